@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * check.h - every invariant of the core as a function.
+ *
+ * Nobody else uses the store during a check; nothing is changed.  Each returns NULL, or the
+ * sentence of the invariant that does not hold.  Process context.
+ *
+ *   zspages   popcount(used) == in use > 0;  page[] covers every used object;
+ *             on a list <=> not full, and filed at its group or a higher one
+ *   lists     links agree both ways, members are of the class
+ *   pool      sum of page[] == pool_pages()
+ *   objects   used objects == slot words with one + references in buffers, each named once,
+ *             of the right class, with the slot's key
+ *   counters  == what the words say
+ *   release   bytes held back == sum of class sizes in buffers; a full queue has nothing more
+ */
+#ifndef EBB_CORE_CHECK_H
+#define EBB_CORE_CHECK_H
+
+#include "store.h"
+
+const char *pool_check(struct pool *p);
+const char *store_check(struct store *s);
+
+/* Pages that the store and its lists took from the source and still have, not counting pcp. */
+u64 store_pages_taken(struct store *s);
+
+#endif

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * compact.c - moves objects out of sparse zspages until what is left wastes less than one
+ * zspage in each class.
+ *
+ *     sparsest zspage of the class  --objects-->  fullest ones
+ *
+ * An object is moved under its class's lock: look at the owner's word, copy the bytes, swing
+ * the word.  What the word names is never written in place, so the copy is whole; if the word
+ * changed meanwhile the swing fails and the copy is dropped.  The lock keeps the old place
+ * from being freed and allocated again in between (allocation needs it), so a word that
+ * compares equal is the word that was copied.
+ *
+ * An object that may not be moved (held by a reader, not yet published, already detached) stays;
+ * its zspage is put aside for the rest of the run so that the next sparsest gets its turn.
+ *
+ * Lock order: pool.compacting > class lock.
+ */
+#include "pool.h"
+
+static struct zspage *at(const struct pool *p, u32 no)
+{
+	return zspage_at(&p->zspages, no);
+}
+
+/* The emptiest zspage on lists 1 .. 10.  Class lock held. */
+static struct zspage *sparsest(struct pool *p, struct pool_class *c, u32 *no)
+{
+	unsigned int group;
+
+	for (group = 1; group < POOL_GROUPS; group++) {
+		struct zspage *z = class_first(p, c, group, no);
+
+		if (z)
+			return z;
+	}
+	return NULL;
+}
+
+/* The fullest one other than src with a free object on a page that is there. */
+static struct zspage *target(struct pool *p, struct pool_class *c, u32 src, u32 *no,
+			     unsigned int *obj)
+{
+	unsigned int group;
+
+	for (group = POOL_GROUPS - 1; group >= 1; group--) {
+		struct zspage *z = class_first(p, c, group, no);
+
+		for (; z; *no = z->next, z = *no ? at(p, *no) : NULL) {
+			if (*no == src)
+				continue;
+			*obj = class_lowest_free(c, z);
+			if (((size_t)*obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT)
+				return z;
+		}
+	}
+	return NULL;
+}
+
+static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to, unsigned int to_obj,
+			struct zspage *from, unsigned int from_obj, size_t bytes)
+{
+	size_t src = (size_t)from_obj * c->size, dst = (size_t)to_obj * c->size;
+
+	while (bytes) {
+		size_t n = HOST_PAGE_SIZE - (src & HOST_PAGE_MASK);
+		size_t m = HOST_PAGE_SIZE - (dst & HOST_PAGE_MASK);
+
+		n = n < m ? n : m;
+		n = n < bytes ? n : bytes;
+		memcpy(zspage_byte(p, to, dst), zspage_byte(p, from, src), n);
+		src += n;
+		dst += n;
+		bytes -= n;
+	}
+}
+
+/* Moves one object if that may be.  True: src is now empty and off its list. */
+static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
+		 unsigned int obj)
+{
+	u32 key = host_read_once(*object_key(p, c, src, obj)), dst_no;
+	u64 from = p->owner.look(p->owner.ctx, key), to;
+	unsigned int dst_obj;
+	struct zspage *dst;
+
+	if (!from || ref_zspage(from) != src_no || ref_obj(from) != obj)
+		return false;
+	dst = target(p, c, src_no, &dst_no, &dst_obj);
+	if (!dst)
+		return false;
+
+	class_take(p, c, dst, dst_no, dst_obj);
+	host_write_once(*object_key(p, c, dst, dst_obj), key);
+	copy_object(p, c, dst, dst_obj, src, obj, POOL_HEADER + pool_ref_size(p, from));
+	to = (from & ~REF_LOC_MASK) | ((u64)dst_no << REF_ZSPAGE_SHIFT) |
+	     ((u64)dst_obj << REF_OBJ_SHIFT);
+	if (!p->owner.swing(p->owner.ctx, key, from, to)) {
+		/* dst had an object in use before, so it does not become empty. */
+		class_put_locked(p, c, dst, dst_no, dst_obj);
+		return false;
+	}
+	return class_put_locked(p, c, src, src_no, obj);
+}
+
+/* Moves what can be moved out of src.  True: it is empty and off its list. */
+static bool empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
+{
+	unsigned int obj;
+
+	for (obj = 0; obj < c->objs; obj++)
+		if (host_a64_read(&src->used[obj / 64]) >> (obj % 64) & 1 &&
+		    move(p, c, src, no, obj))
+			return true;
+	return false;
+}
+
+/* Files every zspage where it belongs; returns their free objects.  Class lock held. */
+static u64 refile(struct pool *p, struct pool_class *c)
+{
+	unsigned int group, inuse;
+	u64 free = 0;
+	u32 no, next;
+
+	/* From the bottom: what is refiled goes down, so it is not met again. */
+	for (group = 0; group < POOL_GROUPS; group++) {
+		for (no = c->head[group]; no; no = next) {
+			struct zspage *z = at(p, no);
+
+			next = z->next;
+			inuse = zspage_inuse(z);
+			free += c->objs - inuse;
+			class_move(p, c, z, no, class_group(c, inuse));
+		}
+	}
+	return free;
+}
+
+static u64 compact_class(struct pool *p, struct pool_class *c)
+{
+	u64 pages = 0, free;
+
+	host_lock(&c->lock);
+	free = refile(p, c);
+	while (free >= c->objs) {
+		struct zspage *z;
+		u64 room;
+		u32 no;
+
+		z = sparsest(p, c, &no);
+		if (!z)
+			break;
+		room = c->objs - zspage_inuse(z);
+		if (empty(p, c, z, no)) {
+			/* Its room is gone, and so is the room its objects went to. */
+			free -= c->objs;
+			host_unlock(&c->lock);
+			pages += z->pages;
+			pool_reap(p, &no, 1);
+		} else {
+			free -= room < free ? room : free;
+			class_move(p, c, z, no, 0);
+			host_unlock(&c->lock);
+		}
+		host_resched();
+		host_lock(&c->lock);
+	}
+	refile(p, c);
+	host_unlock(&c->lock);
+	return pages;
+}
+
+u64 pool_compact(struct pool *p)
+{
+	u64 pages = 0;
+	u32 i;
+
+	host_mutex_lock(&p->compacting);
+	for (i = 0; i < p->table.nclasses; i++)
+		if (p->class[i].objs > 1)
+			pages += compact_class(p, &p->class[i]);
+	p->pages_compacted += pages;
+	host_mutex_unlock(&p->compacting);
+	return pages;
+}

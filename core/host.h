@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * host.h - the contract between the core and its home.
+ *
+ * The core includes this header and its own, nothing else.  A home (kernel/, user/,
+ * tests/host) puts a "host_impl.h" on the include path that defines everything that is
+ * listed here; this file says what each name must mean.  The list is closed: what is not
+ * here, the core does not use.
+ *
+ * Contexts, from the strictest to the freest:
+ *   atomic   a spin lock or a per-CPU item is held, or the caller may not sleep
+ *            (the kernel calls swap_slot_free_notify this way).  No sleeping, no waiting
+ *            for a thread that may sleep, no memory allocation.
+ *   process  may sleep.
+ * Every function below says which of the two it needs; "any" is atomic or process.
+ *
+ * Lock order, outermost first (docs/locking.md has the whole table):
+ *   host_mutex (codec stream) > slot hold > class lock > descriptor table lock
+ *   per-CPU items, the release queue lock and the page source's lock are leaves: nothing
+ *   is taken while one of them is held, but for a per-CPU item of the release stage over
+ *   the release queue lock.
+ */
+#ifndef EBB_CORE_HOST_H
+#define EBB_CORE_HOST_H
+
+#include "host_impl.h"
+
+/*
+ * Types and constants that host_impl.h defines
+ *
+ *   u8 u16 u32 u64 s64 bool size_t NULL, the E* error numbers, memcpy memset memcmp strcmp
+ *   HOST_PAGE_SHIFT   log2 of the page size in bytes, 12 to 16
+ *   host_page         integer type that names one order-0 page of a page source; 0 is none
+ *   HOST_CACHELINE    bytes of a cache line
+ *   host_likely(x) host_unlikely(x) host_prefetch(p) host_prefetchw(p)
+ *
+ * Atomics.  host_a64 is an aligned atomic u64.
+ *
+ *   u64  host_a64_read(const host_a64 *a)          relaxed
+ *   u64  host_a64_read_acquire(const host_a64 *a)
+ *   void host_a64_set(host_a64 *a, u64 v)          relaxed; for initialisation
+ *   bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
+ *            if *a == *old, store v and return true, with full ordering; else load *a into
+ *            *old and return false (that load is relaxed)
+ *   u64  host_a64_add(host_a64 *a, u64 v)          returns the new value; full ordering
+ *   u64  host_a64_or(host_a64 *a, u64 v)           returns the old value; full ordering
+ *   u64  host_a64_and(host_a64 *a, u64 v)          returns the old value; full ordering
+ *   host_read_once(x), host_write_once(x, v)       relaxed access to a plain u8..u64 that
+ *            another CPU may write or read at the same time
+ *
+ * Spin locks.  May be taken in any context, never from an interrupt handler.
+ *
+ *   host_lock_t; void host_lock_init(host_lock_t *l, const char *name)
+ *   void host_lock(host_lock_t *l), void host_unlock(host_lock_t *l)
+ *
+ * Sleeping locks, process context.
+ *
+ *   host_mutex_t; host_mutex_init(m), host_mutex_destroy(m), bool host_mutex_trylock(m),
+ *   host_mutex_lock(m), host_mutex_unlock(m)
+ *
+ * Per-CPU items.  struct host_percpu holds one zeroed item for each possible CPU.
+ *
+ *   int   host_percpu_init(struct host_percpu *pc, size_t item_bytes)   process; 0, -ENOMEM
+ *   void  host_percpu_destroy(struct host_percpu *pc)                   process
+ *   void *host_percpu_lock(struct host_percpu *pc)
+ *            any; the item of a CPU that the caller then has to itself (as a rule the one it
+ *            runs on).  The caller is atomic until it unlocks.
+ *   void  host_percpu_unlock(struct host_percpu *pc, void *item)
+ *   void  host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
+ *            process; runs fn once on each possible CPU's item, an offline one's too, while
+ *            nobody else has that item.  fn is atomic.
+ *   void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu)
+ *            any; the item without a lock, to be read with host_read_once
+ *   unsigned int host_nr_cpus(void)    possible CPUs; constant while the home lives
+ *   unsigned int host_cpu(void)        the CPU now, below host_nr_cpus(); a hint
+ *
+ * Pages.  struct host_pages is the home's page source; it has one lock, which these two
+ * hold once a call, whatever n is.
+ *
+ *   unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n)
+ *            process (the kernel's may not start I/O); fills out[0..k), returns k <= n.
+ *            Content is undefined.  k < n means that the source is dry.
+ *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
+ *            any
+ *   void *host_page_addr(struct host_pages *src, host_page p)
+ *            any; the address of the page's bytes; valid until the page is freed
+ *
+ * Memory for descriptors and tables.
+ *
+ *   void *host_zalloc(size_t bytes)    process; zeroed, cache-line aligned, NULL when short
+ *   void  host_free(void *p, size_t bytes)   process; p may be NULL
+ *
+ * Deferred work.  struct host_work runs its function in process context on a worker that is
+ * bound to no CPU; a work item never runs twice at the same time.
+ *
+ *   int  host_work_init(struct host_work *w, void (*fn)(struct host_work *w))  process
+ *   void host_work_queue(struct host_work *w)                  any; run soon
+ *   void host_work_queue_delayed(struct host_work *w, u64 us)  any; run within us, unless it
+ *            is queued already: the earlier time wins
+ *   void host_work_flush(struct host_work *w)    process; returns when all that was queued
+ *            before the call has run, a delay not waited for but cut short
+ *   void host_work_destroy(struct host_work *w)  process; cancels what waits, waits for what runs
+ *
+ * The rest.
+ *
+ *   void host_relax(unsigned int *spins)  process; one turn of a wait for another thread that
+ *            holds a slot; *spins starts at 0 and grows
+ *   void host_resched(void)     process; a point in a long loop where the CPU may be given up
+ *   u64  host_now_ns(void)      any; monotonic
+ *   u64  host_total_bytes(void) memory of the machine
+ *   bool host_warn_on(bool bad, const char *what)
+ *            any; reports an internal fault once a place, returns bad.  Not reachable from
+ *            any outside input.
+ */
+
+#define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
+#define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)
+
+/*
+ * Which lock guards what, for clang's thread-safety analysis (-Wthread-safety); sparse and
+ * lockdep do that work in the kernel, where these are empty.
+ */
+#if defined(__clang__) && defined(HOST_THREAD_SAFETY)
+#define HOST_CAPABILITY(x) __attribute__((capability(x)))
+#define HOST_GUARDED_BY(x) __attribute__((guarded_by(x)))
+#define HOST_ACQUIRE(...) __attribute__((acquire_capability(__VA_ARGS__)))
+#define HOST_RELEASE(...) __attribute__((release_capability(__VA_ARGS__)))
+#define HOST_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
+#define HOST_NO_ANALYSIS __attribute__((no_thread_safety_analysis))
+#else
+#define HOST_CAPABILITY(x)
+#define HOST_GUARDED_BY(x)
+#define HOST_ACQUIRE(...)
+#define HOST_RELEASE(...)
+#define HOST_REQUIRES(...)
+#define HOST_NO_ANALYSIS
+#endif
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * size_class.h - the class table: object sizes, chain sizes, merging.
+ *
+ * Raw classes i = 0, 1, ... have sizes  min(32 + i * delta, page_size),  delta = page_size / 256;
+ * there are 255 of them for 4 KiB pages, 257 for larger ones.  The chain of a class is the number n = 1 .. max of pages
+ * in its zspages that wastes least:
+ *
+ *     used%(n) = (n * page - (n * page mod size)) * 100 / (n * page)      in integers
+ *
+ * and n is the first with the strictly highest used%.  Walking down from the largest, a raw
+ * class joins the one above it if both put the same number of objects on the same number of
+ * pages.  (The rule of the zsmalloc documentation up to Linux 6.18; docs/design.md, "Class
+ * table".)  A class with one object to a zspage of one page is huge: its objects are raw
+ * pages and have no header.
+ */
+#ifndef EBB_CORE_SIZE_CLASS_H
+#define EBB_CORE_SIZE_CLASS_H
+
+#include "host.h"
+
+#define CLASS_RAW_MAX 257       /* raw classes at most */
+#define CLASS_MIN_SIZE 32
+#define CHAIN_MIN 4
+#define CHAIN_MAX 16
+#define CLASS_OBJS_MAX 2048     /* objects of a zspage never exceed it, checked at init */
+
+struct size_class {
+	u32 size;       /* bytes of an object, its header included */
+	u16 objs;       /* objects of a zspage */
+	u16 index;      /* the largest raw class that it stands for */
+	u8 pages;       /* pages of a zspage, 1 .. chain size */
+};
+
+struct class_table {
+	u32 page_size;
+	u32 delta;
+	u32 nraw;               /* raw classes */
+	u32 nclasses;           /* merged classes */
+	u32 largest;            /* size of the largest class that is not huge */
+	u8 merged[CLASS_RAW_MAX];   /* raw class -> its place in class[] */
+	struct size_class class[CLASS_RAW_MAX]; /* merged classes, smallest first */
+};
+
+/*
+ * Fills *t.  page_size: a power of two, 4096 to 65536; chain: CHAIN_MIN to CHAIN_MAX.
+ * Any context.  -EINVAL when either is out of range.
+ */
+int class_table_init(struct class_table *t, size_t page_size, unsigned int chain);
+
+/* The raw class for objects of bytes (1 .. page_size, header included). */
+static inline unsigned int class_raw_index(const struct class_table *t, size_t bytes)
+{
+	if (bytes <= CLASS_MIN_SIZE)
+		return 0;
+	return (unsigned int)((bytes - CLASS_MIN_SIZE + t->delta - 1) / t->delta);
+}
+
+/* Bytes of an object of raw class i. */
+static inline u32 class_raw_size(const struct class_table *t, unsigned int i)
+{
+	u32 size = CLASS_MIN_SIZE + i * t->delta;
+
+	return size < t->page_size ? size : t->page_size;
+}
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* stats.c - the "classes" table, counted from the descriptors when it is asked for. */
+#include "pool.h"
+
+struct tally {
+	struct pool *p;
+	struct pool_class_stat *rows;
+};
+
+static void tally(struct zspage *z, u32 no, void *arg)
+{
+	struct tally *t = arg;
+	struct pool_class *c = &t->p->class[z->class];
+	struct pool_class_stat *row = &t->rows[z->class];
+	unsigned int inuse = zspage_inuse(z), pages = host_read_once(z->pages);
+
+	(void)no;
+	if (!inuse)
+		return;         /* on its way in or out */
+	row->zspages[inuse >= c->objs ? POOL_FULLNESS - 1 : class_group(c, inuse) - 1]++;
+	row->objs += pages == c->pages ? c->objs : ((size_t)pages << HOST_PAGE_SHIFT) / c->size;
+	row->used += inuse;
+	row->pages += pages;
+}
+
+void pool_class_stats(struct pool *p, struct pool_class_stat *rows)
+{
+	struct tally t = { .p = p, .rows = rows };
+	u32 i;
+
+	memset(rows, 0, p->table.nclasses * sizeof(*rows));
+	zspage_each(&p->zspages, tally, &t);
+	for (i = 0; i < p->table.nclasses; i++) {
+		struct pool_class *c = &p->class[i];
+
+		if (rows[i].objs > rows[i].used)
+			rows[i].freeable = (rows[i].objs - rows[i].used) / c->objs * c->pages;
+	}
+}

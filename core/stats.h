@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * stats.h - the store's counters, one table.
+ *
+ * Each CPU counts for itself; a count is the sum over CPUs, read one after the other, so it
+ * is exact when nobody counts and close otherwise.  A CPU's own share may be negative.
+ */
+#ifndef EBB_CORE_STATS_H
+#define EBB_CORE_STATS_H
+
+#include "host.h"
+
+/*          name           unit and meaning                                            */
+#define STORE_COUNTERS(X)                                                                 \
+	X(ORIG_BYTES)   /* bytes of what is stored, before compression                 */ \
+	X(COMPR_BYTES)  /* bytes of the objects that hold it                           */ \
+	X(SAME)         /* slots that are one repeated word                            */ \
+	X(HUGE)         /* slots stored raw                                            */ \
+	X(HUGE_SINCE)   /* the same, ever                                              */ \
+	X(FAILED_READ)  /* reads that returned an error                                */ \
+	X(FAILED_WRITE) /* writes that returned an error                               */ \
+	X(FREED)        /* slots emptied by store_free()                               */ \
+	X(SYNC)         /* objects freed by the caller, synchronous mode               */
+
+enum store_counter {
+#define X(name) CNT_##name,
+	STORE_COUNTERS(X)
+#undef X
+	CNT_N
+};
+
+struct counters {
+	s64 v[CNT_N];
+};
+
+static inline void count(struct counters *c, enum store_counter i, s64 by)
+{
+	host_write_once(c->v[i], c->v[i] + by);
+}
+
+#endif

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * ebb.c - owns struct ebb_store: a store of the core with its own zone, page lists and the
+ * tick that lets idle memory go; checks what callers pass in.  See ebb.h.
+ */
+#include <stdio.h>
+
+#include "check.h"
+#include "codecs.h"
+#include "ebb.h"
+#include "store.h"
+#include "zone.h"
+
+#define MAGIC 0x65626273746f7265ull     /* "ebbstore" */
+
+#define LIST_BYTES (1u << 20)           /* most of a per-CPU page list */
+#define DECAY_US 100000                 /* between two looks at idle lists and blocks */
+
+struct ebb_store {
+	u64 magic;
+	struct host_pages *zone;
+	struct pcp pcp;
+	struct store core;
+	struct host_work decay;
+};
+
+static bool bad(const struct ebb_store *store)
+{
+	return !store || store->magic != MAGIC;
+}
+
+const char *ebb_version(void)
+{
+	return EBB_VERSION;
+}
+
+size_t ebb_page_size(void)
+{
+	return HOST_PAGE_SIZE;
+}
+
+const char *ebb_codec_name(unsigned int i)
+{
+	unsigned int n = 0;
+
+	while (user_codecs[n] && n < i)
+		n++;
+	return user_codecs[n] ? user_codecs[n]->name : NULL;
+}
+
+static const struct codec_ops *find_codec(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; user_codecs[i]; i++)
+		if (!strcmp(user_codecs[i]->name, name))
+			return user_codecs[i];
+	return NULL;
+}
+
+int ebb_codec_levels(const char *name, int32_t *min, int32_t *max, int32_t *def)
+{
+	const struct codec_ops *ops;
+
+	if (!name || !min || !max || !def)
+		return -EINVAL;
+	ops = find_codec(name);
+	if (!ops)
+		return -ENOENT;
+	*min = ops->min_level;
+	*max = ops->max_level;
+	*def = ops->default_level;
+	return 0;
+}
+
+void ebb_config_init(struct ebb_config *cfg)
+{
+	if (!cfg)
+		return;
+	*cfg = (struct ebb_config){
+		.struct_size = sizeof(*cfg),
+		.level = EBB_LEVEL_DEFAULT,
+		.release_limit = EBB_DEFAULT,
+	};
+}
+
+/*
+ * 1/64 of the machine's memory.  Not capped at 64 MiB: at 2.4 KB an object that is spent
+ * after 27,000 slots, and what is past it is freed in the foreground (docs/design.md,
+ * "Budget").
+ */
+static u64 release_limit(u64 asked)
+{
+	return asked == EBB_DEFAULT ? host_total_bytes() / 64 : asked;
+}
+
+static void decay(struct host_work *w)
+{
+	struct ebb_store *store = (struct ebb_store *)((char *)w - offsetof(struct ebb_store, decay));
+	bool again = pcp_decay(&store->pcp);
+
+	if (zone_decay(store->zone, NULL) || again)
+		host_work_queue_delayed(w, DECAY_US);
+}
+
+/* Memory may become idle: have it looked after.  One load if it is already. */
+static void note_freed(struct ebb_store *store)
+{
+	host_work_queue_delayed(&store->decay, DECAY_US);
+}
+
+static int check_config(const struct ebb_config *cfg, struct store_config *core)
+{
+	if (cfg->struct_size != sizeof(*cfg) || cfg->flags & ~EBB_NO_HUGEPAGE || cfg->reserved)
+		return -EINVAL;
+	core->codec = find_codec(cfg->codec ? cfg->codec : "lz4");
+	if (!core->codec)
+		return -ENOENT;
+	core->slots = cfg->slots;
+	core->level = cfg->level == EBB_LEVEL_DEFAULT ? core->codec->default_level : cfg->level;
+	core->chain = cfg->chain_size ? cfg->chain_size : EBB_CHAIN_DEFAULT;
+	core->mem_limit = cfg->mem_limit;
+	core->release_limit = release_limit(cfg->release_limit);
+	return 0;
+}
+
+int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
+{
+	const unsigned int high = LIST_BYTES >> HOST_PAGE_SHIFT;
+	struct store_config core;
+	struct ebb_store *store;
+	int err;
+
+	if (!out || !cfg)
+		return -EINVAL;
+	*out = NULL;
+	err = check_config(cfg, &core);
+	if (err)
+		return err;
+	store = host_zalloc(sizeof(*store));
+	if (!store)
+		return -ENOMEM;
+	err = zone_open(&store->zone, cfg->flags & EBB_NO_HUGEPAGE ? ZONE_NO_HUGEPAGE : 0);
+	if (err)
+		goto no_zone;
+	err = pcp_init(&store->pcp, store->zone, high < PCP_BATCH_MAX ? high : PCP_BATCH_MAX, high);
+	if (err)
+		goto no_pcp;
+	err = host_work_init(&store->decay, decay);
+	if (err)
+		goto no_work;
+	err = store_init(&store->core, &store->pcp, &core);
+	if (err)
+		goto no_store;
+	store->magic = MAGIC;
+	*out = store;
+	return 0;
+
+no_store:
+	host_work_destroy(&store->decay);
+no_work:
+	pcp_destroy(&store->pcp);
+no_pcp:
+	zone_close(store->zone);
+no_zone:
+	host_free(store, sizeof(*store));
+	return err;
+}
+
+void ebb_close(struct ebb_store *store)
+{
+	if (bad(store))
+		return;
+	store->magic = 0;
+	host_work_destroy(&store->decay);
+	store_destroy(&store->core);
+	pcp_destroy(&store->pcp);
+	zone_close(store->zone);
+	host_free(store, sizeof(*store));
+}
+
+/* A run of whole pages that starts at slot and ends within the store. */
+static int check_run(const struct ebb_store *store, u64 slot, const void *buf, size_t bytes)
+{
+	if (bad(store) || !buf || !bytes || bytes & HOST_PAGE_MASK)
+		return -EINVAL;
+	if (slot >= store->core.slots || bytes >> HOST_PAGE_SHIFT > store->core.slots - slot)
+		return -ERANGE;
+	return 0;
+}
+
+int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t bytes)
+{
+	int err = check_run(store, slot, buf, bytes);
+	size_t off;
+
+	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE)
+		err = store_write(&store->core, slot++, (const char *)buf + off);
+	if (!err)
+		note_freed(store);
+	return err;
+}
+
+int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
+{
+	int err = check_run(store, slot, buf, bytes);
+	size_t off;
+
+	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE)
+		err = store_read(&store->core, slot++, (char *)buf + off);
+	return err;
+}
+
+int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes)
+{
+	int err;
+
+	if (bad(store) || !data)
+		return -EINVAL;
+	err = store_put(&store->core, slot, data, bytes);
+	if (!err)
+		note_freed(store);
+	return err;
+}
+
+int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)
+{
+	if (bad(store) || !bytes || (!buf && cap))
+		return -EINVAL;
+	return store_get(&store->core, slot, buf, cap, bytes);
+}
+
+int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count)
+{
+	u64 i;
+
+	if (bad(store))
+		return -EINVAL;
+	if (first > store->core.slots || count > store->core.slots - first)
+		return -ERANGE;
+	for (i = 0; i < count; i++)
+		store_free(&store->core, first + i);
+	note_freed(store);
+	return 0;
+}
+
+int ebb_reset(struct ebb_store *store)
+{
+	if (bad(store))
+		return -EINVAL;
+	store_reset(&store->core);
+	note_freed(store);
+	return 0;
+}
+
+int ebb_flush(struct ebb_store *store)
+{
+	if (bad(store))
+		return -EINVAL;
+	release_flush(&store->core.release);
+	return 0;
+}
+
+int ebb_compact(struct ebb_store *store, uint64_t *pages)
+{
+	u64 n;
+
+	if (bad(store))
+		return -EINVAL;
+	n = store_compact(&store->core);
+	note_freed(store);
+	if (pages)
+		*pages = n;
+	return 0;
+}
+
+int ebb_trim(struct ebb_store *store, uint64_t *bytes)
+{
+	if (bad(store))
+		return -EINVAL;
+	release_flush(&store->core.release);
+	pcp_drain(&store->pcp);
+	zone_trim(store->zone, ZONE_TRIM_ALL, bytes);
+	return 0;
+}
+
+int ebb_set_mem_limit(struct ebb_store *store, uint64_t bytes)
+{
+	if (bad(store))
+		return -EINVAL;
+	host_write_once(store->core.mem_limit, bytes);
+	return 0;
+}
+
+int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes)
+{
+	if (bad(store))
+		return -EINVAL;
+	release_set_limit(&store->core.release, release_limit(bytes));
+	return 0;
+}
+
+int ebb_reset_peak(struct ebb_store *store)
+{
+	if (bad(store))
+		return -EINVAL;
+	pool_reset_peak(&store->core.pool);
+	return 0;
+}
+
+int ebb_reset_held_back_peak(struct ebb_store *store)
+{
+	if (bad(store))
+		return -EINVAL;
+	release_reset_peak(&store->core.release);
+	return 0;
+}
+
+int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
+{
+	struct zone_stat zone;
+	struct release *r;
+	struct store *s;
+
+	if (bad(store) || !stat)
+		return -EINVAL;
+	s = &store->core;
+	r = &s->release;
+	zone_stat(store->zone, &zone);
+	*stat = (struct ebb_stat){
+		.orig_data_size = store_count(s, CNT_ORIG_BYTES),
+		.compr_data_size = store_count(s, CNT_COMPR_BYTES),
+		.mem_used_total = pool_pages(&s->pool) << HOST_PAGE_SHIFT,
+		.mem_limit = host_read_once(s->mem_limit),
+		.mem_used_max = pool_pages_peak(&s->pool) << HOST_PAGE_SHIFT,
+		.same_pages = store_count(s, CNT_SAME),
+		.pages_compacted = host_read_once(s->pool.pages_compacted),
+		.huge_pages = store_count(s, CNT_HUGE),
+		.huge_pages_since = store_count(s, CNT_HUGE_SINCE),
+		.failed_reads = store_count(s, CNT_FAILED_READ),
+		.failed_writes = store_count(s, CNT_FAILED_WRITE),
+		.notify_free = store_count(s, CNT_FREED),
+		.meta_bytes = store_meta_bytes(s),
+		.pcp_pages = pcp_count(&store->pcp),
+		.zone_bytes = zone.resident_bytes,
+		.zone_free_bytes = zone.free_resident << HOST_PAGE_SHIFT,
+		.held_back_bytes = release_held(r),
+		.held_back_peak = release_peak(r),
+		.released_deferred = host_a64_read(&r->deferred),
+		.released_in_place = host_a64_read(&r->in_place),
+		.released_sync = store_count(s, CNT_SYNC),
+		.flush_budget = host_a64_read(&r->flush_budget),
+		.flush_full = host_a64_read(&r->flush_full),
+		.flush_timer = host_a64_read(&r->flush_timer),
+		.flush_asked = host_a64_read(&r->flush_asked),
+		.release_limit = host_read_once(r->limit),
+	};
+	return 0;
+}
+
+static void class_row(struct ebb_class *row, const struct size_class *c)
+{
+	*row = (struct ebb_class){
+		.index = c->index,
+		.size = c->size,
+		.pages_per_zspage = c->pages,
+		.objs_per_zspage = c->objs,
+	};
+}
+
+int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n)
+{
+	struct pool_class_stat *stats;
+	unsigned int i, k;
+	struct pool *p;
+	size_t bytes;
+
+	if (bad(store) || !rows || !n)
+		return -EINVAL;
+	p = &store->core.pool;
+	bytes = p->table.nclasses * sizeof(*stats);
+	stats = host_zalloc(bytes);
+	if (!stats)
+		return -ENOMEM;
+	pool_class_stats(p, stats);
+	for (i = 0; i < p->table.nclasses; i++) {
+		class_row(&rows[i], &p->table.class[i]);
+		for (k = 0; k < EBB_FULLNESS; k++)
+			rows[i].zspages[k] = stats[i].zspages[k];
+		rows[i].obj_allocated = stats[i].objs;
+		rows[i].obj_used = stats[i].used;
+		rows[i].pages_used = stats[i].pages;
+		rows[i].freeable = stats[i].freeable;
+	}
+	*n = p->table.nclasses;
+	host_free(stats, bytes);
+	return 0;
+}
+
+int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class *rows,
+		    unsigned int *n, unsigned int *largest)
+{
+	struct class_table t;
+	unsigned int i;
+	int err;
+
+	if (!rows || !n || !largest)
+		return -EINVAL;
+	err = class_table_init(&t, page_size, chain_size);
+	if (err)
+		return err;
+	for (i = 0; i < t.nclasses; i++)
+		class_row(&rows[i], &t.class[i]);
+	*n = t.nclasses;
+	*largest = t.largest;
+	return 0;
+}
+
+int ebb_check(struct ebb_store *store, char *why, size_t len)
+{
+	const char *what;
+	struct zone_stat zone;
+
+	if (bad(store) || (!why && len))
+		return -EINVAL;
+	host_work_flush(&store->decay);
+	what = store_check(&store->core);
+	zone_stat(store->zone, &zone);
+	if (!what && zone.pages_out != store_pages_taken(&store->core) + pcp_count(&store->pcp))
+		what = "pages taken from the zone != pages in use and in per-CPU lists";
+	if (!what)
+		return zone_check(store->zone, why, len);
+	if (len)
+		snprintf(why, len, "%s", what);
+	return -EUCLEAN;
+}

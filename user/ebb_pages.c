@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* ebb_pages.c - owns struct ebb_pages: per-CPU page lists over a zone, by themselves. */
+#include "ebb.h"
+#include "pcp.h"
+#include "zone.h"
+
+struct ebb_pages {
+	struct host_pages *zone;
+	struct pcp pcp;
+};
+
+_Static_assert(sizeof(host_page) == sizeof(uint32_t), "ebb.h names pages by u32");
+
+int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high)
+{
+	struct ebb_pages *pages;
+	int err;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	pages = host_zalloc(sizeof(*pages));
+	if (!pages)
+		return -ENOMEM;
+	err = zone_open(&pages->zone, 0);
+	if (!err) {
+		err = pcp_init(&pages->pcp, pages->zone, batch, high);
+		if (!err) {
+			host_write_once(pages->zone->measure, 1);
+			*out = pages;
+			return 0;
+		}
+		zone_close(pages->zone);
+	}
+	host_free(pages, sizeof(*pages));
+	return err;
+}
+
+void ebb_pages_close(struct ebb_pages *pages)
+{
+	if (!pages)
+		return;
+	pcp_destroy(&pages->pcp);
+	zone_close(pages->zone);
+	host_free(pages, sizeof(*pages));
+}
+
+#define PIECE ((size_t)1 << 20)         /* pages of one call into the core */
+
+int ebb_pages_alloc(struct ebb_pages *pages, uint32_t *ids, size_t n)
+{
+	size_t done = 0;
+
+	if (!pages || (!ids && n))
+		return -EINVAL;
+	while (done < n) {
+		size_t k = n - done < PIECE ? n - done : PIECE;
+		int err = pcp_alloc(&pages->pcp, ids + done, (unsigned int)k);
+
+		if (err) {
+			ebb_pages_free(pages, ids, done);
+			return err;
+		}
+		done += k;
+	}
+	return 0;
+}
+
+int ebb_pages_free(struct ebb_pages *pages, const uint32_t *ids, size_t n)
+{
+	size_t done = 0;
+
+	if (!pages || (!ids && n))
+		return -EINVAL;
+	while (done < n) {
+		size_t k = n - done < PIECE ? n - done : PIECE;
+
+		pcp_free(&pages->pcp, ids + done, (unsigned int)k);
+		done += k;
+	}
+	return 0;
+}
+
+int ebb_pages_free_one_hold(struct ebb_pages *pages, const uint32_t *ids, size_t n)
+{
+	if (!pages || (!ids && n) || n > UINT32_MAX)
+		return -EINVAL;
+	if (n)
+		host_pages_free(pages->zone, ids, (unsigned int)n);
+	return 0;
+}
+
+int ebb_pages_decay(struct ebb_pages *pages, int *changed)
+{
+	bool any;
+
+	if (!pages)
+		return -EINVAL;
+	any = pcp_decay(&pages->pcp);
+	if (changed)
+		*changed = any;
+	return 0;
+}
+
+void *ebb_pages_addr(struct ebb_pages *pages, uint32_t id)
+{
+	return pages && id ? host_page_addr(pages->zone, id) : NULL;
+}
+
+int ebb_pages_stat(struct ebb_pages *pages, struct ebb_pages_stat *stat)
+{
+	struct zone_stat zone;
+
+	if (!pages || !stat)
+		return -EINVAL;
+	zone_stat(pages->zone, &zone);
+	*stat = (struct ebb_pages_stat){
+		.holds = zone.holds,
+		.max_pages_per_hold = zone.max_pages_per_hold,
+		.max_hold_ns = zone.max_hold_ns,
+		.p999_hold_ns = zone.p999_hold_ns,
+		.listed_pages = pcp_count(&pages->pcp),
+		.free_pages = zone.free_pages,
+	};
+	return 0;
+}
+
+int ebb_pages_reset_stat(struct ebb_pages *pages)
+{
+	if (!pages)
+		return -EINVAL;
+	zone_reset_stat(pages->zone);
+	return 0;
+}
