@@ -467,13 +467,14 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 
 size_t pool_ref_size(const struct pool *p, u64 ref)
 {
-	struct pool_class *c = ref_class(p, ref);
 #if POOL_REF_CLASS
+	/* From the class table, not the classes: two lines of it serve most references. */
 	unsigned int raw = (unsigned int)((ref & REF_MASK) >> REF_CLASS_SHIFT);
-	size_t bytes = class_raw_size(&p->table, raw) - (ref & ((1u << REF_SLACK_BITS) - 1));
+	u32 bytes = class_raw_size(&p->table, raw) - (u32)(ref & ((1u << REF_SLACK_BITS) - 1));
 
-	return c->objs == 1 ? bytes : bytes - POOL_HEADER;
+	return class_raw_size(&p->table, raw) > p->table.largest ? bytes : bytes - POOL_HEADER;
 #else
+	struct pool_class *c = ref_class(p, ref);
 	struct zspage *z = at(p, ref_zspage(ref));
 	u16 size;
 
@@ -486,7 +487,11 @@ size_t pool_ref_size(const struct pool *p, u64 ref)
 
 u32 pool_ref_class_size(const struct pool *p, u64 ref)
 {
+#if POOL_REF_CLASS
+	return p->table.class[p->table.merged[(ref & REF_MASK) >> REF_CLASS_SHIFT]].size;
+#else
 	return ref_class(p, ref)->size;
+#endif
 }
 
 /* Where the bytes begin, and how many lie in the first page. */

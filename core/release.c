@@ -123,7 +123,17 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	if (err)
 		goto fail;
 	host_percpu_each(cpus, give_buf, &list);
+	/* The drain can always replace each CPU's buffer: pages are what it does not put in stock. */
+	while (r->nstock < host_nr_cpus()) {
+		struct release_buf *b = list;
+
+		list = b->next;
+		b->next = r->stock;
+		r->stock = b;
+		r->nstock++;
+	}
 	r->empty = list;
+	r->nempty = host_nr_cpus();
 	return 0;
 fail:
 	free_list(r, list);
@@ -201,8 +211,8 @@ void release_full(struct release *r, struct release_cpu *rc, struct release_todo
 
 	host_lock(&r->lock);
 	fits = r->queued + rc->bytes <= r->limit;
-	if (fits)
-		next = pop(&r->empty);
+	if (fits && (next = pop(&r->empty)))
+		r->nempty--;
 	host_unlock(&r->lock);
 
 	if (fits && !next) {
@@ -264,21 +274,60 @@ static struct release_buf *pop_full(struct release *r)
 	return b;
 }
 
-/* Buffers that are pages go back at once: a page that is kept keeps its block from the system. */
+static void push_empty(struct release *r, struct release_buf *b)
+{
+	host_lock(&r->lock);
+	b->next = r->empty;
+	r->empty = b;
+	r->nempty++;
+	host_unlock(&r->lock);
+}
+
+static bool wants_empty(struct release *r)
+{
+	return host_read_once(r->nempty) < RELEASE_RESERVE * host_nr_cpus();
+}
+
 static void recycle(struct release *r, struct release_buf *b)
 {
-	if (b->page) {
-		buf_free(r, b);
-	} else if (r->nstock < host_nr_cpus()) {
+	if (!b->page && r->nstock < host_nr_cpus()) {
 		b->next = r->stock;
 		r->stock = b;
 		r->nstock++;
+	} else if (!b->page || wants_empty(r)) {
+		push_empty(r, b);
 	} else {
-		host_lock(&r->lock);
-		b->next = r->empty;
-		r->empty = b;
-		host_unlock(&r->lock);
+		buf_free(r, b);
 	}
+}
+
+/* Makes buffers of pages that were just freed, for those who push meanwhile. */
+static void fill_reserve(struct release *r)
+{
+	host_page page;
+
+	while (wants_empty(r) && (page = pcp_try(r->pool->pcp)))
+		push_empty(r, buf_init(host_page_addr(r->pool->src, page), page));
+}
+
+/* Gives the buffers that are pages back: a page that is kept keeps its block from the system. */
+static void drop_reserve(struct release *r)
+{
+	struct release_buf *pages = NULL, **link, *b;
+
+	host_lock(&r->lock);
+	for (link = &r->empty; (b = *link);) {
+		if (b->page) {
+			*link = b->next;
+			b->next = pages;
+			pages = b;
+			r->nempty--;
+		} else {
+			link = &b->next;
+		}
+	}
+	host_unlock(&r->lock);
+	free_list(r, pages);
 }
 
 static void drain_full(struct release *r)
@@ -292,6 +341,7 @@ static void drain_full(struct release *r)
 		host_write_once(r->queued, r->queued - b->bytes);
 		host_unlock(&r->lock);
 		recycle(r, b);
+		fill_reserve(r);
 		host_resched();
 	}
 }
@@ -333,6 +383,7 @@ static void drain_all(struct release *r)
 		host_percpu_each(r->cpus, collect, &col);
 	} while (col.again);
 	drain_full(r);
+	drop_reserve(r);
 }
 
 void release_flush(struct release *r)

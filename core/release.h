@@ -11,9 +11,9 @@
  * classes the objects take room in; otherwise the caller frees the buffer's last 64 objects
  * itself, in one batch, so that it makes room at the cost of a bounded stay.
  *
- * Empty buffers come from a small reserve, then from this CPU's page list, which every batch
- * that is freed refills: the stage needs little memory of its own, goes on when there is no
- * other, and never allocates in push.
+ * Empty buffers come from a small reserve, which the drain fills up from the pages that it
+ * frees while it runs, then from this CPU's page list: the stage needs little memory of its
+ * own, goes on when there is no other, and never allocates in push.
  *
  *     held back = bytes in CPU buffers + bytes queued or being drained
  *               <= limit + one buffer a CPU
@@ -28,7 +28,9 @@
 #define RELEASE_REFS ((4096 - 32) / 8)  /* references of a buffer */
 #define RELEASE_SPILL POOL_BULK_SMALL   /* freed in place at a time */
 #define RELEASE_KICK 8                  /* queued buffers that wake the worker */
+#define RELEASE_RESERVE 16              /* empty buffers a CPU while the drain runs */
 #define RELEASE_TIMER_US 2000
+#define RELEASE_AHEAD 64                /* references of a buffer to prefetch */
 
 struct release_buf {
 	struct release_buf *next;
@@ -57,7 +59,7 @@ struct release {
 	host_lock_t lock;
 	struct release_buf *full, **full_tail;  /* oldest first; lock */
 	struct release_buf *empty;              /* lock */
-	u32 nfull;                              /* lock */
+	u32 nfull, nempty;                      /* lock */
 	u64 queued;                             /* bytes, with those being drained; lock */
 	u64 peak;                               /* of what was held back; lock */
 
@@ -100,6 +102,8 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 {
 	if (!rc->n && !host_a64_read(&r->armed))
 		todo->arm = true;
+	/* A buffer may be a cold page: its lines come ahead, not at the next locked instruction. */
+	host_prefetchw(&rc->buf->ref[rc->n + RELEASE_AHEAD]);
 	rc->buf->ref[rc->n++] = ref;
 	host_write_once(rc->bytes, rc->bytes + bytes);
 	if (host_unlikely(rc->n == RELEASE_REFS || rc->bytes >= host_read_once(r->buf_bytes)))

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * codec_zstd.c - zstd over libzstd.
+ *
+ * Owns: a context is one compressor and one decompressor, reused for every page.
+ *
+ * A frame carries neither its size (the store knows it) nor a checksum, and no magic number
+ * where the library agrees to leave it out: 2 bytes of header instead of 6 to 7.  Leaving
+ * it out is an experimental parameter, so only its number is used (no symbol beyond the
+ * stable ones), the library is asked for both directions, and a refusal means plain frames.
+ * What is stored never outlives the process, so the two need not be told apart.
+ */
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "codecs.h"
+
+struct zstd_ctx {
+	ZSTD_CCtx *c;
+	ZSTD_DCtx *d;
+};
+
+static bool zstd_set(ZSTD_CCtx *c, ZSTD_cParameter what, int v)
+{
+	return !ZSTD_isError(ZSTD_CCtx_setParameter(c, what, v));
+}
+
+/* Both directions or neither. */
+static void zstd_drop_magic(struct zstd_ctx *z)
+{
+	if (!zstd_set(z->c, ZSTD_c_format, ZSTD_f_zstd1_magicless))
+		return;
+	if (ZSTD_isError(ZSTD_DCtx_setParameter(z->d, ZSTD_d_format, ZSTD_f_zstd1_magicless)))
+		zstd_set(z->c, ZSTD_c_format, ZSTD_f_zstd1);
+}
+
+static void zstd_destroy(void *ctx)
+{
+	struct zstd_ctx *z = ctx;
+
+	ZSTD_freeCCtx(z->c);
+	ZSTD_freeDCtx(z->d);
+	host_free(z, sizeof(*z));
+}
+
+static int zstd_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	struct zstd_ctx *z = ctx;
+	size_t len = ZSTD_compress2(z->c, dst, cap, src, n);
+
+	if (host_likely(!ZSTD_isError(len)))
+		return len <= INT32_MAX ? (int)len : -ENOSPC;
+	switch (ZSTD_getErrorCode(len)) {
+	case ZSTD_error_dstSize_tooSmall:
+		return -ENOSPC;
+	case ZSTD_error_memory_allocation:
+		return -ENOMEM;
+	default:
+		return -EIO;
+	}
+}
+
+static int zstd_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	struct zstd_ctx *z = ctx;
+
+	return ZSTD_decompressDCtx(z->d, dst, cap, src, n) == cap ? 0 : -EIO;
+}
+
+static void *zstd_create(int level)
+{
+	static const char page[HOST_PAGE_SIZE];
+	struct zstd_ctx *z = host_zalloc(sizeof(*z));
+	char out[64];
+
+	if (!z)
+		return NULL;
+	z->c = ZSTD_createCCtx();
+	z->d = ZSTD_createDCtx();
+	if (!z->c || !z->d)
+		goto fail;
+	if (!zstd_set(z->c, ZSTD_c_compressionLevel, level) ||
+	    !zstd_set(z->c, ZSTD_c_contentSizeFlag, 0) ||
+	    !zstd_set(z->c, ZSTD_c_checksumFlag, 0))
+		goto fail;
+	zstd_drop_magic(z);
+	/* The first page makes the library allocate its tables: have that fail here, if it does. */
+	if (zstd_compress(z, page, sizeof(page), out, sizeof(out)) < 0)
+		goto fail;
+	return z;
+fail:
+	zstd_destroy(z);
+	return NULL;
+}
+
+const struct codec_ops codec_zstd = {
+	.name = "zstd",
+	.min_level = -5,
+	.max_level = 22,
+	.default_level = 3,
+	.create = zstd_create,
+	.destroy = zstd_destroy,
+	.compress = zstd_compress,
+	.decompress = zstd_decompress,
+};

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * host_impl.h - the user-space home's side of core/host.h (included by it, never alone).
+ *
+ * Owns: the types behind the contract, and every operation short enough to be inlined.
+ * The long halves of them are in host_user.c; pages are in zone.c.
+ *
+ *   host_lock_t      { held 0/1, waiters }                    8 bytes
+ *   struct host_percpu  base -> | taken, marks | item ... | taken, marks | item ... |
+ *                               ^ stride, a multiple of 128
+ *   struct host_pages   the public head of zone.c's struct zone: base first, so that the
+ *                       address of a page is one shift and one add
+ *
+ * Lock order: host_lock_t inside struct host_work is a leaf.  A lock may be waited for
+ * by sleeping in the kernel, since in user space its holder can be preempted.
+ */
+#ifndef EBB_USER_HOST_IMPL_H
+#define EBB_USER_HOST_IMPL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 35) && (defined(__x86_64__) || defined(__aarch64__))
+#include <sys/rseq.h>
+#define HOST_USER_RSEQ 1
+#endif
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HOST_USER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HOST_USER_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define HOST_USER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HOST_USER_TSAN 1
+#endif
+#endif
+
+/* host.h defines its HOST_* twins of these after it has included this file. */
+#if defined(__clang__) && defined(HOST_THREAD_SAFETY)
+#define HOST_USER_TS(x) __attribute__((x))
+#else
+#define HOST_USER_TS(x)
+#endif
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t s64;
+
+#ifndef HOST_PAGE_SHIFT
+#define HOST_PAGE_SHIFT 12
+#endif
+_Static_assert(HOST_PAGE_SHIFT >= 12 && HOST_PAGE_SHIFT <= 16, "pages of 4 to 64 KiB");
+
+typedef u32 host_page;
+
+#define HOST_CACHELINE 64
+
+#define host_likely(x) __builtin_expect(!!(x), 1)
+#define host_unlikely(x) __builtin_expect(!!(x), 0)
+#define host_prefetch(p) __builtin_prefetch((p), 0)
+#define host_prefetchw(p) __builtin_prefetch((p), 1)
+
+/* ---- atomics ---- */
+
+typedef struct {
+	_Alignas(8) u64 v;
+} host_a64;
+
+#define host_read_once(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define host_write_once(x, val) \
+	__atomic_store_n(&(x), (__typeof__(x))(val), __ATOMIC_RELAXED)
+
+/*
+ * A seq_cst read-modify-write is a full barrier where it is one instruction (x86, arm64
+ * with LSE).  Built from load-acquire / store-release exclusives it is not: a later load may
+ * pass the store.
+ */
+static inline void host_user_after_rmw(void)
+{
+#if !defined(__x86_64__) && !defined(__i386__) && !defined(__ARM_FEATURE_ATOMICS)
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+static inline u64 host_a64_read(const host_a64 *a)
+{
+	return __atomic_load_n(&a->v, __ATOMIC_RELAXED);
+}
+
+static inline u64 host_a64_read_acquire(const host_a64 *a)
+{
+	return __atomic_load_n(&a->v, __ATOMIC_ACQUIRE);
+}
+
+static inline void host_a64_set(host_a64 *a, u64 v)
+{
+	__atomic_store_n(&a->v, v, __ATOMIC_RELAXED);
+}
+
+static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
+{
+	bool done = __atomic_compare_exchange_n(&a->v, old, v, false, __ATOMIC_SEQ_CST,
+						__ATOMIC_RELAXED);
+	host_user_after_rmw();
+	return done;
+}
+
+static inline u64 host_a64_add(host_a64 *a, u64 v)
+{
+	u64 now = __atomic_add_fetch(&a->v, v, __ATOMIC_SEQ_CST);
+
+	host_user_after_rmw();
+	return now;
+}
+
+static inline u64 host_a64_or(host_a64 *a, u64 v)
+{
+	u64 old = __atomic_fetch_or(&a->v, v, __ATOMIC_SEQ_CST);
+
+	host_user_after_rmw();
+	return old;
+}
+
+static inline u64 host_a64_and(host_a64 *a, u64 v)
+{
+	u64 old = __atomic_fetch_and(&a->v, v, __ATOMIC_SEQ_CST);
+
+	host_user_after_rmw();
+	return old;
+}
+
+static inline void host_user_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
+}
+
+/* ---- spin locks ---- */
+
+/*
+ * held is 0 or 1; waiters counts threads that sleep on held, or are about to.
+ *
+ * Unlocking is a plain store: no second locked instruction.  The price is that a waiter may
+ * count itself between the unlocker's look at waiters and its store, and miss the wake-up;
+ * therefore nobody sleeps for longer than host_user.c's LOCK_SLEEP_NS at a time.  waiters is read
+ * before the store, since after it the lock's memory may be somebody else's.
+ */
+typedef struct HOST_USER_TS(capability("lock")) {
+	u32 held;
+	u32 waiters;
+} host_lock_t;
+
+void host_user_lock_slow(host_lock_t *l);
+void host_user_lock_wake(host_lock_t *l);
+
+static inline void host_lock_init(host_lock_t *l, const char *name)
+{
+	(void)name;
+	l->held = 0;
+	l->waiters = 0;
+}
+
+static inline void host_lock(host_lock_t *l) HOST_USER_TS(acquire_capability(l))
+	HOST_USER_TS(no_thread_safety_analysis)
+{
+	if (host_unlikely(__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE)))
+		host_user_lock_slow(l);
+}
+
+static inline void host_unlock(host_lock_t *l) HOST_USER_TS(release_capability(l))
+	HOST_USER_TS(no_thread_safety_analysis)
+{
+	u32 waiters = __atomic_load_n(&l->waiters, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
+	if (host_unlikely(waiters))
+		host_user_lock_wake(l);
+}
+
+/* ---- sleeping locks ---- */
+
+typedef struct HOST_USER_TS(capability("mutex")) {
+	pthread_mutex_t m;
+} host_mutex_t;
+
+static inline void host_mutex_init(host_mutex_t *m)
+{
+	pthread_mutex_init(&m->m, NULL);
+}
+
+static inline void host_mutex_destroy(host_mutex_t *m)
+{
+	pthread_mutex_destroy(&m->m);
+}
+
+static inline bool host_mutex_trylock(host_mutex_t *m) HOST_USER_TS(try_acquire_capability(true, m))
+	HOST_USER_TS(no_thread_safety_analysis)
+{
+	return pthread_mutex_trylock(&m->m) == 0;
+}
+
+static inline void host_mutex_lock(host_mutex_t *m) HOST_USER_TS(acquire_capability(m))
+	HOST_USER_TS(no_thread_safety_analysis)
+{
+	pthread_mutex_lock(&m->m);
+}
+
+static inline void host_mutex_unlock(host_mutex_t *m) HOST_USER_TS(release_capability(m))
+	HOST_USER_TS(no_thread_safety_analysis)
+{
+	pthread_mutex_unlock(&m->m);
+}
+
+/* ---- per-CPU items ---- */
+
+/*
+ * An item's header is a line of its own, so that the item can hold aligned members.
+ *
+ * Where the system has restartable sequences (rseq) and membarrier, taking the own CPU's item
+ * is a compare and a plain store, which the kernel sends to the failure branch if the thread is
+ * preempted or migrated in between: half the price of a locked instruction.  Who wants another
+ * CPU's item counts itself in marks and issues the membarrier that ends every sequence under
+ * way; from then on taken changes by locked instructions alone, until marks is 0 again.
+ */
+#define HOST_USER_ITEM_HEAD 64
+
+struct host_user_item {
+	_Alignas(8) u32 taken;
+	u32 marks;
+};
+
+struct host_percpu {
+	char *base;      /* n times: struct host_user_item in its line, then the item */
+	size_t stride;
+	unsigned int n;  /* items; host_nr_cpus() when it was made */
+	bool rseq;       /* each CPU has an item of its own, and rseq and membarrier work */
+};
+
+unsigned int host_nr_cpus(void);
+/* For tests, before the first host_percpu_init(); 0: what the system says. */
+void host_user_set_nr_cpus(unsigned int n);
+
+int host_percpu_init(struct host_percpu *pc, size_t item_bytes);
+void host_percpu_destroy(struct host_percpu *pc);
+void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg);
+/* cpu's item is taken, or cpu is past the items. */
+void *host_user_percpu_lock_slow(struct host_percpu *pc);
+unsigned int host_user_cpu_slow(unsigned int n);
+
+/* The CPU now; anything past the number of CPUs means unknown. */
+static inline unsigned int host_user_cpu_raw(void)
+{
+#if defined(HOST_USER_RSEQ) && defined(__x86_64__)
+	u32 cpu;
+
+	__asm__ volatile("movl %%fs:%c2(%1), %0"
+			 : "=r"(cpu)
+			 : "r"(__rseq_offset), "i"(offsetof(struct rseq, cpu_id)));
+	return cpu;
+#elif defined(HOST_USER_RSEQ) && defined(__aarch64__)
+	const char *tp;
+
+	__asm__("mrs %0, tpidr_el0" : "=r"(tp));
+	return *(const volatile u32 *)(const void *)(tp + __rseq_offset +
+						     offsetof(struct rseq, cpu_id));
+#else
+	return ~0u;
+#endif
+}
+
+static inline unsigned int host_cpu(void)
+{
+	unsigned int n = host_nr_cpus();
+	unsigned int cpu = host_user_cpu_raw();
+
+	return host_likely(cpu < n) ? cpu : host_user_cpu_slow(n);
+}
+
+#if defined(HOST_USER_RSEQ) && defined(__x86_64__) && !defined(HOST_USER_TSAN)
+#define HOST_USER_RSEQ_LOCK 1
+
+/* Takes an item if this thread runs on cpu and the item is neither taken nor marked. */
+static inline bool host_user_rseq_take(struct host_user_item *item, unsigned int cpu)
+{
+	__asm__ goto(
+		".pushsection __rseq_cs, \"aw\"\n\t"
+		".balign 32\n\t"
+		"3: .long 0, 0\n\t"                     /* version, flags */
+		".quad 1f, 2f - 1f, 4f\n\t"             /* start, length, where to on abort */
+		".popsection\n\t"
+		"leaq 3b(%%rip), %%rax\n\t"
+		"movq %%rax, %%fs:%c[cs](%[rs])\n\t"
+		"1:\n\t"
+		"cmpl %[cpu], %%fs:%c[id](%[rs])\n\t"
+		"jne %l[no]\n\t"
+		"cmpq $0, %[item]\n\t"
+		"jne %l[no]\n\t"
+		"movl $1, %[item]\n\t"
+		"2:\n\t"
+		".pushsection __rseq_failure, \"ax\"\n\t"
+		".byte 0x0f, 0xb9, 0x3d\n\t"            /* ud1: the signature is its operand */
+		".long %c[sig]\n\t"
+		"4: jmp %l[no]\n\t"
+		".popsection\n\t"
+		:
+		: [rs] "r"(__rseq_offset), [cpu] "r"(cpu), [item] "m"(*item),
+		  [cs] "i"(offsetof(struct rseq, rseq_cs)), [id] "i"(offsetof(struct rseq, cpu_id)),
+		  [sig] "i"(RSEQ_SIG)
+		: "memory", "cc", "rax"
+		: no);
+	return true;
+no:
+	return false;
+}
+#endif
+
+static inline bool host_user_take(struct host_percpu *pc, struct host_user_item *item,
+				  unsigned int cpu)
+{
+#ifdef HOST_USER_RSEQ_LOCK
+	if (host_likely(pc->rseq))
+		return host_user_rseq_take(item, cpu);
+#endif
+	(void)pc;
+	(void)cpu;
+	return !__atomic_exchange_n(&item->taken, 1, __ATOMIC_ACQUIRE);
+}
+
+static inline void *host_percpu_lock(struct host_percpu *pc)
+{
+	unsigned int cpu = host_user_cpu_raw();
+	char *head;
+
+	if (host_unlikely(cpu >= pc->n))
+		return host_user_percpu_lock_slow(pc);
+	head = pc->base + cpu * pc->stride;
+	if (host_unlikely(!host_user_take(pc, (struct host_user_item *)(void *)head, cpu)))
+		return host_user_percpu_lock_slow(pc);
+	return head + HOST_USER_ITEM_HEAD;
+}
+
+static inline void host_percpu_unlock(struct host_percpu *pc, void *item)
+{
+	(void)pc;
+	__atomic_store_n(&((struct host_user_item *)(void *)
+			   ((char *)item - HOST_USER_ITEM_HEAD))->taken, 0, __ATOMIC_RELEASE);
+}
+
+static inline void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu)
+{
+	return pc->base + cpu * pc->stride + HOST_USER_ITEM_HEAD;
+}
+
+/* ---- pages; the rest of the zone is in zone.h ---- */
+
+struct host_pages {
+	char *base;      /* address of page p is base + (p << HOST_PAGE_SHIFT) */
+	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with host_write_once */
+	u32 measure;     /* time the holds of host_pages_free; write with host_write_once */
+};
+
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n);
+void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
+
+static inline void *host_page_addr(struct host_pages *src, host_page p)
+{
+	return src->base + ((size_t)p << HOST_PAGE_SHIFT);
+}
+
+/* ---- memory ---- */
+
+void *host_zalloc(size_t bytes);
+void host_free(void *p, size_t bytes);
+
+/*
+ * Test seam: asked before every host_zalloc() and host_pages_alloc(); true makes it fail.
+ * Set while no other thread runs.
+ */
+extern bool (*host_user_fail)(void);
+
+static inline bool host_user_failing(void)
+{
+	return host_unlikely(host_user_fail != NULL) && host_user_fail();
+}
+
+/* ---- deferred work ---- */
+
+#define HOST_USER_NO_WAKE UINT64_MAX
+
+/*
+ * One thread runs one work item.
+ *
+ *   wake == HOST_USER_NO_WAKE    nothing is queued
+ *   wake == us                   queued: due <= (time of any later call) + us; 0: at once
+ *
+ * So a caller that asks for a delay of us and sees wake <= us has nothing to do, and needs no
+ * clock to know it.  That look is relaxed: the worker clears wake before it calls fn, so when
+ * what fn collects is guarded by a lock (or an atomic read-modify-write) that both take,
+ * either fn finds what the caller left there, or the caller sees the cleared word.
+ */
+struct host_work {
+	void (*fn)(struct host_work *w);
+	u64 wake;        /* written with lock held, read without */
+	u64 due;         /* host_now_ns() at which to run, when wake is not NO_WAKE */
+	u64 sleep_until; /* what the worker sleeps for, when asleep */
+	u64 started;     /* runs begun */
+	u64 done;        /* runs ended; started - done is 0 or 1 */
+	host_lock_t lock;
+	u32 bell;        /* futex: the worker sleeps on it */
+	u32 done_bell;   /* futex: flushers sleep on it */
+	u32 flushers;
+	bool asleep, stop, live;
+	pthread_t thread;
+};
+
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w));
+void host_work_flush(struct host_work *w);
+void host_work_destroy(struct host_work *w);
+void host_user_work_arm(struct host_work *w, u64 us);
+
+static inline void host_work_queue_delayed(struct host_work *w, u64 us)
+{
+	if (host_read_once(w->wake) > us)
+		host_user_work_arm(w, us);
+}
+
+static inline void host_work_queue(struct host_work *w)
+{
+	host_work_queue_delayed(w, 0);
+}
+
+/* ---- the rest ---- */
+
+void host_relax(unsigned int *spins);
+u64 host_now_ns(void);
+u64 host_total_bytes(void);
+void host_user_warn(u32 *seen, const char *what, const char *file, int line);
+
+static inline void host_resched(void)
+{
+}
+
+#define host_warn_on(bad, what)                                                        \
+	__extension__({                                                                \
+		static u32 host_user_seen_;                                            \
+		bool host_user_bad_ = (bad);                                           \
+		if (host_unlikely(host_user_bad_))                                     \
+			host_user_warn(&host_user_seen_, (what), __FILE__, __LINE__);  \
+		host_user_bad_;                                                        \
+	})
+
+#endif

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * host_user.c - the slow halves of the user-space home: waiting for locks and per-CPU items,
+ * memory, deferred work, clocks.
+ *
+ * Owns: nothing but the number of CPUs and the test hook; state is in the caller's structs
+ * (host_impl.h draws them).
+ *
+ * A work item's life, all under w->lock but the first look at wake:
+ *
+ *   queue ----> wake, due set --bell--> worker: wake cleared, started++ --> fn --> done++
+ *                                          ^                                        |
+ *                                          +------- wake set meanwhile: again ------+
+ *
+ * Lock order: w->lock is a leaf; fn is called without it.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "host.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_SEC 1000000000ull
+
+/* How long a waiter that missed its wake-up sleeps; see host_lock_t. */
+#define LOCK_SLEEP_NS 200000
+
+/* Looks at a taken lock before sleeping; about 4 us where a pause is 140 cycles. */
+#define LOCK_SPINS 100
+
+/* From here on memory comes from mmap(): zero without being touched, and given back whole. */
+#define ZALLOC_MAP_BYTES ((size_t)128 << 10)
+
+/* Looks at the own CPU's item before taking it as other CPUs do. */
+#define PERCPU_TRIES 64
+
+bool (*host_user_fail)(void);
+
+static u32 nr_cpus;
+
+/* ---- futex ---- */
+
+#ifndef SYS_futex
+#define SYS_futex SYS_futex_time64
+#endif
+
+static void futex_wait_rel(u32 *word, u32 val, long ns)
+{
+	struct timespec ts = { .tv_sec = 0, .tv_nsec = ns };
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, val, &ts, NULL, 0);
+}
+
+/* until: host_now_ns() time; HOST_USER_NO_WAKE: no end. */
+static void futex_wait_until(u32 *word, u32 val, u64 until)
+{
+	struct timespec ts;
+
+	if (until != HOST_USER_NO_WAKE) {
+		ts.tv_sec = (time_t)(until / NS_PER_SEC);
+		ts.tv_nsec = (long)(until % NS_PER_SEC);
+	}
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, val,
+		until != HOST_USER_NO_WAKE ? &ts : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void futex_wake(u32 *word, int n)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+/* ---- spin locks ---- */
+
+static bool try_word(u32 *word)
+{
+	return !host_read_once(*word) && !__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE);
+}
+
+void host_user_lock_slow(host_lock_t *l)
+{
+	unsigned int i;
+
+	for (i = 0; i < LOCK_SPINS; i++) {
+		if (try_word(&l->held))
+			return;
+		host_user_pause();
+	}
+	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
+	while (!try_word(&l->held))
+		futex_wait_rel(&l->held, 1, LOCK_SLEEP_NS);
+	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_RELAXED);
+}
+
+void host_user_lock_wake(host_lock_t *l)
+{
+	futex_wake(&l->held, 1);
+}
+
+/* ---- per-CPU items ---- */
+
+static u32 configured_cpus(void)
+{
+	long conf = sysconf(_SC_NPROCESSORS_CONF);
+
+	return conf > 0 ? (u32)conf : 1;
+}
+
+unsigned int host_nr_cpus(void)
+{
+	u32 n = host_read_once(nr_cpus);
+
+	if (host_unlikely(!n)) {
+		n = configured_cpus();
+		host_write_once(nr_cpus, n);
+	}
+	return n;
+}
+
+void host_user_set_nr_cpus(unsigned int n)
+{
+	host_write_once(nr_cpus, n);
+}
+
+unsigned int host_user_cpu_slow(unsigned int n)
+{
+	int cpu = sched_getcpu();
+
+	return cpu < 0 ? 0 : (unsigned int)cpu % n;
+}
+
+/* Whether the kernel and the C library offer what host_user_rseq_take() needs. */
+static bool rseq_works(void)
+{
+#ifdef HOST_USER_RSEQ_LOCK
+	return __rseq_size && host_user_cpu_raw() < host_nr_cpus() &&
+	       !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+#else
+	return false;
+#endif
+}
+
+/* Ends every restartable sequence that any thread of this process is in. */
+static void end_sequences(void)
+{
+#ifdef HOST_USER_RSEQ_LOCK
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+#endif
+}
+
+static struct host_user_item *item_head(struct host_percpu *pc, unsigned int cpu)
+{
+	return (struct host_user_item *)(void *)(pc->base + cpu * pc->stride);
+}
+
+static void mark(struct host_user_item *item, u32 by)
+{
+	__atomic_fetch_add(&item->marks, by, __ATOMIC_SEQ_CST);
+}
+
+/* Takes an item from any CPU; it is marked, and sequences were ended since. */
+static void take_marked(struct host_user_item *item)
+{
+	unsigned int turns = 0;
+
+	while (!try_word(&item->taken))
+		host_relax(&turns);
+}
+
+/* The item is taken by a thread that lost its CPU, or marked, or this CPU has none. */
+void *host_user_percpu_lock_slow(struct host_percpu *pc)
+{
+	unsigned int cpu = host_user_cpu_raw(), turns = 0, i;
+	struct host_user_item *item;
+
+	for (i = 0; i < PERCPU_TRIES && cpu < pc->n; i++) {
+		host_relax(&turns);
+		cpu = host_user_cpu_raw();
+		if (cpu < pc->n && host_user_take(pc, item_head(pc, cpu), cpu))
+			return host_percpu_peek(pc, cpu);
+	}
+	cpu = host_user_cpu_slow(pc->n);
+	item = item_head(pc, cpu);
+	mark(item, 1);
+	if (pc->rseq)
+		end_sequences();
+	take_marked(item);
+	mark(item, (u32)-1);
+	return host_percpu_peek(pc, cpu);
+}
+
+int host_percpu_init(struct host_percpu *pc, size_t item_bytes)
+{
+	pc->n = host_nr_cpus();
+	pc->stride = (HOST_USER_ITEM_HEAD + item_bytes + 127) & ~(size_t)127;
+	pc->base = host_zalloc(pc->n * pc->stride);
+	pc->rseq = pc->n >= configured_cpus() && rseq_works();
+	return pc->base ? 0 : -ENOMEM;
+}
+
+void host_percpu_destroy(struct host_percpu *pc)
+{
+	host_free(pc->base, pc->n * pc->stride);
+	pc->base = NULL;
+}
+
+void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < pc->n; cpu++)
+		mark(item_head(pc, cpu), 1);
+	if (pc->rseq)
+		end_sequences();
+	for (cpu = 0; cpu < pc->n; cpu++) {
+		void *item = host_percpu_peek(pc, cpu);
+
+		take_marked(item_head(pc, cpu));
+		fn(item, arg);
+		mark(item_head(pc, cpu), (u32)-1);
+		host_percpu_unlock(pc, item);
+	}
+}
+
+/* ---- memory ---- */
+
+/* Pairs of lines are fetched together, so what is larger than a few of them starts on a pair. */
+static size_t zalloc_align(size_t bytes)
+{
+	return bytes >= 512 ? 2 * HOST_CACHELINE : HOST_CACHELINE;
+}
+
+void *host_zalloc(size_t bytes)
+{
+	size_t align = zalloc_align(bytes), room = (bytes + align - 1) & ~(align - 1);
+	void *p;
+
+	if (host_user_failing() || room < bytes)
+		return NULL;
+	if (bytes >= ZALLOC_MAP_BYTES) {
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		return p == MAP_FAILED ? NULL : p;
+	}
+	p = aligned_alloc(align, room ? room : align);
+	if (p)
+		memset(p, 0, room);
+	return p;
+}
+
+void host_free(void *p, size_t bytes)
+{
+	if (p && bytes >= ZALLOC_MAP_BYTES)
+		munmap(p, bytes);
+	else
+		free(p);
+}
+
+/* ---- deferred work ---- */
+
+static void *work_thread(void *arg)
+{
+	struct host_work *w = arg;
+	struct sched_param none = { 0 };
+
+	/* SCHED_BATCH: being woken must not preempt the thread that frees. */
+	sched_setscheduler(0, SCHED_BATCH, &none);
+
+	host_lock(&w->lock);
+	while (!w->stop) {
+		u32 bell;
+
+		if (w->wake == 0 || (w->wake != HOST_USER_NO_WAKE && host_now_ns() >= w->due)) {
+			host_write_once(w->wake, HOST_USER_NO_WAKE);
+			w->started++;
+			host_unlock(&w->lock);
+			w->fn(w);
+			host_lock(&w->lock);
+			w->done++;
+			if (w->flushers) {
+				host_write_once(w->done_bell, w->done_bell + 1);
+				host_unlock(&w->lock);
+				futex_wake(&w->done_bell, INT_MAX);
+				host_lock(&w->lock);
+			}
+			continue;
+		}
+		w->asleep = true;
+		w->sleep_until = w->wake == HOST_USER_NO_WAKE ? HOST_USER_NO_WAKE : w->due;
+		bell = w->bell;
+		host_unlock(&w->lock);
+		futex_wait_until(&w->bell, bell, w->sleep_until);
+		host_lock(&w->lock);
+		w->asleep = false;
+	}
+	host_unlock(&w->lock);
+	return NULL;
+}
+
+/* True: the caller rings w->bell once it has dropped the lock. */
+static bool work_arm_locked(struct host_work *w, u64 us) HOST_REQUIRES(w->lock)
+{
+	u64 now = us ? host_now_ns() : 0;
+	u64 due = us > (HOST_USER_NO_WAKE - 1 - now) / 1000 ? HOST_USER_NO_WAKE - 1 : now + us * 1000;
+
+	if (w->wake == HOST_USER_NO_WAKE || due < w->due)
+		w->due = due;
+	if (us < w->wake)
+		host_write_once(w->wake, us);
+	if (!w->asleep || w->due >= w->sleep_until)
+		return false;
+	w->asleep = false;
+	host_write_once(w->bell, w->bell + 1);
+	return true;
+}
+
+void host_user_work_arm(struct host_work *w, u64 us)
+{
+	bool ring;
+
+	host_lock(&w->lock);
+	ring = work_arm_locked(w, us);
+	host_unlock(&w->lock);
+	if (ring)
+		futex_wake(&w->bell, 1);
+}
+
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w))
+{
+	sigset_t all, old;
+	int err;
+
+	memset(w, 0, sizeof(*w));
+	w->fn = fn;
+	w->wake = HOST_USER_NO_WAKE;
+	host_lock_init(&w->lock, "work");
+	/* The program's signal handlers run on the program's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&w->thread, NULL, work_thread, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return -err;
+	pthread_setname_np(w->thread, "ebb-drain");
+	w->live = true;
+	return 0;
+}
+
+void host_work_flush(struct host_work *w)
+{
+	bool ring = false;
+	u64 target;
+
+	host_lock(&w->lock);
+	target = w->started;
+	if (w->wake != HOST_USER_NO_WAKE) {
+		target++;
+		ring = work_arm_locked(w, 0);
+	}
+	w->flushers++;
+	if (ring) {
+		host_unlock(&w->lock);
+		futex_wake(&w->bell, 1);
+		host_lock(&w->lock);
+	}
+	while (w->done < target) {
+		u32 bell = w->done_bell;
+
+		host_unlock(&w->lock);
+		futex_wait_until(&w->done_bell, bell, HOST_USER_NO_WAKE);
+		host_lock(&w->lock);
+	}
+	w->flushers--;
+	host_unlock(&w->lock);
+}
+
+void host_work_destroy(struct host_work *w)
+{
+	if (!w->live)
+		return;
+	host_lock(&w->lock);
+	w->stop = true;
+	host_write_once(w->bell, w->bell + 1);
+	host_unlock(&w->lock);
+	futex_wake(&w->bell, 1);
+	pthread_join(w->thread, NULL);
+	w->live = false;
+}
+
+/* ---- the rest ---- */
+
+void host_relax(unsigned int *spins)
+{
+	unsigned int n = (*spins)++;
+
+	if (n < 64)
+		host_user_pause();
+	else if (n < 128)
+		sched_yield();
+	else
+		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+}
+
+u64 host_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * NS_PER_SEC + (u64)ts.tv_nsec;
+}
+
+u64 host_total_bytes(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && bytes > 0 ? (u64)pages * (u64)bytes : 0;
+}
+
+void host_user_warn(u32 *seen, const char *what, const char *file, int line)
+{
+	if (!__atomic_exchange_n(seen, 1, __ATOMIC_RELAXED))
+		fprintf(stderr, "ebb: internal fault at %s:%d: %s\n", file, line, what);
+}
