@@ -18,12 +18,22 @@
  */
 #include "pool.h"
 
+static struct zspage *sparsest(struct pool *p, struct pool_class *c, u32 *no)
+	HOST_REQUIRES(c->lock);
+static struct zspage *target(struct pool *p, struct pool_class *c, u32 src, u32 *no,
+			     unsigned int *obj) HOST_REQUIRES(c->lock);
+static u32 move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
+		unsigned int obj) HOST_REQUIRES(c->lock);
+static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
+	HOST_REQUIRES(c->lock);
+static u64 refile(struct pool *p, struct pool_class *c) HOST_REQUIRES(c->lock);
+
 static struct zspage *at(const struct pool *p, u32 no)
 {
 	return zspage_at(&p->zspages, no);
 }
 
-/* The emptiest zspage on lists 1 .. 10.  Class lock held. */
+/* The emptiest zspage on lists 1 .. 10. */
 static struct zspage *sparsest(struct pool *p, struct pool_class *c, u32 *no)
 {
 	unsigned int group;
@@ -75,9 +85,12 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 	}
 }
 
-/* Moves one object if that may be.  True: src is now empty and off its list. */
-static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
-		 unsigned int obj)
+/*
+ * Moves one object if that may be.  Not 0: the zspage that is now empty and off its list, src or
+ * (the swing failed, and frees that took no lock had left it nothing else) the target.
+ */
+static u32 move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
+		unsigned int obj)
 {
 	u32 key = host_read_once(*object_key(p, c, src, obj)), dst_no;
 	u64 from = p->owner.look(p->owner.ctx, key), to;
@@ -85,37 +98,34 @@ static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 s
 	struct zspage *dst;
 
 	if (!from || ref_zspage(from) != src_no || ref_obj(from) != obj)
-		return false;
+		return 0;
 	dst = target(p, c, src_no, &dst_no, &dst_obj);
 	if (!dst)
-		return false;
+		return 0;
 
 	class_take(p, c, dst, dst_no, dst_obj);
 	host_write_once(*object_key(p, c, dst, dst_obj), key);
 	copy_object(p, c, dst, dst_obj, src, obj, POOL_HEADER + pool_ref_size(p, from));
 	to = (from & ~REF_LOC_MASK) | ((u64)dst_no << REF_ZSPAGE_SHIFT) |
 	     ((u64)dst_obj << REF_OBJ_SHIFT);
-	if (!p->owner.swing(p->owner.ctx, key, from, to)) {
-		/* dst had an object in use before, so it does not become empty. */
-		class_put_locked(p, c, dst, dst_no, dst_obj);
-		return false;
-	}
-	return class_put_locked(p, c, src, src_no, obj);
+	if (!p->owner.swing(p->owner.ctx, key, from, to))
+		return class_put_locked(p, c, dst, dst_no, dst_obj) ? dst_no : 0;
+	return class_put_locked(p, c, src, src_no, obj) ? src_no : 0;
 }
 
-/* Moves what can be moved out of src.  True: it is empty and off its list. */
-static bool empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
+/* Moves what can be moved out of src, until a zspage is empty; returns that, as move() does. */
+static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
 {
 	unsigned int obj;
+	u32 gone = 0;
 
-	for (obj = 0; obj < c->objs; obj++)
-		if (host_a64_read(&src->used[obj / 64]) >> (obj % 64) & 1 &&
-		    move(p, c, src, no, obj))
-			return true;
-	return false;
+	for (obj = 0; obj < c->objs && !gone; obj++)
+		if (host_a64_read(&src->used[obj / 64]) >> (obj % 64) & 1)
+			gone = move(p, c, src, no, obj);
+	return gone;
 }
 
-/* Files every zspage where it belongs; returns their free objects.  Class lock held. */
+/* Files every zspage where it belongs; returns their free objects. */
 static u64 refile(struct pool *p, struct pool_class *c)
 {
 	unsigned int group, inuse;
@@ -144,23 +154,25 @@ static u64 compact_class(struct pool *p, struct pool_class *c)
 	free = refile(p, c);
 	while (free >= c->objs) {
 		struct zspage *z;
+		u32 no, gone;
 		u64 room;
-		u32 no;
 
 		z = sparsest(p, c, &no);
 		if (!z)
 			break;
 		room = c->objs - zspage_inuse(z);
-		if (empty(p, c, z, no)) {
-			/* Its room is gone, and so is the room its objects went to. */
-			free -= c->objs;
-			host_unlock(&c->lock);
-			pages += z->pages;
-			pool_reap(p, &no, 1);
-		} else {
-			free -= room < free ? room : free;
+		gone = empty(p, c, z, no);
+		if (!gone)
 			class_move(p, c, z, no, 0);
-			host_unlock(&c->lock);
+		/* An empty one takes its room with it, and its objects took room elsewhere. */
+		if (gone)
+			room = c->objs;
+		free -= room < free ? room : free;
+		host_unlock(&c->lock);
+
+		if (gone) {
+			pages += at(p, gone)->pages;
+			pool_reap(p, &gone, 1);
 		}
 		host_resched();
 		host_lock(&c->lock);

@@ -116,22 +116,18 @@
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
 #define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)
 
+/* A member, or a struct, that shares no cache line with what comes before it. */
+#define HOST_OWN_LINE __attribute__((aligned(HOST_CACHELINE)))
+
 /*
- * Which lock guards what, for clang's thread-safety analysis (-Wthread-safety); sparse and
- * lockdep do that work in the kernel, where these are empty.
+ * For clang's thread-safety analysis (-Wthread-safety), which the user build runs; sparse and
+ * lockdep do that work in the kernel, where these are empty.  HOST_REQUIRES goes after the
+ * parameter list of a prototype.
  */
 #if defined(__clang__) && defined(HOST_THREAD_SAFETY)
-#define HOST_CAPABILITY(x) __attribute__((capability(x)))
-#define HOST_GUARDED_BY(x) __attribute__((guarded_by(x)))
-#define HOST_ACQUIRE(...) __attribute__((acquire_capability(__VA_ARGS__)))
-#define HOST_RELEASE(...) __attribute__((release_capability(__VA_ARGS__)))
 #define HOST_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
 #define HOST_NO_ANALYSIS __attribute__((no_thread_safety_analysis))
 #else
-#define HOST_CAPABILITY(x)
-#define HOST_GUARDED_BY(x)
-#define HOST_ACQUIRE(...)
-#define HOST_RELEASE(...)
 #define HOST_REQUIRES(...)
 #define HOST_NO_ANALYSIS
 #endif

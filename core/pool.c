@@ -22,6 +22,13 @@
  */
 #include "pool.h"
 
+static struct zspage *fullest(struct pool *p, struct pool_class *c, u32 *no)
+	HOST_REQUIRES(c->lock);
+static void list_link(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
+		     unsigned int group) HOST_REQUIRES(c->lock);
+static void list_unlink(struct pool *p, struct pool_class *c, struct zspage *z)
+	HOST_REQUIRES(c->lock);
+
 static struct zspage *at(const struct pool *p, u32 no)
 {
 	return zspage_at(&p->zspages, no);
@@ -76,10 +83,10 @@ void pool_destroy(struct pool *p)
 }
 
 /*
- * Lists.  Class lock held.
+ * Lists
  */
 
-static void list_add(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
+static void list_link(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
 		     unsigned int group)
 {
 	z->prev = 0;
@@ -91,7 +98,7 @@ static void list_add(struct pool *p, struct pool_class *c, struct zspage *z, u32
 	host_write_once(z->group, (u8)group);
 }
 
-static void list_del(struct pool *p, struct pool_class *c, struct zspage *z)
+static void list_unlink(struct pool *p, struct pool_class *c, struct zspage *z)
 {
 	if (z->prev)
 		at(p, z->prev)->next = z->next;
@@ -105,8 +112,8 @@ void class_move(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
 		unsigned int group)
 {
 	if (z->group != group) {
-		list_del(p, c, z);
-		list_add(p, c, z, no, group);
+		list_unlink(p, c, z);
+		list_link(p, c, z, no, group);
 	}
 }
 
@@ -173,13 +180,13 @@ void class_take(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, 
 	}
 	if (state == c->full) {
 		if (z->group)
-			list_del(p, c, z);
+			list_unlink(p, c, z);
 		host_write_once(z->group, (u8)0);
 		return;
 	}
 	group = class_group(c, zspage_inuse(z));
 	if (!z->group)
-		list_add(p, c, z, no, group);
+		list_link(p, c, z, no, group);
 	else if (group > z->group)
 		class_move(p, c, z, no, group);
 }
@@ -228,7 +235,7 @@ static void write_header(struct pool *p, struct pool_class *c, struct zspage *z,
 
 int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
 {
-	size_t bytes = size > pool_max_small(p) ? size : size + POOL_HEADER;
+	size_t bytes = size + POOL_HEADER;
 	unsigned int raw, obj, missing, spares = 0, i;
 	struct pool_class *c;
 	struct zspage *z;
@@ -238,6 +245,10 @@ int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
 
 	if (!size || size > HOST_PAGE_SIZE)
 		return -EINVAL;
+	if (size > pool_max_small(p)) {
+		/* Huge: no header, and a raw class past the largest that has one. */
+		bytes = size > p->table.largest ? size : p->table.largest + 1;
+	}
 	raw = class_raw_index(&p->table, bytes);
 	c = &p->class[p->table.merged[raw]];
 
@@ -292,7 +303,7 @@ int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
 
 	write_header(p, c, z, obj, size, key);
 	*ref = ref_make(p, raw, no, obj,
-			class_raw_size(&p->table, raw) - (c->objs == 1 ? size : bytes));
+			class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
 	return 0;
 }
 
@@ -304,6 +315,7 @@ int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
  * Clears the n bits mask of used[w].  Takes the class lock if the change needs it and *locked
  * is false.  True: the zspage is empty and the caller's.
  */
+HOST_NO_ANALYSIS        /* it knows no lock that is taken or not */
 static bool put(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int w,
 		u64 mask, unsigned int n, bool *locked)
 {
@@ -322,9 +334,9 @@ static bool put(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, 
 	} while (!host_a64_cas(state, &old, new));
 
 	if (old == c->full && new)
-		list_add(p, c, z, no, class_group(c, c->objs - n));
+		list_link(p, c, z, no, class_group(c, c->objs - n));
 	else if (old != c->full && !new)
-		list_del(p, c, z);
+		list_unlink(p, c, z);
 	return !new;
 }
 
@@ -358,6 +370,7 @@ void pool_reap(struct pool *p, const u32 *no, unsigned int n)
 	zspage_free(&p->zspages, no, n);
 }
 
+HOST_NO_ANALYSIS
 void pool_free(struct pool *p, u64 ref)
 {
 	struct pool_class *c = ref_class(p, ref);
@@ -416,6 +429,7 @@ static u64 *sort_by_class(const struct pool *p, u64 *refs, u64 *tmp, unsigned in
 #define REAP_MAX 16
 #define PREFETCH_AHEAD 8
 
+HOST_NO_ANALYSIS
 void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 {
 	struct pool_class *c = NULL;
@@ -423,6 +437,8 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 	unsigned int nreap = 0, i = 0;
 	bool locked = false;
 
+	if (!n)
+		return;
 	if (n > POOL_BULK_SMALL)
 		refs = sort_by_class(p, refs, tmp, n);
 	else

@@ -4,10 +4,11 @@
  *
  * An object is named by a reference:
  *
- *     50        43 42              15 14      4 3     0        4 KiB pages
+ *     50        43 42              16 15      5 4     0        4 KiB pages
  *     | raw class |  zspage number   |  object | slack |
  *
- * slack is the raw class's size less the object's, so a reference tells the exact size and
+ * slack is the raw class's size less the object's (less than two steps of the class table: the
+ * smallest class is two steps wide, and the first huge one begins a header early), so a reference tells the exact size and
  * the class without a look at memory.  "Location" is the zspage and object part; it is what
  * changes when compaction moves the object.  References sort by class, then by zspage.
  *
@@ -29,7 +30,7 @@
 
 #define REF_OBJ_BITS 11
 #if POOL_REF_CLASS
-#define REF_SLACK_BITS (HOST_PAGE_SHIFT - 8)
+#define REF_SLACK_BITS (HOST_PAGE_SHIFT - 7)
 #define REF_CLASS_BITS (HOST_PAGE_SHIFT == 12 ? 8 : 9)
 #define POOL_HEADER 4u          /* u32 owner */
 #else
@@ -42,6 +43,7 @@
 #define REF_CLASS_SHIFT (REF_ZSPAGE_SHIFT + ZSPAGE_BITS)
 #define REF_BITS (REF_CLASS_SHIFT + REF_CLASS_BITS)
 #define REF_MASK (((u64)1 << REF_BITS) - 1)
+_Static_assert(REF_BITS <= 51, "the slot word has 51 bits for a reference");
 #define REF_LOC_MASK ((((u64)1 << (REF_OBJ_BITS + ZSPAGE_BITS)) - 1) << REF_OBJ_SHIFT)
 
 /*
@@ -51,16 +53,18 @@
 #define POOL_GROUPS 11
 
 struct pool_class {
-	host_lock_t lock;
-	u16 listed;                     /* bit g: list g has members; class lock */
-	u8 words, units;                /* of a descriptor; these and below are fixed */
-	u32 head[POOL_GROUPS];          /* descriptor numbers; class lock */
+	/* Fixed, and read by every free: a line that is never written. */
 	u32 size;
 	u16 objs;
 	u8 pages;
 	u8 place;                       /* in class_table.class[] */
+	u8 words, units;                /* of a descriptor */
 	u64 full;                       /* the state of a full zspage */
-} __attribute__((aligned(2 * HOST_CACHELINE)));
+
+	host_lock_t lock HOST_OWN_LINE;
+	u16 listed;                     /* bit g: list g has members; class lock */
+	u32 head[POOL_GROUPS];          /* descriptor numbers; class lock */
+} HOST_OWN_LINE;
 
 /* How compaction reaches the words that hold references.  Both are atomic context. */
 struct pool_owner {
@@ -77,11 +81,13 @@ struct pool {
 	struct host_pages *src;
 	struct zspage_table zspages;
 	struct pool_owner owner;
-	host_a64 pages;                 /* in zspages */
+	struct pool_class *class;       /* [table.nclasses] */
+
+	/* Written as zspages come and go, so apart from what every free reads. */
+	host_a64 pages HOST_OWN_LINE;   /* in zspages */
 	host_a64 pages_peak;
 	host_mutex_t compacting;
 	u64 pages_compacted;            /* ever; compacting */
-	struct pool_class *class;       /* [table.nclasses] */
 };
 
 /* chain: most pages of a zspage.  Process context.  -EINVAL, -ENOMEM. */
@@ -108,7 +114,7 @@ void pool_free(struct pool *p, u64 ref);
 #define POOL_BULK_SMALL 64
 
 /*
- * Frees n objects, 1 to 65535, grouped by class, with at most one hold of a class's lock for
+ * Frees n objects, 0 to 65535, grouped by class, with at most one hold of a class's lock for
  * each group; refs[] is sorted in place.  tmp: room for n references, or NULL if n is at most
  * POOL_BULK_SMALL.  Any context.
  */
@@ -218,14 +224,18 @@ static inline unsigned int class_group(const struct pool_class *c, unsigned int 
 	return inuse * 10 / c->objs + 1;
 }
 
-/* These four need the class lock.  class_take() wants bit obj clear. */
-struct zspage *class_first(struct pool *p, struct pool_class *c, unsigned int group, u32 *no);
+/* The first zspage of a list, after refiling those that do not belong there; NULL: none. */
+struct zspage *class_first(struct pool *p, struct pool_class *c, unsigned int group, u32 *no)
+	HOST_REQUIRES(c->lock);
+/* Files z on another list. */
 void class_move(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
-		unsigned int group);
-void class_take(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int obj);
+		unsigned int group) HOST_REQUIRES(c->lock);
+/* Sets object obj, which is free, and files the zspage, or takes it off its list if full. */
+void class_take(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
+	HOST_REQUIRES(c->lock);
 /* Clears object obj; true: the zspage is empty, off its list, and the caller's to reap. */
 bool class_put_locked(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
-		      unsigned int obj);
+		      unsigned int obj) HOST_REQUIRES(c->lock);
 
 /* The lowest clear bit of used[], or c->objs. */
 unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z);

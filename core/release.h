@@ -56,7 +56,7 @@ struct release {
 
 	host_a64 kicked;                /* the worker was woken for full buffers */
 
-	host_lock_t lock;
+	host_lock_t lock HOST_OWN_LINE;
 	struct release_buf *full, **full_tail;  /* oldest first; lock */
 	struct release_buf *empty;              /* lock */
 	u32 nfull, nempty;                      /* lock */

@@ -37,7 +37,7 @@
 #endif
 
 #if POOL_REF_CLASS
-#define ZSPAGE_BITS (HOST_PAGE_SHIFT == 12 ? 28 : 39 - HOST_PAGE_SHIFT) /* of a descriptor's number */
+#define ZSPAGE_BITS (HOST_PAGE_SHIFT == 12 ? 27 : 38 - HOST_PAGE_SHIFT) /* of a number */
 #else
 #define ZSPAGE_BITS 32
 #endif
@@ -62,9 +62,11 @@ struct zspage {
 _Static_assert(sizeof(struct zspage) == 16, "descriptors are counted per object");
 
 struct zspage_table {
+	/* Read by every free. */
 	struct pcp *pcp;
-	host_lock_t lock;
 	struct zspage_leaf **top;               /* [1 << ZSPAGE_TOP_BITS] */
+
+	host_lock_t lock HOST_OWN_LINE;
 	u32 partial[ZSPAGE_UNITS_MAX + 1];      /* by units: chunk number + 1; table lock */
 	u32 hint;                               /* no free chunk number is lower; table lock */
 	host_a64 chunks;
