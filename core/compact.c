@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * compact.c - moves objects out of sparse zspages until what is left wastes less than one
- * zspage in each class.
+ * compact.c - moves objects until a class has less than one zspage of free objects, and those
+ * on pages that it needs anyway.
  *
- *     sparsest zspage of the class  --objects-->  fullest ones
+ *     sparsest zspage of the class  --objects-->  fullest ones            then it is reaped
+ *     what is still partial:  its last objects  --> its first free places, then its last
+ *                                                   pages are given back
  *
  * An object is moved under its class's lock: look at the owner's word, copy the bytes, swing
  * the word.  What the word names is never written in place, so the copy is whole; if the word
@@ -22,8 +24,9 @@ static struct zspage *sparsest(struct pool *p, struct pool_class *c, u32 *no)
 	HOST_REQUIRES(c->lock);
 static struct zspage *target(struct pool *p, struct pool_class *c, u32 src, u32 *no,
 			     unsigned int *obj) HOST_REQUIRES(c->lock);
-static u32 move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
-		unsigned int obj) HOST_REQUIRES(c->lock);
+static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
+		 unsigned int obj, struct zspage *dst, u32 dst_no, unsigned int dst_obj, u32 *gone)
+	HOST_REQUIRES(c->lock);
 static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
 	HOST_REQUIRES(c->lock);
 static u64 refile(struct pool *p, struct pool_class *c) HOST_REQUIRES(c->lock);
@@ -85,44 +88,95 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 	}
 }
 
-/*
- * Moves one object if that may be.  Not 0: the zspage that is now empty and off its list, src or
- * (the swing failed, and frees that took no lock had left it nothing else) the target.
- */
-static u32 move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
-		unsigned int obj)
+static bool is_used(struct zspage *z, unsigned int obj)
 {
-	u32 key = host_read_once(*object_key(p, c, src, obj)), dst_no;
-	u64 from = p->owner.look(p->owner.ctx, key), to;
-	unsigned int dst_obj;
-	struct zspage *dst;
+	return host_a64_read(&z->used[obj / 64]) >> (obj % 64) & 1;
+}
 
-	if (!from || ref_zspage(from) != src_no || ref_obj(from) != obj)
-		return 0;
-	dst = target(p, c, src_no, &dst_no, &dst_obj);
-	if (!dst)
-		return 0;
+/* The reference of an object that may be moved now, or 0. */
+static u64 movable(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
+{
+	u64 ref = p->owner.look(p->owner.ctx, host_read_once(*object_key(p, c, z, obj)));
 
+	return ref && ref_zspage(ref) == no && ref_obj(ref) == obj ? ref : 0;
+}
+
+/*
+ * Moves an object to a free place on a page that is there.  False: its owner does not let it
+ * go.  *gone, if not 0 after, is the zspage that is now empty and off its list: src, or (the
+ * owner refused, and frees that took no lock had left it nothing else) dst.
+ */
+static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
+		 unsigned int obj, struct zspage *dst, u32 dst_no, unsigned int dst_obj, u32 *gone)
+{
+	u32 key = host_read_once(*object_key(p, c, src, obj));
+	u64 from = movable(p, c, src, src_no, obj), to;
+	bool moved;
+
+	if (!from)
+		return false;
 	class_take(p, c, dst, dst_no, dst_obj);
 	host_write_once(*object_key(p, c, dst, dst_obj), key);
 	copy_object(p, c, dst, dst_obj, src, obj, POOL_HEADER + pool_ref_size(p, from));
 	to = (from & ~REF_LOC_MASK) | ((u64)dst_no << REF_ZSPAGE_SHIFT) |
 	     ((u64)dst_obj << REF_OBJ_SHIFT);
-	if (!p->owner.swing(p->owner.ctx, key, from, to))
-		return class_put_locked(p, c, dst, dst_no, dst_obj) ? dst_no : 0;
-	return class_put_locked(p, c, src, src_no, obj) ? src_no : 0;
+	moved = p->owner.swing(p->owner.ctx, key, from, to);
+	if (moved ? class_put_locked(p, c, src, src_no, obj)
+		  : class_put_locked(p, c, dst, dst_no, dst_obj))
+		*gone = moved ? src_no : dst_no;
+	return moved;
 }
 
-/* Moves what can be moved out of src, until a zspage is empty; returns that, as move() does. */
+/* Moves what can be moved out of src, until a zspage is empty; returns that one, or 0. */
 static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
 {
-	unsigned int obj;
+	unsigned int obj, dst_obj;
+	struct zspage *dst;
+	u32 gone = 0, dst_no;
+
+	for (obj = 0; obj < c->objs && !gone; obj++) {
+		if (!is_used(src, obj))
+			continue;
+		dst = target(p, c, no, &dst_no, &dst_obj);
+		if (!dst)
+			break;
+		move(p, c, src, no, obj, dst, dst_no, dst_obj, &gone);
+	}
+	return gone;
+}
+
+static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
+{
+	unsigned int obj = c->objs - 1;
+
+	while (obj && !is_used(z, obj))
+		obj--;
+	return obj;
+}
+
+/*
+ * Moves the last objects of a zspage to its first free places, and takes the pages that this
+ * leaves unused off its end: page[n].  Returns the zspage if it is empty by now.
+ */
+static u32 pack(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, host_page *page,
+		unsigned int *n)
+{
+	unsigned int last = highest_used(c, z), first = class_lowest_free(c, z), need;
 	u32 gone = 0;
 
-	for (obj = 0; obj < c->objs && !gone; obj++)
-		if (host_a64_read(&src->used[obj / 64]) >> (obj % 64) & 1)
-			gone = move(p, c, src, no, obj);
-	return gone;
+	*n = 0;
+	while (first < last && move(p, c, z, no, last, z, no, first, &gone) && !gone) {
+		last = highest_used(c, z);
+		first = class_lowest_free(c, z);
+	}
+	if (gone)
+		return gone;
+	need = (unsigned int)((((size_t)last + 1) * c->size + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
+	while (z->pages > need) {
+		page[(*n)++] = zspage_pages(z)[z->pages - 1];
+		host_write_once(z->pages, (u8)(z->pages - 1));
+	}
+	return 0;
 }
 
 /* Files every zspage where it belongs; returns their free objects. */
@@ -146,35 +200,49 @@ static u64 refile(struct pool *p, struct pool_class *c)
 	return free;
 }
 
+/* Gives back a zspage that is empty, or else n pages; returns how many.  No lock held. */
+static unsigned int give_back(struct pool *p, u32 gone, const host_page *page, unsigned int n)
+{
+	if (gone) {
+		n = at(p, gone)->pages;
+		pool_reap(p, &gone, 1);
+	} else if (n) {
+		pcp_free(p->pcp, page, n);
+		host_a64_add(&p->pages, (u64)0 - n);
+	}
+	host_resched();
+	return n;
+}
+
 static u64 compact_class(struct pool *p, struct pool_class *c)
 {
-	u64 pages = 0, free;
+	host_page page[CHAIN_MAX];
+	struct zspage *z;
+	unsigned int n;
+	u64 pages = 0, free, room;
+	u32 no, gone;
 
 	host_lock(&c->lock);
 	free = refile(p, c);
-	while (free >= c->objs) {
-		struct zspage *z;
-		u32 no, gone;
-		u64 room;
-
-		z = sparsest(p, c, &no);
-		if (!z)
-			break;
+	while (free >= c->objs && (z = sparsest(p, c, &no))) {
 		room = c->objs - zspage_inuse(z);
 		gone = empty(p, c, z, no);
 		if (!gone)
 			class_move(p, c, z, no, 0);
-		/* An empty one takes its room with it, and its objects took room elsewhere. */
-		if (gone)
+		else    /* it takes its room with it, and its objects took room elsewhere */
 			room = c->objs;
 		free -= room < free ? room : free;
 		host_unlock(&c->lock);
-
-		if (gone) {
-			pages += at(p, gone)->pages;
-			pool_reap(p, &gone, 1);
-		}
-		host_resched();
+		pages += give_back(p, gone, page, 0);
+		host_lock(&c->lock);
+	}
+	refile(p, c);
+	while ((z = sparsest(p, c, &no))) {
+		gone = pack(p, c, z, no, page, &n);
+		if (!gone)
+			class_move(p, c, z, no, 0);
+		host_unlock(&c->lock);
+		pages += give_back(p, gone, page, n);
 		host_lock(&c->lock);
 	}
 	refile(p, c);

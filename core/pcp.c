@@ -11,6 +11,7 @@ struct pcp_cpu {
 	u32 count;
 	u32 high;
 	bool used;              /* since the last pcp_decay() */
+	bool idle;              /* in the period before */
 	host_page page[];       /* high_max + PCP_BATCH_MAX; [0 .. count) are free pages */
 };
 
@@ -70,6 +71,7 @@ int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n)
 {
 	host_page fresh[PCP_BATCH_MAX];
 	unsigned int got = 0;
+	bool drained = false;
 
 	while (got < n) {
 		struct pcp_cpu *c = host_percpu_lock(&pcp->cpus);
@@ -84,6 +86,12 @@ int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n)
 			break;
 
 		k = host_pages_alloc(pcp->src, fresh, pcp->batch);
+		if (!k && !drained) {
+			/* Pages that wait in other CPUs' lists are no reason to fail. */
+			drained = true;
+			pcp_drain(pcp);
+			continue;
+		}
 		if (!k) {
 			pcp_free(pcp, out, got);
 			return -ENOMEM;
@@ -141,10 +149,11 @@ static void age(void *item, void *arg)
 	struct pcp_chunk *chunk = arg;
 	u32 high = c->high;
 
-	if (!c->used) {
-		c->high = high > chunk->pcp->batch ? high / 2 : 0;
-		chunk->changed |= c->high != high;
-	}
+	/* Half after one idle period, nothing after two: a list that rests is soon empty. */
+	if (!c->used)
+		c->high = c->idle ? 0 : high / 2;
+	chunk->changed |= c->used || c->high != high;
+	c->idle = !c->used;
 	c->used = false;
 }
 

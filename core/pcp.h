@@ -8,7 +8,8 @@
  * A list longer than high gives pages back in chunks of batch; the list is unlocked, and the
  * source's lock dropped, between two chunks, so no hold of the source's lock moves more than
  * batch pages, whatever the backlog.  high grows by a batch when a list runs over or dry, up
- * to high_max, and pcp_decay() halves it on a list that was not used since the last call.
+ * to high_max; pcp_decay() halves it on a list that was idle for a period, and makes it 0 after
+ * two.
  */
 #ifndef EBB_CORE_PCP_H
 #define EBB_CORE_PCP_H
@@ -44,7 +45,8 @@ void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n);
 
 /*
  * One refresh: lists that were idle since the last one shrink.  Returns whether anything
- * changed.  Process context.
+ * changed, a list's having been used included: if not, the next refresh has nothing to do
+ * until a list is used.  Process context.
  */
 bool pcp_decay(struct pcp *pcp);
 

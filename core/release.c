@@ -310,21 +310,32 @@ static void fill_reserve(struct release *r)
 		push_empty(r, buf_init(host_page_addr(r->pool->src, page), page));
 }
 
-/* Gives the buffers that are pages back: a page that is kept keeps its block from the system. */
-static void drop_reserve(struct release *r)
+/*
+ * Sorts the reserve: what is not a page goes into stock as long as that has room; pages go
+ * back if drop is set, for a page that is kept keeps its block from the system.
+ */
+static void sort_reserve(struct release *r, bool drop)
 {
 	struct release_buf *pages = NULL, **link, *b;
 
 	host_lock(&r->lock);
 	for (link = &r->empty; (b = *link);) {
-		if (b->page) {
-			*link = b->next;
-			b->next = pages;
-			pages = b;
-			r->nempty--;
-		} else {
-			link = &b->next;
+		struct release_buf **to = NULL;
+
+		if (!b->page && r->nstock < host_nr_cpus()) {
+			to = &r->stock;
+			r->nstock++;
+		} else if (b->page && drop) {
+			to = &pages;
 		}
+		if (!to) {
+			link = &b->next;
+			continue;
+		}
+		*link = b->next;
+		b->next = *to;
+		*to = b;
+		r->nempty--;
 	}
 	host_unlock(&r->lock);
 	free_list(r, pages);
@@ -351,7 +362,10 @@ struct collect {
 	bool again;     /* there was no buffer to put in place of one */
 };
 
-/* Queues a CPU's partial buffer, whatever the budget: it is drained next. */
+/*
+ * Queues a CPU's partial buffer, whatever the budget: it is drained next.  An empty one that is
+ * a page is queued as well, to be given back.
+ */
 static void collect(void *item, void *arg)
 {
 	struct release_cpu *rc = item;
@@ -359,7 +373,7 @@ static void collect(void *item, void *arg)
 	struct release *r = col->r;
 	struct release_buf *next;
 
-	if (!rc->n)
+	if (!rc->n && !rc->buf->page)
 		return;
 	next = pop(&r->stock);
 	if (!next) {
@@ -379,11 +393,13 @@ static void drain_all(struct release *r)
 	host_a64_and(&r->armed, 0);
 	do {
 		drain_full(r);
+		/* CPUs have a third of what is not a page, so there is one for each of them. */
+		sort_reserve(r, false);
 		col.again = false;
 		host_percpu_each(r->cpus, collect, &col);
 	} while (col.again);
 	drain_full(r);
-	drop_reserve(r);
+	sort_reserve(r, true);
 }
 
 void release_flush(struct release *r)

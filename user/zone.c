@@ -460,6 +460,9 @@ void zone_trim(struct host_pages *src, enum zone_trim_how how, u64 *bytes)
 		*bytes = pages << HOST_PAGE_SHIFT;
 }
 
+/* Blocks that one tick gives on, if that many are idle: 32 MiB. */
+#define DECAY_MIN 16u
+
 bool zone_decay(struct host_pages *src, u64 *bytes)
 {
 	struct zone *z = zone_of(src);
@@ -469,7 +472,9 @@ bool zone_decay(struct host_pages *src, u64 *bytes)
 
 	host_lock(&z->lock);
 	/* nr_whole never went below whole_low: that many blocks were not needed. */
-	give = z->drew ? 0 : (z->whole_low + 1) / 2;
+	give = z->whole_low / 2 < DECAY_MIN ? DECAY_MIN : z->whole_low / 2;
+	if (z->drew || give > z->whole_low)
+		give = z->drew ? 0 : z->whole_low;
 	host_unlock(&z->lock);
 
 	/* The highest ones: allocation comes back to the lowest first. */

@@ -50,7 +50,7 @@ void zone_close(struct host_pages *src);
 void zone_trim(struct host_pages *src, enum zone_trim_how how, u64 *bytes);
 
 /*
- * One tick of the idle decay: gives on half, and at least one, of the blocks that were not
+ * One tick of the idle decay: gives on half, and at least 32 MiB, of the blocks that were not
  * needed since the last tick; none if a new or wholly free block was taken since.  True: idle
  * blocks remain, call again in a period.
  */

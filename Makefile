@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# The front door of Ebb.  Meson does the work, in build/; this file asks for the Debian
+# packages that are missing, finds the tools and gives each job one name.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# Options for `meson setup`, for example MESON_OPTIONS=-Dpage_shift=14 after `make clean`.
+MESON_OPTIONS ?=
+# demo: auto compares with the host kernel's zram where that can be had; 0 never does.
+VS_KERNEL ?= auto
+
+# Debian's meson has to run on Debian's python3, so a pyenv or pip ahead in PATH must not
+# come between.  The shell looks them up when they are used, since make expands a whole recipe
+# before its first line, scripts/deps, has installed them.
+MESON  = $$(command -v /usr/bin/meson || command -v meson)
+PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
+
+.DEFAULT_GOAL := build
+.PHONY: build check clean demo deps help install
+.NOTPARALLEL:
+
+help: ## list these targets
+	@echo 'Ebb: compressed memory that lets go at once.'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0'
+
+build: ## build libebb and the command build/ebb (the default)
+	@scripts/deps build
+	@test -f build/build.ninja || $(MESON) setup build --prefix='$(PREFIX)' $(MESON_OPTIONS)
+	@$(MESON) compile -C build
+
+demo: build ## store, verify and release real pages; our figures beside the published ones
+	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo
+
+check: ## every test in every build, sanitizers and layering included (build/check/)
+	@scripts/deps check
+	@$(PYTHON) scripts/check
+
+# The prefix is written into ebb.pc, so it is set again here: install may follow a build for
+# another one.  ldconfig only where the library went to the running system's own folders.
+install: build ## install below DESTDIR and PREFIX (/usr/local)
+	@$(MESON) configure build -Dprefix='$(PREFIX)'
+	@$(MESON) install -C build $(if $(DESTDIR),--destdir '$(abspath $(DESTDIR))')
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+clean: ## remove build/
+	rm -rf build
+
+deps: ## install the Debian packages for all of the above (as root), or print the command
+	@scripts/deps all

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * blkdev.c - bios in, pages to and from the store.
+ *
+ *     bio: | segment | segment |  segment  | ...     pieces of memory pages, any lengths
+ *     disk:    | page | page | page | ...            a slot each
+ *
+ * Where a segment is a whole page for a whole slot, the store works on it in place.  Anything
+ * else goes through a bounce page, gathered or scattered; a write of less than a page reads the
+ * rest of the slot first.  Bounce pages come from a reserve, so they never fail.
+ *
+ * Slots are written whole, so on pages larger than a block two writers of different blocks of
+ * one page would lose one of them: there, every writer of a slot takes a mutex hashed from its
+ * number.  With 4 KiB pages a slot is a block, and nobody does.
+ */
+#include "zram.h"
+
+#include <linux/bio.h>
+#include <linux/hash.h>
+#include <linux/highmem.h>
+#include <linux/mempool.h>
+#include <linux/sched/mm.h>
+
+#define SLOT_SECTORS_SHIFT (PAGE_SHIFT - SECTOR_SHIFT)
+#define BOUNCE_PAGES 4
+#define WRITE_LOCK_BITS 6
+
+static mempool_t *bounce_pages;
+static struct mutex write_lock[1 << WRITE_LOCK_BITS];
+
+/* A slot, or a part of one, that a bio reaches. */
+struct piece {
+	u64 slot;
+	u32 off, len;           /* in the page */
+};
+
+static struct piece next_piece(const struct bvec_iter *iter)
+{
+	struct piece p = {
+		.slot = iter->bi_sector >> SLOT_SECTORS_SHIFT,
+		.off = (u32)(iter->bi_sector << SECTOR_SHIFT) & ~PAGE_MASK,
+	};
+
+	p.len = min_t(u32, iter->bi_size, PAGE_SIZE - p.off);
+	return p;
+}
+
+static struct mutex *lock_slot(u64 slot)
+{
+	struct mutex *m;
+
+	if (PAGE_SIZE == ZRAM_BLOCK)
+		return NULL;
+	m = &write_lock[hash_64(slot, WRITE_LOCK_BITS)];
+	mutex_lock(m);
+	return m;
+}
+
+static void unlock_slot(struct mutex *m)
+{
+	if (m)
+		mutex_unlock(m);
+}
+
+/* Copies len bytes between buf and the bio's memory at iter, which moves on. */
+static void copy_segments(struct bio *bio, struct bvec_iter *iter, char *buf, u32 len, bool to_bio)
+{
+	while (len) {
+		struct bio_vec bv = bio_iter_iovec(bio, *iter);
+		u32 n = min(bv.bv_len, len);
+		char *mem = kmap_local_page(bv.bv_page);
+
+		if (to_bio)
+			memcpy(mem + bv.bv_offset, buf, n);
+		else
+			memcpy(buf, mem + bv.bv_offset, n);
+		kunmap_local(mem);
+		if (to_bio)
+			flush_dcache_page(bv.bv_page);
+		bio_advance_iter_single(bio, iter, n);
+		buf += n;
+		len -= n;
+	}
+}
+
+/* Whether the segment at iter is a page for the whole of p. */
+static bool in_place(struct bio *bio, const struct bvec_iter *iter, const struct piece *p)
+{
+	return p->len == PAGE_SIZE && bio_iter_iovec(bio, *iter).bv_len == PAGE_SIZE;
+}
+
+static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter, const struct piece *p)
+{
+	struct page *bounce;
+	int err;
+
+	if (likely(in_place(bio, iter, p))) {
+		struct page *page = bio_iter_iovec(bio, *iter).bv_page;
+		void *mem = kmap_local_page(page);
+
+		err = store_read(&z->store, p->slot, mem);
+		kunmap_local(mem);
+		flush_dcache_page(page);
+		bio_advance_iter_single(bio, iter, PAGE_SIZE);
+		return err;
+	}
+	bounce = mempool_alloc(bounce_pages, GFP_NOIO);
+	err = store_read(&z->store, p->slot, page_address(bounce));
+	if (!err)
+		copy_segments(bio, iter, page_address(bounce) + p->off, p->len, true);
+	mempool_free(bounce, bounce_pages);
+	return err;
+}
+
+static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter, const struct piece *p)
+{
+	struct mutex *m = lock_slot(p->slot);
+	struct page *bounce;
+	int err = 0;
+
+	if (likely(in_place(bio, iter, p))) {
+		void *mem = kmap_local_page(bio_iter_iovec(bio, *iter).bv_page);
+
+		err = store_write(&z->store, p->slot, mem);
+		kunmap_local(mem);
+		bio_advance_iter_single(bio, iter, PAGE_SIZE);
+	} else {
+		bounce = mempool_alloc(bounce_pages, GFP_NOIO);
+		if (p->len < PAGE_SIZE)
+			err = store_read(&z->store, p->slot, page_address(bounce));
+		if (!err) {
+			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
+			err = store_write(&z->store, p->slot, page_address(bounce));
+		}
+		mempool_free(bounce, bounce_pages);
+	}
+	unlock_slot(m);
+	return err;
+}
+
+static void read_write(struct zram *z, struct bio *bio, bool write)
+{
+	unsigned long start = bio_start_io_acct(bio);
+	struct bvec_iter iter = bio->bi_iter;
+	unsigned int noio = 0;
+	int err = 0;
+
+	/* The store allocates: not by writing to a disk, which may be this one. */
+	if (write)
+		noio = memalloc_noio_save();
+	while (iter.bi_size && !err) {
+		struct piece p = next_piece(&iter);
+
+		err = write ? write_piece(z, bio, &iter, &p) : read_piece(z, bio, &iter, &p);
+		if (unlikely(err == -EIO))
+			pr_err_ratelimited("%s: page %llu cannot be %s\n", z->disk->disk_name, p.slot,
+					   write ? "compressed" : "decompressed");
+	}
+	if (write) {
+		memalloc_noio_restore(noio);
+		zram_note_freed(z);
+	}
+	if (err)
+		bio->bi_status = BLK_STS_IOERR;
+	bio_end_io_acct(bio, start);
+}
+
+/* Part of a page becomes zeros. */
+static int zero_part(struct zram *z, const struct piece *p)
+{
+	struct page *bounce = mempool_alloc(bounce_pages, GFP_NOIO);
+	unsigned int noio = memalloc_noio_save();
+	int err = store_read(&z->store, p->slot, page_address(bounce));
+
+	if (!err) {
+		memset(page_address(bounce) + p->off, 0, p->len);
+		err = store_write(&z->store, p->slot, page_address(bounce));
+	}
+	memalloc_noio_restore(noio);
+	mempool_free(bounce, bounce_pages);
+	return err;
+}
+
+/*
+ * Whole pages are freed, and read as zeros from then on.  Of a part of one, a discard may do as
+ * it likes, and leaves it: rewriting the page would take memory where some was to be freed.
+ */
+static void discard(struct zram *z, struct bio *bio, bool zero)
+{
+	struct bvec_iter iter = bio->bi_iter;
+	int err = 0;
+
+	while (iter.bi_size && !err) {
+		struct piece p = next_piece(&iter);
+
+		if (zero || p.len == PAGE_SIZE) {
+			struct mutex *m = lock_slot(p.slot);
+
+			err = p.len == PAGE_SIZE ? store_free(&z->store, p.slot) : zero_part(z, &p);
+			unlock_slot(m);
+		}
+		iter.bi_sector += p.len >> SECTOR_SHIFT;
+		iter.bi_size -= p.len;
+		if (p.slot % 1024 == 1023)
+			cond_resched();
+	}
+	zram_note_freed(z);
+	if (err)
+		bio->bi_status = BLK_STS_IOERR;
+}
+
+static void zram_submit_bio(struct bio *bio)
+{
+	const sector_t block = ZRAM_BLOCK / SECTOR_SIZE;
+	struct zram *z = bio->bi_bdev->bd_disk->private_data;
+
+	if (unlikely((bio->bi_iter.bi_sector | bio_sectors(bio)) & (block - 1))) {
+		/* The block layer asks for whole blocks of all but the kernel's own users. */
+		pr_err_ratelimited("%s: %u sectors at %llu are not blocks of %d\n", z->disk->disk_name,
+				   bio_sectors(bio), (u64)bio->bi_iter.bi_sector, ZRAM_BLOCK);
+		bio->bi_status = BLK_STS_IOERR;
+		goto out;
+	}
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+		read_write(z, bio, false);
+		break;
+	case REQ_OP_WRITE:
+		read_write(z, bio, true);
+		break;
+	case REQ_OP_DISCARD:
+		discard(z, bio, false);
+		break;
+	case REQ_OP_WRITE_ZEROES:
+		discard(z, bio, true);
+		break;
+	default:
+		bio->bi_status = BLK_STS_NOTSUPP;
+	}
+out:
+	bio_endio(bio);
+}
+
+/*
+ * Swap calls this for each slot it no longer needs, with a cluster's spin lock held.  Swap has
+ * the device open, so the store is there (zram.h); store_free() waits for nobody.
+ */
+static void zram_slot_free_notify(struct block_device *bdev, unsigned long index)
+{
+	struct zram *z = bdev->bd_disk->private_data;
+
+	store_free(&z->store, index);
+	zram_note_freed(z);
+}
+
+static int zram_open(struct gendisk *disk, blk_mode_t mode)
+{
+	struct zram *z = disk->private_data;
+
+	return z->claim ? -EBUSY : 0;
+}
+
+const struct block_device_operations zram_devops = {
+	.owner = THIS_MODULE,
+	.open = zram_open,
+	.submit_bio = zram_submit_bio,
+	.swap_slot_free_notify = zram_slot_free_notify,
+};
+
+void zram_limits(struct queue_limits *lim)
+{
+	*lim = (struct queue_limits){
+		.logical_block_size = ZRAM_BLOCK,
+		.physical_block_size = PAGE_SIZE,
+		.io_min = PAGE_SIZE,
+		.io_opt = PAGE_SIZE,
+		.max_hw_discard_sectors = UINT_MAX,
+		.max_write_zeroes_sectors = UINT_MAX,
+		.features = BLK_FEAT_SYNCHRONOUS | BLK_FEAT_STABLE_WRITES,
+	};
+}
+
+int zram_blkdev_init(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(write_lock); i++)
+		mutex_init(&write_lock[i]);
+	bounce_pages = mempool_create_page_pool(BOUNCE_PAGES, 0);
+	return bounce_pages ? 0 : -ENOMEM;
+}
+
+void zram_blkdev_exit(void)
+{
+	mempool_destroy(bounce_pages);
+}

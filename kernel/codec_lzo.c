@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * codec_lzo.c - lzo and lzo-rle over the kernel's lzo library; they differ in the compressor
+ * and share the decompressor.
+ *
+ * Owns: a context is the library's work memory (16 KiB) and a bounce buffer, since the
+ * compressors take no bound on their output: where dst has less room than the worst case, they
+ * write here first.  (The bounded ones pay for a check at each byte, and are not in 6.12.)
+ */
+#include "codecs.h"
+
+#include <linux/lzo.h>
+
+struct lzo_ctx {
+	u8 work[LZO1X_1_MEM_COMPRESS] __aligned(HOST_CACHELINE);
+	u8 bounce[lzo1x_worst_compress(PAGE_SIZE)];
+};
+
+typedef int lzo_fn(const unsigned char *src, size_t n, unsigned char *dst, size_t *len, void *work);
+
+static void *lzo_create(int level)
+{
+	return host_zalloc(sizeof(struct lzo_ctx));
+}
+
+static void lzo_destroy(void *ctx)
+{
+	host_free(ctx, sizeof(struct lzo_ctx));
+}
+
+static __always_inline int compress(lzo_fn *fn, struct lzo_ctx *c, const void *src, size_t n,
+				    void *dst, size_t cap)
+{
+	bool direct = cap >= lzo1x_worst_compress(n);
+	size_t len = cap;
+
+	if (n > PAGE_SIZE && !direct)
+		return -EINVAL;
+	if (fn(src, n, direct ? dst : c->bounce, &len, c->work) != LZO_E_OK)
+		return -EIO;
+	if (len > cap)
+		return -ENOSPC;
+	if (!direct)
+		memcpy(dst, c->bounce, len);
+	return (int)len;
+}
+
+static int lzo_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	return compress(lzo1x_1_compress, ctx, src, n, dst, cap);
+}
+
+static int lzorle_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	return compress(lzorle1x_1_compress, ctx, src, n, dst, cap);
+}
+
+static int lzo_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	size_t len = cap;
+
+	if (lzo1x_decompress_safe(src, n, dst, &len) != LZO_E_OK || len != cap)
+		return -EIO;
+	return 0;
+}
+
+const struct codec_ops codec_lzo = {
+	.name = "lzo",
+	.create = lzo_create,
+	.destroy = lzo_destroy,
+	.compress = lzo_compress,
+	.decompress = lzo_decompress,
+};
+
+const struct codec_ops codec_lzorle = {
+	.name = "lzo-rle",
+	.create = lzo_create,
+	.destroy = lzo_destroy,
+	.compress = lzorle_compress,
+	.decompress = lzo_decompress,
+};

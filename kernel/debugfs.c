@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * debugfs.c - /sys/kernel/debug/zram/zramN:
+ *
+ *   classes   the table that in-tree has as zsmalloc/zramN/classes.  It is not put there: that
+ *             directory belongs to zsmalloc, which may come and go (zswap uses it, too)
+ *   check     reading it runs every invariant of the core; the disk must be closed
+ */
+#include "zram.h"
+
+#include <linux/debugfs.h>
+#include <linux/seq_file.h>
+
+#include "check.h"
+
+static struct dentry *root;
+
+#define ROW_TAIL "%13llu %10llu %10llu"
+
+static void show_row(struct seq_file *m, const struct size_class *c,
+		     const struct pool_class_stat *row, struct pool_class_stat *total)
+{
+	unsigned int k;
+
+	seq_printf(m, " %5u %5u ", c->index, c->size);
+	for (k = 0; k < POOL_FULLNESS; k++) {
+		seq_printf(m, "%9llu ", row->zspages[k]);
+		total->zspages[k] += row->zspages[k];
+	}
+	seq_printf(m, ROW_TAIL " %16u %8llu\n", row->objs, row->used, row->pages, c->pages,
+		   row->freeable);
+	total->objs += row->objs;
+	total->used += row->used;
+	total->pages += row->pages;
+	total->freeable += row->freeable;
+}
+
+static int show_classes(struct seq_file *m, struct pool *p)
+{
+	size_t bytes = p->table.nclasses * sizeof(struct pool_class_stat);
+	struct pool_class_stat total = { 0 }, *rows = host_zalloc(bytes);
+	unsigned int i;
+
+	if (!rows)
+		return -ENOMEM;
+	pool_class_stats(p, rows);
+	seq_printf(m, " %5s %5s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %13s %10s %10s %16s %8s\n",
+		   "class", "size", "10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%",
+		   "99%", "100%", "obj_allocated", "obj_used", "pages_used", "pages_per_zspage",
+		   "freeable");
+	for (i = 0; i < p->table.nclasses; i++)
+		if (rows[i].objs)
+			show_row(m, &p->table.class[i], &rows[i], &total);
+	seq_printf(m, "\n %5s %5s ", "Total", "");
+	for (i = 0; i < POOL_FULLNESS; i++)
+		seq_printf(m, "%9llu ", total.zspages[i]);
+	seq_printf(m, ROW_TAIL " %16s %8llu\n", total.objs, total.used, total.pages, "",
+		   total.freeable);
+	host_free(rows, bytes);
+	return 0;
+}
+
+static int classes_show(struct seq_file *m, void *unused)
+{
+	struct zram *z = m->private;
+	int err = 0;
+
+	down_read(&z->dev_lock);
+	if (z->disksize)
+		err = show_classes(m, &z->store.pool);
+	up_read(&z->dev_lock);
+	return err;
+}
+DEFINE_SHOW_ATTRIBUTE(classes);
+
+/* Nobody else may use the store: dev_lock keeps the shrinker out, a closed disk the rest. */
+static const char *check(struct zram *z)
+{
+	host_work_flush(&z->decay);
+	release_flush(&z->store.release);
+	host_work_flush(&z->store.release.work);
+	return store_check(&z->store);
+}
+
+static int check_show(struct seq_file *m, void *unused)
+{
+	struct zram *z = m->private;
+	const char *bad = NULL;
+	int err = 0;
+
+	mutex_lock(&z->disk->open_mutex);
+	down_write(&z->dev_lock);
+	if (disk_openers(z->disk) || z->claim)
+		err = -EBUSY;
+	else if (z->disksize)
+		bad = check(z);
+	up_write(&z->dev_lock);
+	mutex_unlock(&z->disk->open_mutex);
+	if (!err)
+		seq_printf(m, "%s\n", bad ? bad : "ok");
+	return err;
+}
+DEFINE_SHOW_ATTRIBUTE(check);
+
+void zram_debugfs_add(struct zram *z)
+{
+	z->debugfs = debugfs_create_dir(z->disk->disk_name, root);
+	debugfs_create_file("classes", 0400, z->debugfs, z, &classes_fops);
+	debugfs_create_file("check", 0400, z->debugfs, z, &check_fops);
+}
+
+void zram_debugfs_remove(struct zram *z)
+{
+	debugfs_remove(z->debugfs);
+	z->debugfs = NULL;
+}
+
+void zram_debugfs_init(void)
+{
+	root = debugfs_create_dir("zram", NULL);
+}
+
+void zram_debugfs_exit(void)
+{
+	debugfs_remove(root);
+}

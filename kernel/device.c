@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * device.c - the life of devices: made, started, reset, removed; and of the module.
+ *
+ *     added --disksize--> started --reset--> added --hot_remove--> gone
+ *
+ * Owns the table of devices (device_mutex).  Reset and removal need the disk to be closed, and
+ * claim it so that it stays closed.
+ */
+#include "zram.h"
+
+#include <linux/idr.h>
+#include <linux/module.h>
+#include <linux/part_stat.h>
+#include <linux/slab.h>
+
+#include "codecs.h"
+
+/* Pages that a CPU's list moves at once, and holds at most. */
+#define PCP_BATCH 32
+#define PCP_HIGH 64
+
+static unsigned int num_devices = 1;
+static unsigned int chain_size = 16;
+
+static DEFINE_IDR(devices);             /* device_mutex */
+static DEFINE_MUTEX(device_mutex);
+static int major;
+
+/* ---- a device's store ---- */
+
+static void decay(struct host_work *w)
+{
+	struct zram *z = container_of(w, struct zram, decay);
+
+	if (pcp_decay(&z->pcp))
+		host_work_queue_delayed(w, ZRAM_DECAY_US);
+}
+
+static void set_defaults(struct zram *z)
+{
+	z->codec = codec_default();
+	z->level = ZRAM_LEVEL_UNSET;
+	z->mem_limit = 0;
+	z->release_limit = host_total_bytes() / 64;
+}
+
+static int check_level(const struct zram *z)
+{
+	const struct codec_ops *c = z->codec;
+
+	if (z->level == ZRAM_LEVEL_UNSET)
+		return 0;
+	if (c->min_level == c->max_level) {
+		pr_err("%s: %s has no compression level, %d was given\n", z->disk->disk_name, c->name,
+		       z->level);
+		return -EOPNOTSUPP;
+	}
+	if (z->level < c->min_level || z->level > c->max_level) {
+		pr_err("%s: level %d of %s is not in %d to %d\n", z->disk->disk_name, z->level, c->name,
+		       c->min_level, c->max_level);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int zram_start(struct zram *z, u64 disksize)
+{
+	const struct store_config cfg = {
+		.slots = disksize >> PAGE_SHIFT,
+		.codec = z->codec,
+		.level = z->level == ZRAM_LEVEL_UNSET ? z->codec->default_level : z->level,
+		.chain = chain_size,
+		.mem_limit = z->mem_limit,
+		.release_limit = z->release_limit,
+	};
+	int err = check_level(z);
+
+	if (err) {
+		/* Tools that try one codec after the other count on a clean slate. */
+		z->codec = codec_default();
+		z->level = ZRAM_LEVEL_UNSET;
+		return err;
+	}
+	/* The slot numbers in objects have 32 bits; a table past that is past most memories, too. */
+	if (cfg.slots > U32_MAX)
+		return -ENOMEM;
+	z->pages.gfp = GFP_NOIO | __GFP_NOWARN;
+	err = pcp_init(&z->pcp, &z->pages, PCP_BATCH, PCP_HIGH);
+	if (err)
+		return err;
+	err = host_work_init(&z->decay, decay);
+	if (err)
+		goto no_work;
+	err = store_init(&z->store, &z->pcp, &cfg);
+	if (err)
+		goto no_store;
+	host_a64_set(&z->flush_pressure, 0);
+	z->disksize = disksize;
+	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
+	return 0;
+
+no_store:
+	host_work_destroy(&z->decay);
+	memset(&z->store, 0, sizeof(z->store));
+no_work:
+	pcp_destroy(&z->pcp);
+	return err;
+}
+
+/* The disk is closed and claimed, or deleted. */
+static void stop(struct zram *z)
+{
+	down_write(&z->dev_lock);
+	set_capacity_and_notify(z->disk, 0);
+	part_stat_set_all(z->disk->part0, 0);
+	if (z->disksize) {
+		z->disksize = 0;
+		store_destroy(&z->store);
+		host_work_destroy(&z->decay);
+		pcp_destroy(&z->pcp);
+		/* No slots: whoever should come too late is told -ERANGE. */
+		memset(&z->store, 0, sizeof(z->store));
+	}
+	set_defaults(z);
+	up_write(&z->dev_lock);
+}
+
+/* ---- claims ---- */
+
+static int claim(struct zram *z)
+{
+	int err = 0;
+
+	mutex_lock(&z->disk->open_mutex);
+	if (disk_openers(z->disk) || z->claim)
+		err = -EBUSY;
+	else
+		z->claim = true;
+	mutex_unlock(&z->disk->open_mutex);
+	return err;
+}
+
+int zram_reset(struct zram *z)
+{
+	int err = claim(z);
+
+	if (err)
+		return err;
+	sync_blockdev(z->disk->part0);
+	stop(z);
+	mutex_lock(&z->disk->open_mutex);
+	z->claim = false;
+	mutex_unlock(&z->disk->open_mutex);
+	return 0;
+}
+
+/* ---- devices ---- */
+
+int zram_add(void)
+{
+	struct queue_limits lim;
+	struct zram *z;
+	int nr, err;
+
+	z = kvzalloc(sizeof(*z), GFP_KERNEL);
+	if (!z)
+		return -ENOMEM;
+	init_rwsem(&z->dev_lock);
+	mutex_lock(&device_mutex);
+	nr = idr_alloc(&devices, z, 0, 0, GFP_KERNEL);
+	if (nr < 0) {
+		err = nr;
+		goto no_number;
+	}
+	zram_limits(&lim);
+	z->disk = blk_alloc_disk(&lim, NUMA_NO_NODE);
+	if (IS_ERR(z->disk)) {
+		err = PTR_ERR(z->disk);
+		goto no_disk;
+	}
+	z->disk->major = major;
+	z->disk->first_minor = nr;
+	z->disk->minors = 1;
+	z->disk->flags |= GENHD_FL_NO_PART;
+	z->disk->fops = &zram_devops;
+	z->disk->private_data = z;
+	snprintf(z->disk->disk_name, DISK_NAME_LEN, "zram%d", nr);
+	set_defaults(z);
+	set_capacity(z->disk, 0);
+	err = zram_add_disk(z);
+	if (err)
+		goto no_add;
+	zram_debugfs_add(z);
+	zram_shrinker_add(z);
+	mutex_unlock(&device_mutex);
+	pr_info("Added device: %s\n", z->disk->disk_name);
+	return nr;
+
+no_add:
+	put_disk(z->disk);
+no_disk:
+	pr_err("cannot add device zram%d: error %d\n", nr, err);
+	idr_remove(&devices, nr);
+no_number:
+	mutex_unlock(&device_mutex);
+	kvfree(z);
+	return err;
+}
+
+/* device_mutex is held. */
+static int remove(struct zram *z)
+{
+	bool resetting;
+
+	/* A reset under way is waited for by del_gendisk(), which removes the file it came by. */
+	mutex_lock(&z->disk->open_mutex);
+	resetting = z->claim;
+	if (disk_openers(z->disk)) {
+		mutex_unlock(&z->disk->open_mutex);
+		return -EBUSY;
+	}
+	z->claim = true;
+	mutex_unlock(&z->disk->open_mutex);
+
+	zram_debugfs_remove(z);
+	if (!resetting) {
+		sync_blockdev(z->disk->part0);
+		stop(z);
+	}
+	pr_info("Removed device: %s\n", z->disk->disk_name);
+	del_gendisk(z->disk);
+	/* A disksize may have been written until the file was gone. */
+	stop(z);
+	zram_shrinker_remove(z);
+	put_disk(z->disk);
+	kvfree(z);
+	return 0;
+}
+
+int zram_remove_nr(int nr)
+{
+	struct zram *z;
+	int err = -ENODEV;
+
+	mutex_lock(&device_mutex);
+	z = idr_find(&devices, nr);
+	if (z) {
+		err = remove(z);
+		if (!err)
+			idr_remove(&devices, nr);
+	}
+	mutex_unlock(&device_mutex);
+	return err;
+}
+
+/* ---- the module ---- */
+
+/* In the order in which they are made. */
+static void remove_all(void)
+{
+	struct zram *z;
+	int nr;
+
+	zram_control_unregister();
+	mutex_lock(&device_mutex);
+	idr_for_each_entry(&devices, z, nr)
+		host_warn_on(remove(z) != 0, "a device is open while the module goes");
+	mutex_unlock(&device_mutex);
+	idr_destroy(&devices);
+	unregister_blkdev(major, "zram");
+	zram_debugfs_exit();
+	zram_blkdev_exit();
+	host_kernel_exit();
+}
+
+static int __init zram_init(void)
+{
+	unsigned int i;
+	int err;
+
+	if (chain_size < CHAIN_MIN || chain_size > CHAIN_MAX) {
+		pr_err("chain_size %u is not in %d to %d\n", chain_size, CHAIN_MIN, CHAIN_MAX);
+		return -EINVAL;
+	}
+	err = host_kernel_init();
+	if (err)
+		return err;
+	err = zram_blkdev_init();
+	if (err)
+		goto no_blkdev;
+	major = register_blkdev(0, "zram");
+	if (major <= 0) {
+		pr_err("cannot get a major number: error %d\n", major);
+		err = -EBUSY;
+		goto no_major;
+	}
+	zram_debugfs_init();
+	err = zram_control_register();
+	if (err) {
+		pr_err("cannot register zram-control: error %d\n", err);
+		goto no_control;
+	}
+	for (i = 0; i < num_devices; i++) {
+		err = zram_add();
+		if (err < 0) {
+			remove_all();
+			return err;
+		}
+	}
+	return 0;
+
+no_control:
+	zram_debugfs_exit();
+	unregister_blkdev(major, "zram");
+no_major:
+	zram_blkdev_exit();
+no_blkdev:
+	host_kernel_exit();
+	return err;
+}
+
+static void __exit zram_exit(void)
+{
+	remove_all();
+}
+
+module_init(zram_init);
+module_exit(zram_exit);
+
+module_param(num_devices, uint, 0);
+MODULE_PARM_DESC(num_devices, "Number of pre-created zram devices");
+module_param(chain_size, uint, 0444);
+MODULE_PARM_DESC(chain_size, "Most pages of a zspage, 4 to 16 (16)");
+
+MODULE_LICENSE("GPL");
+MODULE_AUTHOR("The Ebb project");
+MODULE_DESCRIPTION("Compressed RAM block device that lets go at once (Ebb)");

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * host_impl.h - the kernel home's side of core/host.h (included by it, never alone).
+ *
+ * Owns: the types behind the contract, and every operation short enough to be inlined; the
+ * long halves are in host_kernel.c.
+ *
+ *   host_page         the address of a struct page.  Pages are order-0, not movable (a page
+ *                     type for migration belongs to in-tree zsmalloc) and never highmem
+ *   host_lock_t       spinlock_t.  Never taken from an interrupt, so plain spin_lock()
+ *   struct host_percpu  item[cpu] -> | struct host_item | the core's item ... |
+ *                     allocated on the CPU's node, header and item in one line if they fit
+ *   struct host_work  work on our own unbound queue, and an hrtimer for delays, since a
+ *                     jiffy can be longer than the core wants to hold memory back
+ */
+#ifndef EBB_KERNEL_HOST_IMPL_H
+#define EBB_KERNEL_HOST_IMPL_H
+
+#include <linux/atomic.h>
+#include <linux/bitops.h>
+#include <linux/bug.h>
+#include <linux/cache.h>
+#include <linux/cpumask.h>
+#include <linux/errno.h>
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/lockdep.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/prefetch.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+#include <linux/stddef.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+#define HOST_PAGE_SHIFT PAGE_SHIFT
+
+typedef unsigned long host_page;
+
+#define HOST_CACHELINE SMP_CACHE_BYTES
+
+#define host_likely(x) likely(x)
+#define host_unlikely(x) unlikely(x)
+#define host_prefetch(p) prefetch(p)
+#define host_prefetchw(p) prefetchw(p)
+
+/* Without POPCNT in the base instruction set, the builtin is a call into libgcc. */
+#define __builtin_popcountll(x) hweight64(x)
+
+/* ---- atomics ---- */
+
+typedef atomic64_t host_a64;
+
+#define host_read_once(x) READ_ONCE(x)
+#define host_write_once(x, val) WRITE_ONCE(x, (typeof(x))(val))
+
+static inline u64 host_a64_read(const host_a64 *a)
+{
+	return (u64)atomic64_read(a);
+}
+
+static inline u64 host_a64_read_acquire(const host_a64 *a)
+{
+	return (u64)atomic64_read_acquire(a);
+}
+
+static inline void host_a64_set(host_a64 *a, u64 v)
+{
+	atomic64_set(a, (s64)v);
+}
+
+static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
+{
+	return atomic64_try_cmpxchg(a, (s64 *)old, (s64)v);
+}
+
+static inline u64 host_a64_add(host_a64 *a, u64 v)
+{
+	return (u64)atomic64_add_return((s64)v, a);
+}
+
+static inline u64 host_a64_or(host_a64 *a, u64 v)
+{
+	return (u64)atomic64_fetch_or((s64)v, a);
+}
+
+static inline u64 host_a64_and(host_a64 *a, u64 v)
+{
+	return (u64)atomic64_fetch_and((s64)v, a);
+}
+
+/* ---- locks; macros where lockdep is to tell the places of initialisation apart ---- */
+
+typedef spinlock_t host_lock_t;
+
+#define host_lock_init(l, name) spin_lock_init(l)
+
+static inline void host_lock(host_lock_t *l) __acquires(l)
+{
+	spin_lock(l);
+}
+
+static inline void host_unlock(host_lock_t *l) __releases(l)
+{
+	spin_unlock(l);
+}
+
+typedef struct mutex host_mutex_t;
+
+#define host_mutex_init(m) mutex_init(m)
+
+static inline void host_mutex_destroy(host_mutex_t *m)
+{
+	mutex_destroy(m);
+}
+
+static inline bool host_mutex_trylock(host_mutex_t *m)
+{
+	return mutex_trylock(m);
+}
+
+static inline void host_mutex_lock(host_mutex_t *m)
+{
+	mutex_lock(m);
+}
+
+static inline void host_mutex_unlock(host_mutex_t *m)
+{
+	mutex_unlock(m);
+}
+
+/* ---- per-CPU items ---- */
+
+/*
+ * Taking the own CPU's item is on the path of every free, so it is a store and a load of one
+ * line, with preemption off, and no locked instruction:
+ *
+ *     owner                              someone else (host_percpu_each)
+ *     taken = 1                          marks++
+ *     marks != 0 ?  -> slow              interrupt every CPU and wait; each does smp_mb()
+ *     ... the item ...                   wait for taken == 0
+ *     taken = 0                          lock; ... the item ...; unlock;  marks--
+ *
+ * The interrupt falls before the owner's store, and then the owner's load sees the mark, or
+ * after it, and then the other sees taken.  An owner that sees a mark takes the lock in its
+ * own right instead.  It never waits for marks to become 0: it may run with interrupts off,
+ * and the other is waiting for its answer to the interrupt.
+ *
+ * With PREEMPT_RT preemption must stay on (the core takes spin locks inside, which sleep
+ * there), so the lock is always taken and the rest is unused.
+ */
+struct host_item {
+	u32 taken;              /* by its own CPU, without the lock */
+	u32 slow;               /* by its own CPU, with the lock; lock */
+	atomic_t marks;         /* others who want it */
+	spinlock_t lock;
+} __aligned(16);
+
+struct host_percpu {
+	struct host_item **item;        /* [host_nr_cpus()] */
+	struct lockdep_map map;         /* taking an item is a lock to lockdep, too */
+};
+
+int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,
+			    struct lock_class_key *map_key);
+void host_percpu_destroy(struct host_percpu *pc);
+void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg);
+void host_kernel_percpu_slow(struct host_item *item);
+
+/* Two kinds of item may nest, so each place that makes them has a class of its own. */
+#define host_percpu_init(pc, bytes)                                              \
+	({                                                                       \
+		static struct lock_class_key item_key_, map_key_;                \
+		host_kernel_percpu_init(pc, bytes, &item_key_, &map_key_);       \
+	})
+
+static __always_inline void *host_percpu_lock(struct host_percpu *pc)
+{
+	struct host_item *item;
+
+	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		item = pc->item[raw_smp_processor_id()];
+		spin_lock(&item->lock);
+	} else {
+		preempt_disable();
+		item = pc->item[smp_processor_id()];
+		WRITE_ONCE(item->taken, 1);
+		barrier();
+		/* Acquire: the item's content after the mark of who changed it is gone. */
+		if (unlikely(atomic_read_acquire(&item->marks)))
+			host_kernel_percpu_slow(item);
+	}
+	lock_map_acquire(&pc->map);
+	return item + 1;
+}
+
+static __always_inline void host_percpu_unlock(struct host_percpu *pc, void *p)
+{
+	struct host_item *item = (struct host_item *)p - 1;
+
+	lock_map_release(&pc->map);
+	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		spin_unlock(&item->lock);
+		return;
+	}
+	if (unlikely(item->slow)) {
+		item->slow = 0;
+		spin_unlock(&item->lock);
+	} else {
+		smp_store_release(&item->taken, 0);
+	}
+	preempt_enable();
+}
+
+static inline void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu)
+{
+	return pc->item[cpu] + 1;
+}
+
+static inline unsigned int host_nr_cpus(void)
+{
+	return nr_cpu_ids;
+}
+
+static inline unsigned int host_cpu(void)
+{
+	return raw_smp_processor_id();
+}
+
+/* ---- pages ---- */
+
+struct host_pages {
+	gfp_t gfp;
+};
+
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n);
+void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
+
+static inline void *host_page_addr(struct host_pages *src, host_page p)
+{
+	return page_address((struct page *)p);
+}
+
+/* ---- memory ---- */
+
+void *host_zalloc(size_t bytes);
+void host_free(void *p, size_t bytes);
+
+/* ---- deferred work ---- */
+
+#define HOST_KERNEL_NO_WAKE U64_MAX
+
+/*
+ *   wake == HOST_KERNEL_NO_WAKE    nothing is queued
+ *   wake == us                     queued, to run within us of any later call; 0: at once
+ *
+ * So a caller that asks for us and sees wake <= us has nothing to do.  The worker sets NO_WAKE
+ * before it calls fn; as fn then takes, or interrupts, what the callers leave under their
+ * items, either it finds it there or they see NO_WAKE.
+ */
+struct host_work {
+	u64 wake;               /* written with lock held, read without */
+	void (*fn)(struct host_work *w);
+	spinlock_t lock;        /* never taken by the timer */
+	bool dead;              /* lock */
+	struct work_struct work;
+	struct hrtimer timer;
+};
+
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w));
+void host_work_flush(struct host_work *w);
+void host_work_destroy(struct host_work *w);
+void host_kernel_work_arm(struct host_work *w, u64 us);
+
+static inline void host_work_queue_delayed(struct host_work *w, u64 us)
+{
+	if (READ_ONCE(w->wake) > us)
+		host_kernel_work_arm(w, us);
+}
+
+static inline void host_work_queue(struct host_work *w)
+{
+	host_work_queue_delayed(w, 0);
+}
+
+/* The queue for them all.  Before the first host_work_init(), after the last destroy. */
+int host_kernel_init(void);
+void host_kernel_exit(void);
+
+/* ---- the rest ---- */
+
+void host_relax(unsigned int *spins);
+
+static inline void host_resched(void)
+{
+	cond_resched();
+}
+
+static inline u64 host_now_ns(void)
+{
+	return ktime_get_ns();
+}
+
+static inline u64 host_total_bytes(void)
+{
+	return (u64)totalram_pages() << PAGE_SHIFT;
+}
+
+#define host_warn_on(bad, what)                          \
+	({                                               \
+		bool bad_ = (bad);                       \
+		WARN_ONCE(bad_, "ebb: %s\n", what);      \
+		bad_;                                    \
+	})
+
+#endif

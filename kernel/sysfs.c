@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * sysfs.c - the files of /sys/block/zramN and /sys/class/zram-control.
+ *
+ * Names, formats and error numbers are in-tree zram's, for the tools that know them;
+ * release_limit and release_stat are ours.  A refused value is named in the log.  (Idle
+ * tracking, recompression and writeback, with their files, go into files of their own.)
+ */
+#include "zram.h"
+
+#include <linux/device.h>
+#include <linux/kstrtox.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "codecs.h"
+
+#define ALGORITHM_NAME_MAX 128
+#define PRIORITIES 4            /* in-tree's, of which 0 is the one that there is here */
+#define SHOWN 64                /* of a refused value */
+
+static struct zram *to_zram(struct device *dev)
+{
+	return dev_to_disk(dev)->private_data;
+}
+
+/* Says what was not taken, and why; returns err. */
+static ssize_t refuse(struct device *dev, const char *file, const char *buf, const char *why, int err)
+{
+	size_t len = strlen(buf);
+
+	if (len && buf[len - 1] == '\n')
+		len--;
+	pr_err("%s: %s '%*pE'%s: %s\n", dev ? dev_name(dev) : "zram-control", file,
+	       (int)min_t(size_t, len, SHOWN), buf, len > SHOWN ? "..." : "", why);
+	return err;
+}
+
+/* ---- size and life ---- */
+
+static ssize_t disksize_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(to_zram(dev)->disksize));
+}
+
+static ssize_t disksize_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	struct zram *z = to_zram(dev);
+	u64 bytes = memparse(buf, NULL);
+	int err;
+
+	if (!bytes)
+		return refuse(dev, "disksize", buf, "not a size", -EINVAL);
+	down_write(&z->dev_lock);
+	if (z->disksize)
+		err = refuse(dev, "disksize", buf, "there is one already, reset first", -EBUSY);
+	else if (bytes > U64_MAX - PAGE_SIZE + 1)
+		err = refuse(dev, "disksize", buf, "too large", -EINVAL);
+	else
+		err = zram_start(z, round_up(bytes, PAGE_SIZE));
+	up_write(&z->dev_lock);
+	if (err == -ENOMEM)
+		refuse(dev, "disksize", buf, "no memory for its tables", err);
+	return err ?: len;
+}
+static DEVICE_ATTR_RW(disksize);
+
+static ssize_t initstate_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(to_zram(dev)->disksize) != 0);
+}
+static DEVICE_ATTR_RO(initstate);
+
+static ssize_t reset_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			   size_t len)
+{
+	u16 really;
+	int err = kstrtou16(buf, 10, &really);
+
+	if (!err && !really)
+		err = -EINVAL;
+	if (err)
+		return refuse(dev, "reset", buf, "not a number over 0", err);
+	err = zram_reset(to_zram(dev));
+	if (err)
+		return refuse(dev, "reset", buf, "the device is in use", err);
+	return len;
+}
+static DEVICE_ATTR_WO(reset);
+
+/* ---- codecs ---- */
+
+static ssize_t comp_algorithm_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = to_zram(dev);
+	unsigned int i;
+	ssize_t n = 0;
+
+	down_read(&z->dev_lock);
+	for (i = 0; kernel_codecs[i]; i++)
+		n += sysfs_emit_at(buf, n, kernel_codecs[i] == z->codec ? "[%s] " : "%s ",
+				   kernel_codecs[i]->name);
+	up_read(&z->dev_lock);
+	return n + sysfs_emit_at(buf, n, "\n");
+}
+
+static ssize_t comp_algorithm_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t len)
+{
+	struct zram *z = to_zram(dev);
+	const struct codec_ops *codec;
+	int err = 0;
+
+	if (strlen(buf) >= ALGORITHM_NAME_MAX)
+		return refuse(dev, "comp_algorithm", buf, "too long", -E2BIG);
+	codec = codec_find(buf);
+	if (!codec)
+		return refuse(dev, "comp_algorithm", buf, "not one of those listed", -EINVAL);
+	down_write(&z->dev_lock);
+	if (z->disksize) {
+		err = refuse(dev, "comp_algorithm", buf, "the device is in use, reset first", -EBUSY);
+	} else {
+		z->codec = codec;
+		z->level = ZRAM_LEVEL_UNSET;
+	}
+	up_write(&z->dev_lock);
+	return err ?: len;
+}
+static DEVICE_ATTR_RW(comp_algorithm);
+
+struct params {
+	const char *algo, *dict;
+	int priority, level;
+	bool has_priority;
+};
+
+/* Splits "name=value ..." in place.  Unknown names are passed over, as in-tree does. */
+static int parse_params(char *text, struct params *p)
+{
+	char *name, *value;
+	int err = 0, number;
+
+	text = skip_spaces(text);
+	while (*text && !err) {
+		text = next_arg(text, &name, &value);
+		if (!value || !*value)
+			return -EINVAL;
+		if (!strcmp(name, "algo")) {
+			p->algo = value;
+		} else if (!strcmp(name, "dict")) {
+			p->dict = value;
+		} else if (!strcmp(name, "level")) {
+			err = kstrtoint(value, 10, &p->level);
+		} else if (!strcmp(name, "priority")) {
+			p->has_priority = true;
+			err = kstrtoint(value, 10, &p->priority);
+		} else if (!strcmp(name, "deflate.winbits")) {
+			err = kstrtoint(value, 10, &number);
+		}
+	}
+	return err;
+}
+
+static ssize_t set_params(struct device *dev, const char *buf, const struct params *p)
+{
+	struct zram *z = to_zram(dev);
+
+	if (z->disksize)
+		return refuse(dev, "algorithm_params", buf, "the device is in use, reset first", -EBUSY);
+	if (p->has_priority && (p->priority < 0 || p->priority >= PRIORITIES))
+		return refuse(dev, "algorithm_params", buf, "no such priority", -EINVAL);
+	if (p->has_priority && p->priority)
+		return refuse(dev, "algorithm_params", buf, "there is no recompression", -EINVAL);
+	if (p->algo && strcmp(p->algo, z->codec->name))
+		return refuse(dev, "algorithm_params", buf, "not the algorithm chosen", -EINVAL);
+	if (p->dict)
+		return refuse(dev, "algorithm_params", buf, "there are no dictionaries", -EOPNOTSUPP);
+	z->level = p->level;
+	return 0;
+}
+
+static ssize_t algorithm_params_store(struct device *dev, struct device_attribute *attr,
+				      const char *buf, size_t len)
+{
+	struct params p = { .level = ZRAM_LEVEL_UNSET };
+	struct zram *z = to_zram(dev);
+	char *text = kstrdup(buf, GFP_KERNEL);
+	ssize_t err;
+
+	if (!text)
+		return -ENOMEM;
+	err = parse_params(text, &p);
+	if (err) {
+		refuse(dev, "algorithm_params", buf, "not name=value with numbers in range", err);
+	} else {
+		down_write(&z->dev_lock);
+		err = set_params(dev, buf, &p);
+		up_write(&z->dev_lock);
+	}
+	kfree(text);
+	return err ?: len;
+}
+static DEVICE_ATTR_WO(algorithm_params);
+
+/* ---- memory ---- */
+
+static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			       size_t len)
+{
+	struct zram *z = to_zram(dev);
+	char *end;
+	u64 bytes = memparse(buf, &end);
+
+	if (end == buf)
+		return refuse(dev, "mem_limit", buf, "not a size", -EINVAL);
+	down_write(&z->dev_lock);
+	/* Past the last page it wraps to no limit, which is what it says. */
+	z->mem_limit = round_up(bytes, PAGE_SIZE);
+	if (z->disksize)
+		host_write_once(z->store.mem_limit, z->mem_limit);
+	up_write(&z->dev_lock);
+	return len;
+}
+static DEVICE_ATTR_WO(mem_limit);
+
+static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *attr,
+				  const char *buf, size_t len)
+{
+	struct zram *z = to_zram(dev);
+	unsigned long value;
+
+	if (kstrtoul(buf, 10, &value) || value)
+		return refuse(dev, "mem_used_max", buf, "only 0 resets it", -EINVAL);
+	down_read(&z->dev_lock);
+	if (z->disksize)
+		pool_reset_peak(&z->store.pool);
+	up_read(&z->dev_lock);
+	return len;
+}
+static DEVICE_ATTR_WO(mem_used_max);
+
+static ssize_t compact_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			     size_t len)
+{
+	struct zram *z = to_zram(dev);
+	ssize_t ret = len;
+
+	down_read(&z->dev_lock);
+	if (z->disksize) {
+		store_compact(&z->store);
+		pcp_drain(&z->pcp);
+	} else {
+		ret = refuse(dev, "compact", buf, "the device has no size yet", -EINVAL);
+	}
+	up_read(&z->dev_lock);
+	return ret;
+}
+static DEVICE_ATTR_WO(compact);
+
+static ssize_t release_limit_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(to_zram(dev)->release_limit));
+}
+
+static ssize_t release_limit_store(struct device *dev, struct device_attribute *attr,
+				   const char *buf, size_t len)
+{
+	struct zram *z = to_zram(dev);
+	char *end;
+	u64 bytes = memparse(buf, &end);
+
+	if (end == buf || (*end && *end != '\n'))
+		return refuse(dev, "release_limit", buf, "not a size", -EINVAL);
+	down_write(&z->dev_lock);
+	z->release_limit = bytes;
+	if (z->disksize)
+		release_set_limit(&z->store.release, bytes);
+	up_write(&z->dev_lock);
+	return len;
+}
+static DEVICE_ATTR_RW(release_limit);
+
+/* ---- figures ---- */
+
+static ssize_t io_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = to_zram(dev);
+	u64 reads = 0, writes = 0, freed = 0;
+
+	down_read(&z->dev_lock);
+	if (z->disksize) {
+		reads = store_count(&z->store, CNT_FAILED_READ);
+		writes = store_count(&z->store, CNT_FAILED_WRITE);
+		freed = store_count(&z->store, CNT_FREED);
+	}
+	up_read(&z->dev_lock);
+	return sysfs_emit(buf, "%8llu %8llu 0 %8llu\n", reads, writes, freed);
+}
+static DEVICE_ATTR_RO(io_stat);
+
+/* One figure of mm_stat's line. */
+static int figure(char *buf, int at, u64 value)
+{
+	return sysfs_emit_at(buf, at, at ? " %8llu" : "%8llu", value);
+}
+
+static ssize_t mm_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = to_zram(dev);
+	struct store *s = &z->store;
+	bool on;
+	int n = 0;
+
+	down_read(&z->dev_lock);
+	on = z->disksize;
+	n += figure(buf, n, on ? store_count(s, CNT_ORIG_BYTES) : 0);
+	n += figure(buf, n, on ? store_count(s, CNT_COMPR_BYTES) : 0);
+	n += figure(buf, n, on ? pool_pages(&s->pool) << PAGE_SHIFT : 0);
+	n += figure(buf, n, z->mem_limit);
+	n += figure(buf, n, on ? pool_pages_peak(&s->pool) << PAGE_SHIFT : 0);
+	n += figure(buf, n, on ? store_count(s, CNT_SAME) : 0);
+	n += figure(buf, n, on ? host_read_once(s->pool.pages_compacted) : 0);
+	n += figure(buf, n, on ? store_count(s, CNT_HUGE) : 0);
+	n += figure(buf, n, on ? store_count(s, CNT_HUGE_SINCE) : 0);
+	up_read(&z->dev_lock);
+	return n + sysfs_emit_at(buf, n, "\n");
+}
+static DEVICE_ATTR_RO(mm_stat);
+
+/* In-tree counts frees that it misses; here there are none to miss (core/slot.h). */
+static ssize_t debug_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "version: %d\n0 %8llu\n", 1, 0ULL);
+}
+static DEVICE_ATTR_RO(debug_stat);
+
+/*
+ * held_now held_peak (bytes)  deferred in_place sync (objects freed, by how)
+ * budget full timer asked pressure (times something was flushed, by why)
+ */
+static ssize_t release_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = to_zram(dev);
+	struct release *r = &z->store.release;
+	u64 v[10] = { 0 };
+	unsigned int i;
+	int n = 0;
+
+	down_read(&z->dev_lock);
+	if (z->disksize) {
+		v[0] = release_held(r);
+		v[1] = release_peak(r);
+		v[2] = host_a64_read(&r->deferred);
+		v[3] = host_a64_read(&r->in_place);
+		v[4] = store_count(&z->store, CNT_SYNC);
+		v[5] = host_a64_read(&r->flush_budget);
+		v[6] = host_a64_read(&r->flush_full);
+		v[7] = host_a64_read(&r->flush_timer);
+		v[9] = host_a64_read(&z->flush_pressure);
+		v[8] = host_a64_read(&r->flush_asked);
+		v[8] -= min(v[8], v[9]);        /* the shrinker asks, too */
+	}
+	up_read(&z->dev_lock);
+	for (i = 0; i < ARRAY_SIZE(v); i++)
+		n += figure(buf, n, v[i]);
+	return n + sysfs_emit_at(buf, n, "\n");
+}
+static DEVICE_ATTR_RO(release_stat);
+
+static struct attribute *zram_disk_attrs[] = {
+	&dev_attr_disksize.attr,
+	&dev_attr_initstate.attr,
+	&dev_attr_reset.attr,
+	&dev_attr_comp_algorithm.attr,
+	&dev_attr_algorithm_params.attr,
+	&dev_attr_mem_limit.attr,
+	&dev_attr_mem_used_max.attr,
+	&dev_attr_compact.attr,
+	&dev_attr_release_limit.attr,
+	&dev_attr_io_stat.attr,
+	&dev_attr_mm_stat.attr,
+	&dev_attr_debug_stat.attr,
+	&dev_attr_release_stat.attr,
+	NULL,
+};
+ATTRIBUTE_GROUPS(zram_disk);
+
+int zram_add_disk(struct zram *z)
+{
+	return device_add_disk(NULL, z->disk, zram_disk_groups);
+}
+
+/* ---- zram-control ---- */
+
+/* Reading it makes a device and tells its number, odd as that is. */
+static ssize_t hot_add_show(const struct class *class, const struct class_attribute *attr, char *buf)
+{
+	int nr = zram_add();
+
+	return nr < 0 ? nr : sysfs_emit(buf, "%d\n", nr);
+}
+static struct class_attribute class_attr_hot_add = __ATTR(hot_add, 0400, hot_add_show, NULL);
+
+static ssize_t hot_remove_store(const struct class *class, const struct class_attribute *attr,
+				const char *buf, size_t len)
+{
+	int nr, err = kstrtoint(buf, 10, &nr);
+
+	if (!err && nr < 0)
+		err = -EINVAL;
+	if (err)
+		return refuse(NULL, "hot_remove", buf, "not a device number", err);
+	err = zram_remove_nr(nr);
+	if (err)
+		return refuse(NULL, "hot_remove", buf,
+			      err == -ENODEV ? "no such device" : "the device is in use", err);
+	return len;
+}
+static CLASS_ATTR_WO(hot_remove);
+
+static struct attribute *zram_control_attrs[] = {
+	&class_attr_hot_add.attr,
+	&class_attr_hot_remove.attr,
+	NULL,
+};
+ATTRIBUTE_GROUPS(zram_control);
+
+static struct class control = {
+	.name = "zram-control",
+	.class_groups = zram_control_groups,
+};
+
+int zram_control_register(void)
+{
+	return class_register(&control);
+}
+
+void zram_control_unregister(void)
+{
+	class_unregister(&control);
+}

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* test_api.c - libebb as a program sees it: arguments, figures, memory given back. */
+#include "support.h"
+#include "ebb.h"
+
+#include <unistd.h>
+
+#define SLOTS 100
+
+static unsigned char page[4 * HOST_PAGE_SIZE], got[4 * HOST_PAGE_SIZE];
+
+static struct ebb_store *open_slots(uint64_t slots)
+{
+	struct ebb_store *store;
+	struct ebb_config cfg;
+
+	ebb_config_init(&cfg);
+	cfg.slots = slots;
+	must_eq(ebb_open(&store, &cfg), 0);
+	return store;
+}
+
+static void the_library_tells_what_it_is(void **state)
+{
+	static const char *const names[] = { "lz4", "lz4hc", "zstd", "lzo" };
+	char major_minor[16];
+	int32_t min, max, def;
+
+	snprintf(major_minor, sizeof(major_minor), "%d.%d.", EBB_VERSION_MAJOR, EBB_VERSION_MINOR);
+	must(!strncmp(ebb_version(), major_minor, strlen(major_minor)));
+	must_eq(ebb_page_size(), HOST_PAGE_SIZE);
+	for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
+		must(ebb_codec_name(i) && !strcmp(ebb_codec_name(i), names[i]));
+		must_eq(ebb_codec_levels(names[i], &min, &max, &def), 0);
+		must(min <= def && def <= max);
+	}
+	must(!ebb_codec_name(ARRAY_LEN(names)));
+	must(!ebb_codec_name(UINT32_MAX));
+	must_eq(ebb_codec_levels("lzma", &min, &max, &def), -ENOENT);
+	must_eq(ebb_codec_levels("", &min, &max, &def), -ENOENT);
+	must_eq(ebb_codec_levels(NULL, &min, &max, &def), -EINVAL);
+	must_eq(ebb_codec_levels("lz4", NULL, &max, &def), -EINVAL);
+	must_eq(ebb_codec_levels("lz4", &min, NULL, &def), -EINVAL);
+	must_eq(ebb_codec_levels("lz4", &min, &max, NULL), -EINVAL);
+}
+
+static void each_field_of_the_config_is_checked(void **state)
+{
+	struct ebb_store *store = (void *)page;
+	struct ebb_config good, c;
+
+	ebb_config_init(NULL);
+	ebb_config_init(&good);
+	must_eq(good.struct_size, sizeof(good));
+	good.slots = SLOTS;
+	must_eq(ebb_open(NULL, &good), -EINVAL);
+	must_eq(ebb_open(&store, NULL), -EINVAL);
+
+#define REFUSED(field, value, error)                                                          \
+	do {                                                                                  \
+		c = good;                                                                     \
+		c.field = value;                                                              \
+		store = (void *)page;                                                         \
+		must_eq(ebb_open(&store, &c), error);                                         \
+		must(store == NULL);                                                          \
+	} while (0)
+
+	REFUSED(struct_size, 0, -EINVAL);
+	REFUSED(struct_size, sizeof(good) - 1, -EINVAL);
+	REFUSED(struct_size, sizeof(good) + 8, -EINVAL);
+	REFUSED(slots, 0, -EINVAL);
+	REFUSED(slots, (uint64_t)1 << 32, -EINVAL);
+	REFUSED(slots, UINT64_MAX, -EINVAL);
+	REFUSED(codec, "lz5", -ENOENT);
+	REFUSED(codec, "", -ENOENT);
+	REFUSED(codec, "LZ4", -ENOENT);
+	REFUSED(level, 0, -EINVAL);
+	REFUSED(level, -1, -EINVAL);
+	REFUSED(level, INT32_MAX, -EINVAL);
+	REFUSED(chain_size, 1, -EINVAL);
+	REFUSED(chain_size, 3, -EINVAL);
+	REFUSED(chain_size, 17, -EINVAL);
+	REFUSED(chain_size, UINT32_MAX, -EINVAL);
+	REFUSED(flags, 2, -EINVAL);
+	REFUSED(flags, UINT32_MAX, -EINVAL);
+	REFUSED(reserved, 1, -EINVAL);
+#undef REFUSED
+}
+
+static void every_codec_and_chain_size_opens(void **state)
+{
+	struct ebb_store *store;
+	struct ebb_config c;
+
+	for (unsigned int i = 0; ebb_codec_name(i); i++)
+		for (uint32_t chain = 4; chain <= 16; chain += 3) {
+			ebb_config_init(&c);
+			c.slots = 10;
+			c.codec = ebb_codec_name(i);
+			c.chain_size = chain;
+			c.flags = chain & 1 ? EBB_NO_HUGEPAGE : 0;
+			must_eq(ebb_open(&store, &c), 0);
+			fill_page(page, i + chain);
+			must_eq(ebb_write(store, 9, page, HOST_PAGE_SIZE), 0);
+			must_eq(ebb_read(store, 9, got, HOST_PAGE_SIZE), 0);
+			must(!memcmp(page, got, HOST_PAGE_SIZE));
+			ebb_close(store);
+		}
+}
+
+static void all_calls_refuse(struct ebb_store *store)
+{
+	static struct ebb_class rows[EBB_CLASSES_MAX];
+	struct ebb_stat stat;
+	unsigned int n;
+	char why[64];
+	size_t bytes;
+	uint64_t u;
+
+	must_eq(ebb_write(store, 0, page, HOST_PAGE_SIZE), -EINVAL);
+	must_eq(ebb_read(store, 0, got, HOST_PAGE_SIZE), -EINVAL);
+	must_eq(ebb_put(store, 0, page, 10), -EINVAL);
+	must_eq(ebb_get(store, 0, got, 10, &bytes), -EINVAL);
+	must_eq(ebb_free(store, 0, 1), -EINVAL);
+	must_eq(ebb_reset(store), -EINVAL);
+	must_eq(ebb_flush(store), -EINVAL);
+	must_eq(ebb_compact(store, &u), -EINVAL);
+	must_eq(ebb_trim(store, &u), -EINVAL);
+	must_eq(ebb_set_mem_limit(store, 1), -EINVAL);
+	must_eq(ebb_set_release_limit(store, 1), -EINVAL);
+	must_eq(ebb_reset_peak(store), -EINVAL);
+	must_eq(ebb_stat(store, &stat), -EINVAL);
+	must_eq(ebb_reset_held_back_peak(store), -EINVAL);
+	must_eq(ebb_classes(store, rows, &n), -EINVAL);
+	must_eq(ebb_check(store, why, sizeof(why)), -EINVAL);
+	ebb_close(store);
+}
+
+static void no_store_is_refused(void **state)
+{
+	all_calls_refuse(NULL);
+}
+
+static void something_that_is_not_a_store_is_refused(void **state)
+{
+	static _Alignas(256) unsigned char not_a_store[65536];
+
+	all_calls_refuse((struct ebb_store *)(void *)not_a_store);
+	memset(not_a_store, 0xff, sizeof(not_a_store));
+	all_calls_refuse((struct ebb_store *)(void *)not_a_store);
+}
+
+static void null_arguments_are_refused(void **state)
+{
+	static struct ebb_class rows[EBB_CLASSES_MAX];
+	struct ebb_store *store = open_slots(SLOTS);
+	unsigned int n, largest;
+	size_t bytes;
+
+	must_eq(ebb_write(store, 0, NULL, HOST_PAGE_SIZE), -EINVAL);
+	must_eq(ebb_read(store, 0, NULL, HOST_PAGE_SIZE), -EINVAL);
+	must_eq(ebb_put(store, 0, NULL, 10), -EINVAL);
+	must_eq(ebb_get(store, 0, NULL, 10, &bytes), -EINVAL);
+	must_eq(ebb_get(store, 0, got, 10, NULL), -EINVAL);
+	must_eq(ebb_stat(store, NULL), -EINVAL);
+	must_eq(ebb_classes(store, NULL, &n), -EINVAL);
+	must_eq(ebb_classes(store, rows, NULL), -EINVAL);
+	must_eq(ebb_check(store, NULL, 10), -EINVAL);
+	must_eq(ebb_check(store, NULL, 0), 0);
+	must_eq(ebb_compact(store, NULL), 0);
+	must_eq(ebb_trim(store, NULL), 0);
+	must_eq(ebb_class_table(4096, 8, NULL, &n, &largest), -EINVAL);
+	must_eq(ebb_class_table(4096, 8, rows, NULL, &largest), -EINVAL);
+	must_eq(ebb_class_table(4096, 8, rows, &n, NULL), -EINVAL);
+	ebb_close(store);
+	ebb_close(NULL);
+}
+
+static void sizes_that_are_not_whole_pages_are_refused(void **state)
+{
+	static const size_t bad[] = { 0, 1, HOST_PAGE_SIZE - 1, HOST_PAGE_SIZE + 1, 3 * HOST_PAGE_SIZE / 2, SIZE_MAX };
+	struct ebb_store *store = open_slots(SLOTS);
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		must_eq(ebb_write(store, 0, page, bad[i]), -EINVAL);
+		must_eq(ebb_read(store, 0, got, bad[i]), -EINVAL);
+	}
+	must_eq(ebb_put(store, 0, page, 0), -EINVAL);
+	must_eq(ebb_put(store, 0, page, HOST_PAGE_SIZE + 1), -EINVAL);
+	must_eq(ebb_put(store, 0, page, SIZE_MAX), -EINVAL);
+	must_eq(ebb_check(store, NULL, 0), 0);
+	ebb_close(store);
+}
+
+static void runs_that_reach_past_the_last_slot_are_refused_whole(void **state)
+{
+	static const uint64_t past[] = { SLOTS, SLOTS + 1, (uint64_t)1 << 32, ((uint64_t)1 << 32) + 1, UINT64_MAX };
+	struct ebb_store *store = open_slots(SLOTS);
+	struct ebb_stat stat;
+	size_t bytes;
+
+	fill_random(page, sizeof(page), 1);
+	for (size_t i = 0; i < ARRAY_LEN(past); i++) {
+		must_eq(ebb_write(store, past[i], page, HOST_PAGE_SIZE), -ERANGE);
+		must_eq(ebb_read(store, past[i], got, HOST_PAGE_SIZE), -ERANGE);
+		must_eq(ebb_put(store, past[i], page, 10), -ERANGE);
+		must_eq(ebb_get(store, past[i], got, 10, &bytes), -ERANGE);
+		must_eq(ebb_free(store, past[i], 1), -ERANGE);
+	}
+	must_eq(ebb_write(store, SLOTS - 1, page, 2 * HOST_PAGE_SIZE), -ERANGE);
+	must_eq(ebb_read(store, SLOTS - 3, got, 4 * HOST_PAGE_SIZE), -ERANGE);
+	must_eq(ebb_free(store, SLOTS - 1, 2), -ERANGE);
+	must_eq(ebb_free(store, 1, UINT64_MAX), -ERANGE);
+	must_eq(ebb_free(store, 0, SLOTS + 1), -ERANGE);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.orig_data_size, 0);
+	must_eq(ebb_write(store, SLOTS - 2, page, 2 * HOST_PAGE_SIZE), 0);
+	must_eq(ebb_read(store, SLOTS - 4, got, 4 * HOST_PAGE_SIZE), 0);
+	must(!memcmp(page, got + 2 * HOST_PAGE_SIZE, 2 * HOST_PAGE_SIZE));
+	must(got[0] == 0 && !memcmp(got, got + 1, 2 * HOST_PAGE_SIZE - 1));
+	must_eq(ebb_free(store, 0, SLOTS), 0);
+	must_eq(ebb_free(store, SLOTS, 0), 0);
+	ebb_close(store);
+}
+
+static void objects_and_pages_are_told_apart(void **state)
+{
+	struct ebb_store *store = open_slots(SLOTS);
+	struct ebb_stat stat;
+	size_t bytes = 99;
+
+	must_eq(ebb_get(store, 0, got, 100, &bytes), 0);
+	must_eq(bytes, 0);
+	must_eq(ebb_put(store, 0, "some bytes", 10), 0);
+	must_eq(ebb_read(store, 0, got, HOST_PAGE_SIZE), -EINVAL);
+	must_eq(ebb_get(store, 0, got, 9, &bytes), -ENOSPC);
+	must_eq(bytes, 10);
+	must_eq(ebb_get(store, 0, NULL, 0, &bytes), -ENOSPC);
+	must_eq(bytes, 10);
+	must_eq(ebb_get(store, 0, got, 10, &bytes), 0);
+	must(!memcmp(got, "some bytes", 10));
+	fill_page(page, 7);
+	must_eq(ebb_write(store, 0, page, HOST_PAGE_SIZE), 0);
+	must_eq(ebb_get(store, 0, got, HOST_PAGE_SIZE, &bytes), -EINVAL);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.failed_reads, 1);
+	must_eq(ebb_free(store, 0, 1), 0);
+	must_eq(ebb_free(store, 0, 1), 0);      /* what is free already may be freed */
+	must_eq(ebb_read(store, 0, got, HOST_PAGE_SIZE), 0);
+	must(got[0] == 0 && !memcmp(got, got + 1, HOST_PAGE_SIZE - 1));
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.notify_free, 1);
+	ebb_close(store);
+}
+
+static void the_class_table_and_the_figures_agree(void **state)
+{
+	static struct ebb_class rows[EBB_CLASSES_MAX], empty[EBB_CLASSES_MAX];
+	struct ebb_store *store = open_slots(2000);
+	uint64_t pages = 0, used = 0, orig = 0, same = 0;
+	unsigned int n, m, largest;
+	struct ebb_stat stat;
+
+	for (uint64_t i = 0; i < 2000; i++) {
+		fill_page(page, i);
+		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+		orig += HOST_PAGE_SIZE;
+	}
+	must_eq(ebb_flush(store), 0);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(ebb_classes(store, rows, &n), 0);
+	must_eq(ebb_class_table(HOST_PAGE_SIZE, EBB_CHAIN_DEFAULT, empty, &m, &largest), 0);
+	must_eq(n, m);
+	for (unsigned int i = 0; i < n; i++) {
+		uint64_t zspages = 0;
+
+		for (unsigned int f = 0; f < EBB_FULLNESS; f++)
+			zspages += rows[i].zspages[f];
+		must_eq(rows[i].size, empty[i].size);
+		must_eq(rows[i].pages_per_zspage, empty[i].pages_per_zspage);
+		must_eq(empty[i].pages_used + empty[i].obj_used + empty[i].obj_allocated, 0);
+		must(rows[i].pages_used <= zspages * rows[i].pages_per_zspage);
+		must(rows[i].obj_used <= rows[i].obj_allocated);
+		must(rows[i].obj_allocated <= zspages * rows[i].objs_per_zspage);
+		must(rows[i].zspages[EBB_FULLNESS - 1] * rows[i].objs_per_zspage <= rows[i].obj_used);
+		pages += rows[i].pages_used;
+		used += rows[i].obj_used;
+	}
+	same = stat.same_pages;
+	must_eq(pages * HOST_PAGE_SIZE, stat.mem_used_total);
+	must_eq(stat.orig_data_size, orig);
+	must(same > 0 && used <= 2000 && used + same >= 2000);
+	must(stat.compr_data_size <= stat.mem_used_total && stat.compr_data_size > 0);
+	must(stat.mem_used_max >= stat.mem_used_total);
+	must(stat.huge_pages > 0 && stat.huge_pages_since >= stat.huge_pages);
+	must(stat.zone_bytes >= stat.mem_used_total + stat.pcp_pages * HOST_PAGE_SIZE);
+	must(stat.zone_free_bytes <= stat.zone_bytes);
+	must(stat.meta_bytes >= 2000 * 8);
+	must_eq(stat.failed_reads + stat.failed_writes + stat.notify_free + stat.pages_compacted, 0);
+	must_eq(stat.mem_limit, 0);
+	must_eq(stat.held_back_bytes, 0);
+	must(stat.release_limit > 0);
+	ebb_close(store);
+}
+
+static void limits_can_be_changed_and_are_told(void **state)
+{
+	struct ebb_store *store = open_slots(SLOTS);
+	struct ebb_stat stat;
+	int err = 0;
+	uint64_t i;
+
+	must_eq(ebb_set_mem_limit(store, 10 * HOST_PAGE_SIZE), 0);
+	must_eq(ebb_set_release_limit(store, 12345), 0);
+	for (i = 0; !err && i < SLOTS; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		err = ebb_write(store, i, page, HOST_PAGE_SIZE);
+	}
+	must_eq(err, -ENOMEM);
+	must_eq(i, 11);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.mem_limit, 10 * HOST_PAGE_SIZE);
+	must_eq(stat.release_limit, 12345);
+	must_eq(stat.failed_writes, 1);
+	must_be_at_most(stat.mem_used_total, 10 * HOST_PAGE_SIZE);
+	must_eq(ebb_free(store, 0, SLOTS), 0);
+	must_eq(ebb_flush(store), 0);
+	must_eq(ebb_reset_peak(store), 0);
+	must_eq(ebb_reset_held_back_peak(store), 0);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.mem_used_max, 0);
+	must_eq(stat.held_back_peak, 0);
+	must_eq(stat.notify_free, 10);
+	must_eq(stat.released_deferred + stat.released_in_place, 10);
+	must_eq(ebb_set_release_limit(store, 0), 0);
+	must_eq(ebb_put(store, 0, "x", 1), 0);
+	must_eq(ebb_free(store, 0, 1), 0);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.released_sync, 1);
+	must_eq(stat.mem_used_total, 0);
+	must_eq(ebb_set_release_limit(store, EBB_DEFAULT), 0);
+	must_eq(ebb_stat(store, &stat), 0);
+	must(stat.release_limit >= HOST_PAGE_SIZE && stat.release_limit != EBB_DEFAULT);
+	ebb_close(store);
+}
+
+static size_t resident(void)
+{
+	unsigned long total, pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	must(f);
+	must_eq(fscanf(f, "%lu %lu", &total, &pages), 2);
+	fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void trim_returns_the_memory_to_the_system(void **state)
+{
+	const uint64_t slots = ((uint64_t)48 << 20) / HOST_PAGE_SIZE;
+	struct ebb_store *store = open_slots(slots);
+	struct ebb_stat stat;
+	size_t before, after;
+	uint64_t bytes = 0;
+
+#if defined(HOST_USER_TSAN)
+	ebb_close(store);
+	print_message("# ThreadSanitizer's shadow of memory that is given on becomes resident\n");
+	skip();
+#endif
+	for (uint64_t i = 0; i < slots; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+	}
+	before = resident();
+	must_eq(ebb_free(store, 0, slots), 0);
+	must_eq(ebb_trim(store, &bytes), 0);
+	after = resident();
+	must(before - after >= (size_t)40 << 20 && before > after);
+	must_be_at_most(bytes, (uint64_t)52 << 20);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.mem_used_total, 0);
+	must_be_at_most(stat.zone_bytes, 1 << 20);
+	/* And what was given on can be used again. */
+	fill_random(page, HOST_PAGE_SIZE, 1);
+	must_eq(ebb_write(store, 0, page, HOST_PAGE_SIZE), 0);
+	must_eq(ebb_read(store, 0, got, HOST_PAGE_SIZE), 0);
+	must(!memcmp(page, got, HOST_PAGE_SIZE));
+	must_eq(ebb_check(store, NULL, 0), 0);
+	ebb_close(store);
+}
+
+static void idle_memory_goes_back_by_itself(void **state)
+{
+	const uint64_t slots = ((uint64_t)8 << 20) / HOST_PAGE_SIZE;
+	struct ebb_store *store = open_slots(slots);
+	struct ebb_stat stat;
+
+	for (uint64_t i = 0; i < slots; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+	}
+	must_eq(ebb_free(store, 0, slots), 0);
+	/* Nobody flushes or trims. */
+	must_become(ebb_stat(store, &stat) == 0 && stat.mem_used_total == 0 && stat.pcp_pages == 0 &&
+		    stat.zone_bytes < 4 << 20);
+	ebb_close(store);
+}
+
+static void a_few_idle_pages_go_back_by_themselves_too(void **state)
+{
+	struct ebb_store *store = open_slots(SLOTS);
+	struct ebb_stat stat;
+
+	for (uint64_t i = 0; i < 20; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+	}
+	/* Slot 0 keeps its block from being wholly free. */
+	must_eq(ebb_free(store, 1, 19), 0);
+	must_become(ebb_stat(store, &stat) == 0 && stat.mem_used_total == HOST_PAGE_SIZE &&
+		    stat.pcp_pages == 0);
+	ebb_close(store);
+}
+
+static void the_page_interface_checks_its_arguments(void **state)
+{
+	struct ebb_pages *pages = (void *)page;
+	struct ebb_pages_stat stat;
+	uint32_t id = 1;
+
+	must_eq(ebb_pages_open(NULL, 8, 64), -EINVAL);
+	must_eq(ebb_pages_open(&pages, 0, 64), -EINVAL);
+	must(pages == NULL);
+	must_eq(ebb_pages_open(&pages, 65, 1000), -EINVAL);
+	must_eq(ebb_pages_open(&pages, 8, 7), -EINVAL);
+	must_eq(ebb_pages_open(&pages, 8, (1u << 20) + 1), -EINVAL);
+	must_eq(ebb_pages_alloc(NULL, &id, 1), -EINVAL);
+	must_eq(ebb_pages_free(NULL, &id, 1), -EINVAL);
+	must_eq(ebb_pages_free_one_hold(NULL, &id, 1), -EINVAL);
+	must_eq(ebb_pages_decay(NULL, NULL), -EINVAL);
+	must_eq(ebb_pages_stat(NULL, &stat), -EINVAL);
+	must_eq(ebb_pages_reset_stat(NULL), -EINVAL);
+	must(!ebb_pages_addr(NULL, 1));
+	ebb_pages_close(NULL);
+	must_eq(ebb_pages_open(&pages, 8, 8), 0);
+	must_eq(ebb_pages_alloc(pages, NULL, 1), -EINVAL);
+	must_eq(ebb_pages_alloc(pages, NULL, 0), 0);
+	must_eq(ebb_pages_free(pages, NULL, 1), -EINVAL);
+	must_eq(ebb_pages_free(pages, &id, 0), 0);
+	must_eq(ebb_pages_free_one_hold(pages, NULL, 1), -EINVAL);
+	must_eq(ebb_pages_stat(pages, NULL), -EINVAL);
+	must(!ebb_pages_addr(pages, 0));
+	ebb_pages_close(pages);
+}
+
+static void batching_bounds_a_hold_and_one_hold_does_not(void **state)
+{
+	static uint32_t ids[2000];
+	struct ebb_pages_stat stat;
+	struct ebb_pages *pages;
+	int changed = 1;
+
+	must_eq(ebb_pages_open(&pages, 31, 62), 0);
+	must_eq(ebb_pages_alloc(pages, ids, ARRAY_LEN(ids)), 0);
+	for (unsigned int i = 0; i < ARRAY_LEN(ids); i++)
+		memset(ebb_pages_addr(pages, ids[i]), (int)i, 16);
+	must_eq(*(unsigned char *)ebb_pages_addr(pages, ids[77]), 77);
+	must_eq(ebb_pages_free(pages, ids, ARRAY_LEN(ids)), 0);
+	must_eq(ebb_pages_stat(pages, &stat), 0);
+	must_be_at_most(stat.max_pages_per_hold, 31);
+	must(stat.holds >= (ARRAY_LEN(ids) - 62 * host_nr_cpus() - 31) / 31);
+	must(stat.p999_hold_ns <= stat.max_hold_ns && stat.max_hold_ns > 0);
+	must(stat.listed_pages <= (uint64_t)62 * host_nr_cpus());
+
+	must_eq(ebb_pages_reset_stat(pages), 0);
+	must_eq(ebb_pages_alloc(pages, ids, ARRAY_LEN(ids)), 0);
+	must_eq(ebb_pages_free_one_hold(pages, ids, ARRAY_LEN(ids)), 0);
+	must_eq(ebb_pages_stat(pages, &stat), 0);
+	must_eq(stat.max_pages_per_hold, ARRAY_LEN(ids));
+	must(stat.free_pages >= ARRAY_LEN(ids));
+	must_eq(ebb_pages_decay(pages, NULL), 0);       /* lists that were in use are spared once */
+	for (unsigned int i = 0; changed; i++) {
+		must_eq(ebb_pages_decay(pages, &changed), 0);
+		must(i < 30);
+	}
+	must_eq(ebb_pages_stat(pages, &stat), 0);
+	must_eq(stat.listed_pages, 0);
+	ebb_pages_close(pages);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_library_tells_what_it_is),
+		cmocka_unit_test(each_field_of_the_config_is_checked),
+		cmocka_unit_test(every_codec_and_chain_size_opens),
+		cmocka_unit_test(no_store_is_refused),
+		cmocka_unit_test(something_that_is_not_a_store_is_refused),
+		cmocka_unit_test(null_arguments_are_refused),
+		cmocka_unit_test(sizes_that_are_not_whole_pages_are_refused),
+		cmocka_unit_test(runs_that_reach_past_the_last_slot_are_refused_whole),
+		cmocka_unit_test(objects_and_pages_are_told_apart),
+		cmocka_unit_test(the_class_table_and_the_figures_agree),
+		cmocka_unit_test(limits_can_be_changed_and_are_told),
+		cmocka_unit_test(trim_returns_the_memory_to_the_system),
+		cmocka_unit_test(idle_memory_goes_back_by_itself),
+		cmocka_unit_test(a_few_idle_pages_go_back_by_themselves_too),
+		cmocka_unit_test(the_page_interface_checks_its_arguments),
+		cmocka_unit_test(batching_bounds_a_hold_and_one_hold_does_not),
+	};
+
+	return cmocka_run_group_tests_name("api", tests, NULL, NULL);
+}

@@ -1,0 +1,430 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""test_cli.py [EBB] - runs the command as a user types it; prints TAP.
+
+EBB is the command to run: the argument, or the environment's EBB, or build/ebb.  Everything is
+small: what a bench measures is not judged here, only that it runs and what it leaves.
+"""
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+EBB = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else
+                       os.environ.get("EBB", os.path.join(ROOT, "build", "ebb")))
+COMMANDS = ["classes", "pack", "bench release", "bench store", "bench density", "bench pages",
+            "bench malloc"]
+BENCHES = [c for c in COMMANDS if c.startswith("bench")]
+LIMIT_S = 120
+NOBODY = 65534
+
+TESTS = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(fn):
+    TESTS.append(fn)
+    return fn
+
+
+def ebb(*args, **more):
+    return subprocess.run([EBB, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False, **more)
+
+
+def said(p):
+    return f"{' '.join(p.args[1:])}: exit {p.returncode}, stderr {p.stderr!r}, stdout {p.stdout[-300:]!r}"
+
+
+def works(*args, **more):
+    p = ebb(*args, **more)
+    assert p.returncode == 0, said(p)
+    return p
+
+
+def refused(status, value, *args, **more):
+    """Exit status, and one line on stderr that names the value."""
+    p = ebb(*args, **more)
+    assert p.returncode == status, said(p)
+    lines = p.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("ebb: ") and value in lines[0], said(p)
+    assert not p.stdout, said(p)
+    return lines[0]
+
+
+def write(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def tree(tmp):
+    """Files of many kinds: text, noise, zeros, one byte, nothing, and a folder below."""
+    top = os.path.join(tmp, "tree")
+    os.makedirs(os.path.join(top, "below"))
+    write(os.path.join(top, "text"), b"compressed memory that lets go at once\n" * 5000)
+    write(os.path.join(top, "noise"), os.urandom(100000))
+    write(os.path.join(top, "zeros"), bytes(70000))
+    write(os.path.join(top, "one"), b"1")
+    write(os.path.join(top, "empty"), b"")
+    write(os.path.join(top, "below", "mixed"), b"".join(os.urandom(700) + b"x" * 2000 for _ in range(60)))
+    return top
+
+
+@test
+def help_is_there_for_every_command(tmp):
+    top = works("--help").stdout
+    assert top == works("-h").stdout == works("bench", "--help").stdout
+    for c in COMMANDS:
+        assert c in top, c
+        out = works(*c.split(), "--help").stdout
+        assert out.startswith(f"Usage: ebb {c}"), out
+        assert out == works("help", *c.split()).stdout
+        for part in ("Options:", "--json", "Examples:", f"  ebb {c}", "Exit status:"):
+            assert part in out, (c, part)
+
+
+@test
+def the_version_is_one_line(tmp):
+    words = works("--version").stdout.split()
+    assert len(words) == 2 and words[0] == "ebb" and words[1].count(".") == 2, words
+
+
+@test
+def the_class_table_ends_with_the_published_figures(tmp):
+    assert works("classes").stdout.splitlines()[-1] == "123 classes, largest not huge 3632"
+    for chain, classes, largest in ((4, 69, 3264), (10, 143, 3712), (16, 191, 3840)):
+        out = works("classes", "--chain-size", str(chain)).stdout
+        assert out.splitlines()[-1] == f"{classes} classes, largest not huge {largest}", out
+        doc = json.loads(works("classes", f"--chain-size={chain}", "--json").stdout)
+        assert len(doc["rows"]) == doc["classes"] == classes, doc["classes"]
+        assert doc["rows"][-1]["size_bytes"] == 4096
+    assert "largest not huge" in works("classes", "--page-size", "64K").stdout
+
+
+@test
+def a_tree_is_packed_verified_and_counted(tmp):
+    top = tree(tmp)
+    doc = json.loads(works("pack", "--json", top).stdout)
+    page = os.sysconf("SC_PAGE_SIZE")
+    sizes = [os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(top) for n in names]
+    assert doc["files"] in (len(sizes), len(sizes) - 1), doc["files"]
+    assert doc["verified"] is True
+    # Whatever page size it is built for.
+    pages = {sum(-(-s // p) for s in sizes) for p in (page, 4096, 8192, 16384, 32768, 65536)}
+    assert doc["pages"] in pages, (doc["pages"], pages)
+    used = sum(r["pages_used"] for r in doc["classes"] if r["class"] != "Total")
+    total = [r for r in doc["classes"] if r["class"] == "Total"]
+    assert not total or total[0]["pages_used"] == used, total
+    text = works("pack", top).stdout
+    for word in ("orig_data_size", "compr_data_size", "mem_used_total", "same_pages", "obj_used",
+                 "pool/B", "all in/B"):
+        assert word in text, (word, text)
+
+
+@test
+def every_codec_packs_and_so_do_files_named_one_by_one(tmp):
+    top = tree(tmp)
+    for codec in ("lz4", "lz4hc", "zstd", "lzo"):
+        doc = json.loads(works("pack", "--codec", codec, "--chain-size", "4", "--json", top).stdout)
+        assert doc["codec"] == codec and doc["verified"] is True, doc
+    one, two = (os.path.join(top, n) for n in ("text", "one"))
+    assert json.loads(works("pack", "--json", one, two).stdout)["files"] == 2
+    works("pack", "--codec", "zstd", "--level", "19", one)
+    os.rename(one, os.path.join(tmp, "--odd name"))
+    assert json.loads(works("pack", "--json", "--", "--odd name", cwd=tmp).stdout)["files"] == 1
+
+
+@test
+def keep_percent_shows_before_and_after(tmp):
+    top = tree(tmp)
+    for percent in (0, 30, 100):
+        doc = json.loads(works("pack", "--keep-percent", str(percent), "--json", top).stdout)
+        assert doc["verified"] is True
+    all_rows = json.loads(works("pack", "--json", top).stdout)
+    kept = json.loads(works("pack", "--keep-percent", "30", "--json", top).stdout)
+    assert len(json.dumps(kept)) > len(json.dumps(all_rows))
+
+
+@test
+def a_path_that_cannot_be_stored_is_named(tmp):
+    missing, empty, fifo = (os.path.join(tmp, n) for n in ("missing", "empty", "fifo"))
+    write(empty, b"")
+    os.mkfifo(fifo)
+    os.mkdir(os.path.join(tmp, "hollow"))
+    for path in (missing, empty, fifo, "/dev/zero", "/dev/null", os.path.join(tmp, "hollow")):
+        refused(1, path, "pack", path)
+    refused(1, "''", "pack", "")
+    refused(2, "pack", "pack")
+
+
+@test
+def one_bad_path_among_good_ones_is_named_and_the_rest_is_stored(tmp):
+    top, missing = tree(tmp), os.path.join(tmp, "missing")
+    p = ebb("pack", "--json", top, missing)
+    assert p.returncode == 1 and missing in p.stderr and p.stderr.count("\n") == 1, said(p)
+    doc = json.loads(p.stdout)
+    assert doc["verified"] is True and doc["problems"] == 1, doc
+
+
+@test
+def a_path_without_permission_is_named(tmp):
+    secret, closed = os.path.join(tmp, "secret"), os.path.join(tmp, "closed")
+    write(secret, b"s" * 9000)
+    os.mkdir(closed)
+    write(os.path.join(closed, "inside"), b"s" * 9000)
+    os.chmod(tmp, 0o755)
+    os.chmod(secret, 0)
+    os.chmod(closed, 0)
+    more = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    try:
+        works("--version", **more)
+    except (PermissionError, AssertionError):
+        raise Skip("an ordinary user cannot run " + EBB) from None
+    for path in (secret, closed):
+        refused(1, path, "pack", path, **more)
+    os.chmod(closed, 0o755)
+
+
+@test
+def a_file_that_changes_while_it_is_read_is_stored_or_named(tmp):
+    path, over = write(os.path.join(tmp, "busy"), os.urandom(1 << 20)), threading.Event()
+
+    def change():
+        while not over.is_set():
+            os.truncate(path, 5000)
+            with open(path, "r+b") as f:
+                f.write(os.urandom(1 << 20))
+
+    t = threading.Thread(target=change)
+    t.start()
+    try:
+        for _ in range(20):
+            p = ebb("pack", "--json", path)
+            assert p.returncode in (0, 1), said(p)
+            if p.returncode == 1:
+                assert path in p.stderr and p.stderr.count("\n") == 1, said(p)
+            else:
+                assert json.loads(p.stdout)["verified"] is True
+    finally:
+        over.set()
+        t.join()
+
+
+@test
+def wrong_command_lines_are_told_in_one_line(tmp):
+    refused(2, "command")
+    refused(2, "bench", "bench")
+    refused(2, "bench fast", "bench", "fast")
+    refused(2, "unpack", "unpack")
+    refused(2, "--bogus", "classes", "--bogus")
+    refused(2, "-x", "classes", "-x")
+    refused(2, "operand", "classes", "operand")
+    refused(2, "--json=1", "classes", "--json=1")
+    for value in ("3", "17", "0", "-4", "four", "8x", "", "99999999999999999999"):
+        refused(2, value, "classes", "--chain-size", value)
+    for value in ("0", "1", "5000", "4095", "128K", "4Q", "-4K", "K", "99999999999999999999T"):
+        refused(2, value, "classes", "--page-size", value)
+    for value in ("101", "-1", "half"):
+        refused(2, value, "pack", "--keep-percent", value, "/etc/hostname")
+    refused(2, "lz9", "pack", "--codec", "lz9", "/etc/hostname")
+    refused(2, "99", "pack", "--codec", "zstd", "--level", "99", "/etc/hostname")
+    refused(2, "1x", "pack", "--level", "1x", "/etc/hostname")
+    refused(2, "--codec", "pack", "--codec")
+
+
+@test
+def wrong_options_of_a_bench_are_told_in_one_line(tmp):
+    for value in ("0", "1", "-1", "4X", "4MM", "1.5G", "", "999999T", "99999999999999999999"):
+        refused(2, value, "bench", "release", "--size", value)
+    # More than any machine has.
+    refused(2, "8T", "bench", "release", "--size", "8T", "--threads", "1")
+    for value in ("0", "1,,2", ",", "1,x", "-1", "100000"):
+        refused(2, value[-1], "bench", "release", "--threads", value)
+    refused(2, "fast", "bench", "release", "--mode", "fast")
+    refused(2, "lz9", "bench", "release", "--codec", "lz9")
+    refused(2, "lz9", "bench", "density", "--codec", "lz4,lz9")
+    refused(2, "99", "bench", "store", "--codec", "zstd", "--level", "99")
+    refused(2, "0", "bench", "release", "--rounds", "0")
+    refused(2, "/missing", "bench", "release", "--size", "4M", "--data", "/missing")
+    refused(2, "65", "bench", "pages", "--batch", "65")
+    refused(2, "0", "bench", "pages", "--backlog", "0")
+    refused(2, "dlmalloc", "bench", "malloc", "--allocator", "dlmalloc")
+
+
+@test
+def the_kernel_is_left_alone_by_who_is_not_root(tmp):
+    more = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    try:
+        works("--version", **more)
+    except (PermissionError, AssertionError):
+        raise Skip("an ordinary user cannot run " + EBB) from None
+    p = ebb("bench", "release", "--vs-kernel", "--size", "4M", "--threads", "1", "--rounds", "1", **more)
+    assert p.returncode in (1, 2) and "root" in p.stderr and p.stderr.count("\n") == 1, said(p)
+
+
+def bench(tmp, name, *args):
+    """Rows of the file that --out names; --json prints the same."""
+    out = os.path.join(tmp, name + ".json")
+    text = works("bench", name, *args, "--out", out).stdout
+    with open(out, encoding="utf-8") as f:
+        doc = json.load(f)
+    assert isinstance(doc["machine"], dict) and doc["machine"] and doc["rows"], doc
+    assert len(text.splitlines()) > len(doc["rows"]), text
+    for row in doc["rows"]:
+        assert all(not isinstance(v, (dict, list)) for v in row.values()), row
+    return doc["rows"]
+
+
+def has(rows, keys):
+    for row in rows:
+        assert not set(keys.split()) - set(row), (set(keys.split()) - set(row), row)
+
+
+@test
+def bench_release_writes_a_row_for_each_mode_and_number_of_threads(tmp):
+    rows = bench(tmp, "release", "--size", "4M", "--threads", "1,2", "--rounds", "1")
+    has(rows, "variant threads data wall_ms mean_ms ns_per_slot cpu_ns_per_slot drained_ms held_back_peak_bytes")
+    assert {(r["variant"], r["threads"]) for r in rows} == \
+        {(m, t) for m in ("sync", "deferred") for t in (1, 2)}, rows
+    for r in rows:
+        assert r["ns_per_slot"] > 0 and r["cpu_ns_per_slot"] > 0 and r["drained_ms"] > 0, r
+        assert (r["held_back_peak_bytes"] == 0) == (r["variant"] == "sync"), r
+    rows = bench(tmp, "release", "--size=1M", "--threads=1", "--rounds=1", "--mode=sync", "--data=mix")
+    assert [r["variant"] for r in rows] == ["sync"] and rows[0]["data"] == "mix", rows
+
+
+@test
+def bench_store_writes_its_rows(tmp):
+    rows = bench(tmp, "store", "--size", "4M", "--threads", "1,2", "--rounds", "1", "--data", tree(tmp))
+    has(rows, "threads ns_per_page codec_ns_per_page")
+    assert [r["threads"] for r in rows] == [1, 2], rows
+
+
+@test
+def bench_density_writes_its_rows(tmp):
+    rows = bench(tmp, "density", "--size", "4M", "--data", tree(tmp), "--codec", "lz4,zstd")
+    has(rows, "set codec pool_per_byte all_in_per_byte churned")
+    assert {(r["codec"], r["churned"]) for r in rows} == \
+        {(c, b) for c in ("lz4", "zstd") for b in (False, True)}, rows
+    for r in rows:
+        assert 1 < r["pool_per_byte"] < r["all_in_per_byte"], r
+
+
+@test
+def bench_pages_counts_no_hold_past_a_batch(tmp):
+    rows = bench(tmp, "pages", "--backlog", "2000,3000", "--repeats", "5", "--rounds", "1", "--batch", "32")
+    has(rows, "variant backlog_pages batch max_pages_per_hold max_hold_ns p999_hold_ns pages_per_s")
+    for r in rows:
+        if r["variant"] == "batched":
+            assert r["max_pages_per_hold"] <= 32, r
+        else:
+            assert r["max_pages_per_hold"] == r["backlog_pages"], r
+    assert {r["backlog_pages"] for r in rows} == {2000, 3000}, rows
+
+
+@test
+def bench_malloc_writes_its_rows(tmp):
+    rows = bench(tmp, "malloc", "--size", "4M", "--threads", "1", "--rounds", "1", "--churn", "1",
+                 "--allocator", "ebb,glibc", "--data", tree(tmp))
+    has(rows, "allocator threads alloc_ns free_ns rss_per_byte rss_per_byte_churned left_bytes")
+    assert {r["allocator"] for r in rows} >= {"ebb", "glibc"}, rows
+
+
+@test
+def json_on_stdout_is_all_there_is_there(tmp):
+    p = works("bench", "pages", "--backlog", "2000", "--repeats", "2", "--rounds", "1", "--json",
+              "--out", os.path.join(tmp, "pages.json"))
+    assert json.loads(p.stdout)["rows"]
+
+
+@test
+def an_out_file_that_cannot_be_written_is_named(tmp):
+    out = os.path.join(tmp, "no", "such", "folder.json")
+    write(os.path.join(tmp, "no"), b"a file, not a folder")
+    p = ebb("bench", "pages", "--backlog", "2000", "--repeats", "2", "--rounds", "1", "--out", out)
+    assert p.returncode in (1, 2) and os.path.join(tmp, "no") in p.stderr and p.stderr.count("\n") == 1, said(p)
+
+
+@test
+def a_full_standard_output_is_a_failure(tmp):
+    if not os.path.exists("/dev/full"):
+        raise Skip("there is no /dev/full")
+    with open("/dev/full", "wb") as full:
+        p = subprocess.run([EBB, "classes"], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                           timeout=LIMIT_S)
+    assert p.returncode == 1 and p.stderr.startswith("ebb: ") and p.stderr.count("\n") == 1, said_full(p)
+
+
+def said_full(p):
+    return f"exit {p.returncode}, stderr {p.stderr!r}"
+
+
+@test
+def an_interrupted_bench_stops_with_130_and_leaves_nothing(tmp):
+    out = os.path.join(tmp, "release.json")
+    master, slave = pty.openpty()       # progress is for terminals: it tells that the bench runs
+    p = subprocess.Popen([EBB, "bench", "release", "--size", "32M", "--threads", "2", "--rounds",
+                          "1000", "--data", "mix", "--out", out], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    try:
+        assert select.select([master], [], [], LIMIT_S)[0], "no progress is shown"
+        assert os.read(master, 1000)
+        assert p.poll() is None
+        p.send_signal(signal.SIGINT)
+        end = time.monotonic() + LIMIT_S
+        while p.poll() is None and time.monotonic() < end:
+            # A terminal that nobody reads would stop the writer.
+            if select.select([master], [], [], 0.05)[0]:
+                try:
+                    os.read(master, 1000)
+                except OSError:
+                    pass
+        assert p.poll() == 130, p.poll()
+        assert not os.path.exists(out)
+    finally:
+        if p.poll() is None:
+            p.kill()
+        p.stdout.close()
+        p.wait()
+        os.close(master)
+
+
+def main():
+    print(f"1..{len(TESTS)}", flush=True)
+    failed = 0
+    for n, fn in enumerate(TESTS, 1):
+        tmp = tempfile.mkdtemp(prefix="ebb-cli-")
+        try:
+            fn(tmp)
+            verdict = f"ok {n} - {fn.__name__}"
+        except Skip as why:
+            verdict = f"ok {n} - {fn.__name__} # SKIP {why}"
+        except (AssertionError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as why:
+            line = why.__traceback__
+            while line.tb_next:
+                line = line.tb_next
+            print(f"# line {line.tb_lineno}: {type(why).__name__}: " + str(why).replace("\n", " ")[:1500])
+            verdict = f"not ok {n} - {fn.__name__}"
+            failed += 1
+        finally:
+            subprocess.run(["chmod", "-R", "u+rwx", tmp], check=False)
+            shutil.rmtree(tmp, ignore_errors=True)
+        print(verdict, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

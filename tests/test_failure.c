@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_failure.c - allocations that fail at every point, a source that runs dry, codecs that
+ * break their word.  Whatever fails: the error is told, the old content stays, every page
+ * comes back.  (The ASan build sees to the rest of the memory.)
+ */
+#include "support.h"
+#include "check.h"
+#include "codecs.h"
+#include "ebb.h"
+
+#include <limits.h>
+
+#define SLOTS 40
+
+/* ---- the n-th allocation ---- */
+
+static s64 countdown;           /* the allocation that fails; 0: none does */
+static bool forever;            /* and all after it */
+static bool failed;
+
+static bool fail_now(void)
+{
+	s64 left = __atomic_load_n(&countdown, __ATOMIC_SEQ_CST);
+
+	if (!left || (failed && !forever))
+		return false;
+	if (!failed && __atomic_sub_fetch(&countdown, 1, __ATOMIC_SEQ_CST) > 0)
+		return false;
+	countdown = 1;
+	failed = true;
+	return true;
+}
+
+static void arm(s64 n, bool and_all_after)
+{
+	countdown = n;
+	forever = and_all_after;
+	failed = false;
+	host_user_fail = fail_now;
+}
+
+static bool disarm(void)
+{
+	bool did = failed;
+
+	countdown = 0;
+	failed = false;
+	host_user_fail = NULL;
+	return did;
+}
+
+static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
+
+struct model {
+	uint64_t seed[SLOTS];   /* 0: empty */
+	size_t blob[SLOTS];     /* 0: a page */
+};
+
+static struct model model;
+
+static void content(u64 slot)
+{
+	if (model.blob[slot])
+		fill_random(page, model.blob[slot], model.seed[slot]);
+	else if (model.seed[slot])
+		fill_page(page, model.seed[slot]);
+	else
+		memset(page, 0, HOST_PAGE_SIZE);
+}
+
+/* Reading takes no memory, so it works while allocations fail. */
+static void verify(struct ebb_store *store)
+{
+	for (u64 i = 0; i < SLOTS; i++) {
+		size_t bytes = HOST_PAGE_SIZE;
+
+		if (model.blob[i])
+			must_eq(ebb_get(store, i, got, HOST_PAGE_SIZE, &bytes), 0);
+		else
+			must_eq(ebb_read(store, i, got, HOST_PAGE_SIZE), 0);
+		must_eq(bytes, model.blob[i] ? model.blob[i] : HOST_PAGE_SIZE);
+		content(i);
+		must(!memcmp(page, got, bytes));
+	}
+}
+
+/* True: it failed, with the one error that it may, and changed nothing. */
+static bool store_one(struct ebb_store *store, u64 slot, uint64_t seed, size_t blob)
+{
+	struct model was = model;
+	int err;
+
+	model.seed[slot] = seed;
+	model.blob[slot] = blob;
+	content(slot);
+	err = blob ? ebb_put(store, slot, page, blob) : ebb_write(store, slot, page, HOST_PAGE_SIZE);
+	if (!err)
+		return false;
+	must_eq(err, -ENOMEM);
+	must(failed);
+	model = was;
+	return true;
+}
+
+static void drop_one(struct ebb_store *store, u64 slot)
+{
+	must_eq(ebb_free(store, slot, 1), 0);
+	model.seed[slot] = model.blob[slot] = 0;
+}
+
+static void must_be_sound_now(struct ebb_store *store)
+{
+	char why[128] = "";
+
+	must_eq(ebb_flush(store), 0);
+	if (ebb_check(store, why, sizeof(why)))
+		must_failed(__FILE__, __LINE__, why, 0, 1);
+}
+
+/* A life of a store in which allocation n fails; false: it has fewer. */
+static bool life(s64 n, bool and_all_after, u64 release_limit)
+{
+	struct ebb_store *store;
+	struct ebb_config cfg;
+	struct ebb_stat stat;
+	bool did;
+	int err;
+
+	memset(&model, 0, sizeof(model));
+	ebb_config_init(&cfg);
+	cfg.slots = SLOTS;
+	cfg.release_limit = release_limit;
+	arm(n, and_all_after);
+	err = ebb_open(&store, &cfg);
+	if (err) {
+		must_eq(err, -ENOMEM);
+		must(store == NULL);
+		return disarm();
+	}
+	for (u64 i = 0; i < SLOTS; i++)
+		store_one(store, i, i + 1, i % 3 ? 0 : 1 + i * 97 % HOST_PAGE_SIZE);
+	verify(store);
+	for (u64 i = 0; i < SLOTS; i += 2)
+		store_one(store, i, i + 1000, i % 4 ? 0 : HOST_PAGE_SIZE / 2);
+	for (u64 i = 1; i < SLOTS; i += 4)
+		drop_one(store, i);
+	verify(store);
+	must_eq(ebb_compact(store, NULL), 0);
+	verify(store);
+	for (u64 i = 0; i < SLOTS; i += 3)
+		store_one(store, i, i + 2000, 0);
+	must_eq(ebb_flush(store), 0);
+	must_eq(ebb_trim(store, NULL), 0);
+	verify(store);
+	did = disarm();
+
+	/* With memory again, all is as it should be. */
+	must_be_sound_now(store);
+	must(!store_one(store, 0, 5, 0));
+	verify(store);
+	must_eq(ebb_reset(store), 0);
+	must_be_sound_now(store);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.mem_used_total, 0);
+	must_eq(stat.orig_data_size, 0);
+	ebb_close(store);
+	return did;
+}
+
+static void each_point(bool and_all_after, u64 release_limit)
+{
+	s64 n = 1;
+
+	use_seed(0);
+	while (life(n, and_all_after, release_limit)) {
+		test_seed = (uint64_t)n++;
+		must(n < 10000);
+	}
+	/* Opening alone takes several, and so does each page that is stored. */
+	must(n > 20);
+}
+
+static void any_one_allocation_may_fail(void **state)
+{
+	each_point(false, 1 << 20);
+	each_point(false, 0);
+}
+
+static void all_allocations_may_fail_from_any_point_on(void **state)
+{
+	each_point(true, 1 << 20);
+}
+
+static void the_page_interface_fails_whole_and_loses_nothing(void **state)
+{
+	static uint32_t ids[300];
+	struct ebb_pages_stat stat;
+	struct ebb_pages *pages;
+	bool did = true;
+	int err;
+	s64 n;
+
+	/* All that come after fail too: one alone may be made up for by other CPUs' lists. */
+	for (n = 1; did; n++) {
+		arm(n, true);
+		err = ebb_pages_open(&pages, 8, 32);
+		if (!err) {
+			err = ebb_pages_alloc(pages, ids, ARRAY_LEN(ids));
+			must_eq(ebb_pages_stat(pages, &stat), 0);
+			if (!err)
+				must_eq(ebb_pages_free(pages, ids, ARRAY_LEN(ids)), 0);
+			ebb_pages_close(pages);
+		} else {
+			must(pages == NULL);
+		}
+		did = disarm();
+		must_eq(err, did ? -ENOMEM : 0);
+	}
+	must(n > 20);
+}
+
+/* ---- below the library ---- */
+
+struct rig {
+	struct source source;
+	struct store store;
+};
+
+static struct rig rig;
+
+static struct store *rig_open(const struct codec_ops *codec)
+{
+	const struct store_config cfg = {
+		.slots = 4096, .codec = codec, .level = codec->default_level, .chain = 8,
+		.release_limit = 1 << 20,
+	};
+
+	source_open(&rig.source);
+	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
+	return &rig.store;
+}
+
+static void rig_close(void)
+{
+	release_flush(&rig.store.release);
+	must_hold(store_check(&rig.store));
+	store_destroy(&rig.store);
+	source_close(&rig.source);
+}
+
+static void a_store_that_cannot_be_made_gives_everything_back(void **state)
+{
+	const struct codec_ops *const codecs[] = { &codec_lz4, &codec_lz4hc, &codec_zstd, &codec_lzo };
+
+	for (size_t k = 0; k < ARRAY_LEN(codecs); k++) {
+		const struct store_config cfg = {
+			.slots = 100, .codec = codecs[k], .level = codecs[k]->default_level, .chain = 8,
+		};
+		struct source source;
+		s64 n = 1;
+		int err;
+
+		do {
+			source_open(&source);
+			arm(n, false);
+			err = store_init(&rig.store, &source.pcp, &cfg);
+			must_eq(err, disarm() ? -ENOMEM : 0);
+			if (!err)
+				store_destroy(&rig.store);
+			source_close(&source);
+			n++;
+		} while (err);
+		must(n > 5);
+	}
+}
+
+static void must_have(struct store *s, u64 from, u64 to)
+{
+	for (u64 i = from; i < to; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(store_read(s, i, got), 0);
+		must(!memcmp(page, got, HOST_PAGE_SIZE));
+	}
+}
+
+static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void **state)
+{
+	struct store *s = rig_open(&codec_lz4);
+	u64 n = 0, k;
+	int err;
+
+	host_write_once(rig.source.zone->max_blocks, 1);
+	for (;; n++) {
+		fill_random(page, HOST_PAGE_SIZE, n);
+		err = store_write(s, n, page);
+		if (err)
+			break;
+	}
+	must_eq(err, -ENOMEM);
+	must(n > 10 && n < ZONE_BLOCK_BYTES / HOST_PAGE_SIZE);
+	for (k = 0; k < 50; k++) {
+		fill_random(page, HOST_PAGE_SIZE, 5000 + k);
+		must_eq(store_write(s, k % n, page), -ENOMEM);
+	}
+	must_eq(store_count(s, CNT_FAILED_WRITE), 51);
+	must_have(s, 0, n);
+	must_hold(store_check(s));
+	/* What is freed can be used again, held back or not. */
+	for (k = 0; k < n / 2; k++)
+		must_eq(store_free(s, k), 0);
+	for (k = 0; k < n / 2; k++) {
+		fill_random(page, HOST_PAGE_SIZE, k);
+		must_eq(store_write(s, k, page), 0);
+	}
+	must_have(s, 0, n);
+	host_write_once(rig.source.zone->max_blocks, 0);
+	fill_random(page, HOST_PAGE_SIZE, n);
+	must_eq(store_write(s, n, page), 0);
+	must_have(s, 0, n + 1);
+	rig_close();
+}
+
+/* ---- a codec that does what it is told ---- */
+
+static int codec_says;          /* not INT_MIN: what compress answers */
+static bool codec_cannot_read;
+static int created, destroyed, create_fails_at;
+
+static void *fake_create(int level)
+{
+	return ++created == create_fails_at ? NULL : &codec_says;
+}
+
+static void fake_destroy(void *ctx)
+{
+	must(ctx == &codec_says);
+	destroyed++;
+}
+
+/* Keeps the first 200 bytes; pages here are zero after them. */
+static int fake_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	must_eq(n, HOST_PAGE_SIZE);
+	must(cap >= 200 && cap < HOST_PAGE_SIZE);
+	if (codec_says != INT_MIN)
+		return codec_says;
+	memcpy(dst, src, 200);
+	return 200;
+}
+
+static int fake_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	if (codec_cannot_read || n != 200)
+		return -EIO;
+	must_eq(cap, HOST_PAGE_SIZE);
+	memset(dst, 0, cap);
+	memcpy(dst, src, n);
+	return 0;
+}
+
+static const struct codec_ops fake = {
+	.name = "fake",
+	.create = fake_create,
+	.destroy = fake_destroy,
+	.compress = fake_compress,
+	.decompress = fake_decompress,
+};
+
+static void fake_page(uint64_t seed)
+{
+	memset(page, 0, HOST_PAGE_SIZE);
+	fill_random(page, 200, seed);
+}
+
+static struct store *fake_open(void)
+{
+	codec_says = INT_MIN;
+	codec_cannot_read = false;
+	created = destroyed = create_fails_at = 0;
+	return rig_open(&fake);
+}
+
+static void a_codec_that_fails_or_returns_too_much_fails_the_write_only(void **state)
+{
+	struct store *s = fake_open();
+	const int bad[] = {
+		-EIO, -ENOMEM, -EINVAL, INT_MIN + 1, 0, (int)pool_max_small(&s->pool) + 1,
+		(int)HOST_PAGE_SIZE, (int)HOST_PAGE_SIZE + 1, INT_MAX,
+	};
+	int err;
+
+	fake_page(1);
+	must_eq(store_write(s, 0, page), 0);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		codec_says = bad[i];
+		fake_page(2);
+		err = store_write(s, 0, page);
+		must(err == -EIO || (err == -ENOMEM && bad[i] == -ENOMEM));
+		must(store_write(s, 1, page) < 0);
+		must_eq(store_count(s, CNT_FAILED_WRITE), 2 * (i + 1));
+		codec_says = INT_MIN;
+		fake_page(1);
+		must_eq(store_read(s, 0, got), 0);
+		must(!memcmp(page, got, HOST_PAGE_SIZE));
+		must_eq(host_a64_read(&s->slot[1]), 0);
+		must_hold(store_check(s));
+	}
+	must_eq(store_count(s, CNT_COMPR_BYTES), 200);
+	rig_close();
+	must(created > 0);
+	must_eq(created, destroyed);
+}
+
+static void a_codec_without_room_means_a_raw_page(void **state)
+{
+	struct store *s = fake_open();
+
+	codec_says = -ENOSPC;
+	fake_page(3);
+	must_eq(store_write(s, 0, page), 0);
+	must_eq(store_count(s, CNT_HUGE), 1);
+	codec_cannot_read = true;       /* it is not asked */
+	must_eq(store_read(s, 0, got), 0);
+	must(!memcmp(page, got, HOST_PAGE_SIZE));
+	rig_close();
+}
+
+static void what_does_not_decompress_is_an_error_and_stays(void **state)
+{
+	struct store *s = fake_open();
+
+	fake_page(4);
+	must_eq(store_write(s, 0, page), 0);
+	codec_cannot_read = true;
+	must_eq(store_read(s, 0, got), -EIO);
+	must_eq(store_count(s, CNT_FAILED_READ), 1);
+	must_hold(store_check(s));
+	codec_cannot_read = false;
+	must_eq(store_read(s, 0, got), 0);
+	must(!memcmp(page, got, HOST_PAGE_SIZE));
+	rig_close();
+}
+
+static void a_context_that_cannot_be_made_ends_the_others(void **state)
+{
+	const struct store_config cfg = { .slots = 10, .codec = &fake, .chain = 8 };
+	struct source source;
+
+	host_user_set_nr_cpus(4);
+	for (int n = 1; n <= 4; n++) {
+		created = destroyed = 0;
+		create_fails_at = n;
+		source_open(&source);
+		must_eq(store_init(&rig.store, &source.pcp, &cfg), -ENOMEM);
+		must_eq(destroyed, created - 1);
+		source_close(&source);
+	}
+	host_user_set_nr_cpus(0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_one_allocation_may_fail),
+		cmocka_unit_test(all_allocations_may_fail_from_any_point_on),
+		cmocka_unit_test(the_page_interface_fails_whole_and_loses_nothing),
+		cmocka_unit_test(a_store_that_cannot_be_made_gives_everything_back),
+		cmocka_unit_test(a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes),
+		cmocka_unit_test(a_codec_that_fails_or_returns_too_much_fails_the_write_only),
+		cmocka_unit_test(a_codec_without_room_means_a_raw_page),
+		cmocka_unit_test(what_does_not_decompress_is_an_error_and_stays),
+		cmocka_unit_test(a_context_that_cannot_be_made_ends_the_others),
+	};
+
+	return cmocka_run_group_tests_name("failure", tests, NULL, NULL);
+}

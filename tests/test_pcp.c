@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_pcp.c - per-CPU page lists: batch, high, decay, drain, a source that runs dry.
+ *
+ *     pages out of the zone == pages that the test has + pages in lists
+ */
+#include "support.h"
+
+#include <sched.h>
+
+#define BLOCK_PAGES (ZONE_BLOCK_BYTES / HOST_PAGE_SIZE)
+#define MOST 5000
+
+static host_page held[MOST];
+
+static u64 max_per_hold(struct source *s)
+{
+	struct zone_stat stat;
+
+	zone_stat(s->zone, &stat);
+	return stat.max_pages_per_hold;
+}
+
+static void must_account(struct source *s, u64 n)
+{
+	must_eq(pages_out(s), n + pcp_count(&s->pcp));
+}
+
+static void parameters_out_of_range_are_refused(void **state)
+{
+	struct host_pages *zone;
+	struct pcp pcp;
+
+	must_eq(zone_open(&zone, 0), 0);
+	must_eq(pcp_init(&pcp, zone, 0, 64), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, 15), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, (1u << 20) + 1), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX), 0);
+	pcp_destroy(&pcp);
+	zone_close(zone);
+}
+
+static void no_hold_of_the_source_moves_more_than_a_batch(void **state)
+{
+	static const unsigned int batch[] = { 1, 7, 31, PCP_BATCH_MAX };
+
+	for (size_t i = 0; i < ARRAY_LEN(batch); i++) {
+		struct source s;
+
+		source_open_with(&s, batch[i], 4 * batch[i]);
+		must_eq(pcp_alloc(&s.pcp, held, MOST), 0);
+		must_account(&s, MOST);
+		pcp_free(&s.pcp, held, MOST);
+		must(max_per_hold(&s) > 0);
+		must_be_at_most(max_per_hold(&s), batch[i]);
+		must_account(&s, 0);
+		while (pcp_decay(&s.pcp))
+			;
+		pcp_drain(&s.pcp);
+		must_be_at_most(max_per_hold(&s), batch[i]);
+		source_close(&s);
+	}
+}
+
+static void a_list_is_never_longer_than_its_high_after_a_free(void **state)
+{
+	struct source s;
+
+	source_open_with(&s, 8, 40);
+	must_eq(pcp_alloc(&s.pcp, held, 1000), 0);
+	for (unsigned int i = 0; i < 1000; i++) {
+		pcp_free(&s.pcp, held + i, 1);
+		must_be_at_most(pcp_count(&s.pcp), (u64)40 * host_nr_cpus());
+	}
+	/* A list that is used keeps pages: else it would be of no use. */
+	must(pcp_count(&s.pcp) >= 40 - 8);
+	source_close(&s);
+}
+
+static void a_warm_list_serves_without_the_source(void **state)
+{
+	struct zone_stat before, after;
+	struct source s;
+
+	host_user_set_nr_cpus(1);
+	source_open_with(&s, 8, 64);
+	must_eq(pcp_alloc(&s.pcp, held, 200), 0);
+	pcp_free(&s.pcp, held, 200);
+	zone_stat(s.zone, &before);
+	for (unsigned int i = 0; i < 1000; i++) {
+		must_eq(pcp_alloc(&s.pcp, held, 8), 0);
+		pcp_free(&s.pcp, held, 8);
+	}
+	zone_stat(s.zone, &after);
+	must_eq(after.holds, before.holds);
+	must_eq(after.pages_out, before.pages_out);
+	source_close(&s);
+	host_user_set_nr_cpus(0);
+}
+
+static void idle_lists_decay_to_nothing_and_then_report_no_change(void **state)
+{
+	struct source s;
+	unsigned int ticks = 0;
+	u64 before;
+
+	source_open_with(&s, 8, 256);
+	must_eq(pcp_alloc(&s.pcp, held, 2000), 0);
+	pcp_free(&s.pcp, held, 2000);
+	must((before = pcp_count(&s.pcp)) > 64);
+	pcp_decay(&s.pcp);
+	must_eq(pcp_count(&s.pcp), before);     /* used since the last tick: spared */
+	while (pcp_decay(&s.pcp)) {
+		u64 now = pcp_count(&s.pcp);
+
+		must(now <= before);
+		before = now;
+		must(++ticks < 20);
+	}
+	must_eq(ticks, 2);                      /* half first, then the rest */
+	must_eq(pcp_count(&s.pcp), 0);
+	must(!pcp_decay(&s.pcp));
+	source_close(&s);
+}
+
+static void a_dry_source_fails_the_whole_request_and_loses_nothing(void **state)
+{
+	struct source s;
+	u64 before;
+
+	source_open(&s);
+	host_write_once(s.zone->max_blocks, 1);
+	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES - 4), 0);
+	for (unsigned int i = 0; i < 5; i++) {
+		before = pages_out(&s);
+		must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 5), -ENOMEM);
+		must(pages_out(&s) >= before);
+		must_account(&s, BLOCK_PAGES - 4);
+	}
+	/* What is there can still be had, and what comes back again. */
+	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 4), 0);
+	must_eq(pcp_try(&s.pcp), 0);
+	pcp_free(&s.pcp, held, 4);
+	must_eq(pcp_alloc(&s.pcp, held, 4), 0);
+	host_write_once(s.zone->max_blocks, 2);
+	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES, 5), 0);
+	must_account(&s, BLOCK_PAGES + 5);
+	pcp_free(&s.pcp, held, BLOCK_PAGES + 5);
+	source_close(&s);
+}
+
+static void run_on(unsigned int nr)
+{
+	cpu_set_t all, one;
+	unsigned int cpu;
+
+	CPU_ZERO(&one);
+	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && !nr--) {
+			CPU_SET(cpu, &one);
+			must_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+			return;
+		}
+	must(!"as many CPUs");
+}
+
+/* Pages that wait in another CPU's list are free pages: they are no reason to fail. */
+static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
+{
+	struct source s;
+	cpu_set_t all;
+
+	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	if (CPU_COUNT(&all) < 2) {
+		print_message("# there is one CPU\n");
+		skip();
+	}
+	source_open_with(&s, 16, 1024);
+	host_write_once(s.zone->max_blocks, 1);
+	run_on(0);
+	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES), 0);
+	pcp_free(&s.pcp, held, BLOCK_PAGES);
+	must(pcp_count(&s.pcp) > 0);
+	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
+	run_on(1);
+	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES), 0);
+	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
+	must_account(&s, BLOCK_PAGES);
+	pcp_free(&s.pcp, held, BLOCK_PAGES);
+	source_close(&s);
+}
+
+static void try_takes_from_the_list_only(void **state)
+{
+	struct source s;
+	host_page page;
+
+	host_user_set_nr_cpus(1);
+	source_open(&s);
+	must_eq(pcp_try(&s.pcp), 0);
+	must_eq(pages_out(&s), 0);
+	must_eq(pcp_alloc(&s.pcp, held, 1), 0);
+	must((page = pcp_try(&s.pcp)) != 0);
+	must(page != held[0]);
+	must_account(&s, 2);
+	pcp_free(&s.pcp, &page, 1);
+	pcp_free(&s.pcp, held, 1);
+	source_close(&s);
+	host_user_set_nr_cpus(0);
+}
+
+/* Each page is stamped with the turn in which it was had: nobody else may have it too. */
+static void every_page_has_one_owner_at_a_time(void **state)
+{
+	struct rng rng = { use_seed(3) };
+	unsigned long steps = scaled(5000), n = 0;
+	static uint64_t stamp[MOST];
+	struct source s;
+
+	source_open_with(&s, 5, 50);
+	for (unsigned long i = 0; i < steps; i++) {
+		unsigned long k = 1 + rng_below(&rng, rng_below(&rng, 8) ? 8 : 300), at;
+		host_page back[300];
+
+		if (rng_below(&rng, 2) && n + k <= 1000) {
+			must_eq(pcp_alloc(&s.pcp, held + n, (unsigned int)k), 0);
+			for (; k; k--, n++) {
+				stamp[n] = rng_next(&rng);
+				*(uint64_t *)host_page_addr(s.zone, held[n]) = stamp[n];
+			}
+		} else if (k <= n) {
+			for (at = 0; at < k; at++) {
+				unsigned long j = rng_below(&rng, n--);
+
+				must_eq(*(uint64_t *)host_page_addr(s.zone, held[j]), stamp[j]);
+				back[at] = held[j];
+				held[j] = held[n];
+				stamp[j] = stamp[n];
+			}
+			pcp_free(&s.pcp, back, (unsigned int)k);
+		}
+		if (!rng_below(&rng, 100))
+			pcp_decay(&s.pcp);
+		if (!rng_below(&rng, 500))
+			pcp_drain(&s.pcp);
+		must_account(&s, n);
+	}
+	must_be_at_most(max_per_hold(&s), 5);
+	while (n--)
+		must_eq(*(uint64_t *)host_page_addr(s.zone, held[n]), stamp[n]);
+	pcp_free(&s.pcp, held, (unsigned int)(pages_out(&s) - pcp_count(&s.pcp)));
+	source_close(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parameters_out_of_range_are_refused),
+		cmocka_unit_test(no_hold_of_the_source_moves_more_than_a_batch),
+		cmocka_unit_test(a_list_is_never_longer_than_its_high_after_a_free),
+		cmocka_unit_test(a_warm_list_serves_without_the_source),
+		cmocka_unit_test(idle_lists_decay_to_nothing_and_then_report_no_change),
+		cmocka_unit_test(a_dry_source_fails_the_whole_request_and_loses_nothing),
+		cmocka_unit_test(a_dry_source_is_helped_out_by_the_other_cpus_lists),
+		cmocka_unit_test(try_takes_from_the_list_only),
+		cmocka_unit_test(every_page_has_one_owner_at_a_time),
+	};
+
+	return cmocka_run_group_tests_name("pcp", tests, NULL, NULL);
+}

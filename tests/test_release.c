@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_release.c - the release stage over a pool: budget, spill, timer, flush, accounting.
+ *
+ * Who holds release.draining keeps the worker from draining, so that what is held back stays
+ * until the test lets it go.
+ */
+#include "support.h"
+#include "check.h"
+
+#define OBJECTS 20000
+
+struct rig {
+	struct source source;
+	struct pool pool;
+	struct host_percpu cpus;
+	struct release release;
+	u64 live;                       /* objects that were not pushed */
+	u64 pushed;
+};
+
+static struct rig rig;
+
+static u64 look(void *ctx, u32 key)
+{
+	return 0;
+}
+
+static bool swing(void *ctx, u32 key, u64 from, u64 to)
+{
+	return false;
+}
+
+static struct rig *rig_open(u64 limit)
+{
+	const struct pool_owner owner = { .look = look, .swing = swing };
+
+	memset(&rig, 0, sizeof(rig));
+	source_open(&rig.source);
+	must_eq(pool_init(&rig.pool, &rig.source.pcp, 8, &owner), 0);
+	must_eq(host_percpu_init(&rig.cpus, sizeof(struct release_cpu)), 0);
+	must_eq(release_init(&rig.release, &rig.pool, &rig.cpus, limit), 0);
+	return &rig;
+}
+
+static void rig_close(struct rig *r)
+{
+	release_destroy(&r->release);
+	must_eq(pool_pages(&r->pool), 0);
+	must_hold(pool_check(&r->pool));
+	host_percpu_destroy(&r->cpus);
+	pool_destroy(&r->pool);
+	source_close(&r->source);
+}
+
+static u64 make(struct rig *r, size_t size)
+{
+	u64 ref;
+
+	must_eq(pool_alloc(&r->pool, size, 0, &ref), 0);
+	return ref;
+}
+
+/* As store.c does; returns the bytes that its class takes. */
+static u64 push(struct rig *r, u64 ref)
+{
+	struct release_todo todo = { 0 };
+	u32 bytes = pool_ref_class_size(&r->pool, ref);
+	struct release_cpu *rc = host_percpu_lock(&r->cpus);
+
+	release_push(&r->release, rc, ref, bytes, &todo);
+	host_percpu_unlock(&r->cpus, rc);
+	release_finish(&r->release, &todo);
+	r->pushed++;
+	return bytes;
+}
+
+static u64 freed(struct rig *r)
+{
+	return host_a64_read(&r->release.deferred) + host_a64_read(&r->release.in_place);
+}
+
+/* budget + one buffer a CPU: a buffer is full at RELEASE_REFS or at its share of the budget. */
+static u64 bound(struct rig *r, u64 limit)
+{
+	u64 largest = HOST_PAGE_SIZE, share = limit / (2 * host_nr_cpus()) + largest;
+	u64 all = RELEASE_REFS * largest;
+
+	return limit + host_nr_cpus() * (share < all ? share : all);
+}
+
+static void what_is_held_back_is_the_sum_of_the_class_sizes(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+	struct rng rng = { use_seed(1) };
+	u64 sum = 0, pages;
+
+	host_mutex_lock(&r->release.draining);
+	for (unsigned int i = 0; i < 3000; i++) {
+		u64 ref = make(r, 1 + rng_below(&rng, HOST_PAGE_SIZE));
+
+		must_be_at_most(pool_ref_size(&r->pool, ref), pool_ref_class_size(&r->pool, ref));
+		sum += push(r, ref);
+		if (freed(r))
+			break;          /* the budget is spent: large pages */
+		must_eq(release_held(&r->release), sum);
+	}
+	pages = pool_pages(&r->pool);
+	must(pages > 0);
+	must(release_peak(&r->release) >= release_held(&r->release));
+	host_mutex_unlock(&r->release.draining);
+	release_flush(&r->release);
+	must_eq(release_held(&r->release), 0);
+	must_eq(pool_pages(&r->pool), 0);
+	must_eq(freed(r), r->pushed);
+	rig_close(r);
+}
+
+static void past_the_budget_the_caller_frees_in_place(void **state)
+{
+	static const u64 limit[] = { 1, 100, 4096, 100000, 1 << 20, 3 << 20 };
+	static u64 refs[OBJECTS];
+
+	for (size_t k = 0; k < ARRAY_LEN(limit); k++) {
+		struct rig *r = rig_open(limit[k]);
+		struct rng rng = { use_seed(k) };
+		u64 bytes = 0, i, n = 0;
+
+		/* Four budgets' worth. */
+		while (n < OBJECTS && (n < 200 || bytes < 4 * limit[k])) {
+			refs[n] = make(r, 1 + rng_below(&rng, HOST_PAGE_SIZE));
+			bytes += pool_ref_class_size(&r->pool, refs[n++]);
+		}
+		host_mutex_lock(&r->release.draining);
+		for (i = 0; i < n; i++) {
+			push(r, refs[i]);
+			must_be_at_most(release_held(&r->release), bound(r, limit[k]));
+		}
+		must(host_a64_read(&r->release.in_place) > 0);
+		must(host_a64_read(&r->release.flush_budget) > 0);
+		must_eq(host_a64_read(&r->release.deferred), 0);
+		must_be_at_most(release_peak(&r->release), bound(r, limit[k]));
+		host_mutex_unlock(&r->release.draining);
+		release_flush(&r->release);
+		must_eq(freed(r), n);
+		must_eq(pool_pages(&r->pool), 0);
+		rig_close(r);
+	}
+}
+
+static void one_call_frees_a_bounded_number_in_place(void **state)
+{
+	struct rig *r = rig_open(200000);
+	u64 before;
+
+	host_mutex_lock(&r->release.draining);
+	for (unsigned int i = 0; i < 5000; i++) {
+		u64 ref = make(r, 100);
+
+		before = host_a64_read(&r->release.in_place);
+		push(r, ref);
+		must_be_at_most(host_a64_read(&r->release.in_place) - before, RELEASE_SPILL);
+	}
+	must(host_a64_read(&r->release.in_place) > 0);
+	host_mutex_unlock(&r->release.draining);
+	rig_close(r);
+}
+
+static void the_timer_leaves_nothing_held_back(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+
+	for (unsigned int round = 0; round < 5; round++) {
+		for (unsigned int i = 0; i < 10; i++)
+			push(r, make(r, 1000));
+		/* Nobody flushes. */
+		must_become(release_held(&r->release) == 0 && pool_pages(&r->pool) == 0);
+	}
+	must(host_a64_read(&r->release.flush_timer) >= 1);
+	must_eq(host_a64_read(&r->release.flush_asked), 0);
+	must_become(host_a64_read(&r->release.deferred) == r->pushed);
+	rig_close(r);
+}
+
+static void full_buffers_wake_the_worker(void **state)
+{
+	struct rig *r = rig_open((u64)1 << 40);
+	const unsigned int n = (RELEASE_KICK + 1) * RELEASE_REFS * host_nr_cpus();
+
+	for (unsigned int i = 0; i < n; i++)
+		push(r, make(r, 40));
+	must_become(freed(r) == r->pushed);
+	must(host_a64_read(&r->release.flush_full) + host_a64_read(&r->release.flush_timer) > 0);
+	must_eq(host_a64_read(&r->release.flush_asked), 0);
+	rig_close(r);
+}
+
+static void a_flush_frees_all_that_was_pushed_before_it(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+
+	for (unsigned int n = 1; n < 4 * RELEASE_REFS; n = 3 * n + 1) {
+		for (unsigned int i = 0; i < n; i++)
+			push(r, make(r, 50));
+		release_flush(&r->release);
+		must_eq(release_held(&r->release), 0);
+		must_eq(pool_pages(&r->pool), 0);
+		must_eq(freed(r), r->pushed);
+	}
+	release_flush(&r->release);     /* of nothing */
+	must_eq(release_held(&r->release), 0);
+	rig_close(r);
+}
+
+static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
+{
+	struct rig *r = rig_open(1 << 20);
+	u64 asked;
+
+	for (unsigned int i = 0; i < 100; i++)
+		push(r, make(r, 1000));
+	release_set_limit(&r->release, 1000);
+	must_eq(release_held(&r->release), 0);
+	must_eq(pool_pages(&r->pool), 0);
+	asked = host_a64_read(&r->release.flush_asked);
+	must_eq(asked, 1);
+	release_set_limit(&r->release, 2 << 20);
+	must_eq(host_a64_read(&r->release.flush_asked), asked);
+	must_eq(r->release.limit, 2 << 20);
+
+	/* The new budget counts from the next push on. */
+	host_mutex_lock(&r->release.draining);
+	while (release_held(&r->release) < 1000000 && r->pushed < OBJECTS)
+		push(r, make(r, 1000));
+	must(release_held(&r->release) >= 1000000);
+	must_eq(host_a64_read(&r->release.in_place), 0);
+	host_mutex_unlock(&r->release.draining);
+	rig_close(r);
+}
+
+static void the_peak_restarts_from_what_is_held(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+	u64 sum = 0, more;
+
+	host_mutex_lock(&r->release.draining);
+	for (unsigned int i = 0; i < 200; i++)
+		sum += push(r, make(r, 2000));
+	must_eq(release_peak(&r->release), sum);
+	host_mutex_unlock(&r->release.draining);
+	release_flush(&r->release);
+	must_eq(release_held(&r->release), 0);
+	must_eq(release_peak(&r->release), sum);
+	release_reset_peak(&r->release);
+	must_eq(release_peak(&r->release), 0);
+	host_mutex_lock(&r->release.draining);
+	more = push(r, make(r, 2000));
+	must_eq(release_peak(&r->release), more);
+	host_mutex_unlock(&r->release.draining);
+	rig_close(r);
+}
+
+static void buffers_come_from_freed_pages_and_go_back(void **state)
+{
+	struct rig *r = rig_open((u64)1 << 40);
+	static host_page warm[40];
+	static u64 refs[40 * RELEASE_REFS];
+	u64 taken;
+
+	for (size_t i = 0; i < ARRAY_LEN(refs); i++)
+		refs[i] = make(r, 20);
+	taken = pool_pages(&r->pool) + zspage_table_pages(&r->pool.zspages);
+	must_eq(pcp_alloc(&r->source.pcp, warm, ARRAY_LEN(warm)), 0);
+	pcp_free(&r->source.pcp, warm, ARRAY_LEN(warm));
+	host_mutex_lock(&r->release.draining);
+	for (size_t i = 0; i < ARRAY_LEN(refs); i++)
+		push(r, refs[i]);
+	/* More than the stage has of its own are full: some are pages. */
+	must(pages_out(&r->source) - pcp_count(&r->source.pcp) > taken);
+	host_mutex_unlock(&r->release.draining);
+	release_flush(&r->release);
+	/* The empty buffer that a CPU has now may be one. */
+	must_be_at_most(pages_out(&r->source) - pcp_count(&r->source.pcp), host_nr_cpus());
+	rig_close(r);
+}
+
+static void the_end_frees_what_is_held_back(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+
+	for (unsigned int i = 0; i < 2 * RELEASE_REFS + 7; i++)
+		push(r, make(r, 700));
+	rig_close(r);
+}
+
+static void random_pushes_stay_within_any_budget_on_any_number_of_cpus(void **state)
+{
+	static const u64 limit[] = { 1, 3000, 70000, 1 << 20, 64 << 20 };
+	static const unsigned int cpus[] = { 1, 2, 8 };
+
+	for (size_t c = 0; c < ARRAY_LEN(cpus); c++) {
+		host_user_set_nr_cpus(cpus[c]);
+		for (size_t k = 0; k < ARRAY_LEN(limit); k++) {
+			struct rng rng = { use_seed(100 * c + k) };
+			unsigned long steps = scaled(4000);
+			struct rig *r = rig_open(limit[k]);
+			u64 most = 0;
+
+			for (unsigned long i = 0; i < steps; i++) {
+				push(r, make(r, 1 + rng_below(&rng, HOST_PAGE_SIZE)));
+				if (!rng_below(&rng, 1000))
+					release_flush(&r->release);
+			}
+			most = release_peak(&r->release);
+			must_be_at_most(most, bound(r, limit[k]));
+			release_flush(&r->release);
+			must_eq(freed(r), r->pushed);
+			must_eq(pool_pages(&r->pool), 0);
+			rig_close(r);
+		}
+	}
+	host_user_set_nr_cpus(0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_held_back_is_the_sum_of_the_class_sizes),
+		cmocka_unit_test(past_the_budget_the_caller_frees_in_place),
+		cmocka_unit_test(one_call_frees_a_bounded_number_in_place),
+		cmocka_unit_test(the_timer_leaves_nothing_held_back),
+		cmocka_unit_test(full_buffers_wake_the_worker),
+		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
+		cmocka_unit_test(a_smaller_budget_flushes_and_a_larger_one_does_not),
+		cmocka_unit_test(the_peak_restarts_from_what_is_held),
+		cmocka_unit_test(buffers_come_from_freed_pages_and_go_back),
+		cmocka_unit_test(the_end_frees_what_is_held_back),
+		cmocka_unit_test(random_pushes_stay_within_any_budget_on_any_number_of_cpus),
+	};
+
+	return cmocka_run_group_tests_name("release", tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* test_size_class.c - the class table against the published rows and against the rule itself. */
+#include "support.h"
+#include "pool.h"
+
+/* What Linux's zsmalloc documentation tells for 4 KiB pages, chain sizes 4 to 16. */
+static const struct {
+	unsigned int chain, classes, largest;
+} published[] = {
+	{ 4, 69, 3264 },   { 5, 86, 3408 },   { 6, 93, 3504 },   { 7, 112, 3584 },
+	{ 8, 123, 3632 },  { 9, 140, 3680 },  { 10, 143, 3712 }, { 11, 159, 3744 },
+	{ 12, 164, 3776 }, { 13, 180, 3792 }, { 14, 183, 3808 }, { 15, 188, 3840 },
+	{ 16, 191, 3840 },
+};
+
+static void the_thirteen_published_rows_come_out(void **state)
+{
+	struct class_table t;
+
+	for (size_t i = 0; i < ARRAY_LEN(published); i++) {
+		must_eq(class_table_init(&t, 4096, published[i].chain), 0);
+		must_eq(t.nclasses, published[i].classes);
+		must_eq(t.largest, published[i].largest);
+	}
+}
+
+struct shape {
+	uint64_t size, pages, objs;
+};
+
+/* By the rule as it is written, without a thought for speed. */
+static struct shape shape_of(uint64_t page, unsigned int i, unsigned int chain)
+{
+	struct shape s = { .size = 32 + i * (page / 256) };
+	uint64_t best = 0;
+
+	if (s.size > page)
+		s.size = page;
+	for (uint64_t n = 1; n <= chain; n++) {
+		uint64_t objs = n * page / s.size, used = objs * s.size * 100 / (n * page);
+
+		if (used > best) {
+			best = used;
+			s.pages = n;
+			s.objs = objs;
+		}
+	}
+	return s;
+}
+
+static void check_merging(const struct class_table *t, uint64_t page, unsigned int chain)
+{
+	unsigned int raw = 0, classes = 0;
+	uint64_t largest = 0;
+
+	while (32 + raw * (page / 256) < page)
+		raw++;
+	must_eq(t->nraw, raw + 1);
+
+	for (unsigned int i = 0; i <= raw; i++) {
+		struct shape s = shape_of(page, i, chain);
+		const struct size_class *c = &t->class[t->merged[i]];
+		unsigned int last = i;
+
+		while (last < raw) {
+			struct shape next = shape_of(page, last + 1, chain);
+
+			if (next.pages != s.pages || next.objs != s.objs)
+				break;
+			last++;
+		}
+		classes += last == i;
+		must_eq(c->index, last);
+		must_eq(c->size, shape_of(page, last, chain).size);
+		must_eq(c->pages, s.pages);
+		must_eq(c->objs, s.objs);
+		if (s.objs > 1)
+			largest = s.size;
+	}
+	must_eq(t->nclasses, classes);
+	must_eq(t->largest, largest);
+}
+
+static void each_table(void (*fn)(const struct class_table *t, uint64_t page, unsigned int chain))
+{
+	struct class_table t;
+
+	for (uint64_t page = 4096; page <= 65536; page *= 2)
+		for (unsigned int chain = CHAIN_MIN; chain <= CHAIN_MAX; chain++) {
+			must_eq(class_table_init(&t, page, chain), 0);
+			must_eq(t.page_size, page);
+			fn(&t, page, chain);
+		}
+}
+
+static void merging_is_what_the_rule_gives_for_every_page_and_chain_size(void **state)
+{
+	each_table(check_merging);
+}
+
+static void check_limits(const struct class_table *t, uint64_t page, unsigned int chain)
+{
+	must(t->nclasses <= CLASS_RAW_MAX && t->nclasses <= 255);
+	for (unsigned int i = 0; i < t->nclasses; i++) {
+		const struct size_class *c = &t->class[i];
+
+		if (i)
+			must(c[-1].size < c->size && c[-1].index < c->index);
+		must(c->pages >= 1 && c->pages <= chain);
+		must(c->objs >= 1 && c->objs <= CLASS_OBJS_MAX && c->objs <= 1 << REF_OBJ_BITS);
+		must((uint64_t)c->objs * c->size <= c->pages * page);
+		must(zspage_units(c->objs, c->pages) <= ZSPAGE_UNITS_MAX);
+	}
+	must_eq(t->class[t->nclasses - 1].size, page);
+	must_eq(t->class[t->nclasses - 1].objs, 1);
+}
+
+static void sizes_ascend_and_stay_within_the_limits(void **state)
+{
+	each_table(check_limits);
+}
+
+static void check_every_size(const struct class_table *t, uint64_t page, unsigned int chain)
+{
+	for (size_t bytes = 1; bytes <= page; bytes++) {
+		unsigned int raw = class_raw_index(t, bytes);
+
+		must(raw < t->nraw);
+		must(class_raw_size(t, raw) >= bytes);
+		/* No smaller raw class would have done. */
+		must(!raw || class_raw_size(t, raw - 1) < bytes);
+		must(t->class[t->merged[raw]].size >= bytes);
+	}
+}
+
+static void every_byte_count_has_a_class_that_holds_it(void **state)
+{
+	each_table(check_every_size);
+}
+
+static void other_page_and_chain_sizes_are_refused(void **state)
+{
+	static const size_t pages[] = { 0, 1, 2048, 4095, 4097, 5000, 12288, 131072, SIZE_MAX };
+	static const unsigned int chains[] = { 0, 1, 3, 17, 32, ~0u };
+	struct class_table t;
+
+	for (size_t i = 0; i < ARRAY_LEN(pages); i++)
+		must_eq(class_table_init(&t, pages[i], 8), -EINVAL);
+	for (size_t i = 0; i < ARRAY_LEN(chains); i++)
+		must_eq(class_table_init(&t, 4096, chains[i]), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_thirteen_published_rows_come_out),
+		cmocka_unit_test(merging_is_what_the_rule_gives_for_every_page_and_chain_size),
+		cmocka_unit_test(sizes_ascend_and_stay_within_the_limits),
+		cmocka_unit_test(every_byte_count_has_a_class_that_holds_it),
+		cmocka_unit_test(other_page_and_chain_sizes_are_refused),
+	};
+
+	return cmocka_run_group_tests_name("size_class", tests, NULL, NULL);
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_threads.c - threads that write, read, free, compact, flush, trim and change limits on
+ * the same slots at once.
+ *
+ * Every slot has versions 1, 2, 3, ...: an odd one is a content that slot and version tell, an
+ * even one is empty.  With one writer for each slot a read must find a version between the
+ * last that was complete before it and the last that was begun when it ended; with many
+ * writers, any whole content that belongs to the slot.
+ */
+#include "support.h"
+#include "check.h"
+#include "ebb.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#define THREADS 4
+#define PAGES 48                /* slots with pages */
+#define BLOBS 16                /* the slots after them, with objects */
+#define SLOTS (PAGES + BLOBS)
+
+struct shared {
+	struct ebb_store *store;
+	bool one_writer;
+	bool limits;                    /* memory limits come and go: writes may fail */
+	unsigned long steps;
+	u64 begun[SLOTS], complete[SLOTS];
+	u64 next[SLOTS];                /* versions, when there are many writers */
+	bool stop;
+	const char *volatile wrong;     /* the first thing that was */
+	u64 wrong_slot, wrong_a, wrong_b;
+};
+
+static struct shared shared;
+
+static void report(const char *what, u64 slot, u64 a, u64 b)
+{
+	if (!__atomic_exchange_n(&shared.stop, true, __ATOMIC_SEQ_CST)) {
+		shared.wrong_slot = slot;
+		shared.wrong_a = a;
+		shared.wrong_b = b;
+		__atomic_store_n(&shared.wrong, what, __ATOMIC_SEQ_CST);
+	}
+}
+
+static u64 get(const u64 *p)
+{
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
+static void set(u64 *p, u64 v)
+{
+	__atomic_store_n(p, v, __ATOMIC_SEQ_CST);
+}
+
+struct thread {
+	pthread_t id;
+	unsigned int nr;
+	struct rng rng;
+	unsigned char want[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
+	unsigned long reads, found;
+};
+
+static struct thread thread[THREADS];
+
+/* version << 8 | slot leads; kinds: one word, raw, and two that compress. */
+static size_t content(void *buf, u64 slot, u64 version)
+{
+	uint64_t tag = version << 8 | slot;
+	struct rng r = { tag };
+	uint64_t kind = rng_below(&r, 8);
+	size_t size = slot < PAGES ? HOST_PAGE_SIZE : 8 + rng_below(&r, HOST_PAGE_SIZE - 7);
+
+	if (slot < PAGES && kind < 2) {
+		fill_word(buf, tag);
+		return size;
+	}
+	memset(buf, (int)(tag * 31 >> 3), size);
+	fill_random(buf, kind == 2 ? size : size / (2 + rng_below(&r, 8)), tag);
+	memcpy(buf, &tag, sizeof(tag));
+	return size;
+}
+
+static bool is_zero(const unsigned char *p)
+{
+	return !p[0] && !memcmp(p, p + 1, HOST_PAGE_SIZE - 1);
+}
+
+static void check_read(struct thread *t, u64 slot)
+{
+	u64 low = get(&shared.complete[slot]), high, tag, version;
+	size_t bytes = HOST_PAGE_SIZE, want;
+	int err;
+
+	if (slot < PAGES)
+		err = ebb_read(shared.store, slot, t->got, HOST_PAGE_SIZE);
+	else
+		err = ebb_get(shared.store, slot, t->got, HOST_PAGE_SIZE, &bytes);
+	high = get(&shared.begun[slot]);
+	t->reads++;
+	if (err) {
+		report("a read failed", slot, (u64)err, 0);
+		return;
+	}
+	if (slot < PAGES ? is_zero(t->got) : !bytes) {
+		/* Some even version is in low .. high. */
+		if (shared.one_writer && low == high && low % 2)
+			report("a slot reads as empty that is not", slot, low, high);
+		return;
+	}
+	memcpy(&tag, t->got, sizeof(tag));
+	version = tag >> 8;
+	if ((tag & 0xff) != slot || version % 2 == 0) {
+		report("a read returned what was never in the slot", slot, tag, 0);
+		return;
+	}
+	want = content(t->want, slot, version);
+	if (want != bytes || memcmp(t->got, t->want, bytes))
+		report("a read returned a page that is not whole", slot, version, bytes);
+	if (shared.one_writer && (version < low || version > high))
+		report("a read returned a page that is stale", slot, version, low);
+	t->found++;
+}
+
+/* Writes (odd) or frees (even) version v.  False: a limit made the write fail. */
+static bool change(struct thread *t, u64 slot, u64 v)
+{
+	size_t bytes;
+	int err;
+
+	if (v % 2 == 0) {
+		err = ebb_free(shared.store, slot, 1);
+	} else {
+		bytes = content(t->want, slot, v);
+		err = slot < PAGES ? ebb_write(shared.store, slot, t->want, bytes)
+				   : ebb_put(shared.store, slot, t->want, bytes);
+	}
+	if (err && !(shared.limits && err == -ENOMEM && v % 2))
+		report("a write or free failed", slot, v, (u64)err);
+	return !err;
+}
+
+static void *run(void *arg)
+{
+	struct thread *t = arg;
+
+	for (unsigned long i = 0; i < shared.steps && !__atomic_load_n(&shared.stop, __ATOMIC_RELAXED); i++) {
+		u64 slot = rng_below(&t->rng, SLOTS), v;
+
+		if (rng_below(&t->rng, 2)) {
+			check_read(t, slot);
+		} else if (!shared.one_writer) {
+			v = __atomic_add_fetch(&shared.next[slot], 1, __ATOMIC_SEQ_CST);
+			change(t, slot, rng_below(&t->rng, 3) ? v | 1 : v & ~(u64)1);
+		} else {
+			slot -= slot % THREADS;
+			slot += t->nr;
+			v = shared.begun[slot] + 1 + (shared.complete[slot] != shared.begun[slot]);
+			/* Now and then one content over another. */
+			if (v % 2 == 0 && rng_below(&t->rng, 3))
+				v++;
+			set(&shared.begun[slot], v);
+			if (change(t, slot, v))
+				set(&shared.complete[slot], v);
+		}
+	}
+	return NULL;
+}
+
+/* Everything else that may be called at any time. */
+static void *disturb(void *arg)
+{
+	static struct ebb_class rows[EBB_CLASSES_MAX];
+	struct rng rng = { test_seed ^ 0xd157 };
+	struct ebb_stat stat;
+	unsigned int n;
+	u64 pages;
+
+	while (!__atomic_load_n((bool *)arg, __ATOMIC_SEQ_CST)) {
+		static const u64 limit[] = { 0, 1, 10000, 1 << 20, EBB_DEFAULT };
+		int err = 0;
+
+		switch (rng_below(&rng, 8)) {
+		case 0:
+		case 1:
+			err = ebb_compact(shared.store, &pages);
+			break;
+		case 2:
+			err = ebb_flush(shared.store);
+			break;
+		case 3:
+			err = ebb_stat(shared.store, &stat);
+			if (!err && stat.same_pages > SLOTS)
+				report("more same pages than slots", 0, stat.same_pages, 0);
+			break;
+		case 4:
+			err = ebb_set_release_limit(shared.store, limit[rng_below(&rng, ARRAY_LEN(limit))]);
+			break;
+		case 5:
+			err = ebb_classes(shared.store, rows, &n);
+			break;
+		case 6:
+			err = ebb_trim(shared.store, NULL);
+			break;
+		default:
+			if (shared.limits)
+				err = ebb_set_mem_limit(shared.store, rng_below(&rng, 2) ? 0 : 20 * HOST_PAGE_SIZE);
+			else
+				err = ebb_reset_held_back_peak(shared.store);
+		}
+		if (err)
+			report("a call failed that may not", 0, (u64)err, 0);
+		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+	}
+	return NULL;
+}
+
+static void must_be_sound_now(void)
+{
+	char why[128] = "";
+
+	must_eq(ebb_flush(shared.store), 0);
+	if (ebb_check(shared.store, why, sizeof(why)))
+		must_failed(__FILE__, __LINE__, why, 0, 1);
+}
+
+/* Bytes of descriptors and buffers; the slot table does not change. */
+static u64 meta_bytes(void)
+{
+	struct ebb_stat stat;
+
+	must_eq(ebb_stat(shared.store, &stat), 0);
+	return stat.meta_bytes;
+}
+
+static void run_threads(const char *codec, u64 release_limit, bool one_writer, bool limits, uint64_t seed)
+{
+	struct ebb_config cfg;
+	bool over = false;
+	pthread_t other;
+	u64 meta;
+
+	memset(&shared, 0, sizeof(shared));
+	use_seed(seed);
+	shared.one_writer = one_writer;
+	shared.limits = limits;
+	shared.steps = scaled(40000);
+	ebb_config_init(&cfg);
+	cfg.slots = SLOTS;
+	cfg.codec = codec;
+	cfg.release_limit = release_limit;
+	cfg.chain_size = 4;
+	must_eq(ebb_open(&shared.store, &cfg), 0);
+	meta = meta_bytes();
+
+	must_eq(pthread_create(&other, NULL, disturb, &over), 0);
+	for (unsigned int i = 0; i < THREADS; i++) {
+		thread[i].nr = i;
+		thread[i].rng.s = test_seed * THREADS + i;
+		thread[i].reads = thread[i].found = 0;
+		must_eq(pthread_create(&thread[i].id, NULL, run, &thread[i]), 0);
+	}
+	for (unsigned int i = 0; i < THREADS; i++)
+		must_eq(pthread_join(thread[i].id, NULL), 0);
+	__atomic_store_n(&over, true, __ATOMIC_SEQ_CST);
+	must_eq(pthread_join(other, NULL), 0);
+
+	if (shared.stop) {
+		printf("# slot %llu: %s: %llx, %llx\n", (unsigned long long)shared.wrong_slot, shared.wrong,
+		       (unsigned long long)shared.wrong_a, (unsigned long long)shared.wrong_b);
+		must_failed(__FILE__, __LINE__, "what the threads saw", 0, 1);
+	}
+	must_be_sound_now();
+	for (u64 slot = 0; slot < SLOTS; slot++)
+		check_read(&thread[0], slot);
+	must(!shared.stop);
+	for (unsigned int i = 0; i < THREADS; i++)
+		must(thread[i].found > 0 && thread[i].found <= thread[i].reads);
+	must_eq(ebb_reset(shared.store), 0);
+	must_be_sound_now();
+	/* Nothing is stored: no descriptor may be left. */
+	must_eq(meta_bytes(), meta);
+	ebb_close(shared.store);
+}
+
+static void a_read_never_returns_what_is_stale_or_torn(void **state)
+{
+	run_threads("lz4", 1 << 20, true, false, 1);
+	run_threads("lzo", EBB_DEFAULT, true, false, 2);
+}
+
+static void synchronous_frees_are_as_safe_as_deferred_ones(void **state)
+{
+	run_threads("lz4", 0, true, false, 3);
+}
+
+static void a_write_that_fails_on_a_limit_leaves_what_was_there(void **state)
+{
+	run_threads("lz4", 100000, true, true, 4);
+}
+
+static void writers_of_the_same_slot_leave_one_of_their_pages(void **state)
+{
+	run_threads("lz4", 1 << 20, false, false, 5);
+	run_threads("zstd", 0, false, true, 6);
+}
+
+static void any_number_of_cpus_will_do(void **state)
+{
+	static const unsigned int cpus[] = { 1, 2, 8 };
+
+	for (size_t i = 0; i < ARRAY_LEN(cpus); i++) {
+		host_user_set_nr_cpus(cpus[i]);
+		run_threads("lz4", i % 2 ? 5000 : 1 << 20, true, false, 7 + i);
+		run_threads("lz4", 1 << 20, false, true, 70 + i);
+	}
+	host_user_set_nr_cpus(0);
+}
+
+/* ---- descriptors ---- */
+
+#define OBJECTS 200
+
+static struct pool pool;
+static pthread_barrier_t barrier;
+
+static u64 look(void *ctx, u32 key)
+{
+	return 0;
+}
+
+static bool swing(void *ctx, u32 key, u64 from, u64 to)
+{
+	return false;
+}
+
+/* Asked before each page is taken: all threads come by here on their way to a new chunk. */
+static bool give_way(void)
+{
+	sched_yield();
+	return false;
+}
+
+/* All threads need new descriptors of one size at the same moment. */
+static void *take_and_free(void *arg)
+{
+	u64 refs[OBJECTS];
+	unsigned int n;
+
+	pthread_barrier_wait(&barrier);
+	for (n = 0; n < OBJECTS && !pool_alloc(&pool, HOST_PAGE_SIZE, n, &refs[n]); n++)
+		;
+	if (n < OBJECTS)
+		report("an allocation failed", 0, n, 0);
+	pthread_barrier_wait(&barrier);
+	while (n--)
+		pool_free(&pool, refs[n]);
+	return NULL;
+}
+
+static void no_descriptors_are_left_in_an_empty_pool(void **state)
+{
+	const struct pool_owner owner = { .look = look, .swing = swing };
+	unsigned long rounds = scaled(400);
+	struct source source;
+
+	memset(&shared, 0, sizeof(shared));
+	source_open_with(&source, 1, 1);
+	host_user_fail = give_way;
+	must_eq(pool_init(&pool, &source.pcp, 8, &owner), 0);
+	pthread_barrier_init(&barrier, NULL, THREADS);
+	for (unsigned long i = 0; i < rounds; i++) {
+		for (unsigned int k = 0; k < THREADS; k++)
+			must_eq(pthread_create(&thread[k].id, NULL, take_and_free, NULL), 0);
+		for (unsigned int k = 0; k < THREADS; k++)
+			must_eq(pthread_join(thread[k].id, NULL), 0);
+		must(!shared.stop);
+		must_hold(pool_check(&pool));
+		must_eq(pool_pages(&pool), 0);
+		must_eq(zspage_table_pages(&pool.zspages), 0);
+	}
+	host_user_fail = NULL;
+	pthread_barrier_destroy(&barrier);
+	pool_destroy(&pool);
+	source_close(&source);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_descriptors_are_left_in_an_empty_pool),
+		cmocka_unit_test(a_read_never_returns_what_is_stale_or_torn),
+		cmocka_unit_test(synchronous_frees_are_as_safe_as_deferred_ones),
+		cmocka_unit_test(a_write_that_fails_on_a_limit_leaves_what_was_there),
+		cmocka_unit_test(writers_of_the_same_slot_leave_one_of_their_pages),
+		cmocka_unit_test(any_number_of_cpus_will_do),
+	};
+
+	return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
+}

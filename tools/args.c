@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "args.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char suffixes[] = "KMGT";
+
+const char *size_text(uint64_t bytes, char text[32])
+{
+	unsigned int i = 0;
+
+	while (i < 4 && bytes && bytes % 1024 == 0) {
+		bytes /= 1024;
+		i++;
+	}
+	snprintf(text, 32, "%llu%.1s", (unsigned long long)bytes, i ? &suffixes[i - 1] : "");
+	return text;
+}
+
+uint64_t count_list_max(const struct count_list *list)
+{
+	uint64_t max = list->v[0];
+
+	for (unsigned int i = 1; i < list->n; i++)
+		if (list->v[i] > max)
+			max = list->v[i];
+	return max;
+}
+
+/* Digits at *text, which is moved past them.  False: there are none, or too many. */
+static bool read_digits(const char **text, uint64_t *value)
+{
+	char *end;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	errno = 0;
+	*value = strtoull(*text, &end, 10);
+	*text = end;
+	return errno == 0;
+}
+
+static bool read_size(const char *text, uint64_t *value)
+{
+	const char *at;
+
+	if (!read_digits(&text, value))
+		return false;
+	if (*text) {
+		char c = *text;
+
+		if (c >= 'a' && c <= 'z')
+			c = (char)(c - 'a' + 'A');
+		at = strchr(suffixes, c);
+		if (!at)
+			return false;
+		for (const char *p = suffixes; p <= at; p++)
+			if (__builtin_mul_overflow(*value, 1024, value))
+				return false;
+		text++;
+		if (!strcmp(text, "iB"))
+			text += 2;
+	}
+	return !*text;
+}
+
+static void set_size(const struct opt *o, const char *text)
+{
+	char min[32], max[32], step[32];
+	uint64_t v;
+
+	if (!read_size(text, &v))
+		usage_fail("--%s %s: expected a size such as 4096, 64K, 256M or 1G", o->name, text);
+	if (v < o->min || v > o->max)
+		usage_fail("--%s %s: expected a size from %s to %s", o->name, text,
+			   size_text(o->min, min), size_text(o->max, max));
+	if (o->step && v % o->step)
+		usage_fail("--%s %s: expected a multiple of the page size, %s", o->name, text,
+			   size_text(o->step, step));
+	*(uint64_t *)o->value = v;
+}
+
+static uint64_t read_count(const struct opt *o, const char *text)
+{
+	const char *at = text;
+	uint64_t v;
+
+	if (!read_digits(&at, &v) || *at || v < o->min || v > o->max)
+		usage_fail("--%s %s: expected a whole number from %llu to %llu", o->name, text,
+			   (unsigned long long)o->min, (unsigned long long)o->max);
+	return v;
+}
+
+static void set_level(const struct opt *o, const char *text)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (end == text || *end || errno || v > INT32_MAX || v <= INT32_MIN)
+		usage_fail("--%s %s: expected a whole number", o->name, text);
+	*(int32_t *)o->value = (int32_t)v;
+}
+
+/* all (NULL: nothing yet), between, more; takes both strings over. */
+static char *append(char *all, char *more, const char *between)
+{
+	char *text;
+
+	if (!all)
+		return more;
+	text = xprintf("%s%s%s", all, between, more);
+	free(all);
+	free(more);
+	return text;
+}
+
+/* "a, b or c" */
+static char *words_text(const char *const *words)
+{
+	char *all = NULL;
+
+	for (unsigned int i = 0; words[i]; i++)
+		all = append(all, xprintf("%s", words[i]), words[i + 1] ? ", " : " or ");
+	return all;
+}
+
+static const char *read_word(const struct opt *o, const char *text)
+{
+	if (!*text)
+		usage_fail("--%s: the value is empty; expected %s", o->name, o->arg);
+	for (unsigned int i = 0; o->words; i++) {
+		if (!o->words[i])
+			usage_fail("--%s %s: expected %s", o->name, text, words_text(o->words));
+		if (!strcmp(o->words[i], text))
+			return o->words[i];
+	}
+	return text;
+}
+
+/*
+ * Calls one(o, part, i) for each part of a list; returns how many there are.  The parts stay
+ * where they are: each comma of text becomes its end.
+ */
+static unsigned int split(const struct opt *o, char *text,
+			  void (*one)(const struct opt *o, const char *part, unsigned int i))
+{
+	size_t len = strlen(text);
+	unsigned int n = 0;
+	char *part;
+
+	if (!len || text[0] == ',' || text[len - 1] == ',' || strstr(text, ",,"))
+		usage_fail("--%s %s: expected values between single commas", o->name,
+			   len ? text : "''");
+	while ((part = strsep(&text, ","))) {
+		if (n == LIST_MAX)
+			usage_fail("--%s: more than %d values; expected fewer", o->name, LIST_MAX);
+		one(o, part, n++);
+	}
+	return n;
+}
+
+static void add_count(const struct opt *o, const char *part, unsigned int i)
+{
+	((struct count_list *)o->value)->v[i] = read_count(o, part);
+}
+
+static void add_word(const struct opt *o, const char *part, unsigned int i)
+{
+	((struct word_list *)o->value)->v[i] = read_word(o, part);
+}
+
+static void set_value(const struct opt *o, char *text)
+{
+	switch (o->kind) {
+	case OPT_FLAG:
+		*(bool *)o->value = true;
+		break;
+	case OPT_COUNT:
+		*(uint64_t *)o->value = read_count(o, text);
+		break;
+	case OPT_LEVEL:
+		set_level(o, text);
+		break;
+	case OPT_SIZE:
+		set_size(o, text);
+		break;
+	case OPT_COUNT_LIST:
+		((struct count_list *)o->value)->n = split(o, text, add_count);
+		break;
+	case OPT_WORD:
+		*(const char **)o->value = read_word(o, text);
+		break;
+	case OPT_WORD_LIST:
+		((struct word_list *)o->value)->n = split(o, text, add_word);
+		break;
+	}
+}
+
+/* A default outside of the range stands for "not given". */
+static char *default_text(const struct opt *o)
+{
+	const struct count_list *counts = o->value;
+	const struct word_list *words = o->value;
+	char size[32], *text = NULL;
+
+	switch (o->kind) {
+	case OPT_FLAG:
+	case OPT_LEVEL:
+		return NULL;
+	case OPT_COUNT:
+		if (*(uint64_t *)o->value > o->max)
+			return NULL;
+		return xprintf("%llu", (unsigned long long)*(uint64_t *)o->value);
+	case OPT_SIZE:
+		if (*(uint64_t *)o->value > o->max)
+			return NULL;
+		return xprintf("%s", size_text(*(uint64_t *)o->value, size));
+	case OPT_WORD:
+		return *(const char **)o->value ? xprintf("%s", *(const char **)o->value) : NULL;
+	case OPT_COUNT_LIST:
+		for (unsigned int i = 0; i < counts->n; i++)
+			text = append(text, xprintf("%llu", (unsigned long long)counts->v[i]), ",");
+		return text;
+	case OPT_WORD_LIST:
+		for (unsigned int i = 0; i < words->n; i++)
+			text = append(text, xprintf("%s", words->v[i]), ",");
+		return text;
+	}
+	return NULL;
+}
+
+static void print_help(const struct command *cmd, const struct opt *opts)
+{
+	printf("Usage: ebb %s [OPTION]...%s%s\n\n%s\n", cmd->name, *cmd->operands ? " " : "",
+	       cmd->operands, cmd->about);
+	printf("\nOptions:\n");
+	for (const struct opt *o = opts; o->name; o++) {
+		char *left = xprintf("--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+		char *def = default_text(o);
+
+		printf("  %-22s %s%s%s%s\n", left, o->help, def ? " [" : "", def ? def : "",
+		       def ? "]" : "");
+		free(left);
+		free(def);
+	}
+	printf("  %-22s %s\n", "--help", "print this");
+	printf("\nExamples:\n%s\n", cmd->examples);
+	printf("\nExit status: 0 done, 1 something failed, 2 wrong command line, 130 interrupted.\n");
+	exit(fflush(stdout) ? EXIT_FAILED : 0);
+}
+
+int args_parse(const struct command *cmd, const struct opt *opts, int argc, char **argv)
+{
+	int operands = 0;
+
+	for (int i = 0; i < argc; i++) {
+		char *arg = argv[i], *value;
+		const struct opt *o;
+		size_t len;
+
+		if (!strcmp(arg, "--")) {
+			while (++i < argc)
+				argv[operands++] = argv[i];
+			break;
+		}
+		if (arg[0] != '-' || !arg[1]) {
+			argv[operands++] = argv[i];
+			continue;
+		}
+		if (!strcmp(arg, "--help") || !strcmp(arg, "-h"))
+			print_help(cmd, opts);
+		len = strcspn(arg, "=");
+		value = arg[len] ? arg + len + 1 : NULL;
+		for (o = opts; o->name; o++)
+			if (len > 2 && !strncmp(arg, "--", 2) && strlen(o->name) == len - 2 &&
+			    !strncmp(o->name, arg + 2, len - 2))
+				break;
+		if (!o->name)
+			usage_fail("%.*s: no such option of `ebb %s`; its --help lists them",
+				   (int)len, arg, cmd->name);
+		if (o->kind == OPT_FLAG && value)
+			usage_fail("%s: expected --%s without a value", arg, o->name);
+		if (o->kind != OPT_FLAG && !value) {
+			if (++i == argc)
+				usage_fail("--%s: expected a value, %s", o->name, o->arg);
+			value = argv[i];
+		}
+		set_value(o, value);
+	}
+	return operands;
+}
+
+void args_parse_only(const struct command *cmd, const struct opt *opts, int argc, char **argv)
+{
+	if (args_parse(cmd, opts, argc, argv))
+		usage_fail("%s: `ebb %s` takes options only; its --help lists them", argv[0],
+			   cmd->name);
+}

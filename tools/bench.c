@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#define _GNU_SOURCE
+#include "bench.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ebb.h"
+
+/* The value of the first line of a file that starts with key; "" if there is none. */
+static void read_fact(const char *path, const char *key, char *value, size_t len)
+{
+	FILE *f = fopen(path, "re");
+	char line[512];
+
+	*value = '\0';
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *at = line + strlen(key);
+
+		if (strncmp(line, key, strlen(key)))
+			continue;
+		snprintf(value, len, "%s", at + strspn(at, " \t:"));
+		value[strcspn(value, "\n")] = '\0';
+		break;
+	}
+	if (f)
+		fclose(f);
+}
+
+json_t *machine_facts(void)
+{
+	char cpu[256], thp[256], date[64], *open, *end;
+	json_t *facts = json_object();
+	time_t now = time(NULL);
+	struct utsname u;
+	struct tm tm;
+
+	read_fact("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
+	read_fact("/sys/kernel/mm/transparent_hugepage/enabled", "", thp, sizeof(thp));
+	open = strchr(thp, '[');
+	end = open ? strchr(open, ']') : NULL;
+	if (end)
+		*end = '\0';
+	if (uname(&u) || !gmtime_r(&now, &tm) ||
+	    !strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		fail("cannot tell the kernel's name or the date");
+	json_set(facts, "cpu_model", json_string(*cpu ? cpu : u.machine));
+	json_set(facts, "cpus", json_integer(cpu_count()));
+	json_set(facts, "memory_bytes", json_integer((json_int_t)memory_bytes()));
+	json_set(facts, "kernel", json_sprintf("%s %s %s", u.sysname, u.release, u.machine));
+	json_set(facts, "thp", json_string(end ? open + 1 : "none"));
+	json_set(facts, "ebb_version", json_string(ebb_version()));
+	json_set(facts, "page_bytes", json_integer((json_int_t)ebb_page_size()));
+	json_set(facts, "date", json_string(date));
+	return facts;
+}
+
+/* Makes the folders above path; a failure shows when the file is opened. */
+static void make_folders(const char *path)
+{
+	char *copy = xprintf("%s", path);
+
+	for (char *p = copy + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(copy, 0777);
+		*p = '/';
+	}
+	free(copy);
+}
+
+/* Writes beside path and renames, so that a reader sees the old file or the new one. */
+static int write_document(json_t *doc, const char *path)
+{
+	char *part = xprintf("%s.part", path);
+	int status = 0;
+	FILE *f;
+
+	make_folders(path);
+	f = fopen(part, "we");
+	if (!f || json_dumpf(doc, f, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) ||
+	    fputc('\n', f) == EOF) {
+		status = -errno;
+	}
+	if (f && fclose(f) && !status)
+		status = -errno;
+	if (!status && rename(part, path))
+		status = -errno;
+	if (status) {
+		note("%s: cannot write the results: %s", path, strerror(-status));
+		if (f)
+			unlink(part);
+	}
+	free(part);
+	return status ? EXIT_FAILED : 0;
+}
+
+int bench_report(const char *name, const struct bench_opts *opts, const struct table *t)
+{
+	char *path = opts->out ? xprintf("%s", opts->out) : xprintf("build/bench/%s.json", name);
+	json_t *doc = json_object();
+	int status;
+
+	progress_end();
+	json_set(doc, "machine", machine_facts());
+	json_set(doc, "rows", table_rows(t));
+	if (opts->json)
+		json_print(doc, stdout);
+	else
+		table_print(t, stdout);
+	status = write_document(doc, path);
+	json_decref(doc);
+	free(path);
+	return status;
+}
+
+/* The CPUs of the process as it was started, before any thread was pinned. */
+static const cpu_set_t *allowed_cpus(void)
+{
+	static cpu_set_t set;
+	static bool known;
+
+	/* Known before any other thread asks: team_run() sees to that. */
+	if (!known) {
+		if (sched_getaffinity(0, sizeof(set), &set))
+			fail("cannot tell which CPUs may be used: %s", strerror(errno));
+		known = true;
+	}
+	return &set;
+}
+
+unsigned int cpu_count(void)
+{
+	return (unsigned int)CPU_COUNT(allowed_cpus());
+}
+
+void pin_to_cpu(unsigned int i)
+{
+	const cpu_set_t *all = allowed_cpus();
+	unsigned int left = i % (unsigned int)CPU_COUNT(all);
+	cpu_set_t one;
+	int cpu = 0;
+
+	while (!CPU_ISSET(cpu, all) || left--)
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	/* Fails if the CPU went away meanwhile: the figures are then what they are. */
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+struct team {
+	int (*fn)(void *arg, unsigned int i);
+	void *arg;
+	pthread_barrier_t barrier;
+};
+
+struct member {
+	struct team *team;
+	struct span *span;
+	pthread_t thread;
+	unsigned int i;
+	int ret;
+};
+
+static void *member_main(void *arg)
+{
+	struct member *m = arg;
+
+	pin_to_cpu(m->i);
+	pthread_barrier_wait(&m->team->barrier);
+	m->span->start_ns = now_ns();
+	m->ret = m->team->fn(m->team->arg, m->i);
+	m->span->end_ns = now_ns();
+	return NULL;
+}
+
+void team_run(unsigned int n, int (*fn)(void *arg, unsigned int i), void *arg,
+	      struct team_times *times, const char *what)
+{
+	struct team team = { .fn = fn, .arg = arg };
+	struct member *members = xalloc(n, sizeof(*members));
+	int ret = pthread_barrier_init(&team.barrier, NULL, n + 1);
+
+	if (ret)
+		fail("cannot make a barrier: %s", strerror(ret));
+	allowed_cpus();
+	for (unsigned int i = 0; i < n; i++) {
+		members[i].team = &team;
+		members[i].span = &times->span[i];
+		members[i].i = i;
+		ret = pthread_create(&members[i].thread, NULL, member_main, &members[i]);
+		if (ret)
+			fail("cannot start thread %u of %u: %s", i + 1, n, strerror(ret));
+	}
+	times->start_cpu_ns = process_cpu_ns();
+	pthread_barrier_wait(&team.barrier);
+
+	times->first_ns = UINT64_MAX;
+	times->last_ns = 0;
+	times->mean_ns = 0;
+	for (unsigned int i = 0; i < n; i++) {
+		const struct span *s = &times->span[i];
+
+		pthread_join(members[i].thread, NULL);
+		if (members[i].ret < 0)
+			ret = members[i].ret;
+		if (s->start_ns < times->first_ns)
+			times->first_ns = s->start_ns;
+		if (s->end_ns > times->last_ns)
+			times->last_ns = s->end_ns;
+		times->mean_ns += (double)(s->end_ns - s->start_ns) / n;
+	}
+	pthread_barrier_destroy(&team.barrier);
+	free(members);
+	stop_if_interrupted();
+	must(ret, what);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * bench.h - what the benches share: threads that start at once on CPUs of their own, the
+ * common options, and where the results go.
+ */
+#ifndef EBB_BENCH_H
+#define EBB_BENCH_H
+
+#include "args.h"
+#include "table.h"
+
+#define THREADS_MAX 256
+#define ROUNDS_MAX 1000
+
+struct bench_opts {
+	const char *out;     /* NULL: build/bench/NAME.json */
+	bool json;
+	uint64_t rounds;
+};
+
+#define OPT_JSON(b) \
+	{ "json", OPT_FLAG, &(b), 0, 0, 0, NULL, NULL, "print JSON instead of tables" }
+#define OPTS_BENCH(b) \
+	{ "rounds", OPT_COUNT, &(b).rounds, 1, ROUNDS_MAX, 0, NULL, "N", \
+	  "times that everything is measured; medians are shown" }, \
+	OPT_JSON((b).json), \
+	{ "out", OPT_WORD, &(b).out, 0, 0, 0, NULL, "FILE", \
+	  "where the JSON goes [build/bench/*.json]" }
+#define OPT_THREADS(list) \
+	{ "threads", OPT_COUNT_LIST, &(list), 1, THREADS_MAX, 0, NULL, "N,...", \
+	  "threads at once; a list is measured one by one" }
+
+/* Facts of this machine that a figure depends on. */
+json_t *machine_facts(void);
+
+/*
+ * Writes {"machine", "rows"} to the file and prints the table, or with --json the document.
+ * Returns the exit status.
+ */
+int bench_report(const char *name, const struct bench_opts *opts, const struct table *t);
+
+/* One thread's share of a run: the times it started and ended. */
+struct span {
+	uint64_t start_ns, end_ns;
+};
+
+struct team_times {
+	struct span span[THREADS_MAX];
+	uint64_t first_ns, last_ns;   /* earliest start, latest end */
+	uint64_t start_cpu_ns;        /* the process's CPU time when they were let go */
+	double mean_ns;               /* of end - start */
+};
+
+/*
+ * Runs fn(arg, i) in threads i = 0 .. n - 1, pinned in turn to the CPUs that the process may
+ * use.  A barrier lets all of them go at once.  fn returns 0 or -errno, which ends the
+ * program with what; so does a signal.
+ */
+void team_run(unsigned int n, int (*fn)(void *arg, unsigned int i), void *arg,
+	      struct team_times *times, const char *what);
+
+/* Pins the caller to the i-th of the CPUs that the process may use. */
+void pin_to_cpu(unsigned int i);
+unsigned int cpu_count(void);
+
+#endif

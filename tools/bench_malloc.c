@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * ebb bench malloc: the same objects through Ebb and through the allocators that programs use.
+ *
+ * The objects are pages compressed with lz4.  Each run is a process of its own, this program
+ * started again with the allocator preloaded (bench_malloc_one.c), so that no allocator sees
+ * what another left behind.
+ */
+#define _GNU_SOURCE
+#include "bench_malloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "codec_alone.h"
+#include "ebb.h"
+
+extern char **environ;
+
+const struct allocator allocators[] = {
+	{ "ebb", NULL, true, EBB_DEFAULT },
+	{ "ebb-sync", NULL, true, 0 },
+	{ "mimalloc", "libmimalloc.so.2", false, 0 },
+	{ "jemalloc", "libjemalloc.so.2", false, 0 },
+	{ "tcmalloc", "libtcmalloc_minimal.so.4", false, 0 },
+	{ "glibc", NULL, false, 0 },
+	{ NULL, NULL, false, 0 },
+};
+
+#define ALLOCATORS (ARRAY_LEN(allocators) - 1)
+
+/* The file that every run maps. */
+static int make_object_file(const struct packed_set *packed)
+{
+	uint64_t offsets = (packed->count + 1) * sizeof(*packed->at);
+	struct object_file head = {
+		.count = packed->count,
+		.bytes_at = sizeof(head) + offsets,
+		.file_bytes = sizeof(head) + offsets + packed->at[packed->count],
+	};
+	int fd = memfd_create("ebb-objects", 0);
+	unsigned char *map;
+
+	if (fd < 0 || ftruncate(fd, (off_t)head.file_bytes))
+		fail("cannot make a file in memory: %s", strerror(errno));
+	map = mmap(NULL, head.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		fail("cannot map %llu bytes: %s", (unsigned long long)head.file_bytes,
+		     strerror(errno));
+	memcpy(map, &head, sizeof(head));
+	memcpy(map + sizeof(head), packed->at, offsets);
+	memcpy(map + head.bytes_at, packed->bytes, packed->at[packed->count]);
+	munmap(map, head.file_bytes);
+	return fd;
+}
+
+/* The environment with LD_PRELOAD set to library, or without one. */
+static char **preload_environment(const char *library)
+{
+	size_t n = 0, out = 0;
+	char **env;
+
+	while (environ[n])
+		n++;
+	env = xalloc(n + 2, sizeof(*env));
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(environ[i], "LD_PRELOAD=", 11))
+			env[out++] = environ[i];
+	if (library)
+		env[out] = xprintf("LD_PRELOAD=%s", library);
+	return env;
+}
+
+static void free_environment(char **env, const char *library)
+{
+	size_t n = 0;
+
+	while (env[n])
+		n++;
+	if (library)
+		free(env[n - 1]);
+	free(env);
+}
+
+/* Reads a whole result; a signal to this program ends the other one. */
+static bool read_result(int fd, pid_t pid, struct malloc_result *res)
+{
+	size_t got = 0;
+
+	while (got < sizeof(*res)) {
+		ssize_t n = read(fd, (char *)res + got, sizeof(*res) - got);
+
+		if (n < 0 && errno == EINTR) {
+			if (interrupted())
+				kill(pid, SIGTERM);
+			continue;
+		}
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	return got == sizeof(*res);
+}
+
+/*
+ * Runs one allocator.  threads 0: only finds out whether it can be loaded, without the dynamic
+ * linker's complaint if it cannot.
+ */
+static void run_allocator(const struct allocator *a, unsigned int threads, int objects,
+			  unsigned int churn, struct malloc_result *res)
+{
+	char numbers[3][16], *name = xprintf("%s", a->name);
+	char *argv[] = { "ebb", "bench", MALLOC_ONE_COMMAND, name, numbers[0], numbers[1],
+			 numbers[2], NULL };
+	char **env = preload_environment(a->library);
+	posix_spawn_file_actions_t actions;
+	int out[2], ret, status = 0;
+	bool complete;
+	pid_t pid;
+
+	snprintf(numbers[0], sizeof(numbers[0]), "%u", threads);
+	snprintf(numbers[1], sizeof(numbers[1]), "%d", objects);
+	snprintf(numbers[2], sizeof(numbers[2]), "%u", churn);
+	if (pipe2(out, O_CLOEXEC))
+		fail("cannot make a pipe: %s", strerror(errno));
+	if (posix_spawn_file_actions_init(&actions) ||
+	    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO) ||
+	    (!threads && posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
+							  O_WRONLY, 0)))
+		fail("out of memory for starting a process");
+	ret = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, env);
+	if (ret)
+		fail("cannot start this program again: %s", strerror(ret));
+	posix_spawn_file_actions_destroy(&actions);
+	free_environment(env, a->library);
+	free(name);
+	close(out[1]);
+	complete = read_result(out[0], pid, res);
+	close(out[0]);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	stop_if_interrupted();
+	if (!complete || status) {
+		if (!threads) {
+			res->loaded = false;
+			return;
+		}
+		fail("the run of %s with %u threads failed; expected it to end with status 0",
+		     a->name, threads);
+	}
+}
+
+static const struct column columns[] = {
+	{ "allocator", "allocator", COL_TEXT, 0 },
+	{ "threads", "threads", COL_INT, 0 },
+	{ "data", NULL, COL_TEXT, 0 },
+	{ "objects", NULL, COL_INT, 0 },
+	{ "payload_bytes", "payload MiB", COL_MIB, 0 },
+	{ "rounds", NULL, COL_INT, 0 },
+	{ "alloc_ns", "alloc+fill ns", COL_SPREAD, 0 },
+	{ "free_ns", "free ns", COL_SPREAD, 1 },
+	{ "free_cpu_ns", "free CPU ns", COL_SPREAD, 1 },
+	{ "churn_ns", "replace ns", COL_SPREAD, 0 },
+	{ "rss_per_byte", "resident/B", COL_SPREAD, 3 },
+	{ "rss_per_byte_churned", "churned/B", COL_SPREAD, 3 },
+	{ "left_bytes", "left MiB", COL_MIB, 1 },
+	{ NULL, NULL, COL_TEXT, 0 },
+};
+
+static void add_row(struct table *t, const char *allocator, unsigned int threads,
+		    const char *data, size_t objects, const struct malloc_result *r, size_t n)
+{
+	double *x = xalloc(n, sizeof(*x));
+
+#define SPREAD(field) do { \
+	for (size_t i = 0; i < n; i++) \
+		x[i] = r[i].field; \
+	table_spread(t, #field, x, n); \
+} while (0)
+	table_row(t);
+	table_text(t, "allocator", allocator);
+	table_int(t, "threads", threads);
+	table_text(t, "data", data);
+	table_int(t, "objects", objects);
+	table_int(t, "rounds", n);
+	table_int(t, "payload_bytes", (uint64_t)r[0].payload_bytes);
+	SPREAD(alloc_ns);
+	SPREAD(free_ns);
+	SPREAD(free_cpu_ns);
+	SPREAD(churn_ns);
+	SPREAD(rss_per_byte);
+	SPREAD(rss_per_byte_churned);
+#undef SPREAD
+	for (size_t i = 0; i < n; i++)
+		x[i] = r[i].left_bytes;
+	table_int(t, "left_bytes", (uint64_t)median(x, n));
+	free(x);
+}
+
+/* Which of the allocators asked for are here; the others are named on stderr. */
+static void choose(const struct word_list *asked, bool want[ALLOCATORS])
+{
+	for (size_t a = 0; a < ALLOCATORS; a++) {
+		struct malloc_result probe = { .loaded = true };
+
+		want[a] = !asked->n;
+		for (unsigned int i = 0; i < asked->n; i++)
+			want[a] |= !strcmp(asked->v[i], allocators[a].name);
+		if (!want[a] || !allocators[a].library)
+			continue;
+		run_allocator(&allocators[a], 0, 0, 0, &probe);
+		want[a] = probe.loaded;
+		if (!want[a])
+			note("%s is left out: expected %s to be installed", allocators[a].name,
+			     allocators[a].library);
+	}
+}
+
+static int bench_malloc(const struct command *cmd, int argc, char **argv)
+{
+	static const char *const names[] = { "ebb", "ebb-sync", "mimalloc", "jemalloc", "tcmalloc",
+					     "glibc", NULL };
+	struct bench_opts bench = { .rounds = 3 };
+	struct count_list threads = { { 1, 2 }, 2 };
+	struct word_list asked = { .n = 0 };
+	uint64_t size = 512 << 20, churn = 10;
+	bool want[ALLOCATORS];
+	const char *data = "system";
+	const struct opt opts[] = {
+		OPT_THREADS(threads),
+		{ "allocator", OPT_WORD_LIST, &asked, 0, 0, 0, names, "NAME,...",
+		  "some of ebb, ebb-sync, mimalloc, jemalloc, tcmalloc, glibc" },
+		{ "size", OPT_SIZE, &size, ebb_page_size(), memory_share(4), ebb_page_size(),
+		  NULL, "SIZE", "pages whose compressed forms are the objects" },
+		{ "data", OPT_WORD, &data, 0, 0, 0, NULL, "SET", DATA_WORDS },
+		{ "churn", OPT_COUNT, &churn, 0, 1000, 0, NULL, "N",
+		  "times that each object is replaced on average" },
+		OPTS_BENCH(bench),
+		{ .name = NULL },
+	};
+	struct malloc_result *results;
+	struct packed_set packed;
+	struct page_set set;
+	struct table *t;
+	size_t rounds, count;
+	int objects, status;
+
+	args_parse_only(cmd, opts, argc, argv);
+	choose(&asked, want);
+	data_load(&set, data, size);
+	packed_load(&packed, &set, "lz4", EBB_LEVEL_DEFAULT);
+	objects = make_object_file(&packed);
+	count = packed.count;
+	packed_unload(&packed);
+	data_unload(&set);
+
+	rounds = bench.rounds;
+	results = xalloc(threads.n * ALLOCATORS * rounds, sizeof(*results));
+#define RESULTS(i, a) (&results[((i) * ALLOCATORS + (a)) * rounds])
+	for (size_t round = 0; round < rounds; round++) {
+		for (size_t i = 0; i < threads.n; i++) {
+			for (size_t a = 0; a < ALLOCATORS; a++) {
+				if (!want[a])
+					continue;
+				progress("round %zu of %zu: %s, %llu threads", round + 1, rounds,
+					 allocators[a].name, (unsigned long long)threads.v[i]);
+				run_allocator(&allocators[a], (unsigned int)threads.v[i], objects,
+					      (unsigned int)churn, &RESULTS(i, a)[round]);
+			}
+		}
+	}
+	close(objects);
+	t = table_new(columns);
+	for (size_t i = 0; i < threads.n; i++)
+		for (size_t a = 0; a < ALLOCATORS; a++)
+			if (want[a])
+				add_row(t, allocators[a].name, (unsigned int)threads.v[i], data,
+					count, RESULTS(i, a), rounds);
+#undef RESULTS
+	free(results);
+	status = bench_report("malloc", &bench, t);
+	table_free(t);
+	return status;
+}
+
+const struct command bench_malloc_command = {
+	.name = "bench malloc",
+	.operands = "",
+	.summary = "the same objects through mimalloc, jemalloc, tcmalloc and glibc",
+	.about =
+"Pages compressed with lz4 are kept as objects: by ebb_put() and ebb_free() (`ebb`, deferred,\n"
+"and `ebb-sync`), and by malloc() and free() of each allocator that is installed.  The threads\n"
+"share the objects evenly.  `alloc+fill` and `free` are ns per object, `free CPU` counts all\n"
+"threads until the memory is back.  `resident/B` is memory per payload byte when all objects\n"
+"are there, `churned/B` after each was replaced about ten times by random others (Ebb: and\n"
+"compacted); `left` is what stays resident a second after everything was freed.  The array\n"
+"of pointers, which Ebb's slot table stands for, is counted for none: 8 bytes per object.",
+	.examples =
+"  ebb bench malloc\n"
+"  ebb bench malloc --allocator ebb,mimalloc --threads 1 --rounds 1\n"
+"  ebb bench malloc --data python --size 64M --json",
+	.run = bench_malloc,
+};

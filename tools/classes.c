@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * ebb classes: the sizes that objects are rounded up to, for a page size and a chain size.
+ */
+#include "classes.h"
+
+#include <stdlib.h>
+
+#include "args.h"
+
+static const char *const fullness_keys[EBB_FULLNESS] = {
+	"zspages_10", "zspages_20", "zspages_30", "zspages_40", "zspages_50", "zspages_60",
+	"zspages_70", "zspages_80", "zspages_90", "zspages_99", "zspages_100",
+};
+
+static const struct column use_columns[] = {
+	{ "class", "class", COL_TEXT, 0 },
+	{ "size_bytes", "size", COL_INT, 0 },
+	{ "zspages_10", "10%", COL_INT, 0 },
+	{ "zspages_20", "20%", COL_INT, 0 },
+	{ "zspages_30", "30%", COL_INT, 0 },
+	{ "zspages_40", "40%", COL_INT, 0 },
+	{ "zspages_50", "50%", COL_INT, 0 },
+	{ "zspages_60", "60%", COL_INT, 0 },
+	{ "zspages_70", "70%", COL_INT, 0 },
+	{ "zspages_80", "80%", COL_INT, 0 },
+	{ "zspages_90", "90%", COL_INT, 0 },
+	{ "zspages_99", "99%", COL_INT, 0 },
+	{ "zspages_100", "100%", COL_INT, 0 },
+	{ "obj_allocated", "obj_allocated", COL_INT, 0 },
+	{ "obj_used", "obj_used", COL_INT, 0 },
+	{ "pages_used", "pages_used", COL_INT, 0 },
+	{ "pages_per_zspage", "pages_per_zspage", COL_INT, 0 },
+	{ "freeable_pages", "freeable", COL_INT, 0 },
+	{ NULL, NULL, COL_TEXT, 0 },
+};
+
+static void add_counts(struct table *t, const struct ebb_class *c)
+{
+	for (unsigned int f = 0; f < EBB_FULLNESS; f++)
+		table_int(t, fullness_keys[f], c->zspages[f]);
+	table_int(t, "obj_allocated", c->obj_allocated);
+	table_int(t, "obj_used", c->obj_used);
+	table_int(t, "pages_used", c->pages_used);
+	table_int(t, "freeable_pages", c->freeable);
+}
+
+struct table *classes_in_use(struct ebb_store *store)
+{
+	struct ebb_class *rows = xalloc(EBB_CLASSES_MAX, sizeof(*rows)), total = { 0 };
+	struct table *t = table_new(use_columns);
+	unsigned int n;
+	char index[16];
+
+	must(ebb_classes(store, rows, &n), "cannot read the class table");
+	for (unsigned int i = 0; i < n; i++) {
+		const struct ebb_class *c = &rows[i];
+
+		if (!c->pages_used)
+			continue;
+		table_row(t);
+		snprintf(index, sizeof(index), "%u", c->index);
+		table_text(t, "class", index);
+		table_int(t, "size_bytes", c->size);
+		table_int(t, "pages_per_zspage", c->pages_per_zspage);
+		add_counts(t, c);
+		for (unsigned int f = 0; f < EBB_FULLNESS; f++)
+			total.zspages[f] += c->zspages[f];
+		total.obj_allocated += c->obj_allocated;
+		total.obj_used += c->obj_used;
+		total.pages_used += c->pages_used;
+		total.freeable += c->freeable;
+	}
+	table_row(t);
+	table_text(t, "class", "Total");
+	add_counts(t, &total);
+	free(rows);
+	return t;
+}
+
+static const struct column size_columns[] = {
+	{ "class", "class", COL_INT, 0 },
+	{ "size_bytes", "size", COL_INT, 0 },
+	{ "pages_per_zspage", "pages_per_zspage", COL_INT, 0 },
+	{ "objs_per_zspage", "objs_per_zspage", COL_INT, 0 },
+	{ "waste_bytes_per_zspage", "waste", COL_INT, 0 },
+	{ "waste_percent", "waste %", COL_REAL, 2 },
+	{ NULL, NULL, COL_TEXT, 0 },
+};
+
+static int classes(const struct command *cmd, int argc, char **argv)
+{
+	uint64_t page_size = 4096, chain_size = 8;
+	bool json = false;
+	const struct opt opts[] = {
+		{ "page-size", OPT_SIZE, &page_size, 4096, 65536, 0, NULL, "SIZE",
+		  "4K, 8K, 16K, 32K or 64K" },
+		{ "chain-size", OPT_COUNT, &chain_size, 4, 16, 0, NULL, "N",
+		  "most pages in a zspage, 4 to 16" },
+		{ "json", OPT_FLAG, &json, 0, 0, 0, NULL, NULL, "print JSON instead of a table" },
+		{ .name = NULL },
+	};
+	struct ebb_class *rows = xalloc(EBB_CLASSES_MAX, sizeof(*rows));
+	struct table *t = table_new(size_columns);
+	unsigned int n, largest;
+
+	args_parse_only(cmd, opts, argc, argv);
+	if (page_size & (page_size - 1))
+		usage_fail("--page-size %llu: expected a power of two from 4K to 64K",
+			   (unsigned long long)page_size);
+	must(ebb_class_table(page_size, (unsigned int)chain_size, rows, &n, &largest),
+	     "cannot compute the class table");
+	for (unsigned int i = 0; i < n; i++) {
+		const struct ebb_class *c = &rows[i];
+		uint64_t zspage = page_size * c->pages_per_zspage;
+		uint64_t waste = zspage - (uint64_t)c->size * c->objs_per_zspage;
+
+		table_row(t);
+		table_int(t, "class", c->index);
+		table_int(t, "size_bytes", c->size);
+		table_int(t, "pages_per_zspage", c->pages_per_zspage);
+		table_int(t, "objs_per_zspage", c->objs_per_zspage);
+		table_int(t, "waste_bytes_per_zspage", waste);
+		if (zspage)
+			table_real(t, "waste_percent", (double)waste * 100 / (double)zspage);
+	}
+	if (json) {
+		json_t *doc = json_object();
+
+		json_set(doc, "page_size_bytes", json_integer((json_int_t)page_size));
+		json_set(doc, "chain_size_pages", json_integer((json_int_t)chain_size));
+		json_set(doc, "classes", json_integer(n));
+		json_set(doc, "largest_not_huge_bytes", json_integer(largest));
+		json_set(doc, "rows", table_rows(t));
+		json_print(doc, stdout);
+		json_decref(doc);
+	} else {
+		table_print(t, stdout);
+		printf("%u classes, largest not huge %u\n", n, largest);
+	}
+	table_free(t);
+	free(rows);
+	return 0;
+}
+
+const struct command classes_command = {
+	.name = "classes",
+	.operands = "",
+	.summary = "the size classes for a page size and a chain size",
+	.about =
+"Objects are rounded up to a size class; a class places its objects in groups of single pages\n"
+"(zspages), and takes the number of pages, up to the chain size, that wastes least.  Classes\n"
+"that come out the same are one.  Larger objects than the last line says take a page each.",
+	.examples =
+"  ebb classes                     pages of 4 KiB, zspages of up to 8 pages, as Linux has it\n"
+"  ebb classes --chain-size 16     what a store uses unless told otherwise\n"
+"  ebb classes --page-size 16K --json",
+	.run = classes,
+};

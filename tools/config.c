@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void store_opts_check(const struct store_opts *opts)
+{
+	int32_t min, max, def;
+	char names[128] = "";
+
+	if (ebb_codec_levels(opts->codec, &min, &max, &def)) {
+		for (unsigned int i = 0; ebb_codec_name(i); i++) {
+			size_t len = strlen(names);
+
+			snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
+				 ebb_codec_name(i));
+		}
+		usage_fail("--codec %s: no such codec; expected one of %s", opts->codec, names);
+	}
+	if (opts->level == EBB_LEVEL_DEFAULT)
+		return;
+	if (!min && !max)
+		usage_fail("--level %d: %s has no levels; expected no --level", opts->level,
+			   opts->codec);
+	if (opts->level < min || opts->level > max)
+		usage_fail("--level %d: expected a level of %s, %d to %d", opts->level,
+			   opts->codec, min, max);
+}
+
+struct ebb_store *store_open(const struct store_opts *opts, uint64_t slots,
+			     uint64_t release_limit)
+{
+	struct ebb_store *store;
+	struct ebb_config cfg;
+
+	ebb_config_init(&cfg);
+	cfg.slots = slots;
+	cfg.codec = opts->codec;
+	cfg.level = opts->level;
+	cfg.chain_size = (uint32_t)opts->chain_size;
+	cfg.release_limit = release_limit;
+	must(ebb_open(&store, &cfg), "cannot open a store");
+	return store;
+}
+
+void store_stat(struct ebb_store *store, struct ebb_stat *st)
+{
+	must(ebb_stat(store, st), "cannot read the store's figures");
+}

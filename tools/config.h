@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * config.h - the options that describe a store, the same for every subcommand that opens one.
+ */
+#ifndef EBB_CONFIG_H
+#define EBB_CONFIG_H
+
+#include "args.h"
+#include "ebb.h"
+
+struct store_opts {
+	const char *codec;
+	int32_t level;
+	uint64_t chain_size;
+};
+
+#define STORE_OPTS_DEFAULT { \
+	.codec = "lz4", .level = EBB_LEVEL_DEFAULT, .chain_size = EBB_CHAIN_DEFAULT }
+
+/* Entries of an option table; s is a struct store_opts. */
+#define OPT_CHAIN_SIZE(s) \
+	{ "chain-size", OPT_COUNT, &(s).chain_size, 4, 16, 0, NULL, "N", \
+	  "most pages in a zspage, 4 to 16" }
+#define OPT_CODEC_LEVEL(s) \
+	{ "level", OPT_LEVEL, &(s).level, 0, 0, 0, NULL, "N", "the codec's level" }
+#define OPT_CODEC(s) \
+	{ "codec", OPT_WORD, &(s).codec, 0, 0, 0, NULL, "NAME", "lz4, lz4hc, zstd or lzo" }
+#define OPTS_STORE(s) OPT_CODEC(s), OPT_CODEC_LEVEL(s), OPT_CHAIN_SIZE(s)
+
+/* Ends the program with one line unless the library knows the codec and the level. */
+void store_opts_check(const struct store_opts *opts);
+
+/* Opens a store; a failure ends the program. */
+struct ebb_store *store_open(const struct store_opts *opts, uint64_t slots,
+			     uint64_t release_limit);
+
+/* Fills *st; a failure ends the program. */
+void store_stat(struct ebb_store *store, struct ebb_stat *st);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * data.h - sets of pages that the benches store: real ones of this machine, or made ones.
+ *
+ *   system   the shared libraries under /usr/lib, then the programs in /usr/bin
+ *   libs     shared libraries            source   C and C++ under /usr/include and /usr/src
+ *   python   Python's library            exec     programs in /usr/bin and /usr/sbin
+ *   mix      made: compresses to 64 bytes .. 3.5 KB, half a page on average
+ *   PATH     every regular file there
+ *
+ * A file's last page is padded with zeros.
+ */
+#ifndef EBB_DATA_H
+#define EBB_DATA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct page_set {
+	const char *name;
+	unsigned char *pages;   /* count times the page size */
+	size_t count;
+	size_t mapped;          /* bytes of address space at pages */
+};
+
+#define DATA_WORDS "system, libs, source, python, exec, mix or a path"
+
+/*
+ * Reads at most limit bytes (a multiple of the page size).  Fails when there is nothing to
+ * read; a path that is missing is a wrong command line.
+ */
+void data_load(struct page_set *set, const char *name, uint64_t limit);
+void data_unload(struct page_set *set);
+
+/* Page i of the set, which starts again at its end. */
+const unsigned char *data_page(const struct page_set *set, size_t i);
+
+#endif

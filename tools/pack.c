@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * ebb pack: stores all regular files under some paths, checks them, and shows what they take.
+ *
+ * Two passes over the paths: the first adds up sizes, since a store's slots are counted when
+ * it is opened; the second reads and stores page by page.  Of each page stored a 64-bit hash
+ * is kept, so that what is read back is compared with what was read, also if the file changes
+ * meanwhile, and without holding all files in memory.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "classes.h"
+#include "config.h"
+#include "walk.h"
+
+struct pack {
+	struct store_opts opts;
+	struct ebb_store *store;
+	uint64_t *hashes;        /* of the page in each slot; 0: freed, reads as zeros */
+	size_t mapped;
+	uint64_t slots, used;    /* pages stored so far */
+	uint64_t files, skipped, problems;
+	uint64_t left_out;       /* files that grew meanwhile */
+	uint64_t keep_percent, seed;
+	bool keep, json;
+	json_t *doc;
+};
+
+/*
+ * Each step is a bijection of the hash for a given word and of the word for a given hash: two
+ * pages that differ in one word never collide, others with chance 2^-64.  Never 0.
+ */
+static uint64_t hash_page(const unsigned char *page, size_t bytes)
+{
+	uint64_t h = bytes, word;
+
+	for (size_t i = 0; i < bytes; i += sizeof(word)) {
+		memcpy(&word, page + i, sizeof(word));
+		h = (h ^ word) * 0x9fb21c651e98df25u;
+		h ^= h >> 29;
+	}
+	return h ? h : 1;
+}
+
+static uint64_t file_pages(const struct stat *st)
+{
+	uint64_t page = ebb_page_size();
+
+	return ((uint64_t)st->st_size + page - 1) / page;
+}
+
+static bool count_file(void *arg, const char *path, const struct stat *st)
+{
+	struct pack *p = arg;
+
+	(void)path;
+	p->slots += file_pages(st);
+	return true;
+}
+
+/* The first pass is silent about what the second reports. */
+static void count_other(void *arg, const char *path, bool named, const char *what)
+{
+	(void)arg, (void)path, (void)named, (void)what;
+}
+
+static bool store_file(void *arg, const char *path, const struct stat *st)
+{
+	struct pack *p = arg;
+	size_t page = ebb_page_size();
+	unsigned char buf[65536];
+	uint64_t end = p->used + file_pages(st);
+	int fd = walk_open(path);
+	long n = 0;
+
+	if (end > p->slots)
+		end = p->slots;
+	if (fd < 0) {
+		note("%s: cannot be opened: %s", path, strerror(-fd));
+		p->problems++;
+		return true;
+	}
+	while (p->used < end && (n = walk_read_page(fd, buf, page)) > 0) {
+		int ret = ebb_write(p->store, p->used, buf, page);
+
+		if (ret)
+			fail("%s: cannot store a page in slot %llu: %s", path,
+			     (unsigned long long)p->used, strerror(-ret));
+		p->hashes[p->used++] = hash_page(buf, page);
+		if (p->used % 4096 == 0)
+			progress("storing: %llu of %llu MiB",
+				 (unsigned long long)(p->used * page >> 20),
+				 (unsigned long long)(p->slots * page >> 20));
+		stop_if_interrupted();
+	}
+	if (p->used == end && walk_read_page(fd, buf, page) > 0)
+		p->left_out++;
+	close(fd);
+	stop_if_interrupted();
+	if (n < 0) {
+		note("%s: cannot be read: %s", path, strerror((int)-n));
+		p->problems++;
+	}
+	p->files++;
+	return true;
+}
+
+static void report_other(void *arg, const char *path, bool named, const char *what)
+{
+	struct pack *p = arg;
+
+	if (named) {
+		note("%s: %s; expected a file or folder that can be read", path, what);
+		p->problems++;
+	} else {
+		p->skipped++;
+	}
+}
+
+static void verify(const struct pack *p)
+{
+	size_t page = ebb_page_size();
+	unsigned char buf[65536];
+
+	for (uint64_t s = 0; s < p->used; s++) {
+		int ret = ebb_read(p->store, s, buf, page);
+		bool same;
+
+		if (ret)
+			fail("slot %llu cannot be read back: %s", (unsigned long long)s,
+			     strerror(-ret));
+		if (p->hashes[s])
+			same = hash_page(buf, page) == p->hashes[s];
+		else
+			same = !buf[0] && !memcmp(buf, buf + 1, page - 1);
+		if (!same)
+			fail("slot %llu does not read back as it was written; expected hash %016llx",
+			     (unsigned long long)s, (unsigned long long)p->hashes[s]);
+		if (s % 4096 == 0) {
+			progress("reading back: %llu of %llu MiB",
+				 (unsigned long long)(s * page >> 20),
+				 (unsigned long long)(p->used * page >> 20));
+			stop_if_interrupted();
+		}
+	}
+}
+
+/* Frees all but keep_percent of the slots; each set of that size is as likely as another. */
+static void free_at_random(struct pack *p)
+{
+	uint64_t keep = p->used * p->keep_percent / 100, state = p->seed;
+
+	for (uint64_t s = 0; s < p->used; s++) {
+		if (rng_below(&state, p->used - s) < keep) {
+			keep--;
+			continue;
+		}
+		must(ebb_free(p->store, s, 1), "cannot free a slot");
+		p->hashes[s] = 0;
+	}
+	must(ebb_flush(p->store), "cannot flush");
+}
+
+static const struct column mm_columns[] = {
+	{ "stage", "mm_stat", COL_TEXT, 0 },
+	{ "orig_data_size", "orig_data_size", COL_INT, 0 },
+	{ "compr_data_size", "compr_data_size", COL_INT, 0 },
+	{ "mem_used_total", "mem_used_total", COL_INT, 0 },
+	{ "mem_limit", "mem_limit", COL_INT, 0 },
+	{ "mem_used_max", "mem_used_max", COL_INT, 0 },
+	{ "same_pages", "same_pages", COL_INT, 0 },
+	{ "pages_compacted", "pages_compacted", COL_INT, 0 },
+	{ "huge_pages", "huge_pages", COL_INT, 0 },
+	{ "huge_pages_since", "huge_pages_since", COL_INT, 0 },
+	{ NULL, NULL, COL_TEXT, 0 },
+};
+
+static const struct column density_columns[] = {
+	{ "stage", "density", COL_TEXT, 0 },
+	{ "orig_bytes", "stored MiB", COL_MIB, 1 },
+	{ "compr_bytes", "compressed MiB", COL_MIB, 1 },
+	{ "pool_bytes", "pool MiB", COL_MIB, 1 },
+	{ "meta_bytes", "descriptors and slots MiB", COL_MIB, 2 },
+	{ "pool_per_byte", "pool/B", COL_REAL, 4 },
+	{ "all_in_per_byte", "all in/B", COL_REAL, 4 },
+	{ NULL, NULL, COL_TEXT, 0 },
+};
+
+static void add_stage(const struct pack *p, const char *stage, struct table *mm,
+		      struct table *density)
+{
+	struct ebb_stat st;
+
+	store_stat(p->store, &st);
+	table_row(mm);
+	table_text(mm, "stage", stage);
+	table_int(mm, "orig_data_size", st.orig_data_size);
+	table_int(mm, "compr_data_size", st.compr_data_size);
+	table_int(mm, "mem_used_total", st.mem_used_total);
+	table_int(mm, "mem_limit", st.mem_limit);
+	table_int(mm, "mem_used_max", st.mem_used_max);
+	table_int(mm, "same_pages", st.same_pages);
+	table_int(mm, "pages_compacted", st.pages_compacted);
+	table_int(mm, "huge_pages", st.huge_pages);
+	table_int(mm, "huge_pages_since", st.huge_pages_since);
+	table_row(density);
+	table_text(density, "stage", stage);
+	table_int(density, "orig_bytes", st.orig_data_size);
+	table_int(density, "compr_bytes", st.compr_data_size);
+	table_int(density, "pool_bytes", st.mem_used_total);
+	table_int(density, "meta_bytes", st.meta_bytes);
+	if (st.compr_data_size) {
+		double compr = (double)st.compr_data_size;
+
+		table_real(density, "pool_per_byte", (double)st.mem_used_total / compr);
+		table_real(density, "all_in_per_byte",
+			   (double)(st.mem_used_total + st.meta_bytes) / compr);
+	}
+}
+
+/* Prints the table, or puts it into the document, and ends it. */
+static void show(struct pack *p, const char *key, struct table *t)
+{
+	if (p->doc) {
+		json_set(p->doc, key, table_rows(t));
+	} else {
+		table_print(t, stdout);
+		putchar('\n');
+	}
+	table_free(t);
+}
+
+static void show_summary(struct pack *p)
+{
+	if (p->doc) {
+		json_set(p->doc, "files", json_integer((json_int_t)p->files));
+		json_set(p->doc, "pages", json_integer((json_int_t)p->used));
+		json_set(p->doc, "skipped", json_integer((json_int_t)p->skipped));
+		json_set(p->doc, "problems", json_integer((json_int_t)p->problems));
+		json_set(p->doc, "codec", json_string(p->opts.codec));
+		json_set(p->doc, "chain_size_pages", json_integer((json_int_t)p->opts.chain_size));
+		json_set(p->doc, "verified", json_true());
+		if (p->keep)
+			json_set(p->doc, "seed", json_integer((json_int_t)p->seed));
+		return;
+	}
+	printf("%llu files, %llu pages stored, read back and compared: all the same",
+	       (unsigned long long)p->files, (unsigned long long)p->used);
+	if (p->skipped)
+		printf("; %llu entries that are no files skipped", (unsigned long long)p->skipped);
+	puts("\n");
+}
+
+static void store_all(struct pack *p, char **paths)
+{
+	static const struct walk_ops counting = { .file = count_file, .other = count_other };
+	static const struct walk_ops storing = { .file = store_file, .other = report_other };
+
+	walk(paths, &counting, p);
+	/* Room for files that grow between the passes. */
+	if (p->slots)
+		p->slots += p->slots / 64 + 16;
+	if (p->slots >= UINT32_MAX)
+		fail("%llu pages are under the paths; expected fewer than 2^32",
+		     (unsigned long long)p->slots);
+	p->mapped = (p->slots + 1) * sizeof(*p->hashes);
+	p->hashes = xmap(p->mapped);
+	p->store = store_open(&p->opts, p->slots ? p->slots : 1, EBB_DEFAULT);
+	walk(paths, &storing, p);
+	progress_end();
+	if (p->left_out)
+		note("%llu files grew while they were read; what is past the size they had is left "
+		     "out", (unsigned long long)p->left_out);
+	if (!p->used && p->problems)
+		exit(EXIT_FAILED);
+	if (!p->used)
+		fail("%s%s: nothing to store; expected regular files that are not empty", paths[0],
+		     paths[1] ? " and the other paths" : "");
+}
+
+static void pack_all(struct pack *p, char **paths)
+{
+	struct table *mm = table_new(mm_columns), *density = table_new(density_columns);
+
+	store_all(p, paths);
+	verify(p);
+	must(ebb_flush(p->store), "cannot flush");
+	progress_end();
+	if (p->json)
+		p->doc = json_object();
+	show_summary(p);
+	add_stage(p, "stored", mm, density);
+	if (p->keep) {
+		uint64_t pages = 0;
+
+		show(p, "classes_stored", classes_in_use(p->store));
+		free_at_random(p);
+		add_stage(p, "freed at random", mm, density);
+		show(p, "classes_freed", classes_in_use(p->store));
+		must(ebb_compact(p->store, &pages), "cannot compact");
+		verify(p);
+		progress_end();
+		add_stage(p, "compacted", mm, density);
+		show(p, "classes", classes_in_use(p->store));
+		if (p->doc)
+			json_set(p->doc, "compaction_freed_pages", json_integer((json_int_t)pages));
+		else
+			printf("Kept %llu %% of the pages at random (--seed %llu), compacted, compared "
+			       "again: compaction freed %llu pages.\n\n",
+			       (unsigned long long)p->keep_percent, (unsigned long long)p->seed,
+			       (unsigned long long)pages);
+	} else {
+		show(p, "classes", classes_in_use(p->store));
+	}
+	show(p, "mm_stat", mm);
+	show(p, "density", density);
+	if (p->doc) {
+		json_print(p->doc, stdout);
+		json_decref(p->doc);
+	}
+	ebb_close(p->store);
+	xunmap(p->hashes, p->mapped);
+}
+
+static int pack(const struct command *cmd, int argc, char **argv)
+{
+	struct pack p = { .opts = STORE_OPTS_DEFAULT, .keep_percent = 101, .seed = 1 };
+	const struct opt opts[] = {
+		OPTS_STORE(p.opts),
+		{ "keep-percent", OPT_COUNT, &p.keep_percent, 0, 100, 0, NULL, "P",
+		  "free the rest at random, compact, and compare again" },
+		{ "seed", OPT_COUNT, &p.seed, 0, UINT32_MAX, 0, NULL, "N",
+		  "of the random choice" },
+		{ "json", OPT_FLAG, &p.json, 0, 0, 0, NULL, NULL, "print JSON instead of tables" },
+		{ .name = NULL },
+	};
+	int paths = args_parse(cmd, opts, argc, argv);
+
+	if (!paths)
+		usage_fail("pack: no path given; expected files or folders to store");
+	store_opts_check(&p.opts);
+	p.keep = p.keep_percent <= 100;
+	argv[paths] = NULL;
+	pack_all(&p, argv);
+	return p.problems ? EXIT_FAILED : 0;
+}
+
+const struct command pack_command = {
+	.name = "pack",
+	.operands = "PATH...",
+	.summary = "store the files under some paths, check them, show what they take",
+	.about =
+"Reads all regular files under the paths as pages, stores them, reads every page back and\n"
+"compares, then prints the class table, zram's mm_stat and the density: pool bytes per\n"
+"compressed byte, and all-in, with descriptors and the slot table.  A path that is a symbolic\n"
+"link is followed, links below are not; FIFOs, sockets and devices below are skipped.  What\n"
+"cannot be read is named on stderr, the rest is stored, and the exit status is 1.",
+	.examples =
+"  ebb pack /usr/lib/x86_64-linux-gnu\n"
+"  ebb pack --codec zstd --level 3 ~/src\n"
+"  ebb pack --keep-percent 30 /usr/bin          how well compaction packs what is left\n"
+"  ebb pack --json /usr/include",
+	.run = pack,
+};

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#define _GNU_SOURCE
+#include "tool.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t caught;
+static bool progress_shown;
+
+static void say(const char *fmt, va_list ap)
+{
+	progress_end();
+	fputs("ebb: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+void note(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+void fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	exit(EXIT_FAILED);
+}
+
+void usage_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	exit(EXIT_USAGE);
+}
+
+void must(int ret, const char *what)
+{
+	if (ret < 0)
+		fail("%s: %s", what, strerror(-ret));
+}
+
+void progress(const char *fmt, ...)
+{
+	static int terminal = -1;
+	va_list ap;
+
+	if (terminal < 0)
+		terminal = isatty(STDERR_FILENO);
+	if (!terminal)
+		return;
+	va_start(ap, fmt);
+	fputs("\r\033[K", stderr);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fflush(stderr);
+	progress_shown = true;
+}
+
+void progress_end(void)
+{
+	if (progress_shown)
+		fputs("\r\033[K", stderr);
+	progress_shown = false;
+}
+
+static void on_signal(int sig)
+{
+	caught = sig;
+}
+
+void catch_signals(void)
+{
+	/* No SA_RESTART: a wait in the main thread ends with EINTR. */
+	struct sigaction act = { .sa_handler = on_signal };
+
+	sigemptyset(&act.sa_mask);
+	if (sigaction(SIGINT, &act, NULL) || sigaction(SIGTERM, &act, NULL) ||
+	    sigaction(SIGHUP, &act, NULL))
+		fail("cannot catch signals: %s", strerror(errno));
+}
+
+bool interrupted(void)
+{
+	return caught != 0;
+}
+
+void stop_if_interrupted(void)
+{
+	if (!caught)
+		return;
+	progress_end();
+	exit(128 + (int)caught);
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	if (clock_gettime(clock, &ts))
+		fail("cannot read a clock: %s", strerror(errno));
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t process_cpu_ns(void)
+{
+	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+uint64_t thread_cpu_ns(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void sleep_us(uint64_t us)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(us / 1000000),
+		.tv_nsec = (long)(us % 1000000) * 1000,
+	};
+
+	nanosleep(&ts, NULL);
+}
+
+void *xalloc(size_t n, size_t size)
+{
+	void *p = calloc(n ? n : 1, size);
+
+	if (!p)
+		fail("out of memory for %zu times %zu bytes", n, size);
+	return p;
+}
+
+void *xmap(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		fail("cannot map %zu bytes: %s", bytes, strerror(errno));
+	return p;
+}
+
+void xunmap(void *p, size_t bytes)
+{
+	if (p && munmap(p, bytes))
+		fail("cannot unmap %zu bytes: %s", bytes, strerror(errno));
+}
+
+char *xprintf(const char *fmt, ...)
+{
+	va_list ap;
+	char *text;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		fail("out of memory for a line of text");
+	return text;
+}
+
+uint64_t memory_bytes(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	if (pages <= 0 || size <= 0)
+		fail("cannot tell how much memory this machine has");
+	return (uint64_t)pages * (uint64_t)size;
+}
+
+uint64_t memory_share(unsigned int n)
+{
+	return memory_bytes() / n >> 20 << 20;
+}

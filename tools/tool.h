@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * tool.h - what every subcommand of `ebb` uses: messages, the end of the program, signals,
+ * clocks, memory and random numbers.
+ *
+ * Exit status: 0 done, 1 something failed, 2 the command line was wrong, 128 + n stopped by
+ * signal n.  Every error is one line that names the value and what was expected.
+ *
+ * Functions here and in the other files of tools/ end the program on a failure, so that the
+ * subcommands read as what they measure.  That is safe at any point: what must be undone
+ * (zram_dev.c) is undone by a process of its own.
+ */
+#ifndef EBB_TOOL_H
+#define EBB_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXIT_FAILED 1
+#define EXIT_USAGE 2
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+struct command {
+	const char *name;       /* as typed after "ebb" */
+	const char *operands;   /* "" or "PATH..." */
+	const char *summary;    /* one line */
+	const char *about;      /* paragraphs of --help */
+	const char *examples;   /* lines of --help */
+	int (*run)(const struct command *cmd, int argc, char **argv);
+	bool hidden;            /* not for users: not listed */
+};
+
+extern const struct command classes_command, pack_command;
+extern const struct command bench_release_command, bench_store_command;
+extern const struct command bench_density_command, bench_pages_command;
+extern const struct command bench_malloc_command, bench_malloc_one_command;
+
+/* One line on stderr; fail() then ends with 1, usage_fail() with 2. */
+void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Fails with "what: reason" when ret, the answer of a libebb call, is negative. */
+void must(int ret, const char *what);
+
+/* A line on stderr that the next one overwrites; nothing unless stderr is a terminal. */
+void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void progress_end(void);
+
+/*
+ * SIGINT, SIGTERM and SIGHUP set a flag.  Loops of threads look at interrupted() and return
+ * early; the main thread calls stop_if_interrupted(), which ends the program.
+ */
+void catch_signals(void);
+bool interrupted(void);
+void stop_if_interrupted(void);
+
+uint64_t now_ns(void);
+uint64_t process_cpu_ns(void);
+uint64_t thread_cpu_ns(void);
+void sleep_us(uint64_t us);
+
+/* Zeroed memory, from malloc and from mmap (page by page, when it is touched). */
+void *xalloc(size_t n, size_t size);
+void *xmap(size_t bytes);
+void xunmap(void *p, size_t bytes);
+char *xprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Bytes of memory of the machine. */
+uint64_t memory_bytes(void);
+/* One part in n of it, in whole MiB. */
+uint64_t memory_share(unsigned int n);
+
+/* SplitMix64: a seed gives the same sequence on every machine. */
+static inline uint64_t rng_next(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+/* Uniform in 0 .. n - 1, n < 2^32. */
+static inline uint64_t rng_below(uint64_t *state, uint64_t n)
+{
+	return (rng_next(state) >> 32) * n >> 32;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * walk.h - every regular file under some paths, in the same order each time, and its pages.
+ */
+#ifndef EBB_WALK_H
+#define EBB_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+struct walk_ops {
+	/* A regular file that is not empty.  False ends the walk. */
+	bool (*file)(void *arg, const char *path, const struct stat *st);
+	/* Something else, or unreadable.  named: it is one of the paths asked for. */
+	void (*other)(void *arg, const char *path, bool named, const char *what);
+};
+
+/*
+ * Walks the paths (NULL at the end) in the order given, folders sorted by name.  A symbolic
+ * link is followed where it is one of the paths, not below them.
+ */
+void walk(char *const *paths, const struct walk_ops *ops, void *arg);
+
+/*
+ * Opens a regular file to read.  -errno, or -EINVAL if it is not a regular file: it was when
+ * the walk saw it.
+ */
+int walk_open(const char *path);
+
+/*
+ * Fills page[bytes] with the next bytes of fd and zeros after the end.  Returns how many
+ * were read, 0 at the end, or -errno.
+ */
+long walk_read_page(int fd, unsigned char *page, size_t bytes);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * zram_dev.h - a fresh zram device of the host's kernel, which is gone afterwards.
+ *
+ * The device is made and removed by a keeper, a process of its own that waits for its pipe
+ * to close.  So it is removed whatever ends this program: success, a failure, a signal,
+ * SIGKILL too.  Devices that exist already are never touched.
+ */
+#ifndef EBB_ZRAM_DEV_H
+#define EBB_ZRAM_DEV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct zram_dev {
+	int number;          /* of /dev/zramN */
+	int pipe;            /* open while the device is wanted */
+	pid_t keeper;
+	bool closed;
+};
+
+/* The first fields of mm_stat, in bytes. */
+struct zram_stat {
+	uint64_t orig_data_size, compr_data_size, mem_used_total;
+};
+
+/*
+ * Makes a device of bytes with one of the kernel's codecs; swap: as swap space of the highest
+ * priority.  Fails with one line if there is no zram or no permission.
+ */
+void zram_open(struct zram_dev *dev, const char *codec, uint64_t bytes, bool swap);
+
+/* Removes it; does nothing the second time. */
+void zram_close(struct zram_dev *dev);
+
+void zram_read_stat(const struct zram_dev *dev, struct zram_stat *st);
+
+/* Bytes swapped out to it, pages of zeros that never reach it included. */
+uint64_t zram_swapped_bytes(const struct zram_dev *dev);
+
+/* Asks the kernel to compact the device's pool. */
+void zram_compact(const struct zram_dev *dev);
+
+/* Opens /dev/zramN for writing past the page cache: whole pages from aligned memory. */
+int zram_open_node(const struct zram_dev *dev);
+
+#endif
