@@ -85,6 +85,8 @@ static const char *walk_pool(struct pool *p, struct pool_walk *w)
 	}
 	if (listed != w->partial)
 		return "a partial zspage is on no list";
+	if (!zspage_table_is_tidy(&p->zspages))
+		return "a chunk of descriptors is not in use";
 	if (w->pages != pool_pages(p))
 		return "pages in zspages != pool_pages()";
 	return NULL;

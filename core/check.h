@@ -8,7 +8,7 @@
  *   zspages   popcount(used) == in use > 0;  page[] covers every used object;
  *             on a list <=> not full, and filed at its group or a higher one
  *   lists     links agree both ways, members are of the class
- *   pool      sum of page[] == pool_pages()
+ *   pool      sum of page[] == pool_pages(); every chunk of descriptors has one in use
  *   objects   used objects == slot words with one + references in buffers, each named once,
  *             of the right class, with the slot's key
  *   counters  == what the words say

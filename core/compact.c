@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * compact.c - moves objects until a class has less than one zspage of free objects, and those
- * on pages that it needs anyway.
+ * compact.c - moves objects until a class has no more pages than it needs.
  *
  *     sparsest zspage of the class  --objects-->  fullest ones            then it is reaped
  *     what is still partial:  its last objects  --> its first free places, then its last
@@ -29,7 +28,9 @@ static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 s
 	HOST_REQUIRES(c->lock);
 static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
 	HOST_REQUIRES(c->lock);
-static u64 refile(struct pool *p, struct pool_class *c) HOST_REQUIRES(c->lock);
+static u32 pack(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, host_page *page,
+		unsigned int *n) HOST_REQUIRES(c->lock);
+static void refile(struct pool *p, struct pool_class *c) HOST_REQUIRES(c->lock);
 
 static struct zspage *at(const struct pool *p, u32 no)
 {
@@ -179,11 +180,10 @@ static u32 pack(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, 
 	return 0;
 }
 
-/* Files every zspage where it belongs; returns their free objects. */
-static u64 refile(struct pool *p, struct pool_class *c)
+/* Files every zspage where it belongs. */
+static void refile(struct pool *p, struct pool_class *c)
 {
-	unsigned int group, inuse;
-	u64 free = 0;
+	unsigned int group;
 	u32 no, next;
 
 	/* From the bottom: what is refiled goes down, so it is not met again. */
@@ -192,18 +192,16 @@ static u64 refile(struct pool *p, struct pool_class *c)
 			struct zspage *z = at(p, no);
 
 			next = z->next;
-			inuse = zspage_inuse(z);
-			free += c->objs - inuse;
-			class_move(p, c, z, no, class_group(c, inuse));
+			class_move(p, c, z, no, class_group(c, zspage_inuse(z)));
 		}
 	}
-	return free;
 }
 
 /* Gives back a zspage that is empty, or else n pages; returns how many.  No lock held. */
 static unsigned int give_back(struct pool *p, u32 gone, const host_page *page, unsigned int n)
 {
 	if (gone) {
+		/* pack() finds pages or an empty zspage, not both. */
 		n = at(p, gone)->pages;
 		pool_reap(p, &gone, 1);
 	} else if (n) {
@@ -218,32 +216,21 @@ static u64 compact_class(struct pool *p, struct pool_class *c)
 {
 	host_page page[CHAIN_MAX];
 	struct zspage *z;
-	unsigned int n;
-	u64 pages = 0, free, room;
+	unsigned int n = 0, round;
+	u64 pages = 0;
 	u32 no, gone;
 
 	host_lock(&c->lock);
-	free = refile(p, c);
-	while (free >= c->objs && (z = sparsest(p, c, &no))) {
-		room = c->objs - zspage_inuse(z);
-		gone = empty(p, c, z, no);
-		if (!gone)
-			class_move(p, c, z, no, 0);
-		else    /* it takes its room with it, and its objects took room elsewhere */
-			room = c->objs;
-		free -= room < free ? room : free;
-		host_unlock(&c->lock);
-		pages += give_back(p, gone, page, 0);
-		host_lock(&c->lock);
-	}
-	refile(p, c);
-	while ((z = sparsest(p, c, &no))) {
-		gone = pack(p, c, z, no, page, &n);
-		if (!gone)
-			class_move(p, c, z, no, 0);
-		host_unlock(&c->lock);
-		pages += give_back(p, gone, page, n);
-		host_lock(&c->lock);
+	for (round = 0; round < 2; round++) {
+		refile(p, c);
+		while ((z = sparsest(p, c, &no))) {
+			gone = round ? pack(p, c, z, no, page, &n) : empty(p, c, z, no);
+			if (!gone)
+				class_move(p, c, z, no, 0);
+			host_unlock(&c->lock);
+			pages += give_back(p, gone, page, n);
+			host_lock(&c->lock);
+		}
 	}
 	refile(p, c);
 	host_unlock(&c->lock);

@@ -15,10 +15,9 @@
  * Every function below says which of the two it needs; "any" is atomic or process.
  *
  * Lock order, outermost first (docs/locking.md has the whole table):
- *   host_mutex (codec stream) > slot hold > class lock > descriptor table lock
- *   per-CPU items, the release queue lock and the page source's lock are leaves: nothing
- *   is taken while one of them is held, but for a per-CPU item of the release stage over
- *   the release queue lock.
+ *   slot hold > codec stream > draining > class lock;  compacting > class lock
+ *   The descriptor table's lock and the page source's are leaves.  Per-CPU items are too, but
+ *   for the store's, over the release queue lock and over a page list's item.
  */
 #ifndef EBB_CORE_HOST_H
 #define EBB_CORE_HOST_H

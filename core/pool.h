@@ -159,7 +159,8 @@ void pool_reset_peak(struct pool *p);
 /* One class's row of the "classes" table. */
 struct pool_class_stat {
 	u64 zspages[POOL_FULLNESS];
-	u64 objs, used, pages, freeable;
+	u64 objs, used, pages;
+	u64 freeable;                   /* pages more than the used objects need side by side */
 };
 
 /* Fills rows[table.nclasses].  Process context. */

@@ -210,9 +210,9 @@ void release_full(struct release *r, struct release_cpu *rc, struct release_todo
 	bool fits;
 
 	host_lock(&r->lock);
-	fits = r->queued + rc->bytes <= r->limit;
+	fits = r->queued + rc->bytes <= host_read_once(r->limit);
 	if (fits && (next = pop(&r->empty)))
-		r->nempty--;
+		host_write_once(r->nempty, r->nempty - 1);
 	host_unlock(&r->lock);
 
 	if (fits && !next) {
@@ -279,7 +279,7 @@ static void push_empty(struct release *r, struct release_buf *b)
 	host_lock(&r->lock);
 	b->next = r->empty;
 	r->empty = b;
-	r->nempty++;
+	host_write_once(r->nempty, r->nempty + 1);
 	host_unlock(&r->lock);
 }
 
@@ -335,7 +335,7 @@ static void sort_reserve(struct release *r, bool drop)
 		*link = b->next;
 		b->next = *to;
 		*to = b;
-		r->nempty--;
+		host_write_once(r->nempty, r->nempty - 1);
 	}
 	host_unlock(&r->lock);
 	free_list(r, pages);
@@ -412,7 +412,7 @@ void release_flush(struct release *r)
 
 void release_set_limit(struct release *r, u64 bytes)
 {
-	bool shrank = bytes < r->limit;
+	bool shrank = bytes < host_read_once(r->limit);
 
 	set_limit(r, bytes);
 	if (shrank)

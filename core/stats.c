@@ -32,8 +32,9 @@ void pool_class_stats(struct pool *p, struct pool_class_stat *rows)
 	zspage_each(&p->zspages, tally, &t);
 	for (i = 0; i < p->table.nclasses; i++) {
 		struct pool_class *c = &p->class[i];
+		u64 whole = rows[i].used / c->objs, rest = rows[i].used % c->objs;
+		u64 need = whole * c->pages + ((rest * c->size + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
 
-		if (rows[i].objs > rows[i].used)
-			rows[i].freeable = (rows[i].objs - rows[i].used) / c->objs * c->pages;
+		rows[i].freeable = rows[i].pages > need ? rows[i].pages - need : 0;
 	}
 }

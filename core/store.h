@@ -8,8 +8,8 @@
  * A slot's content is never written in place: a write makes a new object and publishes it,
  * so a failed write leaves the slot as it was, and a reader sees the old or the new page.
  *
- * Lock order: stream > (slot hold) > class lock ...; the per-CPU item is a leaf but for the
- * release stage's locks (release.c).
+ * Lock order: slot hold > stream > the release stage's and the pool's locks.  The per-CPU item
+ * is a leaf but for the release stage's (release.c).
  */
 #ifndef EBB_CORE_STORE_H
 #define EBB_CORE_STORE_H

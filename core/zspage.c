@@ -94,10 +94,16 @@ static u32 lowest_number(struct zspage_table *t)
 	return nr;
 }
 
-/* Adds a chunk for descriptors of units units.  Process context, no lock held. */
-static int add_chunk(struct zspage_table *t, unsigned int units)
+/*
+ * Adds a chunk for descriptors of units units.  Returns 0 with the table lock held, so that the
+ * caller takes the first descriptor before anybody else can: a chunk that nobody takes from
+ * would never be given back.  *leaf, if not NULL, is memory to free after unlocking.  Process
+ * context, no lock held.
+ */
+HOST_NO_ANALYSIS
+static int add_chunk(struct zspage_table *t, unsigned int units, struct zspage_leaf **leaf)
 {
-	struct zspage_leaf *leaf = NULL;
+	struct zspage_leaf **place;
 	struct chunk *c;
 	host_page page;
 	int err;
@@ -115,49 +121,48 @@ static int add_chunk(struct zspage_table *t, unsigned int units)
 	for (;;) {
 		host_lock(&t->lock);
 		nr = lowest_number(t);
-		if (nr < CHUNKS_MAX && !t->top[nr >> ZSPAGE_LEAF_BITS]) {
-			t->top[nr >> ZSPAGE_LEAF_BITS] = leaf;
-			if (!leaf) {
-				host_unlock(&t->lock);
-				leaf = host_zalloc(sizeof(*leaf));
-				if (!leaf)
-					goto short_of_memory;
-				continue;
-			}
-			leaf = NULL;
-		}
-		break;
+		place = &t->top[nr >> ZSPAGE_LEAF_BITS];
+		if (nr == CHUNKS_MAX || *place || *leaf)
+			break;
+		host_unlock(&t->lock);
+		*leaf = host_zalloc(sizeof(**leaf));
+		if (!*leaf)
+			goto no_room;
 	}
-	if (nr < CHUNKS_MAX) {
-		host_write_once(*entry(t, nr), (void *)c);
-		link_partial(t, c, nr);
-		host_a64_add(&t->chunks, 1);
+	if (nr == CHUNKS_MAX) {
+		host_unlock(&t->lock);
+		goto no_room;
 	}
-	host_unlock(&t->lock);
-	host_free(leaf, sizeof(*leaf));
-	if (nr < CHUNKS_MAX)
-		return 0;
-short_of_memory:
+	if (!*place) {
+		*place = *leaf;
+		*leaf = NULL;
+	}
+	host_write_once(*entry(t, nr), (void *)c);
+	link_partial(t, c, nr);
+	host_a64_add(&t->chunks, 1);
+	return 0;
+no_room:
 	pcp_free(t->pcp, &page, 1);
 	return -ENOMEM;
 }
 
+HOST_NO_ANALYSIS
 int zspage_new(struct zspage_table *t, unsigned int class, unsigned int objs, unsigned int pages,
 	       u32 *no)
 {
 	unsigned int units = zspage_units(objs, pages), words = zspage_words(objs), u, i;
+	struct zspage_leaf *leaf = NULL;
 	struct zspage *z;
 	struct chunk *c;
-	int err;
+	int err = 0;
 	u32 nr;
 
 	host_lock(&t->lock);
-	while (!t->partial[units]) {
+	if (!t->partial[units]) {
 		host_unlock(&t->lock);
-		err = add_chunk(t, units);
+		err = add_chunk(t, units, &leaf);
 		if (err)
-			return err;
-		host_lock(&t->lock);
+			goto out;
 	}
 	nr = t->partial[units] - 1;
 	c = *entry(t, nr);
@@ -180,7 +185,9 @@ int zspage_new(struct zspage_table *t, unsigned int class, unsigned int objs, un
 	z->class = (u8)class;
 	host_unlock(&t->lock);
 	*no = nr << ZSPAGE_UNIT_BITS | u;
-	return 0;
+out:
+	host_free(leaf, sizeof(*leaf));
+	return err;
 }
 
 void zspage_free(struct zspage_table *t, const u32 *no, unsigned int n)
@@ -252,4 +259,24 @@ void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, u32 no, vo
 		}
 		host_unlock(&t->lock);
 	}
+}
+
+bool zspage_table_is_tidy(struct zspage_table *t)
+{
+	bool tidy = true;
+	u64 chunks = 0;
+	u32 nr;
+
+	host_lock(&t->lock);
+	for (nr = 0; nr < CHUNKS_MAX && t->top[nr >> ZSPAGE_LEAF_BITS]; nr++) {
+		struct chunk *c = *entry(t, nr);
+
+		if (!c)
+			continue;
+		chunks++;
+		if (c->free >= capacity(c->units))
+			tidy = false;
+	}
+	host_unlock(&t->lock);
+	return tidy && chunks == host_a64_read(&t->chunks);
 }

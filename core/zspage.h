@@ -139,6 +139,9 @@ void zspage_free(struct zspage_table *t, const u32 *no, unsigned int n);
  */
 void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, u32 no, void *arg), void *arg);
 
+/* Whether no chunk is wholly free, and all are counted; for check.c.  Process context. */
+bool zspage_table_is_tidy(struct zspage_table *t);
+
 /* Pages in chunks.  Any context. */
 static inline u64 zspage_table_pages(struct zspage_table *t)
 {

@@ -144,10 +144,12 @@ static void compaction_passes_over_a_slot_that_is_read(void **state)
 	for (u64 i = 1; i < 15; i++)
 		must_eq(store_free(s, i), 0);
 	must(ref_zspage(host_a64_read(&s->slot[0])) != ref_zspage(host_a64_read(&s->slot[15])));
-	slot_hold(&s->slot[0]);
-	word = slot_hold(&s->slot[15]);
+	first = slot_hold(&s->slot[0]);
+	last = slot_hold(&s->slot[15]);
 	store_compact(s);
-	must_eq(slot_ref(host_a64_read(&s->slot[15])), slot_ref(word));
+	must_eq(slot_ref(host_a64_read(&s->slot[0])), slot_ref(first));
+	must_eq(slot_ref(host_a64_read(&s->slot[15])), slot_ref(last));
+	must_hold(pool_check(&s->pool));
 	slot_drop(&s->slot[0]);
 	slot_drop(&s->slot[15]);
 	must(store_compact(s) > 0);

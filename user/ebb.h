@@ -11,7 +11,7 @@
  * store to itself.  None may be called from a signal handler, and a store does not survive
  * fork() in the child.  Functions that return int return 0, or a negative error number and
  * then have changed nothing but what their comment says.  -EINVAL: an argument that can be
- * seen to be wrong (NULL, a closed store, a size).  -ERANGE: a slot past the end.
+ * seen to be wrong (NULL, what is no store, a size).  -ERANGE: a slot past the end.
  */
 #ifndef EBB_H
 #define EBB_H
