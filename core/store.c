@@ -312,6 +312,8 @@ int store_write(struct store *s, u64 i, const void *page)
 
 	if (i >= s->slots)
 		return -ERANGE;
+	/* The word is there by the time the codec is done. */
+	host_prefetchw(&s->slot[i]);
 	if (!same_filled(page, &fill))
 		err = compress(s, i, page, &word);
 	else if (slot_fill_code(fill, &value))

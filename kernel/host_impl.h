@@ -136,29 +136,57 @@ static inline void host_mutex_unlock(host_mutex_t *m)
 /* ---- per-CPU items ---- */
 
 /*
- * Taking the own CPU's item is on the path of every free, so it is a store and a load of one
+ * Taking the own CPU's item is on the path of every free, so it is a store and two loads of one
  * line, with preemption off, and no locked instruction:
  *
- *     owner                              someone else (host_percpu_each)
- *     taken = 1                          marks++
- *     marks != 0 ?  -> slow              interrupt every CPU and wait; each does smp_mb()
- *     ... the item ...                   wait for taken == 0
- *     taken = 0                          lock; ... the item ...; unlock;  marks--
+ *     owner                                someone else (host_percpu_each)
+ *     taken = 1                            marks++;  full barrier
+ *     marks != 0 ?           -> slow       used ?  -> interrupt that CPU, wait for its answer
+ *     used == 0 ?  used = 1;               wait for taken == 0
+ *       full barrier;                      lock;  used = 0;  ... the item ...  unlock
+ *       marks != 0 ?         -> slow       marks--
+ *     ... the item ...
+ *     taken = 0
  *
- * The interrupt falls before the owner's store, and then the owner's load sees the mark, or
- * after it, and then the other sees taken.  An owner that sees a mark takes the lock in its
- * own right instead.  It never waits for marks to become 0: it may run with interrupts off,
- * and the other is waiting for its answer to the interrupt.
+ * An owner that found used set has made no barrier, so it takes the interrupt to have one: it
+ * falls before the owner's store, and then the owner's load sees the mark, or after it, and
+ * then the other sees taken.  An owner that found used clear made the barrier itself, and of
+ * two who write, pass a barrier and read, one sees the other.  So only CPUs that had the item
+ * since the last look are interrupted, and idle ones stay idle.
+ *
+ * Slow: give taken back and take the lock.  The owner never waits for marks to become 0, since
+ * it may run with interrupts off, and the other then waits for its answer.
  *
  * With PREEMPT_RT preemption must stay on (the core takes spin locks inside, which sleep
  * there), so the lock is always taken and the rest is unused.
  */
 struct host_item {
 	u32 taken;              /* by its own CPU, without the lock */
-	u32 slow;               /* by its own CPU, with the lock; lock */
+	u32 used;               /* since someone else last had it */
 	atomic_t marks;         /* others who want it */
 	spinlock_t lock;
 } __aligned(16);
+
+/*
+ * Acquire and release on one line of the own CPU.  User-mode Linux has no other than full
+ * fences for them, where the machine below needs none.
+ */
+#if defined(CONFIG_X86) || defined(CONFIG_UML_X86)
+#define host_item_acquire(p)                             \
+	({                                               \
+		typeof(*(p)) v_ = READ_ONCE(*(p));       \
+		barrier();                               \
+		v_;                                      \
+	})
+#define host_item_release(p, v)                          \
+	do {                                             \
+		barrier();                               \
+		WRITE_ONCE(*(p), v);                     \
+	} while (0)
+#else
+#define host_item_acquire(p) smp_load_acquire(p)
+#define host_item_release(p, v) smp_store_release(p, v)
+#endif
 
 struct host_percpu {
 	struct host_item **item;        /* [host_nr_cpus()] */
@@ -190,8 +218,8 @@ static __always_inline void *host_percpu_lock(struct host_percpu *pc)
 		item = pc->item[smp_processor_id()];
 		WRITE_ONCE(item->taken, 1);
 		barrier();
-		/* Acquire: the item's content after the mark of who changed it is gone. */
-		if (unlikely(atomic_read_acquire(&item->marks)))
+		/* Acquire: who marked it has let go, and what they wrote is seen. */
+		if (unlikely(host_item_acquire(&item->marks.counter) || !READ_ONCE(item->used)))
 			host_kernel_percpu_slow(item);
 	}
 	lock_map_acquire(&pc->map);
@@ -207,12 +235,10 @@ static __always_inline void host_percpu_unlock(struct host_percpu *pc, void *p)
 		spin_unlock(&item->lock);
 		return;
 	}
-	if (unlikely(item->slow)) {
-		item->slow = 0;
+	if (likely(item->taken))
+		host_item_release(&item->taken, 0);
+	else
 		spin_unlock(&item->lock);
-	} else {
-		smp_store_release(&item->taken, 0);
-	}
 	preempt_enable();
 }
 

@@ -58,12 +58,17 @@ void host_percpu_destroy(struct host_percpu *pc)
 	pc->item = NULL;
 }
 
-/* The own CPU's item is marked: preemption is off, taken is set. */
+/* The own CPU's item is marked, or not used yet: preemption is off, taken is set. */
 void host_kernel_percpu_slow(struct host_item *item)
 {
+	if (!atomic_read(&item->marks)) {
+		WRITE_ONCE(item->used, 1);
+		smp_mb();
+		if (!atomic_read_acquire(&item->marks))
+			return;
+	}
 	smp_store_release(&item->taken, 0);
 	spin_lock(&item->lock);
-	item->slow = 1;
 }
 
 static void full_barrier(void *unused)
@@ -71,11 +76,18 @@ static void full_barrier(void *unused)
 	smp_mb();
 }
 
+static bool was_used(int cpu, void *arg)
+{
+	struct host_percpu *pc = arg;
+
+	return READ_ONCE(pc->item[cpu]->used);
+}
+
 /*
  * CPUs that are offline need no interrupt: their last owner's stores were seen when they went
- * down, and one that comes up looks at marks after it set its bit in the online mask, which
- * was read here after marks was written.  So there is no CPU hotplug state: whatever a dead
- * CPU left in its items is collected by the next timer or decay tick like anyone else's.
+ * down, and one that comes up has its items looked at like any other.  So there is no CPU
+ * hotplug state: whatever a dead CPU left in its items is collected by the next timer or decay
+ * tick.
  */
 void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
 {
@@ -87,7 +99,7 @@ void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg),
 		for (cpu = 0; cpu < n; cpu++)
 			atomic_inc(&pc->item[cpu]->marks);
 		smp_mb();
-		on_each_cpu(full_barrier, NULL, 1);
+		on_each_cpu_cond(was_used, full_barrier, pc, true);
 	}
 	for (cpu = 0; cpu < n; cpu++) {
 		struct host_item *item = pc->item[cpu];
@@ -96,10 +108,11 @@ void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg),
 			smp_cond_load_acquire(&item->taken, !VAL);
 		spin_lock(&item->lock);
 		lock_map_acquire(&pc->map);
+		WRITE_ONCE(item->used, 0);
 		fn(item + 1, arg);
 		lock_map_release(&pc->map);
 		spin_unlock(&item->lock);
-		/* Release: the owner that sees no mark sees what fn did. */
+		/* Release: the owner that sees no mark sees used and what fn did. */
 		if (marked)
 			(void)atomic_fetch_dec_release(&item->marks);
 	}

@@ -267,7 +267,10 @@ static int bench_malloc(const struct command *cmd, int argc, char **argv)
 #define RESULTS(i, a) (&results[((i) * ALLOCATORS + (a)) * rounds])
 	for (size_t round = 0; round < rounds; round++) {
 		for (size_t i = 0; i < threads.n; i++) {
-			for (size_t a = 0; a < ALLOCATORS; a++) {
+			/* Each round begins with another: the first finds the machine colder. */
+			for (size_t k = 0; k < ALLOCATORS; k++) {
+				size_t a = (k + round) % ALLOCATORS;
+
 				if (!want[a])
 					continue;
 				progress("round %zu of %zu: %s, %llu threads", round + 1, rounds,
