@@ -9,6 +9,10 @@ DESTDIR ?=
 MESON_OPTIONS ?=
 # demo: auto compares with the host kernel's zram where that can be had; 0 never does.
 VS_KERNEL ?= auto
+# module: the kernel's folder to build modules against.
+KDIR ?= /lib/modules/$(shell uname -r)/build
+# demo-kernel: boots of each variant.
+ROUNDS ?= 5
 
 # Debian's meson has to run on Debian's python3, so a pyenv or pip ahead in PATH must not
 # come between.  The shell looks them up when they are used, since make expands a whole recipe
@@ -17,13 +21,14 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: build check clean demo deps help install
+.PHONY: build check check-kernel clean demo demo-kernel deps help install install-module module \
+	uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
 	@echo 'Ebb: compressed memory that lets go at once.'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
-	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) ROUNDS=$(ROUNDS)'
 
 build: ## build libebb and the command build/ebb (the default)
 	@scripts/deps build
@@ -33,9 +38,28 @@ build: ## build libebb and the command build/ebb (the default)
 demo: build ## store, verify and release real pages; our figures beside the published ones
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo
 
-check: ## every test in every build, sanitizers and layering included (build/check/)
+check: ## every test in every build, sanitizers, layering and a real kernel included
 	@scripts/deps check
+	@scripts/deps kernel
 	@$(PYTHON) scripts/check
+
+module: ## zram.ko against KDIR, in build/module/
+	@scripts/module '$(KDIR)'
+
+install-module: ## zram.ko through DKMS, for this kernel and those to come (as root)
+	@scripts/dkms install
+
+uninstall-module: ## take it out of DKMS; the kernel's own zram is back (as root)
+	@scripts/dkms remove
+
+demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in-tree zram
+	@scripts/deps kernel
+	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
+		--json build/bench/kernel-release.json
+
+check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, stock 6.12 and 7.3
+	@scripts/deps kernel
+	@$(PYTHON) scripts/check --all-kernels
 
 # The prefix is written into ebb.pc, so it is set again here: install may follow a build for
 # another one.  ldconfig only where the library went to the running system's own folders.

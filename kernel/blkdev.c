@@ -89,7 +89,8 @@ static bool in_place(struct bio *bio, const struct bvec_iter *iter, const struct
 	return p->len == PAGE_SIZE && bio_iter_iovec(bio, *iter).bv_len == PAGE_SIZE;
 }
 
-static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter, const struct piece *p)
+static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
+		      const struct piece *p)
 {
 	struct page *bounce;
 	int err;
@@ -112,7 +113,8 @@ static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter, c
 	return err;
 }
 
-static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter, const struct piece *p)
+static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
+		       const struct piece *p)
 {
 	struct mutex *m = lock_slot(p->slot);
 	struct page *bounce;

@@ -5,7 +5,8 @@
 #include <linux/kconfig.h>
 
 /* As in Kbuild: both halves of the library. */
-#define HAVE(comp, decomp) (IS_ENABLED(CONFIG_##comp##_COMPRESS) && IS_ENABLED(CONFIG_##decomp##_DECOMPRESS))
+#define HAVE(comp, decomp) \
+	(IS_ENABLED(CONFIG_##comp##_COMPRESS) && IS_ENABLED(CONFIG_##decomp##_DECOMPRESS))
 
 const struct codec_ops *const kernel_codecs[] = {
 #if HAVE(LZO, LZO)
@@ -24,7 +25,7 @@ const struct codec_ops *const kernel_codecs[] = {
 	NULL
 };
 
-static_assert(ARRAY_SIZE(kernel_codecs) > 1, "the kernel has no compression library that zram can use");
+static_assert(ARRAY_SIZE(kernel_codecs) > 1, "the kernel has no library that zram can use");
 
 #ifdef CONFIG_ZRAM_DEF_COMP
 #define DEFAULT_NAME CONFIG_ZRAM_DEF_COMP

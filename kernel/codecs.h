@@ -5,7 +5,8 @@
  *
  * The libraries share one level convention with in-tree zram, which takes
  *
- *     lzo, lzo-rle  no level     lz4  1 and up, more is faster     lz4hc  1 .. 16     zstd  -131072 .. 22
+ *     lzo, lzo-rle  no level          lz4   1 and up, more is faster
+ *     lz4hc         1 .. 16           zstd  -131072 .. 22
  */
 #ifndef EBB_KERNEL_CODECS_H
 #define EBB_KERNEL_CODECS_H

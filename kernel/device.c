@@ -16,9 +16,9 @@
 
 #include "codecs.h"
 
-/* Pages that a CPU's list moves at once, and holds at most. */
-#define PCP_BATCH 32
-#define PCP_HIGH 64
+/* Pages that a CPU's list moves at once, and holds at most: 32 and 64 of 4 KiB. */
+#define PCP_BATCH (SZ_128K >> PAGE_SHIFT)
+#define PCP_HIGH (SZ_256K >> PAGE_SHIFT)
 
 static unsigned int num_devices = 1;
 static unsigned int chain_size = 16;

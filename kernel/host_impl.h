@@ -20,6 +20,7 @@
 #include <linux/bitops.h>
 #include <linux/bug.h>
 #include <linux/cache.h>
+#include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/errno.h>
 #include <linux/hrtimer.h>
@@ -191,6 +192,12 @@ struct host_item {
 struct host_percpu {
 	struct host_item **item;        /* [host_nr_cpus()] */
 	struct lockdep_map map;         /* taking an item is a lock to lockdep, too */
+
+	/* For host_percpu_each(), one at a time. */
+	struct mutex each;
+	call_single_data_t *call;       /* [host_nr_cpus()]; each */
+	atomic_t unanswered;            /* interrupts, and 1 while they are sent */
+	struct completion answered;
 };
 
 int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,

@@ -19,15 +19,29 @@ static struct workqueue_struct *queue;
 
 /* ---- per-CPU items ---- */
 
+/* The interrupt of barrier_on_users(). */
+static void answer(void *info)
+{
+	struct host_percpu *pc = info;
+
+	/* In the middle of what the owner does without one (host_impl.h). */
+	smp_mb();
+	if (atomic_dec_and_test(&pc->unanswered))
+		complete(&pc->answered);
+}
+
 int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,
 			    struct lock_class_key *map_key)
 {
 	unsigned int cpu, n = host_nr_cpus();
 
 	lockdep_init_map(&pc->map, "ebb_item", map_key, 0);
+	mutex_init(&pc->each);
+	init_completion(&pc->answered);
 	pc->item = host_zalloc(n * sizeof(*pc->item));
-	if (!pc->item)
-		return -ENOMEM;
+	pc->call = host_zalloc(n * sizeof(*pc->call));
+	if (!pc->item || !pc->call)
+		goto no_memory;
 	for (cpu = 0; cpu < n; cpu++) {
 		/* A power of two, so that kmalloc() aligns it and no line has two CPUs' items. */
 		size_t room = roundup_pow_of_two(max_t(size_t, sizeof(struct host_item) + bytes,
@@ -35,27 +49,30 @@ int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_cl
 		int node = cpu_possible(cpu) ? cpu_to_node(cpu) : NUMA_NO_NODE;
 		struct host_item *item = kvzalloc_node(room, GFP_KERNEL, node);
 
-		if (!item) {
-			host_percpu_destroy(pc);
-			return -ENOMEM;
-		}
+		if (!item)
+			goto no_memory;
 		spin_lock_init(&item->lock);
 		lockdep_set_class(&item->lock, item_key);
+		INIT_CSD(&pc->call[cpu], answer, pc);
 		pc->item[cpu] = item;
 	}
 	return 0;
+
+no_memory:
+	host_percpu_destroy(pc);
+	return -ENOMEM;
 }
 
 void host_percpu_destroy(struct host_percpu *pc)
 {
 	unsigned int cpu;
 
-	if (!pc->item)
-		return;
-	for (cpu = 0; cpu < host_nr_cpus(); cpu++)
+	for (cpu = 0; pc->item && cpu < host_nr_cpus(); cpu++)
 		kvfree(pc->item[cpu]);
 	host_free(pc->item, host_nr_cpus() * sizeof(*pc->item));
+	host_free(pc->call, host_nr_cpus() * sizeof(*pc->call));
 	pc->item = NULL;
+	pc->call = NULL;
 }
 
 /* The own CPU's item is marked, or not used yet: preemption is off, taken is set. */
@@ -63,43 +80,56 @@ void host_kernel_percpu_slow(struct host_item *item)
 {
 	if (!atomic_read(&item->marks)) {
 		WRITE_ONCE(item->used, 1);
+		/* taken and used before marks; pairs with the barrier in host_percpu_each(). */
 		smp_mb();
 		if (!atomic_read_acquire(&item->marks))
 			return;
 	}
+	/* Nothing was done under it; release for form's sake. */
 	smp_store_release(&item->taken, 0);
 	spin_lock(&item->lock);
 }
 
-static void full_barrier(void *unused)
-{
-	smp_mb();
-}
-
-static bool was_used(int cpu, void *arg)
-{
-	struct host_percpu *pc = arg;
-
-	return READ_ONCE(pc->item[cpu]->used);
-}
-
 /*
- * CPUs that are offline need no interrupt: their last owner's stores were seen when they went
- * down, and one that comes up has its items looked at like any other.  So there is no CPU
- * hotplug state: whatever a dead CPU left in its items is collected by the next timer or decay
- * tick.
+ * Has every CPU pass a full barrier whose item was used, and waits for that, asleep: a CPU
+ * that is in user space, or a virtual one that has lost its real one, may take a while.
+ *
+ * This CPU has no owner on it while preemption is off, and CPUs that are offline have none: so
+ * there is no CPU hotplug state, and what a dead CPU left in its items is collected by the
+ * next timer or decay tick.
  */
+static void barrier_on_users(struct host_percpu *pc)
+{
+	unsigned int cpu, self;
+
+	atomic_set(&pc->unanswered, 1);
+	reinit_completion(&pc->answered);
+	preempt_disable();
+	self = smp_processor_id();
+	for_each_online_cpu(cpu) {
+		if (cpu == self || !READ_ONCE(pc->item[cpu]->used))
+			continue;
+		atomic_inc(&pc->unanswered);
+		if (smp_call_function_single_async(cpu, &pc->call[cpu]))
+			atomic_dec(&pc->unanswered);
+	}
+	preempt_enable();
+	if (!atomic_dec_and_test(&pc->unanswered))
+		wait_for_completion(&pc->answered);
+}
+
 void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
 {
 	const bool marked = !IS_ENABLED(CONFIG_PREEMPT_RT);
 	unsigned int cpu, n = host_nr_cpus();
 
-	might_sleep();
+	mutex_lock(&pc->each);
 	if (marked) {
 		for (cpu = 0; cpu < n; cpu++)
 			atomic_inc(&pc->item[cpu]->marks);
+		/* marks before used and taken; pairs with the slow path's and the interrupt's. */
 		smp_mb();
-		on_each_cpu_cond(was_used, full_barrier, pc, true);
+		barrier_on_users(pc);
 	}
 	for (cpu = 0; cpu < n; cpu++) {
 		struct host_item *item = pc->item[cpu];
@@ -116,6 +146,7 @@ void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg),
 		if (marked)
 			(void)atomic_fetch_dec_release(&item->marks);
 	}
+	mutex_unlock(&pc->each);
 }
 
 /* ---- pages ---- */
@@ -163,6 +194,7 @@ static void work_run(struct work_struct *work)
 	hrtimer_try_to_cancel(&w->timer);
 	WRITE_ONCE(w->wake, HOST_KERNEL_NO_WAKE);
 	spin_unlock(&w->lock);
+	/* wake before what fn looks at: who queued and saw it unchanged is found by fn. */
 	smp_mb();
 	w->fn(w);
 }

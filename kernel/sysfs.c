@@ -25,7 +25,8 @@ static struct zram *to_zram(struct device *dev)
 }
 
 /* Says what was not taken, and why; returns err. */
-static ssize_t refuse(struct device *dev, const char *file, const char *buf, const char *why, int err)
+static ssize_t refuse(struct device *dev, const char *file, const char *buf, const char *why,
+		      int err)
 {
 	size_t len = strlen(buf);
 
@@ -394,7 +395,8 @@ int zram_add_disk(struct zram *z)
 /* ---- zram-control ---- */
 
 /* Reading it makes a device and tells its number, odd as that is. */
-static ssize_t hot_add_show(const struct class *class, const struct class_attribute *attr, char *buf)
+static ssize_t hot_add_show(const struct class *class, const struct class_attribute *attr,
+			    char *buf)
 {
 	int nr = zram_add();
 

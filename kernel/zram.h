@@ -67,8 +67,9 @@ static inline void zram_note_freed(struct zram *z)
 int zram_start(struct zram *z, u64 disksize);
 /* -EBUSY: open, mounted, in use for swap, or being reset. */
 int zram_reset(struct zram *z);
-/* Under device_mutex.  The device's number, or an error. */
+/* The device's number, or an error. */
 int zram_add(void);
+/* -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for. */
 int zram_remove_nr(int nr);
 
 /* blkdev.c */

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * How long do processes that are swapped out to zram take to let go?
+ *
+ *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu]
+ *                [--release-limit BYTES] [--tag TEXT]
+ *   munmap_bench --swapin --mb M [...]
+ *
+ * N processes map and fill M MiB each and page them out. Then all unmap at once.
+ *
+ *   parent   | setup | ......... | level, mark | go |          | poll or wait | mark
+ *   children |       | fill, out |             |    | munmap   |              |
+ *
+ * Mode drain polls mm_stat until the pool has stopped shrinking and says when that
+ * was. Mode cpu leaves the guest idle instead: whoever watches the console reads this
+ * machine's CPU clock at the two marks, and both are followed by a pause, so that the
+ * clock stands still while it is read.
+ *
+ * One line of JSON goes to the console per run: "bench: {...}".
+ */
+#include "zramdev.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#define MAX_NP 16
+
+struct shared {
+	pthread_barrier_t filled, out, go, done, end;
+	double out_start[MAX_NP], out_end[MAX_NP];
+	double start[MAX_NP], end_ms[MAX_NP];
+	unsigned long swapped[MAX_NP];
+};
+
+struct config {
+	unsigned np;
+	unsigned long mb;
+	enum data_kind data;
+	const char *data_name, *codec, *limit, *tag;
+	int cpu, swapin;
+};
+
+static void mark(const char *what, const char *tag)
+{
+	printf("mark: %s %s\n", what, tag);
+	fflush(stdout);
+	sleep_ms(30);
+}
+
+static void *fill(const struct config *c, unsigned who)
+{
+	unsigned long n = c->mb * MB / PAGE;
+	char *p = mmap(NULL, c->mb * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap of %lu MiB: %s", c->mb, strerror(errno));
+	for (unsigned long i = 0; i < n; i++)
+		data_fill(p + i * PAGE, c->data, (uint64_t)who << 32 | i);
+	return p;
+}
+
+static void verify(const struct config *c, unsigned who, const char *p, const char *when)
+{
+	for (unsigned long i = 0; i < c->mb * MB / PAGE; i++) {
+		long at = data_check(p + i * PAGE, c->data, (uint64_t)who << 32 | i);
+
+		if (at >= 0)
+			die("%s: page %lu differs at byte %ld", when, i, at);
+	}
+}
+
+static void child(const struct config *c, struct shared *s, unsigned who)
+{
+	void *p = fill(c, who);
+
+	pthread_barrier_wait(&s->filled);
+	s->out_start[who] = now_ms();
+	s->swapped[who] = page_out(p, c->mb * MB);
+	s->out_end[who] = now_ms();
+	pthread_barrier_wait(&s->out);
+	pthread_barrier_wait(&s->go);
+	s->start[who] = now_ms();
+	if (munmap(p, c->mb * MB))
+		die("munmap: %s", strerror(errno));
+	s->end_ms[who] = now_ms();
+	pthread_barrier_wait(&s->done);
+	pthread_barrier_wait(&s->end);
+	_exit(0);
+}
+
+/* A child that fails never reaches the barriers: end with it. */
+static void on_child(int sig)
+{
+	int status;
+
+	(void)sig;
+	while (waitpid(-1, &status, WNOHANG) > 0)
+		if (status)
+			_exit(1);
+}
+
+/* When the pool stopped shrinking, in ms after `since`: it has kept its size for 60 ms. */
+static double drained(double since, struct mm_stat *last)
+{
+	struct mm_stat s;
+	double changed = now_ms();
+
+	if (zram_mm_stat(0, last))
+		die("cannot read mm_stat");
+	while (now_ms() - changed < 60) {
+		sleep_ms(0.1);
+		zram_mm_stat(0, &s);
+		if (s.used != last->used)
+			changed = now_ms();
+		*last = s;
+	}
+	return changed - since;
+}
+
+static void bench_munmap(const struct config *c)
+{
+	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrier_t *all[] = { &s->filled, &s->out, &s->go, &s->done, &s->end };
+	struct mm_stat empty, full, after;
+	double first = 1e300, last = 0, sum = 0, out_first = 1e300, out_last = 0, drain_ms = -1;
+	unsigned long swapped = 0;
+	pthread_barrierattr_t attr;
+	unsigned i;
+
+	if (s == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	pthread_barrierattr_init(&attr);
+	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	for (i = 0; i < 5; i++)
+		pthread_barrier_init(all[i], &attr, c->np + 1);
+
+	zram_mm_stat(0, &empty);
+	signal(SIGCHLD, on_child);
+	fflush(stdout);
+	for (i = 0; i < c->np; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork: %s", strerror(errno));
+		if (!pid)
+			child(c, s, i);
+	}
+	pthread_barrier_wait(&s->filled);
+	pthread_barrier_wait(&s->out);
+	sleep_ms(100);
+	zram_mm_stat(0, &full);
+	if (c->cpu)
+		mark("start", c->tag);
+	pthread_barrier_wait(&s->go);
+	pthread_barrier_wait(&s->done);
+	for (i = 0; i < c->np; i++) {
+		first = s->start[i] < first ? s->start[i] : first;
+		last = s->end_ms[i] > last ? s->end_ms[i] : last;
+		out_first = s->out_start[i] < out_first ? s->out_start[i] : out_first;
+		out_last = s->out_end[i] > out_last ? s->out_end[i] : out_last;
+		sum += s->end_ms[i] - s->start[i];
+		swapped += s->swapped[i];
+	}
+	if (c->cpu) {
+		sleep_ms(150);
+		mark("stop", c->tag);
+		zram_mm_stat(0, &after);
+	} else {
+		drain_ms = drained(first, &after);
+	}
+	pthread_barrier_wait(&s->end);
+	while (wait(NULL) > 0 || errno == EINTR)
+		;
+	if (swapped < c->np * c->mb * MB / 100 * 99)
+		die("only %lu of %lu MiB went to swap", swapped / MB, c->np * c->mb);
+
+	printf("bench: {\"tag\": \"%s\", \"mode\": \"%s\", \"np\": %u, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
+	       "\"slots\": %lu, \"mean_ms\": %.4f, \"wall_ms\": %.4f, \"drained_ms\": %.4f, "
+	       "\"pageout_mb_per_s\": %.1f, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
+	       "\"pool_pages_before\": %llu, \"pool_pages_after\": %llu}\n",
+	       c->tag, c->cpu ? "cpu" : "drain", c->np, c->mb, c->data_name, c->codec, swapped / PAGE, sum / c->np,
+	       last - first, drain_ms, swapped / 1048576.0 / (out_last - out_first) * 1e3, full.compr - empty.compr,
+	       full.used, empty.used / PAGE, after.used / PAGE);
+}
+
+static void bench_swapin(const struct config *c)
+{
+	double t, populate, touch;
+	unsigned long n = c->mb * MB / PAGE, sum = 0;
+	volatile char *v;
+	char *p = fill(c, 99);
+
+	if (page_out(p, c->mb * MB) < c->mb * MB / 100 * 99)
+		die("the region did not go to swap");
+	t = now_ms();
+	if (madvise(p, c->mb * MB, MADV_POPULATE_READ))
+		die("MADV_POPULATE_READ: %s", strerror(errno));
+	populate = now_ms() - t;
+	verify(c, 99, p, "after populate");
+
+	/* Dirty again: clean pages would go out without a write. */
+	for (unsigned long i = 0; i < n; i++)
+		data_fill(p + i * PAGE, c->data, (uint64_t)99 << 32 | i);
+	if (page_out(p, c->mb * MB) < c->mb * MB / 100 * 99)
+		die("the region did not go to swap again");
+	v = p;
+	t = now_ms();
+	for (unsigned long i = 0; i < n; i++)
+		sum += v[i * PAGE];
+	touch = now_ms() - t;
+	verify(c, 99, p, "after touching");
+	printf("bench: {\"tag\": \"%s\", \"mode\": \"swapin\", \"np\": 1, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
+	       "\"slots\": %lu, \"swapin_mb_per_s\": %.1f, \"swapin_touch_mb_per_s\": %.1f, \"sum\": %lu}\n",
+	       c->tag, c->mb, c->data_name, c->codec, n, c->mb / populate * 1e3, c->mb / touch * 1e3, sum & 0xff);
+}
+
+int main(int argc, char **argv)
+{
+	struct config c = { .np = 1, .mb = 256, .data_name = "uniform", .codec = "lzo-rle", .tag = "-" };
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 1; i < argc; i++) {
+		const char *v = i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (!strcmp(argv[i], "--swapin")) {
+			c.swapin = 1;
+			continue;
+		}
+		if (!v)
+			die("'%s' wants a value, or is no option", argv[i]);
+		if (!strcmp(argv[i], "--np"))
+			c.np = number("np", v, 1, MAX_NP);
+		else if (!strcmp(argv[i], "--mb"))
+			c.mb = number("mb", v, 1, 1 << 16);
+		else if (!strcmp(argv[i], "--data"))
+			c.data_name = v;
+		else if (!strcmp(argv[i], "--codec"))
+			c.codec = v;
+		else if (!strcmp(argv[i], "--release-limit"))
+			c.limit = v;
+		else if (!strcmp(argv[i], "--tag"))
+			c.tag = v;
+		else if (!strcmp(argv[i], "--mode") && !strcmp(v, "cpu"))
+			c.cpu = 1;
+		else if (!strcmp(argv[i], "--mode") && !strcmp(v, "drain"))
+			c.cpu = 0;
+		else
+			die("'%s %s' is no option", argv[i], v);
+		i++;
+	}
+	c.data = data_parse(c.data_name);
+	zram_swapon(0, c.codec, (c.np * c.mb + 64) * MB * 2, c.limit);
+	if (c.swapin)
+		bench_swapin(&c);
+	else
+		bench_munmap(&c);
+	swapoff("/dev/zram0");
+	return 0;
+}

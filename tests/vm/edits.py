@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Edits that the test kernels need, made on a downloaded source at build time.
+
+    edits.py irq SRC            cheap interrupt masking for SMP user-mode kernels
+    edits.py floor SRC DEST     in-tree zram whose slot-free notify does nothing
+    edits.py patched SRC DEST   in-tree zsmalloc on its class-index path
+    edits.py hash               a hash of this file: the key of what was edited
+
+Every edit names the lines it expects and fails when they are not there exactly as
+often as said, so a newer source is noticed and never half edited.
+"""
+import hashlib
+import pathlib
+import re
+import shutil
+import sys
+
+
+class Edit:
+    """One source file, edited in memory, written back by save()."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        try:
+            self.text = self.path.read_text()
+        except OSError as e:
+            sys.exit(f"edits: {path}: {e.strerror}")
+
+    def sub(self, pattern, to, count=1):
+        """Replace a regular expression that must match `count` times."""
+        self.text, n = re.subn(pattern, lambda m: m.expand(to), self.text, flags=re.M)
+        if n != count:
+            sys.exit(f"edits: {self.path}: {pattern!r} found {n} times, expected {count}")
+        return self
+
+    def save(self, to=None):
+        pathlib.Path(to or self.path).write_text(self.text)
+
+
+def irq(src):
+    """Disabling interrupts on SMP user-mode Linux costs a system call: the signal
+    that carries inter-processor interrupts is masked at the host. Here it stays
+    open and the handler leaves a bit in a per-thread word when interrupts are off;
+    unblock_signals() picks the bits up. Vectors are idempotent, so a bit each does.
+
+    The word is written in two places that cannot meet on one thread: the handler
+    when interrupts are off (it may nest in itself, hence the atomic), and
+    unblock_signals() when they are on."""
+    sig = Edit(f"{src}/arch/um/os-Linux/signal.c")
+    sig.sub(r"^\tos_local_ipi_disable\(\);\n\tbarrier\(\);\n", "")
+    sig.sub(r"^\tbarrier\(\);\n\tos_local_ipi_enable\(\);\n", "")
+    sig.sub(r"^static __thread unsigned int signals_active;\n",
+            r"\g<0>__thread unsigned int ipis_pending;\n")
+    sig.sub(r"^void unblock_signals\(void\)\n\{\n\tint save_pending;\n",
+            r"\g<0>\tunsigned int ipis;\n")
+    sig.sub(r"^\t\tsave_pending = signals_pending;\n\t\tif \(save_pending == 0\)\n",
+            "\t\tsave_pending = signals_pending;\n\t\tipis = ipis_pending;\n"
+            "\t\tif (save_pending == 0 && ipis == 0)\n")
+    sig.sub(r"^\t\tsignals_pending = 0;\n", r"\g<0>\t\tipis_pending = 0;\n")
+    # After the interrupts are off again. When only these were pending, go round:
+    # the early return below is about a timer that must not re-enter.
+    sig.sub(r"^\t\t__block_signals\(\);\n\t\tum_trace_signals_off\(\);\n",
+            r"\g<0>" """
+		for (; ipis; ipis &= ipis - 1)
+			uml_ipi_handler(__builtin_ctz(ipis));
+		if (save_pending == 0) {
+			um_trace_signals_on();
+			__unblock_signals();
+			continue;
+		}
+""")
+    if "#include <smp.h>" not in sig.text:
+        sig.sub(r"^#include <skas.h>\n", r"\g<0>#if IS_ENABLED(CONFIG_SMP)\n#include <smp.h>\n#else\n"
+                r"static inline void uml_ipi_handler(int vector) { }\n#endif\n")
+    sig.save()
+
+    head = Edit(f"{src}/arch/um/os-Linux/internal.h")
+    head.sub(r"^extern __thread int signals_enabled;\n",
+             r"\g<0>extern __thread unsigned int ipis_pending;\n")
+    head.save()
+
+    smp = Edit(f"{src}/arch/um/os-Linux/smp.c")
+    smp.sub(r"^\tsignals_enabled = 0;\n\tum_trace_signals_off\(\);\n\n"
+            r"\tuml_ipi_handler\((.*)\);\n\n\tum_trace_signals_on\(\);\n\tsignals_enabled = 1;\n",
+            """\tif (!signals_enabled) {
+		__atomic_or_fetch(&ipis_pending, 1u << \\1, __ATOMIC_RELAXED);
+	} else {
+		block_signals_trace();
+		uml_ipi_handler(\\1);
+		um_set_signals_trace(1);
+	}
+""")
+    # A nested one only leaves its bit, or finds interrupts on, as on a real machine.
+    smp.sub(r"SA_SIGINFO \| SA_ONSTACK \| SA_RESTART,", "SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER,")
+    smp.sub(r"^\tsigfillset\(&action\.sa_mask\);\n",
+            "\tsigemptyset(&action.sa_mask);\n" + "".join(
+                f"\tsigaddset(&action.sa_mask, {s});\n" for s in ("SIGIO", "SIGWINCH", "SIGALRM", "SIGCHLD")))
+    smp.sub(r"^\tsigaddset\(&data->sigset, IPI_SIGNAL\);\n", "\tsigdelset(&data->sigset, IPI_SIGNAL);\n")
+    smp.save()
+
+    # The idle loop relied on the mask: block for the check, and look at the bits.
+    time = Edit(f"{src}/arch/um/os-Linux/time.c")
+    time.sub(r"^\tsigaddset\(&set, SIGALRM\);\n(?=\tsigprocmask)", r"\g<0>\tsigaddset(&set, IPI_SIGNAL);\n")
+    time.sub(r"if \(!uml_need_resched\(\) && !timer_alarm_pending\(\)\)",
+             "if (!uml_need_resched() && !timer_alarm_pending() && !ipis_pending)")
+    time.save()
+
+
+def floor(src, dest):
+    """The floor of the experiment: everything but the free itself."""
+    dest = pathlib.Path(dest)
+    shutil.copytree(f"{src}/drivers/block/zram", dest, dirs_exist_ok=True)
+    drv = Edit(dest / "zram_drv.c")
+    drv.sub(r"^(static void zram_slot_free_notify\(struct block_device \*bdev,\n.*unsigned long index\)\n\{\n"
+            r"\tstruct zram \*zram;\n)", r"\1\n\treturn;\n")
+    drv.save()
+
+
+def patched(src, dest):
+    """User-mode Linux defines no bound on physical addresses, so zsmalloc has no room
+    for the class index in its references and takes its older path. With the bound of
+    x86-64 it takes the one that distributions run; the assertion keeps that honest."""
+    dest = pathlib.Path(dest)
+    dest.mkdir(parents=True, exist_ok=True)
+    shutil.copy(f"{src}/mm/zpdesc.h", dest)
+    zs = Edit(f"{src}/mm/zsmalloc.c")
+    zs.sub(r"^MODULE_LICENSE\(", 'static_assert(ZS_OBJ_CLASS_BITS > 0, "the class index is not in the reference");\n\\g<0>')
+    zs.save(dest / "zsmalloc.c")
+    (dest / "Kbuild").write_text("obj-m := zsmalloc.o\nccflags-y := -DMAX_POSSIBLE_PHYSMEM_BITS=46\n")
+
+
+def main(argv):
+    if argv[1:] == ["hash"]:
+        print(hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()[:10])
+    elif len(argv) == 3 and argv[1] == "irq":
+        irq(argv[2])
+    elif len(argv) == 4 and argv[1] in ("floor", "patched"):
+        globals()[argv[1]](argv[2], argv[3])
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,207 @@
+#!/bin/sh
+# Every attribute of the device, read and written right and wrong; tests/vm/abi compares two.
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# vm: mem=1G timeout=90 progs=poke tools=mkswap,swapon,swapoff
+#
+# Prints lines of one form, so that the output of in-tree zram and of another module
+# can be diffed: "name action value: result". Nothing in it depends on the allocator.
+. /lib.sh
+load || { not_ok "zram loads"; exit 1; }
+control=/sys/class/zram-control
+d=/sys/block/zram0
+long=$(printf '%0300d' 0)
+page=$(printf '%05000d' 1)
+
+say() { echo "== $*"; }
+r()   { poke r "$d/$1"; }
+# w NAME TEXT...: the same attribute, several texts.
+w()   { _a=$1; shift; for _t; do poke w "$d/$_a" "$_t"; done; }
+reset() { printf 1 >$d/reset; }
+
+# The kernel's own lines would stand between ours; they are looked at in the end.
+dmesg -c >/dev/null
+dmesg -n 1
+echo "guest: output"
+say attributes and modes
+for a in disksize initstate reset comp_algorithm algorithm_params recomp_algorithm recompress mem_limit mem_used_max \
+	compact idle backing_dev writeback writeback_limit writeback_limit_enable writeback_batch_size \
+	compressed_writeback io_stat mm_stat bd_stat debug_stat ro size removable range ext_range; do
+	poke m $d/$a
+done
+for a in hot_add hot_remove; do poke m $control/$a; done
+poke m /sys/module/zram/parameters/num_devices
+poke r /sys/module/zram/parameters/num_devices
+
+say before there is a size
+for a in disksize initstate comp_algorithm mem_limit mm_stat io_stat debug_stat size ro removable reset compact; do r $a; done
+for q in logical_block_size physical_block_size minimum_io_size optimal_io_size discard_granularity discard_max_bytes \
+	discard_max_hw_bytes discard_zeroes_data write_zeroes_max_bytes write_same_max_bytes rotational stable_writes add_random \
+	nomerges fua write_cache dax chunk_sectors max_segments max_sectors_kb max_hw_sectors_kb zoned virt_boundary_mask; do
+	poke r $d/queue/$q
+done
+poke pread /dev/zram0 0 4096
+poke pwrite /dev/zram0 0 4096 7
+w initstate 1
+w io_stat 1
+w mm_stat 1
+w debug_stat 1
+w compact 1
+w reset 1 0 2 abc '' -1 ' 1' '1
+' "$long"
+w mem_limit 0 64M 1 4095 4097 abc -1 '' 1G 1g 2T 18446744073709551615 18446744073709551616 16E 17E '12 M' 0x1000 010 "$long"
+w mem_limit 0
+w mem_used_max 0 1 abc '' -1 '0
+'
+w comp_algorithm nonesuch '' ' lzo' 'lzo ' 'lzo
+' LZO lzo,lz4 "$long" "$page" lz4 lzo-rle
+r comp_algorithm
+w algorithm_params 'level=1' 'algo=lz4 level=3' 'algo=lz4 level=-5' 'algo=nonesuch level=1' 'level=abc' 'level=' 'junk' 'junk=1' \
+	'priority=9 level=1' 'priority=-1' 'algo=lz4' '' 'algo=' 'level=99999999999' 'algo=zstd level=3' "$long" 'dict=/nonexistent' '
+'
+w comp_algorithm lzo-rle
+w disksize 0 '' abc -1 0K K ' ' 1Mjunk '1 M' 99999999999999999999 "$long" "$page"
+r disksize
+r initstate
+
+say sizes
+for s in 1 4095 4096 4097 10K 1M 1m '64M
+' 1G ' 2M' +3M 0x100000 010000000 5000000000; do
+	w disksize "$s"
+	r disksize
+	r size
+	r initstate
+	reset
+done
+# Past what can be addressed: the in-tree module of 6.12 takes that as far as a kernel warning.
+if is_ebb || [ "$(uname -r | cut -d. -f1)" -ge 7 ]; then
+	w disksize 18446744073709551615 16E 8E 18446744073709547520
+else
+	echo "disksize write past the address range: not tried"
+fi
+r disksize
+reset
+
+say once there is a size
+w disksize 64M
+w disksize 64M 0 abc ''
+w comp_algorithm lz4 nonesuch
+w algorithm_params 'algo=lzo level=1' junk
+r comp_algorithm
+r initstate
+r mm_stat | awk '{ $4 = "used"; $6 = "peak"; print }'
+r io_stat
+r debug_stat
+w compact 1 0 '' abc
+w mem_limit 32M abc 0
+w mem_used_max 0 7
+
+say input and output
+for c in lzo lzo-rle lz4 lz4hc zstd; do
+	reset
+	w comp_algorithm $c || continue
+	w disksize 16M
+	poke pwrite /dev/zram0 0 4096 0 d
+	poke pwrite /dev/zram0 4096 4096 165 d
+	poke pwrite /dev/zram0 8192 4096 r d
+	poke pwrite /dev/zram0 65536 262144 r d
+	poke pwrite /dev/zram0 1048576 1048576 1 d
+	poke pread /dev/zram0 0 4096 d
+	poke pread /dev/zram0 4096 4096 d
+	poke pread /dev/zram0 8192 4096 d
+	poke pread /dev/zram0 65536 262144 d
+	poke pread /dev/zram0 0 2097152 d
+	poke pread /dev/zram0 12582912 4096 d
+	# orig same huge huge_since: what the data is, not how it is kept
+	awk '{ print "mm_stat orig same huge huge_since:", $1, $6, $8, $9 }' $d/mm_stat
+	poke discard /dev/zram0 0 8192
+	poke zero /dev/zram0 8192 4096
+	poke discard /dev/zram0 65536 262144
+	poke pread /dev/zram0 0 4096 d
+	poke pread /dev/zram0 8192 4096 d
+	awk '{ print "mm_stat orig same huge huge_since:", $1, $6, $8, $9 }' $d/mm_stat
+	poke discard /dev/zram0 0 16777216
+	awk '{ print "mm_stat orig same huge:", $1, $6, $8 }' $d/mm_stat
+	r io_stat
+done
+say edges
+poke pread /dev/zram0 -4096 4096 d
+poke pread /dev/zram0 -4096 8192 d
+poke pread /dev/zram0 16777216 4096 d
+poke pread /dev/zram0 16781312 4096
+poke pwrite /dev/zram0 -4096 4096 3 d
+poke pwrite /dev/zram0 -4096 8192 3 d
+poke pwrite /dev/zram0 16777216 4096 3 d
+poke pwrite /dev/zram0 16777216 4096 3
+poke pread /dev/zram0 512 4096 d
+poke pread /dev/zram0 0 512 d
+poke pwrite /dev/zram0 100 4096 3 d
+poke pwrite /dev/zram0 0 1000 3 d
+poke pwrite /dev/zram0 100 1000 3
+poke pread /dev/zram0 100 1000
+poke discard /dev/zram0 0 33554432
+poke discard /dev/zram0 512 4096
+poke discard /dev/zram0 4096 0
+poke discard /dev/zram0 100 100
+poke zero /dev/zram0 16777216 4096
+poke zero /dev/zram0 512 512
+poke zero /dev/zram0 0 16777216
+r io_stat
+
+say the limit
+reset
+w mem_limit 1M
+w disksize 64M
+poke pwrite /dev/zram0 0 8388608 r d
+awk '{ print "failed reads and writes:", $1, ($2 > 0 ? "some" : 0) }' $d/io_stat
+awk '{ print "within the limit:", ($3 <= $4) ? "yes" : "no", "limit", $4 }' $d/mm_stat
+w mem_limit 0
+poke pwrite /dev/zram0 0 1048576 r d
+w mem_limit 4K
+poke pwrite /dev/zram0 33554432 1048576 r d
+
+say busy
+poke hold /dev/zram0 2 >/dev/null & sleep 0.5
+w reset 1
+poke w $control/hot_remove 0
+wait
+mkswap /dev/zram0 >/dev/null 2>&1; w mem_limit 0; mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
+w reset 1
+poke w $control/hot_remove 0
+w disksize 1M
+swapoff /dev/zram0
+w reset 1
+r disksize
+r mm_stat
+
+say control
+poke r $control/hot_add
+poke w $control/hot_add 1
+for t in 1 1 99 -1 abc '' 0junk ' 1' 99999999999 "$long" "$page"; do poke w $control/hot_remove "$t"; done
+poke r $control/hot_remove
+poke r $control/hot_add
+poke r $control/hot_add
+(cd /sys/block && echo zram*)
+poke w $control/hot_remove 0
+poke r $control/hot_add
+poke w $control/hot_remove 2
+poke w $control/hot_remove 1
+(cd /sys/block && echo zram*)
+poke r /sys/module/zram/parameters/num_devices
+
+say module parameters
+modprobe -r zram
+for n in 0 1 4 -1 abc 4294967296; do
+	if modprobe zram num_devices=$n >/dev/null 2>&1; then
+		echo "num_devices=$n: $(cd /sys/block && echo zram*)"
+		poke r /sys/module/zram/parameters/num_devices
+		modprobe -r zram
+	else
+		echo "num_devices=$n: refused"
+	fi
+done
+echo "guest: output end"
+dmesg -n 5
+dmesg | grep -E 'WARNING: |BUG: |Oops|KASAN: '
+load
+ok "the whole list was gone through"
+finish

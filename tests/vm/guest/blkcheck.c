@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Random reads, writes, discards and zeroings of a block device, every page checked.
+ *
+ *   blkcheck DEVICE [--mb M] [--threads N] [--seconds S] [--seed X] [--tolerate] [--fail-me] [--buffered] [--keep]
+ *
+ * Each thread owns every Nth run of 16 pages, so that it alone knows what must be there:
+ * one word per page that says how the page was made. With --tolerate an operation may fail;
+ * then each of its pages holds what it held or what was being written, whole, and the next
+ * read settles which. --fail-me asks the kernel's fault injection for this task's
+ * allocations, from the first operation on and not before. Ends with a last look at all pages; without --keep it discards them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096UL
+#define RUN 16UL
+
+static int fd, tolerate, nthreads = 2;
+static double seconds = 5;
+static unsigned long npages;
+/* What a page was made from: 0 is zeros. `maybe` is the other candidate after a failure. */
+static uint64_t *is, *maybe;
+static const uint64_t NONE = ~0ULL;
+static volatile int failed;
+
+struct thread { pthread_t id; unsigned who; uint64_t rnd; unsigned long ops, errors; };
+
+static uint64_t next(uint64_t *s)
+{
+	*s ^= *s << 13; *s ^= *s >> 7; *s ^= *s << 17;
+	return *s;
+}
+
+/* The low bits of the word choose the kind: same-filled, short, half, incompressible. */
+static void make(uint64_t word, uint64_t *page)
+{
+	static const unsigned random_words[8] = { 0, 0, 2, 30, 100, 200, 380, 512 };
+	uint64_t s = word * 0x9e3779b97f4a7c15ULL | 1;
+	unsigned i, r = word ? random_words[word & 7] : 0;
+
+	for (i = 0; i < r; i++)
+		page[i] = next(&s);
+	for (; i < PAGE / 8; i++)
+		page[i] = word ? word : 0;
+}
+
+static int look(unsigned long p, const void *data)
+{
+	uint64_t want[PAGE / 8];
+	const uint64_t *got = data;
+	unsigned i;
+
+	make(is[p], want);
+	if (!memcmp(data, want, PAGE)) {
+		maybe[p] = NONE;
+		return 0;
+	}
+	if (maybe[p] != NONE) {
+		make(maybe[p], want);
+		if (!memcmp(data, want, PAGE)) {
+			is[p] = maybe[p];
+			maybe[p] = NONE;
+			return 0;
+		}
+		make(is[p], want);
+	}
+	for (i = 0; got[i] == want[i]; i++)
+		;
+	fprintf(stderr, "blkcheck: page %lu differs at byte %u: %016llx, not %016llx (made from %llx%s)\n", p, i * 8,
+		(unsigned long long)got[i], (unsigned long long)want[i], (unsigned long long)is[p],
+		maybe[p] != NONE ? ", or what a failed write left" : "");
+	failed = 1;
+	return -1;
+}
+
+static void *work(void *arg)
+{
+	struct thread *t = arg;
+	unsigned long runs = npages / RUN;
+	struct timespec a, b;
+	uint64_t word[RUN];
+	char *buf;
+
+	if (posix_memalign((void **)&buf, PAGE, RUN * PAGE))
+		abort();
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (; !failed; t->ops++) {
+		unsigned long run = next(&t->rnd) % runs, first, n, i;
+		unsigned op = next(&t->rnd) % 100;
+		ssize_t done;
+		int err = 0;
+
+		run = run - run % nthreads + t->who;
+		if (run >= runs)
+			continue;
+		first = run * RUN + next(&t->rnd) % RUN;
+		n = 1 + next(&t->rnd) % (run * RUN + RUN - first);
+		if (op < 45) {
+			for (i = 0; i < n; i++) {
+				word[i] = next(&t->rnd) | 8;
+				make(word[i], (uint64_t *)(buf + i * PAGE));
+			}
+			done = pwrite(fd, buf, n * PAGE, first * PAGE);
+			err = done == (ssize_t)(n * PAGE) ? 0 : done < 0 ? errno : EIO;
+		} else if (op < 85) {
+			done = pread(fd, buf, n * PAGE, first * PAGE);
+			if (done != (ssize_t)(n * PAGE)) {
+				err = done < 0 ? errno : EIO;
+				goto error;
+			}
+			for (i = 0; i < n; i++)
+				look(first + i, buf + i * PAGE);
+			continue;
+		} else {
+			uint64_t range[2] = { first * PAGE, n * PAGE };
+
+			memset(word, 0, sizeof(word));
+			if (ioctl(fd, op < 95 ? BLKDISCARD : BLKZEROOUT, range))
+				err = errno;
+		}
+		for (i = 0; i < n; i++) {
+			/* Still unsettled after a second failure: settle it by a read first. */
+			if (err && maybe[first + i] != NONE && maybe[first + i] != word[i]) {
+				char *one = buf + i * PAGE;
+
+				if (pread(fd, one, PAGE, (first + i) * PAGE) == (ssize_t)PAGE) {
+					uint64_t made[PAGE / 8];
+
+					make(word[i], made);
+					if (!memcmp(one, made, PAGE)) {
+						is[first + i] = word[i];
+						maybe[first + i] = NONE;
+						continue;
+					}
+					look(first + i, one);
+				} else {
+					fprintf(stderr, "blkcheck: page %lu cannot be settled\n", first + i);
+					failed = 1;
+				}
+			}
+			if (err) {
+				maybe[first + i] = word[i];
+			} else {
+				is[first + i] = word[i];
+				maybe[first + i] = NONE;
+			}
+		}
+error:
+		if (err) {
+			t->errors++;
+			if (!tolerate) {
+				fprintf(stderr, "blkcheck: op %u of %lu pages at %lu: %s\n", op, n, first, strerror(err));
+				failed = 1;
+			}
+		}
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		if (b.tv_sec - a.tv_sec + (b.tv_nsec - a.tv_nsec) / 1e9 > seconds)
+			break;
+	}
+	free(buf);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long mb = 0, ops = 0, errors = 0, p;
+	int flags = O_RDWR | O_DIRECT, keep = 0, fail_me = 0, i;
+	uint64_t size, seed = 1, range[2];
+	struct thread t[64];
+	char *buf;
+
+	if (argc < 2)
+		return fprintf(stderr, "usage: blkcheck DEVICE [options]\n"), 2;
+	for (i = 2; i < argc; i++) {
+		if (!strcmp(argv[i], "--tolerate"))
+			tolerate = 1;
+		else if (!strcmp(argv[i], "--fail-me"))
+			fail_me = 1;
+		else if (!strcmp(argv[i], "--keep"))
+			keep = 1;
+		else if (!strcmp(argv[i], "--buffered"))
+			flags &= ~O_DIRECT;
+		else if (i + 1 == argc)
+			return fprintf(stderr, "blkcheck: '%s' wants a value, or is no option\n", argv[i]), 2;
+		else if (!strcmp(argv[i], "--mb"))
+			mb = strtoul(argv[++i], NULL, 10);
+		else if (!strcmp(argv[i], "--threads"))
+			nthreads = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--seconds"))
+			seconds = atof(argv[++i]);
+		else if (!strcmp(argv[i], "--seed"))
+			seed = strtoull(argv[++i], NULL, 0);
+		else
+			return fprintf(stderr, "blkcheck: '%s' is no option\n", argv[i]), 2;
+	}
+	if (nthreads < 1 || nthreads > 64)
+		return fprintf(stderr, "blkcheck: %d threads: 1 to 64\n", nthreads), 2;
+	fd = open(argv[1], flags);
+	if (fd < 0 || ioctl(fd, BLKGETSIZE64, &size))
+		return fprintf(stderr, "blkcheck: %s: %s\n", argv[1], strerror(errno)), 1;
+	npages = (mb && mb << 20 < size ? mb << 20 : size) / PAGE;
+	is = calloc(npages, 8);
+	maybe = malloc(npages * 8);
+	memset(maybe, 0xff, npages * 8);
+	if (posix_memalign((void **)&buf, PAGE, PAGE))
+		return 1;
+
+	/* From zeros, whatever was there. */
+	range[0] = 0, range[1] = npages * PAGE;
+	if (ioctl(fd, BLKDISCARD, range) && !tolerate)
+		return fprintf(stderr, "blkcheck: discard of all: %s\n", strerror(errno)), 1;
+	if (fail_me) {
+		int f = open("/proc/self/make-it-fail", O_WRONLY);
+
+		if (f < 0 || write(f, "1", 1) != 1)
+			return fprintf(stderr, "blkcheck: /proc/self/make-it-fail: %s\n", strerror(errno)), 1;
+		close(f);
+	}
+	for (i = 0; i < nthreads; i++) {
+		t[i] = (struct thread){ .who = i, .rnd = (seed * 64 + i) * 0x9e3779b97f4a7c15ULL | 1 };
+		pthread_create(&t[i].id, NULL, work, &t[i]);
+	}
+	for (i = 0; i < nthreads; i++) {
+		pthread_join(t[i].id, NULL);
+		ops += t[i].ops;
+		errors += t[i].errors;
+	}
+	for (p = 0; p < npages && !failed; p++) {
+		int tries = 0;
+
+		while (pread(fd, buf, PAGE, p * PAGE) != (ssize_t)PAGE)
+			if (!tolerate || ++tries > 1000)
+				return fprintf(stderr, "blkcheck: last read of page %lu: %s\n", p, strerror(errno)), 1;
+		look(p, buf);
+	}
+	if (!keep && !failed) {
+		for (i = 0; ioctl(fd, BLKDISCARD, range); i++)
+			if (!tolerate || i > 1000)
+				return fprintf(stderr, "blkcheck: last discard: %s\n", strerror(errno)), 1;
+	}
+	printf("# blkcheck: %lu operations, %lu failed, %lu pages\n", ops, errors, npages);
+	return failed;
+}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Functions of the guest tests. A test sources this, reports with check/skip, and ends
+# with `finish`, which unloads the module and looks for what was not given back.
+
+failed=0
+
+ok()     { echo "ok - $1"; }
+not_ok() { failed=1; echo "not ok - $1 # ${2:-}"; }
+skip()   { echo "ok - $1 # SKIP $2"; }
+note()   { echo "# $*"; }
+
+# check NAME COMMAND...: passes when the command does; its last line is the reason if not.
+check() {
+	_name=$1; shift
+	if _out=$("$@" 2>&1); then ok "$_name"; else not_ok "$_name" "$(echo "$_out" | tail -n 1)"; fi
+}
+
+# refuse NAME COMMAND...: passes when the command fails.
+refuse() {
+	_name=$1; shift
+	if _out=$("$@" 2>&1); then not_ok "$_name" "it did not fail"; else ok "$_name"; fi
+}
+
+# equal NAME GOT WANTED
+equal() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "'$2' is not '$3'"; fi; }
+
+# put VALUE FILE: a write whose error is an exit code.
+put() { printf '%s' "$1" 2>/dev/null >"$2"; } 2>/dev/null
+
+z()      { echo "/sys/block/zram$1/$2"; }
+# mm DEV FIELD: a field of mm_stat, by position as in the documentation.
+mm()     { awk -v f="$2" '{ print $f }' "$(z "$1" mm_stat)"; }
+used()   { mm "$1" 3; }
+debug_version() { head -n 1 "$(z 0 debug_stat)"; }
+miss()   { sed -n 2p "$(z 0 debug_stat)" | awk '{ print $2 }'; }
+is_ebb() { [ -e "$(z 0 release_limit)" ]; }
+
+# A device of SIZE with CODEC, ready for I/O.
+setup() { # DEV SIZE [CODEC]
+	put 1 "$(z "$1" reset)" || return 1
+	[ -z "${3:-}" ] || put "$3" "$(z "$1" comp_algorithm)" || return 1
+	put "$2" "$(z "$1" disksize)"
+}
+
+load() { modprobe zram "$@" && [ -e /sys/block/zram0 ]; }
+
+# Codecs the module offers, brackets off.
+codecs() { tr -d '[]' <"$(z 0 comp_algorithm)"; }
+
+# Everything back: devices reset, the module gone, slab and pages where they were.
+finish() {
+	swapoff -a 2>/dev/null
+	for d in /sys/block/zram[0-9]*; do
+		[ -e "$d" ] || continue
+		check "${d##*/} resets at the end" put 1 "$d/reset"
+		equal "${d##*/} holds no memory after its reset" "$(awk '{ print $1, $2 }' "$d/mm_stat")" "0 0"
+	done
+	check "the module unloads" modprobe -r zram
+	equal "no device is left" "$(ls -d /sys/block/zram* 2>/dev/null)" ""
+	if [ -e /sys/kernel/debug/kmemleak ]; then
+		# The first scan marks, the second reports; young objects are passed over for 5 s.
+		echo scan >/sys/kernel/debug/kmemleak; sleep 6; echo scan >/sys/kernel/debug/kmemleak
+		_leaks=$(grep -c '^unreferenced' /sys/kernel/debug/kmemleak)
+		_ours=$(grep -cE 'zram|zs_|zsmalloc|ebb|zcomp|pool_|slot_' /sys/kernel/debug/kmemleak)
+		[ "$_ours" = 0 ] || head -n 60 /sys/kernel/debug/kmemleak
+		equal "kmemleak names nothing of ours (of $_leaks)" "$_ours" 0
+	fi
+	exit $failed
+}

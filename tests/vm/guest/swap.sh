@@ -1,0 +1,29 @@
+#!/bin/sh
+# Swap under pressure: every page checked when it comes back, forked children, every codec.
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# vm: mem=512M timeout=240 progs=swapcheck tools=mkswap,swapon,swapoff
+. /lib.sh
+load || { not_ok "zram loads"; exit 1; }
+
+for c in $(codecs); do
+	check "$c: set up" setup 0 1G "$c"
+	check "$c: mkswap and swapon" sh -c "mkswap /dev/zram0 && swapon /dev/zram0"
+	# 640 MiB in 512 MiB of memory; lz4hc and zstd are slow, and get fewer passes.
+	case $c in lzo*|lz4) passes=$((2 * SCALE)) ;; *) passes=$SCALE ;; esac
+	check "$c: contents survive pressure" swapcheck --mb 160 --procs 4 --passes $passes --forks 0
+	# An emulated machine takes a minute per codec for these: the first one has to do.
+	case $KERNEL-$c in stock-*-lz4|uml-*) ;; *) swapoff /dev/zram0; continue ;; esac
+	check "$c: and forked children" swapcheck --mb 96 --procs 2 --passes $passes --forks 3
+	note "$c: mm_stat $(cat "$(z 0 mm_stat)")"
+	check "$c: swapoff" swapoff /dev/zram0
+	equal "$c: nothing failed" "$(awk '{ print $1, $2 }' "$(z 0 io_stat)")" "0 0"
+done
+
+# Swapoff with pages still out brings them back.
+setup 0 512M && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
+swapcheck --mb 64 --procs 2 --passes $((4 * SCALE)) --forks 1 >/tmp/out 2>&1 &
+sleep 0.5
+check "swapoff with a load on" swapoff /dev/zram0
+wait $!
+equal "the load noticed nothing" $? 0
+finish

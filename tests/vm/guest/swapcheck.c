@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Processes that hold more than memory does, every page checked when it comes back.
+ *
+ *   swapcheck [--mb M] [--procs N] [--passes K] [--forks F] [--seed X] [--loop SECONDS]
+ *
+ * Each of N processes fills M MiB, then K times: reads its pages in random order, checks
+ * each, rewrites some, unmaps and remaps a part, and asks for a part to be paged out. F
+ * forked children check the same pages copy-on-write while the parent rewrites its own,
+ * and end by exit, exec's sibling (_exit) or SIGKILL. With --loop the whole repeats.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096UL
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+
+static unsigned long mb = 64, procs = 2, passes = 3, forks = 1, seed = 1;
+
+static uint64_t next(uint64_t *s)
+{
+	*s ^= *s << 13; *s ^= *s >> 7; *s ^= *s << 17;
+	return *s;
+}
+
+static void make(uint64_t word, uint64_t *page)
+{
+	static const unsigned random_words[8] = { 0, 1, 8, 60, 120, 240, 400, 512 };
+	uint64_t s = word * 0x9e3779b97f4a7c15ULL | 1;
+	unsigned i, r = random_words[word & 7];
+
+	for (i = 0; i < r; i++)
+		page[i] = next(&s);
+	for (; i < PAGE / 8; i++)
+		page[i] = word;
+}
+
+static int check(uint64_t word, const uint64_t *page, unsigned long n, const char *who)
+{
+	uint64_t want[PAGE / 8];
+	unsigned i;
+
+	make(word, want);
+	if (!memcmp(page, want, PAGE))
+		return 0;
+	for (i = 0; page[i] == want[i]; i++)
+		;
+	fprintf(stderr, "swapcheck: %s: page %lu differs at byte %u: %016llx, not %016llx\n", who, n, i * 8,
+		(unsigned long long)page[i], (unsigned long long)want[i]);
+	return -1;
+}
+
+static int look_all(char *p, const uint64_t *word, unsigned long n, uint64_t rnd, const char *who)
+{
+	unsigned long i, at = next(&rnd) % n, step = (next(&rnd) % n) | 1;
+
+	/* A step that shares no factor with n visits every page once, in no order. */
+	for (unsigned long a = n, b = step; ; step += 2, a = n, b = step) {
+		while (b) {
+			unsigned long r = a % b;
+			a = b;
+			b = r;
+		}
+		if (a == 1)
+			break;
+	}
+	for (i = 0; i < n; i++, at = (at + step) % n)
+		if (check(word[at], (uint64_t *)(p + at * PAGE), at, who))
+			return -1;
+	return 0;
+}
+
+static int process(unsigned who)
+{
+	unsigned long n = mb * 256, i, at, len;
+	uint64_t rnd = (seed * 1000 + who) * 0x9e3779b97f4a7c15ULL | 1;
+	uint64_t *word = malloc(n * 8);
+	char *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pid_t pid[16];
+	int status, bad = 0;
+
+	if (p == MAP_FAILED || !word)
+		return fprintf(stderr, "swapcheck: mmap: %s\n", strerror(errno)), 1;
+	for (i = 0; i < n; i++)
+		make(word[i] = next(&rnd), (uint64_t *)(p + i * PAGE));
+	for (unsigned pass = 0; pass < passes && !bad; pass++) {
+		at = next(&rnd) % n;
+		len = 1 + next(&rnd) % (n - at);
+		madvise(p + at * PAGE, len * PAGE, MADV_PAGEOUT);
+		for (unsigned f = 0; f < forks; f++) {
+			pid[f] = fork();
+			if (pid[f])
+				continue;
+			if (f % 3 == 2) {
+				/* To be killed amid its swap-ins. */
+				for (;;)
+					if (look_all(p, word, n, rnd + f + 1, "a child to be killed"))
+						_exit(1);
+			}
+			_exit(look_all(p, word, n, rnd + f + 1, "a child") ? 1 : 0);
+		}
+		for (i = 0; i < n / 4; i++) {
+			at = next(&rnd) % n;
+			make(word[at] = next(&rnd), (uint64_t *)(p + at * PAGE));
+		}
+		bad |= look_all(p, word, n, rnd, "a process") != 0;
+		at = next(&rnd) % n;
+		len = 1 + next(&rnd) % (n - at);
+		munmap(p + at * PAGE, len * PAGE);
+		if (mmap(p + at * PAGE, len * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+			return fprintf(stderr, "swapcheck: remap: %s\n", strerror(errno)), 1;
+		for (i = at; i < at + len; i++)
+			make(word[i] = next(&rnd), (uint64_t *)(p + i * PAGE));
+		for (unsigned f = 0; f < forks; f++) {
+			if (pid[f] < 0)
+				continue;
+			if (f % 3 == 2)
+				kill(pid[f], SIGKILL);
+			if (waitpid(pid[f], &status, 0) < 0 || (status && !(f % 3 == 2 && WIFSIGNALED(status))))
+				bad = 1;
+		}
+	}
+	munmap(p, n * PAGE);
+	return bad;
+}
+
+int main(int argc, char **argv)
+{
+	double loop = 0;
+	time_t start = time(NULL);
+	unsigned rounds = 0;
+	int status, bad = 0;
+
+	for (int i = 1; i < argc; i += 2) {
+		unsigned long v = i + 1 < argc ? strtoul(argv[i + 1], NULL, 10) : 0;
+
+		if (i + 1 == argc)
+			return fprintf(stderr, "swapcheck: '%s' wants a value, or is no option\n", argv[i]), 2;
+		else if (!strcmp(argv[i], "--mb"))
+			mb = v;
+		else if (!strcmp(argv[i], "--procs"))
+			procs = v;
+		else if (!strcmp(argv[i], "--passes"))
+			passes = v;
+		else if (!strcmp(argv[i], "--forks"))
+			forks = v;
+		else if (!strcmp(argv[i], "--seed"))
+			seed = v;
+		else if (!strcmp(argv[i], "--loop"))
+			loop = v;
+		else
+			return fprintf(stderr, "swapcheck: '%s' is no option\n", argv[i]), 2;
+	}
+	if (!mb || !procs || procs > 64 || forks > 16)
+		return fprintf(stderr, "swapcheck: mb from 1, procs 1 to 64, forks up to 16\n"), 2;
+	do {
+		for (unsigned i = 0; i < procs; i++) {
+			pid_t p = fork();
+
+			if (p < 0)
+				return fprintf(stderr, "swapcheck: fork: %s\n", strerror(errno)), 1;
+			if (!p)
+				_exit(process(i));
+		}
+		while (wait(&status) > 0)
+			if (status) {
+				fprintf(stderr, "swapcheck: a process ended with %s %d\n",
+					WIFSIGNALED(status) ? "signal" : "status",
+					WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+				bad = 1;
+			}
+		seed++;
+		rounds++;
+	} while (!bad && time(NULL) - start < loop);
+	printf("# swapcheck: %u rounds of %lu processes of %lu MiB\n", rounds, procs, mb);
+	return bad;
+}

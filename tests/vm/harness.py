@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Boots a real kernel with chosen modules, tools and a script, and says what came of it.
+
+    kernel(name)             a built or fetched kernel (tests/vm/kernels, tests/vm/stock)
+    Initramfs(kernel)        the guest's files: busybox, modules, tools, programs
+    boot(kernel, image, ...) runs it under a time limit, line by line
+    faults(lines)            what the kernel complained about
+
+A user-mode kernel is an ordinary process. Its memory is a file in TMPDIR; where this
+user may, that is a tmpfs of its own with huge pages, in a mount namespace of its own,
+so that nothing is left behind on the machine. Skip stands for "cannot be had here".
+"""
+import ctypes
+import dataclasses
+import hashlib
+import lzma
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+GUEST = HERE / "guest"
+CACHE = pathlib.Path(os.environ.get("EBB_CACHE") or
+                     pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ebb")
+
+# Modules a guest may want, as far as the kernel has them; what they depend on follows.
+MODULES = ("zram zsmalloc ext4 loop lzo_compress lzo_decompress lz4_compress lz4hc_compress lz4_decompress "
+           "zstd_compress zstd_decompress deflate 842_compress 842_decompress null_blk brd").split()
+
+
+ME = os.getpid()
+
+
+class Skip(Exception):
+    """Cannot be had on this machine; the text says why."""
+
+
+class Fail(Exception):
+    """Something that should work did not; the text says what."""
+
+
+# Told to end, clean up on the way out: the guest, its folder.
+signal.signal(signal.SIGTERM, lambda *_: os._exit(143) if os.getpid() != ME else sys.exit(143))
+
+
+def call(*argv, **kw):
+    """Runs a helper that prints a result; its exit code 77 is a Skip."""
+    p = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
+    why = (p.stderr.strip().splitlines() or ["no reason given"])[-1]
+    if p.returncode == 77:
+        raise Skip(why)
+    if p.returncode:
+        raise Fail(f"{pathlib.Path(str(argv[0])).name}: {why}")
+    return p.stdout.strip()
+
+
+@dataclasses.dataclass
+class Kernel:
+    name: str
+    uml: bool
+    image: pathlib.Path      # the program, or the image for the emulator
+    release: str
+    modules: pathlib.Path    # .../lib/modules/RELEASE
+    kdir: pathlib.Path       # to build an out-of-tree module against
+    home: pathlib.Path       # holds the in-tree variants (user-mode kernels)
+
+
+def kernel(name):
+    if name.startswith("uml-"):
+        home = pathlib.Path(call(HERE / "kernels", "build", name))
+        release = (home / "release").read_text().strip()
+        return Kernel(name, True, home / "linux", release, home / "lib/modules" / release, home / "build", home)
+    if name.startswith("stock-"):
+        home = pathlib.Path(call(HERE / "stock", "get", name))
+        release = (home / "release").read_text().strip()
+        if not shutil.which("qemu-system-x86_64"):
+            raise Skip("needs qemu-system-x86_64 (Debian: apt-get install qemu-system-x86)")
+        return Kernel(name, False, home / f"boot/vmlinuz-{release}", release, modules_of(home, release),
+                      home / f"usr/src/linux-headers-{release}", home)
+    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; Debian's: stock-6.12 stock-7.3)")
+
+
+def modules_of(home, release):
+    for top in ("usr/lib/modules", "lib/modules"):
+        if (home / top / release / "kernel").is_dir():
+            return home / top / release
+    raise Fail(f"{home}: no modules of {release}")
+
+
+# ---------------------------------------------------------------- guest files
+
+def toolbox():
+    return pathlib.Path(call(HERE / "toolbox"))
+
+
+def needed(path):
+    out = subprocess.run(["objdump", "-p", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return re.findall(r"^\s+NEEDED\s+(\S+)", out, re.M)
+
+
+def program(source):
+    """Compiles a static program of the guest, once per content and compiler flags."""
+    source = pathlib.Path(source)
+    flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-pthread"]
+    headers = b"".join(h.read_bytes() for h in sorted(source.parent.glob("*.h")))
+    key = hashlib.sha256(source.read_bytes() + headers + " ".join(flags).encode()).hexdigest()[:12]
+    out = CACHE / "programs" / f"{source.stem}-{key}"
+    if not out.exists():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        tmp = out.with_suffix(f".{os.getpid()}")
+        call(os.environ.get("CC", "gcc"), *flags, "-o", tmp, source)
+        tmp.rename(out)
+    return out
+
+
+class Initramfs:
+    """An archive in cpio's newc form, made without leaving the user's rights."""
+
+    def __init__(self, kern):
+        self.kernel = kern
+        self.files = {}          # guest path -> (mode, bytes)
+        self.tools = set()
+        self.extra = {}          # path below the module folder -> file
+        for d in "dev proc sys tmp bin sbin lib usr etc run mnt".split():
+            self.dir(d)
+        # The console must exist before anything is mounted.
+        self.files["dev/console"] = (stat.S_IFCHR | 0o600, b"", (5, 1))
+        self.files["dev/null"] = (stat.S_IFCHR | 0o666, b"", (1, 3))
+
+    def dir(self, path):
+        parts = path.strip("/").split("/")
+        for i in range(1, len(parts) + 1):
+            self.files.setdefault("/".join(parts[:i]), (stat.S_IFDIR | 0o755, b"", None))
+
+    def add(self, path, data, mode=0o644):
+        path = path.strip("/")
+        if "/" in path:
+            self.dir(path.rsplit("/", 1)[0])
+        if isinstance(data, pathlib.Path):
+            data = data.read_bytes()
+        elif isinstance(data, str):
+            data = data.encode()
+        self.files[path] = (stat.S_IFREG | mode, data, None)
+
+    def link(self, path, to):
+        self.files[path.strip("/")] = (stat.S_IFLNK | 0o777, to.encode(), None)
+
+    def tool(self, name):
+        """A real tool with the libraries it names, from Debian's packages."""
+        box = toolbox()
+        for d in ("usr/sbin", "usr/bin", "sbin", "bin"):
+            if (box / d / name).exists():
+                break
+        else:
+            raise Fail(f"no tool '{name}' in {box}")
+        # Found before busybox's own of the same name.
+        self.add(f"usr/local/bin/{name}", (box / d / name).resolve(), 0o755)
+        self._libs(box, box / d / name)
+
+    def _libs(self, box, path):
+        todo = needed(path)
+        while todo:
+            lib = todo.pop()
+            if lib in self.tools:
+                continue
+            self.tools.add(lib)
+            if lib.startswith("ld-linux"):
+                self.add(f"lib64/{lib}", next(box.rglob(lib)).resolve(), 0o755)
+                continue
+            found = next((p for p in sorted(box.rglob(lib)) if p.exists()), None)
+            if not found:
+                raise Fail(f"{path.name}: no library '{lib}' in {box}")
+            self.add(f"usr/lib/x86_64-linux-gnu/{lib}", found.resolve(), 0o755)
+            todo += needed(found)
+        self.add("lib64/ld-linux-x86-64.so.2", next(box.rglob("ld-linux-x86-64.so.2")).resolve(), 0o755)
+
+    def zram(self, variant):
+        """base, patched, floor (in-tree), none, or the path of a zram.ko: that one goes
+        under updates/, where DKMS puts it and modprobe looks first."""
+        if variant in ("base", "none"):
+            return
+        if variant in ("patched", "floor"):
+            if not self.kernel.uml:
+                raise Fail(f"the variant '{variant}' exists for user-mode kernels only")
+            self.extra["kernel/drivers/block/zram/zram.ko"] = self.kernel.home / variant / "zram.ko"
+            self.extra["kernel/mm/zsmalloc.ko"] = self.kernel.home / variant / "zsmalloc.ko"
+            return
+        path = pathlib.Path(variant)
+        if path.suffix != ".ko" or not path.is_file():
+            raise Fail(f"'{variant}' is no module file (nor base, patched, floor, none)")
+        self.extra[f"updates/{path.name}"] = path
+
+    def module(self, path):
+        self.extra[f"updates/{pathlib.Path(path).name}"] = pathlib.Path(path)
+
+    def _modules(self):
+        """The chosen modules, uncompressed, with the index depmod makes of just these."""
+        k = self.kernel
+        with tempfile.TemporaryDirectory(prefix="ebb-mod-") as tmp:
+            top = pathlib.Path(tmp) / "lib/modules" / k.release
+            names = {}
+            for line in (k.modules / "modules.dep").read_text().splitlines():
+                path, deps = line.split(":", 1)
+                names[re.sub(r"\.ko(\.\w+)?$", "", path.rsplit("/", 1)[-1]).replace("-", "_")] = (path, deps.split())
+            want = [names[n] for n in MODULES if n in names]
+            for path, deps in want:
+                for p in [path] + deps:
+                    plain = re.sub(r"\.(xz|zst|gz)$", "", p)
+                    dest = top / plain
+                    dest.parent.mkdir(parents=True, exist_ok=True)
+                    data = (k.modules / p).read_bytes()
+                    dest.write_bytes(lzma.decompress(data) if p.endswith(".xz") else data)
+            for rel, src in self.extra.items():
+                (top / rel).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(src, top / rel)
+            top.mkdir(parents=True, exist_ok=True)
+            for f in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+                if (k.modules / f).exists():
+                    shutil.copy(k.modules / f, top)
+            env = dict(os.environ, PATH=os.environ["PATH"] + ":/sbin:/usr/sbin")
+            call("depmod", "-b", tmp, k.release, env=env)
+            for f in sorted(top.rglob("*")):
+                if f.is_file():
+                    self.add(f"lib/modules/{k.release}/{f.relative_to(top)}", f)
+
+    def write(self, to):
+        self._modules()
+        busybox = toolbox() / "bin/busybox"
+        self.add("bin/busybox", busybox.resolve(), 0o755)
+        # Not busybox's own shell: that one prefers busybox's tools to the real ones.
+        self.tool("dash")
+        self.link("bin/sh", "/usr/local/bin/dash")
+        out = bytearray()
+
+        def entry(name, mode, data, dev):
+            major, minor = dev or (0, 0)
+            head = (entry.n, mode, 0, 0, 1, 0, len(data), 0, 0, major, minor, len(name) + 1, 0)
+            entry.n += 1
+            out.extend(b"070701" + b"".join(b"%08x" % v for v in head) + name.encode() + b"\0")
+            out.extend(b"\0" * (-len(out) % 4))
+            out.extend(data)
+            out.extend(b"\0" * (-len(out) % 4))
+
+        entry.n = 1
+        for name in sorted(self.files):
+            entry(name, *self.files[name])
+        entry("TRAILER!!!", 0, b"", None)
+        pathlib.Path(to).write_bytes(out)
+
+
+# ---------------------------------------------------------------- booting
+
+@dataclasses.dataclass
+class Result:
+    lines: list
+    status: int              # of the guest's script; None if it never ended
+    why: str                 # '' or what went wrong with the boot as such
+    seconds: float
+
+
+def private_tmpfs(size):
+    """(wrapper argv, TMPDIR) for a tmpfs with huge pages that ends with its process."""
+    if os.geteuid() == 0 and shutil.which("unshare"):
+        script = ('d=$1; shift; mount -t tmpfs -o huge=always,size=$SIZE ebb-uml "$d" 2>/dev/null || '
+                  'mount -t tmpfs -o size=$SIZE ebb-uml "$d" || exit 70; export TMPDIR="$d"; exec "$@"')
+        probe = subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL)
+        if probe.returncode == 0:
+            return ["unshare", "-m", "--propagation", "private", "sh", "-c",
+                    script.replace("$SIZE", size), "sh"], None
+    return [], "/dev/shm"
+
+
+def command(kern, initrd, mem, cpus, append, work):
+    if kern.uml:
+        wrap, tmpdir = private_tmpfs(mem)
+        env = dict(os.environ)
+        if wrap:
+            (work / "mem").mkdir()
+            wrap.append(str(work / "mem"))
+        else:
+            env["TMPDIR"] = tmpdir
+        argv = wrap + [str(kern.image), f"mem={mem}", f"initrd={initrd}", f"uml_dir={work}", "seccomp=on",
+                       f"ncpus={cpus}", "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", *append]
+        return argv, env
+    return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-cx16", "-m", mem, "-smp", str(cpus),
+            "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio", "-kernel", str(kern.image),
+            "-initrd", str(initrd), "-append",
+            " ".join(["console=ttyS0", "loglevel=5", "panic=-1", "mitigations=off", *append])], dict(os.environ)
+
+
+def cpu_clock_ns(pid):
+    """CPU time that a process has had, all threads, in ns; exact while it sleeps."""
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None):
+    """Runs until the guest ends or the time is up. on_line(text, pid) sees each line of
+    the console as it comes; the guest waits a while after a marker, so that the process
+    clock can be read while it is idle."""
+    work = pathlib.Path(tempfile.mkdtemp(prefix="ebb-vm-"))
+    argv, env = command(kern, initrd, mem, cpus, list(append), work)
+    start, lines, buf, why, status = time.monotonic(), [], b"", "", None
+    proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            env=env, start_new_session=True, preexec_fn=die_with_parent)
+    sink = open(log, "w") if log else None
+    try:
+        fd = proc.stdout.fileno()
+        while True:
+            left = start + timeout - time.monotonic()
+            if left <= 0:
+                why = f"no end within {timeout} s"
+                break
+            ready, _, _ = select.select([fd], [], [], left)
+            if not ready:
+                continue
+            data = os.read(fd, 65536)
+            if not data:
+                break
+            buf += data
+            while b"\n" in buf:
+                raw, buf = buf.split(b"\n", 1)
+                line = raw.decode(errors="replace").rstrip("\r")
+                lines.append(line)
+                if sink:
+                    sink.write(line + "\n")
+                m = re.match(r"guest: exit (\d+)$", line)
+                if m:
+                    status = int(m[1])
+                if on_line:
+                    on_line(line, proc.pid)
+    finally:
+        try:
+            os.killpg(proc.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        proc.wait()
+        if sink:
+            sink.close()
+        shutil.rmtree(work, ignore_errors=True)
+    if status is None and not why:
+        why = "the guest ended without a result"
+    return Result(lines, status, why, time.monotonic() - start)
+
+
+FAULT = re.compile(
+    r"WARNING: |BUG: |Kernel panic|Oops|general protection|KASAN|UBSAN|possible recursive locking|"
+    r"circular locking|inconsistent lock state|INFO: suspicious RCU|suspicious RCU usage|INFO: task .* blocked|"
+    r"rcu: INFO: |detected stall|bad unlock balance|held lock freed|list_(add|del) corruption|"
+    r"sleeping function called|scheduling while atomic|Bad page|bad page|kmemleak: \d+ new|kernel BUG|"
+    r"Segfault with no mm|unreferenced object|ODEBUG|INFO: trying to register|INFO: HARDIRQ|irq lock inversion|"
+    r"refcount_t: |slab .* error|double free|soft lockup")
+
+
+def faults(lines):
+    """What the kernel complained about since the first process, a line each. What an
+    SMP user-mode kernel with lockdep says as it brings up its CPUs is its own affair."""
+    begin = next((i for i, l in enumerate(lines) if l.startswith("guest: start")), 0)
+    lines = lines[begin:]
+    found = [l for l in lines if FAULT.search(l)]
+    for l in lines:
+        # Bad page (5), died (7), warned (9), soft lockup (14).
+        m = re.match(r"guest: tainted (\d+)$", l)
+        if m and int(m[1]) & (1 << 5 | 1 << 7 | 1 << 9 | 1 << 14):
+            found.append(f"the kernel's taint flags say {m[1]}")
+        if l == "guest: debug_locks 0":
+            found.append("lockdep has switched itself off")
+    return found
