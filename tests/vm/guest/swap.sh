@@ -1,7 +1,7 @@
 #!/bin/sh
 # Swap under pressure: every page checked when it comes back, forked children, every codec.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=512M timeout=240 progs=swapcheck tools=mkswap,swapon,swapoff
+# vm: mem=512M timeout=240 progs=swapcheck tools=mkswap,swapon,swapoff short=no
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 
