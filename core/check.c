@@ -8,11 +8,6 @@ struct pool_walk {
 	u64 pages, partial, used;
 };
 
-static bool is_used(struct zspage *z, unsigned int obj)
-{
-	return host_a64_read(&z->used[obj / 64]) >> (obj % 64) & 1;
-}
-
 static void check_zspage(struct zspage *z, u32 no, void *arg)
 {
 	struct pool_walk *w = arg;
@@ -25,7 +20,7 @@ static void check_zspage(struct zspage *z, u32 no, void *arg)
 		return;
 	}
 	for (obj = 0; obj < 64u * z->words; obj++) {
-		if (!is_used(z, obj))
+		if (!zspage_is_used(z, obj))
 			continue;
 		used++;
 		last = obj;
@@ -114,7 +109,7 @@ static const char *check_ref(struct pool *p, u64 ref, u32 *key)
 
 	if (z->class != c->place)
 		return "a reference names another class than its zspage";
-	if (ref_obj(ref) >= c->objs || !is_used(z, ref_obj(ref)))
+	if (ref_obj(ref) >= c->objs || !zspage_is_used(z, ref_obj(ref)))
 		return "a reference names an object that is not in use";
 	*key = c->objs == 1 ? z->owner : *object_key(p, c, z, ref_obj(ref));
 	return NULL;

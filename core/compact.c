@@ -89,11 +89,6 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 	}
 }
 
-static bool is_used(struct zspage *z, unsigned int obj)
-{
-	return host_a64_read(&z->used[obj / 64]) >> (obj % 64) & 1;
-}
-
 /* The reference of an object that may be moved now, or 0. */
 static u64 movable(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
 {
@@ -136,7 +131,7 @@ static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 n
 	u32 gone = 0, dst_no;
 
 	for (obj = 0; obj < c->objs && !gone; obj++) {
-		if (!is_used(src, obj))
+		if (!zspage_is_used(src, obj))
 			continue;
 		dst = target(p, c, no, &dst_no, &dst_obj);
 		if (!dst)
@@ -150,7 +145,7 @@ static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
 {
 	unsigned int obj = c->objs - 1;
 
-	while (obj && !is_used(z, obj))
+	while (obj && !zspage_is_used(z, obj))
 		obj--;
 	return obj;
 }

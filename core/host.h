@@ -31,7 +31,7 @@
  *   HOST_PAGE_SHIFT   log2 of the page size in bytes, 12 to 16
  *   host_page         integer type that names one order-0 page of a page source; 0 is none
  *   HOST_CACHELINE    bytes of a cache line
- *   host_likely(x) host_unlikely(x) host_prefetch(p) host_prefetchw(p)
+ *   host_likely(x) host_unlikely(x) host_prefetchw(p)
  *
  * Atomics.  host_a64 is an aligned atomic u64.
  *

@@ -64,7 +64,6 @@ int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct 
 		c->pages = sc->pages;
 		c->place = (u8)i;
 		c->words = (u8)zspage_words(sc->objs);
-		c->units = (u8)zspage_units(sc->objs, sc->pages);
 		if (c->words > 1)
 			c->full = c->objs;
 		else
@@ -302,7 +301,7 @@ int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
 		zspage_free(&p->zspages, &fresh, 1);
 
 	write_header(p, c, z, obj, size, key);
-	*ref = ref_make(p, raw, no, obj,
+	*ref = ref_make(raw, no, obj,
 			class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
 	return 0;
 }

@@ -58,7 +58,7 @@ struct pool_class {
 	u16 objs;
 	u8 pages;
 	u8 place;                       /* in class_table.class[] */
-	u8 words, units;                /* of a descriptor */
+	u8 words;                       /* of a descriptor */
 	u64 full;                       /* the state of a full zspage */
 
 	host_lock_t lock HOST_OWN_LINE;
@@ -170,12 +170,10 @@ void pool_class_stats(struct pool *p, struct pool_class_stat *rows);
  * For check.c and compact.c.
  */
 
-static inline u64 ref_make(const struct pool *p, unsigned int raw, u32 no, unsigned int obj,
-			   size_t slack)
+static inline u64 ref_make(unsigned int raw, u32 no, unsigned int obj, size_t slack)
 {
 	u64 loc = (u64)no << REF_ZSPAGE_SHIFT | (u64)obj << REF_OBJ_SHIFT;
 
-	(void)p;
 #if POOL_REF_CLASS
 	return (u64)raw << REF_CLASS_SHIFT | loc | slack;
 #else

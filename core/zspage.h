@@ -115,6 +115,12 @@ static inline host_page *zspage_pages(struct zspage *z)
 	return (host_page *)(zspage_state(z) + 1);
 }
 
+/* Whether object obj is in use. */
+static inline bool zspage_is_used(const struct zspage *z, unsigned int obj)
+{
+	return host_a64_read(&z->used[obj / 64]) >> (obj % 64) & 1;
+}
+
 /* Objects in use. */
 static inline unsigned int zspage_inuse(struct zspage *z)
 {

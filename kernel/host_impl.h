@@ -46,7 +46,6 @@ typedef unsigned long host_page;
 
 #define host_likely(x) likely(x)
 #define host_unlikely(x) unlikely(x)
-#define host_prefetch(p) prefetch(p)
 #define host_prefetchw(p) prefetchw(p)
 
 /* Without POPCNT in the base instruction set, the builtin is a call into libgcc. */

@@ -70,7 +70,6 @@ typedef u32 host_page;
 
 #define host_likely(x) __builtin_expect(!!(x), 1)
 #define host_unlikely(x) __builtin_expect(!!(x), 0)
-#define host_prefetch(p) __builtin_prefetch((p), 0)
 #define host_prefetchw(p) __builtin_prefetch((p), 1)
 
 /* ---- atomics ---- */
