@@ -179,17 +179,21 @@ const char *store_check(struct store *s)
 	struct release_buf *b;
 	const char *bad = walk_pool(&s->pool, &pw);
 	unsigned int k;
-	u64 i;
+	u64 i, bufs = 0;
 
 	if (bad)
 		return bad;
 	for (i = 0; i < s->slots && !w.bad; i++)
 		check_word(&w, i);
 	host_percpu_each(&s->cpus, check_cpu, &w);
-	for (b = s->release.full; b; b = b->next)
+	for (b = s->release.full; b; b = b->next, bufs++)
 		check_refs(&w, b->ref, b->n, b->bytes);
+	for (b = s->release.empty; b; b = b->next)
+		bufs++;
 	if (w.bad)
 		return w.bad;
+	if (bufs != host_nr_cpus() + s->release.spare)
+		return "release buffers are not all in use, queued or empty";
 	if (w.objects != pw.used)
 		return "objects in use != references in slots and buffers";
 	if (w.held != release_held(&s->release))
@@ -200,22 +204,7 @@ const char *store_check(struct store *s)
 	return NULL;
 }
 
-static void count_page(void *item, void *arg)
-{
-	struct store_cpu *cpu = item;
-
-	*(u64 *)arg += cpu->release.buf->page != 0;
-}
-
 u64 store_pages_taken(struct store *s)
 {
-	u64 n = pool_pages(&s->pool) + zspage_table_pages(&s->pool.zspages);
-	struct release_buf *b;
-
-	host_percpu_each(&s->cpus, count_page, &n);
-	for (b = s->release.full; b; b = b->next)
-		n += b->page != 0;
-	for (b = s->release.empty; b; b = b->next)
-		n += b->page != 0;
-	return n;
+	return pool_pages(&s->pool) + zspage_table_pages(&s->pool.zspages);
 }

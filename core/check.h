@@ -22,7 +22,7 @@
 const char *pool_check(struct pool *p);
 const char *store_check(struct store *s);
 
-/* Pages that the store and its lists took from the source and still have, not counting pcp. */
+/* Pages that the store took from the source and still has, not counting pcp. */
 u64 store_pages_taken(struct store *s);
 
 #endif

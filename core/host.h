@@ -16,8 +16,8 @@
  *
  * Lock order, outermost first (docs/locking.md has the whole table):
  *   slot hold > codec stream > draining > class lock;  compacting > class lock
- *   The descriptor table's lock and the page source's are leaves.  Per-CPU items are too, but
- *   for the store's, over the release queue lock and over a page list's item.
+ *   The store's per-CPU item > class lock, and > the leaves: the descriptor table's lock, the
+ *   release queue's, a page list's per-CPU item, the page source's lock.
  */
 #ifndef EBB_CORE_HOST_H
 #define EBB_CORE_HOST_H

@@ -105,16 +105,6 @@ int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n)
 	return 0;
 }
 
-host_page pcp_try(struct pcp *pcp)
-{
-	struct pcp_cpu *c = host_percpu_lock(&pcp->cpus);
-	host_page page = 0;
-
-	take(c, &page, 1);
-	host_percpu_unlock(&pcp->cpus, c);
-	return page;
-}
-
 void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n)
 {
 	host_page chunk[PCP_BATCH_MAX];

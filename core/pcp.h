@@ -37,9 +37,6 @@ void pcp_destroy(struct pcp *pcp);
 /* Takes n pages, all or none.  Process context.  -ENOMEM. */
 int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n);
 
-/* Takes one page of this CPU's list if there is one, else returns 0.  Any context. */
-host_page pcp_try(struct pcp *pcp);
-
 /* Gives n pages back.  Any context. */
 void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n);
 

@@ -480,15 +480,9 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
  * Sizes and bytes
  */
 
+#if !POOL_REF_CLASS
 size_t pool_ref_size(const struct pool *p, u64 ref)
 {
-#if POOL_REF_CLASS
-	/* From the class table, not the classes: two lines of it serve most references. */
-	unsigned int raw = (unsigned int)((ref & REF_MASK) >> REF_CLASS_SHIFT);
-	u32 bytes = class_raw_size(&p->table, raw) - (u32)(ref & ((1u << REF_SLACK_BITS) - 1));
-
-	return class_raw_size(&p->table, raw) > p->table.largest ? bytes : bytes - POOL_HEADER;
-#else
 	struct pool_class *c = ref_class(p, ref);
 	struct zspage *z = at(p, ref_zspage(ref));
 	u16 size;
@@ -497,17 +491,13 @@ size_t pool_ref_size(const struct pool *p, u64 ref)
 		return z->prev;
 	memcpy(&size, object_key(p, c, z, ref_obj(ref)) + 1, 2);
 	return size;
-#endif
 }
 
 u32 pool_ref_class_size(const struct pool *p, u64 ref)
 {
-#if POOL_REF_CLASS
-	return p->table.class[p->table.merged[(ref & REF_MASK) >> REF_CLASS_SHIFT]].size;
-#else
 	return ref_class(p, ref)->size;
-#endif
 }
+#endif
 
 /* Where the bytes begin, and how many lie in the first page. */
 static char *first_piece(struct pool *p, u64 ref, size_t size, size_t *first, size_t *off,

@@ -120,11 +120,28 @@ void pool_free(struct pool *p, u64 ref);
  */
 void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n);
 
+#if POOL_REF_CLASS
+
 /* Exact size of an object in bytes. */
-size_t pool_ref_size(const struct pool *p, u64 ref);
+static inline size_t pool_ref_size(const struct pool *p, u64 ref)
+{
+	/* From the class table, not the classes: two lines of it serve most references. */
+	u32 raw = class_raw_size(&p->table, (unsigned int)((ref & REF_MASK) >> REF_CLASS_SHIFT));
+	u32 bytes = raw - (u32)(ref & ((1u << REF_SLACK_BITS) - 1));
+
+	return raw > p->table.largest ? bytes : bytes - POOL_HEADER;
+}
 
 /* Bytes of the class that an object takes room in. */
+static inline u32 pool_ref_class_size(const struct pool *p, u64 ref)
+{
+	return p->table.class[p->table.merged[(ref & REF_MASK) >> REF_CLASS_SHIFT]].size;
+}
+
+#else
+size_t pool_ref_size(const struct pool *p, u64 ref);
 u32 pool_ref_class_size(const struct pool *p, u64 ref);
+#endif
 
 /* Fills an object with its pool_ref_size() bytes.  Any context. */
 void pool_write(struct pool *p, u64 ref, const void *data);

@@ -2,43 +2,17 @@
 /*
  * release.c - owns detached objects until the pool has them back.
  *
- * Lock order: draining > (nothing of the pool);  owner's per-CPU item > lock;
- * owner's per-CPU item > a page list's per-CPU item (pcp_try).
+ * Lock order: draining > owner's per-CPU item > lock;  owner's per-CPU item > what
+ * pool_free_bulk() takes.
  *
  * Nothing is lost between a push and the timer: a pusher that sees armed set pushed before
  * the drain that clears it looked at its buffer, since the drain clears armed first and then
  * takes each CPU's item in turn.
+ *
+ * The drain always finds a buffer to put in place of a CPU's: a pusher leaves the last
+ * host_nr_cpus() empty ones alone, and the drain has returned all that it took when it begins.
  */
 #include "release.h"
-
-static struct release_buf *buf_init(void *mem, host_page page)
-{
-	struct release_buf *b = mem;
-
-	b->next = NULL;
-	b->page = page;
-	return b;
-}
-
-static struct release_buf *buf_alloc(void)
-{
-	void *mem = host_zalloc(sizeof(struct release_buf));
-
-	return mem ? buf_init(mem, 0) : NULL;
-}
-
-static void buf_free(struct release *r, struct release_buf *b)
-{
-	host_page page;
-
-	if (!b)
-		return;
-	page = b->page;
-	if (page)
-		pcp_free(r->pool->pcp, &page, 1);
-	else
-		host_free(b, sizeof(*b));
-}
 
 static void set_limit(struct release *r, u64 bytes)
 {
@@ -46,6 +20,48 @@ static void set_limit(struct release *r, u64 bytes)
 
 	host_write_once(r->limit, bytes);
 	host_write_once(r->buf_bytes, share ? share : 1);
+}
+
+/* Spare buffers for a budget: as many as it takes with objects of 1 KiB, or all there can be. */
+static u32 spare_for(const struct release *r, u64 limit)
+{
+	u64 bytes = limit < host_total_bytes() ? limit : host_total_bytes();
+	u64 n = bytes / (RELEASE_REFS * (u64)1024), most = r->objects / RELEASE_REFS;
+
+	return (u32)(n < most ? n : most);
+}
+
+static void bufs_free(struct release_buf *list)
+{
+	while (list) {
+		struct release_buf *next = list->next;
+
+		host_free(list, sizeof(*list));
+		list = next;
+	}
+}
+
+/* Adds n buffers to *list, or none. */
+static int bufs_alloc(struct release_buf **list, unsigned int n)
+{
+	struct release_buf *all = *list;
+
+	while (n--) {
+		struct release_buf *b = host_zalloc(sizeof(*b));
+
+		if (!b) {
+			while (all != *list) {
+				b = all->next;
+				host_free(all, sizeof(*all));
+				all = b;
+			}
+			return -ENOMEM;
+		}
+		b->next = all;
+		all = b;
+	}
+	*list = all;
+	return 0;
 }
 
 /* Gives each CPU its buffer.  Allocation is not for atomic context, so they come in a list. */
@@ -83,26 +99,18 @@ static void drain_work(struct host_work *w)
 	host_mutex_unlock(&r->draining);
 }
 
-static void free_list(struct release *r, struct release_buf *list)
+int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus, u64 limit,
+		 u64 objects)
 {
-	while (list) {
-		struct release_buf *next = list->next;
-
-		buf_free(r, list);
-		list = next;
-	}
-}
-
-int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus, u64 limit)
-{
-	struct release_buf *list = NULL;
-	unsigned int i;
 	int err = -ENOMEM;
 
 	memset(r, 0, sizeof(*r));
 	r->pool = pool;
 	r->cpus = cpus;
+	r->objects = objects;
 	r->full_tail = &r->full;
+	r->spare = spare_for(r, limit);
+	r->nempty = host_nr_cpus() + r->spare;
 	host_lock_init(&r->lock, "ebb_release");
 	host_mutex_init(&r->draining);
 	set_limit(r, limit);
@@ -110,33 +118,16 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	r->scratch = host_zalloc(RELEASE_REFS * sizeof(*r->scratch));
 	if (!r->scratch)
 		goto fail;
-	/* For each CPU one in use, one in stock and one more. */
-	for (i = 0; i < 3 * host_nr_cpus(); i++) {
-		struct release_buf *b = buf_alloc();
-
-		if (!b)
-			goto fail;
-		b->next = list;
-		list = b;
-	}
+	err = bufs_alloc(&r->empty, host_nr_cpus() + r->nempty);
+	if (err)
+		goto fail;
 	err = host_work_init(&r->work, drain_work);
 	if (err)
 		goto fail;
-	host_percpu_each(cpus, give_buf, &list);
-	/* The drain can always replace each CPU's buffer: pages are what it does not put in stock. */
-	while (r->nstock < host_nr_cpus()) {
-		struct release_buf *b = list;
-
-		list = b->next;
-		b->next = r->stock;
-		r->stock = b;
-		r->nstock++;
-	}
-	r->empty = list;
-	r->nempty = host_nr_cpus();
+	host_percpu_each(cpus, give_buf, &r->empty);
 	return 0;
 fail:
-	free_list(r, list);
+	bufs_free(r->empty);
 	host_free(r->scratch, RELEASE_REFS * sizeof(*r->scratch));
 	host_mutex_destroy(&r->draining);
 	return err;
@@ -144,14 +135,10 @@ fail:
 
 void release_destroy(struct release *r)
 {
-	struct release_buf *list = NULL;
-
 	release_flush(r);
 	host_work_destroy(&r->work);
-	host_percpu_each(r->cpus, take_buf, &list);
-	free_list(r, list);
-	free_list(r, r->empty);
-	free_list(r, r->stock);
+	host_percpu_each(r->cpus, take_buf, &r->empty);
+	bufs_free(r->empty);
 	host_free(r->scratch, RELEASE_REFS * sizeof(*r->scratch));
 	host_mutex_destroy(&r->draining);
 }
@@ -171,20 +158,11 @@ static u64 in_cpu_buffers(struct release *r)
 	return bytes;
 }
 
-/* An empty buffer, or NULL. */
-static struct release_buf *pop(struct release_buf **list)
-{
-	struct release_buf *b = *list;
-
-	if (b) {
-		*list = b->next;
-		b->next = NULL;
-	}
-	return b;
-}
-
-/* Queues a CPU's buffer and gives it another.  The CPU's item and the queue lock are held. */
-static void replace_buf(struct release *r, struct release_cpu *rc, struct release_buf *next)
+/*
+ * Queues a CPU's buffer and gives it an empty one, of which there is one.  The CPU's item and
+ * the queue lock are held.
+ */
+static void replace_buf(struct release *r, struct release_cpu *rc)
 {
 	struct release_buf *b = rc->buf;
 	u64 held;
@@ -193,65 +171,59 @@ static void replace_buf(struct release *r, struct release_cpu *rc, struct releas
 	b->bytes = rc->bytes;
 	*r->full_tail = b;
 	r->full_tail = &b->next;
-	r->nfull++;
 	held = r->queued + in_cpu_buffers(r);
 	if (held > r->peak)
 		host_write_once(r->peak, held);
 	host_write_once(r->queued, r->queued + b->bytes);
-	rc->buf = next;
+
+	rc->buf = r->empty;
+	r->empty = rc->buf->next;
+	r->nempty--;
+	rc->buf->next = NULL;
 	rc->n = 0;
 	host_write_once(rc->bytes, 0);
 }
 
+/* Frees the last references of a CPU's buffer, in place.  The CPU's item is held. */
+static void spill(struct release *r, struct release_cpu *rc)
+{
+	unsigned int n = rc->n < RELEASE_SPILL ? rc->n : RELEASE_SPILL, i;
+	u64 *last = rc->buf->ref + rc->n - n, bytes = 0;
+
+	for (i = 0; i < n; i++)
+		bytes += pool_ref_class_size(r->pool, last[i]);
+	pool_free_bulk(r->pool, last, NULL, n);
+	rc->n -= n;
+	host_write_once(rc->bytes, rc->bytes - bytes);
+	host_a64_add(&r->in_place, n);
+	host_a64_add(&r->flush_budget, 1);
+}
+
 void release_full(struct release *r, struct release_cpu *rc, struct release_todo *todo)
 {
-	struct release_buf *next = NULL;
-	host_page page;
+	u64 limit = host_read_once(r->limit);
 	bool fits;
 
 	host_lock(&r->lock);
-	fits = r->queued + rc->bytes <= host_read_once(r->limit);
-	if (fits && (next = pop(&r->empty)))
-		host_write_once(r->nempty, r->nempty - 1);
+	fits = r->queued + rc->bytes <= limit && r->nempty > host_nr_cpus();
+	if (fits) {
+		replace_buf(r, rc);
+		todo->kick = r->queued > limit / 2 || r->nempty - host_nr_cpus() < r->spare / 2;
+	}
 	host_unlock(&r->lock);
-
-	if (fits && !next) {
-		page = pcp_try(r->pool->pcp);
-		if (page)
-			next = buf_init(host_page_addr(r->pool->src, page), page);
+	if (!fits) {
+		spill(r, rc);
+		todo->kick = true;
 	}
-	if (next) {
-		host_lock(&r->lock);
-		replace_buf(r, rc, next);
-		if (r->nfull % RELEASE_KICK == 0)
-			todo->kick = true;
-		host_unlock(&r->lock);
-		return;
-	}
-
-	while (rc->n && todo->nspill < RELEASE_SPILL) {
-		u64 ref = rc->buf->ref[--rc->n];
-
-		host_write_once(rc->bytes, rc->bytes - pool_ref_class_size(r->pool, ref));
-		todo->spill[todo->nspill++] = ref;
-	}
-	todo->kick = true;
 }
 
-void release_finish(struct release *r, struct release_todo *todo)
+void release_wake(struct release *r, const struct release_todo *todo)
 {
-	if (host_likely(!todo->arm && !todo->kick))
-		return;
 	if (todo->kick) {
 		host_a64_set(&r->kicked, 1);
 		host_work_queue(&r->work);
 	} else if (!host_a64_or(&r->armed, 1)) {
 		host_work_queue_delayed(&r->work, RELEASE_TIMER_US);
-	}
-	if (todo->nspill) {
-		pool_free_bulk(r->pool, todo->spill, NULL, todo->nspill);
-		host_a64_add(&r->in_place, todo->nspill);
-		host_a64_add(&r->flush_budget, 1);
 	}
 }
 
@@ -264,81 +236,11 @@ static struct release_buf *pop_full(struct release *r)
 	struct release_buf *b;
 
 	host_lock(&r->lock);
-	b = pop(&r->full);
-	if (b) {
-		if (!r->full)
-			r->full_tail = &r->full;
-		r->nfull--;
-	}
+	b = r->full;
+	if (b && !(r->full = b->next))
+		r->full_tail = &r->full;
 	host_unlock(&r->lock);
 	return b;
-}
-
-static void push_empty(struct release *r, struct release_buf *b)
-{
-	host_lock(&r->lock);
-	b->next = r->empty;
-	r->empty = b;
-	host_write_once(r->nempty, r->nempty + 1);
-	host_unlock(&r->lock);
-}
-
-static bool wants_empty(struct release *r)
-{
-	return host_read_once(r->nempty) < RELEASE_RESERVE * host_nr_cpus();
-}
-
-static void recycle(struct release *r, struct release_buf *b)
-{
-	if (!b->page && r->nstock < host_nr_cpus()) {
-		b->next = r->stock;
-		r->stock = b;
-		r->nstock++;
-	} else if (!b->page || wants_empty(r)) {
-		push_empty(r, b);
-	} else {
-		buf_free(r, b);
-	}
-}
-
-/* Makes buffers of pages that were just freed, for those who push meanwhile. */
-static void fill_reserve(struct release *r)
-{
-	host_page page;
-
-	while (wants_empty(r) && (page = pcp_try(r->pool->pcp)))
-		push_empty(r, buf_init(host_page_addr(r->pool->src, page), page));
-}
-
-/*
- * Sorts the reserve: what is not a page goes into stock as long as that has room; pages go
- * back if drop is set, for a page that is kept keeps its block from the system.
- */
-static void sort_reserve(struct release *r, bool drop)
-{
-	struct release_buf *pages = NULL, **link, *b;
-
-	host_lock(&r->lock);
-	for (link = &r->empty; (b = *link);) {
-		struct release_buf **to = NULL;
-
-		if (!b->page && r->nstock < host_nr_cpus()) {
-			to = &r->stock;
-			r->nstock++;
-		} else if (b->page && drop) {
-			to = &pages;
-		}
-		if (!to) {
-			link = &b->next;
-			continue;
-		}
-		*link = b->next;
-		b->next = *to;
-		*to = b;
-		host_write_once(r->nempty, r->nempty - 1);
-	}
-	host_unlock(&r->lock);
-	free_list(r, pages);
 }
 
 static void drain_full(struct release *r)
@@ -350,56 +252,33 @@ static void drain_full(struct release *r)
 		host_a64_add(&r->deferred, b->n);
 		host_lock(&r->lock);
 		host_write_once(r->queued, r->queued - b->bytes);
+		b->next = r->empty;
+		r->empty = b;
+		r->nempty++;
 		host_unlock(&r->lock);
-		recycle(r, b);
-		fill_reserve(r);
 		host_resched();
 	}
 }
 
-struct collect {
-	struct release *r;
-	bool again;     /* there was no buffer to put in place of one */
-};
-
-/*
- * Queues a CPU's partial buffer, whatever the budget: it is drained next.  An empty one that is
- * a page is queued as well, to be given back.
- */
+/* Queues a CPU's partial buffer, whatever the budget: it is drained next. */
 static void collect(void *item, void *arg)
 {
 	struct release_cpu *rc = item;
-	struct collect *col = arg;
-	struct release *r = col->r;
-	struct release_buf *next;
+	struct release *r = arg;
 
-	if (!rc->n && !rc->buf->page)
+	if (!rc->n)
 		return;
-	next = pop(&r->stock);
-	if (!next) {
-		col->again = true;
-		return;
-	}
-	r->nstock--;
 	host_lock(&r->lock);
-	replace_buf(r, rc, next);
+	replace_buf(r, rc);
 	host_unlock(&r->lock);
 }
 
 static void drain_all(struct release *r)
 {
-	struct collect col = { .r = r };
-
 	host_a64_and(&r->armed, 0);
-	do {
-		drain_full(r);
-		/* CPUs have a third of what is not a page, so there is one for each of them. */
-		sort_reserve(r, false);
-		col.again = false;
-		host_percpu_each(r->cpus, collect, &col);
-	} while (col.again);
 	drain_full(r);
-	sort_reserve(r, true);
+	host_percpu_each(r->cpus, collect, r);
+	drain_full(r);
 }
 
 void release_flush(struct release *r)
@@ -410,13 +289,46 @@ void release_flush(struct release *r)
 	host_mutex_unlock(&r->draining);
 }
 
-void release_set_limit(struct release *r, u64 bytes)
+int release_set_limit(struct release *r, u64 bytes)
 {
-	bool shrank = bytes < host_read_once(r->limit);
+	struct release_buf *list = NULL, *b;
+	u32 want = spare_for(r, bytes), have = host_read_once(r->spare);
+	bool shrinks;
+	int err;
 
+	/* Unlocked, for an allocation may want a flush. */
+	err = bufs_alloc(&list, want > have ? want - have : 0);
+	if (err)
+		return err;
+
+	host_mutex_lock(&r->draining);
+	shrinks = bytes < r->limit;
 	set_limit(r, bytes);
-	if (shrank)
-		release_flush(r);
+	if (shrinks) {
+		host_a64_add(&r->flush_asked, 1);
+		drain_all(r);
+	}
+	host_lock(&r->lock);
+	while (r->spare < want && (b = list)) {
+		list = b->next;
+		b->next = r->empty;
+		r->empty = b;
+		r->nempty++;
+		host_write_once(r->spare, r->spare + 1);
+	}
+	/* Those that are queued again by now stay. */
+	while (r->spare > want && r->nempty > host_nr_cpus()) {
+		b = r->empty;
+		r->empty = b->next;
+		b->next = list;
+		list = b;
+		r->nempty--;
+		host_write_once(r->spare, r->spare - 1);
+	}
+	host_unlock(&r->lock);
+	host_mutex_unlock(&r->draining);
+	bufs_free(list);
+	return 0;
 }
 
 /*
@@ -444,6 +356,5 @@ void release_reset_peak(struct release *r)
 
 u64 release_meta_bytes(struct release *r)
 {
-	(void)r;
-	return (u64)3 * host_nr_cpus() * sizeof(struct release_buf);
+	return ((u64)2 * host_nr_cpus() + host_read_once(r->spare)) * sizeof(struct release_buf);
 }

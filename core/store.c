@@ -113,7 +113,7 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	err = host_percpu_init(&s->cpus, sizeof(struct store_cpu));
 	if (err)
 		goto no_streams;
-	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit);
+	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots);
 	if (err)
 		goto no_release;
 	return 0;
@@ -143,7 +143,7 @@ void store_destroy(struct store *s)
  */
 
 /* Counts what a word holds, by = 1 when it comes and -1 when it goes. */
-static void account(struct store *s, struct counters *c, u64 word, s64 by)
+static inline void account(struct store *s, struct counters *c, u64 word, s64 by)
 {
 	enum slot_type type = slot_type(word);
 	size_t bytes;
@@ -175,12 +175,10 @@ static void count_one(struct store *s, enum store_counter i)
 /* Lets go of the word that a slot had.  Any context. */
 static void dispose(struct store *s, u64 word, bool freed)
 {
-	struct release_todo todo;
+	struct release_todo todo = { false, false };
 	struct store_cpu *cpu;
 	bool now = false;
 
-	todo.arm = todo.kick = false;
-	todo.nspill = 0;
 	cpu = host_percpu_lock(&s->cpus);
 	account(s, &cpu->counters, word, -1);
 	if (freed)

@@ -42,7 +42,7 @@ static void set_defaults(struct zram *z)
 	z->codec = codec_default();
 	z->level = ZRAM_LEVEL_UNSET;
 	z->mem_limit = 0;
-	z->release_limit = host_total_bytes() / 64;
+	z->release_limit = host_total_bytes() / RELEASE_LIMIT_SHARE;
 }
 
 static int check_level(const struct zram *z)

@@ -270,15 +270,17 @@ static ssize_t release_limit_store(struct device *dev, struct device_attribute *
 	struct zram *z = to_zram(dev);
 	char *end;
 	u64 bytes = memparse(buf, &end);
+	int err = 0;
 
 	if (end == buf || (*end && *end != '\n'))
 		return refuse(dev, "release_limit", buf, "not a size", -EINVAL);
 	down_write(&z->dev_lock);
-	z->release_limit = bytes;
 	if (z->disksize)
-		release_set_limit(&z->store.release, bytes);
+		err = release_set_limit(&z->store.release, bytes);
+	if (!err)
+		z->release_limit = bytes;
 	up_write(&z->dev_lock);
-	return len;
+	return err ? refuse(dev, "release_limit", buf, "no memory for its buffers", err) : len;
 }
 static DEVICE_ATTR_RW(release_limit);
 

@@ -140,7 +140,6 @@ static void a_dry_source_fails_the_whole_request_and_loses_nothing(void **state)
 	}
 	/* What is there can still be had, and what comes back again. */
 	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 4), 0);
-	must_eq(pcp_try(&s.pcp), 0);
 	pcp_free(&s.pcp, held, 4);
 	must_eq(pcp_alloc(&s.pcp, held, 4), 0);
 	host_write_once(s.zone->max_blocks, 2);
@@ -192,26 +191,6 @@ static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
 	source_close(&s);
 }
 
-static void try_takes_from_the_list_only(void **state)
-{
-	struct source s;
-	host_page page;
-
-	host_user_set_nr_cpus(1);
-	source_open(&s);
-	must_eq(pcp_try(&s.pcp), 0);
-	must_eq(pages_out(&s), 0);
-	must_eq(pcp_alloc(&s.pcp, held, 1), 0);
-	must((page = pcp_try(&s.pcp)) != 0);
-	must(page != held[0]);
-	must_account(&s, 2);
-	pcp_free(&s.pcp, &page, 1);
-	pcp_free(&s.pcp, held, 1);
-	source_close(&s);
-	host_user_set_nr_cpus(0);
-}
-
-/* Each page is stamped with the turn in which it was had: nobody else may have it too. */
 static void every_page_has_one_owner_at_a_time(void **state)
 {
 	struct rng rng = { use_seed(3) };
@@ -264,7 +243,6 @@ int main(void)
 		cmocka_unit_test(idle_lists_decay_to_nothing_and_then_report_no_change),
 		cmocka_unit_test(a_dry_source_fails_the_whole_request_and_loses_nothing),
 		cmocka_unit_test(a_dry_source_is_helped_out_by_the_other_cpus_lists),
-		cmocka_unit_test(try_takes_from_the_list_only),
 		cmocka_unit_test(every_page_has_one_owner_at_a_time),
 	};
 

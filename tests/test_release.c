@@ -39,7 +39,7 @@ static struct rig *rig_open(u64 limit)
 	source_open(&rig.source);
 	must_eq(pool_init(&rig.pool, &rig.source.pcp, 8, &owner), 0);
 	must_eq(host_percpu_init(&rig.cpus, sizeof(struct release_cpu)), 0);
-	must_eq(release_init(&rig.release, &rig.pool, &rig.cpus, limit), 0);
+	must_eq(release_init(&rig.release, &rig.pool, &rig.cpus, limit, OBJECTS), 0);
 	return &rig;
 }
 
@@ -185,10 +185,12 @@ static void the_timer_leaves_nothing_held_back(void **state)
 static void full_buffers_wake_the_worker(void **state)
 {
 	struct rig *r = rig_open((u64)1 << 40);
-	const unsigned int n = (RELEASE_KICK + 1) * RELEASE_REFS * host_nr_cpus();
+	const u64 most = release_meta_bytes(&r->release) / sizeof(struct release_buf);
 
-	for (unsigned int i = 0; i < n; i++)
+	host_mutex_lock(&r->release.draining);
+	for (u64 i = 0; i < most * RELEASE_REFS; i++)
 		push(r, make(r, 40));
+	host_mutex_unlock(&r->release.draining);
 	must_become(freed(r) == r->pushed);
 	must(host_a64_read(&r->release.flush_full) + host_a64_read(&r->release.flush_timer) > 0);
 	must_eq(host_a64_read(&r->release.flush_asked), 0);
@@ -260,27 +262,30 @@ static void the_peak_restarts_from_what_is_held(void **state)
 	rig_close(r);
 }
 
-static void buffers_come_from_freed_pages_and_go_back(void **state)
+static void buffers_go_with_the_budget(void **state)
 {
-	struct rig *r = rig_open((u64)1 << 40);
-	static host_page warm[40];
-	static u64 refs[40 * RELEASE_REFS];
-	u64 taken;
+	static const u64 limit[] = { 0, 1 << 20, 5 << 20, 64 << 20, (u64)1 << 60 };
+	struct rig *r = rig_open(0);
+	const u64 least = release_meta_bytes(&r->release);
+	u64 last = least;
 
-	for (size_t i = 0; i < ARRAY_LEN(refs); i++)
-		refs[i] = make(r, 20);
-	taken = pool_pages(&r->pool) + zspage_table_pages(&r->pool.zspages);
-	must_eq(pcp_alloc(&r->source.pcp, warm, ARRAY_LEN(warm)), 0);
-	pcp_free(&r->source.pcp, warm, ARRAY_LEN(warm));
-	host_mutex_lock(&r->release.draining);
-	for (size_t i = 0; i < ARRAY_LEN(refs); i++)
-		push(r, refs[i]);
-	/* More than the stage has of its own are full: some are pages. */
-	must(pages_out(&r->source) - pcp_count(&r->source.pcp) > taken);
-	host_mutex_unlock(&r->release.draining);
-	release_flush(&r->release);
-	/* The empty buffer that a CPU has now may be one. */
-	must_be_at_most(pages_out(&r->source) - pcp_count(&r->source.pcp), host_nr_cpus());
+	must_eq(least, 2 * host_nr_cpus() * sizeof(struct release_buf));
+	for (size_t i = 0; i < ARRAY_LEN(limit); i++) {
+		must_eq(release_set_limit(&r->release, limit[i]), 0);
+		must(release_meta_bytes(&r->release) >= last);
+		last = release_meta_bytes(&r->release);
+		/* A hundredth of the budget or so, and eight bytes an object. */
+		must_be_at_most(last, least + limit[i] / 100 + 1);
+		must_be_at_most(last, least + OBJECTS * sizeof(r->release.scratch[0]) * 101 / 100);
+	}
+	must(last > least);
+	/* Used and in use, it shrinks all the same. */
+	for (unsigned int i = 0; i < 3 * RELEASE_REFS; i++)
+		push(r, make(r, 40));
+	must_eq(release_set_limit(&r->release, 1), 0);
+	must_eq(release_held(&r->release), 0);
+	must_eq(release_meta_bytes(&r->release), least);
+	push(r, make(r, 40));
 	rig_close(r);
 }
 
@@ -333,7 +338,7 @@ int main(void)
 		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
 		cmocka_unit_test(a_smaller_budget_flushes_and_a_larger_one_does_not),
 		cmocka_unit_test(the_peak_restarts_from_what_is_held),
-		cmocka_unit_test(buffers_come_from_freed_pages_and_go_back),
+		cmocka_unit_test(buffers_go_with_the_budget),
 		cmocka_unit_test(the_end_frees_what_is_held_back),
 		cmocka_unit_test(random_pushes_stay_within_any_budget_on_any_number_of_cpus),
 	};

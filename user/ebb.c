@@ -85,13 +85,12 @@ void ebb_config_init(struct ebb_config *cfg)
 }
 
 /*
- * 1/64 of the machine's memory.  Not capped at 64 MiB: at 2.4 KB an object that is spent
- * after 27,000 slots, and what is past it is freed in the foreground (docs/design.md,
- * "Budget").
+ * Not capped at 64 MiB: at 2.4 KB an object that is spent after 27,000 slots, and what is past
+ * it is freed in the foreground (docs/design.md, "Budget").
  */
 static u64 release_limit(u64 asked)
 {
-	return asked == EBB_DEFAULT ? host_total_bytes() / 64 : asked;
+	return asked == EBB_DEFAULT ? host_total_bytes() / RELEASE_LIMIT_SHARE : asked;
 }
 
 static void decay(struct host_work *w)
@@ -296,8 +295,7 @@ int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes)
 {
 	if (bad(store))
 		return -EINVAL;
-	release_set_limit(&store->core.release, release_limit(bytes));
-	return 0;
+	return release_set_limit(&store->core.release, release_limit(bytes));
 }
 
 int ebb_reset_peak(struct ebb_store *store)

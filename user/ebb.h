@@ -46,7 +46,7 @@ struct ebb_config {
 	uint32_t chain_size;     /* most pages in a zspage, 4 to 16; 0: EBB_CHAIN_DEFAULT */
 	uint64_t mem_limit;      /* bytes the pool may take; 0: no limit */
 	uint64_t release_limit;  /* bytes held back after a free; 0: free at once
-				    (synchronous); EBB_DEFAULT: 1/64 of the machine's memory */
+				    (synchronous); EBB_DEFAULT: 1/32 of the machine's memory */
 	uint32_t flags;          /* EBB_NO_HUGEPAGE or 0 */
 	uint32_t reserved;       /* 0 */
 };

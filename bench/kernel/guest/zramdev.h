@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/swap.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -187,12 +188,22 @@ static inline void swap_header(const char *path, unsigned long bytes)
 		die("%s: cannot write the swap header: %s", path, strerror(errno));
 }
 
-/* Fresh swap on zram `dev`; `limit` is Ebb's release_limit, NULL for a device as it comes. */
+/*
+ * Fresh swap on zram `dev`, of half the memory as distributions have it, or `bytes` if that is
+ * more; `limit` is Ebb's release_limit, NULL for a device as it comes.
+ */
 static inline void zram_swapon(int dev, const char *codec, unsigned long bytes, const char *limit)
 {
 	char path[64], size[32];
+	struct sysinfo mem;
+	unsigned long half;
 	int err;
 
+	if (sysinfo(&mem))
+		die("sysinfo: %s", strerror(errno));
+	half = mem.totalram / 2 * mem.mem_unit / MB * MB;
+	if (bytes < half)
+		bytes = half;
 	snprintf(path, sizeof(path), "/dev/zram%d", dev);
 	snprintf(size, sizeof(size), "%lu", bytes);
 	swapoff(path);
