@@ -8,8 +8,7 @@
  * A slot's content is never written in place: a write makes a new object and publishes it,
  * so a failed write leaves the slot as it was, and a reader sees the old or the new page.
  *
- * Lock order: slot hold > stream > the release stage's and the pool's locks.  The per-CPU item
- * is a leaf but for the release stage's (release.c).
+ * Lock order: slot hold > stream > draining > the per-CPU item > the pool's locks (release.c).
  */
 #ifndef EBB_CORE_STORE_H
 #define EBB_CORE_STORE_H
