@@ -3,6 +3,7 @@
 #include "support.h"
 #include "check.h"
 #include "codecs.h"
+#include <pthread.h>
 
 static struct source source;
 static struct store store;
@@ -89,6 +90,32 @@ static void seven_readers_may_hold_a_slot(void **state)
 	close_store();
 }
 
+static void *one_more(void *slot)
+{
+	slot_hold(slot);
+	return NULL;
+}
+
+static void an_eighth_reader_waits_for_one_of_the_seven(void **state)
+{
+	struct store *s = open_with_page(0);
+	host_a64 *slot = &s->slot[3];
+	u64 word = host_a64_read(slot), until;
+	pthread_t eighth;
+
+	for (unsigned int i = 0; i < 7; i++)
+		slot_hold(slot);
+	must_eq(pthread_create(&eighth, NULL, one_more, slot), 0);
+	for (until = host_now_ns() + 20000000; host_now_ns() < until;)
+		must_eq(host_a64_read(slot), word | SLOT_READERS);
+	must_eq(slot_drop(slot), 0);
+	must_eq(pthread_join(eighth, NULL), 0);
+	must_eq(host_a64_read(slot), word | SLOT_READERS);
+	for (unsigned int i = 0; i < 7; i++)
+		must_eq(slot_drop(slot), 0);
+	close_store();
+}
+
 static void a_hold_on_a_slot_without_an_object_takes_nothing(void **state)
 {
 	struct store *s = open_with_page(0);
@@ -162,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_free_under_a_hold_keeps_the_object_until_the_last_drop),
 		cmocka_unit_test(seven_readers_may_hold_a_slot),
+		cmocka_unit_test(an_eighth_reader_waits_for_one_of_the_seven),
 		cmocka_unit_test(a_hold_on_a_slot_without_an_object_takes_nothing),
 		cmocka_unit_test(compaction_may_not_swing_what_somebody_holds_or_freed),
 		cmocka_unit_test(compaction_passes_over_a_slot_that_is_read),

@@ -306,7 +306,8 @@ static void pages_of_one_word_are_same_filled_whatever_the_word(void **state)
 
 static void a_page_that_differs_in_one_byte_is_not_same_filled(void **state)
 {
-	static const size_t at[] = { 0, 7, 8, 9, HOST_PAGE_SIZE / 2, HOST_PAGE_SIZE - 8, HOST_PAGE_SIZE - 1 };
+	static const size_t at[] = { 0, 7, 8, 9, HOST_PAGE_SIZE / 2, HOST_PAGE_SIZE - 16, HOST_PAGE_SIZE - 8,
+				     HOST_PAGE_SIZE - 1 };
 	struct store_config cfg = config();
 	struct store *s = rig_open(&cfg);
 
