@@ -89,10 +89,14 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 	}
 }
 
-/* The reference of an object that may be moved now, or 0. */
-static u64 movable(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
+/*
+ * The reference of an object that may be moved now, or 0.  key is what its header said when it
+ * was read, once: before the header is written that may be anything, and only a key that look()
+ * found good may go to swing().
+ */
+static u64 movable(struct pool *p, u32 no, unsigned int obj, u32 key)
 {
-	u64 ref = p->owner.look(p->owner.ctx, host_read_once(*object_key(p, c, z, obj)));
+	u64 ref = p->owner.look(p->owner.ctx, key);
 
 	return ref && ref_zspage(ref) == no && ref_obj(ref) == obj ? ref : 0;
 }
@@ -106,7 +110,7 @@ static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 s
 		 unsigned int obj, struct zspage *dst, u32 dst_no, unsigned int dst_obj, u32 *gone)
 {
 	u32 key = host_read_once(*object_key(p, c, src, obj));
-	u64 from = movable(p, c, src, src_no, obj), to;
+	u64 from = movable(p, src_no, obj, key), to;
 	bool moved;
 
 	if (!from)
@@ -241,7 +245,7 @@ u64 pool_compact(struct pool *p)
 	for (i = 0; i < p->table.nclasses; i++)
 		if (p->class[i].objs > 1)
 			pages += compact_class(p, &p->class[i]);
-	p->pages_compacted += pages;
+	host_write_once(p->pages_compacted, p->pages_compacted + pages);
 	host_mutex_unlock(&p->compacting);
 	return pages;
 }

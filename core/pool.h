@@ -87,7 +87,7 @@ struct pool {
 	host_a64 pages HOST_OWN_LINE;   /* in zspages */
 	host_a64 pages_peak;
 	host_mutex_t compacting;
-	u64 pages_compacted;            /* ever; compacting */
+	u64 pages_compacted;            /* ever; compacting, read with host_read_once */
 };
 
 /* chain: most pages of a zspage.  Process context.  -EINVAL, -ENOMEM. */
