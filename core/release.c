@@ -174,7 +174,7 @@ static void replace_buf(struct release *r, struct release_cpu *rc)
 	held = r->queued + in_cpu_buffers(r);
 	if (held > r->peak)
 		host_write_once(r->peak, held);
-	host_write_once(r->queued, r->queued + b->bytes);
+	r->queued += b->bytes;
 
 	rc->buf = r->empty;
 	r->empty = rc->buf->next;
@@ -251,7 +251,7 @@ static void drain_full(struct release *r)
 		pool_free_bulk(r->pool, b->ref, r->scratch, b->n);
 		host_a64_add(&r->deferred, b->n);
 		host_lock(&r->lock);
-		host_write_once(r->queued, r->queued - b->bytes);
+		r->queued -= b->bytes;
 		b->next = r->empty;
 		r->empty = b;
 		r->nempty++;
@@ -335,9 +335,15 @@ int release_set_limit(struct release *r, u64 bytes)
  * Figures
  */
 
+/* Under the lock, since a buffer that goes from its CPU to the queue meanwhile is in neither. */
 u64 release_held(struct release *r)
 {
-	return host_read_once(r->queued) + in_cpu_buffers(r);
+	u64 held;
+
+	host_lock(&r->lock);
+	held = r->queued + in_cpu_buffers(r);
+	host_unlock(&r->lock);
+	return held;
 }
 
 u64 release_peak(struct release *r)
@@ -350,7 +356,7 @@ u64 release_peak(struct release *r)
 void release_reset_peak(struct release *r)
 {
 	host_lock(&r->lock);
-	host_write_once(r->peak, release_held(r));
+	host_write_once(r->peak, r->queued + in_cpu_buffers(r));
 	host_unlock(&r->lock);
 }
 

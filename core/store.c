@@ -237,8 +237,10 @@ static int make_object(struct store *s, u64 i, enum slot_type type, const void *
 	u64 ref;
 	int err = alloc_once(s, i, bytes, &ref);
 
-	if (err == -ENOMEM && release_held(&s->release)) {
-		release_flush(&s->release);
+	if (err == -ENOMEM) {
+		/* Nothing held back by now may mean that it came back since, so try in any case. */
+		if (release_held(&s->release))
+			release_flush(&s->release);
 		err = alloc_once(s, i, bytes, &ref);
 	}
 	if (err)

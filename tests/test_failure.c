@@ -321,6 +321,39 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 	rig_close();
 }
 
+static unsigned int asked;
+
+/* The source is dry; when it is asked the second time, the worker has just drained. */
+static bool dry_until_drained(void)
+{
+	if (++asked == 2)
+		release_flush(&rig.store.release);      /* no lock is held here */
+	return asked <= 2;
+}
+
+static void memory_that_comes_back_after_the_first_try_is_used(void **state)
+{
+	struct store *s = rig_open(&codec_lz4);
+
+	for (u64 i = 0; i < 40; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(store_write(s, i, page), 0);
+	}
+	for (u64 i = 0; i < 20; i++)
+		must_eq(store_free(s, i), 0);
+	pcp_drain(&rig.source.pcp);
+	asked = 0;
+	host_user_fail = dry_until_drained;
+	fill_random(page, HOST_PAGE_SIZE, 0);
+	must_eq(store_write(s, 0, page), 0);
+	host_user_fail = NULL;
+	must(asked >= 2);
+	must_eq(release_held(&s->release), 0);
+	must_have(s, 0, 1);
+	must_have(s, 20, 40);
+	rig_close();
+}
+
 /* ---- a codec that does what it is told ---- */
 
 static int codec_says;          /* not INT_MIN: what compress answers */
@@ -467,6 +500,7 @@ int main(void)
 		cmocka_unit_test(the_page_interface_fails_whole_and_loses_nothing),
 		cmocka_unit_test(a_store_that_cannot_be_made_gives_everything_back),
 		cmocka_unit_test(a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes),
+		cmocka_unit_test(memory_that_comes_back_after_the_first_try_is_used),
 		cmocka_unit_test(a_codec_that_fails_or_returns_too_much_fails_the_write_only),
 		cmocka_unit_test(a_codec_without_room_means_a_raw_page),
 		cmocka_unit_test(what_does_not_decompress_is_an_error_and_stays),
