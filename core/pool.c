@@ -209,7 +209,9 @@ static void note_peak(struct pool *p, u64 pages)
 
 void pool_reset_peak(struct pool *p)
 {
-	host_a64_set(&p->pages_peak, host_a64_read(&p->pages));
+	/* Full barriers on both sides: this sees the pages of whoever does not see the 0. */
+	host_a64_and(&p->pages_peak, 0);
+	note_peak(p, host_a64_read(&p->pages));
 }
 
 static void write_header(struct pool *p, struct pool_class *c, struct zspage *z, unsigned int obj,

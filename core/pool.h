@@ -166,7 +166,9 @@ static inline u64 pool_pages(struct pool *p)
 
 static inline u64 pool_pages_peak(struct pool *p)
 {
-	return host_a64_read(&p->pages_peak);
+	u64 pages = pool_pages(p), peak = host_a64_read(&p->pages_peak);
+
+	return pages > peak ? pages : peak;
 }
 
 void pool_reset_peak(struct pool *p);
