@@ -12,8 +12,16 @@
 #include "check.h"
 #include "ebb.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define THREADS 4
 #define PAGES 48                /* slots with pages */
@@ -394,6 +402,56 @@ static void no_descriptors_are_left_in_an_empty_pool(void **state)
 	source_close(&source);
 }
 
+/* ---- a system that takes membarrier away ---- */
+
+static bool forbid_membarrier(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = ARRAY_LEN(code), .filter = code };
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+static void touch(void *item, void *arg)
+{
+}
+
+static void nobody_takes_an_item_without_the_barrier_that_makes_it_safe(void **state)
+{
+	struct host_percpu pc;
+	int status;
+	pid_t pid;
+
+	must_eq(host_percpu_init(&pc, 64), 0);
+	if (!pc.rseq) {
+		printf("# no restartable sequences here: the items take no membarrier\n");
+		host_percpu_destroy(&pc);
+		skip();
+	}
+	pid = fork();
+	must(pid >= 0);
+	if (!pid) {
+		signal(SIGABRT, SIG_DFL);       /* not cmocka's */
+		if (!forbid_membarrier())
+			_exit(2);
+		host_percpu_each(&pc, touch, NULL);
+		_exit(1);
+	}
+	must_eq(waitpid(pid, &status, 0), pid);
+	host_percpu_destroy(&pc);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2) {
+		printf("# seccomp filters are not to be had here\n");
+		skip();
+	}
+	must(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +461,7 @@ int main(void)
 		cmocka_unit_test(a_write_that_fails_on_a_limit_leaves_what_was_there),
 		cmocka_unit_test(writers_of_the_same_slot_leave_one_of_their_pages),
 		cmocka_unit_test(any_number_of_cpus_will_do),
+		cmocka_unit_test(nobody_takes_an_item_without_the_barrier_that_makes_it_safe),
 	};
 
 	return cmocka_run_group_tests_name("threads", tests, NULL, NULL);

@@ -150,11 +150,23 @@ static bool rseq_works(void)
 #endif
 }
 
-/* Ends every restartable sequence that any thread of this process is in. */
+/*
+ * Ends every restartable sequence that any thread of this process is in.  Two threads could have
+ * one item without it, so it is not gone on without: it may be short of memory for a moment, and
+ * any other error means that it was taken away since rseq_works() (by a seccomp filter).
+ */
 static void end_sequences(void)
 {
 #ifdef HOST_USER_RSEQ_LOCK
-	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+	unsigned int turns = 0;
+
+	while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0)) {
+		if (errno != ENOMEM) {
+			fprintf(stderr, "ebb: membarrier: %s\n", strerror(errno));
+			abort();
+		}
+		host_relax(&turns);
+	}
 #endif
 }
 
