@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_check.c - the invariants of core/check.c: each is broken once, and told by its sentence.
+ * A check that never fails would let every other test pass.
+ */
+#include "support.h"
+#include "check.h"
+#include "codecs.h"
+
+#define SLOTS 2000
+#define SMALL 20        /* bytes: more than 64 objects in a zspage */
+#define LARGE 600       /* fewer */
+#define LARGES 1000     /* the first slot with a large one */
+
+static struct rig {
+	struct source source;
+	struct store store;
+} rig;
+
+/* ---- damage that heals ---- */
+
+static struct {
+	void *at;
+	size_t bytes;
+	unsigned char was[8];
+} wound[8];
+
+static unsigned int wounds;
+
+static void hurt(void *at, size_t bytes, const void *with)
+{
+	must(wounds < ARRAY_LEN(wound) && bytes <= sizeof(wound[0].was));
+	wound[wounds].at = at;
+	wound[wounds].bytes = bytes;
+	memcpy(wound[wounds++].was, at, bytes);
+	memcpy(at, with, bytes);
+}
+
+#define HURT(place, value)                              \
+	do {                                            \
+		__typeof__(place) v_ = (value);         \
+		hurt(&(place), sizeof(v_), &v_);        \
+	} while (0)
+
+static void heal(void)
+{
+	while (wounds--)
+		memcpy(wound[wounds].at, wound[wounds].was, wound[wounds].bytes);
+	wounds = 0;
+}
+
+/* ---- what there is to damage ---- */
+
+static u64 *word(u64 slot)
+{
+	return (u64 *)(void *)&rig.store.slot[slot];
+}
+
+static u64 ref(u64 slot)
+{
+	return slot_ref(*word(slot));
+}
+
+static struct pool_class *class_of(u64 slot)
+{
+	return ref_class(&rig.store.pool, ref(slot));
+}
+
+static struct zspage *zspage_of(u64 slot)
+{
+	return zspage_at(&rig.store.pool.zspages, ref_zspage(ref(slot)));
+}
+
+static u64 *state_of(u64 slot)
+{
+	return (u64 *)(void *)zspage_state(zspage_of(slot));
+}
+
+/* The last object of a kind is in a zspage that is neither full nor empty, the first in a full one. */
+#define PARTIAL_SMALL (LARGES - 1)
+#define PARTIAL_LARGE (SLOTS - 1)
+#define FULL_LARGE LARGES
+
+static struct release_cpu *cpu_with_refs(void)
+{
+	for (unsigned int cpu = 0; cpu < host_nr_cpus(); cpu++) {
+		struct release_cpu *rc = host_percpu_peek(&rig.store.cpus, cpu);
+
+		if (rc->n)
+			return rc;
+	}
+	must_failed(__FILE__, __LINE__, "no reference waits in a buffer", 0, 1);
+}
+
+static void class_out_of_range(void) { HURT(zspage_of(0)->class, 0xfe); }
+static void words(void) { HURT(zspage_of(0)->words, 1); }
+static void count_too_high(void) { HURT(*state_of(PARTIAL_SMALL), *state_of(PARTIAL_SMALL) + 1); }
+static void empty(void) { HURT(*state_of(PARTIAL_LARGE), 0); }
+static void too_many_pages(void) { HURT(zspage_of(0)->pages, CHAIN_MAX + 1); }
+static void too_few_pages(void) { HURT(zspage_of(0)->pages, 0); }
+static void full_on_a_list(void) { HURT(zspage_of(FULL_LARGE)->group, 3); }
+static void partial_on_none(void) { HURT(zspage_of(PARTIAL_LARGE)->group, 0); }
+static void mask(void) { HURT(class_of(0)->listed, (u16)(class_of(0)->listed ^ 1u << 5)); }
+static void prev(void) { HURT(zspage_of(PARTIAL_LARGE)->prev, 12345); }
+static void group(void) { HURT(zspage_of(PARTIAL_LARGE)->group, POOL_GROUPS); }
+static void chunks(void) { HURT(*(u64 *)(void *)&rig.store.pool.zspages.chunks, 1000); }
+static void pages(void) { HURT(*(u64 *)(void *)&rig.store.pool.pages, 1); }
+static void type(void) { HURT(*word(1), (u64)7 << SLOT_TYPE_SHIFT); }
+static void empty_with_a_value(void) { HURT(*word(1), 5); }
+static void reader(void) { HURT(*word(1), *word(1) + SLOT_READER); }
+static void freed_and_held(void) { HURT(*word(1), *word(1) | SLOT_FREE); }
+static void no_such_object(void) { HURT(*word(1), *word(1) | REF_LOC_MASK >> ZSPAGE_BITS); }
+static void lost(void) { HURT(*word(1), 0); }
+static void bytes(void) { HURT(cpu_with_refs()->bytes, cpu_with_refs()->bytes + 1); }
+static void queued(void) { HURT(rig.store.release.queued, rig.store.release.queued + 1); }
+static void in_a_buffer(void) { HURT(cpu_with_refs()->buf->ref[0], ref(1) | REF_LOC_MASK >> ZSPAGE_BITS); }
+
+static void past_the_last(void)
+{
+	HURT(*state_of(PARTIAL_LARGE), *state_of(PARTIAL_LARGE) | (u64)1 << class_of(PARTIAL_LARGE)->objs);
+}
+
+static void aside(void)
+{
+	struct pool_class *c = class_of(PARTIAL_LARGE);
+
+	HURT(c->head[0], ref_zspage(ref(PARTIAL_LARGE)));
+	HURT(c->listed, (u16)(c->listed | 1));
+}
+
+static void unlisted(void)
+{
+	struct pool_class *c = class_of(PARTIAL_LARGE);
+	unsigned int g = zspage_of(PARTIAL_LARGE)->group;
+
+	HURT(c->head[g], 0);
+	HURT(c->listed, (u16)(c->listed & ~(1u << g)));
+}
+
+static void freed_object(void)
+{
+	struct pool_class *c = class_of(PARTIAL_LARGE);
+	unsigned int obj = class_lowest_free(c, zspage_of(PARTIAL_LARGE));
+
+	must(obj < c->objs);
+	HURT(*word(PARTIAL_LARGE), (*word(PARTIAL_LARGE) & ~(((u64)1 << REF_ZSPAGE_SHIFT) - (1u << REF_OBJ_SHIFT))) |
+	     (u64)obj << REF_OBJ_SHIFT);
+}
+
+static void key(void)
+{
+	HURT(*object_key(&rig.store.pool, class_of(1), zspage_of(1), ref_obj(ref(1))), 2);
+}
+
+static void counter(void)
+{
+	struct store_cpu *cpu = host_percpu_peek(&rig.store.cpus, 0);
+
+	HURT(cpu->counters.v[CNT_SAME], cpu->counters.v[CNT_SAME] + 1);
+}
+
+#if POOL_REF_CLASS
+static void other_class(void)
+{
+	HURT(*word(1), (*word(1) & ~(((u64)1 << REF_BITS) - ((u64)1 << REF_CLASS_SHIFT))) |
+	     (ref(LARGES) >> REF_CLASS_SHIFT << REF_CLASS_SHIFT));
+}
+#endif
+
+static const struct {
+	void (*damage)(void);
+	const char *sentence;
+} table[] = {
+	{ class_out_of_range, "a descriptor is not of its class" },
+	{ words, "a descriptor is not of its class" },
+	{ count_too_high, "popcount(used) != objects in use" },
+	{ past_the_last, "popcount(used) != objects in use" },
+	{ empty, "an empty zspage was not given back" },
+	{ too_many_pages, "an object in use is on a page that is not there" },
+	{ too_few_pages, "an object in use is on a page that is not there" },
+	{ full_on_a_list, "a full zspage is on a list" },
+	{ partial_on_none, "a zspage is filed below its fullness group" },
+	{ mask, "a class's mask of lists is wrong" },
+	{ aside, "a zspage is still put aside" },
+	{ prev, "a list of zspages is damaged" },
+	{ group, "a list of zspages is damaged" },
+	{ unlisted, "a partial zspage is on no list" },
+	{ chunks, "a chunk of descriptors is not in use" },
+	{ pages, "pages in zspages != pool_pages()" },
+#if POOL_REF_CLASS
+	{ other_class, "a reference names another class than its zspage" },
+#endif
+	{ freed_object, "a reference names an object that is not in use" },
+	{ no_such_object, "a reference names an object that is not in use" },
+	{ in_a_buffer, "a reference names an object that is not in use" },
+	{ type, "a slot word is of no type" },
+	{ empty_with_a_value, "a slot word is of no type" },
+	{ reader, "a slot is held by nobody" },
+	{ freed_and_held, "a slot is held by nobody" },
+	{ key, "an object has another slot's key" },
+	{ bytes, "bytes of a buffer != sum of its class sizes" },
+	{ lost, "objects in use != references in slots and buffers" },
+	{ queued, "bytes held back != sum over buffers" },
+	{ counter, "a counter does not match the slots" },
+};
+
+/* ---- the tests ---- */
+
+static void rig_open(void)
+{
+	const struct store_config cfg = {
+		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 8,
+		.release_limit = 1 << 30,
+	};
+	unsigned char data[LARGE];
+
+	source_open(&rig.source);
+	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
+	for (u64 i = 0; i < SLOTS; i++) {
+		fill_random(data, sizeof(data), i);
+		must_eq(store_put(&rig.store, i, data, i < LARGES ? SMALL : LARGE), 0);
+	}
+	must(class_of(0)->objs > 64 && class_of(LARGES)->objs < 64);
+	must(*state_of(FULL_LARGE) == class_of(FULL_LARGE)->full);
+	/* The newest of both kinds have room beside them; the drain waits until rig_close(). */
+	must_eq(store_free(&rig.store, SLOTS - 2), 0);
+	must_eq(store_free(&rig.store, LARGES - 2), 0);
+	release_flush(&rig.store.release);
+	host_mutex_lock(&rig.store.release.draining);
+	must_hold(store_check(&rig.store));
+}
+
+static void rig_close(void)
+{
+	host_mutex_unlock(&rig.store.release.draining);
+	store_destroy(&rig.store);
+	source_close(&rig.source);
+}
+
+static void each_invariant_that_is_broken_is_told(void **state)
+{
+	rig_open();
+	must_eq(store_free(&rig.store, 3), 0);
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		const char *told;
+
+		table[i].damage();
+		told = store_check(&rig.store);
+		heal();
+		if (!told || strcmp(told, table[i].sentence)) {
+			printf("# told: %s\n", told ? told : "nothing");
+			must_failed(__FILE__, __LINE__, table[i].sentence, 0, 1);
+		}
+		must_hold(store_check(&rig.store));
+	}
+	rig_close();
+}
+
+static void references_that_wait_are_counted_wherever_they_are(void **state)
+{
+	struct release *r = &rig.store.release;
+	u64 before, i;
+
+	rig_open();
+	before = store_pages_taken(&rig.store);
+	must(before >= pool_pages(&rig.store.pool));
+	for (i = 0; i < SLOTS - 2; i++)
+		if (i != LARGES - 2)
+			must_eq(store_free(&rig.store, i), 0);
+	must(r->nfull > 0);
+	must(release_held(r) > 0);
+	must_hold(store_check(&rig.store));
+	/* Nothing is back yet, and buffers that are pages have come on top. */
+	must(store_pages_taken(&rig.store) >= before);
+	HURT(r->full->ref[0], r->full->ref[0] | REF_LOC_MASK >> ZSPAGE_BITS);
+	must(store_check(&rig.store) != NULL);
+	heal();
+	rig_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_invariant_that_is_broken_is_told),
+		cmocka_unit_test(references_that_wait_are_counted_wherever_they_are),
+	};
+
+	return cmocka_run_group_tests_name("check", tests, NULL, NULL);
+}
