@@ -21,7 +21,7 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: build check check-kernel clean demo demo-kernel deps help install install-module module \
+.PHONY: build check check-kernel clean coverage demo demo-kernel deps help install install-module module \
 	uninstall-module
 .NOTPARALLEL:
 
@@ -42,6 +42,10 @@ check: ## every test in every build, sanitizers, layering and a real kernel incl
 	@scripts/deps check
 	@scripts/deps kernel
 	@$(PYTHON) scripts/check
+
+coverage: ## lines and branches of core/ that the tests run, and each that they do not
+	@scripts/deps check
+	@$(PYTHON) scripts/coverage
 
 module: ## zram.ko against KDIR, in build/module/
 	@scripts/module '$(KDIR)'

@@ -9,7 +9,7 @@
 
 #define SLOTS 2000
 #define SMALL 20        /* bytes: more than 64 objects in a zspage */
-#define LARGE 600       /* fewer */
+#define LARGE (HOST_PAGE_SIZE / 7)      /* fewer */
 #define LARGES 1000     /* the first slot with a large one */
 
 static struct rig {
