@@ -326,12 +326,14 @@ int store_write(struct store *s, u64 i, const void *page)
 int store_put(struct store *s, u64 i, const void *data, size_t bytes)
 {
 	u64 word = 0;
+	int err;
 
 	if (i >= s->slots)
 		return -ERANGE;
 	if (!bytes || bytes > HOST_PAGE_SIZE)
 		return -EINVAL;
-	return write_done(s, i, word, make_object(s, i, SLOT_BLOB, data, bytes, &word));
+	err = make_object(s, i, SLOT_BLOB, data, bytes, &word);
+	return write_done(s, i, word, err);
 }
 
 static void fill_page(void *page, u64 fill)
