@@ -367,6 +367,8 @@ static int read_object(struct store *s, u64 word, void *page)
 	} else if (bytes == HOST_PAGE_SIZE) {
 		memcpy(page, data, bytes);
 	} else if (s->codec->decompress(st->ctx, data, bytes, page, HOST_PAGE_SIZE)) {
+		/* Nobody is to see how far the codec came, or what was in page before. */
+		memset(page, 0, HOST_PAGE_SIZE);
 		err = -EIO;
 	}
 	stream_put(st);

@@ -67,7 +67,8 @@ int store_put(struct store *s, u64 i, const void *data, size_t bytes);
 
 /*
  * Reads slot i into page; an empty slot reads as zeros.  Process context.  -ERANGE;
- * -EINVAL: the slot holds an object of store_put(); -EIO: it does not decompress.
+ * -EINVAL: the slot holds an object of store_put(); -EIO: it does not decompress.  After -EIO
+ * page is zeros, after another error it is as it was.
  */
 int store_read(struct store *s, u64 i, void *page);
 

@@ -76,7 +76,8 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 /*
  * Reads bytes (a multiple of the page size, not 0) from slot, slot + 1, ... into buf.  An
  * empty slot reads as zeros.  -EINVAL: a slot holds an object of ebb_put(); -EIO: what is
- * stored does not decompress.  On an error buf is undefined.
+ * stored does not decompress.  Pages before the slot that fails are read; after -EIO its own is
+ * zeros; the rest of buf is as it was.
  */
 int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes);
 
