@@ -65,6 +65,8 @@ static void unlock_slot(struct mutex *m)
 /* Copies len bytes between buf and the bio's memory at iter, which moves on. */
 static void copy_segments(struct bio *bio, struct bvec_iter *iter, char *buf, u32 len, bool to_bio)
 {
+	sector_t end = iter->bi_sector + (len >> SECTOR_SHIFT);
+
 	while (len) {
 		struct bio_vec bv = bio_iter_iovec(bio, *iter);
 		u32 n = min(bv.bv_len, len);
@@ -81,6 +83,8 @@ static void copy_segments(struct bio *bio, struct bvec_iter *iter, char *buf, u3
 		buf += n;
 		len -= n;
 	}
+	/* A segment may end within a sector; the steps have lost what is left of it. */
+	iter->bi_sector = end;
 }
 
 /* Whether the segment at iter is a page for the whole of p. */
