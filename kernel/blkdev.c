@@ -217,13 +217,13 @@ static void discard(struct zram *z, struct bio *bio, bool zero)
 
 static void zram_submit_bio(struct bio *bio)
 {
-	const sector_t block = ZRAM_BLOCK / SECTOR_SIZE;
+	const struct bvec_iter *iter = &bio->bi_iter;
 	struct zram *z = bio->bi_bdev->bd_disk->private_data;
 
-	if (unlikely((bio->bi_iter.bi_sector | bio_sectors(bio)) & (block - 1))) {
+	if (unlikely((iter->bi_sector << SECTOR_SHIFT | iter->bi_size) & (ZRAM_BLOCK - 1))) {
 		/* The block layer asks for whole blocks of all but the kernel's own users. */
-		pr_err_ratelimited("%s: %u sectors at %llu are not blocks of %d\n", z->disk->disk_name,
-				   bio_sectors(bio), (u64)bio->bi_iter.bi_sector, ZRAM_BLOCK);
+		pr_err_ratelimited("%s: %u bytes at sector %llu are not blocks of %d\n",
+				   z->disk->disk_name, iter->bi_size, (u64)iter->bi_sector, ZRAM_BLOCK);
 		bio->bi_status = BLK_STS_IOERR;
 		goto out;
 	}
