@@ -13,6 +13,8 @@ VS_KERNEL ?= auto
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # demo-kernel: boots of each variant.
 ROUNDS ?= 5
+# fuzz: seconds for each fuzzer.
+FUZZ_SECONDS ?= 3600
 
 # Debian's meson has to run on Debian's python3, so a pyenv or pip ahead in PATH must not
 # come between.  The shell looks them up when they are used, since make expands a whole recipe
@@ -21,14 +23,14 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: build check check-kernel clean coverage demo demo-kernel deps help install install-module module \
+.PHONY: build check check-kernel clean coverage demo demo-kernel deps fuzz help install install-module module \
 	uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
 	@echo 'Ebb: compressed memory that lets go at once.'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) ROUNDS=$(ROUNDS)'
+	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) ROUNDS=$(ROUNDS) FUZZ_SECONDS=$(FUZZ_SECONDS)'
 
 build: ## build libebb and the command build/ebb (the default)
 	@scripts/deps build
@@ -46,6 +48,10 @@ check: ## every test in every build, sanitizers, layering and a real kernel incl
 coverage: ## lines and branches of core/ that the tests run, and each that they do not
 	@scripts/deps check
 	@$(PYTHON) scripts/coverage
+
+fuzz: ## every fuzzer for FUZZ_SECONDS on all CPUs; findings in build/fuzz/artifacts/
+	@scripts/deps check
+	@$(PYTHON) scripts/fuzz --seconds '$(FUZZ_SECONDS)'
 
 module: ## zram.ko against KDIR, in build/module/
 	@scripts/module '$(KDIR)'

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * decompress.c - fuzzes what reads compressed bytes: each codec by itself, and the store over
+ * an object that was overwritten in place.
+ *
+ *     input: codec, what is damaged; then bytes, or changes to bytes that were right
+ *
+ * Whatever is stored, the answer is a page or -EIO, the next page is as good as ever, and
+ * nobody is shown a page that was not his: what comes out depends on the stored bytes alone,
+ * not on what the context saw before, and after -EIO of the store the destination is zeros.
+ */
+#include "fuzz.h"
+#include "check.h"
+#include "codecs.h"
+
+#define SLOTS 4
+
+static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
+static void *ctx[4][2];         /* of each codec; two that see different pages before */
+
+/* A page that compresses to an object that is not huge. */
+static void page_of(uint64_t seed)
+{
+	size_t noise = HOST_PAGE_SIZE / 8 + seed % 16 * (HOST_PAGE_SIZE / 32);
+
+	for (size_t i = 0; i < HOST_PAGE_SIZE; i++)
+		page[i] = (unsigned char)("compressed memory "[i % 18] + seed % 5);
+	fill_random(page, noise, seed);
+}
+
+/* Bytes to put in place of n that were right: changed ones, or others. */
+static size_t damage(struct choices *c, unsigned char *buf, size_t n, size_t room)
+{
+	if (take(c, 1) % 2) {
+		n = left(c) < room ? left(c) : room;
+		for (size_t i = 0; i < n; i++)
+			buf[i] = (unsigned char)take(c, 1);
+		return n ? n : 1;
+	}
+	while (left(c) && n) {
+		size_t at = take_below(c, (unsigned int)(n < 65536 ? n : 65536));
+		unsigned char by = (unsigned char)take(c, 1);
+
+		if (by)
+			buf[at] ^= by;
+		else
+			n = at ? at : 1;        /* cut off here */
+	}
+	return n;
+}
+
+static void must_still_work(const struct codec_ops *ops, void *with)
+{
+	unsigned char small[HOST_PAGE_SIZE];
+	int n;
+
+	page_of(3);
+	n = ops->compress(with, page, HOST_PAGE_SIZE, small, sizeof(small));
+	must(n > 0);
+	memset(got, 0, HOST_PAGE_SIZE);
+	must_eq(ops->decompress(with, small, (size_t)n, got, HOST_PAGE_SIZE), 0);
+	must(!memcmp(got, page, HOST_PAGE_SIZE));
+}
+
+/* Makes a context hold what it decompressed: a page of this seed. */
+static void show(const struct codec_ops *ops, void *to, uint64_t seed)
+{
+	unsigned char small[HOST_PAGE_SIZE];
+	int n;
+
+	page_of(seed);
+	n = ops->compress(to, page, HOST_PAGE_SIZE, small, sizeof(small));
+	must(n > 0);
+	must_eq(ops->decompress(to, small, (size_t)n, got, HOST_PAGE_SIZE), 0);
+}
+
+static void alone(struct choices *c, unsigned int which)
+{
+	const struct codec_ops *ops = user_codecs[which];
+	unsigned char bytes[HOST_PAGE_SIZE], *src, *dst[2];
+	int n, err[2];
+	size_t len;
+
+	page_of(take(c, 1));
+	n = ops->compress(ctx[which][0], page, HOST_PAGE_SIZE, bytes, sizeof(bytes));
+	must(n > 0);
+	len = damage(c, bytes, (size_t)n, sizeof(bytes));
+	src = exactly(bytes, len);
+	for (unsigned int i = 0; i < 2; i++) {
+		show(ops, ctx[which][i], 1000 + i * 16);
+		dst[i] = exactly(NULL, HOST_PAGE_SIZE);
+		memset(dst[i], 0x5a, HOST_PAGE_SIZE);
+		err[i] = ops->decompress(ctx[which][i], src, len, dst[i], HOST_PAGE_SIZE);
+		must(!err[i] || err[i] == -EIO);
+	}
+	must_eq(err[0], err[1]);
+	must(err[0] || !memcmp(dst[0], dst[1], HOST_PAGE_SIZE));
+	must_still_work(ops, ctx[which][0]);
+	free(dst[0]);
+	free(dst[1]);
+	free(src);
+}
+
+static void in_store(struct choices *c, unsigned int which)
+{
+	struct store_config cfg = {
+		.slots = SLOTS, .codec = user_codecs[which], .chain = 4,
+		.level = user_codecs[which]->min_level,
+	};
+	unsigned char bytes[HOST_PAGE_SIZE];
+	uint64_t seed = take(c, 1);
+	struct source source;
+	struct store s;
+	size_t n, m;
+	u64 ref;
+	int err;
+
+	source_open(&source);
+	must_eq(store_init(&s, &source.pcp, &cfg), 0);
+	for (u64 i = 0; i < SLOTS; i++) {
+		page_of(seed + i);
+		must_eq(store_write(&s, i, page), 0);
+	}
+	ref = slot_ref(host_a64_read(&s.slot[1]));
+	n = pool_ref_size(&s.pool, ref);
+	memcpy(bytes, pool_map(&s.pool, ref, got), n);
+	/* The length is in the reference, so only the bytes may be wrong. */
+	m = damage(c, bytes, n, n);
+	memset(bytes + m, 0, n - m);
+	pool_write(&s.pool, ref, bytes);
+
+	memset(got, 0xee, HOST_PAGE_SIZE);
+	err = store_read(&s, 1, got);
+	must(!err || err == -EIO);
+	must(!err || same_byte(got, 0, HOST_PAGE_SIZE));
+	must_eq(store_count(&s, CNT_FAILED_READ), err != 0);
+	must_hold(store_check(&s));
+	for (u64 i = 0; i < SLOTS; i++) {
+		page_of(seed + i);
+		if (i == 1)
+			must_eq(store_write(&s, i, page), 0);
+		must_eq(store_read(&s, i, got), 0);
+		must(!memcmp(got, page, HOST_PAGE_SIZE));
+	}
+	must_eq(store_count(&s, CNT_FAILED_READ), err != 0);
+	must_hold(store_check(&s));
+	store_destroy(&s);
+	source_close(&source);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	struct choices c = { data, data + n };
+	unsigned int how = take_below(&c, 16);
+
+	/* The store costs much more; one input in four goes there. */
+	if (how / 4 == 3)
+		in_store(&c, how % 4);
+	else
+		alone(&c, how % 4);
+	return 0;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	fuzz_init();
+	host_user_set_nr_cpus(1);
+	for (unsigned int i = 0; i < 4; i++)
+		for (unsigned int k = 0; k < 2; k++) {
+			ctx[i][k] = user_codecs[i]->create(user_codecs[i]->min_level);
+			must(ctx[i][k]);
+		}
+	return 0;
+}
