@@ -344,6 +344,7 @@ void oracle_failed(struct worker *w, u32 slot, u64 version, bool got_so_far)
 			return;
 		if (blank(version) && blank(get(&s->complete))) {
 			/* Zeros or nothing: a read does not tell, but the counters do. */
+			add(&freed_max, kind_of(get(&s->complete)) == EMPTY);
 			oracle_free(w, slot, 1);
 			return;
 		}
