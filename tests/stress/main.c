@@ -208,7 +208,7 @@ static void run_round(double seconds)
 	u32 n;
 
 	home.begin(&round_now);
-	oracle_begin();
+	oracle_begin(&inspector);
 	for (n = 0; n < options.threads; n++) {
 		worker[n].n = 0;
 		if (pthread_create(&id[n], NULL, work, &worker[n])) {

@@ -70,12 +70,16 @@ void oracle_open(void)
 	freed_min = freed_max = failed_writes = failed_reads = 0;
 }
 
-void oracle_begin(void)
+void oracle_begin(struct worker *w)
 {
 	for (u32 i = 0; i < round_now.slots; i++) {
 		u64 r = round_now.r ^ mix(i / BLOCK + 1);
+		bool wild = below(&r, 8) < round_now.wild;
 
-		slots[i].wild = below(&r, 8) < round_now.wild;
+		/* In a wild slot zeros must mean that it is empty, or nobody could count the slots. */
+		if (wild && kind_of(slots[i].complete) == ZERO)
+			oracle_free(w, i, 1);
+		slots[i].wild = wild;
 	}
 }
 
@@ -151,7 +155,6 @@ enum kind pick_kind(u64 *r, u32 slot)
 	};
 	enum kind k = PICK(kinds, r);
 
-	/* In a wild slot zeros must mean that it is empty, or nobody could count the slots. */
 	return k == ZERO && slots[slot].wild ? TINY : k;
 }
 

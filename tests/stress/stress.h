@@ -164,7 +164,7 @@ enum kind {
 /* All slots empty; round_now says how many. */
 void oracle_open(void);
 /* Chooses the wild blocks; call when nobody is at work. */
-void oracle_begin(void);
+void oracle_begin(struct worker *w);
 
 /*
  * To change a slot: take it (false: somebody has it), begin a version, do it, end it, leave.
