@@ -145,11 +145,15 @@ static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 n
 	return gone;
 }
 
+/*
+ * Acquire: the pages above it may go to others, who write them; what was read of the objects
+ * there was read before their bits were cleared.
+ */
 static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
 {
 	unsigned int obj = c->objs - 1;
 
-	while (obj && !zspage_is_used(z, obj))
+	while (obj && !(host_a64_read_acquire(&z->used[obj / 64]) >> (obj % 64) & 1))
 		obj--;
 	return obj;
 }

@@ -452,9 +452,64 @@ static void nobody_takes_an_item_without_the_barrier_that_makes_it_safe(void **s
 	must(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
+/* ---- pages ---- */
+
+#define LINED_UP 5
+#define LATER 8
+
+/* Reads the last object and frees it; says so in a way that orders nothing. */
+static void *read_and_free(void *arg)
+{
+	u64 ref = *(u64 *)arg;
+	unsigned char copy[HOST_PAGE_SIZE], bounce[HOST_PAGE_SIZE];
+
+	memcpy(copy, pool_map(&pool, ref, bounce), pool_ref_size(&pool, ref));
+	pool_free(&pool, ref);
+	__atomic_store_n((u64 *)arg, copy[0] ? 0 : 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/*
+ * Nothing but the bitmap is between the reader of an object, who frees it without a lock, and
+ * the compaction that takes its page away.  ThreadSanitizer knows whether that is enough.
+ */
+static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
+{
+	const struct pool_owner owner = { .look = look, .swing = swing };
+	static unsigned char page[HOST_PAGE_SIZE] = { 1 };
+	u64 refs[LINED_UP], later[LATER], last;
+	struct source source;
+	pthread_t reader;
+
+	source_open(&source);
+	must_eq(pool_init(&pool, &source.pcp, 8, &owner), 0);
+	/* The last one is the only one that reaches into the last page. */
+	for (unsigned int i = 0; i < LINED_UP; i++) {
+		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE / 16 * 11, i, &refs[i]), 0);
+		pool_write(&pool, refs[i], page);
+	}
+	last = refs[LINED_UP - 1];
+	must_eq(pthread_create(&reader, NULL, read_and_free, &last), 0);
+	while (__atomic_load_n(&last, __ATOMIC_RELAXED))
+		sched_yield();
+	must(pool_compact(&pool) >= 1);
+	for (unsigned int i = 0; i < LATER; i++) {
+		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE, i, &later[i]), 0);
+		pool_write(&pool, later[i], page);
+	}
+	must_eq(pthread_join(reader, NULL), 0);
+	for (unsigned int i = 0; i < LATER; i++)
+		pool_free(&pool, later[i]);
+	for (unsigned int i = 0; i < LINED_UP - 1; i++)
+		pool_free(&pool, refs[i]);
+	pool_destroy(&pool);
+	source_close(&source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_page_has_no_new_owner_before_its_last_reader_is_done),
 		cmocka_unit_test(no_descriptors_are_left_in_an_empty_pool),
 		cmocka_unit_test(a_read_never_returns_what_is_stale_or_torn),
 		cmocka_unit_test(synchronous_frees_are_as_safe_as_deferred_ones),
