@@ -81,7 +81,7 @@ static enum outcome op_put(struct worker *w)
 	u64 version;
 	int err;
 
-	if (!home.objects || !slot_take(slot))
+	if (!slot_take(slot))
 		return BUSY;
 	version = oracle_new(slot, OBJECT);
 	err = home.put(slot, w->pages, make_version(w->pages, slot, version));

@@ -123,12 +123,14 @@ struct tally {
 
 struct home {
 	const char *name;
-	bool objects;                   /* has put and get */
+	bool objects;                   /* has put and get, and read is -EINVAL for an object */
 	bool page_by_page;              /* a failed write has stored all pages before one, none after */
 	const struct op *ops;           /* ends with a NULL name */
 
 	/* Once, before all else.  0, or it has said what is missing. */
 	int (*init)(void);
+	/* Whether it has an operation of the table; NULL: it has all. */
+	bool (*offers)(const char *name);
 	size_t (*page_size)(void);
 	/* A new, empty store for round_now, which it describes in text. */
 	void (*open)(struct round *r);

@@ -106,17 +106,18 @@ def needed(path):
     return re.findall(r"^\s+NEEDED\s+(\S+)", out, re.M)
 
 
-def program(source):
-    """Compiles a static program of the guest, once per content and compiler flags."""
-    source = pathlib.Path(source)
+def program(source, *more):
+    """Compiles a static program of the guest, once per content and compiler flags. It is
+    named after its first source."""
+    sources = [pathlib.Path(s) for s in (source, *more)]
     flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-pthread"]
-    headers = b"".join(h.read_bytes() for h in sorted(source.parent.glob("*.h")))
-    key = hashlib.sha256(source.read_bytes() + headers + " ".join(flags).encode()).hexdigest()[:12]
-    out = CACHE / "programs" / f"{source.stem}-{key}"
+    text = b"".join(f.read_bytes() for f in sources + sorted(sources[0].parent.glob("*.h")))
+    key = hashlib.sha256(text + " ".join(flags).encode()).hexdigest()[:12]
+    out = CACHE / "programs" / f"{sources[0].stem}-{key}"
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
         tmp = out.with_suffix(f".{os.getpid()}")
-        call(os.environ.get("CC", "gcc"), *flags, "-o", tmp, source)
+        call(os.environ.get("CC", "gcc"), *flags, "-o", tmp, *sources)
         tmp.rename(out)
     return out
 
@@ -183,8 +184,8 @@ class Initramfs:
         self.add("lib64/ld-linux-x86-64.so.2", next(box.rglob("ld-linux-x86-64.so.2")).resolve(), 0o755)
 
     def zram(self, variant):
-        """base, patched, floor (in-tree), none, or the path of a zram.ko: that one goes
-        under updates/, where DKMS puts it and modprobe looks first."""
+        """base, patched, floor (in-tree), none, or the path of a module file, whatever its name:
+        that one is zram.ko under updates/, where DKMS puts it and modprobe looks first."""
         if variant in ("base", "none"):
             return
         if variant in ("patched", "floor"):
@@ -196,7 +197,7 @@ class Initramfs:
         path = pathlib.Path(variant)
         if path.suffix != ".ko" or not path.is_file():
             raise Fail(f"'{variant}' is no module file (nor base, patched, floor, none)")
-        self.extra[f"updates/{path.name}"] = path
+        self.extra["updates/zram.ko"] = path
 
     def module(self, path):
         self.extra[f"updates/{pathlib.Path(path).name}"] = pathlib.Path(path)
