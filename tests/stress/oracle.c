@@ -170,8 +170,8 @@ size_t make_version(void *buf, u32 slot, u64 version)
 	case TEXT:
 		random = 64 + below(&r, page_size / 4);
 		break;
-	case HALF:
-		random = page_size / 4 + below(&r, page_size / 2);
+	case HALF:      /* to where every codec still gets it below what any zram takes for huge */
+		random = page_size / 4 + below(&r, page_size / 16 * 7);
 		break;
 	case EDGE:      /* about the largest that is worth compressing */
 		random = page_size / 8 * 7 + below(&r, page_size / 11);
