@@ -101,8 +101,11 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 {
 	if (!rc->n && !host_a64_read(&r->armed))
 		todo->arm = true;
-	/* A buffer may be a cold page: its lines come ahead, not at the next locked instruction. */
-	host_prefetchw(&rc->buf->ref[rc->n + RELEASE_AHEAD]);
+	/*
+	 * A buffer may be a cold page: its lines come ahead, not at the next locked instruction.  Near
+	 * its end that is past the array, which an index may not be.
+	 */
+	host_prefetchw((char *)&rc->buf->ref[rc->n] + RELEASE_AHEAD * sizeof(u64));
 	rc->buf->ref[rc->n++] = ref;
 	host_write_once(rc->bytes, rc->bytes + bytes);
 	if (host_unlikely(rc->n == RELEASE_REFS || rc->bytes >= host_read_once(r->buf_bytes)))
