@@ -26,7 +26,7 @@
 #define WRITE_LOCK_BITS 6
 
 static mempool_t *bounce_pages;
-static struct mutex write_lock[1 << WRITE_LOCK_BITS];
+static struct mutex partial_write[1 << WRITE_LOCK_BITS];
 
 /* A slot, or a part of one, that a bio reaches. */
 struct piece {
@@ -51,7 +51,7 @@ static struct mutex *lock_slot(u64 slot)
 
 	if (PAGE_SIZE == ZRAM_BLOCK)
 		return NULL;
-	m = &write_lock[hash_64(slot, WRITE_LOCK_BITS)];
+	m = &partial_write[hash_64(slot, WRITE_LOCK_BITS)];
 	mutex_lock(m);
 	return m;
 }
@@ -290,8 +290,8 @@ int zram_blkdev_init(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(write_lock); i++)
-		mutex_init(&write_lock[i]);
+	for (i = 0; i < ARRAY_SIZE(partial_write); i++)
+		mutex_init(&partial_write[i]);
 	bounce_pages = mempool_create_page_pool(BOUNCE_PAGES, 0);
 	return bounce_pages ? 0 : -ENOMEM;
 }
