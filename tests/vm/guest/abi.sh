@@ -123,6 +123,20 @@ for c in lzo lzo-rle lz4 lz4hc zstd; do
 	awk '{ print "mm_stat orig same huge:", $1, $6, $8 }' $d/mm_stat
 	r io_stat
 done
+# Where the columns of the class table end; the kernel has one if its zsmalloc keeps statistics.
+say classes
+reset
+w disksize 16M
+poke pwrite /dev/zram0 0 4096 r
+modprobe zsmalloc 2>/dev/null
+c=/sys/kernel/debug/zsmalloc/zram0/classes
+! is_ebb || c=/sys/kernel/debug/zram/zram0/classes
+[ ! -d /sys/kernel/debug/zsmalloc ] || awk 'NR == 1 || $1 == "Total" || $15 {
+	at = 0; row = ""; line = $0
+	while (match(line, /[^ ]+/)) { at += RSTART + RLENGTH - 1; row = row " " at; line = substr(line, RSTART + RLENGTH) }
+	print "columns of", NR == 1 ? $0 : $1 == "Total" ? "Total" : "a row", "end at" row }' $c
+reset
+w disksize 16M
 say edges
 poke pread /dev/zram0 -4096 4096 d
 poke pread /dev/zram0 -4096 8192 d

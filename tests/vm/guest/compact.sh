@@ -8,14 +8,11 @@ t=$((6 * SCALE))
 
 # A pool with holes: write small objects, drop three of four, compact.
 setup 0 256M
-awk 'BEGIN { for (i = 0; i < 8192; i++) { s = sprintf("%08d", i); o = ""; for (j = 0; j < 64; j++) o = o sprintf("%s%06d", s, (i * 7919 + j * 104729) % 1000003); printf "%-4096s", o } }' >/tmp/pages
+text_pages 8192 >/tmp/pages
 check "8192 pages of text" dd if=/tmp/pages of=/dev/zram0 bs=1M conv=fsync
 sum=$(dd if=/dev/zram0 bs=4k skip=4016 count=16 2>/dev/null | md5sum)
 full=$(used 0)
-i=0; while [ $i -lt 8192 ]; do
-	blkdiscard -o $((i * 4096)) -l $((48 * 4096)) /dev/zram0 2>/dev/null
-	i=$((i + 64))
-done
+holes 0 8192
 sparse=$(used 0)
 check "compact" put 1 "$(z 0 compact)"
 packed=$(used 0)

@@ -27,6 +27,9 @@ equal() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "'$2' is not '$3'";
 # put VALUE FILE: a write whose error is an exit code.
 put() { printf '%s' "$1" 2>/dev/null >"$2"; } 2>/dev/null
 
+# The module's own walk over all its invariants; the disk must be closed.
+invariants() { ! is_ebb || equal "zram$1: every invariant holds" "$(cat "/sys/kernel/debug/zram/zram$1/check")" ok; }
+
 z()      { echo "/sys/block/zram$1/$2"; }
 # mm DEV FIELD: a field of mm_stat, by position as in the documentation.
 mm()     { awk -v f="$2" '{ print $f }' "$(z "$1" mm_stat)"; }
@@ -41,6 +44,32 @@ setup() { # DEV SIZE [CODEC]
 	[ -z "${3:-}" ] || put "$3" "$(z "$1" comp_algorithm)" || return 1
 	put "$2" "$(z "$1" disksize)"
 }
+
+# Ends when the command succeeds, or after SECONDS; passes if it did.
+within() { # NAME SECONDS COMMAND...
+	_name=$1 _i=$(($2 * 10)); shift 2
+	while ! "$@" >/dev/null 2>&1; do
+		[ $_i -gt 0 ] || { not_ok "$_name" "not in time: $*"; return; }
+		_i=$((_i - 1)); sleep 0.1
+	done
+	ok "$_name"
+}
+
+# N pages of text that compress to some hundred bytes each, no two alike.
+text_pages() {
+	awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) { s = sprintf("%08d", i); o = ""; for (j = 0; j < 64; j++) o = o sprintf("%s%06d", s, (i * 7919 + j * 104729) % 1000003); printf "%-4096s", o } }'
+}
+
+# Holes in the first N of a device's pages: of each 64, the first 48 are discarded.
+holes() { # DEV N
+	_i=0; while [ $_i -lt "$2" ]; do
+		blkdiscard -o $((_i * 4096)) -l $((48 * 4096)) "/dev/zram$1" 2>/dev/null
+		_i=$((_i + 64))
+	done
+}
+
+# What is held back, and the other fields of release_stat by position.
+released() { awk -v f="$2" '{ print $f }' "$(z "$1" release_stat)"; }
 
 load() { modprobe zram "$@" && [ -e /sys/block/zram0 ]; }
 
