@@ -8,6 +8,8 @@
 
 #include <linux/gfp.h>
 #include <linux/hrtimer.h>
+#include <linux/mm.h>
+#include <linux/vmstat.h>
 
 #include "probed.h"
 
@@ -19,6 +21,14 @@ static inline unsigned long compat_alloc_pages_bulk(gfp_t gfp, unsigned long n,
 	return alloc_pages_bulk_node(gfp, NUMA_NO_NODE, n, pages);
 #else
 	return alloc_pages_bulk_array_node(gfp, NUMA_NO_NODE, n, pages);
+#endif
+}
+
+/* n pages of zone more, or less, in nr_zspages. */
+static inline void compat_count_zspages(struct zone *zone, long n)
+{
+#if HAVE_NR_ZSPAGES
+	mod_zone_page_state(zone, NR_ZSPAGES, n);
 #endif
 }
 

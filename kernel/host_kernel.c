@@ -151,15 +151,34 @@ void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg),
 
 /* ---- pages ---- */
 
+/* What was taken from the kernel, or given back, in /proc/vmstat: a batch as a rule has one zone. */
+static void count(const host_page *pages, unsigned int n, int sign)
+{
+	unsigned int i, run = 0;
+
+	for (i = 0; i < n; i++) {
+		struct zone *zone = page_zone((struct page *)pages[i]);
+
+		run++;
+		if (i + 1 == n || page_zone((struct page *)pages[i + 1]) != zone) {
+			compat_count_zspages(zone, sign * (long)run);
+			run = 0;
+		}
+	}
+}
+
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n)
 {
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
 	memset(out, 0, n * sizeof(*out));
-	return compat_alloc_pages_bulk(src->gfp, n, (struct page **)out);
+	n = compat_alloc_pages_bulk(src->gfp, n, (struct page **)out);
+	count(out, n, 1);
+	return n;
 }
 
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
 {
+	count(pages, n, -1);
 	release_pages((struct page **)pages, n);
 }
 

@@ -58,4 +58,15 @@ void probe(struct hrtimer *timer, enum hrtimer_restart (*fn)(struct hrtimer *))
 }
 END
 
+# Pages of compressed memory in /proc/vmstat; there if the kernel has zsmalloc.
+have NR_ZSPAGES "$@" <<'END'
+#include <linux/mm.h>
+#include <linux/vmstat.h>
+void probe(struct page *page);
+void probe(struct page *page)
+{
+	mod_zone_page_state(page_zone(page), NR_ZSPAGES, 1);
+}
+END
+
 mv "$tmp/out" "$out"

@@ -34,6 +34,8 @@ check "8192 pages of text" dd if=/tmp/pages of=/dev/zram0 bs=1M oflag=direct
 equal "the rows agree with each other" "$(wrong_rows)" ""
 equal "an object for each page" "$(total $objs)" 8192
 equal "its pages are those of mm_stat" "$(($(total $pages) * 4096))" "$(used 0)"
+check "nr_zspages has them, and at most a list of 64 for each CPU" \
+	sh -c "n=$(($(zspages) - zspages_before)); [ \$n -ge $(total $pages) ] && [ \$n -le $(($(total $pages) + 64 * $(nproc))) ]"
 holes 0 8192
 equal "the rows agree, with holes" "$(wrong_rows)" ""
 equal "a quarter of the objects is left" "$(total $objs)" 2048

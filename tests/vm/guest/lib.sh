@@ -76,6 +76,10 @@ load() { modprobe zram "$@" && [ -e /sys/block/zram0 ]; }
 # Codecs the module offers, brackets off.
 codecs() { tr -d '[]' <"$(z 0 comp_algorithm)"; }
 
+# Pages of compressed memory by the kernel's own count, each CPU's share included.
+zspages() { echo 1 >/proc/sys/vm/stat_refresh; awk '$1 == "nr_zspages" { print $2 }' /proc/vmstat; }
+zspages_before=$(zspages)
+
 # Everything back: devices reset, the module gone, slab and pages where they were.
 finish() {
 	swapoff -a 2>/dev/null
@@ -85,6 +89,7 @@ finish() {
 		equal "${d##*/} holds no memory after its reset" "$(awk '{ print $1, $2 }' "$d/mm_stat")" "0 0"
 	done
 	check "the module unloads" modprobe -r zram
+	equal "no page is left" "$(zspages)" "$zspages_before"
 	equal "no device is left" "$(ls -d /sys/block/zram* 2>/dev/null)" ""
 	if [ -e /sys/kernel/debug/kmemleak ]; then
 		# The first scan marks, the second reports; young objects are passed over for 5 s.
