@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * host_impl.h - the hostile home's side of core/host.h (included by it, never alone).
+ *
+ * One OS thread; what the core takes for threads are actors, coroutines that change places only
+ * inside the functions below (explore.c).  Every one that touches what another actor may touch is
+ * a point at which the explorer may let another actor go on:
+ *
+ *     atomics, host_read_once, host_write_once    before the access
+ *     locks, mutexes, per-CPU items               before they are taken and before they are dropped
+ *     memcpy                                      before each half
+ *     page source, deferred work                  before the call
+ *
+ * All memory that the core gets lies in one arena, so that a home can be put back to a moment
+ * (home.h) and every address is known as live or not.
+ */
+#ifndef EBB_TESTS_HOST_IMPL_H
+#define EBB_TESTS_HOST_IMPL_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* host.h defines its HOST_* twins of these after it has included this file. */
+#if defined(__clang__) && defined(HOST_THREAD_SAFETY)
+#define HOSTILE_TS(x) __attribute__((x))
+#else
+#define HOSTILE_TS(x)
+#endif
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t s64;
+
+#ifndef HOST_PAGE_SHIFT
+#define HOST_PAGE_SHIFT 12
+#endif
+
+typedef u32 host_page;
+
+#define HOST_CACHELINE 64
+
+#define host_likely(x) __builtin_expect(!!(x), 1)
+#define host_unlikely(x) __builtin_expect(!!(x), 0)
+#define host_prefetchw(p) ((void)(p))
+
+/* Before an access to n bytes, and when it is made.  explore.c */
+void explore_at(const void *p, size_t n);
+void explore_did(const void *p, size_t n, bool write);
+
+static inline void hostile_touch(const void *p, size_t n, bool write)
+{
+	explore_at(p, n);
+	explore_did(p, n, write);
+}
+
+/* A copy is not atomic: others may run between its halves. */
+void *hostile_memcpy(void *to, const void *from, size_t n);
+
+#define memcpy(to, from, n)                                                                \
+	(__builtin_constant_p(n) && (n) <= 8 ? __builtin_memcpy((to), (from), (n))          \
+					     : hostile_memcpy((to), (from), (n)))
+
+/* ---- atomics ---- */
+
+typedef struct {
+	_Alignas(8) u64 v;
+} host_a64;
+
+#define host_read_once(x)                                                                  \
+	__extension__({                                                                    \
+		const volatile __typeof__(x) *at_ = &(x);                                  \
+		hostile_touch((const void *)at_, sizeof(x), false);                        \
+		*at_;                                                                      \
+	})
+
+#define host_write_once(x, val)                                                            \
+	__extension__({                                                                    \
+		volatile __typeof__(x) *at_ = &(x);                                        \
+		__typeof__(x) val_ = (__typeof__(x))(val);                                 \
+		hostile_touch((const void *)at_, sizeof(x), true);                         \
+		*at_ = val_;                                                               \
+		(void)0;                                                                   \
+	})
+
+static inline u64 host_a64_read(const host_a64 *a)
+{
+	hostile_touch(a, sizeof(*a), false);
+	return a->v;
+}
+
+static inline u64 host_a64_read_acquire(const host_a64 *a)
+{
+	return host_a64_read(a);
+}
+
+static inline void host_a64_set(host_a64 *a, u64 v)
+{
+	hostile_touch(a, sizeof(*a), true);
+	a->v = v;
+}
+
+static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
+{
+	hostile_touch(a, sizeof(*a), true);
+	if (a->v == *old) {
+		a->v = v;
+		return true;
+	}
+	*old = a->v;
+	return false;
+}
+
+static inline u64 host_a64_add(host_a64 *a, u64 v)
+{
+	hostile_touch(a, sizeof(*a), true);
+	return a->v += v;
+}
+
+static inline u64 host_a64_or(host_a64 *a, u64 v)
+{
+	u64 old;
+
+	hostile_touch(a, sizeof(*a), true);
+	old = a->v;
+	a->v |= v;
+	return old;
+}
+
+static inline u64 host_a64_and(host_a64 *a, u64 v)
+{
+	u64 old;
+
+	hostile_touch(a, sizeof(*a), true);
+	old = a->v;
+	a->v &= v;
+	return old;
+}
+
+/* ---- locks of all kinds ---- */
+
+struct hostile_lock {
+	u32 owner;      /* actor + 1, 0: free */
+	u32 rank;       /* in home.c's table, which is docs/locking.md's */
+};
+
+void hostile_lock_init(struct hostile_lock *l, const char *name);
+void hostile_lock_end(struct hostile_lock *l);
+void hostile_acquire(struct hostile_lock *l, bool sleeping);
+bool hostile_try(struct hostile_lock *l);
+void hostile_release(struct hostile_lock *l, bool sleeping);
+
+typedef struct HOSTILE_TS(capability("lock")) {
+	struct hostile_lock l;
+} host_lock_t;
+
+typedef struct HOSTILE_TS(capability("mutex")) {
+	struct hostile_lock l;
+} host_mutex_t;
+
+#define host_lock_init(lock, name) hostile_lock_init(&(lock)->l, (name))
+
+static inline void host_lock(host_lock_t *l) HOSTILE_TS(acquire_capability(l))
+	HOSTILE_TS(no_thread_safety_analysis)
+{
+	hostile_acquire(&l->l, false);
+}
+
+static inline void host_unlock(host_lock_t *l) HOSTILE_TS(release_capability(l))
+	HOSTILE_TS(no_thread_safety_analysis)
+{
+	hostile_release(&l->l, false);
+}
+
+/* The rank table knows a mutex and a set of items by the expression that made it. */
+#define host_mutex_init(m) hostile_lock_init(&(m)->l, #m)
+#define host_mutex_destroy(m) hostile_lock_end(&(m)->l)
+
+static inline bool host_mutex_trylock(host_mutex_t *m) HOSTILE_TS(try_acquire_capability(true, m))
+	HOSTILE_TS(no_thread_safety_analysis)
+{
+	return hostile_try(&m->l);
+}
+
+static inline void host_mutex_lock(host_mutex_t *m) HOSTILE_TS(acquire_capability(m))
+	HOSTILE_TS(no_thread_safety_analysis)
+{
+	hostile_acquire(&m->l, true);
+}
+
+static inline void host_mutex_unlock(host_mutex_t *m) HOSTILE_TS(release_capability(m))
+	HOSTILE_TS(no_thread_safety_analysis)
+{
+	hostile_release(&m->l, true);
+}
+
+/* ---- per-CPU items ---- */
+
+struct host_percpu {
+	char *base;     /* for each CPU: a struct hostile_lock in its line, then the item */
+	size_t stride;
+};
+
+int hostile_percpu_init(struct host_percpu *pc, size_t item_bytes, const char *name);
+#define host_percpu_init(pc, bytes) hostile_percpu_init((pc), (bytes), #pc)
+void host_percpu_destroy(struct host_percpu *pc);
+void *host_percpu_lock(struct host_percpu *pc);
+void host_percpu_unlock(struct host_percpu *pc, void *item);
+void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg);
+void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu);
+unsigned int host_nr_cpus(void);
+unsigned int host_cpu(void);
+
+/* ---- pages and memory ---- */
+
+struct host_pages {
+	u32 dry;        /* not 0: gives nothing */
+};
+
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n);
+void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
+void *host_page_addr(struct host_pages *src, host_page p);
+
+void *host_zalloc(size_t bytes);
+void host_free(void *p, size_t bytes);
+
+/* ---- deferred work ---- */
+
+struct host_work {
+	void (*fn)(struct host_work *w);
+	u32 queued;     /* runs at any moment from now on, or at the latest when flushed */
+	u32 running;
+	u64 begun, done;
+};
+
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w));
+void host_work_queue(struct host_work *w);
+void host_work_queue_delayed(struct host_work *w, u64 us);
+void host_work_flush(struct host_work *w);
+void host_work_destroy(struct host_work *w);
+
+/* ---- the rest ---- */
+
+void host_relax(unsigned int *spins);
+void host_resched(void);
+u64 host_now_ns(void);
+u64 host_total_bytes(void);
+bool hostile_warn(bool bad, const char *what, const char *file, int line);
+
+#define host_warn_on(bad, what) hostile_warn((bad), (what), __FILE__, __LINE__)
+
+#endif

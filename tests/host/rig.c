@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* rig.c - see rig.h. */
+#include "rig.h"
+#include "explore.h"
+
+struct rig *rig;
+
+/* ---- contents ---- */
+
+#define WORDS (HOST_PAGE_SIZE / sizeof(u64))
+#define FILL_OBJ ((u64)0x1111000000000001)      /* does not fit in a slot word */
+
+/* One for each actor, so that they are as private as a thread's stack. */
+static u64 buffer[EXPLORE_ALL][WORDS];
+
+static u64 head_word(u32 value, u32 size)
+{
+	return (u64)size << 32 | value;
+}
+
+static u64 body_word(u64 head, size_t i)
+{
+	return head ^ i * 0x9e3779b97f4a7c15u;
+}
+
+/* size bytes for value: word 0 names them, the others follow from it. */
+static void make(u64 *to, u32 value, u32 size, size_t bytes)
+{
+	u64 head = head_word(value, size), last;
+	size_t i;
+
+	for (i = 0; i < bytes / sizeof(u64); i++)
+		to[i] = body_word(head, i);
+	last = body_word(head, i);
+	if (bytes % sizeof(u64))
+		memcpy(&to[i], &last, bytes % sizeof(u64));
+}
+
+/* The value that these bytes were made for. */
+static u32 name(const u64 *from, size_t bytes, bool whole_page)
+{
+	u64 head = from[0], last;
+	size_t i;
+
+	if (!whole_page && head >> 32 != bytes)
+		explore_fail("%zu bytes are read where %u were written", bytes, (u32)(head >> 32));
+	for (i = 1; i < bytes / sizeof(u64); i++)
+		if (from[i] != body_word(head, i))
+			explore_fail("what is read was never written: byte %zu", i * sizeof(u64));
+	last = body_word(head, i);
+	if (bytes % sizeof(u64) && memcmp(&from[i], &last, bytes % sizeof(u64)))
+		explore_fail("what is read was never written: the last bytes");
+	return (u32)head;
+}
+
+static u32 name_page(const u64 *page)
+{
+	size_t i;
+
+	if (page[0] != page[1])
+		return name(page, HOST_PAGE_SIZE, true);
+	for (i = 1; i < WORDS; i++)
+		if (page[i] != page[0])
+			explore_fail("what is read was never written: word %zu", i);
+	return (u32)(page[0] > ~0u ? page[0] >> 16 & 0xffff : page[0]);
+}
+
+/* ---- a codec that makes of a page what the page says ---- */
+
+static void *codec_create(int level)
+{
+	(void)level;
+	return host_zalloc(64);
+}
+
+static void codec_destroy(void *ctx)
+{
+	host_free(ctx, 64);
+}
+
+static int codec_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	const u64 *page = src;
+	u32 size = (u32)(page[0] >> 32);
+
+	(void)ctx;
+	if (rig->codec_fails)
+		return -EIO;
+	if (rig->codec_says)
+		return rig->codec_says;
+	if (n != HOST_PAGE_SIZE || name(page, n, true) != (u32)page[0])
+		return -EIO;
+	if (size > cap)
+		return -ENOSPC;
+	make(dst, (u32)page[0], size, size);
+	return (int)size;
+}
+
+static int codec_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	u64 *bytes = buffer[me->id];
+	u32 value;
+
+	(void)ctx;
+	if (rig->codec_fails || cap != HOST_PAGE_SIZE)
+		return -EIO;
+	/* dst may be the same buffer: what is read is named before it is made into a page. */
+	memcpy(bytes, src, n);
+	value = name(bytes, n, false);
+	make(dst, value, (u32)n, cap);
+	return 0;
+}
+
+static const struct codec_ops codec = {
+	.name = "hostile",
+	.create = codec_create,
+	.destroy = codec_destroy,
+	.compress = codec_compress,
+	.decompress = codec_decompress,
+};
+
+/* ---- the store ---- */
+
+/*
+ * As a store with many slots and a large budget has them, and then the small budget: the fewer
+ * objects fill a buffer, the fewer it takes to come to every branch.
+ */
+static int give_spare(struct release *r, const struct rig_config *cfg)
+{
+	u64 objects = r->objects, limit = (u64)cfg->spare * RELEASE_REFS * 1024;
+	int err;
+
+	if (!cfg->spare)
+		return 0;
+	r->objects = ~(u64)0;
+	err = release_set_limit(r, limit);
+	r->objects = objects;
+	r->limit = cfg->release_limit;
+	r->buf_bytes = cfg->release_limit / (2 * host_nr_cpus());
+	return err;
+}
+
+int rig_open(const struct rig_config *cfg)
+{
+	const struct store_config sc = {
+		.slots = cfg->slots, .codec = &codec, .chain = CHAIN_MIN,
+		.mem_limit = cfg->mem_limit, .release_limit = cfg->release_limit,
+	};
+	int err = -ENOMEM;
+
+	rig = host_zalloc(sizeof(*rig));
+	if (!rig)
+		return err;
+	/* The least that a list may hold, so that pages come and go as often as can be. */
+	err = pcp_init(&rig->pcp, &rig->src, 1, 1);
+	if (!err)
+		err = store_init(&rig->store, &rig->pcp, &sc);
+	if (!err)
+		err = give_spare(&rig->store.release, cfg);
+	if (!err)
+		return 0;
+	if (rig->pcp.cpus.base)
+		pcp_destroy(&rig->pcp);
+	host_free(rig, sizeof(*rig));
+	return err;
+}
+
+void rig_close(void)
+{
+	struct store *s = &rig->store;
+
+	store_reset(s);
+	rig_check();
+	if (release_held(&s->release) || pool_pages(&s->pool) || store_pages_taken(s))
+		explore_fail("an empty store has %llu bytes held back and %llu pages",
+			     (unsigned long long)release_held(&s->release),
+			     (unsigned long long)store_pages_taken(s));
+	store_destroy(s);
+	pcp_destroy(&rig->pcp);
+	host_free(rig, sizeof(*rig));
+}
+
+void rig_check(void)
+{
+	struct store *s = &rig->store;
+	const char *why = store_check(s);
+
+	if (why)
+		explore_fail("%s", why);
+	if (release_held(&s->release) && !s->release.work.queued)
+		explore_fail("references are held back and nothing will drain them");
+	if (s->release.queued > s->release.limit)
+		explore_fail("more is held back than the limit");
+	if (home->pages_out != store_pages_taken(s) + pcp_count(&rig->pcp))
+		explore_fail("%u pages are out, %llu are known", home->pages_out,
+			     (unsigned long long)(store_pages_taken(s) + pcp_count(&rig->pcp)));
+}
+
+/* ---- operations ---- */
+
+static int write_op(const struct op *op, u32 value)
+{
+	u64 *buf = buffer[me->id];
+	unsigned int ev = history_start(&rig->history, EV_WRITE, op->slot, value);
+	size_t i;
+	int err;
+
+	switch (op->what) {
+	case OP_PUT:
+		make(buf, value, op->size, op->size);
+		err = store_put(&rig->store, op->slot, buf, op->size);
+		break;
+	case OP_WRITE:
+		make(buf, value, op->size, HOST_PAGE_SIZE);
+		err = store_write(&rig->store, op->slot, buf);
+		break;
+	default:
+		for (i = 0; i < WORDS; i++)
+			buf[i] = op->what == OP_FILL ? value : FILL_OBJ + ((u64)value << 16);
+		err = store_write(&rig->store, op->slot, buf);
+	}
+	if (err && op->must)
+		explore_fail("a write that has memory failed: %d", err);
+	history_end(&rig->history, ev, !err, 0);
+	rig->failed += err != 0;
+	return err;
+}
+
+u32 rig_value(u64 i, bool page)
+{
+	u64 *buf = buffer[me->id];
+	size_t bytes = 0;
+	int err = page ? store_read(&rig->store, i, buf)
+		       : store_get(&rig->store, i, buf, HOST_PAGE_SIZE, &bytes);
+
+	if (err)
+		explore_fail("a read failed: %d", err);
+	if (page)
+		return name_page(buf);
+	return bytes ? name(buf, bytes, false) : 0;
+}
+
+static void free_op(const struct op *op)
+{
+	unsigned int ev = history_start(&rig->history, EV_FREE, op->slot, 0);
+	u32 atomic = op->what == OP_FREE;
+
+	me->atomic += atomic;
+	if (store_free(&rig->store, op->slot))
+		explore_fail("a free failed");
+	me->atomic -= atomic;
+	history_end(&rig->history, ev, true, 0);
+}
+
+static void reset_op(void)
+{
+	unsigned int ev[HISTORY_SLOTS], n = HISTORY_SLOTS, i;
+
+	if (rig->store.slots < n)
+		n = (unsigned int)rig->store.slots;
+	for (i = 0; i < n; i++)
+		ev[i] = history_start(&rig->history, EV_FREE, i, 0);
+	store_reset(&rig->store);
+	for (i = 0; i < n; i++)
+		history_end(&rig->history, ev[i], true, 0);
+}
+
+int rig_do(const struct op *op, u32 value)
+{
+	struct store *s = &rig->store;
+	unsigned int ev;
+
+	switch ((enum what)op->what) {
+	case OP_NONE:
+		break;
+	case OP_PUT:
+	case OP_WRITE:
+	case OP_FILL:
+	case OP_FILL_OBJ:
+		return write_op(op, value);
+	case OP_GET:
+	case OP_READ:
+		ev = history_start(&rig->history, EV_READ, op->slot, 0);
+		history_end(&rig->history, ev, true, rig_value(op->slot, op->what == OP_READ));
+		break;
+	case OP_FREE:
+	case OP_DISCARD:
+		free_op(op);
+		break;
+	case OP_RESET:
+		reset_op();
+		break;
+	case OP_FLUSH:
+		release_flush(&s->release);
+		break;
+	case OP_COMPACT:
+		store_compact(s);
+		break;
+	case OP_LIMIT:
+		release_set_limit(&s->release, op->size);
+		break;
+	case OP_OFFLINE:
+		home_offline(op->slot);
+		break;
+	case OP_DECAY:
+		pcp_decay(&rig->pcp);
+		break;
+	case OP_PCP_DRAIN:
+		pcp_drain(&rig->pcp);
+		break;
+	case OP_STATS: {
+		static struct pool_class_stat rows[EXPLORE_ALL][CLASS_RAW_MAX];
+
+		pool_class_stats(&s->pool, rows[me->id]);
+		break;
+	}
+	case OP_HOLD:
+		slot_hold(&s->slot[op->slot]);
+		break;
+	case OP_DROP:
+		if (slot_drop(&s->slot[op->slot]))
+			explore_fail("the test drops the last hold of a freed slot");
+		break;
+	}
+	return 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rig.h - a small store on the hostile home, contents that name themselves, and the operations
+ * on them.
+ *
+ * A value is a number that no two writes share; what is stored for it is made from it and the
+ * size, so that a read tells which write it saw, whole, or that it saw none.
+ */
+#ifndef EBB_TESTS_RIG_H
+#define EBB_TESTS_RIG_H
+
+#include "check.h"
+#include "history.h"
+#include "home.h"
+
+/* Sizes of blobs, or of what the codec makes of a page, by how many share a page. */
+#define HALF (HOST_PAGE_SIZE / 2 - POOL_HEADER)
+#define THIRD (HOST_PAGE_SIZE * 21 / 64 - POOL_HEADER)
+#define QUARTER (HOST_PAGE_SIZE / 4 - POOL_HEADER)
+#define SPAN (HOST_PAGE_SIZE * 3 / 4 - POOL_HEADER)     /* reaches over the end of a page */
+#define SMALL 12u               /* more than 64 of them to a zspage */
+#define RAW HOST_PAGE_SIZE      /* not for the codec */
+
+enum what {
+	OP_NONE,
+	OP_PUT,         /* slot, size: a blob */
+	OP_GET,         /* slot */
+	OP_WRITE,       /* slot, size: a page that the codec makes so long */
+	OP_FILL,        /* slot: a page of one word, kept in the slot word */
+	OP_FILL_OBJ,    /* slot: the same, kept in an object */
+	OP_READ,        /* slot */
+	OP_FREE,        /* slot; as the kernel's notify: atomic */
+	OP_DISCARD,     /* slot; in process context */
+	OP_RESET,
+	OP_FLUSH,
+	OP_COMPACT,
+	OP_LIMIT,       /* size: the new release limit */
+	OP_OFFLINE,     /* slot: a CPU */
+	OP_DECAY,
+	OP_PCP_DRAIN,
+	OP_STATS,
+	OP_HOLD,        /* slot; a reader in its middle */
+	OP_DROP,        /* slot */
+};
+
+struct op {
+	u8 what;
+	bool must;      /* a write that has no right to fail */
+	u16 slot;
+	u32 size;
+};
+
+struct rig_config {
+	unsigned int cpus, pages;
+	u64 slots, mem_limit, release_limit;
+	u32 spare;              /* buffers that may be queued; a store of few slots has none */
+};
+
+struct rig {
+	struct host_pages src;
+	struct pcp pcp;
+	struct store store;
+	bool codec_fails;       /* with -EIO from now on, both ways */
+	int codec_says;         /* not 0: what compress returns */
+	u64 failed;             /* writes */
+	struct history history;
+};
+
+extern struct rig *rig;
+
+/* 0, or what the core said; then nothing is left.  home_open() was called. */
+int rig_open(const struct rig_config *cfg);
+
+/* Ends the store; nothing may be left. */
+void rig_close(void);
+
+/* Does an operation; value is what a write writes.  Returns what the store said. */
+int rig_do(const struct op *op, u32 value);
+
+/* What slot i holds: 0 nothing, else the value.  page: of the slot, not blob. */
+u32 rig_value(u64 i, bool page);
+
+/* Every invariant that holds while nobody uses the store; a violation ends the program. */
+void rig_check(void);
+
+#endif

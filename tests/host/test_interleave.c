@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_interleave.c - small crowds on one store, in every order they can take their turns.
+ *
+ *     test_interleave [--bound N] [--only PART] [--replay 'NAME:SCHEDULE']
+ *
+ * A scenario is a store, what happens to it before anybody else is there, and what up to three
+ * actors then do at the same time; the drain worker is one more.  After each run every invariant
+ * of core/check.c is tested, the history is explained (history.h), all is freed, and nothing may
+ * be left.  docs/testing.md tells what a run is and which of them are made.
+ */
+#include "explore.h"
+#include "rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define OPS 6
+#define MANY (HOST_PAGE_SIZE / 32)      /* SMALL objects in the first page of a zspage */
+
+#define PUT(i, bytes) { .what = OP_PUT, .slot = (i), .size = (u32)(bytes) }
+#define MUST_PUT(i, bytes) { .what = OP_PUT, .slot = (i), .size = (u32)(bytes), .must = true }
+#define GET(i) { .what = OP_GET, .slot = (i) }
+#define WRITE(i, bytes) { .what = OP_WRITE, .slot = (i), .size = (u32)(bytes) }
+#define FILL(i) { .what = OP_FILL, .slot = (i) }
+#define FILL_OBJ(i) { .what = OP_FILL_OBJ, .slot = (i) }
+#define READ(i) { .what = OP_READ, .slot = (i) }
+#define FREE(i) { .what = OP_FREE, .slot = (i) }
+#define DISCARD(i) { .what = OP_DISCARD, .slot = (i) }
+#define RESET { .what = OP_RESET }
+#define FLUSH { .what = OP_FLUSH }
+#define COMPACT { .what = OP_COMPACT }
+#define LIMIT(bytes) { .what = OP_LIMIT, .size = (u32)(bytes) }
+#define OFFLINE(cpu) { .what = OP_OFFLINE, .slot = (cpu) }
+#define DECAY { .what = OP_DECAY }
+#define PCP_DRAIN { .what = OP_PCP_DRAIN }
+#define STATS { .what = OP_STATS }
+#define HOLD(i) { .what = OP_HOLD, .slot = (i) }
+#define DROP(i) { .what = OP_DROP, .slot = (i) }
+
+#define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
+
+struct scenario {
+	const char *name;
+	u64 slots;              /* 0: 4 */
+	u64 release_limit;      /* 0: synchronous */
+	u32 spare;              /* buffers that may be queued */
+	unsigned int limit_pages, pages;        /* mem_limit; the source's, 0: all */
+	unsigned int put_small; /* before: so many small objects, slot by slot */
+	unsigned int keep_small;        /* and all but so many freed again */
+	bool pages_in;          /* slots hold pages, not blobs */
+	bool move, may_be_dry;
+	struct op before[8];
+	struct op act[EXPLORE_ACTORS][OPS];
+};
+
+static const struct scenario scenarios[] = {
+#include "scenarios.h"
+};
+#define NSCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
+
+static const struct scenario *now;
+
+static unsigned int number;     /* of the case */
+static u32 had[MANY + HISTORY_SLOTS];
+static u64 freed_before;
+
+/* Values that no two writes share: who is an actor, or EXPLORE_ACTORS before there are any. */
+static u32 value_of(unsigned int who, unsigned int i)
+{
+	return 16 * (who + 1) + i;
+}
+
+static u64 nslots(void)
+{
+	return now->slots ? now->slots : 4;
+}
+
+/* Holds come last, since they keep even the test from reading. */
+static void before(bool holds)
+{
+	unsigned int i;
+
+	for (i = 0; i < sizeof(now->before) / sizeof(now->before[0]); i++)
+		if ((now->before[i].what == OP_HOLD) == holds)
+			rig_do(&now->before[i], value_of(EXPLORE_ACTORS, i));
+}
+
+static void begin(void)
+{
+	const struct rig_config cfg = {
+		.cpus = 2, .pages = now->pages ? now->pages : HOME_PAGES, .slots = nslots(),
+		.mem_limit = (u64)now->limit_pages << HOST_PAGE_SHIFT,
+		.release_limit = now->release_limit, .spare = now->spare,
+	};
+	unsigned int i;
+
+	explore_doing("before");
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("the scenario does not begin");
+	for (i = 0; i < now->put_small; i++)
+		rig_do(&(struct op)PUT((u16)i, SMALL), 1000 + i);
+	for (i = now->keep_small; i < now->put_small; i++)
+		rig_do(&(struct op)FREE((u16)i), 0);
+	before(false);
+	for (i = 0; i < nslots(); i++) {
+		had[i] = rig_value(i, now->pages_in);
+		if (i < HISTORY_SLOTS)
+			rig->history.had[i] = had[i];
+	}
+	before(true);
+	/* What happened until now is no history. */
+	memset(rig->history.n, 0, sizeof(rig->history.n));
+	freed_before = store_count(&rig->store, CNT_FREED);
+	home->move = now->move;
+	home->may_be_dry = now->may_be_dry;
+}
+
+static void act(unsigned int actor)
+{
+	unsigned int i;
+
+	for (i = 0; i < OPS; i++)
+		rig_do(&now->act[actor][i], value_of(actor, i));
+}
+
+static void end(void)
+{
+	struct store *s = &rig->store;
+	u32 last[HISTORY_SLOTS] = { 0 }, value;
+	const char *why;
+	unsigned int i;
+
+	explore_doing("after a run");
+	/* Holds that it began with. */
+	for (i = 0; i < nslots(); i++)
+		while (host_a64_read(&s->slot[i]) & SLOT_READERS)
+			rig_do(&(struct op)DROP((u16)i), 0);
+	rig_check();
+	for (i = 0; i < nslots(); i++) {
+		value = rig_value(i, now->pages_in);
+		if (i < HISTORY_SLOTS)
+			last[i] = value;
+		else if (value != had[i])
+			explore_fail("slot %u, which nobody named, changed", i);
+	}
+	why = history_check(&rig->history, last, store_count(s, CNT_FREED) - freed_before);
+	if (why)
+		explore_fail("%s", why);
+	if (store_count(s, CNT_FAILED_WRITE) != rig->failed)
+		explore_fail("failed writes are not counted");
+	explore_doing("when all is freed");
+	rig_close();
+	home_close();
+	explore_doing("the actors");
+}
+
+static unsigned int nactors(const struct scenario *sc)
+{
+	unsigned int n = 0;
+
+	while (n < EXPLORE_ACTORS && sc->act[n][0].what)
+		n++;
+	return n;
+}
+
+static void usage(void)
+{
+	fprintf(stderr, "test_interleave [--bound N] [--only PART] [--replay 'NAME:SCHEDULE']\n"
+			"  --bound   most choices that cost, 0 to 7 (default 3, fewer if EBB_TEST_SCALE < 100)\n");
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	const char *scale = getenv("EBB_TEST_SCALE"), *only = NULL, *replay = NULL;
+	unsigned int bound = !scale || atoi(scale) >= 100 ? 3 : atoi(scale) >= 50 ? 2 : 1;
+	struct explore_job job = { .begin = begin, .act = act, .end = end };
+	struct explore_result res;
+	u64 schedules = 0;
+	unsigned int i;
+	int k;
+
+	for (k = 1; k < argc; k += 2) {
+		if (k + 1 == argc)
+			usage();
+		if (!strcmp(argv[k], "--bound") && atoi(argv[k + 1]) <= 7)
+			bound = (unsigned int)atoi(argv[k + 1]);
+		else if (!strcmp(argv[k], "--only"))
+			only = argv[k + 1];
+		else if (!strcmp(argv[k], "--replay"))
+			replay = argv[k + 1];
+		else
+			usage();
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (i = 0; i < NSCENARIOS; i++) {
+		size_t n = strlen(scenarios[i].name);
+
+		now = &scenarios[i];
+		if (only && !strstr(now->name, only))
+			continue;
+		if (replay && (strncmp(now->name, replay, n) || replay[n] != ':'))
+			continue;
+		job.name = now->name;
+		job.number = ++number;
+		job.actors = nactors(now);
+		if (replay) {
+			explore_replay(&job, replay + n + 1);
+			printf("ok %u - %s\n", number, now->name);
+			continue;
+		}
+		explore(&job, bound, &res);
+		schedules += res.schedules;
+		printf("# %u actors, bound %u: %llu schedules, exhausted; %llu cut, %llu steps, %u choices, "
+		       "%u bytes of stack\nok %u - %s\n", job.actors, bound,
+		       (unsigned long long)res.schedules, (unsigned long long)res.cut,
+		       (unsigned long long)res.steps, res.points, res.stack, number, now->name);
+	}
+	if (!replay)
+		printf("# schedules: %llu in %u scenarios\n", (unsigned long long)schedules, number);
+	printf("1..%u\n", number);
+	return number ? 0 : 2;
+}
