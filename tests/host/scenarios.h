@@ -150,7 +150,7 @@
 	.name = "mem_limit against what is held back",
 	.release_limit = PLENTY, .limit_pages = 1,
 	.before = { PUT(0, RAW) },
-	.act = { { FREE(0), PUT(1, RAW) }, { FLUSH } },
+	.act = { { FREE(0), MUST_PUT(1, RAW) }, { FLUSH } },
 },
 {
 	.name = "a source that may be dry",
