@@ -120,7 +120,10 @@ int ebb_trim(struct ebb_store *store, uint64_t *bytes);
 /* Changes mem_limit (bytes, 0: none).  A limit below what is used stops writes, no more. */
 int ebb_set_mem_limit(struct ebb_store *store, uint64_t bytes);
 
-/* Changes release_limit (as in ebb_config).  What is held back past it is released now. */
+/*
+ * Changes release_limit (as in ebb_config).  What is held back past it is released now.
+ * -ENOMEM: there is no memory for what a larger one needs, and it is what it was.
+ */
 int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes);
 
 /* Makes mem_used_max start again from what is used now. */

@@ -216,9 +216,13 @@ static enum outcome op_classes(struct worker *w)
 static enum outcome op_release_limit(struct worker *w)
 {
 	u64 limit = pick_release_limit(&w->r);
+	int err;
 
-	note_limit(limit == EBB_DEFAULT ? host_total_bytes() / 64 : limit);
-	must(ebb_set_release_limit(store, limit), "ebb_set_release_limit");
+	note_limit(limit == EBB_DEFAULT ? host_total_bytes() / RELEASE_LIMIT_SHARE : limit);
+	err = ebb_set_release_limit(store, limit);
+	if (err == -ENOMEM && round_now.short_of_memory)
+		return FAILED;
+	must(err, "ebb_set_release_limit");
 	return DONE;
 }
 
