@@ -30,6 +30,10 @@ for a in disksize initstate reset comp_algorithm algorithm_params recomp_algorit
 done
 for a in hot_add hot_remove; do poke m $control/$a; done
 poke m /sys/module/zram/parameters/num_devices
+# And of whatever else there is.
+for a in $d/* $d/queue/* $control/* /sys/module/zram/parameters/*; do
+	[ ! -f "$a" ] || poke m "$a"
+done
 poke r /sys/module/zram/parameters/num_devices
 
 say before there is a size
