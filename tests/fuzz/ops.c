@@ -250,7 +250,6 @@ static void open_store(struct choices *c)
 	empty_all();
 	failing = 0;
 	may_fail = false;
-	source_open(&source);
 	must_eq(store_init(&store, &source.pcp, &cfg), 0);
 }
 
@@ -268,7 +267,8 @@ static void close_store(void)
 	check_all();
 	must_eq(pool_pages(&store.pool), 0);
 	store_destroy(&store);
-	source_close(&source);
+	pcp_drain(&source.pcp);
+	must_eq(pages_out(&source), 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -288,6 +288,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argv;
 	fuzz_init();
 	host_user_set_nr_cpus(2);
+	/* One for all inputs; each must give back what it took. */
+	source_open(&source);
 	host_user_fail = fail_now;
 	return 0;
 }
