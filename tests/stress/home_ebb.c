@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "ebb.h"
-#include "host.h"
+#include "release.h"
 
 static struct ebb_store *store;
 static u64 meta_empty;          /* meta_bytes of the store when it was new */
