@@ -16,6 +16,7 @@
 
 static struct ebb_store *store;
 static u64 meta_empty;          /* meta_bytes of the store when it was new */
+static u64 limit_empty;         /* its release_limit then, which buffers go with */
 static u64 held_most;           /* the highest release_limit since then */
 static u64 fail_every;          /* of the allocations, 0: none */
 
@@ -101,6 +102,7 @@ static void ebb_home_open(struct round *r)
 		return;
 	stat_of(store, &st);
 	meta_empty = st.meta_bytes;
+	limit_empty = st.release_limit;
 	held_most = st.release_limit;
 	snprintf(r->text, sizeof(r->text), "%s, chain %u, %u slots, %u cpus, release_limit %llu", cfg.codec,
 		 cfg.chain_size, r->slots, host_nr_cpus(), (unsigned long long)st.release_limit);
@@ -370,6 +372,7 @@ static void ebb_home_check_empty(void)
 	struct ebb_stat st;
 
 	check_store(store, "the store, empty");
+	must(ebb_set_release_limit(store, limit_empty), "ebb_set_release_limit");
 	must(ebb_trim(store, NULL), "ebb_trim");
 	stat_of(store, &st);
 	equal("orig_data_size of an empty store", st.orig_data_size, 0);
