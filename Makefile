@@ -23,8 +23,8 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: build check check-kernel clean coverage demo demo-kernel deps fuzz help install install-module module \
-	uninstall-module
+.PHONY: build check check-kernel check-long clean coverage demo demo-kernel deps fuzz help install \
+	install-module module uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -44,6 +44,11 @@ check: ## every test in every build, sanitizers, layering and a real kernel incl
 	@scripts/deps check
 	@scripts/deps kernel
 	@$(PYTHON) scripts/check
+
+check-long: ## the stress program for ten minutes in each of three builds, and an hour of a real kernel
+	@scripts/deps check
+	@scripts/deps kernel
+	@$(PYTHON) scripts/check --long
 
 coverage: ## lines and branches of core/ that the tests run, and each that they do not
 	@scripts/deps check

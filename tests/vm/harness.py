@@ -315,7 +315,7 @@ def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, l
     start, lines, buf, why, status = time.monotonic(), [], b"", "", None
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             env=env, start_new_session=True, preexec_fn=die_with_parent)
-    sink = open(log, "w") if log else None
+    sink = open(log, "w", buffering=1) if log else None
     try:
         fd = proc.stdout.fileno()
         while True:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # For as long as is asked: swap with kills, ext4, resets and the stress program, all at once.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G timeout=150 long=yes short=no kernel=uml-smp,uml-debug progs=stress,swapcheck,rawread
+# vm: mem=384M timeout=150 long=yes short=no kernel=uml-smp,uml-debug progs=stress,swapcheck,rawread
 # vm: tools=mkswap,swapon,swapoff,mkfs.ext4,fsck.ext4,fio
 . /lib.sh
 modprobe zram num_devices=5 || { not_ok "zram loads"; exit 1; }
@@ -18,7 +18,7 @@ going() { left && [ ! -e /tmp/bad ]; }
 mb=$(awk '/^MemTotal/ { print int($2 / 1024 * 0.9 / 4) }' /proc/meminfo)
 swapper() {
 	while going; do
-		swapcheck --mb $mb --procs 4 --passes 1 --forks 3 --seed $((n * 7 + 1)) >/tmp/swapper 2>&1 ||
+		swapcheck --mb $mb --procs 4 --passes 1 --forks 3 --seed $((n * 7 + 1)) --end $l >/tmp/swapper 2>&1 ||
 			bad "swap: $(head -n 1 /tmp/swapper)"
 		n=$((n + 1)); echo $n >/tmp/swapper.n
 	done
@@ -29,7 +29,7 @@ killer() {
 	while going; do
 		swapcheck --mb 48 --procs 2 --passes 40 --forks 0 >/dev/null 2>&1 & v=$!
 		sleep $((n % 4 + 1))
-		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
+		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) 2>/dev/null
 		wait $v 2>/dev/null
 		n=$((n + 1)); echo $n >/tmp/killer.n
 	done
@@ -53,8 +53,8 @@ filer() {
 
 # zram2, zram3: the stress program, on a machine that is short of memory all the time.
 stresser() {
-	while left && going; do
-		stress --device /dev/zram2 --second /dev/zram3 --hog 32 --tolerate --seconds $((l < 30 ? l : 30)) \
+	while going; do
+		stress --device /dev/zram2 --second /dev/zram3 --hog 16 --tolerate --seconds $((l < 30 ? l : 30)) \
 			>/tmp/stresser 2>&1 || { cat /tmp/stresser; bad "stress: $(sed -n '/^not ok/{s/.* - //;p}' /tmp/stresser)"; }
 		n=$((n + 1)); echo $n >/tmp/stresser.n
 	done

@@ -2,12 +2,13 @@
 /*
  * Processes that hold more than memory does, every page checked when it comes back.
  *
- *   swapcheck [--mb M] [--procs N] [--passes K] [--forks F] [--seed X] [--loop SECONDS]
+ *   swapcheck [--mb M] [--procs N] [--passes K] [--forks F] [--seed X] [--loop SECONDS] [--end SECONDS]
  *
  * Each of N processes fills M MiB, then K times: reads its pages in random order, checks
  * each, rewrites some, unmaps and remaps a part, and asks for a part to be paged out. F
  * forked children check the same pages copy-on-write while the parent rewrites its own,
  * and end by exit, exec's sibling (_exit) or SIGKILL. With --loop the whole repeats.
+ * With --end it does no more than finish the page in hand once that time is over.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +27,13 @@
 #define MADV_PAGEOUT 21
 #endif
 
+static time_t end;
 static unsigned long mb = 64, procs = 2, passes = 3, forks = 1, seed = 1;
+
+static int over(void)
+{
+	return end && time(NULL) >= end;
+}
 
 static uint64_t next(uint64_t *s)
 {
@@ -75,7 +82,7 @@ static int look_all(char *p, const uint64_t *word, unsigned long n, uint64_t rnd
 		if (a == 1)
 			break;
 	}
-	for (i = 0; i < n; i++, at = (at + step) % n)
+	for (i = 0; i < n && !over(); i++, at = (at + step) % n)
 		if (check(word[at], (uint64_t *)(p + at * PAGE), at, who))
 			return -1;
 	return 0;
@@ -94,7 +101,7 @@ static int process(unsigned who)
 		return fprintf(stderr, "swapcheck: mmap: %s\n", strerror(errno)), 1;
 	for (i = 0; i < n; i++)
 		make(word[i] = next(&rnd), (uint64_t *)(p + i * PAGE));
-	for (unsigned pass = 0; pass < passes && !bad; pass++) {
+	for (unsigned pass = 0; pass < passes && !bad && !over(); pass++) {
 		at = next(&rnd) % n;
 		len = 1 + next(&rnd) % (n - at);
 		madvise(p + at * PAGE, len * PAGE, MADV_PAGEOUT);
@@ -104,9 +111,10 @@ static int process(unsigned who)
 				continue;
 			if (f % 3 == 2) {
 				/* To be killed amid its swap-ins. */
-				for (;;)
+				while (!over())
 					if (look_all(p, word, n, rnd + f + 1, "a child to be killed"))
 						_exit(1);
+				_exit(0);
 			}
 			_exit(look_all(p, word, n, rnd + f + 1, "a child") ? 1 : 0);
 		}
@@ -159,6 +167,8 @@ int main(int argc, char **argv)
 			seed = v;
 		else if (!strcmp(argv[i], "--loop"))
 			loop = v;
+		else if (!strcmp(argv[i], "--end"))
+			end = start + (time_t)v;
 		else
 			return fprintf(stderr, "swapcheck: '%s' is no option\n", argv[i]), 2;
 	}
@@ -182,7 +192,7 @@ int main(int argc, char **argv)
 			}
 		seed++;
 		rounds++;
-	} while (!bad && time(NULL) - start < loop);
+	} while (!bad && time(NULL) - start < loop && !over());
 	printf("# swapcheck: %u rounds of %lu processes of %lu MiB\n", rounds, procs, mb);
 	return bad;
 }
