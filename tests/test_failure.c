@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_failure.c - allocations that fail at every point, a source that runs dry, codecs that
- * break their word.  Whatever fails: the error is told, the old content stays, every page
- * comes back.  (The ASan build sees to the rest of the memory.)
+ * test_failure.c - allocations that fail at every point and a source that runs dry, through
+ * the library and with real codecs.  Whatever fails: the error is told, the old content stays,
+ * every page comes back.  (The ASan build sees to the rest of the memory.)  The core alone, and
+ * codecs that break their word: tests/host/test_hostile.c.
  */
 #include "support.h"
 #include "check.h"
 #include "codecs.h"
 #include "ebb.h"
-
-#include <limits.h>
 
 #define SLOTS 40
 
@@ -354,144 +353,6 @@ static void memory_that_comes_back_after_the_first_try_is_used(void **state)
 	rig_close();
 }
 
-/* ---- a codec that does what it is told ---- */
-
-static int codec_says;          /* not INT_MIN: what compress answers */
-static bool codec_cannot_read;
-static int created, destroyed, create_fails_at;
-
-static void *fake_create(int level)
-{
-	return ++created == create_fails_at ? NULL : &codec_says;
-}
-
-static void fake_destroy(void *ctx)
-{
-	must(ctx == &codec_says);
-	destroyed++;
-}
-
-/* Keeps the first 200 bytes; pages here are zero after them. */
-static int fake_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
-{
-	must_eq(n, HOST_PAGE_SIZE);
-	must(cap >= 200 && cap < HOST_PAGE_SIZE);
-	if (codec_says != INT_MIN)
-		return codec_says;
-	memcpy(dst, src, 200);
-	return 200;
-}
-
-static int fake_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
-{
-	if (codec_cannot_read || n != 200)
-		return -EIO;
-	must_eq(cap, HOST_PAGE_SIZE);
-	memset(dst, 0, cap);
-	memcpy(dst, src, n);
-	return 0;
-}
-
-static const struct codec_ops fake = {
-	.name = "fake",
-	.create = fake_create,
-	.destroy = fake_destroy,
-	.compress = fake_compress,
-	.decompress = fake_decompress,
-};
-
-static void fake_page(uint64_t seed)
-{
-	memset(page, 0, HOST_PAGE_SIZE);
-	fill_random(page, 200, seed);
-}
-
-static struct store *fake_open(void)
-{
-	codec_says = INT_MIN;
-	codec_cannot_read = false;
-	created = destroyed = create_fails_at = 0;
-	return rig_open(&fake);
-}
-
-static void a_codec_that_fails_or_returns_too_much_fails_the_write_only(void **state)
-{
-	struct store *s = fake_open();
-	const int bad[] = {
-		-EIO, -ENOMEM, -EINVAL, INT_MIN + 1, 0, (int)pool_max_small(&s->pool) + 1,
-		(int)HOST_PAGE_SIZE, (int)HOST_PAGE_SIZE + 1, INT_MAX,
-	};
-	int err;
-
-	fake_page(1);
-	must_eq(store_write(s, 0, page), 0);
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		codec_says = bad[i];
-		fake_page(2);
-		err = store_write(s, 0, page);
-		must(err == -EIO || (err == -ENOMEM && bad[i] == -ENOMEM));
-		must(store_write(s, 1, page) < 0);
-		must_eq(store_count(s, CNT_FAILED_WRITE), 2 * (i + 1));
-		codec_says = INT_MIN;
-		fake_page(1);
-		must_eq(store_read(s, 0, got), 0);
-		must(!memcmp(page, got, HOST_PAGE_SIZE));
-		must_eq(host_a64_read(&s->slot[1]), 0);
-		must_hold(store_check(s));
-	}
-	must_eq(store_count(s, CNT_COMPR_BYTES), 200);
-	rig_close();
-	must(created > 0);
-	must_eq(created, destroyed);
-}
-
-static void a_codec_without_room_means_a_raw_page(void **state)
-{
-	struct store *s = fake_open();
-
-	codec_says = -ENOSPC;
-	fake_page(3);
-	must_eq(store_write(s, 0, page), 0);
-	must_eq(store_count(s, CNT_HUGE), 1);
-	codec_cannot_read = true;       /* it is not asked */
-	must_eq(store_read(s, 0, got), 0);
-	must(!memcmp(page, got, HOST_PAGE_SIZE));
-	rig_close();
-}
-
-static void what_does_not_decompress_is_an_error_and_stays(void **state)
-{
-	struct store *s = fake_open();
-
-	fake_page(4);
-	must_eq(store_write(s, 0, page), 0);
-	codec_cannot_read = true;
-	must_eq(store_read(s, 0, got), -EIO);
-	must_eq(store_count(s, CNT_FAILED_READ), 1);
-	must_hold(store_check(s));
-	codec_cannot_read = false;
-	must_eq(store_read(s, 0, got), 0);
-	must(!memcmp(page, got, HOST_PAGE_SIZE));
-	rig_close();
-}
-
-static void a_context_that_cannot_be_made_ends_the_others(void **state)
-{
-	const struct store_config cfg = { .slots = 10, .codec = &fake, .chain = 8 };
-	struct source source;
-
-	host_user_set_nr_cpus(4);
-	for (int n = 1; n <= 4; n++) {
-		created = destroyed = 0;
-		create_fails_at = n;
-		source_open(&source);
-		must_eq(store_init(&rig.store, &source.pcp, &cfg), -ENOMEM);
-		must_eq(destroyed, created - 1);
-		source_close(&source);
-	}
-	host_user_set_nr_cpus(0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -501,10 +362,6 @@ int main(void)
 		cmocka_unit_test(a_store_that_cannot_be_made_gives_everything_back),
 		cmocka_unit_test(a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes),
 		cmocka_unit_test(memory_that_comes_back_after_the_first_try_is_used),
-		cmocka_unit_test(a_codec_that_fails_or_returns_too_much_fails_the_write_only),
-		cmocka_unit_test(a_codec_without_room_means_a_raw_page),
-		cmocka_unit_test(what_does_not_decompress_is_an_error_and_stays),
-		cmocka_unit_test(a_context_that_cannot_be_made_ends_the_others),
 	};
 
 	return cmocka_run_group_tests_name("failure", tests, NULL, NULL);

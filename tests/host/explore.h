@@ -54,12 +54,19 @@ struct explore_result {
 	u64 schedules;          /* runs to the end */
 	u64 cut;                /* runs that came to a state that was explored */
 	u64 steps;              /* points passed */
+	unsigned int outcomes;  /* different ones that end() told */
 	unsigned int points;    /* that could be chosen at, the most of a run */
 	unsigned int stack;     /* bytes used, the most of an actor */
 };
 
 /* All runs of at most bound.  A violation prints what reproduces it and ends the program. */
 void explore(const struct explore_job *job, unsigned int bound, struct explore_result *res);
+
+/* Without the reductions: a choice before every access, and no run is cut. */
+extern bool explore_plain;
+
+/* For end(): what this run came to. */
+void explore_outcome(u64 hash);
 
 /* The one run that a violation printed. */
 void explore_replay(const struct explore_job *job, const char *schedule);

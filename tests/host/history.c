@@ -59,6 +59,20 @@ static u32 orders(const struct history *h, unsigned int slot, u32 left, u32 valu
 	return found;
 }
 
+u64 history_hash(const struct history *h)
+{
+	u64 hash = 0;
+	u32 slot, i, e;
+
+	for (slot = 0; slot < HISTORY_SLOTS; slot++) {
+		/* Values are different, so a sum tells them apart whatever order they began in. */
+		for (e = 0, i = 0; i < h->n[slot]; i++)
+			e += h->event[slot][i].did ? 1u << (h->event[slot][i].value % 31) : 0;
+		hash = (hash ^ e) * 0x9e3779b97f4a7c15u + slot;
+	}
+	return hash;
+}
+
 const char *history_check(const struct history *h, const u32 *last, u64 freed)
 {
 	u64 sums = 1, next;

@@ -36,6 +36,9 @@ unsigned int history_start(struct history *h, enum event_kind kind, unsigned int
 /* It is over.  A write that failed did nothing; a read tells its value. */
 void history_end(struct history *h, unsigned int event, bool did, u32 value);
 
+/* A number for all that the operations said. */
+u64 history_hash(const struct history *h);
+
 /* NULL, or why not.  last[HISTORY_SLOTS]; freed: what the store counted. */
 const char *history_check(const struct history *h, const u32 *last, u64 freed);
 

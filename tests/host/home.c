@@ -272,6 +272,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 
 	must_be_process("host_pages_alloc()");
 	hostile_acquire(&home->source_lock, false);
+	home_failures += n && src->dry;
 	if (failing() || src->dry)
 		n = 0;
 	else if (home->may_be_dry && n && explore_choose(2))

@@ -8,7 +8,7 @@ struct rig *rig;
 /* ---- contents ---- */
 
 #define WORDS (HOST_PAGE_SIZE / sizeof(u64))
-#define FILL_OBJ ((u64)0x1111000000000001)      /* does not fit in a slot word */
+#define UNCODED ((u64)0x1111000000000001)      /* does not fit in a slot word */
 
 /* One for each actor, so that they are as private as a thread's stack. */
 static u64 buffer[EXPLORE_ALL][WORDS];
@@ -216,7 +216,7 @@ static int write_op(const struct op *op, u32 value)
 		break;
 	default:
 		for (i = 0; i < WORDS; i++)
-			buf[i] = op->what == OP_FILL ? value : FILL_OBJ + ((u64)value << 16);
+			buf[i] = op->what == OP_FILL ? value : UNCODED + ((u64)value << 16);
 		err = store_write(&rig->store, op->slot, buf);
 	}
 	if (err && op->must)
@@ -297,8 +297,7 @@ int rig_do(const struct op *op, u32 value)
 		store_compact(s);
 		break;
 	case OP_LIMIT:
-		release_set_limit(&s->release, op->size);
-		break;
+		return release_set_limit(&s->release, op->size);
 	case OP_OFFLINE:
 		home_offline(op->slot);
 		break;

@@ -19,6 +19,7 @@
 #define QUARTER (HOST_PAGE_SIZE / 4 - POOL_HEADER)
 #define SPAN (HOST_PAGE_SIZE * 3 / 4 - POOL_HEADER)     /* reaches over the end of a page */
 #define SMALL 12u               /* more than 64 of them to a zspage */
+#define MANY (HOST_PAGE_SIZE / 32)                      /* of these, in a page */
 #define RAW HOST_PAGE_SIZE      /* not for the codec */
 
 enum what {
@@ -49,6 +50,28 @@ struct op {
 	u16 slot;
 	u32 size;
 };
+
+#define PUT(i, bytes) { .what = OP_PUT, .slot = (i), .size = (u32)(bytes) }
+#define MUST_PUT(i, bytes) { .what = OP_PUT, .slot = (i), .size = (u32)(bytes), .must = true }
+#define GET(i) { .what = OP_GET, .slot = (i) }
+#define WRITE(i, bytes) { .what = OP_WRITE, .slot = (i), .size = (u32)(bytes) }
+#define FILL(i) { .what = OP_FILL, .slot = (i) }
+#define FILL_OBJ(i) { .what = OP_FILL_OBJ, .slot = (i) }
+#define READ(i) { .what = OP_READ, .slot = (i) }
+#define FREE(i) { .what = OP_FREE, .slot = (i) }
+#define DISCARD(i) { .what = OP_DISCARD, .slot = (i) }
+#define RESET { .what = OP_RESET }
+#define FLUSH { .what = OP_FLUSH }
+#define COMPACT { .what = OP_COMPACT }
+#define LIMIT(bytes) { .what = OP_LIMIT, .size = (u32)(bytes) }
+#define OFFLINE(cpu) { .what = OP_OFFLINE, .slot = (cpu) }
+#define DECAY { .what = OP_DECAY }
+#define PCP_DRAIN { .what = OP_PCP_DRAIN }
+#define STATS { .what = OP_STATS }
+#define HOLD(i) { .what = OP_HOLD, .slot = (i) }
+#define DROP(i) { .what = OP_DROP, .slot = (i) }
+
+#define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
 
 struct rig_config {
 	unsigned int cpus, pages;

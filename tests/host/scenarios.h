@@ -81,7 +81,13 @@
 {
 	.name = "read and overwrite against compaction",
 	.before = { PUT(0, SPAN), PUT(1, SPAN), PUT(2, SPAN), PUT(3, SPAN), FREE(1) },
-	.act = { { COMPACT }, { GET(3) }, { PUT(2, HALF) } },
+	.act = { { COMPACT }, { GET(3) }, { PUT(3, SPAN) } },
+},
+{
+	.name = "read against compaction and who takes the place",
+	.slots = 5,
+	.before = { PUT(0, SPAN), PUT(1, SPAN), PUT(2, SPAN), PUT(3, SPAN), FREE(1) },
+	.act = { { COMPACT }, { GET(3) }, { PUT(4, SPAN) } },
 },
 {
 	.name = "allocation against compaction",
@@ -118,6 +124,12 @@
 	.name = "full buffers against drain",
 	.release_limit = HOST_PAGE_SIZE * 2, .spare = 2,
 	.before = { PUT(0, HALF), PUT(1, HALF) },
+	.act = { { FREE(0) }, { FREE(1) }, { FLUSH } },
+},
+{
+	.name = "a full buffer against the collection of another",
+	.release_limit = HOST_PAGE_SIZE * 2, .spare = 2,
+	.before = { PUT(0, THIRD), PUT(1, HALF) },
 	.act = { { FREE(0) }, { FREE(1) }, { FLUSH } },
 },
 {

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_hostile.c - every allocation that an operation makes fails in turn, the source runs dry for
+ * a while, the codec breaks its word; the worker runs never, or after each operation.
+ *
+ * A life is a store from its making to its end with a script in between.  After each operation
+ * every invariant of core/check.c must hold and every slot have what it had, or, after a write
+ * that succeeded, what was written.  At the end nothing may be left.
+ */
+#include "explore.h"
+#include "rig.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#define OPS 24
+
+struct script {
+	const char *name;
+	bool pages_in;
+	u64 release_limit;
+	unsigned int limit_pages;
+	struct op op[OPS];
+};
+
+static const struct script scripts[] = {
+	{
+		.name = "pages of every kind",
+		.pages_in = true, .release_limit = PLENTY,
+		.op = { WRITE(0, HALF), WRITE(1, RAW), FILL(2), FILL_OBJ(3), WRITE(0, RAW), FILL(1),
+			WRITE(2, THIRD), WRITE(3, SPAN), FILL_OBJ(0), FREE(2), READ(3), WRITE(2, HALF),
+			FREE(0), FREE(1), FREE(2), FREE(3) },
+	},
+	{
+		.name = "the same, freed at once",
+		.pages_in = true,
+		.op = { WRITE(0, HALF), WRITE(1, RAW), FILL(2), FILL_OBJ(3), WRITE(0, RAW), FILL(1),
+			WRITE(2, THIRD), WRITE(3, SPAN), FILL_OBJ(0), FREE(2), READ(3), WRITE(2, HALF) },
+	},
+	{
+		.name = "compaction",
+		.release_limit = PLENTY,
+		.op = { PUT(0, SPAN), PUT(1, SPAN), PUT(2, SPAN), PUT(3, SPAN), PUT(4, HALF),
+			PUT(5, HALF), PUT(6, HALF), PUT(7, HALF), FREE(1), FREE(5), FREE(7), COMPACT,
+			PUT(1, SPAN), PUT(5, SMALL), FREE(0), COMPACT, PCP_DRAIN, PUT(0, SPAN) },
+	},
+	{
+		.name = "budgets, flushes and resets",
+		.release_limit = PLENTY,
+		.op = { PUT(0, HALF), PUT(1, RAW), FREE(0), LIMIT(RELEASE_REFS * 1024 * 2), FREE(1),
+			PUT(2, RAW), FLUSH, FREE(2), LIMIT(0), PUT(0, HALF), FREE(0), LIMIT(PLENTY),
+			PUT(3, THIRD), RESET, PUT(3, SMALL), DECAY, DECAY, PUT(4, RAW), STATS, RESET },
+	},
+	{
+		.name = "a limit that the freed make room under",
+		.release_limit = PLENTY, .limit_pages = 2,
+		.op = { PUT(0, RAW), PUT(1, RAW), PUT(2, RAW), FREE(0), PUT(2, RAW), FREE(1), FREE(2),
+			PUT(3, RAW), PUT(4, RAW), PUT(5, SMALL), RESET, PUT(5, SMALL) },
+	},
+};
+#define NSCRIPTS (sizeof(scripts) / sizeof(scripts[0]))
+
+static u32 model[HISTORY_SLOTS];
+
+static struct rig_config config(const struct script *s)
+{
+	return (struct rig_config){
+		.cpus = 2, .pages = HOME_PAGES, .slots = RELEASE_REFS * 8,
+		.mem_limit = (u64)s->limit_pages << HOST_PAGE_SHIFT, .release_limit = s->release_limit,
+	};
+}
+
+static void verify(const struct script *s)
+{
+	unsigned int i;
+
+	rig_check();
+	for (i = 0; i < HISTORY_SLOTS; i++)
+		if (rig_value(i, s->pages_in) != model[i])
+			explore_fail("%s: slot %u has value %u in place of %u", s->name, i,
+				     rig_value(i, s->pages_in), model[i]);
+	if (store_count(&rig->store, CNT_FAILED_WRITE) != rig->failed)
+		explore_fail("failed writes are not counted");
+}
+
+/*
+ * One operation, which may fail if anything failed since there were so many failures.  eager: the
+ * worker has run when it is over.
+ */
+static void step(const struct script *s, unsigned int k, u64 failures, bool eager)
+{
+	const struct op *op = &s->op[k];
+	int err = rig_do(op, k + 1);
+	bool limited = s->limit_pages && err == -ENOMEM;
+
+	if (err && home_failures == failures && !limited)
+		explore_fail("%s: operation %u failed without a reason: %d", s->name, k, err);
+	if (op->what == OP_FREE)
+		model[op->slot] = 0;
+	else if (op->what == OP_RESET)
+		memset(model, 0, sizeof(model));
+	else if (!err && (op->what == OP_PUT || (op->what >= OP_WRITE && op->what <= OP_FILL_OBJ)))
+		model[op->slot] = k + 1;
+	if ((op->what == OP_FLUSH || op->what == OP_RESET || (op->what == OP_LIMIT && !op->size)) &&
+	    release_held(&rig->store.release))
+		explore_fail("%s: something is held back after operation %u", s->name, k);
+	if (eager)
+		host_work_flush(&rig->store.release.work);
+	/* Sequential: nothing that was said may need more than one order. */
+	memset(&rig->history, 0, sizeof(rig->history));
+	verify(s);
+}
+
+static bool begin(const struct script *s, u64 fail, bool all)
+{
+	const struct rig_config cfg = config(s);
+	int err;
+
+	memset(model, 0, sizeof(model));
+	home_open(cfg.cpus, cfg.pages);
+	home->fail = fail;
+	home->fail_all = all;
+	err = rig_open(&cfg);
+	if (!err)
+		return true;
+	if (err != -ENOMEM || !fail)
+		explore_fail("%s: a store cannot be made: %d", s->name, err);
+	home_close();
+	return false;
+}
+
+/* With memory again, a write succeeds; then the end. */
+static void end(const struct script *s)
+{
+	const struct op op = s->pages_in ? (struct op)WRITE(0, RAW) : (struct op)PUT(0, RAW);
+	int err;
+
+	home->fail = 0;
+	rig->src.dry = 0;
+	rig->codec_fails = false;
+	rig->codec_says = 0;
+	rig->store.mem_limit = 0;
+	err = rig_do(&op, 99);
+	if (err)
+		explore_fail("%s: no write succeeds with memory again: %d", s->name, err);
+	model[0] = 99;
+	verify(s);
+	rig_close();
+	home_close();
+}
+
+/* Each allocation of a life in turn, and it alone, or all after it too. */
+static void each_allocation(const struct script *s, bool all, bool eager)
+{
+	u64 n, before;
+	unsigned int k;
+
+	for (n = 1;; n++) {
+		before = home_failures;
+		if (begin(s, n, all)) {
+			verify(s);
+			for (k = 0; k < OPS && s->op[k].what; k++)
+				step(s, k, before, eager);
+			end(s);
+		}
+		if (home_failures == before)
+			break;
+	}
+	if (n < 10)
+		explore_fail("%s: only %llu allocations", s->name, (unsigned long long)n);
+}
+
+/* The source is dry from operation from on, for n operations. */
+static void dry_for_a_while(const struct script *s, unsigned int from, unsigned int n)
+{
+	unsigned int k;
+
+	begin(s, 0, false);
+	for (k = 0; k < OPS && s->op[k].what; k++) {
+		rig->src.dry = k >= from && k < from + n;
+		step(s, k, home_failures, false);
+	}
+	end(s);
+}
+
+/* What a codec must not say, and what it may: -ENOSPC. */
+static void codec_that_says(const struct script *s, unsigned int from, int says)
+{
+	unsigned int k;
+	int err;
+
+	begin(s, 0, false);
+	for (k = 0; k < from; k++)
+		step(s, k, home_failures, false);
+	rig->codec_says = says;
+	rig->codec_fails = !says;
+	err = rig_do(&s->op[k], k + 1);
+	home_failures += says != -ENOSPC;
+	if (s->op[k].size <= RAW && says == -ENOSPC && err)
+		explore_fail("%s: a page that does not compress is refused: %d", s->name, err);
+	if (says != -ENOSPC && err != -EIO)
+		explore_fail("%s: a codec that says %d made a write return %d", s->name, says, err);
+	if (!err)
+		model[s->op[k].slot] = k + 1;
+	memset(&rig->history, 0, sizeof(rig->history));
+	rig->codec_fails = false;
+	rig->codec_says = 0;
+	verify(s);
+	end(s);
+}
+
+static void what_does_not_decompress_stays(void)
+{
+	const struct op write = WRITE(0, HALF);
+	static char page[HOST_PAGE_SIZE], zeros[HOST_PAGE_SIZE];
+
+	memset(page, 1, sizeof(page));
+	begin(&scripts[0], 0, false);
+	rig_do(&write, 1);
+	model[0] = 1;
+	rig->codec_fails = true;
+	home_failures++;
+	if (store_read(&rig->store, 0, page) != -EIO)
+		explore_fail("a page that does not decompress is read");
+	if (memcmp(page, zeros, sizeof(page)))
+		explore_fail("a failed read leaves something in the page");
+	if (store_count(&rig->store, CNT_FAILED_READ) != 1)
+		explore_fail("a failed read is not counted");
+	rig->codec_fails = false;
+	verify(&scripts[0]);
+	end(&scripts[0]);
+}
+
+static void any_allocation_may_fail(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < NSCRIPTS; i++) {
+		each_allocation(&scripts[i], false, false);
+		each_allocation(&scripts[i], false, true);
+	}
+}
+
+static void all_allocations_may_fail_from_any_one_on(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < NSCRIPTS; i++) {
+		each_allocation(&scripts[i], true, false);
+		each_allocation(&scripts[i], true, true);
+	}
+}
+
+static void a_source_may_be_dry_for_a_while(void)
+{
+	unsigned int i, from, n;
+
+	for (i = 0; i < NSCRIPTS; i++)
+		for (from = 0; from < OPS && scripts[i].op[from].what; from++)
+			for (n = 1; n < 8; n++)
+				dry_for_a_while(&scripts[i], from, n);
+}
+
+static void a_codec_may_break_its_word(void)
+{
+	const int says[] = {
+		0, -EIO, -EINVAL, INT_MIN + 1, -ENOSPC, (int)HOST_PAGE_SIZE, (int)HOST_PAGE_SIZE + 1, INT_MAX,
+	};
+	unsigned int i, k, n;
+
+	for (i = 0; i < NSCRIPTS; i++)
+		for (k = 0; k < OPS; k++)
+			for (n = 0; scripts[i].op[k].what == OP_WRITE && n < sizeof(says) / sizeof(says[0]); n++)
+				codec_that_says(&scripts[i], k, says[n]);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {
+		{ "any allocation may fail", any_allocation_may_fail },
+		{ "all allocations may fail from any one on", all_allocations_may_fail_from_any_one_on },
+		{ "a source may be dry for a while", a_source_may_be_dry_for_a_while },
+		{ "a codec may break its word", a_codec_may_break_its_word },
+		{ "what does not decompress is an error and stays", what_does_not_decompress_stays },
+	};
+	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
+
+	printf("1..%u\n", n);
+	for (i = 0; i < n; i++) {
+		explore_doing(cases[i].name);
+		cases[i].run();
+		printf("ok %u - %s\n", i + 1, cases[i].name);
+	}
+	printf("# failures injected: %llu\n", (unsigned long long)home_failures);
+	return 0;
+}
