@@ -11,6 +11,8 @@ MESON_OPTIONS ?=
 VS_KERNEL ?= auto
 # module: the kernel's folder to build modules against.
 KDIR ?= /lib/modules/$(shell uname -r)/build
+# install-module: the kernel it is for; empty is the one that runs.
+KERNEL ?=
 # demo-kernel: boots of each variant.
 ROUNDS ?= 5
 # fuzz: seconds for each fuzzer.
@@ -30,7 +32,7 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 help: ## list these targets
 	@echo 'Ebb: compressed memory that lets go at once.'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) ROUNDS=$(ROUNDS) FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) FUZZ_SECONDS=$(FUZZ_SECONDS)'
 
 build: ## build libebb and the command build/ebb (the default)
 	@scripts/deps build
@@ -62,10 +64,10 @@ module: ## zram.ko against KDIR, in build/module/
 	@scripts/module '$(KDIR)'
 
 install-module: ## zram.ko through DKMS, for this kernel and those to come (as root)
-	@scripts/dkms install
+	@KERNEL='$(KERNEL)' scripts/dkms install
 
 uninstall-module: ## take it out of DKMS; the kernel's own zram is back (as root)
-	@scripts/dkms remove
+	@KERNEL='$(KERNEL)' scripts/dkms remove
 
 demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in-tree zram
 	@scripts/deps kernel

@@ -334,5 +334,7 @@ module_param(chain_size, uint, 0444);
 MODULE_PARM_DESC(chain_size, "Most pages of a zspage, 4 to 16 (16)");
 
 MODULE_LICENSE("GPL");
+/* DKMS does not install a module whose version, or lack of one, is that of the kernel's own. */
+MODULE_VERSION(EBB_VERSION);
 MODULE_AUTHOR("The Ebb project");
 MODULE_DESCRIPTION("Compressed RAM block device that lets go at once (Ebb)");
