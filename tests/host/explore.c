@@ -387,10 +387,12 @@ static void remember(size_t g, bool write)
 	}
 }
 
-static void saw(size_t at, bool write)
+/* True: this is what makes the granule a shared one. */
+static bool saw(size_t at, bool write)
 {
 	struct granule *g = &x.granule[at];
 	u8 bit = (u8)(1u << me->id), who;
+	bool was = g->shared;
 
 	if (!((write ? g->writes : g->reads) & bit)) {
 		if (write)
@@ -398,20 +400,18 @@ static void saw(size_t at, bool write)
 		else
 			g->reads |= bit;
 		who = g->reads | g->writes;
-		if (!g->shared && g->writes && who & (who - 1)) {
-			g->shared = true;
-			if (!x.replaying)
-				leave(GREW);
-		}
+		g->shared |= g->writes && who & (who - 1);
 	}
 	if (g->shared)
 		remember(at, write);
+	return g->shared && !was;
 }
 
 void explore_did(const void *p, size_t n, bool write)
 {
 	ptrdiff_t g = home_granule(p), last, frame;
 	const char *dead;
+	bool grew;
 
 	if (g < 0)
 		return;
@@ -423,10 +423,11 @@ void explore_did(const void *p, size_t n, bool write)
 	x.acts += write;
 	frame = home_frame_granule(p);
 	last = home_granule((const char *)p + n - 1);
-	if (frame >= 0 && frame != g)
-		saw((size_t)frame, false);
+	grew = frame >= 0 && frame != g && saw((size_t)frame, false);
 	for (; g <= last; g++)
-		saw((size_t)g, write);
+		grew |= saw((size_t)g, write);
+	if (grew && !x.replaying)
+		leave(GREW);
 }
 
 /* ---- stacks ---- */

@@ -161,7 +161,7 @@ static unsigned int nactors(const struct scenario *sc)
 static void usage(void)
 {
 	fprintf(stderr, "test_interleave [--bound N] [--only PART] [--plain] [--replay 'NAME:SCHEDULE']\n"
-			"  --bound   most choices that cost, 0 to 7 (default 3, less if EBB_TEST_SCALE < 100 or pages are large)\n");
+			"  --bound   most choices that cost, 0 to 7 (default 3, less if EBB_TEST_SCALE < 100)\n");
 	exit(2);
 }
 
@@ -169,8 +169,7 @@ int main(int argc, char **argv)
 {
 	const char *scale = getenv("EBB_TEST_SCALE"), *only = NULL, *replay = NULL;
 	unsigned int percent = scale ? (unsigned int)atoi(scale) : 100;
-	/* Larger pages have the same orders and much longer runs. */
-	unsigned int bound = HOST_PAGE_SHIFT > 12 ? 0 : percent >= 100 ? 3 : percent >= 50 ? 2 : 1;
+	unsigned int bound = percent >= 100 ? 3 : percent >= 50 ? 2 : 1;
 	struct explore_job job = { .begin = begin, .act = act, .end = end };
 	struct explore_result res;
 	u64 schedules = 0;
