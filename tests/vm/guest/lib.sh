@@ -9,10 +9,15 @@ not_ok() { failed=1; echo "not ok - $1 # ${2:-}"; }
 skip()   { echo "ok - $1 # SKIP $2"; }
 note()   { echo "# $*"; }
 
-# check NAME COMMAND...: passes when the command does; its last line is the reason if not.
+# check NAME COMMAND...: passes when the command does; its last line is the reason if not, and the
+# first ones are notes.
 check() {
 	_name=$1; shift
-	if _out=$("$@" 2>&1); then ok "$_name"; else not_ok "$_name" "$(echo "$_out" | tail -n 1)"; fi
+	if _out=$("$@" 2>&1); then ok "$_name"; else
+		_rc=$?
+		echo "$_out" | head -n 10 | sed 's/^/# /'
+		not_ok "$_name" "status $_rc: $(echo "$_out" | tail -n 1)"
+	fi
 }
 
 # refuse NAME COMMAND...: passes when the command fails.
