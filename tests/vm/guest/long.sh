@@ -14,8 +14,9 @@ bad() { echo "$*" >>/tmp/bad; end=0; }
 going() { left && [ ! -e /tmp/bad ]; }
 
 # zram0: swap, every page checked; children are killed amid swap-ins. With what the others want it is
-# more than memory holds, and not more than it holds compressed. A kernel that checks everything takes
-# a millisecond for a page that goes out: there it is less, and goes out because it is told to.
+# more than memory holds, and not more than it holds compressed. A kernel that checks everything
+# makes a kmemleak object and two stack traces for each page that goes out: there it is less, and goes
+# out because it is told to.
 part=0.9; [ "$KERNEL" != uml-debug ] || part=0.25
 mb=$(awk -v part=$part '/^MemTotal/ { print int($2 / 1024 * part / 4) }' /proc/meminfo)
 swapper() {
