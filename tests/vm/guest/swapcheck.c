@@ -53,18 +53,30 @@ static void make(uint64_t word, uint64_t *page)
 		page[i] = word;
 }
 
+static uint64_t *before;        /* of each page, the word that it was made of before */
+
+static void remake(uint64_t *word, unsigned long at, uint64_t new, char *p)
+{
+	before[at] = word[at];
+	make(word[at] = new, (uint64_t *)(p + at * PAGE));
+}
+
 static int check(uint64_t word, const uint64_t *page, unsigned long n, const char *who)
 {
-	uint64_t want[PAGE / 8];
-	unsigned i;
+	uint64_t want[PAGE / 8], old[PAGE / 8];
+	unsigned i, end;
 
 	make(word, want);
 	if (!memcmp(page, want, PAGE))
 		return 0;
+	make(before[n], old);
 	for (i = 0; page[i] == want[i]; i++)
 		;
-	fprintf(stderr, "swapcheck: %s: page %lu differs at byte %u: %016llx, not %016llx\n", who, n, i * 8,
-		(unsigned long long)page[i], (unsigned long long)want[i]);
+	for (end = PAGE / 8; page[end - 1] == want[end - 1]; end--)
+		;
+	fprintf(stderr, "swapcheck: %s: page %lu differs in bytes %u to %u: %016llx, not %016llx; that is %s\n", who, n, i * 8,
+		end * 8, (unsigned long long)page[i], (unsigned long long)want[i],
+		memcmp(page + i, old + i, (end - i) * 8) ? "not what it held before" : "what it held before");
 	return -1;
 }
 
@@ -92,15 +104,16 @@ static int process(unsigned who)
 {
 	unsigned long n = mb * 256, i, at, len;
 	uint64_t rnd = (seed * 1000 + who) * 0x9e3779b97f4a7c15ULL | 1;
-	uint64_t *word = malloc(n * 8);
+	uint64_t *word = calloc(n, 8);
 	char *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pid_t pid[16];
 	int status, bad = 0;
 
-	if (p == MAP_FAILED || !word)
+	before = calloc(n, 8);
+	if (p == MAP_FAILED || !word || !before)
 		return fprintf(stderr, "swapcheck: mmap: %s\n", strerror(errno)), 1;
 	for (i = 0; i < n; i++)
-		make(word[i] = next(&rnd), (uint64_t *)(p + i * PAGE));
+		remake(word, i, next(&rnd), p);
 	for (unsigned pass = 0; pass < passes && !bad && !over(); pass++) {
 		at = next(&rnd) % n;
 		len = 1 + next(&rnd) % (n - at);
@@ -120,7 +133,7 @@ static int process(unsigned who)
 		}
 		for (i = 0; i < n / 4; i++) {
 			at = next(&rnd) % n;
-			make(word[at] = next(&rnd), (uint64_t *)(p + at * PAGE));
+			remake(word, at, next(&rnd), p);
 		}
 		bad |= look_all(p, word, n, rnd, "a process") != 0;
 		at = next(&rnd) % n;
@@ -129,7 +142,7 @@ static int process(unsigned who)
 		if (mmap(p + at * PAGE, len * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 			return fprintf(stderr, "swapcheck: remap: %s\n", strerror(errno)), 1;
 		for (i = at; i < at + len; i++)
-			make(word[i] = next(&rnd), (uint64_t *)(p + i * PAGE));
+			remake(word, i, next(&rnd), p);
 		for (unsigned f = 0; f < forks; f++) {
 			if (pid[f] < 0)
 				continue;
