@@ -41,26 +41,32 @@ static void bufs_free(struct release_buf *list)
 	}
 }
 
-/* Adds n buffers to *list, or none. */
+static void buf_push(struct release_buf **list, struct release_buf *b)
+{
+	b->next = *list;
+	*list = b;
+}
+
+/* Of a list that is not empty. */
+static struct release_buf *buf_pop(struct release_buf **list)
+{
+	struct release_buf *b = *list;
+
+	*list = b->next;
+	b->next = NULL;
+	return b;
+}
+
+/* Adds n buffers to *list.  -ENOMEM: fewer, which are the caller's to free. */
 static int bufs_alloc(struct release_buf **list, unsigned int n)
 {
-	struct release_buf *all = *list;
-
 	while (n--) {
 		struct release_buf *b = host_zalloc(sizeof(*b));
 
-		if (!b) {
-			while (all != *list) {
-				b = all->next;
-				host_free(all, sizeof(*all));
-				all = b;
-			}
+		if (!b)
 			return -ENOMEM;
-		}
-		b->next = all;
-		all = b;
+		buf_push(list, b);
 	}
-	*list = all;
 	return 0;
 }
 
@@ -70,9 +76,7 @@ static void give_buf(void *item, void *arg)
 	struct release_cpu *rc = item;
 	struct release_buf **list = arg;
 
-	rc->buf = *list;
-	*list = rc->buf->next;
-	rc->buf->next = NULL;
+	rc->buf = buf_pop(list);
 }
 
 static void take_buf(void *item, void *arg)
@@ -81,8 +85,7 @@ static void take_buf(void *item, void *arg)
 	struct release_buf **list = arg;
 
 	if (rc->buf) {
-		rc->buf->next = *list;
-		*list = rc->buf;
+		buf_push(list, rc->buf);
 		rc->buf = NULL;
 	}
 }
@@ -176,10 +179,8 @@ static void replace_buf(struct release *r, struct release_cpu *rc)
 		host_write_once(r->peak, held);
 	r->queued += b->bytes;
 
-	rc->buf = r->empty;
-	r->empty = rc->buf->next;
+	rc->buf = buf_pop(&r->empty);
 	r->nempty--;
-	rc->buf->next = NULL;
 	rc->n = 0;
 	host_write_once(rc->bytes, 0);
 }
@@ -252,8 +253,7 @@ static void drain_full(struct release *r)
 		host_a64_add(&r->deferred, b->n);
 		host_lock(&r->lock);
 		r->queued -= b->bytes;
-		b->next = r->empty;
-		r->empty = b;
+		buf_push(&r->empty, b);
 		r->nempty++;
 		host_unlock(&r->lock);
 		host_resched();
@@ -291,7 +291,7 @@ void release_flush(struct release *r)
 
 int release_set_limit(struct release *r, u64 bytes)
 {
-	struct release_buf *list = NULL, *b;
+	struct release_buf *list = NULL;
 	u32 want = spare_for(r, bytes), have = host_read_once(r->spare);
 	bool shrinks;
 	int err;
@@ -299,7 +299,7 @@ int release_set_limit(struct release *r, u64 bytes)
 	/* Unlocked, for an allocation may want a flush. */
 	err = bufs_alloc(&list, want > have ? want - have : 0);
 	if (err)
-		return err;
+		goto out;
 
 	host_mutex_lock(&r->draining);
 	shrinks = bytes < r->limit;
@@ -309,26 +309,22 @@ int release_set_limit(struct release *r, u64 bytes)
 		drain_all(r);
 	}
 	host_lock(&r->lock);
-	while (r->spare < want && (b = list)) {
-		list = b->next;
-		b->next = r->empty;
-		r->empty = b;
+	while (r->spare < want && list) {
+		buf_push(&r->empty, buf_pop(&list));
 		r->nempty++;
 		host_write_once(r->spare, r->spare + 1);
 	}
 	/* Those that are queued again by now stay. */
 	while (r->spare > want && r->nempty > host_nr_cpus()) {
-		b = r->empty;
-		r->empty = b->next;
-		b->next = list;
-		list = b;
+		buf_push(&list, buf_pop(&r->empty));
 		r->nempty--;
 		host_write_once(r->spare, r->spare - 1);
 	}
 	host_unlock(&r->lock);
 	host_mutex_unlock(&r->draining);
+out:
 	bufs_free(list);
-	return 0;
+	return err;
 }
 
 /*

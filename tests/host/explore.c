@@ -439,15 +439,7 @@ static void work_for_ever(struct actor *a)
 	for (;;) {
 		explore_wait(queued, w);
 		explore_did(w, sizeof(*w), true);
-		w->queued = 0;
-		w->running = 1;
-		w->begun++;
-		w->fn(w);
-		if (me->atomic || me->held)
-			explore_fail("work ends with a lock held");
-		hostile_touch(w, sizeof(*w), true);
-		w->running = 0;
-		w->done++;
+		home_run_work(w);
 	}
 }
 

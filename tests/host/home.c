@@ -414,7 +414,7 @@ void host_work_queue_delayed(struct host_work *w, u64 us)
 	host_work_queue(w);
 }
 
-static void run_work(struct host_work *w)
+void home_run_work(struct host_work *w)
 {
 	w->queued = 0;
 	w->running = 1;
@@ -446,7 +446,7 @@ void host_work_flush(struct host_work *w)
 	must_be_process("host_work_flush()");
 	if (!explore_running()) {
 		while (w->queued)
-			run_work(w);
+			home_run_work(w);
 		return;
 	}
 	hostile_touch(w, sizeof(*w), false);

@@ -55,6 +55,9 @@ void home_restore(void);
 /* No CPU cpu from now on: who runs there moves. */
 void home_offline(unsigned int cpu);
 
+/* Runs a work item that was queued, in the actor that calls. */
+void home_run_work(struct host_work *w);
+
 /* Asked by the explorer for each access: the granule of an address, or -1 outside the arena. */
 #define HOME_GRANULE 8
 size_t home_granules(void);
