@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Edits that the test kernels need, made on a downloaded source at build time.
 
-    edits.py irq SRC            cheap interrupt masking for SMP user-mode kernels
+    edits.py smp SRC            SMP user-mode kernels: cheap interrupt masking, TLB flushes that take effect
     edits.py floor SRC DEST     in-tree zram whose slot-free notify does nothing
     edits.py patched SRC DEST   in-tree zsmalloc on its class-index path
     edits.py hash               a hash of this file: the key of what was edited
@@ -107,6 +107,62 @@ def irq(src):
     time.save()
 
 
+def tlb(src):
+    """A flush of the TLB notes what the process's host address space has to unmap when
+    the process next leaves the kernel. One that runs in user mode on another CPU meanwhile
+    writes on into a page that is unmapped, compressed and freed (guest test pageout). Here
+    a word says whether the process may be in user mode, and a flush that finds it set
+    gets it out and waits; it comes back over current_mm_sync(). That one clears the
+    word before it takes page_table_lock, which a flush may hold."""
+    head = Edit(f"{src}/arch/um/include/shared/skas/mm_id.h")
+    head.sub(r"^\tint syscall_data_len;\n", r"\g<0>\tint in_user;\n")
+    head.save()
+
+    user = Edit(f"{src}/arch/um/os-Linux/skas/process.c")
+    user.sub(r"^\t\texit_turnstile\(mm_id\);\n", r"\t\t__atomic_store_n(&mm_id->in_user, 0, __ATOMIC_RELEASE);\n\g<0>")
+    user.save()
+
+    new = Edit(f"{src}/arch/um/kernel/skas/mmu.c")
+    new.sub(r"^\tnew_id->syscall_data_len = 0;\n", r"\g<0>\tnew_id->in_user = 0;\n")
+    new.save()
+
+    sync = Edit(f"{src}/arch/um/kernel/skas/process.c")
+    sync.sub(r"^\tum_tlb_sync\(current->mm\);\n", """\tdo {
+		WRITE_ONCE(current->mm->context.id.in_user, 0);
+		um_tlb_sync(current->mm);
+		smp_store_mb(current->mm->context.id.in_user, 1);
+	} while (READ_ONCE(current->mm->context.sync_tlb_range_to));
+""")
+    sync.save()
+
+    inline = Edit(f"{src}/arch/um/include/asm/tlbflush.h")
+    inline.sub(r"^(extern int um_tlb_sync\(.*\);\n)", r"\1extern void um_tlb_leave_user(struct mm_struct *mm);\n")
+    inline.sub(r"^\tum_tlb_mark_sync\(vma->vm_mm, .*\);\n", r"\g<0>\tum_tlb_leave_user(vma->vm_mm);\n", count=2)
+    inline.save()
+
+    flush = Edit(f"{src}/arch/um/kernel/tlb.c")
+    flush.sub(r"^(\t\tum_tlb_mark_sync\(mm, vma->vm_start, vma->vm_end\);\n)", r"\1\tum_tlb_leave_user(mm);\n")
+    flush.sub(r"^void flush_tlb_all\(void\)\n", """void um_tlb_leave_user(struct mm_struct *mm)
+{
+	unsigned int spins = 0;
+	int pid;
+
+	smp_mb();
+	while (smp_load_acquire(&mm->context.id.in_user)) {
+		pid = READ_ONCE(mm->context.id.pid);
+		if (pid < 0)
+			break;
+		/* Once more from time to time: a stub at its own work swallows the signal. */
+		if (spins++ % 4096 == 0)
+			os_alarm_process(pid);
+		cpu_relax();
+	}
+}
+
+\\g<0>""")
+    flush.save()
+
+
 def floor(src, dest):
     """The floor of the experiment: everything but the free itself."""
     dest = pathlib.Path(dest)
@@ -133,8 +189,9 @@ def patched(src, dest):
 def main(argv):
     if argv[1:] == ["hash"]:
         print(hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()[:10])
-    elif len(argv) == 3 and argv[1] == "irq":
+    elif len(argv) == 3 and argv[1] == "smp":
         irq(argv[2])
+        tlb(argv[2])
     elif len(argv) == 4 and argv[1] in ("floor", "patched"):
         globals()[argv[1]](argv[2], argv[3])
     else:

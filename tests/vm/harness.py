@@ -110,8 +110,8 @@ def program(source, *more):
     """Compiles a static program of the guest, once per content and compiler flags. It is
     named after its first source."""
     sources = [pathlib.Path(s) for s in (source, *more)]
-    flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-pthread"]
-    text = b"".join(f.read_bytes() for f in sources + sorted(sources[0].parent.glob("*.h")))
+    flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", f"-I{GUEST}"]
+    text = b"".join(f.read_bytes() for f in sources + sorted({*sources[0].parent.glob("*.h"), *GUEST.glob("*.h")}))
     key = hashlib.sha256(text + " ".join(flags).encode()).hexdigest()[:12]
     out = CACHE / "programs" / f"{sources[0].stem}-{key}"
     if not out.exists():

@@ -92,8 +92,13 @@ static double reached(unsigned n, double kill, unsigned long base, unsigned long
 
 int main(int argc, char **argv)
 {
-	const char *data = "mixed", *codec = "lzo-rle", *limit = NULL, *tag = "-";
-	unsigned long np = 1, mb = 256, spare = 48, held, base, top;
+	static const char *data = "mixed", *codec = "lzo-rle", *limit, *tag = "-";
+	static unsigned long np = 1, mb = 256, spare = 48;
+	static const struct option known[] = {
+		{ "np", &np, 1, MAX_NP }, { "mb", &mb, 2, 1 << 16 }, { "spare", &spare, 1, 1 << 16 }, { "data", .text = &data },
+		{ "codec", .text = &codec }, { "release-limit", .text = &limit }, { "tag", .text = &tag }, { }
+	};
+	unsigned long held, base, top;
 	struct sched_param prio = { .sched_priority = 10 };
 	pid_t pid[MAX_NP], heavy = 0;
 	unsigned i, n = 0;
@@ -101,28 +106,7 @@ int main(int argc, char **argv)
 	int fd[2];
 	char c;
 
-	for (i = 1; i < (unsigned)argc; i += 2) {
-		const char *v = i + 1 < (unsigned)argc ? argv[i + 1] : NULL;
-
-		if (!v)
-			die("'%s' wants a value, or is no option", argv[i]);
-		if (!strcmp(argv[i], "--np"))
-			np = number("np", v, 1, MAX_NP);
-		else if (!strcmp(argv[i], "--mb"))
-			mb = number("mb", v, 2, 1 << 16);
-		else if (!strcmp(argv[i], "--spare"))
-			spare = number("spare", v, 1, 1 << 16);
-		else if (!strcmp(argv[i], "--data"))
-			data = v;
-		else if (!strcmp(argv[i], "--codec"))
-			codec = v;
-		else if (!strcmp(argv[i], "--release-limit"))
-			limit = v;
-		else if (!strcmp(argv[i], "--tag"))
-			tag = v;
-		else
-			die("'%s' is no option", argv[i]);
-	}
+	options(argc, argv, 1, known);
 	/*
 	 * Freed pages rest in per-CPU lists that may grow to an eighth of memory and are
 	 * in no count of free memory. Bound the lists, to about 1 MiB a CPU.

@@ -34,11 +34,10 @@ struct shared {
 };
 
 struct config {
-	unsigned np;
-	unsigned long mb;
+	unsigned long np, mb, swapin;
 	enum data_kind data;
 	const char *data_name, *codec, *limit, *tag;
-	int cpu, swapin;
+	int cpu;
 };
 
 static void mark(const char *what, const char *tag)
@@ -175,7 +174,7 @@ static void bench_munmap(const struct config *c)
 	if (swapped < c->np * c->mb * MB / 100 * 99)
 		die("only %lu of %lu MiB went to swap", swapped / MB, c->np * c->mb);
 
-	printf("bench: {\"tag\": \"%s\", \"mode\": \"%s\", \"np\": %u, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
+	printf("bench: {\"tag\": \"%s\", \"mode\": \"%s\", \"np\": %lu, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
 	       "\"slots\": %lu, \"mean_ms\": %.4f, \"wall_ms\": %.4f, \"drained_ms\": %.4f, "
 	       "\"pageout_mb_per_s\": %.1f, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
 	       "\"pool_pages_before\": %llu, \"pool_pages_after\": %llu}\n",
@@ -217,38 +216,18 @@ static void bench_swapin(const struct config *c)
 
 int main(int argc, char **argv)
 {
-	struct config c = { .np = 1, .mb = 256, .data_name = "uniform", .codec = "lzo-rle", .tag = "-" };
+	static struct config c = { .np = 1, .mb = 256, .data_name = "uniform", .codec = "lzo-rle", .tag = "-" };
+	static const char *mode = "drain";
+	static const struct option known[] = {
+		{ "np", &c.np, 1, MAX_NP }, { "mb", &c.mb, 1, 1 << 16 }, { "data", .text = &c.data_name }, { "codec", .text = &c.codec },
+		{ "release-limit", .text = &c.limit }, { "tag", .text = &c.tag }, { "mode", .text = &mode }, { "swapin", &c.swapin }, { }
+	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (int i = 1; i < argc; i++) {
-		const char *v = i + 1 < argc ? argv[i + 1] : NULL;
-
-		if (!strcmp(argv[i], "--swapin")) {
-			c.swapin = 1;
-			continue;
-		}
-		if (!v)
-			die("'%s' wants a value, or is no option", argv[i]);
-		if (!strcmp(argv[i], "--np"))
-			c.np = number("np", v, 1, MAX_NP);
-		else if (!strcmp(argv[i], "--mb"))
-			c.mb = number("mb", v, 1, 1 << 16);
-		else if (!strcmp(argv[i], "--data"))
-			c.data_name = v;
-		else if (!strcmp(argv[i], "--codec"))
-			c.codec = v;
-		else if (!strcmp(argv[i], "--release-limit"))
-			c.limit = v;
-		else if (!strcmp(argv[i], "--tag"))
-			c.tag = v;
-		else if (!strcmp(argv[i], "--mode") && !strcmp(v, "cpu"))
-			c.cpu = 1;
-		else if (!strcmp(argv[i], "--mode") && !strcmp(v, "drain"))
-			c.cpu = 0;
-		else
-			die("'%s %s' is no option", argv[i], v);
-		i++;
-	}
+	options(argc, argv, 1, known);
+	if (strcmp(mode, "cpu") && strcmp(mode, "drain"))
+		die("mode '%s' is neither cpu nor drain", mode);
+	c.cpu = !strcmp(mode, "cpu");
 	c.data = data_parse(c.data_name);
 	zram_swapon(0, c.codec, (c.np * c.mb + 64) * MB * 2, c.limit);
 	if (c.swapin)

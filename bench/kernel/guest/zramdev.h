@@ -12,6 +12,8 @@
 #ifndef EBB_ZRAMDEV_H
 #define EBB_ZRAMDEV_H
 
+#include <options.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -247,16 +249,6 @@ static inline unsigned long page_out(void *p, unsigned long bytes)
 			break;
 	}
 	return done;
-}
-
-static inline unsigned long number(const char *name, const char *s, unsigned long lo, unsigned long hi)
-{
-	char *end;
-	unsigned long v = strtoul(s, &end, 10);
-
-	if (!*s || *end || v < lo || v > hi)
-		die("%s '%s' is not a number from %lu to %lu", name, s, lo, hi);
-	return v;
 }
 
 #endif

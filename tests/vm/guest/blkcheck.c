@@ -11,6 +11,8 @@
  * allocations, from the first operation on and not before. Ends with a last look at all pages; without --keep it discards them.
  */
 #define _GNU_SOURCE
+#include "options.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -26,8 +28,8 @@
 #define PAGE 4096UL
 #define RUN 16UL
 
-static int fd, tolerate, nthreads = 2;
-static double seconds = 5;
+static int fd;
+static unsigned long tolerate, nthreads = 2, seconds = 5;
 static unsigned long npages;
 /* What a page was made from: 0 is zeros. `maybe` is the other candidate after a failure. */
 static uint64_t *is, *maybe;
@@ -174,39 +176,20 @@ error:
 
 int main(int argc, char **argv)
 {
-	unsigned long mb = 0, ops = 0, errors = 0, p;
-	int flags = O_RDWR | O_DIRECT, keep = 0, fail_me = 0, i;
-	uint64_t size, seed = 1, range[2];
+	static unsigned long mb, seed = 1, buffered, keep, fail_me;
+	static const struct option known[] = {
+		{ "mb", &mb, 1, 1 << 20 }, { "threads", &nthreads, 1, 64 }, { "seconds", &seconds, 0, 1 << 20 }, { "seed", &seed, 0, ~0UL },
+		{ "tolerate", &tolerate }, { "fail-me", &fail_me }, { "keep", &keep }, { "buffered", &buffered }, { }
+	};
+	unsigned long ops = 0, errors = 0, p, i;
+	uint64_t size, range[2];
 	struct thread t[64];
 	char *buf;
 
 	if (argc < 2)
 		return fprintf(stderr, "usage: blkcheck DEVICE [options]\n"), 2;
-	for (i = 2; i < argc; i++) {
-		if (!strcmp(argv[i], "--tolerate"))
-			tolerate = 1;
-		else if (!strcmp(argv[i], "--fail-me"))
-			fail_me = 1;
-		else if (!strcmp(argv[i], "--keep"))
-			keep = 1;
-		else if (!strcmp(argv[i], "--buffered"))
-			flags &= ~O_DIRECT;
-		else if (i + 1 == argc)
-			return fprintf(stderr, "blkcheck: '%s' wants a value, or is no option\n", argv[i]), 2;
-		else if (!strcmp(argv[i], "--mb"))
-			mb = strtoul(argv[++i], NULL, 10);
-		else if (!strcmp(argv[i], "--threads"))
-			nthreads = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "--seconds"))
-			seconds = atof(argv[++i]);
-		else if (!strcmp(argv[i], "--seed"))
-			seed = strtoull(argv[++i], NULL, 0);
-		else
-			return fprintf(stderr, "blkcheck: '%s' is no option\n", argv[i]), 2;
-	}
-	if (nthreads < 1 || nthreads > 64)
-		return fprintf(stderr, "blkcheck: %d threads: 1 to 64\n", nthreads), 2;
-	fd = open(argv[1], flags);
+	options(argc, argv, 2, known);
+	fd = open(argv[1], buffered ? O_RDWR : O_RDWR | O_DIRECT);
 	if (fd < 0 || ioctl(fd, BLKGETSIZE64, &size))
 		return fprintf(stderr, "blkcheck: %s: %s\n", argv[1], strerror(errno)), 1;
 	npages = (mb && mb << 20 < size ? mb << 20 : size) / PAGE;

@@ -11,6 +11,8 @@
  * With --end it does no more than finish the page in hand once that time is over.
  */
 #define _GNU_SOURCE
+#include "options.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -158,35 +160,18 @@ static int process(unsigned who)
 
 int main(int argc, char **argv)
 {
-	double loop = 0;
+	static unsigned long loop, seconds;
+	static const struct option known[] = {
+		{ "mb", &mb, 1, 1 << 16 }, { "procs", &procs, 1, 64 }, { "passes", &passes, 0, 1 << 30 }, { "forks", &forks, 0, 16 },
+		{ "seed", &seed, 0, ~0UL }, { "loop", &loop, 0, 1 << 20 }, { "end", &seconds, 1, 1 << 20 }, { }
+	};
 	time_t start = time(NULL);
 	unsigned rounds = 0;
 	int status, bad = 0;
 
-	for (int i = 1; i < argc; i += 2) {
-		unsigned long v = i + 1 < argc ? strtoul(argv[i + 1], NULL, 10) : 0;
-
-		if (i + 1 == argc)
-			return fprintf(stderr, "swapcheck: '%s' wants a value, or is no option\n", argv[i]), 2;
-		else if (!strcmp(argv[i], "--mb"))
-			mb = v;
-		else if (!strcmp(argv[i], "--procs"))
-			procs = v;
-		else if (!strcmp(argv[i], "--passes"))
-			passes = v;
-		else if (!strcmp(argv[i], "--forks"))
-			forks = v;
-		else if (!strcmp(argv[i], "--seed"))
-			seed = v;
-		else if (!strcmp(argv[i], "--loop"))
-			loop = v;
-		else if (!strcmp(argv[i], "--end"))
-			end = start + (time_t)v;
-		else
-			return fprintf(stderr, "swapcheck: '%s' is no option\n", argv[i]), 2;
-	}
-	if (!mb || !procs || procs > 64 || forks > 16)
-		return fprintf(stderr, "swapcheck: mb from 1, procs 1 to 64, forks up to 16\n"), 2;
+	options(argc, argv, 1, known);
+	if (seconds)
+		end = start + (time_t)seconds;
 	do {
 		for (unsigned i = 0; i < procs; i++) {
 			pid_t p = fork();
@@ -205,7 +190,7 @@ int main(int argc, char **argv)
 			}
 		seed++;
 		rounds++;
-	} while (!bad && time(NULL) - start < loop && !over());
+	} while (!bad && (unsigned long)(time(NULL) - start) < loop && !over());
 	printf("# swapcheck: %u rounds of %lu processes of %lu MiB\n", rounds, procs, mb);
 	return bad;
 }
