@@ -2,7 +2,7 @@
 /*
  * Random reads, writes, discards and zeroings of a block device, every page checked.
  *
- *   blkcheck DEVICE [--mb M] [--threads N] [--seconds S] [--seed X] [--tolerate] [--fail-me] [--buffered] [--keep]
+ *   blkcheck DEVICE [--mb M] [--threads N] [--ms MS] [--seed X] [--tolerate] [--fail-me] [--buffered] [--keep]
  *
  * Each thread owns every Nth run of 16 pages, so that it alone knows what must be there:
  * one word per page that says how the page was made. With --tolerate an operation may fail;
@@ -29,7 +29,7 @@
 #define RUN 16UL
 
 static int fd;
-static unsigned long tolerate, nthreads = 2, seconds = 5;
+static unsigned long tolerate, nthreads = 2, ms = 5000;
 static unsigned long npages;
 /* What a page was made from: 0 is zeros. `maybe` is the other candidate after a failure. */
 static uint64_t *is, *maybe;
@@ -167,7 +167,7 @@ error:
 			}
 		}
 		clock_gettime(CLOCK_MONOTONIC, &b);
-		if (b.tv_sec - a.tv_sec + (b.tv_nsec - a.tv_nsec) / 1e9 > seconds)
+		if ((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 > (long)ms)
 			break;
 	}
 	free(buf);
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 {
 	static unsigned long mb, seed = 1, buffered, keep, fail_me;
 	static const struct option known[] = {
-		{ "mb", &mb, 1, 1 << 20 }, { "threads", &nthreads, 1, 64 }, { "seconds", &seconds, 0, 1 << 20 }, { "seed", &seed, 0, ~0UL },
+		{ "mb", &mb, 1, 1 << 20 }, { "threads", &nthreads, 1, 64 }, { "ms", &ms, 1, 1 << 30 }, { "seed", &seed, 0, ~0UL },
 		{ "tolerate", &tolerate }, { "fail-me", &fail_me }, { "keep", &keep }, { "buffered", &buffered }, { }
 	};
 	unsigned long ops = 0, errors = 0, p, i;

@@ -22,7 +22,7 @@ equal "contents stay" "$(dd if=/dev/zram0 bs=4k skip=4016 count=16 2>/dev/null |
 
 compactor() { while [ ! -e /tmp/stop ]; do put 1 "$(z 0 compact)"; put 1 "$(z 1 compact)" 2>/dev/null; cat "$(z 0 mm_stat)" "$(z 0 io_stat)" >/dev/null; done; }
 rm -f /tmp/stop; compactor & c=$!
-check "random I/O beside it" blkcheck /dev/zram0 --mb 64 --threads 4 --seconds $t
+check "random I/O beside it" blkcheck /dev/zram0 --mb 64 --threads 4 --ms ${t}000
 touch /tmp/stop; wait $c
 
 setup 0 1G && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0

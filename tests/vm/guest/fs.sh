@@ -7,8 +7,8 @@ load || { not_ok "zram loads"; exit 1; }
 modprobe ext4 2>/dev/null
 
 check "set up" setup 0 256M
-check "random direct I/O, discards and zeroings, checked" blkcheck /dev/zram0 --mb 64 --threads 4 --seconds $((6 * SCALE))
-check "the same through the page cache" blkcheck /dev/zram0 --mb 64 --threads 4 --seconds $((3 * SCALE)) --buffered
+check "random direct I/O, discards and zeroings, checked" blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((6000 * SCALE))
+check "the same through the page cache" blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((3000 * SCALE)) --buffered
 equal "all was discarded at the end" "$(mm 0 1)" 0
 
 mkdir -p /mnt/z

@@ -26,7 +26,7 @@ setup 1 256M
 toggle >/tmp/toggled 2>&1 & a=$!
 flush & b=$!
 rawread /dev/zram0 $t 1 >/dev/null 2>&1 & c=$!
-blkcheck /dev/zram1 --mb 32 --threads 3 --seconds $t >/tmp/out1 2>&1 & d=$!
+blkcheck /dev/zram1 --mb 32 --threads 3 --ms ${t}000 >/tmp/out1 2>&1 & d=$!
 check "swap, beside CPUs that come and go" swapcheck --mb 64 --procs 4 --passes 1 --forks 1 --loop $t
 wait $d
 equal "random I/O beside it, every page checked ($(tail -n 1 /tmp/out1))" $? 0
@@ -70,6 +70,6 @@ check "unload with CPUs offline" modprobe -r zram
 check "load with CPUs offline" load
 setup 0 64M
 put 1 $cpu/cpu2/online; put 1 $cpu/cpu3/online
-check "and all four use it" blkcheck /dev/zram0 --threads 4 --seconds $((2 * SCALE))
+check "and all four use it" blkcheck /dev/zram0 --threads 4 --ms $((2000 * SCALE))
 invariants 0
 finish

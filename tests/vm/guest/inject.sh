@@ -21,11 +21,11 @@ for f in failslab fail_page_alloc; do
 	# Only the load's own allocations: the shell must live. The filter follows the task.
 	echo Y >$dbg/$f/task-filter
 	on $f 23
-	_out=$(blkcheck /dev/zram0 --mb 32 --threads 2 --seconds $((4 * SCALE)) --tolerate --fail-me 2>&1)
+	_out=$(blkcheck /dev/zram0 --mb 32 --threads 2 --ms $((4000 * SCALE)) --tolerate --fail-me 2>&1)
 	equal "$f: random I/O, every page checked ($(echo "$_out" | tail -n 1))" $? 0
 	off
 	echo N >$dbg/$f/task-filter
-	check "$f: works on, once it is off" blkcheck /dev/zram0 --mb 32 --threads 2 --seconds 1
+	check "$f: works on, once it is off" blkcheck /dev/zram0 --mb 32 --threads 2 --ms 1000
 done
 
 # Set-up and tear-down: every step must fail cleanly, whatever it was that did.
@@ -46,6 +46,6 @@ for f in failslab fail_page_alloc; do
 	echo N >$dbg/$f/task-filter
 	for d in /sys/block/zram[1-9]*; do [ ! -e "$d" ] || put "${d##*zram}" /sys/class/zram-control/hot_remove; done
 	check "$f: set up after $failures failures in $i tries" setup 0 32M
-	check "$f: and it works" blkcheck /dev/zram0 --threads 2 --seconds 1
+	check "$f: and it works" blkcheck /dev/zram0 --threads 2 --ms 1000
 done
 finish

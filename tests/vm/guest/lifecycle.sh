@@ -39,7 +39,7 @@ check "reset after swapoff" put 1 "$(z 0 reset)"
 
 # Hammered: resets and removals that race a load must be refused or clean, never in between.
 setup 0 64M
-blkcheck /dev/zram0 --threads 2 --seconds $((4 * SCALE)) --keep >/tmp/out 2>&1 &
+blkcheck /dev/zram0 --threads 2 --ms $((4000 * SCALE)) --keep >/tmp/out 2>&1 &
 load=$!
 # From when it holds the device; before that a reset would be in its right.
 until ls -l /proc/$load/fd 2>/dev/null | grep -q zram0; do kill -0 $load 2>/dev/null || break; sleep 0.05; done
@@ -67,10 +67,10 @@ ok "200 resets against $m opens"
 # Two devices at once, one of them reset and refilled all the while.
 setup 0 64M
 put 1 "$(z 2 reset)"; setup 2 64M
-blkcheck /dev/zram0 --threads 2 --seconds $((4 * SCALE)) --seed 5 >/tmp/out0 2>&1 & a=$!
+blkcheck /dev/zram0 --threads 2 --ms $((4000 * SCALE)) --seed 5 >/tmp/out0 2>&1 & a=$!
 n=0 bad=0
 while kill -0 $a 2>/dev/null; do
-	blkcheck /dev/zram2 --threads 1 --seconds 0.3 --seed $n --keep >/tmp/out2 2>&1 || bad=1
+	blkcheck /dev/zram2 --threads 1 --ms 300 --seed $n --keep >/tmp/out2 2>&1 || bad=1
 	put 1 "$(z 2 reset)" || bad=2
 	setup 2 64M || bad=3
 	n=$((n + 1))

@@ -17,10 +17,10 @@ check "the peak is within a mebibyte of it" [ "$(mm 0 5)" -le $((17 << 20)) ]
 # What was written before stays readable, and a failed overwrite leaves the old.
 check "reset" setup 0 256M
 put 8M "$(z 0 mem_limit)"
-check "random I/O at the limit, every page checked" blkcheck /dev/zram0 --mb 64 --threads 4 --seconds $((5 * SCALE)) --tolerate
+check "random I/O at the limit, every page checked" blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((5000 * SCALE)) --tolerate
 check "writes failed on the way" [ "$(awk '{ print $2 }' "$(z 0 io_stat)")" -gt 0 ]
 check "limit off" put 0 "$(z 0 mem_limit)"
-check "the same without a limit, nothing fails" blkcheck /dev/zram0 --mb 64 --threads 4 --seconds $((2 * SCALE))
+check "the same without a limit, nothing fails" blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((2000 * SCALE))
 
 # As swap: what does not go out stays in.
 check "reset" setup 0 512M
