@@ -112,14 +112,23 @@ def tlb(src):
     the process next leaves the kernel. One that runs in user mode on another CPU meanwhile
     writes on into a page that is unmapped, compressed and freed (guest test pageout). Here
     a word says whether the process may be in user mode, and a flush that finds it set
-    gets it out and waits; it comes back over current_mm_sync(). That one clears the
-    word before it takes page_table_lock, which a flush may hold."""
+    gets it out and waits (the word becomes 2: somebody is to be woken); the process comes
+    back over current_mm_sync(). That one clears the word before it takes page_table_lock,
+    which a flush may hold."""
     head = Edit(f"{src}/arch/um/include/shared/skas/mm_id.h")
     head.sub(r"^\tint syscall_data_len;\n", r"\g<0>\tint in_user;\n")
+    head.sub(r"^void notify_mm_kill\(", r"void mm_left_user(struct mm_id *mm_id);\n\g<0>")
     head.save()
 
     user = Edit(f"{src}/arch/um/os-Linux/skas/process.c")
-    user.sub(r"^\t\texit_turnstile\(mm_id\);\n", r"\t\t__atomic_store_n(&mm_id->in_user, 0, __ATOMIC_RELEASE);\n\g<0>")
+    user.sub(r"^\t\texit_turnstile\(mm_id\);\n", r"\t\tmm_left_user(mm_id);\n\g<0>")
+    user.sub(r"^int using_seccomp;\n", r"\g<0>" """
+void mm_left_user(struct mm_id *mm_id)
+{
+	if (__atomic_exchange_n(&mm_id->in_user, 0, __ATOMIC_SEQ_CST) == 2)
+		os_futex_wake(&mm_id->in_user);
+}
+""")
     user.save()
 
     new = Edit(f"{src}/arch/um/kernel/skas/mmu.c")
@@ -128,7 +137,7 @@ def tlb(src):
 
     sync = Edit(f"{src}/arch/um/kernel/skas/process.c")
     sync.sub(r"^\tum_tlb_sync\(current->mm\);\n", """\tdo {
-		WRITE_ONCE(current->mm->context.id.in_user, 0);
+		mm_left_user(&current->mm->context.id);
 		um_tlb_sync(current->mm);
 		smp_store_mb(current->mm->context.id.in_user, 1);
 	} while (READ_ONCE(current->mm->context.sync_tlb_range_to));
@@ -144,18 +153,18 @@ def tlb(src):
     flush.sub(r"^(\t\tum_tlb_mark_sync\(mm, vma->vm_start, vma->vm_end\);\n)", r"\1\tum_tlb_leave_user(mm);\n")
     flush.sub(r"^void flush_tlb_all\(void\)\n", """void um_tlb_leave_user(struct mm_struct *mm)
 {
-	unsigned int spins = 0;
+	int *word = &mm->context.id.in_user;
 	int pid;
 
 	smp_mb();
-	while (smp_load_acquire(&mm->context.id.in_user)) {
+	while (smp_load_acquire(word)) {
 		pid = READ_ONCE(mm->context.id.pid);
 		if (pid < 0)
 			break;
-		/* Once more from time to time: a stub at its own work swallows the signal. */
-		if (spins++ % 4096 == 0)
-			os_alarm_process(pid);
-		cpu_relax();
+		if (cmpxchg(word, 1, 2) == 0)
+			continue;
+		os_alarm_process(pid);
+		os_futex_wait(word, 2);
 	}
 }
 
