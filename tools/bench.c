@@ -222,3 +222,39 @@ void team_run(unsigned int n, int (*fn)(void *arg, unsigned int i), void *arg,
 	stop_if_interrupted();
 	must(ret, what);
 }
+
+size_t slots_page(const struct team_slots *s, unsigned int i, size_t p)
+{
+	return (i * (s->each / s->threads) + p) % s->set->count;
+}
+
+int slots_fill(void *arg, unsigned int i)
+{
+	const struct team_slots *s = arg;
+	size_t page = ebb_page_size();
+
+	for (size_t p = 0; p < s->each && !interrupted(); p++) {
+		int ret = ebb_write(s->store, i * s->each + p, data_page(s->set, slots_page(s, i, p)), page);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int slots_verify(void *arg, unsigned int i)
+{
+	const struct team_slots *s = arg;
+	size_t page = ebb_page_size();
+	unsigned char buf[65536];
+
+	for (size_t p = 0; p < s->each && !interrupted(); p++) {
+		int ret = ebb_read(s->store, i * s->each + p, buf, page);
+
+		if (ret)
+			return ret;
+		if (memcmp(buf, data_page(s->set, slots_page(s, i, p)), page))
+			fail("slot %zu does not read back as it was written", i * s->each + p);
+	}
+	return 0;
+}

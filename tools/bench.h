@@ -7,6 +7,7 @@
 #define EBB_BENCH_H
 
 #include "args.h"
+#include "data.h"
 #include "table.h"
 
 #define THREADS_MAX 256
@@ -58,6 +59,20 @@ struct team_times {
  */
 void team_run(unsigned int n, int (*fn)(void *arg, unsigned int i), void *arg,
 	      struct team_times *times, const char *what);
+
+/* Slots of one store, as many for each thread of a team, which hold pages of a set. */
+struct team_slots {
+	struct ebb_store *store;
+	const struct page_set *set;
+	unsigned int threads;
+	size_t each;
+};
+
+/* Which page of the set thread i stores p-th: all store the same, each from another place on. */
+size_t slots_page(const struct team_slots *s, unsigned int i, size_t p);
+/* For team_run(), arg a struct team_slots: fill them; compare them with what they were filled with. */
+int slots_fill(void *arg, unsigned int i);
+int slots_verify(void *arg, unsigned int i);
 
 /* Pins the caller to the i-th of the CPUs that the process may use. */
 void pin_to_cpu(unsigned int i);

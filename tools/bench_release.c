@@ -16,7 +16,6 @@
 
 #include "bench.h"
 #include "config.h"
-#include "data.h"
 #include "vs_kernel.h"
 
 enum variant { SYNC, DEFERRED, KERNEL, VARIANTS };
@@ -40,66 +39,22 @@ struct sample {
 
 struct release_run {
 	const struct release_opts *o;
-	const struct page_set *set;
-	struct ebb_store *store;
-	unsigned int threads;
-	size_t slots;            /* of each thread */
+	struct team_slots slots;
 };
-
-/* Threads store the same pages, each starting at another place of the set. */
-static size_t first_page(const struct release_run *run, unsigned int i)
-{
-	return i * (run->slots / run->threads);
-}
-
-static int fill(void *arg, unsigned int i)
-{
-	const struct release_run *run = arg;
-	uint64_t slot = (uint64_t)i * run->slots;
-	size_t page = ebb_page_size();
-
-	for (size_t p = 0; p < run->slots && !interrupted(); p++) {
-		int ret = ebb_write(run->store, slot + p, data_page(run->set, first_page(run, i) + p),
-				    page);
-
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
-static int verify(void *arg, unsigned int i)
-{
-	const struct release_run *run = arg;
-	uint64_t slot = (uint64_t)i * run->slots;
-	size_t page = ebb_page_size();
-	unsigned char buf[65536];
-
-	for (size_t p = 0; p < run->slots && !interrupted(); p++) {
-		int ret = ebb_read(run->store, slot + p, buf, page);
-
-		if (ret)
-			return ret;
-		if (memcmp(buf, data_page(run->set, first_page(run, i) + p), page))
-			fail("slot %llu does not read back as it was written",
-			     (unsigned long long)(slot + p));
-	}
-	return 0;
-}
 
 static int release(void *arg, unsigned int i)
 {
 	const struct release_run *run = arg;
-	uint64_t slot = (uint64_t)i * run->slots, end = slot + run->slots;
+	uint64_t slot = (uint64_t)i * run->slots.each, end = slot + run->slots.each;
 	uint64_t step = run->o->range;
 	int ret = 0;
 
 	if (step == 1) {
 		for (; slot < end; slot++)
-			ret |= ebb_free(run->store, slot, 1);
+			ret |= ebb_free(run->slots.store, slot, 1);
 	} else {
 		for (; slot < end; slot += step)
-			ret |= ebb_free(run->store, slot, step < end - slot ? step : end - slot);
+			ret |= ebb_free(run->slots.store, slot, step < end - slot ? step : end - slot);
 	}
 	return ret;
 }
@@ -135,52 +90,52 @@ static uint64_t wait_until_drained(struct ebb_store *store, uint64_t first_ns)
 static void run_store(struct release_run *run, enum variant variant, struct sample *s)
 {
 	static struct team_times times;
-	double slots = (double)run->threads * (double)run->slots;
+	double slots = (double)run->slots.threads * (double)run->slots.each;
 	uint64_t poll_cpu, drained, cpu, bytes;
 	struct ebb_stat st;
 
-	run->store = store_open(&run->o->store, (uint64_t)run->threads * run->slots,
-				variant == SYNC ? 0 : run->o->limit);
-	team_run(run->threads, fill, run, &times, "cannot store a page");
-	team_run(run->threads, verify, run, &times, "cannot read a page back");
-	store_stat(run->store, &st);
+	run->slots.store = store_open(&run->o->store, (uint64_t)run->slots.threads * run->slots.each,
+				      variant == SYNC ? 0 : run->o->limit);
+	team_run(run->slots.threads, slots_fill, &run->slots, &times, "cannot store a page");
+	team_run(run->slots.threads, slots_verify, &run->slots, &times, "cannot read a page back");
+	store_stat(run->slots.store, &st);
 	s->compr_per_slot = (double)st.compr_data_size / slots;
-	must(ebb_reset_held_back_peak(run->store), "cannot reset the peak");
+	must(ebb_reset_held_back_peak(run->slots.store), "cannot reset the peak");
 
-	team_run(run->threads, release, run, &times, "cannot free a slot");
+	team_run(run->slots.threads, release, run, &times, "cannot free a slot");
 	poll_cpu = thread_cpu_ns();
-	drained = wait_until_drained(run->store, times.first_ns);
+	drained = wait_until_drained(run->slots.store, times.first_ns);
 	poll_cpu = thread_cpu_ns() - poll_cpu;
 	/* Pages in per-CPU lists go back too, and count. */
-	must(ebb_flush(run->store), "cannot flush");
+	must(ebb_flush(run->slots.store), "cannot flush");
 	cpu = process_cpu_ns() - times.start_cpu_ns;
 
-	store_stat(run->store, &st);
+	store_stat(run->slots.store, &st);
 	s->wall_ms = (double)(times.last_ns - times.first_ns) / 1e6;
 	s->mean_ms = times.mean_ns / 1e6;
-	s->ns_per_slot = times.mean_ns / (double)run->slots;
+	s->ns_per_slot = times.mean_ns / (double)run->slots.each;
 	s->cpu_ns_per_slot = (double)cpu / slots;
 	s->poll_cpu_ns_per_slot = (double)poll_cpu / slots;
 	s->drained_ms = (double)(drained - times.first_ns) / 1e6;
 	s->held_back_peak = (double)st.held_back_peak;
 
 	drained = now_ns();
-	must(ebb_trim(run->store, &bytes), "cannot trim");
+	must(ebb_trim(run->slots.store, &bytes), "cannot trim");
 	s->os_return_ms = (double)(now_ns() - drained) / 1e6;
 	s->os_return_bytes = (double)bytes;
-	ebb_close(run->store);
+	ebb_close(run->slots.store);
 }
 
 static void run_kernel(struct release_run *run, struct zram_dev *dev, struct sample *s)
 {
-	double slots = (double)run->threads * (double)run->slots;
+	double slots = (double)run->slots.threads * (double)run->slots.each;
 	struct kernel_sample k;
 
-	kernel_run(dev, run->set, run->threads, run->slots, &k);
+	kernel_run(dev, run->slots.set, run->slots.threads, run->slots.each, &k);
 	memset(s, 0, sizeof(*s));
 	s->wall_ms = k.wall_ms;
 	s->mean_ms = k.mean_ms;
-	s->ns_per_slot = k.mean_ms * 1e6 / (double)run->slots;
+	s->ns_per_slot = k.mean_ms * 1e6 / (double)run->slots.each;
 	s->cpu_ns_per_slot = k.cpu_ns / slots;
 	s->drained_ms = k.drained_ms;
 	s->compr_per_slot = k.compr_bytes / slots;
@@ -221,10 +176,10 @@ static void add_row(struct table *t, const struct release_run *run, enum variant
 
 	table_row(t);
 	table_text(t, "variant", variant_names[v]);
-	table_int(t, "threads", run->threads);
-	table_text(t, "data", run->set->name);
+	table_int(t, "threads", run->slots.threads);
+	table_text(t, "data", run->slots.set->name);
 	table_text(t, "codec", run->o->store.codec);
-	table_int(t, "slots_per_thread", run->slots);
+	table_int(t, "slots_per_thread", run->slots.each);
 	table_int(t, "rounds", n);
 	EACH(s, n, wall_ms, x);
 	table_spread(t, "wall_ms", x, n);
@@ -274,18 +229,18 @@ static struct table *measure(const struct release_opts *o, const struct page_set
 {
 	size_t rounds = o->bench.rounds, lists = o->threads.n;
 	struct sample *samples = xalloc(lists * VARIANTS * rounds, sizeof(*samples));
-	struct release_run run = { .o = o, .set = set, .slots = o->size / ebb_page_size() };
+	struct release_run run = { .o = o, .slots = { .set = set, .each = o->size / ebb_page_size() } };
 	struct table *t = table_new(columns);
 
 #define SAMPLES(list, v) (&samples[((list) * VARIANTS + (v)) * rounds])
 	for (size_t round = 0; round < rounds; round++) {
 		for (size_t list = 0; list < lists; list++) {
-			run.threads = (unsigned int)o->threads.v[list];
+			run.slots.threads = (unsigned int)o->threads.v[list];
 			for (int v = 0; v < VARIANTS; v++) {
 				if (!want[v])
 					continue;
 				progress("round %zu of %zu: %s, %u threads", round + 1, rounds,
-					 variant_names[v], run.threads);
+					 variant_names[v], run.slots.threads);
 				if (v == KERNEL)
 					run_kernel(&run, dev, &SAMPLES(list, v)[round]);
 				else
@@ -298,7 +253,7 @@ static struct table *measure(const struct release_opts *o, const struct page_set
 		double *ms = xalloc(rounds, sizeof(*ms));
 
 		EACH(SAMPLES(list, KERNEL), rounds, mean_ms, ms);
-		run.threads = (unsigned int)o->threads.v[list];
+		run.slots.threads = (unsigned int)o->threads.v[list];
 		for (int v = 0; v < VARIANTS; v++)
 			if (want[v])
 				add_row(t, &run, v, SAMPLES(list, v), rounds,

@@ -17,18 +17,14 @@
 #include "bench.h"
 #include "codec_alone.h"
 #include "config.h"
-#include "data.h"
 
 enum phase { COLD, READ, WARM, CODEC, CODEC_READ, PUT, PHASES };
 
 struct store_run {
-	const struct page_set *set;
+	struct team_slots slots;
 	const struct packed_set *packed;
 	const struct store_opts *opts;
-	struct ebb_store *store;
 	struct codec_alone *codec[THREADS_MAX];
-	unsigned int threads;
-	size_t slots;            /* of each thread */
 };
 
 struct sample {
@@ -36,59 +32,18 @@ struct sample {
 	double pages_per_s;      /* of the warm fill, all threads together */
 };
 
-/* Thread i starts at its own place of the set. */
-static size_t page_of(const struct store_run *run, unsigned int i, size_t p)
-{
-	return (i * (run->slots / run->threads) + p) % run->set->count;
-}
-
-static int write_pages(void *arg, unsigned int i)
-{
-	const struct store_run *run = arg;
-	uint64_t slot = (uint64_t)i * run->slots;
-	size_t page = ebb_page_size();
-
-	for (size_t p = 0; p < run->slots && !interrupted(); p++) {
-		int ret = ebb_write(run->store, slot + p, data_page(run->set, page_of(run, i, p)),
-				    page);
-
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 static int read_pages(void *arg, unsigned int i)
 {
 	const struct store_run *run = arg;
-	uint64_t slot = (uint64_t)i * run->slots;
+	uint64_t slot = (uint64_t)i * run->slots.each;
 	size_t page = ebb_page_size();
 	unsigned char buf[65536];
 
-	for (size_t p = 0; p < run->slots && !interrupted(); p++) {
-		int ret = ebb_read(run->store, slot + p, buf, page);
+	for (size_t p = 0; p < run->slots.each && !interrupted(); p++) {
+		int ret = ebb_read(run->slots.store, slot + p, buf, page);
 
 		if (ret)
 			return ret;
-	}
-	return 0;
-}
-
-static int verify_pages(void *arg, unsigned int i)
-{
-	const struct store_run *run = arg;
-	uint64_t slot = (uint64_t)i * run->slots;
-	size_t page = ebb_page_size();
-	unsigned char buf[65536];
-
-	for (size_t p = 0; p < run->slots && !interrupted(); p += 61) {
-		int ret = ebb_read(run->store, slot + p, buf, page);
-
-		if (ret)
-			return ret;
-		if (memcmp(buf, data_page(run->set, page_of(run, i, p)), page))
-			fail("slot %llu does not read back as it was written",
-			     (unsigned long long)(slot + p));
 	}
 	return 0;
 }
@@ -97,7 +52,7 @@ static int free_pages(void *arg, unsigned int i)
 {
 	const struct store_run *run = arg;
 
-	return ebb_free(run->store, (uint64_t)i * run->slots, run->slots);
+	return ebb_free(run->slots.store, (uint64_t)i * run->slots.each, run->slots.each);
 }
 
 static int compress_pages(void *arg, unsigned int i)
@@ -105,8 +60,8 @@ static int compress_pages(void *arg, unsigned int i)
 	const struct store_run *run = arg;
 	unsigned char buf[65536];
 
-	for (size_t p = 0; p < run->slots && !interrupted(); p++)
-		codec_alone_compress(run->codec[i], data_page(run->set, page_of(run, i, p)), buf);
+	for (size_t p = 0; p < run->slots.each && !interrupted(); p++)
+		codec_alone_compress(run->codec[i], data_page(run->slots.set, slots_page(&run->slots, i, p)), buf);
 	return 0;
 }
 
@@ -116,8 +71,8 @@ static int decompress_pages(void *arg, unsigned int i)
 	size_t page = ebb_page_size();
 	unsigned char buf[65536];
 
-	for (size_t p = 0; p < run->slots && !interrupted(); p++) {
-		size_t at = page_of(run, i, p), n = packed_size(run->packed, at);
+	for (size_t p = 0; p < run->slots.each && !interrupted(); p++) {
+		size_t at = slots_page(&run->slots, i, p), n = packed_size(run->packed, at);
 		const unsigned char *src = run->packed->bytes + run->packed->at[at];
 
 		if (n == page)
@@ -131,11 +86,11 @@ static int decompress_pages(void *arg, unsigned int i)
 static int put_pages(void *arg, unsigned int i)
 {
 	const struct store_run *run = arg;
-	uint64_t slot = (uint64_t)i * run->slots;
+	uint64_t slot = (uint64_t)i * run->slots.each;
 
-	for (size_t p = 0; p < run->slots && !interrupted(); p++) {
-		size_t at = page_of(run, i, p);
-		int ret = ebb_put(run->store, slot + p, run->packed->bytes + run->packed->at[at],
+	for (size_t p = 0; p < run->slots.each && !interrupted(); p++) {
+		size_t at = slots_page(&run->slots, i, p);
+		int ret = ebb_put(run->slots.store, slot + p, run->packed->bytes + run->packed->at[at],
 				  packed_size(run->packed, at));
 
 		if (ret)
@@ -147,32 +102,34 @@ static int put_pages(void *arg, unsigned int i)
 static void run_once(struct store_run *run, struct sample *s)
 {
 	static struct team_times times;
-	double pages = (double)run->slots;
+	double pages = (double)run->slots.each;
 
 #define PHASE(phase, fn, what) do { \
-	team_run(run->threads, fn, run, &times, what); \
+	team_run(run->slots.threads, fn, run, &times, what); \
 	s->ns[phase] = times.mean_ns / pages; \
 } while (0)
-	run->store = store_open(run->opts, (uint64_t)run->threads * run->slots, EBB_DEFAULT);
-	PHASE(COLD, write_pages, "cannot store a page");
+	run->slots.store = store_open(run->opts, (uint64_t)run->slots.threads * run->slots.each, EBB_DEFAULT);
+	team_run(run->slots.threads, slots_fill, &run->slots, &times, "cannot store a page");
+	s->ns[COLD] = times.mean_ns / pages;
 	PHASE(READ, read_pages, "cannot read a page");
-	team_run(run->threads, free_pages, run, &times, "cannot free");
-	must(ebb_flush(run->store), "cannot flush");
-	PHASE(WARM, write_pages, "cannot store a page");
-	s->pages_per_s = pages * run->threads * 1e9 / (double)(times.last_ns - times.first_ns);
-	team_run(run->threads, verify_pages, run, &times, "cannot read a page back");
+	team_run(run->slots.threads, free_pages, run, &times, "cannot free");
+	must(ebb_flush(run->slots.store), "cannot flush");
+	team_run(run->slots.threads, slots_fill, &run->slots, &times, "cannot store a page");
+	s->ns[WARM] = times.mean_ns / pages;
+	s->pages_per_s = pages * run->slots.threads * 1e9 / (double)(times.last_ns - times.first_ns);
+	team_run(run->slots.threads, slots_verify, &run->slots, &times, "cannot read a page back");
 
-	for (unsigned int i = 0; i < run->threads; i++)
+	for (unsigned int i = 0; i < run->slots.threads; i++)
 		run->codec[i] = codec_alone_open(run->opts->codec, run->opts->level);
 	PHASE(CODEC, compress_pages, "cannot compress");
 	PHASE(CODEC_READ, decompress_pages, "cannot decompress");
-	for (unsigned int i = 0; i < run->threads; i++)
+	for (unsigned int i = 0; i < run->slots.threads; i++)
 		codec_alone_close(run->codec[i]);
 
-	team_run(run->threads, free_pages, run, &times, "cannot free");
-	must(ebb_flush(run->store), "cannot flush");
+	team_run(run->slots.threads, free_pages, run, &times, "cannot free");
+	must(ebb_flush(run->slots.store), "cannot flush");
 	PHASE(PUT, put_pages, "cannot store an object");
-	ebb_close(run->store);
+	ebb_close(run->slots.store);
 #undef PHASE
 }
 
@@ -205,10 +162,10 @@ static void add_row(struct table *t, const struct store_run *run, const struct s
 	double *x = xalloc(n, sizeof(*x)), speed;
 
 	table_row(t);
-	table_int(t, "threads", run->threads);
-	table_text(t, "data", run->set->name);
+	table_int(t, "threads", run->slots.threads);
+	table_text(t, "data", run->slots.set->name);
 	table_text(t, "codec", run->opts->codec);
-	table_int(t, "slots_per_thread", run->slots);
+	table_int(t, "slots_per_thread", run->slots.each);
 	table_int(t, "rounds", n);
 	for (int phase = 0; phase < PHASES; phase++) {
 		for (size_t i = 0; i < n; i++)
@@ -222,7 +179,7 @@ static void add_row(struct table *t, const struct store_run *run, const struct s
 		x[i] = s[i].pages_per_s;
 	table_spread(t, "pages_per_s", x, n);
 	speed = median(x, n);
-	if (run->threads == 1)
+	if (run->slots.threads == 1)
 		*one_thread = speed;
 	if (*one_thread > 0)
 		table_real(t, "scaling", speed / *one_thread);
@@ -258,20 +215,20 @@ static int bench_store(const struct command *cmd, int argc, char **argv)
 	data_load(&set, data, size);
 	packed_load(&packed, &set, store.codec, store.level);
 	rounds = bench.rounds;
-	run.set = &set;
-	run.slots = size / ebb_page_size();
+	run.slots.set = &set;
+	run.slots.each = size / ebb_page_size();
 	samples = xalloc(threads.n * rounds, sizeof(*samples));
 	for (size_t round = 0; round < rounds; round++) {
 		for (size_t i = 0; i < threads.n; i++) {
-			run.threads = (unsigned int)threads.v[i];
+			run.slots.threads = (unsigned int)threads.v[i];
 			progress("round %zu of %llu: %u threads", round + 1,
-				 (unsigned long long)rounds, run.threads);
+				 (unsigned long long)rounds, run.slots.threads);
 			run_once(&run, &samples[i * rounds + round]);
 		}
 	}
 	t = table_new(columns);
 	for (size_t i = 0; i < threads.n; i++) {
-		run.threads = (unsigned int)threads.v[i];
+		run.slots.threads = (unsigned int)threads.v[i];
 		add_row(t, &run, &samples[i * rounds], rounds, &one_thread);
 	}
 	status = bench_report("store", &bench, t);
