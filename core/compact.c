@@ -71,10 +71,11 @@ static struct zspage *target(struct pool *p, struct pool_class *c, u32 src, u32 
 	return NULL;
 }
 
+/* What follows the key. */
 static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to, unsigned int to_obj,
 			struct zspage *from, unsigned int from_obj, size_t bytes)
 {
-	size_t src = (size_t)from_obj * c->size, dst = (size_t)to_obj * c->size;
+	size_t src = (size_t)from_obj * c->size + sizeof(u32), dst = (size_t)to_obj * c->size + sizeof(u32);
 
 	while (bytes) {
 		size_t n = HOST_PAGE_SIZE - (src & HOST_PAGE_MASK);
@@ -117,7 +118,7 @@ static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 s
 		return false;
 	class_take(p, c, dst, dst_no, dst_obj);
 	host_write_once(*object_key(p, c, dst, dst_obj), key);
-	copy_object(p, c, dst, dst_obj, src, obj, POOL_HEADER + pool_ref_size(p, from));
+	copy_object(p, c, dst, dst_obj, src, obj, POOL_HEADER - sizeof(u32) + pool_ref_size(p, from));
 	to = (from & ~REF_LOC_MASK) | ((u64)dst_no << REF_ZSPAGE_SHIFT) |
 	     ((u64)dst_obj << REF_OBJ_SHIFT);
 	moved = p->owner.swing(p->owner.ctx, key, from, to);
