@@ -40,10 +40,10 @@ static struct zspage *at(const struct pool *p, u32 no)
 /* The emptiest zspage on lists 1 .. 10. */
 static struct zspage *sparsest(struct pool *p, struct pool_class *c, u32 *no)
 {
-	unsigned int group;
+	unsigned int group, left = POOL_LOOK;
 
 	for (group = 1; group < POOL_GROUPS; group++) {
-		struct zspage *z = class_first(p, c, group, no);
+		struct zspage *z = class_first(p, c, group, no, &left);
 
 		if (z)
 			return z;
@@ -51,18 +51,20 @@ static struct zspage *sparsest(struct pool *p, struct pool_class *c, u32 *no)
 	return NULL;
 }
 
-/* The fullest one other than src with a free object on a page that is there. */
+/* The fullest one other than src with a free object on a page that is there, among POOL_LOOK. */
 static struct zspage *target(struct pool *p, struct pool_class *c, u32 src, u32 *no,
 			     unsigned int *obj)
 {
-	unsigned int group;
+	unsigned int group, left = POOL_LOOK;
 
 	for (group = POOL_GROUPS - 1; group >= 1; group--) {
-		struct zspage *z = class_first(p, c, group, no);
+		struct zspage *z = class_first(p, c, group, no, &left);
 
 		for (; z; *no = z->next, z = *no ? at(p, *no) : NULL) {
 			if (*no == src)
 				continue;
+			if (!left--)
+				return NULL;
 			*obj = class_lowest_free(c, z);
 			if (((size_t)*obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT)
 				return z;
@@ -184,19 +186,26 @@ static u32 pack(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, 
 	return 0;
 }
 
-/* Files every zspage where it belongs. */
+/* Files every zspage where it belongs.  Lets the lock go in between, and the cursor keeps the place. */
 static void refile(struct pool *p, struct pool_class *c)
 {
-	unsigned int group;
-	u32 no, next;
+	unsigned int group, left = POOL_LOOK;
+	u32 no;
 
 	/* From the bottom: what is refiled goes down, so it is not met again. */
 	for (group = 0; group < POOL_GROUPS; group++) {
-		for (no = c->head[group]; no; no = next) {
+		c->cursor = c->head[group];
+		while ((no = c->cursor)) {
 			struct zspage *z = at(p, no);
 
-			next = z->next;
+			c->cursor = z->next;
 			class_move(p, c, z, no, class_group(c, zspage_inuse(z)));
+			if (--left)
+				continue;
+			left = POOL_LOOK;
+			host_unlock(&c->lock);
+			host_resched();
+			host_lock(&c->lock);
 		}
 	}
 }

@@ -16,7 +16,9 @@
  * under one lock, a free that took no lock never touches the descriptor again.
  *
  * Frees without the lock leave a zspage filed higher than it is.  Whoever walks a list puts
- * that right (class_first), so allocation still finds the fullest:  filed >= true group.
+ * that right (class_first), so allocation still finds the fullest:  filed >= true group.  After
+ * many such frees it puts POOL_LOOK right and takes the next as it is, so that no hold of the
+ * lock grows with the pool.
  *
  * Lock order: class lock > nothing.  Descriptors and pages are taken and given back outside.
  */
@@ -105,6 +107,8 @@ static void list_unlink(struct pool *p, struct pool_class *c, struct zspage *z)
 		c->listed &= (u16)~(1u << z->group);
 	if (z->next)
 		at(p, z->next)->prev = z->prev;
+	if (host_unlikely(c->cursor) && at(p, c->cursor) == z)
+		c->cursor = z->next;
 }
 
 void class_move(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
@@ -116,29 +120,32 @@ void class_move(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
 	}
 }
 
-struct zspage *class_first(struct pool *p, struct pool_class *c, unsigned int group, u32 *no)
+struct zspage *class_first(struct pool *p, struct pool_class *c, unsigned int group, u32 *no,
+			   unsigned int *left)
 {
 	while (c->head[group]) {
 		struct zspage *z = at(p, c->head[group]);
 		unsigned int now = class_group(c, zspage_inuse(z));
 
-		if (now == group) {
+		if (now == group || !*left) {
 			*no = c->head[group];
 			return z;
 		}
+		--*left;
 		class_move(p, c, z, c->head[group], now);
 	}
 	return NULL;
 }
 
-/* The fullest zspage that is not full. */
+/* The fullest zspage that is not full, as far as it is known. */
 static struct zspage *fullest(struct pool *p, struct pool_class *c, u32 *no)
 {
-	unsigned int lists;
+	unsigned int lists, left = POOL_LOOK;
 
 	/* Refiling only goes down, so the lists above stay empty. */
 	while ((lists = c->listed & ~1u)) {
-		struct zspage *z = class_first(p, c, 31u - (unsigned int)__builtin_clz(lists), no);
+		unsigned int highest = 31u - (unsigned int)__builtin_clz(lists);
+		struct zspage *z = class_first(p, c, highest, no, &left);
 
 		if (z)
 			return z;

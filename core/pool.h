@@ -52,6 +52,9 @@ _Static_assert(REF_BITS <= 51, "the slot word has 51 bits for a reference");
  */
 #define POOL_GROUPS 11
 
+/* Zspages that are looked at in one hold of a class lock, beside those that are changed. */
+#define POOL_LOOK 32
+
 struct pool_class {
 	/* Fixed, and read by every free: a line that is never written. */
 	u32 size;
@@ -64,6 +67,7 @@ struct pool_class {
 	host_lock_t lock HOST_OWN_LINE;
 	u16 listed;                     /* bit g: list g has members; class lock */
 	u32 head[POOL_GROUPS];          /* descriptor numbers; class lock */
+	u32 cursor;                     /* where compaction goes on, or 0; class lock */
 } HOST_OWN_LINE;
 
 /* How compaction reaches the words that hold references.  Both are atomic context. */
@@ -242,9 +246,12 @@ static inline unsigned int class_group(const struct pool_class *c, unsigned int 
 	return inuse * 10 / c->objs + 1;
 }
 
-/* The first zspage of a list, after refiling those that do not belong there; NULL: none. */
-struct zspage *class_first(struct pool *p, struct pool_class *c, unsigned int group, u32 *no)
-	HOST_REQUIRES(c->lock);
+/*
+ * The first zspage of a list, after refiling those before it that do not belong there; NULL: none.
+ * After *left of them it takes the next as it comes.
+ */
+struct zspage *class_first(struct pool *p, struct pool_class *c, unsigned int group, u32 *no,
+			   unsigned int *left) HOST_REQUIRES(c->lock);
 /* Files z on another list. */
 void class_move(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
 		unsigned int group) HOST_REQUIRES(c->lock);

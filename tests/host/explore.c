@@ -85,6 +85,7 @@ static struct actor actors[EXPLORE_ALL] = {
 	[MAIN] = { .id = MAIN },
 };
 struct actor *me = &actors[MAIN];
+u64 explore_accesses;
 bool explore_plain;
 static jmp_buf searcher;
 static ucontext_t boot, born;
@@ -413,6 +414,7 @@ void explore_did(const void *p, size_t n, bool write)
 	const char *dead;
 	bool grew;
 
+	explore_accesses++;
 	if (g < 0)
 		return;
 	dead = home_why_dead(p, n);

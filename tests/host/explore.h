@@ -40,6 +40,7 @@ struct actor {
 
 /* Who runs. */
 extern struct actor *me;
+extern u64 explore_accesses;    /* by the core, ever */
 
 struct explore_job {
 	const char *name;

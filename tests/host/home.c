@@ -20,7 +20,8 @@ static char *arena, *kept;
 static u8 *heap_live, *kept_live;       /* [HEAP_BYTES / HOME_GRANULE] */
 static bool dirty[HOME_PAGES];          /* was handed out since the snapshot */
 struct home *home;
-u64 home_failures;
+u64 home_failures, home_longest;
+static u64 class_taken;                 /* explore_accesses when a class lock was last taken */
 
 /* ---- context ---- */
 
@@ -29,6 +30,7 @@ u64 home_failures;
  * core gives, or the expressions it makes them by.
  */
 #define R(n) (1u << (n))
+#define CLASS_LOCK 6
 #define SLEEPING (R(2) | R(3) | R(4))
 
 static const struct rank {
@@ -40,7 +42,7 @@ static const struct rank {
 	[3]  = { "&r->draining",     R(2) },
 	[4]  = { "&p->compacting",   0 },
 	[5]  = { "&s->cpus",         SLEEPING },
-	[6]  = { "ebb_class",        SLEEPING | R(5) },
+	[CLASS_LOCK] = { "ebb_class",        SLEEPING | R(5) },
 	[7]  = { "ebb_zspage_table", SLEEPING | R(5) },
 	[8]  = { "ebb_release",      SLEEPING | R(5) },
 	[9]  = { "&pcp->cpus",       SLEEPING | R(5) },
@@ -112,6 +114,8 @@ void hostile_acquire(struct hostile_lock *l, bool sleeping)
 	l->owner = me->id + 1;
 	me->held |= R(l->rank);
 	me->atomic += !sleeping;
+	if (l->rank == CLASS_LOCK)
+		class_taken = explore_accesses;
 }
 
 bool hostile_try(struct hostile_lock *l)
@@ -130,6 +134,8 @@ void hostile_release(struct hostile_lock *l, bool sleeping)
 	if (l->owner != me->id + 1)
 		explore_fail("%s is dropped by who does not hold it", ranks[l->rank].name);
 	hostile_touch(l, sizeof(*l), true);
+	if (l->rank == CLASS_LOCK && explore_accesses - class_taken > home_longest)
+		home_longest = explore_accesses - class_taken;
 	l->owner = 0;
 	me->held &= ~R(l->rank);
 	me->atomic -= !sleeping;

@@ -41,6 +41,7 @@ struct home {
 
 extern struct home *home;
 extern u64 home_failures;       /* allocations that were made to fail, ever */
+extern u64 home_longest;        /* most accesses in one hold of a class lock since it was 0 */
 
 /* A fresh home with n CPUs and a source of pages pages.  n is 1 .. 8. */
 void home_open(unsigned int cpus, unsigned int pages);

@@ -274,6 +274,42 @@ static void a_codec_may_break_its_word(void)
 				codec_that_says(&scripts[i], k, says[n]);
 }
 
+/*
+ * Half of the objects of many zspages are freed one by one, so that every zspage is filed higher than
+ * it is: whoever comes next must not put them all right in one hold of the lock.
+ */
+static void no_hold_of_a_class_lock_grows_with_the_pool(void)
+{
+	const struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES, .slots = 3 * (HOME_PAGES - 8) };
+	static char bytes[QUARTER];
+	const u64 most = 8 * POOL_LOOK;         /* five each, and what is done to one */
+	u64 i;
+
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	for (i = 0; i < cfg.slots; i++)
+		if (store_put(&rig->store, i, bytes, sizeof(bytes)))
+			explore_fail("slot %llu cannot be written", (unsigned long long)i);
+	for (i = 0; i < cfg.slots; i++)
+		if (i % 4 < 2)
+			store_free(&rig->store, i);
+	home_longest = 0;
+	home_longest = 0;
+	if (store_put(&rig->store, 0, bytes, sizeof(bytes)) || home_longest > most)
+		explore_fail("%llu accesses under a class lock in a write",
+			     (unsigned long long)home_longest);
+	rig_check();
+	home_longest = 0;
+	home_longest = 0;
+	if (store_compact(&rig->store) < cfg.slots / 4 / 3 || home_longest > most)
+		explore_fail("%llu accesses under a class lock in a compaction",
+			     (unsigned long long)home_longest);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
 int main(void)
 {
 	static const struct {
@@ -285,6 +321,7 @@ int main(void)
 		{ "a source may be dry for a while", a_source_may_be_dry_for_a_while },
 		{ "a codec may break its word", a_codec_may_break_its_word },
 		{ "what does not decompress is an error and stays", what_does_not_decompress_stays },
+		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
 	};
 	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
 
