@@ -72,6 +72,7 @@
  *            any; the item without a lock, to be read with host_read_once
  *   unsigned int host_nr_cpus(void)    possible CPUs; constant while the home lives
  *   unsigned int host_cpu(void)        the CPU now, below host_nr_cpus(); a hint
+ *   unsigned int host_cpus_now(void)   CPUs that run now, 1 to host_nr_cpus(); a hint
  *
  * Pages.  struct host_pages is the home's page source; it has one lock, which these two
  * hold once a call, whatever n is.

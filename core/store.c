@@ -24,15 +24,16 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 }
 
 /*
- * Streams: a codec context with its buffers for each CPU.  Any may be used from any CPU; a
- * busy one is passed over, so that nobody waits for a thread that lost its CPU while another
- * stream is free.
+ * Streams: a codec context with its buffers for each CPU that ran when the store was made: a
+ * machine may have places for many that never come, and zstd takes 200 KiB for each.  Any may be
+ * used from any CPU; a busy one is passed over, so that nobody waits for a thread that lost its
+ * CPU while another stream is free.
  */
 
 HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
 static struct stream *stream_get(struct store *s)
 {
-	unsigned int n = host_nr_cpus(), cpu = host_cpu(), i;
+	unsigned int n = s->streams, cpu = host_cpu() % n, i;
 
 	for (i = 0; i < n; i++)
 		if (host_mutex_trylock(&s->stream[(cpu + i) % n].lock))
@@ -53,7 +54,7 @@ static void streams_free(struct store *s)
 
 	if (!s->stream)
 		return;
-	for (i = 0; i < host_nr_cpus(); i++) {
+	for (i = 0; i < s->streams; i++) {
 		struct stream *st = &s->stream[i];
 
 		if (st->ctx)
@@ -62,7 +63,7 @@ static void streams_free(struct store *s)
 		host_free(st->bounce, HOST_PAGE_SIZE);
 		host_mutex_destroy(&st->lock);
 	}
-	host_free(s->stream, host_nr_cpus() * sizeof(*s->stream));
+	host_free(s->stream, s->streams * sizeof(*s->stream));
 }
 
 static int streams_init(struct store *s, int level)
@@ -70,10 +71,11 @@ static int streams_init(struct store *s, int level)
 	unsigned int i;
 	int err = 0;
 
-	s->stream = host_zalloc(host_nr_cpus() * sizeof(*s->stream));
+	s->streams = host_cpus_now();
+	s->stream = host_zalloc(s->streams * sizeof(*s->stream));
 	if (!s->stream)
 		return -ENOMEM;
-	for (i = 0; i < host_nr_cpus(); i++) {
+	for (i = 0; i < s->streams; i++) {
 		struct stream *st = &s->stream[i];
 
 		host_mutex_init(&st->lock);

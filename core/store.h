@@ -47,7 +47,8 @@ struct store {
 	struct host_percpu cpus;        /* of struct store_cpu */
 	struct pool pool;
 	struct release release;
-	struct stream *stream;          /* [host_nr_cpus()] */
+	struct stream *stream;          /* [streams] */
+	unsigned int streams;           /* CPUs when the store was made; fixed */
 };
 
 /* Process context.  -EINVAL: a field is out of range; -ENOMEM; what host_work_init() says. */

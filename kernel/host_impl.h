@@ -263,6 +263,11 @@ static inline unsigned int host_cpu(void)
 	return raw_smp_processor_id();
 }
 
+static inline unsigned int host_cpus_now(void)
+{
+	return num_online_cpus();
+}
+
 /* ---- pages ---- */
 
 struct host_pages {

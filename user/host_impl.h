@@ -293,6 +293,12 @@ static inline unsigned int host_cpu(void)
 	return host_likely(cpu < n) ? cpu : host_user_cpu_slow(n);
 }
 
+/* Those that may come count, too: what is not touched takes no memory here. */
+static inline unsigned int host_cpus_now(void)
+{
+	return host_nr_cpus();
+}
+
 #if defined(HOST_USER_RSEQ) && defined(__x86_64__) && !defined(HOST_USER_TSAN)
 #define HOST_USER_RSEQ_LOCK 1
 

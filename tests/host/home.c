@@ -184,6 +184,11 @@ unsigned int host_nr_cpus(void)
 	return home->cpus;
 }
 
+unsigned int host_cpus_now(void)
+{
+	return (unsigned int)__builtin_popcount(home->online);
+}
+
 /* The n-th CPU that is online after cpu. */
 static unsigned int online_after(unsigned int cpu, unsigned int n)
 {

@@ -214,6 +214,7 @@ void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg),
 void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu);
 unsigned int host_nr_cpus(void);
 unsigned int host_cpu(void);
+unsigned int host_cpus_now(void);
 
 /* ---- pages and memory ---- */
 

@@ -310,6 +310,26 @@ static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 	home_close();
 }
 
+/* One of eight CPUs runs when the store is made; the others come later, and share its context. */
+static void codec_contexts_are_made_for_the_cpus_that_run(void)
+{
+	const struct rig_config cfg = { .cpus = 8, .pages = HOME_PAGES, .slots = 8 };
+	const struct op write = WRITE(0, HALF), read = READ(0);
+
+	home_open(cfg.cpus, cfg.pages);
+	home->online = 1;
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	if (rig->store.streams != 1)
+		explore_fail("%u codec contexts for one CPU", rig->store.streams);
+	home->online = 0x80;
+	if (host_cpu() != 7 || rig_do(&write, 1) || rig_do(&read, 0) || rig_value(0, true) != 1)
+		explore_fail("a CPU that came later cannot write and read");
+	memset(&rig->history, 0, sizeof(rig->history));
+	rig_close();
+	home_close();
+}
+
 int main(void)
 {
 	static const struct {
@@ -321,6 +341,7 @@ int main(void)
 		{ "a source may be dry for a while", a_source_may_be_dry_for_a_while },
 		{ "a codec may break its word", a_codec_may_break_its_word },
 		{ "what does not decompress is an error and stays", what_does_not_decompress_stays },
+		{ "codec contexts are made for the CPUs that run", codec_contexts_are_made_for_the_cpus_that_run },
 		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
 	};
 	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
