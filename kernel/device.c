@@ -150,7 +150,7 @@ int zram_reset(struct zram *z)
 	sync_blockdev(z->disk->part0);
 	stop(z);
 	mutex_lock(&z->disk->open_mutex);
-	z->claim = false;
+	z->claim = z->leaving;
 	mutex_unlock(&z->disk->open_mutex);
 	return 0;
 }
@@ -213,7 +213,10 @@ static int remove(struct zram *z)
 {
 	bool resetting;
 
-	/* A reset under way is waited for by del_gendisk(), which removes the file it came by. */
+	/*
+	 * A reset under way is waited for by del_gendisk(), which removes the file it came by.  It must
+	 * not let openers in when it is over, since nobody looks for them again.
+	 */
 	mutex_lock(&z->disk->open_mutex);
 	resetting = z->claim;
 	if (disk_openers(z->disk)) {
@@ -221,6 +224,7 @@ static int remove(struct zram *z)
 		return -EBUSY;
 	}
 	z->claim = true;
+	z->leaving = true;
 	mutex_unlock(&z->disk->open_mutex);
 
 	zram_debugfs_remove(z);

@@ -50,6 +50,7 @@ struct zram {
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
+	bool leaving;                   /* being removed: the claim is for good; disk->open_mutex */
 	struct shrinker *shrinker;      /* NULL: had no memory for one */
 	host_a64 flush_pressure;        /* by the shrinker; the core counts the other causes */
 	struct dentry *debugfs;
