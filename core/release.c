@@ -168,15 +168,11 @@ static u64 in_cpu_buffers(struct release *r)
 static void replace_buf(struct release *r, struct release_cpu *rc)
 {
 	struct release_buf *b = rc->buf;
-	u64 held;
 
 	b->n = rc->n;
 	b->bytes = rc->bytes;
 	*r->full_tail = b;
 	r->full_tail = &b->next;
-	held = r->queued + in_cpu_buffers(r);
-	if (held > r->peak)
-		host_write_once(r->peak, held);
 	r->queued += b->bytes;
 
 	rc->buf = buf_pop(&r->empty);
@@ -244,11 +240,27 @@ static struct release_buf *pop_full(struct release *r)
 	return b;
 }
 
+/* A look at every CPU, so not for who pushes. */
+static void note_peak(struct release *r)
+{
+	u64 held;
+
+	host_lock(&r->lock);
+	held = r->queued + in_cpu_buffers(r);
+	if (held > r->peak)
+		host_write_once(r->peak, held);
+	host_unlock(&r->lock);
+}
+
 static void drain_full(struct release *r)
 {
 	struct release_buf *b;
+	unsigned int bufs = 0;
 
 	while ((b = pop_full(r))) {
+		/* More may come in than goes out. */
+		if (++bufs % host_nr_cpus() == 0)
+			note_peak(r);
 		pool_free_bulk(r->pool, b->ref, r->scratch, b->n);
 		host_a64_add(&r->deferred, b->n);
 		host_lock(&r->lock);
@@ -275,6 +287,7 @@ static void collect(void *item, void *arg)
 
 static void drain_all(struct release *r)
 {
+	note_peak(r);
 	host_a64_and(&r->armed, 0);
 	drain_full(r);
 	host_percpu_each(r->cpus, collect, r);

@@ -61,7 +61,7 @@ struct release {
 	u32 nempty;                             /* lock */
 	u32 spare;                              /* buffers but for two a CPU; lock, draining */
 	u64 queued;                             /* bytes, with those being drained; lock */
-	u64 peak;                               /* of what was held back; lock */
+	u64 peak;                               /* of what was held back, as drains saw it; lock */
 
 	host_mutex_t draining;          /* one drain at a time */
 	u64 *scratch;                   /* [RELEASE_REFS]; draining */

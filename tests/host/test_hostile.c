@@ -330,6 +330,45 @@ static void codec_contexts_are_made_for_the_cpus_that_run(void)
 	home_close();
 }
 
+/* The most accesses of a free, among those that fill a buffer and queue it. */
+static u64 dearest_free(unsigned int cpus)
+{
+	const struct rig_config cfg = {
+		.cpus = cpus, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = PLENTY,
+		.spare = 4,
+	};
+	static char bytes[SMALL];
+	u64 i, before, most = 0;
+
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	for (i = 0; i < cfg.slots; i++)
+		if (store_put(&rig->store, i, bytes, sizeof(bytes)))
+			explore_fail("slot %llu cannot be written", (unsigned long long)i);
+	for (i = 0; i < cfg.slots; i++) {
+		before = explore_accesses;
+		store_free(&rig->store, i);
+		if (explore_accesses - before > most)
+			most = explore_accesses - before;
+	}
+	if (!rig->store.release.queued || host_a64_read(&rig->store.release.in_place))
+		explore_fail("no buffer was queued");
+	rig_check();
+	rig_close();
+	home_close();
+	return most;
+}
+
+static void a_free_looks_at_no_other_cpu(void)
+{
+	u64 one = dearest_free(1), eight = dearest_free(8);
+
+	if (eight > one)
+		explore_fail("a free takes %llu accesses with 8 CPUs, %llu with one",
+			     (unsigned long long)eight, (unsigned long long)one);
+}
+
 int main(void)
 {
 	static const struct {
@@ -342,6 +381,7 @@ int main(void)
 		{ "a codec may break its word", a_codec_may_break_its_word },
 		{ "what does not decompress is an error and stays", what_does_not_decompress_stays },
 		{ "codec contexts are made for the CPUs that run", codec_contexts_are_made_for_the_cpus_that_run },
+		{ "a free looks at no other CPU", a_free_looks_at_no_other_cpu },
 		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
 	};
 	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
