@@ -42,6 +42,9 @@
 
 typedef unsigned long host_page;
 
+/* Tables of up to 2^32 slots are measured in size_t, and words of 64 bits change at once. */
+static_assert(BITS_PER_LONG == 64);
+
 #define HOST_CACHELINE SMP_CACHE_BYTES
 
 #define host_likely(x) likely(x)
