@@ -295,12 +295,10 @@ static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 		if (i % 4 < 2)
 			store_free(&rig->store, i);
 	home_longest = 0;
-	home_longest = 0;
 	if (store_put(&rig->store, 0, bytes, sizeof(bytes)) || home_longest > most)
 		explore_fail("%llu accesses under a class lock in a write",
 			     (unsigned long long)home_longest);
 	rig_check();
-	home_longest = 0;
 	home_longest = 0;
 	if (store_compact(&rig->store) < cfg.slots / 4 / 3 || home_longest > most)
 		explore_fail("%llu accesses under a class lock in a compaction",
