@@ -143,8 +143,10 @@ static int process(unsigned who)
 		munmap(p + at * PAGE, len * PAGE);
 		if (mmap(p + at * PAGE, len * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 			return fprintf(stderr, "swapcheck: remap: %s\n", strerror(errno)), 1;
-		for (i = at; i < at + len; i++)
+		for (i = at; i < at + len; i++) {
+			word[i] = 0;
 			remake(word, i, next(&rnd), p);
+		}
 		for (unsigned f = 0; f < forks; f++) {
 			if (pid[f] < 0)
 				continue;
