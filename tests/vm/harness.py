@@ -5,11 +5,13 @@
     Initramfs(kernel)        the guest's files: busybox, modules, tools, programs
     boot(kernel, image, ...) runs it under a time limit, line by line
     faults(lines)            what the kernel complained about
+    kcsan(lines)             what KCSAN did, and whom else it reported
 
 A user-mode kernel is an ordinary process. Its memory is a file in TMPDIR; where this
 user may, that is a tmpfs of its own with huge pages, in a mount namespace of its own,
 so that nothing is left behind on the machine. Skip stands for "cannot be had here".
 """
+import collections
 import ctypes
 import dataclasses
 import hashlib
@@ -74,18 +76,19 @@ class Kernel:
 
 
 def kernel(name):
-    if name.startswith("uml-"):
+    uml = name.startswith("uml-")
+    if not uml and not shutil.which("qemu-system-x86_64"):
+        raise Skip("needs qemu-system-x86_64 (Debian: apt-get install qemu-system-x86)")
+    if uml or name == "kcsan":
         home = pathlib.Path(call(HERE / "kernels", "build", name))
         release = (home / "release").read_text().strip()
-        return Kernel(name, True, home / "linux", release, home / "lib/modules" / release, home / "build", home)
+        return Kernel(name, uml, home / "linux", release, home / "lib/modules" / release, home / "build", home)
     if name.startswith("stock-"):
         home = pathlib.Path(call(HERE / "stock", "get", name))
         release = (home / "release").read_text().strip()
-        if not shutil.which("qemu-system-x86_64"):
-            raise Skip("needs qemu-system-x86_64 (Debian: apt-get install qemu-system-x86)")
         return Kernel(name, False, home / f"boot/vmlinuz-{release}", release, modules_of(home, release),
                       home / f"usr/src/linux-headers-{release}", home)
-    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; Debian's: stock-6.12 stock-7.3)")
+    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan; Debian's: stock-6.12 stock-7.3)")
 
 
 def modules_of(home, release):
@@ -279,6 +282,11 @@ def private_tmpfs(size):
     return [], "/dev/shm"
 
 
+# Only our code is watched (config/kcsan), so it can be watched closely: one access of SKIP, each for so
+# many us, half of that on average. With interrupts on, so that what runs in between is seen too.
+KCSAN_ARGS = ["kcsan.skip_watch=100", "kcsan.udelay_task=80", "kcsan.udelay_interrupt=20"]
+
+
 def command(kern, initrd, mem, cpus, append, work):
     if kern.uml:
         wrap, tmpdir = private_tmpfs(mem)
@@ -291,6 +299,8 @@ def command(kern, initrd, mem, cpus, append, work):
         argv = wrap + [str(kern.image), f"mem={mem}", f"initrd={initrd}", f"uml_dir={work}", "seccomp=on",
                        f"ncpus={cpus}", "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", *append]
         return argv, env
+    if kern.name == "kcsan":
+        append = KCSAN_ARGS + append
     return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-cx16", "-m", mem, "-smp", str(cpus),
             "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio", "-kernel", str(kern.image),
             "-initrd", str(initrd), "-append",
@@ -364,12 +374,60 @@ FAULT = re.compile(
     r"refcount_t: |slab .* error|double free|soft lockup")
 
 
+# Around a report of KCSAN, or KASAN.
+RULE = "=" * 66
+OURS = re.compile(r"\[(zram|zsmalloc)\]")
+
+
+def races(lines):
+    """(the reports of KCSAN, a list of lines each; the lines that are in none). The guest's
+    own lines may be among those of a report, at worst in the middle of one."""
+    found, rest, report = [], [], None
+    for l in lines:
+        if report is None:
+            if RULE in l:
+                report = [l]
+            else:
+                rest.append(l)
+            continue
+        report.append(l)
+        if RULE in l:
+            if any("BUG: KCSAN: " in r for r in report):
+                found.append(report)
+            else:
+                rest += report
+            report = None
+    if report and any("BUG: KCSAN: " in r for r in report):
+        found.append(report)    # the guest did not come to its end
+    else:
+        rest += report or []
+    return found, rest
+
+
+def title(report):
+    return next(l[l.index("KCSAN: "):] for l in report if "BUG: KCSAN: " in l)
+
+
+def kcsan(lines):
+    """What KCSAN did, as notes: its counters, and its reports that no stack of ours is in."""
+    notes = [l[len("guest: "):] for l in lines if l.startswith("guest: kcsan ")]
+    others = collections.Counter(title(r) for r in races(lines)[0] if not any(map(OURS.search, r)))
+    if others:
+        notes.append(f"{others.total()} reports of KCSAN are of other code, {len(others)} kinds: {', '.join(others)}")
+    return notes
+
+
 def faults(lines):
     """What the kernel complained about since the first process, a line each. What an
-    SMP user-mode kernel with lockdep says as it brings up its CPUs is its own affair."""
+    SMP user-mode kernel with lockdep says as it brings up its CPUs is its own affair, and so
+    is a data race with which the module has nothing to do."""
     begin = next((i for i, l in enumerate(lines) if l.startswith("guest: start")), 0)
-    lines = lines[begin:]
-    found = [l for l in lines if FAULT.search(l)]
+    reports, lines = races(lines[begin:])
+    found = [f"{t}, {n} times" for t, n in collections.Counter(
+        title(r) for r in reports if any(map(OURS.search, r))).items()]
+    # Another CPU may complain in the middle of a report.
+    lines += [l for r in reports for l in r if "BUG: KCSAN: " not in l]
+    found += [l for l in lines if FAULT.search(l)]
     for l in lines:
         # Bad page (5), died (7), warned (9), soft lockup (14).
         m = re.match(r"guest: tainted (\d+)$", l)
@@ -377,4 +435,6 @@ def faults(lines):
             found.append(f"the kernel's taint flags say {m[1]}")
         if l == "guest: debug_locks 0":
             found.append("lockdep has switched itself off")
+        if re.match(r"guest: kcsan .*setup_watchpoints 0 ", l):
+            found.append("KCSAN has watched nothing")
     return found
