@@ -34,13 +34,16 @@ static void lz4_destroy(void *ctx)
 static int lz4_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
 	struct lz4_ctx *c = ctx;
-	int len = LZ4_compress_fast(src, dst, (int)n, (int)cap, c->acceleration, c->work);
+	int len;
 
+	host_kernel_touches(src, n, dst, cap);
+	len = LZ4_compress_fast(src, dst, (int)n, (int)cap, c->acceleration, c->work);
 	return len > 0 ? len : -ENOSPC;
 }
 
 static int lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
+	host_kernel_touches(src, n, dst, cap);
 	return LZ4_decompress_safe(src, dst, (int)n, (int)cap) == (int)cap ? 0 : -EIO;
 }
 

@@ -30,13 +30,16 @@ static void lz4hc_destroy(void *ctx)
 static int lz4hc_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
 	struct lz4hc_ctx *c = ctx;
-	int len = LZ4_compress_HC(src, dst, (int)n, (int)cap, c->level, c->work);
+	int len;
 
+	host_kernel_touches(src, n, dst, cap);
+	len = LZ4_compress_HC(src, dst, (int)n, (int)cap, c->level, c->work);
 	return len > 0 ? len : -ENOSPC;
 }
 
 static int lz4hc_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
+	host_kernel_touches(src, n, dst, cap);
 	return LZ4_decompress_safe(src, dst, (int)n, (int)cap) == (int)cap ? 0 : -EIO;
 }
 

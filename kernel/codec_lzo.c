@@ -36,6 +36,7 @@ static __always_inline int compress(lzo_fn *fn, struct lzo_ctx *c, const void *s
 
 	if (n > PAGE_SIZE && !direct)
 		return -EINVAL;
+	host_kernel_touches(src, n, direct ? dst : c->bounce, direct ? cap : sizeof(c->bounce));
 	if (fn(src, n, direct ? dst : c->bounce, &len, c->work) != LZO_E_OK)
 		return -EIO;
 	if (len > cap)
@@ -59,6 +60,7 @@ static int lzo_decompress(void *ctx, const void *src, size_t n, void *dst, size_
 {
 	size_t len = cap;
 
+	host_kernel_touches(src, n, dst, cap);
 	if (lzo1x_decompress_safe(src, n, dst, &len) != LZO_E_OK || len != cap)
 		return -EIO;
 	return 0;

@@ -53,8 +53,10 @@ static void *codec_zstd_create(int level)
 static int codec_zstd_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
 	struct zstd_ctx *z = ctx;
-	size_t len = zstd_compress_cctx(z->c, dst, cap, src, n, &z->params);
+	size_t len;
 
+	host_kernel_touches(src, n, dst, cap);
+	len = zstd_compress_cctx(z->c, dst, cap, src, n, &z->params);
 	if (likely(!zstd_is_error(len)))
 		return (int)len;
 	return zstd_get_error_code(len) == ZSTD_error_dstSize_tooSmall ? -ENOSPC : -EIO;
@@ -64,6 +66,7 @@ static int codec_zstd_decompress(void *ctx, const void *src, size_t n, void *dst
 {
 	struct zstd_ctx *z = ctx;
 
+	host_kernel_touches(src, n, dst, cap);
 	return zstd_decompress_dctx(z->d, dst, cap, src, n) == cap ? 0 : -EIO;
 }
 

@@ -24,6 +24,7 @@
 #include <linux/cpumask.h>
 #include <linux/errno.h>
 #include <linux/hrtimer.h>
+#include <linux/kcsan-checks.h>
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
 #include <linux/mm.h>
@@ -53,6 +54,25 @@ static_assert(BITS_PER_LONG == 64);
 
 /* Without POPCNT in the base instruction set, the builtin is a call into libgcc. */
 #define __builtin_popcountll(x) hweight64(x)
+
+/* Before a function that KCSAN does not see into: what it reads and writes. */
+static __always_inline void host_kernel_touches(const void *from, size_t n, void *to, size_t cap)
+{
+	kcsan_check_read(from, n);
+	kcsan_check_write(to, cap);
+}
+
+#ifdef __SANITIZE_THREAD__
+static __always_inline void *host_kernel_memcpy(void *to, const void *from, size_t n)
+{
+	/* A few bytes are copied without a call, where the compiler sees to it. */
+	if (!__builtin_constant_p(n))
+		host_kernel_touches(from, n, to, n);
+	return memcpy(to, from, n);
+}
+#undef memcpy
+#define memcpy(to, from, n) host_kernel_memcpy(to, from, n)
+#endif
 
 /* ---- atomics ---- */
 
@@ -174,7 +194,7 @@ struct host_item {
  * Acquire and release on one line of the own CPU.  User-mode Linux has no other than full
  * fences for them, where the machine below needs none.
  */
-#if defined(CONFIG_X86) || defined(CONFIG_UML_X86)
+#ifdef CONFIG_UML_X86
 #define host_item_acquire(p)                             \
 	({                                               \
 		typeof(*(p)) v_ = READ_ONCE(*(p));       \
