@@ -42,7 +42,7 @@ static void set_defaults(struct zram *z)
 	z->codec = codec_default();
 	z->level = ZRAM_LEVEL_UNSET;
 	z->mem_limit = 0;
-	z->release_limit = host_total_bytes() / RELEASE_LIMIT_SHARE;
+	WRITE_ONCE(z->release_limit, host_total_bytes() / RELEASE_LIMIT_SHARE);
 }
 
 static int check_level(const struct zram *z)
@@ -96,7 +96,7 @@ int zram_start(struct zram *z, u64 disksize)
 	if (err)
 		goto no_store;
 	host_a64_set(&z->flush_pressure, 0);
-	z->disksize = disksize;
+	WRITE_ONCE(z->disksize, disksize);
 	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
 	return 0;
 
@@ -115,7 +115,7 @@ static void stop(struct zram *z)
 	set_capacity_and_notify(z->disk, 0);
 	part_stat_set_all(z->disk->part0, 0);
 	if (z->disksize) {
-		z->disksize = 0;
+		WRITE_ONCE(z->disksize, 0);
 		store_destroy(&z->store);
 		host_work_destroy(&z->decay);
 		pcp_destroy(&z->pcp);

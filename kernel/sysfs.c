@@ -278,7 +278,7 @@ static ssize_t release_limit_store(struct device *dev, struct device_attribute *
 	if (z->disksize)
 		err = release_set_limit(&z->store.release, bytes);
 	if (!err)
-		z->release_limit = bytes;
+		WRITE_ONCE(z->release_limit, bytes);
 	up_write(&z->dev_lock);
 	return err ? refuse(dev, "release_limit", buf, "no memory for its buffers", err) : len;
 }

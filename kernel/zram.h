@@ -40,7 +40,7 @@ struct zram {
 	struct pcp pcp;
 	struct host_pages pages;
 
-	/* Written with dev_lock for writing. */
+	/* Written with dev_lock for writing; disksize and release_limit are read without, too. */
 	struct rw_semaphore dev_lock;
 	u64 disksize;                   /* bytes; 0: there is no store */
 	const struct codec_ops *codec;

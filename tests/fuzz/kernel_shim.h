@@ -41,6 +41,7 @@ typedef unsigned int blk_mode_t;
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define READ_ONCE(x) host_read_once(x)
+#define WRITE_ONCE(x, v) host_write_once(x, v)
 #define likely(x) host_likely(x)
 #define unlikely(x) host_unlikely(x)
 #define round_up(x, to) ((((x) - 1) | ((__typeof__(x))(to) - 1)) + 1)
