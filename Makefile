@@ -74,7 +74,7 @@ demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-release.json
 
-check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, stock 6.12 and 7.3
+check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, with KCSAN, stock 6.12 and 7.3
 	@scripts/deps kernel
 	@$(PYTHON) scripts/check --all-kernels
 

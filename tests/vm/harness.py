@@ -282,8 +282,8 @@ def private_tmpfs(size):
     return [], "/dev/shm"
 
 
-# Only our code is watched (config/kcsan), so it can be watched closely: one access of SKIP, each for so
-# many us, half of that on average. With interrupts on, so that what runs in between is seen too.
+# Only our code is watched (config/kcsan), so it can be watched closely: one of up to skip_watch accesses, each
+# for up to so many us. Interrupts stay on, so that what runs in between is seen too.
 KCSAN_ARGS = ["kcsan.skip_watch=100", "kcsan.udelay_task=80", "kcsan.udelay_interrupt=20"]
 
 
