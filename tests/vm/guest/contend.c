@@ -4,7 +4,8 @@
  *
  *   contend N [--ms MS] [--threads N] [--files N] [--pages N]       of /dev/zramN
  *
- * --files threads, 1 if not said, read and write files of the device in sysfs all the while. Whatever the others read must be a whole page that somebody wrote to this place, or zeros. A page says which:
+ * --files threads, 1 if not said, read and write files of the device in sysfs all the while. Whatever
+ * the others read must be a whole page that somebody wrote to this place, or zeros. A page says which:
  * its first word is (place, version), and all others follow from it. The versions are of a few lengths,
  * so that objects of one class come, go and move all the time.
  */
@@ -148,7 +149,7 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
 	static const struct option o[] = {
-		{ "ms", &ms, 1, 3600000, NULL }, { "threads", &threads, 1, 8, NULL }, { "files", &lookers, 0, 8, NULL }, { "pages", &pages, 1, 1 << 20, NULL }, { 0 },
+		{ "ms", &ms, 1, 3600000 }, { "threads", &threads, 1, 8 }, { "files", &lookers, 0, 8 }, { "pages", &pages, 1, 1 << 20 }, { }
 	};
 	pthread_t t[16];
 
