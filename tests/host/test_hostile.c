@@ -274,6 +274,20 @@ static void a_codec_may_break_its_word(void)
 				codec_that_says(&scripts[i], k, says[n]);
 }
 
+/* A rig of which every slot holds an object of n bytes. */
+static void open_full(const struct rig_config *cfg, size_t n)
+{
+	static char bytes[HALF];
+	u64 i;
+
+	home_open(cfg->cpus, cfg->pages);
+	if (rig_open(cfg))
+		explore_fail("a store cannot be made");
+	for (i = 0; i < cfg->slots; i++)
+		if (store_put(&rig->store, i, bytes, n))
+			explore_fail("slot %llu cannot be written", (unsigned long long)i);
+}
+
 /*
  * Half of the objects of many zspages are freed one by one, so that every zspage is filed higher than
  * it is: whoever comes next must not put them all right in one hold of the lock.
@@ -285,12 +299,7 @@ static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 	const u64 most = 8 * POOL_LOOK;         /* five each, and what is done to one */
 	u64 i;
 
-	home_open(cfg.cpus, cfg.pages);
-	if (rig_open(&cfg))
-		explore_fail("a store cannot be made");
-	for (i = 0; i < cfg.slots; i++)
-		if (store_put(&rig->store, i, bytes, sizeof(bytes)))
-			explore_fail("slot %llu cannot be written", (unsigned long long)i);
+	open_full(&cfg, sizeof(bytes));
 	for (i = 0; i < cfg.slots; i++)
 		if (i % 4 < 2)
 			store_free(&rig->store, i);
@@ -335,15 +344,9 @@ static u64 dearest_free(unsigned int cpus)
 		.cpus = cpus, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = PLENTY,
 		.spare = 4,
 	};
-	static char bytes[SMALL];
 	u64 i, before, most = 0;
 
-	home_open(cfg.cpus, cfg.pages);
-	if (rig_open(&cfg))
-		explore_fail("a store cannot be made");
-	for (i = 0; i < cfg.slots; i++)
-		if (store_put(&rig->store, i, bytes, sizeof(bytes)))
-			explore_fail("slot %llu cannot be written", (unsigned long long)i);
+	open_full(&cfg, SMALL);
 	for (i = 0; i < cfg.slots; i++) {
 		before = explore_accesses;
 		store_free(&rig->store, i);

@@ -13,6 +13,7 @@
 #define EBB_ZRAMDEV_H
 
 #include <options.h>
+#include <pages.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,15 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096UL
 #define MB (1UL << 20)
-
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
 
 __attribute__((noreturn, format(printf, 1, 2)))
 static inline void die(const char *fmt, ...)
@@ -90,8 +83,7 @@ static inline void data_fill(void *page, enum data_kind kind, uint64_t seed)
 	unsigned i, r = data_random_words(kind, seed);
 
 	for (i = 0; i < r; i++) {
-		s ^= s << 13; s ^= s >> 7; s ^= s << 17;
-		w[i] = s;
+		w[i] = next(&s);
 	}
 	s = mix64(s);
 	for (i = r; i < PAGE / 8; i++)

@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include "options.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +26,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096UL
 #define RUN 16UL
 
 static int fd;
@@ -38,23 +38,12 @@ static volatile int failed;
 
 struct thread { pthread_t id; unsigned who; uint64_t rnd; unsigned long ops, errors; };
 
-static uint64_t next(uint64_t *s)
-{
-	*s ^= *s << 13; *s ^= *s >> 7; *s ^= *s << 17;
-	return *s;
-}
-
 /* The low bits of the word choose the kind: same-filled, short, half, incompressible. */
 static void make(uint64_t word, uint64_t *page)
 {
 	static const unsigned random_words[8] = { 0, 0, 2, 30, 100, 200, 380, 512 };
-	uint64_t s = word * 0x9e3779b97f4a7c15ULL | 1;
-	unsigned i, r = word ? random_words[word & 7] : 0;
 
-	for (i = 0; i < r; i++)
-		page[i] = next(&s);
-	for (; i < PAGE / 8; i++)
-		page[i] = word ? word : 0;
+	page_fill(page, word, word ? random_words[word & 7] : 0);
 }
 
 static int look(unsigned long p, const void *data)

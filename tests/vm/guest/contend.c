@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "options.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096UL
 #define WORDS (PAGE / 8)
 
 /* Those with a text are written, or read at other times if they can be. */
@@ -51,22 +51,13 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static uint64_t next(uint64_t *s)
-{
-	*s ^= *s << 13, *s ^= *s >> 7, *s ^= *s << 17;
-	return *s;
-}
-
 /* Noise in front, 32 to 3600 bytes of it, then a word that repeats. */
 static void make(uint64_t *p, uint64_t name)
 {
 	static const unsigned short noise[] = { 4, 30, 34, 150, 250, 450 };
-	uint64_t s = name * 0x9e3779b97f4a7c15 | 1;
-	unsigned long n = noise[name % 6], i;
 
+	page_fill(p, name, noise[name % 6]);
 	p[0] = name;
-	for (i = 1; i < WORDS; i++)
-		p[i] = i < n ? next(&s) : name;
 }
 
 static void check(const uint64_t *p, uint64_t place)

@@ -81,8 +81,10 @@ load() { modprobe zram "$@" && [ -e /sys/block/zram0 ]; }
 # Codecs the module offers, brackets off.
 codecs() { tr -d '[]' <"$(z 0 comp_algorithm)"; }
 
+vmstat() { awk -v f="$1" '$1 == f { print $2 }' /proc/vmstat; }
+
 # Pages of compressed memory by the kernel's own count, each CPU's share included.
-zspages() { echo 1 >/proc/sys/vm/stat_refresh; awk '$1 == "nr_zspages" { print $2 }' /proc/vmstat; }
+zspages() { echo 1 >/proc/sys/vm/stat_refresh; vmstat nr_zspages; }
 zspages_before=$(zspages)
 
 # Everything back: devices reset, the module gone, slab and pages where they were.

@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include "options.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -27,10 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WORDS (4096 / 8)
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
+#define WORDS (PAGE / 8)
 
 static unsigned long mb = 16, seconds = 5, call;
 

@@ -8,6 +8,8 @@
  * and that nothing is lost when a slot is freed under a reader, is for others to see.
  */
 #define _GNU_SOURCE
+#include "pages.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -36,7 +38,7 @@ static void *reader(void *arg)
 		exit(1);
 	}
 	for (unsigned long n = 0; time(NULL) - start < seconds; n++) {
-		s ^= s << 13; s ^= s >> 7; s ^= s << 17;
+		next(&s);
 		/* Mostly the low end, which is where swap is dense. */
 		uint64_t page = (n & 3 ? s % 4096 : s) % (size / 4096);
 		size_t len = 4096 * (1 + (s >> 32) % 16);

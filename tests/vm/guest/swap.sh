@@ -5,11 +5,10 @@
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 
-pswpout() { awk '$1 == "pswpout" { print $2 }' /proc/vmstat; }
 few_failed() { awk -v n="$1" '{ print "failed reads", $1, "failed writes", $2, "of", n; exit $1 || $2 * 100 > n }' "$(z 0 io_stat)"; }
 
 for c in $(codecs); do
-	before=$(pswpout)
+	before=$(vmstat pswpout)
 	check "$c: set up" setup 0 1G "$c"
 	check "$c: mkswap and swapon" sh -c "mkswap /dev/zram0 && swapon /dev/zram0"
 	# 640 MiB in 512 MiB of memory; lz4hc and zstd are slow, and get fewer passes.
@@ -21,7 +20,7 @@ for c in $(codecs); do
 	note "$c: mm_stat $(cat "$(z 0 mm_stat)")"
 	check "$c: swapoff" swapoff /dev/zram0
 	# When the last page of the kernel's reserve is gone a write fails, and swap keeps the page: a few with in-tree, too.
-	check "$c: no read failed, and less than one write of a hundred" few_failed $(($(pswpout) - before))
+	check "$c: no read failed, and less than one write of a hundred" few_failed $(($(vmstat pswpout) - before))
 done
 
 # Swapoff with pages still out brings them back.

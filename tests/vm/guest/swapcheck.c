@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include "options.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -24,10 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096UL
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
 
 static time_t end;
 static unsigned long mb = 64, procs = 2, passes = 3, forks = 1, seed = 1;
@@ -37,22 +34,11 @@ static int over(void)
 	return end && time(NULL) >= end;
 }
 
-static uint64_t next(uint64_t *s)
-{
-	*s ^= *s << 13; *s ^= *s >> 7; *s ^= *s << 17;
-	return *s;
-}
-
 static void make(uint64_t word, uint64_t *page)
 {
 	static const unsigned random_words[8] = { 0, 1, 8, 60, 120, 240, 400, 512 };
-	uint64_t s = word * 0x9e3779b97f4a7c15ULL | 1;
-	unsigned i, r = random_words[word & 7];
 
-	for (i = 0; i < r; i++)
-		page[i] = next(&s);
-	for (; i < PAGE / 8; i++)
-		page[i] = word;
+	page_fill(page, word, random_words[word & 7]);
 }
 
 static uint64_t *before;        /* of each page, the word that it was made of before */
