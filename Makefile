@@ -15,6 +15,8 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 KERNEL ?=
 # demo-kernel: boots of each variant.
 ROUNDS ?= 5
+# ab: the commit to compare with; empty is main.
+BASE ?=
 # fuzz: seconds for each fuzzer.
 FUZZ_SECONDS ?= 3600
 
@@ -25,14 +27,14 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: build check check-kernel check-long clean coverage demo demo-kernel deps fuzz help install \
-	install-module module uninstall-module
+.PHONY: ab build check check-figures check-full check-kernel check-long check-rest clean coverage demo \
+	demo-kernel deps fuzz help install install-module module scale uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
 	@echo 'Ebb: compressed memory that lets go at once.'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) BASE= FUZZ_SECONDS=$(FUZZ_SECONDS)'
 
 build: ## build libebb and the command build/ebb (the default)
 	@scripts/deps build
@@ -42,19 +44,36 @@ build: ## build libebb and the command build/ebb (the default)
 demo: build ## store, verify and release real pages; our figures beside the published ones
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo
 
-check: ## every test in every build, sanitizers, layering and a real kernel included
+check: ## every kind of test in small doses, a real kernel included; 12 minutes the first time, then 8
 	@scripts/deps check
-	@scripts/deps kernel
 	@$(PYTHON) scripts/check
+
+check-full: ## the same in full doses: every guest test, interleaving and planted fault; at most an hour
+	@scripts/deps check
+	@$(PYTHON) scripts/check --full
+
+check-rest: ## what check-full has beyond a check that was made; with it, what CI runs
+	@scripts/deps check
+	@$(PYTHON) scripts/check --rest
 
 check-long: ## the stress program for ten minutes in each of three builds, and an hour of a real kernel
 	@scripts/deps check
-	@scripts/deps kernel
 	@$(PYTHON) scripts/check --long
+
+check-figures: ## every figure of the pages against the last run of its bench (build/bench/)
+	@$(PYTHON) scripts/figures
+
+ab: ## the benches of this tree and of BASE by turns; no figure may be more than 3 % worse
+	@scripts/deps build
+	@$(PYTHON) scripts/versus $(BASE)
 
 coverage: ## lines and branches of core/ that the tests run, and each that they do not
 	@scripts/deps check
 	@$(PYTHON) scripts/coverage
+
+scale: build ## what core/ does on 1 to 512 simulated CPUs; build/bench/scale.json and plots
+	@scripts/deps scale
+	@$(PYTHON) bench/scale/run
 
 fuzz: ## every fuzzer for FUZZ_SECONDS on all CPUs; findings in build/fuzz/artifacts/
 	@scripts/deps check
@@ -70,11 +89,11 @@ uninstall-module: ## take it out of DKMS; the kernel's own zram is back (as root
 	@KERNEL='$(KERNEL)' scripts/dkms remove
 
 demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in-tree zram
-	@scripts/deps kernel
+	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-release.json
 
-check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, with KCSAN, stock 6.12 and 7.3
+check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, with KCSAN, stock, RT, arm64
 	@scripts/deps kernel
 	@$(PYTHON) scripts/check --all-kernels
 

@@ -8,24 +8,25 @@ struct pool_walk {
 	u64 pages, partial, used;
 };
 
-static void check_zspage(struct zspage *z, u32 no, void *arg)
+static void check_zspage(struct zspage *z, void *arg)
 {
 	struct pool_walk *w = arg;
-	struct pool_class *c = &w->p->class[z->class];
-	unsigned int obj, used = 0, last = 0;
+	struct pool_class *c;
+	unsigned int i, used = 0, last = 0;
 
-	(void)no;
-	if (z->class >= w->p->table.nclasses || z->words != c->words) {
-		w->bad = "a descriptor is not of its class";
+	if (z->class >= w->p->table.nclasses) {
+		w->bad = "a descriptor is of no class";
 		return;
 	}
-	for (obj = 0; obj < 64u * z->words; obj++) {
-		if (!zspage_is_used(z, obj))
-			continue;
-		used++;
-		last = obj;
+	c = &w->p->class[z->class];
+	for (i = 0; i < c->words; i++) {
+		u64 bits = host_a64_read(&z->used[i]);
+
+		used += (unsigned int)__builtin_popcountll(bits);
+		if (bits)
+			last = 64 * i + 63 - (unsigned int)__builtin_clzll(bits);
 	}
-	if (used != zspage_inuse(z) || last >= c->objs)
+	if (used != zspage_inuse(z, c->words) || last >= c->objs)
 		w->bad = "popcount(used) != objects in use";
 	else if (!used)
 		w->bad = "an empty zspage was not given back";
@@ -36,31 +37,37 @@ static void check_zspage(struct zspage *z, u32 no, void *arg)
 		w->bad = "a full zspage is on a list";
 	else if (used < c->objs && z->group < class_group(c, used))
 		w->bad = "a zspage is filed below its fullness group";
+	for (i = 0; i < z->pages && z->node != ZSPAGE_ANY_NODE; i++)
+		if (host_page_node(w->p->src, zspage_pages(z, c->words)[i]) != z->node)
+			w->bad = "a page of a zspage is not of its node";
 	w->partial += used < c->objs;
 	w->used += used;
 	w->pages += z->pages;
 }
 
-static const char *check_lists(struct pool *p, struct pool_class *c, u64 *listed)
+static const char *check_lists(struct pool_class *c, u64 *listed)
 {
 	unsigned int group;
+	u32 partial = 0;
 
 	for (group = 0; group < POOL_GROUPS; group++) {
 		u32 no, prev = 0;
 
 		if (!(c->listed >> group & 1) != !c->head[group])
 			return "a class's mask of lists is wrong";
-		if (!group && c->head[group])
+		if (group == POOL_ASIDE && c->head[group] && c->stage == STAGE_DONE)
 			return "a zspage is still put aside";
-		for (no = c->head[group]; no; prev = no, no = zspage_at(&p->zspages, no)->next) {
-			struct zspage *z = zspage_at(&p->zspages, no);
+		for (no = c->head[group]; no; prev = no, no = class_at(c, no)->next) {
+			struct zspage *z = class_at(c, no);
 
 			if (z->prev != prev || z->group != group || z->class != c->place)
 				return "a list of zspages is damaged";
-			++*listed;
+			if (++partial % STORE_PIECE == 0)
+				host_resched();
 		}
 	}
-	return NULL;
+	*listed += partial;
+	return partial == c->partial ? NULL : "a class does not know how many zspages are on its lists";
 }
 
 static const char *walk_pool(struct pool *p, struct pool_walk *w)
@@ -74,7 +81,7 @@ static const char *walk_pool(struct pool *p, struct pool_walk *w)
 	if (w->bad)
 		return w->bad;
 	for (i = 0; i < p->table.nclasses; i++) {
-		bad = check_lists(p, &p->class[i], &listed);
+		bad = check_lists(&p->class[i], &listed);
 		if (bad)
 			return bad;
 	}
@@ -104,14 +111,18 @@ struct store_walk {
 /* A reference names an object that is in use. */
 static const char *check_ref(struct pool *p, u64 ref, u32 *key)
 {
-	struct zspage *z = zspage_at(&p->zspages, ref_zspage(ref));
 	struct pool_class *c = ref_class(p, ref);
+	unsigned int obj = ref_obj(c, ref);
+	struct zspage *z;
 
+	if (!zspage_is_there(c->group, ref_zspage(c, ref)))
+		return "a reference names a zspage that is not there";
+	z = class_at(c, ref_zspage(c, ref));
 	if (z->class != c->place)
 		return "a reference names another class than its zspage";
-	if (ref_obj(ref) >= c->objs || !zspage_is_used(z, ref_obj(ref)))
+	if (obj >= c->objs || !zspage_is_used(z, obj))
 		return "a reference names an object that is not in use";
-	*key = c->objs == 1 ? z->owner : *object_key(p, c, z, ref_obj(ref));
+	*key = c->objs == 1 ? z->owner : *object_key(p, c, z, obj);
 	return NULL;
 }
 
@@ -121,12 +132,12 @@ static void check_word(struct store_walk *w, u64 i)
 	size_t bytes;
 	u32 key;
 
-	if (slot_type(word) > SLOT_BLOB || (slot_type(word) == SLOT_EMPTY && word)) {
-		w->bad = "a slot word is of no type";
+	if (word & SLOT_MARKS) {
+		w->bad = "a slot is held by nobody";
 		return;
 	}
-	if (word & (SLOT_READERS | SLOT_FREE)) {
-		w->bad = "a slot is held by nobody";
+	if (slot_type(word) > SLOT_BLOB || (slot_type(word) == SLOT_EMPTY && word)) {
+		w->bad = "a slot word is of no type";
 		return;
 	}
 	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ)
@@ -143,57 +154,95 @@ static void check_word(struct store_walk *w, u64 i)
 	bytes = pool_ref_size(&w->s->pool, ref);
 	w->objects++;
 	w->sum.v[CNT_COMPR_BYTES] += (s64)bytes;
+	w->sum.v[CNT_ROOM] += pool_ref_room(&w->s->pool, ref);
 	w->sum.v[CNT_ORIG_BYTES] += (s64)(slot_type(word) == SLOT_BLOB ? bytes : HOST_PAGE_SIZE);
 	w->sum.v[CNT_HUGE] += bytes == HOST_PAGE_SIZE;
 }
 
-static void check_refs(struct store_walk *w, const u64 *ref, u32 n, u64 bytes)
+static void check_refs(struct store_walk *w, const struct release_buf *b, u64 from, u64 to, u64 bytes)
 {
-	u64 sum = 0;
-	u32 i, key;
+	u64 sum = 0, at;
+	u32 key;
 
-	for (i = 0; i < n && !w->bad; i++) {
-		w->bad = check_ref(&w->s->pool, ref[i], &key);
-		sum += pool_ref_class_size(&w->s->pool, ref[i]);
+	if (to - from > RELEASE_REFS)
+		w->bad = "a buffer has more than fits in it";
+	for (at = from; at != to && !w->bad; at++) {
+		u64 ref = b->ref[at % RELEASE_REFS];
+
+		w->bad = check_ref(&w->s->pool, ref, &key);
+		sum += pool_ref_room(&w->s->pool, ref);
 	}
 	if (!w->bad && sum != bytes)
-		w->bad = "bytes of a buffer != sum of its class sizes";
-	w->objects += n;
+		w->bad = "bytes of a buffer != sum of what its objects take";
+	w->objects += to - from;
 	w->held += bytes;
 }
 
-static void check_cpu(void *item, void *arg)
+static void check_cpu(struct store_walk *w, struct release_cpu *rc)
 {
-	struct store_cpu *cpu = item;
+	u64 head = host_a64_read(&rc->head), tail = host_a64_read(&rc->tail);
 
-	check_refs(arg, cpu->release.buf->ref, cpu->release.n, cpu->release.bytes);
+	check_refs(w, rc->buf, head, tail, release_cpu_bytes(rc));
+	if (w->bad)
+		return;
+	if (rc->known == head && rc->pushed - rc->before != release_cpu_bytes(rc))
+		w->bad = "bytes of an item are not what its owner knows";
+	if (rc->end <= tail || rc->end > head + RELEASE_REFS ||
+	    rc->end > tail - tail % RELEASE_REFS + RELEASE_REFS ||
+	    rc->at - rc->buf->ref != (ptrdiff_t)(tail % RELEASE_REFS))
+		w->bad = "a buffer's end is not where a push will look";
+	if (host_a64_read(&rc->spilling))
+		w->bad = "an item spills, and nobody is there";
+}
+
+static void check_node(struct store_walk *w, struct release_node *node)
+{
+	struct release_buf *b;
+	u64 bufs = 0, full = 0, queued = 0;
+
+	for (b = node->full; b; b = b->next, full++) {
+		host_resched();
+		check_refs(w, b, b->from, b->to, b->bytes);
+		queued += b->bytes;
+	}
+	for (b = node->empty; b; b = b->next)
+		bufs++;
+	if (w->bad)
+		return;
+	if (bufs != node->nempty || full != node->nfull || bufs + full != node->spare)
+		w->bad = "release buffers are not all in use, queued or empty";
+	else if (queued != node->queued)
+		w->bad = "bytes queued != sum over buffers";
+	else if (host_a64_read(&node->inflight[0]) || host_a64_read(&node->inflight[1]))
+		w->bad = "references are in flight, and nobody is there";
 }
 
 const char *store_check(struct store *s)
 {
 	static const enum store_counter counted[] = {
-		CNT_ORIG_BYTES, CNT_COMPR_BYTES, CNT_SAME, CNT_HUGE,
+		CNT_ORIG_BYTES, CNT_COMPR_BYTES, CNT_ROOM, CNT_SAME, CNT_HUGE,
 	};
 	struct store_walk w = { .s = s };
 	struct pool_walk pw = { 0 };
-	struct release_buf *b;
 	const char *bad = walk_pool(&s->pool, &pw);
 	unsigned int k;
-	u64 i, bufs = 0;
+	u64 i;
 
 	if (bad)
 		return bad;
-	for (i = 0; i < s->slots && !w.bad; i++)
+	for (i = 0; i < s->slots && !w.bad; i++) {
 		check_word(&w, i);
-	host_percpu_each(&s->cpus, check_cpu, &w);
-	for (b = s->release.full; b; b = b->next, bufs++)
-		check_refs(&w, b->ref, b->n, b->bytes);
-	for (b = s->release.empty; b; b = b->next)
-		bufs++;
+		if (i % STORE_PIECE == STORE_PIECE - 1)
+			host_resched();
+	}
+	for (k = 0; k < s->release.items && !w.bad; k++)
+		check_cpu(&w, s->release.item[k]);
+	for (k = 0; k < s->release.nodes && !w.bad; k++)
+		check_node(&w, &s->release.node[k]);
 	if (w.bad)
 		return w.bad;
-	if (bufs != host_nr_cpus() + s->release.spare)
-		return "release buffers are not all in use, queued or empty";
+	if (holds_any(&s->holds))
+		return "an object is held by nobody";
 	if (w.objects != pw.used)
 		return "objects in use != references in slots and buffers";
 	if (w.held != release_held(&s->release))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * compact.c - moves objects until a class has no more pages than it needs.
+ * compact.c - moves objects until a class has no more pages than it needs, step by step.
  *
  *     sparsest zspage of the class  --objects-->  fullest ones            then it is reaped
  *     what is still partial:  its last objects  --> its first free places, then its last
@@ -12,65 +12,108 @@
  * from being freed and allocated again in between (allocation needs it), so a word that
  * compares equal is the word that was copied.
  *
- * An object that may not be moved (held by a reader, not yet published, already detached) stays;
- * its zspage is put aside for the rest of the run so that the next sparsest gets its turn.
+ * A class's turn, with the lists that a stage takes zspages from and puts them on:
  *
- * Lock order: pool.compacting > class lock.
+ *     REFILE   1 .. 10  --> where they belong        RETURN   aside --> where they belong
+ *     EMPTY    1 .. 10  --> aside, or reaped         PACK     1 .. 10  --> aside
+ *
+ * and RETURN again.  A zspage is put aside before its first object is moved, so that allocations
+ * leave it alone; an object that may not be moved (held by a reader, not yet published, already
+ * detached) stays, and its zspage stays aside until RETURN.
+ *
+ * Why it ends.  quota is the number of zspages on the class's lists as the turn began.  REFILE,
+ * EMPTY and PACK come to so many at most, whatever others add; of each that is emptied every
+ * object is tried once, of each that is packed at most so many are moved as it has room for; RETURN
+ * meets none but those that were put aside.  pool_compact_steps() is the sum.
+ *
+ * The step that ends a turn, which any thread may take, moves pool.compact_at on; who comes late
+ * sees by pool_class.turn that the class is done.
+ *
+ * Lock order: class lock > nothing of ours.
  */
 #include "pool.h"
 
-static struct zspage *sparsest(struct pool *p, struct pool_class *c, u32 *no)
-	HOST_REQUIRES(c->lock);
-static struct zspage *target(struct pool *p, struct pool_class *c, u32 src, u32 *no,
-			     unsigned int *obj) HOST_REQUIRES(c->lock);
-static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
-		 unsigned int obj, struct zspage *dst, u32 dst_no, unsigned int dst_obj, u32 *gone)
-	HOST_REQUIRES(c->lock);
-static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
-	HOST_REQUIRES(c->lock);
-static u32 pack(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, host_page *page,
-		unsigned int *n) HOST_REQUIRES(c->lock);
-static void refile(struct pool *p, struct pool_class *c) HOST_REQUIRES(c->lock);
+/* What one hold of a class lock has left to do, and what it leaves to do after it. */
+struct hold {
+	unsigned int looks, moves;
+	unsigned int ngone, npages;
+	struct zspage_id gone[POOL_MOVES];      /* empty, on no list */
+	host_page page[CHAIN_MAX];              /* of no zspage */
+	struct zspage *dst;                     /* where objects go, or NULL */
+	u32 dst_no;
+};
 
-static struct zspage *at(const struct pool *p, u32 no)
+static struct zspage *sparsest(struct pool_class *c, struct hold *h, u32 *no) HOST_REQUIRES(c->lock);
+static bool has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
+	HOST_REQUIRES(c->lock);
+static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
+	HOST_REQUIRES(c->lock);
+static bool move(struct pool *p, struct pool_class *c, struct hold *h, struct zspage *src,
+		 u32 src_no, unsigned int obj, unsigned int dst_obj) HOST_REQUIRES(c->lock);
+static void next_stage(struct pool_class *c) HOST_REQUIRES(c->lock);
+static struct zspage *source(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
+static void empty(struct pool *p, struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
+static void pack(struct pool *p, struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
+static void trim(struct pool_class *c, struct zspage *z, struct hold *h) HOST_REQUIRES(c->lock);
+static void refile(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
+static void bring_back(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
+static void work(struct pool *p, struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
+static void begin(struct pool_class *c, u64 at) HOST_REQUIRES(c->lock);
+
+static void looked(struct hold *h, unsigned int n)
 {
-	return zspage_at(&p->zspages, no);
+	h->looks -= n < h->looks ? n : h->looks;
 }
 
 /* The emptiest zspage on lists 1 .. 10. */
-static struct zspage *sparsest(struct pool *p, struct pool_class *c, u32 *no)
+static struct zspage *sparsest(struct pool_class *c, struct hold *h, u32 *no)
 {
 	unsigned int group, left = POOL_LOOK;
+	struct zspage *z = NULL;
 
-	for (group = 1; group < POOL_GROUPS; group++) {
-		struct zspage *z = class_first(p, c, group, no, &left);
-
-		if (z)
-			return z;
-	}
-	return NULL;
+	for (group = 1; group < POOL_ASIDE && !z; group++)
+		z = class_first(c, group, no, &left);
+	looked(h, POOL_LOOK - left + 1);
+	return z;
 }
 
-/* The fullest one other than src with a free object on a page that is there, among POOL_LOOK. */
-static struct zspage *target(struct pool *p, struct pool_class *c, u32 src, u32 *no,
-			     unsigned int *obj)
+/* Whether it has a free object on pages that are there: *obj. */
+static bool has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
+{
+	*obj = class_lowest_free(c, z);
+	return ((size_t)*obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT;
+}
+
+/* The first object in use from from on, or c->objs. */
+static unsigned int next_used(const struct pool_class *c, const struct zspage *z, unsigned int from)
+{
+	unsigned int w = from / 64;
+	u64 bits = host_a64_read(&z->used[w]) >> (from % 64) << (from % 64);
+
+	while (!bits && ++w < c->words)
+		bits = host_a64_read(&z->used[w]);
+	return bits ? w * 64 + (unsigned int)__builtin_ctzll(bits) : c->objs;
+}
+
+/* h->dst becomes the fullest zspage with room, among POOL_LOOK. */
+static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
 {
 	unsigned int group, left = POOL_LOOK;
+	bool found = false;
 
-	for (group = POOL_GROUPS - 1; group >= 1; group--) {
-		struct zspage *z = class_first(p, c, group, no, &left);
+	for (group = POOL_ASIDE - 1; group >= 1 && left && !found; group--) {
+		u32 no;
+		struct zspage *z = class_first(c, group, &no, &left);
 
-		for (; z; *no = z->next, z = *no ? at(p, *no) : NULL) {
-			if (*no == src)
-				continue;
-			if (!left--)
-				return NULL;
-			*obj = class_lowest_free(c, z);
-			if (((size_t)*obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT)
-				return z;
+		for (; z && left && !found; no = z->next, z = no ? class_at(c, no) : NULL) {
+			left--;
+			found = has_room(c, z, obj);
+			h->dst = z;
+			h->dst_no = no;
 		}
 	}
-	return NULL;
+	looked(h, POOL_LOOK - left);
+	return found;
 }
 
 /* What follows the key. */
@@ -85,7 +128,7 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 
 		n = n < m ? n : m;
 		n = n < bytes ? n : bytes;
-		memcpy(zspage_byte(p, to, dst), zspage_byte(p, from, src), n);
+		memcpy(zspage_byte(p, c, to, dst), zspage_byte(p, c, from, src), n);
 		src += n;
 		dst += n;
 		bytes -= n;
@@ -95,57 +138,148 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 /*
  * The reference of an object that may be moved now, or 0.  key is what its header said when it
  * was read, once: before the header is written that may be anything, and only a key that look()
- * found good may go to swing().
+ * found good may go to swing().  What it finds then may be an object of any class, and a location
+ * names a zspage only within one.
  */
-static u64 movable(struct pool *p, u32 no, unsigned int obj, u32 key)
+static u64 movable(struct pool *p, struct pool_class *c, u32 no, unsigned int obj, u32 key)
 {
 	u64 ref = p->owner.look(p->owner.ctx, key);
 
-	return ref && ref_zspage(ref) == no && ref_obj(ref) == obj ? ref : 0;
+	if (!ref || ref_class(p, ref) != c || (ref & REF_LOC_MASK) != ref_loc(c, no, obj))
+		return 0;
+	return ref;
 }
 
 /*
- * Moves an object to a free place on a page that is there.  False: its owner does not let it
- * go.  *gone, if not 0 after, is the zspage that is now empty and off its list: src, or (the
- * owner refused, and frees that took no lock had left it nothing else) dst.
+ * Moves an object to place dst_obj of h->dst, which is free and on a page that is there.  False:
+ * its owner does not let it go.  What is empty after it is in h->gone: src, or (the owner refused,
+ * and frees that took no lock had left it nothing else) dst.
  */
-static bool move(struct pool *p, struct pool_class *c, struct zspage *src, u32 src_no,
-		 unsigned int obj, struct zspage *dst, u32 dst_no, unsigned int dst_obj, u32 *gone)
+static bool move(struct pool *p, struct pool_class *c, struct hold *h, struct zspage *src,
+		 u32 src_no, unsigned int obj, unsigned int dst_obj)
 {
-	u32 key = host_read_once(*object_key(p, c, src, obj));
-	u64 from = movable(p, src_no, obj, key), to;
-	bool moved;
+	u32 key = host_read_once(*object_key(p, c, src, obj)), dst_no = h->dst_no;
+	struct zspage *dst = h->dst;
+	u64 from = movable(p, c, src_no, obj, key), to;
+	bool moved, gone;
 
+	h->moves--;
 	if (!from)
 		return false;
-	class_take(p, c, dst, dst_no, dst_obj);
+	class_take(c, dst, dst_no, dst_obj);
+	/* A full one may be freed as a whole without the lock, once the object is published. */
+	if (!dst->group)
+		h->dst = NULL;
 	host_write_once(*object_key(p, c, dst, dst_obj), key);
-	copy_object(p, c, dst, dst_obj, src, obj, POOL_HEADER - sizeof(u32) + pool_ref_size(p, from));
-	to = (from & ~REF_LOC_MASK) | ((u64)dst_no << REF_ZSPAGE_SHIFT) |
-	     ((u64)dst_obj << REF_OBJ_SHIFT);
+	copy_object(p, c, dst, dst_obj, src, obj, pool_ref_size(p, from));
+	to = (from & ~REF_LOC_MASK) | ref_loc(c, dst_no, dst_obj);
 	moved = p->owner.swing(p->owner.ctx, key, from, to);
-	if (moved ? class_put_locked(p, c, src, src_no, obj)
-		  : class_put_locked(p, c, dst, dst_no, dst_obj))
-		*gone = moved ? src_no : dst_no;
+	if (moved)
+		gone = class_put_locked(c, src, src_no, obj);
+	else
+		gone = class_put_locked(c, dst, dst_no, dst_obj);
+	if (gone) {
+		h->gone[h->ngone++] = (struct zspage_id){ c->group, moved ? src_no : dst_no };
+		if (!moved)
+			h->dst = NULL;
+	}
 	return moved;
 }
 
-/* Moves what can be moved out of src, until a zspage is empty; returns that one, or 0. */
-static u32 empty(struct pool *p, struct pool_class *c, struct zspage *src, u32 no)
-{
-	unsigned int obj, dst_obj;
-	struct zspage *dst;
-	u32 gone = 0, dst_no;
+/*
+ * Stages.  Each does a part of its work, until h has no looks or moves left.
+ */
 
-	for (obj = 0; obj < c->objs && !gone; obj++) {
-		if (!zspage_is_used(src, obj))
+static void next_stage(struct pool_class *c)
+{
+	c->stage = (u8)((c->stage + 1) % STAGES);
+	c->cursor = 0;
+	c->left = c->quota;
+	c->list = 1;
+}
+
+/* Files every zspage where it belongs.  From the bottom: what is refiled goes down. */
+static void refile(struct pool_class *c, struct hold *h)
+{
+	while (h->looks) {
+		u32 no = c->cursor;
+		struct zspage *z;
+
+		if (!no && c->list < POOL_ASIDE && c->left) {
+			c->cursor = c->head[c->list++];
 			continue;
-		dst = target(p, c, no, &dst_no, &dst_obj);
-		if (!dst)
-			break;
-		move(p, c, src, no, obj, dst, dst_no, dst_obj, &gone);
+		}
+		if (!no || !c->left) {
+			next_stage(c);
+			return;
+		}
+		z = class_at(c, no);
+		c->cursor = z->next;
+		class_move(c, z, no, class_group(c, zspage_inuse(z, c->words)));
+		c->left--;
+		looked(h, 1);
 	}
-	return gone;
+}
+
+static void bring_back(struct pool_class *c, struct hold *h)
+{
+	u32 no;
+
+	while ((no = c->head[POOL_ASIDE]) && h->looks) {
+		struct zspage *z = class_at(c, no);
+
+		class_move(c, z, no, class_group(c, zspage_inuse(z, c->words)));
+		looked(h, 1);
+	}
+	if (!no)
+		next_stage(c);
+}
+
+/* The zspage at the cursor, or the sparsest, which is put aside; NULL: the stage is over. */
+static struct zspage *source(struct pool_class *c, struct hold *h)
+{
+	struct zspage *z;
+	u32 no;
+
+	if (c->cursor)
+		return class_at(c, c->cursor);
+	z = c->left ? sparsest(c, h, &no) : NULL;
+	if (!z)
+		return NULL;
+	class_move(c, z, no, POOL_ASIDE);
+	c->left--;
+	c->cursor = no;
+	c->obj = 0;
+	if (h->dst == z)
+		h->dst = NULL;
+	return z;
+}
+
+/* Moves the objects of the sparsest zspage to others. */
+static void empty(struct pool *p, struct pool_class *c, struct hold *h)
+{
+	struct zspage *src = source(c, h);
+	u32 no = c->cursor;
+	unsigned int dst_obj;
+
+	if (!src) {
+		next_stage(c);
+		return;
+	}
+	/* The move that empties it takes the cursor off it. */
+	while (c->cursor == no && h->moves) {
+		unsigned int obj = c->obj < c->objs ? next_used(c, src, c->obj) : c->objs;
+
+		c->obj = (u16)(obj + 1);
+		if (obj == c->objs) {
+			c->cursor = 0;
+		} else if ((h->dst && has_room(c, h->dst, &dst_obj)) || find_target(c, h, &dst_obj)) {
+			move(p, c, h, src, no, obj, dst_obj);
+		} else {
+			c->cursor = 0;
+			h->dst = NULL;
+		}
+	}
 }
 
 /*
@@ -161,105 +295,190 @@ static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
 	return obj;
 }
 
-/*
- * Moves the last objects of a zspage to its first free places, and takes the pages that this
- * leaves unused off its end: page[n].  Returns the zspage if it is empty by now.
- */
-static u32 pack(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, host_page *page,
-		unsigned int *n)
+/* Takes the pages off its end on which nothing is in use. */
+static void trim(struct pool_class *c, struct zspage *z, struct hold *h)
 {
-	unsigned int last = highest_used(c, z), first = class_lowest_free(c, z), need;
-	u32 gone = 0;
+	size_t end = ((size_t)highest_used(c, z) + 1) * c->size;
+	unsigned int need = (unsigned int)((end + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
 
-	*n = 0;
-	while (first < last && move(p, c, z, no, last, z, no, first, &gone) && !gone) {
-		last = highest_used(c, z);
-		first = class_lowest_free(c, z);
-	}
-	if (gone)
-		return gone;
-	need = (unsigned int)((((size_t)last + 1) * c->size + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
 	while (z->pages > need) {
-		page[(*n)++] = zspage_pages(z)[z->pages - 1];
+		h->page[h->npages++] = zspage_pages(z, c->words)[z->pages - 1];
 		host_write_once(z->pages, (u8)(z->pages - 1));
 	}
-	return 0;
 }
 
-/* Files every zspage where it belongs.  Lets the lock go in between, and the cursor keeps the place. */
-static void refile(struct pool *p, struct pool_class *c)
+/* Moves the last objects of a zspage to its first free places. */
+static void pack(struct pool *p, struct pool_class *c, struct hold *h)
 {
-	unsigned int group, left = POOL_LOOK;
-	u32 no;
+	struct zspage *z = source(c, h);
+	unsigned int ngone = h->ngone;
+	u32 no = c->cursor;
+	bool more = true;
 
-	/* From the bottom: what is refiled goes down, so it is not met again. */
-	for (group = 0; group < POOL_GROUPS; group++) {
-		c->cursor = c->head[group];
-		while ((no = c->cursor)) {
-			struct zspage *z = at(p, no);
+	if (!z) {
+		next_stage(c);
+		return;
+	}
+	while (more && h->moves) {
+		unsigned int last = highest_used(c, z), first = class_lowest_free(c, z);
 
-			c->cursor = z->next;
-			class_move(p, c, z, no, class_group(c, zspage_inuse(z)));
-			if (--left)
-				continue;
-			left = POOL_LOOK;
-			host_unlock(&c->lock);
-			host_resched();
-			host_lock(&c->lock);
+		h->dst = z;
+		h->dst_no = no;
+		more = first < last && c->obj++ < c->objs && move(p, c, h, z, no, last, first);
+		if (h->ngone != ngone)
+			return;
+		/* It was full for the moment, and on no list. */
+		class_move(c, z, no, POOL_ASIDE);
+		c->cursor = no;
+	}
+	if (more)
+		return;
+	trim(c, z, h);
+	c->cursor = 0;
+}
+
+static void work(struct pool *p, struct pool_class *c, struct hold *h)
+{
+	while (c->stage != STAGE_DONE && h->looks && h->moves && !h->npages) {
+		switch ((enum pool_stage)c->stage) {
+		case STAGE_REFILE:
+			refile(c, h);
+			break;
+		case STAGE_EMPTY:
+			empty(p, c, h);
+			break;
+		case STAGE_PACK:
+			pack(p, c, h);
+			break;
+		default:
+			bring_back(c, h);
 		}
 	}
 }
 
-/* Gives back a zspage that is empty, or else n pages; returns how many.  No lock held. */
-static unsigned int give_back(struct pool *p, u32 gone, const host_page *page, unsigned int n)
+/*
+ * Turns and steps
+ */
+
+/* Begins the class's turn at, unless it was begun or a later one was. */
+static void begin(struct pool_class *c, u64 at)
 {
-	if (gone) {
-		/* pack() finds pages or an empty zspage, not both. */
-		n = at(p, gone)->pages;
-		pool_reap(p, &gone, 1);
-	} else if (n) {
-		pcp_free(p->pcp, page, n);
-		host_a64_add(&p->pages, (u64)0 - n);
-	}
-	host_resched();
-	return n;
+	if (c->turn >= at)
+		return;
+	c->turn = at;
+	c->quota = c->partial;
+	c->stage = STAGE_DONE;
+	if (c->quota)
+		next_stage(c);
 }
 
-static u64 compact_class(struct pool *p, struct pool_class *c)
+/* Gives back what a hold left to do; returns the pages.  No lock held. */
+static u64 give_back(struct pool *p, struct pool_class *c, const struct hold *h)
 {
-	host_page page[CHAIN_MAX];
-	struct zspage *z;
-	unsigned int n = 0, round;
-	u64 pages = 0;
-	u32 no, gone;
+	u64 pages = h->npages;
+	unsigned int i;
 
-	host_lock(&c->lock);
-	for (round = 0; round < 2; round++) {
-		refile(p, c);
-		while ((z = sparsest(p, c, &no))) {
-			gone = round ? pack(p, c, z, no, page, &n) : empty(p, c, z, no);
-			if (!gone)
-				class_move(p, c, z, no, 0);
-			host_unlock(&c->lock);
-			pages += give_back(p, gone, page, n);
-			host_lock(&c->lock);
-		}
+	for (i = 0; i < h->ngone; i++)
+		pages += class_at(c, h->gone[i].no)->pages;
+	if (h->ngone)
+		pool_reap(p, h->gone, h->ngone);
+	if (h->npages) {
+		pcp_free(p->pcp, h->page, h->npages, HOST_ANY_NODE);
+		host_a64_add(&p->pages, (u64)0 - h->npages);
 	}
-	refile(p, c);
-	host_unlock(&c->lock);
+	if (pages)
+		host_a64_add(&p->pages_compacted, pages);
 	return pages;
+}
+
+/* Nothing is on its lists, put aside neither; or there is nothing to be gained. */
+static bool is_idle(const struct pool_class *c)
+{
+	return c->objs == 1 || !host_read_once(c->partial);
+}
+
+/*
+ * One step of turn at, or past some that have nothing to do; none if try and the class lock is
+ * taken.  Returns the pages that freed.
+ */
+HOST_NO_ANALYSIS        /* it takes the lock or only tries to */
+static u64 step(struct pool *p, u64 at, bool try)
+{
+	struct hold h = { .looks = POOL_LOOK, .moves = POOL_MOVES };
+	struct pool_class *c = &p->class[at % p->table.nclasses];
+	u64 next = at;
+	bool over;
+
+	while (next - at < POOL_LOOK && is_idle(&p->class[next % p->table.nclasses]))
+		next++;
+	if (next != at) {
+		host_a64_cas(&p->compact_at, &at, next);
+		return 0;
+	}
+	if (!try)
+		host_lock(&c->lock);
+	else if (!host_trylock(&c->lock))
+		return 0;
+	begin(c, at);
+	if (c->turn == at)
+		work(p, c, &h);
+	over = c->turn != at || c->stage == STAGE_DONE;
+	host_unlock(&c->lock);
+	if (over)
+		host_a64_cas(&p->compact_at, &at, at + 1);
+	return give_back(p, c, &h);
+}
+
+u64 pool_compact_steps(const struct pool_class *c, u64 n)
+{
+	return n ? 2 + STAGES + n * (2 * (u64)c->objs + 4 + 3) : 0;
+}
+
+void pool_compact_begin(struct pool *p, struct pool_compaction *pc)
+{
+	u32 i;
+
+	/* One more for the turn under way, which may have passed what is there now. */
+	pc->until = host_a64_read(&p->compact_at) + 1 + p->table.nclasses;
+	pc->left = p->table.nclasses / POOL_LOOK + 2;
+	pc->pages = 0;
+	for (i = 0; i < p->table.nclasses; i++)
+		pc->left += pool_compact_steps(&p->class[i], host_read_once(p->class[i].partial));
+}
+
+static bool go(struct pool *p, struct pool_compaction *pc, unsigned int steps, bool try)
+{
+	u64 at;
+
+	for (; steps; steps--) {
+		at = host_a64_read(&p->compact_at);
+		if (at >= pc->until || !pc->left)
+			return false;
+		pc->left--;
+		pc->pages += step(p, at, try);
+	}
+	return true;
+}
+
+bool pool_compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps)
+{
+	return go(p, pc, steps, false);
+}
+
+u64 pool_compact_some(struct pool *p, unsigned int steps)
+{
+	struct pool_compaction pc = { .until = ~(u64)0, .left = steps };
+
+	go(p, &pc, steps, true);
+	return pc.pages;
 }
 
 u64 pool_compact(struct pool *p)
 {
-	u64 pages = 0;
-	u32 i;
+	struct pool_compaction pc;
 
-	host_mutex_lock(&p->compacting);
-	for (i = 0; i < p->table.nclasses; i++)
-		if (p->class[i].objs > 1)
-			pages += compact_class(p, &p->class[i]);
-	host_write_once(p->pages_compacted, p->pages_compacted + pages);
-	host_mutex_unlock(&p->compacting);
-	return pages;
+	pool_compact_begin(p, &pc);
+	while (!host_interrupted() && pool_compact_go(p, &pc, 1))
+		host_resched();
+	return pc.pages;
 }

@@ -2,8 +2,8 @@
 /*
  * host.h - the contract between the core and its home.
  *
- * The core includes this header and its own, nothing else.  A home (kernel/, user/,
- * tests/host) puts a "host_impl.h" on the include path that defines everything that is
+ * The core includes this header and its own, nothing else.  A home (kernel/host,
+ * user, tests/host) puts a "host_impl.h" on the include path that defines everything that is
  * listed here; this file says what each name must mean.  The list is closed: what is not
  * here, the core does not use.
  *
@@ -15,9 +15,9 @@
  * Every function below says which of the two it needs; "any" is atomic or process.
  *
  * Lock order, outermost first (docs/locking.md has the whole table):
- *   slot hold > codec stream > draining > class lock;  compacting > class lock
- *   The store's per-CPU item > class lock, and > the leaves: the descriptor table's lock, the
- *   release queue's, a page list's per-CPU item, the page source's lock.
+ *   codec stream > class lock;  flushing > class lock
+ *   The store's per-CPU item > class lock, and > the leaves: the holds' lock, a descriptor
+ *   group's, a release queue's, a page list's, the page reserve's, the page source's lock.
  */
 #ifndef EBB_CORE_HOST_H
 #define EBB_CORE_HOST_H
@@ -31,6 +31,7 @@
  *   HOST_PAGE_SHIFT   log2 of the page size in bytes, 12 to 16
  *   host_page         integer type that names one order-0 page of a page source; 0 is none
  *   HOST_CACHELINE    bytes of a cache line
+ *   HOST_TRIES        tries of a compare-and-swap before what cannot fail: 1 or more, a few
  *   host_likely(x) host_unlikely(x) host_prefetchw(p)
  *
  * Atomics.  host_a64 is an aligned atomic u64.
@@ -38,9 +39,12 @@
  *   u64  host_a64_read(const host_a64 *a)          relaxed
  *   u64  host_a64_read_acquire(const host_a64 *a)
  *   void host_a64_set(host_a64 *a, u64 v)          relaxed; for initialisation
+ *   void host_a64_set_release(host_a64 *a, u64 v)
  *   bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
  *            if *a == *old, store v and return true, with full ordering; else load *a into
  *            *old and return false (that load is relaxed)
+ *   u64  host_a64_xchg(host_a64 *a, u64 v)         stores v, returns the old value; full
+ *            ordering; one step, however many others write *a
  *   u64  host_a64_add(host_a64 *a, u64 v)          returns the new value; full ordering
  *   u64  host_a64_or(host_a64 *a, u64 v)           returns the old value; full ordering
  *   u64  host_a64_and(host_a64 *a, u64 v)          returns the old value; full ordering
@@ -51,13 +55,23 @@
  *
  *   host_lock_t; void host_lock_init(host_lock_t *l, const char *name)
  *   void host_lock(host_lock_t *l), void host_unlock(host_lock_t *l)
+ *   bool host_trylock(host_lock_t *l)              takes it if it is free at the moment
  *
- * Sleeping locks, process context.
+ * Sleeping locks, process context.  Fair: who waits gets it after a bounded number of others,
+ * though a trylock, or a lock that finds it free, may come in between for about a millisecond.
  *
  *   host_mutex_t; host_mutex_init(m), host_mutex_destroy(m), bool host_mutex_trylock(m),
  *   host_mutex_lock(m), host_mutex_unlock(m)
  *
- * Per-CPU items.  struct host_percpu holds one zeroed item for each possible CPU.
+ * Waiting for a counter to run out.
+ *
+ *   void host_wait_zero(host_a64 *a)   process; sleeps until *a is 0, and sees what was done
+ *            before it became so.  Who makes it 0 while another may wait calls
+ *   void host_wake_zero(host_a64 *a)   any; *a may be gone by then
+ *
+ * Per-CPU items.  struct host_percpu holds one zeroed item for each possible CPU, and a home may
+ * have a few more, for when a CPU's own is held by a thread that lost its CPU.  Nobody gets at the
+ * item of another CPU: what others are to see of it are atomics (core/release.h).
  *
  *   int   host_percpu_init(struct host_percpu *pc, size_t item_bytes)   process; 0, -ENOMEM
  *   void  host_percpu_destroy(struct host_percpu *pc)                   process
@@ -65,47 +79,70 @@
  *            any; the item of a CPU that the caller then has to itself (as a rule the one it
  *            runs on).  The caller is atomic until it unlocks.
  *   void  host_percpu_unlock(struct host_percpu *pc, void *item)
- *   void  host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
- *            process; runs fn once on each possible CPU's item, an offline one's too, while
- *            nobody else has that item.  fn is atomic.
- *   void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu)
- *            any; the item without a lock, to be read with host_read_once
+ *   unsigned int host_percpu_items(struct host_percpu *pc)
+ *            any; items, at least host_nr_cpus(); constant.  Item i < host_nr_cpus() is CPU i's.
+ *   unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
+ *            any; the node of item i < host_percpu_items(); constant
+ *   void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
+ *            any; item i < host_percpu_items() without a lock, to be read with host_read_once
+ *   void  host_settle(struct host_percpu *pc)
+ *            process; returns when every section under an item of pc that was under way at the
+ *            call has ended.  The caller sees what was done in it, and a section that is not
+ *            waited for sees what the caller did before the call.  May take milliseconds, and
+ *            waits for a section whose thread lost its CPU.
  *   unsigned int host_nr_cpus(void)    possible CPUs; constant while the home lives
  *   unsigned int host_cpu(void)        the CPU now, below host_nr_cpus(); a hint
  *   unsigned int host_cpus_now(void)   CPUs that run now, 1 to host_nr_cpus(); a hint
  *
- * Pages.  struct host_pages is the home's page source; it has one lock, which these two
+ * Nodes: parts of memory, each of which is near to some of the CPUs.
+ *
+ *   unsigned int host_nr_nodes(void)   nodes there may be; constant while the home lives
+ *   unsigned int host_node(void)       the node of the CPU now; a hint
+ *   unsigned int host_cpu_node(unsigned int cpu)       that of a possible CPU: the nearest that
+ *            has memory; a hint
+ *   HOST_ANY_NODE                      where a node is asked for: no matter which
+ *
+ * Pages.  struct host_pages is the home's page source; it has one lock, which alloc and free
  * hold once a call, whatever n is.
  *
- *   unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n)
- *            process (the kernel's may not start I/O); fills out[0..k), returns k <= n.
- *            Content is undefined.  k < n means that the source is dry.
+ *   unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+ *                                 unsigned int node, unsigned int how)
+ *            fills out[0..k), returns k <= n.  Content is undefined.  Pages are of node if it
+ *            has any, else of another.  how is HOST_MAY_WAIT: process (the kernel's may not
+ *            start I/O), and k < n means that the source is dry; or 0: any; it does not sleep,
+ *            leaves alone what the home keeps for those who have to reclaim, and may give less
+ *            than n, or nothing, although a caller who waits would get more.
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
+ *   unsigned int host_page_node(struct host_pages *src, host_page p)
+ *            any; below host_nr_nodes(), fixed while the page is out
  *   void *host_page_addr(struct host_pages *src, host_page p)
  *            any; the address of the page's bytes; valid until the page is freed
  *
  * Memory for descriptors and tables.
  *
  *   void *host_zalloc(size_t bytes)    process; zeroed, cache-line aligned, NULL when short
+ *   void *host_zalloc_node(size_t bytes, unsigned int node)    the same, near node if it can be
  *   void  host_free(void *p, size_t bytes)   process; p may be NULL
  *
  * Deferred work.  struct host_work runs its function in process context on a worker that is
  * bound to no CPU; a work item never runs twice at the same time.
  *
- *   int  host_work_init(struct host_work *w, void (*fn)(struct host_work *w))  process
+ *   int  host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
+ *            process; the worker preferably runs on that node.  0, or what the home says.
  *   void host_work_queue(struct host_work *w)                  any; run soon
  *   void host_work_queue_delayed(struct host_work *w, u64 us)  any; run within us, unless it
  *            is queued already: the earlier time wins
  *   void host_work_flush(struct host_work *w)    process; returns when all that was queued
  *            before the call has run, a delay not waited for but cut short
- *   void host_work_destroy(struct host_work *w)  process; cancels what waits, waits for what runs
+ *   void host_work_destroy(struct host_work *w)  process; cancels what waits, waits for what runs;
+ *            queuing it does nothing any more, until its memory is given back
  *
  * The rest.
  *
- *   void host_relax(unsigned int *spins)  process; one turn of a wait for another thread that
- *            holds a slot; *spins starts at 0 and grows
  *   void host_resched(void)     process; a point in a long loop where the CPU may be given up
+ *   bool host_interrupted(void) process; whether the caller should end what it does as soon as it
+ *            can, since nobody waits for it any more (in the kernel: a fatal signal)
  *   u64  host_now_ns(void)      any; monotonic
  *   u64  host_total_bytes(void) memory of the machine
  *   bool host_warn_on(bool bad, const char *what)
@@ -113,8 +150,16 @@
  *            any outside input.
  */
 
+#define HOST_ANY_NODE (~0u)
+
+/* How host_pages_alloc() may get pages.  Bit 1 is left for pages that may be moved. */
+#define HOST_MAY_WAIT 1u
+
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
 #define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)
+
+/* Of which each caller has its own, cut to what it passes: on the path of every free. */
+#define HOST_INLINE inline __attribute__((always_inline))
 
 /* A member, or a struct, that shares no cache line with what comes before it. */
 #define HOST_OWN_LINE __attribute__((aligned(HOST_CACHELINE)))

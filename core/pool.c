@@ -2,7 +2,7 @@
 /*
  * pool.c - owns the classes: which zspages have room, and how an object comes and goes.
  *
- *     class --head[1..10]--> partial zspages, by in-use ratio
+ *     class --head[1..10]--> partial zspages, by in-use ratio; head[11]: put aside (compact.c)
  *     full zspages are on no list; empty ones do not exist
  *
  * A zspage's state word (zspage.h) changes by compare-and-swap alone, and these changes are
@@ -24,16 +24,35 @@
  */
 #include "pool.h"
 
-static struct zspage *fullest(struct pool *p, struct pool_class *c, u32 *no)
+static struct zspage *fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
+static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 	HOST_REQUIRES(c->lock);
-static void list_link(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
-		     unsigned int group) HOST_REQUIRES(c->lock);
-static void list_unlink(struct pool *p, struct pool_class *c, struct zspage *z)
+static void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
+static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 	HOST_REQUIRES(c->lock);
+static void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
 
-static struct zspage *at(const struct pool *p, u32 no)
+static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 {
-	return zspage_at(&p->zspages, no);
+	const struct size_class *sc = &p->table.class[place];
+
+	host_lock_init(&c->lock, "ebb_class");
+	c->size = sc->size;
+	c->objs = sc->objs;
+	c->pages = sc->pages;
+	c->place = (u8)place;
+	c->words = (u8)zspage_words(sc->objs);
+	if (c->words > 1)
+		c->full = c->objs;
+	else
+		c->full = ~(u64)0 >> (64 - c->objs);
+	c->obj_bits = (u8)class_obj_bits(sc->objs);
+	c->obj_mask = (u16)((1u << c->obj_bits) - 1);
+	c->no_shift = (u8)(64 - REF_CLASS_SHIFT + REF_SLACK_BITS + c->obj_bits);
+	c->word_shift = (u8)(REF_SLACK_BITS + (c->obj_bits < 6 ? c->obj_bits : 6));
+	c->group = zspage_group_get(&p->zspages, zspage_units(sc->objs, sc->pages),
+				    REF_LOC_BITS - c->obj_bits, &c->map);
+	return c->group ? 0 : -ENOMEM;
 }
 
 int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct pool_owner *owner)
@@ -51,27 +70,15 @@ int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct 
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));
 	if (!p->class)
 		return -ENOMEM;
-	err = zspage_table_init(&p->zspages, pcp);
+	zspage_table_init(&p->zspages, pcp);
+	for (i = 0; i < p->table.nclasses && !err; i++)
+		err = class_init(p, &p->class[i], i);
 	if (err) {
+		zspage_table_destroy(&p->zspages);
 		host_free(p->class, p->table.nclasses * sizeof(*p->class));
 		return err;
 	}
-	for (i = 0; i < p->table.nclasses; i++) {
-		const struct size_class *sc = &p->table.class[i];
-		struct pool_class *c = &p->class[i];
-
-		host_lock_init(&c->lock, "ebb_class");
-		c->size = sc->size;
-		c->objs = sc->objs;
-		c->pages = sc->pages;
-		c->place = (u8)i;
-		c->words = (u8)zspage_words(sc->objs);
-		if (c->words > 1)
-			c->full = c->objs;
-		else
-			c->full = ~(u64)0 >> (64 - c->objs);
-	}
-	host_mutex_init(&p->compacting);
+	host_a64_set(&p->compact_at, p->table.nclasses);
 	return 0;
 }
 
@@ -79,7 +86,6 @@ void pool_destroy(struct pool *p)
 {
 	host_warn_on(host_a64_read(&p->pages) != 0, "objects left in a pool that ends");
 	zspage_table_destroy(&p->zspages);
-	host_mutex_destroy(&p->compacting);
 	host_free(p->class, p->table.nclasses * sizeof(*p->class));
 }
 
@@ -87,70 +93,85 @@ void pool_destroy(struct pool *p)
  * Lists
  */
 
-static void list_link(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
-		     unsigned int group)
+static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 {
 	z->prev = 0;
 	z->next = c->head[group];
 	if (z->next)
-		at(p, z->next)->prev = no;
+		class_at(c, z->next)->prev = no;
 	c->head[group] = no;
 	c->listed |= (u16)(1u << group);
 	host_write_once(z->group, (u8)group);
 }
 
-static void list_unlink(struct pool *p, struct pool_class *c, struct zspage *z)
+static void list_out(struct pool_class *c, struct zspage *z)
 {
 	if (z->prev)
-		at(p, z->prev)->next = z->next;
+		class_at(c, z->prev)->next = z->next;
 	else if (!(c->head[z->group] = z->next))
 		c->listed &= (u16)~(1u << z->group);
 	if (z->next)
-		at(p, z->next)->prev = z->prev;
-	if (host_unlikely(c->cursor) && at(p, c->cursor) == z)
-		c->cursor = z->next;
+		class_at(c, z->next)->prev = z->prev;
+	if (host_unlikely(c->cursor) && class_at(c, c->cursor) == z)
+		c->cursor = c->stage == STAGE_REFILE ? z->next : 0;
 }
 
-void class_move(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
-		unsigned int group)
+static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+{
+	host_write_once(c->partial, c->partial + 1);
+	list_in(c, z, no, group);
+}
+
+static void list_unlink(struct pool_class *c, struct zspage *z)
+{
+	host_write_once(c->partial, c->partial - 1);
+	list_out(c, z);
+}
+
+void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 {
 	if (z->group != group) {
-		list_unlink(p, c, z);
-		list_link(p, c, z, no, group);
+		list_out(c, z);
+		list_in(c, z, no, group);
 	}
 }
 
-struct zspage *class_first(struct pool *p, struct pool_class *c, unsigned int group, u32 *no,
-			   unsigned int *left)
+struct zspage *class_first(struct pool_class *c, unsigned int group, u32 *no, unsigned int *left)
 {
 	while (c->head[group]) {
-		struct zspage *z = at(p, c->head[group]);
-		unsigned int now = class_group(c, zspage_inuse(z));
+		struct zspage *z = class_at(c, c->head[group]);
+		unsigned int now = class_group(c, zspage_inuse(z, c->words));
 
 		if (now == group || !*left) {
 			*no = c->head[group];
 			return z;
 		}
 		--*left;
-		class_move(p, c, z, c->head[group], now);
+		class_move(c, z, c->head[group], now);
 	}
 	return NULL;
 }
 
 /* The fullest zspage that is not full, as far as it is known. */
-static struct zspage *fullest(struct pool *p, struct pool_class *c, u32 *no)
+static struct zspage *fullest(struct pool_class *c, u32 *no)
 {
 	unsigned int lists, left = POOL_LOOK;
+	struct zspage *z = NULL;
 
 	/* Refiling only goes down, so the lists above stay empty. */
-	while ((lists = c->listed & ~1u)) {
+	while ((lists = c->listed & ~(1u << POOL_ASIDE))) {
 		unsigned int highest = 31u - (unsigned int)__builtin_clz(lists);
-		struct zspage *z = class_first(p, c, highest, no, &left);
 
+		z = class_first(c, highest, no, &left);
 		if (z)
 			return z;
 	}
-	return NULL;
+	*no = c->head[POOL_ASIDE];
+	if (*no) {
+		z = class_at(c, *no);
+		class_move(c, z, *no, class_group(c, zspage_inuse(z, c->words)));
+	}
+	return z;
 }
 
 unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z)
@@ -173,7 +194,7 @@ unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z)
  * Allocation
  */
 
-void class_take(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
+void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
 {
 	u64 bit = (u64)1 << (obj % 64), state;
 	unsigned int group;
@@ -186,15 +207,15 @@ void class_take(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, 
 	}
 	if (state == c->full) {
 		if (z->group)
-			list_unlink(p, c, z);
+			list_unlink(c, z);
 		host_write_once(z->group, (u8)0);
 		return;
 	}
-	group = class_group(c, zspage_inuse(z));
+	group = class_group(c, zspage_inuse(z, c->words));
 	if (!z->group)
-		list_link(p, c, z, no, group);
+		list_link(c, z, no, group);
 	else if (group > z->group)
-		class_move(p, c, z, no, group);
+		class_move(c, z, no, group);
 }
 
 /* Pages that must be added before object obj has all its bytes. */
@@ -221,30 +242,34 @@ void pool_reset_peak(struct pool *p)
 	note_peak(p, host_a64_read(&p->pages));
 }
 
-static void write_header(struct pool *p, struct pool_class *c, struct zspage *z, unsigned int obj,
-			 size_t size, u32 key)
+/* Adds n pages.  Class lock held. */
+static void grow(struct pool *p, struct pool_class *c, struct zspage *z, const host_page *page,
+		 unsigned int n)
 {
-	u32 *header;
+	unsigned int i;
 
-	if (c->objs == 1) {
-		z->owner = key;
-#if !POOL_REF_CLASS
-		z->prev = (u32)size;    /* it is never on a list */
-#endif
-		return;
+	for (i = 0; i < n; i++) {
+		zspage_pages(z, c->words)[z->pages + i] = page[i];
+		/* The node has no page left, or z is another than the one they were taken for. */
+		if (host_nr_nodes() > 1 && host_page_node(p->src, page[i]) != z->node)
+			z->node = ZSPAGE_ANY_NODE;
 	}
-	header = object_key(p, c, z, obj);
-	host_write_once(*header, key);
-	(void)size;
-#if !POOL_REF_CLASS
-	memcpy(header + 1, &(u16){ (u16)size }, 2);
-#endif
+	host_write_once(z->pages, (u8)(z->pages + n));
 }
 
-int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
+static void write_header(struct pool *p, struct pool_class *c, struct zspage *z, unsigned int obj,
+			 u32 key)
+{
+	if (c->objs == 1)
+		z->owner = key;
+	else
+		host_write_once(*object_key(p, c, z, obj), key);
+}
+
+int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node, unsigned int how, u64 *ref)
 {
 	size_t bytes = size + POOL_HEADER;
-	unsigned int raw, obj, missing, spares = 0, i;
+	unsigned int raw, obj, missing, spares = 0, from;
 	struct pool_class *c;
 	struct zspage *z;
 	host_page spare[2];     /* an object reaches into two pages at most */
@@ -259,13 +284,16 @@ int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
 	}
 	raw = class_raw_index(&p->table, bytes);
 	c = &p->class[p->table.merged[raw]];
+	if (node == HOST_ANY_NODE)
+		node = host_node();
 
 	for (;;) {
+		from = node;
 		host_lock(&c->lock);
-		z = fullest(p, c, &no);
+		z = fullest(c, &no);
 		if (!z && fresh) {
 			no = fresh;
-			z = at(p, no);
+			z = class_at(c, no);
 			fresh = 0;
 		}
 		missing = 1;
@@ -274,6 +302,8 @@ int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
 			missing = pages_missing(c, z, obj);
 			if (missing <= spares)
 				break;
+			if (z->node != ZSPAGE_ANY_NODE)
+				from = z->node;
 		}
 		/* A fresh zspage without its pages is on no list yet: keep it in hand. */
 		if (z && !z->pages)
@@ -281,37 +311,36 @@ int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
 		host_unlock(&c->lock);
 
 		if (!z && !fresh)
-			err = zspage_new(&p->zspages, c->place, c->objs, c->pages, &fresh);
+			err = zspage_new(&p->zspages, c->group, c->place, c->words, node, how,
+					 &fresh);
 		if (!err && missing > spares) {
-			err = pcp_alloc(p->pcp, spare + spares, missing - spares);
+			err = pcp_alloc(p->pcp, spare + spares, missing - spares, from, how);
 			if (!err)
 				spares = missing;
 		}
 		if (err) {
 			if (fresh)
-				zspage_free(&p->zspages, &fresh, 1);
+				zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
 			if (spares)
-				pcp_free(p->pcp, spare, spares);
+				pcp_free(p->pcp, spare, spares, HOST_ANY_NODE);
 			return err;
 		}
 	}
 
-	for (i = 0; i < missing; i++)
-		zspage_pages(z)[z->pages + i] = spare[i];
-	host_write_once(z->pages, (u8)(z->pages + missing));
-	class_take(p, c, z, no, obj);
+	grow(p, c, z, spare, missing);
+	class_take(c, z, no, obj);
 	host_unlock(&c->lock);
 
 	if (missing)
 		note_peak(p, host_a64_add(&p->pages, missing));
 	if (spares > missing)
-		pcp_free(p->pcp, spare + missing, spares - missing);
+		pcp_free(p->pcp, spare + missing, spares - missing, HOST_ANY_NODE);
 	if (fresh)
-		zspage_free(&p->zspages, &fresh, 1);
+		zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
 
-	write_header(p, c, z, obj, size, key);
-	*ref = ref_make(raw, no, obj,
-			class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
+	write_header(p, c, z, obj, key);
+	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
+	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
 	return 0;
 }
 
@@ -319,88 +348,107 @@ int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref)
  * Free
  */
 
+/* The descriptor of the zspage of a reference of class c. */
+static struct zspage *ref_at(const struct pool_class *c, u64 ref)
+{
+	return class_at(c, ref_zspage(c, ref));
+}
+
+#define PUT_TRIES 4
+
 /*
- * Clears the n bits mask of used[w].  Takes the class lock if the change needs it and *locked
- * is false.  True: the zspage is empty and the caller's.
+ * Clears the n bits mask in the word of used[] that ref, of class c and zspage z, is in.  Takes
+ * the class lock if the change needs it and *locked is false.  True: the zspage is empty and the
+ * caller's.
+ *
+ * Others may change the state as often as they free and allocate.  After PUT_TRIES of that the
+ * lock keeps allocations away, and what can still be freed meanwhile are the zspage's objects.
  */
 HOST_NO_ANALYSIS        /* it knows no lock that is taken or not */
-static bool put(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int w,
-		u64 mask, unsigned int n, bool *locked)
+static bool put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, unsigned int n,
+		bool *locked)
 {
-	host_a64 *state = c->words > 1 ? &z->used[c->words] : &z->used[0];
+	host_a64 *state = zspage_state(z, c->words);
+	unsigned int tries = 0;
 	u64 old, new;
 
 	if (c->words > 1)
-		host_a64_and(&z->used[w], ~mask);
+		host_a64_and(&z->used[ref_obj(c, ref) / 64], ~mask);
 	old = host_a64_read(state);
-	do {
+	for (;; tries++) {
 		new = c->words > 1 ? old - n : old & ~mask;
-		if (!*locked && (old == c->full) != (new == 0)) {
+		if (!*locked && ((old == c->full) != (new == 0) || tries >= PUT_TRIES)) {
 			host_lock(&c->lock);
 			*locked = true;
 		}
-	} while (!host_a64_cas(state, &old, new));
+		if (host_a64_cas(state, &old, new))
+			break;
+	}
 
 	if (old == c->full && new)
-		list_link(p, c, z, no, class_group(c, c->objs - n));
+		list_link(c, z, ref_zspage(c, ref), class_group(c, c->objs - n));
 	else if (old != c->full && !new)
-		list_unlink(p, c, z);
+		list_unlink(c, z);
 	return !new;
 }
 
-bool class_put_locked(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
-		      unsigned int obj)
+bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
 {
 	bool locked = true;
 
-	return put(p, c, z, no, obj / 64, (u64)1 << (obj % 64), 1, &locked);
+	return put(c, z, ref_loc(c, no, obj), (u64)1 << (obj % 64), 1, &locked);
 }
 
-void pool_reap(struct pool *p, const u32 *no, unsigned int n)
+void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n)
 {
+	unsigned int pages = 0, node = HOST_ANY_NODE, i, k;
 	host_page page[PCP_BATCH_MAX];
-	unsigned int pages = 0, i, k;
 	u64 all = 0;
 
 	for (i = 0; i < n; i++) {
-		struct zspage *z = at(p, no[i]);
+		struct zspage *z = zspage_at(&id[i].group->map, id[i].no);
+		host_page *of = zspage_pages(z, p->class[z->class].words);
 
-		if (pages + z->pages > PCP_BATCH_MAX) {
-			pcp_free(p->pcp, page, pages);
+		if (pages && (pages + z->pages > PCP_BATCH_MAX || zspage_node(z) != node)) {
+			pcp_free(p->pcp, page, pages, node);
 			pages = 0;
 		}
+		node = zspage_node(z);
 		for (k = 0; k < z->pages; k++)
-			page[pages++] = zspage_pages(z)[k];
+			page[pages++] = of[k];
 		all += z->pages;
 	}
-	pcp_free(p->pcp, page, pages);
+	pcp_free(p->pcp, page, pages, node);
 	host_a64_add(&p->pages, (u64)0 - all);
-	zspage_free(&p->zspages, no, n);
+	zspage_free(&p->zspages, id, n);
 }
 
 HOST_NO_ANALYSIS
 void pool_free(struct pool *p, u64 ref)
 {
 	struct pool_class *c = ref_class(p, ref);
-	unsigned int obj = ref_obj(ref);
-	u32 no = ref_zspage(ref);
 	bool locked = false, empty;
 
-	empty = put(p, c, at(p, no), no, obj / 64, (u64)1 << (obj % 64), 1, &locked);
+	empty = put(c, ref_at(c, ref), ref, (u64)1 << (ref_obj(c, ref) % 64), 1, &locked);
 	if (locked)
 		host_unlock(&c->lock);
 	if (empty)
-		pool_reap(p, &no, 1);
+		pool_reap(p, &(struct zspage_id){ c->group, ref_zspage(c, ref) }, 1);
 }
 
-/* By insertion: few references, most in order already. */
-static void sort_small(u64 *refs, unsigned int n)
+/*
+ * Both sorts ask for the descriptors: the first free in one waits for less.
+ *
+ * By insertion: few references, most in order already.
+ */
+static void sort_small(const struct pool *p, u64 *refs, unsigned int n)
 {
 	unsigned int i, k;
 
-	for (i = 1; i < n; i++) {
+	for (i = 0; i < n; i++) {
 		u64 ref = refs[i];
 
+		host_prefetchw(ref_at(ref_class(p, ref), ref));
 		for (k = i; k && refs[k - 1] > ref; k--)
 			refs[k] = refs[k - 1];
 		refs[k] = ref;
@@ -409,7 +457,7 @@ static void sort_small(u64 *refs, unsigned int n)
 
 static unsigned int sort_key(const struct pool *p, u64 ref)
 {
-	return ref_class(p, ref)->place;
+	return p->table.merged[ref >> REF_CLASS_SHIFT];
 }
 
 /*
@@ -429,20 +477,35 @@ static u64 *sort_by_class(const struct pool *p, u64 *refs, u64 *tmp, unsigned in
 		start[i] = (u16)sum;
 		sum += count;
 	}
-	for (i = 0; i < n; i++)
-		tmp[start[sort_key(p, refs[i])]++] = refs[i];
+	for (i = 0; i < n; i++) {
+		unsigned int key = sort_key(p, refs[i]);
+
+		host_prefetchw(ref_at(&p->class[key], refs[i]));
+		tmp[start[key]++] = refs[i];
+	}
 	return tmp;
 }
 
+/* Whether two references, a of class c, name objects in one word of one zspage. */
+static bool same_word(const struct pool *p, const struct pool_class *c, u64 a, u64 b)
+{
+	u64 differ = (a ^ b) >> c->word_shift;
+
+	if (host_likely(!differ))
+		return true;
+	/* A class has several raw ones. */
+	return !(differ << c->word_shift & REF_LOC_MASK) && ref_class(p, b) == c;
+}
+
 #define REAP_MAX 16
-#define PREFETCH_AHEAD 8
 
 HOST_NO_ANALYSIS
 void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 {
-	struct pool_class *c = NULL;
-	u32 reap[REAP_MAX];
+	struct pool_class *c = NULL, *next;
+	struct zspage_id reap[REAP_MAX];
 	unsigned int nreap = 0, i = 0;
+	struct zspage *next_z;
 	bool locked = false;
 
 	if (!n)
@@ -450,22 +513,27 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 	if (n > POOL_BULK_SMALL)
 		refs = sort_by_class(p, refs, tmp, n);
 	else
-		sort_small(refs, n);
+		sort_small(p, refs, n);
 
+	next = ref_class(p, refs[0]);
+	next_z = ref_at(next, refs[0]);
 	while (i < n) {
-		struct pool_class *now = ref_class(p, refs[i]);
-		u32 no = ref_zspage(refs[i]);
-		unsigned int w = ref_obj(refs[i]) / 64, k = 0;
-		u64 mask = 0;
+		struct pool_class *now = next;
+		struct zspage *z = next_z;
+		u64 ref = refs[i], mask = 0;
+		unsigned int k = 0;
 
 		/* The run of objects in one word of one zspage. */
 		do {
-			if (i + PREFETCH_AHEAD < n)
-				host_prefetchw(at(p, ref_zspage(refs[i + PREFETCH_AHEAD])));
-			mask |= (u64)1 << (ref_obj(refs[i]) % 64);
+			mask |= (u64)1 << (ref_obj(now, refs[i]) % 64);
 			k++;
 			i++;
-		} while (i < n && ref_zspage(refs[i]) == no && ref_obj(refs[i]) / 64 == w);
+		} while (i < n && same_word(p, now, ref, refs[i]));
+		if (i < n) {
+			/* Looked up before put(), whose locked instruction would hold it up. */
+			next = ref_class(p, refs[i]);
+			next_z = ref_at(next, refs[i]);
+		}
 
 		if (locked && (now != c || nreap == REAP_MAX)) {
 			host_unlock(&c->lock);
@@ -476,8 +544,8 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 			pool_reap(p, reap, nreap);
 			nreap = 0;
 		}
-		if (put(p, c, at(p, no), no, w, mask, k, &locked))
-			reap[nreap++] = no;
+		if (put(c, z, ref, mask, k, &locked))
+			reap[nreap++] = (struct zspage_id){ c->group, ref_zspage(c, ref) };
 	}
 	if (locked)
 		host_unlock(&c->lock);
@@ -489,59 +557,42 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
  * Sizes and bytes
  */
 
-#if !POOL_REF_CLASS
-size_t pool_ref_size(const struct pool *p, u64 ref)
+/*
+ * Where the bytes of an object are: piece[0], and the rest, if it spans two pages, piece[1].
+ * Returns how many lie in the first.
+ */
+static size_t pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
 {
 	struct pool_class *c = ref_class(p, ref);
-	struct zspage *z = at(p, ref_zspage(ref));
-	u16 size;
+	struct zspage *z = class_at(c, ref_zspage(c, ref));
+	size_t off = (size_t)ref_obj(c, ref) * c->size + (c->objs == 1 ? 0 : POOL_HEADER);
+	size_t first = HOST_PAGE_SIZE - (off & HOST_PAGE_MASK);
 
-	if (c->objs == 1)
-		return z->prev;
-	memcpy(&size, object_key(p, c, z, ref_obj(ref)) + 1, 2);
-	return size;
-}
-
-u32 pool_ref_class_size(const struct pool *p, u64 ref)
-{
-	return ref_class(p, ref)->size;
-}
-#endif
-
-/* Where the bytes begin, and how many lie in the first page. */
-static char *first_piece(struct pool *p, u64 ref, size_t size, size_t *first, size_t *off,
-			 struct zspage **z)
-{
-	struct pool_class *c = ref_class(p, ref);
-
-	*z = at(p, ref_zspage(ref));
-	*off = (size_t)ref_obj(ref) * c->size + (c->objs == 1 ? 0 : POOL_HEADER);
-	*first = HOST_PAGE_SIZE - (*off & HOST_PAGE_MASK);
-	if (*first > size)
-		*first = size;
-	return zspage_byte(p, *z, *off);
+	piece[0] = zspage_byte(p, c, z, off);
+	if (first >= size)
+		return size;
+	piece[1] = zspage_byte(p, c, z, off + first);
+	return first;
 }
 
 void pool_write(struct pool *p, u64 ref, const void *data)
 {
-	size_t size = pool_ref_size(p, ref), first, off;
-	struct zspage *z;
-	char *bytes = first_piece(p, ref, size, &first, &off, &z);
+	char *piece[2];
+	size_t size = pool_ref_size(p, ref), first = pieces(p, ref, size, piece);
 
-	memcpy(bytes, data, first);
+	memcpy(piece[0], data, first);
 	if (first < size)
-		memcpy(zspage_byte(p, z, off + first), (const char *)data + first, size - first);
+		memcpy(piece[1], (const char *)data + first, size - first);
 }
 
 const void *pool_map(struct pool *p, u64 ref, void *bounce)
 {
-	size_t size = pool_ref_size(p, ref), first, off;
-	struct zspage *z;
-	const char *bytes = first_piece(p, ref, size, &first, &off, &z);
+	char *piece[2];
+	size_t size = pool_ref_size(p, ref), first = pieces(p, ref, size, piece);
 
 	if (first == size)
-		return bytes;
-	memcpy(bounce, bytes, first);
-	memcpy((char *)bounce + first, zspage_byte(p, z, off + first), size - first);
+		return piece[0];
+	memcpy(bounce, piece[0], first);
+	memcpy((char *)bounce + first, piece[1], size - first);
 	return bounce;
 }

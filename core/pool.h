@@ -4,18 +4,17 @@
  *
  * An object is named by a reference:
  *
- *     50        43 42              16 15      5 4     0        4 KiB pages
- *     | raw class |  zspage number   |  object | slack |
+ *     50          43 42                                    5 4      0      4 KiB pages
+ *     |  raw class  |  zspage number   :     object        |  slack |
  *
  * slack is the raw class's size less the object's (less than two steps of the class table: the
- * smallest class is two steps wide, and the first huge one begins a header early), so a reference tells the exact size and
- * the class without a look at memory.  "Location" is the zspage and object part; it is what
- * changes when compaction moves the object.  References sort by class, then by zspage.
- *
- * Where the bits do not fit (POOL_REF_CLASS=0: 32-bit zspage numbers), the class is read
- * from the descriptor and the size from the object's header.  That needs no pool-wide lock:
- * whoever may call with a reference keeps its object from moving (below), so its descriptor
- * stays what it is; it costs a look at two cold lines for each free.
+ * smallest class is two steps wide, and the first huge one begins a header early), so a
+ * reference tells the exact size and the class without a look at memory.  "Location" is the
+ * zspage and object part; it is what changes when compaction moves the object.  The class says
+ * where it divides: object has the bits that count the objects of a zspage, the number has the
+ * rest, and numbers are those of the class's group (zspage.h).  That is enough for 4 TiB of
+ * pages or 2^32 objects, whichever is first (tests/test_size_class.c proves it).  References
+ * sort by class, then by zspage.
  *
  * Every object but a huge one begins with a header, its owner's key; compaction finds the
  * owner's word through it and swings it with one compare-and-swap.  Who may call with a
@@ -28,32 +27,35 @@
 
 #include "zspage.h"
 
-#define REF_OBJ_BITS 11
-#if POOL_REF_CLASS
+#define REF_BITS 51             /* what a slot word has for it */
 #define REF_SLACK_BITS (HOST_PAGE_SHIFT - 7)
 #define REF_CLASS_BITS (HOST_PAGE_SHIFT == 12 ? 8 : 9)
-#define POOL_HEADER 4u          /* u32 owner */
-#else
-#define REF_SLACK_BITS 0
-#define REF_CLASS_BITS 0
-#define POOL_HEADER 6u          /* u32 owner, u16 size */
-#endif
-#define REF_OBJ_SHIFT REF_SLACK_BITS
-#define REF_ZSPAGE_SHIFT (REF_OBJ_SHIFT + REF_OBJ_BITS)
-#define REF_CLASS_SHIFT (REF_ZSPAGE_SHIFT + ZSPAGE_BITS)
-#define REF_BITS (REF_CLASS_SHIFT + REF_CLASS_BITS)
+#define REF_LOC_BITS (REF_BITS - REF_CLASS_BITS - REF_SLACK_BITS)
+#define REF_CLASS_SHIFT (REF_SLACK_BITS + REF_LOC_BITS)
 #define REF_MASK (((u64)1 << REF_BITS) - 1)
-_Static_assert(REF_BITS <= 51, "the slot word has 51 bits for a reference");
-#define REF_LOC_MASK ((((u64)1 << (REF_OBJ_BITS + ZSPAGE_BITS)) - 1) << REF_OBJ_SHIFT)
+#define REF_LOC_MASK ((((u64)1 << REF_LOC_BITS) - 1) << REF_SLACK_BITS)
+
+#define POOL_HEADER 4u          /* u32 owner */
 
 /*
  * Lists of a class: group g = 1 .. 10 holds zspages whose in-use ratio is, or was when they
- * were filed, in [10 (g - 1), 10 g) percent.  Group 0 is compaction's: put aside.
+ * were filed, in [10 (g - 1), 10 g) percent.  POOL_ASIDE is compaction's: those it is done with, or
+ * busy with, so that it comes to each once; an allocation takes them after all others.  Group 0:
+ * on no list.
  */
-#define POOL_GROUPS 11
+#define POOL_ASIDE 11
+#define POOL_GROUPS 12
 
 /* Zspages that are looked at in one hold of a class lock, beside those that are changed. */
 #define POOL_LOOK 32
+
+/* Objects that compaction tries to move in one hold of a class lock. */
+#define POOL_MOVES 8
+
+/* What compaction does with a class, in this order; core/compact.c. */
+enum pool_stage {
+	STAGE_DONE, STAGE_REFILE, STAGE_EMPTY, STAGE_RETURN, STAGE_PACK, STAGE_FINISH, STAGES
+};
 
 struct pool_class {
 	/* Fixed, and read by every free: a line that is never written. */
@@ -62,12 +64,27 @@ struct pool_class {
 	u8 pages;
 	u8 place;                       /* in class_table.class[] */
 	u8 words;                       /* of a descriptor */
+	u8 obj_bits;                    /* of a location */
+	u8 no_shift;                    /* of a reference without its class: leaves the number */
+	u8 word_shift;                  /* of a reference: drops the bit in a word of used[] */
+	u16 obj_mask;                   /* (1 << obj_bits) - 1 */
+	struct zspage_map map;          /* of group */
+	struct zspage_group *group;     /* where its descriptors are */
 	u64 full;                       /* the state of a full zspage */
 
 	host_lock_t lock HOST_OWN_LINE;
 	u16 listed;                     /* bit g: list g has members; class lock */
-	u32 head[POOL_GROUPS];          /* descriptor numbers; class lock */
-	u32 cursor;                     /* where compaction goes on, or 0; class lock */
+	u32 head[POOL_GROUPS];          /* descriptors' numbers; class lock */
+	u32 partial;                    /* zspages on lists; class lock, host_read_once */
+
+	/* Compaction's; class lock. */
+	u32 cursor;                     /* the zspage it is at, or 0 */
+	u64 turn;                       /* pool.compact_at of the turn under way, or of the last */
+	u32 quota;                      /* partial as the turn began */
+	u32 left;                       /* zspages that this stage may still come to, of quota */
+	u16 obj;                        /* EMPTY: the next object of the zspage; PACK: those moved */
+	u8 stage;                       /* enum pool_stage */
+	u8 list;                        /* REFILE: the one that comes next */
 } HOST_OWN_LINE;
 
 /* How compaction reaches the words that hold references.  Both are atomic context. */
@@ -90,8 +107,8 @@ struct pool {
 	/* Written as zspages come and go, so apart from what every free reads. */
 	host_a64 pages HOST_OWN_LINE;   /* in zspages */
 	host_a64 pages_peak;
-	host_mutex_t compacting;
-	u64 pages_compacted;            /* ever; compacting, read with host_read_once */
+	host_a64 compact_at;            /* pass * classes + class; only grows */
+	host_a64 pages_compacted;       /* ever */
 };
 
 /* chain: most pages of a zspage.  Process context.  -EINVAL, -ENOMEM. */
@@ -108,9 +125,11 @@ static inline size_t pool_max_small(const struct pool *p)
 
 /*
  * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key.  *ref names it.
- * Process context.  -ENOMEM.
+ * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: HOST_MAY_WAIT,
+ * process context; or 0, any context, it does not sleep, and is refused sooner.  -ENOMEM; -ENOSPC: the class has no number left for a zspage, so there are
+ * 4 TiB of pages or 2^32 objects.
  */
-int pool_alloc(struct pool *p, size_t size, u32 key, u64 *ref);
+int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node, unsigned int how, u64 *ref);
 
 /* Frees an object.  Any context. */
 void pool_free(struct pool *p, u64 ref);
@@ -124,28 +143,21 @@ void pool_free(struct pool *p, u64 ref);
  */
 void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n);
 
-#if POOL_REF_CLASS
-
 /* Exact size of an object in bytes. */
 static inline size_t pool_ref_size(const struct pool *p, u64 ref)
 {
 	/* From the class table, not the classes: two lines of it serve most references. */
-	u32 raw = class_raw_size(&p->table, (unsigned int)((ref & REF_MASK) >> REF_CLASS_SHIFT));
+	u32 raw = class_raw_size(&p->table, (unsigned int)(ref >> REF_CLASS_SHIFT));
 	u32 bytes = raw - (u32)(ref & ((1u << REF_SLACK_BITS) - 1));
 
 	return raw > p->table.largest ? bytes : bytes - POOL_HEADER;
 }
 
-/* Bytes of the class that an object takes room in. */
-static inline u32 pool_ref_class_size(const struct pool *p, u64 ref)
+/* Bytes of pages that an object takes: its part of a full zspage. */
+static inline u32 pool_ref_room(const struct pool *p, u64 ref)
 {
-	return p->table.class[p->table.merged[(ref & REF_MASK) >> REF_CLASS_SHIFT]].size;
+	return p->table.class[p->table.merged[ref >> REF_CLASS_SHIFT]].room;
 }
-
-#else
-size_t pool_ref_size(const struct pool *p, u64 ref);
-u32 pool_ref_class_size(const struct pool *p, u64 ref);
-#endif
 
 /* Fills an object with its pool_ref_size() bytes.  Any context. */
 void pool_write(struct pool *p, u64 ref, const void *data);
@@ -157,8 +169,35 @@ void pool_write(struct pool *p, u64 ref, const void *data);
 const void *pool_map(struct pool *p, u64 ref, void *bounce);
 
 /*
- * Moves objects out of sparse zspages; returns the pages that freed.  Other threads go on; no
- * class lock is held for longer than it takes to empty one zspage.  Process context.
+ * Compaction.  It goes round the classes, in steps; a step passes classes without partial
+ * zspages or holds a class's lock once, for at most POOL_MOVES moves and 2 * POOL_LOOK looks.  All that it has to remember is in
+ * the class, under that lock, so any number of threads may take steps, and none waits for another that
+ * lost its CPU between two.
+ */
+struct pool_compaction {
+	u64 until;                      /* over when pool.compact_at is there, */
+	u64 left;                       /* or after so many steps */
+	u64 pages;                      /* that freed */
+};
+
+/*
+ * Begins one that gives each class a turn.  It ends within the steps that what is there now may
+ * take, whatever is allocated and freed meanwhile.  Any context.
+ */
+void pool_compact_begin(struct pool *p, struct pool_compaction *pc);
+
+/* Takes at most steps steps; false: it is over.  Any context; sleeps for nothing. */
+bool pool_compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps);
+
+/*
+ * Takes steps of whatever turn it is, leaving out those for which the class lock is taken at that
+ * moment; returns the pages that freed.  Any context.
+ */
+u64 pool_compact_some(struct pool *p, unsigned int steps);
+
+/*
+ * A whole compaction, with a rest after each step; it ends early when host_interrupted().
+ * Returns the pages that freed.  Process context.
  */
 u64 pool_compact(struct pool *p);
 
@@ -193,51 +232,48 @@ void pool_class_stats(struct pool *p, struct pool_class_stat *rows);
  * For check.c and compact.c.
  */
 
-static inline u64 ref_make(unsigned int raw, u32 no, unsigned int obj, size_t slack)
-{
-	u64 loc = (u64)no << REF_ZSPAGE_SHIFT | (u64)obj << REF_OBJ_SHIFT;
-
-#if POOL_REF_CLASS
-	return (u64)raw << REF_CLASS_SHIFT | loc | slack;
-#else
-	(void)raw;
-	(void)slack;
-	return loc;
-#endif
-}
-
-static inline u32 ref_zspage(u64 ref)
-{
-	return (u32)(ref >> REF_ZSPAGE_SHIFT & (((u64)1 << ZSPAGE_BITS) - 1));
-}
-
-static inline unsigned int ref_obj(u64 ref)
-{
-	return (unsigned int)(ref >> REF_OBJ_SHIFT) & ((1u << REF_OBJ_BITS) - 1);
-}
-
 static inline struct pool_class *ref_class(const struct pool *p, u64 ref)
 {
-#if POOL_REF_CLASS
-	return &p->class[p->table.merged[(ref & REF_MASK) >> REF_CLASS_SHIFT]];
-#else
-	return &p->class[zspage_at(&p->zspages, ref_zspage(ref))->class];
-#endif
+	return &p->class[p->table.merged[ref >> REF_CLASS_SHIFT]];
+}
+
+/* The location of object obj of zspage no of class c, in its place in a reference. */
+static inline u64 ref_loc(const struct pool_class *c, u32 no, unsigned int obj)
+{
+	return ((u64)no << c->obj_bits | obj) << REF_SLACK_BITS;
+}
+
+/* The number of the zspage; c is the reference's class, for this and the next. */
+static inline u32 ref_zspage(const struct pool_class *c, u64 ref)
+{
+	return (u32)(ref << (64 - REF_CLASS_SHIFT) >> c->no_shift);
+}
+
+static inline unsigned int ref_obj(const struct pool_class *c, u64 ref)
+{
+	return (unsigned int)(ref >> REF_SLACK_BITS) & c->obj_mask;
+}
+
+/* The descriptor of a number that the caller has. */
+static inline struct zspage *class_at(const struct pool_class *c, u32 no)
+{
+	return zspage_at(&c->map, no);
 }
 
 /* The address of byte off of a zspage; valid to the end of that page. */
-static inline char *zspage_byte(const struct pool *p, struct zspage *z, size_t off)
+static inline char *zspage_byte(const struct pool *p, const struct pool_class *c,
+				struct zspage *z, size_t off)
 {
-	host_page page = zspage_pages(z)[off >> HOST_PAGE_SHIFT];
+	host_page page = zspage_pages(z, c->words)[off >> HOST_PAGE_SHIFT];
 
 	return (char *)host_page_addr(p->src, page) + (off & HOST_PAGE_MASK);
 }
 
 /* The header of object obj; not for huge classes. */
-static inline u32 *object_key(const struct pool *p, struct pool_class *c, struct zspage *z,
+static inline u32 *object_key(const struct pool *p, const struct pool_class *c, struct zspage *z,
 			      unsigned int obj)
 {
-	return (u32 *)zspage_byte(p, z, (size_t)obj * c->size);
+	return (u32 *)zspage_byte(p, c, z, (size_t)obj * c->size);
 }
 
 /* The group of a zspage with inuse objects, 0 < inuse < objs. */
@@ -250,22 +286,28 @@ static inline unsigned int class_group(const struct pool_class *c, unsigned int 
  * The first zspage of a list, after refiling those before it that do not belong there; NULL: none.
  * After *left of them it takes the next as it comes.
  */
-struct zspage *class_first(struct pool *p, struct pool_class *c, unsigned int group, u32 *no,
-			   unsigned int *left) HOST_REQUIRES(c->lock);
+struct zspage *class_first(struct pool_class *c, unsigned int group, u32 *no, unsigned int *left)
+	HOST_REQUIRES(c->lock);
 /* Files z on another list. */
-void class_move(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
-		unsigned int group) HOST_REQUIRES(c->lock);
+void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+	HOST_REQUIRES(c->lock);
 /* Sets object obj, which is free, and files the zspage, or takes it off its list if full. */
-void class_take(struct pool *p, struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
+void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
 	HOST_REQUIRES(c->lock);
 /* Clears object obj; true: the zspage is empty, off its list, and the caller's to reap. */
-bool class_put_locked(struct pool *p, struct pool_class *c, struct zspage *z, u32 no,
-		      unsigned int obj) HOST_REQUIRES(c->lock);
+bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
+	HOST_REQUIRES(c->lock);
 
 /* The lowest clear bit of used[], or c->objs. */
 unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z);
 
+/*
+ * The most steps of the turn of a class with n zspages on its lists: each tries to move an object,
+ * puts a zspage aside, is done with one, has looked at POOL_LOOK, ends a stage, or comes to the class.
+ */
+u64 pool_compact_steps(const struct pool_class *c, u64 n);
+
 /* Frees empty zspages that are on no list, with their pages.  No lock held. */
-void pool_reap(struct pool *p, const u32 *no, unsigned int n);
+void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n);
 
 #endif

@@ -2,24 +2,35 @@
 /*
  * release.h - deferred, batched disposal of detached objects.
  *
- *     detach --push--> [buffer of this CPU] --full--> queue --> drain (worker or flush)
- *                              |                                  |
- *                              +--no room: 64 at a time-----------+--> pool_free_bulk()
+ *     detach --push--> [ring of this CPU] --full--> queue of the node --> worker of the node
+ *                              |      |                                     |
+ *                              |      +--- anyone: take() ------------------+--> pool_free_bulk()
+ *                              +--no room: the oldest 64, by the CPU itself-+
  *
- * A buffer is a page of references.  Pushing touches the buffer and nothing of the object.
- * A full buffer goes to the queue and an empty one takes its place, if what is queued stays
- * within the budget, in bytes of the classes the objects take room in; otherwise the caller
- * frees the buffer's last 64 objects itself, in one batch, so that it makes room at the cost of
- * a bounded stay.  Push never allocates: all buffers are there before, in a number that goes
- * with the budget.
+ * A CPU's buffer is a page of references, used as a ring by positions that only grow:
+ *
+ *     position   head                  tail        head <= tail <= head + RELEASE_REFS
+ *                 | held . held . held |           the place of position p is p % RELEASE_REFS
+ *       taken from here, by anybody    pushed here, by the CPU alone
+ *
+ * Pushing writes the reference and then tail, and nothing else that others write.  Whoever takes,
+ * the CPU itself included, copies from head on and then moves head by compare-and-swap: if that
+ * succeeds the copies are his, if not they are nothing.  A full buffer is taken by its CPU in one
+ * step, head = tail, and goes to the queue whole, an empty one in its place.  Because positions
+ * never come again, nobody has to be kept off meanwhile.
+ *
+ * A full buffer goes to the queue if what is queued stays within the budget, in bytes of the
+ * classes the objects take room in; otherwise the caller frees the buffer's oldest 64 objects
+ * itself, in one batch, so that it makes room at the cost of a bounded stay.  Push never
+ * allocates: all buffers are there before, in a number that goes with the budget.
  *
  *     held back = bytes in CPU buffers + bytes queued or being drained
  *               <= limit + one buffer a CPU
- *     buffers   = one in use and one for the drain to put in its place, a CPU, + spare
+ *     buffers   = one for each per-CPU item + spare
  *
- * The first push into an empty buffer arms a timer, which bounds how long a reference waits.
- * Until it runs out the worker sleeps, so that it takes no CPU from who is freeing, unless half
- * the budget or half the buffers are used.
+ * The first push arms the node's timer, which bounds how long a reference waits.  Until it runs
+ * out the workers sleep, so that they take no CPU from who is freeing, unless half the budget or
+ * half the buffers are used.
  */
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H
@@ -29,62 +40,132 @@
 #define RELEASE_REFS ((4096 - 32) / 8)  /* references of a buffer */
 #define RELEASE_SPILL POOL_BULK_SMALL   /* freed in place at a time */
 #define RELEASE_TIMER_US 2000
-#define RELEASE_LIMIT_SHARE 32          /* the budget unless told: memory / this */
+#define RELEASE_LIMIT_SHARE 32          /* the budget unless told: memory / this, but at most */
+#define RELEASE_LIMIT_CPU ((u64)64 << 20)       /* this much for each CPU */
 #define RELEASE_AHEAD 64                /* references of a buffer to prefetch */
+#define RELEASE_ROUND 64                /* buffers that a worker drains before it lets others run */
+#define RELEASE_BACKLOG 16              /* full buffers that are work for one more worker */
+#define RELEASE_LOOKS 64                /* items that one release_help() looks at */
+
+struct release;
+struct release_node;
 
 struct release_buf {
 	struct release_buf *next;
-	u32 n;                          /* these two are set when it leaves its CPU */
-	u64 bytes;                      /* of class sizes */
-	u64 ref[RELEASE_REFS];
+	u64 from, to;                   /* positions; set when it leaves its CPU, as bytes is */
+	u64 bytes;                      /* of pages that objects take */
+	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; host_read_once, host_write_once */
 };
 
-/* The first member of the owner's per-CPU item. */
+/* The first member of the owner's per-CPU item.  Who has the item writes, but for head and taken. */
 struct release_cpu {
-	struct release_buf *buf;        /* never NULL */
-	u64 bytes;                      /* of class sizes in it; read with host_read_once */
-	u32 n;                          /* references in it */
+	struct release_buf *buf;        /* never NULL; host_read_once */
+	u64 *at;                        /* the place of tail in it */
+	host_a64 tail;
+	u64 end;                        /* tail at which a push has to look further */
+	u64 pushed;                     /* bytes of pages that objects take, ever; host_read_once */
+	u64 left;                       /* of those, what had left when a push last looked further */
+	struct release_node *node;      /* fixed */
+
+	host_a64 head;                  /* anyone, by compare-and-swap */
+	host_a64 taken;                 /* bytes that others took, ever: added after head moved */
+	host_a64 gone;                  /* bytes that left by the CPU itself, ever */
+	u64 known;                      /* a head for which before is known, or RELEASE_UNKNOWN */
+	u64 before;                     /* bytes pushed before it */
+	host_a64 spilling;              /* 1: objects that it took are being freed */
+	u64 in_place, spills;           /* objects, times; host_read_once */
+};
+#define RELEASE_UNKNOWN (~(u64)0)
+
+struct release_worker {
+	struct host_work work;
+	struct release_node *node;
+	u64 *scratch;                   /* [2 * RELEASE_REFS] */
+};
+
+struct release_node {
+	/* Read by every push, written as the timer starts and ends. */
+	host_a64 armed;                 /* worker 0 runs within RELEASE_TIMER_US, or disarm looks */
+	struct release *r;
+	struct release_cpu **item;      /* [nitems] */
+	unsigned int nitems;
+	unsigned int nr, nworkers;      /* without items there are no workers and no buffers */
+	struct release_worker *worker;  /* [nworkers] */
+
+	host_lock_t lock HOST_OWN_LINE;
+	struct release_buf *full, **full_tail;  /* oldest first; lock */
+	struct release_buf *empty;              /* lock */
+	u32 nfull, nempty;              /* lock; host_read_once */
+	u32 spare;                      /* buffers of full, empty and in between; lock, flushing */
+	u32 kicked;                     /* worker 0 was woken for full buffers; lock */
+	u64 queued;                     /* bytes, with those being drained; lock; host_read_once */
+	u32 epoch;                      /* lock */
+	host_a64 inflight[2];           /* who has taken references, by the epoch's parity; lock */
+	u64 deferred;                   /* objects; lock; host_read_once */
+	u64 flush_full, flush_timer;    /* times; worker 0 */
+	u64 peak;                       /* of held back, as drains saw it; host_read_once */
+	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
+	host_a64 idle;                  /* worker 0 found nothing, and asks to be disarmed */
+	bool disarming;                 /* the work disarm alone */
+} HOST_OWN_LINE;
+
+/*
+ * What all stores of a home may hold back together.  Counted per node as full buffers come and
+ * go.  A store with a larger limit of its own raises it.
+ */
+struct release_budget {
+	u64 limit;                      /* bytes; host_read_once */
+	unsigned int nodes;
+	struct release_share {
+		host_a64 queued HOST_OWN_LINE;
+	} *share;                       /* [nodes] */
 };
 
 struct release {
 	struct pool *pool;
 	struct host_percpu *cpus;
-	u64 limit;                      /* bytes; 0: synchronous.  host_read_once */
+	struct release_budget *budget;  /* or NULL */
+	u64 limit;                      /* bytes; 0: synchronous.  host_read_once, as the next two */
+	u64 node_limit;                 /* each node's share */
 	u64 buf_bytes;                  /* a buffer with as much counts as full */
-	host_a64 armed;                 /* the timer runs */
-
-	host_a64 kicked;                /* the worker was woken for full buffers */
-
-	host_lock_t lock HOST_OWN_LINE;
-	struct release_buf *full, **full_tail;  /* oldest first; lock */
-	struct release_buf *empty;              /* lock */
-	u32 nempty;                             /* lock */
-	u32 spare;                              /* buffers but for two a CPU; lock, draining */
-	u64 queued;                             /* bytes, with those being drained; lock */
-	u64 peak;                               /* of what was held back, as drains saw it; lock */
-
-	host_mutex_t draining;          /* one drain at a time */
-	u64 *scratch;                   /* [RELEASE_REFS]; draining */
-	struct host_work work;
+	struct release_node *node;      /* [nodes] */
+	unsigned int nodes, homes;      /* homes: nodes with items */
+	unsigned int items;
+	struct release_cpu **item;      /* [items], node by node */
 	u64 objects;                    /* the most there can be; sizes the spare buffers */
 
-	/* objects; then times */
-	host_a64 deferred, in_place;
-	host_a64 flush_budget, flush_full, flush_timer, flush_asked;
+	host_mutex_t flushing;          /* one flush at a time */
+	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
+	host_a64 flush_asked;           /* times */
+	host_a64 cursor;                /* of release_help(): items that it was to look at, ever */
+	struct host_work disarm;
 };
 
-/* What is left to do after the per-CPU item is unlocked. */
+/* What is left to do after the per-CPU item is unlocked; nothing if node is NULL. */
 struct release_todo {
-	bool arm, kick;
+	struct release_node *node;
+	bool kick;
 };
+
+struct release_stats {
+	u64 deferred, in_place;                 /* objects */
+	u64 flush_budget, flush_full, flush_timer, flush_asked; /* times */
+};
+
+/* The budget of a home that is not told one. */
+u64 release_default_limit(void);
+
+/* Process context.  -ENOMEM. */
+int release_budget_init(struct release_budget *b, u64 limit);
+void release_budget_destroy(struct release_budget *b);
 
 /*
  * cpus: the owner's items, whose first member is a struct release_cpu.  limit: bytes that may
- * be held back, 0 none.  objects: how many the owner can have.  Process context.  -ENOMEM, or
- * what host_work_init() says.
+ * be held back, 0 none.  objects: how many the owner can have.  budget: or NULL.  Process
+ * context.  -ENOMEM, or what host_work_init() says.
  */
 int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus, u64 limit,
-		 u64 objects);
+		 u64 objects, struct release_budget *budget);
 
 /* Flushes and ends.  Process context; nobody pushes any more. */
 void release_destroy(struct release *r);
@@ -99,33 +180,50 @@ void release_full(struct release *r, struct release_cpu *rc, struct release_todo
 static inline void release_push(struct release *r, struct release_cpu *rc, u64 ref, u32 bytes,
 				struct release_todo *todo)
 {
-	if (!rc->n && !host_a64_read(&r->armed))
-		todo->arm = true;
-	/*
-	 * A buffer may be a cold page: its lines come ahead, not at the next locked instruction.  Near
-	 * its end that is past the array, which an index may not be.
-	 */
-	host_prefetchw((char *)&rc->buf->ref[rc->n] + RELEASE_AHEAD * sizeof(u64));
-	rc->buf->ref[rc->n++] = ref;
-	host_write_once(rc->bytes, rc->bytes + bytes);
-	if (host_unlikely(rc->n == RELEASE_REFS || rc->bytes >= host_read_once(r->buf_bytes)))
+	u64 tail = host_a64_read(&rc->tail) + 1, pushed = rc->pushed + bytes;
+
+	if (host_unlikely(!host_a64_read(&rc->node->armed)))
+		todo->node = rc->node;
+	/* A buffer may be a cold page: its lines come ahead.  Near its end that is past the array. */
+	host_prefetchw((char *)rc->at + RELEASE_AHEAD * sizeof(u64));
+	host_write_once(*rc->at, ref);
+	rc->at++;
+	host_write_once(rc->pushed, pushed);
+	host_a64_set_release(&rc->tail, tail);
+	if (host_unlikely(tail == rc->end || pushed - rc->left >= host_read_once(r->buf_bytes)))
 		release_full(r, rc, todo);
 }
 
 /* Part of release_finish(). */
-void release_wake(struct release *r, const struct release_todo *todo);
+void release_wake(const struct release_todo *todo);
 
 /* Does what release_push() left, if anything.  Any context, no item held. */
-static inline void release_finish(struct release *r, const struct release_todo *todo)
+static inline void release_finish(const struct release_todo *todo)
 {
-	if (host_unlikely(todo->arm || todo->kick))
-		release_wake(r, todo);
+	if (host_unlikely(todo->node != NULL))
+		release_wake(todo);
 }
 
 /*
- * Frees everything that was pushed before the call, in this thread.  Process context.
+ * Returns when everything that was held back at the call is freed, whatever is pushed meanwhile.
+ * Process context.  Sleeps: waits for other flushes, and for who is freeing a batch just now.
  */
 void release_flush(struct release *r);
+
+/*
+ * For who is short of memory: frees in this thread at most max_bufs buffers' worth of what is held
+ * back, that of node (HOST_ANY_NODE: the own) first, and looks at RELEASE_LOOKS items at most.  Returns the objects freed.
+ * 0 does not mean that nothing is held back: others may be freeing it, or it is in an item that
+ * was not looked at; the next call looks at the next ones.  Process context; sleeps for no lock
+ * and no other thread.
+ */
+u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs);
+
+/* Calls of release_help() in which every item is looked at. */
+static inline unsigned int release_help_round(const struct release *r)
+{
+	return (r->items + RELEASE_LOOKS - 1) / RELEASE_LOOKS;
+}
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for
@@ -133,13 +231,83 @@ void release_flush(struct release *r);
  */
 int release_set_limit(struct release *r, u64 bytes);
 
-/* Bytes held back now.  Any context. */
+/*
+ * Bytes held back now; what moves from a CPU to the queue meanwhile may be counted twice, never
+ * not at all.  Looks at each item.  Any context.
+ */
 u64 release_held(struct release *r);
+
+/* Bytes in full buffers, queued or being drained.  Looks at each node.  Any context. */
+u64 release_queued(struct release *r);
 
 u64 release_peak(struct release *r);
 void release_reset_peak(struct release *r);
 
+/* Sums over items and nodes.  Any context. */
+void release_stats(struct release *r, struct release_stats *st);
+
 /* Bytes of buffers.  Any context. */
 u64 release_meta_bytes(struct release *r);
+
+/*
+ * Between release.c and release_drain.c.
+ */
+
+/* Drains node's queue and its CPUs' buffers; of a struct release_worker. */
+void release_worker_run(struct host_work *w);
+/* Stops the timer of idle nodes. */
+void release_disarm_run(struct host_work *w);
+/* The flush itself.  flushing is held. */
+void release_flush_locked(struct release *r) HOST_REQUIRES(r->flushing);
+/* Waits for who had taken references, or read a buffer's address, before the call. */
+void release_wait_inflight(struct release *r) HOST_REQUIRES(r->flushing);
+
+static inline struct release_buf *release_buf_pop(struct release_buf **list)
+{
+	struct release_buf *b = *list;
+
+	if (b) {
+		*list = b->next;
+		b->next = NULL;
+	}
+	return b;
+}
+
+static inline void release_buf_push(struct release_buf **list, struct release_buf *b)
+{
+	b->next = *list;
+	*list = b;
+}
+
+/* Bytes of pages that objects take. */
+static inline u64 release_bytes_of(struct release *r, const u64 *ref, unsigned int n)
+{
+	u64 bytes = 0;
+
+	while (n--)
+		bytes += pool_ref_room(r->pool, *ref++);
+	return bytes;
+}
+
+/* Copies n references from position at of a buffer. */
+static inline void release_copy(u64 *to, const struct release_buf *b, u64 at, unsigned int n)
+{
+	unsigned int k = (unsigned int)(at % RELEASE_REFS), i;
+
+	for (i = 0; i < n; i++) {
+		to[i] = host_read_once(b->ref[k]);
+		if (++k == RELEASE_REFS)
+			k = 0;
+	}
+}
+
+/* Bytes in an item; who is taking from it may not have said so yet. */
+static inline u64 release_cpu_bytes(const struct release_cpu *rc)
+{
+	u64 left = host_a64_read_acquire(&rc->taken) + host_a64_read_acquire(&rc->gone);
+	u64 bytes = host_read_once(rc->pushed) - left;
+
+	return (s64)bytes > 0 ? bytes : 0;
+}
 
 #endif

@@ -27,6 +27,7 @@
 
 struct size_class {
 	u32 size;       /* bytes of an object, its header included */
+	u32 room;       /* an object's part of a full zspage, in bytes, rounded up */
 	u16 objs;       /* objects of a zspage */
 	u16 index;      /* the largest raw class that it stands for */
 	u8 pages;       /* pages of a zspage, 1 .. chain size */
@@ -47,6 +48,12 @@ struct class_table {
  * Any context.  -EINVAL when either is out of range.
  */
 int class_table_init(struct class_table *t, size_t page_size, unsigned int chain);
+
+/* Bits that count the objects of a zspage. */
+static inline unsigned int class_obj_bits(unsigned int objs)
+{
+	return objs > 1 ? 32u - (unsigned int)__builtin_clz(objs - 1) : 0;
+}
 
 /* The raw class for objects of bytes (1 .. page_size, header included). */
 static inline unsigned int class_raw_index(const struct class_table *t, size_t bytes)

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * slot.h - the slot word and its transitions.
+ * slot.h - the slot word and what may be done to it in one step.
  *
  *     63     58 57   55   54   53     51 50                       0
- *     | spare   | type  | FREE | readers | reference or fill value |
+ *     | spare   | type  | BUSY | readers | reference or fill value |
  *
- * One atomic word is the whole state of a slot.  spare is kept for what later comes with
- * idle tracking, writeback and recompression.
+ * One atomic word is the whole state of a slot.  docs/design.md draws what spare and the free
+ * types are kept for.
  *
- *     empty --publish--> page, fill, object --detach--> empty
- *     readers > 0: detach leaves FREE; the last reader to drop makes the word empty and
- *                  disposes of the object
- *
- *     publish  waits for readers (process context), replaces the word
- *     detach   never waits (any context)
- *     hold     pins a reference: no detach completes, no swing succeeds
+ *     swap     puts a word in place of whatever is there: a write, or a free if it is 0.  One
+ *              exchange: it waits for nobody and is never tried again
+ *     hold     readers + 1: the object stays as it is and where it is (hold.h)
  *     swing    compaction's: other reference, same everything, only if nobody holds it
  *
- * A word with FREE set reads as empty: its owner has freed it.
+ * An object whose word was swapped while it had readers is an orphan: its readers are counted
+ * in a side record from then on, and the last of them disposes of it (hold.h).
+ *
+ * BUSY is set only while the holds' lock is held, and everybody but a swap goes there when
+ * he sees it.  A word without an object may for that moment have BUSY or a reader, which mean nothing:
+ * look at it through slot_type().
  */
 #ifndef EBB_CORE_SLOT_H
 #define EBB_CORE_SLOT_H
@@ -26,13 +27,14 @@
 
 #define SLOT_READER ((u64)1 << 51)
 #define SLOT_READERS ((u64)7 << 51)
-#define SLOT_FREE ((u64)1 << 54)
+#define SLOT_BUSY ((u64)1 << 54)
+#define SLOT_MARKS (SLOT_BUSY | SLOT_READERS)
 #define SLOT_TYPE_SHIFT 55
 #define SLOT_TYPE ((u64)7 << SLOT_TYPE_SHIFT)
 #define SLOT_VALUE (SLOT_READER - 1)
 
 enum slot_type {
-	SLOT_EMPTY,     /* the whole word is 0 */
+	SLOT_EMPTY,     /* the whole word is 0, but for marks */
 	SLOT_FILL,      /* one repeated machine word, coded in the value */
 	SLOT_FILL_OBJ,  /* the same, in an object of 8 bytes: it did not fit in the value */
 	SLOT_PAGE,      /* an object: compressed, or raw if its size is a page */
@@ -95,70 +97,19 @@ static inline u64 slot_fill_value(u64 word)
 	}
 }
 
+/* Whether a word names this very object, which the caller holds, so that no other is called so. */
+static inline bool slot_names(u64 word, u64 ref)
+{
+	return slot_has_object(word) && slot_ref(word) == ref;
+}
+
 /*
- * Takes a reference that stays valid until slot_drop(), and returns the word; no hold is taken
- * if it has no object (an empty or freed slot: 0).  Process context: waits if seven others
- * read the same slot.
+ * Puts a word in place and returns the one it replaces, with its marks.  If that had an object,
+ * hold_orphan() tells whose it is.  Any context.
  */
-static inline u64 slot_hold(host_a64 *slot)
+static inline u64 slot_swap(host_a64 *slot, u64 new)
 {
-	unsigned int spins = 0;
-	u64 word = host_a64_read_acquire(slot);
-
-	for (;;) {
-		if (!slot_has_object(word))
-			return word;
-		if (word & SLOT_FREE)
-			return 0;
-		if ((word & SLOT_READERS) == SLOT_READERS) {
-			host_relax(&spins);
-			word = host_a64_read_acquire(slot);
-		} else if (host_a64_cas(slot, &word, word + SLOT_READER)) {
-			return word;
-		}
-	}
-}
-
-/* Ends a hold.  Not 0: the word that was freed meanwhile; its object is the caller's. */
-static inline u64 slot_drop(host_a64 *slot)
-{
-	u64 word = host_a64_read(slot), next;
-
-	do {
-		next = word - SLOT_READER;
-		if ((next & (SLOT_FREE | SLOT_READERS)) == SLOT_FREE)
-			next = 0;
-	} while (!host_a64_cas(slot, &word, next));
-	return next ? 0 : word & ~(SLOT_FREE | SLOT_READERS);
-}
-
-/* Empties a slot.  Not 0: the word it had; its object is the caller's. */
-static inline u64 slot_detach(host_a64 *slot)
-{
-	u64 word = host_a64_read(slot), next;
-
-	do {
-		if (!word || word & SLOT_FREE)
-			return 0;
-		next = word & SLOT_READERS ? word | SLOT_FREE : 0;
-	} while (!host_a64_cas(slot, &word, next));
-	return next ? 0 : word;
-}
-
-/* Puts a word in place and returns the one it replaces; its object is the caller's. */
-static inline u64 slot_publish(host_a64 *slot, u64 new)
-{
-	unsigned int spins = 0;
-	u64 word = host_a64_read(slot);
-
-	for (;;) {
-		if (word & SLOT_READERS) {
-			host_relax(&spins);
-			word = host_a64_read(slot);
-		} else if (host_a64_cas(slot, &word, new)) {
-			return word;
-		}
-	}
+	return host_a64_xchg(slot, new);
 }
 
 /* The reference that compaction may move now, or 0. */
@@ -166,21 +117,16 @@ static inline u64 slot_movable(const host_a64 *slot)
 {
 	u64 word = host_a64_read_acquire(slot);
 
-	if (!slot_has_object(word) || word & (SLOT_FREE | SLOT_READERS))
-		return 0;
-	return slot_ref(word);
+	return slot_has_object(word) && !(word & SLOT_MARKS) ? slot_ref(word) : 0;
 }
 
+/* Tried once: a word that changes meanwhile is somebody's who comes before compaction. */
 static inline bool slot_swing(host_a64 *slot, u64 from, u64 to)
 {
 	u64 word = host_a64_read(slot);
 
-	do {
-		if (!slot_has_object(word) || word & (SLOT_FREE | SLOT_READERS) ||
-		    slot_ref(word) != from)
-			return false;
-	} while (!host_a64_cas(slot, &word, (word & ~REF_MASK) | to));
-	return true;
+	return slot_names(word, from) && !(word & SLOT_MARKS) &&
+	       host_a64_cas(slot, &word, (word & ~REF_MASK) | to);
 }
 
 #endif

@@ -7,14 +7,13 @@ struct tally {
 	struct pool_class_stat *rows;
 };
 
-static void tally(struct zspage *z, u32 no, void *arg)
+static void tally(struct zspage *z, void *arg)
 {
 	struct tally *t = arg;
 	struct pool_class *c = &t->p->class[z->class];
 	struct pool_class_stat *row = &t->rows[z->class];
-	unsigned int inuse = zspage_inuse(z), pages = host_read_once(z->pages);
+	unsigned int inuse = zspage_inuse(z, c->words), pages = host_read_once(z->pages);
 
-	(void)no;
 	if (!inuse)
 		return;         /* on its way in or out */
 	row->zspages[inuse >= c->objs ? POOL_FULLNESS - 1 : class_group(c, inuse) - 1]++;

@@ -14,6 +14,7 @@
 #define STORE_COUNTERS(X)                                                                 \
 	X(ORIG_BYTES)   /* bytes of what is stored, before compression                 */ \
 	X(COMPR_BYTES)  /* bytes of the objects that hold it                           */ \
+	X(ROOM)         /* bytes of pages that they take, each its part of a full zspage */ \
 	X(SAME)         /* slots that are one repeated word                            */ \
 	X(HUGE)         /* slots stored raw                                            */ \
 	X(HUGE_SINCE)   /* the same, ever                                              */ \

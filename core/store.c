@@ -4,6 +4,9 @@
  */
 #include "store.h"
 
+/* Lengths that a page may come to, one after the other, before it is kept raw; see write_page(). */
+#define WRITE_TRIES 3
+
 /*
  * The owner's side of compaction (pool.h): a key is a slot number.
  */
@@ -25,21 +28,38 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 
 /*
  * Streams: a codec context with its buffers for each CPU that ran when the store was made: a
- * machine may have places for many that never come, and zstd takes 200 KiB for each.  Any may be
- * used from any CPU; a busy one is passed over, so that nobody waits for a thread that lost its
- * CPU while another stream is free.
+ * machine may have places for many that never come, and zstd takes 200 KiB for each.  A CPU's own
+ * is the next one when it first asks, so that those that ask share none, whatever their numbers.
+ * Any may be used from any CPU; a busy one is passed over, so that nobody waits for a thread that
+ * lost its CPU while another stream is free.
+ *
+ * Nothing that may sleep is done with a stream in hand, and a read takes its stream before
+ * its hold: who has a stream gives it back after the work on one page, and holders <= streams.
  */
+
+/* Two threads that ask on a CPU for the first time leave a stream to be found by the others. */
+static unsigned int stream_home(struct store *s)
+{
+	unsigned int cpu = host_cpu();
+	u32 home = host_read_once(s->home[cpu]);
+
+	if (host_unlikely(!home)) {
+		home = (u32)(host_a64_add(&s->homes, 1) % s->streams) + 1;
+		host_write_once(s->home[cpu], home);
+	}
+	return home - 1;
+}
 
 HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
 static struct stream *stream_get(struct store *s)
 {
-	unsigned int n = s->streams, cpu = host_cpu() % n, i;
+	unsigned int n = s->streams, home = stream_home(s), i;
 
 	for (i = 0; i < n; i++)
-		if (host_mutex_trylock(&s->stream[(cpu + i) % n].lock))
-			return &s->stream[(cpu + i) % n];
-	host_mutex_lock(&s->stream[cpu].lock);
-	return &s->stream[cpu];
+		if (host_mutex_trylock(&s->stream[(home + i) % n].lock))
+			return &s->stream[(home + i) % n];
+	host_mutex_lock(&s->stream[home].lock);
+	return &s->stream[home];
 }
 
 HOST_NO_ANALYSIS
@@ -52,6 +72,7 @@ static void streams_free(struct store *s)
 {
 	unsigned int i;
 
+	host_free(s->home, host_nr_cpus() * sizeof(*s->home));
 	if (!s->stream)
 		return;
 	for (i = 0; i < s->streams; i++) {
@@ -72,8 +93,9 @@ static int streams_init(struct store *s, int level)
 	int err = 0;
 
 	s->streams = host_cpus_now();
+	s->home = host_zalloc(host_nr_cpus() * sizeof(*s->home));
 	s->stream = host_zalloc(s->streams * sizeof(*s->stream));
-	if (!s->stream)
+	if (!s->home || !s->stream)
 		return -ENOMEM;
 	for (i = 0; i < s->streams; i++) {
 		struct stream *st = &s->stream[i];
@@ -115,12 +137,18 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	err = host_percpu_init(&s->cpus, sizeof(struct store_cpu));
 	if (err)
 		goto no_streams;
-	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots);
+	err = holds_init(&s->holds, s->streams + host_percpu_items(&s->cpus));
+	if (err)
+		goto no_holds;
+	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots,
+			   cfg->release_budget);
 	if (err)
 		goto no_release;
 	return 0;
 
 no_release:
+	holds_destroy(&s->holds);
+no_holds:
 	host_percpu_destroy(&s->cpus);
 no_streams:
 	streams_free(s);
@@ -134,6 +162,7 @@ void store_destroy(struct store *s)
 {
 	store_reset(s);
 	release_destroy(&s->release);
+	holds_destroy(&s->holds);
 	host_percpu_destroy(&s->cpus);
 	streams_free(s);
 	host_free(s->slot, s->slots * sizeof(*s->slot));
@@ -158,6 +187,7 @@ static inline void account(struct store *s, struct counters *c, u64 word, s64 by
 	}
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
 	count(c, CNT_COMPR_BYTES, by * (s64)bytes);
+	count(c, CNT_ROOM, by * (s64)pool_ref_room(&s->pool, slot_ref(word)));
 	count(c, CNT_ORIG_BYTES, by * (s64)(type == SLOT_BLOB ? bytes : HOST_PAGE_SIZE));
 	if (bytes == HOST_PAGE_SIZE) {
 		count(c, CNT_HUGE, by);
@@ -174,44 +204,71 @@ static void count_one(struct store *s, enum store_counter i)
 	host_percpu_unlock(&s->cpus, cpu);
 }
 
-/* Lets go of the word that a slot had.  Any context. */
-static void dispose(struct store *s, u64 word, bool freed)
+/* Lets go of an object that is accounted for, under the item.  True: by let_go_now(), after it. */
+static inline bool let_go(struct store *s, struct store_cpu *cpu, u64 ref, struct release_todo *todo)
 {
-	struct release_todo todo = { false, false };
-	struct store_cpu *cpu;
-	bool now = false;
-
-	cpu = host_percpu_lock(&s->cpus);
-	account(s, &cpu->counters, word, -1);
-	if (freed)
-		count(&cpu->counters, CNT_FREED, 1);
-	if (slot_has_object(word)) {
-		now = !host_read_once(s->release.limit);
-		if (now)
-			count(&cpu->counters, CNT_SYNC, 1);
-		else
-			release_push(&s->release, &cpu->release, slot_ref(word),
-				     pool_ref_class_size(&s->pool, slot_ref(word)), &todo);
+	if (!host_read_once(s->release.limit)) {
+		count(&cpu->counters, CNT_SYNC, 1);
+		return true;
 	}
-	host_percpu_unlock(&s->cpus, cpu);
-
-	if (now)
-		pool_free(&s->pool, slot_ref(word));
-	else
-		release_finish(&s->release, &todo);
+	release_push(&s->release, &cpu->release, ref, pool_ref_room(&s->pool, ref), todo);
+	return false;
 }
 
-/* Puts word in slot i and lets go of what was there. */
-static void publish(struct store *s, u64 i, u64 word)
+static inline void let_go_finish(struct store *s, u64 ref, bool now, struct release_todo *todo)
+{
+	if (now)
+		pool_free(&s->pool, ref);
+	else
+		release_finish(todo);
+}
+
+/*
+ * Puts word in slot i, 0 to empty it, and lets go of what was there.  Any context.
+ *
+ * The item is held from the swap until the object is an orphan, so at most one swap per
+ * item is between the two (hold.h), and who waits for it waits for no sleeper.
+ */
+static HOST_INLINE void replace(struct store *s, u64 i, u64 word)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	struct release_todo todo = { NULL, false };
+	bool now = false;
 	u64 old;
 
-	account(s, &cpu->counters, word, 1);
+	if (word)
+		account(s, &cpu->counters, word, 1);
+	old = slot_swap(&s->slot[i], word);
+	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
+		account(s, &cpu->counters, old, -1);
+		if (!word)
+			count(&cpu->counters, CNT_FREED, 1);
+		if (slot_has_object(old) &&
+		    (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old)))
+			now = let_go(s, cpu, slot_ref(old), &todo);
+	}
 	host_percpu_unlock(&s->cpus, cpu);
-	old = slot_publish(&s->slot[i], word);
-	if (old)
-		dispose(s, old, false);
+	let_go_finish(s, slot_ref(old), now, &todo);
+}
+
+u64 store_hold(struct store *s, u64 i)
+{
+	return hold_take(&s->holds, &s->slot[i]);
+}
+
+void store_drop(struct store *s, u64 i, u64 word)
+{
+	struct release_todo todo = { NULL, false };
+	struct store_cpu *cpu;
+	u64 ref = slot_ref(word);
+	bool now;
+
+	if (host_likely(!hold_drop(&s->holds, &s->slot[i], ref)))
+		return;
+	cpu = host_percpu_lock(&s->cpus);
+	now = let_go(s, cpu, ref, &todo);
+	host_percpu_unlock(&s->cpus, cpu);
+	let_go_finish(s, ref, now, &todo);
 }
 
 static bool over_limit(struct store *s)
@@ -221,9 +278,10 @@ static bool over_limit(struct store *s)
 	return limit && pool_pages(&s->pool) << HOST_PAGE_SHIFT > limit;
 }
 
-static int alloc_once(struct store *s, u64 i, size_t bytes, u64 *ref)
+static int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how, size_t bytes,
+		      u64 *ref)
 {
-	int err = pool_alloc(&s->pool, bytes, (u32)i, ref);
+	int err = pool_alloc(&s->pool, bytes, (u32)i, node, how, ref);
 
 	if (!err && over_limit(s)) {
 		pool_free(&s->pool, *ref);
@@ -232,19 +290,34 @@ static int alloc_once(struct store *s, u64 i, size_t bytes, u64 *ref)
 	return err;
 }
 
+#define HELP_BUFS 4             /* buffers freed between two tries */
+#define HELP_TRIES 16
+
+/*
+ * Makes room for the object of slot i; if need be, frees what is held back, a piece at a time,
+ * until there is some.  Ends when every item was looked at and nothing found, or after HELP_TRIES
+ * and one look at each: what others are freeing at that moment is not waited for.
+ */
+static int make_room(struct store *s, u64 i, unsigned int node, size_t bytes, u64 *ref)
+{
+	unsigned int round = release_help_round(&s->release), none = 0, tries = HELP_TRIES + round;
+	int err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
+
+	while ((err == -ENOMEM || err == -ENOSPC) && none < round && tries--) {
+		none = release_help(&s->release, node, HELP_BUFS) ? 0 : none + 1;
+		/* Nothing held back by now may mean that it came back since, so try in any case. */
+		err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
+	}
+	return err;
+}
+
 /* Makes the object for slot i and its word. */
-static int make_object(struct store *s, u64 i, enum slot_type type, const void *data, size_t bytes,
-		       u64 *word)
+static int make_object(struct store *s, u64 i, unsigned int node, enum slot_type type,
+		       const void *data, size_t bytes, u64 *word)
 {
 	u64 ref;
-	int err = alloc_once(s, i, bytes, &ref);
+	int err = make_room(s, i, node, bytes, &ref);
 
-	if (err == -ENOMEM) {
-		/* Nothing held back by now may mean that it came back since, so try in any case. */
-		if (release_held(&s->release))
-			release_flush(&s->release);
-		err = alloc_once(s, i, bytes, &ref);
-	}
 	if (err)
 		return err;
 	pool_write(&s->pool, ref, data);
@@ -278,24 +351,54 @@ static bool same_filled(const void *page, u64 *fill)
 	return true;
 }
 
-static int compress(struct store *s, u64 i, const void *page, u64 *word)
+/* The bytes in st->buf that the codec makes of a page; HOST_PAGE_SIZE: it is to be kept raw. */
+static int compress(struct store *s, struct stream *st, const void *page)
 {
-	struct stream *st = stream_get(s);
-	const void *data = st->buf;
-	int n = s->codec->compress(st->ctx, page, HOST_PAGE_SIZE, st->buf,
-				   pool_max_small(&s->pool));
+	int n = s->codec->compress(st->ctx, page, HOST_PAGE_SIZE, st->buf, pool_max_small(&s->pool));
 
-	if (n == -ENOSPC) {
-		data = page;
-		n = (int)HOST_PAGE_SIZE;
-	}
+	if (n == -ENOSPC)
+		return (int)HOST_PAGE_SIZE;
 	/* A codec that breaks its word must not break the pool's. */
-	if (n <= 0 || (data != page && (size_t)n > pool_max_small(&s->pool)))
-		n = -EIO;
-	else
-		n = make_object(s, i, SLOT_PAGE, data, (size_t)n, word);
-	stream_put(st);
-	return n;
+	return n <= 0 || (size_t)n > pool_max_small(&s->pool) ? -EIO : n;
+}
+
+/*
+ * Makes the word of a page.  Room that is there at once is filled while the stream is in hand;
+ * to wait for room the stream is given back, and what was in it is made again when there is some.
+ * A caller who changes the page meanwhile may get another length than there is room for; after
+ * WRITE_TRIES of that the page is kept raw.
+ */
+static int write_page(struct store *s, u64 i, unsigned int node, const void *page, u64 *word)
+{
+	int bytes, room = 0, err;
+	unsigned int tries;
+	struct stream *st;
+	bool fits;
+	u64 ref;
+
+	for (tries = 0;; tries++) {
+		st = stream_get(s);
+		bytes = compress(s, st, page);
+		fits = bytes == room || (!room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
+					 !alloc_once(s, i, node, 0, (size_t)bytes, &ref));
+		if (fits)
+			pool_write(&s->pool, ref, st->buf);
+		stream_put(st);
+		if (fits) {
+			*word = slot_make(SLOT_PAGE, ref);
+			return 0;
+		}
+		if (room)
+			pool_free(&s->pool, ref);
+		if (bytes < 0)
+			return bytes;
+		if (bytes == (int)HOST_PAGE_SIZE || tries == WRITE_TRIES)
+			return make_object(s, i, node, SLOT_PAGE, page, HOST_PAGE_SIZE, word);
+		err = make_room(s, i, node, (size_t)bytes, &ref);
+		if (err)
+			return err;
+		room = bytes;
+	}
 }
 
 static int write_done(struct store *s, u64 i, u64 word, int err)
@@ -303,11 +406,11 @@ static int write_done(struct store *s, u64 i, u64 word, int err)
 	if (err)
 		count_one(s, CNT_FAILED_WRITE);
 	else
-		publish(s, i, word);
+		replace(s, i, word);
 	return err;
 }
 
-int store_write(struct store *s, u64 i, const void *page)
+int store_write(struct store *s, u64 i, const void *page, unsigned int node)
 {
 	u64 fill, value, word = 0;
 	int err = 0;
@@ -317,15 +420,15 @@ int store_write(struct store *s, u64 i, const void *page)
 	/* The word is there by the time the codec is done. */
 	host_prefetchw(&s->slot[i]);
 	if (!same_filled(page, &fill))
-		err = compress(s, i, page, &word);
+		err = write_page(s, i, node, page, &word);
 	else if (slot_fill_code(fill, &value))
 		word = slot_make(SLOT_FILL, value);
 	else
-		err = make_object(s, i, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
+		err = make_object(s, i, node, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
 	return write_done(s, i, word, err);
 }
 
-int store_put(struct store *s, u64 i, const void *data, size_t bytes)
+int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
 {
 	u64 word = 0;
 	int err;
@@ -334,7 +437,7 @@ int store_put(struct store *s, u64 i, const void *data, size_t bytes)
 		return -ERANGE;
 	if (!bytes || bytes > HOST_PAGE_SIZE)
 		return -EINVAL;
-	err = make_object(s, i, SLOT_BLOB, data, bytes, &word);
+	err = make_object(s, i, node, SLOT_BLOB, data, bytes, &word);
 	return write_done(s, i, word, err);
 }
 
@@ -346,22 +449,11 @@ static void fill_page(void *page, u64 fill)
 		memcpy((char *)page + i * sizeof(fill), &fill, sizeof(fill));
 }
 
-/* Ends a hold, and what was freed under it. */
-static void drop(struct store *s, u64 i)
-{
-	u64 word = slot_drop(&s->slot[i]);
-
-	if (word)
-		dispose(s, word, true);
-}
-
-static int read_object(struct store *s, u64 word, void *page)
+static int read_object(struct store *s, struct stream *st, u64 word, void *page)
 {
 	u64 ref = slot_ref(word), fill;
 	size_t bytes = pool_ref_size(&s->pool, ref);
-	struct stream *st = stream_get(s);
 	const void *data = pool_map(&s->pool, ref, st->bounce);
-	int err = 0;
 
 	if (slot_type(word) == SLOT_FILL_OBJ) {
 		memcpy(&fill, data, sizeof(fill));
@@ -371,29 +463,47 @@ static int read_object(struct store *s, u64 word, void *page)
 	} else if (s->codec->decompress(st->ctx, data, bytes, page, HOST_PAGE_SIZE)) {
 		/* Nobody is to see how far the codec came, or what was in page before. */
 		memset(page, 0, HOST_PAGE_SIZE);
-		err = -EIO;
+		return -EIO;
 	}
-	stream_put(st);
-	return err;
+	return 0;
 }
 
 int store_read(struct store *s, u64 i, void *page)
 {
-	u64 word;
+	struct stream *st = NULL;
 	int err = 0;
+	u64 word;
 
 	if (i >= s->slots)
 		return -ERANGE;
-	word = slot_hold(&s->slot[i]);
+	word = host_a64_read(&s->slot[i]);
 	if (slot_has_object(word)) {
-		err = slot_type(word) == SLOT_BLOB ? -EINVAL : read_object(s, word, page);
-		drop(s, i);
-	} else {
-		fill_page(page, word ? slot_fill_value(word) : 0);
+		st = stream_get(s);
+		word = store_hold(s, i);
 	}
+	if (!slot_has_object(word)) {
+		fill_page(page, slot_type(word) == SLOT_FILL ? slot_fill_value(word) : 0);
+	} else {
+		err = slot_type(word) == SLOT_BLOB ? -EINVAL : read_object(s, st, word, page);
+		store_drop(s, i, word);
+	}
+	if (st)
+		stream_put(st);
 	if (err)
 		count_one(s, CNT_FAILED_READ);
 	return err;
+}
+
+static int get_blob(struct store *s, struct stream *st, u64 word, void *buf, size_t cap,
+		    size_t *bytes)
+{
+	if (slot_type(word) != SLOT_BLOB)
+		return -EINVAL;
+	*bytes = pool_ref_size(&s->pool, slot_ref(word));
+	if (*bytes > cap)
+		return -ENOSPC;
+	memcpy(buf, pool_map(&s->pool, slot_ref(word), st->bounce), *bytes);
+	return 0;
 }
 
 int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
@@ -405,47 +515,46 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 	if (i >= s->slots)
 		return -ERANGE;
 	*bytes = 0;
-	word = slot_hold(&s->slot[i]);
-	if (!word)
-		return 0;
-	if (slot_type(word) != SLOT_BLOB) {
+	word = host_a64_read(&s->slot[i]);
+	if (!slot_has_object(word))
+		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
+	st = stream_get(s);
+	word = store_hold(s, i);
+	if (slot_has_object(word)) {
+		err = get_blob(s, st, word, buf, cap, bytes);
+		store_drop(s, i, word);
+	} else if (slot_type(word) != SLOT_EMPTY) {
 		err = -EINVAL;
-	} else {
-		*bytes = pool_ref_size(&s->pool, slot_ref(word));
-		if (*bytes > cap) {
-			err = -ENOSPC;
-		} else {
-			st = stream_get(s);
-			memcpy(buf, pool_map(&s->pool, slot_ref(word), st->bounce), *bytes);
-			stream_put(st);
-		}
 	}
-	if (slot_has_object(word))
-		drop(s, i);
+	stream_put(st);
 	return err;
 }
 
 int store_free(struct store *s, u64 i)
 {
-	u64 word;
-
 	if (i >= s->slots)
 		return -ERANGE;
-	word = slot_detach(&s->slot[i]);
-	if (word)
-		dispose(s, word, true);
+	/* Only a look, to be spared the item and the exchange: it was empty at that moment. */
+	if (host_a64_read(&s->slot[i]))
+		replace(s, i, 0);
 	return 0;
+}
+
+bool store_reset_piece(struct store *s, u64 *at)
+{
+	u64 end = s->slots - *at < STORE_PIECE ? s->slots : *at + STORE_PIECE;
+
+	for (; *at < end; ++*at)
+		store_free(s, *at);
+	return *at < s->slots;
 }
 
 void store_reset(struct store *s)
 {
-	u64 i;
+	u64 at = 0;
 
-	for (i = 0; i < s->slots; i++) {
-		store_free(s, i);
-		if (i % 1024 == 1023)
-			host_resched();
-	}
+	while (store_reset_piece(s, &at))
+		host_resched();
 	release_flush(&s->release);
 }
 
@@ -460,7 +569,7 @@ u64 store_count(struct store *s, enum store_counter i)
 	unsigned int cpu;
 	s64 sum = 0;
 
-	for (cpu = 0; cpu < host_nr_cpus(); cpu++)
+	for (cpu = 0; cpu < host_percpu_items(&s->cpus); cpu++)
 		sum += host_read_once(((struct store_cpu *)
 				       host_percpu_peek(&s->cpus, cpu))->counters.v[i]);
 	return sum > 0 ? (u64)sum : 0;
@@ -469,5 +578,5 @@ u64 store_count(struct store *s, enum store_counter i)
 u64 store_meta_bytes(struct store *s)
 {
 	return s->slots * sizeof(*s->slot) + (zspage_table_pages(&s->pool.zspages) << HOST_PAGE_SHIFT) +
-	       release_meta_bytes(&s->release);
+	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds);
 }

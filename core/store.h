@@ -5,17 +5,20 @@
  *     page --same word?--> fill value in the slot word
  *          --codec-------> object, or the raw page if the codec does not get it below huge
  *
- * A slot's content is never written in place: a write makes a new object and publishes it,
- * so a failed write leaves the slot as it was, and a reader sees the old or the new page.
+ * A slot's content is never written in place: a write makes a new object and swaps it in,
+ * so a failed write leaves the slot as it was, and a reader sees the old or the new page.  Neither
+ * waits for the other: an object that is read when it is replaced is freed by its last reader.
  *
- * Lock order: slot hold > stream > draining > the per-CPU item > the pool's locks (release.c).
+ * Lock order: stream > slot hold > flushing > the per-CPU item > the holds' lock, the pool's locks
+ * (release.c).
  */
 #ifndef EBB_CORE_STORE_H
 #define EBB_CORE_STORE_H
 
 #include "codec.h"
+#include "hold.h"
 #include "release.h"
-#include "slot.h"
+#include "shrink.h"
 #include "stats.h"
 
 struct store_config {
@@ -25,6 +28,7 @@ struct store_config {
 	unsigned int chain;             /* CHAIN_MIN .. CHAIN_MAX */
 	u64 mem_limit;                  /* bytes, 0: none */
 	u64 release_limit;              /* bytes, 0: synchronous */
+	struct release_budget *release_budget;  /* of all stores, or NULL */
 };
 
 struct store_cpu {
@@ -32,12 +36,13 @@ struct store_cpu {
 	struct counters counters;
 };
 
+/* On lines of its own: each read and write of a page takes the lock. */
 struct stream {
 	host_mutex_t lock;
 	void *ctx;
 	void *buf;                      /* compressed bytes out; HOST_PAGE_SIZE */
 	void *bounce;                   /* for objects that span pages; HOST_PAGE_SIZE */
-};
+} HOST_OWN_LINE;
 
 struct store {
 	host_a64 *slot;                 /* [slots] */
@@ -47,6 +52,10 @@ struct store {
 	struct host_percpu cpus;        /* of struct store_cpu */
 	struct pool pool;
 	struct release release;
+	struct shrink shrink;
+	struct holds holds;
+	u32 *home;                      /* [CPUs]: a CPU's own stream + 1; 0: it has not asked yet */
+	host_a64 homes;                 /* CPUs that have asked */
 	struct stream *stream;          /* [streams] */
 	unsigned int streams;           /* CPUs when the store was made; fixed */
 };
@@ -58,13 +67,15 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 void store_destroy(struct store *s);
 
 /*
- * Stores a page of HOST_PAGE_SIZE bytes in slot i.  Process context.
- * -ERANGE: no such slot; -ENOMEM: memory or mem_limit is exhausted; -EIO: the codec failed.
+ * Stores a page of HOST_PAGE_SIZE bytes in slot i.  node: where memory for it should come from, as
+ * a rule the page's own; or HOST_ANY_NODE.  Process context.
+ * -ERANGE: no such slot; -ENOMEM: memory or mem_limit is exhausted; -ENOSPC: the pool's limit for
+ * objects of this size (pool_alloc()); -EIO: the codec failed.
  */
-int store_write(struct store *s, u64 i, const void *page);
+int store_write(struct store *s, u64 i, const void *page, unsigned int node);
 
 /* Stores 1 .. HOST_PAGE_SIZE bytes as they are.  As store_write(); -EINVAL: bytes. */
-int store_put(struct store *s, u64 i, const void *data, size_t bytes);
+int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);
 
 /*
  * Reads slot i into page; an empty slot reads as zeros.  Process context.  -ERANGE;
@@ -76,10 +87,25 @@ int store_read(struct store *s, u64 i, void *page);
 /* Reads an object of store_put(); *bytes is its length, 0 if empty.  -ENOSPC: cap is less. */
 int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes);
 
+/*
+ * Holds the object of slot i, which must exist, and returns its word without marks; one without an
+ * object holds nothing.  Who holds has a stream in hand (hold.h counts on it).  Any context.
+ */
+u64 store_hold(struct store *s, u64 i);
+
+/* Ends that hold; word is what store_hold() returned, with an object.  Any context. */
+void store_drop(struct store *s, u64 i, u64 word);
+
 /* Empties slot i.  Any context: no sleep, no allocation, no wait for a reader.  -ERANGE. */
 int store_free(struct store *s, u64 i);
 
-/* Empties all slots and gives their memory back.  Process context. */
+/* Slots that are worked on between two rests, where all are. */
+#define STORE_PIECE 256u
+
+/* Empties STORE_PIECE slots from *at on, which moves past them; false: these were the last. */
+bool store_reset_piece(struct store *s, u64 *at);
+
+/* Empties all slots and gives their memory back, with rests.  Process context. */
 void store_reset(struct store *s);
 
 /* Flushes, then compacts; returns the pages that freed.  Process context. */

@@ -1,282 +1,497 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * zspage.c - owns the chunks that descriptors live in, and their directory.
- *
- *     top -> leaf[512] -> chunk: | header | descriptor | descriptor | ... |
+ * zspage.c - owns the chunks that descriptors live in, and their directories.
  *
  * The directory is read without a lock: who holds a descriptor's number holds a descriptor,
- * so its chunk is there.  Everything else is under the table lock.  Pages for chunks are
- * taken and given back outside it.
+ * so its chunk is there, and so is the leaf that leads to it.  Everything else of a group is
+ * under its lock.  Pages and arrays are taken and given back outside it.
+ *
+ * Chunk numbers that came back are a stack, threaded through the entries they leave; it is used
+ * up before a fresh number is.  Chunk 0 is never used, so no descriptor has number 0.
  */
 #include "zspage.h"
 
 struct chunk {
-	u32 next, prev;         /* of the partial list: chunk number + 1 */
+	u32 next, prev;         /* of the list of those with room; numbers */
 	host_page page;         /* the page this is */
-	u16 units;              /* of a descriptor */
+	u32 nr;
 	u16 free;               /* descriptors that are free */
-	u16 first;              /* unit of the first freed descriptor, 0: none */
-	u16 fresh;              /* first unit that was never handed out */
+	u16 first;              /* the first that was freed: its place + 1, 0: none */
+	u16 fresh;              /* descriptors that were ever handed out */
 };
 
-#define CHUNK_UNITS (1u << ZSPAGE_UNIT_BITS)
-#define HEADER_UNITS ((unsigned int)((sizeof(struct chunk) + ZSPAGE_UNIT - 1) / ZSPAGE_UNIT))
-#define LEAF_CHUNKS (1u << ZSPAGE_LEAF_BITS)
-#define CHUNKS_MAX (LEAF_CHUNKS << ZSPAGE_TOP_BITS)
+_Static_assert(sizeof(struct chunk) <= ZSPAGE_CHUNK_HEADER, "descriptors begin behind the header");
 
-static unsigned int capacity(unsigned int units)
+/* Where a walk over a group stands. */
+struct place {
+	u32 nr;
+	u32 index;              /* in the chunk */
+};
+
+#define LEAF_ENTRIES (1u << ZSPAGE_LEAF_BITS)
+#define DIR_MIN 8u              /* leaves of the first array for leaves that are pages */
+#define EACH 16u                /* descriptors, or entries, looked at in one hold of a lock */
+
+static size_t *entry(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
+static struct chunk *chunk_at(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
+static void link_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
+static void unlink_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
+static bool has_place(struct zspage_group *g) HOST_REQUIRES(g->lock);
+static u32 take_number(struct zspage_group *g) HOST_REQUIRES(g->lock);
+static struct chunk *put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock);
+static bool piece(struct zspage_group *g, struct place *at,
+		  void (*fn)(struct zspage *z, void *arg), void *arg) HOST_REQUIRES(g->lock);
+static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) HOST_REQUIRES(g->lock);
+
+static struct zspage_dir *dir_of(struct zspage_group *g)
 {
-	return (CHUNK_UNITS - HEADER_UNITS) / units;
+	return (struct zspage_dir *)host_a64_read_acquire(&g->map.dir);
 }
 
-static void **entry(const struct zspage_table *t, u32 nr)
+static size_t *entry(struct zspage_group *g, u32 nr)
 {
-	return &t->top[nr >> ZSPAGE_LEAF_BITS]->chunk[nr & (LEAF_CHUNKS - 1)];
+	return &dir_of(g)->leaf[nr >> ZSPAGE_LEAF_BITS][nr & (LEAF_ENTRIES - 1)];
 }
 
-static struct zspage *unit(struct chunk *c, unsigned int u)
+/* The chunk of a number below fresh, or NULL. */
+static struct chunk *chunk_at(struct zspage_group *g, u32 nr)
 {
-	return (struct zspage *)((char *)c + u * ZSPAGE_UNIT);
+	size_t e = *entry(g, nr);
+
+	return e & 1 ? NULL : (struct chunk *)e;
 }
 
-static void link_partial(struct zspage_table *t, struct chunk *c, u32 nr)
+static struct zspage *descriptor(struct zspage_group *g, struct chunk *c, u32 place)
 {
-	u32 *head = &t->partial[c->units];
+	return (struct zspage *)((char *)c + ZSPAGE_CHUNK_HEADER + place * g->map.bytes);
+}
 
+static void link_partial(struct zspage_group *g, struct chunk *c)
+{
 	c->prev = 0;
-	c->next = *head;
-	if (*head)
-		((struct chunk *)*entry(t, *head - 1))->prev = nr + 1;
-	*head = nr + 1;
+	c->next = g->partial;
+	if (c->next)
+		chunk_at(g, c->next)->prev = c->nr;
+	g->partial = c->nr;
 }
 
-static void unlink_partial(struct zspage_table *t, struct chunk *c)
+static void unlink_partial(struct zspage_group *g, struct chunk *c)
 {
 	if (c->prev)
-		((struct chunk *)*entry(t, c->prev - 1))->next = c->next;
+		chunk_at(g, c->prev)->next = c->next;
 	else
-		t->partial[c->units] = c->next;
+		g->partial = c->next;
 	if (c->next)
-		((struct chunk *)*entry(t, c->next - 1))->prev = c->prev;
+		chunk_at(g, c->next)->prev = c->prev;
 }
 
-int zspage_table_init(struct zspage_table *t, struct pcp *pcp)
+/*
+ * Groups
+ */
+
+static host_page *leaf_pages(struct zspage_dir *d)
+{
+	return (host_page *)&d->leaf[d->size];
+}
+
+static size_t dir_bytes(u32 size)
+{
+	return sizeof(struct zspage_dir) + size * (sizeof(size_t *) + sizeof(host_page));
+}
+
+static struct zspage_dir *dir_new(u32 size)
+{
+	struct zspage_dir *d = host_zalloc(dir_bytes(size));
+
+	if (d)
+		d->size = size;
+	return d;
+}
+
+struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units,
+				      unsigned int bits, struct zspage_map *map)
+{
+	const struct zspage_layout l = zspage_layout(HOST_PAGE_SIZE, units);
+	struct zspage_group *g = t->group[units];
+	struct zspage_dir *d;
+
+	if (!g) {
+		g = host_zalloc(sizeof(*g));
+		d = dir_new(1);
+		if (!g || !d) {
+			host_free(g, sizeof(*g));
+			host_free(d, dir_bytes(1));
+			return NULL;
+		}
+		host_lock_init(&g->lock, "ebb_zspage_group");
+		g->map.bytes = units * ZSPAGE_UNIT;
+		g->capacity = (u16)l.capacity;
+		g->map.index_bits = (u8)l.index_bits;
+		g->map.index_mask = (1u << l.index_bits) - 1;
+		g->limit = ~(u32)0;
+		g->fresh = 1;
+		d->leaf[0] = g->few;
+		host_a64_set(&g->map.dir, (size_t)d);
+		t->group[units] = g;
+	}
+	if (zspage_limit(l, bits) < g->limit)
+		g->limit = zspage_limit(l, bits);
+	*map = g->map;
+	g->map.next = map;
+	return g;
+}
+
+void zspage_table_init(struct zspage_table *t, struct pcp *pcp)
 {
 	memset(t, 0, sizeof(*t));
 	t->pcp = pcp;
-	host_lock_init(&t->lock, "ebb_zspage_table");
-	t->top = host_zalloc(sizeof(*t->top) << ZSPAGE_TOP_BITS);
-	return t->top ? 0 : -ENOMEM;
+}
+
+static void group_destroy(struct zspage_table *t, struct zspage_group *g)
+{
+	struct zspage_dir *d = dir_of(g), *older;
+	host_page *page = leaf_pages(d);
+	u32 i;
+
+	for (i = 0; i < d->size; i++) {
+		if (!page[i])
+			continue;
+		pcp_free(t->pcp, &page[i], 1, HOST_ANY_NODE);
+		host_a64_add(&t->leaves, (u64)-1);
+	}
+	for (; d; d = older) {
+		older = d->older;
+		host_free(d, dir_bytes(d->size));
+	}
+	host_free(g, sizeof(*g));
 }
 
 void zspage_table_destroy(struct zspage_table *t)
 {
-	u32 i;
+	unsigned int i;
 
 	host_warn_on(host_a64_read(&t->chunks) != 0, "descriptors left in a pool that ends");
-	for (i = 0; i < 1u << ZSPAGE_TOP_BITS && t->top[i]; i++)
-		host_free(t->top[i], sizeof(*t->top[i]));
-	host_free(t->top, sizeof(*t->top) << ZSPAGE_TOP_BITS);
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
+		if (t->group[i])
+			group_destroy(t, t->group[i]);
 }
 
 /*
- * The lowest free chunk number.  Leaves are filled in order, so the first NULL leaf ends the
- * directory; it is the caller's to add.  Table lock held.
+ * Chunks
  */
-static u32 lowest_number(struct zspage_table *t)
-{
-	u32 nr;
 
-	for (nr = t->hint; nr < CHUNKS_MAX; nr++)
-		if (!t->top[nr >> ZSPAGE_LEAF_BITS] || !*entry(t, nr))
-			break;
-	t->hint = nr;
+/* Whether the directory has an entry for the fresh number. */
+static bool has_place(struct zspage_group *g)
+{
+	struct zspage_dir *d = dir_of(g);
+	u32 i = g->fresh >> ZSPAGE_LEAF_BITS;
+
+	if (d->size == 1)
+		return g->fresh < ZSPAGE_FEW;
+	return i < d->size && d->leaf[i];
+}
+
+/*
+ * Puts an array in the place of the newest one.  Whoever looks up a number meanwhile finds it in
+ * the old array or, by the full barrier, in the new one.  Numbers that only the new one has are
+ * handed out after all maps lead to it.
+ */
+HOST_NO_ANALYSIS
+static void publish_dir(struct zspage_group *g, struct zspage_dir *d, host_page *page, size_t *leaf)
+{
+	struct zspage_dir *old = dir_of(g);
+	struct zspage_map *m;
+	u64 was = (size_t)old;
+
+	memcpy(d->leaf, old->leaf, old->size * sizeof(d->leaf[0]));
+	memcpy(leaf_pages(d), leaf_pages(old), old->size * sizeof(*page));
+	if (old->size == 1) {
+		memcpy(leaf, g->few, sizeof(g->few));
+		d->leaf[0] = leaf;
+		leaf_pages(d)[0] = *page;
+		*page = 0;
+	}
+	d->older = old;
+	for (m = &g->map; m; m = m->next)
+		host_a64_cas(&m->dir, &was, (size_t)d);
+}
+
+/*
+ * Brings an entry for the fresh number nearer by a leaf, a larger array, or both.  The array grows
+ * one leaf before it must, so that want of memory for it, which is more than a page, fails nothing
+ * the first time; nor does who may not wait for that memory.  No lock held.  -ENOMEM.
+ */
+HOST_NO_ANALYSIS
+static int add_leaf(struct zspage_table *t, struct zspage_group *g, u32 fresh, unsigned int node,
+		    unsigned int how)
+{
+	u32 i = fresh >> ZSPAGE_LEAF_BITS, size = dir_of(g)->size;
+	struct zspage_dir *d = NULL;
+	host_page page;
+	size_t *leaf;
+	int err;
+
+	err = pcp_alloc(t->pcp, &page, 1, node, how);
+	if (err)
+		return err;
+	leaf = host_page_addr(t->pcp->src, page);
+	memset(leaf, 0, HOST_PAGE_SIZE);
+	if (size == 1 || i + 1 >= size) {
+		u32 more = size == 1 ? DIR_MIN : 2 * size;
+
+		while (more <= i + 1)
+			more *= 2;
+		d = how & HOST_MAY_WAIT ? dir_new(more) : NULL;
+		if (!d && (size == 1 || i >= size)) {
+			pcp_free(t->pcp, &page, 1, HOST_ANY_NODE);
+			return -ENOMEM;
+		}
+	}
+
+	host_lock(&g->lock);
+	i = g->fresh >> ZSPAGE_LEAF_BITS;
+	if (d && d->size > dir_of(g)->size) {
+		publish_dir(g, d, &page, leaf);
+		d = NULL;
+	}
+	if (page && !has_place(g) && i < dir_of(g)->size) {
+		dir_of(g)->leaf[i] = leaf;
+		leaf_pages(dir_of(g))[i] = page;
+		page = 0;
+	}
+	host_unlock(&g->lock);
+	if (page)
+		pcp_free(t->pcp, &page, 1, HOST_ANY_NODE);
+	else
+		host_a64_add(&t->leaves, 1);
+	if (d)
+		host_free(d, dir_bytes(d->size));
+	return 0;
+}
+
+/* A chunk number; there is one. */
+static u32 take_number(struct zspage_group *g)
+{
+	u32 nr = g->unused;
+
+	if (nr)
+		g->unused = (u32)(*entry(g, nr) >> 1);
+	else
+		nr = g->fresh++;
 	return nr;
 }
 
 /*
- * Adds a chunk for descriptors of units units.  Returns 0 with the table lock held, so that the
- * caller takes the first descriptor before anybody else can: a chunk that nobody takes from
- * would never be given back.  *leaf, if not NULL, is memory to free after unlocking.  Process
- * context, no lock held.
+ * Adds a chunk.  Returns 0 with the group's lock held, so that the caller takes the first
+ * descriptor before anybody else can: a chunk that nobody takes from would never be given back.
+ * No lock held.
  */
 HOST_NO_ANALYSIS
-static int add_chunk(struct zspage_table *t, unsigned int units, struct zspage_leaf **leaf)
+static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned int node,
+		     unsigned int how)
 {
-	struct zspage_leaf **place;
 	struct chunk *c;
 	host_page page;
+	u32 fresh;
 	int err;
-	u32 nr;
 
-	err = pcp_alloc(t->pcp, &page, 1);
+	err = pcp_alloc(t->pcp, &page, 1, node, how);
 	if (err)
 		return err;
 	c = host_page_addr(t->pcp->src, page);
-	*c = (struct chunk){
-		.page = page, .units = (u16)units, .free = (u16)capacity(units),
-		.fresh = (u16)HEADER_UNITS,
-	};
 
 	for (;;) {
-		host_lock(&t->lock);
-		nr = lowest_number(t);
-		place = &t->top[nr >> ZSPAGE_LEAF_BITS];
-		if (nr == CHUNKS_MAX || *place || *leaf)
+		host_lock(&g->lock);
+		fresh = g->fresh;
+		if (g->unused || (fresh < g->limit && has_place(g)))
 			break;
-		host_unlock(&t->lock);
-		*leaf = host_zalloc(sizeof(**leaf));
-		if (!*leaf)
-			goto no_room;
+		host_unlock(&g->lock);
+		err = fresh < g->limit ? add_leaf(t, g, fresh, node, how) : -ENOSPC;
+		if (err) {
+			pcp_free(t->pcp, &page, 1, HOST_ANY_NODE);
+			return err;
+		}
 	}
-	if (nr == CHUNKS_MAX) {
-		host_unlock(&t->lock);
-		goto no_room;
-	}
-	if (!*place) {
-		*place = *leaf;
-		*leaf = NULL;
-	}
-	host_write_once(*entry(t, nr), (void *)c);
-	link_partial(t, c, nr);
+	*c = (struct chunk){ .page = page, .nr = take_number(g), .free = g->capacity };
+	*entry(g, c->nr) = (size_t)c;
+	link_partial(g, c);
 	host_a64_add(&t->chunks, 1);
 	return 0;
-no_room:
-	pcp_free(t->pcp, &page, 1);
-	return -ENOMEM;
 }
 
 HOST_NO_ANALYSIS
-int zspage_new(struct zspage_table *t, unsigned int class, unsigned int objs, unsigned int pages,
-	       u32 *no)
+int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int class,
+	       unsigned int words, unsigned int node, unsigned int how, u32 *no)
 {
-	unsigned int units = zspage_units(objs, pages), words = zspage_words(objs), u, i;
-	struct zspage_leaf *leaf = NULL;
 	struct zspage *z;
 	struct chunk *c;
-	int err = 0;
-	u32 nr;
+	unsigned int i;
+	u32 place;
 
-	host_lock(&t->lock);
-	if (!t->partial[units]) {
-		host_unlock(&t->lock);
-		err = add_chunk(t, units, &leaf);
+	host_lock(&g->lock);
+	if (!g->partial) {
+		int err;
+
+		host_unlock(&g->lock);
+		err = add_chunk(t, g, node, how);
 		if (err)
-			goto out;
+			return err;
 	}
-	nr = t->partial[units] - 1;
-	c = *entry(t, nr);
+	c = chunk_at(g, g->partial);
 	if (c->first) {
-		u = c->first;
-		c->first = (u16)unit(c, u)->next;
+		place = c->first - 1u;
+		c->first = (u16)descriptor(g, c, place)->next;
 	} else {
-		u = c->fresh;
-		c->fresh = (u16)(c->fresh + units);
+		place = c->fresh++;
 	}
 	if (!--c->free)
-		unlink_partial(t, c);
+		unlink_partial(g, c);
 
-	z = unit(c, u);
+	z = descriptor(g, c, place);
 	z->next = z->prev = z->owner = 0;
 	z->group = z->pages = 0;
-	z->words = (u8)words;
+	z->node = zspage_node_byte(node);
 	for (i = 0; i < words + (words > 1); i++)
 		host_a64_set(&z->used[i], 0);
 	z->class = (u8)class;
-	host_unlock(&t->lock);
-	*no = nr << ZSPAGE_UNIT_BITS | u;
-out:
-	host_free(leaf, sizeof(*leaf));
-	return err;
+	*no = c->nr << g->map.index_bits | place;
+	host_unlock(&g->lock);
+	return 0;
 }
 
-void zspage_free(struct zspage_table *t, const u32 *no, unsigned int n)
+/* Returns the descriptor's chunk if it is wholly free now, with its number free, too. */
+static struct chunk *put(struct zspage_group *g, u32 no)
+{
+	struct chunk *c = chunk_at(g, no >> g->map.index_bits);
+	u32 place = no & g->map.index_mask;
+	struct zspage *z = descriptor(g, c, place);
+
+	z->class = ZSPAGE_NO_CLASS;
+	z->next = c->first;
+	c->first = (u16)(place + 1);
+	if (!c->free++)
+		link_partial(g, c);
+	if (c->free != g->capacity)
+		return NULL;
+	unlink_partial(g, c);
+	*entry(g, c->nr) = (size_t)g->unused << 1 | 1;
+	g->unused = c->nr;
+	return c;
+}
+
+HOST_NO_ANALYSIS        /* the lock of one group after the other */
+void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n)
 {
 	host_page page[PCP_BATCH_MAX];
-	unsigned int pages = 0, i;
+	unsigned int pages = 0, i = 0;
 
-	host_lock(&t->lock);
-	for (i = 0; i < n; i++) {
-		struct zspage *z = zspage_at(t, no[i]);
-		u32 nr = no[i] >> ZSPAGE_UNIT_BITS;
-		struct chunk *c = *entry(t, nr);
+	while (i < n) {
+		struct zspage_group *g = id[i].group;
+		struct chunk *c;
 
-		z->class = ZSPAGE_NO_CLASS;
-		z->next = c->first;
-		c->first = (u16)(no[i] & (CHUNK_UNITS - 1));
-		if (!c->free++)
-			link_partial(t, c, nr);
-		if (c->free == capacity(c->units)) {
-			unlink_partial(t, c);
-			host_write_once(*entry(t, nr), NULL);
-			if (nr < t->hint)
-				t->hint = nr;
-			page[pages++] = c->page;
-			host_a64_add(&t->chunks, (u64)-1);
+		host_lock(&g->lock);
+		while (i < n && id[i].group == g && pages < PCP_BATCH_MAX) {
+			c = put(g, id[i++].no);
+			if (c)
+				page[pages++] = c->page;
 		}
-		if (pages == PCP_BATCH_MAX) {
-			host_unlock(&t->lock);
-			pcp_free(t->pcp, page, pages);
+		host_unlock(&g->lock);
+		if (pages && (pages == PCP_BATCH_MAX || i == n)) {
+			host_a64_add(&t->chunks, (u64)0 - pages);
+			pcp_free(t->pcp, page, pages, HOST_ANY_NODE);
 			pages = 0;
-			host_lock(&t->lock);
 		}
 	}
-	host_unlock(&t->lock);
-	if (pages)
-		pcp_free(t->pcp, page, pages);
 }
 
-static void each_of_chunk(struct zspage_table *t, u32 nr,
-			  void (*fn)(struct zspage *z, u32 no, void *arg), void *arg)
+/*
+ * All of a group, piece by piece
+ */
+
+/* EACH descriptors or entries from *at on; false: there are no more. */
+static bool piece(struct zspage_group *g, struct place *at,
+		  void (*fn)(struct zspage *z, void *arg), void *arg)
 {
-	struct chunk *c = *entry(t, nr);
-	unsigned int u;
+	unsigned int left;
 
-	if (!c)
-		return;
-	for (u = HEADER_UNITS; u < c->fresh; u += c->units)
-		if (unit(c, u)->class != ZSPAGE_NO_CLASS)
-			fn(unit(c, u), nr << ZSPAGE_UNIT_BITS | u, arg);
-}
+	for (left = EACH; left && at->nr < g->fresh; left--) {
+		struct chunk *c = chunk_at(g, at->nr);
 
-void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, u32 no, void *arg), void *arg)
-{
-	u32 leaf, i;
+		if (c && at->index < c->fresh) {
+			struct zspage *z = descriptor(g, c, at->index++);
 
-	for (leaf = 0; leaf < 1u << ZSPAGE_TOP_BITS; leaf++) {
-		host_lock(&t->lock);
-		if (!t->top[leaf]) {
-			host_unlock(&t->lock);
-			return;
+			if (z->class != ZSPAGE_NO_CLASS)
+				fn(z, arg);
+		} else {
+			at->nr++;
+			at->index = 0;
 		}
-		for (i = 0; i < LEAF_CHUNKS; i++) {
-			each_of_chunk(t, leaf << ZSPAGE_LEAF_BITS | i, fn, arg);
-			if (i % 16 == 15) {
-				host_unlock(&t->lock);
-				host_resched();
-				host_lock(&t->lock);
-			}
-		}
-		host_unlock(&t->lock);
 	}
+	return at->nr < g->fresh;
+}
+
+void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg), void *arg)
+{
+	unsigned int i;
+
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++) {
+		struct place at = { 1, 0 };
+		bool more = t->group[i];
+
+		while (more) {
+			host_lock(&t->group[i]->lock);
+			more = piece(t->group[i], &at, fn, arg);
+			host_unlock(&t->group[i]->lock);
+			host_resched();
+		}
+	}
+}
+
+/* EACH entries from *nr on. */
+static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks)
+{
+	unsigned int left;
+
+	for (left = EACH; left && *nr < g->fresh; left--, ++*nr) {
+		struct chunk *c = chunk_at(g, *nr);
+
+		if (c && (c->nr != *nr || c->free >= g->capacity))
+			return false;
+		*chunks += !!c;
+	}
+	return true;
+}
+
+bool zspage_is_there(struct zspage_group *g, u32 no)
+{
+	u32 nr = no >> g->map.index_bits, place = no & g->map.index_mask;
+	struct chunk *c = NULL;
+	bool there;
+
+	host_lock(&g->lock);
+	if (nr && nr < g->fresh)
+		c = chunk_at(g, nr);
+	there = c && place < c->fresh && descriptor(g, c, place)->class != ZSPAGE_NO_CLASS;
+	host_unlock(&g->lock);
+	return there;
 }
 
 bool zspage_table_is_tidy(struct zspage_table *t)
 {
 	bool tidy = true;
 	u64 chunks = 0;
+	unsigned int i;
 	u32 nr;
 
-	host_lock(&t->lock);
-	for (nr = 0; nr < CHUNKS_MAX && t->top[nr >> ZSPAGE_LEAF_BITS]; nr++) {
-		struct chunk *c = *entry(t, nr);
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++) {
+		struct zspage_group *g = t->group[i];
 
-		if (!c)
-			continue;
-		chunks++;
-		if (c->free >= capacity(c->units))
-			tidy = false;
+		for (nr = 1; g && tidy && nr < g->fresh; ) {
+			host_lock(&g->lock);
+			tidy = tidy_piece(g, &nr, &chunks);
+			host_unlock(&g->lock);
+			host_resched();
+		}
 	}
-	host_unlock(&t->lock);
 	return tidy && chunks == host_a64_read(&t->chunks);
 }

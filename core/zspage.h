@@ -6,23 +6,36 @@
  * two pages.  Everything about it lives in its descriptor, beside the pages, so that freeing
  * an object does not touch the object:
  *
- *     +------+------+-------+-------+-----------+-------+-------+----------------+---------+
- *     | next | prev | owner | class | group     | words | pages | used[words](+1)| page[]  |
- *     +------+------+-------+-------+-----------+-------+-------+----------------+---------+
+ *     +------+------+-------+-------+-------+------+-------+----------------+---------+
+ *     | next | prev | owner | class | group | node | pages | used[words](+1)| page[]  |
+ *     +------+------+-------+-------+-------+------+-------+----------------+---------+
  *
  * used[] has a bit for each object, 1 = in use.  With one word the word itself is the
  * zspage's state; with more, used[words] counts the bits and is its state.  A free changes
  * the state with one compare-and-swap and needs the class lock only if the zspage thereby
- * leaves "full" or becomes empty (pool.c).
+ * leaves "full" or becomes empty (pool.c).  words is the class's.
  *
  * Pages come one by one, as objects first reach into them: objects are placed lowest first,
  * so page[0 .. pages) is always a prefix, and a half-filled zspage wastes half a page, not
- * half a chain.
+ * half a chain.  They are of the node that the zspage was made for, as long as that has any; the
+ * lists of partial zspages know no nodes, so that nodes cost no density.
  *
- * Descriptors live in pages of their own ("chunks"), 8-byte units, all of one size in a
- * chunk.  A descriptor's number is  chunk number * units of a page + its first unit; that
- * number is what object references and list links hold.  0 is none (unit 0 of every chunk
- * is the chunk's header).  A chunk whose descriptors are all free goes back to pcp.
+ * Descriptors live in pages of their own ("chunks").  All classes whose descriptors have the
+ * same size are a group: they share chunks, a directory that finds a chunk by its number, and
+ * a lock.  Within its group a descriptor has a number, which object references and list links
+ * hold:
+ *
+ *     number = chunk number << index_bits | place in the chunk          0 is none
+ *
+ *     dir -> leaf[0]: entries -> chunk: | header | descriptor | descriptor | ... |
+ *            leaf[1]: a page of entries
+ *            ...
+ *
+ * An entry is the address of a chunk or, odd, the next free chunk number.  A group begins with
+ * one leaf of a few entries.  When they are used up it gets an array of leaves that are pages,
+ * the first of them a copy of the few, and when those are used up an array twice as large.  The
+ * old arrays stay until the table ends, for readers that look into one: they find what they look
+ * for, since an entry does not change while somebody has a number that leads through it.
  */
 #ifndef EBB_CORE_ZSPAGE_H
 #define EBB_CORE_ZSPAGE_H
@@ -31,64 +44,133 @@
 #include "pcp.h"
 #include "size_class.h"
 
-/* 1: object references carry the class index.  0: they have room for more zspages instead. */
-#ifndef POOL_REF_CLASS
-#define POOL_REF_CLASS 1
-#endif
-
-#if POOL_REF_CLASS
-#define ZSPAGE_BITS (HOST_PAGE_SHIFT == 12 ? 27 : 38 - HOST_PAGE_SHIFT) /* of a number */
-#else
-#define ZSPAGE_BITS 32
-#endif
-#define ZSPAGE_UNIT 8u
-#define ZSPAGE_UNIT_BITS (HOST_PAGE_SHIFT - 3)  /* units of a chunk */
-#define ZSPAGE_LEAF_BITS 9                      /* chunks of a leaf of the directory */
-#define ZSPAGE_TOP_BITS (ZSPAGE_BITS - ZSPAGE_UNIT_BITS - ZSPAGE_LEAF_BITS)
+#define ZSPAGE_UNIT 8u                          /* what descriptors are multiples of */
 #define ZSPAGE_UNITS_MAX 64                     /* of a descriptor */
+#define ZSPAGE_CHUNK_HEADER 32u                 /* bytes before a chunk's first descriptor */
+#define ZSPAGE_LEAF_BITS (HOST_PAGE_SHIFT - 3)  /* entries of a leaf that is a page */
+#define ZSPAGE_FEW 16u                          /* entries of the leaf that a group begins with */
 
 #define ZSPAGE_NO_CLASS 0xff                    /* class of a free descriptor */
+#define ZSPAGE_ANY_NODE 0xff
 
 struct zspage {
-	u32 next, prev; /* of its list; class lock.  A free descriptor: next free unit */
+	u32 next, prev; /* of its list; class lock.  A free descriptor: offset of the next free */
 	u32 owner;      /* of the only object of a huge zspage, which has no header */
 	u8 class;       /* place in class_table.class[]; fixed while allocated */
 	u8 group;       /* list it is on; class lock */
-	u8 words;       /* of used[]; fixed while allocated */
+	u8 node;        /* of all its pages, or ZSPAGE_ANY_NODE; class lock */
 	u8 pages;       /* in page[]; class lock */
 	host_a64 used[];
 };
 
 _Static_assert(sizeof(struct zspage) == 16, "descriptors are counted per object");
 
-struct zspage_table {
-	/* Read by every free. */
-	struct pcp *pcp;
-	struct zspage_leaf **top;               /* [1 << ZSPAGE_TOP_BITS] */
+/*
+ * The array of a directory.  What it once holds it holds for good.  Behind leaf[size] there is
+ * host_page[size], the pages that the leaves are.
+ */
+struct zspage_dir {
+	struct zspage_dir *older;               /* the array that this one took the place of */
+	u32 size;
+	size_t *leaf[];
+};
+
+/*
+ * How a number leads to a descriptor.  The group has one and each of its classes a copy, so that a
+ * free finds all it needs in one line, which is written only when the directory grows.
+ */
+struct zspage_map {
+	host_a64 dir;                           /* the newest struct zspage_dir */
+	u32 bytes;                              /* of a descriptor */
+	u32 index_mask;                         /* (1 << index_bits) - 1 */
+	u8 index_bits;                          /* of a number */
+	struct zspage_map *next;                /* of the same group */
+};
+
+struct zspage_group {
+	struct zspage_map map;
+	u16 capacity;                           /* descriptors of a chunk */
 
 	host_lock_t lock HOST_OWN_LINE;
-	u32 partial[ZSPAGE_UNITS_MAX + 1];      /* by units: chunk number + 1; table lock */
-	u32 hint;                               /* no free chunk number is lower; table lock */
-	host_a64 chunks;
+	u32 limit;                              /* chunk numbers are below it; fixed */
+	u32 partial;                            /* first chunk with room, or 0; lock */
+	u32 unused;                             /* first chunk number that came back, or 0; lock */
+	u32 fresh;                              /* first that was never used; lock */
+	size_t few[ZSPAGE_FEW];
 };
 
-struct zspage_leaf {
-	void *chunk[1 << ZSPAGE_LEAF_BITS];
+struct zspage_table {
+	struct pcp *pcp;
+	host_a64 chunks, leaves;                /* that are pages */
+	struct zspage_group *group[ZSPAGE_UNITS_MAX + 1];       /* by units of a descriptor */
 };
 
-/* Process context.  -ENOMEM. */
-int zspage_table_init(struct zspage_table *t, struct pcp *pcp);
+/* What names a descriptor. */
+struct zspage_id {
+	struct zspage_group *group;
+	u32 no;
+};
 
-/* Process context; all descriptors are free. */
+struct zspage_layout {
+	unsigned int capacity;                  /* descriptors of a chunk */
+	unsigned int index_bits;                /* log2 of what a number has room for */
+};
+
+/*
+ * A chunk of page bytes has as many descriptors of units units as it has room for, less those over
+ * a power of two if they are an eighth at most: then a number needs a bit less, and at 64 KiB pages
+ * bits are short.
+ */
+static inline struct zspage_layout zspage_layout(size_t page, unsigned int units)
+{
+	unsigned int n = (unsigned int)(page - ZSPAGE_CHUNK_HEADER) / (units * ZSPAGE_UNIT), bits = 0;
+
+	while (1u << bits < n)
+		bits++;
+	if (bits && n - (1u << (bits - 1)) <= n / 8)
+		n = 1u << --bits;
+	return (struct zspage_layout){ .capacity = n, .index_bits = bits };
+}
+
+/* The first chunk number that is too large for numbers of bits bits. */
+static inline u32 zspage_limit(struct zspage_layout l, unsigned int bits)
+{
+	return (u32)(((u64)1 << (bits < 32 ? bits : 32)) >> l.index_bits);
+}
+
+void zspage_table_init(struct zspage_table *t, struct pcp *pcp);
+
+/* Process context; all descriptors are free.  Also after a zspage_group_get() that failed. */
 void zspage_table_destroy(struct zspage_table *t);
 
-static inline struct zspage *zspage_at(const struct zspage_table *t, u32 no)
-{
-	u32 chunk = no >> ZSPAGE_UNIT_BITS;
-	char *base = host_read_once(t->top[chunk >> ZSPAGE_LEAF_BITS]->
-				    chunk[chunk & ((1u << ZSPAGE_LEAF_BITS) - 1)]);
+/*
+ * The group for descriptors of units units, made if it is not there; its numbers, and those of
+ * all that ask for it, take at most bits bits.  *map, which must stay where it is, becomes a map
+ * of the group.  Process context, before any zspage_new().  NULL: no memory.
+ */
+struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units,
+				      unsigned int bits, struct zspage_map *map);
 
-	return (struct zspage *)(base + (no & ((1u << ZSPAGE_UNIT_BITS) - 1)) * ZSPAGE_UNIT);
+/* The descriptor of a number that the caller has. */
+static inline struct zspage *zspage_at(const struct zspage_map *m, u32 no)
+{
+	struct zspage_dir *dir = (struct zspage_dir *)host_a64_read_acquire(&m->dir);
+	u32 chunk = no >> m->index_bits;
+	char *base = (char *)dir->leaf[chunk >> ZSPAGE_LEAF_BITS]
+				      [chunk & ((1u << ZSPAGE_LEAF_BITS) - 1)];
+
+	return (struct zspage *)(base + ZSPAGE_CHUNK_HEADER + (no & m->index_mask) * m->bytes);
+}
+
+static inline u8 zspage_node_byte(unsigned int node)
+{
+	return node < ZSPAGE_ANY_NODE ? (u8)node : ZSPAGE_ANY_NODE;
+}
+
+/* The node of all its pages, or HOST_ANY_NODE. */
+static inline unsigned int zspage_node(const struct zspage *z)
+{
+	return z->node == ZSPAGE_ANY_NODE ? HOST_ANY_NODE : z->node;
 }
 
 static inline unsigned int zspage_words(unsigned int objs)
@@ -105,14 +187,15 @@ static inline unsigned int zspage_units(unsigned int objs, unsigned int pages)
 	return (unsigned int)((bytes + ZSPAGE_UNIT - 1) / ZSPAGE_UNIT);
 }
 
-static inline host_a64 *zspage_state(struct zspage *z)
+/* words: zspage_words() of the objects of its class. */
+static inline host_a64 *zspage_state(struct zspage *z, unsigned int words)
 {
-	return z->words > 1 ? &z->used[z->words] : &z->used[0];
+	return words > 1 ? &z->used[words] : &z->used[0];
 }
 
-static inline host_page *zspage_pages(struct zspage *z)
+static inline host_page *zspage_pages(struct zspage *z, unsigned int words)
 {
-	return (host_page *)(zspage_state(z) + 1);
+	return (host_page *)(zspage_state(z, words) + 1);
 }
 
 /* Whether object obj is in use. */
@@ -122,36 +205,43 @@ static inline bool zspage_is_used(const struct zspage *z, unsigned int obj)
 }
 
 /* Objects in use. */
-static inline unsigned int zspage_inuse(struct zspage *z)
+static inline unsigned int zspage_inuse(struct zspage *z, unsigned int words)
 {
-	u64 state = host_a64_read(zspage_state(z));
+	u64 state = host_a64_read(zspage_state(z, words));
 
-	return z->words > 1 ? (unsigned int)state : (unsigned int)__builtin_popcountll(state);
+	return words > 1 ? (unsigned int)state : (unsigned int)__builtin_popcountll(state);
 }
 
 /*
- * A descriptor of units units for a zspage of class with nothing in it.  *no is its number.
- * Process context.  -ENOMEM: no memory, or all 2^ZSPAGE_BITS units are taken.
+ * A descriptor for a zspage of class, with words words and nothing in it, whose pages are to be
+ * node's.  *no is its number in g.  node, how: as pcp_alloc().  -ENOMEM; -ENOSPC: all numbers are
+ * in use.
  */
-int zspage_new(struct zspage_table *t, unsigned int class, unsigned int objs, unsigned int pages,
-	       u32 *no);
+int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int class,
+	       unsigned int words, unsigned int node, unsigned int how, u32 *no);
 
 /* Gives n descriptors back.  Any context. */
-void zspage_free(struct zspage_table *t, const u32 *no, unsigned int n);
+void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n);
 
 /*
- * Calls fn for each allocated descriptor, under the table lock; fn is atomic.  Zspages may
- * come, go and change meanwhile.  Process context.
+ * Calls fn for each allocated descriptor, 16 at most in one hold of a group's lock; fn is atomic.
+ * Zspages may come, go and change meanwhile.  Process context.
  */
-void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, u32 no, void *arg), void *arg);
+void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg), void *arg);
 
-/* Whether no chunk is wholly free, and all are counted; for check.c.  Process context. */
+/* Whether no is the number of a descriptor that is allocated; for check.c.  Any context. */
+bool zspage_is_there(struct zspage_group *g, u32 no);
+
+/*
+ * Whether each chunk number is a chunk that is not wholly free, or free itself, and the chunks
+ * are counted; for check.c.  Process context.
+ */
 bool zspage_table_is_tidy(struct zspage_table *t);
 
-/* Pages in chunks.  Any context. */
+/* Pages in chunks and leaves; leaves stay until the table ends.  Any context. */
 static inline u64 zspage_table_pages(struct zspage_table *t)
 {
-	return host_a64_read(&t->chunks);
+	return host_a64_read(&t->chunks) + host_a64_read(&t->leaves);
 }
 
 #endif

@@ -30,9 +30,39 @@
 #include <time.h>
 
 #include "pcp.h"
+#include "release.h"
 #include "zone.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* ---- the release stage ---- */
+
+/* Nothing is drained but by who asks for it, until let_workers(). */
+HOST_NO_ANALYSIS
+static inline void hold_workers(struct release *r)
+{
+	for (unsigned int k = 0; k < r->nodes; k++)
+		for (unsigned int i = 0; i < r->node[k].nworkers; i++)
+			host_mutex_lock(&r->node[k].worker[i].work.turn);
+	host_mutex_lock(&r->disarm.turn);
+}
+
+HOST_NO_ANALYSIS
+static inline void let_workers(struct release *r)
+{
+	host_mutex_unlock(&r->disarm.turn);
+	for (unsigned int k = 0; k < r->nodes; k++)
+		for (unsigned int i = 0; i < r->node[k].nworkers; i++)
+			host_mutex_unlock(&r->node[k].worker[i].work.turn);
+}
+
+static inline struct release_stats stats_of(struct release *r)
+{
+	struct release_stats st;
+
+	release_stats(r, &st);
+	return st;
+}
 
 /* ---- seeds and failures ---- */
 
@@ -188,6 +218,9 @@ struct source {
 	struct pcp pcp;
 };
 
+/* For who takes pages or objects as ever: of whatever node, waiting. */
+#define ANYHOW HOST_ANY_NODE, HOST_MAY_WAIT
+
 static inline uint64_t pages_out(struct source *s)
 {
 	struct zone_stat stat;
@@ -207,7 +240,7 @@ static inline void must_be_sound(struct source *s)
 static inline void source_open_with(struct source *s, unsigned int batch, unsigned int high)
 {
 	must_eq(zone_open(&s->zone, 0), 0);
-	must_eq(pcp_init(&s->pcp, s->zone, batch, high), 0);
+	must_eq(pcp_init(&s->pcp, s->zone, batch, high, 0), 0);
 }
 
 static inline void source_open(struct source *s)

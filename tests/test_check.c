@@ -68,12 +68,12 @@ static struct pool_class *class_of(u64 slot)
 
 static struct zspage *zspage_of(u64 slot)
 {
-	return zspage_at(&rig.store.pool.zspages, ref_zspage(ref(slot)));
+	return class_at(class_of(slot), ref_zspage(class_of(slot), ref(slot)));
 }
 
 static u64 *state_of(u64 slot)
 {
-	return (u64 *)(void *)zspage_state(zspage_of(slot));
+	return (u64 *)(void *)zspage_state(zspage_of(slot), class_of(slot)->words);
 }
 
 /* The last object of a kind is in a zspage that is neither full nor empty, the first in a full one. */
@@ -83,17 +83,35 @@ static u64 *state_of(u64 slot)
 
 static struct release_cpu *cpu_with_refs(void)
 {
-	for (unsigned int cpu = 0; cpu < host_nr_cpus(); cpu++) {
-		struct release_cpu *rc = host_percpu_peek(&rig.store.cpus, cpu);
-
-		if (rc->n)
-			return rc;
-	}
+	for (unsigned int i = 0; i < rig.store.release.items; i++)
+		if (host_a64_read(&rig.store.release.item[i]->head) !=
+		    host_a64_read(&rig.store.release.item[i]->tail))
+			return rig.store.release.item[i];
 	must_failed(__FILE__, __LINE__, "no reference waits in a buffer", 0, 1);
 }
 
+/* The highest object that a reference to a slot's zspage can name: the zspage has fewer. */
+static u64 past_all(u64 slot)
+{
+	must(class_of(slot)->objs <= class_of(slot)->obj_mask);
+	return ref(slot) | ref_loc(class_of(slot), 0, class_of(slot)->obj_mask);
+}
+
+/* Another class of the slot's group, in whose references the number stands in the same place. */
+static const struct pool_class *neighbour(u64 slot)
+{
+	struct pool *p = &rig.store.pool;
+	const struct pool_class *found = NULL;
+
+	for (u32 i = 0; i < p->table.nclasses; i++)
+		if (&p->class[i] != class_of(slot) && p->class[i].group == class_of(slot)->group &&
+		    p->class[i].obj_bits == class_of(slot)->obj_bits)
+			found = &p->class[i];
+	must(found != NULL);
+	return found;
+}
+
 static void class_out_of_range(void) { HURT(zspage_of(0)->class, 0xfe); }
-static void words(void) { HURT(zspage_of(0)->words, 1); }
 static void count_too_high(void) { HURT(*state_of(PARTIAL_SMALL), *state_of(PARTIAL_SMALL) + 1); }
 static void empty(void) { HURT(*state_of(PARTIAL_LARGE), 0); }
 static void too_many_pages(void) { HURT(zspage_of(0)->pages, CHAIN_MAX + 1); }
@@ -108,13 +126,27 @@ static void pages(void) { HURT(*(u64 *)(void *)&rig.store.pool.pages, 1); }
 static void type(void) { HURT(*word(1), (u64)7 << SLOT_TYPE_SHIFT); }
 static void empty_with_a_value(void) { HURT(*word(1), 5); }
 static void reader(void) { HURT(*word(1), *word(1) + SLOT_READER); }
-static void freed_and_held(void) { HURT(*word(1), *word(1) | SLOT_FREE); }
-static void no_such_object(void) { HURT(*word(1), *word(1) | REF_LOC_MASK >> ZSPAGE_BITS); }
+static void busy(void) { HURT(*word(1), *word(1) | SLOT_BUSY); }
+static void held_in_a_record(void) { HURT(rig.store.holds.bucket[0], 1); }
+static void no_such_object(void) { HURT(*word(FULL_LARGE), *word(FULL_LARGE) | past_all(FULL_LARGE)); }
+static void no_such_zspage(void) { HURT(*word(1), *word(1) | REF_LOC_MASK); }
 static void lost(void) { HURT(*word(1), 0); }
-static void bytes(void) { HURT(cpu_with_refs()->bytes, cpu_with_refs()->bytes + 1); }
-static void queued(void) { HURT(rig.store.release.queued, rig.store.release.queued + 1); }
-static void spare(void) { HURT(rig.store.release.spare, rig.store.release.spare + 1); }
-static void in_a_buffer(void) { HURT(cpu_with_refs()->buf->ref[0], ref(1) | REF_LOC_MASK >> ZSPAGE_BITS); }
+static void bytes(void) { HURT(cpu_with_refs()->pushed, cpu_with_refs()->pushed + 1); }
+static void queued(void) { HURT(rig.store.release.node->queued, 1); }
+static void spare(void) { HURT(rig.store.release.node->spare, rig.store.release.node->spare + 1); }
+static void known(void) { HURT(cpu_with_refs()->known, host_a64_read(&cpu_with_refs()->head)); }
+static void ring_end(void) { HURT(cpu_with_refs()->end, cpu_with_refs()->end + 1); }
+static void place(void) { HURT(cpu_with_refs()->at, cpu_with_refs()->at + 1); }
+static void tail(void) { HURT(*(u64 *)(void *)&cpu_with_refs()->tail, RELEASE_REFS + 100000); }
+static void spilling(void) { HURT(*(u64 *)(void *)&rig.store.release.item[0]->spilling, 1); }
+static void in_flight(void) { HURT(*(u64 *)(void *)&rig.store.release.node->inflight[1], 1); }
+
+static void in_a_buffer(void)
+{
+	struct release_cpu *rc = cpu_with_refs();
+
+	HURT(rc->buf->ref[host_a64_read(&rc->head) % RELEASE_REFS], past_all(FULL_LARGE));
+}
 
 static void past_the_last(void)
 {
@@ -125,8 +157,8 @@ static void aside(void)
 {
 	struct pool_class *c = class_of(PARTIAL_LARGE);
 
-	HURT(c->head[0], ref_zspage(ref(PARTIAL_LARGE)));
-	HURT(c->listed, (u16)(c->listed | 1));
+	HURT(c->head[POOL_ASIDE], ref_zspage(c, ref(PARTIAL_LARGE)));
+	HURT(c->listed, (u16)(c->listed | 1u << POOL_ASIDE));
 }
 
 static void unlisted(void)
@@ -136,6 +168,7 @@ static void unlisted(void)
 
 	HURT(c->head[g], 0);
 	HURT(c->listed, (u16)(c->listed & ~(1u << g)));
+	HURT(c->partial, c->partial - 1);
 }
 
 static void freed_object(void)
@@ -144,13 +177,13 @@ static void freed_object(void)
 	unsigned int obj = class_lowest_free(c, zspage_of(PARTIAL_LARGE));
 
 	must(obj < c->objs);
-	HURT(*word(PARTIAL_LARGE), (*word(PARTIAL_LARGE) & ~(((u64)1 << REF_ZSPAGE_SHIFT) - (1u << REF_OBJ_SHIFT))) |
-	     (u64)obj << REF_OBJ_SHIFT);
+	HURT(*word(PARTIAL_LARGE), (*word(PARTIAL_LARGE) & ~REF_LOC_MASK) |
+	     ref_loc(c, ref_zspage(c, ref(PARTIAL_LARGE)), obj));
 }
 
 static void key(void)
 {
-	HURT(*object_key(&rig.store.pool, class_of(1), zspage_of(1), ref_obj(ref(1))), 2);
+	HURT(*object_key(&rig.store.pool, class_of(1), zspage_of(1), ref_obj(class_of(1), ref(1))), 2);
 }
 
 static void counter(void)
@@ -160,20 +193,19 @@ static void counter(void)
 	HURT(cpu->counters.v[CNT_SAME], cpu->counters.v[CNT_SAME] + 1);
 }
 
-#if POOL_REF_CLASS
 static void other_class(void)
 {
-	HURT(*word(1), (*word(1) & ~(((u64)1 << REF_BITS) - ((u64)1 << REF_CLASS_SHIFT))) |
-	     (ref(LARGES) >> REF_CLASS_SHIFT << REF_CLASS_SHIFT));
+	u64 raw = rig.store.pool.table.class[neighbour(FULL_LARGE)->place].index;
+
+	HURT(*word(FULL_LARGE), (*word(FULL_LARGE) & ~REF_MASK) | raw << REF_CLASS_SHIFT |
+	     (ref(FULL_LARGE) & REF_LOC_MASK));
 }
-#endif
 
 static const struct {
 	void (*damage)(void);
 	const char *sentence;
 } table[] = {
-	{ class_out_of_range, "a descriptor is not of its class" },
-	{ words, "a descriptor is not of its class" },
+	{ class_out_of_range, "a descriptor is of no class" },
 	{ count_too_high, "popcount(used) != objects in use" },
 	{ past_the_last, "popcount(used) != objects in use" },
 	{ empty, "an empty zspage was not given back" },
@@ -188,20 +220,26 @@ static const struct {
 	{ unlisted, "a partial zspage is on no list" },
 	{ chunks, "a chunk of descriptors is not in use" },
 	{ pages, "pages in zspages != pool_pages()" },
-#if POOL_REF_CLASS
 	{ other_class, "a reference names another class than its zspage" },
-#endif
+	{ no_such_zspage, "a reference names a zspage that is not there" },
 	{ freed_object, "a reference names an object that is not in use" },
 	{ no_such_object, "a reference names an object that is not in use" },
 	{ in_a_buffer, "a reference names an object that is not in use" },
 	{ type, "a slot word is of no type" },
 	{ empty_with_a_value, "a slot word is of no type" },
 	{ reader, "a slot is held by nobody" },
-	{ freed_and_held, "a slot is held by nobody" },
+	{ busy, "a slot is held by nobody" },
+	{ held_in_a_record, "an object is held by nobody" },
 	{ key, "an object has another slot's key" },
-	{ bytes, "bytes of a buffer != sum of its class sizes" },
+	{ bytes, "bytes of a buffer != sum of what its objects take" },
 	{ lost, "objects in use != references in slots and buffers" },
-	{ queued, "bytes held back != sum over buffers" },
+	{ queued, "bytes queued != sum over buffers" },
+	{ known, "bytes of an item are not what its owner knows" },
+	{ ring_end, "a buffer's end is not where a push will look" },
+	{ place, "a buffer's end is not where a push will look" },
+	{ tail, "a buffer has more than fits in it" },
+	{ spilling, "an item spills, and nobody is there" },
+	{ in_flight, "references are in flight, and nobody is there" },
 	{ spare, "release buffers are not all in use, queued or empty" },
 	{ counter, "a counter does not match the slots" },
 };
@@ -222,7 +260,7 @@ static void rig_open(void)
 	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
 	for (u64 i = 0; i < SLOTS; i++) {
 		fill_random(data, sizeof(data), i);
-		must_eq(store_put(&rig.store, i, data, i < LARGES ? SMALL : LARGE), 0);
+		must_eq(store_put(&rig.store, i, data, i < LARGES ? SMALL : LARGE, HOST_ANY_NODE), 0);
 	}
 	must(class_of(0)->objs > 64 && class_of(LARGES)->objs < 64);
 	must(*state_of(FULL_LARGE) == class_of(FULL_LARGE)->full);
@@ -230,14 +268,14 @@ static void rig_open(void)
 	must_eq(store_free(&rig.store, SLOTS - 2), 0);
 	must_eq(store_free(&rig.store, LARGES - 2), 0);
 	release_flush(&rig.store.release);
-	host_mutex_lock(&rig.store.release.draining);
+	hold_workers(&rig.store.release);
 	must_hold(store_check(&rig.store));
 }
 
 HOST_NO_ANALYSIS
 static void rig_close(void)
 {
-	host_mutex_unlock(&rig.store.release.draining);
+	let_workers(&rig.store.release);
 	store_destroy(&rig.store);
 	source_close(&rig.source);
 }
@@ -272,12 +310,12 @@ static void references_that_wait_are_counted_wherever_they_are(void **state)
 	for (i = 0; i < SLOTS - 2; i++)
 		if (i != LARGES - 2)
 			must_eq(store_free(&rig.store, i), 0);
-	must(r->full != NULL);
+	must(r->node->full != NULL);
 	must(release_held(r) > 0);
 	must_hold(store_check(&rig.store));
 	/* Nothing is back yet. */
 	must_eq(store_pages_taken(&rig.store), before);
-	HURT(r->full->ref[0], r->full->ref[0] | REF_LOC_MASK >> ZSPAGE_BITS);
+	HURT(r->node->full->ref[0], past_all(PARTIAL_LARGE));
 	must(store_check(&rig.store) != NULL);
 	heal();
 	rig_close();

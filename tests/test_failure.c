@@ -292,7 +292,7 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 	host_write_once(rig.source.zone->max_blocks, 1);
 	for (;; n++) {
 		fill_random(page, HOST_PAGE_SIZE, n);
-		err = store_write(s, n, page);
+		err = store_write(s, n, page, HOST_ANY_NODE);
 		if (err)
 			break;
 	}
@@ -300,7 +300,7 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 	must(n > 10 && n < ZONE_BLOCK_BYTES / HOST_PAGE_SIZE);
 	for (k = 0; k < 50; k++) {
 		fill_random(page, HOST_PAGE_SIZE, 5000 + k);
-		must_eq(store_write(s, k % n, page), -ENOMEM);
+		must_eq(store_write(s, k % n, page, HOST_ANY_NODE), -ENOMEM);
 	}
 	must_eq(store_count(s, CNT_FAILED_WRITE), 51);
 	must_have(s, 0, n);
@@ -310,12 +310,12 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 		must_eq(store_free(s, k), 0);
 	for (k = 0; k < n / 2; k++) {
 		fill_random(page, HOST_PAGE_SIZE, k);
-		must_eq(store_write(s, k, page), 0);
+		must_eq(store_write(s, k, page, HOST_ANY_NODE), 0);
 	}
 	must_have(s, 0, n);
 	host_write_once(rig.source.zone->max_blocks, 0);
 	fill_random(page, HOST_PAGE_SIZE, n);
-	must_eq(store_write(s, n, page), 0);
+	must_eq(store_write(s, n, page, HOST_ANY_NODE), 0);
 	must_have(s, 0, n + 1);
 	rig_close();
 }
@@ -336,7 +336,7 @@ static void memory_that_comes_back_after_the_first_try_is_used(void **state)
 
 	for (u64 i = 0; i < 40; i++) {
 		fill_random(page, HOST_PAGE_SIZE, i);
-		must_eq(store_write(s, i, page), 0);
+		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
 	}
 	for (u64 i = 0; i < 20; i++)
 		must_eq(store_free(s, i), 0);
@@ -344,7 +344,7 @@ static void memory_that_comes_back_after_the_first_try_is_used(void **state)
 	asked = 0;
 	host_user_fail = dry_until_drained;
 	fill_random(page, HOST_PAGE_SIZE, 0);
-	must_eq(store_write(s, 0, page), 0);
+	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
 	host_user_fail = NULL;
 	must(asked >= 2);
 	must_eq(release_held(&s->release), 0);

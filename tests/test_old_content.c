@@ -180,7 +180,7 @@ static void a_read_that_fails_leaves_zeros_and_nothing_else(void **state)
 		for (u64 i = 0; i < 2; i++) {
 			memset(page, 's', HOST_PAGE_SIZE);
 			fill_random(page, HOST_PAGE_SIZE / 2, i);
-			must_eq(store_write(&s, i, page), 0);
+			must_eq(store_write(&s, i, page, HOST_ANY_NODE), 0);
 		}
 		spoil(&s, 0);
 		memset(got, 0xee, sizeof(got));
@@ -193,7 +193,7 @@ static void a_read_that_fails_leaves_zeros_and_nothing_else(void **state)
 		fill_random(page, HOST_PAGE_SIZE / 2, 1);
 		must_eq(store_read(&s, 1, got), 0);
 		must(!memcmp(got, page, HOST_PAGE_SIZE));
-		must_eq(store_write(&s, 0, page), 0);
+		must_eq(store_write(&s, 0, page, HOST_ANY_NODE), 0);
 		must_eq(store_read(&s, 0, got), 0);
 		must(!memcmp(got, page, HOST_PAGE_SIZE));
 		must_hold(store_check(&s));

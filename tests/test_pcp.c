@@ -32,11 +32,11 @@ static void parameters_out_of_range_are_refused(void **state)
 	struct pcp pcp;
 
 	must_eq(zone_open(&zone, 0), 0);
-	must_eq(pcp_init(&pcp, zone, 0, 64), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, 16, 15), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, 16, (1u << 20) + 1), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX), 0);
+	must_eq(pcp_init(&pcp, zone, 0, 64, 0), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000, 0), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, 15, 0), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, (1u << 20) + 1, 0), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX, 0), 0);
 	pcp_destroy(&pcp);
 	zone_close(zone);
 }
@@ -49,9 +49,9 @@ static void no_hold_of_the_source_moves_more_than_a_batch(void **state)
 		struct source s;
 
 		source_open_with(&s, batch[i], 4 * batch[i]);
-		must_eq(pcp_alloc(&s.pcp, held, MOST), 0);
+		must_eq(pcp_alloc(&s.pcp, held, MOST, ANYHOW), 0);
 		must_account(&s, MOST);
-		pcp_free(&s.pcp, held, MOST);
+		pcp_free(&s.pcp, held, MOST, HOST_ANY_NODE);
 		must(max_per_hold(&s) > 0);
 		must_be_at_most(max_per_hold(&s), batch[i]);
 		must_account(&s, 0);
@@ -68,9 +68,9 @@ static void a_list_is_never_longer_than_its_high_after_a_free(void **state)
 	struct source s;
 
 	source_open_with(&s, 8, 40);
-	must_eq(pcp_alloc(&s.pcp, held, 1000), 0);
+	must_eq(pcp_alloc(&s.pcp, held, 1000, ANYHOW), 0);
 	for (unsigned int i = 0; i < 1000; i++) {
-		pcp_free(&s.pcp, held + i, 1);
+		pcp_free(&s.pcp, held + i, 1, HOST_ANY_NODE);
 		must_be_at_most(pcp_count(&s.pcp), (u64)40 * host_nr_cpus());
 	}
 	/* A list that is used keeps pages: else it would be of no use. */
@@ -85,12 +85,12 @@ static void a_warm_list_serves_without_the_source(void **state)
 
 	host_user_set_nr_cpus(1);
 	source_open_with(&s, 8, 64);
-	must_eq(pcp_alloc(&s.pcp, held, 200), 0);
-	pcp_free(&s.pcp, held, 200);
+	must_eq(pcp_alloc(&s.pcp, held, 200, ANYHOW), 0);
+	pcp_free(&s.pcp, held, 200, HOST_ANY_NODE);
 	zone_stat(s.zone, &before);
 	for (unsigned int i = 0; i < 1000; i++) {
-		must_eq(pcp_alloc(&s.pcp, held, 8), 0);
-		pcp_free(&s.pcp, held, 8);
+		must_eq(pcp_alloc(&s.pcp, held, 8, ANYHOW), 0);
+		pcp_free(&s.pcp, held, 8, HOST_ANY_NODE);
 	}
 	zone_stat(s.zone, &after);
 	must_eq(after.holds, before.holds);
@@ -106,8 +106,8 @@ static void idle_lists_decay_to_nothing_and_then_report_no_change(void **state)
 	u64 before;
 
 	source_open_with(&s, 8, 256);
-	must_eq(pcp_alloc(&s.pcp, held, 2000), 0);
-	pcp_free(&s.pcp, held, 2000);
+	must_eq(pcp_alloc(&s.pcp, held, 2000, ANYHOW), 0);
+	pcp_free(&s.pcp, held, 2000, HOST_ANY_NODE);
 	must((before = pcp_count(&s.pcp)) > 64);
 	pcp_decay(&s.pcp);
 	must_eq(pcp_count(&s.pcp), before);     /* used since the last tick: spared */
@@ -131,21 +131,21 @@ static void a_dry_source_fails_the_whole_request_and_loses_nothing(void **state)
 
 	source_open(&s);
 	host_write_once(s.zone->max_blocks, 1);
-	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES - 4), 0);
+	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES - 4, ANYHOW), 0);
 	for (unsigned int i = 0; i < 5; i++) {
 		before = pages_out(&s);
-		must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 5), -ENOMEM);
+		must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 5, ANYHOW), -ENOMEM);
 		must(pages_out(&s) >= before);
 		must_account(&s, BLOCK_PAGES - 4);
 	}
 	/* What is there can still be had, and what comes back again. */
-	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 4), 0);
-	pcp_free(&s.pcp, held, 4);
-	must_eq(pcp_alloc(&s.pcp, held, 4), 0);
+	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 4, ANYHOW), 0);
+	pcp_free(&s.pcp, held, 4, HOST_ANY_NODE);
+	must_eq(pcp_alloc(&s.pcp, held, 4, ANYHOW), 0);
 	host_write_once(s.zone->max_blocks, 2);
-	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES, 5), 0);
+	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES, 5, ANYHOW), 0);
 	must_account(&s, BLOCK_PAGES + 5);
-	pcp_free(&s.pcp, held, BLOCK_PAGES + 5);
+	pcp_free(&s.pcp, held, BLOCK_PAGES + 5, HOST_ANY_NODE);
 	source_close(&s);
 }
 
@@ -179,15 +179,15 @@ static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
 	source_open_with(&s, 16, 1024);
 	host_write_once(s.zone->max_blocks, 1);
 	run_on(0);
-	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES), 0);
-	pcp_free(&s.pcp, held, BLOCK_PAGES);
+	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES, ANYHOW), 0);
+	pcp_free(&s.pcp, held, BLOCK_PAGES, HOST_ANY_NODE);
 	must(pcp_count(&s.pcp) > 0);
 	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
 	run_on(1);
-	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES), 0);
+	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES, ANYHOW), 0);
 	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
 	must_account(&s, BLOCK_PAGES);
-	pcp_free(&s.pcp, held, BLOCK_PAGES);
+	pcp_free(&s.pcp, held, BLOCK_PAGES, HOST_ANY_NODE);
 	source_close(&s);
 }
 
@@ -204,7 +204,7 @@ static void every_page_has_one_owner_at_a_time(void **state)
 		host_page back[300];
 
 		if (rng_below(&rng, 2) && n + k <= 1000) {
-			must_eq(pcp_alloc(&s.pcp, held + n, (unsigned int)k), 0);
+			must_eq(pcp_alloc(&s.pcp, held + n, (unsigned int)k, ANYHOW), 0);
 			for (; k; k--, n++) {
 				stamp[n] = rng_next(&rng);
 				*(uint64_t *)host_page_addr(s.zone, held[n]) = stamp[n];
@@ -218,7 +218,7 @@ static void every_page_has_one_owner_at_a_time(void **state)
 				held[j] = held[n];
 				stamp[j] = stamp[n];
 			}
-			pcp_free(&s.pcp, back, (unsigned int)k);
+			pcp_free(&s.pcp, back, (unsigned int)k, HOST_ANY_NODE);
 		}
 		if (!rng_below(&rng, 100))
 			pcp_decay(&s.pcp);
@@ -229,7 +229,7 @@ static void every_page_has_one_owner_at_a_time(void **state)
 	must_be_at_most(max_per_hold(&s), 5);
 	while (n--)
 		must_eq(*(uint64_t *)host_page_addr(s.zone, held[n]), stamp[n]);
-	pcp_free(&s.pcp, held, (unsigned int)(pages_out(&s) - pcp_count(&s.pcp)));
+	pcp_free(&s.pcp, held, (unsigned int)(pages_out(&s) - pcp_count(&s.pcp)), HOST_ANY_NODE);
 	source_close(&s);
 }
 

@@ -2,11 +2,14 @@
 /*
  * test_release.c - the release stage over a pool: budget, spill, timer, flush, accounting.
  *
- * Who holds release.draining keeps the worker from draining, so that what is held back stays
+ * Between hold_workers() and let_workers() nothing is drained, so that what is held back stays
  * until the test lets it go.
  */
 #include "support.h"
 #include "check.h"
+
+#include <pthread.h>
+#include <unistd.h>
 
 #define OBJECTS 20000
 
@@ -39,7 +42,7 @@ static struct rig *rig_open(u64 limit)
 	source_open(&rig.source);
 	must_eq(pool_init(&rig.pool, &rig.source.pcp, 8, &owner), 0);
 	must_eq(host_percpu_init(&rig.cpus, sizeof(struct release_cpu)), 0);
-	must_eq(release_init(&rig.release, &rig.pool, &rig.cpus, limit, OBJECTS), 0);
+	must_eq(release_init(&rig.release, &rig.pool, &rig.cpus, limit, OBJECTS, NULL), 0);
 	return &rig;
 }
 
@@ -57,7 +60,7 @@ static u64 make(struct rig *r, size_t size)
 {
 	u64 ref;
 
-	must_eq(pool_alloc(&r->pool, size, 0, &ref), 0);
+	must_eq(pool_alloc(&r->pool, size, 0, ANYHOW, &ref), 0);
 	return ref;
 }
 
@@ -65,19 +68,19 @@ static u64 make(struct rig *r, size_t size)
 static u64 push(struct rig *r, u64 ref)
 {
 	struct release_todo todo = { 0 };
-	u32 bytes = pool_ref_class_size(&r->pool, ref);
+	u32 bytes = pool_ref_room(&r->pool, ref);
 	struct release_cpu *rc = host_percpu_lock(&r->cpus);
 
 	release_push(&r->release, rc, ref, bytes, &todo);
 	host_percpu_unlock(&r->cpus, rc);
-	release_finish(&r->release, &todo);
+	release_finish(&todo);
 	r->pushed++;
 	return bytes;
 }
 
 static u64 freed(struct rig *r)
 {
-	return host_a64_read(&r->release.deferred) + host_a64_read(&r->release.in_place);
+	return stats_of(&r->release).deferred + stats_of(&r->release).in_place;
 }
 
 /* budget + one buffer a CPU: a buffer is full at RELEASE_REFS or at its share of the budget. */
@@ -86,7 +89,7 @@ static u64 bound(struct rig *r, u64 limit)
 	u64 largest = HOST_PAGE_SIZE, share = limit / (2 * host_nr_cpus()) + largest;
 	u64 all = RELEASE_REFS * largest;
 
-	return limit + host_nr_cpus() * (share < all ? share : all);
+	return limit + r->release.items * (share < all ? share : all);
 }
 
 static void what_is_held_back_is_the_sum_of_the_class_sizes(void **state)
@@ -95,11 +98,11 @@ static void what_is_held_back_is_the_sum_of_the_class_sizes(void **state)
 	struct rng rng = { use_seed(1) };
 	u64 sum = 0, pages;
 
-	host_mutex_lock(&r->release.draining);
+	hold_workers(&r->release);
 	for (unsigned int i = 0; i < 3000; i++) {
 		u64 ref = make(r, 1 + rng_below(&rng, HOST_PAGE_SIZE));
 
-		must_be_at_most(pool_ref_size(&r->pool, ref), pool_ref_class_size(&r->pool, ref));
+		must_be_at_most(pool_ref_size(&r->pool, ref), pool_ref_room(&r->pool, ref));
 		sum += push(r, ref);
 		if (freed(r))
 			break;          /* the budget is spent: large pages */
@@ -108,7 +111,7 @@ static void what_is_held_back_is_the_sum_of_the_class_sizes(void **state)
 	pages = pool_pages(&r->pool);
 	must(pages > 0);
 	must(release_peak(&r->release) >= release_held(&r->release));
-	host_mutex_unlock(&r->release.draining);
+	let_workers(&r->release);
 	release_flush(&r->release);
 	must_eq(release_held(&r->release), 0);
 	must_eq(pool_pages(&r->pool), 0);
@@ -129,18 +132,18 @@ static void past_the_budget_the_caller_frees_in_place(void **state)
 		/* Four budgets' worth. */
 		while (n < OBJECTS && (n < 200 || bytes < 4 * limit[k])) {
 			refs[n] = make(r, 1 + rng_below(&rng, HOST_PAGE_SIZE));
-			bytes += pool_ref_class_size(&r->pool, refs[n++]);
+			bytes += pool_ref_room(&r->pool, refs[n++]);
 		}
-		host_mutex_lock(&r->release.draining);
+		hold_workers(&r->release);
 		for (i = 0; i < n; i++) {
 			push(r, refs[i]);
 			must_be_at_most(release_held(&r->release), bound(r, limit[k]));
 		}
-		must(host_a64_read(&r->release.in_place) > 0);
-		must(host_a64_read(&r->release.flush_budget) > 0);
-		must_eq(host_a64_read(&r->release.deferred), 0);
+		must(stats_of(&r->release).in_place > 0);
+		must(stats_of(&r->release).flush_budget > 0);
+		must_eq(stats_of(&r->release).deferred, 0);
 		must_be_at_most(release_peak(&r->release), bound(r, limit[k]));
-		host_mutex_unlock(&r->release.draining);
+		let_workers(&r->release);
 		release_flush(&r->release);
 		must_eq(freed(r), n);
 		must_eq(pool_pages(&r->pool), 0);
@@ -153,16 +156,16 @@ static void one_call_frees_a_bounded_number_in_place(void **state)
 	struct rig *r = rig_open(200000);
 	u64 before;
 
-	host_mutex_lock(&r->release.draining);
+	hold_workers(&r->release);
 	for (unsigned int i = 0; i < 5000; i++) {
 		u64 ref = make(r, 100);
 
-		before = host_a64_read(&r->release.in_place);
+		before = stats_of(&r->release).in_place;
 		push(r, ref);
-		must_be_at_most(host_a64_read(&r->release.in_place) - before, RELEASE_SPILL);
+		must_be_at_most(stats_of(&r->release).in_place - before, RELEASE_SPILL);
 	}
-	must(host_a64_read(&r->release.in_place) > 0);
-	host_mutex_unlock(&r->release.draining);
+	must(stats_of(&r->release).in_place > 0);
+	let_workers(&r->release);
 	rig_close(r);
 }
 
@@ -176,9 +179,9 @@ static void the_timer_leaves_nothing_held_back(void **state)
 		/* Nobody flushes. */
 		must_become(release_held(&r->release) == 0 && pool_pages(&r->pool) == 0);
 	}
-	must(host_a64_read(&r->release.flush_timer) >= 1);
-	must_eq(host_a64_read(&r->release.flush_asked), 0);
-	must_become(host_a64_read(&r->release.deferred) == r->pushed);
+	must(stats_of(&r->release).flush_timer >= 1);
+	must_eq(stats_of(&r->release).flush_asked, 0);
+	must_become(stats_of(&r->release).deferred == r->pushed);
 	rig_close(r);
 }
 
@@ -187,13 +190,16 @@ static void full_buffers_wake_the_worker(void **state)
 	struct rig *r = rig_open((u64)1 << 40);
 	const u64 most = release_meta_bytes(&r->release) / sizeof(struct release_buf);
 
-	host_mutex_lock(&r->release.draining);
-	for (u64 i = 0; i < most * RELEASE_REFS; i++)
+	hold_workers(&r->release);
+	push(r, make(r, 40));
+	usleep(10 * RELEASE_TIMER_US);  /* its timer has run out, and it waits to be let go */
+	for (u64 i = 1; i < most * RELEASE_REFS; i++)
 		push(r, make(r, 40));
-	host_mutex_unlock(&r->release.draining);
+	must_eq(host_read_once(r->release.node->worker->work.wake), 0);
+	let_workers(&r->release);
 	must_become(freed(r) == r->pushed);
-	must(host_a64_read(&r->release.flush_full) + host_a64_read(&r->release.flush_timer) > 0);
-	must_eq(host_a64_read(&r->release.flush_asked), 0);
+	must(stats_of(&r->release).flush_full + stats_of(&r->release).flush_timer > 0);
+	must_eq(stats_of(&r->release).flush_asked, 0);
 	rig_close(r);
 }
 
@@ -224,19 +230,19 @@ static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
 	release_set_limit(&r->release, 1000);
 	must_eq(release_held(&r->release), 0);
 	must_eq(pool_pages(&r->pool), 0);
-	asked = host_a64_read(&r->release.flush_asked);
+	asked = stats_of(&r->release).flush_asked;
 	must_eq(asked, 1);
 	release_set_limit(&r->release, 2 << 20);
-	must_eq(host_a64_read(&r->release.flush_asked), asked);
+	must_eq(stats_of(&r->release).flush_asked, asked);
 	must_eq(r->release.limit, 2 << 20);
 
 	/* The new budget counts from the next push on. */
-	host_mutex_lock(&r->release.draining);
+	hold_workers(&r->release);
 	while (release_held(&r->release) < 1000000 && r->pushed < OBJECTS)
 		push(r, make(r, 1000));
 	must(release_held(&r->release) >= 1000000);
-	must_eq(host_a64_read(&r->release.in_place), 0);
-	host_mutex_unlock(&r->release.draining);
+	must_eq(stats_of(&r->release).in_place, 0);
+	let_workers(&r->release);
 	rig_close(r);
 }
 
@@ -245,20 +251,20 @@ static void the_peak_restarts_from_what_is_held(void **state)
 	struct rig *r = rig_open(64 << 20);
 	u64 sum = 0, more;
 
-	host_mutex_lock(&r->release.draining);
+	hold_workers(&r->release);
 	for (unsigned int i = 0; i < 200; i++)
 		sum += push(r, make(r, 2000));
 	must_eq(release_peak(&r->release), sum);
-	host_mutex_unlock(&r->release.draining);
+	let_workers(&r->release);
 	release_flush(&r->release);
 	must_eq(release_held(&r->release), 0);
 	must_eq(release_peak(&r->release), sum);
 	release_reset_peak(&r->release);
 	must_eq(release_peak(&r->release), 0);
-	host_mutex_lock(&r->release.draining);
+	hold_workers(&r->release);
 	more = push(r, make(r, 2000));
 	must_eq(release_peak(&r->release), more);
-	host_mutex_unlock(&r->release.draining);
+	let_workers(&r->release);
 	rig_close(r);
 }
 
@@ -269,14 +275,15 @@ static void buffers_go_with_the_budget(void **state)
 	const u64 least = release_meta_bytes(&r->release);
 	u64 last = least;
 
-	must_eq(least, 2 * host_nr_cpus() * sizeof(struct release_buf));
+	must(least >= r->release.items * sizeof(struct release_buf));
+	must_be_at_most(least, 4 * r->release.items * sizeof(struct release_buf));
 	for (size_t i = 0; i < ARRAY_LEN(limit); i++) {
 		must_eq(release_set_limit(&r->release, limit[i]), 0);
 		must(release_meta_bytes(&r->release) >= last);
 		last = release_meta_bytes(&r->release);
 		/* A hundredth of the budget or so, and eight bytes an object. */
 		must_be_at_most(last, least + limit[i] / 100 + 1);
-		must_be_at_most(last, least + OBJECTS * sizeof(r->release.scratch[0]) * 101 / 100);
+		must_be_at_most(last, least + OBJECTS * sizeof(u64) * 101 / 100 + sizeof(struct release_buf));
 	}
 	must(last > least);
 	/* Used and in use, it shrinks all the same. */
@@ -327,6 +334,112 @@ static void random_pushes_stay_within_any_budget_on_any_number_of_cpus(void **st
 	host_user_set_nr_cpus(0);
 }
 
+static void who_is_short_of_memory_waits_for_no_flush(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+	u64 freed, all = 0;
+
+	hold_workers(&r->release);
+	for (unsigned int i = 0; i < 5 * RELEASE_REFS; i++)
+		push(r, make(r, 100));
+	/* As if a flush had lost its CPU. */
+	host_mutex_lock(&r->release.flushing);
+	for (unsigned int i = 0; i < 20; i++) {
+		freed = release_help(&r->release, host_node(), 2);
+		must_be_at_most(freed, 2 * RELEASE_REFS);
+		all += freed;
+	}
+	host_mutex_unlock(&r->release.flushing);
+	must_eq(all, r->pushed);
+	must_eq(release_held(&r->release), 0);
+	let_workers(&r->release);
+	rig_close(r);
+}
+
+static void *help_once(void *done)
+{
+	release_help(&rig.release, host_node(), 1);
+	__atomic_store_n((bool *)done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* The first is kept at the only item that has something; the second does not come to it. */
+static void who_are_short_of_memory_look_at_different_items(void **state)
+{
+	struct release_todo todo = { 0 };
+	bool done[2] = { false, false };
+	struct release_node *node;
+	u64 until = host_now_ns() + 10000000000ull, ref;
+	pthread_t thread[2];
+	struct rig *r;
+
+	host_user_set_nr_cpus(2 * RELEASE_LOOKS);
+	r = rig_open(64 << 20);
+	must(r->release.items >= 2 * RELEASE_LOOKS);
+	node = r->release.node;
+	hold_workers(&r->release);
+	ref = make(r, 100);
+	release_push(&r->release, r->release.item[0], ref, pool_ref_room(&r->pool, ref), &todo);
+	r->pushed++;
+
+	host_lock(&node->lock);
+	must_eq(pthread_create(&thread[0], NULL, help_once, &done[0]), 0);
+	while (!host_read_once(node->lock.waiters) && host_now_ns() < until)
+		;
+	must_eq(pthread_create(&thread[1], NULL, help_once, &done[1]), 0);
+	while (!__atomic_load_n(&done[1], __ATOMIC_ACQUIRE) && host_now_ns() < until)
+		;
+	host_unlock(&node->lock);
+	must(host_now_ns() < until);
+	must_eq(pthread_join(thread[0], NULL), 0);
+	must_eq(pthread_join(thread[1], NULL), 0);
+	must_eq(freed(r), 1);
+	let_workers(&r->release);
+	rig_close(r);
+	host_user_set_nr_cpus(0);
+}
+
+static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
+{
+	static const u64 limit = 1 << 20;
+	struct release_budget budget;
+	struct rig *r = rig_open(64 << 20);
+	struct release other;
+	struct host_percpu cpus;
+
+	must_eq(release_budget_init(&budget, limit), 0);
+	must_eq(host_percpu_init(&cpus, sizeof(struct release_cpu)), 0);
+	must_eq(release_init(&other, &r->pool, &cpus, limit, OBJECTS, &budget), 0);
+	r->release.budget = &budget;
+	hold_workers(&r->release);
+	hold_workers(&other);
+	for (unsigned int i = 0; i < OBJECTS / 2; i++) {
+		struct release *to = i % 1024 < 512 ? &r->release : &other;
+		struct host_percpu *pc = i % 1024 < 512 ? &r->cpus : &cpus;
+		u64 ref = make(r, 1000);
+		struct release_todo todo = { 0 };
+		struct release_cpu *rc = host_percpu_lock(pc);
+
+		release_push(to, rc, ref, pool_ref_room(&r->pool, ref), &todo);
+		host_percpu_unlock(pc, rc);
+		release_finish(&todo);
+		must_be_at_most(release_queued(&r->release) + release_queued(&other), limit);
+	}
+	must(stats_of(&r->release).in_place > 0 && stats_of(&other).in_place > 0);
+	must(release_queued(&r->release) && release_queued(&other));
+	/* Whose own limit is larger raises it. */
+	must_eq(release_set_limit(&other, 2 * limit), 0);
+	must_eq(budget.limit, 2 * limit);
+	let_workers(&other);
+	let_workers(&r->release);
+	release_destroy(&other);
+	host_percpu_destroy(&cpus);
+	release_flush(&r->release);
+	r->release.budget = NULL;
+	release_budget_destroy(&budget);
+	rig_close(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +453,9 @@ int main(void)
 		cmocka_unit_test(the_peak_restarts_from_what_is_held),
 		cmocka_unit_test(buffers_go_with_the_budget),
 		cmocka_unit_test(the_end_frees_what_is_held_back),
+		cmocka_unit_test(who_is_short_of_memory_waits_for_no_flush),
+		cmocka_unit_test(who_are_short_of_memory_look_at_different_items),
+		cmocka_unit_test(stores_that_share_a_budget_hold_back_no_more_than_it),
 		cmocka_unit_test(random_pushes_stay_within_any_budget_on_any_number_of_cpus),
 	};
 

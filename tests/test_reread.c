@@ -2,37 +2,43 @@
 /*
  * test_reread.c - what another thread does between a look and what is done about it.
  *
- * The code under test is compiled into this program with a host_read_once(), a host_a64_cas() and
- * a host_relax() that let the other thread go on just after or before, so that the window is hit
- * every time.
+ * The code under test is compiled into this program with a host_read_once() and a host_a64_cas()
+ * that let the other thread go on just after or before, so that the window is hit every time.
  */
 #include "support.h"
 
 static void (*after_read)(const void *place);
-static void (*before_cas)(host_a64 *a);         /* once */
-static void (*while_waiting)(void);             /* once */
+static void (*before_cas)(host_a64 *a);
+static void (*before_or)(host_a64 *a);          /* once */
+static unsigned int overtakes = 1;              /* so often, in a row */
 
 static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
 {
 	void (*other)(host_a64 *a) = before_cas;
 
-	before_cas = NULL;
+	if (other && !--overtakes) {
+		overtakes = 1;
+		before_cas = NULL;
+	}
 	if (other)
 		other(a);
 	return host_a64_cas(a, old, v);
 }
 
-static void overtaken_relax(unsigned int *spins)
+static u64 overtaken_or(host_a64 *a, u64 v)
 {
-	must(while_waiting != NULL);
-	while_waiting();
-	while_waiting = NULL;
-	++*spins;
+	void (*other)(host_a64 *a) = before_or;
+
+	before_or = NULL;
+	if (other)
+		other(a);
+	return host_a64_or(a, v);
 }
 
 #define host_a64_cas overtaken_cas
-#define host_relax overtaken_relax
+#define host_a64_or overtaken_or
 #include "check.h"
+#include "../core/hold.c"
 
 #undef host_read_once
 #define host_read_once(x)                                               \
@@ -109,7 +115,7 @@ static void a_header_that_is_written_late_never_leads_compaction_astray(void **s
 	source_open(&r->source);
 	must_eq(pool_init(&r->pool, &r->source.pcp, 8, &owner), 0);
 	for (key = 0; key < KEYS; key++) {
-		must_eq(pool_alloc(&r->pool, SIZE, key, &r->word[key]), 0);
+		must_eq(pool_alloc(&r->pool, SIZE, key, ANYHOW, &r->word[key]), 0);
 		memset(bytes, (int)key, sizeof(bytes));
 		pool_write(&r->pool, r->word[key], bytes);
 	}
@@ -127,8 +133,8 @@ static void a_header_that_is_written_late_never_leads_compaction_astray(void **s
 	}
 	r->late = r->word[last];
 	r->late_key = last;
-	r->late_header = object_key(&r->pool, c, zspage_at(&r->pool.zspages, ref_zspage(r->late)),
-				    ref_obj(r->late));
+	r->late_header = object_key(&r->pool, c, class_at(c, ref_zspage(c, r->late)),
+				    ref_obj(c, r->late));
 	*r->late_header = GARBAGE;
 	r->word[last] = 0;
 
@@ -170,6 +176,8 @@ static u64 get(void)
 	return host_a64_read(&slot);
 }
 
+static struct holds holds;
+
 static void another_reads(host_a64 *a)
 {
 	host_a64_add(a, SLOT_READER);
@@ -177,70 +185,149 @@ static void another_reads(host_a64 *a)
 
 static void another_lets_go(host_a64 *a)
 {
-	must_eq(slot_drop(a), 0);
+	host_a64_add(a, -SLOT_READER);
 }
 
 static void another_frees(host_a64 *a)
 {
-	slot_detach(a);
+	slot_swap(a, 0);
 }
+
+/* Whose hold_orphan() comes later: it waits for the lock. */
+static u64 swapped;
 
 static void another_writes(host_a64 *a)
 {
-	host_a64_set(a, OTHER);
+	swapped = slot_swap(a, OTHER);
+}
+
+static void overtake(void (*by)(host_a64 *a), unsigned int n)
+{
+	before_cas = by;
+	overtakes = n;
+}
+
+static void begin_holds(u64 word)
+{
+	must_eq(holds_init(&holds, 4), 0);
+	set(word);
+}
+
+static void end_holds(void)
+{
+	must(!holds_any(&holds));
+	must(before_cas == NULL);
+	holds_destroy(&holds);
 }
 
 static void a_hold_that_is_overtaken_holds_what_is_there(void **state)
 {
-	set(OBJECT);
-	before_cas = another_writes;
-	must_eq(slot_ref(slot_hold(&slot)), 88);
+	begin_holds(OBJECT);
+	overtake(another_writes, 1);
+	must_eq(slot_ref(hold_take(&holds, &slot)), 88);
 	must_eq(get(), OTHER + SLOT_READER);
 	set(OBJECT);
-	before_cas = another_frees;
-	must_eq(slot_hold(&slot), 0);
+	overtake(another_frees, 1);
+	must_eq(hold_take(&holds, &slot), 0);
 	must_eq(get(), 0);
-	/* Freed under a reader. */
-	set(OBJECT + SLOT_READER);
-	before_cas = another_frees;
-	must_eq(slot_hold(&slot), 0);
-	must_eq(get(), (OBJECT + SLOT_READER) | SLOT_FREE);
+	end_holds();
 }
 
-static void a_drop_that_is_overtaken_leaves_the_last_act_to_the_last(void **state)
+static void a_hold_that_is_always_overtaken_ends_under_the_lock(void **state)
 {
-	set(OBJECT + SLOT_READER);
-	before_cas = another_frees;
-	must_eq(slot_drop(&slot), OBJECT);
-	must_eq(get(), 0);
-	set((OBJECT + SLOT_READER) | SLOT_FREE);
-	before_cas = another_reads;             /* it was there before, and comes into sight now */
-	must_eq(slot_drop(&slot), 0);
-	must_eq(slot_drop(&slot), OBJECT);
-	must_eq(get(), 0);
+	begin_holds(OBJECT);
+	overtake(another_reads, HOST_TRIES - 1);
+	must_eq(hold_take(&holds, &slot), OBJECT);
+	must_eq(get(), OBJECT + HOST_TRIES * SLOT_READER);
+	set(OBJECT);
+	overtake(another_reads, HOST_TRIES);
+	must_eq(hold_take(&holds, &slot), OBJECT);
+	must_eq(get(), OBJECT + (HOST_TRIES + 1) * SLOT_READER);
+	end_holds();
 }
 
-static void a_detach_that_is_overtaken_takes_what_is_there(void **state)
+/* BUSY is somebody's under the lock, and is gone when the lock is taken: here, put in his place. */
+static void nobody_but_a_swap_touches_a_busy_word(void **state)
 {
-	set(OBJECT);
-	before_cas = another_reads;
-	must_eq(slot_detach(&slot), 0);
-	must_eq(slot_drop(&slot), OBJECT);
-	set(OBJECT);
-	before_cas = another_frees;
-	must_eq(slot_detach(&slot), 0);
-	set(OBJECT + SLOT_READER);
-	before_cas = another_lets_go;
-	must_eq(slot_detach(&slot), OBJECT);
-	must_eq(get(), 0);
-}
-
-static void a_publish_that_is_overtaken_returns_what_it_replaced(void **state)
-{
-	set(OBJECT);
-	before_cas = another_frees;
-	must_eq(slot_publish(&slot, OTHER), 0);
+	begin_holds((OBJECT + SLOT_READER) | SLOT_BUSY);
+	must(!slot_swing(&slot, 77, 99));
+	must_eq(slot_movable(&slot), 0);
+	must_eq(slot_swap(&slot, OTHER), (OBJECT + SLOT_READER) | SLOT_BUSY);
 	must_eq(get(), OTHER);
+	end_holds();
+}
+
+static void an_eighth_hold_that_a_swap_overtakes_is_in_the_record(void **state)
+{
+	unsigned int i;
+
+	begin_holds(OBJECT + SLOT_READERS);
+	overtake(another_writes, 1);
+	must_eq(hold_take(&holds, &slot), OBJECT);
+	must_eq(get(), OTHER);
+	must_eq(swapped, OBJECT | SLOT_BUSY);
+	must(!hold_orphan(&holds, swapped));
+	for (i = 0; i < 8; i++)
+		must_eq(hold_drop(&holds, &slot, 77), i == 7);
+	end_holds();
+}
+
+static void a_hold_of_nothing_leaves_the_word_to_who_swaps_it(void **state)
+{
+	begin_holds(0);
+	overtake(another_writes, 1);
+	must_eq(hold_take_slow(&holds, &slot), 0);
+	must_eq(slot_type(swapped), SLOT_EMPTY);
+	must_eq(get(), OTHER);
+	end_holds();
+}
+
+static void a_drop_that_is_overtaken_is_in_the_record(void **state)
+{
+	/* By a swap, between look and compare-and-swap, without the lock and with it. */
+	begin_holds(OBJECT + 2 * SLOT_READER);
+	overtake(another_writes, 1);
+	must(!hold_drop(&holds, &slot, 77));
+	must_eq(get(), OTHER);
+	must(holds_any(&holds));
+	must(!hold_orphan(&holds, swapped));
+	must(hold_drop(&holds, &slot, 77));
+
+	set(OBJECT + SLOT_READER);
+	overtake(another_writes, 1);
+	must(!hold_drop_slow(&holds, &slot, 77));
+	must_eq(get(), OTHER);
+	must_eq(swapped, (OBJECT + SLOT_READER) | SLOT_BUSY);
+	must(hold_orphan(&holds, swapped));
+	end_holds();
+}
+
+static void a_drop_that_is_always_overtaken_ends_under_the_lock(void **state)
+{
+	begin_holds(OBJECT + 6 * SLOT_READER);
+	overtake(another_lets_go, HOST_TRIES);
+	must(!hold_drop(&holds, &slot, 77));
+	must_eq(get(), OBJECT + (5 - HOST_TRIES) * SLOT_READER);
+	end_holds();
+}
+
+/* The word looks like the object's, and a swap comes before BUSY does. */
+static void a_drop_leaves_another_objects_word_as_it_is(void **state)
+{
+	begin_holds(slot_make(SLOT_FILL, 77) + SLOT_READER);
+	must(!drop_from_word(&slot, 77));
+	must_eq(get(), slot_make(SLOT_FILL, 77) + SLOT_READER);
+	set(OTHER + SLOT_READER);
+	must(!hold_drop(&holds, &slot, 77));
+	must_eq(get(), OTHER + SLOT_READER);
+	must(hold_orphan(&holds, OBJECT + SLOT_READER));
+
+	set(OBJECT + SLOT_READER);
+	before_or = another_writes;
+	must(!hold_drop_slow(&holds, &slot, 77));
+	must_eq(get(), OTHER);
+	must(hold_orphan(&holds, swapped));
+	end_holds();
 }
 
 static void a_swing_that_is_overtaken_changes_nothing(void **state)
@@ -249,72 +336,24 @@ static void a_swing_that_is_overtaken_changes_nothing(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(by); i++) {
 		set(OBJECT);
-		before_cas = by[i];
+		overtake(by[i], 1);
 		must(!slot_swing(&slot, 77, 99));
 		must(slot_ref(get()) != 99);
 	}
-}
-
-static void readers_let_go(void)
-{
-	must_eq(slot_drop(&slot), 0);
-}
-
-static void an_eighth_reader_and_a_writer_wait_for_a_reader_to_let_go(void **state)
-{
-	set(OBJECT + SLOT_READERS);
-	while_waiting = readers_let_go;
-	must_eq(slot_ref(slot_hold(&slot)), 77);
-	must(while_waiting == NULL);
-	must_eq(get(), OBJECT + SLOT_READERS);
-
-	set(OBJECT + SLOT_READER);
-	while_waiting = readers_let_go;
-	must_eq(slot_publish(&slot, OTHER), OBJECT);
-	must(while_waiting == NULL);
-	must_eq(get(), OTHER);
-}
-
-/* ---- descriptors: what takes a great many of them ---- */
-
-static void descriptors_are_given_back_in_any_number_and_run_out_in_order(void **state)
-{
-	enum { UNITS = 63, EACH = (1 << ZSPAGE_UNIT_BITS) / UNITS, N = (PCP_BATCH_MAX + 2) * EACH };
-	/* A descriptor of so many units: the most pages, and a bitmap for the rest. */
-	const unsigned int pages = 16;
-	static u32 no[N];
-	struct zspage_table t;
-	unsigned int i, objs = 64;
-
-	while (zspage_units(objs + 64, pages) <= UNITS)
-		objs += 64;
-	source_open(&rig.source);
-	must_eq(zspage_table_init(&t, &rig.source.pcp), 0);
-	for (i = 0; i < N; i++)
-		must_eq(zspage_new(&t, 1, objs, pages, &no[i]), 0);
-	must(zspage_table_pages(&t) > PCP_BATCH_MAX);
-	must(zspage_table_is_tidy(&t));
-	zspage_free(&t, no, N);
-	must_eq(zspage_table_pages(&t), 0);
-
-	/* The numbers are all taken, as far as the table knows. */
-	t.hint = 1u << (ZSPAGE_LEAF_BITS + ZSPAGE_TOP_BITS);
-	must_eq(zspage_new(&t, 1, objs, pages, &no[0]), -ENOMEM);
-	must_eq(zspage_table_pages(&t), 0);
-	zspage_table_destroy(&t);
-	source_close(&rig.source);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hold_that_is_overtaken_holds_what_is_there),
-		cmocka_unit_test(a_drop_that_is_overtaken_leaves_the_last_act_to_the_last),
-		cmocka_unit_test(a_detach_that_is_overtaken_takes_what_is_there),
-		cmocka_unit_test(a_publish_that_is_overtaken_returns_what_it_replaced),
+		cmocka_unit_test(a_hold_that_is_always_overtaken_ends_under_the_lock),
+		cmocka_unit_test(nobody_but_a_swap_touches_a_busy_word),
+		cmocka_unit_test(an_eighth_hold_that_a_swap_overtakes_is_in_the_record),
+		cmocka_unit_test(a_hold_of_nothing_leaves_the_word_to_who_swaps_it),
+		cmocka_unit_test(a_drop_that_is_overtaken_is_in_the_record),
+		cmocka_unit_test(a_drop_that_is_always_overtaken_ends_under_the_lock),
+		cmocka_unit_test(a_drop_leaves_another_objects_word_as_it_is),
 		cmocka_unit_test(a_swing_that_is_overtaken_changes_nothing),
-		cmocka_unit_test(an_eighth_reader_and_a_writer_wait_for_a_reader_to_let_go),
-		cmocka_unit_test(descriptors_are_given_back_in_any_number_and_run_out_in_order),
 		cmocka_unit_test(a_header_that_is_written_late_never_leads_compaction_astray),
 	};
 

@@ -107,9 +107,8 @@ static void check_limits(const struct class_table *t, uint64_t page, unsigned in
 		if (i)
 			must(c[-1].size < c->size && c[-1].index < c->index);
 		must(c->pages >= 1 && c->pages <= chain);
-		must(c->objs >= 1 && c->objs <= CLASS_OBJS_MAX && c->objs <= 1 << REF_OBJ_BITS);
+		must(c->objs >= 1 && c->objs <= CLASS_OBJS_MAX);
 		must((uint64_t)c->objs * c->size <= c->pages * page);
-		must(zspage_units(c->objs, c->pages) <= ZSPAGE_UNITS_MAX);
 	}
 	must_eq(t->class[t->nclasses - 1].size, page);
 	must_eq(t->class[t->nclasses - 1].objs, 1);

@@ -3,7 +3,6 @@
 #include "support.h"
 #include "check.h"
 #include "codecs.h"
-#include <pthread.h>
 
 static struct source source;
 static struct store store;
@@ -19,19 +18,8 @@ static struct store *open_with_page(u64 release_limit)
 	must_eq(store_init(&store, &source.pcp, &cfg), 0);
 	memset(page, 'a', HOST_PAGE_SIZE);
 	fill_random(page, HOST_PAGE_SIZE / 4, 1);
-	must_eq(store_write(&store, 3, page), 0);
+	must_eq(store_write(&store, 3, page, HOST_ANY_NODE), 0);
 	return &store;
-}
-
-/* As store.c does for the last reader of a slot that was freed. */
-static void dispose(struct store *s, u64 word)
-{
-	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
-
-	count(&cpu->counters, CNT_ORIG_BYTES, -(s64)HOST_PAGE_SIZE);
-	count(&cpu->counters, CNT_COMPR_BYTES, -(s64)pool_ref_size(&s->pool, slot_ref(word)));
-	host_percpu_unlock(&s->cpus, cpu);
-	pool_free(&s->pool, slot_ref(word));
 }
 
 static void close_store(void)
@@ -41,79 +29,143 @@ static void close_store(void)
 	source_close(&source);
 }
 
+/* Objects in use. */
+static u64 objects(struct store *s)
+{
+	static struct pool_class_stat rows[CLASS_RAW_MAX];
+	u64 sum = 0;
+
+	pool_class_stats(&s->pool, rows);
+	for (unsigned int i = 0; i < s->pool.table.nclasses; i++)
+		sum += rows[i].used;
+	return sum;
+}
+
+static unsigned char bounce[HOST_PAGE_SIZE], was[HOST_PAGE_SIZE];
+static size_t was_bytes;
+
+static void remember(struct store *s, u64 word)
+{
+	was_bytes = pool_ref_size(&s->pool, slot_ref(word));
+	memcpy(was, pool_map(&s->pool, slot_ref(word), bounce), was_bytes);
+}
+
+static void must_be_as_it_was(struct store *s, u64 word)
+{
+	must(!memcmp(was, pool_map(&s->pool, slot_ref(word), bounce), was_bytes));
+}
+
 static void a_free_under_a_hold_keeps_the_object_until_the_last_drop(void **state)
 {
 	struct store *s = open_with_page(0);
-	host_a64 *slot = &s->slot[3];
-	u64 first = slot_hold(slot), second = slot_hold(slot), word;
-	u64 ref = slot_ref(first);
-	static unsigned char bounce[HOST_PAGE_SIZE], was[HOST_PAGE_SIZE];
-	size_t bytes = pool_ref_size(&s->pool, ref);
+	u64 first = store_hold(s, 3), second = store_hold(s, 3);
 
-	must_eq(slot_ref(second), ref);
-	memcpy(was, pool_map(&s->pool, ref, bounce), bytes);
+	must_eq(second, first);
+	must_eq(slot_type(first), SLOT_PAGE);
+	remember(s, first);
 	must_eq(store_free(s, 3), 0);
-	must_eq(pool_pages(&s->pool), 1);
-	must(!memcmp(was, pool_map(&s->pool, ref, bounce), bytes));
+	must_eq(store_count(s, CNT_FREED), 1);
+	must_eq(host_a64_read(&s->slot[3]), 0);
+	must_be_as_it_was(s, first);
 	/* For everybody else it is empty already, and a second free finds nothing. */
-	must_eq(slot_hold(slot), 0);
+	must_eq(store_hold(s, 3), 0);
 	must_eq(store_read(s, 3, got), 0);
 	fill_word(page, 0);
 	must(!memcmp(got, page, HOST_PAGE_SIZE));
 	must_eq(store_free(s, 3), 0);
-	must_eq(slot_detach(slot), 0);
-	must_eq(slot_drop(slot), 0);
+	must_eq(store_count(s, CNT_FREED), 1);
+	store_drop(s, 3, first);
+	must_be_as_it_was(s, first);
 	must_eq(pool_pages(&s->pool), 1);
-	word = slot_drop(slot);
-	must_eq(slot_ref(word), ref);
-	must_eq(slot_type(word), SLOT_PAGE);
-	must_eq(word & (SLOT_FREE | SLOT_READERS), 0);
-	must_eq(host_a64_read(slot), 0);
-	dispose(s, word);
+	store_drop(s, 3, second);
 	must_eq(pool_pages(&s->pool), 0);
+	must_eq(store_count(s, CNT_FREED), 1);
 	close_store();
 }
 
-static void seven_readers_may_hold_a_slot(void **state)
+static void a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_page(void **state)
 {
 	struct store *s = open_with_page(0);
-	host_a64 *slot = &s->slot[3];
-	u64 word = host_a64_read(slot);
+	u64 first, second;
 
-	for (unsigned int i = 0; i < 7; i++)
-		must_eq(slot_ref(slot_hold(slot)), slot_ref(word));
-	must_eq(host_a64_read(slot) & SLOT_READERS, SLOT_READERS);
-	must_eq(host_a64_read(slot) & ~SLOT_READERS, word);
-	for (unsigned int i = 0; i < 7; i++)
-		must_eq(slot_drop(slot), 0);
-	must_eq(host_a64_read(slot), word);
+	first = store_hold(s, 3);
+	remember(s, first);
+	fill_random(page, HOST_PAGE_SIZE / 3, 2);
+	must_eq(store_write(s, 3, page, HOST_ANY_NODE), 0);
+	must_be_as_it_was(s, first);
+	second = store_hold(s, 3);
+	must(slot_ref(second) != slot_ref(first));
+	must_eq(store_free(s, 3), 0);
+	/* Two orphans of one slot; each goes with its own reader. */
+	must_eq(objects(s), 2);
+	store_drop(s, 3, first);
+	must_eq(objects(s), 1);
+	store_drop(s, 3, second);
+	must_eq(objects(s), 0);
 	close_store();
 }
 
-static void *one_more(void *slot)
+/* More readers than a word can count, which let go in any order, before and after a swap. */
+static void readers_of_a_slot_have_no_greatest_number(void **state)
 {
-	slot_hold(slot);
-	return NULL;
-}
-
-static void an_eighth_reader_waits_for_one_of_the_seven(void **state)
-{
+	enum { MOST = 20 };
 	struct store *s = open_with_page(0);
-	host_a64 *slot = &s->slot[3];
-	u64 word = host_a64_read(slot), until;
-	pthread_t eighth;
+	u64 word = host_a64_read(&s->slot[3]);
 
-	for (unsigned int i = 0; i < 7; i++)
-		slot_hold(slot);
-	must_eq(pthread_create(&eighth, NULL, one_more, slot), 0);
-	for (until = host_now_ns() + 20000000; host_now_ns() < until;)
-		must_eq(host_a64_read(slot), word | SLOT_READERS);
-	must_eq(slot_drop(slot), 0);
-	must_eq(pthread_join(eighth, NULL), 0);
-	must_eq(host_a64_read(slot), word | SLOT_READERS);
-	for (unsigned int i = 0; i < 7; i++)
-		must_eq(slot_drop(slot), 0);
+	for (unsigned int n = 1; n <= MOST; n++) {
+		for (unsigned int i = 0; i < n; i++) {
+			must_eq(store_hold(s, 3), word);
+			must_eq(host_a64_read(&s->slot[3]), word + SLOT_READER * (i < 7 ? i + 1 : 7));
+			must_eq(holds_any(&s->holds), i >= 7);
+		}
+		for (unsigned int i = n; i--;) {
+			store_drop(s, 3, word);
+			must_eq(host_a64_read(&s->slot[3]), word + SLOT_READER * (i < 7 ? i : 7));
+			must_eq(holds_any(&s->holds), i > 7);
+		}
+	}
+	for (unsigned int before = 0; before <= MOST; before++) {
+		for (unsigned int i = 0; i < MOST; i++)
+			must_eq(store_hold(s, 3), word);
+		for (unsigned int i = 0; i < before; i++)
+			store_drop(s, 3, word);
+		must_eq(store_free(s, 3), 0);
+		for (unsigned int i = before; i < MOST; i++) {
+			must_eq(objects(s), 1);
+			store_drop(s, 3, word);
+		}
+		must_eq(objects(s), 0);
+		must(!holds_any(&s->holds));
+		must_eq(store_write(s, 3, page, HOST_ANY_NODE), 0);
+		word = host_a64_read(&s->slot[3]);
+	}
 	close_store();
+}
+
+/* The records of many objects share buckets, and come and go in any order. */
+static void each_orphan_has_a_record_of_its_own(void **state)
+{
+	enum { N = 32 };
+	struct holds h;
+	u64 word[N];
+
+	must_eq(holds_init(&h, N), 0);
+	for (u64 round = 0; round < 50; round++) {
+		for (u64 i = 0; i < N; i++) {
+			word[i] = slot_make(SLOT_PAGE, 1000 * round + i * (round + 1)) + (i % 7 + 1) * SLOT_READER;
+			must(!hold_orphan(&h, word[i]));
+		}
+		for (u64 k = 0; k < 7; k++) {
+			for (u64 j = 0; j < N; j++) {
+				u64 i = (j * 5 + round) % N;
+
+				if (k <= i % 7)
+					must_eq(hold_drop_slow(&h, &store.slot[0], slot_ref(word[i])), k == i % 7);
+			}
+		}
+		must(!holds_any(&h));
+	}
+	holds_destroy(&h);
 }
 
 static void a_hold_on_a_slot_without_an_object_takes_nothing(void **state)
@@ -121,12 +173,14 @@ static void a_hold_on_a_slot_without_an_object_takes_nothing(void **state)
 	struct store *s = open_with_page(0);
 	u64 word;
 
-	must_eq(slot_hold(&s->slot[0]), 0);
+	must_eq(store_hold(s, 0), 0);
+	must_eq(hold_take_slow(&s->holds, &s->slot[0]), 0);
 	must_eq(host_a64_read(&s->slot[0]), 0);
 	fill_word(page, 42);
-	must_eq(store_write(s, 0, page), 0);
-	word = slot_hold(&s->slot[0]);
+	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
+	word = store_hold(s, 0);
 	must_eq(slot_type(word), SLOT_FILL);
+	must_eq(hold_take_slow(&s->holds, &s->slot[0]), word);
 	must_eq(host_a64_read(&s->slot[0]), word);
 	close_store();
 }
@@ -135,21 +189,23 @@ static void compaction_may_not_swing_what_somebody_holds_or_freed(void **state)
 {
 	struct store *s = open_with_page(0);
 	host_a64 *slot = &s->slot[3], other;
-	u64 word = host_a64_read(slot), ref = slot_ref(word), to = ref ^ (u64)1 << REF_ZSPAGE_SHIFT;
+	u64 word = host_a64_read(slot), ref = slot_ref(word), to = ref ^ (REF_LOC_MASK & ~REF_LOC_MASK << 1);
 
 	must_eq(slot_movable(slot), ref);
-	slot_hold(slot);
+	must_eq(store_hold(s, 3), word);
 	must_eq(slot_movable(slot), 0);
 	must(!slot_swing(slot, ref, to));
 	must_eq(store_free(s, 3), 0);
 	must(!slot_swing(slot, ref, to));
 	must_eq(slot_movable(slot), 0);
-	must_eq(host_a64_read(slot), word | SLOT_FREE | SLOT_READER);
-	dispose(s, slot_drop(slot));
+	store_drop(s, 3, word);
 	must(!slot_swing(slot, ref, to));
 	must(!slot_swing(slot, 0, to));
 
 	host_a64_set(&other, slot_make(SLOT_FILL, ref));
+	must_eq(slot_movable(&other), 0);
+	must(!slot_swing(&other, ref, to));
+	host_a64_set(&other, word | SLOT_BUSY);
 	must_eq(slot_movable(&other), 0);
 	must(!slot_swing(&other, ref, to));
 	host_a64_set(&other, word);
@@ -160,6 +216,12 @@ static void compaction_may_not_swing_what_somebody_holds_or_freed(void **state)
 	close_store();
 }
 
+/* Where the object of a word is. */
+static u32 zspage_of(struct store *s, u64 word)
+{
+	return ref_zspage(ref_class(&s->pool, slot_ref(word)), slot_ref(word));
+}
+
 static void compaction_passes_over_a_slot_that_is_read(void **state)
 {
 	struct store *s = open_with_page(0);
@@ -167,20 +229,20 @@ static void compaction_passes_over_a_slot_that_is_read(void **state)
 
 	/* Eight or nine objects of this size make a zspage: the first and the last are in two. */
 	for (u64 i = 0; i < 16; i++)
-		must_eq(store_put(s, i, page, HOST_PAGE_SIZE / 8 * 7 - POOL_HEADER), 0);
+		must_eq(store_put(s, i, page, HOST_PAGE_SIZE / 8 * 7 - POOL_HEADER, HOST_ANY_NODE), 0);
 	for (u64 i = 1; i < 15; i++)
 		must_eq(store_free(s, i), 0);
-	must(ref_zspage(host_a64_read(&s->slot[0])) != ref_zspage(host_a64_read(&s->slot[15])));
-	first = slot_hold(&s->slot[0]);
-	last = slot_hold(&s->slot[15]);
+	must(zspage_of(s, host_a64_read(&s->slot[0])) != zspage_of(s, host_a64_read(&s->slot[15])));
+	first = store_hold(s, 0);
+	last = store_hold(s, 15);
 	store_compact(s);
 	must_eq(slot_ref(host_a64_read(&s->slot[0])), slot_ref(first));
 	must_eq(slot_ref(host_a64_read(&s->slot[15])), slot_ref(last));
 	must_hold(pool_check(&s->pool));
-	slot_drop(&s->slot[0]);
-	slot_drop(&s->slot[15]);
+	store_drop(s, 0, first);
+	store_drop(s, 15, last);
 	must(store_compact(s) > 0);
-	must_eq(ref_zspage(host_a64_read(&s->slot[0])), ref_zspage(host_a64_read(&s->slot[15])));
+	must_eq(zspage_of(s, host_a64_read(&s->slot[0])), zspage_of(s, host_a64_read(&s->slot[15])));
 	close_store();
 }
 
@@ -188,8 +250,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_free_under_a_hold_keeps_the_object_until_the_last_drop),
-		cmocka_unit_test(seven_readers_may_hold_a_slot),
-		cmocka_unit_test(an_eighth_reader_waits_for_one_of_the_seven),
+		cmocka_unit_test(a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_page),
+		cmocka_unit_test(readers_of_a_slot_have_no_greatest_number),
+		cmocka_unit_test(each_orphan_has_a_record_of_its_own),
 		cmocka_unit_test(a_hold_on_a_slot_without_an_object_takes_nothing),
 		cmocka_unit_test(compaction_may_not_swing_what_somebody_holds_or_freed),
 		cmocka_unit_test(compaction_passes_over_a_slot_that_is_read),

@@ -45,9 +45,9 @@ static void must_be_whole(void)
 {
 	must_hold(store_check(&rig.store));
 	/* The worker may be between giving pages back and saying so. */
-	host_mutex_lock(&rig.store.release.draining);
+	hold_workers(&rig.store.release);
 	must_eq(pages_out(&rig.source), store_pages_taken(&rig.store) + pcp_count(&rig.source.pcp));
-	host_mutex_unlock(&rig.store.release.draining);
+	let_workers(&rig.store.release);
 	must_be_sound(&rig.source);
 }
 
@@ -61,7 +61,7 @@ static void rig_close(void)
 static void settle(void)
 {
 	release_flush(&rig.store.release);
-	host_work_flush(&rig.store.release.work);
+	host_work_flush(&rig.store.release.node->worker->work);
 }
 
 /* ---- random steps ---- */
@@ -73,7 +73,7 @@ static void step_write(struct store *s, struct rng *rng, u64 i)
 	int err;
 
 	fill_page(page + off, seed);
-	err = store_write(s, i, page + off);
+	err = store_write(s, i, page + off, HOST_ANY_NODE);
 	if (err) {
 		must_eq(err, -ENOMEM);
 		must(s->mem_limit != 0);
@@ -90,7 +90,7 @@ static void step_put(struct store *s, struct rng *rng, u64 i)
 	if (!rng_below(rng, 8))
 		m.size = HOST_PAGE_SIZE - rng_below(rng, 2);
 	fill_random(page, m.size, m.seed);
-	err = store_put(s, i, page, m.size);
+	err = store_put(s, i, page, m.size, HOST_ANY_NODE);
 	if (err) {
 		must_eq(err, -ENOMEM);
 		must(s->mem_limit != 0);
@@ -284,7 +284,7 @@ static void pages_of_one_word_are_same_filled_whatever_the_word(void **state)
 
 		objects += !slot_fill_code(words[i], &value);
 		fill_word(page, words[i]);
-		must_eq(store_write(s, i, page), 0);
+		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
 	}
 	must_eq(store_count(s, CNT_SAME), ARRAY_LEN(words));
 	must_eq(store_count(s, CNT_ORIG_BYTES), ARRAY_LEN(words) * HOST_PAGE_SIZE);
@@ -314,7 +314,7 @@ static void a_page_that_differs_in_one_byte_is_not_same_filled(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
 		fill_word(page, 0xabababababababab);
 		page[at[i]] ^= 1;
-		must_eq(store_write(s, i, page), 0);
+		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
 		must_eq(store_read(s, i, got), 0);
 		must(!memcmp(got, page, HOST_PAGE_SIZE));
 	}
@@ -330,14 +330,14 @@ static void a_page_that_does_not_shrink_is_stored_raw(void **state)
 	struct store *s = rig_open(&cfg);
 
 	fill_random(page, HOST_PAGE_SIZE, 1);
-	must_eq(store_write(s, 0, page), 0);
+	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
 	must_eq(store_count(s, CNT_HUGE), 1);
 	must_eq(store_count(s, CNT_COMPR_BYTES), HOST_PAGE_SIZE);
 	must_eq(pool_pages(&s->pool), 1);
 	must_eq(store_read(s, 0, got), 0);
 	must(!memcmp(got, page, HOST_PAGE_SIZE));
 	memset(page, 'x', HOST_PAGE_SIZE / 2);
-	must_eq(store_write(s, 0, page), 0);
+	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
 	must_eq(store_count(s, CNT_HUGE), 0);
 	must_eq(store_count(s, CNT_HUGE_SINCE), 1);
 	must(store_count(s, CNT_COMPR_BYTES) < HOST_PAGE_SIZE * 3 / 4);
@@ -352,7 +352,7 @@ static u64 fill_up(struct store *s)
 
 	for (i = 0; !err && i < SLOTS; i++) {
 		fill_random(page, HOST_PAGE_SIZE, i);
-		err = store_write(s, i, page);
+		err = store_write(s, i, page, HOST_ANY_NODE);
 	}
 	must_eq(err, -ENOMEM);
 	return i - 1;
@@ -381,19 +381,19 @@ static void a_write_past_mem_limit_fails_and_changes_nothing(void **state)
 	must_be_at_most(pool_pages(&s->pool), 40);
 	/* Over what is there, too. */
 	fill_random(page, HOST_PAGE_SIZE, 999);
-	must_eq(store_write(s, 3, page), -ENOMEM);
-	must_eq(store_put(s, 4, page, 100), -ENOMEM);
+	must_eq(store_write(s, 3, page, HOST_ANY_NODE), -ENOMEM);
+	must_eq(store_put(s, 4, page, 100, HOST_ANY_NODE), -ENOMEM);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 3);
 	must_have(s, 0, n);
 	must_be_whole();
 	/* Pages of one word take nothing. */
 	fill_word(page, 7);
-	must_eq(store_write(s, SLOTS - 1, page), 0);
+	must_eq(store_write(s, SLOTS - 1, page, HOST_ANY_NODE), 0);
 	for (u64 i = 0; i < n / 2; i++)
 		must_eq(store_free(s, i), 0);
 	must_have(s, n / 2, n);
 	host_write_once(s->mem_limit, 0);
-	must_eq(store_write(s, 3, page), 0);
+	must_eq(store_write(s, 3, page, HOST_ANY_NODE), 0);
 	must_be_at_most(pool_pages_peak(&s->pool), 42);
 	rig_close();
 }
@@ -412,7 +412,7 @@ static void what_is_held_back_does_not_make_a_write_fail(void **state)
 			must_eq(store_free(s, i), 0);
 		for (u64 i = 0; i < 40; i++) {
 			fill_random(page, HOST_PAGE_SIZE, i);
-			must_eq(store_write(s, i, page), 0);
+			must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
 		}
 	}
 	must_have(s, 0, 40);
@@ -426,7 +426,7 @@ static void reset_empties_every_slot_and_returns_every_page(void **state)
 
 	for (u64 i = 0; i < SLOTS; i++) {
 		fill_page(page, i);
-		must_eq(store_write(s, i, page), 0);
+		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
 	}
 	store_reset(s);
 	must_eq(pool_pages(&s->pool), 0);
@@ -447,7 +447,7 @@ static void compaction_keeps_every_page_and_returns_some(void **state)
 	for (u64 i = 0; i < SLOTS; i++) {
 		rig.model[i] = (struct model){ BLOB, i, HOST_PAGE_SIZE / 8 - i % 3 };
 		fill_random(page, rig.model[i].size, i);
-		must_eq(store_put(s, i, page, rig.model[i].size), 0);
+		must_eq(store_put(s, i, page, rig.model[i].size, HOST_ANY_NODE), 0);
 	}
 	for (u64 i = 0; i < SLOTS; i++)
 		if (i % 8)
@@ -471,14 +471,14 @@ static void a_slot_past_the_end_is_refused(void **state)
 	size_t bytes;
 
 	for (size_t k = 0; k < ARRAY_LEN(past); k++) {
-		must_eq(store_write(s, past[k], page), -ERANGE);
-		must_eq(store_put(s, past[k], page, 10), -ERANGE);
+		must_eq(store_write(s, past[k], page, HOST_ANY_NODE), -ERANGE);
+		must_eq(store_put(s, past[k], page, 10, HOST_ANY_NODE), -ERANGE);
 		must_eq(store_read(s, past[k], got), -ERANGE);
 		must_eq(store_get(s, past[k], got, 10, &bytes), -ERANGE);
 		must_eq(store_free(s, past[k]), -ERANGE);
 	}
-	must_eq(store_put(s, 0, page, 0), -EINVAL);
-	must_eq(store_put(s, 0, page, HOST_PAGE_SIZE + 1), -EINVAL);
+	must_eq(store_put(s, 0, page, 0, HOST_ANY_NODE), -EINVAL);
+	must_eq(store_put(s, 0, page, HOST_PAGE_SIZE + 1, HOST_ANY_NODE), -EINVAL);
 	rig_close();
 }
 

@@ -360,7 +360,7 @@ static void *take_and_free(void *arg)
 
 	for (unsigned long i = 0; i < *rounds; i++) {
 		pthread_barrier_wait(&barrier);
-		for (n = 0; n < OBJECTS && !pool_alloc(&pool, HOST_PAGE_SIZE, n, &refs[n]); n++)
+		for (n = 0; n < OBJECTS && !pool_alloc(&pool, HOST_PAGE_SIZE, n, ANYHOW, &refs[n]); n++)
 			;
 		if (n < OBJECTS)
 			report("an allocation failed", 0, n, 0);
@@ -389,7 +389,7 @@ static void no_descriptors_are_left_in_an_empty_pool(void **state)
 	for (unsigned long i = 0; i < rounds; i++) {
 		for (unsigned int k = 0; k < 3; k++)
 			pthread_barrier_wait(&barrier);
-		left_in += zspage_table_pages(&pool.zspages) != 0;
+		left_in += host_a64_read(&pool.zspages.chunks) != 0;
 	}
 	for (unsigned int k = 0; k < CROWD; k++)
 		must_eq(pthread_join(crowd[k], NULL), 0);
@@ -400,6 +400,63 @@ static void no_descriptors_are_left_in_an_empty_pool(void **state)
 	must_eq(left_in, 0);
 	pool_destroy(&pool);
 	source_close(&source);
+}
+
+/* ---- an item whose thread lost its CPU ---- */
+
+struct settler {
+	struct host_percpu *pc;
+	u64 began, done;
+};
+
+static void *settle(void *arg)
+{
+	struct settler *s = arg;
+
+	set(&s->began, 1);
+	host_settle(s->pc);
+	set(&s->done, 1);
+	return NULL;
+}
+
+static void *lock_an_item(void *arg)
+{
+	return host_percpu_lock(arg);
+}
+
+static void who_finds_an_item_taken_takes_another_and_settle_waits_for_both(void **state)
+{
+	struct settler s = { 0 };
+	struct host_percpu pc;
+	pthread_t id, more[2];
+	void *item[3];
+
+	/* One CPU has an item, and there is one more. */
+	host_user_set_nr_cpus(1);
+	must_eq(host_percpu_init(&pc, 64), 0);
+	must_eq(host_percpu_items(&pc), 2);
+	item[0] = host_percpu_lock(&pc);
+	must_eq(pthread_create(&more[0], NULL, lock_an_item, &pc), 0);
+	must_eq(pthread_join(more[0], &item[1]), 0);
+	must(item[0] != item[1]);
+	/* A third waits for the other's. */
+	must_eq(pthread_create(&more[1], NULL, lock_an_item, &pc), 0);
+	s.pc = &pc;
+	must_eq(pthread_create(&id, NULL, settle, &s), 0);
+	must_become(get(&s.began));
+	usleep(20000);
+	must(!get(&s.done));
+	host_percpu_unlock(&pc, item[1]);
+	must_eq(pthread_join(more[1], &item[2]), 0);
+	must(item[2] == item[1]);
+	usleep(20000);
+	must(!get(&s.done));
+	host_percpu_unlock(&pc, item[0]);
+	host_percpu_unlock(&pc, item[2]);
+	must_eq(pthread_join(id, NULL), 0);
+	must(get(&s.done));
+	host_percpu_destroy(&pc);
+	host_user_set_nr_cpus(0);
 }
 
 /* ---- a system that takes membarrier away ---- */
@@ -418,11 +475,7 @@ static bool forbid_membarrier(void)
 	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 }
 
-static void touch(void *item, void *arg)
-{
-}
-
-static void nobody_takes_an_item_without_the_barrier_that_makes_it_safe(void **state)
+static void nobody_settles_without_the_barrier_that_makes_it_safe(void **state)
 {
 	struct host_percpu pc;
 	int status;
@@ -440,7 +493,7 @@ static void nobody_takes_an_item_without_the_barrier_that_makes_it_safe(void **s
 		signal(SIGABRT, SIG_DFL);       /* not cmocka's */
 		if (!forbid_membarrier())
 			_exit(2);
-		host_percpu_each(&pc, touch, NULL);
+		host_settle(&pc);
 		_exit(1);
 	}
 	must_eq(waitpid(pid, &status, 0), pid);
@@ -485,7 +538,7 @@ static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 	must_eq(pool_init(&pool, &source.pcp, 8, &owner), 0);
 	/* The last one is the only one that reaches into the last page. */
 	for (unsigned int i = 0; i < LINED_UP; i++) {
-		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE / 16 * 11, i, &refs[i]), 0);
+		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE / 16 * 11, i, ANYHOW, &refs[i]), 0);
 		pool_write(&pool, refs[i], page);
 	}
 	last = refs[LINED_UP - 1];
@@ -494,7 +547,7 @@ static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 		sched_yield();
 	must(pool_compact(&pool) >= 1);
 	for (unsigned int i = 0; i < LATER; i++) {
-		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE, i, &later[i]), 0);
+		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE, i, ANYHOW, &later[i]), 0);
 		pool_write(&pool, later[i], page);
 	}
 	must_eq(pthread_join(reader, NULL), 0);
@@ -516,7 +569,8 @@ int main(void)
 		cmocka_unit_test(a_write_that_fails_on_a_limit_leaves_what_was_there),
 		cmocka_unit_test(writers_of_the_same_slot_leave_one_of_their_pages),
 		cmocka_unit_test(any_number_of_cpus_will_do),
-		cmocka_unit_test(nobody_takes_an_item_without_the_barrier_that_makes_it_safe),
+		cmocka_unit_test(who_finds_an_item_taken_takes_another_and_settle_waits_for_both),
+		cmocka_unit_test(nobody_settles_without_the_barrier_that_makes_it_safe),
 	};
 
 	return cmocka_run_group_tests_name("threads", tests, NULL, NULL);

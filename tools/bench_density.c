@@ -270,7 +270,7 @@ const struct command bench_density_command = {
 	.about =
 "Fills a store with a set of real pages, then replaces each page about ten times by random\n"
 "draws from the same set and compacts.  `pool/B` is the pool's pages per compressed byte;\n"
-"`all in/B` counts descriptors and the slot table too.  Linux's figures are its pool on\n"
+"`all in/B` counts descriptors, slots and buffers too.  Linux's figures are its pool on\n"
 "samples of the same sets (lz4, not churned), or with --vs-kernel measured here on the same\n"
 "pages with the same churn, plus 16 bytes per slot and 8 per object; `overhead/Linux`\n"
 "compares what is over 1 in the two all-in figures.",

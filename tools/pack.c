@@ -183,7 +183,7 @@ static const struct column density_columns[] = {
 	{ "orig_bytes", "stored MiB", COL_MIB, 1 },
 	{ "compr_bytes", "compressed MiB", COL_MIB, 1 },
 	{ "pool_bytes", "pool MiB", COL_MIB, 1 },
-	{ "meta_bytes", "descriptors and slots MiB", COL_MIB, 2 },
+	{ "meta_bytes", "tables and buffers MiB", COL_MIB, 2 },
 	{ "pool_per_byte", "pool/B", COL_REAL, 4 },
 	{ "all_in_per_byte", "all in/B", COL_REAL, 4 },
 	{ NULL, NULL, COL_TEXT, 0 },
@@ -355,7 +355,7 @@ const struct command pack_command = {
 	.about =
 "Reads all regular files under the paths as pages, stores them, reads every page back and\n"
 "compares, then prints the class table, zram's mm_stat and the density: pool bytes per\n"
-"compressed byte, and all-in, with descriptors and the slot table.  A path that is a symbolic\n"
+"compressed byte, and all-in, with all tables and buffers.  A path that is a symbolic\n"
 "link is followed, links below are not; FIFOs, sockets and devices below are skipped.  What\n"
 "cannot be read is named on stderr, the rest is stored, and the exit status is 1.",
 	.examples =

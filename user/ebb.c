@@ -84,13 +84,24 @@ void ebb_config_init(struct ebb_config *cfg)
 	};
 }
 
-/*
- * Not capped at 64 MiB: at 2.4 KB an object that is spent after 27,000 slots, and what is past
- * it is freed in the foreground (docs/design.md, "Budget").
- */
 static u64 release_limit(u64 asked)
 {
-	return asked == EBB_DEFAULT ? host_total_bytes() / RELEASE_LIMIT_SHARE : asked;
+	return asked == EBB_DEFAULT ? release_default_limit() : asked;
+}
+
+/* What all stores of the process may hold back together; made for the first, and kept. */
+static struct release_budget budget;
+static pthread_mutex_t budget_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int need_budget(void)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&budget_lock);
+	if (!budget.share)
+		err = release_budget_init(&budget, release_default_limit());
+	pthread_mutex_unlock(&budget_lock);
+	return err;
 }
 
 static void decay(struct host_work *w)
@@ -120,6 +131,7 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 	core->chain = cfg->chain_size ? cfg->chain_size : EBB_CHAIN_DEFAULT;
 	core->mem_limit = cfg->mem_limit;
 	core->release_limit = release_limit(cfg->release_limit);
+	core->release_budget = &budget;
 	return 0;
 }
 
@@ -136,16 +148,20 @@ int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
 	err = check_config(cfg, &core);
 	if (err)
 		return err;
+	err = need_budget();
+	if (err)
+		return err;
 	store = host_zalloc(sizeof(*store));
 	if (!store)
 		return -ENOMEM;
 	err = zone_open(&store->zone, cfg->flags & EBB_NO_HUGEPAGE ? ZONE_NO_HUGEPAGE : 0);
 	if (err)
 		goto no_zone;
-	err = pcp_init(&store->pcp, store->zone, high < PCP_BATCH_MAX ? high : PCP_BATCH_MAX, high);
+	err = pcp_init(&store->pcp, store->zone, high < PCP_BATCH_MAX ? high : PCP_BATCH_MAX, high,
+		       0);
 	if (err)
 		goto no_pcp;
-	err = host_work_init(&store->decay, decay);
+	err = host_work_init(&store->decay, decay, 0);
 	if (err)
 		goto no_work;
 	err = store_init(&store->core, &store->pcp, &core);
@@ -178,6 +194,35 @@ void ebb_close(struct ebb_store *store)
 	host_free(store, sizeof(*store));
 }
 
+/*
+ * A page of the caller's buffer that is not there is faulted in before the core works on it with a
+ * codec's stream in hand, so that others do not wait for his disk.  (He may still lose it again before it is
+ * used; then they do.)  Written bytes keep their value, whoever else writes them.
+ */
+#define FAULT_BYTES ((size_t)4096)      /* the smallest page of a system */
+
+static void fault_in_to_read(const void *buf, size_t bytes)
+{
+	const volatile char *p = buf;
+	size_t off;
+
+	for (off = 0; off < bytes; off += FAULT_BYTES)
+		(void)p[off];
+	if (bytes)
+		(void)p[bytes - 1];
+}
+
+static void fault_in_to_write(void *buf, size_t bytes)
+{
+	char *p = buf;
+	size_t off;
+
+	for (off = 0; off < bytes; off += FAULT_BYTES)
+		__atomic_fetch_or(&p[off], 0, __ATOMIC_RELAXED);
+	if (bytes)
+		__atomic_fetch_or(&p[bytes - 1], 0, __ATOMIC_RELAXED);
+}
+
 /* A run of whole pages that starts at slot and ends within the store. */
 static int check_run(const struct ebb_store *store, u64 slot, const void *buf, size_t bytes)
 {
@@ -193,8 +238,10 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 	int err = check_run(store, slot, buf, bytes);
 	size_t off;
 
-	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE)
-		err = store_write(&store->core, slot++, (const char *)buf + off);
+	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE) {
+		fault_in_to_read((const char *)buf + off, HOST_PAGE_SIZE);
+		err = store_write(&store->core, slot++, (const char *)buf + off, host_node());
+	}
 	if (!err)
 		note_freed(store);
 	return err;
@@ -205,8 +252,10 @@ int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
 	int err = check_run(store, slot, buf, bytes);
 	size_t off;
 
-	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE)
+	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE) {
+		fault_in_to_write((char *)buf + off, HOST_PAGE_SIZE);
 		err = store_read(&store->core, slot++, (char *)buf + off);
+	}
 	return err;
 }
 
@@ -216,7 +265,7 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 
 	if (bad(store) || !data)
 		return -EINVAL;
-	err = store_put(&store->core, slot, data, bytes);
+	err = store_put(&store->core, slot, data, bytes, host_node());
 	if (!err)
 		note_freed(store);
 	return err;
@@ -226,6 +275,7 @@ int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_
 {
 	if (bad(store) || !bytes || (!buf && cap))
 		return -EINVAL;
+	fault_in_to_write(buf, cap < HOST_PAGE_SIZE ? cap : HOST_PAGE_SIZE);
 	return store_get(&store->core, slot, buf, cap, bytes);
 }
 
@@ -318,6 +368,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 {
 	struct zone_stat zone;
 	struct release *r;
+	struct release_stats rs;
 	struct store *s;
 
 	if (bad(store) || !stat)
@@ -325,6 +376,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 	s = &store->core;
 	r = &s->release;
 	zone_stat(store->zone, &zone);
+	release_stats(r, &rs);
 	*stat = (struct ebb_stat){
 		.orig_data_size = store_count(s, CNT_ORIG_BYTES),
 		.compr_data_size = store_count(s, CNT_COMPR_BYTES),
@@ -332,7 +384,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.mem_limit = host_read_once(s->mem_limit),
 		.mem_used_max = pool_pages_peak(&s->pool) << HOST_PAGE_SHIFT,
 		.same_pages = store_count(s, CNT_SAME),
-		.pages_compacted = host_read_once(s->pool.pages_compacted),
+		.pages_compacted = host_a64_read(&s->pool.pages_compacted),
 		.huge_pages = store_count(s, CNT_HUGE),
 		.huge_pages_since = store_count(s, CNT_HUGE_SINCE),
 		.failed_reads = store_count(s, CNT_FAILED_READ),
@@ -344,13 +396,13 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.zone_free_bytes = zone.free_resident << HOST_PAGE_SHIFT,
 		.held_back_bytes = release_held(r),
 		.held_back_peak = release_peak(r),
-		.released_deferred = host_a64_read(&r->deferred),
-		.released_in_place = host_a64_read(&r->in_place),
+		.released_deferred = rs.deferred,
+		.released_in_place = rs.in_place,
 		.released_sync = store_count(s, CNT_SYNC),
-		.flush_budget = host_a64_read(&r->flush_budget),
-		.flush_full = host_a64_read(&r->flush_full),
-		.flush_timer = host_a64_read(&r->flush_timer),
-		.flush_asked = host_a64_read(&r->flush_asked),
+		.flush_budget = rs.flush_budget,
+		.flush_full = rs.flush_full,
+		.flush_timer = rs.flush_timer,
+		.flush_asked = rs.flush_asked,
 		.release_limit = host_read_once(r->limit),
 	};
 	return 0;

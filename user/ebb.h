@@ -7,9 +7,11 @@
  * bytes.  Freeing a slot detaches what it held in a few nanoseconds; the memory behind it
  * is given back in batches by a worker thread, within a budget of bytes and of time.
  *
- * Every function may be called by any thread at any time, but ebb_close(), which needs the
- * store to itself.  None may be called from a signal handler, and a store does not survive
- * fork() in the child.  Functions that return int return 0, or a negative error number and
+ * Every function may be called by any thread at any time, but ebb_close() and ebb_pages_close(),
+ * which need the store or the page source to themselves, and ebb_check() and ebb_reset(), which
+ * say what others may do meanwhile.  None may be called from a signal handler, and a store does not survive
+ * fork() in the child.  libebb.so stays loaded after dlclose(); what links libebb.a and may be
+ * unloaded is to be linked with -z nodelete.  Functions that return int return 0, or a negative error number and
  * then have changed nothing but what their comment says.  -EINVAL: an argument that can be
  * seen to be wrong (NULL, what is no store, a size).  -ERANGE: a slot past the end.
  */
@@ -46,7 +48,8 @@ struct ebb_config {
 	uint32_t chain_size;     /* most pages in a zspage, 4 to 16; 0: EBB_CHAIN_DEFAULT */
 	uint64_t mem_limit;      /* bytes the pool may take; 0: no limit */
 	uint64_t release_limit;  /* bytes held back after a free; 0: free at once
-				    (synchronous); EBB_DEFAULT: 1/32 of the machine's memory */
+				    (synchronous); EBB_DEFAULT: 1/32 of the machine's memory, but
+				    at most 64 MiB a CPU */
 	uint32_t flags;          /* EBB_NO_HUGEPAGE or 0 */
 	uint32_t reserved;       /* 0 */
 };
@@ -69,7 +72,8 @@ void ebb_close(struct ebb_store *store);
 /*
  * Stores bytes (a multiple of the page size, not 0) from buf in slots slot, slot + 1, ...
  * A page that fails leaves its slot as it was; pages before it are stored.  -ENOMEM: memory
- * or mem_limit is exhausted; -EIO: the codec failed.
+ * or mem_limit is exhausted; -ENOSPC: objects of this size take 4 TiB, or there are 2^32 of them;
+ * -EIO: the codec failed.
  */
 int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t bytes);
 
@@ -94,15 +98,18 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes);
 
 /*
- * Empties slots first .. first + count - 1.  Never sleeps, allocates or waits for a reader.
- * Empty slots are allowed.
+ * Empties slots first .. first + count - 1.  Allocates nothing and waits for no reader; it may wait
+ * for a lock that another thread holds for a short time.  Empty slots are allowed.
  */
 int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count);
 
 /* Empties all slots and returns the memory. Callers must not use the slots meanwhile. */
 int ebb_reset(struct ebb_store *store);
 
-/* Returns when everything that was freed before the call is back in the zone. */
+/*
+ * Returns when everything that was freed before the call is no longer held back: its pages, where
+ * they are empty, are in the per-CPU lists (pcp_pages) or the zone.
+ */
 int ebb_flush(struct ebb_store *store);
 
 /*
@@ -117,7 +124,7 @@ int ebb_compact(struct ebb_store *store, uint64_t *pages);
  */
 int ebb_trim(struct ebb_store *store, uint64_t *bytes);
 
-/* Changes mem_limit (bytes, 0: none).  A limit below what is used stops writes, no more. */
+/* Changes mem_limit (bytes, 0: none).  Below what is used, writes that need memory fail. */
 int ebb_set_mem_limit(struct ebb_store *store, uint64_t bytes);
 
 /*
@@ -143,14 +150,14 @@ struct ebb_stat {
 	/* of io_stat */
 	uint64_t failed_reads, failed_writes, notify_free;
 	/* of ours */
-	uint64_t meta_bytes;        /* descriptors and slot table */
+	uint64_t meta_bytes;        /* descriptors, slot table, release buffers */
 	uint64_t pcp_pages;         /* free pages in per-CPU lists */
 	uint64_t zone_bytes;        /* memory the zone has from the system */
 	uint64_t zone_free_bytes;   /* of it, free */
 	uint64_t held_back_bytes;   /* freed by the owner, not yet in the pool */
 	uint64_t held_back_peak;
 	uint64_t released_deferred; /* objects freed by the worker or a flush */
-	uint64_t released_in_place; /* objects freed by the caller because the budget was spent */
+	uint64_t released_in_place; /* freed by the caller: the budget or the buffers were spent */
 	uint64_t released_sync;     /* objects freed by the caller, synchronous mode */
 	uint64_t flush_budget;      /* times the budget made a caller drain */
 	uint64_t flush_full;        /* times full buffers woke the worker */

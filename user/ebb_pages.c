@@ -24,7 +24,7 @@ int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high
 		return -ENOMEM;
 	err = zone_open(&pages->zone, 0);
 	if (!err) {
-		err = pcp_init(&pages->pcp, pages->zone, batch, high);
+		err = pcp_init(&pages->pcp, pages->zone, batch, high, 0);
 		if (!err) {
 			host_write_once(pages->zone->measure, 1);
 			*out = pages;
@@ -55,7 +55,8 @@ int ebb_pages_alloc(struct ebb_pages *pages, uint32_t *ids, size_t n)
 		return -EINVAL;
 	while (done < n) {
 		size_t k = n - done < PIECE ? n - done : PIECE;
-		int err = pcp_alloc(&pages->pcp, ids + done, (unsigned int)k);
+		int err = pcp_alloc(&pages->pcp, ids + done, (unsigned int)k, HOST_ANY_NODE,
+				    HOST_MAY_WAIT);
 
 		if (err) {
 			ebb_pages_free(pages, ids, done);
@@ -75,7 +76,7 @@ int ebb_pages_free(struct ebb_pages *pages, const uint32_t *ids, size_t n)
 	while (done < n) {
 		size_t k = n - done < PIECE ? n - done : PIECE;
 
-		pcp_free(&pages->pcp, ids + done, (unsigned int)k);
+		pcp_free(&pages->pcp, ids + done, (unsigned int)k, HOST_ANY_NODE);
 		done += k;
 	}
 	return 0;

@@ -6,7 +6,7 @@
  * The long halves of them are in host_user.c; pages are in zone.c.
  *
  *   host_lock_t      { held 0/1, waiters }                    8 bytes
- *   struct host_percpu  base -> | taken, marks | item ... | taken, marks | item ... |
+ *   struct host_percpu  base -> | held, waiters | item ... | held, waiters | item ... |
  *                               ^ stride, a multiple of 128
  *   struct host_pages   the public head of zone.c's struct zone: base first, so that the
  *                       address of a page is one shift and one add
@@ -67,6 +67,7 @@ _Static_assert(HOST_PAGE_SHIFT >= 12 && HOST_PAGE_SHIFT <= 16, "pages of 4 to 64
 typedef u32 host_page;
 
 #define HOST_CACHELINE 64
+#define HOST_TRIES 4
 
 #define host_likely(x) __builtin_expect(!!(x), 1)
 #define host_unlikely(x) __builtin_expect(!!(x), 0)
@@ -89,7 +90,7 @@ typedef struct {
  */
 static inline void host_user_after_rmw(void)
 {
-#if !defined(__x86_64__) && !defined(__i386__) && !defined(__ARM_FEATURE_ATOMICS)
+#if !defined(__x86_64__) && !defined(__ARM_FEATURE_ATOMICS)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }
@@ -109,12 +110,25 @@ static inline void host_a64_set(host_a64 *a, u64 v)
 	__atomic_store_n(&a->v, v, __ATOMIC_RELAXED);
 }
 
+static inline void host_a64_set_release(host_a64 *a, u64 v)
+{
+	__atomic_store_n(&a->v, v, __ATOMIC_RELEASE);
+}
+
 static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
 {
 	bool done = __atomic_compare_exchange_n(&a->v, old, v, false, __ATOMIC_SEQ_CST,
 						__ATOMIC_RELAXED);
 	host_user_after_rmw();
 	return done;
+}
+
+static inline u64 host_a64_xchg(host_a64 *a, u64 v)
+{
+	u64 old = __atomic_exchange_n(&a->v, v, __ATOMIC_SEQ_CST);
+
+	host_user_after_rmw();
+	return old;
 }
 
 static inline u64 host_a64_add(host_a64 *a, u64 v)
@@ -143,7 +157,7 @@ static inline u64 host_a64_and(host_a64 *a, u64 v)
 
 static inline void host_user_pause(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__)
 	__asm__ volatile("isb" ::: "memory");
@@ -184,6 +198,12 @@ static inline void host_lock(host_lock_t *l) HOST_USER_TS(acquire_capability(l))
 		host_user_lock_slow(l);
 }
 
+static inline bool host_trylock(host_lock_t *l) HOST_USER_TS(try_acquire_capability(true, l))
+	HOST_USER_TS(no_thread_safety_analysis)
+{
+	return !host_read_once(l->held) && !__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE);
+}
+
 static inline void host_unlock(host_lock_t *l) HOST_USER_TS(release_capability(l))
 	HOST_USER_TS(no_thread_safety_analysis)
 {
@@ -196,37 +216,72 @@ static inline void host_unlock(host_lock_t *l) HOST_USER_TS(release_capability(l
 
 /* ---- sleeping locks ---- */
 
+/*
+ * state: bit 0 held; bits 1..31 waiters; bits 32.. those of them that starve.
+ *
+ * Who comes takes it when it is free, before those that sleep: a hand-over to a sleeper costs a
+ * switch, each time.  But a waiter that slept and has waited for HOST_USER_STARVE_NS starves, and
+ * until it has its turn nobody comes in before those that wait.  Sleepers are woken one by one in their
+ * order, so that is after each of those before it had one turn.
+ *
+ * bell changes with each unlock that finds a waiter, so none that looked before it goes to sleep.
+ */
+#define HOST_USER_STARVE_NS 1000000
+
+#define HOST_USER_HELD ((u64)1)
+#define HOST_USER_WAITER ((u64)2)
+#define HOST_USER_WAITERS ((u64)0xfffffffe)
+#define HOST_USER_STARVER ((u64)1 << 32)
+
 typedef struct HOST_USER_TS(capability("mutex")) {
-	pthread_mutex_t m;
+	u64 state;
+	u32 bell;
 } host_mutex_t;
+
+void host_user_mutex_slow(host_mutex_t *m);
+void host_user_mutex_ring(host_mutex_t *m);
 
 static inline void host_mutex_init(host_mutex_t *m)
 {
-	pthread_mutex_init(&m->m, NULL);
+	m->state = 0;
+	m->bell = 0;
 }
 
 static inline void host_mutex_destroy(host_mutex_t *m)
 {
-	pthread_mutex_destroy(&m->m);
+	(void)m;
 }
 
 static inline bool host_mutex_trylock(host_mutex_t *m) HOST_USER_TS(try_acquire_capability(true, m))
 	HOST_USER_TS(no_thread_safety_analysis)
 {
-	return pthread_mutex_trylock(&m->m) == 0;
+	u64 was = __atomic_load_n(&m->state, __ATOMIC_RELAXED);
+
+	return !(was & HOST_USER_HELD) && was < HOST_USER_STARVER &&
+	       __atomic_compare_exchange_n(&m->state, &was, was | HOST_USER_HELD, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 static inline void host_mutex_lock(host_mutex_t *m) HOST_USER_TS(acquire_capability(m))
 	HOST_USER_TS(no_thread_safety_analysis)
 {
-	pthread_mutex_lock(&m->m);
+	if (host_unlikely(!host_mutex_trylock(m)))
+		host_user_mutex_slow(m);
 }
 
 static inline void host_mutex_unlock(host_mutex_t *m) HOST_USER_TS(release_capability(m))
 	HOST_USER_TS(no_thread_safety_analysis)
 {
-	pthread_mutex_unlock(&m->m);
+	u64 was = __atomic_fetch_sub(&m->state, HOST_USER_HELD, __ATOMIC_RELEASE);
+
+	if (host_unlikely(was & HOST_USER_WAITERS))
+		host_user_mutex_ring(m);
 }
+
+/* ---- waiting for a counter to run out ---- */
+
+void host_wait_zero(host_a64 *a);
+void host_wake_zero(host_a64 *a);
 
 /* ---- per-CPU items ---- */
 
@@ -235,21 +290,19 @@ static inline void host_mutex_unlock(host_mutex_t *m) HOST_USER_TS(release_capab
  *
  * Where the system has restartable sequences (rseq) and membarrier, taking the own CPU's item
  * is a compare and a plain store, which the kernel sends to the failure branch if the thread is
- * preempted or migrated in between: half the price of a locked instruction.  Who wants another
- * CPU's item counts itself in marks and issues the membarrier that ends every sequence under
- * way; from then on taken changes by locked instructions alone, until marks is 0 again.
+ * preempted or migrated in between: half the price of a locked instruction.  Elsewhere it is an
+ * exchange.
+ *
+ * Nobody waits for an item whose thread lost its CPU: after a few looks one of the items past
+ * the CPUs' is taken, by the lock that each item begins with.
  */
 #define HOST_USER_ITEM_HEAD 64
 
-struct host_user_item {
-	_Alignas(8) u32 taken;
-	u32 marks;
-};
-
 struct host_percpu {
-	char *base;      /* n times: struct host_user_item in its line, then the item */
+	char *base;      /* items times: host_lock_t in its line, then the item */
 	size_t stride;
-	unsigned int n;  /* items; host_nr_cpus() when it was made */
+	unsigned int n;  /* items that are CPUs': host_nr_cpus() when it was made */
+	unsigned int items;
 	bool rseq;       /* each CPU has an item of its own, and rseq and membarrier work */
 };
 
@@ -259,7 +312,6 @@ void host_user_set_nr_cpus(unsigned int n);
 
 int host_percpu_init(struct host_percpu *pc, size_t item_bytes);
 void host_percpu_destroy(struct host_percpu *pc);
-void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg);
 /* cpu's item is taken, or cpu is past the items. */
 void *host_user_percpu_lock_slow(struct host_percpu *pc);
 unsigned int host_user_cpu_slow(unsigned int n);
@@ -302,8 +354,12 @@ static inline unsigned int host_cpus_now(void)
 #if defined(HOST_USER_RSEQ) && defined(__x86_64__) && !defined(HOST_USER_TSAN)
 #define HOST_USER_RSEQ_LOCK 1
 
-/* Takes an item if this thread runs on cpu and the item is neither taken nor marked. */
-static inline bool host_user_rseq_take(struct host_user_item *item, unsigned int cpu)
+/*
+ * Takes an item if this thread runs on cpu and the item is not taken.  The address in rseq_cs
+ * stays, for the kernel to clear when the thread loses its CPU: until then it reads what is there,
+ * so the library is never unloaded (meson.build).
+ */
+static inline bool host_user_rseq_take(host_lock_t *item, unsigned int cpu)
 {
 	__asm__ goto(
 		".pushsection __rseq_cs, \"aw\"\n\t"
@@ -316,7 +372,7 @@ static inline bool host_user_rseq_take(struct host_user_item *item, unsigned int
 		"1:\n\t"
 		"cmpl %[cpu], %%fs:%c[id](%[rs])\n\t"
 		"jne %l[no]\n\t"
-		"cmpq $0, %[item]\n\t"
+		"cmpl $0, %[item]\n\t"
 		"jne %l[no]\n\t"
 		"movl $1, %[item]\n\t"
 		"2:\n\t"
@@ -326,7 +382,7 @@ static inline bool host_user_rseq_take(struct host_user_item *item, unsigned int
 		"4: jmp %l[no]\n\t"
 		".popsection\n\t"
 		:
-		: [rs] "r"(__rseq_offset), [cpu] "r"(cpu), [item] "m"(*item),
+		: [rs] "r"(__rseq_offset), [cpu] "r"(cpu), [item] "m"(item->held),
 		  [cs] "i"(offsetof(struct rseq, rseq_cs)), [id] "i"(offsetof(struct rseq, cpu_id)),
 		  [sig] "i"(RSEQ_SIG)
 		: "memory", "cc", "rax"
@@ -337,8 +393,16 @@ no:
 }
 #endif
 
-static inline bool host_user_take(struct host_percpu *pc, struct host_user_item *item,
-				  unsigned int cpu)
+/* An item with an exchange, full ordering: host_settle() looks for it. */
+static inline bool host_user_exchange(host_lock_t *item)
+{
+	u32 held = __atomic_exchange_n(&item->held, 1, __ATOMIC_SEQ_CST);
+
+	host_user_after_rmw();
+	return !held;
+}
+
+static inline bool host_user_take(struct host_percpu *pc, host_lock_t *item, unsigned int cpu)
 {
 #ifdef HOST_USER_RSEQ_LOCK
 	if (host_likely(pc->rseq))
@@ -346,7 +410,7 @@ static inline bool host_user_take(struct host_percpu *pc, struct host_user_item 
 #endif
 	(void)pc;
 	(void)cpu;
-	return !__atomic_exchange_n(&item->taken, 1, __ATOMIC_ACQUIRE);
+	return host_user_exchange(item);
 }
 
 static inline void *host_percpu_lock(struct host_percpu *pc)
@@ -357,22 +421,54 @@ static inline void *host_percpu_lock(struct host_percpu *pc)
 	if (host_unlikely(cpu >= pc->n))
 		return host_user_percpu_lock_slow(pc);
 	head = pc->base + cpu * pc->stride;
-	if (host_unlikely(!host_user_take(pc, (struct host_user_item *)(void *)head, cpu)))
+	if (host_unlikely(!host_user_take(pc, (host_lock_t *)(void *)head, cpu)))
 		return host_user_percpu_lock_slow(pc);
 	return head + HOST_USER_ITEM_HEAD;
 }
 
 static inline void host_percpu_unlock(struct host_percpu *pc, void *item)
+	HOST_USER_TS(no_thread_safety_analysis)
 {
 	(void)pc;
-	__atomic_store_n(&((struct host_user_item *)(void *)
-			   ((char *)item - HOST_USER_ITEM_HEAD))->taken, 0, __ATOMIC_RELEASE);
+	host_unlock((host_lock_t *)(void *)((char *)item - HOST_USER_ITEM_HEAD));
 }
 
-static inline void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu)
+static inline void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
 {
-	return pc->base + cpu * pc->stride + HOST_USER_ITEM_HEAD;
+	return pc->base + i * pc->stride + HOST_USER_ITEM_HEAD;
 }
+
+/* ---- nodes: the system puts a page on the node of who touches it first ---- */
+
+static inline unsigned int host_nr_nodes(void)
+{
+	return 1;
+}
+
+static inline unsigned int host_node(void)
+{
+	return 0;
+}
+
+static inline unsigned int host_cpu_node(unsigned int cpu)
+{
+	(void)cpu;
+	return 0;
+}
+
+static inline unsigned int host_percpu_items(struct host_percpu *pc)
+{
+	return pc->items;
+}
+
+static inline unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
+{
+	(void)pc;
+	(void)i;
+	return 0;
+}
+
+void host_settle(struct host_percpu *pc);
 
 /* ---- pages; the rest of the zone is in zone.h ---- */
 
@@ -382,8 +478,16 @@ struct host_pages {
 	u32 measure;     /* time the holds of host_pages_free; write with host_write_once */
 };
 
-unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n);
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+			      unsigned int node, unsigned int how);
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
+
+static inline unsigned int host_page_node(struct host_pages *src, host_page p)
+{
+	(void)src;
+	(void)p;
+	return 0;
+}
 
 static inline void *host_page_addr(struct host_pages *src, host_page p)
 {
@@ -393,6 +497,13 @@ static inline void *host_page_addr(struct host_pages *src, host_page p)
 /* ---- memory ---- */
 
 void *host_zalloc(size_t bytes);
+
+static inline void *host_zalloc_node(size_t bytes, unsigned int node)
+{
+	(void)node;
+	return host_zalloc(bytes);
+}
+
 void host_free(void *p, size_t bytes);
 
 /*
@@ -428,6 +539,7 @@ struct host_work {
 	u64 sleep_until; /* what the worker sleeps for, when asleep */
 	u64 started;     /* runs begun */
 	u64 done;        /* runs ended; started - done is 0 or 1 */
+	host_mutex_t turn; /* held while fn runs: who takes it holds the worker off */
 	host_lock_t lock;
 	u32 bell;        /* futex: the worker sleeps on it */
 	u32 done_bell;   /* futex: flushers sleep on it */
@@ -436,7 +548,7 @@ struct host_work {
 	pthread_t thread;
 };
 
-int host_work_init(struct host_work *w, void (*fn)(struct host_work *w));
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node);
 void host_work_flush(struct host_work *w);
 void host_work_destroy(struct host_work *w);
 void host_user_work_arm(struct host_work *w, u64 us);
@@ -454,13 +566,19 @@ static inline void host_work_queue(struct host_work *w)
 
 /* ---- the rest ---- */
 
-void host_relax(unsigned int *spins);
+/* One turn of a wait for what another thread of this process does; *spins starts at 0. */
+void host_user_relax(unsigned int *spins);
 u64 host_now_ns(void);
 u64 host_total_bytes(void);
 void host_user_warn(u32 *seen, const char *what, const char *file, int line);
 
 static inline void host_resched(void)
 {
+}
+
+static inline bool host_interrupted(void)
+{
+	return false;
 }
 
 #define host_warn_on(bad, what)                                                        \

@@ -42,8 +42,8 @@
 /* From here on memory comes from mmap(): zero without being touched, and given back whole. */
 #define ZALLOC_MAP_BYTES ((size_t)128 << 10)
 
-/* Looks at the own CPU's item before taking it as other CPUs do. */
-#define PERCPU_TRIES 64
+/* Looks at the own CPU's item before another is taken. */
+#define PERCPU_TRIES 8
 
 bool (*host_user_fail)(void);
 
@@ -62,8 +62,8 @@ static void futex_wait_rel(u32 *word, u32 val, long ns)
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, val, &ts, NULL, 0);
 }
 
-/* until: host_now_ns() time; HOST_USER_NO_WAKE: no end. */
-static void futex_wait_until(u32 *word, u32 val, u64 until)
+/* until: host_now_ns() time; HOST_USER_NO_WAKE: no end.  True: it slept, and was woken. */
+static bool futex_wait_until(u32 *word, u32 val, u64 until)
 {
 	struct timespec ts;
 
@@ -71,8 +71,8 @@ static void futex_wait_until(u32 *word, u32 val, u64 until)
 		ts.tv_sec = (time_t)(until / NS_PER_SEC);
 		ts.tv_nsec = (long)(until % NS_PER_SEC);
 	}
-	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, val,
-		until != HOST_USER_NO_WAKE ? &ts : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+	return !syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, val,
+			until != HOST_USER_NO_WAKE ? &ts : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
 static void futex_wake(u32 *word, int n)
@@ -107,6 +107,62 @@ void host_user_lock_wake(host_lock_t *l)
 	futex_wake(&l->held, 1);
 }
 
+/* ---- waiting for a counter to run out ---- */
+
+/* The half of a counter that a futex can look at: what is waited for fits in it. */
+static u32 *low_half(host_a64 *a)
+{
+	return (u32 *)(void *)&a->v + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+void host_wait_zero(host_a64 *a)
+{
+	u64 now;
+
+	while ((now = host_a64_read_acquire(a)))
+		futex_wait_until(low_half(a), (u32)now, HOST_USER_NO_WAKE);
+}
+
+void host_wake_zero(host_a64 *a)
+{
+	futex_wake(low_half(a), INT_MAX);
+}
+
+/* ---- sleeping locks ---- */
+
+void host_user_mutex_slow(host_mutex_t *m)
+{
+	u64 since = host_now_ns(), was, next, mine = HOST_USER_WAITER;
+	bool slept = false;
+	u32 bell;
+
+	__atomic_fetch_add(&m->state, mine, __ATOMIC_RELAXED);
+	for (;;) {
+		/* Before the look, so that an unlock after the look is heard. */
+		bell = __atomic_load_n(&m->bell, __ATOMIC_ACQUIRE);
+		was = __atomic_load_n(&m->state, __ATOMIC_RELAXED);
+		while (!(was & HOST_USER_HELD) && (slept || was < HOST_USER_STARVER)) {
+			next = (was | HOST_USER_HELD) - mine;
+			if (__atomic_compare_exchange_n(&m->state, &was, next, false, __ATOMIC_ACQUIRE,
+							__ATOMIC_RELAXED))
+				return;
+		}
+		if (slept && mine == HOST_USER_WAITER && host_now_ns() - since > HOST_USER_STARVE_NS) {
+			mine += HOST_USER_STARVER;
+			__atomic_fetch_add(&m->state, HOST_USER_STARVER, __ATOMIC_RELAXED);
+			continue;
+		}
+		/* Who did not sleep has not waited in the line, and gets no turn for it. */
+		slept |= futex_wait_until(&m->bell, bell, HOST_USER_NO_WAKE);
+	}
+}
+
+void host_user_mutex_ring(host_mutex_t *m)
+{
+	__atomic_fetch_add(&m->bell, 1, __ATOMIC_RELEASE);
+	futex_wake(&m->bell, 1);
+}
+
 /* ---- per-CPU items ---- */
 
 static u32 configured_cpus(void)
@@ -139,109 +195,123 @@ unsigned int host_user_cpu_slow(unsigned int n)
 	return cpu < 0 ? 0 : (unsigned int)cpu % n;
 }
 
-/* Whether the kernel and the C library offer what host_user_rseq_take() needs. */
+/* Whether the kernel and the C library offer what host_user_rseq_take() and host_settle() need. */
 static bool rseq_works(void)
 {
 #ifdef HOST_USER_RSEQ_LOCK
 	return __rseq_size && host_user_cpu_raw() < host_nr_cpus() &&
-	       !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+	       !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 #else
 	return false;
 #endif
 }
 
 /*
- * Ends every restartable sequence that any thread of this process is in.  Two threads could have
- * one item without it, so it is not gone on without: it may be short of memory for a moment, and
- * any other error means that it was taken away since rseq_works() (by a seccomp filter).
+ * Has every thread of this process that runs pass a full barrier.  Without it host_settle() could
+ * miss a section, so it is not gone on without: it may be short of memory for a moment, and any
+ * other error means that it was taken away since rseq_works() (by a seccomp filter).
  */
-static void end_sequences(void)
+static void barrier_everywhere(void)
 {
-#ifdef HOST_USER_RSEQ_LOCK
-	unsigned int turns = 0;
-
-	while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0)) {
+	while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
 		if (errno != ENOMEM) {
 			fprintf(stderr, "ebb: membarrier: %s\n", strerror(errno));
 			abort();
 		}
-		host_relax(&turns);
+		sched_yield();
 	}
-#endif
 }
 
-static struct host_user_item *item_head(struct host_percpu *pc, unsigned int cpu)
+static host_lock_t *item_lock(struct host_percpu *pc, unsigned int i)
 {
-	return (struct host_user_item *)(void *)(pc->base + cpu * pc->stride);
+	return (host_lock_t *)(void *)(pc->base + i * pc->stride);
 }
 
-static void mark(struct host_user_item *item, u32 by)
+/* One of the items past the CPUs'. */
+HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
+static void *lock_spare_item(struct host_percpu *pc, unsigned int cpu)
 {
-	__atomic_fetch_add(&item->marks, by, __ATOMIC_SEQ_CST);
+	unsigned int more = pc->items - pc->n, i;
+
+	for (i = 0; i < more; i++) {
+		unsigned int item = pc->n + (cpu + i) % more;
+
+		if (!host_read_once(item_lock(pc, item)->held) &&
+		    host_user_exchange(item_lock(pc, item)))
+			return host_percpu_peek(pc, item);
+	}
+	host_lock(item_lock(pc, pc->n + cpu % more));
+	/* As host_user_exchange(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return host_percpu_peek(pc, pc->n + cpu % more);
 }
 
-/* Takes an item from any CPU; it is marked, and sequences were ended since. */
-static void take_marked(struct host_user_item *item)
-{
-	unsigned int turns = 0;
-
-	while (!try_word(&item->taken))
-		host_relax(&turns);
-}
-
-/* The item is taken by a thread that lost its CPU, or marked, or this CPU has none. */
+/* The item is taken by a thread that lost its CPU, or this CPU has none. */
 void *host_user_percpu_lock_slow(struct host_percpu *pc)
 {
-	unsigned int cpu = host_user_cpu_raw(), turns = 0, i;
-	struct host_user_item *item;
+	unsigned int cpu = 0, i;
 
-	for (i = 0; i < PERCPU_TRIES && cpu < pc->n; i++) {
-		host_relax(&turns);
+	for (i = 0; i < PERCPU_TRIES; i++) {
 		cpu = host_user_cpu_raw();
-		if (cpu < pc->n && host_user_take(pc, item_head(pc, cpu), cpu))
+		if (cpu >= pc->n && !pc->rseq)
+			cpu = host_user_cpu_slow(pc->n);
+		if (cpu >= pc->n)
+			break;
+		if (host_user_take(pc, item_lock(pc, cpu), cpu))
 			return host_percpu_peek(pc, cpu);
+		host_user_pause();
 	}
-	cpu = host_user_cpu_slow(pc->n);
-	item = item_head(pc, cpu);
-	mark(item, 1);
-	if (pc->rseq)
-		end_sequences();
-	take_marked(item);
-	mark(item, (u32)-1);
-	return host_percpu_peek(pc, cpu);
+	return lock_spare_item(pc, cpu);
 }
 
 int host_percpu_init(struct host_percpu *pc, size_t item_bytes)
 {
 	pc->n = host_nr_cpus();
+	pc->items = pc->n + 1 + pc->n / 8;
 	pc->stride = (HOST_USER_ITEM_HEAD + item_bytes + 127) & ~(size_t)127;
-	pc->base = host_zalloc(pc->n * pc->stride);
+	pc->base = host_zalloc(pc->items * pc->stride);
 	pc->rseq = pc->n >= configured_cpus() && rseq_works();
 	return pc->base ? 0 : -ENOMEM;
 }
 
 void host_percpu_destroy(struct host_percpu *pc)
 {
-	host_free(pc->base, pc->n * pc->stride);
+	host_free(pc->base, pc->items * pc->stride);
 	pc->base = NULL;
 }
 
-void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
+/*
+ * Waits until an item was free at one moment.  It is held for less time than it is not, so a busy
+ * one is seen free within a few looks; one whose thread lost its CPU is slept for.
+ */
+static void see_free(host_lock_t *l)
 {
-	unsigned int cpu;
+	unsigned int i;
 
-	for (cpu = 0; cpu < pc->n; cpu++)
-		mark(item_head(pc, cpu), 1);
-	if (pc->rseq)
-		end_sequences();
-	for (cpu = 0; cpu < pc->n; cpu++) {
-		void *item = host_percpu_peek(pc, cpu);
-
-		take_marked(item_head(pc, cpu));
-		fn(item, arg);
-		mark(item_head(pc, cpu), (u32)-1);
-		host_percpu_unlock(pc, item);
+	for (i = 0; i < LOCK_SPINS; i++) {
+		if (!__atomic_load_n(&l->held, __ATOMIC_ACQUIRE))
+			return;
+		host_user_pause();
 	}
+	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&l->held, __ATOMIC_ACQUIRE))
+		futex_wait_rel(&l->held, 1, LOCK_SLEEP_NS);
+	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * A sequence takes its item with a plain store.  The barrier falls before its section's loads,
+ * which then see what the caller wrote, or after the store, which then is seen here.
+ */
+void host_settle(struct host_percpu *pc)
+{
+	unsigned int i;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (pc->rseq)
+		barrier_everywhere();
+	for (i = 0; i < pc->items; i++)
+		see_free(item_lock(pc, i));
 }
 
 /* ---- memory ---- */
@@ -295,7 +365,9 @@ static void *work_thread(void *arg)
 			host_write_once(w->wake, HOST_USER_NO_WAKE);
 			w->started++;
 			host_unlock(&w->lock);
+			host_mutex_lock(&w->turn);
 			w->fn(w);
+			host_mutex_unlock(&w->turn);
 			host_lock(&w->lock);
 			w->done++;
 			if (w->flushers) {
@@ -346,22 +418,27 @@ void host_user_work_arm(struct host_work *w, u64 us)
 		futex_wake(&w->bell, 1);
 }
 
-int host_work_init(struct host_work *w, void (*fn)(struct host_work *w))
+/* One node is all that it knows of. */
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
 {
 	sigset_t all, old;
 	int err;
 
+	(void)node;
 	memset(w, 0, sizeof(*w));
 	w->fn = fn;
 	w->wake = HOST_USER_NO_WAKE;
 	host_lock_init(&w->lock, "work");
+	host_mutex_init(&w->turn);
 	/* The program's signal handlers run on the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&w->thread, NULL, work_thread, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
+	if (err) {
+		host_mutex_destroy(&w->turn);
 		return -err;
+	}
 	pthread_setname_np(w->thread, "ebb-drain");
 	w->live = true;
 	return 0;
@@ -405,12 +482,13 @@ void host_work_destroy(struct host_work *w)
 	host_unlock(&w->lock);
 	futex_wake(&w->bell, 1);
 	pthread_join(w->thread, NULL);
+	host_mutex_destroy(&w->turn);
 	w->live = false;
 }
 
 /* ---- the rest ---- */
 
-void host_relax(unsigned int *spins)
+void host_user_relax(unsigned int *spins)
 {
 	unsigned int n = (*spins)++;
 

@@ -254,13 +254,16 @@ static u32 zone_take(struct zone *z, host_page *out, u32 n) HOST_REQUIRES(z->loc
 	return k;
 }
 
-unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n)
+/* Who does not wait gets what is committed: more takes a sleeping lock and a system call. */
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+			      unsigned int node, unsigned int how)
 {
 	struct zone *z = zone_of(src);
 	unsigned int turns = 0;
 	u32 k = 0;
 	bool limbo;
 
+	(void)node;
 	if (host_user_failing())
 		return 0;
 	for (;;) {
@@ -268,14 +271,14 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 		k += zone_take(z, out + k, n - k);
 		limbo = z->limbo != 0;
 		host_unlock(&z->lock);
-		if (host_likely(k == n))
+		if (host_likely(k == n) || !(how & HOST_MAY_WAIT))
 			break;
 		if (zone_commit(z))
 			continue;
 		/* What trim has in its hands comes back: that is not a reason to fail. */
 		if (!limbo)
 			break;
-		host_relax(&turns);
+		host_user_relax(&turns);
 	}
 #if defined(HOST_USER_ASAN)
 	for (n = 0; n < k; n++)

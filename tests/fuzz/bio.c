@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * bio.c - fuzzes the block device: kernel/blkdev.c as it is, on a small part of Linux
+ * bio.c - fuzzes the block device: kernel/zram/blkdev.c as it is, on a small part of Linux
  * (kernel_shim.h), with pages of 4, 16 or 64 KiB (a program each) and a store that is played.
  *
  *     input: where and how much, the call of the store that fails, the memory's pieces; again
@@ -11,7 +11,7 @@
  * memory that is written from stay as they were, and nothing is left locked.
  */
 #include "fuzz.h"
-#include "../../kernel/zram.h"
+#include "../../kernel/zram/zram.h"
 #include "kernel_shim.h"
 
 #include <linux/bio.h>
@@ -49,11 +49,12 @@ int store_read(struct store *s, u64 i, void *page)
 	return err;
 }
 
-int store_write(struct store *s, u64 i, const void *page)
+int store_write(struct store *s, u64 i, const void *page, unsigned int node)
 {
 	int err = call(i, true);
 
 	(void)s;
+	(void)node;
 	must(is_noio());
 	if (!err)
 		memcpy(slot[i], page, PAGE_SIZE);
@@ -332,6 +333,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	fill_random(pattern, sizeof(pattern), 1);
 	zram.disk = &disk;
 	zram.decay.wake = HOST_USER_NO_WAKE;
+	zram_init_partial(&zram);
 	must_eq(zram_blkdev_init(), 0);
 	return 0;
 }

@@ -136,7 +136,7 @@ static void in_store(struct choices *c, unsigned int which)
 
 	for (u64 i = 0; i < SLOTS; i++) {
 		page_of(seed + i);
-		must_eq(store_write(s, i, page), 0);
+		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
 	}
 	ref = slot_ref(host_a64_read(&s->slot[1]));
 	n = pool_ref_size(&s->pool, ref);
@@ -155,7 +155,7 @@ static void in_store(struct choices *c, unsigned int which)
 	for (u64 i = 0; i < SLOTS; i++) {
 		page_of(seed + i);
 		if (i == 1)
-			must_eq(store_write(s, i, page), 0);
+			must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
 		must_eq(store_read(s, i, got), 0);
 		must(!memcmp(got, page, HOST_PAGE_SIZE));
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * kernel_shim.h - as much of Linux as kernel/sysfs.c, codecs.c and blkdev.c take, for
+ * kernel_shim.h - as much of Linux as kernel/zram/sysfs.c, codecs.c and blkdev.c take, for
  * building those files as they are in user space.  linux/ holds the names they include it by.
  *
  * Each name has the kernel's documented meaning; what a fuzzer needs to see or to steer is a
@@ -62,6 +62,12 @@ void down_read(struct rw_semaphore *s);
 void up_read(struct rw_semaphore *s);
 void down_write(struct rw_semaphore *s);
 void up_write(struct rw_semaphore *s);
+
+static inline int down_write_killable(struct rw_semaphore *s)
+{
+	down_write(s);
+	return 0;
+}
 
 struct mutex {
 	int held;
@@ -199,6 +205,7 @@ void bio_advance_iter_single(const struct bio *bio, struct bvec_iter *iter, unsi
 #define kunmap_local(mem) ((void)(mem))
 #define flush_dcache_page(page) ((void)(page))
 #define page_address(page) ((void *)(page)->byte)
+#define page_to_nid(page) ((void)(page), 0u)
 #define cond_resched() ((void)0)
 #define hash_64(v, bits) ((u64)(v) * 0x61c8864680b583ebu >> (64 - (bits)))
 
@@ -230,7 +237,6 @@ struct block_device_operations {
 
 /* ---- the fuzzers' ---- */
 
-int device_add_disk(struct device *parent, struct gendisk *disk, const struct attribute_group **groups);
 int class_register(struct class *class);
 void class_unregister(struct class *class);
 unsigned long bio_start_io_acct(struct bio *bio);

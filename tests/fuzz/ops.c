@@ -79,7 +79,7 @@ static void op_write(struct choices *c, u64 i)
 	int err;
 
 	make_page(c);
-	err = store_write(&store, i, page);
+	err = store_write(&store, i, page, HOST_ANY_NODE);
 	must(!err || (err == -ENOMEM && may_fail));
 	if (err)
 		return;
@@ -93,7 +93,7 @@ static void op_put(struct choices *c, u64 i)
 	int err;
 
 	fill_random(page, bytes, take(c, 1));
-	err = store_put(&store, i, page, bytes);
+	err = store_put(&store, i, page, bytes, HOST_ANY_NODE);
 	must(!err || (err == -ENOMEM && may_fail));
 	if (err)
 		return;
@@ -143,7 +143,7 @@ static void empty_all(void)
 static void check_all(void)
 {
 	release_flush(&store.release);
-	host_work_flush(&store.release.work);
+	host_work_flush(&store.release.node->worker->work);
 	must_eq(release_held(&store.release), 0);
 	must_hold(store_check(&store));
 	must_eq(pages_out(&source), store_pages_taken(&store) + pcp_count(&source.pcp));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * sysfs.c - fuzzes the files of a device: kernel/sysfs.c and codecs.c as they are, on a small
+ * sysfs.c - fuzzes the files of a device: kernel/zram/sysfs.c and codecs.c as they are, on a small
  * part of Linux (kernel_shim.h).
  *
  *     input: a file, what may go wrong below it, a text that ends at 0xff; then the next
@@ -10,8 +10,9 @@
  * files can be read at any time, as whole lines.
  */
 #include "fuzz.h"
-#include "../../kernel/zram.h"
-#include "../../kernel/codecs.h"
+#include "../../kernel/zram/sysfs.h"
+#include "../../kernel/zram/zram.h"
+#include "../../kernel/codec/codecs.h"
 #include "kernel_shim.h"
 
 #define FILES_MAX 64
@@ -100,15 +101,6 @@ static void add_files(const struct attribute_group **groups)
 			must(files < FILES_MAX);
 			file[files++] = *a;
 		}
-}
-
-int device_add_disk(struct device *parent, struct gendisk *d, const struct attribute_group **groups)
-{
-	(void)parent;
-	must(d == &disk);
-	add_files(groups);
-	disk_files = files;
-	return 0;
 }
 
 int class_register(struct class *class)
@@ -359,11 +351,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	host_user_set_nr_cpus(2);
 	source_open(&source);
 	zram.disk = &disk;
-	must_eq(pcp_init(&zram.pcp, source.zone, 16, 64), 0);
+	must_eq(pcp_init(&zram.pcp, source.zone, 16, 64, 0), 0);
 	must_eq(store_init(&zram.store, &zram.pcp, &cfg), 0);
 	for (u64 i = 0; i < cfg.slots; i++)
-		must_eq(store_put(&zram.store, i, "a few bytes", 1 + i), 0);
-	zram_add_disk(&zram);
+		must_eq(store_put(&zram.store, i, "a few bytes", 1 + i, HOST_ANY_NODE), 0);
+	add_files(zram_disk_groups);
+	disk_files = files;
 	zram_control_register();
 	for (unsigned int i = 0; i < files; i++)
 		must_have_its_mode(i);

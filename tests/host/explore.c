@@ -53,7 +53,7 @@ static struct {
 	const struct explore_job *job;
 	enum ended ended;
 	unsigned int left;              /* to spend */
-	u64 step, acts, steps;
+	u64 step, steps;
 	bool running, replaying;
 	char why[256];
 	const char *doing;              /* never NULL */
@@ -68,6 +68,7 @@ static struct {
 	unsigned int nscript;
 	struct choice script[TRAIL_MAX];
 
+	explore_pick *pick;             /* of a duel, or NULL */
 	u64 search;                     /* number of it, in every key */
 	u64 *seen;                      /* [1 << SEEN_BITS]: key, and in 3 bits what was left */
 	struct granule {
@@ -235,6 +236,8 @@ static unsigned int choose(unsigned int n, enum kind kind)
 
 	if (++x.step > STEPS_MAX)
 		explore_fail("nobody comes to an end");
+	if (x.pick)
+		return kind == END;
 	if (x.replaying)
 		return scripted(n);
 	if (cost > x.left)
@@ -305,11 +308,14 @@ void explore_at(const void *p, size_t n)
 
 	if (!x.running)
 		return;
+	me->steps++;
 	if (!x.replaying && !is_shared(p, n)) {
 		x.step++;
 		return;
 	}
 	k = choose(1 + others(list), PREEMPT);
+	if (x.pick)
+		k = x.pick(list, others(list), false);
 	if (k)
 		turn(list[k - 1]);
 }
@@ -323,7 +329,7 @@ static bool queued(const void *on)
 static void pass(void)
 {
 	struct actor *list[EXPLORE_ALL];
-	unsigned int n = others(list), i;
+	unsigned int n = others(list), i, k;
 	bool over = true;
 
 	/* A worker that was asked to run need not do so before the end; one that runs must end. */
@@ -335,7 +341,8 @@ static void pass(void)
 		leave(DONE);
 	if (!n)
 		explore_fail("deadlock: all wait");
-	turn(list[choose(n, NEXT)]);
+	k = choose(n, NEXT);
+	turn(list[x.pick ? x.pick(list, n, true) - 1 : k]);
 }
 
 void explore_wait(bool (*ready)(const void *on), const void *on)
@@ -351,19 +358,6 @@ void explore_wait(bool (*ready)(const void *on), const void *on)
 		pass();
 		me->ready = NULL;
 	}
-}
-
-/* What is waited for is in memory, so nothing but a write can bring it. */
-static bool others_acted(const void *on)
-{
-	return x.acts > ((const struct actor *)on)->acts;
-}
-
-void explore_yield(void)
-{
-	me->acts = x.acts;
-	me->past = mix(me->past, 1);
-	explore_wait(others_acted, me);
 }
 
 bool explore_running(void)
@@ -422,7 +416,6 @@ void explore_did(const void *p, size_t n, bool write)
 		explore_fail("%s", dead);
 	if (!x.running)
 		return;
-	x.acts += write;
 	frame = home_frame_granule(p);
 	last = home_granule((const char *)p + n - 1);
 	grew = frame >= 0 && frame != g && saw((size_t)frame, false);
@@ -548,10 +541,10 @@ static void prepare(const struct explore_job *job)
 	if (!x.seen) {
 		x.seen = map(sizeof(*x.seen) << SEEN_BITS);
 		madvise(x.seen, sizeof(*x.seen) << SEEN_BITS, MADV_HUGEPAGE);
-		x.granule = map(n * sizeof(*x.granule));
-		x.write_past = map(n * sizeof(u64));
-		x.read_past = map(n * sizeof(u64));
-		x.touched = map(n * sizeof(u32));
+		x.granule = map(home_granules_max() * sizeof(*x.granule));
+		x.write_past = map(home_granules_max() * sizeof(u64));
+		x.read_past = map(home_granules_max() * sizeof(u64));
+		x.touched = map(home_granules_max() * sizeof(u32));
 	}
 	memset(x.granule, 0, n * sizeof(*x.granule));
 	if (job->actors + home->nworks > MAIN)
@@ -577,7 +570,7 @@ static void reset_run(void)
 	for (i = 0; i < x.ntouched; i++)
 		x.write_past[x.touched[i]] = x.read_past[x.touched[i]] = 0;
 	x.ntouched = 0;
-	x.step = x.acts = 0;
+	x.step = 0;
 	x.depth = 0;
 	for (i = 0; i < MAIN; i++) {
 		struct actor *a = &actors[i];
@@ -588,6 +581,7 @@ static void reset_run(void)
 		a->on = a->worker && a->stack ? home->work[i - x.job->actors] : NULL;
 		a->done = false;
 		a->past = i + 1;
+		a->steps = 0;
 		memcpy(&a->at, &a->start, sizeof(a->at));
 	}
 }
@@ -676,4 +670,17 @@ void explore_replay(const struct explore_job *job, const char *schedule)
 			x.script[x.nscript++] = (struct choice){ .step = step, .chosen = (u8)chosen };
 	run(0);
 	x.job->end();
+}
+
+void explore_duel(const struct explore_job *job, explore_pick *pick, unsigned int runs)
+{
+	prepare(job);
+	x.pick = pick;
+	x.replaying = true;     /* nothing is learnt for other runs */
+	while (runs--) {
+		run(0);
+		x.job->end();
+	}
+	x.pick = NULL;
+	x.replaying = false;
 }

@@ -20,7 +20,7 @@
 #include "host.h"
 
 #define EXPLORE_ACTORS 3        /* of the test; workers come after them */
-#define EXPLORE_ALL 6           /* with the workers, and the sequential one, the last */
+#define EXPLORE_ALL 8           /* with the workers, and the sequential one, the last */
 
 struct actor {
 	u32 id;
@@ -32,8 +32,10 @@ struct actor {
 	const void *on;
 	bool done;
 	bool worker;            /* may wait for ever */
+	const struct hostile_lock *lock;        /* that it last took, and as whom; in a fair home */
+	u32 ticket;
 	u64 past;               /* hash of all it saw */
-	u64 acts;               /* of all, when it gave way */
+	u64 steps;              /* accesses to shared memory and locks taken, in this run */
 	char *stack;
 	jmp_buf at, start;
 };
@@ -66,6 +68,15 @@ void explore(const struct explore_job *job, unsigned int bound, struct explore_r
 /* Without the reductions: a choice before every access, and no run is cut. */
 extern bool explore_plain;
 
+/*
+ * Who goes on, of n others that could: 1 to n, or, unless he must give way, 0 for who runs now.
+ * Asked before every access.
+ */
+typedef unsigned int explore_pick(struct actor *const *list, unsigned int n, bool must);
+
+/* So many runs in which pick decides.  A violation cannot be replayed but by the same test. */
+void explore_duel(const struct explore_job *job, explore_pick *pick, unsigned int runs);
+
 /* For end(): what this run came to. */
 void explore_outcome(u64 hash);
 
@@ -76,8 +87,6 @@ void explore_replay(const struct explore_job *job, const char *schedule);
 unsigned int explore_choose(unsigned int n);
 /* Waits until ready(on).  In sequential code it must be ready. */
 void explore_wait(bool (*ready)(const void *on), const void *on);
-/* Gives way until another actor has done something. */
-void explore_yield(void);
 bool explore_running(void);
 
 /* A violation: prints it with the schedule, exits. */

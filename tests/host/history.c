@@ -7,7 +7,7 @@ unsigned int history_start(struct history *h, enum event_kind kind, unsigned int
 {
 	struct event *e;
 
-	if (slot >= HISTORY_SLOTS)
+	if (slot >= HISTORY_SLOTS || h->closed)
 		return ~0u;
 	e = &h->event[slot][h->n[slot]];
 	if (h->n[slot] == HISTORY_EVENTS)

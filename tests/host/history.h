@@ -26,6 +26,7 @@ struct event {
 
 struct history {
 	u32 now;
+	bool closed;                    /* to the test's: no more is kept */
 	u32 n[HISTORY_SLOTS];
 	u32 had[HISTORY_SLOTS];         /* before the first operation */
 	struct event event[HISTORY_SLOTS][HISTORY_EVENTS];

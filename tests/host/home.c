@@ -12,15 +12,21 @@
 #undef memcpy
 
 #define RED_ZONE 64u
+#define SCATTER 37u             /* prime to the number of frames */
 #define FRAME_BYTES (HOST_PAGE_SIZE + RED_ZONE)
 #define HEAP_BYTES ((512u << 10) + 24 * HOST_PAGE_SIZE)
-#define ARENA_BYTES (HEAP_BYTES + HOME_PAGES * FRAME_BYTES)
+#define HEAP_CPU ((64u << 10) + 4 * HOST_PAGE_SIZE)     /* for each CPU of a home with many */
+#define HEAP_MAX (HEAP_BYTES + HOME_CPUS * HEAP_CPU)
+#define ARENA_MAX (HEAP_MAX + HOME_PAGES_MAX * FRAME_BYTES)
 
-static char *arena, *kept;
-static u8 *heap_live, *kept_live;       /* [HEAP_BYTES / HOME_GRANULE] */
-static bool dirty[HOME_PAGES];          /* was handed out since the snapshot */
+static char *arena, *kept;              /* [ARENA_MAX], of which pages are there as they are used */
+static size_t heap_bytes, arena_bytes;  /* of this home */
+static size_t home_bytes;               /* struct home and its arrays */
+static u8 *heap_live, *kept_live;       /* [HEAP_MAX / HOME_GRANULE] */
+static bool dirty[HOME_PAGES_MAX];      /* was handed out since the snapshot */
 struct home *home;
 u64 home_failures, home_longest;
+void (*home_rests)(void);
 static u64 class_taken;                 /* explore_accesses when a class lock was last taken */
 
 /* ---- context ---- */
@@ -30,25 +36,58 @@ static u64 class_taken;                 /* explore_accesses when a class lock wa
  * core gives, or the expressions it makes them by.
  */
 #define R(n) (1u << (n))
+#define STREAM_LOCK 1
 #define CLASS_LOCK 6
-#define SLEEPING (R(2) | R(3) | R(4))
+#define SLEEPING (R(STREAM_LOCK) | R(3))
 
 static const struct rank {
 	const char *name;
 	u32 under;
 } ranks[] = {
 	/*      name                under                    */
-	[2]  = { "&st->lock",        0 },
-	[3]  = { "&r->draining",     R(2) },
-	[4]  = { "&p->compacting",   0 },
+	[STREAM_LOCK] = { "&st->lock",       0 },
+	[3]  = { "&r->flushing",     0 },
 	[5]  = { "&s->cpus",         SLEEPING },
 	[CLASS_LOCK] = { "ebb_class",        SLEEPING | R(5) },
-	[7]  = { "ebb_zspage_table", SLEEPING | R(5) },
+	[7]  = { "ebb_zspage_group", SLEEPING | R(5) },
 	[8]  = { "ebb_release",      SLEEPING | R(5) },
-	[9]  = { "&pcp->cpus",       SLEEPING | R(5) },
-	[10] = { "the page source",  SLEEPING | R(5) },
+	[9]  = { "ebb_pcp",          SLEEPING | R(5) },
+	[10] = { "ebb_reserve",      SLEEPING | R(5) },
+	[11] = { "the page source",  SLEEPING | R(5) },
+	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) },
 };
 #define NRANKS (sizeof(ranks) / sizeof(ranks[0]))
+
+static struct home_lock_stat stats[NRANKS];
+u64 home_source_calls, home_source_most;
+
+static u32 rank_of(const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < NRANKS; i++)
+		if (ranks[i].name && !strcmp(ranks[i].name, name))
+			return i;
+	explore_fail("lock %s has no place in docs/locking.md's order (home.c)", name);
+}
+
+const struct home_lock_stat *home_lock_stat(const char *name)
+{
+	return &stats[rank_of(name)];
+}
+
+void home_stat_reset(void)
+{
+	memset(stats, 0, sizeof(stats));
+	home_source_calls = home_source_most = 0;
+}
+
+static void count_source(unsigned int n)
+{
+	home_source_calls++;
+	if (n > home_source_most)
+		home_source_most = n;
+}
 
 static void must_be_process(const char *what)
 {
@@ -67,15 +106,9 @@ bool hostile_warn(bool bad, const char *what, const char *file, int line)
 
 void hostile_lock_init(struct hostile_lock *l, const char *name)
 {
-	u32 i;
-
-	for (i = 0; i < NRANKS; i++)
-		if (ranks[i].name && !strcmp(ranks[i].name, name))
-			break;
-	if (i == NRANKS)
-		explore_fail("lock %s has no place in docs/locking.md's order (home.c)", name);
 	l->owner = 0;
-	l->rank = i;
+	l->rank = rank_of(name);
+	l->tickets = l->served = 0;
 }
 
 void hostile_lock_end(struct hostile_lock *l)
@@ -90,6 +123,14 @@ static bool is_free(const void *on)
 	return !((const struct hostile_lock *)on)->owner;
 }
 
+/* In a fair home: all who came before the actor are served. */
+static bool is_my_turn(const void *on)
+{
+	const struct actor *a = on;
+
+	return a->lock->served == a->ticket;
+}
+
 static void check_order(struct hostile_lock *l)
 {
 	u32 wrong, i;
@@ -102,30 +143,47 @@ static void check_order(struct hostile_lock *l)
 			explore_fail("%s is taken under %s", ranks[l->rank].name, ranks[i].name);
 }
 
-void hostile_acquire(struct hostile_lock *l, bool sleeping)
+static void acquire_here(struct hostile_lock *l, bool sleeping)
 {
 	check_order(l);
 	if (sleeping)
 		must_be_process(ranks[l->rank].name);
-	explore_at(l, sizeof(*l));
-	if (l->owner)
+	if (home->fair) {
+		me->lock = l;
+		me->ticket = l->tickets++;
+		if (!is_my_turn(me))
+			explore_wait(is_my_turn, me);
+	} else if (l->owner) {
 		explore_wait(is_free, l);
+	}
 	explore_did(l, sizeof(*l), true);
 	l->owner = me->id + 1;
 	me->held |= R(l->rank);
 	me->atomic += !sleeping;
+	stats[l->rank].holds++;
 	if (l->rank == CLASS_LOCK)
 		class_taken = explore_accesses;
 }
 
-bool hostile_try(struct hostile_lock *l)
+void hostile_acquire(struct hostile_lock *l, bool sleeping)
+{
+	explore_at(l, sizeof(*l));
+	acquire_here(l, sleeping);
+}
+
+bool hostile_try(struct hostile_lock *l, bool sleeping)
 {
 	check_order(l);
 	hostile_touch(l, sizeof(*l), true);
-	if (l->owner)
+	if (l->owner || l->served != l->tickets) {
+		stats[l->rank].tries++;
 		return false;
+	}
+	stats[l->rank].holds++;
+	l->tickets += home->fair;
 	l->owner = me->id + 1;
 	me->held |= R(l->rank);
+	me->atomic += !sleeping;
 	return true;
 }
 
@@ -137,8 +195,31 @@ void hostile_release(struct hostile_lock *l, bool sleeping)
 	if (l->rank == CLASS_LOCK && explore_accesses - class_taken > home_longest)
 		home_longest = explore_accesses - class_taken;
 	l->owner = 0;
+	l->served += home->fair;
 	me->held &= ~R(l->rank);
 	me->atomic -= !sleeping;
+}
+
+/* ---- waiting for a counter to run out ---- */
+
+static bool is_zero(const void *on)
+{
+	return !((const host_a64 *)on)->v;
+}
+
+void host_wait_zero(host_a64 *a)
+{
+	must_be_process("host_wait_zero()");
+	explore_at(a, sizeof(*a));
+	if (a->v)
+		explore_wait(is_zero, a);
+	explore_did(a, sizeof(*a), false);
+}
+
+/* Who waits looks by himself. */
+void host_wake_zero(host_a64 *a)
+{
+	(void)a;
 }
 
 /* ---- per-CPU items ---- */
@@ -150,33 +231,62 @@ static struct hostile_lock *item_lock(struct host_percpu *pc, unsigned int cpu)
 
 int hostile_percpu_init(struct host_percpu *pc, size_t item_bytes, const char *name)
 {
-	unsigned int cpu;
+	unsigned int i;
 
 	pc->stride = (HOST_CACHELINE + item_bytes + HOST_CACHELINE - 1) / HOST_CACHELINE *
 		     HOST_CACHELINE;
-	pc->base = host_zalloc(home->cpus * pc->stride);
+	pc->base = host_zalloc(host_percpu_items(pc) * pc->stride);
 	if (!pc->base)
 		return -ENOMEM;
-	for (cpu = 0; cpu < home->cpus; cpu++)
-		hostile_lock_init(item_lock(pc, cpu), name);
+	for (i = 0; i < host_percpu_items(pc); i++)
+		hostile_lock_init(item_lock(pc, i), name);
 	return 0;
 }
 
 void host_percpu_destroy(struct host_percpu *pc)
 {
-	unsigned int cpu;
+	unsigned int i;
 
-	for (cpu = 0; cpu < home->cpus && pc->base; cpu++)
-		hostile_lock_end(item_lock(pc, cpu));
-	host_free(pc->base, home->cpus * pc->stride);
+	for (i = 0; i < host_percpu_items(pc) && pc->base; i++)
+		hostile_lock_end(item_lock(pc, i));
+	host_free(pc->base, host_percpu_items(pc) * pc->stride);
 	pc->base = NULL;
 }
 
-void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu)
+void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
 {
-	if (cpu >= home->cpus)
-		explore_fail("CPU %u of %u is looked at", cpu, home->cpus);
-	return pc->base + cpu * pc->stride + HOST_CACHELINE;
+	if (i >= host_percpu_items(pc))
+		explore_fail("item %u of %u is looked at", i, host_percpu_items(pc));
+	return pc->base + i * pc->stride + HOST_CACHELINE;
+}
+
+/* One past the CPUs', for who finds his CPU's taken. */
+unsigned int host_percpu_items(struct host_percpu *pc)
+{
+	(void)pc;
+	return home->cpus + 1;
+}
+
+unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
+{
+	(void)pc;
+	return i < home->cpus ? host_cpu_node(i) : 0;
+}
+
+/* Each item was free at some moment of the call. */
+void host_settle(struct host_percpu *pc)
+{
+	unsigned int i;
+
+	must_be_process("host_settle()");
+	for (i = 0; i < host_percpu_items(pc); i++) {
+		struct hostile_lock *l = item_lock(pc, i);
+
+		explore_at(l, sizeof(*l));
+		if (l->owner)
+			explore_wait(is_free, l);
+		explore_did(l, sizeof(*l), false);
+	}
 }
 
 unsigned int host_nr_cpus(void)
@@ -186,7 +296,17 @@ unsigned int host_nr_cpus(void)
 
 unsigned int host_cpus_now(void)
 {
-	return (unsigned int)__builtin_popcount(home->online);
+	return home->nonline;
+}
+
+static bool is_online(unsigned int cpu)
+{
+	return home->online[cpu / 64] >> cpu % 64 & 1;
+}
+
+static void touch_online(bool write)
+{
+	hostile_touch(home->online, (home->cpus + 63) / 64 * sizeof(home->online[0]), write);
 }
 
 /* The n-th CPU that is online after cpu. */
@@ -195,7 +315,7 @@ static unsigned int online_after(unsigned int cpu, unsigned int n)
 	do {
 		do
 			cpu = (cpu + 1) % home->cpus;
-		while (!(home->online & 1u << cpu));
+		while (!is_online(cpu));
 	} while (--n);
 	return cpu;
 }
@@ -204,23 +324,47 @@ unsigned int host_cpu(void)
 {
 	unsigned int away;
 
-	hostile_touch(&home->online, sizeof(home->online), false);
-	if (!(home->online & 1u << me->cpu))
+	touch_online(false);
+	if (!is_online(me->cpu))
 		me->cpu = online_after(me->cpu, 1);
 	if (home->move && !me->atomic) {
-		away = explore_choose((unsigned int)__builtin_popcount(home->online));
+		away = explore_choose(home->nonline);
 		if (away)
 			me->cpu = online_after(me->cpu, away);
 	}
 	return me->cpu;
 }
 
+unsigned int host_nr_nodes(void)
+{
+	return home->nodes;
+}
+
+unsigned int host_cpu_node(unsigned int cpu)
+{
+	if (cpu >= home->cpus)
+		explore_fail("the node of CPU %u of %u is asked for", cpu, home->cpus);
+	return cpu * home->nodes / home->cpus;
+}
+
+unsigned int host_node(void)
+{
+	return host_cpu_node(host_cpu());
+}
+
 void *host_percpu_lock(struct host_percpu *pc)
 {
-	unsigned int cpu = host_cpu();
+	unsigned int i = host_cpu();
+	struct hostile_lock *l = item_lock(pc, i);
 
-	hostile_acquire(item_lock(pc, cpu), false);
-	return host_percpu_peek(pc, cpu);
+	explore_at(l, sizeof(*l));
+	if (l->owner) {
+		explore_did(l, sizeof(*l), false);
+		i = home->cpus;
+		explore_at(item_lock(pc, i), sizeof(*l));
+	}
+	acquire_here(item_lock(pc, i), false);
+	return pc->base + i * pc->stride + HOST_CACHELINE;
 }
 
 void host_percpu_unlock(struct host_percpu *pc, void *item)
@@ -229,22 +373,21 @@ void host_percpu_unlock(struct host_percpu *pc, void *item)
 	hostile_release((struct hostile_lock *)((char *)item - HOST_CACHELINE), false);
 }
 
-void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
-{
-	unsigned int cpu;
-
-	must_be_process("host_percpu_each()");
-	for (cpu = 0; cpu < home->cpus; cpu++) {
-		hostile_acquire(item_lock(pc, cpu), false);
-		fn(host_percpu_peek(pc, cpu), arg);
-		hostile_release(item_lock(pc, cpu), false);
-	}
-}
-
 void home_offline(unsigned int cpu)
 {
-	hostile_touch(&home->online, sizeof(home->online), true);
-	home->online &= ~(1u << cpu);
+	touch_online(true);
+	if (!is_online(cpu) || home->nonline == 1)
+		return;
+	home->online[cpu / 64] &= ~((u64)1 << cpu % 64);
+	home->nonline--;
+}
+
+void home_only(unsigned int cpu)
+{
+	touch_online(true);
+	memset(home->online, 0, sizeof(home->online));
+	home->online[cpu / 64] = (u64)1 << cpu % 64;
+	home->nonline = 1;
 }
 
 /* ---- what fails ---- */
@@ -262,7 +405,7 @@ static bool failing(void)
 
 static char *frame_at(u32 frame)
 {
-	return arena + HEAP_BYTES + frame * FRAME_BYTES;
+	return arena + heap_bytes + frame * FRAME_BYTES;
 }
 
 static bool is_poison(const char *p, size_t n)
@@ -272,27 +415,79 @@ static bool is_poison(const char *p, size_t n)
 
 static u32 frame_of(host_page page)
 {
-	if (!page || page > HOME_PAGES)
+	if (!page || page > home->frames)
 		explore_fail("page %u is none", page);
 	return page - 1;
 }
 
-unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n)
+static unsigned int node_of(u32 frame)
+{
+	return frame * home->nodes / home->frames;
+}
+
+unsigned int host_page_node(struct host_pages *src, host_page p)
+{
+	(void)src;
+	if (!home->frame_live[frame_of(p)])
+		explore_fail("the node of page %u is asked for after it was freed", p);
+	return node_of(p - 1);
+}
+
+static u32 pages_left(void)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < home->nodes; i++)
+		n += home->node[i].nfree;
+	return n;
+}
+
+/* The oldest free frame of node, else of the next that has one; frames: there is none. */
+static u32 take_frame(unsigned int node)
+{
+	u32 i, frame;
+
+	for (i = 0; i < home->nodes; i++) {
+		struct home_node *from = &home->node[(node + i) % home->nodes];
+
+		if (!from->nfree || home->dry_nodes >> (node + i) % home->nodes & 1)
+			continue;
+		frame = from->free_frame[from->first_free];
+		from->first_free = (from->first_free + 1) % home->frames;
+		from->nfree--;
+		return frame;
+	}
+	return home->frames;
+}
+
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+			      unsigned int node, unsigned int how)
 {
 	unsigned int k;
 
-	must_be_process("host_pages_alloc()");
+	if (how & ~HOST_MAY_WAIT || (node >= home->nodes && node != HOST_ANY_NODE))
+		explore_fail("pages are asked for of node %u, how %u", node, how);
+	if (how & HOST_MAY_WAIT) {
+		must_be_process("host_pages_alloc()");
+		if (me->held & R(STREAM_LOCK))
+			explore_fail("who has a stream in hand waits for pages");
+	}
+	if (node == HOST_ANY_NODE)
+		node = host_node();
+	count_source(n);
 	hostile_acquire(&home->source_lock, false);
 	home_failures += n && src->dry;
 	if (failing() || src->dry)
 		n = 0;
 	else if (home->may_be_dry && n && explore_choose(2))
 		n = 0;
-	for (k = 0; k < n && home->nfree; k++) {
-		u32 frame = home->free_frame[home->first_free];
+	for (k = 0; k < n; k++) {
+		u32 frame = home->frames;
 
-		home->first_free = (home->first_free + 1) % HOME_PAGES;
-		home->nfree--;
+		if (how & HOST_MAY_WAIT || pages_left() > home->emergency)
+			frame = take_frame(node);
+		if (frame == home->frames)
+			break;
 		home->pages_out++;
 		if (!is_poison(frame_at(frame), FRAME_BYTES))
 			explore_fail("page %u was written after it was freed", frame + 1);
@@ -316,9 +511,11 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 	unsigned int i;
 
 	(void)src;
+	count_source(n);
 	hostile_acquire(&home->source_lock, false);
 	for (i = 0; i < n; i++) {
 		u32 frame = frame_of(pages[i]);
+		struct home_node *to = &home->node[node_of(frame)];
 
 		hostile_touch(frame_at(frame) + HOST_PAGE_SIZE, 1, true);
 		if (!home->frame_live[frame])
@@ -327,7 +524,7 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 		home->frame_live[frame] = false;
 		dirty[frame] = true;
 		memset(frame_at(frame), HOME_POISON, HOST_PAGE_SIZE);
-		home->free_frame[(home->first_free + home->nfree++) % HOME_PAGES] = frame;
+		to->free_frame[(to->first_free + to->nfree++) % home->frames] = frame;
 		home->pages_out--;
 	}
 	hostile_release(&home->source_lock, false);
@@ -351,8 +548,7 @@ void *host_zalloc(size_t bytes)
 	must_be_process("host_zalloc()");
 	if (failing())
 		return NULL;
-	if (home->heap_used + room > HEAP_BYTES ||
-	    home->nblocks == sizeof(home->block) / sizeof(home->block[0]))
+	if (home->heap_used + room > heap_bytes || home->nblocks == home->max_blocks)
 		explore_fail("the test needs a larger heap");
 	*b = (struct home_block){ .at = (u32)home->heap_used, .bytes = (u32)bytes, .live = true };
 	home->nblocks++;
@@ -385,7 +581,11 @@ void host_free(void *p, size_t bytes)
 void *hostile_memcpy(void *to, const void *from, size_t n)
 {
 	size_t half = n / 2;
+	u32 i;
 
+	for (i = 0; me->held >> i; i++)
+		if (me->held & R(i) && n > stats[i].copied)
+			stats[i].copied = n;
 	if (half) {
 		hostile_touch(from, half, false);
 		hostile_touch(to, half, true);
@@ -401,11 +601,12 @@ void *hostile_memcpy(void *to, const void *from, size_t n)
 
 /* ---- deferred work ---- */
 
-int host_work_init(struct host_work *w, void (*fn)(struct host_work *w))
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
 {
+	(void)node;
 	if (failing())
 		return -ENOMEM;
-	if (home->nworks == HOME_WORKS)
+	if (home->nworks == home->max_works)
 		explore_fail("the test needs more workers");
 	memset(w, 0, sizeof(*w));
 	w->fn = fn;
@@ -481,23 +682,28 @@ void host_work_destroy(struct host_work *w)
 
 /* ---- the rest ---- */
 
-void host_relax(unsigned int *spins)
-{
-	must_be_process("host_relax()");
-	if (me->held)
-		explore_fail("who waits for a slot holds a lock");
-	++*spins;
-	explore_yield();
-}
-
 void host_resched(void)
 {
+	void (*rests)(void) = home_rests;
+
 	must_be_process("host_resched()");
+	if (rests) {
+		home_rests = NULL;
+		rests();
+		home_rests = rests;
+	}
 }
 
+bool host_interrupted(void)
+{
+	must_be_process("host_interrupted()");
+	return home->interrupted;
+}
+
+/* Whatever is timed, its time is over. */
 u64 host_now_ns(void)
 {
-	return 0;
+	return home->now += (u64)1 << 32;
 }
 
 u64 host_total_bytes(void)
@@ -509,14 +715,19 @@ u64 host_total_bytes(void)
 
 size_t home_granules(void)
 {
-	return ARENA_BYTES / HOME_GRANULE;
+	return arena_bytes / HOME_GRANULE;
+}
+
+size_t home_granules_max(void)
+{
+	return ARENA_MAX / HOME_GRANULE;
 }
 
 ptrdiff_t home_granule(const void *p)
 {
 	size_t at = (size_t)((const char *)p - arena);
 
-	return at < ARENA_BYTES ? (ptrdiff_t)(at / HOME_GRANULE) : -1;
+	return at < arena_bytes ? (ptrdiff_t)(at / HOME_GRANULE) : -1;
 }
 
 /* The granule of its red zone, which nobody else touches. */
@@ -524,19 +735,19 @@ ptrdiff_t home_frame_granule(const void *p)
 {
 	size_t at = (size_t)((const char *)p - arena);
 
-	if (at < HEAP_BYTES || at >= ARENA_BYTES)
+	if (at < heap_bytes || at >= arena_bytes)
 		return -1;
-	return home_granule(frame_at((u32)((at - HEAP_BYTES) / FRAME_BYTES)) + HOST_PAGE_SIZE);
+	return home_granule(frame_at((u32)((at - heap_bytes) / FRAME_BYTES)) + HOST_PAGE_SIZE);
 }
 
 const char *home_why_dead(const void *p, size_t n)
 {
 	size_t at = (size_t)((const char *)p - arena), i;
 
-	if (at >= ARENA_BYTES || at < sizeof(struct home))
+	if (at >= arena_bytes || at < home_bytes)
 		return NULL;
-	if (at >= HEAP_BYTES) {
-		u32 frame = (u32)((at - HEAP_BYTES) / FRAME_BYTES);
+	if (at >= heap_bytes) {
+		u32 frame = (u32)((at - heap_bytes) / FRAME_BYTES);
 
 		return home->frame_live[frame] ? NULL : "a page is used after it was freed";
 	}
@@ -557,28 +768,62 @@ static char *map(size_t bytes)
 
 void home_open(unsigned int cpus, unsigned int pages)
 {
+	home_open_nodes(cpus, 1, pages);
+}
+
+/* Memory of the home's own, before there is a heap. */
+static void *home_array(size_t n, size_t bytes)
+{
+	void *p = arena + home_bytes;
+
+	home_bytes = (home_bytes + n * bytes + 63) & ~(size_t)63;
+	memset(p, 0, n * bytes);
+	return p;
+}
+
+void home_open_nodes(unsigned int cpus, unsigned int nodes, unsigned int pages)
+{
 	u32 i;
 
+	if (!cpus || cpus > HOME_CPUS || !nodes || nodes > HOME_NODES || pages > HOME_PAGES_MAX - 1)
+		explore_fail("no home has %u CPUs, %u nodes and %u pages", cpus, nodes, pages);
 	if (!arena) {
-		arena = map(ARENA_BYTES);
-		kept = map(ARENA_BYTES);
-		heap_live = (u8 *)map(HEAP_BYTES / HOME_GRANULE);
-		kept_live = (u8 *)map(HEAP_BYTES / HOME_GRANULE);
+		arena = map(ARENA_MAX);
+		kept = map(ARENA_MAX);
+		heap_live = (u8 *)map(HEAP_MAX / HOME_GRANULE);
+		kept_live = (u8 *)map(HEAP_MAX / HOME_GRANULE);
 	}
-	memset(heap_live, 0, HEAP_BYTES / HOME_GRANULE);
-	home = (struct home *)(void *)arena;
-	memset(home, 0, sizeof(*home));
+	memset(heap_live, 0, heap_bytes / HOME_GRANULE);
+	home_bytes = 0;
+	home = home_array(1, sizeof(*home));
 	home->cpus = cpus;
-	home->online = (1u << cpus) - 1;
-	home->heap_used = (sizeof(*home) + 127) & ~(size_t)63;
+	home->nodes = nodes;
+	home->frames = pages > HOME_PAGES ? pages + !(pages % SCATTER) : HOME_PAGES;
+	home->frame_live = home_array(home->frames, sizeof(*home->frame_live));
+	for (i = 0; i < nodes; i++)
+		home->node[i].free_frame = home_array(home->frames, sizeof(u32));
+	home->max_blocks = 128 + (cpus > HOME_CPUS_SMALL ? 16 * cpus : 0);
+	home->block = home_array(home->max_blocks, sizeof(*home->block));
+	home->max_works = 2 * HOME_NODES + cpus;
+	home->work = home_array(home->max_works, sizeof(struct host_work *));
+	home->heap_used = home_bytes + 64;
+	heap_bytes = HEAP_BYTES + (cpus > HOME_CPUS_SMALL ? (size_t)cpus * HEAP_CPU : 0);
+	arena_bytes = heap_bytes + home->frames * FRAME_BYTES;
+	for (i = 0; i < cpus; i++)
+		home->online[i / 64] |= (u64)1 << i % 64;
+	home->nonline = cpus;
 	hostile_lock_init(&home->source_lock, "the page source");
-	for (i = 0; i < HOME_PAGES; i++) {
+	for (i = 0; i < home->frames; i++) {
 		memset(frame_at(i), HOME_POISON, FRAME_BYTES);
 		dirty[i] = true;
 	}
 	/* Scattered: no page follows the one before it. */
-	for (i = 0; i < HOME_PAGES && home->nfree < pages; i++)
-		home->free_frame[home->nfree++] = i * 37 % HOME_PAGES;
+	for (i = 0; i < pages; i++) {
+		u32 frame = i * SCATTER % home->frames;
+		struct home_node *to = &home->node[node_of(frame)];
+
+		to->free_frame[to->nfree++] = frame;
+	}
 }
 
 void home_close(void)
@@ -592,7 +837,7 @@ void home_close(void)
 	for (i = 0; i < home->nblocks; i++)
 		if (home->block[i].live)
 			explore_fail("a block of %u bytes did not come back", home->block[i].bytes);
-	for (i = 0; i < HOME_PAGES; i++)
+	for (i = 0; i < home->frames; i++)
 		if (dirty[i] && !is_poison(frame_at(i), FRAME_BYTES))
 			explore_fail("page %u was written after it was freed", i + 1);
 	if (home->nworks)
@@ -604,8 +849,8 @@ void home_snapshot(void)
 	u32 i;
 
 	memcpy(kept, arena, home->heap_used);
-	memcpy(kept_live, heap_live, HEAP_BYTES / HOME_GRANULE);
-	for (i = 0; i < HOME_PAGES; i++) {
+	memcpy(kept_live, heap_live, home->heap_used / HOME_GRANULE);
+	for (i = 0; i < home->frames; i++) {
 		if (home->frame_live[i])
 			memcpy(kept + (frame_at(i) - arena), frame_at(i), HOST_PAGE_SIZE);
 		dirty[i] = false;
@@ -619,7 +864,7 @@ void home_restore(void)
 
 	memcpy(heap_live, kept_live, home->heap_used / HOME_GRANULE);
 	memcpy(arena, kept, was->heap_used);
-	for (i = 0; i < HOME_PAGES; i++) {
+	for (i = 0; i < home->frames; i++) {
 		if (was->frame_live[i])
 			memcpy(frame_at(i), kept + (frame_at(i) - arena), HOST_PAGE_SIZE);
 		else if (dirty[i])

@@ -43,6 +43,7 @@ typedef int64_t s64;
 typedef u32 host_page;
 
 #define HOST_CACHELINE 64
+#define HOST_TRIES 1
 
 #define host_likely(x) __builtin_expect(!!(x), 1)
 #define host_unlikely(x) __builtin_expect(!!(x), 0)
@@ -104,6 +105,11 @@ static inline void host_a64_set(host_a64 *a, u64 v)
 	a->v = v;
 }
 
+static inline void host_a64_set_release(host_a64 *a, u64 v)
+{
+	host_a64_set(a, v);
+}
+
 static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
 {
 	hostile_touch(a, sizeof(*a), true);
@@ -113,6 +119,16 @@ static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
 	}
 	*old = a->v;
 	return false;
+}
+
+static inline u64 host_a64_xchg(host_a64 *a, u64 v)
+{
+	u64 old;
+
+	hostile_touch(a, sizeof(*a), true);
+	old = a->v;
+	a->v = v;
+	return old;
 }
 
 static inline u64 host_a64_add(host_a64 *a, u64 v)
@@ -146,12 +162,13 @@ static inline u64 host_a64_and(host_a64 *a, u64 v)
 struct hostile_lock {
 	u32 owner;      /* actor + 1, 0: free */
 	u32 rank;       /* in home.c's table, which is docs/locking.md's */
+	u32 tickets, served;    /* in a fair home, of who takes it or waits */
 };
 
 void hostile_lock_init(struct hostile_lock *l, const char *name);
 void hostile_lock_end(struct hostile_lock *l);
 void hostile_acquire(struct hostile_lock *l, bool sleeping);
-bool hostile_try(struct hostile_lock *l);
+bool hostile_try(struct hostile_lock *l, bool sleeping);
 void hostile_release(struct hostile_lock *l, bool sleeping);
 
 typedef struct HOSTILE_TS(capability("lock")) {
@@ -170,6 +187,12 @@ static inline void host_lock(host_lock_t *l) HOSTILE_TS(acquire_capability(l))
 	hostile_acquire(&l->l, false);
 }
 
+static inline bool host_trylock(host_lock_t *l) HOSTILE_TS(try_acquire_capability(true, l))
+	HOSTILE_TS(no_thread_safety_analysis)
+{
+	return hostile_try(&l->l, false);
+}
+
 static inline void host_unlock(host_lock_t *l) HOSTILE_TS(release_capability(l))
 	HOSTILE_TS(no_thread_safety_analysis)
 {
@@ -183,7 +206,7 @@ static inline void host_unlock(host_lock_t *l) HOSTILE_TS(release_capability(l))
 static inline bool host_mutex_trylock(host_mutex_t *m) HOSTILE_TS(try_acquire_capability(true, m))
 	HOSTILE_TS(no_thread_safety_analysis)
 {
-	return hostile_try(&m->l);
+	return hostile_try(&m->l, true);
 }
 
 static inline void host_mutex_lock(host_mutex_t *m) HOSTILE_TS(acquire_capability(m))
@@ -198,6 +221,11 @@ static inline void host_mutex_unlock(host_mutex_t *m) HOSTILE_TS(release_capabil
 	hostile_release(&m->l, true);
 }
 
+/* ---- waiting for a counter to run out ---- */
+
+void host_wait_zero(host_a64 *a);
+void host_wake_zero(host_a64 *a);
+
 /* ---- per-CPU items ---- */
 
 struct host_percpu {
@@ -210,11 +238,16 @@ int hostile_percpu_init(struct host_percpu *pc, size_t item_bytes, const char *n
 void host_percpu_destroy(struct host_percpu *pc);
 void *host_percpu_lock(struct host_percpu *pc);
 void host_percpu_unlock(struct host_percpu *pc, void *item);
-void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg);
-void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu);
+unsigned int host_percpu_items(struct host_percpu *pc);
+unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i);
+void *host_percpu_peek(struct host_percpu *pc, unsigned int i);
+void host_settle(struct host_percpu *pc);
 unsigned int host_nr_cpus(void);
 unsigned int host_cpu(void);
 unsigned int host_cpus_now(void);
+unsigned int host_nr_nodes(void);
+unsigned int host_node(void);
+unsigned int host_cpu_node(unsigned int cpu);
 
 /* ---- pages and memory ---- */
 
@@ -222,11 +255,20 @@ struct host_pages {
 	u32 dry;        /* not 0: gives nothing */
 };
 
-unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n);
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+			      unsigned int node, unsigned int how);
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
 void *host_page_addr(struct host_pages *src, host_page p);
+unsigned int host_page_node(struct host_pages *src, host_page p);
 
 void *host_zalloc(size_t bytes);
+
+static inline void *host_zalloc_node(size_t bytes, unsigned int node)
+{
+	(void)node;
+	return host_zalloc(bytes);
+}
+
 void host_free(void *p, size_t bytes);
 
 /* ---- deferred work ---- */
@@ -238,7 +280,7 @@ struct host_work {
 	u64 begun, done;
 };
 
-int host_work_init(struct host_work *w, void (*fn)(struct host_work *w));
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node);
 void host_work_queue(struct host_work *w);
 void host_work_queue_delayed(struct host_work *w, u64 us);
 void host_work_flush(struct host_work *w);
@@ -246,8 +288,8 @@ void host_work_destroy(struct host_work *w);
 
 /* ---- the rest ---- */
 
-void host_relax(unsigned int *spins);
 void host_resched(void);
+bool host_interrupted(void);
 u64 host_now_ns(void);
 u64 host_total_bytes(void);
 bool hostile_warn(bool bad, const char *what, const char *file, int line);

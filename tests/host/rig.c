@@ -88,6 +88,8 @@ static int codec_compress(void *ctx, const void *src, size_t n, void *dst, size_
 		return -EIO;
 	if (rig->codec_says)
 		return rig->codec_says;
+	if (rig->codec_calls++ < rig->codec_changes)
+		size += 8 * rig->codec_calls;
 	if (n != HOST_PAGE_SIZE || name(page, n, true) != (u32)page[0])
 		return -EIO;
 	if (size > cap)
@@ -136,6 +138,7 @@ static int give_spare(struct release *r, const struct rig_config *cfg)
 	err = release_set_limit(r, limit);
 	r->objects = objects;
 	r->limit = cfg->release_limit;
+	r->node_limit = cfg->release_limit / r->homes;
 	r->buf_bytes = cfg->release_limit / (2 * host_nr_cpus());
 	return err;
 }
@@ -152,14 +155,14 @@ int rig_open(const struct rig_config *cfg)
 	if (!rig)
 		return err;
 	/* The least that a list may hold, so that pages come and go as often as can be. */
-	err = pcp_init(&rig->pcp, &rig->src, 1, 1);
+	err = pcp_init(&rig->pcp, &rig->src, 1, 1, cfg->reserve);
 	if (!err)
 		err = store_init(&rig->store, &rig->pcp, &sc);
 	if (!err)
 		err = give_spare(&rig->store.release, cfg);
 	if (!err)
 		return 0;
-	if (rig->pcp.cpus.base)
+	if (rig->pcp.list)
 		pcp_destroy(&rig->pcp);
 	host_free(rig, sizeof(*rig));
 	return err;
@@ -171,7 +174,9 @@ void rig_close(void)
 
 	store_reset(s);
 	rig_check();
-	if (release_held(&s->release) || pool_pages(&s->pool) || store_pages_taken(s))
+	/* Leaves of the directory stay. */
+	if (release_held(&s->release) || pool_pages(&s->pool) ||
+	    store_pages_taken(s) != host_a64_read(&s->pool.zspages.leaves))
 		explore_fail("an empty store has %llu bytes held back and %llu pages",
 			     (unsigned long long)release_held(&s->release),
 			     (unsigned long long)store_pages_taken(s));
@@ -180,26 +185,80 @@ void rig_close(void)
 	host_free(rig, sizeof(*rig));
 }
 
+/* Whether somebody will come for what the node's CPUs and queue hold. */
+static bool is_watched(const struct release_node *node)
+{
+	return node->worker->work.queued || (node->r->disarm.queued && node->idle.v);
+}
+
+/* References, ever. */
+static u64 pushed(const struct release *r)
+{
+	unsigned int i;
+	u64 n = 0;
+
+	for (i = 0; i < r->items; i++)
+		n += r->item[i]->tail.v;
+	return n;
+}
+
+static void check_release(struct release *r)
+{
+	unsigned int k, i;
+
+	if (rig->no_budget && rig->pushed != pushed(r))
+		explore_fail("a free is deferred without a budget");
+	for (k = 0; k < r->nodes; k++) {
+		struct release_node *node = &r->node[k];
+		u64 held = node->queued;
+
+		for (i = 0; i < node->nitems; i++)
+			held += release_cpu_bytes(node->item[i]);
+		if (held && !is_watched(node))
+			explore_fail("references are held back and nothing will drain them");
+		if (node->queued > r->node_limit)
+			explore_fail("more is held back than the limit");
+	}
+}
+
 void rig_check(void)
 {
 	struct store *s = &rig->store;
 	const char *why = store_check(s);
 
+	if (!why)
+		why = pcp_check(&rig->pcp, store_pages_taken(s));
 	if (why)
 		explore_fail("%s", why);
-	if (release_held(&s->release) && !s->release.work.queued)
-		explore_fail("references are held back and nothing will drain them");
-	if (s->release.queued > s->release.limit)
-		explore_fail("more is held back than the limit");
-	if (home->pages_out != store_pages_taken(s) + pcp_count(&rig->pcp))
+	check_release(&s->release);
+	if (home->pages_out != pcp_taken(&rig->pcp))
 		explore_fail("%u pages are out, %llu are known", home->pages_out,
-			     (unsigned long long)(store_pages_taken(s) + pcp_count(&rig->pcp)));
+			     (unsigned long long)pcp_taken(&rig->pcp));
 }
 
 /* ---- operations ---- */
 
+/*
+ * Changes when somebody frees what was held back, and differs from what it was while he does: a
+ * write does not wait for him (store.c), and may fail for it.
+ */
+static u64 freeing(void)
+{
+	const struct release *r = &rig->store.release;
+	u64 sum = 0;
+	unsigned int k;
+
+	for (k = 0; k < r->nodes; k++)
+		sum += r->node[k].deferred +
+		       ((r->node[k].inflight[0].v + r->node[k].inflight[1].v) << 32);
+	for (k = 0; k < r->items; k++)
+		sum += r->item[k]->in_place + (r->item[k]->spilling.v << 32);
+	return r->flushing.l.owner ? ~sum : sum;
+}
+
 static int write_op(const struct op *op, u32 value)
 {
+	u64 before = freeing();
 	u64 *buf = buffer[me->id];
 	unsigned int ev = history_start(&rig->history, EV_WRITE, op->slot, value);
 	size_t i;
@@ -208,18 +267,18 @@ static int write_op(const struct op *op, u32 value)
 	switch (op->what) {
 	case OP_PUT:
 		make(buf, value, op->size, op->size);
-		err = store_put(&rig->store, op->slot, buf, op->size);
+		err = store_put(&rig->store, op->slot, buf, op->size, HOST_ANY_NODE);
 		break;
 	case OP_WRITE:
 		make(buf, value, op->size, HOST_PAGE_SIZE);
-		err = store_write(&rig->store, op->slot, buf);
+		err = store_write(&rig->store, op->slot, buf, HOST_ANY_NODE);
 		break;
 	default:
 		for (i = 0; i < WORDS; i++)
 			buf[i] = op->what == OP_FILL ? value : UNCODED + ((u64)value << 16);
-		err = store_write(&rig->store, op->slot, buf);
+		err = store_write(&rig->store, op->slot, buf, HOST_ANY_NODE);
 	}
-	if (err && op->must)
+	if (err && op->must && before == freeing() && !(before >> 32))
 		explore_fail("a write that has memory failed: %d", err);
 	history_end(&rig->history, ev, !err, 0);
 	rig->failed += err != 0;
@@ -265,6 +324,77 @@ static void reset_op(void)
 		history_end(&rig->history, ev[i], true, 0);
 }
 
+/* What was pushed before a flush began is free when it ends. */
+static void flush_op(struct release *r)
+{
+	u64 before = pushed(r), freed = 0;
+	unsigned int i;
+
+	release_flush(r);
+	for (i = 0; i < r->items; i++)
+		freed += r->item[i]->in_place;
+	for (i = 0; i < r->nodes; i++)
+		freed += r->node[i].deferred;
+	if (freed < before)
+		explore_fail("a flush ends, and %llu of what was held back are not free",
+			     (unsigned long long)(before - freed));
+}
+
+/* Without a budget nothing is held back, nor will be: check_release(). */
+static int limit_op(struct release *r, u64 bytes)
+{
+	int err = release_set_limit(r, bytes);
+
+	if (!err)
+		rig->no_budget = !bytes;
+	if (!err && !bytes)
+		rig->pushed = pushed(r);
+	return err;
+}
+
+bool rig_drop_own(void)
+{
+	u32 *n = &rig->nheld[me->id];
+	struct rig_hold h;
+
+	if (!*n)
+		return false;
+	h = rig->held[me->id][--*n];
+	store_drop(&rig->store, h.slot, h.word);
+	return true;
+}
+
+static void hold_op(u16 slot)
+{
+	u64 word = store_hold(&rig->store, slot);
+	u32 *n = &rig->nheld[me->id];
+
+	if (!slot_has_object(word))
+		return;
+	if (*n == RIG_HOLDS)
+		explore_fail("the test needs room for more holds");
+	rig->held[me->id][(*n)++] = (struct rig_hold){ slot, word };
+}
+
+/* Of those that were there before the actors all are of one object, so any will do. */
+bool rig_drop(u64 slot)
+{
+	u32 who, i;
+
+	for (who = me->id; who < EXPLORE_ALL; who = who < EXPLORE_ALL - 1 ? EXPLORE_ALL - 1 : who + 1) {
+		for (i = rig->nheld[who]; i--;) {
+			struct rig_hold h = rig->held[who][i];
+
+			if (h.slot != slot)
+				continue;
+			rig->held[who][i] = rig->held[who][--rig->nheld[who]];
+			store_drop(&rig->store, slot, h.word);
+			return true;
+		}
+	}
+	return false;
+}
+
 int rig_do(const struct op *op, u32 value)
 {
 	struct store *s = &rig->store;
@@ -291,13 +421,24 @@ int rig_do(const struct op *op, u32 value)
 		reset_op();
 		break;
 	case OP_FLUSH:
-		release_flush(&s->release);
+		flush_op(&s->release);
+		break;
+	case OP_HELP:
+		me->atomic++;
+		release_help(&s->release, 0, 1);
+		me->atomic--;
+		break;
+	case OP_SHRINK:
+		store_shrinkable(s);
+		/* So few pages are never sparse. */
+		host_write_once(s->shrink.sparse, 1);
+		store_shrink(s);
 		break;
 	case OP_COMPACT:
 		store_compact(s);
 		break;
 	case OP_LIMIT:
-		return release_set_limit(&s->release, op->size);
+		return limit_op(&s->release, op->size);
 	case OP_OFFLINE:
 		home_offline(op->slot);
 		break;
@@ -307,6 +448,17 @@ int rig_do(const struct op *op, u32 value)
 	case OP_PCP_DRAIN:
 		pcp_drain(&rig->pcp);
 		break;
+	case OP_PCP_SOME:
+		me->atomic++;
+		pcp_drain_some(&rig->pcp, 1);
+		me->atomic--;
+		break;
+	case OP_REFILL:
+		pcp_refill(&rig->pcp);
+		break;
+	case OP_DRY:
+		rig->src.dry = op->slot;
+		break;
 	case OP_STATS: {
 		static struct pool_class_stat rows[EXPLORE_ALL][CLASS_RAW_MAX];
 
@@ -314,11 +466,10 @@ int rig_do(const struct op *op, u32 value)
 		break;
 	}
 	case OP_HOLD:
-		slot_hold(&s->slot[op->slot]);
+		hold_op(op->slot);
 		break;
 	case OP_DROP:
-		if (slot_drop(&s->slot[op->slot]))
-			explore_fail("the test drops the last hold of a freed slot");
+		rig_drop(op->slot);
 		break;
 	}
 	return 0;

@@ -12,6 +12,7 @@
 #include "check.h"
 #include "history.h"
 #include "home.h"
+#include "explore.h"
 
 /* Sizes of blobs, or of what the codec makes of a page, by how many share a page. */
 #define HALF (HOST_PAGE_SIZE / 2 - POOL_HEADER)
@@ -34,14 +35,19 @@ enum what {
 	OP_DISCARD,     /* slot; in process context */
 	OP_RESET,
 	OP_FLUSH,
+	OP_HELP,        /* frees what is held back, as a write that fails does */
 	OP_COMPACT,
+	OP_SHRINK,      /* what the kernel's shrinker calls */
 	OP_LIMIT,       /* size: the new release limit */
 	OP_OFFLINE,     /* slot: a CPU */
 	OP_DECAY,
 	OP_PCP_DRAIN,
+	OP_PCP_SOME,    /* what the shrinker does with the lists; atomic */
+	OP_REFILL,
+	OP_DRY,         /* slot: whether the source gives nothing from now on */
 	OP_STATS,
 	OP_HOLD,        /* slot; a reader in its middle */
-	OP_DROP,        /* slot */
+	OP_DROP,        /* slot; the actor's own hold, or one that was there before, or none */
 };
 
 struct op {
@@ -62,21 +68,32 @@ struct op {
 #define DISCARD(i) { .what = OP_DISCARD, .slot = (i) }
 #define RESET { .what = OP_RESET }
 #define FLUSH { .what = OP_FLUSH }
+#define HELP { .what = OP_HELP }
 #define COMPACT { .what = OP_COMPACT }
+#define SHRINK { .what = OP_SHRINK }
 #define LIMIT(bytes) { .what = OP_LIMIT, .size = (u32)(bytes) }
 #define OFFLINE(cpu) { .what = OP_OFFLINE, .slot = (cpu) }
 #define DECAY { .what = OP_DECAY }
 #define PCP_DRAIN { .what = OP_PCP_DRAIN }
+#define PCP_SOME { .what = OP_PCP_SOME }
+#define REFILL { .what = OP_REFILL }
+#define DRY(is) { .what = OP_DRY, .slot = (is) }
 #define STATS { .what = OP_STATS }
 #define HOLD(i) { .what = OP_HOLD, .slot = (i) }
 #define DROP(i) { .what = OP_DROP, .slot = (i) }
 
+/* As many as a slot word can count. */
+#define SEVEN_HOLDS(i) HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i)
+
 #define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
+
+#define RIG_HOLDS 12
 
 struct rig_config {
 	unsigned int cpus, pages;
 	u64 slots, mem_limit, release_limit;
 	u32 spare;              /* buffers that may be queued; a store of few slots has none */
+	u32 reserve;            /* pages */
 };
 
 struct rig {
@@ -85,7 +102,15 @@ struct rig {
 	struct store store;
 	bool codec_fails;       /* with -EIO from now on, both ways */
 	int codec_says;         /* not 0: what compress returns */
+	u32 codec_calls;        /* of compress */
+	u32 codec_changes;      /* after so many of them a page comes to the same length each time */
 	u64 failed;             /* writes */
+	struct rig_hold {
+		u64 slot, word;
+	} held[EXPLORE_ALL][RIG_HOLDS];         /* by OP_HOLD, by actor */
+	u32 nheld[EXPLORE_ALL];
+	bool no_budget;         /* since a limit of 0, when so many had been pushed: */
+	u64 pushed;
 	struct history history;
 };
 
@@ -99,6 +124,12 @@ void rig_close(void);
 
 /* Does an operation; value is what a write writes.  Returns what the store said. */
 int rig_do(const struct op *op, u32 value);
+
+/* Ends a hold on slot i that the actor took, or that was there before; false: there is none. */
+bool rig_drop(u64 i);
+
+/* Ends a hold that the actor took, whatever the slot; false: there is none. */
+bool rig_drop_own(void);
 
 /* What slot i holds: 0 nothing, else the value.  page: of the slot, not blob. */
 u32 rig_value(u64 i, bool page);

@@ -61,12 +61,14 @@ static const struct script scripts[] = {
 #define NSCRIPTS (sizeof(scripts) / sizeof(scripts[0]))
 
 static u32 model[HISTORY_SLOTS];
+static u32 reserve;             /* pages, for the next store; with one no write has a right to fail */
 
 static struct rig_config config(const struct script *s)
 {
 	return (struct rig_config){
 		.cpus = 2, .pages = HOME_PAGES, .slots = RELEASE_REFS * 8,
 		.mem_limit = (u64)s->limit_pages << HOST_PAGE_SHIFT, .release_limit = s->release_limit,
+		.reserve = reserve,
 	};
 }
 
@@ -93,7 +95,7 @@ static void step(const struct script *s, unsigned int k, u64 failures, bool eage
 	int err = rig_do(op, k + 1);
 	bool limited = s->limit_pages && err == -ENOMEM;
 
-	if (err && home_failures == failures && !limited)
+	if (err && (reserve || home_failures == failures) && !limited)
 		explore_fail("%s: operation %u failed without a reason: %d", s->name, k, err);
 	if (op->what == OP_FREE)
 		model[op->slot] = 0;
@@ -105,7 +107,7 @@ static void step(const struct script *s, unsigned int k, u64 failures, bool eage
 	    release_held(&rig->store.release))
 		explore_fail("%s: something is held back after operation %u", s->name, k);
 	if (eager)
-		host_work_flush(&rig->store.release.work);
+		host_work_flush(&rig->store.release.node->worker->work);
 	/* Sequential: nothing that was said may need more than one order. */
 	memset(&rig->history, 0, sizeof(rig->history));
 	verify(s);
@@ -181,6 +183,28 @@ static void dry_for_a_while(const struct script *s, unsigned int from, unsigned 
 		step(s, k, home_failures, false);
 	}
 	end(s);
+}
+
+/* Two pages, one of descriptors, one of the directory. */
+#define TAKE_OF_A_WRITE 4
+
+/* The same beside a reserve that covers n writes: none of them fails, and it is full again soon. */
+static void reserve_while_dry(const struct script *s, unsigned int from, unsigned int n)
+{
+	unsigned int k;
+
+	reserve = n * TAKE_OF_A_WRITE;
+	begin(s, 0, false);
+	for (k = 0; k < OPS && s->op[k].what; k++) {
+		rig->src.dry = k >= from && k < from + n;
+		step(s, k, home_failures, false);
+		if (rig->src.dry)
+			continue;
+		if (pcp_refill(&rig->pcp) || pcp_reserved(&rig->pcp) != reserve)
+			explore_fail("%s: the reserve is short after operation %u", s->name, k);
+	}
+	end(s);
+	reserve = 0;
 }
 
 /* What a codec must not say, and what it may: -ENOSPC. */
@@ -261,6 +285,16 @@ static void a_source_may_be_dry_for_a_while(void)
 				dry_for_a_while(&scripts[i], from, n);
 }
 
+static void no_write_fails_that_the_reserve_covers(void)
+{
+	unsigned int i, from, n;
+
+	for (i = 0; i < NSCRIPTS; i++)
+		for (from = 0; !scripts[i].limit_pages && from < OPS && scripts[i].op[from].what; from++)
+			for (n = 1; n < 8; n++)
+				reserve_while_dry(&scripts[i], from, n);
+}
+
 static void a_codec_may_break_its_word(void)
 {
 	const int says[] = {
@@ -284,7 +318,7 @@ static void open_full(const struct rig_config *cfg, size_t n)
 	if (rig_open(cfg))
 		explore_fail("a store cannot be made");
 	for (i = 0; i < cfg->slots; i++)
-		if (store_put(&rig->store, i, bytes, n))
+		if (store_put(&rig->store, i, bytes, n, HOST_ANY_NODE))
 			explore_fail("slot %llu cannot be written", (unsigned long long)i);
 }
 
@@ -304,7 +338,7 @@ static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 		if (i % 4 < 2)
 			store_free(&rig->store, i);
 	home_longest = 0;
-	if (store_put(&rig->store, 0, bytes, sizeof(bytes)) || home_longest > most)
+	if (store_put(&rig->store, 0, bytes, sizeof(bytes), HOST_ANY_NODE) || home_longest > most)
 		explore_fail("%llu accesses under a class lock in a write",
 			     (unsigned long long)home_longest);
 	rig_check();
@@ -324,12 +358,12 @@ static void codec_contexts_are_made_for_the_cpus_that_run(void)
 	const struct op write = WRITE(0, HALF), read = READ(0);
 
 	home_open(cfg.cpus, cfg.pages);
-	home->online = 1;
+	home_only(0);
 	if (rig_open(&cfg))
 		explore_fail("a store cannot be made");
 	if (rig->store.streams != 1)
 		explore_fail("%u codec contexts for one CPU", rig->store.streams);
-	home->online = 0x80;
+	home_only(7);
 	if (host_cpu() != 7 || rig_do(&write, 1) || rig_do(&read, 0) || rig_value(0, true) != 1)
 		explore_fail("a CPU that came later cannot write and read");
 	memset(&rig->history, 0, sizeof(rig->history));
@@ -337,11 +371,77 @@ static void codec_contexts_are_made_for_the_cpus_that_run(void)
 	home_close();
 }
 
+/*
+ * There is no room at once, so the page is compressed again when there is, and comes to another
+ * length each time: as one does that its owner changes meanwhile.
+ */
+static void a_page_that_changes_while_room_is_made_is_stored_whole(void)
+{
+	const struct rig_config cfg = {
+		.cpus = 1, .pages = HOME_PAGES, .slots = 4, .release_limit = PLENTY,
+		.mem_limit = HOST_PAGE_SIZE,
+	};
+	const struct op other = PUT(1, RAW), gone = FREE(1), write = WRITE(0, THIRD);
+	u32 changes;
+	u64 ref;
+
+	for (changes = 0; changes <= 8; changes++) {
+		home_open(cfg.cpus, cfg.pages);
+		if (rig_open(&cfg) || rig_do(&other, 1) || rig_do(&gone, 0))
+			explore_fail("there is no store");
+		rig->codec_changes = changes;
+		if (rig_do(&write, 2) || rig_value(0, true) != 2)
+			explore_fail("the page is not what it was after %u changes", changes);
+		ref = slot_ref(host_a64_read(&rig->store.slot[0]));
+		if (rig->codec_calls != (changes < 3 ? changes + 2 : 4) ||
+		    (pool_ref_size(&rig->store.pool, ref) == HOST_PAGE_SIZE) != (changes > 2))
+			explore_fail("%u calls of the codec after %u changes", rig->codec_calls, changes);
+		rig_check();
+		rig_close();
+		home_close();
+	}
+}
+
+/* Numbers 4 apart, as the first threads of the cores of a machine may have. */
+static void cpus_that_are_far_apart_have_streams_of_their_own(void)
+{
+	const struct rig_config cfg = { .cpus = 8, .pages = HOME_PAGES, .slots = 8 };
+	const struct op write = WRITE(0, HALF);
+	unsigned int cpu;
+	u32 *stream;
+
+	home_open(cfg.cpus, cfg.pages);
+	for (cpu = 1; cpu < cfg.cpus; cpu++)
+		if (cpu != 4)
+			home_offline(cpu);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	me->cpu = 0;
+	rig_do(&write, 1);
+	me->cpu = 4;
+	rig_do(&write, 2);
+	stream = rig->store.home;
+	if (rig->store.streams != 2 || !stream[0] || !stream[4] || stream[0] == stream[4])
+		explore_fail("CPU 0 has stream %u, CPU 4 %u", stream[0], stream[4]);
+	me->cpu = 0;
+	memset(&rig->history, 0, sizeof(rig->history));
+	rig_close();
+	home_close();
+}
+
+static u64 home_in_place(void)
+{
+	struct release_stats st;
+
+	release_stats(&rig->store.release, &st);
+	return st.in_place;
+}
+
 /* The most accesses of a free, among those that fill a buffer and queue it. */
 static u64 dearest_free(unsigned int cpus)
 {
 	const struct rig_config cfg = {
-		.cpus = cpus, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = PLENTY,
+		.cpus = cpus, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = cpus * PLENTY,
 		.spare = 4,
 	};
 	u64 i, before, most = 0;
@@ -353,7 +453,7 @@ static u64 dearest_free(unsigned int cpus)
 		if (explore_accesses - before > most)
 			most = explore_accesses - before;
 	}
-	if (!rig->store.release.queued || host_a64_read(&rig->store.release.in_place))
+	if (!release_queued(&rig->store.release) || home_in_place())
 		explore_fail("no buffer was queued");
 	rig_check();
 	rig_close();
@@ -363,11 +463,256 @@ static u64 dearest_free(unsigned int cpus)
 
 static void a_free_looks_at_no_other_cpu(void)
 {
-	u64 one = dearest_free(1), eight = dearest_free(8);
+	static const unsigned int many[] = { 8, 64, 512 };
+	u64 one = dearest_free(1);
+	size_t i;
 
-	if (eight > one)
-		explore_fail("a free takes %llu accesses with 8 CPUs, %llu with one",
-			     (unsigned long long)eight, (unsigned long long)one);
+	for (i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		u64 most = dearest_free(many[i]);
+
+		if (most > one)
+			explore_fail("a free takes %llu accesses with %u CPUs, %llu with one",
+				     (unsigned long long)most, many[i], (unsigned long long)one);
+	}
+}
+
+/* ---- bounds of the release stage ---- */
+
+static const struct rig_config buffers = {
+	.cpus = 1, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = PLENTY, .spare = 4,
+};
+
+static u64 flush_of_nothing(unsigned int cpus)
+{
+	struct rig_config cfg = buffers;
+	u64 before;
+
+	cfg.cpus = cpus;
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	before = explore_accesses;
+	release_flush(&rig->store.release);
+	before = explore_accesses - before;
+	rig_close();
+	home_close();
+	return before;
+}
+
+static void a_flush_looks_at_each_item_once(void)
+{
+	static const unsigned int cpus[] = { 8, 64, 512 };
+	u64 one = flush_of_nothing(1), more = flush_of_nothing(2) - one, accesses;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++) {
+		accesses = flush_of_nothing(cpus[i]);
+		if (accesses != one + (cpus[i] - 1) * more || more > 16)
+			explore_fail("a flush takes %llu accesses with %u CPUs, %llu for the second",
+				     (unsigned long long)accesses, cpus[i], (unsigned long long)more);
+	}
+}
+
+/* A buffer is queued, taken, and given back: two holds if others are drained with it. */
+static void a_queue_s_lock_is_taken_three_times_a_buffer(void)
+{
+	const u64 bufs = buffers.slots / RELEASE_REFS;
+	u64 i, holds;
+
+	open_full(&buffers, SMALL);
+	home_stat_reset();
+	for (i = 0; i < buffers.slots; i++)
+		store_free(&rig->store, i);
+	holds = home_lock_stat("ebb_release")->holds;
+	if (holds != bufs)
+		explore_fail("%llu holds to queue %llu buffers",
+			     (unsigned long long)holds, (unsigned long long)bufs);
+	host_work_flush(&rig->store.release.node->worker->work);
+	holds = home_lock_stat("ebb_release")->holds;
+	if (holds > 3 * bufs + 4 || release_queued(&rig->store.release))
+		explore_fail("%llu holds to queue and drain %llu buffers",
+			     (unsigned long long)holds, (unsigned long long)bufs);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+static unsigned int rests;
+
+/* Another CPU frees more than a buffer in between. */
+static void free_meanwhile(void)
+{
+	static char bytes[SMALL];
+	u64 i;
+
+	if (++rests > 64)
+		explore_fail("a flush goes on as long as others free");
+	me->cpu = 1;
+	for (i = 0; i < RELEASE_REFS + 64; i++)
+		if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) || store_free(&rig->store, i))
+			explore_fail("a write fails");
+	me->cpu = 0;
+}
+
+static void a_flush_ends_however_much_is_freed_meanwhile(void)
+{
+	struct rig_config cfg = buffers;
+	u64 i;
+
+	cfg.cpus = 2;
+	open_full(&cfg, SMALL);
+	for (i = 0; i < cfg.slots; i++)
+		store_free(&rig->store, i);
+	/* Something in the ring, too. */
+	free_meanwhile();
+	rests = 0;
+	home_rests = free_meanwhile;
+	release_flush(&rig->store.release);
+	home_rests = NULL;
+	/* One after each item that had something, and each buffer that was queued by then. */
+	if (!rests || rests > cfg.slots / RELEASE_REFS + 1 + 2 * cfg.cpus)
+		explore_fail("a flush of three buffers rests %u times", rests);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* However much is held back, and in however many places. */
+static void who_is_short_of_memory_does_a_bounded_part_of_the_work(void)
+{
+	struct rig_config cfg = buffers;
+	u64 i, freed, all = 0;
+
+	/* Two buffers are queued, the rest is in more items than one call looks at. */
+	cfg.cpus = 2 * RELEASE_LOOKS;
+	cfg.slots = 4 * RELEASE_REFS;
+	cfg.release_limit = (u64)1 << 30;
+	open_full(&cfg, SMALL);
+	for (i = 0; i < cfg.slots; i++) {
+		me->cpu = i < 2 * RELEASE_REFS ? 0 : (u32)(i / 8 % cfg.cpus);
+		store_free(&rig->store, i);
+	}
+	me->cpu = 0;
+	for (i = 0; i < cfg.slots && all < cfg.slots; i++) {
+		me->atomic++;
+		freed = release_help(&rig->store.release, 0, 1);
+		me->atomic--;
+		if (freed > RELEASE_REFS)
+			explore_fail("%llu objects are freed where one buffer was asked for",
+				     (unsigned long long)freed);
+		all += freed;
+	}
+	if (all != cfg.slots || release_held(&rig->store.release))
+		explore_fail("%llu of %llu objects were found", (unsigned long long)all,
+			     (unsigned long long)cfg.slots);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+static void full_buffers_stay_on_their_node(void)
+{
+	struct rig_config cfg = buffers;
+	struct release_node *node;
+	u64 i;
+
+	cfg.cpus = 4;
+	cfg.spare = 8;
+	home_open_nodes(cfg.cpus, 2, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	node = rig->store.release.node;
+	for (i = 0; i < cfg.slots; i++)
+		rig_do(&(struct op)PUT((u16)i, SMALL), (u32)i);
+	memset(&rig->history, 0, sizeof(rig->history));
+	me->cpu = 3;
+	for (i = 0; i < cfg.slots; i++)
+		store_free(&rig->store, i);
+	if (node[0].queued || !node[1].queued || !node[1].worker->work.queued || node[0].worker->work.queued)
+		explore_fail("a buffer is queued on another node than it was filled on");
+	rig_check();
+	host_work_flush(&node[1].worker->work);
+	if (release_held(&rig->store.release))
+		explore_fail("a node's worker does not drain it");
+	me->cpu = 0;
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* Accesses of the figure that the kernel asks for, and of a call that it makes then. */
+static void shrinks(unsigned int cpus, u64 *count, u64 *call)
+{
+	struct rig_config cfg = buffers;
+	u64 i, before;
+
+	cfg.cpus = cpus;
+	/* As many to a page whatever its size, so that there are pages to give back. */
+	open_full(&cfg, HOST_PAGE_SIZE / 128 - POOL_HEADER);
+	for (i = 0; i < cfg.slots; i++)
+		if (i % 8)
+			store_free(&rig->store, i);
+	store_shrink_look(&rig->store);
+	before = explore_accesses;
+	if (!store_shrinkable(&rig->store))
+		explore_fail("nothing to shrink on %u CPUs", cpus);
+	*count = explore_accesses - before;
+	*call = 0;
+	for (i = 0; i < 32; i++) {
+		before = explore_accesses;
+		store_shrink(&rig->store);
+		before = explore_accesses - before;
+		*call = before > *call ? before : *call;
+	}
+	store_reset(&rig->store);
+	rig_close();
+	home_close();
+}
+
+static void a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may(void)
+{
+	static const unsigned int many[] = { 64, 512 };
+	u64 count, call, count1, call1;
+	unsigned int i;
+
+	shrinks(1, &count1, &call1);
+	printf("# %llu and %llu accesses\n", (unsigned long long)count1, (unsigned long long)call1);
+	for (i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		shrinks(many[i], &count, &call);
+		printf("# %u CPUs: %llu and %llu accesses\n", many[i], (unsigned long long)count,
+		       (unsigned long long)call);
+		if (count != count1)
+			explore_fail("the shrinker's figure takes %llu accesses with %u CPUs, %llu with one",
+				     (unsigned long long)count, many[i], (unsigned long long)count1);
+		/* SHRINK_BUFS buffers freed, SHRINK_STEPS steps and SHRINK_LISTS lists. */
+		if (call > 4000)
+			explore_fail("a call of the shrinker takes %llu accesses with %u CPUs",
+				     (unsigned long long)call, many[i]);
+	}
+}
+
+static void who_is_interrupted_stops_compacting(void)
+{
+	const struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES, .slots = HOME_PAGES };
+	u64 i;
+
+	open_full(&cfg, QUARTER);
+	for (i = 0; i < cfg.slots; i++)
+		if (i % 4)
+			store_free(&rig->store, i);
+	home->interrupted = true;
+	if (store_compact(&rig->store))
+		explore_fail("a compaction goes on for nobody");
+	store_shrink_look(&rig->store);
+	store_shrink_rest(&rig->store);
+	if (pool_pages(&rig->store.pool) < cfg.slots / 4)
+		explore_fail("a worker goes on for nobody");
+	home->interrupted = false;
+	if (!store_compact(&rig->store))
+		explore_fail("nothing is left to compact");
+	rig_check();
+	rig_close();
+	home_close();
 }
 
 int main(void)
@@ -379,10 +724,24 @@ int main(void)
 		{ "any allocation may fail", any_allocation_may_fail },
 		{ "all allocations may fail from any one on", all_allocations_may_fail_from_any_one_on },
 		{ "a source may be dry for a while", a_source_may_be_dry_for_a_while },
+		{ "no write fails that the reserve covers", no_write_fails_that_the_reserve_covers },
 		{ "a codec may break its word", a_codec_may_break_its_word },
 		{ "what does not decompress is an error and stays", what_does_not_decompress_stays },
 		{ "codec contexts are made for the CPUs that run", codec_contexts_are_made_for_the_cpus_that_run },
+		{ "a page that changes while room is made is stored whole",
+		  a_page_that_changes_while_room_is_made_is_stored_whole },
+		{ "CPUs that are far apart have streams of their own",
+		  cpus_that_are_far_apart_have_streams_of_their_own },
+		{ "a call of the shrinker looks at no more CPUs than it may",
+		  a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may },
+		{ "who is interrupted stops compacting", who_is_interrupted_stops_compacting },
 		{ "a free looks at no other CPU", a_free_looks_at_no_other_cpu },
+		{ "a flush looks at each item once", a_flush_looks_at_each_item_once },
+		{ "a queue's lock is taken three times a buffer", a_queue_s_lock_is_taken_three_times_a_buffer },
+		{ "a flush ends however much is freed meanwhile", a_flush_ends_however_much_is_freed_meanwhile },
+		{ "who is short of memory does a bounded part of the work",
+		  who_is_short_of_memory_does_a_bounded_part_of_the_work },
+		{ "full buffers stay on their node", full_buffers_stay_on_their_node },
 		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
 	};
 	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);

@@ -19,15 +19,18 @@
 
 struct scenario {
 	const char *name;
+	unsigned int most;      /* 0: or no higher bound than this unless it is asked for by name */
 	u64 slots;              /* 0: 4 */
 	u64 release_limit;      /* 0: synchronous */
 	u32 spare;              /* buffers that may be queued */
+	u32 nodes, reserve;     /* 0: one; 0: no pages in it */
 	unsigned int limit_pages, pages;        /* mem_limit; the source's, 0: all */
 	unsigned int put_small; /* before: so many small objects, slot by slot */
 	unsigned int keep_small;        /* and all but so many freed again */
 	bool pages_in;          /* slots hold pages, not blobs */
+	bool grow;              /* the first descriptor of a group is the last that its directory holds */
 	bool move, may_be_dry;
-	struct op before[8];
+	struct op before[10];
 	struct op act[EXPLORE_ACTORS][OPS];
 };
 
@@ -63,19 +66,34 @@ static void before(bool holds)
 			rig_do(&now->before[i], value_of(EXPLORE_ACTORS, i));
 }
 
+/* One descriptor a chunk, and its entry the last of the few that a group begins with. */
+static void leave_one_entry(struct zspage_table *t)
+{
+	unsigned int i;
+
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++) {
+		if (t->group[i]) {
+			t->group[i]->capacity = 1;
+			t->group[i]->fresh = ZSPAGE_FEW - 1;
+		}
+	}
+}
+
 static void begin(void)
 {
 	const struct rig_config cfg = {
 		.cpus = 2, .pages = now->pages ? now->pages : HOME_PAGES, .slots = nslots(),
 		.mem_limit = (u64)now->limit_pages << HOST_PAGE_SHIFT,
-		.release_limit = now->release_limit, .spare = now->spare,
+		.release_limit = now->release_limit, .spare = now->spare, .reserve = now->reserve,
 	};
 	unsigned int i;
 
 	explore_doing("before");
-	home_open(cfg.cpus, cfg.pages);
+	home_open_nodes(cfg.cpus, now->nodes ? now->nodes : 1, cfg.pages);
 	if (rig_open(&cfg))
 		explore_fail("the scenario does not begin");
+	if (now->grow)
+		leave_one_entry(&rig->store.pool.zspages);
 	for (i = 0; i < now->put_small; i++)
 		rig_do(&(struct op)PUT((u16)i, SMALL), 1000 + i);
 	for (i = now->keep_small; i < now->put_small; i++)
@@ -127,8 +145,8 @@ static void end(void)
 	explore_doing("after a run");
 	/* Holds that it began with. */
 	for (i = 0; i < nslots(); i++)
-		while (host_a64_read(&s->slot[i]) & SLOT_READERS)
-			rig_do(&(struct op)DROP((u16)i), 0);
+		while (rig_drop(i))
+			;
 	rig_check();
 	for (i = 0; i < nslots(); i++) {
 		value = rig_value(i, now->pages_in);
@@ -169,7 +187,8 @@ int main(int argc, char **argv)
 {
 	const char *scale = getenv("EBB_TEST_SCALE"), *only = NULL, *replay = NULL;
 	unsigned int percent = scale ? (unsigned int)atoi(scale) : 100;
-	unsigned int bound = percent >= 100 ? 3 : percent >= 50 ? 2 : 1;
+	unsigned int bound = percent >= 100 ? 3 : percent >= 50 ? 2 : 1, n_bound;
+	bool asked = false;
 	struct explore_job job = { .begin = begin, .act = act, .end = end };
 	struct explore_result res;
 	u64 schedules = 0;
@@ -184,8 +203,10 @@ int main(int argc, char **argv)
 		}
 		if (k + 1 == argc)
 			usage();
-		if (!strcmp(argv[k], "--bound") && atoi(argv[k + 1]) <= 7)
+		if (!strcmp(argv[k], "--bound") && atoi(argv[k + 1]) <= 7) {
 			bound = (unsigned int)atoi(argv[k + 1]);
+			asked = true;
+		}
 		else if (!strcmp(argv[k], "--only"))
 			only = argv[k + 1];
 		else if (!strcmp(argv[k], "--replay"))
@@ -210,10 +231,11 @@ int main(int argc, char **argv)
 			printf("ok %u - %s\n", number, now->name);
 			continue;
 		}
-		explore(&job, bound, &res);
+		n_bound = now->most && now->most < bound && !asked ? now->most : bound;
+		explore(&job, n_bound, &res);
 		schedules += res.schedules;
 		printf("# %u actors, bound %u: %llu schedules, exhausted; %llu cut, %llu steps, %u choices, "
-		       "%u outcomes, %u bytes of stack\nok %u - %s\n", job.actors, bound,
+		       "%u outcomes, %u bytes of stack\nok %u - %s\n", job.actors, n_bound,
 		       (unsigned long long)res.schedules, (unsigned long long)res.cut,
 		       (unsigned long long)res.steps, res.points, res.outcomes, res.stack, number, now->name);
 	}

@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 GUEST = HERE / "guest"
@@ -64,10 +65,32 @@ def call(*argv, **kw):
     return p.stdout.strip()
 
 
+class Machine(NamedTuple):
+    """What guests of one architecture are made with and run on."""
+    triplet: str             # of Debian's compiler, binutils and library folders
+    loader: str              # of programs that are not static, in the guest
+    cc: str                  # makes the guest's programs
+    emulator: list           # and its options
+    console: str
+    packages: str            # that bring the compiler and the emulator
+
+
+# -cx16: the cmpxchg16b of QEMU 7.2 breaks the slab of 6.12. Pointer authentication as the architecture
+# has it costs an emulator more than the rest of a system call.
+MACHINES = {
+    "amd64": Machine("x86_64-linux-gnu", "lib64/ld-linux-x86-64.so.2", os.environ.get("CC", "gcc"),
+                     ["qemu-system-x86_64", "-cpu", "max,-cx16"], "ttyS0", "qemu-system-x86"),
+    "arm64": Machine("aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1", "aarch64-linux-gnu-gcc",
+                     ["qemu-system-aarch64", "-machine", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"],
+                     "ttyAMA0", "qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
+}
+
+
 @dataclasses.dataclass
 class Kernel:
     name: str
     uml: bool
+    arch: str                # of Debian, a key of MACHINES
     image: pathlib.Path      # the program, or the image for the emulator
     release: str
     modules: pathlib.Path    # .../lib/modules/RELEASE
@@ -76,19 +99,22 @@ class Kernel:
 
 
 def kernel(name):
-    uml = name.startswith("uml-")
-    if not uml and not shutil.which("qemu-system-x86_64"):
-        raise Skip("needs qemu-system-x86_64 (Debian: apt-get install qemu-system-x86)")
+    uml, arch = name.startswith("uml-"), "arm64" if "-arm64" in name else "amd64"
+    machine = MACHINES[arch]
+    for tool in (machine.emulator[0], machine.cc):
+        if not uml and not shutil.which(tool):
+            raise Skip(f"needs {tool} (Debian: apt-get install {machine.packages})")
     if uml or name == "kcsan":
         home = pathlib.Path(call(HERE / "kernels", "build", name))
         release = (home / "release").read_text().strip()
-        return Kernel(name, uml, home / "linux", release, home / "lib/modules" / release, home / "build", home)
+        return Kernel(name, uml, arch, home / "linux", release, home / "lib/modules" / release, home / "build", home)
     if name.startswith("stock-"):
         home = pathlib.Path(call(HERE / "stock", "get", name))
         release = (home / "release").read_text().strip()
-        return Kernel(name, False, home / f"boot/vmlinuz-{release}", release, modules_of(home, release),
+        return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release, modules_of(home, release),
                       home / f"usr/src/linux-headers-{release}", home)
-    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan; Debian's: stock-6.12 stock-7.3)")
+    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan; Debian's: stock-6.12 stock-7.3, "
+               "or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
 
 
 def modules_of(home, release):
@@ -100,8 +126,8 @@ def modules_of(home, release):
 
 # ---------------------------------------------------------------- guest files
 
-def toolbox():
-    return pathlib.Path(call(HERE / "toolbox"))
+def toolbox(arch):
+    return pathlib.Path(call(HERE / "toolbox", arch))
 
 
 def needed(path):
@@ -109,18 +135,19 @@ def needed(path):
     return re.findall(r"^\s+NEEDED\s+(\S+)", out, re.M)
 
 
-def program(source, *more):
-    """Compiles a static program of the guest, once per content and compiler flags. It is
+def program(source, *more, arch="amd64"):
+    """Compiles a static program of the guest, once per content, compiler and flags. It is
     named after its first source."""
     sources = [pathlib.Path(s) for s in (source, *more)]
+    cc = MACHINES[arch].cc
     flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", f"-I{GUEST}"]
     text = b"".join(f.read_bytes() for f in sources + sorted({*sources[0].parent.glob("*.h"), *GUEST.glob("*.h")}))
-    key = hashlib.sha256(text + " ".join(flags).encode()).hexdigest()[:12]
+    key = hashlib.sha256(text + " ".join([cc, *flags]).encode()).hexdigest()[:12]
     out = CACHE / "programs" / f"{sources[0].stem}-{key}"
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
         tmp = out.with_suffix(f".{os.getpid()}")
-        call(os.environ.get("CC", "gcc"), *flags, "-o", tmp, *sources)
+        call(cc, *flags, "-o", tmp, *sources)
         tmp.rename(out)
     return out
 
@@ -130,6 +157,7 @@ class Initramfs:
 
     def __init__(self, kern):
         self.kernel = kern
+        self.machine = MACHINES[kern.arch]
         self.files = {}          # guest path -> (mode, bytes)
         self.tools = set()
         self.extra = {}          # path below the module folder -> file
@@ -159,7 +187,7 @@ class Initramfs:
 
     def tool(self, name):
         """A real tool with the libraries it names, from Debian's packages."""
-        box = toolbox()
+        box = toolbox(self.kernel.arch)
         for d in ("usr/sbin", "usr/bin", "sbin", "bin"):
             if (box / d / name).exists():
                 break
@@ -170,21 +198,18 @@ class Initramfs:
         self._libs(box, box / d / name)
 
     def _libs(self, box, path):
-        todo = needed(path)
+        loader, todo = self.machine.loader, needed(path)
+        self.add(loader, next(box.rglob(loader.rsplit("/", 1)[-1])).resolve(), 0o755)
         while todo:
             lib = todo.pop()
-            if lib in self.tools:
+            if lib in self.tools or loader.endswith("/" + lib):
                 continue
             self.tools.add(lib)
-            if lib.startswith("ld-linux"):
-                self.add(f"lib64/{lib}", next(box.rglob(lib)).resolve(), 0o755)
-                continue
             found = next((p for p in sorted(box.rglob(lib)) if p.exists()), None)
             if not found:
                 raise Fail(f"{path.name}: no library '{lib}' in {box}")
-            self.add(f"usr/lib/x86_64-linux-gnu/{lib}", found.resolve(), 0o755)
+            self.add(f"usr/lib/{self.machine.triplet}/{lib}", found.resolve(), 0o755)
             todo += needed(found)
-        self.add("lib64/ld-linux-x86-64.so.2", next(box.rglob("ld-linux-x86-64.so.2")).resolve(), 0o755)
 
     def zram(self, variant):
         """base, patched, floor (in-tree), none, or the path of a module file, whatever its name:
@@ -237,7 +262,7 @@ class Initramfs:
 
     def write(self, to):
         self._modules()
-        busybox = toolbox() / "bin/busybox"
+        busybox = toolbox(self.kernel.arch) / "bin/busybox"
         self.add("bin/busybox", busybox.resolve(), 0o755)
         # Not busybox's own shell: that one prefers busybox's tools to the real ones.
         self.tool("dash")
@@ -287,7 +312,23 @@ def private_tmpfs(size):
 KCSAN_ARGS = ["kcsan.skip_watch=100", "kcsan.udelay_task=80", "kcsan.udelay_interrupt=20"]
 
 
-def command(kern, initrd, mem, cpus, append, work):
+def mib(size):
+    return int(size[:-1]) * {"M": 1, "G": 1024}[size[-1]]
+
+
+def nodes_of(mem, cpus, numa):
+    """QEMU's options for `numa` nodes of the same size; their CPUs are spread over them, so that
+    some nodes have memory only where there are fewer CPUs than nodes."""
+    args, each = [], mib(mem) // numa
+    for n in range(numa):
+        size = each if n < numa - 1 else mib(mem) - each * n
+        args += ["-object", f"memory-backend-ram,id=node{n},size={size}M", "-numa", f"node,nodeid={n},memdev=node{n}"]
+    for c in range(cpus):
+        args[2 * 2 * (c * numa // cpus) + 3] += f",cpus={c}"
+    return args
+
+
+def command(kern, initrd, mem, cpus, append, work, numa):
     if kern.uml:
         wrap, tmpdir = private_tmpfs(mem)
         env = dict(os.environ)
@@ -301,10 +342,13 @@ def command(kern, initrd, mem, cpus, append, work):
         return argv, env
     if kern.name == "kcsan":
         append = KCSAN_ARGS + append
-    return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-cx16", "-m", mem, "-smp", str(cpus),
+    machine = MACHINES[kern.arch]
+    # A socket for each CPU: none may lie in two nodes.
+    return [*machine.emulator, "-accel", "tcg,thread=multi", "-m", mem, "-smp", f"{cpus},sockets={cpus}",
+            *(nodes_of(mem, cpus, numa) if numa > 1 else []),
             "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio", "-kernel", str(kern.image),
             "-initrd", str(initrd), "-append",
-            " ".join(["console=ttyS0", "loglevel=5", "panic=-1", "mitigations=off", *append])], dict(os.environ)
+            " ".join([f"console={machine.console}", "loglevel=5", "panic=-1", "mitigations=off", *append])], dict(os.environ)
 
 
 def cpu_clock_ns(pid):
@@ -316,12 +360,12 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None):
+def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None, numa=1):
     """Runs until the guest ends or the time is up. on_line(text, pid) sees each line of
     the console as it comes; the guest waits a while after a marker, so that the process
     clock can be read while it is idle."""
     work = pathlib.Path(tempfile.mkdtemp(prefix="ebb-vm-"))
-    argv, env = command(kern, initrd, mem, cpus, list(append), work)
+    argv, env = command(kern, initrd, mem, cpus, list(append), work, numa)
     start, lines, buf, why, status = time.monotonic(), [], b"", "", None
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             env=env, start_new_session=True, preexec_fn=die_with_parent)

@@ -114,8 +114,12 @@ static void *work(void *arg)
 				look(first + i, buf + i * PAGE);
 			continue;
 		} else {
-			uint64_t range[2] = { first * PAGE, n * PAGE };
+			uint64_t range[2];
 
+			/* Of a part of its page the device discards nothing; a run is whole ones. */
+			if (op < 95)
+				page_widen(&first, &n);
+			range[0] = first * PAGE, range[1] = n * PAGE;
 			memset(word, 0, sizeof(word));
 			if (ioctl(fd, op < 95 ? BLKDISCARD : BLKZEROOUT, range))
 				err = errno;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compaction all the while: under random I/O, under swap, beside resets of another device.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=768M timeout=150 progs=swapcheck,blkcheck,rawread tools=mkswap,swapon,swapoff
+# vm: short=yes mem=768M timeout=150 progs=swapcheck,blkcheck,rawread tools=mkswap,swapon,swapoff
 . /lib.sh
 modprobe zram num_devices=2 || { not_ok "zram loads"; exit 1; }
 t=$((6 * SCALE))

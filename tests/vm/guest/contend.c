@@ -121,6 +121,7 @@ static void *work(void *arg)
 
 		at = next(&s) % pages, n = 1 + next(&s) % (pages - at < 8 ? pages - at : 8);
 		if (r % 8 == 1) {
+			page_widen(&at, &n);
 			range[0] = at * PAGE, range[1] = n * PAGE;
 			atomic_fetch_add(ioctl(fd, BLKDISCARD, range) ? &wrong : &discards, 1);
 		} else if (r & 1) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Threads without turns on a few pages: what is read was written there, whole, or is zeros.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=512M timeout=60 progs=contend
+# vm: short=yes mem=512M timeout=60 progs=contend
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 

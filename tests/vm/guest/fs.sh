@@ -1,7 +1,7 @@
 #!/bin/sh
 # ext4 on the device: fio --verify, discard, a clean fsck; direct I/O of every shape.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G timeout=240 tools=mkfs.ext4,fsck.ext4,fio,dumpe2fs progs=blkcheck
+# vm: short=yes mem=1G timeout=240 tools=mkfs.ext4,fsck.ext4,fio,dumpe2fs progs=blkcheck
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 modprobe ext4 2>/dev/null

@@ -35,6 +35,9 @@ put() { printf '%s' "$1" 2>/dev/null >"$2"; } 2>/dev/null
 # The module's own walk over all its invariants; the disk must be closed.
 invariants() { ! is_ebb || equal "zram$1: every invariant holds" "$(cat "/sys/kernel/debug/zram/zram$1/check")" ok; }
 
+# Bytes of the kernel's page.
+pagesize=$(awk '$1 == "KernelPageSize:" { print $2 * 1024; exit }' /proc/self/smaps)
+
 z()      { echo "/sys/block/zram$1/$2"; }
 # mm DEV FIELD: a field of mm_stat, by position as in the documentation.
 mm()     { awk -v f="$2" '{ print $f }' "$(z "$1" mm_stat)"; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # mem_limit reached under load: writes fail, nothing else does, and contents stay.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G timeout=150 progs=swapcheck,blkcheck tools=mkswap,swapon,swapoff
+# vm: short=yes mem=1G timeout=150 progs=swapcheck,blkcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 

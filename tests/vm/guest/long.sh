@@ -1,7 +1,7 @@
 #!/bin/sh
 # For as long as is asked: swap with kills, ext4, resets and the stress program, all at once.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=384M timeout=150 long=yes short=no kernel=uml-smp,uml-debug,kcsan progs=stress,swapcheck,rawread
+# vm: mem=384M timeout=150 long=yes kernel=uml-smp,uml-debug,kcsan progs=stress,swapcheck,rawread
 # vm: tools=mkswap,swapon,swapoff,mkfs.ext4,fsck.ext4,fio
 . /lib.sh
 modprobe zram num_devices=5 || { not_ok "zram loads"; exit 1; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # One CPU pages out what a process on another one is writing, itself and through the kernel.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=512M timeout=150 progs=pageout tools=mkswap,swapon,swapoff
+# vm: short=yes mem=512M timeout=150 progs=pageout tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ "$(nproc)" -gt 1 ] || { skip "one CPU pages out what another writes" "one CPU"; finish; }

@@ -4,8 +4,19 @@
 #define EBB_GUEST_PAGES_H
 
 #include <stdint.h>
+#include <unistd.h>
 
+/* What contents are made and checked in: zram's block. The kernel's page is some of these. */
 #define PAGE 4096UL
+
+/* [*at, *at + *n) wider, to whole pages of the kernel: what can be unmapped, paged out or discarded. */
+static inline void page_widen(unsigned long *at, unsigned long *n)
+{
+	unsigned long per = (unsigned long)sysconf(_SC_PAGESIZE) / PAGE, over = *at % per;
+
+	*at -= over;
+	*n = (*n + over + per - 1) / per * per;
+}
 
 /* Marsaglia's xorshift; *s is not 0. */
 static inline uint64_t next(uint64_t *s)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Memory that goes from device to device, to the system and back: nobody reads what was in it.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=512M timeout=120 progs=poke
+# vm: short=yes mem=512M timeout=120 progs=poke
 . /lib.sh
 
 # Bytes of a device that are not zero, read past the page cache.

@@ -1,13 +1,15 @@
 #!/bin/sh
 # Swap under pressure: every page checked when it comes back, forked children, every codec.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=512M timeout=480 progs=swapcheck tools=mkswap,swapon,swapoff short=no
+# vm: mem=512M timeout=480 progs=swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 
 few_failed() { awk -v n="$1" '{ print "failed reads", $1, "failed writes", $2, "of", n; exit $1 || $2 * 100 > n }' "$(z 0 io_stat)"; }
 
-for c in $(codecs); do
+# Other machines are here for their pages and their locks, not for the codecs, and are emulated slowly.
+case $KERNEL in stock-*-*) some=lz4 ;; *) some=$(codecs) ;; esac
+for c in $some; do
 	before=$(vmstat pswpout)
 	check "$c: set up" setup 0 1G "$c"
 	check "$c: mkswap and swapon" sh -c "mkswap /dev/zram0 && swapon /dev/zram0"

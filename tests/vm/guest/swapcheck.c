@@ -105,6 +105,7 @@ static int process(unsigned who)
 	for (unsigned pass = 0; pass < passes && !bad && !over(); pass++) {
 		at = next(&rnd) % n;
 		len = 1 + next(&rnd) % (n - at);
+		page_widen(&at, &len);
 		madvise(p + at * PAGE, len * PAGE, MADV_PAGEOUT);
 		for (unsigned f = 0; f < forks; f++) {
 			pid[f] = fork();
@@ -126,6 +127,7 @@ static int process(unsigned who)
 		bad |= look_all(p, word, n, rnd, "a process") != 0;
 		at = next(&rnd) % n;
 		len = 1 + next(&rnd) % (n - at);
+		page_widen(&at, &len);
 		munmap(p + at * PAGE, len * PAGE);
 		if (mmap(p + at * PAGE, len * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 			return fprintf(stderr, "swapcheck: remap: %s\n", strerror(errno)), 1;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Real mkswap, swapon, swapoff, zramctl, kmod and blkdiscard, as a user types them.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G tools=zramctl,mkswap,swapon,swapoff,blkdiscard,blkid,kmod,lsblk
+# vm: short=yes mem=1G tools=zramctl,mkswap,swapon,swapoff,blkdiscard,blkid,kmod,lsblk
 . /lib.sh
 
 mkdir -p /sbin

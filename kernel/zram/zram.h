@@ -2,16 +2,18 @@
 /*
  * zram.h - one device, and what its parts ask of each other.
  *
- *     sysfs.c, debugfs.c --> device.c (life) --> store, pcp (core/)
- *     block layer, swap  --> blkdev.c        --> store
- *     memory pressure    --> shrink.c        --> store, pcp
+ *     module             --> main.c   --> all of these
+ *     files              --> sysfs.c  --> device.c, store, pcp
+ *                            device.c (life) --> blkdev.c, shrink.c, debugfs.c, store, pcp
+ *     block layer, swap  --> blkdev.c --> store
+ *     memory pressure    --> shrink.c --> store, pcp
  *
  * A device has a store from the moment its disksize is written until it is reset.  Who uses
  * the store without dev_lock has the disk open: bios and slot-free notifies come only while
  * somebody does, and reset is refused then.
  *
  * Lock order, outermost first: disk->open_mutex > dev_lock > partial-write mutex (blkdev.c) >
- * the core's.  The shrinker takes dev_lock by trylock alone, since its caller may hold any.
+ * the core's.  The shrinker takes none but the core's spin locks, since its caller may hold any.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H
@@ -31,12 +33,17 @@
 #define ZRAM_DECAY_US 100000            /* between two looks at idle page lists */
 #define ZRAM_LEVEL_UNSET INT_MIN
 
+struct attribute_group;
+/* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
+#define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
+
 struct shrinker;
 
 struct zram {
 	/* For every I/O. */
 	struct store store;             /* zeroed while disksize is 0 */
-	struct host_work decay;         /* while disksize is not 0 */
+	struct host_work decay;         /* of page lists, and the reserve; while disksize is not 0 */
+	struct host_work rest;          /* what the shrinker leaves; as decay */
 	struct pcp pcp;
 	struct host_pages pages;
 
@@ -48,10 +55,12 @@ struct zram {
 	u64 mem_limit;                  /* bytes, whole pages; 0: none */
 	u64 release_limit;              /* bytes */
 
+	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
+
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
 	bool leaving;                   /* being removed: the claim is for good; disk->open_mutex */
-	struct shrinker *shrinker;      /* NULL: had no memory for one */
+	struct shrinker *shrinker;      /* as decay; NULL: there was no memory for one */
 	host_a64 flush_pressure;        /* by the shrinker; the core counts the other causes */
 	struct dentry *debugfs;
 };
@@ -62,11 +71,27 @@ static inline void zram_note_freed(struct zram *z)
 	host_work_queue_delayed(&z->decay, ZRAM_DECAY_US);
 }
 
+/* After a write: the same, and a reserve that was drawn on filled at once.  Any context. */
+static inline void zram_note_written(struct zram *z)
+{
+	host_work_queue_delayed(&z->decay, unlikely(pcp_is_short(&z->pcp)) ? 0 : ZRAM_DECAY_US);
+}
+
 /* device.c */
 
+/*
+ * Before any other, with the files of each disk's folder in sysfs and the most pages of a zspage,
+ * CHAIN_MIN .. CHAIN_MAX.  -EBUSY: there is no major number.
+ */
+int zram_devices_init(const struct attribute_group **files, unsigned int chain);
+/* Removes the devices that there are.  Nobody adds one any more. */
+void zram_devices_exit(void);
 /* dev_lock is held for writing.  -EINVAL, -EOPNOTSUPP: the level; -ENOMEM. */
 int zram_start(struct zram *z, u64 disksize);
-/* -EBUSY: open, mounted, in use for swap, or being reset. */
+/*
+ * -EBUSY: open, mounted, in use for swap, or being reset; -EINTR: a fatal signal, and the device is
+ * as it was, but some of its slots may be empty.
+ */
 int zram_reset(struct zram *z);
 /* The device's number, or an error. */
 int zram_add(void);
@@ -75,14 +100,12 @@ int zram_remove_nr(int nr);
 
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;
+extern struct release_budget zram_budget;       /* of all devices together */
 void zram_limits(struct queue_limits *lim);
+/* Of a new device, before its disk is there. */
+void zram_init_partial(struct zram *z);
 int zram_blkdev_init(void);
 void zram_blkdev_exit(void);
-
-/* sysfs.c */
-int zram_add_disk(struct zram *z);
-int zram_control_register(void);
-void zram_control_unregister(void);
 
 /* debugfs.c */
 void zram_debugfs_init(void);
@@ -90,7 +113,11 @@ void zram_debugfs_exit(void);
 void zram_debugfs_add(struct zram *z);
 void zram_debugfs_remove(struct zram *z);
 
-/* shrink.c */
+/*
+ * shrink.c.  dev_lock is held for writing; remove waits for who is in the shrinker.  A store
+ * without one works; it gives memory back later.
+ */
+void zram_shrink_rest(struct host_work *w);
 void zram_shrinker_add(struct zram *z);
 void zram_shrinker_remove(struct zram *z);
 

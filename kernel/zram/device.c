@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * device.c - the life of devices: made, started, reset, removed; and of the module.
+ * device.c - the life of devices: made, started, reset, removed.
  *
  *     added --disksize--> started --reset--> added --hot_remove--> gone
  *
@@ -10,22 +10,23 @@
 #include "zram.h"
 
 #include <linux/idr.h>
-#include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/part_stat.h>
 #include <linux/slab.h>
 
-#include "codecs.h"
+#include "codec/codecs.h"
 
 /* Pages that a CPU's list moves at once, and holds at most: 32 and 64 of 4 KiB. */
 #define PCP_BATCH (SZ_128K >> PAGE_SHIFT)
 #define PCP_HIGH (SZ_256K >> PAGE_SHIFT)
 
-static unsigned int num_devices = 1;
-static unsigned int chain_size = 16;
-
 static DEFINE_IDR(devices);             /* device_mutex */
 static DEFINE_MUTEX(device_mutex);
+
+/* From zram_devices_init(), and the same ever after. */
 static int major;
+static const struct attribute_group **disk_files;
+static unsigned int chain_size;
 
 /* ---- a device's store ---- */
 
@@ -33,7 +34,11 @@ static void decay(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, decay);
 
-	if (pcp_decay(&z->pcp))
+	bool again = pcp_refill(&z->pcp);
+
+	again |= pcp_decay(&z->pcp);
+	store_shrink_look(&z->store);
+	if (again)
 		host_work_queue_delayed(w, ZRAM_DECAY_US);
 }
 
@@ -42,7 +47,7 @@ static void set_defaults(struct zram *z)
 	z->codec = codec_default();
 	z->level = ZRAM_LEVEL_UNSET;
 	z->mem_limit = 0;
-	WRITE_ONCE(z->release_limit, host_total_bytes() / RELEASE_LIMIT_SHARE);
+	WRITE_ONCE(z->release_limit, release_default_limit());
 }
 
 static int check_level(const struct zram *z)
@@ -64,6 +69,8 @@ static int check_level(const struct zram *z)
 	return 0;
 }
 
+struct release_budget zram_budget;
+
 int zram_start(struct zram *z, u64 disksize)
 {
 	const struct store_config cfg = {
@@ -73,6 +80,7 @@ int zram_start(struct zram *z, u64 disksize)
 		.chain = chain_size,
 		.mem_limit = z->mem_limit,
 		.release_limit = z->release_limit,
+		.release_budget = &zram_budget,
 	};
 	int err = check_level(z);
 
@@ -86,23 +94,30 @@ int zram_start(struct zram *z, u64 disksize)
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
 	z->pages.gfp = GFP_NOIO | __GFP_NOWARN;
-	err = pcp_init(&z->pcp, &z->pages, PCP_BATCH, PCP_HIGH);
+	err = pcp_init(&z->pcp, &z->pages, PCP_BATCH, PCP_HIGH,
+		       pcp_reserve_for(host_total_bytes(), host_nr_cpus()));
 	if (err)
 		return err;
-	err = host_work_init(&z->decay, decay);
+	err = host_work_init(&z->decay, decay, numa_node_id());
 	if (err)
 		goto no_work;
+	err = host_work_init(&z->rest, zram_shrink_rest, numa_node_id());
+	if (err)
+		goto no_rest;
 	err = store_init(&z->store, &z->pcp, &cfg);
 	if (err)
 		goto no_store;
 	host_a64_set(&z->flush_pressure, 0);
+	zram_shrinker_add(z);
 	WRITE_ONCE(z->disksize, disksize);
 	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
 	return 0;
 
 no_store:
-	host_work_destroy(&z->decay);
 	memset(&z->store, 0, sizeof(z->store));
+	host_work_destroy(&z->rest);
+no_rest:
+	host_work_destroy(&z->decay);
 no_work:
 	pcp_destroy(&z->pcp);
 	return err;
@@ -116,8 +131,11 @@ static void stop(struct zram *z)
 	part_stat_set_all(z->disk->part0, 0);
 	if (z->disksize) {
 		WRITE_ONCE(z->disksize, 0);
-		store_destroy(&z->store);
+		zram_shrinker_remove(z);
 		host_work_destroy(&z->decay);
+		store_shrink_end(&z->store);
+		host_work_destroy(&z->rest);
+		store_destroy(&z->store);
 		pcp_destroy(&z->pcp);
 		/* No slots: whoever should come too late is told -ERANGE. */
 		memset(&z->store, 0, sizeof(z->store));
@@ -132,13 +150,31 @@ static int claim(struct zram *z)
 {
 	int err = 0;
 
-	mutex_lock(&z->disk->open_mutex);
+	if (mutex_lock_killable(&z->disk->open_mutex))
+		return -EINTR;
 	if (disk_openers(z->disk) || z->claim)
 		err = -EBUSY;
 	else
 		z->claim = true;
 	mutex_unlock(&z->disk->open_mutex);
 	return err;
+}
+
+/* Empties the slots with rests, so that stop() has little left.  -EINTR: not all of them. */
+static int empty_slots(struct zram *z)
+{
+	bool more = true;
+	u64 at = 0;
+
+	while (more) {
+		if (host_interrupted())
+			return -EINTR;
+		down_read(&z->dev_lock);
+		more = z->disksize && store_reset_piece(&z->store, &at);
+		up_read(&z->dev_lock);
+		cond_resched();
+	}
+	return 0;
 }
 
 int zram_reset(struct zram *z)
@@ -148,11 +184,13 @@ int zram_reset(struct zram *z)
 	if (err)
 		return err;
 	sync_blockdev(z->disk->part0);
-	stop(z);
+	err = empty_slots(z);
+	if (!err)
+		stop(z);
 	mutex_lock(&z->disk->open_mutex);
 	z->claim = z->leaving;
 	mutex_unlock(&z->disk->open_mutex);
-	return 0;
+	return err;
 }
 
 /* ---- devices ---- */
@@ -167,6 +205,7 @@ int zram_add(void)
 	if (!z)
 		return -ENOMEM;
 	init_rwsem(&z->dev_lock);
+	zram_init_partial(z);
 	mutex_lock(&device_mutex);
 	nr = idr_alloc(&devices, z, 0, 0, GFP_KERNEL);
 	if (nr < 0) {
@@ -188,11 +227,10 @@ int zram_add(void)
 	snprintf(z->disk->disk_name, DISK_NAME_LEN, "zram%d", nr);
 	set_defaults(z);
 	set_capacity(z->disk, 0);
-	err = zram_add_disk(z);
+	err = device_add_disk(NULL, z->disk, disk_files);
 	if (err)
 		goto no_add;
 	zram_debugfs_add(z);
-	zram_shrinker_add(z);
 	mutex_unlock(&device_mutex);
 	pr_info("Added device: %s\n", z->disk->disk_name);
 	return nr;
@@ -236,7 +274,6 @@ static int remove(struct zram *z)
 	del_gendisk(z->disk);
 	/* A disksize may have been written until the file was gone. */
 	stop(z);
-	zram_shrinker_remove(z);
 	put_disk(z->disk);
 	kvfree(z);
 	return 0;
@@ -258,87 +295,31 @@ int zram_remove_nr(int nr)
 	return err;
 }
 
-/* ---- the module ---- */
+/* ---- all of them ---- */
 
-/* In the order in which they are made. */
-static void remove_all(void)
+int zram_devices_init(const struct attribute_group **files, unsigned int chain)
+{
+	int err = register_blkdev(0, "zram");
+
+	if (err <= 0) {
+		pr_err("cannot get a major number: error %d\n", err);
+		return -EBUSY;
+	}
+	major = err;
+	disk_files = files;
+	chain_size = chain;
+	return 0;
+}
+
+void zram_devices_exit(void)
 {
 	struct zram *z;
 	int nr;
 
-	zram_control_unregister();
 	mutex_lock(&device_mutex);
 	idr_for_each_entry(&devices, z, nr)
 		host_warn_on(remove(z) != 0, "a device is open while the module goes");
 	mutex_unlock(&device_mutex);
 	idr_destroy(&devices);
 	unregister_blkdev(major, "zram");
-	zram_debugfs_exit();
-	zram_blkdev_exit();
-	host_kernel_exit();
 }
-
-static int __init zram_init(void)
-{
-	unsigned int i;
-	int err;
-
-	if (chain_size < CHAIN_MIN || chain_size > CHAIN_MAX) {
-		pr_err("chain_size %u is not in %d to %d\n", chain_size, CHAIN_MIN, CHAIN_MAX);
-		return -EINVAL;
-	}
-	err = host_kernel_init();
-	if (err)
-		return err;
-	err = zram_blkdev_init();
-	if (err)
-		goto no_blkdev;
-	major = register_blkdev(0, "zram");
-	if (major <= 0) {
-		pr_err("cannot get a major number: error %d\n", major);
-		err = -EBUSY;
-		goto no_major;
-	}
-	zram_debugfs_init();
-	err = zram_control_register();
-	if (err) {
-		pr_err("cannot register zram-control: error %d\n", err);
-		goto no_control;
-	}
-	for (i = 0; i < num_devices; i++) {
-		err = zram_add();
-		if (err < 0) {
-			remove_all();
-			return err;
-		}
-	}
-	return 0;
-
-no_control:
-	zram_debugfs_exit();
-	unregister_blkdev(major, "zram");
-no_major:
-	zram_blkdev_exit();
-no_blkdev:
-	host_kernel_exit();
-	return err;
-}
-
-static void __exit zram_exit(void)
-{
-	remove_all();
-}
-
-module_init(zram_init);
-module_exit(zram_exit);
-
-module_param(num_devices, uint, 0);
-MODULE_PARM_DESC(num_devices, "Number of pre-created zram devices");
-module_param(chain_size, uint, 0444);
-MODULE_PARM_DESC(chain_size, "Most pages of a zspage, 4 to 16 (16)");
-
-MODULE_LICENSE("GPL");
-/* DKMS does not install a module whose version, or lack of one, is that of the kernel's own. */
-MODULE_VERSION(EBB_VERSION);
-MODULE_AUTHOR("The Ebb project");
-MODULE_DESCRIPTION("Compressed RAM block device that lets go at once (Ebb)");

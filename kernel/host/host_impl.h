@@ -8,8 +8,8 @@
  *   host_page         the address of a struct page.  Pages are order-0, not movable (a page
  *                     type for migration belongs to in-tree zsmalloc) and never highmem
  *   host_lock_t       spinlock_t.  Never taken from an interrupt, so plain spin_lock()
- *   struct host_percpu  item[cpu] -> | struct host_item | the core's item ... |
- *                     allocated on the CPU's node, header and item in one line if they fit
+ *   struct host_percpu  item[cpu] -> | the core's item ... |
+ *                     allocated on the CPU's node
  *   struct host_work  work on our own unbound queue, and an hrtimer for delays, since a
  *                     jiffy can be longer than the core wants to hold memory back
  */
@@ -29,6 +29,7 @@
 #include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/nodemask.h>
 #include <linux/prefetch.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
@@ -36,7 +37,9 @@
 #include <linux/spinlock.h>
 #include <linux/stddef.h>
 #include <linux/string.h>
+#include <linux/topology.h>
 #include <linux/types.h>
+#include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
 #define HOST_PAGE_SHIFT PAGE_SHIFT
@@ -47,6 +50,7 @@ typedef unsigned long host_page;
 static_assert(BITS_PER_LONG == 64);
 
 #define HOST_CACHELINE SMP_CACHE_BYTES
+#define HOST_TRIES 4
 
 #define host_likely(x) likely(x)
 #define host_unlikely(x) unlikely(x)
@@ -96,6 +100,17 @@ static inline void host_a64_set(host_a64 *a, u64 v)
 	atomic64_set(a, (s64)v);
 }
 
+/* User-mode Linux has no other than a full fence for it, where the machine below needs none. */
+static inline void host_a64_set_release(host_a64 *a, u64 v)
+{
+#ifdef CONFIG_UML_X86
+	barrier();
+	atomic64_set(a, (s64)v);
+#else
+	atomic64_set_release(a, (s64)v);
+#endif
+}
+
 static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
 {
 	return atomic64_try_cmpxchg(a, (s64 *)old, (s64)v);
@@ -104,6 +119,11 @@ static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
 static inline u64 host_a64_add(host_a64 *a, u64 v)
 {
 	return (u64)atomic64_add_return((s64)v, a);
+}
+
+static inline u64 host_a64_xchg(host_a64 *a, u64 v)
+{
+	return (u64)atomic64_xchg(a, (s64)v);
 }
 
 static inline u64 host_a64_or(host_a64 *a, u64 v)
@@ -125,6 +145,11 @@ typedef spinlock_t host_lock_t;
 static inline void host_lock(host_lock_t *l) __acquires(l)
 {
 	spin_lock(l);
+}
+
+static inline bool host_trylock(host_lock_t *l)
+{
+	return spin_trylock(l);
 }
 
 static inline void host_unlock(host_lock_t *l) __releases(l)
@@ -156,77 +181,43 @@ static inline void host_mutex_unlock(host_mutex_t *m)
 	mutex_unlock(m);
 }
 
+/* ---- waiting for a counter to run out ---- */
+
+static inline void host_wait_zero(host_a64 *a)
+{
+	wait_var_event(a, !atomic64_read_acquire(a));
+}
+
+static inline void host_wake_zero(host_a64 *a)
+{
+	/* What made it 0 before the look at who waits. */
+	smp_mb();
+	wake_up_var(a);
+}
+
 /* ---- per-CPU items ---- */
 
 /*
- * Taking the own CPU's item is on the path of every free, so it is a store and two loads of one
- * line, with preemption off, and no locked instruction:
- *
- *     owner                                someone else (host_percpu_each)
- *     taken = 1                            marks++;  full barrier
- *     marks != 0 ?           -> slow       used ?  -> interrupt that CPU, wait for its answer
- *     used == 0 ?  used = 1;               wait for taken == 0
- *       full barrier;                      lock;  used = 0;  ... the item ...  unlock
- *       marks != 0 ?         -> slow       marks--
- *     ... the item ...
- *     taken = 0
- *
- * An owner that found used set has made no barrier, so it takes the interrupt to have one: it
- * falls before the owner's store, and then the owner's load sees the mark, or after it, and
- * then the other sees taken.  An owner that found used clear made the barrier itself, and of
- * two who write, pass a barrier and read, one sees the other.  So only CPUs that had the item
- * since the last look are interrupted, and idle ones stay idle.
- *
- * Slow: give taken back and take the lock.  The owner never waits for marks to become 0, since
- * it may run with interrupts off, and the other then waits for its answer.
- *
- * With PREEMPT_RT preemption must stay on (the core takes spin locks inside, which sleep
- * there), so the lock is always taken and the rest is unused.
+ * Taking the own CPU's item is on the path of every free, so it is no more than preemption off:
+ * nobody but its CPU ever takes it.  With PREEMPT_RT preemption must stay on (the core takes spin
+ * locks inside, which sleep there), so there it is a lock, which a task that was moved to another
+ * CPU meanwhile may still hold.
  */
 struct host_item {
-	u32 taken;              /* by its own CPU, without the lock */
-	u32 used;               /* since someone else last had it */
-	atomic_t marks;         /* others who want it */
 	spinlock_t lock;
 } __aligned(16);
 
-/*
- * Acquire and release on one line of the own CPU.  User-mode Linux has no other than full
- * fences for them, where the machine below needs none.
- */
-#ifdef CONFIG_UML_X86
-#define host_item_acquire(p)                             \
-	({                                               \
-		typeof(*(p)) v_ = READ_ONCE(*(p));       \
-		barrier();                               \
-		v_;                                      \
-	})
-#define host_item_release(p, v)                          \
-	do {                                             \
-		barrier();                               \
-		WRITE_ONCE(*(p), v);                     \
-	} while (0)
-#else
-#define host_item_acquire(p) smp_load_acquire(p)
-#define host_item_release(p, v) smp_store_release(p, v)
-#endif
+/* Bytes of an item before the core's. */
+#define HOST_ITEM_HEAD (IS_ENABLED(CONFIG_PREEMPT_RT) ? sizeof(struct host_item) : 0)
 
 struct host_percpu {
-	struct host_item **item;        /* [host_nr_cpus()] */
+	void **item;                    /* [host_nr_cpus()]; with PREEMPT_RT a struct host_item first */
 	struct lockdep_map map;         /* taking an item is a lock to lockdep, too */
-
-	/* For host_percpu_each(), one at a time. */
-	struct mutex each;
-	call_single_data_t *call;       /* [host_nr_cpus()]; each */
-	atomic_t unanswered;            /* interrupts, and 1 while they are sent */
-	struct completion answered;
 };
 
 int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,
 			    struct lock_class_key *map_key);
 void host_percpu_destroy(struct host_percpu *pc);
-void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg);
-void host_kernel_percpu_slow(struct host_item *item);
 
 /* Two kinds of item may nest, so each place that makes them has a class of its own. */
 #define host_percpu_init(pc, bytes)                                              \
@@ -237,44 +228,39 @@ void host_kernel_percpu_slow(struct host_item *item);
 
 static __always_inline void *host_percpu_lock(struct host_percpu *pc)
 {
-	struct host_item *item;
+	void *item;
 
 	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
 		item = pc->item[raw_smp_processor_id()];
-		spin_lock(&item->lock);
+		spin_lock(&((struct host_item *)item)->lock);
 	} else {
 		preempt_disable();
 		item = pc->item[smp_processor_id()];
-		WRITE_ONCE(item->taken, 1);
-		barrier();
-		/* Acquire: who marked it has let go, and what they wrote is seen. */
-		if (unlikely(host_item_acquire(&item->marks.counter) || !READ_ONCE(item->used)))
-			host_kernel_percpu_slow(item);
 	}
 	lock_map_acquire(&pc->map);
-	return item + 1;
+	return item + HOST_ITEM_HEAD;
 }
 
-static __always_inline void host_percpu_unlock(struct host_percpu *pc, void *p)
+static __always_inline void host_percpu_unlock(struct host_percpu *pc, void *item)
 {
-	struct host_item *item = (struct host_item *)p - 1;
-
 	lock_map_release(&pc->map);
-	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
-		spin_unlock(&item->lock);
-		return;
-	}
-	if (likely(item->taken))
-		host_item_release(&item->taken, 0);
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		spin_unlock(&((struct host_item *)(item - HOST_ITEM_HEAD))->lock);
 	else
-		spin_unlock(&item->lock);
-	preempt_enable();
+		preempt_enable();
 }
 
-static inline void *host_percpu_peek(struct host_percpu *pc, unsigned int cpu)
+static inline void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
 {
-	return pc->item[cpu] + 1;
+	return pc->item[i] + HOST_ITEM_HEAD;
 }
+
+static inline unsigned int host_percpu_items(struct host_percpu *pc)
+{
+	return nr_cpu_ids;
+}
+
+void host_settle(struct host_percpu *pc);
 
 static inline unsigned int host_nr_cpus(void)
 {
@@ -291,13 +277,36 @@ static inline unsigned int host_cpus_now(void)
 	return num_online_cpus();
 }
 
+/* ---- nodes ---- */
+
+static inline unsigned int host_nr_nodes(void)
+{
+	return nr_node_ids;
+}
+
+static inline unsigned int host_node(void)
+{
+	return numa_mem_id();
+}
+
+static inline unsigned int host_cpu_node(unsigned int cpu)
+{
+	return cpu_possible(cpu) ? cpu_to_mem(cpu) : first_memory_node;
+}
+
+static inline unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
+{
+	return host_cpu_node(i);
+}
+
 /* ---- pages ---- */
 
 struct host_pages {
-	gfp_t gfp;
+	gfp_t gfp;              /* of who may wait */
 };
 
-unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n);
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+			      unsigned int node, unsigned int how);
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
 
 static inline void *host_page_addr(struct host_pages *src, host_page p)
@@ -305,9 +314,15 @@ static inline void *host_page_addr(struct host_pages *src, host_page p)
 	return page_address((struct page *)p);
 }
 
+static inline unsigned int host_page_node(struct host_pages *src, host_page p)
+{
+	return page_to_nid((struct page *)p);
+}
+
 /* ---- memory ---- */
 
 void *host_zalloc(size_t bytes);
+void *host_zalloc_node(size_t bytes, unsigned int node);
 void host_free(void *p, size_t bytes);
 
 /* ---- deferred work ---- */
@@ -325,13 +340,14 @@ void host_free(void *p, size_t bytes);
 struct host_work {
 	u64 wake;               /* written with lock held, read without */
 	void (*fn)(struct host_work *w);
+	int node;               /* to run on, or NUMA_NO_NODE */
 	spinlock_t lock;        /* never taken by the timer */
 	bool dead;              /* lock */
 	struct work_struct work;
 	struct hrtimer timer;
 };
 
-int host_work_init(struct host_work *w, void (*fn)(struct host_work *w));
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node);
 void host_work_flush(struct host_work *w);
 void host_work_destroy(struct host_work *w);
 void host_kernel_work_arm(struct host_work *w, u64 us);
@@ -353,11 +369,14 @@ void host_kernel_exit(void);
 
 /* ---- the rest ---- */
 
-void host_relax(unsigned int *spins);
-
 static inline void host_resched(void)
 {
 	cond_resched();
+}
+
+static inline bool host_interrupted(void)
+{
+	return fatal_signal_pending(current);
 }
 
 static inline u64 host_now_ns(void)

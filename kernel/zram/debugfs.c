@@ -73,13 +73,19 @@ static int classes_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(classes);
 
-/* Nobody else may use the store: dev_lock keeps the shrinker out, a closed disk the rest. */
+/* Nobody else may use the store: a closed disk sees to that, but for the shrinker. */
 static const char *check(struct zram *z)
 {
+	const char *bad;
+
+	zram_shrinker_remove(z);
 	host_work_flush(&z->decay);
+	store_shrink_end(&z->store);
+	host_work_flush(&z->rest);
 	release_flush(&z->store.release);
-	host_work_flush(&z->store.release.work);
-	return store_check(&z->store);
+	bad = store_check(&z->store);
+	zram_shrinker_add(z);
+	return bad;
 }
 
 static int check_show(struct seq_file *m, void *unused)

@@ -14,13 +14,13 @@
 #include "probed.h"
 
 /* Fills the zeroed array pages from its start; returns how many. */
-static inline unsigned long compat_alloc_pages_bulk(gfp_t gfp, unsigned long n,
+static inline unsigned long compat_alloc_pages_bulk(gfp_t gfp, int node, unsigned long n,
 						    struct page **pages)
 {
 #if HAVE_ALLOC_PAGES_BULK_NODE
-	return alloc_pages_bulk_node(gfp, NUMA_NO_NODE, n, pages);
+	return alloc_pages_bulk_node(gfp, node, n, pages);
 #else
-	return alloc_pages_bulk_array_node(gfp, NUMA_NO_NODE, n, pages);
+	return alloc_pages_bulk_array_node(gfp, node, n, pages);
 #endif
 }
 

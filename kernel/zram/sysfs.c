@@ -13,11 +13,13 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "codecs.h"
+#include "codec/codecs.h"
+#include "sysfs.h"
 
 #define ALGORITHM_NAME_MAX 128
 #define PRIORITIES 4            /* in-tree's, of which 0 is the one that there is here */
 #define SHOWN 64                /* of a refused value */
+#define COMPACT_STEPS 16        /* under one hold of dev_lock */
 
 static struct zram *to_zram(struct device *dev)
 {
@@ -53,7 +55,8 @@ static ssize_t disksize_store(struct device *dev, struct device_attribute *attr,
 
 	if (!bytes)
 		return refuse(dev, "disksize", buf, "not a size", -EINVAL);
-	down_write(&z->dev_lock);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
 	if (z->disksize)
 		err = refuse(dev, "disksize", buf, "there is one already, reset first", -EBUSY);
 	else if (bytes > U64_MAX - PAGE_SIZE + 1)
@@ -84,6 +87,8 @@ static ssize_t reset_store(struct device *dev, struct device_attribute *attr, co
 	if (err)
 		return refuse(dev, "reset", buf, "not a number over 0", err);
 	err = zram_reset(to_zram(dev));
+	if (err == -EINTR)
+		return err;
 	if (err)
 		return refuse(dev, "reset", buf, "the device is in use", err);
 	return len;
@@ -118,7 +123,8 @@ static ssize_t comp_algorithm_store(struct device *dev, struct device_attribute 
 	codec = codec_find(buf);
 	if (!codec)
 		return refuse(dev, "comp_algorithm", buf, "not one of those listed", -EINVAL);
-	down_write(&z->dev_lock);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
 	if (z->disksize) {
 		err = refuse(dev, "comp_algorithm", buf, "the device is in use, reset first", -EBUSY);
 	} else {
@@ -195,9 +201,11 @@ static ssize_t algorithm_params_store(struct device *dev, struct device_attribut
 	if (err) {
 		refuse(dev, "algorithm_params", buf, "not name=value with numbers in range", err);
 	} else {
-		down_write(&z->dev_lock);
-		err = set_params(dev, buf, &p);
-		up_write(&z->dev_lock);
+		err = down_write_killable(&z->dev_lock);
+		if (!err) {
+			err = set_params(dev, buf, &p);
+			up_write(&z->dev_lock);
+		}
 	}
 	kfree(text);
 	return err ?: len;
@@ -215,7 +223,8 @@ static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr
 
 	if (end == buf)
 		return refuse(dev, "mem_limit", buf, "not a size", -EINVAL);
-	down_write(&z->dev_lock);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
 	/* Past the last page it wraps to no limit, which is what it says. */
 	z->mem_limit = round_up(bytes, PAGE_SIZE);
 	if (z->disksize)
@@ -241,21 +250,39 @@ static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *a
 }
 static DEVICE_ATTR_WO(mem_used_max);
 
+/*
+ * dev_lock is let go after each piece, so that nobody waits behind a writer who waits for a whole
+ * compaction.
+ */
 static ssize_t compact_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			     size_t len)
 {
 	struct zram *z = to_zram(dev);
-	ssize_t ret = len;
+	struct pool_compaction pc = { 0 };
+	bool begun = false, more;
 
-	down_read(&z->dev_lock);
-	if (z->disksize) {
-		store_compact(&z->store);
-		pcp_drain(&z->pcp);
-	} else {
-		ret = refuse(dev, "compact", buf, "the device has no size yet", -EINVAL);
-	}
-	up_read(&z->dev_lock);
-	return ret;
+	do {
+		if (host_interrupted())
+			return -EINTR;
+		down_read(&z->dev_lock);
+		more = z->disksize;
+		if (more && !begun) {
+			release_flush(&z->store.release);
+			pool_compact_begin(&z->store.pool, &pc);
+			begun = true;
+		} else if (more) {
+			more = pool_compact_go(&z->store.pool, &pc, COMPACT_STEPS);
+		}
+		if (begun && !more && z->disksize) {
+			pcp_drain(&z->pcp);
+			zram_note_freed(z);
+		}
+		up_read(&z->dev_lock);
+		cond_resched();
+	} while (more);
+	if (!begun)
+		return refuse(dev, "compact", buf, "the device has no size yet", -EINVAL);
+	return len;
 }
 static DEVICE_ATTR_WO(compact);
 
@@ -274,7 +301,8 @@ static ssize_t release_limit_store(struct device *dev, struct device_attribute *
 
 	if (end == buf || (*end && *end != '\n'))
 		return refuse(dev, "release_limit", buf, "not a size", -EINVAL);
-	down_write(&z->dev_lock);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
 	if (z->disksize)
 		err = release_set_limit(&z->store.release, bytes);
 	if (!err)
@@ -323,7 +351,7 @@ static ssize_t mm_stat_show(struct device *dev, struct device_attribute *attr, c
 	n += figure(buf, n, z->mem_limit);
 	n += figure(buf, n, on ? pool_pages_peak(&s->pool) << PAGE_SHIFT : 0);
 	n += figure(buf, n, on ? store_count(s, CNT_SAME) : 0);
-	n += figure(buf, n, on ? host_read_once(s->pool.pages_compacted) : 0);
+	n += figure(buf, n, on ? host_a64_read(&s->pool.pages_compacted) : 0);
 	n += figure(buf, n, on ? store_count(s, CNT_HUGE) : 0);
 	n += figure(buf, n, on ? store_count(s, CNT_HUGE_SINCE) : 0);
 	up_read(&z->dev_lock);
@@ -346,23 +374,24 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 {
 	struct zram *z = to_zram(dev);
 	struct release *r = &z->store.release;
+	struct release_stats rs;
 	u64 v[10] = { 0 };
 	unsigned int i;
 	int n = 0;
 
 	down_read(&z->dev_lock);
 	if (z->disksize) {
+		release_stats(r, &rs);
 		v[0] = release_held(r);
 		v[1] = release_peak(r);
-		v[2] = host_a64_read(&r->deferred);
-		v[3] = host_a64_read(&r->in_place);
+		v[2] = rs.deferred;
+		v[3] = rs.in_place;
 		v[4] = store_count(&z->store, CNT_SYNC);
-		v[5] = host_a64_read(&r->flush_budget);
-		v[6] = host_a64_read(&r->flush_full);
-		v[7] = host_a64_read(&r->flush_timer);
+		v[5] = rs.flush_budget;
+		v[6] = rs.flush_full;
+		v[7] = rs.flush_timer;
 		v[9] = host_a64_read(&z->flush_pressure);
-		v[8] = host_a64_read(&r->flush_asked);
-		v[8] -= min(v[8], v[9]);        /* the shrinker asks, too */
+		v[8] = rs.flush_asked;
 	}
 	up_read(&z->dev_lock);
 	for (i = 0; i < ARRAY_SIZE(v); i++)
@@ -387,12 +416,9 @@ static struct attribute *zram_disk_attrs[] = {
 	&dev_attr_release_stat.attr,
 	NULL,
 };
-ATTRIBUTE_GROUPS(zram_disk);
 
-int zram_add_disk(struct zram *z)
-{
-	return device_add_disk(NULL, z->disk, zram_disk_groups);
-}
+static const struct attribute_group zram_disk_group = { .attrs = zram_disk_attrs };
+const struct attribute_group *zram_disk_groups[] = { &zram_disk_group, NULL };
 
 /* ---- zram-control ---- */
 

@@ -10,8 +10,8 @@
  * rest of the slot first.  Bounce pages come from a reserve, so they never fail.
  *
  * Slots are written whole, so on pages larger than a block two writers of different blocks of
- * one page would lose one of them: there, every writer of a slot takes a mutex hashed from its
- * number.  With 4 KiB pages a slot is a block, and nobody does.
+ * one page would lose one of them: there, every writer of a slot takes a mutex of the device,
+ * hashed from its number.  With 4 KiB pages a slot is a block, and nobody does.
  */
 #include "zram.h"
 
@@ -23,10 +23,8 @@
 
 #define SLOT_SECTORS_SHIFT (PAGE_SHIFT - SECTOR_SHIFT)
 #define BOUNCE_PAGES 4
-#define WRITE_LOCK_BITS 6
 
 static mempool_t *bounce_pages;
-static struct mutex partial_write[1 << WRITE_LOCK_BITS];
 
 /* A slot, or a part of one, that a bio reaches. */
 struct piece {
@@ -45,13 +43,13 @@ static struct piece next_piece(const struct bvec_iter *iter)
 	return p;
 }
 
-static struct mutex *lock_slot(u64 slot)
+static struct mutex *lock_slot(struct zram *z, u64 slot)
 {
 	struct mutex *m;
 
-	if (PAGE_SIZE == ZRAM_BLOCK)
+	if (!ZRAM_PARTIAL_BITS)
 		return NULL;
-	m = &partial_write[hash_64(slot, WRITE_LOCK_BITS)];
+	m = &z->partial_write[hash_64(slot, ZRAM_PARTIAL_BITS)];
 	mutex_lock(m);
 	return m;
 }
@@ -120,14 +118,15 @@ static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		       const struct piece *p)
 {
-	struct mutex *m = lock_slot(p->slot);
+	struct mutex *m = lock_slot(z, p->slot);
 	struct page *bounce;
 	int err = 0;
 
 	if (likely(in_place(bio, iter, p))) {
-		void *mem = kmap_local_page(bio_iter_iovec(bio, *iter).bv_page);
+		struct page *page = bio_iter_iovec(bio, *iter).bv_page;
+		void *mem = kmap_local_page(page);
 
-		err = store_write(&z->store, p->slot, mem);
+		err = store_write(&z->store, p->slot, mem, page_to_nid(page));
 		kunmap_local(mem);
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 	} else {
@@ -136,7 +135,7 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 			err = store_read(&z->store, p->slot, page_address(bounce));
 		if (!err) {
 			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
-			err = store_write(&z->store, p->slot, page_address(bounce));
+			err = store_write(&z->store, p->slot, page_address(bounce), page_to_nid(bounce));
 		}
 		mempool_free(bounce, bounce_pages);
 	}
@@ -161,10 +160,13 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 		if (unlikely(err == -EIO))
 			pr_err_ratelimited("%s: page %llu cannot be %s\n", z->disk->disk_name, p.slot,
 					   write ? "compressed" : "decompressed");
+		if (unlikely(err == -ENOSPC))
+			pr_err_ratelimited("%s: page %llu finds 4 TiB or 2^32 objects of its size\n",
+					   z->disk->disk_name, p.slot);
 	}
 	if (write) {
 		memalloc_noio_restore(noio);
-		zram_note_freed(z);
+		zram_note_written(z);
 	}
 	if (err)
 		bio->bi_status = BLK_STS_IOERR;
@@ -180,7 +182,7 @@ static int zero_part(struct zram *z, const struct piece *p)
 
 	if (!err) {
 		memset(page_address(bounce) + p->off, 0, p->len);
-		err = store_write(&z->store, p->slot, page_address(bounce));
+		err = store_write(&z->store, p->slot, page_address(bounce), page_to_nid(bounce));
 	}
 	memalloc_noio_restore(noio);
 	mempool_free(bounce, bounce_pages);
@@ -200,14 +202,14 @@ static void discard(struct zram *z, struct bio *bio, bool zero)
 		struct piece p = next_piece(&iter);
 
 		if (zero || p.len == PAGE_SIZE) {
-			struct mutex *m = lock_slot(p.slot);
+			struct mutex *m = lock_slot(z, p.slot);
 
 			err = p.len == PAGE_SIZE ? store_free(&z->store, p.slot) : zero_part(z, &p);
 			unlock_slot(m);
 		}
 		iter.bi_sector += p.len >> SECTOR_SHIFT;
 		iter.bi_size -= p.len;
-		if (p.slot % 1024 == 1023)
+		if (p.slot % STORE_PIECE == STORE_PIECE - 1)
 			cond_resched();
 	}
 	zram_note_freed(z);
@@ -286,12 +288,16 @@ void zram_limits(struct queue_limits *lim)
 	};
 }
 
-int zram_blkdev_init(void)
+void zram_init_partial(struct zram *z)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(partial_write); i++)
-		mutex_init(&partial_write[i]);
+	for (i = 0; i < ARRAY_SIZE(z->partial_write); i++)
+		mutex_init(&z->partial_write[i]);
+}
+
+int zram_blkdev_init(void)
+{
 	bounce_pages = mempool_create_page_pool(BOUNCE_PAGES, 0);
 	return bounce_pages ? 0 : -ENOMEM;
 }

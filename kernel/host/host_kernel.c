@@ -9,6 +9,8 @@
 
 #include <linux/delay.h>
 #include <linux/log2.h>
+#include <linux/nodemask.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/topology.h>
 #include <linux/vmalloc.h>
@@ -19,41 +21,28 @@ static struct workqueue_struct *queue;
 
 /* ---- per-CPU items ---- */
 
-/* The interrupt of barrier_on_users(). */
-static void answer(void *info)
-{
-	struct host_percpu *pc = info;
-
-	/* In the middle of what the owner does without one (host_impl.h). */
-	smp_mb();
-	if (atomic_dec_and_test(&pc->unanswered))
-		complete(&pc->answered);
-}
-
 int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,
 			    struct lock_class_key *map_key)
 {
 	unsigned int cpu, n = host_nr_cpus();
 
 	lockdep_init_map(&pc->map, "ebb_item", map_key, 0);
-	mutex_init(&pc->each);
-	init_completion(&pc->answered);
 	pc->item = host_zalloc(n * sizeof(*pc->item));
-	pc->call = host_zalloc(n * sizeof(*pc->call));
-	if (!pc->item || !pc->call)
+	if (!pc->item)
 		goto no_memory;
 	for (cpu = 0; cpu < n; cpu++) {
 		/* A power of two, so that kmalloc() aligns it and no line has two CPUs' items. */
-		size_t room = roundup_pow_of_two(max_t(size_t, sizeof(struct host_item) + bytes,
+		size_t room = roundup_pow_of_two(max_t(size_t, HOST_ITEM_HEAD + bytes,
 						       L1_CACHE_BYTES));
 		int node = cpu_possible(cpu) ? cpu_to_node(cpu) : NUMA_NO_NODE;
 		struct host_item *item = kvzalloc_node(room, GFP_KERNEL, node);
 
 		if (!item)
 			goto no_memory;
-		spin_lock_init(&item->lock);
-		lockdep_set_class(&item->lock, item_key);
-		INIT_CSD(&pc->call[cpu], answer, pc);
+		if (HOST_ITEM_HEAD) {
+			spin_lock_init(&item->lock);
+			lockdep_set_class(&item->lock, item_key);
+		}
 		pc->item[cpu] = item;
 	}
 	return 0;
@@ -70,83 +59,27 @@ void host_percpu_destroy(struct host_percpu *pc)
 	for (cpu = 0; pc->item && cpu < host_nr_cpus(); cpu++)
 		kvfree(pc->item[cpu]);
 	host_free(pc->item, host_nr_cpus() * sizeof(*pc->item));
-	host_free(pc->call, host_nr_cpus() * sizeof(*pc->call));
 	pc->item = NULL;
-	pc->call = NULL;
-}
-
-/* The own CPU's item is marked, or not used yet: preemption is off, taken is set. */
-void host_kernel_percpu_slow(struct host_item *item)
-{
-	if (!atomic_read(&item->marks)) {
-		WRITE_ONCE(item->used, 1);
-		/* taken and used before marks; pairs with the barrier in host_percpu_each(). */
-		smp_mb();
-		if (!atomic_read_acquire(&item->marks))
-			return;
-	}
-	/* Nothing was done under it; release for form's sake. */
-	smp_store_release(&item->taken, 0);
-	spin_lock(&item->lock);
 }
 
 /*
- * Has every CPU pass a full barrier whose item was used, and waits for that, asleep: a CPU
- * that is in user space, or a virtual one that has lost its real one, may take a while.
- *
- * This CPU has no owner on it while preemption is off, and CPUs that are offline have none: so
- * there is no CPU hotplug state, and what a dead CPU left in its items is collected by the
- * next timer or decay tick.
+ * A section runs with preemption off, so a grace period covers it; with PREEMPT_RT it is one of the
+ * item's lock.
  */
-static void barrier_on_users(struct host_percpu *pc)
+void host_settle(struct host_percpu *pc)
 {
-	unsigned int cpu, self;
+	unsigned int i;
 
-	atomic_set(&pc->unanswered, 1);
-	reinit_completion(&pc->answered);
-	preempt_disable();
-	self = smp_processor_id();
-	for_each_online_cpu(cpu) {
-		if (cpu == self || !READ_ONCE(pc->item[cpu]->used))
-			continue;
-		atomic_inc(&pc->unanswered);
-		if (smp_call_function_single_async(cpu, &pc->call[cpu]))
-			atomic_dec(&pc->unanswered);
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		synchronize_rcu();
+		return;
 	}
-	preempt_enable();
-	if (!atomic_dec_and_test(&pc->unanswered))
-		wait_for_completion(&pc->answered);
-}
+	for (i = 0; i < host_percpu_items(pc); i++) {
+		struct host_item *item = pc->item[i];
 
-void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
-{
-	const bool marked = !IS_ENABLED(CONFIG_PREEMPT_RT);
-	unsigned int cpu, n = host_nr_cpus();
-
-	mutex_lock(&pc->each);
-	if (marked) {
-		for (cpu = 0; cpu < n; cpu++)
-			atomic_inc(&pc->item[cpu]->marks);
-		/* marks before used and taken; pairs with the slow path's and the interrupt's. */
-		smp_mb();
-		barrier_on_users(pc);
-	}
-	for (cpu = 0; cpu < n; cpu++) {
-		struct host_item *item = pc->item[cpu];
-
-		if (marked)
-			smp_cond_load_acquire(&item->taken, !VAL);
 		spin_lock(&item->lock);
-		lock_map_acquire(&pc->map);
-		WRITE_ONCE(item->used, 0);
-		fn(item + 1, arg);
-		lock_map_release(&pc->map);
 		spin_unlock(&item->lock);
-		/* Release: the owner that sees no mark sees used and what fn did. */
-		if (marked)
-			(void)atomic_fetch_dec_release(&item->marks);
 	}
-	mutex_unlock(&pc->each);
 }
 
 /* ---- pages ---- */
@@ -167,11 +100,20 @@ static void count(const host_page *pages, unsigned int n, int sign)
 	}
 }
 
-unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n)
+/*
+ * The bulk allocator keeps to the low watermark, and then gives one page by the rules of gfp.  For
+ * who may wait these are: reclaim, and for who reclaims himself the kernel's emergency pages, down
+ * to the last.  Who does not wait leaves those alone: the core has other places to look first.
+ */
+unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+			      unsigned int node, unsigned int how)
 {
+	gfp_t gfp = how & HOST_MAY_WAIT ? src->gfp : GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC;
+
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
+	BUILD_BUG_ON((int)HOST_ANY_NODE != NUMA_NO_NODE);
 	memset(out, 0, n * sizeof(*out));
-	n = compat_alloc_pages_bulk(src->gfp, n, (struct page **)out);
+	n = compat_alloc_pages_bulk(gfp, (int)node, n, (struct page **)out);
 	count(out, n, 1);
 	return n;
 }
@@ -191,10 +133,15 @@ void *host_zalloc(size_t bytes)
 {
 	if (bytes >= ZALLOC_PAGES_BYTES)
 		return __vmalloc(bytes, GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
+	return host_zalloc_node(bytes, HOST_ANY_NODE);
+}
+
+void *host_zalloc_node(size_t bytes, unsigned int node)
+{
 	/* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
 	if (bytes < PAGE_SIZE)
 		bytes = roundup_pow_of_two(max_t(size_t, bytes, HOST_CACHELINE));
-	return kvzalloc(bytes, GFP_KERNEL | __GFP_NOWARN);
+	return kvzalloc_node(bytes, GFP_KERNEL | __GFP_NOWARN, (int)node);
 }
 
 void host_free(void *p, size_t bytes)
@@ -222,12 +169,13 @@ static enum hrtimer_restart work_timer(struct hrtimer *timer)
 {
 	struct host_work *w = container_of(timer, struct host_work, timer);
 
-	queue_work(queue, &w->work);
+	queue_work_node(w->node, queue, &w->work);
 	return HRTIMER_NORESTART;
 }
 
-int host_work_init(struct host_work *w, void (*fn)(struct host_work *w))
+int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
 {
+	w->node = node < nr_node_ids && node_online(node) ? (int)node : NUMA_NO_NODE;
 	w->wake = HOST_KERNEL_NO_WAKE;
 	w->fn = fn;
 	w->dead = false;
@@ -245,7 +193,7 @@ void host_kernel_work_arm(struct host_work *w, u64 us)
 		if (us)
 			hrtimer_start(&w->timer, ns_to_ktime(us * NSEC_PER_USEC), HRTIMER_MODE_REL);
 		else
-			queue_work(queue, &w->work);
+			queue_work_node(w->node, queue, &w->work);
 	}
 	spin_unlock(&w->lock);
 }
@@ -275,17 +223,4 @@ int host_kernel_init(void)
 void host_kernel_exit(void)
 {
 	destroy_workqueue(queue);
-}
-
-/* ---- the rest ---- */
-
-/* Who holds a slot may wait for a codec context, so looks soon become naps. */
-void host_relax(unsigned int *spins)
-{
-	if (++*spins < 64)
-		cpu_relax();
-	else if (*spins < 256)
-		cond_resched();
-	else
-		usleep_range(20, 100);
 }

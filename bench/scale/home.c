@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * home.c - core/host.h on simulated CPUs.  It is made after the kernel's home: items that cost no
+ * locked instruction, a page source with a lock for each node, workers that any CPU of a node may
+ * run.
+ */
+#include "home.h"
+
+#include <stdlib.h>
+
+#undef memcpy
+
+#define PAGES_MAX ((u32)1 << 21)        /* of all nodes */
+
+/* ---- what the sanitizer's hooks would be told ---- */
+
+#define FROM() (sim_pc = (uintptr_t)__builtin_return_address(0))
+
+#define HOOK(n)                                                                            \
+	void __tsan_read##n(void *p);                                                      \
+	void __tsan_read##n(void *p) { FROM(); sim_access(p, (n), false); }                        \
+	void __tsan_write##n(void *p);                                                     \
+	void __tsan_write##n(void *p) { FROM(); sim_access(p, (n), true); }                        \
+	void __tsan_unaligned_read##n(void *p);                                            \
+	void __tsan_unaligned_read##n(void *p) { FROM(); sim_access(p, (n), false); }              \
+	void __tsan_unaligned_write##n(void *p);                                           \
+	void __tsan_unaligned_write##n(void *p) { FROM(); sim_access(p, (n), true); }
+
+HOOK(1)
+HOOK(2)
+HOOK(4)
+HOOK(8)
+HOOK(16)
+
+void __tsan_init(void);
+void __tsan_init(void)
+{
+}
+
+void __tsan_func_entry(void *pc);
+void __tsan_func_entry(void *pc)
+{
+	(void)pc;
+}
+
+void __tsan_func_exit(void);
+void __tsan_func_exit(void)
+{
+}
+
+void __tsan_read_range(void *p, size_t n);
+void __tsan_read_range(void *p, size_t n)
+{
+	sim_access(p, n, false);
+}
+
+void __tsan_write_range(void *p, size_t n);
+void __tsan_write_range(void *p, size_t n)
+{
+	sim_access(p, n, true);
+}
+
+void *scale_memcpy(void *to, const void *from, size_t n)
+{
+	if (n) {
+		sim_access(from, n, false);
+		sim_access(to, n, true);
+	}
+	return memcpy(to, from, n);
+}
+
+/* ---- atomics ---- */
+
+bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
+{
+	FROM();
+	sim_rmw(a);
+	if (a->v != *old) {
+		*old = a->v;
+		return false;
+	}
+	if (!(v & ~a->v))
+		sim_cleared((unsigned int)__builtin_popcountll(a->v ^ v));
+	a->v = v;
+	return true;
+}
+
+u64 host_a64_add(host_a64 *a, u64 v)
+{
+	FROM();
+	sim_rmw(a);
+	return a->v += v;
+}
+
+u64 host_a64_or(host_a64 *a, u64 v)
+{
+	u64 old;
+
+	FROM();
+	sim_rmw(a);
+	old = a->v;
+	a->v |= v;
+	return old;
+}
+
+u64 host_a64_and(host_a64 *a, u64 v)
+{
+	u64 old;
+
+	FROM();
+	sim_rmw(a);
+	old = a->v;
+	a->v &= v;
+	sim_cleared((unsigned int)__builtin_popcountll(old ^ a->v));
+	return old;
+}
+
+u64 host_a64_xchg(host_a64 *a, u64 v)
+{
+	u64 old;
+
+	FROM();
+	sim_rmw(a);
+	old = a->v;
+	a->v = v;
+	return old;
+}
+
+/* Polls in simulated time, as who is woken comes to look. */
+void host_wait_zero(host_a64 *a)
+{
+	sim_access(a, sizeof(*a), false);
+	if (a->v)
+		sim_counts_of_self()->sleeps++;
+	while (a->v)
+		sim_sleep_until(sim_now() + sim_cost.wake);
+}
+
+void host_wake_zero(host_a64 *a)
+{
+	(void)a;
+	sim_pass(sim_cost.waker);
+}
+
+/* ---- locks ---- */
+
+void host_lock_init(host_lock_t *l, const char *name)
+{
+	l->id = sim_lock_new(name, false);
+}
+
+void host_lock(host_lock_t *l)
+{
+	FROM();
+	sim_lock(l->id, l);
+}
+
+bool host_trylock(host_lock_t *l)
+{
+	FROM();
+	return sim_trylock(l->id, l);
+}
+
+void host_unlock(host_lock_t *l)
+{
+	FROM();
+	sim_unlock(l->id, l);
+}
+
+void scale_mutex_init(host_mutex_t *m, const char *name)
+{
+	m->id = sim_lock_new(name, true);
+}
+
+bool host_mutex_trylock(host_mutex_t *m)
+{
+	return sim_trylock(m->id, m);
+}
+
+void host_mutex_lock(host_mutex_t *m)
+{
+	FROM();
+	sim_lock(m->id, m);
+}
+
+void host_mutex_unlock(host_mutex_t *m)
+{
+	FROM();
+	sim_unlock(m->id, m);
+}
+
+/* ---- per-CPU items ---- */
+
+struct item {
+	u32 lock;
+	u32 used;               /* since another CPU last wanted it */
+};
+
+static struct item *item_of(struct host_percpu *pc, unsigned int cpu)
+{
+	return (struct item *)(void *)(pc->base + cpu * pc->stride);
+}
+
+int host_percpu_init(struct host_percpu *pc, size_t item_bytes)
+{
+	unsigned int cpu;
+
+	pc->stride = (2 * HOST_CACHELINE + item_bytes - 1) & ~(size_t)(HOST_CACHELINE - 1);
+	pc->base = sim_memory(sim_cpus() * pc->stride);
+	for (cpu = 0; cpu < sim_cpus(); cpu++)
+		item_of(pc, cpu)->lock = sim_lock_new(SIM_ITEM, false);
+	sim_items(pc->base, pc->stride);
+	return 0;
+}
+
+void host_percpu_destroy(struct host_percpu *pc)
+{
+	pc->base = NULL;
+}
+
+void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
+{
+	return (char *)item_of(pc, i) + HOST_CACHELINE;
+}
+
+void *host_percpu_lock(struct host_percpu *pc)
+{
+	struct item *item = item_of(pc, sim_cpu());
+
+	sim_item_lock(item->lock, item);
+	item->used = 1;
+	return (char *)item + HOST_CACHELINE;
+}
+
+void host_percpu_unlock(struct host_percpu *pc, void *at)
+{
+	struct item *item = (struct item *)(void *)((char *)at - HOST_CACHELINE);
+
+	(void)pc;
+	sim_unlock(item->lock, item);
+}
+
+/* As the kernel's home at 84d3dc0: an interrupt to each CPU that used its item since the last. */
+void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < sim_cpus(); cpu++) {
+		struct item *item = item_of(pc, cpu);
+
+		sim_access(item, sizeof(*item), false);
+		if (item->used && cpu != sim_cpu()) {
+			sim_counts_of_self()->interrupts++;
+			sim_pass(sim_cost.irq);
+			sim_stolen(cpu, sim_cost.irq);
+		}
+		item->used = 0;
+	}
+	for (cpu = 0; cpu < sim_cpus(); cpu++) {
+		struct item *item = item_of(pc, cpu);
+
+		sim_item_lock(item->lock, item);
+		fn((char *)item + HOST_CACHELINE, arg);
+		sim_unlock(item->lock, item);
+	}
+}
+
+unsigned int host_percpu_items(struct host_percpu *pc)
+{
+	(void)pc;
+	return sim_cpus();
+}
+
+unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
+{
+	(void)pc;
+	return sim_node_of(i);
+}
+
+/* As the kernel's: a grace period, which costs the waiter time and other CPUs nothing here. */
+void host_settle(struct host_percpu *pc)
+{
+	unsigned int cpu;
+
+	if (!sim_running())
+		return;
+	sim_sleep_until(sim_now() + sim_cost.settle);
+	for (cpu = 0; cpu < sim_cpus(); cpu++)
+		while (sim_locked(item_of(pc, cpu)->lock))
+			sim_sleep_until(sim_now() + sim_cost.wake);
+}
+
+unsigned int host_nr_cpus(void)
+{
+	return sim_cpus();
+}
+
+unsigned int host_cpus_now(void)
+{
+	return sim_cpus();
+}
+
+unsigned int host_cpu(void)
+{
+	return sim_cpu();
+}
+
+unsigned int host_nr_nodes(void)
+{
+	return sim_nodes();
+}
+
+unsigned int host_cpu_node(unsigned int cpu)
+{
+	return sim_node_of(cpu);
+}
+
+unsigned int host_node(void)
+{
+	return sim_node_of(sim_cpu());
+}
+
+/* ---- pages: of each node a stack, and a lock in a line of its own ---- */
+
+static struct source {
+	host_lock_t *lock;
+	u32 next, end;          /* never given out yet */
+	u32 *free;
+	u32 nfree;
+} source[SIM_NODES];
+static char *page_base;
+static u32 pages_out;
+
+static void sources_open(void)
+{
+	u32 each = PAGES_MAX / sim_nodes(), i;
+
+	page_base = sim_memory((size_t)(PAGES_MAX + 1) << HOST_PAGE_SHIFT);
+	for (i = 0; i < sim_nodes(); i++) {
+		source[i].lock = sim_memory(sizeof(host_lock_t));
+		host_lock_init(source[i].lock, "the page source");
+		source[i].next = 1 + i * each;
+		source[i].end = source[i].next + each;
+		source[i].free = malloc(each * sizeof(u32));
+	}
+}
+
+unsigned int host_page_node(struct host_pages *src, host_page p)
+{
+	(void)src;
+	return (p - 1) / (PAGES_MAX / sim_nodes());
+}
+
+void *host_page_addr(struct host_pages *src, host_page p)
+{
+	(void)src;
+	return page_base + ((size_t)p << HOST_PAGE_SHIFT);
+}
+
+unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node)
+{
+	struct source *s;
+	unsigned int i;
+
+	if (!page_base)
+		sources_open();
+	s = &source[node < sim_nodes() ? node : host_node()];
+	host_lock(s->lock);
+	for (i = 0; i < n; i++) {
+		sim_pass(sim_cost.page);
+		if (!s->nfree && s->next == s->end)
+			sim_fail("the scenario needs more pages");
+		out[i] = s->nfree ? s->free[--s->nfree] : s->next++;
+	}
+	pages_out += n;
+	host_unlock(s->lock);
+	return n;
+}
+
+void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
+{
+	unsigned int i, node;
+	u32 last = ~0u;
+
+	for (i = 0; i < n; i++) {
+		node = host_page_node(src, pages[i]);
+		if (node != last) {
+			if (last != ~0u)
+				host_unlock(source[last].lock);
+			host_lock(source[node].lock);
+			last = node;
+		}
+		sim_pass(sim_cost.page);
+		source[node].free[source[node].nfree++] = pages[i];
+	}
+	if (last != ~0u)
+		host_unlock(source[last].lock);
+	pages_out -= n;
+}
+
+u32 home_pages_out(void)
+{
+	return pages_out;
+}
+
+/* ---- memory ---- */
+
+void *host_zalloc(size_t bytes)
+{
+	return sim_memory(bytes);
+}
+
+void *host_zalloc_node(size_t bytes, unsigned int node)
+{
+	(void)node;
+	return sim_memory(bytes);
+}
+
+void host_free(void *p, size_t bytes)
+{
+	(void)p;
+	(void)bytes;
+}
+
+/* ---- deferred work ---- */
+
+static struct worker {
+	struct sim_ctx *ctx;
+	struct host_work *work;
+} workers[2 * SIM_CPUS];
+static u32 nworkers;
+
+static void run_work(struct host_work *w)
+{
+	while (w->queued == 1) {
+		w->queued = 0;
+		w->fn(w);
+	}
+}
+
+static void work(void *arg)
+{
+	for (;;) {
+		run_work(arg);
+		sim_sleep();
+	}
+}
+
+int scale_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
+{
+	if (nworkers == sizeof(workers) / sizeof(workers[0]))
+		sim_fail("too many workers");
+	memset(w, 0, sizeof(*w));
+	w->fn = fn;
+	w->id = nworkers;
+	workers[nworkers].work = w;
+	workers[nworkers++].ctx = sim_begin_worker(node, work, w);
+	return 0;
+}
+
+static void wake(struct host_work *w)
+{
+	w->queued = 1;
+	sim_wake(workers[w->id].ctx, sim_now() + sim_cost.wake);
+}
+
+void host_work_queue(struct host_work *w)
+{
+	sim_access(&w->queued, sizeof(w->queued), false);
+	if (w->queued == 1)
+		return;
+	sim_access(&w->queued, sizeof(w->queued), true);
+	sim_counts_of_self()->wakes++;
+	sim_pass(sim_cost.waker);
+	if (sim_running())
+		wake(w);
+	else
+		w->queued = 1;
+}
+
+static void run_out(void *arg)
+{
+	struct host_work *w = arg;
+
+	if (w->queued != 2)
+		return;
+	w->queued = 1;
+	sim_wake(workers[w->id].ctx, sim_timer_now() + sim_cost.wake);
+}
+
+void host_work_queue_delayed(struct host_work *w, u64 us)
+{
+	sim_access(&w->queued, sizeof(w->queued), false);
+	if (w->queued)
+		return;
+	sim_access(&w->queued, sizeof(w->queued), true);
+	w->queued = 2;
+	if (sim_running())
+		sim_timer(sim_now() + us * 1000000, run_out, w);
+}
+
+/* What was queued in sequential code. */
+void home_start_works(void)
+{
+	u32 i;
+
+	for (i = 0; i < nworkers; i++) {
+		struct host_work *w = workers[i].work;
+
+		if (w->queued == 1 || w->queued == 2) {
+			w->queued = 2;
+			sim_timer(sim_now(), run_out, w);
+		}
+	}
+}
+
+/* In sequential code only. */
+void host_work_flush(struct host_work *w)
+{
+	if (sim_running())
+		sim_fail("a flush of work in the simulation");
+	w->queued = w->queued != 0;
+	run_work(w);
+}
+
+void host_work_destroy(struct host_work *w)
+{
+	w->queued = 3;
+}
+
+/* ---- the rest ---- */
+
+void host_relax(unsigned int *spins)
+{
+	++*spins;
+	sim_pass(20000000);
+	sim_order();
+}
+
+void host_resched(void)
+{
+	sim_order();
+}
+
+bool host_interrupted(void)
+{
+	return false;
+}
+
+u64 host_now_ns(void)
+{
+	return sim_now() / 1000;
+}
+
+/* 2 GiB a CPU, as servers have. */
+u64 host_total_bytes(void)
+{
+	return (u64)sim_cpus() << 31;
+}
+
+bool scale_warn(bool bad, const char *what)
+{
+	if (bad)
+		sim_fail("internal fault: %s", what);
+	return bad;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * host_impl.h - the counting home's side of core/host.h (included by it, never alone).
+ *
+ * One OS thread plays all CPUs (sim.h).  The core is compiled with -fsanitize=thread and linked
+ * with sim.c in place of the sanitizer's library, so every access of the core to memory is
+ * told to sim_access(), plain ones too.  The functions below are compiled without, and tell it
+ * themselves.
+ *
+ * SCALE_BASE: the contract as it was at 84d3dc0, for the core of that time.
+ */
+#ifndef EBB_SCALE_HOST_IMPL_H
+#define EBB_SCALE_HOST_IMPL_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t s64;
+
+#define HOST_PAGE_SHIFT 12
+typedef u32 host_page;
+
+#define HOST_CACHELINE 64
+#define HOST_TRIES 4u
+
+#define host_likely(x) __builtin_expect(!!(x), 1)
+#define host_unlikely(x) __builtin_expect(!!(x), 0)
+/* What is fetched ahead costs no time, and is counted when it is used. */
+#define host_prefetchw(p) ((void)(p))
+
+void *scale_memcpy(void *to, const void *from, size_t n);
+#define memcpy(to, from, n)                                                                \
+	(__builtin_constant_p(n) && (n) <= 8 ? __builtin_memcpy((to), (from), (n))          \
+					     : scale_memcpy((to), (from), (n)))
+
+/* ---- atomics ---- */
+
+typedef struct {
+	_Alignas(8) u64 v;
+} host_a64;
+
+/* The sanitizer's hooks see a volatile access as any other. */
+#define host_read_once(x) (*(const volatile __typeof__(x) *)&(x))
+#define host_write_once(x, val) ((void)(*(volatile __typeof__(x) *)&(x) = (__typeof__(x))(val)))
+
+static inline u64 host_a64_read(const host_a64 *a)
+{
+	return host_read_once(a->v);
+}
+
+static inline u64 host_a64_read_acquire(const host_a64 *a)
+{
+	return host_read_once(a->v);
+}
+
+static inline void host_a64_set(host_a64 *a, u64 v)
+{
+	host_write_once(a->v, v);
+}
+
+static inline void host_a64_set_release(host_a64 *a, u64 v)
+{
+	host_write_once(a->v, v);
+}
+
+bool host_a64_cas(host_a64 *a, u64 *old, u64 v);
+u64 host_a64_add(host_a64 *a, u64 v);
+u64 host_a64_or(host_a64 *a, u64 v);
+u64 host_a64_and(host_a64 *a, u64 v);
+u64 host_a64_xchg(host_a64 *a, u64 v);
+
+void host_wait_zero(host_a64 *a);
+void host_wake_zero(host_a64 *a);
+
+/* ---- locks: as large as the kernel's, since what shares their lines is counted ---- */
+
+typedef struct {
+	u32 id;                 /* of sim.h */
+} host_lock_t;
+
+typedef struct {
+	u32 id;
+	u32 rest[7];
+} host_mutex_t;
+
+void host_lock_init(host_lock_t *l, const char *name);
+void host_lock(host_lock_t *l);
+bool host_trylock(host_lock_t *l);
+void host_unlock(host_lock_t *l);
+
+void scale_mutex_init(host_mutex_t *m, const char *name);
+#define host_mutex_init(m) scale_mutex_init((m), #m)
+#define host_mutex_destroy(m) ((void)(m))
+bool host_mutex_trylock(host_mutex_t *m);
+void host_mutex_lock(host_mutex_t *m);
+void host_mutex_unlock(host_mutex_t *m);
+
+/* ---- CPUs, nodes, items ---- */
+
+struct host_percpu {
+	char *base;             /* for each CPU: a line with the id of its lock, then the item */
+	size_t stride;
+};
+
+int host_percpu_init(struct host_percpu *pc, size_t item_bytes);
+void host_percpu_destroy(struct host_percpu *pc);
+void *host_percpu_lock(struct host_percpu *pc);
+void host_percpu_unlock(struct host_percpu *pc, void *item);
+void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg);
+unsigned int host_percpu_items(struct host_percpu *pc);
+unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i);
+void *host_percpu_peek(struct host_percpu *pc, unsigned int i);
+void host_settle(struct host_percpu *pc);
+unsigned int host_nr_cpus(void);
+unsigned int host_cpu(void);
+unsigned int host_cpus_now(void);
+unsigned int host_nr_nodes(void);
+unsigned int host_node(void);
+unsigned int host_cpu_node(unsigned int cpu);
+
+/* ---- pages and memory ---- */
+
+struct host_pages {
+	u32 unused;
+};
+
+unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node);
+void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
+void *host_page_addr(struct host_pages *src, host_page p);
+unsigned int host_page_node(struct host_pages *src, host_page p);
+
+void *host_zalloc(size_t bytes);
+void *host_zalloc_node(size_t bytes, unsigned int node);
+void host_free(void *p, size_t bytes);
+
+/* ---- deferred work ---- */
+
+struct host_work {
+	void (*fn)(struct host_work *w);
+	u32 id;                 /* of its worker */
+	u32 queued;             /* 1: soon, 2: when its timer says so */
+	u64 rest[10];
+};
+
+int scale_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node);
+void host_work_queue(struct host_work *w);
+void host_work_queue_delayed(struct host_work *w, u64 us);
+void host_work_flush(struct host_work *w);
+void host_work_destroy(struct host_work *w);
+
+#ifdef SCALE_BASE
+#define host_pages_alloc(src, out, n) ((void)(src), scale_pages_alloc((out), (n), host_node()))
+#define host_work_init(w, fn) scale_work_init((w), (fn), 0)
+#else
+#define host_pages_alloc(src, out, n, node, how)                                           \
+	((void)(src), (void)(how), scale_pages_alloc((out), (n), (node)))
+#define host_work_init(w, fn, node) scale_work_init((w), (fn), (node))
+#endif
+
+/* ---- the rest ---- */
+
+void host_relax(unsigned int *spins);
+void host_resched(void);
+bool host_interrupted(void);
+u64 host_now_ns(void);
+u64 host_total_bytes(void);
+bool scale_warn(bool bad, const char *what);
+#define host_warn_on(bad, what) scale_warn((bad), (what))
+
+#endif

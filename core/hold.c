@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * hold.c - owns the records of readers that the slot word has no room for.
+ *
+ * What is done to a word here, and what a swap that comes in between finds.  w is a word, b BUSY,
+ * r a reader; "taken" is what hold_orphan() then adds to the record, the readers below BUSY.
+ *
+ *     hold, n < 7     w + nr -> w + (n+1)r                               taken: n + 1
+ *     hold, n == 7    w + 7r -> w + b -> w + 7r, record + 1              taken: 0, so the holder
+ *                                                                        adds 8
+ *     hold, nothing   w -> w + r -> w                                    nothing
+ *     drop            w + nr -> w + nr + b -> w + (n-1)r                 taken: n, so the dropper
+ *                                                                        takes 1 off the record
+ *
+ * Who swapped comes to the lock after all of this, and orphans the object then.
+ */
+#include "hold.h"
+
+int holds_init(struct holds *h, u32 max)
+{
+	u32 i;
+
+	memset(h, 0, sizeof(*h));
+	host_lock_init(&h->lock, "ebb_holds");
+	for (h->mask = 1; h->mask + 1 < max; h->mask = h->mask << 1 | 1)
+		;
+	h->max = max;
+	h->bucket = host_zalloc((h->mask + 1) * sizeof(*h->bucket));
+	h->record = host_zalloc(max * sizeof(*h->record));
+	if (!h->bucket || !h->record) {
+		holds_destroy(h);
+		return -ENOMEM;
+	}
+	for (i = 0; i < max; i++)
+		h->record[i].next = i + 1 < max ? i + 2 : 0;
+	h->unused = 1;
+	return 0;
+}
+
+void holds_destroy(struct holds *h)
+{
+	host_free(h->bucket, (h->mask + 1) * sizeof(*h->bucket));
+	host_free(h->record, h->max * sizeof(*h->record));
+	h->bucket = NULL;
+	h->record = NULL;
+}
+
+size_t holds_meta_bytes(const struct holds *h)
+{
+	return (h->mask + 1) * sizeof(*h->bucket) + h->max * sizeof(*h->record);
+}
+
+bool holds_any(struct holds *h)
+{
+	bool any = false;
+	u32 i;
+
+	host_lock(&h->lock);
+	for (i = 0; i <= h->mask; i++)
+		any |= h->bucket[i] != 0;
+	host_unlock(&h->lock);
+	return any;
+}
+
+static u32 *bucket_of(struct holds *h, u64 ref)
+{
+	return &h->bucket[ref * 0x9e3779b97f4a7c15u >> 32 & h->mask];
+}
+
+/* The place that leads to ref's record; what is there is 0 if there is none. */
+static u32 *find(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
+{
+	u32 *at = bucket_of(h, ref);
+
+	while (*at && h->record[*at - 1].ref != ref)
+		at = &h->record[*at - 1].next;
+	return at;
+}
+
+static s64 recorded(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
+{
+	u32 *at = find(h, ref);
+
+	return *at ? h->record[*at - 1].n : 0;
+}
+
+/* Adds to what ref's record says.  True: ref is an orphan that nobody holds. */
+static bool record(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIRES(h->lock)
+{
+	u32 *at = find(h, ref), i = *at;
+	struct hold_record *r;
+	bool last;
+
+	if (!i) {
+		/* Most objects that are swapped under BUSY have no readers after all. */
+		if (!by)
+			return orphan;
+		i = h->unused;
+		if (host_warn_on(!i, "more holds than streams"))
+			return false;
+		r = &h->record[i - 1];
+		h->unused = r->next;
+		*r = (struct hold_record){ .ref = ref };
+		*at = i;
+	}
+	r = &h->record[i - 1];
+	r->n += by;
+	r->orphan |= orphan;
+	if (r->n)
+		return false;
+	last = r->orphan;
+	*at = r->next;
+	r->next = h->unused;
+	h->unused = i;
+	return last;
+}
+
+u64 hold_take_slow(struct holds *h, host_a64 *slot)
+{
+	u64 word, now;
+
+	host_lock(&h->lock);
+	now = host_a64_add(slot, SLOT_READER);
+	word = now - SLOT_READER;
+	/* If a swap took back what is taken back here, that is as well: it tells by the word. */
+	if (!slot_has_object(word))
+		host_a64_cas(slot, &now, word);
+	else if (now & SLOT_BUSY)
+		record(h, slot_ref(word), host_a64_cas(slot, &now, word) ? 1 : 8, false);
+	host_unlock(&h->lock);
+	return word & ~SLOT_MARKS;
+}
+
+/* Takes a reader off the word, if that names ref.  No reader is in ref's record. */
+static bool drop_from_word(host_a64 *slot, u64 ref)
+{
+	u64 word = host_a64_read(slot), now;
+
+	if (!slot_names(word, ref))
+		return false;
+	word = host_a64_or(slot, SLOT_BUSY);
+	now = word | SLOT_BUSY;
+	if (slot_names(word, ref))
+		return host_a64_cas(slot, &now, word - SLOT_READER);
+	host_a64_cas(slot, &now, word);
+	return false;
+}
+
+bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref)
+{
+	bool last = false;
+
+	host_lock(&h->lock);
+	if (recorded(h, ref) > 0 || !drop_from_word(slot, ref))
+		last = record(h, ref, -1, false);
+	host_unlock(&h->lock);
+	return last;
+}
+
+bool hold_orphan(struct holds *h, u64 word)
+{
+	bool mine;
+
+	host_lock(&h->lock);
+	mine = record(h, slot_ref(word), (s64)((word & SLOT_READERS) / SLOT_READER), true);
+	host_unlock(&h->lock);
+	return mine;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * hold.h - holds on objects: who reads one, and who disposes of it.
+ *
+ *     holders of an object == readers in the word that names it + what its record says
+ *
+ *     record      when
+ *     none        0: all readers are in the word
+ *     > 0         more than seven read (the word stays at seven), or the object is an orphan
+ *     < 0         a reader let go between a swap and its hold_orphan()
+ *
+ * A hold and a drop are a compare-and-swap on the word.  When others keep changing the word, or
+ * it is full, they go on under the lock, where each ends in a fixed number of steps: BUSY keeps
+ * other readers off the word, and a swap, which nothing keeps off, ends the matter.
+ *
+ *     hold   word + reader, whatever it is.  No object: take it off again, if it is still there.
+ *            An eighth reader overflows into BUSY: take it off again and into the record
+ *     drop   the record is > 0: from there.  Else from the word if it still names the object:
+ *            BUSY, then one compare-and-swap.  Else from the record
+ *
+ * Records are found by hash of the reference and never allocated.  There are enough: who holds
+ * has a stream, so records > 0 <= streams; a record < 0 is of a swap that is under way under
+ * a per-CPU item, so records < 0 <= items.
+ *
+ * Lock order: the lock is a leaf, under the store's per-CPU item.
+ */
+#ifndef EBB_CORE_HOLD_H
+#define EBB_CORE_HOLD_H
+
+#include "slot.h"
+
+struct hold_record {
+	u64 ref;
+	s64 n;                  /* never 0 */
+	u32 next;               /* of its bucket, or of the unused: record + 1, 0: the last */
+	bool orphan;            /* no word names it any more, and its readers are all counted here */
+};
+
+struct holds {
+	host_lock_t lock;
+	u32 unused;             /* record + 1 */
+	u32 max;
+	u32 mask;               /* buckets - 1 */
+	u32 *bucket;            /* record + 1 */
+	struct hold_record *record;     /* [max] */
+};
+
+/* Room for max records.  Process context; -ENOMEM. */
+int holds_init(struct holds *h, u32 max);
+void holds_destroy(struct holds *h);
+
+/* Any context. */
+size_t holds_meta_bytes(const struct holds *h);
+
+/* Whether some object has a record.  Any context. */
+bool holds_any(struct holds *h);
+
+/* The slow halves of the next two. */
+u64 hold_take_slow(struct holds *h, host_a64 *slot);
+bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref);
+
+/*
+ * Holds what the slot has and returns its word without marks; if that has no object, nothing is
+ * held.  The reference in it stays valid until hold_drop().  Any context.
+ */
+static inline u64 hold_take(struct holds *h, host_a64 *slot)
+{
+	u64 word = host_a64_read_acquire(slot);
+	unsigned int i;
+
+	for (i = 0; i < HOST_TRIES; i++) {
+		if (!slot_has_object(word))
+			return word & ~SLOT_MARKS;
+		if (word & SLOT_BUSY || (word & SLOT_READERS) == SLOT_READERS)
+			break;
+		if (host_a64_cas(slot, &word, word + SLOT_READER))
+			return word & ~SLOT_MARKS;
+	}
+	return hold_take_slow(h, slot);
+}
+
+/*
+ * Ends a hold on ref, which was taken on this slot.  True: it was the last one of an orphan,
+ * whose object is the caller's to dispose of (and not to account for).  Any context.
+ */
+static inline bool hold_drop(struct holds *h, host_a64 *slot, u64 ref)
+{
+	u64 word = host_a64_read(slot);
+	unsigned int i;
+
+	for (i = 0; i < HOST_TRIES; i++) {
+		if (!slot_names(word, ref) || word & SLOT_BUSY ||
+		    (word & SLOT_READERS) == SLOT_READERS)
+			break;
+		if (host_a64_cas(slot, &word, word - SLOT_READER))
+			return false;
+	}
+	return hold_drop_slow(h, slot, ref);
+}
+
+/*
+ * word had an object and marks, and slot_swap() took it out of its slot, under the per-CPU item
+ * that is still held.  True: nobody holds the object, so it is the caller's to dispose of;
+ * false: it is for who drops it last.  Any context.
+ */
+bool hold_orphan(struct holds *h, u64 word);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * shrink.h - memory given back under pressure: how much there would be, and a little at a time.
+ *
+ *     store_shrinkable()   pages queued for release + pages in lists + what is sparse
+ *     store_shrink()       a bounded piece of all three, by whoever is short of memory
+ *     store_shrink_rest()  the rest, by a worker
+ *     store_shrink_look()  by the worker's tick: how much is sparse
+ *
+ * What is sparse: the pool has so many pages more than its objects would fill.
+ *
+ *     sparse = pages - (room of live objects + of those held back) - one page for each class with
+ *              zspages that are not full - stuck
+ *
+ * Room counts what a chain leaves over at its end as its objects' (pool_ref_room()), so it is no
+ * hope of anybody.  stuck is what a whole pass of compaction left of what seemed sparse when it
+ * began (objects that readers hold, a place lost in rounding), so after a pass that freed nothing
+ * sparse is 0, until more is freed.  It shrinks with the room of objects.
+ */
+#ifndef EBB_CORE_SHRINK_H
+#define EBB_CORE_SHRINK_H
+
+#include "host.h"
+
+struct store;
+
+struct shrink {
+	u64 sparse;             /* pages, at the last look less what compaction freed; host_read_once */
+	u64 until;              /* pool.compact_at by when a pass was made since *then; host_read_once */
+
+	/* Of store_shrink_look() alone. */
+	u64 then;               /* pages that seemed sparse at a look before that pass */
+	u64 compacted;          /* pool.pages_compacted at that look */
+	u64 stuck;              /* pages */
+	u64 stuck_room;         /* room of objects when stuck was found out */
+};
+
+#define SHRINK_BUFS 2           /* buffers of what is held back that a call frees */
+#define SHRINK_LISTS 4          /* CPUs' page lists that a call empties */
+#define SHRINK_STEPS 16         /* of compaction in a call: 8 moves each at most */
+
+/*
+ * Pages that giving back would yield, as far as is known: a look at each node, no lock.  0 when
+ * there is nothing to be had.  Any context.
+ */
+u64 store_shrinkable(struct store *s);
+
+/*
+ * Gives back what it can within its bounds, and returns the pages that left the store.  Takes no
+ * sleeping lock, waits for nobody and interrupts no CPU.  Process context.
+ */
+u64 store_shrink(struct store *s);
+
+/*
+ * Gives back all that store_shrinkable() counts and a whole compaction can free, with rests; ends
+ * early when host_interrupted().  Process context.
+ */
+void store_shrink_rest(struct store *s);
+
+/*
+ * Finds out how much is sparse: a look at each CPU and class.  Process context, one at a time, until
+ * the store begins to end.
+ */
+void store_shrink_look(struct store *s);
+
+/* Has a store_shrink_rest() that runs end with its next step.  Nobody looks any more.  Any context. */
+void store_shrink_end(struct store *s);
+
+#endif

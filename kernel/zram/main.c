@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* main.c - the module: its parameters, and its parts made and unmade in order. */
+#include "zram.h"
+
+#include <linux/module.h>
+
+#include "sysfs.h"
+
+static unsigned int num_devices = 1;
+static unsigned int chain_size = 16;
+
+static int __init add_devices(void)
+{
+	unsigned int i;
+	int nr;
+
+	for (i = 0; i < num_devices; i++) {
+		nr = zram_add();
+		if (nr < 0)
+			return nr;
+	}
+	return 0;
+}
+
+static int __init zram_init(void)
+{
+	int err;
+
+	if (chain_size < CHAIN_MIN || chain_size > CHAIN_MAX) {
+		pr_err("chain_size %u is not in %d to %d\n", chain_size, CHAIN_MIN, CHAIN_MAX);
+		return -EINVAL;
+	}
+	err = host_kernel_init();
+	if (err)
+		return err;
+	err = release_budget_init(&zram_budget, release_default_limit());
+	if (err)
+		goto no_budget;
+	err = zram_blkdev_init();
+	if (err)
+		goto no_blkdev;
+	zram_debugfs_init();
+	err = zram_devices_init(zram_disk_groups, chain_size);
+	if (err)
+		goto no_devices;
+	err = zram_control_register();
+	if (err) {
+		pr_err("cannot register zram-control: error %d\n", err);
+		goto no_control;
+	}
+	err = add_devices();
+	if (!err)
+		return 0;
+
+	zram_control_unregister();
+no_control:
+	zram_devices_exit();
+no_devices:
+	zram_debugfs_exit();
+	zram_blkdev_exit();
+no_blkdev:
+	release_budget_destroy(&zram_budget);
+no_budget:
+	host_kernel_exit();
+	return err;
+}
+
+static void __exit zram_exit(void)
+{
+	zram_control_unregister();
+	zram_devices_exit();
+	zram_debugfs_exit();
+	zram_blkdev_exit();
+	release_budget_destroy(&zram_budget);
+	host_kernel_exit();
+}
+
+module_init(zram_init);
+module_exit(zram_exit);
+
+module_param(num_devices, uint, 0);
+MODULE_PARM_DESC(num_devices, "Number of pre-created zram devices");
+module_param(chain_size, uint, 0444);
+MODULE_PARM_DESC(chain_size, "Most pages of a zspage, 4 to 16 (16)");
+
+MODULE_LICENSE("GPL");
+/* DKMS does not install a module whose version, or lack of one, is that of the kernel's own. */
+MODULE_VERSION(EBB_VERSION);
+MODULE_AUTHOR("The Ebb project");
+MODULE_DESCRIPTION("Compressed RAM block device that lets go at once (Ebb)");

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_shrink.c - memory given back under pressure: what is promised is there, what is not there is
+ * not promised, and a call is short whoever else is at it.
+ */
+#include "support.h"
+#include "check.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#ifndef SLOTS                   /* 2300000: 1.3 GiB */
+#define SLOTS (64 * 1024)
+#endif
+#define SIZE 600
+#define CALLERS 16
+#define LIMIT_NS 200000
+
+extern const struct codec_ops codec_lz4;
+
+struct rig {
+	struct source source;
+	struct store store;
+};
+
+static struct rig rig;
+
+static struct store *rig_open(u64 release_limit)
+{
+	const struct store_config cfg = {
+		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 16,
+		.release_limit = release_limit,
+	};
+
+	source_open(&rig.source);
+	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
+	return &rig.store;
+}
+
+static void rig_close(void)
+{
+	must_hold(store_check(&rig.store));
+	store_destroy(&rig.store);
+	source_close(&rig.source);
+}
+
+/* Slots from .. to have objects of SIZE bytes. */
+static void fill(u64 from, u64 to)
+{
+	static unsigned char data[SIZE];
+
+	for (; from < to; from++)
+		must_eq(store_put(&rig.store, from, data, SIZE, HOST_ANY_NODE), 0);
+}
+
+/* Of each n slots one stays. */
+static void thin_out(u64 n)
+{
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % n)
+			must_eq(store_free(&rig.store, i), 0);
+	release_flush(&rig.store.release);
+	pcp_drain(rig.store.pool.pcp);
+}
+
+/* Calls until nothing is promised any more; the pages that were given back. */
+static u64 shrink_to_nothing(struct store *s)
+{
+	unsigned int calls = 0;
+	u64 pages = 0;
+
+	while (store_shrinkable(s)) {
+		pages += store_shrink(s);
+		if (calls % 64 == 0)
+			store_shrink_look(s);
+		must(++calls < 1000000);
+	}
+	return pages;
+}
+
+static void a_full_store_promises_nothing(void **state)
+{
+	struct store *s = rig_open(0);
+
+	must_eq(store_shrinkable(s), 0);
+	fill(0, SLOTS);
+	pcp_drain(s->pool.pcp);
+	store_shrink_look(s);
+	/* What a chain leaves over at its end is no hope: here 65536 - 107 * 608. */
+	must_eq(store_shrinkable(s), 0);
+	must_eq(store_shrink(s), 0);
+	rig_close();
+}
+
+static void what_is_promised_is_there(void **state)
+{
+	struct store *s = rig_open(0);
+	u64 before, promised, room;
+
+	fill(0, SLOTS);
+	thin_out(4);
+	store_shrink_look(s);
+	before = pool_pages(&s->pool);
+	promised = store_shrinkable(s);
+	room = store_count(s, CNT_ROOM) >> HOST_PAGE_SHIFT;
+	must(promised > before / 2);
+	must_be_at_most(promised, before - room);
+	shrink_to_nothing(s);
+	must_be_at_most(pool_pages(&s->pool), before - promised + promised / 50);
+	must_eq(pcp_count(s->pool.pcp), 0);
+	must_hold(store_check(s));
+	/* And no more, as often as it looks. */
+	for (unsigned int i = 0; i < 4; i++) {
+		store_shrink_look(s);
+		must_eq(store_shrinkable(s), 0);
+	}
+	rig_close();
+}
+
+static void what_is_held_back_is_counted_once(void **state)
+{
+	struct store *s = rig_open((u64)1 << 40);
+	u64 held, listed;
+
+	fill(0, SLOTS);
+	pcp_drain(s->pool.pcp);
+	hold_workers(&s->release);
+	for (u64 i = 0; i < SLOTS; i++)
+		must_eq(store_free(s, i), 0);
+	store_shrink_look(s);
+	held = release_held(&s->release) >> HOST_PAGE_SHIFT;
+	listed = pcp_count(s->pool.pcp);
+	must(held > SLOTS * SIZE / 2 >> HOST_PAGE_SHIFT);
+	must_be_at_most(store_shrinkable(s), held + listed);
+	must(store_shrinkable(s) >= release_queued(&s->release) >> HOST_PAGE_SHIFT);
+	must(store_shrink(s) > 0);
+	/* A call frees no more buffers than it may. */
+	must_be_at_most(held - (release_held(&s->release) >> HOST_PAGE_SHIFT),
+			SHRINK_BUFS * RELEASE_REFS * (u64)1024 >> HOST_PAGE_SHIFT);
+	let_workers(&s->release);
+	release_flush(&s->release);
+	rig_close();
+}
+
+/* Objects in the middle of a reader stay, and so do their zspages: a pass proves it. */
+static void what_a_pass_could_not_free_is_not_promised_again(void **state)
+{
+	struct store *s = rig_open(0);
+	u64 promised, before;
+
+	fill(0, SLOTS);
+	thin_out(64);
+	for (u64 i = 0; i < SLOTS; i += 64)
+		store_hold(s, i);
+	store_shrink_look(s);
+	must(store_shrinkable(s) > 0);
+	shrink_to_nothing(s);
+	store_shrink_look(s);
+	must_eq(store_shrinkable(s), 0);
+	for (u64 i = 0; i < SLOTS; i += 64)
+		store_drop(s, i, host_a64_read(&s->slot[i]));
+	/* More is freed: that much is promised. */
+	for (u64 i = 0; i < SLOTS; i += 128)
+		must_eq(store_free(s, i), 0);
+	pcp_drain(s->pool.pcp);
+	store_shrink_look(s);
+	promised = store_shrinkable(s);
+	must(promised > 0);
+	before = pool_pages(&s->pool);
+	shrink_to_nothing(s);
+	must_be_at_most(pool_pages(&s->pool), before - promised);
+	rig_close();
+}
+
+static void the_rest_is_done_by_the_worker(void **state)
+{
+	struct store *s = rig_open(0);
+	u64 before;
+
+	fill(0, SLOTS);
+	thin_out(4);
+	before = pool_pages(&s->pool);
+	store_shrink_look(s);
+	store_shrink_rest(s);
+	must_be_at_most(pool_pages(&s->pool), before / 3);
+	must_eq(pcp_count(s->pool.pcp), 0);
+	/* What ends takes it back. */
+	thin_out(8);
+	store_shrink_look(s);
+	must(store_shrinkable(s) > 0);
+	store_shrink_end(s);
+	before = host_a64_read(&s->pool.compact_at);
+	store_shrink_rest(s);
+	must_eq(host_a64_read(&s->pool.compact_at), before);
+	rig_close();
+}
+
+/* ---- many at once ---- */
+
+struct caller {
+	pthread_t thread;
+	u64 calls, longest_ns, total_ns;        /* of its own CPU time */
+	u64 late;                               /* calls past LIMIT_NS */
+	u64 control;                            /* as late, with nothing called */
+	long slept;                             /* times that it gave its CPU away */
+};
+
+static bool stop;
+
+static u64 cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (u64)t.tv_sec * 1000000000 + (u64)t.tv_nsec;
+}
+
+static void *call(void *arg)
+{
+	struct caller *c = arg;
+	struct rusage ru;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		u64 ns = cpu_ns();
+
+		c->control += cpu_ns() - ns > LIMIT_NS;
+		ns = cpu_ns();
+		store_shrink(&rig.store);
+		ns = cpu_ns() - ns;
+		c->late += ns > LIMIT_NS;
+		c->longest_ns = ns > c->longest_ns ? ns : c->longest_ns;
+		c->total_ns += ns;
+		c->calls++;
+	}
+	getrusage(RUSAGE_THREAD, &ru);
+	c->slept = ru.ru_nvcsw;
+	return NULL;
+}
+
+static void callers_do_a_little_while_another_compacts(void **state)
+{
+	struct store *s = rig_open((u64)1 << 30);
+	static struct caller caller[CALLERS];
+	u64 calls = 0, longest = 0, total = 0, late = 0, control = 0;
+	long slept = 0;
+
+	memset(caller, 0, sizeof(caller));
+	stop = false;
+	fill(0, SLOTS);
+	thin_out(3);
+	store_shrink_look(s);
+	for (unsigned int i = 0; i < CALLERS; i++)
+		must_eq(pthread_create(&caller[i].thread, NULL, call, &caller[i]), 0);
+	for (unsigned long i = 0; i < scaled(20); i++) {
+		pool_compact(&s->pool);
+		fill(0, SLOTS / 2);
+		for (u64 k = 0; k < SLOTS; k++)
+			if (k % 3)
+				must_eq(store_free(s, k), 0);
+		store_shrink_look(s);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < CALLERS; i++) {
+		must_eq(pthread_join(caller[i].thread, NULL), 0);
+		calls += caller[i].calls;
+		total += caller[i].total_ns;
+		slept += caller[i].slept;
+		late += caller[i].late;
+		control += caller[i].control;
+		longest = caller[i].longest_ns > longest ? caller[i].longest_ns : longest;
+	}
+	printf("# %llu calls, %llu ns of CPU each, longest %llu us, gave the CPU away %ld times\n",
+	       (unsigned long long)calls, (unsigned long long)(total / calls),
+	       (unsigned long long)(longest / 1000), slept);
+	printf("# past %u us: %llu calls; of as many times nothing: %llu\n", LIMIT_NS / 1000,
+	       (unsigned long long)late, (unsigned long long)control);
+	must_be_at_most(late, calls / 10000 + control);
+	for (u64 i = 0; i < SLOTS; i++)
+		must_eq(store_free(s, i), 0);
+	release_flush(&s->release);
+	rig_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_full_store_promises_nothing),
+		cmocka_unit_test(what_is_promised_is_there),
+		cmocka_unit_test(what_is_held_back_is_counted_once),
+		cmocka_unit_test(what_a_pass_could_not_free_is_not_promised_again),
+		cmocka_unit_test(the_rest_is_done_by_the_worker),
+		cmocka_unit_test(callers_do_a_little_while_another_compacts),
+	};
+
+	return cmocka_run_group_tests_name("shrink", tests, NULL, NULL);
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* test_zspage.c - descriptors alone: numbers, chunks, the directory that finds them, its limit. */
+#include "support.h"
+#include "zspage.h"
+
+#define LEAF (1u << ZSPAGE_LEAF_BITS)
+#define UNITS 63                /* few to a chunk */
+#define WORDS 16
+#define MANY 4096
+
+static struct source source;
+static struct zspage_table table;
+static struct zspage_group *group;
+static struct zspage_map maps[3];
+static struct zspage_id id[MANY];
+
+static void open_table(unsigned int bits)
+{
+	source_open(&source);
+	zspage_table_init(&table, &source.pcp);
+	group = zspage_group_get(&table, UNITS, bits, &maps[0]);
+	must(group != NULL);
+}
+
+static void close_table(void)
+{
+	zspage_table_destroy(&table);
+	source_close(&source);
+}
+
+/* A descriptor that remembers its place in id[]. */
+static int try_one(unsigned int i)
+{
+	int err = zspage_new(&table, group, 1, WORDS, ANYHOW, &id[i].no);
+
+	if (err)
+		return err;
+	id[i].group = group;
+	must(id[i].no != 0);
+	must_eq(zspage_at(&group->map, id[i].no)->owner, 0);
+	zspage_at(&group->map, id[i].no)->owner = i + 1;
+	return 0;
+}
+
+static void make(unsigned int first, unsigned int n)
+{
+	for (unsigned int i = first; i < first + n; i++)
+		must_eq(try_one(i), 0);
+}
+
+static void free_some(unsigned int first, unsigned int n)
+{
+	zspage_free(&table, id + first, n);
+}
+
+static void must_be_found(unsigned int first, unsigned int n)
+{
+	for (unsigned int i = first; i < first + n; i++)
+		must_eq(zspage_at(&group->map, id[i].no)->owner, i + 1);
+}
+
+static u32 chunk_of(unsigned int i)
+{
+	return id[i].no >> group->map.index_bits;
+}
+
+static u64 leaves(void)
+{
+	const struct zspage_dir *d = (const struct zspage_dir *)host_a64_read(&group->map.dir);
+	u64 n = 0;
+
+	for (u32 i = 0; d->size > 1 && i < d->size; i++)
+		n += d->leaf[i] != NULL;
+	return n;
+}
+
+/* ---- the tests ---- */
+
+static void descriptors_are_given_back_in_any_number(void **state)
+{
+	unsigned int n;
+
+	open_table(32);
+	n = (PCP_BATCH_MAX + 2) * group->capacity;
+	must(n <= MANY || HOST_PAGE_SIZE > 4096);
+	n = n < MANY ? n : MANY;
+	make(0, n);
+	must_be_found(0, n);
+	must(zspage_table_is_tidy(&table));
+	free_some(0, n);
+	must_eq(host_a64_read(&table.chunks), 0);
+	must(zspage_table_is_tidy(&table));
+	close_table();
+}
+
+static void a_batch_goes_back_to_the_groups_it_came_from(void **state)
+{
+	struct zspage_group *other;
+
+	open_table(32);
+	other = zspage_group_get(&table, 5, 32, &maps[1]);
+	must(other && other != group && zspage_group_get(&table, 5, 20, &maps[2]) == other);
+	for (unsigned int i = 0; i < 40; i++) {
+		id[i].group = i % 3 ? group : other;
+		must_eq(zspage_new(&table, id[i].group, 1, 1, ANYHOW, &id[i].no), 0);
+	}
+	free_some(0, 40);
+	must_eq(zspage_table_pages(&table), 0);
+	must(zspage_table_is_tidy(&table));
+	close_table();
+}
+
+static void numbers_that_came_back_are_used_before_fresh_ones(void **state)
+{
+	unsigned int each, i;
+	u32 fresh;
+
+	open_table(32);
+	each = group->capacity;
+	make(0, 10 * each);
+	fresh = group->fresh;
+	must_eq(fresh, 11);
+	free_some(3 * each, each);
+	free_some(7 * each, each);
+	free_some(each, each);
+	make(each, each);
+	make(3 * each, each);
+	make(7 * each, each);
+	must_eq(group->fresh, fresh);
+	must_be_found(0, 10 * each);
+	/* All are different. */
+	for (i = 0; i < 10 * each; i++)
+		must_eq(zspage_at(&group->map, id[i].no)->owner, i + 1);
+	make(10 * each, each);
+	must_eq(group->fresh, fresh + 1);
+	free_some(0, 11 * each);
+	must_eq(zspage_table_pages(&table), 0);
+	close_table();
+}
+
+/*
+ * Chunk numbers from before and after each leaf and each array that the directory can have; what
+ * was found once is found ever after, also by a reader that looks into an array that is old.
+ */
+static void every_number_is_found_while_the_directory_grows(void **state)
+{
+	static struct { struct zspage_group as_it_was; unsigned int known; } then[64];
+	unsigned int each, known = 0, nthen = 0, i;
+	u64 pages = 0;
+	u32 leaf;
+
+	open_table(32);
+	each = group->capacity;
+	for (leaf = 0; (u64)leaf * LEAF < group->limit && nthen < ARRAY_LEN(then);
+	     leaf = leaf ? 2 * leaf : 1) {
+		u32 start[] = { leaf ? leaf * LEAF - 1 : 1, leaf ? leaf * LEAF : ZSPAGE_FEW - 1 };
+
+		for (i = 0; i < 2 && known + 3 * each <= MANY; i++) {
+			/* Two chunks, so that the second is the first of a leaf. */
+			group->fresh = group->fresh > start[i] ? group->fresh : start[i];
+			make(known, 2 * each);
+			pages += 2;
+			must_eq(chunk_of(known + each), chunk_of(known) + 1);
+			known += 2 * each;
+			must_be_found(0, known);
+		}
+		must_eq(zspage_table_pages(&table), pages + leaves());
+		then[nthen].as_it_was = *group;
+		then[nthen++].known = known;
+	}
+	must(nthen > 2);
+	for (unsigned int k = 0; k < nthen; k++)
+		for (i = 0; i < then[k].known; i++)
+			must(zspage_at(&then[k].as_it_was.map, id[i].no) == zspage_at(&group->map, id[i].no));
+	free_some(0, known);
+	must_eq(host_a64_read(&table.chunks), 0);
+	close_table();
+}
+
+static void the_last_number_is_followed_by_an_error_until_one_comes_back(void **state)
+{
+	/* The last is in the middle of a leaf. */
+	const unsigned int few = zspage_layout(HOST_PAGE_SIZE, UNITS).index_bits + 3;
+	const unsigned int bits[] = { 32, 40, 24, few };
+	unsigned int each;
+
+	for (size_t k = 0; k < ARRAY_LEN(bits); k++) {
+		open_table(bits[k]);
+		each = group->capacity;
+		group->fresh = group->limit - 1;
+		make(0, each);
+		must_eq(chunk_of(0), group->limit - 1);
+		must((u64)id[each - 1].no < (u64)1 << (bits[k] < 32 ? bits[k] : 32));
+		must_eq(try_one(each), -ENOSPC);
+		must_be_found(0, each);
+		free_some(2, 1);
+		must_eq(try_one(2), 0);
+		must_eq(try_one(each), -ENOSPC);
+		free_some(0, each);
+		must_eq(host_a64_read(&table.chunks), 0);
+		make(0, each);
+		must_eq(chunk_of(0), group->limit - 1);
+		free_some(0, each);
+		close_table();
+	}
+}
+
+static void who_needs_fewer_bits_of_a_group_is_heard(void **state)
+{
+	open_table(32);
+	must_eq(group->limit, ((u64)1 << 32) >> group->map.index_bits);
+	must(zspage_group_get(&table, UNITS, 20, &maps[1]) == group);
+	must_eq(group->limit, ((u64)1 << 20) >> group->map.index_bits);
+	must(zspage_group_get(&table, UNITS, 28, &maps[2]) == group);
+	must_eq(group->limit, ((u64)1 << 20) >> group->map.index_bits);
+	close_table();
+}
+
+static unsigned int asked, refuse;
+
+/* Refuses what is asked for, the first time or always. */
+static bool refuse_some(void)
+{
+	asked++;
+	return refuse && refuse--;
+}
+
+/* Pages come from a list that is full, so host_zalloc() is all that asks. */
+static void an_array_that_cannot_grow_yet_fails_nothing(void **state)
+{
+	host_page page[48];
+	unsigned int each;
+
+	open_table(32);
+	each = group->capacity;
+	make(0, 2 * each);
+	group->fresh = 7 * LEAF - 1;
+	make(2 * each, each);           /* leaf 6: a leaf short of the first array's end */
+	must_eq(pcp_alloc(&source.pcp, page, ARRAY_LEN(page), ANYHOW), 0);
+	pcp_free(&source.pcp, page, ARRAY_LEN(page), HOST_ANY_NODE);
+	asked = 0;
+	refuse = 1;
+	host_user_fail = refuse_some;
+	make(3 * each, each);           /* leaf 7, its last: the next array is refused */
+	host_user_fail = NULL;
+	must_eq(asked, 1);
+	group->fresh = 8 * LEAF;
+	refuse = 1;
+	host_user_fail = refuse_some;
+	must_eq(try_one(4 * each), -ENOMEM);
+	must_eq(try_one(4 * each), 0);
+	host_user_fail = NULL;
+	must_eq(chunk_of(4 * each), 8 * LEAF);
+	must_be_found(0, 4 * each + 1);
+	must_eq(zspage_table_pages(&table), 5 + leaves());
+	free_some(0, 4 * each + 1);
+	close_table();
+}
+
+static unsigned char seen[MANY];
+
+static void see(struct zspage *z, void *arg)
+{
+	must(z->owner >= 1 && z->owner <= MANY);
+	seen[z->owner - 1]++;
+	++*(u64 *)arg;
+}
+
+static void a_walk_meets_each_descriptor_once(void **state)
+{
+	unsigned int each, i;
+	u64 met = 0;
+
+	open_table(32);
+	each = group->capacity;
+	must(40 * each <= MANY || HOST_PAGE_SIZE > 4096);
+	make(0, MANY / each / 2 * each + 3);
+	for (i = 0; i < MANY / each / 2 * each + 3; i++)
+		if (i / each % 3 == 1 || i % 5 == 1)
+			free_some(i, 1);
+	memset(seen, 0, sizeof(seen));
+	zspage_each(&table, see, &met);
+	for (i = 0; i < MANY / each / 2 * each + 3; i++) {
+		bool gone = i / each % 3 == 1 || i % 5 == 1;
+
+		must_eq(seen[i], !gone);
+		met -= !gone;
+		if (!gone)
+			free_some(i, 1);
+	}
+	must_eq(met, 0);
+	must_eq(host_a64_read(&table.chunks), 0);
+	close_table();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(descriptors_are_given_back_in_any_number),
+		cmocka_unit_test(a_batch_goes_back_to_the_groups_it_came_from),
+		cmocka_unit_test(numbers_that_came_back_are_used_before_fresh_ones),
+		cmocka_unit_test(every_number_is_found_while_the_directory_grows),
+		cmocka_unit_test(the_last_number_is_followed_by_an_error_until_one_comes_back),
+		cmocka_unit_test(who_needs_fewer_bits_of_a_group_is_heard),
+		cmocka_unit_test(an_array_that_cannot_grow_yet_fails_nothing),
+		cmocka_unit_test(a_walk_meets_each_descriptor_once),
+	};
+
+	return cmocka_run_group_tests_name("zspage", tests, NULL, NULL);
+}
