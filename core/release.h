@@ -211,6 +211,12 @@ static inline void release_finish(const struct release_todo *todo)
 void release_flush(struct release *r);
 
 /*
+ * A flush after which no worker has anything in hand, for store_check().  Nobody pushes meanwhile.
+ * Process context; sleeps as release_flush() does, and for the workers.
+ */
+void release_quiesce(struct release *r);
+
+/*
  * For who is short of memory: frees in this thread at most max_bufs buffers' worth of what is held
  * back, that of node (HOST_ANY_NODE: the own) first, and looks at RELEASE_LOOKS items at most.  Returns the objects freed.
  * 0 does not mean that nothing is held back: others may be freeing it, or it is in an item that

@@ -352,6 +352,17 @@ void release_flush(struct release *r)
 	host_mutex_unlock(&r->flushing);
 }
 
+void release_quiesce(struct release *r)
+{
+	unsigned int k, i;
+
+	release_flush(r);
+	/* A worker that saw something in an item before may only now be about to take it. */
+	for (k = 0; k < r->nodes; k++)
+		for (i = 0; i < r->node[k].nworkers; i++)
+			host_work_flush(&r->node[k].worker[i].work);
+}
+
 /* ---- for who is short of memory ---- */
 
 /* Frees one buffer of the node's queue, with no room to sort but the stack's. */

@@ -390,6 +390,24 @@ static void trim_returns_the_memory_to_the_system(void **state)
 	ebb_close(store);
 }
 
+static void a_check_is_not_disturbed_by_the_workers(void **state)
+{
+	struct ebb_store *store = open_slots(256);
+	char why[128];
+
+	fill_random(page, HOST_PAGE_SIZE, 1);
+	for (unsigned int round = 0; round < 2000; round++) {
+		for (uint64_t i = 0; i < 256; i++)
+			must_eq(ebb_put(store, i, page, 1024), 0);
+		/* So that each part of a worker's round is met. */
+		for (uint64_t until = host_now_ns() + round % 100 * 5000; host_now_ns() < until;)
+			;
+		if (ebb_check(store, why, sizeof(why)))
+			fail_msg("round %u: %s", round, why);
+	}
+	ebb_close(store);
+}
+
 static void idle_memory_goes_back_by_itself(void **state)
 {
 	const uint64_t slots = ((uint64_t)8 << 20) / HOST_PAGE_SIZE;
@@ -504,6 +522,7 @@ int main(void)
 		cmocka_unit_test(the_class_table_and_the_figures_agree),
 		cmocka_unit_test(limits_can_be_changed_and_are_told),
 		cmocka_unit_test(trim_returns_the_memory_to_the_system),
+		cmocka_unit_test(a_check_is_not_disturbed_by_the_workers),
 		cmocka_unit_test(idle_memory_goes_back_by_itself),
 		cmocka_unit_test(a_few_idle_pages_go_back_by_themselves_too),
 		cmocka_unit_test(the_page_interface_checks_its_arguments),

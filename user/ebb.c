@@ -474,6 +474,7 @@ int ebb_check(struct ebb_store *store, char *why, size_t len)
 	if (bad(store) || (!why && len))
 		return -EINVAL;
 	host_work_flush(&store->decay);
+	release_quiesce(&store->core.release);
 	what = store_check(&store->core);
 	zone_stat(store->zone, &zone);
 	if (!what && zone.pages_out != store_pages_taken(&store->core) + pcp_count(&store->pcp))

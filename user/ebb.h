@@ -201,8 +201,8 @@ int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class 
 		    unsigned int *n, unsigned int *largest);
 
 /*
- * Checks every invariant of the store; no other thread may use it meanwhile.  0, or -EUCLEAN
- * with a sentence in why[len] (cut to fit).
+ * Checks every invariant of the store; no other thread may use it meanwhile.  What is held back
+ * is freed first, as by ebb_flush().  0, or -EUCLEAN with a sentence in why[len] (cut to fit).
  */
 int ebb_check(struct ebb_store *store, char *why, size_t len);
 

@@ -82,7 +82,7 @@ static const char *check(struct zram *z)
 	host_work_flush(&z->decay);
 	store_shrink_end(&z->store);
 	host_work_flush(&z->rest);
-	release_flush(&z->store.release);
+	release_quiesce(&z->store.release);
 	bad = store_check(&z->store);
 	zram_shrinker_add(z);
 	return bad;
