@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define OPS 24
+#define BATCH 4         /* pages that lists move at once */
 
 struct script {
 	const char *name;
@@ -348,6 +349,103 @@ static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 			     (unsigned long long)home_longest);
 	rig_check();
 	rig_close();
+	home_close();
+}
+
+/* ---- a pool whose objects are owned here ---- */
+
+static struct {
+	struct host_pages src;
+	struct pcp pcp;
+	struct pool pool;
+	u64 *ref;               /* [OWNED], by key; 0: none */
+	bool refuse;            /* lets no object go */
+} own;
+
+#define OWNED 16384u
+
+static u64 own_look(void *ctx, u32 key)
+{
+	(void)ctx;
+	return own.refuse || key >= OWNED ? 0 : own.ref[key];
+}
+
+static bool own_swing(void *ctx, u32 key, u64 from, u64 to)
+{
+	(void)ctx;
+	if (own.ref[key] != from)
+		return false;
+	own.ref[key] = to;
+	return true;
+}
+
+/* Of n zspages from the one of object key on, leaves the first objs objects; returns the next key. */
+static u32 own_leave(struct pool_class *c, u32 key, unsigned int n, unsigned int objs)
+{
+	unsigned int i;
+
+	for (i = 0; i < n * c->objs; i++) {
+		if (i % c->objs < objs)
+			continue;
+		pool_free(&own.pool, own.ref[key + i]);
+		own.ref[key + i] = 0;
+	}
+	return key + n * c->objs;
+}
+
+/*
+ * To find a target for an object takes a walk past all the fuller zspages, on whose pages there is
+ * no place.  Each target has one place, so each object asks for a walk.
+ */
+static void no_hold_of_a_class_lock_walks_for_each_object(void)
+{
+	const struct pool_owner owner = { .look = own_look, .swing = own_swing };
+	const unsigned int fuller = POOL_LOOK - 12;
+	struct pool_class *c = NULL;
+	unsigned int on1, on2, i;
+	u32 keys, at;
+
+	home_open(1, 2048);
+	own.src.dry = 0;
+	own.ref = host_zalloc(OWNED * sizeof(*own.ref));
+	if (pcp_init(&own.pcp, &own.src, BATCH, BATCH, 0) ||
+	    pool_init(&own.pool, &own.pcp, CHAIN_MIN, &owner))
+		explore_fail("there is no pool");
+	for (i = 0; i < own.pool.table.nclasses; i++) {
+		c = &own.pool.class[i];
+		if (c->pages > 2 && HOST_PAGE_SIZE / c->size >= 4 * POOL_MOVES &&
+		    HOST_PAGE_SIZE / c->size <= 12 * POOL_MOVES)
+			break;
+	}
+	if (i == own.pool.table.nclasses)
+		explore_fail("no class is as the test needs one");
+	on1 = (unsigned int)HOST_PAGE_SIZE / c->size;
+	on2 = 2 * (unsigned int)HOST_PAGE_SIZE / c->size;
+	keys = (fuller + POOL_MOVES + 3) * c->objs;
+	for (i = 0; i < keys; i++)
+		if (keys > OWNED || pool_alloc(&own.pool, c->size - POOL_HEADER, i, HOST_ANY_NODE,
+					       HOST_MAY_WAIT, &own.ref[i]))
+			explore_fail("no room for object %u", i);
+	at = own_leave(c, 0, fuller, on2);
+	at = own_leave(c, at, POOL_MOVES + 2, on1 - 1);
+	own_leave(c, at, 1, on1 / 2);
+	/* Nothing moves, but the pages at the ends go. */
+	own.refuse = true;
+	pool_compact(&own.pool);
+	if (pool_pages(&own.pool) != 2 * fuller + POOL_MOVES + 3)
+		explore_fail("%llu pages", (unsigned long long)pool_pages(&own.pool));
+	own.refuse = false;
+	home_longest = 0;
+	pool_compact(&own.pool);
+	/* Of two walks, and of eight moves: an access or more a look. */
+	if (home_longest > 16 * POOL_LOOK)
+		explore_fail("%llu accesses under a class lock", (unsigned long long)home_longest);
+	for (i = 0; i < keys; i++)
+		if (own.ref[i])
+			pool_free(&own.pool, own.ref[i]);
+	pool_destroy(&own.pool);
+	pcp_destroy(&own.pcp);
+	host_free(own.ref, OWNED * sizeof(*own.ref));
 	home_close();
 }
 
@@ -743,6 +841,7 @@ int main(void)
 		  who_is_short_of_memory_does_a_bounded_part_of_the_work },
 		{ "full buffers stay on their node", full_buffers_stay_on_their_node },
 		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
+		{ "no hold of a class lock walks for each object", no_hold_of_a_class_lock_walks_for_each_object },
 	};
 	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
 
