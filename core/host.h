@@ -126,7 +126,8 @@
  *   void  host_free(void *p, size_t bytes)   process; p may be NULL
  *
  * Deferred work.  struct host_work runs its function in process context on a worker that is
- * bound to no CPU; a work item never runs twice at the same time.
+ * bound to no CPU; a work item never runs twice at the same time.  Reclaim may wait for it, so it
+ * waits for no memory: it asks without HOST_MAY_WAIT, and calls no host_zalloc().
  *
  *   int  host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
  *            process; the worker preferably runs on that node.  0, or what the home says.

@@ -33,13 +33,12 @@ static unsigned int chain_size;
 static void decay(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, decay);
+	bool aged;
 
-	bool again = pcp_refill(&z->pcp);
-
-	again |= pcp_decay(&z->pcp);
-	store_shrink_look(&z->store);
-	if (again)
-		host_work_queue_delayed(w, ZRAM_DECAY_US);
+	if (pcp_tend(&z->pcp, &aged))
+		host_work_queue_delayed(w, PCP_PERIOD_US);
+	if (aged)
+		store_shrink_look(&z->store);
 }
 
 static void set_defaults(struct zram *z)

@@ -454,7 +454,9 @@ int rig_do(const struct op *op, u32 value)
 		me->atomic--;
 		break;
 	case OP_REFILL:
+		me->working++;
 		pcp_refill(&rig->pcp);
+		me->working--;
 		break;
 	case OP_DRY:
 		rig->src.dry = op->slot;

@@ -379,7 +379,7 @@ static bool own_swing(void *ctx, u32 key, u64 from, u64 to)
 	return true;
 }
 
-/* Of n zspages from the one of object key on, leaves the first objs objects; returns the next key. */
+/* Of n zspages from that of object key on, leaves the first objs objects; returns the next key. */
 static u32 own_leave(struct pool_class *c, u32 key, unsigned int n, unsigned int objs)
 {
 	unsigned int i;

@@ -537,6 +537,57 @@ static void what_is_freed_fills_the_reserve_first(void)
 	end();
 }
 
+/* As a home's worker, which reclaim may wait for. */
+static bool tend(bool *aged)
+{
+	bool again;
+
+	me->working++;
+	again = pcp_tend(&pcp, aged);
+	me->working--;
+	check();
+	return again;
+}
+
+/* While the reserve is short the worker comes with each write. */
+static void lists_age_with_time_and_not_with_the_reserve_s_want(void)
+{
+	const u64 period = PCP_PERIOD_US * 1000;
+	unsigned int i;
+	u32 high;
+	bool aged;
+
+	begin(2, 1, HOME_PAGES, 5);
+	must_take(1, 5 * BATCH, HOST_ANY_NODE, HOST_MAY_WAIT);
+	src.dry = 1;
+	while (!take(1, 1, HOST_ANY_NODE, HOST_MAY_WAIT))
+		;
+	high = pcp.list[1]->high;
+	home->still = true;
+	pcp.aged = home->now;
+	if (!pcp_is_short(&pcp) || !high)
+		explore_fail("the reserve is not drawn on, or the list not used");
+	for (i = 0; i < 8; i++) {
+		home->now += period / 9;
+		if (!tend(&aged) || aged || pcp.list[1]->high != high)
+			explore_fail("a list ages before its time, or nobody comes again");
+	}
+	home->now += period;
+	for (i = 0; i < 2; i++) {
+		if (!tend(&aged) || aged != !i || pcp.list[1]->high != high)
+			explore_fail("a list that was used is not kept for a period");
+	}
+	home->now += period;
+	if (!tend(&aged) || !aged || pcp.list[1]->high != high / 2)
+		explore_fail("a list that is idle does not age");
+	src.dry = 0;
+	for (i = 0; i < 3; i++, home->now += period)
+		tend(&aged);
+	if (pcp.list[1]->high || pcp_is_short(&pcp) || tend(&aged))
+		explore_fail("the worker does not come to an end");
+	end();
+}
+
 static void the_reserve_is_as_large_as_its_use_asks(void)
 {
 	const u64 gib = (u64)1 << 30;
@@ -570,6 +621,8 @@ int main(void)
 		{ "lists come before waiting", lists_come_before_waiting },
 		{ "the reserve is the last resort", the_reserve_is_the_last_resort },
 		{ "what is freed fills the reserve first", what_is_freed_fills_the_reserve_first },
+		{ "lists age with time and not with the reserve's want",
+		  lists_age_with_time_and_not_with_the_reserve_s_want },
 		{ "the reserve is as large as its use asks", the_reserve_is_as_large_as_its_use_asks },
 	};
 	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
