@@ -205,7 +205,10 @@ int zram_add(void)
 		return -ENOMEM;
 	init_rwsem(&z->dev_lock);
 	zram_init_partial(z);
-	mutex_lock(&device_mutex);
+	if (mutex_lock_killable(&device_mutex)) {
+		kvfree(z);
+		return -EINTR;
+	}
 	nr = idr_alloc(&devices, z, 0, 0, GFP_KERNEL);
 	if (nr < 0) {
 		err = nr;
@@ -283,7 +286,8 @@ int zram_remove_nr(int nr)
 	struct zram *z;
 	int err = -ENODEV;
 
-	mutex_lock(&device_mutex);
+	if (mutex_lock_killable(&device_mutex))
+		return -EINTR;
 	z = idr_find(&devices, nr);
 	if (z) {
 		err = remove(z);
