@@ -554,7 +554,8 @@ void *host_zalloc(size_t bytes)
 
 	must_be_process("host_zalloc()");
 	must_not_be_work("host_zalloc()");
-	if (failing())
+	home_failures += home->no_heap;
+	if (failing() || home->no_heap)
 		return NULL;
 	if (home->heap_used + room > heap_bytes || home->nblocks == home->max_blocks)
 		explore_fail("the test needs a larger heap");

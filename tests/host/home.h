@@ -36,6 +36,7 @@ struct home {
 	bool fair;              /* locks go to who came first; if not, to anybody */
 	u64 fail;               /* this many allocations from now one fails; 0: none does */
 	bool fail_all;          /* and all that come after it */
+	bool no_heap;           /* host_zalloc() fails */
 
 	u64 now;
 	u32 cpus, nodes, frames, pages_out;

@@ -96,6 +96,7 @@ static void step(const struct script *s, unsigned int k, u64 failures, bool eage
 	int err = rig_do(op, k + 1);
 	bool limited = s->limit_pages && err == -ENOMEM;
 
+	limited |= op->what == OP_LIMIT && home->no_heap;
 	if (err && (reserve || home_failures == failures) && !limited)
 		explore_fail("%s: operation %u failed without a reason: %d", s->name, k, err);
 	if (op->what == OP_FREE)
@@ -139,6 +140,7 @@ static void end(const struct script *s)
 	int err;
 
 	home->fail = 0;
+	home->no_heap = false;
 	rig->src.dry = 0;
 	rig->codec_fails = false;
 	rig->codec_says = 0;
@@ -189,15 +191,31 @@ static void dry_for_a_while(const struct script *s, unsigned int from, unsigned 
 /* Two pages, one of descriptors, one of the directory. */
 #define TAKE_OF_A_WRITE 4
 
-/* The same beside a reserve that covers n writes: none of them fails, and it is full again soon. */
-static void reserve_while_dry(const struct script *s, unsigned int from, unsigned int n)
+/* Each group of descriptors has used the entries up that it has without a directory of pages. */
+static void use_up_few(void)
+{
+	struct zspage_table *t = &rig->store.pool.zspages;
+	unsigned int i;
+
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
+		if (t->group[i])
+			t->group[i]->fresh = ZSPAGE_FEW;
+}
+
+/*
+ * The same beside a reserve that covers n writes, and without any other memory: none of them fails,
+ * and it is full again soon.  large: the pool has come to the size where its directory grows.
+ */
+static void reserve_while_dry(const struct script *s, unsigned int from, unsigned int n, bool large)
 {
 	unsigned int k;
 
 	reserve = n * TAKE_OF_A_WRITE;
 	begin(s, 0, false);
+	if (large)
+		use_up_few();
 	for (k = 0; k < OPS && s->op[k].what; k++) {
-		rig->src.dry = k >= from && k < from + n;
+		rig->src.dry = home->no_heap = k >= from && k < from + n;
 		step(s, k, home_failures, false);
 		if (rig->src.dry)
 			continue;
@@ -292,8 +310,10 @@ static void no_write_fails_that_the_reserve_covers(void)
 
 	for (i = 0; i < NSCRIPTS; i++)
 		for (from = 0; !scripts[i].limit_pages && from < OPS && scripts[i].op[from].what; from++)
-			for (n = 1; n < 8; n++)
-				reserve_while_dry(&scripts[i], from, n);
+			for (n = 1; n < 8; n++) {
+				reserve_while_dry(&scripts[i], from, n, false);
+				reserve_while_dry(&scripts[i], from, n, true);
+			}
 }
 
 static void a_codec_may_break_its_word(void)
