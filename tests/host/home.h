@@ -32,6 +32,7 @@ struct home {
 	bool may_be_dry;        /* any call to the source may find it dry */
 	u32 dry_nodes;          /* mask of nodes that give nothing */
 	u32 emergency;          /* pages that only who may wait gets */
+	bool sparse;            /* tables are made page by page */
 	bool still;             /* the clock stands */
 	bool fair;              /* locks go to who came first; if not, to anybody */
 	u64 fail;               /* this many allocations from now one fails; 0: none does */

@@ -62,6 +62,7 @@ static const struct script scripts[] = {
 #define NSCRIPTS (sizeof(scripts) / sizeof(scripts[0]))
 
 static u32 model[HISTORY_SLOTS];
+static bool sparse;             /* the next store's slot table */
 static u32 reserve;             /* pages, for the next store; with one no write has a right to fail */
 
 static struct rig_config config(const struct script *s)
@@ -69,7 +70,7 @@ static struct rig_config config(const struct script *s)
 	return (struct rig_config){
 		.cpus = 2, .pages = HOME_PAGES, .slots = RELEASE_REFS * 8,
 		.mem_limit = (u64)s->limit_pages << HOST_PAGE_SHIFT, .release_limit = s->release_limit,
-		.reserve = reserve,
+		.reserve = reserve, .sparse = sparse,
 	};
 }
 
@@ -188,8 +189,8 @@ static void dry_for_a_while(const struct script *s, unsigned int from, unsigned 
 	end(s);
 }
 
-/* Two pages, one of descriptors, one of the directory. */
-#define TAKE_OF_A_WRITE 4
+/* Two pages, one of descriptors, one of the directory, one of the slot table. */
+#define TAKE_OF_A_WRITE 5
 
 /* Each group of descriptors has used the entries up that it has without a directory of pages. */
 static void use_up_few(void)
@@ -278,20 +279,24 @@ static void any_allocation_may_fail(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < NSCRIPTS; i++) {
-		each_allocation(&scripts[i], false, false);
-		each_allocation(&scripts[i], false, true);
+	for (i = 0; i < 2 * NSCRIPTS; i++) {
+		sparse = i % 2;
+		each_allocation(&scripts[i / 2], false, false);
+		each_allocation(&scripts[i / 2], false, true);
 	}
+	sparse = false;
 }
 
 static void all_allocations_may_fail_from_any_one_on(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < NSCRIPTS; i++) {
-		each_allocation(&scripts[i], true, false);
-		each_allocation(&scripts[i], true, true);
+	for (i = 0; i < 2 * NSCRIPTS; i++) {
+		sparse = i % 2;
+		each_allocation(&scripts[i / 2], true, false);
+		each_allocation(&scripts[i / 2], true, true);
 	}
+	sparse = false;
 }
 
 static void a_source_may_be_dry_for_a_while(void)
@@ -311,9 +316,11 @@ static void no_write_fails_that_the_reserve_covers(void)
 	for (i = 0; i < NSCRIPTS; i++)
 		for (from = 0; !scripts[i].limit_pages && from < OPS && scripts[i].op[from].what; from++)
 			for (n = 1; n < 8; n++) {
+				sparse = n % 2;
 				reserve_while_dry(&scripts[i], from, n, false);
 				reserve_while_dry(&scripts[i], from, n, true);
 			}
+	sparse = false;
 }
 
 static void a_codec_may_break_its_word(void)
@@ -510,7 +517,7 @@ static void a_page_that_changes_while_room_is_made_is_stored_whole(void)
 		rig->codec_changes = changes;
 		if (rig_do(&write, 2) || rig_value(0, true) != 2)
 			explore_fail("the page is not what it was after %u changes", changes);
-		ref = slot_ref(host_a64_read(&rig->store.slot[0]));
+		ref = slot_ref(host_a64_read(store_slot(&rig->store, 0)));
 		if (rig->codec_calls != (changes < 3 ? changes + 2 : 4) ||
 		    (pool_ref_size(&rig->store.pool, ref) == HOST_PAGE_SIZE) != (changes > 2))
 			explore_fail("%u calls of the codec after %u changes", rig->codec_calls, changes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * test_pages.c - page lists, nodes and the reserve (core/pcp.h): what they reach, what they keep, and
- * how often they take which lock.
+ * how often they take which lock; and the slot table's pages.
  *
  * One actor, which the tests put on a CPU.  After each step pcp_check() must hold, and the home
  * itself watches the context, the order of locks and the pages.
@@ -349,7 +349,7 @@ static void a_fallback_to_another_node_is_counted(void)
 /* The descriptor of what slot i holds. */
 static struct zspage *zspage_of(u64 i)
 {
-	u64 ref = slot_ref(host_a64_read(&rig->store.slot[i]));
+	u64 ref = slot_ref(host_a64_read(store_slot(&rig->store, i)));
 	struct pool_class *c = ref_class(&rig->store.pool, ref);
 
 	return class_at(c, ref_zspage(c, ref));
@@ -468,6 +468,43 @@ static void nodes_cost_no_density(void)
 	if (four > one + one / 200)
 		explore_fail("%llu pages on four nodes, %llu on one", (unsigned long long)four,
 			     (unsigned long long)one);
+}
+
+/* ---- the slot table ---- */
+
+static void slots_take_memory_where_they_were_written(void)
+{
+	const struct rig_config cfg = {
+		.cpus = 1, .pages = HOME_PAGES, .slots = 9 * HOST_TABLE_PIECE - 5, .sparse = true,
+	};
+	const u64 written[] = { 3 * HOST_TABLE_PIECE, 3 * HOST_TABLE_PIECE + 7, 6 * HOST_TABLE_PIECE - 1,
+				cfg.slots - 1 };
+	static char bytes[QUARTER], page[HOST_PAGE_SIZE];
+	size_t i, n = sizeof(written) / sizeof(written[0]), got;
+	u64 meta;
+
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	meta = store_meta_bytes(&rig->store);
+	for (i = 0; i < cfg.slots; i += HOST_TABLE_PIECE / 4)
+		if (store_free(&rig->store, i) || store_read(&rig->store, i, page) || page[0] ||
+		    store_get(&rig->store, i, page, sizeof(page), &got) || got ||
+		    slot_has_object(store_hold(&rig->store, i)))
+			explore_fail("slot %zu is not empty", i);
+	if (store_meta_bytes(&rig->store) != meta || home->pages_out)
+		explore_fail("to look at a slot takes memory");
+	for (i = 0; i < n; i++)
+		if (store_put(&rig->store, written[i], bytes, sizeof(bytes), HOST_ANY_NODE))
+			explore_fail("slot %llu cannot be written", (unsigned long long)written[i]);
+	if (rig->store.pieces.v != 3)
+		explore_fail("%llu pages for slots in three", (unsigned long long)rig->store.pieces.v);
+	rig_check();
+	store_reset(&rig->store);
+	if (store_count(&rig->store, CNT_ORIG_BYTES) || rig->store.pieces.v != 3)
+		explore_fail("a reset leaves something, or takes pages of the table");
+	rig_close();
+	home_close();
 }
 
 /* ---- the reserve ---- */
@@ -618,6 +655,7 @@ int main(void)
 		{ "zspages come of the node of what is stored", zspages_come_of_the_node_of_what_is_stored },
 		{ "a batch of zspages is of many nodes", a_batch_of_zspages_is_of_many_nodes },
 		{ "nodes cost no density", nodes_cost_no_density },
+		{ "slots take memory where they were written", slots_take_memory_where_they_were_written },
 		{ "lists come before waiting", lists_come_before_waiting },
 		{ "the reserve is the last resort", the_reserve_is_the_last_resort },
 		{ "what is freed fills the reserve first", what_is_freed_fills_the_reserve_first },
