@@ -128,7 +128,7 @@ static const char *check_ref(struct pool *p, u64 ref, u32 *key)
 
 static void check_word(struct store_walk *w, u64 i)
 {
-	u64 word = host_a64_read(&w->s->slot[i]), ref = slot_ref(word);
+	u64 word = host_a64_read(store_slot(w->s, i)), ref = slot_ref(word);
 	size_t bytes;
 	u32 key;
 
@@ -231,7 +231,10 @@ const char *store_check(struct store *s)
 	if (bad)
 		return bad;
 	for (i = 0; i < s->slots && !w.bad; i++) {
-		check_word(&w, i);
+		if (host_table_has(&s->table, i))
+			check_word(&w, i);
+		else
+			i |= HOST_TABLE_PIECE - 1;
 		if (i % STORE_PIECE == STORE_PIECE - 1)
 			host_resched();
 	}
@@ -255,5 +258,5 @@ const char *store_check(struct store *s)
 
 u64 store_pages_taken(struct store *s)
 {
-	return pool_pages(&s->pool) + zspage_table_pages(&s->pool.zspages);
+	return pool_pages(&s->pool) + zspage_table_pages(&s->pool.zspages) + host_a64_read(&s->pieces);
 }

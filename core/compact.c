@@ -267,7 +267,7 @@ static void empty(struct pool *p, struct pool_class *c, struct hold *h)
 		return;
 	}
 	/* The move that empties it takes the cursor off it. */
-	while (c->cursor == no && h->moves) {
+	while (c->cursor == no && h->moves && h->looks) {
 		unsigned int obj = c->obj < c->objs ? next_used(c, src, c->obj) : c->objs;
 
 		c->obj = (u16)(obj + 1);
@@ -288,11 +288,12 @@ static void empty(struct pool *p, struct pool_class *c, struct hold *h)
  */
 static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
 {
-	unsigned int obj = c->objs - 1;
+	unsigned int w = c->words;
+	u64 bits = 0;
 
-	while (obj && !(host_a64_read_acquire(&z->used[obj / 64]) >> (obj % 64) & 1))
-		obj--;
-	return obj;
+	while (!bits && w)
+		bits = host_a64_read_acquire(&z->used[--w]);
+	return bits ? w * 64 + 63 - (unsigned int)__builtin_clzll(bits) : 0;
 }
 
 /* Takes the pages off its end on which nothing is in use. */

@@ -125,8 +125,24 @@
  *   void *host_zalloc_node(size_t bytes, unsigned int node)    the same, near node if it can be
  *   void  host_free(void *p, size_t bytes)   process; p may be NULL
  *
+ * Tables.  struct host_table is an array of host_a64, all 0 at first, of which a home may keep only
+ * what was written: then words come by the page, HOST_TABLE_PIECE of them, which the core gives.
+ *
+ *   int  host_table_init(struct host_table *t, u64 n)      process; 0, -ENOMEM
+ *   void host_table_destroy(struct host_table *t)          process; the pages were taken back
+ *   host_a64 *host_table_at(const struct host_table *t, u64 i)
+ *            any; word i < n.  If there is no such page it is 0, and not to be written.
+ *   bool host_table_has(const struct host_table *t, u64 i)
+ *            any; whether word i may be written: from then on for good
+ *   bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
+ *            any; makes p, whose bytes are 0, the page of word i; false: there is one by now
+ *   host_page host_table_take(struct host_table *t)
+ *            process; at the end, nobody uses the table: a page that it was given, or 0
+ *   size_t host_table_bytes(const struct host_table *t)    any; what it takes beside those pages
+ *
  * Deferred work.  struct host_work runs its function in process context on a worker that is
- * bound to no CPU; a work item never runs twice at the same time.
+ * bound to no CPU; a work item never runs twice at the same time.  Reclaim may wait for it, so it
+ * waits for no memory: it asks without HOST_MAY_WAIT, and calls no host_zalloc().
  *
  *   int  host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
  *            process; the worker preferably runs on that node.  0, or what the home says.
@@ -157,6 +173,7 @@
 
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
 #define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)
+#define HOST_TABLE_PIECE (HOST_PAGE_SIZE / sizeof(u64))
 
 /* Of which each caller has its own, cut to what it passes: on the path of every free. */
 #define HOST_INLINE inline __attribute__((always_inline))

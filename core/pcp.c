@@ -372,7 +372,8 @@ u64 pcp_drain_some(struct pcp *pcp, unsigned int lists)
 	return pages;
 }
 
-bool pcp_refill(struct pcp *pcp)
+/* Fills the reserve from the source; how: as host_pages_alloc().  True: it is short still. */
+static bool refill(struct pcp *pcp, unsigned int how)
 {
 	struct pcp_list *l = own(pcp);
 	host_page page[PCP_BATCH_MAX];
@@ -386,7 +387,7 @@ bool pcp_refill(struct pcp *pcp)
 		host_unlock(&pcp->lock);
 		if (!want)
 			return false;
-		k = host_pages_alloc(pcp->src, page, want, l->node, HOST_MAY_WAIT);
+		k = host_pages_alloc(pcp->src, page, want, l->node, how);
 		if (!k)
 			break;
 		host_a64_add(&pcp->node[l->node].taken, k);
@@ -396,6 +397,24 @@ bool pcp_refill(struct pcp *pcp)
 		host_resched();
 	}
 	return pcp_is_short(pcp);
+}
+
+bool pcp_refill(struct pcp *pcp)
+{
+	return refill(pcp, 0);
+}
+
+bool pcp_tend(struct pcp *pcp, bool *aged)
+{
+	bool again = pcp_refill(pcp);
+	u64 now = host_now_ns();
+
+	/* Too early: who used a list meanwhile saw us queued, so somebody has to come again. */
+	*aged = now - pcp->aged >= PCP_PERIOD_US * 1000;
+	if (!*aged)
+		return true;
+	pcp->aged = now;
+	return pcp_decay(pcp) || again;
 }
 
 /* ---- life ---- */
@@ -466,7 +485,8 @@ int pcp_init(struct pcp *pcp, struct host_pages *src, unsigned int batch, unsign
 		pcp->list[cpu] = l;
 	}
 	sort_nodes(pcp);
-	pcp_refill(pcp);
+	pcp->aged = host_now_ns();
+	refill(pcp, HOST_MAY_WAIT);
 	return 0;
 
 no_memory:

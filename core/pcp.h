@@ -16,7 +16,7 @@
  * halves it on a list that was idle for a period, and makes it 0 after two.
  *
  * Reserve.  A stock that is drawn on when nothing else gives a page, and filled again before
- * anything else: by the pages that are freed, and by pcp_refill(), which the home calls from its
+ * anything else: by the pages that are freed, and by pcp_tend(), which the home calls from its
  * worker.  It is for who writes in order to free memory: there a write that fails frees nothing,
  * so that the next one fails, too.  PCP_TAKE is what one such write may need before any of it
  * comes back (pcp_reserve_for()).
@@ -29,6 +29,7 @@
 #include "host.h"
 
 #define PCP_BATCH_MAX 64
+#define PCP_PERIOD_US ((u64)100000)       /* at least, between two times that lists age */
 
 /* Lists of other CPUs that one attempt to take pages from them looks at. */
 #define PCP_LOOK 64
@@ -61,6 +62,7 @@ struct pcp {
 	u32 *by_node;                   /* [host_nr_cpus()]: CPUs, by node */
 	unsigned int batch;             /* pages, 1 .. PCP_BATCH_MAX */
 	unsigned int high_max;          /* pages, >= batch */
+	u64 aged;                       /* host_now_ns() when the lists last aged; pcp_tend()'s */
 
 	host_a64 cursor HOST_OWN_LINE;  /* where rob() and pcp_drain_some() look next */
 
@@ -72,11 +74,12 @@ struct pcp {
 };
 
 /*
- * The most pages that writing a folio of 2 MiB takes, in pages of 4 KiB: one each, and chunks of
- * descriptors and pages of the directory in each of 19 groups of classes (docs/design.md).
+ * The most pages that writing a folio of 2 MiB takes, in pages of 4 KiB: one each, chunks of
+ * descriptors and pages of the directory in each of 19 groups of classes, and pages of the slot table
+ * (docs/design.md).
  */
-#define PCP_TAKE (512 + 24 + 19)
-#define PCP_TAKE_BATCH (31 + 19 + 19)   /* the same of 31 folios of a page, reclaim's batch */
+#define PCP_TAKE (512 + 24 + 19 + 1)
+#define PCP_TAKE_BATCH (31 + 19 + 19 + 2)       /* the same of 31 folios of a page, reclaim's batch */
 
 /*
  * Pages for the reserve of a device that swap may lie on: 1/440 of memory, so that a machine of
@@ -134,8 +137,19 @@ static inline bool pcp_is_short(const struct pcp *pcp)
 	return host_read_once(pcp->count) < pcp->size;
 }
 
-/* Fills the reserve from the source.  True: it is short still.  Process context. */
+/*
+ * Fills the reserve with what the source has at once.  True: it is short still, and may be less so
+ * in a while.  Process context; it waits for no memory, so reclaim may wait for it.
+ */
 bool pcp_refill(struct pcp *pcp);
+
+/*
+ * What a home's worker does, at most a period after lists were used and as often as it likes when
+ * the reserve is short: pcp_refill(), and, if PCP_PERIOD_US have passed, pcp_decay().  *aged:
+ * whether they had.  True: it is to be called again, after a period.  As pcp_refill(), and one at
+ * a time.
+ */
+bool pcp_tend(struct pcp *pcp, bool *aged);
 
 /* Pages in all lists, each read at some moment of the call: a look at each CPU.  Any context. */
 u64 pcp_count(struct pcp *pcp);

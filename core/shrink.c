@@ -7,7 +7,7 @@ static u64 in_lists(struct store *s)
 {
 	struct pcp *pcp = s->pool.pcp;
 	u64 out = pcp_taken(pcp), used = pool_pages(&s->pool) + pcp_reserved(pcp) +
-					 zspage_table_pages(&s->pool.zspages);
+					 zspage_table_pages(&s->pool.zspages) + host_a64_read(&s->pieces);
 
 	return out > used ? out - used : 0;
 }

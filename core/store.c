@@ -16,14 +16,14 @@ static u64 owner_look(void *ctx, u32 key)
 	struct store *s = ctx;
 
 	/* A key read from an object that is not published yet may be anything. */
-	return key < s->slots ? slot_movable(&s->slot[key]) : 0;
+	return key < s->slots ? slot_movable(store_slot(s, key)) : 0;
 }
 
 static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 {
 	struct store *s = ctx;
 
-	return slot_swing(&s->slot[key], from, to);
+	return slot_swing(store_slot(s, key), from, to);
 }
 
 /*
@@ -111,6 +111,42 @@ static int streams_init(struct store *s, int level)
 	return err;
 }
 
+/*
+ * The slot table.  A page of it, once there, stays to the end, so that nobody has to wait for who
+ * may look into it.
+ */
+
+/* Gives slot i a word, if it has none.  node, how: as pcp_alloc().  -ENOMEM. */
+static int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
+{
+	struct pcp *pcp = s->pool.pcp;
+	host_page page;
+	int err;
+
+	if (host_likely(host_table_has(&s->table, i)))
+		return 0;
+	err = pcp_alloc(pcp, &page, 1, node, how);
+	if (err)
+		return err;
+	memset(host_page_addr(pcp->src, page), 0, HOST_PAGE_SIZE);
+	if (host_table_give(&s->table, i, pcp->src, page))
+		host_a64_add(&s->pieces, 1);
+	else
+		pcp_free(pcp, &page, 1, HOST_ANY_NODE);
+	return 0;
+}
+
+static void table_free(struct store *s)
+{
+	host_page page;
+
+	while ((page = host_table_take(&s->table))) {
+		pcp_free(s->pool.pcp, &page, 1, HOST_ANY_NODE);
+		host_resched();
+	}
+	host_table_destroy(&s->table);
+}
+
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
@@ -127,10 +163,9 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	err = pool_init(&s->pool, pcp, cfg->chain, &owner);
 	if (err)
 		return err;
-	err = -ENOMEM;
-	s->slot = host_zalloc(s->slots * sizeof(*s->slot));
-	if (!s->slot)
-		goto no_slots;
+	err = host_table_init(&s->table, s->slots);
+	if (err)
+		goto no_table;
 	err = streams_init(s, cfg->level);
 	if (err)
 		goto no_streams;
@@ -152,8 +187,8 @@ no_holds:
 	host_percpu_destroy(&s->cpus);
 no_streams:
 	streams_free(s);
-	host_free(s->slot, s->slots * sizeof(*s->slot));
-no_slots:
+	host_table_destroy(&s->table);
+no_table:
 	pool_destroy(&s->pool);
 	return err;
 }
@@ -165,7 +200,7 @@ void store_destroy(struct store *s)
 	holds_destroy(&s->holds);
 	host_percpu_destroy(&s->cpus);
 	streams_free(s);
-	host_free(s->slot, s->slots * sizeof(*s->slot));
+	table_free(s);
 	pool_destroy(&s->pool);
 }
 
@@ -224,12 +259,12 @@ static inline void let_go_finish(struct store *s, u64 ref, bool now, struct rele
 }
 
 /*
- * Puts word in slot i, 0 to empty it, and lets go of what was there.  Any context.
+ * Puts word in a slot, 0 to empty it, and lets go of what was there.  Any context.
  *
  * The item is held from the swap until the object is an orphan, so at most one swap per
  * item is between the two (hold.h), and who waits for it waits for no sleeper.
  */
-static HOST_INLINE void replace(struct store *s, u64 i, u64 word)
+static HOST_INLINE void replace(struct store *s, host_a64 *slot, u64 word)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 	struct release_todo todo = { NULL, false };
@@ -238,7 +273,7 @@ static HOST_INLINE void replace(struct store *s, u64 i, u64 word)
 
 	if (word)
 		account(s, &cpu->counters, word, 1);
-	old = slot_swap(&s->slot[i], word);
+	old = slot_swap(slot, word);
 	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
 		account(s, &cpu->counters, old, -1);
 		if (!word)
@@ -253,7 +288,7 @@ static HOST_INLINE void replace(struct store *s, u64 i, u64 word)
 
 u64 store_hold(struct store *s, u64 i)
 {
-	return hold_take(&s->holds, &s->slot[i]);
+	return hold_take(&s->holds, store_slot(s, i));
 }
 
 void store_drop(struct store *s, u64 i, u64 word)
@@ -263,7 +298,7 @@ void store_drop(struct store *s, u64 i, u64 word)
 	u64 ref = slot_ref(word);
 	bool now;
 
-	if (host_likely(!hold_drop(&s->holds, &s->slot[i], ref)))
+	if (host_likely(!hold_drop(&s->holds, store_slot(s, i), ref)))
 		return;
 	cpu = host_percpu_lock(&s->cpus);
 	now = let_go(s, cpu, ref, &todo);
@@ -278,11 +313,15 @@ static bool over_limit(struct store *s)
 	return limit && pool_pages(&s->pool) << HOST_PAGE_SHIFT > limit;
 }
 
+/* A word for slot i, and if bytes is not 0 an object. */
 static int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how, size_t bytes,
 		      u64 *ref)
 {
-	int err = pool_alloc(&s->pool, bytes, (u32)i, node, how, ref);
+	int err = need_slot(s, i, node, how);
 
+	if (err || !bytes)
+		return err;
+	err = pool_alloc(&s->pool, bytes, (u32)i, node, how, ref);
 	if (!err && over_limit(s)) {
 		pool_free(&s->pool, *ref);
 		err = -ENOMEM;
@@ -294,7 +333,7 @@ static int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int ho
 #define HELP_TRIES 16
 
 /*
- * Makes room for the object of slot i; if need be, frees what is held back, a piece at a time,
+ * Makes room for slot i, alloc_once(); if need be, frees what is held back, a piece at a time,
  * until there is some.  Ends when every item was looked at and nothing found, or after HELP_TRIES
  * and one look at each: what others are freeing at that moment is not waited for.
  */
@@ -323,6 +362,13 @@ static int make_object(struct store *s, u64 i, unsigned int node, enum slot_type
 	pool_write(&s->pool, ref, data);
 	*word = slot_make(type, ref);
 	return 0;
+}
+
+/* The word of a page that needs no object. */
+static int make_fill(struct store *s, u64 i, unsigned int node, u64 value, u64 *word)
+{
+	*word = slot_make(SLOT_FILL, value);
+	return host_likely(host_table_has(&s->table, i)) ? 0 : make_room(s, i, node, 0, NULL);
 }
 
 /* Word i of a page, which need not be aligned in user space. */
@@ -406,7 +452,7 @@ static int write_done(struct store *s, u64 i, u64 word, int err)
 	if (err)
 		count_one(s, CNT_FAILED_WRITE);
 	else
-		replace(s, i, word);
+		replace(s, store_slot(s, i), word);
 	return err;
 }
 
@@ -418,13 +464,13 @@ int store_write(struct store *s, u64 i, const void *page, unsigned int node)
 	if (i >= s->slots)
 		return -ERANGE;
 	/* The word is there by the time the codec is done. */
-	host_prefetchw(&s->slot[i]);
+	host_prefetchw(store_slot(s, i));
 	if (!same_filled(page, &fill))
 		err = write_page(s, i, node, page, &word);
-	else if (slot_fill_code(fill, &value))
-		word = slot_make(SLOT_FILL, value);
-	else
+	else if (!slot_fill_code(fill, &value))
 		err = make_object(s, i, node, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
+	else
+		err = make_fill(s, i, node, value, &word);
 	return write_done(s, i, word, err);
 }
 
@@ -476,7 +522,7 @@ int store_read(struct store *s, u64 i, void *page)
 
 	if (i >= s->slots)
 		return -ERANGE;
-	word = host_a64_read(&s->slot[i]);
+	word = host_a64_read(store_slot(s, i));
 	if (slot_has_object(word)) {
 		st = stream_get(s);
 		word = store_hold(s, i);
@@ -515,7 +561,7 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 	if (i >= s->slots)
 		return -ERANGE;
 	*bytes = 0;
-	word = host_a64_read(&s->slot[i]);
+	word = host_a64_read(store_slot(s, i));
 	if (!slot_has_object(word))
 		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
 	st = stream_get(s);
@@ -532,20 +578,31 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 
 int store_free(struct store *s, u64 i)
 {
+	host_a64 *slot;
+
 	if (i >= s->slots)
 		return -ERANGE;
-	/* Only a look, to be spared the item and the exchange: it was empty at that moment. */
-	if (host_a64_read(&s->slot[i]))
-		replace(s, i, 0);
+	slot = store_slot(s, i);
+	/*
+	 * Only a look, to be spared the item and the exchange: it was empty at that moment.  What is
+	 * not there is never written.
+	 */
+	if (host_a64_read(slot))
+		replace(s, slot, 0);
 	return 0;
 }
 
 bool store_reset_piece(struct store *s, u64 *at)
 {
-	u64 end = s->slots - *at < STORE_PIECE ? s->slots : *at + STORE_PIECE;
+	unsigned int left;
 
-	for (; *at < end; ++*at)
-		store_free(s, *at);
+	for (left = STORE_PIECE; left && *at < s->slots; left--) {
+		if (!host_table_has(&s->table, *at))
+			*at |= HOST_TABLE_PIECE - 1;
+		else
+			store_free(s, *at);
+		++*at;
+	}
 	return *at < s->slots;
 }
 
@@ -577,6 +634,7 @@ u64 store_count(struct store *s, enum store_counter i)
 
 u64 store_meta_bytes(struct store *s)
 {
-	return s->slots * sizeof(*s->slot) + (zspage_table_pages(&s->pool.zspages) << HOST_PAGE_SHIFT) +
+	return host_table_bytes(&s->table) + (host_a64_read(&s->pieces) << HOST_PAGE_SHIFT) +
+	       (zspage_table_pages(&s->pool.zspages) << HOST_PAGE_SHIFT) +
 	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds);
 }

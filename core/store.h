@@ -45,8 +45,9 @@ struct stream {
 } HOST_OWN_LINE;
 
 struct store {
-	host_a64 *slot;                 /* [slots] */
+	struct host_table table;        /* of the slots' words */
 	u64 slots;
+	host_a64 pieces;                /* pages of the table */
 	u64 mem_limit;                  /* bytes, 0: none; host_read_once */
 	const struct codec_ops *codec;
 	struct host_percpu cpus;        /* of struct store_cpu */
@@ -59,6 +60,15 @@ struct store {
 	struct stream *stream;          /* [streams] */
 	unsigned int streams;           /* CPUs when the store was made; fixed */
 };
+
+/*
+ * The word of slot i < slots.  If the table has no page for it, it is empty and stays so until a write
+ * has given it one (host.h).
+ */
+static inline host_a64 *store_slot(const struct store *s, u64 i)
+{
+	return host_table_at(&s->table, i);
+}
 
 /* Process context.  -EINVAL: a field is out of range; -ENOMEM; what host_work_init() says. */
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg);
@@ -114,7 +124,7 @@ u64 store_compact(struct store *s);
 /* Sum of a counter over the CPUs.  Any context. */
 u64 store_count(struct store *s, enum store_counter i);
 
-/* Bytes of the slot table, descriptors and buffers.  Any context. */
+/* Bytes of the slot table as far as it is there, descriptors and buffers.  Any context. */
 u64 store_meta_bytes(struct store *s);
 
 #endif

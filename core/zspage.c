@@ -113,16 +113,19 @@ struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units
 {
 	const struct zspage_layout l = zspage_layout(HOST_PAGE_SIZE, units);
 	struct zspage_group *g = t->group[units];
-	struct zspage_dir *d;
+	struct zspage_dir *d, *next;
 
 	if (!g) {
 		g = host_zalloc(sizeof(*g));
 		d = dir_new(1);
-		if (!g || !d) {
+		next = dir_new(DIR_MIN);
+		if (!g || !d || !next) {
 			host_free(g, sizeof(*g));
 			host_free(d, dir_bytes(1));
+			host_free(next, dir_bytes(DIR_MIN));
 			return NULL;
 		}
+		g->spare = next;
 		host_lock_init(&g->lock, "ebb_zspage_group");
 		g->map.bytes = units * ZSPAGE_UNIT;
 		g->capacity = (u16)l.capacity;
@@ -159,6 +162,8 @@ static void group_destroy(struct zspage_table *t, struct zspage_group *g)
 		pcp_free(t->pcp, &page[i], 1, HOST_ANY_NODE);
 		host_a64_add(&t->leaves, (u64)-1);
 	}
+	if (g->spare)
+		host_free(g->spare, dir_bytes(g->spare->size));
 	for (; d; d = older) {
 		older = d->older;
 		host_free(d, dir_bytes(d->size));
@@ -217,18 +222,21 @@ static void publish_dir(struct zspage_group *g, struct zspage_dir *d, host_page 
 }
 
 /*
- * Brings an entry for the fresh number nearer by a leaf, a larger array, or both.  The array grows
- * one leaf before it must, so that want of memory for it, which is more than a page, fails nothing
- * the first time; nor does who may not wait for that memory.  No lock held.  -ENOMEM.
+ * Brings an entry for the fresh number nearer by a leaf, a larger array, or both.  A leaf is a page
+ * of the lists, or the reserve; an array is not, so the next one is there before it is needed.  The
+ * first is made with the group, and each later one by who first adds a leaf and may wait: want of
+ * memory for it fails nothing until as many leaves were added as there were before.  No lock held.
+ * -ENOMEM.
  */
 HOST_NO_ANALYSIS
-static int add_leaf(struct zspage_table *t, struct zspage_group *g, u32 fresh, unsigned int node,
+static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int node,
 		    unsigned int how)
 {
-	u32 i = fresh >> ZSPAGE_LEAF_BITS, size = dir_of(g)->size;
 	struct zspage_dir *d = NULL;
+	bool nearer = false;
 	host_page page;
 	size_t *leaf;
+	u32 i, size;
 	int err;
 
 	err = pcp_alloc(t->pcp, &page, 1, node, how);
@@ -236,29 +244,29 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, u32 fresh, u
 		return err;
 	leaf = host_page_addr(t->pcp->src, page);
 	memset(leaf, 0, HOST_PAGE_SIZE);
-	if (size == 1 || i + 1 >= size) {
-		u32 more = size == 1 ? DIR_MIN : 2 * size;
-
-		while (more <= i + 1)
-			more *= 2;
-		d = how & HOST_MAY_WAIT ? dir_new(more) : NULL;
-		if (!d && (size == 1 || i >= size)) {
-			pcp_free(t->pcp, &page, 1, HOST_ANY_NODE);
-			return -ENOMEM;
-		}
-	}
+	size = dir_of(g)->size;
+	if (how & HOST_MAY_WAIT && !host_read_once(g->spare))
+		d = dir_new(size == 1 ? DIR_MIN : 2 * size);
 
 	host_lock(&g->lock);
-	i = g->fresh >> ZSPAGE_LEAF_BITS;
-	if (d && d->size > dir_of(g)->size) {
-		publish_dir(g, d, &page, leaf);
+	size = dir_of(g)->size;
+	if (d && !g->spare && d->size > size) {
+		host_write_once(g->spare, d);
 		d = NULL;
 	}
-	if (page && !has_place(g) && i < dir_of(g)->size) {
+	i = g->fresh >> ZSPAGE_LEAF_BITS;
+	if (!has_place(g) && (size == 1 || i >= size) && g->spare) {
+		publish_dir(g, g->spare, &page, leaf);
+		host_write_once(g->spare, NULL);
+		size = dir_of(g)->size;
+		nearer = true;
+	}
+	if (!has_place(g) && size > 1 && i < size) {
 		dir_of(g)->leaf[i] = leaf;
 		leaf_pages(dir_of(g))[i] = page;
 		page = 0;
 	}
+	err = nearer || has_place(g) ? 0 : -ENOMEM;
 	host_unlock(&g->lock);
 	if (page)
 		pcp_free(t->pcp, &page, 1, HOST_ANY_NODE);
@@ -266,7 +274,7 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, u32 fresh, u
 		host_a64_add(&t->leaves, 1);
 	if (d)
 		host_free(d, dir_bytes(d->size));
-	return 0;
+	return err;
 }
 
 /* A chunk number; there is one. */
@@ -306,7 +314,7 @@ static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned in
 		if (g->unused || (fresh < g->limit && has_place(g)))
 			break;
 		host_unlock(&g->lock);
-		err = fresh < g->limit ? add_leaf(t, g, fresh, node, how) : -ENOSPC;
+		err = fresh < g->limit ? add_leaf(t, g, node, how) : -ENOSPC;
 		if (err) {
 			pcp_free(t->pcp, &page, 1, HOST_ANY_NODE);
 			return err;

@@ -53,7 +53,7 @@ static void heal(void)
 
 static u64 *word(u64 slot)
 {
-	return (u64 *)(void *)&rig.store.slot[slot];
+	return (u64 *)(void *)store_slot(&rig.store, slot);
 }
 
 static u64 ref(u64 slot)

@@ -159,7 +159,7 @@ static void a_new_store_shows_nothing_of_those_before_it(void **state)
 /* Overwrites the object of a slot with bytes that no codec takes for a page. */
 static void spoil(struct store *s, u64 i)
 {
-	u64 ref = slot_ref(host_a64_read(&s->slot[i]));
+	u64 ref = slot_ref(host_a64_read(store_slot(s, i)));
 
 	memset(page, 0xff, HOST_PAGE_SIZE);
 	pool_write(&s->pool, ref, page);

@@ -65,7 +65,7 @@ static void a_free_under_a_hold_keeps_the_object_until_the_last_drop(void **stat
 	remember(s, first);
 	must_eq(store_free(s, 3), 0);
 	must_eq(store_count(s, CNT_FREED), 1);
-	must_eq(host_a64_read(&s->slot[3]), 0);
+	must_eq(host_a64_read(store_slot(s, 3)), 0);
 	must_be_as_it_was(s, first);
 	/* For everybody else it is empty already, and a second free finds nothing. */
 	must_eq(store_hold(s, 3), 0);
@@ -110,17 +110,17 @@ static void readers_of_a_slot_have_no_greatest_number(void **state)
 {
 	enum { MOST = 20 };
 	struct store *s = open_with_page(0);
-	u64 word = host_a64_read(&s->slot[3]);
+	u64 word = host_a64_read(store_slot(s, 3));
 
 	for (unsigned int n = 1; n <= MOST; n++) {
 		for (unsigned int i = 0; i < n; i++) {
 			must_eq(store_hold(s, 3), word);
-			must_eq(host_a64_read(&s->slot[3]), word + SLOT_READER * (i < 7 ? i + 1 : 7));
+			must_eq(host_a64_read(store_slot(s, 3)), word + SLOT_READER * (i < 7 ? i + 1 : 7));
 			must_eq(holds_any(&s->holds), i >= 7);
 		}
 		for (unsigned int i = n; i--;) {
 			store_drop(s, 3, word);
-			must_eq(host_a64_read(&s->slot[3]), word + SLOT_READER * (i < 7 ? i : 7));
+			must_eq(host_a64_read(store_slot(s, 3)), word + SLOT_READER * (i < 7 ? i : 7));
 			must_eq(holds_any(&s->holds), i > 7);
 		}
 	}
@@ -137,7 +137,7 @@ static void readers_of_a_slot_have_no_greatest_number(void **state)
 		must_eq(objects(s), 0);
 		must(!holds_any(&s->holds));
 		must_eq(store_write(s, 3, page, HOST_ANY_NODE), 0);
-		word = host_a64_read(&s->slot[3]);
+		word = host_a64_read(store_slot(s, 3));
 	}
 	close_store();
 }
@@ -160,7 +160,7 @@ static void each_orphan_has_a_record_of_its_own(void **state)
 				u64 i = (j * 5 + round) % N;
 
 				if (k <= i % 7)
-					must_eq(hold_drop_slow(&h, &store.slot[0], slot_ref(word[i])), k == i % 7);
+					must_eq(hold_drop_slow(&h, store_slot(&store, 0), slot_ref(word[i])), k == i % 7);
 			}
 		}
 		must(!holds_any(&h));
@@ -174,21 +174,21 @@ static void a_hold_on_a_slot_without_an_object_takes_nothing(void **state)
 	u64 word;
 
 	must_eq(store_hold(s, 0), 0);
-	must_eq(hold_take_slow(&s->holds, &s->slot[0]), 0);
-	must_eq(host_a64_read(&s->slot[0]), 0);
+	must_eq(hold_take_slow(&s->holds, store_slot(s, 0)), 0);
+	must_eq(host_a64_read(store_slot(s, 0)), 0);
 	fill_word(page, 42);
 	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
 	word = store_hold(s, 0);
 	must_eq(slot_type(word), SLOT_FILL);
-	must_eq(hold_take_slow(&s->holds, &s->slot[0]), word);
-	must_eq(host_a64_read(&s->slot[0]), word);
+	must_eq(hold_take_slow(&s->holds, store_slot(s, 0)), word);
+	must_eq(host_a64_read(store_slot(s, 0)), word);
 	close_store();
 }
 
 static void compaction_may_not_swing_what_somebody_holds_or_freed(void **state)
 {
 	struct store *s = open_with_page(0);
-	host_a64 *slot = &s->slot[3], other;
+	host_a64 *slot = store_slot(s, 3), other;
 	u64 word = host_a64_read(slot), ref = slot_ref(word), to = ref ^ (REF_LOC_MASK & ~REF_LOC_MASK << 1);
 
 	must_eq(slot_movable(slot), ref);
@@ -232,17 +232,17 @@ static void compaction_passes_over_a_slot_that_is_read(void **state)
 		must_eq(store_put(s, i, page, HOST_PAGE_SIZE / 8 * 7 - POOL_HEADER, HOST_ANY_NODE), 0);
 	for (u64 i = 1; i < 15; i++)
 		must_eq(store_free(s, i), 0);
-	must(zspage_of(s, host_a64_read(&s->slot[0])) != zspage_of(s, host_a64_read(&s->slot[15])));
+	must(zspage_of(s, host_a64_read(store_slot(s, 0))) != zspage_of(s, host_a64_read(store_slot(s, 15))));
 	first = store_hold(s, 0);
 	last = store_hold(s, 15);
 	store_compact(s);
-	must_eq(slot_ref(host_a64_read(&s->slot[0])), slot_ref(first));
-	must_eq(slot_ref(host_a64_read(&s->slot[15])), slot_ref(last));
+	must_eq(slot_ref(host_a64_read(store_slot(s, 0))), slot_ref(first));
+	must_eq(slot_ref(host_a64_read(store_slot(s, 15))), slot_ref(last));
 	must_hold(pool_check(&s->pool));
 	store_drop(s, 0, first);
 	store_drop(s, 15, last);
 	must(store_compact(s) > 0);
-	must_eq(zspage_of(s, host_a64_read(&s->slot[0])), zspage_of(s, host_a64_read(&s->slot[15])));
+	must_eq(zspage_of(s, host_a64_read(store_slot(s, 0))), zspage_of(s, host_a64_read(store_slot(s, 15))));
 	close_store();
 }
 

@@ -140,6 +140,58 @@ void *host_zalloc(size_t bytes);
 void *host_zalloc_node(size_t bytes, unsigned int node);
 void host_free(void *p, size_t bytes);
 
+/* ---- tables ---- */
+
+/* As the user home's. */
+struct host_table {
+	host_a64 *word;         /* [n] */
+	u64 n;
+};
+
+static inline int host_table_init(struct host_table *t, u64 n)
+{
+	t->n = n;
+	t->word = host_zalloc(n * sizeof(*t->word));
+	return t->word ? 0 : -ENOMEM;
+}
+
+static inline void host_table_destroy(struct host_table *t)
+{
+	host_free(t->word, t->n * sizeof(*t->word));
+}
+
+static inline host_a64 *host_table_at(const struct host_table *t, u64 i)
+{
+	return t->word + i;
+}
+
+static inline bool host_table_has(const struct host_table *t, u64 i)
+{
+	(void)t;
+	(void)i;
+	return true;
+}
+
+static inline bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
+{
+	(void)t;
+	(void)i;
+	(void)src;
+	(void)p;
+	return false;
+}
+
+static inline host_page host_table_take(struct host_table *t)
+{
+	(void)t;
+	return 0;
+}
+
+static inline size_t host_table_bytes(const struct host_table *t)
+{
+	return t->n * sizeof(*t->word);
+}
+
 /* ---- deferred work ---- */
 
 struct host_work {

@@ -38,6 +38,15 @@ static struct host_pages pages;
 static u64 objects, reclaims, reclaim_ps, reclaim_max_ps;
 static unsigned int busy;
 
+static host_a64 *slot_at(u64 i)
+{
+#ifdef SCALE_BASE
+	return &store->slot[i];
+#else
+	return store_slot(store, i);
+#endif
+}
+
 /* ---- contents: a page tells its slot and how long it gets ---- */
 
 #define WORDS (HOST_PAGE_SIZE / sizeof(u64))
@@ -189,7 +198,7 @@ static void mixes(void *arg)
 		at = first + mix(first + i) % EACH;
 		if (i % 3 == 0)
 			put(at);
-		else if (i % 3 == 1 && host_a64_read(&store->slot[at]))
+		else if (i % 3 == 1 && host_a64_read(slot_at(at)))
 			get(at);
 		else
 			store_free(store, at);

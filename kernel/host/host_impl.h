@@ -10,6 +10,7 @@
  *   host_lock_t       spinlock_t.  Never taken from an interrupt, so plain spin_lock()
  *   struct host_percpu  item[cpu] -> | the core's item ... |
  *                     allocated on the CPU's node
+ *   struct host_table a directory of pages, so that a table is only there where it was written
  *   struct host_work  work on our own unbound queue, and an hrtimer for delays, since a
  *                     jiffy can be longer than the core wants to hold memory back
  */
@@ -324,6 +325,48 @@ static inline unsigned int host_page_node(struct host_pages *src, host_page p)
 void *host_zalloc(size_t bytes);
 void *host_zalloc_node(size_t bytes, unsigned int node);
 void host_free(void *p, size_t bytes);
+
+/* ---- tables ---- */
+
+/*
+ *     piece[i / HOST_TABLE_PIECE] -> a page of words, or the kernel's page of zeros
+ *
+ * A word that is not there is read as any other, and found 0, so nobody has to ask; the page of
+ * zeros cannot be written, nor does the core try.
+ */
+struct host_table {
+	host_a64 **piece;
+	host_a64 *none;         /* the page of zeros */
+	u64 pieces;
+	u64 left;               /* those from here on were taken back */
+};
+
+#define HOST_KERNEL_PIECE_SHIFT (PAGE_SHIFT - 3)
+
+static __always_inline host_a64 *host_table_at(const struct host_table *t, u64 i)
+{
+	return READ_ONCE(t->piece[i >> HOST_KERNEL_PIECE_SHIFT]) +
+	       (i & (BIT(HOST_KERNEL_PIECE_SHIFT) - 1));
+}
+
+static inline bool host_table_has(const struct host_table *t, u64 i)
+{
+	return READ_ONCE(t->piece[i >> HOST_KERNEL_PIECE_SHIFT]) != t->none;
+}
+
+/* What a page says comes before its address: a full barrier here, dependency in who looks. */
+static inline bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
+{
+	host_a64 *none = t->none;
+
+	return try_cmpxchg(&t->piece[i >> HOST_KERNEL_PIECE_SHIFT], &none,
+			   (host_a64 *)host_page_addr(src, p));
+}
+
+int host_table_init(struct host_table *t, u64 n);
+void host_table_destroy(struct host_table *t);
+host_page host_table_take(struct host_table *t);
+size_t host_table_bytes(const struct host_table *t);
 
 /* ---- deferred work ---- */
 

@@ -149,6 +149,48 @@ void host_free(void *p, size_t bytes)
 	kvfree(p);
 }
 
+/* ---- tables ---- */
+
+int host_table_init(struct host_table *t, u64 n)
+{
+	u64 i;
+
+	t->pieces = t->left = ((n - 1) >> HOST_KERNEL_PIECE_SHIFT) + 1;
+	t->none = page_address(ZERO_PAGE(0));
+	t->piece = host_zalloc(host_table_bytes(t));
+	if (!t->piece)
+		return -ENOMEM;
+	for (i = 0; i < t->pieces; i++) {
+		t->piece[i] = t->none;
+		if (!(i % PAGE_SIZE))
+			cond_resched();
+	}
+	return 0;
+}
+
+void host_table_destroy(struct host_table *t)
+{
+	host_free(t->piece, host_table_bytes(t));
+}
+
+host_page host_table_take(struct host_table *t)
+{
+	while (t->left) {
+		host_a64 *piece = t->piece[--t->left];
+
+		if (piece != t->none)
+			return (host_page)virt_to_page(piece);
+		if (!(t->left % PAGE_SIZE))
+			cond_resched();
+	}
+	return 0;
+}
+
+size_t host_table_bytes(const struct host_table *t)
+{
+	return t->pieces * sizeof(*t->piece);
+}
+
 /* ---- deferred work ---- */
 
 static void work_run(struct work_struct *work)

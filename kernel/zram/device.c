@@ -33,13 +33,12 @@ static unsigned int chain_size;
 static void decay(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, decay);
+	bool aged;
 
-	bool again = pcp_refill(&z->pcp);
-
-	again |= pcp_decay(&z->pcp);
-	store_shrink_look(&z->store);
-	if (again)
-		host_work_queue_delayed(w, ZRAM_DECAY_US);
+	if (pcp_tend(&z->pcp, &aged))
+		host_work_queue_delayed(w, PCP_PERIOD_US);
+	if (aged)
+		store_shrink_look(&z->store);
 }
 
 static void set_defaults(struct zram *z)
@@ -206,7 +205,10 @@ int zram_add(void)
 		return -ENOMEM;
 	init_rwsem(&z->dev_lock);
 	zram_init_partial(z);
-	mutex_lock(&device_mutex);
+	if (mutex_lock_killable(&device_mutex)) {
+		kvfree(z);
+		return -EINTR;
+	}
 	nr = idr_alloc(&devices, z, 0, 0, GFP_KERNEL);
 	if (nr < 0) {
 		err = nr;
@@ -284,7 +286,8 @@ int zram_remove_nr(int nr)
 	struct zram *z;
 	int err = -ENODEV;
 
-	mutex_lock(&device_mutex);
+	if (mutex_lock_killable(&device_mutex))
+		return -EINTR;
 	z = idr_find(&devices, nr);
 	if (z) {
 		err = remove(z);

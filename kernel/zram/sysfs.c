@@ -442,6 +442,8 @@ static ssize_t hot_remove_store(const struct class *class, const struct class_at
 	if (err)
 		return refuse(NULL, "hot_remove", buf, "not a device number", err);
 	err = zram_remove_nr(nr);
+	if (err == -EINTR)
+		return err;
 	if (err)
 		return refuse(NULL, "hot_remove", buf,
 			      err == -ENODEV ? "no such device" : "the device is in use", err);

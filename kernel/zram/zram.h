@@ -30,7 +30,6 @@
 #include <linux/sizes.h>
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
-#define ZRAM_DECAY_US 100000            /* between two looks at idle page lists */
 #define ZRAM_LEVEL_UNSET INT_MIN
 
 struct attribute_group;
@@ -68,13 +67,13 @@ struct zram {
 /* After memory was given back: have idle page lists looked after.  Any context. */
 static inline void zram_note_freed(struct zram *z)
 {
-	host_work_queue_delayed(&z->decay, ZRAM_DECAY_US);
+	host_work_queue_delayed(&z->decay, PCP_PERIOD_US);
 }
 
 /* After a write: the same, and a reserve that was drawn on filled at once.  Any context. */
 static inline void zram_note_written(struct zram *z)
 {
-	host_work_queue_delayed(&z->decay, unlikely(pcp_is_short(&z->pcp)) ? 0 : ZRAM_DECAY_US);
+	host_work_queue_delayed(&z->decay, unlikely(pcp_is_short(&z->pcp)) ? 0 : PCP_PERIOD_US);
 }
 
 /* device.c */
@@ -93,9 +92,11 @@ int zram_start(struct zram *z, u64 disksize);
  * as it was, but some of its slots may be empty.
  */
 int zram_reset(struct zram *z);
-/* The device's number, or an error. */
+/* The device's number, or an error; -EINTR: a fatal signal, while others add or remove one. */
 int zram_add(void);
-/* -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for. */
+/*
+ * -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for; -EINTR: as zram_add().
+ */
 int zram_remove_nr(int nr);
 
 /* blkdev.c */

@@ -75,7 +75,7 @@ int store_free(struct store *s, u64 i)
 void host_user_work_arm(struct host_work *w, u64 us)
 {
 	(void)w;
-	must_eq(us, ZRAM_DECAY_US);
+	must_eq(us, PCP_PERIOD_US);
 }
 
 /* ---- the block layer, played ---- */

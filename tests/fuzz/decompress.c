@@ -138,7 +138,7 @@ static void in_store(struct choices *c, unsigned int which)
 		page_of(seed + i);
 		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
 	}
-	ref = slot_ref(host_a64_read(&s->slot[1]));
+	ref = slot_ref(host_a64_read(store_slot(s, 1)));
 	n = pool_ref_size(&s->pool, ref);
 	memcpy(bytes, pool_map(&s->pool, ref, got), n);
 	/* The length is in the reference, so only the bytes may be wrong. */

@@ -576,7 +576,7 @@ static void reset_run(void)
 		struct actor *a = &actors[i];
 
 		a->cpu = i % home->cpus;
-		a->held = a->atomic = 0;
+		a->held = a->atomic = a->working = 0;
 		a->ready = a->worker ? queued : NULL;
 		a->on = a->worker && a->stack ? home->work[i - x.job->actors] : NULL;
 		a->done = false;

@@ -27,6 +27,7 @@ struct actor {
 	u32 cpu;
 	u32 held;               /* mask of ranks */
 	u32 atomic;             /* locks held in which it may not sleep, and the caller's */
+	u32 working;            /* work items it is in: it waits for no memory */
 	/* Until this says yes the actor waits; NULL: it can go on. */
 	bool (*ready)(const void *on);
 	const void *on;

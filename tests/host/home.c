@@ -95,6 +95,12 @@ static void must_be_process(const char *what)
 		explore_fail("%s in atomic context", what);
 }
 
+static void must_not_be_work(const char *what)
+{
+	if (me->working)
+		explore_fail("%s may wait for memory, in work that reclaim may wait for", what);
+}
+
 bool hostile_warn(bool bad, const char *what, const char *file, int line)
 {
 	if (bad)
@@ -469,6 +475,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 		explore_fail("pages are asked for of node %u, how %u", node, how);
 	if (how & HOST_MAY_WAIT) {
 		must_be_process("host_pages_alloc()");
+		must_not_be_work("host_pages_alloc()");
 		if (me->held & R(STREAM_LOCK))
 			explore_fail("who has a stream in hand waits for pages");
 	}
@@ -546,7 +553,9 @@ void *host_zalloc(size_t bytes)
 	size_t room = (bytes + RED_ZONE + 63) & ~(size_t)63;
 
 	must_be_process("host_zalloc()");
-	if (failing())
+	must_not_be_work("host_zalloc()");
+	home_failures += home->no_heap;
+	if (failing() || home->no_heap)
 		return NULL;
 	if (home->heap_used + room > heap_bytes || home->nblocks == home->max_blocks)
 		explore_fail("the test needs a larger heap");
@@ -631,7 +640,9 @@ void home_run_work(struct host_work *w)
 	w->queued = 0;
 	w->running = 1;
 	w->begun++;
+	me->working++;
 	w->fn(w);
+	me->working--;
 	if (me->atomic || me->held)
 		explore_fail("work ends with a lock held");
 	hostile_touch(w, sizeof(*w), true);
@@ -700,10 +711,10 @@ bool host_interrupted(void)
 	return home->interrupted;
 }
 
-/* Whatever is timed, its time is over. */
+/* Whatever is timed, its time is over, unless the clock stands. */
 u64 host_now_ns(void)
 {
-	return home->now += (u64)1 << 32;
+	return home->now += home->still ? 0 : (u64)1 << 32;
 }
 
 u64 host_total_bytes(void)

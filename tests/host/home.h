@@ -32,9 +32,12 @@ struct home {
 	bool may_be_dry;        /* any call to the source may find it dry */
 	u32 dry_nodes;          /* mask of nodes that give nothing */
 	u32 emergency;          /* pages that only who may wait gets */
+	bool sparse;            /* tables are made page by page */
+	bool still;             /* the clock stands */
 	bool fair;              /* locks go to who came first; if not, to anybody */
 	u64 fail;               /* this many allocations from now one fails; 0: none does */
 	bool fail_all;          /* and all that come after it */
+	bool no_heap;           /* host_zalloc() fails */
 
 	u64 now;
 	u32 cpus, nodes, frames, pages_out;

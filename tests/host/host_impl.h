@@ -271,6 +271,23 @@ static inline void *host_zalloc_node(size_t bytes, unsigned int node)
 
 void host_free(void *p, size_t bytes);
 
+/* ---- tables ---- */
+
+/* Whole, or, in a home of sparse ones, of pages.  What is not there lies where no write is stood. */
+struct host_table {
+	host_a64 *word;         /* [n], or NULL */
+	host_a64 *page;         /* [n / HOST_TABLE_PIECE], host_page, 0: it is not there; or NULL */
+	u64 n;
+};
+
+int host_table_init(struct host_table *t, u64 n);
+void host_table_destroy(struct host_table *t);
+host_a64 *host_table_at(const struct host_table *t, u64 i);
+bool host_table_has(const struct host_table *t, u64 i);
+bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p);
+host_page host_table_take(struct host_table *t);
+size_t host_table_bytes(const struct host_table *t);
+
 /* ---- deferred work ---- */
 
 struct host_work {

@@ -151,6 +151,7 @@ int rig_open(const struct rig_config *cfg)
 	};
 	int err = -ENOMEM;
 
+	home->sparse = cfg->sparse;
 	rig = host_zalloc(sizeof(*rig));
 	if (!rig)
 		return err;
@@ -174,9 +175,9 @@ void rig_close(void)
 
 	store_reset(s);
 	rig_check();
-	/* Leaves of the directory stay. */
+	/* Leaves of the directory stay, and the slot table. */
 	if (release_held(&s->release) || pool_pages(&s->pool) ||
-	    store_pages_taken(s) != host_a64_read(&s->pool.zspages.leaves))
+	    store_pages_taken(s) != host_a64_read(&s->pool.zspages.leaves) + s->pieces.v)
 		explore_fail("an empty store has %llu bytes held back and %llu pages",
 			     (unsigned long long)release_held(&s->release),
 			     (unsigned long long)store_pages_taken(s));
@@ -454,7 +455,9 @@ int rig_do(const struct op *op, u32 value)
 		me->atomic--;
 		break;
 	case OP_REFILL:
+		me->working++;
 		pcp_refill(&rig->pcp);
+		me->working--;
 		break;
 	case OP_DRY:
 		rig->src.dry = op->slot;

@@ -61,6 +61,8 @@ struct op {
 #define MUST_PUT(i, bytes) { .what = OP_PUT, .slot = (i), .size = (u32)(bytes), .must = true }
 #define GET(i) { .what = OP_GET, .slot = (i) }
 #define WRITE(i, bytes) { .what = OP_WRITE, .slot = (i), .size = (u32)(bytes) }
+#define MUST_WRITE(i, bytes) { .what = OP_WRITE, .slot = (i), .size = (u32)(bytes), .must = true }
+#define MUST_FILL(i) { .what = OP_FILL, .slot = (i), .must = true }
 #define FILL(i) { .what = OP_FILL, .slot = (i) }
 #define FILL_OBJ(i) { .what = OP_FILL_OBJ, .slot = (i) }
 #define READ(i) { .what = OP_READ, .slot = (i) }
@@ -94,6 +96,7 @@ struct rig_config {
 	u64 slots, mem_limit, release_limit;
 	u32 spare;              /* buffers that may be queued; a store of few slots has none */
 	u32 reserve;            /* pages */
+	bool sparse;            /* the slot table is made page by page */
 };
 
 struct rig {

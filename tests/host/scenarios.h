@@ -329,6 +329,18 @@
 	.act = { { SHRINK }, { COMPACT } },
 },
 {
+	.name = "the first writes of a page of slots",
+	.most = 2, .sparse = true,
+	.act = { { PUT(0, HALF), FREE(0) }, { PUT(1, HALF) }, { GET(1), GET(0) } },
+},
+{
+	.name = "no first write fails that the reserve covers",
+	.most = 2, .sparse = true, .pages_in = true,
+	.reserve = 5,
+	.before = { DRY(1) },
+	.act = { { MUST_FILL(0), READ(1) }, { MUST_FILL(1) }, { MUST_WRITE(2, RAW) } },
+},
+{
 	.name = "statistics against coming and going",
 	.before = { PUT(0, HALF) },
 	.act = { { STATS }, { FREE(0), PUT(1, HALF) } },

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define OPS 24
+#define BATCH 4         /* pages that lists move at once */
 
 struct script {
 	const char *name;
@@ -61,6 +62,7 @@ static const struct script scripts[] = {
 #define NSCRIPTS (sizeof(scripts) / sizeof(scripts[0]))
 
 static u32 model[HISTORY_SLOTS];
+static bool sparse;             /* the next store's slot table */
 static u32 reserve;             /* pages, for the next store; with one no write has a right to fail */
 
 static struct rig_config config(const struct script *s)
@@ -68,7 +70,7 @@ static struct rig_config config(const struct script *s)
 	return (struct rig_config){
 		.cpus = 2, .pages = HOME_PAGES, .slots = RELEASE_REFS * 8,
 		.mem_limit = (u64)s->limit_pages << HOST_PAGE_SHIFT, .release_limit = s->release_limit,
-		.reserve = reserve,
+		.reserve = reserve, .sparse = sparse,
 	};
 }
 
@@ -95,6 +97,7 @@ static void step(const struct script *s, unsigned int k, u64 failures, bool eage
 	int err = rig_do(op, k + 1);
 	bool limited = s->limit_pages && err == -ENOMEM;
 
+	limited |= op->what == OP_LIMIT && home->no_heap;
 	if (err && (reserve || home_failures == failures) && !limited)
 		explore_fail("%s: operation %u failed without a reason: %d", s->name, k, err);
 	if (op->what == OP_FREE)
@@ -138,6 +141,7 @@ static void end(const struct script *s)
 	int err;
 
 	home->fail = 0;
+	home->no_heap = false;
 	rig->src.dry = 0;
 	rig->codec_fails = false;
 	rig->codec_says = 0;
@@ -185,18 +189,34 @@ static void dry_for_a_while(const struct script *s, unsigned int from, unsigned 
 	end(s);
 }
 
-/* Two pages, one of descriptors, one of the directory. */
-#define TAKE_OF_A_WRITE 4
+/* Two pages, one of descriptors, one of the directory, one of the slot table. */
+#define TAKE_OF_A_WRITE 5
 
-/* The same beside a reserve that covers n writes: none of them fails, and it is full again soon. */
-static void reserve_while_dry(const struct script *s, unsigned int from, unsigned int n)
+/* Each group of descriptors has used the entries up that it has without a directory of pages. */
+static void use_up_few(void)
+{
+	struct zspage_table *t = &rig->store.pool.zspages;
+	unsigned int i;
+
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
+		if (t->group[i])
+			t->group[i]->fresh = ZSPAGE_FEW;
+}
+
+/*
+ * The same beside a reserve that covers n writes, and without any other memory: none of them fails,
+ * and it is full again soon.  large: the pool has come to the size where its directory grows.
+ */
+static void reserve_while_dry(const struct script *s, unsigned int from, unsigned int n, bool large)
 {
 	unsigned int k;
 
 	reserve = n * TAKE_OF_A_WRITE;
 	begin(s, 0, false);
+	if (large)
+		use_up_few();
 	for (k = 0; k < OPS && s->op[k].what; k++) {
-		rig->src.dry = k >= from && k < from + n;
+		rig->src.dry = home->no_heap = k >= from && k < from + n;
 		step(s, k, home_failures, false);
 		if (rig->src.dry)
 			continue;
@@ -259,20 +279,24 @@ static void any_allocation_may_fail(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < NSCRIPTS; i++) {
-		each_allocation(&scripts[i], false, false);
-		each_allocation(&scripts[i], false, true);
+	for (i = 0; i < 2 * NSCRIPTS; i++) {
+		sparse = i % 2;
+		each_allocation(&scripts[i / 2], false, false);
+		each_allocation(&scripts[i / 2], false, true);
 	}
+	sparse = false;
 }
 
 static void all_allocations_may_fail_from_any_one_on(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < NSCRIPTS; i++) {
-		each_allocation(&scripts[i], true, false);
-		each_allocation(&scripts[i], true, true);
+	for (i = 0; i < 2 * NSCRIPTS; i++) {
+		sparse = i % 2;
+		each_allocation(&scripts[i / 2], true, false);
+		each_allocation(&scripts[i / 2], true, true);
 	}
+	sparse = false;
 }
 
 static void a_source_may_be_dry_for_a_while(void)
@@ -291,8 +315,12 @@ static void no_write_fails_that_the_reserve_covers(void)
 
 	for (i = 0; i < NSCRIPTS; i++)
 		for (from = 0; !scripts[i].limit_pages && from < OPS && scripts[i].op[from].what; from++)
-			for (n = 1; n < 8; n++)
-				reserve_while_dry(&scripts[i], from, n);
+			for (n = 1; n < 8; n++) {
+				sparse = n % 2;
+				reserve_while_dry(&scripts[i], from, n, false);
+				reserve_while_dry(&scripts[i], from, n, true);
+			}
+	sparse = false;
 }
 
 static void a_codec_may_break_its_word(void)
@@ -351,6 +379,103 @@ static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 	home_close();
 }
 
+/* ---- a pool whose objects are owned here ---- */
+
+static struct {
+	struct host_pages src;
+	struct pcp pcp;
+	struct pool pool;
+	u64 *ref;               /* [OWNED], by key; 0: none */
+	bool refuse;            /* lets no object go */
+} own;
+
+#define OWNED 16384u
+
+static u64 own_look(void *ctx, u32 key)
+{
+	(void)ctx;
+	return own.refuse || key >= OWNED ? 0 : own.ref[key];
+}
+
+static bool own_swing(void *ctx, u32 key, u64 from, u64 to)
+{
+	(void)ctx;
+	if (own.ref[key] != from)
+		return false;
+	own.ref[key] = to;
+	return true;
+}
+
+/* Of n zspages from that of object key on, leaves the first objs objects; returns the next key. */
+static u32 own_leave(struct pool_class *c, u32 key, unsigned int n, unsigned int objs)
+{
+	unsigned int i;
+
+	for (i = 0; i < n * c->objs; i++) {
+		if (i % c->objs < objs)
+			continue;
+		pool_free(&own.pool, own.ref[key + i]);
+		own.ref[key + i] = 0;
+	}
+	return key + n * c->objs;
+}
+
+/*
+ * To find a target for an object takes a walk past all the fuller zspages, on whose pages there is
+ * no place.  Each target has one place, so each object asks for a walk.
+ */
+static void no_hold_of_a_class_lock_walks_for_each_object(void)
+{
+	const struct pool_owner owner = { .look = own_look, .swing = own_swing };
+	const unsigned int fuller = POOL_LOOK - 12;
+	struct pool_class *c = NULL;
+	unsigned int on1, on2, i;
+	u32 keys, at;
+
+	home_open(1, 2048);
+	own.src.dry = 0;
+	own.ref = host_zalloc(OWNED * sizeof(*own.ref));
+	if (pcp_init(&own.pcp, &own.src, BATCH, BATCH, 0) ||
+	    pool_init(&own.pool, &own.pcp, CHAIN_MIN, &owner))
+		explore_fail("there is no pool");
+	for (i = 0; i < own.pool.table.nclasses; i++) {
+		c = &own.pool.class[i];
+		if (c->pages > 2 && HOST_PAGE_SIZE / c->size >= 4 * POOL_MOVES &&
+		    HOST_PAGE_SIZE / c->size <= 12 * POOL_MOVES)
+			break;
+	}
+	if (i == own.pool.table.nclasses)
+		explore_fail("no class is as the test needs one");
+	on1 = (unsigned int)HOST_PAGE_SIZE / c->size;
+	on2 = 2 * (unsigned int)HOST_PAGE_SIZE / c->size;
+	keys = (fuller + POOL_MOVES + 3) * c->objs;
+	for (i = 0; i < keys; i++)
+		if (keys > OWNED || pool_alloc(&own.pool, c->size - POOL_HEADER, i, HOST_ANY_NODE,
+					       HOST_MAY_WAIT, &own.ref[i]))
+			explore_fail("no room for object %u", i);
+	at = own_leave(c, 0, fuller, on2);
+	at = own_leave(c, at, POOL_MOVES + 2, on1 - 1);
+	own_leave(c, at, 1, on1 / 2);
+	/* Nothing moves, but the pages at the ends go. */
+	own.refuse = true;
+	pool_compact(&own.pool);
+	if (pool_pages(&own.pool) != 2 * fuller + POOL_MOVES + 3)
+		explore_fail("%llu pages", (unsigned long long)pool_pages(&own.pool));
+	own.refuse = false;
+	home_longest = 0;
+	pool_compact(&own.pool);
+	/* Of two walks, and of eight moves: an access or more a look. */
+	if (home_longest > 16 * POOL_LOOK)
+		explore_fail("%llu accesses under a class lock", (unsigned long long)home_longest);
+	for (i = 0; i < keys; i++)
+		if (own.ref[i])
+			pool_free(&own.pool, own.ref[i]);
+	pool_destroy(&own.pool);
+	pcp_destroy(&own.pcp);
+	host_free(own.ref, OWNED * sizeof(*own.ref));
+	home_close();
+}
+
 /* One of eight CPUs runs when the store is made; the others come later, and share its context. */
 static void codec_contexts_are_made_for_the_cpus_that_run(void)
 {
@@ -392,7 +517,7 @@ static void a_page_that_changes_while_room_is_made_is_stored_whole(void)
 		rig->codec_changes = changes;
 		if (rig_do(&write, 2) || rig_value(0, true) != 2)
 			explore_fail("the page is not what it was after %u changes", changes);
-		ref = slot_ref(host_a64_read(&rig->store.slot[0]));
+		ref = slot_ref(host_a64_read(store_slot(&rig->store, 0)));
 		if (rig->codec_calls != (changes < 3 ? changes + 2 : 4) ||
 		    (pool_ref_size(&rig->store.pool, ref) == HOST_PAGE_SIZE) != (changes > 2))
 			explore_fail("%u calls of the codec after %u changes", rig->codec_calls, changes);
@@ -743,6 +868,7 @@ int main(void)
 		  who_is_short_of_memory_does_a_bounded_part_of_the_work },
 		{ "full buffers stay on their node", full_buffers_stay_on_their_node },
 		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
+		{ "no hold of a class lock walks for each object", no_hold_of_a_class_lock_walks_for_each_object },
 	};
 	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
 

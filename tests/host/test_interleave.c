@@ -28,6 +28,7 @@ struct scenario {
 	unsigned int put_small; /* before: so many small objects, slot by slot */
 	unsigned int keep_small;        /* and all but so many freed again */
 	bool pages_in;          /* slots hold pages, not blobs */
+	bool sparse;            /* the slot table is made page by page */
 	bool grow;              /* the first descriptor of a group is the last that its directory holds */
 	bool move, may_be_dry;
 	struct op before[10];
@@ -85,6 +86,7 @@ static void begin(void)
 		.cpus = 2, .pages = now->pages ? now->pages : HOME_PAGES, .slots = nslots(),
 		.mem_limit = (u64)now->limit_pages << HOST_PAGE_SHIFT,
 		.release_limit = now->release_limit, .spare = now->spare, .reserve = now->reserve,
+		.sparse = now->sparse,
 	};
 	unsigned int i;
 
@@ -129,7 +131,7 @@ static u64 outcome(const u32 *last)
 	for (i = 0; i < HISTORY_SLOTS; i++)
 		hash = (hash ^ last[i]) * 0xff51afd7ed558ccdu;
 	for (i = 0; i < HISTORY_SLOTS && i < nslots(); i++)
-		hash = (hash ^ host_a64_read(&rig->store.slot[i])) * 0xff51afd7ed558ccdu;
+		hash = (hash ^ host_a64_read(store_slot(&rig->store, i))) * 0xff51afd7ed558ccdu;
 	hash = (hash ^ pool_pages(&rig->store.pool)) * 0xff51afd7ed558ccdu;
 	hash = (hash ^ release_held(&rig->store.release)) * 0xff51afd7ed558ccdu;
 	return (hash ^ store_count(&rig->store, CNT_FREED)) * 0xff51afd7ed558ccdu;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * test_pages.c - page lists, nodes and the reserve (core/pcp.h): what they reach, what they keep, and
- * how often they take which lock.
+ * how often they take which lock; and the slot table's pages.
  *
  * One actor, which the tests put on a CPU.  After each step pcp_check() must hold, and the home
  * itself watches the context, the order of locks and the pages.
@@ -349,7 +349,7 @@ static void a_fallback_to_another_node_is_counted(void)
 /* The descriptor of what slot i holds. */
 static struct zspage *zspage_of(u64 i)
 {
-	u64 ref = slot_ref(host_a64_read(&rig->store.slot[i]));
+	u64 ref = slot_ref(host_a64_read(store_slot(&rig->store, i)));
 	struct pool_class *c = ref_class(&rig->store.pool, ref);
 
 	return class_at(c, ref_zspage(c, ref));
@@ -470,6 +470,43 @@ static void nodes_cost_no_density(void)
 			     (unsigned long long)one);
 }
 
+/* ---- the slot table ---- */
+
+static void slots_take_memory_where_they_were_written(void)
+{
+	const struct rig_config cfg = {
+		.cpus = 1, .pages = HOME_PAGES, .slots = 9 * HOST_TABLE_PIECE - 5, .sparse = true,
+	};
+	const u64 written[] = { 3 * HOST_TABLE_PIECE, 3 * HOST_TABLE_PIECE + 7, 6 * HOST_TABLE_PIECE - 1,
+				cfg.slots - 1 };
+	static char bytes[QUARTER], page[HOST_PAGE_SIZE];
+	size_t i, n = sizeof(written) / sizeof(written[0]), got;
+	u64 meta;
+
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	meta = store_meta_bytes(&rig->store);
+	for (i = 0; i < cfg.slots; i += HOST_TABLE_PIECE / 4)
+		if (store_free(&rig->store, i) || store_read(&rig->store, i, page) || page[0] ||
+		    store_get(&rig->store, i, page, sizeof(page), &got) || got ||
+		    slot_has_object(store_hold(&rig->store, i)))
+			explore_fail("slot %zu is not empty", i);
+	if (store_meta_bytes(&rig->store) != meta || home->pages_out)
+		explore_fail("to look at a slot takes memory");
+	for (i = 0; i < n; i++)
+		if (store_put(&rig->store, written[i], bytes, sizeof(bytes), HOST_ANY_NODE))
+			explore_fail("slot %llu cannot be written", (unsigned long long)written[i]);
+	if (rig->store.pieces.v != 3)
+		explore_fail("%llu pages for slots in three", (unsigned long long)rig->store.pieces.v);
+	rig_check();
+	store_reset(&rig->store);
+	if (store_count(&rig->store, CNT_ORIG_BYTES) || rig->store.pieces.v != 3)
+		explore_fail("a reset leaves something, or takes pages of the table");
+	rig_close();
+	home_close();
+}
+
 /* ---- the reserve ---- */
 
 static void the_reserve_is_the_last_resort(void)
@@ -537,6 +574,57 @@ static void what_is_freed_fills_the_reserve_first(void)
 	end();
 }
 
+/* As a home's worker, which reclaim may wait for. */
+static bool tend(bool *aged)
+{
+	bool again;
+
+	me->working++;
+	again = pcp_tend(&pcp, aged);
+	me->working--;
+	check();
+	return again;
+}
+
+/* While the reserve is short the worker comes with each write. */
+static void lists_age_with_time_and_not_with_the_reserve_s_want(void)
+{
+	const u64 period = PCP_PERIOD_US * 1000;
+	unsigned int i;
+	u32 high;
+	bool aged;
+
+	begin(2, 1, HOME_PAGES, 5);
+	must_take(1, 5 * BATCH, HOST_ANY_NODE, HOST_MAY_WAIT);
+	src.dry = 1;
+	while (!take(1, 1, HOST_ANY_NODE, HOST_MAY_WAIT))
+		;
+	high = pcp.list[1]->high;
+	home->still = true;
+	pcp.aged = home->now;
+	if (!pcp_is_short(&pcp) || !high)
+		explore_fail("the reserve is not drawn on, or the list not used");
+	for (i = 0; i < 8; i++) {
+		home->now += period / 9;
+		if (!tend(&aged) || aged || pcp.list[1]->high != high)
+			explore_fail("a list ages before its time, or nobody comes again");
+	}
+	home->now += period;
+	for (i = 0; i < 2; i++) {
+		if (!tend(&aged) || aged != !i || pcp.list[1]->high != high)
+			explore_fail("a list that was used is not kept for a period");
+	}
+	home->now += period;
+	if (!tend(&aged) || !aged || pcp.list[1]->high != high / 2)
+		explore_fail("a list that is idle does not age");
+	src.dry = 0;
+	for (i = 0; i < 3; i++, home->now += period)
+		tend(&aged);
+	if (pcp.list[1]->high || pcp_is_short(&pcp) || tend(&aged))
+		explore_fail("the worker does not come to an end");
+	end();
+}
+
 static void the_reserve_is_as_large_as_its_use_asks(void)
 {
 	const u64 gib = (u64)1 << 30;
@@ -567,9 +655,12 @@ int main(void)
 		{ "zspages come of the node of what is stored", zspages_come_of_the_node_of_what_is_stored },
 		{ "a batch of zspages is of many nodes", a_batch_of_zspages_is_of_many_nodes },
 		{ "nodes cost no density", nodes_cost_no_density },
+		{ "slots take memory where they were written", slots_take_memory_where_they_were_written },
 		{ "lists come before waiting", lists_come_before_waiting },
 		{ "the reserve is the last resort", the_reserve_is_the_last_resort },
 		{ "what is freed fills the reserve first", what_is_freed_fills_the_reserve_first },
+		{ "lists age with time and not with the reserve's want",
+		  lists_age_with_time_and_not_with_the_reserve_s_want },
 		{ "the reserve is as large as its use asks", the_reserve_is_as_large_as_its_use_asks },
 	};
 	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
