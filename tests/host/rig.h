@@ -137,4 +137,12 @@ u32 rig_value(u64 i, bool page);
 /* Every invariant that holds while nobody uses the store; a violation ends the program. */
 void rig_check(void);
 
+struct rig_case {
+	const char *name;
+	void (*run)(void);
+};
+
+/* Runs them one after the other, and prints TAP. */
+void rig_run(const struct rig_case *cases, unsigned int n);
+
 #endif

@@ -717,10 +717,7 @@ static void who_is_interrupted_stops_compacting(void)
 
 int main(void)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {
+	static const struct rig_case cases[] = {
 		{ "any allocation may fail", any_allocation_may_fail },
 		{ "all allocations may fail from any one on", all_allocations_may_fail_from_any_one_on },
 		{ "a source may be dry for a while", a_source_may_be_dry_for_a_while },
@@ -744,14 +741,8 @@ int main(void)
 		{ "full buffers stay on their node", full_buffers_stay_on_their_node },
 		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
 	};
-	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
 
-	printf("1..%u\n", n);
-	for (i = 0; i < n; i++) {
-		explore_doing(cases[i].name);
-		cases[i].run();
-		printf("ok %u - %s\n", i + 1, cases[i].name);
-	}
+	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
 	printf("# failures injected: %llu\n", (unsigned long long)home_failures);
 	return 0;
 }

@@ -552,10 +552,7 @@ static void the_reserve_is_as_large_as_its_use_asks(void)
 
 int main(void)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {
+	static const struct rig_case cases[] = {
 		{ "a drain visits each CPU once", a_drain_visits_each_cpu_once },
 		{ "no hold moves more than a batch", no_hold_moves_more_than_a_batch },
 		{ "pages in any list are reached from any CPU", pages_in_any_list_are_reached_from_any_cpu },
@@ -572,13 +569,7 @@ int main(void)
 		{ "what is freed fills the reserve first", what_is_freed_fills_the_reserve_first },
 		{ "the reserve is as large as its use asks", the_reserve_is_as_large_as_its_use_asks },
 	};
-	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
 
-	printf("1..%u\n", n);
-	for (i = 0; i < n; i++) {
-		explore_doing(cases[i].name);
-		cases[i].run();
-		printf("ok %u - %s\n", i + 1, cases[i].name);
-	}
+	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
 	return 0;
 }
