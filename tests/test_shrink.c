@@ -63,7 +63,10 @@ static void thin_out(u64 n)
 	pcp_drain(rig.store.pool.pcp);
 }
 
-/* Calls until nothing is promised any more: at most what two whole passes and all lists take. */
+/*
+ * Calls until nothing is promised any more, with nobody looking anew meanwhile: at most what two whole
+ * passes and all lists take.
+ */
 static void shrink_to_nothing(struct store *s)
 {
 	u64 calls = 0, most = host_nr_cpus() + 1;
@@ -73,8 +76,6 @@ static void shrink_to_nothing(struct store *s)
 	most += 2 * pass.left / SHRINK_STEPS;
 	while (store_shrinkable(s)) {
 		store_shrink(s);
-		if (calls % 64 == 0)
-			store_shrink_look(s);
 		must_be_at_most(++calls, most);
 	}
 	printf("# %llu calls of at most %llu\n", (unsigned long long)calls, (unsigned long long)most);
