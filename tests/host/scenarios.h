@@ -197,6 +197,7 @@
 },
 {
 	.name = "full buffers against drain",
+	.most = 2,
 	.asleep = 1,
 	.release_limit = HOST_PAGE_SIZE, .spare = 2,
 	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER) },
@@ -204,6 +205,7 @@
 },
 {
 	.name = "a full buffer against the collection of another",
+	.most = 2,
 	.asleep = 1,
 	.release_limit = HOST_PAGE_SIZE * 2, .spare = 2,
 	.before = { PUT(0, THIRD), PUT(1, HALF) },
@@ -211,6 +213,7 @@
 },
 {
 	.name = "buffers that run out",
+	.most = 2,
 	.asleep = 1,
 	.release_limit = HOST_PAGE_SIZE, .spare = 1,
 	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER), PUT(3, QUARTER), FREE(3) },
@@ -267,6 +270,7 @@
 },
 {
 	.name = "a budget that shrinks",
+	.most = 2,
 	.asleep = 1,
 	.release_limit = PLENTY, .spare = 2,
 	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER) },
@@ -290,54 +294,46 @@
 },
 {
 	.name = "page lists against their drain and decay",
-	.most = 2,
 	.before = { PUT(0, RAW), PUT(1, RAW) },
 	.act = { { FREE(0), PUT(2, RAW) }, { FREE(1) }, { PCP_DRAIN, DECAY } },
 },
 {
 	.name = "page lists of which others take",
-	.most = 2,
 	.pages = 4,
 	.before = { PUT(0, RAW), PUT(1, RAW), FREE(1) },
 	.act = { { FREE(0), PUT(2, RAW) }, { PUT(3, RAW) }, { PCP_SOME, DECAY } },
 },
 {
 	.name = "a reserve against who draws and who frees",
-	.most = 2,
 	.reserve = 2, .pages = 6,
 	.before = { PUT(0, RAW), PUT(1, RAW), PUT(2, RAW), DRY(1) },
 	.act = { { PUT(3, RAW) }, { FREE(0), PUT(0, RAW) }, { FREE(1) } },
 },
 {
 	.name = "a reserve that is filled while it is drawn on",
-	.most = 2,
 	.reserve = 2, .pages = 6,
 	.before = { PUT(0, RAW), DRY(1), PUT(1, RAW), PUT(2, RAW), DRY(0) },
 	.act = { { PUT(3, RAW) }, { REFILL }, { FREE(0), REFILL } },
 },
 {
 	.name = "no write fails that the reserve covers",
-	.most = 2,
 	.reserve = 6,
 	.before = { PUT(0, RAW), PUT(1, RAW), DRY(1) },
 	.act = { { MUST_PUT(2, RAW) }, { MUST_PUT(3, RAW) }, { FREE(1), PCP_SOME } },
 },
 {
 	.name = "page lists of two nodes",
-	.most = 2,
 	.nodes = 2, .move = true,
 	.before = { PUT(0, RAW), PUT(1, RAW) },
 	.act = { { FREE(0), PUT(2, RAW) }, { FREE(1) }, { PCP_SOME, DECAY } },
 },
 {
 	.name = "the shrinker against everything",
-	.most = 2,
 	.before = { PUT(0, HALF), PUT(1, HALF), PUT(2, HALF), FREE(1) },
 	.act = { { SHRINK }, { FREE(0), PUT(3, HALF) } },
 },
 {
 	.name = "the shrinker against compaction",
-	.most = 2,
 	.before = { PUT(0, HALF), PUT(1, HALF), PUT(2, HALF), PUT(3, HALF), FREE(1), FREE(2) },
 	.act = { { SHRINK }, { COMPACT } },
 },
