@@ -142,7 +142,7 @@ static void spilling(void) { HURT(*(u64 *)(void *)&rig.store.release.item[0]->sp
 static void in_flight(void) { HURT(*(u64 *)(void *)&rig.store.release.node->inflight[1], 1); }
 static void in_flight_too(void) { HURT(*(u64 *)(void *)&rig.store.release.node->inflight[0], 1); }
 static void partial(void) { HURT(class_of(0)->partial, class_of(0)->partial + 1); }
-static void empties(void) { HURT(rig.store.release.node->nempty, rig.store.release.node->nempty + 1); }
+static void empties(void) { HURT(rig.store.release.node->nempty, 1000000); }
 static void fulls(void) { HURT(rig.store.release.node->nfull, 1); }
 static void end_behind(void) { HURT(cpu_with_refs()->end, host_a64_read(&cpu_with_refs()->tail)); }
 

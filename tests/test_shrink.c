@@ -64,8 +64,8 @@ static void thin_out(u64 n)
 }
 
 /*
- * Calls until nothing is promised any more, with nobody looking anew meanwhile: at most what two whole
- * passes and all lists take.
+ * Calls until nothing is promised any more, with nobody looking anew meanwhile: at most what two
+ * whole passes and all lists take.
  */
 static void shrink_to_nothing(struct store *s)
 {
@@ -78,7 +78,8 @@ static void shrink_to_nothing(struct store *s)
 		store_shrink(s);
 		must_be_at_most(++calls, most);
 	}
-	printf("# %llu calls of at most %llu\n", (unsigned long long)calls, (unsigned long long)most);
+	printf("# %llu calls of at most %llu\n", (unsigned long long)calls,
+	       (unsigned long long)most);
 }
 
 static void a_full_store_promises_nothing(void **state)

@@ -130,7 +130,7 @@
 	.most = 2,
 	.grow = true,
 	.before = { PUT(0, HALF) },
-	.act = { { PUT(1, QUARTER), PUT(2, THIRD) }, { GET(0), FREE(0) }, { PUT(3, HOST_PAGE_SIZE / 8 - POOL_HEADER) } },
+	.act = { { PUT(1, QUARTER), PUT(2, THIRD) }, { GET(0), FREE(0) }, { PUT(3, EIGHTH) } },
 },
 
 /* ---- compaction ---- */
@@ -159,8 +159,8 @@
 /*
  * ---- the release stage ----
  *
- * Four QUARTER objects fill a zspage.  Of those that share one with slot 3 the frees take no class
- * lock, so that the turns are the release stage's.  Where the timer's end does not matter it sleeps.
+ * Four QUARTER objects fill a zspage.  Of three the frees but for the last one take no class lock,
+ * so that the turns are the release stage's.  What stops the timer sleeps where it is not the point.
  */
 {
 	.name = "detach against drain",
@@ -244,7 +244,8 @@
 	.name = "two who take from one CPU",
 	.asleep = 1,
 	.release_limit = PLENTY,
-	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER), PUT(3, QUARTER), FREE(1), FREE(2) },
+	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER), PUT(3, QUARTER),
+		    FREE(1), FREE(2) },
 	.act = { { FREE(0) }, { HELP }, { FLUSH } },
 },
 {

@@ -414,11 +414,12 @@ static void zspages_come_of_the_node_of_what_is_stored(void)
 			explore_fail("a page of another node is taken for one of the own");
 		rig_check();
 		/* And so is what is added to such a zspage. */
-		if (node_counts[n] > 1 && (store_put(&rig->store, 11, page, SPAN / 2, HOST_ANY_NODE) ||
-					   store_put(&rig->store, 12, page, SPAN / 2, HOST_ANY_NODE) ||
-					   store_put(&rig->store, 13, page, SPAN / 2, HOST_ANY_NODE) ||
-					   zspage_of(13) != zspage_of(11) || zspage_of(13)->pages != 2 ||
-					   zspage_of(13)->node != ZSPAGE_ANY_NODE))
+		for (i = 11; node_counts[n] > 1 && i < 14; i++)
+			if (store_put(&rig->store, i, page, SPAN / 2, HOST_ANY_NODE))
+				explore_fail("a slot cannot be written");
+		if (node_counts[n] > 1 &&
+		    (zspage_of(13) != zspage_of(11) || zspage_of(13)->pages != 2 ||
+		     zspage_of(13)->node != ZSPAGE_ANY_NODE))
 			explore_fail("a zspage of any node becomes one of a node");
 		rig_check();
 		home->dry_nodes = 0;
@@ -665,8 +666,10 @@ int main(void)
 		{ "a fallback to another node is counted", a_fallback_to_another_node_is_counted },
 		{ "a node without CPUs has no lists", a_node_without_cpus_has_no_lists },
 		{ "damage is told", damage_is_told },
-		{ "a zspage with a page of another node is told", a_zspage_with_a_page_of_another_node_is_told },
-		{ "lists that cannot be made leave nothing", lists_that_cannot_be_made_leave_nothing },
+		{ "a zspage with a page of another node is told",
+		  a_zspage_with_a_page_of_another_node_is_told },
+		{ "lists that cannot be made leave nothing",
+		  lists_that_cannot_be_made_leave_nothing },
 		{ "zspages come of the node of what is stored", zspages_come_of_the_node_of_what_is_stored },
 		{ "a batch of zspages is of many nodes", a_batch_of_zspages_is_of_many_nodes },
 		{ "nodes cost no density", nodes_cost_no_density },

@@ -66,7 +66,8 @@ static void another_worker_is_called_for_each_part_of_a_backlog(void)
 		for (i = 1, called = 0; i < node->nworkers; i++)
 			called += node->worker[i].work.queued;
 		if (node->nworkers != CPUS / 4 || called != n / RELEASE_BACKLOG)
-			explore_fail("%u of %u workers are called for %u buffers", called, node->nworkers, n);
+			explore_fail("%u of %u workers are called for %u buffers", called,
+				     node->nworkers, n);
 		close_rig();
 	}
 }
@@ -125,7 +126,8 @@ static void a_node_without_cpus_has_pages_and_nothing_else(void)
 	release_help(&rig->store.release, 1, 1);
 	if (release_held(&rig->store.release))
 		explore_fail("help for a node without CPUs frees nothing");
-	if (release_set_limit(&rig->store.release, 2 * PLENTY) || release_set_limit(&rig->store.release, 0))
+	if (release_set_limit(&rig->store.release, 2 * PLENTY) ||
+	    release_set_limit(&rig->store.release, 0))
 		explore_fail("the budget cannot be changed");
 	close_rig();
 }
@@ -164,8 +166,8 @@ static void must_be_at_least(u64 holds, const char *what)
 	u64 were = home_lock_stat("ebb_release")->holds;
 
 	if (were < holds)
-		explore_fail("buffers %s in %llu holds of the lock, not %llu", what, (unsigned long long)were,
-			     (unsigned long long)holds);
+		explore_fail("buffers %s in %llu holds of the lock, not %llu", what,
+			     (unsigned long long)were, (unsigned long long)holds);
 }
 
 static void a_budget_s_buffers_come_and_go_some_at_a_time(void)
@@ -209,10 +211,12 @@ int main(void)
 		  another_worker_is_called_for_each_part_of_a_backlog },
 		{ "a worker lets others run and goes on with a backlog",
 		  a_worker_lets_others_run_and_goes_on_with_a_backlog },
-		{ "a node without CPUs has pages and nothing else", a_node_without_cpus_has_pages_and_nothing_else },
+		{ "a node without CPUs has pages and nothing else",
+		  a_node_without_cpus_has_pages_and_nothing_else },
 		{ "the timer of a node stops while another's runs on",
 		  the_timer_of_a_node_stops_while_another_s_runs_on },
-		{ "a budget's buffers come and go some at a time", a_budget_s_buffers_come_and_go_some_at_a_time },
+		{ "a budget's buffers come and go some at a time",
+		  a_budget_s_buffers_come_and_go_some_at_a_time },
 	};
 
 	rig_run(cases, sizeof(cases) / sizeof(cases[0]));

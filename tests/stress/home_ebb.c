@@ -391,7 +391,8 @@ static void ebb_home_check_empty(void)
 	equal("same_pages of an empty store", st.same_pages, 0);
 	equal("huge_pages of an empty store", st.huge_pages, 0);
 	equal("mem_used_total of an empty store", st.mem_used_total, 0);
-	within("meta_bytes of an empty store", st.meta_bytes, meta_empty, meta_empty + leaves_most() * page_size);
+	within("meta_bytes of an empty store", st.meta_bytes, meta_empty,
+	       meta_empty + leaves_most() * page_size);
 	equal("pcp_pages after a trim", st.pcp_pages, 0);
 	equal("zone_free_bytes after a trim", st.zone_free_bytes, 0);
 }
