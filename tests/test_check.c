@@ -140,6 +140,18 @@ static void place(void) { HURT(cpu_with_refs()->at, cpu_with_refs()->at + 1); }
 static void tail(void) { HURT(*(u64 *)(void *)&cpu_with_refs()->tail, RELEASE_REFS + 100000); }
 static void spilling(void) { HURT(*(u64 *)(void *)&rig.store.release.item[0]->spilling, 1); }
 static void in_flight(void) { HURT(*(u64 *)(void *)&rig.store.release.node->inflight[1], 1); }
+static void in_flight_too(void) { HURT(*(u64 *)(void *)&rig.store.release.node->inflight[0], 1); }
+static void partial(void) { HURT(class_of(0)->partial, class_of(0)->partial + 1); }
+static void empties(void) { HURT(rig.store.release.node->nempty, 1000000); }
+static void fulls(void) { HURT(rig.store.release.node->nfull, 1); }
+static void end_behind(void) { HURT(cpu_with_refs()->end, host_a64_read(&cpu_with_refs()->tail)); }
+
+static void end_ahead(void)
+{
+	struct release_cpu *rc = cpu_with_refs();
+
+	HURT(rc->end, host_a64_read(&rc->head) + RELEASE_REFS + 1);
+}
 
 static void in_a_buffer(void)
 {
@@ -218,6 +230,7 @@ static const struct {
 	{ prev, "a list of zspages is damaged" },
 	{ group, "a list of zspages is damaged" },
 	{ unlisted, "a partial zspage is on no list" },
+	{ partial, "a class does not know how many zspages are on its lists" },
 	{ chunks, "a chunk of descriptors is not in use" },
 	{ pages, "pages in zspages != pool_pages()" },
 	{ other_class, "a reference names another class than its zspage" },
@@ -236,10 +249,15 @@ static const struct {
 	{ queued, "bytes queued != sum over buffers" },
 	{ known, "bytes of an item are not what its owner knows" },
 	{ ring_end, "a buffer's end is not where a push will look" },
+	{ end_behind, "a buffer's end is not where a push will look" },
+	{ end_ahead, "a buffer's end is not where a push will look" },
 	{ place, "a buffer's end is not where a push will look" },
 	{ tail, "a buffer has more than fits in it" },
 	{ spilling, "an item spills, and nobody is there" },
 	{ in_flight, "references are in flight, and nobody is there" },
+	{ in_flight_too, "references are in flight, and nobody is there" },
+	{ empties, "release buffers are not all in use, queued or empty" },
+	{ fulls, "release buffers are not all in use, queued or empty" },
 	{ spare, "release buffers are not all in use, queued or empty" },
 	{ counter, "a counter does not match the slots" },
 };

@@ -7,6 +7,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+import tap
+
 SCRIPT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "scripts", "figures")
 ROWS = [{"variant": v, "threads": n, "mean_ms": m, "mean_ms_min": m - 1, "mean_ms_max": m + 1, "pages": 12345}
         for v, n, m in (("kernel", 1, 20.0), ("kernel", 2, 30.0), ("sync", 1, 5.0), ("sync", 2, 10.0))]
@@ -144,18 +147,5 @@ def the_marks_of_the_tree_are_understood():
     must(p.returncode == 0 and " 0 failed" in p.stdout and not p.stdout.endswith("0 skipped\n"), p.stdout + p.stderr)
 
 
-def main():
-    print(f"1..{len(CASES)}")
-    failed = 0
-    for i, fn in enumerate(CASES, 1):
-        try:
-            fn()
-            print(f"ok {i} - {fn.__name__}")
-        except AssertionError as e:
-            failed += 1
-            print("# " + str(e).replace("\n", "\n# ") + f"\nnot ok {i} - {fn.__name__}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tap.run(CASES))

@@ -166,7 +166,7 @@ static void nobody_comes_in_before_a_waiter_that_starves(void **state)
 	must(!host_mutex_trylock(&mutex));
 	must_eq(pthread_create(&thread, NULL, take, &taken), 0);
 	while ((__atomic_load_n(&mutex.state, __ATOMIC_RELAXED) & HOST_USER_WAITERS) < 2 * HOST_USER_WAITER)
-		;
+		must(!__atomic_load_n(&taken, __ATOMIC_ACQUIRE));
 	for (until = host_now_ns() + 20000000; host_now_ns() < until;)
 		must(!__atomic_load_n(&taken, __ATOMIC_ACQUIRE));
 	/* The starving one had its turn. */

@@ -10,9 +10,9 @@
  * Two things keep the number of runs down, and both keep every outcome:
  *
  * Shared granules.  There is a choice before an access only if another actor touches the same 8
- * bytes and one of the two writes.  Which those are is learnt from the runs themselves; a
- * granule that turns out to be shared starts the search anew, so the last search, the one that
- * counts, had a choice before each.
+ * bytes and one of the two writes.  Which those are is learnt from the runs themselves; when some
+ * granules turn out to be shared the search is begun anew, so the last search, the one that counts,
+ * had a choice before each.
  *
  * States.  past of an actor is a hash of its own accesses and of those of others that came before
  * in the order of conflicts, so equal pasts of all actors mean an equal state.  A run that comes
@@ -47,7 +47,7 @@
 #define OUTCOME_BITS 16
 #define MAIN (EXPLORE_ALL - 1)
 
-enum ended { RUNNING, DONE, CUT, GREW, FAILED };
+enum ended { RUNNING, DONE, CUT, FAILED };
 
 static struct {
 	const struct explore_job *job;
@@ -73,8 +73,9 @@ static struct {
 	u64 *seen;                      /* [1 << SEEN_BITS]: key, and in 3 bits what was left */
 	struct granule {
 		u8 reads, writes;       /* masks of actors, of all runs */
-		bool shared;
+		bool shared, grown;     /* grown: in the next search */
 	} *granule;
+	bool grew;                      /* some are grown */
 	u64 *write_past, *read_past;    /* by granule, of this run */
 	u32 *touched;                   /* granules with a past */
 	u32 ntouched;
@@ -382,12 +383,10 @@ static void remember(size_t g, bool write)
 	}
 }
 
-/* True: this is what makes the granule a shared one. */
-static bool saw(size_t at, bool write)
+static void saw(size_t at, bool write)
 {
 	struct granule *g = &x.granule[at];
 	u8 bit = (u8)(1u << me->id), who;
-	bool was = g->shared;
 
 	if (!((write ? g->writes : g->reads) & bit)) {
 		if (write)
@@ -395,18 +394,17 @@ static bool saw(size_t at, bool write)
 		else
 			g->reads |= bit;
 		who = g->reads | g->writes;
-		g->shared |= g->writes && who & (who - 1);
+		g->grown |= g->writes && who & (who - 1);
+		x.grew |= g->grown && !g->shared;
 	}
 	if (g->shared)
 		remember(at, write);
-	return g->shared && !was;
 }
 
 void explore_did(const void *p, size_t n, bool write)
 {
 	ptrdiff_t g = home_granule(p), last, frame;
 	const char *dead;
-	bool grew;
 
 	explore_accesses++;
 	if (g < 0)
@@ -418,11 +416,10 @@ void explore_did(const void *p, size_t n, bool write)
 		return;
 	frame = home_frame_granule(p);
 	last = home_granule((const char *)p + n - 1);
-	grew = frame >= 0 && frame != g && saw((size_t)frame, false);
+	if (frame >= 0 && frame != g)
+		saw((size_t)frame, false);
 	for (; g <= last; g++)
-		grew |= saw((size_t)g, write);
-	if (grew && !x.replaying)
-		leave(GREW);
+		saw((size_t)g, write);
 }
 
 /* ---- stacks ---- */
@@ -526,8 +523,8 @@ static void *map(size_t bytes)
 
 static void prepare(const struct explore_job *job)
 {
+	unsigned int i, workers;
 	size_t n;
-	unsigned int i;
 
 	x.job = job;
 	x.running = false;
@@ -547,7 +544,8 @@ static void prepare(const struct explore_job *job)
 		x.touched = map(home_granules_max() * sizeof(u32));
 	}
 	memset(x.granule, 0, n * sizeof(*x.granule));
-	if (job->actors + home->nworks > MAIN)
+	workers = home->nworks > job->asleep ? home->nworks - job->asleep : 0;
+	if (job->actors + workers > MAIN)
 		explore_fail("too many actors");
 	for (i = 0; i < MAIN; i++) {
 		struct actor *a = &actors[i];
@@ -557,7 +555,7 @@ static void prepare(const struct explore_job *job)
 		a->stack = NULL;
 		a->id = i;
 		a->worker = i >= job->actors;
-		if (i < job->actors + home->nworks)
+		if (i < job->actors + workers)
 			give_stack(a);
 	}
 }
@@ -617,9 +615,15 @@ static bool next(void)
 
 static void search(unsigned int bound, struct explore_result *res)
 {
-	bool more;
+	u64 runs, most;
+	size_t i, n;
 
 	do {
+		for (i = 0, n = home_granules(); i < n; i++)
+			x.granule[i].shared = x.granule[i].grown;
+		x.grew = false;
+		runs = 0;
+		most = ~(u64)0;
 		memset(res, 0, sizeof(*res));
 		memset(x.outcome, 0, sizeof(x.outcome));
 		x.res = res;
@@ -636,9 +640,12 @@ static void search(unsigned int bound, struct explore_result *res)
 			} else if (x.ended == CUT) {
 				res->cut++;
 			}
-			more = x.ended != GREW && next();
-		} while (more);
-	} while (x.ended == GREW);
+			/* A search in vain goes on for a while, for what else it may learn. */
+			runs++;
+			if (x.grew && most == ~(u64)0)
+				most = 4 * runs;
+		} while (next() && runs < most);
+	} while (x.grew);
 	res->steps = x.steps;
 }
 

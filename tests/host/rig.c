@@ -3,6 +3,8 @@
 #include "rig.h"
 #include "explore.h"
 
+#include <stdio.h>
+
 struct rig *rig;
 
 /* ---- contents ---- */
@@ -476,4 +478,16 @@ int rig_do(const struct op *op, u32 value)
 		break;
 	}
 	return 0;
+}
+
+void rig_run(const struct rig_case *cases, unsigned int n)
+{
+	unsigned int i;
+
+	printf("1..%u\n", n);
+	for (i = 0; i < n; i++) {
+		explore_doing(cases[i].name);
+		cases[i].run();
+		printf("ok %u - %s\n", i + 1, cases[i].name);
+	}
 }

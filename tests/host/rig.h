@@ -18,6 +18,7 @@
 #define HALF (HOST_PAGE_SIZE / 2 - POOL_HEADER)
 #define THIRD (HOST_PAGE_SIZE * 21 / 64 - POOL_HEADER)
 #define QUARTER (HOST_PAGE_SIZE / 4 - POOL_HEADER)
+#define EIGHTH (HOST_PAGE_SIZE / 8 - POOL_HEADER)
 #define SPAN (HOST_PAGE_SIZE * 3 / 4 - POOL_HEADER)     /* reaches over the end of a page */
 #define SMALL 12u               /* more than 64 of them to a zspage */
 #define MANY (HOST_PAGE_SIZE / 32)                      /* of these, in a page */
@@ -139,5 +140,13 @@ u32 rig_value(u64 i, bool page);
 
 /* Every invariant that holds while nobody uses the store; a violation ends the program. */
 void rig_check(void);
+
+struct rig_case {
+	const char *name;
+	void (*run)(void);
+};
+
+/* Runs them one after the other, and prints TAP. */
+void rig_run(const struct rig_case *cases, unsigned int n);
 
 #endif

@@ -765,13 +765,30 @@ static void full_buffers_stay_on_their_node(void)
 	home_close();
 }
 
-/* Accesses of the figure that the kernel asks for, and of a call that it makes then. */
-static void shrinks(unsigned int cpus, u64 *count, u64 *call)
+/* Slots whose word is not what was kept of it. */
+static u64 moved(u64 *was)
 {
+	u64 i, n = 0;
+
+	for (i = 0; i < rig->store.slots; i++) {
+		u64 word = host_a64_read(&rig->store.slot[i]);
+
+		n += word != was[i];
+		was[i] = word;
+	}
+	return n;
+}
+
+/* Accesses of the figure that the kernel asks for, of a call that it makes then, and of one in vain. */
+static void shrinks(unsigned int cpus, u64 *count, u64 *call, u64 *idle)
+{
+	static u64 word[8 * RELEASE_REFS];
 	struct rig_config cfg = buffers;
-	u64 i, before;
+	u64 i, before, most = 0, n;
 
 	cfg.cpus = cpus;
+	cfg.pages = 4 * HOME_PAGES;
+	cfg.slots = 8 * RELEASE_REFS;
 	/* As many to a page whatever its size, so that there are pages to give back. */
 	open_full(&cfg, HOST_PAGE_SIZE / 128 - POOL_HEADER);
 	for (i = 0; i < cfg.slots; i++)
@@ -783,12 +800,18 @@ static void shrinks(unsigned int cpus, u64 *count, u64 *call)
 		explore_fail("nothing to shrink on %u CPUs", cpus);
 	*count = explore_accesses - before;
 	*call = 0;
+	moved(word);
 	for (i = 0; i < 32; i++) {
 		before = explore_accesses;
 		store_shrink(&rig->store);
 		before = explore_accesses - before;
 		*call = before > *call ? before : *call;
+		n = moved(word);
+		most = n > most ? n : most;
+		*idle = before;
 	}
+	if (!most || most > SHRINK_STEPS * POOL_MOVES)
+		explore_fail("a call of the shrinker moves %llu objects", (unsigned long long)most);
 	store_reset(&rig->store);
 	rig_close();
 	home_close();
@@ -797,22 +820,21 @@ static void shrinks(unsigned int cpus, u64 *count, u64 *call)
 static void a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may(void)
 {
 	static const unsigned int many[] = { 64, 512 };
-	u64 count, call, count1, call1;
+	u64 count, call, idle, count1;
 	unsigned int i;
 
-	shrinks(1, &count1, &call1);
-	printf("# %llu and %llu accesses\n", (unsigned long long)count1, (unsigned long long)call1);
+	shrinks(1, &count1, &call, &idle);
 	for (i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
-		shrinks(many[i], &count, &call);
-		printf("# %u CPUs: %llu and %llu accesses\n", many[i], (unsigned long long)count,
-		       (unsigned long long)call);
+		shrinks(many[i], &count, &call, &idle);
+		printf("# %u CPUs: %llu and %llu accesses, %llu in vain\n", many[i], (unsigned long long)count,
+		       (unsigned long long)call, (unsigned long long)idle);
 		if (count != count1)
 			explore_fail("the shrinker's figure takes %llu accesses with %u CPUs, %llu with one",
 				     (unsigned long long)count, many[i], (unsigned long long)count1);
-		/* SHRINK_BUFS buffers freed, SHRINK_STEPS steps and SHRINK_LISTS lists. */
-		if (call > 4000)
-			explore_fail("a call of the shrinker takes %llu accesses with %u CPUs",
-				     (unsigned long long)call, many[i]);
+		/* SHRINK_BUFS buffers freed, SHRINK_STEPS steps and SHRINK_LISTS lists; or a look at them. */
+		if (call > 4000 || idle > 2 * RELEASE_LOOKS + 4 * SHRINK_LISTS)
+			explore_fail("a call of the shrinker takes %llu accesses with %u CPUs, in vain %llu",
+				     (unsigned long long)call, many[i], (unsigned long long)idle);
 	}
 }
 
@@ -842,10 +864,7 @@ static void who_is_interrupted_stops_compacting(void)
 
 int main(void)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {
+	static const struct rig_case cases[] = {
 		{ "any allocation may fail", any_allocation_may_fail },
 		{ "all allocations may fail from any one on", all_allocations_may_fail_from_any_one_on },
 		{ "a source may be dry for a while", a_source_may_be_dry_for_a_while },
@@ -870,14 +889,8 @@ int main(void)
 		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
 		{ "no hold of a class lock walks for each object", no_hold_of_a_class_lock_walks_for_each_object },
 	};
-	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
 
-	printf("1..%u\n", n);
-	for (i = 0; i < n; i++) {
-		explore_doing(cases[i].name);
-		cases[i].run();
-		printf("ok %u - %s\n", i + 1, cases[i].name);
-	}
+	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
 	printf("# failures injected: %llu\n", (unsigned long long)home_failures);
 	return 0;
 }

@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define OPS 6
 
@@ -31,6 +32,7 @@ struct scenario {
 	bool sparse;            /* the slot table is made page by page */
 	bool grow;              /* the first descriptor of a group is the last that its directory holds */
 	bool move, may_be_dry;
+	unsigned int asleep;    /* 1: the timer is never stopped; 2: nor does the worker run */
 	struct op before[10];
 	struct op act[EXPLORE_ACTORS][OPS];
 };
@@ -191,6 +193,7 @@ int main(int argc, char **argv)
 	unsigned int percent = scale ? (unsigned int)atoi(scale) : 100;
 	unsigned int bound = percent >= 100 ? 3 : percent >= 50 ? 2 : 1, n_bound;
 	bool asked = false;
+	clock_t begun;
 	struct explore_job job = { .begin = begin, .act = act, .end = end };
 	struct explore_result res;
 	u64 schedules = 0;
@@ -228,18 +231,21 @@ int main(int argc, char **argv)
 		job.name = now->name;
 		job.number = ++number;
 		job.actors = nactors(now);
+		job.asleep = now->asleep;
 		if (replay) {
 			explore_replay(&job, replay + n + 1);
 			printf("ok %u - %s\n", number, now->name);
 			continue;
 		}
+		begun = clock();
 		n_bound = now->most && now->most < bound && !asked ? now->most : bound;
 		explore(&job, n_bound, &res);
 		schedules += res.schedules;
 		printf("# %u actors, bound %u: %llu schedules, exhausted; %llu cut, %llu steps, %u choices, "
-		       "%u outcomes, %u bytes of stack\nok %u - %s\n", job.actors, n_bound,
+		       "%u outcomes, %u bytes of stack, %.1f s\nok %u - %s\n", job.actors, n_bound,
 		       (unsigned long long)res.schedules, (unsigned long long)res.cut,
-		       (unsigned long long)res.steps, res.points, res.outcomes, res.stack, number, now->name);
+		       (unsigned long long)res.steps, res.points, res.outcomes, res.stack,
+		       (double)(clock() - begun) / CLOCKS_PER_SEC, number, now->name);
 	}
 	if (!replay)
 		printf("# schedules: %llu in %u scenarios\n", (unsigned long long)schedules, number);

@@ -346,6 +346,25 @@ static void a_fallback_to_another_node_is_counted(void)
 	end();
 }
 
+/* A node of memory alone: its pages come from the source, and if that is dry from others' lists. */
+static void a_node_without_cpus_has_no_lists(void)
+{
+	begin(1, 2, 8, 0);
+	must_take(0, 3, 1, 0);
+	if (host_page_node(&src, held[0]) != 1 || pcp_count(&pcp) || pcp_strayed(&pcp))
+		explore_fail("pages of a node without CPUs stay in a list, or are of another");
+	give(0, 3, 1);
+	must_take(0, 1, 0, 0);
+	if (pcp_count(&pcp) != BATCH - 1)
+		explore_fail("there are no pages in the list");
+	src.dry = 1;
+	must_take(0, 2, 1, 0);
+	if (pcp_strayed(&pcp) != 2)
+		explore_fail("pages of another node are not counted");
+	src.dry = 0;
+	end();
+}
+
 /* The descriptor of what slot i holds. */
 static struct zspage *zspage_of(u64 i)
 {
@@ -393,6 +412,15 @@ static void zspages_come_of_the_node_of_what_is_stored(void)
 		if (node_counts[n] > 1 && (store_put(&rig->store, 10, page, RAW, HOST_ANY_NODE) ||
 					   zspage_of(10)->node != ZSPAGE_ANY_NODE))
 			explore_fail("a page of another node is taken for one of the own");
+		rig_check();
+		/* And so is what is added to such a zspage. */
+		for (i = 11; node_counts[n] > 1 && i < 14; i++)
+			if (store_put(&rig->store, i, page, SPAN / 2, HOST_ANY_NODE))
+				explore_fail("a slot cannot be written");
+		if (node_counts[n] > 1 &&
+		    (zspage_of(13) != zspage_of(11) || zspage_of(13)->pages != 2 ||
+		     zspage_of(13)->node != ZSPAGE_ANY_NODE))
+			explore_fail("a zspage of any node becomes one of a node");
 		rig_check();
 		home->dry_nodes = 0;
 		for (i = 0; i < 32; i++) {
@@ -505,6 +533,81 @@ static void slots_take_memory_where_they_were_written(void)
 		explore_fail("a reset leaves something, or takes pages of the table");
 	rig_close();
 	home_close();
+}
+
+/* Each invariant is broken once, and told by its sentence. */
+static void must_tell(u32 *what, u32 with, const char *sentence)
+{
+	u32 was = *what;
+	const char *why;
+
+	*what = with;
+	why = pcp_check(&pcp, nheld);
+	*what = was;
+	if (!why || strcmp(why, sentence))
+		explore_fail("told is '%s', not '%s'", why ? why : "nothing", sentence);
+}
+
+static void damage_is_told(void)
+{
+	struct pcp_list *l;
+	host_page own;
+
+	begin(2, 2, HOME_PAGES, 3);
+	l = pcp.list[0];
+	must_take(0, 1, 1, 0);
+	must_take(0, 1, 0, 0);
+	must_tell(&l->count, HIGH + 1, "a page list is longer than it may be");
+	must_tell(&l->high, HIGH + 1, "a page list is longer than it may be");
+	must_tell(&pcp.count, 4, "the reserve has more pages than it has room for");
+	must_tell(&nheld, 1, "pages taken != in use + in lists + in the reserve");
+	own = l->page[0];
+	l->page[0] = held[0];
+	must_tell(&l->high, l->high, "a page list has a page of another node");
+	l->page[0] = own;
+	check();
+	end();
+}
+
+static void a_zspage_with_a_page_of_another_node_is_told(void)
+{
+	const struct rig_config cfg = { .cpus = 2, .pages = HOME_PAGES, .slots = 4 };
+	static const char page[RAW];
+	const char *why;
+
+	home_open_nodes(cfg.cpus, 2, cfg.pages);
+	if (rig_open(&cfg) || store_put(&rig->store, 0, page, RAW, HOST_ANY_NODE))
+		explore_fail("a store cannot be made");
+	zspage_of(0)->node ^= 1;
+	why = store_check(&rig->store);
+	zspage_of(0)->node ^= 1;
+	if (!why || strcmp(why, "a page of a zspage is not of its node"))
+		explore_fail("told is '%s'", why ? why : "nothing");
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* Whatever it asks for fails in turn: nothing is left of it. */
+static void lists_that_cannot_be_made_leave_nothing(void)
+{
+	unsigned int n, failed = 0;
+	int err = -ENOMEM;
+
+	for (n = 1; err; n++) {
+		home_open_nodes(2, 2, HOME_PAGES);
+		src.dry = 0;
+		home->fail = n;
+		err = pcp_init(&pcp, &src, BATCH, HIGH, 3);
+		failed += err == -ENOMEM;
+		home->fail = 0;
+		if (!err)
+			pcp_destroy(&pcp);
+		home_close();
+	}
+	/* Lists, nodes, the order of CPUs, the reserve, and each CPU's list. */
+	if (failed != 6)
+		explore_fail("%u allocations fail", failed);
 }
 
 /* ---- the reserve ---- */
@@ -640,10 +743,7 @@ static void the_reserve_is_as_large_as_its_use_asks(void)
 
 int main(void)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {
+	static const struct rig_case cases[] = {
 		{ "a drain visits each CPU once", a_drain_visits_each_cpu_once },
 		{ "no hold moves more than a batch", no_hold_moves_more_than_a_batch },
 		{ "pages in any list are reached from any CPU", pages_in_any_list_are_reached_from_any_cpu },
@@ -652,6 +752,12 @@ int main(void)
 		{ "lists hold pages of their node alone", lists_hold_pages_of_their_node_alone },
 		{ "pages come of the node that is asked for", pages_come_of_the_node_that_is_asked_for },
 		{ "a fallback to another node is counted", a_fallback_to_another_node_is_counted },
+		{ "a node without CPUs has no lists", a_node_without_cpus_has_no_lists },
+		{ "damage is told", damage_is_told },
+		{ "a zspage with a page of another node is told",
+		  a_zspage_with_a_page_of_another_node_is_told },
+		{ "lists that cannot be made leave nothing",
+		  lists_that_cannot_be_made_leave_nothing },
 		{ "zspages come of the node of what is stored", zspages_come_of_the_node_of_what_is_stored },
 		{ "a batch of zspages is of many nodes", a_batch_of_zspages_is_of_many_nodes },
 		{ "nodes cost no density", nodes_cost_no_density },
@@ -663,13 +769,7 @@ int main(void)
 		  lists_age_with_time_and_not_with_the_reserve_s_want },
 		{ "the reserve is as large as its use asks", the_reserve_is_as_large_as_its_use_asks },
 	};
-	unsigned int i, n = sizeof(cases) / sizeof(cases[0]);
 
-	printf("1..%u\n", n);
-	for (i = 0; i < n; i++) {
-		explore_doing(cases[i].name);
-		cases[i].run();
-		printf("ok %u - %s\n", i + 1, cases[i].name);
-	}
+	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
 	return 0;
 }

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_workers.c - the release stage's workers and buffers on machines with several of them: who is
+ * called when, what a node without CPUs has, how a budget changes.
+ *
+ * Sequential: a work item runs when a test says so, or never.
+ */
+#include "explore.h"
+#include "rig.h"
+
+#define CPUS 16                 /* enough for four workers */
+
+static void open_with(const struct rig_config *cfg, unsigned int nodes)
+{
+	home_open_nodes(cfg->cpus, nodes, cfg->pages);
+	if (rig_open(cfg))
+		explore_fail("a store cannot be made");
+}
+
+static void close_rig(void)
+{
+	me->cpu = 0;
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+static void put(u64 i, unsigned int node)
+{
+	static const char bytes[SMALL];
+
+	if (store_put(&rig->store, i, bytes, sizeof(bytes), node))
+		explore_fail("slot %llu cannot be written", (unsigned long long)i);
+}
+
+/* So many full buffers in the queue of the only node, all of CPU 0. */
+static struct release_node *queue_buffers(u64 n)
+{
+	struct release_node *node = rig->store.release.node;
+	u64 i;
+
+	for (i = 0; i < n * RELEASE_REFS; i++)
+		put(i, HOST_ANY_NODE);
+	for (i = 0; i < n * RELEASE_REFS; i++)
+		store_free(&rig->store, i);
+	if (node->nfull != n)
+		explore_fail("%u buffers are queued, not %llu", node->nfull, (unsigned long long)n);
+	return node;
+}
+
+static const struct rig_config long_queue = {
+	.cpus = CPUS, .pages = 600, .slots = (RELEASE_ROUND + RELEASE_BACKLOG + 1) * RELEASE_REFS,
+	.release_limit = 64 << 20, .spare = RELEASE_ROUND + 2 * RELEASE_BACKLOG,
+};
+
+static void another_worker_is_called_for_each_part_of_a_backlog(void)
+{
+	u32 n, i, called;
+
+	for (n = 0; n < 3 * RELEASE_BACKLOG; n += RELEASE_BACKLOG - 1) {
+		struct release_node *node;
+
+		open_with(&long_queue, 1);
+		node = queue_buffers(n);
+		home_run_work(&node->worker->work);
+		for (i = 1, called = 0; i < node->nworkers; i++)
+			called += node->worker[i].work.queued;
+		if (node->nworkers != CPUS / 4 || called != n / RELEASE_BACKLOG)
+			explore_fail("%u of %u workers are called for %u buffers", called,
+				     node->nworkers, n);
+		close_rig();
+	}
+}
+
+static void a_worker_lets_others_run_and_goes_on_with_a_backlog(void)
+{
+	struct release_node *node;
+	struct host_work *second;
+
+	open_with(&long_queue, 1);
+	node = queue_buffers(RELEASE_ROUND + RELEASE_BACKLOG);
+	second = &node->worker[1].work;
+	home_run_work(second);
+	if (node->nfull != RELEASE_BACKLOG || !second->queued)
+		explore_fail("%u buffers are left by a worker that does %s", node->nfull,
+			     second->queued ? "go on" : "not go on");
+	home_run_work(second);
+	if (node->nfull || second->queued)
+		explore_fail("a worker goes on with %u buffers", node->nfull);
+	close_rig();
+
+	/* Less than that is the first one's. */
+	open_with(&long_queue, 1);
+	node = queue_buffers(RELEASE_ROUND + RELEASE_BACKLOG - 1);
+	second = &node->worker[1].work;
+	home_run_work(second);
+	if (node->nfull != RELEASE_BACKLOG - 1 || second->queued)
+		explore_fail("a worker goes on for %u buffers", node->nfull);
+	host_work_flush(&node->worker->work);
+	if (node->nfull || release_queued(&rig->store.release))
+		explore_fail("the first worker leaves %u buffers", node->nfull);
+	close_rig();
+}
+
+/* Memory alone is on node 1. */
+static void a_node_without_cpus_has_pages_and_nothing_else(void)
+{
+	const struct rig_config cfg = {
+		.cpus = 1, .pages = HOME_PAGES, .slots = 8, .release_limit = PLENTY, .reserve = 2,
+	};
+	u64 bufs, i;
+
+	open_with(&cfg, 1);
+	bufs = release_meta_bytes(&rig->store.release);
+	close_rig();
+
+	open_with(&cfg, 2);
+	if (release_meta_bytes(&rig->store.release) != bufs)
+		explore_fail("a node without CPUs has buffers");
+	for (i = 0; i < 4; i++)
+		put(i, (unsigned int)i % 2);
+	if (pcp_strayed(&rig->pcp))
+		explore_fail("a page is not of the node that was asked for");
+	for (i = 0; i < 4; i++)
+		store_free(&rig->store, i);
+	release_help(&rig->store.release, 1, 1);
+	if (release_held(&rig->store.release))
+		explore_fail("help for a node without CPUs frees nothing");
+	if (release_set_limit(&rig->store.release, 2 * PLENTY) ||
+	    release_set_limit(&rig->store.release, 0))
+		explore_fail("the budget cannot be changed");
+	close_rig();
+}
+
+static void the_timer_of_a_node_stops_while_another_s_runs_on(void)
+{
+	const struct rig_config cfg = {
+		.cpus = 2, .pages = HOME_PAGES, .slots = 4, .release_limit = PLENTY,
+	};
+	struct release_node *node;
+	u64 i;
+
+	open_with(&cfg, 2);
+	node = rig->store.release.node;
+	for (i = 0; i < 4; i++)
+		put(i, HOST_ANY_NODE);
+	for (i = 0; i < 2; i++) {
+		me->cpu = (u32)i;
+		store_free(&rig->store, i);
+	}
+	host_work_flush(&node[0].worker->work);
+	host_work_flush(&rig->store.release.disarm);
+	if (host_a64_read(&node[0].armed) || !host_a64_read(&node[1].armed))
+		explore_fail("the timers are %u and %u", (u32)host_a64_read(&node[0].armed),
+			     (u32)host_a64_read(&node[1].armed));
+	/* Who pushes next on the first node starts it again. */
+	me->cpu = 0;
+	store_free(&rig->store, 2);
+	if (!host_a64_read(&node[0].armed) || !node[0].worker->work.queued)
+		explore_fail("a free does not start the timer");
+	close_rig();
+}
+
+static void must_be_at_least(u64 holds, const char *what)
+{
+	u64 were = home_lock_stat("ebb_release")->holds;
+
+	if (were < holds)
+		explore_fail("buffers %s in %llu holds of the lock, not %llu", what,
+			     (unsigned long long)were, (unsigned long long)holds);
+}
+
+static void a_budget_s_buffers_come_and_go_some_at_a_time(void)
+{
+	struct release *r;
+	u64 limit, with, moved, flush;
+	u32 spare, pieces;
+
+	open_with(&long_queue, 1);
+	r = &rig->store.release;
+	spare = r->node->spare;
+	if (spare <= RELEASE_ROUND)
+		explore_fail("%u spare buffers are few", spare);
+	with = release_meta_bytes(r);
+	pieces = (spare + RELEASE_ROUND - 1) / RELEASE_ROUND;
+	limit = (u64)spare * RELEASE_REFS * 1024;
+	home_stat_reset();
+	release_flush(r);
+	flush = home_lock_stat("ebb_release")->holds;
+	home_stat_reset();
+	if (release_set_limit(r, 0))
+		explore_fail("the budget cannot shrink");
+	moved = with - release_meta_bytes(r);
+	if (moved != spare * sizeof(struct release_buf))
+		explore_fail("%llu bytes of %u buffers go", (unsigned long long)moved, spare);
+	/* One more finds nothing left, and one waits for those who may read in a buffer. */
+	must_be_at_least(pieces + 2 + flush, "go");
+	home_stat_reset();
+	/* As a store with so many slots gets them. */
+	r->objects = ~(u64)0;
+	if (release_set_limit(r, limit) || release_meta_bytes(r) != with)
+		explore_fail("the buffers do not come back");
+	must_be_at_least(pieces + 1, "come");
+	close_rig();
+}
+
+int main(void)
+{
+	static const struct rig_case cases[] = {
+		{ "another worker is called for each part of a backlog",
+		  another_worker_is_called_for_each_part_of_a_backlog },
+		{ "a worker lets others run and goes on with a backlog",
+		  a_worker_lets_others_run_and_goes_on_with_a_backlog },
+		{ "a node without CPUs has pages and nothing else",
+		  a_node_without_cpus_has_pages_and_nothing_else },
+		{ "the timer of a node stops while another's runs on",
+		  the_timer_of_a_node_stops_while_another_s_runs_on },
+		{ "a budget's buffers come and go some at a time",
+		  a_budget_s_buffers_come_and_go_some_at_a_time },
+	};
+
+	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
+	return 0;
+}
