@@ -244,6 +244,9 @@ static bool hand_over(struct release *r, struct release_cpu *rc, struct release_
 	struct release_queue *q = rc->queue;
 	bool done, kick = false;
 
+	/* Others took all of it, and have not said yet of how many bytes. */
+	if (head == tail)
+		return true;
 	if (!release_fits(q, release_cpu_bytes(rc)))
 		return false;
 	bytes = bytes_from(r, rc, head, tail);

@@ -647,6 +647,8 @@ static void shrinks(unsigned int cpus, u64 *count, u64 *call)
 	u64 i, before;
 
 	cfg.cpus = cpus;
+	/* A full buffer is four pages; a CPU's grain is one. */
+	cfg.release_limit = cpus * 8 * HOST_PAGE_SIZE;
 	/* As many to a page whatever its size, so that there are pages to give back. */
 	open_full(&cfg, HOST_PAGE_SIZE / 128 - POOL_HEADER);
 	for (i = 0; i < cfg.slots; i++)
