@@ -405,18 +405,20 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 	static const u64 limit = 1 << 20;
 	struct release_budget budget;
 	struct rig *r = rig_open(64 << 20);
-	struct release store[2];
-	struct host_percpu cpus[2];
+	enum { STORES = 4 };
+	struct release store[STORES];
+	struct host_percpu cpus[STORES];
+	u64 queued;
 
 	must_eq(release_budget_init(&budget, limit), 0);
-	for (unsigned int k = 0; k < 2; k++) {
+	for (unsigned int k = 0; k < STORES; k++) {
 		must_eq(host_percpu_init(&cpus[k], sizeof(struct release_cpu)), 0);
 		must_eq(release_init(&store[k], &r->pool, &cpus[k], limit, OBJECTS, &budget), 0);
 		hold_workers(&store[k]);
 	}
 	for (unsigned int i = 0; i < OBJECTS / 2; i++) {
-		struct release *to = &store[i / 512 % 2];
-		struct host_percpu *pc = &cpus[i / 512 % 2];
+		struct release *to = &store[i / 512 % STORES];
+		struct host_percpu *pc = &cpus[i / 512 % STORES];
 		u64 ref = make(r, 1000);
 		struct release_todo todo = { 0 };
 		struct release_cpu *rc = host_percpu_lock(pc);
@@ -424,14 +426,18 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 		release_push(to, rc, ref, pool_ref_room(&r->pool, ref), &todo);
 		host_percpu_unlock(pc, rc);
 		release_finish(&todo);
-		must_be_at_most(release_queued(&store[0]) + release_queued(&store[1]), limit);
+		queued = 0;
+		for (unsigned int k = 0; k < STORES; k++)
+			queued += release_queued(&store[k]);
+		must_be_at_most(queued, limit);
 	}
-	must(stats_of(&store[0]).in_place > 0 && stats_of(&store[1]).in_place > 0);
+	for (unsigned int k = 0; k < STORES; k++)
+		must(stats_of(&store[k]).in_place > 0);
 	must(release_queued(&store[0]) && release_queued(&store[1]));
 	/* Whose own limit is larger raises it. */
 	must_eq(release_set_limit(&store[1], 2 * limit), 0);
 	must_eq(budget.limit, 2 * limit);
-	for (unsigned int k = 0; k < 2; k++) {
+	for (unsigned int k = 0; k < STORES; k++) {
 		let_workers(&store[k]);
 		release_destroy(&store[k]);
 		host_percpu_destroy(&cpus[k]);

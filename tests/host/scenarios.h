@@ -206,7 +206,7 @@
 {
 	.name = "a budget that is spent",
 	.most = 2,
-	.release_limit = HOST_PAGE_SIZE / 2, .spare = 3,
+	.release_limit = HOST_PAGE_SIZE * 5 / 8, .spare = 3,
 	.before = { PUT(0, HALF), PUT(1, HALF), PUT(2, HALF) },
 	.act = { { FREE(0), FREE(2) }, { FREE(1) } },
 },
