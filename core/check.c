@@ -195,24 +195,52 @@ static void check_cpu(struct store_walk *w, struct release_cpu *rc)
 		w->bad = "an item spills, and nobody is there";
 }
 
-static void check_node(struct store_walk *w, struct release_node *node)
+/* Returns its buffers; adds its claim to *claimed. */
+static u64 check_queue(struct store_walk *w, struct release_queue *q, u64 *claimed)
 {
 	struct release_buf *b;
-	u64 bufs = 0, full = 0, queued = 0;
+	u64 empty = 0, full = 0, queued = 0;
 
-	for (b = node->full; b; b = b->next, full++) {
+	for (b = q->full; b && !w->bad; b = b->next, full++) {
 		host_resched();
 		check_refs(w, b, b->from, b->to, b->bytes);
 		queued += b->bytes;
 	}
-	for (b = node->empty; b; b = b->next)
-		bufs++;
+	for (b = q->empty; b; b = b->next)
+		empty++;
+	if (w->bad)
+		return 0;
+	if (empty != q->nempty || full != q->nfull)
+		w->bad = "a queue does not know how many buffers it has";
+	else if (queued != q->queued)
+		w->bad = "bytes queued != sum over buffers";
+	else if (queued ? queued > q->claim + q->node->grain : q->claim != 0)
+		w->bad = "a queue has more than it claims, or claims for nothing";
+	*claimed += q->claim;
+	return empty + full;
+}
+
+static void check_node(struct store_walk *w, struct release_node *node)
+{
+	struct release_buf *first, *b;
+	u64 bufs = 0, claimed = 0, pool = 0, n;
+	unsigned int i;
+
+	for (i = 0; i < node->nitems && !w->bad; i++)
+		bufs += check_queue(w, &node->queue[i], &claimed);
+	for (first = node->pool; first; first = first->batch) {
+		for (n = 0, b = first; b; b = b->next)
+			n++;
+		pool += n;
+		if (n != first->count)
+			break;
+	}
 	if (w->bad)
 		return;
-	if (bufs != node->nempty || full != node->nfull || bufs + full != node->spare)
+	if (first || pool != node->nempty || bufs + pool != node->spare)
 		w->bad = "release buffers are not all in use, queued or empty";
-	else if (queued != node->queued)
-		w->bad = "bytes queued != sum over buffers";
+	else if (claimed != node->claimed || claimed > node->common)
+		w->bad = "a node's budget is not what its queues claim";
 	else if (host_a64_read(&node->inflight[0]) || host_a64_read(&node->inflight[1]))
 		w->bad = "references are in flight, and nobody is there";
 }

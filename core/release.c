@@ -1,94 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * release.c - the CPU's side of the release stage: push, hand-over, spill; buffers and budget.
- * Who takes from CPUs and queues is in release_drain.c.
+ * release.c - the CPU's side of the release stage: push, hand-over, spill.  Buffers and budget are in
+ * release_budget.c, who takes from CPUs and queues in release_drain.c.
  *
- * Lock order: flushing > node lock;  owner's per-CPU item > node lock, what pool_free_bulk()
- * takes.
+ * Lock order: flushing > queue lock > node lock;  owner's per-CPU item > queue lock, what
+ * pool_free_bulk() takes.
  *
- * A buffer goes from its CPU to the queue under the node's lock, with head moved inside: so who
- * finds a ring empty that was not, and then takes the lock, finds the buffer in the queue.
+ * A buffer goes from its CPU to the CPU's queue under the queue's lock, with head moved inside: so
+ * who finds a ring empty that was not, and then takes the lock, finds the buffer in the queue.
  */
 #include "release.h"
-
-u64 release_default_limit(void)
-{
-	u64 share = host_total_bytes() / RELEASE_LIMIT_SHARE;
-	u64 most = RELEASE_LIMIT_CPU * host_nr_cpus();
-
-	return share < most ? share : most;
-}
-
-int release_budget_init(struct release_budget *b, u64 limit)
-{
-	b->limit = limit;
-	b->nodes = host_nr_nodes();
-	b->share = host_zalloc(b->nodes * sizeof(*b->share));
-	return b->share ? 0 : -ENOMEM;
-}
-
-void release_budget_destroy(struct release_budget *b)
-{
-	unsigned int i;
-
-	for (i = 0; i < b->nodes; i++)
-		host_warn_on(host_a64_read(&b->share[i].queued) != 0, "a budget ends while it is used");
-	host_free(b->share, b->nodes * sizeof(*b->share));
-}
-
-/*
- * Buffers
- */
-
-/* Spare buffers of all nodes: as many as it takes with objects of 1 KiB, or all there can be. */
-static u32 spare_for(const struct release *r, u64 limit)
-{
-	u64 bytes = limit < host_total_bytes() ? limit : host_total_bytes();
-	u64 n = bytes / (RELEASE_REFS * (u64)1024), most = r->objects / RELEASE_REFS;
-
-	return (u32)(n < most ? n : most);
-}
-
-/* Those of one node. */
-static u32 spare_of(const struct release *r, const struct release_node *node, u64 limit)
-{
-	return node->nitems ? (spare_for(r, limit) + r->homes - 1) / r->homes : 0;
-}
-
-static void bufs_free(struct release_buf *list)
-{
-	struct release_buf *b;
-
-	while ((b = release_buf_pop(&list))) {
-		host_free(b, sizeof(*b));
-		host_resched();
-	}
-}
-
-/* Adds n buffers of a node to *list.  -ENOMEM: fewer, which are the caller's to free. */
-static int bufs_alloc(struct release_buf **list, u64 n, unsigned int node)
-{
-	while (n--) {
-		struct release_buf *b = host_zalloc_node(sizeof(*b), node);
-
-		if (!b)
-			return -ENOMEM;
-		release_buf_push(list, b);
-		host_resched();
-	}
-	return 0;
-}
-
-static void set_limits(struct release *r, u64 bytes)
-{
-	u64 share = bytes / (2 * host_nr_cpus());
-
-	host_write_once(r->limit, bytes);
-	host_write_once(r->node_limit, bytes / r->homes);
-	host_write_once(r->buf_bytes, share ? share : 1);
-	if (r->budget && bytes > host_read_once(r->budget->limit))
-		host_write_once(r->budget->limit, bytes);
-}
 
 /* From where a push looks further: the buffer's end, or its being full by number or bytes. */
 static void set_end(struct release_cpu *rc)
@@ -146,6 +67,7 @@ static int workers_init(struct release_node *node)
 		struct release_worker *w = &node->worker[i];
 
 		w->node = node;
+		w->at = i * node->nitems / n;
 		w->scratch = host_zalloc_node(SCRATCH_BYTES, node->nr);
 		err = w->scratch ? host_work_init(&w->work, release_worker_run, node->nr) : -ENOMEM;
 		if (err) {
@@ -170,25 +92,37 @@ static void workers_destroy(struct release_node *node)
 	host_free(node->worker, workers_of(node) * sizeof(*node->worker));
 }
 
-/* Its items' buffers and its spare ones. */
+/* Its items' buffers and queues. */
 static int node_init(struct release *r, struct release_node *node, u64 limit)
 {
-	u32 spare = spare_of(r, node, limit);
+	struct release_buf *list = NULL;
 	unsigned int i;
 	int err;
 
-	err = bufs_alloc(&node->empty, (u64)node->nitems + spare, node->nr);
-	if (err)
+	if (!node->nitems)
+		return 0;
+	node->queue = host_zalloc_node(node->nitems * sizeof(*node->queue), node->nr);
+	if (!node->queue)
+		return -ENOMEM;
+	err = release_bufs_alloc(&list, (u64)node->nitems + release_spare_of(r, node, limit), node->nr);
+	if (err) {
+		release_bufs_free(list);
 		return err;
+	}
 	for (i = 0; i < node->nitems; i++) {
+		struct release_queue *q = &node->queue[i];
 		struct release_cpu *rc = node->item[i];
 
-		rc->buf = release_buf_pop(&node->empty);
+		q->node = node;
+		q->full_tail = &q->full;
+		host_lock_init(&q->lock, "ebb_release");
+		rc->queue = q;
+		rc->buf = release_buf_pop(&list);
 		rc->at = rc->buf->ref;
 		set_end(rc);
 	}
-	node->nempty = node->spare = spare;
-	return node->nitems ? workers_init(node) : 0;
+	release_set_spare(r, node, limit, &list);
+	return workers_init(node);
 }
 
 /* All that release_init() made, or began to; the works have ended. */
@@ -197,7 +131,7 @@ static void end(struct release *r)
 	unsigned int k, i;
 
 	for (k = 0; r->node && k < r->nodes; k++)
-		bufs_free(r->node[k].empty);
+		release_budget_end(&r->node[k]);
 	for (i = 0; r->item && i < r->items; i++)
 		if (item_at(r, i)->buf)
 			host_free(item_at(r, i)->buf, sizeof(struct release_buf));
@@ -227,15 +161,14 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	if (!r->node || !r->item || !r->scratch)
 		goto no_memory;
 	sort_items(r);
-	set_limits(r, limit);
 	for (k = 0; k < r->nodes; k++) {
 		struct release_node *node = &r->node[k];
 
 		node->r = r;
 		node->nr = k;
-		node->full_tail = &node->full;
-		host_lock_init(&node->lock, "ebb_release");
+		host_lock_init(&node->lock, "ebb_release_node");
 	}
+	release_set_limits(r, limit);
 	for (k = 0; k < r->nodes; k++) {
 		err = node_init(r, &r->node[k], limit);
 		if (err)
@@ -267,18 +200,6 @@ void release_destroy(struct release *r)
  * The CPU's side.  Its item is held.
  */
 
-/* Whether a buffer with so many bytes may be queued; without a lock it is a guess. */
-static bool fits(struct release *r, struct release_node *node, u64 bytes)
-{
-	struct release_budget *b = r->budget;
-
-	if (!host_read_once(node->nempty) ||
-	    host_read_once(node->queued) + bytes > host_read_once(r->node_limit))
-		return false;
-	return !b || host_a64_read(&b->share[node->nr].queued) + bytes <=
-		     host_read_once(b->limit) / r->homes;
-}
-
 /* Bytes of the references from position head on. */
 static u64 bytes_from(struct release *r, struct release_cpu *rc, u64 head, u64 tail)
 {
@@ -292,26 +213,20 @@ static u64 bytes_from(struct release *r, struct release_cpu *rc, u64 head, u64 t
 	return bytes;
 }
 
-/* Puts the buffer with positions head to tail, which are its CPU's, into the queue.  True: kick. */
-static bool queue_buf(struct release_node *node, struct release_cpu *rc, u64 head, u64 tail,
-		      u64 bytes) HOST_REQUIRES(node->lock)
+/* Puts the buffer with positions head to tail, which are its CPU's, into the queue. */
+static void queue_buf(struct release_queue *q, struct release_cpu *rc, u64 head, u64 tail, u64 bytes)
+	HOST_REQUIRES(q->lock)
 {
-	struct release *r = node->r;
-	struct release_buf *b = rc->buf, *new = release_buf_pop(&node->empty);
-	bool kick;
+	struct release_buf *b = rc->buf, *new = release_buf_pop(&q->empty);
 
 	b->from = head;
 	b->to = tail;
 	b->bytes = bytes;
-	*node->full_tail = b;
-	node->full_tail = &b->next;
-	host_write_once(node->nfull, node->nfull + 1);
-	host_write_once(node->nempty, node->nempty - 1);
-	host_write_once(node->queued, node->queued + bytes);
-	if (r->budget)
-		host_a64_add(&r->budget->share[node->nr].queued, bytes);
-	kick = node->queued > host_read_once(r->node_limit) / 2 || node->nempty < node->spare / 2;
-	node->kicked |= kick;
+	*q->full_tail = b;
+	q->full_tail = &b->next;
+	host_write_once(q->nfull, q->nfull + 1);
+	host_write_once(q->nempty, q->nempty - 1);
+	host_write_once(q->queued, q->queued + bytes);
 
 	/* Who sees the next tail sees the buffer: tail is set with release. */
 	host_write_once(rc->buf, new);
@@ -320,27 +235,35 @@ static bool queue_buf(struct release_node *node, struct release_cpu *rc, u64 hea
 	rc->before = rc->pushed;
 	/* After queued: who adds the two up finds the bytes in one of them at least. */
 	host_a64_set_release(&rc->gone, host_a64_read(&rc->gone) + bytes);
-	return kick;
 }
 
 /* Queues the buffer.  False: there is no room for it. */
 static bool hand_over(struct release *r, struct release_cpu *rc, struct release_todo *todo)
 {
 	u64 tail = host_a64_read(&rc->tail), head = host_a64_read_acquire(&rc->head), bytes;
-	struct release_node *node = rc->node;
-	bool done;
+	struct release_queue *q = rc->queue;
+	bool done, kick = false;
 
-	if (!fits(r, node, release_cpu_bytes(rc)))
+	/* Others took all of it, and have not said yet of how many bytes. */
+	if (head == tail)
+		return true;
+	if (!release_fits(q, release_cpu_bytes(rc)))
 		return false;
 	bytes = bytes_from(r, rc, head, tail);
-	host_lock(&node->lock);
-	done = fits(r, node, bytes);
+	host_lock(&q->lock);
+	done = release_provide(q, bytes, &kick);
 	/* If another took some since, there is room. */
-	if (done && host_a64_cas(&rc->head, &head, tail) && queue_buf(node, rc, head, tail, bytes)) {
-		todo->node = node;
+	if (done && host_a64_cas(&rc->head, &head, tail))
+		queue_buf(q, rc, head, tail, bytes);
+	else if (done)
+		release_trim(q);
+	host_unlock(&q->lock);
+	if (kick) {
+		/* Before the look whether the worker is to run: it clears this before it looks for work. */
+		host_a64_or(&rc->node->kicked, 1);
+		todo->node = rc->node;
 		todo->kick = true;
 	}
-	host_unlock(&node->lock);
 	return done;
 }
 
@@ -393,80 +316,26 @@ void release_wake(const struct release_todo *todo)
 }
 
 /*
- * The budget
- */
-
-/* Hands spare buffers from *list to the node, or takes from it, until it has want, piece by piece. */
-static void set_spare(struct release_node *node, u32 want, struct release_buf **list)
-{
-	unsigned int n = 1;
-
-	while (n) {
-		host_lock(&node->lock);
-		for (n = 0; n < RELEASE_ROUND && node->spare < want && *list; n++) {
-			release_buf_push(&node->empty, release_buf_pop(list));
-			host_write_once(node->nempty, node->nempty + 1);
-			host_write_once(node->spare, node->spare + 1);
-		}
-		/* Those that are queued again by now stay. */
-		for (; n < RELEASE_ROUND && node->spare > want && node->empty; n++) {
-			release_buf_push(list, release_buf_pop(&node->empty));
-			host_write_once(node->nempty, node->nempty - 1);
-			host_write_once(node->spare, node->spare - 1);
-		}
-		host_unlock(&node->lock);
-		host_resched();
-	}
-}
-
-int release_set_limit(struct release *r, u64 bytes)
-{
-	struct release_buf *list = NULL;
-	unsigned int k;
-	int err = 0;
-
-	/* Unlocked, for an allocation may want memory back. */
-	for (k = 0; k < r->nodes && !err; k++) {
-		u32 want = spare_of(r, &r->node[k], bytes), have = host_read_once(r->node[k].spare);
-
-		err = bufs_alloc(&list, want > have ? want - have : 0, k);
-	}
-	if (err)
-		goto out;
-
-	host_mutex_lock(&r->flushing);
-	if (bytes < r->limit) {
-		set_limits(r, bytes);
-		/* Who pushed by the old limit is found by the flush. */
-		host_settle(r->cpus);
-		host_a64_add(&r->flush_asked, 1);
-		release_flush_locked(r);
-	} else {
-		set_limits(r, bytes);
-	}
-	/* The last node's were made last, and are first in the list. */
-	for (k = r->nodes; k--;)
-		set_spare(&r->node[k], spare_of(r, &r->node[k], bytes), &list);
-	/* Who takes from a CPU may still read in a buffer that was the CPU's. */
-	if (list)
-		release_wait_inflight(r);
-	host_mutex_unlock(&r->flushing);
-out:
-	bufs_free(list);
-	return err;
-}
-
-/*
  * Figures
  */
 
 u64 release_queued(struct release *r)
 {
+	unsigned int i;
+	u64 bytes = 0;
+
+	for (i = 0; i < r->items; i++)
+		bytes += host_read_once(r->item[i]->queue->queued);
+	return bytes;
+}
+
+u64 release_backlog(struct release *r)
+{
 	unsigned int k;
 	u64 bytes = 0;
 
 	for (k = 0; k < r->nodes; k++)
-		bytes += host_read_once(r->node[k].queued);
+		bytes += host_read_once(r->node[k].claimed);
 	return bytes;
 }
 
@@ -475,10 +344,12 @@ u64 release_held(struct release *r)
 	unsigned int i;
 	u64 bytes = 0;
 
-	/* Items first, then the queue: the way that buffers go. */
-	for (i = 0; i < r->items; i++)
+	/* The ring first, then the queue: the way that buffers go. */
+	for (i = 0; i < r->items; i++) {
 		bytes += release_cpu_bytes(r->item[i]);
-	return bytes + release_queued(r);
+		bytes += host_read_once(r->item[i]->queue->queued);
+	}
+	return bytes;
 }
 
 u64 release_peak(struct release *r)
@@ -509,7 +380,7 @@ void release_stats(struct release *r, struct release_stats *st)
 		st->flush_budget += host_read_once(r->item[i]->spills);
 	}
 	for (i = 0; i < r->nodes; i++) {
-		st->deferred += host_read_once(r->node[i].deferred);
+		st->deferred += host_a64_read(&r->node[i].deferred);
 		st->flush_full += host_read_once(r->node[i].flush_full);
 		st->flush_timer += host_read_once(r->node[i].flush_timer);
 	}

@@ -2,9 +2,9 @@
 /*
  * release.h - deferred, batched disposal of detached objects.
  *
- *     detach --push--> [ring of this CPU] --full--> queue of the node --> worker of the node
- *                              |      |                                     |
- *                              |      +--- anyone: take() ------------------+--> pool_free_bulk()
+ *     detach --push--> [ring of this CPU] --full--> queue of this CPU --> workers of the node
+ *                              |      |                    |                |
+ *                              |      +--- anyone: take() -+----------------+--> pool_free_bulk()
  *                              +--no room: the oldest 64, by the CPU itself-+
  *
  * A CPU's buffer is a page of references, used as a ring by positions that only grow:
@@ -16,7 +16,7 @@
  * Pushing writes the reference and then tail, and nothing else that others write.  Whoever takes,
  * the CPU itself included, copies from head on and then moves head by compare-and-swap: if that
  * succeeds the copies are his, if not they are nothing.  A full buffer is taken by its CPU in one
- * step, head = tail, and goes to the queue whole, an empty one in its place.  Because positions
+ * step, head = tail, and goes to its queue whole, an empty one in its place.  Because positions
  * never come again, nobody has to be kept off meanwhile.
  *
  * A full buffer goes to the queue if what is queued stays within the budget, in bytes of the
@@ -24,9 +24,16 @@
  * itself, in one batch, so that it makes room at the cost of a bounded stay.  Push never
  * allocates: all buffers are there before, in a number that goes with the budget.
  *
+ * CPUs that free at the same time must not queue for each other, so each has a queue and a stock
+ * of empty buffers under a lock of its own, and a grain of the node's budget.  Past these it asks
+ * the node, for a batch of buffers and for more bytes, by the grain:
+ *
+ *     queue:  queued <= grain + claim                 stock: fewer than stock + batch buffers
+ *     node:   sum of claims == claimed <= common      grain * CPUs + common == limit of the node
+ *
  *     held back = bytes in CPU buffers + bytes queued or being drained
  *               <= limit + one buffer a CPU
- *     buffers   = one for each per-CPU item + spare
+ *     buffers   = one for each per-CPU item + spare   spare: in stocks, pools, queues, in hand
  *
  * The first push arms the node's timer, which bounds how long a reference waits.  Until it runs
  * out the workers sleep, so that they take no CPU from who is freeing, unless half the budget or
@@ -46,13 +53,22 @@
 #define RELEASE_ROUND 64                /* buffers that a worker drains before it lets others run */
 #define RELEASE_BACKLOG 16              /* full buffers that are work for one more worker */
 #define RELEASE_LOOKS 64                /* items that one release_help() looks at */
+#define RELEASE_STOCK 32                /* the most empty buffers that a CPU's stock is filled to */
+#define RELEASE_GRAIN ((u64)8 << 20)    /* the largest grain */
 
 struct release;
 struct release_node;
 
 struct release_buf {
 	struct release_buf *next;
-	u64 from, to;                   /* positions; set when it leaves its CPU, as bytes is */
+	union {
+		u64 from;               /* positions; set when it leaves its CPU, as bytes is */
+		struct release_buf *batch;      /* the first of a batch in the pool: the next batch */
+	};
+	union {
+		u64 to;
+		u64 count;              /* the first of a batch: buffers of it */
+	};
 	u64 bytes;                      /* of pages that objects take */
 	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; host_read_once, host_write_once */
 };
@@ -65,7 +81,7 @@ struct release_cpu {
 	u64 end;                        /* tail at which a push has to look further */
 	u64 pushed;                     /* bytes of pages that objects take, ever; host_read_once */
 	u64 left;                       /* of those, what had left when a push last looked further */
-	struct release_node *node;      /* fixed */
+	struct release_node *node;      /* fixed, as queue is */
 
 	host_a64 head;                  /* anyone, by compare-and-swap */
 	host_a64 taken;                 /* bytes that others took, ever: added after head moved */
@@ -74,12 +90,25 @@ struct release_cpu {
 	u64 before;                     /* bytes pushed before it */
 	host_a64 spilling;              /* 1: objects that it took are being freed */
 	u64 in_place, spills;           /* objects, times; host_read_once */
+	struct release_queue *queue;
 };
 #define RELEASE_UNKNOWN (~(u64)0)
+
+/* Of an item: full buffers, and empty ones to come.  All under lock, counts host_read_once, too. */
+struct release_queue {
+	host_lock_t lock;
+	u32 nfull, nempty;
+	struct release_buf *full, **full_tail;  /* oldest first */
+	struct release_buf *empty;
+	u64 queued;                     /* bytes, with those being drained */
+	u64 claim;                      /* bytes of the node's budget */
+	struct release_node *node;      /* fixed */
+} HOST_OWN_LINE;
 
 struct release_worker {
 	struct host_work work;
 	struct release_node *node;
+	unsigned int at;                /* the item where its next round begins */
 	u64 *scratch;                   /* [2 * RELEASE_REFS] */
 };
 
@@ -88,36 +117,45 @@ struct release_node {
 	host_a64 armed;                 /* worker 0 runs within RELEASE_TIMER_US, or disarm looks */
 	struct release *r;
 	struct release_cpu **item;      /* [nitems] */
+	struct release_queue *queue;    /* [nitems] */
 	unsigned int nitems;
 	unsigned int nr, nworkers;      /* without items there are no workers and no buffers */
 	struct release_worker *worker;  /* [nworkers] */
+	u32 stock, batch;               /* empty buffers of a CPU; flushing, host_read_once */
+	u64 grain, common;              /* bytes; flushing, host_read_once */
+	u64 reserved;                   /* of the home's budget, for grains; flushing */
 
+	/* Written by who has not enough of his own. */
 	host_lock_t lock HOST_OWN_LINE;
-	struct release_buf *full, **full_tail;  /* oldest first; lock */
-	struct release_buf *empty;              /* lock */
-	u32 nfull, nempty;              /* lock; host_read_once */
-	u32 spare;                      /* buffers of full, empty and in between; lock, flushing */
-	u32 kicked;                     /* worker 0 was woken for full buffers; lock */
-	u64 queued;                     /* bytes, with those being drained; lock; host_read_once */
-	u32 epoch;                      /* lock */
-	host_a64 inflight[2];           /* who has taken references, by the epoch's parity; lock */
-	u64 deferred;                   /* objects; lock; host_read_once */
+	u32 nempty;                     /* buffers in the pool; lock, host_read_once */
+	u32 spare;                      /* buffers but those of rings; flushing, host_read_once */
+	struct release_buf *pool;       /* batches of empty buffers; lock */
+	u64 claimed;                    /* bytes; lock, host_read_once */
+	host_a64 kicked;                /* worker 0 was woken since much is queued */
+
+	/* Written by who drains. */
+	host_a64 epoch HOST_OWN_LINE;   /* grows with each flush */
+	host_a64 inflight[2];           /* who may have references in hand, by the epoch's parity */
+	host_a64 deferred;              /* objects freed */
 	u64 flush_full, flush_timer;    /* times; worker 0 */
 	u64 peak;                       /* of held back, as drains saw it; host_read_once */
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
 	host_a64 idle;                  /* worker 0 found nothing, and asks to be disarmed */
 	bool disarming;                 /* the work disarm alone */
+	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node: items to look at, ever */
 } HOST_OWN_LINE;
 
 /*
- * What all stores of a home may hold back together.  Counted per node as full buffers come and
- * go.  A store with a larger limit of its own raises it.
+ * What all stores of a home may hold back together, per node: a quarter is for grains of their
+ * CPUs, of which each store has half of what the others left at most; the rest is claimed.  A
+ * store with a larger limit of its own raises it.
  */
 struct release_budget {
 	u64 limit;                      /* bytes; host_read_once */
 	unsigned int nodes;
 	struct release_share {
-		host_a64 queued HOST_OWN_LINE;
+		host_a64 reserved HOST_OWN_LINE;
+		host_a64 claimed HOST_OWN_LINE;
 	} *share;                       /* [nodes] */
 };
 
@@ -218,8 +256,8 @@ void release_quiesce(struct release *r);
 
 /*
  * For who is short of memory: frees in this thread at most max_bufs buffers' worth of what is held
- * back, that of node (HOST_ANY_NODE: the own) first, and looks at RELEASE_LOOKS items at most.  Returns the objects freed.
- * 0 does not mean that nothing is held back: others may be freeing it, or it is in an item that
+ * back, and looks at RELEASE_LOOKS items at most; with more nodes than one, half of them are of
+ * node (HOST_ANY_NODE: the own), and come first.  Returns the objects freed.  0 does not mean that nothing is held back: others may be freeing it, or it is in an item that
  * was not looked at; the next call looks at the next ones.  Process context; sleeps for no lock
  * and no other thread.
  */
@@ -228,7 +266,7 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs);
 /* Calls of release_help() in which every item is looked at. */
 static inline unsigned int release_help_round(const struct release *r)
 {
-	return (r->items + RELEASE_LOOKS - 1) / RELEASE_LOOKS;
+	return (r->items + RELEASE_LOOKS / 2 - 1) / (RELEASE_LOOKS / 2);
 }
 
 /*
@@ -243,8 +281,14 @@ int release_set_limit(struct release *r, u64 bytes);
  */
 u64 release_held(struct release *r);
 
-/* Bytes in full buffers, queued or being drained.  Looks at each node.  Any context. */
+/* Bytes in full buffers, queued or being drained.  Looks at each item.  Any context. */
 u64 release_queued(struct release *r);
+
+/*
+ * Of these, what is past the CPUs' grains, by the grain: 0 if nothing is queued.  Looks at each
+ * node only.  Any context.
+ */
+u64 release_backlog(struct release *r);
 
 u64 release_peak(struct release *r);
 void release_reset_peak(struct release *r);
@@ -256,10 +300,37 @@ void release_stats(struct release *r, struct release_stats *st);
 u64 release_meta_bytes(struct release *r);
 
 /*
- * Between release.c and release_drain.c.
+ * Between release.c, release_budget.c and release_drain.c.
  */
 
-/* Drains node's queue and its CPUs' buffers; of a struct release_worker. */
+/* Buffers beside those of rings that go with a limit. */
+u32 release_spare_of(const struct release *r, const struct release_node *node, u64 limit);
+/* Adds n buffers of a node to *list.  -ENOMEM: fewer, which are the caller's to free. */
+int release_bufs_alloc(struct release_buf **list, u64 n, unsigned int node);
+void release_bufs_free(struct release_buf *list);
+/* Sets the limits of r and its nodes.  Grains that shrink give back nothing yet. */
+void release_set_limits(struct release *r, u64 bytes);
+/*
+ * Hands spare buffers from *list to the node, or takes from it, until it has what goes with limit,
+ * batch by batch.  Those that are queued stay.
+ */
+void release_set_spare(struct release *r, struct release_node *node, u64 limit,
+		       struct release_buf **list);
+/* Gives back buffers and budget of a node.  Nobody else uses it any more. */
+void release_budget_end(struct release_node *node);
+/* Whether a buffer with so many bytes may be queued; without the locks it is a guess. */
+bool release_fits(const struct release_queue *q, u64 bytes);
+/*
+ * Has q what a buffer with so many bytes needs, from the node if it must.  False: there is none.
+ * *kick: much is in use, so that the workers should begin.
+ */
+bool release_provide(struct release_queue *q, u64 bytes, bool *kick) HOST_REQUIRES(q->lock);
+/* Puts an empty buffer back that was taken from q. */
+void release_give_back(struct release_queue *q, struct release_buf *b) HOST_REQUIRES(q->lock);
+/* What q has too much of goes back to the node. */
+void release_trim(struct release_queue *q) HOST_REQUIRES(q->lock);
+
+/* Drains the queues and rings of a node's CPUs; of a struct release_worker. */
 void release_worker_run(struct host_work *w);
 /* Stops the timer of idle nodes. */
 void release_disarm_run(struct host_work *w);

@@ -2,22 +2,23 @@
 /*
  * release_drain.c - who frees what was deferred: workers, flushes, and who is short of memory.
  *
- *     queue --next_full()--> worker, flush, help --next_full()--> empty buffers
+ *     queue --take_full()--> worker, flush, help --release_give_back()--> empty buffers
  *     item  --take()-------> worker, flush, help
  *
- * Whoever has taken references, or reads the address of a CPU's buffer, is counted in
- * inflight[] of a node, by the parity of its epoch, under its lock.  A flush takes from the items,
- * then what is queued at that time, then moves each epoch on and waits for the old count alone:
- * nobody new is counted there, and each who is has at most a buffer's worth in hand.  So it is over
- * when what was held back as it began is freed, whatever comes meanwhile.  A CPU that frees in place
- * says so in its item (spilling); it is waited for by host_settle().
+ * Whoever takes references, or reads the address of a CPU's buffer, is counted in inflight[] of
+ * the node before, by the parity of its epoch.  A flush takes from each item, then what is in its
+ * queue at that time, then moves each epoch on and waits for the old count alone.  Who is counted
+ * looks at the epoch before he takes the next buffer, and changes over if it has moved, so each
+ * has at most two buffers' worth to free; who comes just as it moves is counted in both.  So a flush
+ * is over when what was held back as it began is freed, whatever comes meanwhile.  A CPU that frees
+ * in place says so in its item (spilling); it is waited for by host_settle().
  *
  * The timer.  armed is set as long as worker 0 is to run within RELEASE_TIMER_US.  A run that found
  * nothing asks for release_disarm_run(), which clears armed, waits until every section under an
  * item that may have seen it set is over, and looks again: so no push is forgotten, and a push
  * looks at a line that hardly ever changes.
  *
- * Lock order: flushing > node lock; pool_free_bulk() is called under neither.
+ * Lock order: flushing > queue lock; pool_free_bulk() is called under none but flushing.
  */
 #include "release.h"
 
@@ -52,142 +53,168 @@ static unsigned int take(struct release *r, struct release_cpu *rc, u64 *out, un
 	return (unsigned int)n;
 }
 
-static unsigned int enter_locked(struct release_node *node) HOST_REQUIRES(node->lock)
-{
-	unsigned int e = node->epoch & 1;
+/* Who has references in hand, or is about to. */
+struct hands {
+	struct release_node *node;
+	unsigned int in;                /* a bit for each count that it is in */
+	u64 freed;                      /* objects, since then */
+};
 
-	host_a64_set(&node->inflight[e], host_a64_read(&node->inflight[e]) + 1);
-	return e;
+static void come(struct hands *h, struct release_node *node)
+{
+	u64 epoch = host_a64_read(&node->epoch);
+
+	h->node = node;
+	h->in = 1u << (epoch & 1);
+	host_a64_add(&node->inflight[epoch & 1], 1);
+	if (host_likely(host_a64_read(&node->epoch) == epoch))
+		return;
+	/* A flush began meanwhile, so the next one may wait for the other count. */
+	h->in = 3;
+	host_a64_add(&node->inflight[~epoch & 1], 1);
 }
 
-/* True: a flush may wait for it, and is to be woken once the lock is dropped. */
-static bool leave_locked(struct release_node *node, unsigned int e) HOST_REQUIRES(node->lock)
+static void go(struct hands *h)
 {
-	u64 left = host_a64_read(&node->inflight[e]) - 1;
-
-	host_a64_set_release(&node->inflight[e], left);
-	return !left && e != (node->epoch & 1);
-}
-
-static unsigned int enter(struct release_node *node)
-{
+	struct release_node *node = h->node;
 	unsigned int e;
 
-	host_lock(&node->lock);
-	e = enter_locked(node);
-	host_unlock(&node->lock);
-	return e;
+	if (h->freed)
+		host_a64_add(&node->deferred, h->freed);
+	h->freed = 0;
+	for (e = 0; e < 2; e++)
+		/* A flush may wait for it. */
+		if (h->in >> e & 1 && !host_a64_add(&node->inflight[e], ~(u64)0) &&
+		    e != (host_a64_read(&node->epoch) & 1))
+			host_wake_zero(&node->inflight[e]);
+	h->in = 0;
 }
 
-static void leave(struct release_node *node, unsigned int e, unsigned int freed)
+/* Before each take: it is counted in node, as of now. */
+static void stay(struct hands *h, struct release_node *node)
 {
-	bool wake;
-
-	host_lock(&node->lock);
-	host_write_once(node->deferred, node->deferred + freed);
-	wake = leave_locked(node, e);
-	host_unlock(&node->lock);
-	if (wake)
-		host_wake_zero(&node->inflight[e]);
+	if (h->in && h->node == node && h->in == 1u << (host_a64_read(&node->epoch) & 1))
+		return;
+	if (h->in)
+		go(h);
+	come(h, node);
 }
 
-/* Puts an empty buffer back. */
-static void give_back(struct release_node *node, struct release_buf *b) HOST_REQUIRES(node->lock)
+/* The oldest full buffer, or NULL.  The caller is counted in flight, or has flushing. */
+static struct release_buf *take_full(struct release_queue *q)
 {
-	struct release_budget *budget = node->r->budget;
+	struct release_buf *b;
 
-	host_write_once(node->deferred, node->deferred + (b->to - b->from));
-	host_write_once(node->queued, node->queued - b->bytes);
-	if (budget)
-		host_a64_add(&budget->share[node->nr].queued, (u64)0 - b->bytes);
-	release_buf_push(&node->empty, b);
-	host_write_once(node->nempty, node->nempty + 1);
-}
-
-/*
- * In one hold of the lock: gives back a buffer that was freed, or NULL, and takes the next one, if
- * more; *e is what it is counted in.
- */
-static struct release_buf *next_full(struct release_node *node, struct release_buf *done,
-				     unsigned int *e, bool more)
-{
-	unsigned int was = *e;
-	struct release_buf *b = NULL;
-	bool wake = false;
-
-	host_lock(&node->lock);
-	if (done) {
-		give_back(node, done);
-		wake = leave_locked(node, was);
-	}
-	if (more)
-		b = release_buf_pop(&node->full);
+	host_lock(&q->lock);
+	b = release_buf_pop(&q->full);
 	if (b) {
-		if (!node->full)
-			node->full_tail = &node->full;
-		host_write_once(node->nfull, node->nfull - 1);
-		*e = enter_locked(node);
+		if (!q->full)
+			q->full_tail = &q->full;
+		host_write_once(q->nfull, q->nfull - 1);
 	}
-	host_unlock(&node->lock);
-	if (wake)
-		host_wake_zero(&node->inflight[was]);
+	host_unlock(&q->lock);
 	return b;
+}
+
+static void give_back(struct release_queue *q, struct release_buf *b)
+{
+	host_lock(&q->lock);
+	release_give_back(q, b);
+	host_unlock(&q->lock);
 }
 
 /* ---- draining ---- */
 
-/* Frees at most max buffers of the queue; returns how many. */
-static unsigned int drain_queue(struct release_node *node, u64 *scratch, unsigned int max)
+/* Frees a queue's oldest buffer; returns its objects. */
+static unsigned int drain_one(struct release_queue *q, u64 *scratch)
 {
-	struct release_buf *b = NULL;
-	unsigned int n = 0, e = 0;
+	struct release *r = q->node->r;
+	struct release_buf *b = take_full(q);
+	unsigned int n;
 
-	while ((b = next_full(node, b, &e, n < max))) {
-		unsigned int refs = (unsigned int)(b->to - b->from);
-
-		release_copy(scratch, b, b->from, refs);
-		pool_free_bulk(node->r->pool, scratch, scratch + RELEASE_REFS, refs);
-		n++;
-		host_resched();
-	}
+	if (!b)
+		return 0;
+	n = (unsigned int)(b->to - b->from);
+	release_copy(scratch, b, b->from, n);
+	pool_free_bulk(r->pool, scratch, scratch + RELEASE_REFS, n);
+	give_back(q, b);
+	host_resched();
 	return n;
 }
 
+/*
+ * Frees at most max buffers of the node's queues, of each as many as it has; returns how many.
+ * Where it ends the worker's next round begins.
+ */
+static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsigned int max)
+{
+	struct release_node *node = w->node;
+	unsigned int left = node->nitems, done = 0;
+
+	while (left-- && done < max) {
+		struct release_queue *q = &node->queue[w->at];
+		unsigned int n = host_read_once(q->nfull);
+
+		for (n = n < max - done ? n : max - done; n; n--) {
+			unsigned int freed;
+
+			stay(h, node);
+			freed = drain_one(q, w->scratch);
+			if (!freed)
+				break;
+			h->freed += freed;
+			done++;
+		}
+		w->at = w->at + 1 < node->nitems ? w->at + 1 : 0;
+	}
+	return done;
+}
+
 /* Frees what is in the node's items, each looked at once; whether there was anything. */
-static bool collect(struct release_node *node, u64 *scratch)
+static bool collect(struct release_node *node, struct hands *h, u64 *scratch)
 {
 	bool found = false;
-	unsigned int i;
+	unsigned int i, n;
 
 	for (i = 0; i < node->nitems; i++) {
-		unsigned int e, n;
-
 		if (!in_item(node->item[i]))
 			continue;
 		found = true;
-		e = enter(node);
+		stay(h, node);
 		n = take(node->r, node->item[i], scratch, RELEASE_REFS);
 		pool_free_bulk(node->r->pool, scratch, scratch + RELEASE_REFS, n);
-		leave(node, e, n);
+		h->freed += n;
 		host_resched();
 	}
 	return found;
 }
 
-/* Queue first, then items: against the way that buffers go, so that none counts twice. */
-static void note_peak(struct release_node *node)
+/* Full buffers of the node. */
+static unsigned int count_full(const struct release_node *node)
 {
-	u64 held = host_read_once(node->queued);
-	unsigned int i;
+	unsigned int i, n = 0;
 
 	for (i = 0; i < node->nitems; i++)
+		n += host_read_once(node->queue[i].nfull);
+	return n;
+}
+
+/* Queue first, then ring: against the way that buffers go, so that none counts twice. */
+static void note_peak(struct release_node *node)
+{
+	unsigned int i;
+	u64 held = 0;
+
+	for (i = 0; i < node->nitems; i++) {
+		held += host_read_once(node->queue[i].queued);
 		held += release_cpu_bytes(node->item[i]);
+	}
 	if (held > host_read_once(node->peak))
 		host_write_once(node->peak, held);
 }
 
-/* More workers for a long queue. */
-static void call_others(struct release_node *node, u32 nfull)
+/* More workers for much that is queued. */
+static void call_others(struct release_node *node, unsigned int nfull)
 {
 	unsigned int i;
 
@@ -195,18 +222,18 @@ static void call_others(struct release_node *node, u32 nfull)
 		host_work_queue(&node->worker[i].work);
 }
 
-/* What worker 0 does beside the queue: the items, the timer. */
-static void timer(struct release_worker *w)
+/* What worker 0 does beside the queues: the items, the timer. */
+static void timer(struct release_worker *w, struct hands *h)
 {
 	struct release_node *node = w->node;
 	u64 now = host_now_ns();
 	bool found = true;
 
 	if (now - node->collected >= (u64)RELEASE_TIMER_US * 1000) {
-		found = collect(node, w->scratch);
+		found = collect(node, h, w->scratch);
 		node->collected = now;
 	}
-	if (host_read_once(node->nfull)) {
+	if (count_full(node)) {
 		host_work_queue(&w->work);
 	} else if (found) {
 		host_work_queue_delayed(&w->work, RELEASE_TIMER_US);
@@ -221,30 +248,28 @@ void release_worker_run(struct host_work *work)
 	struct release_worker *w =
 		(struct release_worker *)((char *)work - offsetof(struct release_worker, work));
 	struct release_node *node = w->node;
-	bool first = w == node->worker, kicked;
-	u32 nfull;
-
-	host_lock(&node->lock);
-	nfull = node->nfull;
-	kicked = node->kicked;
-	if (first)
-		node->kicked = 0;
-	host_unlock(&node->lock);
+	unsigned int max = RELEASE_ROUND, done, nfull;
+	bool first = w == node->worker;
+	struct hands h = { 0 };
 
 	if (first) {
 		note_peak(node);
-		if (kicked)
+		if (host_a64_and(&node->kicked, 0))
 			host_write_once(node->flush_full, node->flush_full + 1);
 		else
 			host_write_once(node->flush_timer, node->flush_timer + 1);
+		/* What comes meanwhile is the next round's. */
+		nfull = count_full(node);
 		call_others(node, nfull);
+		max = nfull < max ? nfull : max;
 	}
-	/* What comes meanwhile is the next round's. */
-	drain_queue(node, w->scratch, nfull < RELEASE_ROUND ? nfull : RELEASE_ROUND);
+	done = drain_queues(w, &h, max);
 	if (first)
-		timer(w);
-	else if (host_read_once(node->nfull) >= RELEASE_BACKLOG)
+		timer(w, &h);
+	else if (done == RELEASE_ROUND)
 		host_work_queue(work);
+	if (h.in)
+		go(&h);
 }
 
 static bool is_empty(const struct release_node *node)
@@ -254,7 +279,7 @@ static bool is_empty(const struct release_node *node)
 	for (i = 0; i < node->nitems; i++)
 		if (in_item(node->item[i]))
 			return false;
-	return !host_read_once(node->nfull);
+	return !count_full(node);
 }
 
 void release_disarm_run(struct host_work *work)
@@ -278,13 +303,6 @@ void release_disarm_run(struct host_work *work)
 
 /* ---- flush ---- */
 
-static void count_freed(struct release_node *node, unsigned int n)
-{
-	host_lock(&node->lock);
-	host_write_once(node->deferred, node->deferred + n);
-	host_unlock(&node->lock);
-}
-
 /*
  * Frees what was in an item at the call.  Whenever a take comes to nothing another has moved head
  * on, so there are at most as many turns as there were references.
@@ -299,23 +317,35 @@ static void flush_item(struct release *r, struct release_cpu *rc)
 		if (!n)
 			continue;
 		pool_free_bulk(r->pool, r->scratch, r->scratch + RELEASE_REFS, n);
-		count_freed(rc->node, n);
+		host_a64_add(&rc->node->deferred, n);
 		host_resched();
+	}
+}
+
+/* And what its queue has by then. */
+static void flush_queue(struct release *r, struct release_queue *q)
+{
+	unsigned int left, n = 1;
+
+	host_lock(&q->lock);
+	left = q->nfull;
+	host_unlock(&q->lock);
+	for (; left && n; left--) {
+		n = drain_one(q, r->scratch);
+		if (n)
+			host_a64_add(&q->node->deferred, n);
 	}
 }
 
 void release_wait_inflight(struct release *r)
 {
-	unsigned int k, e;
+	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++) {
 		struct release_node *node = &r->node[k];
+		u64 epoch = host_a64_add(&node->epoch, 1) - 1;
 
-		/* The other count is 0: the last call waited for it, and since then nobody was added. */
-		host_lock(&node->lock);
-		e = node->epoch++ & 1;
-		host_unlock(&node->lock);
-		host_wait_zero(&node->inflight[e]);
+		host_wait_zero(&node->inflight[epoch & 1]);
 	}
 }
 
@@ -326,16 +356,9 @@ void release_flush_locked(struct release *r)
 
 	for (k = 0; k < r->nodes; k++)
 		note_peak(&r->node[k]);
-	for (k = 0; k < r->items; k++)
+	for (k = 0; k < r->items; k++) {
 		flush_item(r, r->item[k]);
-	for (k = 0; k < r->nodes; k++) {
-		struct release_node *node = &r->node[k];
-		unsigned int nfull;
-
-		host_lock(&node->lock);
-		nfull = node->nfull;
-		host_unlock(&node->lock);
-		drain_queue(node, r->scratch, nfull);
+		flush_queue(r, r->item[k]->queue);
 	}
 	for (k = 0; k < r->items; k++)
 		spilling |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
@@ -365,73 +388,103 @@ void release_quiesce(struct release *r)
 
 /* ---- for who is short of memory ---- */
 
-/* Frees one buffer of the node's queue, with no room to sort but the stack's. */
-static u64 help_queue(struct release_node *node)
-{
-	u64 batch[POOL_BULK_SMALL], at;
-	unsigned int e = 0;
-	struct release_buf *b;
-
-	if (!host_read_once(node->nfull))
-		return 0;
-	b = next_full(node, NULL, &e, true);
-	if (!b)
-		return 0;
-	for (at = b->from; at != b->to;) {
-		unsigned int n = b->to - at < POOL_BULK_SMALL ? (unsigned int)(b->to - at)
-							      : POOL_BULK_SMALL;
-
-		release_copy(batch, b, at, n);
-		pool_free_bulk(node->r->pool, batch, NULL, n);
-		at += n;
-	}
-	at -= b->from;
-	next_full(node, b, &e, false);
-	return at;
-}
-
-/* Frees what is in an item, as far as nobody else takes it, a buffer's worth at most. */
-static u64 help_item(struct release *r, struct release_cpu *rc)
+/* Frees references with no room to sort but the stack's. */
+static void free_batch(struct release *r, const struct release_buf *b, u64 at, u64 to)
 {
 	u64 batch[POOL_BULK_SMALL];
-	unsigned int e, n, freed = 0;
+
+	while (at != to) {
+		unsigned int n = to - at < POOL_BULK_SMALL ? (unsigned int)(to - at) : POOL_BULK_SMALL;
+
+		release_copy(batch, b, at, n);
+		pool_free_bulk(r->pool, batch, NULL, n);
+		at += n;
+	}
+}
+
+/* Frees the oldest buffer of a queue; returns its objects. */
+static unsigned int help_queue(struct hands *h, struct release_queue *q)
+{
+	struct release_buf *b;
+	unsigned int n;
+
+	if (!host_read_once(q->nfull))
+		return 0;
+	stay(h, q->node);
+	b = take_full(q);
+	if (!b)
+		return 0;
+	n = (unsigned int)(b->to - b->from);
+	free_batch(q->node->r, b, b->from, b->to);
+	give_back(q, b);
+	h->freed += n;
+	return n;
+}
+
+/* Frees what is in a ring, as far as nobody else takes it, a buffer's worth at most. */
+static unsigned int help_ring(struct hands *h, struct release *r, struct release_cpu *rc)
+{
+	u64 batch[POOL_BULK_SMALL];
+	unsigned int n, freed = 0;
 
 	if (!in_item(rc))
 		return 0;
-	e = enter(rc->node);
+	stay(h, rc->node);
 	do {
 		n = take(r, rc, batch, POOL_BULK_SMALL);
 		pool_free_bulk(r->pool, batch, NULL, n);
 		freed += n;
 	} while (n == POOL_BULK_SMALL && freed < RELEASE_REFS);
-	leave(rc->node, e, freed);
+	h->freed += freed;
 	return freed;
+}
+
+struct help {
+	struct hands h;
+	unsigned int bufs;              /* still to be freed */
+	u64 freed;
+};
+
+/* Looks at so many of n items. */
+static void help_items(struct release *r, struct help *help, struct release_cpu **item,
+		       unsigned int n, host_a64 *cursor, unsigned int looks)
+{
+	unsigned int freed;
+	u64 at;
+
+	looks = looks < n ? looks : n;
+	/* Its turn of the items is nobody else's: who helps at the same time looks at the next ones. */
+	at = host_a64_add(cursor, looks) - looks;
+	for (; looks && help->bufs; looks--, at++) {
+		struct release_cpu *rc = item[at % n];
+
+		while (help->bufs && (freed = help_queue(&help->h, rc->queue))) {
+			help->freed += freed;
+			help->bufs--;
+		}
+		if (!help->bufs)
+			break;
+		freed = help_ring(&help->h, r, rc);
+		help->freed += freed;
+		help->bufs -= freed != 0;
+	}
 }
 
 u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 {
-	u64 freed = 0, more, at;
-	unsigned int bufs = 0, k = 0, looks, most;
+	struct help help = { .bufs = max_bufs };
+	unsigned int looks = RELEASE_LOOKS;
 
-	if (node >= r->nodes)
-		node = host_node();
-	while (k < r->nodes && bufs < max_bufs) {
-		more = help_queue(&r->node[(node + k) % r->nodes]);
-		freed += more;
-		if (more)
-			bufs++;
-		else
-			k++;
+	if (r->homes > 1) {
+		struct release_node *own = &r->node[node < r->nodes ? node : host_node()];
+
+		looks /= 2;
+		if (own->nitems)
+			help_items(r, &help, own->item, own->nitems, &own->cursor, looks);
 	}
-	if (bufs == max_bufs)
-		return freed;
-	/* Its turn of the items is nobody else's: who helps at the same time looks at the next ones. */
-	most = r->items < RELEASE_LOOKS ? r->items : RELEASE_LOOKS;
-	at = host_a64_add(&r->cursor, most) - most;
-	for (looks = 0; looks < most && bufs < max_bufs; looks++) {
-		more = help_item(r, r->item[at++ % r->items]);
-		freed += more;
-		bufs += more != 0;
-	}
-	return freed;
+	if (help.bufs)
+		help_items(r, &help, r->item, r->items, &r->cursor, looks);
+	if (help.h.in)
+		go(&help.h);
+	return help.freed;
 }

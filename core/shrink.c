@@ -14,7 +14,7 @@ static u64 in_lists(struct store *s)
 
 u64 store_shrinkable(struct store *s)
 {
-	return (release_queued(&s->release) >> HOST_PAGE_SHIFT) + in_lists(s) +
+	return (release_backlog(&s->release) >> HOST_PAGE_SHIFT) + in_lists(s) +
 	       host_read_once(s->shrink.sparse);
 }
 

@@ -2,7 +2,7 @@
 /*
  * shrink.h - memory given back under pressure: how much there would be, and a little at a time.
  *
- *     store_shrinkable()   pages queued for release + pages in lists + what is sparse
+ *     store_shrinkable()   pages queued for release, past grains + pages in lists + what is sparse
  *     store_shrink()       a bounded piece of all three, by whoever is short of memory
  *     store_shrink_rest()  the rest, by a worker
  *     store_shrink_look()  by the worker's tick: how much is sparse

@@ -60,6 +60,12 @@ void __tsan_write_range(void *p, size_t n)
 	sim_access(p, n, true);
 }
 
+void sim_prefetchw(const void *p)
+{
+	FROM();
+	sim_access(p, 1, true);
+}
+
 void *scale_memcpy(void *to, const void *from, size_t n)
 {
 	if (n) {

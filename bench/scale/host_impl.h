@@ -32,8 +32,9 @@ typedef u32 host_page;
 
 #define host_likely(x) __builtin_expect(!!(x), 1)
 #define host_unlikely(x) __builtin_expect(!!(x), 0)
-/* What is fetched ahead costs no time, and is counted when it is used. */
-#define host_prefetchw(p) ((void)(p))
+/* A write's transfer, at once: nothing overlaps here. */
+#define host_prefetchw(p) sim_prefetchw(p)
+void sim_prefetchw(const void *p);
 
 void *scale_memcpy(void *to, const void *from, size_t n);
 #define memcpy(to, from, n)                                                                \

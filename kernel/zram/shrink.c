@@ -22,7 +22,7 @@ static unsigned long scan_objects(struct shrinker *shrinker, struct shrink_contr
 	struct zram *z = shrinker->private_data;
 	unsigned long freed;
 
-	if (release_queued(&z->store.release))
+	if (release_backlog(&z->store.release))
 		host_a64_add(&z->flush_pressure, 1);
 	freed = store_shrink(&z->store);
 	if (store_shrinkable(&z->store))

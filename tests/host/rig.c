@@ -132,6 +132,7 @@ static const struct codec_ops codec = {
 static int give_spare(struct release *r, const struct rig_config *cfg)
 {
 	u64 objects = r->objects, limit = (u64)cfg->spare * RELEASE_REFS * 1024;
+	unsigned int k;
 	int err;
 
 	if (!cfg->spare)
@@ -142,6 +143,13 @@ static int give_spare(struct release *r, const struct rig_config *cfg)
 	r->limit = cfg->release_limit;
 	r->node_limit = cfg->release_limit / r->homes;
 	r->buf_bytes = cfg->release_limit / (2 * host_nr_cpus());
+	for (k = 0; k < r->nodes; k++) {
+		struct release_node *node = &r->node[k];
+
+		node->grain = r->node_limit / 8 / node->nitems;
+		node->reserved = node->grain * node->nitems;
+		node->common = r->node_limit - node->reserved;
+	}
 	return err;
 }
 
@@ -213,13 +221,15 @@ static void check_release(struct release *r)
 		explore_fail("a free is deferred without a budget");
 	for (k = 0; k < r->nodes; k++) {
 		struct release_node *node = &r->node[k];
-		u64 held = node->queued;
+		u64 held = 0, queued = 0;
 
-		for (i = 0; i < node->nitems; i++)
-			held += release_cpu_bytes(node->item[i]);
+		for (i = 0; i < node->nitems; i++) {
+			queued += node->queue[i].queued;
+			held += release_cpu_bytes(node->item[i]) + node->queue[i].queued;
+		}
 		if (held && !is_watched(node))
 			explore_fail("references are held back and nothing will drain them");
-		if (node->queued > r->node_limit)
+		if (queued > r->node_limit)
 			explore_fail("more is held back than the limit");
 	}
 }
@@ -252,7 +262,7 @@ static u64 freeing(void)
 	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++)
-		sum += r->node[k].deferred +
+		sum += r->node[k].deferred.v +
 		       ((r->node[k].inflight[0].v + r->node[k].inflight[1].v) << 32);
 	for (k = 0; k < r->items; k++)
 		sum += r->item[k]->in_place + (r->item[k]->spilling.v << 32);
@@ -337,7 +347,7 @@ static void flush_op(struct release *r)
 	for (i = 0; i < r->items; i++)
 		freed += r->item[i]->in_place;
 	for (i = 0; i < r->nodes; i++)
-		freed += r->node[i].deferred;
+		freed += r->node[i].deferred.v;
 	if (freed < before)
 		explore_fail("a flush ends, and %llu of what was held back are not free",
 			     (unsigned long long)(before - freed));

@@ -221,9 +221,9 @@
 },
 {
 	.name = "a budget that is spent",
-	.asleep = 1,
-	.release_limit = HOST_PAGE_SIZE / 4, .spare = 3,
-	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER), PUT(3, SMALL) },
+	.most = 2,
+	.release_limit = HOST_PAGE_SIZE * 5 / 8, .spare = 3,
+	.before = { PUT(0, HALF), PUT(1, HALF), PUT(2, HALF) },
 	.act = { { FREE(0), FREE(2) }, { FREE(1) } },
 },
 {

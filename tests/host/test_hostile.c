@@ -567,7 +567,7 @@ static u64 dearest_free(unsigned int cpus)
 {
 	const struct rig_config cfg = {
 		.cpus = cpus, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = cpus * PLENTY,
-		.spare = 4,
+		.spare = 4 * cpus,
 	};
 	u64 i, before, most = 0;
 
@@ -662,7 +662,121 @@ static void a_queue_s_lock_is_taken_three_times_a_buffer(void)
 	home_close();
 }
 
+/* The CPU fills so many buffers; cfg.slots are RELEASE_REFS. */
+static void fill_buffers(unsigned int cpu, unsigned int n)
+{
+	static char bytes[SMALL];
+	u64 i;
+
+	me->cpu = cpu;
+	while (n--)
+		for (i = 0; i < RELEASE_REFS; i++)
+			if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) ||
+			    store_free(&rig->store, i))
+				explore_fail("a write fails");
+	me->cpu = 0;
+	if (home_in_place())
+		explore_fail("CPU %u has no buffer", cpu);
+}
+
+static void open_stocks(unsigned int cpus, unsigned int nodes, u32 spare)
+{
+	struct rig_config cfg = buffers;
+
+	cfg.cpus = cpus;
+	cfg.slots = RELEASE_REFS;
+	cfg.spare = spare;
+	cfg.release_limit = 4 * cpus * PLENTY;
+	home_open_nodes(cpus, nodes, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	home_stat_reset();
+}
+
+static void close_stocks(void)
+{
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+static void cpus_that_fill_buffers_meet_at_their_node_once_a_batch(void)
+{
+	const unsigned int cpus = 4;
+	const struct release_node *node;
+	unsigned int i;
+	u64 holds;
+
+	open_stocks(cpus, 1, 5 * cpus);
+	node = rig->store.release.node;
+	for (i = 0; i < cpus; i++)
+		fill_buffers(i, node->stock);
+	holds = home_lock_stat("ebb_release_node")->holds;
+	if (holds || home_lock_stat("ebb_release")->holds != node->stock * cpus)
+		explore_fail("%llu holds of the node's lock, though all had a stock",
+			     (unsigned long long)holds);
+	for (i = 0; i < cpus; i++)
+		fill_buffers(i, node->batch);
+	holds = home_lock_stat("ebb_release_node")->holds;
+	/* What was left over when the pool was filled is a smaller batch. */
+	if (node->stock < 4 || node->batch < 2 || !holds || holds > cpus + 1)
+		explore_fail("%llu holds of the node's lock for %u batches", (unsigned long long)holds, cpus);
+	close_stocks();
+}
+
+static void what_a_cpu_drew_from_its_node_is_there_for_others(void)
+{
+	unsigned int all, i;
+
+	open_stocks(2, 1, 4);
+	all = rig->store.release.node->stock + rig->store.release.node->nempty;
+	for (i = 0; i < 6; i++) {
+		fill_buffers(i % 2, all);
+		host_work_flush(&rig->store.release.node->worker->work);
+		if (release_queued(&rig->store.release))
+			explore_fail("a worker does not drain the queues");
+	}
+	close_stocks();
+}
+
+static void who_is_short_of_memory_begins_on_the_node(void)
+{
+	struct release_node *node;
+
+	open_stocks(4, 2, 16);
+	node = rig->store.release.node;
+	fill_buffers(0, 1);
+	fill_buffers(3, 2);
+	release_help(&rig->store.release, 1, 2);
+	if (node[1].queue[1].nfull || node[0].queue[0].nfull != 1)
+		explore_fail("another node's buffers are freed first");
+	close_stocks();
+}
+
 static unsigned int rests;
+
+static void as_a_flush_begins(void)
+{
+	struct release_node *node = rig->store.release.node;
+
+	if (!rests++)
+		host_a64_add(&node->epoch, 1);
+	else if (host_a64_read(&node->inflight[0]))
+		explore_fail("a flush waits for what a worker takes after it began");
+}
+
+static void a_worker_makes_no_flush_wait_for_what_it_takes_later(void)
+{
+	open_stocks(1, 1, 4);
+	fill_buffers(0, 3);
+	rests = 0;
+	home_rests = as_a_flush_begins;
+	host_work_flush(&rig->store.release.node->worker->work);
+	home_rests = NULL;
+	if (rests < 3)
+		explore_fail("a worker rests %u times", rests);
+	close_stocks();
+}
 
 /* Another CPU frees more than a buffer in between. */
 static void free_meanwhile(void)
@@ -753,7 +867,7 @@ static void full_buffers_stay_on_their_node(void)
 	me->cpu = 3;
 	for (i = 0; i < cfg.slots; i++)
 		store_free(&rig->store, i);
-	if (node[0].queued || !node[1].queued || !node[1].worker->work.queued || node[0].worker->work.queued)
+	if (node[0].queue[0].queued || node[0].queue[1].queued || !node[1].queue[1].queued || !node[1].worker->work.queued || node[0].worker->work.queued)
 		explore_fail("a buffer is queued on another node than it was filled on");
 	rig_check();
 	host_work_flush(&node[1].worker->work);
@@ -771,7 +885,7 @@ static u64 moved(u64 *was)
 	u64 i, n = 0;
 
 	for (i = 0; i < rig->store.slots; i++) {
-		u64 word = host_a64_read(&rig->store.slot[i]);
+		u64 word = host_a64_read(store_slot(&rig->store, i));
 
 		n += word != was[i];
 		was[i] = word;
@@ -789,6 +903,8 @@ static void shrinks(unsigned int cpus, u64 *count, u64 *call, u64 *idle)
 	cfg.cpus = cpus;
 	cfg.pages = 4 * HOME_PAGES;
 	cfg.slots = 8 * RELEASE_REFS;
+	/* A full buffer is four pages; a CPU's grain is one. */
+	cfg.release_limit = cpus * 8 * HOST_PAGE_SIZE;
 	/* As many to a page whatever its size, so that there are pages to give back. */
 	open_full(&cfg, HOST_PAGE_SIZE / 128 - POOL_HEADER);
 	for (i = 0; i < cfg.slots; i++)
@@ -882,6 +998,13 @@ int main(void)
 		{ "a free looks at no other CPU", a_free_looks_at_no_other_cpu },
 		{ "a flush looks at each item once", a_flush_looks_at_each_item_once },
 		{ "a queue's lock is taken three times a buffer", a_queue_s_lock_is_taken_three_times_a_buffer },
+		{ "CPUs that fill buffers meet at their node once a batch",
+		  cpus_that_fill_buffers_meet_at_their_node_once_a_batch },
+		{ "what a CPU drew from its node is there for others",
+		  what_a_cpu_drew_from_its_node_is_there_for_others },
+		{ "who is short of memory begins on the node", who_is_short_of_memory_begins_on_the_node },
+		{ "a worker makes no flush wait for what it takes later",
+		  a_worker_makes_no_flush_wait_for_what_it_takes_later },
 		{ "a flush ends however much is freed meanwhile", a_flush_ends_however_much_is_freed_meanwhile },
 		{ "who is short of memory does a bounded part of the work",
 		  who_is_short_of_memory_does_a_bounded_part_of_the_work },
