@@ -147,7 +147,7 @@ static void in_flight(void) { HURT(*(u64 *)(void *)&rig.store.release.node->infl
 static void in_flight_too(void) { HURT(*(u64 *)(void *)&rig.store.release.node->inflight[0], 1); }
 static void partial(void) { HURT(class_of(0)->partial, class_of(0)->partial + 1); }
 static void empties(void) { HURT(rig.store.release.node->nempty, 1000000); }
-static void fulls(void) { HURT(rig.store.release.node->nfull, 1); }
+static void fulls(void) { HURT(rig.store.release.node->queue->nfull, 1); }
 static void end_behind(void) { HURT(cpu_with_refs()->end, host_a64_read(&cpu_with_refs()->tail)); }
 
 static void end_ahead(void)
@@ -265,7 +265,7 @@ static const struct {
 	{ in_flight, "references are in flight, and nobody is there" },
 	{ in_flight_too, "references are in flight, and nobody is there" },
 	{ empties, "release buffers are not all in use, queued or empty" },
-	{ fulls, "release buffers are not all in use, queued or empty" },
+	{ fulls, "a queue does not know how many buffers it has" },
 	{ spare, "release buffers are not all in use, queued or empty" },
 	{ counter, "a counter does not match the slots" },
 };

@@ -260,46 +260,6 @@ static void an_array_that_cannot_grow_yet_fails_nothing(void **state)
 	close_table();
 }
 
-/* An array is more than a page, and to have it may mean to wait. */
-static void who_may_not_wait_does_without_a_larger_array(void **state)
-{
-	unsigned int each, i;
-	host_page page[48];
-
-	open_table(32);
-	each = group->capacity;
-	group->fresh = ZSPAGE_FEW - 1;
-	make(0, each);
-	must_eq(pcp_alloc(&source.pcp, page, ARRAY_LEN(page), ANYHOW), 0);
-	pcp_free(&source.pcp, page, ARRAY_LEN(page), HOST_ANY_NODE);
-	asked = refuse = 0;
-	host_user_fail = refuse_some;
-	/* Past the few that there are without an array. */
-	must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &id[each].no), -ENOMEM);
-	must_eq(asked, 0);
-	make(each, 1);
-	must(asked > 0);
-	must_eq(chunk_of(each), ZSPAGE_FEW);
-	make(each + 1, each - 1);
-	/* The array's last leaf needs none, what comes after it does. */
-	group->fresh = 7 * LEAF;
-	asked = 0;
-	for (i = 2 * each; i < 3 * each; i++) {
-		must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &id[i].no), 0);
-		id[i].group = group;
-	}
-	group->fresh = 8 * LEAF;
-	must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &id[i].no), -ENOMEM);
-	must_eq(asked, 0);
-	make(3 * each, 1);
-	must(asked > 0);
-	host_user_fail = NULL;
-	must_eq(chunk_of(3 * each), 8 * LEAF);
-	free_some(0, 3 * each + 1);
-	must_eq(host_a64_read(&table.chunks), 0);
-	close_table();
-}
-
 static unsigned char seen[MANY];
 
 static void see(struct zspage *z, void *arg)
@@ -346,7 +306,6 @@ int main(void)
 		cmocka_unit_test(the_last_number_is_followed_by_an_error_until_one_comes_back),
 		cmocka_unit_test(who_needs_fewer_bits_of_a_group_is_heard),
 		cmocka_unit_test(an_array_that_cannot_grow_yet_fails_nothing),
-		cmocka_unit_test(who_may_not_wait_does_without_a_larger_array),
 		cmocka_unit_test(a_walk_meets_each_descriptor_once),
 	};
 

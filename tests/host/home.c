@@ -14,8 +14,8 @@
 #define RED_ZONE 64u
 #define SCATTER 37u             /* prime to the number of frames */
 #define FRAME_BYTES (HOST_PAGE_SIZE + RED_ZONE)
-#define HEAP_BYTES ((512u << 10) + 24 * HOST_PAGE_SIZE)
-#define HEAP_CPU ((64u << 10) + 4 * HOST_PAGE_SIZE)     /* for each CPU of a home with many */
+#define HEAP_BYTES ((1u << 20) + 24 * HOST_PAGE_SIZE)
+#define HEAP_CPU ((96u << 10) + 4 * HOST_PAGE_SIZE)     /* for each CPU of a home with many */
 #define HEAP_MAX (HEAP_BYTES + HOME_CPUS * HEAP_CPU)
 #define ARENA_MAX (HEAP_MAX + HOME_PAGES_MAX * FRAME_BYTES)
 

@@ -146,6 +146,8 @@ static int give_spare(struct release *r, const struct rig_config *cfg)
 	for (k = 0; k < r->nodes; k++) {
 		struct release_node *node = &r->node[k];
 
+		if (!node->nitems)
+			continue;
 		node->grain = r->node_limit / 8 / node->nitems;
 		node->reserved = node->grain * node->nitems;
 		node->common = r->node_limit - node->reserved;

@@ -948,7 +948,7 @@ static void a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may(void)
 			explore_fail("the shrinker's figure takes %llu accesses with %u CPUs, %llu with one",
 				     (unsigned long long)count, many[i], (unsigned long long)count1);
 		/* SHRINK_BUFS buffers freed, SHRINK_STEPS steps and SHRINK_LISTS lists; or a look at them. */
-		if (call > 4000 || idle > 2 * RELEASE_LOOKS + 4 * SHRINK_LISTS)
+		if (call > 6000 || idle > 3 * RELEASE_LOOKS + 4 * SHRINK_LISTS)
 			explore_fail("a call of the shrinker takes %llu accesses with %u CPUs, in vain %llu",
 				     (unsigned long long)call, many[i], (unsigned long long)idle);
 	}
