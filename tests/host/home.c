@@ -14,8 +14,8 @@
 #define RED_ZONE 64u
 #define SCATTER 37u             /* prime to the number of frames */
 #define FRAME_BYTES (HOST_PAGE_SIZE + RED_ZONE)
-#define HEAP_BYTES ((1u << 20) + 24 * HOST_PAGE_SIZE)
-#define HEAP_CPU ((96u << 10) + 4 * HOST_PAGE_SIZE)     /* for each CPU of a home with many */
+#define HEAP_BYTES ((512u << 10) + 24 * HOST_PAGE_SIZE)
+#define HEAP_CPU ((64u << 10) + 4 * HOST_PAGE_SIZE)     /* for each CPU of a home with many */
 #define HEAP_MAX (HEAP_BYTES + HOME_CPUS * HEAP_CPU)
 #define ARENA_MAX (HEAP_MAX + HOME_PAGES_MAX * FRAME_BYTES)
 
@@ -814,7 +814,7 @@ void home_open_nodes(unsigned int cpus, unsigned int nodes, unsigned int pages)
 	home->frame_live = home_array(home->frames, sizeof(*home->frame_live));
 	for (i = 0; i < nodes; i++)
 		home->node[i].free_frame = home_array(home->frames, sizeof(u32));
-	home->max_blocks = 128 + (cpus > HOME_CPUS_SMALL ? 16 * cpus : 0);
+	home->max_blocks = 256 + (cpus > HOME_CPUS_SMALL ? 24 * cpus : 0);
 	home->block = home_array(home->max_blocks, sizeof(*home->block));
 	home->max_works = 2 * HOME_NODES + cpus;
 	home->work = home_array(home->max_works, sizeof(struct host_work *));

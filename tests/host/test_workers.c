@@ -175,7 +175,7 @@ static void must_be_at_least(u64 holds, const char *what)
 static void a_budget_s_buffers_come_and_go_some_at_a_time(void)
 {
 	const struct rig_config cfg = {
-		.cpus = 4, .pages = HOME_PAGES, .slots = 8, .release_limit = 64 << 20, .spare = 64,
+		.cpus = 4, .pages = HOME_PAGES, .slots = 8, .release_limit = 64 << 20, .spare = 32,
 	};
 	struct release *r;
 	u64 limit, with, moved, flush;
