@@ -721,6 +721,8 @@ static void lists_age_with_time_and_not_with_the_reserve_s_want(void)
 	if (!tend(&aged) || !aged || pcp.list[1]->high != high / 2)
 		explore_fail("a list that is idle does not age");
 	src.dry = 0;
+	if (!tend(&aged) || aged || pcp_is_short(&pcp))
+		explore_fail("who comes too early fills no reserve, or does not come again");
 	for (i = 0; i < 3; i++, home->now += period)
 		tend(&aged);
 	if (pcp.list[1]->high || pcp_is_short(&pcp) || tend(&aged))
