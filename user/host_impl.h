@@ -8,8 +8,8 @@
  *   host_lock_t      { held 0/1, waiters }                    8 bytes
  *   struct host_percpu  base -> | held, waiters | item ... | held, waiters | item ... |
  *                               ^ stride, a multiple of 128
- *   struct host_pages   the public head of zone.c's struct zone: base first, so that the
- *                       address of a page is one shift and one add
+ *   struct host_pages   the public head of zone.c's struct zone: the address of a page is its number
+ *                       shifted, and a term that belongs to the highest bit of it
  *
  * Lock order: host_lock_t inside struct host_work is a leaf.  A lock may be waited for
  * by sleeping in the kernel, since in user space its holder can be preempted.
@@ -472,8 +472,11 @@ void host_settle(struct host_percpu *pc);
 
 /* ---- pages; the rest of the zone is in zone.h ---- */
 
+#define ZONE_BLOCK_SHIFT 21     /* of the zone's unit of book-keeping */
+#define ZONE_EXTENTS 19         /* the k-th has blocks 2^k to 2^(k+1) - 1: 1 TiB in all */
+
 struct host_pages {
-	char *base;      /* address of page p is base + (p << HOST_PAGE_SHIFT) */
+	uintptr_t bias[ZONE_EXTENTS];   /* address of page p: bias[its extent] + (p << HOST_PAGE_SHIFT) */
 	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with host_write_once */
 	u32 measure;     /* time the holds of host_pages_free; write with host_write_once */
 };
@@ -491,7 +494,9 @@ static inline unsigned int host_page_node(struct host_pages *src, host_page p)
 
 static inline void *host_page_addr(struct host_pages *src, host_page p)
 {
-	return src->base + ((size_t)p << HOST_PAGE_SHIFT);
+	u32 k = 31 - (u32)__builtin_clz(p >> (ZONE_BLOCK_SHIFT - HOST_PAGE_SHIFT) | 1);
+
+	return (void *)(src->bias[k] + ((size_t)p << HOST_PAGE_SHIFT));
 }
 
 /* ---- memory ---- */
