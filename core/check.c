@@ -253,17 +253,16 @@ const char *store_check(struct store *s)
 	struct store_walk w = { .s = s };
 	struct pool_walk pw = { 0 };
 	const char *bad = walk_pool(&s->pool, &pw);
+	u64 i, skip, n;
 	unsigned int k;
-	u64 i;
 
 	if (bad)
 		return bad;
-	for (i = 0; i < s->slots && !w.bad; i++) {
-		if (host_table_has(&s->table, i))
+	for (i = 0, n = 1; i < s->slots && !w.bad; i += skip ? skip : 1, n++) {
+		skip = host_table_skip(&s->table, i);
+		if (!skip)
 			check_word(&w, i);
-		else
-			i |= HOST_TABLE_PIECE - 1;
-		if (i % STORE_PIECE == STORE_PIECE - 1)
+		if (n % STORE_PIECE == 0)
 			host_resched();
 	}
 	for (k = 0; k < s->release.items && !w.bad; k++)

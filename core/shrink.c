@@ -41,18 +41,24 @@ u64 store_shrink(struct store *s)
 	return before > after ? before - after : 0;
 }
 
-void store_shrink_rest(struct store *s)
+bool store_shrink_sparse(struct store *s, u64 ns)
 {
 	struct pool_compaction pc;
-	u64 was = 0;
+	u64 was = 0, begun = host_now_ns();
 
 	pool_compact_begin(&s->pool, &pc);
 	while (host_read_once(s->shrink.sparse) && !host_interrupted() &&
-	       pool_compact_go(&s->pool, &pc, 1)) {
+	       host_now_ns() - begun < ns && pool_compact_go(&s->pool, &pc, 1)) {
 		compacted(s, pc.pages - was);
 		was = pc.pages;
 		host_resched();
 	}
+	return host_read_once(s->shrink.sparse) != 0;
+}
+
+void store_shrink_rest(struct store *s)
+{
+	store_shrink_sparse(s, ~(u64)0);
 	pcp_drain(s->pool.pcp);
 }
 

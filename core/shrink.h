@@ -52,6 +52,12 @@ u64 store_shrinkable(struct store *s);
 u64 store_shrink(struct store *s);
 
 /*
+ * Compacts while something seems sparse, a pass at most and for about ns, with rests.  True: something
+ * still does.  Process context.
+ */
+bool store_shrink_sparse(struct store *s, u64 ns);
+
+/*
  * Gives back all that store_shrinkable() counts and a whole compaction can free, with rests; ends
  * early when host_interrupted().  Process context.
  */

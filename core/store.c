@@ -597,11 +597,11 @@ bool store_reset_piece(struct store *s, u64 *at)
 	unsigned int left;
 
 	for (left = STORE_PIECE; left && *at < s->slots; left--) {
-		if (!host_table_has(&s->table, *at))
-			*at |= HOST_TABLE_PIECE - 1;
-		else
+		u64 skip = host_table_skip(&s->table, *at);
+
+		if (!skip)
 			store_free(s, *at);
-		++*at;
+		*at += skip ? skip : 1;
 	}
 	return *at < s->slots;
 }

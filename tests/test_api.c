@@ -81,7 +81,7 @@ static void each_field_of_the_config_is_checked(void **state)
 	REFUSED(chain_size, 3, -EINVAL);
 	REFUSED(chain_size, 17, -EINVAL);
 	REFUSED(chain_size, UINT32_MAX, -EINVAL);
-	REFUSED(flags, 2, -EINVAL);
+	REFUSED(flags, 4, -EINVAL);
 	REFUSED(flags, UINT32_MAX, -EINVAL);
 	REFUSED(reserved, 1, -EINVAL);
 #undef REFUSED

@@ -31,7 +31,7 @@ static void parameters_out_of_range_are_refused(void **state)
 	struct host_pages *zone;
 	struct pcp pcp;
 
-	must_eq(zone_open(&zone, 0), 0);
+	must_eq(zone_open(&zone), 0);
 	must_eq(pcp_init(&pcp, zone, 0, 64, 0), -EINVAL);
 	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000, 0), -EINVAL);
 	must_eq(pcp_init(&pcp, zone, 16, 15, 0), -EINVAL);

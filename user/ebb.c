@@ -14,10 +14,13 @@
 #define MAGIC 0x65626273746f7265ull     /* "ebbstore" */
 
 #define LIST_BYTES (1u << 20)           /* most of a per-CPU page list */
-#define DECAY_US 100000                 /* between two looks at idle lists and blocks */
+#define COMPACT_NS 20000000             /* of PCP_PERIOD_US: a fifth of one CPU at most */
+#define GIVE_NS 20000000                /* the same, for giving pages on */
+#define SPARSE_BYTES (256u << 10)       /* less is not worth compaction */
 
 struct ebb_store {
 	u64 magic;
+	u32 flags;
 	struct host_pages *zone;
 	struct pcp pcp;
 	struct store core;
@@ -104,24 +107,40 @@ static int need_budget(void)
 	return err;
 }
 
+/* Pages that compaction would free, if they are worth its while: an eighth of the pool. */
+static bool is_sparse(struct ebb_store *store)
+{
+	u64 sparse = host_read_once(store->core.shrink.sparse);
+
+	return sparse >= SPARSE_BYTES >> HOST_PAGE_SHIFT && sparse > pool_pages(&store->core.pool) / 8;
+}
+
+/* The tick: lists, then what is sparse, then what is free in the zone. */
 static void decay(struct host_work *w)
 {
 	struct ebb_store *store = (struct ebb_store *)((char *)w - offsetof(struct ebb_store, decay));
-	bool again = pcp_decay(&store->pcp);
+	bool aged, again = pcp_tend(&store->pcp, &aged);
+	enum zone_decay zone;
 
-	if (zone_decay(store->zone, NULL) || again)
-		host_work_queue_delayed(w, DECAY_US);
+	if (aged && !(store->flags & EBB_NO_COMPACT)) {
+		store_shrink_look(&store->core);
+		if (is_sparse(store))
+			again |= store_shrink_sparse(&store->core, COMPACT_NS) && is_sparse(store);
+	}
+	zone = zone_decay(store->zone, GIVE_NS);
+	if (again || zone != ZONE_IDLE)
+		host_work_queue_delayed(w, zone == ZONE_MORE ? PCP_PERIOD_US / 10 : PCP_PERIOD_US);
 }
 
 /* Memory may become idle: have it looked after.  One load if it is already. */
 static void note_freed(struct ebb_store *store)
 {
-	host_work_queue_delayed(&store->decay, DECAY_US);
+	host_work_queue_delayed(&store->decay, PCP_PERIOD_US);
 }
 
 static int check_config(const struct ebb_config *cfg, struct store_config *core)
 {
-	if (cfg->struct_size != sizeof(*cfg) || cfg->flags & ~EBB_NO_HUGEPAGE || cfg->reserved)
+	if (cfg->struct_size != sizeof(*cfg) || cfg->flags & ~(EBB_NO_HUGEPAGE | EBB_NO_COMPACT) || cfg->reserved)
 		return -EINVAL;
 	core->codec = find_codec(cfg->codec ? cfg->codec : "lz4");
 	if (!core->codec)
@@ -154,7 +173,8 @@ int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
 	store = host_zalloc(sizeof(*store));
 	if (!store)
 		return -ENOMEM;
-	err = zone_open(&store->zone, cfg->flags & EBB_NO_HUGEPAGE ? ZONE_NO_HUGEPAGE : 0);
+	store->flags = cfg->flags;
+	err = zone_open(&store->zone);
 	if (err)
 		goto no_zone;
 	err = pcp_init(&store->pcp, store->zone, high < PCP_BATCH_MAX ? high : PCP_BATCH_MAX, high,
@@ -329,7 +349,7 @@ int ebb_trim(struct ebb_store *store, uint64_t *bytes)
 		return -EINVAL;
 	release_flush(&store->core.release);
 	pcp_drain(&store->pcp);
-	zone_trim(store->zone, ZONE_TRIM_ALL, bytes);
+	zone_trim(store->zone, bytes);
 	return 0;
 }
 

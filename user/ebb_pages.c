@@ -22,7 +22,7 @@ int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high
 	pages = host_zalloc(sizeof(*pages));
 	if (!pages)
 		return -ENOMEM;
-	err = zone_open(&pages->zone, 0);
+	err = zone_open(&pages->zone);
 	if (!err) {
 		err = pcp_init(&pages->pcp, pages->zone, batch, high, 0);
 		if (!err) {

@@ -8,8 +8,8 @@
  *   host_lock_t      { held 0/1, waiters }                    8 bytes
  *   struct host_percpu  base -> | held, waiters | item ... | held, waiters | item ... |
  *                               ^ stride, a multiple of 128
- *   struct host_pages   the public head of zone.c's struct zone: base first, so that the
- *                       address of a page is one shift and one add
+ *   struct host_pages   the public head of zone.c's struct zone: the address of a page is its number
+ *                       shifted, and a term that belongs to the highest bit of it
  *
  * Lock order: host_lock_t inside struct host_work is a leaf.  A lock may be waited for
  * by sleeping in the kernel, since in user space its holder can be preempted.
@@ -472,8 +472,11 @@ void host_settle(struct host_percpu *pc);
 
 /* ---- pages; the rest of the zone is in zone.h ---- */
 
+#define ZONE_BLOCK_SHIFT 21     /* of the zone's unit of book-keeping */
+#define ZONE_EXTENTS 19         /* the k-th has blocks 2^k to 2^(k+1) - 1: 1 TiB in all */
+
 struct host_pages {
-	char *base;      /* address of page p is base + (p << HOST_PAGE_SHIFT) */
+	uintptr_t bias[ZONE_EXTENTS];   /* address of page p: bias[its extent] + (p << HOST_PAGE_SHIFT) */
 	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with host_write_once */
 	u32 measure;     /* time the holds of host_pages_free; write with host_write_once */
 };
@@ -491,7 +494,9 @@ static inline unsigned int host_page_node(struct host_pages *src, host_page p)
 
 static inline void *host_page_addr(struct host_pages *src, host_page p)
 {
-	return src->base + ((size_t)p << HOST_PAGE_SHIFT);
+	u32 k = 31 - (u32)__builtin_clz(p >> (ZONE_BLOCK_SHIFT - HOST_PAGE_SHIFT) | 1);
+
+	return (void *)(src->bias[k] + ((size_t)p << HOST_PAGE_SHIFT));
 }
 
 /* ---- memory ---- */
@@ -519,23 +524,20 @@ static inline bool host_user_failing(void)
 
 /* ---- tables ---- */
 
-/* All of it: memory of a table that large is not there before it is touched (host_zalloc()). */
+/*
+ * All of it: memory of a table that large is not there before it is touched (host_zalloc()).  So
+ * that nobody has to touch it to find it empty, written has a bit for each part that was asked for.
+ */
+#define HOST_USER_PART_SHIFT 15
+
 struct host_table {
 	host_a64 *word;         /* [n] */
+	host_a64 *written;      /* bits */
 	u64 n;
 };
 
-static inline int host_table_init(struct host_table *t, u64 n)
-{
-	t->n = n;
-	t->word = host_zalloc(n * sizeof(*t->word));
-	return t->word ? 0 : -ENOMEM;
-}
-
-static inline void host_table_destroy(struct host_table *t)
-{
-	host_free(t->word, t->n * sizeof(*t->word));
-}
+int host_table_init(struct host_table *t, u64 n);
+void host_table_destroy(struct host_table *t);
 
 static inline host_a64 *host_table_at(const struct host_table *t, u64 i)
 {
@@ -544,9 +546,20 @@ static inline host_a64 *host_table_at(const struct host_table *t, u64 i)
 
 static inline bool host_table_has(const struct host_table *t, u64 i)
 {
-	(void)t;
-	(void)i;
+	host_a64 *bits = &t->written[i >> HOST_USER_PART_SHIFT >> 6];
+	u64 bit = (u64)1 << (i >> HOST_USER_PART_SHIFT & 63);
+
+	if (host_unlikely(!(host_a64_read(bits) & bit)))
+		host_a64_or(bits, bit);
 	return true;
+}
+
+static inline u64 host_table_skip(const struct host_table *t, u64 i)
+{
+	u64 part = i >> HOST_USER_PART_SHIFT;
+
+	return host_a64_read(&t->written[part >> 6]) >> (part & 63) & 1 ? 0 :
+	       ((part + 1) << HOST_USER_PART_SHIFT) - i;
 }
 
 static inline bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)

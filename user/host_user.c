@@ -347,6 +347,30 @@ void host_free(void *p, size_t bytes)
 		free(p);
 }
 
+/* ---- tables ---- */
+
+static size_t written_bytes(u64 n)
+{
+	return (size_t)((n - 1) >> HOST_USER_PART_SHIFT >> 6) * sizeof(host_a64) + sizeof(host_a64);
+}
+
+int host_table_init(struct host_table *t, u64 n)
+{
+	t->n = n;
+	t->word = host_zalloc(n * sizeof(*t->word));
+	t->written = host_zalloc(written_bytes(n));
+	if (t->word && t->written)
+		return 0;
+	host_table_destroy(t);
+	return -ENOMEM;
+}
+
+void host_table_destroy(struct host_table *t)
+{
+	host_free(t->word, t->n * sizeof(*t->word));
+	host_free(t->written, written_bytes(t->n));
+}
+
 /* ---- deferred work ---- */
 
 static void *work_thread(void *arg)

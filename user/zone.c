@@ -2,31 +2,34 @@
 /*
  * zone.c - the page source of the user-space home.
  *
- * Owns: a reserved range of addresses, the 2 MiB blocks taken from it in ascending order, and
- * for each block which of its pages are free.
+ * Owns: extents of address space, the 2 MiB blocks in them, taken in ascending order, and for each
+ * block which of its pages are free.
  *
- *   base                                                      base + max * 2 MiB
- *   | block 0: never used | 1 | 2 | ...  | opened | committed | reserved, no access |
- *      (so page 0 is none)                        ^ nr_open   ^ committed
+ *   extent        0    1      2           3                   k: 2^k blocks, if there was room
+ *   block     |   1 | 2 3 | 4 5 6 7 | 8 9 10 11 ..15 |
+ *                     opened ^ next    committed ^ end: accessible      (page 0 is none)
  *
- *   map[b]    free  one bit a page: it is in the zone's hands and may be handed out
- *             gone  subset of free: its memory was given on (or never touched), a touch
- *                   faults in a zeroed page
- *   count[b]  free = popcount(map.free)     resident = popcount(map.free & ~map.gone)
+ *   free      one bit a page: it is in the zone's hands and may be handed out
+ *   gone      subset of free: its memory was given on (or never touched), a touch faults in a
+ *             zeroed page
  *
- * Which block next is answered by three sets of blocks (zone_set.h):
+ * No block is ever a huge page: extents are MADV_NOHUGEPAGE.  So a page that is given on is gone
+ * from the process at once, nothing fills it again by itself, and an extent is two mappings at most.
+ * docs/design.md tells what huge pages cost here.
  *
- *   res    count.resident > 0          allocated from first, lowest block first: that keeps
- *                                      high blocks empty, so that they can be given on whole
- *   gone   count.free > count.resident allocated from when res is empty
- *   whole  count.free == PPB and count.resident > 0     what trim and decay give on
+ * Which block next is answered by two sets of blocks (zone_set.h):
+ *
+ *   res    resident > 0      allocated from first, lowest block first; given on from the highest
+ *   gone   free > resident   allocated from when res is empty
  *
  * Pages in limbo are those trim works on with the lock dropped: neither free nor out.
- *   sum of count.free     == free        sum of count.resident == free_res
- *   (nr_open - 1) * PPB   == out + free + limbo
+ *   sum of free          == free         sum of resident == free_res
+ *   blocks opened * PPB  == out + free + limbo
  *
- * Locks: commit (outer; extends the committed range, calls the system) > lock (leaf).  Every
- * field below lock is guarded by it.  With ASan free pages are poisoned: a page is poisoned
+ * A child of fork() has no extents.
+ *
+ * Locks: commit (outer; makes extents and makes them accessible, calls the system) > lock (leaf).
+ * Every field below lock is guarded by it.  With ASan free pages are poisoned: a page is poisoned
  * before it is free for others, unpoisoned once it is ours alone.
  */
 #ifndef _GNU_SOURCE
@@ -35,7 +38,6 @@
 #include "zone.h"
 #include "zone_set.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -49,57 +51,50 @@
 #define zone_unpoison(p, n) ((void)(p), (void)(n))
 #endif
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24              /* since Linux 5.18 */
+#endif
+
 #define PPB_SHIFT (ZONE_BLOCK_SHIFT - HOST_PAGE_SHIFT)
 #define PPB (1u << PPB_SHIFT)                /* pages per block */
 #define WORDS ((PPB + 63) / 64)              /* of one block's bitmap */
 #define WORD_FULL (PPB >= 64 ? ~(u64)0 : ((u64)1 << (PPB & 63)) - 1)
 
-#if defined(HOST_USER_TSAN)
-#define RESERVE_MAX ((size_t)16 << 30)       /* TSan leaves less room for mappings */
-#else
-#define RESERVE_MAX ((size_t)1 << 40)
-#endif
-#define RESERVE_MIN ((size_t)256 << 20)      /* address space may be limited, too */
-#define COMMIT_BLOCKS 16u                    /* made accessible by one system call */
+#define BLOCKS (1u << ZONE_EXTENTS)          /* numbers of blocks */
+#define COMMIT_BLOCKS 16u                    /* made accessible by one system call, at most */
 
-_Static_assert(RESERVE_MAX / ((size_t)1 << HOST_PAGE_SHIFT) <= UINT32_MAX, "host_page is u32");
+_Static_assert((u64)BLOCKS << PPB_SHIFT <= UINT32_MAX, "host_page is u32");
 
 /* A time t >= 16 is in bucket (log2(t) - 3) * 16 + the four bits after t's highest. */
 #define HIST_BUCKETS 640u                    /* up to 2^43 ns */
 
-struct block_map {
+struct block {
 	u64 free[WORDS];
 	u64 gone[WORDS];
+	u16 nfree;                   /* popcount(free) */
+	u16 resident;                /* popcount(free & ~gone) */
 };
 
-struct block_count {
-	u16 free;
-	u16 resident;
+struct extent {
+	struct block *block;         /* [blocks] */
+	u32 blocks;                  /* 0: not there */
 };
 
 struct zone {
 	struct host_pages pub;       /* first: host_page_addr() reads it */
-	struct block_map *map;
-	struct block_count *count;
+	struct extent extent[ZONE_EXTENTS];     /* commit; fixed once committed is past it */
 	u64 *hist;                   /* of hold times, HIST_BUCKETS; lock */
-	struct block_set res, gone, whole;
-	char *range;
-	size_t range_bytes;
-	void *side;                  /* map, count, the sets: one lazily touched mapping */
-	size_t side_bytes;
-	u32 max;                     /* blocks in the range, block 0 included */
-	u32 top_words;               /* words of a set's l2 */
+	struct block_set res, gone;
+	void *sets;                  /* their words: one lazily touched mapping */
 	u32 step;                    /* pages of this size make a page of the system: 1 if not smaller */
-	bool huge;                   /* a touch makes the whole block resident */
 	host_mutex_t commit;
 
 	_Alignas(HOST_CACHELINE) host_lock_t lock;
-	u32 nr_open;
-	u32 committed;
+	u32 next;                    /* block to open */
+	u32 committed;               /* end of what is accessible */
+	u64 opened;                  /* blocks */
 	u64 out, free, free_res, limbo;
-	u32 nr_whole;
-	u32 whole_low;               /* least nr_whole since the last decay tick */
-	bool drew;                   /* a new or wholly free block was used since then */
+	u64 idle;                    /* least free_res since the last decay tick */
 	u64 holds, max_pages;
 	u64 timed_holds, max_ns;
 };
@@ -111,7 +106,22 @@ static struct zone *zone_of(struct host_pages *src)
 
 static char *block_addr(const struct zone *z, u32 b)
 {
-	return z->pub.base + ((size_t)b << ZONE_BLOCK_SHIFT);
+	return (char *)(z->pub.bias[high_bit(b)] + ((size_t)b << ZONE_BLOCK_SHIFT));
+}
+
+static struct block *block_of(const struct zone *z, u32 b)
+{
+	u32 k = high_bit(b);
+
+	return &z->extent[k].block[b - (1u << k)];
+}
+
+/* The block after b, which may be the first one of the next extent. */
+static u32 block_after(const struct zone *z, u32 b)
+{
+	u32 k = high_bit(b);
+
+	return b + 1 - (1u << k) < z->extent[k].blocks ? b + 1 : 2u << k;
 }
 
 /* ---- one block's counts; the sets follow from them ---- */
@@ -119,39 +129,30 @@ static char *block_addr(const struct zone *z, u32 b)
 /* Pages join (> 0) or leave (< 0) block b's free ones. */
 static void block_change(struct zone *z, u32 b, int d_free, int d_res) HOST_REQUIRES(z->lock)
 {
-	struct block_count old = z->count[b], *c = &z->count[b];
+	struct block *k = block_of(z, b);
+	u16 nfree = k->nfree, resident = k->resident;
 	bool was, is;
 
-	c->free = (u16)(old.free + d_free);
-	c->resident = (u16)(old.resident + d_res);
+	k->nfree = (u16)(nfree + d_free);
+	k->resident = (u16)(resident + d_res);
 	z->free += (u64)(s64)d_free;
 	z->free_res += (u64)(s64)d_res;
+	if (z->free_res < z->idle)
+		z->idle = z->free_res;
 
-	if (!old.resident != !c->resident) {
-		if (c->resident)
+	if (!resident != !k->resident) {
+		if (k->resident)
 			set_add(&z->res, b);
 		else
 			set_del(&z->res, b);
 	}
-	was = old.free > old.resident;
-	is = c->free > c->resident;
+	was = nfree > resident;
+	is = k->nfree > k->resident;
 	if (was != is) {
 		if (is)
 			set_add(&z->gone, b);
 		else
 			set_del(&z->gone, b);
-	}
-	was = old.free == PPB && old.resident;
-	is = c->free == PPB && c->resident;
-	if (host_unlikely(was != is)) {
-		if (is) {
-			set_add(&z->whole, b);
-			z->nr_whole++;
-		} else {
-			set_del(&z->whole, b);
-			if (--z->nr_whole < z->whole_low)
-				z->whole_low = z->nr_whole;
-		}
 	}
 }
 
@@ -160,74 +161,129 @@ static void block_change(struct zone *z, u32 b, int d_free, int d_res) HOST_REQU
 /* Hands out up to want of block b's free pages that are resident (or, if gone, are not). */
 static u32 block_take(struct zone *z, u32 b, bool gone, host_page *out, u32 want) HOST_REQUIRES(z->lock)
 {
-	struct block_map *m = &z->map[b];
+	struct block *k = block_of(z, b);
 	u32 w, n = 0;
 
-	if (z->count[b].free == PPB)
-		z->drew = true;
 	for (w = 0; w < WORDS && n < want; w++) {
-		u64 have = gone ? m->gone[w] : m->free[w] & ~m->gone[w], left = have;
+		u64 have = gone ? k->gone[w] : k->free[w] & ~k->gone[w], left = have;
 		host_page first = (b << PPB_SHIFT) + (w << 6);
 
 		while (left && n < want) {
 			out[n++] = first + low_bit(left);
 			left &= left - 1;
 		}
-		m->free[w] &= ~(have ^ left);
+		k->free[w] &= ~(have ^ left);
 		if (gone)
-			m->gone[w] &= ~(have ^ left);
+			k->gone[w] &= ~(have ^ left);
 	}
 	block_change(z, b, -(int)n, gone ? 0 : -(int)n);
 	return n;
 }
 
-/* Blocks below this number may be opened: the range, or the limit, ends there. */
-static u32 zone_end(const struct zone *z)
+/* Whether one more block may be opened. */
+static bool zone_may_grow(const struct zone *z) HOST_REQUIRES(z->lock)
 {
 	u32 limit = host_read_once(z->pub.max_blocks);
 
-	return limit && limit < z->max - 1 ? limit + 1 : z->max;
+	return z->next < BLOCKS && (!limit || z->opened < limit);
 }
 
 static bool block_open(struct zone *z) HOST_REQUIRES(z->lock)
 {
-	u32 b = z->nr_open, w;
+	u32 b = z->next, w;
 
-	if (b >= z->committed || b >= zone_end(z))
+	if (b >= z->committed || !zone_may_grow(z))
 		return false;
 	for (w = 0; w < WORDS; w++)
-		z->map[b].free[w] = z->map[b].gone[w] = WORD_FULL;
-	z->nr_open = b + 1;
+		block_of(z, b)->free[w] = block_of(z, b)->gone[w] = WORD_FULL;
+	z->next = block_after(z, b);
+	z->opened++;
 	block_change(z, b, PPB, 0);
 	return true;
 }
 
-/* Makes more of the range accessible.  False: there is no more, or the system refused. */
+static void *map_quietly(size_t bytes, int prot)
+{
+	void *p = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Reserves extent k, or as much of it as there is address space for. */
+static bool extent_make(struct zone *z, u32 k)
+{
+	struct extent *e = &z->extent[k];
+	u32 blocks = 1u << k;
+	size_t bytes = 0;
+	char *at = NULL;
+
+	for (; blocks && !at; blocks /= at ? 1 : 2) {
+		bytes = (size_t)blocks << ZONE_BLOCK_SHIFT;
+		at = map_quietly(bytes, PROT_NONE);
+	}
+	if (!at)
+		return false;
+	e->block = host_zalloc(blocks * sizeof(*e->block));
+	if (!e->block) {
+		munmap(at, bytes);
+		return false;
+	}
+	/* Kernels without huge pages know no such advice, and need none. */
+	madvise(at, bytes, MADV_NOHUGEPAGE);
+	madvise(at, bytes, MADV_DONTFORK);
+	z->pub.bias[k] = (uintptr_t)at - ((uintptr_t)1 << (k + ZONE_BLOCK_SHIFT));
+	e->blocks = blocks;
+	return true;
+}
+
+/* The system takes a range of whole pages.  False: it does not. */
+static bool give_on(char *at, size_t bytes)
+{
+	return !madvise(at, bytes, MADV_DONTNEED) || !madvise(at, bytes, MADV_DONTNEED_LOCKED);
+}
+
+/* Makes n blocks from b on accessible. */
+static bool blocks_commit(struct zone *z, u32 b, u32 n)
+{
+	size_t bytes = (size_t)n << ZONE_BLOCK_SHIFT;
+
+	if (mprotect(block_addr(z, b), bytes, PROT_READ | PROT_WRITE))
+		return false;
+	/* In a process that locks all its memory they are all there now. */
+	give_on(block_addr(z, b), bytes);
+	zone_poison(block_addr(z, b), bytes);
+	host_lock(&z->lock);
+	z->committed = b + n;
+	host_unlock(&z->lock);
+	return true;
+}
+
+/* Makes more blocks accessible.  False: there are no more, or the system refused. */
 static bool zone_commit(struct zone *z)
 {
-	u32 from, open, end = zone_end(z), n = 0;
-	bool ok = true;
+	u32 b, k, n, first;
+	bool need, may;
 
 	host_mutex_lock(&z->commit);
 	host_lock(&z->lock);
-	from = z->committed;
-	open = z->nr_open;
+	b = z->next;
+	may = zone_may_grow(z);
+	need = may && b >= z->committed;
 	host_unlock(&z->lock);
-	if (open == from && from < end)
-		n = end - from < COMMIT_BLOCKS ? end - from : COMMIT_BLOCKS;
-	if (n) {
-		size_t bytes = (size_t)n << ZONE_BLOCK_SHIFT;
-
-		ok = mprotect(block_addr(z, from), bytes, PROT_READ | PROT_WRITE) == 0;
-		if (ok) {
-			zone_poison(block_addr(z, from), bytes);
-			host_lock(&z->lock);
-			z->committed = from + n;
-			host_unlock(&z->lock);
+	if (need) {
+		k = high_bit(b);
+		first = 1u << k;
+		may = z->extent[k].blocks || extent_make(z, k);
+		if (may) {
+			/* As much again as there is, so that a small store stays small. */
+			n = b < COMMIT_BLOCKS ? b : COMMIT_BLOCKS;
+			if (n > first + z->extent[k].blocks - b)
+				n = first + z->extent[k].blocks - b;
+			may = blocks_commit(z, b, n);
 		}
 	}
 	host_mutex_unlock(&z->commit);
-	return ok && open < end;
+	return may;
 }
 
 /* Takes up to n pages; what is missing, no block that is open or committed can give. */
@@ -236,19 +292,12 @@ static u32 zone_take(struct zone *z, host_page *out, u32 n) HOST_REQUIRES(z->loc
 	u32 b, k = 0;
 
 	while (k < n) {
-		if ((b = set_first(&z->res, z->top_words)) != 0) {
+		if ((b = set_first(&z->res)) != 0)
 			k += block_take(z, b, false, out + k, n - k);
-		} else if ((b = set_first(&z->gone, z->top_words)) != 0) {
-			if (z->huge && z->count[b].free == PPB) {
-				/* The first touch will bring in the whole block. */
-				memset(z->map[b].gone, 0, sizeof(z->map[b].gone));
-				block_change(z, b, 0, PPB);
-				continue;
-			}
+		else if ((b = set_first(&z->gone)) != 0)
 			k += block_take(z, b, true, out + k, n - k);
-		} else if (!block_open(z)) {
+		else if (!block_open(z))
 			break;
-		}
 	}
 	z->out += k;
 	return k;
@@ -308,18 +357,24 @@ static u64 hist_top(u32 i)
 	return i < 16 ? i : ((u64)(i % 16 + 17) << (e - 4)) - 1;
 }
 
+static bool is_open(const struct zone *z, u32 b) HOST_REQUIRES(z->lock)
+{
+	return b && b < z->next && b - (1u << high_bit(b)) < z->extent[high_bit(b)].blocks;
+}
+
 static void zone_put(struct zone *z, const host_page *pages, u32 n) HOST_REQUIRES(z->lock)
 {
-	u32 i = 0, end = z->nr_open, done = 0;
+	u32 i = 0, done = 0;
 
 	while (i < n) {
 		u32 b = pages[i] >> PPB_SHIFT, was = i, bad = 0;
-		u64 *free = z->map[b].free;
+		u64 *free;
 
-		if (host_warn_on(b == 0 || b >= end, "a page that is not the zone's is freed")) {
+		if (host_warn_on(!is_open(z, b), "a page that is not the zone's is freed")) {
 			i++;
 			continue;
 		}
+		free = block_of(z, b)->free;
 		do {
 			u32 at = pages[i] & (PPB - 1);
 			u64 bit = (u64)1 << (at & 63);
@@ -366,16 +421,16 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 /* ---- giving memory on to the system ---- */
 
 /*
- * The pages of block b that can be given on: free, resident, and, where the system's pages are
- * larger than ours, filling whole pages of the system.
+ * At most *max of the pages of block b that can be given on: free, resident, and, where the
+ * system's pages are larger than ours, filling whole pages of the system.
  */
-static u32 block_limbo(struct zone *z, u32 b, u64 *pages) HOST_REQUIRES(z->lock)
+static u32 block_limbo(struct zone *z, u32 b, u64 *pages, u64 max) HOST_REQUIRES(z->lock)
 {
-	struct block_map *m = &z->map[b];
+	struct block *k = block_of(z, b);
 	u32 w, at, n = 0;
 
 	for (w = 0; w < WORDS; w++) {
-		u64 have = m->free[w] & ~m->gone[w];
+		u64 have = n < max ? k->free[w] & ~k->gone[w] : 0;
 
 		for (at = 0; z->step > 1 && at < 64; at += z->step) {
 			u64 group = bits_below(z->step) << at;
@@ -383,7 +438,7 @@ static u32 block_limbo(struct zone *z, u32 b, u64 *pages) HOST_REQUIRES(z->lock)
 			if ((have & group) != group)
 				have &= ~group;
 		}
-		m->free[w] &= ~have;
+		k->free[w] &= ~have;
 		pages[w] = have;
 		n += (u32)__builtin_popcountll(have);
 	}
@@ -392,196 +447,148 @@ static u32 block_limbo(struct zone *z, u32 b, u64 *pages) HOST_REQUIRES(z->lock)
 	return n;
 }
 
-/* Gives on the runs of pages; true if the system took them all. */
-static bool punch(char *addr, const u64 *pages)
+/* Gives on the runs of pages; what the system did not take is left in pages. */
+static void punch(char *addr, u64 *pages)
 {
-	bool ok = true;
 	u32 at = 0, end;
 
 	while (at < PPB) {
+		u32 from;
+
 		if (!(pages[at >> 6] >> (at & 63) & 1)) {
 			at++;
 			continue;
 		}
 		for (end = at; end < PPB && (pages[end >> 6] >> (end & 63) & 1);)
 			end++;
-		if (madvise(addr + ((size_t)at << HOST_PAGE_SHIFT),
-			    (size_t)(end - at) << HOST_PAGE_SHIFT, MADV_DONTNEED) != 0)
-			ok = false;
+		from = at;
 		at = end;
+		if (give_on(addr + ((size_t)from << HOST_PAGE_SHIFT), (size_t)(end - from) << HOST_PAGE_SHIFT))
+			for (; from < end; from++)
+				pages[from >> 6] &= ~((u64)1 << (from & 63));
 	}
-	return ok;
 }
 
-/* Gives on what is free in block b if it is whole, or anyway if any; returns the pages. */
-static u32 block_trim(struct zone *z, u32 b, bool any)
+/* Gives on at most about max pages that are free in block b; returns how many. */
+static u32 block_trim(struct zone *z, u32 b, u64 max)
 {
-	u64 pages[WORDS];
-	bool whole, ok;
-	u32 w, n = 0;
+	u64 pages[WORDS], left[WORDS];
+	u32 w, n, kept = 0;
 
 	host_lock(&z->lock);
-	whole = set_has(&z->whole, b);
-	if (whole || (any && z->count[b].resident))
-		n = block_limbo(z, b, pages);
+	n = block_limbo(z, b, pages, max);
 	host_unlock(&z->lock);
 	if (!n)
 		return 0;
-
-	ok = punch(block_addr(z, b), pages);
+	memcpy(left, pages, sizeof(left));
+	punch(block_addr(z, b), left);
 
 	host_lock(&z->lock);
 	for (w = 0; w < WORDS; w++) {
-		z->map[b].free[w] |= pages[w];
-		if (ok)
-			z->map[b].gone[w] |= pages[w];
+		block_of(z, b)->free[w] |= pages[w];
+		block_of(z, b)->gone[w] |= pages[w] & ~left[w];
+		kept += (u32)__builtin_popcountll(left[w]);
 	}
 	z->limbo -= n;
-	block_change(z, b, (int)n, ok ? 0 : (int)n);
+	block_change(z, b, (int)n, (int)kept);
 	host_unlock(&z->lock);
-	return ok ? n : 0;
+	return n - kept;
 }
 
-/* The highest block below b that block_trim() may find something in. */
-static u32 trim_next(struct zone *z, enum zone_trim_how how, u32 b)
+/* The highest block below b that has free memory. */
+static u32 trim_next(struct zone *z, u32 b)
 {
 	host_lock(&z->lock);
-	b = set_last_below(how == ZONE_TRIM_ALL ? &z->res : &z->whole, b);
+	b = set_last_below(&z->res, b);
 	host_unlock(&z->lock);
 	return b;
 }
 
-void zone_trim(struct host_pages *src, enum zone_trim_how how, u64 *bytes)
+void zone_trim(struct host_pages *src, u64 *bytes)
 {
 	struct zone *z = zone_of(src);
+	u32 b = BLOCKS - 1;
 	u64 pages = 0;
-	u32 b = z->max;
 
-	while ((b = trim_next(z, how, b)) != 0)
-		pages += block_trim(z, b, how == ZONE_TRIM_ALL);
+	while ((b = trim_next(z, b)) != 0)
+		pages += block_trim(z, b, PPB);
 	if (bytes)
 		*bytes = pages << HOST_PAGE_SHIFT;
 }
 
-/* Blocks that one tick gives on, if that many are idle: 32 MiB. */
-#define DECAY_MIN 16u
+#define DECAY_MIN ((u64)32 << 20 >> HOST_PAGE_SHIFT)
 
-bool zone_decay(struct host_pages *src, u64 *bytes)
+enum zone_decay zone_decay(struct host_pages *src, u64 ns)
 {
 	struct zone *z = zone_of(src);
-	u32 give, b = z->max;
-	u64 pages = 0;
-	bool left;
+	u64 idle, give, begun = host_now_ns(), done = 0, left;
+	u32 b = BLOCKS - 1;
+	bool late = false;
 
 	host_lock(&z->lock);
-	/* nr_whole never went below whole_low: that many blocks were not needed. */
-	give = z->whole_low / 2 < DECAY_MIN ? DECAY_MIN : z->whole_low / 2;
-	if (z->drew || give > z->whole_low)
-		give = z->drew ? 0 : z->whole_low;
+	idle = z->idle;
 	host_unlock(&z->lock);
+	give = idle < DECAY_MIN ? idle : idle / 4 * 3 > DECAY_MIN ? idle / 4 * 3 : DECAY_MIN;
 
 	/* The highest ones: allocation comes back to the lowest first. */
-	for (; give && (b = trim_next(z, ZONE_TRIM_BLOCKS, b)) != 0; give--)
-		pages += block_trim(z, b, false);
+	while (done < give && !late && (b = trim_next(z, b)) != 0) {
+		done += block_trim(z, b, give - done);
+		late = host_now_ns() - begun > ns;
+	}
 
 	host_lock(&z->lock);
-	z->drew = false;
-	z->whole_low = z->nr_whole;
-	left = z->nr_whole != 0;
+	/* If time was up, what is left of it was idle as well, as far as it still is. */
+	z->idle = late && idle - done < z->free_res ? idle - done : z->free_res;
+	left = z->free_res;
 	host_unlock(&z->lock);
-	if (bytes)
-		*bytes = pages << HOST_PAGE_SHIFT;
-	return left;
+	if (!left || (give && !done))
+		return ZONE_IDLE;
+	return late && done < give ? ZONE_MORE : ZONE_LATER;
 }
 
 /* ---- life ---- */
 
-/* Whether asking for huge pages has any effect here. */
-static bool system_has_huge(void)
-{
-	char buf[64];
-	ssize_t n;
-	int fd;
-
-	fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, buf, sizeof(buf) - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	buf[n] = '\0';
-	return !strstr(buf, "[never]");
-}
-
-static void *map_quietly(size_t bytes, int prot)
-{
-	void *p = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-int zone_open(struct host_pages **src, unsigned int flags)
+int zone_open(struct host_pages **src)
 {
 	struct zone *z = host_zalloc(sizeof(*z));
 	long page = sysconf(_SC_PAGESIZE);
-	char *at;
 
 	if (!z)
 		return -ENOMEM;
 	z->hist = host_zalloc(HIST_BUCKETS * sizeof(*z->hist));
-	if (!z->hist)
-		goto fail;
-	/* A block more than is used: room to align the first one. */
-	for (z->range_bytes = RESERVE_MAX; z->range_bytes >= RESERVE_MIN; z->range_bytes /= 2) {
-		z->range = map_quietly(z->range_bytes, PROT_NONE);
-		if (z->range)
-			break;
+	z->sets = map_quietly(2 * set_bytes(BLOCKS), PROT_READ | PROT_WRITE);
+	if (!z->hist || !z->sets) {
+		if (z->sets)
+			munmap(z->sets, 2 * set_bytes(BLOCKS));
+		host_free(z->hist, HIST_BUCKETS * sizeof(*z->hist));
+		host_free(z, sizeof(*z));
+		return -ENOMEM;
 	}
-	if (!z->range)
-		goto fail;
-	z->max = (u32)(z->range_bytes >> ZONE_BLOCK_SHIFT) - 1;
-	z->pub.base = z->range + (-(uintptr_t)z->range & (ZONE_BLOCK_BYTES - 1));
-	z->top_words = (u32)set_words(z->max, 18);
-	z->side_bytes = z->max * (sizeof(*z->map) + sizeof(*z->count)) + 3 * set_bytes(z->max) + 8;
-	z->side = map_quietly(z->side_bytes, PROT_READ | PROT_WRITE);
-	if (!z->side)
-		goto fail;
-	at = z->side;
-	z->map = (struct block_map *)(void *)at;
-	at = set_place(&z->res, at + z->max * sizeof(*z->map), z->max);
-	at = set_place(&z->gone, at, z->max);
-	at = set_place(&z->whole, at, z->max);
-	z->count = (struct block_count *)(void *)at;
-
+	set_place(&z->gone, set_place(&z->res, z->sets, BLOCKS), BLOCKS);
 	z->step = page > (long)HOST_PAGE_SIZE ? (u32)((size_t)page >> HOST_PAGE_SHIFT) : 1;
-	z->huge = !(flags & ZONE_NO_HUGEPAGE) && system_has_huge() &&
-		  madvise(z->range, z->range_bytes, MADV_HUGEPAGE) == 0;
-	if (flags & ZONE_NO_HUGEPAGE)
-		madvise(z->range, z->range_bytes, MADV_NOHUGEPAGE);
 	host_mutex_init(&z->commit);
 	host_lock_init(&z->lock, "zone");
-	z->nr_open = z->committed = 1;
+	z->next = z->committed = 1;
 	*src = &z->pub;
 	return 0;
-fail:
-	if (z->range)
-		munmap(z->range, z->range_bytes);
-	host_free(z->hist, HIST_BUCKETS * sizeof(*z->hist));
-	host_free(z, sizeof(*z));
-	return -ENOMEM;
 }
 
 void zone_close(struct host_pages *src)
 {
 	struct zone *z = zone_of(src);
+	u32 k;
 
 	if (!z)
 		return;
-	zone_unpoison(block_addr(z, 1), (size_t)(z->committed - 1) << ZONE_BLOCK_SHIFT);
-	munmap(z->range, z->range_bytes);
-	munmap(z->side, z->side_bytes);
+	for (k = 0; k < ZONE_EXTENTS && z->extent[k].blocks; k++) {
+		size_t bytes = (size_t)z->extent[k].blocks << ZONE_BLOCK_SHIFT;
+
+		zone_unpoison(block_addr(z, 1u << k), bytes);
+		munmap(block_addr(z, 1u << k), bytes);
+		host_free(z->extent[k].block, z->extent[k].blocks * sizeof(struct block));
+	}
 	host_mutex_destroy(&z->commit);
+	munmap(z->sets, 2 * set_bytes(BLOCKS));
 	host_free(z->hist, HIST_BUCKETS * sizeof(*z->hist));
 	host_free(z, sizeof(*z));
 }
@@ -599,13 +606,14 @@ void zone_stat(struct host_pages *src, struct zone_stat *stat)
 		.pages_out = z->out,
 		.free_pages = z->free,
 		.free_resident = z->free_res,
-		.blocks = z->nr_open - 1,
-		.idle_blocks = z->nr_whole,
+		.blocks = z->opened,
 		.resident_bytes = (z->out + z->free_res + z->limbo) << HOST_PAGE_SHIFT,
 		.holds = z->holds,
 		.max_pages_per_hold = z->max_pages,
 		.max_hold_ns = z->max_ns,
 	};
+	for (i = 1; i < z->committed; i <<= 1)
+		stat->reserved_bytes += (u64)z->extent[high_bit(i)].blocks << ZONE_BLOCK_SHIFT;
 	for (i = 0; z->timed_holds && i < HIST_BUCKETS; i++) {
 		seen += z->hist[i];
 		if (seen * 1000 >= z->timed_holds * 999) {
@@ -628,50 +636,48 @@ void zone_reset_stat(struct host_pages *src)
 
 static const char *block_check(const struct zone *z, u32 b) HOST_REQUIRES(z->lock)
 {
-	const struct block_map *m = &z->map[b];
-	struct block_count c = z->count[b];
+	const struct block *k = block_of(z, b);
 	u32 w, free = 0, res = 0;
 
 	for (w = 0; w < WORDS; w++) {
-		if (m->gone[w] & ~m->free[w])
+		if (k->gone[w] & ~k->free[w])
 			return "a page is gone but not free";
-		if (m->free[w] & ~WORD_FULL)
+		if (k->free[w] & ~WORD_FULL)
 			return "a bit past the block's pages is set";
-		free += (u32)__builtin_popcountll(m->free[w]);
-		res += (u32)__builtin_popcountll(m->free[w] & ~m->gone[w]);
+		free += (u32)__builtin_popcountll(k->free[w]);
+		res += (u32)__builtin_popcountll(k->free[w] & ~k->gone[w]);
 	}
-	if (free != c.free)
-		return "count.free is not the number of free bits";
-	if (res != c.resident)
-		return "count.resident is not the number of resident free bits";
-	if (set_has(&z->res, b) != (res > 0) || set_has(&z->gone, b) != (free > res) ||
-	    set_has(&z->whole, b) != (free == PPB && res > 0))
+	if (free != k->nfree)
+		return "nfree is not the number of free bits";
+	if (res != k->resident)
+		return "resident is not the number of resident free bits";
+	if (set_has(&z->res, b) != (res > 0) || set_has(&z->gone, b) != (free > res))
 		return "a set has a block it should not have, or lacks one";
 	return NULL;
 }
 
 static const char *zone_check_locked(const struct zone *z, u32 *at) HOST_REQUIRES(z->lock)
 {
-	u64 free = 0, res = 0;
-	u32 b, whole = 0;
+	u64 free = 0, res = 0, blocks = 0;
 	const char *bad;
+	u32 b;
 
-	for (b = 1; b < z->nr_open; b++) {
+	for (b = 1; b < z->next; b = block_after(z, b)) {
 		*at = b;
 		bad = block_check(z, b);
 		if (bad)
 			return bad;
-		free += z->count[b].free;
-		res += z->count[b].resident;
-		whole += set_has(&z->whole, b);
+		free += block_of(z, b)->nfree;
+		res += block_of(z, b)->resident;
+		blocks++;
 	}
 	*at = 0;
-	if (free != z->free || res != z->free_res || whole != z->nr_whole)
+	if (free != z->free || res != z->free_res || blocks != z->opened)
 		return "a total is not the sum over the blocks";
-	if ((u64)(z->nr_open - 1) * PPB != z->out + z->free + z->limbo)
+	if (z->opened * PPB != z->out + z->free + z->limbo)
 		return "pages out, free and in limbo are not all pages";
-	if (z->nr_open > z->committed || z->committed > z->max)
-		return "opened <= committed <= reserved does not hold";
+	if (z->idle > z->free_res)
+		return "more is idle than is there";
 	return NULL;
 }
 

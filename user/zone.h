@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * zone.h - the user-space home's page source: pages carved out of 2 MiB blocks of one
- * reserved range of addresses, and given on to the operating system when they stay free.
+ * zone.h - the user-space home's page source: pages carved out of 2 MiB blocks of address space that
+ * grows with use, and given on to the operating system when they stay free.
  *
  * host_pages_alloc(), host_pages_free() and host_page_addr() of core/host.h work on it; this
  * is what the library needs besides.  struct host_pages (host_impl.h) has two knobs:
@@ -12,24 +12,15 @@
 
 #include "host.h"
 
-#define ZONE_BLOCK_SHIFT 21
 #define ZONE_BLOCK_BYTES ((size_t)1 << ZONE_BLOCK_SHIFT)
-
-#define ZONE_NO_HUGEPAGE 1u  /* zone_open(): do not ask for transparent huge pages */
-
-enum zone_trim_how {
-	ZONE_TRIM_BLOCKS,    /* blocks that are wholly free */
-	ZONE_TRIM_ALL,       /* free pages inside used blocks too; splits huge pages */
-};
 
 struct zone_stat {
 	u64 pages_out;           /* handed out */
 	u64 free_pages;          /* free in the blocks taken so far, resident or not */
 	u64 free_resident;       /* of them, those that hold memory of the system */
 	u64 blocks;              /* taken so far; at most max_blocks */
-	u64 idle_blocks;         /* wholly free, not yet given on */
-	u64 resident_bytes;      /* memory from the system: (out + free_resident) pages; with
-				    huge pages a block counts whole once it is used */
+	u64 resident_bytes;      /* memory from the system: (out + free_resident) pages */
+	u64 reserved_bytes;      /* address space, accessible or not */
 	/* host_pages_free() since zone_reset_stat() */
 	u64 holds;
 	u64 max_pages_per_hold;
@@ -37,24 +28,29 @@ struct zone_stat {
 	u64 max_hold_ns, p999_hold_ns;
 };
 
-/* Process context, as all below.  0 or -ENOMEM. */
-int zone_open(struct host_pages **src, unsigned int flags);
+/* Process context, as all below.  Maps nothing yet.  0 or -ENOMEM. */
+int zone_open(struct host_pages **src);
 
 /* Unmaps everything, pages that are out included.  NULL is allowed. */
 void zone_close(struct host_pages *src);
 
 /*
- * Gives free memory on to the system; *bytes (may be NULL) is how much.  The lock is not held
- * while the system works; the pages it works on cannot be allocated meanwhile.
+ * Gives all free memory on to the system; *bytes (may be NULL) is how much it took.  The lock is
+ * not held while the system works; the pages it works on cannot be allocated meanwhile.
  */
-void zone_trim(struct host_pages *src, enum zone_trim_how how, u64 *bytes);
+void zone_trim(struct host_pages *src, u64 *bytes);
+
+enum zone_decay {
+	ZONE_IDLE,               /* nothing is left to give on, or the system takes nothing */
+	ZONE_LATER,              /* call again in a period */
+	ZONE_MORE,               /* time was up: call again soon */
+};
 
 /*
- * One tick of the idle decay: gives on half, and at least 32 MiB, of the blocks that were not
- * needed since the last tick; none if a new or wholly free block was taken since.  True: idle
- * blocks remain, call again in a period.
+ * One tick of the idle decay: gives on three quarters, and at least 32 MiB, of the pages that were
+ * free all the time since the last tick.  Ends after about ns.
  */
-bool zone_decay(struct host_pages *src, u64 *bytes);
+enum zone_decay zone_decay(struct host_pages *src, u64 ns);
 
 void zone_stat(struct host_pages *src, struct zone_stat *stat);
 void zone_reset_stat(struct host_pages *src);

@@ -4,7 +4,7 @@
  *
  *   l0  bit b: block b is in the set
  *   l1  bit i: l0[i] != 0
- *   l2  bit i: l1[i] != 0          2 words for 2^18 to 2^19 blocks, so finding is 3 looks
+ *   l2  bit i: l1[i] != 0          2 words, so finding is 3 looks
  *
  * The words are the caller's, zeroed; block 0 is never in a set and stands for "none".  No
  * lock of its own.
@@ -13,6 +13,8 @@
 #define EBB_USER_ZONE_SET_H
 
 #include "host.h"
+
+#define SET_TOP_WORDS 2         /* for block numbers below 2^19 */
 
 struct block_set {
 	u64 *l0, *l1, *l2;
@@ -50,11 +52,11 @@ static inline u32 high_bit(u64 w)
 }
 
 /* The lowest block of the set, 0 if it is empty. */
-static inline u32 set_first(const struct block_set *s, u32 top_words)
+static inline u32 set_first(const struct block_set *s)
 {
 	u32 i;
 
-	for (i = 0; i < top_words; i++)
+	for (i = 0; i < SET_TOP_WORDS; i++)
 		if (s->l2[i]) {
 			i = i << 6 | low_bit(s->l2[i]);
 			i = i << 6 | low_bit(s->l1[i]);

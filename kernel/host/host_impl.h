@@ -354,6 +354,12 @@ static inline bool host_table_has(const struct host_table *t, u64 i)
 	return READ_ONCE(t->piece[i >> HOST_KERNEL_PIECE_SHIFT]) != t->none;
 }
 
+static inline u64 host_table_skip(const struct host_table *t, u64 i)
+{
+	return host_table_has(t, i) ? 0 :
+	       BIT(HOST_KERNEL_PIECE_SHIFT) - (i & (BIT(HOST_KERNEL_PIECE_SHIFT) - 1));
+}
+
 /* What a page says comes before its address: a full barrier here, dependency in who looks. */
 static inline bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
 {

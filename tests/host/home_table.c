@@ -50,6 +50,11 @@ bool host_table_has(const struct host_table *t, u64 i)
 	return t->word || host_a64_read(&t->page[i / HOST_TABLE_PIECE]);
 }
 
+u64 host_table_skip(const struct host_table *t, u64 i)
+{
+	return host_table_has(t, i) ? 0 : HOST_TABLE_PIECE - i % HOST_TABLE_PIECE;
+}
+
 bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
 {
 	const char *bytes = host_page_addr(src, p);

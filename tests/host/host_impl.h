@@ -284,6 +284,7 @@ int host_table_init(struct host_table *t, u64 n);
 void host_table_destroy(struct host_table *t);
 host_a64 *host_table_at(const struct host_table *t, u64 i);
 bool host_table_has(const struct host_table *t, u64 i);
+u64 host_table_skip(const struct host_table *t, u64 i);
 bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p);
 host_page host_table_take(struct host_table *t);
 size_t host_table_bytes(const struct host_table *t);

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_back.c - memory comes back, by what the system says of this process.
+ *
+ *     zone mappings == those that are neither huge nor there after fork(): VmFlags "nh" and "dc"
+ *
+ * The pool is at most a quarter larger than what lives in it, the zone a few lists larger than the
+ * pool; neither takes a call.
+ */
+#include "ebb.h"
+#include "support.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+static unsigned char page[HOST_PAGE_SIZE];
+
+struct seen {
+	uint64_t resident, huge, mappings;      /* of zones; bytes, bytes, accessible ones */
+};
+
+/* What smaps says of the zones of this process. */
+static struct seen look(void)
+{
+	uint64_t rss = 0, huge = 0, kb;
+	struct seen sum = { 0 };
+	bool open = false;
+	char line[512];
+	FILE *f = fopen("/proc/self/smaps", "r");
+
+	must(f);
+	while (fgets(line, sizeof(line), f)) {
+		char perms[5];
+
+		if (sscanf(line, "%*x-%*x %4s", perms) == 1)
+			open = perms[1] == 'w';
+		else if (sscanf(line, "Rss: %" SCNu64, &kb) == 1)
+			rss = kb << 10;
+		else if (sscanf(line, "AnonHugePages: %" SCNu64, &kb) == 1)
+			huge = kb << 10;
+		else if (!strncmp(line, "VmFlags:", 8) && strstr(line, " nh") && strstr(line, " dc")) {
+			sum.resident += rss;
+			sum.huge += huge;
+			sum.mappings += open;
+		}
+	}
+	fclose(f);
+	return sum;
+}
+
+static uint64_t status_bytes(const char *field)
+{
+	size_t n = strlen(field);
+	uint64_t kb = 0;
+	char line[256];
+	FILE *f = fopen("/proc/self/status", "r");
+
+	must(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, field, n))
+			must_eq(sscanf(line + n, ": %" SCNu64, &kb), 1);
+	fclose(f);
+	return kb << 10;
+}
+
+static struct ebb_store *open_for(uint64_t slots, uint32_t flags)
+{
+	struct ebb_store *store;
+	struct ebb_config cfg;
+
+	ebb_config_init(&cfg);
+	cfg.slots = slots;
+	cfg.flags = flags;
+	must_eq(ebb_open(&store, &cfg), 0);
+	return store;
+}
+
+/* Objects of 600 to 3,600 bytes. */
+static void fill(struct ebb_store *store, uint64_t slots)
+{
+	fill_random(page, HOST_PAGE_SIZE, 1);
+	for (uint64_t i = 0; i < slots; i++)
+		must_eq(ebb_put(store, i, page, (600 + i * 769 % 3000) * HOST_PAGE_SIZE / 4096), 0);
+}
+
+/* Frees all but every tenth or so. */
+static void thin_out(struct ebb_store *store, uint64_t slots)
+{
+	struct rng r = { use_seed(7) };
+
+	for (uint64_t i = 0; i < slots; i++)
+		if (rng_below(&r, 10))
+			must_eq(ebb_free(store, i, 1), 0);
+}
+
+static bool is_back(struct ebb_store *store)
+{
+	struct ebb_stat stat;
+
+	must_eq(ebb_stat(store, &stat), 0);
+	return stat.mem_used_total <= stat.compr_data_size / 4 * 5 + MIB &&
+	       look().resident <= stat.mem_used_total + stat.mem_used_total / 16 + 4 * MIB;
+}
+
+static void what_random_frees_leave_is_compacted_and_given_on(void **state)
+{
+	const uint64_t slots = 128 * MIB / HOST_PAGE_SIZE, churn = 4 * MIB / HOST_PAGE_SIZE;
+	struct ebb_store *store = open_for(slots + churn, 0);
+	struct ebb_stat stat;
+
+	fill(store, slots);
+	must(look().resident > 60 * MIB);
+	thin_out(store, slots);
+	/* Meanwhile the store is in use. */
+	for (unsigned int i = 0; i < 200 && !is_back(store); i++) {
+		for (uint64_t k = 0; k < churn; k++)
+			must_eq(ebb_put(store, slots + k, page, HOST_PAGE_SIZE / 2), 0);
+		must_eq(ebb_free(store, slots, churn), 0);
+		usleep(30000);
+	}
+	must_become(is_back(store));
+	must_eq(ebb_stat(store, &stat), 0);
+	must(stat.pages_compacted > 0 && stat.compr_data_size > 4 * MIB);
+	must_eq(ebb_check(store, NULL, 0), 0);
+	ebb_close(store);
+	must_eq(look().resident, 0);
+}
+
+static void a_store_that_is_told_so_is_not_compacted(void **state)
+{
+	const uint64_t slots = 16 * MIB / HOST_PAGE_SIZE;
+	struct ebb_store *store = open_for(slots, EBB_NO_COMPACT);
+	struct ebb_stat stat;
+
+	fill(store, slots);
+	thin_out(store, slots);
+	must_become(ebb_stat(store, &stat) == 0 && !stat.zone_free_bytes && !stat.pcp_pages);
+	must_eq(stat.pages_compacted, 0);
+	must(stat.mem_used_total > stat.compr_data_size * 2);
+	ebb_close(store);
+}
+
+static void what_trim_says_is_what_the_process_has_less(void **state)
+{
+	const uint64_t slots = 96 * MIB / HOST_PAGE_SIZE;
+	struct ebb_store *store = open_for(slots, EBB_NO_COMPACT);
+	uint64_t bytes, fall;
+	struct ebb_stat stat;
+	struct seen before;
+
+	for (uint64_t i = 0; i < slots; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+	}
+	before = look();
+	must_eq(ebb_stat(store, &stat), 0);
+	must_be_at_most(before.resident, stat.zone_bytes);
+	must_be_at_most(stat.zone_bytes, before.resident + before.resident / 20);
+	/* Every other page, so that each is a hole of its own. */
+	for (uint64_t i = 0; i < slots; i += 2)
+		must_eq(ebb_free(store, i, 1), 0);
+	must_eq(ebb_trim(store, &bytes), 0);
+	fall = before.resident - look().resident;
+	/* The tick may have given on a part before. */
+	must_be_at_most(bytes, fall + fall / 20);
+	must(fall >= 40 * MIB);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.zone_free_bytes, 0);
+	must_be_at_most(look().resident, stat.zone_bytes);
+	must_be_at_most(stat.zone_bytes, look().resident + look().resident / 20);
+
+	/* Holes are not mappings of their own, and nothing fills them. */
+	must_be_at_most(look().mappings, before.mappings);
+	must_eq(look().huge, 0);
+	for (uint64_t i = 1; i < slots; i += 2) {
+		unsigned char got[HOST_PAGE_SIZE];
+
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(ebb_read(store, i, got, sizeof(got)), 0);
+		must(!memcmp(page, got, sizeof(got)));
+	}
+	must_eq(ebb_check(store, NULL, 0), 0);
+	ebb_close(store);
+}
+
+static void a_process_that_locks_its_memory_gets_it_back_too(void **state)
+{
+	const uint64_t slots = 32 * MIB / HOST_PAGE_SIZE;
+	struct ebb_store *store;
+	struct ebb_stat stat;
+
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+	print_message("# a sanitizer's shadow is too large to be locked\n");
+	skip();
+#endif
+	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
+		print_message("# mlockall(): %s\n", strerror(errno));
+		skip();
+	}
+	store = open_for(slots, 0);
+	fill(store, slots);
+	must(look().resident > 16 * MIB);
+	must_eq(ebb_free(store, 0, slots), 0);
+	must_become(ebb_stat(store, &stat) == 0 && stat.zone_bytes < MIB && look().resident < MIB);
+	ebb_close(store);
+	munlockall();
+}
+
+static void a_small_store_takes_little(void **state)
+{
+	enum { STORES = 100 };
+	static struct ebb_store *store[STORES];
+	uint64_t size = status_bytes("VmSize"), rss = status_bytes("VmRSS");
+
+	for (unsigned int i = 0; i < STORES; i++) {
+		store[i] = open_for(1000, 0);
+		must_eq(ebb_write(store[i], 999, page, HOST_PAGE_SIZE), 0);
+	}
+	print_message("# a store of 1,000 slots: %" PRIu64 " KiB of address space, %" PRIu64 " KiB of memory\n",
+		      (status_bytes("VmSize") - size) / STORES >> 10,
+		      (status_bytes("VmRSS") - rss) / STORES >> 10);
+#if !defined(HOST_USER_ASAN) && !defined(HOST_USER_TSAN)
+	must_be_at_most((status_bytes("VmSize") - size) / STORES, 16 * MIB);
+#endif
+	for (unsigned int i = 0; i < STORES; i++)
+		ebb_close(store[i]);
+}
+
+/* In a child: a limit on address space, of which a store gets most, and then says so. */
+static int filled_under_a_limit(void)
+{
+	const uint64_t limit = 400 * MIB, slots = 1024 * MIB / HOST_PAGE_SIZE;
+	struct rlimit rl = { status_bytes("VmSize") + limit, RLIM_INFINITY };
+	struct ebb_store *store;
+	uint64_t i = 0;
+	int err = 0;
+
+	if (setrlimit(RLIMIT_AS, &rl))
+		return 2;
+	store = open_for(slots, 0);
+	for (; !err && i < slots; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		err = ebb_write(store, i, page, HOST_PAGE_SIZE);
+	}
+	if (err != -ENOMEM || ebb_check(store, NULL, 0))
+		return 3;
+	/* The rest is threads' stacks, the slot table, and what a last extent could not have. */
+	if (i * HOST_PAGE_SIZE < limit / 2)
+		return 4;
+	/* What is there stays, and makes room. */
+	if (ebb_free(store, 0, i / 2) || ebb_write(store, slots - 1, page, HOST_PAGE_SIZE))
+		return 5;
+	for (uint64_t k = i / 2; k < i - 1; k++) {
+		unsigned char got[HOST_PAGE_SIZE];
+
+		fill_random(page, HOST_PAGE_SIZE, k);
+		if (ebb_read(store, k, got, sizeof(got)) || memcmp(page, got, sizeof(got)))
+			return 6;
+	}
+	if (ebb_check(store, NULL, 0))
+		return 7;
+	ebb_close(store);
+	return 0;
+}
+
+static void a_limit_on_address_space_is_used_up(void **state)
+{
+	int status;
+	pid_t pid;
+
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+	print_message("# a sanitizer has taken the address space\n");
+	skip();
+#endif
+	fflush(stdout);
+	pid = fork();
+	must(pid >= 0);
+	if (!pid)
+		_exit(filled_under_a_limit());
+	must_eq(waitpid(pid, &status, 0), pid);
+	must(WIFEXITED(status));
+	must_eq(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_random_frees_leave_is_compacted_and_given_on),
+		cmocka_unit_test(a_store_that_is_told_so_is_not_compacted),
+		cmocka_unit_test(what_trim_says_is_what_the_process_has_less),
+		cmocka_unit_test(a_small_store_takes_little),
+		cmocka_unit_test(a_limit_on_address_space_is_used_up),
+		cmocka_unit_test(a_process_that_locks_its_memory_gets_it_back_too),
+	};
+
+	return cmocka_run_group_tests_name("back", tests, NULL, NULL);
+}
