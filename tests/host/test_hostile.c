@@ -440,7 +440,7 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 		explore_fail("there is no pool");
 	for (i = 0; i < own.pool.table.nclasses; i++) {
 		c = &own.pool.class[i];
-		if (c->pages > 2 && HOST_PAGE_SIZE / c->size >= 4 * POOL_MOVES &&
+		if (c->pages > 2 && HOST_PAGE_SIZE / c->size > 2 * POOL_MOVES &&
 		    HOST_PAGE_SIZE / c->size <= 12 * POOL_MOVES)
 			break;
 	}
