@@ -184,14 +184,14 @@
 },
 {
 	.name = "full buffers against drain",
-	.most = 2,
+	.most = 1,
 	.release_limit = HOST_PAGE_SIZE * 2, .spare = 2,
 	.before = { PUT(0, HALF), PUT(1, HALF) },
 	.act = { { FREE(0) }, { FREE(1) }, { FLUSH } },
 },
 {
 	.name = "a full buffer against the collection of another",
-	.most = 2,
+	.most = 1,
 	.release_limit = HOST_PAGE_SIZE * 2, .spare = 2,
 	.before = { PUT(0, THIRD), PUT(1, HALF) },
 	.act = { { FREE(0) }, { FREE(1) }, { FLUSH } },
@@ -226,7 +226,7 @@
 },
 {
 	.name = "two who take from one CPU",
-	.most = 2,
+	.most = 1,
 	.release_limit = PLENTY,
 	.before = { PUT(0, HALF), PUT(1, THIRD), PUT(2, HALF), FREE(1), FREE(2) },
 	.act = { { FREE(0) }, { HELP }, { FLUSH } },
@@ -247,7 +247,7 @@
 },
 {
 	.name = "two flushes against push",
-	.most = 2,
+	.most = 1,
 	.release_limit = HOST_PAGE_SIZE * 2, .spare = 2,
 	.before = { PUT(0, HALF), PUT(1, HALF) },
 	.act = { { FREE(0), FLUSH }, { FREE(1) }, { FLUSH } },
