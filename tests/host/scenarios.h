@@ -271,7 +271,6 @@
 },
 {
 	.name = "a budget that shrinks",
-	.most = 2,
 	.asleep = 1,
 	.release_limit = PLENTY, .spare = 2,
 	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER) },
