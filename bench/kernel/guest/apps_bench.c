@@ -120,6 +120,8 @@ static int by_size(const void *a, const void *b)
 
 static double part(double *ms, unsigned n, double q)
 {
+	if (!n)
+		return -1;
 	qsort(ms, n, sizeof(*ms), by_size);
 	return ms[(unsigned)(q * (n - 1))];
 }
@@ -128,8 +130,9 @@ int main(int argc, char **argv)
 {
 	static const char *codec = "lz4", *tag = "-";
 	static const struct option known[] = {
-		{ "np", &np, 1, MAX_NP }, { "mb", &mb, 1, 1 << 16 }, { "steps", &steps, 4, MAX_STEPS },
-		{ "disk", &disk, 1, 1 << 20 }, { "codec", .text = &codec }, { "tag", .text = &tag }, { }
+		{ "np", &np, 1, MAX_NP }, { "mb", &mb, 1, 1 << 16 }, { "disk", &disk, 1, 1 << 20 },
+		{ "steps", &steps, 4, MAX_STEPS }, { "codec", .text = &codec }, { "tag", .text = &tag },
+		{ }
 	};
 	unsigned long out, in, failed_reads = 0, failed_writes = 0;
 	char text[256];
@@ -168,13 +171,14 @@ int main(int argc, char **argv)
 	if (file_read("/sys/block/zram0/io_stat", text, sizeof(text)) ||
 	    sscanf(text, "%lu %lu", &failed_reads, &failed_writes) != 2)
 		die("no io_stat");
-	printf("bench: {\"tag\": \"%s\", \"kind\": \"apps\", \"np\": %lu, \"mb\": %lu, \"steps\": %lu, \"codec\": \"%s\", "
-	       "\"seconds\": %.2f, \"pages_out\": %lu, \"pages_in\": %lu, \"failed_writes\": %lu, \"failed_reads\": %lu, "
-	       "\"oom_kills\": %lu, \"touch_p50_ms\": %.2f, \"touch_max_ms\": %.2f, \"kill_p50_ms\": %.3f, "
+	printf("bench: {\"tag\": \"%s\", \"kind\": \"apps\", \"np\": %lu, \"mb\": %lu, \"steps\": %lu, "
+	       "\"codec\": \"%s\", \"seconds\": %.2f, \"pages_out\": %lu, \"pages_in\": %lu, "
+	       "\"failed_writes\": %lu, \"failed_reads\": %lu, \"oom_kills\": %lu, "
+	       "\"touch_p50_ms\": %.2f, \"touch_max_ms\": %.2f, \"kill_p50_ms\": %.3f, "
 	       "\"pool_mb\": %.1f}\n",
 	       tag, np, mb, steps, codec, t / 1e3, number("/proc/vmstat", "\npswpout ") - out,
 	       number("/proc/vmstat", "\npswpin ") - in, failed_writes, failed_reads, killed,
-	       touches.n ? part(touches.ms, touches.n, 0.5) : -1, touches.n ? part(touches.ms, touches.n, 1) : -1,
+	       part(touches.ms, touches.n, 0.5), part(touches.ms, touches.n, 1),
 	       part(kills.ms, kills.n, 0.5), mm.used / 1048576.0);
 	swapoff("/dev/zram0");
 	return 0;

@@ -82,6 +82,11 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static double part(const float *ms, double q)
+{
+	return shared->n ? ms[(unsigned)(q * (shared->n - 1))] : -1;
+}
+
 /* All that still live have all they wanted, or there is none. */
 static bool over(const pid_t *pid)
 {
@@ -95,8 +100,8 @@ int main(int argc, char **argv)
 {
 	static const char *codec = "lz4", *tag = "-";
 	static const struct option known[] = {
-		{ "np", &np, 1, MAX_NP }, { "mb", &mb, 1, 1 << 16 }, { "limit", &limit, 1, 1 << 20 }, { "seconds", &most, 1, 86400 },
-		{ "codec", .text = &codec }, { "tag", .text = &tag }, { }
+		{ "np", &np, 1, MAX_NP }, { "mb", &mb, 1, 1 << 16 }, { "limit", &limit, 1, 1 << 20 },
+		{ "seconds", &most, 1, 86400 }, { "codec", .text = &codec }, { "tag", .text = &tag }, { }
 	};
 	unsigned long pages = 0, killed = 0, reads = 0, writes = 0;
 	pid_t pid[MAX_NP] = { 0 }, helper;
@@ -166,15 +171,16 @@ int main(int argc, char **argv)
 	while (wait(NULL) > 0)
 		;
 	qsort(ms, shared->n, sizeof(*ms), by_size);
-	if (file_read("/sys/block/zram0/io_stat", text, sizeof(text)) || sscanf(text, "%lu %lu", &reads, &writes) != 2)
+	if (file_read("/sys/block/zram0/io_stat", text, sizeof(text)) ||
+	    sscanf(text, "%lu %lu", &reads, &writes) != 2)
 		die("no io_stat");
-	printf("bench: {\"tag\": \"%s\", \"kind\": \"limit\", \"np\": %lu, \"mb\": %lu, \"codec\": \"%s\", \"ended\": %d, "
-	       "\"seconds\": %.2f, \"touched_mb\": %.1f, \"oom_kills\": %lu, \"stall_ms\": %.1f, \"stall_at_ms\": %.0f, \"failed_writes\": %lu, "
-	       "\"failed_reads\": %lu, \"pageouts\": %u, \"pageout_p50_ms\": %.4f, \"pageout_p999_ms\": %.3f, "
-	       "\"pageout_max_ms\": %.2f}\n",
-	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at, writes, reads, shared->n,
-	       shared->n ? ms[shared->n / 2] : -1, shared->n ? ms[(unsigned)(0.999 * (shared->n - 1))] : -1,
-	       shared->n ? ms[shared->n - 1] : -1);
+	printf("bench: {\"tag\": \"%s\", \"kind\": \"limit\", \"np\": %lu, \"mb\": %lu, "
+	       "\"codec\": \"%s\", \"ended\": %d, \"seconds\": %.2f, \"touched_mb\": %.1f, \"oom_kills\": %lu, "
+	       "\"stall_ms\": %.1f, \"stall_at_ms\": %.0f, \"failed_writes\": %lu, "
+	       "\"failed_reads\": %lu, \"pageouts\": %u, \"pageout_p50_ms\": %.4f, "
+	       "\"pageout_p999_ms\": %.3f, \"pageout_max_ms\": %.2f}\n",
+	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at,
+	       writes, reads, shared->n, part(ms, 0.5), part(ms, 0.999), part(ms, 1));
 	swapoff("/dev/zram0");
 	return 0;
 }

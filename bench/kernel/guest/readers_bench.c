@@ -4,8 +4,8 @@
  *
  *   readers_bench --readers N [--writes N] [--codec NAME] [--tag TEXT]
  *
- * N threads read the first page of a zram device (O_DIRECT) and check it; the main thread writes it,
- * and times each write.  It begins a write when some page was read since the last one: on a busy
+ * N threads read the first page of a zram device (O_DIRECT) and check it; the main thread
+ * writes it, and times each write.  It begins a write when some page was read since the last one: on a busy
  * machine it would otherwise be done before the readers have their turn.
  *
  * One line of JSON goes to the console: "bench: {...}".
@@ -73,8 +73,8 @@ int main(int argc, char **argv)
 	static const char *codec = "lz4", *tag = "-";
 	static unsigned long readers = 1, writes = 100;
 	static const struct option known[] = {
-		{ "readers", &readers, 1, MAX_READERS }, { "writes", &writes, 1, MAX_WRITES }, { "codec", .text = &codec },
-		{ "tag", .text = &tag }, { }
+		{ "readers", &readers, 1, MAX_READERS }, { "writes", &writes, 1, MAX_WRITES },
+		{ "codec", .text = &codec }, { "tag", .text = &tag }, { }
 	};
 	pthread_t thread[MAX_READERS];
 	unsigned long before, last = 0;
@@ -83,7 +83,8 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options(argc, argv, 1, known);
-	if ((err = zram_set(0, "reset", "1")) || (err = zram_set(0, "comp_algorithm", codec)) || (err = zram_set(0, "disksize", "16M")))
+	if ((err = zram_set(0, "reset", "1")) || (err = zram_set(0, "comp_algorithm", codec)) ||
+	    (err = zram_set(0, "disksize", "16M")))
 		die("a device of '%s': %s", codec, strerror(-err));
 	p = page();
 	fd = device();
@@ -114,8 +115,10 @@ int main(int argc, char **argv)
 		pthread_join(thread[i], NULL);
 	close(fd);
 	qsort(ms, writes, sizeof(*ms), by_size);
-	printf("bench: {\"tag\": \"%s\", \"kind\": \"readers\", \"readers\": %lu, \"codec\": \"%s\", \"writes\": %lu, "
-	       "\"reads\": %lu, \"write_p50_us\": %.2f, \"write_p90_us\": %.2f, \"write_max_us\": %.1f}\n",
-	       tag, readers, codec, writes, before, ms[writes / 2] * 1e3, ms[writes * 9 / 10] * 1e3, ms[writes - 1] * 1e3);
+	printf("bench: {\"tag\": \"%s\", \"kind\": \"readers\", \"readers\": %lu, \"codec\": \"%s\", "
+	       "\"writes\": %lu, \"reads\": %lu, \"write_p50_us\": %.2f, "
+	       "\"write_p90_us\": %.2f, \"write_max_us\": %.1f}\n",
+	       tag, readers, codec, writes, before, ms[writes / 2] * 1e3, ms[writes * 9 / 10] * 1e3,
+	       ms[writes - 1] * 1e3);
 	return 0;
 }
