@@ -175,8 +175,8 @@ int main(int argc, char **argv)
 	    sscanf(text, "%lu %lu", &reads, &writes) != 2)
 		die("no io_stat");
 	printf("bench: {\"tag\": \"%s\", \"kind\": \"limit\", \"np\": %lu, \"mb\": %lu, "
-	       "\"codec\": \"%s\", \"ended\": %d, \"seconds\": %.2f, \"touched_mb\": %.1f, \"oom_kills\": %lu, "
-	       "\"stall_ms\": %.1f, \"stall_at_ms\": %.0f, \"failed_writes\": %lu, "
+	       "\"codec\": \"%s\", \"ended\": %d, \"seconds\": %.2f, \"touched_mb\": %.1f, "
+	       "\"oom_kills\": %lu, \"stall_ms\": %.1f, \"stall_at_ms\": %.0f, \"failed_writes\": %lu, "
 	       "\"failed_reads\": %lu, \"pageouts\": %u, \"pageout_p50_ms\": %.4f, "
 	       "\"pageout_p999_ms\": %.3f, \"pageout_max_ms\": %.2f}\n",
 	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at,
