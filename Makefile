@@ -13,7 +13,7 @@ VS_KERNEL ?= auto
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # install-module: the kernel it is for; empty is the one that runs.
 KERNEL ?=
-# demo-kernel: boots of each variant.
+# demo-kernel, pressure: boots of each variant.
 ROUNDS ?= 5
 # ab: the commit to compare with; empty is main.
 BASE ?=
@@ -28,7 +28,7 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
 .PHONY: ab build check check-figures check-full check-kernel check-long check-rest clean coverage demo \
-	demo-kernel deps fuzz help install install-module module scale uninstall-module
+	demo-kernel deps fuzz help install install-module module pressure scale uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -92,6 +92,10 @@ demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-release.json
+
+pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb by turns; ROUNDS boots each
+	@scripts/deps uml
+	@ko=$$(scripts/module uml-smp) && bench/kernel/pressure --ebb "$$ko" --runs $(ROUNDS)
 
 check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, with KCSAN, stock, RT, arm64
 	@scripts/deps kernel

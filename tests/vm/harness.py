@@ -6,6 +6,7 @@
     boot(kernel, image, ...) runs it under a time limit, line by line
     faults(lines)            what the kernel complained about
     kcsan(lines)             what KCSAN did, and whom else it reported
+    machine()                what this machine is, for a bench's JSON
 
 A user-mode kernel is an ordinary process. Its memory is a file in TMPDIR; where this
 user may, that is a tmpfs of its own with huge pages, in a mount namespace of its own,
@@ -18,6 +19,7 @@ import hashlib
 import lzma
 import os
 import pathlib
+import platform
 import re
 import select
 import shutil
@@ -369,6 +371,13 @@ def command(kern, initrd, mem, cpus, append, work, numa):
 def cpu_clock_ns(pid):
     """CPU time that a process has had, all threads, in ns; exact while it sleeps."""
     return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def machine():
+    """What a bench says of this machine beside its figures."""
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return {"cpu": cpu[1] if cpu else platform.processor(), "cpus": os.cpu_count(), "host_kernel": platform.release(),
+            "load_at_start": os.getloadavg()[0]}
 
 
 def die_with_parent():
