@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * release.c - the CPU's side of the release stage: push, hand-over, spill.  Buffers and budget are in
- * release_budget.c, who takes from CPUs and queues in release_drain.c.
+ * release.c - the CPU's side of the release stage: push, hand-over, spill.  Buffers and budget
+ * are in release_budget.c, who takes from CPUs and queues in release_drain.c.
  *
  * Lock order: flushing > queue lock > node lock;  owner's per-CPU item > queue lock, what
  * pool_free_bulk() takes.
@@ -104,7 +104,8 @@ static int node_init(struct release *r, struct release_node *node, u64 limit)
 	node->queue = host_zalloc_node(node->nitems * sizeof(*node->queue), node->nr);
 	if (!node->queue)
 		return -ENOMEM;
-	err = release_bufs_alloc(&list, (u64)node->nitems + release_spare_of(r, node, limit), node->nr);
+	err = release_bufs_alloc(&list, (u64)node->nitems + release_spare_of(r, node, limit),
+				 node->nr);
 	if (err) {
 		release_bufs_free(list);
 		return err;
@@ -214,8 +215,8 @@ static u64 bytes_from(struct release *r, struct release_cpu *rc, u64 head, u64 t
 }
 
 /* Puts the buffer with positions head to tail, which are its CPU's, into the queue. */
-static void queue_buf(struct release_queue *q, struct release_cpu *rc, u64 head, u64 tail, u64 bytes)
-	HOST_REQUIRES(q->lock)
+static void queue_buf(struct release_queue *q, struct release_cpu *rc, u64 head, u64 tail,
+		      u64 bytes) HOST_REQUIRES(q->lock)
 {
 	struct release_buf *b = rc->buf, *new = release_buf_pop(&q->empty);
 
@@ -259,7 +260,7 @@ static bool hand_over(struct release *r, struct release_cpu *rc, struct release_
 		release_trim(q);
 	host_unlock(&q->lock);
 	if (kick) {
-		/* Before the look whether the worker is to run: it clears this before it looks for work. */
+		/* Before the look whether the worker is to run: it clears this, then looks for work. */
 		host_a64_or(&rc->node->kicked, 1);
 		todo->node = rc->node;
 		todo->kick = true;

@@ -63,7 +63,7 @@ struct release_buf {
 	struct release_buf *next;
 	union {
 		u64 from;               /* positions; set when it leaves its CPU, as bytes is */
-		struct release_buf *batch;      /* the first of a batch in the pool: the next batch */
+		struct release_buf *batch;      /* the first of a batch in the pool: the next one */
 	};
 	union {
 		u64 to;
@@ -142,7 +142,7 @@ struct release_node {
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
 	host_a64 idle;                  /* worker 0 found nothing, and asks to be disarmed */
 	bool disarming;                 /* the work disarm alone */
-	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node: items to look at, ever */
+	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node, as below */
 } HOST_OWN_LINE;
 
 /*
@@ -257,9 +257,9 @@ void release_quiesce(struct release *r);
 /*
  * For who is short of memory: frees in this thread at most max_bufs buffers' worth of what is held
  * back, and looks at RELEASE_LOOKS items at most; with more nodes than one, half of them are of
- * node (HOST_ANY_NODE: the own), and come first.  Returns the objects freed.  0 does not mean that nothing is held back: others may be freeing it, or it is in an item that
- * was not looked at; the next call looks at the next ones.  Process context; sleeps for no lock
- * and no other thread.
+ * node (HOST_ANY_NODE: the own), and come first.  Returns the objects freed.  0 does not mean that
+ * nothing is held back: others may be freeing it, or it is in an item that was not looked at; the
+ * next call looks at the next ones.  Process context; sleeps for no lock and no other thread.
  */
 u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs);
 

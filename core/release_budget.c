@@ -36,8 +36,8 @@ void release_budget_destroy(struct release_budget *b)
 	unsigned int i;
 
 	for (i = 0; i < b->nodes; i++)
-		host_warn_on(host_a64_read(&b->share[i].reserved) || host_a64_read(&b->share[i].claimed),
-			     "a budget ends while it is used");
+		host_warn_on(host_a64_read(&b->share[i].reserved) ||
+			     host_a64_read(&b->share[i].claimed), "a budget ends while it is used");
 	host_free(b->share, b->nodes * sizeof(*b->share));
 }
 
@@ -259,7 +259,8 @@ int release_set_limit(struct release *r, u64 bytes)
 
 	/* Unlocked, for an allocation may want memory back. */
 	for (k = 0; k < r->nodes && !err; k++) {
-		u32 want = release_spare_of(r, &r->node[k], bytes), have = host_read_once(r->node[k].spare);
+		u32 want = release_spare_of(r, &r->node[k], bytes);
+		u32 have = host_read_once(r->node[k].spare);
 
 		err = release_bufs_alloc(&list, want > have ? want - have : 0, k);
 	}
@@ -320,7 +321,8 @@ static u64 claim_for(const struct release_node *node, u64 bytes)
 
 static u64 more_for(const struct release_queue *q, u64 bytes)
 {
-	u64 claim = claim_for(q->node, host_read_once(q->queued) + bytes), has = host_read_once(q->claim);
+	u64 claim = claim_for(q->node, host_read_once(q->queued) + bytes);
+	u64 has = host_read_once(q->claim);
 
 	return claim > has ? claim - has : 0;
 }

@@ -9,9 +9,9 @@
  * the node before, by the parity of its epoch.  A flush takes from each item, then what is in its
  * queue at that time, then moves each epoch on and waits for the old count alone.  Who is counted
  * looks at the epoch before he takes the next buffer, and changes over if it has moved, so each
- * has at most two buffers' worth to free; who comes just as it moves is counted in both.  So a flush
- * is over when what was held back as it began is freed, whatever comes meanwhile.  A CPU that frees
- * in place says so in its item (spilling); it is waited for by host_settle().
+ * has at most two buffers' worth to free; who comes just as it moves is counted in both.  So a
+ * flush is over when what was held back as it began is freed, whatever comes meanwhile.  A CPU that
+ * frees in place says so in its item (spilling); it is waited for by host_settle().
  *
  * The timer.  armed is set as long as worker 0 is to run within RELEASE_TIMER_US.  A run that found
  * nothing asks for release_disarm_run(), which clears armed, waits until every section under an

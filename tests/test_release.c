@@ -220,6 +220,20 @@ static void a_flush_frees_all_that_was_pushed_before_it(void **state)
 	rig_close(r);
 }
 
+static void a_cpu_s_first_buffers_are_claimed_of_nobody(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+	u64 grain = r->release.node->grain;
+
+	hold_workers(&r->release);
+	while (!release_queued(&r->release))
+		push(r, make(r, 100));
+	must(grain > release_queued(&r->release));
+	must_eq(release_backlog(&r->release), 0);
+	let_workers(&r->release);
+	rig_close(r);
+}
+
 static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
 {
 	struct rig *r = rig_open(1 << 20);
@@ -415,6 +429,8 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 		must_eq(host_percpu_init(&cpus[k], sizeof(struct release_cpu)), 0);
 		must_eq(release_init(&store[k], &r->pool, &cpus[k], limit, OBJECTS, &budget), 0);
 		hold_workers(&store[k]);
+		must(store[k].node->grain > 0);
+		must_be_at_most(host_a64_read(&budget.share->reserved), limit / 4);
 	}
 	for (unsigned int i = 0; i < OBJECTS / 2; i++) {
 		struct release *to = &store[i / 512 % STORES];
@@ -459,6 +475,7 @@ int main(void)
 		cmocka_unit_test(the_timer_leaves_nothing_held_back),
 		cmocka_unit_test(full_buffers_wake_the_worker),
 		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
+		cmocka_unit_test(a_cpu_s_first_buffers_are_claimed_of_nobody),
 		cmocka_unit_test(a_smaller_budget_flushes_and_a_larger_one_does_not),
 		cmocka_unit_test(the_peak_restarts_from_what_is_held),
 		cmocka_unit_test(buffers_go_with_the_budget),

@@ -867,7 +867,8 @@ static void full_buffers_stay_on_their_node(void)
 	me->cpu = 3;
 	for (i = 0; i < cfg.slots; i++)
 		store_free(&rig->store, i);
-	if (node[0].queue[0].queued || node[0].queue[1].queued || !node[1].queue[1].queued || !node[1].worker->work.queued || node[0].worker->work.queued)
+	if (node[0].queue[0].queued || node[0].queue[1].queued || !node[1].queue[1].queued ||
+	    !node[1].worker->work.queued || node[0].worker->work.queued)
 		explore_fail("a buffer is queued on another node than it was filled on");
 	rig_check();
 	host_work_flush(&node[1].worker->work);
