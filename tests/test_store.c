@@ -238,10 +238,12 @@ static void random_operations_agree_with_a_plain_array_zstd(void **state)
 	random_steps_of(&codec_zstd);
 }
 
+#if EBB_LZO
 static void random_operations_agree_with_a_plain_array_lzo(void **state)
 {
 	random_steps_of(&codec_lzo);
 }
+#endif
 
 /* ---- pages of one word ---- */
 
@@ -520,7 +522,9 @@ int main(void)
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4hc),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_zstd),
+#if EBB_LZO
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lzo),
+#endif
 	};
 
 	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
