@@ -77,7 +77,7 @@ static bool store_file(void *arg, const char *path, const struct stat *st)
 	struct pack *p = arg;
 	size_t page = ebb_page_size();
 	unsigned char buf[65536];
-	uint64_t first = p->used, pages = walk_pages(st, page), end = first + pages;
+	uint64_t end = p->used + walk_pages(st, page);
 	struct walk_file f;
 	int ret = walk_open(&f, path);
 	long n = 0;
@@ -105,8 +105,7 @@ static bool store_file(void *arg, const char *path, const struct stat *st)
 	}
 	if (p->used == end && walk_read_page(&f, buf, page) > 0)
 		p->left_out++;
-	else if (f.sparse && !n && p->used - first < pages)
-		p->holes += pages - (p->used - first);
+	p->holes += f.holes;
 	walk_close(&f);
 	stop_if_interrupted();
 	if (n < 0) {

@@ -103,6 +103,7 @@ int walk_open(struct walk_file *f, const char *path)
 		return -EINVAL;
 	}
 	f->sparse = is_sparse(&st);
+	f->size = (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -122,11 +123,16 @@ static bool find_data(struct walk_file *f, size_t bytes)
 	if (f->at < f->data_end)
 		return true;
 	data = lseek(f->fd, (off_t)f->at, SEEK_DATA);
-	if (data < 0 && errno == ENXIO)
+	if (data < 0 && errno == ENXIO) {
+		if (f->size > f->at)
+			f->holes += (f->size - f->at + bytes - 1) / bytes;
+		f->at = f->size;
 		return false;
+	}
 	if (data >= 0)
 		hole = lseek(f->fd, data, SEEK_HOLE);
 	if (hole > data && data >= (off_t)f->at) {
+		f->holes += (uint64_t)data / bytes - f->at / bytes;
 		f->at = (uint64_t)data / bytes * bytes;
 		f->data_end = (uint64_t)hole;
 	} else {

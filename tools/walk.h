@@ -27,7 +27,9 @@ void walk(char *const *paths, const struct walk_ops *ops, void *arg);
 struct walk_file {
 	int fd;
 	bool sparse;
+	uint64_t size;           /* when it was opened */
 	uint64_t at, data_end;   /* of the next page; up to where there is no hole */
+	uint64_t holes;          /* pages that were passed over */
 };
 
 /*
