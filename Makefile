@@ -5,9 +5,11 @@
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
-# Options for `meson setup`, for example MESON_OPTIONS=-Dpage_shift=14 after `make clean`.
+# Options of the build, for example MESON_OPTIONS=-Dlzo=disabled; kept until others are given.
 MESON_OPTIONS ?=
-# demo: auto compares with the host kernel's zram where that can be had; 0 never does.
+# The shell takes paths from the environment, where a space is a space.
+export PREFIX DESTDIR MESON_OPTIONS
+# demo, bench: auto compares with the host kernel's zram where that can be had; 0 never does.
 VS_KERNEL ?= auto
 # module: the kernel's folder to build modules against.
 KDIR ?= /lib/modules/$(shell uname -r)/build
@@ -27,8 +29,9 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: ab build check check-figures check-full check-kernel check-long check-rest clean coverage demo \
-	demo-kernel deps fuzz help install install-module module pressure scale uninstall-module
+.PHONY: ab bench build check check-figures check-full check-kernel check-long check-rest clean \
+	configure coverage demo demo-kernel deps fuzz help install install-module module pressure \
+	scale uninstall uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -36,10 +39,26 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) BASE= FUZZ_SECONDS=$(FUZZ_SECONDS)'
 
-build: ## build libebb and the command build/ebb (the default)
-	@scripts/deps build
-	@test -f build/build.ninja || $(MESON) setup build --prefix='$(PREFIX)' $(MESON_OPTIONS)
+build: configure ## build libebb and the command build/ebb (the default)
 	@$(MESON) compile -C build
+
+configure:
+	@scripts/deps build
+	@test -f build/build.ninja || { \
+		$(MESON) setup build --prefix="$$PREFIX" $(MESON_OPTIONS) && \
+		printf %s "$$MESON_OPTIONS" >build/make-options; }
+	@[ -z "$$MESON_OPTIONS" ] || \
+		[ "$$MESON_OPTIONS" = "$$(cat build/make-options 2>/dev/null)" ] || { \
+		$(MESON) configure build $(MESON_OPTIONS) && \
+		printf %s "$$MESON_OPTIONS" >build/make-options; }
+
+bench: build ## every bench of the command with its defaults; tables, and build/bench/*.json
+	@mkdir -p build/bench
+	@[ '$(VS_KERNEL)' = 0 ] || [ "$$(id -u)" != 0 ] || [ ! -e /sys/class/zram-control ] || \
+		kernel=--vs-kernel; \
+	build/ebb bench release $$kernel --out build/bench/release.json
+	@for b in store density pages malloc; do \
+		build/ebb bench $$b --out build/bench/$$b.json || exit; done
 
 demo: build ## store, verify and release real pages; our figures beside the published ones
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo
@@ -104,9 +123,15 @@ check-kernel: ## every guest test on every kernel: user-mode, with KASAN and loc
 # The prefix is written into ebb.pc, so it is set again here: install may follow a build for
 # another one.  ldconfig only where the library went to the running system's own folders.
 install: build ## install below DESTDIR and PREFIX (/usr/local)
-	@$(MESON) configure build -Dprefix='$(PREFIX)'
-	@$(MESON) install -C build $(if $(DESTDIR),--destdir '$(abspath $(DESTDIR))')
-	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	@$(MESON) configure build -Dprefix="$$PREFIX"
+	@$(MESON) install -C build $${DESTDIR:+--destdir "$$(realpath -m -- "$$DESTDIR")"}
+	@if [ -z "$$DESTDIR" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+uninstall: configure ## remove what `make install` with the same DESTDIR and PREFIX left
+	@$(MESON) configure build -Dprefix="$$PREFIX"
+	@ninja -C build build.ninja >/dev/null
+	@$(PYTHON) scripts/uninstall build $${DESTDIR:+"$$(realpath -m -- "$$DESTDIR")"}
+	@if [ -z "$$DESTDIR" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 clean: ## remove build/
 	rm -rf build

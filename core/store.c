@@ -404,6 +404,8 @@ static int compress(struct store *s, struct stream *st, const void *page)
 
 	if (n == -ENOSPC)
 		return (int)HOST_PAGE_SIZE;
+	if (n == -ENOMEM)
+		return n;
 	/* A codec that breaks its word must not break the pool's. */
 	return n <= 0 || (size_t)n > pool_max_small(&s->pool) ? -EIO : n;
 }

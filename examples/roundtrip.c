@@ -18,7 +18,8 @@ int main(void)
 		return 1;
 	for (size_t i = 0; i < page; i++)
 		in[i] = "a page that is worth keeping "[i % 29];
-	if (ebb_write(store, 7, in, page) || ebb_read(store, 7, out, page) || ebb_stat(store, &stat))
+	if (ebb_write(store, 7, in, page) || ebb_read(store, 7, out, page) ||
+	    ebb_stat(store, &stat))
 		return 1;
 	printf("%zu bytes stored as %llu, %s\n", page, (unsigned long long)stat.compr_data_size,
 	       memcmp(in, out, page) ? "and read back wrong" : "and read back the same");

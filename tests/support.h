@@ -6,6 +6,7 @@
  *
  *   EBB_TEST_SCALE   percent of the steps of long tests, 100 if unset
  *   EBB_TEST_SEED    replaces every seed; a failure prints the one it had
+ *   EBB_TEST_CASE    the only cases to run, by name; * and ? as in a shell
  *
  * must*() fail the test that runs; from threads use what they report through (test_threads.c).
  */
@@ -34,6 +35,15 @@
 #include "zone.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* cmocka's filter; it has no variable of its own for it. */
+__attribute__((constructor)) static void choose_cases(void)
+{
+	const char *only = getenv("EBB_TEST_CASE");
+
+	if (only)
+		cmocka_set_test_filter(only);
+}
 
 /* ---- the release stage ---- */
 

@@ -22,7 +22,12 @@ static struct ebb_store *open_slots(uint64_t slots)
 
 static void the_library_tells_what_it_is(void **state)
 {
-	static const char *const names[] = { "lz4", "lz4hc", "zstd", "lzo" };
+	static const char *const names[] = {
+		"lz4", "lz4hc", "zstd",
+#if EBB_LZO
+		"lzo",
+#endif
+	};
 	char major_minor[16];
 	int32_t min, max, def;
 

@@ -250,11 +250,10 @@ static void rig_close(void)
 
 static void a_store_that_cannot_be_made_gives_everything_back(void **state)
 {
-	const struct codec_ops *const codecs[] = { &codec_lz4, &codec_lz4hc, &codec_zstd, &codec_lzo };
-
-	for (size_t k = 0; k < ARRAY_LEN(codecs); k++) {
+	for (size_t k = 0; user_codecs[k]; k++) {
 		const struct store_config cfg = {
-			.slots = 100, .codec = codecs[k], .level = codecs[k]->default_level, .chain = 8,
+			.slots = 100, .codec = user_codecs[k],
+			.level = user_codecs[k]->default_level, .chain = 8,
 		};
 		struct source source;
 		s64 n = 1;

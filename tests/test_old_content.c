@@ -151,7 +151,7 @@ static void a_new_store_shows_nothing_of_those_before_it(void **state)
 			must_read_empty(new, i);
 		ebb_close(new);
 		if (round >= 2)
-			old = open_store("lzo", 0);
+			old = open_store(EBB_LZO ? "lzo" : "lz4hc", 0);
 	}
 	ebb_close(old);
 }

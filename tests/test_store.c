@@ -238,10 +238,12 @@ static void random_operations_agree_with_a_plain_array_zstd(void **state)
 	random_steps_of(&codec_zstd);
 }
 
+#if EBB_LZO
 static void random_operations_agree_with_a_plain_array_lzo(void **state)
 {
 	random_steps_of(&codec_lzo);
 }
+#endif
 
 /* ---- pages of one word ---- */
 
@@ -319,6 +321,39 @@ static void a_page_that_differs_in_one_byte_is_not_same_filled(void **state)
 		must(!memcmp(got, page, HOST_PAGE_SIZE));
 	}
 	must_eq(store_count(s, CNT_SAME), 0);
+	rig_close();
+}
+
+/* ---- codecs that fail ---- */
+
+static int codec_answer;
+
+static int failing_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	return codec_answer;
+}
+
+static void what_a_codec_fails_with_is_told(void **state)
+{
+	static const struct {
+		int answer, err;
+	} cases[] = {
+		{ -ENOMEM, -ENOMEM }, { -EIO, -EIO }, { -EINVAL, -EIO }, { 0, -EIO },
+		{ INT32_MAX, -EIO },
+	};
+	struct codec_ops codec = codec_lz4;
+	struct store_config cfg = config();
+	struct store *s;
+
+	codec.compress = failing_compress;
+	cfg.codec = &codec;
+	s = rig_open(&cfg);
+	fill_random(page, HOST_PAGE_SIZE, 1);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		codec_answer = cases[i].answer;
+		must_eq(store_write(s, 0, page, HOST_ANY_NODE), cases[i].err);
+		must_eq(store_count(s, CNT_ORIG_BYTES), 0);
+	}
 	rig_close();
 }
 
@@ -510,6 +545,7 @@ int main(void)
 		cmocka_unit_test(a_repeated_word_survives_its_code),
 		cmocka_unit_test(pages_of_one_word_are_same_filled_whatever_the_word),
 		cmocka_unit_test(a_page_that_differs_in_one_byte_is_not_same_filled),
+		cmocka_unit_test(what_a_codec_fails_with_is_told),
 		cmocka_unit_test(a_page_that_does_not_shrink_is_stored_raw),
 		cmocka_unit_test(a_write_past_mem_limit_fails_and_changes_nothing),
 		cmocka_unit_test(what_is_held_back_does_not_make_a_write_fail),
@@ -520,7 +556,9 @@ int main(void)
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4hc),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_zstd),
+#if EBB_LZO
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lzo),
+#endif
 	};
 
 	return cmocka_run_group_tests_name("store", tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include "tool.h"
 
 #define LIST_MAX 32
+#define SIZE_MOST ((uint64_t)1 << 44)   /* that a size may be; memory is judged by memory.h */
 
 struct count_list {
 	uint64_t v[LIST_MAX];

@@ -3,8 +3,8 @@
 #include "bench.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpus.h"
 #include "ebb.h"
+#include "memory.h"
+#include "text.h"
 
 /* The value of the first line of a file that starts with key; "" if there is none. */
 static void read_fact(const char *path, const char *key, char *value, size_t len)
@@ -34,9 +37,10 @@ static void read_fact(const char *path, const char *key, char *value, size_t len
 		fclose(f);
 }
 
-json_t *machine_facts(void)
+/* Facts of this machine that a figure depends on. */
+static json_t *machine_facts(void)
 {
-	char cpu[256], thp[256], date[64], *open, *end;
+	char cpu[256], thp[256], date[64], *model, *open, *end;
 	json_t *facts = json_object();
 	time_t now = time(NULL);
 	struct utsname u;
@@ -51,9 +55,13 @@ json_t *machine_facts(void)
 	if (uname(&u) || !gmtime_r(&now, &tm) ||
 	    !strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm))
 		fail("cannot tell the kernel's name or the date");
-	json_set(facts, "cpu_model", json_string(*cpu ? cpu : u.machine));
+	model = printable(*cpu ? cpu : u.machine);
+	if (!model)
+		fail("out of memory for a line of text");
+	json_set(facts, "cpu_model", json_string(model));
+	free(model);
 	json_set(facts, "cpus", json_integer(cpu_count()));
-	json_set(facts, "memory_bytes", json_integer((json_int_t)memory_bytes()));
+	json_set(facts, "memory_bytes", json_integer((json_int_t)machine_bytes()));
 	json_set(facts, "kernel", json_sprintf("%s %s %s", u.sysname, u.release, u.machine));
 	json_set(facts, "thp", json_string(end ? open + 1 : "none"));
 	json_set(facts, "ebb_version", json_string(ebb_version()));
@@ -62,48 +70,72 @@ json_t *machine_facts(void)
 	return facts;
 }
 
-/* Makes the folders above path; a failure shows when the file is opened. */
-static void make_folders(const char *path)
+/* The folder of a path, to be freed. */
+static char *folder_of(const char *path)
 {
-	char *copy = xprintf("%s", path);
+	const char *end = strrchr(path, '/');
 
-	for (char *p = copy + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		mkdir(copy, 0777);
-		*p = '/';
-	}
-	free(copy);
+	if (!end)
+		return xprintf(".");
+	return end == path ? xprintf("/") : xprintf("%.*s", (int)(end - path), path);
 }
 
-/* Writes beside path and renames, so that a reader sees the old file or the new one. */
+void bench_start(const struct bench_opts *opts)
+{
+	const char *path = opts->out;
+	struct stat st;
+	char *folder;
+
+	if (!path)
+		return;
+	if (!lstat(path, &st)) {
+		if (!S_ISREG(st.st_mode))
+			usage_fail("--out %s: is %s; expected a regular file, or none yet", path,
+				   S_ISLNK(st.st_mode) ? "a symbolic link" :
+				   S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+	} else if (errno != ENOENT || path[strlen(path) - 1] == '/') {
+		usage_fail("--out %s: %s; expected a file that can be written", path,
+			   strerror(errno));
+	}
+	folder = folder_of(path);
+	if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS))
+		usage_fail("--out %s: %s: %s; expected a folder that can be written to", path,
+			   folder, strerror(errno));
+	free(folder);
+}
+
+/*
+ * Writes beside path and renames, so that a reader sees the old file or the new one, and a link
+ * that someone puts there is replaced and not followed.
+ */
 static int write_document(json_t *doc, const char *path)
 {
-	char *part = xprintf("%s.part", path);
-	int status = 0;
-	FILE *f;
+	char *part = xprintf("%s.XXXXXX", path);
+	int fd = mkostemp(part, O_CLOEXEC), status = 0;
+	mode_t mask = umask(0);
+	FILE *f = NULL;
 
-	make_folders(path);
-	f = fopen(part, "we");
-	if (!f || json_dumpf(doc, f, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) ||
-	    fputc('\n', f) == EOF) {
-		status = -errno;
-	}
+	umask(mask);
+	if (fd < 0 || fchmod(fd, 0666 & ~mask) || !(f = fdopen(fd, "w")) ||
+	    json_dumpf(doc, f, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) || fputc('\n', f) == EOF)
+		status = errno ? -errno : -EIO;
 	if (f && fclose(f) && !status)
 		status = -errno;
+	else if (!f && fd >= 0)
+		close(fd);
 	if (!status && rename(part, path))
 		status = -errno;
 	if (status) {
 		note("%s: cannot write the results: %s", path, strerror(-status));
-		if (f)
+		if (fd >= 0)
 			unlink(part);
 	}
 	free(part);
 	return status ? EXIT_FAILED : 0;
 }
 
-int bench_report(const char *name, const struct bench_opts *opts, const struct table *t)
+int bench_report(const struct bench_opts *opts, const struct table *t)
 {
-	char *path = opts->out ? xprintf("%s", opts->out) : xprintf("build/bench/%s.json", name);
 	json_t *doc = json_object();
 	int status;
 
@@ -114,45 +146,9 @@ int bench_report(const char *name, const struct bench_opts *opts, const struct t
 		json_print(doc, stdout);
 	else
 		table_print(t, stdout);
-	status = write_document(doc, path);
+	status = opts->out ? write_document(doc, opts->out) : 0;
 	json_decref(doc);
-	free(path);
 	return status;
-}
-
-/* The CPUs of the process as it was started, before any thread was pinned. */
-static const cpu_set_t *allowed_cpus(void)
-{
-	static cpu_set_t set;
-	static bool known;
-
-	/* Known before any other thread asks: team_run() sees to that. */
-	if (!known) {
-		if (sched_getaffinity(0, sizeof(set), &set))
-			fail("cannot tell which CPUs may be used: %s", strerror(errno));
-		known = true;
-	}
-	return &set;
-}
-
-unsigned int cpu_count(void)
-{
-	return (unsigned int)CPU_COUNT(allowed_cpus());
-}
-
-void pin_to_cpu(unsigned int i)
-{
-	const cpu_set_t *all = allowed_cpus();
-	unsigned int left = i % (unsigned int)CPU_COUNT(all);
-	cpu_set_t one;
-	int cpu = 0;
-
-	while (!CPU_ISSET(cpu, all) || left--)
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	/* Fails if the CPU went away meanwhile: the figures are then what they are. */
-	sched_setaffinity(0, sizeof(one), &one);
 }
 
 struct team {
@@ -190,7 +186,7 @@ void team_run(unsigned int n, int (*fn)(void *arg, unsigned int i), void *arg,
 
 	if (ret)
 		fail("cannot make a barrier: %s", strerror(ret));
-	allowed_cpus();
+	cpu_count();
 	for (unsigned int i = 0; i < n; i++) {
 		members[i].team = &team;
 		members[i].span = &times->span[i];
@@ -234,7 +230,8 @@ int slots_fill(void *arg, unsigned int i)
 	size_t page = ebb_page_size();
 
 	for (size_t p = 0; p < s->each && !interrupted(); p++) {
-		int ret = ebb_write(s->store, i * s->each + p, data_page(s->set, slots_page(s, i, p)), page);
+		int ret = ebb_write(s->store, i * s->each + p,
+				    data_page(s->set, slots_page(s, i, p)), page);
 
 		if (ret)
 			return ret;

@@ -14,31 +14,32 @@
 #define ROUNDS_MAX 1000
 
 struct bench_opts {
-	const char *out;     /* NULL: build/bench/NAME.json */
+	const char *out;     /* NULL: nowhere */
 	bool json;
 	uint64_t rounds;
 };
 
 #define OPT_JSON(b) \
 	{ "json", OPT_FLAG, &(b), 0, 0, 0, NULL, NULL, "print JSON instead of tables" }
+#define OPT_OUT(b) \
+	{ "out", OPT_WORD, &(b).out, 0, 0, 0, NULL, "FILE", "write JSON there, too" }
 #define OPTS_BENCH(b) \
 	{ "rounds", OPT_COUNT, &(b).rounds, 1, ROUNDS_MAX, 0, NULL, "N", \
 	  "times that everything is measured; medians are shown" }, \
 	OPT_JSON((b).json), \
-	{ "out", OPT_WORD, &(b).out, 0, 0, 0, NULL, "FILE", \
-	  "where the JSON goes [build/bench/*.json]" }
+	OPT_OUT(b)
 #define OPT_THREADS(list) \
 	{ "threads", OPT_COUNT_LIST, &(list), 1, THREADS_MAX, 0, NULL, "N,...", \
 	  "threads at once; a list is measured one by one" }
 
-/* Facts of this machine that a figure depends on. */
-json_t *machine_facts(void);
+/* Before anything is measured: ends the program if the results could not be written. */
+void bench_start(const struct bench_opts *opts);
 
 /*
- * Writes {"machine", "rows"} to the file and prints the table, or with --json the document.
- * Returns the exit status.
+ * Prints the table, or with --json {"machine", "rows"}, and writes the latter to the file that was
+ * asked for.  Returns the exit status.
  */
-int bench_report(const char *name, const struct bench_opts *opts, const struct table *t);
+int bench_report(const struct bench_opts *opts, const struct table *t);
 
 /* One thread's share of a run: the times it started and ended. */
 struct span {
@@ -70,12 +71,8 @@ struct team_slots {
 
 /* Which page of the set thread i stores p-th: all store the same, each from another place on. */
 size_t slots_page(const struct team_slots *s, unsigned int i, size_t p);
-/* For team_run(), arg a struct team_slots: fill them; compare them with what they were filled with. */
+/* For team_run(), arg a struct team_slots: fill them; compare them with what was put there. */
 int slots_fill(void *arg, unsigned int i);
 int slots_verify(void *arg, unsigned int i);
-
-/* Pins the caller to the i-th of the CPUs that the process may use. */
-void pin_to_cpu(unsigned int i);
-unsigned int cpu_count(void);
 
 #endif

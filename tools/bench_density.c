@@ -16,7 +16,9 @@
 
 #include "bench.h"
 #include "config.h"
+#include "cpus.h"
 #include "data.h"
+#include "memory.h"
 #include "zram_dev.h"
 
 #define CHURN 10
@@ -228,27 +230,37 @@ static int bench_density(const struct command *cmd, int argc, char **argv)
 	bool vs_kernel = false;
 	const struct opt opts[] = {
 		{ "data", OPT_WORD_LIST, &sets, 0, 0, 0, NULL, "SET,...", DATA_WORDS },
-		{ "size", OPT_SIZE, &size, ebb_page_size(), memory_share(3), ebb_page_size(),
+		{ "size", OPT_SIZE, &size, ebb_page_size(), SIZE_MOST, ebb_page_size(),
 		  NULL, "SIZE", "most of a set" },
-		{ "codec", OPT_WORD_LIST, &codecs, 0, 0, 0, NULL, "NAME,...", "lz4, lz4hc, zstd, lzo" },
+		{ "codec", OPT_WORD_LIST, &codecs, 0, 0, 0, NULL, "NAME,...",
+		  codec_words() },
 		OPT_CODEC_LEVEL(store),
 		OPT_CHAIN_SIZE(store),
 		{ "vs-kernel", OPT_FLAG, &vs_kernel, 0, 0, 0, NULL, NULL,
 		  "measure the kernel's zram too (root)" },
 		OPT_JSON(bench.json),
-		{ "out", OPT_WORD, &bench.out, 0, 0, 0, NULL, "FILE",
-		  "where the JSON goes [build/bench/density.json]" },
+		OPT_OUT(bench),
 		{ .name = NULL },
 	};
 	struct page_set set;
+	struct zram_dev dev;
 	struct table *t;
 	int status;
 
 	args_parse_only(cmd, opts, argc, argv);
+	bench_start(&bench);
 	for (unsigned int i = 0; i < codecs.n; i++) {
 		store.codec = codecs.v[i];
 		store_opts_check(&store);
 	}
+	memory_check_size(size, 3, "the data, and a store while it is churned,");
+	for (unsigned int i = 0; i < codecs.n && vs_kernel; i++) {
+		/* Whether it can be had, before minutes go into the first. */
+		zram_open(&dev, codecs.v[i], 1 << 20, false);
+		zram_close(&dev);
+	}
+	for (unsigned int s = 0; s < sets.n; s++)
+		data_check(sets.v[s]);
 	t = table_new(columns);
 	for (unsigned int s = 0; s < sets.n; s++) {
 		data_load(&set, sets.v[s], size);
@@ -258,7 +270,7 @@ static int bench_density(const struct command *cmd, int argc, char **argv)
 		}
 		data_unload(&set);
 	}
-	status = bench_report("density", &bench, t);
+	status = bench_report(&bench, t);
 	table_free(t);
 	return status;
 }

@@ -22,6 +22,7 @@
 #include "bench.h"
 #include "codec_alone.h"
 #include "ebb.h"
+#include "memory.h"
 
 extern char **environ;
 
@@ -90,7 +91,7 @@ static void free_environment(char **env, const char *library)
 	free(env);
 }
 
-/* Reads a whole result; a signal to this program ends the other one. */
+/* Reads a whole result; a signal to this program ends the other one, which has nothing to undo. */
 static bool read_result(int fd, pid_t pid, struct malloc_result *res)
 {
 	size_t got = 0;
@@ -100,7 +101,7 @@ static bool read_result(int fd, pid_t pid, struct malloc_result *res)
 
 		if (n < 0 && errno == EINTR) {
 			if (interrupted())
-				kill(pid, SIGTERM);
+				kill(pid, SIGKILL);
 			continue;
 		}
 		if (n <= 0)
@@ -238,7 +239,7 @@ static int bench_malloc(const struct command *cmd, int argc, char **argv)
 		OPT_THREADS(threads),
 		{ "allocator", OPT_WORD_LIST, &asked, 0, 0, 0, names, "NAME,...",
 		  "some of ebb, ebb-sync, mimalloc, jemalloc, tcmalloc, glibc" },
-		{ "size", OPT_SIZE, &size, ebb_page_size(), memory_share(4), ebb_page_size(),
+		{ "size", OPT_SIZE, &size, ebb_page_size(), SIZE_MOST, ebb_page_size(),
 		  NULL, "SIZE", "pages whose compressed forms are the objects" },
 		{ "data", OPT_WORD, &data, 0, 0, 0, NULL, "SET", DATA_WORDS },
 		{ "churn", OPT_COUNT, &churn, 0, 1000, 0, NULL, "N",
@@ -254,6 +255,9 @@ static int bench_malloc(const struct command *cmd, int argc, char **argv)
 	int objects, status;
 
 	args_parse_only(cmd, opts, argc, argv);
+	bench_start(&bench);
+	memory_check_size(size, 4, "the data, and objects of as many bytes in an allocator,");
+	data_check(data);
 	choose(&asked, want);
 	data_load(&set, data, size);
 	packed_load(&packed, &set, "lz4", EBB_LEVEL_DEFAULT);
@@ -289,7 +293,7 @@ static int bench_malloc(const struct command *cmd, int argc, char **argv)
 					count, RESULTS(i, a), rounds);
 #undef RESULTS
 	free(results);
-	status = bench_report("malloc", &bench, t);
+	status = bench_report(&bench, t);
 	table_free(t);
 	return status;
 }

@@ -11,6 +11,7 @@
 
 #include "bench.h"
 #include "ebb.h"
+#include "memory.h"
 
 #define BACKLOG_MAX 1000000
 
@@ -212,6 +213,10 @@ static int bench_pages(const struct command *cmd, int argc, char **argv)
 	if (o.high < o.batch)
 		usage_fail("--high %llu: expected at least the batch, %llu",
 			   (unsigned long long)o.high, (unsigned long long)o.batch);
+	bench_start(&o.bench);
+	/* The backlog, what each of the others takes at once, and what each list keeps. */
+	memory_check((count_list_max(&o.backlogs) + (3 * o.threads - 2) * o.high) * ebb_page_size(),
+		     "--backlog, --threads and --high together");
 	rounds = o.bench.rounds;
 	lists = o.backlogs.n;
 	samples = xalloc(rounds * lists * ARRAY_LEN(variants), sizeof(*samples));
@@ -233,7 +238,7 @@ static int bench_pages(const struct command *cmd, int argc, char **argv)
 				rounds);
 #undef SAMPLES
 	free(samples);
-	status = bench_report("pages", &o.bench, t);
+	status = bench_report(&o.bench, t);
 	table_free(t);
 	return status;
 }

@@ -16,6 +16,7 @@
 
 #include "bench.h"
 #include "config.h"
+#include "memory.h"
 #include "vs_kernel.h"
 
 enum variant { SYNC, DEFERRED, KERNEL, VARIANTS };
@@ -54,7 +55,8 @@ static int release(void *arg, unsigned int i)
 			ret |= ebb_free(run->slots.store, slot, 1);
 	} else {
 		for (; slot < end; slot += step)
-			ret |= ebb_free(run->slots.store, slot, step < end - slot ? step : end - slot);
+			ret |= ebb_free(run->slots.store, slot,
+					step < end - slot ? step : end - slot);
 	}
 	return ret;
 }
@@ -78,8 +80,8 @@ static uint64_t wait_until_drained(struct ebb_store *store, uint64_t first_ns)
 		if (!st.held_back_bytes && !st.mem_used_total)
 			return now;
 		if (now > limit)
-			fail("%llu bytes are held back and %llu in the pool 30 s after the release; "
-			     "expected none", (unsigned long long)st.held_back_bytes,
+			fail("%llu bytes are held back and %llu in the pool 30 s after the "
+			     "release; expected none", (unsigned long long)st.held_back_bytes,
 			     (unsigned long long)st.mem_used_total);
 		stop_if_interrupted();
 		pause = (now - first_ns) / 16000;
@@ -94,7 +96,8 @@ static void run_store(struct release_run *run, enum variant variant, struct samp
 	uint64_t poll_cpu, drained, cpu, bytes;
 	struct ebb_stat st;
 
-	run->slots.store = store_open(&run->o->store, (uint64_t)run->slots.threads * run->slots.each,
+	run->slots.store = store_open(&run->o->store,
+				      (uint64_t)run->slots.threads * run->slots.each,
 				      variant == SYNC ? 0 : run->o->limit);
 	team_run(run->slots.threads, slots_fill, &run->slots, &times, "cannot store a page");
 	team_run(run->slots.threads, slots_verify, &run->slots, &times, "cannot read a page back");
@@ -210,26 +213,14 @@ static void add_row(struct table *t, const struct release_run *run, enum variant
 	free(x);
 }
 
-/* The data, and the slots of all threads as if no page shrank. */
-static void check_memory(const struct release_opts *o)
-{
-	uint64_t threads = count_list_max(&o->threads);
-	uint64_t each = memory_share((unsigned int)threads + 1);
-	char size[32], most[32];
-
-	if (o->size > each)
-		usage_fail("--size %s: %llu threads of it may need more than this machine's memory; "
-			   "expected at most %s", size_text(o->size, size),
-			   (unsigned long long)threads,
-			   size_text(each, most));
-}
-
 static struct table *measure(const struct release_opts *o, const struct page_set *set,
 			     const bool *want, struct zram_dev *dev)
 {
 	size_t rounds = o->bench.rounds, lists = o->threads.n;
 	struct sample *samples = xalloc(lists * VARIANTS * rounds, sizeof(*samples));
-	struct release_run run = { .o = o, .slots = { .set = set, .each = o->size / ebb_page_size() } };
+	struct release_run run = {
+		.o = o, .slots = { .set = set, .each = o->size / ebb_page_size() },
+	};
 	struct table *t = table_new(columns);
 
 #define SAMPLES(list, v) (&samples[((list) * VARIANTS + (v)) * rounds])
@@ -280,13 +271,13 @@ static int bench_release(const struct command *cmd, int argc, char **argv)
 	};
 	const struct opt opts[] = {
 		OPT_THREADS(o.threads),
-		{ "size", OPT_SIZE, &o.size, ebb_page_size(), (uint64_t)1 << 44, ebb_page_size(),
+		{ "size", OPT_SIZE, &o.size, ebb_page_size(), SIZE_MOST, ebb_page_size(),
 		  NULL, "SIZE", "what each thread stores" },
 		{ "data", OPT_WORD, &o.data, 0, 0, 0, NULL, "SET", DATA_WORDS },
 		{ "mode", OPT_WORD_LIST, &o.modes, 0, 0, 0, modes, "MODE,...", "sync, deferred" },
 		{ "vs-kernel", OPT_FLAG, &o.vs_kernel, 0, 0, 0, NULL, NULL,
 		  "also munmap the same pages out of the kernel's zram (root)" },
-		{ "limit", OPT_SIZE, &o.limit, 1, (uint64_t)1 << 44, 0, NULL, "SIZE",
+		{ "limit", OPT_SIZE, &o.limit, 1, SIZE_MOST, 0, NULL, "SIZE",
 		  "most bytes held back by deferred frees [the library's]" },
 		{ "range", OPT_COUNT, &o.range, 1, UINT32_MAX, 0, NULL, "N",
 		  "slots freed by one call" },
@@ -301,10 +292,14 @@ static int bench_release(const struct command *cmd, int argc, char **argv)
 	int status;
 
 	args_parse_only(cmd, opts, argc, argv);
+	bench_start(&o.bench);
 	/* Sleeps end within a microsecond; by default the kernel adds 50. */
 	prctl(PR_SET_TIMERSLACK, 1000);
 	store_opts_check(&o.store);
-	check_memory(&o);
+	/* As if no page shrank. */
+	memory_check_size(o.size, count_list_max(&o.threads) + 1,
+			  "the data and the slots of all threads");
+	data_check(o.data);
 	for (unsigned int i = 0; i < o.modes.n; i++)
 		want[o.modes.v[i] == modes[DEFERRED] ? DEFERRED : SYNC] = true;
 	want[KERNEL] = o.vs_kernel;
@@ -316,7 +311,7 @@ static int bench_release(const struct command *cmd, int argc, char **argv)
 	t = measure(&o, &set, want, &dev);
 	if (o.vs_kernel)
 		zram_close(&dev);
-	status = bench_report("release", &o.bench, t);
+	status = bench_report(&o.bench, t);
 	table_free(t);
 	data_unload(&set);
 	return status;

@@ -17,6 +17,7 @@
 #include "bench.h"
 #include "codec_alone.h"
 #include "config.h"
+#include "memory.h"
 
 enum phase { COLD, READ, WARM, CODEC, CODEC_READ, PUT, PHASES };
 
@@ -61,7 +62,8 @@ static int compress_pages(void *arg, unsigned int i)
 	unsigned char buf[65536];
 
 	for (size_t p = 0; p < run->slots.each && !interrupted(); p++)
-		codec_alone_compress(run->codec[i], data_page(run->slots.set, slots_page(&run->slots, i, p)), buf);
+		codec_alone_compress(run->codec[i],
+				     data_page(run->slots.set, slots_page(&run->slots, i, p)), buf);
 	return 0;
 }
 
@@ -90,7 +92,8 @@ static int put_pages(void *arg, unsigned int i)
 
 	for (size_t p = 0; p < run->slots.each && !interrupted(); p++) {
 		size_t at = slots_page(&run->slots, i, p);
-		int ret = ebb_put(run->slots.store, slot + p, run->packed->bytes + run->packed->at[at],
+		int ret = ebb_put(run->slots.store, slot + p,
+				  run->packed->bytes + run->packed->at[at],
 				  packed_size(run->packed, at));
 
 		if (ret)
@@ -108,7 +111,8 @@ static void run_once(struct store_run *run, struct sample *s)
 	team_run(run->slots.threads, fn, run, &times, what); \
 	s->ns[phase] = times.mean_ns / pages; \
 } while (0)
-	run->slots.store = store_open(run->opts, (uint64_t)run->slots.threads * run->slots.each, EBB_DEFAULT);
+	run->slots.store = store_open(run->opts, (uint64_t)run->slots.threads * run->slots.each,
+				      EBB_DEFAULT);
 	team_run(run->slots.threads, slots_fill, &run->slots, &times, "cannot store a page");
 	s->ns[COLD] = times.mean_ns / pages;
 	PHASE(READ, read_pages, "cannot read a page");
@@ -116,7 +120,8 @@ static void run_once(struct store_run *run, struct sample *s)
 	must(ebb_flush(run->slots.store), "cannot flush");
 	team_run(run->slots.threads, slots_fill, &run->slots, &times, "cannot store a page");
 	s->ns[WARM] = times.mean_ns / pages;
-	s->pages_per_s = pages * run->slots.threads * 1e9 / (double)(times.last_ns - times.first_ns);
+	s->pages_per_s = pages * run->slots.threads * 1e9 /
+			 (double)(times.last_ns - times.first_ns);
 	team_run(run->slots.threads, slots_verify, &run->slots, &times, "cannot read a page back");
 
 	for (unsigned int i = 0; i < run->slots.threads; i++)
@@ -195,7 +200,7 @@ static int bench_store(const struct command *cmd, int argc, char **argv)
 	uint64_t size = 128 << 20, rounds;
 	const struct opt opts[] = {
 		OPT_THREADS(threads),
-		{ "size", OPT_SIZE, &size, ebb_page_size(), memory_share(4), ebb_page_size(),
+		{ "size", OPT_SIZE, &size, ebb_page_size(), SIZE_MOST, ebb_page_size(),
 		  NULL, "SIZE", "what each thread stores" },
 		{ "data", OPT_WORD, &data, 0, 0, 0, NULL, "SET", DATA_WORDS },
 		OPTS_STORE(store),
@@ -211,7 +216,11 @@ static int bench_store(const struct command *cmd, int argc, char **argv)
 	int status;
 
 	args_parse_only(cmd, opts, argc, argv);
+	bench_start(&bench);
 	store_opts_check(&store);
+	memory_check_size(size, count_list_max(&threads) + 2,
+			  "the data, plain and compressed, and the slots of all threads");
+	data_check(data);
 	data_load(&set, data, size);
 	packed_load(&packed, &set, store.codec, store.level);
 	rounds = bench.rounds;
@@ -231,7 +240,7 @@ static int bench_store(const struct command *cmd, int argc, char **argv)
 		run.slots.threads = (unsigned int)threads.v[i];
 		add_row(t, &run, &samples[i * rounds], rounds, &one_thread);
 	}
-	status = bench_report("store", &bench, t);
+	status = bench_report(&bench, t);
 	table_free(t);
 	free(samples);
 	packed_unload(&packed);

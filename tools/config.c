@@ -4,20 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *codec_words(void)
+{
+	static char words[128];
+	size_t len = 0;
+
+	for (unsigned int i = 0; ebb_codec_name(i) && len < sizeof(words); i++)
+		len += (size_t)snprintf(words + len, sizeof(words) - len, "%s%s",
+					!i ? "" : ebb_codec_name(i + 1) ? ", " : " or ",
+					ebb_codec_name(i));
+	return words;
+}
+
 void store_opts_check(const struct store_opts *opts)
 {
 	int32_t min, max, def;
-	char names[128] = "";
 
-	if (ebb_codec_levels(opts->codec, &min, &max, &def)) {
-		for (unsigned int i = 0; ebb_codec_name(i); i++) {
-			size_t len = strlen(names);
-
-			snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
-				 ebb_codec_name(i));
-		}
-		usage_fail("--codec %s: no such codec; expected one of %s", opts->codec, names);
-	}
+	if (ebb_codec_levels(opts->codec, &min, &max, &def))
+		usage_fail("--codec %s: no such codec; expected %s", opts->codec, codec_words());
 	if (opts->level == EBB_LEVEL_DEFAULT)
 		return;
 	if (!min && !max)

@@ -22,10 +22,14 @@ struct store_opts {
 	{ "chain-size", OPT_COUNT, &(s).chain_size, 4, 16, 0, NULL, "N", \
 	  "most pages in a zspage, 4 to 16" }
 #define OPT_CODEC_LEVEL(s) \
-	{ "level", OPT_LEVEL, &(s).level, 0, 0, 0, NULL, "N", "the codec's level" }
+	{ "level", OPT_LEVEL, &(s).level, 0, 0, 0, NULL, "N", \
+	  "the codec's level; lz4's 1 packs best, more is faster" }
 #define OPT_CODEC(s) \
-	{ "codec", OPT_WORD, &(s).codec, 0, 0, 0, NULL, "NAME", "lz4, lz4hc, zstd or lzo" }
+	{ "codec", OPT_WORD, &(s).codec, 0, 0, 0, NULL, "NAME", codec_words() }
 #define OPTS_STORE(s) OPT_CODEC(s), OPT_CODEC_LEVEL(s), OPT_CHAIN_SIZE(s)
+
+/* "lz4, lz4hc or zstd": what the library was built with. */
+const char *codec_words(void);
 
 /* Ends the program with one line unless the library knows the codec and the level. */
 void store_opts_check(const struct store_opts *opts);

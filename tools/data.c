@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ebb.h"
+#include "text.h"
 #include "tool.h"
 #include "walk.h"
 
@@ -92,23 +93,20 @@ static bool load_file(void *arg, const char *path, const struct stat *st)
 	struct loader *l = arg;
 	struct page_set *set = l->set;
 	size_t page = ebb_page_size(), first = set->count;
-	int fd;
+	struct walk_file f;
 
-	if (!wanted(l->filter, path, st))
-		return true;
-	fd = walk_open(path);
-	if (fd < 0)
+	if (!wanted(l->filter, path, st) || walk_open(&f, path))
 		return true;
 	while (set->count < l->most && !interrupted()) {
 		unsigned char *to = set->pages + set->count * page;
 
-		if (walk_read_page(fd, to, page) <= 0)
+		if (walk_read_page(&f, to, page) <= 0)
 			break;
 		if (l->filter == PROGRAM && set->count == first && !is_elf(to))
 			break;
 		set->count++;
 	}
-	close(fd);
+	walk_close(&f);
 	if (set->count / 4096 != first / 4096)
 		progress("reading %s: %zu MiB", set->name, set->count * page >> 20);
 	return set->count < l->most;
@@ -155,6 +153,16 @@ static void make_mix(struct page_set *set, size_t most)
 		if (set->count % 4096 == 0)
 			progress("making %s: %zu MiB", set->name, set->count * page >> 20);
 	}
+}
+
+void data_check(const char *name)
+{
+	struct page_set first;
+
+	if (!is_utf8(name))
+		usage_fail("--data %s: is not UTF-8; expected a name that JSON can hold", name);
+	data_load(&first, name, ebb_page_size());
+	data_unload(&first);
 }
 
 void data_load(struct page_set *set, const char *name, uint64_t limit)

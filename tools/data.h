@@ -8,7 +8,7 @@
  *   mix      made: compresses to 64 bytes .. 3.5 KB, half a page on average
  *   PATH     every regular file there
  *
- * A file's last page is padded with zeros.
+ * A file's last page is padded with zeros; holes of sparse files are left out.
  */
 #ifndef EBB_DATA_H
 #define EBB_DATA_H
@@ -24,6 +24,9 @@ struct page_set {
 };
 
 #define DATA_WORDS "system, libs, source, python, exec, mix or a path"
+
+/* Before anything is measured: ends the program if a set cannot be named or has no page. */
+void data_check(const char *name);
 
 /*
  * Reads at most limit bytes (a multiple of the page size).  Fails when there is nothing to

@@ -3,9 +3,9 @@
  * ebb pack: stores all regular files under some paths, checks them, and shows what they take.
  *
  * Two passes over the paths: the first adds up sizes, since a store's slots are counted when
- * it is opened; the second reads and stores page by page.  Of each page stored a 64-bit hash
- * is kept, so that what is read back is compared with what was read, also if the file changes
- * meanwhile, and without holding all files in memory.
+ * it is opened; the second reads and stores page by page, but for holes of sparse files.  Of each
+ * page stored a 64-bit hash is kept, so that what is read back is compared with what was read, also
+ * if the file changes meanwhile, and without holding all files in memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 
 #include "classes.h"
 #include "config.h"
+#include "memory.h"
 #include "walk.h"
 
 struct pack {
@@ -23,9 +24,10 @@ struct pack {
 	size_t mapped;
 	uint64_t slots, used;    /* pages stored so far */
 	uint64_t files, skipped, problems;
+	uint64_t holes;          /* pages that are not there */
 	uint64_t left_out;       /* files that grew meanwhile */
 	uint64_t keep_percent, seed;
-	bool keep, json;
+	bool keep, json, classes;
 	json_t *doc;
 };
 
@@ -45,19 +47,11 @@ static uint64_t hash_page(const unsigned char *page, size_t bytes)
 	return h ? h : 1;
 }
 
-static uint64_t file_pages(const struct stat *st)
-{
-	uint64_t page = ebb_page_size();
-
-	return ((uint64_t)st->st_size + page - 1) / page;
-}
-
 static bool count_file(void *arg, const char *path, const struct stat *st)
 {
 	struct pack *p = arg;
 
-	(void)path;
-	p->slots += file_pages(st);
+	p->slots += walk_data_pages(path, st, ebb_page_size());
 	return true;
 }
 
@@ -67,25 +61,38 @@ static void count_other(void *arg, const char *path, bool named, const char *wha
 	(void)arg, (void)path, (void)named, (void)what;
 }
 
+static void __attribute__((noreturn)) fail_full(const struct pack *p, const char *path)
+{
+	struct ebb_stat st;
+
+	store_stat(p->store, &st);
+	fail("%s: there is no room for more: %llu MiB hold what came before; expected to get by "
+	     "with the %llu MiB that this process may take", path,
+	     (unsigned long long)(st.mem_used_total + st.meta_bytes) >> 20,
+	     (unsigned long long)memory_bytes() >> 20);
+}
+
 static bool store_file(void *arg, const char *path, const struct stat *st)
 {
 	struct pack *p = arg;
 	size_t page = ebb_page_size();
 	unsigned char buf[65536];
-	uint64_t end = p->used + file_pages(st);
-	int fd = walk_open(path);
+	uint64_t end = p->used + walk_pages(st, page);
+	struct walk_file f;
+	int ret = walk_open(&f, path);
 	long n = 0;
 
 	if (end > p->slots)
 		end = p->slots;
-	if (fd < 0) {
-		note("%s: cannot be opened: %s", path, strerror(-fd));
+	if (ret) {
+		note("%s: cannot be opened: %s", path, strerror(-ret));
 		p->problems++;
 		return true;
 	}
-	while (p->used < end && (n = walk_read_page(fd, buf, page)) > 0) {
-		int ret = ebb_write(p->store, p->used, buf, page);
-
+	while (p->used < end && (n = walk_read_page(&f, buf, page)) > 0) {
+		ret = ebb_write(p->store, p->used, buf, page);
+		if (ret == -ENOMEM)
+			fail_full(p, path);
 		if (ret)
 			fail("%s: cannot store a page in slot %llu: %s", path,
 			     (unsigned long long)p->used, strerror(-ret));
@@ -96,9 +103,10 @@ static bool store_file(void *arg, const char *path, const struct stat *st)
 				 (unsigned long long)(p->slots * page >> 20));
 		stop_if_interrupted();
 	}
-	if (p->used == end && walk_read_page(fd, buf, page) > 0)
+	if (p->used == end && walk_read_page(&f, buf, page) > 0)
 		p->left_out++;
-	close(fd);
+	p->holes += f.holes;
+	walk_close(&f);
 	stop_if_interrupted();
 	if (n < 0) {
 		note("%s: cannot be read: %s", path, strerror((int)-n));
@@ -233,11 +241,27 @@ static void show(struct pack *p, const char *key, struct table *t)
 	table_free(t);
 }
 
+/* A class table is long: it is shown to who asks, and is in every document. */
+static void show_classes(struct pack *p, const char *key, struct table *t)
+{
+	if (p->doc || p->classes)
+		show(p, key, t);
+	else
+		table_free(t);
+}
+
+/* The answer: what went in, what it takes, and that it is the same. */
 static void show_summary(struct pack *p)
 {
+	struct ebb_stat st;
+	uint64_t taken;
+
+	store_stat(p->store, &st);
+	taken = st.mem_used_total + st.meta_bytes;
 	if (p->doc) {
 		json_set(p->doc, "files", json_integer((json_int_t)p->files));
 		json_set(p->doc, "pages", json_integer((json_int_t)p->used));
+		json_set(p->doc, "hole_pages", json_integer((json_int_t)p->holes));
 		json_set(p->doc, "skipped", json_integer((json_int_t)p->skipped));
 		json_set(p->doc, "problems", json_integer((json_int_t)p->problems));
 		json_set(p->doc, "codec", json_string(p->opts.codec));
@@ -247,17 +271,25 @@ static void show_summary(struct pack *p)
 			json_set(p->doc, "seed", json_integer((json_int_t)p->seed));
 		return;
 	}
-	printf("%llu files, %llu pages stored, read back and compared: all the same",
-	       (unsigned long long)p->files, (unsigned long long)p->used);
+	printf("%llu files, %llu pages, %.1f MiB, take %.1f MiB with all tables: %.1f %%.\n",
+	       (unsigned long long)p->files, (unsigned long long)p->used,
+	       (double)st.orig_data_size / (1 << 20), (double)taken / (1 << 20),
+	       (double)taken * 100 / (double)st.orig_data_size);
+	puts("Every page was read back and is the same.");
+	if (p->holes)
+		printf("%llu pages that are holes of sparse files were left out.\n",
+		       (unsigned long long)p->holes);
 	if (p->skipped)
-		printf("; %llu entries that are no files skipped", (unsigned long long)p->skipped);
-	puts("\n");
+		printf("%llu entries that are no files were skipped.\n",
+		       (unsigned long long)p->skipped);
+	putchar('\n');
 }
 
 static void store_all(struct pack *p, char **paths)
 {
 	static const struct walk_ops counting = { .file = count_file, .other = count_other };
 	static const struct walk_ops storing = { .file = store_file, .other = report_other };
+	uint64_t tables;
 
 	walk(paths, &counting, p);
 	/* Room for files that grow between the passes. */
@@ -266,10 +298,16 @@ static void store_all(struct pack *p, char **paths)
 	if (p->slots >= UINT32_MAX)
 		fail("%llu pages are under the paths; expected fewer than 2^32",
 		     (unsigned long long)p->slots);
+	/* A hash and a slot each; what is left is the pool's. */
+	tables = p->slots * (sizeof(*p->hashes) + 8);
+	memory_check(tables, "%llu pages are under the paths: their tables",
+		     (unsigned long long)p->slots);
 	p->mapped = (p->slots + 1) * sizeof(*p->hashes);
 	p->hashes = xmap(p->mapped);
 	p->store = store_open(&p->opts, p->slots ? p->slots : 1, EBB_DEFAULT);
+	must(ebb_set_mem_limit(p->store, memory_bytes() - tables + 1), "cannot limit the store");
 	walk(paths, &storing, p);
+	must(ebb_set_mem_limit(p->store, 0), "cannot free the store of its limit");
 	progress_end();
 	if (p->left_out)
 		note("%llu files grew while they were read; what is past the size they had is left "
@@ -277,13 +315,15 @@ static void store_all(struct pack *p, char **paths)
 	if (!p->used && p->problems)
 		exit(EXIT_FAILED);
 	if (!p->used)
-		fail("%s%s: nothing to store; expected regular files that are not empty", paths[0],
+		fail("%s%s: nothing to store; expected regular files that hold data", paths[0],
 		     paths[1] ? " and the other paths" : "");
 }
 
 static void pack_all(struct pack *p, char **paths)
 {
 	struct table *mm = table_new(mm_columns), *density = table_new(density_columns);
+	struct table *classes[2] = { NULL, NULL };
+	uint64_t pages = 0;
 
 	store_all(p, paths);
 	verify(p);
@@ -294,17 +334,14 @@ static void pack_all(struct pack *p, char **paths)
 	show_summary(p);
 	add_stage(p, "stored", mm, density);
 	if (p->keep) {
-		uint64_t pages = 0;
-
-		show(p, "classes_stored", classes_in_use(p->store));
+		classes[0] = classes_in_use(p->store);
 		free_at_random(p);
 		add_stage(p, "freed at random", mm, density);
-		show(p, "classes_freed", classes_in_use(p->store));
+		classes[1] = classes_in_use(p->store);
 		must(ebb_compact(p->store, &pages), "cannot compact");
 		verify(p);
 		progress_end();
 		add_stage(p, "compacted", mm, density);
-		show(p, "classes", classes_in_use(p->store));
 		if (p->doc)
 			json_set(p->doc, "compaction_freed_pages", json_integer((json_int_t)pages));
 		else
@@ -312,11 +349,14 @@ static void pack_all(struct pack *p, char **paths)
 			       "again: compaction freed %llu pages.\n\n",
 			       (unsigned long long)p->keep_percent, (unsigned long long)p->seed,
 			       (unsigned long long)pages);
-	} else {
-		show(p, "classes", classes_in_use(p->store));
 	}
-	show(p, "mm_stat", mm);
 	show(p, "density", density);
+	show(p, "mm_stat", mm);
+	if (p->keep) {
+		show_classes(p, "classes_stored", classes[0]);
+		show_classes(p, "classes_freed", classes[1]);
+	}
+	show_classes(p, "classes", classes_in_use(p->store));
 	if (p->doc) {
 		json_print(p->doc, stdout);
 		json_decref(p->doc);
@@ -334,6 +374,8 @@ static int pack(const struct command *cmd, int argc, char **argv)
 		  "free the rest at random, compact, and compare again" },
 		{ "seed", OPT_COUNT, &p.seed, 0, UINT32_MAX, 0, NULL, "N",
 		  "of the random choice" },
+		{ "classes", OPT_FLAG, &p.classes, 0, 0, 0, NULL, NULL,
+		  "print the class tables, too (JSON has them always)" },
 		{ "json", OPT_FLAG, &p.json, 0, 0, 0, NULL, NULL, "print JSON instead of tables" },
 		{ .name = NULL },
 	};
@@ -354,10 +396,11 @@ const struct command pack_command = {
 	.summary = "store the files under some paths, check them, show what they take",
 	.about =
 "Reads all regular files under the paths as pages, stores them, reads every page back and\n"
-"compares, then prints the class table, zram's mm_stat and the density: pool bytes per\n"
-"compressed byte, and all-in, with all tables and buffers.  A path that is a symbolic\n"
-"link is followed, links below are not; FIFOs, sockets and devices below are skipped.  What\n"
-"cannot be read is named on stderr, the rest is stored, and the exit status is 1.",
+"compares, then prints what they take, the density (pool bytes per compressed byte, and all-in,\n"
+"with all tables and buffers) and zram's mm_stat; with --classes, how the size classes are used.\n"
+"Holes of sparse files are left out.  A path that is a symbolic link is followed, links below\n"
+"are not; FIFOs, sockets and devices below are skipped.  What cannot be read is named on stderr,\n"
+"the rest is stored, and the exit status is 1.",
 	.examples =
 "  ebb pack /usr/lib/x86_64-linux-gnu\n"
 "  ebb pack --codec zstd --level 3 ~/src\n"

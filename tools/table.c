@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
 #include "tool.h"
 
 struct cell {
 	bool set, ranged;
-	char *text;
+	char *text, *shown;   /* as it is, and as a terminal may get it */
 	uint64_t count;
 	double real, min, max;
 };
@@ -31,8 +32,10 @@ struct table *table_new(const struct column *cols)
 
 void table_free(struct table *t)
 {
-	for (size_t i = 0; i < t->nrows * t->ncols; i++)
+	for (size_t i = 0; i < t->nrows * t->ncols; i++) {
 		free(t->cells[i].text);
+		free(t->cells[i].shown);
+	}
 	free(t->cells);
 	free(t);
 }
@@ -67,6 +70,10 @@ void table_text(struct table *t, const char *key, const char *value)
 
 	free(cell->text);
 	cell->text = xprintf("%s", value);
+	free(cell->shown);
+	cell->shown = printable(value);
+	if (!cell->shown)
+		fail("out of memory for a line of text");
 }
 
 void table_int(struct table *t, const char *key, uint64_t value)
@@ -102,7 +109,7 @@ static void format_cell(const struct column *col, const struct cell *cell, char 
 	}
 	switch (col->kind) {
 	case COL_TEXT:
-		snprintf(buf, len, "%s", cell->text);
+		snprintf(buf, len, "%s", cell->shown);
 		break;
 	case COL_INT:
 		snprintf(buf, len, "%llu", (unsigned long long)cell->count);
@@ -153,7 +160,8 @@ void table_print(const struct table *t, FILE *out)
 			if (!col->title)
 				continue;
 			if (r)
-				format_cell(col, &t->cells[(r - 1) * t->ncols + c], buf, sizeof(buf));
+				format_cell(col, &t->cells[(r - 1) * t->ncols + c], buf,
+					    sizeof(buf));
 			else
 				snprintf(buf, sizeof(buf), "%s", col->title);
 			fprintf(out, "%s%*s", gap,
@@ -233,6 +241,7 @@ void json_set(json_t *object, const char *key, json_t *value)
 
 void json_print(json_t *doc, FILE *out)
 {
-	if (json_dumpf(doc, out, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) || fputc('\n', out) == EOF)
+	if (json_dumpf(doc, out, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) ||
+	    fputc('\n', out) == EOF)
 		fail("cannot write JSON: the output is closed or full");
 }

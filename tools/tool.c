@@ -12,15 +12,30 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "text.h"
+
 static volatile sig_atomic_t caught;
 static bool progress_shown;
 
+/* Names in it may hold anything: it stays one line, and sends a terminal nothing but text. */
+static char *line_of_text(const char *fmt, va_list ap)
+{
+	char *text, *line = NULL;
+
+	if (vasprintf(&text, fmt, ap) >= 0) {
+		line = printable(text);
+		free(text);
+	}
+	return line;
+}
+
 static void say(const char *fmt, va_list ap)
 {
+	char *line = line_of_text(fmt, ap);
+
 	progress_end();
-	fputs("ebb: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	fprintf(stderr, "ebb: %s\n", line ? line : "out of memory for a message");
+	free(line);
 }
 
 void note(const char *fmt, ...)
@@ -62,15 +77,17 @@ void progress(const char *fmt, ...)
 {
 	static int terminal = -1;
 	va_list ap;
+	char *line;
 
 	if (terminal < 0)
 		terminal = isatty(STDERR_FILENO);
 	if (!terminal)
 		return;
 	va_start(ap, fmt);
-	fputs("\r\033[K", stderr);
-	vfprintf(stderr, fmt, ap);
+	line = line_of_text(fmt, ap);
 	va_end(ap);
+	fprintf(stderr, "\r\033[K%s", line ? line : "");
+	free(line);
 	fflush(stderr);
 	progress_shown = true;
 }
@@ -89,13 +106,17 @@ static void on_signal(int sig)
 
 void catch_signals(void)
 {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	/* No SA_RESTART: a wait in the main thread ends with EINTR. */
-	struct sigaction act = { .sa_handler = on_signal };
+	struct sigaction act = { .sa_handler = on_signal }, old;
 
 	sigemptyset(&act.sa_mask);
-	if (sigaction(SIGINT, &act, NULL) || sigaction(SIGTERM, &act, NULL) ||
-	    sigaction(SIGHUP, &act, NULL))
-		fail("cannot catch signals: %s", strerror(errno));
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+		/* What is ignored stays so: nohup, and a script's job in the background. */
+		if (sigaction(signals[i], NULL, &old) ||
+		    (old.sa_handler != SIG_IGN && sigaction(signals[i], &act, NULL)))
+			fail("cannot catch signals: %s", strerror(errno));
+	}
 }
 
 bool interrupted(void)
@@ -182,18 +203,4 @@ char *xprintf(const char *fmt, ...)
 	if (n < 0)
 		fail("out of memory for a line of text");
 	return text;
-}
-
-uint64_t memory_bytes(void)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-	if (pages <= 0 || size <= 0)
-		fail("cannot tell how much memory this machine has");
-	return (uint64_t)pages * (uint64_t)size;
-}
-
-uint64_t memory_share(unsigned int n)
-{
-	return memory_bytes() / n >> 20 << 20;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * tool.h - what every subcommand of `ebb` uses: messages, the end of the program, signals,
- * clocks, memory and random numbers.
+ * clocks, allocation and random numbers.
  *
  * Exit status: 0 done, 1 something failed, 2 the command line was wrong, 128 + n stopped by
  * signal n.  Every error is one line that names the value and what was expected.
@@ -37,7 +37,7 @@ extern const struct command bench_release_command, bench_store_command;
 extern const struct command bench_density_command, bench_pages_command;
 extern const struct command bench_malloc_command, bench_malloc_one_command;
 
-/* One line on stderr; fail() then ends with 1, usage_fail() with 2. */
+/* One line on stderr, names in it escaped; fail() then ends with 1, usage_fail() with 2. */
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -50,8 +50,9 @@ void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_end(void);
 
 /*
- * SIGINT, SIGTERM and SIGHUP set a flag.  Loops of threads look at interrupted() and return
- * early; the main thread calls stop_if_interrupted(), which ends the program.
+ * SIGINT, SIGTERM and SIGHUP set a flag, but for those that are ignored.  Loops of threads look
+ * at interrupted() and return early; the main thread calls stop_if_interrupted(), which ends the
+ * program.
  */
 void catch_signals(void);
 bool interrupted(void);
@@ -67,11 +68,6 @@ void *xalloc(size_t n, size_t size);
 void *xmap(size_t bytes);
 void xunmap(void *p, size_t bytes);
 char *xprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* Bytes of memory of the machine. */
-uint64_t memory_bytes(void);
-/* One part in n of it, in whole MiB. */
-uint64_t memory_share(unsigned int n);
 
 /* SplitMix64: a seed gives the same sequence on every machine. */
 static inline uint64_t rng_next(uint64_t *state)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "cpus.h"
 #include "ebb.h"
 #include "tool.h"
 
@@ -112,7 +113,8 @@ static void process_main(const struct run *run, unsigned int i, pid_t parent)
 	/* The parent decides when to stop; without it, so does the kernel. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	signal(SIGTERM, SIG_DFL);
+	if (signal(SIGTERM, SIG_DFL) == SIG_IGN)
+		signal(SIGTERM, SIG_IGN);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EXIT_FAILED);

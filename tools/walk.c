@@ -84,27 +84,71 @@ void walk(char *const *paths, const struct walk_ops *ops, void *arg)
 	}
 }
 
-int walk_open(const char *path)
+static bool is_sparse(const struct stat *st)
 {
-	/* Not blocking: a FIFO may have taken the file's place since it was seen. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return -EINVAL;
-	}
-	return fd;
+	return st->st_blocks * 512 < st->st_size;
 }
 
-long walk_read_page(int fd, unsigned char *page, size_t bytes)
+int walk_open(struct walk_file *f, const char *path)
+{
+	struct stat st;
+
+	memset(f, 0, sizeof(*f));
+	/* Not blocking: a FIFO may have taken the file's place since it was seen. */
+	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (f->fd < 0)
+		return -errno;
+	if (fstat(f->fd, &st) || !S_ISREG(st.st_mode)) {
+		close(f->fd);
+		return -EINVAL;
+	}
+	f->sparse = is_sparse(&st);
+	f->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+void walk_close(struct walk_file *f)
+{
+	close(f->fd);
+}
+
+/*
+ * Goes to the page of a sparse file's next data, which is known up to data_end then.  False:
+ * there is none.  Where a file system cannot tell, the file is not sparse any more.
+ */
+static bool find_data(struct walk_file *f, size_t bytes)
+{
+	off_t data, hole = 0;
+
+	if (f->at < f->data_end)
+		return true;
+	data = lseek(f->fd, (off_t)f->at, SEEK_DATA);
+	if (data < 0 && errno == ENXIO) {
+		if (f->size > f->at)
+			f->holes += (f->size - f->at + bytes - 1) / bytes;
+		f->at = f->size;
+		return false;
+	}
+	if (data >= 0)
+		hole = lseek(f->fd, data, SEEK_HOLE);
+	if (hole > data && data >= (off_t)f->at) {
+		f->holes += (uint64_t)data / bytes - f->at / bytes;
+		f->at = (uint64_t)data / bytes * bytes;
+		f->data_end = (uint64_t)hole;
+	} else {
+		f->sparse = false;
+	}
+	return lseek(f->fd, (off_t)f->at, SEEK_SET) >= 0;
+}
+
+long walk_read_page(struct walk_file *f, unsigned char *page, size_t bytes)
 {
 	size_t got = 0;
 
+	if (f->sparse && !find_data(f, bytes))
+		return 0;
 	while (got < bytes) {
-		ssize_t n = read(fd, page + got, bytes - got);
+		ssize_t n = read(f->fd, page + got, bytes - got);
 
 		if (n < 0 && errno == EINTR && !interrupted())
 			continue;
@@ -114,6 +158,30 @@ long walk_read_page(int fd, unsigned char *page, size_t bytes)
 			break;
 		got += (size_t)n;
 	}
+	f->at += bytes;
 	memset(page + got, 0, bytes - got);
 	return (long)got;
+}
+
+uint64_t walk_pages(const struct stat *st, size_t bytes)
+{
+	return ((uint64_t)st->st_size + bytes - 1) / bytes;
+}
+
+uint64_t walk_data_pages(const char *path, const struct stat *st, size_t bytes)
+{
+	uint64_t all = walk_pages(st, bytes), pages = 0;
+	struct walk_file f;
+
+	if (!is_sparse(st) || walk_open(&f, path))
+		return all;
+	while (f.sparse && find_data(&f, bytes) && f.sparse) {
+		uint64_t n = (f.data_end - f.at + bytes - 1) / bytes;
+
+		pages += n;
+		f.at += n * bytes;
+		stop_if_interrupted();
+	}
+	walk_close(&f);
+	return f.sparse ? pages : all;
 }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 struct walk_ops {
@@ -22,16 +23,30 @@ struct walk_ops {
  */
 void walk(char *const *paths, const struct walk_ops *ops, void *arg);
 
+/* A file that is read page by page.  Pages of a sparse file that are holes are passed over. */
+struct walk_file {
+	int fd;
+	bool sparse;
+	uint64_t size;           /* when it was opened */
+	uint64_t at, data_end;   /* of the next page; up to where there is no hole */
+	uint64_t holes;          /* pages that were passed over */
+};
+
 /*
  * Opens a regular file to read.  -errno, or -EINVAL if it is not a regular file: it was when
  * the walk saw it.
  */
-int walk_open(const char *path);
+int walk_open(struct walk_file *f, const char *path);
+void walk_close(struct walk_file *f);
 
 /*
- * Fills page[bytes] with the next bytes of fd and zeros after the end.  Returns how many
+ * Fills page[bytes] with the next bytes of the file and zeros after the end.  Returns how many
  * were read, 0 at the end, or -errno.
  */
-long walk_read_page(int fd, unsigned char *page, size_t bytes);
+long walk_read_page(struct walk_file *f, unsigned char *page, size_t bytes);
+
+/* Pages of a file, holes and all; and those that walk_read_page() would read. */
+uint64_t walk_pages(const struct stat *st, size_t bytes);
+uint64_t walk_data_pages(const char *path, const struct stat *st, size_t bytes);
 
 #endif

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "tool.h"
 
 #define CONTROL "/sys/class/zram-control/"
@@ -260,8 +261,12 @@ static void keep(int wanted, int answer, const char *codec, uint64_t bytes, bool
 	struct keeper_word word;
 	char c;
 
-	/* A session of its own, so that a terminal's ^C and hang-up do not reach it. */
+	/*
+	 * A session of its own, so that a terminal's ^C and hang-up do not reach it, nor the end of
+	 * a unit, which kills all of its group.
+	 */
 	setsid();
+	cgroup_leave();
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);

@@ -4,7 +4,8 @@
  *
  * The device is made and removed by a keeper, a process of its own that waits for its pipe
  * to close.  So it is removed whatever ends this program: success, a failure, a signal,
- * SIGKILL too.  Devices that exist already are never touched.
+ * SIGKILL too, and the end of the control group that it was started in.  Devices that exist already
+ * are never touched.
  */
 #ifndef EBB_ZRAM_DEV_H
 #define EBB_ZRAM_DEV_H

@@ -61,5 +61,9 @@ const struct codec_ops codec_lz4 = {
 };
 
 const struct codec_ops *const user_codecs[] = {
-	&codec_lz4, &codec_lz4hc, &codec_zstd, &codec_lzo, NULL,
+	&codec_lz4, &codec_lz4hc, &codec_zstd,
+#if EBB_LZO
+	&codec_lzo,
+#endif
+	NULL,
 };

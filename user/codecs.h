@@ -10,7 +10,7 @@
 
 extern const struct codec_ops codec_lz4, codec_lz4hc, codec_zstd, codec_lzo;
 
-/* lz4, lz4hc, zstd, lzo, NULL */
+/* lz4, lz4hc, zstd, lzo (where EBB_LZO, which the build sets), NULL */
 extern const struct codec_ops *const user_codecs[];
 
 #endif

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Parts of the command that see the machine, on machines that are not this one: cgroups made of
+ * plain files, more CPUs than a cpu_set_t has room for, names of any bytes.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tools/cgroup.h"
+#include "tools/cpus.h"
+#include "tools/text.h"
+
+static char root[64];
+
+/* Writes a file below the made-up root, and makes the folders above it. */
+static void put(const char *path, const char *text)
+{
+	char full[512];
+	FILE *f;
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *p = full + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(full, 0700);
+		*p = '/';
+	}
+	f = fopen(full, "w");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int make_root(void **state)
+{
+	(void)state;
+	snprintf(root, sizeof(root), "/tmp/ebb-tools-XXXXXX");
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+	char line[128];
+
+	(void)state;
+	snprintf(line, sizeof(line), "rm -rf %s", root);
+	return system(line);
+}
+
+#define V2 "35 24 0:30 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+#define V1 "36 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n" \
+	   "37 31 0:33 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
+#define OTHER "22 1 0:20 / / rw,relatime - ext4 /dev/vda rw\n"
+
+static void without_a_limit_there_is_none(void **state)
+{
+	assert_true(cgroup_memory_limit(root) == UINT64_MAX);
+	put("/proc/self/mountinfo", OTHER V2);
+	put("/proc/self/cgroup", "0::/user.slice/a\n");
+	assert_true(cgroup_memory_limit(root) == UINT64_MAX);
+	put("/sys/fs/cgroup/user.slice/a/memory.max", "max\n");
+	assert_true(cgroup_memory_limit(root) == UINT64_MAX);
+}
+
+static void the_least_of_a_group_and_those_above_it_counts(void **state)
+{
+	put("/proc/self/mountinfo", OTHER V2);
+	put("/proc/self/cgroup", "0::/user.slice/a/b\n");
+	put("/sys/fs/cgroup/user.slice/a/b/memory.max", "9000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 9000000);
+	put("/sys/fs/cgroup/user.slice/memory.max", "8000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 8000000);
+	put("/sys/fs/cgroup/user.slice/a/memory.high", "7000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 7000000);
+	/* A neighbour's is none of it. */
+	put("/sys/fs/cgroup/user.slice/c/memory.max", "1000\n");
+	assert_int_equal(cgroup_memory_limit(root), 7000000);
+}
+
+static void version_1_counts_and_what_it_tells_of_groups_out_of_sight(void **state)
+{
+	put("/proc/self/mountinfo", OTHER V1);
+	put("/proc/self/cgroup", "9:cpu,cpuacct:/cpu\n4:memory:/a b\n0::/\n");
+	put("/sys/fs/cgroup/cpu/cpu/memory.limit_in_bytes", "1000\n");
+	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	put("/sys/fs/cgroup/memory/a b/memory.limit_in_bytes", "6000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 6000000);
+	put("/sys/fs/cgroup/memory/a b/memory.stat",
+	    "cache 0\nhierarchical_memory_limit 5000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 5000000);
+}
+
+static void a_container_may_have_its_own_group_mounted(void **state)
+{
+	/* Without a namespace: the path is the host's, the mount is of a part. */
+	put("/proc/self/mountinfo",
+	    "36 31 0:32 /docker/c\\0401 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+	put("/proc/self/cgroup", "4:memory:/docker/c 1/inner\n");
+	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 4000000);
+	put("/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "3000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 3000000);
+	/* A group elsewhere, as a namespace shows it. */
+	put("/proc/self/mountinfo", V2);
+	put("/proc/self/cgroup", "0::/../../elsewhere\n");
+	put("/sys/fs/cgroup/memory.max", "2000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 2000000);
+}
+
+static void hybrid_machines_have_both_versions(void **state)
+{
+	put("/proc/self/mountinfo",
+	    V1 "40 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+	put("/proc/self/cgroup", "4:memory:/one\n0::/two\n");
+	put("/sys/fs/cgroup/memory/one/memory.limit_in_bytes", "9000000\n");
+	put("/sys/fs/cgroup/unified/two/memory.max", "8000000\n");
+	assert_int_equal(cgroup_memory_limit(root), 8000000);
+}
+
+static void files_that_are_not_as_expected_limit_nothing(void **state)
+{
+	static const char *const texts[] = {
+		"", "\n", "x", "- - -", "1 2 3 4 5 - cgroup2", "1 2 3 / /a -", " - cgroup x y",
+		"0::", ":::", "::::\n\n", "18446744073709551616",
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		for (size_t j = 0; j < sizeof(texts) / sizeof(*texts); j++) {
+			put("/proc/self/mountinfo", texts[i]);
+			put("/proc/self/cgroup", texts[j]);
+			assert_true(cgroup_memory_limit(root) == UINT64_MAX);
+		}
+	put("/proc/self/mountinfo", V2);
+	put("/proc/self/cgroup", "0::/\n");
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		if (texts[i][0] == '1' || texts[i][0] == '0')
+			continue;
+		put("/sys/fs/cgroup/memory.max", texts[i]);
+		assert_true(cgroup_memory_limit(root) == UINT64_MAX);
+	}
+}
+
+/* ---- a machine of 6,000 CPUs, whose kernel takes masks from 1,024 bytes on ---- */
+
+#define KERNEL_MASK 1024
+#define FAR_CPU 5999
+
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
+int __wrap_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set);
+
+static int pinned;
+
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+	(void)pid;
+	if (bytes < KERNEL_MASK) {
+		errno = EINVAL;
+		return -1;
+	}
+	CPU_ZERO_S(bytes, set);
+	CPU_SET_S(3, bytes, set);
+	CPU_SET_S(1500, bytes, set);
+	CPU_SET_S(FAR_CPU, bytes, set);
+	return 0;
+}
+
+int __wrap_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
+{
+	(void)pid;
+	assert_int_equal(CPU_COUNT_S(bytes, set), 1);
+	for (pinned = 0; !CPU_ISSET_S((size_t)pinned, bytes, set); pinned++)
+		;
+	return 0;
+}
+
+static void cpus_past_1024_are_used(void **state)
+{
+	static const int want[] = { 3, 1500, FAR_CPU, 3 };
+
+	assert_int_equal(cpu_count(), 3);
+	for (unsigned int i = 0; i < 4; i++) {
+		pin_to_cpu(i);
+		assert_int_equal(pinned, want[i]);
+	}
+}
+
+/* ---- names ---- */
+
+static void a_name_sends_a_terminal_nothing_but_text(void **state)
+{
+	static const struct {
+		const char *text, *shown;
+		bool utf8;
+	} names[] = {
+		{ "plain name.c", "plain name.c", true },
+		{ "", "", true },
+		{ "a\nb", "a\\x0ab", true },
+		{ "\033[31mred\a\r\t\177", "\\x1b[31mred\\x07\\x0d\\x09\\x7f", true },
+		{ "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
+		  "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", true },
+		{ "caf\xe9", "caf\\xe9", false },
+		{ "back\\slash", "back\\\\slash", true },
+		{ "\xc2\x9b" "31m", "\\xc2\\x9b31m", true },          /* the other set's CSI */
+		{ "a\xe2\x80\xae" "b", "a\\xe2\\x80\\xae" "b", true },        /* right to left */
+		{ "\xc0\x8a", "\\xc0\\x8a", false },            /* a newline in two bytes */
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80", false },                 /* half of a pair */
+		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", false },        /* past the last */
+		{ "\xe2\x82", "\\xe2\\x82", false },                          /* cut off */
+		{ "\xff\xfe", "\\xff\\xfe", false },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		char *shown = printable(names[i].text);
+
+		assert_non_null(shown);
+		assert_string_equal(shown, names[i].shown);
+		assert_int_equal(is_utf8(names[i].text), names[i].utf8);
+		assert_true(is_utf8(shown));
+		free(shown);
+	}
+}
+
+int main(void)
+{
+#define IN_ROOT(fn) cmocka_unit_test_setup_teardown(fn, make_root, remove_root)
+	const struct CMUnitTest tests[] = {
+		IN_ROOT(without_a_limit_there_is_none),
+		IN_ROOT(the_least_of_a_group_and_those_above_it_counts),
+		IN_ROOT(version_1_counts_and_what_it_tells_of_groups_out_of_sight),
+		IN_ROOT(a_container_may_have_its_own_group_mounted),
+		IN_ROOT(hybrid_machines_have_both_versions),
+		IN_ROOT(files_that_are_not_as_expected_limit_nothing),
+		cmocka_unit_test(cpus_past_1024_are_used),
+		cmocka_unit_test(a_name_sends_a_terminal_nothing_but_text),
+	};
+
+	return cmocka_run_group_tests_name("tools", tests, NULL, NULL);
+}

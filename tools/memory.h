@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * memory.h - how much memory a subcommand may take, so that it says beforehand what would be
+ * too much.
+ *
+ * Seven eighths of the machine's memory, or of a cgroup's limit where that is less: the rest is
+ * for tables, stacks and the other processes of the group.
+ */
+#ifndef EBB_MEMORY_H
+#define EBB_MEMORY_H
+
+#include <stdint.h>
+
+/* Bytes of memory of the machine. */
+uint64_t machine_bytes(void);
+
+/* Bytes that this process may take. */
+uint64_t memory_bytes(void);
+
+/* Ends the program with one line unless n times --size bytes may be taken; what they are for. */
+void memory_check_size(uint64_t bytes, uint64_t n, const char *what);
+
+/* Ends the program with one line unless bytes may be taken; the text says who asks for them. */
+void memory_check(uint64_t bytes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
