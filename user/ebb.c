@@ -17,7 +17,7 @@
 #define DECAY_US 100000                 /* between two looks at idle lists and blocks */
 
 struct ebb_store {
-	u64 magic;
+	u64 magic;              /* 0 in a forked child, which has nothing of it: host_user_map_wiped() */
 	struct host_pages *zone;
 	struct pcp pcp;
 	struct store core;
@@ -90,17 +90,25 @@ static u64 release_limit(u64 asked)
 }
 
 /* What all stores of the process may hold back together; made for the first, and kept. */
-static struct release_budget budget;
-static pthread_mutex_t budget_lock = PTHREAD_MUTEX_INITIALIZER;
+struct process {
+	host_mutex_t lock;
+	struct release_budget budget;
+};
 
-static int need_budget(void)
+static void *process;           /* see host_user_wiped() */
+
+static int need_budget(struct release_budget **budget)
 {
+	struct process *p = host_user_wiped(&process, sizeof(*p));
 	int err = 0;
 
-	pthread_mutex_lock(&budget_lock);
-	if (!budget.share)
-		err = release_budget_init(&budget, release_default_limit());
-	pthread_mutex_unlock(&budget_lock);
+	if (!p)
+		return -ENOMEM;
+	*budget = &p->budget;
+	host_mutex_lock(&p->lock);
+	if (!p->budget.share)
+		err = release_budget_init(&p->budget, release_default_limit());
+	host_mutex_unlock(&p->lock);
 	return err;
 }
 
@@ -131,7 +139,6 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 	core->chain = cfg->chain_size ? cfg->chain_size : EBB_CHAIN_DEFAULT;
 	core->mem_limit = cfg->mem_limit;
 	core->release_limit = release_limit(cfg->release_limit);
-	core->release_budget = &budget;
 	return 0;
 }
 
@@ -148,10 +155,10 @@ int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
 	err = check_config(cfg, &core);
 	if (err)
 		return err;
-	err = need_budget();
+	err = need_budget(&core.release_budget);
 	if (err)
 		return err;
-	store = host_zalloc(sizeof(*store));
+	store = host_user_map_wiped(sizeof(*store));
 	if (!store)
 		return -ENOMEM;
 	err = zone_open(&store->zone, cfg->flags & EBB_NO_HUGEPAGE ? ZONE_NO_HUGEPAGE : 0);
@@ -178,7 +185,7 @@ no_work:
 no_pcp:
 	zone_close(store->zone);
 no_zone:
-	host_free(store, sizeof(*store));
+	host_user_unmap_wiped(store, sizeof(*store));
 	return err;
 }
 
@@ -191,7 +198,7 @@ void ebb_close(struct ebb_store *store)
 	store_destroy(&store->core);
 	pcp_destroy(&store->pcp);
 	zone_close(store->zone);
-	host_free(store, sizeof(*store));
+	host_user_unmap_wiped(store, sizeof(*store));
 }
 
 /*

@@ -5,7 +5,8 @@
  * A store is an array of slots.  A slot is empty, holds one page (compressed, or as one
  * repeated word, or raw when it does not shrink), or holds one object of the caller's own
  * bytes.  Freeing a slot detaches what it held in a few nanoseconds; the memory behind it
- * is given back in batches by a worker thread, within a budget of bytes and of time.
+ * is given back in batches by a worker thread, within a budget of bytes and of time.  Workers are
+ * shared by the stores of a process, and made when there is something to do.
  *
  * Every function may be called by any thread at any time, but ebb_close() and ebb_pages_close(),
  * which need the store or the page source to themselves, and ebb_check() and ebb_reset(), which
@@ -61,8 +62,7 @@ struct ebb_config {
 void ebb_config_init(struct ebb_config *cfg);
 
 /*
- * Makes an empty store.  -EINVAL: a field is out of its range; -ENOENT: no such codec;
- * -ENOMEM; -EAGAIN: the worker thread could not be started.
+ * Makes an empty store.  -EINVAL: a field is out of its range; -ENOENT: no such codec; -ENOMEM.
  */
 int ebb_open(struct ebb_store **store, const struct ebb_config *cfg);
 

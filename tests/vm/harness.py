@@ -31,14 +31,12 @@ from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 GUEST = HERE / "guest"
-CACHE = pathlib.Path(
-    os.environ.get("EBB_CACHE") or
-    pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ebb")
+CACHE = pathlib.Path(os.environ.get("EBB_CACHE") or
+                     pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ebb")
 
 # Modules a guest may want, as far as the kernel has them; what they depend on follows.
-MODULES = ("zram zsmalloc ext4 loop lzo_compress lzo_decompress lz4_compress lz4hc_compress "
-           "lz4_decompress zstd_compress zstd_decompress deflate 842_compress 842_decompress "
-           "null_blk brd").split()
+MODULES = ("zram zsmalloc ext4 loop lzo_compress lzo_decompress lz4_compress lz4hc_compress lz4_decompress "
+           "zstd_compress zstd_decompress deflate 842_compress 842_decompress null_blk brd").split()
 
 
 ME = os.getpid()
@@ -58,8 +56,7 @@ signal.signal(signal.SIGTERM, lambda *_: os._exit(143) if os.getpid() != ME else
 
 def call(*argv, **kw):
     """Runs a helper that prints a result; its exit code 77 is a Skip."""
-    p = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                       text=True, **kw)
+    p = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
     why = (p.stderr.strip().splitlines() or ["no reason given"])[-1]
     if p.returncode == 77:
         raise Skip(why)
@@ -78,14 +75,13 @@ class Machine(NamedTuple):
     packages: str            # that bring the compiler and the emulator
 
 
-# -cx16: the cmpxchg16b of QEMU 7.2 breaks the slab of 6.12. Pointer authentication as the
-# architecture has it costs an emulator more than the rest of a system call.
+# -cx16: the cmpxchg16b of QEMU 7.2 breaks the slab of 6.12. Pointer authentication as the architecture
+# has it costs an emulator more than the rest of a system call.
 MACHINES = {
     "amd64": Machine("x86_64-linux-gnu", "lib64/ld-linux-x86-64.so.2", os.environ.get("CC", "gcc"),
                      ["qemu-system-x86_64", "-cpu", "max,-cx16"], "ttyS0", "qemu-system-x86"),
     "arm64": Machine("aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1", "aarch64-linux-gnu-gcc",
-                     ["qemu-system-aarch64", "-machine", "virt,gic-version=3",
-                      "-cpu", "max,pauth-impdef=on"],
+                     ["qemu-system-aarch64", "-machine", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"],
                      "ttyAMA0", "qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
 }
 
@@ -111,15 +107,14 @@ def kernel(name):
     if uml or name == "kcsan":
         home = pathlib.Path(call(HERE / "kernels", "build", name))
         release = (home / "release").read_text().strip()
-        return Kernel(name, uml, arch, home / "linux", release, home / "lib/modules" / release,
-                      home / "build", home)
+        return Kernel(name, uml, arch, home / "linux", release, home / "lib/modules" / release, home / "build", home)
     if name.startswith("stock-"):
         home = pathlib.Path(call(HERE / "stock", "get", name))
         release = (home / "release").read_text().strip()
-        return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release,
-                      modules_of(home, release), home / f"usr/src/linux-headers-{release}", home)
-    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan; "
-               "Debian's: stock-6.12 stock-7.3, or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
+        return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release, modules_of(home, release),
+                      home / f"usr/src/linux-headers-{release}", home)
+    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan; Debian's: stock-6.12 stock-7.3, "
+               "or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
 
 
 def modules_of(home, release):
@@ -136,8 +131,7 @@ def toolbox(arch):
 
 
 def needed(path):
-    out = subprocess.run(["objdump", "-p", path], stdout=subprocess.PIPE,
-                         stderr=subprocess.DEVNULL, text=True).stdout
+    out = subprocess.run(["objdump", "-p", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
     return re.findall(r"^\s+NEEDED\s+(\S+)", out, re.M)
 
 
@@ -146,10 +140,8 @@ def program(source, *more, arch="amd64"):
     named after its first source."""
     sources = [pathlib.Path(s) for s in (source, *more)]
     cc = MACHINES[arch].cc
-    flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
-             "-pthread", f"-I{GUEST}"]
-    headers = sorted({*sources[0].parent.glob("*.h"), *GUEST.glob("*.h")})
-    text = b"".join(f.read_bytes() for f in sources + headers)
+    flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", f"-I{GUEST}"]
+    text = b"".join(f.read_bytes() for f in sources + sorted({*sources[0].parent.glob("*.h"), *GUEST.glob("*.h")}))
     key = hashlib.sha256(text + " ".join([cc, *flags]).encode()).hexdigest()[:12]
     out = CACHE / "programs" / f"{sources[0].stem}-{key}"
     if not out.exists():
@@ -246,8 +238,7 @@ class Initramfs:
             names = {}
             for line in (k.modules / "modules.dep").read_text().splitlines():
                 path, deps = line.split(":", 1)
-                name = re.sub(r"\.ko(\.\w+)?$", "", path.rsplit("/", 1)[-1])
-                names[name.replace("-", "_")] = (path, deps.split())
+                names[re.sub(r"\.ko(\.\w+)?$", "", path.rsplit("/", 1)[-1]).replace("-", "_")] = (path, deps.split())
             want = [names[n] for n in MODULES if n in names]
             for path, deps in want:
                 for p in [path] + deps:
@@ -307,10 +298,8 @@ class Result:
 def private_tmpfs(size):
     """(wrapper argv, TMPDIR) for a tmpfs with huge pages that ends with its process."""
     if os.geteuid() == 0 and shutil.which("unshare"):
-        script = ('d=$1; shift; '
-                  'mount -t tmpfs -o huge=always,size=$SIZE ebb-uml "$d" 2>/dev/null || '
-                  'mount -t tmpfs -o size=$SIZE ebb-uml "$d" || exit 70; '
-                  'export TMPDIR="$d"; exec "$@"')
+        script = ('d=$1; shift; mount -t tmpfs -o huge=always,size=$SIZE ebb-uml "$d" 2>/dev/null || '
+                  'mount -t tmpfs -o size=$SIZE ebb-uml "$d" || exit 70; export TMPDIR="$d"; exec "$@"')
         probe = subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL)
         if probe.returncode == 0:
             return ["unshare", "-m", "--propagation", "private", "sh", "-c",
@@ -318,8 +307,8 @@ def private_tmpfs(size):
     return [], "/dev/shm"
 
 
-# Only our code is watched (config/kcsan), so it can be watched closely: one of up to skip_watch
-# accesses, each for up to so many us. Interrupts stay on, so that what runs in between is seen too.
+# Only our code is watched (config/kcsan), so it can be watched closely: one of up to skip_watch accesses, each
+# for up to so many us. Interrupts stay on, so that what runs in between is seen too.
 KCSAN_ARGS = ["kcsan.skip_watch=100", "kcsan.udelay_task=80", "kcsan.udelay_interrupt=20"]
 
 
@@ -333,8 +322,7 @@ def nodes_of(mem, cpus, numa):
     args, each = [], mib(mem) // numa
     for n in range(numa):
         size = each if n < numa - 1 else mib(mem) - each * n
-        args += ["-object", f"memory-backend-ram,id=node{n},size={size}M",
-                 "-numa", f"node,nodeid={n},memdev=node{n}"]
+        args += ["-object", f"memory-backend-ram,id=node{n},size={size}M", "-numa", f"node,nodeid={n},memdev=node{n}"]
     for c in range(cpus):
         args[2 * 2 * (c * numa // cpus) + 3] += f",cpus={c}"
     return args
@@ -349,21 +337,18 @@ def command(kern, initrd, mem, cpus, append, work, numa):
             wrap.append(str(work / "mem"))
         else:
             env["TMPDIR"] = tmpdir
-        argv = wrap + [str(kern.image), f"mem={mem}", f"initrd={initrd}", f"uml_dir={work}",
-                       "seccomp=on", f"ncpus={cpus}", "con=null", "con0=null,fd:1", "loglevel=5",
-                       "panic=-1", *append]
+        argv = wrap + [str(kern.image), f"mem={mem}", f"initrd={initrd}", f"uml_dir={work}", "seccomp=on",
+                       f"ncpus={cpus}", "con=null", "con0=null,fd:1", "loglevel=5", "panic=-1", *append]
         return argv, env
     if kern.name == "kcsan":
         append = KCSAN_ARGS + append
     machine = MACHINES[kern.arch]
     # A socket for each CPU: none may lie in two nodes.
-    return [*machine.emulator, "-accel", "tcg,thread=multi", "-m", mem,
-            "-smp", f"{cpus},sockets={cpus}",
+    return [*machine.emulator, "-accel", "tcg,thread=multi", "-m", mem, "-smp", f"{cpus},sockets={cpus}",
             *(nodes_of(mem, cpus, numa) if numa > 1 else []),
-            "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio",
-            "-kernel", str(kern.image), "-initrd", str(initrd), "-append",
-            " ".join([f"console={machine.console}", "loglevel=5", "panic=-1", "mitigations=off",
-                      *append])], dict(os.environ)
+            "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio", "-kernel", str(kern.image),
+            "-initrd", str(initrd), "-append",
+            " ".join([f"console={machine.console}", "loglevel=5", "panic=-1", "mitigations=off", *append])], dict(os.environ)
 
 
 def cpu_clock_ns(pid):
@@ -382,9 +367,8 @@ def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, l
     work = pathlib.Path(tempfile.mkdtemp(prefix="ebb-vm-"))
     argv, env = command(kern, initrd, mem, cpus, list(append), work, numa)
     start, lines, buf, why, status = time.monotonic(), [], b"", "", None
-    proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, env=env, start_new_session=True,
-                            preexec_fn=die_with_parent)
+    proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            env=env, start_new_session=True, preexec_fn=die_with_parent)
     sink = open(log, "w", buffering=1) if log else None
     try:
         fd = proc.stdout.fileno()
@@ -427,12 +411,11 @@ def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, l
 
 FAULT = re.compile(
     r"WARNING: |BUG: |Kernel panic|Oops|general protection|KASAN|UBSAN|possible recursive locking|"
-    r"circular locking|inconsistent lock state|INFO: suspicious RCU|suspicious RCU usage|"
-    r"INFO: task .* blocked|"
+    r"circular locking|inconsistent lock state|INFO: suspicious RCU|suspicious RCU usage|INFO: task .* blocked|"
     r"rcu: INFO: |detected stall|bad unlock balance|held lock freed|list_(add|del) corruption|"
-    r"sleeping function called|scheduling while atomic|Bad page|bad page|kmemleak: \d+ new|"
-    r"kernel BUG|Segfault with no mm|unreferenced object|ODEBUG|INFO: trying to register|"
-    r"INFO: HARDIRQ|irq lock inversion|refcount_t: |slab .* error|double free|soft lockup")
+    r"sleeping function called|scheduling while atomic|Bad page|bad page|kmemleak: \d+ new|kernel BUG|"
+    r"Segfault with no mm|unreferenced object|ODEBUG|INFO: trying to register|INFO: HARDIRQ|irq lock inversion|"
+    r"refcount_t: |slab .* error|double free|soft lockup")
 
 
 # Around a report of KCSAN, or KASAN.
@@ -474,8 +457,7 @@ def kcsan(lines):
     notes = [l[len("guest: "):] for l in lines if l.startswith("guest: kcsan ")]
     others = collections.Counter(title(r) for r in races(lines)[0] if not any(map(OURS.search, r)))
     if others:
-        notes.append(f"{others.total()} reports of KCSAN are of other code, "
-                     f"{len(others)} kinds: {', '.join(others)}")
+        notes.append(f"{others.total()} reports of KCSAN are of other code, {len(others)} kinds: {', '.join(others)}")
     return notes
 
 
