@@ -142,7 +142,7 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 	return 0;
 }
 
-int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
+static int open_store(struct ebb_store **out, const struct ebb_config *cfg)
 {
 	const unsigned int high = LIST_BYTES >> HOST_PAGE_SHIFT;
 	struct store_config core;
@@ -186,6 +186,17 @@ no_pcp:
 	zone_close(store->zone);
 no_zone:
 	host_user_unmap_wiped(store, sizeof(*store));
+	return err;
+}
+
+/* Files may be read, and threads waited for: no call is a cancellation point for that. */
+int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
+{
+	int cancel, err;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	err = open_store(out, cfg);
+	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
 
@@ -350,9 +361,14 @@ int ebb_set_mem_limit(struct ebb_store *store, uint64_t bytes)
 
 int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes)
 {
+	int cancel, err;
+
 	if (bad(store))
 		return -EINVAL;
-	return release_set_limit(&store->core.release, release_limit(bytes));
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	err = release_set_limit(&store->core.release, release_limit(bytes));
+	pthread_setcancelstate(cancel, NULL);
+	return err;
 }
 
 int ebb_reset_peak(struct ebb_store *store)

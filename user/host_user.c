@@ -158,20 +158,22 @@ static bool rseq_works(void)
 #endif
 }
 
+/* Longer than a store stays in a store buffer, by a factor of thousands. */
+#define DRAIN_NS 10000000u
+
 /*
- * Has every thread of this process that runs pass a full barrier.  Without it host_settle() could
- * miss a section, so it is not gone on without: it may be short of memory for a moment, and any
- * other error means that it was taken away since rseq_works() (by a seccomp filter).
+ * Has every thread of this process that runs pass a full barrier.  Where that was taken away since
+ * rseq_works() (by a seccomp filter), it waits instead: what a thread stored before is seen by then,
+ * and what it stores later, it stores after it could see what the caller wrote.
  */
 static void barrier_everywhere(void)
 {
-	while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
-		if (errno != ENOMEM) {
-			fprintf(stderr, "ebb: membarrier: %s\n", strerror(errno));
-			abort();
-		}
-		sched_yield();
-	}
+	u64 end;
+
+	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+		return;
+	for (end = host_now_ns() + DRAIN_NS; host_now_ns() < end;)
+		sleep_raw(1000000);
 }
 
 static host_lock_t *item_lock(struct host_percpu *pc, unsigned int i)
@@ -375,6 +377,12 @@ u64 host_total_bytes(void)
 
 void host_user_warn(u32 *seen, const char *what, const char *file, int line)
 {
-	if (!__atomic_exchange_n(seen, 1, __ATOMIC_RELAXED))
-		fprintf(stderr, "ebb: internal fault at %s:%d: %s\n", file, line, what);
+	char text[300];
+	int n;
+
+	if (__atomic_exchange_n(seen, 1, __ATOMIC_RELAXED))
+		return;
+	n = snprintf(text, sizeof(text), "ebb: internal fault at %s:%d: %s\n", file, line, what);
+	/* write() is a cancellation point. */
+	syscall(SYS_write, STDERR_FILENO, text, n < (int)sizeof(text) ? n : (int)sizeof(text) - 1);
 }

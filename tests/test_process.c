@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_process.c - the library in a process that is not its own: one that forks, and one that
+ * cancels its threads.
+ */
+#include "support.h"
+#include "ebb.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SLOTS 20000u
+
+static struct ebb_store *store;
+static char page[HOST_PAGE_SIZE];
+
+static struct ebb_store *open_slots(u64 slots, const char *codec)
+{
+	struct ebb_config cfg;
+	struct ebb_store *s;
+
+	ebb_config_init(&cfg);
+	cfg.slots = slots;
+	cfg.codec = codec;
+	return ebb_open(&s, &cfg) ? NULL : s;
+}
+
+/* The status with which a child ends that does what fn does; one that hangs is killed. */
+static int status_of_child(int (*fn)(void))
+{
+	pid_t pid;
+	int status;
+
+	fflush(NULL);
+	pid = fork();
+	must(pid >= 0);
+	if (!pid) {
+		alarm(20);
+		signal(SIGSEGV, SIG_DFL);       /* cmocka would go on with the next case */
+		_exit(fn());
+	}
+	must_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+/* ---- fork ---- */
+
+/* The line of the first call that does not answer as it should, or 0. */
+#define ANSWERS(call, want) do { if ((call) != (want)) return __LINE__ & 0x7f; } while (0)
+
+static struct ebb_pages *pages;
+
+static int use_what_is_the_parents(void)
+{
+	static struct ebb_class rows[EBB_CLASSES_MAX];
+	struct ebb_pages_stat pages_stat;
+	unsigned int n;
+	uint32_t id = 1;
+	struct ebb_stat stat;
+	size_t bytes;
+	u64 x;
+
+	ANSWERS(ebb_write(store, 1, page, sizeof(page)), -EINVAL);
+	ANSWERS(ebb_read(store, 1, page, sizeof(page)), -EINVAL);
+	ANSWERS(ebb_put(store, 1, page, 10), -EINVAL);
+	ANSWERS(ebb_get(store, 1, page, 10, &bytes), -EINVAL);
+	ANSWERS(ebb_free(store, 0, SLOTS), -EINVAL);
+	ANSWERS(ebb_reset(store), -EINVAL);
+	ANSWERS(ebb_flush(store), -EINVAL);
+	ANSWERS(ebb_compact(store, &x), -EINVAL);
+	ANSWERS(ebb_trim(store, &x), -EINVAL);
+	ANSWERS(ebb_set_mem_limit(store, 0), -EINVAL);
+	ANSWERS(ebb_set_release_limit(store, 0), -EINVAL);
+	ANSWERS(ebb_reset_peak(store), -EINVAL);
+	ANSWERS(ebb_reset_held_back_peak(store), -EINVAL);
+	ANSWERS(ebb_stat(store, &stat), -EINVAL);
+	ANSWERS(ebb_classes(store, rows, &n), -EINVAL);
+	ANSWERS(ebb_check(store, page, sizeof(page)), -EINVAL);
+	ebb_close(store);
+	ANSWERS(ebb_pages_alloc(pages, &id, 1), -EINVAL);
+	ANSWERS(ebb_pages_free(pages, &id, 1), -EINVAL);
+	ANSWERS(ebb_pages_free_one_hold(pages, &id, 1), -EINVAL);
+	ANSWERS(ebb_pages_decay(pages, NULL), -EINVAL);
+	ANSWERS(ebb_pages_stat(pages, &pages_stat), -EINVAL);
+	ANSWERS(ebb_pages_reset_stat(pages), -EINVAL);
+	ANSWERS(ebb_pages_addr(pages, id) == NULL, true);
+	ebb_pages_close(pages);
+	return 0;
+}
+
+__attribute__((unused)) static int use_one_of_its_own(void)
+{
+	static char copy[HOST_PAGE_SIZE];
+	struct ebb_store *own = open_slots(SLOTS, "zstd");
+	unsigned int i;
+
+	ANSWERS(own != NULL, true);
+	for (i = 0; i < 100; i++) {
+		fill_random(page, sizeof(page), i);
+		ANSWERS(ebb_write(own, i, page, sizeof(page)), 0);
+	}
+	ANSWERS(ebb_free(own, 0, 99), 0);
+	ANSWERS(ebb_read(own, 99, copy, sizeof(copy)), 0);
+	ANSWERS(memcmp(copy, page, sizeof(page)), 0);
+	ANSWERS(ebb_flush(own), 0);
+	ANSWERS(ebb_check(own, page, sizeof(page)), 0);
+	ebb_close(own);
+	return 0;
+}
+
+static int end_as_programs_do(void)
+{
+	ebb_close(store);
+	ANSWERS(ebb_free(store, 0, SLOTS), -EINVAL);
+	/* Sanitizers have locks of their own, and bad luck in a child of several threads. */
+#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
+	return 0;
+#else
+	return use_one_of_its_own();
+#endif
+}
+
+static void a_store_is_none_in_a_forked_child(void **state)
+{
+	char why[200];
+	uint32_t id;
+
+	store = open_slots(SLOTS, NULL);
+	must(store != NULL);
+	must_eq(ebb_pages_open(&pages, 8, 64), 0);
+	must_eq(ebb_pages_alloc(pages, &id, 1), 0);
+	for (unsigned int i = 0; i < 1000; i++) {
+		fill_random(page, sizeof(page), i);
+		must_eq(ebb_write(store, i, page, sizeof(page)), 0);
+	}
+	must_eq(ebb_free(store, 0, 500), 0);
+	must_eq(status_of_child(use_what_is_the_parents), 0);
+#ifndef HOST_USER_TSAN
+	must_eq(status_of_child(use_one_of_its_own), 0);
+#endif
+	must_eq(ebb_check(store, why, sizeof(why)), 0);
+	ebb_pages_close(pages);
+	ebb_close(store);
+}
+
+static u64 anon_kb(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[200];
+	u64 kb = UINT64_MAX;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "RssAnon:", 8))
+			kb = strtoull(line + 8, NULL, 10);
+	if (f)
+		fclose(f);
+	return kb;
+}
+
+#define TABLE_SLOTS (1u << 24)          /* 128 MiB of slot words */
+
+static u64 parents_kb;
+
+static int have_no_table(void)
+{
+	return anon_kb() + (100u << 10) < parents_kb ? 0 : 1;
+}
+
+static void the_slot_table_is_not_the_childs(void **state)
+{
+	static const char zeros[HOST_PAGE_SIZE];
+	u64 i;
+
+	store = open_slots(TABLE_SLOTS, NULL);
+	must(store != NULL);
+	for (i = 0; i < TABLE_SLOTS; i += 512)
+		must_eq(ebb_write(store, i, zeros, sizeof(zeros)), 0);
+	parents_kb = anon_kb();
+	must(parents_kb > 128u << 10);
+	must_eq(status_of_child(have_no_table), 0);
+	ebb_close(store);
+}
+
+static bool stop;
+
+static void *use_store(void *arg)
+{
+	struct rng r = { (uintptr_t)arg };
+	static __thread char own[HOST_PAGE_SIZE], copy[HOST_PAGE_SIZE];
+	char why[8];
+	size_t n;
+	u64 x;
+
+	fill_random(own, sizeof(own), r.s);
+	memset(own + 1000, 0, sizeof(own) - 1000);
+	while (!host_read_once(stop)) {
+		u64 i = rng_below(&r, SLOTS);
+
+		pthread_testcancel();
+		switch (rng_below(&r, 200)) {
+		case 0:
+			ebb_flush(store);
+			break;
+		case 1:
+			ebb_compact(store, &x);
+			break;
+		case 2:
+			ebb_trim(store, NULL);
+			break;
+		case 3:
+			ebb_set_release_limit(store, rng_below(&r, 2) ? EBB_DEFAULT : 100000);
+			break;
+		case 4: {
+			struct ebb_store *s = open_slots(100, "zstd");
+
+			if (!s)
+				break;
+			ebb_write(s, 1, own, sizeof(own));
+			ebb_check(s, why, sizeof(why));
+			ebb_close(s);
+			break;
+		}
+		case 5 ... 60:
+			ebb_put(store, i, own, 1000);
+			break;
+		case 61 ... 120:
+			ebb_write(store, i, own, sizeof(own));
+			break;
+		case 121 ... 150:
+			if (ebb_read(store, i, copy, sizeof(copy)) == -EINVAL)
+				ebb_get(store, i, copy, sizeof(copy), &n);
+			break;
+		default:
+			ebb_free(store, i, 1 + rng_below(&r, SLOTS - i < 9 ? SLOTS - i : 9));
+		}
+	}
+	return NULL;
+}
+
+#define THREADS 4
+
+static void a_child_of_a_busy_process_closes_and_ends(void **state)
+{
+	unsigned long turns = scaled(60), hung = 0;
+	pthread_t id[THREADS];
+	uintptr_t i;
+
+	store = open_slots(SLOTS, NULL);
+	must(store != NULL);
+	host_write_once(stop, false);
+	for (i = 0; i < THREADS; i++)
+		must_eq(pthread_create(&id[i], NULL, use_store, (void *)(i + 1)), 0);
+	while (turns-- && !hung) {
+		usleep(2000);
+		hung = status_of_child(end_as_programs_do) != 0;
+	}
+	host_write_once(stop, true);
+	for (i = 0; i < THREADS; i++)
+		pthread_join(id[i], NULL);
+	must_eq(hung, 0);
+	ebb_close(store);
+}
+
+/* ---- cancellation ---- */
+
+static void a_cancelled_thread_leaves_no_call_half_done(void **state)
+{
+	struct rng r = { use_seed(0x63616e63) };
+	unsigned long turns = scaled(200);
+	pthread_t id[THREADS];
+	char why[200] = "";
+	uintptr_t i;
+	void *how;
+
+#ifdef HOST_USER_ASAN
+	print_message("# AddressSanitizer takes the stack of a cancelled thread for one still in use\n");
+	skip();
+#endif
+	store = open_slots(SLOTS, NULL);
+	must(store != NULL);
+	host_write_once(stop, false);
+	for (i = 0; i < THREADS; i++)
+		must_eq(pthread_create(&id[i], NULL, use_store, (void *)(i + 1)), 0);
+	while (turns--) {
+		i = rng_below(&r, THREADS);
+		usleep((useconds_t)rng_below(&r, 2000));
+		must_eq(pthread_cancel(id[i]), 0);
+		must_eq(pthread_join(id[i], &how), 0);
+		must(how == PTHREAD_CANCELED);
+		must_eq(pthread_create(&id[i], NULL, use_store, (void *)(uintptr_t)(rng_next(&r) | 1)), 0);
+	}
+	host_write_once(stop, true);
+	for (i = 0; i < THREADS; i++)
+		must_eq(pthread_join(id[i], NULL), 0);
+	if (ebb_check(store, why, sizeof(why)))
+		print_message("# %s\n", why);
+	must_eq(why[0], 0);
+	ebb_close(store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_store_is_none_in_a_forked_child),
+		cmocka_unit_test(the_slot_table_is_not_the_childs),
+		cmocka_unit_test(a_child_of_a_busy_process_closes_and_ends),
+		cmocka_unit_test(a_cancelled_thread_leaves_no_call_half_done),
+	};
+
+	return cmocka_run_group_tests_name("process", tests, NULL, NULL);
+}
