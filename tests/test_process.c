@@ -54,11 +54,11 @@ static struct ebb_pages *pages;
 
 static int use_what_is_the_parents(void)
 {
-	static struct ebb_class rows[EBB_CLASSES_MAX];
-	struct ebb_pages_stat pages_stat;
+	static struct ebb_class rows[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*rows) } };
+	struct ebb_pages_stat pages_stat = { .struct_size = sizeof(pages_stat) };
 	unsigned int n;
 	uint32_t id = 1;
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	size_t bytes;
 	u64 x;
 

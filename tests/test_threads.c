@@ -179,9 +179,9 @@ static void *run(void *arg)
 /* Everything else that may be called at any time. */
 static void *disturb(void *arg)
 {
-	static struct ebb_class rows[EBB_CLASSES_MAX];
+	static struct ebb_class rows[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*rows) } };
 	struct rng rng = { test_seed ^ 0xd157 };
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	unsigned int n;
 	u64 pages;
 
@@ -236,7 +236,7 @@ static void must_be_sound_now(void)
 /* Bytes of descriptors and buffers; the slot table does not change. */
 static u64 meta_bytes(void)
 {
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	must_eq(ebb_stat(shared.store, &stat), 0);
 	return stat.meta_bytes;

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "codecs.h"
 #include "ebb.h"
+#include "sized.h"
 #include "store.h"
 #include "zone.h"
 
@@ -23,6 +24,16 @@ struct ebb_store {
 	struct store core;
 	struct host_work decay;
 };
+
+/* Bytes of version 0.1: programs of any version have at least these. */
+#define CONFIG_LEAST ((size_t)56)
+#define STAT_LEAST ((size_t)216)
+#define CLASS_LEAST ((size_t)144)
+
+/* A longer one is another ebb_config_init() in a new node of libebb.map: old programs have less room. */
+_Static_assert(sizeof(struct ebb_config) == CONFIG_LEAST, "ebb_config_init() is of version 0.1");
+_Static_assert(sizeof(struct ebb_stat) >= STAT_LEAST && sizeof(struct ebb_class) >= CLASS_LEAST,
+	       "structs do not shrink");
 
 static bool bad(const struct ebb_store *store)
 {
@@ -129,7 +140,7 @@ static void note_freed(struct ebb_store *store)
 
 static int check_config(const struct ebb_config *cfg, struct store_config *core)
 {
-	if (cfg->struct_size != sizeof(*cfg) || cfg->flags & ~EBB_NO_HUGEPAGE || cfg->reserved)
+	if (cfg->flags & ~EBB_NO_HUGEPAGE || cfg->reserved)
 		return -EINVAL;
 	core->codec = find_codec(cfg->codec ? cfg->codec : "lz4");
 	if (!core->codec)
@@ -142,17 +153,20 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 	return 0;
 }
 
-static int open_store(struct ebb_store **out, const struct ebb_config *cfg)
+static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 {
 	const unsigned int high = LIST_BYTES >> HOST_PAGE_SHIFT;
 	struct store_config core;
 	struct ebb_store *store;
+	struct ebb_config cfg;
 	int err;
 
-	if (!out || !cfg)
+	if (!out || !theirs)
 		return -EINVAL;
 	*out = NULL;
-	err = check_config(cfg, &core);
+	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
+	if (!err)
+		err = check_config(&cfg, &core);
 	if (err)
 		return err;
 	err = need_budget(&core.release_budget);
@@ -161,7 +175,7 @@ static int open_store(struct ebb_store **out, const struct ebb_config *cfg)
 	store = host_user_map_wiped(sizeof(*store));
 	if (!store)
 		return -ENOMEM;
-	err = zone_open(&store->zone, cfg->flags & EBB_NO_HUGEPAGE ? ZONE_NO_HUGEPAGE : 0);
+	err = zone_open(&store->zone, cfg.flags & EBB_NO_HUGEPAGE ? ZONE_NO_HUGEPAGE : 0);
 	if (err)
 		goto no_zone;
 	err = pcp_init(&store->pcp, store->zone, high < PCP_BATCH_MAX ? high : PCP_BATCH_MAX, high,
@@ -389,9 +403,10 @@ int ebb_reset_held_back_peak(struct ebb_store *store)
 
 int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 {
-	struct zone_stat zone;
-	struct release *r;
 	struct release_stats rs;
+	struct zone_stat zone;
+	struct ebb_stat ours;
+	struct release *r;
 	struct store *s;
 
 	if (bad(store) || !stat)
@@ -400,7 +415,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 	r = &s->release;
 	zone_stat(store->zone, &zone);
 	release_stats(r, &rs);
-	*stat = (struct ebb_stat){
+	ours = (struct ebb_stat){
 		.orig_data_size = store_count(s, CNT_ORIG_BYTES),
 		.compr_data_size = store_count(s, CNT_COMPR_BYTES),
 		.mem_used_total = pool_pages(&s->pool) << HOST_PAGE_SHIFT,
@@ -428,27 +443,45 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.flush_asked = rs.flush_asked,
 		.release_limit = host_read_once(r->limit),
 	};
-	return 0;
+	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }
 
-static void class_row(struct ebb_class *row, const struct size_class *c)
+/* Row i of the program's, whose size the first tells: that one's is kept, and is the others'. */
+static void put_class(struct ebb_class *rows, size_t bytes, unsigned int i, const struct size_class *c,
+		      const struct pool_class_stat *stat)
 {
-	*row = (struct ebb_class){
+	struct ebb_class row = {
 		.index = c->index,
 		.size = c->size,
 		.pages_per_zspage = c->pages,
 		.objs_per_zspage = c->objs,
 	};
+	void *to = (char *)rows + i * bytes;
+	unsigned int k;
+
+	if (stat) {
+		for (k = 0; k < EBB_FULLNESS; k++)
+			row.zspages[k] = stat->zspages[k];
+		row.obj_allocated = stat->objs;
+		row.obj_used = stat->used;
+		row.pages_used = stat->pages;
+		row.freeable = stat->freeable;
+	}
+	memcpy(to, &bytes, sizeof(bytes));
+	sized_out(to, CLASS_LEAST, &row, sizeof(row));
 }
 
 int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n)
 {
 	struct pool_class_stat *stats;
-	unsigned int i, k;
+	size_t bytes, theirs;
 	struct pool *p;
-	size_t bytes;
+	unsigned int i;
 
 	if (bad(store) || !rows || !n)
+		return -EINVAL;
+	theirs = sized_of(rows, CLASS_LEAST);
+	if (!theirs)
 		return -EINVAL;
 	p = &store->core.pool;
 	bytes = p->table.nclasses * sizeof(*stats);
@@ -456,15 +489,8 @@ int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n
 	if (!stats)
 		return -ENOMEM;
 	pool_class_stats(p, stats);
-	for (i = 0; i < p->table.nclasses; i++) {
-		class_row(&rows[i], &p->table.class[i]);
-		for (k = 0; k < EBB_FULLNESS; k++)
-			rows[i].zspages[k] = stats[i].zspages[k];
-		rows[i].obj_allocated = stats[i].objs;
-		rows[i].obj_used = stats[i].used;
-		rows[i].pages_used = stats[i].pages;
-		rows[i].freeable = stats[i].freeable;
-	}
+	for (i = 0; i < p->table.nclasses; i++)
+		put_class(rows, theirs, i, &p->table.class[i], &stats[i]);
 	*n = p->table.nclasses;
 	host_free(stats, bytes);
 	return 0;
@@ -475,15 +501,19 @@ int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class 
 {
 	struct class_table t;
 	unsigned int i;
+	size_t theirs;
 	int err;
 
 	if (!rows || !n || !largest)
+		return -EINVAL;
+	theirs = sized_of(rows, CLASS_LEAST);
+	if (!theirs)
 		return -EINVAL;
 	err = class_table_init(&t, page_size, chain_size);
 	if (err)
 		return err;
 	for (i = 0; i < t.nclasses; i++)
-		class_row(&rows[i], &t.class[i]);
+		put_class(rows, theirs, i, &t.class[i], NULL);
 	*n = t.nclasses;
 	*largest = t.largest;
 	return 0;

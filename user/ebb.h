@@ -43,6 +43,10 @@ struct ebb_store;
 #define EBB_DEFAULT UINT64_MAX
 #define EBB_LEVEL_DEFAULT INT32_MIN
 
+/*
+ * The structs of this file begin with their size, so that program and library may be of different
+ * versions: they only grow, and what one of the two does not know is 0.
+ */
 struct ebb_config {
 	size_t struct_size;      /* sizeof(struct ebb_config); set by ebb_config_init() */
 	uint64_t slots;          /* slots of the store, 1 to 2^32 - 1 */
@@ -139,6 +143,7 @@ int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes);
 int ebb_reset_peak(struct ebb_store *store);
 
 struct ebb_stat {
+	size_t struct_size;         /* sizeof(struct ebb_stat), set by the caller */
 	/* the fields of zram's mm_stat, same meaning; bytes unless named pages */
 	uint64_t orig_data_size;    /* of the pages and objects stored */
 	uint64_t compr_data_size;   /* after compression */
@@ -168,7 +173,10 @@ struct ebb_stat {
 	uint64_t release_limit;
 };
 
-/* Fills *stat.  Counters that change meanwhile are each right at some moment of the call. */
+/*
+ * Fills *stat, but for struct_size, which the caller has set (-EINVAL: it has not).  Counters that change meanwhile are each
+ * right at some moment of the call.
+ */
 int ebb_stat(struct ebb_store *store, struct ebb_stat *stat);
 
 /* Starts held_back_peak again from what is held back now. */
@@ -178,6 +186,7 @@ int ebb_reset_held_back_peak(struct ebb_store *store);
 
 /* A row of the class table; the columns of zsmalloc's "classes" file. */
 struct ebb_class {
+	size_t struct_size;         /* sizeof(struct ebb_class), set by the caller in the first row */
 	uint32_t index;             /* of the size class, 0 to 256 */
 	uint32_t size;              /* bytes of an object, its header included */
 	uint32_t pages_per_zspage;
@@ -191,7 +200,10 @@ struct ebb_class {
 
 #define EBB_CLASSES_MAX 257
 
-/* Fills rows[EBB_CLASSES_MAX] with the store's classes, smallest first; *n tells how many. */
+/*
+ * Fills rows[EBB_CLASSES_MAX] with the store's classes, smallest first; *n tells how many.  -EINVAL:
+ * rows[0].struct_size is not set; -ENOMEM.
+ */
 int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n);
 
 /*
@@ -221,6 +233,7 @@ int ebb_codec_levels(const char *name, int32_t *min, int32_t *max, int32_t *def)
 struct ebb_pages;
 
 struct ebb_pages_stat {
+	size_t struct_size;          /* sizeof(struct ebb_pages_stat), set by the caller */
 	uint64_t holds;              /* times the zone lock was taken to give pages back */
 	uint64_t max_pages_per_hold; /* most pages given back in one hold */
 	uint64_t max_hold_ns;        /* longest hold for giving back */

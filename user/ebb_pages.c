@@ -2,6 +2,7 @@
 /* ebb_pages.c - owns struct ebb_pages: per-CPU page lists over a zone, by themselves. */
 #include "ebb.h"
 #include "pcp.h"
+#include "sized.h"
 #include "zone.h"
 
 #define MAGIC 0x6562627061676573ull     /* "ebbpages" */
@@ -12,6 +13,9 @@ struct ebb_pages {
 	struct pcp pcp;
 };
 
+#define STAT_LEAST ((size_t)56)         /* bytes of version 0.1 */
+
+_Static_assert(sizeof(struct ebb_pages_stat) >= STAT_LEAST, "structs do not shrink");
 _Static_assert(sizeof(host_page) == sizeof(uint32_t), "ebb.h names pages by u32");
 
 static bool bad(const struct ebb_pages *pages)
@@ -120,12 +124,13 @@ void *ebb_pages_addr(struct ebb_pages *pages, uint32_t id)
 
 int ebb_pages_stat(struct ebb_pages *pages, struct ebb_pages_stat *stat)
 {
+	struct ebb_pages_stat ours;
 	struct zone_stat zone;
 
 	if (bad(pages) || !stat)
 		return -EINVAL;
 	zone_stat(pages->zone, &zone);
-	*stat = (struct ebb_pages_stat){
+	ours = (struct ebb_pages_stat){
 		.holds = zone.holds,
 		.max_pages_per_hold = zone.max_pages_per_hold,
 		.max_hold_ns = zone.max_hold_ns,
@@ -133,7 +138,7 @@ int ebb_pages_stat(struct ebb_pages *pages, struct ebb_pages_stat *stat)
 		.listed_pages = pcp_count(&pages->pcp),
 		.free_pages = zone.free_pages,
 	};
-	return 0;
+	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }
 
 int ebb_pages_reset_stat(struct ebb_pages *pages)
