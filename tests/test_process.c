@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_process.c - the library in a process that is not its own: one that forks, and one that
- * cancels its threads.
+ * test_process.c - the library in a process that is not its own: one that forks, one that cancels
+ * its threads, and one that locks itself into a seccomp filter.
  */
 #include "support.h"
 #include "ebb.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -184,6 +188,7 @@ static void the_slot_table_is_not_the_childs(void **state)
 }
 
 static bool stop;
+static u32 started;
 
 static void *use_store(void *arg)
 {
@@ -195,6 +200,7 @@ static void *use_store(void *arg)
 
 	fill_random(own, sizeof(own), r.s);
 	memset(own + 1000, 0, sizeof(own) - 1000);
+	__atomic_fetch_add(&started, 1, __ATOMIC_RELEASE);
 	while (!host_read_once(stop)) {
 		u64 i = rng_below(&r, SLOTS);
 
@@ -300,12 +306,118 @@ static void a_cancelled_thread_leaves_no_call_half_done(void **state)
 	ebb_close(store);
 }
 
+/* ---- seccomp ---- */
+
+/* What ebb.3 lists, and first what cannot be done without. */
+static const int calls[] = {
+	SYS_exit_group, SYS_exit, SYS_futex, SYS_rseq,
+	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_brk, SYS_membarrier, SYS_clock_nanosleep,
+	SYS_sched_yield, SYS_clone3, SYS_clone, SYS_set_robust_list,
+	SYS_rt_sigprocmask, SYS_sched_setscheduler, SYS_prctl, SYS_write,
+};
+
+#define NEEDED 4u
+
+static int allow_only(const int *list, unsigned int n)
+{
+	struct sock_filter f[64] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
+	struct sock_fprog prog = { .filter = f };
+	unsigned int at = 1;
+
+	while (n--) {
+		f[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (u32)*list++, 0, 1);
+		f[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	f[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	prog.len = (unsigned short)at;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
+}
+
+static u32 calls_allowed;
+
+/* A store that a worker has worked for, so none is just being made. */
+static struct ebb_store *open_in_use(void)
+{
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct ebb_store *s = open_slots(SLOTS, "zstd");
+
+	fill_random(page, sizeof(page), 1);
+	while (s && !stat.flush_timer) {
+		ebb_write(s, 1, page, sizeof(page));
+		ebb_free(s, 1, 1);
+		ebb_stat(s, &stat);
+	}
+	return s;
+}
+
+/* Two threads as busy as they can be, in the filter; then the store is sound, empty, and closed. */
+static int use_in_filter(void)
+{
+	pthread_t id[2];
+	unsigned int i;
+	u64 end;
+
+	store = open_in_use();
+	ANSWERS(store != NULL, true);
+	host_write_once(stop, false);
+	for (i = 0; i < 2; i++)
+		ANSWERS(pthread_create(&id[i], NULL, use_store, (void *)(uintptr_t)(i + 1)), 0);
+	while (__atomic_load_n(&started, __ATOMIC_ACQUIRE) < 2)
+		sched_yield();
+	ANSWERS(allow_only(calls, calls_allowed), 0);
+	for (end = host_now_ns() + 300000000; host_now_ns() < end;)
+		ebb_free(store, 0, SLOTS);
+	host_write_once(stop, true);
+	for (i = 0; i < 2; i++)
+		ANSWERS(pthread_join(id[i], NULL), 0);
+	ANSWERS(ebb_free(store, 0, SLOTS), 0);
+	ANSWERS(ebb_flush(store), 0);
+	ANSWERS(ebb_check(store, page, sizeof(page)), 0);
+	ebb_close(store);
+	return 0;
+}
+
+/* Not a thread but the worker, and nothing but the end is allowed. */
+static int use_alone_in_filter(void)
+{
+	unsigned int i;
+
+	store = open_in_use();
+	ANSWERS(store != NULL, true);
+	ANSWERS(allow_only(calls, 1), 0);
+	for (i = 0; i < SLOTS; i++) {
+		ebb_write(store, i, page, sizeof(page));
+		ANSWERS(ebb_free(store, i / 2, 1), 0);
+	}
+	ANSWERS(ebb_free(store, 0, SLOTS), 0);
+	ANSWERS(ebb_flush(store), 0);
+	ANSWERS(ebb_check(store, page, sizeof(page)), 0);
+	return 0;
+}
+
+static void in_a_filter_calls_fail_and_nothing_aborts(void **state)
+{
+#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
+	print_message("# sanitizers have system calls of their own\n");
+	skip();
+#endif
+	calls_allowed = ARRAY_LEN(calls);
+	must_eq(status_of_child(use_in_filter), 0);
+	calls_allowed = NEEDED;
+	must_eq(status_of_child(use_in_filter), 0);
+	must_eq(status_of_child(use_alone_in_filter), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_store_is_none_in_a_forked_child),
 		cmocka_unit_test(the_slot_table_is_not_the_childs),
 		cmocka_unit_test(a_child_of_a_busy_process_closes_and_ends),
+		cmocka_unit_test(in_a_filter_calls_fail_and_nothing_aborts),
 		cmocka_unit_test(a_cancelled_thread_leaves_no_call_half_done),
 	};
 
