@@ -140,10 +140,13 @@ void host_user_set_nr_cpus(unsigned int n)
 	host_write_once(nr_cpus, n);
 }
 
+/* A CPU that came later has a number past n, one that rseq does not tell a negative one. */
 unsigned int host_user_cpu_slow(unsigned int n)
 {
-	int cpu = sched_getcpu();
+	int cpu = (int)host_user_cpu_raw();
 
+	if (cpu < 0)
+		cpu = sched_getcpu();
 	return cpu < 0 ? 0 : (unsigned int)cpu % n;
 }
 
@@ -181,30 +184,32 @@ static host_lock_t *item_lock(struct host_percpu *pc, unsigned int i)
 	return (host_lock_t *)(void *)(pc->base + i * pc->stride);
 }
 
-/* One of the items past the CPUs'. */
+/* One of the items past the CPUs'; their number is a power of two. */
 HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
 static void *lock_spare_item(struct host_percpu *pc, unsigned int cpu)
 {
-	unsigned int more = pc->items - pc->n, i;
+	unsigned int mask = pc->items - pc->n - 1, i;
 
-	for (i = 0; i < more; i++) {
-		unsigned int item = pc->n + (cpu + i) % more;
+	for (i = 0; i <= mask; i++) {
+		unsigned int item = pc->n + ((cpu + i) & mask);
 
 		if (!host_read_once(item_lock(pc, item)->held) &&
 		    host_user_exchange(item_lock(pc, item)))
 			return host_percpu_peek(pc, item);
 	}
-	host_lock(item_lock(pc, pc->n + cpu % more));
+	host_lock(item_lock(pc, pc->n + (cpu & mask)));
 	/* As host_user_exchange(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return host_percpu_peek(pc, pc->n + cpu % more);
+	return host_percpu_peek(pc, pc->n + (cpu & mask));
 }
 
-/* The item is taken by a thread that lost its CPU, or this CPU has none. */
+/* The item is taken by a thread that lost its CPU, or this CPU has none: it came later. */
 void *host_user_percpu_lock_slow(struct host_percpu *pc)
 {
-	unsigned int cpu = 0, i;
+	unsigned int cpu = host_user_cpu_raw(), i;
 
+	if (cpu >= pc->n && pc->rseq)
+		return lock_spare_item(pc, cpu);
 	for (i = 0; i < PERCPU_TRIES; i++) {
 		cpu = host_user_cpu_raw();
 		if (cpu >= pc->n && !pc->rseq)
@@ -218,10 +223,19 @@ void *host_user_percpu_lock_slow(struct host_percpu *pc)
 	return lock_spare_item(pc, cpu);
 }
 
+static unsigned int spare_items(unsigned int n)
+{
+	unsigned int more = 1;
+
+	while (more < 1 + n / 8)
+		more *= 2;
+	return more;
+}
+
 int host_percpu_init(struct host_percpu *pc, size_t item_bytes)
 {
 	pc->n = host_nr_cpus();
-	pc->items = pc->n + 1 + pc->n / 8;
+	pc->items = pc->n + spare_items(pc->n);
 	pc->stride = (HOST_USER_ITEM_HEAD + item_bytes + 127) & ~(size_t)127;
 	pc->base = host_zalloc(pc->items * pc->stride);
 	pc->rseq = pc->n >= configured_cpus() && rseq_works();
