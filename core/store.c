@@ -27,7 +27,7 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 }
 
 /*
- * Streams: a codec context with its buffers for each CPU that ran when the store was made: a
+ * Streams: a codec context with its buffers for each CPU that ran when they were made: a
  * machine may have places for many that never come, and zstd takes 200 KiB for each.  A CPU's own
  * is the next one when it first asks, so that those that ask share none, whatever their numbers.
  * Any may be used from any CPU; a busy one is passed over, so that nobody waits for a thread that
@@ -35,31 +35,63 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
  *
  * Nothing that may sleep is done with a stream in hand, and a read takes its stream before
  * its hold: who has a stream gives it back after the work on one page, and holders <= streams.
+ *
+ * Lazy ones have a context when their CPU first asks.  It is made with the lock in hand, but nobody
+ * waits for that: who finds none free waits for the first, which has a context to the end.
  */
 
 /* Two threads that ask on a CPU for the first time leave a stream to be found by the others. */
-static unsigned int stream_home(struct store *s)
+static unsigned int stream_home(struct streams *t)
 {
 	unsigned int cpu = host_cpu();
-	u32 home = host_read_once(s->home[cpu]);
+	u32 home = host_read_once(t->home[cpu]);
 
 	if (host_unlikely(!home)) {
-		home = (u32)(host_a64_add(&s->homes, 1) % s->streams) + 1;
-		host_write_once(s->home[cpu], home);
+		home = (u32)((host_a64_add(&t->homes, 1) - 1) % t->n) + 1;
+		host_write_once(t->home[cpu], home);
 	}
 	return home - 1;
 }
 
-HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
-static struct stream *stream_get(struct store *s)
+/* Takes away what st has. */
+static void stream_empty(struct streams *t, struct stream *st)
 {
-	unsigned int n = s->streams, home = stream_home(s), i;
+	if (st->ctx)
+		t->codec->destroy(st->ctx);
+	host_free(st->buf, HOST_PAGE_SIZE);
+	host_free(st->bounce, HOST_PAGE_SIZE);
+	st->ctx = st->buf = st->bounce = NULL;
+}
 
-	for (i = 0; i < n; i++)
-		if (host_mutex_trylock(&s->stream[(home + i) % n].lock))
-			return &s->stream[(home + i) % n];
-	host_mutex_lock(&s->stream[home].lock);
-	return &s->stream[home];
+static bool stream_fill(struct streams *t, struct stream *st)
+{
+	st->buf = host_zalloc(HOST_PAGE_SIZE);
+	st->bounce = host_zalloc(HOST_PAGE_SIZE);
+	if (st->buf && st->bounce)
+		st->ctx = t->codec->create(t->level);
+	if (!st->ctx)
+		stream_empty(t, st);
+	return st->ctx != NULL;
+}
+
+HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
+static struct stream *stream_get(struct streams *t)
+{
+	unsigned int n = t->n, home = stream_home(t), i;
+	struct stream *st;
+
+	for (i = 0; i < n; i++) {
+		st = &t->stream[(home + i) % n];
+		if (!host_mutex_trylock(&st->lock))
+			continue;
+		st->used = true;
+		if (host_likely(st->ctx != NULL) || (!i && stream_fill(t, st)))
+			return st;
+		host_mutex_unlock(&st->lock);
+	}
+	st = &t->stream[t->lazy ? 0 : home];
+	host_mutex_lock(&st->lock);
+	return st;
 }
 
 HOST_NO_ANALYSIS
@@ -68,47 +100,79 @@ static void stream_put(struct stream *st)
 	host_mutex_unlock(&st->lock);
 }
 
-static void streams_free(struct store *s)
+void streams_destroy(struct streams *t)
 {
 	unsigned int i;
 
-	host_free(s->home, host_nr_cpus() * sizeof(*s->home));
-	if (!s->stream)
+	host_free(t->home, host_nr_cpus() * sizeof(*t->home));
+	if (!t->stream)
 		return;
-	for (i = 0; i < s->streams; i++) {
-		struct stream *st = &s->stream[i];
-
-		if (st->ctx)
-			s->codec->destroy(st->ctx);
-		host_free(st->buf, HOST_PAGE_SIZE);
-		host_free(st->bounce, HOST_PAGE_SIZE);
-		host_mutex_destroy(&st->lock);
+	for (i = 0; i < t->n; i++) {
+		stream_empty(t, &t->stream[i]);
+		host_mutex_destroy(&t->stream[i].lock);
 	}
-	host_free(s->stream, s->streams * sizeof(*s->stream));
+	host_free(t->stream, t->n * sizeof(*t->stream));
 }
 
-static int streams_init(struct store *s, int level)
+int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy)
 {
 	unsigned int i;
-	int err = 0;
 
-	s->streams = host_cpus_now();
-	s->home = host_zalloc(host_nr_cpus() * sizeof(*s->home));
-	s->stream = host_zalloc(s->streams * sizeof(*s->stream));
-	if (!s->home || !s->stream)
-		return -ENOMEM;
-	for (i = 0; i < s->streams; i++) {
-		struct stream *st = &s->stream[i];
+	*t = (struct streams){ .codec = codec, .level = level, .lazy = lazy, .n = host_cpus_now() };
+	t->home = host_zalloc(host_nr_cpus() * sizeof(*t->home));
+	t->stream = host_zalloc(t->n * sizeof(*t->stream));
+	if (!t->home || !t->stream)
+		goto no_memory;
+	for (i = 0; i < t->n; i++)
+		host_mutex_init(&t->stream[i].lock);
+	for (i = 0; i < (lazy ? 1 : t->n); i++)
+		if (!stream_fill(t, &t->stream[i]))
+			goto no_memory;
+	return 0;
+no_memory:
+	streams_destroy(t);
+	return -ENOMEM;
+}
 
-		host_mutex_init(&st->lock);
-		st->buf = host_zalloc(HOST_PAGE_SIZE);
-		st->bounce = host_zalloc(HOST_PAGE_SIZE);
-		if (st->buf && st->bounce)
-			st->ctx = s->codec->create(level);
-		if (!st->ctx)
-			err = -ENOMEM;
+bool streams_trim(struct streams *t)
+{
+	bool more = false;
+	unsigned int i;
+
+	for (i = 1; i < t->n; i++) {
+		struct stream *st = &t->stream[i];
+
+		if (!host_mutex_trylock(&st->lock)) {
+			more = true;
+			continue;
+		}
+		if (!st->used)
+			stream_empty(t, st);
+		st->used = false;
+		more |= st->ctx != NULL;
+		host_mutex_unlock(&st->lock);
 	}
+	return more;
+}
+
+/* Those of the configuration, or the store's own. */
+static int need_streams(struct store *s, const struct store_config *cfg)
+{
+	int err;
+
+	s->streams = cfg->streams;
+	if (s->streams)
+		return 0;
+	err = streams_init(&s->own, cfg->codec, cfg->level, false);
+	if (!err)
+		s->streams = &s->own;
 	return err;
+}
+
+static void leave_streams(struct store *s)
+{
+	if (s->streams == &s->own)
+		streams_destroy(&s->own);
 }
 
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
@@ -131,13 +195,13 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	s->slot = host_zalloc(s->slots * sizeof(*s->slot));
 	if (!s->slot)
 		goto no_slots;
-	err = streams_init(s, cfg->level);
+	err = need_streams(s, cfg);
 	if (err)
 		goto no_streams;
 	err = host_percpu_init(&s->cpus, sizeof(struct store_cpu));
 	if (err)
-		goto no_streams;
-	err = holds_init(&s->holds, s->streams + host_percpu_items(&s->cpus));
+		goto no_cpus;
+	err = holds_init(&s->holds, s->streams->n + host_percpu_items(&s->cpus));
 	if (err)
 		goto no_holds;
 	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots,
@@ -150,8 +214,9 @@ no_release:
 	holds_destroy(&s->holds);
 no_holds:
 	host_percpu_destroy(&s->cpus);
+no_cpus:
+	leave_streams(s);
 no_streams:
-	streams_free(s);
 	host_free(s->slot, s->slots * sizeof(*s->slot));
 no_slots:
 	pool_destroy(&s->pool);
@@ -164,7 +229,7 @@ void store_destroy(struct store *s)
 	release_destroy(&s->release);
 	holds_destroy(&s->holds);
 	host_percpu_destroy(&s->cpus);
-	streams_free(s);
+	leave_streams(s);
 	host_free(s->slot, s->slots * sizeof(*s->slot));
 	pool_destroy(&s->pool);
 }
@@ -377,7 +442,7 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 	u64 ref;
 
 	for (tries = 0;; tries++) {
-		st = stream_get(s);
+		st = stream_get(s->streams);
 		bytes = compress(s, st, page);
 		fits = bytes == room || (!room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
 					 !alloc_once(s, i, node, 0, (size_t)bytes, &ref));
@@ -478,7 +543,7 @@ int store_read(struct store *s, u64 i, void *page)
 		return -ERANGE;
 	word = host_a64_read(&s->slot[i]);
 	if (slot_has_object(word)) {
-		st = stream_get(s);
+		st = stream_get(s->streams);
 		word = store_hold(s, i);
 	}
 	if (!slot_has_object(word)) {
@@ -518,7 +583,7 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 	word = host_a64_read(&s->slot[i]);
 	if (!slot_has_object(word))
 		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
-	st = stream_get(s);
+	st = stream_get(s->streams);
 	word = store_hold(s, i);
 	if (slot_has_object(word)) {
 		err = get_blob(s, st, word, buf, cap, bytes);

@@ -7,6 +7,7 @@
 #include "ebb.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -353,6 +354,63 @@ static void stores_share_threads_and_leave_none(void **state)
 	must_eq(threads_named("ebb-"), 0);
 }
 
+#if !defined(HOST_USER_ASAN) && !defined(HOST_USER_TSAN)
+
+#define ZSTD_STORES 32
+
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* What open stores that were written to have from malloc(). */
+static size_t bytes_of_stores(const char *codec)
+{
+	struct ebb_store *store[ZSTD_STORES];
+	size_t before = heap_bytes(), bytes;
+	static char page[HOST_PAGE_SIZE];
+	struct ebb_config cfg;
+	unsigned int i;
+
+	ebb_config_init(&cfg);
+	cfg.slots = 100;
+	cfg.codec = codec;
+	for (i = 0; i < ZSTD_STORES; i++) {
+		must_eq(ebb_open(&store[i], &cfg), 0);
+		fill_random(page, sizeof(page) / 2, i);
+		must_eq(ebb_write(store[i], 1, page, sizeof(page)), 0);
+	}
+	bytes = heap_bytes() - before;
+	for (i = 0; i < ZSTD_STORES; i++)
+		ebb_close(store[i]);
+	return bytes;
+}
+
+static void stores_share_codec_contexts(void **state)
+{
+	size_t lz4, zstd;
+
+	host_user_set_nr_cpus(64);
+	bytes_of_stores("zstd");
+	lz4 = bytes_of_stores("lz4");
+	zstd = bytes_of_stores("zstd");
+	host_user_set_nr_cpus(0);
+	/* A context is 200 KiB and more, and two of 64 CPUs may have asked for one. */
+	must_be_at_most(zstd, lz4 + (2 << 20));
+}
+
+#else
+
+static void stores_share_codec_contexts(void **state)
+{
+	print_message("# sanitizers have a malloc() of their own\n");
+	skip();
+}
+
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +426,7 @@ int main(void)
 		cmocka_unit_test(destroying_waits_for_what_runs_and_cancels_the_rest),
 		cmocka_unit_test_setup_teardown(one_that_takes_long_holds_up_no_timer, items, no_items),
 		cmocka_unit_test(stores_share_threads_and_leave_none),
+		cmocka_unit_test(stores_share_codec_contexts),
 	};
 
 	return cmocka_run_group_tests_name("work", tests, NULL, NULL);

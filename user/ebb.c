@@ -23,6 +23,7 @@ struct ebb_store {
 	struct pcp pcp;
 	struct store core;
 	struct host_work decay;
+	struct shared_streams *streams;
 };
 
 /* Bytes of version 0.1: programs of any version have at least these. */
@@ -100,10 +101,19 @@ static u64 release_limit(u64 asked)
 	return asked == EBB_DEFAULT ? release_default_limit() : asked;
 }
 
-/* What all stores of the process may hold back together; made for the first, and kept. */
+/* The streams of the stores with one codec and level. */
+struct shared_streams {
+	struct streams streams;
+	struct host_work idle;
+	struct shared_streams *next;
+	u32 stores;
+};
+
 struct process {
 	host_mutex_t lock;
+	/* What all stores may hold back together; made for the first, and kept. */
 	struct release_budget budget;
+	struct shared_streams *streams;
 };
 
 static void *process;           /* see host_user_wiped() */
@@ -121,6 +131,79 @@ static int need_budget(struct release_budget **budget)
 		err = release_budget_init(&p->budget, release_default_limit());
 	host_mutex_unlock(&p->lock);
 	return err;
+}
+
+/* Streams are in use: look at them later, when they may be idle.  One load as a rule. */
+static void note_streams(struct shared_streams *t)
+{
+	host_work_queue_delayed(&t->idle, host_read_once(host_user_idle_ns) / 1000);
+}
+
+static void streams_idle(struct host_work *w)
+{
+	struct shared_streams *t =
+		(struct shared_streams *)((char *)w - offsetof(struct shared_streams, idle));
+
+	if (streams_trim(&t->streams))
+		note_streams(t);
+}
+
+static struct shared_streams *new_streams(const struct store_config *core)
+{
+	struct shared_streams *t = host_zalloc(sizeof(*t));
+
+	if (!t)
+		return NULL;
+	if (!streams_init(&t->streams, core->codec, core->level, true)) {
+		if (!host_work_init(&t->idle, streams_idle, 0))
+			return t;
+		streams_destroy(&t->streams);
+	}
+	host_free(t, sizeof(*t));
+	return NULL;
+}
+
+static struct shared_streams *get_streams(const struct store_config *core)
+{
+	struct process *p = process;
+	struct shared_streams *t;
+
+	host_mutex_lock(&p->lock);
+	for (t = p->streams; t; t = t->next)
+		if (t->streams.codec == core->codec && t->streams.level == core->level)
+			break;
+	if (!t) {
+		t = new_streams(core);
+		if (t) {
+			t->next = p->streams;
+			p->streams = t;
+		}
+	}
+	if (t)
+		t->stores++;
+	host_mutex_unlock(&p->lock);
+	return t;
+}
+
+static void put_streams(struct shared_streams *t)
+{
+	struct process *p = process;
+	struct shared_streams **at;
+	bool last;
+
+	host_mutex_lock(&p->lock);
+	last = !--t->stores;
+	if (last) {
+		for (at = &p->streams; *at != t;)
+			at = &(*at)->next;
+		*at = t->next;
+	}
+	host_mutex_unlock(&p->lock);
+	if (!last)
+		return;
+	host_work_destroy(&t->idle);
+	streams_destroy(&t->streams);
+	host_free(t, sizeof(*t));
 }
 
 static void decay(struct host_work *w)
@@ -147,6 +230,8 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 		return -ENOENT;
 	core->slots = cfg->slots;
 	core->level = cfg->level == EBB_LEVEL_DEFAULT ? core->codec->default_level : cfg->level;
+	if (core->level < core->codec->min_level || core->level > core->codec->max_level)
+		return -EINVAL;
 	core->chain = cfg->chain_size ? cfg->chain_size : EBB_CHAIN_DEFAULT;
 	core->mem_limit = cfg->mem_limit;
 	core->release_limit = release_limit(cfg->release_limit);
@@ -156,7 +241,7 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 {
 	const unsigned int high = LIST_BYTES >> HOST_PAGE_SHIFT;
-	struct store_config core;
+	struct store_config core = { 0 };
 	struct ebb_store *store;
 	struct ebb_config cfg;
 	int err;
@@ -185,6 +270,11 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	err = host_work_init(&store->decay, decay, 0);
 	if (err)
 		goto no_work;
+	err = -ENOMEM;
+	store->streams = get_streams(&core);
+	if (!store->streams)
+		goto no_streams;
+	core.streams = &store->streams->streams;
 	err = store_init(&store->core, &store->pcp, &core);
 	if (err)
 		goto no_store;
@@ -193,6 +283,8 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	return 0;
 
 no_store:
+	put_streams(store->streams);
+no_streams:
 	host_work_destroy(&store->decay);
 no_work:
 	pcp_destroy(&store->pcp);
@@ -221,6 +313,7 @@ void ebb_close(struct ebb_store *store)
 	store->magic = 0;
 	host_work_destroy(&store->decay);
 	store_destroy(&store->core);
+	put_streams(store->streams);
 	pcp_destroy(&store->pcp);
 	zone_close(store->zone);
 	host_user_unmap_wiped(store, sizeof(*store));
@@ -274,9 +367,11 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 		fault_in_to_read((const char *)buf + off, HOST_PAGE_SIZE);
 		err = store_write(&store->core, slot++, (const char *)buf + off, host_node());
 	}
-	if (!err)
-		note_freed(store);
-	return err;
+	if (err)
+		return err;
+	note_streams(store->streams);
+	note_freed(store);
+	return 0;
 }
 
 int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
@@ -288,6 +383,8 @@ int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
 		fault_in_to_write((char *)buf + off, HOST_PAGE_SIZE);
 		err = store_read(&store->core, slot++, (char *)buf + off);
 	}
+	if (!err)
+		note_streams(store->streams);
 	return err;
 }
 
@@ -308,6 +405,7 @@ int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_
 	if (bad(store) || !bytes || (!buf && cap))
 		return -EINVAL;
 	fault_in_to_write(buf, cap < HOST_PAGE_SIZE ? cap : HOST_PAGE_SIZE);
+	note_streams(store->streams);
 	return store_get(&store->core, slot, buf, cap, bytes);
 }
 
