@@ -71,21 +71,24 @@ static bool stream_fill(struct streams *t, struct stream *st)
 		st->ctx = t->codec->create(t->level);
 	if (!st->ctx)
 		stream_empty(t, st);
+	else if (t->lazy)
+		host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
 	return st->ctx != NULL;
 }
 
+/* The CPU's own is taken, or cannot have a context. */
 HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
-static struct stream *stream_get(struct streams *t)
+static struct stream *stream_other(struct streams *t, unsigned int home)
 {
-	unsigned int n = t->n, home = stream_home(t), i;
 	struct stream *st;
+	unsigned int i;
 
-	for (i = 0; i < n; i++) {
-		st = &t->stream[(home + i) % n];
+	for (i = 1; i < t->n; i++) {
+		st = &t->stream[(home + i) % t->n];
 		if (!host_mutex_trylock(&st->lock))
 			continue;
 		st->used = true;
-		if (host_likely(st->ctx != NULL) || (!i && stream_fill(t, st)))
+		if (st->ctx)
 			return st;
 		host_mutex_unlock(&st->lock);
 	}
@@ -94,44 +97,26 @@ static struct stream *stream_get(struct streams *t)
 	return st;
 }
 
+HOST_NO_ANALYSIS        /* as that */
+static struct stream *stream_get(struct store *s)
+{
+	struct streams *t = s->streams;
+	unsigned int home = stream_home(t);
+	struct stream *st = &t->stream[home];
+
+	if (host_likely(host_mutex_trylock(&st->lock))) {
+		st->used = true;
+		if (host_likely(st->ctx != NULL) || stream_fill(t, st))
+			return st;
+		host_mutex_unlock(&st->lock);
+	}
+	return stream_other(t, home);
+}
+
 HOST_NO_ANALYSIS
 static void stream_put(struct stream *st)
 {
 	host_mutex_unlock(&st->lock);
-}
-
-void streams_destroy(struct streams *t)
-{
-	unsigned int i;
-
-	host_free(t->home, host_nr_cpus() * sizeof(*t->home));
-	if (!t->stream)
-		return;
-	for (i = 0; i < t->n; i++) {
-		stream_empty(t, &t->stream[i]);
-		host_mutex_destroy(&t->stream[i].lock);
-	}
-	host_free(t->stream, t->n * sizeof(*t->stream));
-}
-
-int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy)
-{
-	unsigned int i;
-
-	*t = (struct streams){ .codec = codec, .level = level, .lazy = lazy, .n = host_cpus_now() };
-	t->home = host_zalloc(host_nr_cpus() * sizeof(*t->home));
-	t->stream = host_zalloc(t->n * sizeof(*t->stream));
-	if (!t->home || !t->stream)
-		goto no_memory;
-	for (i = 0; i < t->n; i++)
-		host_mutex_init(&t->stream[i].lock);
-	for (i = 0; i < (lazy ? 1 : t->n); i++)
-		if (!stream_fill(t, &t->stream[i]))
-			goto no_memory;
-	return 0;
-no_memory:
-	streams_destroy(t);
-	return -ENOMEM;
 }
 
 bool streams_trim(struct streams *t)
@@ -153,6 +138,56 @@ bool streams_trim(struct streams *t)
 		host_mutex_unlock(&st->lock);
 	}
 	return more;
+}
+
+static void streams_idle_run(struct host_work *w)
+{
+	struct streams *t = (struct streams *)((char *)w - offsetof(struct streams, idle));
+
+	if (streams_trim(t))
+		host_work_queue_delayed(w, STREAMS_IDLE_US);
+}
+
+void streams_destroy(struct streams *t)
+{
+	unsigned int i;
+
+	if (t->lazy)
+		host_work_destroy(&t->idle);
+	host_free(t->home, host_nr_cpus() * sizeof(*t->home));
+	if (!t->stream)
+		return;
+	for (i = 0; i < t->n; i++) {
+		stream_empty(t, &t->stream[i]);
+		host_mutex_destroy(&t->stream[i].lock);
+	}
+	host_free(t->stream, t->n * sizeof(*t->stream));
+}
+
+int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy)
+{
+	unsigned int i;
+
+	memset(t, 0, sizeof(*t));
+	t->codec = codec;
+	t->level = level;
+	t->n = host_cpus_now();
+	t->home = host_zalloc(host_nr_cpus() * sizeof(*t->home));
+	t->stream = host_zalloc(t->n * sizeof(*t->stream));
+	if (!t->home || !t->stream)
+		goto no_memory;
+	for (i = 0; i < t->n; i++)
+		host_mutex_init(&t->stream[i].lock);
+	for (i = 0; i < (lazy ? 1 : t->n); i++)
+		if (!stream_fill(t, &t->stream[i]))
+			goto no_memory;
+	if (!lazy || !host_work_init(&t->idle, streams_idle_run, HOST_ANY_NODE)) {
+		t->lazy = lazy;
+		return 0;
+	}
+no_memory:
+	streams_destroy(t);
+	return -ENOMEM;
 }
 
 /* Those of the configuration, or the store's own. */
@@ -442,7 +477,7 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 	u64 ref;
 
 	for (tries = 0;; tries++) {
-		st = stream_get(s->streams);
+		st = stream_get(s);
 		bytes = compress(s, st, page);
 		fits = bytes == room || (!room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
 					 !alloc_once(s, i, node, 0, (size_t)bytes, &ref));
@@ -543,7 +578,7 @@ int store_read(struct store *s, u64 i, void *page)
 		return -ERANGE;
 	word = host_a64_read(&s->slot[i]);
 	if (slot_has_object(word)) {
-		st = stream_get(s->streams);
+		st = stream_get(s);
 		word = store_hold(s, i);
 	}
 	if (!slot_has_object(word)) {
@@ -583,7 +618,7 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 	word = host_a64_read(&s->slot[i]);
 	if (!slot_has_object(word))
 		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
-	st = stream_get(s->streams);
+	st = stream_get(s);
 	word = store_hold(s, i);
 	if (slot_has_object(word)) {
 		err = get_blob(s, st, word, buf, cap, bytes);

@@ -56,18 +56,22 @@ struct streams {
 	u32 *home;                      /* [CPUs]: a CPU's own stream + 1; 0: it has not asked yet */
 	host_a64 homes;                 /* CPUs that have asked */
 	struct stream *stream;          /* [n] */
+	struct host_work idle;          /* of lazy ones */
 };
 
+#define STREAMS_IDLE_US 10000000u       /* a lazy context that was not used for so long is ended */
+
 /*
- * Streams for any number of stores with this codec and level.  lazy: a context is made when it is
- * first asked for, which may then wait for memory.  Process context; -ENOMEM.
+ * Streams for any number of stores with this codec and level.  lazy: but for the first, a context is
+ * made when it is asked for, which may then wait for memory, and ends when it is idle.  Process
+ * context; -ENOMEM.
  */
 int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy);
 
 /* No store has them any more.  Process context. */
 void streams_destroy(struct streams *t);
 
-/* Of lazy ones, ends those not used since the last call, but one.  True: others are left. */
+/* Of lazy ones, ends those not used since the last call, but the first.  True: others are left. */
 bool streams_trim(struct streams *t);
 
 struct store {

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * test_process.c - the library in a process that is not its own: one that forks, one that cancels
- * its threads, and one that locks itself into a seccomp filter.
+ * its threads, one that locks itself into a seccomp filter, and one whose buffers are far away.
  */
 #include "support.h"
 #include "ebb.h"
 
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -411,12 +415,82 @@ static void in_a_filter_calls_fail_and_nothing_aborts(void **state)
 	must_eq(status_of_child(use_alone_in_filter), 0);
 }
 
+/* ---- a buffer that faults slowly ---- */
+
+#define SLOW 8                  /* threads whose buffer is not there; more than there are streams */
+
+static char *slow_buffer;
+
+static void *read_slowly(void *arg)
+{
+	u64 i = (uintptr_t)arg;
+
+	ebb_read(store, i, slow_buffer + i * 65536, HOST_PAGE_SIZE);
+	return NULL;
+}
+
+static void *read_at_once(void *arg)
+{
+	ebb_read(store, SLOW, page, sizeof(page));
+	__atomic_fetch_add((u32 *)arg, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void a_buffer_that_faults_slowly_stops_nobody_else(void **state)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register area = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_zeropage zero;
+	pthread_t slow[SLOW], other;
+	u64 end = host_now_ns() + 10000000000;
+	u32 done = 0;
+	uintptr_t i;
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api)) {
+		print_message("# userfaultfd is not to be had here\n");
+		skip();
+	}
+	slow_buffer = mmap(NULL, SLOW * 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(slow_buffer != MAP_FAILED);
+	area.range.start = (uintptr_t)slow_buffer;
+	area.range.len = SLOW * 65536;
+	must_eq(ioctl(fd, UFFDIO_REGISTER, &area), 0);
+	store = open_slots(SLOTS, NULL);
+	must(store != NULL);
+	for (i = 0; i <= SLOW; i++) {
+		fill_random(page, sizeof(page) / 2, i);
+		must_eq(ebb_write(store, i, page, sizeof(page)), 0);
+	}
+	for (i = 0; i < SLOW; i++) {
+		struct pollfd waits = { .fd = fd, .events = POLLIN };
+		struct uffd_msg msg;
+
+		must_eq(pthread_create(&slow[i], NULL, read_slowly, (void *)i), 0);
+		must_eq(poll(&waits, 1, 10000), 1);
+		must_eq(read(fd, &msg, sizeof(msg)), sizeof(msg));
+	}
+	must_eq(pthread_create(&other, NULL, read_at_once, &done), 0);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE) && host_now_ns() < end)
+		usleep(1000);
+	zero = (struct uffdio_zeropage){ .range = area.range };
+	must_eq(ioctl(fd, UFFDIO_ZEROPAGE, &zero), 0);
+	must(__atomic_load_n(&done, __ATOMIC_ACQUIRE));
+	must_eq(pthread_join(other, NULL), 0);
+	for (i = 0; i < SLOW; i++)
+		must_eq(pthread_join(slow[i], NULL), 0);
+	ebb_close(store);
+	munmap(slow_buffer, SLOW * 65536);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_store_is_none_in_a_forked_child),
 		cmocka_unit_test(the_slot_table_is_not_the_childs),
 		cmocka_unit_test(a_child_of_a_busy_process_closes_and_ends),
+		cmocka_unit_test(a_buffer_that_faults_slowly_stops_nobody_else),
 		cmocka_unit_test(in_a_filter_calls_fail_and_nothing_aborts),
 		cmocka_unit_test(a_cancelled_thread_leaves_no_call_half_done),
 	};

@@ -104,7 +104,6 @@ static u64 release_limit(u64 asked)
 /* The streams of the stores with one codec and level. */
 struct shared_streams {
 	struct streams streams;
-	struct host_work idle;
 	struct shared_streams *next;
 	u32 stores;
 };
@@ -133,32 +132,14 @@ static int need_budget(struct release_budget **budget)
 	return err;
 }
 
-/* Streams are in use: look at them later, when they may be idle.  One load as a rule. */
-static void note_streams(struct shared_streams *t)
-{
-	host_work_queue_delayed(&t->idle, host_read_once(host_user_idle_ns) / 1000);
-}
-
-static void streams_idle(struct host_work *w)
-{
-	struct shared_streams *t =
-		(struct shared_streams *)((char *)w - offsetof(struct shared_streams, idle));
-
-	if (streams_trim(&t->streams))
-		note_streams(t);
-}
-
 static struct shared_streams *new_streams(const struct store_config *core)
 {
 	struct shared_streams *t = host_zalloc(sizeof(*t));
 
 	if (!t)
 		return NULL;
-	if (!streams_init(&t->streams, core->codec, core->level, true)) {
-		if (!host_work_init(&t->idle, streams_idle, 0))
-			return t;
-		streams_destroy(&t->streams);
-	}
+	if (!streams_init(&t->streams, core->codec, core->level, true))
+		return t;
 	host_free(t, sizeof(*t));
 	return NULL;
 }
@@ -201,7 +182,6 @@ static void put_streams(struct shared_streams *t)
 	host_mutex_unlock(&p->lock);
 	if (!last)
 		return;
-	host_work_destroy(&t->idle);
 	streams_destroy(&t->streams);
 	host_free(t, sizeof(*t));
 }
@@ -367,11 +347,9 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 		fault_in_to_read((const char *)buf + off, HOST_PAGE_SIZE);
 		err = store_write(&store->core, slot++, (const char *)buf + off, host_node());
 	}
-	if (err)
-		return err;
-	note_streams(store->streams);
-	note_freed(store);
-	return 0;
+	if (!err)
+		note_freed(store);
+	return err;
 }
 
 int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
@@ -383,8 +361,6 @@ int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
 		fault_in_to_write((char *)buf + off, HOST_PAGE_SIZE);
 		err = store_read(&store->core, slot++, (char *)buf + off);
 	}
-	if (!err)
-		note_streams(store->streams);
 	return err;
 }
 
@@ -405,7 +381,6 @@ int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_
 	if (bad(store) || !bytes || (!buf && cap))
 		return -EINVAL;
 	fault_in_to_write(buf, cap < HOST_PAGE_SIZE ? cap : HOST_PAGE_SIZE);
-	note_streams(store->streams);
 	return store_get(&store->core, slot, buf, cap, bytes);
 }
 

@@ -140,13 +140,10 @@ void host_user_set_nr_cpus(unsigned int n)
 	host_write_once(nr_cpus, n);
 }
 
-/* A CPU that came later has a number past n, one that rseq does not tell a negative one. */
 unsigned int host_user_cpu_slow(unsigned int n)
 {
-	int cpu = (int)host_user_cpu_raw();
+	int cpu = sched_getcpu();
 
-	if (cpu < 0)
-		cpu = sched_getcpu();
 	return cpu < 0 ? 0 : (unsigned int)cpu % n;
 }
 
@@ -206,10 +203,8 @@ static void *lock_spare_item(struct host_percpu *pc, unsigned int cpu)
 /* The item is taken by a thread that lost its CPU, or this CPU has none: it came later. */
 void *host_user_percpu_lock_slow(struct host_percpu *pc)
 {
-	unsigned int cpu = host_user_cpu_raw(), i;
+	unsigned int cpu = 0, i;
 
-	if (cpu >= pc->n && pc->rseq)
-		return lock_spare_item(pc, cpu);
 	for (i = 0; i < PERCPU_TRIES; i++) {
 		cpu = host_user_cpu_raw();
 		if (cpu >= pc->n && !pc->rseq)
