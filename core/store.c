@@ -27,7 +27,7 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 }
 
 /*
- * Streams: a codec context with its buffers for each CPU that ran when the store was made: a
+ * Streams: a codec context with its buffers for each CPU that ran when they were made: a
  * machine may have places for many that never come, and zstd takes 200 KiB for each.  A CPU's own
  * is the next one when it first asks, so that those that ask share none, whatever their numbers.
  * Any may be used from any CPU; a busy one is passed over, so that nobody waits for a thread that
@@ -35,31 +35,82 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
  *
  * Nothing that may sleep is done with a stream in hand, and a read takes its stream before
  * its hold: who has a stream gives it back after the work on one page, and holders <= streams.
+ *
+ * Lazy ones have a context when their CPU first asks.  It is made with the lock in hand, but nobody
+ * waits for that: who finds none free waits for the first, which has a context to the end.
  */
 
 /* Two threads that ask on a CPU for the first time leave a stream to be found by the others. */
-static unsigned int stream_home(struct store *s)
+static unsigned int stream_home(struct streams *t)
 {
 	unsigned int cpu = host_cpu();
-	u32 home = host_read_once(s->home[cpu]);
+	u32 home = host_read_once(t->home[cpu]);
 
 	if (host_unlikely(!home)) {
-		home = (u32)(host_a64_add(&s->homes, 1) % s->streams) + 1;
-		host_write_once(s->home[cpu], home);
+		home = (u32)((host_a64_add(&t->homes, 1) - 1) % t->n) + 1;
+		host_write_once(t->home[cpu], home);
 	}
 	return home - 1;
 }
 
+/* Takes away what st has. */
+static void stream_empty(struct streams *t, struct stream *st)
+{
+	if (st->ctx)
+		t->codec->destroy(st->ctx);
+	host_free(st->buf, HOST_PAGE_SIZE);
+	host_free(st->bounce, HOST_PAGE_SIZE);
+	st->ctx = st->buf = st->bounce = NULL;
+}
+
+static bool stream_fill(struct streams *t, struct stream *st)
+{
+	st->buf = host_zalloc(HOST_PAGE_SIZE);
+	st->bounce = host_zalloc(HOST_PAGE_SIZE);
+	if (st->buf && st->bounce)
+		st->ctx = t->codec->create(t->level);
+	if (!st->ctx)
+		stream_empty(t, st);
+	else if (t->lazy)
+		host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
+	return st->ctx != NULL;
+}
+
+/* The CPU's own is taken, or cannot have a context. */
 HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
+static struct stream *stream_other(struct streams *t, unsigned int home)
+{
+	struct stream *st;
+	unsigned int i;
+
+	for (i = 1; i < t->n; i++) {
+		st = &t->stream[(home + i) % t->n];
+		if (!host_mutex_trylock(&st->lock))
+			continue;
+		st->used = true;
+		if (st->ctx)
+			return st;
+		host_mutex_unlock(&st->lock);
+	}
+	st = &t->stream[t->lazy ? 0 : home];
+	host_mutex_lock(&st->lock);
+	return st;
+}
+
+HOST_NO_ANALYSIS        /* as that */
 static struct stream *stream_get(struct store *s)
 {
-	unsigned int n = s->streams, home = stream_home(s), i;
+	struct streams *t = s->streams;
+	unsigned int home = stream_home(t);
+	struct stream *st = &t->stream[home];
 
-	for (i = 0; i < n; i++)
-		if (host_mutex_trylock(&s->stream[(home + i) % n].lock))
-			return &s->stream[(home + i) % n];
-	host_mutex_lock(&s->stream[home].lock);
-	return &s->stream[home];
+	if (host_likely(host_mutex_trylock(&st->lock))) {
+		st->used = true;
+		if (host_likely(st->ctx != NULL) || stream_fill(t, st))
+			return st;
+		host_mutex_unlock(&st->lock);
+	}
+	return stream_other(t, home);
 }
 
 HOST_NO_ANALYSIS
@@ -68,46 +119,88 @@ static void stream_put(struct stream *st)
 	host_mutex_unlock(&st->lock);
 }
 
-static void streams_free(struct store *s)
+bool streams_trim(struct streams *t)
 {
+	bool more = false;
 	unsigned int i;
 
-	host_free(s->home, host_nr_cpus() * sizeof(*s->home));
-	if (!s->stream)
-		return;
-	for (i = 0; i < s->streams; i++) {
-		struct stream *st = &s->stream[i];
+	for (i = 1; i < t->n; i++) {
+		struct stream *st = &t->stream[i];
 
-		if (st->ctx)
-			s->codec->destroy(st->ctx);
-		host_free(st->buf, HOST_PAGE_SIZE);
-		host_free(st->bounce, HOST_PAGE_SIZE);
-		host_mutex_destroy(&st->lock);
+		if (!host_mutex_trylock(&st->lock)) {
+			more = true;
+			continue;
+		}
+		if (!st->used)
+			stream_empty(t, st);
+		st->used = false;
+		more |= st->ctx != NULL;
+		host_mutex_unlock(&st->lock);
 	}
-	host_free(s->stream, s->streams * sizeof(*s->stream));
+	return more;
 }
 
-static int streams_init(struct store *s, int level)
+static void streams_idle_run(struct host_work *w)
+{
+	struct streams *t = (struct streams *)((char *)w - offsetof(struct streams, idle));
+
+	if (streams_trim(t))
+		host_work_queue_delayed(w, STREAMS_IDLE_US);
+}
+
+void streams_destroy(struct streams *t)
 {
 	unsigned int i;
-	int err = 0;
 
-	s->streams = host_cpus_now();
-	s->home = host_zalloc(host_nr_cpus() * sizeof(*s->home));
-	s->stream = host_zalloc(s->streams * sizeof(*s->stream));
-	if (!s->home || !s->stream)
-		return -ENOMEM;
-	for (i = 0; i < s->streams; i++) {
-		struct stream *st = &s->stream[i];
-
-		host_mutex_init(&st->lock);
-		st->buf = host_zalloc(HOST_PAGE_SIZE);
-		st->bounce = host_zalloc(HOST_PAGE_SIZE);
-		if (st->buf && st->bounce)
-			st->ctx = s->codec->create(level);
-		if (!st->ctx)
-			err = -ENOMEM;
+	if (t->lazy)
+		host_work_destroy(&t->idle);
+	host_free(t->home, host_nr_cpus() * sizeof(*t->home));
+	if (!t->stream)
+		return;
+	for (i = 0; i < t->n; i++) {
+		stream_empty(t, &t->stream[i]);
+		host_mutex_destroy(&t->stream[i].lock);
 	}
+	host_free(t->stream, t->n * sizeof(*t->stream));
+}
+
+int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy)
+{
+	unsigned int i;
+
+	memset(t, 0, sizeof(*t));
+	t->codec = codec;
+	t->level = level;
+	t->n = host_cpus_now();
+	t->home = host_zalloc(host_nr_cpus() * sizeof(*t->home));
+	t->stream = host_zalloc(t->n * sizeof(*t->stream));
+	if (!t->home || !t->stream)
+		goto no_memory;
+	for (i = 0; i < t->n; i++)
+		host_mutex_init(&t->stream[i].lock);
+	for (i = 0; i < (lazy ? 1 : t->n); i++)
+		if (!stream_fill(t, &t->stream[i]))
+			goto no_memory;
+	if (!lazy || !host_work_init(&t->idle, streams_idle_run, HOST_ANY_NODE)) {
+		t->lazy = lazy;
+		return 0;
+	}
+no_memory:
+	streams_destroy(t);
+	return -ENOMEM;
+}
+
+/* Those of the configuration, or the store's own. */
+static int need_streams(struct store *s, const struct store_config *cfg)
+{
+	int err;
+
+	s->streams = cfg->streams;
+	if (s->streams)
+		return 0;
+	err = streams_init(&s->own, cfg->codec, cfg->level, false);
+	if (!err)
+		s->streams = &s->own;
 	return err;
 }
 
@@ -147,6 +240,12 @@ static void table_free(struct store *s)
 	host_table_destroy(&s->table);
 }
 
+static void leave_streams(struct store *s)
+{
+	if (s->streams == &s->own)
+		streams_destroy(&s->own);
+}
+
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
@@ -166,13 +265,13 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	err = host_table_init(&s->table, s->slots);
 	if (err)
 		goto no_table;
-	err = streams_init(s, cfg->level);
+	err = need_streams(s, cfg);
 	if (err)
 		goto no_streams;
 	err = host_percpu_init(&s->cpus, sizeof(struct store_cpu));
 	if (err)
-		goto no_streams;
-	err = holds_init(&s->holds, s->streams + host_percpu_items(&s->cpus));
+		goto no_cpus;
+	err = holds_init(&s->holds, s->streams->n + host_percpu_items(&s->cpus));
 	if (err)
 		goto no_holds;
 	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots,
@@ -185,8 +284,9 @@ no_release:
 	holds_destroy(&s->holds);
 no_holds:
 	host_percpu_destroy(&s->cpus);
+no_cpus:
+	leave_streams(s);
 no_streams:
-	streams_free(s);
 	host_table_destroy(&s->table);
 no_table:
 	pool_destroy(&s->pool);
@@ -199,7 +299,7 @@ void store_destroy(struct store *s)
 	release_destroy(&s->release);
 	holds_destroy(&s->holds);
 	host_percpu_destroy(&s->cpus);
-	streams_free(s);
+	leave_streams(s);
 	table_free(s);
 	pool_destroy(&s->pool);
 }

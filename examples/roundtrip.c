@@ -10,7 +10,7 @@ int main(void)
 	size_t page = ebb_page_size();
 	struct ebb_config cfg;
 	struct ebb_store *store;
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	ebb_config_init(&cfg);
 	cfg.slots = 1000;

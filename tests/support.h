@@ -48,22 +48,20 @@ __attribute__((constructor)) static void choose_cases(void)
 /* ---- the release stage ---- */
 
 /* Nothing is drained but by who asks for it, until let_workers(). */
-HOST_NO_ANALYSIS
 static inline void hold_workers(struct release *r)
 {
 	for (unsigned int k = 0; k < r->nodes; k++)
 		for (unsigned int i = 0; i < r->node[k].nworkers; i++)
-			host_mutex_lock(&r->node[k].worker[i].work.turn);
-	host_mutex_lock(&r->disarm.turn);
+			host_user_work_hold(&r->node[k].worker[i].work);
+	host_user_work_hold(&r->disarm);
 }
 
-HOST_NO_ANALYSIS
 static inline void let_workers(struct release *r)
 {
-	host_mutex_unlock(&r->disarm.turn);
+	host_user_work_let(&r->disarm);
 	for (unsigned int k = 0; k < r->nodes; k++)
 		for (unsigned int i = 0; i < r->node[k].nworkers; i++)
-			host_mutex_unlock(&r->node[k].worker[i].work.turn);
+			host_user_work_let(&r->node[k].worker[i].work);
 }
 
 static inline struct release_stats stats_of(struct release *r)

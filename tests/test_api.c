@@ -2,6 +2,7 @@
 /* test_api.c - libebb as a program sees it: arguments, figures, memory given back. */
 #include "support.h"
 #include "ebb.h"
+#include "sized.h"
 
 #include <unistd.h>
 
@@ -72,7 +73,7 @@ static void each_field_of_the_config_is_checked(void **state)
 
 	REFUSED(struct_size, 0, -EINVAL);
 	REFUSED(struct_size, sizeof(good) - 1, -EINVAL);
-	REFUSED(struct_size, sizeof(good) + 8, -EINVAL);
+	REFUSED(struct_size, SIZE_MAX, -EINVAL);
 	REFUSED(slots, 0, -EINVAL);
 	REFUSED(slots, (uint64_t)1 << 32, -EINVAL);
 	REFUSED(slots, UINT64_MAX, -EINVAL);
@@ -115,8 +116,8 @@ static void every_codec_and_chain_size_opens(void **state)
 
 static void all_calls_refuse(struct ebb_store *store)
 {
-	static struct ebb_class rows[EBB_CLASSES_MAX];
-	struct ebb_stat stat;
+	static struct ebb_class rows[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*rows) } };
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	unsigned int n;
 	char why[64];
 	size_t bytes;
@@ -157,7 +158,7 @@ static void something_that_is_not_a_store_is_refused(void **state)
 
 static void null_arguments_are_refused(void **state)
 {
-	static struct ebb_class rows[EBB_CLASSES_MAX];
+	static struct ebb_class rows[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*rows) } };
 	struct ebb_store *store = open_slots(SLOTS);
 	unsigned int n, largest;
 	size_t bytes;
@@ -201,7 +202,7 @@ static void runs_that_reach_past_the_last_slot_are_refused_whole(void **state)
 {
 	static const uint64_t past[] = { SLOTS, SLOTS + 1, (uint64_t)1 << 32, ((uint64_t)1 << 32) + 1, UINT64_MAX };
 	struct ebb_store *store = open_slots(SLOTS);
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	size_t bytes;
 
 	fill_random(page, sizeof(page), 1);
@@ -231,7 +232,7 @@ static void runs_that_reach_past_the_last_slot_are_refused_whole(void **state)
 static void objects_and_pages_are_told_apart(void **state)
 {
 	struct ebb_store *store = open_slots(SLOTS);
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	size_t bytes = 99;
 
 	must_eq(ebb_get(store, 0, got, 100, &bytes), 0);
@@ -260,11 +261,12 @@ static void objects_and_pages_are_told_apart(void **state)
 
 static void the_class_table_and_the_figures_agree(void **state)
 {
-	static struct ebb_class rows[EBB_CLASSES_MAX], empty[EBB_CLASSES_MAX];
+	static struct ebb_class rows[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*rows) } };
+	static struct ebb_class empty[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*empty) } };
 	struct ebb_store *store = open_slots(2000);
 	uint64_t pages = 0, used = 0, orig = 0, same = 0;
 	unsigned int n, m, largest;
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	for (uint64_t i = 0; i < 2000; i++) {
 		fill_page(page, i);
@@ -311,7 +313,7 @@ static void the_class_table_and_the_figures_agree(void **state)
 static void limits_can_be_changed_and_are_told(void **state)
 {
 	struct ebb_store *store = open_slots(SLOTS);
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	int err = 0;
 	uint64_t i;
 
@@ -364,7 +366,7 @@ static void trim_returns_the_memory_to_the_system(void **state)
 {
 	const uint64_t slots = ((uint64_t)48 << 20) / HOST_PAGE_SIZE;
 	struct ebb_store *store = open_slots(slots);
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	size_t before, after;
 	uint64_t bytes = 0;
 
@@ -417,7 +419,7 @@ static void idle_memory_goes_back_by_itself(void **state)
 {
 	const uint64_t slots = ((uint64_t)8 << 20) / HOST_PAGE_SIZE;
 	struct ebb_store *store = open_slots(slots);
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	for (uint64_t i = 0; i < slots; i++) {
 		fill_random(page, HOST_PAGE_SIZE, i);
@@ -433,7 +435,7 @@ static void idle_memory_goes_back_by_itself(void **state)
 static void a_few_idle_pages_go_back_by_themselves_too(void **state)
 {
 	struct ebb_store *store = open_slots(SLOTS);
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	for (uint64_t i = 0; i < 20; i++) {
 		fill_random(page, HOST_PAGE_SIZE, i);
@@ -449,7 +451,7 @@ static void a_few_idle_pages_go_back_by_themselves_too(void **state)
 static void the_page_interface_checks_its_arguments(void **state)
 {
 	struct ebb_pages *pages = (void *)page;
-	struct ebb_pages_stat stat;
+	struct ebb_pages_stat stat = { .struct_size = sizeof(stat) };
 	uint32_t id = 1;
 
 	must_eq(ebb_pages_open(NULL, 8, 64), -EINVAL);
@@ -480,7 +482,7 @@ static void the_page_interface_checks_its_arguments(void **state)
 static void batching_bounds_a_hold_and_one_hold_does_not(void **state)
 {
 	static uint32_t ids[2000];
-	struct ebb_pages_stat stat;
+	struct ebb_pages_stat stat = { .struct_size = sizeof(stat) };
 	struct ebb_pages *pages;
 	int changed = 1;
 
@@ -512,11 +514,109 @@ static void batching_bounds_a_hold_and_one_hold_does_not(void **state)
 	ebb_pages_close(pages);
 }
 
+/* A program of a later version: its structs go on for some bytes. */
+#define LATER(type) struct { struct type now; u64 more[3]; }
+
+static void a_program_of_a_later_version_is_answered(void **state)
+{
+	static LATER(ebb_class) rows[EBB_CLASSES_MAX];
+	LATER(ebb_config) cfg;
+	LATER(ebb_stat) stat;
+	LATER(ebb_pages_stat) pages_stat;
+	unsigned int n, k, largest;
+	struct ebb_pages *pages;
+	struct ebb_store *store;
+
+	memset(&cfg, 0, sizeof(cfg));
+	ebb_config_init(&cfg.now);
+	cfg.now.struct_size = sizeof(cfg);
+	cfg.now.slots = SLOTS;
+	/* It asks for what this library does not have. */
+	cfg.more[2] = 1;
+	must_eq(ebb_open(&store, &cfg.now), -EINVAL);
+	cfg.more[2] = 0;
+	must_eq(ebb_open(&store, &cfg.now), 0);
+	must_eq(ebb_put(store, 1, page, 100), 0);
+
+	memset(&stat, 0xff, sizeof(stat));
+	stat.now.struct_size = sizeof(stat);
+	must_eq(ebb_stat(store, &stat.now), 0);
+	must_eq(stat.now.struct_size, sizeof(stat));
+	must_eq(stat.now.orig_data_size, 100);
+	must_eq(stat.more[0] | stat.more[1] | stat.more[2], 0);
+
+	for (k = 0; k < 2; k++) {
+		memset(rows, 0xff, sizeof(rows));
+		rows[0].now.struct_size = sizeof(rows[0]);
+		must_eq(k ? ebb_classes(store, &rows[0].now, &n)
+			  : ebb_class_table(4096, 8, &rows[0].now, &n, &largest), 0);
+		for (unsigned int i = 0; i < n; i++) {
+			must_eq(rows[i].now.struct_size, sizeof(rows[i]));
+			must_eq(rows[i].now.freeable, 0);
+			must_eq(rows[i].more[0] | rows[i].more[1] | rows[i].more[2], 0);
+			must(!i || rows[i].now.size > rows[i - 1].now.size);
+		}
+	}
+	ebb_close(store);
+
+	must_eq(ebb_pages_open(&pages, 8, 64), 0);
+	memset(&pages_stat, 0xff, sizeof(pages_stat));
+	pages_stat.now.struct_size = sizeof(pages_stat);
+	must_eq(ebb_pages_stat(pages, &pages_stat.now), 0);
+	must_eq(pages_stat.now.holds, 0);
+	must_eq(pages_stat.more[0] | pages_stat.more[1] | pages_stat.more[2], 0);
+	ebb_pages_close(pages);
+}
+
+static void a_size_that_was_not_set_is_refused(void **state)
+{
+	static const size_t wrong[] = { 0, 8, 55, SIZED_MOST + 1, SIZE_MAX };
+	static struct ebb_class rows[EBB_CLASSES_MAX];
+	struct ebb_store *store = open_slots(SLOTS);
+	struct ebb_pages_stat pages_stat;
+	unsigned int n, largest;
+	struct ebb_pages *pages;
+	struct ebb_stat stat;
+
+	must_eq(ebb_pages_open(&pages, 8, 64), 0);
+	for (unsigned int i = 0; i < ARRAY_LEN(wrong); i++) {
+		stat.struct_size = rows[0].struct_size = pages_stat.struct_size = wrong[i];
+		must_eq(ebb_stat(store, &stat), -EINVAL);
+		must_eq(ebb_classes(store, rows, &n), -EINVAL);
+		must_eq(ebb_class_table(4096, 8, rows, &n, &largest), -EINVAL);
+		must_eq(ebb_pages_stat(pages, &pages_stat), -EINVAL);
+	}
+	ebb_pages_close(pages);
+	ebb_close(store);
+}
+
+/* A library of a later version, and a program of this one: struct now has one field less there. */
+struct now { size_t struct_size; u64 a; };
+struct then { size_t struct_size; u64 a, b; };
+
+static void a_library_of_a_later_version_answers_this_one(void **state)
+{
+	struct { struct now now; u64 beyond; } theirs = { { sizeof(struct now), 7 }, 8 };
+	struct then ours = { .b = 9 };
+
+	must_eq(sized_in(&ours, sizeof(ours), &theirs, sizeof(struct now)), 0);
+	must_eq(ours.a, 7);
+	must_eq(ours.b, 0);
+	ours = (struct then){ 99, 1, 2 };
+	must_eq(sized_out(&theirs, sizeof(struct now), &ours, sizeof(ours)), 0);
+	must_eq(theirs.now.struct_size, sizeof(struct now));
+	must_eq(theirs.now.a, 1);
+	must_eq(theirs.beyond, 8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_library_tells_what_it_is),
 		cmocka_unit_test(each_field_of_the_config_is_checked),
+		cmocka_unit_test(a_program_of_a_later_version_is_answered),
+		cmocka_unit_test(a_size_that_was_not_set_is_refused),
+		cmocka_unit_test(a_library_of_a_later_version_answers_this_one),
 		cmocka_unit_test(every_codec_and_chain_size_opens),
 		cmocka_unit_test(no_store_is_refused),
 		cmocka_unit_test(something_that_is_not_a_store_is_refused),

@@ -122,7 +122,7 @@ static bool life(s64 n, bool and_all_after, u64 release_limit)
 {
 	struct ebb_store *store;
 	struct ebb_config cfg;
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	bool did;
 	int err;
 
@@ -194,7 +194,7 @@ static void all_allocations_may_fail_from_any_point_on(void **state)
 static void the_page_interface_fails_whole_and_loses_nothing(void **state)
 {
 	static uint32_t ids[300];
-	struct ebb_pages_stat stat;
+	struct ebb_pages_stat stat = { .struct_size = sizeof(stat) };
 	struct ebb_pages *pages;
 	bool did = true;
 	int err;

@@ -539,6 +539,88 @@ static void a_config_out_of_range_is_refused(void **state)
 	source_close(&source);
 }
 
+/* ---- streams ---- */
+
+static struct codec_ops counted;
+static unsigned int contexts, refused;
+static bool no_memory;
+
+static void *counted_create(int level)
+{
+	if (no_memory) {
+		refused++;
+		return NULL;
+	}
+	contexts++;
+	return codec_lz4.create(level);
+}
+
+static void counted_destroy(void *ctx)
+{
+	contexts--;
+	codec_lz4.destroy(ctx);
+}
+
+static void write_and_read(struct store *s, u64 i)
+{
+	fill_page(page, i + 1);
+	must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+	must_eq(store_read(s, i, got), 0);
+	must(!memcmp(page, got, HOST_PAGE_SIZE));
+}
+
+static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state)
+{
+	struct store_config cfg = config();
+	struct streams streams;
+	struct store other;
+	unsigned int cpu;
+
+	counted = codec_lz4;
+	counted.create = counted_create;
+	counted.destroy = counted_destroy;
+	cfg.codec = &counted;
+	host_user_set_nr_cpus(64);
+	must_eq(streams_init(&streams, &counted, 1, true), 0);
+	must_eq(contexts, 1);
+	cfg.streams = &streams;
+	rig_open(&cfg);
+	must_eq(store_init(&other, &rig.source.pcp, &cfg), 0);
+	must_eq(contexts, 1);
+	write_and_read(&rig.store, 1);
+	must_eq(contexts, 1);
+
+	/* This CPU's own is another from now on; without memory for it the first one does. */
+	for (cpu = 0; cpu < 64; cpu++)
+		streams.home[cpu] = 8;
+	no_memory = true;
+	write_and_read(&rig.store, 2);
+	must_eq(refused, 2);
+	must_eq(contexts, 1);
+	no_memory = false;
+	write_and_read(&rig.store, 2);
+	write_and_read(&other, 2);
+	must_eq(contexts, 2);
+
+	/* The first look sees that it was used, the next that it was not since. */
+	must(streams_trim(&streams));
+	must_eq(contexts, 2);
+	write_and_read(&other, 3);
+	must(streams_trim(&streams));
+	must_eq(contexts, 2);
+	must(!streams_trim(&streams));
+	must_eq(contexts, 1);
+	write_and_read(&rig.store, 4);
+	must_eq(contexts, 2);
+
+	store_destroy(&other);
+	rig_close();
+	must_eq(contexts, 2);
+	streams_destroy(&streams);
+	must_eq(contexts, 0);
+	host_user_set_nr_cpus(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -553,6 +635,7 @@ int main(void)
 		cmocka_unit_test(compaction_keeps_every_page_and_returns_some),
 		cmocka_unit_test(a_slot_past_the_end_is_refused),
 		cmocka_unit_test(a_config_out_of_range_is_refused),
+		cmocka_unit_test(contexts_are_shared_made_when_needed_and_gone_when_idle),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4hc),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_zstd),

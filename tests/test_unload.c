@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define TURNS 20
 #define WRITES_NS 2000000
@@ -89,10 +90,107 @@ static void a_thread_that_used_the_library_outlives_its_dlclose(void **state)
 		one_turn(path);
 }
 
+/* ---- copies ---- */
+
+#define COPIES 3
+
+/* One copy's way in. */
+struct copy {
+	__typeof__(&ebb_open) open;
+	__typeof__(&ebb_config_init) config_init;
+	__typeof__(&ebb_put) put;
+	__typeof__(&ebb_get) get;
+	__typeof__(&ebb_free) free;
+	__typeof__(&ebb_check) check;
+	__typeof__(&ebb_close) close;
+	struct ebb_store *store;
+};
+
+static struct copy copy[COPIES];
+
+static void find_copy(struct copy *c, void *lib)
+{
+	c->open = (__typeof__(c->open))symbol(lib, "ebb_open");
+	c->config_init = (__typeof__(c->config_init))symbol(lib, "ebb_config_init");
+	c->put = (__typeof__(c->put))symbol(lib, "ebb_put");
+	c->get = (__typeof__(c->get))symbol(lib, "ebb_get");
+	c->free = (__typeof__(c->free))symbol(lib, "ebb_free");
+	c->check = (__typeof__(c->check))symbol(lib, "ebb_check");
+	c->close = (__typeof__(c->close))symbol(lib, "ebb_close");
+}
+
+static void *use_all_copies(void *arg)
+{
+	u64 me = (uintptr_t)arg, got = 0, what;
+	unsigned long i, turns = scaled(50000);
+	size_t bytes;
+
+	for (i = 0; i < turns; i++) {
+		struct copy *c = &copy[i % COPIES];
+
+		what = i * 8 + me;
+		if (c->put(c->store, me * 8 + i % 8, &what, sizeof(what)) ||
+		    c->get(c->store, me * 8 + i % 8, &got, sizeof(got), &bytes) || got != what ||
+		    c->free(c->store, me * 8 + i % 8, 1))
+			return arg;
+	}
+	return NULL;
+}
+
+static void copies_of_the_library_know_nothing_of_each_other(void **state)
+{
+	const char *path = getenv("LIBEBB");
+	char name[] = "/tmp/ebb-copy-XXXXXX", command[600], why[200];
+	void *lib[2], *bad;
+	pthread_t id[4];
+	uintptr_t i;
+	int fd;
+
+	if (!path) {
+		print_message("# LIBEBB does not say where libebb.so is\n");
+		skip();
+	}
+	fd = mkstemp(name);
+	must(fd >= 0);
+	close(fd);
+	snprintf(command, sizeof(command), "cp '%s' %s", path, name);
+	must_eq(system(command), 0);
+	lib[0] = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	lib[1] = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	must(lib[0] && lib[1]);
+	remove(name);
+	/* The third is this program's own, of libebb.a. */
+	copy[2] = (struct copy){ ebb_open, ebb_config_init, ebb_put, ebb_get, ebb_free, ebb_check,
+				 ebb_close, NULL };
+	for (i = 0; i < 2; i++)
+		find_copy(&copy[i], lib[i]);
+	must(copy[0].open != copy[1].open && copy[0].open != copy[2].open);
+	for (i = 0; i < COPIES; i++) {
+		struct ebb_config cfg;
+
+		copy[i].config_init(&cfg);
+		cfg.slots = 100;
+		must_eq(copy[i].open(&copy[i].store, &cfg), 0);
+	}
+	for (i = 0; i < 4; i++)
+		must_eq(pthread_create(&id[i], NULL, use_all_copies, (void *)i), 0);
+	for (i = 0; i < 4; i++) {
+		must_eq(pthread_join(id[i], &bad), 0);
+		must(!bad);
+	}
+	for (i = 0; i < COPIES; i++) {
+		must_eq(copy[i].check(copy[i].store, why, sizeof(why)), 0);
+		copy[i].close(copy[i].store);
+	}
+	dlclose(lib[0]);
+	dlclose(lib[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_that_used_the_library_outlives_its_dlclose),
+		cmocka_unit_test(copies_of_the_library_know_nothing_of_each_other),
 	};
 
 	return cmocka_run_group_tests_name("unload", tests, NULL, NULL);

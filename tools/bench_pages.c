@@ -102,7 +102,7 @@ static void run_once(const struct pages_opts *o, const struct variant *variant, 
 {
 	static struct team_times times;
 	struct pages_run run = { .o = o, .variant = variant, .backlog = backlog };
-	struct ebb_pages_stat st;
+	struct ebb_pages_stat st = { .struct_size = sizeof(st) };
 	uint32_t *ids = xalloc(backlog, sizeof(*ids));
 
 	must(ebb_pages_open(&run.pages, (unsigned int)o->batch, (unsigned int)o->high),

@@ -52,6 +52,7 @@ struct table *classes_in_use(struct ebb_store *store)
 	unsigned int n;
 	char index[16];
 
+	rows->struct_size = sizeof(*rows);
 	must(ebb_classes(store, rows, &n), "cannot read the class table");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct ebb_class *c = &rows[i];
@@ -108,6 +109,7 @@ static int classes(const struct command *cmd, int argc, char **argv)
 	if (page_size & (page_size - 1))
 		usage_fail("--page-size %llu: expected a power of two from 4K to 64K",
 			   (unsigned long long)page_size);
+	rows->struct_size = sizeof(*rows);
 	must(ebb_class_table(page_size, (unsigned int)chain_size, rows, &n, &largest),
 	     "cannot compute the class table");
 	for (unsigned int i = 0; i < n; i++) {

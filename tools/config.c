@@ -50,5 +50,6 @@ struct ebb_store *store_open(const struct store_opts *opts, uint64_t slots,
 
 void store_stat(struct ebb_store *store, struct ebb_stat *st)
 {
+	st->struct_size = sizeof(*st);
 	must(ebb_stat(store, st), "cannot read the store's figures");
 }

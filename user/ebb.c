@@ -8,6 +8,7 @@
 #include "check.h"
 #include "codecs.h"
 #include "ebb.h"
+#include "sized.h"
 #include "store.h"
 #include "zone.h"
 
@@ -19,13 +20,24 @@
 #define SPARSE_BYTES (256u << 10)       /* less is not worth compaction */
 
 struct ebb_store {
-	u64 magic;
+	u64 magic;              /* 0 in a forked child, which has nothing of it: host_user_map_wiped() */
 	u32 flags;
 	struct host_pages *zone;
 	struct pcp pcp;
 	struct store core;
 	struct host_work decay;
+	struct shared_streams *streams;
 };
+
+/* Bytes of version 0.1: programs of any version have at least these. */
+#define CONFIG_LEAST ((size_t)56)
+#define STAT_LEAST ((size_t)216)
+#define CLASS_LEAST ((size_t)144)
+
+/* A longer one is another ebb_config_init() in a new node of libebb.map: old programs have less room. */
+_Static_assert(sizeof(struct ebb_config) == CONFIG_LEAST, "ebb_config_init() is of version 0.1");
+_Static_assert(sizeof(struct ebb_stat) >= STAT_LEAST && sizeof(struct ebb_class) >= CLASS_LEAST,
+	       "structs do not shrink");
 
 static bool bad(const struct ebb_store *store)
 {
@@ -92,19 +104,89 @@ static u64 release_limit(u64 asked)
 	return asked == EBB_DEFAULT ? release_default_limit() : asked;
 }
 
-/* What all stores of the process may hold back together; made for the first, and kept. */
-static struct release_budget budget;
-static pthread_mutex_t budget_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The streams of the stores with one codec and level. */
+struct shared_streams {
+	struct streams streams;
+	struct shared_streams *next;
+	u32 stores;
+};
 
-static int need_budget(void)
+struct process {
+	host_mutex_t lock;
+	/* What all stores may hold back together; made for the first, and kept. */
+	struct release_budget budget;
+	struct shared_streams *streams;
+};
+
+static void *process;           /* see host_user_wiped() */
+
+static int need_budget(struct release_budget **budget)
 {
+	struct process *p = host_user_wiped(&process, sizeof(*p));
 	int err = 0;
 
-	pthread_mutex_lock(&budget_lock);
-	if (!budget.share)
-		err = release_budget_init(&budget, release_default_limit());
-	pthread_mutex_unlock(&budget_lock);
+	if (!p)
+		return -ENOMEM;
+	*budget = &p->budget;
+	host_mutex_lock(&p->lock);
+	if (!p->budget.share)
+		err = release_budget_init(&p->budget, release_default_limit());
+	host_mutex_unlock(&p->lock);
 	return err;
+}
+
+static struct shared_streams *new_streams(const struct store_config *core)
+{
+	struct shared_streams *t = host_zalloc(sizeof(*t));
+
+	if (!t)
+		return NULL;
+	if (!streams_init(&t->streams, core->codec, core->level, true))
+		return t;
+	host_free(t, sizeof(*t));
+	return NULL;
+}
+
+static struct shared_streams *get_streams(const struct store_config *core)
+{
+	struct process *p = process;
+	struct shared_streams *t;
+
+	host_mutex_lock(&p->lock);
+	for (t = p->streams; t; t = t->next)
+		if (t->streams.codec == core->codec && t->streams.level == core->level)
+			break;
+	if (!t) {
+		t = new_streams(core);
+		if (t) {
+			t->next = p->streams;
+			p->streams = t;
+		}
+	}
+	if (t)
+		t->stores++;
+	host_mutex_unlock(&p->lock);
+	return t;
+}
+
+static void put_streams(struct shared_streams *t)
+{
+	struct process *p = process;
+	struct shared_streams **at;
+	bool last;
+
+	host_mutex_lock(&p->lock);
+	last = !--t->stores;
+	if (last) {
+		for (at = &p->streams; *at != t;)
+			at = &(*at)->next;
+		*at = t->next;
+	}
+	host_mutex_unlock(&p->lock);
+	if (!last)
+		return;
+	streams_destroy(&t->streams);
+	host_free(t, sizeof(*t));
 }
 
 /* Pages that compaction would free, if they are worth its while: an eighth of the pool. */
@@ -140,40 +222,44 @@ static void note_freed(struct ebb_store *store)
 
 static int check_config(const struct ebb_config *cfg, struct store_config *core)
 {
-	if (cfg->struct_size != sizeof(*cfg) || cfg->flags & ~(EBB_NO_HUGEPAGE | EBB_NO_COMPACT) || cfg->reserved)
+	if (cfg->flags & ~(EBB_NO_HUGEPAGE | EBB_NO_COMPACT) || cfg->reserved)
 		return -EINVAL;
 	core->codec = find_codec(cfg->codec ? cfg->codec : "lz4");
 	if (!core->codec)
 		return -ENOENT;
 	core->slots = cfg->slots;
 	core->level = cfg->level == EBB_LEVEL_DEFAULT ? core->codec->default_level : cfg->level;
+	if (core->level < core->codec->min_level || core->level > core->codec->max_level)
+		return -EINVAL;
 	core->chain = cfg->chain_size ? cfg->chain_size : EBB_CHAIN_DEFAULT;
 	core->mem_limit = cfg->mem_limit;
 	core->release_limit = release_limit(cfg->release_limit);
-	core->release_budget = &budget;
 	return 0;
 }
 
-int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
+static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 {
 	const unsigned int high = LIST_BYTES >> HOST_PAGE_SHIFT;
-	struct store_config core;
+	struct store_config core = { 0 };
 	struct ebb_store *store;
+	struct ebb_config cfg;
 	int err;
 
-	if (!out || !cfg)
+	if (!out || !theirs)
 		return -EINVAL;
 	*out = NULL;
-	err = check_config(cfg, &core);
+	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
+	if (!err)
+		err = check_config(&cfg, &core);
 	if (err)
 		return err;
-	err = need_budget();
+	err = need_budget(&core.release_budget);
 	if (err)
 		return err;
-	store = host_zalloc(sizeof(*store));
+	store = host_user_map_wiped(sizeof(*store));
 	if (!store)
 		return -ENOMEM;
-	store->flags = cfg->flags;
+	store->flags = cfg.flags;
 	err = zone_open(&store->zone);
 	if (err)
 		goto no_zone;
@@ -184,6 +270,11 @@ int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
 	err = host_work_init(&store->decay, decay, 0);
 	if (err)
 		goto no_work;
+	err = -ENOMEM;
+	store->streams = get_streams(&core);
+	if (!store->streams)
+		goto no_streams;
+	core.streams = &store->streams->streams;
 	err = store_init(&store->core, &store->pcp, &core);
 	if (err)
 		goto no_store;
@@ -192,13 +283,26 @@ int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
 	return 0;
 
 no_store:
+	put_streams(store->streams);
+no_streams:
 	host_work_destroy(&store->decay);
 no_work:
 	pcp_destroy(&store->pcp);
 no_pcp:
 	zone_close(store->zone);
 no_zone:
-	host_free(store, sizeof(*store));
+	host_user_unmap_wiped(store, sizeof(*store));
+	return err;
+}
+
+/* Files may be read, and threads waited for: no call is a cancellation point for that. */
+int ebb_open(struct ebb_store **out, const struct ebb_config *cfg)
+{
+	int cancel, err;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	err = open_store(out, cfg);
+	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
 
@@ -209,9 +313,10 @@ void ebb_close(struct ebb_store *store)
 	store->magic = 0;
 	host_work_destroy(&store->decay);
 	store_destroy(&store->core);
+	put_streams(store->streams);
 	pcp_destroy(&store->pcp);
 	zone_close(store->zone);
-	host_free(store, sizeof(*store));
+	host_user_unmap_wiped(store, sizeof(*store));
 }
 
 /*
@@ -363,9 +468,14 @@ int ebb_set_mem_limit(struct ebb_store *store, uint64_t bytes)
 
 int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes)
 {
+	int cancel, err;
+
 	if (bad(store))
 		return -EINVAL;
-	return release_set_limit(&store->core.release, release_limit(bytes));
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	err = release_set_limit(&store->core.release, release_limit(bytes));
+	pthread_setcancelstate(cancel, NULL);
+	return err;
 }
 
 int ebb_reset_peak(struct ebb_store *store)
@@ -386,9 +496,10 @@ int ebb_reset_held_back_peak(struct ebb_store *store)
 
 int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 {
-	struct zone_stat zone;
-	struct release *r;
 	struct release_stats rs;
+	struct zone_stat zone;
+	struct ebb_stat ours;
+	struct release *r;
 	struct store *s;
 
 	if (bad(store) || !stat)
@@ -397,7 +508,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 	r = &s->release;
 	zone_stat(store->zone, &zone);
 	release_stats(r, &rs);
-	*stat = (struct ebb_stat){
+	ours = (struct ebb_stat){
 		.orig_data_size = store_count(s, CNT_ORIG_BYTES),
 		.compr_data_size = store_count(s, CNT_COMPR_BYTES),
 		.mem_used_total = pool_pages(&s->pool) << HOST_PAGE_SHIFT,
@@ -425,27 +536,45 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.flush_asked = rs.flush_asked,
 		.release_limit = host_read_once(r->limit),
 	};
-	return 0;
+	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }
 
-static void class_row(struct ebb_class *row, const struct size_class *c)
+/* Row i of the program's, whose size the first tells: that one's is kept, and is the others'. */
+static void put_class(struct ebb_class *rows, size_t bytes, unsigned int i, const struct size_class *c,
+		      const struct pool_class_stat *stat)
 {
-	*row = (struct ebb_class){
+	struct ebb_class row = {
 		.index = c->index,
 		.size = c->size,
 		.pages_per_zspage = c->pages,
 		.objs_per_zspage = c->objs,
 	};
+	void *to = (char *)rows + i * bytes;
+	unsigned int k;
+
+	if (stat) {
+		for (k = 0; k < EBB_FULLNESS; k++)
+			row.zspages[k] = stat->zspages[k];
+		row.obj_allocated = stat->objs;
+		row.obj_used = stat->used;
+		row.pages_used = stat->pages;
+		row.freeable = stat->freeable;
+	}
+	memcpy(to, &bytes, sizeof(bytes));
+	sized_out(to, CLASS_LEAST, &row, sizeof(row));
 }
 
 int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n)
 {
 	struct pool_class_stat *stats;
-	unsigned int i, k;
+	size_t bytes, theirs;
 	struct pool *p;
-	size_t bytes;
+	unsigned int i;
 
 	if (bad(store) || !rows || !n)
+		return -EINVAL;
+	theirs = sized_of(rows, CLASS_LEAST);
+	if (!theirs)
 		return -EINVAL;
 	p = &store->core.pool;
 	bytes = p->table.nclasses * sizeof(*stats);
@@ -453,15 +582,8 @@ int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n
 	if (!stats)
 		return -ENOMEM;
 	pool_class_stats(p, stats);
-	for (i = 0; i < p->table.nclasses; i++) {
-		class_row(&rows[i], &p->table.class[i]);
-		for (k = 0; k < EBB_FULLNESS; k++)
-			rows[i].zspages[k] = stats[i].zspages[k];
-		rows[i].obj_allocated = stats[i].objs;
-		rows[i].obj_used = stats[i].used;
-		rows[i].pages_used = stats[i].pages;
-		rows[i].freeable = stats[i].freeable;
-	}
+	for (i = 0; i < p->table.nclasses; i++)
+		put_class(rows, theirs, i, &p->table.class[i], &stats[i]);
 	*n = p->table.nclasses;
 	host_free(stats, bytes);
 	return 0;
@@ -472,15 +594,19 @@ int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class 
 {
 	struct class_table t;
 	unsigned int i;
+	size_t theirs;
 	int err;
 
 	if (!rows || !n || !largest)
+		return -EINVAL;
+	theirs = sized_of(rows, CLASS_LEAST);
+	if (!theirs)
 		return -EINVAL;
 	err = class_table_init(&t, page_size, chain_size);
 	if (err)
 		return err;
 	for (i = 0; i < t.nclasses; i++)
-		class_row(&rows[i], &t.class[i]);
+		put_class(rows, theirs, i, &t.class[i], NULL);
 	*n = t.nclasses;
 	*largest = t.largest;
 	return 0;

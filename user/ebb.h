@@ -5,13 +5,16 @@
  * A store is an array of slots.  A slot is empty, holds one page (compressed, or as one
  * repeated word, or raw when it does not shrink), or holds one object of the caller's own
  * bytes.  Freeing a slot detaches what it held in a few nanoseconds; the memory behind it
- * is given back in batches by a worker thread, within a budget of bytes and of time.
+ * is given back in batches by a worker thread, within a budget of bytes and of time.  Workers are
+ * shared by the stores of a process, and made when there is something to do.
  *
  * Every function may be called by any thread at any time, but ebb_close() and ebb_pages_close(),
  * which need the store or the page source to themselves, and ebb_check() and ebb_reset(), which
- * say what others may do meanwhile.  None may be called from a signal handler, and a store does not survive
- * fork() in the child.  libebb.so stays loaded after dlclose(); what links libebb.a and may be
- * unloaded is to be linked with -z nodelete.  Functions that return int return 0, or a negative error number and
+ * say what others may do meanwhile.  None may be called from a signal handler.  None is a cancellation
+ * point; a thread that may be cancelled asynchronously must not call any.  In a forked child a store
+ * of the parent is none (-EINVAL), closing it does nothing, and it may open stores of its own.
+ * libebb.so stays loaded after dlclose(); what links libebb.a and may be unloaded is to be linked
+ * with -z nodelete.  Functions that return int return 0, or a negative error number and
  * then have changed nothing but what their comment says.  -EINVAL: an argument that can be
  * seen to be wrong (NULL, what is no store, a size).  -ERANGE: a slot past the end.
  */
@@ -40,6 +43,10 @@ struct ebb_store;
 #define EBB_DEFAULT UINT64_MAX
 #define EBB_LEVEL_DEFAULT INT32_MIN
 
+/*
+ * The structs of this file begin with their size, so that program and library may be of different
+ * versions: they only grow, and what one of the two does not know is 0.
+ */
 struct ebb_config {
 	size_t struct_size;      /* sizeof(struct ebb_config); set by ebb_config_init() */
 	uint64_t slots;          /* slots of the store, 1 to 2^32 - 1 */
@@ -62,8 +69,7 @@ struct ebb_config {
 void ebb_config_init(struct ebb_config *cfg);
 
 /*
- * Makes an empty store.  -EINVAL: a field is out of its range; -ENOENT: no such codec;
- * -ENOMEM; -EAGAIN: the worker thread could not be started.
+ * Makes an empty store.  -EINVAL: a field is out of its range; -ENOENT: no such codec; -ENOMEM.
  */
 int ebb_open(struct ebb_store **store, const struct ebb_config *cfg);
 
@@ -99,8 +105,10 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes);
 
 /*
- * Empties slots first .. first + count - 1.  Allocates nothing and waits for no reader; it may wait
- * for a lock that another thread holds for a short time.  Empty slots are allowed.
+ * Empties slots first .. first + count - 1.  Empty slots are allowed.  Waits for no reader, no
+ * memory and no file.  Most calls take no lock.  One that does, and finds it held by a thread that lost
+ * its CPU, sleeps until that thread goes on.  Allocates nothing, but a call that finds no worker
+ * thread (the first in ten idle seconds) has one made, which takes some 50 us.
  */
 int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count);
 
@@ -139,6 +147,7 @@ int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes);
 int ebb_reset_peak(struct ebb_store *store);
 
 struct ebb_stat {
+	size_t struct_size;         /* sizeof(struct ebb_stat), set by the caller */
 	/* the fields of zram's mm_stat, same meaning; bytes unless named pages */
 	uint64_t orig_data_size;    /* of the pages and objects stored */
 	uint64_t compr_data_size;   /* after compression */
@@ -168,7 +177,10 @@ struct ebb_stat {
 	uint64_t release_limit;
 };
 
-/* Fills *stat.  Counters that change meanwhile are each right at some moment of the call. */
+/*
+ * Fills *stat, but for struct_size, which the caller has set (-EINVAL: it has not).  Counters that change meanwhile are each
+ * right at some moment of the call.
+ */
 int ebb_stat(struct ebb_store *store, struct ebb_stat *stat);
 
 /* Starts held_back_peak again from what is held back now. */
@@ -178,6 +190,7 @@ int ebb_reset_held_back_peak(struct ebb_store *store);
 
 /* A row of the class table; the columns of zsmalloc's "classes" file. */
 struct ebb_class {
+	size_t struct_size;         /* sizeof(struct ebb_class), set by the caller in the first row */
 	uint32_t index;             /* of the size class, 0 to 256 */
 	uint32_t size;              /* bytes of an object, its header included */
 	uint32_t pages_per_zspage;
@@ -191,7 +204,10 @@ struct ebb_class {
 
 #define EBB_CLASSES_MAX 257
 
-/* Fills rows[EBB_CLASSES_MAX] with the store's classes, smallest first; *n tells how many. */
+/*
+ * Fills rows[EBB_CLASSES_MAX] with the store's classes, smallest first; *n tells how many.  -EINVAL:
+ * rows[0].struct_size is not set; -ENOMEM.
+ */
 int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n);
 
 /*
@@ -221,6 +237,7 @@ int ebb_codec_levels(const char *name, int32_t *min, int32_t *max, int32_t *def)
 struct ebb_pages;
 
 struct ebb_pages_stat {
+	size_t struct_size;          /* sizeof(struct ebb_pages_stat), set by the caller */
 	uint64_t holds;              /* times the zone lock was taken to give pages back */
 	uint64_t max_pages_per_hold; /* most pages given back in one hold */
 	uint64_t max_hold_ns;        /* longest hold for giving back */

@@ -2,14 +2,26 @@
 /* ebb_pages.c - owns struct ebb_pages: per-CPU page lists over a zone, by themselves. */
 #include "ebb.h"
 #include "pcp.h"
+#include "sized.h"
 #include "zone.h"
 
+#define MAGIC 0x6562627061676573ull     /* "ebbpages" */
+
 struct ebb_pages {
+	u64 magic;              /* as a store's */
 	struct host_pages *zone;
 	struct pcp pcp;
 };
 
+#define STAT_LEAST ((size_t)56)         /* bytes of version 0.1 */
+
+_Static_assert(sizeof(struct ebb_pages_stat) >= STAT_LEAST, "structs do not shrink");
 _Static_assert(sizeof(host_page) == sizeof(uint32_t), "ebb.h names pages by u32");
+
+static bool bad(const struct ebb_pages *pages)
+{
+	return !pages || pages->magic != MAGIC;
+}
 
 int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high)
 {
@@ -19,7 +31,7 @@ int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high
 	if (!out)
 		return -EINVAL;
 	*out = NULL;
-	pages = host_zalloc(sizeof(*pages));
+	pages = host_user_map_wiped(sizeof(*pages));
 	if (!pages)
 		return -ENOMEM;
 	err = zone_open(&pages->zone);
@@ -27,22 +39,24 @@ int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high
 		err = pcp_init(&pages->pcp, pages->zone, batch, high, 0);
 		if (!err) {
 			host_write_once(pages->zone->measure, 1);
+			pages->magic = MAGIC;
 			*out = pages;
 			return 0;
 		}
 		zone_close(pages->zone);
 	}
-	host_free(pages, sizeof(*pages));
+	host_user_unmap_wiped(pages, sizeof(*pages));
 	return err;
 }
 
 void ebb_pages_close(struct ebb_pages *pages)
 {
-	if (!pages)
+	if (bad(pages))
 		return;
+	pages->magic = 0;
 	pcp_destroy(&pages->pcp);
 	zone_close(pages->zone);
-	host_free(pages, sizeof(*pages));
+	host_user_unmap_wiped(pages, sizeof(*pages));
 }
 
 #define PIECE ((size_t)1 << 20)         /* pages of one call into the core */
@@ -51,7 +65,7 @@ int ebb_pages_alloc(struct ebb_pages *pages, uint32_t *ids, size_t n)
 {
 	size_t done = 0;
 
-	if (!pages || (!ids && n))
+	if (bad(pages) || (!ids && n))
 		return -EINVAL;
 	while (done < n) {
 		size_t k = n - done < PIECE ? n - done : PIECE;
@@ -71,7 +85,7 @@ int ebb_pages_free(struct ebb_pages *pages, const uint32_t *ids, size_t n)
 {
 	size_t done = 0;
 
-	if (!pages || (!ids && n))
+	if (bad(pages) || (!ids && n))
 		return -EINVAL;
 	while (done < n) {
 		size_t k = n - done < PIECE ? n - done : PIECE;
@@ -84,7 +98,7 @@ int ebb_pages_free(struct ebb_pages *pages, const uint32_t *ids, size_t n)
 
 int ebb_pages_free_one_hold(struct ebb_pages *pages, const uint32_t *ids, size_t n)
 {
-	if (!pages || (!ids && n) || n > UINT32_MAX)
+	if (bad(pages) || (!ids && n) || n > UINT32_MAX)
 		return -EINVAL;
 	if (n)
 		host_pages_free(pages->zone, ids, (unsigned int)n);
@@ -95,7 +109,7 @@ int ebb_pages_decay(struct ebb_pages *pages, int *changed)
 {
 	bool any;
 
-	if (!pages)
+	if (bad(pages))
 		return -EINVAL;
 	any = pcp_decay(&pages->pcp);
 	if (changed)
@@ -105,17 +119,18 @@ int ebb_pages_decay(struct ebb_pages *pages, int *changed)
 
 void *ebb_pages_addr(struct ebb_pages *pages, uint32_t id)
 {
-	return pages && id ? host_page_addr(pages->zone, id) : NULL;
+	return !bad(pages) && id ? host_page_addr(pages->zone, id) : NULL;
 }
 
 int ebb_pages_stat(struct ebb_pages *pages, struct ebb_pages_stat *stat)
 {
+	struct ebb_pages_stat ours;
 	struct zone_stat zone;
 
-	if (!pages || !stat)
+	if (bad(pages) || !stat)
 		return -EINVAL;
 	zone_stat(pages->zone, &zone);
-	*stat = (struct ebb_pages_stat){
+	ours = (struct ebb_pages_stat){
 		.holds = zone.holds,
 		.max_pages_per_hold = zone.max_pages_per_hold,
 		.max_hold_ns = zone.max_hold_ns,
@@ -123,12 +138,12 @@ int ebb_pages_stat(struct ebb_pages *pages, struct ebb_pages_stat *stat)
 		.listed_pages = pcp_count(&pages->pcp),
 		.free_pages = zone.free_pages,
 	};
-	return 0;
+	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }
 
 int ebb_pages_reset_stat(struct ebb_pages *pages)
 {
-	if (!pages)
+	if (bad(pages))
 		return -EINVAL;
 	zone_reset_stat(pages->zone);
 	return 0;

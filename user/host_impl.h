@@ -11,7 +11,7 @@
  *   struct host_pages   the public head of zone.c's struct zone: the address of a page is its number
  *                       shifted, and a term that belongs to the highest bit of it
  *
- * Lock order: host_lock_t inside struct host_work is a leaf.  A lock may be waited for
+ * A lock may be waited for
  * by sleeping in the kernel, since in user space its holder can be preempted.
  */
 #ifndef EBB_USER_HOST_IMPL_H
@@ -512,6 +512,16 @@ static inline void *host_zalloc_node(size_t bytes, unsigned int node)
 void host_free(void *p, size_t bytes);
 
 /*
+ * Memory that is all zeros in a forked child: what a process has once, and what must be known there
+ * as a stranger's.  Whole pages; NULL when short.
+ */
+void *host_user_map_wiped(size_t bytes);
+void host_user_unmap_wiped(void *p, size_t bytes);
+
+/* *where, which is made such memory if it is NULL, and stays. */
+void *host_user_wiped(void **where, size_t bytes);
+
+/*
  * Test seam: asked before every host_zalloc() and host_pages_alloc(); true makes it fail.
  * Set while no other thread runs.
  */
@@ -587,37 +597,45 @@ static inline size_t host_table_bytes(const struct host_table *t)
 #define HOST_USER_NO_WAKE UINT64_MAX
 
 /*
- * One thread runs one work item.
- *
  *   wake == HOST_USER_NO_WAKE    nothing is queued
  *   wake == us                   queued: due <= (time of any later call) + us; 0: at once
  *
  * So a caller that asks for a delay of us and sees wake <= us has nothing to do, and needs no
- * clock to know it.  That look is relaxed: the worker clears wake before it calls fn, so when
+ * clock to know it.  That look is relaxed: a worker clears wake before it calls fn, so when
  * what fn collects is guarded by a lock (or an atomic read-modify-write) that both take,
  * either fn finds what the caller left there, or the caller sees the cleared word.
+ *
+ * All but the look is under the executor's lock (work.c).
  */
 struct host_work {
 	void (*fn)(struct host_work *w);
-	u64 wake;        /* written with lock held, read without */
-	u64 due;         /* host_now_ns() at which to run, when wake is not NO_WAKE */
-	u64 sleep_until; /* what the worker sleeps for, when asleep */
+	const char *name;
+	u64 wake;
+	u64 due;         /* host_now_ns() at which to run, when wake is not NO_WAKE; 0: at once */
 	u64 started;     /* runs begun */
 	u64 done;        /* runs ended; started - done is 0 or 1 */
-	host_mutex_t turn; /* held while fn runs: who takes it holds the worker off */
-	host_lock_t lock;
-	u32 bell;        /* futex: the worker sleeps on it */
-	u32 done_bell;   /* futex: flushers sleep on it */
-	u32 flushers;
-	bool asleep, stop, live;
-	pthread_t thread;
+	struct host_work *next; /* of the ready ones */
+	u32 at;          /* place in the heap + 1; 0: not there */
+	u32 done_bell;   /* futex: who waits for a run's end sleeps on it */
+	u32 waiters;
+	bool ready, running, held, stop, live;
 };
 
-int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node);
+/* A thread that runs the work is named after the first word of the function's name. */
+#define host_work_init(w, fn, node) ((void)(node), host_user_work_init((w), (fn), #fn))
+int host_user_work_init(struct host_work *w, void (*fn)(struct host_work *w), const char *name);
 void host_work_flush(struct host_work *w);
 void host_work_destroy(struct host_work *w);
 void host_user_work_arm(struct host_work *w, u64 us);
 
+/* For tests: how long a thread without work stays. */
+extern u64 host_user_idle_ns;
+
+/* For tests: no thread runs w, nor is in it, until it is let. */
+void host_user_work_hold(struct host_work *w);
+void host_user_work_let(struct host_work *w);
+
+/* May make a thread, so no lock of the library's is held. */
 static inline void host_work_queue_delayed(struct host_work *w, u64 us)
 {
 	if (host_read_once(w->wake) > us)

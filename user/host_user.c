@@ -1,37 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * host_user.c - the slow halves of the user-space home: waiting for locks and per-CPU items,
- * memory, deferred work, clocks.
+ * memory, clocks.  Deferred work is in work.c.
  *
  * Owns: nothing but the number of CPUs and the test hook; state is in the caller's structs
  * (host_impl.h draws them).
- *
- * A work item's life, all under w->lock but the first look at wake:
- *
- *   queue ----> wake, due set --bell--> worker: wake cleared, started++ --> fn --> done++
- *                                          ^                                        |
- *                                          +------- wake set meanwhile: again ------+
- *
- * Lock order: w->lock is a leaf; fn is called without it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "host.h"
+#include "futex.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-#define NS_PER_SEC 1000000000ull
 
 /* How long a waiter that missed its wake-up sleeps; see host_lock_t. */
 #define LOCK_SLEEP_NS 200000
@@ -48,37 +31,6 @@
 bool (*host_user_fail)(void);
 
 static u32 nr_cpus;
-
-/* ---- futex ---- */
-
-#ifndef SYS_futex
-#define SYS_futex SYS_futex_time64
-#endif
-
-static void futex_wait_rel(u32 *word, u32 val, long ns)
-{
-	struct timespec ts = { .tv_sec = 0, .tv_nsec = ns };
-
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, val, &ts, NULL, 0);
-}
-
-/* until: host_now_ns() time; HOST_USER_NO_WAKE: no end.  True: it slept, and was woken. */
-static bool futex_wait_until(u32 *word, u32 val, u64 until)
-{
-	struct timespec ts;
-
-	if (until != HOST_USER_NO_WAKE) {
-		ts.tv_sec = (time_t)(until / NS_PER_SEC);
-		ts.tv_nsec = (long)(until % NS_PER_SEC);
-	}
-	return !syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, val,
-			until != HOST_USER_NO_WAKE ? &ts : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
-}
-
-static void futex_wake(u32 *word, int n)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-}
 
 /* ---- spin locks ---- */
 
@@ -206,20 +158,22 @@ static bool rseq_works(void)
 #endif
 }
 
+/* Longer than a store stays in a store buffer, by a factor of thousands. */
+#define DRAIN_NS 10000000u
+
 /*
- * Has every thread of this process that runs pass a full barrier.  Without it host_settle() could
- * miss a section, so it is not gone on without: it may be short of memory for a moment, and any
- * other error means that it was taken away since rseq_works() (by a seccomp filter).
+ * Has every thread of this process that runs pass a full barrier.  Where that was taken away since
+ * rseq_works() (by a seccomp filter), it waits instead: what a thread stored before is seen by then,
+ * and what it stores later, it stores after it could see what the caller wrote.
  */
 static void barrier_everywhere(void)
 {
-	while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
-		if (errno != ENOMEM) {
-			fprintf(stderr, "ebb: membarrier: %s\n", strerror(errno));
-			abort();
-		}
-		sched_yield();
-	}
+	u64 end;
+
+	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+		return;
+	for (end = host_now_ns() + DRAIN_NS; host_now_ns() < end;)
+		sleep_raw(1000000);
 }
 
 static host_lock_t *item_lock(struct host_percpu *pc, unsigned int i)
@@ -227,26 +181,26 @@ static host_lock_t *item_lock(struct host_percpu *pc, unsigned int i)
 	return (host_lock_t *)(void *)(pc->base + i * pc->stride);
 }
 
-/* One of the items past the CPUs'. */
+/* One of the items past the CPUs'; their number is a power of two. */
 HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
 static void *lock_spare_item(struct host_percpu *pc, unsigned int cpu)
 {
-	unsigned int more = pc->items - pc->n, i;
+	unsigned int mask = pc->items - pc->n - 1, i;
 
-	for (i = 0; i < more; i++) {
-		unsigned int item = pc->n + (cpu + i) % more;
+	for (i = 0; i <= mask; i++) {
+		unsigned int item = pc->n + ((cpu + i) & mask);
 
 		if (!host_read_once(item_lock(pc, item)->held) &&
 		    host_user_exchange(item_lock(pc, item)))
 			return host_percpu_peek(pc, item);
 	}
-	host_lock(item_lock(pc, pc->n + cpu % more));
+	host_lock(item_lock(pc, pc->n + (cpu & mask)));
 	/* As host_user_exchange(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return host_percpu_peek(pc, pc->n + cpu % more);
+	return host_percpu_peek(pc, pc->n + (cpu & mask));
 }
 
-/* The item is taken by a thread that lost its CPU, or this CPU has none. */
+/* The item is taken by a thread that lost its CPU, or this CPU has none: it came later. */
 void *host_user_percpu_lock_slow(struct host_percpu *pc)
 {
 	unsigned int cpu = 0, i;
@@ -264,10 +218,19 @@ void *host_user_percpu_lock_slow(struct host_percpu *pc)
 	return lock_spare_item(pc, cpu);
 }
 
+static unsigned int spare_items(unsigned int n)
+{
+	unsigned int more = 1;
+
+	while (more < 1 + n / 8)
+		more *= 2;
+	return more;
+}
+
 int host_percpu_init(struct host_percpu *pc, size_t item_bytes)
 {
 	pc->n = host_nr_cpus();
-	pc->items = pc->n + 1 + pc->n / 8;
+	pc->items = pc->n + spare_items(pc->n);
 	pc->stride = (HOST_USER_ITEM_HEAD + item_bytes + 127) & ~(size_t)127;
 	pc->base = host_zalloc(pc->items * pc->stride);
 	pc->rseq = pc->n >= configured_cpus() && rseq_works();
@@ -322,6 +285,17 @@ static size_t zalloc_align(size_t bytes)
 	return bytes >= 512 ? 2 * HOST_CACHELINE : HOST_CACHELINE;
 }
 
+/* What the system cannot do is done without. */
+static void *map_advised(size_t bytes, int advice)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, bytes, advice);
+	return p;
+}
+
 void *host_zalloc(size_t bytes)
 {
 	size_t align = zalloc_align(bytes), room = (bytes + align - 1) & ~(align - 1);
@@ -329,10 +303,8 @@ void *host_zalloc(size_t bytes)
 
 	if (host_user_failing() || room < bytes)
 		return NULL;
-	if (bytes >= ZALLOC_MAP_BYTES) {
-		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		return p == MAP_FAILED ? NULL : p;
-	}
+	if (bytes >= ZALLOC_MAP_BYTES)
+		return map_advised(bytes, MADV_DONTFORK);
 	p = aligned_alloc(align, room ? room : align);
 	if (p)
 		memset(p, 0, room);
@@ -371,143 +343,40 @@ void host_table_destroy(struct host_table *t)
 	host_free(t->written, written_bytes(t->n));
 }
 
-/* ---- deferred work ---- */
+/* For LeakSanitizer, if the program has it: what these pages point to is not lost. */
+extern void __lsan_register_root_region(const void *p, size_t bytes) __attribute__((weak));
+extern void __lsan_unregister_root_region(const void *p, size_t bytes) __attribute__((weak));
 
-static void *work_thread(void *arg)
+void *host_user_map_wiped(size_t bytes)
 {
-	struct host_work *w = arg;
-	struct sched_param none = { 0 };
+	void *p = host_user_failing() ? NULL : map_advised(bytes, MADV_WIPEONFORK);
 
-	/* SCHED_BATCH: being woken must not preempt the thread that frees. */
-	sched_setscheduler(0, SCHED_BATCH, &none);
-
-	host_lock(&w->lock);
-	while (!w->stop) {
-		u32 bell;
-
-		if (w->wake == 0 || (w->wake != HOST_USER_NO_WAKE && host_now_ns() >= w->due)) {
-			host_write_once(w->wake, HOST_USER_NO_WAKE);
-			w->started++;
-			host_unlock(&w->lock);
-			host_mutex_lock(&w->turn);
-			w->fn(w);
-			host_mutex_unlock(&w->turn);
-			host_lock(&w->lock);
-			w->done++;
-			if (w->flushers) {
-				host_write_once(w->done_bell, w->done_bell + 1);
-				host_unlock(&w->lock);
-				futex_wake(&w->done_bell, INT_MAX);
-				host_lock(&w->lock);
-			}
-			continue;
-		}
-		w->asleep = true;
-		w->sleep_until = w->wake == HOST_USER_NO_WAKE ? HOST_USER_NO_WAKE : w->due;
-		bell = w->bell;
-		host_unlock(&w->lock);
-		futex_wait_until(&w->bell, bell, w->sleep_until);
-		host_lock(&w->lock);
-		w->asleep = false;
-	}
-	host_unlock(&w->lock);
-	return NULL;
+	if (p && __lsan_register_root_region)
+		__lsan_register_root_region(p, bytes);
+	return p;
 }
 
-/* True: the caller rings w->bell once it has dropped the lock. */
-static bool work_arm_locked(struct host_work *w, u64 us) HOST_REQUIRES(w->lock)
+void host_user_unmap_wiped(void *p, size_t bytes)
 {
-	u64 now = us ? host_now_ns() : 0;
-	u64 due = us > (HOST_USER_NO_WAKE - 1 - now) / 1000 ? HOST_USER_NO_WAKE - 1 : now + us * 1000;
-
-	if (w->wake == HOST_USER_NO_WAKE || due < w->due)
-		w->due = due;
-	if (us < w->wake)
-		host_write_once(w->wake, us);
-	if (!w->asleep || w->due >= w->sleep_until)
-		return false;
-	w->asleep = false;
-	host_write_once(w->bell, w->bell + 1);
-	return true;
+	if (p && __lsan_unregister_root_region)
+		__lsan_unregister_root_region(p, bytes);
+	if (p)
+		munmap(p, bytes);
 }
 
-void host_user_work_arm(struct host_work *w, u64 us)
+void *host_user_wiped(void **where, size_t bytes)
 {
-	bool ring;
+	void *p = __atomic_load_n(where, __ATOMIC_ACQUIRE), *mine;
 
-	host_lock(&w->lock);
-	ring = work_arm_locked(w, us);
-	host_unlock(&w->lock);
-	if (ring)
-		futex_wake(&w->bell, 1);
-}
-
-/* One node is all that it knows of. */
-int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
-{
-	sigset_t all, old;
-	int err;
-
-	(void)node;
-	memset(w, 0, sizeof(*w));
-	w->fn = fn;
-	w->wake = HOST_USER_NO_WAKE;
-	host_lock_init(&w->lock, "work");
-	host_mutex_init(&w->turn);
-	/* The program's signal handlers run on the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&w->thread, NULL, work_thread, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err) {
-		host_mutex_destroy(&w->turn);
-		return -err;
+	if (p)
+		return p;
+	mine = host_user_map_wiped(bytes);
+	if (mine && !__atomic_compare_exchange_n(where, &p, mine, false, __ATOMIC_ACQ_REL,
+						 __ATOMIC_ACQUIRE)) {
+		host_user_unmap_wiped(mine, bytes);
+		return p;
 	}
-	pthread_setname_np(w->thread, "ebb-drain");
-	w->live = true;
-	return 0;
-}
-
-void host_work_flush(struct host_work *w)
-{
-	bool ring = false;
-	u64 target;
-
-	host_lock(&w->lock);
-	target = w->started;
-	if (w->wake != HOST_USER_NO_WAKE) {
-		target++;
-		ring = work_arm_locked(w, 0);
-	}
-	w->flushers++;
-	if (ring) {
-		host_unlock(&w->lock);
-		futex_wake(&w->bell, 1);
-		host_lock(&w->lock);
-	}
-	while (w->done < target) {
-		u32 bell = w->done_bell;
-
-		host_unlock(&w->lock);
-		futex_wait_until(&w->done_bell, bell, HOST_USER_NO_WAKE);
-		host_lock(&w->lock);
-	}
-	w->flushers--;
-	host_unlock(&w->lock);
-}
-
-void host_work_destroy(struct host_work *w)
-{
-	if (!w->live)
-		return;
-	host_lock(&w->lock);
-	w->stop = true;
-	host_write_once(w->bell, w->bell + 1);
-	host_unlock(&w->lock);
-	futex_wake(&w->bell, 1);
-	pthread_join(w->thread, NULL);
-	host_mutex_destroy(&w->turn);
-	w->live = false;
+	return mine;
 }
 
 /* ---- the rest ---- */
@@ -521,7 +390,7 @@ void host_user_relax(unsigned int *spins)
 	else if (n < 128)
 		sched_yield();
 	else
-		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+		sleep_raw(50000);
 }
 
 u64 host_now_ns(void)
@@ -541,6 +410,12 @@ u64 host_total_bytes(void)
 
 void host_user_warn(u32 *seen, const char *what, const char *file, int line)
 {
-	if (!__atomic_exchange_n(seen, 1, __ATOMIC_RELAXED))
-		fprintf(stderr, "ebb: internal fault at %s:%d: %s\n", file, line, what);
+	char text[300];
+	int n;
+
+	if (__atomic_exchange_n(seen, 1, __ATOMIC_RELAXED))
+		return;
+	n = snprintf(text, sizeof(text), "ebb: internal fault at %s:%d: %s\n", file, line, what);
+	/* write() is a cancellation point. */
+	syscall(SYS_write, STDERR_FILENO, text, n < (int)sizeof(text) ? n : (int)sizeof(text) - 1);
 }

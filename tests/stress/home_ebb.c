@@ -71,6 +71,7 @@ static u64 pick_mem_limit(u64 *r)
 
 static void stat_of(struct ebb_store *s, struct ebb_stat *st)
 {
+	st->struct_size = sizeof(*st);
 	must(ebb_stat(s, st), "ebb_stat");
 }
 
@@ -88,7 +89,7 @@ static void ebb_home_open(struct round *r)
 	static const u32 cpus[] = { 0, 0, 0, 1, 2, 8 };
 	u32 n = PICK(cpus, &r->r);
 	struct ebb_config cfg;
-	struct ebb_stat st;
+	struct ebb_stat st = { .struct_size = sizeof(st) };
 
 	host_user_set_nr_cpus(n);
 	ebb_config_init(&cfg);
@@ -182,7 +183,7 @@ static enum outcome op_stat(struct worker *w)
 	u64 slots = round_now.slots + options.threads;
 	/* The budget and a buffer for each CPU, of objects of a page at most. */
 	u64 held = host_nr_cpus() * 2 * (page_size / 8) * page_size;
-	struct ebb_stat st;
+	struct ebb_stat st = { .struct_size = sizeof(st) };
 
 	(void)w;
 	stat_of(store, &st);
@@ -202,9 +203,11 @@ static enum outcome op_classes(struct worker *w)
 {
 	struct ebb_class rows[EBB_CLASSES_MAX];
 	unsigned int n, i;
-	int err = ebb_classes(store, rows, &n);
+	int err;
 
 	(void)w;
+	rows->struct_size = sizeof(*rows);
+	err = ebb_classes(store, rows, &n);
 	if (err == -ENOMEM && round_now.short_of_memory)
 		return FAILED;
 	must(err, "ebb_classes");
@@ -288,7 +291,7 @@ static enum outcome op_second(struct worker *w)
 	enum outcome out = BUSY;
 	struct ebb_store *other;
 	struct ebb_config cfg;
-	struct ebb_stat st;
+	struct ebb_stat st = { .struct_size = sizeof(st) };
 	int err;
 
 	if (__atomic_exchange_n(&taken, true, __ATOMIC_SEQ_CST))
@@ -353,7 +356,7 @@ static void within(const char *what, u64 got, u64 min, u64 max)
 
 static void ebb_home_check(const struct tally *t)
 {
-	struct ebb_stat st;
+	struct ebb_stat st = { .struct_size = sizeof(st) };
 
 	check_store(store, "the store");
 	stat_of(store, &st);
@@ -380,7 +383,7 @@ static u64 leaves_most(void)
 
 static void ebb_home_check_empty(void)
 {
-	struct ebb_stat st;
+	struct ebb_stat st = { .struct_size = sizeof(st) };
 
 	check_store(store, "the store, empty");
 	must(ebb_set_release_limit(store, limit_empty), "ebb_set_release_limit");

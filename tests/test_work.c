@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_work.c - the user home's executor: what is queued runs, in time, once at a time, on few
+ * threads, on none that stays, and without any if none can be made.
+ */
+#include "support.h"
+#include "ebb.h"
+
+#include <dirent.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#define WORKS 1000u
+#define MS 1000000ull
+
+/* ---- threads that are made, or are not ---- */
+
+static bool none_can_be_made;
+static u32 refused;
+
+typedef void *(*thread_fn)(void *arg);
+
+int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg);
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg);
+
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg)
+{
+	if (host_read_once(none_can_be_made)) {
+		__atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
+		return EAGAIN;
+	}
+	return __real_pthread_create(id, attr, fn, arg);
+}
+
+/* Threads of the process whose name begins so; what a sanitizer has of its own is not counted. */
+static unsigned int threads_named(const char *begin)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned int n = 0;
+	struct dirent *d;
+
+	must(dir != NULL);
+	while ((d = readdir(dir))) {
+		char path[300], name[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", d->d_name);
+		f = d->d_name[0] == '.' ? NULL : fopen(path, "r");
+		if (!f)
+			continue;
+		n += fgets(name, sizeof(name), f) && !strncmp(name, begin, strlen(begin));
+		fclose(f);
+	}
+	closedir(dir);
+	return n;
+}
+
+static unsigned int most_threads(void)
+{
+	return host_nr_cpus() / 4 + 2;
+}
+
+/* ---- items ---- */
+
+static struct item {
+	struct host_work work;
+	u32 in, twice, runs;
+	u64 ran_at;
+} *item;
+
+static u32 run_us;             /* how long a run takes */
+
+static void count_run(struct host_work *w)
+{
+	struct item *it = (struct item *)w;
+
+	if (__atomic_fetch_add(&it->in, 1, __ATOMIC_ACQ_REL))
+		host_write_once(it->twice, 1);
+	host_write_once(it->ran_at, host_now_ns());
+	if (host_read_once(run_us))
+		usleep(run_us);
+	__atomic_fetch_add(&it->runs, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_sub(&it->in, 1, __ATOMIC_ACQ_REL);
+}
+
+static int items(void **state)
+{
+	unsigned int i;
+
+	item = calloc(WORKS, sizeof(*item));
+	must(item != NULL);
+	for (i = 0; i < WORKS; i++)
+		must_eq(host_work_init(&item[i].work, count_run, 0), 0);
+	return 0;
+}
+
+static int no_items(void **state)
+{
+	unsigned int i;
+
+	for (i = 0; i < WORKS; i++)
+		host_work_destroy(&item[i].work);
+	free(item);
+	host_user_idle_ns = 10000 * MS;
+	run_us = 0;
+	return 0;
+}
+
+static u32 runs_of(const struct item *it)
+{
+	return __atomic_load_n(&it->runs, __ATOMIC_ACQUIRE);
+}
+
+/* Waits until all items ran so often in all; 20 s are for ever. */
+static void wait_for_runs(u64 runs)
+{
+	u64 end = host_now_ns() + 20000 * MS, n;
+	unsigned int i;
+
+	do {
+		usleep(100);
+		for (n = i = 0; i < WORKS; i++)
+			n += runs_of(&item[i]);
+		must(host_now_ns() < end);
+	} while (n < runs);
+	must_eq(n, runs);
+}
+
+/* ---- cases ---- */
+
+static void a_thousand_items_share_a_few_threads(void **state)
+{
+	unsigned int i, most = 0, n;
+
+	must_eq(threads_named("ebb-"), 0);
+	for (i = 0; i < WORKS; i++) {
+		host_work_queue(&item[i].work);
+		if (i % 50 == 0) {
+			n = threads_named("ebb-");
+			most = n > most ? n : most;
+		}
+	}
+	wait_for_runs(WORKS);
+	must_be_at_most(most, most_threads());
+	must(threads_named("ebb-count") >= 1);
+}
+
+static u64 delay_of(unsigned int i)
+{
+	return i * 37 % 100 + 1;
+}
+
+static void a_delay_is_kept_and_the_earlier_time_wins(void **state)
+{
+	u64 begun = host_now_ns();
+	unsigned int i, k;
+
+	/* In an order that is not theirs. */
+	for (i = 0; i < 100; i++)
+		host_work_queue_delayed(&item[i].work, delay_of(i) * 1000);
+	host_work_queue_delayed(&item[200].work, 3600ull * 1000000);
+	host_work_queue_delayed(&item[200].work, 50000);
+	host_work_queue_delayed(&item[200].work, 90000);
+	wait_for_runs(101);
+	for (i = 0; i < 100; i++) {
+		must(item[i].ran_at - begun >= delay_of(i) * MS);
+		/* They go by their times, but for those that run side by side. */
+		for (k = 0; k < 100; k++)
+			must(delay_of(i) + 20 > delay_of(k) || item[i].ran_at <= item[k].ran_at);
+	}
+	must(item[200].ran_at - begun >= 50 * MS);
+	for (i = 0; i < 100; i++)
+		must_eq(runs_of(&item[i]), 1);
+}
+
+static void a_flush_cuts_a_delay_short(void **state)
+{
+	host_work_queue_delayed(&item[0].work, 3600ull * 1000000);
+	host_work_queue_delayed(&item[1].work, 3600ull * 1000000);
+	host_work_flush(&item[0].work);
+	must_eq(runs_of(&item[0]), 1);
+	must_eq(runs_of(&item[1]), 0);
+	host_work_flush(&item[0].work);
+	must_eq(runs_of(&item[0]), 1);
+}
+
+static u64 queued[4];
+
+static void *queue_and_flush(void *arg)
+{
+	unsigned int me = (unsigned int)(uintptr_t)arg;
+	struct rng r = { me + test_seed };
+	unsigned long steps = scaled(4000);
+
+	while (steps--) {
+		struct item *it = &item[rng_below(&r, 8)];
+		u32 before = runs_of(it);
+
+		switch (rng_below(&r, 8)) {
+		case 0:
+			host_work_flush(&it->work);
+			break;
+		case 1:
+			host_work_queue(&it->work);
+			host_work_flush(&it->work);
+			if (runs_of(it) == before)
+				queued[me] = 1;
+			break;
+		case 2:
+			host_user_work_hold(&it->work);
+			host_user_work_let(&it->work);
+			break;
+		default:
+			host_work_queue_delayed(&it->work, rng_below(&r, 200));
+		}
+	}
+	return NULL;
+}
+
+static void an_item_runs_once_at_a_time_and_no_queuing_is_lost(void **state)
+{
+	pthread_t id[4];
+	unsigned int i;
+
+	use_seed(0x776f726b);
+	run_us = 50;
+	for (i = 0; i < 4; i++)
+		must_eq(pthread_create(&id[i], NULL, queue_and_flush, (void *)(uintptr_t)i), 0);
+	for (i = 0; i < 4; i++) {
+		must_eq(pthread_join(id[i], NULL), 0);
+		must_eq(queued[i], 0);
+	}
+	for (i = 0; i < 8; i++) {
+		host_work_flush(&item[i].work);
+		must_eq(item[i].twice, 0);
+		must_eq(host_read_once(item[i].work.wake), HOST_USER_NO_WAKE);
+	}
+	must_be_at_most(threads_named("ebb-"), most_threads());
+}
+
+static void without_threads_work_waits_and_is_not_lost(void **state)
+{
+	unsigned int i;
+
+	host_write_once(none_can_be_made, true);
+	for (i = 0; i < WORKS; i++)
+		host_work_queue_delayed(&item[i].work, i % 2 ? 0 : 1000);
+	must(refused >= 1);
+	/* They wait for who can. */
+	must_eq(threads_named("ebb-"), 0);
+	host_work_flush(&item[1].work);
+	host_work_flush(&item[2].work);
+	wait_for_runs(2);
+	host_write_once(none_can_be_made, false);
+	/* Whoever comes next has a thread made for all of them, though this one is queued already. */
+	usleep(20000);
+	host_work_queue_delayed(&item[0].work, 1000);
+	wait_for_runs(WORKS);
+}
+
+static void threads_without_work_end(void **state)
+{
+	u64 end = host_now_ns() + 60000 * MS;
+	unsigned int turn;
+
+	host_write_once(host_user_idle_ns, 5 * MS);
+	/* More often than there are places for threads. */
+	for (turn = 1; turn <= 80; turn++) {
+		host_work_queue(&item[turn].work);
+		host_work_queue(&item[0].work);
+		while (!runs_of(&item[turn]) || threads_named("ebb-")) {
+			usleep(500);
+			must(host_now_ns() < end);
+		}
+	}
+}
+
+static void slow(struct host_work *w)
+{
+	host_write_once(((struct item *)w)->ran_at, 1);
+	usleep(50000);
+	count_run(w);
+}
+
+static void what_is_queued_in_a_run_runs_after_it(void **state)
+{
+	run_us = 20000;
+	host_work_queue(&item[0].work);
+	while (!host_read_once(item[0].ran_at))
+		usleep(100);
+	host_work_queue(&item[0].work);
+	wait_for_runs(2);
+	must_eq(item[0].twice, 0);
+}
+
+static void destroying_waits_for_what_runs_and_cancels_the_rest(void **state)
+{
+	struct item *it = calloc(1, sizeof(*it));
+
+	must(it != NULL);
+	must_eq(host_work_init(&it->work, slow, 0), 0);
+	host_work_queue(&it->work);
+	while (!host_read_once(it->ran_at))
+		usleep(100);
+	host_work_queue(&it->work);
+	host_work_destroy(&it->work);
+	must_eq(runs_of(it), 1);
+	/* Until its memory is given back. */
+	host_work_queue(&it->work);
+	usleep(1000);
+	must_eq(runs_of(it), 1);
+	free(it);
+}
+
+static void one_that_takes_long_holds_up_no_timer(void **state)
+{
+	struct item *it = calloc(1, sizeof(*it));
+	u64 begun;
+
+	must(it != NULL);
+	must_eq(host_work_init(&it->work, slow, 0), 0);
+	begun = host_now_ns();
+	host_work_queue_delayed(&item[0].work, 2000);
+	host_work_queue(&it->work);
+	wait_for_runs(1);
+	must(runs_of(it) == 0 || item[0].ran_at - begun < 40 * MS);
+	host_work_destroy(&it->work);
+	free(it);
+}
+
+#define STORES 20
+
+static void stores_share_threads_and_leave_none(void **state)
+{
+	struct ebb_store *store[STORES];
+	static char page[HOST_PAGE_SIZE];
+	struct ebb_config cfg;
+	unsigned int i;
+
+	ebb_config_init(&cfg);
+	cfg.slots = 100;
+	for (i = 0; i < STORES; i++)
+		must_eq(ebb_open(&store[i], &cfg), 0);
+	must_eq(threads_named("ebb-"), 0);
+	for (i = 0; i < STORES; i++) {
+		fill_random(page, sizeof(page), i);
+		must_eq(ebb_write(store[i], 1, page, sizeof(page)), 0);
+		must_eq(ebb_free(store[i], 1, 1), 0);
+	}
+	must_be_at_most(threads_named("ebb-"), most_threads());
+	for (i = 0; i < STORES; i++)
+		ebb_close(store[i]);
+	must_eq(threads_named("ebb-"), 0);
+}
+
+#if !defined(HOST_USER_ASAN) && !defined(HOST_USER_TSAN)
+
+#define ZSTD_STORES 32
+
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* What open stores that were written to have from malloc(). */
+static size_t bytes_of_stores(const char *codec)
+{
+	struct ebb_store *store[ZSTD_STORES];
+	size_t before = heap_bytes(), bytes;
+	static char page[HOST_PAGE_SIZE];
+	struct ebb_config cfg;
+	unsigned int i;
+
+	ebb_config_init(&cfg);
+	cfg.slots = 100;
+	cfg.codec = codec;
+	for (i = 0; i < ZSTD_STORES; i++) {
+		must_eq(ebb_open(&store[i], &cfg), 0);
+		fill_random(page, sizeof(page) / 2, i);
+		must_eq(ebb_write(store[i], 1, page, sizeof(page)), 0);
+	}
+	bytes = heap_bytes() - before;
+	for (i = 0; i < ZSTD_STORES; i++)
+		ebb_close(store[i]);
+	return bytes;
+}
+
+static void stores_share_codec_contexts(void **state)
+{
+	size_t lz4, zstd;
+
+	host_user_set_nr_cpus(64);
+	bytes_of_stores("zstd");
+	lz4 = bytes_of_stores("lz4");
+	zstd = bytes_of_stores("zstd");
+	host_user_set_nr_cpus(0);
+	/* A context is 200 KiB and more, and two of 64 CPUs may have asked for one. */
+	must_be_at_most(zstd, lz4 + (2 << 20));
+}
+
+#else
+
+static void stores_share_codec_contexts(void **state)
+{
+	print_message("# sanitizers have a malloc() of their own\n");
+	skip();
+}
+
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_thousand_items_share_a_few_threads, items, no_items),
+		cmocka_unit_test_setup_teardown(a_delay_is_kept_and_the_earlier_time_wins, items, no_items),
+		cmocka_unit_test_setup_teardown(a_flush_cuts_a_delay_short, items, no_items),
+		cmocka_unit_test_setup_teardown(an_item_runs_once_at_a_time_and_no_queuing_is_lost, items,
+						no_items),
+		cmocka_unit_test_setup_teardown(what_is_queued_in_a_run_runs_after_it, items, no_items),
+		cmocka_unit_test_setup_teardown(without_threads_work_waits_and_is_not_lost, items,
+						no_items),
+		cmocka_unit_test_setup_teardown(threads_without_work_end, items, no_items),
+		cmocka_unit_test(destroying_waits_for_what_runs_and_cancels_the_rest),
+		cmocka_unit_test_setup_teardown(one_that_takes_long_holds_up_no_timer, items, no_items),
+		cmocka_unit_test(stores_share_threads_and_leave_none),
+		cmocka_unit_test(stores_share_codec_contexts),
+	};
+
+	return cmocka_run_group_tests_name("work", tests, NULL, NULL);
+}
