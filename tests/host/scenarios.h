@@ -226,7 +226,7 @@
 },
 {
 	.name = "two who take from one CPU",
-	.most = 1,
+	.most = 2,
 	.release_limit = PLENTY,
 	.before = { PUT(0, HALF), PUT(1, THIRD), PUT(2, HALF), FREE(1), FREE(2) },
 	.act = { { FREE(0) }, { HELP }, { FLUSH } },
