@@ -176,11 +176,13 @@ int streams_init(struct streams *t, const struct codec_ops *codec, int level, bo
 	t->stream = host_zalloc(t->n * sizeof(*t->stream));
 	if (!t->home || !t->stream)
 		goto no_memory;
-	for (i = 0; i < t->n; i++)
-		host_mutex_init(&t->stream[i].lock);
-	for (i = 0; i < (lazy ? 1 : t->n); i++)
-		if (!stream_fill(t, &t->stream[i]))
+	for (i = 0; i < t->n; i++) {
+		struct stream *st = &t->stream[i];
+
+		host_mutex_init(&st->lock);
+		if ((!lazy || !i) && !stream_fill(t, st))
 			goto no_memory;
+	}
 	if (!lazy || !host_work_init(&t->idle, streams_idle_run, HOST_ANY_NODE)) {
 		t->lazy = lazy;
 		return 0;

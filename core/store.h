@@ -62,8 +62,8 @@ struct streams {
 #define STREAMS_IDLE_US 10000000u       /* a lazy context that was not used for so long is ended */
 
 /*
- * Streams for any number of stores with this codec and level.  lazy: but for the first, a context is
- * made when it is asked for, which may then wait for memory, and ends when it is idle.  Process
+ * Streams for any number of stores with this codec and level.  lazy: but for the first, a context
+ * is made when it is asked for, which may then wait for memory, and ends when it is idle.  Process
  * context; -ENOMEM.
  */
 int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy);

@@ -299,7 +299,8 @@ static void a_cancelled_thread_leaves_no_call_half_done(void **state)
 		must_eq(pthread_cancel(id[i]), 0);
 		must_eq(pthread_join(id[i], &how), 0);
 		must(how == PTHREAD_CANCELED);
-		must_eq(pthread_create(&id[i], NULL, use_store, (void *)(uintptr_t)(rng_next(&r) | 1)), 0);
+		must_eq(pthread_create(&id[i], NULL, use_store,
+				       (void *)(uintptr_t)(rng_next(&r) | 1)), 0);
 	}
 	host_write_once(stop, true);
 	for (i = 0; i < THREADS; i++)
@@ -451,7 +452,8 @@ static void a_buffer_that_faults_slowly_stops_nobody_else(void **state)
 		print_message("# userfaultfd is not to be had here\n");
 		skip();
 	}
-	slow_buffer = mmap(NULL, SLOW * 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	slow_buffer = mmap(NULL, SLOW * 65536, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	must(slow_buffer != MAP_FAILED);
 	area.range.start = (uintptr_t)slow_buffer;
 	area.range.len = SLOW * 65536;

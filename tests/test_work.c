@@ -415,7 +415,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_thousand_items_share_a_few_threads, items, no_items),
-		cmocka_unit_test_setup_teardown(a_delay_is_kept_and_the_earlier_time_wins, items, no_items),
+		cmocka_unit_test_setup_teardown(a_delay_is_kept_and_the_earlier_time_wins, items,
+						no_items),
 		cmocka_unit_test_setup_teardown(a_flush_cuts_a_delay_short, items, no_items),
 		cmocka_unit_test_setup_teardown(an_item_runs_once_at_a_time_and_no_queuing_is_lost, items,
 						no_items),

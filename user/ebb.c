@@ -34,7 +34,7 @@ struct ebb_store {
 #define STAT_LEAST ((size_t)216)
 #define CLASS_LEAST ((size_t)144)
 
-/* A longer one is another ebb_config_init() in a new node of libebb.map: old programs have less room. */
+/* A longer one is another ebb_config_init() in a new node of libebb.map: old programs lack room. */
 _Static_assert(sizeof(struct ebb_config) == CONFIG_LEAST, "ebb_config_init() is of version 0.1");
 _Static_assert(sizeof(struct ebb_stat) >= STAT_LEAST && sizeof(struct ebb_class) >= CLASS_LEAST,
 	       "structs do not shrink");
@@ -540,8 +540,8 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 }
 
 /* Row i of the program's, whose size the first tells: that one's is kept, and is the others'. */
-static void put_class(struct ebb_class *rows, size_t bytes, unsigned int i, const struct size_class *c,
-		      const struct pool_class_stat *stat)
+static void put_class(struct ebb_class *rows, size_t bytes, unsigned int i,
+		      const struct size_class *c, const struct pool_class_stat *stat)
 {
 	struct ebb_class row = {
 		.index = c->index,

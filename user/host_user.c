@@ -163,8 +163,8 @@ static bool rseq_works(void)
 
 /*
  * Has every thread of this process that runs pass a full barrier.  Where that was taken away since
- * rseq_works() (by a seccomp filter), it waits instead: what a thread stored before is seen by then,
- * and what it stores later, it stores after it could see what the caller wrote.
+ * rseq_works() (by a seccomp filter), it waits instead: what a thread stored before is seen by
+ * then, and what it stores later, it stores after it could see what the caller wrote.
  */
 static void barrier_everywhere(void)
 {

@@ -2,8 +2,8 @@
 /*
  * sized.h - structs of ebb.h between a program and a library of another version.
  *
- * Each begins with its size as the program knows it, and only grows at its end.  What the other side
- * does not know is 0, which stands for what was before there was the field.
+ * Each begins with its size as the program knows it, and only grows at its end.  What the other
+ * side does not know is 0, which stands for what was before there was the field.
  */
 #ifndef EBB_USER_SIZED_H
 #define EBB_USER_SIZED_H

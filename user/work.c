@@ -10,11 +10,12 @@
  *                       running                         in fn; queued again, it waits for the end
  *   a thread            asleep until  | coming (woken or being made) | looks, or runs an item
  *
- * What is queued is seen to: a thread comes, or sleeps no longer than until the first is due, or all
- * that there may be are at work, and look afterwards.  If no thread can be made, wake is LOST, which
- * makes the next caller that queues try again; a flush runs the item itself.
+ * What is queued is seen to: a thread comes, or sleeps no longer than until the first is due, or
+ * all that there may be are at work, and look afterwards.  If no thread can be made, wake is LOST,
+ * which makes the next caller that queues try again; a flush runs the item itself.
  *
- * In a forked child the executor is wiped (host_user_wiped()): nothing is queued, no thread is there.
+ * In a forked child the executor is wiped (host_user_wiped()): nothing is queued, and no thread is
+ * there.
  *
  * Lock order: life > lock; lock is a leaf, and fn is called without it.
  */
@@ -133,7 +134,7 @@ static void dequeue(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lo
 		heap_remove(x, w);
 }
 
-/* Files w, which has a due, where the threads look; not if it runs or is held: it is filed later. */
+/* Files w, which has a due, where the threads look.  If it runs or is held, it is filed later. */
 static void enqueue(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
 {
 	if (w->running || w->held || w->stop || w->ready)
