@@ -98,7 +98,7 @@ static void thin_out(struct ebb_store *store, uint64_t slots)
 
 static bool is_back(struct ebb_store *store)
 {
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	must_eq(ebb_stat(store, &stat), 0);
 	return stat.mem_used_total <= stat.compr_data_size / 4 * 5 + MIB &&
@@ -109,7 +109,7 @@ static void what_random_frees_leave_is_compacted_and_given_on(void **state)
 {
 	const uint64_t slots = 128 * MIB / HOST_PAGE_SIZE, churn = 4 * MIB / HOST_PAGE_SIZE;
 	struct ebb_store *store = open_for(slots + churn, 0);
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	fill(store, slots);
 	must(look().resident > 60 * MIB);
@@ -133,7 +133,7 @@ static void a_store_that_is_told_so_is_not_compacted(void **state)
 {
 	const uint64_t slots = 16 * MIB / HOST_PAGE_SIZE;
 	struct ebb_store *store = open_for(slots, EBB_NO_COMPACT);
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	fill(store, slots);
 	thin_out(store, slots);
@@ -148,7 +148,7 @@ static void what_trim_says_is_what_the_process_has_less(void **state)
 	const uint64_t slots = 96 * MIB / HOST_PAGE_SIZE;
 	struct ebb_store *store = open_for(slots, EBB_NO_COMPACT);
 	uint64_t bytes, fall;
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	struct seen before;
 
 	for (uint64_t i = 0; i < slots; i++) {
@@ -190,7 +190,7 @@ static void a_process_that_locks_its_memory_gets_it_back_too(void **state)
 {
 	const uint64_t slots = 32 * MIB / HOST_PAGE_SIZE;
 	struct ebb_store *store;
-	struct ebb_stat stat;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 #if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
 	print_message("# a sanitizer's shadow is too large to be locked\n");

@@ -476,7 +476,7 @@ void host_settle(struct host_percpu *pc);
 #define ZONE_EXTENTS 19         /* the k-th has blocks 2^k to 2^(k+1) - 1: 1 TiB in all */
 
 struct host_pages {
-	uintptr_t bias[ZONE_EXTENTS];   /* address of page p: bias[its extent] + (p << HOST_PAGE_SHIFT) */
+	uintptr_t bias[32];     /* address of page p: bias[its highest bit] + (p << HOST_PAGE_SHIFT) */
 	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with host_write_once */
 	u32 measure;     /* time the holds of host_pages_free; write with host_write_once */
 };
@@ -494,9 +494,7 @@ static inline unsigned int host_page_node(struct host_pages *src, host_page p)
 
 static inline void *host_page_addr(struct host_pages *src, host_page p)
 {
-	u32 k = 31 - (u32)__builtin_clz(p >> (ZONE_BLOCK_SHIFT - HOST_PAGE_SHIFT) | 1);
-
-	return (void *)(src->bias[k] + ((size_t)p << HOST_PAGE_SHIFT));
+	return (void *)(src->bias[31 - __builtin_clz(p)] + ((size_t)p << HOST_PAGE_SHIFT));
 }
 
 /* ---- memory ---- */

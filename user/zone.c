@@ -106,7 +106,7 @@ static struct zone *zone_of(struct host_pages *src)
 
 static char *block_addr(const struct zone *z, u32 b)
 {
-	return (char *)(z->pub.bias[high_bit(b)] + ((size_t)b << ZONE_BLOCK_SHIFT));
+	return (char *)(z->pub.bias[high_bit(b) + PPB_SHIFT] + ((size_t)b << ZONE_BLOCK_SHIFT));
 }
 
 static struct block *block_of(const struct zone *z, u32 b)
@@ -231,7 +231,7 @@ static bool extent_make(struct zone *z, u32 k)
 	/* Kernels without huge pages know no such advice, and need none. */
 	madvise(at, bytes, MADV_NOHUGEPAGE);
 	madvise(at, bytes, MADV_DONTFORK);
-	z->pub.bias[k] = (uintptr_t)at - ((uintptr_t)1 << (k + ZONE_BLOCK_SHIFT));
+	z->pub.bias[k + PPB_SHIFT] = (uintptr_t)at - ((uintptr_t)1 << (k + ZONE_BLOCK_SHIFT));
 	e->blocks = blocks;
 	return true;
 }
