@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_bounds.c - how much is done: in a hold of a lock, in a call, for an object, by machines of 1 to
+ * 512 CPUs.
+ *
+ * Sequential: what others do meanwhile is done by a hook, or by a work item that is run.
+ */
+#include "explore.h"
+#include "rig.h"
+
+#include <stdio.h>
+
+#define BATCH 4         /* pages that lists move at once */
+
+/* A rig of which every slot holds an object of n bytes. */
+static void open_full(const struct rig_config *cfg, size_t n)
+{
+	static char bytes[HALF];
+	u64 i;
+
+	home_open(cfg->cpus, cfg->pages);
+	if (rig_open(cfg))
+		explore_fail("a store cannot be made");
+	for (i = 0; i < cfg->slots; i++)
+		if (store_put(&rig->store, i, bytes, n, HOST_ANY_NODE))
+			explore_fail("slot %llu cannot be written", (unsigned long long)i);
+}
+
+/*
+ * Half of the objects of many zspages are freed one by one, so that every zspage is filed higher than
+ * it is: whoever comes next must not put them all right in one hold of the lock.
+ */
+static void no_hold_of_a_class_lock_grows_with_the_pool(void)
+{
+	const struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES, .slots = 3 * (HOME_PAGES - 8) };
+	static char bytes[QUARTER];
+	const u64 most = 8 * POOL_LOOK;         /* five each, and what is done to one */
+	u64 i;
+
+	open_full(&cfg, sizeof(bytes));
+	for (i = 0; i < cfg.slots; i++)
+		if (i % 4 < 2)
+			store_free(&rig->store, i);
+	home_longest = 0;
+	if (store_put(&rig->store, 0, bytes, sizeof(bytes), HOST_ANY_NODE) || home_longest > most)
+		explore_fail("%llu accesses under a class lock in a write",
+			     (unsigned long long)home_longest);
+	rig_check();
+	home_longest = 0;
+	if (store_compact(&rig->store) < cfg.slots / 4 / 3 || home_longest > most)
+		explore_fail("%llu accesses under a class lock in a compaction",
+			     (unsigned long long)home_longest);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* ---- a pool whose objects are owned here ---- */
+
+static struct {
+	struct host_pages src;
+	struct pcp pcp;
+	struct pool pool;
+	u64 *ref;               /* [OWNED], by key; 0: none */
+	bool refuse;            /* lets no object go */
+} own;
+
+#define OWNED 16384u
+
+static u64 own_look(void *ctx, u32 key)
+{
+	(void)ctx;
+	return own.refuse || key >= OWNED ? 0 : own.ref[key];
+}
+
+static bool own_swing(void *ctx, u32 key, u64 from, u64 to)
+{
+	(void)ctx;
+	if (own.ref[key] != from)
+		return false;
+	own.ref[key] = to;
+	return true;
+}
+
+/* Of n zspages from that of object key on, leaves the first objs objects; returns the next key. */
+static u32 own_leave(struct pool_class *c, u32 key, unsigned int n, unsigned int objs)
+{
+	unsigned int i;
+
+	for (i = 0; i < n * c->objs; i++) {
+		if (i % c->objs < objs)
+			continue;
+		pool_free(&own.pool, own.ref[key + i]);
+		own.ref[key + i] = 0;
+	}
+	return key + n * c->objs;
+}
+
+/*
+ * To find a target for an object takes a walk past all the fuller zspages, on whose pages there is
+ * no place.  Each target has one place, so each object asks for a walk.
+ */
+static void no_hold_of_a_class_lock_walks_for_each_object(void)
+{
+	const struct pool_owner owner = { .look = own_look, .swing = own_swing };
+	const unsigned int fuller = POOL_LOOK - 12;
+	struct pool_class *c = NULL;
+	unsigned int on1, on2, i;
+	u32 keys, at;
+
+	home_open(1, 2048);
+	own.src.dry = 0;
+	own.ref = host_zalloc(OWNED * sizeof(*own.ref));
+	if (pcp_init(&own.pcp, &own.src, BATCH, BATCH, 0) ||
+	    pool_init(&own.pool, &own.pcp, CHAIN_MIN, &owner))
+		explore_fail("there is no pool");
+	for (i = 0; i < own.pool.table.nclasses; i++) {
+		c = &own.pool.class[i];
+		if (c->pages > 2 && HOST_PAGE_SIZE / c->size > 2 * POOL_MOVES &&
+		    HOST_PAGE_SIZE / c->size <= 12 * POOL_MOVES)
+			break;
+	}
+	if (i == own.pool.table.nclasses)
+		explore_fail("no class is as the test needs one");
+	on1 = (unsigned int)HOST_PAGE_SIZE / c->size;
+	on2 = 2 * (unsigned int)HOST_PAGE_SIZE / c->size;
+	keys = (fuller + POOL_MOVES + 3) * c->objs;
+	for (i = 0; i < keys; i++)
+		if (keys > OWNED || pool_alloc(&own.pool, c->size - POOL_HEADER, i, HOST_ANY_NODE,
+					       HOST_MAY_WAIT, &own.ref[i]))
+			explore_fail("no room for object %u", i);
+	at = own_leave(c, 0, fuller, on2);
+	at = own_leave(c, at, POOL_MOVES + 2, on1 - 1);
+	own_leave(c, at, 1, on1 / 2);
+	/* Nothing moves, but the pages at the ends go. */
+	own.refuse = true;
+	pool_compact(&own.pool);
+	if (pool_pages(&own.pool) != 2 * fuller + POOL_MOVES + 3)
+		explore_fail("%llu pages", (unsigned long long)pool_pages(&own.pool));
+	own.refuse = false;
+	home_longest = 0;
+	pool_compact(&own.pool);
+	/* Of two walks, and of eight moves: an access or more a look. */
+	if (home_longest > 16 * POOL_LOOK)
+		explore_fail("%llu accesses under a class lock", (unsigned long long)home_longest);
+	for (i = 0; i < keys; i++)
+		if (own.ref[i])
+			pool_free(&own.pool, own.ref[i]);
+	pool_destroy(&own.pool);
+	pcp_destroy(&own.pcp);
+	host_free(own.ref, OWNED * sizeof(*own.ref));
+	home_close();
+}
+
+static u64 home_in_place(void)
+{
+	struct release_stats st;
+
+	release_stats(&rig->store.release, &st);
+	return st.in_place;
+}
+
+/* The most accesses of a free, among those that fill a buffer and queue it. */
+static u64 dearest_free(unsigned int cpus)
+{
+	const struct rig_config cfg = {
+		.cpus = cpus, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = cpus * PLENTY,
+		.spare = 4 * cpus,
+	};
+	u64 i, before, most = 0;
+
+	open_full(&cfg, SMALL);
+	for (i = 0; i < cfg.slots; i++) {
+		before = explore_accesses;
+		store_free(&rig->store, i);
+		if (explore_accesses - before > most)
+			most = explore_accesses - before;
+	}
+	if (!release_queued(&rig->store.release) || home_in_place())
+		explore_fail("no buffer was queued");
+	rig_check();
+	rig_close();
+	home_close();
+	return most;
+}
+
+static void a_free_looks_at_no_other_cpu(void)
+{
+	static const unsigned int many[] = { 8, 64, 512 };
+	u64 one = dearest_free(1);
+	size_t i;
+
+	for (i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		u64 most = dearest_free(many[i]);
+
+		if (most > one)
+			explore_fail("a free takes %llu accesses with %u CPUs, %llu with one",
+				     (unsigned long long)most, many[i], (unsigned long long)one);
+	}
+}
+
+/* ---- bounds of the release stage ---- */
+
+static const struct rig_config buffers = {
+	.cpus = 1, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = PLENTY, .spare = 4,
+};
+
+static u64 flush_of_nothing(unsigned int cpus)
+{
+	struct rig_config cfg = buffers;
+	u64 before;
+
+	cfg.cpus = cpus;
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	before = explore_accesses;
+	release_flush(&rig->store.release);
+	before = explore_accesses - before;
+	rig_close();
+	home_close();
+	return before;
+}
+
+static void a_flush_looks_at_each_item_once(void)
+{
+	static const unsigned int cpus[] = { 8, 64, 512 };
+	u64 one = flush_of_nothing(1), more = flush_of_nothing(2) - one, accesses;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++) {
+		accesses = flush_of_nothing(cpus[i]);
+		if (accesses != one + (cpus[i] - 1) * more || more > 16)
+			explore_fail("a flush takes %llu accesses with %u CPUs, %llu for the second",
+				     (unsigned long long)accesses, cpus[i], (unsigned long long)more);
+	}
+}
+
+/* A buffer is queued, taken, and given back: two holds if others are drained with it. */
+static void a_queue_s_lock_is_taken_three_times_a_buffer(void)
+{
+	const u64 bufs = buffers.slots / RELEASE_REFS;
+	u64 i, holds;
+
+	open_full(&buffers, SMALL);
+	home_stat_reset();
+	for (i = 0; i < buffers.slots; i++)
+		store_free(&rig->store, i);
+	holds = home_lock_stat("ebb_release")->holds;
+	if (holds != bufs)
+		explore_fail("%llu holds to queue %llu buffers",
+			     (unsigned long long)holds, (unsigned long long)bufs);
+	host_work_flush(&rig->store.release.node->worker->work);
+	holds = home_lock_stat("ebb_release")->holds;
+	if (holds > 3 * bufs + 4 || release_queued(&rig->store.release))
+		explore_fail("%llu holds to queue and drain %llu buffers",
+			     (unsigned long long)holds, (unsigned long long)bufs);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* The CPU fills so many buffers; cfg.slots are RELEASE_REFS. */
+static void fill_buffers(unsigned int cpu, unsigned int n)
+{
+	static char bytes[SMALL];
+	u64 i;
+
+	me->cpu = cpu;
+	while (n--)
+		for (i = 0; i < RELEASE_REFS; i++)
+			if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) ||
+			    store_free(&rig->store, i))
+				explore_fail("a write fails");
+	me->cpu = 0;
+	if (home_in_place())
+		explore_fail("CPU %u has no buffer", cpu);
+}
+
+static void open_stocks(unsigned int cpus, unsigned int nodes, u32 spare)
+{
+	struct rig_config cfg = buffers;
+
+	cfg.cpus = cpus;
+	cfg.slots = RELEASE_REFS;
+	cfg.spare = spare;
+	cfg.release_limit = 4 * cpus * PLENTY;
+	home_open_nodes(cpus, nodes, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	home_stat_reset();
+}
+
+static void close_stocks(void)
+{
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+static void cpus_that_fill_buffers_meet_at_their_node_once_a_batch(void)
+{
+	const unsigned int cpus = 4;
+	const struct release_node *node;
+	unsigned int i;
+	u64 holds;
+
+	open_stocks(cpus, 1, 5 * cpus);
+	node = rig->store.release.node;
+	for (i = 0; i < cpus; i++)
+		fill_buffers(i, node->stock);
+	holds = home_lock_stat("ebb_release_node")->holds;
+	if (holds || home_lock_stat("ebb_release")->holds != node->stock * cpus)
+		explore_fail("%llu holds of the node's lock, though all had a stock",
+			     (unsigned long long)holds);
+	for (i = 0; i < cpus; i++)
+		fill_buffers(i, node->batch);
+	holds = home_lock_stat("ebb_release_node")->holds;
+	/* What was left over when the pool was filled is a smaller batch. */
+	if (node->stock < 4 || node->batch < 2 || !holds || holds > cpus + 1)
+		explore_fail("%llu holds of the node's lock for %u batches", (unsigned long long)holds, cpus);
+	close_stocks();
+}
+
+static void what_a_cpu_drew_from_its_node_is_there_for_others(void)
+{
+	unsigned int all, i;
+
+	open_stocks(2, 1, 4);
+	all = rig->store.release.node->stock + rig->store.release.node->nempty;
+	for (i = 0; i < 6; i++) {
+		fill_buffers(i % 2, all);
+		host_work_flush(&rig->store.release.node->worker->work);
+		if (release_queued(&rig->store.release))
+			explore_fail("a worker does not drain the queues");
+	}
+	close_stocks();
+}
+
+static void who_is_short_of_memory_begins_on_the_node(void)
+{
+	struct release_node *node;
+
+	open_stocks(4, 2, 16);
+	node = rig->store.release.node;
+	fill_buffers(0, 1);
+	fill_buffers(3, 2);
+	release_help(&rig->store.release, 1, 2);
+	if (node[1].queue[1].nfull || node[0].queue[0].nfull != 1)
+		explore_fail("another node's buffers are freed first");
+	close_stocks();
+}
+
+static unsigned int rests;
+
+static void as_a_flush_begins(void)
+{
+	struct release_node *node = rig->store.release.node;
+
+	if (!rests++)
+		host_a64_add(&node->epoch, 1);
+	else if (host_a64_read(&node->inflight[0]))
+		explore_fail("a flush waits for what a worker takes after it began");
+}
+
+static void a_worker_makes_no_flush_wait_for_what_it_takes_later(void)
+{
+	open_stocks(1, 1, 4);
+	fill_buffers(0, 3);
+	rests = 0;
+	home_rests = as_a_flush_begins;
+	host_work_flush(&rig->store.release.node->worker->work);
+	home_rests = NULL;
+	if (rests < 3)
+		explore_fail("a worker rests %u times", rests);
+	close_stocks();
+}
+
+/* Another CPU frees more than a buffer in between. */
+static void free_meanwhile(void)
+{
+	static char bytes[SMALL];
+	u64 i;
+
+	if (++rests > 64)
+		explore_fail("a flush goes on as long as others free");
+	me->cpu = 1;
+	for (i = 0; i < RELEASE_REFS + 64; i++)
+		if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) || store_free(&rig->store, i))
+			explore_fail("a write fails");
+	me->cpu = 0;
+}
+
+static void a_flush_ends_however_much_is_freed_meanwhile(void)
+{
+	struct rig_config cfg = buffers;
+	u64 i;
+
+	cfg.cpus = 2;
+	open_full(&cfg, SMALL);
+	for (i = 0; i < cfg.slots; i++)
+		store_free(&rig->store, i);
+	/* Something in the ring, too. */
+	free_meanwhile();
+	rests = 0;
+	home_rests = free_meanwhile;
+	release_flush(&rig->store.release);
+	home_rests = NULL;
+	/* One after each item that had something, and each buffer that was queued by then. */
+	if (!rests || rests > cfg.slots / RELEASE_REFS + 1 + 2 * cfg.cpus)
+		explore_fail("a flush of three buffers rests %u times", rests);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* However much is held back, and in however many places. */
+static void who_is_short_of_memory_does_a_bounded_part_of_the_work(void)
+{
+	struct rig_config cfg = buffers;
+	u64 i, freed, all = 0;
+
+	/* Two buffers are queued, the rest is in more items than one call looks at. */
+	cfg.cpus = 2 * RELEASE_LOOKS;
+	cfg.slots = 4 * RELEASE_REFS;
+	cfg.release_limit = (u64)1 << 30;
+	open_full(&cfg, SMALL);
+	for (i = 0; i < cfg.slots; i++) {
+		me->cpu = i < 2 * RELEASE_REFS ? 0 : (u32)(i / 8 % cfg.cpus);
+		store_free(&rig->store, i);
+	}
+	me->cpu = 0;
+	for (i = 0; i < cfg.slots && all < cfg.slots; i++) {
+		me->atomic++;
+		freed = release_help(&rig->store.release, 0, 1);
+		me->atomic--;
+		if (freed > RELEASE_REFS)
+			explore_fail("%llu objects are freed where one buffer was asked for",
+				     (unsigned long long)freed);
+		all += freed;
+	}
+	if (all != cfg.slots || release_held(&rig->store.release))
+		explore_fail("%llu of %llu objects were found", (unsigned long long)all,
+			     (unsigned long long)cfg.slots);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+static void full_buffers_stay_on_their_node(void)
+{
+	struct rig_config cfg = buffers;
+	struct release_node *node;
+	u64 i;
+
+	cfg.cpus = 4;
+	cfg.spare = 8;
+	home_open_nodes(cfg.cpus, 2, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	node = rig->store.release.node;
+	for (i = 0; i < cfg.slots; i++)
+		rig_do(&(struct op)PUT((u16)i, SMALL), (u32)i);
+	memset(&rig->history, 0, sizeof(rig->history));
+	me->cpu = 3;
+	for (i = 0; i < cfg.slots; i++)
+		store_free(&rig->store, i);
+	if (node[0].queue[0].queued || node[0].queue[1].queued || !node[1].queue[1].queued ||
+	    !node[1].worker->work.queued || node[0].worker->work.queued)
+		explore_fail("a buffer is queued on another node than it was filled on");
+	rig_check();
+	host_work_flush(&node[1].worker->work);
+	if (release_held(&rig->store.release))
+		explore_fail("a node's worker does not drain it");
+	me->cpu = 0;
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* Slots whose word is not what was kept of it. */
+static u64 moved(u64 *was)
+{
+	u64 i, n = 0;
+
+	for (i = 0; i < rig->store.slots; i++) {
+		u64 word = host_a64_read(store_slot(&rig->store, i));
+
+		n += word != was[i];
+		was[i] = word;
+	}
+	return n;
+}
+
+/* Accesses of the figure that the kernel asks for, of a call that it makes then, and of one in vain. */
+static void shrinks(unsigned int cpus, u64 *count, u64 *call, u64 *idle)
+{
+	static u64 word[8 * RELEASE_REFS];
+	struct rig_config cfg = buffers;
+	u64 i, before, most = 0, n;
+
+	cfg.cpus = cpus;
+	cfg.pages = 4 * HOME_PAGES;
+	cfg.slots = 8 * RELEASE_REFS;
+	/* A full buffer is four pages; a CPU's grain is one. */
+	cfg.release_limit = cpus * 8 * HOST_PAGE_SIZE;
+	/* As many to a page whatever its size, so that there are pages to give back. */
+	open_full(&cfg, HOST_PAGE_SIZE / 128 - POOL_HEADER);
+	for (i = 0; i < cfg.slots; i++)
+		if (i % 8)
+			store_free(&rig->store, i);
+	store_shrink_look(&rig->store);
+	before = explore_accesses;
+	if (!store_shrinkable(&rig->store))
+		explore_fail("nothing to shrink on %u CPUs", cpus);
+	*count = explore_accesses - before;
+	*call = 0;
+	moved(word);
+	for (i = 0; i < 32; i++) {
+		before = explore_accesses;
+		store_shrink(&rig->store);
+		before = explore_accesses - before;
+		*call = before > *call ? before : *call;
+		n = moved(word);
+		most = n > most ? n : most;
+		*idle = before;
+	}
+	if (!most || most > SHRINK_STEPS * POOL_MOVES)
+		explore_fail("a call of the shrinker moves %llu objects", (unsigned long long)most);
+	store_reset(&rig->store);
+	rig_close();
+	home_close();
+}
+
+static void a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may(void)
+{
+	static const unsigned int many[] = { 64, 512 };
+	u64 count, call, idle, count1;
+	unsigned int i;
+
+	shrinks(1, &count1, &call, &idle);
+	for (i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		shrinks(many[i], &count, &call, &idle);
+		printf("# %u CPUs: %llu and %llu accesses, %llu in vain\n", many[i], (unsigned long long)count,
+		       (unsigned long long)call, (unsigned long long)idle);
+		if (count != count1)
+			explore_fail("the shrinker's figure takes %llu accesses with %u CPUs, %llu with one",
+				     (unsigned long long)count, many[i], (unsigned long long)count1);
+		/* SHRINK_BUFS buffers freed, SHRINK_STEPS steps and SHRINK_LISTS lists; or a look at them. */
+		if (call > 6000 || idle > 3 * RELEASE_LOOKS + 4 * SHRINK_LISTS)
+			explore_fail("a call of the shrinker takes %llu accesses with %u CPUs, in vain %llu",
+				     (unsigned long long)call, many[i], (unsigned long long)idle);
+	}
+}
+
+static void who_is_interrupted_stops_compacting(void)
+{
+	const struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES, .slots = HOME_PAGES };
+	u64 i;
+
+	open_full(&cfg, QUARTER);
+	for (i = 0; i < cfg.slots; i++)
+		if (i % 4)
+			store_free(&rig->store, i);
+	home->interrupted = true;
+	if (store_compact(&rig->store))
+		explore_fail("a compaction goes on for nobody");
+	store_shrink_look(&rig->store);
+	store_shrink_rest(&rig->store);
+	if (pool_pages(&rig->store.pool) < cfg.slots / 4)
+		explore_fail("a worker goes on for nobody");
+	home->interrupted = false;
+	if (!store_compact(&rig->store))
+		explore_fail("nothing is left to compact");
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+int main(void)
+{
+	static const struct rig_case cases[] = {
+		{ "a call of the shrinker looks at no more CPUs than it may",
+		  a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may },
+		{ "who is interrupted stops compacting", who_is_interrupted_stops_compacting },
+		{ "a free looks at no other CPU", a_free_looks_at_no_other_cpu },
+		{ "a flush looks at each item once", a_flush_looks_at_each_item_once },
+		{ "a queue's lock is taken three times a buffer", a_queue_s_lock_is_taken_three_times_a_buffer },
+		{ "CPUs that fill buffers meet at their node once a batch",
+		  cpus_that_fill_buffers_meet_at_their_node_once_a_batch },
+		{ "what a CPU drew from its node is there for others",
+		  what_a_cpu_drew_from_its_node_is_there_for_others },
+		{ "who is short of memory begins on the node", who_is_short_of_memory_begins_on_the_node },
+		{ "a worker makes no flush wait for what it takes later",
+		  a_worker_makes_no_flush_wait_for_what_it_takes_later },
+		{ "a flush ends however much is freed meanwhile", a_flush_ends_however_much_is_freed_meanwhile },
+		{ "who is short of memory does a bounded part of the work",
+		  who_is_short_of_memory_does_a_bounded_part_of_the_work },
+		{ "full buffers stay on their node", full_buffers_stay_on_their_node },
+		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
+		{ "no hold of a class lock walks for each object", no_hold_of_a_class_lock_walks_for_each_object },
+	};
+
+	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
+	return 0;
+}
