@@ -229,6 +229,31 @@ static void a_small_store_takes_little(void **state)
 		ebb_close(store[i]);
 }
 
+/* What was never written costs neither memory nor time. */
+static void a_large_store_costs_what_it_holds(void **state)
+{
+	const uint64_t slots = (uint64_t)1 << 30;
+	uint64_t rss = status_bytes("VmRSS"), ns;
+	struct ebb_store *store;
+
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+	print_message("# a sanitizer has no room for such a table\n");
+	skip();
+#endif
+	ns = host_now_ns();
+	store = open_for(slots, 0);
+	must_eq(ebb_write(store, slots - 7, page, HOST_PAGE_SIZE), 0);
+	must_be_at_most(status_bytes("VmRSS"), rss + 4 * MIB);
+	must_eq(ebb_check(store, NULL, 0), 0);
+	must_eq(ebb_reset(store), 0);
+	must_eq(ebb_read(store, slots - 7, page, HOST_PAGE_SIZE), 0);
+	ebb_close(store);
+	ns = host_now_ns() - ns;
+	print_message("# 2^30 slots, one page: all in %.1f ms\n", (double)ns / 1e6);
+	/* To look at each slot takes seconds. */
+	must_be_at_most(ns, 500000000);
+}
+
 /* In a child: a limit on address space, of which a store gets most, and then says so. */
 static int filled_under_a_limit(void)
 {
@@ -292,6 +317,7 @@ int main(void)
 		cmocka_unit_test(a_store_that_is_told_so_is_not_compacted),
 		cmocka_unit_test(what_trim_says_is_what_the_process_has_less),
 		cmocka_unit_test(a_small_store_takes_little),
+		cmocka_unit_test(a_large_store_costs_what_it_holds),
 		cmocka_unit_test(a_limit_on_address_space_is_used_up),
 		cmocka_unit_test(a_process_that_locks_its_memory_gets_it_back_too),
 	};
