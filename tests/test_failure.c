@@ -242,7 +242,7 @@ static struct store *rig_open(const struct codec_ops *codec)
 
 static void rig_close(void)
 {
-	release_flush(&rig.store.release);
+	release_quiesce(&rig.store.release);
 	must_hold(store_check(&rig.store));
 	store_destroy(&rig.store);
 	source_close(&rig.source);
@@ -303,6 +303,7 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 	}
 	must_eq(store_count(s, CNT_FAILED_WRITE), 51);
 	must_have(s, 0, n);
+	release_quiesce(&s->release);
 	must_hold(store_check(s));
 	/* What is freed can be used again, held back or not. */
 	for (k = 0; k < n / 2; k++)

@@ -39,6 +39,7 @@ static struct store *rig_open(u64 release_limit)
 
 static void rig_close(void)
 {
+	release_quiesce(&rig.store.release);
 	must_hold(store_check(&rig.store));
 	store_destroy(&rig.store);
 	source_close(&rig.source);
@@ -112,6 +113,7 @@ static void what_is_promised_is_there(void **state)
 	shrink_to_nothing(s);
 	must_be_at_most(pool_pages(&s->pool), before - promised + promised / 50);
 	must_eq(pcp_count(s->pool.pcp), 0);
+	release_quiesce(&s->release);
 	must_hold(store_check(s));
 	/* And no more, as often as it looks. */
 	for (unsigned int i = 0; i < 4; i++) {
