@@ -352,14 +352,15 @@ static void who_is_short_of_memory_begins_on_the_node(void)
 }
 
 static unsigned int rests;
+static u64 old_epoch;
 
 static void as_a_flush_begins(void)
 {
 	struct release_node *node = rig->store.release.node;
 
 	if (!rests++)
-		host_a64_add(&node->epoch, 1);
-	else if (host_a64_read(&node->inflight[0]))
+		old_epoch = host_a64_add(&node->epoch, 1) - 1;
+	else if (host_a64_read(&node->inflight[old_epoch & 1]))
 		explore_fail("a flush waits for what a worker takes after it began");
 }
 
