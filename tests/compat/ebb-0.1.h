@@ -57,12 +57,13 @@ struct ebb_config {
 	uint64_t release_limit;  /* bytes held back after a free; 0: free at once
 				    (synchronous); EBB_DEFAULT: 1/32 of the machine's memory, but
 				    at most 64 MiB a CPU */
-	uint32_t flags;          /* EBB_NO_HUGEPAGE or 0 */
+	uint32_t flags;          /* of EBB_NO_... */
 	uint32_t reserved;       /* 0 */
 };
 
 #define EBB_CHAIN_DEFAULT 16u
-#define EBB_NO_HUGEPAGE 1u       /* do not ask for transparent huge pages for the zone */
+#define EBB_NO_HUGEPAGE 1u       /* without effect: a store never has huge pages */
+#define EBB_NO_COMPACT 2u        /* no compaction in the background */
 
 /* Fills *cfg with the defaults; slots is 0 and must be set. */
 void ebb_config_init(struct ebb_config *cfg);
@@ -128,7 +129,8 @@ int ebb_compact(struct ebb_store *store, uint64_t *pages);
 
 /*
  * Gives the zone's free memory on to the operating system now, instead of when it has been
- * idle for a while.  *bytes, if not NULL, is how much.  Flushes first.
+ * idle for a while.  *bytes, if not NULL, is how much the system took.  Flushes first; does not
+ * compact.
  */
 int ebb_trim(struct ebb_store *store, uint64_t *bytes);
 

@@ -207,7 +207,10 @@ static void op_rare(struct choices *c)
 		break;
 	case 8:
 		pcp_decay(&source.pcp);
-		zone_trim(source.zone, take(c, 1) % 2 ? ZONE_TRIM_ALL : ZONE_TRIM_BLOCKS, NULL);
+		if (take(c, 1) % 2)
+			zone_trim(source.zone, NULL);
+		else
+			zone_decay(source.zone, 1000000);
 		break;
 	default:
 		pool_reset_peak(&store.pool);
