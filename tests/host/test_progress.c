@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #define OPS 4
-#define RUNS 400
+#define RUNS 400                /* of each pair; EBB_TEST_SCALE percent of them, and at least 40 */
 
 struct victim {
 	const char *what;
@@ -195,9 +195,15 @@ static unsigned int nactors(void)
 int main(void)
 {
 	struct explore_job job = { .begin = begin, .act = act, .end = end };
-	unsigned int v, c, ncrowds, number = 0;
+	unsigned int v, c, ncrowds, number = 0, runs = RUNS;
+	const char *scale = getenv("EBB_TEST_SCALE");
 	const struct crowd *crowds;
 	static char name[128];
+
+	if (scale)
+		runs = RUNS * (unsigned int)strtoul(scale, NULL, 10) / 100;
+	if (runs < 40)
+		runs = 40;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	explore_plain = true;
@@ -215,7 +221,7 @@ int main(void)
 			job.actors = nactors();
 			die = 88172645463325252u + c;
 			for (whole = 0; whole <= 3; whole++)
-				explore_duel(&job, pick, whole ? 2 : RUNS);
+				explore_duel(&job, pick, whole ? 2 : runs);
 		}
 		printf("# at most %llu\nok %u - %s\n", (unsigned long long)most, ++number, name);
 	}
