@@ -375,8 +375,9 @@ bool release_provide(struct release_queue *q, u64 bytes, bool *kick)
 			q->empty = pool_get(node, &n);
 			host_write_once(q->nempty, n);
 		}
-		*kick = node->claimed > node->common / 2 ||
-			(empty && node->nempty < (node->spare - node->nitems * node->stock) / 2);
+		*kick = node->claimed > host_read_once(node->common) / 2 ||
+			(empty && node->nempty < (host_read_once(node->spare) -
+						  node->nitems * host_read_once(node->stock)) / 2);
 	}
 	host_unlock(&node->lock);
 	return done;

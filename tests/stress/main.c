@@ -449,7 +449,7 @@ int main(int argc, char **argv)
 	/* Of chosen operations not all may have had what they need. */
 	if (!failed && !options.ops) {
 		result(all_came_up(), "every operation of the table came up");
-		if (ops_when_short >= 10000)
+		if (ops_when_short >= 50000)
 			result(some_write_failed(), "writes have failed for want of memory, too");
 		failed = *why;
 	}
