@@ -238,7 +238,8 @@ static void timer(struct release_worker *w, struct hands *h)
 	} else if (found) {
 		host_work_queue_delayed(&w->work, RELEASE_TIMER_US);
 	} else {
-		host_a64_set(&node->idle, 1);
+		/* In full before the look whether disarm is to run: it may be another node's that runs. */
+		host_a64_or(&node->idle, 1);
 		host_work_queue(&node->r->disarm);
 	}
 }

@@ -17,6 +17,7 @@
 #define LIST_BYTES (1u << 20)           /* most of a per-CPU page list */
 #define COMPACT_NS 20000000             /* of PCP_PERIOD_US: a fifth of one CPU at most */
 #define GIVE_NS 20000000                /* the same, for giving pages on */
+#define LONG_RUN 512u                   /* slots */
 #define SPARSE_BYTES (256u << 10)       /* less is not worth compaction */
 
 struct ebb_store {
@@ -363,12 +364,14 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 	int err = check_run(store, slot, buf, bytes);
 	size_t off;
 
+	if (err)
+		return err;
 	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE) {
 		fault_in_to_read((const char *)buf + off, HOST_PAGE_SIZE);
 		err = store_write(&store->core, slot++, (const char *)buf + off, host_node());
 	}
-	if (!err)
-		note_freed(store);
+	/* What is stored has replaced something, whether or not the rest failed. */
+	note_freed(store);
 	return err;
 }
 
@@ -406,14 +409,20 @@ int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_
 
 int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count)
 {
-	u64 i;
+	u64 i = 0, skip;
 
 	if (bad(store))
 		return -EINVAL;
 	if (first > store->core.slots || count > store->core.slots - first)
 		return -ERANGE;
-	for (i = 0; i < count; i++)
-		store_free(&store->core, first + i);
+	while (i < count) {
+		/* Of a long run what was never written is not looked at. */
+		skip = count < LONG_RUN || (first + i) % LONG_RUN ? 0 :
+		       host_table_skip(&store->core.table, first + i);
+		if (!skip)
+			store_free(&store->core, first + i);
+		i += skip ? skip : 1;
+	}
 	note_freed(store);
 	return 0;
 }
@@ -423,6 +432,7 @@ int ebb_reset(struct ebb_store *store)
 	if (bad(store))
 		return -EINVAL;
 	store_reset(&store->core);
+	host_table_forget(&store->core.table);
 	note_freed(store);
 	return 0;
 }

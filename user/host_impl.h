@@ -585,10 +585,11 @@ static inline host_page host_table_take(struct host_table *t)
 	return 0;
 }
 
-static inline size_t host_table_bytes(const struct host_table *t)
-{
-	return t->n * sizeof(*t->word);
-}
+/* The parts that were written to. */
+size_t host_table_bytes(const struct host_table *t);
+
+/* All words are 0, and nobody uses them: gives their memory on. */
+void host_table_forget(struct host_table *t);
 
 /* ---- deferred work ---- */
 

@@ -332,10 +332,35 @@ int host_table_init(struct host_table *t, u64 n)
 	t->n = n;
 	t->word = host_zalloc(n * sizeof(*t->word));
 	t->written = host_zalloc(written_bytes(n));
-	if (t->word && t->written)
+	if (t->word && t->written) {
+		/* A slot that is written takes a page of the table, and not 2 MiB of it. */
+		if (n * sizeof(*t->word) >= ZALLOC_MAP_BYTES)
+			madvise(t->word, n * sizeof(*t->word), MADV_NOHUGEPAGE);
 		return 0;
+	}
 	host_table_destroy(t);
 	return -ENOMEM;
+}
+
+size_t host_table_bytes(const struct host_table *t)
+{
+	u64 part, parts = ((t->n - 1) >> HOST_USER_PART_SHIFT) + 1, words = 0;
+
+	for (part = 0; part < parts; part++)
+		if (!host_table_skip(t, part << HOST_USER_PART_SHIFT))
+			words += (u64)1 << HOST_USER_PART_SHIFT;
+	return (size_t)(words < t->n ? words : t->n) * sizeof(*t->word) + written_bytes(t->n);
+}
+
+void host_table_forget(struct host_table *t)
+{
+	size_t bytes = t->n * sizeof(*t->word);
+	u64 i;
+
+	if (bytes < ZALLOC_MAP_BYTES || madvise(t->word, bytes, MADV_DONTNEED))
+		return;
+	for (i = 0; i < written_bytes(t->n) / sizeof(u64); i++)
+		host_a64_set(&t->written[i], 0);
 }
 
 void host_table_destroy(struct host_table *t)

@@ -25,10 +25,13 @@
 #include "futex.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define WORKERS_MAX 64u
+#define HOST_USER_CPUS 8192             /* as many as Linux can be built for */
 #define RETRY_NS 10000000u              /* after a thread could not be made */
-#define STACK_BYTES ((size_t)256 << 10) /* the C library may want a part of it */
+#define STACK_BYTES ((size_t)1 << 20)   /* the program's thread-local variables are a part of it */
 
 /* Queued, and nobody there to run it.  Longer than any delay, so that who queues looks again. */
 #define LOST (HOST_USER_NO_WAKE - 1)
@@ -282,6 +285,16 @@ static void name_thread(struct worker *me, const char *name)
 	pthread_setname_np(pthread_self(), comm);
 }
 
+/* The CPUs of the program's first thread: whoever made this one may be bound to a single one. */
+static void go_where_the_process_may(void)
+{
+	unsigned long mask[HOST_USER_CPUS / (8 * sizeof(unsigned long))];
+	long n = syscall(SYS_sched_getaffinity, getpid(), sizeof(mask), mask);
+
+	if (n > 0)
+		syscall(SYS_sched_setaffinity, 0, (size_t)n, mask);
+}
+
 static void *worker_thread(void *arg)
 {
 	struct sched_param none = { 0 };
@@ -292,6 +305,7 @@ static void *worker_thread(void *arg)
 
 	/* SCHED_BATCH: being woken must not preempt the thread that frees. */
 	sched_setscheduler(0, SCHED_BATCH, &none);
+	go_where_the_process_may();
 
 	host_lock(&x->lock);
 	x->coming--;

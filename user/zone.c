@@ -209,16 +209,20 @@ static void *map_quietly(size_t bytes, int prot)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Reserves extent k, or as much of it as there is address space for. */
+/*
+ * Reserves extent k, or as much of it as there is address space for.  Less than an eighth is none:
+ * the numbers of what is missing are lost, and moments of want must not use them up.
+ */
 static bool extent_make(struct zone *z, u32 k)
 {
 	struct extent *e = &z->extent[k];
-	u32 blocks = 1u << k;
-	size_t bytes = 0;
-	char *at = NULL;
+	u32 blocks = 1u << k, least = k > 3 ? 1u << (k - 3) : 1;
+	size_t bytes = (size_t)blocks << ZONE_BLOCK_SHIFT;
+	char *at = map_quietly(bytes, PROT_NONE);
 
-	for (; blocks && !at; blocks /= at ? 1 : 2) {
-		bytes = (size_t)blocks << ZONE_BLOCK_SHIFT;
+	while (!at && blocks > least) {
+		blocks /= 2;
+		bytes /= 2;
 		at = map_quietly(bytes, PROT_NONE);
 	}
 	if (!at)
@@ -279,7 +283,8 @@ static bool zone_commit(struct zone *z)
 			n = b < COMMIT_BLOCKS ? b : COMMIT_BLOCKS;
 			if (n > first + z->extent[k].blocks - b)
 				n = first + z->extent[k].blocks - b;
-			may = blocks_commit(z, b, n);
+			while (!(may = blocks_commit(z, b, n)) && n > 1)
+				n /= 2;
 		}
 	}
 	host_mutex_unlock(&z->commit);

@@ -108,7 +108,8 @@ int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_
  * Empties slots first .. first + count - 1.  Empty slots are allowed.  Waits for no reader, no
  * memory and no file.  Most calls take no lock.  One that does, and finds it held by a thread that
  * lost its CPU, sleeps until that thread goes on.  Allocates nothing, but a call that finds no
- * worker thread (the first in ten idle seconds) has one made, which takes some 50 us.
+ * worker thread (the first in ten idle seconds, or while all are at work) has one made, which takes
+ * some 50 us.
  */
 int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count);
 
