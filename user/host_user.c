@@ -346,7 +346,10 @@ size_t host_table_bytes(const struct host_table *t)
 {
 	u64 part, parts = ((t->n - 1) >> HOST_USER_PART_SHIFT) + 1, words = 0;
 
-	for (part = 0; part < parts; part++)
+	/* What is not a mapping of its own is there as a whole. */
+	if (t->n * sizeof(*t->word) < ZALLOC_MAP_BYTES)
+		words = t->n;
+	for (part = 0; part < parts && words < t->n; part++)
 		if (!host_table_skip(t, part << HOST_USER_PART_SHIFT))
 			words += (u64)1 << HOST_USER_PART_SHIFT;
 	return (size_t)(words < t->n ? words : t->n) * sizeof(*t->word) + written_bytes(t->n);
@@ -357,7 +360,7 @@ void host_table_forget(struct host_table *t)
 	size_t bytes = t->n * sizeof(*t->word);
 	u64 i;
 
-	if (bytes < ZALLOC_MAP_BYTES || madvise(t->word, bytes, MADV_DONTNEED))
+	if (bytes < ZALLOC_MAP_BYTES || madvise(t->word, bytes, MADV_DONTNEED) != 0)
 		return;
 	for (i = 0; i < written_bytes(t->n) / sizeof(u64); i++)
 		host_a64_set(&t->written[i], 0);
