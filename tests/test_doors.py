@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""test_doors.py - how scripts/check runs its stages, on made-up ones, and its tables; prints TAP."""
+"""test_doors.py - how scripts/check runs its stages, made-up ones, and its tables; prints TAP."""
 import importlib.machinery
 import importlib.util
 import os
@@ -16,8 +16,8 @@ Dose, Stage = check.Dose, check.Stage
 
 
 def history(stages, at_once):
-    """What schedule() does with the stages: (name, who runs then) at each start.  When it waits, having
-    started all it may, the one that started last ends."""
+    """What schedule() does with the stages: (name, who runs then) at each start.  When it waits,
+    having started all it may, the one that started last ends."""
     running, log, over = [], [], []
 
     class Queue:
@@ -51,13 +51,15 @@ def as_many_stages_run_at_once_as_there_are_cpus():
 
 
 def a_stage_that_is_alone_has_nothing_beside_it():
-    log = history([stage("a", alone=True), stage("b"), stage("c"), stage("d", alone=True), stage("e")], 4)
+    log = history([stage("a", alone=True), stage("b"), stage("c"), stage("d", alone=True),
+                   stage("e")], 4)
     assert [n for n, _ in log][-2:] == ["a", "d"], log
     assert all(len(beside) == 1 for n, beside in log if n in "ad"), log
 
 
 def a_stage_waits_for_those_whose_builds_it_uses():
-    names = [n for n, _ in history([stage("user", after=("one", "two")), stage("one"), stage("two")], 3)]
+    stages = [stage("user", after=("one", "two")), stage("one"), stage("two")]
+    names = [n for n, _ in history(stages, 3)]
     assert names == ["one", "two", "user"], names
     # Not for one that was not asked for.
     assert [n for n, _ in history([stage("user", after=("one",))], 3)] == ["user"]
@@ -99,7 +101,8 @@ def a_stage_that_breaks_is_a_failed_case():
     finally:
         sys.stdout.close()
         sys.stdout = sys.__stdout__
-    assert ended and status == 1 and run.total == {"passed": 0, "failed": 1, "skipped": 0}, run.total
+    assert ended and status == 1, (ended, status)
+    assert run.total == {"passed": 0, "failed": 1, "skipped": 0}, run.total
 
 
 def cases_are_counted_as_they_are_printed():
@@ -118,7 +121,8 @@ def cases_are_counted_as_they_are_printed():
 
 def figures_of_several_stages_are_summed():
     counted = {}
-    check.count_figures("# schedules: 5 in 31 scenarios\n# mutants: 3 of 4 caught, 1 by a hang\n", counted)
+    check.count_figures("# schedules: 5 in 31 scenarios\n"
+                        "# mutants: 3 of 4 caught, 1 by a hang\n", counted)
     check.count_figures("# schedules: 7 in 31 scenarios\n", counted)
     assert counted == {"schedules": [12, 31], "mutants": [3, 4, 1]}, counted
 

@@ -11,8 +11,10 @@ sys.dont_write_bytecode = True
 import tap
 
 SCRIPT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "scripts", "figures")
-ROWS = [{"variant": v, "threads": n, "mean_ms": m, "mean_ms_min": m - 1, "mean_ms_max": m + 1, "pages": 12345}
-        for v, n, m in (("kernel", 1, 20.0), ("kernel", 2, 30.0), ("sync", 1, 5.0), ("sync", 2, 10.0))]
+ROWS = [{"variant": v, "threads": n, "mean_ms": m, "mean_ms_min": m - 1, "mean_ms_max": m + 1,
+         "pages": 12345}
+        for v, n, m in (("kernel", 1, 20.0), ("kernel", 2, 30.0), ("sync", 1, 5.0),
+                        ("sync", 2, 10.0))]
 TABLE = """\
 Text of 7 ms.
 <!-- figures: made.json within 10 %
@@ -45,7 +47,8 @@ def figures(text, *args, rows=ROWS, name="page.md"):
         if rows is not None:
             with open(os.path.join(tmp, "made.json"), "w", encoding="utf-8") as f:
                 json.dump({"machine": {}, "rows": rows}, f)
-        p = subprocess.run([sys.executable, SCRIPT, "--json", tmp, *args, page], capture_output=True, text=True, check=False)
+        p = subprocess.run([sys.executable, SCRIPT, "--json", tmp, *args, page],
+                           capture_output=True, text=True, check=False)
         with open(page, encoding="utf-8") as f:
             return p.returncode, p.stdout + p.stderr, f.read()
 
@@ -68,7 +71,8 @@ def figures_of_the_last_run_pass():
 
 @case
 def a_figure_within_its_range_passes():
-    ends(figures(TABLE.format(kernel="21.9 [1-2]", ours="9.1 (3.2x)"))[1], "6 passed, 0 failed, 0 skipped")
+    ends(figures(TABLE.format(kernel="21.9 [1-2]", ours="9.1 (3.2x)"))[1],
+         "6 passed, 0 failed, 0 skipped")
 
 
 @case
@@ -101,7 +105,8 @@ def without_a_run_all_is_skipped():
 @case
 def write_puts_the_figures_of_the_run_and_nothing_else():
     good = TABLE.format(**RIGHT)
-    must(figures(TABLE.format(kernel="1", ours="2 (x)"), "--write")[2] == good, "the table is not the run's")
+    must(figures(TABLE.format(kernel="1", ours="2 (x)"), "--write")[2] == good,
+         "the table is not the run's")
     must(figures(good, "--write")[2] == good, "a right table was changed")
 
 
@@ -122,7 +127,8 @@ def a_mark_that_cannot_be_followed_is_a_failure():
 
 @case
 def a_value_in_prose_is_compared_and_written():
-    text = "It takes <!-- figure: made.json variant=sync threads=1 {mean_ms .1f} within 10 %% -->%s ms.\n"
+    text = ("It takes <!-- figure: made.json variant=sync threads=1 {mean_ms .1f} within 10 %% -->"
+            "%s ms.\n")
     ends(figures(text % "5.2")[1], "1 passed, 0 failed, 0 skipped")
     ends(figures(text % "6.2")[1], "0 passed, 1 failed, 0 skipped")
     must(figures(text % "6.2", "--write")[2] == text % "5.0", "not written")
@@ -143,8 +149,10 @@ def figures_without_a_mark_are_listed():
 
 @case
 def the_marks_of_the_tree_are_understood():
-    p = subprocess.run([sys.executable, SCRIPT, "--json", "/nonexistent"], capture_output=True, text=True, check=False)
-    must(p.returncode == 0 and " 0 failed" in p.stdout and not p.stdout.endswith("0 skipped\n"), p.stdout + p.stderr)
+    p = subprocess.run([sys.executable, SCRIPT, "--json", "/nonexistent"],
+                       capture_output=True, text=True, check=False)
+    must(p.returncode == 0 and " 0 failed" in p.stdout and not p.stdout.endswith("0 skipped\n"),
+         p.stdout + p.stderr)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ import shutil
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+import tap
+
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 BUILD = os.path.realpath(sys.argv[1])
 WORK = os.path.join(ROOT, "build", "check", "install")
@@ -19,10 +22,6 @@ SOURCES = ["Makefile", "cmake", "core", "examples", "man", "meson.build", "meson
            "scripts", "tools", "user"]
 MESON = shutil.which("meson", path="/usr/bin:" + os.environ["PATH"])
 TESTS = []
-
-
-class Skip(Exception):
-    pass
 
 
 def test(fn):
@@ -112,7 +111,7 @@ endforeach()
 
 def cmake(version, rc=0):
     if not shutil.which("cmake"):
-        raise Skip("no cmake here")
+        raise tap.Skip("no cmake here")
     top = fresh("cmake")
     write(os.path.join(top, "CMakeLists.txt"),
           CMAKE.format(version=version, example=os.path.join(ROOT, "examples", "roundtrip.c")))
@@ -217,20 +216,7 @@ def main():
     os.makedirs(WORK, exist_ok=True)
     for name in ("MAKEFLAGS", "MAKELEVEL", "DESTDIR", "PREFIX", "MESON_OPTIONS"):
         os.environ.pop(name, None)
-    print(f"1..{len(TESTS)}", flush=True)
-    failed = 0
-    for n, fn in enumerate(TESTS, 1):
-        try:
-            fn()
-            verdict = f"ok {n} - {fn.__name__}"
-        except Skip as why:
-            verdict = f"ok {n} - {fn.__name__} # SKIP {why}"
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as why:
-            print("# " + str(why).replace("\n", "\n# "))
-            verdict = f"not ok {n} - {fn.__name__}"
-            failed += 1
-        print(verdict, flush=True)
-    return 1 if failed else 0
+    return tap.run(TESTS)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ import shutil
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+import tap
+
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 WORK = os.path.join(ROOT, "build", "check", "lto")
 MAP = os.path.join(ROOT, "user", "libebb.map")
@@ -19,10 +22,6 @@ WAYS = {
     "with fat objects": (["--buildtype=plain"], {"CFLAGS": "-O2 -flto=auto -ffat-lto-objects"}),
     "with -Db_lto=true": (["-Db_lto=true"], {}),
 }
-
-
-class Skip(Exception):
-    pass
 
 
 def run(argv, **more):
@@ -55,7 +54,7 @@ def cross():
     """An archive of one object with a public and an inner name: no library is needed for that."""
     cc = "aarch64-linux-gnu-gcc"
     if not shutil.which(cc):
-        raise Skip(f"no {cc} here")
+        raise tap.Skip(f"no {cc} here")
     source, obj, inner, out = (os.path.join(WORK, n) for n in ("x.c", "x.o", "inner.a", "libx.a"))
     with open(source, "w", encoding="utf-8") as f:
         f.write("int inner(void);\nint inner(void) { return 1; }\n"
@@ -74,20 +73,7 @@ def main():
     tests = [("the libraries are right " + way, lambda way=way: built(way)) for way in WAYS]
     tests.append(("a cross compiler's objects meet its own tools", cross))
     os.makedirs(WORK, exist_ok=True)
-    print(f"1..{len(tests)}", flush=True)
-    failed = 0
-    for n, (name, fn) in enumerate(tests, 1):
-        try:
-            fn()
-            verdict = f"ok {n} - {name}"
-        except Skip as why:
-            verdict = f"ok {n} - {name} # SKIP {why}"
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as why:
-            print("# " + str(why).replace("\n", "\n# "))
-            verdict = f"not ok {n} - {name}"
-            failed += 1
-        print(verdict, flush=True)
-    return 1 if failed else 0
+    return tap.run(tests)
 
 
 if __name__ == "__main__":
