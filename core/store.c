@@ -696,25 +696,25 @@ int store_free(struct store *s, u64 i)
 	return 0;
 }
 
-bool store_reset_piece(struct store *s, u64 *at)
+bool store_free_piece(struct store *s, u64 *at, u64 end)
 {
 	unsigned int left;
 
-	for (left = STORE_PIECE; left && *at < s->slots; left--) {
+	for (left = STORE_PIECE; left && *at < end; left--) {
 		u64 skip = host_table_skip(&s->table, *at);
 
 		if (!skip)
 			store_free(s, *at);
 		*at += skip ? skip : 1;
 	}
-	return *at < s->slots;
+	return *at < end;
 }
 
 void store_reset(struct store *s)
 {
 	u64 at = 0;
 
-	while (store_reset_piece(s, &at))
+	while (store_free_piece(s, &at, s->slots))
 		host_resched();
 	release_flush(&s->release);
 }

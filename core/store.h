@@ -140,8 +140,11 @@ int store_free(struct store *s, u64 i);
 /* Slots that are worked on between two rests, where all are. */
 #define STORE_PIECE 256u
 
-/* Empties STORE_PIECE slots from *at on, which moves past them; false: these were the last. */
-bool store_reset_piece(struct store *s, u64 *at);
+/*
+ * Empties the next STORE_PIECE slots of *at to end - 1, of those that were ever written, and moves *at
+ * past them; end <= slots.  False: these were the last.  Any context.
+ */
+bool store_free_piece(struct store *s, u64 *at, u64 end);
 
 /* Empties all slots and gives their memory back, with rests.  Process context. */
 void store_reset(struct store *s);

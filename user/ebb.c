@@ -17,7 +17,6 @@
 #define LIST_BYTES (1u << 20)           /* most of a per-CPU page list */
 #define COMPACT_NS 20000000             /* of PCP_PERIOD_US: a fifth of one CPU at most */
 #define GIVE_NS 20000000                /* the same, for giving pages on */
-#define LONG_RUN 512u                   /* slots */
 #define SPARSE_BYTES (256u << 10)       /* less is not worth compaction */
 
 struct ebb_store {
@@ -409,20 +408,17 @@ int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_
 
 int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count)
 {
-	u64 i = 0, skip;
+	u64 at = first;
 
 	if (bad(store))
 		return -EINVAL;
 	if (first > store->core.slots || count > store->core.slots - first)
 		return -ERANGE;
-	while (i < count) {
-		/* Of a long run what was never written is not looked at. */
-		skip = count < LONG_RUN || (first + i) % LONG_RUN ? 0 :
-		       host_table_skip(&store->core.table, first + i);
-		if (!skip)
-			store_free(&store->core, first + i);
-		i += skip ? skip : 1;
-	}
+	if (count == 1)
+		store_free(&store->core, first);
+	else
+		while (store_free_piece(&store->core, &at, first + count))
+			;
 	note_freed(store);
 	return 0;
 }

@@ -169,7 +169,7 @@ static int empty_slots(struct zram *z)
 		if (host_interrupted())
 			return -EINTR;
 		down_read(&z->dev_lock);
-		more = z->disksize && store_reset_piece(&z->store, &at);
+		more = z->disksize && store_free_piece(&z->store, &at, z->store.slots);
 		up_read(&z->dev_lock);
 		cond_resched();
 	}
