@@ -5,8 +5,7 @@
  * every page comes back.  (The ASan build sees to the rest of the memory.)  The core alone, and
  * codecs that break their word: tests/host/test_hostile.c.
  */
-#include "support.h"
-#include "check.h"
+#include "store_rig.h"
 #include "codecs.h"
 #include "ebb.h"
 
@@ -221,13 +220,6 @@ static void the_page_interface_fails_whole_and_loses_nothing(void **state)
 
 /* ---- below the library ---- */
 
-struct rig {
-	struct source source;
-	struct store store;
-};
-
-static struct rig rig;
-
 static struct store *rig_open(const struct codec_ops *codec)
 {
 	const struct store_config cfg = {
@@ -235,17 +227,7 @@ static struct store *rig_open(const struct codec_ops *codec)
 		.release_limit = 1 << 20,
 	};
 
-	source_open(&rig.source);
-	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
-	return &rig.store;
-}
-
-static void rig_close(void)
-{
-	release_quiesce(&rig.store.release);
-	must_hold(store_check(&rig.store));
-	store_destroy(&rig.store);
-	source_close(&rig.source);
+	return rig_make(&cfg);
 }
 
 static void a_store_that_cannot_be_made_gives_everything_back(void **state)

@@ -3,8 +3,7 @@
  * test_shrink.c - memory given back under pressure: what is promised is there, what is not there is
  * not promised, and a call is short whoever else is at it.
  */
-#include "support.h"
-#include "check.h"
+#include "store_rig.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -18,13 +17,6 @@
 
 extern const struct codec_ops codec_lz4;
 
-struct rig {
-	struct source source;
-	struct store store;
-};
-
-static struct rig rig;
-
 static struct store *rig_open(u64 release_limit)
 {
 	const struct store_config cfg = {
@@ -32,17 +24,7 @@ static struct store *rig_open(u64 release_limit)
 		.release_limit = release_limit,
 	};
 
-	source_open(&rig.source);
-	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
-	return &rig.store;
-}
-
-static void rig_close(void)
-{
-	release_quiesce(&rig.store.release);
-	must_hold(store_check(&rig.store));
-	store_destroy(&rig.store);
-	source_close(&rig.source);
+	return rig_make(&cfg);
 }
 
 /* Slots from .. to have objects of SIZE bytes. */
