@@ -472,9 +472,6 @@ void host_settle(struct host_percpu *pc);
 
 /* ---- pages; the rest of the zone is in zone.h ---- */
 
-#define ZONE_BLOCK_SHIFT 21     /* of the zone's unit of book-keeping */
-#define ZONE_EXTENTS 19         /* the k-th has blocks 2^k to 2^(k+1) - 1: 1 TiB in all */
-
 struct host_pages {
 	uintptr_t bias[32];     /* address of page p: bias[its highest bit] + (p << HOST_PAGE_SHIFT) */
 	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with host_write_once */

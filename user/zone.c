@@ -60,7 +60,8 @@
 #define WORDS ((PPB + 63) / 64)              /* of one block's bitmap */
 #define WORD_FULL (PPB >= 64 ? ~(u64)0 : ((u64)1 << (PPB & 63)) - 1)
 
-#define BLOCKS (1u << ZONE_EXTENTS)          /* numbers of blocks */
+#define EXTENTS 19                           /* the k-th has blocks 2^k to 2^(k+1) - 1: 1 TiB in all */
+#define BLOCKS (1u << EXTENTS)          /* numbers of blocks */
 #define COMMIT_BLOCKS 16u                    /* made accessible by one system call, at most */
 
 _Static_assert((u64)BLOCKS << PPB_SHIFT <= UINT32_MAX, "host_page is u32");
@@ -82,7 +83,7 @@ struct extent {
 
 struct zone {
 	struct host_pages pub;       /* first: host_page_addr() reads it */
-	struct extent extent[ZONE_EXTENTS];     /* commit; fixed once committed is past it */
+	struct extent extent[EXTENTS];     /* commit; fixed once committed is past it */
 	u64 *hist;                   /* of hold times, HIST_BUCKETS; lock */
 	struct block_set res, gone;
 	void *sets;                  /* their words: one lazily touched mapping */
@@ -585,7 +586,7 @@ void zone_close(struct host_pages *src)
 
 	if (!z)
 		return;
-	for (k = 0; k < ZONE_EXTENTS && z->extent[k].blocks; k++) {
+	for (k = 0; k < EXTENTS && z->extent[k].blocks; k++) {
 		size_t bytes = (size_t)z->extent[k].blocks << ZONE_BLOCK_SHIFT;
 
 		zone_unpoison(block_addr(z, 1u << k), bytes);
@@ -617,8 +618,6 @@ void zone_stat(struct host_pages *src, struct zone_stat *stat)
 		.max_pages_per_hold = z->max_pages,
 		.max_hold_ns = z->max_ns,
 	};
-	for (i = 1; i < z->committed; i <<= 1)
-		stat->reserved_bytes += (u64)z->extent[high_bit(i)].blocks << ZONE_BLOCK_SHIFT;
 	for (i = 0; z->timed_holds && i < HIST_BUCKETS; i++) {
 		seen += z->hist[i];
 		if (seen * 1000 >= z->timed_holds * 999) {

@@ -12,6 +12,7 @@
 
 #include "host.h"
 
+#define ZONE_BLOCK_SHIFT 21      /* of the unit of book-keeping */
 #define ZONE_BLOCK_BYTES ((size_t)1 << ZONE_BLOCK_SHIFT)
 
 struct zone_stat {
@@ -20,7 +21,6 @@ struct zone_stat {
 	u64 free_resident;       /* of them, those that hold memory of the system */
 	u64 blocks;              /* taken so far; at most max_blocks */
 	u64 resident_bytes;      /* memory from the system: (out + free_resident) pages */
-	u64 reserved_bytes;      /* address space, accessible or not */
 	/* host_pages_free() since zone_reset_stat() */
 	u64 holds;
 	u64 max_pages_per_hold;
