@@ -2,11 +2,11 @@
 /*
  * slot.h - the slot word and what may be done to it in one step.
  *
- *     63     58 57   55   54   53     51 50                       0
- *     | spare   | type  | BUSY | readers | reference or fill value |
+ *     63   62     61 60   59     58   57   55   54   53     51 50                              0
+ *     |   |chosen|codec|incompr.|idle| type  | BUSY | readers | reference, fill value or block |
  *
- * One atomic word is the whole state of a slot.  docs/design.md draws what spare and the free
- * types are kept for.
+ * One atomic word is the whole state of a slot.  Bits 58 to 62 say something about a page, in an
+ * object or on the backing device; they are 0 in other words.
  *
  *     swap     puts a word in place of whatever is there: a write, or a free if it is 0.  One
  *              exchange: it waits for nobody and is never tried again
@@ -32,10 +32,16 @@
 #define SLOT_TYPE_SHIFT 55
 #define SLOT_TYPE ((u64)7 << SLOT_TYPE_SHIFT)
 #define SLOT_VALUE (SLOT_READER - 1)
+#define SLOT_IDLE ((u64)1 << 58)                /* not read since it was said to be idle */
+#define SLOT_INCOMPRESSIBLE ((u64)1 << 59)      /* no codec makes it smaller than it is */
+#define SLOT_CODEC_SHIFT 60                     /* which of the store's codecs made the object */
+#define SLOT_CODEC ((u64)3 << SLOT_CODEC_SHIFT)
+#define SLOT_CHOSEN ((u64)1 << 62)              /* to be written back */
 
 enum slot_type {
 	SLOT_EMPTY,     /* the whole word is 0, but for marks */
 	SLOT_FILL,      /* one repeated machine word, coded in the value */
+	SLOT_BACKED,    /* a page on the backing device: size and block */
 	SLOT_FILL_OBJ,  /* the same, in an object of 8 bytes: it did not fit in the value */
 	SLOT_PAGE,      /* an object: compressed, or raw if its size is a page */
 	SLOT_BLOB,      /* an object: bytes as the owner gave them */

@@ -26,172 +26,6 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 	return slot_swing(store_slot(s, key), from, to);
 }
 
-/*
- * Streams: a codec context with its buffers for each CPU that ran when they were made: a
- * machine may have places for many that never come, and zstd takes 200 KiB for each.  A CPU's own
- * is the next one when it first asks, so that those that ask share none, whatever their numbers.
- * Any may be used from any CPU; a busy one is passed over, so that nobody waits for a thread that
- * lost its CPU while another stream is free.
- *
- * Nothing that may sleep is done with a stream in hand, and a read takes its stream before
- * its hold: who has a stream gives it back after the work on one page, and holders <= streams.
- *
- * Lazy ones have a context when their CPU first asks.  It is made with the lock in hand, but nobody
- * waits for that: who finds none free waits for the first, which has a context to the end.
- */
-
-/* Two threads that ask on a CPU for the first time leave a stream to be found by the others. */
-static unsigned int stream_home(struct streams *t)
-{
-	unsigned int cpu = host_cpu();
-	u32 home = host_read_once(t->home[cpu]);
-
-	if (host_unlikely(!home)) {
-		home = (u32)((host_a64_add(&t->homes, 1) - 1) % t->n) + 1;
-		host_write_once(t->home[cpu], home);
-	}
-	return home - 1;
-}
-
-/* Takes away what st has. */
-static void stream_empty(struct streams *t, struct stream *st)
-{
-	if (st->ctx)
-		t->codec->destroy(st->ctx);
-	host_free(st->buf, HOST_PAGE_SIZE);
-	host_free(st->bounce, HOST_PAGE_SIZE);
-	st->ctx = st->buf = st->bounce = NULL;
-}
-
-static bool stream_fill(struct streams *t, struct stream *st)
-{
-	st->buf = host_zalloc(HOST_PAGE_SIZE);
-	st->bounce = host_zalloc(HOST_PAGE_SIZE);
-	if (st->buf && st->bounce)
-		st->ctx = t->codec->create(t->level);
-	if (!st->ctx)
-		stream_empty(t, st);
-	else if (t->lazy)
-		host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
-	return st->ctx != NULL;
-}
-
-/* The CPU's own is taken, or cannot have a context. */
-HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
-static struct stream *stream_other(struct streams *t, unsigned int home)
-{
-	struct stream *st;
-	unsigned int i;
-
-	for (i = 1; i < t->n; i++) {
-		st = &t->stream[(home + i) % t->n];
-		if (!host_mutex_trylock(&st->lock))
-			continue;
-		st->used = true;
-		if (st->ctx)
-			return st;
-		host_mutex_unlock(&st->lock);
-	}
-	st = &t->stream[t->lazy ? 0 : home];
-	host_mutex_lock(&st->lock);
-	return st;
-}
-
-HOST_NO_ANALYSIS        /* as that */
-static struct stream *stream_get(struct store *s)
-{
-	struct streams *t = s->streams;
-	unsigned int home = stream_home(t);
-	struct stream *st = &t->stream[home];
-
-	if (host_likely(host_mutex_trylock(&st->lock))) {
-		st->used = true;
-		if (host_likely(st->ctx != NULL) || stream_fill(t, st))
-			return st;
-		host_mutex_unlock(&st->lock);
-	}
-	return stream_other(t, home);
-}
-
-HOST_NO_ANALYSIS
-static void stream_put(struct stream *st)
-{
-	host_mutex_unlock(&st->lock);
-}
-
-bool streams_trim(struct streams *t)
-{
-	bool more = false;
-	unsigned int i;
-
-	for (i = 1; i < t->n; i++) {
-		struct stream *st = &t->stream[i];
-
-		if (!host_mutex_trylock(&st->lock)) {
-			more = true;
-			continue;
-		}
-		if (!st->used)
-			stream_empty(t, st);
-		st->used = false;
-		more |= st->ctx != NULL;
-		host_mutex_unlock(&st->lock);
-	}
-	return more;
-}
-
-static void streams_idle_run(struct host_work *w)
-{
-	struct streams *t = (struct streams *)((char *)w - offsetof(struct streams, idle));
-
-	if (streams_trim(t))
-		host_work_queue_delayed(w, STREAMS_IDLE_US);
-}
-
-void streams_destroy(struct streams *t)
-{
-	unsigned int i;
-
-	if (t->lazy)
-		host_work_destroy(&t->idle);
-	host_free(t->home, host_nr_cpus() * sizeof(*t->home));
-	if (!t->stream)
-		return;
-	for (i = 0; i < t->n; i++) {
-		stream_empty(t, &t->stream[i]);
-		host_mutex_destroy(&t->stream[i].lock);
-	}
-	host_free(t->stream, t->n * sizeof(*t->stream));
-}
-
-int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy)
-{
-	unsigned int i;
-
-	memset(t, 0, sizeof(*t));
-	t->codec = codec;
-	t->level = level;
-	t->n = host_cpus_now();
-	t->home = host_zalloc(host_nr_cpus() * sizeof(*t->home));
-	t->stream = host_zalloc(t->n * sizeof(*t->stream));
-	if (!t->home || !t->stream)
-		goto no_memory;
-	for (i = 0; i < t->n; i++) {
-		struct stream *st = &t->stream[i];
-
-		host_mutex_init(&st->lock);
-		if ((!lazy || !i) && !stream_fill(t, st))
-			goto no_memory;
-	}
-	if (!lazy || !host_work_init(&t->idle, streams_idle_run, HOST_ANY_NODE)) {
-		t->lazy = lazy;
-		return 0;
-	}
-no_memory:
-	streams_destroy(t);
-	return -ENOMEM;
-}
-
 /* Those of the configuration, or the store's own. */
 static int need_streams(struct store *s, const struct store_config *cfg)
 {
@@ -527,7 +361,7 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 	u64 ref;
 
 	for (tries = 0;; tries++) {
-		st = stream_get(s);
+		st = stream_get(s->streams);
 		bytes = compress(s, st, page);
 		fits = bytes == room || (!room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
 					 !alloc_once(s, i, node, 0, (size_t)bytes, &ref));
@@ -628,7 +462,7 @@ int store_read(struct store *s, u64 i, void *page)
 		return -ERANGE;
 	word = host_a64_read(store_slot(s, i));
 	if (slot_has_object(word)) {
-		st = stream_get(s);
+		st = stream_get(s->streams);
 		word = store_hold(s, i);
 	}
 	if (!slot_has_object(word)) {
@@ -668,7 +502,7 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 	word = host_a64_read(store_slot(s, i));
 	if (!slot_has_object(word))
 		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
-	st = stream_get(s);
+	st = stream_get(s->streams);
 	word = store_hold(s, i);
 	if (slot_has_object(word)) {
 		err = get_blob(s, st, word, buf, cap, bytes);

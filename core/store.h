@@ -20,8 +20,7 @@
 #include "release.h"
 #include "shrink.h"
 #include "stats.h"
-
-struct streams;
+#include "stream.h"
 
 struct store_config {
 	u64 slots;                      /* 1 .. 2^32 - 1 */
@@ -38,41 +37,6 @@ struct store_cpu {
 	struct release_cpu release;     /* first: release.h */
 	struct counters counters;
 };
-
-/* On lines of its own: each read and write of a page takes the lock. */
-struct stream {
-	host_mutex_t lock;
-	bool used;                      /* since the last streams_trim() */
-	void *ctx;                      /* NULL: none yet */
-	void *buf;                      /* compressed bytes out; HOST_PAGE_SIZE */
-	void *bounce;                   /* for objects that span pages; HOST_PAGE_SIZE */
-} HOST_OWN_LINE;
-
-struct streams {
-	const struct codec_ops *codec;
-	int level;
-	bool lazy;
-	unsigned int n;                 /* CPUs when they were made; fixed */
-	u32 *home;                      /* [CPUs]: a CPU's own stream + 1; 0: it has not asked yet */
-	host_a64 homes;                 /* CPUs that have asked */
-	struct stream *stream;          /* [n] */
-	struct host_work idle;          /* of lazy ones */
-};
-
-#define STREAMS_IDLE_US 10000000u       /* a lazy context that was not used for so long is ended */
-
-/*
- * Streams for any number of stores with this codec and level.  lazy: but for the first, a context
- * is made when it is asked for, which may then wait for memory, and ends when it is idle.  Process
- * context; -ENOMEM.
- */
-int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy);
-
-/* No store has them any more.  Process context. */
-void streams_destroy(struct streams *t);
-
-/* Of lazy ones, ends those not used since the last call, but the first.  True: others are left. */
-bool streams_trim(struct streams *t);
 
 struct store {
 	struct host_table table;        /* of the slots' words */

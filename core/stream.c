@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * stream.c - owns the codec contexts: made, shared, ended.
+ */
+#include "stream.h"
+
+/* Takes away what st has. */
+static void stream_empty(struct streams *t, struct stream *st)
+{
+	if (st->ctx)
+		t->codec->destroy(st->ctx);
+	host_free(st->buf, HOST_PAGE_SIZE);
+	host_free(st->bounce, HOST_PAGE_SIZE);
+	st->ctx = st->buf = st->bounce = NULL;
+}
+
+bool stream_fill(struct streams *t, struct stream *st)
+{
+	st->buf = host_zalloc(HOST_PAGE_SIZE);
+	st->bounce = host_zalloc(HOST_PAGE_SIZE);
+	if (st->buf && st->bounce)
+		st->ctx = t->codec->create(t->level);
+	if (!st->ctx)
+		stream_empty(t, st);
+	else if (t->lazy)
+		host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
+	return st->ctx != NULL;
+}
+
+HOST_NO_ANALYSIS        /* as stream_get() */
+struct stream *stream_other(struct streams *t, unsigned int home)
+{
+	struct stream *st;
+	unsigned int i;
+
+	for (i = 1; i < t->n; i++) {
+		st = &t->stream[(home + i) % t->n];
+		if (!host_mutex_trylock(&st->lock))
+			continue;
+		st->used = true;
+		if (st->ctx)
+			return st;
+		host_mutex_unlock(&st->lock);
+	}
+	st = &t->stream[t->lazy ? 0 : home];
+	host_mutex_lock(&st->lock);
+	return st;
+}
+
+bool streams_trim(struct streams *t)
+{
+	bool more = false;
+	unsigned int i;
+
+	for (i = 1; i < t->n; i++) {
+		struct stream *st = &t->stream[i];
+
+		if (!host_mutex_trylock(&st->lock)) {
+			more = true;
+			continue;
+		}
+		if (!st->used)
+			stream_empty(t, st);
+		st->used = false;
+		more |= st->ctx != NULL;
+		host_mutex_unlock(&st->lock);
+	}
+	return more;
+}
+
+static void streams_idle_run(struct host_work *w)
+{
+	struct streams *t = (struct streams *)((char *)w - offsetof(struct streams, idle));
+
+	if (streams_trim(t))
+		host_work_queue_delayed(w, STREAMS_IDLE_US);
+}
+
+void streams_destroy(struct streams *t)
+{
+	unsigned int i;
+
+	if (t->lazy)
+		host_work_destroy(&t->idle);
+	host_free(t->home, host_nr_cpus() * sizeof(*t->home));
+	if (!t->stream)
+		return;
+	for (i = 0; i < t->n; i++) {
+		stream_empty(t, &t->stream[i]);
+		host_mutex_destroy(&t->stream[i].lock);
+	}
+	host_free(t->stream, t->n * sizeof(*t->stream));
+}
+
+int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy)
+{
+	unsigned int i;
+
+	memset(t, 0, sizeof(*t));
+	t->codec = codec;
+	t->level = level;
+	t->n = host_cpus_now();
+	t->home = host_zalloc(host_nr_cpus() * sizeof(*t->home));
+	t->stream = host_zalloc(t->n * sizeof(*t->stream));
+	if (!t->home || !t->stream)
+		goto no_memory;
+	for (i = 0; i < t->n; i++) {
+		struct stream *st = &t->stream[i];
+
+		host_mutex_init(&st->lock);
+		if ((!lazy || !i) && !stream_fill(t, st))
+			goto no_memory;
+	}
+	if (!lazy || !host_work_init(&t->idle, streams_idle_run, HOST_ANY_NODE)) {
+		t->lazy = lazy;
+		return 0;
+	}
+no_memory:
+	streams_destroy(t);
+	return -ENOMEM;
+}
