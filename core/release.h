@@ -48,7 +48,7 @@
 #define RELEASE_SPILL POOL_BULK_SMALL   /* freed in place at a time */
 #define RELEASE_TIMER_US 2000
 #define RELEASE_LIMIT_SHARE 32          /* the budget unless told: memory / this, but at most */
-#define RELEASE_LIMIT_CPU ((u64)64 << 20)       /* this much for each CPU */
+#define RELEASE_LIMIT_CPU ((u64)256 << 20)      /* this much for each CPU */
 #define RELEASE_AHEAD 64                /* references of a buffer to prefetch */
 #define RELEASE_ROUND 64                /* buffers that a worker drains before it lets others run */
 #define RELEASE_BACKLOG 16              /* full buffers that are work for one more worker */
