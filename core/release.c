@@ -312,8 +312,7 @@ void release_wake(const struct release_todo *todo)
 
 	if (todo->kick)
 		host_work_queue(&node->worker->work);
-	if (!host_a64_read(&node->armed) && !host_a64_or(&node->armed, 1))
-		host_work_queue_delayed(&node->worker->work, RELEASE_TIMER_US);
+	release_arm(node);
 }
 
 /*

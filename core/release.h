@@ -114,7 +114,7 @@ struct release_worker {
 
 struct release_node {
 	/* Read by every push, written as the timer starts and ends. */
-	host_a64 armed;                 /* worker 0 runs within RELEASE_TIMER_US, or disarm looks */
+	host_a64 armed;                 /* odd: worker 0 runs within RELEASE_TIMER_US, or disarm looks */
 	struct release *r;
 	struct release_cpu **item;      /* [nitems] */
 	struct release_queue *queue;    /* [nitems] */
@@ -140,7 +140,7 @@ struct release_node {
 	u64 flush_full, flush_timer;    /* times; worker 0 */
 	u64 peak;                       /* of held back, as drains saw it; host_read_once */
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
-	host_a64 idle;                  /* worker 0 found nothing, and asks to be disarmed */
+	host_a64 idle;                  /* the timer has stopped, and disarm has not looked since */
 	bool disarming;                 /* the work disarm alone */
 	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node, as below */
 } HOST_OWN_LINE;
@@ -220,7 +220,7 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 {
 	u64 tail = host_a64_read(&rc->tail) + 1, pushed = rc->pushed + bytes;
 
-	if (host_unlikely(!host_a64_read(&rc->node->armed)))
+	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1)))
 		todo->node = rc->node;
 	/* A buffer may be a cold page: its lines come ahead.  Near its end that is past the array. */
 	host_prefetchw((char *)rc->at + RELEASE_AHEAD * sizeof(u64));
@@ -330,9 +330,11 @@ void release_give_back(struct release_queue *q, struct release_buf *b) HOST_REQU
 /* What q has too much of goes back to the node. */
 void release_trim(struct release_queue *q) HOST_REQUIRES(q->lock);
 
+/* Starts the node's timer, unless it runs.  Any context. */
+void release_arm(struct release_node *node);
 /* Drains the queues and rings of a node's CPUs; of a struct release_worker. */
 void release_worker_run(struct host_work *w);
-/* Stops the timer of idle nodes. */
+/* Looks again at the nodes whose timer has stopped. */
 void release_disarm_run(struct host_work *w);
 /* The flush itself.  flushing is held. */
 void release_flush_locked(struct release *r) HOST_REQUIRES(r->flushing);

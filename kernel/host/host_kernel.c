@@ -231,11 +231,15 @@ void host_kernel_work_arm(struct host_work *w, u64 us)
 {
 	spin_lock(&w->lock);
 	if (us < w->wake && !w->dead) {
-		WRITE_ONCE(w->wake, us);
 		if (us)
 			hrtimer_start(&w->timer, ns_to_ktime(us * NSEC_PER_USEC), HRTIMER_MODE_REL);
 		else
 			queue_work_node(w->node, queue, &w->work);
+		/*
+		 * After it: with PREEMPT_RT this thread may lose its CPU here, and who does not see wake
+		 * waits for the lock, which lends it his priority.  work_run() waits for it as well.
+		 */
+		WRITE_ONCE(w->wake, us);
 	}
 	spin_unlock(&w->lock);
 }
