@@ -227,12 +227,18 @@ static unsigned int pages_missing(const struct pool_class *c, const struct zspag
 	return end < z->pages ? 0 : end + 1 - z->pages;
 }
 
+/*
+ * Whoever overtakes has raised the peak himself.  After a few tries his figure will do: no write
+ * waits for others to stop, and the peak may be low by what they took meanwhile.
+ */
 static void note_peak(struct pool *p, u64 pages)
 {
 	u64 peak = host_a64_read(&p->pages_peak);
+	unsigned int i;
 
-	while (pages > peak && !host_a64_cas(&p->pages_peak, &peak, pages))
-		;
+	for (i = 0; i < HOST_TRIES && pages > peak; i++)
+		if (host_a64_cas(&p->pages_peak, &peak, pages))
+			return;
 }
 
 void pool_reset_peak(struct pool *p)

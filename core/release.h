@@ -151,7 +151,8 @@ struct release_node {
  * store with a larger limit of its own raises it.
  */
 struct release_budget {
-	u64 limit;                      /* bytes; host_read_once */
+	host_lock_t lock;
+	u64 limit;                      /* bytes; lock, host_read_once */
 	unsigned int nodes;
 	struct release_share {
 		host_a64 reserved HOST_OWN_LINE;
@@ -196,6 +197,9 @@ u64 release_default_limit(void);
 /* Process context.  -ENOMEM. */
 int release_budget_init(struct release_budget *b, u64 limit);
 void release_budget_destroy(struct release_budget *b);
+
+/* The limit is bytes at least from now on.  Any context. */
+void release_budget_raise(struct release_budget *b, u64 bytes);
 
 /*
  * cpus: the owner's items, whose first member is a struct release_cpu.  limit: bytes that may

@@ -432,6 +432,11 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 		must(store[k].node->grain > 0);
 		must_be_at_most(host_a64_read(&budget.share->reserved), limit / 4);
 	}
+	/* What a store has once it does not have again. */
+	queued = host_a64_read(&budget.share->reserved);
+	for (unsigned int i = 0; i < 8; i++)
+		must_eq(release_set_limit(&store[i % 2], limit), 0);
+	must_eq(host_a64_read(&budget.share->reserved), queued);
 	for (unsigned int i = 0; i < OBJECTS / 2; i++) {
 		struct release *to = &store[i / 512 % STORES];
 		struct host_percpu *pc = &cpus[i / 512 % STORES];

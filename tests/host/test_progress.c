@@ -194,6 +194,90 @@ static unsigned int nactors(void)
 	return n;
 }
 
+/* ---- the pool's peak ---- */
+
+#define MORE ((u64)1 << 30)     /* pages that the pool seems to have */
+
+static void peak_begin(void)
+{
+	begin();
+	host_a64_add(&rig->store.pool.pages, MORE);
+	host_a64_set(&rig->store.pool.pages_peak, 0);
+}
+
+static void peak_act(unsigned int actor)
+{
+	if (!actor) {
+		act(actor);
+		return;
+	}
+	while (!victim_is_done) {
+		host_a64_add(&rig->store.pool.pages_peak, 1);
+		at_end_of_op = true;
+	}
+}
+
+static void peak_end(void)
+{
+	host_a64_add(&rig->store.pool.pages, (u64)0 - MORE);
+	end();
+}
+
+static void a_write_waits_for_nobody_at_the_peak(unsigned int number, unsigned int runs)
+{
+	static const struct victim writes = { "a write that takes a page", false, 200, HALF, { PUT(3, RAW) } };
+	static const struct crowd raise = { .what = "who raises the peak" };
+	const struct explore_job job = {
+		.name = "a write ends although others raise the peak", .number = number, .actors = 2,
+		.begin = peak_begin, .act = peak_act, .end = peak_end,
+	};
+
+	victim = &writes;
+	crowd = &raise;
+	die = 88172645463325252u;
+	for (whole = 0; whole <= 1; whole++)
+		explore_duel(&job, pick, whole ? 2 : runs);
+	printf("ok %u - %s\n", number, job.name);
+}
+
+/* ---- the budget of all stores ---- */
+
+static struct release_budget *budget;
+
+static void budget_begin(void)
+{
+	home_open(2, HOME_PAGES);
+	budget = host_zalloc(sizeof(*budget));
+	if (release_budget_init(budget, 1))
+		explore_fail("there is no budget");
+}
+
+static void budget_act(unsigned int actor)
+{
+	release_budget_raise(budget, 3 - actor);
+}
+
+static void budget_end(void)
+{
+	if (budget->limit != 3)
+		explore_fail("who raises the budget last lowers it to %llu", (unsigned long long)budget->limit);
+	release_budget_destroy(budget);
+	host_free(budget, sizeof(*budget));
+	home_close();
+}
+
+static void nobody_lowers_what_another_raised(unsigned int number)
+{
+	const struct explore_job job = {
+		.name = "nobody lowers what another raised", .number = number, .actors = 2,
+		.begin = budget_begin, .act = budget_act, .end = budget_end,
+	};
+	struct explore_result res;
+
+	explore(&job, 3, &res);
+	printf("ok %u - %s\n", number, job.name);
+}
+
 /*
  * The timer.  The victim frees and loses its CPU at some step, until nobody else has anything to do;
  * the others, each on a CPU of its own, free as well.
@@ -312,7 +396,9 @@ int main(void)
 		}
 		printf("# at most %llu\nok %u - %s\n", (unsigned long long)most, ++number, name);
 	}
+	a_write_waits_for_nobody_at_the_peak(++number, runs);
 	nobody_waits_for_who_starts_the_timer(++number, runs);
+	nobody_lowers_what_another_raised(++number);
 	printf("1..%u\n", number);
 	return 0;
 }
