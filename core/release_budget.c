@@ -90,10 +90,11 @@ void release_bufs_free(struct release_buf *list)
 int release_bufs_alloc(struct release_buf **list, u64 n, unsigned int node)
 {
 	while (n--) {
-		struct release_buf *b = host_zalloc_node(sizeof(*b), node);
+		struct release_buf *b = host_interrupted() ? NULL :
+								  host_zalloc_node(sizeof(*b), node);
 
 		if (!b)
-			return -ENOMEM;
+			return host_interrupted() ? -EINTR : -ENOMEM;
 		release_buf_push(list, b);
 		host_resched();
 	}
@@ -272,6 +273,16 @@ void release_set_spare(struct release *r, struct release_node *node, u64 limit,
 	}
 }
 
+void release_lower(struct release *r, u64 bytes)
+{
+	host_mutex_lock(&r->flushing);
+	if (bytes < r->limit) {
+		release_set_limits(r, bytes);
+		r->lowered = true;
+	}
+	host_mutex_unlock(&r->flushing);
+}
+
 int release_set_limit(struct release *r, u64 bytes)
 {
 	struct release_buf *list = NULL;
@@ -289,8 +300,9 @@ int release_set_limit(struct release *r, u64 bytes)
 		goto out;
 
 	host_mutex_lock(&r->flushing);
-	if (bytes < r->limit) {
+	if (bytes < r->limit || r->lowered) {
 		release_set_limits(r, bytes);
+		r->lowered = false;
 		/* Who pushed by the old limit is found by the flush. */
 		host_settle(r->cpus);
 		host_a64_add(&r->flush_asked, 1);
