@@ -148,6 +148,8 @@
  *
  *   int  host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
  *            process; the worker preferably runs on that node.  0, or what the home says.
+ *   int  host_work_init_slow(w, fn, node)   the same, for what may take long, or settles: no other
+ *            work waits for it, and it may be late while memory is short
  *   void host_work_queue(struct host_work *w)                  any; run soon
  *   void host_work_queue_delayed(struct host_work *w, u64 us)  any; run within us, unless it
  *            is queued already: the earlier time wins

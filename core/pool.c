@@ -5,15 +5,17 @@
  *     class --head[1..10]--> partial zspages, by in-use ratio; head[11]: put aside (compact.c)
  *     full zspages are on no list; empty ones do not exist
  *
- * A zspage's state word (zspage.h) changes by compare-and-swap alone, and these changes are
- * made with the class lock held:
+ * Which objects of a zspage are in use (zspage.h: a bit each, and a count where there are more
+ * than 64) is changed by atomic read-modify-writes alone, and these changes are made with the
+ * class lock held:
  *
  *     any allocation;  full -> partial (it is filed);  partial -> empty (it is taken off)
  *
- * All other frees, partial -> less and full -> empty in one step, take no lock: the first
- * leaves the lists as they are, the second has the zspage to itself, since nothing but a
- * list leads to it and it is on none.  Because the state is changed and the list with it
- * under one lock, a free that took no lock never touches the descriptor again.
+ * All other frees, partial -> less and full -> empty in one step, take no lock, unless others
+ * overtook them four times: the first leaves the lists as they are, the second has the zspage to
+ * itself, since nothing but a list leads to it and it is on none.  Who changes what is in use so
+ * that the zspage belongs on another list, or on none, does both under one lock; so a free that
+ * took no lock never touches the descriptor again.
  *
  * Frees without the lock leave a zspage filed higher than it is.  Whoever walks a list puts
  * that right (class_first), so allocation still finds the fullest:  filed >= true group.  After
@@ -227,12 +229,18 @@ static unsigned int pages_missing(const struct pool_class *c, const struct zspag
 	return end < z->pages ? 0 : end + 1 - z->pages;
 }
 
+/*
+ * Whoever overtakes has raised the peak himself.  After a few tries his figure will do: no write
+ * waits for others to stop, and the peak may be low by what they took meanwhile.
+ */
 static void note_peak(struct pool *p, u64 pages)
 {
 	u64 peak = host_a64_read(&p->pages_peak);
+	unsigned int i;
 
-	while (pages > peak && !host_a64_cas(&p->pages_peak, &peak, pages))
-		;
+	for (i = 0; i < HOST_TRIES && pages > peak; i++)
+		if (host_a64_cas(&p->pages_peak, &peak, pages))
+			return;
 }
 
 void pool_reset_peak(struct pool *p)

@@ -13,7 +13,7 @@
  * zspage and object part; it is what changes when compaction moves the object.  The class says
  * where it divides: object has the bits that count the objects of a zspage, the number has the
  * rest, and numbers are those of the class's group (zspage.h).  That is enough for 4 TiB of
- * pages or 2^32 objects, whichever is first (tests/test_size_class.c proves it).  References
+ * pages or 2^32 objects, whichever is first (tests/test_pool.c proves it).  References
  * sort by class, then by zspage.
  *
  * Every object but a huge one begins with a header, its owner's key; compaction finds the

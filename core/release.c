@@ -175,7 +175,7 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 		if (err)
 			goto no_node;
 	}
-	err = host_work_init(&r->disarm, release_disarm_run, host_node());
+	err = host_work_init_slow(&r->disarm, release_disarm_run, host_node());
 	if (!err)
 		return 0;
 no_node:
@@ -312,8 +312,7 @@ void release_wake(const struct release_todo *todo)
 
 	if (todo->kick)
 		host_work_queue(&node->worker->work);
-	if (!host_a64_read(&node->armed) && !host_a64_or(&node->armed, 1))
-		host_work_queue_delayed(&node->worker->work, RELEASE_TIMER_US);
+	release_arm(node);
 }
 
 /*
@@ -328,6 +327,16 @@ u64 release_queued(struct release *r)
 	for (i = 0; i < r->items; i++)
 		bytes += host_read_once(r->item[i]->queue->queued);
 	return bytes;
+}
+
+u64 release_full_bufs(struct release *r)
+{
+	unsigned int i;
+	u64 n = 0;
+
+	for (i = 0; i < r->items; i++)
+		n += host_read_once(r->item[i]->queue->nfull);
+	return n;
 }
 
 u64 release_backlog(struct release *r)

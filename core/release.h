@@ -48,7 +48,7 @@
 #define RELEASE_SPILL POOL_BULK_SMALL   /* freed in place at a time */
 #define RELEASE_TIMER_US 2000
 #define RELEASE_LIMIT_SHARE 32          /* the budget unless told: memory / this, but at most */
-#define RELEASE_LIMIT_CPU ((u64)64 << 20)       /* this much for each CPU */
+#define RELEASE_LIMIT_CPU ((u64)256 << 20)      /* this much for each CPU */
 #define RELEASE_AHEAD 64                /* references of a buffer to prefetch */
 #define RELEASE_ROUND 64                /* buffers that a worker drains before it lets others run */
 #define RELEASE_BACKLOG 16              /* full buffers that are work for one more worker */
@@ -114,7 +114,7 @@ struct release_worker {
 
 struct release_node {
 	/* Read by every push, written as the timer starts and ends. */
-	host_a64 armed;                 /* worker 0 runs within RELEASE_TIMER_US, or disarm looks */
+	host_a64 armed;                 /* odd: worker 0 runs within RELEASE_TIMER_US, or disarm looks */
 	struct release *r;
 	struct release_cpu **item;      /* [nitems] */
 	struct release_queue *queue;    /* [nitems] */
@@ -140,7 +140,7 @@ struct release_node {
 	u64 flush_full, flush_timer;    /* times; worker 0 */
 	u64 peak;                       /* of held back, as drains saw it; host_read_once */
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
-	host_a64 idle;                  /* worker 0 found nothing, and asks to be disarmed */
+	host_a64 idle;                  /* the timer has stopped, and disarm has not looked since */
 	bool disarming;                 /* the work disarm alone */
 	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node, as below */
 } HOST_OWN_LINE;
@@ -151,7 +151,8 @@ struct release_node {
  * store with a larger limit of its own raises it.
  */
 struct release_budget {
-	u64 limit;                      /* bytes; host_read_once */
+	host_lock_t lock;
+	u64 limit;                      /* bytes; lock, host_read_once */
 	unsigned int nodes;
 	struct release_share {
 		host_a64 reserved HOST_OWN_LINE;
@@ -174,6 +175,7 @@ struct release {
 
 	host_mutex_t flushing;          /* one flush at a time */
 	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
+	bool lowered;                   /* the limit, and not flushed since; flushing */
 	host_a64 flush_asked;           /* times */
 	host_a64 cursor;                /* of release_help(): items that it was to look at, ever */
 	struct host_work disarm;
@@ -196,6 +198,9 @@ u64 release_default_limit(void);
 /* Process context.  -ENOMEM. */
 int release_budget_init(struct release_budget *b, u64 limit);
 void release_budget_destroy(struct release_budget *b);
+
+/* The limit is bytes at least from now on.  Any context. */
+void release_budget_raise(struct release_budget *b, u64 bytes);
 
 /*
  * cpus: the owner's items, whose first member is a struct release_cpu.  limit: bytes that may
@@ -220,7 +225,7 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 {
 	u64 tail = host_a64_read(&rc->tail) + 1, pushed = rc->pushed + bytes;
 
-	if (host_unlikely(!host_a64_read(&rc->node->armed)))
+	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1)))
 		todo->node = rc->node;
 	/* A buffer may be a cold page: its lines come ahead.  Near its end that is past the array. */
 	host_prefetchw((char *)rc->at + RELEASE_AHEAD * sizeof(u64));
@@ -271,9 +276,19 @@ static inline unsigned int release_help_round(const struct release *r)
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for
- * it, and it is what it was.
+ * it, and it is what it was; -EINTR: the same, by host_interrupted().
  */
 int release_set_limit(struct release *r, u64 bytes);
+
+/*
+ * For who will call release_set_limit() with a smaller budget, and wants to do the flush piece by
+ * piece: what is pushed from now on keeps to it, what is held back stays.  Calls of release_help(),
+ * release_full_bufs() of them at most, free that.  Process context; waits for a flush.
+ */
+void release_lower(struct release *r, u64 bytes);
+
+/* Full buffers, queued.  Looks at each item.  Any context. */
+u64 release_full_bufs(struct release *r);
 
 /*
  * Bytes held back now; what moves from a CPU to the queue meanwhile may be counted twice, never
@@ -330,9 +345,11 @@ void release_give_back(struct release_queue *q, struct release_buf *b) HOST_REQU
 /* What q has too much of goes back to the node. */
 void release_trim(struct release_queue *q) HOST_REQUIRES(q->lock);
 
+/* Starts the node's timer, unless it runs.  Any context. */
+void release_arm(struct release_node *node);
 /* Drains the queues and rings of a node's CPUs; of a struct release_worker. */
 void release_worker_run(struct host_work *w);
-/* Stops the timer of idle nodes. */
+/* Looks again at the nodes whose timer has stopped. */
 void release_disarm_run(struct host_work *w);
 /* The flush itself.  flushing is held. */
 void release_flush_locked(struct release *r) HOST_REQUIRES(r->flushing);

@@ -26,6 +26,7 @@ u64 release_default_limit(void)
 int release_budget_init(struct release_budget *b, u64 limit)
 {
 	b->limit = limit;
+	host_lock_init(&b->lock, "ebb_release_budget");
 	b->nodes = host_nr_nodes();
 	b->share = host_zalloc(b->nodes * sizeof(*b->share));
 	return b->share ? 0 : -ENOMEM;
@@ -89,10 +90,11 @@ void release_bufs_free(struct release_buf *list)
 int release_bufs_alloc(struct release_buf **list, u64 n, unsigned int node)
 {
 	while (n--) {
-		struct release_buf *b = host_zalloc_node(sizeof(*b), node);
+		struct release_buf *b = host_interrupted() ? NULL :
+								  host_zalloc_node(sizeof(*b), node);
 
 		if (!b)
-			return -ENOMEM;
+			return host_interrupted() ? -EINTR : -ENOMEM;
 		release_buf_push(list, b);
 		host_resched();
 	}
@@ -135,22 +137,42 @@ static struct release_buf *pool_get(struct release_node *node, u32 *n) HOST_REQU
  * The budget
  */
 
-/* So much more of the budget of all stores for grains, or less. */
-static u64 reserve(struct release_node *node, u64 want)
+void release_budget_raise(struct release_budget *b, u64 bytes)
+{
+	host_lock(&b->lock);
+	if (bytes > b->limit)
+		host_write_once(b->limit, bytes);
+	host_unlock(&b->lock);
+}
+
+/*
+ * Raises what the node has of the budget of all stores for grains to want, or to half of what the
+ * other stores left: the same however often it is asked for.
+ */
+static void reserve(struct release_node *node, u64 want)
 {
 	struct release_budget *b = node->r->budget;
-	u64 most, old, more;
+	u64 own = node->reserved, most, others, all;
 
-	if (!b)
-		return want;
-	most = host_read_once(b->limit) / node->r->homes / 4;
-	old = host_a64_read(&b->share[node->nr].reserved);
-	do {
-		more = most > old ? (most - old) / 2 : 0;
-		if (more > want)
-			more = want;
-	} while (!host_a64_cas(&b->share[node->nr].reserved, &old, old + more));
-	return more;
+	if (b) {
+		host_a64 *reserved = &b->share[node->nr].reserved;
+
+		most = host_read_once(b->limit) / node->r->homes / 4;
+		others = host_a64_read(reserved) - own;
+		if (want > (most > others ? (most - others) / 2 : 0))
+			want = most > others ? (most - others) / 2 : 0;
+		if (want <= own)
+			return;
+		all = host_a64_add(reserved, want - own);
+		/* Others came in between. */
+		if (all > most) {
+			others = all - most < want - own ? all - most : want - own;
+			host_a64_add(reserved, (u64)0 - others);
+			want -= others;
+		}
+	}
+	if (want > own)
+		node->reserved = want;
 }
 
 /* Gives back what the grains no longer take. */
@@ -170,7 +192,7 @@ static void set_grain(struct release *r, struct release_node *node)
 
 	want = (each < RELEASE_GRAIN ? each : RELEASE_GRAIN) * node->nitems;
 	if (want > node->reserved)
-		node->reserved += reserve(node, want - node->reserved);
+		reserve(node, want);
 	want = want < node->reserved ? want : node->reserved;
 	host_write_once(node->grain, want / node->nitems);
 	host_write_once(node->common, r->node_limit - want / node->nitems * node->nitems);
@@ -184,8 +206,8 @@ void release_set_limits(struct release *r, u64 bytes)
 	host_write_once(r->limit, bytes);
 	host_write_once(r->node_limit, bytes / r->homes);
 	host_write_once(r->buf_bytes, share ? share : 1);
-	if (r->budget && bytes > host_read_once(r->budget->limit))
-		host_write_once(r->budget->limit, bytes);
+	if (r->budget)
+		release_budget_raise(r->budget, bytes);
 	for (k = 0; k < r->nodes; k++)
 		if (r->node[k].nitems)
 			set_grain(r, &r->node[k]);
@@ -251,6 +273,16 @@ void release_set_spare(struct release *r, struct release_node *node, u64 limit,
 	}
 }
 
+void release_lower(struct release *r, u64 bytes)
+{
+	host_mutex_lock(&r->flushing);
+	if (bytes < r->limit) {
+		release_set_limits(r, bytes);
+		r->lowered = true;
+	}
+	host_mutex_unlock(&r->flushing);
+}
+
 int release_set_limit(struct release *r, u64 bytes)
 {
 	struct release_buf *list = NULL;
@@ -268,8 +300,9 @@ int release_set_limit(struct release *r, u64 bytes)
 		goto out;
 
 	host_mutex_lock(&r->flushing);
-	if (bytes < r->limit) {
+	if (bytes < r->limit || r->lowered) {
 		release_set_limits(r, bytes);
+		r->lowered = false;
 		/* Who pushed by the old limit is found by the flush. */
 		host_settle(r->cpus);
 		host_a64_add(&r->flush_asked, 1);

@@ -13,10 +13,15 @@
  * flush is over when what was held back as it began is freed, whatever comes meanwhile.  A CPU that
  * frees in place says so in its item (spilling); it is waited for by host_settle().
  *
- * The timer.  armed is set as long as worker 0 is to run within RELEASE_TIMER_US.  A run that found
- * nothing asks for release_disarm_run(), which clears armed, waits until every section under an
- * item that may have seen it set is over, and looks again: so no push is forgotten, and a push
- * looks at a line that hardly ever changes.
+ * The timer.  armed is odd as long as worker 0 is to run within RELEASE_TIMER_US.  A run that found
+ * nothing makes it the next even number and asks for release_disarm_run(), which waits until every
+ * section under an item that may have seen it odd is over, and looks again: so no push is
+ * forgotten, and a push looks at a line that hardly ever changes.
+ *
+ * Who pushes and finds it even queues the run first, and then makes it odd by compare-and-swap.  A
+ * thread that loses its CPU in between has promised nothing: the others still find it even, and
+ * start the timer themselves.  If the timer has run and stopped meanwhile the number is another
+ * one, and the late thread changes nothing.
  *
  * Lock order: flushing > queue lock; pool_free_bulk() is called under none but flushing.
  */
@@ -222,6 +227,24 @@ static void call_others(struct release_node *node, unsigned int nfull)
 		host_work_queue(&node->worker[i].work);
 }
 
+void release_arm(struct release_node *node)
+{
+	/* In full: what was pushed comes before the look whether worker 0 is to run. */
+	u64 armed = host_a64_read(&node->armed) & 1 ? 1 : host_a64_or(&node->armed, 0);
+
+	if (armed & 1)
+		return;
+	host_work_queue_delayed(&node->worker->work, RELEASE_TIMER_US);
+	host_a64_cas(&node->armed, &armed, armed + 1);
+}
+
+/* The next even number: no push that read armed before makes it odd now. */
+static void disarm(struct release_node *node)
+{
+	host_a64_or(&node->armed, 1);
+	host_a64_add(&node->armed, 1);
+}
+
 /* What worker 0 does beside the queues: the items, the timer. */
 static void timer(struct release_worker *w, struct hands *h)
 {
@@ -238,6 +261,7 @@ static void timer(struct release_worker *w, struct hands *h)
 	} else if (found) {
 		host_work_queue_delayed(&w->work, RELEASE_TIMER_US);
 	} else {
+		disarm(node);
 		/* In full before the look whether disarm is to run: it may be another node's that runs. */
 		host_a64_or(&node->idle, 1);
 		host_work_queue(&node->r->disarm);
@@ -288,18 +312,12 @@ void release_disarm_run(struct host_work *work)
 	struct release *r = (struct release *)((char *)work - offsetof(struct release, disarm));
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < r->nodes; k++)
 		r->node[k].disarming = host_a64_and(&r->node[k].idle, 0);
-		if (r->node[k].disarming)
-			host_a64_and(&r->node[k].armed, 0);
-	}
 	host_settle(r->cpus);
-	for (k = 0; k < r->nodes; k++) {
-		struct release_node *node = &r->node[k];
-
-		if (node->disarming && !is_empty(node) && !host_a64_or(&node->armed, 1))
-			host_work_queue_delayed(&node->worker->work, RELEASE_TIMER_US);
-	}
+	for (k = 0; k < r->nodes; k++)
+		if (r->node[k].disarming && !is_empty(&r->node[k]))
+			release_arm(&r->node[k]);
 }
 
 /* ---- flush ---- */

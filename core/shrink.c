@@ -12,10 +12,15 @@ static u64 in_lists(struct store *s)
 	return out > used ? out - used : 0;
 }
 
+/* Who looked before the end may write sparse after it. */
+static u64 promised(struct store *s)
+{
+	return host_read_once(s->shrink.ended) ? 0 : host_read_once(s->shrink.sparse);
+}
+
 u64 store_shrinkable(struct store *s)
 {
-	return (release_backlog(&s->release) >> HOST_PAGE_SHIFT) + in_lists(s) +
-	       host_read_once(s->shrink.sparse);
+	return (release_backlog(&s->release) >> HOST_PAGE_SHIFT) + in_lists(s) + promised(s);
 }
 
 /* Compaction freed so many pages; past a whole pass there is no more, until the next look. */
@@ -34,7 +39,7 @@ u64 store_shrink(struct store *s)
 	u64 before = pcp_taken(s->pool.pcp), after;
 
 	release_help(&s->release, host_node(), SHRINK_BUFS);
-	if (host_read_once(s->shrink.sparse))
+	if (promised(s))
 		compacted(s, pool_compact_some(&s->pool, SHRINK_STEPS));
 	pcp_drain_some(s->pool.pcp, SHRINK_LISTS);
 	after = pcp_taken(s->pool.pcp);
@@ -47,13 +52,13 @@ bool store_shrink_sparse(struct store *s, u64 ns)
 	u64 was = 0, begun = host_now_ns();
 
 	pool_compact_begin(&s->pool, &pc);
-	while (host_read_once(s->shrink.sparse) && !host_interrupted() &&
+	while (promised(s) && !host_interrupted() &&
 	       host_now_ns() - begun < ns && pool_compact_go(&s->pool, &pc, 1)) {
 		compacted(s, pc.pages - was);
 		was = pc.pages;
 		host_resched();
 	}
-	return host_read_once(s->shrink.sparse) != 0;
+	return promised(s) != 0;
 }
 
 void store_shrink_rest(struct store *s)
@@ -90,5 +95,5 @@ void store_shrink_look(struct store *s)
 
 void store_shrink_end(struct store *s)
 {
-	host_write_once(s->shrink.sparse, 0);
+	host_write_once(s->shrink.ended, 1);
 }

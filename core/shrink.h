@@ -26,6 +26,7 @@ struct store;
 
 struct shrink {
 	u64 sparse;             /* pages, at the last look less what compaction freed; host_read_once */
+	u32 ended;              /* 1: nothing of it is promised any more; host_read_once */
 	u64 until;              /* pool.compact_at by when a pass was made since *then; host_read_once */
 
 	/* Of store_shrink_look() alone. */
@@ -69,7 +70,10 @@ void store_shrink_rest(struct store *s);
  */
 void store_shrink_look(struct store *s);
 
-/* Has a store_shrink_rest() that runs end with its next step.  Nobody looks any more.  Any context. */
+/*
+ * From now on nothing sparse is promised, so a store_shrink_rest() that runs ends with its next step.
+ * Any context.
+ */
 void store_shrink_end(struct store *s);
 
 #endif

@@ -260,6 +260,34 @@ static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
 	rig_close(r);
 }
 
+static void a_budget_is_lowered_first_and_flushed_in_pieces(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+	u64 held, bufs;
+
+	hold_workers(&r->release);
+	for (unsigned int i = 0; i < OBJECTS; i++)
+		push(r, make(r, 1000));
+	held = release_held(&r->release);
+	bufs = release_full_bufs(&r->release);
+	must_eq(bufs, OBJECTS / RELEASE_REFS);
+	release_lower(&r->release, 1 << 16);
+	must_eq(release_held(&r->release), held);
+	/* What comes now keeps to it. */
+	for (unsigned int i = 0; i < RELEASE_REFS; i++)
+		push(r, make(r, 1000));
+	must(stats_of(&r->release).in_place > 0);
+	while (bufs--)
+		must(release_help(&r->release, HOST_ANY_NODE, 1) > 0);
+	must_be_at_most(release_held(&r->release), 2 * RELEASE_REFS * 1100);
+	must_eq(stats_of(&r->release).flush_asked, 0);
+	must_eq(release_set_limit(&r->release, 1 << 16), 0);
+	must_eq(stats_of(&r->release).flush_asked, 1);
+	must_eq(release_held(&r->release), 0);
+	let_workers(&r->release);
+	rig_close(r);
+}
+
 static void the_peak_restarts_from_what_is_held(void **state)
 {
 	struct rig *r = rig_open(64 << 20);
@@ -432,6 +460,11 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 		must(store[k].node->grain > 0);
 		must_be_at_most(host_a64_read(&budget.share->reserved), limit / 4);
 	}
+	/* What a store has once it does not have again. */
+	queued = host_a64_read(&budget.share->reserved);
+	for (unsigned int i = 0; i < 8; i++)
+		must_eq(release_set_limit(&store[i % 2], limit), 0);
+	must_eq(host_a64_read(&budget.share->reserved), queued);
 	for (unsigned int i = 0; i < OBJECTS / 2; i++) {
 		struct release *to = &store[i / 512 % STORES];
 		struct host_percpu *pc = &cpus[i / 512 % STORES];
@@ -477,6 +510,7 @@ int main(void)
 		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
 		cmocka_unit_test(a_cpu_s_first_buffers_are_claimed_of_nobody),
 		cmocka_unit_test(a_smaller_budget_flushes_and_a_larger_one_does_not),
+		cmocka_unit_test(a_budget_is_lowered_first_and_flushed_in_pieces),
 		cmocka_unit_test(the_peak_restarts_from_what_is_held),
 		cmocka_unit_test(buffers_go_with_the_budget),
 		cmocka_unit_test(the_end_frees_what_is_held_back),

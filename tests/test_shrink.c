@@ -182,6 +182,11 @@ static void the_rest_is_done_by_the_worker(void **state)
 	before = host_a64_read(&s->pool.compact_at);
 	store_shrink_rest(s);
 	must_eq(host_a64_read(&s->pool.compact_at), before);
+	/* Somebody who was just compacting, or looking, writes down what is left. */
+	store_shrink_look(s);
+	pcp_drain(s->pool.pcp);
+	must_eq(store_shrinkable(s), 0);
+	must(!store_shrink_sparse(s, 1));
 	rig_close();
 }
 

@@ -56,7 +56,7 @@ struct ebb_config {
 	uint64_t mem_limit;      /* bytes the pool may take; 0: no limit */
 	uint64_t release_limit;  /* bytes held back after a free; 0: free at once
 				    (synchronous); EBB_DEFAULT: 1/32 of the machine's memory, but
-				    at most 64 MiB a CPU */
+				    at most 256 MiB a CPU */
 	uint32_t flags;          /* of EBB_NO_... */
 	uint32_t reserved;       /* 0 */
 };

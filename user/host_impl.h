@@ -619,6 +619,7 @@ struct host_work {
 
 /* A thread that runs the work is named after the first word of the function's name. */
 #define host_work_init(w, fn, node) ((void)(node), host_user_work_init((w), (fn), #fn))
+#define host_work_init_slow(w, fn, node) host_work_init(w, fn, node)
 int host_user_work_init(struct host_work *w, void (*fn)(struct host_work *w), const char *name);
 void host_work_flush(struct host_work *w);
 void host_work_destroy(struct host_work *w);

@@ -222,6 +222,7 @@ void host_work_destroy(struct host_work *w);
 #define host_pages_alloc(src, out, n, node, how)                                           \
 	((void)(src), (void)(how), scale_pages_alloc((out), (n), (node)))
 #define host_work_init(w, fn, node) scale_work_init((w), (fn), (node))
+#define host_work_init_slow(w, fn, node) scale_work_init((w), (fn), (node))
 #endif
 
 /* ---- the rest ---- */

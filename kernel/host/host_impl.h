@@ -11,7 +11,7 @@
  *   struct host_percpu  item[cpu] -> | the core's item ... |
  *                     allocated on the CPU's node
  *   struct host_table a directory of pages, so that a table is only there where it was written
- *   struct host_work  work on our own unbound queue, and an hrtimer for delays, since a
+ *   struct host_work  work on one of our two unbound queues, and an hrtimer for delays, since a
  *                     jiffy can be longer than the core wants to hold memory back
  */
 #ifndef EBB_KERNEL_HOST_IMPL_H
@@ -383,12 +383,13 @@ size_t host_table_bytes(const struct host_table *t);
  *   wake == us                     queued, to run within us of any later call; 0: at once
  *
  * So a caller that asks for us and sees wake <= us has nothing to do.  The worker sets NO_WAKE
- * before it calls fn; as fn then takes, or interrupts, what the callers leave under their
- * items, either it finds it there or they see NO_WAKE.
+ * before it calls fn; as fn then looks at what the callers leave under their items, either it
+ * finds it there or they see NO_WAKE.
  */
 struct host_work {
 	u64 wake;               /* written with lock held, read without */
 	void (*fn)(struct host_work *w);
+	struct workqueue_struct *queue;
 	int node;               /* to run on, or NUMA_NO_NODE */
 	spinlock_t lock;        /* never taken by the timer */
 	bool dead;              /* lock */
@@ -397,6 +398,7 @@ struct host_work {
 };
 
 int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node);
+int host_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node);
 void host_work_flush(struct host_work *w);
 void host_work_destroy(struct host_work *w);
 void host_kernel_work_arm(struct host_work *w, u64 us);
@@ -412,7 +414,7 @@ static inline void host_work_queue(struct host_work *w)
 	host_work_queue_delayed(w, 0);
 }
 
-/* The queue for them all.  Before the first host_work_init(), after the last destroy. */
+/* The queues for them all.  Before the first host_work_init(), after the last destroy. */
 int host_kernel_init(void);
 void host_kernel_exit(void);
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * host_kernel.c - the long halves of the kernel home: per-CPU items from another CPU, pages,
- * memory, deferred work.
+ * host_kernel.c - the long halves of the kernel home: per-CPU items made and settled, pages,
+ * memory, tables, deferred work.
  *
- * Owns the workqueue; other state is in the caller's structs (host_impl.h draws them).
+ * Owns two workqueues; other state is in the caller's structs (host_impl.h draws them).
+ *
+ *     queue   work that reclaim may wait for: it has a thread to fall back on (WQ_MEM_RECLAIM),
+ *             which runs one item at a time, so each is short
+ *     slow    work that may take long, and that nobody waits for who frees memory
  */
 #include "host.h"
 
@@ -17,7 +21,7 @@
 
 #include "compat.h"
 
-static struct workqueue_struct *queue;
+static struct workqueue_struct *queue, *slow;
 
 /* ---- per-CPU items ---- */
 
@@ -211,7 +215,7 @@ static enum hrtimer_restart work_timer(struct hrtimer *timer)
 {
 	struct host_work *w = container_of(timer, struct host_work, timer);
 
-	queue_work_node(w->node, queue, &w->work);
+	queue_work_node(w->node, w->queue, &w->work);
 	return HRTIMER_NORESTART;
 }
 
@@ -220,6 +224,7 @@ int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigne
 	w->node = node < nr_node_ids && node_online(node) ? (int)node : NUMA_NO_NODE;
 	w->wake = HOST_KERNEL_NO_WAKE;
 	w->fn = fn;
+	w->queue = queue;
 	w->dead = false;
 	spin_lock_init(&w->lock);
 	INIT_WORK(&w->work, work_run);
@@ -227,15 +232,27 @@ int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigne
 	return 0;
 }
 
+int host_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
+{
+	int err = host_work_init(w, fn, node);
+
+	w->queue = slow;
+	return err;
+}
+
 void host_kernel_work_arm(struct host_work *w, u64 us)
 {
 	spin_lock(&w->lock);
 	if (us < w->wake && !w->dead) {
-		WRITE_ONCE(w->wake, us);
 		if (us)
 			hrtimer_start(&w->timer, ns_to_ktime(us * NSEC_PER_USEC), HRTIMER_MODE_REL);
 		else
-			queue_work_node(w->node, queue, &w->work);
+			queue_work_node(w->node, w->queue, &w->work);
+		/*
+		 * After it: with PREEMPT_RT this thread may lose its CPU here, and who does not see wake
+		 * waits for the lock, which lends it his priority.  work_run() waits for it as well.
+		 */
+		WRITE_ONCE(w->wake, us);
 	}
 	spin_unlock(&w->lock);
 }
@@ -259,10 +276,17 @@ void host_work_destroy(struct host_work *w)
 int host_kernel_init(void)
 {
 	queue = alloc_workqueue("zram", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	return queue ? 0 : -ENOMEM;
+	if (!queue)
+		return -ENOMEM;
+	slow = alloc_workqueue("zram-slow", WQ_UNBOUND, 0);
+	if (slow)
+		return 0;
+	destroy_workqueue(queue);
+	return -ENOMEM;
 }
 
 void host_kernel_exit(void)
 {
+	destroy_workqueue(slow);
 	destroy_workqueue(queue);
 }

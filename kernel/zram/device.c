@@ -100,7 +100,7 @@ int zram_start(struct zram *z, u64 disksize)
 	err = host_work_init(&z->decay, decay, numa_node_id());
 	if (err)
 		goto no_work;
-	err = host_work_init(&z->rest, zram_shrink_rest, numa_node_id());
+	err = host_work_init_slow(&z->rest, zram_shrink_rest, numa_node_id());
 	if (err)
 		goto no_rest;
 	err = store_init(&z->store, &z->pcp, &cfg);
@@ -204,6 +204,7 @@ int zram_add(void)
 	if (!z)
 		return -ENOMEM;
 	init_rwsem(&z->dev_lock);
+	mutex_init(&z->limit_lock);
 	zram_init_partial(z);
 	if (mutex_lock_killable(&device_mutex)) {
 		kvfree(z);

@@ -20,6 +20,7 @@
 #define PRIORITIES 4            /* in-tree's, of which 0 is the one that there is here */
 #define SHOWN 64                /* of a refused value */
 #define COMPACT_STEPS 16        /* under one hold of dev_lock */
+#define LIMIT_BUFS 64           /* freed under one hold of dev_lock */
 
 static struct zram *to_zram(struct device *dev)
 {
@@ -291,24 +292,69 @@ static ssize_t release_limit_show(struct device *dev, struct device_attribute *a
 	return sysfs_emit(buf, "%llu\n", READ_ONCE(to_zram(dev)->release_limit));
 }
 
+/*
+ * Where the limit is lowered: it holds from now on, and what is queued past it is freed piece by
+ * piece, so that nobody waits behind a writer of dev_lock who waits for all of it.  -EINTR: a fatal
+ * signal; the limit holds, and the worker frees what is left.
+ */
+static int lower_limit(struct zram *z, u64 bytes)
+{
+	u64 left = 0;
+
+	if (down_read_killable(&z->dev_lock))
+		return -EINTR;
+	if (bytes < z->release_limit && z->disksize) {
+		release_lower(&z->store.release, bytes);
+		WRITE_ONCE(z->release_limit, bytes);
+		left = release_full_bufs(&z->store.release);
+	}
+	up_read(&z->dev_lock);
+	while (left) {
+		if (host_interrupted())
+			return -EINTR;
+		down_read(&z->dev_lock);
+		if (!z->disksize || !release_help(&z->store.release, HOST_ANY_NODE, LIMIT_BUFS))
+			left = 0;
+		up_read(&z->dev_lock);
+		left -= min_t(u64, left, LIMIT_BUFS);
+		cond_resched();
+	}
+	return 0;
+}
+
+static int set_limit(struct zram *z, u64 bytes)
+{
+	int err = 0;
+
+	if (down_read_killable(&z->dev_lock))
+		return -EINTR;
+	if (z->disksize)
+		err = release_set_limit(&z->store.release, bytes);
+	if (!err)
+		WRITE_ONCE(z->release_limit, bytes);
+	up_read(&z->dev_lock);
+	return err;
+}
+
 static ssize_t release_limit_store(struct device *dev, struct device_attribute *attr,
 				   const char *buf, size_t len)
 {
 	struct zram *z = to_zram(dev);
 	char *end;
 	u64 bytes = memparse(buf, &end);
-	int err = 0;
+	int err;
 
 	if (end == buf || (*end && *end != '\n'))
 		return refuse(dev, "release_limit", buf, "not a size", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
+	if (mutex_lock_killable(&z->limit_lock))
 		return -EINTR;
-	if (z->disksize)
-		err = release_set_limit(&z->store.release, bytes);
+	err = lower_limit(z, bytes);
 	if (!err)
-		WRITE_ONCE(z->release_limit, bytes);
-	up_write(&z->dev_lock);
-	return err ? refuse(dev, "release_limit", buf, "no memory for its buffers", err) : len;
+		err = set_limit(z, bytes);
+	mutex_unlock(&z->limit_lock);
+	if (err == -ENOMEM)
+		refuse(dev, "release_limit", buf, "no memory for its buffers", err);
+	return err ?: len;
 }
 static DEVICE_ATTR_RW(release_limit);
 

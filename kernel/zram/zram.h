@@ -12,8 +12,8 @@
  * the store without dev_lock has the disk open: bios and slot-free notifies come only while
  * somebody does, and reset is refused then.
  *
- * Lock order, outermost first: disk->open_mutex > dev_lock > partial-write mutex (blkdev.c) >
- * the core's.  The shrinker takes none but the core's spin locks, since its caller may hold any.
+ * Lock order, outermost first: device_mutex (device.c) > disk->open_mutex > dev_lock >
+ * partial-write mutex (blkdev.c) > the core's;  limit_lock > dev_lock.  The shrinker takes none but the core's spin locks, since its caller may hold any.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H
@@ -46,13 +46,17 @@ struct zram {
 	struct pcp pcp;
 	struct host_pages pages;
 
-	/* Written with dev_lock for writing; disksize and release_limit are read without, too. */
+	/*
+	 * Written with dev_lock for writing; release_limit also with limit_lock and dev_lock for reading.
+	 * disksize and release_limit are read without, too.
+	 */
 	struct rw_semaphore dev_lock;
 	u64 disksize;                   /* bytes; 0: there is no store */
 	const struct codec_ops *codec;
 	int level;                      /* or ZRAM_LEVEL_UNSET */
 	u64 mem_limit;                  /* bytes, whole pages; 0: none */
 	u64 release_limit;              /* bytes */
+	struct mutex limit_lock;        /* who writes release_limit; outside of dev_lock */
 
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 

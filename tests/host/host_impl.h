@@ -299,6 +299,7 @@ struct host_work {
 };
 
 int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node);
+#define host_work_init_slow(w, fn, node) host_work_init(w, fn, node)
 void host_work_queue(struct host_work *w);
 void host_work_queue_delayed(struct host_work *w, u64 us);
 void host_work_flush(struct host_work *w);

@@ -570,6 +570,9 @@ static void who_is_interrupted_stops_compacting(void)
 	store_shrink_rest(&rig->store);
 	if (pool_pages(&rig->store.pool) < cfg.slots / 4)
 		explore_fail("a worker goes on for nobody");
+	rig->store.release.objects = ~(u64)0;
+	if (release_set_limit(&rig->store.release, (u64)1 << 20) != -EINTR || rig->store.release.limit)
+		explore_fail("buffers are made for nobody");
 	home->interrupted = false;
 	if (!store_compact(&rig->store))
 		explore_fail("nothing is left to compact");

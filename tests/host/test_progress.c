@@ -8,6 +8,8 @@
  * to memory that others can reach, or a lock that is taken; locks are fair (host.h), so a wait
  * for one is counted by the table of docs/locking.md, not here.  The most steps of the victim over all
  * runs must not be above the bound of its row.
+ *
+ * In the last case the victim loses its CPU instead, and the others must not need it.
  */
 #include "explore.h"
 #include "rig.h"
@@ -192,6 +194,175 @@ static unsigned int nactors(void)
 	return n;
 }
 
+/* ---- the pool's peak ---- */
+
+#define MORE ((u64)1 << 30)     /* pages that the pool seems to have */
+
+static void peak_begin(void)
+{
+	begin();
+	host_a64_add(&rig->store.pool.pages, MORE);
+	host_a64_set(&rig->store.pool.pages_peak, 0);
+}
+
+static void peak_act(unsigned int actor)
+{
+	if (!actor) {
+		act(actor);
+		return;
+	}
+	while (!victim_is_done) {
+		host_a64_add(&rig->store.pool.pages_peak, 1);
+		at_end_of_op = true;
+	}
+}
+
+static void peak_end(void)
+{
+	host_a64_add(&rig->store.pool.pages, (u64)0 - MORE);
+	end();
+}
+
+static void a_write_waits_for_nobody_at_the_peak(unsigned int number, unsigned int runs)
+{
+	static const struct victim writes = { "a write that takes a page", false, 200, HALF, { PUT(3, RAW) } };
+	static const struct crowd raise = { .what = "who raises the peak" };
+	const struct explore_job job = {
+		.name = "a write ends although others raise the peak", .number = number, .actors = 2,
+		.begin = peak_begin, .act = peak_act, .end = peak_end,
+	};
+
+	victim = &writes;
+	crowd = &raise;
+	die = 88172645463325252u;
+	for (whole = 0; whole <= 1; whole++)
+		explore_duel(&job, pick, whole ? 2 : runs);
+	printf("ok %u - %s\n", number, job.name);
+}
+
+/* ---- the budget of all stores ---- */
+
+static struct release_budget *budget;
+
+static void budget_begin(void)
+{
+	home_open(2, HOME_PAGES);
+	budget = host_zalloc(sizeof(*budget));
+	if (release_budget_init(budget, 1))
+		explore_fail("there is no budget");
+}
+
+static void budget_act(unsigned int actor)
+{
+	release_budget_raise(budget, 3 - actor);
+}
+
+static void budget_end(void)
+{
+	if (budget->limit != 3)
+		explore_fail("who raises the budget last lowers it to %llu", (unsigned long long)budget->limit);
+	release_budget_destroy(budget);
+	host_free(budget, sizeof(*budget));
+	home_close();
+}
+
+static void nobody_lowers_what_another_raised(unsigned int number)
+{
+	const struct explore_job job = {
+		.name = "nobody lowers what another raised", .number = number, .actors = 2,
+		.begin = budget_begin, .act = budget_act, .end = budget_end,
+	};
+	struct explore_result res;
+
+	explore(&job, 3, &res);
+	printf("ok %u - %s\n", number, job.name);
+}
+
+/*
+ * The timer.  The victim frees and loses its CPU at some step, until nobody else has anything to do;
+ * the others, each on a CPU of its own, free as well.
+ */
+#define TIMER_STEPS 40          /* more than a free has */
+
+static unsigned int stop_at;
+static bool stopped, ever_stopped;
+
+static void timer_begin(void)
+{
+	unsigned int i;
+
+	explore_doing("before");
+	home_open(3, HOME_PAGES);
+	if (rig_open(&(struct rig_config){ .cpus = 3, .pages = HOME_PAGES, .slots = 4,
+					   .release_limit = PLENTY }))
+		explore_fail("the duel does not begin");
+	for (i = 0; i < 4; i++)
+		rig_do(&(struct op)PUT((u16)i, QUARTER), value_of(7));
+	rig->history.closed = true;
+}
+
+static void must_be_watched(unsigned int cpu, const char *when)
+{
+	const struct release *r = &rig->store.release;
+	const struct host_work *w = &r->node->worker->work, *d = &r->disarm;
+
+	if (r->item[cpu]->tail.v != r->item[cpu]->head.v &&
+	    !(w->queued || w->running || d->queued || d->running))
+		explore_fail("no timer runs %s a thread that lost its CPU at step %u", when, stop_at);
+}
+
+static void timer_end(void)
+{
+	/* It came late, maybe after the timer had run and stopped. */
+	store_free(&rig->store, 3);
+	must_be_watched(0, "after the return of");
+	ever_stopped |= stopped;
+	stopped = false;
+	end();
+}
+
+static void timer_act(unsigned int actor)
+{
+	me->cpu = actor;
+	rig_do(&(struct op)FREE((u16)actor), 0);
+	if (actor)
+		must_be_watched(actor, "in the absence of");
+}
+
+static unsigned int timer_pick(struct actor *const *list, unsigned int n, bool must)
+{
+	if (!n || (!must && !me->id && me->steps < stop_at))
+		return 0;
+	if (must && !stopped && of(list, n, 0))
+		return of(list, n, 0);
+	stopped |= !must && !me->id;
+	if (must || !me->id)
+		return any_but_victim(list, n);
+	if (roll() % 4 || (n == 1 && !list[0]->id))
+		return 0;
+	return any_but_victim(list, n);
+}
+
+static void nobody_waits_for_who_starts_the_timer(unsigned int number, unsigned int runs)
+{
+	const char *name = "no timer waits for who lost its CPU as it starts it";
+	const struct explore_job job = {
+		.name = name, .number = number, .actors = EXPLORE_ACTORS,
+		.begin = timer_begin, .act = timer_act, .end = timer_end,
+	};
+	bool all = false;
+
+	die = 88172645463325252u;
+	for (stop_at = 0; stop_at < TIMER_STEPS; stop_at++) {
+		ever_stopped = false;
+		explore_duel(&job, timer_pick, runs);
+		all |= !ever_stopped;
+	}
+	if (!all)
+		explore_fail("a free has more than %u steps", TIMER_STEPS);
+	printf("ok %u - %s\n", number, name);
+}
+
 int main(void)
 {
 	struct explore_job job = { .begin = begin, .act = act, .end = end };
@@ -225,6 +396,9 @@ int main(void)
 		}
 		printf("# at most %llu\nok %u - %s\n", (unsigned long long)most, ++number, name);
 	}
+	a_write_waits_for_nobody_at_the_peak(++number, runs);
+	nobody_waits_for_who_starts_the_timer(++number, runs);
+	nobody_lowers_what_another_raised(++number);
 	printf("1..%u\n", number);
 	return 0;
 }
