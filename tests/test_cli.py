@@ -418,7 +418,9 @@ def in_a_small_cgroup_nothing_is_killed(tmp):
     more = {"preexec_fn": enter(group)}
     try:
         line = refused(1, noise, "pack", noise, **more)
-        assert "56 MiB" in line, line
+        may = int(line.split(" MiB")[0].split()[-1])
+        assert 48 <= may <= 56, line
+        # What it leaves in the group, for each file that was looked at, is not there for the next.
         works("pack", "/usr/include", **more)
         for name, args in (("release", ["--threads", "1,2"]), ("store", ["--threads", "2"]),
                            ("density", []),
@@ -427,7 +429,7 @@ def in_a_small_cgroup_nothing_is_killed(tmp):
             line = refused(2, "--size", "bench", name, *args, **more)
             # What it calls enough is.
             works("bench", name, *args, "--size", line.split()[-1], **more)
-        refused(2, "56M", "bench", "pages", "--backlog", "20000", **more)
+        refused(2, "expected at most", "bench", "pages", "--backlog", "20000", **more)
         works("bench", "pages", "--backlog", "10000", "--repeats", "2", "--rounds", "1", **more)
     finally:
         remove_cgroup(group)

@@ -9,6 +9,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "cgroup.h"
 #include "futex.h"
 
 #include <linux/membarrier.h>
@@ -430,11 +431,21 @@ u64 host_now_ns(void)
 	return (u64)ts.tv_sec * NS_PER_SEC + (u64)ts.tv_nsec;
 }
 
+/* In a container that is as much as it may have.  Looked up once: files are read for it. */
 u64 host_total_bytes(void)
 {
-	long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+	static u64 total;
+	u64 n = __atomic_load_n(&total, __ATOMIC_RELAXED);
 
-	return pages > 0 && bytes > 0 ? (u64)pages * (u64)bytes : 0;
+	if (!n) {
+		long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+		u64 limit = cgroup_memory_limit("");
+
+		n = pages > 0 && bytes > 0 ? (u64)pages * (u64)bytes : 0;
+		n = limit < n ? limit : n;
+		__atomic_store_n(&total, n, __ATOMIC_RELAXED);
+	}
+	return n;
 }
 
 void host_user_warn(u32 *seen, const char *what, const char *file, int line)
