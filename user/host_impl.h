@@ -513,6 +513,9 @@ void host_free(void *p, size_t bytes);
 void *host_user_map_wiped(size_t bytes);
 void host_user_unmap_wiped(void *p, size_t bytes);
 
+/* For LeakSanitizer, if the program has it: what a mapping points to is not lost (root), or may be. */
+void host_user_lsan_root(const void *p, size_t bytes, bool root);
+
 /* *where, which is made such memory if it is NULL, and stays. */
 void *host_user_wiped(void **where, size_t bytes);
 
