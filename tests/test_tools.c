@@ -151,6 +151,7 @@ static void anothers_group_is_not_taken_for_the_own(void **state)
 	assert_string_equal(got("/mnt/own/below/cgroup.procs"), "");
 	/* The same beginning is not the same group. */
 	put("/proc/self/cgroup", "0::/owner\n4:memory:/otherwise\n");
+	put("/mnt/owner/memory.max", "1000\n");
 	assert_true(cgroup_memory_limit(root) == CGROUP_NONE);
 	/* A namespace's own group is "/", and one outside of it has no name there. */
 	put("/proc/self/mountinfo", V2);
