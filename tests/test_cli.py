@@ -568,6 +568,34 @@ def nothing_is_written_that_was_not_asked_for(tmp):
 
 
 @test
+def an_out_file_keeps_its_mode_and_owner(tmp):
+    out = write(os.path.join(tmp, "out.json"), b"old\n")
+    os.chmod(out, 0o604)
+    works(*TINY, "--out", out, umask=0o077)
+    assert os.stat(out).st_mode & 0o7777 == 0o604, oct(os.stat(out).st_mode)
+    os.chmod(out, 0o444)
+    if os.geteuid() == 0:
+        os.chmod(out, 0o640)
+        os.chown(out, NOBODY, NOBODY)
+        works(*TINY, "--out", out)
+        st = os.stat(out)
+        assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (NOBODY, NOBODY, 0o640), st
+        # He may not give it back to root, nor to root's group, which therefore sees nothing of it.
+        os.chmod(tmp, 0o777)
+        os.chown(out, 0, 0)
+        os.chmod(out, 0o666)
+        works(*TINY, "--out", out, **ordinary_user())
+        st = os.stat(out)
+        assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (NOBODY, NOBODY, 0o606), st
+        os.chown(out, 0, 0)
+        os.chmod(out, 0o644)
+    refused(2, "out.json", "bench", "pages", "--rounds", "1000", "--repeats", "1000000", "--out", out,
+            **ordinary_user())
+    with open(out, encoding="utf-8") as f:
+        assert json.load(f)["rows"]
+
+
+@test
 def an_out_file_that_cannot_be_written_is_named_before_the_work(tmp):
     where = os.path.join(tmp, "no", "such", "folder.json")
     write(os.path.join(tmp, "no"), b"a file, not a folder")
