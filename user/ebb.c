@@ -622,18 +622,21 @@ int ebb_check(struct ebb_store *store, char *why, size_t len)
 {
 	const char *what;
 	struct zone_stat zone;
+	int err = -EUCLEAN;
 
 	if (bad(store) || (!why && len))
 		return -EINVAL;
-	host_work_flush(&store->decay);
+	/* The tick compacts; held, it does not come again before the check is over. */
+	host_user_work_hold(&store->decay);
 	release_quiesce(&store->core.release);
 	what = store_check(&store->core);
 	zone_stat(store->zone, &zone);
 	if (!what && zone.pages_out != store_pages_taken(&store->core) + pcp_count(&store->pcp))
 		what = "pages taken from the zone != pages in use and in per-CPU lists";
 	if (!what)
-		return zone_check(store->zone, why, len);
-	if (len)
+		err = zone_check(store->zone, why, len);
+	else if (len)
 		snprintf(why, len, "%s", what);
-	return -EUCLEAN;
+	host_user_work_let(&store->decay);
+	return err;
 }

@@ -630,7 +630,7 @@ void host_user_work_arm(struct host_work *w, u64 us);
 /* For tests: how long a thread without work stays. */
 extern u64 host_user_idle_ns;
 
-/* For tests: no thread runs w, nor is in it, until it is let. */
+/* No thread runs w, nor is in it, until it is let.  One at a time may hold it. */
 void host_user_work_hold(struct host_work *w);
 void host_user_work_let(struct host_work *w);
 
