@@ -339,6 +339,57 @@ static void a_large_store_costs_what_it_holds(void **state)
 	must_be_at_most(ns, 500000000);
 }
 
+/* Whether all that a round frees is held back, and none of it freed by the caller. */
+static bool is_all_deferred(struct ebb_store *store, uint64_t slots)
+{
+	struct ebb_stat before = { .struct_size = sizeof(before) };
+	struct ebb_stat after = { .struct_size = sizeof(after) };
+
+	for (uint64_t i = 0; i < slots; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+	}
+	usleep(150000);
+	must_eq(ebb_stat(store, &before), 0);
+	must_eq(ebb_free(store, 0, slots), 0);
+	must_eq(ebb_flush(store), 0);
+	must_eq(ebb_stat(store, &after), 0);
+	return after.released_in_place == before.released_in_place;
+}
+
+/* A host with 64 CPUs and a budget of 16 GiB, whose buffers are 140 MB. */
+static void buffers_come_and_go_with_what_is_stored(void **state)
+{
+	const uint64_t slots = 64 * MIB / HOST_PAGE_SIZE;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct ebb_store *store;
+	struct ebb_config cfg;
+	uint64_t empty, rss;
+
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+	print_message("# a sanitizer has no room for such a table\n");
+	skip();
+#endif
+	host_user_set_nr_cpus(64);
+	ebb_config_init(&cfg);
+	cfg.slots = 1 << 26;
+	cfg.release_limit = (uint64_t)16 << 30;
+	rss = status_bytes("RssAnon");
+	must_eq(ebb_open(&store, &cfg), 0);
+	print_message("# an empty store of 2^26 slots: %" PRIu64 " KiB\n",
+		      (status_bytes("RssAnon") - rss) >> 10);
+	must_be_at_most(status_bytes("RssAnon"), rss + 8 * MIB);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.release_limit, cfg.release_limit);
+	empty = stat.meta_bytes;
+	must_become(is_all_deferred(store, slots));
+	/* The table's first part stays, and a directory; 16 MiB of budget have their buffers. */
+	must_become(ebb_stat(store, &stat) == 0 &&
+		    stat.meta_bytes <= empty + 2 * slots * 8 + (64 << 10));
+	ebb_close(store);
+	host_user_set_nr_cpus(0);
+}
+
 /* In a child: a limit on address space, of which a store gets most, and then says so. */
 static int filled_under_a_limit(void)
 {
@@ -439,6 +490,7 @@ int main(void)
 		cmocka_unit_test(a_small_store_takes_little),
 		cmocka_unit_test(stores_that_are_closed_leave_nothing),
 		cmocka_unit_test(a_large_store_costs_what_it_holds),
+		cmocka_unit_test(buffers_come_and_go_with_what_is_stored),
 		cmocka_unit_test(a_limit_on_address_space_is_used_up),
 		cmocka_unit_test(a_process_that_locks_its_memory_gets_it_back_too),
 		cmocka_unit_test(what_is_locked_after_it_was_taken_comes_back_too),
