@@ -202,13 +202,13 @@ static bool is_sparse(struct ebb_store *store)
 
 /*
  * A budget takes buffers, which are there before they are used: so it grows with the store.  More
- * than what is stored cannot be held back.
+ * than what is stored cannot be held back; a part of a budget is kept for other CPUs.
  */
 static u64 limit_for(struct ebb_store *store, u64 asked)
 {
 	u64 holds = pool_pages(&store->core.pool) << HOST_PAGE_SHIFT, limit = LIMIT_LEAST;
 
-	while (limit < holds)
+	while (limit < holds / 4 * 5)
 		limit *= 2;
 	return asked < limit ? asked : limit;
 }
