@@ -14,6 +14,7 @@ static void stream_empty(struct streams *t, struct stream *st)
 	st->ctx = st->buf = st->bounce = NULL;
 }
 
+HOST_NO_ANALYSIS        /* as stream_get() */
 bool stream_fill(struct streams *t, struct stream *st)
 {
 	st->buf = host_zalloc(HOST_PAGE_SIZE);
@@ -22,8 +23,13 @@ bool stream_fill(struct streams *t, struct stream *st)
 		st->ctx = t->codec->create(t->level);
 	if (!st->ctx)
 		stream_empty(t, st);
-	else if (t->lazy)
-		host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
+	if (!st->ctx || !t->lazy)
+		return st->ctx != NULL;
+	/* To queue work may take long: a home may have to make a thread for it. */
+	host_mutex_unlock(&st->lock);
+	host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
+	host_mutex_lock(&st->lock);
+	st->used = true;
 	return st->ctx != NULL;
 }
 

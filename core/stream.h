@@ -53,7 +53,10 @@ void streams_destroy(struct streams *t);
 /* Of lazy ones, ends those not used since the last call, but the first.  True: others are left. */
 bool streams_trim(struct streams *t);
 
-/* What stream_get() does not do in line: gives st a context, if it can; finds another than home. */
+/*
+ * What stream_get() does not do in line: gives st, which is locked, a context if it can, and drops
+ * the lock for a moment; finds another than home.
+ */
 bool stream_fill(struct streams *t, struct stream *st);
 struct stream *stream_other(struct streams *t, unsigned int home);
 

@@ -415,6 +415,33 @@ static void a_check_is_not_disturbed_by_the_workers(void **state)
 	ebb_close(store);
 }
 
+/* It lasts longer than the tick takes to come again, and the tick has much to compact. */
+static void a_long_check_is_not_disturbed_by_the_tick(void **state)
+{
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+	const uint64_t slots = 500000;
+#else
+	const uint64_t slots = 7000000;
+#endif
+	struct ebb_store *store = open_slots(slots);
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct rng r = { use_seed(5) };
+	char why[128];
+
+	for (uint64_t i = 0; i < slots; i++)
+		must_eq(ebb_put(store, i, page, 40), 0);
+	for (uint64_t i = 0; i < slots; i++)
+		if (rng_below(&r, 10))
+			must_eq(ebb_free(store, i, 1), 0);
+	for (unsigned int round = 0; round < 6; round++) {
+		if (ebb_check(store, why, sizeof(why)))
+			fail_msg("round %u: %s", round, why);
+	}
+	/* Afterwards it comes. */
+	must_become(ebb_stat(store, &stat) == 0 && stat.pages_compacted > 0);
+	ebb_close(store);
+}
+
 static void idle_memory_goes_back_by_itself(void **state)
 {
 	const uint64_t slots = ((uint64_t)8 << 20) / HOST_PAGE_SIZE;
@@ -629,6 +656,7 @@ int main(void)
 		cmocka_unit_test(limits_can_be_changed_and_are_told),
 		cmocka_unit_test(trim_returns_the_memory_to_the_system),
 		cmocka_unit_test(a_check_is_not_disturbed_by_the_workers),
+		cmocka_unit_test(a_long_check_is_not_disturbed_by_the_tick),
 		cmocka_unit_test(idle_memory_goes_back_by_itself),
 		cmocka_unit_test(a_few_idle_pages_go_back_by_themselves_too),
 		cmocka_unit_test(the_page_interface_checks_its_arguments),

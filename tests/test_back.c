@@ -8,6 +8,7 @@
  * The pool is at most a quarter larger than what lives in it, the zone a few lists larger than the
  * pool; neither takes a call.
  */
+#include "box.h"
 #include "ebb.h"
 #include "support.h"
 
@@ -207,28 +208,51 @@ static void what_trim_says_is_what_the_process_has_less(void **state)
 	ebb_close(store);
 }
 
-static void a_process_that_locks_its_memory_gets_it_back_too(void **state)
+/* flags: of mlockall(), which is called before all, or when the store is full. */
+static void free_what_is_locked(int before, int full)
 {
 	const uint64_t slots = 32 * MIB / HOST_PAGE_SIZE;
-	struct ebb_store *store;
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct ebb_store *store;
 
 #if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
 	print_message("# a sanitizer's shadow is too large to be locked\n");
 	skip();
 #endif
-	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
+	if (before && mlockall(before)) {
 		print_message("# mlockall(): %s\n", strerror(errno));
 		skip();
 	}
 	store = open_for(slots, 0);
 	fill(store, slots);
-	must(look().resident > 16 * MIB);
-	must_eq(ebb_free(store, 0, slots), 0);
+	/* A hole that the system was given, and fills again. */
+	must_eq(ebb_free(store, 0, slots / 2), 0);
+	must_eq(ebb_trim(store, NULL), 0);
+	if (full && mlockall(full)) {
+		print_message("# mlockall(): %s\n", strerror(errno));
+		ebb_close(store);
+		skip();
+	}
+	must(look().resident > (full ? 24 : 8) * MIB);
+	must_eq(ebb_free(store, slots / 2, slots / 2), 0);
 	must_become(ebb_stat(store, &stat) == 0 && stat.zone_bytes < MIB + 32 * HOST_PAGE_SIZE &&
 		    look().resident < MIB + 32 * HOST_PAGE_SIZE);
+	must_eq(ebb_check(store, NULL, 0), 0);
+	fill(store, slots);
+	must_eq(ebb_check(store, NULL, 0), 0);
 	ebb_close(store);
 	munlockall();
+}
+
+static void a_process_that_locks_its_memory_gets_it_back_too(void **state)
+{
+	free_what_is_locked(MCL_CURRENT | MCL_FUTURE, 0);
+}
+
+static void what_is_locked_after_it_was_taken_comes_back_too(void **state)
+{
+	free_what_is_locked(0, MCL_CURRENT);
+	free_what_is_locked(0, MCL_CURRENT | MCL_FUTURE);
 }
 
 static void a_small_store_takes_little(void **state)
@@ -249,6 +273,45 @@ static void a_small_store_takes_little(void **state)
 #endif
 	for (unsigned int i = 0; i < STORES; i++)
 		ebb_close(store[i]);
+}
+
+/*
+ * Closed stores leave nothing, although the program's own memory lies between what each of them took.
+ */
+static void stores_that_are_closed_leave_nothing(void **state)
+{
+	enum { STORES = 1000 };
+	static struct ebb_store *store[STORES];
+	static void *own[STORES];
+	uint64_t rss;
+
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+	print_message("# a sanitizer keeps what was freed\n");
+	skip();
+#endif
+	fill_random(page, HOST_PAGE_SIZE, 1);
+	for (unsigned int together = 1; together <= STORES; together += STORES - 1) {
+		/* The second time, since the first takes the code into memory. */
+		for (unsigned int turn = 0; turn < 2; turn++) {
+			rss = status_bytes("VmRSS");
+			for (unsigned int i = 0; i < STORES; i++) {
+				store[i] = open_for(1000, 0);
+				must_eq(ebb_write(store[i], 999, page, HOST_PAGE_SIZE), 0);
+				own[i] = malloc(100);
+				must(own[i]);
+				if (together == 1)
+					ebb_close(store[i]);
+			}
+			for (unsigned int i = 0; together > 1 && i < STORES; i++)
+				ebb_close(store[i]);
+			print_message("# %u stores closed, %u at a time: %" PRIu64 " KiB more than before\n",
+				      STORES, together, (status_bytes("VmRSS") - rss) >> 10);
+			if (turn)
+				must_be_at_most(status_bytes("VmRSS"), rss + MIB);
+			for (unsigned int i = 0; i < STORES; i++)
+				free(own[i]);
+		}
+	}
 }
 
 /* What was never written costs neither memory nor time. */
@@ -274,6 +337,45 @@ static void a_large_store_costs_what_it_holds(void **state)
 	print_message("# 2^30 slots, one page: all in %.1f ms\n", (double)ns / 1e6);
 	/* To look at each slot takes seconds. */
 	must_be_at_most(ns, 500000000);
+}
+
+/* A host with 64 CPUs and a budget of 16 GiB, whose buffers are 140 MB. */
+static void buffers_come_and_go_with_what_is_stored(void **state)
+{
+	const uint64_t slots = 64 * MIB / HOST_PAGE_SIZE;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct ebb_store *store;
+	struct ebb_config cfg;
+	uint64_t empty, rss;
+
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+	print_message("# a sanitizer has no room for such a table\n");
+	skip();
+#endif
+	host_user_set_nr_cpus(64);
+	ebb_config_init(&cfg);
+	cfg.slots = 1 << 26;
+	cfg.release_limit = (uint64_t)16 << 30;
+	rss = status_bytes("RssAnon");
+	must_eq(ebb_open(&store, &cfg), 0);
+	print_message("# an empty store of 2^26 slots: %" PRIu64 " KiB\n",
+		      (status_bytes("RssAnon") - rss) >> 10);
+	must_be_at_most(status_bytes("RssAnon"), rss + 8 * MIB);
+	must_eq(ebb_stat(store, &stat), 0);
+	must_eq(stat.release_limit, cfg.release_limit);
+	empty = stat.meta_bytes;
+	for (uint64_t i = 0; i < slots; i++) {
+		fill_random(page, HOST_PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+	}
+	/* The table's first part and the descriptors are half of it. */
+	must_become(ebb_stat(store, &stat) == 0 && stat.meta_bytes >= empty + (1400 << 10));
+	must_eq(ebb_free(store, 0, slots), 0);
+	/* The table's first part stays, and a directory; 16 MiB of budget have their buffers. */
+	must_become(ebb_stat(store, &stat) == 0 &&
+		    stat.meta_bytes <= empty + 2 * slots * 8 + (64 << 10));
+	ebb_close(store);
+	host_user_set_nr_cpus(0);
 }
 
 /* In a child: a limit on address space, of which a store gets most, and then says so. */
@@ -332,17 +434,54 @@ static void a_limit_on_address_space_is_used_up(void **state)
 	must_eq(WEXITSTATUS(status), 0);
 }
 
+/* The first of all: what the machine has is looked up once. */
+static void a_container_has_as_much_memory_as_it_may_take(void **state)
+{
+	const uint64_t limit = 96 * MIB;
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct box box;
+	int status;
+	pid_t pid;
+
+	if (!box_make(&box, limit)) {
+		print_message("# no control group with a limit on memory can be made here\n");
+		skip();
+	}
+	fflush(stdout);
+	pid = fork();
+	must(pid >= 0);
+	if (!pid) {
+		struct ebb_store *store;
+
+		if (!box_enter(&box))
+			_exit(2);
+		store = open_for((uint64_t)1 << 26, 0);
+		if (ebb_stat(store, &stat))
+			_exit(3);
+		ebb_close(store);
+		_exit(stat.release_limit == limit / 32 ? 0 : 4);
+	}
+	must_eq(waitpid(pid, &status, 0), pid);
+	box_remove(&box);
+	must(WIFEXITED(status));
+	must_eq(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_container_has_as_much_memory_as_it_may_take),
 		cmocka_unit_test(what_random_frees_leave_is_compacted_and_given_on),
 		cmocka_unit_test(a_store_that_is_told_so_is_not_compacted),
 		cmocka_unit_test(what_trim_says_is_what_the_process_has_less),
 		cmocka_unit_test(a_write_that_fails_wakes_the_tick_as_well),
 		cmocka_unit_test(a_small_store_takes_little),
+		cmocka_unit_test(stores_that_are_closed_leave_nothing),
 		cmocka_unit_test(a_large_store_costs_what_it_holds),
+		cmocka_unit_test(buffers_come_and_go_with_what_is_stored),
 		cmocka_unit_test(a_limit_on_address_space_is_used_up),
 		cmocka_unit_test(a_process_that_locks_its_memory_gets_it_back_too),
+		cmocka_unit_test(what_is_locked_after_it_was_taken_comes_back_too),
 	};
 
 	return cmocka_run_group_tests_name("back", tests, NULL, NULL);

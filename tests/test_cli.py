@@ -418,7 +418,9 @@ def in_a_small_cgroup_nothing_is_killed(tmp):
     more = {"preexec_fn": enter(group)}
     try:
         line = refused(1, noise, "pack", noise, **more)
-        assert "56 MiB" in line, line
+        may = int(line.split(" MiB")[0].split()[-1])
+        assert 48 <= may <= 56, line
+        # What it leaves in the group, for each file that was looked at, is not there for the next.
         works("pack", "/usr/include", **more)
         for name, args in (("release", ["--threads", "1,2"]), ("store", ["--threads", "2"]),
                            ("density", []),
@@ -427,7 +429,7 @@ def in_a_small_cgroup_nothing_is_killed(tmp):
             line = refused(2, "--size", "bench", name, *args, **more)
             # What it calls enough is.
             works("bench", name, *args, "--size", line.split()[-1], **more)
-        refused(2, "56M", "bench", "pages", "--backlog", "20000", **more)
+        refused(2, "expected at most", "bench", "pages", "--backlog", "20000", **more)
         works("bench", "pages", "--backlog", "10000", "--repeats", "2", "--rounds", "1", **more)
     finally:
         remove_cgroup(group)
@@ -561,6 +563,34 @@ def nothing_is_written_that_was_not_asked_for(tmp):
         works(*TINY, "--out", "out.json", cwd=tmp, umask=0o027)
         assert os.listdir(tmp) == ["out.json"], os.listdir(tmp)
         assert os.stat(out).st_mode & 0o777 == 0o640, oct(os.stat(out).st_mode)
+    with open(out, encoding="utf-8") as f:
+        assert json.load(f)["rows"]
+
+
+@test
+def an_out_file_keeps_its_mode_and_owner(tmp):
+    out = write(os.path.join(tmp, "out.json"), b"old\n")
+    os.chmod(out, 0o604)
+    works(*TINY, "--out", out, umask=0o077)
+    assert os.stat(out).st_mode & 0o7777 == 0o604, oct(os.stat(out).st_mode)
+    os.chmod(out, 0o444)
+    if os.geteuid() == 0:
+        os.chmod(out, 0o640)
+        os.chown(out, NOBODY, NOBODY)
+        works(*TINY, "--out", out)
+        st = os.stat(out)
+        assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (NOBODY, NOBODY, 0o640), st
+        # He may not give it back to root, nor to root's group, which therefore sees nothing of it.
+        os.chmod(tmp, 0o777)
+        os.chown(out, 0, 0)
+        os.chmod(out, 0o666)
+        works(*TINY, "--out", out, **ordinary_user())
+        st = os.stat(out)
+        assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (NOBODY, NOBODY, 0o606), st
+        os.chown(out, 0, 0)
+        os.chmod(out, 0o644)
+    refused(2, "out.json", "bench", "pages", "--rounds", "1000", "--repeats", "1000000", "--out", out,
+            **ordinary_user())
     with open(out, encoding="utf-8") as f:
         assert json.load(f)["rows"]
 

@@ -20,6 +20,7 @@
 #include "tools/cgroup.h"
 #include "tools/cpus.h"
 #include "tools/text.h"
+#include "user/cgroup.h"
 
 static char root[64];
 
@@ -110,11 +111,108 @@ static void a_container_may_have_its_own_group_mounted(void **state)
 	assert_int_equal(cgroup_memory_limit(root), 4000000);
 	put("/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "3000000\n");
 	assert_int_equal(cgroup_memory_limit(root), 3000000);
-	/* A group elsewhere, as a namespace shows it. */
+}
+
+static char *got(const char *path)
+{
+	static char text[64];
+	char full[512];
+	size_t n;
+	FILE *f;
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	f = fopen(full, "r");
+	assert_non_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	return text;
+}
+
+/* Whoever may mount can mount any group anywhere. */
+static void anothers_group_is_not_taken_for_the_own(void **state)
+{
+	put("/proc/self/mountinfo",
+	    "35 24 0:30 /other /mnt/other rw - cgroup2 cgroup2 rw\n"
+	    "36 24 0:30 /own /mnt/own rw - cgroup2 cgroup2 rw\n"
+	    "37 24 0:32 /other /mnt/memory rw - cgroup cgroup rw,memory\n");
+	put("/mnt/other/memory.max", "1000\n");
+	put("/mnt/other/cgroup.procs", "");
+	put("/mnt/memory/memory.limit_in_bytes", "2000\n");
+	put("/mnt/own/memory.max", "9000000\n");
+	put("/mnt/own/cgroup.procs", "");
+	put("/mnt/own/below/cgroup.procs", "");
+	put("/proc/self/cgroup", "4:memory:/mine\n0::/own/below\n");
+	assert_int_equal(cgroup_memory_limit(root), 9000000);
+	assert_int_equal(cgroup_memory_left(root), 9000000);
+	cgroup_leave(root);
+	assert_string_equal(got("/mnt/other/cgroup.procs"), "");
+	assert_string_equal(got("/mnt/own/cgroup.procs"), "0");
+	assert_string_equal(got("/mnt/own/below/cgroup.procs"), "");
+	/* The same beginning is not the same group. */
+	put("/proc/self/cgroup", "0::/owner\n4:memory:/otherwise\n");
+	put("/mnt/owner/memory.max", "1000\n");
+	assert_true(cgroup_memory_limit(root) == CGROUP_NONE);
+	/* A namespace's own group is "/", and one outside of it has no name there. */
 	put("/proc/self/mountinfo", V2);
-	put("/proc/self/cgroup", "0::/../../elsewhere\n");
 	put("/sys/fs/cgroup/memory.max", "2000000\n");
+	put("/sys/elsewhere/memory.max", "1000\n");
+	put("/proc/self/cgroup", "0::/\n");
 	assert_int_equal(cgroup_memory_limit(root), 2000000);
+	put("/proc/self/cgroup", "0::/../../elsewhere\n");
+	assert_true(cgroup_memory_limit(root) == CGROUP_NONE);
+	put("/proc/self/mountinfo", "35 24 0:30 /../.. /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	put("/proc/self/cgroup", "0::/\n");
+	assert_true(cgroup_memory_limit(root) == CGROUP_NONE);
+}
+
+static void what_a_group_holds_already_is_not_left(void **state)
+{
+	put("/proc/self/mountinfo", OTHER V2);
+	put("/proc/self/cgroup", "0::/a/b\n");
+	put("/sys/fs/cgroup/a/b/memory.max", "9000000\n");
+	assert_int_equal(cgroup_memory_left(root), 9000000);
+	put("/sys/fs/cgroup/a/b/memory.current", "3000000\n");
+	assert_int_equal(cgroup_memory_left(root), 6000000);
+	/* Pages of files go when they are in the way. */
+	put("/sys/fs/cgroup/a/b/memory.stat",
+	    "anon 1\ninactive_file 1000000\nactive_file 500000\nslab 7\n");
+	assert_int_equal(cgroup_memory_left(root), 7500000);
+	/* Others are in the group above. */
+	put("/sys/fs/cgroup/a/memory.max", "10000000\n");
+	put("/sys/fs/cgroup/a/memory.current", "8000000\n");
+	assert_int_equal(cgroup_memory_left(root), 2000000);
+	put("/sys/fs/cgroup/a/memory.current", "80000000\n");
+	assert_int_equal(cgroup_memory_left(root), 0);
+	/* The limit itself is what it was. */
+	assert_int_equal(cgroup_memory_limit(root), 9000000);
+
+	put("/proc/self/mountinfo", OTHER V1);
+	put("/proc/self/cgroup", "4:memory:/a\n");
+	put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "6000000\n");
+	put("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "2000000\n");
+	put("/sys/fs/cgroup/memory/a/memory.stat",
+	    "inactive_file 1\ntotal_inactive_file 700000\ntotal_active_file 300000\n");
+	assert_int_equal(cgroup_memory_left(root), 5000000);
+}
+
+static void a_machine_with_many_mounts_is_read_to_the_end(void **state)
+{
+	static char mounts[60000];
+	size_t n = 0;
+
+	/* Lines longer than any that is of use, and enough of them for several reads. */
+	for (unsigned int i = 0; i < 6; i++) {
+		n += (size_t)sprintf(mounts + n, "50 1 0:50 / /m%u rw - overlay overlay rw,lowerdir=", i);
+		memset(mounts + n, 'x', 9000);
+		n += 9000;
+		mounts[n++] = '\n';
+	}
+	strcpy(mounts + n, V2);
+	put("/proc/self/mountinfo", mounts);
+	put("/proc/self/cgroup", "1:name=systemd:/\n0::/");
+	put("/sys/fs/cgroup/memory.max", "5000000");
+	assert_int_equal(cgroup_memory_limit(root), 5000000);
 }
 
 static void hybrid_machines_have_both_versions(void **state)
@@ -238,6 +336,9 @@ int main(void)
 		IN_ROOT(the_least_of_a_group_and_those_above_it_counts),
 		IN_ROOT(version_1_counts_and_what_it_tells_of_groups_out_of_sight),
 		IN_ROOT(a_container_may_have_its_own_group_mounted),
+		IN_ROOT(anothers_group_is_not_taken_for_the_own),
+		IN_ROOT(what_a_group_holds_already_is_not_left),
+		IN_ROOT(a_machine_with_many_mounts_is_read_to_the_end),
 		IN_ROOT(hybrid_machines_have_both_versions),
 		IN_ROOT(files_that_are_not_as_expected_limit_nothing),
 		cmocka_unit_test(cpus_past_1024_are_used),

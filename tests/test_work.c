@@ -4,7 +4,9 @@
  * threads, on none that stays, and without any if none can be made.
  */
 #include "support.h"
+#include "codecs.h"
 #include "ebb.h"
+#include "stream.h"
 
 #include <dirent.h>
 #include <malloc.h>
@@ -17,6 +19,8 @@
 /* ---- threads that are made, or are not ---- */
 
 static bool none_can_be_made;
+static struct streams *being_made;
+static u32 made;
 static u32 refused;
 
 typedef void *(*thread_fn)(void *arg);
@@ -29,6 +33,12 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn f
 	if (host_read_once(none_can_be_made)) {
 		__atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
 		return EAGAIN;
+	}
+	/* Whoever wants a stream meanwhile need not wait for a thread to be made. */
+	for (u32 i = 0; being_made && i < being_made->n; i++) {
+		must(host_mutex_trylock(&being_made->stream[i].lock));
+		host_mutex_unlock(&being_made->stream[i].lock);
+		made++;
 	}
 	return __real_pthread_create(id, attr, fn, arg);
 }
@@ -411,6 +421,26 @@ static void stores_share_codec_contexts(void **state)
 
 #endif
 
+static void no_thread_is_made_with_a_stream_in_hand(void **state)
+{
+	struct streams t;
+	struct stream *st;
+
+	must_eq(streams_init(&t, &codec_lz4, codec_lz4.default_level, true), 0);
+	/* The first has its context: all CPUs go to another, if there is one. */
+	for (u32 i = 0; i < host_nr_cpus(); i++)
+		t.home[i] = t.n > 1 ? 2 : 1;
+	being_made = &t;
+	made = 0;
+	st = stream_get(&t);
+	must(st->ctx != NULL);
+	stream_put(st);
+	being_made = NULL;
+	print_message("# %u streams seen free as a thread was made\n", made);
+	must(made || t.n == 1);
+	streams_destroy(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -428,6 +458,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_takes_long_holds_up_no_timer, items, no_items),
 		cmocka_unit_test(stores_share_threads_and_leave_none),
 		cmocka_unit_test(stores_share_codec_contexts),
+		cmocka_unit_test(no_thread_is_made_with_a_stream_in_hand),
 	};
 
 	return cmocka_run_group_tests_name("work", tests, NULL, NULL);

@@ -93,6 +93,9 @@ void bench_start(const struct bench_opts *opts)
 			usage_fail("--out %s: is %s; expected a regular file, or none yet", path,
 				   S_ISLNK(st.st_mode) ? "a symbolic link" :
 				   S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+		if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS))
+			usage_fail("--out %s: %s; expected a file that can be written", path,
+				   strerror(errno));
 	} else if (errno != ENOENT || path[strlen(path) - 1] == '/') {
 		usage_fail("--out %s: %s; expected a file that can be written", path,
 			   strerror(errno));
@@ -105,6 +108,24 @@ void bench_start(const struct bench_opts *opts)
 }
 
 /*
+ * What takes a file's place gets its owner, group and mode; a new file those of any new one.  Who may
+ * not give a file away leaves it to himself, and a group that is another gets nothing.
+ */
+static int take_place(int fd, const char *path)
+{
+	mode_t mask = umask(0), mode;
+	struct stat st;
+
+	umask(mask);
+	if (lstat(path, &st) || !S_ISREG(st.st_mode))
+		return fchmod(fd, 0666 & ~mask);
+	mode = st.st_mode & 0777;
+	if (fchown(fd, st.st_uid, st.st_gid) && fchown(fd, (uid_t)-1, st.st_gid))
+		mode &= ~(mode_t)070;
+	return fchmod(fd, mode);
+}
+
+/*
  * Writes beside path and renames, so that a reader sees the old file or the new one, and a link
  * that someone puts there is replaced and not followed.
  */
@@ -112,11 +133,9 @@ static int write_document(json_t *doc, const char *path)
 {
 	char *part = xprintf("%s.XXXXXX", path);
 	int fd = mkostemp(part, O_CLOEXEC), status = 0;
-	mode_t mask = umask(0);
 	FILE *f = NULL;
 
-	umask(mask);
-	if (fd < 0 || fchmod(fd, 0666 & ~mask) || !(f = fdopen(fd, "w")) ||
+	if (fd < 0 || take_place(fd, path) || !(f = fdopen(fd, "w")) ||
 	    json_dumpf(doc, f, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) || fputc('\n', f) == EOF)
 		status = errno ? -errno : -EIO;
 	if (f && fclose(f) && !status)

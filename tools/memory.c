@@ -24,9 +24,9 @@ uint64_t memory_bytes(void)
 	static uint64_t bytes;
 
 	if (!bytes) {
-		uint64_t machine = machine_bytes(), limit = cgroup_memory_limit("");
+		uint64_t machine = machine_bytes(), left = cgroup_memory_left("");
 
-		bytes = (limit < machine ? limit : machine) / 8 * 7;
+		bytes = (left < machine ? left : machine) / 8 * 7;
 	}
 	return bytes;
 }

@@ -3,8 +3,8 @@
  * memory.h - how much memory a subcommand may take, so that it says beforehand what would be
  * too much.
  *
- * Seven eighths of the machine's memory, or of a cgroup's limit where that is less: the rest is
- * for tables, stacks and the other processes of the group.
+ * Seven eighths of the machine's memory, or of what a cgroup's limit leaves where that is less: the
+ * rest is for tables, stacks and what the other processes of the group take meanwhile.
  */
 #ifndef EBB_MEMORY_H
 #define EBB_MEMORY_H

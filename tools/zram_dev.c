@@ -266,7 +266,7 @@ static void keep(int wanted, int answer, const char *codec, uint64_t bytes, bool
 	 * a unit, which kills all of its group.
 	 */
 	setsid();
-	cgroup_leave();
+	cgroup_leave("");
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);

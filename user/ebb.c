@@ -18,6 +18,7 @@
 #define COMPACT_NS 20000000             /* of PCP_PERIOD_US: a fifth of one CPU at most */
 #define GIVE_NS 20000000                /* the same, for giving pages on */
 #define SPARSE_BYTES (256u << 10)       /* less is not worth compaction */
+#define LIMIT_LEAST ((u64)16 << 20)     /* a budget for frees that takes few buffers */
 
 struct ebb_store {
 	u64 magic;              /* 0 in a forked child, which has nothing of it: host_user_map_wiped() */
@@ -27,6 +28,8 @@ struct ebb_store {
 	struct store core;
 	struct host_work decay;
 	struct shared_streams *streams;
+	host_mutex_t limits;    /* release_set_limit(), and the next */
+	u64 release_limit;      /* what was asked for; the core's is limit_for() */
 };
 
 /* Bytes of version 0.1: programs of any version have at least these. */
@@ -197,13 +200,39 @@ static bool is_sparse(struct ebb_store *store)
 	return sparse >= SPARSE_BYTES >> HOST_PAGE_SHIFT && sparse > pool_pages(&store->core.pool) / 8;
 }
 
-/* The tick: lists, then what is sparse, then what is free in the zone. */
+/*
+ * A budget takes buffers, which are there before they are used: so it grows with the store.  More
+ * than what is stored cannot be held back; a part of a budget is kept for other CPUs.
+ */
+static u64 limit_for(struct ebb_store *store, u64 asked)
+{
+	u64 holds = pool_pages(&store->core.pool) << HOST_PAGE_SHIFT, limit = LIMIT_LEAST;
+
+	while (limit < holds / 4 * 5)
+		limit *= 2;
+	return asked < limit ? asked : limit;
+}
+
+/* If there is no memory for buffers, the next tick tries again. */
+static void tend_limit(struct ebb_store *store)
+{
+	u64 limit = host_read_once(store->core.release.limit), want;
+
+	host_mutex_lock(&store->limits);
+	want = limit_for(store, store->release_limit);
+	if (want > limit || want <= limit / 4)
+		release_set_limit(&store->core.release, want);
+	host_mutex_unlock(&store->limits);
+}
+
+/* The tick: the budget, lists, then what is sparse, then what is free in the zone. */
 static void decay(struct host_work *w)
 {
 	struct ebb_store *store = (struct ebb_store *)((char *)w - offsetof(struct ebb_store, decay));
 	bool aged, again = pcp_tend(&store->pcp, &aged);
 	enum zone_decay zone;
 
+	tend_limit(store);
 	if (aged && !(store->flags & EBB_NO_COMPACT)) {
 		store_shrink_look(&store->core);
 		if (is_sparse(store))
@@ -234,6 +263,8 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 	core->chain = cfg->chain_size ? cfg->chain_size : EBB_CHAIN_DEFAULT;
 	core->mem_limit = cfg->mem_limit;
 	core->release_limit = release_limit(cfg->release_limit);
+	if (core->release_limit > LIMIT_LEAST)
+		core->release_limit = LIMIT_LEAST;
 	return 0;
 }
 
@@ -260,6 +291,8 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	if (!store)
 		return -ENOMEM;
 	store->flags = cfg.flags;
+	store->release_limit = release_limit(cfg.release_limit);
+	host_mutex_init(&store->limits);
 	err = zone_open(&store->zone);
 	if (err)
 		goto no_zone;
@@ -478,8 +511,13 @@ int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes)
 
 	if (bad(store))
 		return -EINVAL;
+	bytes = release_limit(bytes);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	err = release_set_limit(&store->core.release, release_limit(bytes));
+	host_mutex_lock(&store->limits);
+	err = release_set_limit(&store->core.release, limit_for(store, bytes));
+	if (!err)
+		host_write_once(store->release_limit, bytes);
+	host_mutex_unlock(&store->limits);
 	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
@@ -540,7 +578,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.flush_full = rs.flush_full,
 		.flush_timer = rs.flush_timer,
 		.flush_asked = rs.flush_asked,
-		.release_limit = host_read_once(r->limit),
+		.release_limit = host_read_once(store->release_limit),
 	};
 	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }
@@ -622,18 +660,21 @@ int ebb_check(struct ebb_store *store, char *why, size_t len)
 {
 	const char *what;
 	struct zone_stat zone;
+	int err = -EUCLEAN;
 
 	if (bad(store) || (!why && len))
 		return -EINVAL;
-	host_work_flush(&store->decay);
+	/* The tick compacts; held, it does not come again before the check is over. */
+	host_user_work_hold(&store->decay);
 	release_quiesce(&store->core.release);
 	what = store_check(&store->core);
 	zone_stat(store->zone, &zone);
 	if (!what && zone.pages_out != store_pages_taken(&store->core) + pcp_count(&store->pcp))
 		what = "pages taken from the zone != pages in use and in per-CPU lists";
 	if (!what)
-		return zone_check(store->zone, why, len);
-	if (len)
+		err = zone_check(store->zone, why, len);
+	else if (len)
 		snprintf(why, len, "%s", what);
-	return -EUCLEAN;
+	host_user_work_let(&store->decay);
+	return err;
 }

@@ -513,6 +513,9 @@ void host_free(void *p, size_t bytes);
 void *host_user_map_wiped(size_t bytes);
 void host_user_unmap_wiped(void *p, size_t bytes);
 
+/* For LeakSanitizer, if the program has it: what a mapping points to is not lost (root), or may be. */
+void host_user_lsan_root(const void *p, size_t bytes, bool root);
+
 /* *where, which is made such memory if it is NULL, and stays. */
 void *host_user_wiped(void **where, size_t bytes);
 
@@ -628,7 +631,7 @@ void host_user_work_arm(struct host_work *w, u64 us);
 /* For tests: how long a thread without work stays. */
 extern u64 host_user_idle_ns;
 
-/* For tests: no thread runs w, nor is in it, until it is let. */
+/* No thread runs w, nor is in it, until it is let.  One at a time may hold it. */
 void host_user_work_hold(struct host_work *w);
 void host_user_work_let(struct host_work *w);
 

@@ -9,7 +9,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "cgroup.h"
 #include "futex.h"
+#include "heap.h"
 
 #include <linux/membarrier.h>
 #include <stdio.h>
@@ -22,8 +24,8 @@
 /* Looks at a taken lock before sleeping; about 4 us where a pause is 140 cycles. */
 #define LOCK_SPINS 100
 
-/* From here on memory comes from mmap(): zero without being touched, and given back whole. */
-#define ZALLOC_MAP_BYTES ((size_t)128 << 10)
+/* Above it each has a mapping of its own: zero without being touched, and given back whole. */
+#define ZALLOC_MAP_BYTES (HEAP_MOST + 1)
 
 /* Looks at the own CPU's item before another is taken. */
 #define PERCPU_TRIES 8
@@ -297,27 +299,38 @@ static void *map_advised(size_t bytes, int advice)
 	return p;
 }
 
+/* A sanitizer sees what is wrong with its own malloc() alone. */
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+static void *small_alloc(size_t bytes, size_t align)
+{
+	void *p = aligned_alloc(align, bytes);
+
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
+#define small_free(p) free(p)
+#else
+#define small_alloc(bytes, align) heap_alloc((bytes), (align))
+#define small_free(p) heap_free(p)
+#endif
+
 void *host_zalloc(size_t bytes)
 {
 	size_t align = zalloc_align(bytes), room = (bytes + align - 1) & ~(align - 1);
-	void *p;
 
 	if (host_user_failing() || room < bytes)
 		return NULL;
 	if (bytes >= ZALLOC_MAP_BYTES)
 		return map_advised(bytes, MADV_DONTFORK);
-	p = aligned_alloc(align, room ? room : align);
-	if (p)
-		memset(p, 0, room);
-	return p;
+	return small_alloc(room ? room : align, align);
 }
 
 void host_free(void *p, size_t bytes)
 {
 	if (p && bytes >= ZALLOC_MAP_BYTES)
 		munmap(p, bytes);
-	else
-		free(p);
+	else if (p)
+		small_free(p);
 }
 
 /* ---- tables ---- */
@@ -376,21 +389,29 @@ void host_table_destroy(struct host_table *t)
 extern void __lsan_register_root_region(const void *p, size_t bytes) __attribute__((weak));
 extern void __lsan_unregister_root_region(const void *p, size_t bytes) __attribute__((weak));
 
+void host_user_lsan_root(const void *p, size_t bytes, bool root)
+{
+	if (root && __lsan_register_root_region)
+		__lsan_register_root_region(p, bytes);
+	if (!root && __lsan_unregister_root_region)
+		__lsan_unregister_root_region(p, bytes);
+}
+
 void *host_user_map_wiped(size_t bytes)
 {
 	void *p = host_user_failing() ? NULL : map_advised(bytes, MADV_WIPEONFORK);
 
-	if (p && __lsan_register_root_region)
-		__lsan_register_root_region(p, bytes);
+	if (p)
+		host_user_lsan_root(p, bytes, true);
 	return p;
 }
 
 void host_user_unmap_wiped(void *p, size_t bytes)
 {
-	if (p && __lsan_unregister_root_region)
-		__lsan_unregister_root_region(p, bytes);
-	if (p)
-		munmap(p, bytes);
+	if (!p)
+		return;
+	host_user_lsan_root(p, bytes, false);
+	munmap(p, bytes);
 }
 
 void *host_user_wiped(void **where, size_t bytes)
@@ -430,11 +451,21 @@ u64 host_now_ns(void)
 	return (u64)ts.tv_sec * NS_PER_SEC + (u64)ts.tv_nsec;
 }
 
+/* In a container that is as much as it may have.  Looked up once: files are read for it. */
 u64 host_total_bytes(void)
 {
-	long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+	static u64 total;
+	u64 n = __atomic_load_n(&total, __ATOMIC_RELAXED);
 
-	return pages > 0 && bytes > 0 ? (u64)pages * (u64)bytes : 0;
+	if (!n) {
+		long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+		u64 limit = cgroup_memory_limit("");
+
+		n = pages > 0 && bytes > 0 ? (u64)pages * (u64)bytes : 0;
+		n = limit < n ? limit : n;
+		__atomic_store_n(&total, n, __ATOMIC_RELAXED);
+	}
+	return n;
 }
 
 void host_user_warn(u32 *seen, const char *what, const char *file, int line)

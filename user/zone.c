@@ -88,6 +88,7 @@ struct zone {
 	struct block_set res, gone;
 	void *sets;                  /* their words: one lazily touched mapping */
 	u32 step;                    /* pages of this size make a page of the system: 1 if not smaller */
+	bool locked;                 /* the process was seen to lock its memory */
 	host_mutex_t commit;
 
 	_Alignas(HOST_CACHELINE) host_lock_t lock;
@@ -242,9 +243,15 @@ static bool extent_make(struct zone *z, u32 k)
 }
 
 /* The system takes a range of whole pages.  False: it does not. */
-static bool give_on(char *at, size_t bytes)
+static bool give_on(struct zone *z, char *at, size_t bytes)
 {
-	return !madvise(at, bytes, MADV_DONTNEED) || !madvise(at, bytes, MADV_DONTNEED_LOCKED);
+	if (!madvise(at, bytes, MADV_DONTNEED))
+		return true;
+	if (madvise(at, bytes, MADV_DONTNEED_LOCKED))
+		return false;
+	if (!host_read_once(z->locked))
+		host_write_once(z->locked, true);
+	return true;
 }
 
 /* Makes n blocks from b on accessible. */
@@ -255,7 +262,7 @@ static bool blocks_commit(struct zone *z, u32 b, u32 n)
 	if (mprotect(block_addr(z, b), bytes, PROT_READ | PROT_WRITE))
 		return false;
 	/* In a process that locks all its memory they are all there now. */
-	give_on(block_addr(z, b), bytes);
+	give_on(z, block_addr(z, b), bytes);
 	zone_poison(block_addr(z, b), bytes);
 	host_lock(&z->lock);
 	z->committed = b + n;
@@ -427,16 +434,17 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 /* ---- giving memory on to the system ---- */
 
 /*
- * At most *max of the pages of block b that can be given on: free, resident, and, where the
- * system's pages are larger than ours, filling whole pages of the system.
+ * At most *max of the pages of block b that can be given on: free, resident (or gone), and, where
+ * the system's pages are larger than ours, filling whole pages of the system.
  */
-static u32 block_limbo(struct zone *z, u32 b, u64 *pages, u64 max) HOST_REQUIRES(z->lock)
+static u32 block_limbo(struct zone *z, u32 b, bool gone, u64 *pages, u64 max)
+	HOST_REQUIRES(z->lock)
 {
 	struct block *k = block_of(z, b);
 	u32 w, at, n = 0;
 
 	for (w = 0; w < WORDS; w++) {
-		u64 have = n < max ? k->free[w] & ~k->gone[w] : 0;
+		u64 have = n < max ? k->free[w] & (gone ? k->gone[w] : ~k->gone[w]) : 0;
 
 		for (at = 0; z->step > 1 && at < 64; at += z->step) {
 			u64 group = bits_below(z->step) << at;
@@ -445,16 +453,17 @@ static u32 block_limbo(struct zone *z, u32 b, u64 *pages, u64 max) HOST_REQUIRES
 				have &= ~group;
 		}
 		k->free[w] &= ~have;
+		k->gone[w] &= ~have;
 		pages[w] = have;
 		n += (u32)__builtin_popcountll(have);
 	}
-	block_change(z, b, -(int)n, -(int)n);
+	block_change(z, b, -(int)n, gone ? 0 : -(int)n);
 	z->limbo += n;
 	return n;
 }
 
 /* Gives on the runs of pages; what the system did not take is left in pages. */
-static void punch(char *addr, u64 *pages)
+static void punch(struct zone *z, char *addr, u64 *pages)
 {
 	u32 at = 0, end;
 
@@ -469,25 +478,29 @@ static void punch(char *addr, u64 *pages)
 			end++;
 		from = at;
 		at = end;
-		if (give_on(addr + ((size_t)from << HOST_PAGE_SHIFT), (size_t)(end - from) << HOST_PAGE_SHIFT))
+		if (give_on(z, addr + ((size_t)from << HOST_PAGE_SHIFT),
+			    (size_t)(end - from) << HOST_PAGE_SHIFT))
 			for (; from < end; from++)
 				pages[from >> 6] &= ~((u64)1 << (from & 63));
 	}
 }
 
-/* Gives on at most about max pages that are free in block b; returns how many. */
-static u32 block_trim(struct zone *z, u32 b, u64 max)
+/*
+ * Gives on at most about max pages of block b that are free and resident, or gone as far as is
+ * known; returns how many.
+ */
+static u32 block_trim(struct zone *z, u32 b, bool gone, u64 max)
 {
 	u64 pages[WORDS], left[WORDS];
 	u32 w, n, kept = 0;
 
 	host_lock(&z->lock);
-	n = block_limbo(z, b, pages, max);
+	n = block_limbo(z, b, gone, pages, max);
 	host_unlock(&z->lock);
 	if (!n)
 		return 0;
 	memcpy(left, pages, sizeof(left));
-	punch(block_addr(z, b), left);
+	punch(z, block_addr(z, b), left);
 
 	host_lock(&z->lock);
 	for (w = 0; w < WORDS; w++) {
@@ -501,11 +514,11 @@ static u32 block_trim(struct zone *z, u32 b, u64 max)
 	return n - kept;
 }
 
-/* The highest block below b that has free memory. */
-static u32 trim_next(struct zone *z, u32 b)
+/* The highest block of a set below b. */
+static u32 trim_next(struct zone *z, const struct block_set *set, u32 b)
 {
 	host_lock(&z->lock);
-	b = set_last_below(&z->res, b);
+	b = set_last_below(set, b);
 	host_unlock(&z->lock);
 	return b;
 }
@@ -516,10 +529,40 @@ void zone_trim(struct host_pages *src, u64 *bytes)
 	u32 b = BLOCKS - 1;
 	u64 pages = 0;
 
-	while ((b = trim_next(z, b)) != 0)
-		pages += block_trim(z, b, PPB);
+	while ((b = trim_next(z, &z->res, b)) != 0)
+		pages += block_trim(z, b, false, PPB);
 	if (bytes)
 		*bytes = pages << HOST_PAGE_SHIFT;
+}
+
+/*
+ * mlockall() has the system fill what is accessible: pages that were never touched, or given on long
+ * ago.  The zone is not told; it sees that the process is locked when it gives something on, and
+ * then gives these on once more.
+ */
+static void give_on_what_was_filled(struct zone *z)
+{
+	u32 b = BLOCKS - 1, end;
+
+	host_write_once(z->locked, false);
+	while ((b = trim_next(z, &z->gone, b)) != 0)
+		block_trim(z, b, true, PPB);
+
+	/* Nobody opens a block meanwhile: for those that wait, commit is taken. */
+	host_mutex_lock(&z->commit);
+	host_lock(&z->lock);
+	b = z->next;
+	end = z->committed;
+	if (b < end)
+		z->committed = b;
+	host_unlock(&z->lock);
+	if (b < end)
+		give_on(z, block_addr(z, b), (size_t)(end - b) << ZONE_BLOCK_SHIFT);
+	host_lock(&z->lock);
+	z->committed = end;
+	host_unlock(&z->lock);
+	host_mutex_unlock(&z->commit);
+	host_write_once(z->locked, false);
 }
 
 #define DECAY_MIN ((u64)32 << 20 >> HOST_PAGE_SHIFT)
@@ -537,8 +580,8 @@ enum zone_decay zone_decay(struct host_pages *src, u64 ns)
 	give = idle < DECAY_MIN ? idle : idle / 4 * 3 > DECAY_MIN ? idle / 4 * 3 : DECAY_MIN;
 
 	/* The highest ones: allocation comes back to the lowest first. */
-	while (done < give && !late && (b = trim_next(z, b)) != 0) {
-		done += block_trim(z, b, give - done);
+	while (done < give && !late && (b = trim_next(z, &z->res, b)) != 0) {
+		done += block_trim(z, b, false, give - done);
 		late = host_now_ns() - begun > ns;
 	}
 
@@ -547,6 +590,8 @@ enum zone_decay zone_decay(struct host_pages *src, u64 ns)
 	z->idle = late && idle - done < z->free_res ? idle - done : z->free_res;
 	left = z->free_res;
 	host_unlock(&z->lock);
+	if (!left && host_read_once(z->locked))
+		give_on_what_was_filled(z);
 	if (!left || (give && !done))
 		return ZONE_IDLE;
 	return late && done < give ? ZONE_MORE : ZONE_LATER;

@@ -45,6 +45,45 @@ static bool fail_now(void)
 	return every && __atomic_add_fetch(&n, 1, __ATOMIC_RELAXED) % every == 0;
 }
 
+/* ---- what the system says ---- */
+
+/*
+ * Memory that only this process has.  A store that is open has as much as it says, and some for
+ * codecs, threads and what malloc() keeps; one that is closed has nothing of it.
+ */
+#define SOAK_SLACK ((u64)8 << 20)
+
+static u64 resident_before;     /* the store that is open */
+static u64 resident_first;      /* when the first store was closed, or 0 */
+static u64 resident_most;       /* when a later one was */
+static u64 over_most;           /* a store's own figures, at the end of a round */
+
+static u64 resident(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kb = 0;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "RssAnon: %llu kB", &kb);
+	if (f)
+		fclose(f);
+	return (u64)kb << 10;
+}
+
+static void may_have(const char *when, u64 most)
+{
+	u64 now = resident();
+
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+	/* A sanitizer keeps what was freed. */
+	return;
+#endif
+	if (now > most + SOAK_SLACK)
+		wrong("%s the process has %llu MiB of memory, expected %llu and some", when,
+		      (unsigned long long)now >> 20, (unsigned long long)most >> 20);
+}
+
 /* ---- the store ---- */
 
 static u64 pick_release_limit(u64 *r)
@@ -92,6 +131,7 @@ static void ebb_home_open(struct round *r)
 	struct ebb_stat st = { .struct_size = sizeof(st) };
 
 	host_user_set_nr_cpus(n);
+	resident_before = resident();
 	ebb_config_init(&cfg);
 	cfg.slots = r->slots;
 	cfg.codec = pick_codec(&r->r);
@@ -111,8 +151,16 @@ static void ebb_home_open(struct round *r)
 
 static void ebb_home_close(void)
 {
+	u64 now;
+
 	ebb_close(store);
 	store = NULL;
+	now = resident();
+	if (!resident_first)
+		resident_first = now;
+	may_have("After a store was closed", resident_first);
+	if (now > resident_most)
+		resident_most = now;
 }
 
 static void ebb_home_begin(struct round *r)
@@ -358,8 +406,15 @@ static void ebb_home_check(const struct tally *t)
 {
 	struct ebb_stat st = { .struct_size = sizeof(st) };
 
+	u64 now, own;
+
 	check_store(store, "the store");
 	stat_of(store, &st);
+	now = resident();
+	own = resident_before + st.zone_bytes + st.meta_bytes;
+	may_have("Beside a store at rest", own);
+	if (now > own && now - own > over_most)
+		over_most = now - own;
 	equal("held_back_bytes after a flush", st.held_back_bytes, 0);
 	equal("orig_data_size", st.orig_data_size, t->bytes);
 	equal("same_pages", st.same_pages, t->same);
@@ -401,6 +456,13 @@ static void ebb_home_check_empty(void)
 	equal("zone_free_bytes after a trim", st.zone_free_bytes, 0);
 }
 
+static void say_memory(void)
+{
+	printf("# memory: %llu KiB after the first store, %llu after any, %llu past what stores at rest told\n",
+	       (unsigned long long)resident_first >> 10, (unsigned long long)resident_most >> 10,
+	       (unsigned long long)over_most >> 10);
+}
+
 static int ebb_home_init(void)
 {
 	if (options.device || options.second) {
@@ -408,6 +470,7 @@ static int ebb_home_init(void)
 		return -EINVAL;
 	}
 	host_user_fail = fail_now;
+	atexit(say_memory);
 	return 0;
 }
 
