@@ -115,6 +115,7 @@ void screen_open(void)
 	if (!registered && atexit(leave))
 		fail("out of memory for what is done at the end");
 	registered = true;
+	before_messages(leave);
 	for (size_t i = 0; i < ARRAY_LEN(deadly); i++)
 		handle(deadly[i], on_deadly, (int)SA_RESETHAND);
 	for (size_t i = 0; i < ARRAY_LEN(flagged); i++)
@@ -173,7 +174,7 @@ void screen_show(const char *text)
 	char *frame = xalloc(room, 1);
 	unsigned int row = 0;
 
-	/* Erased before it is written: behind a full row the cursor stands on its last character. */
+	/* Erased before it is written: behind a full row the cursor is on its last character. */
 	len += (size_t)sprintf(frame, "\033[H");
 	for (; *text && row < w.ws_row; row++) {
 		size_t line = strcspn(text, "\n");

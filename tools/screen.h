@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * screen.h - a terminal whose text is replaced in place, and waiting for the time, a key or a signal.
+ * screen.h - a terminal whose text is replaced in place, and waiting for the time, a key or a
+ * signal.
  *
- * While the screen is open the terminal shows its other page, echoes no key, and is given back as it
- * was on every way out: screen_close(), exit(), and a signal that ends or stops the program.  SIGKILL
- * alone leaves it as it is.
+ * While the screen is open the terminal shows its other page and echoes no key.  It is given back as
+ * it was on every way out: screen_close(), exit(), and a signal that ends or stops the program.
+ * SIGKILL alone leaves it as it is.
  */
 #ifndef EBB_SCREEN_H
 #define EBB_SCREEN_H

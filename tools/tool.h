@@ -42,6 +42,9 @@ void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+/* Has fn called before each of them: it takes what would hide the line off the terminal. */
+void before_messages(void (*fn)(void));
+
 /* Fails with "what: reason" when ret, the answer of a libebb call, is negative. */
 void must(int ret, const char *what);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * ebb top: all zram devices of the machine, in-tree's and Ebb's alike, as a table that is refreshed,
- * as JSON, or in the text format of Prometheus.
+ * ebb top: all zram devices of the machine, in-tree's and Ebb's alike, as a table that is
+ * refreshed, as JSON, or in the text format of Prometheus.
  *
  * Everything is in bytes.  A figure that a device does not have is '-' in the table and null in
  * JSON, and has no sample for Prometheus.
@@ -31,9 +31,17 @@ struct top {
 
 /* ---- the table ---- */
 
-enum cell_kind { CELL_NAME, CELL_ALGORITHM, CELL_SIZE, CELL_RATIO, CELL_RATE, CELL_BUDGET, CELL_BACKING };
+enum cell_kind {
+	CELL_NAME,
+	CELL_ALGORITHM,
+	CELL_SIZE,
+	CELL_RATIO,
+	CELL_RATE,
+	CELL_BUDGET,
+	CELL_BACKING,
+};
 
-/* Where the table has to be cut in two, because a line is short, the second part starts with reads. */
+/* If a line is too short for all of them, there are two tables; the second starts with reads. */
 static const struct shown {
 	enum cell_kind kind;
 	enum zram_figure figure;
@@ -77,7 +85,7 @@ static const char *human(double bytes, char text[16])
 	return text;
 }
 
-/* What is stored in memory over what it takes there; false: nothing is there, or it is not known. */
+/* What is stored in memory over what it takes there; false: nothing is, or it is not known. */
 static bool memory_ratio(const struct zram_look *dev, double *ratio)
 {
 	uint64_t stored = dev->v[ZRAM_STORED], backed = dev->v[ZRAM_BACKED];
@@ -288,7 +296,8 @@ static json_t *device_json(const struct zram_look *now, const struct zram_look *
 		const struct zram_figure_info *info = &zram_figure_infos[f];
 
 		if (info->key)
-			json_set(o, info->key, zram_knows(now, f) ? count_json(now->v[f]) : json_null());
+			json_set(o, info->key,
+				 zram_knows(now, f) ? count_json(now->v[f]) : json_null());
 	}
 	json_set(o, "memory_ratio", memory_ratio(now, &v) ? json_real(v) : json_null());
 	for (unsigned int i = 0; i < SHOWN; i++) {
@@ -313,10 +322,12 @@ static json_t *looks_json(const struct zram_looks *now, const struct zram_looks 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	json_set(doc, "time_unix_ms",
 		 json_integer((json_int_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000));
-	for (size_t d = 0; d < now->n; d++)
-		if (json_array_append_new(devices, device_json(&now->dev[d],
-							       zram_find(before, now->dev[d].number))))
+	for (size_t d = 0; d < now->n; d++) {
+		const struct zram_look *dev = &now->dev[d];
+
+		if (json_array_append_new(devices, device_json(dev, zram_find(before, dev->number))))
 			fail("out of memory for JSON");
+	}
 	json_set(doc, "devices", devices);
 	return doc;
 }

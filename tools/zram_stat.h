@@ -2,9 +2,9 @@
 /*
  * zram_stat.h - what the files of all zram devices say at one moment, in-tree's and Ebb's alike.
  *
- * A figure has its unit converted to bytes, whatever the file counts in.  One whose file or field is
- * not there is not known, and neither is one whose file cannot be made sense of; the file is then
- * named.  Nothing that is not known is ever given as 0.
+ * A figure is in bytes, whatever the file counts in.  One whose file or field is not there is not
+ * known, and neither is one whose file cannot be made sense of; the file is then named.  Nothing
+ * that is not known is ever given as 0.
  *
  * A look at a device holds its folder open, so that all figures are of the same device; one that
  * goes away meanwhile is left out.
