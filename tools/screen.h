@@ -3,8 +3,8 @@
  * screen.h - a terminal whose text is replaced in place, and waiting for the time, a key or a
  * signal.
  *
- * While the screen is open the terminal shows its other page and echoes no key.  It is given back as
- * it was on every way out: screen_close(), exit(), and a signal that ends or stops the program.
+ * While the screen is open the terminal shows its other page and echoes no key.  It is given back
+ * as it was on every way out: screen_close(), exit(), and a signal that ends or stops the program.
  * SIGKILL alone leaves it as it is.
  */
 #ifndef EBB_SCREEN_H

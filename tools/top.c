@@ -325,7 +325,8 @@ static json_t *looks_json(const struct zram_looks *now, const struct zram_looks 
 	for (size_t d = 0; d < now->n; d++) {
 		const struct zram_look *dev = &now->dev[d];
 
-		if (json_array_append_new(devices, device_json(dev, zram_find(before, dev->number))))
+		if (json_array_append_new(devices,
+					  device_json(dev, zram_find(before, dev->number))))
 			fail("out of memory for JSON");
 	}
 	json_set(doc, "devices", devices);

@@ -128,7 +128,7 @@ static int read_line(int dir, const char *file, char buf[FILE_MOST + 1], const c
 	return 0;
 }
 
-/* The first numbers in a line, up to its end or another word; how many, and never more than most. */
+/* The first numbers in a line, up to its end or another word; how many, never more than most. */
 static unsigned int read_numbers(const char *at, uint64_t *v, unsigned int most, bool *other)
 {
 	unsigned int n = 0;
