@@ -137,6 +137,11 @@ static struct winsize size(void)
 	return w;
 }
 
+bool screen_has_keys(void)
+{
+	return keys;
+}
+
 unsigned int screen_width(void)
 {
 	return size().ws_col;
@@ -148,6 +153,13 @@ void write_whole(const char *text, size_t len)
 		ssize_t n = write(STDOUT_FILENO, text, len);
 
 		stop_if_interrupted();
+		if (n < 0 && errno == EAGAIN) {
+			struct pollfd output = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+			/* Whoever shares the terminal made it so. */
+			poll(&output, 1, -1);
+			continue;
+		}
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

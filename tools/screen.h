@@ -20,6 +20,9 @@ bool screen_is_there(void);
 void screen_open(void);
 void screen_close(void);
 
+/* Standard input is a terminal, too, so that a key can be typed. */
+bool screen_has_keys(void);
+
 /* Columns of the terminal as it is now. */
 unsigned int screen_width(void);
 

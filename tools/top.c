@@ -452,8 +452,9 @@ static void show(const struct top *top, const struct zram_looks *now,
 	FILE *out = open_text(&text, &len);
 
 	if (in_place) {
-		fprintf(out, "ebb top: %zu device%s, every %g s, in bytes; q ends\n\n", now->n,
-			now->n == 1 ? "" : "s", (double)top->interval_ns / 1e9);
+		fprintf(out, "ebb top: %zu device%s, every %g s, in bytes; %s ends\n\n", now->n,
+			now->n == 1 ? "" : "s", (double)top->interval_ns / 1e9,
+			screen_has_keys() ? "q" : "^C");
 		print_tables(out, top, now, before, true, screen_width());
 		for (size_t i = 0; i < now->nwrong; i++) {
 			char *line = printable(now->wrong[i]);
