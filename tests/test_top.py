@@ -169,6 +169,7 @@ def json_has_every_figure_in_bytes_and_null_for_what_is_not_there(tmp):
     ratio = (1000 * PAGE - 200 * 4096) / 1200000
     assert abs(got["zram0"].pop("memory_ratio") - ratio) < 1e-5
     rates = [f"{x}_bytes_per_s" for x in ("read", "written", "freed", "backing_read", "backing_written")]
+    rates.append("interval_s")
     held = dict.fromkeys(["held_back_bytes", "held_back_max_bytes", "held_back_limit_bytes"])
     assert got["zram0"] == {
         "device": "zram0", "algorithm": "zstd", "backing_dev": "/dev/loop7", "disksize_bytes": 4 << 30,
@@ -392,10 +393,9 @@ class Lines:
     def until(self, good):
         end = time.monotonic() + LIMIT_S
         while time.monotonic() < end:
-            doc = json.loads(self.line())
-            got = {d["device"]: d for d in doc["devices"]}
+            got = {d["device"]: d for d in json.loads(self.line())["devices"]}
             if good(got):
-                return doc["time_unix_ms"], got
+                return got
         raise AssertionError("no such line in time")
 
     def __exit__(self, *_):
@@ -405,38 +405,40 @@ class Lines:
 
 @test
 def rates_are_what_counters_grew_by_each_second(tmp):
-    where = device(tmp, "zram0", OURS)
+    where = os.path.join(tmp, "first")
+    os.rename(device(tmp, "zram0", OURS), where)
+    os.symlink(where, f"{tmp}/block/zram0")     # as in sysfs
     with Lines(tmp, "--json", "--interval", "0.3") as run:
         first = json.loads(run.line())["devices"][0]
         assert first["read_bytes_per_s"] is None and first["read_bytes"] == 2048 * 512
-        then, got = run.until(lambda d: d["zram0"]["read_bytes_per_s"] == 0)
+        run.until(lambda d: d["zram0"]["read_bytes_per_s"] == 0)
         write(where + "/io_stat.new", f"0 0 0 {77 + 1000}\n")
         os.rename(where + "/io_stat.new", where + "/io_stat")
         write(where + "/stat.new", STAT.replace("2048", str(2048 + 6000)))
         os.rename(where + "/stat.new", where + "/stat")
         seen = {"read": 0, "freed": 0}
         while not all(seen.values()):
-            now, got = run.until(lambda d: True)
+            got = run.until(lambda d: True)
             for key in seen:
-                seen[key] += got["zram0"][f"{key}_bytes_per_s"] * (now - then) / 1000
-            then = now
-        # The times are those of the documents, not of the reads.
-        assert 0.5 < seen["read"] / (6000 * 512) < 2 and 0.5 < seen["freed"] / (1000 * PAGE) < 2, seen
+                seen[key] += got["zram0"][f"{key}_bytes_per_s"] * got["zram0"]["interval_s"]
+        assert abs(seen["read"] / (6000 * 512) - 1) < 1e-5, seen
+        assert abs(seen["freed"] / (1000 * PAGE) - 1) < 1e-5, seen
+        assert 0.05 < got["zram0"]["interval_s"] < LIMIT_S
         assert got["zram0"]["written_bytes_per_s"] == 0
         assert got["zram0"]["backing_read_bytes_per_s"] is None
         # A reset takes the counters back to nothing: no rate, rather than a large or a negative one.
         write(where + "/stat.new", "0 0 0 0 0 0 0 0 0 0 0\n")
         os.rename(where + "/stat.new", where + "/stat")
-        _, got = run.until(lambda d: d["zram0"]["read_bytes"] == 0)
+        got = run.until(lambda d: d["zram0"]["read_bytes"] == 0)
         assert got["zram0"]["read_bytes_per_s"] is None, got
         # Another device under the same name.
         run.until(lambda d: d["zram0"]["read_bytes_per_s"] == 0)
-        shutil.copytree(where, where + "-new")
-        write(where + "-new/stat", STAT)
-        write(where + "-new/diskseq", "11\n")
-        os.rename(where, where + "-old")
-        os.rename(where + "-new", where)
-        _, got = run.until(lambda d: d.get("zram0", {}).get("read_bytes"))
+        second = shutil.copytree(where, os.path.join(tmp, "second"))
+        write(second + "/stat", STAT)
+        write(second + "/diskseq", "11\n")
+        os.symlink(second, f"{tmp}/link")
+        os.rename(f"{tmp}/link", f"{tmp}/block/zram0")
+        got = run.until(lambda d: d["zram0"]["read_bytes"])
         assert got["zram0"]["read_bytes_per_s"] is None, got
 
 
@@ -472,9 +474,9 @@ def a_device_that_goes_during_a_look_is_left_out_whole(tmp):
         whole = None
         with Lines(tmp, "--json", "--interval", "0.05") as run:
             for _ in range(20):
-                got = run.until(lambda d: "zram0" in d)[1]
+                got = run.until(lambda d: "zram0" in d)
                 if "zram1" in got:
-                    now = {k: v for k, v in got["zram1"].items() if "per_s" not in k}
+                    now = {k: v for k, v in got["zram1"].items() if not k.endswith("_s")}
                     whole = whole or now
                     assert now == whole and None not in now.values(), now
             run.p.terminate()
@@ -687,13 +689,14 @@ def lines_fit_a_terminal_of_any_size_and_follow_it(tmp):
         # Two tables, which show everything: at most 80 columns each but for what is backing.
         assert sum(x.startswith("device") for x in lines) == 2, lines
         assert any(x.rstrip().endswith("backed") for x in lines) and any("read/s" in x for x in lines), lines
-        for height, width in ((24, 200), (50, 40), (3, 20), (1, 1), (24, 80)):
+        for height, width, whole in ((24, 200, 8), (50, 40, 13), (3, 20, 13), (1, 1, 13), (13, 80, 13)):
             resize(screen.master, height, width)
-            screen.p.send_signal(signal.SIGWINCH)
-            out = screen.wait_for(lambda b: b.rstrip(b"\033[J\r\n").count(b"\n") + 1 >= min(height, 7)
-                                  and b"\033[H" in b)
-            lines = frames(out)[-1]
-            assert max(map(len, lines)) <= width and len(lines) <= height, (height, width, lines)
+            n = min(height, whole)
+            out = screen.wait_for(lambda b, n=n, last=b"\033[J" if n < height else b"":
+                                  b.count(b"\033[K") == n and b.endswith(last))
+            lines = frames(out)[-1][:n]
+            assert max(map(len, lines)) <= width and out.count(b"\033[H") == 1, (height, width, lines)
+            assert out.count(b"\n") == (n if n < height else n - 1), (height, width, out)
         os.write(screen.master, b"q")
         assert screen.end() == 0 and screen.restored()
 

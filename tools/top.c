@@ -300,6 +300,7 @@ static json_t *device_json(const struct zram_look *now, const struct zram_look *
 				 zram_knows(now, f) ? count_json(now->v[f]) : json_null());
 	}
 	json_set(o, "memory_ratio", memory_ratio(now, &v) ? json_real(v) : json_null());
+	json_set(o, "interval_s", zram_interval(before, now, &v) ? json_real(v) : json_null());
 	for (unsigned int i = 0; i < SHOWN; i++) {
 		const char *key = zram_figure_infos[shown[i].figure].key;
 		char *per_s;

@@ -375,13 +375,23 @@ const struct zram_look *zram_find(const struct zram_looks *looks, unsigned int n
 	return NULL;
 }
 
+bool zram_interval(const struct zram_look *before, const struct zram_look *now, double *s)
+{
+	if (!before || now->at_ns <= before->at_ns ||
+	    now->v[ZRAM_DISKSEQ] != before->v[ZRAM_DISKSEQ])
+		return false;
+	*s = (double)(now->at_ns - before->at_ns) / 1e9;
+	return true;
+}
+
 bool zram_rate(const struct zram_look *before, const struct zram_look *now, enum zram_figure f,
 	       double *per_s)
 {
-	if (!before || !zram_knows(before, f) || !zram_knows(now, f) ||
-	    now->at_ns <= before->at_ns || now->v[f] < before->v[f] ||
-	    now->v[ZRAM_DISKSEQ] != before->v[ZRAM_DISKSEQ])
+	double s;
+
+	if (!zram_interval(before, now, &s) || !zram_knows(before, f) || !zram_knows(now, f) ||
+	    now->v[f] < before->v[f])
 		return false;
-	*per_s = (double)(now->v[f] - before->v[f]) * 1e9 / (double)(now->at_ns - before->at_ns);
+	*per_s = (double)(now->v[f] - before->v[f]) / s;
 	return true;
 }

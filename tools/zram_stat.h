@@ -78,7 +78,10 @@ static inline bool zram_knows(const struct zram_look *dev, enum zram_figure f)
 	return dev->known >> f & 1;
 }
 
-/* What a counter of now grew by each second since before; false: before is of another device. */
+/* Seconds between two looks; false: there is no earlier one (NULL), or it is of another device. */
+bool zram_interval(const struct zram_look *before, const struct zram_look *now, double *s);
+
+/* What a counter grew by each second meanwhile; false also when it fell, as by a reset. */
 bool zram_rate(const struct zram_look *before, const struct zram_look *now, enum zram_figure f,
 	       double *per_s);
 
