@@ -74,6 +74,12 @@ def write(path, text):
         f.write(text if isinstance(text, bytes) else text.encode())
 
 
+def replace(path, text):
+    """At once, for who reads meanwhile."""
+    write(path + ".new", text)
+    os.rename(path + ".new", path)
+
+
 def device(sysfs, name, files, **more):
     where = os.path.join(os.fsencode(sysfs), b"block", os.fsencode(name))
     os.makedirs(where, exist_ok=True)
@@ -412,10 +418,8 @@ def rates_are_what_counters_grew_by_each_second(tmp):
         first = json.loads(run.line())["devices"][0]
         assert first["read_bytes_per_s"] is None and first["read_bytes"] == 2048 * 512
         run.until(lambda d: d["zram0"]["read_bytes_per_s"] == 0)
-        write(where + "/io_stat.new", f"0 0 0 {77 + 1000}\n")
-        os.rename(where + "/io_stat.new", where + "/io_stat")
-        write(where + "/stat.new", STAT.replace("2048", str(2048 + 6000)))
-        os.rename(where + "/stat.new", where + "/stat")
+        replace(where + "/io_stat", f"0 0 0 {77 + 1000}\n")
+        replace(where + "/stat", STAT.replace("2048", str(2048 + 6000)))
         seen = {"read": 0, "freed": 0}
         while not all(seen.values()):
             got = run.until(lambda d: True)
@@ -427,8 +431,7 @@ def rates_are_what_counters_grew_by_each_second(tmp):
         assert got["zram0"]["written_bytes_per_s"] == 0
         assert got["zram0"]["backing_read_bytes_per_s"] is None
         # A reset takes the counters back to nothing: no rate, rather than a large or a negative one.
-        write(where + "/stat.new", "0 0 0 0 0 0 0 0 0 0 0\n")
-        os.rename(where + "/stat.new", where + "/stat")
+        replace(where + "/stat", "0 0 0 0 0 0 0 0 0 0 0\n")
         got = run.until(lambda d: d["zram0"]["read_bytes"] == 0)
         assert got["zram0"]["read_bytes_per_s"] is None, got
         # Another device under the same name.
@@ -499,7 +502,7 @@ def with_an_interval_one_table_follows_the_other(tmp):
         assert rows(second)["zram0"]["read/s"] == rows(second)["zram0"]["bd-read/s"] == "0", second
         assert rows(second)["zram10"]["bd-read/s"] == "-" and "\033" not in first + second, second
         # A wrong file is named once, not in each round.
-        write(where + "/io_stat", "x\n")
+        replace(where + "/io_stat", "x\n")
         while rows(second)["zram2"]["free/s"] != "-":
             assert run.line() == "\n"
             second = "".join(run.line() for _ in range(4))
@@ -665,9 +668,9 @@ def on_a_terminal_it_refreshes_in_place_until_q(tmp):
         got = rows("\n".join(lines[2:6]))
         assert got["zram0"]["used"] == "1.1M" and got["zram0"]["backing"] == "/dev/loop7", lines
         assert not screen.restored() and screen.out.count(ENTER) == 1 and LEAVE not in screen.out
-        write(where + "/disksize", "8589934592\n")
+        replace(where + "/disksize", "8589934592\n")
         screen.wait_for(lambda b: b"8.0G" in b)
-        write(where + "/bd_stat", "\033[2Jwrong\n")
+        replace(where + "/bd_stat", "\033[2Jwrong\n")
         screen.wait_for(lambda b: b"zram0/bd_stat: expected" in b)
         shutil.rmtree(tmp + "/block")
         os.mkdir(tmp + "/block")
