@@ -775,4 +775,7 @@ def a_terminal_that_goes_away_ends_it(tmp):
 
 
 if __name__ == "__main__":
+    # What nohup or a script's `&` ignores would stay ignored in the command.
+    for _sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(_sig, signal.SIG_DFL)
     sys.exit(tap.run([c for c in CASES if not sys.argv[2:] or c.__name__ in sys.argv[2:]]))
