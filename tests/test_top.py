@@ -257,6 +257,8 @@ def a_file_that_makes_no_sense_is_named_and_the_rest_is_shown(tmp):
             bad = [b"", "/dev/loop7"]
         elif file in ("stat", "mm_stat"):
             bad.remove(text.strip() + "x\n")    # behind what is wanted
+            bad.append("1 2 3 4 5 6 7x 8 9\n")
+            bad += ["1 2 3 4 5 6 7 x\n"] if file == "mm_stat" else []
         elif file == "release_stat":
             bad = [b"", "12\n", "12 x\n"]
         for bytes_ in bad:
