@@ -14,7 +14,7 @@
 static const struct command *const commands[] = {
 	&classes_command,      &pack_command,         &bench_release_command,
 	&bench_store_command,  &bench_density_command, &bench_pages_command,
-	&bench_malloc_command, &bench_malloc_one_command,
+	&bench_malloc_command, &bench_malloc_one_command, &top_command,
 };
 
 static void print_usage(void)
@@ -30,7 +30,8 @@ static void print_usage(void)
 	     "Examples:\n"
 	     "  ebb classes                      how objects are placed in pages\n"
 	     "  ebb pack /usr/lib                store a folder's pages, check them, show density\n"
-	     "  ebb bench release                how long letting go of 256 MB per thread takes\n\n"
+	     "  ebb bench release                how long letting go of 256 MB per thread takes\n"
+	     "  ebb top                          the zram devices of this machine, as they work\n\n"
 	     "Exit status: 0 done, 1 something failed, 2 wrong command line, 130 interrupted.");
 }
 

@@ -109,6 +109,7 @@ static void format_cell(const struct column *col, const struct cell *cell, char 
 	}
 	switch (col->kind) {
 	case COL_TEXT:
+	case COL_RIGHT:
 		snprintf(buf, len, "%s", cell->shown);
 		break;
 	case COL_INT:
@@ -179,6 +180,7 @@ static json_t *cell_json(const struct column *col, const struct cell *cell)
 		return json_null();
 	switch (col->kind) {
 	case COL_TEXT:
+	case COL_RIGHT:
 		return json_string(cell->text);
 	case COL_INT:
 	case COL_MIB:

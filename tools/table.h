@@ -17,6 +17,7 @@
 
 enum column_kind {
 	COL_TEXT,
+	COL_RIGHT,    /* text as a number stands: at the right margin */
 	COL_INT,
 	COL_REAL,
 	COL_SPREAD,   /* reals: the median in JSON, with key_min and key_max beside it */

@@ -16,6 +16,7 @@
 
 static volatile sig_atomic_t caught;
 static bool progress_shown;
+static void (*clear_way)(void);
 
 /* Names in it may hold anything: it stays one line, and sends a terminal nothing but text. */
 static char *line_of_text(const char *fmt, va_list ap)
@@ -34,8 +35,15 @@ static void say(const char *fmt, va_list ap)
 	char *line = line_of_text(fmt, ap);
 
 	progress_end();
+	if (clear_way)
+		clear_way();
 	fprintf(stderr, "ebb: %s\n", line ? line : "out of memory for a message");
 	free(line);
+}
+
+void before_messages(void (*fn)(void))
+{
+	clear_way = fn;
 }
 
 void note(const char *fmt, ...)

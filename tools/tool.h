@@ -32,7 +32,7 @@ struct command {
 	bool hidden;            /* not for users: not listed */
 };
 
-extern const struct command classes_command, pack_command;
+extern const struct command classes_command, pack_command, top_command;
 extern const struct command bench_release_command, bench_store_command;
 extern const struct command bench_density_command, bench_pages_command;
 extern const struct command bench_malloc_command, bench_malloc_one_command;
@@ -41,6 +41,9 @@ extern const struct command bench_malloc_command, bench_malloc_one_command;
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Has fn called before each of them: it takes what would hide the line off the terminal. */
+void before_messages(void (*fn)(void));
 
 /* Fails with "what: reason" when ret, the answer of a libebb call, is negative. */
 void must(int ret, const char *what);

@@ -145,19 +145,20 @@ def needed(path):
 
 def program(source, *more, arch="amd64"):
     """Compiles a static program of the guest, once per content, compiler and flags. It is
-    named after its first source."""
-    sources = [pathlib.Path(s) for s in (source, *more)]
+    named after its first source; words with a dash are its libraries."""
+    libs = [s for s in more if str(s).startswith("-")]
+    sources = [pathlib.Path(s) for s in (source, *more) if s not in libs]
     cc = MACHINES[arch].cc
     flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
              "-pthread", f"-I{GUEST}"]
     headers = sorted({*sources[0].parent.glob("*.h"), *GUEST.glob("*.h")})
     text = b"".join(f.read_bytes() for f in sources + headers)
-    key = hashlib.sha256(text + " ".join([cc, *flags]).encode()).hexdigest()[:12]
+    key = hashlib.sha256(text + " ".join([cc, *flags, *libs]).encode()).hexdigest()[:12]
     out = CACHE / "programs" / f"{sources[0].stem}-{key}"
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
         tmp = out.with_suffix(f".{os.getpid()}")
-        call(cc, *flags, "-o", tmp, *sources)
+        call(cc, *flags, "-o", tmp, *sources, *libs)
         tmp.rename(out)
     return out
 

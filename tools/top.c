@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * ebb top: all zram devices of the machine, in-tree's and Ebb's alike, as a table that is
+ * refreshed, as JSON, or in the text format of Prometheus.
+ *
+ * Everything is in bytes.  A figure that a device does not have is '-' in the table and null in
+ * JSON, and has no sample for Prometheus.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "args.h"
+#include "screen.h"
+#include "table.h"
+#include "text.h"
+#include "zram_stat.h"
+
+#define NAME_MOST 24            /* characters of a name in the table */
+#define PREFIX "ebb_zram_"
+
+/* The command line. */
+struct top {
+	const char *sysfs;
+	bool json, interval_given;
+	uint64_t interval_ns;
+};
+
+/* ---- the table ---- */
+
+enum cell_kind {
+	CELL_NAME,
+	CELL_ALGORITHM,
+	CELL_SIZE,
+	CELL_RATIO,
+	CELL_RATE,
+	CELL_BUDGET,
+	CELL_BACKING,
+};
+
+/* If a line is too short for all of them, there are two tables; the second starts with reads. */
+static const struct shown {
+	enum cell_kind kind;
+	enum zram_figure figure;
+	const char *title;      /* CELL_RATE: with "/s" behind it, or alone for the total */
+} shown[] = {
+	{ CELL_NAME,      0,                    "device" },
+	{ CELL_ALGORITHM, 0,                    "algorithm" },
+	{ CELL_SIZE,      ZRAM_DISKSIZE,        "size" },
+	{ CELL_SIZE,      ZRAM_STORED,          "stored" },
+	{ CELL_SIZE,      ZRAM_COMPRESSED,      "compr" },
+	{ CELL_SIZE,      ZRAM_USED,            "used" },
+	{ CELL_RATIO,     0,                    "ratio" },
+	{ CELL_SIZE,      ZRAM_SAME,            "same" },
+	{ CELL_SIZE,      ZRAM_OBJECTS,         "objects" },
+	{ CELL_SIZE,      ZRAM_HUGE,            "huge" },
+	{ CELL_SIZE,      ZRAM_BACKED,          "backed" },
+	{ CELL_RATE,      ZRAM_READ,            "read" },
+	{ CELL_RATE,      ZRAM_WRITTEN,         "write" },
+	{ CELL_RATE,      ZRAM_FREED,           "free" },
+	{ CELL_SIZE,      ZRAM_HELD,            "held" },
+	{ CELL_RATE,      ZRAM_BACKING_READ,    "bd-read" },
+	{ CELL_RATE,      ZRAM_BACKING_WRITTEN, "bd-write" },
+	{ CELL_BUDGET,    ZRAM_BUDGET,          "budget" },
+	{ CELL_BACKING,   0,                    "backing" },
+};
+
+enum { SECOND_PART = 11, SHOWN = ARRAY_LEN(shown) };
+
+/* "999", "1.0K", "12M": at most four characters, of powers of 1024. */
+static const char *human(double bytes, char text[16])
+{
+	static const char units[] = " KMGTPE";
+	unsigned int unit = 0;
+
+	for (; bytes >= 999.5 && units[unit + 1]; unit++)
+		bytes /= 1024;
+	if (!unit)
+		snprintf(text, 16, "%.0f", bytes);
+	else
+		snprintf(text, 16, "%.*f%c", bytes < 9.95 ? 1 : 0, bytes, units[unit]);
+	return text;
+}
+
+/* What is stored in memory over what it takes there; false: nothing is, or it is not known. */
+static bool memory_ratio(const struct zram_look *dev, double *ratio)
+{
+	uint64_t stored = dev->v[ZRAM_STORED], backed = dev->v[ZRAM_BACKED];
+
+	if (!zram_knows(dev, ZRAM_OBJECTS) || !zram_knows(dev, ZRAM_USED) || !dev->v[ZRAM_USED])
+		return false;
+	*ratio = (double)(stored > backed ? stored - backed : 0) / (double)dev->v[ZRAM_USED];
+	return true;
+}
+
+/* Characters of a name as it is shown. */
+static size_t shown_length(const char *name)
+{
+	char *text = printable(name);
+	size_t n = 0;
+
+	if (!text)
+		fail("out of memory for a line of text");
+	for (const char *c = text; *c; c++)
+		n += ((unsigned char)*c & 0xc0) != 0x80;
+	free(text);
+	return n;
+}
+
+/* A long name is cut, which the sign ~ tells. */
+static void set_name(struct table *t, const char *title, const char *name)
+{
+	char *copy = xprintf("%s~", name);
+	size_t end = strlen(name), most = (size_t)NAME_MOST * 4;
+
+	if (shown_length(name) <= NAME_MOST) {
+		table_text(t, title, name);
+		free(copy);
+		return;
+	}
+	if (end > most)
+		end = most;
+	do {
+		while (end && ((unsigned char)copy[--end] & 0xc0) == 0x80)
+			;
+		copy[end] = '~';
+		copy[end + 1] = '\0';
+	} while (end && shown_length(copy) > NAME_MOST);
+	table_text(t, title, copy);
+	free(copy);
+}
+
+static void set_cell(struct table *t, const struct shown *c, const struct zram_look *now,
+		     const struct zram_look *before, bool rates)
+{
+	char text[32];
+	double v;
+
+	switch (c->kind) {
+	case CELL_NAME:
+		snprintf(text, sizeof(text), "zram%u", now->number);
+		table_text(t, c->title, text);
+		break;
+	case CELL_ALGORITHM:
+		if (now->algorithm)
+			set_name(t, c->title, now->algorithm);
+		break;
+	case CELL_BACKING:
+		if (now->backing_dev)
+			set_name(t, c->title, now->backing_dev);
+		break;
+	case CELL_SIZE:
+		if (zram_knows(now, c->figure))
+			table_text(t, c->title, human((double)now->v[c->figure], text));
+		break;
+	case CELL_RATIO:
+		if (memory_ratio(now, &v)) {
+			snprintf(text, sizeof(text), "%.2f", v);
+			table_text(t, c->title, text);
+		}
+		break;
+	case CELL_RATE:
+		if (!rates && zram_knows(now, c->figure))
+			table_text(t, c->title, human((double)now->v[c->figure], text));
+		else if (rates && zram_rate(before, now, c->figure, &v))
+			table_text(t, c->title, human(v, text));
+		break;
+	case CELL_BUDGET:
+		if (!zram_knows(now, ZRAM_BUDGET) || !zram_knows(now, ZRAM_BUDGET_ON))
+			break;
+		table_text(t, c->title, now->v[ZRAM_BUDGET_ON] ?
+			   human((double)now->v[ZRAM_BUDGET], text) : "off");
+		break;
+	}
+}
+
+/* Columns first .. end - 1 behind the names of the devices. */
+static void print_columns(FILE *out, const struct zram_looks *now, const struct zram_looks *before,
+			  bool rates, unsigned int first, unsigned int end)
+{
+	struct column cols[SHOWN + 1] = { 0 };
+	struct shown cells[SHOWN];
+	char titles[SHOWN][16];
+	struct table *t;
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < SHOWN; i++) {
+		if (i && (i < first || i >= end))
+			continue;
+		snprintf(titles[n], sizeof(titles[n]), "%s%s", shown[i].title,
+			 rates && shown[i].kind == CELL_RATE ? "/s" : "");
+		cells[n] = shown[i];
+		cells[n].title = cols[n].key = cols[n].title = titles[n];
+		cols[n].kind = shown[i].kind == CELL_NAME || shown[i].kind == CELL_ALGORITHM ||
+			       shown[i].kind == CELL_BACKING ? COL_TEXT : COL_RIGHT;
+		n++;
+	}
+	t = table_new(cols);
+	for (size_t d = 0; d < now->n; d++) {
+		const struct zram_look *dev = &now->dev[d];
+
+		table_row(t);
+		for (unsigned int i = 0; i < n; i++)
+			set_cell(t, &cells[i], dev, zram_find(before, dev->number), rates);
+	}
+	table_print(t, out);
+	table_free(t);
+}
+
+static FILE *open_text(char **text, size_t *len)
+{
+	FILE *out = open_memstream(text, len);
+
+	if (!out)
+		fail("out of memory for a table");
+	return out;
+}
+
+static void close_text(FILE *out)
+{
+	if (fclose(out))
+		fail("out of memory for a table");
+}
+
+static void print_no_device(FILE *out, const struct top *top)
+{
+	char *where = printable(top->sysfs);
+
+	fprintf(out, "no zram device in %s/block\n", where ? where : "");
+	free(where);
+}
+
+/* One table, or two if a line of width characters is too short; 0: it never is. */
+static void print_tables(FILE *out, const struct top *top, const struct zram_looks *now,
+			 const struct zram_looks *before, bool rates, unsigned int width)
+{
+	char *wide;
+	size_t len;
+	FILE *whole;
+
+	if (!now->n) {
+		print_no_device(out, top);
+		return;
+	}
+	whole = open_text(&wide, &len);
+	print_columns(whole, now, before, rates, 0, SHOWN);
+	close_text(whole);
+	if (!width || strcspn(wide, "\n") <= width) {
+		fputs(wide, out);
+	} else {
+		print_columns(out, now, before, rates, 0, SECOND_PART);
+		fputc('\n', out);
+		print_columns(out, now, before, rates, SECOND_PART, SHOWN);
+	}
+	free(wide);
+}
+
+/* ---- JSON ---- */
+
+/* What JSON takes as text: a name that is not UTF-8 is escaped. */
+static json_t *name_json(const char *name)
+{
+	char *fit;
+	json_t *v;
+
+	if (!name)
+		return json_null();
+	if (is_utf8(name))
+		return json_string(name);
+	fit = printable(name);
+	v = fit ? json_string(fit) : NULL;
+	free(fit);
+	return v;
+}
+
+/* Its integers have a sign; a limit of 2^64 - 1 is a real. */
+static json_t *count_json(uint64_t v)
+{
+	return v <= INT64_MAX ? json_integer((json_int_t)v) : json_real((double)v);
+}
+
+static json_t *device_json(const struct zram_look *now, const struct zram_look *before)
+{
+	json_t *o = json_object();
+	char name[32];
+	double v;
+
+	snprintf(name, sizeof(name), "zram%u", now->number);
+	json_set(o, "device", json_string(name));
+	json_set(o, "algorithm", name_json(now->algorithm));
+	json_set(o, "backing_dev", name_json(now->backing_dev));
+	for (unsigned int f = 0; f < ZRAM_FIGURES; f++) {
+		const struct zram_figure_info *info = &zram_figure_infos[f];
+
+		if (info->key)
+			json_set(o, info->key,
+				 zram_knows(now, f) ? count_json(now->v[f]) : json_null());
+	}
+	json_set(o, "memory_ratio", memory_ratio(now, &v) ? json_real(v) : json_null());
+	json_set(o, "interval_s", zram_interval(before, now, &v) ? json_real(v) : json_null());
+	for (unsigned int i = 0; i < SHOWN; i++) {
+		const char *key = zram_figure_infos[shown[i].figure].key;
+		char *per_s;
+
+		if (shown[i].kind != CELL_RATE)
+			continue;
+		per_s = xprintf("%s_per_s", key);
+		json_set(o, per_s, zram_rate(before, now, shown[i].figure, &v) ?
+			 json_real(v) : json_null());
+		free(per_s);
+	}
+	return o;
+}
+
+static json_t *looks_json(const struct zram_looks *now, const struct zram_looks *before)
+{
+	json_t *doc = json_object(), *devices = json_array();
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	json_set(doc, "time_unix_ms",
+		 json_integer((json_int_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000));
+	for (size_t d = 0; d < now->n; d++) {
+		const struct zram_look *dev = &now->dev[d];
+
+		if (json_array_append_new(devices,
+					  device_json(dev, zram_find(before, dev->number))))
+			fail("out of memory for JSON");
+	}
+	json_set(doc, "devices", devices);
+	return doc;
+}
+
+static void print_json_line(FILE *out, json_t *doc)
+{
+	if (json_dumpf(doc, out, JSON_COMPACT | JSON_REAL_PRECISION(7)))
+		fail("out of memory for JSON");
+	fputc('\n', out);
+}
+
+/* ---- Prometheus's text format 0.0.4 ---- */
+
+static void print_label(const char *comma, const char *label, const char *value)
+{
+	char *fit = is_utf8(value) ? xprintf("%s", value) : printable(value);
+
+	printf("%s%s=\"", comma, label);
+	for (const char *c = fit; c && *c; c++) {
+		if (*c == '\n')
+			fputs("\\n", stdout);
+		else
+			printf("%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
+	}
+	putchar('"');
+	free(fit);
+}
+
+static void print_metric(const char *name, const char *type, const char *help)
+{
+	printf("# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
+}
+
+static void print_figure(const struct zram_looks *looks, enum zram_figure f)
+{
+	const struct zram_figure_info *info = &zram_figure_infos[f];
+	char *name = xprintf("%s%s", info->key, info->counter ? "_total" : "");
+	bool named = false;
+
+	for (size_t d = 0; d < looks->n; d++) {
+		const struct zram_look *dev = &looks->dev[d];
+
+		if (!zram_knows(dev, f))
+			continue;
+		if (!named)
+			print_metric(name, info->counter ? "counter" : "gauge", info->help);
+		named = true;
+		printf(PREFIX "%s{device=\"zram%u\"} %llu\n", name, dev->number,
+		       (unsigned long long)dev->v[f]);
+	}
+	free(name);
+}
+
+static void print_prometheus(const struct zram_looks *looks)
+{
+	print_metric("devices", "gauge", "Number of zram devices.");
+	printf(PREFIX "devices %zu\n", looks->n);
+	print_metric("unreadable_files", "gauge", "Files of the devices that made no sense.");
+	printf(PREFIX "unreadable_files %zu\n", looks->nwrong);
+	if (looks->n)
+		print_metric("info", "gauge", "Names that belong to the device; always 1.");
+	for (size_t d = 0; d < looks->n; d++) {
+		const struct zram_look *dev = &looks->dev[d];
+
+		printf(PREFIX "info{device=\"zram%u\"", dev->number);
+		if (dev->algorithm)
+			print_label(",", "algorithm", dev->algorithm);
+		if (dev->backing_dev)
+			print_label(",", "backing_dev", dev->backing_dev);
+		puts("} 1");
+	}
+	for (unsigned int f = 0; f < ZRAM_FIGURES; f++)
+		if (zram_figure_infos[f].key)
+			print_figure(looks, f);
+}
+
+/* ---- one look, or one after the other ---- */
+
+/* Names the files that are newly wrong. */
+static void note_wrong(const struct zram_looks *now, const struct zram_looks *before)
+{
+	for (size_t i = 0; i < now->nwrong; i++) {
+		bool said = false;
+
+		for (size_t k = 0; k < before->nwrong && !said; k++)
+			said = !strcmp(now->wrong[i], before->wrong[k]);
+		if (!said)
+			note("%s", now->wrong[i]);
+	}
+}
+
+static int look_once(const struct top *top, bool prometheus)
+{
+	const struct zram_looks none = { 0 };
+	struct zram_looks looks;
+	int status;
+
+	zram_look_all(top->sysfs, &looks);
+	note_wrong(&looks, &none);
+	if (prometheus) {
+		print_prometheus(&looks);
+	} else if (top->json) {
+		json_t *doc = looks_json(&looks, &none);
+
+		json_print(doc, stdout);
+		json_decref(doc);
+	} else {
+		print_tables(stdout, top, &looks, &none, false, 0);
+	}
+	status = looks.nwrong ? EXIT_FAILED : 0;
+	zram_looks_free(&looks);
+	return status;
+}
+
+/* A frame of the terminal, or the next piece of a stream. */
+static void show(const struct top *top, const struct zram_looks *now,
+		 const struct zram_looks *before, bool in_place, bool first)
+{
+	char *text;
+	size_t len;
+	FILE *out = open_text(&text, &len);
+
+	if (in_place) {
+		fprintf(out, "ebb top: %zu device%s, every %g s, in bytes; %s ends\n\n", now->n,
+			now->n == 1 ? "" : "s", (double)top->interval_ns / 1e9,
+			screen_has_keys() ? "q" : "^C");
+		print_tables(out, top, now, before, true, screen_width());
+		for (size_t i = 0; i < now->nwrong; i++) {
+			char *line = printable(now->wrong[i]);
+
+			fprintf(out, "%s%s\n", i ? "" : "\n", line ? line : "");
+			free(line);
+		}
+	} else if (top->json) {
+		json_t *doc = looks_json(now, before);
+
+		print_json_line(out, doc);
+		json_decref(doc);
+	} else {
+		if (!first)
+			fputc('\n', out);
+		print_tables(out, top, now, before, true, 0);
+	}
+	close_text(out);
+	if (in_place)
+		screen_show(text);
+	else
+		write_whole(text, len);
+	free(text);
+}
+
+static void look_on(const struct top *top, bool in_place)
+{
+	struct zram_looks now, before = { 0 };
+	enum wake why = WAKE_TIME;
+	bool first = true;
+	uint64_t next = now_ns();
+
+	if (in_place)
+		screen_open();
+	memset(&now, 0, sizeof(now));
+	while (why != WAKE_QUIT) {
+		if (why == WAKE_TIME) {
+			zram_looks_free(&before);
+			before = now;
+			zram_look_all(top->sysfs, &now);
+			if (!in_place)
+				note_wrong(&now, &before);
+			next += top->interval_ns;
+			if (next < now_ns())
+				next = now_ns() + top->interval_ns;
+		}
+		if (why == WAKE_TIME || in_place)
+			show(top, &now, &before, in_place, first);
+		first = false;
+		why = wait_until(next);
+	}
+	screen_close();
+	zram_looks_free(&now);
+	zram_looks_free(&before);
+}
+
+static uint64_t interval_ns(const char *text)
+{
+	double s = 0;
+	char *end = NULL;
+
+	if (text[strspn(text, "0123456789.")] == '\0')
+		s = strtod(text, &end);
+	if (!end || end == text || *end || s < 0.05 || s > 86400)
+		usage_fail("--interval %s: expected a number of seconds from 0.05 to 86400", text);
+	return (uint64_t)(s * 1e9);
+}
+
+static int top(const struct command *cmd, int argc, char **argv)
+{
+	struct top top = { .sysfs = "/sys" };
+	const char *interval = NULL;
+	bool once = false, prometheus = false, in_place;
+	const struct opt opts[] = {
+		{ "once", OPT_FLAG, &once, 0, 0, 0, NULL, NULL,
+		  "one table, with totals in the place of rates; as if not on a terminal" },
+		{ "interval", OPT_WORD, &interval, 0, 0, 0, NULL, "SECONDS",
+		  "between two looks, 0.05 to 86400 [2]; without a terminal, one table after the other" },
+		{ "json", OPT_FLAG, &top.json, 0, 0, 0, NULL, NULL,
+		  "one JSON document; with --interval a line for each look" },
+		{ "prometheus", OPT_FLAG, &prometheus, 0, 0, 0, NULL, NULL,
+		  "one look in Prometheus's text format" },
+		{ "sysfs", OPT_WORD, &top.sysfs, 0, 0, 0, NULL, "DIR", "where sysfs is mounted" },
+		{ .name = NULL },
+	};
+
+	args_parse_only(cmd, opts, argc, argv);
+	if (top.json && prometheus)
+		usage_fail("--json and --prometheus: expected one of them");
+	if (interval && (once || prometheus))
+		usage_fail("--interval %s: expected no --interval with --%s", interval,
+			   once ? "once" : "prometheus");
+	top.interval_ns = interval_ns(interval ? interval : "2");
+	in_place = !once && !prometheus && !top.json && screen_is_there();
+	if (!interval && !in_place)
+		return look_once(&top, prometheus);
+	look_on(&top, in_place);
+	return 0;
+}
+
+const struct command top_command = {
+	.name = "top",
+	.operands = "",
+	.summary = "the zram devices of this machine: what they hold, take and do",
+	.about =
+"A table of all zram devices, in-tree's and Ebb's alike, that is refreshed until q or ^C; without\n"
+"a terminal, one table.  All is in bytes (powers of 1024); '-' is what a device does not have.\n"
+"  stored   pages that hold something: same (one repeated word), objects and backed\n"
+"  compr    compressed size of the objects      used    memory that the pool takes\n"
+"  ratio    what is stored in memory over used  huge    objects that did not compress\n"
+"  held     freed, and waits for Ebb's worker   budget  what may still be written back",
+	.examples =
+"  ebb top                         on a terminal\n"
+"  ebb top --once                  for a pipe: read, write and free are totals\n"
+"  ebb top --json --interval 1     a line each second\n"
+"  ebb top --prometheus            for an exporter's folder of text files",
+	.run = top,
+};
