@@ -105,18 +105,26 @@ static void stay(struct hands *h, struct release_node *node)
 	come(h, node);
 }
 
-/* The oldest full buffer, or NULL.  The caller is counted in flight, or has flushing. */
-static struct release_buf *take_full(struct release_queue *q)
+/* The oldest full buffer, or NULL. */
+static struct release_buf *pop_full(struct release_queue *q) HOST_REQUIRES(q->lock)
 {
-	struct release_buf *b;
+	struct release_buf *b = release_buf_pop(&q->full);
 
-	host_lock(&q->lock);
-	b = release_buf_pop(&q->full);
 	if (b) {
 		if (!q->full)
 			q->full_tail = &q->full;
 		host_write_once(q->nfull, q->nfull - 1);
 	}
+	return b;
+}
+
+/* The same.  The caller is counted in flight, or has flushing. */
+static struct release_buf *take_full(struct release_queue *q)
+{
+	struct release_buf *b;
+
+	host_lock(&q->lock);
+	b = pop_full(q);
 	host_unlock(&q->lock);
 	return b;
 }
@@ -421,7 +429,7 @@ static void free_batch(struct release *r, const struct release_buf *b, u64 at, u
 	}
 }
 
-/* Frees the oldest buffer of a queue; returns its objects. */
+/* Frees the oldest buffer of a queue, unless somebody is at it; returns its objects. */
 static unsigned int help_queue(struct hands *h, struct release_queue *q)
 {
 	struct release_buf *b;
@@ -430,7 +438,10 @@ static unsigned int help_queue(struct hands *h, struct release_queue *q)
 	if (!host_read_once(q->nfull))
 		return 0;
 	stay(h, q->node);
-	b = take_full(q);
+	if (!host_trylock(&q->lock))
+		return 0;
+	b = pop_full(q);
+	host_unlock(&q->lock);
 	if (!b)
 		return 0;
 	n = (unsigned int)(b->to - b->from);

@@ -36,7 +36,7 @@ struct shrink {
 	u64 stuck_room;         /* room of objects when stuck was found out */
 };
 
-#define SHRINK_BUFS 2           /* buffers of what is held back that a call frees */
+#define SHRINK_BUFS 1           /* buffers of what is held back that a call frees */
 #define SHRINK_LISTS 4          /* CPUs' page lists that a call empties */
 #define SHRINK_STEPS 16         /* of compaction in a call: 8 moves each at most */
 

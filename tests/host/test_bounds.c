@@ -351,6 +351,23 @@ static void who_is_short_of_memory_begins_on_the_node(void)
 	close_stocks();
 }
 
+static void who_is_short_of_memory_passes_over_a_locked_queue(void)
+{
+	struct release_queue *q;
+
+	open_stocks(1, 1, 4);
+	q = rig->store.release.node->queue;
+	fill_buffers(0, 1);
+	/* Somebody else's. */
+	q->lock.l.owner = EXPLORE_ALL;
+	if (release_help(&rig->store.release, 0, 1))
+		explore_fail("a locked queue's buffer is freed");
+	q->lock.l.owner = 0;
+	if (release_help(&rig->store.release, 0, 1) != RELEASE_REFS)
+		explore_fail("a buffer is not freed");
+	close_stocks();
+}
+
 static unsigned int rests;
 static u64 old_epoch;
 
@@ -595,6 +612,8 @@ int main(void)
 		{ "what a CPU drew from its node is there for others",
 		  what_a_cpu_drew_from_its_node_is_there_for_others },
 		{ "who is short of memory begins on the node", who_is_short_of_memory_begins_on_the_node },
+		{ "who is short of memory passes over a locked queue",
+		  who_is_short_of_memory_passes_over_a_locked_queue },
 		{ "a worker makes no flush wait for what it takes later",
 		  a_worker_makes_no_flush_wait_for_what_it_takes_later },
 		{ "a flush ends however much is freed meanwhile", a_flush_ends_however_much_is_freed_meanwhile },
