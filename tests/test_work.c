@@ -175,9 +175,9 @@ static void a_delay_is_kept_and_the_earlier_time_wins(void **state)
 	wait_for_runs(101);
 	for (i = 0; i < 100; i++) {
 		must(item[i].ran_at - begun >= delay_of(i) * MS);
-		/* They go by their times, but for those that run side by side. */
+		/* They go by their times, but for those that run side by side, on a busy machine. */
 		for (k = 0; k < 100; k++)
-			must(delay_of(i) + 20 > delay_of(k) || item[i].ran_at <= item[k].ran_at);
+			must(delay_of(i) + 60 > delay_of(k) || item[i].ran_at <= item[k].ran_at);
 	}
 	must(item[200].ran_at - begun >= 50 * MS);
 	for (i = 0; i < 100; i++)

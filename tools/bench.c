@@ -108,8 +108,8 @@ void bench_start(const struct bench_opts *opts)
 }
 
 /*
- * What takes a file's place gets its owner, group and mode; a new file those of any new one.  Who may
- * not give a file away leaves it to himself, and a group that is another gets nothing.
+ * What takes a file's place gets its owner, group and mode; a new file those of any new one.  Who
+ * may not give a file away leaves it to himself, and a group that is another gets nothing.
  */
 static int take_place(int fd, const char *path)
 {

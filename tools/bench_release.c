@@ -109,7 +109,7 @@ static void run_store(struct release_run *run, enum variant variant, struct samp
 	poll_cpu = thread_cpu_ns();
 	drained = wait_until_drained(run->slots.store, times.first_ns);
 	poll_cpu = thread_cpu_ns() - poll_cpu;
-	/* What the worker has left to do counts, too; the pages are in per-CPU lists or the zone. */
+	/* What the worker has left to do counts, too; pages are in per-CPU lists or the zone. */
 	must(ebb_flush(run->slots.store), "cannot flush");
 	cpu = process_cpu_ns() - times.start_cpu_ns;
 
