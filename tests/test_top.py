@@ -254,7 +254,7 @@ def a_file_that_makes_no_sense_is_named_and_the_rest_is_shown(tmp):
         if file == "comp_algorithm":
             bad = [b"", b"\n", "lz4\n", "[]\n", "[lz4\n"]
         elif file == "backing_dev":
-            bad = [b"", "/dev/loop7"]
+            bad = [b"", "/dev/loop7", b"/" + b"x" * 4095 + b"\nrest\n"]
         elif file in ("stat", "mm_stat"):
             bad.remove(text.strip() + "x\n")    # behind what is wanted
             bad.append("1 2 3 4 5 6 7x 8 9\n")
@@ -290,8 +290,9 @@ def a_file_that_is_no_file_is_not_waited_for(tmp):
     os.mkdir(where + "/bd_stat")
     os.remove(where + "/stat")
     os.symlink("stat", where + "/stat")
-    got = devices(tmp, status=1, stderr=lambda e: sorted(x.split(": ")[1] for x in e.splitlines()) == [
-        f"{where}/{x}" for x in ("bd_stat", "io_stat", "stat")])["zram0"]
+    got = devices(tmp, status=1, stderr=lambda e: sorted(e.splitlines())[:2] == [
+        f"ebb: {where}/{x}: expected a regular file" for x in ("bd_stat", "io_stat")] and
+        sorted(e.splitlines())[2].startswith(f"ebb: {where}/stat: "))["zram0"]
     assert got["freed_bytes"] is None and got["stored_bytes"] == 1000 * PAGE
 
 
@@ -308,6 +309,8 @@ def figures_of_two_moments_do_not_go_below_nothing(tmp):
     device(tmp, "zram0", FULL, mm_stat="4096 1 8192 0 0 5 0 0 0\n", bd_stat=f"{2 ** 60} 0 0\n")
     got = devices(tmp)["zram0"]
     assert got["objects_bytes"] == 0 and got["memory_ratio"] == 0, got
+    device(tmp, "zram0", FULL, mm_stat="4096 1 8192 0 0 500 0 0 0\n", bd_stat="0 0 0\n")
+    assert devices(tmp)["zram0"]["objects_bytes"] == 0
 
 
 @test
@@ -317,9 +320,10 @@ def names_that_are_no_device_are_not_shown(tmp):
         device(tmp, name, FULL)
     os.makedirs(f"{tmp}/block/zram5")           # no disksize: no zram device, or no longer
     write(f"{tmp}/block/zram6", "a file\n")
-    device(tmp, "zram2147483647", MINIMAL)
-    assert list(devices(tmp)) == ["zram2147483647"]
-    assert list(rows(top(tmp, "--once"))) == ["zram2147483647"]
+    for name in ("zram7", "zram07", "zram2147483647"):
+        device(tmp, name, MINIMAL)
+    assert [d["device"] for d in json.loads(top(tmp, "--json"))["devices"]] == ["zram7", "zram2147483647"]
+    assert top(tmp, "--once").count("\n") == 3
 
 
 @test
