@@ -86,6 +86,35 @@ static inline struct stream *stream_get(struct streams *t)
 	return stream_other(t, home);
 }
 
+/*
+ * The bytes in st->buf, at most cap, that the codec makes of a page; HOST_PAGE_SIZE: it does not get it
+ * so small.  -EIO, -ENOMEM.
+ */
+static inline int stream_pack(const struct codec_ops *codec, struct stream *st, const void *page,
+			      size_t cap)
+{
+	int n = codec->compress(st->ctx, page, HOST_PAGE_SIZE, st->buf, cap);
+
+	if (n == -ENOSPC)
+		return (int)HOST_PAGE_SIZE;
+	if (n == -ENOMEM)
+		return n;
+	/* A codec that breaks its word must not break the pool's. */
+	return n <= 0 || (size_t)n > cap ? -EIO : n;
+}
+
+/* The page that the codec made these bytes of.  -EIO: none; then it is zeros. */
+static inline int stream_unpack(const struct codec_ops *codec, struct stream *st, const void *data,
+				size_t bytes, void *page)
+{
+	if (codec->decompress(st->ctx, data, bytes, page, HOST_PAGE_SIZE)) {
+		/* Nobody is to see how far the codec came, or what was in page before. */
+		memset(page, 0, HOST_PAGE_SIZE);
+		return -EIO;
+	}
+	return 0;
+}
+
 /* Ends that.  Any context. */
 HOST_NO_ANALYSIS
 static inline void stream_put(struct stream *st)
