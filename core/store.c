@@ -495,7 +495,7 @@ static void read_word(u64 word, void *page)
 }
 
 /* st is of the codec that the word names, if the object was made by one. */
-static int read_object(struct store *s, const struct codec_ops *codec, struct stream *st, u64 word,
+static HOST_INLINE int read_object(struct store *s, const struct codec_ops *codec, struct stream *st, u64 word,
 		       void *page)
 {
 	u64 ref = slot_ref(word), fill;
