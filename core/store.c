@@ -29,12 +29,16 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 /* Those of the configuration, or the store's own. */
 static int need_streams(struct store *s, const struct store_config *cfg)
 {
+	const struct codec_params params = {
+		.level = cfg->level, .winbits = cfg->winbits, .dict = cfg->dict,
+		.dict_bytes = cfg->dict_bytes,
+	};
 	int err;
 
 	s->streams = cfg->streams;
 	if (s->streams)
 		return 0;
-	err = streams_init(&s->own, cfg->codec, cfg->level, false);
+	err = streams_init(&s->own, cfg->codec, &params, false);
 	if (!err)
 		s->streams = &s->own;
 	return err;
