@@ -35,15 +35,21 @@ static void leave_streams(struct store *s)
 			streams_destroy(&s->own[p]);
 }
 
-/* The codec of priority p > 0. */
-static const struct store_codec *more_codec(const struct store_config *cfg, unsigned int p)
+/* The codec of priority p, and what it is told. */
+static struct store_codec codec_of(const struct store_config *cfg, unsigned int p)
 {
-	return &cfg->more[p - 1];
+	if (p)
+		return cfg->more[p - 1];
+	return (struct store_codec){ .ops = cfg->codec, .level = cfg->level, .winbits = cfg->winbits,
+				     .dict = cfg->dict, .dict_bytes = cfg->dict_bytes };
 }
 
-static int add_streams(struct store *s, unsigned int p, const struct codec_ops *codec, int level)
+static int add_streams(struct store *s, unsigned int p, const struct store_codec *c)
 {
-	int err = streams_init(&s->own[p], codec, level, false);
+	const struct codec_params params = {
+		.level = c->level, .winbits = c->winbits, .dict = c->dict, .dict_bytes = c->dict_bytes,
+	};
+	int err = streams_init(&s->own[p], c->ops, &params, false);
 
 	if (!err)
 		s->codecs[p] = &s->own[p];
@@ -57,11 +63,12 @@ static int need_streams(struct store *s, const struct store_config *cfg)
 	int err = 0;
 
 	s->codecs[0] = cfg->streams;
-	if (!s->codecs[0])
-		err = add_streams(s, 0, cfg->codec, cfg->level);
-	for (p = 1; p < STORE_CODECS && !err; p++)
-		if (more_codec(cfg, p)->ops)
-			err = add_streams(s, p, more_codec(cfg, p)->ops, more_codec(cfg, p)->level);
+	for (p = 0; p < STORE_CODECS && !err; p++) {
+		const struct store_codec c = codec_of(cfg, p);
+
+		if (c.ops && !s->codecs[p])
+			err = add_streams(s, p, &c);
+	}
 	s->streams = s->codecs[0];
 	if (err)
 		leave_streams(s);
@@ -83,12 +90,10 @@ static bool levels_fit(const struct store_config *cfg)
 {
 	unsigned int p;
 
-	if (cfg->level < cfg->codec->min_level || cfg->level > cfg->codec->max_level)
-		return false;
-	for (p = 1; p < STORE_CODECS; p++) {
-		const struct store_codec *c = more_codec(cfg, p);
+	for (p = 0; p < STORE_CODECS; p++) {
+		const struct store_codec c = codec_of(cfg, p);
 
-		if (c->ops && (c->level < c->ops->min_level || c->level > c->ops->max_level))
+		if (c.ops && (c.level < c.ops->min_level || c.level > c.ops->max_level))
 			return false;
 	}
 	return true;

@@ -25,25 +25,31 @@
 #include "stats.h"
 #include "stream.h"
 
-#define STORE_CODECS 4          /* priorities; slot.h has two bits for them */
+/* How many codecs a store may have: the one that pages come to, and those that recompress (recompress.h). */
+#define STORE_CODECS 4          /* as many as slot.h has bits for */
 
+/* One of the latter. */
 struct store_codec {
-	const struct codec_ops *ops;    /* NULL: none of this priority */
+	const struct codec_ops *ops;    /* NULL: none */
 	int level;
-	const void *dict;               /* NULL: none */
+	const void *dict;               /* as struct codec_params has them */
 	size_t dict_bytes;
+	int winbits;
 };
 
 struct store_config {
 	u64 slots;                      /* 1 .. 2^32 - 1 */
 	const struct codec_ops *codec;  /* that of priority 0, which writes */
 	int level;
-	struct store_codec more[STORE_CODECS - 1];      /* those of priorities 1 to 3 */
+	const void *dict;               /* outlives the store; NULL: none */
+	size_t dict_bytes;
+	int winbits;                    /* 0: the codec's own */
+	struct store_codec more[STORE_CODECS - 1];      /* priorities 1 and up */
 	unsigned int chain;             /* CHAIN_MIN .. CHAIN_MAX */
 	u64 mem_limit;                  /* bytes, 0: none */
 	u64 release_limit;              /* bytes, 0: synchronous */
 	struct release_budget *release_budget;  /* of all stores, or NULL */
-	struct streams *streams;        /* of this codec and level, for several stores, or NULL */
+	struct streams *streams;        /* of this codec and its parameters, for several stores, or NULL */
 };
 
 struct store_cpu {

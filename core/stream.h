@@ -29,7 +29,7 @@ struct stream {
 
 struct streams {
 	const struct codec_ops *codec;
-	int level;
+	struct codec_params params;
 	bool lazy;
 	unsigned int n;                 /* CPUs when they were made; fixed */
 	u32 *home;                      /* [CPUs]: a CPU's own stream + 1; 0: it has not asked yet */
@@ -41,11 +41,13 @@ struct streams {
 #define STREAMS_IDLE_US 10000000u       /* a lazy context that was not used for so long is ended */
 
 /*
- * Streams for any number of stores with this codec and level.  lazy: but for the first, a context
- * is made when it is asked for, which may then wait for memory, and ends when it is idle.  Process
- * context; -ENOMEM.
+ * Streams for any number of stores with this codec and these parameters, which are copied, but for
+ * the dictionary.  lazy: but for the first, a context is made when it is asked for, which may then
+ * wait for memory, and ends when it is idle.  Process context; -ENOMEM; -EINVAL: the dictionary is
+ * not one of the codec's.
  */
-int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy);
+int streams_init(struct streams *t, const struct codec_ops *codec,
+		 const struct codec_params *params, bool lazy);
 
 /* No store has them any more.  Process context. */
 void streams_destroy(struct streams *t);

@@ -3,8 +3,9 @@
  * zram.h - one device, and what its parts ask of each other.
  *
  *     module             --> main.c   --> all of these
- *     files              --> sysfs.c  --> device.c, store, pcp
- *                            device.c (life) --> blkdev.c, shrink.c, debugfs.c, store, pcp
+ *     files              --> sysfs.c  --> algorithm.c, device.c, store, pcp
+ *                            device.c (life) --> algorithm.c, blkdev.c, shrink.c, debugfs.c,
+ *                                                store, pcp
  *     block layer, swap  --> blkdev.c --> store
  *     memory pressure    --> shrink.c --> store, pcp
  *
@@ -22,6 +23,7 @@
 #define pr_fmt(fmt) "zram: " fmt
 
 #include "store.h"
+#include "codec/codecs.h"
 
 #include <linux/blkdev.h>
 #include <linux/limits.h>
@@ -30,13 +32,21 @@
 #include <linux/sizes.h>
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
-#define ZRAM_LEVEL_UNSET INT_MIN
+#define ZRAM_UNSET INT_MIN              /* of a codec's number */
 
 struct attribute_group;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
 #define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
 
 struct shrinker;
+
+/* A codec, and what it is told. */
+struct zram_algorithm {
+	const struct codec_ops *codec;  /* NULL: none */
+	int level, winbits;             /* or ZRAM_UNSET */
+	void *dict;                     /* NULL: none */
+	size_t dict_bytes;
+};
 
 struct zram {
 	/* For every I/O. */
@@ -49,8 +59,8 @@ struct zram {
 	/* Written with dev_lock for writing; disksize and release_limit are read without, too. */
 	struct rw_semaphore dev_lock;
 	u64 disksize;                   /* bytes; 0: there is no store */
-	const struct codec_ops *codec;
-	int level;                      /* or ZRAM_LEVEL_UNSET */
+	struct zram_algorithm algorithm[STORE_CODECS];  /* by priority; see algorithm.c */
+	struct zram_algorithm early[STORE_CODECS + KERNEL_CODECS];      /* sets that wait */
 	u64 mem_limit;                  /* bytes, whole pages; 0: none */
 	u64 release_limit;              /* bytes */
 
@@ -85,7 +95,7 @@ static inline void zram_note_written(struct zram *z)
 int zram_devices_init(const struct attribute_group **files, unsigned int chain);
 /* Removes the devices that there are.  Nobody adds one any more. */
 void zram_devices_exit(void);
-/* dev_lock is held for writing.  -EINVAL, -EOPNOTSUPP: the level; -ENOMEM. */
+/* dev_lock is held for writing.  -EINVAL, -EOPNOTSUPP: algorithm_params; -ENOMEM. */
 int zram_start(struct zram *z, u64 disksize);
 /*
  * -EBUSY: open, mounted, in use for swap, or being reset; -EINTR: a fatal signal, and the device is
@@ -98,6 +108,14 @@ int zram_add(void);
  * -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for; -EINTR: as zram_add().
  */
 int zram_remove_nr(int nr);
+
+/*
+ * algorithm.c.  dev_lock is held for writing.  default: one codec, no parameters.  judge: 0, or what
+ * disksize is to return, with the parameter named in the log.  config: sets what cfg has of codecs.
+ */
+void zram_algorithms_default(struct zram *z);
+int zram_algorithms_judge(const struct zram *z);
+void zram_algorithms_config(const struct zram *z, struct store_config *cfg);
 
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;

@@ -69,9 +69,9 @@ static u32 name_page(const u64 *page)
 
 /* ---- a codec that makes of a page what the page says ---- */
 
-static void *codec_create(int level)
+static void *codec_create(const struct codec_params *p)
 {
-	(void)level;
+	(void)p;
 	return host_zalloc(64);
 }
 
