@@ -13,7 +13,9 @@
 
 void recompress_request_init(struct recompress_request *r, unsigned int priority)
 {
-	*r = (struct recompress_request){ .priority = priority, .to = RECOMPRESS_BANDS };
+	*r = (struct recompress_request){
+		.priority = priority, .to = RECOMPRESS_BANDS, .left = ~(u64)0,
+	};
 }
 
 unsigned int store_last_codec(const struct store *s)
@@ -149,6 +151,38 @@ int store_recompress(struct store *s, u64 i, const struct recompress_request *r,
 	outcome = try_page(s, i, r, w, word);
 	store_drop(s, i, word);
 	return outcome;
+}
+
+int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_request *r,
+			   const struct recompress_work *w)
+{
+	unsigned int slots = STORE_PIECE, pages = RECOMPRESS_PIECE;
+	int outcome;
+
+	for (; slots && pages && r->left && *at < end; slots--) {
+		u64 skip = host_table_skip(&s->table, *at);
+
+		if (skip) {
+			*at += skip;
+			continue;
+		}
+		outcome = store_recompress(s, *at, r, w);
+		if (outcome < 0)
+			return outcome;
+		if (outcome != RECOMPRESS_PASSED) {
+			pages--;
+			r->left--;
+			r->tried++;
+			host_resched();
+		}
+		if (outcome == RECOMPRESS_DONE) {
+			r->done++;
+			if (r->ages)
+				host_write_once(r->ages[*at], 0);
+		}
+		++*at;
+	}
+	return r->left && *at < end;
 }
 
 bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recompress_request *r,

@@ -23,6 +23,7 @@ struct recompress_work {
 	void *page, *packed;
 };
 
+#define RECOMPRESS_PIECE 16u            /* pages that are tried between two rests */
 #define RECOMPRESS_STEP 64u             /* bytes of a band of sizes */
 #define RECOMPRESS_BANDS (HOST_PAGE_SIZE / RECOMPRESS_STEP + 1)
 
@@ -31,6 +32,9 @@ struct recompress_request {
 	bool idle, huge;                /* only pages that are idle; that are stored raw */
 	size_t threshold;               /* bytes; smaller objects stay, and the new one is smaller; 0: any */
 	unsigned int from, to;          /* bands of sizes, from .. to - 1 */
+	u64 left;                       /* pages that may still be tried */
+	u64 tried, done;                /* so far */
+	u32 *ages;                      /* seconds by slot, or NULL: 0 from now on for who is smaller */
 };
 
 enum recompress_outcome {
@@ -39,7 +43,7 @@ enum recompress_outcome {
 	RECOMPRESS_DONE,        /* it is smaller now */
 };
 
-/* All sizes. */
+/* All pages, of all sizes. */
 void recompress_request_init(struct recompress_request *r, unsigned int priority);
 
 /*
@@ -56,6 +60,14 @@ unsigned int store_last_codec(const struct store *s);
  */
 int store_recompress(struct store *s, u64 i, const struct recompress_request *r,
 		     const struct recompress_work *w);
+
+/*
+ * Tries the next slots of *at to end - 1, STORE_PIECE of them or RECOMPRESS_PIECE pages, and moves *at
+ * past them; counts in the request.  1: there are more, and pages may still be tried; 0: that was all;
+ * or the first error.  As store_recompress(), with rests.
+ */
+int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_request *r,
+			   const struct recompress_work *w);
 
 /*
  * Adds to count[RECOMPRESS_BANDS] the pages that the request is about, by bands of sizes, among the

@@ -82,12 +82,18 @@ int zram_start(struct zram *z, u64 disksize)
 	err = store_init(&z->store, &z->pcp, &cfg);
 	if (err)
 		goto no_store;
+	if (zram_track_actime)
+		err = zram_ages_make(z, cfg.slots);
+	if (err)
+		goto no_ages;
 	host_a64_set(&z->flush_pressure, 0);
 	zram_shrinker_add(z);
 	WRITE_ONCE(z->disksize, disksize);
 	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
 	return 0;
 
+no_ages:
+	store_destroy(&z->store);
 no_store:
 	memset(&z->store, 0, sizeof(z->store));
 	if (err == -EINVAL) {
@@ -106,6 +112,8 @@ no_work:
 /* The disk is closed and claimed, or deleted. */
 static void stop(struct zram *z)
 {
+	/* Who has it ends soon: zram_pp_ends(). */
+	mutex_lock(&z->pp_lock);
 	down_write(&z->dev_lock);
 	set_capacity_and_notify(z->disk, 0);
 	part_stat_set_all(z->disk->part0, 0);
@@ -117,11 +125,13 @@ static void stop(struct zram *z)
 		host_work_destroy(&z->rest);
 		store_destroy(&z->store);
 		pcp_destroy(&z->pcp);
+		zram_ages_drop(z);
 		/* No slots: whoever should come too late is told -ERANGE. */
 		memset(&z->store, 0, sizeof(z->store));
 	}
 	set_defaults(z);
 	up_write(&z->dev_lock);
+	mutex_unlock(&z->pp_lock);
 }
 
 /* ---- claims ---- */
@@ -135,7 +145,7 @@ static int claim(struct zram *z)
 	if (disk_openers(z->disk) || z->claim)
 		err = -EBUSY;
 	else
-		z->claim = true;
+		WRITE_ONCE(z->claim, true);
 	mutex_unlock(&z->disk->open_mutex);
 	return err;
 }
@@ -168,7 +178,7 @@ int zram_reset(struct zram *z)
 	if (!err)
 		stop(z);
 	mutex_lock(&z->disk->open_mutex);
-	z->claim = z->leaving;
+	WRITE_ONCE(z->claim, z->leaving);
 	mutex_unlock(&z->disk->open_mutex);
 	return err;
 }
@@ -185,6 +195,7 @@ int zram_add(void)
 	if (!z)
 		return -ENOMEM;
 	init_rwsem(&z->dev_lock);
+	mutex_init(&z->pp_lock);
 	zram_init_partial(z);
 	if (mutex_lock_killable(&device_mutex)) {
 		kvfree(z);
@@ -244,7 +255,7 @@ static int remove(struct zram *z)
 		mutex_unlock(&z->disk->open_mutex);
 		return -EBUSY;
 	}
-	z->claim = true;
+	WRITE_ONCE(z->claim, true);
 	z->leaving = true;
 	mutex_unlock(&z->disk->open_mutex);
 

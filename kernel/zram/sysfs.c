@@ -271,6 +271,8 @@ static struct attribute *zram_disk_attrs[] = {
 	&dev_attr_mem_limit.attr,
 	&dev_attr_mem_used_max.attr,
 	&dev_attr_compact.attr,
+	&dev_attr_idle.attr,
+	&dev_attr_recompress.attr,
 	&dev_attr_release_limit.attr,
 	&dev_attr_io_stat.attr,
 	&dev_attr_mm_stat.attr,

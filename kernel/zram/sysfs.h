@@ -26,6 +26,9 @@ ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const
 extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorithm,
 	dev_attr_algorithm_params;
 
+/* idle.c, recompress.c */
+extern struct device_attribute dev_attr_idle, dev_attr_recompress;
+
 struct attribute_group;
 
 /* Of /sys/block/zramN, NULL at the end. */

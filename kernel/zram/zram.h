@@ -13,7 +13,7 @@
  * the store without dev_lock has the disk open: bios and slot-free notifies come only while
  * somebody does, and reset is refused then.
  *
- * Lock order, outermost first: disk->open_mutex > dev_lock > partial-write mutex (blkdev.c) >
+ * Lock order, outermost first: disk->open_mutex > pp_lock > dev_lock > partial-write mutex (blkdev.c) >
  * the core's.  The shrinker takes none but the core's spin locks, since its caller may hold any.
  */
 #ifndef EBB_KERNEL_ZRAM_H
@@ -28,8 +28,10 @@
 #include <linux/blkdev.h>
 #include <linux/limits.h>
 #include <linux/printk.h>
+#include <linux/mutex.h>
 #include <linux/rwsem.h>
 #include <linux/sizes.h>
+#include <linux/timekeeping.h>
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
 #define ZRAM_UNSET INT_MIN              /* of a codec's number */
@@ -50,6 +52,7 @@ struct zram_algorithm {
 
 struct zram {
 	/* For every I/O. */
+	u32 *ages;                      /* idle.c: the second of the last touch by slot; NULL: not kept */
 	struct store store;             /* zeroed while disksize is 0 */
 	struct host_work decay;         /* of page lists, and the reserve; while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as decay */
@@ -65,6 +68,12 @@ struct zram {
 	u64 release_limit;              /* bytes */
 
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
+
+	/*
+	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store is
+	 * there as long as he has it.
+	 */
+	struct mutex pp_lock;
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
@@ -116,6 +125,29 @@ int zram_remove_nr(int nr);
 void zram_algorithms_default(struct zram *z);
 int zram_algorithms_judge(const struct zram *z);
 void zram_algorithms_config(const struct zram *z, struct store_config *cfg);
+
+/*
+ * idle.c.  make: of a device with slots that has none, before anybody does I/O; -ENOMEM.  drop: dev_lock
+ * is held for writing, and the disk is closed.
+ */
+extern bool zram_track_actime;                  /* the module's parameter */
+int zram_ages_make(struct zram *z, u64 slots);
+void zram_ages_drop(struct zram *z);
+
+/* Notes that a slot was read or written now.  Any context. */
+static inline void zram_touch(struct zram *z, u64 slot)
+{
+	u32 *ages = READ_ONCE(z->ages);
+
+	if (unlikely(ages))
+		WRITE_ONCE(ages[slot], (u32)ktime_get_boottime_seconds());
+}
+
+/* Whether who goes through all pages is to end: a fatal signal, a reset, or a removal. */
+static inline bool zram_pp_ends(const struct zram *z)
+{
+	return READ_ONCE(z->claim) || host_interrupted();
+}
 
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;
