@@ -54,7 +54,7 @@ check "an hour, which may be past the uptime" mark 3600
 refuse "a page is no age" mark 1s
 
 put 1 "$(z 0 reset)"
-check "mkswap and swapon" sh -c "put() { printf %s \"\$1\" >\"\$2\"; }; put 256M $(z 0 disksize) && mkswap /dev/zram0 && swapon /dev/zram0"
+check "mkswap and swapon" sh -c "put() { printf %s \"\$1\" >\"\$2\"; }; put 1G $(z 0 disksize) && mkswap /dev/zram0 && swapon /dev/zram0"
 rm -f /tmp/stop
 ( while [ ! -e /tmp/stop ]; do mark all; mark 1; cat $state >/dev/null; done ) & job=$!
 check "swap under pressure meanwhile" swapcheck --mb 160 --procs 3 --passes $SCALE --forks 1

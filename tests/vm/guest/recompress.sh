@@ -20,10 +20,11 @@ dd if=/dev/urandom bs=1M count=2 2>/dev/null | od -An -v -tx1 | tr -d ' \n' >>/t
 dd if=/dev/urandom bs=1M count=4 2>/dev/null >>/tmp/data
 dd if=/dev/zero bs=1M count=4 2>/dev/null >>/tmp/data
 
+size=256M
 fresh() { # [ALGORITHM...]: those of priority 1 and up
 	put 1 "$(z 0 reset)"; put lz4 "$(z 0 comp_algorithm)"
 	_p=1; for _a; do put "algo=$_a priority=$_p" "$(z 0 recomp_algorithm)"; _p=$((_p + 1)); done
-	put 256M "$(z 0 disksize)" && dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct 2>/dev/null
+	put "$size" "$(z 0 disksize)" && dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct 2>/dev/null
 }
 
 refuse "no device yet" again priority=1
@@ -77,7 +78,7 @@ check "compaction and statistics meanwhile" sh -c "for i in 1 2 3 4 5; do echo 1
 touch /tmp/stop; wait $job
 invariants 0
 
-fresh zstd
+size=1G; fresh zstd; size=256M
 check "mkswap and swapon" sh -c "mkswap /dev/zram0 && swapon /dev/zram0"
 rm -f /tmp/stop
 ( while [ ! -e /tmp/stop ]; do put all "$(z 0 idle)"; sleep 0.1; again type=idle; done ) & job=$!
