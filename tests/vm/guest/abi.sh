@@ -133,7 +133,7 @@ reset
 while [ "$(cut -d. -f1 /proc/uptime)" -lt 5 ]; do sleep 0.2; done
 state=/sys/kernel/debug/zram/zram0/block_state
 # Lines are slots; the second field is a time.
-flags() { awk '{ print "block_state:", $1, $3 }' $state; }
+flags() { awk '{ print "block:", $1, $3 }' $state; }
 poke m $state
 poke r $state
 w idle all 0 1 3 0x2 4000000000 4294967295 4294967296 -1 abc '' 'all ' ' all' 'all
@@ -164,8 +164,9 @@ if poke w $d/recomp_algorithm 'algo=zstd priority=2' | grep -q ': ok'; then
 	w idle 4
 	flags | awk '{ print $2 }'
 	w idle all
+	# Which of the largest comes first is not said.
 	w recompress 'type=huge_idle algo=zstd max_pages=1'
-	flags
+	flags | grep -c 'i\.\.$'
 	w recompress 'type=huge_idle algo=zstd'
 	flags
 	awk '{ print "mm_stat orig same huge huge_since:", $1, $6, $8, $9 }' $d/mm_stat
