@@ -24,9 +24,9 @@
 
 struct words {
 	const char *algo;
-	u64 max_pages;
+	unsigned long long max_pages;
 	u32 threshold;
-	s32 priority;
+	int priority;
 	bool idle, huge, has_priority;
 };
 
@@ -169,7 +169,7 @@ static int recompress(struct zram *z, const struct words *w, const struct recomp
 
 static ssize_t locked(struct device *dev, const char *buf, struct words *w)
 {
-	struct recompress_work work = { NULL };
+	struct recompress_work work = { NULL, NULL };
 	struct zram *z = zram_of(dev);
 	const char *wrong;
 	int err = -ENOMEM;

@@ -133,6 +133,29 @@ int kstrtou16(const char *s, unsigned int base, u16 *v)
 	return err;
 }
 
+int kstrtouint(const char *s, unsigned int base, unsigned int *v)
+{
+	u64 n;
+	int err;
+
+	if (!base)
+		base = base_of(&s);
+	err = whole_unsigned(s, base, UINT_MAX, &n);
+	if (!err)
+		*v = (unsigned int)n;
+	return err;
+}
+
+int kstrtoull(const char *s, unsigned int base, unsigned long long *v)
+{
+	u64 n;
+	int err = whole_unsigned(s, base, ULLONG_MAX, &n);
+
+	if (!err)
+		*v = n;
+	return err;
+}
+
 int kstrtoul(const char *s, unsigned int base, unsigned long *v)
 {
 	u64 n;

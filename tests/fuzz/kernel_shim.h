@@ -28,6 +28,11 @@
 #define SECTOR_SIZE (1 << SECTOR_SHIFT)
 #define SZ_4K 0x1000
 #define SZ_64K 0x10000
+#define SHIM_UPTIME 1000        /* seconds */
+#define ktime_get_boottime_seconds() SHIM_UPTIME
+#define fatal_signal_pending(task) false
+#define smp_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define SZ_64K 0x10000
 #define U64_MAX UINT64_MAX
 #define GFP_KERNEL 0
 #define GFP_NOIO 0
@@ -78,10 +83,18 @@ void mutex_init(struct mutex *m);
 void mutex_lock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
 
+static inline int mutex_lock_killable(struct mutex *m)
+{
+	mutex_lock(m);
+	return 0;
+}
+
 /* ---- text ---- */
 
 int kstrtou16(const char *s, unsigned int base, u16 *v);
 int kstrtoint(const char *s, unsigned int base, int *v);
+int kstrtouint(const char *s, unsigned int base, unsigned int *v);
+int kstrtoull(const char *s, unsigned int base, unsigned long long *v);
 int kstrtoul(const char *s, unsigned int base, unsigned long *v);
 unsigned long long memparse(const char *s, char **end);
 bool sysfs_streq(const char *a, const char *b);
@@ -91,6 +104,13 @@ char *next_arg(char *args, char **name, char **value);
 #define kstrdup(s, gfp) strdup(s)
 #define kfree(p) free(p)
 #define vfree(p) free(p)
+#define kcalloc(n, size, gfp) calloc(n, size)
+#define free_page(p) free((void *)(p))
+#define __get_free_page(gfp) ((unsigned long)malloc(PAGE_SIZE))
+#define __GFP_NOWARN 0
+#define __GFP_RETRY_MAYFAIL 0
+/* So that a disk of any size can be asked for. */
+#define __vmalloc(bytes, gfp) ((bytes) > 1 << 20 ? NULL : malloc(bytes))
 
 /* Bytes that are escaped with these two are those that are not printable ASCII. */
 #define ESCAPE_ANY 0x0f

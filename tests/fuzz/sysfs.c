@@ -61,6 +61,8 @@ static int removed;             /* the number that it was called with */
 
 static void defaults(struct zram *z)
 {
+	free(z->ages);
+	z->ages = NULL;
 	z->disksize = 0;
 	zram_algorithms_default(z);
 	z->mem_limit = 0;
@@ -369,6 +371,18 @@ static void must_be_same_sets(const struct zram *want)
 		must_be_same_set(&zram.early[k], &want->early[k]);
 }
 
+/* Ages are those of the store that there is. */
+static bool idle_taken(const char *text, const struct zram *z)
+{
+	unsigned int age;
+
+	if (sysfs_streq(text, "all"))
+		return z->disksize != 0;
+	if (kstrtouint(text, 0, &age))
+		return false;
+	return age >= SHIM_UPTIME || z->disksize >> PAGE_SHIFT == z->store.slots;
+}
+
 /* Whether a write of text to a file would be taken, and what the device then is. */
 static bool taken(unsigned int i, const char *text, struct zram *z)
 {
@@ -415,6 +429,11 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		return number(text, LLONG_MAX / 16, false) == 0;
 	if (is(i, "compact"))
 		return z->disksize != 0;
+	if (is(i, "idle"))
+		return idle_taken(text, z);
+	/* There is no codec for it here, so every text ends in a refusal. */
+	if (is(i, "recompress"))
+		return false;
 	must(is(i, "hot_remove"));
 	return number(text, INT_MAX, true) >= 0 && !below;
 }
