@@ -132,7 +132,7 @@ params "algo=lz4 dict=/tmp/dict"; algorithm lz4; size
 carried "they are kept"
 equal "as if they came after" "$bytes" "$smaller"
 reset
-params "algo=$default level=99"; algorithm "$default"
+params "algo=$default level=-999999"; algorithm "$default"
 refuse "for the one that is there from the start, too" size
 algorithm lz4; params "level=99 dict=/tmp/bad"; algorithm lz4
 check "those without a name go when it is chosen" size
