@@ -2,8 +2,8 @@
 /*
  * codec_842.c - 842 over the kernel's software for what POWER machines do in hardware.
  *
- * Owns: a context is the library's hash tables (60 KiB); decompression needs none.  A stream ends in
- * a checksum of the page, which the library compares.  It may come out longer than the page, and
+ * Owns: a context is the library's hash tables (60 KiB); decompression needs none.  A stream ends
+ * in a checksum of the page, which the library compares.  It may come out longer than the page, and
  * the library then says that there is no room.
  */
 #include "codecs.h"

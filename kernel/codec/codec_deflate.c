@@ -3,8 +3,8 @@
  * codec_deflate.c - deflate over the kernel's zlib library.
  *
  * Owns: a context is one compressor and one decompressor in workspaces of their own (about 140 and
- * 45 KiB), reused for every page.  A window of fewer than 0 bits means its size without zlib's header
- * and checksum, which are 6 bytes of a page.
+ * 45 KiB), reused for every page.  A window of fewer than 0 bits means its size without zlib's
+ * header and checksum, which are 6 bytes of a page.
  */
 #include "codecs.h"
 

@@ -7,8 +7,8 @@
  * size, which the store knows, nor a checksum.
  *
  * With a dictionary the library wants to allocate for itself.  It does so at the first page, which
- * is one of zeros when the context is made; the pages after it are as long and ask for no more.  The
- * dictionary's tables are there once, for all contexts.
+ * is one of zeros when the context is made; the pages after it are as long and ask for no more.
+ * The dictionary's tables are there once, for all contexts.
  */
 #include "codecs.h"
 

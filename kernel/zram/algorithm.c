@@ -7,9 +7,10 @@
  *     early[p]           a set that names p and a codec which p does not have (yet)
  *     early[4 + codec]   a set that names a codec which no priority has (yet)
  *
- * Choosing a codec moves the set that waits for it, or else leaves its priority with none.  All of it
- * is written with dev_lock for writing, while there is no disksize.  What numbers and dictionaries
- * are worth depends on the codec, so that is judged when disksize is written.
+ * Choosing a codec takes its priority's set away, unless that names the codec, and brings one that
+ * waits for it.  So who names the codec may tell its parameters before or after.  All of it is
+ * written with dev_lock for writing, while there is no disksize.  What numbers and dictionaries are
+ * worth depends on the codec, so that is judged when disksize is written.
  */
 #include "zram.h"
 
@@ -34,6 +35,7 @@ static void params_drop(struct zram_algorithm *a)
 	a->dict = NULL;
 	a->dict_bytes = 0;
 	a->level = a->winbits = ZRAM_UNSET;
+	a->named = false;
 }
 
 /* Takes the parameters of from, which is left with none. */
@@ -44,6 +46,7 @@ static void params_move(struct zram_algorithm *a, struct zram_algorithm *from)
 	a->winbits = from->winbits;
 	a->dict = from->dict;
 	a->dict_bytes = from->dict_bytes;
+	a->named = from->named;
 	from->dict = NULL;
 	params_drop(from);
 }
@@ -62,6 +65,8 @@ static void choose(struct zram *z, unsigned int priority, const struct codec_ops
 {
 	struct zram_algorithm *a = &z->algorithm[priority], *set = &z->early[priority];
 
+	if (codec && a->codec == codec && a->named)
+		return;
 	a->codec = codec;
 	params_drop(a);
 	if (!codec)
@@ -83,7 +88,8 @@ void zram_algorithms_default(struct zram *z)
 		z->early[i].codec = NULL;
 	}
 	for (i = 0; i < STORE_CODECS; i++)
-		choose(z, i, i ? NULL : codec_default());
+		choose(z, i, NULL);
+	choose(z, 0, codec_default());
 }
 
 /* ---- judgement ---- */
@@ -92,9 +98,23 @@ void zram_algorithms_default(struct zram *z)
 static int wrong(const struct zram *z, const char *name, long long value, const char *codec,
 		 const char *why, int err)
 {
-	pr_notice("%s: algorithm_params %s=%lld: %s %s\n", z->disk->disk_name, name, value, codec,
-		  why);
+	pr_notice_ratelimited("%s: algorithm_params %s=%lld: %s %s\n", z->disk->disk_name, name,
+			      value, codec, why);
 	return err;
+}
+
+/* The same of a set that waits: for priority i, or past those for any. */
+static int not_chosen(const struct zram *z, unsigned int i)
+{
+	const char *name = z->early[i].codec->name;
+
+	if (i < STORE_CODECS)
+		pr_notice_ratelimited("%s: algorithm_params algo=%s priority=%u: not chosen for it\n",
+				      z->disk->disk_name, name, i);
+	else
+		pr_notice_ratelimited("%s: algorithm_params algo=%s: not chosen\n",
+				      z->disk->disk_name, name);
+	return -EINVAL;
 }
 
 static int judge(const struct zram *z, const struct zram_algorithm *a)
@@ -102,10 +122,10 @@ static int judge(const struct zram *z, const struct zram_algorithm *a)
 	const struct codec_ops *c = a->codec;
 
 	if (a->dict && !c->max_dict)
-		return wrong(z, "dict, bytes", a->dict_bytes, c->name, "takes no dictionary",
+		return wrong(z, "dict bytes", a->dict_bytes, c->name, "takes no dictionary",
 			     -EOPNOTSUPP);
 	if (a->dict && (a->dict_bytes < c->min_dict || a->dict_bytes > c->max_dict))
-		return wrong(z, "dict, bytes", a->dict_bytes, c->name, "takes no such length",
+		return wrong(z, "dict bytes", a->dict_bytes, c->name, "takes no such length",
 			     -EINVAL);
 	if (a->level != ZRAM_UNSET && c->min_level == c->max_level)
 		return wrong(z, "level", a->level, c->name, "has no levels", -EOPNOTSUPP);
@@ -121,17 +141,12 @@ static int judge(const struct zram *z, const struct zram_algorithm *a)
 
 int zram_algorithms_judge(const struct zram *z)
 {
-	const struct codec_ops *c;
 	unsigned int i;
 	int err = 0;
 
-	for (i = 0; i < ARRAY_SIZE(z->early) && !err; i++) {
-		c = z->early[i].codec;
-		if (c && i < STORE_CODECS)
-			err = wrong(z, "priority", i, c->name, "is not chosen for it", -EINVAL);
-		else if (c)
-			err = wrong(z, "algo", i - STORE_CODECS, c->name, "is not chosen", -EINVAL);
-	}
+	for (i = 0; i < ARRAY_SIZE(z->early) && !err; i++)
+		if (z->early[i].codec)
+			err = not_chosen(z, i);
 	for (i = 0; i < STORE_CODECS && !err; i++)
 		if (z->algorithm[i].codec)
 			err = judge(z, &z->algorithm[i]);
@@ -229,8 +244,8 @@ struct words {
 };
 
 /*
- * Splits "name=value ..." in place.  Unknown names are passed over, as in-tree does; without params,
- * all but two are.
+ * Splits "name=value ..." in place.  Unknown names are passed over, as in-tree does; without
+ * params, all but two are.
  */
 static int parse(char *text, struct words *w, bool params)
 {
@@ -351,7 +366,9 @@ static ssize_t read_dict(struct device *dev, const char *buf, const char *path,
 /* A write is whole: each replaces the set that its priority had, and one that waited for it. */
 static ssize_t set_params(struct device *dev, const char *buf, const struct words *w)
 {
-	struct zram_algorithm new = { .level = w->level, .winbits = w->winbits }, *set;
+	struct zram_algorithm new = {
+		.level = w->level, .winbits = w->winbits, .named = w->algo != NULL,
+	}, *set;
 	const struct codec_ops *waits_for;
 	struct zram *z = zram_of(dev);
 	ssize_t err;

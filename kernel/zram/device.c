@@ -97,8 +97,8 @@ no_ages:
 no_store:
 	memset(&z->store, 0, sizeof(z->store));
 	if (err == -EINVAL) {
-		pr_notice("%s: algorithm_params dict: not a dictionary of this algorithm's\n",
-			  z->disk->disk_name);
+		pr_notice_ratelimited("%s: algorithm_params dict: none that this algorithm takes\n",
+				      z->disk->disk_name);
 		zram_algorithms_default(z);
 	}
 	host_work_destroy(&z->rest);

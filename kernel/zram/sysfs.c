@@ -2,9 +2,9 @@
 /*
  * sysfs.c - the files of /sys/block/zramN and /sys/class/zram-control.
  *
- * Names, formats and error numbers are in-tree zram's, for the tools that know them;
- * release_limit and release_stat are ours.  A refused value is named in the log.  Those of the codecs
- * are in algorithm.c.
+ * Names, formats and error numbers are in-tree zram's, for the tools that know them; release_limit
+ * and release_stat are ours.  A refused value is named in the log.  The codecs' files are in
+ * algorithm.c.
  */
 #include "zram.h"
 

@@ -48,6 +48,7 @@ struct zram_algorithm {
 	int level, winbits;             /* or ZRAM_UNSET */
 	void *dict;                     /* NULL: none */
 	size_t dict_bytes;
+	bool named;                     /* these were given with algo= */
 };
 
 struct zram {

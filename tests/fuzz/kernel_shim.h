@@ -122,7 +122,6 @@ int string_escape_mem(const char *src, size_t n, char *dst, size_t room, unsigne
 void shim_printk(const char *fmt, ...);
 
 #define pr_err(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_notice(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_notice_ratelimited(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_err_ratelimited(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 

@@ -259,6 +259,8 @@ static void chosen(struct zram *z, unsigned int priority, const struct codec_ops
 {
 	struct zram_algorithm *from[] = { &z->early[priority], early_of(z, codec) };
 
+	if (z->algorithm[priority].codec == codec && z->algorithm[priority].named)
+		return;
 	z->algorithm[priority] = nothing();
 	for (unsigned int k = 0; k < 2; k++)
 		if (from[k]->codec == codec) {
@@ -324,6 +326,7 @@ static bool params_taken(const char *text, struct zram *z)
 	set.level = s->level;
 	set.winbits = s->winbits;
 	set.dict_bytes = strlen(s->dict);
+	set.named = codec;
 	if (codec && !s->has_priority) {
 		for (p = 0; p < STORE_CODECS && z->algorithm[p].codec != codec;)
 			p++;
@@ -360,6 +363,7 @@ static void must_be_same_set(const struct zram_algorithm *a, const struct zram_a
 	must_eq(a->level, want->level);
 	must_eq(a->winbits, want->winbits);
 	must_eq(a->dict_bytes, want->dict_bytes);
+	must_eq(a->named, want->named);
 	must_eq(a->dict != NULL, a->dict_bytes != 0);
 }
 
