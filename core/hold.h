@@ -19,8 +19,8 @@
  *            BUSY, then one compare-and-swap.  Else from the record
  *
  * Records are found by hash of the reference and never allocated.  There are enough: who holds
- * has a stream, so records > 0 <= streams; a record < 0 is of a swap that is under way under
- * a per-CPU item, so records < 0 <= items.
+ * has a stream, but for who recompresses, so records > 0 <= streams + 1; a record < 0 is of a swap
+ * that is under way under a per-CPU item, so records < 0 <= items.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
@@ -60,8 +60,9 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot);
 bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref);
 
 /*
- * Holds what the slot has and returns its word without marks; if that has no object, nothing is
- * held.  The reference in it stays valid until hold_drop().  Any context.
+ * Holds what the slot has and returns its word, without marks and SLOT_TOUCHED, which it takes
+ * away; if that has no object, nothing is held.  The reference in it stays valid until hold_drop().
+ * Any context.
  */
 static inline u64 hold_take(struct holds *h, host_a64 *slot)
 {
@@ -73,10 +74,20 @@ static inline u64 hold_take(struct holds *h, host_a64 *slot)
 			return word & ~SLOT_MARKS;
 		if (word & SLOT_BUSY || (word & SLOT_READERS) == SLOT_READERS)
 			break;
-		if (host_a64_cas(slot, &word, word + SLOT_READER))
-			return word & ~SLOT_MARKS;
+		if (host_a64_cas(slot, &word, (word & ~SLOT_TOUCHED) + SLOT_READER))
+			return word & ~(SLOT_MARKS | SLOT_TOUCHED);
 	}
 	return hold_take_slow(h, slot);
+}
+
+/*
+ * Holds the page that word was read from, an object, if nothing about it has changed since; false: it
+ * has, or it has as many readers as a word counts.  Tried once.  Any context.
+ */
+static inline bool hold_take_seen(host_a64 *slot, u64 word)
+{
+	return !(word & SLOT_BUSY) && (word & SLOT_READERS) != SLOT_READERS &&
+	       host_a64_cas(slot, &word, (word & ~SLOT_TOUCHED) + SLOT_READER);
 }
 
 /*

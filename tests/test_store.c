@@ -545,14 +545,14 @@ static struct codec_ops counted;
 static unsigned int contexts, refused;
 static bool no_memory;
 
-static void *counted_create(int level)
+static void *counted_create(const struct codec_params *p)
 {
 	if (no_memory) {
 		refused++;
 		return NULL;
 	}
 	contexts++;
-	return codec_lz4.create(level);
+	return codec_lz4.create(p);
 }
 
 static void counted_destroy(void *ctx)
@@ -569,8 +569,75 @@ static void write_and_read(struct store *s, u64 i)
 	must(!memcmp(page, got, HOST_PAGE_SIZE));
 }
 
+/* ---- what a codec prepares for all its contexts ---- */
+
+static unsigned int prepared, released, others;
+static int prepare_says;
+
+static int counted_prepare(struct codec_params *p)
+{
+	must_eq(p->level, 7);
+	must(!p->prepared);
+	prepared++;
+	if (!prepare_says)
+		p->prepared = &prepared;
+	return prepare_says;
+}
+
+static void counted_release(struct codec_params *p)
+{
+	must(p->prepared == &prepared);
+	must_eq(contexts, others);
+	released++;
+}
+
+static void *prepared_create(const struct codec_params *p)
+{
+	must_eq(p->level, 7);
+	must(p->prepared == &prepared);
+	return counted_create(p);
+}
+
+static void what_contexts_share_is_made_once_and_ends_after_them(void **state)
+{
+	struct store_config cfg = config();
+	struct store other;
+
+	counted = codec_lz4;
+	counted.create = prepared_create;
+	counted.destroy = counted_destroy;
+	counted.prepare = counted_prepare;
+	counted.release = counted_release;
+	prepared = released = others = 0;
+	cfg.codec = &counted;
+	cfg.level = 7;
+	host_user_set_nr_cpus(4);
+	rig_open(&cfg);
+	must_eq(prepared, 1);
+	must_eq(contexts, 4);
+	write_and_read(&rig.store, 1);
+	prepare_says = -EINVAL;
+	must_eq(store_init(&other, &rig.source.pcp, &cfg), -EINVAL);
+	must_eq(contexts, 4);
+	must_eq(prepared, 2);
+	prepare_says = 0;
+	/* Contexts fail after it: it ends. */
+	no_memory = true;
+	others = 4;
+	must_eq(store_init(&other, &rig.source.pcp, &cfg), -ENOMEM);
+	no_memory = false;
+	must_eq(prepared, 3);
+	must_eq(released, 1);
+	others = 0;
+	rig_close();
+	must_eq(released, 2);
+	must_eq(contexts, 0);
+	host_user_set_nr_cpus(0);
+}
+
 static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state)
 {
+	const struct codec_params params = { .level = 1 };
 	struct store_config cfg = config();
 	struct streams streams;
 	struct store other;
@@ -579,9 +646,10 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 	counted = codec_lz4;
 	counted.create = counted_create;
 	counted.destroy = counted_destroy;
+	refused = 0;
 	cfg.codec = &counted;
 	host_user_set_nr_cpus(64);
-	must_eq(streams_init(&streams, &counted, 1, true), 0);
+	must_eq(streams_init(&streams, &counted, &params, true), 0);
 	must_eq(contexts, 1);
 	cfg.streams = &streams;
 	rig_open(&cfg);
@@ -635,6 +703,7 @@ int main(void)
 		cmocka_unit_test(compaction_keeps_every_page_and_returns_some),
 		cmocka_unit_test(a_slot_past_the_end_is_refused),
 		cmocka_unit_test(a_config_out_of_range_is_refused),
+		cmocka_unit_test(what_contexts_share_is_made_once_and_ends_after_them),
 		cmocka_unit_test(contexts_are_shared_made_when_needed_and_gone_when_idle),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4hc),

@@ -143,6 +143,18 @@ def needed(path):
     return re.findall(r"^\s+NEEDED\s+(\S+)", out, re.M)
 
 
+def test_module(kern, name):
+    """Builds the module of the folder NAME beside this file, with copies of core/ and kernel/ beside it
+    as scripts/module makes them; its path."""
+    top = HERE.parent.parent
+    where = top / "build/module" / f"{kern.name}-{name}"
+    where.mkdir(parents=True, exist_ok=True)
+    call("cp", "-rpu", top / "core", top / "kernel", HERE / name, where)
+    kind = "kernels" if kern.uml or kern.name == "kcsan" else "stock"
+    call(HERE / kind, "module", kern.name, where / name)
+    return where / name / f"{name}.ko"
+
+
 def program(source, *more, arch="amd64"):
     """Compiles a static program of the guest, once per content, compiler and flags. It is
     named after its first source; words with a dash are its libraries."""
