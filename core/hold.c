@@ -115,7 +115,7 @@ static bool record(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIRES(
 	return last;
 }
 
-u64 hold_take_slow(struct holds *h, host_a64 *slot)
+u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 {
 	u64 word, now;
 
@@ -127,8 +127,19 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot)
 		host_a64_cas(slot, &now, word);
 	else if (now & SLOT_BUSY)
 		record(h, slot_ref(word), host_a64_cas(slot, &now, word) ? 1 : 8, false);
+	/* If this is another page by now, it is spared a writeback that it may have been due. */
+	if (slot_has_object(word) && word & clear)
+		host_a64_and(slot, ~clear);
 	host_unlock(&h->lock);
 	return word & ~SLOT_MARKS;
+}
+
+/* Nobody else changes a busy word but by a swap, or under the lock. */
+void hold_unmark(struct holds *h, host_a64 *slot, u64 clear)
+{
+	host_lock(&h->lock);
+	host_a64_and(slot, ~clear);
+	host_unlock(&h->lock);
 }
 
 /* Takes a reader off the word, if that names ref.  No reader is in ref's record. */

@@ -23,6 +23,7 @@
 #ifndef EBB_CORE_SLOT_H
 #define EBB_CORE_SLOT_H
 
+#include "backed.h"
 #include "pool.h"
 
 #define SLOT_READER ((u64)1 << 51)
@@ -37,6 +38,7 @@
 #define SLOT_CODEC_SHIFT 60                     /* which of the store's codecs made the object */
 #define SLOT_CODEC ((u64)3 << SLOT_CODEC_SHIFT)
 #define SLOT_CHOSEN ((u64)1 << 62)              /* to be written back */
+#define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* what a read or a write of the slot ends */
 
 enum slot_type {
 	SLOT_EMPTY,     /* the whole word is 0, but for marks */
@@ -103,6 +105,31 @@ static inline u64 slot_fill_value(u64 word)
 	}
 }
 
+/*
+ * The value of a backed slot: bytes of the object that it was, and the block that has them, or, if
+ * the device keeps whole pages, the page.
+ */
+static inline u64 slot_backed_value(size_t bytes, u64 block)
+{
+	return (u64)bytes << BACKED_BLOCK_BITS | block;
+}
+
+static inline u64 slot_block(u64 word)
+{
+	return word & BACKED_BLOCK_MASK;
+}
+
+static inline size_t slot_backed_bytes(u64 word)
+{
+	return (size_t)((word & SLOT_VALUE) >> BACKED_BLOCK_BITS);
+}
+
+/* Whether two words of a slot are of the same content: marks, readers and idleness are nothing. */
+static inline bool slot_same_value(u64 a, u64 b)
+{
+	return !((a ^ b) & (SLOT_TYPE | SLOT_VALUE));
+}
+
 /* Whether a word names this very object, which the caller holds, so that no other is called so. */
 static inline bool slot_names(u64 word, u64 ref)
 {
@@ -116,6 +143,15 @@ static inline bool slot_names(u64 word, u64 ref)
 static inline u64 slot_swap(host_a64 *slot, u64 new)
 {
 	return host_a64_xchg(slot, new);
+}
+
+/*
+ * Changes bits 58 to 62 of a word that was seen and has an object.  Tried once: a word that changed
+ * is somebody's who knows more of the slot, and a busy one is his who made it so.
+ */
+static inline bool slot_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
+{
+	return !(word & SLOT_BUSY) && host_a64_cas(slot, &word, (word & ~clear) | set);
 }
 
 /* The reference that compaction may move now, or 0. */

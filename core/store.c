@@ -114,8 +114,14 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 			   cfg->release_budget);
 	if (err)
 		goto no_release;
+	err = backed_init(&s->backed, cfg->blocks);
+	if (err)
+		goto no_backed;
+	s->release.backed = s->backed.blocks ? &s->backed : NULL;
 	return 0;
 
+no_backed:
+	release_destroy(&s->release);
 no_release:
 	holds_destroy(&s->holds);
 no_holds:
@@ -133,6 +139,7 @@ void store_destroy(struct store *s)
 {
 	store_reset(s);
 	release_destroy(&s->release);
+	backed_destroy(&s->backed);
 	holds_destroy(&s->holds);
 	host_percpu_destroy(&s->cpus);
 	leave_streams(s);
@@ -145,15 +152,17 @@ void store_destroy(struct store *s)
  */
 
 /* Counts what a word holds, by = 1 when it comes and -1 when it goes. */
-static inline void account(struct store *s, struct counters *c, u64 word, s64 by)
+static HOST_INLINE void account(struct store *s, struct counters *c, u64 word, s64 by)
 {
 	enum slot_type type = slot_type(word);
 	size_t bytes;
 
 	if (type == SLOT_FILL || type == SLOT_FILL_OBJ)
 		count(c, CNT_SAME, by);
-	if (type == SLOT_FILL) {
+	if (host_unlikely(type < SLOT_FILL_OBJ)) {
 		count(c, CNT_ORIG_BYTES, by * (s64)HOST_PAGE_SIZE);
+		if (type == SLOT_BACKED)
+			count(c, CNT_BACKED, by);
 		return;
 	}
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
@@ -167,7 +176,7 @@ static inline void account(struct store *s, struct counters *c, u64 word, s64 by
 	}
 }
 
-static void count_one(struct store *s, enum store_counter i)
+void store_note(struct store *s, enum store_counter i)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 
@@ -175,23 +184,29 @@ static void count_one(struct store *s, enum store_counter i)
 	host_percpu_unlock(&s->cpus, cpu);
 }
 
-/* Lets go of an object that is accounted for, under the item.  True: by let_go_now(), after it. */
-static inline bool let_go(struct store *s, struct store_cpu *cpu, u64 ref, struct release_todo *todo)
+/*
+ * Lets go of an object that is accounted for and takes room bytes of pages, or of a block, under the item.  True: it is left to
+ * let_go_finish(), after that.
+ */
+static HOST_INLINE bool let_go(struct store *s, struct store_cpu *cpu, u64 entry, u32 room,
+			       struct release_todo *todo)
 {
 	if (!host_read_once(s->release.limit)) {
 		count(&cpu->counters, CNT_SYNC, 1);
 		return true;
 	}
-	release_push(&s->release, &cpu->release, ref, pool_ref_room(&s->pool, ref), todo);
+	release_push(&s->release, &cpu->release, entry, room, todo);
 	return false;
 }
 
-static inline void let_go_finish(struct store *s, u64 ref, bool now, struct release_todo *todo)
+static HOST_INLINE void let_go_finish(struct store *s, u64 entry, bool now, struct release_todo *todo)
 {
-	if (now)
-		pool_free(&s->pool, ref);
-	else
+	if (!now)
 		release_finish(todo);
+	else if (host_likely(!(entry & RELEASE_BLOCK)))
+		pool_free(&s->pool, entry);
+	else
+		backed_release(&s->backed, &entry, 1);
 }
 
 /*
@@ -204,22 +219,57 @@ static HOST_INLINE void replace(struct store *s, host_a64 *slot, u64 word)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 	struct release_todo todo = { NULL, false };
+	u64 old, entry;
 	bool now = false;
-	u64 old;
 
 	if (word)
 		account(s, &cpu->counters, word, 1);
 	old = slot_swap(slot, word);
+	entry = slot_ref(old);
 	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
 		account(s, &cpu->counters, old, -1);
 		if (!word)
 			count(&cpu->counters, CNT_FREED, 1);
-		if (slot_has_object(old) &&
-		    (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old)))
-			now = let_go(s, cpu, slot_ref(old), &todo);
+		if (slot_has_object(old)) {
+			if (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old))
+				now = let_go(s, cpu, entry, pool_ref_room(&s->pool, entry), &todo);
+		} else if (slot_type(old) == SLOT_BACKED) {
+			entry = RELEASE_BLOCK | slot_block(old);
+			now = let_go(s, cpu, entry, 0, &todo);
+		}
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	let_go_finish(s, entry, now, &todo);
+}
+
+/*
+ * A swap that is only made in the place of a chosen page, so what readers that there are had is an
+ * orphan.  Compaction and readers that go change the word without touching the page.
+ */
+bool store_to_backed(struct store *s, u64 i, u64 block)
+{
+	host_a64 *slot = store_slot(s, i);
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	struct release_todo todo = { NULL, false };
+	u64 old = host_a64_read(slot), word = 0;
+	bool now = false, done = false;
+
+	while (!done && slot_type(old) == SLOT_PAGE && old & SLOT_CHOSEN) {
+		word = slot_make(SLOT_BACKED, slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)),
+								block));
+		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));
+	}
+	if (done) {
+		account(s, &cpu->counters, word, 1);
+		account(s, &cpu->counters, old, -1);
+		host_a64_add(&s->backed.in_hand, ~(u64)0);
+		if (!(old & SLOT_MARKS) || hold_orphan(&s->holds, old))
+			now = let_go(s, cpu, slot_ref(old), pool_ref_room(&s->pool, slot_ref(old)),
+				     &todo);
 	}
 	host_percpu_unlock(&s->cpus, cpu);
 	let_go_finish(s, slot_ref(old), now, &todo);
+	return done;
 }
 
 u64 store_hold(struct store *s, u64 i)
@@ -237,7 +287,7 @@ void store_drop(struct store *s, u64 i, u64 word)
 	if (host_likely(!hold_drop(&s->holds, store_slot(s, i), ref)))
 		return;
 	cpu = host_percpu_lock(&s->cpus);
-	now = let_go(s, cpu, ref, &todo);
+	now = let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), &todo);
 	host_percpu_unlock(&s->cpus, cpu);
 	let_go_finish(s, ref, now, &todo);
 }
@@ -388,7 +438,7 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 static int write_done(struct store *s, u64 i, u64 word, int err)
 {
 	if (err)
-		count_one(s, CNT_FAILED_WRITE);
+		store_note(s, CNT_FAILED_WRITE);
 	else
 		replace(s, store_slot(s, i), word);
 	return err;
@@ -433,22 +483,30 @@ static void fill_page(void *page, u64 fill)
 		memcpy((char *)page + i * sizeof(fill), &fill, sizeof(fill));
 }
 
-static int read_object(struct store *s, struct stream *st, u64 word, void *page)
+/* Makes a page of the bytes that one came to; they may be anything. */
+static HOST_INLINE int unpack(struct store *s, struct stream *st, const void *data, size_t bytes,
+			      void *page)
 {
-	u64 ref = slot_ref(word), fill;
-	size_t bytes = pool_ref_size(&s->pool, ref);
-	const void *data = pool_map(&s->pool, ref, st->bounce);
-
-	if (slot_type(word) == SLOT_FILL_OBJ) {
-		memcpy(&fill, data, sizeof(fill));
-		fill_page(page, fill);
-	} else if (bytes == HOST_PAGE_SIZE) {
+	if (bytes == HOST_PAGE_SIZE) {
 		memcpy(page, data, bytes);
 	} else if (s->codec->decompress(st->ctx, data, bytes, page, HOST_PAGE_SIZE)) {
 		/* Nobody is to see how far the codec came, or what was in page before. */
 		memset(page, 0, HOST_PAGE_SIZE);
 		return -EIO;
 	}
+	return 0;
+}
+
+static HOST_INLINE int read_object(struct store *s, struct stream *st, u64 word, void *page)
+{
+	u64 ref = slot_ref(word), fill;
+	size_t bytes = pool_ref_size(&s->pool, ref);
+	const void *data = pool_map(&s->pool, ref, st->bounce);
+
+	if (slot_type(word) != SLOT_FILL_OBJ)
+		return unpack(s, st, data, bytes, page);
+	memcpy(&fill, data, sizeof(fill));
+	fill_page(page, fill);
 	return 0;
 }
 
@@ -465,7 +523,9 @@ int store_read(struct store *s, u64 i, void *page)
 		st = stream_get(s->streams);
 		word = store_hold(s, i);
 	}
-	if (!slot_has_object(word)) {
+	if (host_unlikely(slot_type(word) == SLOT_BACKED)) {
+		err = STORE_BACKED;
+	} else if (!slot_has_object(word)) {
 		fill_page(page, slot_type(word) == SLOT_FILL ? slot_fill_value(word) : 0);
 	} else {
 		err = slot_type(word) == SLOT_BLOB ? -EINVAL : read_object(s, st, word, page);
@@ -473,8 +533,49 @@ int store_read(struct store *s, u64 i, void *page)
 	}
 	if (st)
 		stream_put(st);
+	if (host_unlikely(err < 0))
+		store_note(s, CNT_FAILED_READ);
+	return err;
+}
+
+int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
+{
+	struct stream *st = stream_get(s->streams);
+	u64 word = hold_take_and(&s->holds, store_slot(s, i), 0);
+	u64 ref = slot_ref(word);
+	size_t bytes;
+	int err = 0;
+
+	if (!slot_has_object(word)) {
+		err = -ENOENT;
+	} else if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN)) {
+		err = -ENOENT;
+	} else if (packed) {
+		bytes = pool_ref_size(&s->pool, ref);
+		memcpy(buf, pool_map(&s->pool, ref, st->bounce), bytes);
+		memset((char *)buf + bytes, 0, HOST_PAGE_SIZE - bytes);
+	} else {
+		err = read_object(s, st, word, buf);
+	}
+	if (slot_has_object(word))
+		store_drop(s, i, word);
+	stream_put(st);
+	return err;
+}
+
+int store_unpack(struct store *s, u64 word, const void *data, void *page)
+{
+	size_t bytes = slot_backed_bytes(word);
+	struct stream *st;
+	int err = -EIO;
+
+	if (bytes && bytes <= HOST_PAGE_SIZE) {
+		st = stream_get(s->streams);
+		err = unpack(s, st, data, bytes, page);
+		stream_put(st);
+	}
 	if (err)
-		count_one(s, CNT_FAILED_READ);
+		store_note(s, CNT_FAILED_READ);
 	return err;
 }
 
@@ -574,5 +675,11 @@ u64 store_meta_bytes(struct store *s)
 {
 	return host_table_bytes(&s->table) + (host_a64_read(&s->pieces) << HOST_PAGE_SHIFT) +
 	       (zspage_table_pages(&s->pool.zspages) << HOST_PAGE_SHIFT) +
-	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds);
+	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds) +
+	       backed_meta_bytes(&s->backed);
+}
+
+u64 store_blocks(struct store *s)
+{
+	return store_count(s, CNT_BACKED) + host_a64_read(&s->backed.in_hand);
 }
