@@ -176,8 +176,12 @@ static void check_word(struct store_walk *w, u64 i)
 		w->bad = "a slot word is of no type";
 		return;
 	}
-	if (word >> 58 && slot_type(word) != SLOT_PAGE && slot_type(word) != SLOT_BACKED) {
-		w->bad = "what is no page has marks of one";
+	if (word & SLOT_ABOUT && slot_type(word) != SLOT_PAGE && slot_type(word) != SLOT_BACKED) {
+		w->bad = "what is said of pages is said of another slot";
+		return;
+	}
+	if (!w->s->codecs[slot_codec(word)]) {
+		w->bad = "a page is of a codec that the store does not have";
 		return;
 	}
 	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ)
@@ -203,6 +207,8 @@ static void check_word(struct store_walk *w, u64 i)
 	w->sum.v[CNT_ROOM] += pool_ref_room(&w->s->pool, ref);
 	w->sum.v[CNT_ORIG_BYTES] += (s64)(slot_type(word) == SLOT_BLOB ? bytes : HOST_PAGE_SIZE);
 	w->sum.v[CNT_HUGE] += bytes == HOST_PAGE_SIZE;
+	if (bytes == HOST_PAGE_SIZE && slot_codec(word))
+		w->bad = "a raw page is of a codec";
 }
 
 static void check_refs(struct store_walk *w, const struct release_buf *b, u64 from, u64 to, u64 bytes)

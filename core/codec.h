@@ -8,16 +8,36 @@
 
 #include "host.h"
 
+/* What a codec is told once, for all its contexts.  Fields that it does not have are 0. */
+struct codec_params {
+	int level;                      /* min_level .. max_level */
+	int winbits;                    /* 0: the codec's own */
+	const void *dict;               /* the owner's, who keeps it to the end; NULL: none */
+	size_t dict_bytes;              /* min_dict .. max_dict, or 0 */
+	void *prepared;                 /* what prepare() made of them */
+};
+
 struct codec_ops {
 	const char *name;
 	/* Levels the codec takes, inclusive; all three 0 if it has none. */
 	int min_level, max_level, default_level;
+	/* Bytes of a dictionary, inclusive; both 0 if it takes none. */
+	size_t min_dict, max_dict;
+	bool has_winbits;               /* deflate: -15 .. -9 and 9 .. 15, as zlib means it */
+
+	/*
+	 * Makes what all contexts with p share, such as a dictionary's tables, and sets p->prepared.
+	 * Process context.  -ENOMEM; -EINVAL: the dictionary is none.  NULL: there is nothing to
+	 * share.  release() ends it, after the last context.
+	 */
+	int (*prepare)(struct codec_params *p);
+	void (*release)(struct codec_params *p);
 
 	/*
 	 * A context for one stream; used by one thread at a time.  Process context.
-	 * NULL when memory is short.  level is in range.
+	 * NULL when memory is short.  p is in range and prepared, and outlives the context.
 	 */
-	void *(*create)(int level);
+	void *(*create)(const struct codec_params *p);
 	void (*destroy)(void *ctx);
 
 	/*

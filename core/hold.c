@@ -9,6 +9,7 @@
  *     hold, n == 7    w + 7r -> w + b -> w + 7r, record + 1              taken: 0, so the holder
  *                                                                        adds 8
  *     hold, nothing   w -> w + r -> w                                    nothing
+ *     hold, touched   as the first two, and then off with SLOT_TOUCHED   as they do
  *     drop            w + nr -> w + nr + b -> w + (n-1)r                 taken: n, so the dropper
  *                                                                        takes 1 off the record
  *
@@ -126,12 +127,12 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 	if (!slot_has_object(word))
 		host_a64_cas(slot, &now, word);
 	else if (now & SLOT_BUSY)
-		record(h, slot_ref(word), host_a64_cas(slot, &now, word) ? 1 : 8, false);
-	/* If this is another page by now, it is spared a writeback that it may have been due. */
-	if (slot_has_object(word) && word & clear)
+		record(h, slot_ref(word), host_a64_cas(slot, &now, word & ~clear) ? 1 : 8, false);
+	else if (now & clear)
+		/* Of a page that was swapped in meanwhile it takes marks that this read may take as well. */
 		host_a64_and(slot, ~clear);
 	host_unlock(&h->lock);
-	return word & ~SLOT_MARKS;
+	return slot_has_object(word) ? word & ~(SLOT_MARKS | clear) : word & ~SLOT_MARKS;
 }
 
 /* Nobody else changes a busy word but by a swap, or under the lock. */

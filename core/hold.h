@@ -19,8 +19,8 @@
  *            BUSY, then one compare-and-swap.  Else from the record
  *
  * Records are found by hash of the reference and never allocated.  There are enough: who holds
- * has a stream, so records > 0 <= streams; a record < 0 is of a swap that is under way under
- * a per-CPU item, so records < 0 <= items.
+ * has a stream, but for who recompresses, so records > 0 <= streams + 1; a record < 0 is of a swap
+ * that is under way under a per-CPU item, so records < 0 <= items.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
@@ -62,7 +62,7 @@ bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref);
 /* Clears bits 58 to 62 of a word, whatever it is and whoever has made it busy.  Any context. */
 void hold_unmark(struct holds *h, host_a64 *slot, u64 clear);
 
-/* hold_take() that ends other bits, or none, of what says something about the slot's content. */
+/* hold_take() that takes other bits of SLOT_ABOUT away, or none. */
 static inline u64 hold_take_and(struct holds *h, host_a64 *slot, u64 clear)
 {
 	u64 word = host_a64_read_acquire(slot);
@@ -74,19 +74,29 @@ static inline u64 hold_take_and(struct holds *h, host_a64 *slot, u64 clear)
 		if (word & SLOT_BUSY || (word & SLOT_READERS) == SLOT_READERS)
 			break;
 		if (host_a64_cas(slot, &word, (word & ~clear) + SLOT_READER))
-			return word & ~SLOT_MARKS;
+			return word & ~(SLOT_MARKS | clear);
 	}
 	return hold_take_slow(h, slot, clear);
 }
 
 /*
- * Holds what the slot has and returns its word without marks; if that has no object, nothing is
- * held.  The reference in it stays valid until hold_drop().  The slot is no longer idle, nor chosen.
+ * Holds what the slot has and returns its word, without marks and SLOT_TOUCHED, which it takes
+ * away; if that has no object, nothing is held.  The reference in it stays valid until hold_drop().
  * Any context.
  */
 static inline u64 hold_take(struct holds *h, host_a64 *slot)
 {
 	return hold_take_and(h, slot, SLOT_TOUCHED);
+}
+
+/*
+ * Holds the page that word was read from, an object, if nothing about it has changed since; false: it
+ * has, or it has as many readers as a word counts.  Tried once.  Any context.
+ */
+static inline bool hold_take_seen(host_a64 *slot, u64 word)
+{
+	return !(word & SLOT_BUSY) && (word & SLOT_READERS) != SLOT_READERS &&
+	       host_a64_cas(slot, &word, (word & ~SLOT_TOUCHED) + SLOT_READER);
 }
 
 /*

@@ -6,12 +6,16 @@
  *     |   |chosen|codec|incompr.|idle| type  | BUSY | readers | reference, fill value or block |
  *
  * One atomic word is the whole state of a slot.  Bits 58 to 62 say something about a page, in an
- * object or on the backing device; they are 0 in other words.
+ * object or on the backing device; they are 0 in other words, and in a page that was just written.
  *
  *     swap     puts a word in place of whatever is there: a write, or a free if it is 0.  One
  *              exchange: it waits for nobody and is never tried again
  *     hold     readers + 1: the object stays as it is and where it is (hold.h)
  *     swing    compaction's: other reference, same everything, only if nobody holds it
+ *     mark     sets and clears bits 58, 59 and 62 of what is there (store_mark_idle(), recompress.h)
+ *     replace  another object for the same page, if it is still there, read or not (recompress.h)
+ *
+ * A read takes SLOT_TOUCHED away in the step in which it holds.
  *
  * An object whose word was swapped while it had readers is an orphan: its readers are counted
  * in a side record from then on, and the last of them disposes of it (hold.h).
@@ -33,12 +37,13 @@
 #define SLOT_TYPE_SHIFT 55
 #define SLOT_TYPE ((u64)7 << SLOT_TYPE_SHIFT)
 #define SLOT_VALUE (SLOT_READER - 1)
-#define SLOT_IDLE ((u64)1 << 58)                /* not read since it was said to be idle */
+#define SLOT_IDLE ((u64)1 << 58)                /* neither read nor written since it was said to be idle */
 #define SLOT_INCOMPRESSIBLE ((u64)1 << 59)      /* no codec makes it smaller than it is */
 #define SLOT_CODEC_SHIFT 60                     /* which of the store's codecs made the object */
 #define SLOT_CODEC ((u64)3 << SLOT_CODEC_SHIFT)
 #define SLOT_CHOSEN ((u64)1 << 62)              /* to be written back */
-#define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* what a read or a write of the slot ends */
+#define SLOT_ABOUT ((u64)31 << 58)              /* all of these */
+#define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* what a read or a write clears */
 
 enum slot_type {
 	SLOT_EMPTY,     /* the whole word is 0, but for marks */
@@ -67,6 +72,12 @@ static inline bool slot_has_object(u64 word)
 static inline u64 slot_ref(u64 word)
 {
 	return word & REF_MASK;
+}
+
+/* The priority of the codec that made a page's object; 0 of anything else. */
+static inline unsigned int slot_codec(u64 word)
+{
+	return (unsigned int)(word >> SLOT_CODEC_SHIFT & 3);
 }
 
 /*
@@ -146,8 +157,24 @@ static inline u64 slot_swap(host_a64 *slot, u64 new)
 }
 
 /*
- * Changes bits 58 to 62 of a word that was seen and has an object.  Tried once: a word that changed
- * is somebody's who knows more of the slot, and a busy one is his who made it so.
+ * Puts new in place of the object ref, which the caller holds, whatever else the word says: readers
+ * and BUSY are no more in its way than in a swap's.  *old is the word that it took, with its marks;
+ * false: the page is another one by now, or others were quicker HOST_TRIES times.
+ */
+static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
+{
+	unsigned int i;
+
+	*old = host_a64_read(slot);
+	for (i = 0; i < HOST_TRIES && slot_names(*old, ref); i++)
+		if (host_a64_cas(slot, old, new))
+			return true;
+	return false;
+}
+
+/*
+ * Sets and clears bits 58, 59 and 62 of the page that word was read from.  Tried once: false if the
+ * word changed meanwhile, or is busy, since who made it so counts on it to change by swaps alone.
  */
 static inline bool slot_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
 {

@@ -26,18 +26,77 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 	return slot_swing(store_slot(s, key), from, to);
 }
 
+static void leave_streams(struct store *s)
+{
+	unsigned int p;
+
+	for (p = 0; p < STORE_CODECS; p++)
+		if (s->codecs[p] == &s->own[p])
+			streams_destroy(&s->own[p]);
+}
+
+/* The codec of priority p, and what it is told. */
+static struct store_codec codec_of(const struct store_config *cfg, unsigned int p)
+{
+	if (p)
+		return cfg->more[p - 1];
+	return (struct store_codec){ .ops = cfg->codec, .level = cfg->level, .winbits = cfg->winbits,
+				     .dict = cfg->dict, .dict_bytes = cfg->dict_bytes };
+}
+
+static int add_streams(struct store *s, unsigned int p, const struct store_codec *c)
+{
+	const struct codec_params params = {
+		.level = c->level, .winbits = c->winbits, .dict = c->dict, .dict_bytes = c->dict_bytes,
+	};
+	int err = streams_init(&s->own[p], c->ops, &params, false);
+
+	if (!err)
+		s->codecs[p] = &s->own[p];
+	return err;
+}
+
 /* Those of the configuration, or the store's own. */
 static int need_streams(struct store *s, const struct store_config *cfg)
 {
-	int err;
+	unsigned int p;
+	int err = 0;
 
-	s->streams = cfg->streams;
-	if (s->streams)
-		return 0;
-	err = streams_init(&s->own, cfg->codec, cfg->level, false);
-	if (!err)
-		s->streams = &s->own;
+	s->codecs[0] = cfg->streams;
+	for (p = 0; p < STORE_CODECS && !err; p++) {
+		const struct store_codec c = codec_of(cfg, p);
+
+		if (c.ops && !s->codecs[p])
+			err = add_streams(s, p, &c);
+	}
+	s->streams = s->codecs[0];
+	if (err)
+		leave_streams(s);
 	return err;
+}
+
+/* Holds at a time: who holds has a stream in hand, but for who recompresses; hold.h. */
+static u32 most_holds(struct store *s)
+{
+	u32 n = 1 + host_percpu_items(&s->cpus);
+	unsigned int p;
+
+	for (p = 0; p < STORE_CODECS; p++)
+		n += s->codecs[p] ? s->codecs[p]->n : 0;
+	return n;
+}
+
+static bool levels_fit(const struct store_config *cfg)
+{
+	unsigned int p;
+
+	for (p = 0; p < STORE_CODECS; p++) {
+		const struct store_codec c = codec_of(cfg, p);
+
+		if (c.ops && (c.level < c.ops->min_level || c.level > c.ops->max_level))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -76,20 +135,13 @@ static void table_free(struct store *s)
 	host_table_destroy(&s->table);
 }
 
-static void leave_streams(struct store *s)
-{
-	if (s->streams == &s->own)
-		streams_destroy(&s->own);
-}
-
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
 	int err;
 
 	memset(s, 0, sizeof(*s));
-	if (!cfg->slots || cfg->slots > 0xffffffff || cfg->level < cfg->codec->min_level ||
-	    cfg->level > cfg->codec->max_level)
+	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg))
 		return -EINVAL;
 	s->slots = cfg->slots;
 	s->mem_limit = cfg->mem_limit;
@@ -107,7 +159,7 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	err = host_percpu_init(&s->cpus, sizeof(struct store_cpu));
 	if (err)
 		goto no_cpus;
-	err = holds_init(&s->holds, s->streams->n + host_percpu_items(&s->cpus));
+	err = holds_init(&s->holds, most_holds(s));
 	if (err)
 		goto no_holds;
 	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots,
@@ -272,6 +324,27 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	return done;
 }
 
+/*
+ * The same for another object of the page that word was read from, if it is still there.  The account
+ * is squared after the fact, still under the item.
+ */
+bool store_replace(struct store *s, u64 i, u64 word, u64 new)
+{
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	bool done;
+	u64 old;
+
+	done = slot_replace(store_slot(s, i), slot_ref(word), new, &old);
+	if (done) {
+		account(s, &cpu->counters, new, 1);
+		account(s, &cpu->counters, old, -1);
+		/* The caller's own hold is left at least. */
+		host_warn_on(hold_orphan(&s->holds, old), "a held object has no readers");
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	return done;
+}
+
 u64 store_hold(struct store *s, u64 i)
 {
 	return hold_take(&s->holds, store_slot(s, i));
@@ -383,19 +456,6 @@ static bool same_filled(const void *page, u64 *fill)
 	return true;
 }
 
-/* The bytes in st->buf that the codec makes of a page; HOST_PAGE_SIZE: it is to be kept raw. */
-static int compress(struct store *s, struct stream *st, const void *page)
-{
-	int n = s->codec->compress(st->ctx, page, HOST_PAGE_SIZE, st->buf, pool_max_small(&s->pool));
-
-	if (n == -ENOSPC)
-		return (int)HOST_PAGE_SIZE;
-	if (n == -ENOMEM)
-		return n;
-	/* A codec that breaks its word must not break the pool's. */
-	return n <= 0 || (size_t)n > pool_max_small(&s->pool) ? -EIO : n;
-}
-
 /*
  * Makes the word of a page.  Room that is there at once is filled while the stream is in hand;
  * to wait for room the stream is given back, and what was in it is made again when there is some.
@@ -412,7 +472,7 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 
 	for (tries = 0;; tries++) {
 		st = stream_get(s->streams);
-		bytes = compress(s, st, page);
+		bytes = stream_pack(s->codec, st, page, pool_max_small(&s->pool));
 		fits = bytes == room || (!room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
 					 !alloc_once(s, i, node, 0, (size_t)bytes, &ref));
 		if (fits)
@@ -483,79 +543,125 @@ static void fill_page(void *page, u64 fill)
 		memcpy((char *)page + i * sizeof(fill), &fill, sizeof(fill));
 }
 
-/* Makes a page of the bytes that one came to; they may be anything. */
-static HOST_INLINE int unpack(struct store *s, struct stream *st, const void *data, size_t bytes,
-			      void *page)
+/* The page of a word without an object.  STORE_BACKED: it is not here. */
+static int read_word(u64 word, void *page)
 {
-	if (bytes == HOST_PAGE_SIZE) {
-		memcpy(page, data, bytes);
-	} else if (s->codec->decompress(st->ctx, data, bytes, page, HOST_PAGE_SIZE)) {
-		/* Nobody is to see how far the codec came, or what was in page before. */
-		memset(page, 0, HOST_PAGE_SIZE);
-		return -EIO;
-	}
+	if (host_unlikely(slot_type(word) == SLOT_BACKED))
+		return STORE_BACKED;
+	fill_page(page, slot_type(word) == SLOT_FILL ? slot_fill_value(word) : 0);
 	return 0;
 }
 
-static HOST_INLINE int read_object(struct store *s, struct stream *st, u64 word, void *page)
+/* st is of the codec that the word names, if the object was made by one. */
+static HOST_INLINE int read_object(struct store *s, const struct codec_ops *codec, struct stream *st, u64 word,
+		       void *page)
 {
 	u64 ref = slot_ref(word), fill;
 	size_t bytes = pool_ref_size(&s->pool, ref);
 	const void *data = pool_map(&s->pool, ref, st->bounce);
 
-	if (slot_type(word) != SLOT_FILL_OBJ)
-		return unpack(s, st, data, bytes, page);
-	memcpy(&fill, data, sizeof(fill));
-	fill_page(page, fill);
+	if (slot_type(word) == SLOT_FILL_OBJ) {
+		memcpy(&fill, data, sizeof(fill));
+		fill_page(page, fill);
+	} else if (bytes == HOST_PAGE_SIZE) {
+		memcpy(page, data, bytes);
+	} else {
+		return stream_unpack(codec, st, data, bytes, page);
+	}
 	return 0;
+}
+
+int store_unpack(struct store *s, u64 word, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(word)];
+	struct stream *st = stream_get(t);
+	int err = read_object(s, t->codec, st, word, page);
+
+	stream_put(st);
+	return err;
+}
+
+/*
+ * The page of slot i was recompressed between the look that chose the stream and the hold.  A second
+ * stream is not taken with the first in hand, nor is a hold kept without one: the bytes leave by way
+ * of page, and the hold ends before the other stream is waited for.  Ends both st and the hold.
+ */
+static int read_by_other(struct store *s, u64 i, struct stream *st, u64 word, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(word)];
+	size_t bytes = pool_ref_size(&s->pool, slot_ref(word));
+	int err;
+
+	memcpy(page, pool_map(&s->pool, slot_ref(word), st->bounce), bytes);
+	store_drop(s, i, word);
+	stream_put(st);
+	if (bytes == HOST_PAGE_SIZE)
+		return 0;
+	st = stream_get(t);
+	memcpy(st->bounce, page, bytes);
+	err = stream_unpack(t->codec, st, st->bounce, bytes, page);
+	stream_put(st);
+	return err;
+}
+
+/* Reads slot i, which had an object when it was looked at. */
+static int read_held(struct store *s, u64 i, u64 seen, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(seen)];
+	struct stream *st = stream_get(t);
+	u64 word = store_hold(s, i);
+	int err = 0;
+
+	if (!slot_has_object(word)) {
+		err = read_word(word, page);
+	} else if (host_unlikely((word ^ seen) & SLOT_CODEC) && slot_type(word) == SLOT_PAGE) {
+		return read_by_other(s, i, st, word, page);
+	} else {
+		err = slot_type(word) == SLOT_BLOB ? -EINVAL : read_object(s, t->codec, st, word, page);
+		store_drop(s, i, word);
+	}
+	stream_put(st);
+	return err;
 }
 
 int store_read(struct store *s, u64 i, void *page)
 {
-	struct stream *st = NULL;
 	int err = 0;
 	u64 word;
 
 	if (i >= s->slots)
 		return -ERANGE;
 	word = host_a64_read(store_slot(s, i));
-	if (slot_has_object(word)) {
-		st = stream_get(s->streams);
-		word = store_hold(s, i);
-	}
-	if (host_unlikely(slot_type(word) == SLOT_BACKED)) {
-		err = STORE_BACKED;
-	} else if (!slot_has_object(word)) {
-		fill_page(page, slot_type(word) == SLOT_FILL ? slot_fill_value(word) : 0);
-	} else {
-		err = slot_type(word) == SLOT_BLOB ? -EINVAL : read_object(s, st, word, page);
-		store_drop(s, i, word);
-	}
-	if (st)
-		stream_put(st);
+	if (slot_has_object(word))
+		err = read_held(s, i, word, page);
+	else
+		err = read_word(word, page);
 	if (host_unlikely(err < 0))
 		store_note(s, CNT_FAILED_READ);
 	return err;
 }
 
+/* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
 int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 {
-	struct stream *st = stream_get(s->streams);
-	u64 word = hold_take_and(&s->holds, store_slot(s, i), 0);
-	u64 ref = slot_ref(word);
+	u64 seen = host_a64_read(store_slot(s, i)), word;
+	struct streams *t = s->codecs[slot_codec(seen)];
+	struct stream *st;
 	size_t bytes;
 	int err = 0;
 
-	if (!slot_has_object(word)) {
-		err = -ENOENT;
-	} else if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN)) {
+	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
+		return -ENOENT;
+	st = stream_get(t);
+	word = hold_take_and(&s->holds, store_slot(s, i), 0);
+	if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN) || (word ^ seen) & SLOT_CODEC) {
 		err = -ENOENT;
 	} else if (packed) {
-		bytes = pool_ref_size(&s->pool, ref);
-		memcpy(buf, pool_map(&s->pool, ref, st->bounce), bytes);
+		bytes = pool_ref_size(&s->pool, slot_ref(word));
+		memcpy(buf, pool_map(&s->pool, slot_ref(word), st->bounce), bytes);
 		memset((char *)buf + bytes, 0, HOST_PAGE_SIZE - bytes);
 	} else {
-		err = read_object(s, st, word, buf);
+		err = read_object(s, t->codec, st, word, buf);
 	}
 	if (slot_has_object(word))
 		store_drop(s, i, word);
@@ -563,17 +669,20 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 	return err;
 }
 
-int store_unpack(struct store *s, u64 word, const void *data, void *page)
+int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
 {
+	struct streams *t = s->codecs[slot_codec(word)];
 	size_t bytes = slot_backed_bytes(word);
 	struct stream *st;
-	int err = -EIO;
+	int err = 0;
 
-	if (bytes && bytes <= HOST_PAGE_SIZE) {
-		st = stream_get(s->streams);
-		err = unpack(s, st, data, bytes, page);
-		stream_put(st);
+	if (bytes == HOST_PAGE_SIZE) {
+		memcpy(page, data, bytes);
+		return 0;
 	}
+	st = stream_get(t);
+	err = stream_unpack(t->codec, st, data, bytes, page);
+	stream_put(st);
 	if (err)
 		store_note(s, CNT_FAILED_READ);
 	return err;

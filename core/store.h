@@ -9,6 +9,9 @@
  * so a failed write leaves the slot as it was, and a reader sees the old or the new page.  Neither
  * waits for the other: an object that is read when it is replaced is freed by its last reader.
  *
+ * A page is written with the codec of priority 0 and may be made anew by another later, if that
+ * keeps it smaller (recompress.h); its word says which codec reads it.
+ *
  * Lock order: stream > slot hold > flushing > the per-CPU item > the holds' lock, the pool's locks
  * (release.c).
  */
@@ -22,15 +25,31 @@
 #include "stats.h"
 #include "stream.h"
 
+/* How many codecs a store may have: the one that pages come to, and those that recompress (recompress.h). */
+#define STORE_CODECS 4          /* as many as slot.h has bits for */
+
+/* One of the latter. */
+struct store_codec {
+	const struct codec_ops *ops;    /* NULL: none */
+	int level;
+	const void *dict;               /* as struct codec_params has them */
+	size_t dict_bytes;
+	int winbits;
+};
+
 struct store_config {
 	u64 slots;                      /* 1 .. 2^32 - 1 */
-	const struct codec_ops *codec;
+	const struct codec_ops *codec;  /* that of priority 0, which writes */
 	int level;
+	const void *dict;               /* outlives the store; NULL: none */
+	size_t dict_bytes;
+	int winbits;                    /* 0: the codec's own */
+	struct store_codec more[STORE_CODECS - 1];      /* priorities 1 and up */
 	unsigned int chain;             /* CHAIN_MIN .. CHAIN_MAX */
 	u64 mem_limit;                  /* bytes, 0: none */
 	u64 release_limit;              /* bytes, 0: synchronous */
 	struct release_budget *release_budget;  /* of all stores, or NULL */
-	struct streams *streams;        /* of this codec and level, for several stores, or NULL */
+	struct streams *streams;        /* of this codec and its parameters, for several stores, or NULL */
 	u64 blocks;                     /* of the backing device, a page each; 0: there is none */
 };
 
@@ -52,7 +71,8 @@ struct store {
 	struct shrink shrink;
 	struct holds holds;
 	struct streams *streams;        /* those of store_config, or own */
-	struct streams own;
+	struct streams *codecs[STORE_CODECS];   /* by priority; [0] is streams, NULL: none */
+	struct streams own[STORE_CODECS];
 };
 
 /*
@@ -95,8 +115,8 @@ int store_read(struct store *s, u64 i, void *page);
 int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes);
 
 /*
- * Holds the object of slot i, which must exist, and returns its word without marks; one without an
- * object holds nothing.  Who holds has a stream in hand (hold.h counts on it).  Any context.
+ * Holds the object of slot i, which must exist, and returns its word as hold_take() does; one without
+ * an object holds nothing.  Who holds has a stream in hand (hold.h counts on it).  Any context.
  */
 u64 store_hold(struct store *s, u64 i);
 
@@ -121,10 +141,25 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
  * Makes a page of what store_copy_out() packed, which may have become anything meanwhile; word is
  * that of the backed slot.  Process context.  -EIO: it does not decompress, and page is zeros.
  */
-int store_unpack(struct store *s, u64 word, const void *data, void *page);
+int store_unpack_backed(struct store *s, u64 word, const void *data, void *page);
 
 /* Empties slot i.  Any context: no sleep, no allocation, no wait for a reader.  -ERANGE. */
 int store_free(struct store *s, u64 i);
+
+/*
+ * For who makes another object for the page of slot i (recompress.c).  word is what the slot had when
+ * the caller took its hold, with hold_take_seen(); from then on no other may be called ref.
+ */
+
+/* Its page, made of the object.  Process context.  -EIO: it does not decompress; page is zeros. */
+int store_unpack(struct store *s, u64 word, void *page);
+
+/*
+ * Puts new, which has an object with those bytes, in the place of the object of word, and accounts for
+ * both; the old one is for who drops it last.  False: the slot was written or freed meanwhile, so
+ * that new is still the caller's.  Any context.
+ */
+bool store_replace(struct store *s, u64 i, u64 word, u64 new);
 
 /* Slots that are worked on between two rests, where all are. */
 #define STORE_PIECE 256u

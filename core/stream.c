@@ -19,7 +19,7 @@ bool stream_fill(struct streams *t, struct stream *st)
 	st->buf = host_zalloc(HOST_PAGE_SIZE);
 	st->bounce = host_zalloc(HOST_PAGE_SIZE);
 	if (st->buf && st->bounce)
-		st->ctx = t->codec->create(t->level);
+		st->ctx = t->codec->create(&t->params);
 	if (!st->ctx)
 		stream_empty(t, st);
 	else if (t->lazy)
@@ -83,22 +83,29 @@ void streams_destroy(struct streams *t)
 	if (t->lazy)
 		host_work_destroy(&t->idle);
 	host_free(t->home, host_nr_cpus() * sizeof(*t->home));
-	if (!t->stream)
-		return;
-	for (i = 0; i < t->n; i++) {
+	for (i = 0; t->stream && i < t->n; i++) {
 		stream_empty(t, &t->stream[i]);
 		host_mutex_destroy(&t->stream[i].lock);
 	}
 	host_free(t->stream, t->n * sizeof(*t->stream));
+	if (t->codec->release)
+		t->codec->release(&t->params);
 }
 
-int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy)
+int streams_init(struct streams *t, const struct codec_ops *codec,
+		 const struct codec_params *params, bool lazy)
 {
 	unsigned int i;
+	int err;
 
 	memset(t, 0, sizeof(*t));
 	t->codec = codec;
-	t->level = level;
+	t->params = *params;
+	if (codec->prepare) {
+		err = codec->prepare(&t->params);
+		if (err)
+			return err;
+	}
 	t->n = host_cpus_now();
 	t->home = host_zalloc(host_nr_cpus() * sizeof(*t->home));
 	t->stream = host_zalloc(t->n * sizeof(*t->stream));

@@ -29,7 +29,7 @@ struct stream {
 
 struct streams {
 	const struct codec_ops *codec;
-	int level;
+	struct codec_params params;
 	bool lazy;
 	unsigned int n;                 /* CPUs when they were made; fixed */
 	u32 *home;                      /* [CPUs]: a CPU's own stream + 1; 0: it has not asked yet */
@@ -41,11 +41,13 @@ struct streams {
 #define STREAMS_IDLE_US 10000000u       /* a lazy context that was not used for so long is ended */
 
 /*
- * Streams for any number of stores with this codec and level.  lazy: but for the first, a context
- * is made when it is asked for, which may then wait for memory, and ends when it is idle.  Process
- * context; -ENOMEM.
+ * Streams for any number of stores with this codec and these parameters, which are copied, but for
+ * the dictionary.  lazy: but for the first, a context is made when it is asked for, which may then
+ * wait for memory, and ends when it is idle.  Process context; -ENOMEM; -EINVAL: the dictionary is
+ * not one of the codec's.
  */
-int streams_init(struct streams *t, const struct codec_ops *codec, int level, bool lazy);
+int streams_init(struct streams *t, const struct codec_ops *codec,
+		 const struct codec_params *params, bool lazy);
 
 /* No store has them any more.  Process context. */
 void streams_destroy(struct streams *t);
@@ -84,6 +86,35 @@ static inline struct stream *stream_get(struct streams *t)
 		host_mutex_unlock(&st->lock);
 	}
 	return stream_other(t, home);
+}
+
+/*
+ * The bytes in st->buf, at most cap, that the codec makes of a page; HOST_PAGE_SIZE: it does not get it
+ * so small.  -EIO, -ENOMEM.
+ */
+static inline int stream_pack(const struct codec_ops *codec, struct stream *st, const void *page,
+			      size_t cap)
+{
+	int n = codec->compress(st->ctx, page, HOST_PAGE_SIZE, st->buf, cap);
+
+	if (n == -ENOSPC)
+		return (int)HOST_PAGE_SIZE;
+	if (n == -ENOMEM)
+		return n;
+	/* A codec that breaks its word must not break the pool's. */
+	return n <= 0 || (size_t)n > cap ? -EIO : n;
+}
+
+/* The page that the codec made these bytes of.  -EIO: none; then it is zeros. */
+static inline int stream_unpack(const struct codec_ops *codec, struct stream *st, const void *data,
+				size_t bytes, void *page)
+{
+	if (codec->decompress(st->ctx, data, bytes, page, HOST_PAGE_SIZE)) {
+		/* Nobody is to see how far the codec came, or what was in page before. */
+		memset(page, 0, HOST_PAGE_SIZE);
+		return -EIO;
+	}
+	return 0;
 }
 
 /* Ends that.  Any context. */

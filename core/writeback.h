@@ -49,7 +49,7 @@ void store_unchoose(struct store *s, u64 i);
 
 /*
  * Begins a read of a backed slot i < slots: what its block has at this moment stays there until
- * store_backed_end().  *word: store_unpack() wants it, slot_block() tells the block.  False: the slot is
+ * store_backed_end().  *word: store_unpack_backed() wants it, slot_block() tells the block.  False: the slot is
  * not backed by now.  Process context.
  */
 bool store_backed_begin(struct store *s, u64 i, u64 *word);

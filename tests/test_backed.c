@@ -170,7 +170,7 @@ static int read_back(struct store *s, u64 i, bool packed)
 		return err;
 	must_eq(store_backed_begin(s, i, &word), true);
 	if (packed)
-		err = store_unpack(s, word, device[slot_block(word)], page);
+		err = store_unpack_backed(s, word, device[slot_block(word)], page);
 	else
 		memcpy(page, device[slot_block(word)], HOST_PAGE_SIZE);
 	store_backed_end(s, word);
@@ -374,7 +374,7 @@ static void test_corrupt(void **state)
 		if (!store_backed_begin(s, i, &word))
 			continue;
 		memset(device[slot_block(word)], 0xff, 64);
-		if (store_unpack(s, word, device[slot_block(word)], out)) {
+		if (store_unpack_backed(s, word, device[slot_block(word)], out)) {
 			n++;
 			for (size_t k = 0; k < HOST_PAGE_SIZE; k++)
 				must_eq(out[k], 0);

@@ -13,7 +13,7 @@ static unsigned char *src, *dst, *back;
 static void open_codec(const struct codec_ops *codec, int level)
 {
 	ops = codec;
-	ctx = ops->create(level);
+	ctx = ops->create(&(struct codec_params){ .level = level });
 	must(ctx);
 	src = guard_alloc(HOST_PAGE_SIZE);
 	dst = guard_alloc(2 * HOST_PAGE_SIZE);

@@ -545,14 +545,14 @@ static struct codec_ops counted;
 static unsigned int contexts, refused;
 static bool no_memory;
 
-static void *counted_create(int level)
+static void *counted_create(const struct codec_params *p)
 {
 	if (no_memory) {
 		refused++;
 		return NULL;
 	}
 	contexts++;
-	return codec_lz4.create(level);
+	return codec_lz4.create(p);
 }
 
 static void counted_destroy(void *ctx)
@@ -571,6 +571,7 @@ static void write_and_read(struct store *s, u64 i)
 
 static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state)
 {
+	const struct codec_params params = { .level = 1 };
 	struct store_config cfg = config();
 	struct streams streams;
 	struct store other;
@@ -581,7 +582,7 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 	counted.destroy = counted_destroy;
 	cfg.codec = &counted;
 	host_user_set_nr_cpus(64);
-	must_eq(streams_init(&streams, &counted, 1, true), 0);
+	must_eq(streams_init(&streams, &counted, &params, true), 0);
 	must_eq(contexts, 1);
 	cfg.streams = &streams;
 	rig_open(&cfg);

@@ -15,12 +15,12 @@ struct lz4_ctx {
 	_Alignas(HOST_CACHELINE) LZ4_stream_t state;
 };
 
-static void *lz4_create(int level)
+static void *lz4_create(const struct codec_params *p)
 {
 	struct lz4_ctx *c = host_zalloc(sizeof(*c));
 
 	if (c)
-		c->acceleration = level;
+		c->acceleration = p->level;
 	return c;
 }
 

@@ -15,12 +15,12 @@ struct lz4hc_ctx {
 	_Alignas(HOST_CACHELINE) LZ4_streamHC_t state;
 };
 
-static void *lz4hc_create(int level)
+static void *lz4hc_create(const struct codec_params *p)
 {
 	struct lz4hc_ctx *c = host_zalloc(sizeof(*c));
 
 	if (c)
-		c->level = level;
+		c->level = p->level;
 	return c;
 }
 

@@ -18,9 +18,9 @@ struct lzo_ctx {
 	unsigned char bounce[LZO_BOUND(HOST_PAGE_SIZE)];
 };
 
-static void *lzo_create(int level)
+static void *lzo_create(const struct codec_params *p)
 {
-	(void)level;
+	(void)p;
 	if (lzo_init() != LZO_E_OK)
 		return NULL;
 	return host_zalloc(sizeof(struct lzo_ctx));

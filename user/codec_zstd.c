@@ -71,7 +71,7 @@ static int zstd_decompress(void *ctx, const void *src, size_t n, void *dst, size
 	return ZSTD_decompressDCtx(z->d, dst, cap, src, n) == cap ? 0 : -EIO;
 }
 
-static void *zstd_create(int level)
+static void *zstd_create(const struct codec_params *p)
 {
 	static const char page[HOST_PAGE_SIZE];
 	struct zstd_ctx *z = host_zalloc(sizeof(*z));
@@ -83,7 +83,7 @@ static void *zstd_create(int level)
 	z->d = ZSTD_createDCtx();
 	if (!z->c || !z->d)
 		goto fail;
-	if (!zstd_set(z->c, ZSTD_c_compressionLevel, level) ||
+	if (!zstd_set(z->c, ZSTD_c_compressionLevel, p->level) ||
 	    !zstd_set(z->c, ZSTD_c_contentSizeFlag, 0) ||
 	    !zstd_set(z->c, ZSTD_c_checksumFlag, 0))
 		goto fail;

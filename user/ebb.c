@@ -137,11 +137,12 @@ static int need_budget(struct release_budget **budget)
 
 static struct shared_streams *new_streams(const struct store_config *core)
 {
+	const struct codec_params params = { .level = core->level };
 	struct shared_streams *t = host_zalloc(sizeof(*t));
 
 	if (!t)
 		return NULL;
-	if (!streams_init(&t->streams, core->codec, core->level, true))
+	if (!streams_init(&t->streams, core->codec, &params, true))
 		return t;
 	host_free(t, sizeof(*t));
 	return NULL;
@@ -154,7 +155,7 @@ static struct shared_streams *get_streams(const struct store_config *core)
 
 	host_mutex_lock(&p->lock);
 	for (t = p->streams; t; t = t->next)
-		if (t->streams.codec == core->codec && t->streams.level == core->level)
+		if (t->streams.codec == core->codec && t->streams.params.level == core->level)
 			break;
 	if (!t) {
 		t = new_streams(core);

@@ -3,7 +3,8 @@
  * codec_lz4.c - lz4 over the kernel's lz4 library.
  *
  * Owns: a context is the library's hash table (16 KiB); decompression needs none.  The level is
- * lz4's acceleration: 1 compresses best, more is faster.
+ * lz4's acceleration: 1 compresses best, more is faster.  Of a dictionary there is a second such
+ * table, filled once for all contexts, which each page starts from a copy of.
  */
 #include "codecs.h"
 
@@ -13,16 +14,45 @@
 #define LZ4_ACCELERATION_SANE 65537
 
 struct lz4_ctx {
-	u8 work[LZ4_MEM_COMPRESS] __aligned(HOST_CACHELINE);
+	union {
+		u8 work[LZ4_MEM_COMPRESS];
+		LZ4_stream_t stream;    /* with a dictionary */
+	} __aligned(HOST_CACHELINE);
 	int acceleration;
+	const struct codec_params *params;
 };
 
-static void *lz4_create(int level)
+static int lz4_prepare(struct codec_params *p)
+{
+	LZ4_stream_t *s;
+
+	if (!p->dict)
+		return 0;
+	s = host_zalloc(sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	if (LZ4_loadDict(s, p->dict, (int)p->dict_bytes) != (int)p->dict_bytes) {
+		host_free(s, sizeof(*s));
+		return -EINVAL;
+	}
+	p->prepared = s;
+	return 0;
+}
+
+static void lz4_release(struct codec_params *p)
+{
+	host_free(p->prepared, sizeof(LZ4_stream_t));
+	p->prepared = NULL;
+}
+
+static void *lz4_create(const struct codec_params *p)
 {
 	struct lz4_ctx *c = host_zalloc(sizeof(*c));
 
-	if (c)
-		c->acceleration = min(level, LZ4_ACCELERATION_SANE);
+	if (c) {
+		c->acceleration = min(p->level, LZ4_ACCELERATION_SANE);
+		c->params = p;
+	}
 	return c;
 }
 
@@ -37,14 +67,33 @@ static int lz4_compress(void *ctx, const void *src, size_t n, void *dst, size_t 
 	int len;
 
 	host_kernel_touches(src, n, dst, cap);
-	len = LZ4_compress_fast(src, dst, (int)n, (int)cap, c->acceleration, c->work);
+	if (c->params->prepared) {
+		memcpy(&c->stream, c->params->prepared, sizeof(c->stream));
+		len = LZ4_compress_fast_continue(&c->stream, src, dst, (int)n, (int)cap,
+						 c->acceleration);
+	} else {
+		len = LZ4_compress_fast(src, dst, (int)n, (int)cap, c->acceleration, c->work);
+	}
 	return len > 0 ? len : -ENOSPC;
+}
+
+int codec_lz4_decompress(const struct codec_params *p, const void *src, size_t n, void *dst,
+			 size_t cap)
+{
+	int len;
+
+	host_kernel_touches(src, n, dst, cap);
+	if (p->dict)
+		len = LZ4_decompress_safe_usingDict(src, dst, (int)n, (int)cap, p->dict,
+						    (int)p->dict_bytes);
+	else
+		len = LZ4_decompress_safe(src, dst, (int)n, (int)cap);
+	return len == (int)cap ? 0 : -EIO;
 }
 
 static int lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	host_kernel_touches(src, n, dst, cap);
-	return LZ4_decompress_safe(src, dst, (int)n, (int)cap) == (int)cap ? 0 : -EIO;
+	return codec_lz4_decompress(((struct lz4_ctx *)ctx)->params, src, n, dst, cap);
 }
 
 const struct codec_ops codec_lz4 = {
@@ -52,6 +101,10 @@ const struct codec_ops codec_lz4 = {
 	.min_level = LZ4_ACCELERATION_DEFAULT,
 	.max_level = INT_MAX,
 	.default_level = LZ4_ACCELERATION_DEFAULT,
+	.min_dict = CODEC_LZ4_MIN_DICT,
+	.max_dict = CODEC_LZ4_MAX_DICT,
+	.prepare = lz4_prepare,
+	.release = lz4_release,
 	.create = lz4_create,
 	.destroy = lz4_destroy,
 	.compress = lz4_compress,

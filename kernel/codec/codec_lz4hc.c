@@ -2,23 +2,51 @@
 /*
  * codec_lz4hc.c - lz4hc over the kernel's lz4 library: slower to compress, lz4 to decompress.
  *
- * Owns: a context is the library's match finder (256 KiB).
+ * Owns: a context is the library's match finder (256 KiB).  Of a dictionary there is a second one,
+ * filled once for all contexts, which each page starts from a copy of.
  */
 #include "codecs.h"
 
 #include <linux/lz4.h>
 
 struct lz4hc_ctx {
-	u8 work[LZ4HC_MEM_COMPRESS] __aligned(HOST_CACHELINE);
-	int level;
+	union {
+		u8 work[LZ4HC_MEM_COMPRESS];
+		LZ4_streamHC_t stream;  /* with a dictionary */
+	} __aligned(HOST_CACHELINE);
+	const struct codec_params *params;
 };
 
-static void *lz4hc_create(int level)
+static int lz4hc_prepare(struct codec_params *p)
+{
+	LZ4_streamHC_t *s;
+
+	if (!p->dict)
+		return 0;
+	s = host_zalloc(sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	LZ4_resetStreamHC(s, p->level);
+	if (LZ4_loadDictHC(s, p->dict, (int)p->dict_bytes) != (int)p->dict_bytes) {
+		host_free(s, sizeof(*s));
+		return -EINVAL;
+	}
+	p->prepared = s;
+	return 0;
+}
+
+static void lz4hc_release(struct codec_params *p)
+{
+	host_free(p->prepared, sizeof(LZ4_streamHC_t));
+	p->prepared = NULL;
+}
+
+static void *lz4hc_create(const struct codec_params *p)
 {
 	struct lz4hc_ctx *c = host_zalloc(sizeof(*c));
 
 	if (c)
-		c->level = level;
+		c->params = p;
 	return c;
 }
 
@@ -33,14 +61,18 @@ static int lz4hc_compress(void *ctx, const void *src, size_t n, void *dst, size_
 	int len;
 
 	host_kernel_touches(src, n, dst, cap);
-	len = LZ4_compress_HC(src, dst, (int)n, (int)cap, c->level, c->work);
+	if (c->params->prepared) {
+		memcpy(&c->stream, c->params->prepared, sizeof(c->stream));
+		len = LZ4_compress_HC_continue(&c->stream, src, dst, (int)n, (int)cap);
+	} else {
+		len = LZ4_compress_HC(src, dst, (int)n, (int)cap, c->params->level, c->work);
+	}
 	return len > 0 ? len : -ENOSPC;
 }
 
 static int lz4hc_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	host_kernel_touches(src, n, dst, cap);
-	return LZ4_decompress_safe(src, dst, (int)n, (int)cap) == (int)cap ? 0 : -EIO;
+	return codec_lz4_decompress(((struct lz4hc_ctx *)ctx)->params, src, n, dst, cap);
 }
 
 const struct codec_ops codec_lz4hc = {
@@ -49,6 +81,10 @@ const struct codec_ops codec_lz4hc = {
 	.min_level = 1,
 	.max_level = LZ4HC_MAX_CLEVEL,
 	.default_level = LZ4HC_DEFAULT_CLEVEL,
+	.min_dict = CODEC_LZ4_MIN_DICT,
+	.max_dict = CODEC_LZ4_MAX_DICT,
+	.prepare = lz4hc_prepare,
+	.release = lz4hc_release,
 	.create = lz4hc_create,
 	.destroy = lz4hc_destroy,
 	.compress = lz4hc_compress,

@@ -18,7 +18,7 @@ struct lzo_ctx {
 
 typedef int lzo_fn(const unsigned char *src, size_t n, unsigned char *dst, size_t *len, void *work);
 
-static void *lzo_create(int level)
+static void *lzo_create(const struct codec_params *p)
 {
 	return host_zalloc(sizeof(struct lzo_ctx));
 }

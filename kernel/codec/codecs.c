@@ -7,6 +7,7 @@
 /* As in Kbuild: both halves of the library. */
 #define HAVE(comp, decomp) \
 	(IS_ENABLED(CONFIG_##comp##_COMPRESS) && IS_ENABLED(CONFIG_##decomp##_DECOMPRESS))
+#define HAVE_DEFLATE (IS_ENABLED(CONFIG_ZLIB_DEFLATE) && IS_ENABLED(CONFIG_ZLIB_INFLATE))
 
 const struct codec_ops *const kernel_codecs[] = {
 #if HAVE(LZO, LZO)
@@ -22,10 +23,17 @@ const struct codec_ops *const kernel_codecs[] = {
 #if HAVE(ZSTD, ZSTD)
 	&codec_zstd,
 #endif
+#if HAVE_DEFLATE
+	&codec_deflate,
+#endif
+#if HAVE(842, 842)
+	&codec_842,
+#endif
 	NULL
 };
 
 static_assert(ARRAY_SIZE(kernel_codecs) > 1, "the kernel has no library that zram can use");
+static_assert(ARRAY_SIZE(kernel_codecs) <= KERNEL_CODECS + 1);
 
 #ifdef CONFIG_ZRAM_DEF_COMP
 #define DEFAULT_NAME CONFIG_ZRAM_DEF_COMP

@@ -5,23 +5,38 @@
  *
  * The libraries share one level convention with in-tree zram, which takes
  *
- *     lzo, lzo-rle  no level          lz4   1 and up, more is faster
- *     lz4hc         1 .. 16           zstd  -131072 .. 22
+ *     lzo, lzo-rle, 842  no level     lz4      1 and up, more is faster
+ *     lz4hc              1 .. 16      zstd     -131072 .. 22
+ *                                     deflate  -1 (which is 6) .. 9
  */
 #ifndef EBB_KERNEL_CODECS_H
 #define EBB_KERNEL_CODECS_H
 
 #include "codec.h"
 
-extern const struct codec_ops codec_lzo, codec_lzorle, codec_lz4, codec_lz4hc, codec_zstd;
+#include <linux/sizes.h>
 
-/* lzo-rle, lzo, lz4, lz4hc, zstd as far as they are there, NULL */
+extern const struct codec_ops codec_lzo, codec_lzorle, codec_lz4, codec_lz4hc, codec_zstd,
+	codec_deflate, codec_842;
+
+/* lzo-rle, lzo, lz4, lz4hc, zstd, deflate, 842 as far as they are there, NULL */
 extern const struct codec_ops *const kernel_codecs[];
+
+#define KERNEL_CODECS 7         /* most of them */
 
 /* The one that the kernel's configuration prefers for zram, or the first. */
 const struct codec_ops *codec_default(void);
 
 /* By name, which may end in a newline; NULL: not there. */
 const struct codec_ops *codec_find(const char *name);
+
+/*
+ * Of lz4 and lz4hc, which share the format.  A page's matches reach back 64 KiB, so that a longer
+ * dictionary has a part that is never used; a shorter one than a word has nothing to find.
+ */
+#define CODEC_LZ4_MIN_DICT sizeof(u64)
+#define CODEC_LZ4_MAX_DICT SZ_64K
+int codec_lz4_decompress(const struct codec_params *p, const void *src, size_t n, void *dst,
+			 size_t cap);
 
 #endif

@@ -157,6 +157,8 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 		struct piece p = next_piece(&iter);
 
 		err = write ? write_piece(z, bio, &iter, &p) : read_piece(z, bio, &iter, &p);
+		if (likely(!err))
+			zram_touch(z, p.slot);
 		if (unlikely(err == -EIO))
 			pr_err_ratelimited("%s: page %llu cannot be %s\n", z->disk->disk_name, p.slot,
 					   write ? "compressed" : "decompressed");
@@ -183,6 +185,7 @@ static int zero_part(struct zram *z, const struct piece *p)
 	if (!err) {
 		memset(page_address(bounce) + p->off, 0, p->len);
 		err = store_write(&z->store, p->slot, page_address(bounce), page_to_nid(bounce));
+		zram_touch(z, p->slot);
 	}
 	memalloc_noio_restore(noio);
 	mempool_free(bounce, bounce_pages);

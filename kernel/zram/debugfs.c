@@ -4,12 +4,16 @@
  *
  *   classes   the table that in-tree has as zsmalloc/zramN/classes.  It is not put there: that
  *             directory belongs to zsmalloc, which may come and go (zswap uses it, too)
+ *   block_state   a line for each slot that has something, as in-tree's
  *   check     reading it runs every invariant of the core; the disk must be closed
  */
 #include "zram.h"
 
 #include <linux/debugfs.h>
+#include <linux/module.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include "check.h"
 
@@ -108,9 +112,82 @@ static int check_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(check);
 
+/* In-tree's line: slot, second of the last touch, and what it is. */
+static int show_slot(char *buf, size_t room, struct zram *z, u64 i, u64 word)
+{
+	struct store *s = &z->store;
+	bool huge = slot_has_object(word) && pool_ref_size(&s->pool, slot_ref(word)) == PAGE_SIZE;
+	bool same = slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ;
+
+	return snprintf(buf, room, "%12llu %12u.%06d %c%c%c%c%c%c\n", i,
+			z->ages ? READ_ONCE(z->ages[i]) : 0, 0, same ? 's' : '.',
+			slot_type(word) == SLOT_BACKED ? 'w' : '.', huge ? 'h' : '.',
+			word & SLOT_IDLE ? 'i' : '.', slot_codec(word) ? 'r' : '.',
+			word & SLOT_INCOMPRESSIBLE ? 'n' : '.');
+}
+
+/* Lines from slot *at on, as many as fit; *at moves to the slot that is the next. */
+static size_t show_slots(struct zram *z, char *buf, size_t room, u64 *at)
+{
+	struct store *s = &z->store;
+	size_t n = 0;
+	int line;
+
+	while (*at < s->slots && !host_interrupted()) {
+		u64 skip = host_table_skip(&s->table, *at), word;
+
+		if (skip) {
+			*at += min(skip, s->slots - *at);
+			continue;
+		}
+		word = host_a64_read(store_slot(s, *at));
+		if (slot_type(word) != SLOT_EMPTY) {
+			line = show_slot(buf + n, room - n, z, *at, word);
+			if (line >= room - n)
+				break;
+			n += line;
+		}
+		if (++*at % STORE_PIECE == 0)
+			cond_resched();
+	}
+	return n;
+}
+
+#define BLOCK_STATE_MOST SZ_64K /* bytes that one read(2) gives */
+
+/* The file's position counts slots. */
+static ssize_t block_state_read(struct file *file, char __user *to, size_t count, loff_t *pos)
+{
+	struct zram *z = file->private_data;
+	size_t room = min_t(size_t, count, BLOCK_STATE_MOST);
+	char *buf = kvmalloc(room, GFP_KERNEL);
+	u64 at = *pos;
+	ssize_t n;
+
+	if (!buf)
+		return -ENOMEM;
+	down_read(&z->dev_lock);
+	n = z->disksize ? show_slots(z, buf, room, &at) : -EINVAL;
+	up_read(&z->dev_lock);
+	if (n > 0 && copy_to_user(to, buf, n))
+		n = -EFAULT;
+	if (n >= 0)
+		*pos = at;
+	kvfree(buf);
+	return n;
+}
+
+static const struct file_operations block_state_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.read = block_state_read,
+	.llseek = default_llseek,
+};
+
 void zram_debugfs_add(struct zram *z)
 {
 	z->debugfs = debugfs_create_dir(z->disk->disk_name, root);
+	debugfs_create_file("block_state", 0400, z->debugfs, z, &block_state_fops);
 	debugfs_create_file("classes", 0400, z->debugfs, z, &classes_fops);
 	debugfs_create_file("check", 0400, z->debugfs, z, &check_fops);
 }

@@ -14,8 +14,6 @@
 #include <linux/part_stat.h>
 #include <linux/slab.h>
 
-#include "codec/codecs.h"
-
 /* Pages that a CPU's list moves at once, and holds at most: 32 and 64 of 4 KiB. */
 #define PCP_BATCH (SZ_128K >> PAGE_SHIFT)
 #define PCP_HIGH (SZ_256K >> PAGE_SHIFT)
@@ -43,52 +41,30 @@ static void decay(struct host_work *w)
 
 static void set_defaults(struct zram *z)
 {
-	z->codec = codec_default();
-	z->level = ZRAM_LEVEL_UNSET;
+	zram_algorithms_default(z);
 	z->mem_limit = 0;
 	WRITE_ONCE(z->release_limit, release_default_limit());
-}
-
-static int check_level(const struct zram *z)
-{
-	const struct codec_ops *c = z->codec;
-
-	if (z->level == ZRAM_LEVEL_UNSET)
-		return 0;
-	if (c->min_level == c->max_level) {
-		pr_err("%s: %s has no compression level, %d was given\n", z->disk->disk_name, c->name,
-		       z->level);
-		return -EOPNOTSUPP;
-	}
-	if (z->level < c->min_level || z->level > c->max_level) {
-		pr_err("%s: level %d of %s is not in %d to %d\n", z->disk->disk_name, z->level, c->name,
-		       c->min_level, c->max_level);
-		return -EINVAL;
-	}
-	return 0;
 }
 
 struct release_budget zram_budget;
 
 int zram_start(struct zram *z, u64 disksize)
 {
-	const struct store_config cfg = {
+	struct store_config cfg = {
 		.slots = disksize >> PAGE_SHIFT,
-		.codec = z->codec,
-		.level = z->level == ZRAM_LEVEL_UNSET ? z->codec->default_level : z->level,
 		.chain = chain_size,
 		.mem_limit = z->mem_limit,
 		.release_limit = z->release_limit,
 		.release_budget = &zram_budget,
 	};
-	int err = check_level(z);
+	int err = zram_algorithms_judge(z);
 
 	if (err) {
 		/* Tools that try one codec after the other count on a clean slate. */
-		z->codec = codec_default();
-		z->level = ZRAM_LEVEL_UNSET;
+		zram_algorithms_default(z);
 		return err;
 	}
+	zram_algorithms_config(z, &cfg);
 	/* The slot numbers in objects have 32 bits; a table past that is past most memories, too. */
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
@@ -106,14 +82,25 @@ int zram_start(struct zram *z, u64 disksize)
 	err = store_init(&z->store, &z->pcp, &cfg);
 	if (err)
 		goto no_store;
+	if (zram_track_actime)
+		err = zram_ages_make(z, cfg.slots);
+	if (err)
+		goto no_ages;
 	host_a64_set(&z->flush_pressure, 0);
 	zram_shrinker_add(z);
 	WRITE_ONCE(z->disksize, disksize);
 	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
 	return 0;
 
+no_ages:
+	store_destroy(&z->store);
 no_store:
 	memset(&z->store, 0, sizeof(z->store));
+	if (err == -EINVAL) {
+		pr_notice("%s: algorithm_params dict: not a dictionary of this algorithm's\n",
+			  z->disk->disk_name);
+		zram_algorithms_default(z);
+	}
 	host_work_destroy(&z->rest);
 no_rest:
 	host_work_destroy(&z->decay);
@@ -125,6 +112,8 @@ no_work:
 /* The disk is closed and claimed, or deleted. */
 static void stop(struct zram *z)
 {
+	/* Who has it ends soon: zram_pp_ends(). */
+	mutex_lock(&z->pp_lock);
 	down_write(&z->dev_lock);
 	set_capacity_and_notify(z->disk, 0);
 	part_stat_set_all(z->disk->part0, 0);
@@ -136,11 +125,13 @@ static void stop(struct zram *z)
 		host_work_destroy(&z->rest);
 		store_destroy(&z->store);
 		pcp_destroy(&z->pcp);
+		zram_ages_drop(z);
 		/* No slots: whoever should come too late is told -ERANGE. */
 		memset(&z->store, 0, sizeof(z->store));
 	}
 	set_defaults(z);
 	up_write(&z->dev_lock);
+	mutex_unlock(&z->pp_lock);
 }
 
 /* ---- claims ---- */
@@ -154,7 +145,7 @@ static int claim(struct zram *z)
 	if (disk_openers(z->disk) || z->claim)
 		err = -EBUSY;
 	else
-		z->claim = true;
+		WRITE_ONCE(z->claim, true);
 	mutex_unlock(&z->disk->open_mutex);
 	return err;
 }
@@ -187,7 +178,7 @@ int zram_reset(struct zram *z)
 	if (!err)
 		stop(z);
 	mutex_lock(&z->disk->open_mutex);
-	z->claim = z->leaving;
+	WRITE_ONCE(z->claim, z->leaving);
 	mutex_unlock(&z->disk->open_mutex);
 	return err;
 }
@@ -204,6 +195,7 @@ int zram_add(void)
 	if (!z)
 		return -ENOMEM;
 	init_rwsem(&z->dev_lock);
+	mutex_init(&z->pp_lock);
 	zram_init_partial(z);
 	if (mutex_lock_killable(&device_mutex)) {
 		kvfree(z);
@@ -263,7 +255,7 @@ static int remove(struct zram *z)
 		mutex_unlock(&z->disk->open_mutex);
 		return -EBUSY;
 	}
-	z->claim = true;
+	WRITE_ONCE(z->claim, true);
 	z->leaving = true;
 	mutex_unlock(&z->disk->open_mutex);
 

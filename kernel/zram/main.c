@@ -80,6 +80,8 @@ module_exit(zram_exit);
 
 module_param(num_devices, uint, 0);
 MODULE_PARM_DESC(num_devices, "Number of pre-created zram devices");
+module_param_named(track_actime, zram_track_actime, bool, 0444);
+MODULE_PARM_DESC(track_actime, "Keep the age of each page from the start (N)");
 module_param(chain_size, uint, 0444);
 MODULE_PARM_DESC(chain_size, "Most pages of a zspage, 4 to 16 (16)");
 

@@ -3,8 +3,8 @@
  * sysfs.c - the files of /sys/block/zramN and /sys/class/zram-control.
  *
  * Names, formats and error numbers are in-tree zram's, for the tools that know them;
- * release_limit and release_stat are ours.  A refused value is named in the log.  (Idle
- * tracking, recompression and writeback, with their files, go into files of their own.)
+ * release_limit and release_stat are ours.  A refused value is named in the log.  Those of the codecs
+ * are in algorithm.c.
  */
 #include "zram.h"
 
@@ -13,66 +13,44 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "codec/codecs.h"
 #include "sysfs.h"
 
-#define ALGORITHM_NAME_MAX 128
-#define PRIORITIES 4            /* in-tree's, of which 0 is the one that there is here */
-#define SHOWN 64                /* of a refused value */
 #define COMPACT_STEPS 16        /* under one hold of dev_lock */
-
-static struct zram *to_zram(struct device *dev)
-{
-	return dev_to_disk(dev)->private_data;
-}
-
-/* Says what was not taken, and why; returns err. */
-static ssize_t refuse(struct device *dev, const char *file, const char *buf, const char *why,
-		      int err)
-{
-	size_t len = strlen(buf);
-
-	if (len && buf[len - 1] == '\n')
-		len--;
-	pr_err("%s: %s '%*pE'%s: %s\n", dev ? dev_name(dev) : "zram-control", file,
-	       (int)min_t(size_t, len, SHOWN), buf, len > SHOWN ? "..." : "", why);
-	return err;
-}
 
 /* ---- size and life ---- */
 
 static ssize_t disksize_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(to_zram(dev)->disksize));
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->disksize));
 }
 
 static ssize_t disksize_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			      size_t len)
 {
-	struct zram *z = to_zram(dev);
+	struct zram *z = zram_of(dev);
 	u64 bytes = memparse(buf, NULL);
 	int err;
 
 	if (!bytes)
-		return refuse(dev, "disksize", buf, "not a size", -EINVAL);
+		return zram_refuse(dev, "disksize", buf, "not a size", -EINVAL);
 	if (down_write_killable(&z->dev_lock))
 		return -EINTR;
 	if (z->disksize)
-		err = refuse(dev, "disksize", buf, "there is one already, reset first", -EBUSY);
+		err = zram_refuse(dev, "disksize", buf, "there is one already, reset first", -EBUSY);
 	else if (bytes > U64_MAX - PAGE_SIZE + 1)
-		err = refuse(dev, "disksize", buf, "too large", -EINVAL);
+		err = zram_refuse(dev, "disksize", buf, "too large", -EINVAL);
 	else
 		err = zram_start(z, round_up(bytes, PAGE_SIZE));
 	up_write(&z->dev_lock);
 	if (err == -ENOMEM)
-		refuse(dev, "disksize", buf, "no memory for its tables", err);
+		zram_refuse(dev, "disksize", buf, "no memory for its tables", err);
 	return err ?: len;
 }
 static DEVICE_ATTR_RW(disksize);
 
 static ssize_t initstate_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", READ_ONCE(to_zram(dev)->disksize) != 0);
+	return sysfs_emit(buf, "%u\n", READ_ONCE(zram_of(dev)->disksize) != 0);
 }
 static DEVICE_ATTR_RO(initstate);
 
@@ -85,144 +63,27 @@ static ssize_t reset_store(struct device *dev, struct device_attribute *attr, co
 	if (!err && !really)
 		err = -EINVAL;
 	if (err)
-		return refuse(dev, "reset", buf, "not a number over 0", err);
-	err = zram_reset(to_zram(dev));
+		return zram_refuse(dev, "reset", buf, "not a number over 0", err);
+	err = zram_reset(zram_of(dev));
 	if (err == -EINTR)
 		return err;
 	if (err)
-		return refuse(dev, "reset", buf, "the device is in use", err);
+		return zram_refuse(dev, "reset", buf, "the device is in use", err);
 	return len;
 }
 static DEVICE_ATTR_WO(reset);
-
-/* ---- codecs ---- */
-
-static ssize_t comp_algorithm_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct zram *z = to_zram(dev);
-	unsigned int i;
-	ssize_t n = 0;
-
-	down_read(&z->dev_lock);
-	for (i = 0; kernel_codecs[i]; i++)
-		n += sysfs_emit_at(buf, n, kernel_codecs[i] == z->codec ? "[%s] " : "%s ",
-				   kernel_codecs[i]->name);
-	up_read(&z->dev_lock);
-	return n + sysfs_emit_at(buf, n, "\n");
-}
-
-static ssize_t comp_algorithm_store(struct device *dev, struct device_attribute *attr,
-				    const char *buf, size_t len)
-{
-	struct zram *z = to_zram(dev);
-	const struct codec_ops *codec;
-	int err = 0;
-
-	if (strlen(buf) >= ALGORITHM_NAME_MAX)
-		return refuse(dev, "comp_algorithm", buf, "too long", -E2BIG);
-	codec = codec_find(buf);
-	if (!codec)
-		return refuse(dev, "comp_algorithm", buf, "not one of those listed", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize) {
-		err = refuse(dev, "comp_algorithm", buf, "the device is in use, reset first", -EBUSY);
-	} else {
-		z->codec = codec;
-		z->level = ZRAM_LEVEL_UNSET;
-	}
-	up_write(&z->dev_lock);
-	return err ?: len;
-}
-static DEVICE_ATTR_RW(comp_algorithm);
-
-struct params {
-	const char *algo, *dict;
-	int priority, level;
-	bool has_priority;
-};
-
-/* Splits "name=value ..." in place.  Unknown names are passed over, as in-tree does. */
-static int parse_params(char *text, struct params *p)
-{
-	char *name, *value;
-	int err = 0, number;
-
-	text = skip_spaces(text);
-	while (*text && !err) {
-		text = next_arg(text, &name, &value);
-		if (!value || !*value)
-			return -EINVAL;
-		if (!strcmp(name, "algo")) {
-			p->algo = value;
-		} else if (!strcmp(name, "dict")) {
-			p->dict = value;
-		} else if (!strcmp(name, "level")) {
-			err = kstrtoint(value, 10, &p->level);
-		} else if (!strcmp(name, "priority")) {
-			p->has_priority = true;
-			err = kstrtoint(value, 10, &p->priority);
-		} else if (!strcmp(name, "deflate.winbits")) {
-			err = kstrtoint(value, 10, &number);
-		}
-	}
-	return err;
-}
-
-static ssize_t set_params(struct device *dev, const char *buf, const struct params *p)
-{
-	struct zram *z = to_zram(dev);
-
-	if (z->disksize)
-		return refuse(dev, "algorithm_params", buf, "the device is in use, reset first", -EBUSY);
-	if (p->has_priority && (p->priority < 0 || p->priority >= PRIORITIES))
-		return refuse(dev, "algorithm_params", buf, "no such priority", -EINVAL);
-	if (p->has_priority && p->priority)
-		return refuse(dev, "algorithm_params", buf, "there is no recompression", -EINVAL);
-	if (p->algo && strcmp(p->algo, z->codec->name))
-		return refuse(dev, "algorithm_params", buf, "not the algorithm chosen", -EINVAL);
-	if (p->dict)
-		return refuse(dev, "algorithm_params", buf, "there are no dictionaries", -EOPNOTSUPP);
-	z->level = p->level;
-	return 0;
-}
-
-static ssize_t algorithm_params_store(struct device *dev, struct device_attribute *attr,
-				      const char *buf, size_t len)
-{
-	struct params p = { .level = ZRAM_LEVEL_UNSET };
-	struct zram *z = to_zram(dev);
-	char *text = kstrdup(buf, GFP_KERNEL);
-	ssize_t err;
-
-	if (!text)
-		return -ENOMEM;
-	err = parse_params(text, &p);
-	if (err) {
-		refuse(dev, "algorithm_params", buf, "not name=value with numbers in range", err);
-	} else {
-		err = down_write_killable(&z->dev_lock);
-		if (!err) {
-			err = set_params(dev, buf, &p);
-			up_write(&z->dev_lock);
-		}
-	}
-	kfree(text);
-	return err ?: len;
-}
-static DEVICE_ATTR_WO(algorithm_params);
 
 /* ---- memory ---- */
 
 static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			       size_t len)
 {
-	struct zram *z = to_zram(dev);
+	struct zram *z = zram_of(dev);
 	char *end;
 	u64 bytes = memparse(buf, &end);
 
 	if (end == buf)
-		return refuse(dev, "mem_limit", buf, "not a size", -EINVAL);
+		return zram_refuse(dev, "mem_limit", buf, "not a size", -EINVAL);
 	if (down_write_killable(&z->dev_lock))
 		return -EINTR;
 	/* Past the last page it wraps to no limit, which is what it says. */
@@ -237,11 +98,11 @@ static DEVICE_ATTR_WO(mem_limit);
 static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *attr,
 				  const char *buf, size_t len)
 {
-	struct zram *z = to_zram(dev);
+	struct zram *z = zram_of(dev);
 	unsigned long value;
 
 	if (kstrtoul(buf, 10, &value) || value)
-		return refuse(dev, "mem_used_max", buf, "only 0 resets it", -EINVAL);
+		return zram_refuse(dev, "mem_used_max", buf, "only 0 resets it", -EINVAL);
 	down_read(&z->dev_lock);
 	if (z->disksize)
 		pool_reset_peak(&z->store.pool);
@@ -257,7 +118,7 @@ static DEVICE_ATTR_WO(mem_used_max);
 static ssize_t compact_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			     size_t len)
 {
-	struct zram *z = to_zram(dev);
+	struct zram *z = zram_of(dev);
 	struct pool_compaction pc = { 0 };
 	bool begun = false, more;
 
@@ -281,26 +142,26 @@ static ssize_t compact_store(struct device *dev, struct device_attribute *attr, 
 		cond_resched();
 	} while (more);
 	if (!begun)
-		return refuse(dev, "compact", buf, "the device has no size yet", -EINVAL);
+		return zram_refuse(dev, "compact", buf, "the device has no size yet", -EINVAL);
 	return len;
 }
 static DEVICE_ATTR_WO(compact);
 
 static ssize_t release_limit_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(to_zram(dev)->release_limit));
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->release_limit));
 }
 
 static ssize_t release_limit_store(struct device *dev, struct device_attribute *attr,
 				   const char *buf, size_t len)
 {
-	struct zram *z = to_zram(dev);
+	struct zram *z = zram_of(dev);
 	char *end;
 	u64 bytes = memparse(buf, &end);
 	int err = 0;
 
 	if (end == buf || (*end && *end != '\n'))
-		return refuse(dev, "release_limit", buf, "not a size", -EINVAL);
+		return zram_refuse(dev, "release_limit", buf, "not a size", -EINVAL);
 	if (down_write_killable(&z->dev_lock))
 		return -EINTR;
 	if (z->disksize)
@@ -308,7 +169,7 @@ static ssize_t release_limit_store(struct device *dev, struct device_attribute *
 	if (!err)
 		WRITE_ONCE(z->release_limit, bytes);
 	up_write(&z->dev_lock);
-	return err ? refuse(dev, "release_limit", buf, "no memory for its buffers", err) : len;
+	return err ? zram_refuse(dev, "release_limit", buf, "no memory for its buffers", err) : len;
 }
 static DEVICE_ATTR_RW(release_limit);
 
@@ -316,7 +177,7 @@ static DEVICE_ATTR_RW(release_limit);
 
 static ssize_t io_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct zram *z = to_zram(dev);
+	struct zram *z = zram_of(dev);
 	u64 reads = 0, writes = 0, freed = 0;
 
 	down_read(&z->dev_lock);
@@ -338,7 +199,7 @@ static int figure(char *buf, int at, u64 value)
 
 static ssize_t mm_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct zram *z = to_zram(dev);
+	struct zram *z = zram_of(dev);
 	struct store *s = &z->store;
 	bool on;
 	int n = 0;
@@ -372,7 +233,7 @@ static DEVICE_ATTR_RO(debug_stat);
  */
 static ssize_t release_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct zram *z = to_zram(dev);
+	struct zram *z = zram_of(dev);
 	struct release *r = &z->store.release;
 	struct release_stats rs;
 	u64 v[10] = { 0 };
@@ -405,10 +266,13 @@ static struct attribute *zram_disk_attrs[] = {
 	&dev_attr_initstate.attr,
 	&dev_attr_reset.attr,
 	&dev_attr_comp_algorithm.attr,
+	&dev_attr_recomp_algorithm.attr,
 	&dev_attr_algorithm_params.attr,
 	&dev_attr_mem_limit.attr,
 	&dev_attr_mem_used_max.attr,
 	&dev_attr_compact.attr,
+	&dev_attr_idle.attr,
+	&dev_attr_recompress.attr,
 	&dev_attr_release_limit.attr,
 	&dev_attr_io_stat.attr,
 	&dev_attr_mm_stat.attr,
@@ -440,12 +304,12 @@ static ssize_t hot_remove_store(const struct class *class, const struct class_at
 	if (!err && nr < 0)
 		err = -EINVAL;
 	if (err)
-		return refuse(NULL, "hot_remove", buf, "not a device number", err);
+		return zram_refuse(NULL, "hot_remove", buf, "not a device number", err);
 	err = zram_remove_nr(nr);
 	if (err == -EINTR)
 		return err;
 	if (err)
-		return refuse(NULL, "hot_remove", buf,
+		return zram_refuse(NULL, "hot_remove", buf,
 			      err == -ENODEV ? "no such device" : "the device is in use", err);
 	return len;
 }

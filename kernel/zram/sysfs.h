@@ -1,10 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * sysfs.h - the files, for main.c, which hands them to device.c: the files call the device, and the
- * device knows of no file.
+ * device knows of no file.  Also what the files share.
  */
 #ifndef EBB_KERNEL_SYSFS_H
 #define EBB_KERNEL_SYSFS_H
+
+#include <linux/device.h>
+
+#include "zram.h"
+
+static inline struct zram *zram_of(struct device *dev)
+{
+	return dev_to_disk(dev)->private_data;
+}
+
+/*
+ * refuse.c: says in the log, at a limited rate, that file did not take buf, and why; returns err.
+ * dev is NULL for a file of zram-control.  Any context.
+ */
+ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const char *why,
+		    ssize_t err);
+
+/* algorithm.c */
+extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorithm,
+	dev_attr_algorithm_params;
+
+/* idle.c, recompress.c */
+extern struct device_attribute dev_attr_idle, dev_attr_recompress;
 
 struct attribute_group;
 

@@ -3,8 +3,9 @@
  * zram.h - one device, and what its parts ask of each other.
  *
  *     module             --> main.c   --> all of these
- *     files              --> sysfs.c  --> device.c, store, pcp
- *                            device.c (life) --> blkdev.c, shrink.c, debugfs.c, store, pcp
+ *     files              --> sysfs.c  --> algorithm.c, device.c, store, pcp
+ *                            device.c (life) --> algorithm.c, blkdev.c, shrink.c, debugfs.c,
+ *                                                store, pcp
  *     block layer, swap  --> blkdev.c --> store
  *     memory pressure    --> shrink.c --> store, pcp
  *
@@ -12,7 +13,7 @@
  * the store without dev_lock has the disk open: bios and slot-free notifies come only while
  * somebody does, and reset is refused then.
  *
- * Lock order, outermost first: disk->open_mutex > dev_lock > partial-write mutex (blkdev.c) >
+ * Lock order, outermost first: disk->open_mutex > pp_lock > dev_lock > partial-write mutex (blkdev.c) >
  * the core's.  The shrinker takes none but the core's spin locks, since its caller may hold any.
  */
 #ifndef EBB_KERNEL_ZRAM_H
@@ -22,15 +23,18 @@
 #define pr_fmt(fmt) "zram: " fmt
 
 #include "store.h"
+#include "codec/codecs.h"
 
 #include <linux/blkdev.h>
 #include <linux/limits.h>
 #include <linux/printk.h>
+#include <linux/mutex.h>
 #include <linux/rwsem.h>
 #include <linux/sizes.h>
+#include <linux/timekeeping.h>
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
-#define ZRAM_LEVEL_UNSET INT_MIN
+#define ZRAM_UNSET INT_MIN              /* of a codec's number */
 
 struct attribute_group;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
@@ -38,8 +42,17 @@ struct attribute_group;
 
 struct shrinker;
 
+/* A codec, and what it is told. */
+struct zram_algorithm {
+	const struct codec_ops *codec;  /* NULL: none */
+	int level, winbits;             /* or ZRAM_UNSET */
+	void *dict;                     /* NULL: none */
+	size_t dict_bytes;
+};
+
 struct zram {
 	/* For every I/O. */
+	u32 *ages;                      /* idle.c: the second of the last touch by slot; NULL: not kept */
 	struct store store;             /* zeroed while disksize is 0 */
 	struct host_work decay;         /* of page lists, and the reserve; while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as decay */
@@ -49,12 +62,18 @@ struct zram {
 	/* Written with dev_lock for writing; disksize and release_limit are read without, too. */
 	struct rw_semaphore dev_lock;
 	u64 disksize;                   /* bytes; 0: there is no store */
-	const struct codec_ops *codec;
-	int level;                      /* or ZRAM_LEVEL_UNSET */
+	struct zram_algorithm algorithm[STORE_CODECS];  /* by priority; see algorithm.c */
+	struct zram_algorithm early[STORE_CODECS + KERNEL_CODECS];      /* sets that wait */
 	u64 mem_limit;                  /* bytes, whole pages; 0: none */
 	u64 release_limit;              /* bytes */
 
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
+
+	/*
+	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store is
+	 * there as long as he has it.
+	 */
+	struct mutex pp_lock;
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
@@ -85,7 +104,7 @@ static inline void zram_note_written(struct zram *z)
 int zram_devices_init(const struct attribute_group **files, unsigned int chain);
 /* Removes the devices that there are.  Nobody adds one any more. */
 void zram_devices_exit(void);
-/* dev_lock is held for writing.  -EINVAL, -EOPNOTSUPP: the level; -ENOMEM. */
+/* dev_lock is held for writing.  -EINVAL, -EOPNOTSUPP: algorithm_params; -ENOMEM. */
 int zram_start(struct zram *z, u64 disksize);
 /*
  * -EBUSY: open, mounted, in use for swap, or being reset; -EINTR: a fatal signal, and the device is
@@ -98,6 +117,37 @@ int zram_add(void);
  * -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for; -EINTR: as zram_add().
  */
 int zram_remove_nr(int nr);
+
+/*
+ * algorithm.c.  dev_lock is held for writing.  default: one codec, no parameters.  judge: 0, or what
+ * disksize is to return, with the parameter named in the log.  config: sets what cfg has of codecs.
+ */
+void zram_algorithms_default(struct zram *z);
+int zram_algorithms_judge(const struct zram *z);
+void zram_algorithms_config(const struct zram *z, struct store_config *cfg);
+
+/*
+ * idle.c.  make: of a device with slots that has none, before anybody does I/O; -ENOMEM.  drop: dev_lock
+ * is held for writing, and the disk is closed.
+ */
+extern bool zram_track_actime;                  /* the module's parameter */
+int zram_ages_make(struct zram *z, u64 slots);
+void zram_ages_drop(struct zram *z);
+
+/* Notes that a slot was read or written now.  Any context. */
+static inline void zram_touch(struct zram *z, u64 slot)
+{
+	u32 *ages = READ_ONCE(z->ages);
+
+	if (unlikely(ages))
+		WRITE_ONCE(ages[slot], (u32)ktime_get_boottime_seconds());
+}
+
+/* Whether who goes through all pages is to end: a fatal signal, a reset, or a removal. */
+static inline bool zram_pp_ends(const struct zram *z)
+{
+	return READ_ONCE(z->claim) || host_interrupted();
+}
 
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;

@@ -186,7 +186,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	host_user_set_nr_cpus(1);
 	for (unsigned int i = 0; i < 4; i++)
 		for (unsigned int k = 0; k < 2; k++) {
-			ctx[i][k] = user_codecs[i]->create(user_codecs[i]->min_level);
+			ctx[i][k] = user_codecs[i]->create(&(struct codec_params){
+				.level = user_codecs[i]->min_level });
 			must(ctx[i][k]);
 		}
 	make_known();

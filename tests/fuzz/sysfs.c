@@ -24,9 +24,9 @@ const struct codec_ops codec_lz4 = { .name = "lz4", .min_level = 1, .max_level =
 const struct codec_ops codec_lz4hc = { .name = "lz4hc", .min_level = 1, .max_level = 9 };
 const struct codec_ops codec_zstd = { .name = "zstd", .min_level = -9, .max_level = 9 };
 
-static void *none_create(int level)
+static void *none_create(const struct codec_params *p)
 {
-	(void)level;
+	(void)p;
 	return (void *)&codec_zstd;
 }
 

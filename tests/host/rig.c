@@ -69,9 +69,9 @@ static u32 name_page(const u64 *page)
 
 /* ---- a codec that makes of a page what the page says ---- */
 
-static void *codec_create(int level)
+static void *codec_create(const struct codec_params *p)
 {
-	(void)level;
+	(void)p;
 	return host_zalloc(64);
 }
 
@@ -111,6 +111,8 @@ static int codec_decompress(void *ctx, const void *src, size_t n, void *dst, siz
 	/* dst may be the same buffer: what is read is named before it is made into a page. */
 	memcpy(bytes, src, n);
 	value = name(bytes, n, false);
+	if (value & 0x80000000u)
+		explore_fail("the first codec is to read what the second made");
 	make(dst, value, (u32)n, cap);
 	return 0;
 }
@@ -121,6 +123,54 @@ static const struct codec_ops codec = {
 	.destroy = codec_destroy,
 	.compress = codec_compress,
 	.decompress = codec_decompress,
+};
+
+/*
+ * The second one makes half as much of what the first did, and signs it, so that neither can read what
+ * the other made.
+ */
+#define SIGNED 0x80000000u
+
+static int second_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	const u64 *page = src;
+	u32 size = (u32)(page[0] >> 32) / 2;
+
+	(void)ctx;
+	if (rig->codec_fails)
+		return -EIO;
+	if (rig->codec_says)
+		return rig->codec_says;
+	if (n != HOST_PAGE_SIZE || name(page, n, true) != (u32)page[0])
+		return -EIO;
+	if (size > cap)
+		return -ENOSPC;
+	make(dst, (u32)page[0] | SIGNED, size, size);
+	return (int)size;
+}
+
+static int second_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	u64 *bytes = buffer[me->id];
+	u32 value;
+
+	(void)ctx;
+	if (rig->codec_fails || cap != HOST_PAGE_SIZE)
+		return -EIO;
+	memcpy(bytes, src, n);
+	value = name(bytes, n, false);
+	if (!(value & SIGNED))
+		explore_fail("the second codec is to read what the first made");
+	make(dst, value & ~SIGNED, (u32)n, cap);
+	return 0;
+}
+
+static const struct codec_ops second = {
+	.name = "second",
+	.create = codec_create,
+	.destroy = codec_destroy,
+	.compress = second_compress,
+	.decompress = second_decompress,
 };
 
 /* ---- the store ---- */
@@ -158,7 +208,7 @@ static int give_spare(struct release *r, const struct rig_config *cfg)
 int rig_open(const struct rig_config *cfg)
 {
 	const struct store_config sc = {
-		.slots = cfg->slots, .codec = &codec, .chain = CHAIN_MIN,
+		.more[0].ops = cfg->recompress ? &second : NULL, .slots = cfg->slots, .codec = &codec, .chain = CHAIN_MIN,
 		.mem_limit = cfg->mem_limit, .release_limit = cfg->release_limit,
 	};
 	int err = -ENOMEM;
@@ -410,6 +460,19 @@ bool rig_drop(u64 slot)
 	return false;
 }
 
+static int recompress_op(struct store *s, u64 i)
+{
+	static u64 page[EXPLORE_ALL][WORDS], packed[EXPLORE_ALL][WORDS];
+	const struct recompress_work w = { page[me->id], packed[me->id] };
+	struct recompress_request r;
+	int outcome;
+
+	recompress_request_init(&r, 1);
+	outcome = store_recompress(s, i, &r, &w);
+	rig->recompressed += outcome == RECOMPRESS_DONE;
+	return outcome < 0 ? outcome : 0;
+}
+
 int rig_do(const struct op *op, u32 value)
 {
 	struct store *s = &rig->store;
@@ -488,6 +551,15 @@ int rig_do(const struct op *op, u32 value)
 	case OP_DROP:
 		rig_drop(op->slot);
 		break;
+	case OP_RECOMPRESS:
+		return recompress_op(s, op->slot);
+	case OP_MARK_IDLE: {
+		u64 at = 0;
+
+		while (store_mark_idle(s, &at, s->slots, NULL, 0))
+			;
+		break;
+	}
 	}
 	return 0;
 }

@@ -10,6 +10,7 @@
 #define EBB_TESTS_RIG_H
 
 #include "check.h"
+#include "recompress.h"
 #include "history.h"
 #include "home.h"
 #include "explore.h"
@@ -49,6 +50,8 @@ enum what {
 	OP_STATS,
 	OP_HOLD,        /* slot; a reader in its middle */
 	OP_DROP,        /* slot; the actor's own hold, or one that was there before, or none */
+	OP_RECOMPRESS,  /* slot; by the second codec, which halves; one actor at a time */
+	OP_MARK_IDLE,   /* all slots */
 };
 
 struct op {
@@ -84,6 +87,8 @@ struct op {
 #define STATS { .what = OP_STATS }
 #define HOLD(i) { .what = OP_HOLD, .slot = (i) }
 #define DROP(i) { .what = OP_DROP, .slot = (i) }
+#define RECOMPRESS(i) { .what = OP_RECOMPRESS, .slot = (i) }
+#define MARK_IDLE { .what = OP_MARK_IDLE }
 
 /* As many as a slot word can count. */
 #define SEVEN_HOLDS(i) HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i)
@@ -98,6 +103,7 @@ struct rig_config {
 	u32 spare;              /* buffers that may be queued; a store of few slots has none */
 	u32 reserve;            /* pages */
 	bool sparse;            /* the slot table is made page by page */
+	bool recompress;        /* there is a second codec */
 };
 
 struct rig {
@@ -109,6 +115,7 @@ struct rig {
 	u32 codec_calls;        /* of compress */
 	u32 codec_changes;      /* after so many of them a page comes to the same length each time */
 	u64 failed;             /* writes */
+	u64 recompressed;
 	struct rig_hold {
 		u64 slot, word;
 	} held[EXPLORE_ALL][RIG_HOLDS];         /* by OP_HOLD, by actor */

@@ -98,6 +98,90 @@
 	.act = { { COMPACT }, { HOLD(0), DROP(0) }, { PUT(0, HALF) } },
 },
 
+/* ---- recompression, and marks ---- */
+{
+	.name = "recompression against free and read",
+	.recompress = true,
+	.before = { WRITE(0, HALF), WRITE(1, HALF) },
+	.act = { { RECOMPRESS(0) }, { FREE(0) }, { READ(0) } },
+},
+{
+	.name = "recompression against a write and read",
+	.recompress = true,
+	.before = { WRITE(0, HALF), WRITE(1, HALF) },
+	.act = { { RECOMPRESS(0), READ(0) }, { WRITE(0, HALF) }, { READ(0) } },
+},
+{
+	.name = "recompression of what was recompressed and written again",
+	.recompress = true,
+	.before = { WRITE(0, HALF), RECOMPRESS(0) },
+	.act = { { WRITE(0, HALF), RECOMPRESS(0) }, { READ(0) }, { FREE(0) } },
+},
+{
+	.name = "recompression of a raw page and of one word",
+	.recompress = true,
+	.before = { WRITE(0, RAW), WRITE(1, HALF) },
+	.act = { { RECOMPRESS(0), RECOMPRESS(1) }, { FILL(0), FILL_OBJ(1) }, { READ(0) } },
+},
+{
+	.name = "recompression under a reader, who goes",
+	.recompress = true,
+	.before = { WRITE(0, HALF), HOLD(0) },
+	.act = { { RECOMPRESS(0) }, { DROP(0), READ(0) }, { FREE(0) } },
+},
+{
+	.name = "recompression under six readers, and more that come",
+	.most = 2,
+	.recompress = true,
+	.before = { WRITE(0, HALF), HOLD(0), HOLD(0), HOLD(0), HOLD(0), HOLD(0), HOLD(0) },
+	.act = { { RECOMPRESS(0) }, { READ(0) }, { READ(0), DROP(0) } },
+},
+{
+	.name = "recompression against compaction",
+	.recompress = true,
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.act = { { COMPACT }, { RECOMPRESS(0) }, { READ(0) } },
+},
+{
+	.name = "compaction of what recompression makes",
+	.slots = 8, .recompress = true,
+	.before = { WRITE(0, HALF), WRITE(1, QUARTER), WRITE(2, QUARTER), WRITE(3, QUARTER), WRITE(4, QUARTER),
+		    WRITE(5, QUARTER), FREE(1), FREE(2) },
+	.act = { { COMPACT }, { RECOMPRESS(0), READ(0) }, { FREE(0) } },
+},
+{
+	.name = "recompression against what is held back",
+	.asleep = 1,
+	.release_limit = PLENTY, .recompress = true,
+	.before = { WRITE(0, HALF), WRITE(1, HALF) },
+	.act = { { RECOMPRESS(0), RECOMPRESS(1) }, { FREE(0) }, { FLUSH } },
+},
+{
+	.name = "recompression without memory",
+	.release_limit = PLENTY, .recompress = true, .may_be_dry = true,
+	.asleep = 1,
+	.before = { WRITE(0, HALF), WRITE(1, RAW) },
+	.act = { { RECOMPRESS(0), RECOMPRESS(1) }, { FREE(0), READ(1) } },
+},
+{
+	.name = "marks against reads, writes and frees",
+	.recompress = true,
+	.before = { WRITE(0, HALF), WRITE(1, RAW), MARK_IDLE },
+	.act = { { MARK_IDLE }, { READ(0), WRITE(0, THIRD) }, { FREE(0), READ(1) } },
+},
+{
+	.name = "marks against the eighth reader and those that go",
+	.recompress = true,
+	.before = { WRITE(0, HALF), SEVEN_HOLDS(0) },
+	.act = { { MARK_IDLE }, { READ(0) }, { DROP(0), DROP(0) } },
+},
+{
+	.name = "marks against recompression and compaction",
+	.recompress = true,
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.act = { { MARK_IDLE }, { RECOMPRESS(0) }, { COMPACT } },
+},
+
 /* ---- a zspage ---- */
 {
 	.name = "frees of neighbours",

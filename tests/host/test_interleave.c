@@ -30,6 +30,7 @@ struct scenario {
 	unsigned int keep_small;        /* and all but so many freed again */
 	bool pages_in;          /* slots hold pages, not blobs */
 	bool sparse;            /* the slot table is made page by page */
+	bool recompress;        /* there is a second codec; slots hold pages */
 	bool grow;              /* the first descriptor of a group is the last that its directory holds */
 	bool move, may_be_dry;
 	unsigned int asleep;    /* 1: the timer is never stopped; 2: nor does the worker run */
@@ -88,7 +89,7 @@ static void begin(void)
 		.cpus = 2, .pages = now->pages ? now->pages : HOME_PAGES, .slots = nslots(),
 		.mem_limit = (u64)now->limit_pages << HOST_PAGE_SHIFT,
 		.release_limit = now->release_limit, .spare = now->spare, .reserve = now->reserve,
-		.sparse = now->sparse,
+		.sparse = now->sparse, .recompress = now->recompress,
 	};
 	unsigned int i;
 
@@ -104,7 +105,7 @@ static void begin(void)
 		rig_do(&(struct op)FREE((u16)i), 0);
 	before(false);
 	for (i = 0; i < nslots(); i++) {
-		had[i] = rig_value(i, now->pages_in);
+		had[i] = rig_value(i, now->pages_in || now->recompress);
 		if (i < HISTORY_SLOTS)
 			rig->history.had[i] = had[i];
 	}
@@ -153,7 +154,7 @@ static void end(void)
 			;
 	rig_check();
 	for (i = 0; i < nslots(); i++) {
-		value = rig_value(i, now->pages_in);
+		value = rig_value(i, now->pages_in || now->recompress);
 		if (i < HISTORY_SLOTS)
 			last[i] = value;
 		else if (value != had[i])

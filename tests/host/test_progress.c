@@ -39,6 +39,8 @@ static const struct victim victims[] = {
 	{ "a partial write", true, 300, HALF, { READ(0), WRITE(0, THIRD) } },
 	{ "a compaction", true, 800, HALF, { COMPACT } },
 	{ "a call of the shrinker", true, 2000, HALF, { SHRINK } },
+	{ "a recompression", true, 300, HALF, { RECOMPRESS(0) } },
+	{ "marks of four slots", true, 50, HALF, { MARK_IDLE } },
 	{ "a write and a free that follows it", true, 300, HALF, { WRITE(0, HALF), FREE(0) } },
 };
 
@@ -57,6 +59,9 @@ static const struct crowd page_crowds[] = {
 	{ "who holds and drops what is written anew",    { { HOLD(0), HOLD(0), DROP(0), DROP(0) }, { WRITE(0, THIRD), FREE(1), WRITE(1, HALF) } } },
 	{ "who fills and empties the zspage", { { WRITE(1, HALF), FREE(1) }, { WRITE(2, HALF), FREE(2) } } },
 	{ "who frees and writes next to it", { { FREE(1), WRITE(1, QUARTER) } } },
+	{ "who marks and reads",    { { MARK_IDLE, READ(0) } } },
+	{ "who marks, and who writes", { { MARK_IDLE }, { WRITE(0, HALF) } } },
+	{ "who recompresses what is written", { { RECOMPRESS(0) }, { WRITE(0, HALF) } } },
 };
 
 static const struct crowd blob_crowds[] = {
@@ -96,7 +101,8 @@ static void begin(void)
 
 	explore_doing("before");
 	home_open(2, HOME_PAGES);
-	if (rig_open(&(struct rig_config){ .cpus = 2, .pages = HOME_PAGES, .slots = 4 }))
+	if (rig_open(&(struct rig_config){ .cpus = 2, .pages = HOME_PAGES, .slots = 4,
+					   .recompress = true }))
 		explore_fail("the duel does not begin");
 	for (i = 0; i < 3; i++)
 		rig_do(&(struct op){ .what = victim->pages_in ? OP_WRITE : OP_PUT, .slot = (u16)i,
@@ -216,6 +222,10 @@ int main(void)
 		snprintf(name, sizeof(name), "%s ends in %u steps of its own", victim->what, victim->bound);
 		for (c = 0; c < ncrowds; c++) {
 			crowd = &crowds[c];
+			/* One at a time: recompress.h. */
+			if (victim->op[0].what == OP_RECOMPRESS &&
+			    crowd->act[0][0].what == OP_RECOMPRESS)
+				continue;
 			job.name = name;
 			job.number = number + 1;
 			job.actors = nactors();

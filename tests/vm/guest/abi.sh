@@ -127,6 +127,57 @@ for c in lzo lzo-rle lz4 lz4hc zstd; do
 	awk '{ print "mm_stat orig same huge:", $1, $6, $8 }' $d/mm_stat
 	r io_stat
 done
+say idle pages and recompression
+reset
+# No page is older than the machine is up; other ages depend on it.
+while [ "$(cut -d. -f1 /proc/uptime)" -lt 5 ]; do sleep 0.2; done
+state=/sys/kernel/debug/zram/zram0/block_state
+# Lines are slots; the second field is a time.
+flags() { awk '{ print "block_state:", $1, $3 }' $state; }
+poke m $state
+poke r $state
+w idle all 0 1 3 0x2 4000000000 4294967295 4294967296 -1 abc '' 'all ' ' all' 'all
+' 1s "$long"
+w recompress '' ' ' junk 'junk=1' 'type=idle' 'type=' 'type' 'type=other' 'type=idle type=other' 'threshold=100' 'threshold=5000' \
+	'threshold=-1' 'threshold=99999999999' 'max_pages=x' 'max_pages=-1' 'max_pages=0' 'priority=0' 'priority=1' 'priority=abc' \
+	'algo=zstd' 'algo=' "$long"
+w comp_algorithm lz4
+if poke w $d/recomp_algorithm 'algo=zstd priority=2' | grep -q ': ok'; then
+	w disksize 16M
+	w recompress 'priority=1' 'priority=2 algo=lz4' 'algo=lz4' 'priority=0' 'priority=4' 'priority=-1' 'priority=3' 'threshold=5000 priority=2' \
+		'priority=2' 'algo=zstd' 'algo=zstd priority=2' 'algo=zstd priority=1' 'type=idle algo=zstd' 'type=other algo=zstd' junk 'junk=1 algo=zstd' \
+		'type=idle type=other algo=zstd' ''
+	text_pages 4 >/tmp/abi.pages
+	dd if=/dev/urandom bs=8k count=1 2>/dev/null | od -An -v -tx1 | tr -d ' \n' >>/tmp/abi.pages
+	dd if=/tmp/abi.pages of=/dev/zram0 bs=4k oflag=direct 2>/dev/null
+	poke pwrite /dev/zram0 65536 8192 r d
+	poke pwrite /dev/zram0 131072 4096 165 d
+	poke pwrite /dev/zram0 135168 4096 0 d
+	flags
+	poke r $state | tail -n 1 | awk '{ print NF, length($0) }'
+	w idle all
+	flags
+	poke pread /dev/zram0 0 4096 d >/dev/null
+	poke pwrite /dev/zram0 4096 4096 3 d
+	flags
+	# An age that nothing has, and one that all have once it is kept.
+	w idle 4
+	flags | awk '{ print $2 }'
+	w idle all
+	w recompress 'type=huge_idle algo=zstd max_pages=1'
+	flags
+	w recompress 'type=huge_idle algo=zstd'
+	flags
+	awk '{ print "mm_stat orig same huge huge_since:", $1, $6, $8, $9 }' $d/mm_stat
+	w recompress 'type=idle algo=zstd threshold=3000' 'type=idle algo=zstd'
+	flags
+	w recompress 'algo=zstd threshold=100' 'algo=zstd'
+	flags
+	cmp -n 32768 /dev/zram0 /tmp/abi.pages >/dev/null; echo "contents: $?"
+	poke discard /dev/zram0 0 16384
+	flags
+fi
+reset
 # Where the columns of the class table end; the kernel has one if its zsmalloc keeps statistics.
 say classes
 reset

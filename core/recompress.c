@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * recompress.c - owns idle marks, and the second lives of objects.
+ *
+ * Who recompresses keeps a hold on the old object from the first look to the last: it is neither moved
+ * nor freed, so its reference names nothing else, and the word tells by it whether the page is still
+ * the one that was read.  He has no stream meanwhile but while he needs one, so that nobody who reads or
+ * writes waits for his memory; the records of holds are enough for him (store.c, most_holds()).
+ */
+#include "recompress.h"
+
+#define HELP_BUFS 4             /* buffers freed before memory is asked for once more */
+
+void recompress_request_init(struct recompress_request *r, unsigned int priority)
+{
+	*r = (struct recompress_request){
+		.priority = priority, .to = RECOMPRESS_BANDS, .left = ~(u64)0,
+	};
+}
+
+unsigned int store_last_codec(const struct store *s)
+{
+	unsigned int p = STORE_CODECS - 1;
+
+	while (p && !s->codecs[p])
+		p--;
+	return p;
+}
+
+static unsigned int band_of(size_t bytes)
+{
+	return (unsigned int)(bytes / RECOMPRESS_STEP);
+}
+
+/* Whether the request is about the page of this word. */
+static bool is_meant(const struct store *s, const struct recompress_request *r, u64 word)
+{
+	size_t bytes;
+
+	if (slot_type(word) != SLOT_PAGE || word & SLOT_INCOMPRESSIBLE || slot_codec(word) >= r->priority ||
+	    (r->idle && !(word & SLOT_IDLE)))
+		return false;
+	bytes = pool_ref_size(&s->pool, slot_ref(word));
+	return bytes >= r->threshold && (!r->huge || bytes == HOST_PAGE_SIZE) &&
+	       band_of(bytes) >= r->from && band_of(bytes) < r->to;
+}
+
+/* Holds the page of slot i if the request is about it; false: not, or others were quicker. */
+static bool take(struct store *s, u64 i, const struct recompress_request *r, u64 *word)
+{
+	host_a64 *slot = store_slot(s, i);
+	unsigned int tries;
+
+	for (tries = 0; tries < HOST_TRIES; tries++) {
+		*word = host_a64_read_acquire(slot);
+		if (!is_meant(s, r, *word))
+			return false;
+		if (hold_take_seen(slot, *word))
+			return true;
+	}
+	return false;
+}
+
+/* The bytes in w->packed that the request's codec makes of w->page; HOST_PAGE_SIZE: not below huge. */
+static int pack(struct store *s, unsigned int priority, const struct recompress_work *w)
+{
+	struct streams *t = s->codecs[priority];
+	struct stream *st = stream_get(t);
+	int bytes = stream_pack(t->codec, st, w->page, pool_max_small(&s->pool));
+
+	if (bytes > 0 && bytes < (int)HOST_PAGE_SIZE)
+		memcpy(w->packed, st->buf, (size_t)bytes);
+	stream_put(st);
+	return bytes;
+}
+
+static unsigned int class_of(const struct store *s, u64 ref)
+{
+	return s->pool.table.merged[ref >> REF_CLASS_SHIFT];
+}
+
+/* Whether an object of so many bytes is worth its making. */
+static bool is_smaller(const struct store *s, const struct recompress_request *r, u64 word, int bytes)
+{
+	const struct class_table *t = &s->pool.table;
+
+	if (bytes == (int)HOST_PAGE_SIZE || (r->threshold && (size_t)bytes >= r->threshold))
+		return false;
+	return t->merged[class_raw_index(t, (size_t)bytes + POOL_HEADER)] < class_of(s, slot_ref(word));
+}
+
+/* The page of word, which is held, will not be tried again; a write that came first wins. */
+static void give_up(struct store *s, u64 i, u64 word)
+{
+	host_a64 *slot = store_slot(s, i);
+	unsigned int tries;
+	u64 now;
+
+	for (tries = 0; tries < HOST_TRIES; tries++) {
+		now = host_a64_read(slot);
+		if (!slot_names(now, slot_ref(word)) || slot_mark(slot, now, SLOT_INCOMPRESSIBLE, 0))
+			return;
+	}
+}
+
+static int make_object(struct store *s, u64 i, const void *data, size_t bytes, u64 *ref)
+{
+	int err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, HOST_MAY_WAIT, ref);
+
+	if (err == -ENOMEM && release_help(&s->release, host_node(), HELP_BUFS))
+		err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, HOST_MAY_WAIT, ref);
+	if (!err)
+		pool_write(&s->pool, *ref, data);
+	return err;
+}
+
+/* Tries the page of word, which is held.  As store_recompress(). */
+static int try_page(struct store *s, u64 i, const struct recompress_request *r,
+		    const struct recompress_work *w, u64 word)
+{
+	int bytes, err = store_unpack(s, word, w->page);
+	u64 ref;
+
+	if (err)
+		return err;
+	bytes = pack(s, r->priority, w);
+	if (bytes < 0)
+		return bytes;
+	if (!is_smaller(s, r, word, bytes)) {
+		if (r->priority == store_last_codec(s))
+			give_up(s, i, word);
+		return RECOMPRESS_KEPT;
+	}
+	err = make_object(s, i, w->packed, (size_t)bytes, &ref);
+	if (err)
+		return err;
+	if (store_replace(s, i, word, slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT))
+		return RECOMPRESS_DONE;
+	pool_free(&s->pool, ref);
+	return RECOMPRESS_KEPT;
+}
+
+int store_recompress(struct store *s, u64 i, const struct recompress_request *r,
+		     const struct recompress_work *w)
+{
+	int outcome;
+	u64 word;
+
+	if (!take(s, i, r, &word))
+		return RECOMPRESS_PASSED;
+	outcome = try_page(s, i, r, w, word);
+	store_drop(s, i, word);
+	return outcome;
+}
+
+int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_request *r,
+			   const struct recompress_work *w)
+{
+	unsigned int slots = STORE_PIECE, pages = RECOMPRESS_PIECE;
+	int outcome;
+
+	for (; slots && pages && r->left && *at < end; slots--) {
+		u64 skip = host_table_skip(&s->table, *at);
+
+		if (skip) {
+			*at += skip;
+			continue;
+		}
+		outcome = store_recompress(s, *at, r, w);
+		if (outcome < 0)
+			return outcome;
+		if (outcome != RECOMPRESS_PASSED) {
+			pages--;
+			r->left--;
+			r->tried++;
+			host_resched();
+		}
+		if (outcome == RECOMPRESS_DONE) {
+			r->done++;
+			if (r->ages)
+				host_write_once(r->ages[*at], 0);
+		}
+		++*at;
+	}
+	return r->left && *at < end;
+}
+
+bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recompress_request *r,
+			  u64 *count)
+{
+	unsigned int left;
+
+	for (left = STORE_PIECE; left && *at < end; left--) {
+		u64 skip = host_table_skip(&s->table, *at), word;
+
+		if (!skip) {
+			word = host_a64_read_acquire(store_slot(s, *at));
+			if (is_meant(s, r, word))
+				count[band_of(pool_ref_size(&s->pool, slot_ref(word)))]++;
+		}
+		*at += skip ? skip : 1;
+	}
+	return *at < end;
+}
+
+static void mark_idle(host_a64 *slot, bool idle)
+{
+	u64 word = host_a64_read(slot);
+	unsigned int i;
+
+	for (i = 0; i < HOST_TRIES && slot_type(word) == SLOT_PAGE; i++) {
+		if (idle == !!(word & SLOT_IDLE) ||
+		    slot_mark(slot, word, idle ? SLOT_IDLE : 0, idle ? 0 : SLOT_IDLE))
+			return;
+		word = host_a64_read(slot);
+	}
+}
+
+bool store_mark_idle(struct store *s, u64 *at, u64 end, const u32 *ages, u32 cutoff)
+{
+	unsigned int left;
+
+	for (left = STORE_PIECE; left && *at < end; left--) {
+		u64 skip = host_table_skip(&s->table, *at);
+
+		if (!skip)
+			mark_idle(store_slot(s, *at), !ages || host_read_once(ages[*at]) < cutoff);
+		*at += skip ? skip : 1;
+	}
+	return *at < end;
+}

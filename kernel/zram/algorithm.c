@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * algorithm.c - owns the choice of codecs and what they are told, and the files for both:
+ * comp_algorithm (priority 0), recomp_algorithm (1 to 3), algorithm_params.
+ *
+ *     algorithm[p]       the codec of priority p, and its set of parameters
+ *     early[p]           a set that names p and a codec which p does not have (yet)
+ *     early[4 + codec]   a set that names a codec which no priority has (yet)
+ *
+ * Choosing a codec moves the set that waits for it, or else leaves its priority with none.  All of it
+ * is written with dev_lock for writing, while there is no disksize.  What numbers and dictionaries
+ * are worth depends on the codec, so that is judged when disksize is written.
+ */
+#include "zram.h"
+
+#include <linux/device.h>
+#include <linux/kernel_read_file.h>
+#include <linux/kstrtox.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/vmalloc.h>
+
+#include "codec/codecs.h"
+#include "sysfs.h"
+
+#define ALGORITHM_NAME_MAX 128
+
+/* ---- sets ---- */
+
+static void params_drop(struct zram_algorithm *a)
+{
+	vfree(a->dict);
+	a->dict = NULL;
+	a->dict_bytes = 0;
+	a->level = a->winbits = ZRAM_UNSET;
+}
+
+/* Takes the parameters of from, which is left with none. */
+static void params_move(struct zram_algorithm *a, struct zram_algorithm *from)
+{
+	vfree(a->dict);
+	a->level = from->level;
+	a->winbits = from->winbits;
+	a->dict = from->dict;
+	a->dict_bytes = from->dict_bytes;
+	from->dict = NULL;
+	params_drop(from);
+}
+
+static unsigned int codec_index(const struct codec_ops *codec)
+{
+	unsigned int i;
+
+	for (i = 0; kernel_codecs[i] != codec;)
+		i++;
+	return i;
+}
+
+/* codec may be NULL: none. */
+static void choose(struct zram *z, unsigned int priority, const struct codec_ops *codec)
+{
+	struct zram_algorithm *a = &z->algorithm[priority], *set = &z->early[priority];
+
+	a->codec = codec;
+	params_drop(a);
+	if (!codec)
+		return;
+	if (set->codec != codec)
+		set = &z->early[STORE_CODECS + codec_index(codec)];
+	if (set->codec != codec)
+		return;
+	params_move(a, set);
+	set->codec = NULL;
+}
+
+void zram_algorithms_default(struct zram *z)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(z->early); i++) {
+		params_drop(&z->early[i]);
+		z->early[i].codec = NULL;
+	}
+	for (i = 0; i < STORE_CODECS; i++)
+		choose(z, i, i ? NULL : codec_default());
+}
+
+/* ---- judgement ---- */
+
+/* Says which parameter is wrong; returns err. */
+static int wrong(const struct zram *z, const char *name, long long value, const char *codec,
+		 const char *why, int err)
+{
+	pr_notice("%s: algorithm_params %s=%lld: %s %s\n", z->disk->disk_name, name, value, codec,
+		  why);
+	return err;
+}
+
+static int judge(const struct zram *z, const struct zram_algorithm *a)
+{
+	const struct codec_ops *c = a->codec;
+
+	if (a->dict && !c->max_dict)
+		return wrong(z, "dict, bytes", a->dict_bytes, c->name, "takes no dictionary",
+			     -EOPNOTSUPP);
+	if (a->dict && (a->dict_bytes < c->min_dict || a->dict_bytes > c->max_dict))
+		return wrong(z, "dict, bytes", a->dict_bytes, c->name, "takes no such length",
+			     -EINVAL);
+	if (a->level != ZRAM_UNSET && c->min_level == c->max_level)
+		return wrong(z, "level", a->level, c->name, "has no levels", -EOPNOTSUPP);
+	if (a->level != ZRAM_UNSET && (a->level < c->min_level || a->level > c->max_level))
+		return wrong(z, "level", a->level, c->name, "has no such level", -EINVAL);
+	/* In-tree zram passes them over for other codecs. */
+	if (c->has_winbits && a->winbits != ZRAM_UNSET &&
+	    (abs(a->winbits) < 9 || abs(a->winbits) > 15))
+		return wrong(z, "deflate.winbits", a->winbits, c->name, "takes 9 to 15 or -9 to -15",
+			     -EINVAL);
+	return 0;
+}
+
+int zram_algorithms_judge(const struct zram *z)
+{
+	const struct codec_ops *c;
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < ARRAY_SIZE(z->early) && !err; i++) {
+		c = z->early[i].codec;
+		if (c && i < STORE_CODECS)
+			err = wrong(z, "priority", i, c->name, "is not chosen for it", -EINVAL);
+		else if (c)
+			err = wrong(z, "algo", i - STORE_CODECS, c->name, "is not chosen", -EINVAL);
+	}
+	for (i = 0; i < STORE_CODECS && !err; i++)
+		if (z->algorithm[i].codec)
+			err = judge(z, &z->algorithm[i]);
+	return err;
+}
+
+static int level_of(const struct zram_algorithm *a)
+{
+	return a->level == ZRAM_UNSET ? a->codec->default_level : a->level;
+}
+
+static int winbits_of(const struct zram_algorithm *a)
+{
+	return a->codec->has_winbits && a->winbits != ZRAM_UNSET ? a->winbits : 0;
+}
+
+void zram_algorithms_config(const struct zram *z, struct store_config *cfg)
+{
+	const struct zram_algorithm *a = z->algorithm;
+	unsigned int i;
+
+	cfg->codec = a->codec;
+	cfg->level = level_of(a);
+	cfg->winbits = winbits_of(a);
+	cfg->dict = a->dict;
+	cfg->dict_bytes = a->dict_bytes;
+	for (i = 1; i < STORE_CODECS; i++) {
+		a = &z->algorithm[i];
+		if (!a->codec)
+			continue;
+		cfg->more[i - 1] = (struct store_codec) {
+			.ops = a->codec, .level = level_of(a), .winbits = winbits_of(a),
+			.dict = a->dict, .dict_bytes = a->dict_bytes,
+		};
+	}
+}
+
+/* ---- files ---- */
+
+static ssize_t list(const struct codec_ops *chosen, char *buf, ssize_t at)
+{
+	unsigned int i;
+
+	for (i = 0; kernel_codecs[i]; i++)
+		at += sysfs_emit_at(buf, at, kernel_codecs[i] == chosen ? "[%s] " : "%s ",
+				    kernel_codecs[i]->name);
+	return at + sysfs_emit_at(buf, at, "\n");
+}
+
+/* For comp_algorithm and recomp_algorithm, the part of a write after its words are known. */
+static ssize_t choose_by_name(struct device *dev, const char *file, const char *buf,
+			      const char *name, unsigned int priority)
+{
+	struct zram *z = zram_of(dev);
+	const struct codec_ops *codec;
+	int err = 0;
+
+	if (strlen(name) >= ALGORITHM_NAME_MAX)
+		return zram_refuse(dev, file, buf, "too long", -E2BIG);
+	codec = codec_find(name);
+	if (!codec)
+		return zram_refuse(dev, file, buf, "not one of those listed", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	if (z->disksize)
+		err = zram_refuse(dev, file, buf, "the device is in use, reset first", -EBUSY);
+	else
+		choose(z, priority, codec);
+	up_write(&z->dev_lock);
+	return err;
+}
+
+static ssize_t comp_algorithm_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = zram_of(dev);
+	ssize_t n;
+
+	down_read(&z->dev_lock);
+	n = list(z->algorithm[0].codec, buf, 0);
+	up_read(&z->dev_lock);
+	return n;
+}
+
+static ssize_t comp_algorithm_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t len)
+{
+	return choose_by_name(dev, "comp_algorithm", buf, buf, 0) ?: len;
+}
+DEVICE_ATTR_RW(comp_algorithm);
+
+struct words {
+	const char *algo, *dict;
+	int priority, level, winbits;
+	bool has_priority;
+};
+
+/*
+ * Splits "name=value ..." in place.  Unknown names are passed over, as in-tree does; without params,
+ * all but two are.
+ */
+static int parse(char *text, struct words *w, bool params)
+{
+	char *name, *value;
+	int err = 0;
+
+	text = skip_spaces(text);
+	while (*text && !err) {
+		text = next_arg(text, &name, &value);
+		if (!value || !*value)
+			return -EINVAL;
+		if (!strcmp(name, "algo")) {
+			w->algo = value;
+		} else if (!strcmp(name, "priority")) {
+			w->has_priority = true;
+			err = kstrtoint(value, 10, &w->priority);
+		} else if (!params) {
+			continue;
+		} else if (!strcmp(name, "dict")) {
+			w->dict = value;
+		} else if (!strcmp(name, "level")) {
+			err = kstrtoint(value, 10, &w->level);
+		} else if (!strcmp(name, "deflate.winbits")) {
+			err = kstrtoint(value, 10, &w->winbits);
+		}
+	}
+	return err;
+}
+
+static ssize_t recomp_algorithm_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = zram_of(dev);
+	unsigned int i;
+	ssize_t n = 0;
+
+	down_read(&z->dev_lock);
+	for (i = 1; i < STORE_CODECS; i++) {
+		if (!z->algorithm[i].codec)
+			continue;
+		n += sysfs_emit_at(buf, n, "#%u: ", i);
+		n = list(z->algorithm[i].codec, buf, n);
+	}
+	up_read(&z->dev_lock);
+	return n;
+}
+
+static ssize_t recomp_algorithm_store(struct device *dev, struct device_attribute *attr,
+				      const char *buf, size_t len)
+{
+	struct words w = { .priority = 1 };
+	char *text = kstrdup(buf, GFP_KERNEL);
+	ssize_t err;
+
+	if (!text)
+		return -ENOMEM;
+	err = parse(text, &w, false);
+	if (err)
+		zram_refuse(dev, "recomp_algorithm", buf, "not name=value with numbers in range", err);
+	else if (!w.algo)
+		err = zram_refuse(dev, "recomp_algorithm", buf, "no algo=", -EINVAL);
+	else if (w.priority < 1 || w.priority >= STORE_CODECS)
+		err = zram_refuse(dev, "recomp_algorithm", buf, "no such priority", -EINVAL);
+	else
+		err = choose_by_name(dev, "recomp_algorithm", buf, w.algo, w.priority);
+	kfree(text);
+	return err ?: len;
+}
+DEVICE_ATTR_RW(recomp_algorithm);
+
+/*
+ * Where the set of w goes: *set, with the codec that it waits for, or NULL if it does not wait.
+ * dev_lock is held.
+ */
+static ssize_t place(struct device *dev, const char *buf, const struct words *w,
+		     struct zram_algorithm **set, const struct codec_ops **waits_for)
+{
+	const struct codec_ops *codec = w->algo ? codec_find(w->algo) : NULL;
+	struct zram *z = zram_of(dev);
+	unsigned int i = w->priority;
+
+	if (z->disksize)
+		return zram_refuse(dev, "algorithm_params", buf, "the device is in use, reset first",
+				   -EBUSY);
+	if (w->priority < 0 || w->priority >= STORE_CODECS)
+		return zram_refuse(dev, "algorithm_params", buf, "no such priority", -EINVAL);
+	if (w->algo && (!codec || strcmp(w->algo, codec->name)))
+		return zram_refuse(dev, "algorithm_params", buf, "no such algorithm", -EINVAL);
+	*waits_for = NULL;
+	if (codec && !w->has_priority)
+		for (i = 0; i < STORE_CODECS && z->algorithm[i].codec != codec;)
+			i++;
+	if (i == STORE_CODECS) {
+		*set = &z->early[STORE_CODECS + codec_index(codec)];
+		*waits_for = codec;
+	} else if (codec && z->algorithm[i].codec != codec) {
+		*set = &z->early[i];
+		*waits_for = codec;
+	} else {
+		*set = &z->algorithm[i];
+	}
+	return 0;
+}
+
+/* Into set, which is the caller's.  What the kernel says of the file, -EINVAL if it is empty. */
+static ssize_t read_dict(struct device *dev, const char *buf, const char *path,
+			 struct zram_algorithm *set)
+{
+	ssize_t n = kernel_read_file_from_path(path, 0, &set->dict, INT_MAX, NULL, READING_POLICY);
+
+	if (n == 0)
+		n = -EINVAL;
+	if (n < 0)
+		return zram_refuse(dev, "algorithm_params", buf, "no dictionary to read there", n);
+	set->dict_bytes = n;
+	return 0;
+}
+
+/* A write is whole: each replaces the set that its priority had, and one that waited for it. */
+static ssize_t set_params(struct device *dev, const char *buf, const struct words *w)
+{
+	struct zram_algorithm new = { .level = w->level, .winbits = w->winbits }, *set;
+	const struct codec_ops *waits_for;
+	struct zram *z = zram_of(dev);
+	ssize_t err;
+
+	down_read(&z->dev_lock);
+	err = place(dev, buf, w, &set, &waits_for);
+	up_read(&z->dev_lock);
+	/* A file may take its time, and others want the lock. */
+	if (!err && w->dict)
+		err = read_dict(dev, buf, w->dict, &new);
+	if (err)
+		return err;
+	err = down_write_killable(&z->dev_lock);
+	if (!err) {
+		err = place(dev, buf, w, &set, &waits_for);
+		if (!err) {
+			params_move(set, &new);
+			if (waits_for) {
+				set->codec = waits_for;
+			} else {
+				set = &z->early[set - z->algorithm];
+				params_drop(set);
+				set->codec = NULL;
+			}
+		}
+		up_write(&z->dev_lock);
+	}
+	params_drop(&new);
+	return err;
+}
+
+static ssize_t algorithm_params_store(struct device *dev, struct device_attribute *attr,
+				      const char *buf, size_t len)
+{
+	struct words w = { .level = ZRAM_UNSET, .winbits = ZRAM_UNSET };
+	char *text = kstrdup(buf, GFP_KERNEL);
+	ssize_t err;
+
+	if (!text)
+		return -ENOMEM;
+	err = parse(text, &w, true);
+	if (err)
+		zram_refuse(dev, "algorithm_params", buf, "not name=value with numbers in range", err);
+	else
+		err = set_params(dev, buf, &w);
+	kfree(text);
+	return err ?: len;
+}
+DEVICE_ATTR_WO(algorithm_params);

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * recompress.c - the file `recompress`: who asks for it has old pages compressed anew, by a codec of a
+ * higher priority (recomp_algorithm).
+ *
+ *     type=idle|huge|huge_idle    only pages that are so; without it all
+ *     threshold=BYTES             only those of at least that many
+ *     max_pages=N                 N tries at most, of the largest first
+ *     algo=NAME priority=1..3     which codec (that of priority 1)
+ *
+ * dev_lock is only held for pieces, so that I/O's other files and the shrinker go on.
+ */
+#include "zram.h"
+
+#include <linux/device.h>
+#include <linux/kstrtox.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "recompress.h"
+#include "sysfs.h"
+
+struct words {
+	const char *algo;
+	u64 max_pages;
+	u32 threshold;
+	s32 priority;
+	bool idle, huge, has_priority;
+};
+
+/* A type that is none is passed over after one that is, as in-tree does. */
+static int parse_type(const char *value, struct words *w)
+{
+	bool idle = !strcmp(value, "idle"), huge = !strcmp(value, "huge"),
+	     both = !strcmp(value, "huge_idle");
+
+	if (idle || huge || both) {
+		w->idle = idle || both;
+		w->huge = huge || both;
+	}
+	return w->idle || w->huge ? 0 : -EINVAL;
+}
+
+/* Splits "name=value ..." in place.  Unknown names are passed over. */
+static int parse(char *text, struct words *w)
+{
+	char *name, *value;
+	int err = 0;
+
+	text = skip_spaces(text);
+	while (*text && !err) {
+		text = next_arg(text, &name, &value);
+		if (!value || !*value)
+			return -EINVAL;
+		if (!strcmp(name, "type")) {
+			err = parse_type(value, w);
+		} else if (!strcmp(name, "max_pages")) {
+			err = kstrtoull(value, 10, &w->max_pages);
+		} else if (!strcmp(name, "threshold")) {
+			err = kstrtouint(value, 10, &w->threshold);
+		} else if (!strcmp(name, "algo")) {
+			w->algo = value;
+		} else if (!strcmp(name, "priority")) {
+			w->has_priority = true;
+			err = kstrtoint(value, 10, &w->priority);
+		}
+	}
+	return err;
+}
+
+/* Finds the codec.  dev_lock is held; NULL: the request stands, or what is wrong with it. */
+static const char *judge(struct zram *z, struct words *w)
+{
+	unsigned int p;
+
+	if (!z->disksize)
+		return "the device has no size yet";
+	if (w->threshold > pool_max_small(&z->store.pool))
+		return "a threshold that only raw pages are over";
+	if (w->has_priority && (w->priority < 1 || w->priority >= STORE_CODECS))
+		return "no such priority";
+	for (p = 1; w->algo && !w->has_priority && p < STORE_CODECS; p++) {
+		if (z->algorithm[p].codec && !strcmp(z->algorithm[p].codec->name, w->algo)) {
+			w->priority = p;
+			w->has_priority = true;
+		}
+	}
+	if (w->algo && !w->has_priority)
+		return "not an algorithm of recomp_algorithm";
+	if (!z->store.codecs[w->priority])
+		return "recomp_algorithm has none of this priority";
+	if (w->algo && strcmp(z->algorithm[w->priority].codec->name, w->algo))
+		return "not the algorithm of this priority";
+	return NULL;
+}
+
+/* ---- the work; pp_lock is held, so that the store stays ---- */
+
+/* The band of sizes from which on there are at least max_pages. */
+static int first_band(struct zram *z, const struct recompress_request *r, unsigned int *band)
+{
+	u64 *count = kcalloc(RECOMPRESS_BANDS, sizeof(*count), GFP_KERNEL), sum = 0, at = 0;
+	bool more = true;
+	int err = 0;
+
+	if (!count)
+		return -ENOMEM;
+	while (more && !err) {
+		down_read(&z->dev_lock);
+		more = store_recompressible(&z->store, &at, z->store.slots, r, count);
+		up_read(&z->dev_lock);
+		cond_resched();
+		if (zram_pp_ends(z))
+			err = -EINTR;
+	}
+	for (*band = RECOMPRESS_BANDS; *band && sum < r->left;)
+		sum += count[--*band];
+	kfree(count);
+	return err;
+}
+
+static int walk(struct zram *z, struct recompress_request *r, const struct recompress_work *w)
+{
+	int more = 1;
+	u64 at = 0;
+
+	while (more > 0) {
+		if (zram_pp_ends(z))
+			return -EINTR;
+		down_read(&z->dev_lock);
+		/* They may come meanwhile. */
+		r->ages = z->ages;
+		more = store_recompress_piece(&z->store, &at, z->store.slots, r, w);
+		up_read(&z->dev_lock);
+		cond_resched();
+	}
+	return more;
+}
+
+static int recompress(struct zram *z, const struct words *w, const struct recompress_work *work)
+{
+	struct recompress_request r;
+	unsigned int band = 0;
+	int err = 0;
+
+	recompress_request_init(&r, w->priority);
+	r.idle = w->idle;
+	r.huge = w->huge;
+	r.threshold = w->threshold;
+	r.left = w->max_pages;
+	if (r.left != U64_MAX)
+		err = first_band(z, &r, &band);
+	/* Of the last band not all are wanted. */
+	if (!err && band) {
+		r.from = band + 1;
+		err = walk(z, &r, work);
+		r.to = band + 1;
+	}
+	r.from = band;
+	return err ?: walk(z, &r, work);
+}
+
+static ssize_t locked(struct device *dev, const char *buf, struct words *w)
+{
+	struct recompress_work work = { NULL };
+	struct zram *z = zram_of(dev);
+	const char *wrong;
+	int err = -ENOMEM;
+
+	down_read(&z->dev_lock);
+	wrong = judge(z, w);
+	up_read(&z->dev_lock);
+	if (wrong)
+		return zram_refuse(dev, "recompress", buf, wrong, -EINVAL);
+	work.page = (void *)__get_free_page(GFP_KERNEL);
+	work.packed = (void *)__get_free_page(GFP_KERNEL);
+	if (work.page && work.packed)
+		err = recompress(z, w, &work);
+	free_page((unsigned long)work.page);
+	free_page((unsigned long)work.packed);
+	zram_note_written(z);
+	return err;
+}
+
+static ssize_t recompress_store(struct device *dev, struct device_attribute *attr, const char *buf,
+				size_t len)
+{
+	struct words w = { .max_pages = U64_MAX, .priority = 1 };
+	struct zram *z = zram_of(dev);
+	char *text = kstrdup(buf, GFP_KERNEL);
+	ssize_t err;
+
+	if (!text)
+		return -ENOMEM;
+	err = parse(text, &w);
+	if (err) {
+		zram_refuse(dev, "recompress", buf, "not name=value with numbers in range", err);
+	} else {
+		err = mutex_lock_killable(&z->pp_lock);
+		if (!err) {
+			err = locked(dev, buf, &w);
+			mutex_unlock(&z->pp_lock);
+		}
+	}
+	kfree(text);
+	return err ?: len;
+}
+DEVICE_ATTR_WO(recompress);
