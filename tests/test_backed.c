@@ -138,6 +138,12 @@ static void fill(struct store *s, u64 n)
 	}
 }
 
+/* The word that slot i would have on the device. */
+static u64 bytes_of(struct store *s, u64 i)
+{
+	return slot_backed_value(pool_ref_size(&s->pool, slot_ref(host_a64_read(store_slot(s, i)))), 0);
+}
+
 /* A whole writeback; returns the pages that went. */
 static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 {
@@ -151,7 +157,10 @@ static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 			continue;
 		if (backed_reserve(&s->backed, &block))
 			break;
+		memset(device[block], 0x5a, HOST_PAGE_SIZE);
 		must_eq(store_copy_out(s, at, device[block], packed), 0);
+		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < HOST_PAGE_SIZE; k++)
+			must_eq(device[block][k], 0);
 		must_eq(store_to_backed(s, at, block), true);
 		store_note(s, CNT_BD_WRITES);
 		n++;
