@@ -273,8 +273,12 @@ static void what_the_request_is_not_about_is_passed(void **state)
 	mark_all(s);
 	r.threshold = 501;
 	must_eq(store_recompress(s, 5, &r, &work), RECOMPRESS_DONE);
-	put(s, 6, 0, 500, 100);
+	/* As large as the threshold is large enough. */
+	put(s, 7, 1000, 500, 100);
 	r.idle = false;
+	r.threshold = 1000;
+	must_eq(store_recompress(s, 7, &r, &work), RECOMPRESS_DONE);
+	put(s, 6, 0, 500, 100);
 	r.threshold = 0;
 	r.huge = true;
 	must_eq(store_recompress(s, 6, &r, &work), RECOMPRESS_DONE);

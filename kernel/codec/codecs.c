@@ -33,7 +33,7 @@ const struct codec_ops *const kernel_codecs[] = {
 };
 
 static_assert(ARRAY_SIZE(kernel_codecs) > 1, "the kernel has no library that zram can use");
-static_assert(ARRAY_SIZE(kernel_codecs) <= KERNEL_CODECS + 1);
+static_assert(ARRAY_SIZE(kernel_codecs) <= KERNEL_CODECS + 1, "KERNEL_CODECS counts them");
 
 #ifdef CONFIG_ZRAM_DEF_COMP
 #define DEFAULT_NAME CONFIG_ZRAM_DEF_COMP

@@ -31,10 +31,9 @@ const struct codec_ops *codec_default(void);
 const struct codec_ops *codec_find(const char *name);
 
 /*
- * Of lz4 and lz4hc, which share the format.  A page's matches reach back 64 KiB, so that a longer
- * dictionary has a part that is never used; a shorter one than a word has nothing to find.
+ * Of lz4 and lz4hc, which share the format: it reaches back 64 KiB, and the library takes no longer
+ * dictionary as it is.
  */
-#define CODEC_LZ4_MIN_DICT sizeof(u64)
 #define CODEC_LZ4_MAX_DICT SZ_64K
 int codec_lz4_decompress(const struct codec_params *p, const void *src, size_t n, void *dst,
 			 size_t cap);

@@ -8,12 +8,13 @@
  *     max_pages=N                 N tries at most, of the largest first
  *     algo=NAME priority=1..3     which codec (that of priority 1)
  *
- * dev_lock is only held for pieces, so that I/O's other files and the shrinker go on.
+ * dev_lock is only held for pieces, so that the other files and the shrinker do not wait.
  */
 #include "zram.h"
 
 #include <linux/device.h>
 #include <linux/kstrtox.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
@@ -23,9 +24,9 @@
 
 struct words {
 	const char *algo;
-	u64 max_pages;
+	unsigned long long max_pages;
 	u32 threshold;
-	s32 priority;
+	int priority;
 	bool idle, huge, has_priority;
 };
 
@@ -126,13 +127,18 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 	u64 at = 0;
 
 	while (more > 0) {
+		unsigned int noio;
+
 		if (zram_pp_ends(z))
 			return -EINTR;
+		/* As a write: blkdev.c. */
+		noio = memalloc_noio_save();
 		down_read(&z->dev_lock);
 		/* They may come meanwhile. */
 		r->ages = z->ages;
 		more = store_recompress_piece(&z->store, &at, z->store.slots, r, w);
 		up_read(&z->dev_lock);
+		memalloc_noio_restore(noio);
 		cond_resched();
 	}
 	return more;
@@ -163,7 +169,7 @@ static int recompress(struct zram *z, const struct words *w, const struct recomp
 
 static ssize_t locked(struct device *dev, const char *buf, struct words *w)
 {
-	struct recompress_work work = { NULL };
+	struct recompress_work work = { NULL, NULL };
 	struct zram *z = zram_of(dev);
 	const char *wrong;
 	int err = -ENOMEM;

@@ -3,9 +3,9 @@
  * zram.h - one device, and what its parts ask of each other.
  *
  *     module             --> main.c   --> all of these
- *     files              --> sysfs.c  --> algorithm.c, device.c, store, pcp
- *                            device.c (life) --> algorithm.c, blkdev.c, shrink.c, debugfs.c,
- *                                                store, pcp
+ *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store, pcp
+ *                            device.c (life) --> algorithm.c, idle.c, blkdev.c, shrink.c,
+ *                                                debugfs.c, store, pcp
  *     block layer, swap  --> blkdev.c --> store
  *     memory pressure    --> shrink.c --> store, pcp
  *

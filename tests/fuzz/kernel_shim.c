@@ -133,6 +133,29 @@ int kstrtou16(const char *s, unsigned int base, u16 *v)
 	return err;
 }
 
+int kstrtouint(const char *s, unsigned int base, unsigned int *v)
+{
+	u64 n;
+	int err;
+
+	if (!base)
+		base = base_of(&s);
+	err = whole_unsigned(s, base, UINT_MAX, &n);
+	if (!err)
+		*v = (unsigned int)n;
+	return err;
+}
+
+int kstrtoull(const char *s, unsigned int base, unsigned long long *v)
+{
+	u64 n;
+	int err = whole_unsigned(s, base, ULLONG_MAX, &n);
+
+	if (!err)
+		*v = n;
+	return err;
+}
+
 int kstrtoul(const char *s, unsigned int base, unsigned long *v)
 {
 	u64 n;
@@ -234,6 +257,28 @@ char *next_arg(char *args, char **name, char **value)
 
 /* ---- printing ---- */
 
+int string_escape_mem(const char *src, size_t n, char *dst, size_t room, unsigned int flags,
+		      const char *only)
+{
+	char *at = dst;
+
+	demand(flags == (ESCAPE_ANY | ESCAPE_NAP) && !only, "an escape that is not ASCII");
+	demand(room >= 4 * n, "an escaped text is cut off");
+	for (; n--; src++) {
+		unsigned char c = (unsigned char)*src;
+
+		if (c >= ' ' && c < 0x7f) {
+			*at++ = (char)c;
+		} else {
+			*at++ = '\\';
+			*at++ = (char)('0' + (c >> 6));
+			*at++ = (char)('0' + (c >> 3 & 7));
+			*at++ = (char)('0' + (c & 7));
+		}
+	}
+	return (int)(at - dst);
+}
+
 /* Reads n bytes as %pE does. */
 static void look_at(const unsigned char *p, int n)
 {
@@ -257,7 +302,7 @@ void shim_printk(const char *fmt, ...)
 			look_at((const unsigned char *)s, (int)strlen(s));
 		} else if (*fmt == 'd' || *fmt == 'u') {
 			(void)va_arg(ap, int);
-		} else if (!strncmp(fmt, "llu", 3)) {
+		} else if (!strncmp(fmt, "llu", 3) || !strncmp(fmt, "lld", 3)) {
 			(void)va_arg(ap, unsigned long long);
 			fmt += 2;
 		} else if (!strncmp(fmt, "*pE", 3)) {

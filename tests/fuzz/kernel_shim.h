@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * kernel_shim.h - as much of Linux as kernel/zram/sysfs.c, codecs.c and blkdev.c take, for
- * building those files as they are in user space.  linux/ holds the names they include it by.
+ * kernel_shim.h - as much of Linux as some files of kernel/zram/ and codecs.c take (meson.build has
+ * the list), for building those files as they are in user space.  linux/ holds the names they include it by.
  *
  * Each name has the kernel's documented meaning; what a fuzzer needs to see or to steer is a
  * function of kernel_shim.c or of the fuzzer (at the end).  A name that a kernel file takes
@@ -27,6 +27,12 @@
 #define SECTOR_SHIFT 9
 #define SECTOR_SIZE (1 << SECTOR_SHIFT)
 #define SZ_4K 0x1000
+#define SZ_64K 0x10000
+#define SHIM_UPTIME 1000        /* seconds */
+#define ktime_get_boottime_seconds() SHIM_UPTIME
+#define fatal_signal_pending(task) false
+#define smp_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define SZ_64K 0x10000
 #define U64_MAX UINT64_MAX
 #define GFP_KERNEL 0
 #define GFP_NOIO 0
@@ -77,10 +83,18 @@ void mutex_init(struct mutex *m);
 void mutex_lock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
 
+static inline int mutex_lock_killable(struct mutex *m)
+{
+	mutex_lock(m);
+	return 0;
+}
+
 /* ---- text ---- */
 
 int kstrtou16(const char *s, unsigned int base, u16 *v);
 int kstrtoint(const char *s, unsigned int base, int *v);
+int kstrtouint(const char *s, unsigned int base, unsigned int *v);
+int kstrtoull(const char *s, unsigned int base, unsigned long long *v);
 int kstrtoul(const char *s, unsigned int base, unsigned long *v);
 unsigned long long memparse(const char *s, char **end);
 bool sysfs_streq(const char *a, const char *b);
@@ -89,11 +103,27 @@ char *next_arg(char *args, char **name, char **value);
 
 #define kstrdup(s, gfp) strdup(s)
 #define kfree(p) free(p)
+#define vfree(p) free(p)
+#define kcalloc(n, size, gfp) calloc(n, size)
+#define free_page(p) free((void *)(p))
+#define __get_free_page(gfp) ((unsigned long)malloc(PAGE_SIZE))
+#define __GFP_NOWARN 0
+#define __GFP_RETRY_MAYFAIL 0
+/* So that a disk of any size can be asked for. */
+#define __vmalloc(bytes, gfp) ((bytes) > 1 << 20 ? NULL : malloc(bytes))
 
-/* Knows %s %d %u %llu and %*pE, and aborts at any other %p: an address is nobody's business. */
+/* Bytes that are escaped with these two are those that are not printable ASCII. */
+#define ESCAPE_ANY 0x0f
+#define ESCAPE_NAP 0x80
+int string_escape_mem(const char *src, size_t n, char *dst, size_t room, unsigned int flags,
+		      const char *only);
+
+/* Knows %s %d %u %lld %llu and %*pE, and aborts at any other %p: an address is nobody's business. */
 void shim_printk(const char *fmt, ...);
 
 #define pr_err(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_notice(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_notice_ratelimited(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_err_ratelimited(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 
 /* ---- devices and their files ---- */
@@ -237,6 +267,9 @@ struct block_device_operations {
 
 /* ---- the fuzzers' ---- */
 
+enum kernel_read_file_id { READING_POLICY };
+ssize_t kernel_read_file_from_path(const char *path, long long offset, void **buf, size_t room,
+				   size_t *size, enum kernel_read_file_id id);
 int class_register(struct class *class);
 void class_unregister(struct class *class);
 unsigned long bio_start_io_acct(struct bio *bio);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * sysfs.c - fuzzes the files of a device: kernel/zram/sysfs.c and codecs.c as they are, on a small
- * part of Linux (kernel_shim.h).
+ * sysfs.c - fuzzes the files of a device: sysfs.c, algorithm.c and refuse.c of kernel/zram/ and
+ * codecs.c as they are, on a small part of Linux (kernel_shim.h).
  *
  *     input: a file, what may go wrong below it, a text that ends at 0xff; then the next
  *
@@ -20,9 +20,19 @@
 /* Names are all that is asked of them here. */
 const struct codec_ops codec_lzo = { .name = "lzo" };
 const struct codec_ops codec_lzorle = { .name = "lzo-rle" };
-const struct codec_ops codec_lz4 = { .name = "lz4", .min_level = 1, .max_level = 9 };
-const struct codec_ops codec_lz4hc = { .name = "lz4hc", .min_level = 1, .max_level = 9 };
-const struct codec_ops codec_zstd = { .name = "zstd", .min_level = -9, .max_level = 9 };
+const struct codec_ops codec_lz4 = {
+	.name = "lz4", .min_level = 1, .max_level = 9, .default_level = 1, .min_dict = 3, .max_dict = 9,
+};
+const struct codec_ops codec_lz4hc = {
+	.name = "lz4hc", .min_level = 1, .max_level = 9, .default_level = 1,
+};
+const struct codec_ops codec_zstd = {
+	.name = "zstd", .min_level = -9, .max_level = 9, .min_dict = 1, .max_dict = 9,
+};
+const struct codec_ops codec_deflate = {
+	.name = "deflate", .min_level = -1, .max_level = 9, .has_winbits = true,
+};
+const struct codec_ops codec_842 = { .name = "842" };
 
 static void *none_create(const struct codec_params *p)
 {
@@ -51,18 +61,39 @@ static int removed;             /* the number that it was called with */
 
 static void defaults(struct zram *z)
 {
+	free(z->ages);
+	z->ages = NULL;
 	z->disksize = 0;
-	z->codec = codec_default();
-	z->level = ZRAM_LEVEL_UNSET;
+	zram_algorithms_default(z);
 	z->mem_limit = 0;
 	z->release_limit = 1 << 20;
 }
 
+/* A file is as long as its name. */
+ssize_t kernel_read_file_from_path(const char *path, long long offset, void **buf, size_t room,
+				   size_t *size, enum kernel_read_file_id id)
+{
+	must(!offset && !*buf && room == INT_MAX && !size && id == READING_POLICY);
+	must(shim_at_rest());
+	if (below)
+		return below;
+	*buf = exactly(path, strlen(path));
+	return (ssize_t)strlen(path);
+}
+
 int zram_start(struct zram *z, u64 disksize)
 {
+	struct store_config cfg = { 0 };
+
 	must_eq(z->dev_lock.writers, 1);
 	must(disksize && !(disksize & HOST_PAGE_MASK));
 	must_eq(z->disksize, 0);
+	/* What is wrong with a set has no part in it here, but is looked at. */
+	if (!zram_algorithms_judge(z)) {
+		zram_algorithms_config(z, &cfg);
+		must(cfg.codec == z->algorithm[0].codec && cfg.level >= cfg.codec->min_level &&
+		     cfg.level <= cfg.codec->max_level && cfg.dict_bytes <= cfg.codec->max_dict);
+	}
 	if (!below)
 		z->disksize = disksize;
 	return below;
@@ -149,6 +180,7 @@ static void show(unsigned int i)
 	char *page = exactly(NULL, PAGE_SIZE), want[32];
 	ssize_t n;
 
+	*page = 0;
 	n = i < disk_files ? of_disk(i)->show(&device, of_disk(i), page)
 			   : of_class(i)->show(control, of_class(i), page);
 	if (n < 0) {
@@ -157,9 +189,9 @@ static void show(unsigned int i)
 		free(page);
 		return;
 	}
-	must(n > 0 && n < (ssize_t)PAGE_SIZE);
+	must(n < (ssize_t)PAGE_SIZE && (n > 0 || is(i, "recomp_algorithm")));
 	must_eq(strlen(page), n);
-	must_eq(page[n - 1], '\n');
+	must(!n || page[n - 1] == '\n');
 	snprintf(want, sizeof(want), "%" PRIu64 "\n",
 		 is(i, "disksize") ? zram.disksize :
 		 is(i, "initstate") ? zram.disksize != 0 : zram.release_limit);
@@ -207,6 +239,150 @@ static const struct codec_ops *codec_of(const char *text)
 	return NULL;
 }
 
+/* ---- the codecs and their sets, by a second mind; of a dictionary the length alone ---- */
+
+static struct zram_algorithm nothing(void)
+{
+	return (struct zram_algorithm) { .level = ZRAM_UNSET, .winbits = ZRAM_UNSET };
+}
+
+static struct zram_algorithm *early_of(struct zram *z, const struct codec_ops *codec)
+{
+	unsigned int k = 0;
+
+	while (kernel_codecs[k] != codec)
+		k++;
+	return &z->early[STORE_CODECS + k];
+}
+
+static void chosen(struct zram *z, unsigned int priority, const struct codec_ops *codec)
+{
+	struct zram_algorithm *from[] = { &z->early[priority], early_of(z, codec) };
+
+	z->algorithm[priority] = nothing();
+	for (unsigned int k = 0; k < 2; k++)
+		if (from[k]->codec == codec) {
+			z->algorithm[priority] = *from[k];
+			*from[k] = nothing();
+			break;
+		}
+	z->algorithm[priority].codec = codec;
+}
+
+struct said {
+	char algo[PAGE_SIZE], dict[PAGE_SIZE];
+	int priority, level, winbits;
+	bool bad, has_priority;
+};
+
+/* The words of a text without quotes. */
+static struct said *read_words(const char *text, bool params)
+{
+	static struct said s;
+	char *copy = strdup(text), *rest = copy, *word, *value;
+
+	must(copy);
+	memset(&s, 0, sizeof(s));
+	s.level = s.winbits = ZRAM_UNSET;
+	s.priority = !params;
+	while ((word = strsep(&rest, " \t\n\v\f\r")) && !s.bad) {
+		if (!*word)
+			continue;
+		value = strchr(word + 1, '=');
+		if (!value || !value[1]) {
+			s.bad = true;
+			break;
+		}
+		*value++ = 0;
+		if (!strcmp(word, "algo")) {
+			strcpy(s.algo, value);
+		} else if (!strcmp(word, "priority")) {
+			s.has_priority = true;
+			s.bad = kstrtoint(value, 10, &s.priority);
+		} else if (params && !strcmp(word, "dict")) {
+			strcpy(s.dict, value);
+		} else if (params && !strcmp(word, "level")) {
+			s.bad = kstrtoint(value, 10, &s.level);
+		} else if (params && !strcmp(word, "deflate.winbits")) {
+			s.bad = kstrtoint(value, 10, &s.winbits);
+		}
+	}
+	free(copy);
+	return &s;
+}
+
+static bool params_taken(const char *text, struct zram *z)
+{
+	const struct said *s = read_words(text, true);
+	const struct codec_ops *codec = *s->algo ? codec_of(s->algo) : NULL;
+	struct zram_algorithm set = nothing(), *at = NULL;
+	int p = s->priority;
+
+	if (s->bad || z->disksize || p < 0 || p >= STORE_CODECS || (*s->algo && !codec) ||
+	    (*s->dict && below))
+		return false;
+	set.level = s->level;
+	set.winbits = s->winbits;
+	set.dict_bytes = strlen(s->dict);
+	if (codec && !s->has_priority) {
+		for (p = 0; p < STORE_CODECS && z->algorithm[p].codec != codec;)
+			p++;
+		if (p == STORE_CODECS)
+			at = early_of(z, codec);
+	}
+	if (!at && codec && z->algorithm[p].codec != codec)
+		at = &z->early[p];
+	if (at) {
+		set.codec = codec;
+		*at = set;
+	} else {
+		set.codec = z->algorithm[p].codec;
+		z->algorithm[p] = set;
+		z->early[p] = nothing();
+	}
+	return true;
+}
+
+static bool recomp_taken(const char *text, struct zram *z)
+{
+	const struct said *s = read_words(text, false);
+
+	if (s->bad || !*s->algo || s->priority < 1 || s->priority >= STORE_CODECS ||
+	    strlen(s->algo) >= 128 || !codec_of(s->algo) || z->disksize)
+		return false;
+	chosen(z, (unsigned int)s->priority, codec_of(s->algo));
+	return true;
+}
+
+static void must_be_same_set(const struct zram_algorithm *a, const struct zram_algorithm *want)
+{
+	must(a->codec == want->codec);
+	must_eq(a->level, want->level);
+	must_eq(a->winbits, want->winbits);
+	must_eq(a->dict_bytes, want->dict_bytes);
+	must_eq(a->dict != NULL, a->dict_bytes != 0);
+}
+
+static void must_be_same_sets(const struct zram *want)
+{
+	for (unsigned int k = 0; k < ARRAY_LEN(zram.algorithm); k++)
+		must_be_same_set(&zram.algorithm[k], &want->algorithm[k]);
+	for (unsigned int k = 0; k < ARRAY_LEN(zram.early); k++)
+		must_be_same_set(&zram.early[k], &want->early[k]);
+}
+
+/* Ages are those of the store that there is. */
+static bool idle_taken(const char *text, const struct zram *z)
+{
+	unsigned int age;
+
+	if (sysfs_streq(text, "all"))
+		return z->disksize != 0;
+	if (kstrtouint(text, 0, &age))
+		return false;
+	return age >= SHIM_UPTIME || z->disksize >> PAGE_SHIFT == z->store.slots;
+}
+
 /* Whether a write of text to a file would be taken, and what the device then is. */
 static bool taken(unsigned int i, const char *text, struct zram *z)
 {
@@ -222,16 +398,25 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 	if (is(i, "reset")) {
 		if (number(text, UINT16_MAX, false) <= 0 || below)
 			return false;
-		defaults(z);
+		for (unsigned int k = 0; k < ARRAY_LEN(z->early); k++)
+			z->early[k] = nothing();
+		for (unsigned int k = 0; k < STORE_CODECS; k++)
+			z->algorithm[k] = nothing();
+		z->algorithm[0].codec = codec_default();
+		z->disksize = z->mem_limit = 0;
+		z->release_limit = 1 << 20;
 		return true;
 	}
 	if (is(i, "comp_algorithm")) {
 		if (strlen(text) >= 128 || !codec_of(text) || z->disksize)
 			return false;
-		z->codec = codec_of(text);
-		z->level = ZRAM_LEVEL_UNSET;
+		chosen(z, 0, codec_of(text));
 		return true;
 	}
+	if (is(i, "recomp_algorithm"))
+		return recomp_taken(text, z);
+	if (is(i, "algorithm_params"))
+		return params_taken(text, z);
 	if (is(i, "mem_limit")) {
 		z->mem_limit = (bytes + PAGE_SIZE - 1) & ~(u64)(PAGE_SIZE - 1);
 		return end != text;
@@ -244,54 +429,31 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		return number(text, LLONG_MAX / 16, false) == 0;
 	if (is(i, "compact"))
 		return z->disksize != 0;
+	if (is(i, "idle"))
+		return idle_taken(text, z);
+	/* There is no codec for it here, so every text ends in a refusal. */
+	if (is(i, "recompress"))
+		return false;
 	must(is(i, "hot_remove"));
 	return number(text, INT_MAX, true) >= 0 && !below;
-}
-
-/* The words of algorithm_params by themselves: quotes are left to the fuzzer's luck. */
-static void must_be_right_params(const char *text, const struct zram *was, ssize_t ret)
-{
-	char *copy = strdup(text), *rest = copy, *word, *value, *end;
-	int level = ZRAM_LEVEL_UNSET;
-	bool bad = was->disksize != 0;
-
-	must(copy);
-	while ((word = strsep(&rest, " \t\n\v\f\r"))) {
-		if (!*word)
-			continue;
-		value = strchr(word + 1, '=');
-		if (!value || !value[1]) {
-			bad = true;
-			break;
-		}
-		*value++ = 0;
-		if (!strcmp(word, "level"))
-			level = (int)strtol(value, &end, 10);
-	}
-	if (!strchr(text, '"')) {
-		must(!bad || ret < 0);
-		must(ret < 0 || zram.level == level);
-	}
-	free(copy);
 }
 
 static void write_text(unsigned int i, const char *text, size_t len)
 {
 	struct zram was = zram, want = zram;
-	bool good, params = is(i, "algorithm_params");
+	/* What quotes do is left to the fuzzer's luck. */
+	bool quoted = strchr(text, '"') && (is(i, "algorithm_params") || is(i, "recomp_algorithm"));
+	bool good = taken(i, text, &want);
 	ssize_t ret;
 
 	removed = -1;
-	good = !params && taken(i, text, &want);
 	ret = i < disk_files ? of_disk(i)->store(&device, of_disk(i), text, len)
 			     : of_class(i)->store(control, of_class(i), text, len);
 	must(shim_at_rest());
 	must(ret == (ssize_t)len || (ret < 0 && ret >= -4095));
-	if (params) {
-		must_be_right_params(text, &was, ret);
-		want.level = zram.level;
+	if (quoted) {
 		good = ret > 0;
-		must(!good || zram.level == ZRAM_LEVEL_UNSET || was.disksize == 0);
+		must(!good || !was.disksize);
 	}
 	must_eq(ret == (ssize_t)len, good);
 	if (!good)
@@ -299,9 +461,8 @@ static void write_text(unsigned int i, const char *text, size_t len)
 	must_eq(zram.disksize, want.disksize);
 	must_eq(zram.mem_limit, want.mem_limit);
 	must_eq(zram.release_limit, want.release_limit);
-	must(zram.codec == want.codec);
-	must(good || zram.level == was.level);
-	must(params || zram.level == want.level);
+	if (!quoted || !good)
+		must_be_same_sets(&want);
 	if (zram.disksize && good && is(i, "mem_limit"))
 		must_eq(zram.store.mem_limit, zram.mem_limit);
 	if (good && is(i, "hot_remove"))

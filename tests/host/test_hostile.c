@@ -17,7 +17,7 @@
 
 struct script {
 	const char *name;
-	bool pages_in;
+	bool pages_in, recompress;
 	u64 release_limit;
 	unsigned int limit_pages;
 	struct op op[OPS];
@@ -52,6 +52,13 @@ static const struct script scripts[] = {
 			PUT(3, THIRD), RESET, PUT(3, SMALL), DECAY, DECAY, PUT(4, RAW), STATS, RESET },
 	},
 	{
+		.name = "recompression",
+		.pages_in = true, .recompress = true, .release_limit = PLENTY,
+		.op = { WRITE(0, HALF), WRITE(1, RAW), MARK_IDLE, RECOMPRESS(0), RECOMPRESS(1), READ(0),
+			WRITE(2, THIRD), FILL_OBJ(3), RECOMPRESS(2), RECOMPRESS(3), FREE(0), COMPACT,
+			WRITE(0, SPAN), RECOMPRESS(0), WRITE(1, HALF), RECOMPRESS(1), FLUSH, FREE(2) },
+	},
+	{
 		.name = "a limit that the freed make room under",
 		.release_limit = PLENTY, .limit_pages = 2,
 		.op = { PUT(0, RAW), PUT(1, RAW), PUT(2, RAW), FREE(0), PUT(2, RAW), FREE(1), FREE(2),
@@ -69,7 +76,7 @@ static struct rig_config config(const struct script *s)
 	return (struct rig_config){
 		.cpus = 2, .pages = HOME_PAGES, .slots = RELEASE_REFS * 8,
 		.mem_limit = (u64)s->limit_pages << HOST_PAGE_SHIFT, .release_limit = s->release_limit,
-		.reserve = reserve, .sparse = sparse,
+		.reserve = reserve, .sparse = sparse, .recompress = s->recompress,
 	};
 }
 
