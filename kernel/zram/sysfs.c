@@ -273,13 +273,6 @@ static struct attribute *zram_disk_attrs[] = {
 	&dev_attr_compact.attr,
 	&dev_attr_idle.attr,
 	&dev_attr_recompress.attr,
-	&dev_attr_backing_dev.attr,
-	&dev_attr_compressed_writeback.attr,
-	&dev_attr_writeback.attr,
-	&dev_attr_writeback_limit.attr,
-	&dev_attr_writeback_limit_enable.attr,
-	&dev_attr_writeback_batch_size.attr,
-	&dev_attr_bd_stat.attr,
 	&dev_attr_release_limit.attr,
 	&dev_attr_io_stat.attr,
 	&dev_attr_mm_stat.attr,
@@ -289,7 +282,7 @@ static struct attribute *zram_disk_attrs[] = {
 };
 
 static const struct attribute_group zram_disk_group = { .attrs = zram_disk_attrs };
-const struct attribute_group *zram_disk_groups[] = { &zram_disk_group, NULL };
+const struct attribute_group *zram_disk_groups[] = { &zram_disk_group, &zram_backing_group, NULL };
 
 /* ---- zram-control ---- */
 

@@ -424,7 +424,7 @@ static ssize_t writeback_store(struct device *dev, struct device_attribute *attr
 	kfree(text);
 	return err ?: len;
 }
-DEVICE_ATTR_WO(writeback);
+static DEVICE_ATTR_WO(writeback);
 
 /* ---- its limit, and how many at once ---- */
 
@@ -448,7 +448,7 @@ static ssize_t writeback_limit_store(struct device *dev, struct device_attribute
 	up_write(&z->dev_lock);
 	return len;
 }
-DEVICE_ATTR_RW(writeback_limit);
+static DEVICE_ATTR_RW(writeback_limit);
 
 static ssize_t writeback_limit_enable_show(struct device *dev, struct device_attribute *attr,
 					   char *buf)
@@ -470,7 +470,7 @@ static ssize_t writeback_limit_enable_store(struct device *dev, struct device_at
 	up_write(&z->dev_lock);
 	return len;
 }
-DEVICE_ATTR_RW(writeback_limit_enable);
+static DEVICE_ATTR_RW(writeback_limit_enable);
 
 static ssize_t writeback_batch_size_show(struct device *dev, struct device_attribute *attr,
 					 char *buf)
@@ -488,4 +488,16 @@ static ssize_t writeback_batch_size_store(struct device *dev, struct device_attr
 	WRITE_ONCE(zram_of(dev)->backing.batch, n);
 	return len;
 }
-DEVICE_ATTR_RW(writeback_batch_size);
+static DEVICE_ATTR_RW(writeback_batch_size);
+
+static struct attribute *attrs[] = {
+	&dev_attr_backing_dev.attr,
+	&dev_attr_compressed_writeback.attr,
+	&dev_attr_bd_stat.attr,
+	&dev_attr_writeback.attr,
+	&dev_attr_writeback_limit.attr,
+	&dev_attr_writeback_limit_enable.attr,
+	&dev_attr_writeback_batch_size.attr,
+	NULL,
+};
+const struct attribute_group zram_backing_group = { .attrs = attrs };
