@@ -106,6 +106,8 @@ struct store_walk {
 	struct counters sum;
 	const char *bad;
 	u64 objects, held;
+	u64 blocks;                     /* that slots and buffers name */
+	u64 *seen;                      /* a bit for each block; NULL: no memory for it */
 };
 
 /* A reference names an object that is in use. */
@@ -123,6 +125,40 @@ static const char *check_ref(struct pool *p, u64 ref, u32 *key)
 	if (obj >= c->objs || !zspage_is_used(z, obj))
 		return "a reference names an object that is not in use";
 	*key = c->objs == 1 ? z->owner : *object_key(p, c, z, obj);
+	return NULL;
+}
+
+/* A block that a slot or a buffer names is nobody else's. */
+static const char *check_block(struct store_walk *w, u64 block)
+{
+	struct backed *b = &w->s->backed;
+
+	if (block >= b->blocks)
+		return "a block is not of the backing device";
+	if (blockset_has(&b->free, block) || blockset_has(&b->late, block))
+		return "a block that is named is free";
+	if (w->seen && w->seen[block / 64] >> block % 64 & 1)
+		return "a block is named twice";
+	if (w->seen)
+		w->seen[block / 64] |= (u64)1 << block % 64;
+	w->blocks++;
+	return NULL;
+}
+
+static const char *check_blocks(struct store_walk *w)
+{
+	struct backed *b = &w->s->backed;
+	unsigned int i;
+
+	if (!b->blocks)
+		return w->blocks ? "a block is named, and there is no backing device" : NULL;
+	if (!blockset_is_tidy(&b->free) || !blockset_is_tidy(&b->late))
+		return "a level of a set of blocks does not say what is below it";
+	if (b->nfree + b->nlate + w->blocks + host_a64_read(&b->in_hand) != b->blocks)
+		return "blocks are not all free, late, in hand or named";
+	for (i = 0; i < BACKED_READERS; i++)
+		if (host_a64_read(&b->readers[i]))
+			return "a block is read by nobody";
 	return NULL;
 }
 
@@ -150,8 +186,14 @@ static void check_word(struct store_walk *w, u64 i)
 	}
 	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ)
 		w->sum.v[CNT_SAME]++;
-	if (slot_type(word) == SLOT_FILL)
+	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_BACKED)
 		w->sum.v[CNT_ORIG_BYTES] += (s64)HOST_PAGE_SIZE;
+	if (slot_type(word) == SLOT_BACKED) {
+		w->sum.v[CNT_BACKED]++;
+		w->bad = check_block(w, slot_block(word));
+		if (!slot_backed_bytes(word) || slot_backed_bytes(word) > HOST_PAGE_SIZE)
+			w->bad = "a backed slot was of no size";
+	}
 	if (!slot_has_object(word))
 		return;
 	w->bad = check_ref(&w->s->pool, ref, &key);
@@ -179,12 +221,16 @@ static void check_refs(struct store_walk *w, const struct release_buf *b, u64 fr
 	for (at = from; at != to && !w->bad; at++) {
 		u64 ref = b->ref[at % RELEASE_REFS];
 
+		if (ref & RELEASE_BLOCK) {
+			w->bad = check_block(w, ref & ~RELEASE_BLOCK);
+			continue;
+		}
 		w->bad = check_ref(&w->s->pool, ref, &key);
 		sum += pool_ref_room(&w->s->pool, ref);
+		w->objects++;
 	}
 	if (!w->bad && sum != bytes)
 		w->bad = "bytes of a buffer != sum of what its objects take";
-	w->objects += to - from;
 	w->held += bytes;
 }
 
@@ -255,12 +301,12 @@ static void check_node(struct store_walk *w, struct release_node *node)
 		w->bad = "references are in flight, and nobody is there";
 }
 
-const char *store_check(struct store *s)
+static const char *check_store(struct store_walk *w)
 {
 	static const enum store_counter counted[] = {
-		CNT_ORIG_BYTES, CNT_COMPR_BYTES, CNT_ROOM, CNT_SAME, CNT_HUGE,
+		CNT_ORIG_BYTES, CNT_COMPR_BYTES, CNT_ROOM, CNT_SAME, CNT_HUGE, CNT_BACKED,
 	};
-	struct store_walk w = { .s = s };
+	struct store *s = w->s;
 	struct pool_walk pw = { 0 };
 	const char *bad = walk_pool(&s->pool, &pw);
 	u64 i, skip, n;
@@ -268,29 +314,42 @@ const char *store_check(struct store *s)
 
 	if (bad)
 		return bad;
-	for (i = 0, n = 1; i < s->slots && !w.bad; i += skip ? skip : 1, n++) {
+	for (i = 0, n = 1; i < s->slots && !w->bad; i += skip ? skip : 1, n++) {
 		skip = host_table_skip(&s->table, i);
 		if (!skip)
-			check_word(&w, i);
+			check_word(w, i);
 		if (n % STORE_PIECE == 0)
 			host_resched();
 	}
-	for (k = 0; k < s->release.items && !w.bad; k++)
-		check_cpu(&w, s->release.item[k]);
-	for (k = 0; k < s->release.nodes && !w.bad; k++)
-		check_node(&w, &s->release.node[k]);
-	if (w.bad)
-		return w.bad;
+	for (k = 0; k < s->release.items && !w->bad; k++)
+		check_cpu(w, s->release.item[k]);
+	for (k = 0; k < s->release.nodes && !w->bad; k++)
+		check_node(w, &s->release.node[k]);
+	if (w->bad)
+		return w->bad;
 	if (holds_any(&s->holds))
 		return "an object is held by nobody";
-	if (w.objects != pw.used)
+	if (w->objects != pw.used)
 		return "objects in use != references in slots and buffers";
-	if (w.held != release_held(&s->release))
+	if (w->held != release_held(&s->release))
 		return "bytes held back != sum over buffers";
 	for (k = 0; k < sizeof(counted) / sizeof(counted[0]); k++)
-		if (store_count(s, counted[k]) != (u64)w.sum.v[counted[k]])
+		if (store_count(s, counted[k]) != (u64)w->sum.v[counted[k]])
 			return "a counter does not match the slots";
-	return NULL;
+	return check_blocks(w);
+}
+
+const char *store_check(struct store *s)
+{
+	size_t bytes = (size_t)(s->backed.blocks + 63) / 64 * sizeof(u64);
+	struct store_walk w = { .s = s };
+	const char *bad;
+
+	if (bytes)
+		w.seen = host_zalloc(bytes);
+	bad = check_store(&w);
+	host_free(w.seen, bytes);
+	return bad;
 }
 
 u64 store_pages_taken(struct store *s)

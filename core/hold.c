@@ -116,7 +116,7 @@ static bool record(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIRES(
 	return last;
 }
 
-u64 hold_take_slow(struct holds *h, host_a64 *slot)
+u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 {
 	u64 word, now;
 
@@ -127,12 +127,20 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot)
 	if (!slot_has_object(word))
 		host_a64_cas(slot, &now, word);
 	else if (now & SLOT_BUSY)
-		record(h, slot_ref(word), host_a64_cas(slot, &now, word & ~SLOT_TOUCHED) ? 1 : 8, false);
-	else if (now & SLOT_TOUCHED)
+		record(h, slot_ref(word), host_a64_cas(slot, &now, word & ~clear) ? 1 : 8, false);
+	else if (now & clear)
 		/* Of a page that was swapped in meanwhile it takes marks that this read may take as well. */
-		host_a64_and(slot, ~SLOT_TOUCHED);
+		host_a64_and(slot, ~clear);
 	host_unlock(&h->lock);
-	return slot_has_object(word) ? word & ~(SLOT_MARKS | SLOT_TOUCHED) : word & ~SLOT_MARKS;
+	return slot_has_object(word) ? word & ~(SLOT_MARKS | clear) : word & ~SLOT_MARKS;
+}
+
+/* Nobody else changes a busy word but by a swap, or under the lock. */
+void hold_unmark(struct holds *h, host_a64 *slot, u64 clear)
+{
+	host_lock(&h->lock);
+	host_a64_and(slot, ~clear);
+	host_unlock(&h->lock);
 }
 
 /* Takes a reader off the word, if that names ref.  No reader is in ref's record. */

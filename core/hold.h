@@ -56,15 +56,14 @@ size_t holds_meta_bytes(const struct holds *h);
 bool holds_any(struct holds *h);
 
 /* The slow halves of the next two. */
-u64 hold_take_slow(struct holds *h, host_a64 *slot);
+u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear);
 bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref);
 
-/*
- * Holds what the slot has and returns its word, without marks and SLOT_TOUCHED, which it takes
- * away; if that has no object, nothing is held.  The reference in it stays valid until hold_drop().
- * Any context.
- */
-static inline u64 hold_take(struct holds *h, host_a64 *slot)
+/* Clears bits 58 to 62 of a word, whatever it is and whoever has made it busy.  Any context. */
+void hold_unmark(struct holds *h, host_a64 *slot, u64 clear);
+
+/* hold_take() that takes other bits of SLOT_ABOUT away, or none. */
+static inline u64 hold_take_and(struct holds *h, host_a64 *slot, u64 clear)
 {
 	u64 word = host_a64_read_acquire(slot);
 	unsigned int i;
@@ -74,10 +73,20 @@ static inline u64 hold_take(struct holds *h, host_a64 *slot)
 			return word & ~SLOT_MARKS;
 		if (word & SLOT_BUSY || (word & SLOT_READERS) == SLOT_READERS)
 			break;
-		if (host_a64_cas(slot, &word, (word & ~SLOT_TOUCHED) + SLOT_READER))
-			return word & ~(SLOT_MARKS | SLOT_TOUCHED);
+		if (host_a64_cas(slot, &word, (word & ~clear) + SLOT_READER))
+			return word & ~(SLOT_MARKS | clear);
 	}
-	return hold_take_slow(h, slot);
+	return hold_take_slow(h, slot, clear);
+}
+
+/*
+ * Holds what the slot has and returns its word, without marks and SLOT_TOUCHED, which it takes
+ * away; if that has no object, nothing is held.  The reference in it stays valid until hold_drop().
+ * Any context.
+ */
+static inline u64 hold_take(struct holds *h, host_a64 *slot)
+{
+	return hold_take_and(h, slot, SLOT_TOUCHED);
 }
 
 /*

@@ -210,7 +210,7 @@ static u64 bytes_from(struct release *r, struct release_cpu *rc, u64 head, u64 t
 		return rc->pushed - rc->before;
 	/* Others took some: count what they left. */
 	for (; head != tail; head++)
-		bytes += pool_ref_room(r->pool, rc->buf->ref[head % RELEASE_REFS]);
+		bytes += release_room(r, rc->buf->ref[head % RELEASE_REFS]);
 	return bytes;
 }
 
@@ -287,7 +287,7 @@ static void spill(struct release *r, struct release_cpu *rc, struct release_todo
 		rc->before += bytes;
 		rc->known = rc->known == was ? was + n : RELEASE_UNKNOWN;
 		host_a64_set_release(&rc->gone, host_a64_read(&rc->gone) + bytes);
-		pool_free_bulk(r->pool, batch, NULL, n);
+		release_free(r, batch, NULL, n);
 		host_write_once(rc->in_place, rc->in_place + n);
 		host_write_once(rc->spills, rc->spills + 1);
 	}

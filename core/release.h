@@ -42,7 +42,14 @@
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H
 
+#include "backed.h"
 #include "pool.h"
+
+/*
+ * An entry of a buffer is a reference, or, with this bit, a block of the backing device, which takes
+ * no pages: 0 bytes.
+ */
+#define RELEASE_BLOCK ((u64)1 << 63)
 
 #define RELEASE_REFS ((4096 - 32) / 8)  /* references of a buffer */
 #define RELEASE_SPILL POOL_BULK_SMALL   /* freed in place at a time */
@@ -164,6 +171,7 @@ struct release {
 	struct pool *pool;
 	struct host_percpu *cpus;
 	struct release_budget *budget;  /* or NULL */
+	struct backed *backed;          /* the owner's; NULL: no entry is a block */
 	u64 limit;                      /* bytes; 0: synchronous.  host_read_once, as the next two */
 	u64 node_limit;                 /* each node's share */
 	u64 buf_bytes;                  /* a buffer with as much counts as full */
@@ -374,13 +382,29 @@ static inline void release_buf_push(struct release_buf **list, struct release_bu
 }
 
 /* Bytes of pages that objects take. */
+static inline u64 release_room(const struct release *r, u64 entry)
+{
+	return entry & RELEASE_BLOCK ? 0 : pool_ref_room(r->pool, entry);
+}
+
 static inline u64 release_bytes_of(struct release *r, const u64 *ref, unsigned int n)
 {
 	u64 bytes = 0;
 
 	while (n--)
-		bytes += pool_ref_room(r->pool, *ref++);
+		bytes += release_room(r, *ref++);
 	return bytes;
+}
+
+/* Frees those of n entries that are blocks, and returns how many are left, at the array's start. */
+unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n);
+
+/* Frees n entries, whose array it changes; room as for pool_free_bulk().  Any context. */
+static inline void release_free(struct release *r, u64 *entry, u64 *room, unsigned int n)
+{
+	if (host_unlikely(r->backed != NULL))
+		n = release_blocks(r, entry, n);
+	pool_free_bulk(r->pool, entry, room, n);
 }
 
 /* Copies n references from position at of a buffer. */

@@ -23,7 +23,7 @@
  * start the timer themselves.  If the timer has run and stopped meanwhile the number is another
  * one, and the late thread changes nothing.
  *
- * Lock order: flushing > queue lock; pool_free_bulk() is called under none but flushing.
+ * Lock order: flushing > queue lock; release_free() is called under none but flushing.
  */
 #include "release.h"
 
@@ -138,6 +138,27 @@ static void give_back(struct release_queue *q, struct release_buf *b)
 
 /* ---- draining ---- */
 
+unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n)
+{
+	u64 block[POOL_BULK_SMALL];
+	unsigned int i, blocks = 0, refs = 0;
+
+	for (i = 0; i < n; i++) {
+		if (!(entry[i] & RELEASE_BLOCK)) {
+			entry[refs++] = entry[i];
+			continue;
+		}
+		block[blocks++] = entry[i];
+		if (blocks == POOL_BULK_SMALL) {
+			backed_release(r->backed, block, blocks);
+			blocks = 0;
+		}
+	}
+	if (blocks)
+		backed_release(r->backed, block, blocks);
+	return refs;
+}
+
 /* Frees a queue's oldest buffer; returns its objects. */
 static unsigned int drain_one(struct release_queue *q, u64 *scratch)
 {
@@ -149,7 +170,7 @@ static unsigned int drain_one(struct release_queue *q, u64 *scratch)
 		return 0;
 	n = (unsigned int)(b->to - b->from);
 	release_copy(scratch, b, b->from, n);
-	pool_free_bulk(r->pool, scratch, scratch + RELEASE_REFS, n);
+	release_free(r, scratch, scratch + RELEASE_REFS, n);
 	give_back(q, b);
 	host_resched();
 	return n;
@@ -195,7 +216,7 @@ static bool collect(struct release_node *node, struct hands *h, u64 *scratch)
 		found = true;
 		stay(h, node);
 		n = take(node->r, node->item[i], scratch, RELEASE_REFS);
-		pool_free_bulk(node->r->pool, scratch, scratch + RELEASE_REFS, n);
+		release_free(node->r, scratch, scratch + RELEASE_REFS, n);
 		h->freed += n;
 		host_resched();
 	}
@@ -343,7 +364,7 @@ static void flush_item(struct release *r, struct release_cpu *rc)
 
 		if (!n)
 			continue;
-		pool_free_bulk(r->pool, r->scratch, r->scratch + RELEASE_REFS, n);
+		release_free(r, r->scratch, r->scratch + RELEASE_REFS, n);
 		host_a64_add(&rc->node->deferred, n);
 		host_resched();
 	}
@@ -424,7 +445,7 @@ static void free_batch(struct release *r, const struct release_buf *b, u64 at, u
 		unsigned int n = to - at < POOL_BULK_SMALL ? (unsigned int)(to - at) : POOL_BULK_SMALL;
 
 		release_copy(batch, b, at, n);
-		pool_free_bulk(r->pool, batch, NULL, n);
+		release_free(r, batch, NULL, n);
 		at += n;
 	}
 }
@@ -462,7 +483,7 @@ static unsigned int help_ring(struct hands *h, struct release *r, struct release
 	stay(h, rc->node);
 	do {
 		n = take(r, rc, batch, POOL_BULK_SMALL);
-		pool_free_bulk(r->pool, batch, NULL, n);
+		release_free(r, batch, NULL, n);
 		freed += n;
 	} while (n == POOL_BULK_SMALL && freed < RELEASE_REFS);
 	h->freed += freed;

@@ -27,6 +27,7 @@
 #ifndef EBB_CORE_SLOT_H
 #define EBB_CORE_SLOT_H
 
+#include "backed.h"
 #include "pool.h"
 
 #define SLOT_READER ((u64)1 << 51)
@@ -113,6 +114,31 @@ static inline u64 slot_fill_value(u64 word)
 	default:
 		return v << 16;
 	}
+}
+
+/*
+ * The value of a backed slot: bytes of the object that it was, and the block that has them, or, if
+ * the device keeps whole pages, the page.
+ */
+static inline u64 slot_backed_value(size_t bytes, u64 block)
+{
+	return (u64)bytes << BACKED_BLOCK_BITS | block;
+}
+
+static inline u64 slot_block(u64 word)
+{
+	return word & BACKED_BLOCK_MASK;
+}
+
+static inline size_t slot_backed_bytes(u64 word)
+{
+	return (size_t)((word & SLOT_VALUE) >> BACKED_BLOCK_BITS);
+}
+
+/* Whether two words of a slot are of the same content: marks, readers and idleness are nothing. */
+static inline bool slot_same_value(u64 a, u64 b)
+{
+	return !((a ^ b) & (SLOT_TYPE | SLOT_VALUE));
 }
 
 /* Whether a word names this very object, which the caller holds, so that no other is called so. */

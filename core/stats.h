@@ -21,7 +21,10 @@
 	X(FAILED_READ)  /* reads that returned an error                                */ \
 	X(FAILED_WRITE) /* writes that returned an error                               */ \
 	X(FREED)        /* slots emptied by store_free()                               */ \
-	X(SYNC)         /* objects freed by the caller, synchronous mode               */
+	X(SYNC)         /* objects freed by the caller, synchronous mode               */ \
+	X(BACKED)       /* slots on the backing device                                 */ \
+	X(BD_READS)     /* reads of such slots                                         */ \
+	X(BD_WRITES)    /* pages written to the backing device                         */
 
 enum store_counter {
 #define X(name) CNT_##name,

@@ -166,8 +166,14 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 			   cfg->release_budget);
 	if (err)
 		goto no_release;
+	err = backed_init(&s->backed, cfg->blocks);
+	if (err)
+		goto no_backed;
+	s->release.backed = s->backed.blocks ? &s->backed : NULL;
 	return 0;
 
+no_backed:
+	release_destroy(&s->release);
 no_release:
 	holds_destroy(&s->holds);
 no_holds:
@@ -185,6 +191,7 @@ void store_destroy(struct store *s)
 {
 	store_reset(s);
 	release_destroy(&s->release);
+	backed_destroy(&s->backed);
 	holds_destroy(&s->holds);
 	host_percpu_destroy(&s->cpus);
 	leave_streams(s);
@@ -197,15 +204,17 @@ void store_destroy(struct store *s)
  */
 
 /* Counts what a word holds, by = 1 when it comes and -1 when it goes. */
-static inline void account(struct store *s, struct counters *c, u64 word, s64 by)
+static HOST_INLINE void account(struct store *s, struct counters *c, u64 word, s64 by)
 {
 	enum slot_type type = slot_type(word);
 	size_t bytes;
 
 	if (type == SLOT_FILL || type == SLOT_FILL_OBJ)
 		count(c, CNT_SAME, by);
-	if (type == SLOT_FILL) {
+	if (host_unlikely(type < SLOT_FILL_OBJ)) {
 		count(c, CNT_ORIG_BYTES, by * (s64)HOST_PAGE_SIZE);
+		if (type == SLOT_BACKED)
+			count(c, CNT_BACKED, by);
 		return;
 	}
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
@@ -219,7 +228,7 @@ static inline void account(struct store *s, struct counters *c, u64 word, s64 by
 	}
 }
 
-static void count_one(struct store *s, enum store_counter i)
+void store_note(struct store *s, enum store_counter i)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 
@@ -227,23 +236,29 @@ static void count_one(struct store *s, enum store_counter i)
 	host_percpu_unlock(&s->cpus, cpu);
 }
 
-/* Lets go of an object that is accounted for, under the item.  True: by let_go_now(), after it. */
-static inline bool let_go(struct store *s, struct store_cpu *cpu, u64 ref, struct release_todo *todo)
+/*
+ * Lets go of an object that is accounted for and takes room bytes of pages, or of a block, under the item.  True: it is left to
+ * let_go_finish(), after that.
+ */
+static HOST_INLINE bool let_go(struct store *s, struct store_cpu *cpu, u64 entry, u32 room,
+			       struct release_todo *todo)
 {
 	if (!host_read_once(s->release.limit)) {
 		count(&cpu->counters, CNT_SYNC, 1);
 		return true;
 	}
-	release_push(&s->release, &cpu->release, ref, pool_ref_room(&s->pool, ref), todo);
+	release_push(&s->release, &cpu->release, entry, room, todo);
 	return false;
 }
 
-static inline void let_go_finish(struct store *s, u64 ref, bool now, struct release_todo *todo)
+static HOST_INLINE void let_go_finish(struct store *s, u64 entry, bool now, struct release_todo *todo)
 {
-	if (now)
-		pool_free(&s->pool, ref);
-	else
+	if (!now)
 		release_finish(todo);
+	else if (host_likely(!(entry & RELEASE_BLOCK)))
+		pool_free(&s->pool, entry);
+	else
+		backed_release(&s->backed, &entry, 1);
 }
 
 /*
@@ -256,22 +271,57 @@ static HOST_INLINE void replace(struct store *s, host_a64 *slot, u64 word)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 	struct release_todo todo = { NULL, false };
+	u64 old, entry;
 	bool now = false;
-	u64 old;
 
 	if (word)
 		account(s, &cpu->counters, word, 1);
 	old = slot_swap(slot, word);
+	entry = slot_ref(old);
 	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
 		account(s, &cpu->counters, old, -1);
 		if (!word)
 			count(&cpu->counters, CNT_FREED, 1);
-		if (slot_has_object(old) &&
-		    (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old)))
-			now = let_go(s, cpu, slot_ref(old), &todo);
+		if (slot_has_object(old)) {
+			if (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old))
+				now = let_go(s, cpu, entry, pool_ref_room(&s->pool, entry), &todo);
+		} else if (slot_type(old) == SLOT_BACKED) {
+			entry = RELEASE_BLOCK | slot_block(old);
+			now = let_go(s, cpu, entry, 0, &todo);
+		}
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	let_go_finish(s, entry, now, &todo);
+}
+
+/*
+ * A swap that is only made in the place of a chosen page, so what readers that there are had is an
+ * orphan.  Compaction and readers that go change the word without touching the page.
+ */
+bool store_to_backed(struct store *s, u64 i, u64 block)
+{
+	host_a64 *slot = store_slot(s, i);
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	struct release_todo todo = { NULL, false };
+	u64 old = host_a64_read(slot), word = 0;
+	bool now = false, done = false;
+
+	while (!done && slot_type(old) == SLOT_PAGE && old & SLOT_CHOSEN) {
+		word = slot_make(SLOT_BACKED, slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)),
+								block));
+		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));
+	}
+	if (done) {
+		account(s, &cpu->counters, word, 1);
+		account(s, &cpu->counters, old, -1);
+		host_a64_add(&s->backed.in_hand, ~(u64)0);
+		if (!(old & SLOT_MARKS) || hold_orphan(&s->holds, old))
+			now = let_go(s, cpu, slot_ref(old), pool_ref_room(&s->pool, slot_ref(old)),
+				     &todo);
 	}
 	host_percpu_unlock(&s->cpus, cpu);
 	let_go_finish(s, slot_ref(old), now, &todo);
+	return done;
 }
 
 /*
@@ -310,7 +360,7 @@ void store_drop(struct store *s, u64 i, u64 word)
 	if (host_likely(!hold_drop(&s->holds, store_slot(s, i), ref)))
 		return;
 	cpu = host_percpu_lock(&s->cpus);
-	now = let_go(s, cpu, ref, &todo);
+	now = let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), &todo);
 	host_percpu_unlock(&s->cpus, cpu);
 	let_go_finish(s, ref, now, &todo);
 }
@@ -448,7 +498,7 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 static int write_done(struct store *s, u64 i, u64 word, int err)
 {
 	if (err)
-		count_one(s, CNT_FAILED_WRITE);
+		store_note(s, CNT_FAILED_WRITE);
 	else
 		replace(s, store_slot(s, i), word);
 	return err;
@@ -493,10 +543,13 @@ static void fill_page(void *page, u64 fill)
 		memcpy((char *)page + i * sizeof(fill), &fill, sizeof(fill));
 }
 
-/* The page of a word without an object. */
-static void read_word(u64 word, void *page)
+/* The page of a word without an object.  STORE_BACKED: it is not here. */
+static int read_word(u64 word, void *page)
 {
+	if (host_unlikely(slot_type(word) == SLOT_BACKED))
+		return STORE_BACKED;
 	fill_page(page, slot_type(word) == SLOT_FILL ? slot_fill_value(word) : 0);
+	return 0;
 }
 
 /* st is of the codec that the word names, if the object was made by one. */
@@ -560,7 +613,7 @@ static int read_held(struct store *s, u64 i, u64 seen, void *page)
 	int err = 0;
 
 	if (!slot_has_object(word)) {
-		read_word(word, page);
+		err = read_word(word, page);
 	} else if (host_unlikely((word ^ seen) & SLOT_CODEC) && slot_type(word) == SLOT_PAGE) {
 		return read_by_other(s, i, st, word, page);
 	} else {
@@ -582,9 +635,56 @@ int store_read(struct store *s, u64 i, void *page)
 	if (slot_has_object(word))
 		err = read_held(s, i, word, page);
 	else
-		read_word(word, page);
+		err = read_word(word, page);
+	if (host_unlikely(err < 0))
+		store_note(s, CNT_FAILED_READ);
+	return err;
+}
+
+/* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
+int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
+{
+	u64 seen = host_a64_read(store_slot(s, i)), word;
+	struct streams *t = s->codecs[slot_codec(seen)];
+	struct stream *st;
+	size_t bytes;
+	int err = 0;
+
+	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
+		return -ENOENT;
+	st = stream_get(t);
+	word = hold_take_and(&s->holds, store_slot(s, i), 0);
+	if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN) || (word ^ seen) & SLOT_CODEC) {
+		err = -ENOENT;
+	} else if (packed) {
+		bytes = pool_ref_size(&s->pool, slot_ref(word));
+		memcpy(buf, pool_map(&s->pool, slot_ref(word), st->bounce), bytes);
+		memset((char *)buf + bytes, 0, HOST_PAGE_SIZE - bytes);
+	} else {
+		err = read_object(s, t->codec, st, word, buf);
+	}
+	if (slot_has_object(word))
+		store_drop(s, i, word);
+	stream_put(st);
+	return err;
+}
+
+int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(word)];
+	size_t bytes = slot_backed_bytes(word);
+	struct stream *st;
+	int err = 0;
+
+	if (bytes == HOST_PAGE_SIZE) {
+		memcpy(page, data, bytes);
+		return 0;
+	}
+	st = stream_get(t);
+	err = stream_unpack(t->codec, st, data, bytes, page);
+	stream_put(st);
 	if (err)
-		count_one(s, CNT_FAILED_READ);
+		store_note(s, CNT_FAILED_READ);
 	return err;
 }
 
@@ -684,5 +784,11 @@ u64 store_meta_bytes(struct store *s)
 {
 	return host_table_bytes(&s->table) + (host_a64_read(&s->pieces) << HOST_PAGE_SHIFT) +
 	       (zspage_table_pages(&s->pool.zspages) << HOST_PAGE_SHIFT) +
-	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds);
+	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds) +
+	       backed_meta_bytes(&s->backed);
+}
+
+u64 store_blocks(struct store *s)
+{
+	return store_count(s, CNT_BACKED) + host_a64_read(&s->backed.in_hand);
 }

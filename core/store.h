@@ -50,6 +50,7 @@ struct store_config {
 	u64 release_limit;              /* bytes, 0: synchronous */
 	struct release_budget *release_budget;  /* of all stores, or NULL */
 	struct streams *streams;        /* of this codec and its parameters, for several stores, or NULL */
+	u64 blocks;                     /* of the backing device, a page each; 0: there is none */
 };
 
 struct store_cpu {
@@ -66,6 +67,7 @@ struct store {
 	struct host_percpu cpus;        /* of struct store_cpu */
 	struct pool pool;
 	struct release release;
+	struct backed backed;
 	struct shrink shrink;
 	struct holds holds;
 	struct streams *streams;        /* those of store_config, or own */
@@ -99,10 +101,13 @@ int store_write(struct store *s, u64 i, const void *page, unsigned int node);
 /* Stores 1 .. HOST_PAGE_SIZE bytes as they are.  As store_write(); -EINVAL: bytes. */
 int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);
 
+/* What a read of a slot returns whose page is on the backing device (writeback.h). */
+#define STORE_BACKED 1
+
 /*
  * Reads slot i into page; an empty slot reads as zeros.  Process context.  -ERANGE;
  * -EINVAL: the slot holds an object of store_put(); -EIO: it does not decompress.  After -EIO
- * page is zeros, after another error it is as it was.
+ * page is zeros, after another error, or STORE_BACKED, it is as it was.
  */
 int store_read(struct store *s, u64 i, void *page);
 
@@ -117,6 +122,26 @@ u64 store_hold(struct store *s, u64 i);
 
 /* Ends that hold; word is what store_hold() returned, with an object.  Any context. */
 void store_drop(struct store *s, u64 i, u64 word);
+
+/*
+ * Puts a block, which the caller reserved and wrote, in the place of the object of slot i < slots,
+ * if that is still chosen: then nobody has touched it since it was.  False: it is not, and the
+ * block is still the caller's.  Any context.
+ */
+bool store_to_backed(struct store *s, u64 i, u64 block);
+
+/*
+ * Copies the page of slot i < slots, or, if packed, the bytes that it came to and zeros after them, into
+ * buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  Process context.  -ENOENT:
+ * it is no longer; -EIO: it does not decompress.
+ */
+int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
+
+/*
+ * Makes a page of what store_copy_out() packed, which may have become anything meanwhile; word is
+ * that of the backed slot.  Process context.  -EIO: it does not decompress, and page is zeros.
+ */
+int store_unpack_backed(struct store *s, u64 word, const void *data, void *page);
 
 /* Empties slot i.  Any context: no sleep, no allocation, no wait for a reader.  -ERANGE. */
 int store_free(struct store *s, u64 i);
@@ -150,6 +175,12 @@ void store_reset(struct store *s);
 
 /* Flushes, then compacts; returns the pages that freed.  Process context. */
 u64 store_compact(struct store *s);
+
+/* Blocks that slots have, or that are about to be theirs.  Any context. */
+u64 store_blocks(struct store *s);
+
+/* Adds 1 to a counter.  Any context. */
+void store_note(struct store *s, enum store_counter i);
 
 /* Sum of a counter over the CPUs.  Any context. */
 u64 store_count(struct store *s, enum store_counter i);

@@ -276,7 +276,7 @@ static void a_hold_of_nothing_leaves_the_word_to_who_swaps_it(void **state)
 {
 	begin_holds(0);
 	overtake(another_writes, 1);
-	must_eq(hold_take_slow(&holds, &slot), 0);
+	must_eq(hold_take_slow(&holds, &slot, SLOT_TOUCHED), 0);
 	must_eq(slot_type(swapped), SLOT_EMPTY);
 	must_eq(get(), OTHER);
 	end_holds();

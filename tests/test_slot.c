@@ -174,13 +174,13 @@ static void a_hold_on_a_slot_without_an_object_takes_nothing(void **state)
 	u64 word;
 
 	must_eq(store_hold(s, 0), 0);
-	must_eq(hold_take_slow(&s->holds, store_slot(s, 0)), 0);
+	must_eq(hold_take_slow(&s->holds, store_slot(s, 0), SLOT_TOUCHED), 0);
 	must_eq(host_a64_read(store_slot(s, 0)), 0);
 	fill_word(page, 42);
 	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
 	word = store_hold(s, 0);
 	must_eq(slot_type(word), SLOT_FILL);
-	must_eq(hold_take_slow(&s->holds, store_slot(s, 0)), word);
+	must_eq(hold_take_slow(&s->holds, store_slot(s, 0), SLOT_TOUCHED), word);
 	must_eq(host_a64_read(store_slot(s, 0)), word);
 	close_store();
 }

@@ -91,6 +91,14 @@ static bool in_place(struct bio *bio, const struct bvec_iter *iter, const struct
 	return p->len == PAGE_SIZE && bio_iter_iovec(bio, *iter).bv_len == PAGE_SIZE;
 }
 
+/* Into a page of ours, at once, wherever it is. */
+static int read_slot(struct zram *z, u64 slot, struct page *page)
+{
+	int err = store_read(&z->store, slot, page_address(page));
+
+	return unlikely(err == STORE_BACKED) ? zram_backing_read_wait(z, slot, page) : err;
+}
+
 static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		      const struct piece *p)
 {
@@ -104,11 +112,13 @@ static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		err = store_read(&z->store, p->slot, mem);
 		kunmap_local(mem);
 		flush_dcache_page(page);
+		if (unlikely(err == STORE_BACKED))
+			err = zram_backing_read(z, p->slot, page, bio);
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 		return err;
 	}
 	bounce = mempool_alloc(bounce_pages, GFP_NOIO);
-	err = store_read(&z->store, p->slot, page_address(bounce));
+	err = read_slot(z, p->slot, bounce);
 	if (!err)
 		copy_segments(bio, iter, page_address(bounce) + p->off, p->len, true);
 	mempool_free(bounce, bounce_pages);
@@ -132,7 +142,7 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 	} else {
 		bounce = mempool_alloc(bounce_pages, GFP_NOIO);
 		if (p->len < PAGE_SIZE)
-			err = store_read(&z->store, p->slot, page_address(bounce));
+			err = read_slot(z, p->slot, bounce);
 		if (!err) {
 			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
 			err = store_write(&z->store, p->slot, page_address(bounce), page_to_nid(bounce));
@@ -180,7 +190,7 @@ static int zero_part(struct zram *z, const struct piece *p)
 {
 	struct page *bounce = mempool_alloc(bounce_pages, GFP_NOIO);
 	unsigned int noio = memalloc_noio_save();
-	int err = store_read(&z->store, p->slot, page_address(bounce));
+	int err = read_slot(z, p->slot, bounce);
 
 	if (!err) {
 		memset(page_address(bounce) + p->off, 0, p->len);

@@ -56,6 +56,7 @@ int zram_start(struct zram *z, u64 disksize)
 		.mem_limit = z->mem_limit,
 		.release_limit = z->release_limit,
 		.release_budget = &zram_budget,
+		.blocks = z->backing.blocks,
 	};
 	int err = zram_algorithms_judge(z);
 
@@ -129,6 +130,7 @@ static void stop(struct zram *z)
 		/* No slots: whoever should come too late is told -ERANGE. */
 		memset(&z->store, 0, sizeof(z->store));
 	}
+	zram_backing_drop(z);
 	set_defaults(z);
 	up_write(&z->dev_lock);
 	mutex_unlock(&z->pp_lock);
@@ -197,6 +199,7 @@ int zram_add(void)
 	init_rwsem(&z->dev_lock);
 	mutex_init(&z->limit_lock);
 	mutex_init(&z->pp_lock);
+	z->backing.batch = ZRAM_BATCH;
 	zram_init_partial(z);
 	if (mutex_lock_killable(&device_mutex)) {
 		kvfree(z);

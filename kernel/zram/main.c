@@ -39,6 +39,9 @@ static int __init zram_init(void)
 	err = zram_blkdev_init();
 	if (err)
 		goto no_blkdev;
+	err = zram_backing_init();
+	if (err)
+		goto no_backing;
 	zram_debugfs_init();
 	err = zram_devices_init(zram_disk_groups, chain_size);
 	if (err)
@@ -57,6 +60,8 @@ no_control:
 	zram_devices_exit();
 no_devices:
 	zram_debugfs_exit();
+	zram_backing_exit();
+no_backing:
 	zram_blkdev_exit();
 no_blkdev:
 	release_budget_destroy(&zram_budget);
@@ -70,6 +75,7 @@ static void __exit zram_exit(void)
 	zram_control_unregister();
 	zram_devices_exit();
 	zram_debugfs_exit();
+	zram_backing_exit();
 	zram_blkdev_exit();
 	release_budget_destroy(&zram_budget);
 	host_kernel_exit();

@@ -29,7 +29,13 @@ extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorith
 /* idle.c, recompress.c */
 extern struct device_attribute dev_attr_idle, dev_attr_recompress;
 
+/* backing.c */
+extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeback, dev_attr_bd_stat;
+
 struct attribute_group;
+
+/* writeback.c: its files, and those of backing.c */
+extern const struct attribute_group zram_backing_group;
 
 /* Of /sys/block/zramN, NULL at the end. */
 extern const struct attribute_group *zram_disk_groups[];

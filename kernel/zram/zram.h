@@ -52,6 +52,17 @@ struct zram_algorithm {
 	bool named;                     /* these were given with algo= */
 };
 
+/* The backing device.  Written with dev_lock for writing, but for what is said. */
+struct zram_backing {
+	struct file *file;              /* NULL: none, as bdev; while disksize is not 0 they stay */
+	struct block_device *bdev;
+	u64 blocks;                     /* pages that it has room for */
+	bool packed;                    /* it keeps compressed pages; fixed while disksize is not 0 */
+	bool limit_on;
+	u64 limit;                      /* of what may be written, 4 KiB each; or pp_lock and for reading */
+	u32 batch;                      /* pages written at once; no lock */
+};
+
 struct zram {
 	/* For every I/O. */
 	u32 *ages;                      /* idle.c: the second of the last touch by slot; NULL: not kept */
@@ -73,6 +84,7 @@ struct zram {
 	u64 release_limit;              /* bytes */
 	struct mutex limit_lock;        /* who writes release_limit; outside of dev_lock */
 
+	struct zram_backing backing;
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 
 	/*
@@ -163,6 +175,21 @@ void zram_limits(struct queue_limits *lim);
 void zram_init_partial(struct zram *z);
 int zram_blkdev_init(void);
 void zram_blkdev_exit(void);
+
+#define ZRAM_BATCH 32           /* pages written at once, unless told */
+
+/* backing.c */
+int zram_backing_init(void);
+void zram_backing_exit(void);
+/* Closes it, if there is one.  dev_lock is held for writing, and the store is gone. */
+void zram_backing_drop(struct zram *z);
+/*
+ * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too; or it
+ * was read at once; or an error of store_read().  Sleeps for memory only.
+ */
+int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent);
+/* The same at once: sleeps for the device. */
+int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
 
 /* debugfs.c */
 void zram_debugfs_init(void);

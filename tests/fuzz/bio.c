@@ -42,11 +42,31 @@ int store_read(struct store *s, u64 i, void *page)
 	int err = call(i, shim_mutexes());
 
 	(void)s;
+	/* Some are on the backing device: then it is that which reads. */
+	if (!err && slot[i][0] & 1)
+		return STORE_BACKED;
 	if (!err)
 		memcpy(page, slot[i], PAGE_SIZE);
 	else if (err == -EIO)
 		memset(page, 0, PAGE_SIZE);
 	return err;
+}
+
+int zram_backing_read_wait(struct zram *z, u64 i, struct page *page)
+{
+	void *mem = kmap_local_page(page);
+
+	(void)z;
+	must(slot[i][0] & 1);
+	memcpy(mem, slot[i], PAGE_SIZE);
+	kunmap_local(mem);
+	return 0;
+}
+
+int zram_backing_read(struct zram *z, u64 i, struct page *page, struct bio *parent)
+{
+	must(parent != NULL);
+	return zram_backing_read_wait(z, i, page);
 }
 
 int store_write(struct store *s, u64 i, const void *page, unsigned int node)

@@ -119,6 +119,10 @@ int zram_remove_nr(int nr)
 	return below;
 }
 
+/* Those of the backing device are left to the guests. */
+static struct attribute *no_attrs[] = { NULL };
+const struct attribute_group zram_backing_group = { .attrs = no_attrs };
+
 /* ---- its files ---- */
 
 static struct attribute *file[FILES_MAX];

@@ -57,6 +57,7 @@ static const struct rank {
 	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) },
 	[13] = { "ebb_release_node", SLEEPING | R(5) | R(8) },
 	[14] = { "ebb_release_budget", R(3) },
+	[15] = { "ebb_backed",       SLEEPING | R(5) },
 };
 #define NRANKS (sizeof(ranks) / sizeof(ranks[0]))
 

@@ -209,7 +209,7 @@ int rig_open(const struct rig_config *cfg)
 {
 	const struct store_config sc = {
 		.more[0].ops = cfg->recompress ? &second : NULL, .slots = cfg->slots, .codec = &codec, .chain = CHAIN_MIN,
-		.mem_limit = cfg->mem_limit, .release_limit = cfg->release_limit,
+		.mem_limit = cfg->mem_limit, .release_limit = cfg->release_limit, .blocks = cfg->blocks,
 	};
 	int err = -ENOMEM;
 
@@ -219,12 +219,19 @@ int rig_open(const struct rig_config *cfg)
 		return err;
 	/* The least that a list may hold, so that pages come and go as often as can be. */
 	err = pcp_init(&rig->pcp, &rig->src, 1, 1, cfg->reserve);
+	rig->blocks = cfg->blocks;
+	rig->packed = cfg->packed;
+	if (!err && cfg->blocks)
+		rig->device = host_zalloc(cfg->blocks * sizeof(*rig->device));
+	if (!err && cfg->blocks && !rig->device)
+		err = -ENOMEM;
 	if (!err)
 		err = store_init(&rig->store, &rig->pcp, &sc);
 	if (!err)
 		err = give_spare(&rig->store.release, cfg);
 	if (!err)
 		return 0;
+	host_free(rig->device, cfg->blocks * sizeof(*rig->device));
 	if (rig->pcp.list)
 		pcp_destroy(&rig->pcp);
 	host_free(rig, sizeof(*rig));
@@ -245,6 +252,7 @@ void rig_close(void)
 			     (unsigned long long)store_pages_taken(s));
 	store_destroy(s);
 	pcp_destroy(&rig->pcp);
+	host_free(rig->device, rig->blocks * sizeof(*rig->device));
 	host_free(rig, sizeof(*rig));
 }
 
@@ -350,11 +358,36 @@ static int write_op(const struct op *op, u32 value)
 	return err;
 }
 
+/* store_read(), wherever the page is. */
+static int read_any(struct store *s, u64 i, u64 *buf)
+{
+	static u64 packed[EXPLORE_ALL][WORDS];
+	u64 word, head;
+	int err;
+
+	while ((err = store_read(s, i, buf)) == STORE_BACKED) {
+		if (!store_backed_begin(s, i, &word))
+			continue;
+		head = host_a64_read(&rig->device[slot_block(word)]);
+		store_backed_end(s, word);
+		if (!rig->packed) {
+			make(buf, (u32)head, (u32)(head >> 32), HOST_PAGE_SIZE);
+			return 0;
+		}
+		if (slot_backed_bytes(word) < HOST_PAGE_SIZE && head >> 32 != slot_backed_bytes(word))
+			explore_fail("a block has %u bytes where %zu were packed", (u32)(head >> 32),
+				     slot_backed_bytes(word));
+		make(packed[me->id], (u32)head, (u32)(head >> 32), HOST_PAGE_SIZE);
+		return store_unpack_backed(s, word, packed[me->id], buf);
+	}
+	return err;
+}
+
 u32 rig_value(u64 i, bool page)
 {
 	u64 *buf = buffer[me->id];
 	size_t bytes = 0;
-	int err = page ? store_read(&rig->store, i, buf)
+	int err = page ? read_any(&rig->store, i, buf)
 		       : store_get(&rig->store, i, buf, HOST_PAGE_SIZE, &bytes);
 
 	if (err)
@@ -473,6 +506,34 @@ static int recompress_op(struct store *s, u64 i)
 	return outcome < 0 ? outcome : 0;
 }
 
+/* What a writeback does with one slot, from the choice on. */
+static void back_op(struct store *s, u64 i, bool fails)
+{
+	struct chosen c = { { 0 } };
+	u64 *buf = buffer[me->id];
+	u64 at = i, block;
+
+	store_choose_piece(s, &at, i + 1, 0, &c);
+	if (backed_reserve(&s->backed, &block)) {
+		release_flush(&s->release);
+		if (backed_reserve(&s->backed, &block)) {
+			store_unchoose(s, i);
+			return;
+		}
+	}
+	if (store_copy_out(s, i, buf, rig->packed)) {
+		backed_unreserve(&s->backed, block);
+		store_unchoose(s, i);
+		return;
+	}
+	if (!fails)
+		host_a64_set(&rig->device[block], buf[0]);
+	if (fails || !store_to_backed(s, i, block)) {
+		backed_unreserve(&s->backed, block);
+		store_unchoose(s, i);
+	}
+}
+
 int rig_do(const struct op *op, u32 value)
 {
 	struct store *s = &rig->store;
@@ -550,6 +611,9 @@ int rig_do(const struct op *op, u32 value)
 		break;
 	case OP_DROP:
 		rig_drop(op->slot);
+		break;
+	case OP_BACK:
+		back_op(s, op->slot, op->size);
 		break;
 	case OP_RECOMPRESS:
 		return recompress_op(s, op->slot);

@@ -12,6 +12,7 @@
 #include "check.h"
 #include "recompress.h"
 #include "history.h"
+#include "writeback.h"
 #include "home.h"
 #include "explore.h"
 
@@ -52,6 +53,7 @@ enum what {
 	OP_DROP,        /* slot; the actor's own hold, or one that was there before, or none */
 	OP_RECOMPRESS,  /* slot; by the second codec, which halves; one actor at a time */
 	OP_MARK_IDLE,   /* all slots */
+	OP_BACK,        /* slot, size: to the backing device, which fails if size; one actor at a time */
 };
 
 struct op {
@@ -93,6 +95,9 @@ struct op {
 /* As many as a slot word can count. */
 #define SEVEN_HOLDS(i) HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i)
 
+#define BACK(i) { .what = OP_BACK, .slot = (i) }
+#define BACK_FAILS(i) { .what = OP_BACK, .slot = (i), .size = 1 }
+
 #define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
 
 #define RIG_HOLDS 12
@@ -103,6 +108,8 @@ struct rig_config {
 	u32 spare;              /* buffers that may be queued; a store of few slots has none */
 	u32 reserve;            /* pages */
 	bool sparse;            /* the slot table is made page by page */
+	u64 blocks;             /* of the backing device */
+	bool packed;            /* which keeps compressed pages */
 	bool recompress;        /* there is a second codec */
 };
 
@@ -115,6 +122,13 @@ struct rig {
 	u32 codec_calls;        /* of compress */
 	u32 codec_changes;      /* after so many of them a page comes to the same length each time */
 	u64 failed;             /* writes */
+	/*
+	 * The backing device: of each block the first word, from which the others follow, so that I/O is
+	 * one step.
+	 */
+	host_a64 *device;
+	u64 blocks;
+	bool packed;
 	u64 recompressed;
 	struct rig_hold {
 		u64 slot, word;

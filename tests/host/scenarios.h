@@ -182,6 +182,102 @@
 	.act = { { MARK_IDLE }, { RECOMPRESS(0) }, { COMPACT } },
 },
 
+/* ---- a backing device ---- */
+{
+	.name = "writeback against read and free",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), WRITE(1, HALF) },
+	.act = { { BACK(0) }, { READ(0) }, { FREE(0) } },
+},
+{
+	.name = "writeback against a write and read",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), WRITE(1, HALF) },
+	.act = { { BACK(0), READ(0) }, { WRITE(0, THIRD) }, { READ(0) } },
+},
+{
+	.name = "writeback against a write that is written back",
+	.blocks = 2,
+	.before = { WRITE(0, HALF) },
+	.act = { { BACK(0), BACK(0) }, { WRITE(0, THIRD), READ(0) } },
+},
+{
+	.name = "a block that is read, freed and used again",
+	.blocks = 1,
+	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF) },
+	.act = { { BACK(1), BACK(1) }, { READ(0) }, { FREE(0), READ(1) } },
+},
+{
+	.name = "a block that is read, overwritten and used again by the same slot",
+	.blocks = 1,
+	.before = { WRITE(0, HALF), BACK(0) },
+	.act = { { WRITE(0, THIRD), BACK(0) }, { READ(0) }, { READ(0) } },
+},
+{
+	.name = "two readers of a block that goes through a release buffer",
+	.most = 2, .asleep = 1,
+	.blocks = 1, .release_limit = PLENTY,
+	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF) },
+	.act = { { FREE(0), BACK(1) }, { READ(0), READ(1) }, { READ(0) } },
+},
+{
+	.name = "blocks and objects in one buffer, against drains",
+	.most = 2, .asleep = 1,
+	.blocks = 2, .release_limit = PLENTY,
+	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF), WRITE(2, HALF), BACK(2) },
+	.act = { { FREE(0), FREE(1) }, { FREE(2), FLUSH }, { HELP } },
+},
+{
+	.name = "blocks that a CPU frees in place",
+	.most = 2, .asleep = 1,
+	.blocks = 3, .release_limit = HOST_PAGE_SIZE / 4,
+	.before = { WRITE(0, QUARTER), BACK(0), WRITE(1, QUARTER), WRITE(2, QUARTER), BACK(2) },
+	.act = { { FREE(0), FREE(1), FREE(2) }, { FLUSH, READ(2) } },
+},
+{
+	.name = "writeback against a reset",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF) },
+	.act = { { BACK(1) }, { RESET }, { READ(0), READ(1) } },
+},
+{
+	.name = "a write to the device that fails",
+	.blocks = 1,
+	.before = { WRITE(0, HALF), WRITE(1, HALF) },
+	.act = { { BACK_FAILS(0), BACK(0) }, { READ(0) }, { WRITE(0, THIRD) } },
+},
+{
+	.name = "writeback under a reader, who goes",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), HOLD(0) },
+	.act = { { BACK(0) }, { DROP(0), READ(0) }, { FREE(0) } },
+},
+{
+	.name = "writeback under seven readers, and more that come",
+	.most = 2,
+	.blocks = 2,
+	.before = { WRITE(0, HALF), SEVEN_HOLDS(0) },
+	.act = { { BACK(0) }, { READ(0) }, { DROP(0), DROP(0) } },
+},
+{
+	.name = "writeback against compaction",
+	.blocks = 4,
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.act = { { COMPACT }, { BACK(0), BACK(2) }, { READ(0) } },
+},
+{
+	.name = "writeback of compressed pages",
+	.blocks = 1, .packed = true, .recompress = true,
+	.before = { WRITE(0, HALF), RECOMPRESS(0), BACK(0), WRITE(1, RAW) },
+	.act = { { BACK(1), BACK(1) }, { READ(0), FREE(0) }, { READ(1) } },
+},
+{
+	.name = "writeback against marks",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), WRITE(1, HALF), MARK_IDLE },
+	.act = { { BACK(0) }, { MARK_IDLE, READ(1) }, { READ(0) } },
+},
+
 /* ---- a zspage ---- */
 {
 	.name = "frees of neighbours",

@@ -30,6 +30,8 @@ struct scenario {
 	unsigned int keep_small;        /* and all but so many freed again */
 	bool pages_in;          /* slots hold pages, not blobs */
 	bool sparse;            /* the slot table is made page by page */
+	u64 blocks;             /* of the backing device; slots hold pages */
+	bool packed;            /* which keeps compressed pages */
 	bool recompress;        /* there is a second codec; slots hold pages */
 	bool grow;              /* the first descriptor of a group is the last that its directory holds */
 	bool move, may_be_dry;
@@ -58,6 +60,11 @@ static u32 value_of(unsigned int who, unsigned int i)
 static u64 nslots(void)
 {
 	return now->slots ? now->slots : 4;
+}
+
+static bool has_pages(void)
+{
+	return now->pages_in || now->recompress || now->blocks;
 }
 
 /* Holds come last, since they keep even the test from reading. */
@@ -90,6 +97,7 @@ static void begin(void)
 		.mem_limit = (u64)now->limit_pages << HOST_PAGE_SHIFT,
 		.release_limit = now->release_limit, .spare = now->spare, .reserve = now->reserve,
 		.sparse = now->sparse, .recompress = now->recompress,
+		.blocks = now->blocks, .packed = now->packed,
 	};
 	unsigned int i;
 
@@ -105,7 +113,7 @@ static void begin(void)
 		rig_do(&(struct op)FREE((u16)i), 0);
 	before(false);
 	for (i = 0; i < nslots(); i++) {
-		had[i] = rig_value(i, now->pages_in || now->recompress);
+		had[i] = rig_value(i, has_pages());
 		if (i < HISTORY_SLOTS)
 			rig->history.had[i] = had[i];
 	}
@@ -154,7 +162,7 @@ static void end(void)
 			;
 	rig_check();
 	for (i = 0; i < nslots(); i++) {
-		value = rig_value(i, now->pages_in || now->recompress);
+		value = rig_value(i, has_pages());
 		if (i < HISTORY_SLOTS)
 			last[i] = value;
 		else if (value != had[i])

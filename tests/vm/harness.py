@@ -40,7 +40,7 @@ CACHE = pathlib.Path(
 # Modules a guest may want, as far as the kernel has them; what they depend on follows.
 MODULES = ("zram zsmalloc ext4 loop lzo_compress lzo_decompress lz4_compress lz4hc_compress "
            "lz4_decompress zstd_compress zstd_decompress deflate 842_compress 842_decompress "
-           "null_blk brd").split()
+           "null_blk brd dm_mod dm_flakey dm_delay").split()
 
 
 ME = os.getpid()

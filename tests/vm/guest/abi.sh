@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every attribute of the device, read and written right and wrong; tests/vm/abi compares two.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G timeout=90 progs=poke tools=mkswap,swapon,swapoff
+# vm: mem=1G timeout=150 progs=poke tools=mkswap,swapon,swapoff
 #
 # Prints lines of one form, so that the output of in-tree zram and of another module
 # can be diffed: "name action value: result". Nothing in it depends on the allocator.
@@ -244,6 +244,108 @@ if poke w $d/recomp_algorithm 'algo=zstd priority=2' | grep -q ': ok'; then
 	cmp -n 32768 /dev/zram0 /tmp/abi.pages >/dev/null; echo "contents: $?"
 	poke discard /dev/zram0 0 16384
 	flags
+fi
+reset
+say a backing device
+modprobe loop 2>/dev/null
+for a in backing_dev compressed_writeback writeback_limit writeback_limit_enable writeback_batch_size bd_stat writeback; do r $a; done
+# In the order in which they are in the way of each other: no size, no device, no word.
+w writeback '' idle junk 'page_index=0'
+for a in writeback_limit writeback_limit_enable; do
+	w $a 0 1 2 7 18446744073709551615 18446744073709551616 -1 0x10 010 4K abc '' ' 1' '1 ' '5
+' "$long"
+	r $a
+done
+w writeback_limit 0
+w writeback_limit_enable 0
+w writeback_batch_size 1 0 4294967295 4294967296 -1 abc '' 0x10 '8
+' "$long"
+r writeback_batch_size
+w writeback_batch_size 32
+w compressed_writeback 1 0 yes no Y n on off 2 abc '' '1
+' -1
+r compressed_writeback
+w backing_dev /nonesuch /tmp /etc/env '' /dev/null /dev/zram0 "/$page" none 'none
+'
+r backing_dev
+if [ -e /dev/loop0 ] && [ -e $d/writeback ]; then
+	dd if=/dev/zero of=/tmp/abi.less bs=1k count=2 2>/dev/null
+	losetup /dev/loop0 /tmp/abi.less
+	w backing_dev /dev/loop0
+	losetup -d /dev/loop0
+	dd if=/dev/zero of=/tmp/abi.back bs=1M count=1 2>/dev/null
+	losetup /dev/loop0 /tmp/abi.back
+	text_pages 4 >/tmp/abi.pages
+	dd if=/dev/urandom bs=4k count=4 2>/dev/null >>/tmp/abi.pages
+	fill() {
+		dd if=/tmp/abi.pages of=/dev/zram0 bs=4k oflag=direct 2>/dev/null
+		poke pwrite /dev/zram0 65536 4096 0 d
+	}
+	back() { r bd_stat; awk '{ print "mm_stat orig same huge huge_since:", $1, $6, $8, $9 }' $d/mm_stat; flags; }
+	for packed in 0 1; do
+		w backing_dev '/dev/loop0
+' /dev/loop0
+		r backing_dev
+		w compressed_writeback $packed
+		w disksize 16M
+		w backing_dev /dev/loop0 /nonesuch none
+		w compressed_writeback $packed 1 0 abc
+		w writeback '' ' ' idle huge huge_idle incompressible type=idle type=huge type=huge_idle type=incompressible \
+			junk junk=1 type= type type=junk 'junk=1 idle' 'idle junk' 'page_index=0' page_index=4095 page_index=4096 \
+			page_index=-1 page_index=0x10 page_index=x page_index= page_index 'page_indexes=0-4095' page_indexes=0-4096 \
+			page_indexes=4096-4096 page_indexes=3-2 page_indexes=3 page_indexes=-3 page_indexes=3- page_indexes=a-b \
+			'page_index=1 page_indexes=2-3' 'page_index=1 junk' 'page_index=1 junk=2' 'page_index=1 idle' "$long" 'idle
+'
+		fill
+		back
+		w writeback idle
+		back
+		w writeback 'page_index=0 page_indexes=4-5 junk=1'
+		back
+		w writeback 'page_indexes=0-3 huge'
+		back
+		poke pread /dev/zram0 0 4096 d >/dev/null
+		r bd_stat
+		cmp -n 32768 /dev/zram0 /tmp/abi.pages >/dev/null; echo "contents: $?"
+		w writeback huge
+		back
+		w idle all
+		flags
+		poke pwrite /dev/zram0 0 4096 3 d
+		poke discard /dev/zram0 16384 4096
+		w writeback_limit_enable 1
+		w writeback type=idle
+		back
+		w writeback_limit 1
+		w writeback type=idle
+		r writeback_limit
+		back
+		w writeback_limit 10
+		w writeback type=idle type=idle
+		r writeback_limit
+		back
+		w writeback_limit_enable 0
+		w writeback_limit 0
+		# More than the device has room for.
+		poke pwrite /dev/zram0 1048576 2097152 r d
+		w writeback huge
+		r bd_stat
+		awk '{ print "mm_stat orig same huge huge_since:", $1, $6, $8, $9 }' $d/mm_stat
+		w writeback page_index=0
+		poke discard /dev/zram0 0 16777216
+		r bd_stat
+		r compressed_writeback
+		w writeback_limit 7
+		w writeback_limit_enable 1
+		w writeback_batch_size 3
+		reset
+		for a in backing_dev compressed_writeback writeback_limit writeback_limit_enable writeback_batch_size bd_stat; do r $a; done
+		w writeback_limit 0
+		w writeback_limit_enable 0
+	done
+	w compressed_writeback 0
+	w writeback_batch_size 32
+	losetup -d /dev/loop0
 fi
 reset
 # Where the columns of the class table end; the kernel has one if its zsmalloc keeps statistics.

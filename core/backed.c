@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* backed.c - owns which blocks of a backing device are free. */
+#include "backed.h"
+
+#define NO_BLOCK (~(u64)0)
+
+/* ---- sets of numbers ---- */
+
+static int blockset_init(struct blockset *t, u64 n)
+{
+	unsigned int k;
+
+	for (k = 0;; k++) {
+		n = (n + 63) / 64;
+		t->words[k] = n;
+		t->level[k] = host_zalloc(n * sizeof(u64));
+		if (!t->level[k])
+			return -ENOMEM;
+		t->levels = k + 1;
+		if (n == 1)
+			return 0;
+	}
+}
+
+static void blockset_destroy(struct blockset *t)
+{
+	unsigned int k;
+
+	for (k = 0; k < t->levels; k++)
+		host_free(t->level[k], t->words[k] * sizeof(u64));
+	memset(t, 0, sizeof(*t));
+}
+
+/* All numbers below n. */
+static void blockset_fill(struct blockset *t, u64 n)
+{
+	unsigned int k;
+	u64 i;
+
+	for (k = 0; k < t->levels; k++) {
+		for (i = 0; i < n / 64; i++) {
+			t->level[k][i] = ~(u64)0;
+			if (i % 4096 == 0)
+				host_resched();
+		}
+		if (n % 64)
+			t->level[k][i] = ((u64)1 << n % 64) - 1;
+		n = (n + 63) / 64;
+	}
+}
+
+static void blockset_add(struct blockset *t, u64 i)
+{
+	unsigned int k;
+
+	for (k = 0; k < t->levels; k++, i /= 64) {
+		u64 was = t->level[k][i / 64];
+
+		t->level[k][i / 64] = was | (u64)1 << i % 64;
+		if (was)
+			return;
+	}
+}
+
+static void blockset_del(struct blockset *t, u64 i)
+{
+	unsigned int k;
+
+	for (k = 0; k < t->levels; k++, i /= 64) {
+		t->level[k][i / 64] &= ~((u64)1 << i % 64);
+		if (t->level[k][i / 64])
+			return;
+	}
+}
+
+bool blockset_has(const struct blockset *t, u64 i)
+{
+	return t->level[0][i / 64] >> i % 64 & 1;
+}
+
+/* Up until a word has a bit from i on, and down again by the lowest ones. */
+u64 blockset_next(const struct blockset *t, u64 i)
+{
+	unsigned int k;
+	u64 word = 0;
+
+	for (k = 0; k < t->levels; k++) {
+		if (i / 64 >= t->words[k])
+			return NO_BLOCK;
+		word = t->level[k][i / 64] & ~(u64)0 << i % 64;
+		if (word)
+			break;
+		i = i / 64 + 1;
+	}
+	if (!word)
+		return NO_BLOCK;
+	i = i / 64 * 64 + (u64)__builtin_ctzll(word);
+	while (k--)
+		i = i * 64 + (u64)__builtin_ctzll(t->level[k][i]);
+	return i;
+}
+
+bool blockset_is_tidy(const struct blockset *t)
+{
+	unsigned int k;
+	u64 i;
+
+	for (k = 0; k + 1 < t->levels; k++)
+		for (i = 0; i < t->words[k]; i++)
+			if (!t->level[k][i] != !(t->level[k + 1][i / 64] >> i % 64 & 1))
+				return false;
+	return true;
+}
+
+/* ---- blocks ---- */
+
+int backed_init(struct backed *b, u64 blocks)
+{
+	memset(b, 0, sizeof(*b));
+	if (!blocks)
+		return 0;
+	if (blocks > BACKED_BLOCK_MASK + 1)
+		return -EINVAL;
+	host_lock_init(&b->lock, "ebb_backed");
+	b->readers = host_zalloc(BACKED_READERS * sizeof(*b->readers));
+	if (!b->readers || blockset_init(&b->free, blocks) || blockset_init(&b->late, blocks)) {
+		backed_destroy(b);
+		return -ENOMEM;
+	}
+	blockset_fill(&b->free, blocks);
+	b->nfree = blocks;
+	b->blocks = blocks;
+	return 0;
+}
+
+void backed_destroy(struct backed *b)
+{
+	blockset_destroy(&b->late);
+	blockset_destroy(&b->free);
+	host_free(b->readers, BACKED_READERS * sizeof(*b->readers));
+	memset(b, 0, sizeof(*b));
+}
+
+u64 backed_meta_bytes(const struct backed *b)
+{
+	u64 bytes = b->blocks ? BACKED_READERS * sizeof(*b->readers) : 0;
+	unsigned int k;
+
+	for (k = 0; k < b->free.levels; k++)
+		bytes += 2 * b->free.words[k] * sizeof(u64);
+	return bytes;
+}
+
+static void make_free(struct backed *b, u64 block) HOST_REQUIRES(b->lock)
+{
+	blockset_add(&b->free, block);
+	host_write_once(b->nfree, b->nfree + 1);
+}
+
+/*
+ * The late ones that nobody reads any more.  Each call begins where the last one ended, so that
+ * those that are read again and again do not hide the others.
+ */
+static void look_at_late(struct backed *b) HOST_REQUIRES(b->lock)
+{
+	unsigned int left;
+
+	for (left = BACKED_LATE_LOOKS; left && b->nlate; left--) {
+		u64 block = blockset_next(&b->late, b->late_at);
+
+		if (block == NO_BLOCK) {
+			b->late_at = 0;
+			continue;
+		}
+		b->late_at = block + 1;
+		if (host_a64_read_acquire(backed_readers(b, block)))
+			continue;
+		blockset_del(&b->late, block);
+		host_write_once(b->nlate, b->nlate - 1);
+		make_free(b, block);
+	}
+}
+
+int backed_reserve(struct backed *b, u64 *block)
+{
+	int err = -ENOSPC;
+
+	host_lock(&b->lock);
+	look_at_late(b);
+	if (b->nfree) {
+		*block = blockset_next(&b->free, 0);
+		blockset_del(&b->free, *block);
+		host_write_once(b->nfree, b->nfree - 1);
+		host_a64_add(&b->in_hand, 1);
+		err = 0;
+	}
+	host_unlock(&b->lock);
+	return err;
+}
+
+void backed_unreserve(struct backed *b, u64 block)
+{
+	host_lock(&b->lock);
+	make_free(b, block);
+	host_unlock(&b->lock);
+	host_a64_add(&b->in_hand, ~(u64)0);
+}
+
+void backed_release(struct backed *b, const u64 *entry, unsigned int n)
+{
+	host_lock(&b->lock);
+	while (n--) {
+		u64 block = *entry++ & BACKED_BLOCK_MASK;
+
+		/* Whoever looked at the slot before the block left it is counted by now. */
+		if (!host_a64_read_acquire(backed_readers(b, block))) {
+			make_free(b, block);
+		} else {
+			blockset_add(&b->late, block);
+			host_write_once(b->nlate, b->nlate + 1);
+		}
+	}
+	host_unlock(&b->lock);
+}

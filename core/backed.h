@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * backed.h - the blocks of a backing device: which are free, and who reads one just now.
+ *
+ *     free  --backed_reserve()-->  in hand  --a slot names it-->  in a slot
+ *      ^                              |                              | a free or an overwrite
+ *      |                              v                              v
+ *      +---- nobody reads it ----- backed_release() <---- (a release buffer, tagged)
+ *                 |                   |
+ *                 +---- late <--------+ somebody may read it
+ *
+ * A slot word has no room for the readers of a block, and a read takes as long as a disk does.  So
+ * readers are counted beside the table, in counters that blocks share by hash: a reader adds
+ * itself, looks at the slot word again, does its I/O and takes itself off.  A block that is
+ * released while its counter is not 0 is late.  It is looked at again when blocks are asked for.
+ *
+ * Lock order: the lock is a leaf, under the store's per-CPU item.
+ */
+#ifndef EBB_CORE_BACKED_H
+#define EBB_CORE_BACKED_H
+
+#include "host.h"
+
+/* A set of numbers below n: a bit each, and above each level one with a bit for each word of it. */
+#define BLOCKSET_LEVELS 7
+
+struct blockset {
+	u64 *level[BLOCKSET_LEVELS];    /* 0: the numbers' bits; a bit above: the word is not 0 */
+	u64 words[BLOCKSET_LEVELS];
+	unsigned int levels;            /* the last one is of one word */
+};
+
+/* A slot word's value has 51 bits: 1 + HOST_PAGE_SHIFT of size, the rest of block. */
+#define BACKED_BLOCK_BITS (50 - HOST_PAGE_SHIFT)
+#define BACKED_BLOCK_MASK (((u64)1 << BACKED_BLOCK_BITS) - 1)
+
+/* Counters of readers, on 8 KiB; two blocks that share one make each other late at worst. */
+#define BACKED_READERS 1024u
+
+/* Late blocks that one call looks at. */
+#define BACKED_LATE_LOOKS 64u
+
+struct backed {
+	u64 blocks;                     /* 0: there is no device */
+	host_lock_t lock;
+	struct blockset free, late;     /* lock */
+	u64 nfree;                      /* lock; host_read_once */
+	u64 nlate;                      /* lock; host_read_once */
+	u64 late_at;                    /* lock: where the next look begins */
+	host_a64 in_hand;               /* reserved, and in no slot */
+	host_a64 *readers;              /* [BACKED_READERS] */
+};
+
+/* Blocks 0 .. blocks - 1, all free; 0: nothing is made.  Process context; -EINVAL, -ENOMEM. */
+int backed_init(struct backed *b, u64 blocks);
+void backed_destroy(struct backed *b);
+
+/* Takes the lowest free block into the caller's hand.  -ENOSPC.  Any context. */
+int backed_reserve(struct backed *b, u64 *block);
+
+/* Gives back one that is in the caller's hand and that nobody has read.  Any context. */
+void backed_unreserve(struct backed *b, u64 block);
+
+/* Gives back n blocks that no slot names any more, by tagged entries (release.h).  Any context. */
+void backed_release(struct backed *b, const u64 *entry, unsigned int n);
+
+/* Bytes of tables.  Any context. */
+u64 backed_meta_bytes(const struct backed *b);
+
+static inline host_a64 *backed_readers(const struct backed *b, u64 block)
+{
+	return &b->readers[block * 0x9e3779b97f4a7c15u >> 32 & (BACKED_READERS - 1)];
+}
+
+/*
+ * Counts a reader of a block, who then looks whether the slot still names it: if so, it is not
+ * given to anybody else before backed_drop().  Any context.
+ */
+static inline void backed_hold(struct backed *b, u64 block)
+{
+	host_a64_add(backed_readers(b, block), 1);
+}
+
+/* Ends that.  Any context, an interrupt's, too. */
+static inline void backed_drop(struct backed *b, u64 block)
+{
+	host_a64_add(backed_readers(b, block), ~(u64)0);
+}
+
+/* For check.c. */
+bool blockset_has(const struct blockset *t, u64 i);
+/* The lowest member from i on; ~0: there is none. */
+u64 blockset_next(const struct blockset *t, u64 i);
+/* Whether each level says what the one below has. */
+bool blockset_is_tidy(const struct blockset *t);
+
+#endif

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * backing.c - the backing device: opened and closed, and read.
+ *
+ *     read of a slot that is on it      how
+ *     a whole page, kept as a page      one more bio, into the reader's own page, which ends his
+ *     a whole page, kept compressed     a work reads it into a page of ours and decompresses
+ *     a part of a page                  the same, and the reader waits for the work
+ *
+ * A bio that is submitted while another is being submitted is only begun when that one is done, so
+ * nobody waits for I/O here but a work.  What ends a read runs in an interrupt, and does no more
+ * there than to count.
+ */
+#include "zram.h"
+
+#include <linux/bio.h>
+#include <linux/device.h>
+#include <linux/fs.h>
+#include <linux/highmem.h>
+#include <linux/kstrtox.h>
+#include <linux/mempool.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+
+#include "sysfs.h"
+#include "writeback.h"
+
+#define READS 64                /* bios, and */
+#define WORKS 16                /* works, that are there when there is no memory */
+#define PAGES 4
+#define FOUR_K(pages) ((pages) << (PAGE_SHIFT - 12))
+/* Of the reader's bio, what goes for the device's, too. */
+#define PASSED_ON (REQ_SYNC | REQ_META | REQ_PRIO)
+
+struct page_read {
+	struct zram *z;
+	struct bio *parent;
+	u64 word;
+	struct bio bio;         /* last: its pages follow */
+};
+
+struct packed_read {
+	struct work_struct work;
+	struct zram *z;
+	struct bio *parent;     /* NULL: somebody waits for the work */
+	struct page *page;
+	u64 word;
+	int err;
+};
+
+static struct bio_set reads;
+static mempool_t *packed_reads, *pages;
+static struct workqueue_struct *queue;
+
+/* ---- reading ---- */
+
+static void set_status(struct bio *bio, blk_status_t status)
+{
+	if (status && !READ_ONCE(bio->bi_status))
+		WRITE_ONCE(bio->bi_status, status);
+}
+
+/* An interrupt's context.  After the parent has ended the device may go. */
+static void page_read_end(struct bio *bio)
+{
+	struct page_read *r = container_of(bio, struct page_read, bio);
+	struct bio *parent = r->parent;
+
+	set_status(parent, bio->bi_status);
+	store_backed_end(&r->z->store, r->word);
+	bio_put(bio);
+	bio_endio(parent);
+}
+
+static void read_page(struct zram *z, struct bio *parent, struct page *page, u64 word)
+{
+	struct bio *bio = bio_alloc_bioset(z->backing.bdev, 1, REQ_OP_READ |
+					   (parent->bi_opf & PASSED_ON), GFP_NOIO, &reads);
+	struct page_read *r = container_of(bio, struct page_read, bio);
+
+	r->z = z;
+	r->parent = parent;
+	r->word = word;
+	bio->bi_iter.bi_sector = slot_block(word) << (PAGE_SHIFT - SECTOR_SHIFT);
+	bio->bi_end_io = page_read_end;
+	__bio_add_page(bio, page, PAGE_SIZE, 0);
+	bio_inc_remaining(parent);
+	submit_bio(bio);
+}
+
+/* Not from within submit_bio(): waits for the device. */
+static int read_block(struct zram *z, u64 word, struct page *page)
+{
+	struct bio_vec bv;
+	struct bio bio;
+	int err;
+
+	bio_init(&bio, z->backing.bdev, &bv, 1, REQ_OP_READ | REQ_SYNC);
+	bio.bi_iter.bi_sector = slot_block(word) << (PAGE_SHIFT - SECTOR_SHIFT);
+	__bio_add_page(&bio, page, PAGE_SIZE, 0);
+	err = submit_bio_wait(&bio);
+	bio_uninit(&bio);
+	return err;
+}
+
+/* Each has one page in hand at most, so that who waits for one waits for a read. */
+static int read_packed(struct zram *z, u64 word, struct page *page)
+{
+	struct page *packed = mempool_alloc(pages, GFP_NOIO);
+	int err = read_block(z, word, packed);
+	void *mem;
+
+	if (!err) {
+		mem = kmap_local_page(page);
+		err = store_unpack_backed(&z->store, word, page_address(packed), mem);
+		kunmap_local(mem);
+		flush_dcache_page(page);
+	}
+	if (err == -EIO)
+		pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n",
+				   z->disk->disk_name, slot_block(word));
+	mempool_free(packed, pages);
+	return err;
+}
+
+static void packed_read(struct work_struct *work)
+{
+	struct packed_read *r = container_of(work, struct packed_read, work);
+	unsigned int noio = memalloc_noio_save();
+	struct bio *parent = r->parent;
+
+	r->err = r->z->backing.packed ? read_packed(r->z, r->word, r->page)
+				      : read_block(r->z, r->word, r->page);
+	store_backed_end(&r->z->store, r->word);
+	if (parent) {
+		set_status(parent, errno_to_blk_status(r->err));
+		mempool_free(r, packed_reads);
+		bio_endio(parent);
+	}
+	memalloc_noio_restore(noio);
+}
+
+/* A slot that was on the device may be here by now, and the other way round. */
+static int begin(struct zram *z, u64 slot, struct page *page, u64 *word)
+{
+	while (!store_backed_begin(&z->store, slot, word)) {
+		void *mem = kmap_local_page(page);
+		int err = store_read(&z->store, slot, mem);
+
+		kunmap_local(mem);
+		flush_dcache_page(page);
+		if (err != STORE_BACKED)
+			return err;
+	}
+	return STORE_BACKED;
+}
+
+int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent)
+{
+	struct packed_read *r;
+	u64 word;
+	int err = begin(z, slot, page, &word);
+
+	if (err != STORE_BACKED)
+		return err;
+	if (!z->backing.packed) {
+		read_page(z, parent, page, word);
+		return 0;
+	}
+	r = mempool_alloc(packed_reads, GFP_NOIO);
+	*r = (struct packed_read){ .z = z, .parent = parent, .page = page, .word = word };
+	INIT_WORK(&r->work, packed_read);
+	bio_inc_remaining(parent);
+	queue_work(queue, &r->work);
+	return 0;
+}
+
+int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page)
+{
+	struct packed_read r = { .z = z, .page = page };
+	int err = begin(z, slot, page, &r.word);
+
+	if (err != STORE_BACKED)
+		return err;
+	INIT_WORK_ONSTACK(&r.work, packed_read);
+	queue_work(queue, &r.work);
+	flush_work(&r.work);
+	destroy_work_on_stack(&r.work);
+	return r.err;
+}
+
+/* ---- the device ---- */
+
+void zram_backing_drop(struct zram *z)
+{
+	if (z->backing.file)
+		filp_close(z->backing.file, NULL);
+	z->backing.file = NULL;
+	z->backing.bdev = NULL;
+	z->backing.blocks = 0;
+}
+
+static ssize_t backing_dev_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = zram_of(dev);
+	ssize_t n = 0;
+	char *path;
+
+	down_read(&z->dev_lock);
+	if (!z->backing.file) {
+		n = sysfs_emit(buf, "none\n");
+	} else {
+		path = file_path(z->backing.file, buf, PAGE_SIZE - 1);
+		if (IS_ERR(path)) {
+			n = PTR_ERR(path);
+		} else {
+			n = strlen(path);
+			memmove(buf, path, n);
+			buf[n++] = '\n';
+		}
+	}
+	up_read(&z->dev_lock);
+	return n;
+}
+
+/* dev_lock is held for writing. */
+static ssize_t set_device(struct device *dev, const char *buf, const char *path)
+{
+	struct zram *z = zram_of(dev);
+	struct inode *inode;
+	struct file *file;
+	const char *wrong = NULL;
+	u64 blocks;
+	int err = 0;
+
+	if (z->disksize)
+		return zram_refuse(dev, "backing_dev", buf, "the device is in use, reset first", -EBUSY);
+	file = filp_open(path, O_RDWR | O_LARGEFILE | O_EXCL, 0);
+	if (IS_ERR(file))
+		return zram_refuse(dev, "backing_dev", buf, "it cannot be opened", PTR_ERR(file));
+	inode = file->f_mapping->host;
+	blocks = i_size_read(inode) >> PAGE_SHIFT;
+	if (!S_ISBLK(inode->i_mode)) {
+		wrong = "not a block device";
+		err = -ENOTBLK;
+	} else if (!blocks || blocks > BACKED_BLOCK_MASK + 1) {
+		/* A zram without a size, this one for instance, has none, either. */
+		wrong = blocks ? "too large" : "less than a page";
+		err = -EINVAL;
+	}
+	if (err) {
+		filp_close(file, NULL);
+		return zram_refuse(dev, "backing_dev", buf, wrong, err);
+	}
+	zram_backing_drop(z);
+	z->backing.file = file;
+	z->backing.bdev = I_BDEV(inode);
+	z->backing.blocks = blocks;
+	pr_info("%s: %llu pages go to %s\n", z->disk->disk_name, blocks, path);
+	return 0;
+}
+
+static ssize_t backing_dev_store(struct device *dev, struct device_attribute *attr,
+				 const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	char *path = kstrdup(buf, GFP_KERNEL);
+	size_t n;
+	ssize_t err;
+
+	if (!path)
+		return -ENOMEM;
+	n = strlen(path);
+	if (n && path[n - 1] == '\n')
+		path[n - 1] = 0;
+	err = down_write_killable(&z->dev_lock);
+	if (!err) {
+		err = set_device(dev, buf, path);
+		up_write(&z->dev_lock);
+	}
+	kfree(path);
+	return err ?: len;
+}
+DEVICE_ATTR_RW(backing_dev);
+
+static ssize_t compressed_writeback_show(struct device *dev, struct device_attribute *attr,
+					 char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->backing.packed));
+}
+
+static ssize_t compressed_writeback_store(struct device *dev, struct device_attribute *attr,
+					  const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	int err = 0;
+	bool on;
+
+	if (kstrtobool(buf, &on))
+		return zram_refuse(dev, "compressed_writeback", buf, "neither yes nor no", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	if (z->disksize)
+		err = zram_refuse(dev, "compressed_writeback", buf,
+				  "the device is in use, reset first", -EBUSY);
+	else
+		WRITE_ONCE(z->backing.packed, on);
+	up_write(&z->dev_lock);
+	return err ?: len;
+}
+DEVICE_ATTR_RW(compressed_writeback);
+
+static ssize_t bd_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = zram_of(dev);
+	u64 blocks = 0, nreads = 0, writes = 0;
+
+	down_read(&z->dev_lock);
+	if (z->disksize) {
+		blocks = store_blocks(&z->store);
+		nreads = store_count(&z->store, CNT_BD_READS);
+		writes = store_count(&z->store, CNT_BD_WRITES);
+	}
+	up_read(&z->dev_lock);
+	return sysfs_emit(buf, "%8llu %8llu %8llu\n", FOUR_K(blocks), FOUR_K(nreads), FOUR_K(writes));
+}
+DEVICE_ATTR_RO(bd_stat);
+
+/* ---- the module's ---- */
+
+int zram_backing_init(void)
+{
+	int err = bioset_init(&reads, READS, offsetof(struct page_read, bio),
+			      BIOSET_NEED_BVECS | BIOSET_NEED_RESCUER);
+
+	if (err)
+		return err;
+	packed_reads = mempool_create_kmalloc_pool(WORKS, sizeof(struct packed_read));
+	pages = mempool_create_page_pool(PAGES, 0);
+	queue = alloc_workqueue("zram_backing", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	if (packed_reads && pages && queue)
+		return 0;
+	zram_backing_exit();
+	return -ENOMEM;
+}
+
+void zram_backing_exit(void)
+{
+	if (queue)
+		destroy_workqueue(queue);
+	mempool_destroy(pages);
+	mempool_destroy(packed_reads);
+	bioset_exit(&reads);
+}

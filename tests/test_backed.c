@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_backed.c - blocks of a backing device, and slots that are on it.  The device is an array here.
+ */
+#include "store_rig.h"
+#include "writeback.h"
+
+#include <pthread.h>
+
+#define SLOTS 4096
+#define BLOCKS 200
+
+extern const struct codec_ops codec_lz4;
+
+static unsigned char device[BLOCKS][HOST_PAGE_SIZE];
+static unsigned char page[HOST_PAGE_SIZE], want[HOST_PAGE_SIZE];
+
+static struct store *open_rig(u64 release_limit, u64 blocks)
+{
+	const struct store_config cfg = {
+		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 16,
+		.release_limit = release_limit, .blocks = blocks,
+	};
+
+	return rig_make(&cfg);
+}
+
+/* ---- blocks ---- */
+
+/* Against a plain array, with numbers of blocks that end within words of each level. */
+static void test_set(void **state)
+{
+	static const u64 sizes[] = { 1, 63, 64, 65, 4096, 4097, 300000 };
+	u64 seed = 0;
+
+	for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
+		u64 n = sizes[k], taken = 0, block, lowest;
+		bool *is_taken = calloc(n, 1);
+		struct backed b;
+
+		must_eq(backed_init(&b, n), 0);
+		for (u64 step = 0; step < 3000; step++) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			/* Mostly full, mostly empty, and all in between. */
+			if ((seed >> 33) % 3000 > step) {
+				for (lowest = 0; lowest < n && is_taken[lowest]; lowest++)
+					;
+				must_eq(backed_reserve(&b, &block), lowest < n ? 0 : -ENOSPC);
+				if (lowest == n)
+					continue;
+				must_eq(block, lowest);
+				is_taken[block] = true;
+				taken++;
+			} else if (taken) {
+				for (block = (seed >> 20) % n; !is_taken[block]; block = (block + 1) % n)
+					;
+				backed_unreserve(&b, block);
+				is_taken[block] = false;
+				taken--;
+			}
+			must_eq(b.nfree, n - taken);
+			must_eq(b.in_hand.v, taken);
+		}
+		must_eq(blockset_is_tidy(&b.free), true);
+		backed_destroy(&b);
+		free(is_taken);
+	}
+}
+
+static void test_bounds(void **state)
+{
+	struct backed b;
+
+	must_eq(backed_init(&b, 0), 0);
+	must_eq(backed_meta_bytes(&b), 0);
+	backed_destroy(&b);
+	must_eq(backed_init(&b, BACKED_BLOCK_MASK + 2), -EINVAL);
+	/* The largest size beside the highest block. */
+	must_eq(slot_block(slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, BACKED_BLOCK_MASK))),
+		BACKED_BLOCK_MASK);
+	must_eq(slot_backed_bytes(slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, BACKED_BLOCK_MASK))),
+		HOST_PAGE_SIZE);
+	must_eq(slot_backed_value(HOST_PAGE_SIZE, BACKED_BLOCK_MASK) & ~SLOT_VALUE, 0);
+}
+
+/* A block that is read is nobody else's, whatever is free; those behind it are found. */
+static void test_late(void **state)
+{
+	const u64 n = 4 * BACKED_LATE_LOOKS;
+	struct backed b;
+	u64 block, i;
+
+	must_eq(backed_init(&b, n), 0);
+	for (i = 0; i < n; i++) {
+		must_eq(backed_reserve(&b, &block), 0);
+		host_a64_add(&b.in_hand, ~(u64)0);
+		backed_hold(&b, block);
+	}
+	for (i = 0; i < n; i++)
+		backed_release(&b, &i, 1);
+	must_eq(b.nlate, n);
+	must_eq(backed_reserve(&b, &block), -ENOSPC);
+	for (i = n - 3; i < n; i++)
+		backed_drop(&b, i);
+	/* As many calls as it takes to look at each once. */
+	for (i = 0; i < n / BACKED_LATE_LOOKS + 1; i++)
+		if (!backed_reserve(&b, &block))
+			break;
+	must_eq(block >= n - 3, true);
+	for (i = 0; i < n - 3; i++)
+		backed_drop(&b, i);
+	for (i = 0; i < n - 1; i++)
+		must_eq(backed_reserve(&b, &block), 0);
+	must_eq(backed_reserve(&b, &block), -ENOSPC);
+	must_eq(b.nlate, 0);
+	backed_destroy(&b);
+}
+
+/* ---- slots ---- */
+
+/* A page that compresses to some third, is raw, or is one word. */
+static void make_page(unsigned char *p, u64 i, unsigned int kind)
+{
+	u64 x = i * 0x9e3779b97f4a7c15u + kind;
+
+	memset(p, 0, HOST_PAGE_SIZE);
+	for (size_t k = 0; k < (kind == 1 ? HOST_PAGE_SIZE : kind == 2 ? 0 : HOST_PAGE_SIZE / 3); k++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		p[k] = (unsigned char)(x >> 56);
+	}
+}
+
+static void fill(struct store *s, u64 n)
+{
+	for (u64 i = 0; i < n; i++) {
+		make_page(page, i, i % 3);
+		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+	}
+}
+
+/* The word that slot i would have on the device. */
+static u64 bytes_of(struct store *s, u64 i)
+{
+	return slot_backed_value(pool_ref_size(&s->pool, slot_ref(host_a64_read(store_slot(s, i)))), 0);
+}
+
+/* A whole writeback; returns the pages that went. */
+static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
+{
+	struct chosen c = { { 0 } };
+	u64 at = 0, n = 0, block;
+
+	while (store_choose_piece(s, &at, s->slots, want_kind, &c))
+		;
+	for (at = 0; at < s->slots;) {
+		if (!store_next_chosen(s, &at, 0, CHOOSE_SIZES - 1))
+			continue;
+		if (backed_reserve(&s->backed, &block))
+			break;
+		memset(device[block], 0x5a, HOST_PAGE_SIZE);
+		must_eq(store_copy_out(s, at, device[block], packed), 0);
+		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < HOST_PAGE_SIZE; k++)
+			must_eq(device[block][k], 0);
+		must_eq(store_to_backed(s, at, block), true);
+		store_note(s, CNT_BD_WRITES);
+		n++;
+	}
+	for (at = 0; store_unchoose_piece(s, &at);)
+		;
+	return n;
+}
+
+static int read_back(struct store *s, u64 i, bool packed)
+{
+	int err = store_read(s, i, page);
+	u64 word;
+
+	if (err != STORE_BACKED)
+		return err;
+	must_eq(store_backed_begin(s, i, &word), true);
+	if (packed)
+		err = store_unpack_backed(s, word, device[slot_block(word)], page);
+	else
+		memcpy(page, device[slot_block(word)], HOST_PAGE_SIZE);
+	store_backed_end(s, word);
+	return packed ? err : 0;
+}
+
+static void must_have(struct store *s, u64 n, bool packed)
+{
+	for (u64 i = 0; i < n; i++) {
+		make_page(want, i, i % 3);
+		must_eq(read_back(s, i, packed), 0);
+		must_eq(memcmp(page, want, HOST_PAGE_SIZE), 0);
+	}
+}
+
+static void write_and_read(bool packed, u64 release_limit)
+{
+	struct store *s = open_rig(release_limit, BLOCKS);
+	u64 orig, compr, huge, since;
+
+	fill(s, 90);
+	orig = store_count(s, CNT_ORIG_BYTES);
+	since = store_count(s, CNT_HUGE_SINCE);
+	must_eq(store_count(s, CNT_HUGE), 30);
+	/* The 30 raw ones, then the other objects; what is one word stays. */
+	must_eq(write_back(s, CHOOSE_HUGE, packed), 30);
+	must_eq(store_blocks(s), 30);
+	must_eq(store_count(s, CNT_HUGE), 0);
+	must_eq(write_back(s, CHOOSE_IDLE, packed), 0);
+	compr = store_count(s, CNT_COMPR_BYTES);
+	must_eq(compr > 0, true);
+	must_eq(write_back(s, 0, packed), 30);
+	must_eq(write_back(s, 0, packed), 0);
+	must_eq(store_count(s, CNT_COMPR_BYTES), 0);
+	must_eq(store_count(s, CNT_ROOM), 0);
+	must_eq(store_count(s, CNT_ORIG_BYTES), orig);
+	must_eq(store_count(s, CNT_HUGE_SINCE), since);
+	must_eq(store_count(s, CNT_SAME), 30);
+	must_eq(store_count(s, CNT_BACKED), 60);
+	huge = store_count(s, CNT_BD_READS);
+	must_have(s, 90, packed);
+	must_eq(store_count(s, CNT_BD_READS), huge + 60);
+	release_quiesce(&s->release);
+	must_hold(store_check(s));
+	must_eq(pool_pages(&s->pool), 0);
+
+	/* Overwritten and freed ones give their blocks back. */
+	for (u64 i = 0; i < 45; i++) {
+		make_page(page, i, i % 3);
+		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+	}
+	must_eq(store_blocks(s), 30);
+	for (u64 i = 45; i < 90; i++)
+		must_eq(store_free(s, i), 0);
+	must_eq(store_blocks(s), 0);
+	release_quiesce(&s->release);
+	must_hold(store_check(s));
+	must_eq(s->backed.nfree, BLOCKS);
+	must_have(s, 45, packed);
+	rig_close();
+}
+
+static void test_pages(void **state)
+{
+	write_and_read(false, 1 << 20);
+	write_and_read(false, 0);
+}
+
+static void test_packed(void **state)
+{
+	write_and_read(true, 1 << 20);
+	write_and_read(true, 0);
+}
+
+/* Many more than a buffer has entries for, each freed by another way. */
+static void test_release(void **state)
+{
+	for (unsigned int way = 0; way < 4; way++) {
+		struct store *s = open_rig(way == 3 ? 0 : way == 2 ? 4096 : 1 << 20, SLOTS);
+		u64 block, i, at = 0;
+		struct chosen c = { { 0 } };
+
+		for (i = 0; i < SLOTS; i++) {
+			make_page(page, i, 0);
+			must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		}
+		while (store_choose_piece(s, &at, SLOTS, 0, &c))
+			;
+		/* Every other one. */
+		for (i = 0; i < SLOTS; i += 2) {
+			must_eq(backed_reserve(&s->backed, &block), 0);
+			must_eq(store_to_backed(s, i, block), true);
+			store_unchoose(s, i + 1);
+		}
+		must_eq(store_blocks(s), SLOTS / 2);
+		for (i = 0; i < SLOTS; i++) {
+			must_eq(store_free(s, i), 0);
+			if (way == 1 && i % 700 == 0)
+				release_help(&s->release, HOST_ANY_NODE, 4);
+		}
+		must_eq(store_blocks(s), 0);
+		release_flush(&s->release);
+		must_eq(s->backed.nfree, SLOTS);
+		must_eq(pool_pages(&s->pool), 0);
+		rig_close();
+	}
+}
+
+/* A read or a write of a chosen page is the end of that. */
+static void test_touched(void **state)
+{
+	struct store *s = open_rig(1 << 20, BLOCKS);
+	struct chosen c = { { 0 } };
+	u64 at = 0, block, word;
+
+	for (u64 i = 0; i < 5; i++) {
+		make_page(page, i, 0);
+		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+	}
+	while (store_choose_piece(s, &at, s->slots, 0, &c))
+		;
+	must_eq(backed_reserve(&s->backed, &block), 0);
+	must_eq(store_copy_out(s, 0, want, false), 0);
+	must_eq(store_read(s, 0, page), 0);
+	must_eq(store_to_backed(s, 0, block), false);
+	must_eq(store_copy_out(s, 0, want, false), -ENOENT);
+	must_eq(store_write(s, 1, page, HOST_ANY_NODE), 0);
+	must_eq(store_to_backed(s, 1, block), false);
+	must_eq(store_free(s, 2), 0);
+	must_eq(store_to_backed(s, 2, block), false);
+	must_eq(store_copy_out(s, 2, want, true), -ENOENT);
+	store_unchoose(s, 3);
+	must_eq(store_to_backed(s, 3, block), false);
+	/* One that is held meanwhile goes all the same, and its reader has it to the end. */
+	word = hold_take_and(&s->holds, store_slot(s, 4), 0);
+	must_eq(store_to_backed(s, 4, block), true);
+	must_eq(pool_ref_size(&s->pool, slot_ref(word)), slot_backed_bytes(host_a64_read(store_slot(s, 4))));
+	store_drop(s, 4, word);
+	must_eq(store_backed_begin(s, 3, &word), false);
+	rig_close();
+}
+
+/* What was idle or cannot be compressed is told apart; ranges are kept to. */
+static void test_choose(void **state)
+{
+	struct store *s = open_rig(1 << 20, BLOCKS);
+	struct chosen c = { { 0 } };
+	u64 at, n = 0;
+
+	fill(s, 60);
+	for (u64 i = 0; i < 60; i += 4)
+		slot_mark(store_slot(s, i), host_a64_read(store_slot(s, i)),
+			  i % 8 ? SLOT_IDLE : SLOT_INCOMPRESSIBLE, 0);
+	for (u64 i = 0; i < 60; i++)        /* fill words have no marks */
+		if (i % 3 == 2 && i % 4 == 0)
+			must_eq(slot_type(host_a64_read(store_slot(s, i))), SLOT_FILL);
+	for (at = 10; store_choose_piece(s, &at, 20, CHOOSE_IDLE, &c);)
+		;
+	must_eq(at, 20);
+	for (int k = 0; k < CHOOSE_SIZES; k++)
+		n += c.n[k];
+	/* 12; 20 is past the end */
+	must_eq(n, 1);
+	for (at = 0; store_unchoose_piece(s, &at);)
+		;
+	for (at = 0; at < s->slots; at++)
+		must_eq(store_next_chosen(s, &at, 0, CHOOSE_SIZES - 1), false);
+	for (u64 i = 0; i < 60; i++)
+		must_eq(store_free(s, i), 0);
+	rig_close();
+}
+
+static void test_down_to(void **state)
+{
+	struct chosen c = { { 0 } };
+
+	must_eq(chosen_down_to(&c, CHOOSE_SIZES - 1, 100), -1);
+	c.n[64] = 10;
+	c.n[30] = 5;
+	c.n[0] = 7;
+	must_eq(chosen_down_to(&c, 64, 0), 64);
+	must_eq(chosen_down_to(&c, 64, 9), 64);
+	must_eq(chosen_down_to(&c, 64, 14), 64);
+	must_eq(chosen_down_to(&c, 64, 15), 30);
+	must_eq(chosen_down_to(&c, 64, 21), 30);
+	must_eq(chosen_down_to(&c, 64, 22), 0);
+	must_eq(chosen_down_to(&c, 63, 3), 30);
+	must_eq(chosen_down_to(&c, 29, 3), 0);
+}
+
+/* Bytes that came back changed are refused, and nothing past the page is written. */
+static void test_corrupt(void **state)
+{
+	struct store *s = open_rig(1 << 20, BLOCKS);
+	unsigned char *out = malloc(HOST_PAGE_SIZE);
+	u64 word, n = 0;
+
+	fill(s, 30);
+	write_back(s, 0, true);
+	for (u64 i = 0; i < 30; i++) {
+		if (!store_backed_begin(s, i, &word))
+			continue;
+		memset(device[slot_block(word)], 0xff, 64);
+		if (store_unpack_backed(s, word, device[slot_block(word)], out)) {
+			n++;
+			for (size_t k = 0; k < HOST_PAGE_SIZE; k++)
+				must_eq(out[k], 0);
+		}
+		store_backed_end(s, word);
+	}
+	must_eq(n > 0, true);
+	must_eq(store_count(s, CNT_FAILED_READ), n);
+	free(out);
+	rig_close();
+}
+
+/* ---- threads ---- */
+
+static struct store *shared;
+static bool stop;
+static u64 wrong, reads;
+
+/* Page i's content is its number in each word, whichever version. */
+static void number_page(u64 *p, u64 i, u64 version)
+{
+	for (size_t k = 0; k < HOST_PAGE_SIZE / sizeof(u64); k++)
+		p[k] = k % 64 ? i : version << 32 | (i ^ k);
+}
+
+#define THREAD_SLOTS 64
+
+static void *toucher(void *arg)
+{
+	u64 seed = (u64)(uintptr_t)arg, word, buf[HOST_PAGE_SIZE / sizeof(u64)];
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		u64 i;
+		int err;
+
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		i = (seed >> 40) % THREAD_SLOTS;
+		if ((seed >> 33) % 8 == 0) {
+			number_page(buf, i, seed >> 50);
+			store_write(shared, i, buf, HOST_ANY_NODE);
+			continue;
+		}
+		if ((seed >> 33) % 8 == 1) {
+			store_free(shared, i);
+			continue;
+		}
+		err = store_read(shared, i, buf);
+		if (err == STORE_BACKED) {
+			if (!store_backed_begin(shared, i, &word))
+				continue;
+			for (size_t k = 0; k < HOST_PAGE_SIZE / sizeof(u64); k++)
+				buf[k] = __atomic_load_n((u64 *)device[slot_block(word)] + k,
+							 __ATOMIC_RELAXED);
+			store_backed_end(shared, word);
+			__atomic_add_fetch(&reads, 1, __ATOMIC_RELAXED);
+		}
+		/* An empty one is zeros. */
+		if (err >= 0 && buf[1] != i && (buf[1] || buf[HOST_PAGE_SIZE / 16]))
+			__atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	u64 rounds = 30000, block, buf[HOST_PAGE_SIZE / sizeof(u64)];
+	const char *scale = getenv("EBB_TEST_SCALE");
+	pthread_t thread[3];
+
+	if (scale)
+		rounds = rounds * (u64)atoi(scale) / 100 + 1;
+	/* Few blocks, so that each is soon used again. */
+	shared = open_rig(64 << 10, 24);
+	stop = false;
+	wrong = reads = 0;
+	for (uintptr_t t = 0; t < ARRAY_LEN(thread); t++)
+		must_eq(pthread_create(&thread[t], NULL, toucher, (void *)(t + 1)), 0);
+	for (u64 r = 0; r < rounds;) {
+		struct chosen c = { { 0 } };
+		u64 at = 0;
+
+		store_choose_piece(shared, &at, THREAD_SLOTS, 0, &c);
+		for (at = 0; at < THREAD_SLOTS; at++) {
+			if (!store_next_chosen(shared, &at, 0, CHOOSE_SIZES - 1) || at >= THREAD_SLOTS)
+				break;
+			if (backed_reserve(&shared->backed, &block)) {
+				release_flush(&shared->release);
+				break;
+			}
+			if (store_copy_out(shared, at, buf, false)) {
+				backed_unreserve(&shared->backed, block);
+				continue;
+			}
+			for (size_t k = 0; k < HOST_PAGE_SIZE / sizeof(u64); k++)
+				__atomic_store_n((u64 *)device[block] + k, buf[k], __ATOMIC_RELAXED);
+			if (!store_to_backed(shared, at, block))
+				backed_unreserve(&shared->backed, block);
+			r++;
+		}
+		for (at = 0; store_unchoose_piece(shared, &at);)
+			;
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (unsigned int t = 0; t < ARRAY_LEN(thread); t++)
+		pthread_join(thread[t], NULL);
+	must_eq(wrong, 0);
+	printf("# reads of the device: %llu\n", (unsigned long long)reads);
+	rig_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds), cmocka_unit_test(test_late),
+		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed), cmocka_unit_test(test_release),
+		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose), cmocka_unit_test(test_down_to),
+		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
