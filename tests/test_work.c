@@ -423,10 +423,11 @@ static void stores_share_codec_contexts(void **state)
 
 static void no_thread_is_made_with_a_stream_in_hand(void **state)
 {
+	const struct codec_params params = { .level = codec_lz4.default_level };
 	struct streams t;
 	struct stream *st;
 
-	must_eq(streams_init(&t, &codec_lz4, codec_lz4.default_level, true), 0);
+	must_eq(streams_init(&t, &codec_lz4, &params, true), 0);
 	/* The first has its context: all CPUs go to another, if there is one. */
 	for (u32 i = 0; i < host_nr_cpus(); i++)
 		t.home[i] = t.n > 1 ? 2 : 1;
