@@ -132,7 +132,7 @@ if all_options; then
 	w recomp_algorithm 'priority=3 algo=lz4 junk=2 level=x' 'algo=deflate algo=842' 'algo="lzo"' 'algo=zstd
 '
 	lists
-	w algorithm_params 'priority=1 level=9' 'priority=3 algo=lz4 level=2' 'priority=2 level=1' 'algo=lz4' \
+	w algorithm_params 'priority=1 level=9' 'priority=3 algo=lz4 level=2' 'priority=2 level=1' 'priority=4 level=1' 'algo=lz4' \
 		'algo=lz4 priority=0 level=1' 'priority=3 algo=zstd' 'algo=nonesuch priority=1'
 	reset
 	r recomp_algorithm
