@@ -113,12 +113,14 @@
 },
 {
 	.name = "recompression of what was recompressed and written again",
+	.most = 2,
 	.recompress = true,
 	.before = { WRITE(0, HALF), RECOMPRESS(0) },
 	.act = { { WRITE(0, HALF), RECOMPRESS(0) }, { READ(0) }, { FREE(0) } },
 },
 {
 	.name = "recompression of a raw page and of one word",
+	.most = 2,
 	.recompress = true,
 	.before = { WRITE(0, RAW), WRITE(1, HALF) },
 	.act = { { RECOMPRESS(0), RECOMPRESS(1) }, { FILL(0), FILL_OBJ(1) }, { READ(0) } },
@@ -151,6 +153,7 @@
 },
 {
 	.name = "recompression against what is held back",
+	.most = 2,
 	.asleep = 1,
 	.release_limit = PLENTY, .recompress = true,
 	.before = { WRITE(0, HALF), WRITE(1, HALF) },
@@ -158,6 +161,7 @@
 },
 {
 	.name = "recompression without memory",
+	.most = 2,
 	.release_limit = PLENTY, .recompress = true, .may_be_dry = true,
 	.asleep = 1,
 	.before = { WRITE(0, HALF), WRITE(1, RAW) },
