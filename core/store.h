@@ -125,8 +125,8 @@ void store_drop(struct store *s, u64 i, u64 word);
 
 /*
  * Puts a block, which the caller reserved and wrote, in the place of the object of slot i < slots,
- * if that is still chosen: then nobody has touched it since it was.  False: it is not, and the
- * block is still the caller's.  Any context.
+ * if that is still chosen: then nobody has touched it since it was.  False: it is not, or others were
+ * quicker many times, and the block is still the caller's.  Any context.
  */
 bool store_to_backed(struct store *s, u64 i, u64 block);
 

@@ -6,7 +6,8 @@
  *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store, pcp
  *                            device.c (life) --> algorithm.c, idle.c, blkdev.c, shrink.c,
  *                                                debugfs.c, store, pcp
- *     block layer, swap  --> blkdev.c --> store
+ *                            writeback.c --> store, the backing device
+ *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device)
  *     memory pressure    --> shrink.c --> store, pcp
  *
  * A device has a store from the moment its disksize is written until it is reset.  Who uses
