@@ -58,7 +58,7 @@ struct zram_backing {
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;                    /* it keeps compressed pages; fixed while disksize is not 0 */
 	bool limit_on;
-	u64 limit;                      /* of what may be written, 4 KiB each; or pp_lock and for reading */
+	u64 limit;                      /* of what may be written, 4 KiB each; or pp_lock, for reading */
 	u32 batch;                      /* pages written at once; no lock */
 };
 
@@ -179,8 +179,8 @@ void zram_backing_exit(void);
 /* Closes it, if there is one.  dev_lock is held for writing, and the store is gone. */
 void zram_backing_drop(struct zram *z);
 /*
- * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too; or it
- * was read at once; or an error of store_read().  Sleeps for memory only.
+ * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too; or
+ * it was read at once; or an error of store_read().  Sleeps for memory only.
  */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent);
 /* The same at once: sleeps for the device. */
