@@ -46,8 +46,8 @@
 #include "pool.h"
 
 /*
- * An entry of a buffer is a reference, or, with this bit, a block of the backing device, which takes
- * no pages: 0 bytes.
+ * An entry of a buffer is a reference, or, with this bit, a block of the backing device, which
+ * takes no pages: 0 bytes.
  */
 #define RELEASE_BLOCK ((u64)1 << 63)
 

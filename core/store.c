@@ -237,8 +237,8 @@ void store_note(struct store *s, enum store_counter i)
 }
 
 /*
- * Lets go of an object that is accounted for and takes room bytes of pages, or of a block, under the item.  True: it is left to
- * let_go_finish(), after that.
+ * Lets go of an object that is accounted for and takes room bytes of pages, or of a block, under
+ * the item.  True: it is left to let_go_finish(), after that.
  */
 static HOST_INLINE bool let_go(struct store *s, struct store_cpu *cpu, u64 entry, u32 room,
 			       struct release_todo *todo)
@@ -251,7 +251,8 @@ static HOST_INLINE bool let_go(struct store *s, struct store_cpu *cpu, u64 entry
 	return false;
 }
 
-static HOST_INLINE void let_go_finish(struct store *s, u64 entry, bool now, struct release_todo *todo)
+static HOST_INLINE void let_go_finish(struct store *s, u64 entry, bool now,
+				      struct release_todo *todo)
 {
 	if (!now)
 		release_finish(todo);
@@ -294,9 +295,13 @@ static HOST_INLINE void replace(struct store *s, host_a64 *slot, u64 word)
 	let_go_finish(s, entry, now, &todo);
 }
 
+/* More than the readers of a slot word, each of which may just be going, and as many moves. */
+#define BACKED_TRIES 16
+
 /*
- * A swap that is only made in the place of a chosen page, so what readers that there are had is an
- * orphan.  Compaction and readers that go change the word without touching the page.
+ * A swap that is only made in the place of a chosen page; what its readers have is an orphan then.
+ * Compaction and readers that go change the word without touching the page.  If they do so
+ * again and again the page stays here.
  */
 bool store_to_backed(struct store *s, u64 i, u64 block)
 {
@@ -305,8 +310,11 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	struct release_todo todo = { NULL, false };
 	u64 old = host_a64_read(slot), word = 0;
 	bool now = false, done = false;
+	unsigned int tries;
 
-	while (!done && slot_type(old) == SLOT_PAGE && old & SLOT_CHOSEN) {
+	for (tries = 0; !done && tries < BACKED_TRIES; tries++) {
+		if (slot_type(old) != SLOT_PAGE || !(old & SLOT_CHOSEN))
+			break;
 		word = slot_make(SLOT_BACKED, slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)),
 								block));
 		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));

@@ -2,7 +2,8 @@
 /*
  * writeback.h - which pages go to the backing device, and how they are read there.
  *
- *     choose: mark pages, count them by size  -->  largest first:  copy out, write, store_to_backed()
+ *     choose: mark pages, count them by size
+ *     then, largest first:  copy out, write, store_to_backed()
  *
  * No memory is taken for that: what is chosen is said by a bit in the slot word, which a read or a
  * write of the slot clears.  One caller at a time chooses and writes back.
@@ -49,8 +50,8 @@ void store_unchoose(struct store *s, u64 i);
 
 /*
  * Begins a read of a backed slot i < slots: what its block has at this moment stays there until
- * store_backed_end().  *word: store_unpack_backed() wants it, slot_block() tells the block.  False: the slot is
- * not backed by now.  Process context.
+ * store_backed_end().  *word: store_unpack_backed() wants it, slot_block() tells the block.  False:
+ * the slot is not backed by now.  Process context.
  */
 bool store_backed_begin(struct store *s, u64 i, u64 *word);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_backed.c - blocks of a backing device, and slots that are on it.  The device is an array here.
+ * test_backed.c - blocks of a backing device, and slots that are on it.  The device is an array.
  */
 #include "store_rig.h"
 #include "writeback.h"
@@ -70,17 +70,18 @@ static void test_set(void **state)
 static void test_bounds(void **state)
 {
 	struct backed b;
+	u64 word;
 
 	must_eq(backed_init(&b, 0), 0);
 	must_eq(backed_meta_bytes(&b), 0);
 	backed_destroy(&b);
 	must_eq(backed_init(&b, BACKED_BLOCK_MASK + 2), -EINVAL);
 	/* The largest size beside the highest block. */
-	must_eq(slot_block(slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, BACKED_BLOCK_MASK))),
-		BACKED_BLOCK_MASK);
-	must_eq(slot_backed_bytes(slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, BACKED_BLOCK_MASK))),
-		HOST_PAGE_SIZE);
-	must_eq(slot_backed_value(HOST_PAGE_SIZE, BACKED_BLOCK_MASK) & ~SLOT_VALUE, 0);
+	word = slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, BACKED_BLOCK_MASK));
+	must_eq(slot_block(word), BACKED_BLOCK_MASK);
+	must_eq(slot_backed_bytes(word), HOST_PAGE_SIZE);
+	must_eq(slot_type(word), SLOT_BACKED);
+	must_eq(word & (SLOT_MARKS | SLOT_ABOUT), 0);
 }
 
 /* A block that is read is nobody else's, whatever is free; those behind it are found. */
@@ -316,7 +317,8 @@ static void test_touched(void **state)
 	/* One that is held meanwhile goes all the same, and its reader has it to the end. */
 	word = hold_take_and(&s->holds, store_slot(s, 4), 0);
 	must_eq(store_to_backed(s, 4, block), true);
-	must_eq(pool_ref_size(&s->pool, slot_ref(word)), slot_backed_bytes(host_a64_read(store_slot(s, 4))));
+	must_eq(slot_backed_bytes(host_a64_read(store_slot(s, 4))),
+		pool_ref_size(&s->pool, slot_ref(word)));
 	store_drop(s, 4, word);
 	must_eq(store_backed_begin(s, 3, &word), false);
 	rig_close();

@@ -10,8 +10,8 @@
  *     write:  largest first, `batch` at once; each has a page of its own, all there before
  *     then:   what came to an end is put in its slot, by the same thread
  *
- * pp_lock is held throughout, so the store and the device stay; dev_lock is held for reading, for a page
- * or a piece of slots at a time, so that all others go on.
+ * pp_lock is held throughout, so the store and the device stay; dev_lock is held for reading, for a
+ * page or a piece of slots at a time, so that all others go on.
  */
 #include "zram.h"
 
@@ -210,7 +210,7 @@ static void submit(struct wb_work *w, struct wb_request *r)
 
 /*
  * A task that is to be frozen lets go of all it has and begins again when it is thawed: nothing is
- * written between the image of a hibernation and its resume, which has the table that the image has.
+ * written between the image of a hibernation and its resume, whose slot table is the image's.
  */
 static int stopped(struct zram *z)
 {
@@ -353,7 +353,7 @@ static int parse_range(char *text, bool two, u64 slots, u64 *from, u64 *end)
 	return 0;
 }
 
-/* A type is about the range that was given last, or all, and is the last word; a range is by itself. */
+/* A type is about the range given last, or all, and is the last word; a range is by itself. */
 static int choose_by(struct wb_work *w, char *text)
 {
 	u64 slots = w->z->store.slots, from = 0, end = slots;

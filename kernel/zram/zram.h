@@ -6,7 +6,8 @@
  *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store, pcp
  *                            device.c (life) --> algorithm.c, idle.c, blkdev.c, shrink.c,
  *                                                debugfs.c, store, pcp
- *     block layer, swap  --> blkdev.c --> store
+ *                            writeback.c --> store, the backing device
+ *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device)
  *     memory pressure    --> shrink.c --> store, pcp
  *
  * A device has a store from the moment its disksize is written until it is reset.  Who uses
@@ -59,7 +60,7 @@ struct zram_backing {
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;                    /* it keeps compressed pages; fixed while disksize is not 0 */
 	bool limit_on;
-	u64 limit;                      /* of what may be written, 4 KiB each; or pp_lock and for reading */
+	u64 limit;                      /* of what may be written, 4 KiB each; or pp_lock, for reading */
 	u32 batch;                      /* pages written at once; no lock */
 };
 
@@ -184,8 +185,8 @@ void zram_backing_exit(void);
 /* Closes it, if there is one.  dev_lock is held for writing, and the store is gone. */
 void zram_backing_drop(struct zram *z);
 /*
- * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too; or it
- * was read at once; or an error of store_read().  Sleeps for memory only.
+ * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too; or
+ * it was read at once; or an error of store_read().  Sleeps for memory only.
  */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent);
 /* The same at once: sleeps for the device. */
