@@ -538,9 +538,9 @@ def bench_pages_counts_no_hold_past_a_batch(tmp):
 @test
 def bench_malloc_writes_its_rows(tmp):
     rows = bench(tmp, "malloc", "--size", "4M", "--threads", "1", "--rounds", "1", "--churn", "1",
-                 "--allocator", "ebb,glibc", "--data", tree(tmp))
+                 "--allocator", "ebb,glibc,glibc-huge", "--data", tree(tmp))
     has(rows, "allocator threads alloc_ns free_ns rss_per_byte rss_per_byte_churned left_bytes")
-    assert {r["allocator"] for r in rows} >= {"ebb", "glibc"}, rows
+    assert {r["allocator"] for r in rows} >= {"ebb", "glibc", "glibc-huge"}, rows
 
 
 @test

@@ -27,13 +27,15 @@
 extern char **environ;
 
 const struct allocator allocators[] = {
-	{ "ebb", NULL, true, EBB_DEFAULT },
-	{ "ebb-sync", NULL, true, 0 },
-	{ "mimalloc", "libmimalloc.so.2", false, 0 },
-	{ "jemalloc", "libjemalloc.so.2", false, 0 },
-	{ "tcmalloc", "libtcmalloc_minimal.so.4", false, 0 },
-	{ "glibc", NULL, false, 0 },
-	{ NULL, NULL, false, 0 },
+	{ .name = "ebb", .store = true, .release_limit = EBB_DEFAULT },
+	{ .name = "ebb-sync", .store = true },
+	{ .name = "mimalloc", .library = "libmimalloc.so.2" },
+	{ .name = "jemalloc", .library = "libjemalloc.so.2" },
+	{ .name = "tcmalloc", .library = "libtcmalloc_minimal.so.4" },
+	{ .name = "glibc" },
+	/* On huge pages, if the system has them for who asks: what they cost to touch, and what stays. */
+	{ .name = "glibc-huge", .setting = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1" },
+	{ .name = NULL },
 };
 
 #define ALLOCATORS (ARRAY_LEN(allocators) - 1)
@@ -63,31 +65,31 @@ static int make_object_file(const struct packed_set *packed)
 	return fd;
 }
 
-/* The environment with LD_PRELOAD set to library, or without one. */
-static char **preload_environment(const char *library)
+/* The environment with what the allocator needs, and nothing that another one would. */
+static char **environment_of(const struct allocator *a)
 {
 	size_t n = 0, out = 0;
 	char **env;
 
 	while (environ[n])
 		n++;
-	env = xalloc(n + 2, sizeof(*env));
+	env = xalloc(n + 3, sizeof(*env));
+	/* What is made here comes first, for free_environment(). */
+	if (a->library)
+		env[out++] = xprintf("LD_PRELOAD=%s", a->library);
+	if (a->setting)
+		env[out++] = xprintf("%s", a->setting);
 	for (size_t i = 0; i < n; i++)
-		if (strncmp(environ[i], "LD_PRELOAD=", 11))
+		if (strncmp(environ[i], "LD_PRELOAD=", 11) &&
+		    strncmp(environ[i], "GLIBC_TUNABLES=", 15))
 			env[out++] = environ[i];
-	if (library)
-		env[out] = xprintf("LD_PRELOAD=%s", library);
 	return env;
 }
 
-static void free_environment(char **env, const char *library)
+static void free_environment(char **env, const struct allocator *a)
 {
-	size_t n = 0;
-
-	while (env[n])
-		n++;
-	if (library)
-		free(env[n - 1]);
+	for (size_t i = 0; i < (size_t)!!a->library + !!a->setting; i++)
+		free(env[i]);
 	free(env);
 }
 
@@ -121,7 +123,7 @@ static void run_allocator(const struct allocator *a, unsigned int threads, int o
 	char numbers[3][16], *name = xprintf("%s", a->name);
 	char *argv[] = { "ebb", "bench", MALLOC_ONE_COMMAND, name, numbers[0], numbers[1],
 			 numbers[2], NULL };
-	char **env = preload_environment(a->library);
+	char **env = environment_of(a);
 	posix_spawn_file_actions_t actions;
 	int out[2], ret, status = 0;
 	bool complete;
@@ -141,7 +143,7 @@ static void run_allocator(const struct allocator *a, unsigned int threads, int o
 	if (ret)
 		fail("cannot start this program again: %s", strerror(ret));
 	posix_spawn_file_actions_destroy(&actions);
-	free_environment(env, a->library);
+	free_environment(env, a);
 	free(name);
 	close(out[1]);
 	complete = read_result(out[0], pid, res);
@@ -228,7 +230,7 @@ static void choose(const struct word_list *asked, bool want[ALLOCATORS])
 static int bench_malloc(const struct command *cmd, int argc, char **argv)
 {
 	static const char *const names[] = { "ebb", "ebb-sync", "mimalloc", "jemalloc", "tcmalloc",
-					     "glibc", NULL };
+					     "glibc", "glibc-huge", NULL };
 	struct bench_opts bench = { .rounds = 3 };
 	struct count_list threads = { { 1, 2 }, 2 };
 	struct word_list asked = { .n = 0 };
@@ -238,7 +240,7 @@ static int bench_malloc(const struct command *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		OPT_THREADS(threads),
 		{ "allocator", OPT_WORD_LIST, &asked, 0, 0, 0, names, "NAME,...",
-		  "some of ebb, ebb-sync, mimalloc, jemalloc, tcmalloc, glibc" },
+		  "some of ebb, ebb-sync, mimalloc, jemalloc, tcmalloc, glibc, glibc-huge" },
 		{ "size", OPT_SIZE, &size, ebb_page_size(), SIZE_MOST, ebb_page_size(),
 		  NULL, "SIZE", "pages whose compressed forms are the objects" },
 		{ "data", OPT_WORD, &data, 0, 0, 0, NULL, "SET", DATA_WORDS },
@@ -304,7 +306,8 @@ const struct command bench_malloc_command = {
 	.summary = "the same objects through mimalloc, jemalloc, tcmalloc and glibc",
 	.about =
 "Pages compressed with lz4 are kept as objects: by ebb_put() and ebb_free() (`ebb`, deferred,\n"
-"and `ebb-sync`), and by malloc() and free() of each allocator that is installed.  The threads\n"
+"and `ebb-sync`), and by malloc() and free() of each allocator that is installed, glibc's also on\n"
+"huge pages, where the system has them for who asks (`glibc-huge`).  Ebb has none.  The threads\n"
 "share the objects evenly.  `alloc+fill` and `free` are ns per object, `free CPU` counts all\n"
 "threads until the memory is back.  `resident/B` is memory per payload byte when all objects\n"
 "are there, `churned/B` after each was replaced about ten times by random others (Ebb: and\n"

@@ -30,6 +30,7 @@ struct malloc_result {
 struct allocator {
 	const char *name;
 	const char *library;   /* to be preloaded; NULL: none */
+	const char *setting;   /* NAME=VALUE for its environment; NULL: none */
 	bool store;            /* ebb_put() and ebb_free() instead of malloc() and free() */
 	uint64_t release_limit;
 };
