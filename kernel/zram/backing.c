@@ -4,7 +4,8 @@
  *
  *     read of a slot that is on it      how
  *     a whole page, kept as a page      one more bio, into the reader's own page, which ends his
- *     a whole page, kept compressed     a work reads it into a page of ours and decompresses
+ *     a whole page, kept compressed     a bio into a page of ours, which a work decompresses
+ *     the same, when memory is short    a work does both
  *     a part of a page                  the same, and the reader waits for the work
  *
  * A bio that is submitted while another is being submitted is only begun when that one is done, so
@@ -47,8 +48,11 @@ struct packed_read {
 	struct zram *z;
 	struct bio *parent;     /* NULL: somebody waits for the work */
 	struct page *page;
+	struct page *packed;    /* what was read before the work; NULL: the work reads */
 	u64 word;
 	int err;
+	struct bio bio;         /* into packed, as is bv */
+	struct bio_vec bv;
 };
 
 static struct bio_set reads;
@@ -106,24 +110,33 @@ static int read_block(struct zram *z, u64 word, struct page *page)
 	return err;
 }
 
-/* Each has one page in hand at most, so that who waits for one waits for a read. */
+static int unpack(struct zram *z, u64 word, struct page *packed, struct page *page)
+{
+	void *mem = kmap_local_page(page);
+	int err = store_unpack_backed(&z->store, word, page_address(packed), mem);
+
+	kunmap_local(mem);
+	flush_dcache_page(page);
+	return err;
+}
+
+/* Each has one page of the reserve at most, so that who waits for one waits for a read. */
 static int read_packed(struct zram *z, u64 word, struct page *page)
 {
 	struct page *packed = mempool_alloc(pages, GFP_NOIO);
 	int err = read_block(z, word, packed);
-	void *mem;
 
-	if (!err) {
-		mem = kmap_local_page(page);
-		err = store_unpack_backed(&z->store, word, page_address(packed), mem);
-		kunmap_local(mem);
-		flush_dcache_page(page);
-	}
-	if (err == -EIO)
-		pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n",
-				   z->disk->disk_name, slot_block(word));
+	if (!err)
+		err = unpack(z, word, packed, page);
 	mempool_free(packed, pages);
 	return err;
+}
+
+static int read_now(const struct packed_read *r)
+{
+	if (!r->z->backing.packed)
+		return read_block(r->z, r->word, r->page);
+	return read_packed(r->z, r->word, r->page);
 }
 
 static void packed_read(struct work_struct *work)
@@ -132,15 +145,49 @@ static void packed_read(struct work_struct *work)
 	unsigned int noio = memalloc_noio_save();
 	struct bio *parent = r->parent;
 
-	r->err = r->z->backing.packed ? read_packed(r->z, r->word, r->page)
-				      : read_block(r->z, r->word, r->page);
+	if (!r->packed)
+		r->err = read_now(r);
+	else if (!r->err)
+		r->err = unpack(r->z, r->word, r->packed, r->page);
+	if (r->err == -EIO)
+		pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n",
+				   r->z->disk->disk_name, slot_block(r->word));
 	store_backed_end(&r->z->store, r->word);
+	if (r->packed)
+		__free_page(r->packed);
 	if (parent) {
 		set_status(parent, errno_to_blk_status(r->err));
 		mempool_free(r, packed_reads);
 		bio_endio(parent);
 	}
 	memalloc_noio_restore(noio);
+}
+
+/* An interrupt's context. */
+static void packed_read_end(struct bio *bio)
+{
+	struct packed_read *r = container_of(bio, struct packed_read, bio);
+
+	r->err = blk_status_to_errno(bio->bi_status);
+	bio_uninit(bio);
+	queue_work(queue, &r->work);
+}
+
+/*
+ * Reads what is packed before there is a work, so that no work sleeps for a page.  Not from the
+ * reserve of pages: works wait for those.  False: there is no memory at once.
+ */
+static bool read_ahead_of_work(struct packed_read *r)
+{
+	r->packed = alloc_page(GFP_NOWAIT | __GFP_NOWARN);
+	if (!r->packed)
+		return false;
+	bio_init(&r->bio, r->z->backing.bdev, &r->bv, 1, REQ_OP_READ | (r->parent->bi_opf & PASSED_ON));
+	r->bio.bi_iter.bi_sector = slot_block(r->word) << (PAGE_SHIFT - SECTOR_SHIFT);
+	r->bio.bi_end_io = packed_read_end;
+	__bio_add_page(&r->bio, r->packed, PAGE_SIZE, 0);
+	submit_bio(&r->bio);
+	return true;
 }
 
 /* A slot that was on the device may be here by now, and the other way round. */
@@ -174,7 +221,8 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 	*r = (struct packed_read){ .z = z, .parent = parent, .page = page, .word = word };
 	INIT_WORK(&r->work, packed_read);
 	bio_inc_remaining(parent);
-	queue_work(queue, &r->work);
+	if (!read_ahead_of_work(r))
+		queue_work(queue, &r->work);
 	return 0;
 }
 
