@@ -270,7 +270,8 @@ static void a_budget_is_lowered_first_and_flushed_in_pieces(void **state)
 		push(r, make(r, 1000));
 	held = release_held(&r->release);
 	bufs = release_full_bufs(&r->release);
-	must_eq(bufs, OBJECTS / RELEASE_REFS);
+	/* Each CPU that this thread came to has one that is not full. */
+	must(bufs && bufs <= OBJECTS / RELEASE_REFS);
 	release_lower(&r->release, 1 << 16);
 	must_eq(release_held(&r->release), held);
 	/* What comes now keeps to it. */
@@ -279,7 +280,7 @@ static void a_budget_is_lowered_first_and_flushed_in_pieces(void **state)
 	must(stats_of(&r->release).in_place > 0);
 	while (bufs--)
 		must(release_help(&r->release, HOST_ANY_NODE, 1) > 0);
-	must_be_at_most(release_held(&r->release), 2 * RELEASE_REFS * 1100);
+	must_be_at_most(release_held(&r->release), (1 + host_nr_cpus()) * RELEASE_REFS * 1100);
 	must_eq(stats_of(&r->release).flush_asked, 0);
 	must_eq(release_set_limit(&r->release, 1 << 16), 0);
 	must_eq(stats_of(&r->release).flush_asked, 1);
