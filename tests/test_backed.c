@@ -385,7 +385,7 @@ static void test_corrupt(void **state)
 	for (u64 i = 0; i < 30; i++) {
 		if (!store_backed_begin(s, i, &word))
 			continue;
-		memset(device[slot_block(word)], 0xff, 64);
+		memset(device[slot_block(word)], 0xff, HOST_PAGE_SIZE / 64);
 		if (store_unpack_backed(s, word, device[slot_block(word)], out)) {
 			n++;
 			for (size_t k = 0; k < HOST_PAGE_SIZE; k++)
