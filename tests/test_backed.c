@@ -290,6 +290,33 @@ static void test_release(void **state)
 	}
 }
 
+/* The check counts the sets, and does not believe what is said of them. */
+static void test_check(void **state)
+{
+	struct store *s = open_rig(1 << 20, BLOCKS);
+	const char *bad = "blocks that are free or late are not what was counted";
+
+	must_hold(store_check(s));
+	s->backed.nfree--;
+	s->backed.nlate++;
+	must_eq(strcmp(store_check(s), bad), 0);
+	s->backed.nfree++;
+	s->backed.nlate--;
+	/* Block 3 is late, and free in the place of 4. */
+	s->backed.late.level[0][0] |= 8;
+	s->backed.late.level[1][0] |= 1;
+	s->backed.free.level[0][0] &= ~(u64)16;
+	s->backed.nfree--;
+	s->backed.nlate++;
+	must_eq(strcmp(store_check(s), "a block is free and late"), 0);
+	s->backed.late.level[0][0] &= ~(u64)8;
+	s->backed.late.level[1][0] &= ~(u64)1;
+	s->backed.free.level[0][0] |= 16;
+	s->backed.nfree++;
+	s->backed.nlate--;
+	rig_close();
+}
+
 /* A read or a write of a chosen page is the end of that. */
 static void test_touched(void **state)
 {
@@ -532,9 +559,11 @@ static bool is_zero(const unsigned char *p)
 
 static void copy_block(unsigned char *to, const unsigned char *from)
 {
-	for (size_t k = 0; k < HOST_PAGE_SIZE; k += sizeof(u64))
-		__atomic_store_n((u64 *)(to + k), __atomic_load_n((const u64 *)(from + k), __ATOMIC_RELAXED),
-				 __ATOMIC_RELAXED);
+	for (size_t k = 0; k < HOST_PAGE_SIZE; k += sizeof(u64)) {
+		u64 v = __atomic_load_n((const u64 *)(from + k), __ATOMIC_RELAXED);
+
+		__atomic_store_n((u64 *)(to + k), v, __ATOMIC_RELAXED);
+	}
 }
 
 static void *reader_of_both(void *arg)
@@ -594,7 +623,7 @@ static int back_one(struct store *s, u64 i, unsigned char *buf)
 	return 0;
 }
 
-/* Reads, writes and frees against recompression, writeback and compaction, with few slots and blocks. */
+/* Reads, writes, frees against recompression, writeback, compaction; few slots and blocks. */
 static void test_codecs(void **state)
 {
 	const struct store_config cfg = {
@@ -645,7 +674,8 @@ int main(void)
 		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds), cmocka_unit_test(test_late),
 		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed), cmocka_unit_test(test_release),
 		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose), cmocka_unit_test(test_down_to),
-		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_check),
+		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_codecs),
 	};
 
