@@ -145,15 +145,36 @@ static const char *check_block(struct store_walk *w, u64 block)
 	return NULL;
 }
 
+/* The sets of free and of late blocks are what is said of them. */
+static const char *check_sets(const struct backed *b)
+{
+	u64 nfree = 0, nlate = 0, i;
+
+	if (!blockset_is_tidy(&b->free) || !blockset_is_tidy(&b->late))
+		return "a level of a set of blocks does not say what is below it";
+	for (i = 0; i < b->free.words[0]; i++) {
+		if (b->free.level[0][i] & b->late.level[0][i])
+			return "a block is free and late";
+		nfree += (u64)__builtin_popcountll(b->free.level[0][i]);
+		nlate += (u64)__builtin_popcountll(b->late.level[0][i]);
+		if (i % 4096 == 0)
+			host_resched();
+	}
+	return nfree == b->nfree && nlate == b->nlate ? NULL :
+	       "blocks that are free or late are not what was counted";
+}
+
 static const char *check_blocks(struct store_walk *w)
 {
 	struct backed *b = &w->s->backed;
+	const char *bad;
 	unsigned int i;
 
 	if (!b->blocks)
 		return w->blocks ? "a block is named, and there is no backing device" : NULL;
-	if (!blockset_is_tidy(&b->free) || !blockset_is_tidy(&b->late))
-		return "a level of a set of blocks does not say what is below it";
+	bad = check_sets(b);
+	if (bad)
+		return bad;
 	if (b->nfree + b->nlate + w->blocks + host_a64_read(&b->in_hand) != b->blocks)
 		return "blocks are not all free, late, in hand or named";
 	for (i = 0; i < BACKED_READERS; i++)

@@ -97,3 +97,8 @@ void store_shrink_end(struct store *s)
 {
 	host_write_once(s->shrink.ended, 1);
 }
+
+void store_shrink_resume(struct store *s)
+{
+	host_write_once(s->shrink.ended, 0);
+}

@@ -76,4 +76,7 @@ void store_shrink_look(struct store *s);
  */
 void store_shrink_end(struct store *s);
 
+/* The store goes on after all: what was sparse is promised again.  Any context. */
+void store_shrink_resume(struct store *s);
+
 #endif

@@ -88,22 +88,24 @@ bool store_unchoose_piece(struct store *s, u64 *at)
 
 /*
  * The count comes before the second look, as the swap of a free comes before its look at the count:
- * one of the two sees the other.  Each turn that is lost was lost to a whole writeback.
+ * one of the two sees the other.  What is read is of the second look: the block may have come back
+ * to the slot with another page of the same size, which another codec made.  Each turn that is lost
+ * was lost to a whole writeback.
  */
 bool store_backed_begin(struct store *s, u64 i, u64 *word)
 {
 	host_a64 *slot = store_slot(s, i);
-	u64 now;
+	u64 seen;
 
 	for (;;) {
-		*word = host_a64_read(slot);
-		if (slot_type(*word) != SLOT_BACKED)
+		seen = host_a64_read(slot);
+		if (slot_type(seen) != SLOT_BACKED)
 			return false;
-		backed_hold(&s->backed, slot_block(*word));
-		now = host_a64_read_acquire(slot);
-		if (slot_same_value(now, *word))
+		backed_hold(&s->backed, slot_block(seen));
+		*word = host_a64_read_acquire(slot);
+		if (slot_same_value(*word, seen))
 			break;
-		backed_drop(&s->backed, slot_block(*word));
+		backed_drop(&s->backed, slot_block(seen));
 	}
 	store_note(s, CNT_BD_READS);
 	return true;

@@ -3,6 +3,7 @@
  * test_backed.c - blocks of a backing device, and slots that are on it.  The device is an array.
  */
 #include "store_rig.h"
+#include "recompress.h"
 #include "writeback.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 #define SLOTS 4096
 #define BLOCKS 200
 
-extern const struct codec_ops codec_lz4;
+extern const struct codec_ops codec_lz4, codec_zstd;
 
 static unsigned char device[BLOCKS][HOST_PAGE_SIZE];
 static unsigned char page[HOST_PAGE_SIZE], want[HOST_PAGE_SIZE];
@@ -289,6 +290,33 @@ static void test_release(void **state)
 	}
 }
 
+/* The check counts the sets, and does not believe what is said of them. */
+static void test_check(void **state)
+{
+	struct store *s = open_rig(1 << 20, BLOCKS);
+	const char *bad = "blocks that are free or late are not what was counted";
+
+	must_hold(store_check(s));
+	s->backed.nfree--;
+	s->backed.nlate++;
+	must_eq(strcmp(store_check(s), bad), 0);
+	s->backed.nfree++;
+	s->backed.nlate--;
+	/* Block 3 is late, and free in the place of 4. */
+	s->backed.late.level[0][0] |= 8;
+	s->backed.late.level[1][0] |= 1;
+	s->backed.free.level[0][0] &= ~(u64)16;
+	s->backed.nfree--;
+	s->backed.nlate++;
+	must_eq(strcmp(store_check(s), "a block is free and late"), 0);
+	s->backed.late.level[0][0] &= ~(u64)8;
+	s->backed.late.level[1][0] &= ~(u64)1;
+	s->backed.free.level[0][0] |= 16;
+	s->backed.nfree++;
+	s->backed.nlate--;
+	rig_close();
+}
+
 /* A read or a write of a chosen page is the end of that. */
 static void test_touched(void **state)
 {
@@ -384,7 +412,7 @@ static void test_corrupt(void **state)
 	for (u64 i = 0; i < 30; i++) {
 		if (!store_backed_begin(s, i, &word))
 			continue;
-		memset(device[slot_block(word)], 0xff, 64);
+		memset(device[slot_block(word)], 0xff, HOST_PAGE_SIZE / 64);
 		if (store_unpack_backed(s, word, device[slot_block(word)], out)) {
 			n++;
 			for (size_t k = 0; k < HOST_PAGE_SIZE; k++)
@@ -496,13 +524,159 @@ static void test_threads(void **state)
 	rig_close();
 }
 
+/*
+ * A page that tells what it is, of which two codecs make a few lengths each: so a block comes back
+ * to a slot with the same length now and then.
+ */
+static void signed_page(unsigned char *p, u64 i, u64 version)
+{
+	u64 head[2] = { i, version }, x = i + 1;
+
+	memset(p, 0, HOST_PAGE_SIZE);
+	memcpy(p, head, sizeof(head));
+	for (size_t k = 16; k < 16 + version % 4 * 300; k++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		p[k] = (unsigned char)(x >> 56 & (version & 4 ? 0xff : 0x0f));
+	}
+}
+
+static bool is_signed(const unsigned char *p, u64 i)
+{
+	unsigned char due[HOST_PAGE_SIZE];
+	u64 head[2];
+
+	memcpy(head, p, sizeof(head));
+	if (head[0] != i)
+		return false;
+	signed_page(due, i, head[1]);
+	return !memcmp(p, due, sizeof(due));
+}
+
+static bool is_zero(const unsigned char *p)
+{
+	return !p[0] && !memcmp(p, p + 1, HOST_PAGE_SIZE - 1);
+}
+
+static void copy_block(unsigned char *to, const unsigned char *from)
+{
+	for (size_t k = 0; k < HOST_PAGE_SIZE; k += sizeof(u64)) {
+		u64 v = __atomic_load_n((const u64 *)(from + k), __ATOMIC_RELAXED);
+
+		__atomic_store_n((u64 *)(to + k), v, __ATOMIC_RELAXED);
+	}
+}
+
+static void *reader_of_both(void *arg)
+{
+	_Alignas(8) unsigned char buf[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
+	u64 seed = (u64)(uintptr_t)arg, word;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		u64 i;
+		int err;
+
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		i = (seed >> 40) % 8 + 1;
+		if ((seed >> 33) % 4 == 0) {
+			signed_page(buf, i, seed >> 50);
+			store_write(shared, i, buf, HOST_ANY_NODE);
+			continue;
+		}
+		if ((seed >> 33) % 32 == 1) {
+			store_free(shared, i);
+			release_help(&shared->release, HOST_ANY_NODE, 1);
+			continue;
+		}
+		err = store_read(shared, i, buf);
+		if (err == STORE_BACKED) {
+			if (!store_backed_begin(shared, i, &word))
+				continue;
+			copy_block(packed, device[slot_block(word)]);
+			err = store_unpack_backed(shared, word, packed, buf);
+			store_backed_end(shared, word);
+			__atomic_add_fetch(&reads, 1, __ATOMIC_RELAXED);
+		}
+		if (err || (!is_zero(buf) && !is_signed(buf, i)))
+			__atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* One slot from the choice on: 1 if it went, -ENOSPC: there is no block. */
+static int back_one(struct store *s, u64 i, unsigned char *buf)
+{
+	u64 block, at = i;
+	struct chosen c = { { 0 } };
+
+	store_choose_piece(s, &at, i + 1, 0, &c);
+	if (backed_reserve(&s->backed, &block)) {
+		store_unchoose(s, i);
+		return -ENOSPC;
+	}
+	if (!store_copy_out(s, i, buf, true)) {
+		copy_block(device[block], buf);
+		if (store_to_backed(s, i, block))
+			return 1;
+	}
+	backed_unreserve(&s->backed, block);
+	store_unchoose(s, i);
+	return 0;
+}
+
+/* Reads, writes, frees against recompression, writeback, compaction; few slots and blocks. */
+static void test_codecs(void **state)
+{
+	const struct store_config cfg = {
+		.slots = 64, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
+		.more[0] = { .ops = &codec_zstd, .level = 1 }, .release_limit = 1 << 16, .blocks = 5,
+	};
+	_Alignas(8) unsigned char buf[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
+	const struct recompress_work w = { page, packed };
+	const char *scale = getenv("EBB_TEST_SCALE");
+	u64 rounds = 3000, made = 0, seed = 1, n;
+	int went;
+	struct recompress_request r;
+	pthread_t thread[3];
+
+	if (scale)
+		rounds = rounds * (u64)atoi(scale) / 100 + 1;
+	shared = rig_make(&cfg);
+	recompress_request_init(&r, 1);
+	stop = false;
+	wrong = reads = 0;
+	for (uintptr_t t = 0; t < ARRAY_LEN(thread); t++)
+		must_eq(pthread_create(&thread[t], NULL, reader_of_both, (void *)(t + 1)), 0);
+	for (n = 0; n < rounds || made < rounds / 10; n += went > 0) {
+		u64 i;
+
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		i = (seed >> 40) % 8 + 1;
+		if ((seed >> 33) % 2)
+			made += store_recompress(shared, i, &r, &w) == RECOMPRESS_DONE;
+		went = back_one(shared, i, buf);
+		if (went < 0)
+			release_flush(&shared->release);
+		if (seed >> 58 == 0)
+			pool_compact_some(&shared->pool, 4);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (unsigned int t = 0; t < ARRAY_LEN(thread); t++)
+		pthread_join(thread[t], NULL);
+	must_eq(wrong, 0);
+	printf("# reads of the device: %llu; made anew: %llu\n", (unsigned long long)reads,
+	       (unsigned long long)made);
+	rig_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds), cmocka_unit_test(test_late),
 		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed), cmocka_unit_test(test_release),
 		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose), cmocka_unit_test(test_down_to),
-		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_check),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_codecs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

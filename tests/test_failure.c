@@ -8,6 +8,8 @@
 #include "store_rig.h"
 #include "codecs.h"
 #include "ebb.h"
+#include "recompress.h"
+#include "writeback.h"
 
 #define SLOTS 40
 
@@ -302,6 +304,84 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 	rig_close();
 }
 
+/* The pages go to another codec. */
+static void make_anew(struct store *s, u64 n)
+{
+	static unsigned char whole[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
+	const struct recompress_work w = { whole, packed };
+	struct recompress_request r;
+	int outcome;
+
+	recompress_request_init(&r, 2);
+	for (u64 i = 0; i < n; i++) {
+		outcome = store_recompress(s, i, &r, &w);
+		must(outcome >= 0 || outcome == -ENOMEM);
+	}
+}
+
+static bool is_zero(const unsigned char *p)
+{
+	return !p[0] && !memcmp(p, p + 1, HOST_PAGE_SIZE - 1);
+}
+
+/* As life(), of a store of the core.  A write that failed leaves its slot empty. */
+static bool with_codecs(s64 n, bool and_all_after)
+{
+	const struct store_config cfg = {
+		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
+		.more = { [1] = { .ops = &codec_zstd, .level = 3 },
+			  [2] = { .ops = &codec_lz4hc, .level = 3 } },
+		.release_limit = 1 << 16, .blocks = 70000,
+	};
+	struct store *s = &rig.store;
+	struct chosen c = { { 0 } };
+	u64 block, at = 0;
+	bool did;
+	int err;
+
+	source_open(&rig.source);
+	arm(n, and_all_after);
+	err = store_init(s, &rig.source.pcp, &cfg);
+	if (err) {
+		must_eq(err, -ENOMEM);
+		source_close(&rig.source);
+		return disarm();
+	}
+	for (u64 i = 0; i < SLOTS; i++) {
+		fill_page(page, i);
+		err = store_write(s, i, page, HOST_ANY_NODE);
+		must(!err || err == -ENOMEM);
+	}
+	make_anew(s, SLOTS);
+	while (store_choose_piece(s, &at, SLOTS / 2, 0, &c))
+		;
+	for (u64 i = 0; i < SLOTS / 2; i++)
+		if (!store_copy_out(s, i, page, true)) {
+			must_eq(backed_reserve(&s->backed, &block), 0);
+			must(store_to_backed(s, i, block));
+		}
+	did = disarm();
+	for (u64 i = SLOTS / 2; i < SLOTS; i++) {
+		must_eq(store_read(s, i, got), 0);
+		fill_page(page, i);
+		must(!memcmp(page, got, HOST_PAGE_SIZE) || (did && is_zero(got)));
+	}
+	rig_close();
+	return did;
+}
+
+/* All of a store's codecs, the blocks of its device, and pages that are made anew. */
+static void codecs_and_blocks_that_cannot_be_had_are_given_back(void **state)
+{
+	s64 n = 1;
+
+	for (unsigned int all = 0; all < 2; all++) {
+		for (n = 1; with_codecs(n, all); n++)
+			must(n < 10000);
+		must(n > 30);
+	}
+}
+
 static unsigned int asked;
 
 /* The source is dry; when it is asked the second time, the worker has just drained. */
@@ -343,6 +423,7 @@ int main(void)
 		cmocka_unit_test(the_page_interface_fails_whole_and_loses_nothing),
 		cmocka_unit_test(a_store_that_cannot_be_made_gives_everything_back),
 		cmocka_unit_test(a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes),
+		cmocka_unit_test(codecs_and_blocks_that_cannot_be_had_are_given_back),
 		cmocka_unit_test(memory_that_comes_back_after_the_first_try_is_used),
 	};
 

@@ -187,6 +187,12 @@ static void the_rest_is_done_by_the_worker(void **state)
 	pcp_drain(s->pool.pcp);
 	must_eq(store_shrinkable(s), 0);
 	must(!store_shrink_sparse(s, 1));
+	/* Who only wanted it to be quiet for a while has it go on. */
+	store_shrink_resume(s);
+	must(store_shrinkable(s) > 0);
+	before = pool_pages(&s->pool);
+	store_shrink_rest(s);
+	must(pool_pages(&s->pool) < before);
 	rig_close();
 }
 

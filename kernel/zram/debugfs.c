@@ -88,6 +88,7 @@ static const char *check(struct zram *z)
 	host_work_flush(&z->rest);
 	release_quiesce(&z->store.release);
 	bad = store_check(&z->store);
+	store_shrink_resume(&z->store);
 	zram_shrinker_add(z);
 	return bad;
 }

@@ -276,6 +276,12 @@
 	.act = { { BACK(1), BACK(1) }, { READ(0), FREE(0) }, { READ(1) } },
 },
 {
+	.name = "the same block and size of another codec, under a reader",
+	.blocks = 1, .packed = true, .recompress = true,
+	.before = { WRITE(0, HALF / 2), BACK(0) },
+	.act = { { WRITE(0, HALF), RECOMPRESS(0), BACK(0) }, { READ(0) } },
+},
+{
 	.name = "writeback against marks",
 	.blocks = 2,
 	.before = { WRITE(0, HALF), WRITE(1, HALF), MARK_IDLE },
