@@ -1,7 +1,7 @@
 #!/bin/sh
 # Old pages compressed anew: which, how many, what stays the same, and what goes on meanwhile.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: short=yes mem=512M timeout=240 progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff
+# vm: mem=512M timeout=240 progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 recompress)" ] || { skip "recompression" "this zram has none"; finish; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # `ebb top` shows what the files of real devices say, and rates that are those of what was done.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: short=yes mem=1G progs=ebbtop tools=blkdiscard
+# vm: mem=1G progs=ebbtop tools=blkdiscard
 # vm: kernel=uml-smp,uml-up,uml-debug,kcsan,stock-6.12,stock-7.3
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }

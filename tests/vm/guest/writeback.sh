@@ -1,7 +1,7 @@
 #!/bin/sh
 # Pages on a backing device: which go, what they read as, what a failing or a full device does.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: short=yes mem=1G timeout=300 progs=blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
+# vm: mem=1G timeout=300 progs=blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 writeback)" ] || { skip "writeback" "this zram has none"; finish; }
