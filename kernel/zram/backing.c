@@ -63,6 +63,13 @@ static void set_status(struct bio *bio, blk_status_t status)
 		WRITE_ONCE(bio->bi_status, status);
 }
 
+/* Any context. */
+static void say_unread(const struct zram *z, u64 word)
+{
+	pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n", z->disk->disk_name,
+			   slot_block(word));
+}
+
 /* An interrupt's context.  After the parent has ended the device may go. */
 static void page_read_end(struct bio *bio)
 {
@@ -70,6 +77,8 @@ static void page_read_end(struct bio *bio)
 	struct bio *parent = r->parent;
 
 	set_status(parent, bio->bi_status);
+	if (bio->bi_status)
+		say_unread(r->z, r->word);
 	store_backed_end(&r->z->store, r->word);
 	bio_put(bio);
 	bio_endio(parent);
@@ -119,9 +128,6 @@ static int read_packed(struct zram *z, u64 word, struct page *page)
 		kunmap_local(mem);
 		flush_dcache_page(page);
 	}
-	if (err == -EIO)
-		pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n",
-				   z->disk->disk_name, slot_block(word));
 	mempool_free(packed, pages);
 	return err;
 }
@@ -134,6 +140,8 @@ static void packed_read(struct work_struct *work)
 
 	r->err = r->z->backing.packed ? read_packed(r->z, r->word, r->page)
 				      : read_block(r->z, r->word, r->page);
+	if (r->err)
+		say_unread(r->z, r->word);
 	store_backed_end(&r->z->store, r->word);
 	if (parent) {
 		set_status(parent, errno_to_blk_status(r->err));

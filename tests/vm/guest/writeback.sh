@@ -175,8 +175,9 @@ if [ -e /dev/mapper/control ]; then
 		good >/dev/null
 		check "they go once it is well" back huge
 		equal "all of them" "$(bd 1)" 1024
-		bad error_reads
+		bad error_reads; dmesg -c >/dev/null
 		refuse "reads that fail are said" dd if=/dev/zram0 of=/dev/null bs=4096 skip=2100 count=4 iflag=direct
+		! is_ebb || check "so does the log" sh -c "dmesg | grep -q 'zram0: block .* cannot be read'"
 		refuse "in large pieces, too" dd if=/dev/zram0 of=/dev/null bs=1M skip=8 count=2 iflag=direct
 		check "others are read" dd if=/dev/zram0 of=/dev/null bs=1M count=8 iflag=direct
 		good >/dev/null
