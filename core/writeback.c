@@ -101,8 +101,11 @@ bool store_backed_begin(struct store *s, u64 i, u64 *word)
 			return false;
 		backed_hold(&s->backed, slot_block(*word));
 		now = host_a64_read_acquire(slot);
-		if (slot_same_value(now, *word))
+		if (slot_same_value(now, *word)) {
+			/* The same block may have come back with what another codec made. */
+			*word = now;
 			break;
+		}
 		backed_drop(&s->backed, slot_block(*word));
 	}
 	store_note(s, CNT_BD_READS);
