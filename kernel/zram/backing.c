@@ -67,6 +67,13 @@ static void set_status(struct bio *bio, blk_status_t status)
 		WRITE_ONCE(bio->bi_status, status);
 }
 
+/* Any context. */
+static void say_unread(const struct zram *z, u64 word)
+{
+	pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n", z->disk->disk_name,
+			   slot_block(word));
+}
+
 /* An interrupt's context.  After the parent has ended the device may go. */
 static void page_read_end(struct bio *bio)
 {
@@ -74,6 +81,8 @@ static void page_read_end(struct bio *bio)
 	struct bio *parent = r->parent;
 
 	set_status(parent, bio->bi_status);
+	if (bio->bi_status)
+		say_unread(r->z, r->word);
 	store_backed_end(&r->z->store, r->word);
 	bio_put(bio);
 	bio_endio(parent);
@@ -149,9 +158,8 @@ static void packed_read(struct work_struct *work)
 		r->err = read_now(r);
 	else if (!r->err)
 		r->err = unpack(r->z, r->word, r->packed, r->page);
-	if (r->err == -EIO)
-		pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n",
-				   r->z->disk->disk_name, slot_block(r->word));
+	if (r->err)
+		say_unread(r->z, r->word);
 	store_backed_end(&r->z->store, r->word);
 	if (r->packed)
 		__free_page(r->packed);
@@ -274,47 +282,77 @@ static ssize_t backing_dev_show(struct device *dev, struct device_attribute *att
 	return n;
 }
 
-/* dev_lock is held for writing. */
-static ssize_t set_device(struct device *dev, const char *buf, const char *path)
+/* What path names, for us alone, and its pages; an error was said in the log. */
+static struct file *open_device(struct device *dev, const char *buf, const char *path, u64 *blocks)
 {
-	struct zram *z = zram_of(dev);
+	struct file *file = filp_open(path, O_RDWR | O_LARGEFILE | O_EXCL, 0);
+	const char *wrong;
 	struct inode *inode;
-	struct file *file;
-	const char *wrong = NULL;
-	u64 blocks;
-	int err = 0;
+	int err;
 
-	if (z->disksize)
-		return zram_refuse(dev, "backing_dev", buf, "the device is in use, reset first", -EBUSY);
-	file = filp_open(path, O_RDWR | O_LARGEFILE | O_EXCL, 0);
-	if (IS_ERR(file))
-		return zram_refuse(dev, "backing_dev", buf, "it cannot be opened", PTR_ERR(file));
+	if (IS_ERR(file)) {
+		zram_refuse(dev, "backing_dev", buf, "it cannot be opened", PTR_ERR(file));
+		return file;
+	}
 	inode = file->f_mapping->host;
-	blocks = i_size_read(inode) >> PAGE_SHIFT;
+	*blocks = i_size_read(inode) >> PAGE_SHIFT;
+	if (S_ISBLK(inode->i_mode) && *blocks && *blocks <= BACKED_BLOCK_MASK + 1)
+		return file;
 	if (!S_ISBLK(inode->i_mode)) {
 		wrong = "not a block device";
 		err = -ENOTBLK;
-	} else if (!blocks || blocks > BACKED_BLOCK_MASK + 1) {
+	} else {
 		/* A zram without a size, this one for instance, has none, either. */
-		wrong = blocks ? "too large" : "less than a page";
+		wrong = *blocks ? "too large" : "less than a page";
 		err = -EINVAL;
 	}
-	if (err) {
+	filp_close(file, NULL);
+	return ERR_PTR(zram_refuse(dev, "backing_dev", buf, wrong, err));
+}
+
+static ssize_t refuse_in_use(struct device *dev, const char *file, const char *buf)
+{
+	return zram_refuse(dev, file, buf, "the device is in use, reset first", -EBUSY);
+}
+
+/*
+ * To open a device takes a lock of its disk's, which may be this one, and as long as it likes: so
+ * that is done without dev_lock.
+ */
+static ssize_t set_device(struct device *dev, const char *buf, const char *path)
+{
+	struct zram *z = zram_of(dev);
+	struct file *file;
+	ssize_t err = 0;
+	u64 blocks;
+
+	if (READ_ONCE(z->disksize))
+		return refuse_in_use(dev, "backing_dev", buf);
+	file = open_device(dev, buf, path, &blocks);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	if (down_write_killable(&z->dev_lock)) {
 		filp_close(file, NULL);
-		return zram_refuse(dev, "backing_dev", buf, wrong, err);
+		return -EINTR;
 	}
-	zram_backing_drop(z);
-	z->backing.file = file;
-	z->backing.bdev = I_BDEV(inode);
-	z->backing.blocks = blocks;
-	pr_info("%s: %llu pages go to %s\n", z->disk->disk_name, blocks, path);
-	return 0;
+	if (z->disksize) {
+		err = refuse_in_use(dev, "backing_dev", buf);
+	} else {
+		/* The one that goes is closed later: to drop it only queues that. */
+		swap(z->backing.file, file);
+		z->backing.bdev = I_BDEV(z->backing.file->f_mapping->host);
+		z->backing.blocks = blocks;
+		pr_info("%s: %llu pages go to %s\n", z->disk->disk_name, blocks, path);
+	}
+	up_write(&z->dev_lock);
+	if (file)
+		filp_close(file, NULL);
+	return err;
 }
 
 static ssize_t backing_dev_store(struct device *dev, struct device_attribute *attr,
 				 const char *buf, size_t len)
 {
-	struct zram *z = zram_of(dev);
 	char *path = kstrdup(buf, GFP_KERNEL);
 	size_t n;
 	ssize_t err;
@@ -324,11 +362,7 @@ static ssize_t backing_dev_store(struct device *dev, struct device_attribute *at
 	n = strlen(path);
 	if (n && path[n - 1] == '\n')
 		path[n - 1] = 0;
-	err = down_write_killable(&z->dev_lock);
-	if (!err) {
-		err = set_device(dev, buf, path);
-		up_write(&z->dev_lock);
-	}
+	err = set_device(dev, buf, path);
 	kfree(path);
 	return err ?: len;
 }
@@ -352,8 +386,7 @@ static ssize_t compressed_writeback_store(struct device *dev, struct device_attr
 	if (down_write_killable(&z->dev_lock))
 		return -EINTR;
 	if (z->disksize)
-		err = zram_refuse(dev, "compressed_writeback", buf,
-				  "the device is in use, reset first", -EBUSY);
+		err = refuse_in_use(dev, "compressed_writeback", buf);
 	else
 		WRITE_ONCE(z->backing.packed, on);
 	up_write(&z->dev_lock);

@@ -16,7 +16,8 @@
  *
  * Lock order, outermost first: device_mutex (device.c) > disk->open_mutex > pp_lock > dev_lock >
  * partial-write mutex (blkdev.c) > the core's;  limit_lock > dev_lock.  The shrinker takes none but
- * the core's spin locks, since its caller may hold any.
+ * the core's spin locks, since its caller may hold any.  A backing device is opened with none of
+ * these: that takes its open_mutex, and it may be this disk.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H

@@ -1,0 +1,100 @@
+#!/bin/sh
+# Pages on a backing device that is no friend: corrupt blocks, pieces of pages, a device on another,
+# and removal and unloading while pages are on their way.
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# vm: mem=1G timeout=240 progs=pieces,swapcheck,dmtable tools=mkswap,swapon,swapoff
+. /lib.sh
+load num_devices=2 || { not_ok "zram loads"; exit 1; }
+[ -e "$(z 0 writeback)" ] || { skip "writeback" "this zram has none"; finish; }
+modprobe loop 2>/dev/null
+[ -e /dev/loop0 ] || { skip "writeback" "this kernel has no loop device"; finish; }
+
+control=/sys/class/zram-control
+back() { put "$2" "$(z "$1" writeback)"; } # DEV WORDS
+slots=$((256 / (pagesize / 4096)))      # pages of a MiB
+loop() { # MiB: a file on tmpfs behind loop0
+	losetup -d /dev/loop0 2>/dev/null; rm -f /tmp/back
+	dd if=/dev/zero of=/tmp/back bs=1M count=0 seek="$1" 2>/dev/null
+	losetup /dev/loop0 /tmp/back
+}
+fresh() { # compressed_writeback DEVICE [ALGORITHM]
+	put 1 "$(z 0 reset)"; put "$1" "$(z 0 compressed_writeback)"
+	put "$2" "$(z 0 backing_dev)"; put "${3:-lzo-rle}" "$(z 0 comp_algorithm)"
+	put algo=zstd "$(z 0 recomp_algorithm)"
+	put 64M "$(z 0 disksize)" && dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct 2>/dev/null
+}
+
+# In MiB: 0 to 3 text; 4 to 7 hexadecimal digits; 8 to 11 random; 12 to 15 zeros.
+text_pages 1024 >/tmp/data
+dd if=/dev/urandom bs=1M count=2 2>/dev/null | od -An -v -tx1 | tr -d ' \n' >>/tmp/data
+dd if=/dev/urandom bs=1M count=4 2>/dev/null >>/tmp/data
+dd if=/dev/zero bs=1M count=4 2>/dev/null >>/tmp/data
+loop 64
+
+# Some are here and some there, made by two codecs, in one request, at any place in memory.
+for packed in 0 1; do
+	check "mode $packed: a device" fresh $packed /dev/loop0
+	put type=huge "$(z 0 recompress)"
+	check "pages 2 MiB on" back 0 "page_indexes=$((2 * slots))-$((11 * slots))"
+	# In-tree gets those wrong with pages of 4 KiB, backed or not.
+	! is_ebb || check "pieces of pages, read and written" pieces /dev/zram0 /tmp/data
+	invariants 0
+done
+
+# What comes back may be anything; it is an error or wrong bytes, and no harm to the kernel.
+for c in $(codecs); do
+	check "$c: a device" fresh 1 /dev/loop0 "$c"
+	back 0 "page_indexes=0-$((8 * slots - 1))"
+	i=0
+	while [ $i -lt 100 ]; do
+		dd if=/dev/urandom of=/tmp/back bs=1 count=2 seek=$((i * pagesize + 5 + i * 3)) conv=notrunc 2>/dev/null
+		i=$((i + 1))
+	done
+	dd if=/dev/zram0 of=/dev/null bs="$pagesize" count=$((8 * slots)) conv=noerror iflag=direct 2>/dev/null
+	dd if=/dev/urandom of=/tmp/back bs=1M count=8 conv=notrunc 2>/dev/null
+	refuse "$c: all is noise" dd if=/dev/zram0 of=/dev/null bs=1M count=8 iflag=direct
+	invariants 0
+done
+
+# A device on a device: the lower one's reads are asked for by the upper one's.
+for packed in 0 1; do
+	put 1 "$(z 0 reset)"; put 1 "$(z 1 reset)"; loop 200
+	put $packed "$(z 1 compressed_writeback)"; put /dev/loop0 "$(z 1 backing_dev)"; put 300M "$(z 1 disksize)"
+	put $packed "$(z 0 compressed_writeback)"; put /dev/zram1 "$(z 0 backing_dev)"; put 1G "$(z 0 disksize)"
+	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
+	: >/tmp/go
+	while [ -e /tmp/go ]; do
+		for d in 0 1; do put all "$(z $d idle)"; back $d idle; done
+		sleep 0.1
+	done & writer=$!
+	check "mode $packed: swap on a stack of two" swapcheck --mb 128 --procs 2 --passes "$SCALE" --forks 1
+	rm -f /tmp/go; wait $writer
+	swapoff /dev/zram0
+	refuse "the lower one is in use" put 1 "$(z 1 reset)"
+	invariants 0
+	put 1 "$(z 0 reset)"
+	check "and is not any more" put 1 "$(z 1 reset)"
+done
+
+# A slow one: who removes or unloads waits for what is on its way.  In-tree writes on to the end.
+modprobe dm-mod 2>/dev/null; modprobe dm-delay 2>/dev/null
+if [ -e /dev/mapper/control ] && is_ebb; then
+	n=$(dmtable back $((64 * 2048)) delay /dev/loop0 0 20)
+	for what in "put 0 $control/hot_remove" "modprobe -r zram"; do
+		fresh 0 "/dev/dm-$n"; put 2 "$(z 0 writeback_batch_size)"
+		back 0 huge & one=$!
+		back 0 huge & two=$!
+		put type=huge "$(z 0 recompress)" & three=$!
+		sleep 0.5
+		t=$(date +%s)
+		check "$what meanwhile" $what
+		check "takes no longer" [ $(($(date +%s) - t)) -le 3 ]
+		wait $one; wait $two; wait $three
+		[ -e $control ] || modprobe zram
+		[ -e /sys/block/zram0 ] || cat $control/hot_add >/dev/null
+	done
+	dmtable back
+fi
+check "the loop device is free again" losetup -d /dev/loop0
+rm -f /tmp/back
+finish
