@@ -33,7 +33,7 @@ const struct allocator allocators[] = {
 	{ .name = "jemalloc", .library = "libjemalloc.so.2" },
 	{ .name = "tcmalloc", .library = "libtcmalloc_minimal.so.4" },
 	{ .name = "glibc" },
-	/* On huge pages, if the system has them for who asks: what they cost to touch, and what stays. */
+	/* On huge pages, if the system has them for who asks. */
 	{ .name = "glibc-huge", .setting = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1" },
 	{ .name = NULL },
 };
