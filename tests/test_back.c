@@ -372,8 +372,7 @@ static void buffers_come_and_go_with_what_is_stored(void **state)
 	must_become(ebb_stat(store, &stat) == 0 && stat.meta_bytes >= empty + (1400 << 10));
 	must_eq(ebb_free(store, 0, slots), 0);
 	/* The table's first part stays, and a directory; 16 MiB of budget have their buffers. */
-	must_become(ebb_stat(store, &stat) == 0 &&
-		    stat.meta_bytes <= empty + 2 * slots * 8 + (64 << 10));
+	must_become(ebb_stat(store, &stat) == 0 && stat.meta_bytes <= empty + (320 << 10));
 	ebb_close(store);
 	host_user_set_nr_cpus(0);
 }

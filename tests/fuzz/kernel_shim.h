@@ -75,6 +75,12 @@ static inline int down_write_killable(struct rw_semaphore *s)
 	return 0;
 }
 
+static inline int down_read_killable(struct rw_semaphore *s)
+{
+	down_read(s);
+	return 0;
+}
+
 struct mutex {
 	int held;
 };
