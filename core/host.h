@@ -180,9 +180,7 @@
 #define HOST_TABLE_PIECE (HOST_PAGE_SIZE / sizeof(u64))
 
 /* Of which each caller has its own, cut to what it passes: on the path of every free. */
-#ifndef HOST_INLINE     /* scripts/coverage has no copies in line: each would count by itself */
 #define HOST_INLINE inline __attribute__((always_inline))
-#endif
 
 /* A member, or a struct, that shares no cache line with what comes before it. */
 #define HOST_OWN_LINE __attribute__((aligned(HOST_CACHELINE)))

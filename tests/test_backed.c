@@ -382,6 +382,64 @@ static void test_choose(void **state)
 	rig_close();
 }
 
+/* Slots of both choices, and how many: all that is chosen is seen once, and then let go. */
+static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int smallest, int largest)
+{
+	struct chosen c = { { 0 } };
+	u64 at, n = 0, counted = 0;
+
+	for (at = 0; store_choose_piece(s, &at, s->slots, first, &c);)
+		;
+	/* What is chosen is not chosen again. */
+	for (at = 0; store_choose_piece(s, &at, s->slots, then, &c);)
+		;
+	for (int k = smallest; k <= largest; k++)
+		counted += c.n[k];
+	for (at = 0; at < s->slots;)
+		if (store_next_chosen(s, &at, smallest, largest)) {
+			store_unchoose(s, at++);
+			n++;
+		}
+	must_eq(n, counted);
+	for (at = 0; store_unchoose_piece(s, &at);)
+		;
+	for (at = 0; at < s->slots;)
+		must_eq(store_next_chosen(s, &at, 0, CHOOSE_SIZES - 1), false);
+	return n;
+}
+
+/* A table of which most was never written is passed over, and each requirement is kept. */
+static void test_choose_sparse(void **state)
+{
+	const struct store_config cfg = {
+		.slots = 1 << 22, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 16,
+		.release_limit = 1 << 20, .blocks = BLOCKS,
+	};
+	struct store *s = rig_make(&cfg);
+	const int most = CHOOSE_SIZES - 1;
+
+	for (u64 i = 0; i < 12; i++) {
+		host_a64 *slot;
+		u64 at = i << 18;
+
+		/* Every third is raw, the others are a quarter of a page. */
+		memset(page, 1, HOST_PAGE_SIZE);
+		fill_random(page, i % 3 ? HOST_PAGE_SIZE / 4 : HOST_PAGE_SIZE, i);
+		must_eq(store_write(s, at, page, HOST_ANY_NODE), 0);
+		slot = store_slot(s, at);
+		must_eq(slot_mark(slot, host_a64_read(slot), (i % 2 ? SLOT_IDLE : 0) |
+				  (i < 6 ? SLOT_INCOMPRESSIBLE : 0), 0), true);
+	}
+	must_eq(chosen_of(s, 0, 0, 0, most), 12);
+	must_eq(chosen_of(s, CHOOSE_HUGE, CHOOSE_HUGE, 0, most), 4);
+	must_eq(chosen_of(s, CHOOSE_HUGE, 0, most, most), 4);
+	must_eq(chosen_of(s, 0, 0, 0, most - 1), 8);
+	must_eq(chosen_of(s, CHOOSE_IDLE, CHOOSE_IDLE, 0, most), 6);
+	must_eq(chosen_of(s, CHOOSE_INCOMPRESSIBLE, CHOOSE_INCOMPRESSIBLE, 0, most), 6);
+	must_eq(chosen_of(s, CHOOSE_IDLE | CHOOSE_HUGE, CHOOSE_INCOMPRESSIBLE, 0, most), 7);
+	rig_close();
+}
+
 static void test_down_to(void **state)
 {
 	struct chosen c = { { 0 } };
@@ -673,7 +731,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds), cmocka_unit_test(test_late),
 		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed), cmocka_unit_test(test_release),
-		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose), cmocka_unit_test(test_down_to),
+		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose), cmocka_unit_test(test_choose_sparse),
+		cmocka_unit_test(test_down_to),
 		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_check),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_codecs),
