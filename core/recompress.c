@@ -2,10 +2,11 @@
 /*
  * recompress.c - owns idle marks, and the second lives of objects.
  *
- * Who recompresses keeps a hold on the old object from the first look to the last: it is neither moved
- * nor freed, so its reference names nothing else, and the word tells by it whether the page is still
- * the one that was read.  He has no stream meanwhile but while he needs one, so that nobody who reads or
- * writes waits for his memory; the records of holds are enough for him (store.c, most_holds()).
+ * Who recompresses keeps a hold on the old object from the first look to the last: it is neither
+ * moved nor freed, so its reference names nothing else, and the word tells by it whether the page
+ * is still the one that was read.  He has no stream meanwhile but while he needs one, so that
+ * nobody who reads or writes waits for his memory; the records of holds are enough for him
+ * (store.c, most_holds()).
  */
 #include "recompress.h"
 
@@ -188,17 +189,14 @@ int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_
 bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recompress_request *r,
 			  u64 *count)
 {
-	unsigned int left;
+	unsigned int left = STORE_PIECE;
+	host_a64 *slot;
 
-	for (left = STORE_PIECE; left && *at < end; left--) {
-		u64 skip = host_table_skip(&s->table, *at), word;
+	while ((slot = store_next_slot(s, at, end, &left))) {
+		u64 word = host_a64_read_acquire(slot);
 
-		if (!skip) {
-			word = host_a64_read_acquire(store_slot(s, *at));
-			if (is_meant(s, r, word))
-				count[band_of(pool_ref_size(&s->pool, slot_ref(word)))]++;
-		}
-		*at += skip ? skip : 1;
+		if (is_meant(s, r, word))
+			count[band_of(pool_ref_size(&s->pool, slot_ref(word)))]++;
 	}
 	return *at < end;
 }
@@ -218,14 +216,10 @@ static void mark_idle(host_a64 *slot, bool idle)
 
 bool store_mark_idle(struct store *s, u64 *at, u64 end, const u32 *ages, u32 cutoff)
 {
-	unsigned int left;
+	unsigned int left = STORE_PIECE;
+	host_a64 *slot;
 
-	for (left = STORE_PIECE; left && *at < end; left--) {
-		u64 skip = host_table_skip(&s->table, *at);
-
-		if (!skip)
-			mark_idle(store_slot(s, *at), !ages || host_read_once(ages[*at]) < cutoff);
-		*at += skip ? skip : 1;
-	}
+	while ((slot = store_next_slot(s, at, end, &left)))
+		mark_idle(slot, !ages || host_read_once(ages[*at - 1]) < cutoff);
 	return *at < end;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * recompress.h - pages in the store that are not new any more: which are idle, and those that another
- * codec makes smaller.
+ * recompress.h - pages in the store that are not new any more: which are idle, and those that
+ * another codec makes smaller.
  *
  *     slot: ref, codec 0 --hold, read--> page --codec p--> new object
  *       |                                                      |
  *       +-- one compare-and-swap, if it is still that page <---+       slot: new ref, codec p
  *
- * A write, a free or a read goes on meanwhile as ever.  Who reads the old object keeps it to the end
- * of the read; a write or a free that came first wins, and the new object is let go.
+ * A write, a free or a read goes on meanwhile as ever.  Who reads the old object keeps it to the
+ * end of the read; a write or a free that came first wins, and the new object is let go.
  *
- * Semantics are in-tree zram's: a page is tried once by each codec of a higher priority than the one
- * that made it, and it is replaced if the size class gets smaller.
+ * Semantics are in-tree zram's: a page is tried once by each codec of a higher priority than the
+ * one that made it, and it is replaced if the size class gets smaller.
  */
 #ifndef EBB_CORE_RECOMPRESS_H
 #define EBB_CORE_RECOMPRESS_H
@@ -62,25 +62,26 @@ int store_recompress(struct store *s, u64 i, const struct recompress_request *r,
 		     const struct recompress_work *w);
 
 /*
- * Tries the next slots of *at to end - 1, STORE_PIECE of them or RECOMPRESS_PIECE pages, and moves *at
- * past them; counts in the request.  1: there are more, and pages may still be tried; 0: that was all;
- * or the first error.  As store_recompress(), with rests.
+ * Tries the next slots of *at to end - 1, STORE_PIECE of them or RECOMPRESS_PIECE pages, and moves
+ * *at past them; counts in the request.  1: there are more, and pages may still be tried; 0: that
+ * was all; or the first error.  As store_recompress(), with rests.
  */
 int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_request *r,
 			   const struct recompress_work *w);
 
 /*
  * Adds to count[RECOMPRESS_BANDS] the pages that the request is about, by bands of sizes, among the
- * next STORE_PIECE slots of *at to end - 1; moves *at past them.  False: these were the last.  Any context.
+ * next STORE_PIECE slots of *at to end - 1; moves *at past them.  False: these were the last.  Any
+ * context.
  */
 bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recompress_request *r,
 			  u64 *count);
 
 /*
  * Says of the next STORE_PIECE slots of *at to end - 1 that they are idle, if they are pages in
- * objects, and moves *at past them; end <= slots.  With ages, seconds by slot, only those with an age
- * below cutoff are, and the others are not.  A page that is touched just then is not.
- * False: these were the last.  Any context.
+ * objects, and moves *at past them; end <= slots.  With ages, seconds by slot, only those with an
+ * age below cutoff are, and the others are not.  A page that is touched just then is not.  False:
+ * these were the last.  Any context.
  */
 bool store_mark_idle(struct store *s, u64 *at, u64 end, const u32 *ages, u32 cutoff);
 

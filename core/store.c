@@ -333,8 +333,8 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 }
 
 /*
- * The same for another object of the page that word was read from, if it is still there.  The account
- * is squared after the fact, still under the item.
+ * The same for another object of the page that word was read from, if it is still there.  The
+ * account is squared after the fact, still under the item.
  */
 bool store_replace(struct store *s, u64 i, u64 word, u64 new)
 {
@@ -590,9 +590,10 @@ int store_unpack(struct store *s, u64 word, void *page)
 }
 
 /*
- * The page of slot i was recompressed between the look that chose the stream and the hold.  A second
- * stream is not taken with the first in hand, nor is a hold kept without one: the bytes leave by way
- * of page, and the hold ends before the other stream is waited for.  Ends both st and the hold.
+ * The page of slot i was recompressed between the look that chose the stream and the hold.  A
+ * second stream is not taken with the first in hand, nor is a hold kept without one: the bytes
+ * leave by way of page, and the hold ends before the other stream is waited for.  Ends both st and
+ * the hold.
  */
 static int read_by_other(struct store *s, u64 i, struct stream *st, u64 word, void *page)
 {
@@ -750,15 +751,10 @@ int store_free(struct store *s, u64 i)
 
 bool store_free_piece(struct store *s, u64 *at, u64 end)
 {
-	unsigned int left;
+	unsigned int left = STORE_PIECE;
 
-	for (left = STORE_PIECE; left && *at < end; left--) {
-		u64 skip = host_table_skip(&s->table, *at);
-
-		if (!skip)
-			store_free(s, *at);
-		*at += skip ? skip : 1;
-	}
+	while (store_next_slot(s, at, end, &left))
+		store_free(s, *at - 1);
 	return *at < end;
 }
 

@@ -76,8 +76,8 @@ struct store {
 };
 
 /*
- * The word of slot i < slots.  If the table has no page for it, it is empty and stays so until a write
- * has given it one (host.h).
+ * The word of slot i < slots.  If the table has no page for it, it is empty and stays so until a
+ * write has given it one (host.h).
  */
 static inline host_a64 *store_slot(const struct store *s, u64 i)
 {
@@ -115,8 +115,9 @@ int store_read(struct store *s, u64 i, void *page);
 int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes);
 
 /*
- * Holds the object of slot i, which must exist, and returns its word as hold_take() does; one without
- * an object holds nothing.  Who holds has a stream in hand (hold.h counts on it).  Any context.
+ * Holds the object of slot i, which must exist, and returns its word as hold_take() does; one
+ * without an object holds nothing.  Who holds has a stream in hand (hold.h counts on it).  Any
+ * context.
  */
 u64 store_hold(struct store *s, u64 i);
 
@@ -132,8 +133,8 @@ bool store_to_backed(struct store *s, u64 i, u64 block);
 
 /*
  * Copies the page of slot i < slots, or, if packed, the bytes that it came to and zeros after them,
- * into buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  Process context.  -ENOENT:
- * it is no longer; -EIO: it does not decompress.
+ * into buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  Process context.
+ * -ENOENT: it is no longer; -EIO: it does not decompress.
  */
 int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
 
@@ -147,17 +148,17 @@ int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
 int store_free(struct store *s, u64 i);
 
 /*
- * For who makes another object for the page of slot i (recompress.c).  word is what the slot had when
- * the caller took its hold, with hold_take_seen(); from then on no other may be called ref.
+ * For who makes another object for the page of slot i (recompress.c).  word is what the slot had
+ * when the caller took its hold, with hold_take_seen(); from then on no other may be called ref.
  */
 
 /* Its page, made of the object.  Process context.  -EIO: it does not decompress; page is zeros. */
 int store_unpack(struct store *s, u64 word, void *page);
 
 /*
- * Puts new, which has an object with those bytes, in the place of the object of word, and accounts for
- * both; the old one is for who drops it last.  False: the slot was written or freed meanwhile, so
- * that new is still the caller's.  Any context.
+ * Puts new, which has an object with those bytes, in the place of the object of word, and accounts
+ * for both; the old one is for who drops it last.  False: the slot was written or freed meanwhile,
+ * so that new is still the caller's.  Any context.
  */
 bool store_replace(struct store *s, u64 i, u64 word, u64 new);
 
@@ -165,8 +166,25 @@ bool store_replace(struct store *s, u64 i, u64 word, u64 new);
 #define STORE_PIECE 256u
 
 /*
- * Empties the next STORE_PIECE slots of *at to end - 1, of those that were ever written, and moves *at
- * past them; end <= slots.  False: these were the last.  Any context.
+ * The next slot of *at to end - 1 whose word is there, and moves *at past it; *left, STORE_PIECE at
+ * first, counts the looks.  NULL: there is none, or they are used up.  Any context.
+ */
+static inline host_a64 *store_next_slot(const struct store *s, u64 *at, u64 end, unsigned int *left)
+{
+	while (*left && *at < end) {
+		u64 i = *at, skip = host_table_skip(&s->table, i);
+
+		--*left;
+		*at += skip ? skip : 1;
+		if (!skip)
+			return store_slot(s, i);
+	}
+	return NULL;
+}
+
+/*
+ * Empties the next STORE_PIECE slots of *at to end - 1, of those that were ever written, and moves
+ * *at past them; end <= slots.  False: these were the last.  Any context.
  */
 bool store_free_piece(struct store *s, u64 *at, u64 end);
 

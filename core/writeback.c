@@ -18,16 +18,14 @@ static bool is_wanted(struct store *s, u64 word, unsigned int want)
 
 bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, struct chosen *c)
 {
-	unsigned int left;
+	unsigned int left = STORE_PIECE;
+	host_a64 *slot;
 
-	for (left = STORE_PIECE; left && *at < end; left--) {
-		u64 skip = host_table_skip(&s->table, *at), word;
-		host_a64 *slot = store_slot(s, *at);
+	while ((slot = store_next_slot(s, at, end, &left))) {
+		u64 word = host_a64_read(slot);
 
-		word = skip ? 0 : host_a64_read(slot);
 		if (is_wanted(s, word, want) && slot_mark(slot, word, SLOT_CHOSEN, 0))
 			c->n[size_of(s, word)]++;
-		*at += skip ? skip : 1;
 	}
 	return *at < end;
 }
@@ -74,15 +72,10 @@ void store_unchoose(struct store *s, u64 i)
 
 bool store_unchoose_piece(struct store *s, u64 *at)
 {
-	unsigned int left;
+	unsigned int left = STORE_PIECE;
 
-	for (left = STORE_PIECE; left && *at < s->slots; left--) {
-		u64 skip = host_table_skip(&s->table, *at);
-
-		if (!skip)
-			store_unchoose(s, *at);
-		*at += skip ? skip : 1;
-	}
+	while (store_next_slot(s, at, s->slots, &left))
+		store_unchoose(s, *at - 1);
 	return *at < s->slots;
 }
 
