@@ -38,6 +38,8 @@
  *
  *   u64  host_a64_read(const host_a64 *a)          relaxed
  *   u64  host_a64_read_acquire(const host_a64 *a)
+ *   u64  host_a64_read_address(const host_a64 *a)  an address, or what one is made of: what is read
+ *            through it is read after it, by the dependency; nothing else is
  *   void host_a64_set(host_a64 *a, u64 v)          relaxed; for initialisation
  *   void host_a64_set_release(host_a64 *a, u64 v)
  *   bool host_a64_cas(host_a64 *a, u64 *old, u64 v)

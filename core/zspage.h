@@ -155,7 +155,7 @@ struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units
 /* The descriptor of a number that the caller has. */
 static inline struct zspage *zspage_at(const struct zspage_map *m, u32 no)
 {
-	struct zspage_dir *dir = (struct zspage_dir *)host_a64_read_acquire(&m->dir);
+	struct zspage_dir *dir = (struct zspage_dir *)host_a64_read_address(&m->dir);
 	u32 chunk = no >> m->index_bits;
 	char *base = (char *)dir->leaf[chunk >> ZSPAGE_LEAF_BITS]
 				      [chunk & ((1u << ZSPAGE_LEAF_BITS) - 1)];

@@ -105,6 +105,12 @@ static inline u64 host_a64_read_acquire(const host_a64 *a)
 	return __atomic_load_n(&a->v, __ATOMIC_ACQUIRE);
 }
 
+/* C has no other way to say it that compilers keep to. */
+static inline u64 host_a64_read_address(const host_a64 *a)
+{
+	return host_a64_read_acquire(a);
+}
+
 static inline void host_a64_set(host_a64 *a, u64 v)
 {
 	__atomic_store_n(&a->v, v, __ATOMIC_RELAXED);

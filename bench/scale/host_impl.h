@@ -61,6 +61,11 @@ static inline u64 host_a64_read_acquire(const host_a64 *a)
 	return host_read_once(a->v);
 }
 
+static inline u64 host_a64_read_address(const host_a64 *a)
+{
+	return host_a64_read_acquire(a);
+}
+
 static inline void host_a64_set(host_a64 *a, u64 v)
 {
 	host_write_once(a->v, v);

@@ -96,6 +96,12 @@ static inline u64 host_a64_read_acquire(const host_a64 *a)
 	return (u64)atomic64_read_acquire(a);
 }
 
+/* No barrier: of the kernel's CPUs none reads past an address that it has yet to read. */
+static inline u64 host_a64_read_address(const host_a64 *a)
+{
+	return host_a64_read(a);
+}
+
 static inline void host_a64_set(host_a64 *a, u64 v)
 {
 	atomic64_set(a, (s64)v);

@@ -99,6 +99,11 @@ static inline u64 host_a64_read_acquire(const host_a64 *a)
 	return host_a64_read(a);
 }
 
+static inline u64 host_a64_read_address(const host_a64 *a)
+{
+	return host_a64_read_acquire(a);
+}
+
 static inline void host_a64_set(host_a64 *a, u64 v)
 {
 	hostile_touch(a, sizeof(*a), true);
