@@ -18,6 +18,7 @@
 static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
 static const struct recompress_work work = { got, packed };
 static struct store_ages ages;
+static bool read_it;                    /* slot 0 is read while the second codec is at work */
 static unsigned int in_use;             /* streams of all, when a codec was at work last */
 
 static void make_page(unsigned char *p, u64 i)
@@ -70,6 +71,10 @@ static int compress_half(void *ctx, const void *src, size_t n, void *dst, size_t
 
 static int compress_quarter(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
+	static unsigned char other[HOST_PAGE_SIZE];
+
+	if (read_it)
+		must_eq(store_read(&rig.store, 0, other), 0);
 	return compress_to(HALF / 2, src, dst);
 }
 
@@ -353,6 +358,28 @@ static void aged_pages_are_recompressed_and_stay_as_old(void **state)
 	close_store();
 }
 
+static void what_is_read_meanwhile_is_young(void **state)
+{
+	struct store *s = open_store(0);
+	struct recompress_request r;
+	u64 at = 0;
+
+	put(s, 0);
+	while (store_mark_idle(s, &at, SLOTS, NULL, 0))
+		;
+	pass(s, 2);
+	recompress_request_init(&r, 1);
+	r.aged = &ages;
+	r.min_age = 1;
+	read_it = true;
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_DONE);
+	read_it = false;
+	must_eq(slot_codec(word(s, 0)), 1);
+	must(!(word(s, 0) & SLOT_TOUCHED));
+	must_read(s, 0);
+	close_store();
+}
+
 /*
  * While the thread is at work with streams of its own, all others are free: so wherever it may lose
  * its CPU, who reads or writes a page finds one.
@@ -448,6 +475,7 @@ int main(void)
 		cmocka_unit_test(pages_are_chosen_by_age),
 		cmocka_unit_test(ages_and_idle_marks_do_not_meet),
 		cmocka_unit_test(aged_pages_are_recompressed_and_stay_as_old),
+		cmocka_unit_test(what_is_read_meanwhile_is_young),
 		cmocka_unit_test(nobody_waits_for_its_streams),
 		cmocka_unit_test(a_day_has_an_end),
 		cmocka_unit_test(a_budget_holds_for_any_day),
