@@ -167,7 +167,7 @@ static void a_page_ages_until_it_is_touched(void **state)
 	must_eq(pieces_there(), 0);
 	pass(s, 3);
 	must_eq(age(s, 0), 3);
-	must_eq(ages.last[3], 4);
+	must_eq(ages.last.pages[3], 4);
 	must_eq(ages.passes, 4);
 	must_read(s, 0);
 	put(s, 1);
@@ -181,8 +181,8 @@ static void a_page_ages_until_it_is_touched(void **state)
 	for (u64 i = 0; i < 3; i++)
 		must_eq(age(s, i), 0);
 	must_eq(age(s, 3), 4);
-	must_eq(ages.last[0], 3);
-	must_eq(ages.last[4], 1);
+	must_eq(ages.last.pages[0], 3);
+	must_eq(ages.last.pages[4], 1);
 	must_eq(pieces_there(), 1);
 	close_store();
 }
@@ -201,14 +201,14 @@ static void only_pages_in_objects_have_ages(void **state)
 	pass(s, 2);
 	for (u64 i = 0; i < 3; i++)
 		must(!(word(s, i) & SLOT_OLD));
-	must_eq(ages.last[1], 1);
+	must_eq(ages.last.pages[1], 1);
 	/* On the device there are none. */
 	must(slot_mark(store_slot(s, 3), word(s, 3), SLOT_CHOSEN, 0));
 	must_eq(backed_reserve(&s->backed, &block), 0);
 	must(store_to_backed(s, 3, block));
 	must_eq(word(s, 3) & SLOT_ABOUT, 0);
 	pass(s, 1);
-	must_eq(ages.last[0] + ages.last[1] + ages.last[2], 0);
+	must_eq(ages.last.pages[0] + ages.last.pages[1] + ages.last.pages[2], 0);
 	must_hold(store_check(s));
 	close_store();
 }
@@ -344,13 +344,24 @@ static void aged_pages_are_recompressed_and_stay_as_old(void **state)
 	must_eq(r.saved, 39 * HALF / 2);
 	must_eq(slot_codec(word(s, 7)), 0);
 	must_eq(slot_codec(word(s, 8)), 1);
+	/* A pass tells what there was to try, and what there is now. */
+	must_eq(ages.last.pages[2], 40);
+	must_eq(ages.last.to_try[2], 40);
+	pass(s, 1);
+	must_eq(ages.last.pages[3], 39);
+	must_eq(ages.last.to_try[3], 0);
+	must_eq(ages.last.to_try[0], 1);
 	/* Nobody touched it. */
 	must(word(s, 8) & SLOT_IDLE);
-	must_eq(age(s, 8), 2);
+	must_eq(age(s, 8), 3);
 	for (u64 i = 0; i < 40; i++)
 		must_read(s, i);
 	/* By hand it is a touch, as in-tree has it. */
-	pass(s, 4);
+	pass(s, 1);
+	must(slot_mark(store_slot(s, 7), word(s, 7), SLOT_INCOMPRESSIBLE, 0));
+	pass(s, 1);
+	must_eq(ages.last.to_try[1], 0);
+	must(slot_mark(store_slot(s, 7), word(s, 7), 0, SLOT_INCOMPRESSIBLE));
 	r.aged = NULL;
 	must_eq(store_recompress(s, 7, &r, &work), RECOMPRESS_DONE);
 	must_eq(age(s, 7), -1);
