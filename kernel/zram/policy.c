@@ -30,7 +30,7 @@
 #define UNIT_PAGES 32u          /* that are written in a unit, at once */
 #define UNIT_TRIES RECOMPRESS_PIECE     /* that are recompressed in one */
 #define UNIT_SLOTS (16 * STORE_PIECE)   /* that are looked at in one */
-#define QUIET_MS 100u           /* walks go on when nobody used the disk for so long, or once in it */
+#define QUIET_MS 100u           /* walks go on when nobody used the disk for so long, else once in it */
 #define LONG_MS 60000u          /* when there is nothing to do */
 
 #define PERIOD_MIN 1u           /* seconds from a pass of ageing to the next */
@@ -52,8 +52,8 @@ struct policy_run {
 	bool writes, recompresses;      /* one is under way */
 	u64 write_at, recompress_at;    /* the next slot */
 	u64 work_at;                    /* ns: recompression has used its share of the CPU until then */
-	bool has_rested;
-	unsigned long used;             /* times the disk was, so far */
+	unsigned long used;             /* times the disk was, at the last look */
+	u64 used_at, unit_at;           /* ns: when that was seen to change; when the last unit began */
 
 	bool has_own;
 	struct stream own[STORE_CODECS];
@@ -240,29 +240,30 @@ static void recompress_unit(struct policy_run *r)
 	r->work_at = begun + div64_u64(took * 100, percent);
 }
 
-/* Whether others used the disk since the last unit, and the thread did not rest for that yet. */
-static bool is_busy(struct policy_run *r)
-{
-	unsigned long used = part_stat_read_accum(r->z->disk->part0, ios);
-	bool busy = used != r->used && !r->has_rested;
-
-	r->used = used;
-	r->has_rested = busy;
-	return busy;
-}
-
-/* ---- the thread ---- */
-
 static unsigned int ms_to(u64 now, u64 then)
 {
 	return then > now ? (unsigned int)min_t(u64, div_u64(then - now, NSEC_PER_MSEC) + 1, LONG_MS) : 0;
 }
 
+/* Milliseconds until a unit of a walk may begin, for the sake of those who use the disk. */
+static unsigned int give_way(struct policy_run *r, u64 now)
+{
+	const u64 quiet = (u64)QUIET_MS * NSEC_PER_MSEC;
+	unsigned long used = part_stat_read_accum(r->z->disk->part0, ios);
+
+	if (used != r->used)
+		r->used_at = now;
+	r->used = used;
+	return now >= r->used_at + quiet ? 0 : ms_to(now, r->unit_at + quiet);
+}
+
+/* ---- the thread ---- */
+
 /* The next unit of what is done when there is nothing better.  Milliseconds until there is another. */
 static unsigned int idle_unit(struct policy_run *r)
 {
 	u64 now = ktime_get_ns();
-	unsigned int ms;
+	unsigned int ms, others;
 
 	if (!r->period)
 		return LONG_MS;
@@ -278,11 +279,13 @@ static unsigned int idle_unit(struct policy_run *r)
 		return ms;
 	if (!r->writes && now < r->work_at)
 		return min(ms, ms_to(now, r->work_at));
-	if (is_busy(r))
-		return min(ms, QUIET_MS);
+	others = give_way(r, now);
+	if (others)
+		return min(ms, others);
 	/* Somebody does by hand what this is about. */
 	if (!mutex_trylock(&r->z->pp_lock))
 		return min(ms, QUIET_MS);
+	r->unit_at = now;
 	if (r->writes)
 		write_unit(r);
 	else

@@ -149,6 +149,16 @@ case " $(codecs) " in *" lz4 "*" zstd "*)
 	a=$(ticks); sleep 5; b=$(ticks)
 	note "$((b - a)) hundredths of 5 s, $(stat 3) pages tried"
 	check "it takes no more ($((b - a)) of 500)" [ $((b - a)) -le 60 ]
+	# Ten units a second, 16 pages each, while somebody reads; what is read is zeros, of no age.
+	fresh 0; fill; put 100 "$(z 0 recompress_cpu)"
+	: >/tmp/go
+	while [ -e /tmp/go ]; do dd if=/dev/zram0 of=/dev/null bs=4k skip=$((12 * 256)) count=1024 iflag=direct 2>/dev/null; done & reader=$!
+	put 1 "$(z 0 recompress_age)"
+	within "it goes on while the disk is read" 20 over stat 3 15
+	a=$(stat 3); sleep 2; b=$(stat 3)
+	check "but slowly ($((b - a)) pages in 2 s)" [ $((b - a)) -le 400 ]
+	rm -f /tmp/go; wait $reader
+	within "and at once when it is not" 20 is stat 3 $objects
 	;;
 *) skip "recompression" "it takes lz4 and zstd" ;;
 esac
