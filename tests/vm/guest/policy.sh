@@ -1,7 +1,7 @@
 #!/bin/sh
 # What a device does by itself: pages written back and recompressed for their age, within a budget.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G timeout=300 progs=blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
+# vm: mem=1G timeout=420 progs=blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 policy_stat)" ] || { skip "the policy" "this zram has none"; finish; }
@@ -172,10 +172,10 @@ for packed in 0 1; do
 	while [ -e /tmp/go ]; do
 		put all "$(z 0 idle)"; put idle "$(z 0 writeback)"; put algo=zstd "$(z 0 recompress)"
 		put 0 "$(z 0 writeback_age)"; put 2 "$(z 0 recompress_age)"; sleep 0.3
-		put 0 "$(z 0 recompress_age)"; sleep 0.1; all_on; sleep 1.5
+		put 0 "$(z 0 recompress_age)"; sleep 0.1; all_on; sleep 3
 	done & hand=$!
 	check "mode $packed: random I/O beside it, every page checked" \
-		blkcheck /dev/zram0 --mb 24 --threads 3 --ms $((6000 * SCALE)) --keep
+		blkcheck /dev/zram0 --mb 64 --threads 2 --ms $((10000 * SCALE)) --keep
 	rm -f /tmp/go; wait $hand
 	note "$(cat "$(z 0 policy_stat)")"
 	invariants 0
