@@ -164,7 +164,7 @@ case " $(codecs) " in *" lz4 "*" zstd "*)
 esac
 
 # ---- beside everything, by threads that check what they read ----
-all_on() { put 1 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"; put 50 "$(z 0 recompress_cpu)"; }
+all_on() { put 3 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"; put 50 "$(z 0 recompress_cpu)"; }
 for packed in 0 1; do
 	put 1 "$(z 0 reset)"; loop 64; fresh $packed; all_on
 	# By hand and by itself at once, and the files written at any time.
@@ -172,10 +172,10 @@ for packed in 0 1; do
 	while [ -e /tmp/go ]; do
 		put all "$(z 0 idle)"; put idle "$(z 0 writeback)"; put algo=zstd "$(z 0 recompress)"
 		put 0 "$(z 0 writeback_age)"; put 2 "$(z 0 recompress_age)"; sleep 0.3
-		put 0 "$(z 0 recompress_age)"; sleep 0.1; all_on; sleep 3
+		put 0 "$(z 0 recompress_age)"; sleep 0.1; all_on; sleep 5
 	done & hand=$!
 	check "mode $packed: random I/O beside it, every page checked" \
-		blkcheck /dev/zram0 --mb 64 --threads 2 --ms $((10000 * SCALE)) --keep
+		blkcheck /dev/zram0 --mb 64 --threads 2 --ms $((12000 * SCALE)) --keep
 	rm -f /tmp/go; wait $hand
 	note "$(cat "$(z 0 policy_stat)")"
 	invariants 0
