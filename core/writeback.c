@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* writeback.c - see writeback.h. */
 #include "writeback.h"
+#include "store_word.h"
 
 static int size_of(struct store *s, u64 word)
 {
@@ -79,6 +80,83 @@ bool store_unchoose_piece(struct store *s, u64 *at)
 	return *at < s->slots;
 }
 
+/* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
+int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
+{
+	u64 seen = host_a64_read(store_slot(s, i)), word;
+	struct streams *t = s->codecs[slot_codec(seen)];
+	const void *data;
+	struct stream *st;
+	size_t bytes;
+	int err = 0;
+
+	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
+		return -ENOENT;
+	st = stream_get(t);
+	word = hold_take_and(&s->holds, store_slot(s, i), 0);
+	if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN) || (word ^ seen) & SLOT_CODEC) {
+		err = -ENOENT;
+	} else {
+		bytes = pool_ref_size(&s->pool, slot_ref(word));
+		data = pool_map(&s->pool, slot_ref(word), st->bounce);
+		if (!packed && bytes < HOST_PAGE_SIZE) {
+			err = stream_unpack(t->codec, st, data, bytes, buf);
+		} else {
+			memcpy(buf, data, bytes);
+			memset((char *)buf + bytes, 0, HOST_PAGE_SIZE - bytes);
+		}
+	}
+	if (slot_has_object(word))
+		store_drop(s, i, word);
+	stream_put(st);
+	return err;
+}
+
+/* More than the readers of a slot word, each of which may just be going, and as many moves. */
+#define BACKED_TRIES 16
+
+/*
+ * A swap that is only made in the place of a chosen page; what its readers have is an orphan then.
+ * Compaction and readers that go change the word without touching the page.  If they do so
+ * again and again the page stays here.
+ */
+bool store_to_backed(struct store *s, u64 i, u64 block)
+{
+	host_a64 *slot = store_slot(s, i);
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	struct release_todo todo = { NULL, false };
+	u64 old = host_a64_read(slot), word = 0;
+	bool now = false, done = false;
+	unsigned int tries;
+
+	for (tries = 0; !done && tries < BACKED_TRIES; tries++) {
+		if (slot_type(old) != SLOT_PAGE || !(old & SLOT_CHOSEN))
+			break;
+		word = slot_make(SLOT_BACKED, slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)),
+								block));
+		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));
+	}
+	if (done) {
+		store_account(s, &cpu->counters, word, 1);
+		store_account(s, &cpu->counters, old, -1);
+		host_a64_add(&s->backed.in_hand, ~(u64)0);
+		if (!(old & SLOT_MARKS) || hold_orphan(&s->holds, old))
+			now = store_let_go(s, cpu, slot_ref(old), pool_ref_room(&s->pool, slot_ref(old)),
+				     &todo);
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	store_let_go_finish(s, slot_ref(old), now, &todo);
+	return done;
+}
+
+void store_put_backed(struct store *s, u64 i, u64 block)
+{
+	u64 value = slot_backed_value(HOST_PAGE_SIZE, block);
+
+	store_put_word(s, store_slot(s, i), slot_make(SLOT_BACKED, value));
+	host_a64_add(&s->backed.in_hand, ~(u64)0);
+}
+
 /*
  * The count comes before the second look, as the swap of a free comes before its look at the count:
  * one of the two sees the other.  What is read is of the second look: the block may have come back
@@ -102,4 +180,23 @@ bool store_backed_begin(struct store *s, u64 i, u64 *word)
 	}
 	store_note(s, CNT_BD_READS);
 	return true;
+}
+
+int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(word)];
+	size_t bytes = slot_backed_bytes(word);
+	struct stream *st;
+	int err = 0;
+
+	if (bytes == HOST_PAGE_SIZE) {
+		memcpy(page, data, bytes);
+		return 0;
+	}
+	st = stream_get(t);
+	err = stream_unpack(t->codec, st, data, bytes, page);
+	stream_put(st);
+	if (err)
+		store_note(s, CNT_FAILED_READ);
+	return err;
 }

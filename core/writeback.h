@@ -49,6 +49,32 @@ bool store_unchoose_piece(struct store *s, u64 *at);
 void store_unchoose(struct store *s, u64 i);
 
 /*
+ * Puts a block, which the caller reserved and wrote, in the place of the object of slot i < slots,
+ * if that is still chosen: then nobody has touched it since it was.  False: it is not, or others
+ * were quicker many times, and the block is still the caller's.  Any context.
+ */
+bool store_to_backed(struct store *s, u64 i, u64 block);
+
+/*
+ * Copies the page of slot i < slots, or, if packed, the bytes that it came to and zeros after them,
+ * into buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  Process context.
+ * -ENOENT: it is no longer; -EIO: it does not decompress.
+ */
+int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
+
+/*
+ * Makes a page of what store_copy_out() packed, which may have become anything meanwhile; word is
+ * that of the backed slot.  Process context.  -EIO: it does not decompress, and page is zeros.
+ */
+int store_unpack_backed(struct store *s, u64 word, const void *data, void *page);
+
+/*
+ * Puts a block, which the caller reserved and wrote a page to, in slot i < slots, whatever is there: a
+ * write whose page was never in memory.  The slot has a word (store_need_slot()).  Any context.
+ */
+void store_put_backed(struct store *s, u64 i, u64 block);
+
+/*
  * Begins a read of a backed slot i < slots: what its block has at this moment stays there until
  * store_backed_end().  *word: store_unpack_backed() wants it, slot_block() tells the block.  False:
  * the slot is not backed by now.  Process context.
