@@ -11,6 +11,7 @@
 #include "wb.h"
 
 static struct attribute *attrs[] = {
+	&dev_attr_writeback_auto.attr,
 	NULL,
 };
 const struct attribute_group zram_policy_group = { .attrs = attrs };

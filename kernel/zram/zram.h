@@ -8,7 +8,8 @@
  *                                                debugfs.c, store, pcp
  *                            writeback_file.c --> writeback.c
  *     the device itself  --> policy.c --> writeback.c --> store, wear.c, the backing device
- *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device)
+ *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device),
+ *                                         incoming.c (writes to it without room in memory)
  *     memory pressure    --> shrink.c --> store, pcp
  *
  * A device has a store from the moment its disksize is written until it is reset.  Who uses
@@ -45,6 +46,7 @@
 
 struct attribute_group;
 struct store_ages;
+struct zram_incoming;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
 #define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
 
@@ -126,6 +128,7 @@ struct zram {
 	struct zram_backing backing;
 	struct zram_wear wear;
 	struct zram_policy policy;
+	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 
 	/*
@@ -231,6 +234,30 @@ void zram_backing_drop(struct zram *z);
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent);
 /* The same at once: sleeps for the device. */
 int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
+
+/*
+ * incoming.c: pages that the store has no room for.
+ *
+ * start: makes what it takes, if it is wanted, is not there, and there is a device to write to; dev_lock
+ * is held for writing, and there is a store.  -ENOMEM.  stop: the disk is closed.
+ */
+int zram_incoming_start(struct zram *z);
+void zram_incoming_stop(struct zram *z);
+
+/* Whether it is for such pages now.  Who asks has the disk open. */
+static inline bool zram_incoming_on(const struct zram *z)
+{
+	return READ_ONCE(z->policy.is_auto) && READ_ONCE(z->incoming);
+}
+
+/*
+ * Both count a write that fails.  Process context; they wait while many others are under way.
+ *
+ * bio: takes what is left of a bio, whole pages for whole slots.  The bio ends once more when that has.
+ * page: writes one page, and waits for it.  0, or an error of store_write(); -EIO: the device.
+ */
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest);
+int zram_incoming_page(struct zram *z, u64 slot, struct page *page);
 
 /* policy.c */
 

@@ -54,6 +54,7 @@ enum what {
 	OP_RECOMPRESS,  /* slot; by the second codec, which halves; one actor at a time */
 	OP_MARK_IDLE,   /* all slots */
 	OP_BACK,        /* slot, size: to the backing device, which fails if size; one actor at a time */
+	OP_INCOMING,    /* slot, size: a page that is written to the device alone, which fails if size */
 };
 
 struct op {
@@ -97,6 +98,9 @@ struct op {
 
 #define BACK(i) { .what = OP_BACK, .slot = (i) }
 #define BACK_FAILS(i) { .what = OP_BACK, .slot = (i), .size = 1 }
+
+#define INCOMING(i) { .what = OP_INCOMING, .slot = (i) }
+#define INCOMING_FAILS(i) { .what = OP_INCOMING, .slot = (i), .size = 1 }
 
 #define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
 
