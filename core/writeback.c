@@ -8,11 +8,12 @@ static int size_of(struct store *s, u64 word)
 	return (int)(pool_ref_size(&s->pool, slot_ref(word)) >> (HOST_PAGE_SHIFT - 6));
 }
 
-static bool is_wanted(struct store *s, u64 word, unsigned int want)
+static bool is_wanted(struct store *s, u64 i, u64 word, unsigned int want, const struct chosen *c)
 {
 	return slot_type(word) == SLOT_PAGE && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
+	       (!(want & CHOOSE_AGED) || store_is_aged(c->ages, i, word, c->min_age)) &&
 	       (!(want & CHOOSE_HUGE) ||
 		pool_ref_size(&s->pool, slot_ref(word)) == HOST_PAGE_SIZE);
 }
@@ -25,7 +26,7 @@ bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, st
 	while ((slot = store_next_slot(s, at, end, &left))) {
 		u64 word = host_a64_read(slot);
 
-		if (is_wanted(s, word, want) && slot_mark(slot, word, SLOT_CHOSEN, 0))
+		if (is_wanted(s, *at - 1, word, want, c) && slot_mark(slot, word, SLOT_CHOSEN, 0))
 			c->n[size_of(s, word)]++;
 	}
 	return *at < end;
@@ -81,7 +82,7 @@ bool store_unchoose_piece(struct store *s, u64 *at)
 }
 
 /* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
-int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
+int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool packed)
 {
 	u64 seen = host_a64_read(store_slot(s, i)), word;
 	struct streams *t = s->codecs[slot_codec(seen)];
@@ -92,7 +93,7 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 
 	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
 		return -ENOENT;
-	st = stream_get(t);
+	st = stream_get_of(t, own, slot_codec(seen));
 	word = hold_take_and(&s->holds, store_slot(s, i), 0);
 	if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN) || (word ^ seen) & SLOT_CODEC) {
 		err = -ENOENT;
@@ -108,7 +109,7 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 	}
 	if (slot_has_object(word))
 		store_drop(s, i, word);
-	stream_put(st);
+	stream_put_of(st, own);
 	return err;
 }
 

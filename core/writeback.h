@@ -11,18 +11,22 @@
 #ifndef EBB_CORE_WRITEBACK_H
 #define EBB_CORE_WRITEBACK_H
 
+#include "age.h"
 #include "store.h"
 
 /* What a page has to be, all of it; 0: any page that is an object. */
 #define CHOOSE_IDLE 1u
 #define CHOOSE_HUGE 2u
 #define CHOOSE_INCOMPRESSIBLE 4u
+#define CHOOSE_AGED 8u                  /* of min_age at least, by ages (age.h) */
 
 #define CHOOSE_SIZES 65
 
 /* Pages chosen, by size: 64ths of a page. */
 struct chosen {
 	u64 n[CHOOSE_SIZES];
+	const struct store_ages *ages;          /* both for CHOOSE_AGED */
+	unsigned int min_age;
 };
 
 /*
@@ -57,10 +61,12 @@ bool store_to_backed(struct store *s, u64 i, u64 block);
 
 /*
  * Copies the page of slot i < slots, or, if packed, the bytes that it came to and zeros after them,
- * into buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  Process context.
+ * into buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  own: streams of the
+ * caller's own by priority (streams_own()), so that no reader waits for him, or NULL; with them
+ * hold.h counts him as who recompresses, so he does not at the same time.  Process context.
  * -ENOENT: it is no longer; -EIO: it does not decompress.
  */
-int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
+int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool packed);
 
 /*
  * Makes a page of what store_copy_out() packed, which may have become anything meanwhile; word is

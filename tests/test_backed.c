@@ -160,7 +160,7 @@ static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 		if (backed_reserve(&s->backed, &block))
 			break;
 		memset(device[block], 0x5a, HOST_PAGE_SIZE);
-		must_eq(store_copy_out(s, at, device[block], packed), 0);
+		must_eq(store_copy_out(s, NULL, at, device[block], packed), 0);
 		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < HOST_PAGE_SIZE; k++)
 			must_eq(device[block][k], 0);
 		must_eq(store_to_backed(s, at, block), true);
@@ -414,15 +414,15 @@ static void test_touched(void **state)
 	while (store_choose_piece(s, &at, s->slots, 0, &c))
 		;
 	must_eq(backed_reserve(&s->backed, &block), 0);
-	must_eq(store_copy_out(s, 0, want, false), 0);
+	must_eq(store_copy_out(s, NULL, 0, want, false), 0);
 	must_eq(store_read(s, 0, page), 0);
 	must_eq(store_to_backed(s, 0, block), false);
-	must_eq(store_copy_out(s, 0, want, false), -ENOENT);
+	must_eq(store_copy_out(s, NULL, 0, want, false), -ENOENT);
 	must_eq(store_write(s, 1, page, HOST_ANY_NODE), 0);
 	must_eq(store_to_backed(s, 1, block), false);
 	must_eq(store_free(s, 2), 0);
 	must_eq(store_to_backed(s, 2, block), false);
-	must_eq(store_copy_out(s, 2, want, true), -ENOENT);
+	must_eq(store_copy_out(s, NULL, 2, want, true), -ENOENT);
 	store_unchoose(s, 3);
 	must_eq(store_to_backed(s, 3, block), false);
 	/* One that is held meanwhile goes all the same, and its reader has it to the end. */
@@ -644,7 +644,7 @@ static void test_threads(void **state)
 				release_flush(&shared->release);
 				break;
 			}
-			if (store_copy_out(shared, at, buf, false)) {
+			if (store_copy_out(shared, NULL, at, buf, false)) {
 				backed_unreserve(&shared->backed, block);
 				continue;
 			}
@@ -754,7 +754,7 @@ static int back_one(struct store *s, u64 i, unsigned char *buf)
 		store_unchoose(s, i);
 		return -ENOSPC;
 	}
-	if (!store_copy_out(s, i, buf, true)) {
+	if (!store_copy_out(s, NULL, i, buf, true)) {
 		copy_block(device[block], buf);
 		if (store_to_backed(s, i, block))
 			return 1;

@@ -393,8 +393,8 @@ static ssize_t writeback_auto_store(struct device *dev, struct device_attribute 
 	if (down_write_killable(&z->dev_lock))
 		return -EINTR;
 	WRITE_ONCE(z->policy.is_auto, on);
-	if (on && z->disksize)
-		err = zram_incoming_start(z) ?: zram_policy_start(z);
+	if (z->disksize)
+		err = zram_incoming_start(z) ?: zram_policy_changed(z);
 	if (err)
 		WRITE_ONCE(z->policy.is_auto, false);
 	up_write(&z->dev_lock);

@@ -530,7 +530,7 @@ static void back_op(struct store *s, u64 i, bool fails)
 		store_unchoose(s, i);
 		return;
 	}
-	if (store_copy_out(s, i, buf, rig->packed)) {
+	if (store_copy_out(s, NULL, i, buf, rig->packed)) {
 		backed_unreserve(&s->backed, block);
 		store_unchoose(s, i);
 		return;
