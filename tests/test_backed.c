@@ -149,7 +149,7 @@ static u64 bytes_of(struct store *s, u64 i)
 /* A whole writeback; returns the pages that went. */
 static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 {
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 at = 0, n = 0, block;
 
 	while (store_choose_piece(s, &at, s->slots, want_kind, &c))
@@ -345,7 +345,7 @@ static void test_release(void **state)
 	for (unsigned int way = 0; way < 4; way++) {
 		struct store *s = open_rig(way == 3 ? 0 : way == 2 ? 4096 : 1 << 20, SLOTS);
 		u64 block, i, at = 0;
-		struct chosen c = { { 0 } };
+		struct chosen c = { .ages = NULL };
 
 		for (i = 0; i < SLOTS; i++) {
 			make_page(page, i, 0);
@@ -404,7 +404,7 @@ static void test_check(void **state)
 static void test_touched(void **state)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 at = 0, block, word;
 
 	for (u64 i = 0; i < 5; i++) {
@@ -439,7 +439,7 @@ static void test_touched(void **state)
 static void test_choose(void **state)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 at, n = 0;
 
 	fill(s, 60);
@@ -468,7 +468,7 @@ static void test_choose(void **state)
 /* Slots of both choices, and how many: all that is chosen is seen once, and then let go. */
 static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int smallest, int largest)
 {
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 at, n = 0, counted = 0;
 
 	for (at = 0; store_choose_piece(s, &at, s->slots, first, &c);)
@@ -525,7 +525,7 @@ static void test_choose_sparse(void **state)
 
 static void test_down_to(void **state)
 {
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 
 	must_eq(chosen_down_to(&c, CHOOSE_SIZES - 1, 100), -1);
 	c.n[64] = 10;
@@ -633,7 +633,7 @@ static void test_threads(void **state)
 	for (uintptr_t t = 0; t < ARRAY_LEN(thread); t++)
 		must_eq(pthread_create(&thread[t], NULL, toucher, (void *)(t + 1)), 0);
 	for (u64 r = 0; r < rounds;) {
-		struct chosen c = { { 0 } };
+		struct chosen c = { .ages = NULL };
 		u64 at = 0;
 
 		store_choose_piece(shared, &at, THREAD_SLOTS, 0, &c);
@@ -747,7 +747,7 @@ static void *reader_of_both(void *arg)
 static int back_one(struct store *s, u64 i, unsigned char *buf)
 {
 	u64 block, at = i;
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 
 	store_choose_piece(s, &at, i + 1, 0, &c);
 	if (backed_reserve(&s->backed, &block)) {

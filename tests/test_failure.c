@@ -334,7 +334,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 		.release_limit = 1 << 16, .blocks = 70000,
 	};
 	struct store *s = &rig.store;
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 block, at = 0;
 	bool did;
 	int err;
