@@ -8,12 +8,36 @@ static int size_of(struct store *s, u64 word)
 	return (int)(pool_ref_size(&s->pool, slot_ref(word)) >> (HOST_PAGE_SHIFT - 6));
 }
 
+#define LITTLE 4                /* 64ths of a page */
+
+static int cold_of(struct store *s, u64 i, u64 word, const struct store_ages *ages)
+{
+	unsigned int age;
+	int level;
+
+	if (size_of(s, word) < LITTLE)
+		return 0;
+	if (!ages || !(word & SLOT_OLD))
+		return !!(word & SLOT_IDLE);
+	age = store_age(ages, i);
+	level = COLD_OLD + (age ? 32 - __builtin_clz(age) : 0);
+	return level < COLD_LEVELS ? level : COLD_LEVELS - 1;
+}
+
+static bool is_cold(struct store *s, u64 i, u64 word, const struct chosen *c)
+{
+	int cold = cold_of(s, i, word, c->ages);
+
+	return cold > c->min_cold || (cold == c->min_cold && size_of(s, word) >= c->min_size);
+}
+
 static bool is_wanted(struct store *s, u64 i, u64 word, unsigned int want, const struct chosen *c)
 {
 	return slot_type(word) == SLOT_PAGE && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
 	       (!(want & CHOOSE_AGED) || store_is_aged(c->ages, i, word, c->min_age)) &&
+	       (!(want & CHOOSE_COLD) || is_cold(s, i, word, c)) &&
 	       (!(want & CHOOSE_HUGE) ||
 		pool_ref_size(&s->pool, slot_ref(word)) == HOST_PAGE_SIZE);
 }
@@ -45,6 +69,47 @@ int chosen_down_to(const struct chosen *c, int top, u64 room)
 			found = size;
 	}
 	return found;
+}
+
+bool store_weigh_piece(struct store *s, u64 *at, u64 end, const struct store_ages *ages,
+		       struct weights *w)
+{
+	unsigned int left = STORE_PIECE;
+	host_a64 *slot;
+
+	while ((slot = store_next_slot(s, at, end, &left))) {
+		u64 word = host_a64_read(slot);
+		int cold, size;
+
+		if (slot_type(word) != SLOT_PAGE)
+			continue;
+		cold = cold_of(s, *at - 1, word, ages);
+		size = size_of(s, word);
+		w->n[cold][size]++;
+		w->room[cold][size] += pool_ref_room(&s->pool, slot_ref(word));
+	}
+	return *at < end;
+}
+
+u64 weights_cut(const struct weights *w, u64 room, int coldest, struct chosen *c)
+{
+	u64 n = 0, got = 0;
+	int cold, size;
+
+	for (cold = COLD_LEVELS - 1; cold >= coldest; cold--) {
+		c->min_cold = cold;
+		for (size = CHOOSE_SIZES - 1; size >= 0; size--) {
+			c->min_size = size;
+			if (got >= room)
+				return n;
+			/* Of the last ones no more than it takes. */
+			if (w->room[cold][size] > room - got)
+				return n + (room - got) / (w->room[cold][size] / w->n[cold][size]) + 1;
+			n += w->n[cold][size];
+			got += w->room[cold][size];
+		}
+	}
+	return n;
 }
 
 bool store_next_chosen(struct store *s, u64 *at, int smallest, int largest)

@@ -20,13 +20,28 @@
 #define CHOOSE_INCOMPRESSIBLE 4u
 #define CHOOSE_AGED 8u                  /* of min_age at least, by ages (age.h) */
 
+#define CHOOSE_COLD 16u                 /* as weights_cut() says */
+
 #define CHOOSE_SIZES 65
+
+/*
+ * How cold a page is: the number of passes of ageing (age.h), in powers of two.  What frees so little
+ * that a block is a bad price for it counts as the least cold.
+ */
+#define COLD_LEVELS 10
+#define COLD_OLD 2                      /* from here on nobody touched it between two passes */
 
 /* Pages chosen, by size: 64ths of a page. */
 struct chosen {
 	u64 n[CHOOSE_SIZES];
 	const struct store_ages *ages;          /* both for CHOOSE_AGED */
 	unsigned int min_age;
+	int min_cold, min_size;         /* CHOOSE_COLD: colder, or as cold and not smaller */
+};
+
+/* Pages by coldness and size: how many, and the bytes of room that they take. */
+struct weights {
+	u64 n[COLD_LEVELS][CHOOSE_SIZES], room[COLD_LEVELS][CHOOSE_SIZES];
 };
 
 /*
@@ -40,6 +55,19 @@ bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, st
  * cover all of the larger ones and some of its own.  -1: nothing is chosen.
  */
 int chosen_down_to(const struct chosen *c, int top, u64 room);
+
+/*
+ * Adds up the pages of the next STORE_PIECE slots of *at to end - 1, by ages if there are any, and
+ * moves *at past them.  False: these were the last.  Any context.
+ */
+bool store_weigh_piece(struct store *s, u64 *at, u64 end, const struct store_ages *ages,
+		       struct weights *w);
+
+/*
+ * The coldest pages, and among those of the last level the largest, that take so much room together,
+ * or all that are of level `coldest` at least: says in c which they are, and returns how many.
+ */
+u64 weights_cut(const struct weights *w, u64 room, int coldest, struct chosen *c);
 
 /*
  * Looks at the next STORE_PIECE slots from *at on.  True: slot *at is chosen and of one of these

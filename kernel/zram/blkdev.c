@@ -147,6 +147,7 @@ static int write_failed(struct zram *z, u64 slot, struct page *page, struct bio 
 			const struct bvec_iter *iter, int err)
 {
 	if ((err == -ENOMEM || err == -ENOSPC) && zram_incoming_on(z)) {
+		zram_ahead_short(z);
 		if (ZRAM_PARTIAL_BITS || !bio || !rest_in_place(bio, *iter))
 			return zram_incoming_page(z, slot, page);
 		zram_incoming_bio(z, bio, iter);
@@ -217,6 +218,7 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 	if (write) {
 		memalloc_noio_restore(noio);
 		zram_note_written(z);
+		zram_ahead_look(z);
 	}
 	if (err < 0)
 		bio->bi_status = BLK_STS_IOERR;

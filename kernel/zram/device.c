@@ -47,6 +47,7 @@ static void set_defaults(struct zram *z)
 	z->mem_limit = 0;
 	WRITE_ONCE(z->release_limit, release_default_limit());
 	zram_policy_defaults(z);
+	zram_ahead_set(z);
 }
 
 struct release_budget zram_budget;
@@ -91,6 +92,7 @@ int zram_start(struct zram *z, u64 disksize)
 	if (err)
 		goto no_ages;
 	host_a64_set(&z->flush_pressure, 0);
+	zram_ahead_set(z);
 	err = zram_incoming_start(z);
 	if (err)
 		goto no_incoming;

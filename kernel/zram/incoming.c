@@ -397,6 +397,7 @@ static ssize_t writeback_auto_store(struct device *dev, struct device_attribute 
 		err = zram_incoming_start(z) ?: zram_policy_changed(z);
 	if (err)
 		WRITE_ONCE(z->policy.is_auto, false);
+	zram_ahead_set(z);
 	up_write(&z->dev_lock);
 	if (err)
 		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);

@@ -136,6 +136,8 @@ static DEVICE_ATTR_RO(policy_stat);
 
 static struct attribute *attrs[] = {
 	&dev_attr_writeback_auto.attr,
+	&dev_attr_writeback_high.attr,
+	&dev_attr_writeback_low.attr,
 	&dev_attr_writeback_age.attr,
 	&dev_attr_writeback_budget.attr,
 	&dev_attr_recompress_age.attr,

@@ -35,6 +35,9 @@ extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeba
 /* incoming.c */
 extern struct device_attribute dev_attr_writeback_auto;
 
+/* ahead.c */
+extern struct device_attribute dev_attr_writeback_high, dev_attr_writeback_low;
+
 struct attribute_group;
 
 /* writeback_file.c: its files, and those of backing.c */

@@ -47,6 +47,7 @@
 struct attribute_group;
 struct policy_run;
 struct store_ages;
+struct zram_ahead;
 struct zram_incoming;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
 #define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
@@ -102,6 +103,12 @@ struct zram_policy {
 	wait_queue_head_t wait;         /* the thread's */
 	struct policy_run *run;         /* what the thread has */
 	bool kicked;                    /* there may be something to do at once */
+
+	/* ahead.c; without a lock */
+	u64 low_pages;                  /* of the pool, that are written down to */
+	bool is_short;                  /* a write found no room */
+	bool is_pressed;                /* the shrinker was asked */
+	unsigned long pause;            /* jiffies: until then it is of no use */
 	struct store_ages *ages;        /* the thread's; NULL: no ages are kept */
 	struct zram_policy_stats stats;
 };
@@ -109,6 +116,7 @@ struct zram_policy {
 struct zram {
 	/* For every I/O. */
 	u32 *ages;                      /* idle.c: the second of the last touch by slot; NULL: not kept */
+	u64 high_pages;                 /* ahead.c: of the pool; with more, pages are written out */
 	struct store store;             /* zeroed while disksize is 0 */
 	struct host_work decay;         /* of page lists, and the reserve; while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as decay */
@@ -130,6 +138,7 @@ struct zram {
 	struct zram_backing backing;
 	struct zram_wear wear;
 	struct zram_policy policy;
+	struct zram_ahead *ahead;       /* the thread's; NULL: it was not wanted yet */
 	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 
@@ -293,6 +302,21 @@ void zram_policy_kick(struct zram *z);
  */
 bool zram_ahead_wanted(struct zram *z);
 void zram_ahead(struct zram *z);
+/* The thread ends. */
+void zram_ahead_end(struct zram *z);
+/* The marks, after what they follow from was set.  dev_lock is held for writing. */
+void zram_ahead_set(struct zram *z);
+/* The pool is above the high mark; a write found no room; memory is short.  Any context; no wait. */
+void zram_ahead_kick(struct zram *z);
+void zram_ahead_short(struct zram *z);
+void zram_ahead_press(struct zram *z);
+
+/* After a write: the thread is woken where that is due. */
+static inline void zram_ahead_look(struct zram *z)
+{
+	if (unlikely(pool_pages(&z->store.pool) > READ_ONCE(z->high_pages)))
+		zram_ahead_kick(z);
+}
 
 /* debugfs.c */
 void zram_debugfs_init(void);

@@ -12,6 +12,7 @@ modprobe loop 2>/dev/null
 units=$((pagesize / 4096))
 state=/sys/kernel/debug/zram/zram0/block_state
 bd() { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
+policy() { awk -v f="$1" '{ print $f }' "$(z 0 policy_stat)"; }
 failed_writes() { awk '{ print $2 }' "$(z 0 io_stat)"; }
 data() { dd if="${1:-/dev/zram0}" bs=1M count=24 iflag=direct 2>/dev/null | md5sum; }
 write() { dd if=/tmp/data of="${1:-/dev/zram0}" bs="${2:-1M}" oflag=direct; }
@@ -55,8 +56,9 @@ for packed in 0 1; do
 	done
 	equal "no write failed" "$(failed_writes)" 0
 	check "the limit is kept to ($(used 0))" [ "$(used 0)" -le $((2 << 20)) ]
-	check "pages went to the device themselves" [ "$(bd 1)" -gt $((12 * 256)) ]
-	! [ -e "$(z 0 policy_stat)" ] || note "policy_stat $(cat "$(z 0 policy_stat)")"
+	check "pages went to the device" [ "$(bd 1)" -gt $((12 * 256)) ]
+	check "some themselves" [ "$(policy 8)" -gt 0 ]
+	note "policy_stat $(cat "$(z 0 policy_stat)")"
 	check "zeros over it" dd if=/dev/zero of=/dev/zram0 bs=1M count=24 oflag=direct
 	equal "leave no block" "$(bd 1)" 0
 	check "buffered, too" sh -c "dd if=/tmp/data of=/dev/zram0 bs=64k conv=fsync && echo 3 >/proc/sys/vm/drop_caches"
@@ -77,6 +79,39 @@ for packed in 0 1; do
 	put 1 "$(z 0 writeback_auto)"
 	check "on: it is not" write
 	equal "all is read" "$(data)" "$want"
+	blocks "mode $packed"
+done
+
+# ---- ahead of need ----
+for packed in 0 1; do
+	fresh $packed 0
+	put 12M "$(z 0 writeback_high)"; put 6M "$(z 0 writeback_low)"
+	refuse "a mark is a size" put much "$(z 0 writeback_high)"
+	equal "the marks are shown" "$(cat "$(z 0 writeback_high)") $(cat "$(z 0 writeback_low)")" \
+		"$((12 << 20)) $((6 << 20))"
+	dd if=/tmp/data of=/dev/zram0 bs=1M count=12 oflag=direct 2>/dev/null
+	equal "below the high mark nothing is written" "$(policy 7) $(bd 3)" "0 0"
+	check "above it, all is" write
+	within "mode $packed: pages are written until it is at the low mark" 20 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((6 << 20)) ]"
+	within "and not much more" 5 sh -c "[ \$(awk '{ print \$10 }' $(z 0 policy_stat)) = 0 ]"
+	check "than that ($(used 0))" [ "$(used 0)" -ge $((4 << 20)) ]
+	equal "none went there itself" "$(policy 8)" 0
+	equal "the largest go first: text is here" "$(awk '$1 < 1024 && index($3, "w")' $state | wc -l)" 0
+	equal "all is read" "$(data)" "$want"
+	blocks "mode $packed"
+	# What nobody touched goes before what was just read.
+	put all "$(z 0 idle)"
+	dd if=/dev/zram0 of=/dev/null bs=1M count=8 iflag=direct 2>/dev/null
+	put 3M "$(z 0 writeback_low)"; put 4M "$(z 0 writeback_high)"
+	within "a lower mark holds at once" 20 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((3 << 20)) ]"
+	blocks "mode $packed"
+	check "I/O while it goes on, every page checked" blkcheck /dev/zram0 --mb 48 --threads 8 --ms $((3000 * SCALE))
+	equal "no write failed" "$(failed_writes)" 0
+	blocks "mode $packed"
+	put 0 "$(z 0 writeback_high)"; put 0 "$(z 0 writeback_low)"
+	fresh $packed 16M
+	check "marks follow from the limit" write
+	within "and are kept to" 20 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((15 << 20)) ]"
 	blocks "mode $packed"
 done
 
