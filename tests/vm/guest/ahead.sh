@@ -72,7 +72,7 @@ done
 # ---- swap, which finds room all the time ----
 for packed in 0 1; do
 	put 1 "$(z 0 reset)"; loop 200
-	fresh $packed 24M
+	fresh $packed 8M
 	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 	check "mode $packed: swap" swapcheck --mb 48 --procs 4 --passes $((2 * SCALE)) --forks 1
 	equal "no write failed" "$(failed_writes)" 0
