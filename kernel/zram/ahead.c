@@ -158,10 +158,12 @@ bool zram_ahead_wanted(struct zram *z)
 static int weigh(struct zram *z, struct zram_ahead *a)
 {
 	struct store *s = &z->store;
-	u64 now = pool_pages(&s->pool), room = zram_wb_room(z, true);
+	u64 room = zram_wb_room(z, true), now = pool_pages(&s->pool);
 	unsigned int pieces = UNIT_PIECES;
 	bool more = true;
 
+	if (!room)
+		return -ENOSPC;
 	if (!a->at) {
 		memset(&a->weights, 0, sizeof(a->weights));
 		a->before = now;
@@ -173,8 +175,6 @@ static int weigh(struct zram *z, struct zram_ahead *a)
 	up_read(&z->dev_lock);
 	if (more)
 		return 0;
-	if (!room)
-		return -ENOSPC;
 	a->at = 0;
 	a->left = weights_cut(&a->weights, (now - min(now, a->target)) << PAGE_SHIFT,
 			      a->coldest, &a->wb->chosen);
