@@ -62,16 +62,6 @@ struct policy_run {
 	struct wb_work *wb;
 };
 
-/* A module without ahead.c: nothing is written ahead. */
-bool __weak zram_ahead_wanted(struct zram *z)
-{
-	return false;
-}
-
-void __weak zram_ahead(struct zram *z)
-{
-}
-
 /* ---- ages ---- */
 
 /* The period of ageing that suits the ages that are asked for; 0: none are. */
@@ -320,6 +310,7 @@ static void set_nice(struct policy_run *r, int nice)
 
 static void leave(struct policy_run *r)
 {
+	zram_ahead_end(r->z);
 	end_ages(r);
 	if (r->wb)
 		zram_wb_free(r->wb);

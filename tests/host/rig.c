@@ -519,6 +519,18 @@ static int recompress_op(struct store *s, u64 i, bool aged)
 	return outcome < 0 ? outcome : 0;
 }
 
+/* A block, of those that were freed if need be. */
+static int reserve(struct store *s, u64 *block)
+{
+	int err = backed_reserve(&s->backed, block);
+
+	if (err) {
+		release_flush(&s->release);
+		err = backed_reserve(&s->backed, block);
+	}
+	return err;
+}
+
 /* What a writeback does with one slot, from the choice on. */
 static void back_op(struct store *s, u64 i, bool fails, bool aged)
 {
@@ -527,12 +539,9 @@ static void back_op(struct store *s, u64 i, bool fails, bool aged)
 	u64 at = i, block;
 
 	store_choose_piece(s, &at, i + 1, aged ? CHOOSE_AGED : 0, &c);
-	if (backed_reserve(&s->backed, &block)) {
-		release_flush(&s->release);
-		if (backed_reserve(&s->backed, &block)) {
-			store_unchoose(s, i);
-			return;
-		}
+	if (reserve(s, &block)) {
+		store_unchoose(s, i);
+		return;
 	}
 	if (store_copy_out(s, aged ? rig->own : NULL, i, buf, rig->packed)) {
 		backed_unreserve(&s->backed, block);
@@ -545,6 +554,27 @@ static void back_op(struct store *s, u64 i, bool fails, bool aged)
 		backed_unreserve(&s->backed, block);
 		store_unchoose(s, i);
 	}
+}
+
+/* What becomes of a page for which there is no room. */
+static int incoming_op(struct store *s, u64 i, u32 value, bool fails)
+{
+	unsigned int ev = history_start(&rig->history, EV_WRITE, (unsigned int)i, value);
+	u64 block;
+	int err = store_need_slot(s, i, HOST_ANY_NODE);
+
+	if (!err)
+		err = reserve(s, &block);
+	if (!err && fails) {
+		backed_unreserve(&s->backed, block);
+		err = -EIO;
+	}
+	if (!err) {
+		host_a64_set(&rig->device[block], head_word(value, RAW));
+		store_put_backed(s, i, block);
+	}
+	history_end(&rig->history, ev, !err, 0);
+	return err;
 }
 
 int rig_do(const struct op *op, u32 value)
@@ -635,6 +665,8 @@ int rig_do(const struct op *op, u32 value)
 		while (store_age_piece(s, &rig->ages))
 			;
 		break;
+	case OP_INCOMING:
+		return incoming_op(s, op->slot, value, op->size);
 	case OP_RECOMPRESS:
 	case OP_RECOMPRESS_AGED:
 		return recompress_op(s, op->slot, op->what == OP_RECOMPRESS_AGED);

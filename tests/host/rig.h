@@ -58,6 +58,7 @@ enum what {
 	OP_BACK_AGED,   /* slot: OP_BACK, if its page is of age 1 or more */
 	OP_RECOMPRESS_AGED,     /* slot: the same for OP_RECOMPRESS, with streams of the actor's own */
 	OP_BACK,        /* slot, size: to the backing device, which fails if size; one actor at a time */
+	OP_INCOMING,    /* slot, size: a page that is written to the device alone, which fails if size */
 };
 
 struct op {
@@ -104,6 +105,9 @@ struct op {
 
 #define BACK(i) { .what = OP_BACK, .slot = (i) }
 #define BACK_FAILS(i) { .what = OP_BACK, .slot = (i), .size = 1 }
+
+#define INCOMING(i) { .what = OP_INCOMING, .slot = (i) }
+#define INCOMING_FAILS(i) { .what = OP_INCOMING, .slot = (i), .size = 1 }
 
 #define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
 
