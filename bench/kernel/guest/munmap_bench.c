@@ -41,13 +41,6 @@ struct config {
 	int cpu;
 };
 
-static void mark(const char *what, const char *tag)
-{
-	printf("mark: %s %s\n", what, tag);
-	fflush(stdout);
-	sleep_ms(30);
-}
-
 static void *fill(const struct config *c, unsigned who)
 {
 	unsigned long n = c->mb * MB / PAGE;

@@ -11,6 +11,8 @@
  * is checked.  swapin: so do M MiB of a process, which then touches its pages in random order, each
  * once; how long one takes.  recompress: M MiB are recompressed; MB/s, and the memory afterwards.
  *
+ * The console is marked before and after what is timed, so that its CPU time can be told.
+ *
  * packed is compressed_writeback.  The backing device has room for M MiB, or MIB if that is more.
  * One line of JSON goes to the console: "bench: {...}".
  */
@@ -102,7 +104,9 @@ static void bench_writeback(const struct zram_setup *setup)
 	zram_make(0, setup, mb * MB);
 	fill = zram_fill();
 	zram_mm_stat(0, &before);
+	mark("start", tag);
 	ms = backing_write_all(0);
+	mark("stop", tag);
 	zram_mm_stat(0, &after);
 	must_be_backed(mb * MB / PAGE);
 	zram_check("after writeback");
@@ -186,10 +190,12 @@ static void bench_recompress(const struct zram_setup *setup)
 	fill = zram_fill();
 	zram_mm_stat(0, &before);
 	snprintf(text, sizeof(text), "algo=%s", second);
+	mark("start", tag);
 	ms = now_ms();
 	zram_must_set(0, "recompress", text);
 	ms = now_ms() - ms;
 	sleep_ms(200);
+	mark("stop", tag);
 	zram_mm_stat(0, &after);
 	zram_check("after recompression");
 	zram_must_set(0, "compact", "1");
