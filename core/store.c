@@ -3,6 +3,7 @@
  * store.c - owns the slot table and what each slot means.
  */
 #include "store.h"
+#include "store_word.h"
 
 /* Lengths that a page may come to, one after the other, before it is kept raw; see write_page(). */
 #define WRITE_TRIES 3
@@ -199,34 +200,7 @@ void store_destroy(struct store *s)
 	pool_destroy(&s->pool);
 }
 
-/*
- * Words in, words out
- */
-
-/* Counts what a word holds, by = 1 when it comes and -1 when it goes. */
-static HOST_INLINE void account(struct store *s, struct counters *c, u64 word, s64 by)
-{
-	enum slot_type type = slot_type(word);
-	size_t bytes;
-
-	if (type == SLOT_FILL || type == SLOT_FILL_OBJ)
-		count(c, CNT_SAME, by);
-	if (host_unlikely(type < SLOT_FILL_OBJ)) {
-		count(c, CNT_ORIG_BYTES, by * (s64)HOST_PAGE_SIZE);
-		if (type == SLOT_BACKED)
-			count(c, CNT_BACKED, by);
-		return;
-	}
-	bytes = pool_ref_size(&s->pool, slot_ref(word));
-	count(c, CNT_COMPR_BYTES, by * (s64)bytes);
-	count(c, CNT_ROOM, by * (s64)pool_ref_room(&s->pool, slot_ref(word)));
-	count(c, CNT_ORIG_BYTES, by * (s64)(type == SLOT_BLOB ? bytes : HOST_PAGE_SIZE));
-	if (bytes == HOST_PAGE_SIZE) {
-		count(c, CNT_HUGE, by);
-		if (by > 0)
-			count(c, CNT_HUGE_SINCE, 1);
-	}
-}
+/* ---- words in, words out ---- */
 
 void store_note(struct store *s, enum store_counter i)
 {
@@ -237,115 +211,19 @@ void store_note(struct store *s, enum store_counter i)
 }
 
 /*
- * Lets go of an object that is accounted for and takes room bytes of pages, or of a block, under
- * the item.  True: it is left to let_go_finish(), after that.
+ * As store_put_word(), for another object of the page that word was read from, if it is still there.
+ * The account is squared after the fact, still under the item.
  */
-static HOST_INLINE bool let_go(struct store *s, struct store_cpu *cpu, u64 entry, u32 room,
-			       struct release_todo *todo)
-{
-	if (!host_read_once(s->release.limit)) {
-		count(&cpu->counters, CNT_SYNC, 1);
-		return true;
-	}
-	release_push(&s->release, &cpu->release, entry, room, todo);
-	return false;
-}
-
-static HOST_INLINE void let_go_finish(struct store *s, u64 entry, bool now,
-				      struct release_todo *todo)
-{
-	if (!now)
-		release_finish(todo);
-	else if (host_likely(!(entry & RELEASE_BLOCK)))
-		pool_free(&s->pool, entry);
-	else
-		backed_release(&s->backed, &entry, 1);
-}
-
-/*
- * Puts word in a slot, 0 to empty it, and lets go of what was there.  Any context.
- *
- * The item is held from the swap until the object is an orphan, so at most one swap per
- * item is between the two (hold.h), and who waits for it waits for no sleeper.
- */
-static HOST_INLINE void replace(struct store *s, host_a64 *slot, u64 word)
-{
-	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
-	struct release_todo todo = { NULL, false };
-	u64 old, entry;
-	bool now = false;
-
-	if (word)
-		account(s, &cpu->counters, word, 1);
-	old = slot_swap(slot, word);
-	entry = slot_ref(old);
-	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
-		account(s, &cpu->counters, old, -1);
-		if (!word)
-			count(&cpu->counters, CNT_FREED, 1);
-		if (slot_has_object(old)) {
-			if (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old))
-				now = let_go(s, cpu, entry, pool_ref_room(&s->pool, entry), &todo);
-		} else if (slot_type(old) == SLOT_BACKED) {
-			entry = RELEASE_BLOCK | slot_block(old);
-			now = let_go(s, cpu, entry, 0, &todo);
-		}
-	}
-	host_percpu_unlock(&s->cpus, cpu);
-	let_go_finish(s, entry, now, &todo);
-}
-
-/* More than the readers of a slot word, each of which may just be going, and as many moves. */
-#define BACKED_TRIES 16
-
-/*
- * A swap that is only made in the place of a chosen page; what its readers have is an orphan then.
- * Compaction and readers that go change the word without touching the page.  If they do so
- * again and again the page stays here.
- */
-bool store_to_backed(struct store *s, u64 i, u64 block)
-{
-	host_a64 *slot = store_slot(s, i);
-	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
-	struct release_todo todo = { NULL, false };
-	u64 old = host_a64_read(slot), word = 0;
-	bool now = false, done = false;
-	unsigned int tries;
-
-	for (tries = 0; !done && tries < BACKED_TRIES; tries++) {
-		if (slot_type(old) != SLOT_PAGE || !(old & SLOT_CHOSEN))
-			break;
-		word = slot_make(SLOT_BACKED, slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)),
-								block));
-		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));
-	}
-	if (done) {
-		account(s, &cpu->counters, word, 1);
-		account(s, &cpu->counters, old, -1);
-		host_a64_add(&s->backed.in_hand, ~(u64)0);
-		if (!(old & SLOT_MARKS) || hold_orphan(&s->holds, old))
-			now = let_go(s, cpu, slot_ref(old), pool_ref_room(&s->pool, slot_ref(old)),
-				     &todo);
-	}
-	host_percpu_unlock(&s->cpus, cpu);
-	let_go_finish(s, slot_ref(old), now, &todo);
-	return done;
-}
-
-/*
- * The same for another object of the page that word was read from, if it is still there.  The
- * account is squared after the fact, still under the item.
- */
-bool store_replace(struct store *s, u64 i, u64 word, u64 new)
+bool store_replace(struct store *s, u64 i, u64 word, u64 new, u64 keep)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 	bool done;
 	u64 old;
 
-	done = slot_replace(store_slot(s, i), slot_ref(word), new, &old);
+	done = slot_replace(store_slot(s, i), slot_ref(word), new, keep, &old);
 	if (done) {
-		account(s, &cpu->counters, new, 1);
-		account(s, &cpu->counters, old, -1);
+		store_account(s, &cpu->counters, new, 1);
+		store_account(s, &cpu->counters, old, -1);
 		/* The caller's own hold is left at least. */
 		host_warn_on(hold_orphan(&s->holds, old), "a held object has no readers");
 	}
@@ -368,9 +246,9 @@ void store_drop(struct store *s, u64 i, u64 word)
 	if (host_likely(!hold_drop(&s->holds, store_slot(s, i), ref)))
 		return;
 	cpu = host_percpu_lock(&s->cpus);
-	now = let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), &todo);
+	now = store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), &todo);
 	host_percpu_unlock(&s->cpus, cpu);
-	let_go_finish(s, ref, now, &todo);
+	store_let_go_finish(s, ref, now, &todo);
 }
 
 static bool over_limit(struct store *s)
@@ -503,16 +381,14 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 	}
 }
 
-static int write_done(struct store *s, u64 i, u64 word, int err)
+int store_need_slot(struct store *s, u64 i, unsigned int node)
 {
-	if (err)
-		store_note(s, CNT_FAILED_WRITE);
-	else
-		replace(s, store_slot(s, i), word);
-	return err;
+	if (i >= s->slots)
+		return -ERANGE;
+	return host_table_has(&s->table, i) ? 0 : make_room(s, i, node, 0, NULL);
 }
 
-int store_write(struct store *s, u64 i, const void *page, unsigned int node)
+int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 {
 	u64 fill, value, word = 0;
 	int err = 0;
@@ -527,7 +403,18 @@ int store_write(struct store *s, u64 i, const void *page, unsigned int node)
 		err = make_object(s, i, node, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
 	else
 		err = make_fill(s, i, node, value, &word);
-	return write_done(s, i, word, err);
+	if (host_likely(!err))
+		store_put_word(s, store_slot(s, i), word);
+	return err;
+}
+
+int store_write(struct store *s, u64 i, const void *page, unsigned int node)
+{
+	int err = store_try_write(s, i, page, node);
+
+	if (host_unlikely(err) && err != -ERANGE)
+		store_note(s, CNT_FAILED_WRITE);
+	return err;
 }
 
 int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
@@ -540,7 +427,11 @@ int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned i
 	if (!bytes || bytes > HOST_PAGE_SIZE)
 		return -EINVAL;
 	err = make_object(s, i, node, SLOT_BLOB, data, bytes, &word);
-	return write_done(s, i, word, err);
+	if (err)
+		store_note(s, CNT_FAILED_WRITE);
+	else
+		store_put_word(s, store_slot(s, i), word);
+	return err;
 }
 
 static void fill_page(void *page, u64 fill)
@@ -579,13 +470,13 @@ static HOST_INLINE int read_object(struct store *s, const struct codec_ops *code
 	return 0;
 }
 
-int store_unpack(struct store *s, u64 word, void *page)
+int store_unpack(struct store *s, struct stream *own, u64 word, void *page)
 {
 	struct streams *t = s->codecs[slot_codec(word)];
-	struct stream *st = stream_get(t);
+	struct stream *st = stream_get_of(t, own, slot_codec(word));
 	int err = read_object(s, t->codec, st, word, page);
 
-	stream_put(st);
+	stream_put_of(st, own);
 	return err;
 }
 
@@ -650,53 +541,6 @@ int store_read(struct store *s, u64 i, void *page)
 	return err;
 }
 
-/* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
-int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
-{
-	u64 seen = host_a64_read(store_slot(s, i)), word;
-	struct streams *t = s->codecs[slot_codec(seen)];
-	struct stream *st;
-	size_t bytes;
-	int err = 0;
-
-	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
-		return -ENOENT;
-	st = stream_get(t);
-	word = hold_take_and(&s->holds, store_slot(s, i), 0);
-	if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN) || (word ^ seen) & SLOT_CODEC) {
-		err = -ENOENT;
-	} else if (packed) {
-		bytes = pool_ref_size(&s->pool, slot_ref(word));
-		memcpy(buf, pool_map(&s->pool, slot_ref(word), st->bounce), bytes);
-		memset((char *)buf + bytes, 0, HOST_PAGE_SIZE - bytes);
-	} else {
-		err = read_object(s, t->codec, st, word, buf);
-	}
-	if (slot_has_object(word))
-		store_drop(s, i, word);
-	stream_put(st);
-	return err;
-}
-
-int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
-{
-	struct streams *t = s->codecs[slot_codec(word)];
-	size_t bytes = slot_backed_bytes(word);
-	struct stream *st;
-	int err = 0;
-
-	if (bytes == HOST_PAGE_SIZE) {
-		memcpy(page, data, bytes);
-		return 0;
-	}
-	st = stream_get(t);
-	err = stream_unpack(t->codec, st, data, bytes, page);
-	stream_put(st);
-	if (err)
-		store_note(s, CNT_FAILED_READ);
-	return err;
-}
-
 static int get_blob(struct store *s, struct stream *st, u64 word, void *buf, size_t cap,
 		    size_t *bytes)
 {
@@ -745,7 +589,7 @@ int store_free(struct store *s, u64 i)
 	 * not there is never written.
 	 */
 	if (host_a64_read(slot))
-		replace(s, slot, 0);
+		store_put_word(s, slot, 0);
 	return 0;
 }
 

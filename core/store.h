@@ -98,6 +98,9 @@ void store_destroy(struct store *s);
  */
 int store_write(struct store *s, u64 i, const void *page, unsigned int node);
 
+/* The same for who has another place for a page that fails: it is his to count that (store_note()). */
+int store_try_write(struct store *s, u64 i, const void *page, unsigned int node);
+
 /* Stores 1 .. HOST_PAGE_SIZE bytes as they are.  As store_write(); -EINVAL: bytes. */
 int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);
 
@@ -124,26 +127,6 @@ u64 store_hold(struct store *s, u64 i);
 /* Ends that hold; word is what store_hold() returned, with an object.  Any context. */
 void store_drop(struct store *s, u64 i, u64 word);
 
-/*
- * Puts a block, which the caller reserved and wrote, in the place of the object of slot i < slots,
- * if that is still chosen: then nobody has touched it since it was.  False: it is not, or others
- * were quicker many times, and the block is still the caller's.  Any context.
- */
-bool store_to_backed(struct store *s, u64 i, u64 block);
-
-/*
- * Copies the page of slot i < slots, or, if packed, the bytes that it came to and zeros after them,
- * into buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  Process context.
- * -ENOENT: it is no longer; -EIO: it does not decompress.
- */
-int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
-
-/*
- * Makes a page of what store_copy_out() packed, which may have become anything meanwhile; word is
- * that of the backed slot.  Process context.  -EIO: it does not decompress, and page is zeros.
- */
-int store_unpack_backed(struct store *s, u64 word, const void *data, void *page);
-
 /* Empties slot i.  Any context: no sleep, no allocation, no wait for a reader.  -ERANGE. */
 int store_free(struct store *s, u64 i);
 
@@ -152,15 +135,24 @@ int store_free(struct store *s, u64 i);
  * when the caller took its hold, with hold_take_seen(); from then on no other may be called ref.
  */
 
-/* Its page, made of the object.  Process context.  -EIO: it does not decompress; page is zeros. */
-int store_unpack(struct store *s, u64 word, void *page);
+/*
+ * Its page, made of the object.  own: as of store_copy_out().  Process context.  -EIO: it does not
+ * decompress; page is zeros.
+ */
+int store_unpack(struct store *s, struct stream *own, u64 word, void *page);
 
 /*
  * Puts new, which has an object with those bytes, in the place of the object of word, and accounts
- * for both; the old one is for who drops it last.  False: the slot was written or freed meanwhile,
- * so that new is still the caller's.  Any context.
+ * for both; the old one is for who drops it last.  keep: of SLOT_ABOUT, what goes over to new.
+ * False: the slot was written or freed meanwhile, so that new is still the caller's.  Any context.
  */
-bool store_replace(struct store *s, u64 i, u64 word, u64 new);
+bool store_replace(struct store *s, u64 i, u64 word, u64 new, u64 keep);
+
+/*
+ * Gives slot i a word, for who is about to put one there.  Process context.  -ERANGE; -ENOMEM: there is
+ * no page for that part of the table.
+ */
+int store_need_slot(struct store *s, u64 i, unsigned int node);
 
 /* Slots that are worked on between two rests, where all are. */
 #define STORE_PIECE 256u

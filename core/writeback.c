@@ -1,17 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* writeback.c - see writeback.h. */
 #include "writeback.h"
+#include "store_word.h"
 
 static int size_of(struct store *s, u64 word)
 {
 	return (int)(pool_ref_size(&s->pool, slot_ref(word)) >> (HOST_PAGE_SHIFT - 6));
 }
 
-static bool is_wanted(struct store *s, u64 word, unsigned int want)
+#define LITTLE 4                /* 64ths of a page */
+
+static int cold_of(struct store *s, u64 i, u64 word, const struct store_ages *ages)
+{
+	unsigned int age;
+	int level;
+
+	if (size_of(s, word) < LITTLE)
+		return 0;
+	if (!ages || !(word & SLOT_OLD))
+		return !!(word & SLOT_IDLE);
+	age = store_age(ages, i);
+	level = COLD_OLD + (age ? 32 - __builtin_clz(age) : 0);
+	return level < COLD_LEVELS ? level : COLD_LEVELS - 1;
+}
+
+static bool is_cold(struct store *s, u64 i, u64 word, const struct chosen *c)
+{
+	int cold = cold_of(s, i, word, c->ages);
+
+	return cold > c->min_cold || (cold == c->min_cold && size_of(s, word) >= c->min_size);
+}
+
+static bool is_wanted(struct store *s, u64 i, u64 word, unsigned int want, const struct chosen *c)
 {
 	return slot_type(word) == SLOT_PAGE && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
+	       (!(want & CHOOSE_AGED) || store_is_aged(c->ages, i, word, c->min_age)) &&
+	       (!(want & CHOOSE_COLD) || is_cold(s, i, word, c)) &&
 	       (!(want & CHOOSE_HUGE) ||
 		pool_ref_size(&s->pool, slot_ref(word)) == HOST_PAGE_SIZE);
 }
@@ -24,7 +50,7 @@ bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, st
 	while ((slot = store_next_slot(s, at, end, &left))) {
 		u64 word = host_a64_read(slot);
 
-		if (is_wanted(s, word, want) && slot_mark(slot, word, SLOT_CHOSEN, 0))
+		if (is_wanted(s, *at - 1, word, want, c) && slot_mark(slot, word, SLOT_CHOSEN, 0))
 			c->n[size_of(s, word)]++;
 	}
 	return *at < end;
@@ -43,6 +69,47 @@ int chosen_down_to(const struct chosen *c, int top, u64 room)
 			found = size;
 	}
 	return found;
+}
+
+bool store_weigh_piece(struct store *s, u64 *at, u64 end, const struct store_ages *ages,
+		       struct weights *w)
+{
+	unsigned int left = STORE_PIECE;
+	host_a64 *slot;
+
+	while ((slot = store_next_slot(s, at, end, &left))) {
+		u64 word = host_a64_read(slot);
+		int cold, size;
+
+		if (slot_type(word) != SLOT_PAGE)
+			continue;
+		cold = cold_of(s, *at - 1, word, ages);
+		size = size_of(s, word);
+		w->n[cold][size]++;
+		w->room[cold][size] += pool_ref_room(&s->pool, slot_ref(word));
+	}
+	return *at < end;
+}
+
+u64 weights_cut(const struct weights *w, u64 room, int coldest, struct chosen *c)
+{
+	u64 n = 0, got = 0;
+	int cold, size;
+
+	for (cold = COLD_LEVELS - 1; cold >= coldest; cold--) {
+		c->min_cold = cold;
+		for (size = CHOOSE_SIZES - 1; size >= 0; size--) {
+			c->min_size = size;
+			if (got >= room)
+				return n;
+			/* Of the last ones no more than it takes. */
+			if (w->room[cold][size] > room - got)
+				return n + (room - got) / (w->room[cold][size] / w->n[cold][size]) + 1;
+			n += w->n[cold][size];
+			got += w->room[cold][size];
+		}
+	}
+	return n;
 }
 
 bool store_next_chosen(struct store *s, u64 *at, int smallest, int largest)
@@ -79,6 +146,83 @@ bool store_unchoose_piece(struct store *s, u64 *at)
 	return *at < s->slots;
 }
 
+/* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
+int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool packed)
+{
+	u64 seen = host_a64_read(store_slot(s, i)), word;
+	struct streams *t = s->codecs[slot_codec(seen)];
+	const void *data;
+	struct stream *st;
+	size_t bytes;
+	int err = 0;
+
+	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
+		return -ENOENT;
+	st = stream_get_of(t, own, slot_codec(seen));
+	word = hold_take_and(&s->holds, store_slot(s, i), 0);
+	if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN) || (word ^ seen) & SLOT_CODEC) {
+		err = -ENOENT;
+	} else {
+		bytes = pool_ref_size(&s->pool, slot_ref(word));
+		data = pool_map(&s->pool, slot_ref(word), st->bounce);
+		if (!packed && bytes < HOST_PAGE_SIZE) {
+			err = stream_unpack(t->codec, st, data, bytes, buf);
+		} else {
+			memcpy(buf, data, bytes);
+			memset((char *)buf + bytes, 0, HOST_PAGE_SIZE - bytes);
+		}
+	}
+	if (slot_has_object(word))
+		store_drop(s, i, word);
+	stream_put_of(st, own);
+	return err;
+}
+
+/* More than the readers of a slot word, each of which may just be going, and as many moves. */
+#define BACKED_TRIES 16
+
+/*
+ * A swap that is only made in the place of a chosen page; what its readers have is an orphan then.
+ * Compaction and readers that go change the word without touching the page.  If they do so
+ * again and again the page stays here.
+ */
+bool store_to_backed(struct store *s, u64 i, u64 block)
+{
+	host_a64 *slot = store_slot(s, i);
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	struct release_todo todo = { NULL, false };
+	u64 old = host_a64_read(slot), word = 0;
+	bool now = false, done = false;
+	unsigned int tries;
+
+	for (tries = 0; !done && tries < BACKED_TRIES; tries++) {
+		if (slot_type(old) != SLOT_PAGE || !(old & SLOT_CHOSEN))
+			break;
+		word = slot_make(SLOT_BACKED, slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)),
+								block));
+		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));
+	}
+	if (done) {
+		store_account(s, &cpu->counters, word, 1);
+		store_account(s, &cpu->counters, old, -1);
+		host_a64_add(&s->backed.in_hand, ~(u64)0);
+		if (!(old & SLOT_MARKS) || hold_orphan(&s->holds, old))
+			now = store_let_go(s, cpu, slot_ref(old), pool_ref_room(&s->pool, slot_ref(old)),
+				     &todo);
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	store_let_go_finish(s, slot_ref(old), now, &todo);
+	return done;
+}
+
+void store_put_backed(struct store *s, u64 i, u64 block)
+{
+	u64 value = slot_backed_value(HOST_PAGE_SIZE, block);
+
+	store_put_word(s, store_slot(s, i), slot_make(SLOT_BACKED, value));
+	host_a64_add(&s->backed.in_hand, ~(u64)0);
+}
+
 /*
  * The count comes before the second look, as the swap of a free comes before its look at the count:
  * one of the two sees the other.  What is read is of the second look: the block may have come back
@@ -102,4 +246,23 @@ bool store_backed_begin(struct store *s, u64 i, u64 *word)
 	}
 	store_note(s, CNT_BD_READS);
 	return true;
+}
+
+int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(word)];
+	size_t bytes = slot_backed_bytes(word);
+	struct stream *st;
+	int err = 0;
+
+	if (bytes == HOST_PAGE_SIZE) {
+		memcpy(page, data, bytes);
+		return 0;
+	}
+	st = stream_get(t);
+	err = stream_unpack(t->codec, st, data, bytes, page);
+	stream_put(st);
+	if (err)
+		store_note(s, CNT_FAILED_READ);
+	return err;
 }

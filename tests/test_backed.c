@@ -149,7 +149,7 @@ static u64 bytes_of(struct store *s, u64 i)
 /* A whole writeback; returns the pages that went. */
 static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 {
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 at = 0, n = 0, block;
 
 	while (store_choose_piece(s, &at, s->slots, want_kind, &c))
@@ -160,7 +160,7 @@ static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 		if (backed_reserve(&s->backed, &block))
 			break;
 		memset(device[block], 0x5a, HOST_PAGE_SIZE);
-		must_eq(store_copy_out(s, at, device[block], packed), 0);
+		must_eq(store_copy_out(s, NULL, at, device[block], packed), 0);
 		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < HOST_PAGE_SIZE; k++)
 			must_eq(device[block][k], 0);
 		must_eq(store_to_backed(s, at, block), true);
@@ -256,13 +256,96 @@ static void test_packed(void **state)
 	write_and_read(true, 0);
 }
 
+static int put_on_device(struct store *s, u64 i)
+{
+	u64 block;
+	int err = store_need_slot(s, i, HOST_ANY_NODE);
+
+	if (!err)
+		err = backed_reserve(&s->backed, &block);
+	if (err)
+		return err;
+	make_page(device[block], i, i % 3);
+	store_put_backed(s, i, block);
+	return 0;
+}
+
+/* Pages that never were in memory, over nothing, objects, fills and other blocks, in both modes. */
+static void test_put(void **state)
+{
+	for (unsigned int way = 0; way < 4; way++) {
+		struct store *s = open_rig(way & 1 ? 0 : 1 << 20, BLOCKS);
+		bool packed = way & 2;
+
+		must_eq(store_need_slot(s, SLOTS, HOST_ANY_NODE), -ERANGE);
+		must_eq(put_on_device(s, SLOTS - 1), 0);
+		must_eq(store_free(s, SLOTS - 1), 0);
+		fill(s, 30);
+		for (u64 i = 0; i < 60; i++)
+			must_eq(put_on_device(s, i), 0);
+		release_flush(&s->release);
+		must_eq(pool_pages(&s->pool), 0);
+		must_eq(store_blocks(s), 60);
+		must_eq(s->backed.in_hand.v, 0);
+		must_eq(store_count(s, CNT_ORIG_BYTES), 60 * HOST_PAGE_SIZE);
+		must_eq(store_count(s, CNT_COMPR_BYTES), 0);
+		must_eq(store_count(s, CNT_SAME), 0);
+		must_eq(store_count(s, CNT_HUGE), 0);
+		must_have(s, 60, packed);
+		for (u64 i = 0; i < 30; i++)
+			must_eq(put_on_device(s, i), 0);
+		must_have(s, 60, packed);
+		release_quiesce(&s->release);
+		must_hold(store_check(s));
+		/* Until the device is full; a write brings it back to memory. */
+		for (u64 i = 60; i < BLOCKS; i++)
+			must_eq(put_on_device(s, i), 0);
+		must_eq(put_on_device(s, BLOCKS), -ENOSPC);
+		fill(s, BLOCKS);
+		must_eq(store_blocks(s), 0);
+		must_have(s, BLOCKS, packed);
+		release_quiesce(&s->release);
+		must_hold(store_check(s));
+		must_eq(s->backed.nfree, BLOCKS);
+		rig_close();
+	}
+}
+
+/* A write that is tried is not counted when it fails, and leaves what was there. */
+static void test_try(void **state)
+{
+	struct store *s = open_rig(1 << 20, BLOCKS);
+	int err = 0;
+	u64 i;
+
+	fill(s, 6);
+	s->mem_limit = 8 * HOST_PAGE_SIZE;
+	for (i = 6; i < SLOTS && !err; i++) {
+		make_page(page, i, 1);
+		err = store_try_write(s, i, page, HOST_ANY_NODE);
+	}
+	must_eq(err, -ENOMEM);
+	must_eq(store_count(s, CNT_FAILED_WRITE), 0);
+	make_page(page, 0, 1);
+	must_eq(store_try_write(s, 0, page, HOST_ANY_NODE), -ENOMEM);
+	must_eq(store_write(s, 0, page, HOST_ANY_NODE), -ENOMEM);
+	must_eq(store_count(s, CNT_FAILED_WRITE), 1);
+	must_eq(store_try_write(s, SLOTS, page, HOST_ANY_NODE), -ERANGE);
+	must_eq(store_write(s, SLOTS, page, HOST_ANY_NODE), -ERANGE);
+	must_eq(store_count(s, CNT_FAILED_WRITE), 1);
+	must_have(s, 6, false);
+	must_eq(put_on_device(s, 0), 0);
+	must_have(s, 6, false);
+	rig_close();
+}
+
 /* Many more than a buffer has entries for, each freed by another way. */
 static void test_release(void **state)
 {
 	for (unsigned int way = 0; way < 4; way++) {
 		struct store *s = open_rig(way == 3 ? 0 : way == 2 ? 4096 : 1 << 20, SLOTS);
 		u64 block, i, at = 0;
-		struct chosen c = { { 0 } };
+		struct chosen c = { .ages = NULL };
 
 		for (i = 0; i < SLOTS; i++) {
 			make_page(page, i, 0);
@@ -321,7 +404,7 @@ static void test_check(void **state)
 static void test_touched(void **state)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 at = 0, block, word;
 
 	for (u64 i = 0; i < 5; i++) {
@@ -331,15 +414,15 @@ static void test_touched(void **state)
 	while (store_choose_piece(s, &at, s->slots, 0, &c))
 		;
 	must_eq(backed_reserve(&s->backed, &block), 0);
-	must_eq(store_copy_out(s, 0, want, false), 0);
+	must_eq(store_copy_out(s, NULL, 0, want, false), 0);
 	must_eq(store_read(s, 0, page), 0);
 	must_eq(store_to_backed(s, 0, block), false);
-	must_eq(store_copy_out(s, 0, want, false), -ENOENT);
+	must_eq(store_copy_out(s, NULL, 0, want, false), -ENOENT);
 	must_eq(store_write(s, 1, page, HOST_ANY_NODE), 0);
 	must_eq(store_to_backed(s, 1, block), false);
 	must_eq(store_free(s, 2), 0);
 	must_eq(store_to_backed(s, 2, block), false);
-	must_eq(store_copy_out(s, 2, want, true), -ENOENT);
+	must_eq(store_copy_out(s, NULL, 2, want, true), -ENOENT);
 	store_unchoose(s, 3);
 	must_eq(store_to_backed(s, 3, block), false);
 	/* One that is held meanwhile goes all the same, and its reader has it to the end. */
@@ -356,7 +439,7 @@ static void test_touched(void **state)
 static void test_choose(void **state)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 at, n = 0;
 
 	fill(s, 60);
@@ -385,7 +468,7 @@ static void test_choose(void **state)
 /* Slots of both choices, and how many: all that is chosen is seen once, and then let go. */
 static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int smallest, int largest)
 {
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 	u64 at, n = 0, counted = 0;
 
 	for (at = 0; store_choose_piece(s, &at, s->slots, first, &c);)
@@ -442,7 +525,7 @@ static void test_choose_sparse(void **state)
 
 static void test_down_to(void **state)
 {
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 
 	must_eq(chosen_down_to(&c, CHOOSE_SIZES - 1, 100), -1);
 	c.n[64] = 10;
@@ -550,7 +633,7 @@ static void test_threads(void **state)
 	for (uintptr_t t = 0; t < ARRAY_LEN(thread); t++)
 		must_eq(pthread_create(&thread[t], NULL, toucher, (void *)(t + 1)), 0);
 	for (u64 r = 0; r < rounds;) {
-		struct chosen c = { { 0 } };
+		struct chosen c = { .ages = NULL };
 		u64 at = 0;
 
 		store_choose_piece(shared, &at, THREAD_SLOTS, 0, &c);
@@ -561,7 +644,7 @@ static void test_threads(void **state)
 				release_flush(&shared->release);
 				break;
 			}
-			if (store_copy_out(shared, at, buf, false)) {
+			if (store_copy_out(shared, NULL, at, buf, false)) {
 				backed_unreserve(&shared->backed, block);
 				continue;
 			}
@@ -664,14 +747,14 @@ static void *reader_of_both(void *arg)
 static int back_one(struct store *s, u64 i, unsigned char *buf)
 {
 	u64 block, at = i;
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = NULL };
 
 	store_choose_piece(s, &at, i + 1, 0, &c);
 	if (backed_reserve(&s->backed, &block)) {
 		store_unchoose(s, i);
 		return -ENOSPC;
 	}
-	if (!store_copy_out(s, i, buf, true)) {
+	if (!store_copy_out(s, NULL, i, buf, true)) {
 		copy_block(device[block], buf);
 		if (store_to_backed(s, i, block))
 			return 1;
@@ -732,7 +815,7 @@ int main(void)
 		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds), cmocka_unit_test(test_late),
 		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed), cmocka_unit_test(test_release),
 		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose), cmocka_unit_test(test_choose_sparse),
-		cmocka_unit_test(test_down_to),
+		cmocka_unit_test(test_down_to), cmocka_unit_test(test_put), cmocka_unit_test(test_try),
 		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_check),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_codecs),

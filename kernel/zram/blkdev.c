@@ -23,6 +23,7 @@
 
 #define SLOT_SECTORS_SHIFT (PAGE_SHIFT - SECTOR_SHIFT)
 #define BOUNCE_PAGES 4
+#define HANDED_OVER 1           /* of a write: the rest of the bio is others' (incoming.c) */
 
 static mempool_t *bounce_pages;
 
@@ -125,6 +126,48 @@ static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 	return err;
 }
 
+/* Whether all that is left of a bio is whole pages for whole slots. */
+static bool rest_in_place(struct bio *bio, struct bvec_iter iter)
+{
+	while (iter.bi_size) {
+		struct piece p = next_piece(&iter);
+
+		if (!in_place(bio, &iter, &p))
+			return false;
+		bio_advance_iter_single(bio, &iter, PAGE_SIZE);
+	}
+	return true;
+}
+
+/*
+ * A page that the store did not take.  Where parts of pages are written the slot is locked, and the
+ * writer waits.  bio: NULL, or the page is the next one in it.
+ */
+static int write_failed(struct zram *z, u64 slot, struct page *page, struct bio *bio,
+			const struct bvec_iter *iter, int err)
+{
+	if ((err == -ENOMEM || err == -ENOSPC) && zram_incoming_on(z)) {
+		zram_ahead_short(z);
+		if (ZRAM_PARTIAL_BITS || !bio || !rest_in_place(bio, *iter))
+			return zram_incoming_page(z, slot, page);
+		zram_incoming_bio(z, bio, iter);
+		return HANDED_OVER;
+	}
+	if (err != -ERANGE)
+		store_note(&z->store, CNT_FAILED_WRITE);
+	return err;
+}
+
+static int write_page(struct zram *z, u64 slot, struct page *page, struct bio *bio,
+		      const struct bvec_iter *iter)
+{
+	void *mem = kmap_local_page(page);
+	int err = store_try_write(&z->store, slot, mem, page_to_nid(page));
+
+	kunmap_local(mem);
+	return likely(!err) ? 0 : write_failed(z, slot, page, bio, iter, err);
+}
+
 static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		       const struct piece *p)
 {
@@ -133,11 +176,7 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 	int err = 0;
 
 	if (likely(in_place(bio, iter, p))) {
-		struct page *page = bio_iter_iovec(bio, *iter).bv_page;
-		void *mem = kmap_local_page(page);
-
-		err = store_write(&z->store, p->slot, mem, page_to_nid(page));
-		kunmap_local(mem);
+		err = write_page(z, p->slot, bio_iter_iovec(bio, *iter).bv_page, bio, iter);
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 	} else {
 		bounce = mempool_alloc(bounce_pages, GFP_NOIO);
@@ -145,7 +184,7 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 			err = read_slot(z, p->slot, bounce);
 		if (!err) {
 			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
-			err = store_write(&z->store, p->slot, page_address(bounce), page_to_nid(bounce));
+			err = write_page(z, p->slot, bounce, NULL, NULL);
 		}
 		mempool_free(bounce, bounce_pages);
 	}
@@ -179,8 +218,9 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 	if (write) {
 		memalloc_noio_restore(noio);
 		zram_note_written(z);
+		zram_ahead_look(z);
 	}
-	if (err)
+	if (err < 0)
 		bio->bi_status = BLK_STS_IOERR;
 	bio_end_io_acct(bio, start);
 }
@@ -194,7 +234,7 @@ static int zero_part(struct zram *z, const struct piece *p)
 
 	if (!err) {
 		memset(page_address(bounce) + p->off, 0, p->len);
-		err = store_write(&z->store, p->slot, page_address(bounce), page_to_nid(bounce));
+		err = write_page(z, p->slot, bounce, NULL, NULL);
 		zram_touch(z, p->slot);
 	}
 	memalloc_noio_restore(noio);

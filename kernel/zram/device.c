@@ -47,6 +47,7 @@ static void set_defaults(struct zram *z)
 	z->mem_limit = 0;
 	WRITE_ONCE(z->release_limit, release_default_limit());
 	zram_policy_defaults(z);
+	zram_ahead_set(z);
 }
 
 struct release_budget zram_budget;
@@ -91,6 +92,10 @@ int zram_start(struct zram *z, u64 disksize)
 	if (err)
 		goto no_ages;
 	host_a64_set(&z->flush_pressure, 0);
+	zram_ahead_set(z);
+	err = zram_incoming_start(z);
+	if (err)
+		goto no_incoming;
 	err = zram_policy_start(z);
 	if (err)
 		goto no_thread;
@@ -100,6 +105,8 @@ int zram_start(struct zram *z, u64 disksize)
 	return 0;
 
 no_thread:
+	zram_incoming_stop(z);
+no_incoming:
 	zram_ages_drop(z);
 no_ages:
 	store_destroy(&z->store);
@@ -129,6 +136,7 @@ static void stop(struct zram *z)
 	part_stat_set_all(z->disk->part0, 0);
 	if (z->disksize) {
 		WRITE_ONCE(z->disksize, 0);
+		zram_incoming_stop(z);
 		zram_shrinker_remove(z);
 		host_work_destroy(&z->decay);
 		store_shrink_end(&z->store);

@@ -14,6 +14,7 @@ static unsigned long count_objects(struct shrinker *shrinker, struct shrink_cont
 {
 	struct zram *z = shrinker->private_data;
 
+	zram_ahead_press(z);
 	return store_shrinkable(&z->store);
 }
 

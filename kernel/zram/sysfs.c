@@ -91,6 +91,7 @@ static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr
 	z->mem_limit = round_up(bytes, PAGE_SIZE);
 	if (z->disksize)
 		host_write_once(z->store.mem_limit, z->mem_limit);
+	zram_ahead_set(z);
 	up_write(&z->dev_lock);
 	return len;
 }

@@ -8,7 +8,8 @@
  *                                                debugfs.c, store, pcp
  *                            writeback_file.c --> writeback.c
  *     the device itself  --> policy.c --> writeback.c --> store, wear.c, the backing device
- *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device)
+ *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device),
+ *                                         incoming.c (writes to it without room in memory)
  *     memory pressure    --> shrink.c --> store, pcp
  *
  * A device has a store from the moment its disksize is written until it is reset.  Who uses
@@ -44,7 +45,10 @@
 #define ZRAM_UNSET INT_MIN              /* of a codec's number */
 
 struct attribute_group;
+struct policy_run;
 struct store_ages;
+struct zram_ahead;
+struct zram_incoming;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
 #define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
 
@@ -97,7 +101,14 @@ struct zram_policy {
 	struct task_struct *thread;     /* there is one while there is a store, once it was wanted */
 
 	wait_queue_head_t wait;         /* the thread's */
+	struct policy_run *run;         /* what the thread has */
 	bool kicked;                    /* there may be something to do at once */
+
+	/* ahead.c; without a lock */
+	u64 low_pages;                  /* of the pool, that are written down to */
+	bool is_short;                  /* a write found no room */
+	bool is_pressed;                /* the shrinker was asked */
+	unsigned long pause;            /* jiffies: until then it is of no use */
 	struct store_ages *ages;        /* the thread's; NULL: no ages are kept */
 	struct zram_policy_stats stats;
 };
@@ -105,6 +116,7 @@ struct zram_policy {
 struct zram {
 	/* For every I/O. */
 	u32 *ages;                      /* idle.c: the second of the last touch by slot; NULL: not kept */
+	u64 high_pages;                 /* ahead.c: of the pool; with more, pages are written out */
 	struct store store;             /* zeroed while disksize is 0 */
 	struct host_work decay;         /* of page lists, and the reserve; while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as decay */
@@ -126,6 +138,8 @@ struct zram {
 	struct zram_backing backing;
 	struct zram_wear wear;
 	struct zram_policy policy;
+	struct zram_ahead *ahead;       /* the thread's; NULL: it was not wanted yet */
+	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 
 	/*
@@ -232,6 +246,30 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 /* The same at once: sleeps for the device. */
 int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
 
+/*
+ * incoming.c: pages that the store has no room for.
+ *
+ * start: makes what it takes, if it is wanted, is not there, and there is a device to write to; dev_lock
+ * is held for writing, and there is a store.  -ENOMEM.  stop: the disk is closed.
+ */
+int zram_incoming_start(struct zram *z);
+void zram_incoming_stop(struct zram *z);
+
+/* Whether it is for such pages now.  Who asks has the disk open. */
+static inline bool zram_incoming_on(const struct zram *z)
+{
+	return READ_ONCE(z->policy.is_auto) && READ_ONCE(z->incoming);
+}
+
+/*
+ * Both count a write that fails.  Process context; they wait while many others are under way.
+ *
+ * bio: takes what is left of a bio, whole pages for whole slots.  The bio ends once more when that has.
+ * page: writes one page, and waits for it.  0, or an error of store_write(); -EIO: the device.
+ */
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest);
+int zram_incoming_page(struct zram *z, u64 slot, struct page *page);
+
 /* policy.c */
 
 /* Of a new device; all is off. */
@@ -248,6 +286,8 @@ bool zram_policy_on(const struct zram *z);
 int zram_policy_start(struct zram *z);
 /* Ends it; nothing of it is in flight then.  No lock is held; the device is claimed. */
 void zram_policy_stop(struct zram *z);
+/* After a file was written: as zram_policy_start(), if there is a store; and the thread looks. */
+int zram_policy_changed(struct zram *z);
 /* There may be something to do at once: the thread looks.  Any context. */
 void zram_policy_kick(struct zram *z);
 
@@ -262,6 +302,21 @@ void zram_policy_kick(struct zram *z);
  */
 bool zram_ahead_wanted(struct zram *z);
 void zram_ahead(struct zram *z);
+/* The thread ends. */
+void zram_ahead_end(struct zram *z);
+/* The marks, after what they follow from was set.  dev_lock is held for writing. */
+void zram_ahead_set(struct zram *z);
+/* The pool is above the high mark; a write found no room; memory is short.  Any context; no wait. */
+void zram_ahead_kick(struct zram *z);
+void zram_ahead_short(struct zram *z);
+void zram_ahead_press(struct zram *z);
+
+/* After a write: the thread is woken where that is due. */
+static inline void zram_ahead_look(struct zram *z)
+{
+	if (unlikely(pool_pages(&z->store.pool) > READ_ONCE(z->high_pages)))
+		zram_ahead_kick(z);
+}
 
 /* debugfs.c */
 void zram_debugfs_init(void);

@@ -25,6 +25,7 @@
 
 static unsigned char slot[SLOTS][PAGE_SIZE];
 static unsigned int calls, failing;     /* the call that fails, from 1; 0: none */
+static unsigned int failures;           /* writes that were counted as failed */
 static int error;
 static bool atomic;                     /* in a notify: nothing may be waited for */
 
@@ -69,7 +70,7 @@ int zram_backing_read(struct zram *z, u64 i, struct page *page, struct bio *pare
 	return zram_backing_read_wait(z, i, page);
 }
 
-int store_write(struct store *s, u64 i, const void *page, unsigned int node)
+int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 {
 	int err = call(i, true);
 
@@ -79,6 +80,43 @@ int store_write(struct store *s, u64 i, const void *page, unsigned int node)
 	if (!err)
 		memcpy(slot[i], page, PAGE_SIZE);
 	return err;
+}
+
+void store_note(struct store *s, enum store_counter i)
+{
+	(void)s;
+	must_eq(i, CNT_FAILED_WRITE);
+	failures++;
+}
+
+/* ---- what takes the pages for which there is no room, played ---- */
+
+int zram_incoming_page(struct zram *z, u64 i, struct page *page)
+{
+	must(zram_incoming_on(z) && i < SLOTS && error == -ENOMEM);
+	must_eq(shim_mutexes(), PAGE_SIZE > ZRAM_BLOCK);
+	memcpy(slot[i], page_address(page), PAGE_SIZE);
+	return 0;
+}
+
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
+{
+	struct bvec_iter iter = *rest;
+
+	must(zram_incoming_on(z) && error == -ENOMEM && PAGE_SIZE == ZRAM_BLOCK);
+	must_eq(shim_mutexes(), 0);
+	for (; iter.bi_size; bio_advance_iter_single(bio, &iter, PAGE_SIZE)) {
+		struct bio_vec v = bio_iter_iovec(bio, iter);
+		u64 i = iter.bi_sector >> (PAGE_SHIFT - SECTOR_SHIFT);
+
+		must_eq(v.bv_len, PAGE_SIZE);
+		must_eq(v.bv_offset, 0);
+		if (i >= SLOTS) {
+			bio->bi_status = BLK_STS_IOERR;
+			return;
+		}
+		memcpy(slot[i], page_address(v.bv_page), PAGE_SIZE);
+	}
 }
 
 int store_free(struct store *s, u64 i)
@@ -214,6 +252,7 @@ struct reach {
 /* Slot for slot: which calls of the store there will be, and whether one fails. */
 static bool will_fail(const struct reach *r, enum req_op op, struct reach *at)
 {
+	bool rescued = false;
 	unsigned int made = 0;
 
 	*at = *r;
@@ -235,7 +274,10 @@ static bool will_fail(const struct reach *r, enum req_op op, struct reach *at)
 			continue;
 		/* A read; a write; or a read and a write, of which the one may fail or the other. */
 		made += op == REQ_OP_READ || whole ? 1 : 2;
-		if (failing && made >= failing)
+		/* A write for which there is no room may go elsewhere. */
+		if (op != REQ_OP_READ && made == failing && error == -ENOMEM && zram_incoming_on(&zram))
+			rescued = true;
+		if (failing && made >= failing && !rescued)
 			return true;
 	}
 	at->done = at->page_end = r->size;
@@ -291,11 +333,13 @@ static void one_bio(struct choices *c)
 	r.size = pick_size(c);
 	failing = take_below(c, 4) ? 0 : 1 + take_below(c, 8);
 	error = take(c, 1) % 2 ? -EIO : -ENOMEM;
+	zram.policy.is_auto = take_below(c, 2);
+	zram.incoming = take_below(c, 4) ? (struct zram_incoming *)&zram : NULL;
 	make_memory(c, r.size);
 	bio.bi_io_vec = mem.vec;
 	bio.bi_iter = (struct bvec_iter){ .bi_sector = r.sector, .bi_size = r.size };
 	memcpy(was_row, row, sizeof(row));
-	calls = ended = 0;
+	calls = ended = failures = 0;
 
 	zram_devops.submit_bio(&bio);
 
@@ -311,6 +355,7 @@ static void one_bio(struct choices *c)
 		must_be_untouched(true);
 	} else {
 		must_eq(bio.bi_status, fails ? BLK_STS_IOERR : BLK_STS_OK);
+		must(failures <= fails);
 		expect_on_disk(&at, bio.op);
 		if (bio.op == REQ_OP_READ)
 			must_have_read(&at);

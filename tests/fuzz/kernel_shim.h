@@ -95,6 +95,16 @@ static inline int mutex_lock_killable(struct mutex *m)
 	return 0;
 }
 
+typedef struct mutex spinlock_t;
+#define spin_lock(l) mutex_lock(l)
+#define spin_unlock(l) mutex_unlock(l)
+
+/* Of threads that are not here. */
+typedef struct { int none; } wait_queue_head_t;
+struct list_head {
+	struct list_head *next, *prev;
+};
+
 /* ---- text ---- */
 
 int kstrtou16(const char *s, unsigned int base, u16 *v);

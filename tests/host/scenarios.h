@@ -288,6 +288,126 @@
 	.act = { { BACK(0) }, { MARK_IDLE, READ(1) }, { READ(0) } },
 },
 
+/* ---- pages that are written to the device alone ---- */
+{
+	.name = "a page to the device against free and read",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), WRITE(1, HALF) },
+	.act = { { INCOMING(0) }, { FREE(0) }, { READ(0) } },
+},
+{
+	.name = "a page to the device against a write and read",
+	.blocks = 2,
+	.before = { WRITE(0, HALF) },
+	.act = { { INCOMING(0), READ(0) }, { WRITE(0, THIRD), READ(0) } },
+},
+{
+	.name = "two pages to the device for one slot, and a reader",
+	.blocks = 3,
+	.before = { INCOMING(0) },
+	.act = { { INCOMING(0) }, { INCOMING(0), READ(0) }, { READ(0) } },
+},
+{
+	.name = "a page to the device against a writeback of its slot",
+	.blocks = 2,
+	.before = { WRITE(0, HALF) },
+	.act = { { BACK(0) }, { INCOMING(0), READ(0) }, { READ(0) } },
+},
+{
+	.name = "a page to the device under a reader of the block before it",
+	.blocks = 2,
+	.before = { INCOMING(0) },
+	.act = { { INCOMING(0), INCOMING(1) }, { READ(0) }, { READ(1) } },
+},
+{
+	.name = "a page to the device under a reader of the object before it",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), HOLD(0) },
+	.act = { { INCOMING(0), FREE(0) }, { DROP(0) }, { READ(0) } },
+},
+{
+	.name = "a page to the device against compaction",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.act = { { COMPACT }, { INCOMING(0) }, { INCOMING(2), READ(2) } },
+},
+{
+	.name = "a page to the device against recompression",
+	.blocks = 2, .recompress = true, .packed = true,
+	.before = { WRITE(0, HALF) },
+	.act = { { RECOMPRESS(0) }, { INCOMING(0), READ(0) }, { FREE(0) } },
+},
+{
+	.name = "a page to the device that fails",
+	.blocks = 1,
+	.before = { WRITE(0, HALF) },
+	.act = { { INCOMING_FAILS(0), READ(0) }, { INCOMING(0) }, { WRITE(0, THIRD) } },
+},
+{
+	.name = "pages to a device that is full, against frees",
+	.most = 2, .asleep = 1,
+	.blocks = 1, .release_limit = PLENTY,
+	.before = { INCOMING(0) },
+	.act = { { INCOMING(1), READ(1) }, { FREE(0), INCOMING(0) } },
+},
+{
+	.name = "a page to the device that is the first of a page of slots",
+	.most = 2, .sparse = true,
+	.blocks = 2,
+	.act = { { INCOMING(0), FREE(0) }, { INCOMING(1) }, { READ(1), READ(0) } },
+},
+
+/* ---- ages ---- */
+{
+	.name = "ages against reads, writes and frees",
+	.aged = true,
+	.before = { WRITE(0, HALF), WRITE(1, HALF), AGE },
+	.act = { { AGE, AGE }, { READ(0), WRITE(0, THIRD) }, { FREE(1) } },
+},
+{
+	.name = "ages against the eighth reader and those that go",
+	.aged = true,
+	.before = { WRITE(0, HALF), AGE, SEVEN_HOLDS(0) },
+	.act = { { AGE }, { READ(0) }, { DROP(0), DROP(0) } },
+},
+{
+	.name = "ages against compaction",
+	.aged = true,
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.act = { { AGE, AGE }, { COMPACT }, { READ(2) } },
+},
+{
+	.name = "writeback by age against a write and read",
+	.aged = true, .blocks = 2,
+	.before = { WRITE(0, HALF), AGE, AGE },
+	.act = { { BACK_AGED(0), AGE, BACK_AGED(0) }, { WRITE(0, THIRD) }, { READ(0) } },
+},
+{
+	.name = "writeback by age against a free, and what comes then",
+	.aged = true, .blocks = 1,
+	.before = { WRITE(0, HALF), AGE, AGE },
+	.act = { { BACK_AGED(0), AGE }, { FREE(0), WRITE(0, THIRD) }, { READ(0) } },
+},
+{
+	.name = "recompression by age against a write and read",
+	.aged = true, .recompress = true,
+	.before = { WRITE(0, HALF), AGE, AGE },
+	.act = { { RECOMPRESS_AGED(0), AGE }, { WRITE(0, HALF) }, { READ(0) } },
+},
+{
+	.name = "recompression by age against marks and a free",
+	.aged = true, .recompress = true,
+	.before = { WRITE(0, HALF), AGE, AGE, MARK_IDLE },
+	.act = { { RECOMPRESS_AGED(0) }, { READ(0) }, { FREE(0), MARK_IDLE } },
+},
+{
+	.name = "what was recompressed by age is written back by it",
+	.most = 2,
+	.aged = true, .recompress = true, .blocks = 1, .packed = true,
+	.before = { WRITE(0, HALF), AGE, AGE },
+	.act = { { RECOMPRESS_AGED(0), BACK_AGED(0) }, { READ(0) }, { READ(0), FREE(0) } },
+},
+
 /* ---- a zspage ---- */
 {
 	.name = "frees of neighbours",

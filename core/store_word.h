@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * store_word.h - a word that comes to a slot and one that goes, for the files of the store: nobody
+ * else includes it.
+ *
+ *     swap --> counters --> what was there: a release buffer --> after the item: finish
+ *                                           or free at once
+ */
+#ifndef EBB_CORE_STORE_WORD_H
+#define EBB_CORE_STORE_WORD_H
+
+#include "store.h"
+
+/* Counts what a word holds, by = 1 when it comes and -1 when it goes. */
+static HOST_INLINE void store_account(struct store *s, struct counters *c, u64 word, s64 by)
+{
+	enum slot_type type = slot_type(word);
+	size_t bytes;
+
+	if (type == SLOT_FILL || type == SLOT_FILL_OBJ)
+		count(c, CNT_SAME, by);
+	if (host_unlikely(type < SLOT_FILL_OBJ)) {
+		count(c, CNT_ORIG_BYTES, by * (s64)HOST_PAGE_SIZE);
+		if (type == SLOT_BACKED)
+			count(c, CNT_BACKED, by);
+		return;
+	}
+	bytes = pool_ref_size(&s->pool, slot_ref(word));
+	count(c, CNT_COMPR_BYTES, by * (s64)bytes);
+	count(c, CNT_ROOM, by * (s64)pool_ref_room(&s->pool, slot_ref(word)));
+	count(c, CNT_ORIG_BYTES, by * (s64)(type == SLOT_BLOB ? bytes : HOST_PAGE_SIZE));
+	if (bytes == HOST_PAGE_SIZE) {
+		count(c, CNT_HUGE, by);
+		if (by > 0)
+			count(c, CNT_HUGE_SINCE, 1);
+	}
+}
+
+/*
+ * Lets go of an object that is accounted for and takes room bytes of pages, or of a block, under
+ * the item.  True: it is left to store_let_go_finish(), after that.
+ */
+static HOST_INLINE bool store_let_go(struct store *s, struct store_cpu *cpu, u64 entry, u32 room,
+				     struct release_todo *todo)
+{
+	if (!host_read_once(s->release.limit)) {
+		count(&cpu->counters, CNT_SYNC, 1);
+		return true;
+	}
+	release_push(&s->release, &cpu->release, entry, room, todo);
+	return false;
+}
+
+static HOST_INLINE void store_let_go_finish(struct store *s, u64 entry, bool now,
+					    struct release_todo *todo)
+{
+	if (!now)
+		release_finish(todo);
+	else if (host_likely(!(entry & RELEASE_BLOCK)))
+		pool_free(&s->pool, entry);
+	else
+		backed_release(&s->backed, &entry, 1);
+}
+
+/*
+ * Puts word in a slot, 0 to empty it, and lets go of what was there.  Any context.
+ *
+ * The item is held from the swap until the object is an orphan, so at most one swap per
+ * item is between the two (hold.h), and who waits for it waits for no sleeper.
+ */
+static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word)
+{
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	struct release_todo todo = { NULL, false };
+	u64 old, entry;
+	bool now = false;
+
+	if (word)
+		store_account(s, &cpu->counters, word, 1);
+	old = slot_swap(slot, word);
+	entry = slot_ref(old);
+	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
+		store_account(s, &cpu->counters, old, -1);
+		if (!word)
+			count(&cpu->counters, CNT_FREED, 1);
+		if (slot_has_object(old)) {
+			if (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old))
+				now = store_let_go(s, cpu, entry, pool_ref_room(&s->pool, entry), &todo);
+		} else if (slot_type(old) == SLOT_BACKED) {
+			entry = RELEASE_BLOCK | slot_block(old);
+			now = store_let_go(s, cpu, entry, 0, &todo);
+		}
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	store_let_go_finish(s, entry, now, &todo);
+}
+
+#endif

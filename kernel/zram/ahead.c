@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ahead.c - owns the water marks: pages are written to the backing device before their room is asked
+ * for.  Also the files writeback_high and writeback_low.
+ *
+ *     above high, a write without room, memory pressure
+ *       |
+ *       v
+ *     weigh     all slots: how much room pages take, by coldness and size (core/writeback.h)
+ *     write     the coldest, of these the largest, as many as it takes to come to low
+ *     flush     what they had is free
+ *     compact   until that is pages: then again, if it was not enough
+ *
+ * The device's thread does it (policy.c), a unit at a time.  Who writes to the disk or is short of
+ * memory wakes it, and waits for nothing.
+ */
+#include "zram.h"
+
+#include <linux/delay.h>
+#include <linux/device.h>
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "sysfs.h"
+#include "wb.h"
+
+#define UNIT_PAGES 32u                  /* that are written in a unit, at once */
+#define UNIT_PIECES 64u                 /* of slots that are weighed in one, or looked at */
+#define UNIT_STEPS 16u                  /* of compaction */
+#define PAUSE (HZ)                      /* jiffies, when it is of no use */
+#define PRESSURE_SHIFT 4                /* memory is short when so little of it is available */
+
+enum stage { STAGE_WEIGH, STAGE_WRITE, STAGE_FLUSH, STAGE_COMPACT };
+
+/* What the thread has. */
+struct zram_ahead {
+	struct wb_work *wb;
+	bool going;
+	bool only_cold;                 /* for memory pressure: pages that are used stay */
+	enum stage stage;
+	u64 target;                     /* pages of the pool to come to */
+	u64 at;                         /* slot */
+	u64 left;                       /* pages that are to be written in this round */
+	u64 wrote, before;              /* in this round: pages; and those of the pool at its beginning */
+	bool begun;                     /* compaction is */
+	struct pool_compaction pc;
+	struct weights weights;
+};
+
+/* ---- the marks ---- */
+
+void zram_ahead_set(struct zram *z)
+{
+	struct zram_policy *p = &z->policy;
+	u64 high = p->high ?: z->mem_limit - z->mem_limit / 16;
+	u64 low = p->low ?: z->mem_limit - z->mem_limit / 8;
+
+	if (!low || low > high)
+		low = high - high / 16;
+	if (!p->is_auto || !high)
+		low = high = U64_MAX;
+	WRITE_ONCE(p->low_pages, low >> PAGE_SHIFT);
+	WRITE_ONCE(z->high_pages, high >> PAGE_SHIFT);
+}
+
+void zram_ahead_kick(struct zram *z)
+{
+	if (!READ_ONCE(z->policy.kicked) && time_after_eq(jiffies, READ_ONCE(z->policy.pause)))
+		zram_policy_kick(z);
+}
+
+void zram_ahead_short(struct zram *z)
+{
+	WRITE_ONCE(z->policy.is_short, true);
+	zram_ahead_kick(z);
+}
+
+void zram_ahead_press(struct zram *z)
+{
+	if (!zram_incoming_on(z))
+		return;
+	WRITE_ONCE(z->policy.is_pressed, true);
+	zram_ahead_kick(z);
+}
+
+/* ---- when ---- */
+
+static bool memory_is_short(void)
+{
+	return si_mem_available() < (long)(totalram_pages() >> PRESSURE_SHIFT);
+}
+
+static void pause(struct zram *z)
+{
+	WRITE_ONCE(z->policy.pause, jiffies + PAUSE);
+	z->ahead->going = false;
+	WRITE_ONCE(z->policy.is_short, false);
+	WRITE_ONCE(z->policy.is_pressed, false);
+}
+
+static void begin(struct zram *z, u64 target, bool only_cold)
+{
+	struct zram_ahead *a = z->ahead;
+
+	a->going = true;
+	a->stage = STAGE_WEIGH;
+	a->at = 0;
+	a->target = target;
+	a->only_cold = only_cold;
+}
+
+bool zram_ahead_wanted(struct zram *z)
+{
+	struct zram_policy *p = &z->policy;
+	struct zram_ahead *a = z->ahead;
+	u64 pages, low;
+
+	if (!zram_incoming_on(z) || time_before(jiffies, READ_ONCE(p->pause)))
+		return false;
+	if (!a) {
+		a = kzalloc(sizeof(*a), GFP_KERNEL | __GFP_NOWARN);
+		z->ahead = a;
+	}
+	if (!a)
+		return false;
+	pages = pool_pages(&z->store.pool);
+	low = READ_ONCE(p->low_pages);
+	if (a->going && !a->only_cold)
+		return true;
+	if (pages > READ_ONCE(z->high_pages))
+		begin(z, low, false);
+	else if (READ_ONCE(p->is_short))
+		begin(z, min(low, pages - pages / 16), false);
+	else if (!a->going && READ_ONCE(p->is_pressed) && memory_is_short())
+		begin(z, pages - pages / 32, true);
+	WRITE_ONCE(p->is_pressed, false);
+	return a->going;
+}
+
+/* ---- how: each returns whether that stage is over, or an error ---- */
+
+static int weigh(struct zram *z, struct zram_ahead *a)
+{
+	struct store *s = &z->store;
+	u64 now = pool_pages(&s->pool), room = zram_wb_room(z, true);
+	unsigned int pieces = UNIT_PIECES;
+	bool more = true;
+
+	if (!a->at) {
+		memset(&a->weights, 0, sizeof(a->weights));
+		a->before = now;
+		a->wrote = 0;
+	}
+	down_read(&z->dev_lock);
+	while (more && pieces--)
+		more = store_weigh_piece(s, &a->at, s->slots, READ_ONCE(z->policy.ages), &a->weights);
+	up_read(&z->dev_lock);
+	if (more)
+		return 0;
+	if (!room)
+		return -ENOSPC;
+	a->at = 0;
+	a->left = weights_cut(&a->weights, (now - min(now, a->target)) << PAGE_SHIFT,
+			      a->only_cold ? COLD_OLD : 0, &a->wb->chosen);
+	a->left = min(a->left, room);
+	return 1;
+}
+
+static int write(struct zram *z, struct zram_ahead *a)
+{
+	struct store *s = &z->store;
+	struct wb_work *w = a->wb;
+	u64 before = w->written, end, wrote;
+	unsigned int pieces = UNIT_PIECES;
+	int err = 0, more = 1;
+
+	w->err = 0;
+	w->begun = 0;
+	w->chosen.ages = READ_ONCE(z->policy.ages);
+	while (more >= 0 && pieces-- && a->at < s->slots && w->begun < min_t(u64, UNIT_PAGES, a->left)) {
+		end = min(s->slots, a->at + UNIT_PAGES);
+		more = zram_wb_piece(w, &a->at, end, CHOOSE_COLD);
+	}
+	err = zram_wb_drain(w);
+	wrote = w->written - before;
+	a->wrote += wrote;
+	a->left -= min(a->left, max(wrote, w->begun));
+	WRITE_ONCE(z->policy.stats.ahead, z->policy.stats.ahead + wrote);
+	if (err || more < 0)
+		return err ?: more;
+	return !a->left || a->at >= s->slots;
+}
+
+static int compact(struct zram *z, struct zram_ahead *a)
+{
+	struct pool *pool = &z->store.pool;
+	bool more;
+
+	down_read(&z->dev_lock);
+	if (!a->begun)
+		pool_compact_begin(pool, &a->pc);
+	a->begun = true;
+	more = pool_pages(pool) > a->target && pool_compact_go(pool, &a->pc, UNIT_STEPS);
+	up_read(&z->dev_lock);
+	return !more;
+}
+
+/* A round is over. */
+static void judge(struct zram *z, struct zram_ahead *a)
+{
+	u64 now = pool_pages(&z->store.pool);
+
+	pcp_drain(&z->pcp);
+	zram_note_freed(z);
+	a->stage = STAGE_WEIGH;
+	a->at = 0;
+	if (now <= a->target || a->only_cold) {
+		a->going = false;
+		WRITE_ONCE(z->policy.is_short, false);
+	}
+	/* Nothing to write, and no page the less: it is of no use just now. */
+	if (!a->wrote && (now >= a->before || a->only_cold))
+		pause(z);
+}
+
+static void unit(struct zram *z, struct zram_ahead *a)
+{
+	int over = 1;
+
+	switch (a->stage) {
+	case STAGE_WEIGH:
+		over = weigh(z, a);
+		break;
+	case STAGE_WRITE:
+		over = a->left ? write(z, a) : 1;
+		break;
+	case STAGE_FLUSH:
+		down_read(&z->dev_lock);
+		release_flush(&z->store.release);
+		up_read(&z->dev_lock);
+		a->begun = false;
+		break;
+	case STAGE_COMPACT:
+		over = compact(z, a);
+		if (over > 0)
+			judge(z, a);
+		return;
+	}
+	if (over > 0)
+		a->stage++;
+	else if (over < 0 && over != -ERESTARTNOINTR)
+		pause(z);
+}
+
+void zram_ahead(struct zram *z)
+{
+	struct zram_ahead *a = z->ahead;
+
+	if (!a->wb)
+		a->wb = zram_wb_make(z, UNIT_PAGES, true);
+	/* There is no memory, or somebody goes through all pages by hand. */
+	if (!a->wb || !mutex_trylock(&z->pp_lock)) {
+		msleep(5);
+		return;
+	}
+	if (!zram_wb_stopped(z))
+		unit(z, a);
+	mutex_unlock(&z->pp_lock);
+}
+
+void zram_ahead_end(struct zram *z)
+{
+	if (z->ahead && z->ahead->wb)
+		zram_wb_free(z->ahead->wb);
+	kfree(z->ahead);
+	z->ahead = NULL;
+}
+
+/* ---- the files ---- */
+
+static ssize_t set_mark(struct device *dev, const char *file, const char *buf, size_t len, u64 *mark)
+{
+	struct zram *z = zram_of(dev);
+	char *end;
+	u64 bytes = memparse(buf, &end);
+
+	if (end == buf || (*end && *end != '\n'))
+		return zram_refuse(dev, file, buf, "not a size", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	WRITE_ONCE(*mark, bytes);
+	zram_ahead_set(z);
+	up_write(&z->dev_lock);
+	zram_policy_kick(z);
+	return len;
+}
+
+static ssize_t writeback_high_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->policy.high));
+}
+
+static ssize_t writeback_high_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t len)
+{
+	return set_mark(dev, "writeback_high", buf, len, &zram_of(dev)->policy.high);
+}
+DEVICE_ATTR_RW(writeback_high);
+
+static ssize_t writeback_low_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->policy.low));
+}
+
+static ssize_t writeback_low_store(struct device *dev, struct device_attribute *attr,
+				   const char *buf, size_t len)
+{
+	return set_mark(dev, "writeback_low", buf, len, &zram_of(dev)->policy.low);
+}
+DEVICE_ATTR_RW(writeback_low);

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * incoming.c - pages for which there is no room: they go to the backing device themselves.  Also the
+ * file writeback_auto, which says that they may.
+ *
+ *     submit_bio() --no room--> handed --one work a device--> the store, if it has room by now
+ *          |                      |                           a block: written, then in the slot
+ *          |                      |                           neither: the error
+ *     waits while HANDED are,     +-- a page, whose writer waits for it: 
+ *     as for any slow device          where others may write parts of it (blkdev.c)
+ *
+ * A bio that is submitted while another is being submitted is only begun when that one is done.  So
+ * it is the work that submits, and it never waits for the device: what ends a write queues it anew.
+ * Each device has a queue of its own, since one may be the backing device of another.
+ *
+ * The work may be what memory is waiting for.  So it waits for none: its requests are there before,
+ * and the store gets the kernel's reserve, as it does from who reclaims.
+ */
+#include "zram.h"
+
+#include <linux/bio.h>
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/device.h>
+#include <linux/highmem.h>
+#include <linux/kstrtox.h>
+#include <linux/sched/mm.h>
+#include <linux/semaphore.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+
+#include "sysfs.h"
+#include "wb.h"
+
+#define REQUESTS 32u            /* pages that are written at once */
+#define HANDED 64u              /* bios that wait for that, or for their end */
+#define FREED_TRIES 100u        /* milliseconds at most that a block is waited for that was freed */
+
+/* What is to be written: the rest of a bio, whole pages in memory pages, or one page. */
+struct handed {
+	struct list_head entry;         /* in->handed, or of none */
+	struct bio *bio;                /* NULL: one page, whose writer waits for done */
+	struct bvec_iter iter;          /* what is left of the bio */
+	u64 slot;                       /* of one page */
+	struct page *page;              /* NULL: it is begun */
+	struct completion done;
+	unsigned int pending;           /* requests of it that are in flight */
+	u64 full;                       /* pages of the pool when there was no room; 0: not tried */
+	int err;
+};
+
+struct request {
+	struct list_head entry;
+	struct zram_incoming *in;
+	struct handed *h;
+	u64 slot, block;
+	struct bio_vec bv;
+	struct bio bio;
+};
+
+struct zram_incoming {
+	struct zram *z;
+	struct workqueue_struct *queue;
+	struct work_struct work;
+	struct list_head idle;          /* requests; the work's */
+	struct semaphore room;          /* for who hands a bio over: those of unused */
+
+	spinlock_t lock;                /* what follows; taken in interrupts */
+	struct list_head unused;        /* of handed_bio[] */
+	struct list_head handed;        /* struct handed, of which something is to be begun */
+	struct list_head done;          /* requests that came to an end */
+
+	struct request request[REQUESTS];
+	struct handed handed_bio[HANDED];
+};
+
+/* ---- what is handed over ---- */
+
+static struct handed *take_unused(struct zram_incoming *in)
+{
+	struct handed *h;
+
+	down(&in->room);
+	spin_lock_irq(&in->lock);
+	h = list_first_entry(&in->unused, struct handed, entry);
+	list_del(&h->entry);
+	spin_unlock_irq(&in->lock);
+	return h;
+}
+
+static void hand_over(struct zram_incoming *in, struct handed *h)
+{
+	h->full = pool_pages(&in->z->store.pool);
+	spin_lock_irq(&in->lock);
+	list_add_tail(&h->entry, &in->handed);
+	spin_unlock_irq(&in->lock);
+	queue_work(in->queue, &in->work);
+}
+
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
+{
+	struct zram_incoming *in = READ_ONCE(z->incoming);
+	struct handed *h = take_unused(in);
+
+	*h = (struct handed){ .bio = bio, .iter = *rest };
+	bio_inc_remaining(bio);
+	hand_over(in, h);
+}
+
+int zram_incoming_page(struct zram *z, u64 slot, struct page *page)
+{
+	struct handed h = { .slot = slot, .page = page };
+
+	init_completion(&h.done);
+	hand_over(READ_ONCE(z->incoming), &h);
+	wait_for_completion(&h.done);
+	return h.err;
+}
+
+static bool is_begun(const struct handed *h)
+{
+	return h->err || (h->bio ? !h->iter.bi_size : !h->page);
+}
+
+/* After the bio has ended, or the writer goes on, the store may go; in stays, as long as the work. */
+static void end(struct zram_incoming *in, struct handed *h)
+{
+	struct bio *bio = h->bio;
+
+	if (h->err)
+		store_note(&in->z->store, CNT_FAILED_WRITE);
+	zram_note_written(in->z);
+	if (!bio) {
+		complete(&h->done);
+		return;
+	}
+	if (h->err)
+		bio->bi_status = BLK_STS_IOERR;
+	spin_lock_irq(&in->lock);
+	list_add(&h->entry, &in->unused);
+	spin_unlock_irq(&in->lock);
+	up(&in->room);
+	bio_endio(bio);
+}
+
+/* ---- requests ---- */
+
+/* An interrupt's context.  The work may only end when the lock is let go. */
+static void request_end(struct bio *bio)
+{
+	struct request *r = container_of(bio, struct request, bio);
+	struct zram_incoming *in = r->in;
+	unsigned long flags;
+
+	spin_lock_irqsave(&in->lock, flags);
+	list_add_tail(&r->entry, &in->done);
+	queue_work(in->queue, &in->work);
+	spin_unlock_irqrestore(&in->lock, flags);
+}
+
+static struct request *take_done(struct zram_incoming *in)
+{
+	struct request *r;
+
+	spin_lock_irq(&in->lock);
+	r = list_first_entry_or_null(&in->done, struct request, entry);
+	if (r)
+		list_del(&r->entry);
+	spin_unlock_irq(&in->lock);
+	return r;
+}
+
+static void finish(struct zram_incoming *in, struct request *r)
+{
+	struct zram *z = in->z;
+	struct store *s = &z->store;
+	struct handed *h = r->h;
+
+	if (r->bio.bi_status) {
+		pr_err_ratelimited("%s: block %llu cannot be written\n", z->disk->disk_name, r->block);
+		backed_unreserve(&s->backed, r->block);
+		zram_wear_failed(z);
+		h->err = -EIO;
+	} else {
+		store_put_backed(s, r->slot, r->block);
+		store_note(s, CNT_BD_WRITES);
+		host_a64_add(&z->policy.stats.incoming, 1);
+		zram_touch(z, r->slot);
+	}
+	bio_uninit(&r->bio);
+	list_add(&r->entry, &in->idle);
+	if (!--h->pending && list_empty(&h->entry))
+		end(in, h);
+}
+
+/*
+ * Takes a block.  Those that were freed may be in release buffers for some milliseconds, or be read
+ * just now; they are waited for.  -ENOSPC: the device is full.
+ */
+static int reserve(struct store *s, u64 *block)
+{
+	unsigned int tries;
+	int err = backed_reserve(&s->backed, block);
+
+	for (tries = 0; err && tries < FREED_TRIES && store_blocks(s) < s->backed.blocks; tries++) {
+		usleep_range(500, 1000);
+		err = backed_reserve(&s->backed, block);
+	}
+	return err;
+}
+
+/* Has a page written for slot.  -ENOMEM: there is no block for it, or no more may be written. */
+static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
+{
+	struct request *r = list_first_entry(&in->idle, struct request, entry);
+	struct zram *z = in->z;
+
+	if (store_need_slot(&z->store, slot, page_to_nid(page)) || reserve(&z->store, &r->block))
+		return -ENOMEM;
+	if (!zram_wear_take(z, true)) {
+		backed_unreserve(&z->store.backed, r->block);
+		return -ENOMEM;
+	}
+	list_del(&r->entry);
+	r->h = h;
+	r->slot = slot;
+	h->pending++;
+	bio_init(&r->bio, z->backing.bdev, &r->bv, 1, REQ_OP_WRITE | REQ_SYNC);
+	r->bio.bi_iter.bi_sector = r->block << (PAGE_SHIFT - SECTOR_SHIFT);
+	r->bio.bi_end_io = request_end;
+	__bio_add_page(&r->bio, page, PAGE_SIZE, 0);
+	submit_bio(&r->bio);
+	return 0;
+}
+
+/* ---- the work ---- */
+
+static bool no_room(int err)
+{
+	return err == -ENOMEM || err == -ENOSPC;
+}
+
+/* The next page of h, which is no more to be begun then. */
+static struct page *next_page(struct handed *h, u64 *slot)
+{
+	struct page *page = h->page;
+
+	*slot = h->slot;
+	h->page = NULL;
+	if (h->bio) {
+		page = bio_iter_iovec(h->bio, h->iter).bv_page;
+		*slot = h->iter.bi_sector >> (PAGE_SHIFT - SECTOR_SHIFT);
+		bio_advance_iter_single(h->bio, &h->iter, PAGE_SIZE);
+	}
+	return page;
+}
+
+/* The store is asked once more, if the page is not the one that it has no room for or if it has shrunk. */
+static void begin_next(struct zram_incoming *in, struct handed *h)
+{
+	struct store *s = &in->z->store;
+	int err = -ENOMEM;
+	struct page *page;
+	u64 slot;
+
+	page = next_page(h, &slot);
+	if (pool_pages(&s->pool) < h->full || !h->full) {
+		void *mem = kmap_local_page(page);
+
+		err = store_try_write(s, slot, mem, page_to_nid(page));
+		kunmap_local(mem);
+		if (!err)
+			zram_touch(in->z, slot);
+		else if (err == -EIO)
+			pr_err_ratelimited("%s: page %llu cannot be compressed\n",
+					   in->z->disk->disk_name, slot);
+	}
+	h->full = 0;
+	if (no_room(err))
+		err = begin(in, h, slot, page);
+	if (err)
+		h->err = err;
+}
+
+/* What is to be begun next; what was begun is passed over, and ended if it is done.  NULL: nothing. */
+static struct handed *next_handed(struct zram_incoming *in)
+{
+	struct handed *h;
+
+	for (;;) {
+		spin_lock_irq(&in->lock);
+		h = list_first_entry_or_null(&in->handed, struct handed, entry);
+		if (h && is_begun(h))
+			list_del_init(&h->entry);
+		spin_unlock_irq(&in->lock);
+		if (!h || !is_begun(h))
+			return h;
+		if (!h->pending)
+			end(in, h);
+	}
+}
+
+static void work(struct work_struct *w)
+{
+	struct zram_incoming *in = container_of(w, struct zram_incoming, work);
+	unsigned int noreclaim = memalloc_noreclaim_save(), noio = memalloc_noio_save();
+	struct request *r;
+	struct handed *h;
+
+	for (;;) {
+		r = take_done(in);
+		h = r ? NULL : next_handed(in);
+		if (r)
+			finish(in, r);
+		else if (h && !list_empty(&in->idle))
+			begin_next(in, h);
+		else
+			break;
+		cond_resched();
+	}
+	memalloc_noio_restore(noio);
+	memalloc_noreclaim_restore(noreclaim);
+}
+
+/* ---- its life ---- */
+
+static void drop(struct zram_incoming *in)
+{
+	if (in->queue)
+		destroy_workqueue(in->queue);
+	kvfree(in);
+}
+
+void zram_incoming_stop(struct zram *z)
+{
+	if (z->incoming)
+		drop(z->incoming);
+	WRITE_ONCE(z->incoming, NULL);
+}
+
+int zram_incoming_start(struct zram *z)
+{
+	struct zram_incoming *in;
+	unsigned int i;
+
+	if (z->incoming || !z->policy.is_auto || !z->backing.blocks)
+		return 0;
+	in = kvzalloc(sizeof(*in), GFP_KERNEL);
+	if (!in)
+		return -ENOMEM;
+	in->z = z;
+	in->queue = alloc_workqueue("%s_in", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 1,
+				    z->disk->disk_name);
+	if (!in->queue) {
+		drop(in);
+		return -ENOMEM;
+	}
+	INIT_WORK(&in->work, work);
+	spin_lock_init(&in->lock);
+	sema_init(&in->room, HANDED);
+	INIT_LIST_HEAD(&in->idle);
+	INIT_LIST_HEAD(&in->unused);
+	INIT_LIST_HEAD(&in->handed);
+	INIT_LIST_HEAD(&in->done);
+	for (i = 0; i < REQUESTS; i++) {
+		in->request[i].in = in;
+		list_add_tail(&in->request[i].entry, &in->idle);
+	}
+	for (i = 0; i < HANDED; i++)
+		list_add_tail(&in->handed_bio[i].entry, &in->unused);
+	/* Whoever finds it finds all of it. */
+	smp_store_release(&z->incoming, in);
+	return 0;
+}
+
+/* ---- its file ---- */
+
+static ssize_t writeback_auto_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->policy.is_auto));
+}
+
+static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	int err = 0;
+	bool on;
+
+	if (kstrtobool(buf, &on))
+		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	WRITE_ONCE(z->policy.is_auto, on);
+	if (z->disksize)
+		err = zram_incoming_start(z) ?: zram_policy_changed(z);
+	if (err)
+		WRITE_ONCE(z->policy.is_auto, false);
+	zram_ahead_set(z);
+	up_write(&z->dev_lock);
+	if (err)
+		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);
+	return err ?: len;
+}
+DEVICE_ATTR_RW(writeback_auto);
