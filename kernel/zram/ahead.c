@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * ahead.c - owns the water marks: pages are written to the backing device before their room is asked
- * for.  Also the files writeback_high and writeback_low.
+ * for.
  *
  *     above high, a write without room, memory pressure
  *       |
@@ -17,14 +17,11 @@
 #include "zram.h"
 
 #include <linux/delay.h>
-#include <linux/device.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/sysfs.h>
 
-#include "sysfs.h"
 #include "wb.h"
 
 #define UNIT_PAGES 32u                  /* that are written in a unit, at once */
@@ -278,46 +275,3 @@ void zram_ahead_end(struct zram *z)
 	kfree(z->ahead);
 	z->ahead = NULL;
 }
-
-/* ---- the files ---- */
-
-static ssize_t set_mark(struct device *dev, const char *file, const char *buf, size_t len, u64 *mark)
-{
-	struct zram *z = zram_of(dev);
-	char *end;
-	u64 bytes = memparse(buf, &end);
-
-	if (end == buf || (*end && *end != '\n'))
-		return zram_refuse(dev, file, buf, "not a size", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	WRITE_ONCE(*mark, bytes);
-	zram_ahead_set(z);
-	up_write(&z->dev_lock);
-	zram_policy_kick(z);
-	return len;
-}
-
-static ssize_t writeback_high_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->policy.high));
-}
-
-static ssize_t writeback_high_store(struct device *dev, struct device_attribute *attr,
-				    const char *buf, size_t len)
-{
-	return set_mark(dev, "writeback_high", buf, len, &zram_of(dev)->policy.high);
-}
-DEVICE_ATTR_RW(writeback_high);
-
-static ssize_t writeback_low_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->policy.low));
-}
-
-static ssize_t writeback_low_store(struct device *dev, struct device_attribute *attr,
-				   const char *buf, size_t len)
-{
-	return set_mark(dev, "writeback_low", buf, len, &zram_of(dev)->policy.low);
-}
-DEVICE_ATTR_RW(writeback_low);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * incoming.c - pages for which there is no room: they go to the backing device themselves.  Also the
- * file writeback_auto, which says that they may.
+ * incoming.c - pages for which there is no room: they go to the backing device themselves, if
+ * writeback_auto says so.
  *
  *     submit_bio() --no room--> handed --one work a device--> the store, if it has room by now
  *          |                      |                           a block: written, then in the slot
  *          |                      |                           neither: the error
- *     waits while HANDED are,     +-- a page, whose writer waits for it: 
+ *     waits while HANDED are,     +-- a page, whose writer waits for it:
  *     as for any slow device          where others may write parts of it (blkdev.c)
  *
  * A bio that is submitted while another is being submitted is only begun when that one is done.  So
@@ -21,16 +21,12 @@
 #include <linux/bio.h>
 #include <linux/completion.h>
 #include <linux/delay.h>
-#include <linux/device.h>
 #include <linux/highmem.h>
-#include <linux/kstrtox.h>
 #include <linux/sched/mm.h>
 #include <linux/semaphore.h>
 #include <linux/slab.h>
-#include <linux/sysfs.h>
 #include <linux/workqueue.h>
 
-#include "sysfs.h"
 #include "wb.h"
 
 #define REQUESTS 32u            /* pages that are written at once */
@@ -373,34 +369,3 @@ int zram_incoming_start(struct zram *z)
 	smp_store_release(&z->incoming, in);
 	return 0;
 }
-
-/* ---- its file ---- */
-
-static ssize_t writeback_auto_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->policy.is_auto));
-}
-
-static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
-				    const char *buf, size_t len)
-{
-	struct zram *z = zram_of(dev);
-	int err = 0;
-	bool on;
-
-	if (kstrtobool(buf, &on))
-		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	WRITE_ONCE(z->policy.is_auto, on);
-	if (z->disksize)
-		err = zram_incoming_start(z) ?: zram_policy_changed(z);
-	if (err)
-		WRITE_ONCE(z->policy.is_auto, false);
-	zram_ahead_set(z);
-	up_write(&z->dev_lock);
-	if (err)
-		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);
-	return err ?: len;
-}
-DEVICE_ATTR_RW(writeback_auto);

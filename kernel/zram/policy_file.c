@@ -89,7 +89,82 @@ static ssize_t recompress_cpu_store(struct device *dev, struct device_attribute 
 }
 static DEVICE_ATTR_RW(recompress_cpu);
 
-/* ---- how much may be written for that ---- */
+/* ---- room for what is written ---- */
+
+static ssize_t writeback_auto_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->policy.is_auto));
+}
+
+static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	bool on, was;
+	int err = 0;
+
+	if (kstrtobool(buf, &on))
+		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	was = z->policy.is_auto;
+	WRITE_ONCE(z->policy.is_auto, on);
+	if (z->disksize)
+		err = zram_incoming_start(z);
+	if (!err)
+		err = zram_policy_changed(z);
+	if (err)
+		WRITE_ONCE(z->policy.is_auto, was);
+	zram_ahead_set(z);
+	up_write(&z->dev_lock);
+	if (err == -ENOMEM)
+		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);
+	return err ?: len;
+}
+static DEVICE_ATTR_RW(writeback_auto);
+
+static ssize_t set_mark(struct device *dev, const char *file, const char *buf, size_t len, u64 *mark)
+{
+	struct zram *z = zram_of(dev);
+	char *end;
+	u64 bytes = memparse(buf, &end);
+
+	if (end == buf || (*end && *end != '\n'))
+		return zram_refuse(dev, file, buf, "not a size", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	WRITE_ONCE(*mark, bytes);
+	zram_ahead_set(z);
+	up_write(&z->dev_lock);
+	zram_policy_kick(z);
+	return len;
+}
+
+static ssize_t writeback_high_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->policy.high));
+}
+
+static ssize_t writeback_high_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t len)
+{
+	return set_mark(dev, "writeback_high", buf, len, &zram_of(dev)->policy.high);
+}
+static DEVICE_ATTR_RW(writeback_high);
+
+static ssize_t writeback_low_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->policy.low));
+}
+
+static ssize_t writeback_low_store(struct device *dev, struct device_attribute *attr,
+				   const char *buf, size_t len)
+{
+	return set_mark(dev, "writeback_low", buf, len, &zram_of(dev)->policy.low);
+}
+static DEVICE_ATTR_RW(writeback_low);
+
+/* ---- how much may be written for all that ---- */
 
 static ssize_t writeback_budget_show(struct device *dev, struct device_attribute *attr, char *buf)
 {

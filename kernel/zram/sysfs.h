@@ -32,12 +32,6 @@ extern struct device_attribute dev_attr_idle, dev_attr_recompress;
 /* backing.c */
 extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeback, dev_attr_bd_stat;
 
-/* incoming.c */
-extern struct device_attribute dev_attr_writeback_auto;
-
-/* ahead.c */
-extern struct device_attribute dev_attr_writeback_high, dev_attr_writeback_low;
-
 struct attribute_group;
 
 /* writeback_file.c: its files, and those of backing.c */

@@ -82,6 +82,16 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 	return err;
 }
 
+void zram_ahead_kick(struct zram *z)
+{
+	must(pool_pages(&z->store.pool) > z->high_pages);
+}
+
+void zram_ahead_short(struct zram *z)
+{
+	must(zram_incoming_on(z));
+}
+
 void store_note(struct store *s, enum store_counter i)
 {
 	(void)s;

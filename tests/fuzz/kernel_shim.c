@@ -123,6 +123,20 @@ static int whole_unsigned(const char *s, unsigned int base, u64 max, u64 *v)
 	return err;
 }
 
+/* What follows the first letter, or the second of on and off, is no matter. */
+int kstrtobool(const char *s, bool *v)
+{
+	int first = tolower((unsigned char)*s), second = first ? tolower((unsigned char)s[1]) : 0;
+
+	if (first && (strchr("yte1", first) || (first == 'o' && second == 'n')))
+		*v = true;
+	else if (first && (strchr("nfd0", first) || (first == 'o' && second == 'f')))
+		*v = false;
+	else
+		return -EINVAL;
+	return 0;
+}
+
 int kstrtou16(const char *s, unsigned int base, u16 *v)
 {
 	u64 n;

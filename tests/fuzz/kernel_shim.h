@@ -107,6 +107,7 @@ struct list_head {
 
 /* ---- text ---- */
 
+int kstrtobool(const char *s, bool *v);
 int kstrtou16(const char *s, unsigned int base, u16 *v);
 int kstrtoint(const char *s, unsigned int base, int *v);
 int kstrtouint(const char *s, unsigned int base, unsigned int *v);

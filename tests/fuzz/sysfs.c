@@ -69,6 +69,8 @@ static void defaults(struct zram *z)
 	z->mem_limit = 0;
 	z->release_limit = 1 << 20;
 	z->policy.writeback_age = z->policy.recompress_age = 0;
+	z->policy.high = z->policy.low = 0;
+	z->policy.is_auto = false;
 	z->policy.cpu = 10;
 }
 
@@ -132,6 +134,19 @@ int zram_policy_changed(struct zram *z)
 void zram_policy_kick(struct zram *z)
 {
 	must(shim_at_rest());
+}
+
+/* incoming.c and ahead.c. */
+int zram_incoming_start(struct zram *z)
+{
+	must_eq(z->dev_lock.writers, 1);
+	must(z->disksize);
+	return below;
+}
+
+void zram_ahead_set(struct zram *z)
+{
+	must_eq(z->dev_lock.writers, 1);
 }
 
 u64 zram_wear_spent(struct zram *z)
@@ -434,6 +449,8 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		z->disksize = z->mem_limit = 0;
 		z->release_limit = 1 << 20;
 		z->policy.writeback_age = z->policy.recompress_age = 0;
+		z->policy.high = z->policy.low = 0;
+		z->policy.is_auto = false;
 		z->policy.cpu = 10;
 		/* What may be written to a device stays. */
 		return true;
@@ -474,6 +491,12 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		  is(i, "recompress_age") ? &z->policy.recompress_age : &z->policy.cpu) = (u32)v;
 		return true;
 	}
+	if (is(i, "writeback_auto"))
+		return !kstrtobool(text, &z->policy.is_auto) && !below;
+	if (is(i, "writeback_high") || is(i, "writeback_low")) {
+		*(is(i, "writeback_high") ? &z->policy.high : &z->policy.low) = bytes;
+		return end != text && (!*end || *end == '\n');
+	}
 	if (is(i, "writeback_budget")) {
 		z->wear.budget = bytes;
 		return end != text && (!*end || *end == '\n');
@@ -508,6 +531,9 @@ static void write_text(unsigned int i, const char *text, size_t len)
 	must_eq(zram.policy.writeback_age, want.policy.writeback_age);
 	must_eq(zram.policy.recompress_age, want.policy.recompress_age);
 	must_eq(zram.policy.cpu, want.policy.cpu);
+	must_eq(zram.policy.is_auto, want.policy.is_auto);
+	must_eq(zram.policy.high, want.policy.high);
+	must_eq(zram.policy.low, want.policy.low);
 	must_eq(zram.wear.budget, want.wear.budget);
 	if (!quoted || !good)
 		must_be_same_sets(&want);

@@ -82,39 +82,6 @@ for packed in 0 1; do
 	blocks "mode $packed"
 done
 
-# ---- ahead of need ----
-for packed in 0 1; do
-	fresh $packed 0
-	put 12M "$(z 0 writeback_high)"; put 6M "$(z 0 writeback_low)"
-	refuse "a mark is a size" put much "$(z 0 writeback_high)"
-	equal "the marks are shown" "$(cat "$(z 0 writeback_high)") $(cat "$(z 0 writeback_low)")" \
-		"$((12 << 20)) $((6 << 20))"
-	dd if=/tmp/data of=/dev/zram0 bs=1M count=12 oflag=direct 2>/dev/null
-	equal "below the high mark nothing is written" "$(policy 7) $(bd 3)" "0 0"
-	check "above it, all is" write
-	within "mode $packed: pages are written until it is at the low mark" 20 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((6 << 20)) ]"
-	within "and not much more" 5 sh -c "[ \$(awk '{ print \$10 }' $(z 0 policy_stat)) = 0 ]"
-	check "than that ($(used 0))" [ "$(used 0)" -ge $((4 << 20)) ]
-	equal "none went there itself" "$(policy 8)" 0
-	equal "the largest go first: text is here" "$(awk '$1 < 1024 && index($3, "w")' $state | wc -l)" 0
-	equal "all is read" "$(data)" "$want"
-	blocks "mode $packed"
-	# What nobody touched goes before what was just read.
-	put all "$(z 0 idle)"
-	dd if=/dev/zram0 of=/dev/null bs=1M count=8 iflag=direct 2>/dev/null
-	put 3M "$(z 0 writeback_low)"; put 4M "$(z 0 writeback_high)"
-	within "a lower mark holds at once" 20 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((3 << 20)) ]"
-	blocks "mode $packed"
-	check "I/O while it goes on, every page checked" blkcheck /dev/zram0 --mb 48 --threads 8 --ms $((3000 * SCALE))
-	equal "no write failed" "$(failed_writes)" 0
-	blocks "mode $packed"
-	put 0 "$(z 0 writeback_high)"; put 0 "$(z 0 writeback_low)"
-	fresh $packed 16M
-	check "marks follow from the limit" write
-	within "and are kept to" 20 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((15 << 20)) ]"
-	blocks "mode $packed"
-done
-
 # ---- the end of the device, or of what may be written ----
 put 1 "$(z 0 reset)"; loop 8
 fresh 0 2M
