@@ -8,7 +8,8 @@
  *
  * zram has a mem_limit, so most of its writes fail.  N processes touch M MiB each, page after page,
  * and keep them; the kernel kills some.  A stall is the time between two touches, or from the last
- * one to the death or, after S seconds, to the end ("ended": 0).  Beside them one process asks for
+ * one to the death or, after S seconds, to the end ("ended": 0).  A net stall is without the time
+ * during which the machine did not run the guest, as a real-time process in it sees it.  Beside them one process asks for
  * one page of its own to be paged out, again and again, 1 ms apart.
  *
  * With --packed, which is compressed_writeback, there is a backing device with room for all.  --auto
@@ -20,25 +21,41 @@
  */
 #include "backing.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 
 #define MAX_NP    64
 #define MAX_TIMES 400000
+#define MAX_SPANS 8192
+#define LONG_MS   50.0
+
+struct span { double from, to; };
 
 static struct {
 	struct { volatile double last, stall, worst_at; volatile unsigned long pages, again; } p[MAX_NP];
 	volatile bool stop;
 	volatile unsigned n, triggers;
 	volatile float ms[MAX_TIMES];
+	unsigned nstalls;               /* those over LONG_MS */
+	struct span stall[MAX_SPANS];
 } *shared;
+/* When the one who looks after them, whom nothing in the guest keeps off a CPU, had none. */
+static struct span frozen[MAX_SPANS];
+static unsigned nfrozen;
 static unsigned long np = 8, mb = 64, limit = 1, most = 150, hold, is_auto, trigger;
 static const char *codec = "lz4", *packed, *tag = "-";
 static double start;
 
 static void touched(unsigned i, double now)
 {
+	if (now - shared->p[i].last > LONG_MS) {
+		unsigned n = __atomic_fetch_add(&shared->nstalls, 1, __ATOMIC_RELAXED);
+
+		if (n < MAX_SPANS)
+			shared->stall[n] = (struct span){ shared->p[i].last, now };
+	}
 	if (now - shared->p[i].last > shared->p[i].stall) {
 		shared->p[i].stall = now - shared->p[i].last;
 		shared->p[i].worst_at = shared->p[i].last - start;
@@ -115,6 +132,30 @@ static double part(const float *ms, double q)
 	return shared->n ? ms[(unsigned)(q * (shared->n - 1))] : -1;
 }
 
+/* The longest stall, without the time during which the machine did not run the guest. */
+static double longest_of_ours(double *sum)
+{
+	unsigned n = shared->nstalls < MAX_SPANS ? shared->nstalls : MAX_SPANS;
+	double longest = 0;
+
+	*sum = 0;
+	for (unsigned k = 0; k < nfrozen; k++)
+		*sum += frozen[k].to - frozen[k].from;
+	for (unsigned i = 0; i < n; i++) {
+		double ms = shared->stall[i].to - shared->stall[i].from;
+
+		for (unsigned k = 0; k < nfrozen; k++) {
+			double from = frozen[k].from > shared->stall[i].from ? frozen[k].from : shared->stall[i].from;
+			double to = frozen[k].to < shared->stall[i].to ? frozen[k].to : shared->stall[i].to;
+
+			ms -= to > from ? to - from : 0;
+		}
+		if (ms > longest)
+			longest = ms;
+	}
+	return longest;
+}
+
 /* All that still live have all they wanted, or there is none. */
 static bool over(const pid_t *pid)
 {
@@ -137,7 +178,7 @@ int main(int argc, char **argv)
 	struct zram_setup setup = { 0 };
 	struct bd_stat bd = { 0 };
 	pid_t pid[MAX_NP] = { 0 };
-	double stall = 0, at = 0, seconds, filled = 0, speed = 0;
+	double stall = 0, net, looked, frozen_ms, at = 0, seconds, filled = 0, speed = 0;
 	bool ended = false;
 	char text[256];
 	float *ms;
@@ -174,7 +215,9 @@ int main(int argc, char **argv)
 			_exit(1);
 		write_back_again_and_again();
 	}
-	start = now_ms();
+	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){ 50 }))
+		die("sched_setscheduler: %s", strerror(errno));
+	looked = start = now_ms();
 	for (unsigned i = 0; i < np; i++) {
 		shared->p[i].last = start;
 		pid[i] = fork();
@@ -187,6 +230,9 @@ int main(int argc, char **argv)
 		pid_t died;
 		int status;
 
+		if (now_ms() - looked > LONG_MS && nfrozen < MAX_SPANS)
+			frozen[nfrozen++] = (struct span){ looked, now_ms() };
+		looked = now_ms();
 		ended = over(pid);
 		if (ended && !filled)
 			filled = now_ms();
@@ -235,15 +281,16 @@ int main(int argc, char **argv)
 		sscanf(text, "%*u %*u %*u %*u %lu", &requests);
 	requests -= requests_before;
 	mark("stop", tag);
+	net = longest_of_ours(&frozen_ms);
 	printf("bench: {\"tag\": \"%s\", \"kind\": \"limit\", \"np\": %lu, \"mb\": %lu, "
 	       "\"codec\": \"%s\", \"ended\": %d, \"seconds\": %.2f, \"touched_mb\": %.1f, "
-	       "\"oom_kills\": %lu, \"stall_ms\": %.1f, \"stall_at_ms\": %.0f, \"failed_writes\": %lu, "
+	       "\"oom_kills\": %lu, \"stall_ms\": %.1f, \"stall_at_ms\": %.0f, \"net_stall_ms\": %.1f, \"frozen_ms\": %.0f, \"failed_writes\": %lu, "
 	       "\"failed_reads\": %lu, \"pageouts\": %u, \"pageout_p50_ms\": %.4f, "
 	       "\"pageout_p999_ms\": %.3f, \"pageout_max_ms\": %.2f, \"device_mb_per_s\": %.0f, "
 	       "\"filled_s\": %.2f, \"again_mb\": %.1f, \"triggers\": %u, \"bd_blocks\": %llu, "
 	       "\"bd_reads\": %llu, \"bd_writes\": %llu, \"ahead\": %lu, \"incoming\": %lu, "
 	       "\"requests\": %lu}\n",
-	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at,
+	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at, net, frozen_ms,
 	       writes, reads, shared->n, part(ms, 0.5), part(ms, 0.999), part(ms, 1),
 	       speed, filled ? (filled - start) / 1e3 : -1, again * PAGE / 1048576.0, shared->triggers,
 	       bd.blocks, bd.reads, bd.writes, ahead, incoming, requests);
