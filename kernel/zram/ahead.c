@@ -28,7 +28,9 @@
 #define UNIT_PIECES 64u                 /* of slots that are weighed in one, or looked at */
 #define UNIT_STEPS 16u                  /* of compaction */
 #define PAUSE (HZ)                      /* jiffies, when it is of no use */
-#define PRESSURE_SHIFT 4                /* memory is short when so little of it is available */
+#define SHORT_SHIFT 4                   /* memory is short when 1/16 of it is available, */
+#define SHORTER_SHIFT 5                 /* and very short when half of that is */
+#define ROUND_SHIFT 5                   /* of the pool, for each time that memory was short */
 
 enum stage { STAGE_WEIGH, STAGE_WRITE, STAGE_FLUSH, STAGE_COMPACT };
 
@@ -36,7 +38,8 @@ enum stage { STAGE_WEIGH, STAGE_WRITE, STAGE_FLUSH, STAGE_COMPACT };
 struct zram_ahead {
 	struct wb_work *wb;
 	bool going;
-	bool only_cold;                 /* for memory pressure: pages that are used stay */
+	bool once;                      /* one round, for memory pressure */
+	int coldest;                    /* 0, or pages of a lower level stay */
 	enum stage stage;
 	u64 target;                     /* pages of the pool to come to */
 	u64 at;                         /* slot */
@@ -85,11 +88,6 @@ void zram_ahead_press(struct zram *z)
 
 /* ---- when ---- */
 
-static bool memory_is_short(void)
-{
-	return si_mem_available() < (long)(totalram_pages() >> PRESSURE_SHIFT);
-}
-
 static void pause(struct zram *z)
 {
 	WRITE_ONCE(z->policy.pause, jiffies + PAUSE);
@@ -98,15 +96,34 @@ static void pause(struct zram *z)
 	WRITE_ONCE(z->policy.is_pressed, false);
 }
 
-static void begin(struct zram *z, u64 target, bool only_cold)
+static void begin(struct zram_ahead *a, u64 target, bool once, int coldest)
 {
-	struct zram_ahead *a = z->ahead;
-
 	a->going = true;
 	a->stage = STAGE_WEIGH;
 	a->at = 0;
 	a->target = target;
-	a->only_cold = only_cold;
+	a->once = once;
+	a->coldest = coldest;
+}
+
+/* The shrinker is asked wherever memory is reclaimed, which need not mean that there is little. */
+static void begin_if_short(struct zram_ahead *a, u64 pages)
+{
+	long available = si_mem_available();
+
+	if (available < (long)(totalram_pages() >> SHORT_SHIFT))
+		begin(a, pages - (pages >> ROUND_SHIFT), true,
+		      available < (long)(totalram_pages() >> SHORTER_SHIFT) ? 0 : COLD_OLD);
+}
+
+static void make(struct zram *z)
+{
+	struct zram_ahead *a = kvzalloc(sizeof(*a), GFP_KERNEL | __GFP_NOWARN);
+
+	/* At once, since memory may be short when they are needed. */
+	if (a)
+		a->wb = zram_wb_make(z, UNIT_PAGES, true);
+	z->ahead = a;
 }
 
 bool zram_ahead_wanted(struct zram *z)
@@ -117,22 +134,21 @@ bool zram_ahead_wanted(struct zram *z)
 
 	if (!zram_incoming_on(z) || time_before(jiffies, READ_ONCE(p->pause)))
 		return false;
-	if (!a) {
-		a = kzalloc(sizeof(*a), GFP_KERNEL | __GFP_NOWARN);
-		z->ahead = a;
-	}
+	if (!a)
+		make(z);
+	a = z->ahead;
 	if (!a)
 		return false;
 	pages = pool_pages(&z->store.pool);
 	low = READ_ONCE(p->low_pages);
-	if (a->going && !a->only_cold)
+	if (a->going && !a->once)
 		return true;
 	if (pages > READ_ONCE(z->high_pages))
-		begin(z, low, false);
+		begin(a, low, false, 0);
 	else if (READ_ONCE(p->is_short))
-		begin(z, min(low, pages - pages / 16), false);
-	else if (!a->going && READ_ONCE(p->is_pressed) && memory_is_short())
-		begin(z, pages - pages / 32, true);
+		begin(a, min(low, pages - pages / 16), false, 0);
+	else if (!a->going && READ_ONCE(p->is_pressed))
+		begin_if_short(a, pages);
 	WRITE_ONCE(p->is_pressed, false);
 	return a->going;
 }
@@ -142,10 +158,12 @@ bool zram_ahead_wanted(struct zram *z)
 static int weigh(struct zram *z, struct zram_ahead *a)
 {
 	struct store *s = &z->store;
-	u64 now = pool_pages(&s->pool), room = zram_wb_room(z, true);
+	u64 room = zram_wb_room(z, true), now = pool_pages(&s->pool);
 	unsigned int pieces = UNIT_PIECES;
 	bool more = true;
 
+	if (!room)
+		return -ENOSPC;
 	if (!a->at) {
 		memset(&a->weights, 0, sizeof(a->weights));
 		a->before = now;
@@ -157,11 +175,9 @@ static int weigh(struct zram *z, struct zram_ahead *a)
 	up_read(&z->dev_lock);
 	if (more)
 		return 0;
-	if (!room)
-		return -ENOSPC;
 	a->at = 0;
 	a->left = weights_cut(&a->weights, (now - min(now, a->target)) << PAGE_SHIFT,
-			      a->only_cold ? COLD_OLD : 0, &a->wb->chosen);
+			      a->coldest, &a->wb->chosen);
 	a->left = min(a->left, room);
 	return 1;
 }
@@ -218,12 +234,12 @@ static void judge(struct zram *z, struct zram_ahead *a)
 	zram_note_freed(z);
 	a->stage = STAGE_WEIGH;
 	a->at = 0;
-	if (now <= a->target || a->only_cold) {
+	if (now <= a->target || a->once) {
 		a->going = false;
 		WRITE_ONCE(z->policy.is_short, false);
 	}
 	/* Nothing to write, and no page the less: it is of no use just now. */
-	if (!a->wrote && (now >= a->before || a->only_cold))
+	if (!a->wrote && (now >= a->before || a->once))
 		pause(z);
 }
 
@@ -276,6 +292,6 @@ void zram_ahead_end(struct zram *z)
 {
 	if (z->ahead && z->ahead->wb)
 		zram_wb_free(z->ahead->wb);
-	kfree(z->ahead);
+	kvfree(z->ahead);
 	z->ahead = NULL;
 }

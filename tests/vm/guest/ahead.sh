@@ -82,6 +82,23 @@ for packed in 0 1; do
 	blocks "mode $packed, after swap"
 done
 
+# ---- memory that is short, with no mark at all: old pages go ----
+put 1 "$(z 0 reset)"; loop 128
+fresh 0 0
+check "without marks" write
+within "pages get old" 60 sh -c "[ \$(awk '{ print \$1 }' $(z 0 policy_stat)) -ge 3 ]"
+equal "nothing is written for that" "$(bd 3)" 0
+mkdir /tmp/full; mount -t tmpfs -o size=100% none /tmp/full
+free=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo)
+total=$(awk '$1 == "MemTotal:" { print int($2 / 1024) }' /proc/meminfo)
+dd if=/dev/zero of=/tmp/full/file bs=1M count=$((free - total / 22)) 2>/dev/null
+# The kernel asks its shrinkers, as if it reclaimed.
+within "memory is short: pages are written" 20 \
+	sh -c "echo 2 >/proc/sys/vm/drop_caches; [ \$(awk '{ print \$7 }' $(z 0 policy_stat)) -gt 0 ]"
+umount /tmp/full
+equal "all is read" "$(data)" "$want"
+blocks "short of memory"
+
 # ---- what keeps it from that ----
 put 1 "$(z 0 reset)"; loop 4
 fresh 0 8M
