@@ -188,15 +188,19 @@ static int write(struct zram *z, struct zram_ahead *a)
 	struct wb_work *w = a->wb;
 	u64 before = w->written, end, wrote;
 	unsigned int pieces = UNIT_PIECES;
+	struct blk_plug plug;
 	int err = 0, more = 1;
 
 	w->err = 0;
 	w->begun = 0;
 	w->chosen.ages = READ_ONCE(z->policy.ages);
+	/* The few of each piece go to the device together. */
+	blk_start_plug(&plug);
 	while (more >= 0 && pieces-- && a->at < s->slots && w->begun < min_t(u64, UNIT_PAGES, a->left)) {
 		end = min(s->slots, a->at + UNIT_PAGES);
 		more = zram_wb_piece(w, &a->at, end, CHOOSE_COLD);
 	}
+	blk_finish_plug(&plug);
 	err = zram_wb_drain(w);
 	wrote = w->written - before;
 	a->wrote += wrote;

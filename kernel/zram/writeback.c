@@ -194,8 +194,7 @@ int zram_wb_stopped(const struct zram *z)
 	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
 }
 
-/* Begins to write those of some sizes, from slot `at` to end - 1 at least. */
-static int pass(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
+static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
 {
 	struct zram *z = w->z;
 	struct wb_request *r;
@@ -223,6 +222,21 @@ static int pass(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
 		cond_resched();
 	}
 	return 0;
+}
+
+/*
+ * Begins to write those of some sizes, from slot `at` to end - 1 at least.  Blocks are mostly taken
+ * in order, so what is held back until this thread waits becomes few requests of the device.
+ */
+static int pass(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
+{
+	struct blk_plug plug;
+	int err;
+
+	blk_start_plug(&plug);
+	err = begin_writes(w, at, end, smallest, largest);
+	blk_finish_plug(&plug);
+	return err;
 }
 
 u64 zram_wb_room(struct zram *z, bool by_itself)

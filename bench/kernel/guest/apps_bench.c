@@ -143,7 +143,7 @@ int main(int argc, char **argv)
 	options(argc, argv, 1, known);
 	file_write("/proc/self/oom_score_adj", "-1000");
 	signal(SIGPIPE, SIG_IGN);
-	zram_swapon(0, codec, disk * MB, NULL);
+	zram_swapon(0, &(struct zram_setup){ .codec = codec }, disk * MB);
 	out = number("/proc/vmstat", "\npswpout ");
 	in = number("/proc/vmstat", "\npswpin ");
 	t = now_ms();

@@ -113,7 +113,8 @@ int main(int argc, char **argv)
 	 */
 	if (file_write("/proc/sys/vm/percpu_pagelist_high_fraction", "8000"))
 		die("cannot bound the per-CPU page lists");
-	zram_swapon(0, codec, (np * mb + 256) * MB, limit);
+	zram_swapon(0, &(struct zram_setup){ .codec = codec, .release_limit = limit },
+		    (np * mb + 256) * MB);
 	if (pipe(fd))
 		die("pipe: %s", strerror(errno));
 	for (i = 0; i < np; i++) {

@@ -3,10 +3,11 @@
  * How long do processes that are swapped out to zram take to let go?
  *
  *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu]
- *                [--release-limit BYTES] [--tag TEXT]
+ *                [--release-limit BYTES] [--packed 0|1 [--device MIB]] [--tag TEXT]
  *   munmap_bench --swapin --mb M [...]
  *
- * N processes map and fill M MiB each and page them out. Then all unmap at once.
+ * N processes map and fill M MiB each and page them out. Then all unmap at once. With --packed, which
+ * is compressed_writeback, all of it has gone to a backing device before.
  *
  *   parent   | setup | ......... | level, mark | go |          | poll or wait | mark
  *   children |       | fill, out |             |    | munmap   |              |
@@ -18,7 +19,7 @@
  *
  * One line of JSON goes to the console per run: "bench: {...}".
  */
-#include "zramdev.h"
+#include "backing.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -34,18 +35,11 @@ struct shared {
 };
 
 struct config {
-	unsigned long np, mb, swapin;
+	unsigned long np, mb, device, swapin;
 	enum data_kind data;
-	const char *data_name, *codec, *limit, *tag;
+	const char *data_name, *codec, *limit, *packed, *tag;
 	int cpu;
 };
-
-static void mark(const char *what, const char *tag)
-{
-	printf("mark: %s %s\n", what, tag);
-	fflush(stdout);
-	sleep_ms(30);
-}
 
 static void *fill(const struct config *c, unsigned who)
 {
@@ -123,7 +117,7 @@ static void bench_munmap(const struct config *c)
 	pthread_barrier_t *all[] = { &s->filled, &s->out, &s->go, &s->done, &s->end };
 	struct mm_stat empty, full, after;
 	double first = 1e300, last = 0, sum = 0, out_first = 1e300, out_last = 0, drain_ms = -1;
-	unsigned long swapped = 0;
+	unsigned long swapped = 0, blocks = 0;
 	pthread_barrierattr_t attr;
 	unsigned i;
 
@@ -149,6 +143,11 @@ static void bench_munmap(const struct config *c)
 	pthread_barrier_wait(&s->out);
 	sleep_ms(100);
 	zram_mm_stat(0, &full);
+	if (c->packed) {
+		backing_write_all(0);
+		blocks = zram_bd_stat(0).blocks;
+		sleep_ms(100);
+	}
 	if (c->cpu)
 		mark("start", c->tag);
 	pthread_barrier_wait(&s->go);
@@ -173,12 +172,15 @@ static void bench_munmap(const struct config *c)
 		;
 	if (swapped < c->np * c->mb * MB / 100 * 99)
 		die("only %lu of %lu MiB went to swap", swapped / MB, c->np * c->mb);
+	if (c->packed && blocks < swapped / PAGE / 100 * 99)
+		die("only %lu of %lu pages went to the backing device", blocks, swapped / PAGE);
 
 	printf("bench: {\"tag\": \"%s\", \"mode\": \"%s\", \"np\": %lu, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
-	       "\"slots\": %lu, \"mean_ms\": %.4f, \"wall_ms\": %.4f, \"drained_ms\": %.4f, "
+	       "\"slots\": %lu, \"backed\": %lu, \"left\": %llu, \"mean_ms\": %.4f, \"wall_ms\": %.4f, \"drained_ms\": %.4f, "
 	       "\"pageout_mb_per_s\": %.1f, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
 	       "\"pool_pages_before\": %llu, \"pool_pages_after\": %llu}\n",
-	       c->tag, c->cpu ? "cpu" : "drain", c->np, c->mb, c->data_name, c->codec, swapped / PAGE, sum / c->np,
+	       c->tag, c->cpu ? "cpu" : "drain", c->np, c->mb, c->data_name, c->codec, swapped / PAGE, blocks,
+	       c->packed ? zram_bd_stat(0).blocks : 0, sum / c->np,
 	       last - first, drain_ms, swapped / 1048576.0 / (out_last - out_first) * 1e3, full.compr - empty.compr,
 	       full.used, empty.used / PAGE, after.used / PAGE);
 }
@@ -218,9 +220,11 @@ int main(int argc, char **argv)
 {
 	static struct config c = { .np = 1, .mb = 256, .data_name = "uniform", .codec = "lzo-rle", .tag = "-" };
 	static const char *mode = "drain";
+	struct zram_setup setup = { 0 };
 	static const struct option known[] = {
 		{ "np", &c.np, 1, MAX_NP }, { "mb", &c.mb, 1, 1 << 16 }, { "data", .text = &c.data_name }, { "codec", .text = &c.codec },
-		{ "release-limit", .text = &c.limit }, { "tag", .text = &c.tag }, { "mode", .text = &mode }, { "swapin", &c.swapin }, { }
+		{ "release-limit", .text = &c.limit }, { "packed", .text = &c.packed },
+		{ "device", &c.device, 1, 1 << 16 }, { "tag", .text = &c.tag }, { "mode", .text = &mode }, { "swapin", &c.swapin }, { }
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -229,7 +233,14 @@ int main(int argc, char **argv)
 		die("mode '%s' is neither cpu nor drain", mode);
 	c.cpu = !strcmp(mode, "cpu");
 	c.data = data_parse(c.data_name);
-	zram_swapon(0, c.codec, (c.np * c.mb + 64) * MB * 2, c.limit);
+	setup.codec = c.codec;
+	setup.release_limit = c.limit;
+	if (c.packed) {
+		backing_make(c.device > c.np * c.mb + 16 ? c.device : c.np * c.mb + 16);
+		setup.packed = c.packed;
+		setup.backing = BACKING;
+	}
+	zram_swapon(0, &setup, (c.np * c.mb + 64) * MB * 2);
 	if (c.swapin)
 		bench_swapin(&c);
 	else

@@ -12,6 +12,10 @@
 #ifndef EBB_ZRAMDEV_H
 #define EBB_ZRAMDEV_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE        /* O_DIRECT */
+#endif
+
 #include <options.h>
 #include <pages.h>
 
@@ -59,9 +63,17 @@ static inline void sleep_ms(double ms)
 		;
 }
 
+/* Whoever watches the console reads this machine's CPU clock then, while the guest is idle. */
+static inline void mark(const char *what, const char *tag)
+{
+	printf("mark: %s %s\n", what, tag);
+	fflush(stdout);
+	sleep_ms(30);
+}
+
 /* -------------------------------------------------------------- contents */
 
-enum data_kind { DATA_UNIFORM, DATA_MIXED };
+enum data_kind { DATA_UNIFORM, DATA_MIXED, DATA_TEXT };
 
 static inline uint64_t mix64(uint64_t x)
 {
@@ -77,11 +89,34 @@ static inline unsigned data_random_words(enum data_kind kind, uint64_t seed)
 	return kind == DATA_UNIFORM ? 68 : 4 + mix64(~seed) % 425;
 }
 
+/*
+ * Words of 2 to 9 letters out of 4,096, the first ones more often: what a codec with an entropy
+ * stage makes smaller than one without.
+ */
+static inline void data_text(char *page, uint64_t seed)
+{
+	uint64_t s = mix64(seed) | 1, word;
+	unsigned at = 0, letters;
+
+	while (at < PAGE) {
+		word = next(&s);
+		word = mix64((word & 0xfff) & (word >> 12) & 0xfff);
+		for (letters = 2 + word % 8; letters && at < PAGE; letters--, word >>= 5)
+			page[at++] = (char)('a' + (word & word >> 32 & 15));
+		if (at < PAGE)
+			page[at++] = ' ';
+	}
+}
+
 static inline void data_fill(void *page, enum data_kind kind, uint64_t seed)
 {
 	uint64_t *w = page, s = mix64(seed) | 1;
 	unsigned i, r = data_random_words(kind, seed);
 
+	if (kind == DATA_TEXT) {
+		data_text(page, seed);
+		return;
+	}
 	for (i = 0; i < r; i++) {
 		w[i] = next(&s);
 	}
@@ -111,7 +146,9 @@ static inline enum data_kind data_parse(const char *s)
 		return DATA_UNIFORM;
 	if (!strcmp(s, "mixed"))
 		return DATA_MIXED;
-	die("data '%s' is neither uniform nor mixed", s);
+	if (!strcmp(s, "text"))
+		return DATA_TEXT;
+	die("data '%s' is none of uniform, mixed, text", s);
 }
 
 /* -------------------------------------------------------------- the device */
@@ -182,16 +219,53 @@ static inline void swap_header(const char *path, unsigned long bytes)
 		die("%s: cannot write the swap header: %s", path, strerror(errno));
 }
 
-/*
- * Fresh swap on zram `dev`, of half the memory as distributions have it, or `bytes` if that is
- * more; `limit` is Ebb's release_limit, NULL for a device as it comes.
- */
-static inline void zram_swapon(int dev, const char *codec, unsigned long bytes, const char *limit)
+static inline void zram_must_set(int dev, const char *attr, const char *text)
 {
-	char path[64], size[32];
+	int err = zram_set(dev, attr, text);
+
+	if (err)
+		die("zram%d: %s '%s': %s", dev, attr, text, strerror(-err));
+}
+
+/* A device, and what it has from the first; what is NULL is left as it comes. */
+struct zram_setup {
+	const char *codec;
+	const char *release_limit;      /* Ebb's */
+	const char *second;             /* of recomp_algorithm, priority 1 */
+	const char *backing;            /* a block device, */
+	const char *packed;             /* and its compressed_writeback */
+};
+
+/* A fresh one of so many bytes, which nobody uses. */
+static inline void zram_make(int dev, const struct zram_setup *s, unsigned long bytes)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "/dev/zram%d", dev);
+	swapoff(text);
+	zram_must_set(dev, "reset", "1");
+	if (s->codec)
+		zram_must_set(dev, "comp_algorithm", s->codec);
+	if (s->release_limit)
+		zram_must_set(dev, "release_limit", s->release_limit);
+	if (s->second) {
+		snprintf(text, sizeof(text), "algo=%s priority=1", s->second);
+		zram_must_set(dev, "recomp_algorithm", text);
+	}
+	if (s->packed)
+		zram_must_set(dev, "compressed_writeback", s->packed);
+	if (s->backing)
+		zram_must_set(dev, "backing_dev", s->backing);
+	snprintf(text, sizeof(text), "%lu", bytes);
+	zram_must_set(dev, "disksize", text);
+}
+
+/* The same as swap, of half the memory as distributions have it, or `bytes` if that is more. */
+static inline void zram_swapon(int dev, const struct zram_setup *s, unsigned long bytes)
+{
 	struct sysinfo mem;
 	unsigned long half;
-	int err;
+	char path[64];
 
 	if (sysinfo(&mem))
 		die("sysinfo: %s", strerror(errno));
@@ -199,16 +273,7 @@ static inline void zram_swapon(int dev, const char *codec, unsigned long bytes, 
 	if (bytes < half)
 		bytes = half;
 	snprintf(path, sizeof(path), "/dev/zram%d", dev);
-	snprintf(size, sizeof(size), "%lu", bytes);
-	swapoff(path);
-	if ((err = zram_set(dev, "reset", "1")))
-		die("reset of %s: %s", path, strerror(-err));
-	if (codec && (err = zram_set(dev, "comp_algorithm", codec)))
-		die("comp_algorithm '%s': %s", codec, strerror(-err));
-	if (limit && (err = zram_set(dev, "release_limit", limit)))
-		die("release_limit '%s': %s", limit, strerror(-err));
-	if ((err = zram_set(dev, "disksize", size)))
-		die("disksize %s: %s", size, strerror(-err));
+	zram_make(dev, s, bytes);
 	swap_header(path, bytes);
 	if (swapon(path, SWAP_FLAG_PREFER | 100))
 		die("swapon %s: %s", path, strerror(errno));

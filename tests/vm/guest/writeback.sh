@@ -74,7 +74,10 @@ for packed in 0 1; do
 	equal "reads were counted" "$(bd 2)" $((raw * units))
 	equal "a block at a time, too" "$(data_buffered)" "$want"
 	put all "$(z 0 idle)"
+	merged=$(awk '{ print $6 }' /sys/block/loop0/stat)
 	check "idle pages" back type=idle
+	! is_ebb || check "went as requests of several pages" \
+		[ "$(awk '{ print $6 }' /sys/block/loop0/stat)" -gt $((merged + 1024 / units)) ]
 	equal "no object is left" "$(mm 0 2)" 0
 	equal "all but zeros are blocks" "$(bd 1)" $((12 * 256))
 	equal "zeros are here" "$(mm 0 6)" "$same"
