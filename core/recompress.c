@@ -115,10 +115,30 @@ static int make_object(struct store *s, u64 i, const void *data, size_t bytes, u
 	return err;
 }
 
+/*
+ * A recompressed page has no age, as in-tree.  That is written before the swap, and only if nobody
+ * touched the page since `age` was read: who touches it later says so later.
+ */
+static bool replace(struct store *s, u64 i, const struct recompress_request *r, u64 word, u64 ref,
+		    u32 age)
+{
+	bool reset = r->ages && host_read_once(r->ages[i]) == age;
+
+	if (reset)
+		host_write_once(r->ages[i], 0);
+	if (store_replace(s, i, word,
+			  slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT))
+		return true;
+	if (reset && !host_read_once(r->ages[i]))
+		host_write_once(r->ages[i], age);
+	return false;
+}
+
 /* Tries the page of word, which is held.  As store_recompress(). */
 static int try_page(struct store *s, u64 i, const struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)
 {
+	u32 age = r->ages ? host_read_once(r->ages[i]) : 0;
 	int bytes, err = store_unpack(s, word, w->page);
 	u64 ref;
 
@@ -135,7 +155,7 @@ static int try_page(struct store *s, u64 i, const struct recompress_request *r,
 	err = make_object(s, i, w->packed, (size_t)bytes, &ref);
 	if (err)
 		return err;
-	if (store_replace(s, i, word, slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT))
+	if (replace(s, i, r, word, ref, age))
 		return RECOMPRESS_DONE;
 	pool_free(&s->pool, ref);
 	return RECOMPRESS_KEPT;
@@ -176,11 +196,7 @@ int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_
 			r->tried++;
 			host_resched();
 		}
-		if (outcome == RECOMPRESS_DONE) {
-			r->done++;
-			if (r->ages)
-				host_write_once(r->ages[*at], 0);
-		}
+		r->done += outcome == RECOMPRESS_DONE;
 		++*at;
 	}
 	return r->left && *at < end;

@@ -20,6 +20,7 @@
 #include <linux/highmem.h>
 #include <linux/kstrtox.h>
 #include <linux/mempool.h>
+#include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -58,6 +59,7 @@ struct packed_read {
 static struct bio_set reads;
 static mempool_t *packed_reads, *pages;
 static struct workqueue_struct *queue;
+static bool used;               /* there was a device */
 
 /* ---- reading ---- */
 
@@ -286,9 +288,9 @@ static ssize_t backing_dev_show(struct device *dev, struct device_attribute *att
 static struct file *open_device(struct device *dev, const char *buf, const char *path, u64 *blocks)
 {
 	struct file *file = filp_open(path, O_RDWR | O_LARGEFILE | O_EXCL, 0);
-	const char *wrong;
+	const char *wrong = NULL;
 	struct inode *inode;
-	int err;
+	int err = -EINVAL;
 
 	if (IS_ERR(file)) {
 		zram_refuse(dev, "backing_dev", buf, "it cannot be opened", PTR_ERR(file));
@@ -296,16 +298,19 @@ static struct file *open_device(struct device *dev, const char *buf, const char 
 	}
 	inode = file->f_mapping->host;
 	*blocks = i_size_read(inode) >> PAGE_SHIFT;
-	if (S_ISBLK(inode->i_mode) && *blocks && *blocks <= BACKED_BLOCK_MASK + 1)
-		return file;
 	if (!S_ISBLK(inode->i_mode)) {
 		wrong = "not a block device";
 		err = -ENOTBLK;
-	} else {
+	} else if (!*blocks) {
 		/* A zram without a size, this one for instance, has none, either. */
-		wrong = *blocks ? "too large" : "less than a page";
-		err = -EINVAL;
+		wrong = "less than a page";
+	} else if (*blocks > BACKED_BLOCK_MASK + 1) {
+		wrong = "too large";
+	} else if (bdev_logical_block_size(I_BDEV(inode)) > PAGE_SIZE) {
+		wrong = "its blocks are larger than a page";
 	}
+	if (!wrong)
+		return file;
 	filp_close(file, NULL);
 	return ERR_PTR(zram_refuse(dev, "backing_dev", buf, wrong, err));
 }
@@ -338,6 +343,7 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 	if (z->disksize) {
 		err = refuse_in_use(dev, "backing_dev", buf);
 	} else {
+		WRITE_ONCE(used, true);
 		/* The one that goes is closed later: to drop it only queues that. */
 		swap(z->backing.file, file);
 		z->backing.bdev = I_BDEV(z->backing.file->f_mapping->host);
@@ -430,6 +436,13 @@ int zram_backing_init(void)
 
 void zram_backing_exit(void)
 {
+	/*
+	 * What ends a bio has its return left to do here when its reader, and so the device and the module,
+	 * may go.  In an interrupt that is an RCU section, which the module loader waits for; a task
+	 * that ended it may have lost its CPU there.
+	 */
+	if (used)
+		synchronize_rcu_tasks();
 	if (queue)
 		destroy_workqueue(queue);
 	mempool_destroy(pages);

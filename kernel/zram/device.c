@@ -110,11 +110,9 @@ no_work:
 	return err;
 }
 
-/* The disk is closed and claimed, or deleted. */
+/* The disk is closed and claimed, or deleted; pp_lock is held. */
 static void stop(struct zram *z)
 {
-	/* Who has it ends soon: zram_pp_ends(). */
-	mutex_lock(&z->pp_lock);
 	down_write(&z->dev_lock);
 	set_capacity_and_notify(z->disk, 0);
 	part_stat_set_all(z->disk->part0, 0);
@@ -133,7 +131,26 @@ static void stop(struct zram *z)
 	zram_backing_drop(z);
 	set_defaults(z);
 	up_write(&z->dev_lock);
+}
+
+static void stop_at_last(struct zram *z)
+{
+	mutex_lock(&z->pp_lock);
+	stop(z);
 	mutex_unlock(&z->pp_lock);
+}
+
+/*
+ * Who has pp_lock ends soon (zram_pp_stopped()), but not before what he has in flight: on a backing
+ * device that hangs that is never.
+ */
+static int stop_killable(struct zram *z)
+{
+	if (mutex_lock_killable(&z->pp_lock))
+		return -EINTR;
+	stop(z);
+	mutex_unlock(&z->pp_lock);
+	return 0;
 }
 
 /* ---- claims ---- */
@@ -150,6 +167,13 @@ static int claim(struct zram *z)
 		WRITE_ONCE(z->claim, true);
 	mutex_unlock(&z->disk->open_mutex);
 	return err;
+}
+
+static void unclaim(struct zram *z)
+{
+	mutex_lock(&z->disk->open_mutex);
+	WRITE_ONCE(z->claim, z->leaving);
+	mutex_unlock(&z->disk->open_mutex);
 }
 
 /* Empties the slots with rests, so that stop() has little left.  -EINTR: not all of them. */
@@ -178,10 +202,8 @@ int zram_reset(struct zram *z)
 	sync_blockdev(z->disk->part0);
 	err = empty_slots(z);
 	if (!err)
-		stop(z);
-	mutex_lock(&z->disk->open_mutex);
-	WRITE_ONCE(z->claim, z->leaving);
-	mutex_unlock(&z->disk->open_mutex);
+		err = stop_killable(z);
+	unclaim(z);
 	return err;
 }
 
@@ -244,8 +266,8 @@ no_number:
 	return err;
 }
 
-/* device_mutex is held. */
-static int remove(struct zram *z)
+/* device_mutex is held.  must: a fatal signal does not end it. */
+static int remove(struct zram *z, bool must)
 {
 	bool resetting;
 
@@ -263,15 +285,21 @@ static int remove(struct zram *z)
 	z->leaving = true;
 	mutex_unlock(&z->disk->open_mutex);
 
-	zram_debugfs_remove(z);
 	if (!resetting) {
 		sync_blockdev(z->disk->part0);
-		stop(z);
+		if (must) {
+			stop_at_last(z);
+		} else if (stop_killable(z)) {
+			z->leaving = false;
+			unclaim(z);
+			return -EINTR;
+		}
 	}
+	zram_debugfs_remove(z);
 	pr_info("Removed device: %s\n", z->disk->disk_name);
 	del_gendisk(z->disk);
 	/* A disksize may have been written until the file was gone. */
-	stop(z);
+	stop_at_last(z);
 	put_disk(z->disk);
 	kvfree(z);
 	return 0;
@@ -286,7 +314,7 @@ int zram_remove_nr(int nr)
 		return -EINTR;
 	z = idr_find(&devices, nr);
 	if (z) {
-		err = remove(z);
+		err = remove(z, false);
 		if (!err)
 			idr_remove(&devices, nr);
 	}
@@ -317,7 +345,7 @@ void zram_devices_exit(void)
 
 	mutex_lock(&device_mutex);
 	idr_for_each_entry(&devices, z, nr)
-		host_warn_on(remove(z) != 0, "a device is open while the module goes");
+		host_warn_on(remove(z, true) != 0, "a device is open while the module goes");
 	mutex_unlock(&device_mutex);
 	idr_destroy(&devices);
 	unregister_blkdev(major, "zram");

@@ -22,6 +22,12 @@ static inline struct zram *zram_of(struct device *dev)
 ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const char *why,
 		    ssize_t err);
 
+/*
+ * words.c: takes the next word off *text, which is split in place; false: there is none left.  *value
+ * is what stands behind its '=', quotes off, or NULL.  Any context.
+ */
+bool zram_next_word(char **text, char **name, char **value);
+
 /* algorithm.c */
 extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorithm,
 	dev_attr_algorithm_params;

@@ -29,10 +29,12 @@
 #include "codec/codecs.h"
 
 #include <linux/blkdev.h>
+#include <linux/freezer.h>
 #include <linux/limits.h>
 #include <linux/printk.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
+#include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/timekeeping.h>
 
@@ -163,10 +165,17 @@ static inline void zram_touch(struct zram *z, u64 slot)
 		WRITE_ONCE(ages[slot], (u32)ktime_get_boottime_seconds());
 }
 
-/* Whether who goes through all pages is to end: a fatal signal, a reset, or a removal. */
-static inline bool zram_pp_ends(const struct zram *z)
+/*
+ * What ends who goes through all pages, or 0.  -EINTR: a fatal signal, a reset, or a removal.
+ * -ERESTARTNOINTR: the task is to be frozen.  Then it lets go of all it has, and its system call begins
+ * again when it is thawed: what waits for a lock cannot be frozen, and nothing may be written
+ * between the image of a hibernation and its resume, whose slot table is the image's.
+ */
+static inline int zram_pp_stopped(const struct zram *z)
 {
-	return READ_ONCE(z->claim) || host_interrupted();
+	if (READ_ONCE(z->claim) || host_interrupted())
+		return -EINTR;
+	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
 }
 
 /* blkdev.c */

@@ -1,0 +1,106 @@
+#!/bin/sh
+# Hibernation while pages are written back and recompressed: nothing is written between the image and
+# the resume, and nothing is lost.
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# vm: kernel=stock-6.12,stock-7.3 mem=640M timeout=120 disks=96M,1G
+# vm: progs=freeze,blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
+. /lib.sh
+load num_devices=2 || { not_ok "zram loads"; exit 1; }
+[ -e "$(z 0 writeback)" ] || { skip "hibernation" "this zram has no writeback"; finish; }
+for m in virtio_blk dm-mod dm-delay; do modprobe $m 2>/dev/null; done
+[ -e /dev/vdb ] && [ -e /dev/snapshot ] || { skip "hibernation" "this kernel has none"; finish; }
+
+bd() { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
+# A slow one, so that a writeback of all takes longer than a freeze may: 20 s.
+n=$(dmtable back $((96 * 2048)) delay /dev/vda 0 0 /dev/vda 0 20)
+fresh() { # compressed_writeback DEVICE
+	put 1 "$(z 0 reset)"; put lzo "$(z 0 comp_algorithm)"; put "algo=zstd" "$(z 0 recomp_algorithm)"
+	put "$1" "$(z 0 compressed_writeback)"; put "$2" "$(z 0 backing_dev)"; put 512M "$(z 0 disksize)"
+}
+# Whoever writes to these files writes again as soon as he is through.
+keep_on() { # FILE WORDS
+	while [ -e /tmp/go ]; do put "$2" "$(z 0 "$1")"; sleep 0.02; done
+}
+busy() {
+	: >/tmp/go
+	keep_on writeback huge & a=$!
+	keep_on recompress "type=idle" & b=$!
+	while [ -e /tmp/go ]; do put all "$(z 0 idle)"; sleep 0.5; done & c=$!
+}
+rest() { rm -f /tmp/go; wait $a $b $c; }
+same() { awk -F'[:|] ' -v f="$1" '$1 == f { print $2 == $3 " " }' /tmp/frozen; }
+
+# ---- frozen in the middle ----
+text_pages 24576 >/tmp/data
+dd if=/dev/urandom bs=1M count=24 2>/dev/null >>/tmp/data
+want=$(md5sum </tmp/data)
+for packed in 0 1; do
+	fresh $packed "/dev/dm-$n"; put 2 "$(z 0 writeback_batch_size)"
+	dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct 2>/dev/null
+	put all "$(z 0 idle)"
+	for i in 1 2; do
+		put type=idle "$(z 0 recompress)" & one=$!
+		sleep 0.2
+		check "mode $packed: frozen while pages are recompressed" \
+			freeze 1 "$(z 0 mm_stat)"
+		wait $one
+	done
+	busy
+	for i in 1 2 3; do
+		sleep 1
+		freeze 2 "$(z 0 bd_stat)" "$(z 0 mm_stat)" "/sys/block/dm-$n/inflight" \
+			"/sys/block/dm-$n/stat" >/tmp/frozen 2>&1
+		equal "mode $packed: frozen while pages are written ($(sed -n 1p /tmp/frozen))" $? 0
+		sed 's/^/# /' /tmp/frozen
+		for f in bd_stat mm_stat; do
+			equal "$f stands still" "$(awk -v f=/$f: -F ': | [|] ' 'index($0, f) { print ($2 == $3) }' \
+				/tmp/frozen)" 1
+		done
+		equal "nothing is in flight" \
+			"$(awk -F ': | [|] ' '/inflight/ { gsub(" +", " "); print $2 "|" $3 }' /tmp/frozen)" \
+			" 0 0| 0 0"
+		equal "nor does the disk write" \
+			"$(awk -F ': | [|] ' '/dm-.*stat/ { split($2, p, " "); split($3, q, " "); print p[5] == q[5] }' \
+			/tmp/frozen)" 1
+	done
+	w=$(bd 3)
+	within "and it goes on" 10 sh -c "[ \$(awk '{ print \$3 }' $(z 0 bd_stat)) -gt $w ]"
+	rest
+	equal "all reads as it was" "$(dd if=/dev/zram0 bs=1M count=120 iflag=direct 2>/dev/null | md5sum)" "$want"
+	invariants 0
+done
+put 1 "$(z 0 reset)"
+dmtable back
+
+# ---- the whole: an image on a disk, and back from it ----
+rm -f /tmp/data
+if grep -q test_resume /sys/power/disk; then
+	mkswap /dev/vdb >/dev/null; swapon -p 1 /dev/vdb
+	cat /sys/block/vdb/dev >/sys/power/resume 2>/dev/null
+	echo test_resume >/sys/power/disk
+	for packed in 0 1; do
+		fresh $packed /dev/vda
+		mkswap /dev/zram0 >/dev/null; swapon -p 100 /dev/zram0
+		setup 1 64M
+		busy
+		swapcheck --mb 24 --procs 2 --passes 3 --forks 1 --loop 30 >/tmp/swap.out 2>&1 & s=$!
+		blkcheck /dev/zram1 --mb 32 --threads 2 --ms 30000 >/tmp/blk.out 2>&1 & k=$!
+		for i in 1 2; do
+			sleep 2
+			w=$(bd 3)
+			check "mode $packed: there and back again" put disk /sys/power/state
+			within "and it goes on" 20 sh -c "[ \$(awk '{ print \$3 }' $(z 0 bd_stat)) -gt $w ]"
+		done
+		wait $s; equal "swap: every page is right ($(tail -n 1 /tmp/swap.out))" $? 0
+		wait $k; equal "raw: every page is right ($(tail -n 1 /tmp/blk.out))" $? 0
+		rest
+		check "pages were written and read ($(cat "$(z 0 bd_stat)"))" [ "$(bd 2)" -gt 0 ]
+		check "swapoff" swapoff /dev/zram0
+		invariants 0
+		invariants 1
+	done
+	swapoff /dev/vdb
+else
+	skip "an image and back" "this kernel cannot resume from it in the same boot"
+fi
+finish
