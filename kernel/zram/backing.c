@@ -259,6 +259,7 @@ void zram_backing_drop(struct zram *z)
 	z->backing.file = NULL;
 	z->backing.bdev = NULL;
 	z->backing.blocks = 0;
+	z->backing.left_chosen = false;
 }
 
 static ssize_t backing_dev_show(struct device *dev, struct device_attribute *attr, char *buf)

@@ -14,6 +14,8 @@
 #include <linux/part_stat.h>
 #include <linux/slab.h>
 
+#include "wb.h"
+
 /* Pages that a CPU's list moves at once, and holds at most: 32 and 64 of 4 KiB. */
 #define PCP_BATCH (SZ_128K >> PAGE_SHIFT)
 #define PCP_HIGH (SZ_256K >> PAGE_SHIFT)
@@ -44,6 +46,7 @@ static void set_defaults(struct zram *z)
 	zram_algorithms_default(z);
 	z->mem_limit = 0;
 	WRITE_ONCE(z->release_limit, release_default_limit());
+	zram_policy_defaults(z);
 }
 
 struct release_budget zram_budget;
@@ -88,11 +91,16 @@ int zram_start(struct zram *z, u64 disksize)
 	if (err)
 		goto no_ages;
 	host_a64_set(&z->flush_pressure, 0);
+	err = zram_policy_start(z);
+	if (err)
+		goto no_thread;
 	zram_shrinker_add(z);
 	WRITE_ONCE(z->disksize, disksize);
 	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
 	return 0;
 
+no_thread:
+	zram_ages_drop(z);
 no_ages:
 	store_destroy(&z->store);
 no_store:
@@ -135,19 +143,24 @@ static void stop(struct zram *z)
 
 static void stop_at_last(struct zram *z)
 {
+	zram_policy_stop(z);
 	mutex_lock(&z->pp_lock);
 	stop(z);
 	mutex_unlock(&z->pp_lock);
 }
 
 /*
- * Who has pp_lock ends soon (zram_pp_stopped()), but not before what he has in flight: on a backing
- * device that hangs that is never.
+ * Who has pp_lock ends soon (zram_wb_stopped()), but not before what he has in flight: on a backing
+ * device that hangs that is never.  So that is waited for first.  The policy's thread begins nothing
+ * more on a device that is claimed, and nobody else does.
  */
 static int stop_killable(struct zram *z)
 {
 	if (mutex_lock_killable(&z->pp_lock))
 		return -EINTR;
+	mutex_unlock(&z->pp_lock);
+	zram_policy_stop(z);
+	mutex_lock(&z->pp_lock);
 	stop(z);
 	mutex_unlock(&z->pp_lock);
 	return 0;
@@ -222,6 +235,8 @@ int zram_add(void)
 	mutex_init(&z->limit_lock);
 	mutex_init(&z->pp_lock);
 	z->backing.batch = ZRAM_BATCH;
+	zram_wear_init(z);
+	zram_policy_init(z);
 	zram_init_partial(z);
 	if (mutex_lock_killable(&device_mutex)) {
 		kvfree(z);

@@ -21,6 +21,7 @@
 
 #include "recompress.h"
 #include "sysfs.h"
+#include "wb.h"
 
 struct words {
 	const char *algo;
@@ -110,7 +111,7 @@ static int first_band(struct zram *z, const struct recompress_request *r, unsign
 		more = store_recompressible(&z->store, &at, z->store.slots, r, count);
 		up_read(&z->dev_lock);
 		cond_resched();
-		err = zram_pp_stopped(z);
+		err = zram_wb_stopped(z);
 	}
 	for (*band = RECOMPRESS_BANDS; *band && sum < r->left;)
 		sum += count[--*band];
@@ -125,7 +126,7 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 
 	while (more > 0) {
 		unsigned int noio;
-		int err = zram_pp_stopped(z);
+		int err = zram_wb_stopped(z);
 
 		if (err)
 			return err;

@@ -328,7 +328,9 @@ static struct attribute *zram_disk_attrs[] = {
 };
 
 static const struct attribute_group zram_disk_group = { .attrs = zram_disk_attrs };
-const struct attribute_group *zram_disk_groups[] = { &zram_disk_group, &zram_backing_group, NULL };
+const struct attribute_group *zram_disk_groups[] = {
+	&zram_disk_group, &zram_backing_group, &zram_policy_group, NULL,
+};
 
 /* ---- zram-control ---- */
 

@@ -40,8 +40,11 @@ extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeba
 
 struct attribute_group;
 
-/* writeback.c: its files, and those of backing.c */
+/* writeback_file.c: its files, and those of backing.c */
 extern const struct attribute_group zram_backing_group;
+
+/* policy_file.c */
+extern const struct attribute_group zram_policy_group;
 
 /* Of /sys/block/zramN, NULL at the end. */
 extern const struct attribute_group *zram_disk_groups[];

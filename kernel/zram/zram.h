@@ -6,7 +6,8 @@
  *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store, pcp
  *                            device.c (life) --> algorithm.c, idle.c, blkdev.c, shrink.c,
  *                                                debugfs.c, store, pcp
- *                            writeback.c --> store, the backing device
+ *                            writeback_file.c --> writeback.c
+ *     the device itself  --> policy.c --> writeback.c --> store, wear.c, the backing device
  *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device)
  *     memory pressure    --> shrink.c --> store, pcp
  *
@@ -26,22 +27,24 @@
 #define pr_fmt(fmt) "zram: " fmt
 
 #include "store.h"
+#include "wear.h"
 #include "codec/codecs.h"
 
 #include <linux/blkdev.h>
-#include <linux/freezer.h>
 #include <linux/limits.h>
 #include <linux/printk.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
-#include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include <linux/spinlock.h>
 #include <linux/timekeeping.h>
+#include <linux/wait.h>
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
 #define ZRAM_UNSET INT_MIN              /* of a codec's number */
 
 struct attribute_group;
+struct store_ages;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
 #define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
 
@@ -62,9 +65,42 @@ struct zram_backing {
 	struct block_device *bdev;
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;                    /* it keeps compressed pages; fixed while disksize is not 0 */
-	bool limit_on;
-	u64 limit;                      /* of what may be written, 4 KiB each; or pp_lock, for reading */
+	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
+};
+
+/* wear.c: how much may be written to it.  All of it over a reset, too. */
+struct zram_wear {
+	spinlock_t lock;                /* what follows; reads without are looks */
+	bool limit_on;
+	u64 limit;                      /* of what may be written, 4 KiB each */
+	u64 budget;                     /* bytes that the device may write in 24 hours; 0: any */
+	struct wear written;            /* by whom ever */
+};
+
+/* What policy_stat tells, since the store began.  Written by one thread each; read without a lock. */
+struct zram_policy_stats {
+	u64 passes;                     /* of ageing, over all slots */
+	u64 looked;                     /* slots of the pass that is under way */
+	u64 tried, smaller, saved;      /* recompressed in background: pages, pages, bytes */
+	u64 aged, ahead;                /* pages written for their age, and to make room */
+	host_a64 incoming;              /* pages that went to the device themselves */
+	bool works;                     /* now */
+};
+
+/* policy.c: what the device does by itself. */
+struct zram_policy {
+	/* dev_lock for writing; reads without are looks. */
+	bool is_auto;                   /* writeback_auto */
+	u64 high, low;                  /* writeback_high, writeback_low: bytes; 0: of mem_limit */
+	u32 writeback_age, recompress_age;      /* seconds; 0: not for their age */
+	u32 cpu;                        /* percent of one CPU that recompression takes */
+	struct task_struct *thread;     /* there is one while there is a store, once it was wanted */
+
+	wait_queue_head_t wait;         /* the thread's */
+	bool kicked;                    /* there may be something to do at once */
+	struct store_ages *ages;        /* the thread's; NULL: no ages are kept */
+	struct zram_policy_stats stats;
 };
 
 struct zram {
@@ -89,6 +125,8 @@ struct zram {
 	struct mutex limit_lock;        /* who writes release_limit; outside of dev_lock */
 
 	struct zram_backing backing;
+	struct zram_wear wear;
+	struct zram_policy policy;
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 
 	/*
@@ -165,17 +203,10 @@ static inline void zram_touch(struct zram *z, u64 slot)
 		WRITE_ONCE(ages[slot], (u32)ktime_get_boottime_seconds());
 }
 
-/*
- * What ends who goes through all pages, or 0.  -EINTR: a fatal signal, a reset, or a removal.
- * -ERESTARTNOINTR: the task is to be frozen.  Then it lets go of all it has, and its system call begins
- * again when it is thawed: what waits for a lock cannot be frozen, and nothing may be written
- * between the image of a hibernation and its resume, whose slot table is the image's.
- */
-static inline int zram_pp_stopped(const struct zram *z)
+/* Whether who goes through all pages is to end: a fatal signal, a reset, or a removal. */
+static inline bool zram_pp_ends(const struct zram *z)
 {
-	if (READ_ONCE(z->claim) || host_interrupted())
-		return -EINTR;
-	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
+	return READ_ONCE(z->claim) || host_interrupted();
 }
 
 /* blkdev.c */
@@ -201,6 +232,37 @@ void zram_backing_drop(struct zram *z);
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent);
 /* The same at once: sleeps for the device. */
 int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
+
+/* policy.c */
+
+/* Of a new device; all is off. */
+void zram_policy_init(struct zram *z);
+/* The files' values are what they were at first.  dev_lock is held for writing, there is no thread. */
+void zram_policy_defaults(struct zram *z);
+/* Whether anything is on that the thread is for. */
+bool zram_policy_on(const struct zram *z);
+/*
+ * Makes the thread, if something is on, there is none, and nobody resets or removes the device; it
+ * begins at once.  dev_lock is held for writing, and there is a store.  -ENOMEM, -EINTR: there is
+ * none.
+ */
+int zram_policy_start(struct zram *z);
+/* Ends it; nothing of it is in flight then.  No lock is held; the device is claimed. */
+void zram_policy_stop(struct zram *z);
+/* There may be something to do at once: the thread looks.  Any context. */
+void zram_policy_kick(struct zram *z);
+
+/*
+ * ahead.c: pages that are written so that there is room before it is asked for.  Both are called by
+ * the thread.
+ *
+ * wanted: whether that is to be done now, before anything else.  A few loads: it is asked between
+ * the units of all other work.
+ * ahead: does a small unit of it, or sleeps some milliseconds if it can do nothing just now though it is
+ * wanted.  Takes and lets go of pp_lock itself, with nothing in flight at the end.
+ */
+bool zram_ahead_wanted(struct zram *z);
+void zram_ahead(struct zram *z);
 
 /* debugfs.c */
 void zram_debugfs_init(void);

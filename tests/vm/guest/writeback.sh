@@ -200,6 +200,9 @@ if [ -e /dev/mapper/control ]; then
 	check "a kill ends it soon" [ $(($(date +%s) - t)) -le 3 ]
 	check "some went" [ "$(bd 3)" -gt 0 ]
 	check "and some did not" [ "$(bd 3)" -lt 1024 ]
+	w=$(bd 3)
+	check "one page" back page_index=1
+	equal "is all that goes then" $(($(bd 3) - w)) $units
 	invariants 0
 	sh -c "printf huge >$(z 0 writeback)" 2>/dev/null & slow=$!
 	sleep 0.3

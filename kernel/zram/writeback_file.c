@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * writeback_file.c - the file `writeback`: who asks for it has pages written to the backing device,
+ * and the files of its limit and of how many are written at once.
+ *
+ *     idle | huge | huge_idle | incompressible     also as type=...: what they have to be
+ *     page_index=N page_indexes=A-B ...            these, whatever they are
+ *
+ * The engine is writeback.c.
+ */
+#include "zram.h"
+
+#include <linux/device.h>
+#include <linux/kstrtox.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "sysfs.h"
+#include "wb.h"
+
+#define REQUESTS_MAX 1024u      /* whatever the batch */
+
+/* ---- choosing ---- */
+
+static int parse_type(const char *text, unsigned int *want)
+{
+	if (!strcmp(text, "idle"))
+		*want = CHOOSE_IDLE;
+	else if (!strcmp(text, "huge"))
+		*want = CHOOSE_HUGE;
+	else if (!strcmp(text, "huge_idle"))
+		*want = CHOOSE_HUGE | CHOOSE_IDLE;
+	else if (!strcmp(text, "incompressible"))
+		*want = CHOOSE_INCOMPRESSIBLE;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+/* N, or A-B; *end is the one after. */
+static int parse_range(char *text, bool two, u64 slots, u64 *from, u64 *end)
+{
+	char *second = strchr(text, '-');
+	unsigned long a, b;
+	int err;
+
+	if (two && !second)
+		return -EINVAL;
+	if (two)
+		*second++ = 0;
+	err = kstrtoul(text, 10, &a);
+	if (!err && a >= slots)
+		err = -ERANGE;
+	b = a;
+	if (!err && two)
+		err = kstrtoul(second, 10, &b);
+	if (err)
+		return err;
+	if (b >= slots || a > b)
+		return -ERANGE;
+	*from = a;
+	*end = (u64)b + 1;
+	return 0;
+}
+
+/* A type is about the range given last, or all, and is the last word; a range is by itself. */
+static int choose_by(struct wb_work *w, char *text)
+{
+	u64 slots = w->z->store.slots, from = 0, end = slots;
+	char *name, *value;
+	unsigned int want;
+	int err = 0;
+
+	while (!err && zram_next_word(&text, &name, &value)) {
+		if (!value || !strcmp(name, "type")) {
+			err = parse_type(value ?: name, &want);
+			return err ?: zram_wb_choose(w, from, end, want);
+		}
+		if (strcmp(name, "page_index") && strcmp(name, "page_indexes"))
+			continue;
+		err = parse_range(value, !strcmp(name, "page_indexes"), slots, &from, &end);
+		if (!err)
+			err = zram_wb_choose(w, from, end, 0);
+	}
+	return err;
+}
+
+/* pp_lock is held. */
+static ssize_t write_back(struct device *dev, const char *buf, char *text)
+{
+	struct zram *z = zram_of(dev);
+	struct wb_work *w;
+	u64 disksize;
+	ssize_t err;
+
+	down_read(&z->dev_lock);
+	disksize = z->disksize;
+	up_read(&z->dev_lock);
+	if (!disksize)
+		return zram_refuse(dev, "writeback", buf, "the device has no size yet", -EINVAL);
+	if (!z->backing.file)
+		return zram_refuse(dev, "writeback", buf, "there is no backing device", -ENODEV);
+	w = zram_wb_make(z, min3(READ_ONCE(z->backing.batch), REQUESTS_MAX,
+				 (u32)min_t(u64, z->store.slots, U32_MAX)), false);
+	if (!w)
+		return -ENOMEM;
+	err = choose_by(w, text);
+	if (!err)
+		err = zram_wb_write(w);
+	else if (err != -EINTR && err != -ERESTARTNOINTR)
+		zram_refuse(dev, "writeback", buf, "not idle, huge, huge_idle, incompressible or pages", err);
+	if (err)
+		zram_wb_unchoose(z);
+	zram_wb_free(w);
+	zram_note_freed(z);
+	return err;
+}
+
+static ssize_t writeback_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			       size_t len)
+{
+	struct zram *z = zram_of(dev);
+	char *text = kstrdup(buf, GFP_KERNEL);
+	ssize_t err;
+
+	if (!text)
+		return -ENOMEM;
+	err = mutex_lock_killable(&z->pp_lock);
+	if (!err) {
+		err = write_back(dev, buf, text);
+		mutex_unlock(&z->pp_lock);
+	}
+	kfree(text);
+	return err ?: len;
+}
+static DEVICE_ATTR_WO(writeback);
+
+/* ---- its limit, and how many at once ---- */
+
+static ssize_t writeback_limit_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->wear.limit));
+}
+
+static ssize_t writeback_limit_store(struct device *dev, struct device_attribute *attr,
+				     const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	u64 units;
+
+	if (kstrtoull(buf, 10, &units))
+		return zram_refuse(dev, "writeback_limit", buf, "not a number", -EINVAL);
+	spin_lock(&z->wear.lock);
+	/* Whole pages, so that it does not pass by 0. */
+	WRITE_ONCE(z->wear.limit, rounddown(units, WB_UNITS));
+	spin_unlock(&z->wear.lock);
+	return len;
+}
+static DEVICE_ATTR_RW(writeback_limit);
+
+static ssize_t writeback_limit_enable_show(struct device *dev, struct device_attribute *attr,
+					   char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->wear.limit_on));
+}
+
+static ssize_t writeback_limit_enable_store(struct device *dev, struct device_attribute *attr,
+					    const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	u64 on;
+
+	if (kstrtoull(buf, 10, &on))
+		return zram_refuse(dev, "writeback_limit_enable", buf, "not a number", -EINVAL);
+	spin_lock(&z->wear.lock);
+	WRITE_ONCE(z->wear.limit_on, on != 0);
+	spin_unlock(&z->wear.lock);
+	return len;
+}
+static DEVICE_ATTR_RW(writeback_limit_enable);
+
+static ssize_t writeback_batch_size_show(struct device *dev, struct device_attribute *attr,
+					 char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(zram_of(dev)->backing.batch));
+}
+
+static ssize_t writeback_batch_size_store(struct device *dev, struct device_attribute *attr,
+					  const char *buf, size_t len)
+{
+	u32 n;
+
+	if (kstrtouint(buf, 10, &n) || !n)
+		return zram_refuse(dev, "writeback_batch_size", buf, "not a number over 0", -EINVAL);
+	WRITE_ONCE(zram_of(dev)->backing.batch, n);
+	return len;
+}
+static DEVICE_ATTR_RW(writeback_batch_size);
+
+static struct attribute *attrs[] = {
+	&dev_attr_backing_dev.attr,
+	&dev_attr_compressed_writeback.attr,
+	&dev_attr_bd_stat.attr,
+	&dev_attr_writeback.attr,
+	&dev_attr_writeback_limit.attr,
+	&dev_attr_writeback_limit_enable.attr,
+	&dev_attr_writeback_batch_size.attr,
+	NULL,
+};
+const struct attribute_group zram_backing_group = { .attrs = attrs };
