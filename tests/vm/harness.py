@@ -40,7 +40,7 @@ CACHE = pathlib.Path(
 # Modules a guest may want, as far as the kernel has them; what they depend on follows.
 MODULES = ("zram zsmalloc ext4 loop lzo_compress lzo_decompress lz4_compress lz4hc_compress "
            "lz4_decompress zstd_compress zstd_decompress deflate 842_compress 842_decompress "
-           "null_blk brd dm_mod dm_flakey dm_delay dm_crypt virtio_blk").split()
+           "null_blk brd dm_mod dm_flakey dm_delay dm_crypt xts virtio_blk").split()
 
 
 ME = os.getpid()
@@ -133,8 +133,8 @@ def modules_of(home, release):
 
 # ---------------------------------------------------------------- guest files
 
-def toolbox(arch):
-    return pathlib.Path(call(HERE / "toolbox", arch))
+def toolbox(arch, suite):
+    return pathlib.Path(call(HERE / "toolbox", arch, *([suite] if suite else [])))
 
 
 def needed(path):
@@ -178,8 +178,9 @@ def program(source, *more, arch="amd64"):
 class Initramfs:
     """An archive in cpio's newc form, made without leaving the user's rights."""
 
-    def __init__(self, kern):
+    def __init__(self, kern, suite=""):
         self.kernel = kern
+        self.suite = suite       # of Debian, for the tools; "": the usual one
         self.machine = MACHINES[kern.arch]
         self.files = {}          # guest path -> (mode, bytes)
         self.tools = set()
@@ -210,8 +211,8 @@ class Initramfs:
 
     def tool(self, name):
         """A real tool with the libraries it names, from Debian's packages."""
-        box = toolbox(self.kernel.arch)
-        for d in ("usr/sbin", "usr/bin", "sbin", "bin"):
+        box = toolbox(self.kernel.arch, self.suite)
+        for d in ("usr/sbin", "usr/bin", "sbin", "bin", "usr/lib/systemd/system-generators"):
             if (box / d / name).exists():
                 break
         else:
@@ -286,7 +287,7 @@ class Initramfs:
 
     def write(self, to):
         self._modules()
-        busybox = toolbox(self.kernel.arch) / "bin/busybox"
+        busybox = toolbox(self.kernel.arch, self.suite) / "bin/busybox"
         self.add("bin/busybox", busybox.resolve(), 0o755)
         # Not busybox's own shell: that one prefers busybox's tools to the real ones.
         self.tool("dash")
