@@ -287,7 +287,8 @@ class Initramfs:
 
     def write(self, to):
         self._modules()
-        busybox = toolbox(self.kernel.arch, self.suite) / "bin/busybox"
+        box = toolbox(self.kernel.arch, self.suite)
+        busybox = next(p for p in (box / "bin/busybox", box / "usr/bin/busybox") if p.exists())
         self.add("bin/busybox", busybox.resolve(), 0o755)
         # Not busybox's own shell: that one prefers busybox's tools to the real ones.
         self.tool("dash")
