@@ -59,7 +59,7 @@ bool holds_any(struct holds *h);
 u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear);
 bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref);
 
-/* Clears bits 58 to 62 of a word, whatever it is and whoever has made it busy.  Any context. */
+/* Clears bits 58 to 63 of a word, whatever it is and whoever has made it busy.  Any context. */
 void hold_unmark(struct holds *h, host_a64 *slot, u64 clear);
 
 /* hold_take() that takes other bits of SLOT_ABOUT away, or none. */
@@ -91,12 +91,13 @@ static inline u64 hold_take(struct holds *h, host_a64 *slot)
 
 /*
  * Holds the page that word was read from, an object, if nothing about it has changed since; false: it
- * has, or it has as many readers as a word counts.  Tried once.  Any context.
+ * has, or it has as many readers as a word counts.  clear: of SLOT_TOUCHED, what it takes away.
+ * Tried once.  Any context.
  */
-static inline bool hold_take_seen(host_a64 *slot, u64 word)
+static inline bool hold_take_seen(host_a64 *slot, u64 word, u64 clear)
 {
 	return !(word & SLOT_BUSY) && (word & SLOT_READERS) != SLOT_READERS &&
-	       host_a64_cas(slot, &word, (word & ~SLOT_TOUCHED) + SLOT_READER);
+	       host_a64_cas(slot, &word, (word & ~clear) + SLOT_READER);
 }
 
 /*

@@ -34,12 +34,12 @@ static unsigned int band_of(size_t bytes)
 }
 
 /* Whether the request is about the page of this word. */
-static bool is_meant(const struct store *s, const struct recompress_request *r, u64 word)
+static bool is_meant(const struct store *s, const struct recompress_request *r, u64 i, u64 word)
 {
 	size_t bytes;
 
 	if (slot_type(word) != SLOT_PAGE || word & SLOT_INCOMPRESSIBLE || slot_codec(word) >= r->priority ||
-	    (r->idle && !(word & SLOT_IDLE)))
+	    (r->idle && !(word & SLOT_IDLE)) || (r->aged && !store_is_aged(r->aged, i, word, r->min_age)))
 		return false;
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
 	return bytes >= r->threshold && (!r->huge || bytes == HOST_PAGE_SIZE) &&
@@ -54,24 +54,24 @@ static bool take(struct store *s, u64 i, const struct recompress_request *r, u64
 
 	for (tries = 0; tries < HOST_TRIES; tries++) {
 		*word = host_a64_read_acquire(slot);
-		if (!is_meant(s, r, *word))
+		if (!is_meant(s, r, i, *word))
 			return false;
-		if (hold_take_seen(slot, *word))
+		if (hold_take_seen(slot, *word, r->aged ? 0 : SLOT_TOUCHED))
 			return true;
 	}
 	return false;
 }
 
 /* The bytes in w->packed that the request's codec makes of w->page; HOST_PAGE_SIZE: not below huge. */
-static int pack(struct store *s, unsigned int priority, const struct recompress_work *w)
+static int pack(struct store *s, const struct recompress_request *r, const struct recompress_work *w)
 {
-	struct streams *t = s->codecs[priority];
-	struct stream *st = stream_get(t);
+	struct streams *t = s->codecs[r->priority];
+	struct stream *st = stream_get_of(t, r->own, r->priority);
 	int bytes = stream_pack(t->codec, st, w->page, pool_max_small(&s->pool));
 
 	if (bytes > 0 && bytes < (int)HOST_PAGE_SIZE)
 		memcpy(w->packed, st->buf, (size_t)bytes);
-	stream_put(st);
+	stream_put_of(st, r->own);
 	return bytes;
 }
 
@@ -119,15 +119,14 @@ static int make_object(struct store *s, u64 i, const void *data, size_t bytes, u
  * A recompressed page has no age, as in-tree.  That is written before the swap, and only if nobody
  * touched the page since `age` was read: who touches it later says so later.
  */
-static bool replace(struct store *s, u64 i, const struct recompress_request *r, u64 word, u64 ref,
-		    u32 age)
+static bool replace(struct store *s, u64 i, const struct recompress_request *r, u64 word, u64 new,
+		    u64 keep, u32 age)
 {
 	bool reset = r->ages && host_read_once(r->ages[i]) == age;
 
 	if (reset)
 		host_write_once(r->ages[i], 0);
-	if (store_replace(s, i, word,
-			  slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT))
+	if (store_replace(s, i, word, new, keep))
 		return true;
 	if (reset && !host_read_once(r->ages[i]))
 		host_write_once(r->ages[i], age);
@@ -135,16 +134,18 @@ static bool replace(struct store *s, u64 i, const struct recompress_request *r, 
 }
 
 /* Tries the page of word, which is held.  As store_recompress(). */
-static int try_page(struct store *s, u64 i, const struct recompress_request *r,
+static int try_page(struct store *s, u64 i, struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)
 {
+	/* Nobody has touched a page that is as old as this one. */
+	const u64 keep = r->aged ? SLOT_IDLE | SLOT_OLD : 0;
 	u32 age = r->ages ? host_read_once(r->ages[i]) : 0;
-	int bytes, err = store_unpack(s, word, w->page);
-	u64 ref;
+	int bytes, err = store_unpack(s, r->own, word, w->page);
+	u64 ref, new;
 
 	if (err)
 		return err;
-	bytes = pack(s, r->priority, w);
+	bytes = pack(s, r, w);
 	if (bytes < 0)
 		return bytes;
 	if (!is_smaller(s, r, word, bytes)) {
@@ -155,13 +156,16 @@ static int try_page(struct store *s, u64 i, const struct recompress_request *r,
 	err = make_object(s, i, w->packed, (size_t)bytes, &ref);
 	if (err)
 		return err;
-	if (replace(s, i, r, word, ref, age))
+	new = slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT;
+	if (replace(s, i, r, word, new, keep, age)) {
+		r->saved += pool_ref_size(&s->pool, slot_ref(word)) - (size_t)bytes;
 		return RECOMPRESS_DONE;
+	}
 	pool_free(&s->pool, ref);
 	return RECOMPRESS_KEPT;
 }
 
-int store_recompress(struct store *s, u64 i, const struct recompress_request *r,
+int store_recompress(struct store *s, u64 i, struct recompress_request *r,
 		     const struct recompress_work *w)
 {
 	int outcome;
@@ -211,7 +215,7 @@ bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recomp
 	while ((slot = store_next_slot(s, at, end, &left))) {
 		u64 word = host_a64_read_acquire(slot);
 
-		if (is_meant(s, r, word))
+		if (is_meant(s, r, *at - 1, word))
 			count[band_of(pool_ref_size(&s->pool, slot_ref(word)))]++;
 	}
 	return *at < end;

@@ -336,13 +336,13 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
  * The same for another object of the page that word was read from, if it is still there.  The
  * account is squared after the fact, still under the item.
  */
-bool store_replace(struct store *s, u64 i, u64 word, u64 new)
+bool store_replace(struct store *s, u64 i, u64 word, u64 new, u64 keep)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 	bool done;
 	u64 old;
 
-	done = slot_replace(store_slot(s, i), slot_ref(word), new, &old);
+	done = slot_replace(store_slot(s, i), slot_ref(word), new, keep, &old);
 	if (done) {
 		account(s, &cpu->counters, new, 1);
 		account(s, &cpu->counters, old, -1);
@@ -579,13 +579,13 @@ static HOST_INLINE int read_object(struct store *s, const struct codec_ops *code
 	return 0;
 }
 
-int store_unpack(struct store *s, u64 word, void *page)
+int store_unpack(struct store *s, struct stream *own, u64 word, void *page)
 {
 	struct streams *t = s->codecs[slot_codec(word)];
-	struct stream *st = stream_get(t);
+	struct stream *st = stream_get_of(t, own, slot_codec(word));
 	int err = read_object(s, t->codec, st, word, page);
 
-	stream_put(st);
+	stream_put_of(st, own);
 	return err;
 }
 
@@ -651,7 +651,7 @@ int store_read(struct store *s, u64 i, void *page)
 }
 
 /* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
-int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
+int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool packed)
 {
 	u64 seen = host_a64_read(store_slot(s, i)), word;
 	struct streams *t = s->codecs[slot_codec(seen)];
@@ -661,7 +661,7 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 
 	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
 		return -ENOENT;
-	st = stream_get(t);
+	st = stream_get_of(t, own, slot_codec(seen));
 	word = hold_take_and(&s->holds, store_slot(s, i), 0);
 	if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN) || (word ^ seen) & SLOT_CODEC) {
 		err = -ENOENT;
@@ -674,7 +674,7 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 	}
 	if (slot_has_object(word))
 		store_drop(s, i, word);
-	stream_put(st);
+	stream_put_of(st, own);
 	return err;
 }
 

@@ -133,10 +133,12 @@ bool store_to_backed(struct store *s, u64 i, u64 block);
 
 /*
  * Copies the page of slot i < slots, or, if packed, the bytes that it came to and zeros after them,
- * into buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  Process context.
+ * into buf, HOST_PAGE_SIZE bytes.  That is no read: the slot stays chosen.  own: streams of the
+ * caller's own by priority (streams_own()), so that no reader waits for him, or NULL; with them
+ * hold.h counts him as who recompresses, so he does not at the same time.  Process context.
  * -ENOENT: it is no longer; -EIO: it does not decompress.
  */
-int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
+int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool packed);
 
 /*
  * Makes a page of what store_copy_out() packed, which may have become anything meanwhile; word is
@@ -152,15 +154,18 @@ int store_free(struct store *s, u64 i);
  * when the caller took its hold, with hold_take_seen(); from then on no other may be called ref.
  */
 
-/* Its page, made of the object.  Process context.  -EIO: it does not decompress; page is zeros. */
-int store_unpack(struct store *s, u64 word, void *page);
+/*
+ * Its page, made of the object.  own: as of store_copy_out().  Process context.  -EIO: it does not
+ * decompress; page is zeros.
+ */
+int store_unpack(struct store *s, struct stream *own, u64 word, void *page);
 
 /*
  * Puts new, which has an object with those bytes, in the place of the object of word, and accounts
- * for both; the old one is for who drops it last.  False: the slot was written or freed meanwhile,
- * so that new is still the caller's.  Any context.
+ * for both; the old one is for who drops it last.  keep: of SLOT_ABOUT, what goes over to new.
+ * False: the slot was written or freed meanwhile, so that new is still the caller's.  Any context.
  */
-bool store_replace(struct store *s, u64 i, u64 word, u64 new);
+bool store_replace(struct store *s, u64 i, u64 word, u64 new, u64 keep);
 
 /* Slots that are worked on between two rests, where all are. */
 #define STORE_PIECE 256u

@@ -14,8 +14,8 @@ static void stream_empty(struct streams *t, struct stream *st)
 	st->ctx = st->buf = st->bounce = NULL;
 }
 
-HOST_NO_ANALYSIS        /* as stream_get() */
-bool stream_fill(struct streams *t, struct stream *st)
+/* False: there is no memory for what st is to have. */
+static bool stream_equip(struct streams *t, struct stream *st)
 {
 	st->buf = host_zalloc(HOST_PAGE_SIZE);
 	st->bounce = host_zalloc(HOST_PAGE_SIZE);
@@ -23,7 +23,13 @@ bool stream_fill(struct streams *t, struct stream *st)
 		st->ctx = t->codec->create(&t->params);
 	if (!st->ctx)
 		stream_empty(t, st);
-	if (!st->ctx || !t->lazy)
+	return st->ctx != NULL;
+}
+
+HOST_NO_ANALYSIS        /* as stream_get() */
+bool stream_fill(struct streams *t, struct stream *st)
+{
+	if (!stream_equip(t, st) || !t->lazy)
 		return st->ctx != NULL;
 	/* To queue work may take long: a home may have to make a thread for it. */
 	host_mutex_unlock(&st->lock);
@@ -51,6 +57,29 @@ struct stream *stream_other(struct streams *t, unsigned int home)
 	st = &t->stream[t->lazy ? 0 : home];
 	host_mutex_lock(&st->lock);
 	return st;
+}
+
+int streams_own(struct streams *const *t, unsigned int n, struct stream *own)
+{
+	unsigned int i;
+
+	memset(own, 0, n * sizeof(*own));
+	for (i = 0; i < n; i++) {
+		if (t[i] && !stream_equip(t[i], &own[i])) {
+			streams_disown(t, n, own);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void streams_disown(struct streams *const *t, unsigned int n, struct stream *own)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (t[i])
+			stream_empty(t[i], &own[i]);
 }
 
 bool streams_trim(struct streams *t)

@@ -7,11 +7,12 @@ static int size_of(struct store *s, u64 word)
 	return (int)(pool_ref_size(&s->pool, slot_ref(word)) >> (HOST_PAGE_SHIFT - 6));
 }
 
-static bool is_wanted(struct store *s, u64 word, unsigned int want)
+static bool is_wanted(struct store *s, u64 i, u64 word, unsigned int want, const struct chosen *c)
 {
 	return slot_type(word) == SLOT_PAGE && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
+	       (!(want & CHOOSE_AGED) || store_is_aged(c->ages, i, word, c->min_age)) &&
 	       (!(want & CHOOSE_HUGE) ||
 		pool_ref_size(&s->pool, slot_ref(word)) == HOST_PAGE_SIZE);
 }
@@ -24,7 +25,7 @@ bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, st
 	while ((slot = store_next_slot(s, at, end, &left))) {
 		u64 word = host_a64_read(slot);
 
-		if (is_wanted(s, word, want) && slot_mark(slot, word, SLOT_CHOSEN, 0))
+		if (is_wanted(s, *at - 1, word, want, c) && slot_mark(slot, word, SLOT_CHOSEN, 0))
 			c->n[size_of(s, word)]++;
 	}
 	return *at < end;

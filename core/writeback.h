@@ -11,18 +11,22 @@
 #ifndef EBB_CORE_WRITEBACK_H
 #define EBB_CORE_WRITEBACK_H
 
+#include "age.h"
 #include "store.h"
 
 /* What a page has to be, all of it; 0: any page that is an object. */
 #define CHOOSE_IDLE 1u
 #define CHOOSE_HUGE 2u
 #define CHOOSE_INCOMPRESSIBLE 4u
+#define CHOOSE_AGED 8u                  /* of min_age at least, by ages (age.h) */
 
 #define CHOOSE_SIZES 65
 
 /* Pages chosen, by size: 64ths of a page. */
 struct chosen {
 	u64 n[CHOOSE_SIZES];
+	const struct store_ages *ages;          /* both for CHOOSE_AGED */
+	unsigned int min_age;
 };
 
 /*

@@ -3,23 +3,65 @@
  * policy.c - owns the thread of a device that does what nobody asks for at the moment.
  *
  *     first     pages are written out ahead of need (ahead.c), at the priority of any thread
- *     else      ages are kept, pages are written or recompressed for their age, as the last of all
+ *     else      at the lowest:
+ *               ages      one pass of ageing a period (core/age.h)
+ *               walks     after a pass: pages are written, or recompressed, for their age
  *
- * It works in units of a few milliseconds, and looks between them whether it is to end, to be
- * frozen, or to write ahead.  Nothing is in flight then, and it has no lock.
+ * It works in units of a few milliseconds.  Between them it has no lock and nothing in flight, and
+ * looks whether it is to end, to be frozen, or to write ahead.  Walks also rest while the disk is
+ * read or written.  In a unit nobody who reads or writes a page waits for it, even if it loses its
+ * CPU for long: it has codec contexts of its own, and takes pp_lock, for which only files wait, if
+ * that is free.
  */
 #include "zram.h"
 
 #include <linux/freezer.h>
 #include <linux/kthread.h>
+#include <linux/math64.h>
+#include <linux/part_stat.h>
 #include <linux/sched.h>
-#include <linux/sched/task.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
 
+#include "age.h"
+#include "recompress.h"
 #include "wb.h"
 
-#define REST_MS 1000            /* when there is nothing to do */
+#define UNIT_PAGES 32u          /* that are written in a unit, at once */
+#define UNIT_TRIES RECOMPRESS_PIECE     /* that are recompressed in one */
+#define UNIT_SLOTS (16 * STORE_PIECE)   /* that are looked at in one */
+#define QUIET_MS 100u           /* walks go on when nobody used the disk for so long, or once in it */
+#define LONG_MS 60000u          /* when there is nothing to do */
 
-/* The devices' kernels without ahead.c: nothing is written ahead. */
+#define PERIOD_MIN 1u           /* seconds from a pass of ageing to the next */
+#define PERIOD_MAX 300u
+#define PERIOD_AHEAD 15u        /* where ages are only for who writes ahead */
+#define PERIODS 8u              /* in the least age that is asked for */
+
+/* What the thread has. */
+struct policy_run {
+	struct zram *z;
+	int nice;
+
+	struct store_ages ages;         /* while policy.ages names them */
+	u32 period;                     /* seconds; 0: there are no ages */
+	bool in_pass;
+	u64 next_pass;                  /* ns */
+
+	/* Walks over all slots, each of what a pass of ageing found. */
+	bool writes, recompresses;      /* one is under way */
+	u64 write_at, recompress_at;    /* the next slot */
+	u64 work_at;                    /* ns: recompression has used its share of the CPU until then */
+	bool has_rested;
+	unsigned long used;             /* times the disk was, so far */
+
+	bool has_own;
+	struct stream own[STORE_CODECS];
+	struct recompress_work pages;
+	struct wb_work *wb;
+};
+
+/* A module without ahead.c: nothing is written ahead. */
 bool __weak zram_ahead_wanted(struct zram *z)
 {
 	return false;
@@ -29,7 +71,222 @@ void __weak zram_ahead(struct zram *z)
 {
 }
 
+/* ---- ages ---- */
+
+/* The period of ageing that suits the ages that are asked for; 0: none are. */
+static u32 period_for(const struct zram_policy *p)
+{
+	u32 a = READ_ONCE(p->writeback_age), b = READ_ONCE(p->recompress_age);
+	u32 least = a && b ? min(a, b) : a + b;
+
+	if (!least)
+		return READ_ONCE(p->is_auto) ? PERIOD_AHEAD : 0;
+	/* The largest is to be told, too. */
+	return max(clamp(least / PERIODS, PERIOD_MIN, PERIOD_MAX), (max(a, b) - 1) / AGE_PASSES + 1);
+}
+
+static unsigned int min_age(const struct policy_run *r, u32 seconds)
+{
+	return age_of_passes(DIV_ROUND_UP((u64)seconds, r->period));
+}
+
+/* Whether the last pass found pages as old. */
+static bool has_aged(const struct policy_run *r, u32 seconds)
+{
+	unsigned int age;
+	u64 n = 0;
+
+	for (age = min_age(r, seconds); age <= AGE_MAX; age++)
+		n += r->ages.last[age];
+	return n;
+}
+
+static void end_ages(struct policy_run *r)
+{
+	WRITE_ONCE(r->z->policy.ages, NULL);
+	store_ages_destroy(&r->ages);
+	r->period = 0;
+	r->in_pass = r->writes = r->recompresses = false;
+}
+
+/* Ages are counted in periods, so with another all begin anew. */
+static void keep_ages(struct policy_run *r)
+{
+	u32 period = period_for(&r->z->policy);
+
+	if (period == r->period)
+		return;
+	end_ages(r);
+	if (!period || store_ages_init(&r->ages, r->z->store.slots))
+		return;
+	r->period = period;
+	r->next_pass = ktime_get_ns();
+	WRITE_ONCE(r->z->policy.ages, &r->ages);
+}
+
+static void age_unit(struct policy_run *r)
+{
+	struct zram_policy *p = &r->z->policy;
+	unsigned int pieces = UNIT_SLOTS / STORE_PIECE;
+
+	if (!r->in_pass)
+		r->next_pass = ktime_get_ns() + (u64)r->period * NSEC_PER_SEC;
+	r->in_pass = true;
+	while (r->in_pass && pieces--)
+		r->in_pass = store_age_piece(&r->z->store, &r->ages);
+	WRITE_ONCE(p->stats.looked, r->ages.at);
+	if (r->in_pass)
+		return;
+	WRITE_ONCE(p->stats.passes, p->stats.passes + 1);
+	/* A walk that is under way goes on first. */
+	if (!r->writes)
+		r->write_at = 0;
+	if (!r->recompresses)
+		r->recompress_at = 0;
+	r->writes = r->recompresses = true;
+}
+
+/* ---- walks ---- */
+
+static bool has_own_streams(struct policy_run *r)
+{
+	struct store *s = &r->z->store;
+
+	if (!r->has_own && !streams_own(s->codecs, STORE_CODECS, r->own))
+		r->has_own = true;
+	return r->has_own;
+}
+
+static bool may_write(struct policy_run *r)
+{
+	u32 seconds = READ_ONCE(r->z->policy.writeback_age);
+
+	if (!seconds || !r->z->backing.file || !zram_wb_room(r->z, true) ||
+	    (!r->write_at && !has_aged(r, seconds)) || !has_own_streams(r))
+		return false;
+	if (!r->wb)
+		r->wb = zram_wb_make(r->z, UNIT_PAGES, true);
+	return r->wb;
+}
+
+/* pp_lock is held.  An error is tried anew after the next pass. */
+static void write_unit(struct policy_run *r)
+{
+	struct zram_policy *p = &r->z->policy;
+	struct wb_work *w = r->wb;
+	u64 slots = r->z->store.slots, from = r->write_at, before = w->written;
+	int more = 1;
+
+	w->own = r->own;
+	w->err = 0;
+	w->chosen.ages = &r->ages;
+	w->chosen.min_age = min_age(r, READ_ONCE(p->writeback_age));
+	while (more >= 0 && r->write_at < slots && w->begun < UNIT_PAGES &&
+	       r->write_at - from < UNIT_SLOTS)
+		more = zram_wb_piece(w, &r->write_at, min(slots, r->write_at + UNIT_PAGES), CHOOSE_AGED);
+	w->begun = 0;
+	if (zram_wb_drain(w) || (more < 0 && more != -ERESTARTNOINTR) || r->write_at >= slots)
+		r->writes = false;
+	WRITE_ONCE(p->stats.aged, p->stats.aged + (w->written - before));
+	zram_note_freed(r->z);
+}
+
+static bool may_recompress(struct policy_run *r)
+{
+	u32 seconds = READ_ONCE(r->z->policy.recompress_age);
+
+	if (!seconds || !store_last_codec(&r->z->store) ||
+	    (!r->recompress_at && !has_aged(r, seconds)) || !has_own_streams(r))
+		return false;
+	if (!r->pages.page)
+		r->pages.page = kmalloc(PAGE_SIZE, GFP_KERNEL | __GFP_NOWARN);
+	if (!r->pages.packed)
+		r->pages.packed = kmalloc(PAGE_SIZE, GFP_KERNEL | __GFP_NOWARN);
+	return r->pages.page && r->pages.packed;
+}
+
+/* pp_lock is held.  An error is tried anew after the next pass. */
+static void recompress_unit(struct policy_run *r)
+{
+	struct zram_policy *p = &r->z->policy;
+	struct store *s = &r->z->store;
+	u64 from = r->recompress_at, begun = ktime_get_ns(), percent = READ_ONCE(p->cpu), took;
+	struct recompress_request q;
+	int more = 1;
+
+	recompress_request_init(&q, store_last_codec(s));
+	q.aged = &r->ages;
+	q.min_age = min_age(r, READ_ONCE(p->recompress_age));
+	q.own = r->own;
+	q.left = UNIT_TRIES;
+	while (more > 0 && r->recompress_at - from < UNIT_SLOTS && !zram_wb_stopped(r->z)) {
+		down_read(&r->z->dev_lock);
+		more = store_recompress_piece(s, &r->recompress_at, s->slots, &q, &r->pages);
+		up_read(&r->z->dev_lock);
+		cond_resched();
+	}
+	if (more < 0 || r->recompress_at >= s->slots)
+		r->recompresses = false;
+	WRITE_ONCE(p->stats.tried, p->stats.tried + q.tried);
+	WRITE_ONCE(p->stats.smaller, p->stats.smaller + q.done);
+	WRITE_ONCE(p->stats.saved, p->stats.saved + q.saved);
+	zram_note_freed(r->z);
+	took = ktime_get_ns() - begun;
+	r->work_at = begun + div64_u64(took * 100, percent);
+}
+
+/* Whether others used the disk since the last unit, and the thread did not rest for that yet. */
+static bool is_busy(struct policy_run *r)
+{
+	unsigned long used = part_stat_read_accum(r->z->disk->part0, ios);
+	bool busy = used != r->used && !r->has_rested;
+
+	r->used = used;
+	r->has_rested = busy;
+	return busy;
+}
+
 /* ---- the thread ---- */
+
+static unsigned int ms_to(u64 now, u64 then)
+{
+	return then > now ? (unsigned int)min_t(u64, div_u64(then - now, NSEC_PER_MSEC) + 1, LONG_MS) : 0;
+}
+
+/* The next unit of what is done when there is nothing better.  Milliseconds until there is another. */
+static unsigned int idle_unit(struct policy_run *r)
+{
+	u64 now = ktime_get_ns();
+	unsigned int ms;
+
+	keep_ages(r);
+	if (!r->period)
+		return LONG_MS;
+	if (r->in_pass || now >= r->next_pass) {
+		age_unit(r);
+		return 0;
+	}
+	ms = ms_to(now, r->next_pass);
+	if (r->writes)
+		r->writes = may_write(r);
+	if (r->recompresses)
+		r->recompresses = may_recompress(r);
+	if (!r->writes && !r->recompresses)
+		return ms;
+	if (!r->writes && now < r->work_at)
+		return min(ms, ms_to(now, r->work_at));
+	if (is_busy(r))
+		return min(ms, QUIET_MS);
+	/* Somebody does by hand what this is about. */
+	if (!mutex_trylock(&r->z->pp_lock))
+		return min(ms, QUIET_MS);
+	if (r->writes)
+		write_unit(r);
+	else
+		recompress_unit(r);
+	mutex_unlock(&r->z->pp_lock);
+	return 0;
+}
 
 static bool is_called(struct zram_policy *p)
 {
@@ -40,35 +297,54 @@ static void rest(struct zram_policy *p, unsigned int ms)
 {
 	WRITE_ONCE(p->stats.works, false);
 	wait_event_freezable_timeout(p->wait, is_called(p), msecs_to_jiffies(ms) + 1);
-	WRITE_ONCE(p->kicked, false);
-	WRITE_ONCE(p->stats.works, true);
+	/* Before the looks that follow, as what was done to be found is before the kick. */
+	smp_store_mb(p->kicked, false);
 }
 
-static void set_nice(int *now, int nice)
+static void set_nice(struct policy_run *r, int nice)
 {
-	if (*now != nice)
+	if (r->nice != nice)
 		sched_set_normal(current, nice);
-	*now = nice;
+	r->nice = nice;
+	WRITE_ONCE(r->z->policy.stats.works, true);
+}
+
+static void leave(struct policy_run *r)
+{
+	end_ages(r);
+	if (r->wb)
+		zram_wb_free(r->wb);
+	if (r->has_own)
+		streams_disown(r->z->store.codecs, STORE_CODECS, r->own);
+	kfree(r->pages.page);
+	kfree(r->pages.packed);
+	WRITE_ONCE(r->z->policy.stats.works, false);
 }
 
 static int run(void *data)
 {
-	struct zram *z = data;
-	int nice = 0;
+	struct policy_run *r = data;
+	struct zram *z = r->z;
+	unsigned int noio, ms;
 
 	set_freezable();
+	/* What it allocates is not to be had by writing to a disk, which may be this one. */
+	noio = memalloc_noio_save();
 	while (!kthread_should_stop()) {
 		try_to_freeze();
 		if (zram_ahead_wanted(z)) {
-			set_nice(&nice, 0);
+			set_nice(r, 0);
 			zram_ahead(z);
 		} else {
-			set_nice(&nice, MAX_NICE);
-			rest(&z->policy, REST_MS);
+			set_nice(r, MAX_NICE);
+			ms = idle_unit(r);
+			if (ms)
+				rest(&z->policy, ms);
 		}
 		cond_resched();
 	}
-	WRITE_ONCE(z->policy.stats.works, false);
+	leave(r);
+	memalloc_noio_restore(noio);
 	return 0;
 }
 
@@ -85,31 +361,53 @@ int zram_policy_start(struct zram *z)
 {
 	struct zram_policy *p = &z->policy;
 	struct task_struct *thread;
+	struct policy_run *r;
 
 	if (p->thread || !zram_policy_on(z) || z->claim)
 		return 0;
-	thread = kthread_create(run, z, "%s", z->disk->disk_name);
-	if (IS_ERR(thread))
+	r = kzalloc(sizeof(*r), GFP_KERNEL);
+	if (!r)
+		return -ENOMEM;
+	r->z = z;
+	thread = kthread_create(run, r, "%s-policy", z->disk->disk_name);
+	if (IS_ERR(thread)) {
+		kfree(r);
 		return PTR_ERR(thread);
+	}
 	WRITE_ONCE(p->thread, thread);
+	p->run = r;
 	wake_up_process(thread);
 	return 0;
 }
 
 void zram_policy_stop(struct zram *z)
 {
+	struct zram_policy *p = &z->policy;
 	struct task_struct *thread;
 
 	down_write(&z->dev_lock);
-	thread = z->policy.thread;
-	WRITE_ONCE(z->policy.thread, NULL);
+	thread = p->thread;
+	WRITE_ONCE(p->thread, NULL);
 	up_write(&z->dev_lock);
-	if (thread)
-		kthread_stop(thread);
+	if (!thread)
+		return;
+	/* It may end before it began; what it had is given back in any case. */
+	kthread_stop(thread);
+	kfree(p->run);
+	p->run = NULL;
+}
+
+int zram_policy_changed(struct zram *z)
+{
+	int err = z->disksize ? zram_policy_start(z) : 0;
+
+	zram_policy_kick(z);
+	return err;
 }
 
 void zram_policy_kick(struct zram *z)
 {
+	smp_mb();
 	WRITE_ONCE(z->policy.kicked, true);
 	wake_up(&z->policy.wait);
 }
@@ -118,8 +416,9 @@ void zram_policy_defaults(struct zram *z)
 {
 	struct zram_policy *p = &z->policy;
 
-	p->is_auto = false;
-	p->high = p->low = 0;
+	WRITE_ONCE(p->is_auto, false);
+	WRITE_ONCE(p->high, 0);
+	WRITE_ONCE(p->low, 0);
 	WRITE_ONCE(p->writeback_age, 0);
 	WRITE_ONCE(p->recompress_age, 0);
 	WRITE_ONCE(p->cpu, 10);

@@ -26,8 +26,10 @@ struct wb_work {
 	struct list_head idle;          /* requests that are not in flight */
 	unsigned int in_flight;
 	int err;                        /* the last one of a bio; 0 again is the caller's to make it */
+	u64 begun;                      /* pages that were submitted; the caller's to set back */
 	u64 written;                    /* pages that are on the device now */
 	struct chosen chosen;
+	struct stream *own;             /* by priority, so that no reader waits for it; or NULL */
 
 	spinlock_t lock;                /* taken in interrupts */
 	struct list_head done;          /* lock */

@@ -155,7 +155,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 	err = reserve(s, &r->block);
 	if (err)
 		return err;
-	err = store_copy_out(s, slot, page_address(r->page), z->backing.packed);
+	err = store_copy_out(s, w->own, slot, page_address(r->page), z->backing.packed);
 	if (err) {
 		backed_unreserve(&s->backed, r->block);
 		store_unchoose(s, slot);
@@ -177,6 +177,7 @@ static void submit(struct wb_work *w, struct wb_request *r)
 	r->bio.bi_end_io = request_end;
 	__bio_add_page(&r->bio, r->page, PAGE_SIZE, 0);
 	w->in_flight++;
+	w->begun++;
 	submit_bio(&r->bio);
 }
 

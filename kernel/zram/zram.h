@@ -44,6 +44,7 @@
 #define ZRAM_UNSET INT_MIN              /* of a codec's number */
 
 struct attribute_group;
+struct policy_run;
 struct store_ages;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
 #define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
@@ -98,6 +99,7 @@ struct zram_policy {
 	struct task_struct *thread;     /* there is one while there is a store, once it was wanted */
 
 	wait_queue_head_t wait;         /* the thread's */
+	struct policy_run *run;         /* what the thread has */
 	bool kicked;                    /* there may be something to do at once */
 	struct store_ages *ages;        /* the thread's; NULL: no ages are kept */
 	struct zram_policy_stats stats;
@@ -252,6 +254,8 @@ bool zram_policy_on(const struct zram *z);
 int zram_policy_start(struct zram *z);
 /* Ends it; nothing of it is in flight then.  No lock is held; the device is claimed. */
 void zram_policy_stop(struct zram *z);
+/* After a file was written: as zram_policy_start(), if there is a store; and the thread looks. */
+int zram_policy_changed(struct zram *z);
 /* There may be something to do at once: the thread looks.  Any context. */
 void zram_policy_kick(struct zram *z);
 

@@ -219,6 +219,8 @@ static void defaults(struct zram *z)
 	zram_algorithms_default(z);
 	z->mem_limit = 0;
 	z->release_limit = 1 << 20;
+	z->policy.writeback_age = z->policy.recompress_age = 0;
+	z->policy.cpu = 10;
 }
 
 /* A file is as long as its name. */
@@ -272,6 +274,18 @@ int zram_remove_nr(int nr)
 	must(nr >= 0);
 	removed = nr;
 	return below;
+}
+
+/* policy.c.  A thread that cannot be made changes nothing. */
+int zram_policy_changed(struct zram *z)
+{
+	must_eq(z->dev_lock.writers, 1);
+	return below;
+}
+
+void zram_policy_kick(struct zram *z)
+{
+	must(shim_at_rest());
 }
 
 /* ---- its files ---- */
@@ -611,6 +625,9 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		z->release_limit = 1 << 20;
 		z->backing.file = NULL;
 		z->backing.blocks = 0;
+		z->policy.writeback_age = z->policy.recompress_age = 0;
+		z->policy.cpu = 10;
+		/* What may be written to a device stays. */
 		return true;
 	}
 	if (is(i, "backing_dev"))
@@ -655,6 +672,19 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 	/* There is no codec for it here, so every text ends in a refusal. */
 	if (is(i, "recompress"))
 		return false;
+	if (is(i, "writeback_age") || is(i, "recompress_age") || is(i, "recompress_cpu")) {
+		long long v = number(text, UINT32_MAX, false);
+
+		if (v < 0 || below || (is(i, "recompress_cpu") && (!v || v > 100)))
+			return false;
+		*(is(i, "writeback_age") ? &z->policy.writeback_age :
+		  is(i, "recompress_age") ? &z->policy.recompress_age : &z->policy.cpu) = (u32)v;
+		return true;
+	}
+	if (is(i, "writeback_budget")) {
+		z->wear.budget = bytes;
+		return end != text && (!*end || *end == '\n');
+	}
 	must(is(i, "hot_remove"));
 	return number(text, INT_MAX, true) >= 0 && !below;
 }
@@ -690,6 +720,10 @@ static void write_text(unsigned int i, const char *text, size_t len)
 	must_eq(zram.mem_limit, want.mem_limit);
 	must_eq(zram.release_limit, want.release_limit);
 	must_be_same_device(&want);
+	must_eq(zram.policy.writeback_age, want.policy.writeback_age);
+	must_eq(zram.policy.recompress_age, want.policy.recompress_age);
+	must_eq(zram.policy.cpu, want.policy.cpu);
+	must_eq(zram.wear.budget, want.wear.budget);
 	if (!quoted || !good)
 		must_be_same_sets(&want);
 	if (zram.disksize && good && is(i, "mem_limit"))
@@ -708,6 +742,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	zram.backing.batch = ZRAM_BATCH;
 	zram.wear.limit_on = false;
 	zram.wear.limit = 0;
+	zram.wear.budget = 0;
 	while (left(&c)) {
 		unsigned int i = take_below(&c, files);
 		const uint8_t *from, *end;

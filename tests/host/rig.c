@@ -229,6 +229,10 @@ int rig_open(const struct rig_config *cfg)
 		err = store_init(&rig->store, &rig->pcp, &sc);
 	if (!err)
 		err = give_spare(&rig->store.release, cfg);
+	if (!err && cfg->aged)
+		err = store_ages_init(&rig->ages, cfg->slots);
+	if (!err && cfg->aged)
+		err = streams_own(rig->store.codecs, STORE_CODECS, rig->own);
 	if (!err)
 		return 0;
 	host_free(rig->device, cfg->blocks * sizeof(*rig->device));
@@ -250,6 +254,10 @@ void rig_close(void)
 		explore_fail("an empty store has %llu bytes held back and %llu pages",
 			     (unsigned long long)release_held(&s->release),
 			     (unsigned long long)store_pages_taken(s));
+	if (rig->ages.piece) {
+		streams_disown(s->codecs, STORE_CODECS, rig->own);
+		store_ages_destroy(&rig->ages);
+	}
 	store_destroy(s);
 	pcp_destroy(&rig->pcp);
 	host_free(rig->device, rig->blocks * sizeof(*rig->device));
@@ -493,7 +501,7 @@ bool rig_drop(u64 slot)
 	return false;
 }
 
-static int recompress_op(struct store *s, u64 i)
+static int recompress_op(struct store *s, u64 i, bool aged)
 {
 	static u64 page[EXPLORE_ALL][WORDS], packed[EXPLORE_ALL][WORDS];
 	const struct recompress_work w = { page[me->id], packed[me->id] };
@@ -501,19 +509,24 @@ static int recompress_op(struct store *s, u64 i)
 	int outcome;
 
 	recompress_request_init(&r, 1);
+	if (aged) {
+		r.aged = &rig->ages;
+		r.min_age = 1;
+		r.own = rig->own;
+	}
 	outcome = store_recompress(s, i, &r, &w);
 	rig->recompressed += outcome == RECOMPRESS_DONE;
 	return outcome < 0 ? outcome : 0;
 }
 
 /* What a writeback does with one slot, from the choice on. */
-static void back_op(struct store *s, u64 i, bool fails)
+static void back_op(struct store *s, u64 i, bool fails, bool aged)
 {
-	struct chosen c = { { 0 } };
+	struct chosen c = { .ages = &rig->ages, .min_age = 1 };
 	u64 *buf = buffer[me->id];
 	u64 at = i, block;
 
-	store_choose_piece(s, &at, i + 1, 0, &c);
+	store_choose_piece(s, &at, i + 1, aged ? CHOOSE_AGED : 0, &c);
 	if (backed_reserve(&s->backed, &block)) {
 		release_flush(&s->release);
 		if (backed_reserve(&s->backed, &block)) {
@@ -521,7 +534,7 @@ static void back_op(struct store *s, u64 i, bool fails)
 			return;
 		}
 	}
-	if (store_copy_out(s, i, buf, rig->packed)) {
+	if (store_copy_out(s, aged ? rig->own : NULL, i, buf, rig->packed)) {
 		backed_unreserve(&s->backed, block);
 		store_unchoose(s, i);
 		return;
@@ -613,10 +626,18 @@ int rig_do(const struct op *op, u32 value)
 		rig_drop(op->slot);
 		break;
 	case OP_BACK:
-		back_op(s, op->slot, op->size);
+		back_op(s, op->slot, op->size, false);
+		break;
+	case OP_BACK_AGED:
+		back_op(s, op->slot, op->size, true);
+		break;
+	case OP_AGE:
+		while (store_age_piece(s, &rig->ages))
+			;
 		break;
 	case OP_RECOMPRESS:
-		return recompress_op(s, op->slot);
+	case OP_RECOMPRESS_AGED:
+		return recompress_op(s, op->slot, op->what == OP_RECOMPRESS_AGED);
 	case OP_MARK_IDLE: {
 		u64 at = 0;
 

@@ -9,6 +9,7 @@
 #ifndef EBB_TESTS_RIG_H
 #define EBB_TESTS_RIG_H
 
+#include "age.h"
 #include "check.h"
 #include "recompress.h"
 #include "history.h"
@@ -53,6 +54,9 @@ enum what {
 	OP_DROP,        /* slot; the actor's own hold, or one that was there before, or none */
 	OP_RECOMPRESS,  /* slot; by the second codec, which halves; one actor at a time */
 	OP_MARK_IDLE,   /* all slots */
+	OP_AGE,         /* a pass of ageing over all slots; one actor at a time, who also does the next two */
+	OP_BACK_AGED,   /* slot: OP_BACK, if its page is of age 1 or more */
+	OP_RECOMPRESS_AGED,     /* slot: the same for OP_RECOMPRESS, with streams of the actor's own */
 	OP_BACK,        /* slot, size: to the backing device, which fails if size; one actor at a time */
 };
 
@@ -91,6 +95,9 @@ struct op {
 #define DROP(i) { .what = OP_DROP, .slot = (i) }
 #define RECOMPRESS(i) { .what = OP_RECOMPRESS, .slot = (i) }
 #define MARK_IDLE { .what = OP_MARK_IDLE }
+#define AGE { .what = OP_AGE }
+#define BACK_AGED(i) { .what = OP_BACK_AGED, .slot = (i) }
+#define RECOMPRESS_AGED(i) { .what = OP_RECOMPRESS_AGED, .slot = (i) }
 
 /* As many as a slot word can count. */
 #define SEVEN_HOLDS(i) HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i)
@@ -111,6 +118,7 @@ struct rig_config {
 	u64 blocks;             /* of the backing device */
 	bool packed;            /* which keeps compressed pages */
 	bool recompress;        /* there is a second codec */
+	bool aged;              /* pages have ages */
 };
 
 struct rig {
@@ -130,6 +138,8 @@ struct rig {
 	u64 blocks;
 	bool packed;
 	u64 recompressed;
+	struct store_ages ages;
+	struct stream own[STORE_CODECS];        /* of who ages */
 	struct rig_hold {
 		u64 slot, word;
 	} held[EXPLORE_ALL][RIG_HOLDS];         /* by OP_HOLD, by actor */
