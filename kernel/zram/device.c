@@ -118,9 +118,11 @@ no_work:
 	return err;
 }
 
-/* The disk is closed and claimed, or deleted; pp_lock is held. */
+/* The disk is closed and claimed, or deleted. */
 static void stop(struct zram *z)
 {
+	zram_policy_stop(z);
+	mutex_lock(&z->pp_lock);
 	down_write(&z->dev_lock);
 	set_capacity_and_notify(z->disk, 0);
 	part_stat_set_all(z->disk->part0, 0);
@@ -139,29 +141,18 @@ static void stop(struct zram *z)
 	zram_backing_drop(z);
 	set_defaults(z);
 	up_write(&z->dev_lock);
-}
-
-static void stop_at_last(struct zram *z)
-{
-	zram_policy_stop(z);
-	mutex_lock(&z->pp_lock);
-	stop(z);
 	mutex_unlock(&z->pp_lock);
 }
 
 /*
  * Who has pp_lock ends soon (zram_wb_stopped()), but not before what he has in flight: on a backing
- * device that hangs that is never.  So that is waited for first.  The policy's thread begins nothing
- * more on a device that is claimed, and nobody else does.
+ * device that hangs that is never.  Afterwards nobody begins anything on a device that is claimed,
+ * its own thread included.  -EINTR: a fatal signal, and nothing has changed.
  */
-static int stop_killable(struct zram *z)
+static int await_others(struct zram *z)
 {
 	if (mutex_lock_killable(&z->pp_lock))
 		return -EINTR;
-	mutex_unlock(&z->pp_lock);
-	zram_policy_stop(z);
-	mutex_lock(&z->pp_lock);
-	stop(z);
 	mutex_unlock(&z->pp_lock);
 	return 0;
 }
@@ -213,9 +204,11 @@ int zram_reset(struct zram *z)
 	if (err)
 		return err;
 	sync_blockdev(z->disk->part0);
-	err = empty_slots(z);
+	err = await_others(z);
 	if (!err)
-		err = stop_killable(z);
+		err = empty_slots(z);
+	if (!err)
+		stop(z);
 	unclaim(z);
 	return err;
 }
@@ -302,19 +295,18 @@ static int remove(struct zram *z, bool must)
 
 	if (!resetting) {
 		sync_blockdev(z->disk->part0);
-		if (must) {
-			stop_at_last(z);
-		} else if (stop_killable(z)) {
+		if (!must && await_others(z)) {
 			z->leaving = false;
 			unclaim(z);
 			return -EINTR;
 		}
+		stop(z);
 	}
 	zram_debugfs_remove(z);
 	pr_info("Removed device: %s\n", z->disk->disk_name);
 	del_gendisk(z->disk);
 	/* A disksize may have been written until the file was gone. */
-	stop_at_last(z);
+	stop(z);
 	put_disk(z->disk);
 	kvfree(z);
 	return 0;

@@ -57,6 +57,16 @@ check "writeback" put huge "$(z 0 writeback)"
 equal "of what does not compress" "$(awk '{ print $1 }' "$(z 0 bd_stat)")" 256
 equal "all reads as it was" "$(dd if=/dev/zram0 bs=1M count=3 iflag=direct 2>/dev/null | md5sum)" \
 	"$(md5sum </tmp/data)"
+# Blocks of more than a page, where the kernel has such devices.
+truncate -s 4M /tmp/large
+if [ "$pagesize" = 4096 ] && is_ebb && losetup --sector-size 8192 /dev/loop1 /tmp/large 2>/dev/null; then
+	n=$(cat /sys/class/zram-control/hot_add)
+	refuse "a device with blocks of 8 KiB is refused" put /dev/loop1 "$(z "$n" backing_dev)"
+	check "and the log says why" sh -c "dmesg | grep -q 'its blocks are larger than a page'"
+	put "$n" /sys/class/zram-control/hot_remove; losetup -d /dev/loop1
+else
+	skip "blocks of 8 KiB" "this kernel has no such device"
+fi
 check "the device is taken down" zram-generator --reset-device zram0
 equal "it is empty" "$(cat "$(z 0 disksize)")" 0
 check "the loop device is free" losetup -d /dev/loop0
