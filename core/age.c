@@ -2,7 +2,7 @@
 /* age.c - see age.h. */
 #include "age.h"
 
-#include "store.h"
+#include "recompress.h"
 
 static u64 pieces(const struct store_ages *a)
 {
@@ -47,7 +47,7 @@ static unsigned int older(const struct store_ages *a, unsigned int age)
 	return age + 1;
 }
 
-static void age_page(struct store_ages *a, u64 i, host_a64 *slot)
+static void age_page(struct store_ages *a, u64 i, host_a64 *slot, unsigned int codec)
 {
 	u64 word = host_a64_read(slot);
 	unsigned int age = 0;
@@ -61,20 +61,21 @@ static void age_page(struct store_ages *a, u64 i, host_a64 *slot)
 		slot_mark(slot, word, SLOT_OLD, 0);
 	if (!set_age(a, i, age))
 		age = 0;
-	a->count[age]++;
+	a->count.pages[age]++;
+	a->count.to_try[age] += !(word & SLOT_INCOMPRESSIBLE) && slot_codec(word) < codec;
 }
 
 bool store_age_piece(struct store *s, struct store_ages *a)
 {
-	unsigned int left = STORE_PIECE;
+	unsigned int left = STORE_PIECE, codec = store_last_codec(s);
 	host_a64 *slot;
 
 	while ((slot = store_next_slot(s, &a->at, a->slots, &left)))
-		age_page(a, a->at - 1, slot);
+		age_page(a, a->at - 1, slot, codec);
 	if (a->at < a->slots)
 		return true;
-	memcpy(a->last, a->count, sizeof(a->last));
-	memset(a->count, 0, sizeof(a->count));
+	a->last = a->count;
+	memset(&a->count, 0, sizeof(a->count));
 	a->at = 0;
 	a->passes++;
 	return false;

@@ -34,8 +34,10 @@ struct store_ages {
 	u8 **piece;                     /* of AGE_PIECE slots; NULL: ages of 0 */
 	u64 at;                         /* the pass under way has come so far */
 	u64 passes;                     /* that are over */
-	u64 count[AGE_MAX + 1];         /* pages by age, in the pass under way */
-	u64 last[AGE_MAX + 1];          /* and in the last whole one */
+	struct age_counts {
+		u64 pages[AGE_MAX + 1];         /* by age */
+		u64 to_try[AGE_MAX + 1];        /* of these, what the last codec has not tried (recompress.h) */
+	} count, last;                  /* of the pass under way, and of the last whole one */
 };
 
 /* Of a store of so many slots, all of age 0.  Process context; -ENOMEM. */

@@ -18,6 +18,7 @@
 static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
 static const struct recompress_work work = { got, packed };
 static struct store_ages ages;
+static bool read_it;                    /* slot 0 is read while the second codec is at work */
 static unsigned int in_use;             /* streams of all, when a codec was at work last */
 
 static void make_page(unsigned char *p, u64 i)
@@ -70,6 +71,10 @@ static int compress_half(void *ctx, const void *src, size_t n, void *dst, size_t
 
 static int compress_quarter(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
+	static unsigned char other[HOST_PAGE_SIZE];
+
+	if (read_it)
+		must_eq(store_read(&rig.store, 0, other), 0);
 	return compress_to(HALF / 2, src, dst);
 }
 
@@ -162,7 +167,7 @@ static void a_page_ages_until_it_is_touched(void **state)
 	must_eq(pieces_there(), 0);
 	pass(s, 3);
 	must_eq(age(s, 0), 3);
-	must_eq(ages.last[3], 4);
+	must_eq(ages.last.pages[3], 4);
 	must_eq(ages.passes, 4);
 	must_read(s, 0);
 	put(s, 1);
@@ -176,8 +181,8 @@ static void a_page_ages_until_it_is_touched(void **state)
 	for (u64 i = 0; i < 3; i++)
 		must_eq(age(s, i), 0);
 	must_eq(age(s, 3), 4);
-	must_eq(ages.last[0], 3);
-	must_eq(ages.last[4], 1);
+	must_eq(ages.last.pages[0], 3);
+	must_eq(ages.last.pages[4], 1);
 	must_eq(pieces_there(), 1);
 	close_store();
 }
@@ -196,14 +201,14 @@ static void only_pages_in_objects_have_ages(void **state)
 	pass(s, 2);
 	for (u64 i = 0; i < 3; i++)
 		must(!(word(s, i) & SLOT_OLD));
-	must_eq(ages.last[1], 1);
+	must_eq(ages.last.pages[1], 1);
 	/* On the device there are none. */
 	must(slot_mark(store_slot(s, 3), word(s, 3), SLOT_CHOSEN, 0));
 	must_eq(backed_reserve(&s->backed, &block), 0);
 	must(store_to_backed(s, 3, block));
 	must_eq(word(s, 3) & SLOT_ABOUT, 0);
 	pass(s, 1);
-	must_eq(ages.last[0] + ages.last[1] + ages.last[2], 0);
+	must_eq(ages.last.pages[0] + ages.last.pages[1] + ages.last.pages[2], 0);
 	must_hold(store_check(s));
 	close_store();
 }
@@ -339,17 +344,50 @@ static void aged_pages_are_recompressed_and_stay_as_old(void **state)
 	must_eq(r.saved, 39 * HALF / 2);
 	must_eq(slot_codec(word(s, 7)), 0);
 	must_eq(slot_codec(word(s, 8)), 1);
+	/* A pass tells what there was to try, and what there is now. */
+	must_eq(ages.last.pages[2], 40);
+	must_eq(ages.last.to_try[2], 40);
+	pass(s, 1);
+	must_eq(ages.last.pages[3], 39);
+	must_eq(ages.last.to_try[3], 0);
+	must_eq(ages.last.to_try[0], 1);
 	/* Nobody touched it. */
 	must(word(s, 8) & SLOT_IDLE);
-	must_eq(age(s, 8), 2);
+	must_eq(age(s, 8), 3);
 	for (u64 i = 0; i < 40; i++)
 		must_read(s, i);
 	/* By hand it is a touch, as in-tree has it. */
-	pass(s, 4);
+	pass(s, 1);
+	must(slot_mark(store_slot(s, 7), word(s, 7), SLOT_INCOMPRESSIBLE, 0));
+	pass(s, 1);
+	must_eq(ages.last.to_try[1], 0);
+	must(slot_mark(store_slot(s, 7), word(s, 7), 0, SLOT_INCOMPRESSIBLE));
 	r.aged = NULL;
 	must_eq(store_recompress(s, 7, &r, &work), RECOMPRESS_DONE);
 	must_eq(age(s, 7), -1);
 	streams_disown(s->codecs, STORE_CODECS, own);
+	close_store();
+}
+
+static void what_is_read_meanwhile_is_young(void **state)
+{
+	struct store *s = open_store(0);
+	struct recompress_request r;
+	u64 at = 0;
+
+	put(s, 0);
+	while (store_mark_idle(s, &at, SLOTS, NULL, 0))
+		;
+	pass(s, 2);
+	recompress_request_init(&r, 1);
+	r.aged = &ages;
+	r.min_age = 1;
+	read_it = true;
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_DONE);
+	read_it = false;
+	must_eq(slot_codec(word(s, 0)), 1);
+	must(!(word(s, 0) & SLOT_TOUCHED));
+	must_read(s, 0);
 	close_store();
 }
 
@@ -448,6 +486,7 @@ int main(void)
 		cmocka_unit_test(pages_are_chosen_by_age),
 		cmocka_unit_test(ages_and_idle_marks_do_not_meet),
 		cmocka_unit_test(aged_pages_are_recompressed_and_stay_as_old),
+		cmocka_unit_test(what_is_read_meanwhile_is_young),
 		cmocka_unit_test(nobody_waits_for_its_streams),
 		cmocka_unit_test(a_day_has_an_end),
 		cmocka_unit_test(a_budget_holds_for_any_day),

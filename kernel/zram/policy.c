@@ -3,9 +3,9 @@
  * policy.c - owns the thread of a device that does what nobody asks for at the moment.
  *
  *     first     pages are written out ahead of need (ahead.c), at the priority of any thread
- *     else      at the lowest:
- *               ages      one pass of ageing a period (core/age.h)
- *               walks     after a pass: pages are written, or recompressed, for their age
+ *     always    one pass of ageing a period (core/age.h)
+ *     else      walks, at the lowest priority: after a pass pages are written, or recompressed,
+ *               for their age
  *
  * It works in units of a few milliseconds.  Between them it has no lock and nothing in flight, and
  * looks whether it is to end, to be frozen, or to write ahead.  Walks also rest while the disk is
@@ -30,7 +30,7 @@
 #define UNIT_PAGES 32u          /* that are written in a unit, at once */
 #define UNIT_TRIES RECOMPRESS_PIECE     /* that are recompressed in one */
 #define UNIT_SLOTS (16 * STORE_PIECE)   /* that are looked at in one */
-#define QUIET_MS 100u           /* walks go on when nobody used the disk for so long, or once in it */
+#define QUIET_MS 100u           /* walks go on when nobody used the disk for so long, else once in it */
 #define LONG_MS 60000u          /* when there is nothing to do */
 
 #define PERIOD_MIN 1u           /* seconds from a pass of ageing to the next */
@@ -52,8 +52,8 @@ struct policy_run {
 	bool writes, recompresses;      /* one is under way */
 	u64 write_at, recompress_at;    /* the next slot */
 	u64 work_at;                    /* ns: recompression has used its share of the CPU until then */
-	bool has_rested;
-	unsigned long used;             /* times the disk was, so far */
+	unsigned long used;             /* times the disk was, at the last look */
+	u64 used_at, unit_at;           /* ns: when that was seen to change; when the last unit began */
 
 	bool has_own;
 	struct stream own[STORE_CODECS];
@@ -90,14 +90,14 @@ static unsigned int min_age(const struct policy_run *r, u32 seconds)
 	return age_of_passes(DIV_ROUND_UP((u64)seconds, r->period));
 }
 
-/* Whether the last pass found pages as old. */
-static bool has_aged(const struct policy_run *r, u32 seconds)
+/* Whether the last pass found pages as old, by one of its counts. */
+static bool has_aged(const struct policy_run *r, const u64 *last, u32 seconds)
 {
 	unsigned int age;
 	u64 n = 0;
 
 	for (age = min_age(r, seconds); age <= AGE_MAX; age++)
-		n += r->ages.last[age];
+		n += last[age];
 	return n;
 }
 
@@ -124,11 +124,15 @@ static void keep_ages(struct policy_run *r)
 	WRITE_ONCE(r->z->policy.ages, &r->ages);
 }
 
-static void age_unit(struct policy_run *r)
+/* A unit of ageing, which is some tens of microseconds, if a pass is due.  False: none is. */
+static bool age_unit(struct policy_run *r)
 {
 	struct zram_policy *p = &r->z->policy;
 	unsigned int pieces = UNIT_SLOTS / STORE_PIECE;
 
+	keep_ages(r);
+	if (!r->period || (!r->in_pass && ktime_get_ns() < r->next_pass))
+		return false;
 	if (!r->in_pass)
 		r->next_pass = ktime_get_ns() + (u64)r->period * NSEC_PER_SEC;
 	r->in_pass = true;
@@ -136,7 +140,7 @@ static void age_unit(struct policy_run *r)
 		r->in_pass = store_age_piece(&r->z->store, &r->ages);
 	WRITE_ONCE(p->stats.looked, r->ages.at);
 	if (r->in_pass)
-		return;
+		return true;
 	WRITE_ONCE(p->stats.passes, p->stats.passes + 1);
 	/* A walk that is under way goes on first. */
 	if (!r->writes)
@@ -144,6 +148,7 @@ static void age_unit(struct policy_run *r)
 	if (!r->recompresses)
 		r->recompress_at = 0;
 	r->writes = r->recompresses = true;
+	return true;
 }
 
 /* ---- walks ---- */
@@ -162,7 +167,7 @@ static bool may_write(struct policy_run *r)
 	u32 seconds = READ_ONCE(r->z->policy.writeback_age);
 
 	if (!seconds || !r->z->backing.file || !zram_wb_room(r->z, true) ||
-	    (!r->write_at && !has_aged(r, seconds)) || !has_own_streams(r))
+	    (!r->write_at && !has_aged(r, r->ages.last.pages, seconds)) || !has_own_streams(r))
 		return false;
 	if (!r->wb)
 		r->wb = zram_wb_make(r->z, UNIT_PAGES, true);
@@ -196,7 +201,7 @@ static bool may_recompress(struct policy_run *r)
 	u32 seconds = READ_ONCE(r->z->policy.recompress_age);
 
 	if (!seconds || !store_last_codec(&r->z->store) ||
-	    (!r->recompress_at && !has_aged(r, seconds)) || !has_own_streams(r))
+	    (!r->recompress_at && !has_aged(r, r->ages.last.to_try, seconds)) || !has_own_streams(r))
 		return false;
 	if (!r->pages.page)
 		r->pages.page = kmalloc(PAGE_SIZE, GFP_KERNEL | __GFP_NOWARN);
@@ -235,37 +240,36 @@ static void recompress_unit(struct policy_run *r)
 	r->work_at = begun + div64_u64(took * 100, percent);
 }
 
-/* Whether others used the disk since the last unit, and the thread did not rest for that yet. */
-static bool is_busy(struct policy_run *r)
-{
-	unsigned long used = part_stat_read_accum(r->z->disk->part0, ios);
-	bool busy = used != r->used && !r->has_rested;
-
-	r->used = used;
-	r->has_rested = busy;
-	return busy;
-}
-
-/* ---- the thread ---- */
-
 static unsigned int ms_to(u64 now, u64 then)
 {
 	return then > now ? (unsigned int)min_t(u64, div_u64(then - now, NSEC_PER_MSEC) + 1, LONG_MS) : 0;
 }
 
+/* Milliseconds until a unit of a walk may begin, for the sake of those who use the disk. */
+static unsigned int give_way(struct policy_run *r, u64 now)
+{
+	const u64 quiet = (u64)QUIET_MS * NSEC_PER_MSEC;
+	unsigned long used = part_stat_read_accum(r->z->disk->part0, ios);
+
+	if (used != r->used)
+		r->used_at = now;
+	r->used = used;
+	return now >= r->used_at + quiet ? 0 : ms_to(now, r->unit_at + quiet);
+}
+
+/* ---- the thread ---- */
+
 /* The next unit of what is done when there is nothing better.  Milliseconds until there is another. */
 static unsigned int idle_unit(struct policy_run *r)
 {
 	u64 now = ktime_get_ns();
-	unsigned int ms;
+	unsigned int ms, others;
 
-	keep_ages(r);
 	if (!r->period)
 		return LONG_MS;
-	if (r->in_pass || now >= r->next_pass) {
-		age_unit(r);
-		return 0;
-	}
+	/* A reset is under way, which ends the thread or fails. */
+	if (READ_ONCE(r->z->claim))
+		return QUIET_MS;
 	ms = ms_to(now, r->next_pass);
 	if (r->writes)
 		r->writes = may_write(r);
@@ -275,11 +279,13 @@ static unsigned int idle_unit(struct policy_run *r)
 		return ms;
 	if (!r->writes && now < r->work_at)
 		return min(ms, ms_to(now, r->work_at));
-	if (is_busy(r))
-		return min(ms, QUIET_MS);
+	others = give_way(r, now);
+	if (others)
+		return min(ms, others);
 	/* Somebody does by hand what this is about. */
 	if (!mutex_trylock(&r->z->pp_lock))
 		return min(ms, QUIET_MS);
+	r->unit_at = now;
 	if (r->writes)
 		write_unit(r);
 	else
@@ -325,6 +331,7 @@ static int run(void *data)
 {
 	struct policy_run *r = data;
 	struct zram *z = r->z;
+	bool ahead, aged;
 	unsigned int noio, ms;
 
 	set_freezable();
@@ -332,11 +339,13 @@ static int run(void *data)
 	noio = memalloc_noio_save();
 	while (!kthread_should_stop()) {
 		try_to_freeze();
-		if (zram_ahead_wanted(z)) {
-			set_nice(r, 0);
+		ahead = zram_ahead_wanted(z);
+		set_nice(r, ahead ? 0 : MAX_NICE);
+		/* Who writes ahead wants to know what is cold, however long that takes. */
+		aged = age_unit(r);
+		if (ahead) {
 			zram_ahead(z);
-		} else {
-			set_nice(r, MAX_NICE);
+		} else if (!aged) {
 			ms = idle_unit(r);
 			if (ms)
 				rest(&z->policy, ms);

@@ -44,7 +44,7 @@ static const struct victim victims[] = {
 	{ "a recompression", true, 300, HALF, { RECOMPRESS(0) } },
 	{ "marks of four slots", true, 50, HALF, { MARK_IDLE } },
 	{ "ages of four slots", true, 50, HALF, { AGE } },
-	{ "a recompression by age", true, 300, HALF, { AGE, RECOMPRESS_AGED(0) } },
+	{ "a recompression by age", true, 300, HALF, { RECOMPRESS_AGED(0) } },
 	{ "a write and a free that follows it", true, 300, HALF, { WRITE(0, HALF), FREE(0) } },
 };
 
@@ -112,6 +112,8 @@ static void begin(void)
 	for (i = 0; i < 3; i++)
 		rig_do(&(struct op){ .what = victim->pages_in ? OP_WRITE : OP_PUT, .slot = (u16)i,
 				     .size = victim->size }, value_of(7));
+	for (i = 0; i < 2 && victim->pages_in; i++)
+		rig_do(&(struct op)AGE, 0);
 	home->fair = true;
 	rig->history.closed = true;
 }
@@ -459,7 +461,7 @@ static void nobody_waits_for_the_device_s_own_thread(unsigned int number, unsign
 
 static bool is_alone(const struct op *op)
 {
-	return op->what == OP_RECOMPRESS || op->what == OP_AGE;
+	return op->what == OP_RECOMPRESS || op->what == OP_RECOMPRESS_AGED || op->what == OP_AGE;
 }
 
 int main(void)
