@@ -62,8 +62,11 @@ static bool take(struct store *s, u64 i, const struct recompress_request *r, u64
 	return false;
 }
 
-/* The bytes in w->packed that the request's codec makes of w->page; HOST_PAGE_SIZE: not below huge. */
-static int pack(struct store *s, const struct recompress_request *r, const struct recompress_work *w)
+/*
+ * The bytes in w->packed that the request's codec makes of w->page; HOST_PAGE_SIZE: not below huge.
+ */
+static int pack(struct store *s, const struct recompress_request *r,
+		const struct recompress_work *w)
 {
 	struct streams *t = s->codecs[r->priority];
 	struct stream *st = stream_get_of(t, r->own, r->priority);
@@ -81,7 +84,8 @@ static unsigned int class_of(const struct store *s, u64 ref)
 }
 
 /* Whether an object of so many bytes is worth its making. */
-static bool is_smaller(const struct store *s, const struct recompress_request *r, u64 word, int bytes)
+static bool is_smaller(const struct store *s, const struct recompress_request *r, u64 word,
+		       int bytes)
 {
 	const struct class_table *t = &s->pool.table;
 

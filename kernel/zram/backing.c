@@ -184,7 +184,8 @@ static bool read_ahead_of_work(struct packed_read *r)
 	r->packed = alloc_page(GFP_NOWAIT | __GFP_NOWARN);
 	if (!r->packed)
 		return false;
-	bio_init(&r->bio, r->z->backing.bdev, &r->bv, 1, REQ_OP_READ | (r->parent->bi_opf & PASSED_ON));
+	bio_init(&r->bio, r->z->backing.bdev, &r->bv, 1,
+		 REQ_OP_READ | (r->parent->bi_opf & PASSED_ON));
 	r->bio.bi_iter.bi_sector = slot_block(r->word) << (PAGE_SHIFT - SECTOR_SHIFT);
 	r->bio.bi_end_io = packed_read_end;
 	__bio_add_page(&r->bio, r->packed, PAGE_SIZE, 0);
@@ -263,9 +264,9 @@ int zram_backing_init(void)
 void zram_backing_exit(void)
 {
 	/*
-	 * What ends a bio has its return left to do here when its reader, and so the device and the module,
-	 * may go.  In an interrupt that is an RCU section, which the module loader waits for; a task
-	 * that ended it may have lost its CPU there.
+	 * What ends a bio has its return left to do here when its reader, and so the device and the
+	 * module, may go.  In an interrupt that is an RCU section, which the module loader waits
+	 * for; a task that ended it may have lost its CPU there.
 	 */
 	if (READ_ONCE(zram_backing_used))
 		synchronize_rcu_tasks();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * backing_file.c - which backing device there is: its opening and closing, and the files that say it,
- * how it keeps pages, and what went there and came back (backing_dev, compressed_writeback, bd_stat).
+ * backing_file.c - which backing device there is: its opening and closing, and the files that say
+ * it, how it keeps pages, and what went there and came back (backing_dev, compressed_writeback,
+ * bd_stat).
  */
 #include "zram.h"
 

@@ -129,8 +129,8 @@ static int show_slot(char *buf, size_t room, struct zram *z, u64 i, u64 word)
 }
 
 /*
- * Lines from slot *at on, as many as there is room for, of one piece of slots; *at moves to the slot
- * that is the next.  True: the piece was looked at, and there are more.
+ * Lines from slot *at on, as many as there is room for, of one piece of slots; *at moves to the
+ * slot that is the next.  True: the piece was looked at, and there are more.
  */
 static bool show_piece(struct zram *z, char *buf, size_t room, size_t *n, u64 *at)
 {

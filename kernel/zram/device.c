@@ -69,7 +69,9 @@ int zram_start(struct zram *z, u64 disksize)
 		return err;
 	}
 	zram_algorithms_config(z, &cfg);
-	/* The slot numbers in objects have 32 bits; a table past that is past most memories, too. */
+	/*
+	 * The slot numbers in objects have 32 bits; a table past that is past most memories, too.
+	 */
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
 	z->pages.gfp = GFP_NOIO | __GFP_NOWARN;
@@ -280,8 +282,8 @@ static int remove(struct zram *z, bool must)
 	bool resetting;
 
 	/*
-	 * A reset under way is waited for by del_gendisk(), which removes the file it came by.  It must
-	 * not let openers in when it is over, since nobody looks for them again.
+	 * A reset under way is waited for by del_gendisk(), which removes the file it came by.  It
+	 * must not let openers in when it is over, since nobody looks for them again.
 	 */
 	mutex_lock(&z->disk->open_mutex);
 	resetting = z->claim;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * recompress.c - the file `recompress`: who asks for it has old pages compressed anew, by a codec of a
- * higher priority (recomp_algorithm).
+ * recompress.c - the file `recompress`: who asks for it has old pages compressed anew, by a codec
+ * of a higher priority (recomp_algorithm).
  *
  *     type=idle|huge|huge_idle    only pages that are so; without it all
  *     threshold=BYTES             only those of at least that many

@@ -141,8 +141,8 @@ static int reserve(struct store *s, u64 *block)
 }
 
 /*
- * Has r write a slot that was chosen.  -ENOENT: it no longer is; -EBUSY: all blocks that are left are
- * being read; -EIO, -ENOSPC: the end.
+ * Has r write a slot that was chosen.  -ENOENT: it no longer is; -EBUSY: all blocks that are left
+ * are being read; -EIO, -ENOSPC: the end.
  */
 static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 {
@@ -198,8 +198,8 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet.  Nobody tells when such a read ends, so that is
- * looked for once a tick.
+ * The blocks that no slot has any more are read as yet.  Nobody tells when such a read ends, so
+ * that is looked for once a tick.
  */
 static void await_block(struct wb_work *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * shim_disk.h - of Linux what a writer to a block device takes (kernel_shim.h includes it): lists, a
- * thread's state, files that are disks.
+ * shim_disk.h - of Linux what a writer to a block device takes (kernel_shim.h includes it): lists,
+ * a thread's state, files that are disks.
  *
  * A disk is there at once: a bio has ended when submit_bio() returns, so nobody ever waits.
  */

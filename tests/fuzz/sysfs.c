@@ -103,8 +103,8 @@ static int opens;
 static struct page block[BLOCKS];
 
 /*
- * What a path names: the disk, of a page for each of its letters past "/d"; one with large blocks if
- * the last of them is L; else a file.
+ * What a path names: the disk, of a page for each of its letters past "/d"; one with large blocks
+ * if the last of them is L; else a file.
  */
 static bool is_disk(const char *path)
 {
@@ -195,7 +195,8 @@ static u64 look_at_slots(void)
 		if (store_backed_begin(&zram.store, i, &word)) {
 			must(slot_block(word) < BLOCKS);
 			if (zram.backing.packed)
-				must_eq(store_unpack_backed(&zram.store, word, &block[slot_block(word)],
+				must_eq(store_unpack_backed(&zram.store, word,
+							    &block[slot_block(word)],
 							    page), 0);
 			else
 				memcpy(page, &block[slot_block(word)], PAGE_SIZE);
@@ -319,7 +320,8 @@ void class_unregister(struct class *class)
 
 static struct device_attribute *of_disk(unsigned int i)
 {
-	return (struct device_attribute *)((char *)file[i] - offsetof(struct device_attribute, attr));
+	return (struct device_attribute *)((char *)file[i] - offsetof(struct device_attribute,
+								      attr));
 }
 
 static struct class_attribute *of_class(unsigned int i)
@@ -671,7 +673,10 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		return z->disksize != 0;
 	if (is(i, "idle"))
 		return idle_taken(text, z);
-	/* There is no codec for it here, so every text ends in a refusal; must_have_gone() is the other's. */
+	/*
+	 * There is no codec for it here, so every text ends in a refusal; must_have_gone() is the
+	 * other's.
+	 */
 	if (is(i, "recompress") || is(i, "writeback"))
 		return false;
 	if (is(i, "writeback_age") || is(i, "recompress_age") || is(i, "recompress_cpu")) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# zram-generator sets up a device with several algorithms and a writeback device, as it is configured.
-# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# zram-generator sets up a device with several algorithms and a writeback device, as it is
+# configured. SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # vm: suite=trixie mem=1G kernel=uml-smp,uml-debug,stock-6.12,stock-7.3 timeout=60
 # vm: tools=mkswap,swapon,swapoff,zram-generator,losetup,blkid
 . /lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Hibernation while pages are written back and recompressed: nothing is written between the image and
-# the resume, and nothing is lost.
+# Hibernation while pages are written back and recompressed: nothing is written between the image
+# and the resume, and nothing is lost.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # vm: kernel=stock-6.12,stock-7.3 mem=640M timeout=150 disks=96M,1G
 # vm: progs=freeze,blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
@@ -80,7 +80,8 @@ if grep -q test_resume /sys/power/disk; then
 		mkswap /dev/zram0 >/dev/null; swapon -p 100 /dev/zram0
 		setup 1 64M
 		busy
-		# What the device does by itself is done by a thread, which is frozen after all processes.
+		# What the device does by itself is done by a thread, which is frozen after all
+		# processes.
 		for f in writeback_age recompress_age; do
 			[ ! -e "$(z 0 $f)" ] || check "$f" put 1 "$(z 0 $f)"
 		done
