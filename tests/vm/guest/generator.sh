@@ -18,7 +18,7 @@ cat >/usr/lib/systemd/systemd-makefs <<'END'
 END
 chmod +x /usr/lib/systemd/systemd-makefs
 
-# As docs/replace-zram.md has it: a file behind the device.
+# As docs/backing-device.md has it: a file behind the device.
 truncate -s 64M /tmp/behind
 check "losetup as the page has it" losetup --direct-io=on /dev/loop0 /tmp/behind ||
 	losetup /dev/loop0 /tmp/behind
