@@ -9,7 +9,7 @@ load || { not_ok "zram loads"; exit 1; }
 for m in virtio_blk dm-crypt xts; do modprobe $m 2>/dev/null; done
 export DM_DISABLE_UDEV=1
 [ -e /dev/vda ] && [ -e /dev/mapper/control ] || { skip "encryption" "no disk, or no mapper"; finish; }
-yes "A page that is swapped out says who you are, and more of that." | head -c 4M >/tmp/data
+yes "A page that is swapped out says who you are, and more of that." | head -c 4194304 >/tmp/data
 want=$(md5sum </tmp/data)
 fresh() { # compressed_writeback DEVICE
 	put 1 "$(z 0 reset)"; put "$1" "$(z 0 compressed_writeback)"; put "$2" "$(z 0 backing_dev)"
