@@ -29,9 +29,16 @@ static void make_page(unsigned char *p, u64 i)
 
 /* ---- the codecs ---- */
 
+static bool create_fails;
+
 static void *create(const struct codec_params *p)
 {
 	return host_zalloc(1);
+}
+
+static void *create_or_fail(const struct codec_params *p)
+{
+	return create_fails ? NULL : create(p);
 }
 
 static void destroy(void *ctx)
@@ -92,7 +99,7 @@ static const struct codec_ops half = {
 	.name = "half", .create = create, .destroy = destroy, .compress = compress_half, .decompress = decompress,
 };
 static const struct codec_ops quarter = {
-	.name = "quarter", .create = create, .destroy = destroy, .compress = compress_quarter, .decompress = decompress,
+	.name = "quarter", .create = create_or_fail, .destroy = destroy, .compress = compress_quarter, .decompress = decompress,
 };
 
 /* ---- the store ---- */
@@ -427,6 +434,23 @@ static void nobody_waits_for_its_streams(void **state)
 	close_store();
 }
 
+static void streams_of_its_own_are_all_or_none(void **state)
+{
+	struct store *s = open_store(0);
+	struct stream own[STORE_CODECS];
+
+	create_fails = true;
+	must_eq(streams_own(s->codecs, STORE_CODECS, own), -ENOMEM);
+	create_fails = false;
+	for (unsigned int p = 0; p < STORE_CODECS; p++)
+		must(!own[p].ctx && !own[p].buf && !own[p].bounce);
+	must_eq(streams_own(s->codecs, STORE_CODECS, own), 0);
+	for (unsigned int p = 0; p < STORE_CODECS; p++)
+		must_eq(own[p].ctx != NULL, p < 2);
+	streams_disown(s->codecs, STORE_CODECS, own);
+	close_store();
+}
+
 /* ---- what was written in any 24 hours ---- */
 
 static void a_day_has_an_end(void **state)
@@ -488,6 +512,7 @@ int main(void)
 		cmocka_unit_test(aged_pages_are_recompressed_and_stay_as_old),
 		cmocka_unit_test(what_is_read_meanwhile_is_young),
 		cmocka_unit_test(nobody_waits_for_its_streams),
+		cmocka_unit_test(streams_of_its_own_are_all_or_none),
 		cmocka_unit_test(a_day_has_an_end),
 		cmocka_unit_test(a_budget_holds_for_any_day),
 	};

@@ -51,6 +51,7 @@ struct policy_run {
 	/* Walks over all slots, each of what a pass of ageing found. */
 	bool writes, recompresses;      /* one is under way */
 	u64 write_at, recompress_at;    /* the next slot */
+	unsigned int write_age, recompress_age; /* of the next unit, which is not to see a file change */
 	u64 work_at;                    /* ns: recompression has used its share of the CPU until then */
 	unsigned long used;             /* times the disk was, at the last look */
 	u64 used_at, unit_at;           /* ns: when that was seen to change; when the last unit began */
@@ -169,6 +170,7 @@ static bool may_write(struct policy_run *r)
 	if (!seconds || !r->z->backing.file || !zram_wb_room(r->z, true) ||
 	    (!r->write_at && !has_aged(r, r->ages.last.pages, seconds)) || !has_own_streams(r))
 		return false;
+	r->write_age = min_age(r, seconds);
 	if (!r->wb)
 		r->wb = zram_wb_make(r->z, UNIT_PAGES, true);
 	return r->wb;
@@ -185,7 +187,7 @@ static void write_unit(struct policy_run *r)
 	w->own = r->own;
 	w->err = 0;
 	w->chosen.ages = &r->ages;
-	w->chosen.min_age = min_age(r, READ_ONCE(p->writeback_age));
+	w->chosen.min_age = r->write_age;
 	while (more >= 0 && r->write_at < slots && w->begun < UNIT_PAGES &&
 	       r->write_at - from < UNIT_SLOTS)
 		more = zram_wb_piece(w, &r->write_at, min(slots, r->write_at + UNIT_PAGES), CHOOSE_AGED);
@@ -203,6 +205,7 @@ static bool may_recompress(struct policy_run *r)
 	if (!seconds || !store_last_codec(&r->z->store) ||
 	    (!r->recompress_at && !has_aged(r, r->ages.last.to_try, seconds)) || !has_own_streams(r))
 		return false;
+	r->recompress_age = min_age(r, seconds);
 	if (!r->pages.page)
 		r->pages.page = kmalloc(PAGE_SIZE, GFP_KERNEL | __GFP_NOWARN);
 	if (!r->pages.packed)
@@ -221,7 +224,7 @@ static void recompress_unit(struct policy_run *r)
 
 	recompress_request_init(&q, store_last_codec(s));
 	q.aged = &r->ages;
-	q.min_age = min_age(r, READ_ONCE(p->recompress_age));
+	q.min_age = r->recompress_age;
 	q.own = r->own;
 	q.left = UNIT_TRIES;
 	while (more > 0 && r->recompress_at - from < UNIT_SLOTS && !zram_wb_stopped(r->z)) {

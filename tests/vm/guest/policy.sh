@@ -1,7 +1,7 @@
 #!/bin/sh
 # What a device does by itself: pages written back and recompressed for their age, within a budget.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G timeout=300 progs=blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
+# vm: mem=1G timeout=420 progs=blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 policy_stat)" ] || { skip "the policy" "this zram has none"; finish; }
@@ -33,6 +33,8 @@ fresh() { # compressed_writeback [DEVICE]; nothing is on
 	put 1 "$(z 0 reset)"; put lz4 "$(z 0 comp_algorithm)"; put algo=zstd "$(z 0 recomp_algorithm)"
 	put "$1" "$(z 0 compressed_writeback)" && put "${2:-/dev/loop0}" "$(z 0 backing_dev)" && put 256M "$(z 0 disksize)"
 }
+# Hundredths of a second of CPU time that the thread took.
+ticks() { awk '{ print $14 + $15 }' "$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/')"; }
 is() { [ "$($1 "$2")" = "$3" ]; }
 over() { [ "$($1 "$2")" -gt "$3" ]; }
 
@@ -135,36 +137,39 @@ case " $(codecs) " in *" lz4 "*" zstd "*)
 	check "to less ($was, then $(mm 0 2))" [ "$(mm 0 2)" -lt "$was" ]
 	equal "by as much as is said" "$(stat 5)" $((was - $(mm 0 2)))
 	equal "the rest is incompressible" "$(stat 4)" $((objects - $(flags n)))
-	sleep 3
+	a=$(ticks); sleep 3; b=$(ticks)
 	equal "none is tried twice" "$(stat 3)" $objects
+	check "who has nothing to do does nothing ($((b - a)) of 300)" [ $((b - a)) -le 15 ]
 	put 1 "$(z 0 writeback_age)"
 	within "then they go to the device" 20 is bd 1 $((objects * units))
 	equal "all reads as it was" "$(data)" "$want"
 	put 1 "$(z 0 reset)"
 	# In CPU time: the thread's share of ten seconds, in hundredths.
 	fresh 0; fill; i=16; while [ $i -lt 128 ]; do dd if=/tmp/data of=/dev/zram0 bs=1M count=4 seek=$i oflag=direct 2>/dev/null; i=$((i + 4)); done
-	ticks() { cat "$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/')" | awk '{ print $14 + $15 }'; }
 	put 5 "$(z 0 recompress_cpu)"; put 1 "$(z 0 recompress_age)"
 	within "with 5 % of a CPU, too" 20 over stat 3 31
 	a=$(ticks); sleep 5; b=$(ticks)
 	note "$((b - a)) hundredths of 5 s, $(stat 3) pages tried"
 	check "it takes no more ($((b - a)) of 500)" [ $((b - a)) -le 60 ]
-	# Ten units a second, 16 pages each, while somebody reads; what is read is zeros, of no age.
+	# Ten units a second, 16 pages each, while somebody reads; what is read are empty slots, of no age.
+	# (Two readers, since one has to begin anew; a machine that is busy itself makes gaps, too.)
 	fresh 0; fill; put 100 "$(z 0 recompress_cpu)"
 	: >/tmp/go
-	while [ -e /tmp/go ]; do dd if=/dev/zram0 of=/dev/null bs=4k skip=$((12 * 256)) count=1024 iflag=direct 2>/dev/null; done & reader=$!
+	for i in 1 2; do
+		while [ -e /tmp/go ]; do dd if=/dev/zram0 of=/dev/null bs=4k skip=$((16 * 256)) iflag=direct 2>/dev/null; done &
+	done
 	put 1 "$(z 0 recompress_age)"
 	within "it goes on while the disk is read" 20 over stat 3 15
 	a=$(stat 3); sleep 2; b=$(stat 3)
-	check "but slowly ($((b - a)) pages in 2 s)" [ $((b - a)) -le 400 ]
-	rm -f /tmp/go; wait $reader
+	check "but slowly ($((b - a)) pages in 2 s)" [ $((b - a)) -le $((objects / 2)) ]
+	rm -f /tmp/go; wait
 	within "and at once when it is not" 20 is stat 3 $objects
 	;;
 *) skip "recompression" "it takes lz4 and zstd" ;;
 esac
 
 # ---- beside everything, by threads that check what they read ----
-all_on() { put 1 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"; put 50 "$(z 0 recompress_cpu)"; }
+all_on() { put 3 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"; put 50 "$(z 0 recompress_cpu)"; }
 for packed in 0 1; do
 	put 1 "$(z 0 reset)"; loop 64; fresh $packed; all_on
 	# By hand and by itself at once, and the files written at any time.
@@ -172,10 +177,10 @@ for packed in 0 1; do
 	while [ -e /tmp/go ]; do
 		put all "$(z 0 idle)"; put idle "$(z 0 writeback)"; put algo=zstd "$(z 0 recompress)"
 		put 0 "$(z 0 writeback_age)"; put 2 "$(z 0 recompress_age)"; sleep 0.3
-		put 0 "$(z 0 recompress_age)"; sleep 0.1; all_on; sleep 1.5
+		put 0 "$(z 0 recompress_age)"; sleep 0.1; all_on; sleep 5
 	done & hand=$!
 	check "mode $packed: random I/O beside it, every page checked" \
-		blkcheck /dev/zram0 --mb 24 --threads 3 --ms $((6000 * SCALE)) --keep
+		blkcheck /dev/zram0 --mb 64 --threads 2 --ms $((12000 * SCALE)) --keep
 	rm -f /tmp/go; wait $hand
 	note "$(cat "$(z 0 policy_stat)")"
 	invariants 0
@@ -200,7 +205,8 @@ if [ -e /dev/mapper/control ]; then
 	put 1 "$(z 0 writeback_age)"
 	within "writes to a device that fails are tried" 20 over stat 9 "$before"
 	sleep 1
-	equal "no page is lost to it" "$(bd 1) $(bd 3) $(stat 6)" "0 0 0"
+	equal "none was written" "$(bd 3) $(stat 6)" "0 0"
+	within "no block is lost to it" 10 is bd 1 0
 	equal "all reads as it was" "$(data)" "$want"
 	dmtable back $sectors flakey /dev/loop0 0 1 0 >/dev/null
 	within "they go once it is well" 30 is bd 1 $((objects * units))
