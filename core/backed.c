@@ -181,20 +181,29 @@ static void look_at_late(struct backed *b) HOST_REQUIRES(b->lock)
 	}
 }
 
+/* Where none is free each of the late ones is looked at, in holds of the lock that are short. */
 int backed_reserve(struct backed *b, u64 *block)
 {
-	int err = -ENOSPC;
+	u64 looked = 0;
+	bool more;
+	int err;
 
-	host_lock(&b->lock);
-	look_at_late(b);
-	if (b->nfree) {
-		*block = blockset_next(&b->free, 0);
-		blockset_del(&b->free, *block);
-		host_write_once(b->nfree, b->nfree - 1);
-		host_a64_add(&b->in_hand, 1);
-		err = 0;
-	}
-	host_unlock(&b->lock);
+	do {
+		host_lock(&b->lock);
+		look_at_late(b);
+		err = b->nlate ? -EBUSY : -ENOSPC;
+		if (b->nfree) {
+			*block = blockset_next(&b->free, 0);
+			blockset_del(&b->free, *block);
+			host_write_once(b->nfree, b->nfree - 1);
+			host_a64_add(&b->in_hand, 1);
+			err = 0;
+		}
+		looked += BACKED_LATE_LOOKS;
+		/* One look is that the end is met, and it goes on from the start. */
+		more = err == -EBUSY && looked < b->nlate + 1;
+		host_unlock(&b->lock);
+	} while (more);
 	return err;
 }
 

@@ -55,7 +55,10 @@ struct backed {
 int backed_init(struct backed *b, u64 blocks);
 void backed_destroy(struct backed *b);
 
-/* Takes the lowest free block into the caller's hand.  -ENOSPC.  Any context. */
+/*
+ * Takes the lowest free block into the caller's hand.  -EBUSY: the only ones that no slot has are
+ * being read, and will be free when those reads end; -ENOSPC: there is none.  Any context.
+ */
 int backed_reserve(struct backed *b, u64 *block);
 
 /* Gives back one that is in the caller's hand and that nobody has read.  Any context. */

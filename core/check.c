@@ -232,7 +232,8 @@ static void check_word(struct store_walk *w, u64 i)
 		w->bad = "a raw page is of a codec";
 }
 
-static void check_refs(struct store_walk *w, const struct release_buf *b, u64 from, u64 to, u64 bytes)
+static void check_refs(struct store_walk *w, const struct release_buf *b, u64 from, u64 to,
+		       u64 bytes)
 {
 	u64 sum = 0, at;
 	u32 key;

@@ -26,9 +26,9 @@ struct codec_ops {
 	bool has_winbits;               /* deflate: -15 .. -9 and 9 .. 15, as zlib means it */
 
 	/*
-	 * Makes what all contexts with p share, such as a dictionary's tables, and sets p->prepared.
-	 * Process context.  -ENOMEM; -EINVAL: the dictionary is none.  NULL: there is nothing to
-	 * share.  release() ends it, after the last context.
+	 * Makes what all contexts with p share, such as a dictionary's tables, and sets
+	 * p->prepared.  Process context.  -ENOMEM; -EINVAL: the dictionary is none.  NULL: there is
+	 * nothing to share.  release() ends it, after the last context.
 	 */
 	int (*prepare)(struct codec_params *p);
 	void (*release)(struct codec_params *p);

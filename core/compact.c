@@ -43,7 +43,8 @@ struct hold {
 	u32 dst_no;
 };
 
-static struct zspage *sparsest(struct pool_class *c, struct hold *h, u32 *no) HOST_REQUIRES(c->lock);
+static struct zspage *sparsest(struct pool_class *c, struct hold *h, u32 *no)
+	HOST_REQUIRES(c->lock);
 static bool has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
 	HOST_REQUIRES(c->lock);
 static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
@@ -117,7 +118,8 @@ static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
 }
 
 /* What follows the key. */
-static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to, unsigned int to_obj,
+static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
+			unsigned int to_obj,
 			struct zspage *from, unsigned int from_obj, size_t bytes)
 {
 	size_t src = (size_t)from_obj * c->size + sizeof(u32), dst = (size_t)to_obj * c->size + sizeof(u32);
@@ -273,7 +275,8 @@ static void empty(struct pool *p, struct pool_class *c, struct hold *h)
 		c->obj = (u16)(obj + 1);
 		if (obj == c->objs) {
 			c->cursor = 0;
-		} else if ((h->dst && has_room(c, h->dst, &dst_obj)) || find_target(c, h, &dst_obj)) {
+		} else if ((h->dst && has_room(c, h->dst, &dst_obj)) ||
+			   find_target(c, h, &dst_obj)) {
 			move(p, c, h, src, no, obj, dst_obj);
 		} else {
 			c->cursor = 0;

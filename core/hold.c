@@ -129,7 +129,10 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 	else if (now & SLOT_BUSY)
 		record(h, slot_ref(word), host_a64_cas(slot, &now, word & ~clear) ? 1 : 8, false);
 	else if (now & clear)
-		/* Of a page that was swapped in meanwhile it takes marks that this read may take as well. */
+		/*
+		 * Of a page that was swapped in meanwhile it takes marks that this read may take as
+		 * well.
+		 */
 		host_a64_and(slot, ~clear);
 	host_unlock(&h->lock);
 	return slot_has_object(word) ? word & ~(SLOT_MARKS | clear) : word & ~SLOT_MARKS;

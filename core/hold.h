@@ -33,7 +33,7 @@ struct hold_record {
 	u64 ref;
 	s64 n;                  /* never 0 */
 	u32 next;               /* of its bucket, or of the unused: record + 1, 0: the last */
-	bool orphan;            /* no word names it any more, and its readers are all counted here */
+	bool orphan;           /* no word names it any more, and its readers are all counted here */
 };
 
 struct holds {
@@ -90,8 +90,8 @@ static inline u64 hold_take(struct holds *h, host_a64 *slot)
 }
 
 /*
- * Holds the page that word was read from, an object, if nothing about it has changed since; false: it
- * has, or it has as many readers as a word counts.  clear: of SLOT_TOUCHED, what it takes away.
+ * Holds the page that word was read from, an object, if nothing about it has changed since; false:
+ * it has, or it has as many readers as a word counts.  clear: of SLOT_TOUCHED, what it takes away.
  * Tried once.  Any context.
  */
 static inline bool hold_take_seen(host_a64 *slot, u64 word, u64 clear)

@@ -41,8 +41,8 @@ static unsigned int take(const struct pcp *pcp, struct pcp_list *l, host_page *o
 }
 
 /*
- * l, locked; or the list of the next CPU of the node, if that one is free at the moment and l is not:
- * in user space who holds l may have lost the CPU.
+ * l, locked; or the list of the next CPU of the node, if that one is free at the moment and l is
+ * not: in user space who holds l may have lost the CPU.
  */
 HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
 static struct pcp_list *lock_near(struct pcp_list *l)
@@ -93,7 +93,10 @@ static void put(struct pcp *pcp, struct pcp_list *l, const host_page *pages, uns
 		n -= k;
 		k = 0;
 		if (to->count > to->high) {
-			/* high may have fallen far below: the rest goes with the next ones, or by decay. */
+			/*
+			 * high may have fallen far below: the rest goes with the next ones, or by
+			 * decay.
+			 */
 			k = take(pcp, to, chunk, pcp->batch);
 			raise_high(pcp, to);
 		}
@@ -292,8 +295,9 @@ void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n, unsigned 
 /* ---- what gives pages back ---- */
 
 /*
- * Gives back what a list has over high, or all of it, a batch a hold; returns the pages.  Holds are as
- * many as a full list takes: who fills it meanwhile does not keep us here.  try: not if it is locked.
+ * Gives back what a list has over high, or all of it, a batch a hold; returns the pages.  Holds are
+ * as many as a full list takes: who fills it meanwhile does not keep us here.  try: not if it is
+ * locked.
  */
 HOST_NO_ANALYSIS
 static u64 shrink(struct pcp *pcp, struct pcp_list *l, bool all, bool try)
@@ -321,9 +325,9 @@ static u64 shrink(struct pcp *pcp, struct pcp_list *l, bool all, bool try)
 }
 
 /*
- * Sets this period's high and forgets that the list was used.  Whether anything changed.  It takes the
- * lock whatever it may find: who then uses the list comes after the worker's clearing of host_work.wake,
- * and queues it anew.
+ * Sets this period's high and forgets that the list was used.  Whether anything changed.  It takes
+ * the lock whatever it may find: who then uses the list comes after the worker's clearing of
+ * host_work.wake, and queues it anew.
  */
 static bool age(struct pcp_list *l)
 {

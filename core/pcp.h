@@ -69,17 +69,17 @@ struct pcp {
 	/* Read by every pcp_free(), so not on a line that is written while the reserve is full. */
 	host_lock_t lock HOST_OWN_LINE;
 	u32 size;                       /* of the reserve, pages; fixed */
-	u32 count;                      /* reserve[0 .. count) are free pages; lock, host_read_once */
+	u32 count;                    /* reserve[0 .. count) are free pages; lock, host_read_once */
 	host_page *reserve;             /* [size]; lock */
 };
 
 /*
  * The most pages that writing a folio of 2 MiB takes, in pages of 4 KiB: one each, chunks of
- * descriptors and pages of the directory in each of 19 groups of classes, and pages of the slot table
- * (docs/design.md).
+ * descriptors and pages of the directory in each of 19 groups of classes, and pages of the slot
+ * table (docs/design.md).
  */
 #define PCP_TAKE (512 + 24 + 19 + 1)
-#define PCP_TAKE_BATCH (31 + 19 + 19 + 2)       /* the same of 31 folios of a page, reclaim's batch */
+#define PCP_TAKE_BATCH (31 + 19 + 19 + 2)     /* the same of 31 folios of a page, reclaim's batch */
 
 /*
  * Pages for the reserve of a device that swap may lie on: 1/440 of memory, so that a machine of

@@ -82,7 +82,7 @@ struct pool_class {
 	u64 turn;                       /* pool.compact_at of the turn under way, or of the last */
 	u32 quota;                      /* partial as the turn began */
 	u32 left;                       /* zspages that this stage may still come to, of quota */
-	u16 obj;                        /* EMPTY: the next object of the zspage; PACK: those moved */
+	u16 obj;                       /* EMPTY: the next object of the zspage; PACK: those moved */
 	u8 stage;                       /* enum pool_stage */
 	u8 list;                        /* REFILE: the one that comes next */
 } HOST_OWN_LINE;
@@ -126,8 +126,8 @@ static inline size_t pool_max_small(const struct pool *p)
 /*
  * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key.  *ref names it.
  * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: HOST_MAY_WAIT,
- * process context; or 0, any context, it does not sleep, and is refused sooner.  -ENOMEM; -ENOSPC: the class has no number left for a zspage, so there are
- * 4 TiB of pages or 2^32 objects.
+ * process context; or 0, any context, it does not sleep, and is refused sooner.  -ENOMEM; -ENOSPC:
+ * the class has no number left for a zspage, so there are 4 TiB of pages or 2^32 objects.
  */
 int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node, unsigned int how, u64 *ref);
 
@@ -170,9 +170,9 @@ const void *pool_map(struct pool *p, u64 ref, void *bounce);
 
 /*
  * Compaction.  It goes round the classes, in steps; a step passes classes without partial
- * zspages or holds a class's lock once, for at most POOL_MOVES moves and 2 * POOL_LOOK looks.  All that it has to remember is in
- * the class, under that lock, so any number of threads may take steps, and none waits for another that
- * lost its CPU between two.
+ * zspages or holds a class's lock once, for at most POOL_MOVES moves and 2 * POOL_LOOK looks.  All
+ * that it has to remember is in the class, under that lock, so any number of threads may take
+ * steps, and none waits for another that lost its CPU between two.
  */
 struct pool_compaction {
 	u64 until;                      /* over when pool.compact_at is there, */
@@ -303,7 +303,8 @@ unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z);
 
 /*
  * The most steps of the turn of a class with n zspages on its lists: each tries to move an object,
- * puts a zspage aside, is done with one, has looked at POOL_LOOK, ends a stage, or comes to the class.
+ * puts a zspage aside, is done with one, has looked at POOL_LOOK, ends a stage, or comes to the
+ * class.
  */
 u64 pool_compact_steps(const struct pool_class *c, u64 n);
 

@@ -62,8 +62,11 @@ static bool take(struct store *s, u64 i, const struct recompress_request *r, u64
 	return false;
 }
 
-/* The bytes in w->packed that the request's codec makes of w->page; HOST_PAGE_SIZE: not below huge. */
-static int pack(struct store *s, const struct recompress_request *r, const struct recompress_work *w)
+/*
+ * The bytes in w->packed that the request's codec makes of w->page; HOST_PAGE_SIZE: not below huge.
+ */
+static int pack(struct store *s, const struct recompress_request *r,
+		const struct recompress_work *w)
 {
 	struct streams *t = s->codecs[r->priority];
 	struct stream *st = stream_get_of(t, r->own, r->priority);
@@ -81,7 +84,8 @@ static unsigned int class_of(const struct store *s, u64 ref)
 }
 
 /* Whether an object of so many bytes is worth its making. */
-static bool is_smaller(const struct store *s, const struct recompress_request *r, u64 word, int bytes)
+static bool is_smaller(const struct store *s, const struct recompress_request *r, u64 word,
+		       int bytes)
 {
 	const struct class_table *t = &s->pool.table;
 
@@ -115,12 +119,31 @@ static int make_object(struct store *s, u64 i, const void *data, size_t bytes, u
 	return err;
 }
 
+/*
+ * A recompressed page has no age, as in-tree.  That is written before the swap, and only if nobody
+ * touched the page since `age` was read: who touches it later says so later.
+ */
+static bool replace(struct store *s, u64 i, const struct recompress_request *r, u64 word, u64 new,
+		    u64 keep, u32 age)
+{
+	bool reset = r->ages && host_read_once(r->ages[i]) == age;
+
+	if (reset)
+		host_write_once(r->ages[i], 0);
+	if (store_replace(s, i, word, new, keep))
+		return true;
+	if (reset && !host_read_once(r->ages[i]))
+		host_write_once(r->ages[i], age);
+	return false;
+}
+
 /* Tries the page of word, which is held.  As store_recompress(). */
 static int try_page(struct store *s, u64 i, struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)
 {
 	/* Nobody has touched a page that is as old as this one. */
 	const u64 keep = r->aged ? SLOT_IDLE | SLOT_OLD : 0;
+	u32 age = r->ages ? host_read_once(r->ages[i]) : 0;
 	int bytes, err = store_unpack(s, r->own, word, w->page);
 	u64 ref, new;
 
@@ -138,7 +161,7 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 	if (err)
 		return err;
 	new = slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT;
-	if (store_replace(s, i, word, new, keep)) {
+	if (replace(s, i, r, word, new, keep, age)) {
 		r->saved += pool_ref_size(&s->pool, slot_ref(word)) - (size_t)bytes;
 		return RECOMPRESS_DONE;
 	}
@@ -181,11 +204,7 @@ int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_
 			r->tried++;
 			host_resched();
 		}
-		if (outcome == RECOMPRESS_DONE) {
-			r->done++;
-			if (r->ages)
-				host_write_once(r->ages[*at], 0);
-		}
+		r->done += outcome == RECOMPRESS_DONE;
 		++*at;
 	}
 	return r->left && *at < end;

@@ -31,17 +31,17 @@ struct recompress_work {
 struct recompress_request {
 	unsigned int priority;          /* 1 .. STORE_CODECS - 1; there is a codec of it */
 	bool idle, huge;                /* only pages that are idle; that are stored raw */
-	size_t threshold;               /* bytes; smaller objects stay, and the new one is smaller; 0: any */
+	size_t threshold;      /* bytes; smaller objects stay, and the new one is smaller; 0: any */
 	unsigned int from, to;          /* bands of sizes, from .. to - 1 */
 	u64 left;                       /* pages that may still be tried */
 	u64 tried, done;                /* so far */
 	u64 saved;                      /* bytes of objects, so far */
-	u32 *ages;                      /* seconds by slot, or NULL: 0 from now on for who is smaller */
+	u32 *ages;                  /* seconds by slot, or NULL: 0 from now on for who is smaller */
 
 	/* Of who does it by himself, as the last of all. */
 	const struct store_ages *aged;  /* not NULL: only pages of min_age at least, who keep their ages */
 	unsigned int min_age;
-	struct stream *own;             /* streams of his own by priority (streams_own()), or NULL */
+	struct stream *own;            /* streams of his own by priority (streams_own()), or NULL */
 };
 
 enum recompress_outcome {
@@ -61,9 +61,9 @@ unsigned int store_last_codec(const struct store *s);
 
 /*
  * Tries slot i < slots.  An enum recompress_outcome, or an error with which nothing has changed but
- * that the page is not idle any more (but with `aged`): -EIO: a codec failed; -ENOMEM; -ENOSPC as store_write().
- * mem_limit is not looked at, since less is taken than is given back.  Process context; one caller
- * at a time for each store (hold.h counts on it).
+ * that the page is not idle any more (but with `aged`): -EIO: a codec failed; -ENOMEM; -ENOSPC as
+ * store_write().  mem_limit is not looked at, since less is taken than is given back.  Process
+ * context; one caller at a time for each store (hold.h counts on it).
  */
 int store_recompress(struct store *s, u64 i, struct recompress_request *r,
 		     const struct recompress_work *w);

@@ -260,7 +260,10 @@ static bool hand_over(struct release *r, struct release_cpu *rc, struct release_
 		release_trim(q);
 	host_unlock(&q->lock);
 	if (kick) {
-		/* Before the look whether the worker is to run: it clears this, then looks for work. */
+		/*
+		 * Before the look whether the worker is to run: it clears this, then looks for
+		 * work.
+		 */
 		host_a64_or(&rc->node->kicked, 1);
 		todo->node = rc->node;
 		todo->kick = true;

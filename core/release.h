@@ -80,14 +80,16 @@ struct release_buf {
 	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; host_read_once, host_write_once */
 };
 
-/* The first member of the owner's per-CPU item.  Who has the item writes, but for head and taken. */
+/*
+ * The first member of the owner's per-CPU item.  Who has the item writes, but for head and taken.
+ */
 struct release_cpu {
 	struct release_buf *buf;        /* never NULL; host_read_once */
 	u64 *at;                        /* the place of tail in it */
 	host_a64 tail;
 	u64 end;                        /* tail at which a push has to look further */
 	u64 pushed;                     /* bytes of pages that objects take, ever; host_read_once */
-	u64 left;                       /* of those, what had left when a push last looked further */
+	u64 left;                      /* of those, what had left when a push last looked further */
 	struct release_node *node;      /* fixed, as queue is */
 
 	host_a64 head;                  /* anyone, by compare-and-swap */
@@ -121,7 +123,7 @@ struct release_worker {
 
 struct release_node {
 	/* Read by every push, written as the timer starts and ends. */
-	host_a64 armed;                 /* odd: worker 0 runs within RELEASE_TIMER_US, or disarm looks */
+	host_a64 armed;            /* odd: worker 0 runs within RELEASE_TIMER_US, or disarm looks */
 	struct release *r;
 	struct release_cpu **item;      /* [nitems] */
 	struct release_queue *queue;    /* [nitems] */
@@ -172,7 +174,7 @@ struct release {
 	struct host_percpu *cpus;
 	struct release_budget *budget;  /* or NULL */
 	struct backed *backed;          /* the owner's; NULL: no entry is a block */
-	u64 limit;                      /* bytes; 0: synchronous.  host_read_once, as the next two */
+	u64 limit;                     /* bytes; 0: synchronous.  host_read_once, as the next two */
 	u64 node_limit;                 /* each node's share */
 	u64 buf_bytes;                  /* a buffer with as much counts as full */
 	struct release_node *node;      /* [nodes] */
@@ -235,7 +237,9 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 
 	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1)))
 		todo->node = rc->node;
-	/* A buffer may be a cold page: its lines come ahead.  Near its end that is past the array. */
+	/*
+	 * A buffer may be a cold page: its lines come ahead.  Near its end that is past the array.
+	 */
 	host_prefetchw((char *)rc->at + RELEASE_AHEAD * sizeof(u64));
 	host_write_once(*rc->at, ref);
 	rc->at++;

@@ -90,9 +90,10 @@ void release_bufs_free(struct release_buf *list)
 int release_bufs_alloc(struct release_buf **list, u64 n, unsigned int node)
 {
 	while (n--) {
-		struct release_buf *b = host_interrupted() ? NULL :
-								  host_zalloc_node(sizeof(*b), node);
+		struct release_buf *b = NULL;
 
+		if (!host_interrupted())
+			b = host_zalloc_node(sizeof(*b), node);
 		if (!b)
 			return host_interrupted() ? -EINTR : -ENOMEM;
 		release_buf_push(list, b);

@@ -291,7 +291,10 @@ static void timer(struct release_worker *w, struct hands *h)
 		host_work_queue_delayed(&w->work, RELEASE_TIMER_US);
 	} else {
 		disarm(node);
-		/* In full before the look whether disarm is to run: it may be another node's that runs. */
+		/*
+		 * In full before the look whether disarm is to run: it may be another node's that
+		 * runs.
+		 */
 		host_a64_or(&node->idle, 1);
 		host_work_queue(&node->r->disarm);
 	}
@@ -504,7 +507,10 @@ static void help_items(struct release *r, struct help *help, struct release_cpu 
 	u64 at;
 
 	looks = looks < n ? looks : n;
-	/* Its turn of the items is nobody else's: who helps at the same time looks at the next ones. */
+	/*
+	 * Its turn of the items is nobody else's: who helps at the same time looks at the next
+	 * ones.
+	 */
 	at = host_a64_add(cursor, looks) - looks;
 	for (; looks && help->bufs; looks--, at++) {
 		struct release_cpu *rc = item[at % n];

@@ -25,9 +25,9 @@
 struct store;
 
 struct shrink {
-	u64 sparse;             /* pages, at the last look less what compaction freed; host_read_once */
+	u64 sparse;         /* pages, at the last look less what compaction freed; host_read_once */
 	u32 ended;              /* 1: nothing of it is promised any more; host_read_once */
-	u64 until;              /* pool.compact_at by when a pass was made since *then; host_read_once */
+	u64 until;         /* pool.compact_at by when a pass was made since *then; host_read_once */
 
 	/* Of store_shrink_look() alone. */
 	u64 then;               /* pages that seemed sparse at a look before that pass */
@@ -53,8 +53,8 @@ u64 store_shrinkable(struct store *s);
 u64 store_shrink(struct store *s);
 
 /*
- * Compacts while something seems sparse, a pass at most and for about ns, with rests.  True: something
- * still does.  Process context.
+ * Compacts while something seems sparse, a pass at most and for about ns, with rests.  True:
+ * something still does.  Process context.
  */
 bool store_shrink_sparse(struct store *s, u64 ns);
 
@@ -65,14 +65,14 @@ bool store_shrink_sparse(struct store *s, u64 ns);
 void store_shrink_rest(struct store *s);
 
 /*
- * Finds out how much is sparse: a look at each CPU and class.  Process context, one at a time, until
- * the store begins to end.
+ * Finds out how much is sparse: a look at each CPU and class.  Process context, one at a time,
+ * until the store begins to end.
  */
 void store_shrink_look(struct store *s);
 
 /*
- * From now on nothing sparse is promised, so a store_shrink_rest() that runs ends with its next step.
- * Any context.
+ * From now on nothing sparse is promised, so a store_shrink_rest() that runs ends with its next
+ * step.  Any context.
  */
 void store_shrink_end(struct store *s);
 

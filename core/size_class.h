@@ -3,8 +3,8 @@
  * size_class.h - the class table: object sizes, chain sizes, merging.
  *
  * Raw classes i = 0, 1, ... have sizes  min(32 + i * delta, page_size),  delta = page_size / 256;
- * there are 255 of them for 4 KiB pages, 257 for larger ones.  The chain of a class is the number n = 1 .. max of pages
- * in its zspages that wastes least:
+ * there are 255 of them for 4 KiB pages, 257 for larger ones.  The chain of a class is the number n
+ * = 1 .. max of pages in its zspages that wastes least:
  *
  *     used%(n) = (n * page - (n * page mod size)) * 100 / (n * page)      in integers
  *

@@ -21,8 +21,8 @@
  * in a side record from then on, and the last of them disposes of it (hold.h).
  *
  * BUSY is set only while the holds' lock is held, and everybody but a swap goes there when
- * he sees it.  A word without an object may for that moment have BUSY or a reader, which mean nothing:
- * look at it through slot_type().
+ * he sees it.  A word without an object may for that moment have BUSY or a reader, which mean
+ * nothing: look at it through slot_type().
  */
 #ifndef EBB_CORE_SLOT_H
 #define EBB_CORE_SLOT_H
@@ -37,7 +37,7 @@
 #define SLOT_TYPE_SHIFT 55
 #define SLOT_TYPE ((u64)7 << SLOT_TYPE_SHIFT)
 #define SLOT_VALUE (SLOT_READER - 1)
-#define SLOT_IDLE ((u64)1 << 58)                /* neither read nor written since it was said to be idle */
+#define SLOT_IDLE ((u64)1 << 58)         /* neither read nor written since it was said to be idle */
 #define SLOT_INCOMPRESSIBLE ((u64)1 << 59)      /* no codec makes it smaller than it is */
 #define SLOT_CODEC_SHIFT 60                     /* which of the store's codecs made the object */
 #define SLOT_CODEC ((u64)3 << SLOT_CODEC_SHIFT)
@@ -175,8 +175,9 @@ static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 keep, u64 
 }
 
 /*
- * Sets and clears bits 58, 59, 62 and 63 of the page that word was read from.  Tried once: false if the
- * word changed meanwhile, or is busy, since who made it so counts on it to change by swaps alone.
+ * Sets and clears bits 58, 59, 62 and 63 of the page that word was read from.  Tried once: false if
+ * the word changed meanwhile, or is busy, since who made it so counts on it to change by swaps
+ * alone.
  */
 static inline bool slot_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
 {

@@ -41,7 +41,8 @@ static struct store_codec codec_of(const struct store_config *cfg, unsigned int 
 {
 	if (p)
 		return cfg->more[p - 1];
-	return (struct store_codec){ .ops = cfg->codec, .level = cfg->level, .winbits = cfg->winbits,
+	return (struct store_codec){ .ops = cfg->codec, .level = cfg->level,
+				     .winbits = cfg->winbits,
 				     .dict = cfg->dict, .dict_bytes = cfg->dict_bytes };
 }
 
@@ -452,8 +453,8 @@ static int read_word(u64 word, void *page)
 }
 
 /* st is of the codec that the word names, if the object was made by one. */
-static HOST_INLINE int read_object(struct store *s, const struct codec_ops *codec, struct stream *st, u64 word,
-		       void *page)
+static HOST_INLINE int read_object(struct store *s, const struct codec_ops *codec,
+				   struct stream *st, u64 word, void *page)
 {
 	u64 ref = slot_ref(word), fill;
 	size_t bytes = pool_ref_size(&s->pool, ref);
@@ -517,7 +518,8 @@ static int read_held(struct store *s, u64 i, u64 seen, void *page)
 	} else if (host_unlikely((word ^ seen) & SLOT_CODEC) && slot_type(word) == SLOT_PAGE) {
 		return read_by_other(s, i, st, word, page);
 	} else {
-		err = slot_type(word) == SLOT_BLOB ? -EINVAL : read_object(s, t->codec, st, word, page);
+		err = slot_type(word) == SLOT_BLOB ? -EINVAL :
+						     read_object(s, t->codec, st, word, page);
 		store_drop(s, i, word);
 	}
 	stream_put(st);
@@ -585,8 +587,8 @@ int store_free(struct store *s, u64 i)
 		return -ERANGE;
 	slot = store_slot(s, i);
 	/*
-	 * Only a look, to be spared the item and the exchange: it was empty at that moment.  What is
-	 * not there is never written.
+	 * Only a look, to be spared the item and the exchange: it was empty at that moment.  What
+	 * is not there is never written.
 	 */
 	if (host_a64_read(slot))
 		store_put_word(s, slot, 0);

@@ -25,7 +25,10 @@
 #include "stats.h"
 #include "stream.h"
 
-/* How many codecs a store may have: the one that pages come to, and those that recompress (recompress.h). */
+/*
+ * How many codecs a store may have: the one that pages come to, and those that recompress
+ * (recompress.h).
+ */
 #define STORE_CODECS 4          /* as many as slot.h has bits for */
 
 /* One of the latter. */
@@ -49,7 +52,7 @@ struct store_config {
 	u64 mem_limit;                  /* bytes, 0: none */
 	u64 release_limit;              /* bytes, 0: synchronous */
 	struct release_budget *release_budget;  /* of all stores, or NULL */
-	struct streams *streams;        /* of this codec and its parameters, for several stores, or NULL */
+	struct streams *streams; /* of this codec and its parameters, for several stores, or NULL */
 	u64 blocks;                     /* of the backing device, a page each; 0: there is none */
 };
 

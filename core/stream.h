@@ -32,7 +32,7 @@ struct streams {
 	struct codec_params params;
 	bool lazy;
 	unsigned int n;                 /* CPUs when they were made; fixed */
-	u32 *home;                      /* [CPUs]: a CPU's own stream + 1; 0: it has not asked yet */
+	u32 *home;                     /* [CPUs]: a CPU's own stream + 1; 0: it has not asked yet */
 	host_a64 homes;                 /* CPUs that have asked */
 	struct stream *stream;          /* [n] */
 	struct host_work idle;          /* of lazy ones */
@@ -92,8 +92,9 @@ static inline struct stream *stream_get(struct streams *t)
 }
 
 /*
- * Streams that one thread has to itself: own[i] of the codec of t[i] for each that is not NULL.  Who
- * may lose its CPU for long works with these, so that nobody else waits for it.  Process context;
+ * Streams that one thread has to itself: own[i] of the codec of t[i] for each that is not NULL.
+ * Who may lose its CPU for long works with these, so that nobody else waits for it.  Process
+ * context;
  * -ENOMEM: there are none.
  */
 int streams_own(struct streams *const *t, unsigned int n, struct stream *own);
@@ -107,8 +108,8 @@ static inline struct stream *stream_get_of(struct streams *t, struct stream *own
 }
 
 /*
- * The bytes in st->buf, at most cap, that the codec makes of a page; HOST_PAGE_SIZE: it does not get it
- * so small.  -EIO, -ENOMEM.
+ * The bytes in st->buf, at most cap, that the codec makes of a page; HOST_PAGE_SIZE: it does not
+ * get it so small.  -EIO, -ENOMEM.
  */
 static inline int stream_pack(const struct codec_ops *codec, struct stream *st, const void *page,
 			      size_t cap)

@@ -2,8 +2,8 @@
 /*
  * wear.h - what was written to a device in the last 24 hours, by the hour.
  *
- * A budget is to hold for any 24 hours, whenever they begin.  So the hour that has begun counts, and
- * the 24 before it count as wholes: what was written is forgotten 24 to 25 hours later.
+ * A budget is to hold for any 24 hours, whenever they begin.  So the hour that has begun counts,
+ * and the 24 before it count as wholes: what was written is forgotten 24 to 25 hours later.
  *
  * The caller keeps others away.
  */

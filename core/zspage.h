@@ -34,8 +34,9 @@
  * An entry is the address of a chunk or, odd, the next free chunk number.  A group begins with
  * one leaf of a few entries.  When they are used up it gets an array of leaves that are pages,
  * the first of them a copy of the few, and when those are used up an array twice as large, which
- * was made before.  The old arrays stay until the table ends, for readers that look into one: they find what they look
- * for, since an entry does not change while somebody has a number that leads through it.
+ * was made before.  The old arrays stay until the table ends, for readers that look into one: they
+ * find what they look for, since an entry does not change while somebody has a number that leads
+ * through it.
  */
 #ifndef EBB_CORE_ZSPAGE_H
 #define EBB_CORE_ZSPAGE_H

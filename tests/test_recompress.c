@@ -448,6 +448,50 @@ static void a_store_needs_levels_in_range_and_ends_whole_without_memory(void **s
 
 /* ---- in pieces ---- */
 
+static u32 age_of[2];
+
+static void touch_it(struct store *s)
+{
+	read_it(s);
+	age_of[0] = 200;
+}
+
+static void touch_it_and_write(struct store *s)
+{
+	write_it(s);
+	age_of[0] = 0;
+}
+
+/* A touch while the codec is at work is not forgotten, and one that is not is no touch. */
+static void a_page_made_anew_has_no_age_unless_it_was_touched_meanwhile(void **state)
+{
+	static const struct {
+		void (*during)(struct store *s);
+		int outcome;
+		u32 age;
+	} cases[] = {
+		{ NULL, RECOMPRESS_DONE, 0 },
+		{ touch_it, RECOMPRESS_DONE, 200 },
+		/* The write's own touch comes after it: until then the age is what it was. */
+		{ write_it, RECOMPRESS_KEPT, 100 },
+		{ touch_it_and_write, RECOMPRESS_KEPT, 0 },
+	};
+	struct recompress_request r;
+	struct store *s;
+
+	for (unsigned int k = 0; k < ARRAY_LEN(cases); k++) {
+		s = open_store(0);
+		put(s, 0, 2000, 1000, 0);
+		age_of[0] = 100;
+		recompress_request_init(&r, 1);
+		r.ages = age_of;
+		during = cases[k].during;
+		must_eq(store_recompress(s, 0, &r, &work), cases[k].outcome);
+		must_eq(age_of[0], cases[k].age);
+		rig_close();
+	}
+}
+
 static void pieces_come_to_every_page_once_and_count_what_they_tried(void **state)
 {
 	struct store *s = open_store(0);
@@ -671,6 +715,7 @@ int main(void)
 		cmocka_unit_test(what_fails_changes_nothing),
 		cmocka_unit_test(mem_limit_is_no_obstacle),
 		cmocka_unit_test(a_store_needs_levels_in_range_and_ends_whole_without_memory),
+		cmocka_unit_test(a_page_made_anew_has_no_age_unless_it_was_touched_meanwhile),
 		cmocka_unit_test(pieces_come_to_every_page_once_and_count_what_they_tried),
 		cmocka_unit_test(marks_are_of_pages_in_objects_and_end_with_a_touch),
 		cmocka_unit_test(a_mark_ends_with_the_eighth_reader_too),

@@ -436,7 +436,8 @@ def rates_are_what_counters_grew_by_each_second(tmp):
         assert 0.05 < got["zram0"]["interval_s"] < LIMIT_S
         assert got["zram0"]["written_bytes_per_s"] == 0
         assert got["zram0"]["backing_read_bytes_per_s"] is None
-        # A reset takes the counters back to nothing: no rate, rather than a large or a negative one.
+        # A reset takes the counters back to nothing: no rate, rather than a large or a negative
+        # one.
         replace(where + "/stat", "0 0 0 0 0 0 0 0 0 0 0\n")
         got = run.until(lambda d: d["zram0"]["read_bytes"] == 0)
         assert got["zram0"]["read_bytes_per_s"] is None, got

@@ -217,11 +217,12 @@ static u64 limit_for(struct ebb_store *store, u64 asked)
 /* If there is no memory for buffers, the next tick tries again. */
 static void tend_limit(struct ebb_store *store)
 {
-	u64 limit = host_read_once(store->core.release.limit), want;
+	u64 limit, want;
 
 	host_mutex_lock(&store->limits);
+	limit = host_read_once(store->core.release.limit);
 	want = limit_for(store, store->release_limit);
-	if (want > limit || want <= limit / 4)
+	if (want > limit || (want < limit && want <= limit / 4))
 		release_set_limit(&store->core.release, want);
 	host_mutex_unlock(&store->limits);
 }
@@ -325,6 +326,7 @@ no_work:
 no_pcp:
 	zone_close(store->zone);
 no_zone:
+	host_mutex_destroy(&store->limits);
 	host_user_unmap_wiped(store, sizeof(*store));
 	return err;
 }
@@ -350,6 +352,7 @@ void ebb_close(struct ebb_store *store)
 	put_streams(store->streams);
 	pcp_destroy(&store->pcp);
 	zone_close(store->zone);
+	host_mutex_destroy(&store->limits);
 	host_user_unmap_wiped(store, sizeof(*store));
 }
 

@@ -243,19 +243,14 @@ struct words {
 	bool has_priority;
 };
 
-/*
- * Splits "name=value ..." in place.  Unknown names are passed over, as in-tree does; without
- * params, all but two are.
- */
+/* Unknown names are passed over, as in-tree does; without params, all but two are. */
 static int parse(char *text, struct words *w, bool params)
 {
 	char *name, *value;
 	int err = 0;
 
-	text = skip_spaces(text);
-	while (*text && !err) {
-		text = next_arg(text, &name, &value);
-		if (!value || !*value)
+	while (!err && zram_next_word(&text, &name, &value)) {
+		if (!value)
 			return -EINVAL;
 		if (!strcmp(name, "algo")) {
 			w->algo = value;

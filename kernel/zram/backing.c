@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * backing.c - the backing device: opened and closed, and read.
+ * backing.c - the backing device as it is read.
  *
  *     read of a slot that is on it      how
  *     a whole page, kept as a page      one more bio, into the reader's own page, which ends his
@@ -15,24 +15,18 @@
 #include "zram.h"
 
 #include <linux/bio.h>
-#include <linux/device.h>
-#include <linux/fs.h>
 #include <linux/highmem.h>
-#include <linux/kstrtox.h>
 #include <linux/mempool.h>
+#include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
-#include <linux/string.h>
-#include <linux/sysfs.h>
 #include <linux/workqueue.h>
 
-#include "sysfs.h"
 #include "writeback.h"
 
 #define READS 64                /* bios, and */
 #define WORKS 16                /* works, that are there when there is no memory */
 #define PAGES 4
-#define FOUR_K(pages) ((pages) << (PAGE_SHIFT - 12))
 /* Of the reader's bio, what goes for the device's, too. */
 #define PASSED_ON (REQ_SYNC | REQ_META | REQ_PRIO)
 
@@ -190,7 +184,8 @@ static bool read_ahead_of_work(struct packed_read *r)
 	r->packed = alloc_page(GFP_NOWAIT | __GFP_NOWARN);
 	if (!r->packed)
 		return false;
-	bio_init(&r->bio, r->z->backing.bdev, &r->bv, 1, REQ_OP_READ | (r->parent->bi_opf & PASSED_ON));
+	bio_init(&r->bio, r->z->backing.bdev, &r->bv, 1,
+		 REQ_OP_READ | (r->parent->bi_opf & PASSED_ON));
 	r->bio.bi_iter.bi_sector = slot_block(r->word) << (PAGE_SHIFT - SECTOR_SHIFT);
 	r->bio.bi_end_io = packed_read_end;
 	__bio_add_page(&r->bio, r->packed, PAGE_SIZE, 0);
@@ -248,168 +243,6 @@ int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page)
 	return r.err;
 }
 
-/* ---- the device ---- */
-
-void zram_backing_drop(struct zram *z)
-{
-	if (z->backing.file)
-		filp_close(z->backing.file, NULL);
-	z->backing.file = NULL;
-	z->backing.bdev = NULL;
-	z->backing.blocks = 0;
-}
-
-static ssize_t backing_dev_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct zram *z = zram_of(dev);
-	ssize_t n = 0;
-	char *path;
-
-	down_read(&z->dev_lock);
-	if (!z->backing.file) {
-		n = sysfs_emit(buf, "none\n");
-	} else {
-		path = file_path(z->backing.file, buf, PAGE_SIZE - 1);
-		if (IS_ERR(path)) {
-			n = PTR_ERR(path);
-		} else {
-			n = strlen(path);
-			memmove(buf, path, n);
-			buf[n++] = '\n';
-		}
-	}
-	up_read(&z->dev_lock);
-	return n;
-}
-
-/* What path names, for us alone, and its pages; an error was said in the log. */
-static struct file *open_device(struct device *dev, const char *buf, const char *path, u64 *blocks)
-{
-	struct file *file = filp_open(path, O_RDWR | O_LARGEFILE | O_EXCL, 0);
-	const char *wrong;
-	struct inode *inode;
-	int err;
-
-	if (IS_ERR(file)) {
-		zram_refuse(dev, "backing_dev", buf, "it cannot be opened", PTR_ERR(file));
-		return file;
-	}
-	inode = file->f_mapping->host;
-	*blocks = i_size_read(inode) >> PAGE_SHIFT;
-	if (S_ISBLK(inode->i_mode) && *blocks && *blocks <= BACKED_BLOCK_MASK + 1)
-		return file;
-	if (!S_ISBLK(inode->i_mode)) {
-		wrong = "not a block device";
-		err = -ENOTBLK;
-	} else {
-		/* A zram without a size, this one for instance, has none, either. */
-		wrong = *blocks ? "too large" : "less than a page";
-		err = -EINVAL;
-	}
-	filp_close(file, NULL);
-	return ERR_PTR(zram_refuse(dev, "backing_dev", buf, wrong, err));
-}
-
-static ssize_t refuse_in_use(struct device *dev, const char *file, const char *buf)
-{
-	return zram_refuse(dev, file, buf, "the device is in use, reset first", -EBUSY);
-}
-
-/*
- * To open a device takes a lock of its disk's, which may be this one, and as long as it likes: so
- * that is done without dev_lock.
- */
-static ssize_t set_device(struct device *dev, const char *buf, const char *path)
-{
-	struct zram *z = zram_of(dev);
-	struct file *file;
-	ssize_t err = 0;
-	u64 blocks;
-
-	if (READ_ONCE(z->disksize))
-		return refuse_in_use(dev, "backing_dev", buf);
-	file = open_device(dev, buf, path, &blocks);
-	if (IS_ERR(file))
-		return PTR_ERR(file);
-	if (down_write_killable(&z->dev_lock)) {
-		filp_close(file, NULL);
-		return -EINTR;
-	}
-	if (z->disksize) {
-		err = refuse_in_use(dev, "backing_dev", buf);
-	} else {
-		/* The one that goes is closed later: to drop it only queues that. */
-		swap(z->backing.file, file);
-		z->backing.bdev = I_BDEV(z->backing.file->f_mapping->host);
-		z->backing.blocks = blocks;
-		pr_info("%s: %llu pages go to %s\n", z->disk->disk_name, blocks, path);
-	}
-	up_write(&z->dev_lock);
-	if (file)
-		filp_close(file, NULL);
-	return err;
-}
-
-static ssize_t backing_dev_store(struct device *dev, struct device_attribute *attr,
-				 const char *buf, size_t len)
-{
-	char *path = kstrdup(buf, GFP_KERNEL);
-	size_t n;
-	ssize_t err;
-
-	if (!path)
-		return -ENOMEM;
-	n = strlen(path);
-	if (n && path[n - 1] == '\n')
-		path[n - 1] = 0;
-	err = set_device(dev, buf, path);
-	kfree(path);
-	return err ?: len;
-}
-DEVICE_ATTR_RW(backing_dev);
-
-static ssize_t compressed_writeback_show(struct device *dev, struct device_attribute *attr,
-					 char *buf)
-{
-	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->backing.packed));
-}
-
-static ssize_t compressed_writeback_store(struct device *dev, struct device_attribute *attr,
-					  const char *buf, size_t len)
-{
-	struct zram *z = zram_of(dev);
-	int err = 0;
-	bool on;
-
-	if (kstrtobool(buf, &on))
-		return zram_refuse(dev, "compressed_writeback", buf, "neither yes nor no", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize)
-		err = refuse_in_use(dev, "compressed_writeback", buf);
-	else
-		WRITE_ONCE(z->backing.packed, on);
-	up_write(&z->dev_lock);
-	return err ?: len;
-}
-DEVICE_ATTR_RW(compressed_writeback);
-
-static ssize_t bd_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct zram *z = zram_of(dev);
-	u64 blocks = 0, nreads = 0, writes = 0;
-
-	down_read(&z->dev_lock);
-	if (z->disksize) {
-		blocks = store_blocks(&z->store);
-		nreads = store_count(&z->store, CNT_BD_READS);
-		writes = store_count(&z->store, CNT_BD_WRITES);
-	}
-	up_read(&z->dev_lock);
-	return sysfs_emit(buf, "%8llu %8llu %8llu\n", FOUR_K(blocks), FOUR_K(nreads), FOUR_K(writes));
-}
-DEVICE_ATTR_RO(bd_stat);
-
 /* ---- the module's ---- */
 
 int zram_backing_init(void)
@@ -430,6 +263,13 @@ int zram_backing_init(void)
 
 void zram_backing_exit(void)
 {
+	/*
+	 * What ends a bio has its return left to do here when its reader, and so the device and the
+	 * module, may go.  In an interrupt that is an RCU section, which the module loader waits
+	 * for; a task that ended it may have lost its CPU there.
+	 */
+	if (READ_ONCE(zram_backing_used))
+		synchronize_rcu_tasks();
 	if (queue)
 		destroy_workqueue(queue);
 	mempool_destroy(pages);

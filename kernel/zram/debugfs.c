@@ -128,14 +128,17 @@ static int show_slot(char *buf, size_t room, struct zram *z, u64 i, u64 word)
 			word & SLOT_INCOMPRESSIBLE ? 'n' : '.');
 }
 
-/* Lines from slot *at on, as many as fit; *at moves to the slot that is the next. */
-static size_t show_slots(struct zram *z, char *buf, size_t room, u64 *at)
+/*
+ * Lines from slot *at on, as many as there is room for, of one piece of slots; *at moves to the
+ * slot that is the next.  True: the piece was looked at, and there are more.
+ */
+static bool show_piece(struct zram *z, char *buf, size_t room, size_t *n, u64 *at)
 {
+	unsigned int left = STORE_PIECE;
 	struct store *s = &z->store;
-	size_t n = 0;
 	int line;
 
-	while (*at < s->slots && !host_interrupted()) {
+	for (; left && *at < s->slots; left--) {
 		u64 skip = host_table_skip(&s->table, *at), word;
 
 		if (skip) {
@@ -144,39 +147,50 @@ static size_t show_slots(struct zram *z, char *buf, size_t room, u64 *at)
 		}
 		word = host_a64_read(store_slot(s, *at));
 		if (slot_type(word) != SLOT_EMPTY) {
-			line = show_slot(buf + n, room - n, z, *at, word);
-			if (line >= room - n)
-				break;
-			n += line;
+			line = show_slot(buf + *n, room - *n, z, *at, word);
+			if (line >= room - *n)
+				return false;
+			*n += line;
 		}
-		if (++*at % STORE_PIECE == 0)
-			cond_resched();
+		++*at;
 	}
-	return n;
+	return *at < s->slots;
 }
 
 #define BLOCK_STATE_MOST SZ_64K /* bytes that one read(2) gives */
 
-/* The file's position counts slots. */
+/*
+ * The file's position counts slots.  The lock is held for a piece at a time, so a reset may come in
+ * between: then the lines end.
+ */
 static ssize_t block_state_read(struct file *file, char __user *to, size_t count, loff_t *pos)
 {
 	struct zram *z = file->private_data;
-	size_t room = min_t(size_t, count, BLOCK_STATE_MOST);
+	size_t room = min_t(size_t, count, BLOCK_STATE_MOST), n = 0;
 	char *buf = kvmalloc(room, GFP_KERNEL);
+	bool more = true, any = false;
+	ssize_t err = 0;
 	u64 at = *pos;
-	ssize_t n;
 
 	if (!buf)
 		return -ENOMEM;
-	down_read(&z->dev_lock);
-	n = z->disksize ? show_slots(z, buf, room, &at) : -EINVAL;
-	up_read(&z->dev_lock);
-	if (n > 0 && copy_to_user(to, buf, n))
-		n = -EFAULT;
-	if (n >= 0)
+	while (more) {
+		err = down_read_killable(&z->dev_lock);
+		if (err)
+			break;
+		more = z->disksize && show_piece(z, buf, room, &n, &at);
+		any |= z->disksize != 0;
+		up_read(&z->dev_lock);
+		cond_resched();
+	}
+	if (!err && !any)
+		err = -EINVAL;
+	if (n && copy_to_user(to, buf, n))
+		err = -EFAULT;
+	if (!err)
 		*pos = at;
 	kvfree(buf);
-	return n;
+	return err ?: n;
 }
 
 static const struct file_operations block_state_fops = {

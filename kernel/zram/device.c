@@ -70,7 +70,9 @@ int zram_start(struct zram *z, u64 disksize)
 		return err;
 	}
 	zram_algorithms_config(z, &cfg);
-	/* The slot numbers in objects have 32 bits; a table past that is past most memories, too. */
+	/*
+	 * The slot numbers in objects have 32 bits; a table past that is past most memories, too.
+	 */
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
 	z->pages.gfp = GFP_NOIO | __GFP_NOWARN;
@@ -129,7 +131,6 @@ no_work:
 static void stop(struct zram *z)
 {
 	zram_policy_stop(z);
-	/* Who has it ends soon: zram_pp_ends(). */
 	mutex_lock(&z->pp_lock);
 	down_write(&z->dev_lock);
 	set_capacity_and_notify(z->disk, 0);
@@ -153,6 +154,19 @@ static void stop(struct zram *z)
 	mutex_unlock(&z->pp_lock);
 }
 
+/*
+ * Who has pp_lock ends soon (zram_wb_stopped()), but not before what he has in flight: on a backing
+ * device that hangs that is never.  Afterwards nobody begins anything on a device that is claimed,
+ * its own thread included.  -EINTR: a fatal signal, and nothing has changed.
+ */
+static int await_others(struct zram *z)
+{
+	if (mutex_lock_killable(&z->pp_lock))
+		return -EINTR;
+	mutex_unlock(&z->pp_lock);
+	return 0;
+}
+
 /* ---- claims ---- */
 
 static int claim(struct zram *z)
@@ -167,6 +181,13 @@ static int claim(struct zram *z)
 		WRITE_ONCE(z->claim, true);
 	mutex_unlock(&z->disk->open_mutex);
 	return err;
+}
+
+static void unclaim(struct zram *z)
+{
+	mutex_lock(&z->disk->open_mutex);
+	WRITE_ONCE(z->claim, z->leaving);
+	mutex_unlock(&z->disk->open_mutex);
 }
 
 /* Empties the slots with rests, so that stop() has little left.  -EINTR: not all of them. */
@@ -193,12 +214,12 @@ int zram_reset(struct zram *z)
 	if (err)
 		return err;
 	sync_blockdev(z->disk->part0);
-	err = empty_slots(z);
+	err = await_others(z);
+	if (!err)
+		err = empty_slots(z);
 	if (!err)
 		stop(z);
-	mutex_lock(&z->disk->open_mutex);
-	WRITE_ONCE(z->claim, z->leaving);
-	mutex_unlock(&z->disk->open_mutex);
+	unclaim(z);
 	return err;
 }
 
@@ -263,14 +284,14 @@ no_number:
 	return err;
 }
 
-/* device_mutex is held. */
-static int remove(struct zram *z)
+/* device_mutex is held.  must: a fatal signal does not end it. */
+static int remove(struct zram *z, bool must)
 {
 	bool resetting;
 
 	/*
-	 * A reset under way is waited for by del_gendisk(), which removes the file it came by.  It must
-	 * not let openers in when it is over, since nobody looks for them again.
+	 * A reset under way is waited for by del_gendisk(), which removes the file it came by.  It
+	 * must not let openers in when it is over, since nobody looks for them again.
 	 */
 	mutex_lock(&z->disk->open_mutex);
 	resetting = z->claim;
@@ -282,11 +303,16 @@ static int remove(struct zram *z)
 	z->leaving = true;
 	mutex_unlock(&z->disk->open_mutex);
 
-	zram_debugfs_remove(z);
 	if (!resetting) {
 		sync_blockdev(z->disk->part0);
+		if (!must && await_others(z)) {
+			z->leaving = false;
+			unclaim(z);
+			return -EINTR;
+		}
 		stop(z);
 	}
+	zram_debugfs_remove(z);
 	pr_info("Removed device: %s\n", z->disk->disk_name);
 	del_gendisk(z->disk);
 	/* A disksize may have been written until the file was gone. */
@@ -305,7 +331,7 @@ int zram_remove_nr(int nr)
 		return -EINTR;
 	z = idr_find(&devices, nr);
 	if (z) {
-		err = remove(z);
+		err = remove(z, false);
 		if (!err)
 			idr_remove(&devices, nr);
 	}
@@ -336,7 +362,7 @@ void zram_devices_exit(void)
 
 	mutex_lock(&device_mutex);
 	idr_for_each_entry(&devices, z, nr)
-		host_warn_on(remove(z) != 0, "a device is open while the module goes");
+		host_warn_on(remove(z, true) != 0, "a device is open while the module goes");
 	mutex_unlock(&device_mutex);
 	idr_destroy(&devices);
 	unregister_blkdev(major, "zram");

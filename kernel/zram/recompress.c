@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * recompress.c - the file `recompress`: who asks for it has old pages compressed anew, by a codec of a
- * higher priority (recomp_algorithm).
+ * recompress.c - the file `recompress`: who asks for it has old pages compressed anew, by a codec
+ * of a higher priority (recomp_algorithm).
  *
  *     type=idle|huge|huge_idle    only pages that are so; without it all
  *     threshold=BYTES             only those of at least that many
@@ -21,6 +21,7 @@
 
 #include "recompress.h"
 #include "sysfs.h"
+#include "wb.h"
 
 struct words {
 	const char *algo;
@@ -43,16 +44,14 @@ static int parse_type(const char *value, struct words *w)
 	return w->idle || w->huge ? 0 : -EINVAL;
 }
 
-/* Splits "name=value ..." in place.  Unknown names are passed over. */
+/* Unknown names are passed over. */
 static int parse(char *text, struct words *w)
 {
 	char *name, *value;
 	int err = 0;
 
-	text = skip_spaces(text);
-	while (*text && !err) {
-		text = next_arg(text, &name, &value);
-		if (!value || !*value)
+	while (!err && zram_next_word(&text, &name, &value)) {
+		if (!value)
 			return -EINVAL;
 		if (!strcmp(name, "type")) {
 			err = parse_type(value, w);
@@ -112,8 +111,7 @@ static int first_band(struct zram *z, const struct recompress_request *r, unsign
 		more = store_recompressible(&z->store, &at, z->store.slots, r, count);
 		up_read(&z->dev_lock);
 		cond_resched();
-		if (zram_pp_ends(z))
-			err = -EINTR;
+		err = zram_wb_stopped(z);
 	}
 	for (*band = RECOMPRESS_BANDS; *band && sum < r->left;)
 		sum += count[--*band];
@@ -128,9 +126,10 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 
 	while (more > 0) {
 		unsigned int noio;
+		int err = zram_wb_stopped(z);
 
-		if (zram_pp_ends(z))
-			return -EINTR;
+		if (err)
+			return err;
 		/* As a write: blkdev.c. */
 		noio = memalloc_noio_save();
 		down_read(&z->dev_lock);

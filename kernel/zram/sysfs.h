@@ -22,6 +22,12 @@ static inline struct zram *zram_of(struct device *dev)
 ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const char *why,
 		    ssize_t err);
 
+/*
+ * words.c: takes the next word off *text, which is split in place; false: there is none left.  *value
+ * is what stands behind its '=', quotes off, or NULL.  Any context.
+ */
+bool zram_next_word(char **text, char **name, char **value);
+
 /* algorithm.c */
 extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorithm,
 	dev_attr_algorithm_params;
@@ -29,12 +35,12 @@ extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorith
 /* idle.c, recompress.c */
 extern struct device_attribute dev_attr_idle, dev_attr_recompress;
 
-/* backing.c */
+/* backing_file.c */
 extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeback, dev_attr_bd_stat;
 
 struct attribute_group;
 
-/* writeback_file.c: its files, and those of backing.c */
+/* writeback_file.c: its files, and those of backing_file.c */
 extern const struct attribute_group zram_backing_group;
 
 /* policy_file.c */

@@ -66,7 +66,10 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want);
  */
 int zram_wb_write(struct wb_work *w);
 
-/* Lets go of all that is chosen, in the whole store.  pp_lock is held. */
+/*
+ * Lets go of all that is chosen, in the whole store.  Where it is to end meanwhile (zram_wb_stopped())
+ * the next choice does that first.  pp_lock is held.
+ */
 void zram_wb_unchoose(struct zram *z);
 
 /*

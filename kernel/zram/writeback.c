@@ -140,7 +140,10 @@ static int reserve(struct store *s, u64 *block)
 	return err;
 }
 
-/* Has r write a slot that was chosen.  -ENOENT: it no longer is; -EIO, -ENOSPC: the end. */
+/*
+ * Has r write a slot that was chosen.  -ENOENT: it no longer is; -EBUSY: all blocks that are left
+ * are being read; -EIO, -ENOSPC: the end.
+ */
 static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 {
 	struct zram *z = w->z;
@@ -194,6 +197,18 @@ int zram_wb_stopped(const struct zram *z)
 	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
 }
 
+/*
+ * The blocks that no slot has any more are read as yet.  Nobody tells when such a read ends, so
+ * that is looked for once a tick.
+ */
+static void await_block(struct wb_work *w)
+{
+	if (w->in_flight)
+		reap(w);
+	else
+		schedule_timeout_killable(1);
+}
+
 static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
 {
 	struct zram *z = w->z;
@@ -212,6 +227,10 @@ static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int la
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? fill(w, r, at) : 0;
 		up_read(&z->dev_lock);
+		if (err == -EBUSY) {
+			await_block(w);
+			continue;
+		}
 		if (err && err != -ENOENT)
 			return err;
 		if (found && !err) {
@@ -273,12 +292,38 @@ int zram_wb_write(struct wb_work *w)
 
 /* ---- choosing ---- */
 
+/* What an earlier writeback left chosen is nobody's choice any more. */
+static int unchoose(struct zram *z)
+{
+	u64 at = 0;
+	int err;
+
+	while (z->backing.left_chosen) {
+		err = zram_wb_stopped(z);
+		if (err)
+			return err;
+		down_read(&z->dev_lock);
+		z->backing.left_chosen = store_unchoose_piece(&z->store, &at);
+		up_read(&z->dev_lock);
+		cond_resched();
+	}
+	return 0;
+}
+
+void zram_wb_unchoose(struct zram *z)
+{
+	z->backing.left_chosen = true;
+	unchoose(z);
+}
+
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 {
 	struct zram *z = w->z;
+	int err = unchoose(z);
 	bool more = true;
-	int err;
 
+	if (err)
+		return err;
 	while (more) {
 		err = zram_wb_stopped(z);
 		if (err)
@@ -291,27 +336,16 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 	return 0;
 }
 
-void zram_wb_unchoose(struct zram *z)
-{
-	bool more = true;
-	u64 at = 0;
-
-	while (more) {
-		down_read(&z->dev_lock);
-		more = store_unchoose_piece(&z->store, &at);
-		up_read(&z->dev_lock);
-		cond_resched();
-	}
-}
-
 int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want)
 {
 	struct store *s = &w->z->store;
 	u64 from = *at, chosen = 0, i;
 	unsigned int size;
 	bool more;
-	int err;
+	int err = unchoose(w->z);
 
+	if (err)
+		return err;
 	memset(w->chosen.n, 0, sizeof(w->chosen.n));
 	down_read(&w->z->dev_lock);
 	more = store_choose_piece(s, at, end, want, &w->chosen);

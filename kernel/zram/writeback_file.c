@@ -72,11 +72,9 @@ static int choose_by(struct wb_work *w, char *text)
 	unsigned int want;
 	int err = 0;
 
-	text = skip_spaces(text);
-	while (*text && !err) {
-		text = next_arg(text, &name, &value);
-		if (!value || !*value || !strcmp(name, "type")) {
-			err = parse_type(value && *value ? value : name, &want);
+	while (!err && zram_next_word(&text, &name, &value)) {
+		if (!value || !strcmp(name, "type")) {
+			err = parse_type(value ?: name, &want);
 			return err ?: zram_wb_choose(w, from, end, want);
 		}
 		if (strcmp(name, "page_index") && strcmp(name, "page_indexes"))

@@ -69,6 +69,7 @@ struct zram_backing {
 	struct block_device *bdev;
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;                    /* it keeps compressed pages; fixed while disksize is not 0 */
+	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
 };
 
@@ -233,11 +234,14 @@ void zram_blkdev_exit(void);
 
 #define ZRAM_BATCH 32           /* pages written at once, unless told */
 
+/* backing_file.c */
+extern bool zram_backing_used;                  /* some device had one */
+/* Closes it, if there is one.  dev_lock is held for writing, and the store is gone. */
+void zram_backing_drop(struct zram *z);
+
 /* backing.c */
 int zram_backing_init(void);
 void zram_backing_exit(void);
-/* Closes it, if there is one.  dev_lock is held for writing, and the store is gone. */
-void zram_backing_drop(struct zram *z);
 /*
  * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too; or
  * it was read at once; or an error of store_read().  Sleeps for memory only.

@@ -75,6 +75,20 @@ void mutex_unlock(struct mutex *m)
 
 /* ---- numbers ---- */
 
+/* By the first letter, or the second of "on" and "off". */
+int kstrtobool(const char *s, bool *v)
+{
+	char c = (char)tolower((unsigned char)s[0]);
+
+	if (c == 'o' && s[1])
+		c = tolower((unsigned char)s[1]) == 'n' ? '1' :
+		    tolower((unsigned char)s[1]) == 'f' ? '0' : 'o';
+	if (!c || !strchr("1yte0nfd", c))
+		return -EINVAL;
+	*v = strchr("1yte", c) != NULL;
+	return 0;
+}
+
 static int digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -160,7 +174,7 @@ int kstrtouint(const char *s, unsigned int base, unsigned int *v)
 	return err;
 }
 
-int kstrtoull(const char *s, unsigned int base, unsigned long long *v)
+int shim_kstrtoull(const char *s, unsigned int base, unsigned long long *v)
 {
 	u64 n;
 	int err = whole_unsigned(s, base, ULLONG_MAX, &n);

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "host.h"
+#include "shim_disk.h"
 
 /* ---- words ---- */
 
@@ -52,6 +53,12 @@ typedef unsigned int blk_mode_t;
 #define unlikely(x) host_unlikely(x)
 #define round_up(x, to) ((((x) - 1) | ((__typeof__(x))(to) - 1)) + 1)
 #define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
+#define min3(a, b, c) min(min(a, b), c)
+#define rounddown(x, to) ((x) - (x) % (to))
+#define div_u64(a, b) ((a) / (b))
+#define kzalloc(bytes, gfp) calloc(1, bytes)
+#define __GFP_NORETRY 0
+#define U32_MAX UINT32_MAX
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define __ATTR(_name, _mode, _show, _store)                                                   \
 	{                                                                                     \
@@ -95,23 +102,16 @@ static inline int mutex_lock_killable(struct mutex *m)
 	return 0;
 }
 
-typedef struct mutex spinlock_t;
-#define spin_lock(l) mutex_lock(l)
-#define spin_unlock(l) mutex_unlock(l)
-
-/* Of threads that are not here. */
-typedef struct { int none; } wait_queue_head_t;
-struct list_head {
-	struct list_head *next, *prev;
-};
-
 /* ---- text ---- */
 
 int kstrtobool(const char *s, bool *v);
 int kstrtou16(const char *s, unsigned int base, u16 *v);
 int kstrtoint(const char *s, unsigned int base, int *v);
 int kstrtouint(const char *s, unsigned int base, unsigned int *v);
-int kstrtoull(const char *s, unsigned int base, unsigned long long *v);
+/* Into a number of 64 bits, whatever its name. */
+#define kstrtoull(s, base, v) shim_kstrtoull(s, base, (unsigned long long *)(v))
+int shim_kstrtoull(const char *s, unsigned int base, unsigned long long *v);
+int kstrtobool(const char *s, bool *v);
 int kstrtoul(const char *s, unsigned int base, unsigned long *v);
 unsigned long long memparse(const char *s, char **end);
 bool sysfs_streq(const char *a, const char *b);
@@ -138,6 +138,7 @@ int string_escape_mem(const char *src, size_t n, char *dst, size_t room, unsigne
 /* Knows %s %d %u %lld %llu and %*pE, and aborts at any other %p: an address is nobody's business. */
 void shim_printk(const char *fmt, ...);
 
+#define pr_info(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_err(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_notice_ratelimited(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_err_ratelimited(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
@@ -237,6 +238,7 @@ struct bio {
 	struct block_device *bi_bdev;
 	struct bvec_iter bi_iter;
 	struct bio_vec *bi_io_vec;
+	void (*bi_end_io)(struct bio *bio);
 };
 
 #define bio_op(bio) ((bio)->op)

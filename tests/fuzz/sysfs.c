@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * sysfs.c - fuzzes the files of a device: sysfs.c, algorithm.c, policy_file.c and refuse.c of
- * kernel/zram/ and codecs.c as they are, on a small part of Linux (kernel_shim.h).
+ * sysfs.c - fuzzes the files of a device: those of kernel/zram/ and codecs.c as they are, with the
+ * engine that writes pages back, on a small part of Linux (kernel_shim.h) and a disk of four pages.
  *
  *     input: a file, what may go wrong below it, a text that ends at 0xff; then the next
  *
@@ -14,9 +14,12 @@
 #include "../../kernel/zram/wb.h"
 #include "../../kernel/zram/zram.h"
 #include "../../kernel/codec/codecs.h"
+#include "check.h"
 #include "kernel_shim.h"
 
 #define FILES_MAX 64
+#define SLOTS 8
+#define BLOCKS 4                /* fewer than there are slots */
 
 /* Names are all that is asked of them here. */
 const struct codec_ops codec_lzo = { .name = "lzo" };
@@ -46,9 +49,37 @@ static void none_destroy(void *ctx)
 	(void)ctx;
 }
 
-/* The store's: it holds objects that were put. */
-static const struct codec_ops codec_none = {
-	.name = "none", .create = none_create, .destroy = none_destroy,
+/* What slot i holds: its first byte says so.  The last one does not compress. */
+static void make_page(unsigned char *page, unsigned char first)
+{
+	memset(page, 9, PAGE_SIZE);
+	page[0] = first;
+}
+
+static int first_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	size_t bytes = *(const unsigned char *)src * 100u;
+
+	(void)ctx;
+	must(n == PAGE_SIZE);
+	if (bytes >= SLOTS * 100 || bytes > cap)
+		return -ENOSPC;
+	memcpy(dst, src, bytes);
+	return (int)bytes;
+}
+
+static int first_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	(void)ctx;
+	must(cap == PAGE_SIZE && n == *(const unsigned char *)src * 100u);
+	make_page(dst, *(const unsigned char *)src);
+	return 0;
+}
+
+/* The store's. */
+static const struct codec_ops codec_first = {
+	.name = "first", .create = none_create, .destroy = none_destroy,
+	.compress = first_compress, .decompress = first_decompress,
 };
 
 /* ---- the device: a store that is always there, and the rest of device.c played ---- */
@@ -60,8 +91,131 @@ static struct device device = { .name = "zram0", .disk = &disk };
 static int below;               /* what the next function of device.c answers */
 static int removed;             /* the number that it was called with */
 
+/* ---- the disk behind it ---- */
+
+static struct gendisk disk_behind = { .disk_name = "disk" };
+static struct block_device bdev = { .bd_disk = &disk_behind };
+static struct inode inode = { .bdev = &bdev };
+static struct address_space mapping = { .host = &inode };
+static struct file opened = { .f_mapping = &mapping };
+static char opened_path[PAGE_SIZE];
+static int opens;
+static struct page block[BLOCKS];
+
+/*
+ * What a path names: the disk, of a page for each of its letters past "/d"; one with large blocks
+ * if the last of them is L; else a file.
+ */
+static bool is_disk(const char *path)
+{
+	return !strncmp(path, "/d", 2);
+}
+
+static bool has_large_blocks(const char *path)
+{
+	return is_disk(path) && path[strlen(path) - 1] == 'L';
+}
+
+/* One after the other may be open for a moment: the old one, and the new one in its place. */
+struct file *filp_open(const char *path, int flags, mode_t mode)
+{
+	(void)mode;
+	must(shim_at_rest() && flags & O_EXCL && opens <= 1);
+	if (below)
+		return ERR_PTR(below);
+	if (strlen(path) >= PAGE_SIZE - 1)
+		return ERR_PTR(-ENAMETOOLONG);
+	if (!*path)
+		return ERR_PTR(-ENOENT);
+	/* The old one's path is not asked for any more, unless this one is refused. */
+	if (!opens || (is_disk(path) && path[2] && !has_large_blocks(path)))
+		strcpy(opened_path, path);
+	inode.i_mode = is_disk(path) ? S_IFBLK : S_IFREG;
+	inode.size = is_disk(path) ? (long long)(strlen(path) - 2) << PAGE_SHIFT : 1;
+	disk_behind.private_data = has_large_blocks(path) ? &disk_behind : NULL;
+	opens++;
+	return &opened;
+}
+
+int filp_close(struct file *file, void *id)
+{
+	must(file == &opened && !id && opens-- > 0);
+	return 0;
+}
+
+char *file_path(struct file *file, char *buf, int room)
+{
+	size_t n = strlen(opened_path);
+
+	must(file == &opened);
+	if (n >= (size_t)room)
+		return ERR_PTR(-ENAMETOOLONG);
+	return strcpy(buf + (size_t)room - n - 1, opened_path);
+}
+
+unsigned int bdev_logical_block_size(const struct block_device *b)
+{
+	return b->bd_disk->private_data ? 2 * PAGE_SIZE : 512;
+}
+
+/* Its errors are what `below` says. */
+void submit_bio(struct bio *bio)
+{
+	u64 at = bio->bi_iter.bi_sector >> (PAGE_SHIFT - SECTOR_SHIFT);
+
+	must(shim_mutexes() == 1 && bio->op == REQ_OP_WRITE && bio->bi_iter.bi_size == PAGE_SIZE);
+	must(at < BLOCKS && bio->bi_bdev == &bdev);
+	bio->bi_status = below == -ENODEV ? BLK_STS_IOERR : BLK_STS_OK;
+	if (!bio->bi_status)
+		memcpy(&block[at], bio->bi_io_vec->bv_page, PAGE_SIZE);
+	bio->bi_end_io(bio);
+}
+
+/* ---- the pages ---- */
+
+static void fill_slots(void)
+{
+	unsigned char page[PAGE_SIZE];
+
+	for (u64 i = 0; i < SLOTS; i++) {
+		make_page(page, (unsigned char)(i + 1));
+		must_eq(store_write(&zram.store, i, page, HOST_ANY_NODE), 0);
+	}
+	release_flush(&zram.store.release);
+}
+
+/* Wherever they are; how many are on the disk. */
+static u64 look_at_slots(void)
+{
+	unsigned char page[PAGE_SIZE], want[PAGE_SIZE];
+	u64 word, backed = 0;
+
+	for (u64 i = 0; i < SLOTS; i++) {
+		make_page(want, (unsigned char)(i + 1));
+		if (store_backed_begin(&zram.store, i, &word)) {
+			must(slot_block(word) < BLOCKS);
+			if (zram.backing.packed)
+				must_eq(store_unpack_backed(&zram.store, word,
+							    &block[slot_block(word)],
+							    page), 0);
+			else
+				memcpy(page, &block[slot_block(word)], PAGE_SIZE);
+			store_backed_end(&zram.store, word);
+			backed++;
+		} else {
+			must_eq(store_read(&zram.store, i, page), 0);
+		}
+		must(!memcmp(page, want, PAGE_SIZE));
+	}
+	return backed;
+}
+
 static void defaults(struct zram *z)
 {
+	zram_backing_drop(z);
+	z->store.mem_limit = 0;
+	if (store_blocks(&z->store))
+		fill_slots();
 	free(z->ages);
 	z->ages = NULL;
 	z->disksize = 0;
@@ -107,8 +261,11 @@ int zram_start(struct zram *z, u64 disksize)
 int zram_reset(struct zram *z)
 {
 	must(shim_at_rest());
-	if (!below)
+	if (!below) {
+		down_write(&z->dev_lock);
 		defaults(z);
+		up_write(&z->dev_lock);
+	}
 	return below;
 }
 
@@ -124,7 +281,7 @@ int zram_remove_nr(int nr)
 	return below;
 }
 
-/* policy.c and wear.c.  A thread that cannot be made changes nothing. */
+/* policy.c.  A thread that cannot be made changes nothing. */
 int zram_policy_changed(struct zram *z)
 {
 	must_eq(z->dev_lock.writers, 1);
@@ -148,15 +305,6 @@ void zram_ahead_set(struct zram *z)
 {
 	must_eq(z->dev_lock.writers, 1);
 }
-
-u64 zram_wear_spent(struct zram *z)
-{
-	return z->wear.budget / 2;
-}
-
-/* Those of the backing device are left to the guests. */
-static struct attribute *no_attrs[] = { NULL };
-const struct attribute_group zram_backing_group = { .attrs = no_attrs };
 
 /* ---- its files ---- */
 
@@ -187,7 +335,8 @@ void class_unregister(struct class *class)
 
 static struct device_attribute *of_disk(unsigned int i)
 {
-	return (struct device_attribute *)((char *)file[i] - offsetof(struct device_attribute, attr));
+	return (struct device_attribute *)((char *)file[i] - offsetof(struct device_attribute,
+								      attr));
 }
 
 static struct class_attribute *of_class(unsigned int i)
@@ -219,7 +368,7 @@ static void show(unsigned int i)
 	char *page = exactly(NULL, PAGE_SIZE), want[32];
 	ssize_t n;
 
-	*page = 0;
+	memset(page, 0, PAGE_SIZE);
 	n = i < disk_files ? of_disk(i)->show(&device, of_disk(i), page)
 			   : of_class(i)->show(control, of_class(i), page);
 	if (n < 0) {
@@ -426,11 +575,56 @@ static bool idle_taken(const char *text, const struct zram *z)
 	return age >= SHIM_UPTIME || z->disksize >> PAGE_SHIFT == z->store.slots;
 }
 
+/* A path is all but one newline at its end. */
+static bool backing_taken(const char *text, struct zram *z)
+{
+	size_t n = strlen(text);
+	char path[PAGE_SIZE + 1];
+
+	strcpy(path, text);
+	if (n && path[n - 1] == '\n')
+		path[--n] = 0;
+	if (z->disksize || below || n >= PAGE_SIZE - 1 || !is_disk(path) || n == 2 ||
+	    has_large_blocks(path))
+		return false;
+	z->backing.blocks = n - 2;
+	z->backing.file = &opened;
+	return true;
+}
+
+static void must_be_same_device(const struct zram *want)
+{
+	must(zram.backing.file == want->backing.file);
+	must_eq(zram.backing.blocks, want->backing.blocks);
+	must_eq(zram.backing.packed, want->backing.packed);
+	must_eq(zram.backing.batch, want->backing.batch);
+	must_eq(zram.wear.limit_on, want->wear.limit_on);
+	must_eq(zram.wear.limit, want->wear.limit);
+	must_eq(opens, zram.backing.file != NULL);
+}
+
+/*
+ * What went is said in three places: the slots, the disk's blocks and, if there is one, the limit.
+ * Whether the words were right is left to the guests; a refusal may come after some have gone.
+ */
+static void must_have_gone(const struct zram *was, u64 before, struct zram *want)
+{
+	u64 now = look_at_slots();
+
+	must(now >= before && now <= BLOCKS);
+	must(now == before || (was->disksize && was->backing.file));
+	if (was->wear.limit_on)
+		want->wear.limit -= (now - before) * WB_UNITS;
+	must(was->wear.limit >= want->wear.limit);
+	must_eq(now, store_blocks(&zram.store));
+}
+
 /* Whether a write of text to a file would be taken, and what the device then is. */
 static bool taken(unsigned int i, const char *text, struct zram *z)
 {
 	char *end;
 	u64 bytes = memparse(text, &end);
+	unsigned int n;
 
 	if (is(i, "disksize")) {
 		if (!bytes || z->disksize || bytes > U64_MAX - PAGE_SIZE + 1 || below)
@@ -448,11 +642,28 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		z->algorithm[0].codec = codec_default();
 		z->disksize = z->mem_limit = 0;
 		z->release_limit = 1 << 20;
+		z->backing.file = NULL;
+		z->backing.blocks = 0;
 		z->policy.writeback_age = z->policy.recompress_age = 0;
 		z->policy.high = z->policy.low = 0;
 		z->policy.is_auto = false;
 		z->policy.cpu = 10;
 		/* What may be written to a device stays. */
+		return true;
+	}
+	if (is(i, "backing_dev"))
+		return backing_taken(text, z);
+	if (is(i, "compressed_writeback"))
+		return !z->disksize && !kstrtobool(text, &z->backing.packed);
+	if (is(i, "writeback_batch_size"))
+		return !kstrtouint(text, 10, &n) && n && (z->backing.batch = n);
+	if (is(i, "writeback_limit") || is(i, "writeback_limit_enable")) {
+		if (kstrtoull(text, 10, &bytes))
+			return false;
+		if (is(i, "writeback_limit"))
+			z->wear.limit = bytes / WB_UNITS * WB_UNITS;
+		else
+			z->wear.limit_on = bytes != 0;
 		return true;
 	}
 	if (is(i, "comp_algorithm")) {
@@ -479,8 +690,11 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		return z->disksize != 0;
 	if (is(i, "idle"))
 		return idle_taken(text, z);
-	/* There is no codec for it here, so every text ends in a refusal. */
-	if (is(i, "recompress"))
+	/*
+	 * There is no codec for it here, so every text ends in a refusal; must_have_gone() is the
+	 * other's.
+	 */
+	if (is(i, "recompress") || is(i, "writeback"))
 		return false;
 	if (is(i, "writeback_age") || is(i, "recompress_age") || is(i, "recompress_cpu")) {
 		long long v = number(text, UINT32_MAX, false);
@@ -511,6 +725,7 @@ static void write_text(unsigned int i, const char *text, size_t len)
 	/* What quotes do is left to the fuzzer's luck. */
 	bool quoted = strchr(text, '"') && (is(i, "algorithm_params") || is(i, "recomp_algorithm"));
 	bool good = taken(i, text, &want);
+	u64 backed = store_blocks(&zram.store);
 	ssize_t ret;
 
 	removed = -1;
@@ -518,6 +733,12 @@ static void write_text(unsigned int i, const char *text, size_t len)
 			     : of_class(i)->store(control, of_class(i), text, len);
 	must(shim_at_rest());
 	must(ret == (ssize_t)len || (ret < 0 && ret >= -4095));
+	if (is(i, "writeback")) {
+		good = ret > 0;
+		must(!good || (was.disksize && was.backing.file));
+		must_have_gone(&was, backed, &want);
+		was.wear = want.wear;
+	}
 	if (quoted) {
 		good = ret > 0;
 		must(!good || !was.disksize);
@@ -528,6 +749,7 @@ static void write_text(unsigned int i, const char *text, size_t len)
 	must_eq(zram.disksize, want.disksize);
 	must_eq(zram.mem_limit, want.mem_limit);
 	must_eq(zram.release_limit, want.release_limit);
+	must_be_same_device(&want);
 	must_eq(zram.policy.writeback_age, want.policy.writeback_age);
 	must_eq(zram.policy.recompress_age, want.policy.recompress_age);
 	must_eq(zram.policy.cpu, want.policy.cpu);
@@ -549,6 +771,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct choices c = { data, data + n };
 
 	defaults(&zram);
+	zram.backing.packed = false;
+	zram.backing.batch = ZRAM_BATCH;
+	zram.wear.limit_on = false;
+	zram.wear.limit = 0;
 	zram.wear.budget = 0;
 	while (left(&c)) {
 		unsigned int i = take_below(&c, files);
@@ -574,12 +800,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		write_text(i, text, len);
 		free(text);
 	}
+	release_flush(&zram.store.release);
+	must(!store_check(&zram.store));
 	return 0;
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	struct store_config cfg = { .slots = 8, .codec = &codec_none, .chain = 4, .release_limit = 1 << 20 };
+	struct store_config cfg = {
+		.slots = SLOTS, .codec = &codec_first, .chain = 4, .release_limit = 1 << 20,
+		.blocks = BLOCKS,
+	};
 
 	(void)argc;
 	(void)argv;
@@ -589,8 +820,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	zram.disk = &disk;
 	must_eq(pcp_init(&zram.pcp, source.zone, 16, 64, 0), 0);
 	must_eq(store_init(&zram.store, &zram.pcp, &cfg), 0);
-	for (u64 i = 0; i < cfg.slots; i++)
-		must_eq(store_put(&zram.store, i, "a few bytes", 1 + i, HOST_ANY_NODE), 0);
+	zram_wear_init(&zram);
+	fill_slots();
 	add_files(zram_disk_groups);
 	disk_files = files;
 	zram_control_register();

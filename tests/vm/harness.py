@@ -40,7 +40,7 @@ CACHE = pathlib.Path(
 # Modules a guest may want, as far as the kernel has them; what they depend on follows.
 MODULES = ("zram zsmalloc ext4 loop lzo_compress lzo_decompress lz4_compress lz4hc_compress "
            "lz4_decompress zstd_compress zstd_decompress deflate 842_compress 842_decompress "
-           "null_blk brd dm_mod dm_flakey dm_delay").split()
+           "null_blk brd dm_mod dm_flakey dm_delay dm_crypt xts virtio_blk").split()
 
 
 ME = os.getpid()
@@ -133,8 +133,8 @@ def modules_of(home, release):
 
 # ---------------------------------------------------------------- guest files
 
-def toolbox(arch):
-    return pathlib.Path(call(HERE / "toolbox", arch))
+def toolbox(arch, suite):
+    return pathlib.Path(call(HERE / "toolbox", arch, *([suite] if suite else [])))
 
 
 def needed(path):
@@ -178,8 +178,9 @@ def program(source, *more, arch="amd64"):
 class Initramfs:
     """An archive in cpio's newc form, made without leaving the user's rights."""
 
-    def __init__(self, kern):
+    def __init__(self, kern, suite=""):
         self.kernel = kern
+        self.suite = suite       # of Debian, for the tools; "": the usual one
         self.machine = MACHINES[kern.arch]
         self.files = {}          # guest path -> (mode, bytes)
         self.tools = set()
@@ -210,8 +211,8 @@ class Initramfs:
 
     def tool(self, name):
         """A real tool with the libraries it names, from Debian's packages."""
-        box = toolbox(self.kernel.arch)
-        for d in ("usr/sbin", "usr/bin", "sbin", "bin"):
+        box = toolbox(self.kernel.arch, self.suite)
+        for d in ("usr/sbin", "usr/bin", "sbin", "bin", "usr/lib/systemd/system-generators"):
             if (box / d / name).exists():
                 break
         else:
@@ -286,7 +287,8 @@ class Initramfs:
 
     def write(self, to):
         self._modules()
-        busybox = toolbox(self.kernel.arch) / "bin/busybox"
+        box = toolbox(self.kernel.arch, self.suite)
+        busybox = next(p for p in (box / "bin/busybox", box / "usr/bin/busybox") if p.exists())
         self.add("bin/busybox", busybox.resolve(), 0o755)
         # Not busybox's own shell: that one prefers busybox's tools to the real ones.
         self.tool("dash")
@@ -355,7 +357,19 @@ def nodes_of(mem, cpus, numa):
     return args
 
 
-def command(kern, initrd, mem, cpus, append, work, numa):
+def disks_of(sizes, work):
+    """QEMU's options for empty disks, files in the folder `work`; the guest needs virtio_blk."""
+    args = []
+    for i, size in enumerate(sizes):
+        path = work / f"disk{i}"
+        with open(path, "wb") as f:
+            f.truncate(mib(size) << 20)
+        args += ["-drive", f"file={path},if=none,format=raw,cache=unsafe,id=disk{i}",
+                 "-device", f"virtio-blk-pci,drive=disk{i}"]
+    return args
+
+
+def command(kern, initrd, mem, cpus, append, work, numa, disks):
     if kern.uml:
         wrap, tmpdir = private_tmpfs(mem)
         env = dict(os.environ)
@@ -374,7 +388,7 @@ def command(kern, initrd, mem, cpus, append, work, numa):
     # A socket for each CPU: none may lie in two nodes.
     return [*machine.emulator, "-accel", "tcg,thread=multi", "-m", mem,
             "-smp", f"{cpus},sockets={cpus}",
-            *(nodes_of(mem, cpus, numa) if numa > 1 else []),
+            *(nodes_of(mem, cpus, numa) if numa > 1 else []), *disks_of(disks, work),
             "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio",
             "-kernel", str(kern.image), "-initrd", str(initrd), "-append",
             " ".join([f"console={machine.console}", "loglevel=5", "panic=-1", "mitigations=off",
@@ -397,12 +411,13 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None, numa=1):
+def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None, numa=1,
+         disks=()):
     """Runs until the guest ends or the time is up. on_line(text, pid) sees each line of
     the console as it comes; the guest waits a while after a marker, so that the process
     clock can be read while it is idle."""
     work = pathlib.Path(tempfile.mkdtemp(prefix="ebb-vm-"))
-    argv, env = command(kern, initrd, mem, cpus, list(append), work, numa)
+    argv, env = command(kern, initrd, mem, cpus, list(append), work, numa, disks)
     start, lines, buf, why, status = time.monotonic(), [], b"", "", None
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, env=env, start_new_session=True,

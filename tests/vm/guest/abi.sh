@@ -29,9 +29,12 @@ dmesg -c >/dev/null
 dmesg -n 1
 echo "guest: output"
 say attributes and modes
-for a in disksize initstate reset comp_algorithm algorithm_params recomp_algorithm recompress mem_limit mem_used_max \
-	compact idle backing_dev writeback writeback_limit writeback_limit_enable writeback_batch_size \
-	compressed_writeback io_stat mm_stat bd_stat debug_stat ro size removable range ext_range; do
+for a in disksize initstate reset comp_algorithm algorithm_params recomp_algorithm recompress \
+	mem_limit mem_used_max \
+	compact idle backing_dev writeback writeback_limit writeback_limit_enable \
+	writeback_batch_size \
+	compressed_writeback io_stat mm_stat bd_stat debug_stat ro size removable range \
+	ext_range; do
 	poke m $d/$a
 done
 for a in hot_add hot_remove; do poke m $control/$a; done
@@ -43,10 +46,14 @@ done
 poke r /sys/module/zram/parameters/num_devices
 
 say before there is a size
-for a in disksize initstate comp_algorithm mem_limit mm_stat io_stat debug_stat size ro removable reset compact; do r $a; done
-for q in logical_block_size physical_block_size minimum_io_size optimal_io_size discard_granularity discard_max_bytes \
-	discard_max_hw_bytes discard_zeroes_data write_zeroes_max_bytes write_same_max_bytes rotational stable_writes add_random \
-	nomerges fua write_cache dax chunk_sectors max_segments max_sectors_kb max_hw_sectors_kb zoned virt_boundary_mask; do
+for a in disksize initstate comp_algorithm mem_limit mm_stat io_stat debug_stat size ro \
+	removable reset compact; do r $a; done
+for q in logical_block_size physical_block_size minimum_io_size optimal_io_size \
+	discard_granularity discard_max_bytes \
+	discard_max_hw_bytes discard_zeroes_data write_zeroes_max_bytes write_same_max_bytes \
+	rotational stable_writes add_random \
+	nomerges fua write_cache dax chunk_sectors max_segments max_sectors_kb max_hw_sectors_kb \
+	zoned virt_boundary_mask; do
 	poke r $d/queue/$q
 done
 poke pread /dev/zram0 0 4096
@@ -65,7 +72,8 @@ w mem_used_max 0 1 abc '' -1 '0
 w comp_algorithm nonesuch '' ' lzo' 'lzo ' 'lzo
 ' LZO lzo,lz4 "$long" "$page" lz4 lzo-rle
 r comp_algorithm
-w algorithm_params 'level=1' 'algo=lz4 level=3' 'algo=lz4 level=-5' 'algo=nonesuch level=1' 'level=abc' 'level=' 'junk' 'junk=1' \
+w algorithm_params 'level=1' 'algo=lz4 level=3' 'algo=lz4 level=-5' 'algo=nonesuch level=1' \
+	'level=abc' 'level=' 'junk' 'junk=1' \
 	'priority=9 level=1' 'priority=-1' 'algo=lz4' '' 'algo=' 'level=99999999999' 'algo=zstd level=3' "$long" 'dict=/nonexistent' '
 '
 # A set that waits for its algorithm would be in the way now.
@@ -126,13 +134,16 @@ if all_options; then
 	reset
 	r recomp_algorithm
 	w recomp_algorithm '' ' ' algo 'algo=' lz4 algo=nonesuch 'priority=2' 'junk=1' "$long" "$page" "algo=$long" \
-		'algo=zstd priority=0' 'algo=zstd priority=4' 'algo=zstd priority=-1' 'algo=zstd priority=x' \
-		'algo=nonesuch priority=4' 'algo=zstd priority=99999999999' 'algo=zstd priority=' ' algo=zstd'
+		'algo=zstd priority=0' 'algo=zstd priority=4' 'algo=zstd priority=-1' \
+		'algo=zstd priority=x' \
+		'algo=nonesuch priority=4' 'algo=zstd priority=99999999999' \
+		'algo=zstd priority=' ' algo=zstd'
 	lists
 	w recomp_algorithm 'priority=3 algo=lz4 junk=2 level=x' 'algo=deflate algo=842' 'algo="lzo"' 'algo=zstd
 '
 	lists
-	w algorithm_params 'priority=1 level=9' 'priority=3 algo=lz4 level=2' 'priority=2 level=1' 'priority=4 level=1' 'algo=lz4' \
+	w algorithm_params 'priority=1 level=9' 'priority=3 algo=lz4 level=2' \
+		'priority=2 level=1' 'priority=4 level=1' 'algo=lz4' \
 		'algo=lz4 priority=0 level=1' 'priority=3 algo=zstd' 'algo=nonesuch priority=1'
 	reset
 	r recomp_algorithm
@@ -205,14 +216,18 @@ poke m $state
 poke r $state
 w idle all 0 1 3 0x2 4000000000 4294967295 4294967296 -1 abc '' 'all ' ' all' 'all
 ' 1s "$long"
-w recompress '' ' ' junk 'junk=1' 'type=idle' 'type=' 'type' 'type=other' 'type=idle type=other' 'threshold=100' 'threshold=5000' \
-	'threshold=-1' 'threshold=99999999999' 'max_pages=x' 'max_pages=-1' 'max_pages=0' 'priority=0' 'priority=1' 'priority=abc' \
+w recompress '' ' ' junk 'junk=1' 'type=idle' 'type=' 'type' 'type=other' 'type=idle type=other' \
+	'threshold=100' 'threshold=5000' \
+	'threshold=-1' 'threshold=99999999999' 'max_pages=x' 'max_pages=-1' 'max_pages=0' \
+	'priority=0' 'priority=1' 'priority=abc' \
 	'algo=zstd' 'algo=' "$long"
 w comp_algorithm lz4
 if poke w $d/recomp_algorithm 'algo=zstd priority=2' | grep -q ': ok'; then
 	w disksize 16M
-	w recompress 'priority=1' 'priority=2 algo=lz4' 'algo=lz4' 'priority=0' 'priority=4' 'priority=-1' 'priority=3' 'threshold=5000 priority=2' \
-		'priority=2' 'algo=zstd' 'algo=zstd priority=2' 'algo=zstd priority=1' 'type=idle algo=zstd' 'type=other algo=zstd' junk 'junk=1 algo=zstd' \
+	w recompress 'priority=1' 'priority=2 algo=lz4' 'algo=lz4' 'priority=0' 'priority=4' \
+		'priority=-1' 'priority=3' 'threshold=5000 priority=2' \
+		'priority=2' 'algo=zstd' 'algo=zstd priority=2' 'algo=zstd priority=1' \
+		'type=idle algo=zstd' 'type=other algo=zstd' junk 'junk=1 algo=zstd' \
 		'type=idle type=other algo=zstd' ''
 	text_pages 4 >/tmp/abi.pages
 	dd if=/dev/urandom bs=8k count=1 2>/dev/null | od -An -v -tx1 | tr -d ' \n' >>/tmp/abi.pages
@@ -248,7 +263,8 @@ fi
 reset
 say a backing device
 modprobe loop 2>/dev/null
-for a in backing_dev compressed_writeback writeback_limit writeback_limit_enable writeback_batch_size bd_stat writeback; do r $a; done
+for a in backing_dev compressed_writeback writeback_limit writeback_limit_enable \
+	writeback_batch_size bd_stat writeback; do r $a; done
 # In the order in which they are in the way of each other: no size, no device, no word.
 w writeback '' idle junk 'page_index=0'
 for a in writeback_limit writeback_limit_enable; do
@@ -290,10 +306,14 @@ if [ -e /dev/loop0 ] && [ -e $d/writeback ]; then
 		w disksize 16M
 		w backing_dev /dev/loop0 /nonesuch none
 		w compressed_writeback $packed 1 0 abc
-		w writeback '' ' ' idle huge huge_idle incompressible type=idle type=huge type=huge_idle type=incompressible \
-			junk junk=1 type= type type=junk 'junk=1 idle' 'idle junk' 'page_index=0' page_index=4095 page_index=4096 \
-			page_index=-1 page_index=0x10 page_index=x page_index= page_index 'page_indexes=0-4095' page_indexes=0-4096 \
-			page_indexes=4096-4096 page_indexes=3-2 page_indexes=3 page_indexes=-3 page_indexes=3- page_indexes=a-b \
+		w writeback '' ' ' idle huge huge_idle incompressible type=idle type=huge \
+			type=huge_idle type=incompressible \
+			junk junk=1 type= type type=junk 'junk=1 idle' 'idle junk' \
+			'page_index=0' page_index=4095 page_index=4096 \
+			page_index=-1 page_index=0x10 page_index=x page_index= page_index \
+			'page_indexes=0-4095' page_indexes=0-4096 \
+			page_indexes=4096-4096 page_indexes=3-2 page_indexes=3 page_indexes=-3 \
+			page_indexes=3- page_indexes=a-b \
 			'page_index=1 page_indexes=2-3' 'page_index=1 junk' 'page_index=1 junk=2' 'page_index=1 idle' "$long" 'idle
 '
 		fill
@@ -339,7 +359,8 @@ if [ -e /dev/loop0 ] && [ -e $d/writeback ]; then
 		w writeback_limit_enable 1
 		w writeback_batch_size 3
 		reset
-		for a in backing_dev compressed_writeback writeback_limit writeback_limit_enable writeback_batch_size bd_stat; do r $a; done
+		for a in backing_dev compressed_writeback writeback_limit writeback_limit_enable \
+			writeback_batch_size bd_stat; do r $a; done
 		w writeback_limit 0
 		w writeback_limit_enable 0
 	done

@@ -14,7 +14,8 @@ again() { put "$1" "$(z 0 recompress)"; }
 sum() { dd if=/dev/zram0 bs=1M count=16 iflag=direct 2>/dev/null | md5sum; }
 slots=$((256 / (pagesize / 4096)))      # pages of a MiB
 
-# In MiB: 0 to 3 text; 4 to 7 hexadecimal digits, which lz4 leaves raw; 8 to 11 random; 12 to 15 zeros.
+# In MiB: 0 to 3 text; 4 to 7 hexadecimal digits, which lz4 leaves raw; 8 to 11 random; 12 to 15
+# zeros.
 text_pages 1024 >/tmp/data
 dd if=/dev/urandom bs=1M count=2 2>/dev/null | od -An -v -tx1 | tr -d ' \n' >>/tmp/data
 dd if=/dev/urandom bs=1M count=4 2>/dev/null >>/tmp/data
@@ -33,7 +34,8 @@ refuse "no algorithm of that priority" again priority=1
 fresh zstd
 was=$(sum) raw=$(mm 0 8) bytes=$(mm 0 2)
 equal "hexadecimal and random pages are raw" "$raw" $((8 * slots))
-for wrong in type=other type= threshold=x threshold=$pagesize max_pages=-1 priority=0 priority=4 priority=2 algo=lz4 \
+for wrong in type=other type= threshold=x threshold=$pagesize max_pages=-1 priority=0 priority=4 \
+	priority=2 algo=lz4 \
 	"algo=zstd priority=2" "algo=lz4 priority=1" idle; do
 	refuse "'$wrong' is refused" again "$wrong"
 done

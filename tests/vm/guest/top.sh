@@ -24,7 +24,8 @@ equal "nothing is wrong with a file" "$(ebbtop --once 2>&1 >/dev/null)" ""
 equal "both devices are shown" "$(ebbtop --once | awk 'NR > 1 { print $1 }' | tr '\n' ' ')" "zram0 zram$other "
 equal "algorithm, size" "$(word 0 algorithm) $(word 0 size)" "lz4 64M"
 i=0
-for m in stored_bytes compressed_bytes memory_used_bytes memory_limit_bytes memory_used_max_bytes; do
+for m in stored_bytes compressed_bytes memory_used_bytes memory_limit_bytes \
+	memory_used_max_bytes; do
 	i=$((i + 1))
 	equal "$m is mm_stat's" "$(p 0 $m)" "$(mm 0 $i)"
 done

@@ -203,6 +203,9 @@ if [ -e /dev/mapper/control ]; then
 	check "a kill ends it soon" [ $(($(date +%s) - t)) -le 3 ]
 	check "some went" [ "$(bd 3)" -gt 0 ]
 	check "and some did not" [ "$(bd 3)" -lt 1024 ]
+	w=$(bd 3)
+	check "one page" back page_index=1
+	equal "is all that goes then" $(($(bd 3) - w)) $units
 	invariants 0
 	sh -c "printf huge >$(z 0 writeback)" 2>/dev/null & slow=$!
 	sleep 0.3
@@ -210,6 +213,23 @@ if [ -e /dev/mapper/control ]; then
 	check "a reset meanwhile" put 1 "$(z 0 reset)"
 	check "takes no longer" [ $(($(date +%s) - t)) -le 10 ]      # all of it: 20 s and more
 	wait $slow
+	# One that does not answer for 10 s: who waits for what is in flight can be killed meanwhile.
+	dmtable back $sectors delay /dev/loop0 0 0 /dev/loop0 0 10000 >/dev/null
+	fresh 0 "/dev/dm-$n"
+	sh -c "printf page_index=2100 >$(z 0 writeback)" 2>/dev/null & slow=$!
+	sleep 0.5
+	sh -c "printf 1 >$(z 0 reset)" 2>/dev/null & reset=$!
+	sleep 0.5
+	t=$(date +%s); kill -9 $reset; wait $reset 2>/dev/null
+	check "a reset that waits for it can be killed" [ $(($(date +%s) - t)) -le 3 ]
+	check "the device is as it was" [ "$(cat "$(z 0 disksize)")" -gt 0 ]
+	sh -c "printf 0 >/sys/class/zram-control/hot_remove" 2>/dev/null & reset=$!
+	sleep 0.5
+	t=$(date +%s); kill -9 $reset; wait $reset 2>/dev/null
+	check "so can a removal" [ $(($(date +%s) - t)) -le 3 ]
+	check "and the device is there" [ -e "$(z 0 disksize)" ]
+	wait $slow
+	equal "all reads as it was" "$(data)" "$want"
 	put 32 "$(z 0 writeback_batch_size)"
 	fi
 	put 1 "$(z 0 reset)"

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * backing_file.c - which backing device there is: its opening and closing, and the files that say
+ * it, how it keeps pages, and what went there and came back (backing_dev, compressed_writeback,
+ * bd_stat).
+ */
+#include "zram.h"
+
+#include <linux/device.h>
+#include <linux/fs.h>
+#include <linux/kstrtox.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "sysfs.h"
+#include "writeback.h"
+
+#define FOUR_K(pages) ((pages) << (PAGE_SHIFT - 12))
+
+bool zram_backing_used;
+
+void zram_backing_drop(struct zram *z)
+{
+	if (z->backing.file)
+		filp_close(z->backing.file, NULL);
+	z->backing.file = NULL;
+	z->backing.bdev = NULL;
+	z->backing.blocks = 0;
+	z->backing.left_chosen = false;
+}
+
+static ssize_t backing_dev_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = zram_of(dev);
+	ssize_t n = 0;
+	char *path;
+
+	down_read(&z->dev_lock);
+	if (!z->backing.file) {
+		n = sysfs_emit(buf, "none\n");
+	} else {
+		path = file_path(z->backing.file, buf, PAGE_SIZE - 1);
+		if (IS_ERR(path)) {
+			n = PTR_ERR(path);
+		} else {
+			n = strlen(path);
+			memmove(buf, path, n);
+			buf[n++] = '\n';
+		}
+	}
+	up_read(&z->dev_lock);
+	return n;
+}
+
+/* What path names, for us alone, and its pages; an error was said in the log. */
+static struct file *open_device(struct device *dev, const char *buf, const char *path, u64 *blocks)
+{
+	struct file *file = filp_open(path, O_RDWR | O_LARGEFILE | O_EXCL, 0);
+	const char *wrong = NULL;
+	struct inode *inode;
+	int err = -EINVAL;
+
+	if (IS_ERR(file)) {
+		zram_refuse(dev, "backing_dev", buf, "it cannot be opened", PTR_ERR(file));
+		return file;
+	}
+	inode = file->f_mapping->host;
+	*blocks = i_size_read(inode) >> PAGE_SHIFT;
+	if (!S_ISBLK(inode->i_mode)) {
+		wrong = "not a block device";
+		err = -ENOTBLK;
+	} else if (!*blocks) {
+		/* A zram without a size, this one for instance, has none, either. */
+		wrong = "less than a page";
+	} else if (*blocks > BACKED_BLOCK_MASK + 1) {
+		wrong = "too large";
+	} else if (bdev_logical_block_size(I_BDEV(inode)) > PAGE_SIZE) {
+		wrong = "its blocks are larger than a page";
+	}
+	if (!wrong)
+		return file;
+	filp_close(file, NULL);
+	return ERR_PTR(zram_refuse(dev, "backing_dev", buf, wrong, err));
+}
+
+static ssize_t refuse_in_use(struct device *dev, const char *file, const char *buf)
+{
+	return zram_refuse(dev, file, buf, "the device is in use, reset first", -EBUSY);
+}
+
+/*
+ * To open a device takes a lock of its disk's, which may be this one, and as long as it likes: so
+ * that is done without dev_lock.
+ */
+static ssize_t set_device(struct device *dev, const char *buf, const char *path)
+{
+	struct zram *z = zram_of(dev);
+	struct file *file;
+	ssize_t err = 0;
+	u64 blocks;
+
+	if (READ_ONCE(z->disksize))
+		return refuse_in_use(dev, "backing_dev", buf);
+	file = open_device(dev, buf, path, &blocks);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	if (down_write_killable(&z->dev_lock)) {
+		filp_close(file, NULL);
+		return -EINTR;
+	}
+	if (z->disksize) {
+		err = refuse_in_use(dev, "backing_dev", buf);
+	} else {
+		WRITE_ONCE(zram_backing_used, true);
+		/* The one that goes is closed later: to drop it only queues that. */
+		swap(z->backing.file, file);
+		z->backing.bdev = I_BDEV(z->backing.file->f_mapping->host);
+		z->backing.blocks = blocks;
+		pr_info("%s: %llu pages go to %s\n", z->disk->disk_name, blocks, path);
+	}
+	up_write(&z->dev_lock);
+	if (file)
+		filp_close(file, NULL);
+	return err;
+}
+
+static ssize_t backing_dev_store(struct device *dev, struct device_attribute *attr,
+				 const char *buf, size_t len)
+{
+	char *path = kstrdup(buf, GFP_KERNEL);
+	size_t n;
+	ssize_t err;
+
+	if (!path)
+		return -ENOMEM;
+	n = strlen(path);
+	if (n && path[n - 1] == '\n')
+		path[n - 1] = 0;
+	err = set_device(dev, buf, path);
+	kfree(path);
+	return err ?: len;
+}
+DEVICE_ATTR_RW(backing_dev);
+
+static ssize_t compressed_writeback_show(struct device *dev, struct device_attribute *attr,
+					 char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->backing.packed));
+}
+
+static ssize_t compressed_writeback_store(struct device *dev, struct device_attribute *attr,
+					  const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	int err = 0;
+	bool on;
+
+	if (kstrtobool(buf, &on))
+		return zram_refuse(dev, "compressed_writeback", buf, "neither yes nor no", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	if (z->disksize)
+		err = refuse_in_use(dev, "compressed_writeback", buf);
+	else
+		WRITE_ONCE(z->backing.packed, on);
+	up_write(&z->dev_lock);
+	return err ?: len;
+}
+DEVICE_ATTR_RW(compressed_writeback);
+
+static ssize_t bd_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = zram_of(dev);
+	u64 blocks = 0, nreads = 0, writes = 0;
+
+	down_read(&z->dev_lock);
+	if (z->disksize) {
+		blocks = store_blocks(&z->store);
+		nreads = store_count(&z->store, CNT_BD_READS);
+		writes = store_count(&z->store, CNT_BD_WRITES);
+	}
+	up_read(&z->dev_lock);
+	return sysfs_emit(buf, "%8llu %8llu %8llu\n", FOUR_K(blocks), FOUR_K(nreads), FOUR_K(writes));
+}
+DEVICE_ATTR_RO(bd_stat);
