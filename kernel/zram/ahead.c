@@ -16,7 +16,6 @@
  */
 #include "zram.h"
 
-#include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -272,17 +271,50 @@ static void unit(struct zram *z, struct zram_ahead *a)
 		pause(z);
 }
 
+/* Takes pp_lock if it is free; else there is a pause until zram_pp_unlock(). */
+static bool take_pp_lock(struct zram *z)
+{
+	struct zram_policy *p = &z->policy;
+
+	if (mutex_trylock(&z->pp_lock))
+		return true;
+	WRITE_ONCE(p->pause, jiffies + PAUSE);
+	WRITE_ONCE(p->wants_pp_lock, true);
+	/* Who let it go before this sees that; else it is free. */
+	smp_mb();
+	if (!mutex_trylock(&z->pp_lock))
+		return false;
+	WRITE_ONCE(p->wants_pp_lock, false);
+	WRITE_ONCE(p->pause, jiffies);
+	return true;
+}
+
+void zram_pp_unlock(struct zram *z)
+{
+	struct zram_policy *p = &z->policy;
+
+	mutex_unlock(&z->pp_lock);
+	smp_mb();
+	if (!READ_ONCE(p->wants_pp_lock))
+		return;
+	WRITE_ONCE(p->wants_pp_lock, false);
+	WRITE_ONCE(p->pause, jiffies);
+	zram_policy_kick(z);
+}
+
 void zram_ahead(struct zram *z)
 {
 	struct zram_ahead *a = z->ahead;
 
 	if (!a->wb)
 		a->wb = zram_wb_make(z, UNIT_PAGES, true);
-	/* There is no memory, or somebody goes through all pages by hand. */
-	if (!a->wb || !mutex_trylock(&z->pp_lock)) {
-		msleep(5);
+	if (!a->wb) {
+		pause(z);
 		return;
 	}
+	/* Somebody may go through all pages by hand. */
+	if (!take_pp_lock(z))
+		return;
 	if (!zram_wb_stopped(z))
 		unit(z, a);
 	mutex_unlock(&z->pp_lock);

@@ -68,6 +68,17 @@ static void say_unread(const struct zram *z, u64 word)
 			   slot_block(word));
 }
 
+/*
+ * Before the reader's bio ends: after that the device may go.  To end it is a full barrier, so who
+ * wants a block is seen here, or sees that this one is free.  Any context.
+ */
+static void end_read(struct zram *z, u64 word)
+{
+	store_backed_end(&z->store, word);
+	if (waitqueue_active(&z->read_ended))
+		wake_up_all(&z->read_ended);
+}
+
 /* An interrupt's context.  After the parent has ended the device may go. */
 static void page_read_end(struct bio *bio)
 {
@@ -77,7 +88,7 @@ static void page_read_end(struct bio *bio)
 	set_status(parent, bio->bi_status);
 	if (bio->bi_status)
 		say_unread(r->z, r->word);
-	store_backed_end(&r->z->store, r->word);
+	end_read(r->z, r->word);
 	bio_put(bio);
 	bio_endio(parent);
 }
@@ -154,7 +165,7 @@ static void packed_read(struct work_struct *work)
 		r->err = unpack(r->z, r->word, r->packed, r->page);
 	if (r->err)
 		say_unread(r->z, r->word);
-	store_backed_end(&r->z->store, r->word);
+	end_read(r->z, r->word);
 	if (r->packed)
 		__free_page(r->packed);
 	if (parent) {

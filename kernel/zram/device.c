@@ -237,6 +237,7 @@ int zram_add(void)
 	init_rwsem(&z->dev_lock);
 	mutex_init(&z->limit_lock);
 	mutex_init(&z->pp_lock);
+	init_waitqueue_head(&z->read_ended);
 	z->backing.batch = ZRAM_BATCH;
 	zram_wear_init(z);
 	zram_policy_init(z);

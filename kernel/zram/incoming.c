@@ -20,7 +20,6 @@
 
 #include <linux/bio.h>
 #include <linux/completion.h>
-#include <linux/delay.h>
 #include <linux/highmem.h>
 #include <linux/sched/mm.h>
 #include <linux/semaphore.h>
@@ -31,7 +30,6 @@
 
 #define REQUESTS 32u            /* pages that are written at once */
 #define HANDED 64u              /* bios that wait for that, or for their end */
-#define FREED_TRIES 100u        /* milliseconds at most that a block is waited for that was freed */
 
 /* What is to be written: the rest of a bio, whole pages in memory pages, or one page. */
 struct handed {
@@ -191,17 +189,17 @@ static void finish(struct zram_incoming *in, struct request *r)
 }
 
 /*
- * Takes a block.  Those that were freed may be in release buffers for some milliseconds, or be read
- * just now; they are waited for.  -ENOSPC: the device is full.
+ * Takes a block.  Those that were freed may be in release buffers, which are flushed, or be read just
+ * now, which is waited for.  -ENOSPC: the device is full.
  */
-static int reserve(struct store *s, u64 *block)
+static int reserve(struct zram *z, u64 *block)
 {
-	unsigned int tries;
+	struct store *s = &z->store;
 	int err = backed_reserve(&s->backed, block);
 
-	for (tries = 0; err && tries < FREED_TRIES && store_blocks(s) < s->backed.blocks; tries++) {
-		usleep_range(500, 1000);
-		err = backed_reserve(&s->backed, block);
+	if (err && store_blocks(s) < s->backed.blocks) {
+		release_flush(&s->release);
+		wait_event(z->read_ended, (err = backed_reserve(&s->backed, block)) != -EBUSY);
 	}
 	return err;
 }
@@ -212,7 +210,7 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 	struct request *r = list_first_entry(&in->idle, struct request, entry);
 	struct zram *z = in->z;
 
-	if (store_need_slot(&z->store, slot, page_to_nid(page)) || reserve(&z->store, &r->block))
+	if (store_need_slot(&z->store, slot, page_to_nid(page)) || reserve(z, &r->block))
 		return -ENOMEM;
 	if (!zram_wear_take(z, true)) {
 		backed_unreserve(&z->store.backed, r->block);

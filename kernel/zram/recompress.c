@@ -205,7 +205,7 @@ static ssize_t recompress_store(struct device *dev, struct device_attribute *att
 		err = mutex_lock_killable(&z->pp_lock);
 		if (!err) {
 			err = locked(dev, buf, &w);
-			mutex_unlock(&z->pp_lock);
+			zram_pp_unlock(z);
 		}
 	}
 	kfree(text);

@@ -198,15 +198,23 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet.  Nobody tells when such a read ends, so
- * that is looked for once a tick.
+ * The blocks that no slot has any more are read as yet.  A task that is to be frozen meanwhile looks
+ * for that after a second.
  */
 static void await_block(struct wb_work *w)
 {
-	if (w->in_flight)
+	struct backed *b = &w->z->store.backed;
+	int err = -EBUSY;
+	u64 block;
+
+	if (w->in_flight) {
 		reap(w);
-	else
-		schedule_timeout_killable(1);
+		return;
+	}
+	wait_event_killable_timeout(w->z->read_ended,
+				    (err = backed_reserve(b, &block)) != -EBUSY, HZ);
+	if (!err)
+		backed_unreserve(b, block);
 }
 
 static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int largest)

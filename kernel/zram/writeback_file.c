@@ -129,7 +129,7 @@ static ssize_t writeback_store(struct device *dev, struct device_attribute *attr
 	err = mutex_lock_killable(&z->pp_lock);
 	if (!err) {
 		err = write_back(dev, buf, text);
-		mutex_unlock(&z->pp_lock);
+		zram_pp_unlock(z);
 	}
 	kfree(text);
 	return err ?: len;

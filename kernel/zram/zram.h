@@ -110,6 +110,7 @@ struct zram_policy {
 	bool is_short;                  /* a write found no room */
 	bool is_pressed;                /* the shrinker was asked */
 	unsigned long pause;            /* jiffies: until then it is of no use */
+	bool wants_pp_lock;             /* and that it is of use when pp_lock is let go */
 	struct store_ages *ages;        /* the thread's; NULL: no ages are kept */
 	struct zram_policy_stats stats;
 };
@@ -148,6 +149,7 @@ struct zram {
 	 * there as long as he has it.
 	 */
 	struct mutex pp_lock;
+	wait_queue_head_t read_ended;   /* backing.c: who wants a block that is being read */
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
@@ -301,11 +303,13 @@ void zram_policy_kick(struct zram *z);
  *
  * wanted: whether that is to be done now, before anything else.  A few loads: it is asked between
  * the units of all other work.
- * ahead: does a small unit of it, or sleeps some milliseconds if it can do nothing just now though it is
- * wanted.  Takes and lets go of pp_lock itself, with nothing in flight at the end.
+ * ahead: does a small unit of it, unless it can do nothing just now; then it is not wanted for a
+ * while.  Takes and lets go of pp_lock itself, with nothing in flight at the end.
  */
 bool zram_ahead_wanted(struct zram *z);
 void zram_ahead(struct zram *z);
+/* Lets pp_lock go, and tells the thread if that is what it waits for. */
+void zram_pp_unlock(struct zram *z);
 /* The thread ends. */
 void zram_ahead_end(struct zram *z);
 /* The marks, after what they follow from was set.  dev_lock is held for writing. */

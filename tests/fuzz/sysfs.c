@@ -301,6 +301,11 @@ int zram_incoming_start(struct zram *z)
 	return below;
 }
 
+void zram_pp_unlock(struct zram *z)
+{
+	mutex_unlock(&z->pp_lock);
+}
+
 void zram_ahead_set(struct zram *z)
 {
 	must_eq(z->dev_lock.writers, 1);
