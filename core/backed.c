@@ -181,6 +181,16 @@ static void look_at_late(struct backed *b) HOST_REQUIRES(b->lock)
 	}
 }
 
+static u64 lowest_free(struct backed *b) HOST_REQUIRES(b->lock)
+{
+	u64 block = blockset_next(&b->free, b->from);
+
+	if (block != NO_BLOCK)
+		return block;
+	b->from = 0;
+	return blockset_next(&b->free, 0);
+}
+
 /* Where none is free each of the late ones is looked at, in holds of the lock that are short. */
 int backed_reserve(struct backed *b, u64 *block)
 {
@@ -193,7 +203,7 @@ int backed_reserve(struct backed *b, u64 *block)
 		look_at_late(b);
 		err = b->nlate ? -EBUSY : -ENOSPC;
 		if (b->nfree) {
-			*block = blockset_next(&b->free, 0);
+			*block = lowest_free(b);
 			blockset_del(&b->free, *block);
 			host_write_once(b->nfree, b->nfree - 1);
 			host_a64_add(&b->in_hand, 1);
@@ -213,6 +223,14 @@ void backed_unreserve(struct backed *b, u64 block)
 	make_free(b, block);
 	host_unlock(&b->lock);
 	host_a64_add(&b->in_hand, ~(u64)0);
+}
+
+void backed_failed(struct backed *b, u64 block)
+{
+	host_lock(&b->lock);
+	b->from = block + 1;
+	host_unlock(&b->lock);
+	backed_unreserve(b, block);
 }
 
 void backed_release(struct backed *b, const u64 *entry, unsigned int n)

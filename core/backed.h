@@ -47,6 +47,7 @@ struct backed {
 	u64 nfree;                      /* lock; host_read_once */
 	u64 nlate;                      /* lock; host_read_once */
 	u64 late_at;                    /* lock: where the next look begins */
+	u64 from;                       /* lock: past the last block that could not be written */
 	host_a64 in_hand;               /* reserved, and in no slot */
 	host_a64 *readers;              /* [BACKED_READERS] */
 };
@@ -56,13 +57,20 @@ int backed_init(struct backed *b, u64 blocks);
 void backed_destroy(struct backed *b);
 
 /*
- * Takes the lowest free block into the caller's hand.  -EBUSY: the only ones that no slot has are
+ * Takes the lowest free block past the last that failed, or if there is none the lowest, into the
+ * caller's hand.  -EBUSY: the only ones that no slot has are
  * being read, and will be free when those reads end; -ENOSPC: there is none.  Any context.
  */
 int backed_reserve(struct backed *b, u64 *block);
 
 /* Gives back one that is in the caller's hand and that nobody has read.  Any context. */
 void backed_unreserve(struct backed *b, u64 block);
+
+/*
+ * The same for one that could not be written.  It may be bad for good, so others come first until
+ * there are none.  Any context.
+ */
+void backed_failed(struct backed *b, u64 block);
 
 /* Gives back n blocks that no slot names any more, by tagged entries (release.h).  Any context. */
 void backed_release(struct backed *b, const u64 *entry, unsigned int n);

@@ -116,6 +116,37 @@ static void test_late(void **state)
 	backed_destroy(&b);
 }
 
+/* A block that could not be written comes after all others, and is not lost. */
+static void test_failed(void **state)
+{
+	static const u64 order[] = { 1, 2, 0 };
+	struct backed b;
+	u64 block;
+
+	must_eq(backed_init(&b, 3), 0);
+	must_eq(backed_reserve(&b, &block), 0);
+	must_eq(block, 0);
+	backed_failed(&b, block);
+	/* One write at a time: without that each would meet the bad block. */
+	must_eq(backed_reserve(&b, &block), 0);
+	must_eq(block, 1);
+	backed_unreserve(&b, block);
+	for (size_t i = 0; i < 3; i++) {
+		must_eq(backed_reserve(&b, &block), 0);
+		must_eq(block, order[i]);
+	}
+	must_eq(backed_reserve(&b, &block), -ENOSPC);
+	/* After the last one it is the first one's turn again. */
+	backed_failed(&b, 2);
+	backed_unreserve(&b, 1);
+	must_eq(backed_reserve(&b, &block), 0);
+	must_eq(block, 1);
+	must_eq(b.nfree, 1);
+	must_eq(b.in_hand.v, 2);
+	must_eq(blockset_is_tidy(&b.free), true);
+	backed_destroy(&b);
+}
+
 /* ---- slots ---- */
 
 /* A page that compresses to some third, is raw, or is one word. */
@@ -728,6 +759,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds), cmocka_unit_test(test_late),
+		cmocka_unit_test(test_failed),
 		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed), cmocka_unit_test(test_release),
 		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose), cmocka_unit_test(test_choose_sparse),
 		cmocka_unit_test(test_down_to),
