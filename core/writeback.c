@@ -205,13 +205,15 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	if (done) {
 		store_account(s, &cpu->counters, word, 1);
 		store_account(s, &cpu->counters, old, -1);
-		host_a64_add(&s->backed.in_hand, ~(u64)0);
 		if (!(old & SLOT_MARKS) || hold_orphan(&s->holds, old))
 			now = store_let_go(s, cpu, slot_ref(old), pool_ref_room(&s->pool, slot_ref(old)),
 				     &todo);
 	}
 	host_percpu_unlock(&s->cpus, cpu);
 	store_let_go_finish(s, slot_ref(old), now, &todo);
+	/* When no block is in hand, what they took the place of is free, or held back. */
+	if (done)
+		host_a64_add(&s->backed.in_hand, ~(u64)0);
 	return done;
 }
 

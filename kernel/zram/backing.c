@@ -77,6 +77,7 @@ static void end_read(struct zram *z, u64 word)
 	store_backed_end(&z->store, word);
 	if (waitqueue_active(&z->read_ended))
 		wake_up_all(&z->read_ended);
+	zram_incoming_look(z);
 }
 
 /* An interrupt's context.  After the parent has ended the device may go. */

@@ -5,7 +5,8 @@
  *
  *     submit_bio() --no room--> handed --one work a device--> the store, if it has room by now
  *          |                      |                           a block: written, then in the slot
- *          |                      |                           neither: the error
+ *          |                      |                           neither, and no write or read under
+ *          |                      |                           way that may change it: the error
  *     waits while HANDED are,     +-- a page, whose writer waits for it:
  *     as for any slow device          where others may write parts of it (blkdev.c)
  *
@@ -59,6 +60,7 @@ struct zram_incoming {
 	struct work_struct work;
 	struct list_head idle;          /* requests; the work's */
 	struct semaphore room;          /* for who hands a bio over: those of unused */
+	bool waits;                     /* for zram_incoming_look() */
 
 	spinlock_t lock;                /* what follows; taken in interrupts */
 	struct list_head unused;        /* of handed_bio[] */
@@ -173,7 +175,7 @@ static void finish(struct zram_incoming *in, struct request *r)
 
 	if (r->bio.bi_status) {
 		pr_err_ratelimited("%s: block %llu cannot be written\n", z->disk->disk_name, r->block);
-		backed_unreserve(&s->backed, r->block);
+		backed_failed(&s->backed, r->block);
 		zram_wear_failed(z);
 		h->err = -EIO;
 	} else {
@@ -189,29 +191,35 @@ static void finish(struct zram_incoming *in, struct request *r)
 }
 
 /*
- * Takes a block.  Those that were freed may be in release buffers, which are flushed, or be read just
- * now, which is waited for.  -ENOSPC: the device is full.
+ * Takes a block.  Those that were freed may be in release buffers, which are flushed.  -EBUSY: others
+ * are read; -ENOSPC: there is none.
  */
-static int reserve(struct zram *z, u64 *block)
+static int reserve(struct store *s, u64 *block)
 {
-	struct store *s = &z->store;
 	int err = backed_reserve(&s->backed, block);
 
-	if (err && store_blocks(s) < s->backed.blocks) {
+	if (err) {
 		release_flush(&s->release);
-		wait_event(z->read_ended, (err = backed_reserve(&s->backed, block)) != -EBUSY);
+		err = backed_reserve(&s->backed, block);
 	}
 	return err;
 }
 
-/* Has a page written for slot.  -ENOMEM: there is no block for it, or no more may be written. */
+/*
+ * Has a page written for slot.  -EBUSY: as reserve(); -ENOMEM: there is no block for it, or no more may
+ * be written.
+ */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
 	struct request *r = list_first_entry(&in->idle, struct request, entry);
 	struct zram *z = in->z;
+	int err;
 
-	if (store_need_slot(&z->store, slot, page_to_nid(page)) || reserve(z, &r->block))
+	if (store_need_slot(&z->store, slot, page_to_nid(page)))
 		return -ENOMEM;
+	err = reserve(&z->store, &r->block);
+	if (err)
+		return err == -EBUSY ? err : -ENOMEM;
 	if (!zram_wear_take(z, true)) {
 		backed_unreserve(&z->store.backed, r->block);
 		return -ENOMEM;
@@ -235,25 +243,34 @@ static bool no_room(int err)
 	return err == -ENOMEM || err == -ENOSPC;
 }
 
-/* The next page of h, which is no more to be begun then. */
-static struct page *next_page(struct handed *h, u64 *slot)
+/* The next page of h. */
+static struct page *next_page(const struct handed *h, u64 *slot)
 {
-	struct page *page = h->page;
-
-	*slot = h->slot;
-	h->page = NULL;
-	if (h->bio) {
-		page = bio_iter_iovec(h->bio, h->iter).bv_page;
-		*slot = h->iter.bi_sector >> (PAGE_SHIFT - SECTOR_SHIFT);
-		bio_advance_iter_single(h->bio, &h->iter, PAGE_SIZE);
+	if (!h->bio) {
+		*slot = h->slot;
+		return h->page;
 	}
-	return page;
+	*slot = h->iter.bi_sector >> (PAGE_SHIFT - SECTOR_SHIFT);
+	return bio_iter_iovec(h->bio, h->iter).bv_page;
 }
 
-/* The store is asked once more, if the page is not the one that it has no room for or if it has shrunk. */
-static void begin_next(struct zram_incoming *in, struct handed *h)
+/* Which is no more to be begun. */
+static void pass_next(struct handed *h)
+{
+	h->page = NULL;
+	if (h->bio)
+		bio_advance_iter_single(h->bio, &h->iter, PAGE_SIZE);
+}
+
+/*
+ * The store is asked once more, if the page is not the one that it has no room for or if it has shrunk.
+ * -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or are read.  When they
+ * are no more, there may be either: they were put in the place of pages or of other blocks.
+ */
+static int try_next(struct zram_incoming *in, struct handed *h)
 {
 	struct store *s = &in->z->store;
+	bool in_hand = host_a64_read(&s->backed.in_hand);
 	int err = -ENOMEM;
 	struct page *page;
 	u64 slot;
@@ -273,8 +290,26 @@ static void begin_next(struct zram_incoming *in, struct handed *h)
 	h->full = 0;
 	if (no_room(err))
 		err = begin(in, h, slot, page);
+	return in_hand && no_room(err) ? -EBUSY : err;
+}
+
+/* False: it is to be tried when the work is queued again. */
+static bool begin_next(struct zram_incoming *in, struct handed *h)
+{
+	int err = try_next(in, h);
+
+	/* Who lets a block go either did so before the second try, or sees that it is waited for. */
+	if (err == -EBUSY || no_room(err)) {
+		smp_store_mb(in->waits, true);
+		err = try_next(in, h);
+		if (err == -EBUSY)
+			return false;
+		WRITE_ONCE(in->waits, false);
+	}
+	pass_next(h);
 	if (err)
 		h->err = err;
+	return true;
 }
 
 /* What is to be begun next; what was begun is passed over, and ended if it is done.  NULL: nothing. */
@@ -302,19 +337,28 @@ static void work(struct work_struct *w)
 	struct request *r;
 	struct handed *h;
 
+	WRITE_ONCE(in->waits, false);
 	for (;;) {
 		r = take_done(in);
 		h = r ? NULL : next_handed(in);
 		if (r)
 			finish(in, r);
-		else if (h && !list_empty(&in->idle))
-			begin_next(in, h);
-		else
+		else if (!h || list_empty(&in->idle) || !begin_next(in, h))
 			break;
 		cond_resched();
 	}
 	memalloc_noio_restore(noio);
 	memalloc_noreclaim_restore(noreclaim);
+}
+
+void zram_incoming_look(struct zram *z)
+{
+	struct zram_incoming *in = READ_ONCE(z->incoming);
+
+	/* What is looked for comes before the look. */
+	smp_mb();
+	if (in && READ_ONCE(in->waits))
+		queue_work(in->queue, &in->work);
 }
 
 /* ---- its life ---- */

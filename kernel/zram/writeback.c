@@ -96,6 +96,7 @@ static void finish(struct wb_work *w, struct wb_request *r)
 {
 	struct store *s = &w->z->store;
 	int err = blk_status_to_errno(r->bio.bi_status);
+	bool there;
 
 	bio_uninit(&r->bio);
 	w->in_flight--;
@@ -108,10 +109,14 @@ static void finish(struct wb_work *w, struct wb_request *r)
 		store_note(s, CNT_BD_WRITES);
 	}
 	/* If somebody read or wrote the slot meanwhile, it stays here. */
-	if (err || !store_to_backed(s, r->slot, r->block)) {
+	there = !err && store_to_backed(s, r->slot, r->block);
+	if (err)
+		backed_failed(&s->backed, r->block);
+	else if (!there)
 		backed_unreserve(&s->backed, r->block);
+	if (!there)
 		store_unchoose(s, r->slot);
-	}
+	zram_incoming_look(w->z);
 	up_read(&w->z->dev_lock);
 	list_add(&r->entry, &w->idle);
 }
@@ -127,6 +132,12 @@ static void reap(struct wb_work *w)
 }
 
 /* ---- writing ---- */
+
+static void give_back(struct zram *z, u64 block)
+{
+	backed_unreserve(&z->store.backed, block);
+	zram_incoming_look(z);
+}
 
 /* What freed slots had may wait in a release buffer still. */
 static int reserve(struct store *s, u64 *block)
@@ -157,7 +168,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 		return err;
 	err = store_copy_out(s, w->own, slot, page_address(r->page), z->backing.packed);
 	if (err) {
-		backed_unreserve(&s->backed, r->block);
+		give_back(z, r->block);
 		store_unchoose(s, slot);
 		return -ENOENT;
 	}
@@ -165,7 +176,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 	if (zram_wear_take(z, w->by_itself))
 		return 0;
 	/* Another who writes had the last of it meanwhile. */
-	backed_unreserve(&s->backed, r->block);
+	give_back(z, r->block);
 	store_unchoose(s, slot);
 	return -EIO;
 }
@@ -214,7 +225,7 @@ static void await_block(struct wb_work *w)
 	wait_event_killable_timeout(w->z->read_ended,
 				    (err = backed_reserve(b, &block)) != -EBUSY, HZ);
 	if (!err)
-		backed_unreserve(b, block);
+		give_back(w->z, block);
 }
 
 static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
