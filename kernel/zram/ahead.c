@@ -59,7 +59,7 @@ void zram_ahead_set(struct zram *z)
 
 	if (!low || low > high)
 		low = high - high / 16;
-	if (!p->is_auto || !high)
+	if (!p->is_auto || !high || !z->backing.blocks)
 		low = high = U64_MAX;
 	WRITE_ONCE(p->low_pages, low >> PAGE_SHIFT);
 	WRITE_ONCE(z->high_pages, high >> PAGE_SHIFT);
@@ -131,7 +131,8 @@ bool zram_ahead_wanted(struct zram *z)
 	struct zram_ahead *a = z->ahead;
 	u64 pages, low;
 
-	if (!zram_incoming_on(z) || time_before(jiffies, READ_ONCE(p->pause)))
+	/* Of a device that is claimed nothing is begun: the thread is to rest until it ends. */
+	if (!zram_incoming_on(z) || READ_ONCE(z->claim) || time_before(jiffies, READ_ONCE(p->pause)))
 		return false;
 	if (!a)
 		make(z);
