@@ -132,7 +132,8 @@ bool zram_ahead_wanted(struct zram *z)
 	u64 pages, low;
 
 	/* Of a device that is claimed nothing is begun: the thread is to rest until it ends. */
-	if (!zram_incoming_on(z) || READ_ONCE(z->claim) || time_before(jiffies, READ_ONCE(p->pause)))
+	if (!zram_incoming_on(z) || READ_ONCE(z->claim) ||
+	    time_before(jiffies, READ_ONCE(p->pause)))
 		return false;
 	if (!a)
 		make(z);

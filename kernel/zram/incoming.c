@@ -206,8 +206,8 @@ static int reserve(struct store *s, u64 *block)
 }
 
 /*
- * Has a page written for slot.  -EBUSY: as reserve(); -ENOMEM: there is no block for it, or no more may
- * be written.
+ * Has a page written for slot.  -EBUSY: as reserve(); -ENOMEM: there is no block for it, or no
+ * more may be written.
  */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
@@ -263,9 +263,10 @@ static void pass_next(struct handed *h)
 }
 
 /*
- * The store is asked once more, if the page is not the one that it has no room for or if it has shrunk.
- * -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or are read.  When they
- * are no more, there may be either: they were put in the place of pages or of other blocks.
+ * The store is asked once more, if the page is not the one that it has no room for or if it has
+ * shrunk.  -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or are
+ * read.  When they are no more, there may be either: they were put in the place of pages or of
+ * other blocks.
  */
 static int try_next(struct zram_incoming *in, struct handed *h)
 {
@@ -298,7 +299,7 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 {
 	int err = try_next(in, h);
 
-	/* Who lets a block go either did so before the second try, or sees that it is waited for. */
+	/* Who lets a block go did so before the second try, or sees that it is waited for. */
 	if (err == -EBUSY || no_room(err)) {
 		smp_store_mb(in->waits, true);
 		err = try_next(in, h);

@@ -277,8 +277,8 @@ void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *
 int zram_incoming_page(struct zram *z, u64 slot, struct page *page);
 
 /*
- * A block is no longer in somebody's hand, or no longer read: pages that wait for one are tried.  The
- * caller keeps the store.  Any context.
+ * A block is no longer in somebody's hand, or no longer read: pages that wait for one are tried.
+ * The caller keeps the store.  Any context.
  */
 void zram_incoming_look(struct zram *z);
 
