@@ -15,7 +15,8 @@
  * Each device has a queue of its own, since one may be the backing device of another.
  *
  * The work may be what memory is waiting for.  So it waits for none: its requests are there before,
- * and the store gets the kernel's reserve, as it does from who reclaims.
+ * and the store gets the kernel's reserve, as it does from who reclaims.  For the pages of others,
+ * if it was the kernel that had no memory, the pool does not grow past what it had then.
  */
 #include "zram.h"
 
@@ -42,6 +43,7 @@ struct handed {
 	struct completion done;
 	unsigned int pending;           /* requests of it that are in flight */
 	u64 full;                       /* pages of the pool when there was no room; 0: not tried */
+	u64 most;                       /* the pool is not to be larger; 0: as large as it may be */
 	int err;
 };
 
@@ -85,9 +87,20 @@ static struct handed *take_unused(struct zram_incoming *in)
 	return h;
 }
 
+/* Whether a pool of so many pages may have no room for the sake of mem_limit. */
+static bool is_limited(const struct store *s, u64 pages)
+{
+	u64 limit = READ_ONCE(s->mem_limit);
+
+	return limit && (pages + CHAIN_MAX) << PAGE_SHIFT > limit;
+}
+
 static void hand_over(struct zram_incoming *in, struct handed *h)
 {
 	h->full = pool_pages(&in->z->store.pool);
+	/* What the kernel refused to this writer, the work is not to take from its reserve. */
+	if (!(current->flags & PF_MEMALLOC) && !is_limited(&in->z->store, h->full))
+		h->most = h->full;
 	spin_lock_irq(&in->lock);
 	list_add_tail(&h->entry, &in->handed);
 	spin_unlock_irq(&in->lock);
@@ -262,6 +275,11 @@ static void pass_next(struct handed *h)
 		bio_advance_iter_single(h->bio, &h->iter, PAGE_SIZE);
 }
 
+static bool may_have_room(const struct handed *h, u64 pages)
+{
+	return (pages < h->full || !h->full) && (pages < h->most || !h->most);
+}
+
 /*
  * The store is asked once more, if the page is not the one that it has no room for or if it has
  * shrunk.  -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or are
@@ -277,7 +295,7 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 	u64 slot;
 
 	page = next_page(h, &slot);
-	if (pool_pages(&s->pool) < h->full || !h->full) {
+	if (may_have_room(h, pool_pages(&s->pool))) {
 		void *mem = kmap_local_page(page);
 
 		err = store_try_write(s, slot, mem, page_to_nid(page));
