@@ -33,6 +33,8 @@
  *   HOST_CACHELINE    bytes of a cache line
  *   HOST_TRIES        tries of a compare-and-swap before what cannot fail: 1 or more, a few
  *   host_likely(x) host_unlikely(x) host_prefetchw(p)
+ *   HOST_UNCLEARED    after a local array of which nothing is read before it is written: a build
+ *            that clears what a function has on its stack leaves it out
  *
  * Atomics.  host_a64 is an aligned atomic u64.
  *
@@ -183,19 +185,6 @@
 
 /* Of which each caller has its own, cut to what it passes: on the path of every free. */
 #define HOST_INLINE inline __attribute__((always_inline))
-
-/*
- * A local array that is written before it is read, as far as it is read.  Kernels that clear what a
- * function has on its stack leave this out: for a free of one object it is more than all the rest.
- */
-#if defined(__has_attribute)
-#if __has_attribute(__uninitialized__)
-#define HOST_UNCLEARED __attribute__((__uninitialized__))
-#endif
-#endif
-#ifndef HOST_UNCLEARED
-#define HOST_UNCLEARED
-#endif
 
 /* A member, or a struct, that shares no cache line with what comes before it. */
 #define HOST_OWN_LINE __attribute__((aligned(HOST_CACHELINE)))
