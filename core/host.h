@@ -33,6 +33,8 @@
  *   HOST_CACHELINE    bytes of a cache line
  *   HOST_TRIES        tries of a compare-and-swap before what cannot fail: 1 or more, a few
  *   host_likely(x) host_unlikely(x) host_prefetchw(p)
+ *   HOST_UNCLEARED    after a local array of which nothing is read before it is written: a build
+ *            that clears what a function has on its stack leaves it out
  *
  * Atomics.  host_a64 is an aligned atomic u64.
  *

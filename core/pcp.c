@@ -79,7 +79,7 @@ static void give(struct pcp *pcp, const struct pcp_list *l, const host_page *pag
 HOST_NO_ANALYSIS
 static void put(struct pcp *pcp, struct pcp_list *l, const host_page *pages, unsigned int n)
 {
-	host_page chunk[PCP_BATCH_MAX];
+	host_page chunk[PCP_BATCH_MAX] HOST_UNCLEARED;
 	unsigned int k;
 
 	while (n) {
@@ -154,7 +154,7 @@ static unsigned int from_source(struct pcp *pcp, struct pcp_list *l, host_page *
 {
 	bool near = node == l->node, batch = near && !host_read_once(l->strayed);
 	unsigned int want = batch ? pcp->batch : at_most(n, pcp->batch), k, i, strays = 0;
-	host_page page[PCP_BATCH_MAX];
+	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
 
 	k = host_pages_alloc(pcp->src, page, want, node, how);
 	if (!k)
@@ -303,7 +303,7 @@ HOST_NO_ANALYSIS
 static u64 shrink(struct pcp *pcp, struct pcp_list *l, bool all, bool try)
 {
 	unsigned int holds = (pcp->high_max + PCP_BATCH_MAX) / pcp->batch + 1, over, k;
-	host_page chunk[PCP_BATCH_MAX];
+	host_page chunk[PCP_BATCH_MAX] HOST_UNCLEARED;
 	u64 pages = 0;
 
 	for (; holds && host_read_once(l->count); holds--) {
@@ -380,7 +380,7 @@ u64 pcp_drain_some(struct pcp *pcp, unsigned int lists)
 static bool refill(struct pcp *pcp, unsigned int how)
 {
 	struct pcp_list *l = own(pcp);
-	host_page page[PCP_BATCH_MAX];
+	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
 	unsigned int turns, want, k, in;
 
 	/* Each turn brings a page at least; who draws meanwhile does not keep us here. */

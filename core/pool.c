@@ -410,7 +410,7 @@ bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned i
 void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n)
 {
 	unsigned int pages = 0, node = HOST_ANY_NODE, i, k;
-	host_page page[PCP_BATCH_MAX];
+	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
 	u64 all = 0;
 
 	for (i = 0; i < n; i++) {
@@ -511,7 +511,7 @@ HOST_NO_ANALYSIS
 void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 {
 	struct pool_class *c = NULL, *next;
-	struct zspage_id reap[REAP_MAX];
+	struct zspage_id reap[REAP_MAX] HOST_UNCLEARED;
 	unsigned int nreap = 0, i = 0;
 	struct zspage *next_z;
 	bool locked = false;

@@ -140,7 +140,7 @@ static void give_back(struct release_queue *q, struct release_buf *b)
 
 unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n)
 {
-	u64 block[POOL_BULK_SMALL];
+	u64 block[POOL_BULK_SMALL] HOST_UNCLEARED;
 	unsigned int i, blocks = 0, refs = 0;
 
 	for (i = 0; i < n; i++) {
@@ -442,7 +442,7 @@ void release_quiesce(struct release *r)
 /* Frees references with no room to sort but the stack's. */
 static void free_batch(struct release *r, const struct release_buf *b, u64 at, u64 to)
 {
-	u64 batch[POOL_BULK_SMALL];
+	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
 
 	while (at != to) {
 		unsigned int n = to - at < POOL_BULK_SMALL ? (unsigned int)(to - at) : POOL_BULK_SMALL;
@@ -478,7 +478,7 @@ static unsigned int help_queue(struct hands *h, struct release_queue *q)
 /* Frees what is in a ring, as far as nobody else takes it, a buffer's worth at most. */
 static unsigned int help_ring(struct hands *h, struct release *r, struct release_cpu *rc)
 {
-	u64 batch[POOL_BULK_SMALL];
+	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
 	unsigned int n, freed = 0;
 
 	if (!in_item(rc))

@@ -43,9 +43,10 @@ static bool piece(struct zspage_group *g, struct place *at,
 		  void (*fn)(struct zspage *z, void *arg), void *arg) HOST_REQUIRES(g->lock);
 static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) HOST_REQUIRES(g->lock);
 
+/* As in zspage_at(): an array's address comes after what is in it. */
 static struct zspage_dir *dir_of(struct zspage_group *g)
 {
-	return (struct zspage_dir *)host_a64_read_acquire(&g->map.dir);
+	return (struct zspage_dir *)host_a64_read_address(&g->map.dir);
 }
 
 static size_t *entry(struct zspage_group *g, u32 nr)
@@ -390,7 +391,7 @@ static struct chunk *put(struct zspage_group *g, u32 no)
 HOST_NO_ANALYSIS        /* the lock of one group after the other */
 void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n)
 {
-	host_page page[PCP_BATCH_MAX];
+	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
 	unsigned int pages = 0, i = 0;
 
 	while (i < n) {

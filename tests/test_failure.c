@@ -392,22 +392,27 @@ static bool dry_until_drained(void)
 	return asked <= 2;
 }
 
+/* Where the machine is slow the worker may be done before the write: then it is tried again. */
 static void memory_that_comes_back_after_the_first_try_is_used(void **state)
 {
 	struct store *s = rig_open(&codec_lz4);
+	unsigned int tries;
 
-	for (u64 i = 0; i < 40; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
-	}
-	for (u64 i = 0; i < 20; i++)
-		must_eq(store_free(s, i), 0);
-	pcp_drain(&rig.source.pcp);
 	asked = 0;
-	host_user_fail = dry_until_drained;
-	fill_random(page, HOST_PAGE_SIZE, 0);
-	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
-	host_user_fail = NULL;
+	for (tries = 0; asked < 2 && tries < 100; tries++) {
+		for (u64 i = 0; i < 40; i++) {
+			fill_random(page, HOST_PAGE_SIZE, i);
+			must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		}
+		for (u64 i = 0; i < 20; i++)
+			must_eq(store_free(s, i), 0);
+		pcp_drain(&rig.source.pcp);
+		asked = 0;
+		host_user_fail = dry_until_drained;
+		fill_random(page, HOST_PAGE_SIZE, 0);
+		must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
+		host_user_fail = NULL;
+	}
 	must(asked >= 2);
 	must_eq(release_held(&s->release), 0);
 	must_have(s, 0, 1);

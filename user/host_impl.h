@@ -73,6 +73,13 @@ typedef u32 host_page;
 #define host_unlikely(x) __builtin_expect(!!(x), 0)
 #define host_prefetchw(p) __builtin_prefetch((p), 1)
 
+/* For builds with -ftrivial-auto-var-init. */
+#if __has_attribute(__uninitialized__)
+#define HOST_UNCLEARED __attribute__((__uninitialized__))
+#else
+#define HOST_UNCLEARED
+#endif
+
 /* ---- atomics ---- */
 
 typedef struct {

@@ -33,6 +33,7 @@ typedef u32 host_page;
 #define host_likely(x) __builtin_expect(!!(x), 1)
 #define host_unlikely(x) __builtin_expect(!!(x), 0)
 /* A write's transfer, at once: nothing overlaps here. */
+#define HOST_UNCLEARED
 #define host_prefetchw(p) sim_prefetchw(p)
 void sim_prefetchw(const void *p);
 

@@ -57,6 +57,9 @@ static_assert(BITS_PER_LONG == 64);
 #define host_unlikely(x) unlikely(x)
 #define host_prefetchw(p) prefetchw(p)
 
+/* Kernels are built to clear all locals; the free of a zspage has three arrays of 512 bytes. */
+#define HOST_UNCLEARED __uninitialized
+
 /* Without POPCNT in the base instruction set, the builtin is a call into libgcc. */
 #define __builtin_popcountll(x) hweight64(x)
 

@@ -75,20 +75,6 @@ void mutex_unlock(struct mutex *m)
 
 /* ---- numbers ---- */
 
-/* By the first letter, or the second of "on" and "off". */
-int kstrtobool(const char *s, bool *v)
-{
-	char c = (char)tolower((unsigned char)s[0]);
-
-	if (c == 'o' && s[1])
-		c = tolower((unsigned char)s[1]) == 'n' ? '1' :
-		    tolower((unsigned char)s[1]) == 'f' ? '0' : 'o';
-	if (!c || !strchr("1yte0nfd", c))
-		return -EINVAL;
-	*v = strchr("1yte", c) != NULL;
-	return 0;
-}
-
 static int digit(char c)
 {
 	if (c >= '0' && c <= '9')

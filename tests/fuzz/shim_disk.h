@@ -84,7 +84,9 @@ void shim_must_not_wait(bool ready);
 #define init_waitqueue_head(w) ((w)->none = 0)
 #define wake_up(w) ((void)(w))
 #define wait_event(w, condition) ((void)(w), shim_must_not_wait(condition))
-#define schedule_timeout_killable(ticks) ((void)(ticks), shim_must_not_wait(false))
+#define HZ 100
+#define wait_event_killable_timeout(w, condition, ticks) \
+	((void)(w), (void)(ticks), shim_must_not_wait(condition))
 
 struct task_struct {
 	unsigned int flags;
@@ -131,6 +133,12 @@ int filp_close(struct file *file, void *id);
 /* At the end of buf, with a zero after it. */
 char *file_path(struct file *file, char *buf, int room);
 unsigned int bdev_logical_block_size(const struct block_device *bdev);
+
+struct blk_plug {
+	int none;
+};
+#define blk_start_plug(p) ((p)->none = 0)
+#define blk_finish_plug(p) ((void)(p))
 
 void bio_init(struct bio *bio, struct block_device *bdev, struct bio_vec *table, unsigned short n,
 	      unsigned int op);

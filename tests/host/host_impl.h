@@ -48,6 +48,7 @@ typedef u32 host_page;
 #define host_likely(x) __builtin_expect(!!(x), 1)
 #define host_unlikely(x) __builtin_expect(!!(x), 0)
 #define host_prefetchw(p) ((void)(p))
+#define HOST_UNCLEARED
 
 /* Before an access to n bytes, and when it is made.  explore.c */
 void explore_at(const void *p, size_t n);
