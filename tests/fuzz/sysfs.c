@@ -301,6 +301,11 @@ int zram_incoming_start(struct zram *z)
 	return below;
 }
 
+void zram_incoming_look(struct zram *z)
+{
+	must(z->disksize);
+}
+
 void zram_pp_unlock(struct zram *z)
 {
 	mutex_unlock(&z->pp_lock);
