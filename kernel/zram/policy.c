@@ -221,6 +221,11 @@ static void recompress_unit(struct policy_run *r)
 		down_read(&r->z->dev_lock);
 		more = store_recompress_piece(s, &r->recompress_at, s->slots, &q, &r->pages);
 		up_read(&r->z->dev_lock);
+		/* A page that cannot be read is not to keep those behind it from their turn. */
+		if (more == -EIO) {
+			r->recompress_at++;
+			more = 1;
+		}
 		cond_resched();
 	}
 	if (more < 0 || r->recompress_at >= s->slots)

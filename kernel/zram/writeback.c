@@ -139,12 +139,16 @@ static void give_back(struct zram *z, u64 block)
 	zram_incoming_look(z);
 }
 
-/* What freed slots had may wait in a release buffer still. */
-static int reserve(struct store *s, u64 *block)
+/*
+ * What freed slots had may wait in a release buffer still.  The thread that others are not to wait
+ * for does not flush: who does has the flush's mutex.
+ */
+static int reserve(const struct wb_work *w, u64 *block)
 {
+	struct store *s = &w->z->store;
 	int err = backed_reserve(&s->backed, block);
 
-	if (err) {
+	if (err && !w->own) {
 		release_flush(&s->release);
 		err = backed_reserve(&s->backed, block);
 	}
@@ -163,7 +167,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 	if (!zram_wear_room(z, w->by_itself))
 		return -EIO;
-	err = reserve(s, &r->block);
+	err = reserve(w, &r->block);
 	if (err)
 		return err;
 	err = store_copy_out(s, w->own, slot, page_address(r->page), z->backing.packed);
