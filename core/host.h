@@ -176,8 +176,12 @@
 
 #define HOST_ANY_NODE (~0u)
 
-/* How host_pages_alloc() may get pages.  Bit 1 is left for pages that may be moved. */
+/*
+ * How host_pages_alloc() may get pages.  HOST_MOVABLE: they may lie where the home wants only what it
+ * can move, for the core moves them when it is asked to (migrate.h).
+ */
 #define HOST_MAY_WAIT 1u
+#define HOST_MOVABLE 2u
 
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
 #define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)
