@@ -115,13 +115,15 @@
  *            has any, else of another.  how is HOST_MAY_WAIT: process (the kernel's may not
  *            start I/O), and k < n means that the source is dry; or 0: any; it does not sleep,
  *            leaves alone what the home keeps for those who have to reclaim, and may give less
- *            than n, or nothing, although a caller who waits would get more.
+ *            than n, or nothing, although a caller who waits would get more.  HOST_MOVABLE may
+ *            be added to either (below).
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
  *            any; below host_nr_nodes(), fixed while the page is out
  *   void *host_page_addr(struct host_pages *src, host_page p)
- *            any; the address of the page's bytes; valid until the page is freed
+ *            any; the address of the page's bytes, a multiple of HOST_PAGE_SIZE; valid until the
+ *            page is freed
  *
  * Memory for descriptors and tables.
  *
