@@ -743,16 +743,13 @@ size_t home_granules_max(void)
 
 ptrdiff_t home_granule(const void *p)
 {
-	size_t at = (size_t)((const char *)p - arena), frame, off;
+	size_t at = (size_t)((const char *)p - arena), in = at - heap_bytes;
 
-	if (at >= arena_bytes)
+	if (at >= arena_bytes || (at >= heap_bytes && in % FRAME_STRIDE >= FRAME_BYTES))
 		return -1;
-	if (at < heap_bytes)
-		return (ptrdiff_t)(at / HOME_GRANULE);
-	frame = (at - heap_bytes) / FRAME_STRIDE;
-	off = (at - heap_bytes) % FRAME_STRIDE;
-	return off < FRAME_BYTES ?
-	       (ptrdiff_t)((heap_bytes + frame * FRAME_BYTES + off) / HOME_GRANULE) : -1;
+	if (at >= heap_bytes)
+		at = heap_bytes + in / FRAME_STRIDE * FRAME_BYTES + in % FRAME_STRIDE;
+	return (ptrdiff_t)(at / HOME_GRANULE);
 }
 
 /* The granule of its red zone, which nobody else touches. */

@@ -67,6 +67,8 @@ void *hostile_memcpy(void *to, const void *from, size_t n);
 	(__builtin_constant_p(n) && (n) <= 8 ? __builtin_memcpy((to), (from), (n))          \
 					     : hostile_memcpy((to), (from), (n)))
 
+#define host_copy_racing(to, from, n) hostile_memcpy((to), (from), (n))
+
 /* ---- atomics ---- */
 
 typedef struct {

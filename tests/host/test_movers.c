@@ -84,8 +84,8 @@ struct scenario {
 	const char *name;
 	unsigned int most;      /* 0: or no higher bound than this unless it is asked for by name */
 	u64 release_limit;      /* 0: synchronous */
-	unsigned int asleep;    /* of the workers: 1: spare pages, 2: the timer's end, 3: the drain */
-	unsigned int used_up;   /* that many cells are left in the newest chunk, or in CPU 0's hands */
+	unsigned int asleep;    /* workers: 1: spare pages, 2: the timer's end, 3: the drain */
+	unsigned int used_up;   /* cells that are left in the newest chunk, or CPU 0's hands */
 	bool few;               /* which are all that there are */
 	bool one_chunk;         /* and there is no other */
 	bool bare;              /* there are no spare pages for chunks */
@@ -245,7 +245,7 @@ static void move_page(host_page from)
 	}
 	if (err && err != -EAGAIN && err != -EBUSY)
 		explore_fail("a move says %d", err);
-	crowd->said[me->id] = crowd->said[me->id] * 4 + (err == -EAGAIN ? 1 : err == -EBUSY ? 2 : 3);
+	crowd->said[me->id] = crowd->said[me->id] * 4 + (u32)(1 + !err + (err == -EBUSY) * 2);
 }
 
 static void pin_page(host_page page)
