@@ -146,8 +146,8 @@ static bool is_of(const struct mover *m, unsigned int obj, u64 word)
 }
 
 /*
- * Whether an object is in use.  Acquire, here and where a cell is looked at: the page goes to others,
- * who write it, and what was read of an object that is free by now was read before.
+ * Whether an object is in use.  Acquire, here and where a cell is looked at: the page goes to
+ * others, who write it, and what was read of an object that is free by now was read before.
  */
 static bool is_used(const struct mover *m, unsigned int obj)
 {

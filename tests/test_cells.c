@@ -374,6 +374,10 @@ static void a_page_that_is_read_stays(void **state)
 			must_be_known(s, &known[i]);
 		for (unsigned int i = 0; i < readers; i++)
 			cells_end(s, known[5].h);
+		/* Nor does it while as many move as may. */
+		host_a64_set(&s->moves, CELLS_MOVES);
+		must_eq(rig_move(page), -EAGAIN);
+		host_a64_set(&s->moves, 0);
 		must_eq(rig_move(page), 0);
 		for (unsigned int i = 0; i < 40; i++)
 			must_be_known(s, &known[i]);

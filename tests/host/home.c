@@ -478,8 +478,8 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 
 	if (how & ~(HOST_MAY_WAIT | HOST_MOVABLE) || (node >= home->nodes && node != HOST_ANY_NODE))
 		explore_fail("pages are asked for of node %u, how %u", node, how);
-	if (src->fixed && how & HOST_MOVABLE)
-		explore_fail("a page that cannot be moved is asked for where only such lie that can");
+	if (src->kind && (src->kind == HOME_MOVABLE) != !!(how & HOST_MOVABLE))
+		explore_fail("a page is asked for where those lie that %s be moved", how & HOST_MOVABLE ? "can" : "cannot");
 	if (how & HOST_MAY_WAIT) {
 		must_be_process("host_pages_alloc()");
 		must_not_be_work("host_pages_alloc()");

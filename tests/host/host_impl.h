@@ -259,9 +259,12 @@ unsigned int host_cpu_node(unsigned int cpu);
 
 /* ---- pages and memory ---- */
 
+#define HOME_FIXED 1u
+#define HOME_MOVABLE 2u
+
 struct host_pages {
 	u32 dry;        /* not 0: gives nothing */
-	u32 fixed;      /* not 0: of pages that are not moved */
+	u32 kind;       /* of all its pages, or 0 */
 };
 
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,

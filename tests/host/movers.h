@@ -65,6 +65,12 @@
 	.act = { { MAKE(0, SMALL), MAKE(2, SMALL) }, { MAKE(1, SMALL) } },
 },
 {
+	.name = "the first cells of all",
+	.most = 1,
+	.sparse = true, .bare = true,
+	.act = { { MAKE(0, HALF) }, { MAKE(1, HALF) } },
+},
+{
 	.name = "a chunk that is made without memory",
 	.most = 2,
 	.used_up = 4, .sparse = true, .few = true, .bare = true, .may_be_dry = true,
@@ -129,7 +135,7 @@
 {
 	.name = "a move against the last frees, many to a zspage",
 	.most = 1,
-	.before = { MAKE(0, SMALL), MAKE(1, SMALL), MAKE(2, SMALL) },
+	.before = { MAKE(0, TINY), MAKE(1, TINY), MAKE(2, TINY) },
 	.act = { { MOVE(0) }, { FREE(0), FREE(1) }, { FREE(2) } },
 },
 {

@@ -23,6 +23,7 @@
 #define BEFORE 10
 #define THINGS 8
 #define HELD 16
+#define TINY (HOST_PAGE_SIZE / 128 - POOL_HEADER)      /* more than 64 of them to a zspage */
 
 enum act {
 	ACT_NONE,
@@ -389,7 +390,8 @@ static void begin(void)
 	home_open(2, HOME_PAGES);
 	home->sparse = now->sparse;
 	crowd = host_zalloc(sizeof(*crowd));
-	crowd->fixed_src.fixed = 1;
+	crowd->src.kind = HOME_MOVABLE;
+	crowd->fixed_src.kind = HOME_FIXED;
 	with = cfg;
 	with.movable = &crowd->movable;
 	if (pcp_init(&crowd->movable, &crowd->src, 1, 1, 0) ||
@@ -403,7 +405,7 @@ static void begin(void)
 			hold(now->before[i].thing);
 	for (t = crowd->thing; t < crowd->thing + THINGS; t++)
 		t->page = t->h ? page_of(t->h) : (host_page)host_a64_read(&crowd->newest);
-	if (now->used_up)
+	if (now->used_up || now->bare)
 		use_up(&crowd->cells);
 	home->may_be_dry = now->may_be_dry;
 }
@@ -419,7 +421,7 @@ static void act(unsigned int actor)
 static void check(void)
 {
 	struct cells *s = &crowd->cells;
-	const char *why = now->few || now->used_up ? pool_check(&s->pool) : cells_check(s);
+	const char *why = now->used_up ? pool_check(&s->pool) : cells_check(s);
 
 	if (!why)
 		why = pcp_check(&crowd->movable, pool_pages(&s->pool));
