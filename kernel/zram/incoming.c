@@ -204,23 +204,8 @@ static void finish(struct zram_incoming *in, struct request *r)
 }
 
 /*
- * Takes a block.  Those that were freed may be in release buffers, which are flushed.  -EBUSY: others
- * are read; -ENOSPC: there is none.
- */
-static int reserve(struct store *s, u64 *block)
-{
-	int err = backed_reserve(&s->backed, block);
-
-	if (err) {
-		release_flush(&s->release);
-		err = backed_reserve(&s->backed, block);
-	}
-	return err;
-}
-
-/*
- * Has a page written for slot.  -EBUSY: as reserve(); -ENOMEM: there is no block for it, or no
- * more may be written.
+ * Has a page written for slot.  -EBUSY: as zram_reserve_block(); -ENOMEM: there is no block for it,
+ * or no more may be written.
  */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
@@ -230,7 +215,7 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 
 	if (store_need_slot(&z->store, slot, page_to_nid(page)))
 		return -ENOMEM;
-	err = reserve(&z->store, &r->block);
+	err = zram_reserve_block(z, &r->block);
 	if (err)
 		return err == -EBUSY ? err : -ENOMEM;
 	if (!zram_wear_take(z, true)) {
@@ -241,20 +226,13 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 	r->h = h;
 	r->slot = slot;
 	h->pending++;
-	bio_init(&r->bio, z->backing.bdev, &r->bv, 1, REQ_OP_WRITE | REQ_SYNC);
-	r->bio.bi_iter.bi_sector = r->block << (PAGE_SHIFT - SECTOR_SHIFT);
+	zram_block_bio(z, &r->bio, &r->bv, REQ_OP_WRITE | REQ_SYNC, r->block, page);
 	r->bio.bi_end_io = request_end;
-	__bio_add_page(&r->bio, page, PAGE_SIZE, 0);
 	submit_bio(&r->bio);
 	return 0;
 }
 
 /* ---- the work ---- */
-
-static bool no_room(int err)
-{
-	return err == -ENOMEM || err == -ENOSPC;
-}
 
 /* The next page of h. */
 static struct page *next_page(const struct handed *h, u64 *slot)
@@ -307,9 +285,9 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 					   in->z->disk->disk_name, slot);
 	}
 	h->full = 0;
-	if (no_room(err))
+	if (zram_no_room(err))
 		err = begin(in, h, slot, page);
-	return in_hand && no_room(err) ? -EBUSY : err;
+	return in_hand && zram_no_room(err) ? -EBUSY : err;
 }
 
 /* False: it is to be tried when the work is queued again. */
@@ -318,7 +296,7 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 	int err = try_next(in, h);
 
 	/* Who lets a block go did so before the second try, or sees that it is waited for. */
-	if (err == -EBUSY || no_room(err)) {
+	if (err == -EBUSY || zram_no_room(err)) {
 		smp_store_mb(in->waits, true);
 		err = try_next(in, h);
 		if (err == -EBUSY)

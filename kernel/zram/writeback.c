@@ -139,20 +139,24 @@ static void give_back(struct zram *z, u64 block)
 	zram_incoming_look(z);
 }
 
-/*
- * What freed slots had may wait in a release buffer still.  The thread that others are not to wait
- * for does not flush: who does has the flush's mutex.
- */
-static int reserve(const struct wb_work *w, u64 *block)
+int zram_reserve_block(struct zram *z, u64 *block)
 {
-	struct store *s = &w->z->store;
+	struct store *s = &z->store;
 	int err = backed_reserve(&s->backed, block);
 
-	if (err && !w->own) {
+	if (err) {
 		release_flush(&s->release);
 		err = backed_reserve(&s->backed, block);
 	}
 	return err;
+}
+
+void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
+		    struct page *page)
+{
+	bio_init(bio, z->backing.bdev, bv, 1, op);
+	bio->bi_iter.bi_sector = block << (PAGE_SHIFT - SECTOR_SHIFT);
+	__bio_add_page(bio, page, PAGE_SIZE, 0);
 }
 
 /*
@@ -167,7 +171,8 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 	if (!zram_wear_room(z, w->by_itself))
 		return -EIO;
-	err = reserve(w, &r->block);
+	/* The thread that others are not to wait for does not flush: who does has the flush's mutex. */
+	err = w->own ? backed_reserve(&s->backed, &r->block) : zram_reserve_block(z, &r->block);
 	if (err)
 		return err;
 	err = store_copy_out(s, w->own, slot, page_address(r->page), z->backing.packed);
@@ -187,10 +192,8 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 static void submit(struct wb_work *w, struct wb_request *r)
 {
-	bio_init(&r->bio, w->z->backing.bdev, &r->bv, 1, REQ_OP_WRITE);
-	r->bio.bi_iter.bi_sector = r->block << (PAGE_SHIFT - SECTOR_SHIFT);
+	zram_block_bio(w->z, &r->bio, &r->bv, REQ_OP_WRITE, r->block, r->page);
 	r->bio.bi_end_io = request_end;
-	__bio_add_page(&r->bio, r->page, PAGE_SIZE, 0);
 	w->in_flight++;
 	w->begun++;
 	submit_bio(&r->bio);
@@ -202,7 +205,7 @@ static void submit(struct wb_work *w, struct wb_request *r)
  */
 int zram_wb_stopped(const struct zram *z)
 {
-	if (zram_pp_ends(z))
+	if (READ_ONCE(z->claim) || host_interrupted())
 		return -EINTR;
 	if (current->flags & PF_KTHREAD) {
 		if (kthread_should_stop())

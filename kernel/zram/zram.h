@@ -219,12 +219,6 @@ static inline void zram_touch(struct zram *z, u64 slot)
 		WRITE_ONCE(ages[slot], (u32)ktime_get_boottime_seconds());
 }
 
-/* Whether who goes through all pages is to end: a fatal signal, a reset, or a removal. */
-static inline bool zram_pp_ends(const struct zram *z)
-{
-	return READ_ONCE(z->claim) || host_interrupted();
-}
-
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;
 extern struct release_budget zram_budget;       /* of all devices together */
@@ -261,6 +255,12 @@ int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
 int zram_incoming_start(struct zram *z);
 void zram_incoming_stop(struct zram *z);
 
+/* Whether that is what a write ended with: there is no room, in memory or under a limit. */
+static inline bool zram_no_room(int err)
+{
+	return err == -ENOMEM || err == -ENOSPC;
+}
+
 /* Whether it is for such pages now.  Who asks has the disk open. */
 static inline bool zram_incoming_on(const struct zram *z)
 {
@@ -268,9 +268,11 @@ static inline bool zram_incoming_on(const struct zram *z)
 }
 
 /*
- * Both count a write that fails.  Process context; they wait while many others are under way.
+ * Both count a write that fails.  Process context; they wait while many others are under way.  err:
+ * what the store said, of store_no_room().
  *
- * bio: takes what is left of a bio, whole pages for whole slots.  The bio ends once more when that has.
+ * bio: takes what is left of a bio, whole pages for whole slots.  The bio ends once more when that
+ * has.
  * page: writes one page, and waits for it.  0, or an error of store_write(); -EIO: the device.
  */
 void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest);
