@@ -255,12 +255,6 @@ int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
 int zram_incoming_start(struct zram *z);
 void zram_incoming_stop(struct zram *z);
 
-/* Whether that is what a write ended with: there is no room, in memory or under a limit. */
-static inline bool zram_no_room(int err)
-{
-	return err == -ENOMEM || err == -ENOSPC;
-}
-
 /* Whether it is for such pages now.  Who asks has the disk open. */
 static inline bool zram_incoming_on(const struct zram *z)
 {
@@ -275,8 +269,8 @@ static inline bool zram_incoming_on(const struct zram *z)
  * has.
  * page: writes one page, and waits for it.  0, or an error of store_write(); -EIO: the device.
  */
-void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest);
-int zram_incoming_page(struct zram *z, u64 slot, struct page *page);
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest, int err);
+int zram_incoming_page(struct zram *z, u64 slot, struct page *page, int err);
 
 /*
  * A block is no longer in somebody's hand, or no longer read: pages that wait for one are tried.
