@@ -75,8 +75,10 @@ void zram_wb_unchoose(struct zram *z);
 /*
  * The next slots of *at to end - 1, STORE_PIECE of them at most: chooses and begins to write those
  * that are as wanted, and moves *at past them.  What it began may be in flight still: before
- * pp_lock is let go comes zram_wb_drain().  1: there are slots left; 0: there are none; or an error as
- * of zram_wb_write(), with nothing of the piece chosen but what is in flight.  pp_lock is held.
+ * pp_lock is let go comes zram_wb_drain().  1: there are slots left; 0: there are none; or an error
+ * as of zram_wb_write(), with nothing of the piece chosen but what is in flight.  -ERESTARTNOINTR:
+ * it is to be called again, for the same piece: after a freeze, or because what was left chosen
+ * (zram_wb_unchoose()) was more than one call clears.  pp_lock is held.
  */
 int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want);
 

@@ -15,6 +15,8 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#define UNCHOOSE_PIECES 64u      /* STORE_PIECE slots each, in a unit of who works in units */
+
 struct wb_request {
 	struct list_head entry;
 	struct wb_work *work;
@@ -318,18 +320,20 @@ int zram_wb_write(struct wb_work *w)
 
 /* ---- choosing ---- */
 
-/* What an earlier writeback left chosen is nobody's choice any more. */
-static int unchoose(struct zram *z)
+/*
+ * What an earlier writeback left chosen is nobody's choice any more.  pieces: at most so many;
+ * -ERESTARTNOINTR: there are more.
+ */
+static int unchoose(struct zram *z, u64 pieces)
 {
-	u64 at = 0;
 	int err;
 
 	while (z->backing.left_chosen) {
-		err = zram_wb_stopped(z);
+		err = pieces-- ? zram_wb_stopped(z) : -ERESTARTNOINTR;
 		if (err)
 			return err;
 		down_read(&z->dev_lock);
-		z->backing.left_chosen = store_unchoose_piece(&z->store, &at);
+		z->backing.left_chosen = store_unchoose_piece(&z->store, &z->backing.unchosen);
 		up_read(&z->dev_lock);
 		cond_resched();
 	}
@@ -339,13 +343,14 @@ static int unchoose(struct zram *z)
 void zram_wb_unchoose(struct zram *z)
 {
 	z->backing.left_chosen = true;
-	unchoose(z);
+	z->backing.unchosen = 0;
+	unchoose(z, U64_MAX);
 }
 
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 {
 	struct zram *z = w->z;
-	int err = unchoose(z);
+	int err = unchoose(z, U64_MAX);
 	bool more = true;
 
 	if (err)
@@ -368,7 +373,7 @@ int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want)
 	u64 from = *at, chosen = 0, i;
 	unsigned int size;
 	bool more;
-	int err = unchoose(w->z);
+	int err = unchoose(w->z, UNCHOOSE_PIECES);
 
 	if (err)
 		return err;
@@ -384,6 +389,8 @@ int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want)
 		zram_wb_drain(w);
 		for (i = from; i < min(*at, end); i++)
 			store_unchoose(s, i);
+		if (err == -ERESTARTNOINTR)
+			*at = from;
 	}
 	return err ?: more;
 }

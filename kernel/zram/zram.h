@@ -70,6 +70,7 @@ struct zram_backing {
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;                    /* it keeps compressed pages; fixed while disksize is not 0 */
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
+	u64 unchosen;                   /* but none below that one; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
 };
 
@@ -100,6 +101,7 @@ struct zram_policy {
 	u32 writeback_age, recompress_age;      /* seconds; 0: not for their age */
 	u32 cpu;                        /* percent of one CPU that recompression takes */
 	struct task_struct *thread;     /* there is one while there is a store, once it was wanted */
+	bool ends;                      /* the store is about to end, and no thread begins */
 
 	wait_queue_head_t wait;         /* the thread's */
 	struct policy_run *run;         /* what the thread has */
@@ -287,12 +289,14 @@ void zram_policy_defaults(struct zram *z);
 /* Whether anything is on that the thread is for. */
 bool zram_policy_on(const struct zram *z);
 /*
- * Makes the thread, if something is on, there is none, and nobody resets or removes the device; it
- * begins at once.  dev_lock is held for writing, and there is a store.  -ENOMEM, -EINTR: there is
- * none.
+ * Makes the thread, if something is on and there is none; it begins at once.  dev_lock is held for
+ * writing, and there is a store.  -ENOMEM, -EINTR: there is none.
  */
 int zram_policy_start(struct zram *z);
-/* Ends it; nothing of it is in flight then.  No lock is held; the device is claimed. */
+/*
+ * Ends it; nothing of it is in flight then, and none begins before zram_policy_defaults().  No lock
+ * is held; the device is claimed.
+ */
 void zram_policy_stop(struct zram *z);
 /* After a file was written: as zram_policy_start(), if there is a store; and the thread looks. */
 int zram_policy_changed(struct zram *z);

@@ -59,8 +59,13 @@ put 5 "$(z 0 recompress_age)"
 equal "and no other" "$(threads)" 1
 # There is neither a backing device nor a second algorithm.
 within "pages age without a use for that" 10 over policy 1 3
+equal "while it rests it is as soon awake as any thread" "$(awk '{ print $19 }' \
+	"$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/')")" 0
 put 1 "$(z 0 reset)"
 equal "a reset ends it" "$(threads)" 0
+put 1 "$(z 0 writeback_age)"; put 1T "$(z 0 disksize)"; sleep 4
+equal "a large disk ages in longer steps" "$(policy 1)" 1
+put 1 "$(z 0 reset)"
 put 1 "$(z 0 writeback_age)"; put 16M "$(z 0 disksize)"
 equal "the other way round there is one, too" "$(threads)" 1
 
