@@ -47,7 +47,7 @@ void cells_unpin(struct cells *s, u64 tag);
  * its place.  to is then tagged, counts as taken of cfg.movable in from's stead, and from, with its
  * content as it was, is the caller's.  -EBUSY: an object is being read or written; -EAGAIN: from is
  * not of the zspage any more, another page of it moves, or CELLS_MOVES others do.  Then nothing has
- * changed.  Does not sleep; copies a page.  Any context.
+ * changed, but that to may be tagged.  Does not sleep; copies a page.  Any context.
  */
 int cells_move(struct cells *s, u64 tag, host_page from, host_page to);
 
