@@ -423,8 +423,11 @@ static inline void host_work_queue(struct host_work *w)
 	host_work_queue_delayed(w, 0);
 }
 
-/* The queues for them all.  Before the first host_work_init(), after the last destroy. */
-int host_kernel_init(void);
+/*
+ * The queues for them all, called name and name-slow.  Before the first host_work_init(); process
+ * context, -ENOMEM.  The other after the last destroy.
+ */
+int host_kernel_init(const char *name);
 void host_kernel_exit(void);
 
 /* ---- the rest ---- */
