@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * zspool.h - what a pool of the zs_* interface is, and what its parts ask of each other.
+ *
+ *     zs_malloc(), zs_free(), ...   zs.c       the interface, one call at a time
+ *                                   main.c     pools made and unmade, parameters, the budget
+ *                                   shrink.c   memory given back under pressure
+ *                                   classes.c  the table in debugfs
+ *          |
+ *          v
+ *     struct cells (core/cell.h)    a slot word for each object; its handle is the caller's
+ *          |
+ *          v
+ *     struct pcp, struct host_pages page lists of CPUs, the kernel's pages
+ *
+ * Lock order: pools_lock > what release_set_limit() takes.  zs.c takes none of its own.
+ */
+#ifndef EBB_ZSMALLOC_ZSPOOL_H
+#define EBB_ZSMALLOC_ZSPOOL_H
+
+#include "cell.h"
+
+#include <linux/list.h>
+#include <linux/zsmalloc.h>
+
+struct dentry;
+struct shrinker;
+
+struct zs_pool {
+	struct cells cells;
+	struct host_pages pages;
+	struct pcp pcp;
+	struct host_work tend;          /* page lists that are idle, the reserve, spare tables */
+	struct host_work rest;          /* what the shrinker leaves */
+	host_a64 compacting;            /* 1: somebody is in zs_compact() */
+	struct shrinker *shrinker;      /* NULL: there was no memory for one */
+	struct dentry *files;           /* in debugfs */
+	struct list_head all;           /* in the list of pools; pools_lock */
+	char *name;
+};
+
+/* As many as callers of zs_free_bulk() collect.  Without linux/series nobody declared it. */
+#ifndef ZS_FREE_BULK_MAX
+#define ZS_FREE_BULK_MAX 32
+void zs_free_bulk(struct zs_pool *pool, unsigned long *handles, unsigned int nr);
+#endif
+
+/* shrink.c; process context. */
+void zs_shrinker_add(struct zs_pool *pool);
+void zs_shrinker_remove(struct zs_pool *pool);
+/* The work that does what the shrinker leaves. */
+void zs_shrink_rest(struct host_work *w);
+
+/* stat.c; process context.  Nothing without CONFIG_ZSMALLOC_STAT. */
+#ifdef CONFIG_ZSMALLOC_STAT
+void zs_stat_init(void);
+void zs_stat_exit(void);
+void zs_stat_add(struct zs_pool *pool);
+void zs_stat_remove(struct zs_pool *pool);
+#else
+static inline void zs_stat_init(void)
+{
+}
+
+static inline void zs_stat_exit(void)
+{
+}
+
+static inline void zs_stat_add(struct zs_pool *pool)
+{
+}
+
+static inline void zs_stat_remove(struct zs_pool *pool)
+{
+}
+#endif
+
+#endif
