@@ -45,7 +45,17 @@ static void tend(struct host_work *w)
 	if (pcp_tend(&pool->pcp, &aged))
 		host_work_queue_delayed(w, PCP_PERIOD_US);
 	if (aged)
-		shrink_look(&pool->cells.shrink);
+		shrink_look(&pool->shrink);
+	if (zspage_table_wants(&pool->cells.pool.zspages))
+		host_work_queue(&pool->grow);
+}
+
+/* May wait for memory, as nobody waits for it who frees some. */
+static void grow(struct host_work *w)
+{
+	struct zs_pool *pool = container_of(w, struct zs_pool, grow);
+
+	zspage_table_provide(&pool->cells.pool.zspages);
 }
 
 /* pools_lock is held. */
@@ -67,15 +77,23 @@ static int start(struct zs_pool *pool)
 	err = host_work_init(&pool->tend, tend, numa_node_id());
 	if (err)
 		goto no_tend;
+	err = host_work_init_slow(&pool->grow, grow, numa_node_id());
+	if (err)
+		goto no_grow;
 	err = host_work_init_slow(&pool->rest, zs_shrink_rest, numa_node_id());
 	if (err)
 		goto no_rest;
 	err = cells_init(&pool->cells, &pool->pcp, &cfg);
-	if (!err)
-		return 0;
+	if (err)
+		goto no_cells;
+	zs_shrink_init(pool);
+	return 0;
 
+no_cells:
 	host_work_destroy(&pool->rest);
 no_rest:
+	host_work_destroy(&pool->grow);
+no_grow:
 	host_work_destroy(&pool->tend);
 no_tend:
 	pcp_destroy(&pool->pcp);
@@ -85,7 +103,8 @@ no_tend:
 static void stop(struct zs_pool *pool)
 {
 	host_work_destroy(&pool->tend);
-	shrink_end(&pool->cells.shrink);
+	host_work_destroy(&pool->grow);
+	shrink_end(&pool->shrink);
 	host_work_destroy(&pool->rest);
 	cells_destroy(&pool->cells);
 	pcp_destroy(&pool->pcp);

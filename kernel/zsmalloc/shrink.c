@@ -14,15 +14,15 @@ static unsigned long count_objects(struct shrinker *shrinker, struct shrink_cont
 {
 	struct zs_pool *pool = shrinker->private_data;
 
-	return shrink_count(&pool->cells.shrink);
+	return shrink_count(&pool->shrink);
 }
 
 static unsigned long scan_objects(struct shrinker *shrinker, struct shrink_control *sc)
 {
 	struct zs_pool *pool = shrinker->private_data;
-	unsigned long freed = shrink_some(&pool->cells.shrink);
+	unsigned long freed = shrink_some(&pool->shrink);
 
-	if (shrink_count(&pool->cells.shrink))
+	if (shrink_count(&pool->shrink))
 		host_work_queue(&pool->rest);
 	return freed ? freed : SHRINK_STOP;
 }
@@ -31,7 +31,26 @@ void zs_shrink_rest(struct host_work *w)
 {
 	struct zs_pool *pool = container_of(w, struct zs_pool, rest);
 
-	shrink_rest(&pool->cells.shrink);
+	shrink_rest(&pool->shrink);
+}
+
+/* What only cells know of their memory. */
+
+static u64 room(void *ctx)
+{
+	return cells_room(ctx);
+}
+
+static u64 tables(void *ctx)
+{
+	return cells_table_pages(ctx);
+}
+
+void zs_shrink_init(struct zs_pool *pool)
+{
+	const struct shrink_owner owner = { .ctx = &pool->cells, .room = room, .tables = tables };
+
+	shrink_init(&pool->shrink, &pool->cells.pool, &pool->cells.release, &owner);
 }
 
 void zs_shrinker_add(struct zs_pool *pool)

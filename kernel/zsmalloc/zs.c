@@ -26,6 +26,9 @@ static unsigned int how_of(gfp_t gfp)
 	return 0;
 }
 
+/* Of a pool: more than this held back is freed at once when somebody asks how large the pool is. */
+#define KICK_SHARE 64
+
 /* Page lists are looked after for a while; at once, if the reserve is short. */
 static void note(struct zs_pool *pool, bool taken)
 {
@@ -47,7 +50,7 @@ static void note(struct zs_pool *pool, bool taken)
  */
 unsigned long zs_malloc(struct zs_pool *pool, size_t size, gfp_t gfp, const int nid)
 {
-	u64 handle;
+	cell_handle handle;
 	int err;
 
 	if (unlikely(!size))
@@ -80,29 +83,30 @@ EXPORT_SYMBOL_GPL(zs_free);
 /**
  * zs_free_bulk() - Frees a number of objects.
  * @pool: pool that they were allocated from
- * @handles: their handles, all of them as zs_malloc() returned them; the array is clobbered
+ * @handles: their handles, all of them as zs_malloc() returned them
  * @nr: number of handles, as a rule at most ZS_FREE_BULK_MAX
  *
  * Context: as zs_free().
  */
 void zs_free_bulk(struct zs_pool *pool, unsigned long *handles, unsigned int nr)
 {
-	cells_free_bulk(&pool->cells, (u64 *)handles, nr);
+	cells_free_bulk(&pool->cells, handles, nr);
 	note(pool, false);
 }
 EXPORT_SYMBOL_GPL(zs_free_bulk);
 
 /* Where mem_len bytes of the object are, in one piece or two; it is held, so they stay there. */
-static unsigned int pieces(struct zs_pool *pool, unsigned long handle, size_t mem_len,
-			   struct cells_piece *piece)
+static unsigned int hold(struct zs_pool *pool, unsigned long handle, size_t mem_len,
+			 struct cells_piece *piece)
 {
-	unsigned int n = cells_read_pieces(&pool->cells, handle, piece);
+	unsigned int n = cells_begin(&pool->cells, handle, piece);
 
-	if (mem_len <= piece[0].bytes) {
+	if (n == 1 || mem_len <= piece[0].bytes) {
 		piece[0].bytes = mem_len;
-		return 1;
+		return n != 0;
 	}
-	piece[1].bytes = mem_len - piece[0].bytes;
+	if (n == 2)
+		piece[1].bytes = mem_len - piece[0].bytes;
 	return n;
 }
 
@@ -121,10 +125,10 @@ void *zs_obj_read_begin(struct zs_pool *pool, unsigned long handle, size_t mem_l
 {
 	struct cells_piece piece[2];
 
-	if (pieces(pool, handle, mem_len, piece) == 1)
-		return piece[0].mem;
-	memcpy(local_copy, piece[0].mem, piece[0].bytes);
-	memcpy(local_copy + piece[0].bytes, piece[1].mem, piece[1].bytes);
+	if (hold(pool, handle, mem_len, piece) == 1)
+		return piece[0].at;
+	memcpy(local_copy, piece[0].at, piece[0].bytes);
+	memcpy(local_copy + piece[0].bytes, piece[1].at, piece[1].bytes);
 	return local_copy;
 }
 EXPORT_SYMBOL_GPL(zs_obj_read_begin);
@@ -140,7 +144,7 @@ EXPORT_SYMBOL_GPL(zs_obj_read_begin);
  */
 void zs_obj_read_end(struct zs_pool *pool, unsigned long handle, size_t mem_len, void *handle_mem)
 {
-	cells_read_end(&pool->cells, handle);
+	cells_end(&pool->cells, handle);
 }
 EXPORT_SYMBOL_GPL(zs_obj_read_end);
 
@@ -157,12 +161,12 @@ void zs_obj_read_sg_begin(struct zs_pool *pool, unsigned long handle, struct sca
 			  size_t mem_len)
 {
 	struct cells_piece piece[2];
-	unsigned int n = pieces(pool, handle, mem_len, piece), i;
+	unsigned int n = hold(pool, handle, mem_len, piece), i;
 
 	sg_init_table(sg, n);
 	for (i = 0; i < n; i++)
-		sg_set_page(&sg[i], virt_to_page(piece[i].mem), piece[i].bytes,
-			    offset_in_page(piece[i].mem));
+		sg_set_page(&sg[i], virt_to_page(piece[i].at), piece[i].bytes,
+			    offset_in_page(piece[i].at));
 }
 EXPORT_SYMBOL_GPL(zs_obj_read_sg_begin);
 
@@ -175,7 +179,7 @@ EXPORT_SYMBOL_GPL(zs_obj_read_sg_begin);
  */
 void zs_obj_read_sg_end(struct zs_pool *pool, unsigned long handle)
 {
-	cells_read_end(&pool->cells, handle);
+	cells_end(&pool->cells, handle);
 }
 EXPORT_SYMBOL_GPL(zs_obj_read_sg_end);
 
@@ -205,7 +209,11 @@ EXPORT_SYMBOL_GPL(zs_obj_write);
  */
 unsigned long zs_get_total_pages(struct zs_pool *pool)
 {
-	return cells_pages(&pool->cells);
+	u64 pages = cells_pages(&pool->cells), held = cells_held(&pool->cells) >> PAGE_SHIFT;
+
+	if (unlikely(held > pages / KICK_SHARE))
+		cells_kick(&pool->cells);
+	return pages > held ? pages - held : 0;
 }
 EXPORT_SYMBOL_GPL(zs_get_total_pages);
 

@@ -19,6 +19,7 @@
 #define EBB_ZSMALLOC_ZSPOOL_H
 
 #include "cell.h"
+#include "shrink.h"
 
 #include <linux/list.h>
 #include <linux/zsmalloc.h>
@@ -28,9 +29,11 @@ struct shrinker;
 
 struct zs_pool {
 	struct cells cells;
+	struct shrink shrink;
 	struct host_pages pages;
 	struct pcp pcp;
-	struct host_work tend;          /* page lists that are idle, the reserve, spare tables */
+	struct host_work tend;          /* page lists that are idle, the reserve */
+	struct host_work grow;          /* tables whose users may not wait for memory */
 	struct host_work rest;          /* what the shrinker leaves */
 	host_a64 compacting;            /* 1: somebody is in zs_compact() */
 	struct shrinker *shrinker;      /* NULL: there was no memory for one */
@@ -45,7 +48,8 @@ struct zs_pool {
 void zs_free_bulk(struct zs_pool *pool, unsigned long *handles, unsigned int nr);
 #endif
 
-/* shrink.c; process context. */
+/* shrink.c; process context, with cells there. */
+void zs_shrink_init(struct zs_pool *pool);
 void zs_shrinker_add(struct zs_pool *pool);
 void zs_shrinker_remove(struct zs_pool *pool);
 /* The work that does what the shrinker leaves. */
