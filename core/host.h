@@ -177,8 +177,12 @@
 
 #define HOST_ANY_NODE (~0u)
 
-/* How host_pages_alloc() may get pages.  Bits 1 to 5 are left for pages that move, and order. */
+/*
+ * How host_pages_alloc() may get pages.  HOST_MOVABLE: they may lie where the home wants only what it
+ * can move, for the core moves them when it is asked to (migrate.h).  Bits 2 to 5 are left for order.
+ */
 #define HOST_MAY_WAIT 1u
+#define HOST_MOVABLE 2u
 #define HOST_RECLAIMS (1u << 6)
 
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
