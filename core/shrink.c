@@ -8,13 +8,28 @@ void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
 	*sh = (struct shrink){ .pool = pool, .release = release, .owner = *owner };
 }
 
+/* Page lists other than those of zspages' pages, or NULL. */
+static struct pcp *others(struct shrink *sh)
+{
+	return sh->pool->zspages.pcp != sh->pool->pcp ? sh->pool->zspages.pcp : NULL;
+}
+
+static u64 taken(struct shrink *sh)
+{
+	return pcp_taken(sh->pool->pcp) + (others(sh) ? pcp_taken(others(sh)) : 0);
+}
+
+static u64 reserved(struct shrink *sh)
+{
+	return pcp_reserved(sh->pool->pcp) + (others(sh) ? pcp_reserved(others(sh)) : 0);
+}
+
 /* Pages in page lists: taken from the source, but in no use and not in the reserve. */
 static u64 in_lists(struct shrink *sh)
 {
-	struct pcp *pcp = sh->pool->pcp;
-	u64 out = pcp_taken(pcp), used = pool_pages(sh->pool) + pcp_reserved(pcp) +
-					 zspage_table_pages(&sh->pool->zspages) +
-					 sh->owner.tables(sh->owner.ctx);
+	u64 out = taken(sh), used = pool_pages(sh->pool) + reserved(sh) +
+				    zspage_table_pages(&sh->pool->zspages) +
+				    sh->owner.tables(sh->owner.ctx);
 
 	return out > used ? out - used : 0;
 }
@@ -42,14 +57,15 @@ static void compacted(struct shrink *sh, u64 pages)
 
 u64 shrink_some(struct shrink *sh)
 {
-	struct pcp *pcp = sh->pool->pcp;
-	u64 before = pcp_taken(pcp), after;
+	u64 before = taken(sh), after;
 
 	release_help(sh->release, host_node(), SHRINK_BUFS);
 	if (promised(sh))
 		compacted(sh, pool_compact_some(sh->pool, SHRINK_STEPS));
-	pcp_drain_some(pcp, SHRINK_LISTS);
-	after = pcp_taken(pcp);
+	pcp_drain_some(sh->pool->pcp, SHRINK_LISTS);
+	if (others(sh))
+		pcp_drain_some(others(sh), SHRINK_LISTS);
+	after = taken(sh);
 	return before > after ? before - after : 0;
 }
 
@@ -72,6 +88,8 @@ void shrink_rest(struct shrink *sh)
 {
 	shrink_sparse(sh, ~(u64)0);
 	pcp_drain(sh->pool->pcp);
+	if (others(sh))
+		pcp_drain(others(sh));
 }
 
 void shrink_look(struct shrink *sh)

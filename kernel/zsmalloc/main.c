@@ -10,6 +10,7 @@
 #include "zspool.h"
 
 #include <linux/module.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 
 /* Pages that a CPU's list moves at once, and holds at most: 32 and 64 of 4 KiB. */
@@ -22,6 +23,12 @@
  * see what is held back and what is not.
  */
 #define BUDGET_SHARE 200
+
+/*
+ * Pages of the reserve that stay where they are: what PCP_TAKE has beside those of objects, and a
+ * page of cells for each 510 of these.
+ */
+#define RESERVE_FIXED (19 + 24 + 2)
 
 static DEFINE_MUTEX(pools_lock);
 static LIST_HEAD(pools);                /* pools_lock */
@@ -40,11 +47,12 @@ static u64 limit(void)
 static void tend(struct host_work *w)
 {
 	struct zs_pool *pool = container_of(w, struct zs_pool, tend);
-	bool aged;
+	bool aged, aged_too, again = pcp_tend(&pool->pcp, &aged);
 
-	if (pcp_tend(&pool->pcp, &aged))
+	again |= pcp_tend(&pool->movable_pcp, &aged_too);
+	if (again)
 		host_work_queue_delayed(w, PCP_PERIOD_US);
-	if (aged)
+	if (aged || aged_too)
 		shrink_look(&pool->shrink);
 	if (zspage_table_wants(&pool->cells.pool.zspages))
 		host_work_queue(&pool->grow);
@@ -65,15 +73,23 @@ static int start(struct zs_pool *pool)
 		.chain = CONFIG_ZSMALLOC_CHAIN_SIZE,
 		.release_limit = limit(),
 		.release_budget = &budget,
+		.movable = IS_ENABLED(CONFIG_COMPACTION) ? &pool->movable_pcp : NULL,
+		.tag = zs_tag,
 	};
+	unsigned int reserve = pcp_reserve_for(host_total_bytes(), host_nr_cpus());
+	unsigned int fixed = RESERVE_FIXED + 2 * host_nr_cpus();
 	int err;
 
 	/* Of a caller who may wait: swap is written by it, so it must not wait for I/O. */
-	pool->pages.gfp = GFP_NOIO | __GFP_NOWARN;
-	err = pcp_init(&pool->pcp, &pool->pages, PCP_BATCH, PCP_HIGH,
-		       pcp_reserve_for(host_total_bytes(), host_nr_cpus()));
+	pool->pages.gfp = pool->movable.gfp = GFP_NOIO | __GFP_NOWARN;
+	zs_movable_init(pool);
+	err = pcp_init(&pool->pcp, &pool->pages, PCP_BATCH, PCP_HIGH, cfg.movable ? fixed : reserve);
 	if (err)
-		return err;
+		goto no_pcp;
+	err = pcp_init(&pool->movable_pcp, &pool->movable, PCP_BATCH, PCP_HIGH,
+		       cfg.movable ? reserve : 0);
+	if (err)
+		goto no_movable;
 	err = host_work_init(&pool->tend, tend, numa_node_id());
 	if (err)
 		goto no_tend;
@@ -96,7 +112,11 @@ no_rest:
 no_grow:
 	host_work_destroy(&pool->tend);
 no_tend:
+	pcp_destroy(&pool->movable_pcp);
+no_movable:
 	pcp_destroy(&pool->pcp);
+no_pcp:
+	zs_movable_stop(pool);
 	return err;
 }
 
@@ -106,7 +126,9 @@ static void stop(struct zs_pool *pool)
 	host_work_destroy(&pool->grow);
 	shrink_end(&pool->shrink);
 	host_work_destroy(&pool->rest);
+	zs_movable_stop(pool);
 	cells_destroy(&pool->cells);
+	pcp_destroy(&pool->movable_pcp);
 	pcp_destroy(&pool->pcp);
 }
 
@@ -139,6 +161,7 @@ struct zs_pool *zs_create_pool(const char *name)
 	return pool;
 
 no_start:
+	synchronize_rcu();
 	kfree(pool->name);
 no_name:
 	host_free(pool, sizeof(*pool));
@@ -162,6 +185,8 @@ void zs_destroy_pool(struct zs_pool *pool)
 	list_del(&pool->all);
 	mutex_unlock(&pools_lock);
 	stop(pool);
+	/* Who read in a page whose it was, before that was taken away (migrate.c). */
+	synchronize_rcu();
 	kfree(pool->name);
 	host_free(pool, sizeof(*pool));
 }
@@ -209,18 +234,26 @@ static int __init zs_init(void)
 	if (err)
 		return err;
 	err = release_budget_init(&budget, bytes);
-	if (err) {
-		host_kernel_exit();
-		return err;
-	}
+	if (err)
+		goto no_budget;
+	err = zs_mops_init();
+	if (err)
+		goto no_mops;
 	zs_stat_init();
 	ready = true;
 	return 0;
+
+no_mops:
+	release_budget_destroy(&budget);
+no_budget:
+	host_kernel_exit();
+	return err;
 }
 
 static void __exit zs_exit(void)
 {
 	zs_stat_exit();
+	zs_mops_exit();
 	release_budget_destroy(&budget);
 	host_kernel_exit();
 }

@@ -19,11 +19,13 @@
  */
 static unsigned int how_of(gfp_t gfp)
 {
+	unsigned int how = gfp & __GFP_MOVABLE ? HOST_MOVABLE : 0;
+
 	if (gfpflags_allow_blocking(gfp))
-		return HOST_MAY_WAIT;
+		return how | HOST_MAY_WAIT;
 	if (in_task() && current->flags & PF_MEMALLOC && !(gfp & __GFP_NOMEMALLOC))
-		return HOST_RECLAIMS;
-	return 0;
+		return how | HOST_RECLAIMS;
+	return how;
 }
 
 /* Of a pool: more than this held back is freed at once when somebody asks how large the pool is. */
@@ -32,7 +34,7 @@ static unsigned int how_of(gfp_t gfp)
 /* Page lists are looked after for a while; at once, if the reserve is short. */
 static void note(struct zs_pool *pool, bool taken)
 {
-	bool now = taken && unlikely(pcp_is_short(&pool->pcp));
+	bool now = taken && unlikely(pcp_is_short(&pool->pcp) || pcp_is_short(&pool->movable_pcp));
 
 	host_work_queue_delayed(&pool->tend, now ? 0 : PCP_PERIOD_US);
 }

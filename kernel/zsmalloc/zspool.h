@@ -5,7 +5,8 @@
  *     zs_malloc(), zs_free(), ...   zs.c       the interface, one call at a time
  *                                   main.c     pools made and unmade, parameters, the budget
  *                                   shrink.c   memory given back under pressure
- *                                   classes.c  the table in debugfs
+ *                                   migrate.c  pages that the kernel moves
+ *                                   stat.c     debugfs
  *          |
  *          v
  *     struct cells (core/cell.h)    a slot word for each object; its handle is the caller's
@@ -21,7 +22,9 @@
 #include "cell.h"
 #include "shrink.h"
 
+#include <linux/completion.h>
 #include <linux/list.h>
+#include <linux/refcount.h>
 #include <linux/zsmalloc.h>
 
 struct dentry;
@@ -30,8 +33,12 @@ struct shrinker;
 struct zs_pool {
 	struct cells cells;
 	struct shrink shrink;
-	struct host_pages pages;
+	struct host_pages pages;        /* of what stays where it is: descriptors, cells */
 	struct pcp pcp;
+	struct host_pages movable;      /* of objects; migrate.c */
+	struct pcp movable_pcp;
+	refcount_t movers;              /* who moves a page now; 1 more until the pool ends */
+	struct completion unmoved;      /* nobody does, and nobody will */
 	struct host_work tend;          /* page lists that are idle, the reserve */
 	struct host_work grow;          /* tables whose users may not wait for memory */
 	struct host_work rest;          /* what the shrinker leaves */
@@ -54,6 +61,40 @@ void zs_shrinker_add(struct zs_pool *pool);
 void zs_shrinker_remove(struct zs_pool *pool);
 /* The work that does what the shrinker leaves. */
 void zs_shrink_rest(struct host_work *w);
+
+/*
+ * migrate.c; process context.  zs_movable_init() before pages are taken, zs_movable_stop() while the
+ * cells are still there: then no page is pinned and none will be.
+ */
+#ifdef CONFIG_COMPACTION
+int zs_mops_init(void);
+void zs_mops_exit(void);
+void zs_movable_init(struct zs_pool *pool);
+void zs_movable_stop(struct zs_pool *pool);
+/* Of struct cells_config. */
+void zs_tag(void *ctx, host_page page, u64 tag);
+#else
+static inline int zs_mops_init(void)
+{
+	return 0;
+}
+
+static inline void zs_mops_exit(void)
+{
+}
+
+static inline void zs_movable_init(struct zs_pool *pool)
+{
+}
+
+static inline void zs_movable_stop(struct zs_pool *pool)
+{
+}
+
+static inline void zs_tag(void *ctx, host_page page, u64 tag)
+{
+}
+#endif
 
 /* stat.c; process context.  Nothing without CONFIG_ZSMALLOC_STAT. */
 #ifdef CONFIG_ZSMALLOC_STAT
