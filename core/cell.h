@@ -26,8 +26,8 @@
  *
  * Free cells are kept by CPU, up to CELLS_MAG of them, and go to the list of all and come from it
  * CELLS_BATCH at a time.  When that is empty too, cells are cut from the newest chunk, and the next
- * chunk from a page that was made ready before (CELLS_SPARES, by a work).  So who may not wait finds
- * a cell as long as the work keeps up.
+ * chunk from a page that was made ready before (CELLS_SPARES, by a work).  So who may not wait
+ * finds a cell as long as the work keeps up.
  *
  * The caller's side of the bargain: he frees a handle once, and not while he or another reads or
  * writes it.  If he does the latter all the same, the object stays until its readers have ended,
@@ -64,13 +64,14 @@ struct cells_config {
 	 */
 	u64 most;
 	/*
-	 * Where pages of zspages come from, if they can be moved (migrate.h); NULL: from pcp, and they
-	 * stay.  All else comes from pcp in any case.
+	 * Where pages of zspages come from, if they can be moved (migrate.h); NULL: from pcp, and
+	 * they stay.  All else comes from pcp in any case.
 	 */
 	struct pcp *movable;
 	/*
-	 * Tells the home which zspage a page is of, from now on until the page goes back to its lists
-	 * or source; atomic context, under a class lock.  tag is not 0.  Needed if there is movable.
+	 * Tells the home which zspage a page is of, from now on until the page goes back to its
+	 * lists or source; atomic context, under a class lock.  tag is not 0.  Needed if there is
+	 * movable.
 	 */
 	void (*tag)(void *ctx, host_page page, u64 tag);
 	void *ctx;                      /* of tag */
@@ -79,7 +80,7 @@ struct cells_config {
 /* Of one CPU.  Counters are host_read_once for others. */
 struct cells_cpu {
 	struct release_cpu release;     /* first: release.h */
-	s64 room;                       /* bytes of pages that live objects take; a CPU's may be < 0 */
+	s64 room;                       /* bytes of pages that live objects take; may be < 0 */
 	s64 objects;
 	u64 sync;                       /* objects freed by the caller, synchronous mode; ever */
 	u64 told;                       /* of release.pushed, bytes that cells.held knows of */
@@ -96,7 +97,9 @@ struct cells {
 	struct pcp *pcp;                /* of chunks and their directory */
 	u32 limit;                      /* chunk numbers are below it */
 	struct cells_config cfg;
-	host_a64 *held;                 /* [nodes]: bytes pushed, as told, less bytes freed; s64 */
+	struct cells_held {
+		host_a64 bytes HOST_OWN_LINE;   /* pushed, as told, less those freed; s64 */
+	} *held;                        /* [nodes] */
 	host_a64 moves;                 /* pages that move now */
 
 	host_lock_t lock HOST_OWN_LINE;
@@ -126,15 +129,15 @@ void cells_destroy(struct cells *s);
 
 /*
  * Makes an object of bytes, 1 .. HOST_PAGE_SIZE, whose content is undefined.  node, how: as
- * pool_alloc(); beside HOST_MOVABLE, of how only what a pcp_alloc() knows matters.  *h is its handle.
- * If memory is short it frees some of what is held back, a bounded number of buffers, before it
- * fails.  -EINVAL: bytes; -ENOMEM; -ENOSPC: no number is left for a zspage or a cell.
+ * pool_alloc(); beside HOST_MOVABLE, of how only what a pcp_alloc() knows matters.  *h is its
+ * handle. If memory is short it frees some of what is held back, a bounded number of buffers,
+ * before it fails.  -EINVAL: bytes; -ENOMEM; -ENOSPC: no number is left for a zspage or a cell.
  */
 int cells_alloc(struct cells *s, size_t bytes, unsigned int node, unsigned int how, cell_handle *h);
 
 /*
- * Frees an object.  The handle may be another's by the return.  Any context: no sleep, no allocation,
- * no wait for a reader.
+ * Frees an object.  The handle may be another's by the return.  Any context: no sleep, no
+ * allocation, no wait for a reader.
  */
 void cells_free(struct cells *s, cell_handle h);
 
@@ -148,10 +151,10 @@ static inline size_t cells_size(struct cells *s, cell_handle h)
 }
 
 /*
- * Holds an object where it is and as it is, until cells_end(), and says where its bytes are: piece[0]
- * and, if the return value is 2, piece[1].  0: the handle is free, which is its caller's fault, and
- * nothing is held.  In between the caller may sleep, and reads, or writes if nobody reads.  Any
- * context.
+ * Holds an object where it is and as it is, until cells_end(), and says where its bytes are:
+ * piece[0] and, if the return value is 2, piece[1].  0: the handle is free, which is its caller's
+ * fault, and nothing is held.  In between the caller may sleep, and reads, or writes if nobody
+ * reads.  Any context.
  */
 unsigned int cells_begin(struct cells *s, cell_handle h, struct cells_piece piece[2]);
 
@@ -177,8 +180,8 @@ static inline u64 cells_pages(struct cells *s)
 }
 
 /*
- * Bytes of pages that what is held back takes, CELLS_TELL a CPU more or less.  Any context; a look at
- * each node.
+ * Bytes of pages that what is held back takes, CELLS_TELL a CPU more or less.  Any context; a look
+ * at each node.
  */
 u64 cells_held(struct cells *s);
 

@@ -178,8 +178,8 @@
 #define HOST_ANY_NODE (~0u)
 
 /*
- * How host_pages_alloc() may get pages.  HOST_MOVABLE: they may lie where the home wants only what it
- * can move, for the core moves them when it is asked to (migrate.h).  Bits 2 to 5 are left for order.
+ * How host_pages_alloc() may get pages.  HOST_MOVABLE: they may lie where the home wants only what
+ * it can move, for the core moves them when it is asked to (migrate.h).  Bits 2 to 5 are for order.
  */
 #define HOST_MAY_WAIT 1u
 #define HOST_MOVABLE 2u

@@ -6,9 +6,9 @@
  *                                                                          unpin    in its place
  *
  * A pin is one more bit in the state of a zspage.  It takes the zspage off its list, so nothing is
- * allocated in it and compaction does not come to it.  Its objects can be read, written and freed as
- * ever: with the bit a state is neither full nor empty, so frees take no lock and reap nothing.  The
- * last unpin files the zspage, or reaps it if it is empty by then.
+ * allocated in it and compaction does not come to it.  Its objects can be read, written and freed
+ * as ever: with the bit a state is neither full nor empty, so frees take no lock and reap nothing.
+ * The last unpin files the zspage, or reaps it if it is empty by then.
  *
  *     of the page          pin                     its objects while the page moves
  *     partial, full        yes                     frozen, each in its cell
@@ -21,8 +21,8 @@
  *
  * To freeze an object is to take all seven readers' places in its cell, from none.  A reader who
  * comes meanwhile is the eighth: he goes to the records, reads the old page, and the move ends with
- * -EBUSY.  A free finds seven readers, so the object is the mover's to free (cell.h, "freed while it
- * is read").
+ * -EBUSY.  A free finds seven readers, so the object is the mover's to free (cell.h, "freed while
+ * it is read").
  *
  * Lock order: class lock > descriptor group's lock (pin);  class lock;  the holds' lock.
  */
@@ -32,9 +32,9 @@
 #include "cell.h"
 
 /*
- * Pins the zspage of a page that has tag, or had it.  There may be many pins, of pages of one zspage
- * or of one page.  Nothing waits for a pin to end, so it may last.  -EAGAIN: the page is of no zspage
- * any more, or its zspage is just being freed.  Any context.
+ * Pins the zspage of a page that has tag, or had it.  There may be many pins, of pages of one
+ * zspage or of one page.  Nothing waits for a pin to end, so it may last.  -EAGAIN: the page is of
+ * no zspage any more, or its zspage is just being freed.  Any context.
  */
 int cells_pin(struct cells *s, host_page page, u64 tag);
 

@@ -515,16 +515,24 @@ static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks)
 	return true;
 }
 
-bool zspage_is_there(struct zspage_group *g, u32 no)
+struct zspage *zspage_find(struct zspage_group *g, u32 no)
 {
 	u32 nr = no >> g->map.index_bits, place = no & g->map.index_mask;
 	struct chunk *c = NULL;
+
+	if (nr && nr < g->fresh)
+		c = chunk_at(g, nr);
+	if (!c || place >= c->fresh || descriptor(g, c, place)->class == ZSPAGE_NO_CLASS)
+		return NULL;
+	return descriptor(g, c, place);
+}
+
+bool zspage_is_there(struct zspage_group *g, u32 no)
+{
 	bool there;
 
 	host_lock(&g->lock);
-	if (nr && nr < g->fresh)
-		c = chunk_at(g, nr);
-	there = c && place < c->fresh && descriptor(g, c, place)->class != ZSPAGE_NO_CLASS;
+	there = zspage_find(g, no);
 	host_unlock(&g->lock);
 	return there;
 }
