@@ -73,7 +73,6 @@ void zs_movable_init(struct zs_pool *pool)
 {
 	refcount_set(&pool->movers, 1);
 	init_completion(&pool->unmoved);
-	pool->movable.where = __GFP_HIGHMEM | __GFP_MOVABLE;
 	pool->movable.taken = taken;
 	pool->movable.given = given;
 }
