@@ -413,9 +413,9 @@ static void open_pool(struct choices *c)
 		.release_limit = release_limit(c),
 		.most = 100000,
 		.movable = take_below(c, 4) ? &movable.pcp : NULL,
-		.tag = note_tag,
 	};
 
+	cfg.tag = cfg.movable ? note_tag : NULL;
 	memset(object, 0, sizeof(object));
 	memset(pinned, 0, sizeof(pinned));
 	ntagged = 0;
