@@ -107,7 +107,8 @@ void pcp_destroy(struct pcp *pcp);
 /*
  * Takes n pages, all or none: of node, or the own node if it is HOST_ANY_NODE, as long as there
  * are any, else of another, which is counted.  how: HOST_MAY_WAIT, process context; or 0, any
- * context, and it neither sleeps nor draws on the reserve.  -ENOMEM.
+ * context, and it neither sleeps nor draws on the reserve; or HOST_RECLAIMS, any context, and it
+ * does not sleep.  -ENOMEM.
  */
 int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node,
 	      unsigned int how);

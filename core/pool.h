@@ -90,6 +90,11 @@ struct pool_class {
 /* How compaction reaches the words that hold references.  Both are atomic context. */
 struct pool_owner {
 	void *ctx;
+	/*
+	 * Where pages of zspages come from, if zspages are to be pinned (migrate.h); NULL: from
+	 * pool_init()'s pcp, as descriptors do.
+	 */
+	struct pcp *pages;
 	/* The reference in the word of key, or 0 if there is none that may be moved now. */
 	u64 (*look)(void *ctx, u32 key);
 	/* Replaces from by to if look() would still say from.  Full ordering. */
@@ -98,7 +103,7 @@ struct pool_owner {
 
 struct pool {
 	struct class_table table;
-	struct pcp *pcp;
+	struct pcp *pcp;                /* of pages of zspages */
 	struct host_pages *src;
 	struct zspage_table zspages;
 	struct pool_owner owner;
@@ -125,9 +130,10 @@ static inline size_t pool_max_small(const struct pool *p)
 
 /*
  * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key.  *ref names it.
- * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: HOST_MAY_WAIT,
- * process context; or 0, any context, it does not sleep, and is refused sooner.  -ENOMEM; -ENOSPC:
- * the class has no number left for a zspage, so there are 4 TiB of pages or 2^32 objects.
+ * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: as pcp_alloc(), so
+ * HOST_MAY_WAIT, process context; or 0, any context, it does not sleep, and is refused sooner.
+ * -ENOMEM; -ENOSPC: the class has no number left for a zspage, so there are 4 TiB of pages or 2^32
+ * objects.
  */
 int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node, unsigned int how, u64 *ref);
 

@@ -138,27 +138,6 @@ static void give_back(struct release_queue *q, struct release_buf *b)
 
 /* ---- draining ---- */
 
-unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n)
-{
-	u64 block[POOL_BULK_SMALL] HOST_UNCLEARED;
-	unsigned int i, blocks = 0, refs = 0;
-
-	for (i = 0; i < n; i++) {
-		if (!(entry[i] & RELEASE_BLOCK)) {
-			entry[refs++] = entry[i];
-			continue;
-		}
-		block[blocks++] = entry[i];
-		if (blocks == POOL_BULK_SMALL) {
-			backed_release(r->backed, block, blocks);
-			blocks = 0;
-		}
-	}
-	if (blocks)
-		backed_release(r->backed, block, blocks);
-	return refs;
-}
-
 /* Frees a queue's oldest buffer; returns its objects. */
 static unsigned int drain_one(struct release_queue *q, u64 *scratch)
 {

@@ -27,6 +27,20 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 	return slot_swing(store_slot(s, key), from, to);
 }
 
+/* The owner's side of giving back under pressure (shrink.h). */
+
+static u64 owner_room(void *ctx)
+{
+	return store_count(ctx, CNT_ROOM);
+}
+
+static u64 owner_tables(void *ctx)
+{
+	struct store *s = ctx;
+
+	return host_a64_read(&s->pieces);
+}
+
 static void leave_streams(struct store *s)
 {
 	unsigned int p;
@@ -137,9 +151,35 @@ static void table_free(struct store *s)
 	host_table_destroy(&s->table);
 }
 
+/* Frees those of n entries of the release stage that are blocks. */
+static unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n)
+{
+	struct store *s = (struct store *)((char *)r - offsetof(struct store, release));
+	u64 block[POOL_BULK_SMALL] HOST_UNCLEARED;
+	unsigned int i, blocks = 0, refs = 0;
+
+	for (i = 0; i < n; i++) {
+		if (!(entry[i] & RELEASE_BLOCK)) {
+			entry[refs++] = entry[i];
+			continue;
+		}
+		block[blocks++] = entry[i];
+		if (blocks == POOL_BULK_SMALL) {
+			backed_release(&s->backed, block, blocks);
+			blocks = 0;
+		}
+	}
+	if (blocks)
+		backed_release(&s->backed, block, blocks);
+	return refs;
+}
+
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
+	const struct shrink_owner shrink_owner = {
+		.ctx = s, .room = owner_room, .tables = owner_tables,
+	};
 	int err;
 
 	memset(s, 0, sizeof(*s));
@@ -171,7 +211,8 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	err = backed_init(&s->backed, cfg->blocks);
 	if (err)
 		goto no_backed;
-	s->release.backed = s->backed.blocks ? &s->backed : NULL;
+	s->release.before = s->backed.blocks ? release_blocks : NULL;
+	shrink_init(&s->shrink, &s->pool, &s->release, &shrink_owner);
 	return 0;
 
 no_backed:
