@@ -313,10 +313,9 @@ static inline unsigned int host_percpu_node(struct host_percpu *pc, unsigned int
 
 struct host_pages {
 	gfp_t gfp;              /* of who may wait */
-	gfp_t where;            /* beside it, and of who does not wait: where the pages may lie */
 	/*
-	 * NULL, or told of each page that was taken, before anybody uses it, and of each that is given
-	 * back, before that.  Any context.
+	 * Where HOST_MOVABLE is asked for: told of each such page that was taken, before anybody uses
+	 * it, and of each page of any kind that is given back, before that.  Any context.
 	 */
 	void (*taken)(struct host_pages *src, struct page *page);
 	void (*given)(struct host_pages *src, struct page *page);

@@ -123,9 +123,11 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
 	BUILD_BUG_ON((int)HOST_ANY_NODE != NUMA_NO_NODE);
 	memset(out, 0, n * sizeof(*out));
-	n = compat_alloc_pages_bulk(gfp | src->where, (int)node, n, (struct page **)out);
+	if (how & HOST_MOVABLE)
+		gfp |= __GFP_HIGHMEM | __GFP_MOVABLE;
+	n = compat_alloc_pages_bulk(gfp, (int)node, n, (struct page **)out);
 	count(out, n, 1);
-	for (i = 0; src->taken && i < n; i++)
+	for (i = 0; how & HOST_MOVABLE && i < n; i++)
 		src->taken(src, (struct page *)out[i]);
 	return n;
 }

@@ -25,8 +25,9 @@
 #define BUDGET_SHARE 200
 
 /*
- * Pages of the reserve that stay where they are: what PCP_TAKE has beside those of objects, and a
- * page of cells for each 510 of these.
+ * The reserve where pages of objects move: what PCP_TAKE has beside these, and a page of cells for
+ * each 510 of them.  Pages that move need none.  Reclaim frees such pages, and so has some for who
+ * stores at that moment; a reserve of them would have to be moved, too.
  */
 #define RESERVE_FIXED (19 + 24 + 2)
 
@@ -76,18 +77,17 @@ static int start(struct zs_pool *pool)
 		.movable = IS_ENABLED(CONFIG_COMPACTION) ? &pool->movable_pcp : NULL,
 		.tag = zs_tag,
 	};
-	unsigned int reserve = pcp_reserve_for(host_total_bytes(), host_nr_cpus());
-	unsigned int fixed = RESERVE_FIXED + 2 * host_nr_cpus();
+	unsigned int reserve = cfg.movable ? RESERVE_FIXED + 2 * host_nr_cpus() :
+					     pcp_reserve_for(host_total_bytes(), host_nr_cpus());
 	int err;
 
 	/* Of a caller who may wait: swap is written by it, so it must not wait for I/O. */
 	pool->pages.gfp = pool->movable.gfp = GFP_NOIO | __GFP_NOWARN;
 	zs_movable_init(pool);
-	err = pcp_init(&pool->pcp, &pool->pages, PCP_BATCH, PCP_HIGH, cfg.movable ? fixed : reserve);
+	err = pcp_init(&pool->pcp, &pool->pages, PCP_BATCH, PCP_HIGH, reserve);
 	if (err)
 		goto no_pcp;
-	err = pcp_init(&pool->movable_pcp, &pool->movable, PCP_BATCH, PCP_HIGH,
-		       cfg.movable ? reserve : 0);
+	err = pcp_init(&pool->movable_pcp, &pool->movable, PCP_BATCH, PCP_HIGH, 0);
 	if (err)
 		goto no_movable;
 	err = host_work_init(&pool->tend, tend, numa_node_id());

@@ -73,7 +73,6 @@ void zs_movable_init(struct zs_pool *pool)
 {
 	refcount_set(&pool->movers, 1);
 	init_completion(&pool->unmoved);
-	pool->movable.where = __GFP_HIGHMEM | __GFP_MOVABLE;
 	pool->movable.taken = taken;
 	pool->movable.given = given;
 }
@@ -147,7 +146,7 @@ static int take_from_list(struct zs_pool *pool, struct page *page)
 {
 	host_page p = (host_page)page;
 
-	if (!pcp_remove(&pool->movable_pcp, p))
+	if (!pcp_remove(&pool->movable_pcp, p, page_to_nid(page)))
 		return -EAGAIN;
 	host_pages_free(&pool->movable, &p, 1);
 	return 0;

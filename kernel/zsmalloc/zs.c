@@ -34,7 +34,7 @@ static unsigned int how_of(gfp_t gfp)
 /* Page lists are looked after for a while; at once, if the reserve is short. */
 static void note(struct zs_pool *pool, bool taken)
 {
-	bool now = taken && unlikely(pcp_is_short(&pool->pcp) || pcp_is_short(&pool->movable_pcp));
+	bool now = taken && unlikely(pcp_is_short(&pool->pcp));
 
 	host_work_queue_delayed(&pool->tend, now ? 0 : PCP_PERIOD_US);
 }
