@@ -82,6 +82,13 @@ static __always_inline void *host_kernel_memcpy(void *to, const void *from, size
 #define memcpy(to, from, n) host_kernel_memcpy(to, from, n)
 #endif
 
+static inline void host_copy_racing(void *to, const void *from, size_t n)
+{
+	kcsan_disable_current();
+	memcpy(to, from, n);
+	kcsan_enable_current();
+}
+
 /* ---- atomics ---- */
 
 typedef atomic64_t host_a64;
