@@ -1,13 +1,12 @@
 #!/bin/sh
 # zswap over zram, so that both callers of zsmalloc are at work at once, beside pages that move.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic*,uml-ebb* short=yes mem=512M timeout=200 modules=contig
+# vm: kernel=uml-classic*,uml-ebb* short=yes mem=512M timeout=300 modules=contig
 # vm: progs=swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ -d /sys/module/zswap ] || { skip "both" "no zswap"; finish; }
 echo 1 >/proc/sys/vm/overcommit_memory
-t=$((10 * SCALE))
 
 setup 0 1G && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 zswap_set compressor lzo; zswap_set shrinker_enabled N; zswap_set max_pool_percent 5
@@ -16,7 +15,7 @@ back=$(vmstat zswpwb) moved=$(vmstat pgmigrate_success)
 rm -f /tmp/stop
 ( while [ ! -e /tmp/stop ]; do echo 1 >/proc/sys/vm/compact_memory; sleep 0.1; done ) & mover=$!
 modprobe contig
-check "contents, with both at work" swapcheck --mb 128 --procs 4 --passes 1000 --forks 1 --end $t
+check "contents, with both at work" swapcheck --mb 96 --procs 4 --passes $SCALE --forks 1
 touch /tmp/stop; wait $mover; modprobe -r contig
 back=$(($(vmstat zswpwb) - back)) moved=$(($(vmstat pgmigrate_success) - moved))
 note "zram: $(cat "$(z 0 mm_stat)")"
