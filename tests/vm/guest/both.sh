@@ -15,7 +15,7 @@ back=$(vmstat zswpwb) moved=$(vmstat pgmigrate_success)
 rm -f /tmp/stop
 ( while [ ! -e /tmp/stop ]; do echo 1 >/proc/sys/vm/compact_memory; sleep 0.1; done ) & mover=$!
 modprobe contig
-check "contents, with both at work" swapcheck --mb 96 --procs 4 --passes $SCALE --forks 1
+check "contents, with both at work" swapcheck --mb 128 --procs 4 --passes $SCALE --forks 1
 touch /tmp/stop; wait $mover; modprobe -r contig
 back=$(($(vmstat zswpwb) - back)) moved=$(($(vmstat pgmigrate_success) - moved))
 note "zram: $(cat "$(z 0 mm_stat)")"
