@@ -97,19 +97,21 @@ void zs_free_bulk(struct zs_pool *pool, unsigned long *handles, unsigned int nr)
 }
 EXPORT_SYMBOL_GPL(zs_free_bulk);
 
-/* Where mem_len bytes of the object are, in one piece or two; it is held, so they stay there. */
+/*
+ * Where mem_len bytes of the object are, in one piece or two; it is held, so they stay there.  The
+ * caller's mistake, a handle that is not in use, has them nowhere.
+ */
 static unsigned int hold(struct zs_pool *pool, unsigned long handle, size_t mem_len,
 			 struct cells_piece *piece)
 {
-	unsigned int n = cells_begin(&pool->cells, handle, piece);
-
-	if (n == 1 || mem_len <= piece[0].bytes) {
+	if (unlikely(!cells_begin(&pool->cells, handle, piece)))
+		piece[0] = (struct cells_piece){ NULL, mem_len };
+	if (mem_len <= piece[0].bytes) {
 		piece[0].bytes = mem_len;
-		return n != 0;
+		return 1;
 	}
-	if (n == 2)
-		piece[1].bytes = mem_len - piece[0].bytes;
-	return n;
+	piece[1].bytes = mem_len - piece[0].bytes;
+	return 2;
 }
 
 /**
