@@ -239,11 +239,11 @@ EXPORT_SYMBOL_GPL(zs_huge_class_size);
  * @size: bytes of an object, 1 to a page
  *
  * Context: Any.
- * Return: a number that is larger for no smaller size, and the same if memory is, too.
+ * Return: a number that is larger for no smaller size, and the same for sizes of one class.
  */
 unsigned int zs_lookup_class_index(struct zs_pool *pool, unsigned int size)
 {
-	return cells_class(&pool->cells, size);
+	return pool->cells.pool.table.class[cells_class(&pool->cells, size)].index;
 }
 EXPORT_SYMBOL_GPL(zs_lookup_class_index);
 
