@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 	n = np * (mb * 1024 / kib);
 	if (s == MAP_FAILED || mb * 1024 / kib > MAX_PIECES || !n)
 		die("at most %d pieces a process, and one", MAX_PIECES);
-	zram_swapon(0, codec, (np * mb + 64) * MB * 2, NULL);
+	zram_swapon(0, &(struct zram_setup){ .codec = codec }, (np * mb + 64) * MB * 2);
 	pthread_barrierattr_init(&attr);
 	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&s->out, &attr, np + 1);
