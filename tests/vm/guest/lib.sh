@@ -90,6 +90,13 @@ disk() {
 	for _p in vd ubd; do [ ! -b "/dev/$_p$_d" ] || echo "/dev/$_p$_d"; done
 }
 
+# What zswap writes to, $d: a disk, or a zram device made anew where the kernel has none.
+backing() {
+	d=$(disk 0)
+	[ -z "$d" ] || return 0
+	load && setup 0 1G && d=/dev/zram0
+}
+
 # zswap's parameters and what it counts; a count that is not there is 0.
 zswap_set() { put "$2" "/sys/module/zswap/parameters/$1"; }
 zswap() { cat "/sys/kernel/debug/zswap/$1" 2>/dev/null || echo 0; }
