@@ -18,9 +18,9 @@
 #define PCP_HIGH (SZ_256K >> PAGE_SHIFT)
 
 /*
- * What all pools may hold back, beside the CPUs' own buffers, is 1/200 of memory.  zswap stops taking
- * pages at 20 % of memory, and writes some out until it is at 18 %: a quarter of the difference is
- * little enough for it not to see what is held back and what is not.
+ * What all pools may hold back, beside the CPUs' own buffers, is 1/200 of memory.  zswap stops
+ * taking pages at 20 % of memory, and writes some out until it is at 18 %: a quarter of the
+ * difference is little enough for it not to see what is held back and what is not.
  */
 #define BUDGET_SHARE 200
 
