@@ -285,15 +285,15 @@ static void no_memory_is_no_harm(void **state)
 	struct cells *s = rig_open((struct cells_config){ .release_limit = LIMIT });
 	unsigned int made = 0;
 
-	rig.zone->max_blocks = 1;
-	while (made < MOST && !try_make(s, &known[made], 1500, made))
+	rig.zone->max_blocks = (u32)(512 / (ZONE_BLOCK_BYTES / HOST_PAGE_SIZE));
+	while (made < MOST && !try_make(s, &known[made], HOST_PAGE_SIZE * 3 / 8, made))
 		made++;
 	must(made > 1000 && made < MOST);
 	for (unsigned int i = 0; i < made; i++)
 		must_be_known(s, &known[i]);
 	forget(s, &known[0]);
 	/* What is held back is found. */
-	make(s, &known[0], 1500, 9);
+	make(s, &known[0], HOST_PAGE_SIZE * 3 / 8, 9);
 	rig_check();
 	rig_close();
 }
