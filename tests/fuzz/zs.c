@@ -35,6 +35,19 @@ struct reader {
 
 struct task_struct shim_task;
 
+/* Whether what is allocated must start no I/O. */
+static unsigned int noio;
+
+unsigned int memalloc_noio_save(void)
+{
+	return noio++;
+}
+
+void memalloc_noio_restore(unsigned int was)
+{
+	must_eq(--noio, was);
+}
+
 static struct object object[OBJECTS];
 static struct reader reader[4];
 /* What kernel/zsmalloc/migrate.c keeps in pages: the zspage that it was last told of. */
@@ -290,6 +303,7 @@ static void check_all(void)
 	must(live() || !zs_get_total_pages(&pool));
 	if (at_rest())
 		must_hold(cells_check(&pool.cells));
+	must_eq(noio, 0);
 	must_be_sound(&source);
 	must_be_sound(&movable);
 }
