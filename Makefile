@@ -29,8 +29,8 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: ab bench build check check-figures check-full check-kernel check-long check-rest clean \
-	configure coverage demo demo-kernel demo-tiers deps fuzz help install install-module module pressure \
+.PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest clean \
+	configure coverage demo demo-kernel demo-tiers deps fuzz help install install-module linux module pressure \
 	scale uninstall uninstall-module
 .NOTPARALLEL:
 
@@ -124,6 +124,14 @@ pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb
 check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, with KCSAN, stock, RT, arm64
 	@scripts/deps kernel
 	@$(PYTHON) scripts/check --all-kernels
+
+linux: ## user-mode kernels of Linux 7.3: as it is, with linux/series, and with Ebb in zsmalloc's place
+	@scripts/deps uml
+	@tests/vm/kernels build uml-classic uml-ebb uml-classic-plus
+
+check-linux: ## in-tree zram and zswap on Ebb in such kernels, with KASAN, lockdep and failing allocations, too
+	@scripts/deps uml
+	@$(PYTHON) linux/check
 
 # The prefix is written into ebb.pc, so it is set again here: install may follow a build for
 # another one.  ldconfig only where the library went to the running system's own folders.

@@ -119,8 +119,9 @@
  *            has any, else of another.  how is HOST_MAY_WAIT: process (the kernel's may not
  *            start I/O), and k < n means that the source is dry; or 0: any; it does not sleep,
  *            leaves alone what the home keeps for those who have to reclaim, and may give less
- *            than n, or nothing, although a caller who waits would get more.  HOST_MOVABLE may
- *            be added to either (below).
+ *            than n, or nothing, although a caller who waits would get more; or HOST_RECLAIMS: as
+ *            0, but for who frees memory by it, so what is kept for those is not left alone.
+ *            HOST_MOVABLE may be added to each (below).
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
@@ -184,10 +185,11 @@
 
 /*
  * How host_pages_alloc() may get pages.  HOST_MOVABLE: they may lie where the home wants only what
- * it can move, for the core moves them when it is asked to (migrate.h).
+ * it can move, for the core moves them when it is asked to (migrate.h).  Bits 2 to 5 are for order.
  */
 #define HOST_MAY_WAIT 1u
 #define HOST_MOVABLE 2u
+#define HOST_RECLAIMS (1u << 6)
 
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
 #define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)

@@ -250,7 +250,7 @@ int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node
 		k = from_source(pcp, l, out + got, n - got, node, how & HOST_MOVABLE);
 		if (!k)
 			k = from_others(pcp, out + got, n - got, node);
-		if (!k && how & HOST_MAY_WAIT) {
+		if (!k && how & (HOST_MAY_WAIT | HOST_RECLAIMS)) {
 			k = from_source(pcp, l, out + got, n - got, node, how);
 			if (!k && host_read_once(pcp->count))
 				k = from_reserve(pcp, out + got, n - got);

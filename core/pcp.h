@@ -107,8 +107,9 @@ void pcp_destroy(struct pcp *pcp);
 /*
  * Takes n pages, all or none: of node, or the own node if it is HOST_ANY_NODE, as long as there
  * are any, else of another, which is counted.  how: HOST_MAY_WAIT, process context; or 0, any
- * context, and it neither sleeps nor draws on the reserve; the source is told of HOST_MOVABLE, but
- * lists do not know what they have, so pages that can be moved have lists of their own.  -ENOMEM.
+ * context, and it neither sleeps nor draws on the reserve; or HOST_RECLAIMS, any context, and it
+ * does not sleep.  The source is told of HOST_MOVABLE, but lists do not know what they have, so
+ * pages that can be moved have lists of their own.  -ENOMEM.
  */
 int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node,
 	      unsigned int how);

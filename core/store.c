@@ -27,6 +27,20 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 	return slot_swing(store_slot(s, key), from, to);
 }
 
+/* The owner's side of giving back under pressure (shrink.h). */
+
+static u64 owner_room(void *ctx)
+{
+	return store_count(ctx, CNT_ROOM);
+}
+
+static u64 owner_tables(void *ctx)
+{
+	struct store *s = ctx;
+
+	return host_a64_read(&s->pieces);
+}
+
 static void leave_streams(struct store *s)
 {
 	unsigned int p;
@@ -163,6 +177,9 @@ static unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
+	const struct shrink_owner shrink_owner = {
+		.ctx = s, .room = owner_room, .tables = owner_tables,
+	};
 	int err;
 
 	memset(s, 0, sizeof(*s));
@@ -195,6 +212,7 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	if (err)
 		goto no_backed;
 	s->release.before = s->backed.blocks ? release_blocks : NULL;
+	shrink_init(&s->shrink, &s->pool, &s->release, &shrink_owner);
 	return 0;
 
 no_backed:

@@ -278,6 +278,50 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 	return err;
 }
 
+/* Whether an array of g's that is full would have none after it, so that who may not wait fails. */
+static bool lacks_spare(struct zspage_group *g)
+{
+	return !host_read_once(g->spare) && (u64)dir_of(g)->size * LEAF_ENTRIES < g->limit;
+}
+
+bool zspage_table_wants(struct zspage_table *t)
+{
+	unsigned int i;
+
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
+		if (t->group[i] && lacks_spare(t->group[i]))
+			return true;
+	return false;
+}
+
+static bool provide(struct zspage_group *g)
+{
+	struct zspage_dir *d = dir_new(2 * dir_of(g)->size);
+
+	if (!d)
+		return false;
+	host_lock(&g->lock);
+	if (!g->spare && d->size > dir_of(g)->size) {
+		host_write_once(g->spare, d);
+		d = NULL;
+	}
+	host_unlock(&g->lock);
+	if (d)
+		host_free(d, dir_bytes(d->size));
+	return true;
+}
+
+bool zspage_table_provide(struct zspage_table *t)
+{
+	bool all = true;
+	unsigned int i;
+
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
+		if (t->group[i] && lacks_spare(t->group[i]))
+			all &= provide(t->group[i]);
+	return all;
+}
+
 /* A chunk number; there is one. */
 static u32 take_number(struct zspage_group *g)
 {

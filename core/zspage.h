@@ -228,6 +228,16 @@ static inline unsigned int zspage_inuse(struct zspage *z, unsigned int words)
 int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int class,
 	       unsigned int words, unsigned int node, unsigned int how, u32 *no);
 
+/*
+ * Whether the directory of some group has no larger array in store.  Who may wait makes one when he
+ * needs it to be there; a table that nobody uses who may wait wants zspage_table_provide() then,
+ * before as many chunks were added as there are.  Looks at each group.  Any context.
+ */
+bool zspage_table_wants(struct zspage_table *t);
+
+/* Makes them.  False: there was no memory for all.  Process context; waits for memory. */
+bool zspage_table_provide(struct zspage_table *t);
+
 /* Gives n descriptors back.  Any context. */
 void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n);
 

@@ -236,9 +236,9 @@ static void decay(struct host_work *w)
 
 	tend_limit(store);
 	if (aged && !(store->flags & EBB_NO_COMPACT)) {
-		store_shrink_look(&store->core);
+		shrink_look(&store->core.shrink);
 		if (is_sparse(store))
-			again |= store_shrink_sparse(&store->core, COMPACT_NS) && is_sparse(store);
+			again |= shrink_sparse(&store->core.shrink, COMPACT_NS) && is_sparse(store);
 	}
 	zone = zone_decay(store->zone, GIVE_NS);
 	if (again || zone != ZONE_IDLE)

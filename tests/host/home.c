@@ -476,7 +476,8 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 {
 	unsigned int k;
 
-	if (how & ~(HOST_MAY_WAIT | HOST_MOVABLE) || (node >= home->nodes && node != HOST_ANY_NODE))
+	if (how & ~(HOST_MAY_WAIT | HOST_MOVABLE | HOST_RECLAIMS) ||
+	    (node >= home->nodes && node != HOST_ANY_NODE))
 		explore_fail("pages are asked for of node %u, how %u", node, how);
 	if (src->kind && (src->kind == HOME_MOVABLE) != !!(how & HOST_MOVABLE))
 		explore_fail("a page is asked for where those lie that %s be moved", how & HOST_MOVABLE ? "can" : "cannot");
@@ -498,7 +499,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	for (k = 0; k < n; k++) {
 		u32 frame = home->frames;
 
-		if (how & HOST_MAY_WAIT || pages_left() > home->emergency)
+		if (how & (HOST_MAY_WAIT | HOST_RECLAIMS) || pages_left() > home->emergency)
 			frame = take_frame(node);
 		if (frame == home->frames)
 			break;

@@ -155,14 +155,21 @@ def test_module(kern, name):
     return where / name / f"{name}.ko"
 
 
-def program(source, *more, arch="amd64"):
+def selftest(names):
+    """Files of the kernel's tools/testing/selftests."""
+    return [pathlib.Path(p) for p in call(HERE / "kernels", "files", "uml-smp",
+                                          *(f"tools/testing/selftests/{n}" for n in names)).splitlines()]
+
+
+def program(source, *more, arch="amd64", flags=None):
     """Compiles a static program of the guest, once per content, compiler and flags. It is
-    named after its first source; words with a dash are its libraries."""
+    named after its first source; words with a dash are its libraries; flags are for what others
+    wrote."""
     libs = [s for s in more if str(s).startswith("-")]
     sources = [pathlib.Path(s) for s in (source, *more) if s not in libs]
     cc = MACHINES[arch].cc
-    flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
-             "-pthread", f"-I{GUEST}"]
+    flags = ["-O2", "-g0", "-static", *(flags or [
+        "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", f"-I{GUEST}"])]
     headers = sorted({*sources[0].parent.glob("*.h"), *GUEST.glob("*.h")})
     text = b"".join(f.read_bytes() for f in sources + headers)
     key = hashlib.sha256(text + " ".join([cc, *flags, *libs]).encode()).hexdigest()[:12]
@@ -369,6 +376,12 @@ def disks_of(sizes, work):
     return args
 
 
+def ubds_of(sizes, work):
+    """The same for a user-mode kernel, with the driver of its architecture built in."""
+    args = disks_of(sizes, work)    # makes the files
+    return [f"ubd{i}={work / f'disk{i}'}" for i in range(len(args) // 4)]
+
+
 def command(kern, initrd, mem, cpus, append, work, numa, disks):
     if kern.uml:
         wrap, tmpdir = private_tmpfs(mem)
@@ -380,7 +393,7 @@ def command(kern, initrd, mem, cpus, append, work, numa, disks):
             env["TMPDIR"] = tmpdir
         argv = wrap + [str(kern.image), f"mem={mem}", f"initrd={initrd}", f"uml_dir={work}",
                        "seccomp=on", f"ncpus={cpus}", "con=null", "con0=null,fd:1", "loglevel=5",
-                       "panic=-1", *append]
+                       "panic=-1", *ubds_of(disks, work), *append]
         return argv, env
     if kern.name == "kcsan":
         append = KCSAN_ARGS + append

@@ -84,6 +84,49 @@ load() { modprobe zram "$@" && [ -e /sys/block/zram0 ]; }
 # Codecs the module offers, brackets off.
 codecs() { tr -d '[]' <"$(z 0 comp_algorithm)"; }
 
+# The Nth empty disk of `# vm: disks=`.
+disk() {
+	_d=$(echo "$1" | tr 0123 abcd)
+	for _p in vd ubd; do [ ! -b "/dev/$_p$_d" ] || echo "/dev/$_p$_d"; done
+}
+
+# What zswap writes to, $d: a disk, or a zram device made anew where the kernel has none.
+backing() {
+	d=$(disk 0)
+	[ -z "$d" ] || return 0
+	load && setup 0 1G && d=/dev/zram0
+}
+
+# zswap's parameters and what it counts; a count that is not there is 0.
+zswap_set() { put "$2" "/sys/module/zswap/parameters/$1"; }
+zswap() { cat "/sys/kernel/debug/zswap/$1" 2>/dev/null || echo 0; }
+# Nothing is in it, and it has no memory.
+zswap_empty() { [ "$(zswap stored_pages)" = 0 ] && [ "$(zswap pool_total_size)" = 0 ]; }
+# It has no more than is swapped out: pages of the shell, and of the root file system, a tmpfs.
+zswap_tidy() {
+	_out=$(awk -v size="$pagesize" 'NR > 1 { n += $4 } END { print n * 1024 / size }' /proc/swaps)
+	[ "$(zswap stored_pages)" -le "$_out" ]
+}
+# Until there is /tmp/stop: the largest number that COMMAND has printed, in /tmp/most.
+watch() {
+	_most=0
+	while [ ! -e /tmp/stop ]; do
+		_n=$("$@"); [ "$_n" -le $_most ] || _most=$_n
+		echo $_most >/tmp/most; sleep 0.02
+	done
+}
+
+# Groups below one folder: group NAME LIMIT makes one, in_group NAME COMMAND runs there.
+groups=/sys/fs/cgroup
+groups_on() {
+	mkdir -p $groups; mount -t cgroup2 none $groups 2>/dev/null
+	put +memory $groups/cgroup.subtree_control
+}
+group() { mkdir -p "$groups/$1" && put "$2" "$groups/$1/memory.max"; }
+in_group() { _g=$1; shift; sh -c "echo \$\$ >$groups/$_g/cgroup.procs && exec \"\$@\"" sh "$@"; }
+group_stat() { awk -v f="$2" '$1 == f { print $2 }' "$groups/$1/memory.stat"; }
+group_gone() { rmdir "$groups/$1"; }
+
 vmstat() { awk -v f="$1" '$1 == f { print $2 }' /proc/vmstat; }
 
 # Pages of compressed memory by the kernel's own count, each CPU's share included.
