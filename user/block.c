@@ -2,7 +2,7 @@
 /*
  * block.c - see block.h.
  *
- * No lock but that of the runs, and those that ebb_put(), ebb_get() and ebb_free() take.
+ * What is exchanged without a lock are the scratches: who takes one out of its place has it alone.
  */
 #include "block.h"
 
@@ -24,92 +24,39 @@ _Static_assert(sizeof(struct block_head) == BLOCK_HEAD, "the head has no holes")
 
 _Static_assert(sizeof(struct scratch) + BLOCK_HEAD <= SCRATCH_HEAD, "a scratch begins its mapping");
 
-/* The largest object that does not take a page to itself. */
-static size_t most_small(unsigned int chain)
-{
-	struct class_table t;
-
-	return class_table_init(&t, HOST_PAGE_SIZE, chain ? chain : EBB_CHAIN_DEFAULT) ?
-	       HOST_PAGE_SIZE : t.largest - POOL_HEADER;
-}
-
-int blocks_init(struct blocks *b, const struct blocks_config *cfg)
-{
-	const char *name = cfg->codec ? cfg->codec : user_codecs[0]->name;
-	unsigned int i;
-	int err;
-
-	memset(b, 0, sizeof(*b));
-	for (i = 0; user_codecs[i] && strcmp(user_codecs[i]->name, name); i++)
-		;
-	b->codec = user_codecs[i];
-	if (!b->codec)
-		return -ENOENT;
-	b->params.level = cfg->level == EBB_LEVEL_DEFAULT ? b->codec->default_level : cfg->level;
-	if (b->params.level < b->codec->min_level || b->params.level > b->codec->max_level)
-		return -EINVAL;
-	b->store = cfg->store;
-	b->page = HOST_PAGE_SIZE;
-	b->small = most_small(cfg->chain);
-	b->owner_bytes = cfg->owner_bytes;
-	b->cpus = host_nr_cpus();
-	b->idle = host_zalloc(b->cpus * LINE_WORDS * sizeof(*b->idle));
-	if (!b->idle)
-		return -ENOMEM;
-	err = runs_init(&b->runs, cfg->first, cfg->count);
-	if (!err && b->codec->prepare)
-		err = b->codec->prepare(&b->params);
-	if (err) {
-		runs_destroy(&b->runs);
-		host_free(b->idle, b->cpus * LINE_WORDS * sizeof(*b->idle));
-		b->idle = NULL;
-	}
-	return err;
-}
-
 /* ---- scratches ---- */
+
+static size_t scratch_bytes(const struct blocks *b)
+{
+	return SCRATCH_HEAD + PACKED_ROOM + BLOCK_BYTES + b->owner_bytes;
+}
 
 static void scratch_end(struct blocks *b, struct scratch *s)
 {
-	b->codec->destroy(s->ctx);
-	host_free(s, s->map_bytes);
+	if (!s)
+		return;
+	if (s->ctx)
+		b->codec->destroy(s->ctx);
+	host_free(s, scratch_bytes(b));
 	host_a64_add(&b->scratches, (u64)-1);
 }
 
-static struct scratch *scratch_new(struct blocks *b)
+static struct scratch *scratch_new(struct blocks *b, bool context)
 {
-	size_t bytes = SCRATCH_HEAD + PACKED_ROOM + BLOCK_BYTES + b->owner_bytes;
-	struct scratch *s = host_zalloc(bytes);
+	struct scratch *s = host_zalloc(scratch_bytes(b));
 
 	if (!s)
 		return NULL;
-	s->ctx = b->codec->create(&b->params);
-	if (!s->ctx) {
-		host_free(s, bytes);
-		return NULL;
-	}
-	s->map_bytes = bytes;
+	host_a64_add(&b->scratches, 1);
 	s->packed = (unsigned char *)s + SCRATCH_HEAD;
 	s->plain = s->packed + PACKED_ROOM;
 	s->owner_room = s->plain + BLOCK_BYTES;
-	host_a64_add(&b->scratches, 1);
-	return s;
-}
-
-void blocks_destroy(struct blocks *b)
-{
-	unsigned int i;
-	u64 p;
-
-	for (i = 0; b->idle && i < b->cpus; i++) {
-		p = host_a64_xchg(&b->idle[i * LINE_WORDS], 0);
-		if (p)
-			scratch_end(b, (struct scratch *)(uintptr_t)p);
-	}
-	host_free(b->idle, b->cpus * LINE_WORDS * sizeof(*b->idle));
-	runs_destroy(&b->runs);
-	if (b->codec && b->codec->release)
-		b->codec->release(&b->params);
+	if (context)
+		s->ctx = b->codec->create(&b->params);
+	if (s->ctx || !context)
+		return s;
+	scratch_end(b, s);
+	return NULL;
 }
 
 /* This CPU's, or that of one of the next few; else a new one: nobody waits. */
@@ -126,13 +73,29 @@ struct scratch *scratch_get(struct blocks *b)
 		if (p)
 			return (struct scratch *)(uintptr_t)p;
 	}
-	return scratch_new(b);
+	return scratch_new(b, true);
 }
 
+HOST_NO_ANALYSIS        /* it returns with the lock */
+struct scratch *scratch_get_surely(struct blocks *b)
+{
+	struct scratch *s = scratch_get(b);
+
+	if (s)
+		return s;
+	host_mutex_lock(&b->reserve_lock);
+	return b->reserve;
+}
+
+HOST_NO_ANALYSIS
 void scratch_put(struct blocks *b, struct scratch *s)
 {
 	unsigned int cpu = host_cpu(), i;
 
+	if (host_unlikely(s == b->reserve)) {
+		host_mutex_unlock(&b->reserve_lock);
+		return;
+	}
 	for (i = 0; i < SCRATCH_LOOKS && i < b->cpus; i++) {
 		u64 none = 0;
 
@@ -141,6 +104,72 @@ void scratch_put(struct blocks *b, struct scratch *s)
 			return;
 	}
 	scratch_end(b, s);
+}
+
+/* ---- begin and end ---- */
+
+/* The largest object that does not take a page to itself. */
+static size_t most_small(unsigned int chain)
+{
+	struct class_table t;
+
+	return class_table_init(&t, HOST_PAGE_SIZE, chain ? chain : EBB_CHAIN_DEFAULT) ?
+	       HOST_PAGE_SIZE : t.largest - POOL_HEADER;
+}
+
+static int find_codec(struct blocks *b, const struct blocks_config *cfg)
+{
+	const char *name = cfg->codec ? cfg->codec : user_codecs[0]->name;
+	unsigned int i;
+
+	for (i = 0; user_codecs[i] && strcmp(user_codecs[i]->name, name); i++)
+		;
+	b->codec = user_codecs[i];
+	if (!b->codec)
+		return -ENOENT;
+	b->params.level = cfg->level == EBB_LEVEL_DEFAULT ? b->codec->default_level : cfg->level;
+	return b->params.level < b->codec->min_level || b->params.level > b->codec->max_level ?
+	       -EINVAL : 0;
+}
+
+int blocks_init(struct blocks *b, const struct blocks_config *cfg)
+{
+	int err;
+
+	memset(b, 0, sizeof(*b));
+	err = find_codec(b, cfg);
+	if (err)
+		return err;
+	b->store = cfg->store;
+	b->page = HOST_PAGE_SIZE;
+	b->small = most_small(cfg->chain);
+	b->owner_bytes = cfg->owner_bytes;
+	b->cpus = host_nr_cpus();
+	host_mutex_init(&b->reserve_lock);
+	if (b->codec->prepare)
+		err = b->codec->prepare(&b->params);
+	if (err)
+		return err;
+	b->idle = host_zalloc(b->cpus * LINE_WORDS * sizeof(*b->idle));
+	b->reserve = scratch_new(b, false);
+	err = b->idle && b->reserve ? runs_init(&b->runs, cfg->first, cfg->count) : -ENOMEM;
+	if (err)
+		blocks_destroy(b);
+	return err;
+}
+
+void blocks_destroy(struct blocks *b)
+{
+	unsigned int i;
+
+	for (i = 0; b->idle && i < b->cpus; i++)
+		scratch_end(b, (struct scratch *)(uintptr_t)host_a64_read(&b->idle[i * LINE_WORDS]));
+	host_free(b->idle, b->cpus * LINE_WORDS * sizeof(*b->idle));
+	scratch_end(b, b->reserve);
+	host_mutex_destroy(&b->reserve_lock);
+	runs_destroy(&b->runs);
+	if (b->codec->release)
+		b->codec->release(&b->params);
 }
 
 /* ---- the codec ---- */
@@ -307,8 +336,6 @@ void block_free(struct blocks *b, block_ref ref)
 
 size_t blocks_meta_bytes(struct blocks *b)
 {
-	size_t each = SCRATCH_HEAD + PACKED_ROOM + BLOCK_BYTES;
-
 	return runs_meta_bytes(&b->runs) + b->cpus * HOST_CACHELINE +
-	       host_a64_read(&b->scratches) * each;
+	       host_a64_read(&b->scratches) * scratch_bytes(b);
 }

@@ -15,7 +15,10 @@
  * or a multiple, and find one at the same slot then.
  *
  * Everything is done with a scratch in hand: a codec's context and room for a block.  There are as
- * many as threads that are in calls, and as many as CPUs are kept: nobody waits for one.
+ * many as threads that are in calls, and as many as CPUs are kept: nobody waits for one, but for
+ * who needs no codec and finds no memory.
+ *
+ * Lock order: reserve_lock > all of ebb_put(); runs.lock is a leaf.
  */
 #ifndef EBB_USER_BLOCK_H
 #define EBB_USER_BLOCK_H
@@ -41,11 +44,10 @@ struct block_head {
 #define BLOCK_RAW ((u32)1 << 31)
 
 struct scratch {
-	void *ctx;                      /* the codec's */
+	void *ctx;                      /* the codec's; see scratch_get_surely() */
 	void *owner_room;               /* for who uses blocks: owner_bytes */
 	unsigned char *plain;           /* a block's bytes: BLOCK_BYTES */
 	unsigned char *packed;          /* what the codec made of some; before it is room for a head */
-	size_t map_bytes;               /* of the mapping that this begins */
 };
 
 struct blocks {
@@ -58,6 +60,8 @@ struct blocks {
 	size_t owner_bytes;
 	unsigned int cpus;
 	host_a64 *idle;                 /* [cpus], a line each: a scratch, or 0 */
+	struct scratch *reserve;        /* without a context */
+	host_mutex_t reserve_lock;      /* who has it */
 	host_a64 scratches;             /* there are */
 	host_a64 stale;                 /* times that a reader had to ask anew */
 };
@@ -78,6 +82,12 @@ void blocks_destroy(struct blocks *b);
 
 /* NULL: there is no memory. */
 struct scratch *scratch_get(struct blocks *b);
+
+/*
+ * The same for who must go on: where there is no memory, it waits for the one that there always is,
+ * whose context may be NULL.  So it is for work without the codec.
+ */
+struct scratch *scratch_get_surely(struct blocks *b);
 void scratch_put(struct blocks *b, struct scratch *s);
 
 /*
