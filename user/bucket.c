@@ -24,7 +24,7 @@
 #define BUCKET_REST 1u                  /* flags of a bucket */
 
 /* Mean bytes of a bucket's records, from which on the table grows; below half of it, it shrinks. */
-#define BUCKET_TARGET 1280u
+#define BUCKET_TARGET 768u
 
 /* Splits or merges that one change pays for at most: each brings less than two buckets' bytes. */
 #define TEND_STEPS 2
