@@ -310,7 +310,8 @@ static void iterate_and_compare(struct ebb_values *v)
 		if (entry.key_bytes) {
 			memcpy(&i, key, sizeof(i));
 			must(i < NAMES && i % 2 == 0);
-			must(entry.key_bytes == key_of(i, mine) && !memcmp(key, mine, entry.key_bytes));
+			must_eq(entry.key_bytes, key_of(i, mine));
+			must(!memcmp(key, mine, entry.key_bytes));
 		}
 		must(i < NAMES && want[i].there && !seen[i]++);
 		must_eq(entry.bytes, want[i].bytes);
@@ -627,7 +628,8 @@ static void *read_values(void *arg)
 
 		if (!open_name(shared, (uint32_t)rng_below(&r, SHARED), &reader)) {
 			for (; piece; n += piece)
-				if (ebb_value_read(reader, n, mine + n, 1 + rng_below(&r, 90000), &piece))
+				if (ebb_value_read(reader, n, mine + n, 1 + rng_below(&r, 90000),
+						   &piece))
 					note_wrong(__LINE__);
 			if (n != ebb_value_reader_size(reader) || !is_value(mine, n, other))
 				note_wrong(__LINE__);

@@ -26,6 +26,12 @@ _Static_assert(sizeof(struct scratch) + BLOCK_HEAD <= SCRATCH_HEAD, "a scratch b
 
 /* ---- scratches ---- */
 
+/* What is in a place for an idle one. */
+static struct scratch *scratch_of(u64 place)
+{
+	return (struct scratch *)(uintptr_t)place;
+}
+
 static size_t scratch_bytes(const struct blocks *b)
 {
 	return SCRATCH_HEAD + PACKED_ROOM + BLOCK_BYTES + b->owner_bytes;
@@ -71,7 +77,7 @@ struct scratch *scratch_get(struct blocks *b)
 		u64 p = host_a64_read(idle) ? host_a64_xchg(idle, 0) : 0;
 
 		if (p)
-			return (struct scratch *)(uintptr_t)p;
+			return scratch_of(p);
 	}
 	return scratch_new(b, true);
 }
@@ -163,7 +169,7 @@ void blocks_destroy(struct blocks *b)
 	unsigned int i;
 
 	for (i = 0; b->idle && i < b->cpus; i++)
-		scratch_end(b, (struct scratch *)(uintptr_t)host_a64_read(&b->idle[i * LINE_WORDS]));
+		scratch_end(b, scratch_of(host_a64_read(&b->idle[i * LINE_WORDS])));
 	host_free(b->idle, b->cpus * LINE_WORDS * sizeof(*b->idle));
 	scratch_end(b, b->reserve);
 	host_mutex_destroy(&b->reserve_lock);
@@ -250,10 +256,21 @@ static int put_pieces(struct blocks *b, struct scratch *s, u32 first, u32 stamp,
 	return err;
 }
 
+/* Not 0, so that no reference is 0. */
+static u32 next_stamp(struct blocks *b)
+{
+	u32 stamp;
+
+	do
+		stamp = __atomic_add_fetch(&b->stamp, 1, __ATOMIC_RELAXED);
+	while (!stamp);
+	return stamp;
+}
+
 int block_put(struct blocks *b, struct scratch *s, size_t packed, size_t n, block_ref *ref)
 {
 	struct block_head head = {
-		.stamp = __atomic_add_fetch(&b->stamp, 1, __ATOMIC_RELAXED),
+		.stamp = next_stamp(b),
 		.packed = (u32)packed,
 		.bytes = (u32)n | (packed == n ? BLOCK_RAW : 0),
 	};

@@ -47,7 +47,7 @@ struct scratch {
 	void *ctx;                      /* the codec's; see scratch_get_surely() */
 	void *owner_room;               /* for who uses blocks: owner_bytes */
 	unsigned char *plain;           /* a block's bytes: BLOCK_BYTES */
-	unsigned char *packed;          /* what the codec made of some; before it is room for a head */
+	unsigned char *packed;          /* what the codec made, after room for a head */
 };
 
 struct blocks {
@@ -56,7 +56,8 @@ struct blocks {
 	struct codec_params params;
 	struct runs runs;
 	u32 stamp;                      /* of the last block; atomic */
-	size_t page, small;             /* most bytes of an object; of one that takes no whole page */
+	size_t page;                    /* most bytes of an object */
+	size_t small;                   /* of one that does not take a whole page */
 	size_t owner_bytes;
 	unsigned int cpus;
 	host_a64 *idle;                 /* [cpus], a line each: a scratch, or 0 */
@@ -67,8 +68,8 @@ struct blocks {
 };
 
 struct blocks_config {
-	struct ebb_store *store;        /* of which slots first .. first + count - 1 are the blocks' */
-	u64 first, count;
+	struct ebb_store *store;
+	u64 first, count;               /* slots of it that are for blocks */
 	const char *codec;              /* NULL: lz4 */
 	int level;                      /* EBB_LEVEL_DEFAULT: the codec's own */
 	unsigned int chain;             /* of the store; 0: the default */

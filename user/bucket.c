@@ -3,7 +3,8 @@
  * bucket.c - records, buckets, and how many of them there are.  See values.h.
  *
  *     object of a bucket   | flags | [block of the rest: 8] | record | record | ...
- *     record               | flags | hash: 8 | [key's length, key] | bytes | [packed] | data or ref |
+ *     record               | flags | hash: 8 | [key's length, key] | bytes | [packed] | data |
+ *                                                                                   or reference: 8
  *
  * Lengths are of 7 bits a byte, low ones first.
  *
@@ -170,7 +171,7 @@ struct values_room *values_room(struct scratch *s)
 
 int bucket_read(struct ebb_values *v, struct scratch *s, u64 i, struct image *img)
 {
-	/* So that BUCKET_HEAD bytes are before the records, with the rest's reference or without. */
+	/* BUCKET_HEAD bytes are before the records, with the rest's reference or without. */
 	unsigned char *object = img->room + BUCKET_HEAD - 1;
 	size_t bytes, head = 1, rest;
 	int err;

@@ -18,7 +18,7 @@
 
 struct lzo_ctx {
 	_Alignas(HOST_CACHELINE) unsigned char work[LZO1X_1_MEM_COMPRESS];
-	unsigned char bounce[LZO_BOUND(LZO_MOST)];      /* as far as it is used: untouched, no memory */
+	unsigned char bounce[LZO_BOUND(LZO_MOST)];      /* what is not used takes no memory */
 };
 
 static void *lzo_create(const struct codec_params *p)

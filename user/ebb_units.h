@@ -64,8 +64,8 @@ int ebb_units_read(struct ebb_units *units, uint64_t offset, void *buf, size_t b
 int ebb_units_zero(struct ebb_units *units, uint64_t offset, uint64_t bytes);
 
 /*
- * How many bytes from offset on are alike: *bytes, as far as the end, in *data whether they take
- * memory (1) or are zeros that do not (0).
+ * How many bytes from offset on are alike: *bytes, up to the end of the disk.  *data says what they
+ * are: 1 if they take memory, 0 if they are zeros that do not.
  */
 int ebb_units_extent(struct ebb_units *units, uint64_t offset, uint64_t *bytes, int *data);
 
@@ -74,7 +74,7 @@ struct ebb_units_stat {
 	uint64_t units;          /* that take memory */
 	uint64_t packed_bytes;   /* of the objects that they are */
 	uint64_t meta_bytes;     /* tables and buffers, beside those of the store */
-	uint64_t rereads;        /* times a reader began anew, since the unit was written meanwhile */
+	uint64_t rereads;        /* times a reader began anew: the unit was written meanwhile */
 };
 
 /* Fills *stat, but for struct_size, which the caller has set (-EINVAL: it has not). */

@@ -68,8 +68,8 @@ int ebb_values_add(struct ebb_values *values, const void *data, size_t bytes, ui
 #define EBB_PUT_REPLACE 2u       /* only if there is one: else -ENOENT */
 
 /*
- * Stores bytes under an id, in the place of what was there.  flags: 0 or one of EBB_PUT_...  When it
- * fails, all is as it was.  -ENOMEM: memory or mem_limit is exhausted; -ENOSPC: the slots are;
+ * Stores bytes under an id, in the place of what was there.  flags: 0 or one of EBB_PUT_...  When
+ * it fails, all is as it was.  -ENOMEM: memory or mem_limit is exhausted; -ENOSPC: the slots are;
  * -EFBIG: more than EBB_VALUES_MAX; -EIO: the codec failed.
  */
 int ebb_values_put(struct ebb_values *values, uint64_t id, const void *data, size_t bytes,

@@ -10,8 +10,8 @@
  * it takes the new one.  After READ_TRIES it reads under the lock, so that writers cannot keep
  * it from coming to an end.
  *
- * Lock order: a stripe of units > all of ebb_put().  Who replaces a unit as a whole has the lock for
- * the swap alone; who changes a part of it from the read to the swap.
+ * Lock order: a stripe of units > all of ebb_put().  Who replaces a unit as a whole has the lock
+ * for the swap alone; who changes a part of it has it from the read to the swap.
  */
 #include "ebb_units.h"
 
@@ -330,7 +330,7 @@ int ebb_units_write(struct ebb_units *u, uint64_t offset, const void *buf, size_
 			err = write_unit(u, s, offset / u->bytes, p);
 			continue;
 		}
-		/* The caller's memory may be slow to come: it is not touched with a lock in hand. */
+		/* The caller's memory may be slow to come: no lock is held while it is read. */
 		memcpy(s->owner_room, p, n);
 		err = change_unit(u, s, offset / u->bytes, (size_t)(offset & (u->bytes - 1)),
 				  s->owner_room, n);

@@ -4,7 +4,7 @@
  *
  *     bytes            kept as
  *     0 .. 64 KiB      INLINE_MOST packed bytes at most: in the record; else one block
- *     more             blocks of 64 KiB; leaves of 8,192 references; a map of the leaves' references
+ *     more             blocks of 64 KiB, leaves of 8,192 references, a map of leaves
  *
  * No locks: what is made here is nobody's yet, and what is freed nobody's any more.
  */

@@ -10,8 +10,8 @@
  *
  *     map block: references of leaves --> leaf block: references of 8,192 blocks each
  *
- * The table is a linear hash: it grows and shrinks by one bucket at a time, next to the last, as the
- * bytes of records do (bucket.c).  A bucket is one object, and a change of it one ebb_put(), which
+ * The table is a linear hash: it grows and shrinks at its end, by a bucket at a time, as the bytes
+ * of records do (bucket.c).  A bucket is one object, and a change of it one ebb_put(), which
  * readers see whole: a lookup copies it and takes no lock.  What has no room in a bucket's object
  * is in a block of its own.
  *
@@ -163,12 +163,12 @@ int bucket_read_of(struct ebb_values *v, struct scratch *s, u64 hash, struct ima
 		   u64 *buckets);
 
 /*
- * Puts img in the place of bucket i.  On an error it is as it was; else img->rest is what it has now.
- * Its stripe is locked.  Errors as ebb_put().
+ * Puts img in the place of bucket i.  On an error it is as it was; else img->rest is what it has
+ * now.  Its stripe is locked.  Errors as ebb_put().
  */
 int bucket_write(struct ebb_values *v, struct scratch *s, u64 i, struct image *img);
 
-/* Splits or merges a bucket or two, if the bytes of records in a stripe ask for it.  No lock held. */
+/* Splits or merges a bucket or two, if the records of a stripe ask for it.  No lock held. */
 void buckets_tend(struct ebb_values *v, struct scratch *s, struct values_stripe *st);
 
 /* ---- what values are made of (value_data.c) ---- */
@@ -205,8 +205,8 @@ static inline u64 value_blocks(u64 bytes)
 /* ---- lookups (values.c) ---- */
 
 /*
- * The record of a name; room->image has it.  The stripe is locked, and stays so as long as the record is
- * looked at.  -ENOENT, -EIO.
+ * The record of a name; room->image has it.  The stripe is locked, and stays so as long as the
+ * record is looked at.  -ENOENT, -EIO.
  */
 int values_look_locked(struct ebb_values *v, struct scratch *s, const struct name *name,
 		       struct record *r);
