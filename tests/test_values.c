@@ -36,6 +36,33 @@ static struct ebb_values_stat stat_of(struct ebb_values *v)
 	return stat;
 }
 
+/*
+ * What comes between two steps of a call: these stand before the library's own calls of the two.
+ * Others of the caller's may go on there, since nothing is locked.
+ */
+int __real_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes);
+int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes);
+int __real_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes);
+int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes);
+
+static void (*meanwhile)(void);         /* done once, before a get */
+static bool (*put_fails)(void);
+
+int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)
+{
+	void (*fn)(void) = meanwhile;
+
+	meanwhile = NULL;
+	if (fn)
+		fn();
+	return __real_ebb_get(store, slot, buf, cap, bytes);
+}
+
+int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes)
+{
+	return put_fails && put_fails() ? -ENOMEM : __real_ebb_put(store, slot, data, bytes);
+}
+
 /* Text of a kind that seed says: it compresses, hardly, or not at all. */
 static void fill(unsigned char *p, size_t n, uint64_t seed)
 {
@@ -140,10 +167,12 @@ static void arguments_are_checked(void **state)
 static void flags_say_what_a_put_may_do(void **state)
 {
 	struct ebb_values *v = open_values(NULL);
+	static unsigned char text[100000];
 	uint64_t id;
 	char got[8];
 	size_t n;
 
+	fill(text, sizeof(text), 5);
 	must_eq(ebb_values_put(v, 7, "one", 3, EBB_PUT_REPLACE), -ENOENT);
 	must_eq(ebb_values_put(v, 7, "one", 3, EBB_PUT_NEW), 0);
 	must_eq(ebb_values_put(v, 7, "two", 3, EBB_PUT_NEW), -EEXIST);
@@ -152,6 +181,10 @@ static void flags_say_what_a_put_may_do(void **state)
 	must_eq(ebb_values_put(v, 7, "three", 5, EBB_PUT_REPLACE), 0);
 	must_eq(ebb_values_get(v, 7, got, 4, &n), -ENOSPC);
 	must_eq(n, 5);
+	/* What is refused leaves nothing behind. */
+	must_eq(ebb_values_put(v, 7, text, sizeof(text), EBB_PUT_NEW), -EEXIST);
+	must_eq(ebb_values_put(v, 8, text, sizeof(text), EBB_PUT_REPLACE), -ENOENT);
+	values_are_sound(v);
 	/* An id is no key, whatever its bytes. */
 	id = 7;
 	must_eq(ebb_values_get_key(v, &id, sizeof(id), got, 8, &n), -ENOENT);
@@ -385,6 +418,32 @@ static void random_operations_agree_with_a_plain_table(void **state)
 	}
 }
 
+/* As many buckets as at the begin, and then as many as there should be. */
+static void a_bucket_has_room_for_more_than_an_object(void **state)
+{
+	struct rng r = { use_seed(0x0730) };
+	struct ebb_values *v = open_values(NULL);
+
+	host_mutex_lock(&v->growing);
+	random_operations(v, &r, scaled(10000));
+	must_eq(stat_of(v).buckets, VALUES_STRIPES);
+	iterate_and_compare(v);
+	host_mutex_unlock(&v->growing);
+	for (uint32_t i = 0; i < NAMES; i++) {
+		want[i].bytes = 10;
+		want[i].seed = i;
+		want[i].there = true;
+		fill(value, 10, i);
+		must_eq(put_name(v, i, value, 10), 0);
+	}
+	must(stat_of(v).buckets > 2 * VALUES_STRIPES);
+	for (uint32_t i = 0; i < NAMES; i++)
+		get_and_compare(v, i);
+	iterate_and_compare(v);
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
 static void a_value_of_a_gigabyte_is_kept(void **state)
 {
 	const size_t bytes = (size_t)scaled(1024) << 20;
@@ -511,6 +570,58 @@ static bool fail_now(void)
 	return ++asked % fail_in == 0;
 }
 
+static struct rng fate;
+
+static bool at_random(void)
+{
+	return !rng_below(&fate, 3);
+}
+
+/* A third of the library's own puts fail: of blocks, of maps, of buckets that are split. */
+static void whatever_put_fails_all_is_as_it_was(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	unsigned long failed = 0, steps = scaled(40000);
+
+	fate.s = use_seed(0x98);
+	memset(want, 0, sizeof(want));
+	for (unsigned long step = 0; step < steps; step++) {
+		uint32_t i = (uint32_t)rng_below(&fate, NAMES);
+		bool less = step * 6 / steps % 2, put = rng_below(&fate, 4) ? !less : less;
+		size_t n = rng_below(&fate, 50) ? rng_below(&fate, 600) : random_size(&fate);
+		uint64_t seed = rng_next(&fate);
+		int err;
+
+		if (step % (steps / 3 + 1) == 5)
+			host_mutex_lock(&v->growing);
+		if (step % (steps / 3 + 1) == steps / 6)
+			host_mutex_unlock(&v->growing);
+		fill(value, n, seed);
+		put_fails = at_random;
+		err = put ? put_name(v, i, value, n) : delete_name(v, i);
+		put_fails = NULL;
+		failed += err == -ENOMEM;
+		if (err == -ENOMEM) {
+			get_and_compare(v, i);
+			continue;
+		}
+		must_eq(err, put || want[i].there ? 0 : -ENOENT);
+		want[i].there = put;
+		want[i].bytes = n;
+		want[i].seed = seed;
+		if (step % (steps / 12 + 1) == 0) {
+			values_are_sound(v);
+			iterate_and_compare(v);
+		}
+	}
+	must(failed > steps / 10);
+	for (uint32_t i = 0; i < NAMES; i++)
+		get_and_compare(v, i);
+	iterate_and_compare(v);
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
 static void whatever_allocation_fails_all_is_as_it_was(void **state)
 {
 	struct ebb_values_config cfg;
@@ -597,7 +708,7 @@ static void who_lets_go_needs_no_memory_for_a_scratch(void **state)
 	ebb_values_close(v);
 }
 
-/* ---- threads ---- */
+/* ---- what others do ---- */
 
 #define SHARED 40u
 
@@ -629,6 +740,67 @@ static bool is_value(const unsigned char *p, size_t n, unsigned char *other)
 		return false;
 	fill(other, n - 8, seed);
 	return !memcmp(p + 8, other, n - 8);
+}
+
+/* The table grows or shrinks by so many that what is looked for moves; or it is replaced. */
+#define MANY 3000u
+
+static struct rng others;
+static bool many;
+static unsigned char theirs[200008];
+
+static void others_act(void)
+{
+	uint32_t i;
+
+	if (rng_below(&others, 2)) {
+		for (i = 0; i < SHARED; i++)
+			must_eq(put_name(shared, i, theirs, make_value(theirs, &others)), 0);
+		return;
+	}
+	for (i = 0; i < MANY; i++)
+		must_eq(many ? delete_name(shared, SHARED + i) : put_name(shared, SHARED + i, "x", 1), 0);
+	many = !many;
+}
+
+static void between_two_looks_anything_may_happen(void **state)
+{
+	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
+	static unsigned char mine[200008], other[200008];
+
+	others.s = use_seed(0x2100);
+	many = false;
+	shared = open_values(NULL);
+	for (uint32_t i = 0; i < SHARED; i++)
+		must_eq(put_name(shared, i, theirs, make_value(theirs, &others)), 0);
+	for (unsigned long turn = 0; turn < scaled(1500); turn++) {
+		uint32_t i = (uint32_t)rng_below(&others, SHARED);
+		struct ebb_values_cursor cursor = { 0 };
+		unsigned int seen = 0, at = (unsigned int)rng_below(&others, 300);
+		uint64_t size;
+		size_t n;
+
+		meanwhile = others_act;
+		must_eq(get_name(shared, i, mine, sizeof(mine), &n), 0);
+		must(is_value(mine, n, other));
+		meanwhile = others_act;
+		must_eq(size_name(shared, i, &size), 0);
+		if (turn % 10)
+			continue;
+		/* One of a cursor's looks. */
+		for (; !ebb_values_next(shared, &cursor, &entry, mine); at--) {
+			memcpy(&i, mine, sizeof(i));
+			if (!entry.key_bytes)
+				i = (uint32_t)entry.id;
+			seen += i < SHARED;
+			if (!at)
+				meanwhile = others_act;
+		}
+		must_eq(seen, SHARED);
+	}
+	meanwhile = NULL;
+	values_are_sound(shared);
+	ebb_values_close(shared);
 }
 
 /* Some names are always there; the others come and go, and have the table grow and shrink. */
@@ -775,11 +947,14 @@ int main(void)
 		cmocka_unit_test(keys_are_hashed_by_siphash_1_3),
 		cmocka_unit_test(flags_say_what_a_put_may_do),
 		cmocka_unit_test(random_operations_agree_with_a_plain_table),
+		cmocka_unit_test(a_bucket_has_room_for_more_than_an_object),
 		cmocka_unit_test(a_reader_keeps_what_was_there_when_it_was_opened),
 		cmocka_unit_test(a_value_of_a_gigabyte_is_kept),
 		cmocka_unit_test(at_the_limit_nothing_is_lost_and_deletes_succeed),
 		cmocka_unit_test(at_the_limit_what_was_deleted_makes_room),
 		cmocka_unit_test(whatever_allocation_fails_all_is_as_it_was),
+		cmocka_unit_test(whatever_put_fails_all_is_as_it_was),
+		cmocka_unit_test(between_two_looks_anything_may_happen),
 		cmocka_unit_test(who_lets_go_needs_no_memory_for_a_scratch),
 		cmocka_unit_test(who_gets_a_value_sees_it_old_or_new_and_whole),
 	};
