@@ -95,6 +95,49 @@ static void whatever_put_fails_all_is_as_it_was(void **state)
 	ebb_values_close(v);
 }
 
+/* The third put of a put of a small value is the last of a split. */
+static unsigned int nth_put;
+
+static bool last_of_a_split(void)
+{
+	return ++nth_put == 3;
+}
+
+static void copies_that_splits_left_behind_stay_dead(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	uint64_t most;
+
+	memset(want, 0, sizeof(want));
+	for (unsigned int turn = 0; turn < 3; turn++) {
+		for (uint32_t i = 0; i < NAMES; i++) {
+			want[i].bytes = 50;
+			want[i].seed = i + turn;
+			want[i].there = true;
+			fill(value, 50, i + turn);
+			nth_put = 0;
+			put_fails = last_of_a_split;
+			must_eq(put_name(v, i, value, 50), 0);
+			put_fails = NULL;
+		}
+		most = stat_of(v).buckets;
+		must(most > 4 * VALUES_STRIPES);
+		values_are_sound(v);
+		iterate_and_compare(v);
+		for (uint32_t i = 0; i < NAMES; i++) {
+			must_eq(delete_name(v, i), 0);
+			want[i].there = false;
+			if (i % 100 == 0)
+				values_are_sound(v);
+		}
+		must(stat_of(v).buckets < most / 2);
+		values_are_sound(v);
+		for (uint32_t i = 0; i < NAMES; i++)
+			get_and_compare(v, i);
+	}
+	ebb_values_close(v);
+}
+
 static void whatever_allocation_fails_all_is_as_it_was(void **state)
 {
 	struct ebb_values_config cfg;
@@ -383,6 +426,7 @@ static void who_gets_a_value_sees_it_old_or_new_and_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(copies_that_splits_left_behind_stay_dead),
 		cmocka_unit_test(whatever_allocation_fails_all_is_as_it_was),
 		cmocka_unit_test(whatever_put_fails_all_is_as_it_was),
 		cmocka_unit_test(between_two_looks_anything_may_happen),
