@@ -105,6 +105,8 @@ static bool parse_record(const unsigned char *at, const unsigned char *end, stru
 	p += key_bytes;
 	if (!get_length(&p, end, &r->bytes))
 		return false;
+	if (r->bytes > (r->kind == RECORD_MAP ? EBB_VALUES_MAX : BLOCK_BYTES))
+		return false;
 	r->packed = r->bytes;
 	if (r->kind != RECORD_RAW && !get_length(&p, end, &r->packed))
 		return false;
