@@ -5,7 +5,7 @@
  *
  *     input: what is done; then one operation after the other, or what is put, and the damage
  *
- * In the first, puts of the library's own may fail: then -ENOMEM is a right answer, and the value is
+ * In the first, puts of the library's own may fail: then -ENOMEM is a right answer and the value is
  * what it was. In the second, whatever the object is, an answer is a value, -ENOENT or -EIO.
  */
 #include "fuzz.h"
