@@ -17,8 +17,8 @@
 #define SLOTS_MOST (((u64)1 << 32) - 1)
 #define SLOTS_DEFAULT_LEAST ((u64)1 << 20)
 /*
- * Of memory there is a slot for so many bytes: half of them are for blocks, and those of INLINE_MOST
- * or more are to be able to fill it.
+ * There is a slot for so many bytes of memory.  Half of the slots are for blocks, and blocks of
+ * INLINE_MOST bytes are to be able to fill it.
  */
 #define SLOT_HOLDS 256u
 
