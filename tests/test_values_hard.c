@@ -16,7 +16,7 @@ int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap
 int __real_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes);
 int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes);
 
-static void (*meanwhile)(void);         /* done once, before a get */
+static _Thread_local void (*meanwhile)(void);   /* done once, before a get */
 static bool (*put_fails)(void);
 
 int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)
