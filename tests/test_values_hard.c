@@ -43,6 +43,40 @@ static bool fail_now(void)
 	return ++asked % fail_in == 0;
 }
 
+static unsigned int puts_left;
+
+static bool at_the_last(void)
+{
+	return !--puts_left;
+}
+
+/* Whichever object of its blocks, leaves, map or bucket fails, nothing of a large value stays. */
+static void each_put_of_a_large_value_may_fail(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	unsigned int n;
+	int err;
+
+	fill_random(value, 200000, 3);
+	for (n = 1;; n++) {
+		puts_left = n;
+		put_fails = at_the_last;
+		err = ebb_values_put(v, 1, value, 200000, 0);
+		put_fails = NULL;
+		if (!err)
+			break;
+		must_eq(err, -ENOMEM);
+		values_are_sound(v);
+		must_eq(stat_of(v).object_bytes, 0);
+	}
+	/* Four blocks, a leaf, a map, a bucket. */
+	must(n > 7);
+	must_eq(ebb_values_delete(v, 1), 0);
+	must_eq(stat_of(v).object_bytes, 0);
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
 static struct rng fate;
 
 static bool at_random(void)
@@ -429,6 +463,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_that_splits_left_behind_stay_dead),
 		cmocka_unit_test(whatever_allocation_fails_all_is_as_it_was),
+		cmocka_unit_test(each_put_of_a_large_value_may_fail),
 		cmocka_unit_test(whatever_put_fails_all_is_as_it_was),
 		cmocka_unit_test(between_two_looks_anything_may_happen),
 		cmocka_unit_test(who_lets_go_needs_no_memory_for_a_scratch),
