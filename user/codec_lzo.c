@@ -13,9 +13,12 @@
 /* Most that n bytes can become. */
 #define LZO_BOUND(n) ((n) + (n) / 16 + 64 + 3)
 
+/* The most bytes at once where there is no room for LZO_BOUND() of them: a page, a block. */
+#define LZO_MOST ((size_t)64 << 10)
+
 struct lzo_ctx {
 	_Alignas(HOST_CACHELINE) unsigned char work[LZO1X_1_MEM_COMPRESS];
-	unsigned char bounce[LZO_BOUND(HOST_PAGE_SIZE)];
+	unsigned char bounce[LZO_BOUND(LZO_MOST)];      /* what is not used takes no memory */
 };
 
 static void *lzo_create(const struct codec_params *p)
@@ -37,7 +40,7 @@ static int lzo_compress(void *ctx, const void *src, size_t n, void *dst, size_t 
 	bool direct = cap >= LZO_BOUND(n);
 	lzo_uint len = 0;
 
-	if (n > HOST_PAGE_SIZE && !direct)
+	if (n > LZO_MOST && !direct)
 		return -EINVAL;
 	if (lzo1x_1_compress(src, n, direct ? dst : c->bounce, &len, c->work) != LZO_E_OK)
 		return -EIO;

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "codecs.h"
 #include "ebb.h"
+#include "ebb_in.h"
 #include "sized.h"
 #include "store.h"
 #include "zone.h"
@@ -530,6 +531,11 @@ int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes)
 	host_mutex_unlock(&store->limits);
 	pthread_setcancelstate(cancel, NULL);
 	return err;
+}
+
+uint64_t ebb_pool_bytes(struct ebb_store *store)
+{
+	return pool_pages(&store->core.pool) << HOST_PAGE_SHIFT;
 }
 
 int ebb_reset_peak(struct ebb_store *store)

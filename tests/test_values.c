@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* test_values.c - values under ids and keys: what was put is got. */
+#include "values_rig.h"
+
+static void each_field_of_the_config_is_checked(void **state)
+{
+	struct ebb_values_config good, c;
+	struct ebb_values *v;
+
+	ebb_values_config_init(NULL);
+	ebb_values_config_init(&good);
+	must_eq(ebb_values_open(NULL, &good), -EINVAL);
+	must_eq(ebb_values_open(&v, NULL), -EINVAL);
+#define REFUSED(field, value, error)                                                          \
+	do {                                                                                  \
+		c = good;                                                                     \
+		c.field = value;                                                              \
+		v = (void *)&c;                                                               \
+		must_eq(ebb_values_open(&v, &c), error);                                      \
+		must(!v);                                                                     \
+	} while (0)
+	REFUSED(struct_size, 0, -EINVAL);
+	REFUSED(struct_size, sizeof(good) - 1, -EINVAL);
+	REFUSED(codec, "lz5", -ENOENT);
+	REFUSED(level, 0, -EINVAL);
+	REFUSED(chain_size, 1, -EINVAL);
+	REFUSED(slots, 65535, -EINVAL);
+	REFUSED(slots, (uint64_t)1 << 32, -EINVAL);
+	REFUSED(flags, 64, -EINVAL);
+	REFUSED(reserved, 1, -EINVAL);
+#undef REFUSED
+}
+
+static void arguments_are_checked(void **state)
+{
+	struct ebb_values *v = open_values(NULL), *none[] = { NULL, (void *)(intptr_t)0 };
+	struct ebb_values_stat stat = { .struct_size = sizeof(stat) }, no_size = { 0 };
+	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
+	struct ebb_values_cursor cursor = { 0 };
+	struct ebb_value_reader *reader;
+	char buf[EBB_VALUES_KEY_MAX + 1] = "";
+	uint64_t id, size;
+	size_t n;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(none); i++) {
+		must_eq(ebb_values_add(none[i], buf, 1, &id), -EINVAL);
+		must_eq(ebb_values_put(none[i], 1, buf, 1, 0), -EINVAL);
+		must_eq(ebb_values_get(none[i], 1, buf, 1, &n), -EINVAL);
+		must_eq(ebb_values_size(none[i], 1, &size), -EINVAL);
+		must_eq(ebb_values_delete(none[i], 1), -EINVAL);
+		must_eq(ebb_values_put_key(none[i], "a", 1, buf, 1, 0), -EINVAL);
+		must_eq(ebb_values_get_key(none[i], "a", 1, buf, 1, &n), -EINVAL);
+		must_eq(ebb_values_size_key(none[i], "a", 1, &size), -EINVAL);
+		must_eq(ebb_values_delete_key(none[i], "a", 1), -EINVAL);
+		must_eq(ebb_values_read_open(none[i], 1, &reader), -EINVAL);
+		must_eq(ebb_values_read_open_key(none[i], "a", 1, &reader), -EINVAL);
+		must_eq(ebb_values_next(none[i], &cursor, &entry, NULL), -EINVAL);
+		must_eq(ebb_values_stat(none[i], &stat), -EINVAL);
+		must_eq(ebb_values_set_mem_limit(none[i], 0), -EINVAL);
+		must_eq(ebb_values_check(none[i], buf, sizeof(buf)), -EINVAL);
+		must(!ebb_values_store(none[i]));
+	}
+	ebb_values_close(NULL);
+	ebb_value_reader_close(NULL);
+	must_eq(ebb_value_reader_size(NULL), 0);
+	must_eq(ebb_value_read(NULL, 0, buf, 1, &n), -EINVAL);
+
+	must_eq(ebb_values_add(v, NULL, 1, &id), -EINVAL);
+	must_eq(ebb_values_add(v, buf, 1, NULL), -EINVAL);
+	must_eq(ebb_values_put(v, 1, NULL, 1, 0), -EINVAL);
+	must_eq(ebb_values_put(v, 1, buf, 1, EBB_PUT_NEW | EBB_PUT_REPLACE), -EINVAL);
+	must_eq(ebb_values_put(v, 1, buf, 1, 4), -EINVAL);
+	must_eq(ebb_values_put(v, 1, buf, EBB_VALUES_MAX + 1, 0), -EFBIG);
+	must_eq(ebb_values_put_key(v, "", 0, buf, 1, 0), -EINVAL);
+	must_eq(ebb_values_put_key(v, NULL, 1, buf, 1, 0), -EINVAL);
+	must_eq(ebb_values_put_key(v, buf, sizeof(buf), buf, 1, 0), -EINVAL);
+	must_eq(ebb_values_get(v, 1, buf, 1, &n), -ENOENT);
+	must_eq(ebb_values_get(v, 1, buf, 1, NULL), -EINVAL);
+	must_eq(ebb_values_get(v, 1, NULL, 1, &n), -EINVAL);
+	must_eq(ebb_values_size(v, 1, NULL), -EINVAL);
+	must_eq(ebb_values_delete(v, 1), -ENOENT);
+	must_eq(ebb_values_read_open(v, 1, NULL), -EINVAL);
+	must_eq(ebb_values_read_open(v, 1, &reader), -ENOENT);
+	must(!reader);
+	must_eq(ebb_values_stat(v, &no_size), -EINVAL);
+	must_eq(ebb_values_next(v, NULL, &entry, NULL), -EINVAL);
+	must_eq(ebb_values_next(v, &cursor, NULL, NULL), -EINVAL);
+	must_eq(ebb_values_next(v, &cursor, &entry, NULL), -ENOENT);
+	must_eq(ebb_values_next(v, &cursor, &entry, NULL), -ENOENT);
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
+static void flags_say_what_a_put_may_do(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	static unsigned char text[100000];
+	uint64_t id;
+	char is[8];
+	size_t n;
+
+	fill(text, sizeof(text), 5);
+	must_eq(ebb_values_put(v, 7, "one", 3, EBB_PUT_REPLACE), -ENOENT);
+	must_eq(ebb_values_put(v, 7, "one", 3, EBB_PUT_NEW), 0);
+	must_eq(ebb_values_put(v, 7, "two", 3, EBB_PUT_NEW), -EEXIST);
+	must_eq(ebb_values_get(v, 7, is, 8, &n), 0);
+	must(n == 3 && !memcmp(is, "one", 3));
+	must_eq(ebb_values_put(v, 7, "three", 5, EBB_PUT_REPLACE), 0);
+	must_eq(ebb_values_get(v, 7, is, 4, &n), -ENOSPC);
+	must_eq(n, 5);
+	/* What is refused leaves nothing behind. */
+	must_eq(ebb_values_put(v, 7, text, sizeof(text), EBB_PUT_NEW), -EEXIST);
+	must_eq(ebb_values_put(v, 8, text, sizeof(text), EBB_PUT_REPLACE), -ENOENT);
+	values_are_sound(v);
+	/* An id is no key, whatever its bytes. */
+	id = 7;
+	must_eq(ebb_values_get_key(v, &id, sizeof(id), is, 8, &n), -ENOENT);
+	must_eq(ebb_values_put_key(v, &id, sizeof(id), "key", 3, 0), 0);
+	must_eq(ebb_values_get(v, 7, is, 8, &n), 0);
+	must_eq(n, 5);
+	/* Those that the caller chose are passed over. */
+	must_eq(ebb_values_put(v, 1, "", 0, 0), 0);
+	must_eq(ebb_values_put(v, 2, NULL, 0, 0), 0);
+	must_eq(ebb_values_add(v, "x", 1, &id), 0);
+	must_eq(id, 3);
+	must_eq(ebb_values_get(v, 1, NULL, 0, &n), 0);
+	must_eq(n, 0);
+	must_eq(stat_of(v).values, 5);
+	must_eq(stat_of(v).value_bytes, 9);
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
+/* ---- random operations ---- */
+
+static void read_and_compare(struct ebb_values *v, struct rng *r, uint32_t i)
+{
+	struct ebb_value_reader *reader;
+	int err = open_name(v, i, &reader);
+
+	must_eq(err, want[i].there ? 0 : -ENOENT);
+	if (err)
+		return;
+	must_eq(ebb_value_reader_size(reader), want[i].bytes);
+	fill(value, want[i].bytes, want[i].seed);
+	for (unsigned int k = 0; k < 5; k++) {
+		size_t off = rng_below(r, want[i].bytes + 10), n = rng_below(r, LONGEST), n_got;
+		size_t left = off < want[i].bytes ? want[i].bytes - off : 0;
+
+		must_eq(ebb_value_read(reader, off, got, n, &n_got), 0);
+		must_eq(n_got, n < left ? n : left);
+		must(!memcmp(got, value + off, n_got));
+	}
+	ebb_value_reader_close(reader);
+}
+
+static void random_operations(struct ebb_values *v, struct rng *r, unsigned long steps)
+{
+	memset(want, 0, sizeof(want));
+	for (unsigned long step = 0; step < steps; step++) {
+		uint32_t i = (uint32_t)rng_below(r, NAMES);
+		/* The table grows, shrinks and grows. */
+		bool less = step * 4 / steps % 2;
+
+		switch (rng_below(r, 8)) {
+		case 0:
+			get_and_compare(v, i);
+			break;
+		case 1:
+			read_and_compare(v, r, i);
+			break;
+		case 2:
+		case 3:
+			if (!less)
+				break;
+			/* fall through */
+		case 4:
+			must_eq(delete_name(v, i), want[i].there ? 0 : -ENOENT);
+			want[i].there = false;
+			break;
+		default:
+			if (less && rng_below(r, 4))
+				break;
+			want[i].bytes = random_size(r);
+			want[i].seed = rng_next(r);
+			want[i].there = true;
+			fill(value, want[i].bytes, want[i].seed);
+			must_eq(put_name(v, i, value, want[i].bytes), 0);
+		}
+		if (step % (steps / 4 + 1) == 0) {
+			values_are_sound(v);
+			iterate_and_compare(v);
+		}
+	}
+	for (uint32_t i = 0; i < NAMES; i++)
+		get_and_compare(v, i);
+	values_are_sound(v);
+}
+
+static void random_operations_agree_with_a_plain_table(void **state)
+{
+	struct rng r = { use_seed(0x0729) };
+
+	for (unsigned int c = 0; ebb_codec_name(c); c++) {
+		struct ebb_values *v = open_values(ebb_codec_name(c));
+
+		random_operations(v, &r, scaled(20000));
+		for (uint32_t i = 0; i < NAMES; i++)
+			if (want[i].there)
+				must_eq(delete_name(v, i), 0);
+		values_are_sound(v);
+		must_eq(stat_of(v).values, 0);
+		must_eq(stat_of(v).object_bytes, 0);
+		ebb_values_close(v);
+	}
+}
+
+/* As many buckets as at the begin, and then as many as there should be. */
+static void a_bucket_has_room_for_more_than_an_object(void **state)
+{
+	struct rng r = { use_seed(0x0730) };
+	struct ebb_values *v = open_values(NULL);
+
+	host_mutex_lock(&v->growing);
+	random_operations(v, &r, scaled(10000));
+	must_eq(stat_of(v).buckets, VALUES_STRIPES);
+	iterate_and_compare(v);
+	host_mutex_unlock(&v->growing);
+	for (uint32_t i = 0; i < NAMES; i++) {
+		want[i].bytes = 10;
+		want[i].seed = i;
+		want[i].there = true;
+		fill(value, 10, i);
+		must_eq(put_name(v, i, value, 10), 0);
+	}
+	must(stat_of(v).buckets > 2 * VALUES_STRIPES);
+	for (uint32_t i = 0; i < NAMES; i++)
+		get_and_compare(v, i);
+	iterate_and_compare(v);
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
+static void a_value_of_a_gigabyte_is_kept(void **state)
+{
+	const size_t bytes = (size_t)scaled(1024) << 20;
+	struct ebb_value_reader *reader;
+	struct ebb_values *v = open_values(NULL);
+	unsigned char *big = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t n, at;
+
+	must(big != MAP_FAILED);
+	for (at = 0; at + 8 < bytes; at += 65536)
+		memcpy(big + at, &at, sizeof(at));
+	must_eq(ebb_values_put(v, 1, big, bytes, 0), 0);
+	must_eq(munmap(big, bytes), 0);
+	must_eq(ebb_values_read_open(v, 1, &reader), 0);
+	must_eq(ebb_values_delete(v, 1), 0);
+	for (at = 0; at + 8 < bytes; at += 65536) {
+		size_t says;
+
+		must_eq(ebb_value_read(reader, at, &says, sizeof(says), &n), 0);
+		must(n == sizeof(says) && says == at);
+	}
+	ebb_value_reader_close(reader);
+	values_are_sound(v);
+	must_eq(stat_of(v).object_bytes, 0);
+	ebb_values_close(v);
+}
+
+static void a_reader_keeps_what_was_there_when_it_was_opened(void **state)
+{
+	static const size_t sizes[] = { 0, 100, 3000, 60000, 300000 };
+	struct ebb_values *v = open_values(NULL);
+	struct ebb_value_reader *one, *two;
+	size_t n;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++) {
+		fill(value, sizes[i], 77);
+		must_eq(ebb_values_put(v, 5, value, sizes[i], 0), 0);
+		must_eq(ebb_values_read_open(v, 5, &one), 0);
+		must_eq(ebb_values_read_open(v, 5, &two), 0);
+		fill(got, 200000, 78);
+		must_eq(ebb_values_put(v, 5, got, 200000, 0), 0);
+		must_eq(ebb_values_delete(v, 5), 0);
+		must_eq(ebb_value_read(one, 0, got, LONGEST, &n), 0);
+		must(n == sizes[i] && !memcmp(got, value, n));
+		ebb_value_reader_close(one);
+		memset(got, 0, LONGEST);
+		must_eq(ebb_value_read(two, 0, got, LONGEST, &n), 0);
+		must(n == sizes[i] && !memcmp(got, value, n));
+		ebb_value_reader_close(two);
+		values_are_sound(v);
+		must_eq(stat_of(v).object_bytes, 0);
+	}
+	ebb_values_close(v);
+}
+
+/* ---- a limit on memory ---- */
+
+static void at_the_limit_nothing_is_lost_and_deletes_succeed(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	unsigned long failed = 0;
+
+	memset(want, 0, sizeof(want));
+	must_eq(ebb_values_set_mem_limit(v, 4 << 20), 0);
+	for (uint32_t i = 0; i < NAMES; i++) {
+		size_t n = i % 100 ? 2000 : 100000;
+		int err;
+
+		fill(value, n, i * 5);
+		err = put_name(v, i, value, n);
+		must(!err || err == -ENOMEM);
+		failed += err != 0;
+		want[i].there = !err;
+		want[i].bytes = n;
+		want[i].seed = i * 5;
+	}
+	must(failed > 100 && failed < NAMES - 100);
+	must_eq(ebb_stat(ebb_values_store(v), &stat), 0);
+	must_be_at_most(stat.mem_used_max, (4 << 20) + (256 << 10));
+	values_are_sound(v);
+	must_eq(ebb_values_set_mem_limit(v, 1), 0);
+	for (uint32_t i = 0; i < NAMES; i++) {
+		get_and_compare(v, i);
+		if (i % 3)
+			must_eq(delete_name(v, i), want[i].there ? 0 : -ENOENT);
+		if (i % 3)
+			want[i].there = false;
+	}
+	for (uint32_t i = 0; i < NAMES; i++)
+		get_and_compare(v, i);
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
+/* What was deleted a moment ago is held back: a put that needs its place gets it. */
+static void at_the_limit_what_was_deleted_makes_room(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+
+	fill(value, 100000, 0);
+	for (unsigned long turn = 0; turn < scaled(20); turn++) {
+		for (uint64_t id = 0; id < 100; id++)
+			must_eq(ebb_values_put(v, id, value, 100000, 0), 0);
+		must_eq(ebb_flush(ebb_values_store(v)), 0);
+		must_eq(ebb_stat(ebb_values_store(v), &stat), 0);
+		must_eq(ebb_values_set_mem_limit(v, stat.mem_used_total - 1), 0);
+		must_eq(ebb_values_put(v, 100, value, 100000, 0), -ENOMEM);
+		must_eq(ebb_values_delete(v, 7), 0);
+		must_eq(ebb_values_put(v, 100, value, 1000, 0), 0);
+		must_eq(ebb_values_set_mem_limit(v, 0), 0);
+		must_eq(ebb_values_delete(v, 100), 0);
+	}
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
+/* ---- pieces ---- */
+
+static void a_hash_of_an_id_leads_back_to_it(void **state)
+{
+	struct rng r = { use_seed(1) };
+	struct hash_secret s;
+
+	for (unsigned int i = 0; i < 10000; i++) {
+		u64 id = rng_next(&r) >> rng_below(&r, 64);
+
+		s.k0 = rng_next(&r);
+		s.k1 = rng_next(&r);
+		must(hash_id_undo(&s, hash_id(&s, id)) == id);
+		must(hash_reverse(hash_reverse(id)) == id);
+		must_eq(hash_reverse(id) & 1, id >> 63);
+	}
+}
+
+/* SipHash-1-3 of 0, 1, 2 ..., as its authors' program has it, with the key 0, 1, ... 15. */
+static void keys_are_hashed_by_siphash_1_3(void **state)
+{
+	static const struct hash_secret s = { 0x0706050403020100, 0x0f0e0d0c0b0a0908 };
+	unsigned char in[16];
+
+	for (unsigned int i = 0; i < sizeof(in); i++)
+		in[i] = (unsigned char)i;
+	must(hash_key(&s, in, 0) == 0xabac0158050fc4dc);
+	must(hash_key(&s, in, 1) == 0xc9f49bf37d57ca93);
+	must(hash_key(&s, in, 8) != hash_key(&s, in, 9));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_field_of_the_config_is_checked),
+		cmocka_unit_test(arguments_are_checked),
+		cmocka_unit_test(a_hash_of_an_id_leads_back_to_it),
+		cmocka_unit_test(keys_are_hashed_by_siphash_1_3),
+		cmocka_unit_test(flags_say_what_a_put_may_do),
+		cmocka_unit_test(random_operations_agree_with_a_plain_table),
+		cmocka_unit_test(a_bucket_has_room_for_more_than_an_object),
+		cmocka_unit_test(a_reader_keeps_what_was_there_when_it_was_opened),
+		cmocka_unit_test(a_value_of_a_gigabyte_is_kept),
+		cmocka_unit_test(at_the_limit_nothing_is_lost_and_deletes_succeed),
+		cmocka_unit_test(at_the_limit_what_was_deleted_makes_room),
+	};
+
+	return cmocka_run_group_tests_name("values", tests, NULL, NULL);
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * block.c - see block.h.
+ *
+ * What is exchanged without a lock are the scratches: who takes one out of its place has it alone.
+ */
+#include "block.h"
+
+#include "codecs.h"
+#include "ebb.h"
+#include "pool.h"
+
+/* Less than a sixteenth saved does not pay for the work of reading it. */
+#define GAIN_SHIFT 4
+
+#define STAMP_BYTES sizeof(u32)
+#define LINE_WORDS (HOST_CACHELINE / sizeof(host_a64))
+
+_Static_assert(sizeof(struct block_head) == BLOCK_HEAD, "the head has no holes");
+
+/* Bytes between a scratch's begin and its buffers. */
+#define SCRATCH_HEAD ((size_t)128)
+#define PACKED_ROOM (BLOCK_BYTES + SCRATCH_HEAD)
+
+_Static_assert(sizeof(struct scratch) + BLOCK_HEAD <= SCRATCH_HEAD, "a scratch begins its mapping");
+
+/* ---- scratches ---- */
+
+/* What is in a place for an idle one. */
+static struct scratch *scratch_of(u64 place)
+{
+	return (struct scratch *)(uintptr_t)place;
+}
+
+static size_t scratch_bytes(const struct blocks *b)
+{
+	return SCRATCH_HEAD + PACKED_ROOM + BLOCK_BYTES + b->owner_bytes;
+}
+
+static void scratch_end(struct blocks *b, struct scratch *s)
+{
+	if (!s)
+		return;
+	if (s->ctx)
+		b->codec->destroy(s->ctx);
+	host_free(s, scratch_bytes(b));
+	host_a64_add(&b->scratches, (u64)-1);
+}
+
+static struct scratch *scratch_new(struct blocks *b, bool context)
+{
+	struct scratch *s = host_zalloc(scratch_bytes(b));
+
+	if (!s)
+		return NULL;
+	host_a64_add(&b->scratches, 1);
+	s->packed = (unsigned char *)s + SCRATCH_HEAD;
+	s->plain = s->packed + PACKED_ROOM;
+	s->owner_room = s->plain + BLOCK_BYTES;
+	if (context)
+		s->ctx = b->codec->create(&b->params);
+	if (s->ctx || !context)
+		return s;
+	scratch_end(b, s);
+	return NULL;
+}
+
+/* This CPU's, or that of one of the next few; else a new one: nobody waits. */
+#define SCRATCH_LOOKS 4u
+
+struct scratch *scratch_get(struct blocks *b)
+{
+	unsigned int cpu = host_cpu(), i;
+
+	for (i = 0; i < SCRATCH_LOOKS && i < b->cpus; i++) {
+		host_a64 *idle = &b->idle[(cpu + i) % b->cpus * LINE_WORDS];
+		u64 p = host_a64_read(idle) ? host_a64_xchg(idle, 0) : 0;
+
+		if (p)
+			return scratch_of(p);
+	}
+	return scratch_new(b, true);
+}
+
+HOST_NO_ANALYSIS        /* it returns with the lock */
+struct scratch *scratch_get_surely(struct blocks *b)
+{
+	struct scratch *s = scratch_get(b);
+
+	if (s)
+		return s;
+	host_mutex_lock(&b->reserve_lock);
+	return b->reserve;
+}
+
+HOST_NO_ANALYSIS
+void scratch_put(struct blocks *b, struct scratch *s)
+{
+	unsigned int cpu = host_cpu(), i;
+
+	if (host_unlikely(s == b->reserve)) {
+		host_mutex_unlock(&b->reserve_lock);
+		return;
+	}
+	for (i = 0; i < SCRATCH_LOOKS && i < b->cpus; i++) {
+		u64 none = 0;
+
+		if (host_a64_cas(&b->idle[(cpu + i) % b->cpus * LINE_WORDS], &none,
+				 (u64)(uintptr_t)s))
+			return;
+	}
+	scratch_end(b, s);
+}
+
+/* ---- begin and end ---- */
+
+/* The largest object that does not take a page to itself. */
+static size_t most_small(unsigned int chain)
+{
+	struct class_table t;
+
+	return class_table_init(&t, HOST_PAGE_SIZE, chain ? chain : EBB_CHAIN_DEFAULT) ?
+	       HOST_PAGE_SIZE : t.largest - POOL_HEADER;
+}
+
+static int find_codec(struct blocks *b, const struct blocks_config *cfg)
+{
+	const char *name = cfg->codec ? cfg->codec : user_codecs[0]->name;
+	unsigned int i;
+
+	for (i = 0; user_codecs[i] && strcmp(user_codecs[i]->name, name); i++)
+		;
+	b->codec = user_codecs[i];
+	if (!b->codec)
+		return -ENOENT;
+	b->params.level = cfg->level == EBB_LEVEL_DEFAULT ? b->codec->default_level : cfg->level;
+	return b->params.level < b->codec->min_level || b->params.level > b->codec->max_level ?
+	       -EINVAL : 0;
+}
+
+int blocks_init(struct blocks *b, const struct blocks_config *cfg)
+{
+	int err;
+
+	memset(b, 0, sizeof(*b));
+	err = find_codec(b, cfg);
+	if (err)
+		return err;
+	b->store = cfg->store;
+	b->page = HOST_PAGE_SIZE;
+	b->small = most_small(cfg->chain);
+	b->owner_bytes = cfg->owner_bytes;
+	b->cpus = host_nr_cpus();
+	host_mutex_init(&b->reserve_lock);
+	if (b->codec->prepare)
+		err = b->codec->prepare(&b->params);
+	if (err)
+		return err;
+	b->idle = host_zalloc(b->cpus * LINE_WORDS * sizeof(*b->idle));
+	b->reserve = scratch_new(b, false);
+	err = b->idle && b->reserve ? runs_init(&b->runs, cfg->first, cfg->count) : -ENOMEM;
+	if (err)
+		blocks_destroy(b);
+	return err;
+}
+
+void blocks_destroy(struct blocks *b)
+{
+	unsigned int i;
+
+	for (i = 0; b->idle && i < b->cpus; i++)
+		scratch_end(b, scratch_of(host_a64_read(&b->idle[i * LINE_WORDS])));
+	host_free(b->idle, b->cpus * LINE_WORDS * sizeof(*b->idle));
+	scratch_end(b, b->reserve);
+	host_mutex_destroy(&b->reserve_lock);
+	runs_destroy(&b->runs);
+	if (b->codec->release)
+		b->codec->release(&b->params);
+}
+
+/* ---- the codec ---- */
+
+int block_pack(struct blocks *b, struct scratch *s, const void *data, size_t n)
+{
+	size_t cap = n - (n >> GAIN_SHIFT) - 1;
+	int bytes = cap ? b->codec->compress(s->ctx, data, n, s->packed, cap) : -ENOSPC;
+
+	if (bytes == -ENOMEM)
+		return bytes;
+	if (bytes == -ENOSPC) {
+		memcpy(s->packed, data, n);
+		return (int)n;
+	}
+	/* A codec that breaks its word must not break ours. */
+	return bytes <= 0 || (size_t)bytes > cap ? -EIO : bytes;
+}
+
+int block_unpack(struct blocks *b, struct scratch *s, const void *packed, size_t bytes, void *data,
+		 size_t n)
+{
+	if (bytes == n) {
+		memcpy(data, packed, n);
+		return 0;
+	}
+	return b->codec->decompress(s->ctx, packed, bytes, data, n) ? -EIO : 0;
+}
+
+/* ---- objects ---- */
+
+/*
+ * Bytes of packed ones that the next object of a block has room for, when left are left, of an
+ * object that begins with head bytes.  What would take most of a page, but no whole one, goes
+ * into two objects of half: they are packed as densely as small ones.
+ */
+static size_t piece_bytes(const struct blocks *b, size_t left, size_t head)
+{
+	size_t room = b->page - head;
+
+	if (left >= room)
+		return room;
+	return left + head > b->small ? (left + 1) / 2 : left;
+}
+
+static unsigned int piece_count(const struct blocks *b, size_t packed)
+{
+	size_t head = BLOCK_HEAD;
+	unsigned int n = 0;
+
+	for (; packed; n++, head = STAMP_BYTES)
+		packed -= piece_bytes(b, packed, head);
+	return n;
+}
+
+/* Each object's stamp takes the place of bytes that are stored by then. */
+static int put_pieces(struct blocks *b, struct scratch *s, u32 first, u32 stamp, size_t packed)
+{
+	size_t off = 0, head = BLOCK_HEAD;
+	u32 slot = first;
+	int err = 0;
+
+	while (off < packed) {
+		size_t n = piece_bytes(b, packed - off, head);
+		unsigned char *object = s->packed + off - head;
+
+		if (off)
+			memcpy(object, &stamp, sizeof(stamp));
+		err = ebb_put(b->store, slot, object, n + head);
+		if (err)
+			break;
+		off += n;
+		head = STAMP_BYTES;
+		slot++;
+	}
+	if (err && slot > first)
+		ebb_free(b->store, first, slot - first);
+	return err;
+}
+
+/* Not 0, so that no reference is 0. */
+static u32 next_stamp(struct blocks *b)
+{
+	u32 stamp;
+
+	do
+		stamp = __atomic_add_fetch(&b->stamp, 1, __ATOMIC_RELAXED);
+	while (!stamp);
+	return stamp;
+}
+
+int block_put(struct blocks *b, struct scratch *s, size_t packed, size_t n, block_ref *ref)
+{
+	struct block_head head = {
+		.stamp = next_stamp(b),
+		.packed = (u32)packed,
+		.bytes = (u32)n | (packed == n ? BLOCK_RAW : 0),
+	};
+	u32 first;
+	int err = runs_take(&b->runs, piece_count(b, packed), &first);
+
+	if (err)
+		return err;
+	memcpy(s->packed - sizeof(head), &head, sizeof(head));
+	err = put_pieces(b, s, first, head.stamp, packed);
+	if (err) {
+		runs_give(&b->runs, first);
+		return err;
+	}
+	*ref = (u64)first << 32 | head.stamp;
+	return 0;
+}
+
+/* The packed bytes of a block, at s->packed, and its head.  -ESTALE. */
+static int get_pieces(struct blocks *b, struct scratch *s, block_ref ref, struct block_head *head)
+{
+	u32 slot = (u32)(ref >> 32), stamp = (u32)ref, seen, kept;
+	size_t bytes, off, n;
+
+	if (ebb_get(b->store, slot, s->packed - BLOCK_HEAD, b->page, &bytes) || bytes <= BLOCK_HEAD)
+		return -ESTALE;
+	memcpy(head, s->packed - BLOCK_HEAD, sizeof(*head));
+	if (head->stamp != stamp || !head->packed || head->packed > BLOCK_BYTES)
+		return -ESTALE;
+	off = piece_bytes(b, head->packed, BLOCK_HEAD);
+	if (bytes != off + BLOCK_HEAD)
+		return -ESTALE;
+	for (; off < head->packed; off += n) {
+		unsigned char *object = s->packed + off - STAMP_BYTES;
+
+		n = piece_bytes(b, head->packed - off, STAMP_BYTES);
+		memcpy(&kept, object, sizeof(kept));
+		if (ebb_get(b->store, ++slot, object, n + STAMP_BYTES, &bytes) ||
+		    bytes != n + STAMP_BYTES)
+			return -ESTALE;
+		memcpy(&seen, object, sizeof(seen));
+		if (seen != stamp)
+			return -ESTALE;
+		memcpy(object, &kept, sizeof(kept));
+	}
+	return 0;
+}
+
+int block_get(struct blocks *b, struct scratch *s, block_ref ref, void *data, size_t cap,
+	      size_t *n)
+{
+	struct block_head head;
+	int err = get_pieces(b, s, ref, &head);
+
+	if (err) {
+		host_a64_add(&b->stale, 1);
+		return err;
+	}
+	*n = head.bytes & ~BLOCK_RAW;
+	if (*n > cap || (head.bytes & BLOCK_RAW && *n != head.packed))
+		return -EIO;
+	return block_unpack(b, s, s->packed, head.packed, data, *n);
+}
+
+bool block_is_there(struct blocks *b, struct scratch *s, block_ref ref)
+{
+	struct block_head head;
+
+	return !get_pieces(b, s, ref, &head) &&
+	       runs_length(&b->runs, (u32)(ref >> 32)) == piece_count(b, head.packed);
+}
+
+void block_free(struct blocks *b, block_ref ref)
+{
+	u32 first = (u32)(ref >> 32);
+
+	ebb_free(b->store, first, runs_length(&b->runs, first));
+	runs_give(&b->runs, first);
+}
+
+size_t blocks_meta_bytes(struct blocks *b)
+{
+	return runs_meta_bytes(&b->runs) + b->cpus * HOST_CACHELINE +
+	       host_a64_read(&b->scratches) * scratch_bytes(b);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * block.h - blocks: 1 to BLOCK_BYTES bytes, compressed together, and kept as objects of at most a
+ * page in a run of slots (runs.h).
+ *
+ *     bytes --codec--> packed  | page - 12 | page - 4 | page - 4 | rest |
+ *                                   |           |          |        |
+ *     slot first + i, ebb_put()   head+0      stamp+1    stamp+2  stamp+3
+ *
+ * A block never changes.  It is named by a reference, which its owner publishes and takes back
+ * in one step, and each of its objects begins with the block's stamp.  So a reader needs no lock
+ * and no hold: he gets one object after the other, and if a block was freed meanwhile he sees
+ * that a stamp, a length or an object is not what it must be, and asks the owner anew.  A
+ * stamp is of 32 bits: who is to be misled has to stop between two objects for exactly 2^32 blocks,
+ * or a multiple, and find one at the same slot then.
+ *
+ * Everything is done with a scratch in hand: a codec's context and room for a block.  There are as
+ * many as threads that are in calls, and as many as CPUs are kept: nobody waits for one, but for
+ * who needs no codec and finds no memory.
+ *
+ * Lock order: reserve_lock > all of ebb_put(); runs.lock is a leaf.
+ */
+#ifndef EBB_USER_BLOCK_H
+#define EBB_USER_BLOCK_H
+
+#include "codec.h"
+#include "runs.h"
+
+struct ebb_store;
+
+#define BLOCK_BYTES ((size_t)64 << 10)
+#define BLOCK_HEAD 12u                  /* bytes before a block's first, in its first object */
+
+/* First slot << 32 | stamp; never 0. */
+typedef u64 block_ref;
+
+/* What stands before the first object's bytes. */
+struct block_head {
+	u32 stamp;
+	u32 packed;                     /* bytes that are stored, after this */
+	u32 bytes;                      /* of the block, and BLOCK_RAW if that is what is stored */
+};
+
+#define BLOCK_RAW ((u32)1 << 31)
+
+struct scratch {
+	void *ctx;                      /* the codec's; see scratch_get_surely() */
+	void *owner_room;               /* for who uses blocks: owner_bytes */
+	unsigned char *plain;           /* a block's bytes: BLOCK_BYTES */
+	unsigned char *packed;          /* what the codec made, after room for a head */
+};
+
+struct blocks {
+	struct ebb_store *store;
+	const struct codec_ops *codec;
+	struct codec_params params;
+	struct runs runs;
+	u32 stamp;                      /* of the last block; atomic */
+	size_t page;                    /* most bytes of an object */
+	size_t small;                   /* of one that does not take a whole page */
+	size_t owner_bytes;
+	unsigned int cpus;
+	host_a64 *idle;                 /* [cpus], a line each: a scratch, or 0 */
+	struct scratch *reserve;        /* without a context */
+	host_mutex_t reserve_lock;      /* who has it */
+	host_a64 scratches;             /* there are */
+	host_a64 stale;                 /* times that a reader had to ask anew */
+};
+
+struct blocks_config {
+	struct ebb_store *store;
+	u64 first, count;               /* slots of it that are for blocks */
+	const char *codec;              /* NULL: lz4 */
+	int level;                      /* EBB_LEVEL_DEFAULT: the codec's own */
+	unsigned int chain;             /* of the store; 0: the default */
+	size_t owner_bytes;             /* of scratch.owner_room */
+};
+
+/* Process context, as all of this file.  -ENOENT: no such codec; -EINVAL: its level; -ENOMEM. */
+int blocks_init(struct blocks *b, const struct blocks_config *cfg);
+/* No call is under way.  What is stored stays in the store. */
+void blocks_destroy(struct blocks *b);
+
+/* NULL: there is no memory. */
+struct scratch *scratch_get(struct blocks *b);
+
+/*
+ * The same for who must go on: where there is no memory, it waits for the one that there always is,
+ * whose context may be NULL.  So it is for work without the codec.
+ */
+struct scratch *scratch_get_surely(struct blocks *b);
+void scratch_put(struct blocks *b, struct scratch *s);
+
+/*
+ * Compresses n bytes, 1 to BLOCK_BYTES, to s->packed.  Returns how many it made of them, at most n:
+ * as many if it does not pay, and then s->packed has the bytes as they are.  -EIO, -ENOMEM: the
+ * codec failed.
+ */
+int block_pack(struct blocks *b, struct scratch *s, const void *data, size_t n);
+
+/* The opposite: n bytes from so many at packed.  -EIO: they are not what the codec made of n. */
+int block_unpack(struct blocks *b, struct scratch *s, const void *packed, size_t bytes, void *data,
+		 size_t n);
+
+/*
+ * Stores what block_pack() left in s->packed as a block of n bytes, and spoils it.  Errors as
+ * ebb_put(), after which nothing is stored.
+ */
+int block_put(struct blocks *b, struct scratch *s, size_t packed, size_t n, block_ref *ref);
+
+/*
+ * Reads a block of at most cap bytes into data; *n is how many.  -ESTALE: the block is not there
+ * (any more), and data may be spoilt; -EIO: it is, and does not decompress.
+ */
+int block_get(struct blocks *b, struct scratch *s, block_ref ref, void *data, size_t cap,
+	      size_t *n);
+
+/* Frees a block, which nobody can find any more.  Waits for no reader, and needs no memory. */
+void block_free(struct blocks *b, block_ref ref);
+
+/* Whether a block is there, with its bytes; what it was made of is not looked at.  For checks. */
+bool block_is_there(struct blocks *b, struct scratch *s, block_ref ref);
+
+/* Bytes of tables and of scratches. */
+size_t blocks_meta_bytes(struct blocks *b);
+
+#endif
