@@ -190,7 +190,7 @@ static void random_operations_agree_with_a_plain_array(void **state)
 			must_eq(ebb_units_zero(u, 0, DISK), 0);
 			units_are_sound(u);
 			must_eq(stat_of(u).units, 0);
-			must_eq(u ? stat_of(u).packed_bytes : 1, 0);
+			must_eq(stat_of(u).packed_bytes, 0);
 			ebb_units_close(u);
 		}
 }
@@ -252,7 +252,127 @@ static void a_write_that_fails_leaves_its_unit_as_it_was(void **state)
 	must_eq(ebb_set_mem_limit(ebb_units_store(u), 1), 0);
 	must_eq(ebb_units_zero(u, 0, DISK), 0);
 	units_are_sound(u);
+	must_eq(stat_of(u).packed_bytes, 0);
 	ebb_units_close(u);
+}
+
+/* ---- blocks ---- */
+
+#define BLOCK_SLOTS 640u
+
+static struct ebb_store *block_store;
+static struct blocks blocks;
+
+static void open_blocks(void)
+{
+	struct blocks_config bc = { .count = BLOCK_SLOTS, .level = EBB_LEVEL_DEFAULT };
+	struct ebb_config cfg;
+
+	ebb_config_init(&cfg);
+	cfg.slots = BLOCK_SLOTS;
+	must_eq(ebb_open(&block_store, &cfg), 0);
+	bc.store = block_store;
+	must_eq(blocks_init(&blocks, &bc), 0);
+}
+
+static void close_blocks(void)
+{
+	blocks_destroy(&blocks);
+	ebb_close(block_store);
+}
+
+static block_ref put_block(struct scratch *s, const unsigned char *p, size_t n)
+{
+	int packed = block_pack(&blocks, s, p, n);
+	block_ref ref;
+
+	must(packed > 0 && (size_t)packed <= n);
+	must_eq(block_put(&blocks, s, (size_t)packed, n, &ref), 0);
+	must(ref != 0);
+	return ref;
+}
+
+static void a_block_of_each_length_is_what_it_was(void **state)
+{
+	struct rng r = { use_seed(0xb10c) };
+	struct scratch *s;
+	size_t n, got_n;
+	block_ref ref;
+
+	open_blocks();
+	s = scratch_get(&blocks);
+	/* Stamps begin anew, and no reference is 0. */
+	blocks.stamp = UINT32_MAX - 5;
+	for (unsigned long i = 0; i < scaled(3000); i++) {
+		n = 1 + rng_below(&r, i % 2 ? BLOCK_BYTES : 9000);
+		fill(&r, want, n);
+		ref = put_block(s, want, n);
+		memset(got, 1, n);
+		must_eq(block_get(&blocks, s, ref, got, n, &got_n), 0);
+		must(got_n == n && !memcmp(got, want, n));
+		must(block_is_there(&blocks, s, ref));
+		if (n > 1)
+			must_eq(block_get(&blocks, s, ref, got, n - 1, &got_n), -EIO);
+		block_free(&blocks, ref);
+		must_eq(block_get(&blocks, s, ref, got, n, &got_n), -ESTALE);
+	}
+	scratch_put(&blocks, s);
+	must_hold(runs_check(&blocks.runs));
+	close_blocks();
+}
+
+/* Another object in the place of one of a block's. */
+static void damage(struct rng *r, block_ref ref, unsigned int *slot)
+{
+	unsigned int objects = runs_length(&blocks.runs, (u32)(ref >> 32));
+	unsigned char object[HOST_PAGE_SIZE];
+	size_t bytes, at;
+
+	*slot = (unsigned int)(ref >> 32) + (unsigned int)rng_below(r, objects);
+	must_eq(ebb_get(block_store, *slot, object, sizeof(object), &bytes), 0);
+	switch (rng_below(r, 3)) {
+	case 0:
+		at = rng_below(r, bytes < 16 ? bytes : 16);
+		object[at] ^= (unsigned char)(1 + rng_below(r, 255));
+		break;
+	case 1:
+		bytes = 1 + rng_below(r, bytes);
+		break;
+	default:
+		at = rng_below(r, bytes);
+		object[at] ^= (unsigned char)(1 + rng_below(r, 255));
+	}
+	must_eq(ebb_put(block_store, *slot, object, bytes), 0);
+}
+
+static void damaged_objects_are_no_block_or_do_not_decompress(void **state)
+{
+	struct rng r = { use_seed(0xda) };
+	unsigned long refused = 0;
+	struct scratch *s;
+
+	open_blocks();
+	s = scratch_get(&blocks);
+	for (unsigned long i = 0; i < scaled(3000); i++) {
+		size_t n = 1 + rng_below(&r, i % 2 ? BLOCK_BYTES : 9000), got_n;
+		unsigned int slot;
+		block_ref ref;
+		int err;
+
+		fill(&r, want, n);
+		ref = put_block(s, want, n);
+		damage(&r, ref, &slot);
+		memset(got, 7, BLOCK_BYTES + 1);
+		err = block_get(&blocks, s, ref, got, BLOCK_BYTES, &got_n);
+		must(!err || err == -ESTALE || err == -EIO);
+		must(err || got_n <= BLOCK_BYTES);
+		must_eq(got[BLOCK_BYTES], 7);
+		refused += err != 0;
+		block_free(&blocks, ref);
+	}
+	must(refused);
+	scratch_put(&blocks, s);
+	close_blocks();
 }
 
 /* ---- threads ---- */
@@ -411,6 +531,8 @@ int main(void)
 		cmocka_unit_test(what_is_no_disk_is_refused),
 		cmocka_unit_test(runs_of_bytes_end_with_the_disk),
 		cmocka_unit_test(slot_numbers_come_in_runs_and_are_used_again),
+		cmocka_unit_test(a_block_of_each_length_is_what_it_was),
+		cmocka_unit_test(damaged_objects_are_no_block_or_do_not_decompress),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array),
 		cmocka_unit_test(zeros_take_nothing),
 		cmocka_unit_test(a_write_that_fails_leaves_its_unit_as_it_was),

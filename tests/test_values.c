@@ -481,6 +481,29 @@ static void at_the_limit_nothing_is_lost_and_deletes_succeed(void **state)
 	ebb_values_close(v);
 }
 
+/* What was deleted a moment ago is held back: a put that needs its place gets it. */
+static void at_the_limit_what_was_deleted_makes_room(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+
+	fill(value, 100000, 0);
+	for (unsigned long turn = 0; turn < scaled(20); turn++) {
+		for (uint64_t id = 0; id < 100; id++)
+			must_eq(ebb_values_put(v, id, value, 100000, 0), 0);
+		must_eq(ebb_flush(ebb_values_store(v)), 0);
+		must_eq(ebb_stat(ebb_values_store(v), &stat), 0);
+		must_eq(ebb_values_set_mem_limit(v, stat.mem_used_total - 1), 0);
+		must_eq(ebb_values_put(v, 100, value, 100000, 0), -ENOMEM);
+		must_eq(ebb_values_delete(v, 7), 0);
+		must_eq(ebb_values_put(v, 100, value, 1000, 0), 0);
+		must_eq(ebb_values_set_mem_limit(v, 0), 0);
+		must_eq(ebb_values_delete(v, 100), 0);
+	}
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
 static unsigned long fail_in, asked;
 
 static bool fail_now(void)
@@ -537,6 +560,40 @@ static void whatever_allocation_fails_all_is_as_it_was(void **state)
 		get_and_compare(v, i);
 	iterate_and_compare(v);
 	values_are_sound(v);
+	ebb_values_close(v);
+}
+
+static bool fail_always(void)
+{
+	return true;
+}
+
+static void who_lets_go_needs_no_memory_for_a_scratch(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
+	struct ebb_values_cursor cursor = { 0 };
+	struct scratch *taken[200];
+	struct ebb_value_reader *reader;
+	unsigned int n, i;
+
+	fill(value, 200000, 4);
+	must_eq(ebb_values_put(v, 1, value, 200000, 0), 0);
+	must_eq(ebb_values_read_open(v, 1, &reader), 0);
+	/* The one that is idle, and whatever comes after it. */
+	for (n = 0; n < 20; n++)
+		taken[n] = scratch_get(&v->blocks);
+	host_user_fail = fail_always;
+	must(!scratch_get(&v->blocks));
+	must_eq(ebb_values_next(v, &cursor, &entry, NULL), 0);
+	must_eq(ebb_values_delete(v, 1), 0);
+	ebb_value_reader_close(reader);
+	must_eq(ebb_values_put(v, 2, value, 10, 0), -ENOMEM);
+	host_user_fail = NULL;
+	for (i = 0; i < n; i++)
+		scratch_put(&v->blocks, taken[i]);
+	values_are_sound(v);
+	must_eq(stat_of(v).object_bytes, 0);
 	ebb_values_close(v);
 }
 
@@ -721,7 +778,9 @@ int main(void)
 		cmocka_unit_test(a_reader_keeps_what_was_there_when_it_was_opened),
 		cmocka_unit_test(a_value_of_a_gigabyte_is_kept),
 		cmocka_unit_test(at_the_limit_nothing_is_lost_and_deletes_succeed),
+		cmocka_unit_test(at_the_limit_what_was_deleted_makes_room),
 		cmocka_unit_test(whatever_allocation_fails_all_is_as_it_was),
+		cmocka_unit_test(who_lets_go_needs_no_memory_for_a_scratch),
 		cmocka_unit_test(who_gets_a_value_sees_it_old_or_new_and_whole),
 	};
 
