@@ -30,6 +30,16 @@ WORK = tempfile.mkdtemp(prefix="ebb-nbdkit-")
 MIB = 1 << 20
 
 
+def needs_asan(name):
+    if not os.path.exists(name):
+        return False
+    with open(name, "rb") as f:
+        return b"libasan.so" in f.read()
+
+
+SANITIZED = needs_asan(PLUGIN)
+
+
 def start(cases):
     """Runs the cases; the exit status of the program."""
     try:
@@ -74,9 +84,20 @@ def wants(*names):
             raise tap.Skip(f"no {name} here")
 
 
+def environment(argv):
+    """With the sanitizer that the plugin was built with, which nbdkit itself was not."""
+    env = dict(os.environ)
+    if argv[0] == "nbdkit" and SANITIZED:
+        lib = subprocess.run(["gcc", "-print-file-name=libasan.so"], stdout=subprocess.PIPE,
+                             text=True, check=True).stdout.strip()
+        env.update(LD_PRELOAD=lib, ASAN_OPTIONS="halt_on_error=1:detect_leaks=0",
+                   UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
+    return env
+
+
 def run(argv, rc=0, timeout=60, **more):
     """Its output, errors included.  rc None: any status."""
-    p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment(argv),
                        stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout,
                        check=False, **more)
     assert rc is None or p.returncode == rc, \
@@ -118,9 +139,9 @@ class Server:
         self.log_name = path(f"log{Server.number}")
         ready = path(f"pid{Server.number}")
         with open(self.log_name, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                ["nbdkit", "-f", "-P", ready, "-U", self.socket, *options, PLUGIN, *parameters],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            argv = ["nbdkit", "-f", "-P", ready, "-U", self.socket, *options, PLUGIN, *parameters]
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env=environment(argv))
         deadline = time.monotonic() + 30
         while not os.path.exists(ready):
             assert self.process.poll() is None and time.monotonic() < deadline, self.log()

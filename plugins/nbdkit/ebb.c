@@ -135,18 +135,27 @@ static int ebb_after_fork(void)
 	return err;
 }
 
-static void ebb_cleanup(void)
+/* What nbdkit -v shows at the end. */
+static void tell_figures(void)
 {
 	struct ebb_units_stat units = { .struct_size = sizeof(units) };
 	struct ebb_stat store = { .struct_size = sizeof(store) };
 
+	if (ebb_units_stat(disk, &units) || ebb_stat(ebb_units_store(disk), &store))
+		return;
+	nbdkit_debug("ebb: %" PRIu64 " units of %" PRIu32 " bytes are %" PRIu64 " bytes, in pages of %"
+		     PRIu64 " (at most %" PRIu64 ")", units.units, params.unit, units.packed_bytes,
+		     store.mem_used_total, store.mem_used_max);
+	nbdkit_debug("ebb: from the system %" PRIu64 ", of it free %" PRIu64 "; tables %" PRIu64
+		     "; reads that began anew %" PRIu64, store.zone_bytes,
+		     store.zone_free_bytes, store.meta_bytes + units.meta_bytes, units.rereads);
+}
+
+static void ebb_cleanup(void)
+{
 	if (!disk)
 		return;
-	if (!ebb_units_stat(disk, &units) && !ebb_stat(ebb_units_store(disk), &store))
-		nbdkit_debug("ebb: %" PRIu64 " units of %" PRIu32 " bytes in %" PRIu64
-			     " bytes, of pages %" PRIu64 ", at most %" PRIu64,
-			     units.units, params.unit, units.packed_bytes, store.mem_used_total,
-			     store.mem_used_max);
+	tell_figures();
 	if (writer)
 		dump_write(writer, disk, params.size);
 	ebb_units_close(disk);
