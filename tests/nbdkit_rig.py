@@ -97,9 +97,9 @@ def environment(argv):
 
 def run(argv, rc=0, timeout=60, **more):
     """Its output, errors included.  rc None: any status."""
-    p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment(argv),
+    p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout,
-                       check=False, **more)
+                       env=environment(argv), check=False, **more)
     assert rc is None or p.returncode == rc, \
         f"{' '.join(argv)}: exit {p.returncode}, not {rc}: {p.stdout[-1500:]}"
     return p.stdout
@@ -107,7 +107,15 @@ def run(argv, rc=0, timeout=60, **more):
 
 def refused(*parameters):
     """What nbdkit says of parameters that it must not start with."""
-    out = run(["nbdkit", "-f", "-U", path("refused"), PLUGIN, *parameters], rc=1, timeout=30)
+    argv = ["nbdkit", "-f", "-U", path("refused"), PLUGIN, *parameters]
+    try:
+        out = run(argv, rc=1, timeout=5 if SANITIZED else 30)
+    except subprocess.TimeoutExpired as e:
+        # With a sanitizer nbdkit hangs in exit() once the C library has named an error, with its
+        # own plugins, too: p11-kit's destructor waits for a lock.
+        if not SANITIZED:
+            raise
+        out = (e.stdout or b"").decode()
     assert "nbdkit: error: " in out, out
     return out
 

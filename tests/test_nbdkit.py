@@ -16,8 +16,8 @@ import time
 
 sys.dont_write_bytecode = True
 import tap
-from nbdkit_rig import (FULL, MIB, PLUGIN, ROOT, SANITIZED, Server, content, in_background, nbd, path,
-                        refused, run, seeded, start, wants)
+from nbdkit_rig import (FULL, MIB, PLUGIN, ROOT, SANITIZED, Server, content, in_background, nbd,
+                        path, refused, run, seeded, start, wants)
 
 CASES = []
 UNITS = {"4k": 4096, "8k": 8192, "16k": 16384, "32k": 32768, "64k": 65536}

@@ -14,7 +14,8 @@ import time
 
 sys.dont_write_bytecode = True
 import tap
-from nbdkit_rig import FULL, MIB, Server, content, in_background, path, refused, run, seeded, start
+from nbdkit_rig import (FULL, MIB, SANITIZED, Server, content, in_background, path, refused, run,
+                        seeded, start)
 
 CASES = []
 MASK = (1 << 64) - 1
@@ -287,6 +288,8 @@ def two_servers_do_not_dump_to_one_file():
 
 @case
 def a_full_disk_leaves_the_file_as_it_was():
+    if SANITIZED:
+        raise tap.Skip("nbdkit hangs in exit(), see refused()")
     if os.geteuid():
         raise tap.Skip("only root mounts a small file system")
     top = path("small")

@@ -77,7 +77,7 @@ static int take(struct reader *r, void *to, size_t bytes)
 	if (n == bytes)
 		return 0;
 	if (ferror(r->file))
-		nbdkit_error("%s: read: %s", r->name, strerror(errno));
+		nbdkit_error("%s: read: %m", r->name);
 	else
 		nbdkit_error("%s is cut off after %" PRIu64 " bytes", r->name, r->at);
 	return -1;
@@ -135,9 +135,9 @@ static int store(struct reader *r, const struct record *rec, uint64_t at)
 	err = ebb_units_write(r->units, rec->offset, plain, rec->bytes);
 	if (!err)
 		return 0;
-	nbdkit_error("%s cannot be loaded: %s at %" PRIu64 " of %" PRIu64 " bytes%s", r->name,
-		     strerror(-err), rec->offset, r->size,
-		     err == -ENOMEM ? "; is mem-limit too low?" : "");
+	errno = -err;
+	nbdkit_error("%s cannot be loaded: %m at %" PRIu64 " of %" PRIu64 " bytes%s", r->name,
+		     rec->offset, r->size, err == -ENOMEM ? "; is mem-limit too low?" : "");
 	return -1;
 }
 
@@ -188,9 +188,9 @@ static int read_all(int fd, struct reader *r)
 	r->plain = malloc(RECORD_MOST);
 	r->zstd = ZSTD_createDCtx();
 	if (!r->file || !r->packed || !r->plain || !r->zstd)
-		nbdkit_error("%s: %s", r->name, strerror(errno ? errno : ENOMEM));
+		nbdkit_error("%s: %m", r->name);
 	else if (fseeko(r->file, 0, SEEK_SET))
-		nbdkit_error("%s: seek: %s", r->name, strerror(errno));
+		nbdkit_error("%s: seek: %m", r->name);
 	else
 		err = read_head(r) ? -1 : read_records(r);
 	ZSTD_freeDCtx(r->zstd);
@@ -207,7 +207,7 @@ int dump_open(const char *name, uint64_t *size)
 	int fd = open(name, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0) {
-		nbdkit_error("load=%s: %s", name, strerror(errno));
+		nbdkit_error("load=%s: %m", name);
 		return -1;
 	}
 	if (read_all(fd, &r)) {
@@ -237,7 +237,7 @@ struct dump_writer {
 
 static int failed(const struct dump_writer *w, const char *what)
 {
-	nbdkit_error("dump=%s: %s: %s", w->name, what, strerror(errno));
+	nbdkit_error("dump=%s: %s: %m", w->name, what);
 	return -1;
 }
 
@@ -278,7 +278,7 @@ struct dump_writer *dump_create(const char *name)
 		w->zstd = ZSTD_createCCtx();
 	}
 	if (!w || !w->name || !w->packed || !w->plain || !w->zstd)
-		nbdkit_error("dump=%s: %s", name, strerror(ENOMEM));
+		nbdkit_error("dump=%s: there is no memory", name);
 	else if (!open_tmp(w))
 		return w;
 	if (w) {

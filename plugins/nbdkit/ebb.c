@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define NBDKIT_API_VERSION 2
@@ -79,13 +78,13 @@ static int open_disk(struct ebb_units **units)
 	err = ebb_units_open(units, &cfg);
 	if (!err)
 		return 0;
+	errno = -err;
 	/* The parameters were checked one by one, so it is that there are too many units. */
 	if (err == -EINVAL)
 		nbdkit_error("size=%" PRIu64 " is too large for units of %" PRIu32 " bytes",
 			     params.size, params.unit);
 	else
-		nbdkit_error("a disk of %" PRIu64 " bytes cannot be opened: %s", params.size,
-			     strerror(-err));
+		nbdkit_error("a disk of %" PRIu64 " bytes cannot be opened: %m", params.size);
 	return -1;
 }
 
@@ -232,7 +231,8 @@ static int done(int err, const char *what, uint64_t offset)
 		nbdkit_set_error(ENOSPC);
 		return -1;
 	}
-	nbdkit_error("%s at %" PRIu64 ": %s", what, offset, strerror(-err));
+	errno = -err;
+	nbdkit_error("%s at %" PRIu64 ": %m", what, offset);
 	nbdkit_set_error(-err);
 	return -1;
 }
