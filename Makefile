@@ -15,7 +15,7 @@ VS_KERNEL ?= auto
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # install-module: the kernel it is for; empty is the one that runs.
 KERNEL ?=
-# demo-kernel, demo-tiers, pressure: boots of each variant.
+# demo-kernel, demo-tiers, pressure: boots of each variant; demo-programs: rounds of each row.
 ROUNDS ?= 5
 # ab: the commit to compare with; empty is main.
 BASE ?=
@@ -29,8 +29,9 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest clean \
-	configure coverage demo demo-kernel demo-tiers deps fuzz help install install-module linux module pressure \
+.PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
+	clean configure coverage demo demo-kernel demo-linux demo-programs demo-tiers deps fuzz help install \
+	install-module linux module pressure \
 	scale uninstall uninstall-module
 .NOTPARALLEL:
 
@@ -119,6 +120,11 @@ demo-tiers: ## writeback, swap-in, recompression and a small guest with a backin
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/tiers --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/tiers.json
+
+demo-programs: build ## nbdkit's disks in memory, Ebb's plugin beside its own; ROUNDS rounds, 6 minutes each
+	@scripts/deps check
+	@mkdir -p build/bench
+	@bench/programs/nbd --rounds $(ROUNDS) --json build/bench/nbd.json
 
 pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb by turns; ROUNDS boots each
 	@scripts/deps uml

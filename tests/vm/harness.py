@@ -40,7 +40,7 @@ CACHE = pathlib.Path(
 # Modules a guest may want, as far as the kernel has them; what they depend on follows.
 MODULES = ("zram zsmalloc ext4 loop lzo_compress lzo_decompress lz4_compress lz4hc_compress "
            "lz4_decompress zstd_compress zstd_decompress deflate 842_compress 842_decompress "
-           "null_blk brd dm_mod dm_flakey dm_delay dm_crypt xts virtio_blk").split()
+           "null_blk brd nbd dm_mod dm_flakey dm_delay dm_crypt xts virtio_blk").split()
 
 
 ME = os.getpid()
@@ -227,6 +227,22 @@ class Initramfs:
         # Found before busybox's own of the same name.
         self.add(f"usr/local/bin/{name}", (box / d / name).resolve(), 0o755)
         self._libs(box, box / d / name)
+
+    def built(self, names):
+        """Files of a build of this machine, for its architecture, with the libraries they name."""
+        top = HERE.parent.parent / "build"
+        for name in names:
+            found = [d / name for d in (top / "check/gcc", top) if (d / name).exists()]
+            if not found:
+                raise Skip(f"there is no {name} in build/check/gcc or build")
+            self.tools.add(name)
+            self.add(f"usr/lib/{name}", found[0].resolve(), 0o755)
+        for name in names:
+            data = self.files[f"usr/lib/{name}"][1]
+            with tempfile.NamedTemporaryFile(suffix=name) as f:
+                f.write(data)
+                f.flush()
+                self._libs(toolbox(self.kernel.arch, self.suite), pathlib.Path(f.name))
 
     def _libs(self, box, path):
         loader, todo = self.machine.loader, needed(path)
