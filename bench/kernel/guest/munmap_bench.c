@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * How long do processes that are swapped out to zram take to let go?
+ * How long do processes that are swapped out to zram, or to zswap over DISK, take to let go?
  *
- *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu]
- *                [--release-limit BYTES] [--packed 0|1 [--device MIB]] [--tag TEXT]
+ *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu|pool]
+ *                [--zswap DISK | [--release-limit BYTES] [--packed 0|1 [--device MIB]]] [--tag TEXT]
  *   munmap_bench --swapin --mb M [...]
  *
  * N processes map and fill M MiB each and page them out. Then all unmap at once. With --packed, which
@@ -12,14 +12,19 @@
  *   parent   | setup | ......... | level, mark | go |          | poll or wait | mark
  *   children |       | fill, out |             |    | munmap   |              |
  *
- * Mode drain polls mm_stat until the pool has stopped shrinking and says when that
- * was. Mode cpu leaves the guest idle instead: whoever watches the console reads this
- * machine's CPU clock at the two marks, and both are followed by a pause, so that the
- * clock stands still while it is read.
+ * Mode drain polls until the pool has stopped shrinking and says when that was: its size in
+ * mm_stat, and for zswap the pages of compressed memory that the kernel counts, since what an
+ * allocator holds back is not in a pool's size. Mode cpu leaves the guest idle instead: whoever
+ * watches the console reads this machine's CPU clock at the two marks, and both are followed by
+ * a pause, so that the clock stands still while it is read.
+ *
+ * Mode pool takes no time: it says what the pages cost in memory when they are out. empty_mb is what
+ * went when zram was set up, all_bytes what went with the pages, page tables aside.
  *
  * One line of JSON goes to the console per run: "bench: {...}".
  */
 #include "backing.h"
+#include "client.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -37,7 +42,7 @@ struct shared {
 struct config {
 	unsigned long np, mb, device, swapin;
 	enum data_kind data;
-	const char *data_name, *codec, *limit, *packed, *tag;
+	const char *data_name, *codec, *limit, *packed, *zswap, *tag;
 	int cpu;
 };
 
@@ -93,20 +98,23 @@ static void on_child(int sig)
 			_exit(1);
 }
 
-/* When the pool stopped shrinking, in ms after `since`: it has kept its size for 60 ms. */
-static double drained(double since, struct mm_stat *last)
+static unsigned long long pool_bytes(const struct config *c)
 {
-	struct mm_stat s;
-	double changed = now_ms();
+	return c->zswap ? client_pages() * PAGE : client_use(NULL).pool;
+}
 
-	if (zram_mm_stat(0, last))
-		die("cannot read mm_stat");
+/* When the pool stopped shrinking, in ms after `since`: it has kept its size for 60 ms. */
+static double drained(const struct config *c, double since)
+{
+	double changed = now_ms();
+	unsigned long long last = pool_bytes(c), now;
+
 	while (now_ms() - changed < 60) {
 		sleep_ms(0.1);
-		zram_mm_stat(0, &s);
-		if (s.used != last->used)
+		now = pool_bytes(c);
+		if (now != last)
 			changed = now_ms();
-		*last = s;
+		last = now;
 	}
 	return changed - since;
 }
@@ -115,9 +123,11 @@ static void bench_munmap(const struct config *c)
 {
 	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_barrier_t *all[] = { &s->filled, &s->out, &s->go, &s->done, &s->end };
-	struct mm_stat empty, full, after;
+	struct client_use empty, full, after;
 	double first = 1e300, last = 0, sum = 0, out_first = 1e300, out_last = 0, drain_ms = -1;
 	unsigned long swapped = 0, blocks = 0;
+	struct held held;
+	char holds[160] = "";
 	pthread_barrierattr_t attr;
 	unsigned i;
 
@@ -128,7 +138,7 @@ static void bench_munmap(const struct config *c)
 	for (i = 0; i < 5; i++)
 		pthread_barrier_init(all[i], &attr, c->np + 1);
 
-	zram_mm_stat(0, &empty);
+	empty = client_use(c->zswap);
 	signal(SIGCHLD, on_child);
 	fflush(stdout);
 	for (i = 0; i < c->np; i++) {
@@ -142,7 +152,10 @@ static void bench_munmap(const struct config *c)
 	pthread_barrier_wait(&s->filled);
 	pthread_barrier_wait(&s->out);
 	sleep_ms(100);
-	zram_mm_stat(0, &full);
+	full = client_use(c->zswap);
+	for (i = 0; i < c->np; i++)
+		swapped += s->swapped[i];
+	client_has(c->zswap, swapped);
 	if (c->packed) {
 		backing_write_all(0);
 		blocks = zram_bd_stat(0).blocks;
@@ -150,23 +163,27 @@ static void bench_munmap(const struct config *c)
 	}
 	if (c->cpu)
 		mark("start", c->tag);
+	held_begin();
 	pthread_barrier_wait(&s->go);
 	pthread_barrier_wait(&s->done);
+	if (held_end(&held))
+		snprintf(holds, sizeof(holds), "\"hold_max_us\": %.1f, \"hold_p99_us\": %.2f, \"hold_p999_us\": %.2f, "
+			 "\"holds\": %lu, ", (double)held.max_ns / 1e3, (double)held.p99_ns / 1e3,
+			 (double)held.p999_ns / 1e3, held.holds);
 	for (i = 0; i < c->np; i++) {
 		first = s->start[i] < first ? s->start[i] : first;
 		last = s->end_ms[i] > last ? s->end_ms[i] : last;
 		out_first = s->out_start[i] < out_first ? s->out_start[i] : out_first;
 		out_last = s->out_end[i] > out_last ? s->out_end[i] : out_last;
 		sum += s->end_ms[i] - s->start[i];
-		swapped += s->swapped[i];
 	}
 	if (c->cpu) {
 		sleep_ms(150);
 		mark("stop", c->tag);
-		zram_mm_stat(0, &after);
 	} else {
-		drain_ms = drained(first, &after);
+		drain_ms = drained(c, first);
 	}
+	after = client_use(c->zswap);
 	pthread_barrier_wait(&s->end);
 	while (wait(NULL) > 0 || errno == EINTR)
 		;
@@ -177,12 +194,60 @@ static void bench_munmap(const struct config *c)
 
 	printf("bench: {\"tag\": \"%s\", \"mode\": \"%s\", \"np\": %lu, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
 	       "\"slots\": %lu, \"backed\": %lu, \"left\": %llu, \"mean_ms\": %.4f, \"wall_ms\": %.4f, \"drained_ms\": %.4f, "
-	       "\"pageout_mb_per_s\": %.1f, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
+	       "%s\"pageout_mb_per_s\": %.1f, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
 	       "\"pool_pages_before\": %llu, \"pool_pages_after\": %llu}\n",
 	       c->tag, c->cpu ? "cpu" : "drain", c->np, c->mb, c->data_name, c->codec, swapped / PAGE, blocks,
 	       c->packed ? zram_bd_stat(0).blocks : 0, sum / c->np,
-	       last - first, drain_ms, swapped / 1048576.0 / (out_last - out_first) * 1e3, full.compr - empty.compr,
-	       full.used, empty.used / PAGE, after.used / PAGE);
+	       last - first, drain_ms, holds, swapped / 1048576.0 / (out_last - out_first) * 1e3, full.compr - empty.compr,
+	       full.pool, empty.pool / PAGE, after.pool / PAGE);
+}
+
+/* Free memory when nothing is cached and no CPU keeps more than a few pages for itself. */
+static unsigned long settled(void)
+{
+	struct sysinfo si;
+
+	if (file_write("/proc/sys/vm/percpu_pagelist_high_fraction", "8000") ||
+	    file_write("/proc/sys/vm/drop_caches", "3"))
+		die("cannot empty the caches");
+	sleep_ms(300);
+	sysinfo(&si);
+	return si.freeram * si.mem_unit;
+}
+
+static void bench_pool(const struct config *c, const struct zram_setup *setup, unsigned long bytes)
+{
+	unsigned long before, empty, full, tables, swapped;
+	struct client_use use;
+	char *p;
+
+	/* zswap has its pool from the boot on, so that one is in no figure. */
+	client_off(c->zswap);
+	if (!c->zswap)
+		zram_must_set(0, "reset", "1");
+	before = settled();
+	client_on(c->zswap, setup, bytes);
+	empty = settled();
+	group_enter("pool");
+	p = fill(c, 7);
+	swapped = page_out(p, c->mb * MB);
+	if (swapped < c->mb * MB / 100 * 99)
+		die("only %lu of %lu MiB went to swap", swapped / MB, c->mb);
+	client_has(c->zswap, swapped);
+	/* A group's figures are put together every two seconds. */
+	sleep_ms(2500);
+	full = settled();
+	use = client_use(c->zswap);
+	if (c->zswap)
+		use.compr = group_zswap("pool");
+	/* Of this region, the directories above its tables are a page or two. */
+	tables = c->mb * MB / PAGE * 8;
+	printf("bench: {\"tag\": \"%s\", \"mode\": \"pool\", \"np\": 1, \"mb\": %lu, \"data\": \"%s\", "
+	       "\"codec\": \"%s\", \"slots\": %lu, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
+	       "\"all_bytes\": %ld, \"empty_mb\": %.3f}\n", c->tag, c->mb, c->data_name, c->codec,
+	       swapped / PAGE, use.compr, use.pool, (long)(empty - full - tables),
+	       ((double)before - (double)empty) / 1048576.0);
+	munmap(p, c->mb * MB);
 }
 
 static void bench_swapin(const struct config *c)
@@ -221,16 +286,17 @@ int main(int argc, char **argv)
 	static struct config c = { .np = 1, .mb = 256, .data_name = "uniform", .codec = "lzo-rle", .tag = "-" };
 	static const char *mode = "drain";
 	struct zram_setup setup = { 0 };
+	unsigned long bytes;
 	static const struct option known[] = {
 		{ "np", &c.np, 1, MAX_NP }, { "mb", &c.mb, 1, 1 << 16 }, { "data", .text = &c.data_name }, { "codec", .text = &c.codec },
-		{ "release-limit", .text = &c.limit }, { "packed", .text = &c.packed },
+		{ "release-limit", .text = &c.limit }, { "packed", .text = &c.packed }, { "zswap", .text = &c.zswap },
 		{ "device", &c.device, 1, 1 << 16 }, { "tag", .text = &c.tag }, { "mode", .text = &mode }, { "swapin", &c.swapin }, { }
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options(argc, argv, 1, known);
-	if (strcmp(mode, "cpu") && strcmp(mode, "drain"))
-		die("mode '%s' is neither cpu nor drain", mode);
+	if (strcmp(mode, "cpu") && strcmp(mode, "drain") && strcmp(mode, "pool"))
+		die("mode '%s' is none of cpu, drain, pool", mode);
 	c.cpu = !strcmp(mode, "cpu");
 	c.data = data_parse(c.data_name);
 	setup.codec = c.codec;
@@ -240,11 +306,16 @@ int main(int argc, char **argv)
 		setup.packed = c.packed;
 		setup.backing = BACKING;
 	}
-	zram_swapon(0, &setup, (c.np * c.mb + 64) * MB * 2);
-	if (c.swapin)
-		bench_swapin(&c);
-	else
-		bench_munmap(&c);
-	swapoff("/dev/zram0");
+	bytes = (c.np * c.mb + 64) * MB * 2;
+	if (!strcmp(mode, "pool")) {
+		bench_pool(&c, &setup, bytes);
+	} else {
+		client_on(c.zswap, &setup, bytes);
+		if (c.swapin)
+			bench_swapin(&c);
+		else
+			bench_munmap(&c);
+	}
+	client_off(c.zswap);
 	return 0;
 }
