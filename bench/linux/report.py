@@ -16,7 +16,7 @@ SHOWN = {
     "kill": {"t50_ms": 2, "t90_ms": 2, "t100_ms": 2},
     "apps": {"failed_writes": 0, "failed_writes_sum": 0, "oom_kills_sum": 0, "seconds": 2, "touch_p50_ms": 1,
              "kill_p50_ms": 2, "pages_out": 0},
-    "build": {"seconds": 1, "system_s": 2, "cpu_s": 2, "pages_out": 0, "pages_in": 0, "failed_writes_sum": 0,
+    "build": {"seconds": 1, "system_s": 2, "pages_out": 0, "pages_in": 0, "failed_writes_sum": 0,
               "failed_compiles_sum": 0},
     "holds": {"hold_max_us": 0, "hold_p999_us": 1, "hold_p99_us": 1},
     "pieces": {"piece_q1_ns": 0, "piece_ns": 0},
@@ -24,7 +24,7 @@ SHOWN = {
 SUMS = ("failed_writes", "failed_reads", "oom_kills", "failed_compiles")
 MEASURES = [*dict.fromkeys([m for s in SHOWN.values() for m in s if not m.endswith(("_sum", "_over_floor_ms"))]),
             *SUMS, "wall_ms", "ns_per_slot", "pool_bytes_per_slot", "compr_bytes", "pool_bytes", "all_bytes", "piece_q3_ns",
-            "touch_max_ms", "user_s", "pool_mb", "holds", "freed_mb"]
+            "touch_max_ms", "pool_mb", "holds", "freed_mb"]
 # Whose floor is whose.
 FLOOR = {"classic": "floor", "ebb-sync": "floor", "ebb-deferred": "floor", "classic-plus": "floor-plus",
          "ebb-bulk": "floor-plus"}
