@@ -73,9 +73,10 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 	/* If a swap took back what is taken back here, that is as well: it tells by the word. */
 	if (!slot_has_object(word))
 		host_a64_cas(slot, &now, word);
-	else if (now & SLOT_BUSY)
+	else if (now & SLOT_BUSY) {
 		record(h, slot_ref(word), host_a64_cas(slot, &now, word & ~clear) ? 1 : 8, false);
-	else if (now & clear)
+		h->eighths++;
+	} else if (now & clear)
 		/*
 		 * Of a page that was swapped in meanwhile it takes marks that this read may take as
 		 * well.

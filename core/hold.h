@@ -39,8 +39,8 @@ struct hold_record {
 struct holds {
 	host_lock_t lock;
 	u32 unused;             /* record + 1 */
-	u32 records;            /* that are in use; lock */
 	u32 max;
+	u64 eighths;            /* holds that a word had no room for, ever; lock */
 	u32 mask;               /* buckets - 1 */
 	u32 *bucket;            /* record + 1 */
 	struct hold_record *record;     /* [max] */

@@ -45,7 +45,6 @@ static inline bool record(struct holds *h, u64 ref, s64 by, bool orphan) HOST_RE
 			return false;
 		r = &h->record[i - 1];
 		h->unused = r->next;
-		h->records++;
 		*r = (struct hold_record){ .ref = ref };
 		*at = i;
 	}
@@ -58,7 +57,6 @@ static inline bool record(struct holds *h, u64 ref, s64 by, bool orphan) HOST_RE
 	*at = r->next;
 	r->next = h->unused;
 	h->unused = i;
-	h->records--;
 	return last;
 }
 

@@ -117,12 +117,14 @@
  *            leaves alone what the home keeps for those who have to reclaim, and may give less
  *            than n, or nothing, although a caller who waits would get more; or HOST_RECLAIMS: as
  *            0, but for who frees memory by it, so what is kept for those is not left alone.
+ *            HOST_MOVABLE may be added to each (below).
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
  *            any; below host_nr_nodes(), fixed while the page is out
  *   void *host_page_addr(struct host_pages *src, host_page p)
- *            any; the address of the page's bytes; valid until the page is freed
+ *            any; the address of the page's bytes, a multiple of HOST_PAGE_SIZE; valid until the
+ *            page is freed
  *
  * Memory for descriptors and tables.
  *

@@ -8,8 +8,8 @@
  *     begin      class lock: which page of the zspage it is; no other page of it moves
  *     freeze     each object on the page: its cell has no reader, then seven
  *     copy
- *     repoint    class lock, holds' lock: none of them has a reader in a record; the descriptor
- *                names the new page
+ *     repoint    class lock, holds' lock: nobody has come as an eighth reader; the descriptor names
+ *                the new page
  *     thaw       each of them: seven readers less; one that was freed meanwhile is disposed of
  *     end        class lock
  *
@@ -164,25 +164,6 @@ static bool freeze(const struct mover *m, unsigned int obj)
 	return !is_of(m, obj, word);
 }
 
-/* Whether a frozen object has a reader. */
-static bool is_read(const struct mover *m, unsigned int obj)
-{
-	struct holds *h = &m->s->holds;
-	host_a64 *cell = zspage_is_used(m->z, obj) ? cell_of(m, obj) : NULL;
-	u64 word = cell ? host_a64_read(cell) : 0;
-	const struct hold_record *r;
-	u32 at;
-
-	if (!is_of(m, obj, word))
-		return false;
-	at = *find(h, slot_ref(word));
-	if (!at)
-		return false;
-	r = &h->record[at - 1];
-	/* Who freed it has left the mover's places there, or is about to. */
-	return r->n > (r->orphan ? (s64)(SLOT_READERS / SLOT_READER) : 0);
-}
-
 /* Gives the places back.  True: the object was freed, and the caller was the last who had one. */
 static bool give_places(struct holds *h, host_a64 *cell, u64 ref)
 {
@@ -234,25 +215,38 @@ static bool begin(struct mover *m, host_page from)
 	return done;
 }
 
-/* Puts page to in the place of the one that moves, if no object of it has a reader. */
+/* Holds, of any object, for which a word had no room. */
 HOST_NO_ANALYSIS
-static bool repoint(struct mover *m, host_page to)
+static u64 eighths(struct holds *h)
+{
+	u64 n;
+
+	host_lock(&h->lock);
+	n = h->eighths;
+	host_unlock(&h->lock);
+	return n;
+}
+
+/*
+ * Puts page to in the place of the one that moves, if nobody came to read or write since n was what
+ * eighths() says.  Who wrote and went is no reader any more, but the copy may be of before.
+ */
+HOST_NO_ANALYSIS
+static bool repoint(struct mover *m, host_page to, u64 n)
 {
 	struct holds *h = &m->s->holds;
-	bool busy = false;
-	unsigned int obj;
+	bool done;
 
 	host_lock(&m->c->lock);
 	host_lock(&h->lock);
-	for (obj = m->first; h->records && obj < m->end && !busy; obj++)
-		busy = is_read(m, obj);
-	if (!busy)
+	done = h->eighths == n;
+	if (done)
 		zspage_pages(m->z, m->c->words)[m->page] = to;
 	host_unlock(&h->lock);
-	if (!busy && host_nr_nodes() > 1 && host_page_node(m->s->pool.src, to) != m->z->node)
+	if (done && host_nr_nodes() > 1 && host_page_node(m->s->pool.src, to) != m->z->node)
 		m->z->node = ZSPAGE_ANY_NODE;
 	host_unlock(&m->c->lock);
-	return !busy;
+	return done;
 }
 
 HOST_NO_ANALYSIS
@@ -268,16 +262,18 @@ static int move(struct mover *m, u64 tag, host_page from, host_page to)
 	struct host_pages *src = m->s->pool.src;
 	unsigned int obj, frozen;
 	bool done;
+	u64 n;
 
 	if (!begin(m, from))
 		return -EAGAIN;
+	n = eighths(&m->s->holds);
 	for (frozen = m->first; frozen < m->end && freeze(m, frozen); frozen++)
 		;
 	done = frozen == m->end;
 	if (done) {
 		memcpy(host_page_addr(src, to), host_page_addr(src, from), HOST_PAGE_SIZE);
 		m->s->cfg.tag(m->s->cfg.ctx, to, tag);
-		done = repoint(m, to);
+		done = repoint(m, to, n);
 	}
 	for (obj = m->first; obj < frozen; obj++)
 		thaw(m, obj);

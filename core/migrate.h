@@ -19,10 +19,11 @@
  *     object deferred, or detached and in somebody's hands
  *                                                  nothing: nobody reads or writes its bytes
  *
- * To freeze an object is to take all seven readers' places in its cell, from none.  A reader who
- * comes meanwhile is the eighth: he goes to the records, reads the old page, and the move ends with
- * -EBUSY.  A free finds seven readers, so the object is the mover's to free (cell.h, "freed while
- * it is read").
+ * To freeze an object is to take all seven readers' places in its cell, from none.  Who comes
+ * meanwhile, to read or to write, is the eighth: he goes to the records (hold.h) and uses the old
+ * page, and the move ends with -EBUSY, even if he has gone by then, since he may have written.  A
+ * free finds seven readers, so the object is the mover's to free (cell.h, "freed while it is
+ * read").
  *
  * Lock order: class lock > descriptor group's lock (pin);  class lock;  the holds' lock.
  */

@@ -3,8 +3,8 @@
 """test_graft.py - what linux/graft does to a kernel source, on small made-up ones; prints TAP.
 
 The trees are git repositories with the few files that graft reads. What it puts there is made up as
-well, so that a tree of this project's own is not needed. One case takes the files of Debian's source
-where that is here.
+well, so that this project's own may change. One case takes the files of Debian's source where that
+is here.
 """
 import contextlib
 import importlib.machinery

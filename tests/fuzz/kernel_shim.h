@@ -304,6 +304,14 @@ typedef struct {
 #define atomic_long_set(a, x) ((a)->v = (long)(x))
 #define atomic_long_read(a) ((a)->v)
 
+typedef struct {
+	int refs;
+} refcount_t;
+
+struct completion {
+	int done;
+};
+
 struct scatterlist {
 	struct page *page;
 	unsigned int length, offset;

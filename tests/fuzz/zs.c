@@ -5,10 +5,13 @@
  *     input: chain, release limit; then one operation after the other
  *
  * Objects come, are written, read in all ways and go, one by one and in bulk; a reader may keep an
- * object for any number of other operations, as one that sleeps does.  The worker of the release
- * stage runs beside it.  Allocations (of pages, too) may be made to fail.
+ * object for any number of other operations, as one that sleeps does.  Pages move, and zspages stay
+ * pinned for a while.  The worker of the release stage runs beside it.  Allocations (of pages, too)
+ * may be made to fail.
  */
 #include "fuzz.h"
+#include "check.h"
+#include "migrate.h"
 #include "zsmalloc/zspool.h"
 
 #define OBJECTS 96
@@ -34,7 +37,16 @@ struct task_struct shim_task;
 
 static struct object object[OBJECTS];
 static struct reader reader[4];
-static struct source source;
+/* What kernel/zsmalloc/migrate.c keeps in pages: the zspage that it was last told of. */
+#define TAGGED 1024
+static struct tagged {
+	host_page page;
+	u64 tag;
+} tagged[TAGGED];
+static unsigned int ntagged;    /* ever; the oldest are forgotten */
+static struct tagged pinned[3]; /* tag 0: none */
+
+static struct source source, movable;
 static struct zs_pool pool;
 static u64 failing;             /* allocations from here on that fail; worker and caller share it */
 static bool may_fail;
@@ -55,6 +67,7 @@ static void tend(struct host_work *w)
 
 	(void)w;
 	pcp_tend(&source.pcp, &aged);
+	pcp_tend(&movable.pcp, &aged);
 }
 
 /* ---- one object ---- */
@@ -204,6 +217,57 @@ static void op_free_bulk(struct choices *c)
 	zs_free_bulk(&pool, handles, n);
 }
 
+/* ---- pages that move ---- */
+
+static void note_tag(void *ctx, host_page page, u64 tag)
+{
+	(void)ctx;
+	must(tag);
+	tagged[ntagged++ % TAGGED] = (struct tagged){ page, tag };
+}
+
+/* Nobody reads: then no page is busy. */
+static bool at_rest(void)
+{
+	for (unsigned int i = 0; i < ARRAY_LEN(reader); i++)
+		if (reader[i].of)
+			return false;
+	return true;
+}
+
+static void op_move(struct choices *c)
+{
+	unsigned int n = ntagged < TAGGED ? ntagged : TAGGED;
+	struct tagged t, *p = &pinned[take_below(c, ARRAY_LEN(pinned))];
+	host_page to, from;
+	int err;
+
+	if (!n)
+		return;
+	t = tagged[take_below(c, n)];
+	from = t.page;
+	err = cells_pin(&pool.cells, t.page, t.tag);
+	must(!err || err == -EAGAIN);
+	if (err)
+		return;
+	if (!pcp_alloc(&movable.pcp, &to, 1, HOST_ANY_NODE, HOST_MAY_WAIT)) {
+		err = cells_move(&pool.cells, t.tag, t.page, to);
+		must(!err || err == -EAGAIN || (err == -EBUSY && !at_rest()));
+		pcp_free(&movable.pcp, err ? &to : &from, 1, HOST_ANY_NODE);
+	}
+	if (!p->tag && take_below(c, 2))
+		*p = t;
+	else
+		cells_unpin(&pool.cells, t.tag);
+}
+
+static void unpin(struct tagged *p)
+{
+	if (p->tag)
+		cells_unpin(&pool.cells, p->tag);
+	p->tag = 0;
+}
+
 /* ---- the whole ---- */
 
 static u64 live(void)
@@ -221,9 +285,13 @@ static void check_all(void)
 	release_quiesce(&pool.cells.release);
 	must_eq(zs_get_total_pages(&pool), pool_pages(&pool.cells.pool));
 	must_eq(cells_objects(&pool.cells), live());
+	for (unsigned int i = 0; i < ARRAY_LEN(pinned); i++)
+		unpin(&pinned[i]);
 	must(live() || !zs_get_total_pages(&pool));
-	must_hold(pool_check(&pool.cells.pool));
+	if (at_rest())
+		must_hold(cells_check(&pool.cells));
 	must_be_sound(&source);
+	must_be_sound(&movable);
 }
 
 static void op_compact(void)
@@ -285,6 +353,7 @@ static void op_rare(struct choices *c)
 		break;
 	case 5:
 		pcp_drain(&source.pcp);
+		pcp_drain(&movable.pcp);
 		break;
 	case 6:
 		shrink_look(&pool.shrink);
@@ -304,8 +373,10 @@ static void one_op(struct choices *c)
 	struct object *o = &object[take_below(c, OBJECTS)];
 	struct reader *r = &reader[take_below(c, ARRAY_LEN(reader))];
 
-	if (op < 6)
+	if (op < 5)
 		op_malloc(c, o);
+	else if (op < 6)
+		op_move(c);
 	else if (op < 7)
 		op_write(c, o);
 	else if (op < 9)
@@ -316,8 +387,10 @@ static void one_op(struct choices *c)
 		op_free(o);
 	else if (op < 14)
 		op_free_bulk(c);
-	else if (op < 15)
+	else if (op < 15 && take_below(c, 2))
 		verify(o);
+	else if (op < 15)
+		unpin(&pinned[take_below(c, ARRAY_LEN(pinned))]);
 	else
 		op_rare(c);
 }
@@ -339,9 +412,13 @@ static void open_pool(struct choices *c)
 		.chain = CHAIN_MIN + take_below(c, CHAIN_MAX - CHAIN_MIN + 1),
 		.release_limit = release_limit(c),
 		.most = 100000,
+		.movable = take_below(c, 4) ? &movable.pcp : NULL,
 	};
 
+	cfg.tag = cfg.movable ? note_tag : NULL;
 	memset(object, 0, sizeof(object));
+	memset(pinned, 0, sizeof(pinned));
+	ntagged = 0;
 	failing = 0;
 	may_fail = false;
 	must_eq(host_work_init(&pool.tend, tend, 0), 0);
@@ -367,7 +444,9 @@ static void close_pool(void)
 	host_work_destroy(&pool.tend);
 	cells_destroy(&pool.cells);
 	pcp_drain(&source.pcp);
+	pcp_drain(&movable.pcp);
 	must_eq(pages_out(&source), 0);
+	must_eq(pages_out(&movable), 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -389,6 +468,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	host_user_set_nr_cpus(2);
 	/* One for all inputs; each must give back what it took. */
 	source_open(&source);
+	source_open(&movable);
 	host_user_fail = fail_now;
 	return 0;
 }

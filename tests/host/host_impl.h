@@ -259,6 +259,7 @@ unsigned int host_cpu_node(unsigned int cpu);
 
 struct host_pages {
 	u32 dry;        /* not 0: gives nothing */
+	u32 fixed;      /* not 0: of pages that are not moved */
 };
 
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,

@@ -156,15 +156,15 @@ def test_module(kern, name):
 
 
 def selftest(names):
-    """Files of the kernel's tools/testing/selftests; those of a source package are where it was unpacked."""
+    """Files of the kernel's tools/testing/selftests."""
     return [pathlib.Path(p) for p in call(HERE / "kernels", "files", "uml-smp",
                                           *(f"tools/testing/selftests/{n}" for n in names)).splitlines()]
 
 
 def program(source, *more, arch="amd64", flags=None):
     """Compiles a static program of the guest, once per content, compiler and flags. It is
-    named after its first source; words with a dash are its libraries. Of a stranger's, flags are its
-    own, besides."""
+    named after its first source; words with a dash are its libraries; flags are for what others
+    wrote."""
     libs = [s for s in more if str(s).startswith("-")]
     sources = [pathlib.Path(s) for s in (source, *more) if s not in libs]
     cc = MACHINES[arch].cc

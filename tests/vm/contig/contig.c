@@ -69,9 +69,9 @@ static int walk(void *unused)
 		int nid;
 
 		for_each_online_node(nid) {
-			unsigned long pfn = ALIGN(NODE_DATA(nid)->node_start_pfn, pageblock_nr_pages);
-			unsigned long end = NODE_DATA(nid)->node_start_pfn +
-					    NODE_DATA(nid)->node_spanned_pages;
+			const pg_data_t *node = NODE_DATA(nid);
+			unsigned long pfn = ALIGN(node->node_start_pfn, pageblock_nr_pages);
+			unsigned long end = node->node_start_pfn + node->node_spanned_pages;
 
 			for (; pfn + pageblock_nr_pages <= end && !kthread_should_stop();
 			     pfn += pageblock_nr_pages) {
@@ -94,8 +94,6 @@ static int __init contig_init(void)
 static void __exit contig_exit(void)
 {
 	kthread_stop(thread);
-	pr_info("contig: %lu blocks, %lu busy; pages of zsmalloc: %lu moved away, %lu met in busy blocks, %lu stayed\n",
-		got, busy, zs_got, zs_busy, zs_kept);
 }
 
 module_init(contig_init);

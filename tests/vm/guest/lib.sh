@@ -95,12 +95,26 @@ zswap_set() { put "$2" "/sys/module/zswap/parameters/$1"; }
 zswap() { cat "/sys/kernel/debug/zswap/$1" 2>/dev/null || echo 0; }
 # Nothing is in it, and it has no memory.
 zswap_empty() { [ "$(zswap stored_pages)" = 0 ] && [ "$(zswap pool_total_size)" = 0 ]; }
-# It has no more than is swapped out: the shell's pages, and those of the root file system, a tmpfs.
-zswap_tidy() { [ "$(zswap stored_pages)" -le "$(awk -v size="$pagesize" 'NR > 1 { n += $4 } END { print n * 1024 / size }' /proc/swaps)" ]; }
+# It has no more than is swapped out: pages of the shell, and of the root file system, a tmpfs.
+zswap_tidy() {
+	_out=$(awk -v size="$pagesize" 'NR > 1 { n += $4 } END { print n * 1024 / size }' /proc/swaps)
+	[ "$(zswap stored_pages)" -le "$_out" ]
+}
+# Until there is /tmp/stop: the largest number that COMMAND has printed, in /tmp/most.
+watch() {
+	_most=0
+	while [ ! -e /tmp/stop ]; do
+		_n=$("$@"); [ "$_n" -le $_most ] || _most=$_n
+		echo $_most >/tmp/most; sleep 0.02
+	done
+}
 
 # Groups below one folder: group NAME LIMIT makes one, in_group NAME COMMAND runs there.
 groups=/sys/fs/cgroup
-groups_on() { mkdir -p $groups; mount -t cgroup2 none $groups 2>/dev/null; put +memory $groups/cgroup.subtree_control; }
+groups_on() {
+	mkdir -p $groups; mount -t cgroup2 none $groups 2>/dev/null
+	put +memory $groups/cgroup.subtree_control
+}
 group() { mkdir -p "$groups/$1" && put "$2" "$groups/$1/memory.max"; }
 in_group() { _g=$1; shift; sh -c "echo \$\$ >$groups/$_g/cgroup.procs && exec \"\$@\"" sh "$@"; }
 group_stat() { awk -v f="$2" '$1 == f { print $2 }' "$groups/$1/memory.stat"; }

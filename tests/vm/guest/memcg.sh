@@ -9,10 +9,16 @@ echo 1 >/proc/sys/vm/overcommit_memory
 d=$(disk 0) t=$((8 * SCALE))
 groups_on || { skip "cgroups" "no memory controller"; finish; }
 
-# In zswap a page counts as its group's memory still, compressed: the groups are large enough for that.
+# In zswap a page counts as its group's memory still, compressed: the groups are large enough.
+run() { # GROUP OPTIONS: swapcheck there, whose number is job_GROUP
+	_r=$1; shift
+	in_group "$_r" swapcheck --mb 28 --procs 2 --forks 1 "$@" >"/tmp/out.$_r" 2>&1 &
+	eval "job_$_r=\$!"
+}
+
 three() { # CLIENT
 	group a 56M; group b 56M; group c 64M
-	for g in a b c; do in_group $g swapcheck --mb 28 --procs 2 --passes 1 --forks 1 --loop $t --seed ${#g} >/tmp/out.$g 2>&1 & eval "job_$g=\$!"; done
+	for g in a b c; do run $g --passes 1 --loop $t; done
 	# One is asked to give memory back, one has its limit moved up and down.
 	end=$(($(date +%s) + t - 1))
 	while [ "$(date +%s)" -lt $end ]; do
@@ -25,7 +31,8 @@ three() { # CLIENT
 	done
 	# Killed with everything out, and gone.
 	in_group c swapcheck --mb 96 --procs 2 --passes 100 --forks 0 >/dev/null 2>&1 & job=$!
-	within "$1: group c is swapped out in part" 30 sh -c "[ \$(cat $groups/c/memory.swap.current) -gt 8000000 ]"
+	within "$1: group c is swapped out in part" 30 \
+		sh -c "[ \$(cat $groups/c/memory.swap.current) -gt 8000000 ]"
 	put 1 $groups/c/cgroup.kill
 	wait $job 2>/dev/null
 	for g in a b c; do within "$1: group $g goes" 10 group_gone $g; done
@@ -42,19 +49,19 @@ if [ -d /sys/module/zswap ] && [ -b "$d" ]; then
 	three zswap
 	within "nothing is left in zswap" 10 zswap_empty
 
-	# Limits of zswap's own. What is in zswap counts as its group's memory, so b has to hold all that.
+	# Limits of zswap's own. b has to hold all that is in zswap, and a writes it to the disk.
 	group a 32M; put 2M $groups/a/memory.zswap.max
 	group b 56M; put 0 $groups/b/memory.zswap.writeback
 	group c 32M; put 0 $groups/c/memory.zswap.max
-	for g in a b c; do in_group $g swapcheck --mb 28 --procs 2 --passes 4 --forks 1 >/tmp/out.$g 2>&1 & eval "job_$g=\$!"; done
-	rm -f /tmp/stop
-	( most=0; while [ ! -e /tmp/stop ]; do n=$(cat $groups/a/memory.zswap.current); [ "$n" -le $most ] || most=$n; echo $most >/tmp/most; sleep 0.05; done ) & watch=$!
+	for g in a b c; do run $g --passes 4; done
+	rm -f /tmp/stop; watch cat $groups/a/memory.zswap.current & watch=$!
 	for g in a b c; do
 		eval "wait \$job_$g"
 		equal "zswap's limits: group $g, contents ($(tail -n 1 /tmp/out.$g))" $? 0
 	done
 	touch /tmp/stop; wait $watch
-	check "memory.zswap.max is kept to ($(cat /tmp/most) of 2 MiB)" [ "$(cat /tmp/most)" -le $((2 * 1048576 + 262144)) ]
+	most=$(cat /tmp/most)
+	check "memory.zswap.max is kept to ($most of 2 MiB)" [ "$most" -le $((2 * 1048576 + 262144)) ]
 	check "by writing back ($(group_stat a zswpwb))" [ "$(group_stat a zswpwb)" -gt 0 ]
 	equal "a group without writeback wrote nothing back" "$(group_stat b zswpwb)" 0
 	equal "a group without zswap put nothing into it" "$(group_stat c zswpout)" 0

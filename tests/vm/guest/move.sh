@@ -1,8 +1,8 @@
 #!/bin/sh
-# All pages that can move are moved without a pause, under zram and zswap whose contents are checked.
+# All pages that can be moved are moved without a pause; what zram and zswap hold is checked.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic*,uml-ebb* short=yes mem=512M timeout=300 disks=1G modules=contig progs=swapcheck,blkcheck
-# vm: tools=mkswap,swapon,swapoff
+# vm: kernel=uml-classic*,uml-ebb* mem=512M timeout=300 disks=1G modules=contig
+# vm: progs=swapcheck,blkcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 echo 1 >/proc/sys/vm/overcommit_memory
@@ -11,10 +11,16 @@ contig() { cat "/sys/module/contig/parameters/$1"; }
 
 # compact_memory moves what is in use together; contig takes each block of memory as a whole.
 mover() { while [ ! -e /tmp/stop ]; do echo 1 >/proc/sys/vm/compact_memory; sleep 0.05; done; }
-start() { rm -f /tmp/stop; mover & mover=$!; modprobe contig || not_ok "contig loads"; moved=$(vmstat pgmigrate_success); }
+start() {
+	rm -f /tmp/stop; moved=$(vmstat pgmigrate_success)
+	mover & mover=$!
+	modprobe contig || not_ok "contig loads"
+}
 end() { # CLIENT
-	note "$1: $(($(vmstat pgmigrate_success) - moved)) pages moved; blocks $(contig got) taken, $(contig busy) busy; zsmalloc's in them $(contig zs_got), $(contig zs_busy), stayed $(contig zs_kept)"
-	check "$1: pages moved" [ $(($(vmstat pgmigrate_success) - moved)) -gt 1000 ]
+	moved=$(($(vmstat pgmigrate_success) - moved))
+	note "$1: $moved pages moved; blocks $(contig got) taken, $(contig busy) busy; zsmalloc's in them" \
+		"$(contig zs_got), $(contig zs_busy), of which $(contig zs_kept) stayed"
+	check "$1: pages moved" [ $moved -gt 1000 ]
 	check "$1: blocks of memory were taken whole" [ "$(contig got)" -gt 20 ]
 	check "$1: pages of zsmalloc were in them, and went elsewhere" [ "$(contig zs_got)" -gt 200 ]
 	touch /tmp/stop; wait $mover; modprobe -r contig
@@ -26,7 +32,8 @@ text_pages 16384 >/tmp/data
 check "64 MiB of text" dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct
 sum=$(md5sum </tmp/data); rm /tmp/data
 start
-within "every block was asked for twice" 60 sh -c "[ \$(cat /sys/module/contig/parameters/rounds) -ge 2 ]"
+twice() { [ "$(contig rounds)" -ge 2 ]; }
+within "every block was asked for twice" 60 twice
 equal "contents stay" "$(dd if=/dev/zram0 bs=1M count=64 iflag=direct 2>/dev/null | md5sum)" "$sum"
 end "zram at rest"
 check "discard" blkdiscard /dev/zram0

@@ -5,8 +5,8 @@
  *   zinject [--mb M] [--seconds S]
  *
  * Memory is filled first, and freed last; in between the process asks for failures of its own
- * (make-it-fail) and does nothing but page out, read, check and write.  A fault that finds no memory
- * is tried again by the kernel.
+ * (make-it-fail) and does nothing but page out, read, check and write.  A fault that finds no
+ * memory is tried again by the kernel.
  */
 #define _GNU_SOURCE
 #include "options.h"
@@ -36,7 +36,9 @@ static int fail_me(char c)
 int main(int argc, char **argv)
 {
 	static unsigned long mb = 32, seconds = 5;
-	static const struct option known[] = { { "mb", &mb, 1, 1024 }, { "seconds", &seconds, 1, 3600 }, { } };
+	static const struct option known[] = {
+		{ "mb", &mb, 1, 1024 }, { "seconds", &seconds, 1, 3600 }, { }
+	};
 	static uint64_t want[PAGE / 8];
 	unsigned long n, bad = 0, looked = 0, out = 0, refused = 0;
 	uint64_t rnd = 0x9e3779b97f4a7c15ULL;
@@ -78,6 +80,7 @@ int main(int argc, char **argv)
 		}
 	}
 	fail_me('0');
-	printf("# zinject: %lu pages looked at, %lu asked out, %lu calls refused, %lu wrong\n", looked, out, refused, bad);
+	printf("# zinject: %lu pages looked at, %lu asked out, %lu calls refused, %lu wrong\n", looked,
+	       out, refused, bad);
 	return bad != 0;
 }

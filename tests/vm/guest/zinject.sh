@@ -1,8 +1,8 @@
 #!/bin/sh
-# Allocations fail at random while zswap and zram store, move and free pages: errors, no wrong bytes.
+# Allocations fail while zswap and zram store, move and free pages: errors, and no wrong bytes.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic-debug,uml-ebb-debug mem=512M timeout=120 disks=512M modules=contig progs=zinject,swapcheck
-# vm: tools=mkswap,swapon,swapoff
+# vm: kernel=uml-classic-debug,uml-ebb-debug mem=512M timeout=120 disks=512M modules=contig
+# vm: progs=zinject,swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 dbg=/sys/kernel/debug
@@ -10,9 +10,12 @@ dbg=/sys/kernel/debug
 d=$(disk 0) t=$((6 * SCALE))
 
 for f in failslab fail_page_alloc; do
-	echo 0 >$dbg/$f/probability; echo -1 >$dbg/$f/times; echo 0 >$dbg/$f/verbose; echo Y >$dbg/$f/task-filter
+	echo 0 >$dbg/$f/probability; echo -1 >$dbg/$f/times
+	echo 0 >$dbg/$f/verbose; echo Y >$dbg/$f/task-filter
 	[ ! -e $dbg/$f/min-order ] || echo 0 >$dbg/$f/min-order
-	for g in ignore-gfp-wait ignore-gfp-highmem; do [ ! -e $dbg/$f/$g ] || echo N >$dbg/$f/$g; done
+	for g in wait highmem; do
+		[ ! -e $dbg/$f/ignore-gfp-$g ] || echo N >$dbg/$f/ignore-gfp-$g
+	done
 done
 on()  { echo "$2" >$dbg/"$1"/interval; echo 100 >$dbg/"$1"/probability; }
 off() { echo 0 >$dbg/failslab/probability; echo 0 >$dbg/fail_page_alloc/probability; }
@@ -49,7 +52,9 @@ if [ -d /sys/module/zswap ] && [ -b "$d" ]; then
 	i=0
 	echo 1 >/proc/self/make-it-fail
 	for f in failslab fail_page_alloc; do
-		while i=$((i + 1)); [ $i -lt 20 ]; do on $f $((i + 3)); zswap_set compressor lz4; zswap_set compressor lzo; off; done
+		while i=$((i + 1)); [ $i -lt 20 ]; do
+			on $f $((i + 3)); zswap_set compressor lz4; zswap_set compressor lzo; off
+		done
 		i=0
 	done
 	echo 0 >/proc/self/make-it-fail

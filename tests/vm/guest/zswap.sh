@@ -1,7 +1,7 @@
 #!/bin/sh
 # zswap over a disk: contents under pressure, at its limit, with its shrinker, through swapoff.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic*,uml-ebb* short=yes mem=512M timeout=300 disks=1G progs=swapcheck
+# vm: kernel=uml-classic*,uml-ebb* mem=512M timeout=300 disks=1G progs=swapcheck
 # vm: tools=mkswap,swapon,swapoff
 . /lib.sh
 d=$(disk 0)
@@ -10,38 +10,42 @@ echo 1 >/proc/sys/vm/overcommit_memory
 pages=$(awk -v k=$((pagesize / 1024)) '$1 == "MemTotal:" { print int($2 / k) }' /proc/meminfo)
 
 check "a compressor" zswap_set compressor lzo
-check "zswap on, without its shrinker" sh -c "echo N >/sys/module/zswap/parameters/shrinker_enabled && echo Y >/sys/module/zswap/parameters/enabled"
+check "no shrinker" zswap_set shrinker_enabled N
+check "zswap" zswap_set enabled Y
 check "swap on a disk" sh -c "mkswap $d && swapon $d"
 
 zswap_set max_pool_percent 50
-before=$(vmstat zswpout)
+out=$(vmstat zswpout) in=$(vmstat zswpin)
 check "contents survive pressure" swapcheck --mb 160 --procs 4 --passes $SCALE --forks 0
 check "and forked children" swapcheck --mb 96 --procs 3 --passes $((2 * SCALE)) --forks 3
-check "pages went to zswap ($(($(vmstat zswpout) - before)))" [ $(vmstat zswpout) -gt $((before + 20000)) ]
-check "and came back from there ($(vmstat zswpin))" [ "$(vmstat zswpin)" -gt 10000 ]
+out=$(($(vmstat zswpout) - out)) in=$(($(vmstat zswpin) - in))
+check "pages went to zswap ($out)" [ $out -gt 20000 ]
+check "and came back from there ($in)" [ $in -gt 10000 ]
 within "all processes gone, so is what they had in zswap" 10 zswap_tidy
 
 # Past its limit zswap writes to the disk, and its pool stays within.
 zswap_set max_pool_percent 5
 limit=$((pages * 5 / 100 * pagesize))
 back=$(vmstat zswpwb)
-rm -f /tmp/stop
-( most=0; while [ ! -e /tmp/stop ]; do n=$(zswap pool_total_size); [ "$n" -le $most ] || most=$n; echo $most >/tmp/most; sleep 0.02; done ) & job=$!
+rm -f /tmp/stop; watch cat /sys/kernel/debug/zswap/pool_total_size & job=$!
 check "contents survive at the limit" swapcheck --mb 160 --procs 4 --passes $SCALE --forks 0
 check "and forked children" swapcheck --mb 128 --procs 3 --passes $SCALE --forks 3
 touch /tmp/stop; wait $job
 note "pool_limit_hit $(zswap pool_limit_hit), written back $(($(vmstat zswpwb) - back))"
 check "pages were written back" [ "$(vmstat zswpwb)" -gt "$back" ]
-check "the pool kept to its limit, $limit, but for a hundredth ($(cat /tmp/most))" [ "$(cat /tmp/most)" -le $((limit + limit / 100)) ]
+most=$(cat /tmp/most)
+check "the pool kept to its limit but for a hundredth ($most of $limit)" \
+	[ "$most" -le $((limit + limit / 100)) ]
 within "nothing of theirs is left" 10 zswap_tidy
 
-# The shrinker alone: no limit is met, yet pages go to the disk when memory is asked for. It looks at
-# groups only.
+# The shrinker alone: no limit is met, yet pages go to the disk when memory is asked for. It looks
+# at groups only.
 zswap_set max_pool_percent 50; zswap_set shrinker_enabled Y
 hits=$(zswap pool_limit_hit) back=$(vmstat zswpwb)
 if groups_on; then
 	group a max
-	in_group a swapcheck --mb 96 --procs 3 --passes 1000 --forks 1 --end $((8 * SCALE)) >/tmp/out 2>&1 & load=$!
+	in_group a swapcheck --mb 96 --procs 3 --passes 1000 --end $((8 * SCALE)) >/tmp/out 2>&1 &
+	load=$!
 	while kill -0 $load 2>/dev/null; do echo 2 >/proc/sys/vm/drop_caches; sleep 0.1; done
 	wait $load
 	equal "contents under the shrinker ($(tail -n 1 /tmp/out))" $? 0
@@ -68,7 +72,8 @@ i=0
 while [ $i -lt $((4 * SCALE)) ]; do
 	swapcheck --mb 160 --procs 3 --passes 40 --forks 0 >/dev/null 2>&1 & load=$!
 	sleep 1.5
-	kill -9 $(awk -v p=$load '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) $load 2>/dev/null
+	children=$(awk -v p=$load '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
+	kill -9 $children $load 2>/dev/null
 	wait $load 2>/dev/null
 	i=$((i + 1))
 done
