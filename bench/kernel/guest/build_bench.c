@@ -2,14 +2,15 @@
 /*
  * A real build in a guest with too little memory: compilers of this machine, seen through hostfs.
  *
- *   build_bench --top DIR [--jobs N] [--files N] [--codec NAME] [--disk MIB] [--zswap DISK] [--tag TEXT]
+ *   build_bench --top DIR [--jobs N] [--files N] [--codec NAME] [--disk MIB] [--zswap DISK]
+ *               [--tag TEXT]
  *
- * The first N sources of core/, user/ and tools/ in DIR, a folder of the host, are compiled, --jobs at
- * a time. The host's files are mounted read-only; objects go to a tmpfs.
+ * The first N sources of core/, user/ and tools/ in DIR, a folder of the host, are compiled, --jobs
+ * at a time. The host's files are mounted read-only; objects go to a tmpfs.
  *
- * Whoever watches the console reads the CPU clock of the user-mode kernel at the two marks: that is the
- * system time of the whole guest, reclaim and workers included, since programs run in processes of their
- * own. One line of JSON goes to the console: "bench: {...}".
+ * Whoever watches the console reads the CPU clock of the user-mode kernel at the two marks: that is
+ * the system time of the whole guest, reclaim and workers included, since programs run in processes
+ * of their own. One line of JSON goes to the console: "bench: {...}".
  */
 #include "client.h"
 
@@ -20,8 +21,10 @@
 static void see_host(void)
 {
 	mkdir(HOST, 0755);
-	if (mount("none", HOST, "hostfs", MS_RDONLY, "/") || mount("/proc", HOST "/proc", NULL, MS_BIND, NULL) ||
-	    mount("/dev", HOST "/dev", NULL, MS_BIND, NULL) || mount("none", HOST "/tmp", "tmpfs", 0, NULL))
+	if (mount("none", HOST, "hostfs", MS_RDONLY, "/") ||
+	    mount("/proc", HOST "/proc", NULL, MS_BIND, NULL) ||
+	    mount("/dev", HOST "/dev", NULL, MS_BIND, NULL) ||
+	    mount("none", HOST "/tmp", "tmpfs", 0, NULL))
 		die("cannot see the host's files: %s", strerror(errno));
 }
 
@@ -59,8 +62,8 @@ int main(int argc, char **argv)
 	static const char *top, *codec = "lzo", *zswap, *tag = "-";
 	static const struct option known[] = {
 		{ "top", .text = &top }, { "jobs", &jobs, 1, 64 }, { "files", &files, 1, 200 },
-		{ "disk", &disk, 1, 1 << 20 }, { "codec", .text = &codec }, { "zswap", .text = &zswap },
-		{ "tag", .text = &tag }, { }
+		{ "disk", &disk, 1, 1 << 20 }, { "codec", .text = &codec },
+		{ "zswap", .text = &zswap }, { "tag", .text = &tag }, { }
 	};
 	unsigned long long out, in;
 	unsigned long failed;
@@ -79,9 +82,10 @@ int main(int argc, char **argv)
 	failed = build(top, files, jobs);
 	t = now_ms() - t;
 	mark("stop", tag);
-	printf("bench: {\"tag\": \"%s\", \"mode\": \"build\", \"np\": %lu, \"files\": %lu, \"data\": \"build\", "
-	       "\"codec\": \"%s\", \"seconds\": %.2f, "
-	       "\"pages_out\": %llu, \"pages_in\": %llu, \"failed_writes\": %llu, \"failed_compiles\": %lu}\n",
+	printf("bench: {\"tag\": \"%s\", \"mode\": \"build\", \"np\": %lu, \"files\": %lu, "
+	       "\"data\": \"build\", \"codec\": \"%s\", \"seconds\": %.2f, "
+	       "\"pages_out\": %llu, \"pages_in\": %llu, \"failed_writes\": %llu, "
+	       "\"failed_compiles\": %lu}\n",
 	       tag, jobs, files, codec, t / 1e3,
 	       client_out(zswap) - out,
 	       client_in(zswap) - in,

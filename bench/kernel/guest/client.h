@@ -58,7 +58,7 @@ static inline const char *client_device(const char *disk)
 	return disk ? disk : "/dev/zram0";
 }
 
-/* Swap of `bytes` at least; of `s` zswap takes the codec alone. What it had of an earlier run goes. */
+/* Swap of `bytes` at least, without what it had before; of `s` zswap takes the codec alone. */
 static inline void client_on(const char *disk, const struct zram_setup *s, unsigned long bytes)
 {
 	unsigned long long size = 0;
@@ -140,12 +140,14 @@ static inline void client_has(const char *disk, unsigned long bytes)
 /* Pages that went out and came in since the boot, through zswap or not. */
 static inline unsigned long long client_out(const char *disk)
 {
-	return keyed("/proc/vmstat", "\npswpout ") + (disk ? keyed("/proc/vmstat", "\nzswpout ") : 0);
+	return keyed("/proc/vmstat", "\npswpout ") +
+	       (disk ? keyed("/proc/vmstat", "\nzswpout ") : 0);
 }
 
 static inline unsigned long long client_in(const char *disk)
 {
-	return keyed("/proc/vmstat", "\npswpin ") + (disk ? keyed("/proc/vmstat", "\nzswpin ") : 0);
+	return keyed("/proc/vmstat", "\npswpin ") +
+	       (disk ? keyed("/proc/vmstat", "\nzswpin ") : 0);
 }
 
 /* Pages of compressed memory, whoever's, by the kernel's count. Each CPU may owe some dozens. */
@@ -209,7 +211,8 @@ static inline void group_enter(const char *name)
 
 	mount("none", GROUPS, "cgroup2", 0, NULL);
 	snprintf(path, sizeof(path), GROUPS "/%s", name);
-	if (file_write(GROUPS "/cgroup.subtree_control", "+memory") || (mkdir(path, 0755) && errno != EEXIST))
+	if (file_write(GROUPS "/cgroup.subtree_control", "+memory") ||
+	    (mkdir(path, 0755) && errno != EEXIST))
 		die("no group %s: %s", name, strerror(errno));
 	snprintf(path, sizeof(path), GROUPS "/%s/cgroup.procs", name);
 	if (file_write(path, "0"))

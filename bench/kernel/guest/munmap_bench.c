@@ -3,11 +3,12 @@
  * How long do processes that are swapped out to zram, or to zswap over DISK, take to let go?
  *
  *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu|pool]
- *                [--zswap DISK | [--release-limit BYTES] [--packed 0|1 [--device MIB]]] [--tag TEXT]
+ *                [--zswap DISK | [--release-limit BYTES] [--packed 0|1 [--device MIB]]]
+ *                [--tag TEXT]
  *   munmap_bench --swapin --mb M [...]
  *
- * N processes map and fill M MiB each and page them out. Then all unmap at once. With --packed, which
- * is compressed_writeback, all of it has gone to a backing device before.
+ * N processes map and fill M MiB each and page them out. Then all unmap at once. With --packed,
+ * which is compressed_writeback, all of it has gone to a backing device before.
  *
  *   parent   | setup | ......... | level, mark | go |          | poll or wait | mark
  *   children |       | fill, out |             |    | munmap   |              |
@@ -18,8 +19,8 @@
  * watches the console reads this machine's CPU clock at the two marks, and both are followed by
  * a pause, so that the clock stands still while it is read.
  *
- * Mode pool takes no time: it says what the pages cost in memory when they are out. empty_mb is what
- * went when zram was set up, all_bytes what went with the pages, page tables aside.
+ * Mode pool takes no time: it says what the pages cost in memory when they are out. empty_mb is
+ * what went when zram was set up, all_bytes what went with the pages, page tables aside.
  *
  * One line of JSON goes to the console per run: "bench: {...}".
  */
@@ -167,8 +168,8 @@ static void bench_munmap(const struct config *c)
 	pthread_barrier_wait(&s->go);
 	pthread_barrier_wait(&s->done);
 	if (held_end(&held))
-		snprintf(holds, sizeof(holds), "\"hold_max_us\": %.1f, \"hold_p99_us\": %.2f, \"hold_p999_us\": %.2f, "
-			 "\"holds\": %lu, ", (double)held.max_ns / 1e3, (double)held.p99_ns / 1e3,
+		snprintf(holds, sizeof(holds), "\"hold_max_us\": %.1f, \"hold_p99_us\": %.2f, "
+			 "\"hold_p999_us\": %.2f, \"holds\": %lu, ", (double)held.max_ns / 1e3, (double)held.p99_ns / 1e3,
 			 (double)held.p999_ns / 1e3, held.holds);
 	for (i = 0; i < c->np; i++) {
 		first = s->start[i] < first ? s->start[i] : first;
@@ -289,7 +290,8 @@ int main(int argc, char **argv)
 	unsigned long bytes;
 	static const struct option known[] = {
 		{ "np", &c.np, 1, MAX_NP }, { "mb", &c.mb, 1, 1 << 16 }, { "data", .text = &c.data_name }, { "codec", .text = &c.codec },
-		{ "release-limit", .text = &c.limit }, { "packed", .text = &c.packed }, { "zswap", .text = &c.zswap },
+		{ "release-limit", .text = &c.limit }, { "packed", .text = &c.packed },
+		{ "zswap", .text = &c.zswap },
 		{ "device", &c.device, 1, 1 << 16 }, { "tag", .text = &c.tag }, { "mode", .text = &mode }, { "swapin", &c.swapin }, { }
 	};
 
