@@ -13,7 +13,7 @@ CASE = ("client", "codec", "data", "np", "mb")
 SHOWN = {
     "munmap": {"mean_ms": 2, "mean_over_floor_ms": 2, "cpu_ns_per_slot": 0, "cpu_over_floor_ns": 0,
                "drained_ms": 2, "pageout_mb_per_s": 0, "pool_per_byte": 4},
-    "pool": {"pool_per_byte": 4, "all_per_byte": 4, "empty_mb": 2},
+    "pool": {"pool_per_byte": 4, "all_per_byte": 4, "empty_pages": 0},
     "kill": {"t50_ms": 2, "t90_ms": 2, "t100_ms": 2},
     "apps": {"failed_writes": 0, "failed_writes_sum": 0, "oom_kills_sum": 0, "seconds": 2,
              "touch_p50_ms": 1, "kill_p50_ms": 2, "pages_out": 0},

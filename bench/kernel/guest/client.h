@@ -151,9 +151,39 @@ static inline unsigned long long client_in(const char *disk)
 }
 
 /* Pages of compressed memory, whoever's, by the kernel's count. Each CPU may owe some dozens. */
-static inline unsigned long client_pages(void)
+static inline unsigned long client_pages_now(void)
 {
 	return keyed("/proc/vmstat", "\nnr_zspages ");
+}
+
+/* The same with what CPUs owe. */
+static inline unsigned long client_pages(void)
+{
+	if (file_write("/proc/sys/vm/stat_refresh", "1"))
+		die("no stat_refresh");
+	return client_pages_now();
+}
+
+/* Bytes of slabs that zsmalloc.c has for its descriptors and handles; none if it is not built. */
+static inline unsigned long long allocator_slabs(void)
+{
+	static const char *const cache[] = { "\nzs_handle ", "\nzspage " };
+	static char text[1 << 17];
+	unsigned long pages, slabs, sum = 0;
+	char *p;
+
+	if (file_read("/proc/slabinfo", text, sizeof(text)))
+		die("no slabinfo");
+	for (unsigned i = 0; i < 2; i++) {
+		p = strstr(text, cache[i]);
+		if (!p)
+			continue;
+		if (sscanf(p + strlen(cache[i]), "%*u %*u %*u %*u %lu : tunables %*u %*u %*u : slabdata %*u %lu",
+			   &pages, &slabs) != 2)
+			die("slabinfo is not as expected");
+		sum += pages * slabs;
+	}
+	return sum * PAGE;
 }
 
 /*

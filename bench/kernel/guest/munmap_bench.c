@@ -19,8 +19,9 @@
  * watches the console reads this machine's CPU clock at the two marks, and both are followed by
  * a pause, so that the clock stands still while it is read.
  *
- * Mode pool takes no time: it says what the pages cost in memory when they are out. empty_mb is
- * what went when zram was set up, all_bytes what went with the pages, page tables aside.
+ * Mode pool takes no time: it says what the pages cost in memory when they are out. all_bytes is
+ * every page that the kernel counts as compressed memory, with lists and reserves, and the slabs
+ * of zsmalloc (boot with slab_nomerge); empty_pages of it were there before the first object.
  *
  * One line of JSON goes to the console per run: "bench: {...}".
  */
@@ -101,7 +102,7 @@ static void on_child(int sig)
 
 static unsigned long long pool_bytes(const struct config *c)
 {
-	return c->zswap ? client_pages() * PAGE : client_use(NULL).pool;
+	return c->zswap ? client_pages_now() * PAGE : client_use(NULL).pool;
 }
 
 /* When the pool stopped shrinking, in ms after `since`: it has kept its size for 60 ms. */
@@ -203,32 +204,21 @@ static void bench_munmap(const struct config *c)
 	       full.pool, empty.pool / PAGE, after.pool / PAGE);
 }
 
-/* Free memory when nothing is cached and no CPU keeps more than a few pages for itself. */
-static unsigned long settled(void)
-{
-	struct sysinfo si;
-
-	if (file_write("/proc/sys/vm/percpu_pagelist_high_fraction", "8000") ||
-	    file_write("/proc/sys/vm/drop_caches", "3"))
-		die("cannot empty the caches");
-	sleep_ms(300);
-	sysinfo(&si);
-	return si.freeram * si.mem_unit;
-}
-
 static void bench_pool(const struct config *c, const struct zram_setup *setup, unsigned long bytes)
 {
-	unsigned long before, empty, full, tables, swapped;
+	unsigned long long others, empty, slabs;
+	unsigned long swapped;
 	struct client_use use;
 	char *p;
 
-	/* zswap has its pool from the boot on, so that one is in no figure. */
+	/* zswap has its pool from the boot on. Of zram nothing is there but what this makes. */
 	client_off(c->zswap);
 	if (!c->zswap)
 		zram_must_set(0, "reset", "1");
-	before = settled();
+	others = c->zswap ? 0 : client_pages();
+	slabs = c->zswap ? 0 : allocator_slabs();
 	client_on(c->zswap, setup, bytes);
-	empty = settled();
+	empty = client_pages() - others;
 	group_enter("pool");
 	p = fill(c, 7);
 	swapped = page_out(p, c->mb * MB);
@@ -237,17 +227,14 @@ static void bench_pool(const struct config *c, const struct zram_setup *setup, u
 	client_has(c->zswap, swapped);
 	/* A group's figures are put together every two seconds. */
 	sleep_ms(2500);
-	full = settled();
 	use = client_use(c->zswap);
 	if (c->zswap)
 		use.compr = group_zswap("pool");
-	/* Of this region, the directories above its tables are a page or two. */
-	tables = c->mb * MB / PAGE * 8;
 	printf("bench: {\"tag\": \"%s\", \"mode\": \"pool\", \"np\": 1, \"mb\": %lu, \"data\": \"%s\", "
 	       "\"codec\": \"%s\", \"slots\": %lu, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
-	       "\"all_bytes\": %ld, \"empty_mb\": %.3f}\n", c->tag, c->mb, c->data_name, c->codec,
-	       swapped / PAGE, use.compr, use.pool, (long)(empty - full - tables),
-	       ((double)before - (double)empty) / 1048576.0);
+	       "\"all_bytes\": %llu, \"empty_pages\": %llu}\n", c->tag, c->mb, c->data_name, c->codec,
+	       swapped / PAGE, use.compr, use.pool,
+	       (client_pages() - others) * PAGE + allocator_slabs() - slabs, empty);
 	munmap(p, c->mb * MB);
 }
 
