@@ -15,7 +15,7 @@ VS_KERNEL ?= auto
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # install-module: the kernel it is for; empty is the one that runs.
 KERNEL ?=
-# demo-kernel, demo-tiers, pressure: boots of each variant.
+# demo-kernel, demo-linux, demo-tiers, pressure: boots of each variant.
 ROUNDS ?= 5
 # ab: the commit to compare with; empty is main.
 BASE ?=
@@ -30,7 +30,7 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
 .PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest clean \
-	configure coverage demo demo-kernel demo-tiers deps fuzz help install install-module linux module pressure \
+	configure coverage demo demo-kernel demo-linux demo-tiers deps fuzz help install install-module linux module pressure \
 	scale uninstall uninstall-module
 .NOTPARALLEL:
 
@@ -111,6 +111,10 @@ demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-release.json
+
+demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and on Ebb in its place (linux/graft)
+	@scripts/deps uml
+	@bench/linux/run --rounds $(ROUNDS) --json build/bench/linux-release.json
 
 demo-tiers: ## writeback, swap-in, recompression and a small guest with a backing device, in-tree and Ebb by turns
 	@scripts/deps uml
