@@ -6,6 +6,9 @@
  * are the mover of its page or the caller's fault, the same step leaves the reference in the cell,
  * marked, so that the readers find their record by the handle, and nobody gets the cell.  Whoever
  * then finds that he is the last (hold.h) disposes of both.
+ *
+ * Whatever is stored in a free cell is stored with release: who looks at it, to move a page, then
+ * comes after what its last owner read of his object.
  */
 #include "cell_word.h"
 
@@ -109,7 +112,7 @@ static unsigned int from_list(struct cells *s, host_a64 **out)
 
 		out[n] = cell;
 		s->list = (u32)slot_ref(host_a64_read(cell));
-		host_a64_set(cell, 0);
+		host_a64_set_release(cell, 0);
 	}
 	return n;
 }
@@ -200,7 +203,7 @@ void cells_put_cell(struct cells *s, struct cells_cpu *cpu, host_a64 *cell)
 		for (i = 0; i < CELLS_BATCH; i++) {
 			host_a64 *last = cpu->free[--cpu->n];
 
-			host_a64_set(last, slot_make(SLOT_EMPTY, s->list));
+			host_a64_set_release(last, slot_make(SLOT_EMPTY, s->list));
 			s->list = number_of(last);
 		}
 		host_unlock(&s->lock);
@@ -397,7 +400,7 @@ static HOST_INLINE bool free_one(struct cells *s, struct cells_cpu *cpu, host_a6
 	if (host_unlikely(word & SLOT_MARKS)) {
 		if (!hold_orphan(&s->holds, word))
 			return false;
-		host_a64_set(cell, 0);
+		host_a64_set_release(cell, 0);
 	}
 	cells_put_cell(s, cpu, cell);
 	return cells_let_go(s, cpu, *ref, todo);
@@ -445,7 +448,7 @@ void cells_dispose(struct cells *s, host_a64 *cell, u64 ref)
 	struct release_todo todo = { NULL, false };
 	bool now;
 
-	host_a64_set(cell, 0);
+	host_a64_set_release(cell, 0);
 	cells_put_cell(s, cpu, cell);
 	now = cells_let_go(s, cpu, ref, &todo);
 	host_percpu_unlock(&s->cpus, cpu);

@@ -55,6 +55,10 @@
  *   host_read_once(x), host_write_once(x, v)       relaxed access to a plain u8..u64 that
  *            another CPU may write or read at the same time
  *
+ *   void host_copy_racing(void *to, const void *from, size_t n)
+ *            memcpy() of bytes that others may write meanwhile; then the copy is worth nothing, and
+ *            the caller finds out
+ *
  * Spin locks.  May be taken in any context, never from an interrupt handler.
  *
  *   host_lock_t; void host_lock_init(host_lock_t *l, const char *name)

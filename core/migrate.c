@@ -145,10 +145,19 @@ static bool is_of(const struct mover *m, unsigned int obj, u64 word)
 	       (ref & REF_LOC_MASK) == ref_loc(m->c, m->no, obj);
 }
 
+/*
+ * Whether an object is in use.  Acquire, here and where a cell is looked at: the page goes to
+ * others, who write it, and what was read of an object that is free by now was read before.
+ */
+static bool is_used(const struct mover *m, unsigned int obj)
+{
+	return host_a64_read_acquire(&m->z->used[obj / 64]) >> (obj % 64) & 1;
+}
+
 /* Takes all readers' places of an object, if it has a cell.  False: somebody has one. */
 static bool freeze(const struct mover *m, unsigned int obj)
 {
-	host_a64 *cell = zspage_is_used(m->z, obj) ? cell_of(m, obj) : NULL;
+	host_a64 *cell = is_used(m, obj) ? cell_of(m, obj) : NULL;
 	unsigned int i;
 	u64 word;
 
@@ -187,7 +196,7 @@ static bool give_places(struct holds *h, host_a64 *cell, u64 ref)
 
 static void thaw(const struct mover *m, unsigned int obj)
 {
-	host_a64 *cell = zspage_is_used(m->z, obj) ? cell_of(m, obj) : NULL;
+	host_a64 *cell = is_used(m, obj) ? cell_of(m, obj) : NULL;
 	u64 word = cell ? host_a64_read(cell) : 0;
 
 	if (is_of(m, obj, word) && give_places(&m->s->holds, cell, slot_ref(word)))
@@ -271,7 +280,8 @@ static int move(struct mover *m, u64 tag, host_page from, host_page to)
 		;
 	done = frozen == m->end;
 	if (done) {
-		memcpy(host_page_addr(src, to), host_page_addr(src, from), HOST_PAGE_SIZE);
+		host_copy_racing(host_page_addr(src, to), host_page_addr(src, from),
+				 HOST_PAGE_SIZE);
 		m->s->cfg.tag(m->s->cfg.ctx, to, tag);
 		done = repoint(m, to, n);
 	}

@@ -9,6 +9,9 @@
 
 #include "pool.h"
 
+/* Left to the compiler: with "inline" it makes a free longer. */
+#define PARTS static __attribute__((unused))
+
 /*
  * A cell (cell.h) that is to name a new object.  It does as soon as the object can be found, still
  * under the class lock: so who has had that lock knows that each object in use is either named by
@@ -21,15 +24,15 @@ struct pool_birth {
 	void *ctx;
 };
 
-static inline void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+PARTS void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 	HOST_REQUIRES(c->lock);
-static inline void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
-static inline void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+PARTS void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
+PARTS void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 	HOST_REQUIRES(c->lock);
-static inline void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
-static inline struct zspage *fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
+PARTS void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
+PARTS struct zspage *fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
 
-static inline void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+PARTS void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 {
 	z->prev = 0;
 	z->next = c->head[group];
@@ -40,7 +43,7 @@ static inline void list_in(struct pool_class *c, struct zspage *z, u32 no, unsig
 	host_write_once(z->group, (u8)group);
 }
 
-static inline void list_out(struct pool_class *c, struct zspage *z)
+PARTS void list_out(struct pool_class *c, struct zspage *z)
 {
 	if (z->prev)
 		class_at(c, z->prev)->next = z->next;
@@ -52,20 +55,20 @@ static inline void list_out(struct pool_class *c, struct zspage *z)
 		c->cursor = c->stage == STAGE_REFILE ? z->next : 0;
 }
 
-static inline void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+PARTS void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 {
 	host_write_once(c->partial, c->partial + 1);
 	list_in(c, z, no, group);
 }
 
-static inline void list_unlink(struct pool_class *c, struct zspage *z)
+PARTS void list_unlink(struct pool_class *c, struct zspage *z)
 {
 	host_write_once(c->partial, c->partial - 1);
 	list_out(c, z);
 }
 
 /* The fullest zspage that is not full, as far as it is known. */
-static inline struct zspage *fullest(struct pool_class *c, u32 *no)
+PARTS struct zspage *fullest(struct pool_class *c, u32 *no)
 {
 	unsigned int lists, left = POOL_LOOK;
 	struct zspage *z = NULL;

@@ -311,7 +311,7 @@ static int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int ho
 	err = pool_alloc(&s->pool, bytes, (u32)i, node, how, ref);
 	if (!err && over_limit(s)) {
 		pool_free(&s->pool, *ref);
-		err = -ENOMEM;
+		err = -EDQUOT;
 	}
 	return err;
 }
@@ -329,7 +329,7 @@ static int make_room(struct store *s, u64 i, unsigned int node, size_t bytes, u6
 	unsigned int round = release_help_round(&s->release), none = 0, tries = HELP_TRIES + round;
 	int err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
 
-	while ((err == -ENOMEM || err == -ENOSPC) && none < round && tries--) {
+	while (store_no_room(err) && none < round && tries--) {
 		none = release_help(&s->release, node, HELP_BUFS) ? 0 : none + 1;
 		/* Nothing held back by now may mean that it came back since, so try in any case. */
 		err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);

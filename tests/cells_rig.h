@@ -52,7 +52,7 @@ static inline void rig_check(void)
 	host_work_flush(&s->top_up);
 	must_hold(cells_check(s));
 	must_hold(pcp_check(&rig.movable, pool_pages(&s->pool)));
-	must_hold(pcp_check(&rig.fixed, zspage_table_pages(&s->pool.zspages) + cells_table_pages(s)));
+	must_hold(pcp_check(&rig.fixed, cells_pages_taken(s) - pool_pages(&s->pool)));
 	must_be_at_most(cells_held(s), CELLS_TELL * host_percpu_items(&s->cpus));
 }
 

@@ -205,7 +205,8 @@ static void a_bulk_of_frees_is_as_many_frees(void **state)
 	static cell_handle h[1000];
 
 	for (unsigned int sync = 0; sync < 2; sync++) {
-		struct cells *s = rig_open((struct cells_config){ .release_limit = sync ? 0 : LIMIT });
+		const struct cells_config cfg = { .release_limit = sync ? 0 : LIMIT };
+		struct cells *s = rig_open(cfg);
 
 		for (unsigned int i = 0; i < 1000; i++) {
 			make(s, &known[i], 20 + 4 * i, i);
@@ -229,7 +230,8 @@ static void a_bulk_of_frees_is_as_many_frees(void **state)
 static void an_object_that_is_freed_under_its_readers_stays_for_them(void **state)
 {
 	for (unsigned int readers = 1; readers <= 20; readers++) {
-		struct cells *s = rig_open((struct cells_config){ .release_limit = readers % 2 * LIMIT });
+		const struct cells_config cfg = { .release_limit = readers % 2 * LIMIT };
+		struct cells *s = rig_open(cfg);
 		struct cells_piece piece[2];
 		struct known old;
 		unsigned int i;
@@ -372,6 +374,10 @@ static void a_page_that_is_read_stays(void **state)
 			must_be_known(s, &known[i]);
 		for (unsigned int i = 0; i < readers; i++)
 			cells_end(s, known[5].h);
+		/* Nor does it while as many move as may. */
+		host_a64_set(&s->moves, CELLS_MOVES);
+		must_eq(rig_move(page), -EAGAIN);
+		host_a64_set(&s->moves, 0);
 		must_eq(rig_move(page), 0);
 		for (unsigned int i = 0; i < 40; i++)
 			must_be_known(s, &known[i]);
@@ -430,8 +436,9 @@ static void a_pinned_zspage_is_left_alone_and_reaped_by_the_last_pin(void **stat
 static void any_operations_beside_an_array_that_knows(void **state)
 {
 	for (unsigned int turn = 0; turn < 3; turn++) {
+		const struct cells_config cfg = { .release_limit = turn * (LIMIT / 8) };
 		struct rng r = { use_seed(0xce11 + turn) };
-		struct cells *s = rig_open((struct cells_config){ .release_limit = turn * (LIMIT / 8) });
+		struct cells *s = rig_open(cfg);
 		unsigned long steps = scaled(200000);
 		static cell_handle bulk[100];
 		unsigned int most = turn ? MOST : 300;
@@ -459,10 +466,9 @@ static void any_operations_beside_an_array_that_knows(void **state)
 			} else if (known[i].h) {
 				forget(s, &known[i]);
 			} else {
-				size_t size = 1 + rng_below(&r, rng_below(&r, 9) ? HOST_PAGE_SIZE / 2 :
-									   HOST_PAGE_SIZE);
+				size_t most_bytes = HOST_PAGE_SIZE / (1 + !!rng_below(&r, 9));
 
-				make(s, &known[i], size, rng_next(&r));
+				make(s, &known[i], 1 + rng_below(&r, most_bytes), rng_next(&r));
 			}
 			if (!rng_below(&r, 20000))
 				rig_check();

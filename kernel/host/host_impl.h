@@ -82,6 +82,13 @@ static __always_inline void *host_kernel_memcpy(void *to, const void *from, size
 #define memcpy(to, from, n) host_kernel_memcpy(to, from, n)
 #endif
 
+static inline void host_copy_racing(void *to, const void *from, size_t n)
+{
+	kcsan_disable_current();
+	memcpy(to, from, n);
+	kcsan_enable_current();
+}
+
 /* ---- atomics ---- */
 
 typedef atomic64_t host_a64;
@@ -314,8 +321,8 @@ static inline unsigned int host_percpu_node(struct host_percpu *pc, unsigned int
 struct host_pages {
 	gfp_t gfp;              /* of who may wait */
 	/*
-	 * Where HOST_MOVABLE is asked for: told of each such page that was taken, before anybody uses
-	 * it, and of each page of any kind that is given back, before that.  Any context.
+	 * Where HOST_MOVABLE is asked for: told of each such page that was taken, before anybody
+	 * uses it, and of each page of any kind that is given back, before that.  Any context.
 	 */
 	void (*taken)(struct host_pages *src, struct page *page);
 	void (*given)(struct host_pages *src, struct page *page);

@@ -63,8 +63,8 @@ void zs_shrinker_remove(struct zs_pool *pool);
 void zs_shrink_rest(struct host_work *w);
 
 /*
- * migrate.c; process context.  zs_movable_init() before pages are taken, zs_movable_stop() while the
- * cells are still there: then no page is pinned and none will be.
+ * migrate.c; process context.  zs_movable_init() before pages are taken, zs_movable_stop() while
+ * the cells are still there: then no page is pinned and none will be.
  */
 #ifdef CONFIG_COMPACTION
 int zs_mops_init(void);

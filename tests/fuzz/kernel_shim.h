@@ -45,6 +45,7 @@
 
 typedef u64 sector_t;
 typedef unsigned int blk_mode_t;
+typedef unsigned int blk_opf_t;
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define READ_ONCE(x) host_read_once(x)

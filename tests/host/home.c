@@ -479,8 +479,8 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	if (how & ~(HOST_MAY_WAIT | HOST_MOVABLE | HOST_RECLAIMS) ||
 	    (node >= home->nodes && node != HOST_ANY_NODE))
 		explore_fail("pages are asked for of node %u, how %u", node, how);
-	if (src->fixed && how & HOST_MOVABLE)
-		explore_fail("a page that cannot be moved is asked for where only such lie that can");
+	if (src->kind && (src->kind == HOME_MOVABLE) != !!(how & HOST_MOVABLE))
+		explore_fail("a page is asked for where those lie that %s be moved", how & HOST_MOVABLE ? "can" : "cannot");
 	if (how & HOST_MAY_WAIT) {
 		must_be_process("host_pages_alloc()");
 		must_not_be_work("host_pages_alloc()");
@@ -744,16 +744,13 @@ size_t home_granules_max(void)
 
 ptrdiff_t home_granule(const void *p)
 {
-	size_t at = (size_t)((const char *)p - arena), frame, off;
+	size_t at = (size_t)((const char *)p - arena), in = at - heap_bytes;
 
-	if (at >= arena_bytes)
+	if (at >= arena_bytes || (at >= heap_bytes && in % FRAME_STRIDE >= FRAME_BYTES))
 		return -1;
-	if (at < heap_bytes)
-		return (ptrdiff_t)(at / HOME_GRANULE);
-	frame = (at - heap_bytes) / FRAME_STRIDE;
-	off = (at - heap_bytes) % FRAME_STRIDE;
-	return off < FRAME_BYTES ?
-	       (ptrdiff_t)((heap_bytes + frame * FRAME_BYTES + off) / HOME_GRANULE) : -1;
+	if (at >= heap_bytes)
+		at = heap_bytes + in / FRAME_STRIDE * FRAME_BYTES + in % FRAME_STRIDE;
+	return (ptrdiff_t)(at / HOME_GRANULE);
 }
 
 /* The granule of its red zone, which nobody else touches. */

@@ -52,6 +52,7 @@
 },
 {
 	.name = "cells that come from the newest chunk and go to the list of all",
+	.dear = true,
 	.most = 2,
 	.asleep = 1, .used_up = CELLS_MAG + 2, .sparse = true,
 	.before = { MAKE(0, HALF), MAKE(1, HALF) },
@@ -65,6 +66,12 @@
 	.act = { { MAKE(0, SMALL), MAKE(2, SMALL) }, { MAKE(1, SMALL) } },
 },
 {
+	.name = "the first cells of all",
+	.most = 1,
+	.sparse = true, .bare = true,
+	.act = { { MAKE(0, HALF) }, { MAKE(1, HALF) } },
+},
+{
 	.name = "a chunk that is made without memory",
 	.most = 2,
 	.used_up = 4, .sparse = true, .few = true, .bare = true, .may_be_dry = true,
@@ -73,6 +80,7 @@
 },
 {
 	.name = "the last cells",
+	.dear = true,
 	.most = 2,
 	.used_up = 2, .few = true, .one_chunk = true,
 	.before = { MAKE(0, HALF) },
@@ -105,12 +113,14 @@
 },
 {
 	.name = "a move against readers who free what they read",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF) },
 	.act = { { MOVE(0) }, { READ(0), FREE(0), MAKE(2, HALF) }, { READ(1), FREE(1) } },
 },
 {
 	.name = "a move against a free under a reader who came while it was frozen",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF) },
 	.act = { { MOVE(0) }, { HOLD(0), FREE(0), DROP(0), MAKE(2, HALF) }, { READ(1) } },
@@ -122,6 +132,7 @@
 },
 {
 	.name = "a move against the last frees",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF) },
 	.act = { { MOVE(0) }, { FREE(0) }, { FREE(1) } },
@@ -129,11 +140,12 @@
 {
 	.name = "a move against the last frees, many to a zspage",
 	.most = 1,
-	.before = { MAKE(0, SMALL), MAKE(1, SMALL), MAKE(2, SMALL) },
+	.before = { MAKE(0, TINY), MAKE(1, TINY), MAKE(2, TINY) },
 	.act = { { MOVE(0) }, { FREE(0), FREE(1) }, { FREE(2) } },
 },
 {
 	.name = "a move of a page that is one object",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, RAW) },
 	.act = { { MOVE(0) }, { READ(0), FREE(0) }, { MAKE(1, RAW) } },
@@ -145,24 +157,28 @@
 },
 {
 	.name = "moves of two pages of a zspage",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, SPAN), MAKE(1, SPAN), MAKE(2, SPAN) },
 	.act = { { MOVE(0) }, { MOVE(1) }, { READ(1), FREE(1) } },
 },
 {
 	.name = "two moves of a page",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF) },
 	.act = { { MOVE(0) }, { MOVE(0) }, { READ(0), FREE(1) } },
 },
 {
 	.name = "more moves than there may be",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, RAW), MAKE(1, RAW), MAKE(2, RAW) },
 	.act = { { MOVE(0) }, { MOVE(1) }, { MOVE(2) } },
 },
 {
 	.name = "a move against an allocation in the zspage",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF), FREE(1) },
 	.act = { { MOVE(0) }, { MAKE(2, HALF), READ(2) }, { MAKE(3, HALF), FREE(3) } },
@@ -175,6 +191,7 @@
 },
 {
 	.name = "a move against compaction",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF), MAKE(2, HALF), MAKE(3, HALF), FREE(1), FREE(3) },
 	.act = { { MOVE(0) }, { COMPACT }, { READ(0), READ(2) } },
@@ -187,12 +204,14 @@
 },
 {
 	.name = "a move against compaction within a zspage",
+	.dear = true,
 	.most = 2,
 	.before = { MAKE(0, SPAN), MAKE(1, SPAN), MAKE(2, SPAN), FREE(0) },
 	.act = { { MOVE(2) }, { COMPACT }, { READ(1), READ(2) } },
 },
 {
 	.name = "a move of what is held back",
+	.dear = true,
 	.most = 2,
 	.release_limit = PLENTY, .asleep = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF), FREE(0) },
@@ -200,6 +219,7 @@
 },
 {
 	.name = "a move of what is all held back, against its drain",
+	.dear = true,
 	.most = 2,
 	.release_limit = PLENTY, .asleep = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF), FREE(0), FREE(1) },
@@ -207,6 +227,7 @@
 },
 {
 	.name = "a move of what is held back, whose number is another's",
+	.dear = true,
 	.most = 2,
 	.release_limit = PLENTY, .asleep = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF) },

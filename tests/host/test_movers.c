@@ -23,6 +23,7 @@
 #define BEFORE 10
 #define THINGS 8
 #define HELD 16
+#define TINY (HOST_PAGE_SIZE / 128 - POOL_HEADER)      /* more than 64 of them to a zspage */
 
 enum act {
 	ACT_NONE,
@@ -83,9 +84,10 @@ struct step {
 struct scenario {
 	const char *name;
 	unsigned int most;      /* 0: or no higher bound than this unless it is asked for by name */
+	bool dear;              /* one less than others, unless it is asked for */
 	u64 release_limit;      /* 0: synchronous */
-	unsigned int asleep;    /* of the workers: 1: spare pages, 2: the timer's end, 3: the drain */
-	unsigned int used_up;   /* that many cells are left in the newest chunk, or in CPU 0's hands */
+	unsigned int asleep;    /* workers: 1: spare pages, 2: the timer's end, 3: the drain */
+	unsigned int used_up;   /* cells that are left in the newest chunk, or CPU 0's hands */
 	bool few;               /* which are all that there are */
 	bool one_chunk;         /* and there is no other */
 	bool bare;              /* there are no spare pages for chunks */
@@ -245,7 +247,7 @@ static void move_page(host_page from)
 	}
 	if (err && err != -EAGAIN && err != -EBUSY)
 		explore_fail("a move says %d", err);
-	crowd->said[me->id] = crowd->said[me->id] * 4 + (err == -EAGAIN ? 1 : err == -EBUSY ? 2 : 3);
+	crowd->said[me->id] = crowd->said[me->id] * 4 + (u32)(1 + !err + (err == -EBUSY) * 2);
 }
 
 static void pin_page(host_page page)
@@ -389,7 +391,8 @@ static void begin(void)
 	home_open(2, HOME_PAGES);
 	home->sparse = now->sparse;
 	crowd = host_zalloc(sizeof(*crowd));
-	crowd->fixed_src.fixed = 1;
+	crowd->src.kind = HOME_MOVABLE;
+	crowd->fixed_src.kind = HOME_FIXED;
 	with = cfg;
 	with.movable = &crowd->movable;
 	if (pcp_init(&crowd->movable, &crowd->src, 1, 1, 0) ||
@@ -403,7 +406,7 @@ static void begin(void)
 			hold(now->before[i].thing);
 	for (t = crowd->thing; t < crowd->thing + THINGS; t++)
 		t->page = t->h ? page_of(t->h) : (host_page)host_a64_read(&crowd->newest);
-	if (now->used_up)
+	if (now->used_up || now->bare)
 		use_up(&crowd->cells);
 	home->may_be_dry = now->may_be_dry;
 }
@@ -419,7 +422,7 @@ static void act(unsigned int actor)
 static void check(void)
 {
 	struct cells *s = &crowd->cells;
-	const char *why = now->few || now->used_up ? pool_check(&s->pool) : cells_check(s);
+	const char *why = now->used_up ? pool_check(&s->pool) : cells_check(s);
 
 	if (!why)
 		why = pcp_check(&crowd->movable, pool_pages(&s->pool));
@@ -472,6 +475,143 @@ static void end(void)
 	host_free(crowd, sizeof(*crowd));
 	home_close();
 	explore_doing("the actors");
+}
+
+/*
+ * Progress, as test_progress.c has it: actor 0, the victim, does one operation, and the others
+ * theirs for ever.  They are let on before each of the victim's steps, for whole operations, or for
+ * as many steps as a die says.
+ */
+#define DUELS 60
+
+static const struct victim {
+	const char *what;
+	unsigned int bound;     /* steps */
+	struct step step;
+} victims[] = {
+	{ "a read by a handle", 50, READ(0) },
+	{ "a write by a handle", 50, WRITE(0) },
+	{ "a free of a handle", 100, FREE(0) },
+	{ "an allocation of a handle", 150, MAKE(4, HALF) },
+	{ "a move", 200, MOVE(0) },
+};
+
+static const struct against {
+	const char *what;
+	struct step act[EXPLORE_ACTORS - 1][4];
+} against[] = {
+	{ "who moves pages", { { MOVE_NEWEST } } },
+	{ "who moves pages, and who reads", { { MOVE_NEWEST }, { READ(1) } } },
+	{ "who frees and makes", { { FREE(1), MAKE(1, HALF) }, { MAKE(5, HALF), FREE(5) } } },
+	{ "who compacts, and who frees and makes", { { COMPACT }, { FREE(2), MAKE(2, HALF) } } },
+	{ "who moves pages, and who frees and makes", { { MOVE_NEWEST }, { FREE(1), MAKE(1, HALF) } } },
+};
+
+static const struct victim *victim;
+static const struct against *foes;
+static unsigned int whole, ops_left;
+static bool at_end_of_op, victim_is_done;
+static u64 die, most_steps;
+
+static u64 roll(void)
+{
+	die ^= die << 13;
+	die ^= die >> 7;
+	die ^= die << 17;
+	return die >> 11;
+}
+
+static void duel_begin(void)
+{
+	begin();
+	home->fair = true;
+}
+
+static void duel_act(unsigned int actor)
+{
+	const struct step *st;
+	u32 n = 0;
+
+	if (!actor) {
+		do_step(&victim->step, 100);
+		most_steps = me->steps > most_steps ? me->steps : most_steps;
+		victim_is_done = true;
+		return;
+	}
+	for (st = foes->act[actor - 1]; !victim_is_done; st++) {
+		if (st == foes->act[actor - 1] + 4 || !st->what)
+			st = foes->act[actor - 1];
+		/* A page that moves is not to be used up. */
+		do_step(st, 200 + (++n & 63));
+		crowd->said[me->id] = 0;
+		at_end_of_op = true;
+	}
+}
+
+static unsigned int any_foe(struct actor *const *list, unsigned int n)
+{
+	unsigned int k = (unsigned int)(roll() % n);
+
+	return (n > 1 && !list[k]->id ? (k + 1) % n : k) + 1;
+}
+
+static unsigned int pick(struct actor *const *list, unsigned int n, bool must)
+{
+	bool over = at_end_of_op;
+	unsigned int k;
+
+	at_end_of_op = false;
+	if (!n || must)
+		return n ? any_foe(list, n) : 0;
+	if (!me->id) {
+		if (me->steps > victim->bound)
+			explore_fail("%s takes more than %u steps against %s", victim->what,
+				     victim->bound, foes->what);
+		ops_left = whole;
+		return any_foe(list, n);
+	}
+	if (!whole)
+		return (unsigned int)(roll() % 4 ? 0 : roll() % (n + 1));
+	if (!over || (ops_left && --ops_left))
+		return 0;
+	for (k = 0; k < n; k++)
+		if (!list[k]->id)
+			return k + 1;
+	return any_foe(list, n);
+}
+
+static void duel_end(void)
+{
+	victim_is_done = at_end_of_op = false;
+	end();
+}
+
+static void progress(unsigned int percent)
+{
+	static const struct scenario duel = {
+		.before = { MAKE(0, HALF), MAKE(1, HALF), MAKE(2, HALF), MAKE(3, HALF), FREE(3) },
+	};
+	struct explore_job job = { .begin = duel_begin, .act = duel_act, .end = duel_end };
+	unsigned int v, f, runs = DUELS * percent / 100;
+	static char name[80];
+
+	now = &duel;
+	for (v = 0; v < sizeof(victims) / sizeof(victims[0]); v++) {
+		victim = &victims[v];
+		most_steps = 0;
+		snprintf(name, sizeof(name), "%s ends in %u steps of its own", victim->what,
+			 victim->bound);
+		job.name = name;
+		job.number = ++number;
+		for (f = 0; f < sizeof(against) / sizeof(against[0]); f++) {
+			foes = &against[f];
+			job.actors = foes->act[1][0].what ? 3 : 2;
+			die = 88172645463325252u + f;
+			for (whole = 0; whole <= 2; whole++)
+				explore_duel(&job, pick, whole ? 2 : runs < 10 ? 10 : runs);
+		}
+		printf("# at most %llu\nok %u - %s\n", (unsigned long long)most_steps, number, name);
+	}
 }
 
 static unsigned int nactors(const struct scenario *sc)
@@ -540,7 +680,8 @@ int main(int argc, char **argv)
 			continue;
 		}
 		begun = clock();
-		n_bound = now->most && now->most < bound && !asked ? now->most : bound;
+		n_bound = now->dear && bound > 1 && !asked ? bound - 1 : bound;
+		n_bound = now->most && now->most < n_bound && !asked ? now->most : n_bound;
 		explore(&job, n_bound, &res);
 		schedules += res.schedules;
 		printf("# %u actors, bound %u: %llu schedules, exhausted; %llu cut, %u choices, "
@@ -548,6 +689,10 @@ int main(int argc, char **argv)
 		       (unsigned long long)res.schedules, (unsigned long long)res.cut, res.points,
 		       res.outcomes, res.stack, (double)(clock() - begun) / CLOCKS_PER_SEC, number,
 		       now->name);
+	}
+	if (!replay && !only) {
+		explore_plain = true;
+		progress(percent);
 	}
 	if (!replay)
 		printf("# schedules: %llu in %u scenarios\n", (unsigned long long)schedules, number);

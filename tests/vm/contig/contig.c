@@ -30,7 +30,7 @@ MODULE_PARM_DESC(pause_us, "Rest between two blocks (100)");
 
 static struct task_struct *thread;
 
-static unsigned long zspages(unsigned long pfn)
+static unsigned long __maybe_unused zspages(unsigned long pfn)
 {
 	unsigned long n = 0;
 
@@ -41,6 +41,7 @@ static unsigned long zspages(unsigned long pfn)
 
 static void block(unsigned long pfn)
 {
+#ifdef CONFIG_CONTIG_ALLOC
 	unsigned long n = zspages(pfn);
 
 	if (!alloc_contig_range(pfn, pfn + pageblock_nr_pages, ACR_FLAGS_NONE,
@@ -53,6 +54,7 @@ static void block(unsigned long pfn)
 	busy++;
 	zs_busy += n;
 	zs_kept += min(n, zspages(pfn));
+#endif
 }
 
 static bool whole(unsigned long pfn)
@@ -87,6 +89,8 @@ static int walk(void *unused)
 
 static int __init contig_init(void)
 {
+	if (!IS_ENABLED(CONFIG_CONTIG_ALLOC))
+		return -ENODEV;
 	thread = kthread_run(walk, NULL, "contig");
 	return PTR_ERR_OR_ZERO(thread);
 }

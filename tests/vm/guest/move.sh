@@ -1,29 +1,34 @@
 #!/bin/sh
 # All pages that can be moved are moved without a pause; what zram and zswap hold is checked.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic*,uml-ebb* mem=512M timeout=300 disks=1G modules=contig
+# vm: kernel=uml-classic*,uml-ebb*,uml-series* mem=512M timeout=600 disks=1G modules=contig
 # vm: progs=swapcheck,blkcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 echo 1 >/proc/sys/vm/overcommit_memory
-d=$(disk 0) t=$((8 * SCALE))
+t=$((8 * SCALE))
 contig() { cat "/sys/module/contig/parameters/$1"; }
+twice() { [ ! -d /sys/module/contig ] || [ "$(contig rounds)" -ge 2 ]; }
 
 # compact_memory moves what is in use together; contig takes each block of memory as a whole.
 mover() { while [ ! -e /tmp/stop ]; do echo 1 >/proc/sys/vm/compact_memory; sleep 0.05; done; }
 start() {
 	rm -f /tmp/stop; moved=$(vmstat pgmigrate_success)
 	mover & mover=$!
-	modprobe contig || not_ok "contig loads"
+	# -ENODEV: the kernel has no alloc_contig_range().
+	modprobe contig 2>/dev/null || note "contig does not load: compact_memory alone moves pages"
 }
 end() { # CLIENT
 	moved=$(($(vmstat pgmigrate_success) - moved))
-	note "$1: $moved pages moved; blocks $(contig got) taken, $(contig busy) busy; zsmalloc's in them" \
+	[ -d /sys/module/contig ] && least=1000 || least=10
+	check "$1: pages moved ($moved)" [ $moved -gt $least ]
+	touch /tmp/stop; wait $mover
+	[ -d /sys/module/contig ] || return
+	note "$1: blocks $(contig got) taken, $(contig busy) busy; zsmalloc's in them" \
 		"$(contig zs_got), $(contig zs_busy), of which $(contig zs_kept) stayed"
-	check "$1: pages moved" [ $moved -gt 1000 ]
 	check "$1: blocks of memory were taken whole" [ "$(contig got)" -gt 20 ]
 	check "$1: pages of zsmalloc were in them, and went elsewhere" [ "$(contig zs_got)" -gt 200 ]
-	touch /tmp/stop; wait $mover; modprobe -r contig
+	modprobe -r contig
 }
 
 # What lies still is the same after everything was moved.
@@ -32,7 +37,6 @@ text_pages 16384 >/tmp/data
 check "64 MiB of text" dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct
 sum=$(md5sum </tmp/data); rm /tmp/data
 start
-twice() { [ "$(contig rounds)" -ge 2 ]; }
 within "every block was asked for twice" 60 twice
 equal "contents stay" "$(dd if=/dev/zram0 bs=1M count=64 iflag=direct 2>/dev/null | md5sum)" "$sum"
 end "zram at rest"
@@ -52,7 +56,8 @@ end "zram, swap"
 check "swapoff" swapoff /dev/zram0
 invariants 0
 
-if [ -d /sys/module/zswap ] && [ -b "$d" ]; then
+if [ -d /sys/module/zswap ]; then
+	backing
 	zswap_set compressor lzo; zswap_set shrinker_enabled N; zswap_set max_pool_percent 30
 	check "zswap" zswap_set enabled Y
 	mkswap "$d" >/dev/null && swapon "$d"
@@ -70,6 +75,6 @@ if [ -d /sys/module/zswap ] && [ -b "$d" ]; then
 	# zswap keeps its pool and what lists hold.
 	put 1 "$(z 0 reset)"; zspages_before=$(zspages)
 else
-	skip "zswap" "none, or no disk"
+	skip "zswap" "there is none"
 fi
 finish

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Allocations fail while zswap and zram store, move and free pages: errors, and no wrong bytes.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic-debug,uml-ebb-debug mem=512M timeout=120 disks=512M modules=contig
+# vm: kernel=uml-series-debug,uml-ebb-bulk-debug mem=512M timeout=120 disks=512M modules=contig
 # vm: progs=zinject,swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 dbg=/sys/kernel/debug
 [ -d $dbg/failslab ] || { skip "fault injection" "the kernel has no failslab"; finish; }
-d=$(disk 0) t=$((6 * SCALE))
+t=$((6 * SCALE))
 
 for f in failslab fail_page_alloc; do
 	echo 0 >$dbg/$f/probability; echo -1 >$dbg/$f/times
@@ -29,10 +29,10 @@ client() { # NAME
 			off
 		done
 	done
-	modprobe contig; on failslab 11
+	modprobe contig 2>/dev/null; on failslab 11
 	_out=$(zinject --mb 24 --seconds $t 2>&1)
 	equal "$1: beside pages that move ($(echo "$_out" | tail -n 1))" $? 0
-	off; modprobe -r contig
+	off; modprobe -r contig 2>/dev/null
 	check "$1: works on, once it is off" swapcheck --mb 24 --procs 2 --passes 1 --forks 1
 }
 
@@ -41,7 +41,8 @@ client zram
 check "swapoff" swapoff /dev/zram0
 invariants 0
 
-if [ -d /sys/module/zswap ] && [ -b "$d" ]; then
+if [ -d /sys/module/zswap ]; then
+	backing
 	zswap_set compressor lzo; zswap_set max_pool_percent 30
 	check "zswap" zswap_set enabled Y
 	mkswap "$d" >/dev/null && swapon "$d"

@@ -1,18 +1,17 @@
 #!/bin/sh
 # zswap over a disk: contents under pressure, at its limit, with its shrinker, through swapoff.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic*,uml-ebb* mem=512M timeout=300 disks=1G progs=swapcheck
+# vm: kernel=uml-classic*,uml-ebb*,uml-series* mem=512M timeout=500 disks=1G progs=swapcheck
 # vm: tools=mkswap,swapon,swapoff
 . /lib.sh
-d=$(disk 0)
-[ -d /sys/module/zswap ] && [ -b "$d" ] || { skip "zswap" "no zswap or no disk"; exit 0; }
+[ -d /sys/module/zswap ] && backing || { skip "zswap" "there is none"; exit 0; }
 echo 1 >/proc/sys/vm/overcommit_memory
 pages=$(awk -v k=$((pagesize / 1024)) '$1 == "MemTotal:" { print int($2 / k) }' /proc/meminfo)
 
 check "a compressor" zswap_set compressor lzo
 check "no shrinker" zswap_set shrinker_enabled N
 check "zswap" zswap_set enabled Y
-check "swap on a disk" sh -c "mkswap $d && swapon $d"
+check "swap on $d" sh -c "mkswap $d && swapon $d"
 
 zswap_set max_pool_percent 50
 out=$(vmstat zswpout) in=$(vmstat zswpin)
