@@ -19,7 +19,7 @@ SHOWN = {
              "touch_p50_ms": 1, "kill_p50_ms": 2, "pages_out": 0},
     "build": {"seconds": 1, "system_s": 2, "pages_out": 0, "pages_in": 0, "failed_writes_sum": 0,
               "failed_compiles_sum": 0},
-    "holds": {"hold_max_us": 0, "hold_p999_us": 1, "hold_p99_us": 1},
+    "holds": {"hold_max_us": 0, "hold_p99_us": 1, "hold_p50_us": 1},
     "pieces": {"piece_q1_ns": 0, "piece_ns": 0},
 }
 SUMS = ("failed_writes", "failed_reads", "oom_kills", "failed_compiles")

@@ -193,7 +193,7 @@ static inline unsigned long long allocator_slabs(void)
 #define HELD "/sys/module/swapfile/parameters/held"
 #define HELD_COUNTS 160
 
-struct held { unsigned long max_ns, p99_ns, p999_ns, holds; };
+struct held { unsigned long max_ns, p99_ns, p50_ns, holds; };
 
 static inline bool held_begin(void)
 {
@@ -223,14 +223,16 @@ static inline bool held_end(struct held *h)
 		unsigned long end = (5UL + i % 4) << (i / 4) >> 2;
 
 		sum += n[i];
+		if (!h->p50_ns && sum * 2 >= h->holds)
+			h->p50_ns = end;
 		if (!h->p99_ns && sum * 100 >= h->holds * 99)
 			h->p99_ns = end;
-		if (!h->p999_ns && sum * 1000 >= h->holds * 999)
-			h->p999_ns = end;
 	}
 	if (file_read(HELD "_max", text, sizeof(text)))
 		die("no " HELD "_max");
 	h->max_ns = strtoul(text, NULL, 10);
+	h->p99_ns = h->p99_ns < h->max_ns ? h->p99_ns : h->max_ns;
+	h->p50_ns = h->p50_ns < h->max_ns ? h->p50_ns : h->max_ns;
 	return true;
 }
 
