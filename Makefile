@@ -131,7 +131,7 @@ check-kernel: ## every guest test on every kernel: user-mode, with KASAN and loc
 
 linux: ## user-mode kernels of Linux 7.3: as it is, with linux/series, and with Ebb in zsmalloc's place
 	@scripts/deps uml
-	@tests/vm/kernels build uml-classic uml-classic-plus uml-ebb
+	@tests/vm/kernels build uml-classic uml-ebb uml-classic-plus
 
 check-linux: ## in-tree zram and zswap on Ebb in such kernels, with KASAN, lockdep and failing allocations, too
 	@scripts/deps uml

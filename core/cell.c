@@ -31,9 +31,24 @@ static u64 owner_look(void *ctx, u32 key)
 	return cell ? slot_movable(cell) : 0;
 }
 
+/* Tried once, as the swing: who changes the word meanwhile comes before compaction. */
+static bool owner_claim(void *ctx, u32 key, u64 ref)
+{
+	host_a64 *cell = cells_at(ctx, key);
+	u64 word = host_a64_read(cell);
+
+	return slot_names(word, ref) && !(word & SLOT_MARKS) &&
+	       host_a64_cas(cell, &word, word | CELL_CLAIMED);
+}
+
+/* Who held the object since the claim may have written it, so the copy may be of before. */
 static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 {
-	return slot_swing(cells_at(ctx, key), from, to);
+	host_a64 *cell = cells_at(ctx, key);
+	u64 word = host_a64_read(cell);
+
+	return slot_names(word, from) && !(word & SLOT_MARKS) && word & CELL_CLAIMED &&
+	       host_a64_cas(cell, &word, (word & ~(REF_MASK | CELL_CLAIMED)) | to);
 }
 
 /* ---- free cells ---- */
@@ -461,7 +476,7 @@ void cells_dispose(struct cells *s, host_a64 *cell, u64 ref)
 
 unsigned int cells_begin(struct cells *s, cell_handle h, struct cells_piece piece[2])
 {
-	u64 word = hold_take_and(&s->holds, (host_a64 *)h, 0);
+	u64 word = hold_take_and(&s->holds, (host_a64 *)h, CELL_CLAIMED);
 	size_t size;
 	char *at[2];
 
@@ -599,7 +614,8 @@ static u32 chunks_for(u64 cells)
 int cells_init(struct cells *s, struct pcp *pcp, const struct cells_config *cfg)
 {
 	const struct pool_owner owner = {
-		.ctx = s, .look = owner_look, .swing = owner_swing, .pages = cfg->movable,
+		.ctx = s, .look = owner_look, .claim = owner_claim, .swing = owner_swing,
+		.pages = cfg->movable,
 	};
 	u64 most = cfg->most ? cfg->most : host_total_bytes() / CLASS_MIN_SIZE;
 	int err;

@@ -20,7 +20,7 @@ static void check_cell(struct cells_walk *cw, u32 key)
 		cw->free++;
 		return;
 	}
-	if (word & (SLOT_MARKS | SLOT_ABOUT) || slot_type(word) != SLOT_BLOB) {
+	if (word & (SLOT_MARKS | (SLOT_ABOUT & ~CELL_CLAIMED)) || slot_type(word) != SLOT_BLOB) {
 		cw->w.bad = "a cell is held by nobody, or of no type";
 		return;
 	}

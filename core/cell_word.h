@@ -14,6 +14,12 @@
  */
 #define CELL_FREED SLOT_OLD
 
+/*
+ * In a word with an object: compaction has claimed it, and nobody has held it since.  Each hold
+ * takes this away in the step in which it holds.
+ */
+#define CELL_CLAIMED SLOT_IDLE
+
 /* The cell of a number, which may be anything; NULL: there is none.  Any context. */
 static inline host_a64 *cells_at(const struct cells *s, u32 key)
 {

@@ -97,6 +97,12 @@ struct pool_owner {
 	struct pcp *pages;
 	/* The reference in the word of key, or 0 if there is none that may be moved now. */
 	u64 (*look)(void *ctx, u32 key);
+	/*
+	 * For an owner whose objects are written in place; NULL: they are not.  look() said ref, and
+	 * it is of the class whose lock the caller has, who is about to copy the object.  From now on
+	 * swing() fails if it was held since.  False: it is not that object's word any more.
+	 */
+	bool (*claim)(void *ctx, u32 key, u64 ref);
 	/* Replaces from by to if look() would still say from.  Full ordering. */
 	bool (*swing)(void *ctx, u32 key, u64 from, u64 to);
 };

@@ -18,9 +18,9 @@
 #define PCP_HIGH (SZ_256K >> PAGE_SHIFT)
 
 /*
- * What all pools may hold back is 1/200 of memory.  zswap stops taking pages at 20 % of memory, and
- * writes some out until it is at 18 %: a quarter of the difference is little enough for it not to
- * see what is held back and what is not.
+ * What all pools may hold back, beside the CPUs' own buffers, is 1/200 of memory.  zswap stops taking
+ * pages at 20 % of memory, and writes some out until it is at 18 %: a quarter of the difference is
+ * little enough for it not to see what is held back and what is not.
  */
 #define BUDGET_SHARE 200
 
@@ -51,6 +51,7 @@ static void tend(struct host_work *w)
 	bool aged, aged_too, again = pcp_tend(&pool->pcp, &aged);
 
 	again |= pcp_tend(&pool->movable_pcp, &aged_too);
+	WRITE_ONCE(pool->dry, pcp_is_short(&pool->pcp));
 	if (again)
 		host_work_queue_delayed(w, PCP_PERIOD_US);
 	if (aged || aged_too)
@@ -77,8 +78,9 @@ static int start(struct zs_pool *pool)
 		.movable = IS_ENABLED(CONFIG_COMPACTION) ? &pool->movable_pcp : NULL,
 		.tag = zs_tag,
 	};
-	unsigned int reserve = cfg.movable ? RESERVE_FIXED + 2 * host_nr_cpus() :
-					     pcp_reserve_for(host_total_bytes(), host_nr_cpus());
+	unsigned int cpus = num_present_cpus();
+	unsigned int reserve = cfg.movable ? RESERVE_FIXED + 2 * cpus :
+					     pcp_reserve_for(host_total_bytes(), cpus);
 	int err;
 
 	/* Of a caller who may wait: swap is written by it, so it must not wait for I/O. */
@@ -137,11 +139,11 @@ static void stop(struct zs_pool *pool)
  * @name: what its shrinker and its folder in debugfs are called; copied
  *
  * Context: Process context, may sleep; not from reclaim.
- * Return: the pool, or NULL if memory is short.
+ * Return: the pool, or NULL if memory is short, or was when the kernel started.
  */
 struct zs_pool *zs_create_pool(const char *name)
 {
-	struct zs_pool *pool = host_zalloc(sizeof(*pool));
+	struct zs_pool *pool = ready ? host_zalloc(sizeof(*pool)) : NULL;
 	int err;
 
 	if (!pool)

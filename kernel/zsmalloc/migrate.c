@@ -47,12 +47,17 @@ static void make_movable(struct page *page)
 	SetPageMovableOps(page);
 }
 
+void zs_tag(void *ctx, host_page page, u64 tag)
+{
+	WRITE_ONCE(((struct page *)page)->private, tag);
+}
+
 static void taken(struct host_pages *src, struct page *page)
 {
 	struct zs_pool *pool = container_of(src, struct zs_pool, movable);
 
 	__SetPageZsmalloc(page);
-	set_page_private(page, 0);
+	zs_tag(NULL, (host_page)page, 0);
 	set_pool(page, pool);
 	make_movable(page);
 }
@@ -61,12 +66,7 @@ static void taken(struct host_pages *src, struct page *page)
 static void given(struct host_pages *src, struct page *page)
 {
 	set_pool(page, NULL);
-	set_page_private(page, 0);
-}
-
-void zs_tag(void *ctx, host_page page, u64 tag)
-{
-	WRITE_ONCE(((struct page *)page)->private, tag);
+	zs_tag(NULL, (host_page)page, 0);
 }
 
 void zs_movable_init(struct zs_pool *pool)

@@ -4,7 +4,6 @@
  *
  *     zsmalloc/NAME/classes   the table of size classes
  *     zsmalloc/NAME/release   what is held back, and how it was freed
- *     zsmalloc/NAME/check     reading it runs the core's invariants; for tests, with nobody about
  */
 #include "zspool.h"
 

@@ -11,6 +11,7 @@
 #include <linux/gfp.h>
 #include <linux/scatterlist.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 
 /*
  * What a caller lets the allocator do.  zswap stores without waiting, but from reclaim, which may
@@ -28,15 +29,29 @@ static unsigned int how_of(gfp_t gfp)
 	return how;
 }
 
-/* Of a pool: more than this held back is freed at once when somebody asks how large the pool is. */
+/*
+ * Of a pool, when somebody asks how large it is: if more than the first is held back, the worker
+ * begins at once; if it is more than the second, who allocates next frees some of it as well.
+ */
 #define KICK_SHARE 64
+#define HELP_SHARE 8
 
-/* Page lists are looked after for a while; at once, if the reserve is short. */
+/*
+ * Page lists are looked after for a while; at once, if the reserve is short and was not found to be
+ * just before, with nothing to fill it.
+ */
 static void note(struct zs_pool *pool, bool taken)
 {
-	bool now = taken && unlikely(pcp_is_short(&pool->pcp));
+	bool now = taken && unlikely(pcp_is_short(&pool->pcp)) && !READ_ONCE(pool->dry);
 
 	host_work_queue_delayed(&pool->tend, now ? 0 : PCP_PERIOD_US);
+}
+
+/* Whoever allocates while much is held back frees some of it. */
+static void help(struct zs_pool *pool, unsigned int node)
+{
+	WRITE_ONCE(pool->help, false);
+	release_help(&pool->cells.release, node, 1);
 }
 
 /**
@@ -53,13 +68,19 @@ static void note(struct zs_pool *pool, bool taken)
 unsigned long zs_malloc(struct zs_pool *pool, size_t size, gfp_t gfp, const int nid)
 {
 	cell_handle handle;
+	unsigned int noio;
 	int err;
 
 	if (unlikely(!size))
 		return (unsigned long)-EINVAL;
 	if (unlikely(size > PAGE_SIZE))
 		return (unsigned long)-ENOSPC;
+	if (unlikely(READ_ONCE(pool->help)))
+		help(pool, nid);
+	/* Who may wait may be who writes to swap: what is allocated below starts no I/O either. */
+	noio = memalloc_noio_save();
 	err = cells_alloc(&pool->cells, size, nid, how_of(gfp), &handle);
+	memalloc_noio_restore(noio);
 	note(pool, true);
 	/* That there are 4 TiB of pages is want of memory to the caller; -ENOSPC is about sizes. */
 	return unlikely(err) ? (unsigned long)-ENOMEM : handle;
@@ -97,19 +118,21 @@ void zs_free_bulk(struct zs_pool *pool, unsigned long *handles, unsigned int nr)
 }
 EXPORT_SYMBOL_GPL(zs_free_bulk);
 
-/* Where mem_len bytes of the object are, in one piece or two; it is held, so they stay there. */
+/*
+ * Where mem_len bytes of the object are, in one piece or two; it is held, so they stay there.  The
+ * caller's mistake, a handle that is not in use, has them nowhere.
+ */
 static unsigned int hold(struct zs_pool *pool, unsigned long handle, size_t mem_len,
 			 struct cells_piece *piece)
 {
-	unsigned int n = cells_begin(&pool->cells, handle, piece);
-
-	if (n == 1 || mem_len <= piece[0].bytes) {
+	if (unlikely(!cells_begin(&pool->cells, handle, piece)))
+		piece[0] = (struct cells_piece){ NULL, mem_len };
+	if (mem_len <= piece[0].bytes) {
 		piece[0].bytes = mem_len;
-		return n != 0;
+		return 1;
 	}
-	if (n == 2)
-		piece[1].bytes = mem_len - piece[0].bytes;
-	return n;
+	piece[1].bytes = mem_len - piece[0].bytes;
+	return 2;
 }
 
 /**
@@ -205,7 +228,8 @@ EXPORT_SYMBOL_GPL(zs_obj_write);
  * @pool: the pool
  *
  * What was freed and is held back is not counted: it goes without anybody's doing.  Who asks wants
- * to keep to a limit, so if that is more than a little, it is freed from now on, and not later.
+ * to keep to a limit, so if it is more than a little, it is freed from now on, and not later.  The
+ * total may rise when it is freed, by pages that others are on.
  *
  * Context: Any.
  */
@@ -215,6 +239,8 @@ unsigned long zs_get_total_pages(struct zs_pool *pool)
 
 	if (unlikely(held > pages / KICK_SHARE))
 		cells_kick(&pool->cells);
+	if (unlikely(held > pages / HELP_SHARE))
+		WRITE_ONCE(pool->help, true);
 	return pages > held ? pages - held : 0;
 }
 EXPORT_SYMBOL_GPL(zs_get_total_pages);
@@ -237,11 +263,11 @@ EXPORT_SYMBOL_GPL(zs_huge_class_size);
  * @size: bytes of an object, 1 to a page
  *
  * Context: Any.
- * Return: a number that is larger for no smaller size, and the same if memory is, too.
+ * Return: a number that is larger for no smaller size, and the same for sizes of one class.
  */
 unsigned int zs_lookup_class_index(struct zs_pool *pool, unsigned int size)
 {
-	return cells_class(&pool->cells, size);
+	return pool->cells.pool.table.class[cells_class(&pool->cells, size)].index;
 }
 EXPORT_SYMBOL_GPL(zs_lookup_class_index);
 

@@ -43,6 +43,8 @@ struct zs_pool {
 	struct host_work grow;          /* tables whose users may not wait for memory */
 	struct host_work rest;          /* what the shrinker leaves */
 	host_a64 compacting;            /* 1: somebody is in zs_compact() */
+	bool dry;                       /* the reserve could not be filled; READ_ONCE */
+	bool help;                      /* who allocates is to free some; READ_ONCE */
 	struct shrinker *shrinker;      /* NULL: there was no memory for one */
 	struct dentry *files;           /* in debugfs */
 	struct list_head all;           /* in the list of pools; pools_lock */

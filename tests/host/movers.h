@@ -87,6 +87,24 @@
 	.act = { { MAKE(1, SMALL) }, { MAKE(2, SMALL) }, { FREE(0) } },
 },
 
+{
+	.name = "compaction against a write",
+	.before = { MAKE(0, HALF), MAKE(1, HALF), MAKE(2, HALF), MAKE(3, HALF), FREE(1), FREE(3) },
+	.act = { { COMPACT }, { WRITE(0), READ(0) }, { WRITE(2) } },
+},
+{
+	.name = "compaction against what is made, and written",
+	.most = 2,
+	.before = { MAKE(0, HALF), MAKE(1, HALF), MAKE(2, HALF), FREE(1) },
+	.act = { { COMPACT, COMPACT }, { MAKE(4, HALF), READ(4), WRITE(4) }, { FREE(0) } },
+},
+{
+	.name = "compaction against a write, an eighth reader, and a move",
+	.most = 2, .dear = true,
+	.before = { MAKE(0, HALF), MAKE(1, HALF), MAKE(2, HALF), MAKE(3, HALF), FREE(1), FREE(3) },
+	.act = { { COMPACT }, { WRITE(0), WRITE(2) }, { MOVE(0) } },
+},
+
 /* ---- pages that move ---- */
 {
 	.name = "a move against a free and a read",
