@@ -61,6 +61,14 @@ def kernels_without_disks_are_booted_with_zram_alone():
     assert mine and all(b.client == "zram" for b in mine), mine
 
 
+def the_disk_under_zswap_has_room_for_what_a_boot_asks():
+    for b in plan():
+        for words in (c.split() for c in b.commands):
+            given = {k: int(v) for k, v in zip(words, words[1:]) if k in ("--np", "--mb", "--disk")}
+            asked = given.get("--disk", 2 * (given.get("--np", 1) * given.get("--mb", 0) + 64))
+            assert b.disk > asked, (b, asked)
+
+
 def holds_are_counted_in_kernels_of_their_own():
     boots = plan()
     assert all(b.kernel.endswith("-holds") == (b.part == "holds") for b in boots), boots
@@ -154,6 +162,7 @@ CASES = [
     what_leaks_is_booted_for_each_kind_of_data_the_largest_first,
     nothing_that_leaks_is_asked_what_memory_it_takes,
     kernels_without_disks_are_booted_with_zram_alone,
+    the_disk_under_zswap_has_room_for_what_a_boot_asks,
     holds_are_counted_in_kernels_of_their_own,
     a_boot_has_a_name_of_its_own,
     a_row_is_the_median_of_what_others_left_alone,
