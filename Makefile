@@ -15,7 +15,7 @@ VS_KERNEL ?= auto
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # install-module: the kernel it is for; empty is the one that runs.
 KERNEL ?=
-# demo-kernel, demo-tiers, pressure: boots of each variant; demo-programs: rounds of each row.
+# demo-kernel, demo-linux, demo-tiers, pressure: boots of each variant; demo-programs: rounds of each row.
 ROUNDS ?= 5
 # ab: the commit to compare with; empty is main.
 BASE ?=
@@ -115,6 +115,10 @@ demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-release.json
+
+demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and on Ebb in its place (linux/graft)
+	@scripts/deps uml
+	@bench/linux/run --rounds $(ROUNDS) --json build/bench/linux-release.json
 
 demo-tiers: ## writeback, swap-in, recompression and a small guest with a backing device, in-tree and Ebb by turns
 	@scripts/deps uml
