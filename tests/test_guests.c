@@ -256,7 +256,7 @@ static void *use_then_outlive(void *arg)
 	for (u64 i = 0; i < 2000; i++)
 		if (put_value(arg, i % 50, data, 100, 0) || get_value(arg, i % 50, got, 100, &n))
 			abort();
-	host_write_once(stop, true);
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&closed, __ATOMIC_ACQUIRE))
 		;
 	return NULL;
@@ -293,7 +293,7 @@ static void a_thread_that_used_values_outlives_their_dlclose(void **state)
 		host_write_once(stop, false);
 		host_write_once(closed, false);
 		must_eq(pthread_create(&id, NULL, use_then_outlive, theirs), 0);
-		while (!host_read_once(stop))
+		while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
 			;
 		((__typeof__(&ebb_values_close))symbol(lib, "ebb_values_close"))(theirs);
 		must_eq(dlclose(lib), 0);
