@@ -25,7 +25,8 @@ graft = importlib.util.module_from_spec(importlib.util.spec_from_loader("graft",
 loader.exec_module(graft)
 
 MAKEFILE = "obj-$(CONFIG_NUMA) += numa.o\nobj-$(CONFIG_ZSMALLOC)\t+= zsmalloc.o\nobj-y += x.o\n"
-KCONFIG = ('config ZSMALLOC\n\ttristate\n\nmenu "Zsmalloc allocator options"\n\nconfig ZSMALLOC_STAT\n\tbool "s"\n\nendmenu\n\n'
+KCONFIG = ('config ZSMALLOC\n\ttristate\n\nmenu "Zsmalloc allocator options"\n\n'
+           'config ZSMALLOC_STAT\n\tbool "s"\n\nendmenu\n\n'
            'menu "Slab allocator options"\nendmenu\n')
 OURS = {
     "kernel/zsmalloc/Kbuild": "# not: other\nobj-$(CONFIG_ZSMALLOC) += zsmalloc.o\n"
@@ -45,8 +46,8 @@ OURS = {
     "core/other.c": "",
     "core/other.h": "",
 }
-PUT = sorted("Kbuild Kconfig zs.c zs.h host/home.c host/host_impl.h host/probed.h core/one.c core/one.h core/deep.h "
-             "core/two.c core/two.h".split())
+PUT = sorted("Kbuild Kconfig zs.c zs.h host/home.c host/host_impl.h host/probed.h core/one.c "
+             "core/one.h core/deep.h core/two.c core/two.h".split())
 
 
 def write(top, files):
@@ -58,8 +59,8 @@ def write(top, files):
 def git(tree, *argv):
     env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     env.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null")
-    return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *argv], cwd=tree, env=env, check=True,
-                          stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *argv],
+                          cwd=tree, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 @contextlib.contextmanager
@@ -71,11 +72,13 @@ def trees(real=None):
         write(top, OURS)
         shutil.copy(ROOT / "kernel/host/probe.sh", top / "kernel/host")
         if real:
-            for name in [*graft.KNOWN, *graft.EDITS, *(h for h, _ in graft.ANSWERS.values()), "Kconfig"]:
+            asked = [header for header, _ in graft.ANSWERS.values()]
+            for name in [*graft.KNOWN, *graft.EDITS, *asked, "Kconfig"]:
                 (tree / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(real / name, tree / name)
         else:
-            write(tree, {n: "/* a comment, void zs_nothing(int); */\n" + "\n".join(w) + "\n" for n, w in graft.KNOWN.items()})
+            comment = "/* a comment, void zs_nothing(int); */\n"
+            write(tree, {n: comment + "\n".join(w) + "\n" for n, w in graft.KNOWN.items()})
             write(tree, {"mm/Makefile": MAKEFILE, "mm/Kconfig": KCONFIG, "Kconfig": "",
                          "include/linux/gfp.h": "#define alloc_pages_bulk_node(...)\n",
                          "include/linux/hrtimer.h": "void hrtimer_init(void);\n",
@@ -108,7 +111,8 @@ def run(*argv):
 
 def inside(tree):
     folder = tree / graft.WHERE
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and p.name != graft.LIST)
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*")
+                  if p.is_file() and p.name != graft.LIST)
 
 
 def refused(tree, word, *args):
@@ -128,7 +132,8 @@ def the_makefile_and_kconfig_name_the_folder():
     with trees() as (tree, _):
         run(tree)
         make, config = (tree / "mm/Makefile").read_text(), (tree / "mm/Kconfig").read_text()
-        assert make.count("zsmalloc/") == 1 and "obj-$(CONFIG_ZSMALLOC)\t+= $(if $(CONFIG_ZSMALLOC_EBB)," in make, make
+        assert make.count("zsmalloc/") == 1, make
+        assert "obj-$(CONFIG_ZSMALLOC)\t+= $(if $(CONFIG_ZSMALLOC_EBB)," in make, make
         menu = config[config.index('menu "Zsmalloc'):config.index("endmenu")]
         assert menu.endswith('source "mm/zsmalloc/Kconfig"\n\n'), menu
 
@@ -137,8 +142,9 @@ def which_objects(*config):
     with trees() as (tree, _):
         run(tree)
         (tree / "mm/show").write_text("include mm/Makefile\nall:\n\t@echo $(obj-y)\n")
-        return subprocess.run(["make", "-s", "-f", "mm/show", "CONFIG_ZSMALLOC=y", *config], cwd=tree, check=True,
-                              stdout=subprocess.PIPE, text=True).stdout.split()
+        return subprocess.run(["make", "-s", "-f", "mm/show", "CONFIG_ZSMALLOC=y", *config],
+                              cwd=tree, check=True, stdout=subprocess.PIPE,
+                              text=True).stdout.split()
 
 
 def the_folder_is_built_where_it_is_chosen_and_the_file_elsewhere():
@@ -159,7 +165,8 @@ def taken_out_the_tree_is_what_it_was():
 def what_a_build_left_in_the_folder_goes_with_it():
     with trees() as (tree, _):
         run(tree)
-        write(tree / graft.WHERE, {n: "" for n in ("zs.o", ".zs.o.cmd", "built-in.a", "core/one.o", "modules.order", "zsmalloc.mod")})
+        left = "zs.o .zs.o.cmd built-in.a core/one.o modules.order zsmalloc.mod"
+        write(tree / graft.WHERE, {n: "" for n in left.split()})
         assert run(tree, "--out")[0] == 0
         assert status(tree) == "", status(tree)
 
@@ -236,7 +243,8 @@ def every_interface_that_is_missing_is_named():
         for w in wanted:
             with trees() as (tree, _):
                 text = (tree / name).read_text()
-                (tree / name).write_text(text.replace(w, w.replace("(", "(int, ", 1) if "(" in w else ""))
+                other = w.replace("(", "(int, ", 1) if "(" in w else ""
+                (tree / name).write_text(text.replace(w, other))
                 git(tree, "commit", "-qam", "other")
                 refused(tree, f"{name} has no '{w}'")
 
@@ -244,13 +252,15 @@ def every_interface_that_is_missing_is_named():
 def a_function_of_zsmalloc_that_ebb_lacks_is_named():
     with trees() as (tree, _):
         with open(tree / "include/linux/zsmalloc.h", "a", encoding="utf-8") as f:
-            f.write("void zs_free_bulk(struct zs_pool *pool);\nvoid zs_explode(struct zs_pool *pool);\n")
+            f.write("void zs_free_bulk(struct zs_pool *pool);\n"
+                    "void zs_explode(struct zs_pool *pool);\n")
         git(tree, "commit", "-qam", "other")
         refused(tree, "has zs_explode()")
 
 
 def other_build_files_are_refused():
-    for name, text in (("mm/Makefile", "obj-y += zsmalloc.o\n"), ("mm/Makefile", MAKEFILE + MAKEFILE),
+    for name, text in (("mm/Makefile", "obj-y += zsmalloc.o\n"),
+                       ("mm/Makefile", MAKEFILE + MAKEFILE),
                        ("mm/Kconfig", KCONFIG.replace("Zsmalloc", "Zs"))):
         with trees() as (tree, _):
             (tree / name).write_text(text)
@@ -291,18 +301,41 @@ def out_of_a_tree_that_has_nothing_changes_nothing():
 
 
 def debians_source_is_known():
-    p = subprocess.run([ROOT / "tests/vm/kernels", "source", "uml-smp"], text=True, stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, check=False)
+    p = subprocess.run([ROOT / "tests/vm/kernels", "source", "uml-smp"], text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if p.returncode:
         raise tap.Skip(p.stderr.strip().splitlines()[-1])
     with trees(pathlib.Path(p.stdout.strip())) as (tree, _):
         rc, _, why = run(tree)
         assert rc == 0, why
-        assert (tree / graft.WHERE / "host/probed.h").read_text().count(" 1\n") == len(graft.ANSWERS)
+        probed = (tree / graft.WHERE / "host/probed.h").read_text()
+        assert probed.count(" 1\n") == len(graft.ANSWERS)
         run(tree, "--out")
         assert status(tree) == ""
 
 
+TESTS = [
+    the_folder_has_what_its_kbuild_names_and_the_headers_of_that,
+    the_makefile_and_kconfig_name_the_folder,
+    the_folder_is_built_where_it_is_chosen_and_the_file_elsewhere,
+    taken_out_the_tree_is_what_it_was,
+    what_a_build_left_in_the_folder_goes_with_it,
+    put_in_twice_nothing_is_written_again,
+    what_changed_in_ebb_comes_into_the_tree_and_what_went_goes,
+    an_interrupted_one_is_taken_further,
+    a_file_with_links_is_not_written_through_them,
+    headers_answer_for_the_compiler,
+    a_question_of_the_probe_without_an_answer_is_refused,
+    every_interface_that_is_missing_is_named,
+    a_function_of_zsmalloc_that_ebb_lacks_is_named,
+    other_build_files_are_refused,
+    no_kernel_source_is_refused,
+    what_was_changed_in_the_tree_is_not_lost,
+    a_folder_of_somebody_else_is_refused,
+    out_of_a_tree_that_has_nothing_changes_nothing,
+    debians_source_is_known,
+]
+
+
 if __name__ == "__main__":
-    sys.exit(tap.run([f for n, f in list(globals().items()) if callable(f) and f.__module__ == "__main__"
-                      and n not in ("write", "git", "trees", "status", "run", "inside", "refused", "which_objects")]))
+    sys.exit(tap.run(TESTS))

@@ -109,7 +109,8 @@ def nbdinfo_sees_what_it_can():
     for word in ("can_cache", "can_fast_zero", "can_flush", "can_fua", "can_multi_conn", "can_trim",
                  "can_zero"):
         assert info[word] is True, (word, info)
-    assert info["export-size"] == 10 << 30 and not info["is_rotational"] and not info["is_read_only"]
+    assert info["export-size"] == 10 << 30
+    assert not info["is_rotational"] and not info["is_read_only"]
     assert info["block_minimum" if "block_minimum" in info else "block_size_minimum"] == 1, info
     assert info["block_size_preferred"] == 16384, info
 
@@ -300,8 +301,9 @@ def a_client_that_is_killed_takes_nothing_with_it():
     with Server("size=16M", "unit=32k") as s:
         h = s.client()
         h.pwrite(b"stays" * 1000, 12 * MIB)
-        p = subprocess.Popen(["fio", "--name=x", "--ioengine=nbd", f"--uri={s.uri}", "--rw=randwrite",
-                              "--bs=64k", "--size=8M", "--iodepth=8", "--time_based", "--runtime=60"],
+        p = subprocess.Popen(["fio", "--name=x", "--ioengine=nbd", f"--uri={s.uri}",
+                              "--rw=randwrite", "--bs=64k", "--size=8M", "--iodepth=8",
+                              "--time_based", "--runtime=60"],
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                              start_new_session=True)
         time.sleep(1)

@@ -173,7 +173,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 	if (!zram_wear_room(z, w->by_itself))
 		return -EIO;
-	/* The thread that others are not to wait for does not flush: who does has the flush's mutex. */
+	/* The thread that nobody is to wait for does not flush: who does has the flush's mutex. */
 	err = w->own ? backed_reserve(&s->backed, &r->block) : zram_reserve_block(z, &r->block);
 	if (err)
 		return err;
@@ -218,8 +218,8 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet.  A task that is to be frozen meanwhile looks
- * for that after a second.
+ * The blocks that no slot has any more are read as yet.  A task that is to be frozen meanwhile
+ * looks for that after a second.
  */
 static void await_block(struct wb_work *w)
 {
