@@ -10,14 +10,13 @@
  * all is freed, and nothing may be left.
  */
 #include "check.h"
-#include "explore.h"
+#include "explore_main.h"
 #include "home.h"
 #include "migrate.h"
 #include "rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define OPS 5
 #define BEFORE 10
@@ -126,7 +125,6 @@ struct crowd {
 
 static struct crowd *crowd;
 static const struct scenario *now;
-static unsigned int number;
 static u8 buffer[EXPLORE_ALL][HOST_PAGE_SIZE];
 
 /* ---- contents ---- */
@@ -586,7 +584,7 @@ static void duel_end(void)
 	end();
 }
 
-static void progress(unsigned int percent)
+static void progress(unsigned int percent, unsigned int *number)
 {
 	static const struct scenario duel = {
 		.before = { MAKE(0, HALF), MAKE(1, HALF), MAKE(2, HALF), MAKE(3, HALF), FREE(3) },
@@ -595,6 +593,7 @@ static void progress(unsigned int percent)
 	unsigned int v, f, runs = DUELS * percent / 100;
 	static char name[80];
 
+	explore_plain = true;
 	now = &duel;
 	for (v = 0; v < sizeof(victims) / sizeof(victims[0]); v++) {
 		victim = &victims[v];
@@ -602,7 +601,7 @@ static void progress(unsigned int percent)
 		snprintf(name, sizeof(name), "%s ends in %u steps of its own", victim->what,
 			 victim->bound);
 		job.name = name;
-		job.number = ++number;
+		job.number = ++*number;
 		for (f = 0; f < sizeof(against) / sizeof(against[0]); f++) {
 			foes = &against[f];
 			job.actors = foes->act[1][0].what ? 3 : 2;
@@ -610,92 +609,27 @@ static void progress(unsigned int percent)
 			for (whole = 0; whole <= 2; whole++)
 				explore_duel(&job, pick, whole ? 2 : runs < 10 ? 10 : runs);
 		}
-		printf("# at most %llu\nok %u - %s\n", (unsigned long long)most_steps, number, name);
+		printf("# at most %llu\nok %u - %s\n", (unsigned long long)most_steps,
+		       *number, name);
 	}
 }
 
-static unsigned int nactors(const struct scenario *sc)
+static void choose(unsigned int i, struct explore_case *c)
 {
-	unsigned int n = 0;
-
-	while (n < EXPLORE_ACTORS && sc->act[n][0].what)
-		n++;
-	return n;
-}
-
-static void usage(void)
-{
-	fprintf(stderr, "test_movers [--bound N] [--only PART] [--plain] [--replay 'NAME:SCHEDULE']\n");
-	exit(2);
+	now = &scenarios[i];
+	*c = (struct explore_case){
+		.name = now->name, .asleep = now->asleep, .most = now->most, .dear = now->dear,
+	};
+	while (c->actors < EXPLORE_ACTORS && now->act[c->actors][0].what)
+		c->actors++;
 }
 
 int main(int argc, char **argv)
 {
-	const char *scale = getenv("EBB_TEST_SCALE"), *only = NULL, *replay = NULL;
-	unsigned int percent = scale ? (unsigned int)atoi(scale) : 100;
-	unsigned int bound = percent >= 100 ? 3 : percent >= 50 ? 2 : 1, n_bound;
-	struct explore_job job = { .begin = begin, .act = act, .end = end };
-	struct explore_result res;
-	u64 schedules = 0;
-	bool asked = false;
-	unsigned int i;
-	clock_t begun;
-	int k;
+	const struct explore_plan plan = {
+		.program = "test_movers", .job = { .begin = begin, .act = act, .end = end },
+		.scenarios = NSCENARIOS, .choose = choose, .after = progress,
+	};
 
-	for (k = 1; k < argc; k += 2) {
-		if (!strcmp(argv[k], "--plain")) {
-			explore_plain = true;
-			k--;
-			continue;
-		}
-		if (k + 1 == argc)
-			usage();
-		if (!strcmp(argv[k], "--bound") && atoi(argv[k + 1]) <= 7) {
-			bound = (unsigned int)atoi(argv[k + 1]);
-			asked = true;
-		} else if (!strcmp(argv[k], "--only")) {
-			only = argv[k + 1];
-		} else if (!strcmp(argv[k], "--replay")) {
-			replay = argv[k + 1];
-		} else {
-			usage();
-		}
-	}
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (i = 0; i < NSCENARIOS; i++) {
-		size_t n = strlen(scenarios[i].name);
-
-		now = &scenarios[i];
-		if (only && !strstr(now->name, only))
-			continue;
-		if (replay && (strncmp(now->name, replay, n) || replay[n] != ':'))
-			continue;
-		job.name = now->name;
-		job.number = ++number;
-		job.actors = nactors(now);
-		job.asleep = now->asleep;
-		if (replay) {
-			explore_replay(&job, replay + n + 1);
-			printf("ok %u - %s\n", number, now->name);
-			continue;
-		}
-		begun = clock();
-		n_bound = now->dear && bound > 1 && !asked ? bound - 1 : bound;
-		n_bound = now->most && now->most < n_bound && !asked ? now->most : n_bound;
-		explore(&job, n_bound, &res);
-		schedules += res.schedules;
-		printf("# %u actors, bound %u: %llu schedules, exhausted; %llu cut, %u choices, "
-		       "%u outcomes, %u bytes of stack, %.1f s\nok %u - %s\n", job.actors, n_bound,
-		       (unsigned long long)res.schedules, (unsigned long long)res.cut, res.points,
-		       res.outcomes, res.stack, (double)(clock() - begun) / CLOCKS_PER_SEC, number,
-		       now->name);
-	}
-	if (!replay && !only) {
-		explore_plain = true;
-		progress(percent);
-	}
-	if (!replay)
-		printf("# schedules: %llu in %u scenarios\n", (unsigned long long)schedules, number);
-	printf("1..%u\n", number);
-	return number ? 0 : 2;
+	return explore_main(argc, argv, &plan);
 }
