@@ -12,8 +12,6 @@
  */
 #include "cell_word.h"
 
-#define HELP_BUFS 4             /* buffers freed between two tries */
-#define HELP_TRIES 16
 #define TAKE_TRIES 3            /* with a page in hand each: a page of the directory, a chunk */
 
 static void add_spare(struct cells *s, host_page *page) HOST_REQUIRES(s->lock);
@@ -341,7 +339,7 @@ static int alloc_once(struct cells *s, size_t bytes, unsigned int node, unsigned
 
 int cells_alloc(struct cells *s, size_t bytes, unsigned int node, unsigned int how, cell_handle *h)
 {
-	unsigned int round = release_help_round(&s->release), none = 0, tries = HELP_TRIES + round;
+	struct release_asker asker = { 0 };
 	host_a64 *cell = NULL;
 	u32 room;
 	int err;
@@ -352,10 +350,9 @@ int cells_alloc(struct cells *s, size_t bytes, unsigned int node, unsigned int h
 		how &= ~HOST_MOVABLE;
 	room = s->pool.table.class[cells_class(s, bytes)].room;
 	err = alloc_once(s, bytes, node, how, room, &cell);
-	while (host_unlikely(err == -ENOMEM || err == -ENOSPC) && none < round && tries--) {
-		none = release_help(&s->release, node, HELP_BUFS) ? 0 : none + 1;
+	while (host_unlikely(err == -ENOMEM || err == -ENOSPC) &&
+	       release_help_again(&s->release, &asker, node))
 		err = alloc_once(s, bytes, node, how, room, &cell);
-	}
 	if (host_likely(!err))
 		*h = (size_t)cell;
 	else if (cell)
@@ -534,24 +531,25 @@ void cells_write(struct cells *s, cell_handle h, const void *data, size_t bytes)
 
 /* ---- all of them ---- */
 
-u64 cells_room(struct cells *s)
+/* The sum of a counter of all CPUs, which is at off in a struct cells_cpu. */
+static u64 sum_of(struct cells *s, size_t off)
 {
 	unsigned int i;
 	s64 sum = 0;
 
 	for (i = 0; i < host_percpu_items(&s->cpus); i++)
-		sum += host_read_once(((struct cells_cpu *)host_percpu_peek(&s->cpus, i))->room);
+		sum += host_read_once(*(s64 *)((char *)host_percpu_peek(&s->cpus, i) + off));
 	return sum > 0 ? (u64)sum : 0;
+}
+
+u64 cells_room(struct cells *s)
+{
+	return sum_of(s, offsetof(struct cells_cpu, room));
 }
 
 u64 cells_objects(struct cells *s)
 {
-	unsigned int i;
-	s64 sum = 0;
-
-	for (i = 0; i < host_percpu_items(&s->cpus); i++)
-		sum += host_read_once(((struct cells_cpu *)host_percpu_peek(&s->cpus, i))->objects);
-	return sum > 0 ? (u64)sum : 0;
+	return sum_of(s, offsetof(struct cells_cpu, objects));
 }
 
 u64 cells_compact(struct cells *s)

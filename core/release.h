@@ -284,11 +284,19 @@ void release_quiesce(struct release *r);
  */
 u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs);
 
-/* Calls of release_help() in which every item is looked at. */
-static inline unsigned int release_help_round(const struct release *r)
-{
-	return (r->items + RELEASE_LOOKS / 2 - 1) / (RELEASE_LOOKS / 2);
-}
+/* Of who asks for memory again and again; zeros at first. */
+struct release_asker {
+	unsigned int tries;     /* so far */
+	unsigned int none;      /* the last ones, for which nothing was found to be freed */
+};
+
+/*
+ * Before another try of who found no room: release_help() with a few buffers.  False: it is of no
+ * use any more, since every item was looked at and nothing found, or after a number of tries and
+ * one look at each: what others are freeing at that moment is not waited for.  Context: as
+ * release_help().
+ */
+bool release_help_again(struct release *r, struct release_asker *a, unsigned int node);
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for

@@ -316,24 +316,15 @@ static int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int ho
 	return err;
 }
 
-#define HELP_BUFS 4             /* buffers freed between two tries */
-#define HELP_TRIES 16
-
-/*
- * Makes room for slot i, alloc_once(); if need be, frees what is held back, a piece at a time,
- * until there is some.  Ends when every item was looked at and nothing found, or after HELP_TRIES
- * and one look at each: what others are freeing at that moment is not waited for.
- */
+/* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */
 static int make_room(struct store *s, u64 i, unsigned int node, size_t bytes, u64 *ref)
 {
-	unsigned int round = release_help_round(&s->release), none = 0, tries = HELP_TRIES + round;
 	int err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
+	struct release_asker asker = { 0 };
 
-	while (store_no_room(err) && none < round && tries--) {
-		none = release_help(&s->release, node, HELP_BUFS) ? 0 : none + 1;
-		/* Nothing held back by now may mean that it came back since, so try in any case. */
+	/* Nothing held back by now may mean that it came back since, so try in any case. */
+	while (store_no_room(err) && release_help_again(&s->release, &asker, node))
 		err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
-	}
 	return err;
 }
 

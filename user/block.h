@@ -81,8 +81,8 @@ struct blocks_config {
 int blocks_init(struct blocks *b, const struct blocks_config *cfg);
 
 /*
- * The same with a store of their own, b->store, which is opened as `store` says, but for chain_size:
- * that is cfg->chain.  Errors as ebb_open(), too; then there is neither.
+ * The same with a store of their own, b->store, which is opened as `store` says, but for
+ * chain_size: that is cfg->chain.  Errors as ebb_open(), too; then there is neither.
  */
 int blocks_open(struct blocks *b, struct blocks_config *cfg, struct ebb_config *store);
 

@@ -10,8 +10,8 @@ struct explore_case {
 	const char *name;
 	unsigned int actors;
 	unsigned int asleep;    /* of explore_job */
-	unsigned int most;      /* no higher bound than this, */
-	bool dear;              /* or one less than others have, unless a bound is asked for by name */
+	unsigned int most;      /* no higher bound, unless one is asked for by name */
+	bool dear;              /* one less than others have, unless the same */
 };
 
 struct explore_plan {
@@ -20,7 +20,7 @@ struct explore_plan {
 	unsigned int scenarios;
 	/* Makes scenario i the one that the job's functions are about. */
 	void (*choose)(unsigned int i, struct explore_case *c);
-	/* More cases, once all scenarios were explored; *number is that of the last.  NULL: none. */
+	/* More cases, after all scenarios; *number is that of the last.  NULL: none. */
 	void (*after)(unsigned int percent, unsigned int *number);
 };
 
