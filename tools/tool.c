@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 #include "text.h"
 
-static volatile sig_atomic_t caught;
+static atomic_int caught;       /* the signal, which all threads look at */
 static bool progress_shown;
 static void (*clear_way)(void);
 
@@ -137,7 +138,7 @@ void stop_if_interrupted(void)
 	if (!caught)
 		return;
 	progress_end();
-	exit(128 + (int)caught);
+	exit(128 + caught);
 }
 
 static uint64_t clock_ns(clockid_t clock)
