@@ -177,6 +177,8 @@ static int weigh(struct zram *z, struct zram_ahead *a)
 	if (more)
 		return 0;
 	a->at = 0;
+	/* What came since the beginning was not weighed, perhaps, and is for the next round. */
+	now = min(now, a->before);
 	a->left = weights_cut(&a->weights, (now - min(now, a->target)) << PAGE_SHIFT,
 			      a->coldest, &a->wb->chosen);
 	a->left = min(a->left, room);
