@@ -136,6 +136,7 @@ pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb
 
 check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, with KCSAN, stock, RT, arm64
 	@scripts/deps kernel
+	@$(MAKE) --no-print-directory build
 	@$(PYTHON) scripts/check --all-kernels
 
 linux: ## user-mode kernels of Linux 7.3: as it is, with linux/series, and with Ebb in zsmalloc's place
