@@ -61,7 +61,8 @@ int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct 
 	p->pcp = owner->pages ? owner->pages : pcp;
 	p->src = p->pcp->src;
 	p->owner = *owner;
-	err = class_table_init(&p->table, HOST_PAGE_SIZE, chain);
+	err = class_table_init(&p->table, HOST_PAGE_SIZE, chain,
+			       class_pool_rule(HOST_PAGE_SIZE));
 	if (err)
 		return err;
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));

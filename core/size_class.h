@@ -4,15 +4,19 @@
  *
  * Raw classes i = 0, 1, ... have sizes  min(32 + i * delta, page_size),  delta = page_size / 256;
  * there are 255 of them for 4 KiB pages, 257 for larger ones.  The chain of a class is the number n
- * = 1 .. max of pages in its zspages that wastes least:
+ * = 1 .. max of pages in its zspages that wastes least, by one of two rules:
  *
- *     used%(n) = (n * page - (n * page mod size)) * 100 / (n * page)      in integers
+ *     CLASS_LEAST_WASTE: the first n with the fewest bytes left over, n * page mod size; 1 for
+ *     powers of two.  As in Linux 7.3, and that of pools.
  *
- * and n is the first with the strictly highest used%.  Walking down from the largest, a raw
- * class joins the one above it if both put the same number of objects on the same number of
- * pages.  (The rule of the zsmalloc documentation up to Linux 6.18; docs/design.md, "Class
- * table".)  A class with one object to a zspage of one page is huge: its objects are raw
- * pages and have no header.
+ *     CLASS_MOST_USED: the first n with the highest used percentage,
+ *     (n * page - (n * page mod size)) * 100 / (n * page) in integers.  That of the zsmalloc
+ *     documentation, and of Linux up to 6.18; that of pools of 64 KiB pages, where the other
+ *     leaves classes of some chain sizes fewer numbers than 4 TiB (test_pool).
+ *
+ * Walking down from the largest, a raw class joins the one above it if both put the same number of
+ * objects on the same number of pages.  A class with one object to a zspage of one page is huge:
+ * its objects are raw pages and have no header.  (docs/design.md, "Class table".)
  */
 #ifndef EBB_CORE_SIZE_CLASS_H
 #define EBB_CORE_SIZE_CLASS_H
@@ -24,6 +28,8 @@
 #define CHAIN_MIN 4
 #define CHAIN_MAX 16
 #define CLASS_OBJS_MAX 2048     /* objects of a zspage never exceed it, checked at init */
+
+enum class_rule { CLASS_LEAST_WASTE, CLASS_MOST_USED };
 
 struct size_class {
 	u32 size;       /* bytes of an object, its header included */
@@ -47,7 +53,14 @@ struct class_table {
  * Fills *t.  page_size: a power of two, 4096 to 65536; chain: CHAIN_MIN to CHAIN_MAX.
  * Any context.  -EINVAL when either is out of range.
  */
-int class_table_init(struct class_table *t, size_t page_size, unsigned int chain);
+int class_table_init(struct class_table *t, size_t page_size, unsigned int chain,
+		     enum class_rule rule);
+
+/* The rule of pools. */
+static inline enum class_rule class_pool_rule(size_t page)
+{
+	return page < 65536 ? CLASS_LEAST_WASTE : CLASS_MOST_USED;
+}
 
 /* Bits that count the objects of a zspage. */
 static inline unsigned int class_obj_bits(unsigned int objs)

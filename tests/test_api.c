@@ -276,7 +276,7 @@ static void the_class_table_and_the_figures_agree(void **state)
 	must_eq(ebb_flush(store), 0);
 	must_eq(ebb_stat(store, &stat), 0);
 	must_eq(ebb_classes(store, rows, &n), 0);
-	must_eq(ebb_class_table(HOST_PAGE_SIZE, EBB_CHAIN_DEFAULT, empty, &m, &largest), 0);
+	must_eq(ebb_store_class_table(HOST_PAGE_SIZE, EBB_CHAIN_DEFAULT, empty, &m, &largest), 0);
 	must_eq(n, m);
 	for (unsigned int i = 0; i < n; i++) {
 		uint64_t zspages = 0;
@@ -611,6 +611,7 @@ static void a_size_that_was_not_set_is_refused(void **state)
 		must_eq(ebb_stat(store, &stat), -EINVAL);
 		must_eq(ebb_classes(store, rows, &n), -EINVAL);
 		must_eq(ebb_class_table(4096, 8, rows, &n, &largest), -EINVAL);
+		must_eq(ebb_store_class_table(4096, 8, rows, &n, &largest), -EINVAL);
 		must_eq(ebb_pages_stat(pages, &pages_stat), -EINVAL);
 	}
 	ebb_pages_close(pages);

@@ -118,6 +118,11 @@ def the_class_table_ends_with_the_published_figures(tmp):
         assert len(doc["rows"]) == doc["classes"] == classes, doc["classes"]
         assert doc["rows"][-1]["size_bytes"] == 4096
     assert "largest not huge" in works("classes", "--page-size", "64K").stdout
+    # Linux 7.3 has 119 at its default of 8.
+    for chain, classes in ((8, 119), (16, 192)):
+        doc = json.loads(works("classes", "--rule", "store", f"--chain-size={chain}", "--json").stdout)
+        assert (doc["classes"], doc["rule"]) == (classes, "store"), doc["classes"]
+    refused(2, "linux", "classes", "--rule", "linux")
 
 
 @test

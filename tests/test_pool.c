@@ -111,7 +111,8 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 
 	if (shift == HOST_PAGE_SHIFT)
 		must_eq(loc_bits, REF_LOC_BITS);
-	must_eq(class_table_init(&t, (size_t)1 << shift, chain), 0);
+	must_eq(class_table_init(&t, (size_t)1 << shift, chain,
+				 class_pool_rule((size_t)1 << shift)), 0);
 	for (i = 0; i < t.nclasses; i++) {
 		const struct size_class *c = &t.class[i];
 		unsigned int words = zspage_words(c->objs) + (c->objs > 64), bits = class_obj_bits(c->objs);
@@ -184,7 +185,8 @@ static void references_hold_the_highest_numbers_of_every_class(void **state)
 	struct class_table t;
 
 	for (size_t k = 0; k < ARRAY_LEN(chain); k++) {
-		must_eq(class_table_init(&t, HOST_PAGE_SIZE, chain[k]), 0);
+		must_eq(class_table_init(&t, HOST_PAGE_SIZE, chain[k],
+					 class_pool_rule(HOST_PAGE_SIZE)), 0);
 		for (unsigned int i = 0; i < t.nclasses; i++)
 			use_the_last_numbers(i, chain[k]);
 	}

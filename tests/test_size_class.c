@@ -18,10 +18,20 @@ static void the_thirteen_published_rows_come_out(void **state)
 	struct class_table t;
 
 	for (size_t i = 0; i < ARRAY_LEN(published); i++) {
-		must_eq(class_table_init(&t, 4096, published[i].chain), 0);
+		must_eq(class_table_init(&t, 4096, published[i].chain, CLASS_MOST_USED), 0);
 		must_eq(t.nclasses, published[i].classes);
 		must_eq(t.largest, published[i].largest);
 	}
+}
+
+static void linux_has_as_many_classes_by_the_rule_of_stores(void **state)
+{
+	struct class_table t;
+
+	/* 7.3 at its default chain size. */
+	must_eq(class_table_init(&t, 4096, 8, CLASS_LEAST_WASTE), 0);
+	must_eq(t.nclasses, 119);
+	must_eq(t.largest, 3632);
 }
 
 struct shape {
@@ -29,18 +39,21 @@ struct shape {
 };
 
 /* By the rule as it is written, without a thought for speed. */
-static struct shape shape_of(uint64_t page, unsigned int i, unsigned int chain)
+static struct shape shape_of(uint64_t page, unsigned int i, unsigned int chain,
+			     enum class_rule rule)
 {
 	struct shape s = { .size = 32 + i * (page / 256) };
-	uint64_t best = 0;
+	uint64_t best = 0, least = ~(uint64_t)0;
 
 	if (s.size > page)
 		s.size = page;
 	for (uint64_t n = 1; n <= chain; n++) {
 		uint64_t objs = n * page / s.size, used = objs * s.size * 100 / (n * page);
+		uint64_t waste = n * page - objs * s.size;
 
-		if (used > best) {
+		if (rule == CLASS_MOST_USED ? used > best : waste < least) {
 			best = used;
+			least = waste;
 			s.pages = n;
 			s.objs = objs;
 		}
@@ -48,7 +61,8 @@ static struct shape shape_of(uint64_t page, unsigned int i, unsigned int chain)
 	return s;
 }
 
-static void check_merging(const struct class_table *t, uint64_t page, unsigned int chain)
+static void check_merging(const struct class_table *t, uint64_t page, unsigned int chain,
+			  enum class_rule rule)
 {
 	unsigned int raw = 0, classes = 0;
 	uint64_t largest = 0;
@@ -58,12 +72,12 @@ static void check_merging(const struct class_table *t, uint64_t page, unsigned i
 	must_eq(t->nraw, raw + 1);
 
 	for (unsigned int i = 0; i <= raw; i++) {
-		struct shape s = shape_of(page, i, chain);
+		struct shape s = shape_of(page, i, chain, rule);
 		const struct size_class *c = &t->class[t->merged[i]];
 		unsigned int last = i;
 
 		while (last < raw) {
-			struct shape next = shape_of(page, last + 1, chain);
+			struct shape next = shape_of(page, last + 1, chain, rule);
 
 			if (next.pages != s.pages || next.objs != s.objs)
 				break;
@@ -71,7 +85,7 @@ static void check_merging(const struct class_table *t, uint64_t page, unsigned i
 		}
 		classes += last == i;
 		must_eq(c->index, last);
-		must_eq(c->size, shape_of(page, last, chain).size);
+		must_eq(c->size, shape_of(page, last, chain, rule).size);
 		must_eq(c->pages, s.pages);
 		must_eq(c->objs, s.objs);
 		if (s.objs > 1)
@@ -81,15 +95,19 @@ static void check_merging(const struct class_table *t, uint64_t page, unsigned i
 	must_eq(t->largest, largest);
 }
 
-static void each_table(void (*fn)(const struct class_table *t, uint64_t page, unsigned int chain))
+static void each_table(void (*fn)(const struct class_table *t, uint64_t page, unsigned int chain,
+				  enum class_rule rule))
 {
 	struct class_table t;
 
 	for (uint64_t page = 4096; page <= 65536; page *= 2)
-		for (unsigned int chain = CHAIN_MIN; chain <= CHAIN_MAX; chain++) {
-			must_eq(class_table_init(&t, page, chain), 0);
+		for (unsigned int k = 0; k < 2 * (CHAIN_MAX - CHAIN_MIN + 1); k++) {
+			enum class_rule rule = k % 2 ? CLASS_MOST_USED : CLASS_LEAST_WASTE;
+			unsigned int chain = CHAIN_MIN + k / 2;
+
+			must_eq(class_table_init(&t, page, chain, rule), 0);
 			must_eq(t.page_size, page);
-			fn(&t, page, chain);
+			fn(&t, page, chain, rule);
 		}
 }
 
@@ -98,7 +116,8 @@ static void merging_is_what_the_rule_gives_for_every_page_and_chain_size(void **
 	each_table(check_merging);
 }
 
-static void check_limits(const struct class_table *t, uint64_t page, unsigned int chain)
+static void check_limits(const struct class_table *t, uint64_t page, unsigned int chain,
+			 enum class_rule rule)
 {
 	must(t->nclasses <= CLASS_RAW_MAX && t->nclasses <= 255);
 	for (unsigned int i = 0; i < t->nclasses; i++) {
@@ -106,6 +125,7 @@ static void check_limits(const struct class_table *t, uint64_t page, unsigned in
 
 		if (i)
 			must(c[-1].size < c->size && c[-1].index < c->index);
+		must((c->objs > 1) == (c->size <= t->largest));
 		must(c->pages >= 1 && c->pages <= chain);
 		must(c->objs >= 1 && c->objs <= CLASS_OBJS_MAX);
 		must((uint64_t)c->objs * c->size <= c->pages * page);
@@ -119,7 +139,8 @@ static void sizes_ascend_and_stay_within_the_limits(void **state)
 	each_table(check_limits);
 }
 
-static void check_every_size(const struct class_table *t, uint64_t page, unsigned int chain)
+static void check_every_size(const struct class_table *t, uint64_t page, unsigned int chain,
+			     enum class_rule rule)
 {
 	for (size_t bytes = 1; bytes <= page; bytes++) {
 		unsigned int raw = class_raw_index(t, bytes);
@@ -144,15 +165,16 @@ static void other_page_and_chain_sizes_are_refused(void **state)
 	struct class_table t;
 
 	for (size_t i = 0; i < ARRAY_LEN(pages); i++)
-		must_eq(class_table_init(&t, pages[i], 8), -EINVAL);
+		must_eq(class_table_init(&t, pages[i], 8, CLASS_LEAST_WASTE), -EINVAL);
 	for (size_t i = 0; i < ARRAY_LEN(chains); i++)
-		must_eq(class_table_init(&t, 4096, chains[i]), -EINVAL);
+		must_eq(class_table_init(&t, 4096, chains[i], CLASS_LEAST_WASTE), -EINVAL);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_thirteen_published_rows_come_out),
+		cmocka_unit_test(linux_has_as_many_classes_by_the_rule_of_stores),
 		cmocka_unit_test(merging_is_what_the_rule_gives_for_every_page_and_chain_size),
 		cmocka_unit_test(sizes_ascend_and_stay_within_the_limits),
 		cmocka_unit_test(every_byte_count_has_a_class_that_holds_it),

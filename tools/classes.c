@@ -92,12 +92,16 @@ static const struct column size_columns[] = {
 static int classes(const struct command *cmd, int argc, char **argv)
 {
 	uint64_t page_size = 4096, chain_size = 8;
+	static const char *const rules[] = { "documented", "store", NULL };
+	const char *rule = rules[0];
 	bool json = false;
 	const struct opt opts[] = {
 		{ "page-size", OPT_SIZE, &page_size, 4096, 65536, 0, NULL, "SIZE",
 		  "4K, 8K, 16K, 32K or 64K" },
 		{ "chain-size", OPT_COUNT, &chain_size, 4, 16, 0, NULL, "N",
 		  "most pages in a zspage, 4 to 16" },
+		{ "rule", OPT_WORD, &rule, 0, 0, 0, rules, "RULE",
+		  "documented: zsmalloc's documentation; store: what stores use, and Linux 7.3" },
 		{ "json", OPT_FLAG, &json, 0, 0, 0, NULL, NULL, "print JSON instead of a table" },
 		{ .name = NULL },
 	};
@@ -110,7 +114,8 @@ static int classes(const struct command *cmd, int argc, char **argv)
 		usage_fail("--page-size %llu: expected a power of two from 4K to 64K",
 			   (unsigned long long)page_size);
 	rows->struct_size = sizeof(*rows);
-	must(ebb_class_table(page_size, (unsigned int)chain_size, rows, &n, &largest),
+	must((rule == rules[0] ? ebb_class_table : ebb_store_class_table)
+	     (page_size, (unsigned int)chain_size, rows, &n, &largest),
 	     "cannot compute the class table");
 	for (unsigned int i = 0; i < n; i++) {
 		const struct ebb_class *c = &rows[i];
@@ -131,6 +136,7 @@ static int classes(const struct command *cmd, int argc, char **argv)
 
 		json_set(doc, "page_size_bytes", json_integer((json_int_t)page_size));
 		json_set(doc, "chain_size_pages", json_integer((json_int_t)chain_size));
+		json_set(doc, "rule", json_string(rule));
 		json_set(doc, "classes", json_integer(n));
 		json_set(doc, "largest_not_huge_bytes", json_integer(largest));
 		json_set(doc, "rows", table_rows(t));
@@ -151,11 +157,12 @@ const struct command classes_command = {
 	.summary = "the size classes for a page size and a chain size",
 	.about =
 "Objects are rounded up to a size class; a class places its objects in groups of single pages\n"
-"(zspages), and takes the number of pages, up to the chain size, that wastes least.  Classes\n"
-"that come out the same are one.  Larger objects than the last line says take a page each.",
+"(zspages), and takes the number of pages, up to the chain size, that wastes least, by one\n"
+"of two rules.  Classes that come out the same are one.  Objects that are larger than the last\n"
+"line says take a page each.",
 	.examples =
-"  ebb classes                     pages of 4 KiB, zspages of up to 8 pages, as Linux has it\n"
-"  ebb classes --chain-size 16     what a store uses unless told otherwise\n"
+"  ebb classes                               pages of 4 KiB, zspages of up to 8 pages\n"
+"  ebb classes --rule store --chain-size 16  what a store uses unless told otherwise\n"
 "  ebb classes --page-size 16K --json",
 	.run = classes,
 };

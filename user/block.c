@@ -118,9 +118,10 @@ void scratch_put(struct blocks *b, struct scratch *s)
 static size_t most_small(unsigned int chain)
 {
 	struct class_table t;
+	int err = class_table_init(&t, HOST_PAGE_SIZE, chain ? chain : EBB_CHAIN_DEFAULT,
+				   class_pool_rule(HOST_PAGE_SIZE));
 
-	return class_table_init(&t, HOST_PAGE_SIZE, chain ? chain : EBB_CHAIN_DEFAULT) ?
-	       HOST_PAGE_SIZE : t.largest - POOL_HEADER;
+	return err ? HOST_PAGE_SIZE : t.largest - POOL_HEADER;
 }
 
 static int find_codec(struct blocks *b, const struct blocks_config *cfg)

@@ -649,8 +649,8 @@ int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n
 	return 0;
 }
 
-int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class *rows,
-		    unsigned int *n, unsigned int *largest)
+static int show_table(size_t page_size, unsigned int chain_size, enum class_rule rule,
+		      struct ebb_class *rows, unsigned int *n, unsigned int *largest)
 {
 	struct class_table t;
 	unsigned int i;
@@ -662,7 +662,7 @@ int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class 
 	theirs = sized_of(rows, CLASS_LEAST);
 	if (!theirs)
 		return -EINVAL;
-	err = class_table_init(&t, page_size, chain_size);
+	err = class_table_init(&t, page_size, chain_size, rule);
 	if (err)
 		return err;
 	for (i = 0; i < t.nclasses; i++)
@@ -670,6 +670,18 @@ int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class 
 	*n = t.nclasses;
 	*largest = t.largest;
 	return 0;
+}
+
+int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class *rows,
+		    unsigned int *n, unsigned int *largest)
+{
+	return show_table(page_size, chain_size, CLASS_MOST_USED, rows, n, largest);
+}
+
+int ebb_store_class_table(size_t page_size, unsigned int chain_size, struct ebb_class *rows,
+			  unsigned int *n, unsigned int *largest)
+{
+	return show_table(page_size, chain_size, class_pool_rule(page_size), rows, n, largest);
 }
 
 int ebb_check(struct ebb_store *store, char *why, size_t len)

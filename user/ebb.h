@@ -212,12 +212,16 @@ struct ebb_class {
 int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n);
 
 /*
- * The class table for a page size (4096 to 65536, a power of two) and a chain size (4 to 16),
- * without a store; the counts are 0.  *largest is the size of the largest class that is not
+ * The class table of the zsmalloc documentation for a page size (4096 to 65536, a power of two) and
+ * a chain size (4 to 16); the counts are 0.  *largest is the size of the largest class that is not
  * huge.
  */
 int ebb_class_table(size_t page_size, unsigned int chain_size, struct ebb_class *rows,
 		    unsigned int *n, unsigned int *largest);
+
+/* The same by the rule that stores use, which is that of Linux 7.3 but for pages of 64 KiB. */
+int ebb_store_class_table(size_t page_size, unsigned int chain_size, struct ebb_class *rows,
+			  unsigned int *n, unsigned int *largest);
 
 /*
  * Checks every invariant of the store; no other thread may use it meanwhile.  What is held back
