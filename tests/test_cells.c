@@ -554,15 +554,8 @@ static void *compact_them(void *arg)
 
 static void threads_that_read_write_free_move_and_compact(void **state)
 {
-	struct cells *s;
+	struct cells *s = rig_open((struct cells_config){ .release_limit = LIMIT });
 	pthread_t worker[THREADS], mover[2], compactor;
-
-#ifdef __SANITIZE_THREAD__
-	/* An open fault, of core/migrate.c or of what it tells ThreadSanitizer. */
-	print_message("# in some runs it reports repoint() beside an earlier read of page[]\n");
-	skip();
-#endif
-	s = rig_open((struct cells_config){ .release_limit = LIMIT });
 
 	host_a64_set(&stop, 0);
 	host_a64_set(&moves, 0);
