@@ -6,9 +6,9 @@
 #ifndef EBB_TESTS_CELLS_RIG_H
 #define EBB_TESTS_CELLS_RIG_H
 
+#include "support.h"
 #include "check.h"
 #include "migrate.h"
-#include "support.h"
 
 #define RIG_PAGES (1u << 20)
 
