@@ -10,6 +10,8 @@
 #include "check.h"
 #include "migrate.h"
 
+#include <sched.h>
+
 #define RIG_PAGES (1u << 20)
 
 struct rig {
@@ -72,6 +74,18 @@ static inline void rig_close(void)
 	if (zone_check(rig.zone, why, sizeof(why)))
 		must_failed(__FILE__, __LINE__, why, 0, 1);
 	zone_close(rig.zone);
+}
+
+/* A CPU's free cells are for who runs on it: the caller stays where he is.  Returns where he was. */
+static inline cpu_set_t stay_on_this_cpu(void)
+{
+	cpu_set_t all, one;
+
+	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	must_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	return all;
 }
 
 /*

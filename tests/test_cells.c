@@ -6,7 +6,6 @@
 #include "cells_rig.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #define MOST 6000
 #define LIMIT ((u64)16 << 20)
@@ -138,18 +137,6 @@ static void cells_grow_and_are_used_again(void **state)
 	must_eq(cells_pages(s), 0);
 	must_eq(cells_room(s), 0);
 	rig_close();
-}
-
-/* A CPU's free cells are for who runs on it: the caller stays where he is.  Returns where he was. */
-static cpu_set_t stay_on_this_cpu(void)
-{
-	cpu_set_t all, one;
-
-	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	must_eq(sched_setaffinity(0, sizeof(one), &one), 0);
-	return all;
 }
 
 static void exhaustion_is_told_apart_and_ends(void **state)
