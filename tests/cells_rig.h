@@ -76,7 +76,7 @@ static inline void rig_close(void)
 	zone_close(rig.zone);
 }
 
-/* A CPU's free cells are for who runs on it: the caller stays where he is.  Returns where he was. */
+/* A CPU's free cells are for who runs on it: the caller stays there.  Returns where he was. */
 static inline cpu_set_t stay_on_this_cpu(void)
 {
 	cpu_set_t all, one;
