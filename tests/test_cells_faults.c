@@ -66,7 +66,7 @@ static void impossible_configurations_are_refused(void **state)
 	cfg.most = 0;
 	cfg.chain = CHAIN_MAX + 1;
 	must_eq(cells_init(&rig.cells, &rig.fixed, &cfg), -EINVAL);
-	/* The last number that fits in the key of an object is of the last chunk that there may be. */
+	/* The last number that fits in an object's key is of the last chunk there may be. */
 	cfg.chain = CHAIN_MAX;
 	cfg.most = 0xffffffff;
 	must_eq(cells_init(&rig.cells, &rig.fixed, &cfg), 0);
@@ -74,10 +74,11 @@ static void impossible_configurations_are_refused(void **state)
 	rig_close();
 }
 
-/* Without a list of movable pages all come from one, and nobody is told which zspage they are of. */
+/* Without a list of movable pages all come from one, and nobody is told of which zspage. */
 static void pages_that_cannot_be_moved_come_from_the_other_list(void **state)
 {
 	struct cells_config cfg = lists_only();
+	const unsigned int how = HOST_MAY_WAIT | HOST_MOVABLE;
 	struct cells *s = &rig.cells;
 	cell_handle h[300];
 
@@ -85,7 +86,7 @@ static void pages_that_cannot_be_moved_come_from_the_other_list(void **state)
 	cfg.tag = NULL;
 	must_eq(cells_init(s, &rig.fixed, &cfg), 0);
 	for (unsigned int i = 0; i < ARRAY_LEN(h); i++) {
-		must_eq(cells_alloc(s, 1000, HOST_ANY_NODE, HOST_MAY_WAIT | HOST_MOVABLE, &h[i]), 0);
+		must_eq(cells_alloc(s, 1000, HOST_ANY_NODE, how, &h[i]), 0);
 		fill_random(bytes, 1000, i);
 		cells_write(s, h[i], bytes, 1000);
 	}
