@@ -154,7 +154,10 @@ static bool is_used(const struct mover *m, unsigned int obj)
 	return host_a64_read_acquire(&m->z->used[obj / 64]) >> (obj % 64) & 1;
 }
 
-/* Takes all readers' places of an object, if it has a cell.  False: somebody has one. */
+/*
+ * Takes all readers' places of an object, if it has a cell.  False: somebody has one, or others got
+ * at the word HOST_TRIES times.
+ */
 static bool freeze(const struct mover *m, unsigned int obj)
 {
 	host_a64 *cell = is_used(m, obj) ? cell_of(m, obj) : NULL;
@@ -163,14 +166,19 @@ static bool freeze(const struct mover *m, unsigned int obj)
 
 	if (!cell)
 		return true;
-	word = host_a64_read_acquire(cell);
-	for (i = 0; i < HOST_TRIES && is_of(m, obj, word); i++) {
-		if (word & (SLOT_MARKS | CELL_FREED))
+	for (i = 0;; i++) {
+		/*
+		 * Each time anew: a failed compare-and-swap loads without acquire what may be the
+		 * word of who has read the object meanwhile, and freed it.
+		 */
+		word = host_a64_read_acquire(cell);
+		if (!is_of(m, obj, word))
+			return true;
+		if (word & (SLOT_MARKS | CELL_FREED) || i == HOST_TRIES)
 			return false;
 		if (host_a64_cas(cell, &word, word | SLOT_READERS))
 			return true;
 	}
-	return !is_of(m, obj, word);
 }
 
 /* Gives the places back.  True: the object was freed, and the caller was the last who had one. */

@@ -40,7 +40,7 @@ static void make_page(unsigned char *p, u64 i, unsigned int kind)
 	}
 }
 
-static void fill(struct store *s, u64 n)
+static inline void fill(struct store *s, u64 n)
 {
 	for (u64 i = 0; i < n; i++) {
 		make_page(page, i, i % 3);
@@ -64,7 +64,7 @@ static int read_back(struct store *s, u64 i, bool packed)
 	return packed ? err : 0;
 }
 
-static void must_have(struct store *s, u64 n, bool packed)
+static inline void must_have(struct store *s, u64 n, bool packed)
 {
 	for (u64 i = 0; i < n; i++) {
 		make_page(want, i, i % 3);

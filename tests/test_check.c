@@ -6,6 +6,7 @@
 #include "support.h"
 #include "check.h"
 #include "codecs.h"
+#include "wound.h"
 
 #define SLOTS 2000
 #define SMALL 20        /* bytes: more than 64 objects in a zspage */
@@ -16,38 +17,6 @@ static struct rig {
 	struct source source;
 	struct store store;
 } rig;
-
-/* ---- damage that heals ---- */
-
-static struct {
-	void *at;
-	size_t bytes;
-	unsigned char was[8];
-} wound[8];
-
-static unsigned int wounds;
-
-static void hurt(void *at, size_t bytes, const void *with)
-{
-	must(wounds < ARRAY_LEN(wound) && bytes <= sizeof(wound[0].was));
-	wound[wounds].at = at;
-	wound[wounds].bytes = bytes;
-	memcpy(wound[wounds++].was, at, bytes);
-	memcpy(at, with, bytes);
-}
-
-#define HURT(place, value)                              \
-	do {                                            \
-		__typeof__(place) v_ = (value);         \
-		hurt(&(place), sizeof(v_), &v_);        \
-	} while (0)
-
-static void heal(void)
-{
-	while (wounds--)
-		memcpy(wound[wounds].at, wound[wounds].was, wound[wounds].bytes);
-	wounds = 0;
-}
 
 /* ---- what there is to damage ---- */
 
@@ -217,10 +186,7 @@ static void other_class(void)
 	     (ref(FULL_LARGE) & REF_LOC_MASK));
 }
 
-static const struct {
-	void (*damage)(void);
-	const char *sentence;
-} table[] = {
+static const struct damage table[] = {
 	{ class_out_of_range, "a descriptor is of no class" },
 	{ count_too_high, "popcount(used) != objects in use" },
 	{ past_the_last, "popcount(used) != objects in use" },
@@ -306,22 +272,16 @@ static void rig_close(void)
 	source_close(&rig.source);
 }
 
+static const char *check(void)
+{
+	return store_check(&rig.store);
+}
+
 static void each_invariant_that_is_broken_is_told(void **state)
 {
 	rig_open();
 	must_eq(store_free(&rig.store, 3), 0);
-	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-		const char *told;
-
-		table[i].damage();
-		told = store_check(&rig.store);
-		heal();
-		if (!told || strcmp(told, table[i].sentence)) {
-			printf("# told: %s\n", told ? told : "nothing");
-			must_failed(__FILE__, __LINE__, table[i].sentence, 0, 1);
-		}
-		must_hold(store_check(&rig.store));
-	}
+	must_tell_each(table, ARRAY_LEN(table), check);
 	rig_close();
 }
 

@@ -220,6 +220,34 @@ static void zeros_take_nothing(void **state)
 	ebb_units_close(u);
 }
 
+/* The caller asks anew from where it stopped; a hole where nothing was ever written is one look. */
+static void an_extent_looks_at_so_many_units_a_call(void **state)
+{
+	const uint64_t unit = 4096, units = 1 << 20, full = 9000;
+	struct ebb_units *u = open_units(units * unit, unit, NULL);
+	uint64_t at, n, calls = 0;
+	unsigned char one = 1;
+	int data;
+
+	for (uint64_t i = 0; i < full; i++)
+		must_eq(ebb_units_write(u, i * unit, &one, 1), 0);
+	for (at = 0; at < full * unit; at += n, calls++) {
+		must_eq(ebb_units_extent(u, at, &n, &data), 0);
+		must(data == 1 && n && n <= 4096 * unit);
+	}
+	must_eq(at, full * unit);
+	must_eq(calls, 3);
+	for (calls = 0; at < units * unit; at += n, calls++) {
+		must_eq(ebb_units_extent(u, at, &n, &data), 0);
+		must(!data && n);
+	}
+	must_eq(at, units * unit);
+	/* Without those stretches it were 254. */
+	must_be_at_most(calls, 20);
+	units_are_sound(u);
+	ebb_units_close(u);
+}
+
 static void a_write_that_fails_leaves_its_unit_as_it_was(void **state)
 {
 	struct ebb_units *u = open_units(DISK, 32768, NULL);
@@ -564,6 +592,7 @@ int main(void)
 		cmocka_unit_test(damaged_objects_are_no_block_or_do_not_decompress),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array),
 		cmocka_unit_test(zeros_take_nothing),
+		cmocka_unit_test(an_extent_looks_at_so_many_units_a_call),
 		cmocka_unit_test(a_write_that_fails_leaves_its_unit_as_it_was),
 		cmocka_unit_test(a_reader_sees_a_unit_old_or_new_and_whole),
 		cmocka_unit_test(parts_that_threads_change_at_once_are_all_kept),

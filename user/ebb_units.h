@@ -54,7 +54,10 @@ void ebb_units_close(struct ebb_units *units);
  */
 int ebb_units_write(struct ebb_units *units, uint64_t offset, const void *buf, size_t bytes);
 
-/* Reads bytes to buf, from any offset.  -EIO: what is stored does not decompress. */
+/*
+ * Reads bytes to buf, from any offset.  A unit of which a part is read is decompressed whole.
+ * -EIO: what is stored does not decompress.
+ */
 int ebb_units_read(struct ebb_units *units, uint64_t offset, void *buf, size_t bytes);
 
 /*
@@ -64,8 +67,10 @@ int ebb_units_read(struct ebb_units *units, uint64_t offset, void *buf, size_t b
 int ebb_units_zero(struct ebb_units *units, uint64_t offset, uint64_t bytes);
 
 /*
- * How many bytes from offset on are alike: *bytes, up to the end of the disk.  *data says what they
- * are: 1 if they take memory, 0 if they are zeros that do not.
+ * How many bytes from offset on are alike: *bytes, which is 0 only at the end of the disk.  *data
+ * says what they are: 1 if they take memory, 0 if they are zeros that do not.  A call looks at 4096
+ * units, or stretches where none was ever written, and no further, so what comes after *bytes may
+ * be like them: the next call, from there, tells.
  */
 int ebb_units_extent(struct ebb_units *units, uint64_t offset, uint64_t *bytes, int *data);
 

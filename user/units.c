@@ -27,6 +27,7 @@
 #define UNIT_LEAST 4096u
 #define STRIPES 64u
 #define READ_TRIES 8
+#define EXTENT_LOOKS 4096u     /* at the table, in one ebb_units_extent() */
 
 struct stripe {
 	host_mutex_t lock HOST_OWN_LINE;
@@ -400,6 +401,7 @@ int ebb_units_zero(struct ebb_units *u, uint64_t offset, uint64_t bytes)
 int ebb_units_extent(struct ebb_units *u, uint64_t offset, uint64_t *bytes, int *data)
 {
 	int err = bytes && data ? check_run(u, offset, 0) : -EINVAL;
+	unsigned int looks = EXTENT_LOOKS;
 	u64 i, n, skip;
 
 	if (err)
@@ -410,7 +412,7 @@ int ebb_units_extent(struct ebb_units *u, uint64_t offset, uint64_t *bytes, int 
 	if (i == u->units)
 		return 0;
 	*data = host_a64_read(host_table_at(&u->table, i)) != 0;
-	for (n = i; n < u->units; n += skip) {
+	for (n = i; n < u->units && looks; n += skip, looks--) {
 		skip = host_table_skip(&u->table, n);
 		if (skip ? *data : (host_a64_read(host_table_at(&u->table, n)) != 0) != *data)
 			break;

@@ -657,6 +657,8 @@ void explore(const struct explore_job *job, unsigned int bound, struct explore_r
 	/* Few switches first: what they find is found soon, and what they learn is kept. */
 	for (b = 0; b <= bound; b++)
 		search(b, res);
+	/* What comes after it, a duel, counts no outcomes. */
+	x.res = NULL;
 	for (i = 0; i < MAIN; i++) {
 		used = actors[i].stack ? stack_used(&actors[i]) : 0;
 		if (used > res->stack)
