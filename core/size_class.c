@@ -46,7 +46,8 @@ int class_table_init(struct class_table *t, size_t page_size, unsigned int chain
 			continue;
 		}
 		above = (struct size_class){
-			.size = size, .room = (u32)(pages * page_size + objs - 1) / objs, .objs = (u16)objs, .pages = (u8)pages, .index = (u16)i,
+			.size = size, .room = (u32)(pages * page_size + objs - 1) / objs,
+			.objs = (u16)objs, .pages = (u8)pages, .index = (u16)i,
 		};
 		n++;
 		t->class[CLASS_RAW_MAX - n] = above;

@@ -10,7 +10,8 @@ dbg=/sys/kernel/debug
 
 # Off until asked for; quiet, since the stacks would bury the console.
 for f in failslab fail_page_alloc; do
-	echo 0 >$dbg/$f/probability; echo -1 >$dbg/$f/times; echo 0 >$dbg/$f/verbose; echo N >$dbg/$f/task-filter
+	echo 0 >$dbg/$f/probability; echo -1 >$dbg/$f/times; echo 0 >$dbg/$f/verbose
+	echo N >$dbg/$f/task-filter
 	[ ! -e $dbg/$f/min-order ] || echo 0 >$dbg/$f/min-order
 	for g in ignore-gfp-wait ignore-gfp-highmem; do [ ! -e $dbg/$f/$g ] || echo N >$dbg/$f/$g; done
 done
@@ -22,7 +23,8 @@ for f in failslab fail_page_alloc; do
 	# Only the load's own allocations: the shell must live. The filter follows the task.
 	echo Y >$dbg/$f/task-filter
 	on $f 23
-	_out=$(blkcheck /dev/zram0 --mb 32 --threads 2 --ms $((4000 * SCALE)) --tolerate --fail-me 2>&1)
+	_out=$(blkcheck /dev/zram0 --mb 32 --threads 2 --ms $((4000 * SCALE)) --tolerate \
+		--fail-me 2>&1)
 	equal "$f: random I/O, every page checked ($(echo "$_out" | tail -n 1))" $? 0
 	off
 	echo N >$dbg/$f/task-filter

@@ -77,7 +77,8 @@ filer() {
 		fresh 1 1 96M && mkfs.ext4 -q -F /dev/zram1 &&
 			mount -t ext4 -o discard /dev/zram1 /mnt/z ||
 			{ bad "ext4: it does not mount"; return; }
-		fio --name=v --directory=/mnt/z --size=12m --bsrange=4k-64k --rw=randrw --numjobs=2 \
+		fio --name=v --directory=/mnt/z --size=12m --bsrange=4k-64k --rw=randrw \
+			--numjobs=2 \
 			--verify=crc32c --verify_fatal=1 --ioengine=psync --fallocate=none \
 			--refill_buffers --buffer_compress_percentage=60 --minimal \
 			--output=/tmp/fio.out >/tmp/filer 2>&1 || bad "ext4: fio: $(tail -n 1 /tmp/filer)"
