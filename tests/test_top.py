@@ -612,8 +612,8 @@ class Screen:
         self.master, self.slave = terminal(height, width)
         self.before = termios.tcgetattr(self.slave)
         self.out = b""
-        self.p = subprocess.Popen(argv, stdin=self.slave, stdout=self.slave, stderr=self.slave, env=TERM,
-                                  start_new_session=True,
+        self.p = subprocess.Popen(argv, stdin=self.slave, stdout=self.slave, stderr=self.slave,
+                                  env=TERM, start_new_session=True,
                                   preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
 
     def __enter__(self):
@@ -715,8 +715,8 @@ def lines_fit_a_terminal_of_any_size_and_follow_it(tmp):
 @test
 def every_way_out_gives_the_terminal_back(tmp):
     three(tmp)
-    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT, signal.SIGSEGV,
-                signal.SIGPIPE, signal.SIGALRM, signal.SIGUSR1, signal.SIGXCPU):
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT,
+                signal.SIGSEGV, signal.SIGPIPE, signal.SIGALRM, signal.SIGUSR1, signal.SIGXCPU):
         with on_terminal(tmp, "--interval", "86400") as screen:
             screen.wait_for(lambda b: b"zram10" in b)
             assert not screen.restored()

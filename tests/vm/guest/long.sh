@@ -31,9 +31,11 @@ swapper() {
 # What has hundreds of pages out dies at once: the frees of an exit.
 killer() {
 	while going; do
-		swapcheck --mb $((mb / 2 + 1)) --procs 2 --passes 40 --forks 0 >/dev/null 2>&1 & v=$!
+		swapcheck --mb $((mb / 2 + 1)) --procs 2 --passes 40 --forks 0 \
+			>/dev/null 2>&1 & v=$!
 		sleep $((n % 4 + 1))
-		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) 2>/dev/null
+		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) \
+			2>/dev/null
 		wait $v 2>/dev/null
 		n=$((n + 1)); echo $n >/tmp/killer.n
 	done

@@ -64,7 +64,8 @@ swapper() {
 		# What has pages in every tier dies at once.
 		swapcheck --mb $mb --procs 2 --passes 40 --forks 0 >/dev/null 2>&1 & v=$!
 		sleep $((n % 3 + 1))
-		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) 2>/dev/null
+		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) \
+			2>/dev/null
 		wait $v 2>/dev/null
 		swapoff /dev/zram0 || bad "swap: swapoff"
 		keep_counts 0; count swapper
