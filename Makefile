@@ -30,9 +30,8 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
 .PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
-	clean configure coverage demo demo-kernel demo-linux demo-programs demo-tiers deps fuzz help install \
-	install-module linux module pressure \
-	scale uninstall uninstall-module
+	clean configure coverage demo demo-kernel demo-linux demo-programs demo-tiers deps dist fuzz help \
+	install install-module linux module pressure scale uninstall uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -159,6 +158,10 @@ uninstall: configure ## remove what `make install` with the same DESTDIR and PRE
 	@ninja -C build build.ninja >/dev/null
 	@$(PYTHON) scripts/uninstall build $${DESTDIR:+"$$(realpath -m -- "$$DESTDIR")"}
 	@if [ -z "$$DESTDIR" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+dist: ## the tarball of a release, build/dist/ebb-VERSION.tar.xz, seen to build by itself
+	@scripts/deps build
+	@$(PYTHON) scripts/dist
 
 clean: ## remove build/
 	rm -rf build

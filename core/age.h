@@ -36,7 +36,8 @@ struct store_ages {
 	u64 passes;                     /* that are over */
 	struct age_counts {
 		u64 pages[AGE_MAX + 1];         /* by age */
-		u64 to_try[AGE_MAX + 1];        /* of these, what the last codec has not tried (recompress.h) */
+		/* of these, what the last codec has not tried (recompress.h) */
+		u64 to_try[AGE_MAX + 1];
 	} count, last;                  /* of the pass under way, and of the last whole one */
 };
 

@@ -367,5 +367,6 @@ const char *store_check(struct store *s)
 
 u64 store_pages_taken(struct store *s)
 {
-	return pool_pages(&s->pool) + zspage_table_pages(&s->pool.zspages) + host_a64_read(&s->pieces);
+	return pool_pages(&s->pool) + zspage_table_pages(&s->pool.zspages) +
+	       host_a64_read(&s->pieces);
 }

@@ -13,7 +13,8 @@
  *             of the right class, with the slot's key
  *   blocks    free, late, in hand or named by one slot or buffer; nobody reads one
  *   counters  == what the words say
- *   release   bytes held back == sum of pages that objects take in buffers; a full queue has nothing more
+ *   release   bytes held back == sum of pages that objects take in buffers; a full queue has
+ *             nothing more
  */
 #ifndef EBB_CORE_CHECK_H
 #define EBB_CORE_CHECK_H

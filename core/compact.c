@@ -123,7 +123,8 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 			unsigned int to_obj,
 			struct zspage *from, unsigned int from_obj, size_t bytes)
 {
-	size_t src = (size_t)from_obj * c->size + sizeof(u32), dst = (size_t)to_obj * c->size + sizeof(u32);
+	size_t src = (size_t)from_obj * c->size + sizeof(u32),
+	       dst = (size_t)to_obj * c->size + sizeof(u32);
 
 	while (bytes) {
 		size_t n = HOST_PAGE_SIZE - (src & HOST_PAGE_MASK);

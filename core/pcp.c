@@ -464,7 +464,8 @@ bool pcp_tend(struct pcp *pcp, bool *aged)
 
 static void drop_all(struct pcp *pcp)
 {
-	size_t bytes = sizeof(struct pcp_list) + (pcp->high_max + PCP_BATCH_MAX) * sizeof(host_page);
+	size_t bytes = sizeof(struct pcp_list) +
+		       (pcp->high_max + PCP_BATCH_MAX) * sizeof(host_page);
 	unsigned int cpu;
 
 	for (cpu = 0; pcp->list && cpu < host_nr_cpus(); cpu++)

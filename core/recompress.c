@@ -38,8 +38,9 @@ static bool is_meant(const struct store *s, const struct recompress_request *r, 
 {
 	size_t bytes;
 
-	if (slot_type(word) != SLOT_PAGE || word & SLOT_INCOMPRESSIBLE || slot_codec(word) >= r->priority ||
-	    (r->idle && !(word & SLOT_IDLE)) || (r->aged && !store_is_aged(r->aged, i, word, r->min_age)))
+	if (slot_type(word) != SLOT_PAGE || word & SLOT_INCOMPRESSIBLE ||
+	    slot_codec(word) >= r->priority || (r->idle && !(word & SLOT_IDLE)) ||
+	    (r->aged && !store_is_aged(r->aged, i, word, r->min_age)))
 		return false;
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
 	return bytes >= r->threshold && (!r->huge || bytes == HOST_PAGE_SIZE) &&
@@ -91,7 +92,8 @@ static bool is_smaller(const struct store *s, const struct recompress_request *r
 
 	if (bytes == (int)HOST_PAGE_SIZE || (r->threshold && (size_t)bytes >= r->threshold))
 		return false;
-	return t->merged[class_raw_index(t, (size_t)bytes + POOL_HEADER)] < class_of(s, slot_ref(word));
+	return t->merged[class_raw_index(t, (size_t)bytes + POOL_HEADER)] <
+	       class_of(s, slot_ref(word));
 }
 
 /* The page of word, which is held, will not be tried again; a write that came first wins. */
@@ -103,7 +105,8 @@ static void give_up(struct store *s, u64 i, u64 word)
 
 	for (tries = 0; tries < HOST_TRIES; tries++) {
 		now = host_a64_read(slot);
-		if (!slot_names(now, slot_ref(word)) || slot_mark(slot, now, SLOT_INCOMPRESSIBLE, 0))
+		if (!slot_names(now, slot_ref(word)) ||
+		    slot_mark(slot, now, SLOT_INCOMPRESSIBLE, 0))
 			return;
 	}
 }

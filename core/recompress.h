@@ -39,7 +39,8 @@ struct recompress_request {
 	u32 *ages;                  /* seconds by slot, or NULL: 0 from now on for who is smaller */
 
 	/* Of who does it by himself, as the last of all. */
-	const struct store_ages *aged;  /* not NULL: only pages of min_age at least, who keep their ages */
+	/* not NULL: only pages of min_age at least, who keep their ages */
+	const struct store_ages *aged;
 	unsigned int min_age;
 	struct stream *own;            /* streams of his own by priority (streams_own()), or NULL */
 };

@@ -303,7 +303,8 @@ void release_full(struct release *r, struct release_cpu *rc, struct release_todo
 
 	if (!(tail % RELEASE_REFS))
 		rc->at = rc->buf->ref;
-	if ((tail - head == RELEASE_REFS || release_cpu_bytes(rc) >= host_read_once(r->buf_bytes)) &&
+	if ((tail - head == RELEASE_REFS ||
+	     release_cpu_bytes(rc) >= host_read_once(r->buf_bytes)) &&
 	    !hand_over(r, rc, todo))
 		spill(r, rc, todo);
 	set_end(rc);

@@ -245,7 +245,8 @@ void release_set_spare(struct release *r, struct release_node *node, u64 limit,
 		host_resched();
 	}
 	while (node->spare < want && *list) {
-		for (n = 1, first = *list; n < node->batch && node->spare + n < want && first->next; n++)
+		for (n = 1, first = *list;
+		     n < node->batch && node->spare + n < want && first->next; n++)
 			first = first->next;
 		first = cut(list, n);
 		host_lock(&node->lock);

@@ -424,7 +424,8 @@ static void free_batch(struct release *r, const struct release_buf *b, u64 at, u
 	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
 
 	while (at != to) {
-		unsigned int n = to - at < POOL_BULK_SMALL ? (unsigned int)(to - at) : POOL_BULK_SMALL;
+		unsigned int n =
+			to - at < POOL_BULK_SMALL ? (unsigned int)(to - at) : POOL_BULK_SMALL;
 
 		release_copy(batch, b, at, n);
 		release_free(r, batch, NULL, n);

@@ -113,7 +113,8 @@ void shrink_look(struct shrink *sh)
 	}
 	stuck = sh->stuck;
 	if (room < sh->stuck_room)
-		stuck = stuck * (room >> HOST_PAGE_SHIFT) / ((sh->stuck_room >> HOST_PAGE_SHIFT) + 1);
+		stuck = stuck * (room >> HOST_PAGE_SHIFT) /
+			((sh->stuck_room >> HOST_PAGE_SHIFT) + 1);
 	host_write_once(sh->sparse, seems > stuck ? seems - stuck : 0);
 }
 

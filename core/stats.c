@@ -35,7 +35,8 @@ void pool_class_stats(struct pool *p, struct pool_class_stat *rows)
 	for (i = 0; i < p->table.nclasses; i++) {
 		struct pool_class *c = &p->class[i];
 		u64 whole = rows[i].used / c->objs, rest = rows[i].used % c->objs;
-		u64 need = whole * c->pages + ((rest * c->size + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
+		u64 need = whole * c->pages +
+			   ((rest * c->size + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
 
 		rows[i].freeable = rows[i].pages > need ? rows[i].pages - need : 0;
 	}

@@ -63,7 +63,8 @@ static struct store_codec codec_of(const struct store_config *cfg, unsigned int 
 static int add_streams(struct store *s, unsigned int p, const struct store_codec *c)
 {
 	const struct codec_params params = {
-		.level = c->level, .winbits = c->winbits, .dict = c->dict, .dict_bytes = c->dict_bytes,
+		.level = c->level, .winbits = c->winbits,
+		.dict = c->dict, .dict_bytes = c->dict_bytes,
 	};
 	int err = streams_init(&s->own[p], c->ops, &params, false);
 
@@ -253,8 +254,8 @@ void store_note(struct store *s, enum store_counter i)
 }
 
 /*
- * As store_put_word(), for another object of the page that word was read from, if it is still there.
- * The account is squared after the fact, still under the item.
+ * As store_put_word(), for another object of the page that word was read from, if it is still
+ * there.  The account is squared after the fact, still under the item.
  */
 bool store_replace(struct store *s, u64 i, u64 word, u64 new, u64 keep)
 {

@@ -107,7 +107,9 @@ static inline bool store_no_room(int err)
 	return err == -ENOMEM || err == -EDQUOT || err == -ENOSPC;
 }
 
-/* The same for who has another place for a page that fails: it is his to count that (store_note()). */
+/*
+ * The same for who has another place for a page that fails: it is his to count that (store_note()).
+ */
 int store_try_write(struct store *s, u64 i, const void *page, unsigned int node);
 
 /* Stores 1 .. HOST_PAGE_SIZE bytes as they are.  As store_write(); -EINVAL: bytes. */
@@ -158,8 +160,8 @@ int store_unpack(struct store *s, struct stream *own, u64 word, void *page);
 bool store_replace(struct store *s, u64 i, u64 word, u64 new, u64 keep);
 
 /*
- * Gives slot i a word, for who is about to put one there.  Process context.  -ERANGE; -ENOMEM: there is
- * no page for that part of the table.
+ * Gives slot i a word, for who is about to put one there.  Process context.  -ERANGE; -ENOMEM:
+ * there is no page for that part of the table.
  */
 int store_need_slot(struct store *s, u64 i, unsigned int node);
 

@@ -85,7 +85,8 @@ static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word
 			count(&cpu->counters, CNT_FREED, 1);
 		if (slot_has_object(old)) {
 			if (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old))
-				now = store_let_go(s, cpu, entry, pool_ref_room(&s->pool, entry), &todo);
+				now = store_let_go(s, cpu, entry, pool_ref_room(&s->pool, entry),
+						   &todo);
 		} else if (slot_type(old) == SLOT_BACKED) {
 			entry = RELEASE_BLOCK | slot_block(old);
 			now = store_let_go(s, cpu, entry, 0, &todo);

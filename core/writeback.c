@@ -104,7 +104,8 @@ u64 weights_cut(const struct weights *w, u64 room, int coldest, struct chosen *c
 				return n;
 			/* Of the last ones no more than it takes. */
 			if (w->room[cold][size] > room - got)
-				return n + (room - got) / (w->room[cold][size] / w->n[cold][size]) + 1;
+				return n + (room - got) /
+				       (w->room[cold][size] / w->n[cold][size]) + 1;
 			n += w->n[cold][size];
 			got += w->room[cold][size];
 		}
@@ -198,16 +199,16 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	for (tries = 0; !done && tries < BACKED_TRIES; tries++) {
 		if (slot_type(old) != SLOT_PAGE || !(old & SLOT_CHOSEN))
 			break;
-		word = slot_make(SLOT_BACKED, slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)),
-								block));
+		word = slot_make(SLOT_BACKED,
+				 slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)), block));
 		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));
 	}
 	if (done) {
 		store_account(s, &cpu->counters, word, 1);
 		store_account(s, &cpu->counters, old, -1);
 		if (!(old & SLOT_MARKS) || hold_orphan(&s->holds, old))
-			now = store_let_go(s, cpu, slot_ref(old), pool_ref_room(&s->pool, slot_ref(old)),
-				     &todo);
+			now = store_let_go(s, cpu, slot_ref(old),
+					   pool_ref_room(&s->pool, slot_ref(old)), &todo);
 	}
 	host_percpu_unlock(&s->cpus, cpu);
 	store_let_go_finish(s, slot_ref(old), now, &todo);

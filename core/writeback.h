@@ -25,8 +25,8 @@
 #define CHOOSE_SIZES 65
 
 /*
- * How cold a page is: the number of passes of ageing (age.h), in powers of two.  What frees so little
- * that a block is a bad price for it counts as the least cold.
+ * How cold a page is: the number of passes of ageing (age.h), in powers of two.  What frees so
+ * little that a block is a bad price for it counts as the least cold.
  */
 #define COLD_LEVELS 10
 #define COLD_OLD 2                      /* from here on nobody touched it between two passes */
@@ -64,8 +64,9 @@ bool store_weigh_piece(struct store *s, u64 *at, u64 end, const struct store_age
 		       struct weights *w);
 
 /*
- * The coldest pages, and among those of the last level the largest, that take so much room together,
- * or all that are of level `coldest` at least: says in c which they are, and returns how many.
+ * The coldest pages, and among those of the last level the largest, that take so much room
+ * together, or all that are of level `coldest` at least: says in c which they are, and returns how
+ * many.
  */
 u64 weights_cut(const struct weights *w, u64 room, int coldest, struct chosen *c);
 
@@ -103,8 +104,9 @@ int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool p
 int store_unpack_backed(struct store *s, u64 word, const void *data, void *page);
 
 /*
- * Puts a block, which the caller reserved and wrote a page to, in slot i < slots, whatever is there: a
- * write whose page was never in memory.  The slot has a word (store_need_slot()).  Any context.
+ * Puts a block, which the caller reserved and wrote a page to, in slot i < slots, whatever is
+ * there: a write whose page was never in memory.  The slot has a word (store_need_slot()).  Any
+ * context.
  */
 void store_put_backed(struct store *s, u64 i, u64 block);
 

@@ -125,7 +125,8 @@ struct zspage_layout {
  */
 static inline struct zspage_layout zspage_layout(size_t page, unsigned int units)
 {
-	unsigned int n = (unsigned int)(page - ZSPAGE_CHUNK_HEADER) / (units * ZSPAGE_UNIT), bits = 0;
+	unsigned int n = (unsigned int)(page - ZSPAGE_CHUNK_HEADER) / (units * ZSPAGE_UNIT),
+		     bits = 0;
 
 	while (1u << bits < n)
 		bits++;

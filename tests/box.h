@@ -38,7 +38,10 @@ static inline bool box_put(const struct box *b, const char *file, uint64_t n)
 	return done;
 }
 
-/* Below the process's own group, or of one above it: version 2 has none below a group with processes. */
+/*
+ * Below the process's own group, or of one above it: version 2 has none below a group with
+ * processes.
+ */
 static inline void box_try(void *arg, struct cgroup *g)
 {
 	struct box *b = arg;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * measure_back - memory that comes back, and what stores take, in figures: what the system charges to
- * a process that uses libebb.
+ * measure_back - memory that comes back, and what stores take, in figures: what the system charges
+ * to a process that uses libebb.
  *
  *     measure_back [--json] [FIGURE...]
  *
- * Each figure is taken in a process of its own, in a control group of its own where the machine lets
- * one be made: then it is the group's charge without pages of files.  Elsewhere it is the process's
- * resident anonymous memory, and the last line says so.  The exit status is 1 if a target is missed.
+ * Each figure is taken in a process of its own, in a control group of its own where the machine
+ * lets one be made: then it is the group's charge without pages of files.  Elsewhere it is the
+ * process's resident anonymous memory, and the last line says so.  The exit status is 1 if a target
+ * is missed.
  */
 #define _GNU_SOURCE
 #include "box.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_age.c - how long pages were not touched, who is chosen for it, and how much was written in any
- * 24 hours.
+ * test_age.c - how long pages were not touched, who is chosen for it, and how much was written in
+ * any 24 hours.
  *
- * The codec is of this test: it makes each page half as long, or the second one a quarter, and tells
- * what was free of the streams that all have while it was at work.
+ * The codec is of this test: it makes each page half as long, or the second one a quarter, and
+ * tells what was free of the streams that all have while it was at work.
  */
 #include "store_rig.h"
 #include "age.h"
@@ -107,7 +107,8 @@ static const struct codec_ops quarter = {
 static struct store *open_store(u64 blocks)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &half, .more = { { .ops = &quarter } }, .chain = 8, .blocks = blocks,
+		.slots = SLOTS, .codec = &half, .more = { { .ops = &quarter } }, .chain = 8,
+		.blocks = blocks,
 	};
 	struct store *s = rig_make(&cfg);
 
@@ -475,7 +476,9 @@ static void a_day_has_an_end(void **state)
 	must_eq(wear_spent(&w, 1050 + (1 << 20)), 3);
 }
 
-/* Whoever writes as much as there is left, at any minute, has written no more than that in any day. */
+/*
+ * Whoever writes as much as there is left, at any minute, has written no more than that in any day.
+ */
 static void a_budget_holds_for_any_day(void **state)
 {
 	enum { MINUTES = 60 * 24 * 12, DAY = 60 * 24, BUDGET = 1000 };

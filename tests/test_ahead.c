@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_ahead.c - pages that come to a backing device without having been in memory, and which of those
- * in memory go there first.  The device is an array.
+ * test_ahead.c - pages that come to a backing device without having been in memory, and which of
+ * those in memory go there first.  The device is an array.
  */
 #include "backed_rig.h"
 
@@ -137,8 +137,8 @@ static u64 cut(struct store *s, const struct store_ages *ages, const struct weig
 }
 
 /*
- * Pages 0 to 3 are three passes old, 4 to 7 one, 8 to 11 were said to be idle, 12 to 15 are new; of each
- * four the first is raw, then half a page, a quarter, and so small that it frees nothing.
+ * Pages 0 to 3 are three passes old, 4 to 7 one, 8 to 11 were said to be idle, 12 to 15 are new; of
+ * each four the first is raw, then half a page, a quarter, and so small that it frees nothing.
  */
 static void test_coldest(void **state)
 {
@@ -154,7 +154,8 @@ static void test_coldest(void **state)
 			write_sized(s, 4 * four + i, sizes[i]);
 		if (four == 2)
 			for (i = 8; i < 12; i++)
-				slot_mark(store_slot(s, i), host_a64_read(store_slot(s, i)), SLOT_IDLE, 0);
+				slot_mark(store_slot(s, i), host_a64_read(store_slot(s, i)),
+					  SLOT_IDLE, 0);
 		for (unsigned int passes = 2; four < 2 && passes--;)
 			while (store_age_piece(s, &ages))
 				;
@@ -162,7 +163,10 @@ static void test_coldest(void **state)
 	must_eq(weigh(s, &ages, &w), 16);
 	must_eq(cut(s, &ages, &w, 0, 0, &n), 0);
 	must_eq(n, 0);
-	/* The largest of the coldest; then all of those before any of the next; the smallest are last. */
+	/*
+	 * The largest of the coldest; then all of those before any of the next; the smallest are
+	 * last.
+	 */
 	must_eq(cut(s, &ages, &w, 1, 0, &n), 0x1);
 	must_eq(n, 1);
 	must_eq(cut(s, &ages, &w, HOST_PAGE_SIZE + 1, 0, &n), 0x3);
@@ -215,7 +219,9 @@ static void test_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_put), cmocka_unit_test(test_try), cmocka_unit_test(test_coldest),
+		cmocka_unit_test(test_put),
+		cmocka_unit_test(test_try),
+		cmocka_unit_test(test_coldest),
 		cmocka_unit_test(test_cut),
 	};
 

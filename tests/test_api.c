@@ -184,7 +184,8 @@ static void null_arguments_are_refused(void **state)
 
 static void sizes_that_are_not_whole_pages_are_refused(void **state)
 {
-	static const size_t bad[] = { 0, 1, HOST_PAGE_SIZE - 1, HOST_PAGE_SIZE + 1, 3 * HOST_PAGE_SIZE / 2, SIZE_MAX };
+	static const size_t bad[] = { 0, 1, HOST_PAGE_SIZE - 1, HOST_PAGE_SIZE + 1,
+				      3 * HOST_PAGE_SIZE / 2, SIZE_MAX };
 	struct ebb_store *store = open_slots(SLOTS);
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -200,7 +201,8 @@ static void sizes_that_are_not_whole_pages_are_refused(void **state)
 
 static void runs_that_reach_past_the_last_slot_are_refused_whole(void **state)
 {
-	static const uint64_t past[] = { SLOTS, SLOTS + 1, (uint64_t)1 << 32, ((uint64_t)1 << 32) + 1, UINT64_MAX };
+	static const uint64_t past[] = { SLOTS, SLOTS + 1, (uint64_t)1 << 32,
+					 ((uint64_t)1 << 32) + 1, UINT64_MAX };
 	struct ebb_store *store = open_slots(SLOTS);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	size_t bytes;
@@ -289,7 +291,8 @@ static void the_class_table_and_the_figures_agree(void **state)
 		must(rows[i].pages_used <= zspages * rows[i].pages_per_zspage);
 		must(rows[i].obj_used <= rows[i].obj_allocated);
 		must(rows[i].obj_allocated <= zspages * rows[i].objs_per_zspage);
-		must(rows[i].zspages[EBB_FULLNESS - 1] * rows[i].objs_per_zspage <= rows[i].obj_used);
+		must(rows[i].zspages[EBB_FULLNESS - 1] * rows[i].objs_per_zspage <=
+		     rows[i].obj_used);
 		pages += rows[i].pages_used;
 		used += rows[i].obj_used;
 	}
@@ -303,7 +306,8 @@ static void the_class_table_and_the_figures_agree(void **state)
 	must(stat.zone_bytes >= stat.mem_used_total + stat.pcp_pages * HOST_PAGE_SIZE);
 	must(stat.zone_free_bytes <= stat.zone_bytes);
 	must(stat.meta_bytes >= 2000 * 8);
-	must_eq(stat.failed_reads + stat.failed_writes + stat.notify_free + stat.pages_compacted, 0);
+	must_eq(stat.failed_reads + stat.failed_writes + stat.notify_free + stat.pages_compacted,
+		0);
 	must_eq(stat.mem_limit, 0);
 	must_eq(stat.held_back_bytes, 0);
 	must(stat.release_limit > 0);
@@ -454,8 +458,8 @@ static void idle_memory_goes_back_by_itself(void **state)
 	}
 	must_eq(ebb_free(store, 0, slots), 0);
 	/* Nobody flushes or trims. */
-	must_become(ebb_stat(store, &stat) == 0 && stat.mem_used_total == 0 && stat.pcp_pages == 0 &&
-		    stat.zone_bytes < 4 << 20);
+	must_become(ebb_stat(store, &stat) == 0 && stat.mem_used_total == 0 &&
+		    stat.pcp_pages == 0 && stat.zone_bytes < 4 << 20);
 	ebb_close(store);
 }
 

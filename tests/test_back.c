@@ -123,7 +123,8 @@ static bool is_back(struct ebb_store *store)
 
 	must_eq(ebb_stat(store, &stat), 0);
 	/* A class may have a page that is not full. */
-	return stat.mem_used_total <= stat.compr_data_size / 4 * 5 + EBB_CLASSES_MAX * HOST_PAGE_SIZE &&
+	return stat.mem_used_total <=
+		       stat.compr_data_size / 4 * 5 + EBB_CLASSES_MAX * HOST_PAGE_SIZE &&
 	       look().resident <= stat.mem_used_total + stat.mem_used_total / 16 + 4 * MIB;
 }
 
@@ -276,7 +277,8 @@ static void a_small_store_takes_little(void **state)
 }
 
 /*
- * Closed stores leave nothing, although the program's own memory lies between what each of them took.
+ * Closed stores leave nothing, although the program's own memory lies between what each of them
+ * took.
  */
 static void stores_that_are_closed_leave_nothing(void **state)
 {

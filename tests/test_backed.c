@@ -36,7 +36,8 @@ static void test_set(void **state)
 				is_taken[block] = true;
 				taken++;
 			} else if (taken) {
-				for (block = (seed >> 20) % n; !is_taken[block]; block = (block + 1) % n)
+				for (block = (seed >> 20) % n; !is_taken[block];
+				     block = (block + 1) % n)
 					;
 				backed_unreserve(&b, block);
 				is_taken[block] = false;
@@ -135,7 +136,8 @@ static void test_failed(void **state)
 /* The word that slot i would have on the device. */
 static u64 bytes_of(struct store *s, u64 i)
 {
-	return slot_backed_value(pool_ref_size(&s->pool, slot_ref(host_a64_read(store_slot(s, i)))), 0);
+	return slot_backed_value(pool_ref_size(&s->pool, slot_ref(host_a64_read(store_slot(s, i)))),
+				 0);
 }
 
 /* A whole writeback; returns the pages that went. */
@@ -153,7 +155,8 @@ static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 			break;
 		memset(device[block], 0x5a, HOST_PAGE_SIZE);
 		must_eq(store_copy_out(s, NULL, at, device[block], packed), 0);
-		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < HOST_PAGE_SIZE; k++)
+		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < HOST_PAGE_SIZE;
+		     k++)
 			must_eq(device[block][k], 0);
 		must_eq(store_to_backed(s, at, block), true);
 		store_note(s, CNT_BD_WRITES);
@@ -350,7 +353,8 @@ static void test_choose(void **state)
 }
 
 /* Slots of both choices, and how many: all that is chosen is seen once, and then let go. */
-static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int smallest, int largest)
+static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int smallest,
+		     int largest)
 {
 	struct chosen c = { .ages = NULL };
 	u64 at, n = 0, counted = 0;
@@ -379,7 +383,8 @@ static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int
 static void test_choose_sparse(void **state)
 {
 	const struct store_config cfg = {
-		.slots = 1 << 22, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 16,
+		.slots = 1 << 22, .codec = &codec_lz4, .level = codec_lz4.default_level,
+		.chain = 16,
 		.release_limit = 1 << 20, .blocks = BLOCKS,
 	};
 	struct store *s = rig_make(&cfg);
@@ -522,7 +527,8 @@ static void test_threads(void **state)
 
 		store_choose_piece(shared, &at, THREAD_SLOTS, 0, &c);
 		for (at = 0; at < THREAD_SLOTS; at++) {
-			if (!store_next_chosen(shared, &at, 0, CHOOSE_SIZES - 1) || at >= THREAD_SLOTS)
+			if (!store_next_chosen(shared, &at, 0, CHOOSE_SIZES - 1) ||
+			    at >= THREAD_SLOTS)
 				break;
 			if (backed_reserve(&shared->backed, &block)) {
 				release_flush(&shared->release);
@@ -533,7 +539,8 @@ static void test_threads(void **state)
 				continue;
 			}
 			for (size_t k = 0; k < HOST_PAGE_SIZE / sizeof(u64); k++)
-				__atomic_store_n((u64 *)device[block] + k, buf[k], __ATOMIC_RELAXED);
+				__atomic_store_n((u64 *)device[block] + k, buf[k],
+						 __ATOMIC_RELAXED);
 			if (!store_to_backed(shared, at, block))
 				backed_unreserve(&shared->backed, block);
 			r++;
@@ -653,7 +660,8 @@ static void test_codecs(void **state)
 {
 	const struct store_config cfg = {
 		.slots = 64, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
-		.more[0] = { .ops = &codec_zstd, .level = 1 }, .release_limit = 1 << 16, .blocks = 5,
+		.more[0] = { .ops = &codec_zstd, .level = 1 }, .release_limit = 1 << 16,
+		.blocks = 5,
 	};
 	_Alignas(8) unsigned char buf[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
 	const struct recompress_work w = { page, packed };
@@ -696,10 +704,13 @@ static void test_codecs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds), cmocka_unit_test(test_late),
+		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_failed),
-		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed), cmocka_unit_test(test_release),
-		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose), cmocka_unit_test(test_choose_sparse),
+		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_release),
+		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose),
+		cmocka_unit_test(test_choose_sparse),
 		cmocka_unit_test(test_down_to),
 		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_check),
 		cmocka_unit_test(test_threads),

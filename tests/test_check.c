@@ -45,7 +45,9 @@ static u64 *state_of(u64 slot)
 	return (u64 *)(void *)zspage_state(zspage_of(slot), class_of(slot)->words);
 }
 
-/* The last object of a kind is in a zspage that is neither full nor empty, the first in a full one. */
+/*
+ * The last object of a kind is in a zspage that is neither full nor empty, the first in a full one.
+ */
 #define PARTIAL_SMALL (LARGES - 1)
 #define PARTIAL_LARGE (SLOTS - 1)
 #define FULL_LARGE LARGES
@@ -97,7 +99,10 @@ static void empty_with_a_value(void) { HURT(*word(1), 5); }
 static void reader(void) { HURT(*word(1), *word(1) + SLOT_READER); }
 static void busy(void) { HURT(*word(1), *word(1) | SLOT_BUSY); }
 static void held_in_a_record(void) { HURT(rig.store.holds.bucket[0], 1); }
-static void no_such_object(void) { HURT(*word(FULL_LARGE), *word(FULL_LARGE) | past_all(FULL_LARGE)); }
+static void no_such_object(void)
+{
+	HURT(*word(FULL_LARGE), *word(FULL_LARGE) | past_all(FULL_LARGE));
+}
 static void no_such_zspage(void) { HURT(*word(1), *word(1) | REF_LOC_MASK); }
 static void lost(void) { HURT(*word(1), 0); }
 static void bytes(void) { HURT(cpu_with_refs()->pushed, cpu_with_refs()->pushed + 1); }
@@ -135,7 +140,8 @@ static void in_a_buffer(void)
 
 static void past_the_last(void)
 {
-	HURT(*state_of(PARTIAL_LARGE), *state_of(PARTIAL_LARGE) | (u64)1 << class_of(PARTIAL_LARGE)->objs);
+	HURT(*state_of(PARTIAL_LARGE),
+	     *state_of(PARTIAL_LARGE) | (u64)1 << class_of(PARTIAL_LARGE)->objs);
 }
 
 static void aside(void)
@@ -168,7 +174,8 @@ static void freed_object(void)
 
 static void key(void)
 {
-	HURT(*object_key(&rig.store.pool, class_of(1), zspage_of(1), ref_obj(class_of(1), ref(1))), 2);
+	HURT(*object_key(&rig.store.pool, class_of(1), zspage_of(1), ref_obj(class_of(1), ref(1))),
+	     2);
 }
 
 static void counter(void)
@@ -243,7 +250,8 @@ static void rig_open(void)
 {
 	const struct store_config cfg = {
 		/* so many that no buffer is missing */
-		.slots = 16 * RELEASE_REFS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 8,
+		.slots = 16 * RELEASE_REFS, .codec = &codec_lz4,
+		.level = codec_lz4.default_level, .chain = 8,
 		.release_limit = 1 << 30,
 	};
 	unsigned char data[LARGE];
@@ -252,7 +260,8 @@ static void rig_open(void)
 	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
 	for (u64 i = 0; i < SLOTS; i++) {
 		fill_random(data, sizeof(data), i);
-		must_eq(store_put(&rig.store, i, data, i < LARGES ? SMALL : LARGE, HOST_ANY_NODE), 0);
+		must_eq(store_put(&rig.store, i, data, i < LARGES ? SMALL : LARGE, HOST_ANY_NODE),
+			0);
 	}
 	must(class_of(0)->objs > 64 && class_of(LARGES)->objs < 64);
 	must(*state_of(FULL_LARGE) == class_of(FULL_LARGE)->full);

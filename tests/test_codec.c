@@ -207,7 +207,8 @@ static void damaged_input_is_an_error_or_a_page_and_never_more(void **state)
 
 static void other_length(void)
 {
-	static const size_t cap[] = { 1, HOST_PAGE_SIZE / 2, HOST_PAGE_SIZE - 1, HOST_PAGE_SIZE + 1, 2 * HOST_PAGE_SIZE };
+	static const size_t cap[] = { 1, HOST_PAGE_SIZE / 2, HOST_PAGE_SIZE - 1, HOST_PAGE_SIZE + 1,
+				      2 * HOST_PAGE_SIZE };
 	int n;
 
 	memset(src, 'q', HOST_PAGE_SIZE);

@@ -121,7 +121,8 @@ static void a_swing_that_fails_leaves_the_object_as_it_was(void **state)
 static void empty_the_target(struct rig *r, u64 from, u64 to)
 {
 	for (u32 key = 0; key < KEYS; key++) {
-		if (r->word[key] && r->word[key] != from && zspage_of(r, r->word[key]) == zspage_of(r, to))
+		if (r->word[key] && r->word[key] != from &&
+		    zspage_of(r, r->word[key]) == zspage_of(r, to))
 			drop(r, key);
 		else if (r->word[key] == from)
 			r->pinned[key] = true;
@@ -274,7 +275,8 @@ static void come_to(struct rig *r, const struct pool_class *c)
 static void drop_zspage(struct rig *r, const struct pool_class *c, u32 no)
 {
 	for (u32 key = 0; key < KEYS; key++)
-		if (r->word[key] && ref_class(&r->pool, r->word[key]) == c && zspage_of(r, r->word[key]) == no)
+		if (r->word[key] && ref_class(&r->pool, r->word[key]) == c &&
+		    zspage_of(r, r->word[key]) == no)
 			drop(r, key);
 }
 

@@ -94,7 +94,8 @@ static bool store_one(struct ebb_store *store, u64 slot, uint64_t seed, size_t b
 	model.seed[slot] = seed;
 	model.blob[slot] = blob;
 	content(slot);
-	err = blob ? ebb_put(store, slot, page, blob) : ebb_write(store, slot, page, HOST_PAGE_SIZE);
+	err = blob ? ebb_put(store, slot, page, blob)
+		   : ebb_write(store, slot, page, HOST_PAGE_SIZE);
 	if (!err)
 		return false;
 	must_eq(err, -ENOMEM);

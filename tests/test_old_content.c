@@ -65,7 +65,8 @@ static void each_way(void (*fn)(struct ebb_store *store))
 {
 	for (unsigned int i = 0; ebb_codec_name(i); i++)
 		for (unsigned int deferred = 0; deferred < 2; deferred++) {
-			struct ebb_store *store = open_store(ebb_codec_name(i), deferred ? EBB_DEFAULT : 0);
+			struct ebb_store *store =
+				open_store(ebb_codec_name(i), deferred ? EBB_DEFAULT : 0);
 			char why[128];
 
 			put_secrets(store, 1000 * i);

@@ -36,7 +36,8 @@ static void random_steps(uint64_t seed, unsigned int chain)
 		else if (op < 4)
 			pool_compact(&r->pool);
 		else if (op < 6)
-			pool_compact_some(&r->pool, 1 + (unsigned int)rng_below(&rng, 2 * r->pool.table.nclasses));
+			pool_compact_some(&r->pool, 1 + (unsigned int)
+					  rng_below(&rng, 2 * r->pool.table.nclasses));
 		else if (op < 10)
 			r->pinned[key] = !r->pinned[key];
 		else if (!r->word[key])
@@ -72,7 +73,8 @@ static void an_object_of_every_size_keeps_its_bytes_and_its_size(void **state)
 
 	use_seed(7);
 	while (size <= HOST_PAGE_SIZE) {
-		for (key = 0, first = size; key < KEYS && size <= HOST_PAGE_SIZE; key++, size += step)
+		for (key = 0, first = size; key < KEYS && size <= HOST_PAGE_SIZE;
+		     key++, size += step)
 			make(r, key, size, size * 31 + test_seed);
 		must_hold(pool_check(&r->pool));
 		verify_all(r);
@@ -115,7 +117,8 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 				 class_pool_rule((size_t)1 << shift)), 0);
 	for (i = 0; i < t.nclasses; i++) {
 		const struct size_class *c = &t.class[i];
-		unsigned int words = zspage_words(c->objs) + (c->objs > 64), bits = class_obj_bits(c->objs);
+		unsigned int words = zspage_words(c->objs) + (c->objs > 64),
+			     bits = class_obj_bits(c->objs);
 
 		must(1u << bits >= c->objs && (!bits || 1u << (bits - 1) < c->objs));
 		units[i] = (unsigned int)((16 + 8 * words + c->pages * host_page_bytes + 7) / 8);
@@ -130,7 +133,8 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 		struct zspage_layout l = zspage_layout((size_t)1 << shift, units[i]);
 		uint64_t by_pages = ((uint64_t)1 << (42 - shift)) / c->pages;
 		uint64_t by_objs = ((uint64_t)1 << 32) / c->objs;
-		uint64_t places = (uint64_t)(zspage_limit(l, loc_bits - obj_bits[units[i]]) - 1) * l.capacity;
+		uint64_t places =
+			(uint64_t)(zspage_limit(l, loc_bits - obj_bits[units[i]]) - 1) * l.capacity;
 
 		must(l.capacity > 0 && l.capacity <= 1u << l.index_bits);
 		must(32 + l.capacity * units[i] * 8 <= 1u << shift);
@@ -355,7 +359,8 @@ int main(void)
 		cmocka_unit_test(every_class_has_numbers_for_4_tib_or_2_to_the_32_objects),
 		cmocka_unit_test(references_hold_the_highest_numbers_of_every_class),
 		cmocka_unit_test(objects_that_span_pages_keep_their_bytes_in_every_class),
-		cmocka_unit_test(objects_are_placed_lowest_first_and_pages_come_as_they_are_reached),
+		cmocka_unit_test(
+			objects_are_placed_lowest_first_and_pages_come_as_they_are_reached),
 		cmocka_unit_test(allocation_goes_to_the_fullest_zspage),
 		cmocka_unit_test(a_zspage_is_listed_only_while_it_has_room),
 		cmocka_unit_test(the_peak_is_the_most_there_was_since_its_reset),

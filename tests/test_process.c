@@ -308,7 +308,8 @@ static int allow_only(const int *list, unsigned int n)
 	unsigned int at = 1;
 
 	while (n--) {
-		f[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (u32)*list++, 0, 1);
+		f[at++] =
+			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (u32)*list++, 0, 1);
 		f[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	}
 	f[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);

@@ -2,8 +2,8 @@
 /*
  * test_recompress.c - pages made anew by another codec, and marks of idle ones.
  *
- * The codecs are of this test: a page says what length each of them makes of it, and each signs what
- * it makes, so that none reads what another made.
+ * The codecs are of this test: a page says what length each of them makes of it, and each signs
+ * what it makes, so that none reads what another made.
  */
 #include "store_rig.h"
 #include "recompress.h"
@@ -99,8 +99,8 @@ CODEC(3, again);
 static struct store *open_store(u64 release_limit)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_0, .more = { { .ops = &codec_1 }, { .ops = NULL }, { .ops = &codec_3 } },
-		.chain = 8, .release_limit = release_limit,
+		.slots = SLOTS, .codec = &codec_0, .chain = 8, .release_limit = release_limit,
+		.more = { { .ops = &codec_1 }, { .ops = NULL }, { .ops = &codec_3 } },
 	};
 	static unsigned char a[HOST_PAGE_SIZE], b[HOST_PAGE_SIZE];
 
@@ -434,7 +434,8 @@ static void a_store_needs_levels_in_range_and_ends_whole_without_memory(void **s
 		.name = "levelled", .min_level = 1, .max_level = 3, .create = create, .destroy = destroy,
 	};
 	struct store_config cfg = {
-		.slots = 8, .codec = &codec_0, .more = { { .ops = &codec_1 }, { .ops = &levelled, .level = 4 } }, .chain = 8,
+		.slots = 8, .codec = &codec_0, .chain = 8,
+		.more = { { .ops = &codec_1 }, { .ops = &levelled, .level = 4 } },
 	};
 
 	source_open(&rig.source);

@@ -45,7 +45,8 @@ def module(*config):
 
 
 def run(argv):
-    p = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    p = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                       check=False)
     return p.returncode, p.stdout
 
 

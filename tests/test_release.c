@@ -324,9 +324,13 @@ static void buffers_go_with_the_budget(void **state)
 		must_eq(release_set_limit(&r->release, limit[i]), 0);
 		must(release_meta_bytes(&r->release) >= last);
 		last = release_meta_bytes(&r->release);
-		/* A fiftieth of the budget or so, and 16 bytes an object: as much in stocks as in the pool. */
+		/*
+		 * A fiftieth of the budget or so, and 16 bytes an object: as much in stocks as in
+		 * the pool.
+		 */
 		must_be_at_most(last, least + limit[i] / 50 + 1);
-		must_be_at_most(last, least + OBJECTS * 2 * sizeof(u64) * 101 / 100 + sizeof(struct release_buf));
+		must_be_at_most(last, least + OBJECTS * 2 * sizeof(u64) * 101 / 100 +
+					      sizeof(struct release_buf));
 	}
 	must(last > least);
 	/* Used and in use, it shrinks all the same. */

@@ -11,7 +11,8 @@ static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
 static struct store *open_with_page(u64 release_limit)
 {
 	const struct store_config cfg = {
-		.slots = 16, .codec = &codec_lz4, .level = 1, .chain = 8, .release_limit = release_limit,
+		.slots = 16, .codec = &codec_lz4, .level = 1, .chain = 8,
+		.release_limit = release_limit,
 	};
 
 	source_open(&source);
@@ -115,12 +116,14 @@ static void readers_of_a_slot_have_no_greatest_number(void **state)
 	for (unsigned int n = 1; n <= MOST; n++) {
 		for (unsigned int i = 0; i < n; i++) {
 			must_eq(store_hold(s, 3), word);
-			must_eq(host_a64_read(store_slot(s, 3)), word + SLOT_READER * (i < 7 ? i + 1 : 7));
+			must_eq(host_a64_read(store_slot(s, 3)),
+				word + SLOT_READER * (i < 7 ? i + 1 : 7));
 			must_eq(holds_any(&s->holds), i >= 7);
 		}
 		for (unsigned int i = n; i--;) {
 			store_drop(s, 3, word);
-			must_eq(host_a64_read(store_slot(s, 3)), word + SLOT_READER * (i < 7 ? i : 7));
+			must_eq(host_a64_read(store_slot(s, 3)),
+				word + SLOT_READER * (i < 7 ? i : 7));
 			must_eq(holds_any(&s->holds), i > 7);
 		}
 	}
@@ -152,7 +155,8 @@ static void each_orphan_has_a_record_of_its_own(void **state)
 	must_eq(holds_init(&h, N), 0);
 	for (u64 round = 0; round < 50; round++) {
 		for (u64 i = 0; i < N; i++) {
-			word[i] = slot_make(SLOT_PAGE, 1000 * round + i * (round + 1)) + (i % 7 + 1) * SLOT_READER;
+			word[i] = slot_make(SLOT_PAGE, 1000 * round + i * (round + 1)) +
+				  (i % 7 + 1) * SLOT_READER;
 			must(!hold_orphan(&h, word[i]));
 		}
 		for (u64 k = 0; k < 7; k++) {
@@ -160,7 +164,8 @@ static void each_orphan_has_a_record_of_its_own(void **state)
 				u64 i = (j * 5 + round) % N;
 
 				if (k <= i % 7)
-					must_eq(hold_drop_slow(&h, store_slot(&store, 0), slot_ref(word[i])), k == i % 7);
+					must_eq(hold_drop_slow(&h, store_slot(&store, 0),
+							       slot_ref(word[i])), k == i % 7);
 			}
 		}
 		must(!holds_any(&h));
@@ -189,7 +194,8 @@ static void compaction_may_not_swing_what_somebody_holds_or_freed(void **state)
 {
 	struct store *s = open_with_page(0);
 	host_a64 *slot = store_slot(s, 3), other;
-	u64 word = host_a64_read(slot), ref = slot_ref(word), to = ref ^ (REF_LOC_MASK & ~REF_LOC_MASK << 1);
+	u64 word = host_a64_read(slot), ref = slot_ref(word),
+	    to = ref ^ (REF_LOC_MASK & ~REF_LOC_MASK << 1);
 
 	must_eq(slot_movable(slot), ref);
 	must_eq(store_hold(s, 3), word);
@@ -229,10 +235,12 @@ static void compaction_passes_over_a_slot_that_is_read(void **state)
 
 	/* Eight or nine objects of this size make a zspage: the first and the last are in two. */
 	for (u64 i = 0; i < 16; i++)
-		must_eq(store_put(s, i, page, HOST_PAGE_SIZE / 8 * 7 - POOL_HEADER, HOST_ANY_NODE), 0);
+		must_eq(store_put(s, i, page, HOST_PAGE_SIZE / 8 * 7 - POOL_HEADER, HOST_ANY_NODE),
+			0);
 	for (u64 i = 1; i < 15; i++)
 		must_eq(store_free(s, i), 0);
-	must(zspage_of(s, host_a64_read(store_slot(s, 0))) != zspage_of(s, host_a64_read(store_slot(s, 15))));
+	must(zspage_of(s, host_a64_read(store_slot(s, 0))) !=
+	     zspage_of(s, host_a64_read(store_slot(s, 15))));
 	first = store_hold(s, 0);
 	last = store_hold(s, 15);
 	store_compact(s);
@@ -242,7 +250,8 @@ static void compaction_passes_over_a_slot_that_is_read(void **state)
 	store_drop(s, 0, first);
 	store_drop(s, 15, last);
 	must(store_compact(s) > 0);
-	must_eq(zspage_of(s, host_a64_read(store_slot(s, 0))), zspage_of(s, host_a64_read(store_slot(s, 15))));
+	must_eq(zspage_of(s, host_a64_read(store_slot(s, 0))),
+		zspage_of(s, host_a64_read(store_slot(s, 15))));
 	close_store();
 }
 
@@ -250,7 +259,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_free_under_a_hold_keeps_the_object_until_the_last_drop),
-		cmocka_unit_test(a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_page),
+		cmocka_unit_test(
+			a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_page),
 		cmocka_unit_test(readers_of_a_slot_have_no_greatest_number),
 		cmocka_unit_test(each_orphan_has_a_record_of_its_own),
 		cmocka_unit_test(a_hold_on_a_slot_without_an_object_takes_nothing),

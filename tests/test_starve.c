@@ -84,9 +84,10 @@ static u64 writes_against(const char *codec, unsigned int n)
 	must_eq(ebb_check(store, NULL, 0), 0);
 	ebb_close(store);
 	qsort(took, WRITES, sizeof(took[0]), by_time);
-	print_message("# %s, %u readers: %d writes of one slot, median %.3f ms, longest %.1f ms; %llu reads\n",
-		      codec, n, WRITES, (double)took[WRITES / 2] / 1e6, (double)took[WRITES - 1] / 1e6,
-		      (unsigned long long)sum(reads, n));
+	print_message(
+		"# %s, %u readers: %d writes of one slot, median %.3f ms, longest %.1f ms; %llu reads\n",
+		codec, n, WRITES, (double)took[WRITES / 2] / 1e6, (double)took[WRITES - 1] / 1e6,
+		(unsigned long long)sum(reads, n));
 	return took[WRITES - 1];
 }
 
@@ -141,7 +142,9 @@ static void who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_othe
 	must_eq(mutex.state, 0);
 	print_message("# %u threads hold a lock for 0.1 ms, again and again: another waits for at most %llu turns\n",
 		      (unsigned int)HOGS, (unsigned long long)most);
-	/* A turn of each, those of a starving time, and those of a machine that does other things. */
+	/*
+	 * A turn of each, those of a starving time, and those of a machine that does other things.
+	 */
 	must(most < 200);
 	host_mutex_destroy(&mutex);
 }
@@ -165,7 +168,8 @@ static void nobody_comes_in_before_a_waiter_that_starves(void **state)
 	mutex.state = HOST_USER_WAITER + HOST_USER_STARVER;
 	must(!host_mutex_trylock(&mutex));
 	must_eq(pthread_create(&thread, NULL, take, &taken), 0);
-	while ((__atomic_load_n(&mutex.state, __ATOMIC_RELAXED) & HOST_USER_WAITERS) < 2 * HOST_USER_WAITER)
+	while ((__atomic_load_n(&mutex.state, __ATOMIC_RELAXED) & HOST_USER_WAITERS) <
+	       2 * HOST_USER_WAITER)
 		must(!__atomic_load_n(&taken, __ATOMIC_ACQUIRE));
 	for (until = host_now_ns() + 20000000; host_now_ns() < until;)
 		must(!__atomic_load_n(&taken, __ATOMIC_ACQUIRE));
@@ -184,7 +188,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(writes_of_a_slot_end_however_many_read_it),
-		cmocka_unit_test(who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_others),
+		cmocka_unit_test(
+			who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_others),
 		cmocka_unit_test(nobody_comes_in_before_a_waiter_that_starves),
 	};
 

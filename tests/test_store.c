@@ -29,7 +29,8 @@ static unsigned char page[HOST_PAGE_SIZE + 1], got[HOST_PAGE_SIZE + 1];
 static struct store_config config(void)
 {
 	return (struct store_config){
-		.slots = SLOTS, .codec = &codec_lz4, .level = 1, .chain = 8, .release_limit = 1 << 20,
+		.slots = SLOTS, .codec = &codec_lz4, .level = 1, .chain = 8,
+		.release_limit = 1 << 20,
 	};
 }
 
@@ -159,7 +160,8 @@ static void step_rare(struct store *s, struct rng *rng)
 		must_eq(pool_pages(&s->pool), 0);
 		break;
 	case 3:
-		host_write_once(s->mem_limit, rng_below(rng, 2) ? 0 : pool_pages(&s->pool) << HOST_PAGE_SHIFT);
+		host_write_once(s->mem_limit,
+				rng_below(rng, 2) ? 0 : pool_pages(&s->pool) << HOST_PAGE_SHIFT);
 		break;
 	case 4:
 		if (s->release.limit)
@@ -308,8 +310,8 @@ static void pages_of_one_word_are_same_filled_whatever_the_word(void **state)
 
 static void a_page_that_differs_in_one_byte_is_not_same_filled(void **state)
 {
-	static const size_t at[] = { 0, 7, 8, 9, HOST_PAGE_SIZE / 2, HOST_PAGE_SIZE - 16, HOST_PAGE_SIZE - 8,
-				     HOST_PAGE_SIZE - 1 };
+	static const size_t at[] = { 0, 7, 8, 9, HOST_PAGE_SIZE / 2, HOST_PAGE_SIZE - 16,
+				     HOST_PAGE_SIZE - 8, HOST_PAGE_SIZE - 1 };
 	struct store_config cfg = config();
 	struct store *s = rig_open(&cfg);
 

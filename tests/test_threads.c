@@ -153,7 +153,8 @@ static void *run(void *arg)
 {
 	struct thread *t = arg;
 
-	for (unsigned long i = 0; i < shared.steps && !__atomic_load_n(&shared.stop, __ATOMIC_RELAXED); i++) {
+	for (unsigned long i = 0;
+	     i < shared.steps && !__atomic_load_n(&shared.stop, __ATOMIC_RELAXED); i++) {
 		u64 slot = rng_below(&t->rng, SLOTS), v;
 
 		if (rng_below(&t->rng, 2)) {
@@ -203,7 +204,8 @@ static void *disturb(void *arg)
 				report("more same pages than slots", 0, stat.same_pages, 0);
 			break;
 		case 4:
-			err = ebb_set_release_limit(shared.store, limit[rng_below(&rng, ARRAY_LEN(limit))]);
+			err = ebb_set_release_limit(shared.store,
+						    limit[rng_below(&rng, ARRAY_LEN(limit))]);
 			break;
 		case 5:
 			err = ebb_classes(shared.store, rows, &n);
@@ -213,7 +215,8 @@ static void *disturb(void *arg)
 			break;
 		default:
 			if (shared.limits)
-				err = ebb_set_mem_limit(shared.store, rng_below(&rng, 2) ? 0 : 20 * HOST_PAGE_SIZE);
+				err = ebb_set_mem_limit(shared.store, rng_below(&rng, 2) ? 0 :
+							20 * HOST_PAGE_SIZE);
 			else
 				err = ebb_reset_held_back_peak(shared.store);
 		}
@@ -242,7 +245,8 @@ static u64 meta_bytes(void)
 	return stat.meta_bytes;
 }
 
-static void run_threads(const char *codec, u64 release_limit, bool one_writer, bool limits, uint64_t seed)
+static void run_threads(const char *codec, u64 release_limit, bool one_writer, bool limits,
+			uint64_t seed)
 {
 	struct ebb_config cfg;
 	bool over = false;
@@ -360,7 +364,8 @@ static void *take_and_free(void *arg)
 
 	for (unsigned long i = 0; i < *rounds; i++) {
 		pthread_barrier_wait(&barrier);
-		for (n = 0; n < OBJECTS && !pool_alloc(&pool, HOST_PAGE_SIZE, n, ANYHOW, &refs[n]); n++)
+		for (n = 0; n < OBJECTS && !pool_alloc(&pool, HOST_PAGE_SIZE, n, ANYHOW, &refs[n]);
+		     n++)
 			;
 		if (n < OBJECTS)
 			report("an allocation failed", 0, n, 0);

@@ -612,8 +612,8 @@ class Screen:
         self.master, self.slave = terminal(height, width)
         self.before = termios.tcgetattr(self.slave)
         self.out = b""
-        self.p = subprocess.Popen(argv, stdin=self.slave, stdout=self.slave, stderr=self.slave, env=TERM,
-                                  start_new_session=True,
+        self.p = subprocess.Popen(argv, stdin=self.slave, stdout=self.slave, stderr=self.slave,
+                                  env=TERM, start_new_session=True,
                                   preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
 
     def __enter__(self):
@@ -699,7 +699,8 @@ def lines_fit_a_terminal_of_any_size_and_follow_it(tmp):
         # Two tables, which show everything: at most 80 columns each but for what is backing.
         assert sum(x.startswith("device") for x in lines) == 2, lines
         assert any(x.rstrip().endswith("backed") for x in lines) and any("read/s" in x for x in lines), lines
-        for height, width, whole in ((24, 200, 8), (50, 40, 13), (3, 20, 13), (1, 1, 13), (13, 80, 13)):
+        for height, width, whole in ((24, 200, 8), (50, 40, 13), (3, 20, 13), (1, 1, 13),
+                                     (13, 80, 13)):
             resize(screen.master, height, width)
             n = min(height, whole)
             out = screen.wait_for(lambda b, n=n, last=b"\033[J" if n < height else b"":
@@ -714,14 +715,15 @@ def lines_fit_a_terminal_of_any_size_and_follow_it(tmp):
 @test
 def every_way_out_gives_the_terminal_back(tmp):
     three(tmp)
-    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT, signal.SIGSEGV,
-                signal.SIGPIPE, signal.SIGALRM, signal.SIGUSR1, signal.SIGXCPU):
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT,
+                signal.SIGSEGV, signal.SIGPIPE, signal.SIGALRM, signal.SIGUSR1, signal.SIGXCPU):
         with on_terminal(tmp, "--interval", "86400") as screen:
             screen.wait_for(lambda b: b"zram10" in b)
             assert not screen.restored()
             screen.p.send_signal(sig)
             caught = sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-            assert screen.end() == (128 + sig if caught else -sig), (sig, screen.p.returncode, screen.out[-300:])
+            assert screen.end() == (128 + sig if caught else -sig), (
+                sig, screen.p.returncode, screen.out[-300:])
             assert screen.restored() and screen.out.count(LEAVE) == 1, (sig, screen.out[-300:])
     # A failure in the middle.
     with on_terminal(tmp, "--interval", "0.1") as screen:

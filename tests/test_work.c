@@ -175,7 +175,9 @@ static void a_delay_is_kept_and_the_earlier_time_wins(void **state)
 	wait_for_runs(101);
 	for (i = 0; i < 100; i++) {
 		must(item[i].ran_at - begun >= delay_of(i) * MS);
-		/* They go by their times, but for those that run side by side, on a busy machine. */
+		/*
+		 * They go by their times, but for those that run side by side, on a busy machine.
+		 */
 		for (k = 0; k < 100; k++)
 			must(delay_of(i) + 60 > delay_of(k) || item[i].ran_at <= item[k].ran_at);
 	}
@@ -263,7 +265,9 @@ static void without_threads_work_waits_and_is_not_lost(void **state)
 	host_work_flush(&item[2].work);
 	wait_for_runs(2);
 	host_write_once(none_can_be_made, false);
-	/* Whoever comes next has a thread made for all of them, though this one is queued already. */
+	/*
+	 * Whoever comes next has a thread made for all of them, though this one is queued already.
+	 */
 	usleep(20000);
 	host_work_queue_delayed(&item[0].work, 1000);
 	wait_for_runs(WORKS);
@@ -445,18 +449,21 @@ static void no_thread_is_made_with_a_stream_in_hand(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_thousand_items_share_a_few_threads, items, no_items),
+		cmocka_unit_test_setup_teardown(a_thousand_items_share_a_few_threads, items,
+						no_items),
 		cmocka_unit_test_setup_teardown(a_delay_is_kept_and_the_earlier_time_wins, items,
 						no_items),
 		cmocka_unit_test_setup_teardown(a_flush_cuts_a_delay_short, items, no_items),
-		cmocka_unit_test_setup_teardown(an_item_runs_once_at_a_time_and_no_queuing_is_lost, items,
+		cmocka_unit_test_setup_teardown(an_item_runs_once_at_a_time_and_no_queuing_is_lost,
+						items, no_items),
+		cmocka_unit_test_setup_teardown(what_is_queued_in_a_run_runs_after_it, items,
 						no_items),
-		cmocka_unit_test_setup_teardown(what_is_queued_in_a_run_runs_after_it, items, no_items),
 		cmocka_unit_test_setup_teardown(without_threads_work_waits_and_is_not_lost, items,
 						no_items),
 		cmocka_unit_test_setup_teardown(threads_without_work_end, items, no_items),
 		cmocka_unit_test(destroying_waits_for_what_runs_and_cancels_the_rest),
-		cmocka_unit_test_setup_teardown(one_that_takes_long_holds_up_no_timer, items, no_items),
+		cmocka_unit_test_setup_teardown(one_that_takes_long_holds_up_no_timer, items,
+						no_items),
 		cmocka_unit_test(stores_share_threads_and_leave_none),
 		cmocka_unit_test(stores_share_codec_contexts),
 		cmocka_unit_test(no_thread_is_made_with_a_stream_in_hand),

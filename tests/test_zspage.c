@@ -171,7 +171,8 @@ static void every_number_is_found_while_the_directory_grows(void **state)
 	must(nthen > 2);
 	for (unsigned int k = 0; k < nthen; k++)
 		for (i = 0; i < then[k].known; i++)
-			must(zspage_at(&then[k].as_it_was.map, id[i].no) == zspage_at(&group->map, id[i].no));
+			must(zspage_at(&then[k].as_it_was.map, id[i].no) ==
+			     zspage_at(&group->map, id[i].no));
 	free_some(0, known);
 	must_eq(host_a64_read(&table.chunks), 0);
 	close_table();

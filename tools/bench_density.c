@@ -149,7 +149,7 @@ static struct linux_figure measure_linux(const struct page_set *set, const char 
 }
 
 /* The sample was filled once; it stands beside the churned row too, to Linux's advantage. */
-static struct linux_figure published_linux(const struct page_set *set, const char *codec)
+static struct linux_figure sampled_linux(const struct page_set *set, const char *codec)
 {
 	struct linux_figure figure = { 0 };
 
@@ -200,7 +200,7 @@ static void measure(struct table *t, const struct page_set *set, const struct st
 	static struct team_times times;
 	struct churn c = { .set = set, .threads = cpu_count() };
 	struct linux_figure linux_fig = vs_kernel ? measure_linux(set, opts->codec) :
-						    published_linux(set, opts->codec);
+						    sampled_linux(set, opts->codec);
 
 	if (c.threads > THREADS_MAX)
 		c.threads = THREADS_MAX;

@@ -5,9 +5,9 @@
  * /proc/self/mountinfo says where the hierarchies are and which group of each is mounted there,
  * /proc/self/cgroup which group of each the process is in:
  *
- *     mountinfo   ... /a       /sys/fs/cgroup ... - cgroup2     /a is mounted
- *     cgroup      0::/a/b                                       so /sys/fs/cgroup/b is the process's
- *     cgroup      0::/c        or 0::/../c                      it is out of sight
+ *     mountinfo   ... /a     /sys/fs/cgroup ... - cgroup2     /a is mounted
+ *     cgroup      0::/a/b                                     so the process's is /sys/fs/cgroup/b
+ *     cgroup      0::/c      or 0::/../c                      it is out of sight
  *
  * Of groups out of sight, above what is mounted, version 1 tells the limit in memory.stat.
  */

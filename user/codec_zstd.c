@@ -65,7 +65,9 @@ static int zstd_decompress(void *ctx, const void *src, size_t n, void *dst, size
 {
 	struct zstd_ctx *z = ctx;
 
-	/* A frame has a header of 2 bytes and a block header of 3; libzstd 1.5.4 reads 4 unasked. */
+	/*
+	 * A frame has a header of 2 bytes and a block header of 3; libzstd 1.5.4 reads 4 unasked.
+	 */
 	if (n < 5)
 		return -EIO;
 	return ZSTD_decompressDCtx(z->d, dst, cap, src, n) == cap ? 0 : -EIO;

@@ -22,7 +22,7 @@
 #define LIMIT_LEAST ((u64)16 << 20)     /* a budget for frees that takes few buffers */
 
 struct ebb_store {
-	u64 magic;              /* 0 in a forked child, which has nothing of it: host_user_map_wiped() */
+	u64 magic;	/* 0 in a forked child, which has nothing of it: host_user_map_wiped() */
 	u32 flags;
 	struct host_pages *zone;
 	struct pcp pcp;
@@ -199,7 +199,8 @@ static bool is_sparse(struct ebb_store *store)
 {
 	u64 sparse = host_read_once(store->core.shrink.sparse);
 
-	return sparse >= SPARSE_BYTES >> HOST_PAGE_SHIFT && sparse > pool_pages(&store->core.pool) / 8;
+	return sparse >= SPARSE_BYTES >> HOST_PAGE_SHIFT &&
+	       sparse > pool_pages(&store->core.pool) / 8;
 }
 
 /*
@@ -231,7 +232,8 @@ static void tend_limit(struct ebb_store *store)
 /* The tick: the budget, lists, then what is sparse, then what is free in the zone. */
 static void decay(struct host_work *w)
 {
-	struct ebb_store *store = (struct ebb_store *)((char *)w - offsetof(struct ebb_store, decay));
+	struct ebb_store *store =
+		(struct ebb_store *)((char *)w - offsetof(struct ebb_store, decay));
 	bool aged, again = pcp_tend(&store->pcp, &aged);
 	enum zone_decay zone;
 
@@ -359,8 +361,8 @@ void ebb_close(struct ebb_store *store)
 
 /*
  * A page of the caller's buffer that is not there is faulted in before the core works on it with a
- * codec's stream in hand, so that others do not wait for his disk.  (He may still lose it again before it is
- * used; then they do.)  Written bytes keep their value, whoever else writes them.
+ * codec's stream in hand, so that others do not wait for his disk.  (He may still lose it again
+ * before it is used; then they do.)  Written bytes keep their value, whoever else writes them.
  */
 #define FAULT_BYTES ((size_t)4096)      /* the smallest page of a system */
 

@@ -191,7 +191,7 @@ int ebb_reset_held_back_peak(struct ebb_store *store);
 
 /* A row of the class table; the columns of zsmalloc's "classes" file. */
 struct ebb_class {
-	size_t struct_size;         /* sizeof(struct ebb_class), set by the caller in the first row */
+	size_t struct_size;	/* sizeof(struct ebb_class), set by the caller in the first row */
 	uint32_t index;             /* of the size class, 0 to 256 */
 	uint32_t size;              /* bytes of an object, its header included */
 	uint32_t pages_per_zspage;

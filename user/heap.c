@@ -6,9 +6,10 @@
  *                                             ^ used
  *
  * Pieces are cut from the current region, one after the other.  A freed one is not used again: what
- * is made together, for a store, is freed together, and a region in which nothing lives is unmapped.
- * So a region that is not current has at least one live piece, and the room of its dead ones is the
- * price.  What lives longer than a store is little: a codec's contexts, some tables of a process.
+ * is made together, for a store, is freed together, and a region in which nothing lives is
+ * unmapped.  So a region that is not current has at least one live piece, and the room of its dead
+ * ones is the price.  What lives longer than a store is little: a codec's contexts, some tables of
+ * a process.
  *
  * In a forked child the heap is wiped, and so are its regions, which take no memory there.
  *

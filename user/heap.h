@@ -13,8 +13,8 @@
 #define HEAP_MOST ((size_t)64 << 10)    /* the largest piece */
 
 /*
- * bytes of zeros, at most HEAP_MOST, at an address that is a multiple of align, a power of two of at
- * most a page.  NULL when short.  A forked child's heap is empty.
+ * bytes of zeros, at most HEAP_MOST, at an address that is a multiple of align, a power of two of
+ * at most a page.  NULL when short.  A forked child's heap is empty.
  */
 void *heap_alloc(size_t bytes, size_t align);
 void heap_free(void *p);

@@ -8,11 +8,11 @@
  *   host_lock_t      { held 0/1, waiters }                    8 bytes
  *   struct host_percpu  base -> | held, waiters | item ... | held, waiters | item ... |
  *                               ^ stride, a multiple of 128
- *   struct host_pages   the public head of zone.c's struct zone: the address of a page is its number
- *                       shifted, and a term that belongs to the highest bit of it
+ *   struct host_pages   the public head of zone.c's struct zone: the address of a page is its
+ *                       number shifted, and a term that belongs to the highest bit of it
  *
- * A lock may be waited for
- * by sleeping in the kernel, since in user space its holder can be preempted.
+ * A lock may be waited for by sleeping in the kernel, since in user space its holder can be
+ * preempted.
  */
 #ifndef EBB_USER_HOST_IMPL_H
 #define EBB_USER_HOST_IMPL_H
@@ -246,8 +246,8 @@ static inline void host_unlock(host_lock_t *l) HOST_USER_TS(release_capability(l
  *
  * Who comes takes it when it is free, before those that sleep: a hand-over to a sleeper costs a
  * switch, each time.  But a waiter that slept and has waited for HOST_USER_STARVE_NS starves, and
- * until it has its turn nobody comes in before those that wait.  Sleepers are woken one by one in their
- * order, so that is after each of those before it had one turn.
+ * until it has its turn nobody comes in before those that wait.  Sleepers are woken one by one in
+ * their order, so that is after each of those before it had one turn.
  *
  * bell changes with each unlock that finds a waiter, so none that looked before it goes to sleep.
  */
@@ -498,7 +498,7 @@ void host_settle(struct host_percpu *pc);
 /* ---- pages; the rest of the zone is in zone.h ---- */
 
 struct host_pages {
-	uintptr_t bias[32];     /* address of page p: bias[its highest bit] + (p << HOST_PAGE_SHIFT) */
+	uintptr_t bias[32]; /* address of page p: bias[its highest bit] + (p << HOST_PAGE_SHIFT) */
 	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with host_write_once */
 	u32 measure;     /* time the holds of host_pages_free; write with host_write_once */
 };
@@ -538,7 +538,9 @@ void host_free(void *p, size_t bytes);
 void *host_user_map_wiped(size_t bytes);
 void host_user_unmap_wiped(void *p, size_t bytes);
 
-/* For LeakSanitizer, if the program has it: what a mapping points to is not lost (root), or may be. */
+/*
+ * For LeakSanitizer, if the program has it: what a mapping points to is not lost (root), or may be.
+ */
 void host_user_lsan_root(const void *p, size_t bytes, bool root);
 
 /* *where, which is made such memory if it is NULL, and stays. */

@@ -97,11 +97,12 @@ void host_user_mutex_slow(host_mutex_t *m)
 		was = __atomic_load_n(&m->state, __ATOMIC_RELAXED);
 		while (!(was & HOST_USER_HELD) && (slept || was < HOST_USER_STARVER)) {
 			next = (was | HOST_USER_HELD) - mine;
-			if (__atomic_compare_exchange_n(&m->state, &was, next, false, __ATOMIC_ACQUIRE,
-							__ATOMIC_RELAXED))
+			if (__atomic_compare_exchange_n(&m->state, &was, next, false,
+							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				return;
 		}
-		if (slept && mine == HOST_USER_WAITER && host_now_ns() - since > HOST_USER_STARVE_NS) {
+		if (slept && mine == HOST_USER_WAITER &&
+		    host_now_ns() - since > HOST_USER_STARVE_NS) {
 			mine += HOST_USER_STARVER;
 			__atomic_fetch_add(&m->state, HOST_USER_STARVER, __ATOMIC_RELAXED);
 			continue;

@@ -45,7 +45,8 @@ static inline int sized_out(void *to, size_t least, const void *from, size_t byt
 
 	if (!theirs)
 		return -EINVAL;
-	memcpy((char *)to + head, (const char *)from + head, (theirs < bytes ? theirs : bytes) - head);
+	memcpy((char *)to + head, (const char *)from + head,
+	       (theirs < bytes ? theirs : bytes) - head);
 	if (theirs > bytes)
 		memset((char *)to + bytes, 0, theirs - bytes);
 	return 0;

@@ -14,8 +14,8 @@
  *             zeroed page
  *
  * No block is ever a huge page: extents are MADV_NOHUGEPAGE.  So a page that is given on is gone
- * from the process at once, nothing fills it again by itself, and an extent is two mappings at most.
- * docs/design.md tells what huge pages cost here.
+ * from the process at once, nothing fills it again by itself, and an extent is two mappings at
+ * most.  docs/design.md tells what huge pages cost here.
  *
  * Which block next is answered by two sets of blocks (zone_set.h):
  *
@@ -60,7 +60,7 @@
 #define WORDS ((PPB + 63) / 64)              /* of one block's bitmap */
 #define WORD_FULL (PPB >= 64 ? ~(u64)0 : ((u64)1 << (PPB & 63)) - 1)
 
-#define EXTENTS 19                           /* the k-th has blocks 2^k to 2^(k+1) - 1: 1 TiB in all */
+#define EXTENTS 19	/* the k-th has blocks 2^k to 2^(k+1) - 1: 1 TiB in all */
 #define BLOCKS (1u << EXTENTS)          /* numbers of blocks */
 #define COMMIT_BLOCKS 16u                    /* made accessible by one system call, at most */
 
@@ -87,7 +87,7 @@ struct zone {
 	u64 *hist;                   /* of hold times, HIST_BUCKETS; lock */
 	struct block_set res, gone;
 	void *sets;                  /* their words: one lazily touched mapping */
-	u32 step;                    /* pages of this size make a page of the system: 1 if not smaller */
+	u32 step;	/* pages of this size make a page of the system: 1 if not smaller */
 	bool locked;                 /* the process was seen to lock its memory */
 	host_mutex_t commit;
 
@@ -161,7 +161,8 @@ static void block_change(struct zone *z, u32 b, int d_free, int d_res) HOST_REQU
 /* ---- taking pages ---- */
 
 /* Hands out up to want of block b's free pages that are resident (or, if gone, are not). */
-static u32 block_take(struct zone *z, u32 b, bool gone, host_page *out, u32 want) HOST_REQUIRES(z->lock)
+static u32 block_take(struct zone *z, u32 b, bool gone, host_page *out, u32 want)
+	HOST_REQUIRES(z->lock)
 {
 	struct block *k = block_of(z, b);
 	u32 w, n = 0;
@@ -536,9 +537,9 @@ void zone_trim(struct host_pages *src, u64 *bytes)
 }
 
 /*
- * mlockall() has the system fill what is accessible: pages that were never touched, or given on long
- * ago.  The zone is not told; it sees that the process is locked when it gives something on, and
- * then gives these on once more.
+ * mlockall() has the system fill what is accessible: pages that were never touched, or given on
+ * long ago.  The zone is not told; it sees that the process is locked when it gives something on,
+ * and then gives these on once more.
  */
 static void give_on_what_was_filled(struct zone *z)
 {

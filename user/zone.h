@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * zone.h - the user-space home's page source: pages carved out of 2 MiB blocks of address space that
- * grows with use, and given on to the operating system when they stay free.
+ * zone.h - the user-space home's page source: pages carved out of 2 MiB blocks of address space
+ * that grows with use, and given on to the operating system when they stay free.
  *
  * host_pages_alloc(), host_pages_free() and host_page_addr() of core/host.h work on it; this
  * is what the library needs besides.  struct host_pages (host_impl.h) has two knobs:

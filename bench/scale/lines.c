@@ -114,7 +114,8 @@ static void transfer(struct line *l, bool write)
 	mine = has(l, cpu);
 	written = l->writer && l->writer != cpu + 1 && !mine;
 	if ((written || write) && self->role != SIM_SETUP)
-		sim_where[sim_pc & (SIM_WHERE - 1)].n += 1, sim_where[sim_pc & (SIM_WHERE - 1)].pc = sim_pc;
+		sim_where[sim_pc & (SIM_WHERE - 1)].n += 1,
+			sim_where[sim_pc & (SIM_WHERE - 1)].pc = sim_pc;
 	if (written && sim_node_of(l->writer - 1u) == self->node)
 		n->remote_own++;
 	else if (written)
@@ -278,7 +279,8 @@ static void hand_over(const void *p)
 	struct shared *s = share(l);
 
 	if (l->writer != self->cpu + 1)
-		*(sim_node_of(l->writer - 1u) == self->node ? &n->remote_own : &n->remote_other) += 1;
+		*(sim_node_of(l->writer - 1u) == self->node ? &n->remote_own :
+							      &n->remote_other) += 1;
 	memset(s->has, 0, sizeof(s->has));
 	s->has[self->cpu / 64] |= (u64)1 << self->cpu % 64;
 	l->writer = (u16)(self->cpu + 1);

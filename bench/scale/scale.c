@@ -27,7 +27,7 @@ struct scenario {
 	const char *name;
 	void (*act)(void *arg);         /* of a CPU that takes part */
 	unsigned int (*takes_part)(unsigned int cpu);
-	unsigned int run;               /* pages that a CPU stores before it is the next one's turn */
+	unsigned int run;	/* pages that a CPU stores before it is the next one's turn */
 	u64 budget_kb;                  /* for each CPU; 0: as much as there is by default */
 };
 
@@ -399,8 +399,9 @@ static void run(const struct scenario *s)
 	end = sim_ended(SIM_OP);
 	all = sim_ended(SIM_WORKER) > end ? sim_ended(SIM_WORKER) : end;
 	printf("\"objects\": %llu, \"ns\": %.1f, \"all_back_ns\": %.1f, \"reclaims\": %llu, "
-	       "\"reclaim_ns\": %llu, \"reclaim_max_ns\": %llu", (unsigned long long)objects,
-	       (double)(end - from) / 1000, (double)(all - from) / 1000, (unsigned long long)reclaims,
+	       "\"reclaim_ns\": %llu, \"reclaim_max_ns\": %llu",
+	       (unsigned long long)objects, (double)(end - from) / 1000,
+	       (double)(all - from) / 1000, (unsigned long long)reclaims,
 	       (unsigned long long)(reclaims ? reclaim_ps / reclaims / 1000 : 0),
 	       (unsigned long long)reclaim_max_ps / 1000);
 	print_role("op", SIM_OP);
@@ -431,7 +432,8 @@ int main(int argc, char **argv)
 		sim_cost.access = strtoul(argv[6], NULL, 10);
 		sim_cost.rmw = strtoul(argv[7], NULL, 10);
 	}
-	sim_open((unsigned int)strtoul(argv[2], NULL, 10), (unsigned int)strtoul(argv[3], NULL, 10));
+	sim_open((unsigned int)strtoul(argv[2], NULL, 10),
+		 (unsigned int)strtoul(argv[3], NULL, 10));
 	open_store(s, sync);
 	warm_up();
 	fill(s->run);

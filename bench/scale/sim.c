@@ -59,8 +59,8 @@ void sim_fail(const char *fmt, ...)
 
 void *sim_map(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		       -1, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		sim_fail("no room for %zu bytes", bytes);
@@ -173,7 +173,8 @@ static void trampoline(void)
 	abort();
 }
 
-static struct sim_ctx *new_ctx(unsigned int cpu, enum sim_role role, void (*fn)(void *arg), void *arg)
+static struct sim_ctx *new_ctx(unsigned int cpu, enum sim_role role, void (*fn)(void *arg),
+			       void *arg)
 {
 	struct sim_ctx *ctx = sim_map(sizeof(*ctx) + STACK_BYTES);
 	ucontext_t uc;
@@ -231,7 +232,8 @@ void in_order(void)
 	heap_down(c->heap - 1);
 	if (!self->atomic && c->first->next && c->clock - self->turn > sim_cost.slice)
 		rotate(c);
-	if (heap[0] != self->cpu || c->first != self || (ntimers && timers[ntimers - 1].at <= c->clock))
+	if (heap[0] != self->cpu || c->first != self ||
+	    (ntimers && timers[ntimers - 1].at <= c->clock))
 		switch_over();
 }
 

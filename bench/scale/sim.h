@@ -56,7 +56,7 @@ struct sim_counts {
 	u64 interrupts;
 	u64 wakes;                      /* of workers */
 	u64 hold_objects;               /* objects freed in one hold of a class lock, the most */
-	u64 hold_rmws;                  /* locked instructions in one hold of a spin lock, the most */
+	u64 hold_rmws;	/* locked instructions in one hold of a spin lock, the most */
 	u64 hold_ps;                    /* the longest hold of a spin lock */
 };
 

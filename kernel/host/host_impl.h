@@ -228,7 +228,7 @@ struct host_item {
 #define HOST_ITEM_HEAD (IS_ENABLED(CONFIG_PREEMPT_RT) ? sizeof(struct host_item) : 0)
 
 struct host_percpu {
-	void **item;                    /* [host_nr_cpus()]; with PREEMPT_RT a struct host_item first */
+	void **item;	/* [host_nr_cpus()]; with PREEMPT_RT a struct host_item first */
 	struct lockdep_map map;         /* taking an item is a lock to lockdep, too */
 };
 

@@ -88,7 +88,9 @@ void host_settle(struct host_percpu *pc)
 
 /* ---- pages ---- */
 
-/* What was taken from the kernel, or given back, in /proc/vmstat: a batch as a rule has one zone. */
+/*
+ * What was taken from the kernel, or given back, in /proc/vmstat: a batch as a rule has one zone.
+ */
 static void count(const host_page *pages, unsigned int n, int sign)
 {
 	unsigned int i, run = 0;
@@ -263,8 +265,9 @@ void host_kernel_work_arm(struct host_work *w, u64 us)
 		else
 			queue_work_node(w->node, w->queue, &w->work);
 		/*
-		 * After it: with PREEMPT_RT this thread may lose its CPU here, and who does not see wake
-		 * waits for the lock, which lends it his priority.  work_run() waits for it as well.
+		 * After it: with PREEMPT_RT this thread may lose its CPU here, and who does not see
+		 * wake waits for the lock, which lends it his priority.  work_run() waits for it as
+		 * well.
 		 */
 		WRITE_ONCE(w->wake, us);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ahead.c - owns the water marks: pages are written to the backing device before their room is asked
- * for.
+ * ahead.c - owns the water marks: pages are written to the backing device before their room is
+ * asked for.
  *
  *     above high, a write without room, memory pressure
  *       |
@@ -43,7 +43,7 @@ struct zram_ahead {
 	u64 target;                     /* pages of the pool to come to */
 	u64 at;                         /* slot */
 	u64 left;                       /* pages that are to be written in this round */
-	u64 wrote, before;              /* in this round: pages; and those of the pool at its beginning */
+	u64 wrote, before;	/* in this round: pages; and those of the pool at its beginning */
 	bool begun;                     /* compaction is */
 	struct pool_compaction pc;
 	struct weights weights;
@@ -172,7 +172,8 @@ static int weigh(struct zram *z, struct zram_ahead *a)
 	}
 	down_read(&z->dev_lock);
 	while (more && pieces--)
-		more = store_weigh_piece(s, &a->at, s->slots, READ_ONCE(z->policy.ages), &a->weights);
+		more = store_weigh_piece(s, &a->at, s->slots, READ_ONCE(z->policy.ages),
+					 &a->weights);
 	up_read(&z->dev_lock);
 	if (more)
 		return 0;
@@ -199,7 +200,8 @@ static int write(struct zram *z, struct zram_ahead *a)
 	w->chosen.ages = READ_ONCE(z->policy.ages);
 	/* The few of each piece go to the device together. */
 	blk_start_plug(&plug);
-	while (more >= 0 && pieces-- && a->at < s->slots && w->begun < min_t(u64, UNIT_PAGES, a->left)) {
+	while (more >= 0 && pieces-- && a->at < s->slots &&
+	       w->begun < min_t(u64, UNIT_PAGES, a->left)) {
 		end = min(s->slots, a->at + UNIT_PAGES);
 		more = zram_wb_piece(w, &a->at, end, CHOOSE_COLD);
 	}

@@ -278,7 +278,8 @@ static void zram_submit_bio(struct bio *bio)
 	if (unlikely((iter->bi_sector << SECTOR_SHIFT | iter->bi_size) & (ZRAM_BLOCK - 1))) {
 		/* The block layer asks for whole blocks of all but the kernel's own users. */
 		pr_err_ratelimited("%s: %u bytes at sector %llu are not blocks of %d\n",
-				   z->disk->disk_name, iter->bi_size, (u64)iter->bi_sector, ZRAM_BLOCK);
+				   z->disk->disk_name, iter->bi_size, (u64)iter->bi_sector,
+				   ZRAM_BLOCK);
 		bio->bi_status = BLK_STS_IOERR;
 		goto out;
 	}

@@ -30,7 +30,8 @@ static u32 now_s(void)
 
 static u32 *new_ages(u64 slots)
 {
-	u32 *ages = __vmalloc(slots * sizeof(*ages), GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
+	u32 *ages = __vmalloc(slots * sizeof(*ages),
+			      GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 	u32 now = now_s();
 	u64 i;
 
@@ -60,8 +61,8 @@ void zram_ages_drop(struct zram *z)
 }
 
 /*
- * Makes them for a device in use.  The array is made without dev_lock, which others wait for; it is no
- * matter if the device was reset meanwhile, as long as it has as many slots.
+ * Makes them for a device in use.  The array is made without dev_lock, which others wait for; it is
+ * no matter if the device was reset meanwhile, as long as it has as many slots.
  */
 static int need_ages(struct zram *z)
 {
@@ -104,7 +105,8 @@ static int mark(struct zram *z, bool ages, u32 cutoff)
 		if (!z->disksize || (ages && !z->ages))
 			err = -EINVAL;
 		else
-			more = store_mark_idle(&z->store, &at, z->store.slots, ages ? z->ages : NULL, cutoff);
+			more = store_mark_idle(&z->store, &at, z->store.slots,
+					       ages ? z->ages : NULL, cutoff);
 		up_read(&z->dev_lock);
 		cond_resched();
 	}

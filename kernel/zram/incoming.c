@@ -125,7 +125,9 @@ static bool is_begun(const struct handed *h)
 	return h->err || (h->bio ? !h->iter.bi_size : !h->page);
 }
 
-/* After the bio has ended, or the writer goes on, the store may go; in stays, as long as the work. */
+/*
+ * After the bio has ended, or the writer goes on, the store may go; in stays, as long as the work.
+ */
 static void end(struct zram_incoming *in, struct handed *h)
 {
 	struct bio *bio = h->bio;
@@ -276,8 +278,8 @@ static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struc
 /*
  * -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or were meanwhile,
  * or are read.  When they are no more, there may be either: they were put in the place of pages or
- * of other blocks.  Whoever looks for a block has all freed that is held back, so the store is asked
- * again after it.
+ * of other blocks.  Whoever looks for a block has all freed that is held back, so the store is
+ * asked again after it.
  */
 static int try_next(struct zram_incoming *in, struct handed *h)
 {
@@ -317,7 +319,9 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 	return true;
 }
 
-/* What is to be begun next; what was begun is passed over, and ended if it is done.  NULL: nothing. */
+/*
+ * What is to be begun next; what was begun is passed over, and ended if it is done.  NULL: nothing.
+ */
 static struct handed *next_handed(struct zram_incoming *in)
 {
 	struct handed *h;

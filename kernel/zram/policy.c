@@ -30,14 +30,14 @@
 #define UNIT_PAGES 32u          /* that are written in a unit, at once */
 #define UNIT_TRIES RECOMPRESS_PIECE     /* that are recompressed in one */
 #define UNIT_SLOTS (16 * STORE_PIECE)   /* that are looked at in one */
-#define QUIET_MS 100u           /* walks go on when nobody used the disk for so long, else once in it */
+#define QUIET_MS 100u	/* walks go on when nobody used the disk for so long, else once in it */
 #define LONG_MS 60000u          /* when there is nothing to do */
 
 #define PERIOD_MIN 1u           /* seconds from a pass of ageing to the next */
 #define PERIOD_MAX 300u
 #define PERIOD_AHEAD 15u        /* where ages are only for who writes ahead */
 #define PERIODS 8u              /* in the least age that is asked for */
-#define SECOND_SHIFT 23u        /* slots that are looked at in a second, at most: some per cent of a CPU */
+#define SECOND_SHIFT 23u /* slots that are looked at in a second, at most: some per cent of a CPU */
 
 /* What the thread has. */
 struct policy_run {
@@ -52,10 +52,11 @@ struct policy_run {
 	/* Walks over all slots, each of what a pass of ageing found. */
 	bool writes, recompresses;      /* one is under way */
 	u64 write_at, recompress_at;    /* the next slot */
-	unsigned int write_age, recompress_age; /* of the next unit, which is not to see a file change */
-	u64 work_at;                    /* ns: recompression has used its share of the CPU until then */
+	/* of the next unit, which is not to see a file change */
+	unsigned int write_age, recompress_age;
+	u64 work_at;	/* ns: recompression has used its share of the CPU until then */
 	unsigned long used;             /* times the disk was, at the last look */
-	u64 used_at, unit_at;           /* ns: when that was seen to change; when the last unit began */
+	u64 used_at, unit_at;	/* ns: when that was seen to change; when the last unit began */
 
 	bool has_own;
 	struct stream own[STORE_CODECS];
@@ -185,7 +186,8 @@ static void write_unit(struct policy_run *r)
 	w->chosen.min_age = r->write_age;
 	while (more >= 0 && r->write_at < slots && w->begun < UNIT_PAGES &&
 	       r->write_at - from < UNIT_SLOTS)
-		more = zram_wb_piece(w, &r->write_at, min(slots, r->write_at + UNIT_PAGES), CHOOSE_AGED);
+		more = zram_wb_piece(w, &r->write_at, min(slots, r->write_at + UNIT_PAGES),
+				     CHOOSE_AGED);
 	w->begun = 0;
 	if (zram_wb_drain(w) || (more < 0 && more != -ERESTARTNOINTR) || r->write_at >= slots)
 		r->writes = false;
@@ -198,7 +200,8 @@ static bool may_recompress(struct policy_run *r)
 	u32 seconds = READ_ONCE(r->z->policy.recompress_age);
 
 	if (!seconds || !store_last_codec(&r->z->store) ||
-	    (!r->recompress_at && !has_aged(r, r->ages.last.to_try, seconds)) || !has_own_streams(r))
+	    (!r->recompress_at && !has_aged(r, r->ages.last.to_try, seconds)) ||
+	    !has_own_streams(r))
 		return false;
 	r->recompress_age = min_age(r, seconds);
 	if (!r->pages.page)
@@ -245,7 +248,8 @@ static void recompress_unit(struct policy_run *r)
 
 static unsigned int ms_to(u64 now, u64 then)
 {
-	return then > now ? (unsigned int)min_t(u64, div_u64(then - now, NSEC_PER_MSEC) + 1, LONG_MS) : 0;
+	return then > now ?
+	       (unsigned int)min_t(u64, div_u64(then - now, NSEC_PER_MSEC) + 1, LONG_MS) : 0;
 }
 
 /* Milliseconds until a unit of a walk may begin, for the sake of those who use the disk. */
@@ -262,7 +266,9 @@ static unsigned int give_way(struct policy_run *r, u64 now)
 
 /* ---- the thread ---- */
 
-/* The next unit of what is done when there is nothing better.  Milliseconds until there is another. */
+/*
+ * The next unit of what is done when there is nothing better.  Milliseconds until there is another.
+ */
 static unsigned int idle_unit(struct policy_run *r)
 {
 	u64 now = ktime_get_ns();

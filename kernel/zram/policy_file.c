@@ -33,7 +33,8 @@ static int set(struct zram *z, u32 *field, u32 value)
 	return err;
 }
 
-static ssize_t set_age(struct device *dev, const char *file, const char *buf, size_t len, u32 *field)
+static ssize_t set_age(struct device *dev, const char *file, const char *buf, size_t len,
+		       u32 *field)
 {
 	u32 seconds;
 	int err;
@@ -111,7 +112,8 @@ static ssize_t writeback_auto_store(struct device *dev, struct device_attribute 
 }
 static DEVICE_ATTR_RW(writeback_auto);
 
-static ssize_t set_mark(struct device *dev, const char *file, const char *buf, size_t len, u64 *mark)
+static ssize_t set_mark(struct device *dev, const char *file, const char *buf, size_t len,
+			u64 *mark)
 {
 	struct zram *z = zram_of(dev);
 	u64 bytes;

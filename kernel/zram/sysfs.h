@@ -31,8 +31,8 @@ ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const
 		    ssize_t err);
 
 /*
- * words.c: takes the next word off *text, which is split in place; false: there is none left.  *value
- * is what stands behind its '=', quotes off, or NULL.  Any context.
+ * words.c: takes the next word off *text, which is split in place; false: there is none left.
+ * *value is what stands behind its '=', quotes off, or NULL.  Any context.
  */
 bool zram_next_word(char **text, char **name, char **value);
 
@@ -47,7 +47,8 @@ extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorith
 extern struct device_attribute dev_attr_idle, dev_attr_recompress;
 
 /* backing_file.c */
-extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeback, dev_attr_bd_stat;
+extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeback,
+	dev_attr_bd_stat;
 
 struct attribute_group;
 

@@ -25,7 +25,7 @@ struct wb_work {
 	bool by_itself;                 /* the budget holds for it */
 	struct list_head idle;          /* requests that are not in flight */
 	unsigned int in_flight;
-	int err;                        /* the last one of a bio; 0 again is the caller's to make it */
+	int err;	/* the last one of a bio; 0 again is the caller's to make it */
 	u64 begun;                      /* pages that were submitted; the caller's to set back */
 	u64 written;                    /* pages that are on the device now */
 	struct chosen chosen;
@@ -53,8 +53,8 @@ void zram_wb_free(struct wb_work *w);
 int zram_wb_stopped(const struct zram *z);
 
 /*
- * Marks the slots from..end-1 that are as wanted (CHOOSE_...), and counts them in w->chosen by size.
- * 0, or as zram_wb_stopped().  pp_lock is held.
+ * Marks the slots from..end-1 that are as wanted (CHOOSE_...), and counts them in w->chosen by
+ * size.  0, or as zram_wb_stopped().  pp_lock is held.
  */
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want);
 
@@ -67,8 +67,8 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want);
 int zram_wb_write(struct wb_work *w);
 
 /*
- * Lets go of all that is chosen, in the whole store.  Where it is to end meanwhile (zram_wb_stopped())
- * the next choice does that first.  pp_lock is held.
+ * Lets go of all that is chosen, in the whole store.  Where it is to end meanwhile
+ * (zram_wb_stopped()) the next choice does that first.  pp_lock is held.
  */
 void zram_wb_unchoose(struct zram *z);
 
@@ -91,8 +91,8 @@ u64 zram_wb_room(struct zram *z, bool by_itself);
 /* ---- blocks, for all who read or write them ---- */
 
 /*
- * Takes a block; what freed slots had may wait in a release buffer, so that is flushed.  -EBUSY: the
- * only ones that no slot has are being read; -ENOSPC: there is none.  Process context.
+ * Takes a block; what freed slots had may wait in a release buffer, so that is flushed.  -EBUSY:
+ * the only ones that no slot has are being read; -ENOSPC: there is none.  Process context.
  */
 int zram_reserve_block(struct zram *z, u64 *block);
 
@@ -103,8 +103,9 @@ void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf
 /* ---- wear.c ---- */
 
 /*
- * A page is about to be written: takes it from the limit, and counts it for the budget.  False: there
- * is nothing left of the limit or, for what the device does by itself, of the budget.  Process context.
+ * A page is about to be written: takes it from the limit, and counts it for the budget.  False:
+ * there is nothing left of the limit or, for what the device does by itself, of the budget.
+ * Process context.
  */
 bool zram_wear_take(struct zram *z, bool by_itself);
 /* It was not written after all.  Process context. */

@@ -68,7 +68,7 @@ struct zram_backing {
 	struct file *file;              /* NULL: none, as bdev; while disksize is not 0 they stay */
 	struct block_device *bdev;
 	u64 blocks;                     /* pages that it has room for */
-	bool packed;                    /* it keeps compressed pages; fixed while disksize is not 0 */
+	bool packed;	/* it keeps compressed pages; fixed while disksize is not 0 */
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
 	u64 unchosen;                   /* but none below that one; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
@@ -83,7 +83,9 @@ struct zram_wear {
 	struct wear written;            /* by whom ever */
 };
 
-/* What policy_stat tells, since the store began.  Written by one thread each; read without a lock. */
+/*
+ * What policy_stat tells, since the store began.  Written by one thread each; read without a lock.
+ */
 struct zram_policy_stats {
 	u64 passes;                     /* of ageing, over all slots */
 	u64 looked;                     /* slots of the pass that is under way */
@@ -100,7 +102,7 @@ struct zram_policy {
 	u64 high, low;                  /* writeback_high, writeback_low: bytes; 0: of mem_limit */
 	u32 writeback_age, recompress_age;      /* seconds; 0: not for their age */
 	u32 cpu;                        /* percent of one CPU that recompression takes */
-	struct task_struct *thread;     /* there is one while there is a store, once it was wanted */
+	struct task_struct *thread; /* there is one while there is a store, once it was wanted */
 	bool ends;                      /* the store is about to end, and no thread begins */
 
 	wait_queue_head_t wait;         /* the thread's */
@@ -119,17 +121,17 @@ struct zram_policy {
 
 struct zram {
 	/* For every I/O. */
-	u32 *ages;                      /* idle.c: the second of the last touch by slot; NULL: not kept */
+	u32 *ages;	/* idle.c: the second of the last touch by slot; NULL: not kept */
 	u64 high_pages;                 /* ahead.c: of the pool; with more, pages are written out */
 	struct store store;             /* zeroed while disksize is 0 */
-	struct host_work decay;         /* of page lists, and the reserve; while disksize is not 0 */
+	struct host_work decay;	/* of page lists, and the reserve; while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as decay */
 	struct pcp pcp;
 	struct host_pages pages;
 
 	/*
-	 * Written with dev_lock for writing; release_limit also with limit_lock and dev_lock for reading.
-	 * disksize and release_limit are read without, too.
+	 * Written with dev_lock for writing; release_limit also with limit_lock and dev_lock for
+	 * reading.  disksize and release_limit are read without, too.
 	 */
 	struct rw_semaphore dev_lock;
 	u64 disksize;                   /* bytes; 0: there is no store */
@@ -147,8 +149,8 @@ struct zram {
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 
 	/*
-	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store is
-	 * there as long as he has it.
+	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store
+	 * is there as long as he has it.
 	 */
 	struct mutex pp_lock;
 	wait_queue_head_t read_ended;   /* backing.c: who wants a block that is being read */
@@ -192,21 +194,23 @@ int zram_reset(struct zram *z);
 /* The device's number, or an error; -EINTR: a fatal signal, while others add or remove one. */
 int zram_add(void);
 /*
- * -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for; -EINTR: as zram_add().
+ * -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for; -EINTR: as
+ * zram_add().
  */
 int zram_remove_nr(int nr);
 
 /*
- * algorithm.c.  dev_lock is held for writing.  default: one codec, no parameters.  judge: 0, or what
- * disksize is to return, with the parameter named in the log.  config: sets what cfg has of codecs.
+ * algorithm.c.  dev_lock is held for writing.  default: one codec, no parameters.  judge: 0, or
+ * what disksize is to return, with the parameter named in the log.  config: sets what cfg has of
+ * codecs.
  */
 void zram_algorithms_default(struct zram *z);
 int zram_algorithms_judge(const struct zram *z);
 void zram_algorithms_config(const struct zram *z, struct store_config *cfg);
 
 /*
- * idle.c.  make: of a device with slots that has none, before anybody does I/O; -ENOMEM.  drop: dev_lock
- * is held for writing, and the disk is closed.
+ * idle.c.  make: of a device with slots that has none, before anybody does I/O; -ENOMEM.  drop:
+ * dev_lock is held for writing, and the disk is closed.
  */
 extern bool zram_track_actime;                  /* the module's parameter */
 int zram_ages_make(struct zram *z, u64 slots);
@@ -241,8 +245,8 @@ void zram_backing_drop(struct zram *z);
 int zram_backing_init(void);
 void zram_backing_exit(void);
 /*
- * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too; or
- * it was read at once; or an error of store_read().  Sleeps for memory only.
+ * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too;
+ * or it was read at once; or an error of store_read().  Sleeps for memory only.
  */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent);
 /* The same at once: sleeps for the device. */
@@ -251,8 +255,8 @@ int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
 /*
  * incoming.c: pages that the store has no room for.
  *
- * start: makes what it takes, if it is wanted, is not there, and there is a device to write to; dev_lock
- * is held for writing, and there is a store.  -ENOMEM.  stop: the disk is closed.
+ * start: makes what it takes, if it is wanted, is not there, and there is a device to write to;
+ * dev_lock is held for writing, and there is a store.  -ENOMEM.  stop: the disk is closed.
  */
 int zram_incoming_start(struct zram *z);
 void zram_incoming_stop(struct zram *z);
@@ -284,7 +288,9 @@ void zram_incoming_look(struct zram *z);
 
 /* Of a new device; all is off. */
 void zram_policy_init(struct zram *z);
-/* The files' values are what they were at first.  dev_lock is held for writing, there is no thread. */
+/*
+ * The files' values are what they were at first.  dev_lock is held for writing, there is no thread.
+ */
 void zram_policy_defaults(struct zram *z);
 /* Whether anything is on that the thread is for. */
 bool zram_policy_on(const struct zram *z);
@@ -320,7 +326,9 @@ void zram_pp_unlock(struct zram *z);
 void zram_ahead_end(struct zram *z);
 /* The marks, after what they follow from was set.  dev_lock is held for writing. */
 void zram_ahead_set(struct zram *z);
-/* The pool is above the high mark; a write found no room; memory is short.  Any context; no wait. */
+/*
+ * The pool is above the high mark; a write found no room; memory is short.  Any context; no wait.
+ */
 void zram_ahead_kick(struct zram *z);
 void zram_ahead_short(struct zram *z);
 void zram_ahead_press(struct zram *z);

@@ -47,7 +47,8 @@ static int use_store(void)
 	WANT(!ebb_codec_levels(s.cfg.codec, &min, &max, &def));
 	WANT(!ebb_open(&store, &s.cfg));
 	memset(page, 1, 100);
-	WANT(!ebb_write(store, 9, page, ebb_page_size()) && !ebb_read(store, 9, copy, ebb_page_size()));
+	WANT(!ebb_write(store, 9, page, ebb_page_size()) &&
+	     !ebb_read(store, 9, copy, ebb_page_size()));
 	WANT(!memcmp(page, copy, ebb_page_size()));
 	WANT(!ebb_put(store, 8, page, 100));
 	WANT(!ebb_get(store, 8, copy, sizeof(copy), &bytes) && bytes == 100);

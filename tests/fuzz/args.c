@@ -185,7 +185,8 @@ static bool plain_value(const struct opt *o, const char *s)
 	case OPT_COUNT:
 		return digits(s, strlen(s), &v) && v >= o->min && v <= o->max;
 	case OPT_SIZE:
-		return plain_size(s, &v) && v >= o->min && v <= o->max && (!o->step || v % o->step == 0);
+		return plain_size(s, &v) && v >= o->min && v <= o->max &&
+		       (!o->step || v % o->step == 0);
 	case OPT_LEVEL:
 		/* As strtol: blanks before it, one sign. */
 		s += strspn(s, " \t\n\v\f\r");

@@ -200,9 +200,10 @@ static void make_memory(struct choices *c, u32 size)
 		struct bio_vec *v = &mem.vec[mem.n];
 		unsigned int kind = take_below(c, 6);
 
-		v->bv_offset = kind > 2 ? 0 : take_below(c, (unsigned int)PAGE_SIZE) & (kind ? ~511u : ~0u);
-		v->bv_len = kind > 3 ? (kind - 3) * (u32)PAGE_SIZE
-				     : 1 + (take_below(c, 2 * (u32)PAGE_SIZE) & (kind ? ~511u : ~0u));
+		v->bv_offset = kind > 2 ? 0 :
+			       take_below(c, (unsigned int)PAGE_SIZE) & (kind ? ~511u : ~0u);
+		v->bv_len = kind > 3 ? (kind - 3) * (u32)PAGE_SIZE :
+			    1 + (take_below(c, 2 * (u32)PAGE_SIZE) & (kind ? ~511u : ~0u));
 		if (v->bv_len > size || mem.n == SEGMENTS_MAX - 1)
 			v->bv_len = size;
 		size -= v->bv_len;
@@ -282,10 +283,13 @@ static bool will_fail(const struct reach *r, enum req_op op, struct reach *at)
 			return true;
 		if (op == REQ_OP_DISCARD || (op == REQ_OP_WRITE_ZEROES && whole))
 			continue;
-		/* A read; a write; or a read and a write, of which the one may fail or the other. */
+		/*
+		 * A read; a write; or a read and a write, of which the one may fail or the other.
+		 */
 		made += op == REQ_OP_READ || whole ? 1 : 2;
 		/* A write for which there is no room may go elsewhere. */
-		if (op != REQ_OP_READ && made == failing && error == -ENOMEM && zram_incoming_on(&zram))
+		if (op != REQ_OP_READ && made == failing && error == -ENOMEM &&
+		    zram_incoming_on(&zram))
 			rescued = true;
 		if (failing && made >= failing && !rescued)
 			return true;
@@ -319,7 +323,8 @@ static void must_have_read(const struct reach *r)
 
 static u32 pick_size(struct choices *c)
 {
-	u32 blocks = take_below(c, (unsigned int)(SLOTS + 1) * (unsigned int)(PAGE_SIZE / ZRAM_BLOCK) + 1);
+	u32 blocks = take_below(c, (unsigned int)(SLOTS + 1) *
+				   (unsigned int)(PAGE_SIZE / ZRAM_BLOCK) + 1);
 	unsigned int odd = take_below(c, 16);
 
 	/* Now and then what is no number of blocks, or of sectors. */

@@ -66,7 +66,8 @@ static void make_known(void)
 
 			page_of(1000 + k);
 			memcpy(w->page, page, HOST_PAGE_SIZE);
-			w->n = user_codecs[i]->compress(ctx[i][0], page, HOST_PAGE_SIZE, w->small, HOST_PAGE_SIZE);
+			w->n = user_codecs[i]->compress(ctx[i][0], page, HOST_PAGE_SIZE, w->small,
+							HOST_PAGE_SIZE);
 			must(w->n > 0);
 		}
 }
@@ -77,7 +78,8 @@ static void show(unsigned int which, unsigned int to, unsigned int what)
 	const struct known *w = &known[which][what];
 
 	memset(got, 0, HOST_PAGE_SIZE);
-	must_eq(user_codecs[which]->decompress(ctx[which][to], w->small, (size_t)w->n, got, HOST_PAGE_SIZE), 0);
+	must_eq(user_codecs[which]->decompress(ctx[which][to], w->small, (size_t)w->n,
+					       got, HOST_PAGE_SIZE), 0);
 	must(!memcmp(got, w->page, HOST_PAGE_SIZE));
 }
 

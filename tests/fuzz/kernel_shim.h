@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * kernel_shim.h - as much of Linux as some files of kernel/zram/ and codecs.c take (meson.build has
- * the list), for building those files as they are in user space.  linux/ holds the names they include it by.
+ * the list), for building those files as they are in user space.  linux/ holds the names they
+ * include it by.
  *
  * Each name has the kernel's documented meaning; what a fuzzer needs to see or to steer is a
  * function of kernel_shim.c or of the fuzzer (at the end).  A name that a kernel file takes
@@ -136,7 +137,9 @@ char *next_arg(char *args, char **name, char **value);
 int string_escape_mem(const char *src, size_t n, char *dst, size_t room, unsigned int flags,
 		      const char *only);
 
-/* Knows %s %d %u %lld %llu and %*pE, and aborts at any other %p: an address is nobody's business. */
+/*
+ * Knows %s %d %u %lld %llu and %*pE, and aborts at any other %p: an address is nobody's business.
+ */
 void shim_printk(const char *fmt, ...);
 
 #define pr_info(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
@@ -178,7 +181,8 @@ struct attribute_group {
 struct device_attribute {
 	struct attribute attr;
 	ssize_t (*show)(struct device *dev, struct device_attribute *attr, char *buf);
-	ssize_t (*store)(struct device *dev, struct device_attribute *attr, const char *buf, size_t len);
+	ssize_t (*store)(struct device *dev, struct device_attribute *attr, const char *buf,
+			 size_t len);
 };
 
 struct class;

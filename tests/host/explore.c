@@ -513,8 +513,8 @@ void explore_outcome(u64 hash)
 
 static void *map(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		       -1, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		abort();
@@ -676,7 +676,8 @@ void explore_replay(const struct explore_job *job, const char *schedule)
 	for (; sscanf(schedule, "%u.%u%n", &step, &chosen, &n) == 2 && x.nscript < TRAIL_MAX;
 	     schedule += schedule[n] == ',' ? n + 1 : n)
 		if (chosen)
-			x.script[x.nscript++] = (struct choice){ .step = step, .chosen = (u8)chosen };
+			x.script[x.nscript++] =
+				(struct choice){ .step = step, .chosen = (u8)chosen };
 	run(0);
 	x.job->end();
 }

@@ -49,7 +49,7 @@ struct explore_job {
 	const char *name;
 	unsigned int number;                    /* of its case in TAP */
 	unsigned int actors;
-	unsigned int asleep;                    /* so many of the home's last work items never run */
+	unsigned int asleep;	/* so many of the home's last work items never run */
 	void (*begin)(void);                    /* sequential; its end is the snapshot */
 	void (*act)(unsigned int actor);        /* each actor's life */
 	void (*end)(void);                      /* sequential; checks, and gives all back */

@@ -50,7 +50,8 @@ static u32 orders(const struct history *h, unsigned int slot, u32 left, u32 valu
 		if (!first)
 			continue;
 		if (e->kind == EV_WRITE)
-			found |= orders(h, slot, left & ~(1u << i), e->did ? e->value : value, last);
+			found |= orders(h, slot, left & ~(1u << i),
+					e->did ? e->value : value, last);
 		else if (e->kind == EV_FREE)
 			found |= orders(h, slot, left & ~(1u << i), 0, last) << (value != 0);
 		else if (e->value == value)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * home_table.c - the hostile home's tables: whole, or made page by page, with a word that nobody may
- * write in the place of those that are not there.
+ * home_table.c - the hostile home's tables: whole, or made page by page, with a word that nobody
+ * may write in the place of those that are not there.
  */
 #include "home.h"
 #include "explore.h"

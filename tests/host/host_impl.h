@@ -285,7 +285,9 @@ void host_free(void *p, size_t bytes);
 
 /* ---- tables ---- */
 
-/* Whole, or, in a home of sparse ones, of pages.  What is not there lies where no write is stood. */
+/*
+ * Whole, or, in a home of sparse ones, of pages.  What is not there lies where no write is stood.
+ */
 struct host_table {
 	host_a64 *word;         /* [n], or NULL */
 	host_a64 *page;         /* [n / HOST_TABLE_PIECE], host_page, 0: it is not there; or NULL */

@@ -126,8 +126,8 @@ static const struct codec_ops codec = {
 };
 
 /*
- * The second one makes half as much of what the first did, and signs it, so that neither can read what
- * the other made.
+ * The second one makes half as much of what the first did, and signs it, so that neither can read
+ * what the other made.
  */
 #define SIGNED 0x80000000u
 
@@ -208,8 +208,9 @@ static int give_spare(struct release *r, const struct rig_config *cfg)
 int rig_open(const struct rig_config *cfg)
 {
 	const struct store_config sc = {
-		.more[0].ops = cfg->recompress ? &second : NULL, .slots = cfg->slots, .codec = &codec, .chain = CHAIN_MIN,
-		.mem_limit = cfg->mem_limit, .release_limit = cfg->release_limit, .blocks = cfg->blocks,
+		.more[0].ops = cfg->recompress ? &second : NULL, .slots = cfg->slots,
+		.codec = &codec, .chain = CHAIN_MIN, .mem_limit = cfg->mem_limit,
+		.release_limit = cfg->release_limit, .blocks = cfg->blocks,
 	};
 	int err = -ENOMEM;
 
@@ -382,7 +383,8 @@ static int read_any(struct store *s, u64 i, u64 *buf)
 			make(buf, (u32)head, (u32)(head >> 32), HOST_PAGE_SIZE);
 			return 0;
 		}
-		if (slot_backed_bytes(word) < HOST_PAGE_SIZE && head >> 32 != slot_backed_bytes(word))
+		if (slot_backed_bytes(word) < HOST_PAGE_SIZE &&
+		    head >> 32 != slot_backed_bytes(word))
 			explore_fail("a block has %u bytes where %zu were packed", (u32)(head >> 32),
 				     slot_backed_bytes(word));
 		make(packed[me->id], (u32)head, (u32)(head >> 32), HOST_PAGE_SIZE);
@@ -487,7 +489,8 @@ bool rig_drop(u64 slot)
 {
 	u32 who, i;
 
-	for (who = me->id; who < EXPLORE_ALL; who = who < EXPLORE_ALL - 1 ? EXPLORE_ALL - 1 : who + 1) {
+	for (who = me->id; who < EXPLORE_ALL;
+	     who = who < EXPLORE_ALL - 1 ? EXPLORE_ALL - 1 : who + 1) {
 		for (i = rig->nheld[who]; i--;) {
 			struct rig_hold h = rig->held[who][i];
 

@@ -54,11 +54,13 @@ enum what {
 	OP_DROP,        /* slot; the actor's own hold, or one that was there before, or none */
 	OP_RECOMPRESS,  /* slot; by the second codec, which halves; one actor at a time */
 	OP_MARK_IDLE,   /* all slots */
-	OP_AGE,         /* a pass of ageing over all slots; one actor at a time, who also does the next two */
+	/* a pass of ageing over all slots; one actor at a time, who also does the next two */
+	OP_AGE,
 	OP_BACK_AGED,   /* slot: OP_BACK, if its page is of age 1 or more */
-	OP_RECOMPRESS_AGED,     /* slot: the same for OP_RECOMPRESS, with streams of the actor's own */
-	OP_BACK,        /* slot, size: to the backing device, which fails if size; one actor at a time */
-	OP_INCOMING,    /* slot, size: a page that is written to the device alone, which fails if size */
+	OP_RECOMPRESS_AGED, /* slot: the same for OP_RECOMPRESS, with streams of the actor's own */
+	OP_BACK, /* slot, size: to the backing device, which fails if size; one actor at a time */
+	/* slot, size: a page that is written to the device alone, which fails if size */
+	OP_INCOMING,
 };
 
 struct op {
@@ -132,11 +134,11 @@ struct rig {
 	bool codec_fails;       /* with -EIO from now on, both ways */
 	int codec_says;         /* not 0: what compress returns */
 	u32 codec_calls;        /* of compress */
-	u32 codec_changes;      /* after so many of them a page comes to the same length each time */
+	u32 codec_changes; /* after so many of them a page comes to the same length each time */
 	u64 failed;             /* writes */
 	/*
-	 * The backing device: of each block the first word, from which the others follow, so that I/O is
-	 * one step.
+	 * The backing device: of each block the first word, from which the others follow, so that
+	 * I/O is one step.
 	 */
 	host_a64 *device;
 	u64 blocks;

@@ -141,13 +141,15 @@
 {
 	.name = "recompression against compaction",
 	.recompress = true,
-	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1),
+		    FREE(3) },
 	.act = { { COMPACT }, { RECOMPRESS(0) }, { READ(0) } },
 },
 {
 	.name = "compaction of what recompression makes",
 	.slots = 8, .recompress = true,
-	.before = { WRITE(0, HALF), WRITE(1, QUARTER), WRITE(2, QUARTER), WRITE(3, QUARTER), WRITE(4, QUARTER),
+	.before = { WRITE(0, HALF), WRITE(1, QUARTER), WRITE(2, QUARTER), WRITE(3, QUARTER),
+		    WRITE(4, QUARTER),
 		    WRITE(5, QUARTER), FREE(1), FREE(2) },
 	.act = { { COMPACT }, { RECOMPRESS(0), READ(0) }, { FREE(0) } },
 },
@@ -182,7 +184,8 @@
 {
 	.name = "marks against recompression and compaction",
 	.recompress = true,
-	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1),
+		    FREE(3) },
 	.act = { { MARK_IDLE }, { RECOMPRESS(0) }, { COMPACT } },
 },
 
@@ -266,7 +269,8 @@
 {
 	.name = "writeback against compaction",
 	.blocks = 4,
-	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1),
+		    FREE(3) },
 	.act = { { COMPACT }, { BACK(0), BACK(2) }, { READ(0) } },
 },
 {
@@ -328,7 +332,8 @@
 {
 	.name = "a page to the device against compaction",
 	.blocks = 2,
-	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1),
+		    FREE(3) },
 	.act = { { COMPACT }, { INCOMING(0) }, { INCOMING(2), READ(2) } },
 },
 {
@@ -373,7 +378,8 @@
 {
 	.name = "ages against compaction",
 	.aged = true,
-	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1), FREE(3) },
+	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1),
+		    FREE(3) },
 	.act = { { AGE, AGE }, { COMPACT }, { READ(2) } },
 },
 {
@@ -470,7 +476,8 @@
  * ---- the release stage ----
  *
  * Four QUARTER objects fill a zspage.  Of three the frees but for the last one take no class lock,
- * so that the turns are the release stage's.  What stops the timer sleeps where it is not the point.
+ * so that the turns are the release stage's.  What stops the timer sleeps where it is not the
+ * point.
  */
 {
 	.name = "detach against drain",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_bounds.c - how much is done: in a hold of a lock, in a call, for an object, by machines of 1 to
- * 512 CPUs.
+ * test_bounds.c - how much is done: in a hold of a lock, in a call, for an object, by machines of 1
+ * to 512 CPUs.
  *
  * Sequential: what others do meanwhile is done by a hook, or by a work item that is run.
  */
@@ -27,12 +27,13 @@ static void open_full(const struct rig_config *cfg, size_t n)
 }
 
 /*
- * Half of the objects of many zspages are freed one by one, so that every zspage is filed higher than
- * it is: whoever comes next must not put them all right in one hold of the lock.
+ * Half of the objects of many zspages are freed one by one, so that every zspage is filed higher
+ * than it is: whoever comes next must not put them all right in one hold of the lock.
  */
 static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 {
-	const struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES, .slots = 3 * (HOME_PAGES - 8) };
+	const struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES,
+					.slots = 3 * (HOME_PAGES - 8) };
 	static char bytes[QUARTER];
 	const u64 most = 8 * POOL_LOOK;         /* five each, and what is done to one */
 	u64 i;
@@ -164,7 +165,8 @@ static u64 home_in_place(void)
 static u64 dearest_free(unsigned int cpus)
 {
 	const struct rig_config cfg = {
-		.cpus = cpus, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = cpus * PLENTY,
+		.cpus = cpus, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS,
+		.release_limit = cpus * PLENTY,
 		.spare = 4 * cpus,
 	};
 	u64 i, before, most = 0;
@@ -202,7 +204,8 @@ static void a_free_looks_at_no_other_cpu(void)
 /* ---- bounds of the release stage ---- */
 
 static const struct rig_config buffers = {
-	.cpus = 1, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = PLENTY, .spare = 4,
+	.cpus = 1, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS,
+	.release_limit = PLENTY, .spare = 4,
 };
 
 static u64 flush_of_nothing(unsigned int cpus)
@@ -232,7 +235,8 @@ static void a_flush_looks_at_each_item_once(void)
 		accesses = flush_of_nothing(cpus[i]);
 		if (accesses != one + (cpus[i] - 1) * more || more > 16)
 			explore_fail("a flush takes %llu accesses with %u CPUs, %llu for the second",
-				     (unsigned long long)accesses, cpus[i], (unsigned long long)more);
+				     (unsigned long long)accesses, cpus[i],
+				     (unsigned long long)more);
 	}
 }
 
@@ -404,7 +408,8 @@ static void free_meanwhile(void)
 		explore_fail("a flush goes on as long as others free");
 	me->cpu = 1;
 	for (i = 0; i < RELEASE_REFS + 64; i++)
-		if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) || store_free(&rig->store, i))
+		if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) ||
+		    store_free(&rig->store, i))
 			explore_fail("a write fails");
 	me->cpu = 0;
 }
@@ -510,7 +515,10 @@ static u64 moved(u64 *was)
 	return n;
 }
 
-/* Accesses of the figure that the kernel asks for, of a call that it makes then, and of one in vain. */
+/*
+ * Accesses of the figure that the kernel asks for, of a call that it makes then, and of one in
+ * vain.
+ */
 static void shrinks(unsigned int cpus, u64 *count, u64 *call, u64 *idle)
 {
 	static u64 word[8 * RELEASE_REFS];
@@ -563,8 +571,12 @@ static void a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may(void)
 		       (unsigned long long)call, (unsigned long long)idle);
 		if (count != count1)
 			explore_fail("the shrinker's figure takes %llu accesses with %u CPUs, %llu with one",
-				     (unsigned long long)count, many[i], (unsigned long long)count1);
-		/* SHRINK_BUFS buffers freed, SHRINK_STEPS steps and SHRINK_LISTS lists; or a look at them. */
+				     (unsigned long long)count, many[i],
+				     (unsigned long long)count1);
+		/*
+		 * SHRINK_BUFS buffers freed, SHRINK_STEPS steps and SHRINK_LISTS lists; or a look
+		 * at them.
+		 */
 		if (call > 6000 || idle > 3 * RELEASE_LOOKS + 4 * SHRINK_LISTS)
 			explore_fail("a call of the shrinker takes %llu accesses with %u CPUs, in vain %llu",
 				     (unsigned long long)call, many[i], (unsigned long long)idle);
@@ -588,7 +600,8 @@ static void who_is_interrupted_stops_compacting(void)
 	if (pool_pages(&rig->store.pool) < cfg.slots / 4)
 		explore_fail("a worker goes on for nobody");
 	rig->store.release.objects = ~(u64)0;
-	if (release_set_limit(&rig->store.release, (u64)1 << 20) != -EINTR || rig->store.release.limit)
+	if (release_set_limit(&rig->store.release, (u64)1 << 20) != -EINTR ||
+	    rig->store.release.limit)
 		explore_fail("buffers are made for nobody");
 	home->interrupted = false;
 	if (!store_compact(&rig->store))

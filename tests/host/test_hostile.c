@@ -28,20 +28,23 @@ static const struct script scripts[] = {
 		.name = "pages of every kind",
 		.pages_in = true, .release_limit = PLENTY,
 		.op = { WRITE(0, HALF), WRITE(1, RAW), FILL(2), FILL_OBJ(3), WRITE(0, RAW), FILL(1),
-			WRITE(2, THIRD), WRITE(3, SPAN), FILL_OBJ(0), FREE(2), READ(3), WRITE(2, HALF),
+			WRITE(2, THIRD), WRITE(3, SPAN), FILL_OBJ(0), FREE(2), READ(3),
+			WRITE(2, HALF),
 			FREE(0), FREE(1), FREE(2), FREE(3) },
 	},
 	{
 		.name = "the same, freed at once",
 		.pages_in = true,
 		.op = { WRITE(0, HALF), WRITE(1, RAW), FILL(2), FILL_OBJ(3), WRITE(0, RAW), FILL(1),
-			WRITE(2, THIRD), WRITE(3, SPAN), FILL_OBJ(0), FREE(2), READ(3), WRITE(2, HALF) },
+			WRITE(2, THIRD), WRITE(3, SPAN), FILL_OBJ(0), FREE(2), READ(3),
+			WRITE(2, HALF) },
 	},
 	{
 		.name = "compaction",
 		.release_limit = PLENTY,
 		.op = { PUT(0, SPAN), PUT(1, SPAN), PUT(2, SPAN), PUT(3, SPAN), PUT(4, HALF),
-			PUT(5, HALF), PUT(6, HALF), PUT(7, HALF), FREE(1), FREE(5), FREE(7), COMPACT,
+			PUT(5, HALF), PUT(6, HALF), PUT(7, HALF), FREE(1), FREE(5), FREE(7),
+			COMPACT,
 			PUT(1, SPAN), PUT(5, SMALL), FREE(0), COMPACT, PCP_DRAIN, PUT(0, SPAN) },
 	},
 	{
@@ -49,19 +52,24 @@ static const struct script scripts[] = {
 		.release_limit = PLENTY,
 		.op = { PUT(0, HALF), PUT(1, RAW), FREE(0), LIMIT(RELEASE_REFS * 1024 * 2), FREE(1),
 			PUT(2, RAW), FLUSH, FREE(2), LIMIT(0), PUT(0, HALF), FREE(0), LIMIT(PLENTY),
-			PUT(3, THIRD), RESET, PUT(3, SMALL), DECAY, DECAY, PUT(4, RAW), STATS, RESET },
+			PUT(3, THIRD), RESET, PUT(3, SMALL), DECAY, DECAY, PUT(4, RAW), STATS,
+			RESET },
 	},
 	{
 		.name = "recompression",
 		.pages_in = true, .recompress = true, .release_limit = PLENTY,
-		.op = { WRITE(0, HALF), WRITE(1, RAW), MARK_IDLE, RECOMPRESS(0), RECOMPRESS(1), READ(0),
-			WRITE(2, THIRD), FILL_OBJ(3), RECOMPRESS(2), RECOMPRESS(3), FREE(0), COMPACT,
-			WRITE(0, SPAN), RECOMPRESS(0), WRITE(1, HALF), RECOMPRESS(1), FLUSH, FREE(2) },
+		.op = { WRITE(0, HALF), WRITE(1, RAW), MARK_IDLE, RECOMPRESS(0), RECOMPRESS(1),
+			READ(0),
+			WRITE(2, THIRD), FILL_OBJ(3), RECOMPRESS(2), RECOMPRESS(3), FREE(0),
+			COMPACT,
+			WRITE(0, SPAN), RECOMPRESS(0), WRITE(1, HALF), RECOMPRESS(1), FLUSH,
+			FREE(2) },
 	},
 	{
 		.name = "a limit that the freed make room under",
 		.release_limit = PLENTY, .limit_pages = 2,
-		.op = { PUT(0, RAW), PUT(1, RAW), PUT(2, RAW), FREE(0), PUT(2, RAW), FREE(1), FREE(2),
+		.op = { PUT(0, RAW), PUT(1, RAW), PUT(2, RAW), FREE(0), PUT(2, RAW), FREE(1),
+			FREE(2),
 			PUT(3, RAW), PUT(4, RAW), PUT(5, SMALL), RESET, PUT(5, SMALL) },
 	},
 };
@@ -69,13 +77,14 @@ static const struct script scripts[] = {
 
 static u32 model[HISTORY_SLOTS];
 static bool sparse;             /* the next store's slot table */
-static u32 reserve;             /* pages, for the next store; with one no write has a right to fail */
+static u32 reserve;	/* pages, for the next store; with one no write has a right to fail */
 
 static struct rig_config config(const struct script *s)
 {
 	return (struct rig_config){
 		.cpus = 2, .pages = HOME_PAGES, .slots = RELEASE_REFS * 8,
-		.mem_limit = (u64)s->limit_pages << HOST_PAGE_SHIFT, .release_limit = s->release_limit,
+		.mem_limit = (u64)s->limit_pages << HOST_PAGE_SHIFT,
+		.release_limit = s->release_limit,
 		.reserve = reserve, .sparse = sparse, .recompress = s->recompress,
 	};
 }
@@ -320,7 +329,8 @@ static void no_write_fails_that_the_reserve_covers(void)
 	unsigned int i, from, n;
 
 	for (i = 0; i < NSCRIPTS; i++)
-		for (from = 0; !scripts[i].limit_pages && from < OPS && scripts[i].op[from].what; from++)
+		for (from = 0; !scripts[i].limit_pages && from < OPS && scripts[i].op[from].what;
+		     from++)
 			for (n = 1; n < 8; n++) {
 				sparse = n % 2;
 				reserve_while_dry(&scripts[i], from, n, false);
@@ -332,13 +342,16 @@ static void no_write_fails_that_the_reserve_covers(void)
 static void a_codec_may_break_its_word(void)
 {
 	const int says[] = {
-		0, -EIO, -EINVAL, INT_MIN + 1, -ENOSPC, (int)HOST_PAGE_SIZE, (int)HOST_PAGE_SIZE + 1, INT_MAX,
+		0, -EIO, -EINVAL, INT_MIN + 1, -ENOSPC, (int)HOST_PAGE_SIZE,
+		(int)HOST_PAGE_SIZE + 1, INT_MAX,
 	};
 	unsigned int i, k, n;
 
 	for (i = 0; i < NSCRIPTS; i++)
 		for (k = 0; k < OPS; k++)
-			for (n = 0; scripts[i].op[k].what == OP_WRITE && n < sizeof(says) / sizeof(says[0]); n++)
+			for (n = 0;
+			     scripts[i].op[k].what == OP_WRITE &&
+			     n < sizeof(says) / sizeof(says[0]); n++)
 				codec_that_says(&scripts[i], k, says[n]);
 }
 

@@ -33,7 +33,7 @@ struct scenario {
 	bool packed;            /* which keeps compressed pages */
 	bool recompress;        /* there is a second codec; slots hold pages */
 	bool aged;              /* pages have ages; slots hold pages */
-	bool grow;              /* the first descriptor of a group is the last that its directory holds */
+	bool grow;	/* the first descriptor of a group is the last that its directory holds */
 	bool move, may_be_dry;
 	unsigned int asleep;    /* 1: the timer is never stopped; 2: nor does the worker run */
 	struct op before[10];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_pages.c - page lists, nodes and the reserve (core/pcp.h): what they reach, what they keep, and
- * how often they take which lock; and the slot table's pages.
+ * test_pages.c - page lists, nodes and the reserve (core/pcp.h): what they reach, what they keep,
+ * and how often they take which lock; and the slot table's pages.
  *
  * One actor, which the tests put on a CPU.  After each step pcp_check() must hold, and the home
  * itself watches the context, the order of locks and the pages.
@@ -156,7 +156,10 @@ static void no_hold_moves_more_than_a_batch(void)
 	end();
 }
 
-/* From every CPU to every other's list, without sleeping; a list whose lock is taken is passed over. */
+/*
+ * From every CPU to every other's list, without sleeping; a list whose lock is taken is passed
+ * over.
+ */
 static void pages_in_any_list_are_reached_from_any_cpu(void)
 {
 	unsigned int from, to, cpus = HOME_CPUS < 8 ? HOME_CPUS : 8;
@@ -390,14 +393,19 @@ static void zspages_come_of_the_node_of_what_is_stored(void)
 			if (store_put(&rig->store, i, page, RAW, HOST_ANY_NODE) ||
 			    zspage_of(i)->node != host_cpu_node(i))
 				explore_fail("CPU %u stores on node %u", i, zspage_of(i)->node);
-			/* Of a page of another node on its node, as reclaim of one node by another does. */
+			/*
+			 * Of a page of another node on its node, as reclaim of one node by another
+			 * does.
+			 */
 			if (store_put(&rig->store, 16 + i, page, RAW, (i + 1) % home->nodes) ||
 			    zspage_of(16 + i)->node != (i + 1) % home->nodes)
 				explore_fail("a page of node %u is stored on node %u", (i + 1) % home->nodes,
 					     zspage_of(16 + i)->node);
 			rig_check();
 		}
-		/* What an object needs more of a zspage comes of the zspage's node, whoever stores. */
+		/*
+		 * What an object needs more of a zspage comes of the zspage's node, whoever stores.
+		 */
 		me->cpu = 0;
 		store_put(&rig->store, 8, page, SPAN, HOST_ANY_NODE);
 		me->cpu = 7;
@@ -505,8 +513,8 @@ static void slots_take_memory_where_they_were_written(void)
 	const struct rig_config cfg = {
 		.cpus = 1, .pages = HOME_PAGES, .slots = 9 * HOST_TABLE_PIECE - 5, .sparse = true,
 	};
-	const u64 written[] = { 3 * HOST_TABLE_PIECE, 3 * HOST_TABLE_PIECE + 7, 6 * HOST_TABLE_PIECE - 1,
-				cfg.slots - 1 };
+	const u64 written[] = { 3 * HOST_TABLE_PIECE, 3 * HOST_TABLE_PIECE + 7,
+				6 * HOST_TABLE_PIECE - 1, cfg.slots - 1 };
 	static char bytes[QUARTER], page[HOST_PAGE_SIZE];
 	size_t i, n = sizeof(written) / sizeof(written[0]), got;
 	u64 meta;

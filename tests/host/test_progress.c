@@ -6,8 +6,8 @@
  * and its neighbours for ever, and are let on before every step of the victim: for whole
  * operations, as many as the duel says, or for as many steps as a die says.  A step is an access
  * to memory that others can reach, or a lock that is taken; locks are fair (host.h), so a wait
- * for one is counted by the table of docs/locking.md, not here.  The most steps of the victim over all
- * runs must not be above the bound of its row.
+ * for one is counted by the table of docs/locking.md, not here.  The most steps of the victim over
+ * all runs must not be above the bound of its row.
  *
  * In the last case the victim loses its CPU instead, and the others must not need it.
  */
@@ -290,8 +290,8 @@ static void nobody_lowers_what_another_raised(unsigned int number)
 }
 
 /*
- * The timer.  The victim frees and loses its CPU at some step, until nobody else has anything to do;
- * the others, each on a CPU of its own, free as well.
+ * The timer.  The victim frees and loses its CPU at some step, until nobody else has anything to
+ * do; the others, each on a CPU of its own, free as well.
  */
 #define TIMER_STEPS 40          /* more than a free has */
 
@@ -375,8 +375,8 @@ static void nobody_waits_for_who_starts_the_timer(unsigned int number, unsigned 
 }
 
 /*
- * The device's own thread, on the only CPU, for which there is one stream.  It loses it at some step
- * at which it may, until the others are done, who read and write what it is at.
+ * The device's own thread, on the only CPU, for which there is one stream.  It loses it at some
+ * step at which it may, until the others are done, who read and write what it is at.
  */
 #define GONE_STEPS 200          /* more than it has */
 

@@ -108,7 +108,8 @@ static void a_worker_lets_others_run_and_goes_on_with_a_backlog(void)
 static void a_node_without_cpus_has_pages_and_nothing_else(void)
 {
 	const struct rig_config cfg = {
-		.cpus = 1, .pages = HOME_PAGES, .slots = 8 * RELEASE_REFS, .release_limit = 64 << 20,
+		.cpus = 1, .pages = HOME_PAGES, .slots = 8 * RELEASE_REFS,
+		.release_limit = 64 << 20,
 		.reserve = 2,
 	};
 	u64 bufs, i;

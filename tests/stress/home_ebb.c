@@ -118,8 +118,8 @@ static void note_limit(u64 limit)
 {
 	u64 old = read_u64(&held_most);
 
-	while (limit > old && !__atomic_compare_exchange_n(&held_most, &old, limit, false, __ATOMIC_RELAXED,
-							   __ATOMIC_RELAXED))
+	while (limit > old && !__atomic_compare_exchange_n(&held_most, &old, limit, false,
+							   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
@@ -236,8 +236,9 @@ static enum outcome op_stat(struct worker *w)
 	(void)w;
 	stat_of(store, &st);
 	if (st.same_pages > slots || st.huge_pages > slots || st.orig_data_size > slots * page_size)
-		wrong("stat: %llu same, %llu huge, %llu bytes of %llu slots", (unsigned long long)st.same_pages,
-		      (unsigned long long)st.huge_pages, (unsigned long long)st.orig_data_size, (unsigned long long)slots);
+		wrong("stat: %llu same, %llu huge, %llu bytes of %llu slots",
+		      (unsigned long long)st.same_pages, (unsigned long long)st.huge_pages,
+		      (unsigned long long)st.orig_data_size, (unsigned long long)slots);
 	if (st.held_back_bytes > read_u64(&held_most) + held)
 		wrong("stat: %llu bytes are held back, the limit was never over %llu",
 		      (unsigned long long)st.held_back_bytes, (unsigned long long)held_most);
@@ -262,7 +263,8 @@ static enum outcome op_classes(struct worker *w)
 	for (i = 0; !err && i < n; i++)
 		if (rows[i].obj_used > rows[i].obj_allocated)
 			wrong("class %u: %llu objects of %llu in use", rows[i].size,
-			      (unsigned long long)rows[i].obj_used, (unsigned long long)rows[i].obj_allocated);
+			      (unsigned long long)rows[i].obj_used,
+			      (unsigned long long)rows[i].obj_allocated);
 	return DONE;
 }
 

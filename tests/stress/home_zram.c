@@ -329,7 +329,8 @@ static enum outcome life(struct worker *w, const char *device)
 	char codec[32];
 	int f;
 	struct small_store s = {
-		.write = small_write, .read = small_read, .free = small_free, .ctx = &f, .name = device,
+		.write = small_write, .read = small_read, .free = small_free,
+		.ctx = &f, .name = device,
 		.may_fail = round_now.short_of_memory || options.tolerate,
 	};
 	int err;

@@ -11,7 +11,8 @@
  *             freed and nothing of it was left
  *
  * A case is a round.  The last ones, if there was time: every operation came up, and writes have
- * failed for want of memory (or the failure paths were not tested).  --tolerate: memory may be short at any time.
+ * failed for want of memory (or the failure paths were not tested).  --tolerate: memory may be
+ * short at any time.
  */
 #include "stress.h"
 
@@ -44,7 +45,8 @@ static u64 ops_when_short;      /* operations of rounds that were short of memor
 
 bool stopping(void)
 {
-	return __atomic_load_n(&stop_round, __ATOMIC_RELAXED) && __atomic_load_n(&failed, __ATOMIC_RELAXED);
+	return __atomic_load_n(&stop_round, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&failed, __ATOMIC_RELAXED);
 }
 
 void wrong(const char *fmt, ...)
@@ -192,7 +194,8 @@ static void join_all(pthread_t *id, u32 n)
 		if (!pthread_timedjoin_np(id[i], NULL, &until))
 			continue;
 		printf("# seed %llu, round %u (%s): %s\nnot ok %u - every operation ends\n",
-		       (unsigned long long)options.seed, round_now.nr, round_now.text, why, ++cases);
+		       (unsigned long long)options.seed, round_now.nr, round_now.text, why,
+		       ++cases);
 		for (u32 k = 0; k < n; k++) {
 			const char *doing = __atomic_load_n(&worker[k].doing, __ATOMIC_RELAXED);
 
@@ -253,8 +256,10 @@ static void print_table(void)
 		u64 n = total.count[i][DONE] + total.count[i][FAILED] + total.count[i][BUSY];
 
 		printf("# %-14s %10llu %9llu %9llu %11.1f %11.1f\n", table[i].name,
-		       (unsigned long long)total.count[i][DONE], (unsigned long long)total.count[i][FAILED],
-		       (unsigned long long)total.count[i][BUSY], n ? (double)total.ns[i] / (double)n / 1e3 : 0,
+		       (unsigned long long)total.count[i][DONE],
+		       (unsigned long long)total.count[i][FAILED],
+		       (unsigned long long)total.count[i][BUSY],
+		       n ? (double)total.ns[i] / (double)n / 1e3 : 0,
 		       (double)total.longest[i] / 1e3);
 	}
 }
@@ -413,7 +418,10 @@ int main(int argc, char **argv)
 	make_worker(&inspector, THREADS_MAX);
 	printf("# stress of %s: --seed %llu, %u threads\n", home.name, (unsigned long long)options.seed, options.threads);
 
-	/* Enough rounds that tables of all sorts come up, long enough that each is more than a start. */
+	/*
+	 * Enough rounds that tables of all sorts come up, long enough that each is more than a
+	 * start.
+	 */
 	slice = options.seconds / 16;
 	slice = slice < 0.25 ? 0.25 : slice > 5 ? 5 : slice;
 	for (nr = 0; !failed; nr++) {

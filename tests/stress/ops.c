@@ -201,7 +201,8 @@ static enum outcome op_nap(struct worker *w)
 static enum outcome op_hog(struct worker *w)
 {
 	size_t bytes = (1 + below(&w->r, options.hog_mb)) << 20, i;
-	volatile char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	volatile char *p =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return BUSY;

@@ -76,7 +76,9 @@ void oracle_begin(struct worker *w)
 		u64 r = round_now.r ^ mix(i / BLOCK + 1);
 		bool wild = below(&r, 8) < round_now.wild;
 
-		/* In a wild slot zeros must mean that it is empty, or nobody could count the slots. */
+		/*
+		 * In a wild slot zeros must mean that it is empty, or nobody could count the slots.
+		 */
 		if (wild && kind_of(slots[i].complete) == ZERO)
 			oracle_free(w, i, 1);
 		slots[i].wild = wild;
@@ -151,7 +153,8 @@ static u64 fill_of(u32 slot, u64 version)
 enum kind pick_kind(u64 *r, u32 slot)
 {
 	static const enum kind kinds[] = {
-		ZERO, FILL48, FILL16, FILL32, FILL64, TINY, TINY, TEXT, TEXT, TEXT, HALF, HALF, EDGE, NOISE,
+		ZERO, FILL48, FILL16, FILL32, FILL64, TINY, TINY, TEXT, TEXT, TEXT, HALF, HALF,
+		EDGE, NOISE,
 	};
 	enum kind k = PICK(kinds, r);
 
@@ -216,7 +219,8 @@ static u64 read_tag(const void *buf, u32 slot, u64 high, bool object)
 			w >>= 16;
 		else if ((w & 15) == FILL32 && w >> 32 == (u32)w)
 			/* It has the last 12 bits of its sequence number only. */
-			return (u32)w >> 16 == slot ? (high - ((high - (w >> 4)) & SEQ12)) << 4 | FILL32 : 0;
+			return (u32)w >> 16 == slot ?
+			       (high - ((high - (w >> 4)) & SEQ12)) << 4 | FILL32 : 0;
 		else if (w >> 56 == 0xa5 && (w & 15) == FILL64)
 			w &= ~((u64)0xff << 56);
 	}
@@ -233,9 +237,9 @@ static void mismatch(u32 slot, u64 low, u64 high, const void *buf, size_t bytes,
 	if (buf)
 		memcpy(w, buf, bytes < sizeof(w) ? bytes : sizeof(w));
 	wrong("slot %u (%s): %s; complete was %llu.%u, begun %llu.%u, last %u; %zu bytes begin %016llx %016llx",
-	      slot, slots[slot].wild ? "wild" : "one writer", what,
-	      (unsigned long long)seq_of(low), kind_of(low), (unsigned long long)seq_of(high), kind_of(high),
-	      slots[slot].last, bytes, (unsigned long long)w[0], (unsigned long long)w[1]);
+	      slot, slots[slot].wild ? "wild" : "one writer", what, (unsigned long long)seq_of(low),
+	      kind_of(low), (unsigned long long)seq_of(high), kind_of(high), slots[slot].last,
+	      bytes, (unsigned long long)w[0], (unsigned long long)w[1]);
 }
 
 /* Whether a version of which only the kind is known may have been there. */
@@ -255,7 +259,8 @@ static bool is_page(u64 version)
 }
 
 /* buf was read from slot; returns the version found, 0 for a blank. */
-static u64 judge(struct worker *w, u32 slot, u64 low, u64 high, const void *buf, size_t bytes, bool object)
+static u64 judge(struct worker *w, u32 slot, u64 low, u64 high, const void *buf, size_t bytes,
+		 bool object)
 {
 	const struct slot *s = &slots[slot];
 	u64 v;
@@ -265,7 +270,8 @@ static u64 judge(struct worker *w, u32 slot, u64 low, u64 high, const void *buf,
 			mismatch(slot, low, high, buf, bytes, "empty or zeros, which it was not");
 		return 0;
 	}
-	v = read_tag(buf, slot, s->wild ? __atomic_load_n(&s->last, __ATOMIC_SEQ_CST) : seq_of(high), object);
+	v = read_tag(buf, slot,
+		     s->wild ? __atomic_load_n(&s->last, __ATOMIC_SEQ_CST) : seq_of(high), object);
 	if (!v || object != is_object(v))
 		mismatch(slot, low, high, buf, bytes, "not of this slot, or not a page");
 	else if (make_version(w->want, slot, v) != bytes || memcmp(buf, w->want, bytes))
@@ -287,7 +293,8 @@ static enum outcome read_one(struct worker *w, u32 slot, bool as_object, u64 *fo
 	for (int tries = 0; tries < 8 && !stopping(); tries++) {
 		u64 low = get(&s->complete), high;
 		size_t bytes = page_size;
-		int err = as_object ? home.get(slot, w->pages, page_size, &bytes) : home.read(slot, w->pages, 1);
+		int err = as_object ? home.get(slot, w->pages, page_size, &bytes)
+				    : home.read(slot, w->pages, 1);
 
 		high = get(&s->begun);
 		if (!err) {
@@ -330,7 +337,8 @@ enum outcome oracle_read(struct worker *w, u32 slot, u32 n, bool as_object)
 		return FAILED;
 	}
 	for (u32 i = 0; i < n; i++)
-		judge(w, slot + i, low[i], get(&slots[slot + i].begun), w->pages + i * page_size, page_size, false);
+		judge(w, slot + i, low[i], get(&slots[slot + i].begun), w->pages + i * page_size,
+		      page_size, false);
 	return DONE;
 }
 

@@ -86,7 +86,7 @@ struct round {
 	u64 r;
 	u32 slots;                      /* of the store, at most SLOTS_MAX; changes with it only */
 	u32 hot, hot_at;                /* half of the operations go to these */
-	u32 wild;                       /* of 8: the blocks of slots whose writers do not take turns */
+	u32 wild;	/* of 8: the blocks of slots whose writers do not take turns */
 	bool short_of_memory;           /* limits and failing allocations: a write may fail */
 	u32 weight[OPS_MAX];
 	char text[200];
@@ -114,7 +114,7 @@ u64 now_ns(void);
 
 /* Sums over all slots when nobody writes. */
 struct tally {
-	u64 stored, bytes;              /* slots that are not empty; their bytes before compression */
+	u64 stored, bytes;	/* slots that are not empty; their bytes before compression */
 	u64 same;                       /* pages of one word */
 	u64 raw_min, raw_max;           /* pages and objects that no codec gets below a page */
 	u64 freed_min, freed_max;       /* slots freed that held something, since the store began */
@@ -124,7 +124,7 @@ struct tally {
 struct home {
 	const char *name;
 	bool objects;                   /* has put and get, and read is -EINVAL for an object */
-	bool page_by_page;              /* a failed write has stored all pages before one, none after */
+	bool page_by_page;	/* a failed write has stored all pages before one, none after */
 	const struct op *ops;           /* ends with a NULL name */
 
 	/* Once, before all else.  0, or it has said what is missing. */

@@ -43,7 +43,8 @@ static bool go_through(uint64_t *p, uint64_t who, uint64_t round)
 __attribute__((noreturn))
 static void live(uint64_t who, int to, int from)
 {
-	char *p = mmap(NULL, mb * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), c = 'd';
+	char *p = mmap(NULL, mb * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	     c = 'd';
 
 	if (p == MAP_FAILED || file_write("/proc/self/oom_score_adj", "0"))
 		_exit(1);

@@ -167,8 +167,9 @@ int main(int argc, char **argv)
 	}
 	printf("bench: {\"tag\": \"%s\", \"mode\": \"kill\", \"np\": %lu, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
 	       "\"free_before_mb\": %.1f, \"freed_mb\": %.1f, \"t50_ms\": %.3f, \"t90_ms\": %.3f, \"t100_ms\": %.3f}\n",
-	       tag, np, mb, data, codec, base / 1048576.0, (top - base) / 1048576.0, reached(n, t0, base, top, 0.5),
-	       reached(n, t0, base, top, 0.9), reached(n, t0, base, top, 0.995));
+	       tag, np, mb, data, codec, base / 1048576.0, (top - base) / 1048576.0,
+	       reached(n, t0, base, top, 0.5), reached(n, t0, base, top, 0.9),
+	       reached(n, t0, base, top, 0.995));
 	client_off(zswap);
 	return 0;
 }

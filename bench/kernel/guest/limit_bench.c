@@ -34,7 +34,10 @@
 struct span { double from, to; };
 
 static struct {
-	struct { volatile double last, stall, worst_at; volatile unsigned long pages, again; } p[MAX_NP];
+	struct {
+		volatile double last, stall, worst_at;
+		volatile unsigned long pages, again;
+	} p[MAX_NP];
 	volatile bool stop;
 	volatile unsigned n, triggers;
 	volatile float ms[MAX_TIMES];
@@ -145,8 +148,10 @@ static double longest_of_ours(double *sum)
 		double ms = shared->stall[i].to - shared->stall[i].from;
 
 		for (unsigned k = 0; k < nfrozen; k++) {
-			double from = frozen[k].from > shared->stall[i].from ? frozen[k].from : shared->stall[i].from;
-			double to = frozen[k].to < shared->stall[i].to ? frozen[k].to : shared->stall[i].to;
+			double from = frozen[k].from > shared->stall[i].from ?
+				      frozen[k].from : shared->stall[i].from;
+			double to = frozen[k].to < shared->stall[i].to ?
+				    frozen[k].to : shared->stall[i].to;
 
 			ms -= to > from ? to - from : 0;
 		}
@@ -185,7 +190,8 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options(argc, argv, 1, known);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED || mlock(shared, sizeof(*shared)))
 		die("shared memory: %s", strerror(errno));
 	ms = (float *)shared->ms;
@@ -291,10 +297,10 @@ int main(int argc, char **argv)
 	       "\"filled_s\": %.2f, \"again_mb\": %.1f, \"triggers\": %u, \"bd_blocks\": %llu, "
 	       "\"bd_reads\": %llu, \"bd_writes\": %llu, \"ahead\": %lu, \"incoming\": %lu, "
 	       "\"requests\": %lu}\n",
-	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at,
-	       net, frozen_ms, writes, reads, shared->n, part(ms, 0.5), part(ms, 0.999), part(ms, 1),
-	       speed, filled ? (filled - start) / 1e3 : -1, again * PAGE / 1048576.0, shared->triggers,
-	       bd.blocks, bd.reads, bd.writes, ahead, incoming, requests);
+	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at, net,
+	       frozen_ms, writes, reads, shared->n, part(ms, 0.5), part(ms, 0.999), part(ms, 1),
+	       speed, filled ? (filled - start) / 1e3 : -1, again * PAGE / 1048576.0,
+	       shared->triggers, bd.blocks, bd.reads, bd.writes, ahead, incoming, requests);
 	swapoff("/dev/zram0");
 	return 0;
 }

@@ -51,7 +51,8 @@ struct config {
 static void *fill(const struct config *c, unsigned who)
 {
 	unsigned long n = c->mb * MB / PAGE;
-	char *p = mmap(NULL, c->mb * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p =
+		mmap(NULL, c->mb * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		die("mmap of %lu MiB: %s", c->mb, strerror(errno));
@@ -128,7 +129,8 @@ static double drained(const struct config *c, double since)
 
 static void bench_munmap(const struct config *c)
 {
-	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *s =
+		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_barrier_t *all[] = { &s->filled, &s->out, &s->go, &s->done, &s->end };
 	struct client_use empty, full, after;
 	double first = 1e300, last = 0, sum = 0, out_first = 1e300, out_last = 0, drain_ms = -1;
@@ -203,10 +205,10 @@ static void bench_munmap(const struct config *c)
 	       "\"slots\": %lu, \"backed\": %lu, \"left\": %llu, \"mean_ms\": %.4f, \"wall_ms\": %.4f, \"drained_ms\": %.4f, "
 	       "%s\"pageout_mb_per_s\": %.1f, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
 	       "\"pool_pages_before\": %llu, \"pool_pages_after\": %llu}\n",
-	       c->tag, c->cpu ? "cpu" : "drain", c->np, c->mb, c->data_name, c->codec, swapped / PAGE, blocks,
-	       c->packed ? zram_bd_stat(0).blocks : 0, sum / c->np,
-	       last - first, drain_ms, holds, swapped / 1048576.0 / (out_last - out_first) * 1e3, full.compr - empty.compr,
-	       full.pool, empty.pool / PAGE, after.pool / PAGE);
+	       c->tag, c->cpu ? "cpu" : "drain", c->np, c->mb, c->data_name, c->codec,
+	       swapped / PAGE, blocks, c->packed ? zram_bd_stat(0).blocks : 0, sum / c->np,
+	       last - first, drain_ms, holds, swapped / 1048576.0 / (out_last - out_first) * 1e3,
+	       full.compr - empty.compr, full.pool, empty.pool / PAGE, after.pool / PAGE);
 }
 
 static void bench_pool(const struct config *c, const struct zram_setup *setup, unsigned long bytes)
@@ -271,7 +273,8 @@ static void bench_swapin(const struct config *c)
 	verify(c, 99, p, "after touching");
 	printf("bench: {\"tag\": \"%s\", \"mode\": \"swapin\", \"np\": 1, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
 	       "\"slots\": %lu, \"swapin_mb_per_s\": %.1f, \"swapin_touch_mb_per_s\": %.1f, \"sum\": %lu}\n",
-	       c->tag, c->mb, c->data_name, c->codec, n, c->mb / populate * 1e3, c->mb / touch * 1e3, sum & 0xff);
+	       c->tag, c->mb, c->data_name, c->codec, n, c->mb / populate * 1e3,
+	       c->mb / touch * 1e3, sum & 0xff);
 }
 
 int main(int argc, char **argv)

@@ -5,8 +5,8 @@
  *   readers_bench --readers N [--writes N] [--codec NAME] [--tag TEXT]
  *
  * N threads read the first page of a zram device (O_DIRECT) and check it; the main thread
- * writes it, and times each write.  It begins a write when somebody has read since the last one: on a
- * busy machine it would otherwise be done before the readers have their turn.
+ * writes it, and times each write.  It begins a write when somebody has read since the last one: on
+ * a busy machine it would otherwise be done before the readers have their turn.
  *
  * One line of JSON goes to the console: "bench: {...}".
  */

@@ -174,9 +174,9 @@ static void bench_swapin(const struct zram_setup *setup)
 	       "\"data\": \"%s\", \"codec\": \"%s\", \"swapin_p50_us\": %.2f, \"swapin_p90_us\": %.2f, "
 	       "\"swapin_p99_us\": %.2f, \"swapin_mean_us\": %.2f, \"writeback_mb_per_s\": %.1f, "
 	       "\"device_mb_per_s\": %.0f, \"sum\": %lu}\n",
-	       tag, mb, packed, data_name, codec, took[n / 2] * ns / 1e3, took[n / 10 * 9] * ns / 1e3,
-	       took[n / 100 * 99] * ns / 1e3, t * 1e3 / (double)n, (double)mb / wb * 1e3, speed,
-	       sum & 0xff);
+	       tag, mb, packed, data_name, codec, took[n / 2] * ns / 1e3,
+	       took[n / 10 * 9] * ns / 1e3, took[n / 100 * 99] * ns / 1e3, t * 1e3 / (double)n,
+	       (double)mb / wb * 1e3, speed, sum & 0xff);
 	swapoff("/dev/zram0");
 }
 
@@ -204,9 +204,9 @@ static void bench_recompress(const struct zram_setup *setup)
 	       "\"codec\": \"%s\", \"second\": \"%s\", \"recompress_mb_per_s\": %.1f, "
 	       "\"fill_mb_per_s\": %.1f, \"used_before_mb\": %.2f, \"used_after_mb\": %.2f, "
 	       "\"compr_before_mb\": %.2f, \"compr_after_mb\": %.2f, \"used_compacted_mb\": %.2f}\n",
-	       tag, mb, data_name, codec, second, (double)mb / ms * 1e3, fill, before.used / 1048576.0,
-	       after.used / 1048576.0, before.compr / 1048576.0, after.compr / 1048576.0,
-	       compacted.used / 1048576.0);
+	       tag, mb, data_name, codec, second, (double)mb / ms * 1e3, fill,
+	       before.used / 1048576.0, after.used / 1048576.0, before.compr / 1048576.0,
+	       after.compr / 1048576.0, compacted.used / 1048576.0);
 }
 
 int main(int argc, char **argv)

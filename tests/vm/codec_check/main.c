@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * main.c - every codec of the module over the kernel's own libraries, with input that is cut, changed
- * or made up, at its levels, with and without a dictionary.  What tests/test_codec.c is for those of
- * the library.
+ * main.c - every codec of the module over the kernel's own libraries, with input that is cut,
+ * changed or made up, at its levels, with and without a dictionary.  What tests/test_codec.c is for
+ * those of the library.
  *
- * Buffers end where a page that is not there begins, so that one byte too far is an oops.  A codec is
- * asked whether its answer is a page or -EIO, and whether it depends on the bytes alone.  The module
- * does not load if one fails.
+ * Buffers end where a page that is not there begins, so that one byte too far is an oops.  A codec
+ * is asked whether its answer is a page or -EIO, and whether it depends on the bytes alone.  The
+ * module does not load if one fails.
  */
 #undef pr_fmt
 #define pr_fmt(fmt) "codec_check: " fmt

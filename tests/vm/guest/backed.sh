@@ -40,7 +40,8 @@ for c in $(codecs); do
 	back 0 "page_indexes=0-$((8 * slots - 1))"
 	i=0
 	while [ $i -lt 100 ]; do
-		dd if=/dev/urandom of=/tmp/back bs=1 count=2 seek=$((i * pagesize + 5 + i * 3)) conv=notrunc 2>/dev/null
+		dd if=/dev/urandom of=/tmp/back bs=1 count=2 seek=$((i * pagesize + 5 + i * 3)) \
+			conv=notrunc 2>/dev/null
 		i=$((i + 1))
 	done
 	dd if=/dev/zram0 of=/dev/null bs="$pagesize" count=$((8 * slots)) conv=noerror iflag=direct 2>/dev/null

@@ -2,13 +2,15 @@
 /*
  * Random reads, writes, discards and zeroings of a block device, every page checked.
  *
- *   blkcheck DEVICE [--mb M] [--threads N] [--ms MS] [--seed X] [--tolerate] [--fail-me] [--buffered] [--keep]
+ *   blkcheck DEVICE [--mb M] [--threads N] [--ms MS] [--seed X] [--tolerate] [--fail-me]
+ *                   [--buffered] [--keep]
  *
  * Each thread owns every Nth run of 16 pages, so that it alone knows what must be there:
  * one word per page that says how the page was made. With --tolerate an operation may fail;
  * then each of its pages holds what it held or what was being written, whole, and the next
  * read settles which. --fail-me asks the kernel's fault injection for this task's
- * allocations, from the first operation on and not before. Ends with a last look at all pages; without --keep it discards them.
+ * allocations, from the first operation on and not before. Ends with a last look at all pages;
+ * without --keep it discards them.
  */
 #define _GNU_SOURCE
 #include "options.h"
@@ -116,7 +118,9 @@ static void *work(void *arg)
 		} else {
 			uint64_t range[2];
 
-			/* Of a part of its page the device discards nothing; a run is whole ones. */
+			/*
+			 * Of a part of its page the device discards nothing; a run is whole ones.
+			 */
 			if (op < 95)
 				page_widen(&first, &n);
 			range[0] = first * PAGE, range[1] = n * PAGE;
@@ -204,7 +208,8 @@ int main(int argc, char **argv)
 		close(f);
 	}
 	for (i = 0; i < nthreads; i++) {
-		t[i] = (struct thread){ .who = i, .rnd = (seed * 64 + i) * 0x9e3779b97f4a7c15ULL | 1 };
+		t[i] = (struct thread){ .who = i,
+					.rnd = (seed * 64 + i) * 0x9e3779b97f4a7c15ULL | 1 };
 		pthread_create(&t[i].id, NULL, work, &t[i]);
 	}
 	for (i = 0; i < nthreads; i++) {

@@ -7,9 +7,10 @@
  *
  * Fills M MiB that are bound to node N, on CPU C, asks for them to be paged out and compares
  * nr_zspages and MemUsed of every node with what they were before: at least PERCENT of the pages
- * that came must be node N's, and no node's memory in use may have grown more. The binding is the range's and not the process's, so that whoever compresses on CPU C
- * has to ask where the page lies. With --over it fills M MiB more than the node has free and
- * lets the kernel find out; nothing is asked of the shares then. Ends with a look at all pages.
+ * that came must be node N's, and no node's memory in use may have grown more. The binding is the
+ * range's and not the process's, so that whoever compresses on CPU C has to ask where the page
+ * lies. With --over it fills M MiB more than the node has free and lets the kernel find out;
+ * nothing is asked of the shares then. Ends with a look at all pages.
  */
 #define _GNU_SOURCE
 #include "options.h"
@@ -139,5 +140,6 @@ int main(int argc, char **argv)
 	}
 	printf("\n");
 	mine = after[node] - before[node];
-	return !came || (!over && (mine * 100 < came * (long)share || using[node] - used[node] < most));
+	return !came ||
+	       (!over && (mine * 100 < came * (long)share || using[node] - used[node] < most));
 }

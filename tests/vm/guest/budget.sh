@@ -16,7 +16,8 @@ for limit in 4096 65536 1048576 16777216; do
 	check "limit $limit: nobody swaps and frees" setpriv --reuid 65534 --regid 65534 --clear-groups \
 		swapcheck --mb 48 --procs 4 --passes $SCALE --forks 1
 	# One buffer a CPU may come on top: full at its share, or at 508 objects of a page.
-	share=$((limit / (2 * cpus) + 4096)); [ $share -lt $((508 * 4096)) ] || share=$((508 * 4096))
+	share=$((limit / (2 * cpus) + 4096))
+	[ $share -lt $((508 * 4096)) ] || share=$((508 * 4096))
 	peak=$(released 0 2)
 	check "limit $limit: at most $peak bytes were held back" [ "$peak" -le $((limit + cpus * share)) ]
 	check "limit $limit: some were" [ "$peak" -gt 0 ]

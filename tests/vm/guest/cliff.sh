@@ -166,7 +166,8 @@ if [ -e /dev/mapper/control ]; then
 		check "all is written once it is well" write
 		bad
 		i=0; while [ $i -lt 50 ]; do
-			dd if=/tmp/other of=/dev/zram0 bs=4k count=1 seek=$((2000 + i)) skip=$i oflag=direct 2>/dev/null
+			dd if=/tmp/other of=/dev/zram0 bs=4k count=1 seek=$((2000 + i)) skip=$i \
+				oflag=direct 2>/dev/null
 			i=$((i + 1))
 		done
 		good >/dev/null

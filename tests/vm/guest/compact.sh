@@ -28,7 +28,9 @@ touch /tmp/stop; wait $c
 setup 0 1G && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 rm -f /tmp/stop; compactor & c=$!
 rawread /dev/zram0 $t 1 >/dev/null 2>&1 & r=$!
-( while [ ! -e /tmp/stop ]; do setup 1 16M && dd if=/dev/urandom of=/dev/zram1 bs=64k count=64 2>/dev/null; done ) & s=$!
+( while [ ! -e /tmp/stop ]; do
+	setup 1 16M && dd if=/dev/urandom of=/dev/zram1 bs=64k count=64 2>/dev/null
+done ) & s=$!
 check "swap beside it, with raw readers and resets" swapcheck --mb 128 --procs 4 --passes 1 --forks 1 --loop $t
 touch /tmp/stop; wait $c $r $s
 [ ! -e /sys/kernel/debug/zsmalloc/zram0/classes ] || note "$(tail -n 1 /sys/kernel/debug/zsmalloc/zram0/classes)"

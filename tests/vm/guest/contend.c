@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Threads on a few pages of a zram device, without turns: reads, writes, discards, compaction, sysfs.
+ * Threads on a few pages of a zram device, without turns: reads, writes, discards, compaction,
+ * sysfs.
  *
  *   contend N [--ms MS] [--threads N] [--files N] [--pages N]       of /dev/zramN
  *
- * --files threads, 1 if not said, read and write files of the device in sysfs all the while. Whatever
- * the others read must be a whole page that somebody wrote to this place, or zeros. A page says which:
- * its first word is (place, version), and all others follow from it. The versions are of a few lengths,
- * so that objects of one class come, go and move all the time.
+ * --files threads, 1 if not said, read and write files of the device in sysfs all the while.
+ * Whatever the others read must be a whole page that somebody wrote to this place, or zeros. A page
+ * says which: its first word is (place, version), and all others follow from it. The versions are
+ * of a few lengths, so that objects of one class come, go and move all the time.
  */
 #define _GNU_SOURCE
 #include "options.h"
@@ -126,10 +127,13 @@ static void *work(void *arg)
 			atomic_fetch_add(ioctl(fd, BLKDISCARD, range) ? &wrong : &discards, 1);
 		} else if (r & 1) {
 			for (i = 0; i < n; i++)
-				make(p + i * WORDS, (at + i + 1) << 32 | (uintptr_t)arg << 24 | (++version & 0xffffff));
-			atomic_fetch_add(pwrite(fd, p, n * PAGE, (off_t)(at * PAGE)) == (ssize_t)(n * PAGE) ? &writes : &wrong, 1);
+				make(p + i * WORDS, (at + i + 1) << 32 |
+				     (uintptr_t)arg << 24 | (++version & 0xffffff));
+			atomic_fetch_add(pwrite(fd, p, n * PAGE, (off_t)(at * PAGE)) ==
+					 (ssize_t)(n * PAGE) ? &writes : &wrong, 1);
 		} else {
-			atomic_fetch_add(pread(fd, p, n * PAGE, (off_t)(at * PAGE)) == (ssize_t)(n * PAGE) ? &reads : &wrong, 1);
+			atomic_fetch_add(pread(fd, p, n * PAGE, (off_t)(at * PAGE)) ==
+					 (ssize_t)(n * PAGE) ? &reads : &wrong, 1);
 			for (i = 0; i < n; i++)
 				check(p + i * WORDS, at + i);
 		}

@@ -4,9 +4,11 @@
 # vm: short=yes mem=512M timeout=60 progs=poke,blkcheck
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
-if is_ebb; then classes=/sys/kernel/debug/zram/zram0/classes; else classes=/sys/kernel/debug/zsmalloc/zram0/classes; fi
+classes=/sys/kernel/debug/zsmalloc/zram0/classes
+if is_ebb; then classes=/sys/kernel/debug/zram/zram0/classes; fi
 
-# Field of the last row: 11 counts of zspages by fullness, obj_allocated, obj_used, pages_used, freeable.
+# Field of the last row: 11 counts of zspages by fullness, obj_allocated, obj_used, pages_used,
+# freeable.
 total() { awk -v f=$(($1 + 1)) '$1 == "Total" { print $f }' $classes; }
 objs=13 pages=14 freeable=15
 
@@ -30,7 +32,8 @@ wrong_rows() {
 reserve() {
 	cpus=$(sed 's/.*-//' /sys/devices/system/cpu/possible)
 	awk -v page=$((pagesize / 1024)) -v cpus=$((cpus + 1)) '$1 == "MemTotal:" {
-		n = int($2 / page / 440); print (n < 72 ? 72 : n > 1024 ? 1024 : n) + 2 * cpus }' /proc/meminfo
+		n = int($2 / page / 440)
+		print (n < 72 ? 72 : n > 1024 ? 1024 : n) + 2 * cpus }' /proc/meminfo
 }
 is_ebb && idle=$(reserve) || idle=0
 
@@ -87,11 +90,14 @@ if is_ebb; then
 	equal "nobody asked" "$(released 0 9)" "$asked"
 	equal "contents stay" "$(dd if=/dev/zram0 bs=4k skip=4016 count=16 2>/dev/null | md5sum)" "$sum"
 
-	# What is held back is gone after 2 ms at the latest, so pressure has to come while it is there.
-	# What lies within the CPUs' grains, an eighth of the limit in all, is not counted.
+	# What is held back is gone after 2 ms at the latest, so pressure has to come while it is
+	# there. What lies within the CPUs' grains, an eighth of the limit in all, is not counted.
 	put 16M "$(z 0 release_limit)"
 	rm -f /tmp/stop
-	( while [ ! -e /tmp/stop ]; do dd if=/tmp/pages of=/dev/zram0 bs=1M oflag=direct 2>/dev/null; blkdiscard /dev/zram0; done ) & load=$!
+	( while [ ! -e /tmp/stop ]; do
+		dd if=/tmp/pages of=/dev/zram0 bs=1M oflag=direct 2>/dev/null
+		blkdiscard /dev/zram0
+	done ) & load=$!
 	pressed() { echo 2 >/proc/sys/vm/drop_caches; [ "$(released 0 10)" -gt 0 ]; }
 	within "memory pressure flushes what is held back" 30 pressed
 	touch /tmp/stop; wait $load

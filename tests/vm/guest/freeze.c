@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * freeze.c - freezes all processes but this one, as a hibernation does, and looks at files meanwhile.
+ * freeze.c - freezes all processes but this one, as a hibernation does, and looks at files
+ * meanwhile.
  *
  *     freeze SECONDS FILE...     the kernel gives up by itself after 20 s, which is an error here
  *

@@ -16,11 +16,13 @@ check "mkfs.ext4" mkfs.ext4 -q -F /dev/zram0
 check "mount" mount -t ext4 -o discard /dev/zram0 /mnt/z
 for bs in 4k 16k 128k; do
 	check "fio --verify, random writes of $bs" fio --name=v --directory=/mnt/z --size=48m --bs=$bs --rw=randwrite \
-		--verify=crc32c --verify_fatal=1 --do_verify=1 --ioengine=psync --fallocate=none --refill_buffers \
+		--verify=crc32c --verify_fatal=1 --do_verify=1 --ioengine=psync \
+		--fallocate=none --refill_buffers \
 		--buffer_compress_percentage=60 --minimal --output=/tmp/fio.out
 done
 check "fio --verify, mixed load of two jobs" fio --name=m --directory=/mnt/z --size=24m --bsrange=4k-64k --rw=randrw --numjobs=2 \
-	--verify=crc32c --verify_fatal=1 --ioengine=psync --direct=1 --fallocate=none --minimal --output=/tmp/fio.out
+	--verify=crc32c --verify_fatal=1 --ioengine=psync --direct=1 --fallocate=none --minimal \
+	--output=/tmp/fio.out
 sync
 before=$(mm 0 1)
 rm -f /mnt/z/v* /mnt/z/m*

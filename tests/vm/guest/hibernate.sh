@@ -84,7 +84,8 @@ if grep -q test_resume /sys/power/disk; then
 		for f in writeback_age recompress_age; do
 			[ ! -e "$(z 0 $f)" ] || check "$f" put 1 "$(z 0 $f)"
 		done
-		swapcheck --mb 16 --procs 2 --passes 2 --forks 1 --loop 15 >/tmp/swap.out 2>&1 & s=$!
+		swapcheck --mb 16 --procs 2 --passes 2 --forks 1 --loop 15 \
+			>/tmp/swap.out 2>&1 & s=$!
 		blkcheck /dev/zram1 --mb 16 --threads 2 --ms 15000 >/tmp/blk.out 2>&1 & k=$!
 		sleep 3
 		w=$(bd 3)

@@ -1,7 +1,9 @@
 #!/bin/sh
-# CPUs go and come while slots are freed, written, compacted and flushed: nothing is lost on a dead one.
+# CPUs go and come while slots are freed, written, compacted and flushed: nothing is lost on a dead
+# one.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=stock-6.12,stock-7.3,kcsan mem=768M cpus=4 timeout=40 progs=swapcheck,blkcheck,rawread tools=mkswap,swapon,swapoff
+# vm: kernel=stock-6.12,stock-7.3,kcsan mem=768M cpus=4 timeout=40
+# vm: progs=swapcheck,blkcheck,rawread tools=mkswap,swapon,swapoff
 . /lib.sh
 modprobe zram num_devices=2 || { not_ok "zram loads"; exit 1; }
 cpu=/sys/devices/system/cpu
@@ -46,8 +48,15 @@ is_ebb && put 1G "$(z 1 release_limit)"
 for c in 3 2; do
 	rm -f /tmp/stop
 	text_pages 4096 >/tmp/pages
-	( while [ ! -e /tmp/stop ]; do dd if=/tmp/pages of=/dev/zram1 bs=1M oflag=direct 2>/dev/null; blkdiscard -l 16M /dev/zram1; done ) & a=$!
-	( while [ ! -e /tmp/stop ]; do taskset -c $c sh -c 'while [ ! -e /tmp/stop ]; do blkdiscard -l 8M /dev/zram1; done' 2>/dev/null; done ) & b=$!
+	( while [ ! -e /tmp/stop ]; do
+		dd if=/tmp/pages of=/dev/zram1 bs=1M oflag=direct 2>/dev/null
+		blkdiscard -l 16M /dev/zram1
+	done ) & a=$!
+	( while [ ! -e /tmp/stop ]; do
+		taskset -c $c sh -c 'while [ ! -e /tmp/stop ]; do
+			blkdiscard -l 8M /dev/zram1
+		done' 2>/dev/null
+	done ) & b=$!
 	i=0; while [ $i -lt $((10 * SCALE)) ]; do
 		put 0 $cpu/cpu$c/online; put 1 $cpu/cpu$c/online
 		i=$((i + 1))

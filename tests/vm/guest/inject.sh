@@ -10,9 +10,12 @@ dbg=/sys/kernel/debug
 
 # Off until asked for; quiet, since the stacks would bury the console.
 for f in failslab fail_page_alloc; do
-	echo 0 >$dbg/$f/probability; echo -1 >$dbg/$f/times; echo 0 >$dbg/$f/verbose; echo N >$dbg/$f/task-filter
+	echo 0 >$dbg/$f/probability; echo -1 >$dbg/$f/times; echo 0 >$dbg/$f/verbose
+	echo N >$dbg/$f/task-filter
 	[ ! -e $dbg/$f/min-order ] || echo 0 >$dbg/$f/min-order
-	for g in ignore-gfp-wait ignore-gfp-highmem; do [ ! -e $dbg/$f/$g ] || echo N >$dbg/$f/$g; done
+	for g in ignore-gfp-wait ignore-gfp-highmem; do
+		[ ! -e $dbg/$f/$g ] || echo N >$dbg/$f/$g
+	done
 done
 on()  { echo "$2" >$dbg/"$1"/interval; echo 100 >$dbg/"$1"/probability; }
 off() { echo 0 >$dbg/failslab/probability; echo 0 >$dbg/fail_page_alloc/probability; }
@@ -22,7 +25,8 @@ for f in failslab fail_page_alloc; do
 	# Only the load's own allocations: the shell must live. The filter follows the task.
 	echo Y >$dbg/$f/task-filter
 	on $f 23
-	_out=$(blkcheck /dev/zram0 --mb 32 --threads 2 --ms $((4000 * SCALE)) --tolerate --fail-me 2>&1)
+	_out=$(blkcheck /dev/zram0 --mb 32 --threads 2 --ms $((4000 * SCALE)) --tolerate \
+		--fail-me 2>&1)
 	equal "$f: random I/O, every page checked ($(echo "$_out" | tail -n 1))" $? 0
 	off
 	echo N >$dbg/$f/task-filter
@@ -37,8 +41,10 @@ for f in failslab fail_page_alloc; do
 		# Not every one: a page fault that always fails is retried for ever.
 		on $f $((i % 37 + 7))
 		sh -c 'echo 1 >/proc/self/make-it-fail 2>/dev/null
-			printf 1 >/sys/block/zram0/reset && printf lzo >/sys/block/zram0/comp_algorithm &&
-			printf 16M >/sys/block/zram0/disksize' 2>/dev/null || failures=$((failures + 1))
+			printf 1 >/sys/block/zram0/reset &&
+			printf lzo >/sys/block/zram0/comp_algorithm &&
+			printf 16M >/sys/block/zram0/disksize' 2>/dev/null ||
+			failures=$((failures + 1))
 		sh -c 'echo 1 >/proc/self/make-it-fail 2>/dev/null
 			read n </sys/class/zram-control/hot_add && printf "$n" >/sys/class/zram-control/hot_remove' 2>/dev/null
 		off

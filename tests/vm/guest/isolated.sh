@@ -1,7 +1,8 @@
 #!/bin/sh
 # A CPU that is kept for one program is left alone while the others store, free, flush and compact.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=stock-6.12,stock-7.3 mem=768M cpus=3 timeout=60 progs=blkcheck append=isolcpus=2,nohz_full=2,rcu_nocbs=2
+# vm: kernel=stock-6.12,stock-7.3 mem=768M cpus=3 timeout=60 progs=blkcheck
+# vm: append=isolcpus=2,nohz_full=2,rcu_nocbs=2
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 t=$((6 * SCALE))

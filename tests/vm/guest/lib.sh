@@ -172,9 +172,11 @@ finish() {
 	equal "no device is left" "$(ls -d /sys/block/zram* 2>/dev/null)" ""
 	if [ -e /sys/kernel/debug/kmemleak ]; then
 		# The first scan marks, the second reports; young objects are passed over for 5 s.
-		echo scan >/sys/kernel/debug/kmemleak; sleep 6; echo scan >/sys/kernel/debug/kmemleak
+		echo scan >/sys/kernel/debug/kmemleak; sleep 6
+		echo scan >/sys/kernel/debug/kmemleak
 		_leaks=$(grep -c '^unreferenced' /sys/kernel/debug/kmemleak)
-		_ours=$(grep -cE 'zram|zs_|zsmalloc|ebb|zcomp|pool_|slot_' /sys/kernel/debug/kmemleak)
+		_ours=$(grep -cE 'zram|zs_|zsmalloc|ebb|zcomp|pool_|slot_' \
+			/sys/kernel/debug/kmemleak)
 		[ "$_ours" = 0 ] || head -n 60 /sys/kernel/debug/kmemleak
 		equal "kmemleak names nothing of ours (of $_leaks)" "$_ours" 0
 	fi

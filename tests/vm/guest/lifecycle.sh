@@ -42,7 +42,10 @@ setup 0 64M
 blkcheck /dev/zram0 --threads 2 --ms $((4000 * SCALE)) --keep >/tmp/out 2>&1 &
 load=$!
 # From when it holds the device; before that a reset would be in its right.
-until ls -l /proc/$load/fd 2>/dev/null | grep -q zram0; do kill -0 $load 2>/dev/null || break; sleep 0.05; done
+until ls -l /proc/$load/fd 2>/dev/null | grep -q zram0; do
+	kill -0 $load 2>/dev/null || break
+	sleep 0.05
+done
 tries=0 held=0
 while kill -0 $load 2>/dev/null; do
 	put 1 "$(z 0 reset)" || held=$((held + 1))
@@ -60,7 +63,10 @@ n=0
 ( while [ $n -lt 200 ]; do put 1 "$(z 1 reset)"; put 16M "$(z 1 disksize)"; n=$((n + 1)); done ) 2>/dev/null &
 r=$!
 m=0
-while kill -0 $r 2>/dev/null; do dd if=/dev/zram1 of=/dev/null bs=4k count=4 2>/dev/null; m=$((m + 1)); done
+while kill -0 $r 2>/dev/null; do
+	dd if=/dev/zram1 of=/dev/null bs=4k count=4 2>/dev/null
+	m=$((m + 1))
+done
 wait $r
 ok "200 resets against $m opens"
 

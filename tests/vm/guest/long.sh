@@ -13,15 +13,16 @@ left() { l=$((end - $(date +%s))); [ $l -gt 0 ]; }
 bad() { echo "$*" >>/tmp/bad; end=0; }
 going() { left && [ ! -e /tmp/bad ]; }
 
-# zram0: swap, every page checked; children are killed amid swap-ins. With what the others want it is
-# more than memory holds, and not more than it holds compressed. A kernel that checks everything
-# makes a kmemleak object and two stack traces for each page that goes out: there it is less, and goes
-# out because it is told to.
+# zram0: swap, every page checked; children are killed amid swap-ins. With what the others want it
+# is more than memory holds, and not more than it holds compressed. A kernel that checks everything
+# makes a kmemleak object and two stack traces for each page that goes out: there it is less, and
+# goes out because it is told to.
 part=0.9; [ "$KERNEL" != uml-debug ] || part=0.25
 mb=$(awk -v part=$part '/^MemTotal/ { print int($2 / 1024 * part / 4) }' /proc/meminfo)
 swapper() {
 	while going; do
-		swapcheck --mb $mb --procs 4 --passes 1 --forks 3 --seed $((n * 7 + 1)) --end $l >/tmp/swapper 2>&1 ||
+		swapcheck --mb $mb --procs 4 --passes 1 --forks 3 --seed $((n * 7 + 1)) --end $l \
+			>/tmp/swapper 2>&1 ||
 			bad "swap: $(head -n 1 /tmp/swapper)"
 		n=$((n + 1)); echo $n >/tmp/swapper.n
 	done
@@ -30,9 +31,11 @@ swapper() {
 # What has hundreds of pages out dies at once: the frees of an exit.
 killer() {
 	while going; do
-		swapcheck --mb $((mb / 2 + 1)) --procs 2 --passes 40 --forks 0 >/dev/null 2>&1 & v=$!
+		swapcheck --mb $((mb / 2 + 1)) --procs 2 --passes 40 --forks 0 \
+			>/dev/null 2>&1 & v=$!
 		sleep $((n % 4 + 1))
-		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) 2>/dev/null
+		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) \
+			2>/dev/null
 		wait $v 2>/dev/null
 		n=$((n + 1)); echo $n >/tmp/killer.n
 	done
@@ -42,10 +45,12 @@ killer() {
 filer() {
 	mkdir -p /mnt/z
 	while going; do
-		setup 1 128M && mkfs.ext4 -q -F /dev/zram1 && mount -t ext4 -o discard /dev/zram1 /mnt/z ||
+		setup 1 128M && mkfs.ext4 -q -F /dev/zram1 &&
+			mount -t ext4 -o discard /dev/zram1 /mnt/z ||
 			{ bad "ext4: it does not mount"; return; }
-		fio --name=v --directory=/mnt/z --size=24m --bsrange=4k-64k --rw=randrw --numjobs=2 --verify=crc32c \
-			--verify_fatal=1 --ioengine=psync --fallocate=none --refill_buffers --buffer_compress_percentage=60 \
+		fio --name=v --directory=/mnt/z --size=24m --bsrange=4k-64k --rw=randrw \
+			--numjobs=2 --verify=crc32c --verify_fatal=1 --ioengine=psync \
+			--fallocate=none --refill_buffers --buffer_compress_percentage=60 \
 			--minimal --output=/tmp/fio.out >/tmp/filer 2>&1 || bad "ext4: fio: $(tail -n 1 /tmp/filer)"
 		rm -f /mnt/z/v*
 		umount /mnt/z || bad "ext4: umount"
@@ -57,7 +62,8 @@ filer() {
 # zram2, zram3: the stress program, on a machine that is short of memory all the time.
 stresser() {
 	while going; do
-		stress --device /dev/zram2 --second /dev/zram3 --hog 16 --tolerate --seconds $((l < 30 ? l : 30)) \
+		stress --device /dev/zram2 --second /dev/zram3 --hog 16 --tolerate \
+			--seconds $((l < 30 ? l : 30)) \
 			>/tmp/stresser 2>&1 || { cat /tmp/stresser; bad "stress: $(sed -n '/^not ok/{s/.* - //;p}' /tmp/stresser)"; }
 		n=$((n + 1)); echo $n >/tmp/stresser.n
 	done

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --NAME VALUE: a number from lo to hi, or a text. Without a hi it is a flag, and takes no value. */
+/*
+ * --NAME VALUE: a number from lo to hi, or a text. Without a hi it is a flag, and takes no value.
+ */
 struct option {
 	const char *name;
 	unsigned long *number, lo, hi;

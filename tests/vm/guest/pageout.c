@@ -58,9 +58,13 @@ static int writer(volatile uint64_t *p, unsigned long words)
 	for (round = 1; time(NULL) < end; round++)
 		for (unsigned long i = 0; i < words; i++) {
 			if (p[i] != value(round - 1, i)) {
-				fprintf(stderr, "pageout: page %lu differs at byte %lu in round %llu: %016llx; that is %s\n",
-					i / WORDS, i % WORDS * 8, (unsigned long long)round, (unsigned long long)p[i],
-					p[i] >> 40 < round && p[i] == value(p[i] >> 40, i) ? "what it held before" : "not what it held before");
+				fprintf(stderr,
+					"pageout: page %lu differs at byte %lu in round %llu: %016llx; that is %s\n",
+					i / WORDS, i % WORDS * 8, (unsigned long long)round,
+					(unsigned long long)p[i],
+					p[i] >> 40 < round && p[i] == value(p[i] >> 40, i)
+						? "what it held before"
+						: "not what it held before");
 				return 1;
 			}
 			if (!call) {
@@ -109,7 +113,8 @@ int main(int argc, char **argv)
 		return fprintf(stderr, "pageout: pidfd_open: %s\n", strerror(errno)), 1;
 	}
 	while (!waitpid(pid, &status, WNOHANG)) {
-		if (syscall(SYS_process_madvise, fd, &v, 1, MADV_PAGEOUT, 0) < 0 && errno != ESRCH) {
+		if (syscall(SYS_process_madvise, fd, &v, 1, MADV_PAGEOUT, 0) < 0 &&
+		    errno != ESRCH) {
 			fprintf(stderr, "pageout: process_madvise: %s\n", strerror(errno));
 			kill(pid, SIGKILL);
 		} else {

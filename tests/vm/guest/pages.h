@@ -9,7 +9,10 @@
 /* What contents are made and checked in: zram's block. The kernel's page is some of these. */
 #define PAGE 4096UL
 
-/* [*at, *at + *n) wider, to whole pages of the kernel: what can be unmapped, paged out or discarded. */
+/*
+ * [*at, *at + *n) wider, to whole pages of the kernel: what can be unmapped, paged out or
+ * discarded.
+ */
 static inline void page_widen(unsigned long *at, unsigned long *n)
 {
 	unsigned long per = (unsigned long)sysconf(_SC_PAGESIZE) / PAGE, over = *at % per;

@@ -34,7 +34,8 @@ int main(int argc, char **argv)
 	if (argc != 3 || dev < 0 || file < 0 || posix_memalign((void **)&mem, 4096, 4 * MOST))
 		return 2;
 	for (turn = 0; turn < 400; turn++) {
-		size_t len = 4096 * (1 + dice(turn % 4 ? 8 : 200)), left = len, at = 512 * dice(8), got = 0;
+		size_t len = 4096 * (1 + dice(turn % 4 ? 8 : 200)), left = len, at = 512 * dice(8),
+		       got = 0;
 		off_t from = 4096 * dice((end - len) / 4096);
 
 		for (n = 0; left && n < 64; n++) {

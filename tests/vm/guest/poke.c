@@ -107,7 +107,8 @@ static int block(int argc, char **argv)
 	if (fd < 0)
 		return printf("open %s\n", name(errno)), 0;
 	ioctl(fd, BLKGETSIZE64, &size);
-	off = argv[3][0] == '-' ? size - strtoull(argv[3] + 1, NULL, 10) : strtoull(argv[3], NULL, 10);
+	off = argv[3][0] == '-' ? size - strtoull(argv[3] + 1, NULL, 10)
+				: strtoull(argv[3], NULL, 10);
 	if (argv[1][0] != 'p') {
 		range[0] = off, range[1] = len;
 		n = ioctl(fd, argv[1][0] == 'd' ? BLKDISCARD : BLKZEROOUT, range);

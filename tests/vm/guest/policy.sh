@@ -161,13 +161,15 @@ case " $(codecs) " in *" lz4 "*" zstd "*)
 	a=$(ticks); sleep 5; b=$(ticks)
 	note "$((b - a)) hundredths of 5 s, $(policy 3) pages tried"
 	check "it takes no more ($((b - a)) of 500)" [ $((b - a)) -le 60 ]
-	# Ten units a second, 16 pages each, while somebody reads; what is read are empty slots, of no age.
-	# (Two readers, since one has to begin anew; a machine that is busy itself makes gaps, too.)
+	# Ten units a second, 16 pages each, while somebody reads; what is read are empty slots, of
+	# no age. (Two readers, since one has to begin anew; a machine that is busy itself makes
+	# gaps, too.)
 	fresh 0; fill; put 100 "$(z 0 recompress_cpu)"
 	: >/tmp/go
 	for i in 1 2; do
 		while [ -e /tmp/go ]; do
-			dd if=/dev/zram0 of=/dev/null bs=4k skip=$((16 * 256)) iflag=direct 2>/dev/null
+			dd if=/dev/zram0 of=/dev/null bs=4k skip=$((16 * 256)) iflag=direct \
+				2>/dev/null
 		done &
 	done
 	put 1 "$(z 0 recompress_age)"

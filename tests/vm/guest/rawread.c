@@ -45,7 +45,8 @@ static void *reader(void *arg)
 
 		if (page * 4096 + len > size)
 			len = 4096;
-		__atomic_add_fetch(pread(fd, buf, len, page * 4096) == (ssize_t)len ? &reads : &errors, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(pread(fd, buf, len, page * 4096) == (ssize_t)len ?
+				   &reads : &errors, 1, __ATOMIC_RELAXED);
 	}
 	close(fd);
 	return NULL;

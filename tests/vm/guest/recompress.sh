@@ -88,7 +88,9 @@ invariants 0
 
 # A reset ends it, and so does a signal.
 fresh zstd
-( while again priority=1; do dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct; done ) >/dev/null 2>&1 & job=$!
+( while again priority=1; do
+	dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct
+done ) >/dev/null 2>&1 & job=$!
 sleep 0.3
 within "a reset meanwhile" 20 put 1 "$(z 0 reset)"
 wait $job

@@ -7,7 +7,8 @@ load || { not_ok "zram loads"; exit 1; }
 
 few_failed() { awk -v n="$1" '{ print "failed reads", $1, "failed writes", $2, "of", n; exit $1 || $2 * 100 > n }' "$(z 0 io_stat)"; }
 
-# Other machines are here for their pages and their locks, not for the codecs, and are emulated slowly.
+# Other machines are here for their pages and their locks, not for the codecs, and are emulated
+# slowly.
 case $KERNEL in stock-*-*) some=lz4 ;; *) some=$(codecs) ;; esac
 for c in $some; do
 	before=$(vmstat pswpout)
@@ -21,7 +22,8 @@ for c in $some; do
 	check "$c: and forked children" swapcheck --mb 96 --procs 2 --passes $passes --forks 3
 	note "$c: mm_stat $(cat "$(z 0 mm_stat)")"
 	check "$c: swapoff" swapoff /dev/zram0
-	# When the last page of the kernel's reserve is gone a write fails, and swap keeps the page: a few with in-tree, too.
+	# When the last page of the kernel's reserve is gone a write fails, and swap keeps the page:
+	# a few with in-tree, too.
 	check "$c: no read failed, and less than one write of a hundred" few_failed $(($(vmstat pswpout) - before))
 done
 

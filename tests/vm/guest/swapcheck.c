@@ -2,7 +2,8 @@
 /*
  * Processes that hold more than memory does, every page checked when it comes back.
  *
- *   swapcheck [--mb M] [--procs N] [--passes K] [--forks F] [--seed X] [--loop SECONDS] [--end SECONDS]
+ *   swapcheck [--mb M] [--procs N] [--passes K] [--forks F] [--seed X] [--loop SECONDS]
+ *             [--end SECONDS]
  *
  * Each of N processes fills M MiB, then K times: reads its pages in random order, checks
  * each, rewrites some, unmaps and remaps a part, and asks for a part to be paged out. F
@@ -129,7 +130,8 @@ static int process(unsigned who)
 		len = 1 + next(&rnd) % (n - at);
 		page_widen(&at, &len);
 		munmap(p + at * PAGE, len * PAGE);
-		if (mmap(p + at * PAGE, len * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		if (mmap(p + at * PAGE, len * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 			return fprintf(stderr, "swapcheck: remap: %s\n", strerror(errno)), 1;
 		for (i = at; i < at + len; i++) {
 			word[i] = 0;
@@ -140,7 +142,8 @@ static int process(unsigned who)
 				continue;
 			if (f % 3 == 2)
 				kill(pid[f], SIGKILL);
-			if (waitpid(pid[f], &status, 0) < 0 || (status && !(f % 3 == 2 && WIFSIGNALED(status))))
+			if (waitpid(pid[f], &status, 0) < 0 ||
+			    (status && !(f % 3 == 2 && WIFSIGNALED(status))))
 				bad = 1;
 		}
 	}
@@ -175,7 +178,8 @@ int main(int argc, char **argv)
 			if (status) {
 				fprintf(stderr, "swapcheck: a process ended with %s %d\n",
 					WIFSIGNALED(status) ? "signal" : "status",
-					WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+					WIFSIGNALED(status) ? WTERMSIG(status) :
+					WEXITSTATUS(status));
 				bad = 1;
 			}
 		seed++;

@@ -64,7 +64,8 @@ swapper() {
 		# What has pages in every tier dies at once.
 		swapcheck --mb $mb --procs 2 --passes 40 --forks 0 >/dev/null 2>&1 & v=$!
 		sleep $((n % 3 + 1))
-		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) 2>/dev/null
+		kill -9 $(awk -v p=$v '$4 == p { print $1 }' /proc/[0-9]*/stat 2>/dev/null) \
+			2>/dev/null
 		wait $v 2>/dev/null
 		swapoff /dev/zram0 || bad "swap: swapoff"
 		keep_counts 0; count swapper
@@ -77,7 +78,8 @@ filer() {
 		fresh 1 1 96M && mkfs.ext4 -q -F /dev/zram1 &&
 			mount -t ext4 -o discard /dev/zram1 /mnt/z ||
 			{ bad "ext4: it does not mount"; return; }
-		fio --name=v --directory=/mnt/z --size=12m --bsrange=4k-64k --rw=randrw --numjobs=2 \
+		fio --name=v --directory=/mnt/z --size=12m --bsrange=4k-64k --rw=randrw \
+			--numjobs=2 \
 			--verify=crc32c --verify_fatal=1 --ioengine=psync --fallocate=none \
 			--refill_buffers --buffer_compress_percentage=60 --minimal \
 			--output=/tmp/fio.out >/tmp/filer 2>&1 || bad "ext4: fio: $(tail -n 1 /tmp/filer)"

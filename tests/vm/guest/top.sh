@@ -16,7 +16,11 @@ other=$(cat /sys/class/zram-control/hot_add)
 setup 0 64M lz4
 # store DEV: 16 MB of text, then 2 MB of zeros, then 1 MB that does not compress.
 store() {
-	{ text_pages 4096; dd if=/dev/zero bs=1M count=2; dd if=/dev/urandom bs=1M count=1; } 2>/dev/null |
+	{
+		text_pages 4096
+		dd if=/dev/zero bs=1M count=2
+		dd if=/dev/urandom bs=1M count=1
+	} 2>/dev/null |
 	dd of="/dev/zram$1" bs=1M iflag=fullblock conv=fsync 2>/dev/null
 }
 check "pages of each kind are written" store 0

@@ -8,7 +8,10 @@ need_loop "writeback" writeback
 
 back() { put "$1" "$(z 0 writeback)"; }
 data() { dd if=/dev/zram0 bs=64k count=256 iflag=direct 2>/dev/null | md5sum; }
-data_buffered() { echo 3 >/proc/sys/vm/drop_caches; dd if=/dev/zram0 bs=4k count=4096 2>/dev/null | md5sum; }
+data_buffered() {
+	echo 3 >/proc/sys/vm/drop_caches
+	dd if=/dev/zram0 bs=4k count=4096 2>/dev/null | md5sum
+}
 
 # In MiB: 0 to 7 text; 8 to 11 random, which is raw; 12 to 15 zeros.
 text_pages 2048 >/tmp/data
@@ -31,11 +34,15 @@ refuse "a file is no device" put /tmp/data "$(z 0 backing_dev)"
 refuse "nor is what is not there" put /dev/nothing "$(z 0 backing_dev)"
 refuse "nor itself" put /dev/zram0 "$(z 0 backing_dev)"
 equal "none is set" "$(cat "$(z 0 backing_dev)")" none
-# An open of this very disk takes a lock that who checks it takes, too.  No process is made meanwhile.
+# An open of this very disk takes a lock that who checks it takes, too.  No process is made
+# meanwhile.
 if is_ebb; then
 	back=$(z 0 backing_dev)
 	( i=0; while [ $i -lt 5000 ]; do printf /dev/zram0 >"$back"; i=$((i + 1)); done ) 2>/dev/null & a=$!
-	( i=0; while [ $i -lt 5000 ]; do read -r _ </sys/kernel/debug/zram/zram0/check; i=$((i + 1)); done ) & b=$!
+	( i=0; while [ $i -lt 5000 ]; do
+		read -r _ </sys/kernel/debug/zram/zram0/check
+		i=$((i + 1))
+	done ) & b=$!
 	within "nor itself while it is checked" 60 sh -c "! kill -0 $a && ! kill -0 $b"
 fi
 
@@ -203,7 +210,8 @@ if [ -e /dev/mapper/control ]; then
 	check "a reset meanwhile" put 1 "$(z 0 reset)"
 	check "takes no longer" [ $(($(date +%s) - t)) -le 10 ]      # all of it: 20 s and more
 	wait $slow
-	# One that does not answer for 10 s: who waits for what is in flight can be killed meanwhile.
+	# One that does not answer for 10 s: who waits for what is in flight can be killed
+	# meanwhile.
 	dmtable back $sectors delay /dev/loop0 0 0 /dev/loop0 0 10000 >/dev/null
 	fresh 0 "/dev/dm-$n"
 	sh -c "printf page_index=2100 >$(z 0 writeback)" 2>/dev/null & slow=$!
