@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* test_cache.c - a cache answers with what was put or with a miss, within its capacity. */
+#include "cache_rig.h"
+
+#include <unistd.h>
+
+/* ---- arguments ---- */
+
+static void each_field_of_the_config_is_checked(void **state)
+{
+	struct ebb_cache_config good, c;
+	struct ebb_cache *cache;
+
+	ebb_cache_config_init(NULL);
+	ebb_cache_config_init(&good);
+	good.capacity = MIB;
+	must_eq(ebb_cache_open(NULL, &good), -EINVAL);
+	must_eq(ebb_cache_open(&cache, NULL), -EINVAL);
+#define REFUSED(field, value, error)                                                          \
+	do {                                                                                  \
+		c = good;                                                                     \
+		c.field = value;                                                              \
+		cache = (void *)&c;                                                           \
+		must_eq(ebb_cache_open(&cache, &c), error);                                   \
+		must(!cache);                                                                 \
+	} while (0)
+	REFUSED(struct_size, 0, -EINVAL);
+	REFUSED(struct_size, sizeof(good) - 1, -EINVAL);
+	REFUSED(codec, "lz5", -ENOENT);
+	REFUSED(level, 0, -EINVAL);
+	REFUSED(flags, 2, -EINVAL);
+	good.spill = "/nowhere/at/all";
+	REFUSED(spill_capacity, EBB_CACHE_SPILL_MIN - 1, -EINVAL);
+	REFUSED(spill_capacity, EBB_CACHE_SPILL_MIN, -ENOENT);
+#undef REFUSED
+}
+
+static void arguments_are_checked(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL), *none[] = { NULL, (void *)(intptr_t)0 };
+	struct ebb_cache_stat stat = { .struct_size = sizeof(stat) }, no_size = { 0 };
+	char buf[EBB_CACHE_KEY_MAX + 1] = "";
+	struct ebb_cache_pin *pin;
+	size_t n;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(none); i++) {
+		must_eq(ebb_cache_put(none[i], "a", 1, buf, 1, 0, 0), -EINVAL);
+		must_eq(ebb_cache_get(none[i], "a", 1, buf, 1, &n), -EINVAL);
+		must_eq(ebb_cache_pin(none[i], "a", 1, 0, &pin), -EINVAL);
+		must_eq(ebb_cache_delete(none[i], "a", 1), -EINVAL);
+		must_eq(ebb_cache_set_capacity(none[i], MIB), -EINVAL);
+		must_eq(ebb_cache_flush(none[i]), -EINVAL);
+		must_eq(ebb_cache_stat(none[i], &stat), -EINVAL);
+		must_eq(ebb_cache_check(none[i], buf, sizeof(buf)), -EINVAL);
+		must(!ebb_cache_store(none[i]));
+	}
+	ebb_cache_close(NULL);
+	ebb_cache_unpin(c, NULL);
+	must_eq(ebb_cache_put(c, "", 0, buf, 1, 0, 0), -EINVAL);
+	must_eq(ebb_cache_put(c, NULL, 1, buf, 1, 0, 0), -EINVAL);
+	must_eq(ebb_cache_put(c, buf, EBB_CACHE_KEY_MAX + 1, buf, 1, 0, 0), -EINVAL);
+	must_eq(ebb_cache_put(c, "a", 1, NULL, 1, 0, 0), -EINVAL);
+	must_eq(ebb_cache_put(c, "a", 1, buf, 1, 0, 2), -EINVAL);
+	must_eq(ebb_cache_put(c, "a", 1, buf, EBB_CACHE_VALUE_MAX + 1, 0, 0), -EFBIG);
+	must_eq(ebb_cache_get(c, "a", 1, NULL, 1, &n), -EINVAL);
+	must_eq(ebb_cache_get(c, "a", 1, buf, 1, NULL), -EINVAL);
+	must_eq(ebb_cache_pin(c, "a", 1, 2, &pin), -EINVAL);
+	must_eq(ebb_cache_pin(c, "a", 1, 0, NULL), -EINVAL);
+	must_eq(ebb_cache_stat(c, NULL), -EINVAL);
+	must_eq(ebb_cache_stat(c, &no_size), -EINVAL);
+	must_eq(ebb_cache_check(c, NULL, 1), -EINVAL);
+	must_eq(stat_of(c).puts, 0);
+	must(ebb_cache_store(c));
+	ebb_cache_close(c);
+}
+
+/* ---- what was put ---- */
+
+static void sizes_and_keys_of_all_kinds(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 7, 100, 511, 4000, 4096, 20000, 65519, 65520, 65521, 65535,
+		65536, 65537, 131072, 200001, 1000000 };
+	static unsigned char data[1000000], buf[1000000];
+	static const char *const codecs[] = { NULL, "zstd", "lz4hc" };
+	char key[EBB_CACHE_KEY_MAX];
+	size_t n, k;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(codecs); i++) {
+		struct ebb_cache *c = open_cache(64 * MIB, codecs[i]);
+
+		for (u64 seed = 0; seed < 5; seed++)
+			for (k = 0; k < ARRAY_LEN(sizes); k++) {
+				size_t kb = k % 3 == 0 ? 1 : k % 3 == 1 ? 33 : sizeof(key);
+
+				memset(key, (int)(seed * ARRAY_LEN(sizes) + k + 1), sizeof(key));
+				fill(data, sizes[k], seed);
+				must_eq(ebb_cache_put(c, key, kb, data, sizes[k], k, 0), 0);
+				memset(buf, 1, sizeof(buf));
+				must_eq(ebb_cache_get(c, key, kb, buf, sizes[k], &n), 0);
+				must_eq(n, sizes[k]);
+				must(!memcmp(buf, data, n));
+				if (sizes[k])
+					must_eq(ebb_cache_get(c, key, kb, buf, sizes[k] - 1, &n), -ENOSPC);
+				must_eq(n, sizes[k]);
+				if (kb > 1)
+					must_eq(ebb_cache_get(c, key, kb - 1, buf, sizeof(buf), &n), -ENOENT);
+			}
+		is_sound(c);
+		must_eq(stat_of(c).values, 5 * ARRAY_LEN(sizes));
+		must_eq(stat_of(c).evicted, 0);
+		ebb_cache_close(c);
+	}
+}
+
+static void a_value_is_replaced_and_deleted(void **state)
+{
+	struct ebb_cache *c = open_cache(16 * MIB, NULL);
+	static unsigned char data[200000], buf[200000];
+	size_t n;
+
+	fill(data, sizeof(data), 3);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	must_eq(put(c, 1, data, sizeof(data), 0), 0);
+	must_eq(put(c, 1, data, 10, 0), 0);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), 0);
+	must_eq(n, 10);
+	must_eq(stat_of(c).values, 1);
+	is_sound(c);
+	must_eq(ebb_cache_delete(c, &(u64){ 1 }, 8), 0);
+	must_eq(ebb_cache_delete(c, &(u64){ 1 }, 8), -ENOENT);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	must_eq(stat_of(c).object_bytes, 0);
+	must_eq(stat_of(c).misses, 2);
+	must_eq(stat_of(c).hits, 1);
+	/* What is too large takes the old one with it. */
+	must_eq(put(c, 1, data, 10, 0), 0);
+	must_eq(ebb_cache_put(c, &(u64){ 1 }, 8, data, EBB_CACHE_VALUE_MAX + 1, 0, 0), -EFBIG);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void a_pin_stays_as_it_is(void **state)
+{
+	struct ebb_cache *c = open_cache(16 * MIB, NULL);
+	static unsigned char data[100000];
+	struct ebb_cache_pin *pin, *other;
+	u64 key = 5;
+
+	fill(data, sizeof(data), 3);
+	must_eq(put(c, key, data, sizeof(data), 4711), 0);
+	must_eq(ebb_cache_pin(c, &key, 8, 0, &pin), 0);
+	must_eq(pin->bytes, sizeof(data));
+	must_eq(pin->charge, 4711);
+	must(stat_of(c).pinned_bytes >= sizeof(data));
+	must_eq(put(c, key, data, 0, 1), 0);
+	must_eq(ebb_cache_pin(c, &key, 8, EBB_CACHE_TAKE, &other), 0);
+	must_eq(other->bytes, 0);
+	must_eq(other->charge, 1);
+	must_eq(ebb_cache_delete(c, &key, 8), -ENOENT);
+	must(!memcmp(pin->data, data, sizeof(data)));
+	ebb_cache_unpin(c, pin);
+	ebb_cache_unpin(c, other);
+	must_eq(stat_of(c).pinned_bytes, 0);
+	must_eq(ebb_cache_pin(c, &key, 8, 0, &pin), -ENOENT);
+	must(!pin);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void pinned_bytes_count(void **state)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+	static unsigned char data[4 << 20];
+	struct ebb_cache_pin *pin[4];
+	u64 values, k;
+	unsigned int i;
+
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < 10000; k++)
+		must_eq(put(c, k, data + k, 4000, 0), 0);
+	values = stat_of(c).values;
+	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	for (i = 0; i < 4; i++)
+		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);
+	for (k = 10000; k < 20000; k++)
+		must_eq(put(c, k, data + k, 4000, 0), 0);
+	must_be_at_most(stat_of(c).values, values * 6 / 10);
+	must_be_at_most(stat_of(c).used_bytes, 32 * MIB / 100 * 106);
+	for (i = 0; i < 4; i++)
+		ebb_cache_unpin(c, pin[i]);
+	must_eq(ebb_cache_delete(c, "large", 5), 0);
+	for (k = 20000; k < 40000; k++)
+		must_eq(put(c, k, data + k, 4000, 0), 0);
+	must(stat_of(c).values > values / 100 * 95);
+	ebb_cache_close(c);
+}
+
+static void the_first_put_of_a_key_only_notes_it(void **state)
+{
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	char buf[10];
+	size_t n;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 16 * MIB;
+	cfg.flags = EBB_CACHE_SECOND_MISS;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(ebb_cache_put(c, "a", 1, "first", 5, 0, 0), -EAGAIN);
+	must_eq(ebb_cache_get(c, "a", 1, buf, 10, &n), -ENOENT);
+	must_eq(ebb_cache_put(c, "a", 1, "second", 6, 0, 0), 0);
+	must_eq(ebb_cache_get(c, "a", 1, buf, 10, &n), 0);
+	must_eq(n, 6);
+	/* What is there is replaced at once. */
+	must_eq(ebb_cache_put(c, "a", 1, "third", 5, 0, 0), 0);
+	must_eq(ebb_cache_put(c, "b", 1, "first", 5, 0, EBB_CACHE_ADMIT), 0);
+	must_eq(ebb_cache_get(c, "b", 1, buf, 10, &n), 0);
+	must_eq(stat_of(c).noted, 1);
+	must_eq(stat_of(c).puts, 3);
+	ebb_cache_close(c);
+}
+
+static struct {
+	u64 times[4], bytes;
+	bool wrong;
+} told;
+
+static void count_gone(void *ctx, const struct ebb_cache_gone *gone)
+{
+	u64 key;
+
+	must(ctx == &told);
+	must_eq(gone->struct_size, sizeof(*gone));
+	must(gone->why < 4);
+	told.times[gone->why]++;
+	told.bytes += gone->bytes;
+	memcpy(&key, gone->key, sizeof(key));
+	told.wrong |= gone->key_bytes != sizeof(key) || gone->charge != key * 3;
+}
+
+static void who_asked_is_told_what_leaves(void **state)
+{
+	static unsigned char data[70000];
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	u64 key, put_bytes = 0;
+
+	memset(&told, 0, sizeof(told));
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 8 * MIB;
+	cfg.gone = count_gone;
+	cfg.gone_ctx = &told;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	fill(data, sizeof(data), 0);
+	for (key = 0; key < 3000; key++) {
+		size_t n = key % 100 ? key + 1000 : sizeof(data);
+
+		must_eq(put(c, key, data, n, key * 3), 0);
+		put_bytes += n;
+		if (key % 10 == 0) {
+			must_eq(put(c, key, data, 100, key * 3), 0);
+			put_bytes += 100;
+		}
+		if (key % 7 == 0)
+			must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+	}
+	must_eq(told.times[EBB_CACHE_REPLACED], 300);
+	must_eq(told.times[EBB_CACHE_DELETED], 429);
+	must_eq(told.times[EBB_CACHE_EVICTED], stat_of(c).evicted);
+	must_eq(told.times[EBB_CACHE_SPILLED], 0);
+	must_eq(stat_of(c).values, 3000 - 429 - stat_of(c).evicted);
+	must(!told.wrong);
+	for (key = 0; key < 3000; key++)
+		ebb_cache_delete(c, &key, sizeof(key));
+	must_eq(told.bytes, put_bytes);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* ---- an oracle, and threads ---- */
+
+static void an_oracle_agrees(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL);
+
+	random_operations_agree_with_an_array(c, 31);
+	must(stat_of(c).evicted > 100);
+	ebb_cache_close(c);
+}
+
+static void threads_agree(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL);
+
+	threads_see_whole_values_and_no_old_ones(c);
+	ebb_cache_close(c);
+}
+
+/* ---- capacity ---- */
+
+static u64 resident(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	must(f);
+	must_eq(fscanf(f, "%*u %lu", &pages), 1);
+	fclose(f);
+	return (u64)pages * (u64)sysconf(_SC_PAGESIZE);
+}
+
+#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
+#define SHADOWED true
+#else
+#define SHADOWED false
+#endif
+
+/* What the process has for the cache, and what the cache says, are within the capacity. */
+static void is_within(struct ebb_cache *c, u64 before, u64 capacity, const char *what)
+{
+	u64 now = resident(), used = stat_of(c).used_bytes;
+
+	if (getenv("EBB_TEST_FIGURES"))
+		printf("# %s: capacity %.1f MiB, resident %.3f of it, said %.3f, %" PRIu64
+		       " values, density %.3f\n", what, (double)capacity / 1048576,
+		       ((double)now - (double)before) / (double)capacity, (double)used / (double)capacity,
+		       stat_of(c).values, (double)stat_of(c).object_bytes / (double)stat_of(c).pool_bytes);
+	must_be_at_most(used, capacity / 100 * 106);
+	if (!SHADOWED && now > before)
+		must_be_at_most(now - before, capacity / 100 * 106);
+}
+
+static void fill_with(struct ebb_cache *c, struct rng *r, unsigned long puts, size_t most)
+{
+	static unsigned char data[200000];
+
+	while (puts--) {
+		size_t n = 50 + rng_below(r, most);
+
+		fill(data, n, rng_next(r) | 1);
+		must_eq(put(c, rng_below(r, 1000000), data, n, 0), 0);
+	}
+}
+
+static void memory_is_within_the_capacity(void **state)
+{
+	static const struct { const char *what; size_t most; unsigned long puts; } kinds[] = {
+		{ "100 bytes", 100, 700000 }, { "4 KiB", 8000, 40000 }, { "64 KiB", 128000, 2000 },
+		{ "all sizes", 0, 40000 },
+	};
+	struct rng r = { use_seed(41) };
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		u64 before = resident(), capacity = 32 * MIB;
+		struct ebb_cache *c = open_cache(capacity, NULL);
+
+		for (k = 0; k < 10; k++) {
+			fill_with(c, &r, scaled(kinds[i].puts) / 10,
+				  kinds[i].most ? kinds[i].most : (size_t)100 << k);
+			is_within(c, before, capacity, kinds[i].what);
+		}
+		if (scaled(100) >= 100)
+			must(stat_of(c).used_bytes > capacity / 100 * 90);
+		must(stat_of(c).evicted || scaled(100) < 100);
+		must_eq(stat_of(c).failed, 0);
+		is_sound(c);
+		ebb_cache_close(c);
+	}
+}
+
+static void the_capacity_changes_while_it_runs(void **state)
+{
+	static const unsigned int mibs[] = { 64, 16, 48, 8, 64, 0, 16 };
+	struct rng r = { use_seed(42) };
+	u64 before = resident();
+	struct ebb_cache *c = open_cache(64 * MIB, NULL);
+	unsigned int i;
+	char buf[10];
+	size_t n;
+
+	for (i = 0; i < ARRAY_LEN(mibs); i++) {
+		u64 capacity = mibs[i] * MIB;
+
+		must_eq(ebb_cache_set_capacity(c, capacity), 0);
+		if (capacity) {
+			is_within(c, before, capacity, "set");
+			fill_with(c, &r, scaled(30000), 6000);
+			is_within(c, before, capacity, "filled");
+		} else {
+			must_eq(stat_of(c).values, 0);
+			must_eq(put(c, 1, "bytes", 5, 0), -ENOMEM);
+			must_eq(get(c, 1, buf, 10, &n), -ENOENT);
+			if (!SHADOWED)
+				must_be_at_most(resident(), before + 4 * MIB);
+		}
+		is_sound(c);
+	}
+	ebb_cache_close(c);
+}
+
+/* ---- memory that is short ---- */
+
+static unsigned int fail_in;
+
+static bool fail_sometimes(void)
+{
+	return fail_in && !--fail_in;
+}
+
+static void memory_that_is_short_is_a_miss(void **state)
+{
+	static unsigned char data[150000], buf[150000];
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	u64 version[50] = { 0 };
+	unsigned int i;
+	size_t n;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 16 * MIB;
+	host_user_fail = fail_sometimes;
+	for (i = 1; i < 40; i++) {
+		fail_in = i;
+		if (!ebb_cache_open(&c, &cfg))
+			ebb_cache_close(c);
+	}
+	fail_in = 0;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	for (i = 1; i < 3000; i++) {
+		u64 key = i % 50;
+		int err;
+
+		n = make(data, key, i);
+		fail_in = i % 13;
+		err = put(c, key, data, n, i);
+		must(!err || err == -ENOMEM);
+		version[key] = err ? 0 : i;
+		fail_in = i % 3;
+		err = get(c, key, buf, sizeof(buf), &n);
+		must(!err || err == -ENOMEM || (err == -ENOENT && !version[key]));
+		if (!err) {
+			must_eq(n, make(data, key, version[key]));
+			must(!memcmp(buf, data, n));
+		}
+	}
+	fail_in = 0;
+	host_user_fail = NULL;
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* ---- keys of one hash ---- */
+
+static void two_keys_of_one_hash_are_two_keys(void **state)
+{
+	struct ebb_cache *c = open_cache(16 * MIB, NULL);
+	struct cache_shard *sh;
+	u64 a, b, ref;
+	char buf[10];
+	size_t n;
+	u32 e;
+
+	/* What is under b's hash is a's from now on. */
+	must_eq(ebb_cache_put(c, "a", 1, "of a", 4, 0, 0), 0);
+	a = hash_key(&c->secret, "a", 1);
+	b = hash_key(&c->secret, "b", 1);
+	sh = cache_shard_of(c, a);
+	e = cache_index_find(&sh->mem, a);
+	ref = sh->mem.entry[e - 1].ref;
+	cache_index_remove(&sh->mem, e - 1);
+	sh = cache_shard_of(c, b);
+	must_eq(cache_index_add(&sh->mem, b, ref, (u32)host_a64_read(&c->live), CACHE_SMALL), 0);
+	must_eq(ebb_cache_get(c, "b", 1, buf, 10, &n), -ENOENT);
+	must_eq(ebb_cache_put(c, "b", 1, "of b", 4, 0, 0), 0);
+	must_eq(ebb_cache_get(c, "b", 1, buf, 10, &n), 0);
+	must(!memcmp(buf, "of b", 4));
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_field_of_the_config_is_checked),
+		cmocka_unit_test(arguments_are_checked),
+		cmocka_unit_test(sizes_and_keys_of_all_kinds),
+		cmocka_unit_test(a_value_is_replaced_and_deleted),
+		cmocka_unit_test(a_pin_stays_as_it_is),
+		cmocka_unit_test(pinned_bytes_count),
+		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
+		cmocka_unit_test(who_asked_is_told_what_leaves),
+		cmocka_unit_test(an_oracle_agrees),
+		cmocka_unit_test(memory_is_within_the_capacity),
+		cmocka_unit_test(the_capacity_changes_while_it_runs),
+		cmocka_unit_test(threads_agree),
+		cmocka_unit_test(memory_that_is_short_is_a_miss),
+		cmocka_unit_test(two_keys_of_one_hash_are_two_keys),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

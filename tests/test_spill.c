@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_spill.c - what a cache evicts goes to a file and comes back; whatever happens to the file,
+ * an answer is what was put, or a miss.
+ */
+#include "cache_rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char path[100];
+
+static int new_path(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/ebb-spill-XXXXXX", tmp ? tmp : "/tmp");
+	fd = mkstemp(path);
+	return fd < 0 || close(fd);
+}
+
+static int end_path(void **state)
+{
+	unlink(path);
+	return 0;
+}
+
+static int try_open(struct ebb_cache **c, u64 capacity, u64 spill)
+{
+	struct ebb_cache_config cfg;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = capacity;
+	cfg.spill = path;
+	cfg.spill_capacity = spill;
+	return ebb_cache_open(c, &cfg);
+}
+
+static struct ebb_cache *open_with(u64 capacity, u64 spill)
+{
+	struct ebb_cache *c;
+
+	must_eq(try_open(&c, capacity, spill), 0);
+	return c;
+}
+
+/* Keys 1 to n, of some KiB each. */
+static void put_many(struct ebb_cache *c, u64 n)
+{
+	static unsigned char data[150000];
+	u64 key;
+
+	for (key = 1; key <= n; key++) {
+		must_eq(put(c, key, data, make(data, key, key), key), 0);
+		/* So that the file keeps up. */
+		if (key % 64 == 0)
+			ebb_cache_flush(c);
+	}
+	ebb_cache_flush(c);
+}
+
+/* How many of them are there; each is what was put. */
+static u64 get_many(struct ebb_cache *c, u64 n)
+{
+	static unsigned char data[150000], buf[150000];
+	u64 key, hits = 0;
+	size_t bytes;
+
+	for (key = 1; key <= n; key++) {
+		int err = get(c, key, buf, sizeof(buf), &bytes);
+
+		if (err) {
+			must_eq(err, -ENOENT);
+			continue;
+		}
+		must_eq(bytes, make(data, key, key));
+		must(!memcmp(buf, data, bytes));
+		hits++;
+	}
+	return hits;
+}
+
+#define MANY 6000u      /* some 7 MiB */
+
+static void what_was_evicted_comes_back(void **state)
+{
+	struct ebb_cache *c = open_with(4 * MIB, 64 * MIB);
+	struct ebb_cache_stat st;
+
+	put_many(c, MANY);
+	st = stat_of(c);
+	must(st.evicted > MANY / 4);
+	must(st.spilled > st.evicted / 10 * 9);
+	must_eq(st.spill_errors, 0);
+	/* Large values do not go there; all others are somewhere. */
+	must(get_many(c, MANY) > MANY / 100 * 95);
+	must(stat_of(c).spill_hits > 1000);
+	must_eq(stat_of(c).spill_bad, 0);
+	must_be_at_most(stat_of(c).used_bytes, 4 * MIB / 100 * 106);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void what_is_deleted_or_replaced_does_not_come_back(void **state)
+{
+	struct ebb_cache *c = open_with(4 * MIB, 64 * MIB);
+	static unsigned char buf[150000];
+	struct ebb_cache_pin *pin;
+	u64 key, taken = 0, deleted = 0;
+	size_t n;
+
+	put_many(c, MANY);
+	for (key = 1; key <= MANY; key += 3) {
+		deleted += !ebb_cache_delete(c, &key, sizeof(key));
+		must_eq(get(c, key, buf, sizeof(buf), &n), -ENOENT);
+	}
+	must(deleted > MANY / 4);
+	for (key = 2; key <= MANY; key += 3) {
+		must_eq(put(c, key, "new", 3, 0), 0);
+		must_eq(get(c, key, buf, sizeof(buf), &n), 0);
+		must_eq(n, 3);
+		must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+		must_eq(get(c, key, buf, sizeof(buf), &n), -ENOENT);
+	}
+	for (key = 3; key <= MANY; key += 3) {
+		if (ebb_cache_pin(c, &key, sizeof(key), EBB_CACHE_TAKE, &pin))
+			continue;
+		taken++;
+		must_eq(pin->charge, key);
+		ebb_cache_unpin(c, pin);
+		must_eq(get(c, key, buf, sizeof(buf), &n), -ENOENT);
+	}
+	must(taken > MANY / 4);
+	must_eq(stat_of(c).values, 0);
+	must_eq(stat_of(c).spill_values, 0);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void the_oldest_go_when_the_file_is_full(void **state)
+{
+	struct ebb_cache *c = open_with(2 * MIB, MIB);
+	struct stat st;
+
+	put_many(c, MANY);
+	must_eq(stat(path, &st), 0);
+	must_be_at_most(st.st_size, MIB + SPILL_HEAD);
+	must(stat_of(c).spilled > 2000);
+	must_be_at_most(stat_of(c).spill_values, 1500);
+	must(get_many(c, MANY) > 1000);
+	must_eq(stat_of(c).spill_bad, 0);
+	must_eq(stat_of(c).spill_errors, 0);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void the_tables_of_a_large_spill_are_bounded(void **state)
+{
+	struct ebb_cache *c = open_with(2 * MIB, 256 * MIB);
+	u64 key;
+
+	for (key = 0; key < scaled(60000); key++) {
+		must_eq(put(c, key, &key, sizeof(key), 0), 0);
+		if (key % 2048 == 0)
+			ebb_cache_flush(c);
+	}
+	must_be_at_most(stat_of(c).spill_values * sizeof(struct cache_entry), 2 * MIB / 8 + 16 * 32);
+	must_be_at_most(stat_of(c).used_bytes, 2 * MIB / 100 * 106);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* ---- what happens to files ---- */
+
+/* Flips, cuts and exchanges bytes of the file. */
+static void damage(struct rng *r, unsigned int kind)
+{
+	int fd = open(path, O_RDWR);
+	static unsigned char a[5000], b[5000];
+	off_t size, at, other;
+	unsigned int i;
+
+	must(fd >= 0);
+	size = lseek(fd, 0, SEEK_END);
+	for (i = 0; i < 400 && size > 20000; i++) {
+		at = (off_t)rng_below(r, (u64)size - sizeof(a));
+		other = (off_t)rng_below(r, (u64)size - sizeof(a));
+		must_eq(pread(fd, a, sizeof(a), at), sizeof(a));
+		must_eq(pread(fd, b, sizeof(b), other), sizeof(b));
+		if (kind == 0) {
+			a[0] ^= (unsigned char)(1u << rng_below(r, 8));
+			must_eq(pwrite(fd, a, 1, at), 1);
+		} else if (kind == 1) {
+			must_eq(pwrite(fd, a, sizeof(a), other), sizeof(a));
+		} else {
+			memset(a, 0, sizeof(a));
+			must_eq(pwrite(fd, a, sizeof(a), at), sizeof(a));
+		}
+	}
+	if (kind == 3)
+		must_eq(ftruncate(fd, size / 2), 0);
+	if (kind == 4)
+		must_eq(ftruncate(fd, 0), 0);
+	close(fd);
+}
+
+static void a_damaged_file_is_a_miss(void **state)
+{
+	struct rng r = { use_seed(51) };
+	unsigned int kind;
+
+	for (kind = 0; kind < 5; kind++) {
+		struct ebb_cache *c = open_with(4 * MIB, 64 * MIB);
+		u64 before;
+
+		put_many(c, MANY);
+		before = stat_of(c).spill_values;
+		damage(&r, kind);
+		get_many(c, MANY);
+		must(stat_of(c).spill_bad >= (kind == 0 ? 50 : 100));
+		must_be_at_most(stat_of(c).spill_bad, before);
+		/* It goes on: what is written now can be read again. */
+		put_many(c, MANY);
+		must(get_many(c, MANY) > MANY / 2);
+		is_sound(c);
+		ebb_cache_close(c);
+	}
+}
+
+static void a_removed_file_does_no_harm(void **state)
+{
+	struct ebb_cache *c = open_with(4 * MIB, 64 * MIB);
+
+	put_many(c, MANY / 2);
+	must_eq(unlink(path), 0);
+	put_many(c, MANY);
+	must(get_many(c, MANY) > MANY / 100 * 95);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void an_old_version_in_the_file_is_a_miss(void **state)
+{
+	struct ebb_cache *c = open_with(4 * MIB, MIB);
+	static unsigned char old[MIB + SPILL_HEAD];
+	unsigned int round;
+	u64 hits;
+	int fd;
+
+	/* A disk that loses writes: what is read is of an earlier round, or of another process. */
+	for (round = 0; round < 2; round++) {
+		put_many(c, MANY);
+		fd = open(path, O_RDWR);
+		must(fd >= 0);
+		if (round)
+			must_eq(pwrite(fd, old, sizeof(old), 0), sizeof(old));
+		else
+			must(pread(fd, old, sizeof(old), 0) > 0);
+		close(fd);
+	}
+	hits = get_many(c, MANY);
+	must(hits > 500);
+	must_be_at_most(stat_of(c).spill_hits, 300);
+	must(stat_of(c).spill_bad > 200);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* Runs in a child, since limits are of a process.  The number of errors that were seen. */
+static u64 with_limit_of_file_size(rlim_t limit)
+{
+	const struct rlimit rl = { limit, limit };
+	struct ebb_cache *c;
+
+	must_eq(setrlimit(RLIMIT_FSIZE, &rl), 0);
+	c = open_with(4 * MIB, 64 * MIB);
+	put_many(c, MANY);
+	get_many(c, MANY);
+	is_sound(c);
+	must(stat_of(c).spill_errors);
+	must(stat_of(c).spill_dropped);
+	ebb_cache_close(c);
+	return 0;
+}
+
+static void a_file_that_cannot_grow_does_no_harm(void **state)
+{
+	static const rlim_t limits[] = { 0, 100, 300000, 1000000 };
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < ARRAY_LEN(limits); i++) {
+		pid_t pid;
+
+		fflush(NULL);
+		pid = fork();
+		must(pid >= 0);
+		if (!pid) {
+			/* No signal of it may end us. */
+			signal(SIGXFSZ, SIG_DFL);
+			with_limit_of_file_size(limits[i]);
+			_exit(0);
+		}
+		must_eq(waitpid(pid, &status, 0), pid);
+		must_eq(status, 0);
+	}
+}
+
+static void a_device_without_room_does_no_harm(void **state)
+{
+	struct ebb_cache *c;
+	int full = open("/dev/full", O_RDWR);
+
+	if (full < 0)
+		skip();
+	c = open_with(4 * MIB, 64 * MIB);
+	/* Each write fails from now on. */
+	must_eq(dup2(full, c->spill->fd), c->spill->fd);
+	close(full);
+	put_many(c, MANY);
+	must(stat_of(c).spill_errors > 0);
+	must_be_at_most(stat_of(c).spill_errors, 20);
+	must(stat_of(c).spill_dropped > 100);
+	get_many(c, MANY);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* ---- whose the file is ---- */
+
+static void a_second_open_is_refused(void **state)
+{
+	struct ebb_cache *c = open_with(4 * MIB, 4 * MIB), *other;
+
+	must_eq(try_open(&other, 4 * MIB, 4 * MIB), -EBUSY);
+	put_many(c, MANY);
+	must_eq(try_open(&other, 4 * MIB, 4 * MIB), -EBUSY);
+	must(get_many(c, MANY) > 1000);
+	ebb_cache_close(c);
+	c = open_with(4 * MIB, 4 * MIB);
+	must_eq(get_many(c, MANY), 0);
+	ebb_cache_close(c);
+}
+
+static void what_a_crash_left_is_taken_over(void **state)
+{
+	static char copy[100];
+	struct ebb_cache *c = open_with(4 * MIB, 4 * MIB);
+	char command[300];
+
+	put_many(c, MANY);
+	snprintf(copy, sizeof(copy), "%s.copy", path);
+	snprintf(command, sizeof(command), "cp %s %s", path, copy);
+	must_eq(system(command), 0);
+	ebb_cache_close(c);
+	must_eq(rename(copy, path), 0);
+	c = open_with(4 * MIB, 4 * MIB);
+	must_eq(get_many(c, MANY), 0);
+	put_many(c, MANY);
+	must(get_many(c, MANY) > 1000);
+	ebb_cache_close(c);
+}
+
+static void a_file_of_something_else_is_left_alone(void **state)
+{
+	static const char text[] = "a letter to my aunt, of which I have no copy";
+	struct ebb_cache *c;
+	char got[100] = "";
+	FILE *f = fopen(path, "w");
+
+	must(f);
+	must(fputs(text, f) >= 0);
+	must_eq(fclose(f), 0);
+	must_eq(try_open(&c, 4 * MIB, 4 * MIB), -EEXIST);
+	f = fopen(path, "r");
+	must(f);
+	must(fgets(got, sizeof(got), f));
+	must_eq(fclose(f), 0);
+	must(!strcmp(got, text));
+	must_eq(unlink(path), 0);
+	must_eq(mkfifo(path, 0600), 0);
+	must_eq(try_open(&c, 4 * MIB, 4 * MIB), -EEXIST);
+	must_eq(unlink(path), 0);
+	must_eq(mkdir(path, 0700), 0);
+	must_eq(try_open(&c, 4 * MIB, 4 * MIB), -EISDIR);
+	must_eq(rmdir(path), 0);
+}
+
+static void a_child_does_not_keep_the_file(void **state)
+{
+	struct ebb_cache *c = open_with(4 * MIB, 4 * MIB);
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	must(pid >= 0);
+	if (!pid) {
+		ebb_cache_close(c);
+		pause();
+		_exit(0);
+	}
+	put_many(c, 1000);
+	ebb_cache_close(c);
+	c = open_with(4 * MIB, 4 * MIB);
+	ebb_cache_close(c);
+	must_eq(kill(pid, SIGKILL), 0);
+	must_eq(waitpid(pid, &status, 0), pid);
+}
+
+/* ---- all at once ---- */
+
+static void an_oracle_agrees(void **state)
+{
+	struct ebb_cache *c = open_with(6 * MIB, 4 * MIB);
+
+	random_operations_agree_with_an_array(c, 52);
+	must(stat_of(c).spill_hits);
+	must_eq(stat_of(c).spill_bad, 0);
+	ebb_cache_close(c);
+}
+
+static void threads_agree(void **state)
+{
+	struct ebb_cache *c = open_with(6 * MIB, 8 * MIB);
+
+	threads_see_whole_values_and_no_old_ones(c);
+	if (scaled(100) >= 100)
+		must(stat_of(c).spill_hits);
+	ebb_cache_close(c);
+}
+
+#define CASE(fn) cmocka_unit_test_setup_teardown(fn, new_path, end_path)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(what_was_evicted_comes_back),
+		CASE(what_is_deleted_or_replaced_does_not_come_back),
+		CASE(the_oldest_go_when_the_file_is_full),
+		CASE(the_tables_of_a_large_spill_are_bounded),
+		CASE(a_damaged_file_is_a_miss),
+		CASE(a_removed_file_does_no_harm),
+		CASE(an_old_version_in_the_file_is_a_miss),
+		CASE(a_file_that_cannot_grow_does_no_harm),
+		CASE(a_device_without_room_does_no_harm),
+		CASE(a_second_open_is_refused),
+		CASE(what_a_crash_left_is_taken_over),
+		CASE(a_file_of_something_else_is_left_alone),
+		CASE(a_child_does_not_keep_the_file),
+		CASE(an_oracle_agrees),
+		CASE(threads_agree),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

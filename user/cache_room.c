@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * cache_room.c - keeps a cache within its capacity, and evicts.  See cache.h.
+ *
+ *     capacity = overhead (tables, buffers, pins, the allocator's free memory) + pool_limit
+ *     live_limit = pool_limit * what entries have / what the pool has for them
+ *
+ * Puts evict while entries have more than live_limit.  They do not look at the pool for that:
+ * what is evicted leaves holes, which the next values fill, and pages only later, so who waited
+ * for pages would evict far too much.  A worker compares the two every other millisecond at most,
+ * and closes the holes when they may be many.  What a put finds beyond that is the pool's own
+ * limit, a little above; then it evicts more and closes the holes itself, or fails.
+ *
+ * Frees are synchronous here: each makes room for the put that caused it.
+ */
+#include "cache.h"
+
+#include <errno.h>
+
+#include "ebb_in.h"
+
+#define TEND_US 2000u                   /* least time between two looks of the worker */
+#define TEND_CHANGES 64u                /* puts that ask for a look */
+#define EVICT_MOST 16u                  /* values that a put evicts, if those have its bytes twice */
+#define FAILED_PART 256u                /* of the capacity, evicted at least when a put has failed */
+#define HOLES_PART 16u                  /* of the pool that was evicted since a compaction */
+#define SLACK_PART 64u                  /* of the capacity, of the pool's own limit over ours */
+#define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
+#define IDLE_LEAST ((u64)1 << 20)
+
+/* ---- what there is ---- */
+
+static u64 index_bytes(struct ebb_cache *c)
+{
+	u64 bytes = 0;
+	unsigned int i;
+
+	for (i = 0; i < CACHE_SHARDS; i++)
+		bytes += cache_index_bytes(&c->shard[i].mem) +
+			 cache_index_bytes(&c->shard[i].spilled);
+	return bytes;
+}
+
+void cache_usage(struct ebb_cache *c, struct cache_usage *u)
+{
+	struct ebb_stat store = { .struct_size = sizeof(store) };
+
+	ebb_stat(c->store, &store);
+	u->pool = store.mem_used_total;
+	u->idle = store.zone_bytes > u->pool ? store.zone_bytes - u->pool : 0;
+	u->index = index_bytes(c);
+	u->meta = store.meta_bytes + blocks_meta_bytes(&c->blocks) + sizeof(*c) +
+		  (c->spill ? cache_spill_bytes() : 0);
+	u->pinned = host_a64_read(&c->pinned);
+}
+
+/* Looks how much there is, and sets the limits. */
+static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
+{
+	u64 capacity = c->capacity, live = host_a64_read(&c->live), overhead, limit, hard;
+	struct cache_usage u;
+
+	cache_usage(c, &u);
+	overhead = u.index + u.meta + u.pinned;
+	overhead += u.idle < capacity / IDLE_PART ? u.idle : capacity / IDLE_PART;
+	limit = capacity > overhead ? capacity - overhead : 0;
+	hard = limit + (limit ? capacity / SLACK_PART : 0);
+	host_write_once(c->pool_limit, limit);
+	/* 0 would be none. */
+	ebb_set_mem_limit(c->store, hard > HOST_PAGE_SIZE ? hard : HOST_PAGE_SIZE);
+	if (live && u.pool >= limit / 8 * 7)
+		limit = (u64)((double)limit * (double)live / (double)u.pool);
+	host_write_once(c->live_limit, limit);
+	if (u.idle > capacity / IDLE_PART + IDLE_LEAST)
+		ebb_trim(c->store, NULL);
+}
+
+static bool has_holes(struct ebb_cache *c)
+{
+	u64 limit = host_read_once(c->pool_limit);
+
+	return ebb_pool_bytes(c->store) > limit &&
+	       host_read_once(c->evicted_bytes) > limit / HOLES_PART;
+}
+
+static void close_holes(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
+{
+	host_write_once(c->evicted_bytes, (u64)0);
+	ebb_compact(c->store, NULL);
+}
+
+static void cache_tend(struct host_work *w)
+{
+	struct ebb_cache *c = (struct ebb_cache *)((char *)w - offsetof(struct ebb_cache, tend));
+
+	host_mutex_lock(&c->room_lock);
+	if (has_holes(c))
+		close_holes(c);
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
+}
+
+int cache_room_init(struct ebb_cache *c, u64 capacity)
+{
+	int err = host_work_init(&c->tend, cache_tend, 0);
+
+	if (err)
+		return err;
+	host_mutex_init(&c->room_lock);
+	host_mutex_lock(&c->room_lock);
+	host_write_once(c->capacity, capacity);
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
+	return 0;
+}
+
+void cache_room_destroy(struct ebb_cache *c)
+{
+	host_work_destroy(&c->tend);
+	host_mutex_destroy(&c->room_lock);
+}
+
+/* ---- what leaves ---- */
+
+void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_cache_why why)
+{
+	const struct value_head *head = cache_value_head(s, n);
+	struct ebb_cache_gone gone = { .struct_size = sizeof(gone), .why = (u32)why };
+
+	if (!head)
+		return;
+	gone.key = head + 1;
+	gone.key_bytes = head->key_bytes;
+	gone.bytes = head->bytes;
+	gone.charge = head->charge;
+	c->gone(c->gone_ctx, &gone);
+}
+
+void cache_drop(struct ebb_cache *c, struct scratch *s, u64 ref, enum ebb_cache_why why)
+{
+	size_t n;
+
+	if (c->gone && !cache_value_read(c, s, ref, &n))
+		cache_tell_gone(c, s, n, why);
+	cache_value_free(c, s, ref);
+}
+
+/* ---- evicting ---- */
+
+static void count_evicted(struct ebb_cache *c, struct cache_shard *sh, u32 bytes)
+	HOST_REQUIRES(sh->lock)
+{
+	host_a64_add(&c->live, -(u64)bytes);
+	host_a64_add(&sh->counts.evicted, 1);
+	__atomic_fetch_add(&c->evicted_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+/* The oldest of a shard's spilled ones go: they are overwritten, or their table is too large. */
+static void trim_spilled(struct ebb_cache *c, struct cache_shard *sh) HOST_REQUIRES(sh->lock)
+{
+	u64 most = host_read_once(c->capacity) / CACHE_SPILL_INDEX_PART / CACHE_SHARDS;
+	u32 e;
+
+	while ((e = cache_index_oldest(&sh->spilled, CACHE_MAIN)) &&
+	       (!cache_spill_has(c->spill, sh->spilled.entry[e - 1].ref) ||
+		sh->spilled.entries * sizeof(struct cache_entry) > most)) {
+		cache_index_remove(&sh->spilled, e - 1);
+		host_a64_add(&c->spill_entries, (u64)-1);
+	}
+}
+
+static void note_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 at, u32 bytes)
+	HOST_REQUIRES(sh->lock)
+{
+	u32 e = cache_index_find(&sh->spilled, hash);
+
+	if (e) {
+		cache_index_remove(&sh->spilled, e - 1);
+		host_a64_add(&c->spill_entries, (u64)-1);
+	}
+	if (!cache_index_add(&sh->spilled, hash, at, bytes, CACHE_MAIN))
+		host_a64_add(&c->spill_entries, 1);
+	trim_spilled(c, sh);
+}
+
+/* The rest of evict(), for a value that is to go to the spill and is in no queue any more. */
+static void evict_to_spill(struct ebb_cache *c, struct scratch *s, struct cache_shard *sh, u64 hash,
+			   u64 ref, u32 bytes)
+{
+	bool spilled, mine;
+	size_t n;
+	u64 at;
+	u32 e;
+
+	/* Who replaces or deletes it meanwhile frees it, and then this finds another one or none. */
+	spilled = !cache_value_read(c, s, ref, &n) && cache_spill_put(c->spill, hash, s->plain, n, &at);
+	host_mutex_lock(&sh->lock);
+	e = cache_index_find(&sh->mem, hash);
+	mine = e && sh->mem.entry[e - 1].ref == ref;
+	if (mine) {
+		count_evicted(c, sh, bytes);
+		cache_index_remove(&sh->mem, e - 1);
+		cache_ghost_add(&sh->mem, hash);
+		if (spilled)
+			note_spilled(c, sh, hash, at, bytes);
+	}
+	host_mutex_unlock(&sh->lock);
+	if (mine)
+		cache_drop(c, s, ref, spilled ? EBB_CACHE_SPILLED : EBB_CACHE_EVICTED);
+}
+
+/* Evicts a value of a shard; its bytes, or 0: there is none. */
+static u32 evict(struct ebb_cache *c, struct scratch *s, struct cache_shard *sh)
+{
+	u64 hash, ref;
+	u32 e, bytes;
+
+	host_mutex_lock(&sh->lock);
+	e = cache_index_victim(&sh->mem);
+	if (!e) {
+		host_mutex_unlock(&sh->lock);
+		return 0;
+	}
+	hash = sh->mem.entry[e - 1].hash;
+	ref = sh->mem.entry[e - 1].ref;
+	bytes = cache_mark_bytes(host_read_once(sh->mem.entry[e - 1].mark));
+	if (c->spill && !(ref & CACHE_LARGE)) {
+		host_mutex_unlock(&sh->lock);
+		evict_to_spill(c, s, sh, hash, ref, bytes);
+		return bytes;
+	}
+	count_evicted(c, sh, bytes);
+	cache_index_remove(&sh->mem, e - 1);
+	cache_ghost_add(&sh->mem, hash);
+	host_mutex_unlock(&sh->lock);
+	if (c->spill)
+		host_a64_add(&c->spill->dropped, 1);
+	cache_drop(c, s, ref, EBB_CACHE_EVICTED);
+	return bytes;
+}
+
+/* The same of the shard whose turn it is, or of the next that has one. */
+static u32 evict_next(struct ebb_cache *c, struct scratch *s)
+{
+	unsigned int i;
+	u32 bytes = 0;
+
+	for (i = 0; !bytes && i < CACHE_SHARDS; i++)
+		bytes = evict(c, s, &c->shard[host_a64_add(&c->turn, 1) % CACHE_SHARDS]);
+	return bytes;
+}
+
+static bool is_full(struct ebb_cache *c)
+{
+	return host_a64_read(&c->live) > host_read_once(c->live_limit);
+}
+
+void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
+{
+	unsigned int i;
+	u64 gone = 0;
+	u32 n = 1;
+
+	for (i = 0; n && is_full(c) && (i < EVICT_MOST || gone < 2 * (u64)bytes); i++) {
+		n = evict_next(c, s);
+		gone += n;
+	}
+	if (host_a64_add(&c->changes, 1) % TEND_CHANGES == 0 ||
+	    ebb_pool_bytes(c->store) > host_read_once(c->pool_limit))
+		host_work_queue_delayed(&c->tend, TEND_US);
+}
+
+bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
+{
+	u64 want = 2 * (u64)bytes, least = host_read_once(c->capacity) / FAILED_PART, gone = 0;
+	u32 n = 1;
+
+	if (want < least)
+		want = least;
+	while (n && (gone < want || is_full(c))) {
+		n = evict_next(c, s);
+		gone += n;
+	}
+	/* What left may be of other sizes. */
+	host_mutex_lock(&c->room_lock);
+	close_holes(c);
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
+	return gone != 0;
+}
+
+/* ---- another capacity ---- */
+
+#define SHRINK_STEPS 16u
+
+/* Evicts down to a part of the pool's limit, and closes the holes; false: nothing is left. */
+static bool shrink(struct ebb_cache *c, struct scratch *s, unsigned int step)
+{
+	u64 limit = host_read_once(c->live_limit), target = limit - limit / SHRINK_STEPS * step;
+	u32 n = 1;
+
+	while (n && host_a64_read(&c->live) > target)
+		n = evict_next(c, s);
+	host_mutex_lock(&c->room_lock);
+	close_holes(c);
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
+	return n;
+}
+
+int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
+{
+	struct scratch *s;
+	unsigned int step;
+	bool smaller;
+
+	if (cache_bad(c))
+		return -EINVAL;
+	host_mutex_lock(&c->room_lock);
+	smaller = bytes < c->capacity;
+	host_write_once(c->capacity, bytes);
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
+	if (!smaller)
+		return 0;
+	s = scratch_get_surely(&c->blocks);
+	for (step = 0; step < SHRINK_STEPS; step++)
+		if (ebb_pool_bytes(c->store) <= host_read_once(c->pool_limit) ||
+		    !shrink(c, s, step))
+			break;
+	scratch_put(&c->blocks, s);
+	ebb_trim(c->store, NULL);
+	host_mutex_lock(&c->room_lock);
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
+	return 0;
+}
