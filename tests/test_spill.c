@@ -146,7 +146,7 @@ static void what_is_deleted_or_replaced_does_not_come_back(void **state)
 
 static void the_oldest_go_when_the_file_is_full(void **state)
 {
-	struct ebb_cache *c = open_with(2 * MIB, MIB);
+	struct ebb_cache *c = open_with(3 * MIB, MIB);
 	struct stat st;
 
 	put_many(c, MANY);
@@ -154,7 +154,8 @@ static void the_oldest_go_when_the_file_is_full(void **state)
 	must_be_at_most(st.st_size, MIB + SPILL_HEAD);
 	must(stat_of(c).spilled > 2000);
 	must_be_at_most(stat_of(c).spill_values, 1500);
-	must(get_many(c, MANY) > 1000);
+	must(get_many(c, MANY) > 300);
+	must(stat_of(c).spill_hits > 50);
 	must_eq(stat_of(c).spill_bad, 0);
 	must_eq(stat_of(c).spill_errors, 0);
 	is_sound(c);
@@ -163,7 +164,7 @@ static void the_oldest_go_when_the_file_is_full(void **state)
 
 static void the_tables_of_a_large_spill_are_bounded(void **state)
 {
-	struct ebb_cache *c = open_with(2 * MIB, 256 * MIB);
+	struct ebb_cache *c = open_with(4 * MIB, 256 * MIB);
 	u64 key;
 
 	for (key = 0; key < scaled(60000); key++) {
@@ -171,8 +172,8 @@ static void the_tables_of_a_large_spill_are_bounded(void **state)
 		if (key % 2048 == 0)
 			ebb_cache_flush(c);
 	}
-	must_be_at_most(stat_of(c).spill_values * sizeof(struct cache_entry), 2 * MIB / 8 + 16 * 32);
-	must_be_at_most(stat_of(c).used_bytes, 2 * MIB / 100 * 106);
+	must_be_at_most(stat_of(c).spill_values * sizeof(struct cache_entry), 4 * MIB / 8 + 16 * 32);
+	must_be_at_most(stat_of(c).used_bytes, 4 * MIB / 100 * 106);
 	is_sound(c);
 	ebb_cache_close(c);
 }
@@ -248,10 +249,9 @@ static void a_removed_file_does_no_harm(void **state)
 
 static void an_old_version_in_the_file_is_a_miss(void **state)
 {
-	struct ebb_cache *c = open_with(4 * MIB, MIB);
-	static unsigned char old[MIB + SPILL_HEAD];
+	struct ebb_cache *c = open_with(3 * MIB, 4 * MIB);
+	static unsigned char old[4 * MIB + SPILL_HEAD];
 	unsigned int round;
-	u64 hits;
 	int fd;
 
 	/* A disk that loses writes: what is read is of an earlier round, or of another process. */
@@ -265,27 +265,40 @@ static void an_old_version_in_the_file_is_a_miss(void **state)
 			must(pread(fd, old, sizeof(old), 0) > 0);
 		close(fd);
 	}
-	hits = get_many(c, MANY);
-	must(hits > 500);
+	get_many(c, MANY);
 	must_be_at_most(stat_of(c).spill_hits, 300);
 	must(stat_of(c).spill_bad > 200);
 	is_sound(c);
 	ebb_cache_close(c);
 }
 
-/* Runs in a child, since limits are of a process.  The number of errors that were seen. */
-static u64 with_limit_of_file_size(rlim_t limit)
+/* In a child, since limits are of a process.  The line of what is wrong, or 0. */
+#define OR_LINE(cond) do { if (!(cond)) return __LINE__ & 0x7f; } while (0)
+
+static int with_limit_of_file_size(rlim_t limit)
 {
+	static unsigned char data[150000], buf[150000];
 	const struct rlimit rl = { limit, limit };
 	struct ebb_cache *c;
 
-	must_eq(setrlimit(RLIMIT_FSIZE, &rl), 0);
-	c = open_with(4 * MIB, 64 * MIB);
-	put_many(c, MANY);
-	get_many(c, MANY);
-	is_sound(c);
-	must(stat_of(c).spill_errors);
-	must(stat_of(c).spill_dropped);
+	size_t bytes, n;
+	u64 key;
+
+	OR_LINE(!setrlimit(RLIMIT_FSIZE, &rl));
+	OR_LINE(!try_open(&c, 4 * MIB, 64 * MIB));
+	for (key = 1; key <= MANY; key++) {
+		OR_LINE(!put(c, key, data, make(data, key, key), key));
+		if (key % 64 == 0)
+			ebb_cache_flush(c);
+	}
+	for (key = 1; key <= MANY; key++)
+		if (!get(c, key, buf, sizeof(buf), &bytes)) {
+			n = make(data, key, key);
+			OR_LINE(n == bytes && !memcmp(data, buf, n));
+		}
+	OR_LINE(stat_of(c).spill_errors);
+	OR_LINE(stat_of(c).spill_dropped);
+	OR_LINE(!ebb_cache_check(c, NULL, 0));
 	ebb_cache_close(c);
 	return 0;
 }
@@ -305,8 +318,8 @@ static void a_file_that_cannot_grow_does_no_harm(void **state)
 		if (!pid) {
 			/* No signal of it may end us. */
 			signal(SIGXFSZ, SIG_DFL);
-			with_limit_of_file_size(limits[i]);
-			_exit(0);
+			alarm(100);
+			_exit(with_limit_of_file_size(limits[i]));
 		}
 		must_eq(waitpid(pid, &status, 0), pid);
 		must_eq(status, 0);
@@ -351,7 +364,7 @@ static void a_second_open_is_refused(void **state)
 
 static void what_a_crash_left_is_taken_over(void **state)
 {
-	static char copy[100];
+	static char copy[sizeof(path) + 5];
 	struct ebb_cache *c = open_with(4 * MIB, 4 * MIB);
 	char command[300];
 

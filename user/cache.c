@@ -736,12 +736,17 @@ int ebb_cache_check(struct ebb_cache *c, char *why, size_t len)
 
 	if (cache_bad(c) || (!why && len))
 		return -EINVAL;
+	/* The worker keeps out. */
+	host_mutex_lock(&c->room_lock);
 	err = ebb_check(c->store, why, len);
-	if (err)
+	if (err) {
+		host_mutex_unlock(&c->room_lock);
 		return err;
+	}
 	s = scratch_get_surely(&c->blocks);
 	what = check_cache(c, s);
 	scratch_put(&c->blocks, s);
+	host_mutex_unlock(&c->room_lock);
 	if (what && len)
 		snprintf(why, len, "%s", what);
 	return what ? -EUCLEAN : 0;

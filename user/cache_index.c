@@ -20,7 +20,8 @@
 #define CHAIN_MOST 64u                  /* steps of a look, which may have strayed */
 
 /* Table memory is given back in pieces of this, when a quarter of what was touched is unused. */
-#define GIVE_BYTES ((size_t)256 << 10)
+#define GIVE_BYTES ((size_t)16 << 10)
+#define MAPPED_BYTES ((size_t)128 << 10)        /* of a table that has pages of its own */
 
 static enum cache_queue queue_of(u32 mark)
 {
@@ -57,7 +58,7 @@ static void *new_table(size_t bytes)
 {
 	void *p = host_zalloc(bytes);
 
-	if (p && bytes >= GIVE_BYTES)
+	if (p && bytes >= MAPPED_BYTES)
 		madvise(p, bytes, MADV_NOHUGEPAGE);
 	return p;
 }
@@ -100,34 +101,28 @@ void cache_index_destroy(struct cache_index *x)
 	x->ghost = NULL;
 }
 
-/* Gives back what is past used bytes of a table, of which so many were touched. */
-static void give_rest(void *table, size_t used, size_t touched)
+/* Gives back what is past used bytes of a table, of which so many were touched; false: nothing. */
+static bool give_rest(void *table, size_t bytes, size_t used, size_t touched)
 {
 	uintptr_t from = ((uintptr_t)table + used + HOST_PAGE_MASK) & ~(uintptr_t)HOST_PAGE_MASK;
 	uintptr_t to = (uintptr_t)table + touched;
 
+	if (bytes < MAPPED_BYTES || touched - used < GIVE_BYTES || touched - used < touched / 4)
+		return false;
 	if (from < to)
 		madvise((void *)from, (to - from + HOST_PAGE_MASK) & ~(size_t)HOST_PAGE_MASK,
 			MADV_DONTNEED);
-}
-
-static bool is_much(size_t used, size_t touched)
-{
-	return touched - used >= GIVE_BYTES && touched - used >= touched / 4;
+	return true;
 }
 
 static void give_tables(struct cache_index *x)
 {
 	size_t e = sizeof(*x->entry), b = sizeof(*x->bucket);
 
-	if (is_much(x->entries * e, x->entry_top * e)) {
-		give_rest(x->entry, x->entries * e, x->entry_top * e);
-		x->entry_top = x->entries;
-	}
-	if (is_much(x->buckets * b, x->bucket_top * b)) {
-		give_rest(x->bucket, x->buckets * b, x->bucket_top * b);
-		x->bucket_top = x->buckets;
-	}
+	if (give_rest(x->entry, x->most * e, x->entries * e, x->entry_top * e))
+		host_write_once(x->entry_top, x->entries);
+	if (give_rest(x->bucket, x->most * b, x->buckets * b, x->bucket_top * b))
+		host_write_once(x->bucket_top, x->buckets);
 }
 
 size_t cache_index_bytes(const struct cache_index *x)
@@ -301,8 +296,7 @@ static void shrink_ghost(struct cache_index *x)
 			both[k] = k & 1 ? high[k / 2] : low[k / 2];
 		memcpy(low, both, sizeof(both));
 	}
-	if (ghost_bytes(half) >= GIVE_BYTES)
-		give_rest(x->ghost, ghost_bytes(half), ghost_bytes(half) * 2);
+	give_rest(x->ghost, ghost_bytes(most_sets(x)), ghost_bytes(half), ghost_bytes(half) * 2);
 	host_write_once(x->ghost_sets, half);
 }
 
@@ -470,7 +464,7 @@ static void move(struct cache_index *x, u32 from, u32 to)
 
 void cache_index_remove(struct cache_index *x, u32 i)
 {
-	u32 last = x->entries - 1;
+	u32 last = x->entries - 1, k;
 
 	begin(x);
 	dequeue(x, i);
@@ -478,7 +472,7 @@ void cache_index_remove(struct cache_index *x, u32 i)
 	if (i != last)
 		move(x, last, i);
 	host_write_once(x->entries, last);
-	if (x->buckets > CACHE_INDEX_LEAST && x->entries < x->buckets / 2)
+	for (k = 0; k < 2 && x->buckets > CACHE_INDEX_LEAST && x->entries < x->buckets / 2; k++)
 		merge(x);
 	give_tables(x);
 	end(x);

@@ -26,7 +26,7 @@
 #define HOLES_PART 16u                  /* of the pool that was evicted since a compaction */
 #define SLACK_PART 64u                  /* of the capacity, of the pool's own limit over ours */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
-#define IDLE_LEAST ((u64)1 << 20)
+#define IDLE_LEAST ((u64)256 << 10)
 
 /* ---- what there is ---- */
 
@@ -58,11 +58,12 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 {
 	u64 capacity = c->capacity, live = host_a64_read(&c->live), overhead, limit, hard;
+	u64 idle = capacity / IDLE_PART + IDLE_LEAST;
 	struct cache_usage u;
 
 	cache_usage(c, &u);
 	overhead = u.index + u.meta + u.pinned;
-	overhead += u.idle < capacity / IDLE_PART ? u.idle : capacity / IDLE_PART;
+	overhead += u.idle < idle ? u.idle : idle;
 	limit = capacity > overhead ? capacity - overhead : 0;
 	hard = limit + (limit ? capacity / SLACK_PART : 0);
 	host_write_once(c->pool_limit, limit);
@@ -71,7 +72,7 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 	if (live && u.pool >= limit / 8 * 7)
 		limit = (u64)((double)limit * (double)live / (double)u.pool);
 	host_write_once(c->live_limit, limit);
-	if (u.idle > capacity / IDLE_PART + IDLE_LEAST)
+	if (u.idle > idle)
 		ebb_trim(c->store, NULL);
 }
 
@@ -281,9 +282,10 @@ bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
 		n = evict_next(c, s);
 		gone += n;
 	}
-	/* What left may be of other sizes. */
+	/* What left may be of other sizes; and the system has to have its pages before they count. */
 	host_mutex_lock(&c->room_lock);
 	close_holes(c);
+	ebb_trim(c->store, NULL);
 	set_limits(c);
 	host_mutex_unlock(&c->room_lock);
 	return gone != 0;
