@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cache_rig.h - what the tests of caches share: values that a key regenerates, an oracle, threads. */
+/* cache_rig.h - what tests of caches share: values that a key regenerates, an oracle, threads. */
 #ifndef EBB_TESTS_CACHE_RIG_H
 #define EBB_TESTS_CACHE_RIG_H
 
@@ -106,7 +106,8 @@ static inline void random_operations_agree_with_an_array(struct ebb_cache *c, u6
 			deleted += !err;
 			break;
 		case 4:
-			err = ebb_cache_pin(c, &key, sizeof(key), i % 16 ? 0 : EBB_CACHE_TAKE, &pin);
+			err = ebb_cache_pin(c, &key, sizeof(key), i % 16 ? 0 : EBB_CACHE_TAKE,
+					    &pin);
 			if (err) {
 				must_eq(err, -ENOENT);
 				break;

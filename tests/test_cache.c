@@ -78,8 +78,8 @@ static void arguments_are_checked(void **state)
 
 static void sizes_and_keys_of_all_kinds(void **state)
 {
-	static const size_t sizes[] = { 0, 1, 7, 100, 511, 4000, 4096, 20000, 65519, 65520, 65521, 65535,
-		65536, 65537, 131072, 200001, 1000000 };
+	static const size_t sizes[] = { 0, 1, 7, 100, 511, 4000, 4096, 20000, 65519, 65520, 65521,
+		65535, 65536, 65537, 131072, 200001, 1000000 };
 	static unsigned char data[1000000], buf[1000000];
 	static const char *const codecs[] = { NULL, "zstd", "lz4hc" };
 	char key[EBB_CACHE_KEY_MAX];
@@ -100,10 +100,12 @@ static void sizes_and_keys_of_all_kinds(void **state)
 				must_eq(n, sizes[k]);
 				must(!memcmp(buf, data, n));
 				if (sizes[k])
-					must_eq(ebb_cache_get(c, key, kb, buf, sizes[k] - 1, &n), -ENOSPC);
+					must_eq(ebb_cache_get(c, key, kb, buf, sizes[k] - 1, &n),
+						-ENOSPC);
 				must_eq(n, sizes[k]);
 				if (kb > 1)
-					must_eq(ebb_cache_get(c, key, kb - 1, buf, sizeof(buf), &n), -ENOENT);
+					must_eq(ebb_cache_get(c, key, kb - 1, buf, sizeof(buf), &n),
+						-ENOENT);
 			}
 		is_sound(c);
 		must_eq(stat_of(c).values, 5 * ARRAY_LEN(sizes));
@@ -319,13 +321,15 @@ static u64 resident(void)
 /* What the process has for the cache, and what the cache says, are within the capacity. */
 static void is_within(struct ebb_cache *c, u64 before, u64 capacity, const char *what)
 {
-	u64 now = resident(), used = stat_of(c).used_bytes;
+	struct ebb_cache_stat st = stat_of(c);
+	u64 now = resident(), used = st.used_bytes;
 
 	if (getenv("EBB_TEST_FIGURES"))
 		printf("# %s: capacity %.1f MiB, resident %.3f of it, said %.3f, %" PRIu64
 		       " values, density %.3f\n", what, (double)capacity / 1048576,
-		       ((double)now - (double)before) / (double)capacity, (double)used / (double)capacity,
-		       stat_of(c).values, (double)stat_of(c).object_bytes / (double)stat_of(c).pool_bytes);
+		       ((double)now - (double)before) / (double)capacity,
+		       (double)used / (double)capacity, st.values,
+		       (double)st.object_bytes / (double)st.pool_bytes);
 	must_be_at_most(used, capacity / 100 * 106);
 	if (!SHADOWED && now > before)
 		must_be_at_most(now - before, capacity / 100 * 106);

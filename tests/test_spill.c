@@ -172,7 +172,8 @@ static void the_tables_of_a_large_spill_are_bounded(void **state)
 		if (key % 2048 == 0)
 			ebb_cache_flush(c);
 	}
-	must_be_at_most(stat_of(c).spill_values * sizeof(struct cache_entry), 4 * MIB / 8 + 16 * 32);
+	must_be_at_most(stat_of(c).spill_values * sizeof(struct cache_entry),
+			4 * MIB / 8 + 16 * 32);
 	must_be_at_most(stat_of(c).used_bytes, 4 * MIB / 100 * 106);
 	is_sound(c);
 	ebb_cache_close(c);

@@ -17,7 +17,7 @@
 #define MAGIC 0x6562626361636865ull     /* "ebbcache" */
 
 #define PUT_TRIES 4
-#define LIVE_LEAST 128u                 /* bytes of memory that a value takes, for the tables' room */
+#define LIVE_LEAST 128u                 /* bytes of memory for each place of the tables */
 #define SLOTS_LEAST ((u64)1 << 20)
 #define SLOTS_MOST ((u64)1 << 31)       /* CACHE_LARGE is the bit above */
 
@@ -575,7 +575,7 @@ static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
 
 	if (!s)
 		return -ENOMEM;
-	/* A large value that is replaced each time that it is read is none that a cache should have. */
+	/* A large value that is replaced each time that it is read may be a miss. */
 	for (tries = 0; err == -ESTALE && tries < CACHE_TRIES; tries++)
 		err = get_once(c, s, key, w);
 	scratch_put(&c->blocks, s);

@@ -6,8 +6,8 @@
  *                                                        large:     | head | key | references   |
  *
  * Who evicts leaves the entry where it can be found until the value is in the spill: it is in one
- * of the two all the time.  What is deleted or replaced meanwhile does not come back, since the step
- * that moves the entry from the one index to the other looks whether it is still the same.
+ * of the two all the time.  What is deleted or replaced meanwhile does not come back, since the
+ * step that moves the entry from the one index to the other looks whether it is still the same.
  *
  * Lock order: shard.lock > nothing but spill.lock, a leaf; room_lock > all of ebb_compact().  No
  * two shards are locked at once.
@@ -22,7 +22,7 @@
 #include "hash.h"
 
 #define CACHE_SHARDS 16u                /* a power of two */
-#define CACHE_SPILL_INDEX_PART 8u       /* of the capacity, that the table of spilled ones may have */
+#define CACHE_SPILL_INDEX_PART 8u       /* of the capacity, for the table of spilled values */
 #define CACHE_TRIES 8                   /* of a lookup, before it takes the lock */
 
 struct cache_counts {

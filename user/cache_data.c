@@ -33,13 +33,15 @@ static void free_blocks(struct ebb_cache *c, const block_ref *refs, size_t n)
 static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
 		      const struct cache_value *v, u64 *ref, u32 *bytes)
 {
-	size_t blocks = (v->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, i, head = head_bytes(key->bytes);
+	size_t blocks = (v->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, i;
+	size_t head = head_bytes(key->bytes);
 	block_ref *refs = s->owner_room;
 	int err = 0;
 
 	*bytes = (u32)(head + blocks * (sizeof(*refs) + CACHE_OBJECT_HEAD));
 	for (i = 0; i < blocks; i++) {
-		size_t at = i * BLOCK_BYTES, n = v->bytes - at < BLOCK_BYTES ? v->bytes - at : BLOCK_BYTES;
+		size_t at = i * BLOCK_BYTES, left = v->bytes - at;
+		size_t n = left < BLOCK_BYTES ? left : BLOCK_BYTES;
 		int packed = block_pack(&c->blocks, s, (const char *)v->data + at, n);
 
 		err = packed < 0 ? packed : block_put(&c->blocks, s, (size_t)packed, n, &refs[i]);

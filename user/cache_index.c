@@ -290,7 +290,8 @@ static void shrink_ghost(struct cache_index *x)
 
 	for (i = 0; i < half; i++) {
 		u32 *low = &x->ghost[(size_t)i * CACHE_GHOST_WAYS];
-		u32 *high = &x->ghost[(size_t)(i + half) * CACHE_GHOST_WAYS], both[CACHE_GHOST_WAYS];
+		u32 *high = &x->ghost[(size_t)(i + half) * CACHE_GHOST_WAYS];
+		u32 both[CACHE_GHOST_WAYS];
 
 		for (k = 0; k < CACHE_GHOST_WAYS; k++)
 			both[k] = k & 1 ? high[k / 2] : low[k / 2];

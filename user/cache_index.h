@@ -9,16 +9,17 @@
  *                         ^
  *     put, and the ghost has the hash
  *
- * S3-FIFO (Yang et al., SOSP 2023): a hit sets two bits and moves nothing, so that it needs no lock;
- * what is asked for once, as by a scan, passes through a tenth of the room and leaves the rest alone.
+ * S3-FIFO (Yang et al., SOSP 2023): a hit sets two bits and moves nothing, so that it needs no
+ * lock; what is asked for once, as by a scan, passes through a tenth of the room and leaves the
+ * rest alone.
  *
  * Entries are dense: the last one takes the place of one that goes, so the table has the memory of
  * what is there now and gives the rest back.  They are found through a linear hash of one chain an
  * entry.  What is stored is found by its 64-bit hash alone: the newer of two keys with one hash
  * stays, and who reads compares the key.
  *
- * Lock: the owner's, for all but cache_index_look() and cache_index_hit().  Those read words that may
- * change meanwhile, and see by seq whether they did.
+ * Lock: the owner's, for all but cache_index_look() and cache_index_hit().  Those read words that
+ * may change meanwhile, and see by seq whether they did.
  */
 #ifndef EBB_USER_CACHE_INDEX_H
 #define EBB_USER_CACHE_INDEX_H
@@ -40,7 +41,7 @@ struct cache_entry {
 	u64 hash;
 	u64 ref;                        /* what the owner finds it by; never 0 */
 	u32 mark;                       /* bytes << 4 | queue << 2 | hits */
-	u32 chain;                      /* the next of its bucket; entry + 1, 0: none, as all below */
+	u32 chain;                      /* next of its bucket; entry + 1, 0: none, as all below */
 	u32 newer, older;               /* of its queue */
 };
 
@@ -59,7 +60,7 @@ struct cache_index {
 	u32 most;
 	u32 entry_top, bucket_top;      /* from here on nothing was touched */
 	struct cache_queue_ends queue[CACHE_QUEUES];
-	u32 *ghost;                     /* [ghost_sets][CACHE_GHOST_WAYS], newest first; NULL: none */
+	u32 *ghost;                     /* [ghost_sets][CACHE_GHOST_WAYS], newest first, or NULL */
 	u32 ghost_sets;                 /* a power of two */
 	u64 ghosts;                     /* hashes that were found in it */
 };

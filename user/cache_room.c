@@ -21,8 +21,8 @@
 
 #define TEND_US 2000u                   /* least time between two looks of the worker */
 #define TEND_CHANGES 64u                /* puts that ask for a look */
-#define EVICT_MOST 16u                  /* values that a put evicts, if those have its bytes twice */
-#define FAILED_PART 256u                /* of the capacity, evicted at least when a put has failed */
+#define EVICT_MOST 16u                  /* values that a put evicts, if they have its bytes twice */
+#define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
 #define HOLES_PART 16u                  /* of the pool that was evicted since a compaction */
 #define SLACK_PART 64u                  /* of the capacity, of the pool's own limit over ours */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
@@ -193,8 +193,9 @@ static void evict_to_spill(struct ebb_cache *c, struct scratch *s, struct cache_
 	u64 at;
 	u32 e;
 
-	/* Who replaces or deletes it meanwhile frees it, and then this finds another one or none. */
-	spilled = !cache_value_read(c, s, ref, &n) && cache_spill_put(c->spill, hash, s->plain, n, &at);
+	/* Who replaces or deletes it meanwhile frees it; then this finds another one or none. */
+	spilled = !cache_value_read(c, s, ref, &n) &&
+		  cache_spill_put(c->spill, hash, s->plain, n, &at);
 	host_mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, hash);
 	mine = e && sh->mem.entry[e - 1].ref == ref;
@@ -282,7 +283,7 @@ bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
 		n = evict_next(c, s);
 		gone += n;
 	}
-	/* What left may be of other sizes; and the system has to have its pages before they count. */
+	/* What left may be of other sizes; and pages count until the system has them. */
 	host_mutex_lock(&c->room_lock);
 	close_holes(c);
 	ebb_trim(c->store, NULL);

@@ -59,8 +59,8 @@ static bool read_all(int fd, void *to, size_t n, u64 at)
 }
 
 /*
- * A write past a limit of the file's size is answered by SIGXFSZ, too, which ends the process unless
- * somebody wants it.  It is blocked while we write, and taken if it was ours.
+ * A write past a limit of the file's size is answered by SIGXFSZ, too, which ends the process
+ * unless somebody wants it.  It is blocked while we write, and taken if it was ours.
  */
 #define XFSZ_BIT ((u64)1 << (SIGXFSZ - 1))
 
@@ -99,7 +99,8 @@ static int take_file(int fd)
 	/* Another one may have had it between the two. */
 	if (fstat(fd, &st))
 		return -errno;
-	if (st.st_size && (!read_all(fd, head, sizeof(head), 0) || memcmp(head, magic, sizeof(head))))
+	if (st.st_size &&
+	    (!read_all(fd, head, sizeof(head), 0) || memcmp(head, magic, sizeof(head))))
 		return -EEXIST;
 	return ftruncate(fd, 0) ? -errno : 0;
 }
@@ -122,7 +123,8 @@ static int open_file(struct cache_spill *sp, const char *path)
 
 static void spill_write(struct host_work *w)
 {
-	struct cache_spill *sp = (struct cache_spill *)((char *)w - offsetof(struct cache_spill, work));
+	const size_t at = offsetof(struct cache_spill, work);
+	struct cache_spill *sp = (struct cache_spill *)((char *)w - at);
 	unsigned char head[SPILL_HEAD] = { 0 };
 	bool writing, pending;
 	u64 chunk, was;

@@ -8,9 +8,10 @@
  *
  *     record  | sum | position | hash | bytes | bytes of the cache |
  *
- * The file is not trusted.  A record is one if its sum is right, which covers its position in the log
- * and a secret of this opening: neither another record, nor one of an earlier round or of an earlier
- * process, nor a damaged one is taken for it.  Writes that fail leave records that are none.
+ * The file is not trusted.  A record is one if its sum is right, which covers its position in the
+ * log and a secret of this opening: neither another record, nor one of an earlier round or of an
+ * earlier process, nor a damaged one is taken for it.  Writes that fail leave records that are
+ * none.
  *
  * Who evicts does not wait for the file: he copies to memory, and a value is dropped if two chunks
  * wait already.
@@ -52,7 +53,7 @@ bool cache_spill_put(struct cache_spill *sp, u64 hash, const void *data, size_t 
 /* Whether what was put there can still be there.  Any context. */
 bool cache_spill_has(struct cache_spill *sp, u64 at);
 
-/* Reads a record of at most cap bytes, which was put at a position; *n bytes.  -ESTALE: it is gone. */
+/* Reads a record of at most cap bytes; *n is how many.  -ESTALE: it is gone. */
 int cache_spill_get(struct cache_spill *sp, u64 hash, u64 at, void *data, size_t cap, size_t *n);
 
 /* Writes what was put, or fails. */

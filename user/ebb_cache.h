@@ -10,13 +10,13 @@
  *             ...     a miss: fetch it and put it
  *
  * The capacity is of memory, and everything counts: values, keys, tables, buffers, and what the
- * allocator keeps free.  What goes when it is full is chosen by S3-FIFO.  It can go on to a file, the
- * spill, of a capacity of its own; what is asked for there comes back.  Whatever happens to that
- * file, a get answers with the bytes that were put, or with a miss.
+ * allocator keeps free.  What goes when it is full is chosen by S3-FIFO.  It can go on to a file,
+ * the spill, of a capacity of its own; what is asked for there comes back.  Whatever happens to
+ * that file, a get answers with the bytes that were put, or with a miss.
  *
- * A get waits for no writer, unless it lost to eight of them.  A put replaces in one step: who gets
- * meanwhile gets the old or the new value, whole; after a put or a delete returned, nobody gets what
- * was before.
+ * A get waits for no writer, unless it lost to eight of them.  A put replaces in one step: who
+ * gets meanwhile gets the old or the new value, whole; after a put or a delete returned, nobody
+ * gets what was before.
  *
  * Threads, signals, cancellation, fork() and dlclose() are as ebb.h says, and so are errors.
  * -ENOENT: there is no such value (any more).
@@ -60,8 +60,8 @@ struct ebb_cache_config {
 	const char *codec;       /* a name of ebb_codec_name(); NULL: lz4 */
 	int32_t level;           /* of the codec; EBB_LEVEL_DEFAULT: the codec's own */
 	uint32_t flags;          /* of EBB_CACHE_SECOND_MISS */
-	const char *spill;       /* path of a file for what is evicted; NULL: none.  It is made if it
-				    is not there, and what it has from before is dropped */
+	const char *spill;       /* path of a file for what is evicted; NULL: none.  It is made if
+				    it is not there, and what it has from before is dropped */
 	uint64_t spill_capacity; /* its bytes, at least EBB_CACHE_SPILL_MIN */
 	/*
 	 * Called for each value that leaves memory, by the thread that made it leave, with none of
@@ -100,7 +100,7 @@ int ebb_cache_put(struct ebb_cache *cache, const void *key, size_t key_bytes, co
 
 /*
  * Reads a value to buf[cap]; *bytes is its size.  -ENOSPC: cap is less, and *bytes tells the size.
- * After an error, what buf has means nothing.  -ENOMEM.
+ * After an error, what buf has means nothing.  -EIO: what is stored does not decompress; -ENOMEM.
  */
 int ebb_cache_get(struct ebb_cache *cache, const void *key, size_t key_bytes, void *buf, size_t cap,
 		  size_t *bytes);
@@ -117,7 +117,7 @@ struct ebb_cache_pin {
 
 #define EBB_CACHE_TAKE 1u        /* the cache has it no longer: it is deleted in the same step */
 
-/* Looks up and pins; flags: 0 or EBB_CACHE_TAKE.  -ENOMEM. */
+/* Looks up and pins; flags: 0 or EBB_CACHE_TAKE.  -EIO, -ENOMEM. */
 int ebb_cache_pin(struct ebb_cache *cache, const void *key, size_t key_bytes, unsigned int flags,
 		  struct ebb_cache_pin **pin);
 /* NULL is allowed. */
