@@ -436,7 +436,7 @@ static void an_oracle_agrees(void **state)
 	struct ebb_cache *c = open_with(6 * MIB, 4 * MIB);
 
 	random_operations_agree_with_an_array(c, 52);
-	must(stat_of(c).spill_hits);
+	must(stat_of(c).spill_hits || scaled(100) < 100);
 	must_eq(stat_of(c).spill_bad, 0);
 	ebb_cache_close(c);
 }

@@ -2,7 +2,7 @@
 /*
  * cache_room.c - keeps a cache within its capacity, and evicts.  See cache.h.
  *
- *     capacity = overhead (tables, buffers, pins, the allocator's free memory) + pool_limit
+ *     capacity = overhead (tables, buffers, pins, the allocator's free memory) + 1/64 + pool_limit
  *     live_limit = pool_limit * what entries have / what the pool has for them
  *
  * Puts evict while entries have more than live_limit.  They do not look at the pool for that:
@@ -24,7 +24,7 @@
 #define EVICT_MOST 16u                  /* values that a put evicts, if they have its bytes twice */
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
 #define HOLES_PART 16u                  /* of the pool that was evicted since a compaction */
-#define SLACK_PART 64u                  /* of the capacity, of the pool's own limit over ours */
+#define SLACK_PART 64u                  /* of the capacity, between pool_limit and the pool's own */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
 
@@ -64,8 +64,8 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 	cache_usage(c, &u);
 	overhead = u.index + u.meta + u.pinned;
 	overhead += u.idle < idle ? u.idle : idle;
-	limit = capacity > overhead ? capacity - overhead : 0;
-	hard = limit + (limit ? capacity / SLACK_PART : 0);
+	hard = capacity > overhead ? capacity - overhead : 0;
+	limit = hard > capacity / SLACK_PART ? hard - capacity / SLACK_PART : 0;
 	host_write_once(c->pool_limit, limit);
 	/* 0 would be none. */
 	ebb_set_mem_limit(c->store, hard > HOST_PAGE_SIZE ? hard : HOST_PAGE_SIZE);
