@@ -68,7 +68,8 @@ static bool new_word(struct runs *r, unsigned int length) HOST_REQUIRES(r->lock)
 		w = r->unused - 1;
 		r->unused = r->word[w].next;
 	} else if (r->fresh < r->words) {
-		w = r->fresh++;
+		w = r->fresh;
+		host_write_once(r->fresh, w + 1);
 	} else {
 		return false;
 	}
