@@ -59,6 +59,9 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 	build/ebb bench release $$kernel --out build/bench/release.json
 	@for b in store density pages malloc; do \
 		build/ebb bench $$b --out build/bench/$$b.json || exit; done
+	@build/ebb values bench --values 100000 --threads 1 --out build/bench/values.json
+	@build/ebb values bench --values 500000 --from 100 --to 100 --threads 1 \
+		--out build/bench/values-100.json
 
 demo: build ## store, verify and release real pages; our figures beside the published ones
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo

@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 EBB = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else
                        os.environ.get("EBB", os.path.join(ROOT, "build", "ebb")))
 COMMANDS = ["classes", "pack", "bench release", "bench store", "bench density", "bench pages",
-            "bench malloc", "top"]
+            "bench malloc", "values bench", "top"]
 BENCHES = [c for c in COMMANDS if c.startswith("bench")]
 LIMIT_S = 120
 NOBODY = 65534
@@ -533,6 +533,27 @@ def bench_pages_counts_no_hold_past_a_batch(tmp):
         else:
             assert r["max_pages_per_hold"] == r["backlog_pages"], r
     assert {r["backlog_pages"] for r in rows} == {2000, 3000}, rows
+
+
+@test
+def values_bench_writes_its_rows(tmp):
+    out = os.path.join(tmp, "values.json")
+    works("values", "bench", "--values", "2000", "--threads", "1,2", "--rounds", "1", "--data", "mix",
+          "--out", out)
+    with open(out, encoding="utf-8") as f:
+        rows = json.load(f)["rows"]
+    has(rows, "variant threads put_ns get_ns delete_ns value_bytes packed_bytes resident_bytes "
+              "over_bytes after_bytes fresh_bytes")
+    assert {(r["variant"], r["threads"]) for r in rows} == \
+        {(v, t) for v in ("codec", "ebb", "ebb-key", "map", "slabs") for t in (1, 2)}, rows
+    for r in rows:
+        assert r["put_ns"] > 0 and r["get_ns"] > 0, r
+    refused(2, "values", "values")
+    refused(2, "values fast", "values", "fast")
+    refused(2, "tree", "values", "bench", "--variant", "ebb,tree")
+    refused(2, "--to 10", "values", "bench", "--to", "10")
+    refused(2, "lz9", "values", "bench", "--codec", "lz9")
+    refused(2, "expected at most", "values", "bench", "--values", "1000000000")
 
 
 @test

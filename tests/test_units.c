@@ -263,13 +263,16 @@ static void a_write_that_fails_leaves_its_unit_as_it_was(void **state)
 static struct ebb_store *block_store;
 static struct blocks blocks;
 
-static void open_blocks(void)
+static void open_blocks(unsigned int chain)
 {
-	struct blocks_config bc = { .count = BLOCK_SLOTS, .level = EBB_LEVEL_DEFAULT };
+	struct blocks_config bc = {
+		.count = BLOCK_SLOTS, .level = EBB_LEVEL_DEFAULT, .chain = chain,
+	};
 	struct ebb_config cfg;
 
 	ebb_config_init(&cfg);
 	cfg.slots = BLOCK_SLOTS;
+	cfg.chain_size = chain;
 	must_eq(ebb_open(&block_store, &cfg), 0);
 	bc.store = block_store;
 	must_eq(blocks_init(&blocks, &bc), 0);
@@ -297,9 +300,9 @@ static void a_block_of_each_length_is_what_it_was(void **state)
 	struct rng r = { use_seed(0xb10c) };
 	struct scratch *s;
 	size_t n, got_n;
-	block_ref ref;
+	block_ref ref, other;
 
-	open_blocks();
+	open_blocks(0);
 	s = scratch_get(&blocks);
 	/* Stamps begin anew, and no reference is 0. */
 	blocks.stamp = UINT32_MAX - 5;
@@ -315,9 +318,34 @@ static void a_block_of_each_length_is_what_it_was(void **state)
 			must_eq(block_get(&blocks, s, ref, got, n - 1, &got_n), -EIO);
 		block_free(&blocks, ref);
 		must_eq(block_get(&blocks, s, ref, got, n, &got_n), -ESTALE);
+		/* Nor is it the next one in its slots. */
+		other = put_block(s, want, n);
+		must_eq(other >> 32, ref >> 32);
+		must_eq(block_get(&blocks, s, ref, got, n, &got_n), -ESTALE);
+		block_free(&blocks, other);
 	}
 	scratch_put(&blocks, s);
 	must_hold(runs_check(&blocks.runs));
+	close_blocks();
+}
+
+/* What is too large for a class of its own, and less than a page, does not take a page. */
+static void a_block_of_most_of_a_page_is_two_objects(void **state)
+{
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct scratch *s;
+	size_t n, at;
+
+	open_blocks(4);
+	s = scratch_get(&blocks);
+	n = blocks.small - BLOCK_HEAD + 20;
+	must(n + BLOCK_HEAD < HOST_PAGE_SIZE);
+	fill_random(want, n, 3);
+	for (at = 0; at < BLOCK_SLOTS / 4; at++)
+		put_block(s, want, n);
+	must_eq(ebb_stat(block_store, &stat), 0);
+	must_be_at_most(stat.mem_used_total, at * n * 106 / 100 + 8 * HOST_PAGE_SIZE);
+	scratch_put(&blocks, s);
 	close_blocks();
 }
 
@@ -351,7 +379,7 @@ static void damaged_objects_are_no_block_or_do_not_decompress(void **state)
 	unsigned long refused = 0;
 	struct scratch *s;
 
-	open_blocks();
+	open_blocks(0);
 	s = scratch_get(&blocks);
 	for (unsigned long i = 0; i < scaled(3000); i++) {
 		size_t n = 1 + rng_below(&r, i % 2 ? BLOCK_BYTES : 9000), got_n;
@@ -532,6 +560,7 @@ int main(void)
 		cmocka_unit_test(runs_of_bytes_end_with_the_disk),
 		cmocka_unit_test(slot_numbers_come_in_runs_and_are_used_again),
 		cmocka_unit_test(a_block_of_each_length_is_what_it_was),
+		cmocka_unit_test(a_block_of_most_of_a_page_is_two_objects),
 		cmocka_unit_test(damaged_objects_are_no_block_or_do_not_decompress),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array),
 		cmocka_unit_test(zeros_take_nothing),

@@ -33,7 +33,7 @@ struct codec_alone *codec_alone_open(const char *name, int32_t level)
 	c->page = ebb_page_size();
 	must(ebb_codec_levels(name, &min, &max, &def), name);
 	c->level = level == EBB_LEVEL_DEFAULT ? def : level;
-	c->out = xalloc(1, c->page + c->page / 16 + 67);
+	c->out = xalloc(1, CODEC_ALONE_MOST + CODEC_ALONE_MOST / 16 + 67);
 	if (!strcmp(name, "lz4")) {
 		c->kind = LZ4;
 		c->work = xalloc(1, (size_t)LZ4_sizeofState());
@@ -71,9 +71,9 @@ void codec_alone_close(struct codec_alone *c)
 	free(c);
 }
 
-size_t codec_alone_compress(struct codec_alone *c, const void *page, void *dst)
+size_t codec_alone_pack(struct codec_alone *c, const void *src, size_t n, void *dst)
 {
-	size_t n;
+	size_t ret;
 	int len;
 #if EBB_LZO
 	lzo_uint lzo_len = 0;
@@ -81,20 +81,20 @@ size_t codec_alone_compress(struct codec_alone *c, const void *page, void *dst)
 
 	switch (c->kind) {
 	case LZ4:
-		len = LZ4_compress_fast_extState(c->work, page, dst, (int)c->page, (int)c->page,
+		len = LZ4_compress_fast_extState(c->work, src, dst, (int)n, (int)n,
 						 c->level > 0 ? c->level : 1);
 		return len > 0 ? (size_t)len : 0;
 	case LZ4HC:
-		len = LZ4_compress_HC_extStateHC(c->work, page, dst, (int)c->page, (int)c->page,
+		len = LZ4_compress_HC_extStateHC(c->work, src, dst, (int)n, (int)n,
 						 c->level);
 		return len > 0 ? (size_t)len : 0;
 	case ZSTD:
-		n = ZSTD_compress2(c->zc, dst, c->page, page, c->page);
-		return ZSTD_isError(n) ? 0 : n;
+		ret = ZSTD_compress2(c->zc, dst, n, src, n);
+		return ZSTD_isError(ret) ? 0 : ret;
 	case LZO:
 #if EBB_LZO
-		if (lzo1x_1_compress(page, c->page, c->out, &lzo_len, c->work) != LZO_E_OK ||
-		    lzo_len >= c->page)
+		if (lzo1x_1_compress(src, n, c->out, &lzo_len, c->work) != LZO_E_OK ||
+		    lzo_len >= n)
 			return 0;
 		memcpy(dst, c->out, lzo_len);
 		return lzo_len;
@@ -104,26 +104,36 @@ size_t codec_alone_compress(struct codec_alone *c, const void *page, void *dst)
 	return 0;
 }
 
-bool codec_alone_decompress(struct codec_alone *c, const void *src, size_t bytes, void *page)
+bool codec_alone_unpack(struct codec_alone *c, const void *src, size_t bytes, void *dst, size_t n)
 {
 #if EBB_LZO
-	lzo_uint lzo_len = c->page;
+	lzo_uint lzo_len = n;
 #endif
 
 	switch (c->kind) {
 	case LZ4:
 	case LZ4HC:
-		return LZ4_decompress_safe(src, page, (int)bytes, (int)c->page) == (int)c->page;
+		return LZ4_decompress_safe(src, dst, (int)bytes, (int)n) == (int)n;
 	case ZSTD:
-		return ZSTD_decompressDCtx(c->zd, page, c->page, src, bytes) == c->page;
+		return ZSTD_decompressDCtx(c->zd, dst, n, src, bytes) == n;
 	case LZO:
 #if EBB_LZO
-		return lzo1x_decompress_safe(src, bytes, page, &lzo_len, NULL) == LZO_E_OK &&
-		       lzo_len == c->page;
+		return lzo1x_decompress_safe(src, bytes, dst, &lzo_len, NULL) == LZO_E_OK &&
+		       lzo_len == n;
 #endif
 		break;
 	}
 	return false;
+}
+
+size_t codec_alone_compress(struct codec_alone *c, const void *page, void *dst)
+{
+	return codec_alone_pack(c, page, c->page, dst);
+}
+
+bool codec_alone_decompress(struct codec_alone *c, const void *src, size_t bytes, void *page)
+{
+	return codec_alone_unpack(c, src, bytes, page, c->page);
 }
 
 void packed_load(struct packed_set *packed, const struct page_set *set, const char *codec,

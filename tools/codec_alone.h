@@ -23,6 +23,11 @@ size_t codec_alone_compress(struct codec_alone *c, const void *page, void *dst);
 /* Decompresses to a page; false: it is not one. */
 bool codec_alone_decompress(struct codec_alone *c, const void *src, size_t bytes, void *page);
 
+/* The same for n bytes, at most CODEC_ALONE_MOST; dst[n] */
+#define CODEC_ALONE_MOST ((size_t)64 << 10)
+size_t codec_alone_pack(struct codec_alone *c, const void *src, size_t n, void *dst);
+bool codec_alone_unpack(struct codec_alone *c, const void *src, size_t bytes, void *dst, size_t n);
+
 /* Each page of a set as the object that a store would keep: compressed, or the page itself. */
 struct packed_set {
 	unsigned char *bytes;

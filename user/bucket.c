@@ -105,6 +105,8 @@ static bool parse_record(const unsigned char *at, const unsigned char *end, stru
 	p += key_bytes;
 	if (!get_length(&p, end, &r->bytes))
 		return false;
+	if (r->bytes > (r->kind == RECORD_MAP ? EBB_VALUES_MAX : BLOCK_BYTES))
+		return false;
 	r->packed = r->bytes;
 	if (r->kind != RECORD_RAW && !get_length(&p, end, &r->packed))
 		return false;
@@ -337,17 +339,18 @@ static bool shrink(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->gro
 	struct values_stripe *st = stripe_of(v, b);
 	struct values_room *room = values_room(s);
 	struct image gone = { .room = room->other_room };
-	bool done, bad = false;
+	bool done, bad = false, copies;
 	struct record r;
 	size_t at = 0;
 
 	host_mutex_lock(&st->lock);
 	image_clear(&gone);
 	/* b may still have copies of what went to the last bucket: they are left out. */
-	done = !bucket_read(v, s, b, &room->image) && !sort_out(&room->image, &gone, b, n) &&
-	       !bucket_read(v, s, n, &room->other) &&
+	done = !bucket_read(v, s, b, &room->image) && !sort_out(&room->image, &gone, b, n);
+	copies = gone.bytes;
+	done = done && !bucket_read(v, s, n, &room->other) &&
 	       room->image.bytes + room->other.bytes <= BUCKET_TARGET * 2;
-	if (done && room->other.bytes) {
+	if (done && (room->other.bytes || copies)) {
 		while (image_next(&room->other, &at, &r, &bad))
 			image_add(&room->image, &r);
 		done = !bad && !bucket_write(v, s, b, &room->image);

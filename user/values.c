@@ -16,7 +16,13 @@
 #define SLOTS_LEAST ((u64)1 << 16)
 #define SLOTS_MOST (((u64)1 << 32) - 1)
 #define SLOTS_DEFAULT_LEAST ((u64)1 << 20)
-#define SLOT_HOLDS 512u                 /* bytes, at the least, that fill the machine's memory */
+/*
+ * There is a slot for so many bytes of memory.  Half of the slots are for blocks, and blocks of
+ * INLINE_MOST bytes are to be able to fill it.
+ */
+#define SLOT_HOLDS 256u
+
+_Static_assert(SLOT_HOLDS * 2 <= INLINE_MOST, "slots for blocks do not end before memory does");
 
 #define CONFIG_LEAST ((size_t)56)
 #define ENTRY_LEAST ((size_t)32)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * values.h - inside of struct ebb_values: what values.c, bucket.c, value_data.c and value_reader.c
- * share.
+ * values.h - inside of struct ebb_values: what values.c, values_all.c, bucket.c, value_data.c and
+ * value_reader.c share.
  *
  *     name --hash--> bucket i --slot i--> object: | record | record | ...
  *                                                  small value: its bytes

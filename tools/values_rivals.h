@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * values_rivals.h - what a program would keep compressed values in without ebb_values.h, for
+ * `ebb values bench`: small models, each with the codec that the bench runs.
+ */
+#ifndef EBB_VALUES_RIVALS_H
+#define EBB_VALUES_RIVALS_H
+
+#include "codec_alone.h"
+
+struct rival;
+
+struct rival_ops {
+	const char *name;
+	struct rival *(*open)(uint64_t values, bool keys);
+	void (*close)(struct rival *r);
+	/* 0 or -errno.  c is the thread's own. */
+	int (*put)(struct rival *r, struct codec_alone *c, uint64_t id, const void *data, size_t n);
+	int (*get)(struct rival *r, struct codec_alone *c, uint64_t id, void *buf, size_t cap,
+		   size_t *n);
+	int (*del)(struct rival *r, uint64_t id);
+};
+
+/*
+ * map: a hash table of malloc()ed compressed strings, as std::unordered_map of std::string would
+ * have them; slabs: the same table, with strings in chunks of size classes that grow by a quarter,
+ * out of slabs of 1 MiB that are never given back, as memcached keeps items.
+ */
+extern const struct rival_ops rival_map, rival_slabs;
+
+#endif
