@@ -17,6 +17,7 @@
 
 #include <errno.h>
 
+#include "codecs.h"
 #include "ebb_in.h"
 
 #define TEND_US 2000u                   /* least time between two looks of the worker */
@@ -41,6 +42,14 @@ static u64 index_bytes(struct ebb_cache *c)
 	return bytes;
 }
 
+/* What a context takes at the most for a block, which no codec says: measured (lz4 1.9, zstd 1.5). */
+static u64 context_bytes(const struct blocks *b)
+{
+	if (b->codec == &codec_zstd)
+		return b->params.level < 13 ? (u64)1152 << 10 : (u64)1856 << 10;
+	return b->codec == &codec_lz4hc ? (u64)256 << 10 : (u64)64 << 10;
+}
+
 void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 {
 	struct ebb_stat store = { .struct_size = sizeof(store) };
@@ -50,6 +59,7 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 	u->idle = store.zone_bytes > u->pool ? store.zone_bytes - u->pool : 0;
 	u->index = index_bytes(c);
 	u->meta = store.meta_bytes + blocks_meta_bytes(&c->blocks) + sizeof(*c) +
+		  host_a64_read(&c->blocks.scratches) * context_bytes(&c->blocks) +
 		  (c->spill ? cache_spill_bytes() : 0);
 	u->pinned = host_a64_read(&c->pinned);
 }
