@@ -139,7 +139,7 @@ static inline void random_operations_agree_with_an_array(struct ebb_cache *c, u6
 			is_sound(c);
 		}
 	}
-	must(hits > steps / 20 || scaled(100) < 10);
+	must(hits > steps / 20 || scaled(100) < 100);
 	must(deleted);
 	is_sound(c);
 }

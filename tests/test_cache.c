@@ -287,7 +287,7 @@ static void an_oracle_agrees(void **state)
 	struct ebb_cache *c = open_cache(8 * MIB, NULL);
 
 	random_operations_agree_with_an_array(c, 31);
-	must(stat_of(c).evicted > 100 || scaled(100) < 10);
+	must(stat_of(c).evicted > 100 || scaled(100) < 100);
 	ebb_cache_close(c);
 }
 
