@@ -15,7 +15,7 @@ VS_KERNEL ?= auto
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # install-module: the kernel it is for; empty is the one that runs.
 KERNEL ?=
-# demo-kernel, demo-tiers, pressure: boots of each variant.
+# demo-kernel, demo-linux, demo-tiers, pressure: boots of each variant; demo-programs: rounds of each row.
 ROUNDS ?= 5
 # ab: the commit to compare with; empty is main.
 BASE ?=
@@ -29,8 +29,9 @@ MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
-.PHONY: ab bench build check check-figures check-full check-kernel check-long check-rest clean \
-	configure coverage demo demo-kernel demo-tiers deps fuzz help install install-module module pressure \
+.PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
+	clean configure coverage demo demo-kernel demo-linux demo-programs demo-tiers deps fuzz help install \
+	install-module linux module pressure \
 	scale uninstall uninstall-module
 .NOTPARALLEL:
 
@@ -115,10 +116,19 @@ demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-release.json
 
+demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and on Ebb in its place (linux/graft)
+	@scripts/deps uml
+	@bench/linux/run --rounds $(ROUNDS) --json build/bench/linux-release.json
+
 demo-tiers: ## writeback, swap-in, recompression and a small guest with a backing device, in-tree and Ebb by turns
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/tiers --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/tiers.json
+
+demo-programs: build ## nbdkit's disks in memory, Ebb's plugin beside its own; ROUNDS rounds, 6 minutes each
+	@scripts/deps check
+	@mkdir -p build/bench
+	@bench/programs/nbd --rounds $(ROUNDS) --json build/bench/nbd.json
 
 pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb by turns; ROUNDS boots each
 	@scripts/deps uml
@@ -127,6 +137,14 @@ pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb
 check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, with KCSAN, stock, RT, arm64
 	@scripts/deps kernel
 	@$(PYTHON) scripts/check --all-kernels
+
+linux: ## user-mode kernels of Linux 7.3: as it is, with linux/series, and with Ebb in zsmalloc's place
+	@scripts/deps uml
+	@tests/vm/kernels build uml-classic uml-ebb uml-classic-plus
+
+check-linux: ## in-tree zram and zswap on Ebb in such kernels, with KASAN, lockdep and failing allocations, too
+	@scripts/deps uml
+	@$(PYTHON) linux/check
 
 # The prefix is written into ebb.pc, so it is set again here: install may follow a build for
 # another one.  ldconfig only where the library went to the running system's own folders.

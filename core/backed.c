@@ -206,6 +206,7 @@ int backed_reserve(struct backed *b, u64 *block)
 			*block = lowest_free(b);
 			blockset_del(&b->free, *block);
 			host_write_once(b->nfree, b->nfree - 1);
+			host_write_once(b->reserved, b->reserved + 1);
 			host_a64_add(&b->in_hand, 1);
 			err = 0;
 		}

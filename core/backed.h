@@ -48,6 +48,7 @@ struct backed {
 	u64 nlate;                      /* lock; host_read_once */
 	u64 late_at;                    /* lock: where the next look begins */
 	u64 from;                       /* lock: past the last block that could not be written */
+	u64 reserved;                   /* blocks, ever; lock; host_read_once */
 	host_a64 in_hand;               /* reserved, and in no slot */
 	host_a64 *readers;              /* [BACKED_READERS] */
 };

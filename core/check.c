@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* check.c - see check.h. */
-#include "check.h"
-
-struct pool_walk {
-	struct pool *p;
-	const char *bad;
-	u64 pages, partial, used;
-};
+#include "check_parts.h"
 
 static void check_zspage(struct zspage *z, void *arg)
 {
@@ -70,7 +64,7 @@ static const char *check_lists(struct pool_class *c, u64 *listed)
 	return partial == c->partial ? NULL : "a class does not know how many zspages are on its lists";
 }
 
-static const char *walk_pool(struct pool *p, struct pool_walk *w)
+const char *check_zspages(struct pool *p, struct pool_walk *w)
 {
 	const char *bad;
 	u64 listed = 0;
@@ -98,20 +92,10 @@ const char *pool_check(struct pool *p)
 {
 	struct pool_walk w = { 0 };
 
-	return walk_pool(p, &w);
+	return check_zspages(p, &w);
 }
 
-struct store_walk {
-	struct store *s;
-	struct counters sum;
-	const char *bad;
-	u64 objects, held;
-	u64 blocks;                     /* that slots and buffers name */
-	u64 *seen;                      /* a bit for each block; NULL: no memory for it */
-};
-
-/* A reference names an object that is in use. */
-static const char *check_ref(struct pool *p, u64 ref, u32 *key)
+const char *check_ref(struct pool *p, u64 ref, u32 *key)
 {
 	struct pool_class *c = ref_class(p, ref);
 	unsigned int obj = ref_obj(c, ref);
@@ -129,11 +113,11 @@ static const char *check_ref(struct pool *p, u64 ref, u32 *key)
 }
 
 /* A block that a slot or a buffer names is nobody else's. */
-static const char *check_block(struct store_walk *w, u64 block)
+static const char *check_block(struct check_walk *w, u64 block)
 {
-	struct backed *b = &w->s->backed;
+	struct backed *b = w->s ? &w->s->backed : NULL;
 
-	if (block >= b->blocks)
+	if (!b || block >= b->blocks)
 		return "a block is not of the backing device";
 	if (blockset_has(&b->free, block) || blockset_has(&b->late, block))
 		return "a block that is named is free";
@@ -164,7 +148,7 @@ static const char *check_sets(const struct backed *b)
 	       "blocks that are free or late are not what was counted";
 }
 
-static const char *check_blocks(struct store_walk *w)
+static const char *check_blocks(struct check_walk *w)
 {
 	struct backed *b = &w->s->backed;
 	const char *bad;
@@ -183,7 +167,7 @@ static const char *check_blocks(struct store_walk *w)
 	return NULL;
 }
 
-static void check_word(struct store_walk *w, u64 i)
+static void check_word(struct check_walk *w, u64 i)
 {
 	u64 word = host_a64_read(store_slot(w->s, i)), ref = slot_ref(word);
 	size_t bytes;
@@ -232,7 +216,7 @@ static void check_word(struct store_walk *w, u64 i)
 		w->bad = "a raw page is of a codec";
 }
 
-static void check_refs(struct store_walk *w, const struct release_buf *b, u64 from, u64 to,
+static void check_refs(struct check_walk *w, const struct release_buf *b, u64 from, u64 to,
 		       u64 bytes)
 {
 	u64 sum = 0, at;
@@ -247,8 +231,8 @@ static void check_refs(struct store_walk *w, const struct release_buf *b, u64 fr
 			w->bad = check_block(w, ref & ~RELEASE_BLOCK);
 			continue;
 		}
-		w->bad = check_ref(&w->s->pool, ref, &key);
-		sum += pool_ref_room(&w->s->pool, ref);
+		w->bad = check_ref(w->pool, ref, &key);
+		sum += pool_ref_room(w->pool, ref);
 		w->objects++;
 	}
 	if (!w->bad && sum != bytes)
@@ -256,7 +240,7 @@ static void check_refs(struct store_walk *w, const struct release_buf *b, u64 fr
 	w->held += bytes;
 }
 
-static void check_cpu(struct store_walk *w, struct release_cpu *rc)
+static void check_cpu(struct check_walk *w, struct release_cpu *rc)
 {
 	u64 head = host_a64_read(&rc->head), tail = host_a64_read(&rc->tail);
 
@@ -274,7 +258,7 @@ static void check_cpu(struct store_walk *w, struct release_cpu *rc)
 }
 
 /* Returns its buffers; adds its claim to *claimed. */
-static u64 check_queue(struct store_walk *w, struct release_queue *q, u64 *claimed)
+static u64 check_queue(struct check_walk *w, struct release_queue *q, u64 *claimed)
 {
 	struct release_buf *b;
 	u64 empty = 0, full = 0, queued = 0;
@@ -298,7 +282,7 @@ static u64 check_queue(struct store_walk *w, struct release_queue *q, u64 *claim
 	return empty + full;
 }
 
-static void check_node(struct store_walk *w, struct release_node *node)
+static void check_node(struct check_walk *w, struct release_node *node)
 {
 	struct release_buf *first, *b;
 	u64 bufs = 0, claimed = 0, pool = 0, n;
@@ -323,14 +307,26 @@ static void check_node(struct store_walk *w, struct release_node *node)
 		w->bad = "references are in flight, and nobody is there";
 }
 
-static const char *check_store(struct store_walk *w)
+void check_release(struct check_walk *w, struct release *r)
+{
+	unsigned int k;
+
+	for (k = 0; k < r->items && !w->bad; k++)
+		check_cpu(w, r->item[k]);
+	for (k = 0; k < r->nodes && !w->bad; k++)
+		check_node(w, &r->node[k]);
+	if (!w->bad && w->held != release_held(r))
+		w->bad = "bytes held back != sum over buffers";
+}
+
+static const char *check_store(struct check_walk *w)
 {
 	static const enum store_counter counted[] = {
 		CNT_ORIG_BYTES, CNT_COMPR_BYTES, CNT_ROOM, CNT_SAME, CNT_HUGE, CNT_BACKED,
 	};
 	struct store *s = w->s;
 	struct pool_walk pw = { 0 };
-	const char *bad = walk_pool(&s->pool, &pw);
+	const char *bad = check_zspages(&s->pool, &pw);
 	u64 i, skip, n;
 	unsigned int k;
 
@@ -343,18 +339,13 @@ static const char *check_store(struct store_walk *w)
 		if (n % STORE_PIECE == 0)
 			host_resched();
 	}
-	for (k = 0; k < s->release.items && !w->bad; k++)
-		check_cpu(w, s->release.item[k]);
-	for (k = 0; k < s->release.nodes && !w->bad; k++)
-		check_node(w, &s->release.node[k]);
+	check_release(w, &s->release);
 	if (w->bad)
 		return w->bad;
 	if (holds_any(&s->holds))
 		return "an object is held by nobody";
 	if (w->objects != pw.used)
 		return "objects in use != references in slots and buffers";
-	if (w->held != release_held(&s->release))
-		return "bytes held back != sum over buffers";
 	for (k = 0; k < sizeof(counted) / sizeof(counted[0]); k++)
 		if (store_count(s, counted[k]) != (u64)w->sum.v[counted[k]])
 			return "a counter does not match the slots";
@@ -364,7 +355,7 @@ static const char *check_store(struct store_walk *w)
 const char *store_check(struct store *s)
 {
 	size_t bytes = (size_t)(s->backed.blocks + 63) / 64 * sizeof(u64);
-	struct store_walk w = { .s = s };
+	struct check_walk w = { .s = s, .pool = &s->pool };
 	const char *bad;
 
 	if (bytes)

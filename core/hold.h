@@ -18,9 +18,9 @@
  *     drop   the record is > 0: from there.  Else from the word if it still names the object:
  *            BUSY, then one compare-and-swap.  Else from the record
  *
- * Records are found by hash of the reference and never allocated.  There are enough: who holds
- * has a stream, but for who recompresses, so records > 0 <= streams + 1; a record < 0 is of a swap
- * that is under way under a per-CPU item, so records < 0 <= items.
+ * Records are found by hash of the reference and never allocated.  In a store there are enough: who
+ * holds has a stream, but for who recompresses, so records > 0 <= streams + 1; a record < 0 is of a
+ * swap that is under way under a per-CPU item, so records < 0 <= items.  cell.c counts its own.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
@@ -40,6 +40,7 @@ struct holds {
 	host_lock_t lock;
 	u32 unused;             /* record + 1 */
 	u32 max;
+	u64 eighths;            /* holds that a word had no room for, ever; lock */
 	u32 mask;               /* buckets - 1 */
 	u32 *bucket;            /* record + 1 */
 	struct hold_record *record;     /* [max] */

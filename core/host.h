@@ -55,6 +55,10 @@
  *   host_read_once(x), host_write_once(x, v)       relaxed access to a plain u8..u64 that
  *            another CPU may write or read at the same time
  *
+ *   void host_copy_racing(void *to, const void *from, size_t n)
+ *            memcpy() of bytes that others may write meanwhile; then the copy is worth nothing, and
+ *            the caller finds out
+ *
  * Spin locks.  May be taken in any context, never from an interrupt handler.
  *
  *   host_lock_t; void host_lock_init(host_lock_t *l, const char *name)
@@ -115,13 +119,16 @@
  *            has any, else of another.  how is HOST_MAY_WAIT: process (the kernel's may not
  *            start I/O), and k < n means that the source is dry; or 0: any; it does not sleep,
  *            leaves alone what the home keeps for those who have to reclaim, and may give less
- *            than n, or nothing, although a caller who waits would get more.
+ *            than n, or nothing, although a caller who waits would get more; or HOST_RECLAIMS: as
+ *            0, but for who frees memory by it, so what is kept for those is not left alone.
+ *            HOST_MOVABLE may be added to each (below).
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
  *            any; below host_nr_nodes(), fixed while the page is out
  *   void *host_page_addr(struct host_pages *src, host_page p)
- *            any; the address of the page's bytes; valid until the page is freed
+ *            any; the address of the page's bytes, a multiple of HOST_PAGE_SIZE; valid until the
+ *            page is freed
  *
  * Memory for descriptors and tables.
  *
@@ -176,8 +183,13 @@
 
 #define HOST_ANY_NODE (~0u)
 
-/* How host_pages_alloc() may get pages.  Bit 1 is left for pages that may be moved. */
+/*
+ * How host_pages_alloc() may get pages.  HOST_MOVABLE: they may lie where the home wants only what
+ * it can move, for the core moves them when it is asked to (migrate.h).  Bits 2 to 5 are for order.
+ */
 #define HOST_MAY_WAIT 1u
+#define HOST_MOVABLE 2u
+#define HOST_RECLAIMS (1u << 6)
 
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
 #define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)

@@ -24,15 +24,7 @@
  *
  * Lock order: class lock > nothing.  Descriptors and pages are taken and given back outside.
  */
-#include "pool.h"
-
-static struct zspage *fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
-static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
-	HOST_REQUIRES(c->lock);
-static void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
-static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
-	HOST_REQUIRES(c->lock);
-static void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
+#include "pool_parts.h"
 
 static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 {
@@ -44,6 +36,9 @@ static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 	c->pages = sc->pages;
 	c->place = (u8)place;
 	c->words = (u8)zspage_words(sc->objs);
+	/* A pin is a bit of the state that is no object's. */
+	if (p->owner.pages && sc->objs == 64)
+		c->words = 2;
 	if (c->words > 1)
 		c->full = c->objs;
 	else
@@ -52,7 +47,7 @@ static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 	c->obj_mask = (u16)((1u << c->obj_bits) - 1);
 	c->no_shift = (u8)(64 - REF_CLASS_SHIFT + REF_SLACK_BITS + c->obj_bits);
 	c->word_shift = (u8)(REF_SLACK_BITS + (c->obj_bits < 6 ? c->obj_bits : 6));
-	c->group = zspage_group_get(&p->zspages, zspage_units(sc->objs, sc->pages),
+	c->group = zspage_group_get(&p->zspages, zspage_units_of(c->words, sc->pages),
 				    REF_LOC_BITS - c->obj_bits, &c->map);
 	return c->group ? 0 : -ENOMEM;
 }
@@ -63,8 +58,8 @@ int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct 
 	int err;
 
 	memset(p, 0, sizeof(*p));
-	p->pcp = pcp;
-	p->src = pcp->src;
+	p->pcp = owner->pages ? owner->pages : pcp;
+	p->src = p->pcp->src;
 	p->owner = *owner;
 	err = class_table_init(&p->table, HOST_PAGE_SIZE, chain);
 	if (err)
@@ -95,41 +90,6 @@ void pool_destroy(struct pool *p)
  * Lists
  */
 
-static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
-{
-	z->prev = 0;
-	z->next = c->head[group];
-	if (z->next)
-		class_at(c, z->next)->prev = no;
-	c->head[group] = no;
-	c->listed |= (u16)(1u << group);
-	host_write_once(z->group, (u8)group);
-}
-
-static void list_out(struct pool_class *c, struct zspage *z)
-{
-	if (z->prev)
-		class_at(c, z->prev)->next = z->next;
-	else if (!(c->head[z->group] = z->next))
-		c->listed &= (u16)~(1u << z->group);
-	if (z->next)
-		class_at(c, z->next)->prev = z->prev;
-	if (host_unlikely(c->cursor) && class_at(c, c->cursor) == z)
-		c->cursor = c->stage == STAGE_REFILE ? z->next : 0;
-}
-
-static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
-{
-	host_write_once(c->partial, c->partial + 1);
-	list_in(c, z, no, group);
-}
-
-static void list_unlink(struct pool_class *c, struct zspage *z)
-{
-	host_write_once(c->partial, c->partial - 1);
-	list_out(c, z);
-}
-
 void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 {
 	if (z->group != group) {
@@ -152,28 +112,6 @@ struct zspage *class_first(struct pool_class *c, unsigned int group, u32 *no, un
 		class_move(c, z, c->head[group], now);
 	}
 	return NULL;
-}
-
-/* The fullest zspage that is not full, as far as it is known. */
-static struct zspage *fullest(struct pool_class *c, u32 *no)
-{
-	unsigned int lists, left = POOL_LOOK;
-	struct zspage *z = NULL;
-
-	/* Refiling only goes down, so the lists above stay empty. */
-	while ((lists = c->listed & ~(1u << POOL_ASIDE))) {
-		unsigned int highest = 31u - (unsigned int)__builtin_clz(lists);
-
-		z = class_first(c, highest, no, &left);
-		if (z)
-			return z;
-	}
-	*no = c->head[POOL_ASIDE];
-	if (*no) {
-		z = class_at(c, *no);
-		class_move(c, z, *no, class_group(c, zspage_inuse(z, c->words)));
-	}
-	return z;
 }
 
 unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z)
@@ -220,29 +158,6 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 		class_move(c, z, no, group);
 }
 
-/* Pages that must be added before object obj has all its bytes. */
-static unsigned int pages_missing(const struct pool_class *c, const struct zspage *z,
-				  unsigned int obj)
-{
-	unsigned int end = (unsigned int)(((size_t)obj + 1) * c->size - 1) >> HOST_PAGE_SHIFT;
-
-	return end < z->pages ? 0 : end + 1 - z->pages;
-}
-
-/*
- * Whoever overtakes has raised the peak himself.  After a few tries his figure will do: no write
- * waits for others to stop, and the peak may be low by what they took meanwhile.
- */
-static void note_peak(struct pool *p, u64 pages)
-{
-	u64 peak = host_a64_read(&p->pages_peak);
-	unsigned int i;
-
-	for (i = 0; i < HOST_TRIES && pages > peak; i++)
-		if (host_a64_cas(&p->pages_peak, &peak, pages))
-			return;
-}
-
 void pool_reset_peak(struct pool *p)
 {
 	/* Full barriers on both sides: this sees the pages of whoever does not see the 0. */
@@ -250,106 +165,9 @@ void pool_reset_peak(struct pool *p)
 	note_peak(p, host_a64_read(&p->pages));
 }
 
-/* Adds n pages.  Class lock held. */
-static void grow(struct pool *p, struct pool_class *c, struct zspage *z, const host_page *page,
-		 unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 0; i < n; i++) {
-		zspage_pages(z, c->words)[z->pages + i] = page[i];
-		/* The node has no page left, or z is another than the one they were taken for. */
-		if (host_nr_nodes() > 1 && host_page_node(p->src, page[i]) != z->node)
-			z->node = ZSPAGE_ANY_NODE;
-	}
-	host_write_once(z->pages, (u8)(z->pages + n));
-}
-
-static void write_header(struct pool *p, struct pool_class *c, struct zspage *z, unsigned int obj,
-			 u32 key)
-{
-	if (c->objs == 1)
-		z->owner = key;
-	else
-		host_write_once(*object_key(p, c, z, obj), key);
-}
-
 int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node, unsigned int how, u64 *ref)
 {
-	size_t bytes = size + POOL_HEADER;
-	unsigned int raw, obj, missing, spares = 0, from;
-	struct pool_class *c;
-	struct zspage *z;
-	host_page spare[2];     /* an object reaches into two pages at most */
-	u32 no, fresh = 0;
-	int err = 0;
-
-	if (!size || size > HOST_PAGE_SIZE)
-		return -EINVAL;
-	if (size > pool_max_small(p)) {
-		/* Huge: no header, and a raw class past the largest that has one. */
-		bytes = size > p->table.largest ? size : p->table.largest + 1;
-	}
-	raw = class_raw_index(&p->table, bytes);
-	c = &p->class[p->table.merged[raw]];
-	if (node == HOST_ANY_NODE)
-		node = host_node();
-
-	for (;;) {
-		from = node;
-		host_lock(&c->lock);
-		z = fullest(c, &no);
-		if (!z && fresh) {
-			no = fresh;
-			z = class_at(c, no);
-			fresh = 0;
-		}
-		missing = 1;
-		if (z) {
-			obj = class_lowest_free(c, z);
-			missing = pages_missing(c, z, obj);
-			if (missing <= spares)
-				break;
-			if (z->node != ZSPAGE_ANY_NODE)
-				from = z->node;
-		}
-		/* A fresh zspage without its pages is on no list yet: keep it in hand. */
-		if (z && !z->pages)
-			fresh = no;
-		host_unlock(&c->lock);
-
-		if (!z && !fresh)
-			err = zspage_new(&p->zspages, c->group, c->place, c->words, node, how,
-					 &fresh);
-		if (!err && missing > spares) {
-			err = pcp_alloc(p->pcp, spare + spares, missing - spares, from, how);
-			if (!err)
-				spares = missing;
-		}
-		if (err) {
-			if (fresh)
-				zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
-			if (spares)
-				pcp_free(p->pcp, spare, spares, HOST_ANY_NODE);
-			return err;
-		}
-	}
-
-	grow(p, c, z, spare, missing);
-	class_take(c, z, no, obj);
-	host_unlock(&c->lock);
-
-	if (missing)
-		note_peak(p, host_a64_add(&p->pages, missing));
-	if (spares > missing)
-		pcp_free(p->pcp, spare + missing, spares - missing, HOST_ANY_NODE);
-	if (fresh)
-		zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
-
-	write_header(p, c, z, obj, key);
-	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
-	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
-	return 0;
+	return place(p, size, key, node, how, NULL, ref);
 }
 
 /*
@@ -564,24 +382,6 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 /*
  * Sizes and bytes
  */
-
-/*
- * Where the bytes of an object are: piece[0], and the rest, if it spans two pages, piece[1].
- * Returns how many lie in the first.
- */
-static size_t pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
-{
-	struct pool_class *c = ref_class(p, ref);
-	struct zspage *z = class_at(c, ref_zspage(c, ref));
-	size_t off = (size_t)ref_obj(c, ref) * c->size + (c->objs == 1 ? 0 : POOL_HEADER);
-	size_t first = HOST_PAGE_SIZE - (off & HOST_PAGE_MASK);
-
-	piece[0] = zspage_byte(p, c, z, off);
-	if (first >= size)
-		return size;
-	piece[1] = zspage_byte(p, c, z, off + first);
-	return first;
-}
 
 void pool_write(struct pool *p, u64 ref, const void *data)
 {

@@ -90,15 +90,26 @@ struct pool_class {
 /* How compaction reaches the words that hold references.  Both are atomic context. */
 struct pool_owner {
 	void *ctx;
+	/*
+	 * Where pages of zspages come from, if zspages are to be pinned (migrate.h); NULL: from
+	 * pool_init()'s pcp, as descriptors do.
+	 */
+	struct pcp *pages;
 	/* The reference in the word of key, or 0 if there is none that may be moved now. */
 	u64 (*look)(void *ctx, u32 key);
+	/*
+	 * For an owner whose objects are written in place; NULL: they are not.  look() said ref,
+	 * and it is of the class whose lock the caller has, who is about to copy the object.  From
+	 * now on swing() fails if it was held since.  False: it is not that object's word any more.
+	 */
+	bool (*claim)(void *ctx, u32 key, u64 ref);
 	/* Replaces from by to if look() would still say from.  Full ordering. */
 	bool (*swing)(void *ctx, u32 key, u64 from, u64 to);
 };
 
 struct pool {
 	struct class_table table;
-	struct pcp *pcp;
+	struct pcp *pcp;                /* of pages of zspages */
 	struct host_pages *src;
 	struct zspage_table zspages;
 	struct pool_owner owner;
@@ -125,9 +136,10 @@ static inline size_t pool_max_small(const struct pool *p)
 
 /*
  * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key.  *ref names it.
- * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: HOST_MAY_WAIT,
- * process context; or 0, any context, it does not sleep, and is refused sooner.  -ENOMEM; -ENOSPC:
- * the class has no number left for a zspage, so there are 4 TiB of pages or 2^32 objects.
+ * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: as pcp_alloc(), so
+ * HOST_MAY_WAIT, process context; or 0, any context, it does not sleep, and is refused sooner.
+ * -ENOMEM; -ENOSPC: the class has no number left for a zspage, so there are 4 TiB of pages or 2^32
+ * objects.
  */
 int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node, unsigned int how, u64 *ref);
 

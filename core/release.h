@@ -42,7 +42,6 @@
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H
 
-#include "backed.h"
 #include "pool.h"
 
 /*
@@ -173,7 +172,12 @@ struct release {
 	struct pool *pool;
 	struct host_percpu *cpus;
 	struct release_budget *budget;  /* or NULL */
-	struct backed *backed;          /* the owner's; NULL: no entry is a block */
+	/*
+	 * What the owner does with entries before the pool frees them: it takes those out that are
+	 * none of the pool's, and returns how many are left, at the array's start.  Any context.
+	 * NULL: nothing.
+	 */
+	unsigned int (*before)(struct release *r, u64 *entry, unsigned int n);
 	u64 limit;                     /* bytes; 0: synchronous.  host_read_once, as the next two */
 	u64 node_limit;                 /* each node's share */
 	u64 buf_bytes;                  /* a buffer with as much counts as full */
@@ -280,11 +284,19 @@ void release_quiesce(struct release *r);
  */
 u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs);
 
-/* Calls of release_help() in which every item is looked at. */
-static inline unsigned int release_help_round(const struct release *r)
-{
-	return (r->items + RELEASE_LOOKS / 2 - 1) / (RELEASE_LOOKS / 2);
-}
+/* Of who asks for memory again and again; zeros at first. */
+struct release_asker {
+	unsigned int tries;     /* so far */
+	unsigned int none;      /* the last ones, for which nothing was found to be freed */
+};
+
+/*
+ * Before another try of who found no room: release_help() with a few buffers.  False: it is of no
+ * use any more, since every item was looked at and nothing found, or after a number of tries and
+ * one look at each: what others are freeing at that moment is not waited for.  Context: as
+ * release_help().
+ */
+bool release_help_again(struct release *r, struct release_asker *a, unsigned int node);
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for
@@ -400,14 +412,11 @@ static inline u64 release_bytes_of(struct release *r, const u64 *ref, unsigned i
 	return bytes;
 }
 
-/* Frees those of n entries that are blocks, and returns how many are left, at the array's start. */
-unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n);
-
 /* Frees n entries, whose array it changes; room as for pool_free_bulk().  Any context. */
 static inline void release_free(struct release *r, u64 *entry, u64 *room, unsigned int n)
 {
-	if (host_unlikely(r->backed != NULL))
-		n = release_blocks(r, entry, n);
+	if (host_unlikely(r->before != NULL))
+		n = r->before(r, entry, n);
 	pool_free_bulk(r->pool, entry, room, n);
 }
 

@@ -138,27 +138,6 @@ static void give_back(struct release_queue *q, struct release_buf *b)
 
 /* ---- draining ---- */
 
-unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n)
-{
-	u64 block[POOL_BULK_SMALL] HOST_UNCLEARED;
-	unsigned int i, blocks = 0, refs = 0;
-
-	for (i = 0; i < n; i++) {
-		if (!(entry[i] & RELEASE_BLOCK)) {
-			entry[refs++] = entry[i];
-			continue;
-		}
-		block[blocks++] = entry[i];
-		if (blocks == POOL_BULK_SMALL) {
-			backed_release(r->backed, block, blocks);
-			blocks = 0;
-		}
-	}
-	if (blocks)
-		backed_release(r->backed, block, blocks);
-	return refs;
-}
-
 /* Frees a queue's oldest buffer; returns its objects. */
 static unsigned int drain_one(struct release_queue *q, u64 *scratch)
 {
@@ -544,4 +523,19 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 	if (help.h.in)
 		go(&help.h);
 	return help.freed;
+}
+
+#define HELP_BUFS 4             /* buffers freed between two tries */
+#define HELP_TRIES 16
+
+bool release_help_again(struct release *r, struct release_asker *a, unsigned int node)
+{
+	/* Calls of release_help() in which every item is looked at. */
+	unsigned int round = (r->items + RELEASE_LOOKS / 2 - 1) / (RELEASE_LOOKS / 2);
+
+	if (a->none >= round || a->tries == HELP_TRIES + round)
+		return false;
+	a->tries++;
+	a->none = release_help(r, node, HELP_BUFS) ? 0 : a->none + 1;
+	return true;
 }

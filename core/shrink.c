@@ -1,78 +1,102 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* shrink.c - see shrink.h.  No lock of its own: sparse is a figure, and may lose a change. */
-#include "store.h"
+#include "shrink.h"
+
+void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
+		 const struct shrink_owner *owner)
+{
+	*sh = (struct shrink){ .pool = pool, .release = release, .owner = *owner };
+}
+
+/* Page lists other than those of zspages' pages, or NULL. */
+static struct pcp *others(struct shrink *sh)
+{
+	return sh->pool->zspages.pcp != sh->pool->pcp ? sh->pool->zspages.pcp : NULL;
+}
+
+static u64 taken(struct shrink *sh)
+{
+	return pcp_taken(sh->pool->pcp) + (others(sh) ? pcp_taken(others(sh)) : 0);
+}
+
+static u64 reserved(struct shrink *sh)
+{
+	return pcp_reserved(sh->pool->pcp) + (others(sh) ? pcp_reserved(others(sh)) : 0);
+}
 
 /* Pages in page lists: taken from the source, but in no use and not in the reserve. */
-static u64 in_lists(struct store *s)
+static u64 in_lists(struct shrink *sh)
 {
-	struct pcp *pcp = s->pool.pcp;
-	u64 out = pcp_taken(pcp), used = pool_pages(&s->pool) + pcp_reserved(pcp) +
-					 zspage_table_pages(&s->pool.zspages) + host_a64_read(&s->pieces);
+	u64 out = taken(sh), used = pool_pages(sh->pool) + reserved(sh) +
+				    zspage_table_pages(&sh->pool->zspages) +
+				    sh->owner.tables(sh->owner.ctx);
 
 	return out > used ? out - used : 0;
 }
 
 /* Who looked before the end may write sparse after it. */
-static u64 promised(struct store *s)
+static u64 promised(struct shrink *sh)
 {
-	return host_read_once(s->shrink.ended) ? 0 : host_read_once(s->shrink.sparse);
+	return host_read_once(sh->ended) ? 0 : host_read_once(sh->sparse);
 }
 
-u64 store_shrinkable(struct store *s)
+u64 shrink_count(struct shrink *sh)
 {
-	return (release_backlog(&s->release) >> HOST_PAGE_SHIFT) + in_lists(s) + promised(s);
+	return (release_backlog(sh->release) >> HOST_PAGE_SHIFT) + in_lists(sh) + promised(sh);
 }
 
 /* Compaction freed so many pages; past a whole pass there is no more, until the next look. */
-static void compacted(struct store *s, u64 pages)
+static void compacted(struct shrink *sh, u64 pages)
 {
-	struct shrink *sh = &s->shrink;
 	u64 sparse = host_read_once(sh->sparse);
 
-	if (host_a64_read(&s->pool.compact_at) >= host_read_once(sh->until))
+	if (host_a64_read(&sh->pool->compact_at) >= host_read_once(sh->until))
 		sparse = 0;
 	host_write_once(sh->sparse, sparse > pages ? sparse - pages : 0);
 }
 
-u64 store_shrink(struct store *s)
+u64 shrink_some(struct shrink *sh)
 {
-	u64 before = pcp_taken(s->pool.pcp), after;
+	u64 before = taken(sh), after;
 
-	release_help(&s->release, host_node(), SHRINK_BUFS);
-	if (promised(s))
-		compacted(s, pool_compact_some(&s->pool, SHRINK_STEPS));
-	pcp_drain_some(s->pool.pcp, SHRINK_LISTS);
-	after = pcp_taken(s->pool.pcp);
+	release_help(sh->release, host_node(), SHRINK_BUFS);
+	if (promised(sh))
+		compacted(sh, pool_compact_some(sh->pool, SHRINK_STEPS));
+	pcp_drain_some(sh->pool->pcp, SHRINK_LISTS);
+	if (others(sh))
+		pcp_drain_some(others(sh), SHRINK_LISTS);
+	after = taken(sh);
 	return before > after ? before - after : 0;
 }
 
-bool store_shrink_sparse(struct store *s, u64 ns)
+bool shrink_sparse(struct shrink *sh, u64 ns)
 {
 	struct pool_compaction pc;
 	u64 was = 0, begun = host_now_ns();
 
-	pool_compact_begin(&s->pool, &pc);
-	while (promised(s) && !host_interrupted() &&
-	       host_now_ns() - begun < ns && pool_compact_go(&s->pool, &pc, 1)) {
-		compacted(s, pc.pages - was);
+	pool_compact_begin(sh->pool, &pc);
+	while (promised(sh) && !host_interrupted() &&
+	       host_now_ns() - begun < ns && pool_compact_go(sh->pool, &pc, 1)) {
+		compacted(sh, pc.pages - was);
 		was = pc.pages;
 		host_resched();
 	}
-	return promised(s) != 0;
+	return promised(sh) != 0;
 }
 
-void store_shrink_rest(struct store *s)
+void shrink_rest(struct shrink *sh)
 {
-	store_shrink_sparse(s, ~(u64)0);
-	pcp_drain(s->pool.pcp);
+	shrink_sparse(sh, ~(u64)0);
+	pcp_drain(sh->pool->pcp);
+	if (others(sh))
+		pcp_drain(others(sh));
 }
 
-void store_shrink_look(struct store *s)
+void shrink_look(struct shrink *sh)
 {
-	struct shrink *sh = &s->shrink;
-	struct pool *p = &s->pool;
+	struct pool *p = sh->pool;
 	u64 at = host_a64_read(&p->compact_at), done = host_a64_read(&p->pages_compacted);
-	u64 pages = pool_pages(p), room = store_count(s, CNT_ROOM) + release_held(&s->release);
+	u64 pages = pool_pages(p), room = sh->owner.room(sh->owner.ctx) + release_held(sh->release);
 	u64 need = room >> HOST_PAGE_SHIFT, seems, freed, stuck;
 	u32 i, n = p->table.nclasses;
 
@@ -93,12 +117,12 @@ void store_shrink_look(struct store *s)
 	host_write_once(sh->sparse, seems > stuck ? seems - stuck : 0);
 }
 
-void store_shrink_end(struct store *s)
+void shrink_end(struct shrink *sh)
 {
-	host_write_once(s->shrink.ended, 1);
+	host_write_once(sh->ended, 1);
 }
 
-void store_shrink_resume(struct store *s)
+void shrink_resume(struct shrink *sh)
 {
-	host_write_once(s->shrink.ended, 0);
+	host_write_once(sh->ended, 0);
 }

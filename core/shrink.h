@@ -2,10 +2,10 @@
 /*
  * shrink.h - memory given back under pressure: how much there would be, and a little at a time.
  *
- *     store_shrinkable()   pages queued for release, past grains + pages in lists + what is sparse
- *     store_shrink()       a bounded piece of all three, by whoever is short of memory
- *     store_shrink_rest()  the rest, by a worker
- *     store_shrink_look()  by the worker's tick: how much is sparse
+ *     shrink_count()   pages queued for release, past grains + pages in lists + what is sparse
+ *     shrink_some()    a bounded piece of all three, by whoever is short of memory
+ *     shrink_rest()    the rest, by a worker
+ *     shrink_look()    by the worker's tick: how much is sparse
  *
  * What is sparse: the pool has so many pages more than its objects would fill.
  *
@@ -20,16 +20,27 @@
 #ifndef EBB_CORE_SHRINK_H
 #define EBB_CORE_SHRINK_H
 
-#include "host.h"
+#include "release.h"
 
-struct store;
+/* Whose memory it is: a store's (store.h), or that of cells. */
+struct shrink_owner {
+	void *ctx;
+	/* Bytes of pages that live objects take, a chain's rest included.  A look at each CPU. */
+	u64 (*room)(void *ctx);
+	/* Pages of the page lists in tables of the owner's.  Any context. */
+	u64 (*tables)(void *ctx);
+};
 
 struct shrink {
+	struct pool *pool;
+	struct release *release;
+	struct shrink_owner owner;
+
 	u64 sparse;         /* pages, at the last look less what compaction freed; host_read_once */
 	u32 ended;              /* 1: nothing of it is promised any more; host_read_once */
 	u64 until;         /* pool.compact_at by when a pass was made since *then; host_read_once */
 
-	/* Of store_shrink_look() alone. */
+	/* Of shrink_look() alone. */
 	u64 then;               /* pages that seemed sparse at a look before that pass */
 	u64 compacted;          /* pool.pages_compacted at that look */
 	u64 stuck;              /* pages */
@@ -40,43 +51,47 @@ struct shrink {
 #define SHRINK_LISTS 4          /* CPUs' page lists that a call empties */
 #define SHRINK_STEPS 16         /* of compaction in a call: 8 moves each at most */
 
+/* All three outlive it. */
+void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
+		 const struct shrink_owner *owner);
+
 /*
  * Pages that giving back would yield, as far as is known: a look at each node, no lock.  0 when
  * there is nothing to be had.  Any context.
  */
-u64 store_shrinkable(struct store *s);
+u64 shrink_count(struct shrink *sh);
 
 /*
- * Gives back what it can within its bounds, and returns the pages that left the store.  Takes no
+ * Gives back what it can within its bounds, and returns the pages that left the owner.  Takes no
  * sleeping lock, waits for nobody and interrupts no CPU.  Process context.
  */
-u64 store_shrink(struct store *s);
+u64 shrink_some(struct shrink *sh);
 
 /*
  * Compacts while something seems sparse, a pass at most and for about ns, with rests.  True:
  * something still does.  Process context.
  */
-bool store_shrink_sparse(struct store *s, u64 ns);
+bool shrink_sparse(struct shrink *sh, u64 ns);
 
 /*
- * Gives back all that store_shrinkable() counts and a whole compaction can free, with rests; ends
+ * Gives back all that shrink_count() counts and a whole compaction can free, with rests; ends
  * early when host_interrupted().  Process context.
  */
-void store_shrink_rest(struct store *s);
+void shrink_rest(struct shrink *sh);
 
 /*
  * Finds out how much is sparse: a look at each CPU and class.  Process context, one at a time,
- * until the store begins to end.
+ * until the owner begins to end.
  */
-void store_shrink_look(struct store *s);
+void shrink_look(struct shrink *sh);
 
 /*
- * From now on nothing sparse is promised, so a store_shrink_rest() that runs ends with its next
+ * From now on nothing sparse is promised, so a shrink_rest() that runs ends with its next
  * step.  Any context.
  */
-void store_shrink_end(struct store *s);
+void shrink_end(struct shrink *sh);
 
-/* The store goes on after all: what was sparse is promised again.  Any context. */
-void store_shrink_resume(struct store *s);
+/* The owner goes on after all: what was sparse is promised again.  Any context. */
+void shrink_resume(struct shrink *sh);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* stats.c - the "classes" table, counted from the descriptors when it is asked for. */
-#include "pool.h"
+#include "pool_parts.h"
 
 struct tally {
 	struct pool *p;
@@ -12,7 +12,10 @@ static void tally(struct zspage *z, void *arg)
 	struct tally *t = arg;
 	struct pool_class *c = &t->p->class[z->class];
 	struct pool_class_stat *row = &t->rows[z->class];
-	unsigned int inuse = zspage_inuse(z, c->words), pages = host_read_once(z->pages);
+	u64 state = host_a64_read(zspage_state(z, c->words)) & ~class_pin(c);
+	unsigned int inuse = (unsigned int)(c->words > 1 ? state :
+					    (u64)__builtin_popcountll(state));
+	unsigned int pages = host_read_once(z->pages);
 
 	if (!inuse)
 		return;         /* on its way in or out */

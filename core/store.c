@@ -27,6 +27,20 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 	return slot_swing(store_slot(s, key), from, to);
 }
 
+/* The owner's side of giving back under pressure (shrink.h). */
+
+static u64 owner_room(void *ctx)
+{
+	return store_count(ctx, CNT_ROOM);
+}
+
+static u64 owner_tables(void *ctx)
+{
+	struct store *s = ctx;
+
+	return host_a64_read(&s->pieces);
+}
+
 static void leave_streams(struct store *s)
 {
 	unsigned int p;
@@ -137,9 +151,35 @@ static void table_free(struct store *s)
 	host_table_destroy(&s->table);
 }
 
+/* Frees those of n entries of the release stage that are blocks. */
+static unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n)
+{
+	struct store *s = (struct store *)((char *)r - offsetof(struct store, release));
+	u64 block[POOL_BULK_SMALL] HOST_UNCLEARED;
+	unsigned int i, blocks = 0, refs = 0;
+
+	for (i = 0; i < n; i++) {
+		if (!(entry[i] & RELEASE_BLOCK)) {
+			entry[refs++] = entry[i];
+			continue;
+		}
+		block[blocks++] = entry[i];
+		if (blocks == POOL_BULK_SMALL) {
+			backed_release(&s->backed, block, blocks);
+			blocks = 0;
+		}
+	}
+	if (blocks)
+		backed_release(&s->backed, block, blocks);
+	return refs;
+}
+
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
+	const struct shrink_owner shrink_owner = {
+		.ctx = s, .room = owner_room, .tables = owner_tables,
+	};
 	int err;
 
 	memset(s, 0, sizeof(*s));
@@ -171,7 +211,8 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	err = backed_init(&s->backed, cfg->blocks);
 	if (err)
 		goto no_backed;
-	s->release.backed = s->backed.blocks ? &s->backed : NULL;
+	s->release.before = s->backed.blocks ? release_blocks : NULL;
+	shrink_init(&s->shrink, &s->pool, &s->release, &shrink_owner);
 	return 0;
 
 no_backed:
@@ -270,29 +311,20 @@ static int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int ho
 	err = pool_alloc(&s->pool, bytes, (u32)i, node, how, ref);
 	if (!err && over_limit(s)) {
 		pool_free(&s->pool, *ref);
-		err = -ENOMEM;
+		err = -EDQUOT;
 	}
 	return err;
 }
 
-#define HELP_BUFS 4             /* buffers freed between two tries */
-#define HELP_TRIES 16
-
-/*
- * Makes room for slot i, alloc_once(); if need be, frees what is held back, a piece at a time,
- * until there is some.  Ends when every item was looked at and nothing found, or after HELP_TRIES
- * and one look at each: what others are freeing at that moment is not waited for.
- */
+/* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */
 static int make_room(struct store *s, u64 i, unsigned int node, size_t bytes, u64 *ref)
 {
-	unsigned int round = release_help_round(&s->release), none = 0, tries = HELP_TRIES + round;
 	int err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
+	struct release_asker asker = { 0 };
 
-	while ((err == -ENOMEM || err == -ENOSPC) && none < round && tries--) {
-		none = release_help(&s->release, node, HELP_BUFS) ? 0 : none + 1;
-		/* Nothing held back by now may mean that it came back since, so try in any case. */
+	/* Nothing held back by now may mean that it came back since, so try in any case. */
+	while (store_no_room(err) && release_help_again(&s->release, &asker, node))
 		err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
-	}
 	return err;
 }
 

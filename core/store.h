@@ -96,10 +96,16 @@ void store_destroy(struct store *s);
 /*
  * Stores a page of HOST_PAGE_SIZE bytes in slot i.  node: where memory for it should come from, as
  * a rule the page's own; or HOST_ANY_NODE.  Process context.
- * -ERANGE: no such slot; -ENOMEM: memory or mem_limit is exhausted; -ENOSPC: the pool's limit for
- * objects of this size (pool_alloc()); -EIO: the codec failed.
+ * -ERANGE: no such slot; -ENOMEM: the home has no memory; -EDQUOT: mem_limit is exhausted; -ENOSPC:
+ * the pool's limit for objects of this size is (pool_alloc()); -EIO: the codec failed.
  */
 int store_write(struct store *s, u64 i, const void *page, unsigned int node);
+
+/* Whether that is what a write ended with: there was no room, for one reason or another. */
+static inline bool store_no_room(int err)
+{
+	return err == -ENOMEM || err == -EDQUOT || err == -ENOSPC;
+}
 
 /* The same for who has another place for a page that fails: it is his to count that (store_note()). */
 int store_try_write(struct store *s, u64 i, const void *page, unsigned int node);

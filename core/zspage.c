@@ -278,6 +278,50 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 	return err;
 }
 
+/* Whether an array of g's that is full would have none after it, so that who may not wait fails. */
+static bool lacks_spare(struct zspage_group *g)
+{
+	return !host_read_once(g->spare) && (u64)dir_of(g)->size * LEAF_ENTRIES < g->limit;
+}
+
+bool zspage_table_wants(struct zspage_table *t)
+{
+	unsigned int i;
+
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
+		if (t->group[i] && lacks_spare(t->group[i]))
+			return true;
+	return false;
+}
+
+static bool provide(struct zspage_group *g)
+{
+	struct zspage_dir *d = dir_new(2 * dir_of(g)->size);
+
+	if (!d)
+		return false;
+	host_lock(&g->lock);
+	if (!g->spare && d->size > dir_of(g)->size) {
+		host_write_once(g->spare, d);
+		d = NULL;
+	}
+	host_unlock(&g->lock);
+	if (d)
+		host_free(d, dir_bytes(d->size));
+	return true;
+}
+
+bool zspage_table_provide(struct zspage_table *t)
+{
+	bool all = true;
+	unsigned int i;
+
+	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
+		if (t->group[i] && lacks_spare(t->group[i]))
+			all &= provide(t->group[i]);
+	return all;
+}
+
 /* A chunk number; there is one. */
 static u32 take_number(struct zspage_group *g)
 {
@@ -471,16 +515,24 @@ static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks)
 	return true;
 }
 
-bool zspage_is_there(struct zspage_group *g, u32 no)
+struct zspage *zspage_find(struct zspage_group *g, u32 no)
 {
 	u32 nr = no >> g->map.index_bits, place = no & g->map.index_mask;
 	struct chunk *c = NULL;
+
+	if (nr && nr < g->fresh)
+		c = chunk_at(g, nr);
+	if (!c || place >= c->fresh || descriptor(g, c, place)->class == ZSPAGE_NO_CLASS)
+		return NULL;
+	return descriptor(g, c, place);
+}
+
+bool zspage_is_there(struct zspage_group *g, u32 no)
+{
 	bool there;
 
 	host_lock(&g->lock);
-	if (nr && nr < g->fresh)
-		c = chunk_at(g, nr);
-	there = c && place < c->fresh && descriptor(g, c, place)->class != ZSPAGE_NO_CLASS;
+	there = zspage_find(g, no);
 	host_unlock(&g->lock);
 	return there;
 }

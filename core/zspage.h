@@ -180,13 +180,19 @@ static inline unsigned int zspage_words(unsigned int objs)
 	return (objs + 63) / 64;
 }
 
-/* Units of a descriptor for objs objects on pages pages. */
-static inline unsigned int zspage_units(unsigned int objs, unsigned int pages)
+/* Units of a descriptor with words words for objects on pages pages. */
+static inline unsigned int zspage_units_of(unsigned int words, unsigned int pages)
 {
-	unsigned int words = zspage_words(objs) + (objs > 64);
-	size_t bytes = sizeof(struct zspage) + words * sizeof(host_a64) + pages * sizeof(host_page);
+	size_t bytes = sizeof(struct zspage) + (words + (words > 1)) * sizeof(host_a64) +
+		       pages * sizeof(host_page);
 
 	return (unsigned int)((bytes + ZSPAGE_UNIT - 1) / ZSPAGE_UNIT);
+}
+
+/* The same for objs objects. */
+static inline unsigned int zspage_units(unsigned int objs, unsigned int pages)
+{
+	return zspage_units_of(zspage_words(objs), pages);
 }
 
 /* words: zspage_words() of the objects of its class. */
@@ -222,6 +228,16 @@ static inline unsigned int zspage_inuse(struct zspage *z, unsigned int words)
 int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int class,
 	       unsigned int words, unsigned int node, unsigned int how, u32 *no);
 
+/*
+ * Whether the directory of some group has no larger array in store.  Who may wait makes one when he
+ * needs it to be there; a table that nobody uses who may wait wants zspage_table_provide() then,
+ * before as many chunks were added as there are.  Looks at each group.  Any context.
+ */
+bool zspage_table_wants(struct zspage_table *t);
+
+/* Makes them.  False: there was no memory for all.  Process context; waits for memory. */
+bool zspage_table_provide(struct zspage_table *t);
+
 /* Gives n descriptors back.  Any context. */
 void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n);
 
@@ -230,6 +246,12 @@ void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned in
  * Zspages may come, go and change meanwhile.  Process context.
  */
 void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg), void *arg);
+
+/*
+ * The descriptor of a number that may be none's, if it is allocated; it stays while the lock is
+ * held.  Any context.
+ */
+struct zspage *zspage_find(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock);
 
 /* Whether no is the number of a descriptor that is allocated; for check.c.  Any context. */
 bool zspage_is_there(struct zspage_group *g, u32 no);

@@ -3,71 +3,7 @@
  * test_ahead.c - pages that come to a backing device without having been in memory, and which of those
  * in memory go there first.  The device is an array.
  */
-#include "store_rig.h"
-#include "writeback.h"
-
-#define SLOTS 4096
-#define BLOCKS 200
-
-extern const struct codec_ops codec_lz4;
-
-static unsigned char device[BLOCKS][HOST_PAGE_SIZE];
-static unsigned char page[HOST_PAGE_SIZE], want[HOST_PAGE_SIZE];
-
-static struct store *open_rig(u64 release_limit, u64 blocks)
-{
-	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 16,
-		.release_limit = release_limit, .blocks = blocks,
-	};
-
-	return rig_make(&cfg);
-}
-
-/* A page that compresses to some third, is raw, or is one word. */
-static void make_page(unsigned char *p, u64 i, unsigned int kind)
-{
-	u64 x = i * 0x9e3779b97f4a7c15u + kind;
-
-	memset(p, 0, HOST_PAGE_SIZE);
-	for (size_t k = 0; k < (kind == 1 ? HOST_PAGE_SIZE : kind == 2 ? 0 : HOST_PAGE_SIZE / 3); k++) {
-		x = x * 6364136223846793005u + 1442695040888963407u;
-		p[k] = (unsigned char)(x >> 56);
-	}
-}
-
-static void fill(struct store *s, u64 n)
-{
-	for (u64 i = 0; i < n; i++) {
-		make_page(page, i, i % 3);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
-	}
-}
-
-static int read_back(struct store *s, u64 i, bool packed)
-{
-	int err = store_read(s, i, page);
-	u64 word;
-
-	if (err != STORE_BACKED)
-		return err;
-	must_eq(store_backed_begin(s, i, &word), true);
-	if (packed)
-		err = store_unpack_backed(s, word, device[slot_block(word)], page);
-	else
-		memcpy(page, device[slot_block(word)], HOST_PAGE_SIZE);
-	store_backed_end(s, word);
-	return packed ? err : 0;
-}
-
-static void must_have(struct store *s, u64 n, bool packed)
-{
-	for (u64 i = 0; i < n; i++) {
-		make_page(want, i, i % 3);
-		must_eq(read_back(s, i, packed), 0);
-		must_eq(memcmp(page, want, HOST_PAGE_SIZE), 0);
-	}
-}
+#include "backed_rig.h"
 
 /* ---- pages that were never here ---- */
 
@@ -139,11 +75,11 @@ static void test_try(void **state)
 		make_page(page, i, 1);
 		err = store_try_write(s, i, page, HOST_ANY_NODE);
 	}
-	must_eq(err, -ENOMEM);
+	must_eq(err, -EDQUOT);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 0);
 	make_page(page, 0, 1);
-	must_eq(store_try_write(s, 0, page, HOST_ANY_NODE), -ENOMEM);
-	must_eq(store_write(s, 0, page, HOST_ANY_NODE), -ENOMEM);
+	must_eq(store_try_write(s, 0, page, HOST_ANY_NODE), -EDQUOT);
+	must_eq(store_write(s, 0, page, HOST_ANY_NODE), -EDQUOT);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 1);
 	must_eq(store_try_write(s, SLOTS, page, HOST_ANY_NODE), -ERANGE);
 	must_eq(store_write(s, SLOTS, page, HOST_ANY_NODE), -ERANGE);

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""test_doors.py - how scripts/check runs its stages, made-up ones, and its tables; prints TAP."""
+"""test_doors.py - how scripts/check runs its stages, made-up ones, and its tables, and that what only
+the longer doors run can be built; prints TAP."""
 import importlib.machinery
 import importlib.util
 import os
+import pathlib
 import sys
 
 sys.dont_write_bytecode = True
 import tap
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+sys.path.append(os.path.join(ROOT, "tests", "vm"))
+import harness
 loader = importlib.machinery.SourceFileLoader("check", os.path.join(ROOT, "scripts", "check"))
 check = importlib.util.module_from_spec(importlib.util.spec_from_loader("check", loader))
 loader.exec_module(check)
@@ -127,6 +131,13 @@ def figures_of_several_stages_are_summed():
     assert counted == {"schedules": [12, 31], "mutants": [3, 4, 1]}, counted
 
 
+def the_programs_that_benches_run_in_a_guest_compile():
+    programs = sorted(pathlib.Path(ROOT, "bench", "kernel", "guest").glob("*.c"))
+    assert programs
+    for p in programs:
+        harness.program(p)
+
+
 TESTS = [
     as_many_stages_run_at_once_as_there_are_cpus,
     a_stage_that_is_alone_has_nothing_beside_it,
@@ -137,6 +148,7 @@ TESTS = [
     a_stage_that_breaks_is_a_failed_case,
     cases_are_counted_as_they_are_printed,
     figures_of_several_stages_are_summed,
+    the_programs_that_benches_run_in_a_guest_compile,
 ]
 
 

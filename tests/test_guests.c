@@ -3,16 +3,12 @@
  * test_guests.c - units, values and caches in a process that is not the library's own: one that
  * forks, cancels its threads, or loads the library and closes it again.
  */
-#include "support.h"
+#include "process.h"
 #include "ebb_cache.h"
 #include "ebb_units.h"
 #include "ebb_values.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define DISK ((u64)4 << 20)
 #define NAMES 500u
@@ -46,26 +42,6 @@ static void close_all(void)
 	ebb_units_close(units);
 	ebb_values_close(values);
 	ebb_cache_close(cache);
-}
-
-/* The line of the first call that does not answer as it should, or 0. */
-#define ANSWERS(call, want) do { if ((call) != (want)) return __LINE__ & 0x7f; } while (0)
-
-static int status_of_child(int (*fn)(void))
-{
-	pid_t pid;
-	int status;
-
-	fflush(NULL);
-	pid = fork();
-	must(pid >= 0);
-	if (!pid) {
-		alarm(20);
-		signal(SIGSEGV, SIG_DFL);
-		_exit(fn());
-	}
-	must_eq(waitpid(pid, &status, 0), pid);
-	return status;
 }
 
 static int use_what_is_the_parents(void)
@@ -296,18 +272,10 @@ static void *use_then_outlive(void *arg)
 	for (u64 i = 0; i < 2000; i++)
 		if (put_value(arg, i % 50, data, 100, 0) || get_value(arg, i % 50, got, 100, &n))
 			abort();
-	host_write_once(stop, true);
-	while (!__atomic_load_n(&closed, __ATOMIC_ACQUIRE))
+	tell(&stop, true);
+	while (!seen(&closed))
 		;
 	return NULL;
-}
-
-static void *symbol(void *lib, const char *name)
-{
-	void *p = dlsym(lib, name);
-
-	must(p != NULL);
-	return p;
 }
 
 static void a_thread_that_used_values_outlives_their_dlclose(void **state)
@@ -333,11 +301,11 @@ static void a_thread_that_used_values_outlives_their_dlclose(void **state)
 		host_write_once(stop, false);
 		host_write_once(closed, false);
 		must_eq(pthread_create(&id, NULL, use_then_outlive, theirs), 0);
-		while (!host_read_once(stop))
+		while (!seen(&stop))
 			;
 		((__typeof__(&ebb_values_close))symbol(lib, "ebb_values_close"))(theirs);
 		must_eq(dlclose(lib), 0);
-		__atomic_store_n(&closed, true, __ATOMIC_RELEASE);
+		tell(&closed, true);
 		must_eq(pthread_join(id, NULL), 0);
 	}
 }

@@ -19,7 +19,7 @@ BUILD = os.path.realpath(sys.argv[1])
 WORK = os.path.join(ROOT, "build", "check", "install")
 MOVED = os.path.join(WORK, "moved here")
 SOURCES = ["Makefile", "cmake", "core", "examples", "man", "meson.build", "meson_options.txt",
-           "scripts", "tools", "user"]
+           "plugins", "scripts", "tools", "user"]
 MESON = shutil.which("meson", path="/usr/bin:" + os.environ["PATH"])
 TESTS = []
 
@@ -185,6 +185,25 @@ def meson_options_come_into_an_old_build():
         shutil.rmtree(dest, ignore_errors=True)
         make("install", "DESTDIR=dest", "PREFIX=/usr", *options)
         assert os.path.exists(os.path.join(dest, "usr", libdir, "libebb.a")), (options, files(dest))
+
+
+@test
+def the_plugin_goes_where_nbdkit_looks_or_below_a_prefix_of_ones_own():
+    if not os.path.exists(os.path.join(BUILD, "nbdkit-ebb-plugin.so")):
+        raise tap.Skip("the plugin was not built")
+    where = run(["pkg-config", "--variable=plugindir", "nbdkit"]).strip()
+    dest = os.path.join(linked_tree(), "dest")
+    for prefix, folder in (("/usr/local", where.lstrip("/")), ("/opt/e", "opt/e/lib/nbdkit/plugins")):
+        shutil.rmtree(dest, ignore_errors=True)
+        make("install", "DESTDIR=dest", "PREFIX=" + prefix,
+             "MESON_OPTIONS=-Dtests=disabled -Dlibdir=lib -Dnbdkit=enabled")
+        plugin = os.path.join(dest, folder, "nbdkit-ebb-plugin.so")
+        assert os.path.exists(plugin), files(dest)
+        assert any(p.endswith("man1/nbdkit-ebb-plugin.1") for p in files(dest)), files(dest)
+        make("uninstall", "DESTDIR=dest", "PREFIX=" + prefix)
+        assert not files(dest), files(dest)
+    # Found by its rpath: nobody has told the loader of this prefix.
+    run(["sh", "-ec", f"readelf -d '{BUILD}/nbdkit-ebb-plugin.so' | grep -q libebb.so.0"])
 
 
 def deps(meson_version, have):

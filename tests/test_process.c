@@ -3,7 +3,7 @@
  * test_process.c - the library in a process that is not its own: one that forks, one that cancels
  * its threads, one that locks itself into a seccomp filter, and one whose buffers are far away.
  */
-#include "support.h"
+#include "process.h"
 #include "ebb.h"
 
 #include <fcntl.h>
@@ -12,12 +12,9 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define SLOTS 20000u
 
@@ -35,28 +32,7 @@ static struct ebb_store *open_slots(u64 slots, const char *codec)
 	return ebb_open(&s, &cfg) ? NULL : s;
 }
 
-/* The status with which a child ends that does what fn does; one that hangs is killed. */
-static int status_of_child(int (*fn)(void))
-{
-	pid_t pid;
-	int status;
-
-	fflush(NULL);
-	pid = fork();
-	must(pid >= 0);
-	if (!pid) {
-		alarm(20);
-		signal(SIGSEGV, SIG_DFL);       /* cmocka would go on with the next case */
-		_exit(fn());
-	}
-	must_eq(waitpid(pid, &status, 0), pid);
-	return status;
-}
-
 /* ---- fork ---- */
-
-/* The line of the first call that does not answer as it should, or 0. */
-#define ANSWERS(call, want) do { if ((call) != (want)) return __LINE__ & 0x7f; } while (0)
 
 static struct ebb_pages *pages;
 

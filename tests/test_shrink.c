@@ -57,8 +57,8 @@ static void shrink_to_nothing(struct store *s)
 
 	pool_compact_begin(&s->pool, &pass);
 	most += 2 * pass.left / SHRINK_STEPS;
-	while (store_shrinkable(s)) {
-		store_shrink(s);
+	while (shrink_count(&s->shrink)) {
+		shrink_some(&s->shrink);
 		must_be_at_most(++calls, most);
 	}
 	printf("# %llu calls of at most %llu\n", (unsigned long long)calls,
@@ -69,13 +69,13 @@ static void a_full_store_promises_nothing(void **state)
 {
 	struct store *s = rig_open(0);
 
-	must_eq(store_shrinkable(s), 0);
+	must_eq(shrink_count(&s->shrink), 0);
 	fill(0, SLOTS);
 	pcp_drain(s->pool.pcp);
-	store_shrink_look(s);
+	shrink_look(&s->shrink);
 	/* What a chain leaves over at its end is no hope: here 65536 - 107 * 608. */
-	must_eq(store_shrinkable(s), 0);
-	must_eq(store_shrink(s), 0);
+	must_eq(shrink_count(&s->shrink), 0);
+	must_eq(shrink_some(&s->shrink), 0);
 	rig_close();
 }
 
@@ -86,9 +86,9 @@ static void what_is_promised_is_there(void **state)
 
 	fill(0, SLOTS);
 	thin_out(4);
-	store_shrink_look(s);
+	shrink_look(&s->shrink);
 	before = pool_pages(&s->pool);
-	promised = store_shrinkable(s);
+	promised = shrink_count(&s->shrink);
 	room = store_count(s, CNT_ROOM) >> HOST_PAGE_SHIFT;
 	must(promised > before / 2);
 	must_be_at_most(promised, before - room);
@@ -99,8 +99,8 @@ static void what_is_promised_is_there(void **state)
 	must_hold(store_check(s));
 	/* And no more, as often as it looks. */
 	for (unsigned int i = 0; i < 4; i++) {
-		store_shrink_look(s);
-		must_eq(store_shrinkable(s), 0);
+		shrink_look(&s->shrink);
+		must_eq(shrink_count(&s->shrink), 0);
 	}
 	rig_close();
 }
@@ -116,14 +116,14 @@ static void what_is_held_back_is_counted_once(void **state)
 	hold_workers(&s->release);
 	for (u64 i = 0; i < SLOTS; i++)
 		must_eq(store_free(s, i), 0);
-	store_shrink_look(s);
+	shrink_look(&s->shrink);
 	held = release_held(&s->release) >> HOST_PAGE_SHIFT;
 	listed = pcp_count(s->pool.pcp);
 	must(held > SLOTS * SIZE / 2 >> HOST_PAGE_SHIFT);
-	must_be_at_most(store_shrinkable(s), held + listed);
+	must_be_at_most(shrink_count(&s->shrink), held + listed);
 	must(release_queued(&s->release) >> HOST_PAGE_SHIFT > 2 * grains);
-	must(store_shrinkable(s) + grains >= release_queued(&s->release) >> HOST_PAGE_SHIFT);
-	must(store_shrink(s) > 0);
+	must(shrink_count(&s->shrink) + grains >= release_queued(&s->release) >> HOST_PAGE_SHIFT);
+	must(shrink_some(&s->shrink) > 0);
 	/* A call frees no more buffers than it may. */
 	must_be_at_most(held - (release_held(&s->release) >> HOST_PAGE_SHIFT),
 			SHRINK_BUFS * RELEASE_REFS * (u64)1024 >> HOST_PAGE_SHIFT);
@@ -142,19 +142,19 @@ static void what_a_pass_could_not_free_is_not_promised_again(void **state)
 	thin_out(64);
 	for (u64 i = 0; i < SLOTS; i += 64)
 		store_hold(s, i);
-	store_shrink_look(s);
-	must(store_shrinkable(s) > 0);
+	shrink_look(&s->shrink);
+	must(shrink_count(&s->shrink) > 0);
 	shrink_to_nothing(s);
-	store_shrink_look(s);
-	must_eq(store_shrinkable(s), 0);
+	shrink_look(&s->shrink);
+	must_eq(shrink_count(&s->shrink), 0);
 	for (u64 i = 0; i < SLOTS; i += 64)
 		store_drop(s, i, host_a64_read(store_slot(s, i)));
 	/* More is freed: that much is promised. */
 	for (u64 i = 0; i < SLOTS; i += 128)
 		must_eq(store_free(s, i), 0);
 	pcp_drain(s->pool.pcp);
-	store_shrink_look(s);
-	promised = store_shrinkable(s);
+	shrink_look(&s->shrink);
+	promised = shrink_count(&s->shrink);
 	must(promised > 0);
 	before = pool_pages(&s->pool);
 	shrink_to_nothing(s);
@@ -170,28 +170,28 @@ static void the_rest_is_done_by_the_worker(void **state)
 	fill(0, SLOTS);
 	thin_out(4);
 	before = pool_pages(&s->pool);
-	store_shrink_look(s);
-	store_shrink_rest(s);
+	shrink_look(&s->shrink);
+	shrink_rest(&s->shrink);
 	must_be_at_most(pool_pages(&s->pool), before / 3);
 	must_eq(pcp_count(s->pool.pcp), 0);
 	/* What ends takes it back. */
 	thin_out(8);
-	store_shrink_look(s);
-	must(store_shrinkable(s) > 0);
-	store_shrink_end(s);
+	shrink_look(&s->shrink);
+	must(shrink_count(&s->shrink) > 0);
+	shrink_end(&s->shrink);
 	before = host_a64_read(&s->pool.compact_at);
-	store_shrink_rest(s);
+	shrink_rest(&s->shrink);
 	must_eq(host_a64_read(&s->pool.compact_at), before);
 	/* Somebody who was just compacting, or looking, writes down what is left. */
-	store_shrink_look(s);
+	shrink_look(&s->shrink);
 	pcp_drain(s->pool.pcp);
-	must_eq(store_shrinkable(s), 0);
-	must(!store_shrink_sparse(s, 1));
+	must_eq(shrink_count(&s->shrink), 0);
+	must(!shrink_sparse(&s->shrink, 1));
 	/* Who only wanted it to be quiet for a while has it go on. */
-	store_shrink_resume(s);
-	must(store_shrinkable(s) > 0);
+	shrink_resume(&s->shrink);
+	must(shrink_count(&s->shrink) > 0);
 	before = pool_pages(&s->pool);
-	store_shrink_rest(s);
+	shrink_rest(&s->shrink);
 	must(pool_pages(&s->pool) < before);
 	rig_close();
 }
@@ -226,7 +226,7 @@ static void *call(void *arg)
 
 		c->control += cpu_ns() - ns > LIMIT_NS;
 		ns = cpu_ns();
-		store_shrink(&rig.store);
+		shrink_some(&rig.store.shrink);
 		ns = cpu_ns() - ns;
 		c->late += ns > LIMIT_NS;
 		c->longest_ns = ns > c->longest_ns ? ns : c->longest_ns;
@@ -249,7 +249,7 @@ static void callers_do_a_little_while_another_compacts(void **state)
 	stop = false;
 	fill(0, SLOTS);
 	thin_out(3);
-	store_shrink_look(s);
+	shrink_look(&s->shrink);
 	for (unsigned int i = 0; i < CALLERS; i++)
 		must_eq(pthread_create(&caller[i].thread, NULL, call, &caller[i]), 0);
 	for (unsigned long i = 0; i < scaled(20); i++) {
@@ -258,7 +258,7 @@ static void callers_do_a_little_while_another_compacts(void **state)
 		for (u64 k = 0; k < SLOTS; k++)
 			if (k % 3)
 				must_eq(store_free(s, k), 0);
-		store_shrink_look(s);
+		shrink_look(&s->shrink);
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (unsigned int i = 0; i < CALLERS; i++) {

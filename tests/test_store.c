@@ -75,7 +75,7 @@ static void step_write(struct store *s, struct rng *rng, u64 i)
 	fill_page(page + off, seed);
 	err = store_write(s, i, page + off, HOST_ANY_NODE);
 	if (err) {
-		must_eq(err, -ENOMEM);
+		must_eq(err, -EDQUOT);
 		must(s->mem_limit != 0);
 		return;
 	}
@@ -92,7 +92,7 @@ static void step_put(struct store *s, struct rng *rng, u64 i)
 	fill_random(page, m.size, m.seed);
 	err = store_put(s, i, page, m.size, HOST_ANY_NODE);
 	if (err) {
-		must_eq(err, -ENOMEM);
+		must_eq(err, -EDQUOT);
 		must(s->mem_limit != 0);
 		return;
 	}
@@ -389,7 +389,7 @@ static u64 fill_up(struct store *s)
 		fill_random(page, HOST_PAGE_SIZE, i);
 		err = store_write(s, i, page, HOST_ANY_NODE);
 	}
-	must_eq(err, -ENOMEM);
+	must_eq(err, -EDQUOT);
 	return i - 1;
 }
 
@@ -416,8 +416,8 @@ static void a_write_past_mem_limit_fails_and_changes_nothing(void **state)
 	must_be_at_most(pool_pages(&s->pool), 40);
 	/* Over what is there, too. */
 	fill_random(page, HOST_PAGE_SIZE, 999);
-	must_eq(store_write(s, 3, page, HOST_ANY_NODE), -ENOMEM);
-	must_eq(store_put(s, 4, page, 100, HOST_ANY_NODE), -ENOMEM);
+	must_eq(store_write(s, 3, page, HOST_ANY_NODE), -EDQUOT);
+	must_eq(store_put(s, 4, page, 100, HOST_ANY_NODE), -EDQUOT);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 3);
 	must_have(s, 0, n);
 	must_be_whole();

@@ -5,13 +5,11 @@
  * A thread that took an item by a restartable sequence leaves the address of that sequence's
  * description with the kernel, which reads it when the thread next loses its CPU.
  */
-#include "support.h"
+#include "process.h"
 #include "ebb.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define TURNS 20
 #define WRITES_NS 2000000
@@ -19,16 +17,6 @@
 static struct ebb_store *store;
 static __typeof__(&ebb_write) write_page;
 static bool stop, stopped, closed;
-
-static bool seen(bool *flag)
-{
-	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
-static void tell(bool *flag, bool value)
-{
-	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
-}
 
 /* No call into the system from the last write to the end: that would be a switch. */
 static void *write_then_run_on(void *arg)
@@ -42,14 +30,6 @@ static void *write_then_run_on(void *arg)
 	while (!seen(&closed))
 		;
 	return NULL;
-}
-
-static void *symbol(void *lib, const char *name)
-{
-	void *p = dlsym(lib, name);
-
-	must(p != NULL);
-	return p;
 }
 
 static void one_turn(const char *path)

@@ -43,6 +43,57 @@ static bool fail_now(void)
 	return ++asked % fail_in == 0;
 }
 
+static unsigned int puts_left;
+
+static bool at_the_last(void)
+{
+	return !--puts_left;
+}
+
+/* Whichever object of its blocks, leaves, map or bucket fails, nothing of a large value stays. */
+static void each_put_of_a_large_value_may_fail(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	unsigned int n;
+	int err;
+
+	fill_random(value, 200000, 3);
+	for (n = 1;; n++) {
+		puts_left = n;
+		put_fails = at_the_last;
+		err = ebb_values_put(v, 1, value, 200000, 0);
+		put_fails = NULL;
+		if (!err)
+			break;
+		must_eq(err, -ENOMEM);
+		values_are_sound(v);
+		must_eq(stat_of(v).object_bytes, 0);
+	}
+	/* Four blocks, a leaf, a map, a bucket. */
+	must(n > 7);
+	must_eq(ebb_values_delete(v, 1), 0);
+	must_eq(stat_of(v).object_bytes, 0);
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
+/*
+ * What a put of n bytes, or a delete, came to.  True: memory was short, and all is as it was;
+ * else the value is what is wanted from now on.
+ */
+static bool ran_short(struct ebb_values *v, uint32_t i, int err, bool put, size_t n, uint64_t seed)
+{
+	if (err == -ENOMEM) {
+		get_and_compare(v, i);
+		return true;
+	}
+	must_eq(err, put || want[i].there ? 0 : -ENOENT);
+	want[i].there = put;
+	want[i].bytes = n;
+	want[i].seed = seed;
+	return false;
+}
+
 static struct rng fate;
 
 static bool at_random(void)
@@ -74,15 +125,10 @@ static void whatever_put_fails_all_is_as_it_was(void **state)
 		put_fails = at_random;
 		err = put ? put_name(v, i, value, n) : delete_name(v, i);
 		put_fails = NULL;
-		failed += err == -ENOMEM;
-		if (err == -ENOMEM) {
-			get_and_compare(v, i);
+		if (ran_short(v, i, err, put, n, seed)) {
+			failed++;
 			continue;
 		}
-		must_eq(err, put || want[i].there ? 0 : -ENOENT);
-		want[i].there = put;
-		want[i].bytes = n;
-		want[i].seed = seed;
 		if (step % (steps / 12 + 1) == 0) {
 			values_are_sound(v);
 			iterate_and_compare(v);
@@ -173,15 +219,7 @@ static void whatever_allocation_fails_all_is_as_it_was(void **state)
 		host_user_fail = step % 2 ? fail_now : NULL;
 		err = put ? put_name(v, i, value, n) : delete_name(v, i);
 		host_user_fail = NULL;
-		failed += err == -ENOMEM;
-		if (err == -ENOMEM) {
-			get_and_compare(v, i);
-			continue;
-		}
-		must_eq(err, put || want[i].there ? 0 : -ENOENT);
-		want[i].there = put;
-		want[i].bytes = n;
-		want[i].seed = seed;
+		failed += ran_short(v, i, err, put, n, seed);
 	}
 	must(failed);
 	for (uint32_t i = 0; i < NAMES; i++)
@@ -429,6 +467,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_that_splits_left_behind_stay_dead),
 		cmocka_unit_test(whatever_allocation_fails_all_is_as_it_was),
+		cmocka_unit_test(each_put_of_a_large_value_may_fail),
 		cmocka_unit_test(whatever_put_fails_all_is_as_it_was),
 		cmocka_unit_test(between_two_looks_anything_may_happen),
 		cmocka_unit_test(who_lets_go_needs_no_memory_for_a_scratch),

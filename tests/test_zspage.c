@@ -260,6 +260,46 @@ static void an_array_that_cannot_grow_yet_fails_nothing(void **state)
 	close_table();
 }
 
+/* As who may not wait: until the group's chunks are full, so that the next one needs a number. */
+static void make_at_once(unsigned int first, unsigned int n)
+{
+	for (unsigned int i = first; i < first + n; i++) {
+		must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &id[i].no), 0);
+		id[i].group = group;
+	}
+}
+
+static void who_may_not_wait_finds_the_array_that_was_provided(void **state)
+{
+	unsigned int n = 0, each;
+	host_page page[48];
+	u32 none;
+
+	open_table(32);
+	each = group->capacity;
+	must_eq(pcp_alloc(&source.pcp, page, ARRAY_LEN(page), ANYHOW), 0);
+	pcp_free(&source.pcp, page, ARRAY_LEN(page), HOST_ANY_NODE);
+	/* The first comes with the group, and is taken with the first leaf. */
+	must(!zspage_table_wants(&table));
+	group->fresh = ZSPAGE_FEW;
+	for (u32 full = 8 * LEAF; full <= 64 * LEAF; full *= 2) {
+		make_at_once(n, each);
+		n += each;
+		must(zspage_table_wants(&table));
+		group->fresh = full;
+		must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &none), -ENOMEM);
+		host_user_fail = refuse_some;
+		refuse = 1;
+		must(!zspage_table_provide(&table));
+		must(zspage_table_wants(&table));
+		host_user_fail = NULL;
+		must(zspage_table_provide(&table));
+		must(!zspage_table_wants(&table));
+	}
+	free_some(0, n);
+	close_table();
+}
+
 static unsigned char seen[MANY];
 
 static void see(struct zspage *z, void *arg)
@@ -306,6 +346,7 @@ int main(void)
 		cmocka_unit_test(the_last_number_is_followed_by_an_error_until_one_comes_back),
 		cmocka_unit_test(who_needs_fewer_bits_of_a_group_is_heard),
 		cmocka_unit_test(an_array_that_cannot_grow_yet_fails_nothing),
+		cmocka_unit_test(who_may_not_wait_finds_the_array_that_was_provided),
 		cmocka_unit_test(a_walk_meets_each_descriptor_once),
 	};
 

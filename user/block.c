@@ -164,6 +164,20 @@ int blocks_init(struct blocks *b, const struct blocks_config *cfg)
 	return err;
 }
 
+int blocks_open(struct blocks *b, struct blocks_config *cfg, struct ebb_config *store)
+{
+	int err;
+
+	store->chain_size = cfg->chain;
+	err = ebb_open(&cfg->store, store);
+	if (err)
+		return err;
+	err = blocks_init(b, cfg);
+	if (err)
+		ebb_close(cfg->store);
+	return err;
+}
+
 void blocks_destroy(struct blocks *b)
 {
 	unsigned int i;

@@ -26,6 +26,7 @@
 #include "codec.h"
 #include "runs.h"
 
+struct ebb_config;
 struct ebb_store;
 
 #define BLOCK_BYTES ((size_t)64 << 10)
@@ -78,6 +79,13 @@ struct blocks_config {
 
 /* Process context, as all of this file.  -ENOENT: no such codec; -EINVAL: its level; -ENOMEM. */
 int blocks_init(struct blocks *b, const struct blocks_config *cfg);
+
+/*
+ * The same with a store of their own, b->store, which is opened as `store` says, but for
+ * chain_size: that is cfg->chain.  Errors as ebb_open(), too; then there is neither.
+ */
+int blocks_open(struct blocks *b, struct blocks_config *cfg, struct ebb_config *store);
+
 /* No call is under way.  What is stored stays in the store. */
 void blocks_destroy(struct blocks *b);
 

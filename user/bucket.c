@@ -349,7 +349,7 @@ static bool shrink(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->gro
 	done = !bucket_read(v, s, b, &room->image) && !sort_out(&room->image, &gone, b, n);
 	copies = gone.bytes;
 	done = done && !bucket_read(v, s, n, &room->other) &&
-	       room->image.bytes + room->other.bytes <= BUCKET_TARGET * 2;
+	       room->image.bytes + room->other.bytes <= BUCKET_MOST / 2;
 	if (done && (room->other.bytes || copies)) {
 		while (image_next(&room->other, &at, &r, &bad))
 			image_add(&room->image, &r);

@@ -237,9 +237,9 @@ static void decay(struct host_work *w)
 
 	tend_limit(store);
 	if (aged && !(store->flags & EBB_NO_COMPACT)) {
-		store_shrink_look(&store->core);
+		shrink_look(&store->core.shrink);
 		if (is_sparse(store))
-			again |= store_shrink_sparse(&store->core, COMPACT_NS) && is_sparse(store);
+			again |= shrink_sparse(&store->core.shrink, COMPACT_NS) && is_sparse(store);
 	}
 	zone = zone_decay(store->zone, GIVE_NS);
 	if (again || zone != ZONE_IDLE)
@@ -396,6 +396,12 @@ static int check_run(const struct ebb_store *store, u64 slot, const void *buf, s
 	return 0;
 }
 
+/* The library has one error for both. */
+static int no_memory_or_limit(int err)
+{
+	return err == -EDQUOT ? -ENOMEM : err;
+}
+
 int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t bytes)
 {
 	int err = check_run(store, slot, buf, bytes);
@@ -409,7 +415,7 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 	}
 	/* What is stored has replaced something, whether or not the rest failed. */
 	note_freed(store);
-	return err;
+	return no_memory_or_limit(err);
 }
 
 int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
@@ -433,7 +439,7 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 	err = store_put(&store->core, slot, data, bytes, host_node());
 	if (!err)
 		note_freed(store);
-	return err;
+	return no_memory_or_limit(err);
 }
 
 int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)

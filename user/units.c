@@ -105,17 +105,11 @@ static int open_blocks(struct ebb_units *u, const struct ebb_units_config *cfg)
 
 	ebb_config_init(&store);
 	store.slots = blocks.count;
-	store.chain_size = cfg->chain_size;
 	store.mem_limit = cfg->mem_limit;
 	store.release_limit = cfg->release_limit;
 	store.flags = cfg->flags;
-	err = ebb_open(&u->store, &store);
-	if (err)
-		return err;
-	blocks.store = u->store;
-	err = blocks_init(&u->blocks, &blocks);
-	if (err)
-		ebb_close(u->store);
+	err = blocks_open(&u->blocks, &blocks, &store);
+	u->store = blocks.store;
 	return err;
 }
 

@@ -82,16 +82,10 @@ static int open_slots(struct ebb_values *v, const struct ebb_values_config *cfg,
 	/* The limit is watched here, so that a delete may go past it. */
 	ebb_config_init(&store);
 	store.slots = slots;
-	store.chain_size = cfg->chain_size;
 	store.release_limit = cfg->release_limit;
 	store.flags = cfg->flags;
-	err = ebb_open(&v->store, &store);
-	if (err)
-		return err;
-	blocks.store = v->store;
-	err = blocks_init(&v->blocks, &blocks);
-	if (err)
-		ebb_close(v->store);
+	err = blocks_open(&v->blocks, &blocks, &store);
+	v->store = blocks.store;
 	v->most_buckets = blocks.first;
 	return err;
 }

@@ -3,11 +3,14 @@
 
     image(...)       the initramfs of a variant: its module, the programs, a script
     boot(...)        one boot; raises harness.Fail with the reason if anything went wrong in it
+    measured(...)    the same, for what the guest's programs say of themselves
     turns(...)       the variants of a round; none is always the first after a pause
     Others           what else uses this machine
     merge(...)       the samples of one key to one row: medians and ranges
 """
+import json
 import pathlib
+import re
 import statistics
 import sys
 
@@ -39,6 +42,28 @@ def boot(kern, what, img, log, **kw):
             next((l for l in reversed(res.lines) if l.startswith("error:")), f"exit {res.status}")
         raise harness.Fail(f"{what}: {why} (console in {log})")
     return res.lines
+
+
+def measured(kern, what, img, log, **kw):
+    """What the guest's programs print as 'bench: {...}', with the share of this machine that others used
+    meanwhile and, where the program made two marks before, the CPU time between them in ns (cpu_ns)."""
+    rows, clock, others = [], {}, Others()
+
+    def on_line(line, pid):
+        m = re.match(r"mark: (start|stop) ", line)
+        if m:
+            clock[m[1]] = harness.cpu_clock_ns(pid)
+        m = re.match(r"bench: (\{.*\})$", line)
+        if m or line.startswith("guest: start"):
+            share = round(others.share(pid), 3)
+        if m:
+            rows.append(dict(json.loads(m[1]), others=share))
+            if len(clock) == 2:
+                rows[-1]["cpu_ns"] = clock["stop"] - clock["start"]
+            clock.clear()
+
+    boot(kern, what, img, log, on_line=on_line, **kw)
+    return rows
 
 
 def turns(variants, rnd):

@@ -222,8 +222,8 @@ static void shrink(void)
 	pool_compact(&store->pool);
 	pcp_drain(pcp);
 #else
-	if (store_shrinkable(store))
-		store_shrink(store);
+	if (shrink_count(&store->shrink))
+		shrink_some(&store->shrink);
 #endif
 }
 
@@ -232,7 +232,7 @@ static void look(void)
 {
 #ifndef SCALE_BASE
 	if (sim_cpu() == 1)
-		store_shrink_look(store);
+		shrink_look(&store->shrink);
 #endif
 }
 

@@ -107,24 +107,38 @@ static void count(const host_page *pages, unsigned int n, int sign)
 /*
  * The bulk allocator keeps to the low watermark, and then gives one page by the rules of gfp.  For
  * who may wait these are: reclaim, and for who reclaims himself the kernel's emergency pages, down
- * to the last.  Who does not wait leaves those alone: the core has other places to look first.
+ * to the last.  Who does not wait leaves those alone: the core has other places to look first, and
+ * asks again with HOST_RECLAIMS for who must not sleep and reclaims.
  */
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
 			      unsigned int node, unsigned int how)
 {
-	gfp_t gfp = how & HOST_MAY_WAIT ? src->gfp : GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC;
+	gfp_t gfp = GFP_NOWAIT | __GFP_NOWARN;
+	unsigned int i;
 
+	if (how & HOST_MAY_WAIT)
+		gfp = src->gfp;
+	else if (!(how & HOST_RECLAIMS))
+		gfp |= __GFP_NOMEMALLOC;
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
 	BUILD_BUG_ON((int)HOST_ANY_NODE != NUMA_NO_NODE);
 	memset(out, 0, n * sizeof(*out));
+	if (how & HOST_MOVABLE)
+		gfp |= __GFP_HIGHMEM | __GFP_MOVABLE;
 	n = compat_alloc_pages_bulk(gfp, (int)node, n, (struct page **)out);
 	count(out, n, 1);
+	for (i = 0; how & HOST_MOVABLE && i < n; i++)
+		src->taken(src, (struct page *)out[i]);
 	return n;
 }
 
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
 {
+	unsigned int i;
+
 	count(pages, n, -1);
+	for (i = 0; src->given && i < n; i++)
+		src->given(src, (struct page *)pages[i]);
 	release_pages((struct page **)pages, n);
 }
 
@@ -273,12 +287,12 @@ void host_work_destroy(struct host_work *w)
 	cancel_work_sync(&w->work);
 }
 
-int host_kernel_init(void)
+int host_kernel_init(const char *name)
 {
-	queue = alloc_workqueue("zram", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	queue = alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM, 0, name);
 	if (!queue)
 		return -ENOMEM;
-	slow = alloc_workqueue("zram-slow", WQ_UNBOUND, 0);
+	slow = alloc_workqueue("%s-slow", WQ_UNBOUND, 0, name);
 	if (slow)
 		return 0;
 	destroy_workqueue(queue);

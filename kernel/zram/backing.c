@@ -22,7 +22,7 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-#include "writeback.h"
+#include "wb.h"
 
 #define READS 64                /* bios, and */
 #define WORKS 16                /* works, that are there when there is no memory */
@@ -117,9 +117,7 @@ static int read_block(struct zram *z, u64 word, struct page *page)
 	struct bio bio;
 	int err;
 
-	bio_init(&bio, z->backing.bdev, &bv, 1, REQ_OP_READ | REQ_SYNC);
-	bio.bi_iter.bi_sector = slot_block(word) << (PAGE_SHIFT - SECTOR_SHIFT);
-	__bio_add_page(&bio, page, PAGE_SIZE, 0);
+	zram_block_bio(z, &bio, &bv, REQ_OP_READ | REQ_SYNC, slot_block(word), page);
 	err = submit_bio_wait(&bio);
 	bio_uninit(&bio);
 	return err;
@@ -196,11 +194,9 @@ static bool read_ahead_of_work(struct packed_read *r)
 	r->packed = alloc_page(GFP_NOWAIT | __GFP_NOWARN);
 	if (!r->packed)
 		return false;
-	bio_init(&r->bio, r->z->backing.bdev, &r->bv, 1,
-		 REQ_OP_READ | (r->parent->bi_opf & PASSED_ON));
-	r->bio.bi_iter.bi_sector = slot_block(r->word) << (PAGE_SHIFT - SECTOR_SHIFT);
+	zram_block_bio(r->z, &r->bio, &r->bv, REQ_OP_READ | (r->parent->bi_opf & PASSED_ON),
+		       slot_block(r->word), r->packed);
 	r->bio.bi_end_io = packed_read_end;
-	__bio_add_page(&r->bio, r->packed, PAGE_SIZE, 0);
 	submit_bio(&r->bio);
 	return true;
 }

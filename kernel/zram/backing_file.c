@@ -143,11 +143,7 @@ static ssize_t backing_dev_store(struct device *dev, struct device_attribute *at
 }
 DEVICE_ATTR_RW(backing_dev);
 
-static ssize_t compressed_writeback_show(struct device *dev, struct device_attribute *attr,
-					 char *buf)
-{
-	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->backing.packed));
-}
+ZRAM_SHOW(compressed_writeback, "%d", backing.packed)
 
 static ssize_t compressed_writeback_store(struct device *dev, struct device_attribute *attr,
 					  const char *buf, size_t len)

@@ -146,11 +146,11 @@ static bool rest_in_place(struct bio *bio, struct bvec_iter iter)
 static int write_failed(struct zram *z, u64 slot, struct page *page, struct bio *bio,
 			const struct bvec_iter *iter, int err)
 {
-	if ((err == -ENOMEM || err == -ENOSPC) && zram_incoming_on(z)) {
+	if (store_no_room(err) && zram_incoming_on(z)) {
 		zram_ahead_short(z);
 		if (ZRAM_PARTIAL_BITS || !bio || !rest_in_place(bio, *iter))
-			return zram_incoming_page(z, slot, page);
-		zram_incoming_bio(z, bio, iter);
+			return zram_incoming_page(z, slot, page, err);
+		zram_incoming_bio(z, bio, iter, err);
 		return HANDED_OVER;
 	}
 	if (err != -ERANGE)

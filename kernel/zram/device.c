@@ -38,7 +38,7 @@ static void decay(struct host_work *w)
 	if (pcp_tend(&z->pcp, &aged))
 		host_work_queue_delayed(w, PCP_PERIOD_US);
 	if (aged)
-		store_shrink_look(&z->store);
+		shrink_look(&z->store.shrink);
 }
 
 static void set_defaults(struct zram *z)
@@ -140,7 +140,7 @@ static void stop(struct zram *z)
 		zram_incoming_stop(z);
 		zram_shrinker_remove(z);
 		host_work_destroy(&z->decay);
-		store_shrink_end(&z->store);
+		shrink_end(&z->store.shrink);
 		host_work_destroy(&z->rest);
 		store_destroy(&z->store);
 		pcp_destroy(&z->pcp);

@@ -87,19 +87,12 @@ static struct handed *take_unused(struct zram_incoming *in)
 	return h;
 }
 
-/* Whether a pool of so many pages may have no room for the sake of mem_limit. */
-static bool is_limited(const struct store *s, u64 pages)
-{
-	u64 limit = READ_ONCE(s->mem_limit);
-
-	return limit && (pages + CHAIN_MAX) << PAGE_SHIFT > limit;
-}
-
-static void hand_over(struct zram_incoming *in, struct handed *h)
+/* err: what the store said to it. */
+static void hand_over(struct zram_incoming *in, struct handed *h, int err)
 {
 	h->full = pool_pages(&in->z->store.pool);
 	/* What the kernel refused to this writer, the work is not to take from its reserve. */
-	if (!(current->flags & PF_MEMALLOC) && !is_limited(&in->z->store, h->full))
+	if (!(current->flags & PF_MEMALLOC) && err != -EDQUOT)
 		h->most = h->full;
 	spin_lock_irq(&in->lock);
 	list_add_tail(&h->entry, &in->handed);
@@ -107,22 +100,22 @@ static void hand_over(struct zram_incoming *in, struct handed *h)
 	queue_work(in->queue, &in->work);
 }
 
-void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest, int err)
 {
 	struct zram_incoming *in = READ_ONCE(z->incoming);
 	struct handed *h = take_unused(in);
 
 	*h = (struct handed){ .bio = bio, .iter = *rest };
 	bio_inc_remaining(bio);
-	hand_over(in, h);
+	hand_over(in, h, err);
 }
 
-int zram_incoming_page(struct zram *z, u64 slot, struct page *page)
+int zram_incoming_page(struct zram *z, u64 slot, struct page *page, int err)
 {
 	struct handed h = { .slot = slot, .page = page };
 
 	init_completion(&h.done);
-	hand_over(READ_ONCE(z->incoming), &h);
+	hand_over(READ_ONCE(z->incoming), &h, err);
 	wait_for_completion(&h.done);
 	return h.err;
 }
@@ -204,23 +197,8 @@ static void finish(struct zram_incoming *in, struct request *r)
 }
 
 /*
- * Takes a block.  Those that were freed may be in release buffers, which are flushed.  -EBUSY: others
- * are read; -ENOSPC: there is none.
- */
-static int reserve(struct store *s, u64 *block)
-{
-	int err = backed_reserve(&s->backed, block);
-
-	if (err) {
-		release_flush(&s->release);
-		err = backed_reserve(&s->backed, block);
-	}
-	return err;
-}
-
-/*
- * Has a page written for slot.  -EBUSY: as reserve(); -ENOMEM: there is no block for it, or no
- * more may be written.
+ * Has a page written for slot.  -EBUSY: as zram_reserve_block(); -ENOMEM: there is no block for it,
+ * or no more may be written.
  */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
@@ -228,33 +206,28 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 	struct zram *z = in->z;
 	int err;
 
-	if (store_need_slot(&z->store, slot, page_to_nid(page)))
+	if (!zram_wear_room(z, true) || store_need_slot(&z->store, slot, page_to_nid(page)))
 		return -ENOMEM;
-	err = reserve(&z->store, &r->block);
+	err = zram_reserve_block(z, &r->block);
 	if (err)
 		return err == -EBUSY ? err : -ENOMEM;
 	if (!zram_wear_take(z, true)) {
+		/* Another had the last of it meanwhile: the next look ends above. */
 		backed_unreserve(&z->store.backed, r->block);
-		return -ENOMEM;
+		zram_incoming_look(z);
+		return -EBUSY;
 	}
 	list_del(&r->entry);
 	r->h = h;
 	r->slot = slot;
 	h->pending++;
-	bio_init(&r->bio, z->backing.bdev, &r->bv, 1, REQ_OP_WRITE | REQ_SYNC);
-	r->bio.bi_iter.bi_sector = r->block << (PAGE_SHIFT - SECTOR_SHIFT);
+	zram_block_bio(z, &r->bio, &r->bv, REQ_OP_WRITE | REQ_SYNC, r->block, page);
 	r->bio.bi_end_io = request_end;
-	__bio_add_page(&r->bio, page, PAGE_SIZE, 0);
 	submit_bio(&r->bio);
 	return 0;
 }
 
 /* ---- the work ---- */
-
-static bool no_room(int err)
-{
-	return err == -ENOMEM || err == -ENOSPC;
-}
 
 /* The next page of h. */
 static struct page *next_page(const struct handed *h, u64 *slot)
@@ -280,36 +253,49 @@ static bool may_have_room(const struct handed *h, u64 pages)
 	return (pages < h->full || !h->full) && (pages < h->most || !h->most);
 }
 
+/* The store is asked once more, if it may have shrunk or if it was not asked for this page. */
+static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
+{
+	struct store *s = &in->z->store;
+	void *mem;
+	int err;
+
+	if (!may_have_room(h, pool_pages(&s->pool)))
+		return -ENOMEM;
+	mem = kmap_local_page(page);
+	err = store_try_write(s, slot, mem, page_to_nid(page));
+	kunmap_local(mem);
+	if (!err)
+		zram_touch(in->z, slot);
+	else if (err == -EIO)
+		pr_err_ratelimited("%s: page %llu cannot be compressed\n",
+				   in->z->disk->disk_name, slot);
+	return err;
+}
+
 /*
- * The store is asked once more, if the page is not the one that it has no room for or if it has
- * shrunk.  -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or are
- * read.  When they are no more, there may be either: they were put in the place of pages or of
- * other blocks.
+ * -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or were meanwhile,
+ * or are read.  When they are no more, there may be either: they were put in the place of pages or
+ * of other blocks.  Whoever looks for a block has all freed that is held back, so the store is asked
+ * again after it.
  */
 static int try_next(struct zram_incoming *in, struct handed *h)
 {
-	struct store *s = &in->z->store;
-	bool in_hand = host_a64_read(&s->backed.in_hand);
-	int err = -ENOMEM;
-	struct page *page;
-	u64 slot;
+	struct backed *b = &in->z->store.backed;
+	u64 reserved = READ_ONCE(b->reserved), slot;
+	bool in_hand = host_a64_read_acquire(&b->in_hand);
+	struct page *page = next_page(h, &slot);
+	int err = try_store(in, h, slot, page);
 
-	page = next_page(h, &slot);
-	if (may_have_room(h, pool_pages(&s->pool))) {
-		void *mem = kmap_local_page(page);
-
-		err = store_try_write(s, slot, mem, page_to_nid(page));
-		kunmap_local(mem);
-		if (!err)
-			zram_touch(in->z, slot);
-		else if (err == -EIO)
-			pr_err_ratelimited("%s: page %llu cannot be compressed\n",
-					   in->z->disk->disk_name, slot);
-	}
 	h->full = 0;
-	if (no_room(err))
+	if (store_no_room(err)) {
 		err = begin(in, h, slot, page);
-	return in_hand && no_room(err) ? -EBUSY : err;
+		if (err == -ENOMEM)
+			err = try_store(in, h, slot, page);
+	}
+	if (store_no_room(err) && (in_hand || READ_ONCE(b->reserved) != reserved))
+		return -EBUSY;
+	return err;
 }
 
 /* False: it is to be tried when the work is queued again. */
@@ -318,7 +304,7 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 	int err = try_next(in, h);
 
 	/* Who lets a block go did so before the second try, or sees that it is waited for. */
-	if (err == -EBUSY || no_room(err)) {
+	if (err == -EBUSY || store_no_room(err)) {
 		smp_store_mb(in->waits, true);
 		err = try_next(in, h);
 		if (err == -EBUSY)

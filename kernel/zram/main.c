@@ -30,7 +30,7 @@ static int __init zram_init(void)
 		pr_err("chain_size %u is not in %d to %d\n", chain_size, CHAIN_MIN, CHAIN_MAX);
 		return -EINVAL;
 	}
-	err = host_kernel_init();
+	err = host_kernel_init("zram");
 	if (err)
 		return err;
 	err = release_budget_init(&zram_budget, release_default_limit());

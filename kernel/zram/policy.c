@@ -37,6 +37,7 @@
 #define PERIOD_MAX 300u
 #define PERIOD_AHEAD 15u        /* where ages are only for who writes ahead */
 #define PERIODS 8u              /* in the least age that is asked for */
+#define SECOND_SHIFT 23u        /* slots that are looked at in a second, at most: some per cent of a CPU */
 
 /* What the thread has. */
 struct policy_run {
@@ -64,16 +65,20 @@ struct policy_run {
 
 /* ---- ages ---- */
 
-/* The period of ageing that suits the ages that are asked for; 0: none are. */
-static u32 period_for(const struct zram_policy *p)
+/* The period of ageing that suits the ages that are asked for, and the slots; 0: none are. */
+static u32 period_for(const struct zram *z)
 {
+	const struct zram_policy *p = &z->policy;
 	u32 a = READ_ONCE(p->writeback_age), b = READ_ONCE(p->recompress_age);
-	u32 least = a && b ? min(a, b) : a + b;
+	u32 least = a && b ? min(a, b) : a + b, period = PERIOD_AHEAD;
 
-	if (!least)
-		return READ_ONCE(p->is_auto) ? PERIOD_AHEAD : 0;
+	if (!least && !READ_ONCE(p->is_auto))
+		return 0;
 	/* The largest is to be told, too. */
-	return max(clamp(least / PERIODS, PERIOD_MIN, PERIOD_MAX), (max(a, b) - 1) / AGE_PASSES + 1);
+	if (least)
+		period = max(clamp(least / PERIODS, PERIOD_MIN, PERIOD_MAX),
+			     (max(a, b) - 1) / AGE_PASSES + 1);
+	return max(period, (u32)(z->store.slots >> SECOND_SHIFT));
 }
 
 static unsigned int min_age(const struct policy_run *r, u32 seconds)
@@ -103,7 +108,7 @@ static void end_ages(struct policy_run *r)
 /* Ages are counted in periods, so with another all begin anew. */
 static void keep_ages(struct policy_run *r)
 {
-	u32 period = period_for(&r->z->policy);
+	u32 period = period_for(r->z);
 
 	if (period == r->period)
 		return;
@@ -297,20 +302,23 @@ static bool is_called(struct zram_policy *p)
 	return READ_ONCE(p->kicked) || kthread_should_stop();
 }
 
-static void rest(struct zram_policy *p, unsigned int ms)
-{
-	WRITE_ONCE(p->stats.works, false);
-	wait_event_freezable_timeout(p->wait, is_called(p), msecs_to_jiffies(ms) + 1);
-	/* Before the looks that follow, as what was done to be found is before the kick. */
-	smp_store_mb(p->kicked, false);
-}
-
 static void set_nice(struct policy_run *r, int nice)
 {
 	if (r->nice != nice)
 		sched_set_normal(current, nice);
 	r->nice = nice;
-	WRITE_ONCE(r->z->policy.stats.works, true);
+}
+
+static void rest(struct policy_run *r, unsigned int ms)
+{
+	struct zram_policy *p = &r->z->policy;
+
+	/* It may be woken to write ahead. */
+	set_nice(r, 0);
+	WRITE_ONCE(p->stats.works, false);
+	wait_event_freezable_timeout(p->wait, is_called(p), msecs_to_jiffies(ms) + 1);
+	/* Before the looks that follow, as what was done to be found is before the kick. */
+	smp_store_mb(p->kicked, false);
 }
 
 static void leave(struct policy_run *r)
@@ -340,6 +348,7 @@ static int run(void *data)
 		try_to_freeze();
 		ahead = zram_ahead_wanted(z);
 		set_nice(r, ahead ? 0 : MAX_NICE);
+		WRITE_ONCE(z->policy.stats.works, true);
 		/* Who writes ahead wants to know what is cold, however long that takes. */
 		aged = age_unit(r);
 		if (ahead) {
@@ -347,7 +356,7 @@ static int run(void *data)
 		} else if (!aged) {
 			ms = idle_unit(r);
 			if (ms)
-				rest(&z->policy, ms);
+				rest(r, ms);
 		}
 		cond_resched();
 	}
@@ -371,7 +380,7 @@ int zram_policy_start(struct zram *z)
 	struct task_struct *thread;
 	struct policy_run *r;
 
-	if (p->thread || !zram_policy_on(z) || z->claim)
+	if (p->thread || !zram_policy_on(z) || p->ends)
 		return 0;
 	r = kzalloc(sizeof(*r), GFP_KERNEL);
 	if (!r)
@@ -396,6 +405,7 @@ void zram_policy_stop(struct zram *z)
 	down_write(&z->dev_lock);
 	thread = p->thread;
 	WRITE_ONCE(p->thread, NULL);
+	p->ends = true;
 	up_write(&z->dev_lock);
 	if (!thread)
 		return;
@@ -430,6 +440,7 @@ void zram_policy_defaults(struct zram *z)
 	WRITE_ONCE(p->writeback_age, 0);
 	WRITE_ONCE(p->recompress_age, 0);
 	WRITE_ONCE(p->cpu, 10);
+	p->ends = false;
 	memset(&p->stats, 0, sizeof(p->stats));
 }
 

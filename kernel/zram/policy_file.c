@@ -46,10 +46,7 @@ static ssize_t set_age(struct device *dev, const char *file, const char *buf, si
 	return err ?: len;
 }
 
-static ssize_t writeback_age_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(zram_of(dev)->policy.writeback_age));
-}
+ZRAM_SHOW(writeback_age, "%u", policy.writeback_age)
 
 static ssize_t writeback_age_store(struct device *dev, struct device_attribute *attr,
 				   const char *buf, size_t len)
@@ -58,10 +55,7 @@ static ssize_t writeback_age_store(struct device *dev, struct device_attribute *
 }
 static DEVICE_ATTR_RW(writeback_age);
 
-static ssize_t recompress_age_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(zram_of(dev)->policy.recompress_age));
-}
+ZRAM_SHOW(recompress_age, "%u", policy.recompress_age)
 
 static ssize_t recompress_age_store(struct device *dev, struct device_attribute *attr,
 				    const char *buf, size_t len)
@@ -70,10 +64,7 @@ static ssize_t recompress_age_store(struct device *dev, struct device_attribute 
 }
 static DEVICE_ATTR_RW(recompress_age);
 
-static ssize_t recompress_cpu_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(zram_of(dev)->policy.cpu));
-}
+ZRAM_SHOW(recompress_cpu, "%u", policy.cpu)
 
 static ssize_t recompress_cpu_store(struct device *dev, struct device_attribute *attr,
 				    const char *buf, size_t len)
@@ -91,10 +82,7 @@ static DEVICE_ATTR_RW(recompress_cpu);
 
 /* ---- room for what is written ---- */
 
-static ssize_t writeback_auto_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->policy.is_auto));
-}
+ZRAM_SHOW(writeback_auto, "%d", policy.is_auto)
 
 static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
 				    const char *buf, size_t len)
@@ -126,10 +114,9 @@ static DEVICE_ATTR_RW(writeback_auto);
 static ssize_t set_mark(struct device *dev, const char *file, const char *buf, size_t len, u64 *mark)
 {
 	struct zram *z = zram_of(dev);
-	char *end;
-	u64 bytes = memparse(buf, &end);
+	u64 bytes;
 
-	if (end == buf || (*end && *end != '\n'))
+	if (!zram_parse_size(buf, &bytes))
 		return zram_refuse(dev, file, buf, "not a size", -EINVAL);
 	if (down_write_killable(&z->dev_lock))
 		return -EINTR;
@@ -140,10 +127,7 @@ static ssize_t set_mark(struct device *dev, const char *file, const char *buf, s
 	return len;
 }
 
-static ssize_t writeback_high_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->policy.high));
-}
+ZRAM_SHOW(writeback_high, "%llu", policy.high)
 
 static ssize_t writeback_high_store(struct device *dev, struct device_attribute *attr,
 				    const char *buf, size_t len)
@@ -152,10 +136,7 @@ static ssize_t writeback_high_store(struct device *dev, struct device_attribute 
 }
 static DEVICE_ATTR_RW(writeback_high);
 
-static ssize_t writeback_low_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->policy.low));
-}
+ZRAM_SHOW(writeback_low, "%llu", policy.low)
 
 static ssize_t writeback_low_store(struct device *dev, struct device_attribute *attr,
 				   const char *buf, size_t len)
@@ -166,19 +147,15 @@ static DEVICE_ATTR_RW(writeback_low);
 
 /* ---- how much may be written for all that ---- */
 
-static ssize_t writeback_budget_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->wear.budget));
-}
+ZRAM_SHOW(writeback_budget, "%llu", wear.budget)
 
 static ssize_t writeback_budget_store(struct device *dev, struct device_attribute *attr,
 				      const char *buf, size_t len)
 {
 	struct zram *z = zram_of(dev);
-	char *end;
-	u64 bytes = memparse(buf, &end);
+	u64 bytes;
 
-	if (end == buf || (*end && *end != '\n'))
+	if (!zram_parse_size(buf, &bytes))
 		return zram_refuse(dev, "writeback_budget", buf, "not a size", -EINVAL);
 	spin_lock(&z->wear.lock);
 	WRITE_ONCE(z->wear.budget, bytes);

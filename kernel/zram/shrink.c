@@ -15,7 +15,7 @@ static unsigned long count_objects(struct shrinker *shrinker, struct shrink_cont
 	struct zram *z = shrinker->private_data;
 
 	zram_ahead_press(z);
-	return store_shrinkable(&z->store);
+	return shrink_count(&z->store.shrink);
 }
 
 static unsigned long scan_objects(struct shrinker *shrinker, struct shrink_control *sc)
@@ -25,8 +25,8 @@ static unsigned long scan_objects(struct shrinker *shrinker, struct shrink_contr
 
 	if (release_backlog(&z->store.release))
 		host_a64_add(&z->flush_pressure, 1);
-	freed = store_shrink(&z->store);
-	if (store_shrinkable(&z->store))
+	freed = shrink_some(&z->store.shrink);
+	if (shrink_count(&z->store.shrink))
 		host_work_queue(&z->rest);
 	return freed ? freed : SHRINK_STOP;
 }
@@ -35,7 +35,7 @@ void zram_shrink_rest(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, rest);
 
-	store_shrink_rest(&z->store);
+	shrink_rest(&z->store.shrink);
 }
 
 void zram_shrinker_add(struct zram *z)

@@ -20,10 +20,7 @@
 
 /* ---- size and life ---- */
 
-static ssize_t disksize_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->disksize));
-}
+ZRAM_SHOW(disksize, "%llu", disksize)
 
 static ssize_t disksize_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			      size_t len)
@@ -149,10 +146,7 @@ static ssize_t compact_store(struct device *dev, struct device_attribute *attr, 
 }
 static DEVICE_ATTR_WO(compact);
 
-static ssize_t release_limit_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->release_limit));
-}
+ZRAM_SHOW(release_limit, "%llu", release_limit)
 
 /*
  * Where the limit is lowered: it holds from now on, and what is queued past it is freed piece by
@@ -202,11 +196,10 @@ static ssize_t release_limit_store(struct device *dev, struct device_attribute *
 				   const char *buf, size_t len)
 {
 	struct zram *z = zram_of(dev);
-	char *end;
-	u64 bytes = memparse(buf, &end);
+	u64 bytes;
 	int err;
 
-	if (end == buf || (*end && *end != '\n'))
+	if (!zram_parse_size(buf, &bytes))
 		return zram_refuse(dev, "release_limit", buf, "not a size", -EINVAL);
 	if (mutex_lock_killable(&z->limit_lock))
 		return -EINTR;

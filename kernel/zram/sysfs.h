@@ -7,6 +7,7 @@
 #define EBB_KERNEL_SYSFS_H
 
 #include <linux/device.h>
+#include <linux/sysfs.h>
 
 #include "zram.h"
 
@@ -14,6 +15,13 @@ static inline struct zram *zram_of(struct device *dev)
 {
 	return dev_to_disk(dev)->private_data;
 }
+
+/* What a file shows that is one number of the device. */
+#define ZRAM_SHOW(name, format, field)                                                          \
+	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+	{                                                                                       \
+		return sysfs_emit(buf, format "\n", READ_ONCE(zram_of(dev)->field));            \
+	}
 
 /*
  * refuse.c: says in the log, at a limited rate, that file did not take buf, and why; returns err.
@@ -27,6 +35,9 @@ ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const
  * is what stands behind its '=', quotes off, or NULL.  Any context.
  */
 bool zram_next_word(char **text, char **name, char **value);
+
+/* words.c: a size, with K, M or G or none, and a newline or none; false: buf is something else. */
+bool zram_parse_size(const char *buf, u64 *bytes);
 
 /* algorithm.c */
 extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorithm,

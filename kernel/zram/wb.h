@@ -75,8 +75,10 @@ void zram_wb_unchoose(struct zram *z);
 /*
  * The next slots of *at to end - 1, STORE_PIECE of them at most: chooses and begins to write those
  * that are as wanted, and moves *at past them.  What it began may be in flight still: before
- * pp_lock is let go comes zram_wb_drain().  1: there are slots left; 0: there are none; or an error as
- * of zram_wb_write(), with nothing of the piece chosen but what is in flight.  pp_lock is held.
+ * pp_lock is let go comes zram_wb_drain().  1: there are slots left; 0: there are none; or an error
+ * as of zram_wb_write(), with nothing of the piece chosen but what is in flight.  -ERESTARTNOINTR:
+ * it is to be called again, for the same piece: after a freeze, or because what was left chosen
+ * (zram_wb_unchoose()) was more than one call clears.  pp_lock is held.
  */
 int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want);
 
@@ -85,6 +87,18 @@ int zram_wb_drain(struct wb_work *w);
 
 /* Pages that the device, the limit and the budget (by_itself) have room for.  Any context. */
 u64 zram_wb_room(struct zram *z, bool by_itself);
+
+/* ---- blocks, for all who read or write them ---- */
+
+/*
+ * Takes a block; what freed slots had may wait in a release buffer, so that is flushed.  -EBUSY: the
+ * only ones that no slot has are being read; -ENOSPC: there is none.  Process context.
+ */
+int zram_reserve_block(struct zram *z, u64 *block);
+
+/* Makes bio, which has room for the one bv, a read or a write of a block.  Any context. */
+void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
+		    struct page *page);
 
 /* ---- wear.c ---- */
 

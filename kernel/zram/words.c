@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* words.c - takes what is written to a file apart: "name=value name=value ...". */
+/* words.c - takes what is written to a file apart: "name=value name=value ...", and sizes. */
 #include "zram.h"
 
 #include <linux/kernel.h>
@@ -17,4 +17,12 @@ bool zram_next_word(char **text, char **name, char **value)
 	if (*value && !**value)
 		*value = NULL;
 	return true;
+}
+
+bool zram_parse_size(const char *buf, u64 *bytes)
+{
+	char *end;
+
+	*bytes = memparse(buf, &end);
+	return end != buf && (!*end || *end == '\n');
 }

@@ -15,6 +15,8 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#define UNCHOOSE_PIECES 64u      /* STORE_PIECE slots each, in a unit of who works in units */
+
 struct wb_request {
 	struct list_head entry;
 	struct wb_work *work;
@@ -139,20 +141,24 @@ static void give_back(struct zram *z, u64 block)
 	zram_incoming_look(z);
 }
 
-/*
- * What freed slots had may wait in a release buffer still.  The thread that others are not to wait
- * for does not flush: who does has the flush's mutex.
- */
-static int reserve(const struct wb_work *w, u64 *block)
+int zram_reserve_block(struct zram *z, u64 *block)
 {
-	struct store *s = &w->z->store;
+	struct store *s = &z->store;
 	int err = backed_reserve(&s->backed, block);
 
-	if (err && !w->own) {
+	if (err) {
 		release_flush(&s->release);
 		err = backed_reserve(&s->backed, block);
 	}
 	return err;
+}
+
+void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
+		    struct page *page)
+{
+	bio_init(bio, z->backing.bdev, bv, 1, op);
+	bio->bi_iter.bi_sector = block << (PAGE_SHIFT - SECTOR_SHIFT);
+	__bio_add_page(bio, page, PAGE_SIZE, 0);
 }
 
 /*
@@ -167,7 +173,8 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 	if (!zram_wear_room(z, w->by_itself))
 		return -EIO;
-	err = reserve(w, &r->block);
+	/* The thread that nobody is to wait for does not flush: who does has the flush's mutex. */
+	err = w->own ? backed_reserve(&s->backed, &r->block) : zram_reserve_block(z, &r->block);
 	if (err)
 		return err;
 	err = store_copy_out(s, w->own, slot, page_address(r->page), z->backing.packed);
@@ -187,10 +194,8 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 static void submit(struct wb_work *w, struct wb_request *r)
 {
-	bio_init(&r->bio, w->z->backing.bdev, &r->bv, 1, REQ_OP_WRITE);
-	r->bio.bi_iter.bi_sector = r->block << (PAGE_SHIFT - SECTOR_SHIFT);
+	zram_block_bio(w->z, &r->bio, &r->bv, REQ_OP_WRITE, r->block, r->page);
 	r->bio.bi_end_io = request_end;
-	__bio_add_page(&r->bio, r->page, PAGE_SIZE, 0);
 	w->in_flight++;
 	w->begun++;
 	submit_bio(&r->bio);
@@ -202,7 +207,7 @@ static void submit(struct wb_work *w, struct wb_request *r)
  */
 int zram_wb_stopped(const struct zram *z)
 {
-	if (zram_pp_ends(z))
+	if (READ_ONCE(z->claim) || host_interrupted())
 		return -EINTR;
 	if (current->flags & PF_KTHREAD) {
 		if (kthread_should_stop())
@@ -213,8 +218,8 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet.  A task that is to be frozen meanwhile looks
- * for that after a second.
+ * The blocks that no slot has any more are read as yet.  A task that is to be frozen meanwhile
+ * looks for that after a second.
  */
 static void await_block(struct wb_work *w)
 {
@@ -315,18 +320,20 @@ int zram_wb_write(struct wb_work *w)
 
 /* ---- choosing ---- */
 
-/* What an earlier writeback left chosen is nobody's choice any more. */
-static int unchoose(struct zram *z)
+/*
+ * What an earlier writeback left chosen is nobody's choice any more.  pieces: at most so many;
+ * -ERESTARTNOINTR: there are more.
+ */
+static int unchoose(struct zram *z, u64 pieces)
 {
-	u64 at = 0;
 	int err;
 
 	while (z->backing.left_chosen) {
-		err = zram_wb_stopped(z);
+		err = pieces-- ? zram_wb_stopped(z) : -ERESTARTNOINTR;
 		if (err)
 			return err;
 		down_read(&z->dev_lock);
-		z->backing.left_chosen = store_unchoose_piece(&z->store, &at);
+		z->backing.left_chosen = store_unchoose_piece(&z->store, &z->backing.unchosen);
 		up_read(&z->dev_lock);
 		cond_resched();
 	}
@@ -336,13 +343,14 @@ static int unchoose(struct zram *z)
 void zram_wb_unchoose(struct zram *z)
 {
 	z->backing.left_chosen = true;
-	unchoose(z);
+	z->backing.unchosen = 0;
+	unchoose(z, U64_MAX);
 }
 
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 {
 	struct zram *z = w->z;
-	int err = unchoose(z);
+	int err = unchoose(z, U64_MAX);
 	bool more = true;
 
 	if (err)
@@ -365,7 +373,7 @@ int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want)
 	u64 from = *at, chosen = 0, i;
 	unsigned int size;
 	bool more;
-	int err = unchoose(w->z);
+	int err = unchoose(w->z, UNCHOOSE_PIECES);
 
 	if (err)
 		return err;
@@ -381,6 +389,8 @@ int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want)
 		zram_wb_drain(w);
 		for (i = from; i < min(*at, end); i++)
 			store_unchoose(s, i);
+		if (err == -ERESTARTNOINTR)
+			*at = from;
 	}
 	return err ?: more;
 }

@@ -138,10 +138,7 @@ static DEVICE_ATTR_WO(writeback);
 
 /* ---- its limit, and how many at once ---- */
 
-static ssize_t writeback_limit_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(zram_of(dev)->wear.limit));
-}
+ZRAM_SHOW(writeback_limit, "%llu", wear.limit)
 
 static ssize_t writeback_limit_store(struct device *dev, struct device_attribute *attr,
 				     const char *buf, size_t len)
@@ -159,11 +156,7 @@ static ssize_t writeback_limit_store(struct device *dev, struct device_attribute
 }
 static DEVICE_ATTR_RW(writeback_limit);
 
-static ssize_t writeback_limit_enable_show(struct device *dev, struct device_attribute *attr,
-					   char *buf)
-{
-	return sysfs_emit(buf, "%d\n", READ_ONCE(zram_of(dev)->wear.limit_on));
-}
+ZRAM_SHOW(writeback_limit_enable, "%d", wear.limit_on)
 
 static ssize_t writeback_limit_enable_store(struct device *dev, struct device_attribute *attr,
 					    const char *buf, size_t len)
@@ -180,11 +173,7 @@ static ssize_t writeback_limit_enable_store(struct device *dev, struct device_at
 }
 static DEVICE_ATTR_RW(writeback_limit_enable);
 
-static ssize_t writeback_batch_size_show(struct device *dev, struct device_attribute *attr,
-					 char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(zram_of(dev)->backing.batch));
-}
+ZRAM_SHOW(writeback_batch_size, "%u", backing.batch)
 
 static ssize_t writeback_batch_size_store(struct device *dev, struct device_attribute *attr,
 					  const char *buf, size_t len)

@@ -70,6 +70,7 @@ struct zram_backing {
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;                    /* it keeps compressed pages; fixed while disksize is not 0 */
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
+	u64 unchosen;                   /* but none below that one; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
 };
 
@@ -100,6 +101,7 @@ struct zram_policy {
 	u32 writeback_age, recompress_age;      /* seconds; 0: not for their age */
 	u32 cpu;                        /* percent of one CPU that recompression takes */
 	struct task_struct *thread;     /* there is one while there is a store, once it was wanted */
+	bool ends;                      /* the store is about to end, and no thread begins */
 
 	wait_queue_head_t wait;         /* the thread's */
 	struct policy_run *run;         /* what the thread has */
@@ -219,12 +221,6 @@ static inline void zram_touch(struct zram *z, u64 slot)
 		WRITE_ONCE(ages[slot], (u32)ktime_get_boottime_seconds());
 }
 
-/* Whether who goes through all pages is to end: a fatal signal, a reset, or a removal. */
-static inline bool zram_pp_ends(const struct zram *z)
-{
-	return READ_ONCE(z->claim) || host_interrupted();
-}
-
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;
 extern struct release_budget zram_budget;       /* of all devices together */
@@ -268,13 +264,15 @@ static inline bool zram_incoming_on(const struct zram *z)
 }
 
 /*
- * Both count a write that fails.  Process context; they wait while many others are under way.
+ * Both count a write that fails.  Process context; they wait while many others are under way.  err:
+ * what the store said, of store_no_room().
  *
- * bio: takes what is left of a bio, whole pages for whole slots.  The bio ends once more when that has.
+ * bio: takes what is left of a bio, whole pages for whole slots.  The bio ends once more when that
+ * has.
  * page: writes one page, and waits for it.  0, or an error of store_write(); -EIO: the device.
  */
-void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest);
-int zram_incoming_page(struct zram *z, u64 slot, struct page *page);
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest, int err);
+int zram_incoming_page(struct zram *z, u64 slot, struct page *page, int err);
 
 /*
  * A block is no longer in somebody's hand, or no longer read: pages that wait for one are tried.
@@ -291,12 +289,14 @@ void zram_policy_defaults(struct zram *z);
 /* Whether anything is on that the thread is for. */
 bool zram_policy_on(const struct zram *z);
 /*
- * Makes the thread, if something is on, there is none, and nobody resets or removes the device; it
- * begins at once.  dev_lock is held for writing, and there is a store.  -ENOMEM, -EINTR: there is
- * none.
+ * Makes the thread, if something is on and there is none; it begins at once.  dev_lock is held for
+ * writing, and there is a store.  -ENOMEM, -EINTR: there is none.
  */
 int zram_policy_start(struct zram *z);
-/* Ends it; nothing of it is in flight then.  No lock is held; the device is claimed. */
+/*
+ * Ends it; nothing of it is in flight then, and none begins before zram_policy_defaults().  No lock
+ * is held; the device is claimed.
+ */
 void zram_policy_stop(struct zram *z);
 /* After a file was written: as zram_policy_start(), if there is a store; and the thread looks. */
 int zram_policy_changed(struct zram *z);

@@ -101,19 +101,19 @@ void store_note(struct store *s, enum store_counter i)
 
 /* ---- what takes the pages for which there is no room, played ---- */
 
-int zram_incoming_page(struct zram *z, u64 i, struct page *page)
+int zram_incoming_page(struct zram *z, u64 i, struct page *page, int err)
 {
-	must(zram_incoming_on(z) && i < SLOTS && error == -ENOMEM);
+	must(zram_incoming_on(z) && i < SLOTS && error == -ENOMEM && err == error);
 	must_eq(shim_mutexes(), PAGE_SIZE > ZRAM_BLOCK);
 	memcpy(slot[i], page_address(page), PAGE_SIZE);
 	return 0;
 }
 
-void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest, int err)
 {
 	struct bvec_iter iter = *rest;
 
-	must(zram_incoming_on(z) && error == -ENOMEM && PAGE_SIZE == ZRAM_BLOCK);
+	must(zram_incoming_on(z) && error == -ENOMEM && err == error && PAGE_SIZE == ZRAM_BLOCK);
 	must_eq(shim_mutexes(), 0);
 	for (; iter.bi_size; bio_advance_iter_single(bio, &iter, PAGE_SIZE)) {
 		struct bio_vec v = bio_iter_iovec(bio, iter);

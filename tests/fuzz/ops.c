@@ -80,7 +80,7 @@ static void op_write(struct choices *c, u64 i)
 
 	make_page(c);
 	err = store_write(&store, i, page, HOST_ANY_NODE);
-	must(!err || (err == -ENOMEM && may_fail));
+	must(!err || ((err == -ENOMEM || err == -EDQUOT) && may_fail));
 	if (err)
 		return;
 	model[i].kind = PAGE;
@@ -94,7 +94,7 @@ static void op_put(struct choices *c, u64 i)
 
 	fill_random(page, bytes, take(c, 1));
 	err = store_put(&store, i, page, bytes, HOST_ANY_NODE);
-	must(!err || (err == -ENOMEM && may_fail));
+	must(!err || ((err == -ENOMEM || err == -EDQUOT) && may_fail));
 	if (err)
 		return;
 	model[i].kind = BLOB;

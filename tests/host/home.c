@@ -14,10 +14,11 @@
 #define RED_ZONE 64u
 #define SCATTER 37u             /* prime to the number of frames */
 #define FRAME_BYTES (HOST_PAGE_SIZE + RED_ZONE)
+#define FRAME_STRIDE (2 * HOST_PAGE_SIZE)       /* since a page lies at a multiple of its size */
 #define HEAP_BYTES ((512u << 10) + 24 * HOST_PAGE_SIZE)
 #define HEAP_CPU ((64u << 10) + 4 * HOST_PAGE_SIZE)     /* for each CPU of a home with many */
 #define HEAP_MAX (HEAP_BYTES + HOME_CPUS * HEAP_CPU)
-#define ARENA_MAX (HEAP_MAX + HOME_PAGES_MAX * FRAME_BYTES)
+#define ARENA_MAX (HEAP_MAX + HOME_PAGES_MAX * FRAME_STRIDE)
 
 static char *arena, *kept;              /* [ARENA_MAX], of which pages are there as they are used */
 static size_t heap_bytes, arena_bytes;  /* of this home */
@@ -49,15 +50,16 @@ static const struct rank {
 	[3]  = { "&r->flushing",     0 },
 	[5]  = { "&s->cpus",         SLEEPING },
 	[CLASS_LOCK] = { "ebb_class",        SLEEPING | R(5) },
-	[7]  = { "ebb_zspage_group", SLEEPING | R(5) },
+	[7]  = { "ebb_zspage_group", SLEEPING | R(5) | R(CLASS_LOCK) },
 	[8]  = { "ebb_release",      SLEEPING | R(5) },
 	[9]  = { "ebb_pcp",          SLEEPING | R(5) },
 	[10] = { "ebb_reserve",      SLEEPING | R(5) },
 	[11] = { "the page source",  SLEEPING | R(5) },
-	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) },
+	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
 	[13] = { "ebb_release_node", SLEEPING | R(5) | R(8) },
 	[14] = { "ebb_release_budget", R(3) },
 	[15] = { "ebb_backed",       SLEEPING | R(5) },
+	[16] = { "ebb_cells",        R(5) },
 };
 #define NRANKS (sizeof(ranks) / sizeof(ranks[0]))
 
@@ -414,7 +416,7 @@ static bool failing(void)
 
 static char *frame_at(u32 frame)
 {
-	return arena + heap_bytes + frame * FRAME_BYTES;
+	return arena + heap_bytes + frame * FRAME_STRIDE;
 }
 
 static bool is_poison(const char *p, size_t n)
@@ -474,8 +476,11 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 {
 	unsigned int k;
 
-	if (how & ~HOST_MAY_WAIT || (node >= home->nodes && node != HOST_ANY_NODE))
+	if (how & ~(HOST_MAY_WAIT | HOST_MOVABLE | HOST_RECLAIMS) ||
+	    (node >= home->nodes && node != HOST_ANY_NODE))
 		explore_fail("pages are asked for of node %u, how %u", node, how);
+	if (src->kind && (src->kind == HOME_MOVABLE) != !!(how & HOST_MOVABLE))
+		explore_fail("a page is asked for where those lie that %s be moved", how & HOST_MOVABLE ? "can" : "cannot");
 	if (how & HOST_MAY_WAIT) {
 		must_be_process("host_pages_alloc()");
 		must_not_be_work("host_pages_alloc()");
@@ -494,7 +499,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	for (k = 0; k < n; k++) {
 		u32 frame = home->frames;
 
-		if (how & HOST_MAY_WAIT || pages_left() > home->emergency)
+		if (how & (HOST_MAY_WAIT | HOST_RECLAIMS) || pages_left() > home->emergency)
 			frame = take_frame(node);
 		if (frame == home->frames)
 			break;
@@ -729,19 +734,23 @@ u64 host_total_bytes(void)
 
 size_t home_granules(void)
 {
-	return arena_bytes / HOME_GRANULE;
+	return (heap_bytes + home->frames * FRAME_BYTES) / HOME_GRANULE;
 }
 
 size_t home_granules_max(void)
 {
-	return ARENA_MAX / HOME_GRANULE;
+	return (HEAP_MAX + HOME_PAGES_MAX * FRAME_BYTES) / HOME_GRANULE;
 }
 
 ptrdiff_t home_granule(const void *p)
 {
-	size_t at = (size_t)((const char *)p - arena);
+	size_t at = (size_t)((const char *)p - arena), in = at - heap_bytes;
 
-	return at < arena_bytes ? (ptrdiff_t)(at / HOME_GRANULE) : -1;
+	if (at >= arena_bytes || (at >= heap_bytes && in % FRAME_STRIDE >= FRAME_BYTES))
+		return -1;
+	if (at >= heap_bytes)
+		at = heap_bytes + in / FRAME_STRIDE * FRAME_BYTES + in % FRAME_STRIDE;
+	return (ptrdiff_t)(at / HOME_GRANULE);
 }
 
 /* The granule of its red zone, which nobody else touches. */
@@ -751,7 +760,7 @@ ptrdiff_t home_frame_granule(const void *p)
 
 	if (at < heap_bytes || at >= arena_bytes)
 		return -1;
-	return home_granule(frame_at((u32)((at - heap_bytes) / FRAME_BYTES)) + HOST_PAGE_SIZE);
+	return home_granule(frame_at((u32)((at - heap_bytes) / FRAME_STRIDE)) + HOST_PAGE_SIZE);
 }
 
 const char *home_why_dead(const void *p, size_t n)
@@ -761,8 +770,10 @@ const char *home_why_dead(const void *p, size_t n)
 	if (at >= arena_bytes || at < home_bytes)
 		return NULL;
 	if (at >= heap_bytes) {
-		u32 frame = (u32)((at - heap_bytes) / FRAME_BYTES);
+		u32 frame = (u32)((at - heap_bytes) / FRAME_STRIDE);
 
+		if ((at - heap_bytes) % FRAME_STRIDE >= FRAME_BYTES)
+			return "memory is used that is not allocated";
 		return home->frame_live[frame] ? NULL : "a page is used after it was freed";
 	}
 	for (i = at / HOME_GRANULE; i <= (at + n - 1) / HOME_GRANULE; i++)
@@ -773,11 +784,12 @@ const char *home_why_dead(const void *p, size_t n)
 
 static char *map(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, bytes + HOST_PAGE_SIZE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		abort();
-	return p;
+	return (char *)(((size_t)p + HOST_PAGE_SIZE - 1) & ~(HOST_PAGE_SIZE - 1));
 }
 
 void home_open(unsigned int cpus, unsigned int pages)
@@ -822,7 +834,7 @@ void home_open_nodes(unsigned int cpus, unsigned int nodes, unsigned int pages)
 	home->work = home_array(home->max_works, sizeof(struct host_work *));
 	home->heap_used = home_bytes + 64;
 	heap_bytes = HEAP_BYTES + (cpus > HOME_CPUS_SMALL ? (size_t)cpus * HEAP_CPU : 0);
-	arena_bytes = heap_bytes + home->frames * FRAME_BYTES;
+	arena_bytes = heap_bytes + home->frames * FRAME_STRIDE;
 	for (i = 0; i < cpus; i++)
 		home->online[i / 64] |= (u64)1 << i % 64;
 	home->nonline = cpus;

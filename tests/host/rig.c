@@ -611,10 +611,10 @@ int rig_do(const struct op *op, u32 value)
 		me->atomic--;
 		break;
 	case OP_SHRINK:
-		store_shrinkable(s);
+		shrink_count(&s->shrink);
 		/* So few pages are never sparse. */
 		host_write_once(s->shrink.sparse, 1);
-		store_shrink(s);
+		shrink_some(&s->shrink);
 		break;
 	case OP_COMPACT:
 		store_compact(s);

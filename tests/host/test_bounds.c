@@ -527,16 +527,16 @@ static void shrinks(unsigned int cpus, u64 *count, u64 *call, u64 *idle)
 	for (i = 0; i < cfg.slots; i++)
 		if (i % 8)
 			store_free(&rig->store, i);
-	store_shrink_look(&rig->store);
+	shrink_look(&rig->store.shrink);
 	before = explore_accesses;
-	if (!store_shrinkable(&rig->store))
+	if (!shrink_count(&rig->store.shrink))
 		explore_fail("nothing to shrink on %u CPUs", cpus);
 	*count = explore_accesses - before;
 	*call = 0;
 	moved(word);
 	for (i = 0; i < 32; i++) {
 		before = explore_accesses;
-		store_shrink(&rig->store);
+		shrink_some(&rig->store.shrink);
 		before = explore_accesses - before;
 		*call = before > *call ? before : *call;
 		n = moved(word);
@@ -583,8 +583,8 @@ static void who_is_interrupted_stops_compacting(void)
 	home->interrupted = true;
 	if (store_compact(&rig->store))
 		explore_fail("a compaction goes on for nobody");
-	store_shrink_look(&rig->store);
-	store_shrink_rest(&rig->store);
+	shrink_look(&rig->store.shrink);
+	shrink_rest(&rig->store.shrink);
 	if (pool_pages(&rig->store.pool) < cfg.slots / 4)
 		explore_fail("a worker goes on for nobody");
 	rig->store.release.objects = ~(u64)0;

@@ -101,7 +101,7 @@ static void step(const struct script *s, unsigned int k, u64 failures, bool eage
 {
 	const struct op *op = &s->op[k];
 	int err = rig_do(op, k + 1);
-	bool limited = s->limit_pages && err == -ENOMEM;
+	bool limited = s->limit_pages && err == -EDQUOT;
 
 	limited |= op->what == OP_LIMIT && home->no_heap;
 	if (err && (reserve || home_failures == failures) && !limited)

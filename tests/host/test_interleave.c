@@ -9,12 +9,11 @@
  * of core/check.c is tested, the history is explained (history.h), all is freed, and nothing may
  * be left.  docs/testing.md tells what a run is and which of them are made.
  */
-#include "explore.h"
+#include "explore_main.h"
 #include "rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define OPS 6
 
@@ -48,7 +47,6 @@ static const struct scenario scenarios[] = {
 
 static const struct scenario *now;
 
-static unsigned int number;     /* of the case */
 static u32 had[MANY + HISTORY_SLOTS];
 static u64 freed_before;
 
@@ -181,84 +179,22 @@ static void end(void)
 	explore_doing("the actors");
 }
 
-static unsigned int nactors(const struct scenario *sc)
+static void choose(unsigned int i, struct explore_case *c)
 {
-	unsigned int n = 0;
-
-	while (n < EXPLORE_ACTORS && sc->act[n][0].what)
-		n++;
-	return n;
-}
-
-static void usage(void)
-{
-	fprintf(stderr, "test_interleave [--bound N] [--only PART] [--plain] [--replay 'NAME:SCHEDULE']\n"
-			"  --bound   most choices that cost, 0 to 7 (default 3, less if EBB_TEST_SCALE < 100)\n");
-	exit(2);
+	now = &scenarios[i];
+	*c = (struct explore_case){
+		.name = now->name, .asleep = now->asleep, .most = now->most,
+	};
+	while (c->actors < EXPLORE_ACTORS && now->act[c->actors][0].what)
+		c->actors++;
 }
 
 int main(int argc, char **argv)
 {
-	const char *scale = getenv("EBB_TEST_SCALE"), *only = NULL, *replay = NULL;
-	unsigned int percent = scale ? (unsigned int)atoi(scale) : 100;
-	unsigned int bound = percent >= 100 ? 3 : percent >= 50 ? 2 : 1, n_bound;
-	bool asked = false;
-	clock_t begun;
-	struct explore_job job = { .begin = begin, .act = act, .end = end };
-	struct explore_result res;
-	u64 schedules = 0;
-	unsigned int i;
-	int k;
+	const struct explore_plan plan = {
+		.program = "test_interleave", .job = { .begin = begin, .act = act, .end = end },
+		.scenarios = NSCENARIOS, .choose = choose,
+	};
 
-	for (k = 1; k < argc; k += 2) {
-		if (!strcmp(argv[k], "--plain")) {
-			explore_plain = true;
-			k--;
-			continue;
-		}
-		if (k + 1 == argc)
-			usage();
-		if (!strcmp(argv[k], "--bound") && atoi(argv[k + 1]) <= 7) {
-			bound = (unsigned int)atoi(argv[k + 1]);
-			asked = true;
-		}
-		else if (!strcmp(argv[k], "--only"))
-			only = argv[k + 1];
-		else if (!strcmp(argv[k], "--replay"))
-			replay = argv[k + 1];
-		else
-			usage();
-	}
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (i = 0; i < NSCENARIOS; i++) {
-		size_t n = strlen(scenarios[i].name);
-
-		now = &scenarios[i];
-		if (only && !strstr(now->name, only))
-			continue;
-		if (replay && (strncmp(now->name, replay, n) || replay[n] != ':'))
-			continue;
-		job.name = now->name;
-		job.number = ++number;
-		job.actors = nactors(now);
-		job.asleep = now->asleep;
-		if (replay) {
-			explore_replay(&job, replay + n + 1);
-			printf("ok %u - %s\n", number, now->name);
-			continue;
-		}
-		begun = clock();
-		n_bound = now->most && now->most < bound && !asked ? now->most : bound;
-		explore(&job, n_bound, &res);
-		schedules += res.schedules;
-		printf("# %u actors, bound %u: %llu schedules, exhausted; %llu cut, %llu steps, %u choices, "
-		       "%u outcomes, %u bytes of stack, %.1f s\nok %u - %s\n", job.actors, n_bound,
-		       (unsigned long long)res.schedules, (unsigned long long)res.cut,
-		       (unsigned long long)res.steps, res.points, res.outcomes, res.stack,
-		       (double)(clock() - begun) / CLOCKS_PER_SEC, number, now->name);
-	}
-	if (!replay)
-		printf("# schedules: %llu in %u scenarios\n", (unsigned long long)schedules, number);
-	printf("1..%u\n", number);
-	return number ? 0 : 2;
+	return explore_main(argc, argv, &plan);
 }

@@ -612,13 +612,13 @@ static void lists_that_cannot_be_made_leave_nothing(void)
 
 /* ---- the reserve ---- */
 
-static void the_reserve_is_the_last_resort(void)
+static void take_all_with(unsigned int how)
 {
 	begin(2, 1, 16, 5);
 	if (pcp_reserved(&pcp) != 5 || pcp_is_short(&pcp))
 		explore_fail("the reserve is not filled at the start");
 	home->emergency = 3;
-	/* All but the emergency pages, without waiting; then, waiting, those, and the reserve. */
+	/* All but the emergency pages, without waiting; then, by how, those, and the reserve. */
 	while (home->node[0].nfree > home->emergency)
 		must_take(0, 1, HOST_ANY_NODE, 0);
 	while (pcp_count(&pcp))
@@ -626,14 +626,25 @@ static void the_reserve_is_the_last_resort(void)
 	if (take(0, 1, HOST_ANY_NODE, 0) != -ENOMEM || pcp_reserved(&pcp) != 5)
 		explore_fail("the reserve is drawn on by who could wait");
 	while (home->node[0].nfree || pcp_count(&pcp))
-		must_take(0, 1, HOST_ANY_NODE, HOST_MAY_WAIT);
+		must_take(0, 1, HOST_ANY_NODE, how);
 	if (pcp_reserved(&pcp) != 5)
 		explore_fail("the reserve is drawn on beside other pages");
 	while (pcp_reserved(&pcp))
-		must_take(1, 1, HOST_ANY_NODE, HOST_MAY_WAIT);
-	if (nheld != 16 || take(1, 1, HOST_ANY_NODE, HOST_MAY_WAIT) != -ENOMEM)
+		must_take(1, 1, HOST_ANY_NODE, how);
+	if (nheld != 16 || take(1, 1, HOST_ANY_NODE, how) != -ENOMEM)
 		explore_fail("not every page could be had");
 	end();
+}
+
+static void the_reserve_is_the_last_resort(void)
+{
+	take_all_with(HOST_MAY_WAIT);
+}
+
+/* In atomic context: who holds a lock as he frees memory. */
+static void who_reclaims_need_not_wait(void)
+{
+	take_all_with(HOST_RECLAIMS);
 }
 
 /* Pages that only we can use are taken before the machine has to look for some. */
@@ -764,6 +775,7 @@ int main(void)
 		{ "a batch of zspages is of many nodes", a_batch_of_zspages_is_of_many_nodes },
 		{ "nodes cost no density", nodes_cost_no_density },
 		{ "slots take memory where they were written", slots_take_memory_where_they_were_written },
+		{ "who reclaims need not wait", who_reclaims_need_not_wait },
 		{ "lists come before waiting", lists_come_before_waiting },
 		{ "the reserve is the last resort", the_reserve_is_the_last_resort },
 		{ "what is freed fills the reserve first", what_is_freed_fills_the_reserve_first },

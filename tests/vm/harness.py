@@ -40,7 +40,7 @@ CACHE = pathlib.Path(
 # Modules a guest may want, as far as the kernel has them; what they depend on follows.
 MODULES = ("zram zsmalloc ext4 loop lzo_compress lzo_decompress lz4_compress lz4hc_compress "
            "lz4_decompress zstd_compress zstd_decompress deflate 842_compress 842_decompress "
-           "null_blk brd dm_mod dm_flakey dm_delay dm_crypt xts virtio_blk").split()
+           "null_blk brd nbd dm_mod dm_flakey dm_delay dm_crypt xts virtio_blk").split()
 
 
 ME = os.getpid()
@@ -155,14 +155,21 @@ def test_module(kern, name):
     return where / name / f"{name}.ko"
 
 
-def program(source, *more, arch="amd64"):
+def selftest(names):
+    """Files of the kernel's tools/testing/selftests."""
+    return [pathlib.Path(p) for p in call(HERE / "kernels", "files", "uml-smp",
+                                          *(f"tools/testing/selftests/{n}" for n in names)).splitlines()]
+
+
+def program(source, *more, arch="amd64", flags=None):
     """Compiles a static program of the guest, once per content, compiler and flags. It is
-    named after its first source; words with a dash are its libraries."""
+    named after its first source; words with a dash are its libraries; flags are for what others
+    wrote."""
     libs = [s for s in more if str(s).startswith("-")]
     sources = [pathlib.Path(s) for s in (source, *more) if s not in libs]
     cc = MACHINES[arch].cc
-    flags = ["-O2", "-g0", "-static", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
-             "-pthread", f"-I{GUEST}"]
+    flags = ["-O2", "-g0", "-static", *(flags or [
+        "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", f"-I{GUEST}"])]
     headers = sorted({*sources[0].parent.glob("*.h"), *GUEST.glob("*.h")})
     text = b"".join(f.read_bytes() for f in sources + headers)
     key = hashlib.sha256(text + " ".join([cc, *flags, *libs]).encode()).hexdigest()[:12]
@@ -220,6 +227,22 @@ class Initramfs:
         # Found before busybox's own of the same name.
         self.add(f"usr/local/bin/{name}", (box / d / name).resolve(), 0o755)
         self._libs(box, box / d / name)
+
+    def built(self, names):
+        """Files of a build of this machine, for its architecture, with the libraries they name."""
+        top = HERE.parent.parent / "build"
+        for name in names:
+            found = [d / name for d in (top / "check/gcc", top) if (d / name).exists()]
+            if not found:
+                raise Skip(f"there is no {name} in build/check/gcc or build")
+            self.tools.add(name)
+            self.add(f"usr/lib/{name}", found[0].resolve(), 0o755)
+        for name in names:
+            data = self.files[f"usr/lib/{name}"][1]
+            with tempfile.NamedTemporaryFile(suffix=name) as f:
+                f.write(data)
+                f.flush()
+                self._libs(toolbox(self.kernel.arch, self.suite), pathlib.Path(f.name))
 
     def _libs(self, box, path):
         loader, todo = self.machine.loader, needed(path)
@@ -369,6 +392,12 @@ def disks_of(sizes, work):
     return args
 
 
+def ubds_of(sizes, work):
+    """The same for a user-mode kernel, with the driver of its architecture built in."""
+    args = disks_of(sizes, work)    # makes the files
+    return [f"ubd{i}={work / f'disk{i}'}" for i in range(len(args) // 4)]
+
+
 def command(kern, initrd, mem, cpus, append, work, numa, disks):
     if kern.uml:
         wrap, tmpdir = private_tmpfs(mem)
@@ -380,7 +409,7 @@ def command(kern, initrd, mem, cpus, append, work, numa, disks):
             env["TMPDIR"] = tmpdir
         argv = wrap + [str(kern.image), f"mem={mem}", f"initrd={initrd}", f"uml_dir={work}",
                        "seccomp=on", f"ncpus={cpus}", "con=null", "con0=null,fd:1", "loglevel=5",
-                       "panic=-1", *append]
+                       "panic=-1", *ubds_of(disks, work), *append]
         return argv, env
     if kern.name == "kcsan":
         append = KCSAN_ARGS + append

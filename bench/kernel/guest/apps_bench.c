@@ -2,15 +2,16 @@
 /*
  * Programs in turn on a machine that holds half of them: does a write of swap fail?
  *
- *   apps_bench --np N --mb M --steps S [--codec NAME] [--disk MIB] [--tag TEXT]
+ *   apps_bench --np N --mb M --steps S [--codec NAME] [--disk MIB]
+ *              [--zswap DISK] [--tag TEXT]
  *
  * N processes hold M MiB each.  At each step the next one goes through all of its pages, checks and
  * changes them; at each fourth it is killed instead, and a new one takes its place.  One that the
- * kernel killed is counted and replaced, too.
+ * kernel killed is counted and replaced, too.  Swap is zram of --disk MiB, or zswap over DISK.
  *
  * One line of JSON goes to the console: "bench: {...}".
  */
-#include "zramdev.h"
+#include "client.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -102,15 +103,6 @@ static void begin(unsigned i, uint64_t who)
 	}
 }
 
-static unsigned long number(const char *path, const char *name)
-{
-	char buf[16384], *p = buf;
-
-	if (file_read(path, buf, sizeof(buf)) || (name && !(p = strstr(buf, name))))
-		die("no '%s' in %s", name ? name : "number", path);
-	return strtoul(p + (name ? strlen(name) : 0), NULL, 10);
-}
-
 static int by_size(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -128,24 +120,24 @@ static double part(double *ms, unsigned n, double q)
 
 int main(int argc, char **argv)
 {
-	static const char *codec = "lz4", *tag = "-";
+	static const char *codec = "lz4", *zswap, *tag = "-";
 	static const struct option known[] = {
 		{ "np", &np, 1, MAX_NP }, { "mb", &mb, 1, 1 << 16 }, { "disk", &disk, 1, 1 << 20 },
-		{ "steps", &steps, 4, MAX_STEPS }, { "codec", .text = &codec }, { "tag", .text = &tag },
+		{ "steps", &steps, 4, MAX_STEPS }, { "codec", .text = &codec }, { "zswap", .text = &zswap },
+		{ "tag", .text = &tag },
 		{ }
 	};
-	unsigned long out, in, failed_reads = 0, failed_writes = 0;
-	char text[256];
+	unsigned long long out, in;
 	double t, held;
-	struct mm_stat mm;
+	struct client_use use;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options(argc, argv, 1, known);
 	file_write("/proc/self/oom_score_adj", "-1000");
 	signal(SIGPIPE, SIG_IGN);
-	zram_swapon(0, &(struct zram_setup){ .codec = codec }, disk * MB);
-	out = number("/proc/vmstat", "\npswpout ");
-	in = number("/proc/vmstat", "\npswpin ");
+	client_on(zswap, &(struct zram_setup){ .codec = codec }, disk * MB);
+	out = client_out(zswap);
+	in = client_in(zswap);
 	t = now_ms();
 	for (unsigned i = 0; i < np; i++)
 		begin(i, i);
@@ -165,21 +157,18 @@ int main(int argc, char **argv)
 		}
 	}
 	t = now_ms() - t;
-	zram_mm_stat(0, &mm);
+	use = client_use(zswap);
 	for (unsigned i = 0; i < np; i++)
 		kills.ms[kills.n++] = end(i);
-	if (file_read("/sys/block/zram0/io_stat", text, sizeof(text)) ||
-	    sscanf(text, "%lu %lu", &failed_reads, &failed_writes) != 2)
-		die("no io_stat");
 	printf("bench: {\"tag\": \"%s\", \"kind\": \"apps\", \"np\": %lu, \"mb\": %lu, \"steps\": %lu, "
-	       "\"codec\": \"%s\", \"seconds\": %.2f, \"pages_out\": %lu, \"pages_in\": %lu, "
-	       "\"failed_writes\": %lu, \"failed_reads\": %lu, \"oom_kills\": %lu, "
+	       "\"codec\": \"%s\", \"seconds\": %.2f, \"pages_out\": %llu, \"pages_in\": %llu, "
+	       "\"failed_writes\": %llu, \"failed_reads\": %lu, \"oom_kills\": %lu, "
 	       "\"touch_p50_ms\": %.2f, \"touch_max_ms\": %.2f, \"kill_p50_ms\": %.3f, "
 	       "\"pool_mb\": %.1f}\n",
-	       tag, np, mb, steps, codec, t / 1e3, number("/proc/vmstat", "\npswpout ") - out,
-	       number("/proc/vmstat", "\npswpin ") - in, failed_writes, failed_reads, killed,
+	       tag, np, mb, steps, codec, t / 1e3, client_out(zswap) - out,
+	       client_in(zswap) - in, client_refused(zswap), client_failed_reads(zswap), killed,
 	       part(touches.ms, touches.n, 0.5), part(touches.ms, touches.n, 1),
-	       part(kills.ms, kills.n, 0.5), mm.used / 1048576.0);
-	swapoff("/dev/zram0");
+	       part(kills.ms, kills.n, 0.5), use.pool / 1048576.0);
+	client_off(zswap);
 	return 0;
 }

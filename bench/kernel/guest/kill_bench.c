@@ -3,7 +3,7 @@
  * A process is killed while memory is short: how soon is its memory available again?
  *
  *   kill_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--release-limit BYTES]
- *              [--spare MIB] [--tag TEXT]
+ *              [--zswap DISK] [--spare MIB] [--tag TEXT]
  *
  * N victims hold M MiB each, the first half swapped out, the other half resident. A
  * ballast, locked in memory, leaves --spare MiB free. All victims are killed at once,
@@ -18,7 +18,7 @@
  * The sampler runs above everyone else's priority, so that it is not the one who waits.
  * One line of JSON goes to the console: "bench: {...}".
  */
-#include "zramdev.h"
+#include "client.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -92,11 +92,11 @@ static double reached(unsigned n, double kill, unsigned long base, unsigned long
 
 int main(int argc, char **argv)
 {
-	static const char *data = "mixed", *codec = "lzo-rle", *limit, *tag = "-";
+	static const char *data = "mixed", *codec = "lzo-rle", *limit, *zswap, *tag = "-";
 	static unsigned long np = 1, mb = 256, spare = 48;
 	static const struct option known[] = {
 		{ "np", &np, 1, MAX_NP }, { "mb", &mb, 2, 1 << 16 }, { "spare", &spare, 1, 1 << 16 }, { "data", .text = &data },
-		{ "codec", .text = &codec }, { "release-limit", .text = &limit }, { "tag", .text = &tag }, { }
+		{ "codec", .text = &codec }, { "release-limit", .text = &limit }, { "zswap", .text = &zswap }, { "tag", .text = &tag }, { }
 	};
 	unsigned long held, base, top;
 	struct sched_param prio = { .sched_priority = 10 };
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 	 */
 	if (file_write("/proc/sys/vm/percpu_pagelist_high_fraction", "8000"))
 		die("cannot bound the per-CPU page lists");
-	zram_swapon(0, &(struct zram_setup){ .codec = codec, .release_limit = limit },
+	client_on(zswap, &(struct zram_setup){ .codec = codec, .release_limit = limit },
 		    (np * mb + 256) * MB);
 	if (pipe(fd))
 		die("pipe: %s", strerror(errno));
@@ -169,6 +169,6 @@ int main(int argc, char **argv)
 	       "\"free_before_mb\": %.1f, \"freed_mb\": %.1f, \"t50_ms\": %.3f, \"t90_ms\": %.3f, \"t100_ms\": %.3f}\n",
 	       tag, np, mb, data, codec, base / 1048576.0, (top - base) / 1048576.0, reached(n, t0, base, top, 0.5),
 	       reached(n, t0, base, top, 0.9), reached(n, t0, base, top, 0.995));
-	swapoff("/dev/zram0");
+	client_off(zswap);
 	return 0;
 }

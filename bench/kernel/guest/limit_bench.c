@@ -9,13 +9,13 @@
  * zram has a mem_limit, so most of its writes fail.  N processes touch M MiB each, page after page,
  * and keep them; the kernel kills some.  A stall is the time between two touches, or from the last
  * one to the death or, after S seconds, to the end ("ended": 0).  A net stall is without the time
- * during which the machine did not run the guest, as a real-time process in it sees it.  Beside them one process asks for
- * one page of its own to be paged out, again and again, 1 ms apart.
+ * during which the machine did not run the guest, as a real-time process in it sees it.  Beside
+ * them one process asks for one page of its own to be paged out, again and again, 1 ms apart.
  *
- * With --packed, which is compressed_writeback, there is a backing device with room for all.  --auto
- * sets writeback_auto; with --trigger a process has all that is in zram written back, once a second.
- * With --hold those that have touched all go on for S seconds, on pages of theirs at random; each is
- * checked.
+ * With --packed, which is compressed_writeback, there is a backing device with room for all.
+ * --auto sets writeback_auto; with --trigger a process has all that is in zram written back, once
+ * a second.  With --hold those that have touched all go on for S seconds, on pages of theirs at
+ * random; each is checked.
  *
  * One line of JSON goes to the console: "bench: {...}".
  */
@@ -284,14 +284,15 @@ int main(int argc, char **argv)
 	net = longest_of_ours(&frozen_ms);
 	printf("bench: {\"tag\": \"%s\", \"kind\": \"limit\", \"np\": %lu, \"mb\": %lu, "
 	       "\"codec\": \"%s\", \"ended\": %d, \"seconds\": %.2f, \"touched_mb\": %.1f, "
-	       "\"oom_kills\": %lu, \"stall_ms\": %.1f, \"stall_at_ms\": %.0f, \"net_stall_ms\": %.1f, \"frozen_ms\": %.0f, \"failed_writes\": %lu, "
+	       "\"oom_kills\": %lu, \"stall_ms\": %.1f, \"stall_at_ms\": %.0f, "
+	       "\"net_stall_ms\": %.1f, \"frozen_ms\": %.0f, \"failed_writes\": %lu, "
 	       "\"failed_reads\": %lu, \"pageouts\": %u, \"pageout_p50_ms\": %.4f, "
 	       "\"pageout_p999_ms\": %.3f, \"pageout_max_ms\": %.2f, \"device_mb_per_s\": %.0f, "
 	       "\"filled_s\": %.2f, \"again_mb\": %.1f, \"triggers\": %u, \"bd_blocks\": %llu, "
 	       "\"bd_reads\": %llu, \"bd_writes\": %llu, \"ahead\": %lu, \"incoming\": %lu, "
 	       "\"requests\": %lu}\n",
-	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at, net, frozen_ms,
-	       writes, reads, shared->n, part(ms, 0.5), part(ms, 0.999), part(ms, 1),
+	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at,
+	       net, frozen_ms, writes, reads, shared->n, part(ms, 0.5), part(ms, 0.999), part(ms, 1),
 	       speed, filled ? (filled - start) / 1e3 : -1, again * PAGE / 1048576.0, shared->triggers,
 	       bd.blocks, bd.reads, bd.writes, ahead, incoming, requests);
 	swapoff("/dev/zram0");

@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * How long do processes that are swapped out to zram take to let go?
+ * How long do processes that are swapped out to zram, or to zswap over DISK, take to let go?
  *
- *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu]
- *                [--release-limit BYTES] [--packed 0|1 [--device MIB]] [--tag TEXT]
+ *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu|pool]
+ *                [--zswap DISK | [--release-limit BYTES] [--packed 0|1 [--device MIB]]]
+ *                [--pages] [--tag TEXT]
  *   munmap_bench --swapin --mb M [...]
  *
- * N processes map and fill M MiB each and page them out. Then all unmap at once. With --packed, which
- * is compressed_writeback, all of it has gone to a backing device before.
+ * N processes map and fill M MiB each and page them out. Then all unmap at once. With --packed,
+ * which is compressed_writeback, all of it has gone to a backing device before.
  *
  *   parent   | setup | ......... | level, mark | go |          | poll or wait | mark
  *   children |       | fill, out |             |    | munmap   |              |
  *
- * Mode drain polls mm_stat until the pool has stopped shrinking and says when that
- * was. Mode cpu leaves the guest idle instead: whoever watches the console reads this
- * machine's CPU clock at the two marks, and both are followed by a pause, so that the
- * clock stands still while it is read.
+ * Mode drain polls until the pool has stopped shrinking and says when that was: its size in
+ * mm_stat, or with --pages the pages of compressed memory that the kernel counts, where the size
+ * leaves out what an allocator holds back. Mode cpu leaves the guest idle instead: whoever
+ * watches the console reads this machine's CPU clock at the two marks, and both are followed by
+ * a pause, so that the clock stands still while it is read.
+ *
+ * Mode pool takes no time: it says what the pages cost in memory when they are out. all_bytes is
+ * every page that the kernel counts as compressed memory, with lists and reserves, and the slabs
+ * of zsmalloc (boot with slab_nomerge); empty_pages of it were there before the first object.
  *
  * One line of JSON goes to the console per run: "bench: {...}".
  */
 #include "backing.h"
+#include "client.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -35,9 +42,9 @@ struct shared {
 };
 
 struct config {
-	unsigned long np, mb, device, swapin;
+	unsigned long np, mb, device, swapin, pages;
 	enum data_kind data;
-	const char *data_name, *codec, *limit, *packed, *tag;
+	const char *data_name, *codec, *limit, *packed, *zswap, *tag;
 	int cpu;
 };
 
@@ -93,20 +100,28 @@ static void on_child(int sig)
 			_exit(1);
 }
 
-/* When the pool stopped shrinking, in ms after `since`: it has kept its size for 60 ms. */
-static double drained(double since, struct mm_stat *last)
-{
-	struct mm_stat s;
-	double changed = now_ms();
+/* The kernel's count may be off by what CPUs owe, and come right at any time. */
+#define COUNT_SLACK 64UL
 
-	if (zram_mm_stat(0, last))
-		die("cannot read mm_stat");
+static unsigned long long pool_bytes(const struct config *c)
+{
+	return c->pages ? client_pages_now() * PAGE : client_use(c->zswap).pool;
+}
+
+/* When the pool stopped shrinking, in ms after `since`: it has kept its size for 60 ms. */
+static double drained(const struct config *c, double since)
+{
+	double changed = now_ms();
+	unsigned long long last = pool_bytes(c), now;
+
 	while (now_ms() - changed < 60) {
 		sleep_ms(0.1);
-		zram_mm_stat(0, &s);
-		if (s.used != last->used)
+		now = pool_bytes(c);
+		if (c->pages && now + COUNT_SLACK * PAGE > last)
+			continue;
+		if (now != last)
 			changed = now_ms();
-		*last = s;
+		last = now;
 	}
 	return changed - since;
 }
@@ -115,9 +130,11 @@ static void bench_munmap(const struct config *c)
 {
 	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_barrier_t *all[] = { &s->filled, &s->out, &s->go, &s->done, &s->end };
-	struct mm_stat empty, full, after;
+	struct client_use empty, full, after;
 	double first = 1e300, last = 0, sum = 0, out_first = 1e300, out_last = 0, drain_ms = -1;
 	unsigned long swapped = 0, blocks = 0;
+	struct held held;
+	char holds[160] = "";
 	pthread_barrierattr_t attr;
 	unsigned i;
 
@@ -128,7 +145,7 @@ static void bench_munmap(const struct config *c)
 	for (i = 0; i < 5; i++)
 		pthread_barrier_init(all[i], &attr, c->np + 1);
 
-	zram_mm_stat(0, &empty);
+	empty = client_use(c->zswap);
 	signal(SIGCHLD, on_child);
 	fflush(stdout);
 	for (i = 0; i < c->np; i++) {
@@ -142,7 +159,10 @@ static void bench_munmap(const struct config *c)
 	pthread_barrier_wait(&s->filled);
 	pthread_barrier_wait(&s->out);
 	sleep_ms(100);
-	zram_mm_stat(0, &full);
+	full = client_use(c->zswap);
+	for (i = 0; i < c->np; i++)
+		swapped += s->swapped[i];
+	client_has(c->zswap, swapped);
 	if (c->packed) {
 		backing_write_all(0);
 		blocks = zram_bd_stat(0).blocks;
@@ -150,23 +170,27 @@ static void bench_munmap(const struct config *c)
 	}
 	if (c->cpu)
 		mark("start", c->tag);
+	held_begin();
 	pthread_barrier_wait(&s->go);
 	pthread_barrier_wait(&s->done);
+	if (held_end(&held))
+		snprintf(holds, sizeof(holds), "\"hold_max_us\": %.1f, \"hold_p99_us\": %.2f, "
+			 "\"hold_p50_us\": %.2f, \"holds\": %lu, ", (double)held.max_ns / 1e3, (double)held.p99_ns / 1e3,
+			 (double)held.p50_ns / 1e3, held.holds);
 	for (i = 0; i < c->np; i++) {
 		first = s->start[i] < first ? s->start[i] : first;
 		last = s->end_ms[i] > last ? s->end_ms[i] : last;
 		out_first = s->out_start[i] < out_first ? s->out_start[i] : out_first;
 		out_last = s->out_end[i] > out_last ? s->out_end[i] : out_last;
 		sum += s->end_ms[i] - s->start[i];
-		swapped += s->swapped[i];
 	}
 	if (c->cpu) {
 		sleep_ms(150);
 		mark("stop", c->tag);
-		zram_mm_stat(0, &after);
 	} else {
-		drain_ms = drained(first, &after);
+		drain_ms = drained(c, first);
 	}
+	after = client_use(c->zswap);
 	pthread_barrier_wait(&s->end);
 	while (wait(NULL) > 0 || errno == EINTR)
 		;
@@ -177,12 +201,46 @@ static void bench_munmap(const struct config *c)
 
 	printf("bench: {\"tag\": \"%s\", \"mode\": \"%s\", \"np\": %lu, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
 	       "\"slots\": %lu, \"backed\": %lu, \"left\": %llu, \"mean_ms\": %.4f, \"wall_ms\": %.4f, \"drained_ms\": %.4f, "
-	       "\"pageout_mb_per_s\": %.1f, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
+	       "%s\"pageout_mb_per_s\": %.1f, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
 	       "\"pool_pages_before\": %llu, \"pool_pages_after\": %llu}\n",
 	       c->tag, c->cpu ? "cpu" : "drain", c->np, c->mb, c->data_name, c->codec, swapped / PAGE, blocks,
 	       c->packed ? zram_bd_stat(0).blocks : 0, sum / c->np,
-	       last - first, drain_ms, swapped / 1048576.0 / (out_last - out_first) * 1e3, full.compr - empty.compr,
-	       full.used, empty.used / PAGE, after.used / PAGE);
+	       last - first, drain_ms, holds, swapped / 1048576.0 / (out_last - out_first) * 1e3, full.compr - empty.compr,
+	       full.pool, empty.pool / PAGE, after.pool / PAGE);
+}
+
+static void bench_pool(const struct config *c, const struct zram_setup *setup, unsigned long bytes)
+{
+	unsigned long long others, empty, slabs;
+	unsigned long swapped;
+	struct client_use use;
+	char *p;
+
+	/* zswap has its pool from the boot on. Of zram nothing is there but what this makes. */
+	client_off(c->zswap);
+	if (!c->zswap)
+		zram_must_set(0, "reset", "1");
+	others = c->zswap ? 0 : client_pages();
+	slabs = c->zswap ? 0 : allocator_slabs();
+	client_on(c->zswap, setup, bytes);
+	empty = client_pages() - others;
+	group_enter("pool");
+	p = fill(c, 7);
+	swapped = page_out(p, c->mb * MB);
+	if (swapped < c->mb * MB / 100 * 99)
+		die("only %lu of %lu MiB went to swap", swapped / MB, c->mb);
+	client_has(c->zswap, swapped);
+	/* A group's figures are put together every two seconds. */
+	sleep_ms(2500);
+	use = client_use(c->zswap);
+	if (c->zswap)
+		use.compr = group_zswap("pool");
+	printf("bench: {\"tag\": \"%s\", \"mode\": \"pool\", \"np\": 1, \"mb\": %lu, \"data\": \"%s\", "
+	       "\"codec\": \"%s\", \"slots\": %lu, \"compr_bytes\": %llu, \"pool_bytes\": %llu, "
+	       "\"all_bytes\": %llu, \"empty_pages\": %llu}\n", c->tag, c->mb, c->data_name, c->codec,
+	       swapped / PAGE, use.compr, use.pool,
+	       (client_pages() - others) * PAGE + allocator_slabs() - slabs, empty);
+	munmap(p, c->mb * MB);
 }
 
 static void bench_swapin(const struct config *c)
@@ -221,16 +279,18 @@ int main(int argc, char **argv)
 	static struct config c = { .np = 1, .mb = 256, .data_name = "uniform", .codec = "lzo-rle", .tag = "-" };
 	static const char *mode = "drain";
 	struct zram_setup setup = { 0 };
+	unsigned long bytes;
 	static const struct option known[] = {
 		{ "np", &c.np, 1, MAX_NP }, { "mb", &c.mb, 1, 1 << 16 }, { "data", .text = &c.data_name }, { "codec", .text = &c.codec },
 		{ "release-limit", .text = &c.limit }, { "packed", .text = &c.packed },
+		{ "zswap", .text = &c.zswap }, { "pages", &c.pages },
 		{ "device", &c.device, 1, 1 << 16 }, { "tag", .text = &c.tag }, { "mode", .text = &mode }, { "swapin", &c.swapin }, { }
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options(argc, argv, 1, known);
-	if (strcmp(mode, "cpu") && strcmp(mode, "drain"))
-		die("mode '%s' is neither cpu nor drain", mode);
+	if (strcmp(mode, "cpu") && strcmp(mode, "drain") && strcmp(mode, "pool"))
+		die("mode '%s' is none of cpu, drain, pool", mode);
 	c.cpu = !strcmp(mode, "cpu");
 	c.data = data_parse(c.data_name);
 	setup.codec = c.codec;
@@ -240,11 +300,16 @@ int main(int argc, char **argv)
 		setup.packed = c.packed;
 		setup.backing = BACKING;
 	}
-	zram_swapon(0, &setup, (c.np * c.mb + 64) * MB * 2);
-	if (c.swapin)
-		bench_swapin(&c);
-	else
-		bench_munmap(&c);
-	swapoff("/dev/zram0");
+	bytes = (c.np * c.mb + 64) * MB * 2;
+	if (!strcmp(mode, "pool")) {
+		bench_pool(&c, &setup, bytes);
+	} else {
+		client_on(c.zswap, &setup, bytes);
+		if (c.swapin)
+			bench_swapin(&c);
+		else
+			bench_munmap(&c);
+	}
+	client_off(c.zswap);
 	return 0;
 }

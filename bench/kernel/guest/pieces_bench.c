@@ -2,7 +2,8 @@
 /*
  * What does a slot cost that is let go, on a machine that others use as well?
  *
- *   pieces_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--piece KIB] [--tag TEXT]
+ *   pieces_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--piece KIB]
+ *                [--zswap DISK] [--tag TEXT]
  *
  * As munmap_bench, but each process unmaps its memory piece by piece and takes the time of each. A
  * piece is over in much less than a time slice, so most are not disturbed by other programs on this
@@ -12,7 +13,7 @@
  *
  * One line of JSON goes to the console per run: "bench: {...}".
  */
-#include "zramdev.h"
+#include "client.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -59,10 +60,11 @@ static void child(struct shared *s, unsigned who, unsigned long mb, unsigned lon
 int main(int argc, char **argv)
 {
 	static unsigned long np = 1, mb = 256, kib = 2048;
-	static const char *data_name = "uniform", *codec = "lzo-rle", *tag = "-";
+	static const char *data_name = "uniform", *codec = "lzo-rle", *zswap, *tag = "-";
 	static const struct option known[] = {
 		{ "np", &np, 1, MAX_NP }, { "mb", &mb, 1, 1 << 12 }, { "piece", &kib, 4, 1 << 16 },
-		{ "data", .text = &data_name }, { "codec", .text = &codec }, { "tag", .text = &tag }, { }
+		{ "data", .text = &data_name }, { "codec", .text = &codec }, { "zswap", .text = &zswap },
+		{ "tag", .text = &tag }, { }
 	};
 	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
 				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -75,7 +77,7 @@ int main(int argc, char **argv)
 	n = np * (mb * 1024 / kib);
 	if (s == MAP_FAILED || mb * 1024 / kib > MAX_PIECES || !n)
 		die("at most %d pieces a process, and one", MAX_PIECES);
-	zram_swapon(0, codec, (np * mb + 64) * MB * 2, NULL);
+	client_on(zswap, &(struct zram_setup){ .codec = codec }, (np * mb + 64) * MB * 2);
 	pthread_barrierattr_init(&attr);
 	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&s->out, &attr, np + 1);
@@ -102,6 +104,6 @@ int main(int argc, char **argv)
 	printf("bench: {\"tag\": \"%s\", \"mode\": \"pieces\", \"np\": %lu, \"mb\": %lu, \"data\": \"%s\", \"codec\": \"%s\", "
 	       "\"slots\": %lu, \"piece_ns\": %.2f, \"piece_q1_ns\": %.2f, \"piece_q3_ns\": %.2f}\n", tag, np, mb, data_name,
 	       codec, swapped / PAGE, s->ns[n / 2], s->ns[n / 4], s->ns[n * 3 / 4]);
-	swapoff("/dev/zram0");
+	client_off(zswap);
 	return 0;
 }

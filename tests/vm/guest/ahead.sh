@@ -1,39 +1,14 @@
 #!/bin/sh
-# Pages go to the backing device before their room is asked for: which, how many, and that they are read.
+# Pages go to the backing device before their room is asked for: which, how many, and that they are
+# read.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # vm: mem=1G timeout=300 progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
-[ -e "$(z 0 writeback_high)" ] || { skip "writeback_high" "this zram has none"; finish; }
-modprobe loop 2>/dev/null
-[ -e /dev/loop0 ] || { skip "writeback_high" "this kernel has no loop device"; finish; }
+need_loop "writeback_high" writeback_high
 
-units=$((pagesize / 4096))
-state=/sys/kernel/debug/zram/zram0/block_state
-bd() { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
-policy() { awk -v f="$1" '{ print $f }' "$(z 0 policy_stat)"; }
-failed_writes() { awk '{ print $2 }' "$(z 0 io_stat)"; }
-data() { dd if="${1:-/dev/zram0}" bs=1M count=24 iflag=direct 2>/dev/null | md5sum; }
-write() { dd if=/tmp/data of="${1:-/dev/zram0}" bs="${2:-1M}" oflag=direct; }
-loop() { # MiB: a file on tmpfs behind loop0
-	losetup -d /dev/loop0 2>/dev/null; rm -f /tmp/back
-	dd if=/dev/zero of=/tmp/back bs=1M count=0 seek="$1" 2>/dev/null
-	losetup /dev/loop0 /tmp/back
-}
-fresh() { # compressed_writeback LIMIT [DEVICE]
-	put 1 "$(z 0 reset)"
-	put "$1" "$(z 0 compressed_writeback)" && put "${3:-/dev/loop0}" "$(z 0 backing_dev)" &&
-		put 1 "$(z 0 writeback_auto)" && put "$2" "$(z 0 mem_limit)" && put 256M "$(z 0 disksize)"
-}
-# What is in use is what slots have; the disk is closed.
-blocks() { equal "$1: each block in use is a slot's" "$(bd 1)" $(($(awk 'index($3, "w")' $state | wc -l) * units)); invariants 0; }
-
-# In MiB: 0 to 3 text; 4 to 19 random; 20 to 21 text; 22 to 23 zeros.
-text_pages 1024 >/tmp/data
-dd if=/dev/urandom bs=1M count=16 2>/dev/null >>/tmp/data
-text_pages 512 >>/tmp/data
-dd if=/dev/zero bs=1M count=2 2>/dev/null >>/tmp/data
-want=$(md5sum </tmp/data)
+. /lib_auto.sh
+takes_at_most() { [ "$(used 0)" -le "$1" ]; } # BYTES
 
 loop 128
 # ---- ahead of need ----
@@ -46,7 +21,8 @@ for packed in 0 1; do
 	dd if=/tmp/data of=/dev/zram0 bs=1M count=12 oflag=direct 2>/dev/null
 	equal "below the high mark nothing is written" "$(policy 7) $(bd 3)" "0 0"
 	check "above it, all is" write
-	within "mode $packed: pages are written until it is at the low mark" 60 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((6 << 20)) ]"
+	within "mode $packed: pages are written until it is at the low mark" 60 \
+		takes_at_most $((6 << 20))
 	within "and not much more" 5 sh -c "[ \$(awk '{ print \$10 }' $(z 0 policy_stat)) = 0 ]"
 	check "than that ($(used 0))" [ "$(used 0)" -ge $((4 << 20)) ]
 	equal "none went there itself" "$(policy 8)" 0
@@ -57,15 +33,16 @@ for packed in 0 1; do
 	put all "$(z 0 idle)"
 	dd if=/dev/zram0 of=/dev/null bs=1M count=8 iflag=direct 2>/dev/null
 	put 3M "$(z 0 writeback_low)"; put 4M "$(z 0 writeback_high)"
-	within "a lower mark holds at once" 60 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((3 << 20)) ]"
+	within "a lower mark holds at once" 60 takes_at_most $((3 << 20))
 	blocks "mode $packed"
-	check "I/O while it goes on, every page checked" blkcheck /dev/zram0 --mb 48 --threads 8 --ms $((3000 * SCALE))
+	check "I/O while it goes on, every page checked" \
+		blkcheck /dev/zram0 --mb 48 --threads 8 --ms $((3000 * SCALE))
 	equal "no write failed" "$(failed_writes)" 0
 	blocks "mode $packed"
 	put 0 "$(z 0 writeback_high)"; put 0 "$(z 0 writeback_low)"
 	fresh $packed 16M
 	check "marks follow from the limit" write
-	within "and are kept to" 60 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((15 << 20)) ]"
+	within "and are kept to" 60 takes_at_most $((15 << 20))
 	blocks "mode $packed"
 done
 
@@ -113,7 +90,7 @@ check "a limit of 0: nothing is written, nothing fails" write
 sleep 2
 equal "not one page" "$(bd 3)" 0
 put 0 "$(z 0 writeback_limit_enable)"
-within "and soon they are" 30 sh -c "[ \$(awk '{ print \$3 }' $(z 0 mm_stat)) -le $((4 << 20)) ]"
+within "and soon they are" 30 takes_at_most $((4 << 20))
 equal "all is read" "$(data)" "$want"
 blocks "after a limit"
 # Turned off, and reset, in the middle.

@@ -5,18 +5,11 @@
 # vm: mem=1G timeout=240 progs=pieces,swapcheck,dmtable tools=mkswap,swapon,swapoff
 . /lib.sh
 load num_devices=2 || { not_ok "zram loads"; exit 1; }
-[ -e "$(z 0 writeback)" ] || { skip "writeback" "this zram has none"; finish; }
-modprobe loop 2>/dev/null
-[ -e /dev/loop0 ] || { skip "writeback" "this kernel has no loop device"; finish; }
+need_loop "writeback" writeback
 
 control=/sys/class/zram-control
 back() { put "$2" "$(z "$1" writeback)"; } # DEV WORDS
 slots=$((256 / (pagesize / 4096)))      # pages of a MiB
-loop() { # MiB: a file on tmpfs behind loop0
-	losetup -d /dev/loop0 2>/dev/null; rm -f /tmp/back
-	dd if=/dev/zero of=/tmp/back bs=1M count=0 seek="$1" 2>/dev/null
-	losetup /dev/loop0 /tmp/back
-}
 fresh() { # compressed_writeback DEVICE [ALGORITHM]
 	put 1 "$(z 0 reset)"; put "$1" "$(z 0 compressed_writeback)"
 	put "$2" "$(z 0 backing_dev)"; put "${3:-lzo-rle}" "$(z 0 comp_algorithm)"

@@ -1,40 +1,13 @@
 #!/bin/sh
-# Pages for which there is no room in memory go to the backing device: no write fails before that is full,
-# too, and what was written is what is read.
+# Pages for which there is no room in memory go to the backing device: no write fails before that is
+# full, too, and what was written is what is read.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # vm: mem=1G timeout=600 progs=blkcheck,swapcheck,pieces,dmtable tools=mkswap,swapon,swapoff
 . /lib.sh
 load num_devices=2 || { not_ok "zram loads"; exit 1; }
-[ -e "$(z 0 writeback_auto)" ] || { skip "writeback_auto" "this zram has none"; finish; }
-modprobe loop 2>/dev/null
-[ -e /dev/loop0 ] || { skip "writeback_auto" "this kernel has no loop device"; finish; }
+need_loop "writeback_auto" writeback_auto
 
-units=$((pagesize / 4096))
-state=/sys/kernel/debug/zram/zram0/block_state
-bd() { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
-policy() { awk -v f="$1" '{ print $f }' "$(z 0 policy_stat)"; }
-failed_writes() { awk '{ print $2 }' "$(z 0 io_stat)"; }
-data() { dd if="${1:-/dev/zram0}" bs=1M count=24 iflag=direct 2>/dev/null | md5sum; }
-write() { dd if=/tmp/data of="${1:-/dev/zram0}" bs="${2:-1M}" oflag=direct; }
-loop() { # MiB: a file on tmpfs behind loop0
-	losetup -d /dev/loop0 2>/dev/null; rm -f /tmp/back
-	dd if=/dev/zero of=/tmp/back bs=1M count=0 seek="$1" 2>/dev/null
-	losetup /dev/loop0 /tmp/back
-}
-fresh() { # compressed_writeback LIMIT [DEVICE]
-	put 1 "$(z 0 reset)"
-	put "$1" "$(z 0 compressed_writeback)" && put "${3:-/dev/loop0}" "$(z 0 backing_dev)" &&
-		put 1 "$(z 0 writeback_auto)" && put "$2" "$(z 0 mem_limit)" && put 256M "$(z 0 disksize)"
-}
-# What is in use is what slots have; the disk is closed.
-blocks() { equal "$1: each block in use is a slot's" "$(bd 1)" $(($(awk 'index($3, "w")' $state | wc -l) * units)); invariants 0; }
-
-# In MiB: 0 to 3 text; 4 to 19 random; 20 to 21 text; 22 to 23 zeros.
-text_pages 1024 >/tmp/data
-dd if=/dev/urandom bs=1M count=16 2>/dev/null >>/tmp/data
-text_pages 512 >>/tmp/data
-dd if=/dev/zero bs=1M count=2 2>/dev/null >>/tmp/data
-want=$(md5sum </tmp/data)
+. /lib_auto.sh
 
 # ---- the file ----
 equal "it is off" "$(cat "$(z 0 writeback_auto)")" 0
@@ -61,7 +34,8 @@ for packed in 0 1; do
 	note "policy_stat $(cat "$(z 0 policy_stat)")"
 	check "zeros over it" dd if=/dev/zero of=/dev/zram0 bs=1M count=24 oflag=direct
 	equal "leave no block" "$(bd 1)" 0
-	check "buffered, too" sh -c "dd if=/tmp/data of=/dev/zram0 bs=64k conv=fsync && echo 3 >/proc/sys/vm/drop_caches"
+	check "buffered, too" sh -c \
+		"dd if=/tmp/data of=/dev/zram0 bs=64k conv=fsync && echo 3 >/proc/sys/vm/drop_caches"
 	equal "and read" "$(data)" "$want"
 	check "pieces of pages, at any place in memory" pieces /dev/zram0 /tmp/data
 	blocks "mode $packed"
@@ -88,7 +62,8 @@ fresh 0 2M
 refuse "a device that is too small" write
 check "is full" [ "$(bd 1)" -ge $((8 * 256 - 64)) ]
 check "then writes fail" [ "$(failed_writes)" -gt 0 ]
-equal "what went before is there" "$(dd if=/dev/zram0 bs=1M count=4 iflag=direct 2>/dev/null | md5sum)" \
+equal "what went before is there" \
+	"$(dd if=/dev/zram0 bs=1M count=4 iflag=direct 2>/dev/null | md5sum)" \
 	"$(dd if=/tmp/data bs=1M count=4 2>/dev/null | md5sum)"
 blocks "full"
 blkdiscard /dev/zram0
@@ -179,7 +154,8 @@ if [ -e /dev/mapper/control ]; then
 		before=$(bd 1)
 		bad
 		dd if=/dev/urandom of=/tmp/other bs=1M count=16 2>/dev/null
-		refuse "a write that the device fails is said" dd if=/tmp/other of=/dev/zram0 bs=1M seek=4 oflag=direct
+		refuse "a write that the device fails is said" \
+			dd if=/tmp/other of=/dev/zram0 bs=1M seek=4 oflag=direct
 		check "and counted" [ "$(failed_writes)" -gt 0 ]
 		dd if=/tmp/other of=/dev/zram0 bs=4k seek=1024 oflag=direct conv=notrunc 2>/dev/null
 		blocks "after errors"
@@ -194,7 +170,8 @@ if [ -e /dev/mapper/control ]; then
 			i=$((i + 1))
 		done
 		good >/dev/null
-		equal "no page has a part of another" "$(dd if=/dev/zram0 bs=1M count=7 iflag=direct 2>/dev/null | md5sum)" \
+		equal "no page has a part of another" \
+			"$(dd if=/dev/zram0 bs=1M count=7 iflag=direct 2>/dev/null | md5sum)" \
 			"$(dd if=/tmp/data bs=1M count=7 2>/dev/null | md5sum)"
 		blocks "after errors"
 		put 1 "$(z 0 reset)"

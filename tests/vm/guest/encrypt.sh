@@ -8,7 +8,8 @@ load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 writeback)" ] || { skip "writeback" "this zram has none"; finish; }
 for m in virtio_blk dm-crypt xts; do modprobe $m 2>/dev/null; done
 export DM_DISABLE_UDEV=1
-[ -e /dev/vda ] && [ -e /dev/mapper/control ] || { skip "encryption" "no disk, or no mapper"; finish; }
+[ -e /dev/vda ] && [ -e /dev/mapper/control ] ||
+	{ skip "encryption" "no disk, or no mapper"; finish; }
 yes "A page that is swapped out says who you are, and more of that." | head -c 4194304 >/tmp/data
 want=$(md5sum </tmp/data)
 fresh() { # compressed_writeback DEVICE

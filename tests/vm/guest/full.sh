@@ -5,17 +5,14 @@
 # vm: mem=1G timeout=180 progs=dmtable
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
-[ -e "$(z 0 writeback_auto)" ] || { skip "writeback_auto" "this zram has none"; finish; }
-modprobe loop 2>/dev/null; modprobe dm-mod 2>/dev/null; modprobe dm-delay 2>/dev/null
-[ -e /dev/loop0 ] || { skip "writeback_auto" "this kernel has no loop device"; finish; }
+need_loop "writeback_auto" writeback_auto
+modprobe dm-mod 2>/dev/null; modprobe dm-delay 2>/dev/null
 
-failed_writes() { awk '{ print $2 }' "$(z 0 io_stat)"; }
 switches() { awk '/ctxt_switches/ { n += $2 } END { print n }' \
 	"$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/status/')"; }
 data() { dd if=/dev/zram0 bs="$pagesize" count=$pages iflag=direct 2>/dev/null | md5sum; }
 
 # Pages that no codec makes smaller: all that fit, but for a few.
-units=$((pagesize / 4096))
 limit=$((512 * pagesize)) device=2048 pages=$((2048 + 512 - 24))
 dd if=/dev/zero of=/tmp/back bs="$pagesize" count=0 seek=$device 2>/dev/null
 losetup /dev/loop0 /tmp/back
@@ -39,7 +36,8 @@ full() { # NAME DEVICE TIMES BYTES...
 	note "$(cat "$(z 0 bd_stat)"), $(cat "$(z 0 policy_stat)")"
 	invariants 0
 }
-full "a quick device" /dev/loop0 4 1M "$pagesize"
+full "a quick device" /dev/loop0 12 1M
+full "a page at once" /dev/loop0 4 "$pagesize"
 put 1 "$(z 0 reset)"
 if [ -e /dev/mapper/control ]; then
 	n=$(dmtable back $((device * units * 8)) delay /dev/loop0 0 2)
@@ -55,5 +53,6 @@ dd if=/tmp/data1 of=/dev/zram0 bs=1M seek=10 count=6 oflag=direct 2>/dev/null
 before=$(switches)
 dd if=/tmp/data0 of=/dev/zram0 bs=4k count=2000 oflag=direct conv=notrunc 2>/dev/null
 after=$(switches)
-check "above a mark without a device nobody is woken ($((after - before)) times)" [ $((after - before)) -lt 10 ]
+check "above a mark without a device nobody is woken ($((after - before)) times)" \
+	[ $((after - before)) -lt 10 ]
 finish

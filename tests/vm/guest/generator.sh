@@ -1,13 +1,12 @@
 #!/bin/sh
 # zram-generator sets up a device with several algorithms and a writeback device, as it is
-# configured. SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# configured.
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # vm: suite=trixie mem=1G kernel=uml-smp,uml-debug,stock-6.12,stock-7.3 timeout=60
 # vm: tools=mkswap,swapon,swapoff,zram-generator,losetup,blkid
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
-[ -e "$(z 0 writeback)" ] || { skip "writeback" "this zram has none"; finish; }
-modprobe loop 2>/dev/null
-[ -e /dev/loop0 ] || { skip "writeback" "this kernel has no loop device"; finish; }
+need_loop "writeback" writeback
 offers() { for a; do codecs | grep -qw -- "$a" || return 1; done; }
 
 # systemd's program that makes a swap area or a file system; only the former is asked for here.

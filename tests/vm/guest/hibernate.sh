@@ -10,7 +10,6 @@ load num_devices=2 || { not_ok "zram loads"; exit 1; }
 for m in virtio_blk dm-mod dm-delay; do modprobe $m 2>/dev/null; done
 [ -e /dev/vdb ] && [ -e /dev/snapshot ] || { skip "hibernation" "this kernel has none"; finish; }
 
-bd() { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
 # A slow one, so that a writeback of all takes longer than a freeze may: 20 s.
 n=$(dmtable back $((96 * 2048)) delay /dev/vda 0 0 /dev/vda 0 20)
 fresh() { # compressed_writeback DEVICE

@@ -6,8 +6,6 @@
 load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 idle)" ] || { skip "idle pages" "this zram has no marks"; finish; }
 
-state=/sys/kernel/debug/zram/zram0/block_state
-flags() { awk -v f="$1" 'index($3, f) { n++ } END { print n + 0 }' $state; }
 uptime() { cut -d. -f1 /proc/uptime; }
 mark() { put "$1" "$(z 0 idle)"; }
 

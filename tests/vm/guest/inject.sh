@@ -1,7 +1,8 @@
 #!/bin/sh
 # Allocations fail at random while the device works: errors are fine, wrong bytes are not.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-debug mem=1G timeout=120 progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff
+# vm: kernel=uml-debug,uml-series-debug,uml-ebb-bulk-debug mem=1G timeout=120
+# vm: progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 dbg=/sys/kernel/debug

@@ -84,11 +84,80 @@ load() { modprobe zram "$@" && [ -e /sys/block/zram0 ]; }
 # Codecs the module offers, brackets off.
 codecs() { tr -d '[]' <"$(z 0 comp_algorithm)"; }
 
+# The Nth empty disk of `# vm: disks=`.
+disk() {
+	_d=$(echo "$1" | tr 0123 abcd)
+	for _p in vd ubd; do [ ! -b "/dev/$_p$_d" ] || echo "/dev/$_p$_d"; done
+}
+
+# What zswap writes to, $d: a disk, or a zram device made anew where the kernel has none.
+backing() {
+	d=$(disk 0)
+	[ -z "$d" ] || return 0
+	load && setup 0 1G && d=/dev/zram0
+}
+
+# zswap's parameters and what it counts; a count that is not there is 0.
+zswap_set() { put "$2" "/sys/module/zswap/parameters/$1"; }
+zswap() { cat "/sys/kernel/debug/zswap/$1" 2>/dev/null || echo 0; }
+# Nothing is in it, and it has no memory.
+zswap_empty() { [ "$(zswap stored_pages)" = 0 ] && [ "$(zswap pool_total_size)" = 0 ]; }
+# It has no more than is swapped out: pages of the shell, and of the root file system, a tmpfs.
+zswap_tidy() {
+	_out=$(awk -v size="$pagesize" 'NR > 1 { n += $4 } END { print n * 1024 / size }' /proc/swaps)
+	[ "$(zswap stored_pages)" -le "$_out" ]
+}
+# Until there is /tmp/stop: the largest number that COMMAND has printed, in /tmp/most.
+watch() {
+	_most=0
+	while [ ! -e /tmp/stop ]; do
+		_n=$("$@"); [ "$_n" -le $_most ] || _most=$_n
+		echo $_most >/tmp/most; sleep 0.02
+	done
+}
+
+# Groups below one folder: group NAME LIMIT makes one, in_group NAME COMMAND runs there.
+groups=/sys/fs/cgroup
+groups_on() {
+	mkdir -p $groups; mount -t cgroup2 none $groups 2>/dev/null
+	put +memory $groups/cgroup.subtree_control
+}
+group() { mkdir -p "$groups/$1" && put "$2" "$groups/$1/memory.max"; }
+in_group() { _g=$1; shift; sh -c "echo \$\$ >$groups/$_g/cgroup.procs && exec \"\$@\"" sh "$@"; }
+group_stat() { awk -v f="$2" '$1 == f { print $2 }' "$groups/$1/memory.stat"; }
+group_gone() { rmdir "$groups/$1"; }
+
 vmstat() { awk -v f="$1" '$1 == f { print $2 }' /proc/vmstat; }
 
 # Pages of compressed memory by the kernel's own count, each CPU's share included.
 zspages() { echo 1 >/proc/sys/vm/stat_refresh; vmstat nr_zspages; }
 zspages_before=$(zspages)
+
+# ---- backing devices, and what is on them ----
+
+units=$((pagesize / 4096))              # of a page, as bd_stat counts
+state=/sys/kernel/debug/zram/zram0/block_state
+
+# Fields by position, of zram0.  policy_stat: 1 passes 2 looked 3 tried 4 smaller 5 saved 6 aged
+# 7 ahead 8 incoming 9 spent 10 works
+bd()            { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
+policy()        { awk -v f="$1" '{ print $f }' "$(z 0 policy_stat)"; }
+failed_writes() { awk '{ print $2 }' "$(z 0 io_stat)"; }
+# Slots that have a letter in block_state.
+flags()         { awk -v f="$1" 'index($3, f) { n++ } END { print n + 0 }' $state; }
+
+# Skips a test where zram0 has no such file, or the kernel no loop device.
+need_loop() { # NAME FILE
+	[ -e "$(z 0 "$2")" ] || { skip "$1" "this zram has none"; finish; }
+	modprobe loop 2>/dev/null
+	[ -e /dev/loop0 ] || { skip "$1" "this kernel has no loop device"; finish; }
+}
+
+loop() { # MiB: a file on tmpfs behind loop0
+	losetup -d /dev/loop0 2>/dev/null; rm -f /tmp/back
+	dd if=/dev/zero of=/tmp/back bs=1M count=0 seek="$1" 2>/dev/null
+	losetup /dev/loop0 /tmp/back
+}
 
 # Everything back: devices reset, the module gone, slab and pages where they were.
 finish() {

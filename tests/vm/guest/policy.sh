@@ -4,24 +4,13 @@
 # vm: mem=1G timeout=420 progs=blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
-[ -e "$(z 0 policy_stat)" ] || { skip "the policy" "this zram has none"; finish; }
-modprobe loop 2>/dev/null
-[ -e /dev/loop0 ] || { skip "the policy" "this kernel has no loop device"; finish; }
+need_loop "the policy" policy_stat
 
-state=/sys/kernel/debug/zram/zram0/block_state
-bd() { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
-# By position: 1 passes 2 looked 3 tried 4 smaller 5 saved 6 aged 7 ahead 8 incoming 9 spent 10 works
-stat() { awk -v f="$1" '{ print $f }' "$(z 0 policy_stat)"; }
-flags() { awk -v f="$1" 'index($3, f) { n++ } END { print n + 0 }' $state; }
 data() { dd if=/dev/zram0 bs=64k count=256 iflag=direct 2>/dev/null | md5sum; }
 threads() { cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^zram0-policy$'; }
-units=$((pagesize / 4096)) slots=$((256 / (pagesize / 4096)))   # of a page; pages of a MiB
-loop() { # MiB: a file on tmpfs behind loop0
-	losetup -d /dev/loop0 2>/dev/null; rm -f /tmp/back
-	dd if=/dev/zero of=/tmp/back bs=1M count=0 seek="$1" 2>/dev/null
-	losetup /dev/loop0 /tmp/back
-}
-# In MiB: 0 to 3 text; 4 to 7 hexadecimal digits, which lz4 leaves raw; 8 to 11 random; 12 to 15 zeros.
+slots=$((256 / units))                  # pages of a MiB
+# In MiB: 0 to 3 text; 4 to 7 hexadecimal digits, which lz4 leaves raw; 8 to 11 random; 12 to 15
+# zeros.
 text_pages 1024 >/tmp/data
 dd if=/dev/urandom bs=1M count=2 2>/dev/null | od -An -v -tx1 | tr -d ' \n' >>/tmp/data
 dd if=/dev/urandom bs=1M count=4 2>/dev/null >>/tmp/data
@@ -31,22 +20,30 @@ objects=$((12 * slots))
 fill() { dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct 2>/dev/null; }
 fresh() { # compressed_writeback [DEVICE]; nothing is on
 	put 1 "$(z 0 reset)"; put lz4 "$(z 0 comp_algorithm)"; put algo=zstd "$(z 0 recomp_algorithm)"
-	put "$1" "$(z 0 compressed_writeback)" && put "${2:-/dev/loop0}" "$(z 0 backing_dev)" && put 256M "$(z 0 disksize)"
+	put "$1" "$(z 0 compressed_writeback)" && put "${2:-/dev/loop0}" "$(z 0 backing_dev)" &&
+		put 256M "$(z 0 disksize)"
 }
 # Hundredths of a second of CPU time that the thread took.
-ticks() { awk '{ print $14 + $15 }' "$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/')"; }
+ticks() {
+	awk '{ print $14 + $15 }' "$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/')"
+}
 is() { [ "$($1 "$2")" = "$3" ]; }
 over() { [ "$($1 "$2")" -gt "$3" ]; }
 
 # ---- the files ----
-equal "nothing is on at first" "$(cat "$(z 0 writeback_age)" "$(z 0 recompress_age)" "$(z 0 writeback_budget)" "$(z 0 recompress_cpu)" | tr '\n' ' ')" "0 0 0 10 "
+equal "nothing is on at first" "$(cd "$(z 0 .)" &&
+	cat writeback_age recompress_age writeback_budget recompress_cpu | tr '\n' ' ')" "0 0 0 10 "
 for f in writeback_age recompress_age; do
 	for wrong in -1 x 1s 4294967296 ''; do
 		[ -z "$wrong" ] || refuse "$f: '$wrong' is refused" put "$wrong" "$(z 0 $f)"
 	done
 done
-for wrong in 0 101 -1 x; do refuse "recompress_cpu: '$wrong' is refused" put "$wrong" "$(z 0 recompress_cpu)"; done
-for wrong in x 1Mx -1x; do refuse "writeback_budget: '$wrong' is refused" put "$wrong" "$(z 0 writeback_budget)"; done
+for wrong in 0 101 -1 x; do
+	refuse "recompress_cpu: '$wrong' is refused" put "$wrong" "$(z 0 recompress_cpu)"
+done
+for wrong in x 1Mx -1x; do
+	refuse "writeback_budget: '$wrong' is refused" put "$wrong" "$(z 0 writeback_budget)"
+done
 check "a budget in words" put 3M "$(z 0 writeback_budget)"
 equal "is bytes" "$(cat "$(z 0 writeback_budget)")" 3145728
 put 0 "$(z 0 writeback_budget)"
@@ -61,9 +58,14 @@ equal "makes one" "$(threads)" 1
 put 5 "$(z 0 recompress_age)"
 equal "and no other" "$(threads)" 1
 # There is neither a backing device nor a second algorithm.
-within "pages age without a use for that" 10 over stat 1 3
+within "pages age without a use for that" 10 over policy 1 3
+equal "while it rests it is as soon awake as any thread" "$(awk '{ print $19 }' \
+	"$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/')")" 0
 put 1 "$(z 0 reset)"
 equal "a reset ends it" "$(threads)" 0
+put 1 "$(z 0 writeback_age)"; put 1T "$(z 0 disksize)"; sleep 4
+equal "a large disk ages in longer steps" "$(policy 1)" 1
+put 1 "$(z 0 reset)"
 put 1 "$(z 0 writeback_age)"; put 16M "$(z 0 disksize)"
 equal "the other way round there is one, too" "$(threads)" 1
 
@@ -77,14 +79,18 @@ for packed in 0 1; do
 	put 3 "$(z 0 writeback_age)"
 	# The first MiB is read all the time.
 	: >/tmp/go
-	while [ -e /tmp/go ]; do dd if=/dev/zram0 of=/dev/null bs=1M count=1 iflag=direct 2>/dev/null; sleep 0.3; done & reader=$!
+	while [ -e /tmp/go ]; do
+		dd if=/dev/zram0 of=/dev/null bs=1M count=1 iflag=direct 2>/dev/null; sleep 0.3
+	done & reader=$!
 	sleep 1.5
 	equal "mode $packed: before its time none goes" "$(bd 1)" 0
 	equal "ageing leaves the marks of idle pages alone" "$(flags i)" "$idle"
-	within "pages of that age go" 20 is stat 6 $((objects - slots))
+	within "pages of that age go" 20 is policy 6 $((objects - slots))
 	sleep 2
 	equal "all but those that are read" "$(bd 1) $(bd 2)" "$(((objects - slots) * units)) 0"
-	equal "each is counted" "$(bd 3) $(stat 6) $(stat 9)" "$(((objects - slots) * units)) $((objects - slots)) $(((objects - slots) * pagesize))"
+	gone=$((objects - slots))
+	equal "each is counted" "$(bd 3) $(policy 6) $(policy 9)" \
+		"$((gone * units)) $gone $((gone * pagesize))"
 	rm -f /tmp/go; wait $reader
 	within "which go when nobody reads them" 20 is bd 1 $((objects * units))
 	equal "all reads as it was" "$(data)" "$want"
@@ -96,16 +102,17 @@ done
 # ---- a budget, and the limit ----
 fresh 0; fill
 put 1M "$(z 0 writeback_budget)"; put 1 "$(z 0 writeback_age)"
-within "a budget is spent" 20 is stat 9 1048576
+within "a budget is spent" 20 is policy 9 1048576
 sleep 3
 equal "and kept to" "$(bd 3)" 256
 check "by hand pages go all the same" put "page_indexes=0-$((objects - 1))" "$(z 0 writeback)"
-equal "and count" "$(stat 9)" $((objects * pagesize))
+equal "and count" "$(policy 9)" $((objects * pagesize))
 fill
 put $((objects * pagesize + 1048576 + 1))  "$(z 0 writeback_budget)"
 within "more budget, and they go" 20 is bd 3 $(((objects + slots) * units))
 put 1 "$(z 0 reset)"
-equal "what was written counts beyond a reset" "$(stat 9) $(cat "$(z 0 writeback_budget)")" "$(((objects + slots) * pagesize)) $((objects * pagesize + 1048576 + 1))"
+equal "what was written counts beyond a reset" "$(policy 9) $(cat "$(z 0 writeback_budget)")" \
+	"$(((objects + slots) * pagesize)) $((objects * pagesize + 1048576 + 1))"
 put 0 "$(z 0 writeback_budget)"
 put 64 "$(z 0 writeback_limit)"; put 1 "$(z 0 writeback_limit_enable)"
 fresh 0; fill
@@ -130,46 +137,53 @@ case " $(codecs) " in *" lz4 "*" zstd "*)
 	put 1 "$(z 0 reset)"; loop 64; fresh 1; fill
 	was=$(mm 0 2)
 	put 1 "$(z 0 recompress_cpu)"; put 1 "$(z 0 recompress_age)"
-	within "old pages are recompressed" 20 over stat 3 15
-	[ "$(stat 3)" -lt $objects ] || note "1 % of a CPU was enough for all"
+	within "old pages are recompressed" 20 over policy 3 15
+	[ "$(policy 3)" -lt $objects ] || note "1 % of a CPU was enough for all"
 	put 100 "$(z 0 recompress_cpu)"
-	within "each of them" 30 is stat 3 $objects
+	within "each of them" 30 is policy 3 $objects
 	check "to less ($was, then $(mm 0 2))" [ "$(mm 0 2)" -lt "$was" ]
-	equal "by as much as is said" "$(stat 5)" $((was - $(mm 0 2)))
-	equal "the rest is incompressible" "$(stat 4)" $((objects - $(flags n)))
+	equal "by as much as is said" "$(policy 5)" $((was - $(mm 0 2)))
+	equal "the rest is incompressible" "$(policy 4)" $((objects - $(flags n)))
 	a=$(ticks); sleep 3; b=$(ticks)
-	equal "none is tried twice" "$(stat 3)" $objects
+	equal "none is tried twice" "$(policy 3)" $objects
 	check "who has nothing to do does nothing ($((b - a)) of 300)" [ $((b - a)) -le 15 ]
 	put 1 "$(z 0 writeback_age)"
 	within "then they go to the device" 20 is bd 1 $((objects * units))
 	equal "all reads as it was" "$(data)" "$want"
 	put 1 "$(z 0 reset)"
 	# In CPU time: the thread's share of ten seconds, in hundredths.
-	fresh 0; fill; i=16; while [ $i -lt 128 ]; do dd if=/tmp/data of=/dev/zram0 bs=1M count=4 seek=$i oflag=direct 2>/dev/null; i=$((i + 4)); done
+	fresh 0; fill; i=16; while [ $i -lt 128 ]; do
+		dd if=/tmp/data of=/dev/zram0 bs=1M count=4 seek=$i oflag=direct 2>/dev/null
+		i=$((i + 4))
+	done
 	put 5 "$(z 0 recompress_cpu)"; put 1 "$(z 0 recompress_age)"
-	within "with 5 % of a CPU, too" 20 over stat 3 31
+	within "with 5 % of a CPU, too" 20 over policy 3 31
 	a=$(ticks); sleep 5; b=$(ticks)
-	note "$((b - a)) hundredths of 5 s, $(stat 3) pages tried"
+	note "$((b - a)) hundredths of 5 s, $(policy 3) pages tried"
 	check "it takes no more ($((b - a)) of 500)" [ $((b - a)) -le 60 ]
 	# Ten units a second, 16 pages each, while somebody reads; what is read are empty slots, of no age.
 	# (Two readers, since one has to begin anew; a machine that is busy itself makes gaps, too.)
 	fresh 0; fill; put 100 "$(z 0 recompress_cpu)"
 	: >/tmp/go
 	for i in 1 2; do
-		while [ -e /tmp/go ]; do dd if=/dev/zram0 of=/dev/null bs=4k skip=$((16 * 256)) iflag=direct 2>/dev/null; done &
+		while [ -e /tmp/go ]; do
+			dd if=/dev/zram0 of=/dev/null bs=4k skip=$((16 * 256)) iflag=direct 2>/dev/null
+		done &
 	done
 	put 1 "$(z 0 recompress_age)"
-	within "it goes on while the disk is read" 20 over stat 3 15
-	a=$(stat 3); sleep 2; b=$(stat 3)
+	within "it goes on while the disk is read" 20 over policy 3 15
+	a=$(policy 3); sleep 2; b=$(policy 3)
 	check "but slowly ($((b - a)) pages in 2 s)" [ $((b - a)) -le $((objects / 2)) ]
 	rm -f /tmp/go; wait
-	within "and at once when it is not" 20 is stat 3 $objects
+	within "and at once when it is not" 20 is policy 3 $objects
 	;;
 *) skip "recompression" "it takes lz4 and zstd" ;;
 esac
 
 # ---- beside everything, by threads that check what they read ----
-all_on() { put 3 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"; put 50 "$(z 0 recompress_cpu)"; }
+all_on() {
+	put 3 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"; put 50 "$(z 0 recompress_cpu)"
+}
 for packed in 0 1; do
 	put 1 "$(z 0 reset)"; loop 64; fresh $packed; all_on
 	# By hand and by itself at once, and the files written at any time.
@@ -201,11 +215,11 @@ if [ -e /dev/mapper/control ]; then
 	put 1 "$(z 0 reset)"; loop 64
 	sectors=$((64 * 2048))
 	n=$(dmtable back $sectors flakey /dev/loop0 0 0 1 1 error_writes)
-	fresh 0 "/dev/dm-$n"; fill; before=$(stat 9)
+	fresh 0 "/dev/dm-$n"; fill; before=$(policy 9)
 	put 1 "$(z 0 writeback_age)"
-	within "writes to a device that fails are tried" 20 over stat 9 "$before"
+	within "writes to a device that fails are tried" 20 over policy 9 "$before"
 	sleep 1
-	equal "none was written" "$(bd 3) $(stat 6)" "0 0"
+	equal "none was written" "$(bd 3) $(policy 6)" "0 0"
 	within "no block is lost to it" 10 is bd 1 0
 	equal "all reads as it was" "$(data)" "$want"
 	dmtable back $sectors flakey /dev/loop0 0 1 0 >/dev/null

@@ -7,9 +7,6 @@ load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 recompress)" ] || { skip "recompression" "this zram has none"; finish; }
 case " $(codecs) " in *" lz4 "*" zstd "*) ;; *) skip "recompression" "it takes lz4 and zstd"; finish ;; esac
 
-state=/sys/kernel/debug/zram/zram0/block_state
-# flags LETTER: slots that have it.
-flags() { awk -v f="$1" 'index($3, f) { n++ } END { print n + 0 }' $state; }
 again() { put "$1" "$(z 0 recompress)"; }
 sum() { dd if=/dev/zram0 bs=1M count=16 iflag=direct 2>/dev/null | md5sum; }
 slots=$((256 / (pagesize / 4096)))      # pages of a MiB

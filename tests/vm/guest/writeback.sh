@@ -4,21 +4,11 @@
 # vm: mem=1G timeout=300 progs=blkcheck,swapcheck,dmtable tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
-[ -e "$(z 0 writeback)" ] || { skip "writeback" "this zram has none"; finish; }
-modprobe loop 2>/dev/null
-[ -e /dev/loop0 ] || { skip "writeback" "this kernel has no loop device"; finish; }
+need_loop "writeback" writeback
 
-state=/sys/kernel/debug/zram/zram0/block_state
-bd() { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
 back() { put "$1" "$(z 0 writeback)"; }
 data() { dd if=/dev/zram0 bs=64k count=256 iflag=direct 2>/dev/null | md5sum; }
 data_buffered() { echo 3 >/proc/sys/vm/drop_caches; dd if=/dev/zram0 bs=4k count=4096 2>/dev/null | md5sum; }
-units=$((pagesize / 4096))
-loop() { # MiB: a file on tmpfs behind loop0
-	losetup -d /dev/loop0 2>/dev/null; rm -f /tmp/back
-	dd if=/dev/zero of=/tmp/back bs=1M count=0 seek="$1" 2>/dev/null
-	losetup /dev/loop0 /tmp/back
-}
 
 # In MiB: 0 to 7 text; 8 to 11 random, which is raw; 12 to 15 zeros.
 text_pages 2048 >/tmp/data
@@ -220,9 +210,12 @@ if [ -e /dev/mapper/control ]; then
 	sleep 0.5
 	sh -c "printf 1 >$(z 0 reset)" 2>/dev/null & reset=$!
 	sleep 0.5
+	put 4000000000 "$(z 0 writeback_age)"
 	t=$(date +%s); kill -9 $reset; wait $reset 2>/dev/null
 	check "a reset that waits for it can be killed" [ $(($(date +%s) - t)) -le 3 ]
 	check "the device is as it was" [ "$(cat "$(z 0 disksize)")" -gt 0 ]
+	equal "what was asked for meanwhile has its thread" \
+		"$(cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^zram0-policy$')" 1
 	sh -c "printf 0 >/sys/class/zram-control/hot_remove" 2>/dev/null & reset=$!
 	sleep 0.5
 	t=$(date +%s); kill -9 $reset; wait $reset 2>/dev/null

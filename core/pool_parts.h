@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * pool_parts.h - what the files of the pool share that no other file needs: lists of a class, and
+ * the body of an allocation, of which pool.c and cell.c each have a cut of their own.  Nobody else
+ * includes it but migrate.c.
+ */
+#ifndef EBB_CORE_POOL_PARTS_H
+#define EBB_CORE_POOL_PARTS_H
+
+#include "pool.h"
+
+/* Left to the compiler: with "inline" it makes a free longer. */
+#define PARTS static __attribute__((unused))
+
+/*
+ * A cell (cell.h) that is to name a new object.  It does as soon as the object can be found, still
+ * under the class lock: so who has had that lock knows that each object in use is either named by
+ * its owner's word, or was and is nobody's to read any more.
+ */
+struct pool_birth {
+	host_a64 *word;
+	u64 type;                       /* the word's bits beside the reference */
+	void (*tag)(void *ctx, host_page page, u64 tag);        /* as of cell.h; or NULL */
+	void *ctx;
+};
+
+PARTS void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+	HOST_REQUIRES(c->lock);
+PARTS void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
+PARTS void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+	HOST_REQUIRES(c->lock);
+PARTS void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
+PARTS struct zspage *fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
+
+PARTS void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+{
+	z->prev = 0;
+	z->next = c->head[group];
+	if (z->next)
+		class_at(c, z->next)->prev = no;
+	c->head[group] = no;
+	c->listed |= (u16)(1u << group);
+	host_write_once(z->group, (u8)group);
+}
+
+PARTS void list_out(struct pool_class *c, struct zspage *z)
+{
+	if (z->prev)
+		class_at(c, z->prev)->next = z->next;
+	else if (!(c->head[z->group] = z->next))
+		c->listed &= (u16)~(1u << z->group);
+	if (z->next)
+		class_at(c, z->next)->prev = z->prev;
+	if (host_unlikely(c->cursor) && class_at(c, c->cursor) == z)
+		c->cursor = c->stage == STAGE_REFILE ? z->next : 0;
+}
+
+PARTS void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+{
+	host_write_once(c->partial, c->partial + 1);
+	list_in(c, z, no, group);
+}
+
+PARTS void list_unlink(struct pool_class *c, struct zspage *z)
+{
+	host_write_once(c->partial, c->partial - 1);
+	list_out(c, z);
+}
+
+/* The fullest zspage that is not full, as far as it is known. */
+PARTS struct zspage *fullest(struct pool_class *c, u32 *no)
+{
+	unsigned int lists, left = POOL_LOOK;
+	struct zspage *z = NULL;
+
+	/* Refiling only goes down, so the lists above stay empty. */
+	while ((lists = c->listed & ~(1u << POOL_ASIDE))) {
+		unsigned int highest = 31u - (unsigned int)__builtin_clz(lists);
+
+		z = class_first(c, highest, no, &left);
+		if (z)
+			return z;
+	}
+	*no = c->head[POOL_ASIDE];
+	if (*no) {
+		z = class_at(c, *no);
+		class_move(c, z, *no, class_group(c, zspage_inuse(z, c->words)));
+	}
+	return z;
+}
+
+/* Pages that must be added before object obj has all its bytes. */
+static inline unsigned int pages_missing(const struct pool_class *c, const struct zspage *z,
+					 unsigned int obj)
+{
+	unsigned int end = (unsigned int)(((size_t)obj + 1) * c->size - 1) >> HOST_PAGE_SHIFT;
+
+	return end < z->pages ? 0 : end + 1 - z->pages;
+}
+
+/*
+ * Whoever overtakes has raised the peak himself.  After a few tries his figure will do: no write
+ * waits for others to stop, and the peak may be low by what they took meanwhile.
+ */
+static inline void note_peak(struct pool *p, u64 pages)
+{
+	u64 peak = host_a64_read(&p->pages_peak);
+	unsigned int i;
+
+	for (i = 0; i < HOST_TRIES && pages > peak; i++)
+		if (host_a64_cas(&p->pages_peak, &peak, pages))
+			return;
+}
+
+/* What names a zspage of a class to who has one of its pages; never 0. */
+static inline u64 class_tag(const struct pool_class *c, u32 no)
+{
+	return (u64)c->place << 32 | no;
+}
+
+/* Adds n pages.  Class lock held. */
+static inline void grow(struct pool *p, struct pool_class *c, struct zspage *z,
+			const host_page *page, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		zspage_pages(z, c->words)[z->pages + i] = page[i];
+		/* The node has no page left, or z is another than the one they were taken for. */
+		if (host_nr_nodes() > 1 && host_page_node(p->src, page[i]) != z->node)
+			z->node = ZSPAGE_ANY_NODE;
+	}
+	host_write_once(z->pages, (u8)(z->pages + n));
+}
+
+static inline void write_header(struct pool *p, struct pool_class *c, struct zspage *z,
+				unsigned int obj, u32 key)
+{
+	if (c->objs == 1)
+		z->owner = key;
+	else
+		host_write_once(*object_key(p, c, z, obj), key);
+}
+
+/*
+ * pool_alloc().  birth: a cell that names the object from then on, or NULL.  Of how pages of
+ * zspages get all, and descriptors what is not HOST_MOVABLE.
+ */
+static HOST_INLINE int place(struct pool *p, size_t size, u32 key, unsigned int node,
+			     unsigned int how, const struct pool_birth *birth, u64 *ref)
+{
+	size_t bytes = size + POOL_HEADER;
+	unsigned int raw, obj, missing, spares = 0, from, i;
+	struct pool_class *c;
+	struct zspage *z;
+	host_page spare[2];     /* an object reaches into two pages at most */
+	u32 no, fresh = 0;
+	int err = 0;
+
+	if (!size || size > HOST_PAGE_SIZE)
+		return -EINVAL;
+	if (size > pool_max_small(p)) {
+		/* Huge: no header, and a raw class past the largest that has one. */
+		bytes = size > p->table.largest ? size : p->table.largest + 1;
+	}
+	raw = class_raw_index(&p->table, bytes);
+	c = &p->class[p->table.merged[raw]];
+	if (node == HOST_ANY_NODE)
+		node = host_node();
+
+	for (;;) {
+		from = node;
+		host_lock(&c->lock);
+		z = fullest(c, &no);
+		if (!z && fresh) {
+			no = fresh;
+			z = class_at(c, no);
+			fresh = 0;
+		}
+		missing = 1;
+		if (z) {
+			obj = class_lowest_free(c, z);
+			missing = pages_missing(c, z, obj);
+			if (missing <= spares)
+				break;
+			if (z->node != ZSPAGE_ANY_NODE)
+				from = z->node;
+		}
+		/* A fresh zspage without its pages is on no list yet: keep it in hand. */
+		if (z && !z->pages)
+			fresh = no;
+		host_unlock(&c->lock);
+
+		if (!z && !fresh)
+			err = zspage_new(&p->zspages, c->group, c->place, c->words, node,
+					 birth ? how & ~HOST_MOVABLE : how, &fresh);
+		if (!err && missing > spares) {
+			err = pcp_alloc(p->pcp, spare + spares, missing - spares, from, how);
+			if (!err)
+				spares = missing;
+		}
+		if (err) {
+			if (fresh)
+				zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
+			if (spares)
+				pcp_free(p->pcp, spare, spares, HOST_ANY_NODE);
+			return err;
+		}
+	}
+
+	grow(p, c, z, spare, missing);
+	for (i = 0; birth && birth->tag && i < missing; i++)
+		birth->tag(birth->ctx, spare[i], class_tag(c, no));
+	class_take(c, z, no, obj);
+	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
+	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
+	if (birth) {
+		write_header(p, c, z, obj, key);
+		host_a64_set_release(birth->word, birth->type | *ref);
+	}
+	host_unlock(&c->lock);
+
+	if (missing)
+		note_peak(p, host_a64_add(&p->pages, missing));
+	if (spares > missing)
+		pcp_free(p->pcp, spare + missing, spares - missing, HOST_ANY_NODE);
+	if (fresh)
+		zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
+
+	if (!birth)
+		write_header(p, c, z, obj, key);
+	return 0;
+}
+
+/*
+ * Where the bytes of an object are: piece[0], and the rest, if it spans two pages, piece[1].
+ * Returns how many lie in the first.
+ */
+static inline size_t pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
+{
+	struct pool_class *c = ref_class(p, ref);
+	struct zspage *z = class_at(c, ref_zspage(c, ref));
+	size_t off = (size_t)ref_obj(c, ref) * c->size + (c->objs == 1 ? 0 : POOL_HEADER);
+	size_t first = HOST_PAGE_SIZE - (off & HOST_PAGE_MASK);
+
+	piece[0] = zspage_byte(p, c, z, off);
+	if (first >= size)
+		return size;
+	piece[1] = zspage_byte(p, c, z, off + first);
+	return first;
+}
+
+/*
+ * A pin (migrate.h): a bit of the state of a zspage, past its objects' or its count.  0: zspages of
+ * the class cannot be pinned.
+ */
+static inline u64 class_pin(const struct pool_class *c)
+{
+	if (c->words > 1)
+		return (u64)1 << 32;
+	return c->objs < 64 ? (u64)1 << 63 : 0;
+}
+
+#endif

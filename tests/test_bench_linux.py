@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""test_bench_linux.py - what bench/linux boots, and what it makes of samples; prints TAP.
+
+Nothing is booted: samples are made up.
+"""
+import argparse
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import tap
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+loader = importlib.machinery.SourceFileLoader("run", str(ROOT / "bench/linux/run"))
+run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
+loader.exec_module(run)
+report = run.report
+
+
+def plan(**given):
+    args = dict(only=list(run.PARTS), clients=["zram", "zswap"], allocators=list(run.ALLOCATORS),
+                codecs=["lzo", "zstd"], data=["uniform", "mixed"], np=[1, 2], mb=16, mem="1G",
+                apps_mem="512M", build_mem="112M", steps=8, files=2)
+    return run.plan(argparse.Namespace(**{**args, **given}))
+
+
+def sample(allocator, kind="munmap", np=1, data="uniform", others=0.0, client="zram", **measures):
+    return dict({"kind": kind, "client": client, "allocator": allocator, "np": np, "mb": 16,
+                 "data": data, "codec": "lzo", "others": others}, **measures)
+
+
+def judged(samples, **wanted):
+    """What came of the targets with these words."""
+    return [t for t in report.targets(report.rows(samples, 0.08))
+            if all(t[k] == v for k, v in wanted.items())]
+
+
+def what_leaks_is_booted_for_each_kind_of_data_the_largest_first():
+    for name in ("floor", "floor-plus"):
+        mine = [b for b in plan(only=["munmap"]) if b.allocator == name and b.client == "zswap"]
+        assert len(mine) == 4, mine
+        for b in mine:
+            assert ["--np 2" in c for c in b.commands] == [True, False], b.commands
+            assert not any("drain" in c for c in b.commands), b.commands
+    other = [b for b in plan(only=["munmap"]) if b.allocator == "classic" and b.client == "zswap"]
+    assert len(other) == 1 and len(other[0].commands) == 16, other
+
+
+def nothing_that_leaks_is_asked_what_memory_it_takes():
+    for part in ("pool", "apps", "build"):
+        boots = plan(only=[part])
+        assert boots and not any(run.ALLOCATORS[b.allocator].leaks for b in boots), part
+
+
+def kernels_without_disks_are_booted_with_zram_alone():
+    mine = [b for b in plan() if b.allocator == "series-2"]
+    assert mine and all(b.client == "zram" for b in mine), mine
+
+
+def the_disk_under_zswap_has_room_for_what_a_boot_asks():
+    for b in plan():
+        for words in (c.split() for c in b.commands):
+            given = {k: int(v) for k, v in zip(words, words[1:]) if k in ("--np", "--mb", "--disk")}
+            asked = given.get("--disk", 2 * (given.get("--np", 1) * given.get("--mb", 0) + 64))
+            assert b.disk > asked, (b, asked)
+
+
+def holds_are_counted_in_kernels_of_their_own():
+    boots = plan()
+    assert all(b.kernel.endswith("-holds") == (b.part == "holds") for b in boots), boots
+    assert {b.allocator for b in boots if b.part == "holds"} == {
+        "classic", "classic-plus", "ebb-sync", "ebb-deferred", "ebb-bulk"}
+
+
+def a_boot_has_a_name_of_its_own():
+    names = [(b.client, b.allocator, b.part, b.which) for b in plan()]
+    assert len(set(names)) == len(names)
+
+
+def a_row_is_the_median_of_what_others_left_alone():
+    rows = report.rows([sample("classic", mean_ms=m, others=o) for m, o in
+                        ((3, 0), (4, 0), (8, 0), (90, 0.5))], 0.08)
+    assert rows[0]["mean_ms"] == 4 and rows[0]["range"] == [3, 8], rows
+
+
+def the_floor_of_who_frees_by_range_is_the_one_that_does():
+    found = {r["allocator"]: r for r in report.rows(
+        [sample(a, mean_ms=m, cpu_ns_per_slot=m * 10) for a, m in
+         (("floor", 2), ("floor-plus", 1), ("classic", 12), ("classic-plus", 12), ("ebb-bulk", 3))],
+        0.08)}
+    assert found["classic"]["mean_over_floor_ms"] == 10, found["classic"]
+    assert found["classic-plus"]["mean_over_floor_ms"] == 11, found["classic-plus"]
+    assert found["ebb-bulk"]["cpu_over_floor_ns"] == 20, found["ebb-bulk"]
+    assert "mean_over_floor_ms" not in found["floor"]
+
+
+def a_target_is_judged_over_the_floor_and_the_whole_beside_it():
+    for ours, met in ((5.5, "yes"), (5.6, "NO")):
+        samples = [sample(a, mean_ms=m) for a, m in (("floor", 2), ("classic", 12), ("ebb-sync", ours))]
+        came = judged(samples, what="munmap over the floor / classic's")
+        assert [(t["allocator"], t["met"]) for t in came] == [("ebb-sync", met)], came
+        whole = judged(samples, what="munmap, the whole / classic's")
+        assert [(t["is"], t["met"]) for t in whole] == [(round(ours / 12, 4), "")], whole
+
+
+def without_a_floor_nothing_is_judged_over_it():
+    came = judged([sample("classic", mean_ms=12), sample("ebb-sync", mean_ms=5)], met="yes")
+    assert not came, came
+
+
+def page_out_is_to_be_as_fast_at_least():
+    for ours, met in ((100, "yes"), (99, "NO")):
+        came = judged([sample("classic", mean_ms=1, pageout_mb_per_s=100),
+                       sample("ebb-deferred", mean_ms=1, pageout_mb_per_s=ours)], asked=">= 1")
+        assert [t["met"] for t in came] == [met], came
+
+
+def memory_has_a_bound_for_each_kind_of_data():
+    for data, ours, met in (("uniform", 1000, "yes"), ("uniform", 1001, "NO"), ("mixed", 990, "yes"),
+                            ("mixed", 991, "NO")):
+        came = judged([sample(a, "pool", data=data, compr_bytes=900, pool_bytes=950, all_bytes=n)
+                       for a, n in (("classic", 1000), ("ebb-sync", ours))], allocator="ebb-sync")
+        assert [t["met"] for t in came] == [met], came
+
+
+def pool_bytes_are_told_by_the_compressed_bytes_of_part_pool():
+    rows = report.rows([sample("ebb-sync", np=4, mean_ms=1, pool_bytes_per_slot=612),
+                        sample("ebb-sync", "pool", compr_bytes=600, pool_bytes=606, all_bytes=630)],
+                       0.08)
+    assert [r["pool_per_byte"] for r in rows] == [1.02, 1.01], rows
+    assert rows[1]["all_per_byte"] == 1.05
+
+
+def writes_that_failed_are_counted_over_all_boots():
+    rows = report.rows([sample("classic", "apps", np=8, failed_writes=n, oom_kills=0)
+                        for n in (0, 0, 7)], 0.08)
+    assert rows[0]["failed_writes"] == 0 and rows[0]["failed_writes_sum"] == 7, rows
+
+
+def holds_changes_a_source_once_and_refuses_another():
+    text = ('#include "swap.h"\n' + "spin_lock(&ci->lock); spin_unlock(&ci->lock);\n" * 2
+            + "swap_cluster_unlock(ci);\n")
+    with tempfile.TemporaryDirectory() as tmp:
+        path = pathlib.Path(tmp) / "mm/swapfile.c"
+        path.parent.mkdir()
+        path.write_text(text)
+        holds = [str(ROOT / "bench/linux/holds"), tmp]
+        for _ in range(2):
+            assert subprocess.run(holds).returncode == 0
+            assert path.read_text().count("held_lock(&ci->lock);") == 2
+        path.write_text("int x;\n")
+        said = subprocess.run(holds, stderr=subprocess.PIPE, text=True)
+        assert said.returncode == 1 and str(path) in said.stderr, said.stderr
+        assert path.read_text() == "int x;\n"
+
+
+CASES = [
+    what_leaks_is_booted_for_each_kind_of_data_the_largest_first,
+    nothing_that_leaks_is_asked_what_memory_it_takes,
+    kernels_without_disks_are_booted_with_zram_alone,
+    the_disk_under_zswap_has_room_for_what_a_boot_asks,
+    holds_are_counted_in_kernels_of_their_own,
+    a_boot_has_a_name_of_its_own,
+    a_row_is_the_median_of_what_others_left_alone,
+    the_floor_of_who_frees_by_range_is_the_one_that_does,
+    a_target_is_judged_over_the_floor_and_the_whole_beside_it,
+    without_a_floor_nothing_is_judged_over_it,
+    page_out_is_to_be_as_fast_at_least,
+    memory_has_a_bound_for_each_kind_of_data,
+    pool_bytes_are_told_by_the_compressed_bytes_of_part_pool,
+    writes_that_failed_are_counted_over_all_boots,
+    holds_changes_a_source_once_and_refuses_another,
+]
+
+if __name__ == "__main__":
+    sys.exit(tap.run(CASES))

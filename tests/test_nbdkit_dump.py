@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""test_nbdkit_dump.py BUILD [--full] - the files of nbdkit's plugin: dump= and load=; prints TAP.
+
+The format is written down in plugins/nbdkit/dump.h; this file has it a second time, with XXH64, to
+make files whose sums are right and which are wrong all the same.
+"""
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+import tap
+from nbdkit_rig import (FULL, MIB, SANITIZED, Server, content, in_background, path, refused, run,
+                        seeded, start)
+
+CASES = []
+MASK = (1 << 64) - 1
+AT_END = MASK
+
+
+def case(fn):
+    CASES.append(fn)
+    return fn
+
+
+# ---- the format ----
+
+P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
+                      0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+
+
+def rotated(x, n):
+    return (x << n | x >> (64 - n)) & MASK
+
+
+def mixed(acc, word):
+    return rotated((acc + word * P2) & MASK, 31) * P1 & MASK
+
+
+def xxh64(data, seed):
+    at = 0
+    if len(data) >= 32:
+        acc = [(seed + P1 + P2) & MASK, (seed + P2) & MASK, seed, (seed - P1) & MASK]
+        while len(data) - at >= 32:
+            acc = [mixed(a, w) for a, w in zip(acc, struct.unpack_from("<4Q", data, at))]
+            at += 32
+        h = sum(rotated(a, n) for a, n in zip(acc, (1, 7, 12, 18))) & MASK
+        for a in acc:
+            h = ((h ^ mixed(0, a)) * P1 + P4) & MASK
+    else:
+        h = (seed + P5) & MASK
+    h = (h + len(data)) & MASK
+    while len(data) - at >= 8:
+        h = (rotated(h ^ mixed(0, struct.unpack_from("<Q", data, at)[0]), 27) * P1 + P4) & MASK
+        at += 8
+    if len(data) - at >= 4:
+        h = (rotated(h ^ struct.unpack_from("<I", data, at)[0] * P1 & MASK, 23) * P2 + P3) & MASK
+        at += 4
+    for byte in data[at:]:
+        h = rotated(h ^ byte * P5 & MASK, 11) * P1 & MASK
+    h = (h ^ h >> 33) * P2 & MASK
+    h = (h ^ h >> 29) * P3 & MASK
+    return h ^ h >> 32
+
+
+def summed(packed, number):
+    return packed + struct.pack("<Q", xxh64(packed, number))
+
+
+def head(size, version=1, zero=0):
+    return summed(struct.pack("<8sIIQ", b"ebb-disk", version, zero, size), 0)
+
+
+def record(number, offset, data, length=None):
+    """A record of bytes as they are, or of length bytes, if they are what zstd made of those."""
+    return summed(struct.pack("<QIIQ", offset, len(data) if length is None else length, len(data),
+                              xxh64(data, number)), number) + data
+
+
+def end(records):
+    return summed(struct.pack("<QIIQ", AT_END, 0, 0, records), records + 1)
+
+
+def write(name, data):
+    with open(path(name), "wb") as f:
+        f.write(data)
+    return path(name)
+
+
+def read(name):
+    with open(path(name), "rb") as f:
+        return f.read()
+
+
+def filled(name, size="2M", parameters=(), seed="dump"):
+    """Dumps a disk with something on it; the bytes."""
+    rng = seeded(seed)
+    with Server(f"size={size}", f"dump={path(name)}", *parameters) as s:
+        h = s.client()
+        want = bytearray(h.get_size())
+        for _ in range(12):
+            n = min(rng.randrange(1, 60000), len(want) // 2)
+            at = rng.randrange(len(want) - n)
+            want[at:at + n] = content(rng, n)
+            h.pwrite(want[at:at + n], at)
+        h.shutdown()
+    return want
+
+
+def loaded(name, *parameters):
+    with Server(f"load={path(name)}", *parameters) as s:
+        h = s.client()
+        size = h.get_size()
+        have = b"".join(h.pread(min(MIB, size - at), at) for at in range(0, size, MIB))
+        h.shutdown()
+    return have
+
+
+# ---- what is written is what is read ----
+
+@case
+def a_disk_comes_back_whatever_its_units_are():
+    want = filled("a", "5000001", ("unit=64k", "codec=lz4"))
+    for parameters in ((), ("unit=4k", "codec=lz4"), ("unit=16k", "codec=lz4hc")):
+        assert loaded("a", *parameters) == want, parameters
+    more = loaded("a", "size=6M")
+    assert more == want + bytes(6 * MIB - len(want))
+    assert "more than size=1048576" in refused(f"load={path('a')}", "size=1M")
+    assert "mem-limit" in refused(f"load={path('a')}", "mem-limit=16k")
+
+
+@case
+def the_format_is_what_is_written_down():
+    name = write("b", head(100000) + record(1, 5, b"hello") + record(2, 50000, b"x" * 50000) + end(2))
+    assert loaded("b") == bytes(5) + b"hello" + bytes(49990) + b"x" * 50000
+    # Zeros, and a file that is dumped anew under its own name.
+    with Server(f"load={name}", f"dump={name}") as s:
+        h = s.client()
+        h.zero(100000, 0)
+        h.shutdown()
+    assert read("b") == head(100000) + end(0)
+    assert loaded("b") == bytes(100000)
+
+
+@case
+def a_disk_that_is_dumped_and_loaded_again_and_again_stays():
+    want = filled("c")
+    for _ in range(5):
+        with Server(f"load={path('c')}", f"dump={path('c')}"):
+            pass
+    assert loaded("c") == want
+
+
+@case
+def it_is_dumped_by_a_server_in_the_background():
+    os.kill(in_background("1M", f"dump={path('d')}")[0], signal.SIGTERM)
+    deadline = time.monotonic() + 20
+    while not os.path.exists(path("d")):
+        assert time.monotonic() < deadline, "no file"
+        time.sleep(0.02)
+    assert loaded("d") == bytes(MIB)
+
+
+# ---- files that are damaged ----
+
+def must_be_refused(name, why):
+    out = refused(f"load={name}")
+    assert name in out and any(word in out for word in (
+        "damaged at byte", "cut off after", "no disk that dump= wrote", "of version")), (why, out)
+    return out
+
+
+@case
+def a_file_that_is_cut_off_is_refused():
+    filled("t", "300000")
+    whole = read("t")
+    rng = seeded("cut")
+    lengths = range(len(whole)) if FULL and len(whole) < 2000 else \
+        sorted({0, 1, 31, 32, 33, 63, 64, len(whole) - 1, len(whole) - 32, len(whole) - 33}
+               | {rng.randrange(len(whole)) for _ in range(200 if FULL else 15)})
+    for n in lengths:
+        out = must_be_refused(write("cut", whole[:n]), f"{n} of {len(whole)} bytes")
+        assert "cut off" in out, (n, out)
+
+
+@case
+def a_file_with_a_bit_that_flipped_is_refused():
+    filled("f", "300000")
+    whole = read("f")
+    rng = seeded("flip")
+    for at in [*range(0, 64, 3), *(rng.randrange(len(whole)) for _ in range(1000 if FULL else 40)),
+               *range(len(whole) - 32, len(whole), 3)]:
+        bad = bytearray(whole)
+        bad[at] ^= 1 << rng.randrange(8)
+        must_be_refused(write("flipped", bad), f"byte {at} of {len(whole)}")
+
+
+@case
+def a_file_whose_parts_were_moved_is_refused():
+    a, b = record(1, 0, b"a" * 100), record(2, 1000, b"b" * 100)
+    assert loaded_size(head(4096) + a + b + end(2)) == 4096
+    for bad in (a + end(1) + b, b + a + end(2), a + a + end(2), a + end(2), b + end(1), end(0) + a,
+                a + b + end(2) + b"more", a + b + end(2) + end(3)):
+        must_be_refused(write("moved", head(4096) + bad), bad[:40])
+
+
+def loaded_size(data):
+    write("sized", data)
+    return len(loaded("sized"))
+
+
+@case
+def a_file_whose_sums_are_right_is_not_trusted():
+    size = 1 << 20
+    for why, data in {
+        "a record that begins past the end": head(size) + record(1, size, b"x") + end(1),
+        "a record that goes past the end": head(size) + record(1, size - 1, b"xy") + end(1),
+        "a record that ends past 2^64": head(size) + record(1, MASK - 1, b"xyz") + end(1),
+        "a record of no bytes": head(size) + record(1, 0, b"") + end(1),
+        "one that is packed to nothing": head(size) + record(1, 0, b"", 10) + end(1),
+        "one that is larger than it says": head(size) + record(1, 0, b"x" * 100, 10) + end(1),
+        "one over the most": head(8 * size) + record(1, 0, b"x" * (size + 1)) + end(1),
+        "one that would be over the most": head(8 * size) + record(1, 0, b"x" * 9, 1 << 31) + end(1),
+        "one that overlaps": head(size) + record(1, 0, b"xyz") + record(2, 2, b"xyz") + end(2),
+        "one that goes back": head(size) + record(1, 9, b"xyz") + record(2, 2, b"xyz") + end(2),
+        "one that does not decompress": head(size) + record(1, 0, b"x" * 100, 4096) + end(1),
+        "one that decompresses to less": head(size) + record(1, 0, bytes.fromhex(
+            "28b52ffd200529000068656c6c6f"), 4096) + end(1),
+        "a disk of no bytes": head(0) + end(0),
+        "a disk of more than there can be": head(1 << 63) + end(0),
+        "a word that must be 0": head(size, 1, 1) + end(0),
+        "a later version": head(size, 2) + end(0),
+        "an end with bytes": head(size) + summed(struct.pack("<QIIQ", AT_END, 1, 1, 0), 1),
+        "no end": head(size) + record(1, 0, b"x"),
+    }.items():
+        must_be_refused(write("crafted", data), why)
+    assert "too large" in refused("load=" + write("huge", head((1 << 63) - 1) + end(0)))
+
+
+# ---- writing that fails ----
+
+@case
+def a_server_that_is_killed_leaves_the_file_as_it_was():
+    want = filled("k")
+    s = Server(f"load={path('k')}", f"dump={path('k')}")
+    h = s.client()
+    h.pwrite(b"never dumped", 0)
+    s.end(signal.SIGKILL)
+    assert os.path.exists(path("k.tmp"))
+    with Server(f"load={path('k')}", f"dump={path('k')}"):
+        pass
+    assert loaded("k") == want and not os.path.exists(path("k.tmp"))
+
+
+@case
+def a_server_that_is_killed_while_it_dumps_leaves_the_file_as_it_was():
+    want = filled("m")
+    rng = seeded("m")
+    s = Server("size=64M", f"dump={path('m')}", "codec=lz4")
+    h = s.client()
+    for at in range(0, 64 * MIB, MIB):
+        h.pwrite(rng.randbytes(MIB), at)
+    h.shutdown()
+    s.process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + 20
+    while os.path.getsize(path("m.tmp")) < MIB:
+        assert time.monotonic() < deadline and s.process.poll() is None, s.log()
+    s.end(signal.SIGKILL)
+    assert os.path.exists(path("m.tmp")), "it was not in the middle"
+    assert loaded("m") == want
+
+
+@case
+def two_servers_do_not_dump_to_one_file():
+    with Server("size=1M", f"dump={path('two')}"):
+        assert "another server" in refused("size=1M", f"dump={path('two')}")
+        assert os.path.exists(path("two.tmp"))
+    assert loaded("two") == bytes(MIB)
+    # A link to another file is not followed.
+    os.symlink(path("elsewhere"), path("link.tmp"))
+    refused("size=1M", f"dump={path('link')}")
+    assert not os.path.exists(path("elsewhere"))
+
+
+@case
+def a_full_disk_leaves_the_file_as_it_was():
+    if SANITIZED:
+        raise tap.Skip("nbdkit hangs in exit(), see refused()")
+    if os.geteuid():
+        raise tap.Skip("only root mounts a small file system")
+    top = path("small")
+    os.makedirs(top)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", top], check=False,
+                      stderr=subprocess.DEVNULL).returncode:
+        raise tap.Skip("no tmpfs can be mounted here")
+    try:
+        want = filled("small/disk", "100000")
+        s = Server("size=2M", f"load={top}/disk", f"dump={top}/disk")
+        h = s.client()
+        h.pwrite(seeded("full").randbytes(MIB), MIB)
+        h.shutdown()
+        s.end()
+        assert "No space left on device" in s.log(), s.log()
+        assert os.listdir(top) == ["disk"], os.listdir(top)
+        assert loaded("small/disk") == want
+    finally:
+        run(["umount", top])
+
+
+if __name__ == "__main__":
+    sys.exit(start(CASES))
