@@ -347,6 +347,49 @@ static void a_device_without_room_does_no_harm(void **state)
 	ebb_cache_close(c);
 }
 
+/* ---- a slow file ---- */
+
+static bool stop_putting;
+
+static void *put_on_and_on(void *spill)
+{
+	static unsigned char data[BLOCK_BYTES];
+	u64 at;
+
+	while (!__atomic_load_n(&stop_putting, __ATOMIC_RELAXED))
+		cache_spill_put(spill, 1, data, sizeof(data), &at);
+	return NULL;
+}
+
+static void a_flush_ends_while_others_evict(void **state)
+{
+	struct ebb_cache *c = open_with(8 * MIB, 64 * MIB);
+	int slow = open(path, O_RDWR | O_DSYNC);
+	unsigned int i, long_ones = 0;
+	pthread_t t[4];
+	u64 filled;
+
+	/* A chunk is full again before the one before is written. */
+	must(slow >= 0);
+	must_eq(dup2(slow, c->spill->fd), c->spill->fd);
+	close(slow);
+	stop_putting = false;
+	for (i = 0; i < ARRAY_LEN(t); i++)
+		must_eq(pthread_create(&t[i], NULL, put_on_and_on, c->spill), 0);
+	for (i = 0; i < 50; i++) {
+		usleep(2000);
+		filled = host_read_once(c->spill->filled);
+		ebb_cache_flush(c);
+		long_ones += host_read_once(c->spill->filled) - filled > 4;
+	}
+	__atomic_store_n(&stop_putting, true, __ATOMIC_RELAXED);
+	for (i = 0; i < ARRAY_LEN(t); i++)
+		must_eq(pthread_join(t[i], NULL), 0);
+	/* Who flushes may be kept from a CPU now and then. */
+	must_be_at_most(long_ones, 4);
+	ebb_cache_close(c);
+}
+
 /* ---- whose the file is ---- */
 
 static void a_second_open_is_refused(void **state)
@@ -465,6 +508,7 @@ int main(void)
 		CASE(an_old_version_in_the_file_is_a_miss),
 		CASE(a_file_that_cannot_grow_does_no_harm),
 		CASE(a_device_without_room_does_no_harm),
+		CASE(a_flush_ends_while_others_evict),
 		CASE(a_second_open_is_refused),
 		CASE(what_a_crash_left_is_taken_over),
 		CASE(a_file_of_something_else_is_left_alone),

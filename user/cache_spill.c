@@ -303,14 +303,18 @@ int cache_spill_get(struct cache_spill *sp, u64 hash, u64 at, void *data, size_t
 void cache_spill_flush(struct cache_spill *sp)
 {
 	bool more = true;
+	u64 last;
 
+	/* The chunk that was the last when we came: others may fill one after the other meanwhile. */
+	host_mutex_lock(&sp->lock);
+	last = sp->filled - !sp->fill;
+	host_mutex_unlock(&sp->lock);
 	while (more) {
 		host_work_flush(&sp->work);
 		host_mutex_lock(&sp->lock);
-		more = sp->fill != 0 && !sp->writing;
-		if (more)
+		if (sp->filled == last)
 			next_chunk(sp);
-		more |= sp->writing;
+		more = sp->filled == last || (sp->filled == last + 1 && sp->writing);
 		host_mutex_unlock(&sp->lock);
 		if (more)
 			host_work_queue(&sp->work);
