@@ -450,6 +450,23 @@ static void a_file_of_something_else_is_left_alone(void **state)
 	must_eq(rmdir(path), 0);
 }
 
+static void nobody_else_may_read_the_file(void **state)
+{
+	struct ebb_cache *c;
+	struct stat st;
+
+	must_eq(chmod(path, 0666), 0);
+	c = open_with(8 * MIB, 4 * MIB);
+	must_eq(stat(path, &st), 0);
+	must_eq(st.st_mode & 07777, 0600);
+	ebb_cache_close(c);
+	must_eq(unlink(path), 0);
+	c = open_with(8 * MIB, 4 * MIB);
+	must_eq(stat(path, &st), 0);
+	must_eq(st.st_mode & 07777, 0600);
+	ebb_cache_close(c);
+}
+
 static void a_child_does_not_keep_the_file(void **state)
 {
 	struct ebb_cache *c = open_with(4 * MIB, 4 * MIB);
@@ -512,6 +529,7 @@ int main(void)
 		CASE(a_second_open_is_refused),
 		CASE(what_a_crash_left_is_taken_over),
 		CASE(a_file_of_something_else_is_left_alone),
+		CASE(nobody_else_may_read_the_file),
 		CASE(a_child_does_not_keep_the_file),
 		CASE(an_oracle_agrees),
 		CASE(threads_agree),

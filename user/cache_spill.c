@@ -102,6 +102,9 @@ static int take_file(int fd)
 	if (st.st_size &&
 	    (!read_all(fd, head, sizeof(head), 0) || memcmp(head, magic, sizeof(head))))
 		return -EEXIST;
+	/* What users keep in the cache is no one else's.  A file system without modes is let be. */
+	if (st.st_mode & 077 && fchmod(fd, 0600) && st.st_uid != geteuid())
+		return -EPERM;
 	return ftruncate(fd, 0) ? -errno : 0;
 }
 

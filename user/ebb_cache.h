@@ -61,7 +61,8 @@ struct ebb_cache_config {
 	int32_t level;           /* of the codec; EBB_LEVEL_DEFAULT: the codec's own */
 	uint32_t flags;          /* of EBB_CACHE_SECOND_MISS */
 	const char *spill;       /* path of a file for what is evicted; NULL: none.  It is made if
-				    it is not there, and what it has from before is dropped */
+				    it is not there, what it has from before is dropped, and its
+				    mode is 0600 from then on */
 	uint64_t spill_capacity; /* its bytes, at least EBB_CACHE_SPILL_MIN */
 	/*
 	 * Called for each value that leaves memory, by the thread that made it leave, with none of
@@ -80,7 +81,8 @@ void ebb_cache_config_init(struct ebb_cache_config *cfg);
 /*
  * Opens an empty cache.  -EINVAL: a field is out of its range; -ENOENT: no such codec, or no
  * folder for the spill; -EBUSY: the spill is another cache's; -EEXIST: the file is something
- * else's, and was not touched; -ENOMEM; other errors as open(2) has them.
+ * else's, and was not touched; -EPERM: it is another user's, and others may read it; -ENOMEM;
+ * other errors as open(2) has them.
  */
 int ebb_cache_open(struct ebb_cache **cache, const struct ebb_cache_config *cfg);
 
