@@ -2,6 +2,7 @@
 /* test_cache.c - a cache answers with what was put or with a miss, within its capacity. */
 #include "cache_rig.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- arguments ---- */
@@ -455,6 +456,74 @@ static void memory_that_is_short_is_a_miss(void **state)
 	ebb_cache_close(c);
 }
 
+static bool fail_always(void)
+{
+	return true;
+}
+
+static unsigned int told_of_deleted;
+
+/* Deletes the next key, too. */
+static void delete_another(void *ctx, const struct ebb_cache_gone *gone)
+{
+	struct ebb_cache *c = *(struct ebb_cache **)ctx;
+	u64 key;
+
+	memcpy(&key, gone->key, sizeof(key));
+	must_eq(gone->charge, key);
+	key++;
+	told_of_deleted++;
+	ebb_cache_delete(c, &key, sizeof(key));
+	/* What the call has is not another one's by now. */
+	must(!memcmp(gone->key, &(u64){ key - 1 }, sizeof(key)));
+}
+
+/* With no scratch left but the one for who must go on. */
+static int delete_without_memory(void)
+{
+	struct scratch *taken[64];
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	u64 key = 0;
+	size_t n;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 8 * MIB;
+	cfg.gone = delete_another;
+	cfg.gone_ctx = &c;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	for (key = 0; key < 5; key++)
+		must_eq(put(c, key, "value", 5, key), 0);
+	host_user_fail = fail_always;
+	for (n = 0; n < ARRAY_LEN(taken) && (taken[n] = scratch_get(&c->blocks)); n++)
+		;
+	alarm(10);
+	key = 0;
+	must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+	alarm(0);
+	host_user_fail = NULL;
+	while (n)
+		scratch_put(&c->blocks, taken[--n]);
+	is_sound(c);
+	must_eq(stat_of(c).values, 0);
+	ebb_cache_close(c);
+	return told_of_deleted != 5;
+}
+
+static void who_is_told_may_delete_when_memory_is_short(void **state)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	must(pid >= 0);
+	if (!pid)
+		_exit(delete_without_memory());
+	must_eq(waitpid(pid, &status, 0), pid);
+	must_eq(status, 0);
+}
+
 /* ---- keys of one hash ---- */
 
 static void two_keys_of_one_hash_are_two_keys(void **state)
@@ -500,6 +569,7 @@ int main(void)
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
 		cmocka_unit_test(threads_agree),
 		cmocka_unit_test(memory_that_is_short_is_a_miss),
+		cmocka_unit_test(who_is_told_may_delete_when_memory_is_short),
 		cmocka_unit_test(two_keys_of_one_hash_are_two_keys),
 	};
 

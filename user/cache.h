@@ -137,7 +137,7 @@ void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes);
 /* A put of so many bytes found no memory: evicts some.  False: there is nothing to evict. */
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes);
 
-/* Tells the owner of a value that left, which is at s->plain. */
+/* Tells the owner of a value that left, which is at s->plain, and is void afterwards. */
 void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_cache_why why);
 
 /* A value that lost its entry: tells, and frees it. */

@@ -137,14 +137,18 @@ void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_
 {
 	const struct value_head *head = cache_value_head(s, n);
 	struct ebb_cache_gone gone = { .struct_size = sizeof(gone), .why = (u32)why };
+	char key[EBB_CACHE_KEY_MAX];
 
-	if (!head)
+	if (!head || head->key_bytes > sizeof(key))
 		return;
-	gone.key = head + 1;
+	memcpy(key, head + 1, head->key_bytes);
+	gone.key = key;
 	gone.key_bytes = head->key_bytes;
 	gone.bytes = head->bytes;
 	gone.charge = head->charge;
+	scratch_lend(&c->blocks, s);
 	c->gone(c->gone_ctx, &gone);
+	scratch_have_back(&c->blocks, s);
 }
 
 void cache_drop(struct ebb_cache *c, struct scratch *s, u64 ref, enum ebb_cache_why why)
