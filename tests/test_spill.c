@@ -179,6 +179,34 @@ static void the_tables_of_a_large_spill_are_bounded(void **state)
 	ebb_cache_close(c);
 }
 
+static void a_smaller_capacity_has_smaller_tables(void **state)
+{
+	struct ebb_cache *c = open_with(16 * MIB, 64 * MIB);
+	u64 key, puts = scaled(250000);
+
+	for (key = 0; key < puts; key++) {
+		must_eq(put(c, key, &key, sizeof(key), 0), 0);
+		if (key % 2048 == 0)
+			ebb_cache_flush(c);
+	}
+	must(stat_of(c).spill_values > 50000 || scaled(100) < 100);
+	/* Nothing is in memory that could be evicted. */
+	for (key = 0; key < puts; key++) {
+		u64 hash = hash_key(&c->secret, &key, sizeof(key));
+
+		if (cache_index_find(&cache_shard_of(c, hash)->mem, hash))
+			must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+	}
+	must_eq(stat_of(c).values, 0);
+	must_eq(ebb_cache_set_capacity(c, 8 * MIB), 0);
+	must_be_at_most(stat_of(c).spill_values * sizeof(struct cache_entry), 8 * MIB / 8);
+	is_sound(c);
+	must_eq(ebb_cache_set_capacity(c, 0), 0);
+	must_eq(stat_of(c).spill_values, 0);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
 /* ---- what happens to files ---- */
 
 /* Flips, cuts and exchanges bytes of the file. */
@@ -520,6 +548,7 @@ int main(void)
 		CASE(what_is_deleted_or_replaced_does_not_come_back),
 		CASE(the_oldest_go_when_the_file_is_full),
 		CASE(the_tables_of_a_large_spill_are_bounded),
+		CASE(a_smaller_capacity_has_smaller_tables),
 		CASE(a_damaged_file_is_a_miss),
 		CASE(a_removed_file_does_no_harm),
 		CASE(an_old_version_in_the_file_is_a_miss),

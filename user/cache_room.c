@@ -23,6 +23,7 @@
 #define TEND_US 2000u                   /* least time between two looks of the worker */
 #define TEND_CHANGES 64u                /* puts that ask for a look */
 #define EVICT_MOST 16u                  /* values that a put evicts, if they have its bytes twice */
+#define TRIM_MOST 64u                   /* values that leave the table of spilled ones at once */
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
 #define HOLES_PART 16u                  /* of the pool that was evicted since a compaction */
 #define SLACK_PART 64u                  /* of the capacity, between pool_limit and the pool's own */
@@ -170,18 +171,25 @@ static void count_evicted(struct ebb_cache *c, struct cache_shard *sh, u32 bytes
 	__atomic_fetch_add(&c->evicted_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-/* The oldest of a shard's spilled ones go: they are overwritten, or their table is too large. */
-static void trim_spilled(struct ebb_cache *c, struct cache_shard *sh) HOST_REQUIRES(sh->lock)
+/*
+ * The oldest of a shard's spilled ones go: they are overwritten, or their table is too large.
+ * At most TRIM_MOST of them; true: there may be more.
+ */
+static bool trim_spilled(struct ebb_cache *c, struct cache_shard *sh) HOST_REQUIRES(sh->lock)
 {
 	u64 most = host_read_once(c->capacity) / CACHE_SPILL_INDEX_PART / CACHE_SHARDS;
+	unsigned int i;
 	u32 e;
 
-	while ((e = cache_index_oldest(&sh->spilled, CACHE_MAIN)) &&
-	       (!cache_spill_has(c->spill, sh->spilled.entry[e - 1].ref) ||
-		sh->spilled.entries * sizeof(struct cache_entry) > most)) {
+	for (i = 0; i < TRIM_MOST; i++) {
+		e = cache_index_oldest(&sh->spilled, CACHE_MAIN);
+		if (!e || (cache_spill_has(c->spill, sh->spilled.entry[e - 1].ref) &&
+			   sh->spilled.entries * sizeof(struct cache_entry) <= most))
+			return false;
 		cache_index_remove(&sh->spilled, e - 1);
 		host_a64_add(&c->spill_entries, (u64)-1);
 	}
+	return true;
 }
 
 static void note_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 at, u32 bytes)
@@ -325,6 +333,20 @@ static bool shrink(struct ebb_cache *c, struct scratch *s, unsigned int step)
 	return n;
 }
 
+/* The table of spilled ones has a part of the capacity, whether or not anything is evicted. */
+static void shrink_spilled(struct ebb_cache *c)
+{
+	unsigned int i;
+	bool more;
+
+	for (i = 0; c->spill && i < CACHE_SHARDS; i++)
+		do {
+			host_mutex_lock(&c->shard[i].lock);
+			more = trim_spilled(c, &c->shard[i]);
+			host_mutex_unlock(&c->shard[i].lock);
+		} while (more);
+}
+
 int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 {
 	struct scratch *s;
@@ -340,6 +362,7 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 	host_mutex_unlock(&c->room_lock);
 	if (!smaller)
 		return 0;
+	shrink_spilled(c);
 	s = scratch_get_surely(&c->blocks);
 	for (step = 0; step < SHRINK_STEPS; step++)
 		if (ebb_pool_bytes(c->store) <= host_read_once(c->pool_limit) ||
