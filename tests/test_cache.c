@@ -229,6 +229,37 @@ static struct {
 	bool wrong;
 } told;
 
+/* Who only reads keeps the capacity, too. */
+static void pins_without_puts_evict(void **state)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+	static unsigned char data[4 << 20];
+	struct ebb_cache_pin *pin[4];
+	u64 k, from;
+	unsigned int i;
+
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < 20000; k++)
+		must_eq(put(c, k, data + k, 2000, 0), 0);
+	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	must(stat_of(c).evicted > 1000);
+	/* What the worker has to do for that is done. */
+	usleep(100000);
+	for (i = 0; i < ARRAY_LEN(pin); i++) {
+		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);
+		for (from = host_now_ns(); stat_of(c).used_bytes > 32 * MIB / 100 * 106;)
+			must(host_now_ns() - from < 5000000000u);
+		/* It is there for the next time. */
+		if (ebb_cache_get(c, "large", 5, NULL, 0, &(size_t){ 0 }) == -ENOENT)
+			must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	}
+	must(stat_of(c).values > 1000);
+	while (i)
+		ebb_cache_unpin(c, pin[--i]);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
 static void count_gone(void *ctx, const struct ebb_cache_gone *gone)
 {
 	u64 key;
@@ -562,6 +593,7 @@ int main(void)
 		cmocka_unit_test(a_value_is_replaced_and_deleted),
 		cmocka_unit_test(a_pin_stays_as_it_is),
 		cmocka_unit_test(pinned_bytes_count),
+		cmocka_unit_test(pins_without_puts_evict),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
 		cmocka_unit_test(who_asked_is_told_what_leaves),
 		cmocka_unit_test(an_oracle_agrees),

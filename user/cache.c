@@ -578,6 +578,10 @@ static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
 	/* A large value that is replaced each time that it is read may be a miss. */
 	for (tries = 0; err == -ESTALE && tries < CACHE_TRIES; tries++)
 		err = get_once(c, s, key, w);
+	if (!err && w->pinned) {
+		host_a64_add(&c->pinned, sizeof(*w->pin) + w->bytes);
+		cache_make_room_for_pin(c, s, sizeof(*w->pin) + w->bytes);
+	}
 	scratch_put(&c->blocks, s);
 	if (err == -ESTALE)
 		err = -ENOENT;
@@ -614,7 +618,6 @@ int ebb_cache_pin(struct ebb_cache *c, const void *at, size_t key_bytes, unsigne
 	err = get(c, &key, &w);
 	if (err)
 		return err;
-	host_a64_add(&c->pinned, sizeof(*w.pin) + w.bytes);
 	*pin = &w.pin->is;
 	return 0;
 }

@@ -53,6 +53,7 @@ struct ebb_cache {
 	u64 capacity;                   /* room_lock, host_read_once */
 	u64 live_limit;                 /* room_lock, host_read_once */
 	u64 pool_limit;                 /* room_lock, host_read_once */
+	u64 limit_pinned;               /* pinned ones that live_limit knows; as above */
 	u64 evicted_bytes;              /* since a compaction; atomic */
 	host_a64 turn;                  /* of the shards, for who evicts */
 	host_a64 changes;               /* puts, for who tends */
@@ -133,6 +134,9 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u);
 
 /* After a put of so many bytes: sees to it that all is within the capacity.  No lock held. */
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes);
+
+/* The same after a pin of so many bytes. */
+void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t bytes);
 
 /* A put of so many bytes found no memory: evicts some.  False: there is nothing to evict. */
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes);

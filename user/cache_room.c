@@ -83,6 +83,7 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 	if (live && u.pool >= limit / 8 * 7)
 		limit = (u64)((double)limit * (double)live / (double)u.pool);
 	host_write_once(c->live_limit, limit);
+	host_write_once(c->limit_pinned, u.pinned);
 	if (u.idle > idle)
 		ebb_trim(c->store, NULL);
 }
@@ -106,9 +107,12 @@ static void cache_tend(struct host_work *w)
 	struct ebb_cache *c = (struct ebb_cache *)((char *)w - offsetof(struct ebb_cache, tend));
 
 	host_mutex_lock(&c->room_lock);
-	if (has_holes(c))
-		close_holes(c);
+	/* What counts may have become more since. */
 	set_limits(c);
+	if (has_holes(c)) {
+		close_holes(c);
+		set_limits(c);
+	}
 	host_mutex_unlock(&c->room_lock);
 }
 
@@ -274,9 +278,11 @@ static u32 evict_next(struct ebb_cache *c, struct scratch *s)
 	return bytes;
 }
 
+/* Pins count from the moment that they are there: the worker would see them when it is late. */
 static bool is_full(struct ebb_cache *c)
 {
-	return host_a64_read(&c->live) > host_read_once(c->live_limit);
+	return host_a64_read(&c->live) + host_a64_read(&c->pinned) >
+	       host_read_once(c->live_limit) + host_read_once(c->limit_pinned);
 }
 
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
@@ -292,6 +298,15 @@ void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 	if (host_a64_add(&c->changes, 1) % TEND_CHANGES == 0 ||
 	    ebb_pool_bytes(c->store) > host_read_once(c->pool_limit))
 		host_work_queue_delayed(&c->tend, TEND_US);
+}
+
+void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t bytes)
+{
+	if (!is_full(c))
+		return;
+	cache_make_room(c, s, (u32)bytes);
+	/* The pages of what went are to follow, although nobody puts. */
+	host_work_queue_delayed(&c->tend, TEND_US);
 }
 
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
