@@ -406,6 +406,36 @@ static void memory_is_within_the_capacity(void **state)
 	}
 }
 
+static void what_is_deleted_gives_memory_back(void **state)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+	static unsigned char data[1 << 20];
+	struct rng r = { use_seed(43) };
+	struct ebb_cache_stat st;
+	u64 k, puts = scaled(30000), from, evicted;
+
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < puts; k++)
+		must_eq(put(c, k, data + k, 50 + rng_below(&r, 1600), 0), 0);
+	for (k = 0; k < puts; k++)
+		if (rng_below(&r, 5))
+			ebb_cache_delete(c, &k, sizeof(k));
+	/* Without a call: this one looks, and does nothing. */
+	for (from = host_now_ns(), st = stat_of(c); scaled(100) >= 100; st = stat_of(c)) {
+		if (st.pool_bytes <= st.object_bytes / 100 * 115)
+			break;
+		must(host_now_ns() - from < 5000000000u);
+		usleep(10000);
+	}
+	/* There is room for what comes then. */
+	evicted = st.evicted;
+	for (k = 0; k < puts / 3; k++)
+		must_eq(put(c, puts + k, data + k, 800, 0), 0);
+	must_eq(stat_of(c).evicted, evicted);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
 static void the_capacity_changes_while_it_runs(void **state)
 {
 	static const unsigned int mibs[] = { 64, 16, 48, 8, 64, 0, 16 };
@@ -598,6 +628,7 @@ int main(void)
 		cmocka_unit_test(who_asked_is_told_what_leaves),
 		cmocka_unit_test(an_oracle_agrees),
 		cmocka_unit_test(memory_is_within_the_capacity),
+		cmocka_unit_test(what_is_deleted_gives_memory_back),
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
 		cmocka_unit_test(threads_agree),
 		cmocka_unit_test(memory_that_is_short_is_a_miss),

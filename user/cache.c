@@ -250,6 +250,7 @@ static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64
 {
 	u32 e = cache_index_find(&sh->mem, hash);
 	struct cache_entry *entry;
+	u32 bytes;
 
 	if (!e)
 		return 0;
@@ -257,7 +258,9 @@ static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64
 	if (ref && entry->ref != ref)
 		return 0;
 	ref = entry->ref;
-	host_a64_add(&c->live, -(u64)cache_mark_bytes(host_read_once(entry->mark)));
+	bytes = cache_mark_bytes(host_read_once(entry->mark));
+	host_a64_add(&c->live, -(u64)bytes);
+	cache_count_left(c, bytes);
 	cache_index_remove(&sh->mem, e - 1);
 	return ref;
 }
@@ -276,6 +279,7 @@ static bool erase(struct ebb_cache *c, struct scratch *s, const struct cache_key
 	host_mutex_unlock(&sh->lock);
 	if (ref)
 		cache_drop(c, s, ref, EBB_CACHE_DELETED);
+	cache_close_holes_later(c);
 	return ref || spilled;
 }
 
@@ -318,13 +322,15 @@ static int publish(struct ebb_cache *c, struct scratch *s, const struct cache_ke
 	struct cache_shard *sh = cache_shard_of(c, key->hash);
 	u64 old = 0, grown = bytes;
 	int err = 0;
-	u32 e;
+	u32 e, was;
 
 	host_mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, key->hash);
 	if (e) {
 		old = sh->mem.entry[e - 1].ref;
-		grown -= cache_mark_bytes(host_read_once(sh->mem.entry[e - 1].mark));
+		was = cache_mark_bytes(host_read_once(sh->mem.entry[e - 1].mark));
+		grown -= was;
+		cache_count_left(c, was);
 		cache_index_replace(&sh->mem, e - 1, ref, bytes);
 	} else {
 		noted |= cache_ghost_take(&sh->mem, key->hash);
@@ -560,6 +566,7 @@ static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_k
 		host_a64_add(&counts->spill_hits, 1);
 	if (ref) {
 		cache_drop(c, s, ref, EBB_CACHE_DELETED);
+		cache_close_holes_later(c);
 	} else if (!p.ref && !w->take) {
 		promote(c, s, key, &p);
 		cache_make_room(c, s, (u32)p.n);

@@ -54,7 +54,7 @@ struct ebb_cache {
 	u64 live_limit;                 /* room_lock, host_read_once */
 	u64 pool_limit;                 /* room_lock, host_read_once */
 	u64 limit_pinned;               /* pinned ones that live_limit knows; as above */
-	u64 evicted_bytes;              /* since a compaction; atomic */
+	u64 left_bytes;                 /* of values that left since a compaction; atomic */
 	host_a64 turn;                  /* of the shards, for who evicts */
 	host_a64 changes;               /* puts, for who tends */
 	host_mutex_t room_lock;
@@ -137,6 +137,15 @@ void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes);
 
 /* The same after a pin of so many bytes. */
 void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t bytes);
+
+/* After a delete. */
+void cache_close_holes_later(struct ebb_cache *c);
+
+/* A value of so many bytes has left, and may leave a hole. */
+static inline void cache_count_left(struct ebb_cache *c, u32 bytes)
+{
+	__atomic_fetch_add(&c->left_bytes, bytes, __ATOMIC_RELAXED);
+}
 
 /* A put of so many bytes found no memory: evicts some.  False: there is nothing to evict. */
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes);

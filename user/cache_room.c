@@ -25,7 +25,8 @@
 #define EVICT_MOST 16u                  /* values that a put evicts, if they have its bytes twice */
 #define TRIM_MOST 64u                   /* values that leave the table of spilled ones at once */
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
-#define HOLES_PART 16u                  /* of the pool that was evicted since a compaction */
+#define HOLES_PART 16u                  /* of the pool that left since a compaction */
+#define SPARSE_PART 8u                  /* of what entries have, that the pool has more */
 #define SLACK_PART 64u                  /* of the capacity, between pool_limit and the pool's own */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
@@ -88,17 +89,19 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 		ebb_trim(c->store, NULL);
 }
 
+/* A full pool is to have more in it; one of which much was deleted is to have fewer pages. */
 static bool has_holes(struct ebb_cache *c)
 {
-	u64 limit = host_read_once(c->pool_limit);
+	u64 limit = host_read_once(c->pool_limit), left = host_read_once(c->left_bytes);
+	u64 pool = ebb_pool_bytes(c->store), live = host_a64_read(&c->live);
 
-	return ebb_pool_bytes(c->store) > limit &&
-	       host_read_once(c->evicted_bytes) > limit / HOLES_PART;
+	return pool > limit ? left > limit / HOLES_PART :
+	       left > pool / HOLES_PART && pool > live + live / SPARSE_PART;
 }
 
 static void close_holes(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 {
-	host_write_once(c->evicted_bytes, (u64)0);
+	host_write_once(c->left_bytes, (u64)0);
 	ebb_compact(c->store, NULL);
 }
 
@@ -172,7 +175,7 @@ static void count_evicted(struct ebb_cache *c, struct cache_shard *sh, u32 bytes
 {
 	host_a64_add(&c->live, -(u64)bytes);
 	host_a64_add(&sh->counts.evicted, 1);
-	__atomic_fetch_add(&c->evicted_bytes, bytes, __ATOMIC_RELAXED);
+	cache_count_left(c, bytes);
 }
 
 /*
@@ -307,6 +310,12 @@ void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t byte
 	cache_make_room(c, s, (u32)bytes);
 	/* The pages of what went are to follow, although nobody puts. */
 	host_work_queue_delayed(&c->tend, TEND_US);
+}
+
+void cache_close_holes_later(struct ebb_cache *c)
+{
+	if (has_holes(c))
+		host_work_queue_delayed(&c->tend, TEND_US);
 }
 
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
