@@ -171,6 +171,35 @@ static void a_pin_stays_as_it_is(void **state)
 	ebb_cache_close(c);
 }
 
+/* Each key comes again when all others came: all of them fit, so all are to be stored. */
+static void a_loop_fills_an_empty_cache_that_notes_first(void **state)
+{
+	struct ebb_cache_config cfg;
+	static unsigned char data[1000];
+	struct ebb_cache *c;
+	unsigned int round;
+	u32 sets;
+	u64 k;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 32 * MIB;
+	cfg.flags = EBB_CACHE_SECOND_MISS;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	sets = c->shard[0].mem.ghost_sets;
+	fill(data, sizeof(data), 0);
+	for (round = 0; round < 2; round++)
+		for (k = 0; k < 15000; k++)
+			put(c, k, data, sizeof(data), 0);
+	must(stat_of(c).values > 14000);
+	is_sound(c);
+	/* What it remembers is of the capacity that it has. */
+	must_eq(ebb_cache_set_capacity(c, 0), 0);
+	must(c->shard[0].mem.ghost_sets < sets);
+	must_eq(ebb_cache_set_capacity(c, 32 * MIB), 0);
+	must_eq(c->shard[0].mem.ghost_sets, sets);
+	ebb_cache_close(c);
+}
+
 static void pinned_bytes_count(void **state)
 {
 	struct ebb_cache *c = open_cache(32 * MIB, NULL);
@@ -622,6 +651,7 @@ int main(void)
 		cmocka_unit_test(sizes_and_keys_of_all_kinds),
 		cmocka_unit_test(a_value_is_replaced_and_deleted),
 		cmocka_unit_test(a_pin_stays_as_it_is),
+		cmocka_unit_test(a_loop_fills_an_empty_cache_that_notes_first),
 		cmocka_unit_test(pinned_bytes_count),
 		cmocka_unit_test(pins_without_puts_evict),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),

@@ -17,6 +17,7 @@
 
 #define PROMOTE_HITS 1u                 /* in small, that lead to main */
 #define SMALL_PART 10u                  /* small has a tenth of the bytes */
+#define GHOST_SETS_LEAST (CACHE_INDEX_LEAST / CACHE_GHOST_WAYS)
 #define CHAIN_MOST 64u                  /* steps of a look, which may have strayed */
 
 /* Table memory is given back in pieces of this, when a quarter of what was touched is unused. */
@@ -80,7 +81,8 @@ int cache_index_init(struct cache_index *x, u32 most, bool ghost)
 	x->most = most;
 	x->buckets = CACHE_INDEX_LEAST;
 	x->bucket_top = CACHE_INDEX_LEAST;
-	x->ghost_sets = ghost ? CACHE_INDEX_LEAST / CACHE_GHOST_WAYS : 0;
+	x->ghost_sets = ghost ? GHOST_SETS_LEAST : 0;
+	x->ghost_least = x->ghost_sets;
 	x->entry = new_table((size_t)most * sizeof(*x->entry));
 	x->bucket = new_table((size_t)most * sizeof(*x->bucket));
 	if (ghost)
@@ -301,16 +303,32 @@ static void shrink_ghost(struct cache_index *x)
 	host_write_once(x->ghost_sets, half);
 }
 
-static void tend_ghost(struct cache_index *x)
+/* One step towards the size that it is to have; false: it has it. */
+static bool tend_ghost(struct cache_index *x)
 {
 	u64 room = (u64)x->ghost_sets * CACHE_GHOST_WAYS;
 
 	if (!x->ghost)
-		return;
-	if (x->entries > room && x->ghost_sets * 2u <= most_sets(x))
+		return false;
+	if ((x->entries > room || x->ghost_sets < x->ghost_least) &&
+	    x->ghost_sets * 2u <= most_sets(x))
 		grow_ghost(x);
-	else if (x->entries < room / 4 && room > CACHE_INDEX_LEAST)
+	else if (x->entries < room / 4 && x->ghost_sets > x->ghost_least)
 		shrink_ghost(x);
+	else
+		return false;
+	return true;
+}
+
+void cache_ghost_keep(struct cache_index *x, u64 n)
+{
+	u32 sets = GHOST_SETS_LEAST;
+
+	while ((u64)sets * CACHE_GHOST_WAYS < n && sets * 2u <= most_sets(x))
+		sets *= 2;
+	x->ghost_least = sets;
+	while (tend_ghost(x))
+		;
 }
 
 void cache_ghost_add(struct cache_index *x, u64 hash)

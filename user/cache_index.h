@@ -62,6 +62,7 @@ struct cache_index {
 	struct cache_queue_ends queue[CACHE_QUEUES];
 	u32 *ghost;                     /* [ghost_sets][CACHE_GHOST_WAYS], newest first, or NULL */
 	u32 ghost_sets;                 /* a power of two */
+	u32 ghost_least;                /* sets that it keeps; a power of two */
 	u64 ghosts;                     /* hashes that were found in it */
 };
 
@@ -116,6 +117,8 @@ static inline u32 cache_index_oldest(const struct cache_index *x, enum cache_que
 
 /* Notes the hash of what was evicted, or asked for in vain. */
 void cache_ghost_add(struct cache_index *x, u64 hash);
+/* From now on it remembers n hashes at least, as far as its table has room for them. */
+void cache_ghost_keep(struct cache_index *x, u64 n);
 /* Whether it was noted, not too long ago; then it is forgotten. */
 bool cache_ghost_take(struct cache_index *x, u64 hash);
 

@@ -28,6 +28,7 @@
 #define HOLES_PART 16u                  /* of the pool that left since a compaction */
 #define SPARSE_PART 8u                  /* of what entries have, that the pool has more */
 #define SLACK_PART 64u                  /* of the capacity, between pool_limit and the pool's own */
+#define NOTE_BYTES 1024u                /* of the capacity, for each key that may be noted */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
 
@@ -119,6 +120,21 @@ static void cache_tend(struct host_work *w)
 	host_mutex_unlock(&c->room_lock);
 }
 
+/*
+ * Who stores what was noted needs a ghost of the size that the cache will have, not of what it has:
+ * an empty one would forget each key before it comes again.
+ */
+static void size_notes(struct ebb_cache *c, u64 capacity)
+{
+	unsigned int i;
+
+	for (i = 0; c->flags & EBB_CACHE_SECOND_MISS && i < CACHE_SHARDS; i++) {
+		host_mutex_lock(&c->shard[i].lock);
+		cache_ghost_keep(&c->shard[i].mem, capacity / NOTE_BYTES / CACHE_SHARDS);
+		host_mutex_unlock(&c->shard[i].lock);
+	}
+}
+
 int cache_room_init(struct ebb_cache *c, u64 capacity)
 {
 	int err = host_work_init(&c->tend, cache_tend, 0);
@@ -126,6 +142,7 @@ int cache_room_init(struct ebb_cache *c, u64 capacity)
 	if (err)
 		return err;
 	host_mutex_init(&c->room_lock);
+	size_notes(c, capacity);
 	host_mutex_lock(&c->room_lock);
 	host_write_once(c->capacity, capacity);
 	set_limits(c);
@@ -381,6 +398,7 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 		return -EINVAL;
 	host_mutex_lock(&c->room_lock);
 	smaller = bytes < c->capacity;
+	size_notes(c, bytes);
 	host_write_once(c->capacity, bytes);
 	set_limits(c);
 	host_mutex_unlock(&c->room_lock);
