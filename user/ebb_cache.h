@@ -14,9 +14,9 @@
  * the spill, of a capacity of its own; what is asked for there comes back.  Whatever happens to
  * that file, a get answers with the bytes that were put, or with a miss.
  *
- * A get waits for no writer, unless it lost to eight of them.  A put replaces in one step: who
- * gets meanwhile gets the old or the new value, whole; after a put or a delete returned, nobody
- * gets what was before.
+ * A get of what is in memory takes no lock, unless eight looks in a row meet a writer at work.  A
+ * put replaces in one step: who gets meanwhile gets the old or the new value, whole; after a put
+ * or a delete returned, nobody gets what was before.
  *
  * Threads, signals, cancellation, fork() and dlclose() are as ebb.h says, and so are errors.
  * -ENOENT: there is no such value (any more).
