@@ -503,6 +503,67 @@ static void the_capacity_changes_while_it_runs(void **state)
 	ebb_cache_close(c);
 }
 
+/* Who puts while the capacity shrinks does a part of that, not all of it, and stores his value. */
+static struct {
+	struct ebb_cache *c;
+	bool stop;
+	u64 puts, failed;
+	u32 most;               /* values that one put evicted */
+} putter;
+
+static __thread u32 evicted_here;
+
+static void count_here(void *ctx, const struct ebb_cache_gone *gone)
+{
+	evicted_here += gone->why == EBB_CACHE_EVICTED;
+}
+
+static void *put_small_ones(void *arg)
+{
+	struct rng r = { 44 };
+	unsigned char data[100];
+
+	for (; !__atomic_load_n(&putter.stop, __ATOMIC_RELAXED);
+	     __atomic_fetch_add(&putter.puts, 1, __ATOMIC_RELAXED)) {
+		fill(data, sizeof(data), 5 * rng_next(&r));
+		evicted_here = 0;
+		putter.failed += put(putter.c, rng_below(&r, 1000000), data, sizeof(data), 0) != 0;
+		if (evicted_here > putter.most)
+			putter.most = evicted_here;
+	}
+	return NULL;
+}
+
+static void puts_go_on_while_the_capacity_shrinks(void **state)
+{
+	static unsigned char data[1 << 20];
+	struct ebb_cache_config cfg;
+	u64 k, puts = scaled(400000), seen;
+	pthread_t t;
+
+	memset(&putter, 0, sizeof(putter));
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 64 * MIB;
+	cfg.gone = count_here;
+	must_eq(ebb_cache_open(&putter.c, &cfg), 0);
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < puts; k++)
+		must_eq(put(putter.c, k, data + k % 1000000, 100, 0), 0);
+	must_eq(pthread_create(&t, NULL, put_small_ones, NULL), 0);
+	while (!(seen = __atomic_load_n(&putter.puts, __ATOMIC_RELAXED)))
+		sched_yield();
+	must_eq(ebb_cache_set_capacity(putter.c, EBB_CACHE_CAPACITY_MIN), 0);
+	/* One of those that began before has ended. */
+	while (__atomic_load_n(&putter.puts, __ATOMIC_RELAXED) < seen + 2)
+		sched_yield();
+	__atomic_store_n(&putter.stop, true, __ATOMIC_RELAXED);
+	must_eq(pthread_join(t, NULL), 0);
+	must_eq(putter.failed, 0);
+	must_be_at_most(putter.most, 20000);
+	is_sound(putter.c);
+	ebb_cache_close(putter.c);
+}
+
 /* ---- memory that is short ---- */
 
 static unsigned int fail_in;
@@ -668,6 +729,7 @@ int main(void)
 		cmocka_unit_test(memory_is_within_the_capacity),
 		cmocka_unit_test(what_is_deleted_gives_memory_back),
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
+		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),
 		cmocka_unit_test(threads_agree),
 		cmocka_unit_test(memory_that_is_short_is_a_miss),
 		cmocka_unit_test(who_is_told_may_delete_when_memory_is_short),

@@ -351,7 +351,7 @@ static int put(struct ebb_cache *c, struct scratch *s, const struct cache_key *k
 	       const struct cache_value *v, bool noted)
 {
 	struct cache_counts *counts = &cache_shard_of(c, key->hash)->counts;
-	bool more = host_read_once(c->pool_limit) != 0;
+	bool more = host_read_once(c->capacity) != 0;
 	bool large = v->bytes > host_read_once(c->capacity) / 4;
 	unsigned int tries;
 	u32 bytes = 0;

@@ -80,7 +80,12 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 	hard = capacity > overhead ? capacity - overhead : 0;
 	limit = hard > capacity / SLACK_PART ? hard - capacity / SLACK_PART : 0;
 	host_write_once(c->pool_limit, limit);
-	/* 0 would be none. */
+	/*
+	 * Where there is more than there may be, it does not grow, and comes down as its pages come
+	 * free: puts that fill holes go on meanwhile.  0 would be no limit.
+	 */
+	if (hard < u.pool && capacity)
+		hard = u.pool;
 	ebb_set_mem_limit(c->store, hard > HOST_PAGE_SIZE ? hard : HOST_PAGE_SIZE);
 	if (live && u.pool >= limit / 8 * 7)
 		limit = (u64)((double)limit * (double)live / (double)u.pool);
@@ -342,7 +347,7 @@ bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
 
 	if (want < least)
 		want = least;
-	while (n && (gone < want || is_full(c))) {
+	while (n && gone < want) {
 		n = evict_next(c, s);
 		gone += n;
 	}
