@@ -443,6 +443,54 @@ static void memory_is_within_the_capacity(void **state)
 	}
 }
 
+/* What threads of a test put into, and what came of it. */
+static struct {
+	struct ebb_cache *c;
+	bool stop;
+	u64 puts, failed;
+	u32 most;               /* values that one put evicted */
+} putter;
+
+#define LARGE_VALUE ((size_t)3000000)
+
+static void *put_large_ones(void *arg)
+{
+	unsigned char *data = malloc(LARGE_VALUE);
+	u64 k, first = host_a64_add(arg, 1) * 1000;
+
+	must(data);
+	fill(data, LARGE_VALUE, 0);
+	for (k = 0; k < 20; k++)
+		put(putter.c, first + k, data, LARGE_VALUE, 0);
+	free(data);
+	host_a64_add(arg, 1000);
+	return NULL;
+}
+
+/* Contexts and values that come faster than the worker looks, if it goes by their number. */
+static void large_values_of_many_threads_are_within_the_capacity(void **state)
+{
+	host_a64 threads = { 0 };
+	u64 used, most = 0;
+	pthread_t t[8];
+	unsigned int i;
+
+	putter.c = open_cache(64 * MIB, "zstd");
+	for (i = 0; i < ARRAY_LEN(t); i++)
+		must_eq(pthread_create(&t[i], NULL, put_large_ones, &threads), 0);
+	while (host_a64_read(&threads) < 1000 * ARRAY_LEN(t)) {
+		usleep(1000);
+		used = stat_of(putter.c).used_bytes;
+		if (used > most)
+			most = used;
+	}
+	for (i = 0; i < ARRAY_LEN(t); i++)
+		must_eq(pthread_join(t[i], NULL), 0);
+	must_be_at_most(most, 64 * MIB / 100 * 106);
+	is_sound(putter.c);
+	ebb_cache_close(putter.c);
+}
+
 static void what_is_deleted_gives_memory_back(void **state)
 {
 	struct ebb_cache *c = open_cache(32 * MIB, NULL);
@@ -504,13 +552,6 @@ static void the_capacity_changes_while_it_runs(void **state)
 }
 
 /* Who puts while the capacity shrinks does a part of that, not all of it, and stores his value. */
-static struct {
-	struct ebb_cache *c;
-	bool stop;
-	u64 puts, failed;
-	u32 most;               /* values that one put evicted */
-} putter;
-
 static __thread u32 evicted_here;
 
 static void count_here(void *ctx, const struct ebb_cache_gone *gone)
@@ -727,6 +768,7 @@ int main(void)
 		cmocka_unit_test(who_asked_is_told_what_leaves),
 		cmocka_unit_test(an_oracle_agrees),
 		cmocka_unit_test(memory_is_within_the_capacity),
+		cmocka_unit_test(large_values_of_many_threads_are_within_the_capacity),
 		cmocka_unit_test(what_is_deleted_gives_memory_back),
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
 		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),

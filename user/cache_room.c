@@ -22,6 +22,7 @@
 
 #define TEND_US 2000u                   /* least time between two looks of the worker */
 #define TEND_CHANGES 64u                /* puts that ask for a look */
+#define TEND_BYTES 8192u                /* of a put that counts for one more */
 #define EVICT_MOST 16u                  /* values that a put evicts, if they have its bytes twice */
 #define TRIM_MOST 64u                   /* values that leave the table of spilled ones at once */
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
@@ -312,15 +313,16 @@ static bool is_full(struct ebb_cache *c)
 
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 {
+	/* Large ones change more: a few of them fill what the last look left. */
+	u64 changes = 1 + bytes / TEND_BYTES, gone = 0;
 	unsigned int i;
-	u64 gone = 0;
 	u32 n = 1;
 
 	for (i = 0; n && is_full(c) && (i < EVICT_MOST || gone < 2 * (u64)bytes); i++) {
 		n = evict_next(c, s);
 		gone += n;
 	}
-	if (host_a64_add(&c->changes, 1) % TEND_CHANGES == 0 ||
+	if (host_a64_add(&c->changes, changes) % TEND_CHANGES < changes ||
 	    ebb_pool_bytes(c->store) > host_read_once(c->pool_limit))
 		host_work_queue_delayed(&c->tend, TEND_US);
 }
