@@ -308,7 +308,7 @@ void cache_spill_flush(struct cache_spill *sp)
 	bool more = true;
 	u64 last;
 
-	/* The chunk that was the last when we came: others may fill one after the other meanwhile. */
+	/* The last chunk when we came: others may fill one after the other meanwhile. */
 	host_mutex_lock(&sp->lock);
 	last = sp->filled - !sp->fill;
 	host_mutex_unlock(&sp->lock);

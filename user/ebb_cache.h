@@ -116,8 +116,8 @@ int ebb_cache_get(struct ebb_cache *cache, const void *key, size_t key_bytes, vo
 
 /*
  * A value that was looked up, decompressed, in memory of its own: it stays as it is until it is
- * released, although the cache evicts, replaces or deletes the value.  Its bytes count: a pin evicts
- * others, as a put does.
+ * released, although the cache evicts, replaces or deletes the value.  Its bytes count: a pin
+ * evicts others, as a put does.
  */
 struct ebb_cache_pin {
 	const void *data;
