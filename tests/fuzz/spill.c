@@ -3,7 +3,7 @@
  * spill.c - fuzzes a cache whose spill is damaged while it runs: an answer is what was put last, or
  * a miss.
  *
- *     input: what is done; then one operation after the other, or a file and what a cache makes of it
+ *     input: what is done; then one operation after the other, or a file that a cache opens
  *
  * The file is one in memory (memfd), and its records are found by the cache's own table, so that
  * most of the damage hits what will be asked for.  The cache has room for a part of the values.
