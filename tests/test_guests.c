@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_guests.c - units and values in a process that is not the library's own: one that forks,
- * cancels its threads, or loads the library and closes it again.
+ * test_guests.c - units, values and caches in a process that is not the library's own: one that
+ * forks, cancels its threads, or loads the library and closes it again.
  */
 #include "process.h"
+#include "ebb_cache.h"
 #include "ebb_units.h"
 #include "ebb_values.h"
 
@@ -17,23 +18,30 @@
 static struct ebb_units *units;
 static struct ebb_values *values;
 static struct ebb_value_reader *reader;
+static struct ebb_cache *cache;
+static struct ebb_cache_pin *pinned;
 static unsigned char data[LARGE];
 
-static bool open_both(void)
+static bool open_all(void)
 {
+	struct ebb_cache_config k;
 	struct ebb_units_config u;
 	struct ebb_values_config v;
 
 	ebb_units_config_init(&u);
 	u.bytes = DISK;
 	ebb_values_config_init(&v);
-	return !ebb_units_open(&units, &u) && !ebb_values_open(&values, &v);
+	ebb_cache_config_init(&k);
+	k.capacity = 8 << 20;
+	return !ebb_units_open(&units, &u) && !ebb_values_open(&values, &v) &&
+	       !ebb_cache_open(&cache, &k);
 }
 
-static void close_both(void)
+static void close_all(void)
 {
 	ebb_units_close(units);
 	ebb_values_close(values);
+	ebb_cache_close(cache);
 }
 
 static int use_what_is_the_parents(void)
@@ -41,8 +49,10 @@ static int use_what_is_the_parents(void)
 	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
 	struct ebb_values_stat vs = { .struct_size = sizeof(vs) };
 	struct ebb_units_stat us = { .struct_size = sizeof(us) };
+	struct ebb_cache_stat cs = { .struct_size = sizeof(cs) };
 	struct ebb_values_cursor cursor = { 0 };
 	struct ebb_value_reader *other;
+	struct ebb_cache_pin *pin;
 	size_t n;
 	u64 x;
 	int is;
@@ -69,7 +79,20 @@ static int use_what_is_the_parents(void)
 	ANSWERS(ebb_value_read(reader, 0, data, 1, &n), -EINVAL);
 	ANSWERS(ebb_value_reader_size(reader), 0);
 	ebb_value_reader_close(reader);
-	close_both();
+	ANSWERS(ebb_cache_put(cache, "k", 1, data, 10, 0, 0), -EINVAL);
+	ANSWERS(ebb_cache_get(cache, "k", 1, data, 10, &n), -EINVAL);
+	ANSWERS(ebb_cache_pin(cache, "k", 1, 0, &pin), -EINVAL);
+	ANSWERS(ebb_cache_delete(cache, "k", 1), -EINVAL);
+	ANSWERS(ebb_cache_set_capacity(cache, 1), -EINVAL);
+	ANSWERS(ebb_cache_flush(cache), -EINVAL);
+	ANSWERS(ebb_cache_stat(cache, &cs), -EINVAL);
+	ANSWERS(ebb_cache_check(cache, NULL, 0), -EINVAL);
+	ANSWERS(ebb_cache_store(cache) == NULL, true);
+	/* What was pinned is the child's own copy. */
+	ANSWERS(pinned->bytes, LARGE);
+	ANSWERS(memcmp(pinned->data, data, LARGE), 0);
+	ebb_cache_unpin(cache, pinned);
+	close_all();
 	return 0;
 }
 
@@ -82,8 +105,8 @@ static int use_its_own(void)
 #if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
 	return 0;
 #endif
-	close_both();
-	ANSWERS(open_both(), true);
+	close_all();
+	ANSWERS(open_all(), true);
 	ANSWERS(ebb_units_write(units, 5000, data, LARGE), 0);
 	ANSWERS(ebb_units_read(units, 5000, copy, LARGE), 0);
 	ANSWERS(memcmp(copy, data, LARGE), 0);
@@ -91,30 +114,38 @@ static int use_its_own(void)
 	ANSWERS(ebb_values_get(values, 1, copy, LARGE, &n), 0);
 	ANSWERS(memcmp(copy, data, LARGE), 0);
 	ANSWERS(ebb_values_check(values, NULL, 0), 0);
-	close_both();
+	ANSWERS(ebb_cache_put(cache, "k", 1, data, LARGE, 0, 0), 0);
+	ANSWERS(ebb_cache_get(cache, "k", 1, copy, LARGE, &n), 0);
+	ANSWERS(memcmp(copy, data, LARGE), 0);
+	ANSWERS(ebb_cache_check(cache, NULL, 0), 0);
+	close_all();
 	return 0;
 }
 
-static void units_and_values_are_none_in_a_forked_child(void **state)
+static void units_values_and_caches_are_none_in_a_forked_child(void **state)
 {
 	fill_random(data, LARGE / 2, 7);
-	must(open_both());
+	must(open_all());
 	must_eq(ebb_units_write(units, 0, data, LARGE), 0);
 	must_eq(ebb_values_put(values, 1, data, LARGE, 0), 0);
 	must_eq(ebb_values_read_open(values, 1, &reader), 0);
+	must_eq(ebb_cache_put(cache, "k", 1, data, LARGE, 0, 0), 0);
+	must_eq(ebb_cache_pin(cache, "k", 1, 0, &pinned), 0);
 	must_eq(status_of_child(use_what_is_the_parents), 0);
 	must_eq(status_of_child(use_its_own), 0);
 	ebb_value_reader_close(reader);
+	ebb_cache_unpin(cache, pinned);
+	must_eq(ebb_cache_check(cache, NULL, 0), 0);
 	must_eq(ebb_units_check(units, NULL, 0), 0);
 	must_eq(ebb_values_check(values, NULL, 0), 0);
-	close_both();
+	close_all();
 }
 
 /* ---- threads that do all there is ---- */
 
 static bool stop;
 
-static void *use_both(void *arg)
+static void *use_all(void *arg)
 {
 	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
 	struct ebb_values_cursor cursor = { 0 };
@@ -129,7 +160,7 @@ static void *use_both(void *arg)
 		struct ebb_value_reader *mine;
 
 		pthread_testcancel();
-		switch (rng_below(&r, 8)) {
+		switch (rng_below(&r, 11)) {
 		case 0:
 			ebb_units_write(units, at, data, bytes);
 			break;
@@ -150,6 +181,13 @@ static void *use_both(void *arg)
 		case 6:
 			ebb_values_delete(values, id);
 			break;
+		case 7:
+		case 8:
+			ebb_cache_put(cache, &id, sizeof(id), data, bytes, 0, 0);
+			break;
+		case 9:
+			ebb_cache_get(cache, &id, sizeof(id), own, sizeof(own), &n);
+			break;
 		default:
 			if (!ebb_values_read_open(values, id, &mine)) {
 				ebb_value_read(mine, 0, own, sizeof(own), &n);
@@ -164,7 +202,7 @@ static void *use_both(void *arg)
 
 static void start(pthread_t *id, u64 seed)
 {
-	must_eq(pthread_create(id, NULL, use_both, (void *)(uintptr_t)(seed | 1)), 0);
+	must_eq(pthread_create(id, NULL, use_all, (void *)(uintptr_t)(seed | 1)), 0);
 }
 
 static void end_and_check(pthread_t *id)
@@ -174,16 +212,18 @@ static void end_and_check(pthread_t *id)
 	host_write_once(stop, true);
 	for (unsigned int i = 0; i < THREADS; i++)
 		must_eq(pthread_join(id[i], NULL), 0);
-	if (ebb_units_check(units, why, sizeof(why)) || ebb_values_check(values, why, sizeof(why)))
+	if (ebb_units_check(units, why, sizeof(why)) ||
+	    ebb_values_check(values, why, sizeof(why)) ||
+	    ebb_cache_check(cache, why, sizeof(why)))
 		must_failed(__FILE__, __LINE__, why, 0, 1);
-	close_both();
+	close_all();
 }
 
 static void a_child_of_a_busy_process_has_its_own(void **state)
 {
 	pthread_t id[THREADS];
 
-	must(open_both());
+	must(open_all());
 	host_write_once(stop, false);
 	for (unsigned int i = 0; i < THREADS; i++)
 		start(&id[i], i * 2);
@@ -201,7 +241,7 @@ static void a_cancelled_thread_leaves_no_call_half_done(void **state)
 	print_message("# AddressSanitizer takes the stack of a cancelled thread for one still in use\n");
 	skip();
 #endif
-	must(open_both());
+	must(open_all());
 	host_write_once(stop, false);
 	for (unsigned int i = 0; i < THREADS; i++)
 		start(&id[i], i * 2);
@@ -273,7 +313,7 @@ static void a_thread_that_used_values_outlives_their_dlclose(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(units_and_values_are_none_in_a_forked_child),
+		cmocka_unit_test(units_values_and_caches_are_none_in_a_forked_child),
 		cmocka_unit_test(a_child_of_a_busy_process_has_its_own),
 		cmocka_unit_test(a_cancelled_thread_leaves_no_call_half_done),
 		cmocka_unit_test(a_thread_that_used_values_outlives_their_dlclose),

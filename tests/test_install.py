@@ -71,13 +71,15 @@ def all_is_installed_and_no_header_but_the_public_ones():
     os.rename(root, MOVED)
     have = files(MOVED)
     for want in ("bin/ebb", "include/ebb.h", "include/ebb_units.h", "include/ebb_values.h",
+                 "include/ebb_cache.h",
                  "libebb.so", "libebb.so.0", "libebb.a",
                  "pkgconfig/ebb.pc", "cmake/ebb/ebb-config.cmake",
                  "cmake/ebb/ebb-config-version.cmake", "man1/ebb.1", "man3/ebb.3", "man3/ebb_units.3",
-                 "man3/ebb_values.3"):
+                 "man3/ebb_values.3", "man3/ebb_cache.3"):
         assert any(p.endswith("/" + want) for p in have), (want, have)
     headers = [p for p in have if p.endswith(".h")]
-    assert {os.path.basename(h) for h in headers} == {"ebb.h", "ebb_units.h", "ebb_values.h"}, headers
+    assert {os.path.basename(h) for h in headers} == {"ebb.h", "ebb_units.h", "ebb_values.h",
+                                                     "ebb_cache.h"}, headers
     assert "ebb 0." in run([the_one("ebb"), "--version"])
 
 

@@ -112,6 +112,20 @@ void scratch_put(struct blocks *b, struct scratch *s)
 	scratch_end(b, s);
 }
 
+HOST_NO_ANALYSIS
+void scratch_lend(struct blocks *b, struct scratch *s)
+{
+	if (host_unlikely(s == b->reserve))
+		host_mutex_unlock(&b->reserve_lock);
+}
+
+HOST_NO_ANALYSIS
+void scratch_have_back(struct blocks *b, struct scratch *s)
+{
+	if (host_unlikely(s == b->reserve))
+		host_mutex_lock(&b->reserve_lock);
+}
+
 /* ---- begin and end ---- */
 
 /* The largest object that does not take a page to itself. */

@@ -100,6 +100,13 @@ struct scratch *scratch_get_surely(struct blocks *b);
 void scratch_put(struct blocks *b, struct scratch *s);
 
 /*
+ * Around what may call the library again, or wait: the one that there always is may be had by
+ * others meanwhile, so what was in s is void afterwards.
+ */
+void scratch_lend(struct blocks *b, struct scratch *s);
+void scratch_have_back(struct blocks *b, struct scratch *s);
+
+/*
  * Compresses n bytes, 1 to BLOCK_BYTES, to s->packed.  Returns how many it made of them, at most n:
  * as many if it does not pay, and then s->packed has the bytes as they are.  -EIO, -ENOMEM: the
  * codec failed.

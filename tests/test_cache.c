@@ -1,0 +1,811 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* test_cache.c - a cache answers with what was put or with a miss, within its capacity. */
+#include "cache_rig.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- arguments ---- */
+
+static void each_field_of_the_config_is_checked(void **state)
+{
+	struct ebb_cache_config good, c;
+	struct ebb_cache *cache;
+
+	ebb_cache_config_init(NULL);
+	ebb_cache_config_init(&good);
+	good.capacity = EBB_CACHE_CAPACITY_MIN;
+	must_eq(ebb_cache_open(NULL, &good), -EINVAL);
+	must_eq(ebb_cache_open(&cache, NULL), -EINVAL);
+#define REFUSED(field, value, error)                                                          \
+	do {                                                                                  \
+		c = good;                                                                     \
+		c.field = value;                                                              \
+		cache = (void *)&c;                                                           \
+		must_eq(ebb_cache_open(&cache, &c), error);                                   \
+		must(!cache);                                                                 \
+	} while (0)
+	REFUSED(struct_size, 0, -EINVAL);
+	REFUSED(struct_size, sizeof(good) - 1, -EINVAL);
+	REFUSED(codec, "lz5", -ENOENT);
+	REFUSED(level, 0, -EINVAL);
+	REFUSED(flags, 2, -EINVAL);
+	REFUSED(capacity, 1, -EINVAL);
+	REFUSED(capacity, EBB_CACHE_CAPACITY_MIN - 1, -EINVAL);
+	good.spill = "/nowhere/at/all";
+	REFUSED(spill_capacity, EBB_CACHE_SPILL_MIN - 1, -EINVAL);
+	REFUSED(spill_capacity, EBB_CACHE_SPILL_MIN, -ENOENT);
+#undef REFUSED
+}
+
+static void arguments_are_checked(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL), *none[] = { NULL, (void *)(intptr_t)0 };
+	struct ebb_cache_stat stat = { .struct_size = sizeof(stat) }, no_size = { 0 };
+	char buf[EBB_CACHE_KEY_MAX + 1] = "";
+	struct ebb_cache_pin *pin;
+	size_t n;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(none); i++) {
+		must_eq(ebb_cache_put(none[i], "a", 1, buf, 1, 0, 0), -EINVAL);
+		must_eq(ebb_cache_get(none[i], "a", 1, buf, 1, &n), -EINVAL);
+		must_eq(ebb_cache_pin(none[i], "a", 1, 0, &pin), -EINVAL);
+		must_eq(ebb_cache_delete(none[i], "a", 1), -EINVAL);
+		must_eq(ebb_cache_set_capacity(none[i], MIB), -EINVAL);
+		must_eq(ebb_cache_flush(none[i]), -EINVAL);
+		must_eq(ebb_cache_stat(none[i], &stat), -EINVAL);
+		must_eq(ebb_cache_check(none[i], buf, sizeof(buf)), -EINVAL);
+		must(!ebb_cache_store(none[i]));
+	}
+	ebb_cache_close(NULL);
+	ebb_cache_unpin(c, NULL);
+	must_eq(ebb_cache_put(c, "", 0, buf, 1, 0, 0), -EINVAL);
+	must_eq(ebb_cache_put(c, NULL, 1, buf, 1, 0, 0), -EINVAL);
+	must_eq(ebb_cache_put(c, buf, EBB_CACHE_KEY_MAX + 1, buf, 1, 0, 0), -EINVAL);
+	must_eq(ebb_cache_put(c, "a", 1, NULL, 1, 0, 0), -EINVAL);
+	must_eq(ebb_cache_put(c, "a", 1, buf, 1, 0, 2), -EINVAL);
+	must_eq(ebb_cache_put(c, "a", 1, buf, EBB_CACHE_VALUE_MAX + 1, 0, 0), -EFBIG);
+	must_eq(ebb_cache_get(c, "a", 1, NULL, 1, &n), -EINVAL);
+	must_eq(ebb_cache_get(c, "a", 1, buf, 1, NULL), -EINVAL);
+	must_eq(ebb_cache_pin(c, "a", 1, 2, &pin), -EINVAL);
+	must_eq(ebb_cache_pin(c, "a", 1, 0, NULL), -EINVAL);
+	must_eq(ebb_cache_set_capacity(c, 1), -EINVAL);
+	must_eq(ebb_cache_set_capacity(c, EBB_CACHE_CAPACITY_MIN - 1), -EINVAL);
+	must_eq(stat_of(c).capacity, 8 * MIB);
+	must_eq(ebb_cache_stat(c, NULL), -EINVAL);
+	must_eq(ebb_cache_stat(c, &no_size), -EINVAL);
+	must_eq(ebb_cache_check(c, NULL, 1), -EINVAL);
+	must_eq(stat_of(c).puts, 0);
+	must(ebb_cache_store(c));
+	ebb_cache_close(c);
+}
+
+/* ---- what was put ---- */
+
+static void sizes_and_keys_of_all_kinds(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 7, 100, 511, 4000, 4096, 20000, 65519, 65520, 65521,
+		65535, 65536, 65537, 131072, 200001, 1000000 };
+	static unsigned char data[1000000], buf[1000000];
+	static const char *const codecs[] = { NULL, "zstd", "lz4hc" };
+	char key[EBB_CACHE_KEY_MAX];
+	size_t n, k;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(codecs); i++) {
+		struct ebb_cache *c = open_cache(64 * MIB, codecs[i]);
+
+		for (u64 seed = 0; seed < 5; seed++)
+			for (k = 0; k < ARRAY_LEN(sizes); k++) {
+				size_t kb = k % 3 == 0 ? 1 : k % 3 == 1 ? 33 : sizeof(key);
+
+				memset(key, (int)(seed * ARRAY_LEN(sizes) + k + 1), sizeof(key));
+				fill(data, sizes[k], seed);
+				must_eq(ebb_cache_put(c, key, kb, data, sizes[k], k, 0), 0);
+				memset(buf, 1, sizeof(buf));
+				must_eq(ebb_cache_get(c, key, kb, buf, sizes[k], &n), 0);
+				must_eq(n, sizes[k]);
+				must(!memcmp(buf, data, n));
+				if (sizes[k])
+					must_eq(ebb_cache_get(c, key, kb, buf, sizes[k] - 1, &n),
+						-ENOSPC);
+				must_eq(n, sizes[k]);
+				if (kb > 1)
+					must_eq(ebb_cache_get(c, key, kb - 1, buf, sizeof(buf), &n),
+						-ENOENT);
+			}
+		is_sound(c);
+		must_eq(stat_of(c).values, 5 * ARRAY_LEN(sizes));
+		must_eq(stat_of(c).evicted, 0);
+		ebb_cache_close(c);
+	}
+}
+
+static void a_value_is_replaced_and_deleted(void **state)
+{
+	struct ebb_cache *c = open_cache(16 * MIB, NULL);
+	static unsigned char data[200000], buf[200000];
+	size_t n;
+
+	fill(data, sizeof(data), 3);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	must_eq(put(c, 1, data, sizeof(data), 0), 0);
+	must_eq(put(c, 1, data, 10, 0), 0);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), 0);
+	must_eq(n, 10);
+	must_eq(stat_of(c).values, 1);
+	is_sound(c);
+	must_eq(ebb_cache_delete(c, &(u64){ 1 }, 8), 0);
+	must_eq(ebb_cache_delete(c, &(u64){ 1 }, 8), -ENOENT);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	must_eq(stat_of(c).object_bytes, 0);
+	must_eq(stat_of(c).misses, 2);
+	must_eq(stat_of(c).hits, 1);
+	/* What is too large takes the old one with it. */
+	must_eq(put(c, 1, data, 10, 0), 0);
+	must_eq(ebb_cache_put(c, &(u64){ 1 }, 8, data, EBB_CACHE_VALUE_MAX + 1, 0, 0), -EFBIG);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void a_pin_stays_as_it_is(void **state)
+{
+	struct ebb_cache *c = open_cache(16 * MIB, NULL);
+	static unsigned char data[100000];
+	struct ebb_cache_pin *pin, *other;
+	u64 key = 5;
+
+	fill(data, sizeof(data), 3);
+	must_eq(put(c, key, data, sizeof(data), 4711), 0);
+	must_eq(ebb_cache_pin(c, &key, 8, 0, &pin), 0);
+	must_eq(pin->bytes, sizeof(data));
+	must_eq(pin->charge, 4711);
+	must(stat_of(c).pinned_bytes >= sizeof(data));
+	must_eq(put(c, key, data, 0, 1), 0);
+	must_eq(ebb_cache_pin(c, &key, 8, EBB_CACHE_TAKE, &other), 0);
+	must_eq(other->bytes, 0);
+	must_eq(other->charge, 1);
+	must_eq(ebb_cache_delete(c, &key, 8), -ENOENT);
+	must(!memcmp(pin->data, data, sizeof(data)));
+	ebb_cache_unpin(c, pin);
+	ebb_cache_unpin(c, other);
+	must_eq(stat_of(c).pinned_bytes, 0);
+	must_eq(ebb_cache_pin(c, &key, 8, 0, &pin), -ENOENT);
+	must(!pin);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* Each key comes again when all others came: all of them fit, so all are to be stored. */
+static void a_loop_fills_an_empty_cache_that_notes_first(void **state)
+{
+	struct ebb_cache_config cfg;
+	static unsigned char data[1000];
+	struct ebb_cache *c;
+	unsigned int round;
+	u32 sets;
+	u64 k;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 32 * MIB;
+	cfg.flags = EBB_CACHE_SECOND_MISS;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	sets = c->shard[0].mem.ghost_sets;
+	fill(data, sizeof(data), 0);
+	for (round = 0; round < 2; round++)
+		for (k = 0; k < 15000; k++)
+			put(c, k, data, sizeof(data), 0);
+	must(stat_of(c).values > 14000);
+	is_sound(c);
+	/* What it remembers is of the capacity that it has. */
+	must_eq(ebb_cache_set_capacity(c, 0), 0);
+	must(c->shard[0].mem.ghost_sets < sets);
+	must_eq(ebb_cache_set_capacity(c, 32 * MIB), 0);
+	must_eq(c->shard[0].mem.ghost_sets, sets);
+	ebb_cache_close(c);
+}
+
+static void pinned_bytes_count(void **state)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+	static unsigned char data[4 << 20];
+	struct ebb_cache_pin *pin[4];
+	u64 values, k;
+	unsigned int i;
+	int err;
+
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < 10000; k++)
+		must_eq(put(c, k, data + k, 4000, 0), 0);
+	values = stat_of(c).values;
+	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	for (i = 0; i < 4; i++)
+		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);
+	for (k = 10000; k < 20000; k++)
+		must_eq(put(c, k, data + k, 4000, 0), 0);
+	must_be_at_most(stat_of(c).values, values * 6 / 10);
+	must_be_at_most(stat_of(c).used_bytes, 32 * MIB / 100 * 106);
+	for (i = 0; i < 4; i++)
+		ebb_cache_unpin(c, pin[i]);
+	/* It may have been evicted: its pins have bytes of their own. */
+	err = ebb_cache_delete(c, "large", 5);
+	must(!err || err == -ENOENT);
+	for (k = 20000; k < 40000; k++)
+		must_eq(put(c, k, data + k, 4000, 0), 0);
+	must(stat_of(c).values > values / 100 * 90);
+	ebb_cache_close(c);
+}
+
+static void the_first_put_of_a_key_only_notes_it(void **state)
+{
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	char buf[10];
+	size_t n;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 16 * MIB;
+	cfg.flags = EBB_CACHE_SECOND_MISS;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(ebb_cache_put(c, "a", 1, "first", 5, 0, 0), -EAGAIN);
+	must_eq(ebb_cache_get(c, "a", 1, buf, 10, &n), -ENOENT);
+	must_eq(ebb_cache_put(c, "a", 1, "second", 6, 0, 0), 0);
+	must_eq(ebb_cache_get(c, "a", 1, buf, 10, &n), 0);
+	must_eq(n, 6);
+	/* What is there is replaced at once. */
+	must_eq(ebb_cache_put(c, "a", 1, "third", 5, 0, 0), 0);
+	must_eq(ebb_cache_put(c, "b", 1, "first", 5, 0, EBB_CACHE_ADMIT), 0);
+	must_eq(ebb_cache_get(c, "b", 1, buf, 10, &n), 0);
+	must_eq(stat_of(c).noted, 1);
+	must_eq(stat_of(c).puts, 3);
+	ebb_cache_close(c);
+}
+
+static struct {
+	u64 times[4], bytes;
+	bool wrong;
+} told;
+
+/* Who only reads keeps the capacity, too. */
+static void pins_without_puts_evict(void **state)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+	static unsigned char data[4 << 20];
+	struct ebb_cache_pin *pin[4];
+	u64 k, from;
+	unsigned int i;
+
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < 20000; k++)
+		must_eq(put(c, k, data + k, 2000, 0), 0);
+	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	must(stat_of(c).evicted > 1000);
+	/* What the worker has to do for that is done. */
+	usleep(100000);
+	for (i = 0; i < ARRAY_LEN(pin); i++) {
+		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);
+		for (from = host_now_ns(); stat_of(c).used_bytes > 32 * MIB / 100 * 106;)
+			must(host_now_ns() - from < 5000000000u);
+		/* It is there for the next time. */
+		if (ebb_cache_get(c, "large", 5, NULL, 0, &(size_t){ 0 }) == -ENOENT)
+			must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	}
+	must(stat_of(c).values > 1000);
+	while (i)
+		ebb_cache_unpin(c, pin[--i]);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void count_gone(void *ctx, const struct ebb_cache_gone *gone)
+{
+	u64 key;
+
+	must(ctx == &told);
+	must_eq(gone->struct_size, sizeof(*gone));
+	must(gone->why < 4);
+	told.times[gone->why]++;
+	told.bytes += gone->bytes;
+	memcpy(&key, gone->key, sizeof(key));
+	told.wrong |= gone->key_bytes != sizeof(key) || gone->charge != key * 3;
+}
+
+#define GONE_KEYS 12000u
+
+static void who_asked_is_told_what_leaves(void **state)
+{
+	static unsigned char data[70000];
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	u64 key, put_bytes = 0;
+
+	memset(&told, 0, sizeof(told));
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 8 * MIB;
+	cfg.gone = count_gone;
+	cfg.gone_ctx = &told;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	fill(data, sizeof(data), 0);
+	for (key = 0; key < GONE_KEYS; key++) {
+		size_t n = key % 100 ? key / 4 + 1000 : sizeof(data);
+
+		must_eq(put(c, key, data, n, key * 3), 0);
+		put_bytes += n;
+		if (key % 10 == 0) {
+			must_eq(put(c, key, data, 100, key * 3), 0);
+			put_bytes += 100;
+		}
+		if (key % 7 == 0)
+			must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+	}
+	must_eq(told.times[EBB_CACHE_REPLACED], GONE_KEYS / 10);
+	must_eq(told.times[EBB_CACHE_DELETED], (GONE_KEYS + 6) / 7);
+	must(stat_of(c).evicted > 100);
+	must_eq(told.times[EBB_CACHE_EVICTED], stat_of(c).evicted);
+	must_eq(told.times[EBB_CACHE_SPILLED], 0);
+	must_eq(stat_of(c).values, GONE_KEYS - (GONE_KEYS + 6) / 7 - stat_of(c).evicted);
+	must(!told.wrong);
+	for (key = 0; key < GONE_KEYS; key++)
+		ebb_cache_delete(c, &key, sizeof(key));
+	must_eq(told.bytes, put_bytes);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* ---- an oracle, and threads ---- */
+
+static void an_oracle_agrees(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL);
+
+	random_operations_agree_with_an_array(c, 31);
+	must(stat_of(c).evicted > 100 || scaled(100) < 100);
+	ebb_cache_close(c);
+}
+
+static void threads_agree(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL);
+
+	threads_see_whole_values_and_no_old_ones(c);
+	ebb_cache_close(c);
+}
+
+/* ---- capacity ---- */
+
+static u64 resident(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	must(f);
+	must_eq(fscanf(f, "%*u %lu", &pages), 1);
+	fclose(f);
+	return (u64)pages * (u64)sysconf(_SC_PAGESIZE);
+}
+
+#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
+#define SHADOWED true
+#else
+#define SHADOWED false
+#endif
+
+/* What the process has for the cache, and what the cache says, are within the capacity. */
+static void is_within(struct ebb_cache *c, u64 before, u64 capacity, const char *what)
+{
+	struct ebb_cache_stat st = stat_of(c);
+	u64 now = resident(), used = st.used_bytes;
+
+	if (getenv("EBB_TEST_FIGURES"))
+		printf("# %s: capacity %.1f MiB, resident %.3f of it, said %.3f, %" PRIu64
+		       " values, density %.3f\n", what, (double)capacity / 1048576,
+		       ((double)now - (double)before) / (double)capacity,
+		       (double)used / (double)capacity, st.values,
+		       (double)st.object_bytes / (double)st.pool_bytes);
+	must_be_at_most(used, capacity / 100 * 106);
+	if (!SHADOWED && now > before)
+		must_be_at_most(now - before, capacity / 100 * 106);
+}
+
+static void fill_with(struct ebb_cache *c, struct rng *r, unsigned long puts, size_t most)
+{
+	static unsigned char data[200000];
+
+	while (puts--) {
+		size_t n = 50 + rng_below(r, most);
+
+		fill(data, n, rng_next(r) | 1);
+		must_eq(put(c, rng_below(r, 1000000), data, n, 0), 0);
+	}
+}
+
+static void memory_is_within_the_capacity(void **state)
+{
+	static const struct { const char *what; size_t most; unsigned long puts; } kinds[] = {
+		{ "100 bytes", 100, 700000 }, { "4 KiB", 8000, 40000 }, { "64 KiB", 128000, 2000 },
+		{ "all sizes", 0, 40000 },
+	};
+	struct rng r = { use_seed(41) };
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		u64 before = resident(), capacity = 32 * MIB;
+		struct ebb_cache *c = open_cache(capacity, NULL);
+
+		for (k = 0; k < 10; k++) {
+			fill_with(c, &r, scaled(kinds[i].puts) / 10,
+				  kinds[i].most ? kinds[i].most : (size_t)100 << k);
+			is_within(c, before, capacity, kinds[i].what);
+		}
+		if (scaled(100) >= 100)
+			must(stat_of(c).used_bytes > capacity / 100 * 90);
+		must(stat_of(c).evicted || scaled(100) < 100);
+		must_eq(stat_of(c).failed, 0);
+		is_sound(c);
+		ebb_cache_close(c);
+	}
+}
+
+/* What threads of a test put into, and what came of it. */
+static struct {
+	struct ebb_cache *c;
+	bool stop;
+	u64 puts, failed;
+	u32 most;               /* values that one put evicted */
+} putter;
+
+#define LARGE_VALUE ((size_t)3000000)
+
+static void *put_large_ones(void *arg)
+{
+	unsigned char *data = malloc(LARGE_VALUE);
+	u64 k, first = host_a64_add(arg, 1) * 1000;
+
+	must(data);
+	fill(data, LARGE_VALUE, 0);
+	for (k = 0; k < 20; k++)
+		put(putter.c, first + k, data, LARGE_VALUE, 0);
+	free(data);
+	host_a64_add(arg, 1000);
+	return NULL;
+}
+
+/* Contexts and values that come faster than the worker looks, if it goes by their number. */
+static void large_values_of_many_threads_are_within_the_capacity(void **state)
+{
+	host_a64 threads = { 0 };
+	u64 used, most = 0;
+	pthread_t t[8];
+	unsigned int i;
+
+	putter.c = open_cache(64 * MIB, "zstd");
+	for (i = 0; i < ARRAY_LEN(t); i++)
+		must_eq(pthread_create(&t[i], NULL, put_large_ones, &threads), 0);
+	while (host_a64_read(&threads) < 1000 * ARRAY_LEN(t)) {
+		usleep(1000);
+		used = stat_of(putter.c).used_bytes;
+		if (used > most)
+			most = used;
+	}
+	for (i = 0; i < ARRAY_LEN(t); i++)
+		must_eq(pthread_join(t[i], NULL), 0);
+	must_be_at_most(most, 64 * MIB / 100 * 106);
+	is_sound(putter.c);
+	ebb_cache_close(putter.c);
+}
+
+static void what_is_deleted_gives_memory_back(void **state)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+	static unsigned char data[1 << 20];
+	struct rng r = { use_seed(43) };
+	struct ebb_cache_stat st;
+	u64 k, puts = scaled(30000), from, evicted;
+
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < puts; k++)
+		must_eq(put(c, k, data + k, 50 + rng_below(&r, 1600), 0), 0);
+	for (k = 0; k < puts; k++)
+		if (rng_below(&r, 5))
+			ebb_cache_delete(c, &k, sizeof(k));
+	/* Without a call: this one looks, and does nothing. */
+	for (from = host_now_ns(), st = stat_of(c); scaled(100) >= 100; st = stat_of(c)) {
+		if (st.pool_bytes <= st.object_bytes / 100 * 115)
+			break;
+		must(host_now_ns() - from < 5000000000u);
+		usleep(10000);
+	}
+	/* There is room for what comes then. */
+	evicted = st.evicted;
+	for (k = 0; k < puts / 3; k++)
+		must_eq(put(c, puts + k, data + k, 800, 0), 0);
+	must_eq(stat_of(c).evicted, evicted);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* What a put may not go past, although entries leave holes. */
+static void the_pool_has_a_limit_of_its_own(void **state)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+	static unsigned char data[4 << 20];
+	struct ebb_cache_pin *pin;
+	unsigned int i;
+
+	fill(data, sizeof(data), 0);
+	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	must_eq(ebb_cache_pin(c, "large", 5, 0, &pin), 0);
+	for (i = 16; i <= 48; i += 16) {
+		struct ebb_stat store = { .struct_size = sizeof(store) };
+		struct ebb_cache_stat st;
+
+		must_eq(ebb_cache_set_capacity(c, i * MIB), 0);
+		st = stat_of(c);
+		must_eq(ebb_stat(ebb_cache_store(c), &store), 0);
+		must(store.mem_limit > i * MIB / 2);
+		must_be_at_most(store.mem_limit, i * MIB - st.pinned_bytes);
+	}
+	ebb_cache_unpin(c, pin);
+	ebb_cache_close(c);
+}
+
+static void the_capacity_changes_while_it_runs(void **state)
+{
+	static const unsigned int mibs[] = { 64, 16, 48, 8, 64, 0, 16 };
+	struct rng r = { use_seed(42) };
+	u64 before = resident();
+	struct ebb_cache *c = open_cache(64 * MIB, NULL);
+	unsigned int i;
+	char buf[10];
+	size_t n;
+
+	for (i = 0; i < ARRAY_LEN(mibs); i++) {
+		u64 capacity = mibs[i] * MIB;
+
+		must_eq(ebb_cache_set_capacity(c, capacity), 0);
+		if (capacity) {
+			is_within(c, before, capacity, "set");
+			fill_with(c, &r, scaled(30000), 6000);
+			is_within(c, before, capacity, "filled");
+		} else {
+			must_eq(stat_of(c).values, 0);
+			must_eq(put(c, 1, "bytes", 5, 0), -ENOMEM);
+			must_eq(get(c, 1, buf, 10, &n), -ENOENT);
+			if (!SHADOWED)
+				must_be_at_most(resident(), before + 4 * MIB);
+		}
+		is_sound(c);
+	}
+	ebb_cache_close(c);
+}
+
+/* Who puts while the capacity shrinks does a part of that, not all of it, and stores his value. */
+static __thread u32 evicted_here;
+
+static void count_here(void *ctx, const struct ebb_cache_gone *gone)
+{
+	evicted_here += gone->why == EBB_CACHE_EVICTED;
+}
+
+static void *put_small_ones(void *arg)
+{
+	struct rng r = { 44 };
+	unsigned char data[100];
+
+	for (; !__atomic_load_n(&putter.stop, __ATOMIC_RELAXED);
+	     __atomic_fetch_add(&putter.puts, 1, __ATOMIC_RELAXED)) {
+		fill(data, sizeof(data), 5 * rng_next(&r));
+		evicted_here = 0;
+		putter.failed += put(putter.c, rng_below(&r, 1000000), data, sizeof(data), 0) != 0;
+		if (evicted_here > putter.most)
+			putter.most = evicted_here;
+	}
+	return NULL;
+}
+
+static void puts_go_on_while_the_capacity_shrinks(void **state)
+{
+	static unsigned char data[1 << 20];
+	struct ebb_cache_config cfg;
+	u64 k, puts = scaled(400000), seen;
+	pthread_t t;
+
+	memset(&putter, 0, sizeof(putter));
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 64 * MIB;
+	cfg.gone = count_here;
+	must_eq(ebb_cache_open(&putter.c, &cfg), 0);
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < puts; k++)
+		must_eq(put(putter.c, k, data + k % 1000000, 100, 0), 0);
+	must_eq(pthread_create(&t, NULL, put_small_ones, NULL), 0);
+	while (!(seen = __atomic_load_n(&putter.puts, __ATOMIC_RELAXED)))
+		sched_yield();
+	must_eq(ebb_cache_set_capacity(putter.c, EBB_CACHE_CAPACITY_MIN), 0);
+	/* One of those that began before has ended. */
+	while (__atomic_load_n(&putter.puts, __ATOMIC_RELAXED) < seen + 2)
+		sched_yield();
+	__atomic_store_n(&putter.stop, true, __ATOMIC_RELAXED);
+	must_eq(pthread_join(t, NULL), 0);
+	must_eq(putter.failed, 0);
+	must_be_at_most(putter.most, 20000);
+	is_sound(putter.c);
+	ebb_cache_close(putter.c);
+}
+
+/* ---- memory that is short ---- */
+
+static unsigned int fail_in;
+
+static bool fail_sometimes(void)
+{
+	return fail_in && !--fail_in;
+}
+
+static void memory_that_is_short_is_a_miss(void **state)
+{
+	static unsigned char data[150000], buf[150000];
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	u64 version[50] = { 0 };
+	unsigned int i;
+	size_t n;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 16 * MIB;
+	host_user_fail = fail_sometimes;
+	for (i = 1; i < 40; i++) {
+		fail_in = i;
+		if (!ebb_cache_open(&c, &cfg))
+			ebb_cache_close(c);
+	}
+	fail_in = 0;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	for (i = 1; i < 3000; i++) {
+		u64 key = i % 50;
+		int err;
+
+		n = make(data, key, i);
+		fail_in = i % 13;
+		err = put(c, key, data, n, i);
+		must(!err || err == -ENOMEM);
+		version[key] = err ? 0 : i;
+		fail_in = i % 3;
+		err = get(c, key, buf, sizeof(buf), &n);
+		must(!err || err == -ENOMEM || (err == -ENOENT && !version[key]));
+		if (!err) {
+			must_eq(n, make(data, key, version[key]));
+			must(!memcmp(buf, data, n));
+		}
+	}
+	fail_in = 0;
+	host_user_fail = NULL;
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static bool fail_always(void)
+{
+	return true;
+}
+
+static unsigned int told_of_deleted;
+
+/* Deletes the next key, too. */
+static void delete_another(void *ctx, const struct ebb_cache_gone *gone)
+{
+	struct ebb_cache *c = *(struct ebb_cache **)ctx;
+	u64 key;
+
+	memcpy(&key, gone->key, sizeof(key));
+	must_eq(gone->charge, key);
+	key++;
+	told_of_deleted++;
+	ebb_cache_delete(c, &key, sizeof(key));
+	/* What the call has is not another one's by now. */
+	must(!memcmp(gone->key, &(u64){ key - 1 }, sizeof(key)));
+}
+
+/* With no scratch left but the one for who must go on. */
+static int delete_without_memory(void)
+{
+	struct scratch *taken[64];
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	u64 key = 0;
+	size_t n;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 8 * MIB;
+	cfg.gone = delete_another;
+	cfg.gone_ctx = &c;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	for (key = 0; key < 5; key++)
+		must_eq(put(c, key, "value", 5, key), 0);
+	host_user_fail = fail_always;
+	for (n = 0; n < ARRAY_LEN(taken) && (taken[n] = scratch_get(&c->blocks)); n++)
+		;
+	alarm(10);
+	key = 0;
+	must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+	alarm(0);
+	host_user_fail = NULL;
+	while (n)
+		scratch_put(&c->blocks, taken[--n]);
+	is_sound(c);
+	must_eq(stat_of(c).values, 0);
+	ebb_cache_close(c);
+	return told_of_deleted != 5;
+}
+
+static void who_is_told_may_delete_when_memory_is_short(void **state)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	must(pid >= 0);
+	if (!pid)
+		_exit(delete_without_memory());
+	must_eq(waitpid(pid, &status, 0), pid);
+	must_eq(status, 0);
+}
+
+/* ---- keys of one hash ---- */
+
+static void two_keys_of_one_hash_are_two_keys(void **state)
+{
+	struct ebb_cache *c = open_cache(16 * MIB, NULL);
+	struct cache_shard *sh;
+	u64 a, b, ref;
+	char buf[10];
+	size_t n;
+	u32 e;
+
+	/* What is under b's hash is a's from now on. */
+	must_eq(ebb_cache_put(c, "a", 1, "of a", 4, 0, 0), 0);
+	a = hash_key(&c->secret, "a", 1);
+	b = hash_key(&c->secret, "b", 1);
+	sh = cache_shard_of(c, a);
+	e = cache_index_find(&sh->mem, a);
+	ref = sh->mem.entry[e - 1].ref;
+	cache_index_remove(&sh->mem, e - 1);
+	sh = cache_shard_of(c, b);
+	must_eq(cache_index_add(&sh->mem, b, ref, (u32)host_a64_read(&c->live), CACHE_SMALL), 0);
+	must_eq(ebb_cache_get(c, "b", 1, buf, 10, &n), -ENOENT);
+	must_eq(ebb_cache_put(c, "b", 1, "of b", 4, 0, 0), 0);
+	must_eq(ebb_cache_get(c, "b", 1, buf, 10, &n), 0);
+	must(!memcmp(buf, "of b", 4));
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_field_of_the_config_is_checked),
+		cmocka_unit_test(arguments_are_checked),
+		cmocka_unit_test(sizes_and_keys_of_all_kinds),
+		cmocka_unit_test(a_value_is_replaced_and_deleted),
+		cmocka_unit_test(a_pin_stays_as_it_is),
+		cmocka_unit_test(a_loop_fills_an_empty_cache_that_notes_first),
+		cmocka_unit_test(pinned_bytes_count),
+		cmocka_unit_test(pins_without_puts_evict),
+		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
+		cmocka_unit_test(who_asked_is_told_what_leaves),
+		cmocka_unit_test(an_oracle_agrees),
+		cmocka_unit_test(memory_is_within_the_capacity),
+		cmocka_unit_test(large_values_of_many_threads_are_within_the_capacity),
+		cmocka_unit_test(what_is_deleted_gives_memory_back),
+		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
+		cmocka_unit_test(the_capacity_changes_while_it_runs),
+		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),
+		cmocka_unit_test(threads_agree),
+		cmocka_unit_test(memory_that_is_short_is_a_miss),
+		cmocka_unit_test(who_is_told_may_delete_when_memory_is_short),
+		cmocka_unit_test(two_keys_of_one_hash_are_two_keys),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,764 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * cache.c - owns struct ebb_cache: checks what callers pass in, looks up, puts and deletes.  See
+ * ebb_cache.h and cache.h.
+ */
+#include "cache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sized.h"
+
+#define MAGIC 0x6562626361636865ull     /* "ebbcache" */
+
+#define PUT_TRIES 4
+#define LIVE_LEAST 128u                 /* bytes of memory for each place of the tables */
+/*
+ * Pages of a zspage, which is what a put may need at once: 256 KiB at most.  A small cache on large
+ * pages is denser for it, too.
+ */
+#define CHAIN (HOST_PAGE_SHIFT < 16 ? EBB_CHAIN_DEFAULT : 4u)
+
+#define SLOTS_LEAST ((u64)1 << 20)
+#define SLOTS_MOST ((u64)1 << 31)       /* CACHE_LARGE is the bit above */
+
+#define CONFIG_LEAST ((size_t)64)
+#define STAT_LEAST ((size_t)184)
+
+_Static_assert(sizeof(struct ebb_cache_config) == CONFIG_LEAST, "of the first version");
+_Static_assert(sizeof(struct ebb_cache_stat) == STAT_LEAST, "of the first version");
+
+bool cache_bad(const struct ebb_cache *c)
+{
+	return !c || c->magic != MAGIC;
+}
+
+/* ---- begin and end ---- */
+
+void ebb_cache_config_init(struct ebb_cache_config *cfg)
+{
+	if (!cfg)
+		return;
+	*cfg = (struct ebb_cache_config){
+		.struct_size = sizeof(*cfg),
+		.level = EBB_LEVEL_DEFAULT,
+	};
+}
+
+static int open_slots(struct ebb_cache *c, const struct ebb_cache_config *cfg, u64 slots)
+{
+	struct blocks_config blocks = {
+		.count = slots, .codec = cfg->codec, .level = cfg->level, .chain = CHAIN,
+		.owner_bytes = CACHE_REFS * sizeof(block_ref),
+	};
+	struct ebb_config store;
+	int err;
+
+	/* Compaction is the cache's to ask for, who knows when it pays. */
+	ebb_config_init(&store);
+	store.slots = slots;
+	store.release_limit = 0;
+	store.flags = EBB_NO_COMPACT;
+	err = blocks_open(&c->blocks, &blocks, &store);
+	c->store = blocks.store;
+	return err;
+}
+
+static void close_shards(struct ebb_cache *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < CACHE_SHARDS; i++) {
+		if (c->shard[i].mem.entry)
+			cache_index_destroy(&c->shard[i].mem);
+		if (c->shard[i].spilled.entry)
+			cache_index_destroy(&c->shard[i].spilled);
+		host_mutex_destroy(&c->shard[i].lock);
+	}
+}
+
+static int open_shards(struct ebb_cache *c, u64 slots, bool spill)
+{
+	u32 most = (u32)(slots / CACHE_SHARDS);
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < CACHE_SHARDS; i++)
+		host_mutex_init(&c->shard[i].lock);
+	for (i = 0; !err && i < CACHE_SHARDS; i++) {
+		err = cache_index_init(&c->shard[i].mem, most, true);
+		if (!err && spill)
+			err = cache_index_init(&c->shard[i].spilled, most, false);
+	}
+	if (err)
+		close_shards(c);
+	return err;
+}
+
+static int open_tables(struct ebb_cache *c, const struct ebb_cache_config *cfg, u64 slots)
+{
+	int err = open_slots(c, cfg, slots);
+
+	if (err)
+		return err;
+	err = open_shards(c, slots, cfg->spill);
+	if (err) {
+		blocks_destroy(&c->blocks);
+		ebb_close(c->store);
+	}
+	return err;
+}
+
+static void close_tables(struct ebb_cache *c)
+{
+	close_shards(c);
+	blocks_destroy(&c->blocks);
+	ebb_close(c->store);
+}
+
+static u64 most_slots(void)
+{
+	u64 slots = host_total_bytes() / LIVE_LEAST;
+
+	if (slots < SLOTS_LEAST)
+		return SLOTS_LEAST;
+	return slots < SLOTS_MOST ? slots : SLOTS_MOST;
+}
+
+static void choose_secret(struct hash_secret *secret)
+{
+	if (syscall(SYS_getrandom, secret, sizeof(*secret), 0) == (long)sizeof(*secret))
+		return;
+	secret->k0 = host_now_ns() * HASH_MUL_1;
+	secret->k1 = (u64)(uintptr_t)secret * HASH_MUL_2;
+}
+
+static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
+{
+	u64 slots = most_slots();
+	int err;
+
+	if (cfg->flags & ~EBB_CACHE_SECOND_MISS || !cache_may_have(cfg->capacity))
+		return -EINVAL;
+	if (cfg->spill && cfg->spill_capacity < EBB_CACHE_SPILL_MIN)
+		return -EINVAL;
+	c->flags = cfg->flags;
+	c->gone = cfg->gone;
+	c->gone_ctx = cfg->gone_ctx;
+	choose_secret(&c->secret);
+	/* Where there are no addresses for tables that fill the machine, smaller ones will do. */
+	err = open_tables(c, cfg, slots);
+	while (err == -ENOMEM && slots / 2 >= SLOTS_LEAST / 16) {
+		slots /= 2;
+		err = open_tables(c, cfg, slots);
+	}
+	if (err)
+		return err;
+	if (cfg->spill)
+		err = cache_spill_open(&c->spill, cfg->spill, cfg->spill_capacity);
+	if (!err)
+		err = cache_room_init(c, cfg->capacity);
+	if (err) {
+		cache_spill_close(c->spill);
+		close_tables(c);
+	}
+	return err;
+}
+
+int ebb_cache_open(struct ebb_cache **out, const struct ebb_cache_config *theirs)
+{
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	int cancel, err;
+
+	if (!out || !theirs)
+		return -EINVAL;
+	*out = NULL;
+	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
+	if (err)
+		return err;
+	c = host_user_map_wiped(sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	err = open_cache(c, &cfg);
+	pthread_setcancelstate(cancel, NULL);
+	if (err) {
+		host_user_unmap_wiped(c, sizeof(*c));
+		return err;
+	}
+	c->magic = MAGIC;
+	*out = c;
+	return 0;
+}
+
+void ebb_cache_close(struct ebb_cache *c)
+{
+	if (cache_bad(c))
+		return;
+	c->magic = 0;
+	cache_room_destroy(c);
+	cache_spill_close(c->spill);
+	close_tables(c);
+	host_user_unmap_wiped(c, sizeof(*c));
+}
+
+struct ebb_store *ebb_cache_store(struct ebb_cache *c)
+{
+	return cache_bad(c) ? NULL : c->store;
+}
+
+int ebb_cache_flush(struct ebb_cache *c)
+{
+	if (cache_bad(c))
+		return -EINVAL;
+	if (c->spill)
+		cache_spill_flush(c->spill);
+	return 0;
+}
+
+/* ---- keys ---- */
+
+static int make_key(const struct ebb_cache *c, const void *at, size_t bytes, struct cache_key *key)
+{
+	if (cache_bad(c) || !at || !bytes || bytes > EBB_CACHE_KEY_MAX)
+		return -EINVAL;
+	*key = (struct cache_key){ hash_key(&c->secret, at, bytes), at, bytes };
+	return 0;
+}
+
+/* ---- taking values out ---- */
+
+static void forget_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash)
+	HOST_REQUIRES(sh->lock)
+{
+	u32 e = c->spill ? cache_index_find(&sh->spilled, hash) : 0;
+
+	if (!e)
+		return;
+	cache_index_remove(&sh->spilled, e - 1);
+	host_a64_add(&c->spill_entries, (u64)-1);
+}
+
+/* Takes an entry out, if it is the one of ref, or any if that is 0.  The ref it had, or 0. */
+static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 ref)
+	HOST_REQUIRES(sh->lock)
+{
+	u32 e = cache_index_find(&sh->mem, hash);
+	struct cache_entry *entry;
+	u32 bytes;
+
+	if (!e)
+		return 0;
+	entry = &sh->mem.entry[e - 1];
+	if (ref && entry->ref != ref)
+		return 0;
+	ref = entry->ref;
+	bytes = cache_mark_bytes(host_read_once(entry->mark));
+	host_a64_add(&c->live, -(u64)bytes);
+	cache_count_left(c, bytes);
+	cache_index_remove(&sh->mem, e - 1);
+	return ref;
+}
+
+/* Deletes what a key has, or another key of its hash: a cache may. */
+static bool erase(struct ebb_cache *c, struct scratch *s, const struct cache_key *key)
+{
+	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	bool spilled;
+	u64 ref;
+
+	host_mutex_lock(&sh->lock);
+	ref = take_entry(c, sh, key->hash, 0);
+	spilled = c->spill && cache_index_find(&sh->spilled, key->hash);
+	forget_spilled(c, sh, key->hash);
+	host_mutex_unlock(&sh->lock);
+	if (ref)
+		cache_drop(c, s, ref, EBB_CACHE_DELETED);
+	cache_close_holes_later(c);
+	return ref || spilled;
+}
+
+int ebb_cache_delete(struct ebb_cache *c, const void *at, size_t key_bytes)
+{
+	struct cache_key key;
+	struct scratch *s;
+	int err = make_key(c, at, key_bytes, &key);
+
+	if (err)
+		return err;
+	s = scratch_get_surely(&c->blocks);
+	err = erase(c, s, &key) ? 0 : -ENOENT;
+	scratch_put(&c->blocks, s);
+	return err;
+}
+
+/* ---- putting ---- */
+
+/* Whether a put may store: the key is there, or was noted.  *noted: it was in the ghost. */
+static bool admit(struct ebb_cache *c, const struct cache_key *key, bool *noted)
+{
+	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	bool known;
+
+	host_mutex_lock(&sh->lock);
+	*noted = cache_ghost_take(&sh->mem, key->hash);
+	known = *noted || cache_index_find(&sh->mem, key->hash) ||
+		(c->spill && cache_index_find(&sh->spilled, key->hash));
+	if (!known)
+		cache_ghost_add(&sh->mem, key->hash);
+	host_mutex_unlock(&sh->lock);
+	return known;
+}
+
+/* Puts a value in its place.  -ENOSPC: the table is full. */
+static int publish(struct ebb_cache *c, struct scratch *s, const struct cache_key *key, u64 ref,
+		   u32 bytes, bool noted)
+{
+	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	u64 old = 0, grown = bytes;
+	int err = 0;
+	u32 e, was;
+
+	host_mutex_lock(&sh->lock);
+	e = cache_index_find(&sh->mem, key->hash);
+	if (e) {
+		old = sh->mem.entry[e - 1].ref;
+		was = cache_mark_bytes(host_read_once(sh->mem.entry[e - 1].mark));
+		grown -= was;
+		cache_count_left(c, was);
+		cache_index_replace(&sh->mem, e - 1, ref, bytes);
+	} else {
+		noted |= cache_ghost_take(&sh->mem, key->hash);
+		err = cache_index_add(&sh->mem, key->hash, ref, bytes,
+				      noted ? CACHE_MAIN : CACHE_SMALL);
+	}
+	if (!err)
+		host_a64_add(&c->live, grown);
+	forget_spilled(c, sh, key->hash);
+	host_mutex_unlock(&sh->lock);
+	if (old)
+		cache_drop(c, s, old, EBB_CACHE_REPLACED);
+	return err;
+}
+
+static int put(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
+	       const struct cache_value *v, bool noted)
+{
+	struct cache_counts *counts = &cache_shard_of(c, key->hash)->counts;
+	bool more = host_read_once(c->capacity) != 0;
+	bool large = v->bytes > host_read_once(c->capacity) / 4;
+	unsigned int tries;
+	u32 bytes = 0;
+	int err = -ENOMEM;
+	u64 ref;
+
+	for (tries = 0; more && tries < PUT_TRIES; tries++) {
+		err = cache_value_make(c, s, key, v, &ref, &bytes);
+		if (!err) {
+			err = publish(c, s, key, ref, bytes, noted);
+			if (err)
+				cache_value_free(c, s, ref);
+		}
+		more = (err == -ENOMEM || err == -ENOSPC) && !large &&
+		       cache_make_more_room(c, s, v->bytes);
+	}
+	if (err) {
+		erase(c, s, key);
+		host_a64_add(&counts->failed, 1);
+		return err == -ENOSPC ? -ENOMEM : err;
+	}
+	host_a64_add(&counts->puts, 1);
+	cache_make_room(c, s, bytes);
+	return 0;
+}
+
+int ebb_cache_put(struct ebb_cache *c, const void *at, size_t key_bytes, const void *data,
+		  size_t bytes, uint64_t charge, unsigned int flags)
+{
+	const struct cache_value v = { data, bytes, charge };
+	bool noted = false;
+	struct cache_key key;
+	struct scratch *s;
+	int err = make_key(c, at, key_bytes, &key);
+
+	if (err || (!data && bytes) || flags & ~EBB_CACHE_ADMIT)
+		return -EINVAL;
+	if (bytes > EBB_CACHE_VALUE_MAX) {
+		ebb_cache_delete(c, at, key_bytes);
+		return -EFBIG;
+	}
+	if (c->flags & EBB_CACHE_SECOND_MISS && !(flags & EBB_CACHE_ADMIT) &&
+	    !admit(c, &key, &noted)) {
+		host_a64_add(&cache_shard_of(c, key.hash)->counts.noted, 1);
+		return -EAGAIN;
+	}
+	s = scratch_get(&c->blocks);
+	if (!s) {
+		ebb_cache_delete(c, at, key_bytes);
+		return -ENOMEM;
+	}
+	err = put(c, s, &key, &v, noted);
+	scratch_put(&c->blocks, s);
+	return err;
+}
+
+/* ---- looking up ---- */
+
+/* Where a value was found, and how many bytes of it are at s->plain. */
+struct place {
+	u64 ref;                        /* 0: in the spill */
+	u64 at;
+	size_t n;
+};
+
+/* By the lock: what writers cannot disturb. */
+static int look_locked(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
+		       struct place *p)
+{
+	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	int err = -ENOENT;
+	u32 e;
+
+	host_mutex_lock(&sh->lock);
+	e = cache_index_find(&sh->mem, key->hash);
+	p->ref = e ? sh->mem.entry[e - 1].ref : 0;
+	if (e)
+		err = cache_value_read(c, s, p->ref, &p->n);
+	else if (c->spill && (e = cache_index_find(&sh->spilled, key->hash)) != 0)
+		p->at = sh->spilled.entry[e - 1].ref;
+	host_mutex_unlock(&sh->lock);
+	if (e && !p->ref)
+		err = cache_spill_get(c->spill, key->hash, p->at, s->plain, BLOCK_BYTES, &p->n);
+	return err;
+}
+
+/* Reads head and bytes of what a key has to s->plain.  -ENOENT. */
+static int look(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
+		struct place *p)
+{
+	struct cache_index *x = &cache_shard_of(c, key->hash)->mem;
+	struct cache_seen seen;
+	unsigned int tries;
+	int err = -ESTALE;
+
+	for (tries = 0; err == -ESTALE && tries < CACHE_TRIES; tries++) {
+		err = cache_index_look(x, key->hash, &seen);
+		if (!err)
+			err = cache_value_read(c, s, seen.ref, &p->n);
+	}
+	p->ref = seen.ref;
+	if (!err)
+		cache_index_hit(x, &seen);
+	else if (err == -ESTALE || c->spill)
+		err = look_locked(c, s, key, p);
+	if (err || !cache_value_head(s, p->n) || !cache_value_is_of(s, key))
+		return -ENOENT;
+	return 0;
+}
+
+/* A value that was asked for in the spill comes back, if it is still the one that is there. */
+static void promote(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
+		    const struct place *p)
+{
+	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	u32 bytes = (u32)p->n + CACHE_OBJECT_HEAD, e;
+	bool added = false;
+	u64 ref;
+
+	if (cache_value_remake(c, s, p->n, &ref))
+		return;
+	host_mutex_lock(&sh->lock);
+	e = cache_index_find(&sh->spilled, key->hash);
+	if (e && sh->spilled.entry[e - 1].ref == p->at && !cache_index_find(&sh->mem, key->hash)) {
+		added = !cache_index_add(&sh->mem, key->hash, ref, bytes, CACHE_MAIN);
+		if (added) {
+			host_a64_add(&c->live, bytes);
+			forget_spilled(c, sh, key->hash);
+		}
+	}
+	host_mutex_unlock(&sh->lock);
+	if (!added)
+		cache_value_free(c, s, ref);
+}
+
+/* What was found is deleted, if it is still there.  False: it is not. */
+static bool take(struct ebb_cache *c, const struct cache_key *key, const struct place *p, u64 *ref)
+{
+	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	bool mine;
+	u32 e;
+
+	host_mutex_lock(&sh->lock);
+	*ref = p->ref ? take_entry(c, sh, key->hash, p->ref) : 0;
+	mine = *ref != 0;
+	if (!p->ref) {
+		e = cache_index_find(&sh->spilled, key->hash);
+		mine = e && sh->spilled.entry[e - 1].ref == p->at;
+		if (mine)
+			forget_spilled(c, sh, key->hash);
+	}
+	host_mutex_unlock(&sh->lock);
+	return mine;
+}
+
+/* Who asks: for bytes in buf[cap], or for a pin. */
+struct wish {
+	bool pinned, take;
+	void *buf;
+	size_t cap;
+	size_t bytes;                   /* of the value, if it was found */
+	struct pin *pin;
+};
+
+/* A pin, and the value's bytes after it. */
+struct pin {
+	struct ebb_cache_pin is;
+	unsigned char data[];
+};
+
+/* The room for the value whose head is at s->plain.  -ENOSPC, -ENOMEM. */
+static int get_room(struct scratch *s, struct wish *w, void **buf)
+{
+	const struct value_head *head = (const void *)s->plain;
+
+	w->bytes = head->bytes;
+	*buf = w->buf;
+	if (!w->pinned)
+		return w->bytes > w->cap ? -ENOSPC : 0;
+	w->pin = malloc(sizeof(*w->pin) + w->bytes);
+	if (!w->pin)
+		return -ENOMEM;
+	w->pin->is = (struct ebb_cache_pin){ w->pin->data, w->bytes, head->charge };
+	*buf = w->pin->data;
+	return 0;
+}
+
+/* -ESTALE: what was found was replaced or deleted while it was read. */
+static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
+		    struct wish *w)
+{
+	struct cache_counts *counts = &cache_shard_of(c, key->hash)->counts;
+	struct place p;
+	void *buf;
+	u64 ref = 0;
+	int err = look(c, s, key, &p);
+
+	if (err)
+		return err;
+	err = get_room(s, w, &buf);
+	if (err)
+		return err;
+	err = cache_value_unpack(c, s, p.n, buf);
+	if (!err && w->take && !take(c, key, &p, &ref))
+		err = -ESTALE;
+	if (err) {
+		if (w->pinned)
+			free(w->pin);
+		return err;
+	}
+	host_a64_add(&counts->hits, 1);
+	if (!p.ref)
+		host_a64_add(&counts->spill_hits, 1);
+	if (ref) {
+		cache_drop(c, s, ref, EBB_CACHE_DELETED);
+		cache_close_holes_later(c);
+	} else if (!p.ref && !w->take) {
+		promote(c, s, key, &p);
+		cache_make_room(c, s, (u32)p.n);
+	}
+	return 0;
+}
+
+static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
+{
+	struct scratch *s = scratch_get(&c->blocks);
+	unsigned int tries;
+	int err = -ESTALE;
+
+	if (!s)
+		return -ENOMEM;
+	/* A large value that is replaced each time that it is read may be a miss. */
+	for (tries = 0; err == -ESTALE && tries < CACHE_TRIES; tries++)
+		err = get_once(c, s, key, w);
+	if (!err && w->pinned) {
+		host_a64_add(&c->pinned, sizeof(*w->pin) + w->bytes);
+		cache_make_room_for_pin(c, s, sizeof(*w->pin) + w->bytes);
+	}
+	scratch_put(&c->blocks, s);
+	if (err == -ESTALE)
+		err = -ENOENT;
+	if (err == -ENOENT)
+		host_a64_add(&cache_shard_of(c, key->hash)->counts.misses, 1);
+	return err;
+}
+
+int ebb_cache_get(struct ebb_cache *c, const void *at, size_t key_bytes, void *buf, size_t cap,
+		  size_t *bytes)
+{
+	struct wish w = { .buf = buf, .cap = cap };
+	struct cache_key key;
+	int err = make_key(c, at, key_bytes, &key);
+
+	if (err || !bytes || (!buf && cap))
+		return -EINVAL;
+	err = get(c, &key, &w);
+	if (!err || err == -ENOSPC)
+		*bytes = w.bytes;
+	return err;
+}
+
+int ebb_cache_pin(struct ebb_cache *c, const void *at, size_t key_bytes, unsigned int flags,
+		  struct ebb_cache_pin **pin)
+{
+	struct wish w = { .pinned = true, .take = flags & EBB_CACHE_TAKE };
+	struct cache_key key;
+	int err = make_key(c, at, key_bytes, &key);
+
+	if (err || !pin || flags & ~EBB_CACHE_TAKE)
+		return -EINVAL;
+	*pin = NULL;
+	err = get(c, &key, &w);
+	if (err)
+		return err;
+	*pin = &w.pin->is;
+	return 0;
+}
+
+void ebb_cache_unpin(struct ebb_cache *c, struct ebb_cache_pin *pin)
+{
+	if (!pin)
+		return;
+	if (!cache_bad(c))
+		host_a64_add(&c->pinned, -(u64)(sizeof(struct pin) + pin->bytes));
+	free(pin);
+}
+
+/* ---- figures and the check ---- */
+
+int ebb_cache_stat(struct ebb_cache *c, struct ebb_cache_stat *stat)
+{
+	struct ebb_cache_stat ours = { 0 };
+	struct cache_usage u;
+	unsigned int i;
+
+	if (cache_bad(c) || !stat)
+		return -EINVAL;
+	cache_usage(c, &u);
+	ours.capacity = host_read_once(c->capacity);
+	ours.pool_bytes = u.pool;
+	ours.idle_bytes = u.idle;
+	ours.index_bytes = u.index;
+	ours.meta_bytes = u.meta;
+	ours.pinned_bytes = u.pinned;
+	ours.used_bytes = u.pool + u.idle + u.index + u.meta + u.pinned;
+	ours.object_bytes = host_a64_read(&c->live);
+	for (i = 0; i < CACHE_SHARDS; i++) {
+		struct cache_shard *sh = &c->shard[i];
+
+		ours.values += host_read_once(sh->mem.entries);
+		ours.ghost_hits += host_read_once(sh->mem.ghosts);
+		ours.hits += host_a64_read(&sh->counts.hits);
+		ours.misses += host_a64_read(&sh->counts.misses);
+		ours.puts += host_a64_read(&sh->counts.puts);
+		ours.noted += host_a64_read(&sh->counts.noted);
+		ours.failed += host_a64_read(&sh->counts.failed);
+		ours.evicted += host_a64_read(&sh->counts.evicted);
+		ours.spill_hits += host_a64_read(&sh->counts.spill_hits);
+	}
+	ours.spill_values = host_a64_read(&c->spill_entries);
+	if (c->spill) {
+		ours.spilled = host_a64_read(&c->spill->spilled);
+		ours.spill_dropped = host_a64_read(&c->spill->dropped);
+		ours.spill_bad = host_a64_read(&c->spill->bad);
+		ours.spill_errors = host_a64_read(&c->spill->errors);
+	}
+	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
+}
+
+/* Each block that an entry's value is in; their slot numbers are added. */
+static const char *check_value(struct ebb_cache *c, struct scratch *s,
+			       const struct cache_entry *entry, u64 *numbers)
+{
+	const struct value_head *head;
+	block_ref *refs = s->owner_room;
+	size_t n, i, blocks = 0;
+
+	if (cache_value_read(c, s, entry->ref, &n))
+		return "a value is not there";
+	head = cache_value_head(s, n);
+	if (hash_key(&c->secret, head + 1, head->key_bytes) != entry->hash)
+		return "a value is under another key's hash";
+	if (!head->large != !(entry->ref & CACHE_LARGE))
+		return "a value is of another kind than its entry says";
+	if (head->large) {
+		blocks = (head->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+		memcpy(refs, (const char *)(head + 1) + head->key_bytes, blocks * sizeof(*refs));
+	}
+	*numbers += runs_length(&c->blocks.runs, (u32)((entry->ref & ~CACHE_LARGE) >> 32));
+	for (i = 0; i < blocks; i++) {
+		if (!block_is_there(&c->blocks, s, refs[i]))
+			return "a block of a large value is not there";
+		*numbers += runs_length(&c->blocks.runs, (u32)(refs[i] >> 32));
+	}
+	return NULL;
+}
+
+static const char *check_cache(struct ebb_cache *c, struct scratch *s)
+{
+	u64 live = 0, numbers = 0, spilled = 0;
+	const char *what = NULL;
+	unsigned int k;
+	u32 i;
+
+	for (k = 0; !what && k < CACHE_SHARDS; k++) {
+		struct cache_shard *sh = &c->shard[k];
+
+		what = cache_index_check(&sh->mem);
+		if (!what && c->spill)
+			what = cache_index_check(&sh->spilled);
+		for (i = 0; !what && i < sh->mem.entries; i++) {
+			live += cache_mark_bytes(sh->mem.entry[i].mark);
+			what = check_value(c, s, &sh->mem.entry[i], &numbers);
+		}
+		spilled += sh->spilled.entries;
+	}
+	if (what)
+		return what;
+	if (live != host_a64_read(&c->live))
+		return "bytes of all values != what is counted";
+	if (spilled != host_a64_read(&c->spill_entries))
+		return "values in the spill != what is counted";
+	if (numbers != c->blocks.runs.numbers)
+		return "slot numbers that values have != those that are taken";
+	return runs_check(&c->blocks.runs);
+}
+
+int ebb_cache_check(struct ebb_cache *c, char *why, size_t len)
+{
+	const char *what;
+	struct scratch *s;
+	int err;
+
+	if (cache_bad(c) || (!why && len))
+		return -EINVAL;
+	/* The worker keeps out. */
+	host_mutex_lock(&c->room_lock);
+	err = ebb_check(c->store, why, len);
+	if (err) {
+		host_mutex_unlock(&c->room_lock);
+		return err;
+	}
+	s = scratch_get_surely(&c->blocks);
+	what = check_cache(c, s);
+	scratch_put(&c->blocks, s);
+	host_mutex_unlock(&c->room_lock);
+	if (what && len)
+		snprintf(why, len, "%s", what);
+	return what ? -EUCLEAN : 0;
+}

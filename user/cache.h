@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * cache.h - inside of struct ebb_cache: what cache.c, cache_data.c, cache_room.c share.
+ *
+ *     key --hash--> shard --cache_index.h--> reference --block.h--> | head | key | packed bytes |
+ *                                                        large:     | head | key | references   |
+ *
+ * Who evicts leaves the entry where it can be found until the value is in the spill: it is in one
+ * of the two all the time.  What is deleted or replaced meanwhile does not come back, since the
+ * step that moves the entry from the one index to the other looks whether it is still the same.
+ *
+ * Lock order: shard.lock > nothing but spill.lock, a leaf; room_lock > all of ebb_compact().  No
+ * two shards are locked at once.
+ */
+#ifndef EBB_USER_CACHE_H
+#define EBB_USER_CACHE_H
+
+#include "block.h"
+#include "cache_index.h"
+#include "cache_spill.h"
+#include "ebb_cache.h"
+#include "hash.h"
+
+#define CACHE_SHARDS 16u                /* a power of two */
+#define CACHE_SPILL_INDEX_PART 8u       /* of the capacity, for the table of spilled values */
+#define CACHE_TRIES 8                   /* of a lookup, before it takes the lock */
+
+struct cache_counts {
+	host_a64 hits, misses, puts, noted, failed, evicted, spill_hits;
+};
+
+struct cache_shard {
+	host_mutex_t lock HOST_OWN_LINE;
+	struct cache_index mem;         /* lock */
+	struct cache_index spilled;     /* lock; without a spill, it has no tables */
+	struct cache_counts counts HOST_OWN_LINE;
+};
+
+struct ebb_cache {
+	u64 magic;                      /* 0 in a forked child: host_user_map_wiped() */
+	struct ebb_store *store;
+	struct blocks blocks;
+	struct hash_secret secret;
+	struct cache_spill *spill;      /* NULL: none */
+	u32 flags;
+	void (*gone)(void *ctx, const struct ebb_cache_gone *what);
+	void *gone_ctx;
+	host_a64 pinned;                /* bytes */
+
+	/* Room: cache_room.c. */
+	host_a64 live HOST_OWN_LINE;    /* bytes of all entries */
+	host_a64 spill_entries;
+	u64 capacity;                   /* room_lock, host_read_once */
+	u64 live_limit;                 /* room_lock, host_read_once */
+	u64 pool_limit;                 /* room_lock, host_read_once */
+	u64 limit_pinned;               /* pinned ones that live_limit knows; as above */
+	u64 left_bytes;                 /* of values that left since a compaction; atomic */
+	host_a64 turn;                  /* of the shards, for who evicts */
+	host_a64 changes;               /* puts, for who tends */
+	host_mutex_t room_lock;
+	struct host_work tend;
+
+	struct cache_shard shard[CACHE_SHARDS];
+};
+
+bool cache_bad(const struct ebb_cache *c);
+
+static inline struct cache_shard *cache_shard_of(struct ebb_cache *c, u64 hash)
+{
+	return &c->shard[hash >> 60];
+}
+
+/* ---- what values are made of (cache_data.c) ---- */
+
+/* What stands before a value's key. */
+struct value_head {
+	u32 bytes;
+	u16 key_bytes;
+	u16 large;                      /* after the key are references of blocks */
+	u64 charge;
+};
+
+/* In a reference: it is of a large value. */
+#define CACHE_LARGE ((u64)1 << 63)
+#define CACHE_REFS (EBB_CACHE_VALUE_MAX / BLOCK_BYTES)
+
+/* Bytes that an object takes beside its own. */
+#define CACHE_OBJECT_HEAD (BLOCK_HEAD + 8u)
+
+struct cache_key {
+	u64 hash;
+	const void *at;
+	size_t bytes;
+};
+
+struct cache_value {
+	const void *data;
+	size_t bytes;
+	u64 charge;
+};
+
+/* Stores a value; *ref and *bytes are for its entry.  -ENOMEM, -ENOSPC: there is no room; -EIO. */
+int cache_value_make(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
+		     const struct cache_value *v, u64 *ref, u32 *bytes);
+
+/* Stores what s->plain has as it is: n bytes that cache_value_read() left there. */
+int cache_value_remake(struct ebb_cache *c, struct scratch *s, size_t n, u64 *ref);
+
+/* Reads head, key and what comes then to s->plain; *n bytes.  -ESTALE: it is gone. */
+int cache_value_read(struct ebb_cache *c, struct scratch *s, u64 ref, size_t *n);
+
+/* The head of so many bytes at s->plain; NULL: they are none of a value. */
+const struct value_head *cache_value_head(const struct scratch *s, size_t n);
+
+/* Whether what is at s->plain is under this key. */
+bool cache_value_is_of(const struct scratch *s, const struct cache_key *key);
+
+/* The value's bytes, from what is at s->plain, to buf.  -ESTALE: a block of it is gone; -EIO. */
+int cache_value_unpack(struct ebb_cache *c, struct scratch *s, size_t n, void *buf);
+
+void cache_value_free(struct ebb_cache *c, struct scratch *s, u64 ref);
+
+/* ---- room (cache_room.c) ---- */
+
+/* Whether a cache may have a capacity of so many bytes. */
+static inline bool cache_may_have(u64 capacity)
+{
+	return !capacity || capacity >= EBB_CACHE_CAPACITY_MIN;
+}
+
+int cache_room_init(struct ebb_cache *c, u64 capacity);
+void cache_room_destroy(struct ebb_cache *c);
+
+/* Bytes of memory. */
+struct cache_usage {
+	u64 pool, idle, index, meta, pinned;
+};
+
+void cache_usage(struct ebb_cache *c, struct cache_usage *u);
+
+/* After a put of so many bytes: sees to it that all is within the capacity.  No lock held. */
+void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes);
+
+/* The same after a pin of so many bytes. */
+void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t bytes);
+
+/* After a delete. */
+void cache_close_holes_later(struct ebb_cache *c);
+
+/* A value of so many bytes has left, and may leave a hole. */
+static inline void cache_count_left(struct ebb_cache *c, u32 bytes)
+{
+	__atomic_fetch_add(&c->left_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+/* A put of so many bytes found no memory: evicts some.  False: there is nothing to evict. */
+bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes);
+
+/* Tells the owner of a value that left, which is at s->plain, and is void afterwards. */
+void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_cache_why why);
+
+/* A value that lost its entry: tells, and frees it. */
+void cache_drop(struct ebb_cache *c, struct scratch *s, u64 ref, enum ebb_cache_why why);
+
+#endif
