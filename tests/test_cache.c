@@ -147,6 +147,24 @@ static void a_value_is_replaced_and_deleted(void **state)
 	ebb_cache_close(c);
 }
 
+static void a_put_that_finds_no_room_takes_the_old_value_along(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL);
+	unsigned char *data = malloc(20 * MIB);
+	char buf[10];
+	size_t n;
+
+	must(data);
+	fill(data, 20 * MIB, 0);
+	must_eq(put(c, 1, "old", 3, 0), 0);
+	must_eq(put(c, 1, data, 20 * MIB, 0), -ENOMEM);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	must_eq(stat_of(c).failed, 1);
+	is_sound(c);
+	free(data);
+	ebb_cache_close(c);
+}
+
 static void a_pin_stays_as_it_is(void **state)
 {
 	struct ebb_cache *c = open_cache(16 * MIB, NULL);
@@ -527,6 +545,7 @@ int main(void)
 		cmocka_unit_test(arguments_are_checked),
 		cmocka_unit_test(sizes_and_keys_of_all_kinds),
 		cmocka_unit_test(a_value_is_replaced_and_deleted),
+		cmocka_unit_test(a_put_that_finds_no_room_takes_the_old_value_along),
 		cmocka_unit_test(a_pin_stays_as_it_is),
 		cmocka_unit_test(pinned_bytes_count),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
