@@ -403,6 +403,47 @@ static void memory_is_within_the_capacity(void **state)
 	}
 }
 
+/* Without a call: four of five values are deleted at random, and memory follows in two seconds. */
+static void memory_comes_back_after_random_deletes(void **state)
+{
+	static const size_t most[] = { 200, 4000, 60000 };
+	static const unsigned long puts[] = { 100000, 12000, 800 };
+	static unsigned char data[60000];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_LEN(most); i++) {
+		struct ebb_cache *c = open_cache(64 * MIB, NULL);
+		struct rng r = { use_seed(43) };
+		u64 key, end, need;
+
+		for (key = 0; key < puts[i]; key++) {
+			size_t n = most[i] / 2 + rng_below(&r, most[i] / 2);
+
+			fill(data, n, rng_next(&r) | 1);
+			must_eq(put(c, key, data, n, 0), 0);
+		}
+		must_eq(stat_of(c).evicted, 0);
+		for (key = 0; key < puts[i]; key++)
+			if (rng_below(&r, 5))
+				must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+		end = host_now_ns() + 2000000000ull;
+		/* Objects at the density that this page size has, and the tables. */
+		need = stat_of(c).object_bytes;
+		while (stat_of(c).pool_bytes + stat_of(c).idle_bytes > need / 100 * 115 + MIB / 2 &&
+		       host_now_ns() < end)
+			usleep(1000);
+		if (getenv("EBB_TEST_FIGURES"))
+			printf("# up to %zu bytes: %.3f of what is left, in %.2f s\n", most[i],
+			       (double)(stat_of(c).pool_bytes + stat_of(c).idle_bytes) / (double)need,
+			       2 - ((double)end - (double)host_now_ns()) / 1e9);
+		is_sound(c);
+		if (HOST_PAGE_SHIFT == 12 && !SHADOWED)
+			must_be_at_most(stat_of(c).pool_bytes + stat_of(c).idle_bytes,
+					need / 100 * 115 + MIB / 2);
+		ebb_cache_close(c);
+	}
+}
+
 /* What a put may not go past, although entries leave holes. */
 static void the_pool_has_a_limit_of_its_own(void **state)
 {
@@ -552,6 +593,7 @@ int main(void)
 		cmocka_unit_test(who_asked_is_told_what_leaves),
 		cmocka_unit_test(an_oracle_agrees),
 		cmocka_unit_test(memory_is_within_the_capacity),
+		cmocka_unit_test(memory_comes_back_after_random_deletes),
 		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
 		cmocka_unit_test(threads_agree),
