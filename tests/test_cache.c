@@ -148,6 +148,24 @@ static void a_value_is_replaced_and_deleted(void **state)
 	ebb_cache_close(c);
 }
 
+static void a_put_that_finds_no_room_takes_the_old_value_along(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL);
+	unsigned char *data = malloc(20 * MIB);
+	char buf[10];
+	size_t n;
+
+	must(data);
+	fill(data, 20 * MIB, 0);
+	must_eq(put(c, 1, "old", 3, 0), 0);
+	must_eq(put(c, 1, data, 20 * MIB, 0), -ENOMEM);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	must_eq(stat_of(c).failed, 1);
+	is_sound(c);
+	free(data);
+	ebb_cache_close(c);
+}
+
 static void a_pin_stays_as_it_is(void **state)
 {
 	struct ebb_cache *c = open_cache(16 * MIB, NULL);
@@ -524,6 +542,48 @@ static void what_is_deleted_gives_memory_back(void **state)
 	ebb_cache_close(c);
 }
 
+/* Without a call: four of five values are deleted at random, and memory follows in two seconds. */
+static void memory_comes_back_after_random_deletes(void **state)
+{
+	static const size_t most[] = { 200, 4000, 60000 };
+	static const unsigned long puts[] = { 100000, 12000, 800 };
+	static unsigned char data[60000];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_LEN(most); i++) {
+		struct ebb_cache *c = open_cache(64 * MIB, NULL);
+		struct rng r = { use_seed(43) };
+		u64 key, end, need;
+
+		for (key = 0; key < puts[i]; key++) {
+			size_t n = most[i] / 2 + rng_below(&r, most[i] / 2);
+
+			fill(data, n, rng_next(&r) | 1);
+			must_eq(put(c, key, data, n, 0), 0);
+		}
+		must_eq(stat_of(c).evicted, 0);
+		for (key = 0; key < puts[i]; key++)
+			if (rng_below(&r, 5))
+				must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+		end = host_now_ns() + 2000000000ull;
+		/* Objects at the density that this page size has, and the tables. */
+		need = stat_of(c).object_bytes;
+		while (stat_of(c).pool_bytes + stat_of(c).idle_bytes > need / 100 * 115 + MIB / 2 &&
+		       host_now_ns() < end)
+			usleep(1000);
+		if (getenv("EBB_TEST_FIGURES"))
+			printf("# up to %zu bytes: %.3f of what is left, in %.2f s\n", most[i],
+			       (double)(stat_of(c).pool_bytes + stat_of(c).idle_bytes) /
+			       (double)need,
+			       2 - ((double)end - (double)host_now_ns()) / 1e9);
+		is_sound(c);
+		if (HOST_PAGE_SHIFT == 12 && !SHADOWED)
+			must_be_at_most(stat_of(c).pool_bytes + stat_of(c).idle_bytes,
+					need / 100 * 115 + MIB / 2);
+		ebb_cache_close(c);
+	}
+}
+
 /* What a put may not go past, although entries leave holes. */
 static void the_pool_has_a_limit_of_its_own(void **state)
 {
@@ -788,6 +848,7 @@ int main(void)
 		cmocka_unit_test(arguments_are_checked),
 		cmocka_unit_test(sizes_and_keys_of_all_kinds),
 		cmocka_unit_test(a_value_is_replaced_and_deleted),
+		cmocka_unit_test(a_put_that_finds_no_room_takes_the_old_value_along),
 		cmocka_unit_test(a_pin_stays_as_it_is),
 		cmocka_unit_test(a_loop_fills_an_empty_cache_that_notes_first),
 		cmocka_unit_test(pinned_bytes_count),
@@ -798,6 +859,7 @@ int main(void)
 		cmocka_unit_test(memory_is_within_the_capacity),
 		cmocka_unit_test(large_values_of_many_threads_are_within_the_capacity),
 		cmocka_unit_test(what_is_deleted_gives_memory_back),
+		cmocka_unit_test(memory_comes_back_after_random_deletes),
 		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
 		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),

@@ -321,7 +321,7 @@ static void spill_all(struct ebb_cache *c)
 static void a_lost_write_over_an_older_record_is_a_miss(void **state)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
-	static unsigned char old[4 * MIB];
+	static unsigned char old[SPILL_CHUNK];
 	char buf[10];
 	ssize_t bytes;
 	size_t n;
@@ -331,7 +331,7 @@ static void a_lost_write_over_an_older_record_is_a_miss(void **state)
 	must(fd >= 0);
 	must_eq(put(c, 1, "old", 3, 0), 0);
 	spill_all(c);
-	bytes = pread(fd, old, sizeof(old), SPILL_HEAD);
+	bytes = pread(fd, old, SPILL_CHUNK, SPILL_HEAD + SPILL_CHUNK);
 	must(bytes > 0);
 	for (key = 2; key <= 4 * MIB / SPILL_CHUNK; key++) {
 		must_eq(put(c, key, "other", 5, 0), 0);
@@ -341,10 +341,42 @@ static void a_lost_write_over_an_older_record_is_a_miss(void **state)
 	spill_all(c);
 	/* A record of the same key was at the same place of the file, and is there again. */
 	must_eq(stat_of(c).spill_values, 4 * MIB / SPILL_CHUNK);
-	must_eq(pwrite(fd, old, (size_t)bytes, SPILL_HEAD), bytes);
+	must_eq(pwrite(fd, old, (size_t)bytes, SPILL_HEAD + SPILL_CHUNK), bytes);
 	close(fd);
 	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
 	must_eq(stat_of(c).spill_bad, 1);
+	ebb_cache_close(c);
+}
+
+/* What a record says of its length is not believed: nothing is written behind the room for it. */
+static void a_record_that_says_it_is_longer_is_a_miss(void **state)
+{
+	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
+	static unsigned char rest[SPILL_CHUNK];
+	const u32 bytes = 2 * BLOCK_BYTES;
+	struct scratch *s;
+	char buf[10];
+	size_t i, n;
+	int fd = open(path, O_RDWR);
+
+	must(fd >= 0);
+	must_eq(put(c, 1, "old", 3, 0), 0);
+	spill_all(c);
+	/* Behind the sum, the position and the hash. */
+	n = (size_t)pread(fd, rest, sizeof(rest), SPILL_HEAD + SPILL_CHUNK);
+	must(n > 0 && n < 200);
+	memcpy(rest + 24, &bytes, sizeof(bytes));
+	must_eq(pwrite(fd, rest, sizeof(rest), SPILL_HEAD + SPILL_CHUNK), sizeof(rest));
+	close(fd);
+	s = scratch_get_surely(&c->blocks);
+	memset(s->owner_room, 7, c->blocks.owner_bytes);
+	scratch_put(&c->blocks, s);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	must_eq(stat_of(c).spill_bad, 1);
+	s = scratch_get_surely(&c->blocks);
+	for (i = 0; i < c->blocks.owner_bytes; i++)
+		must_eq(((unsigned char *)s->owner_room)[i], 7);
+	scratch_put(&c->blocks, s);
 	ebb_cache_close(c);
 }
 
@@ -701,6 +733,7 @@ int main(void)
 		CASE(a_removed_file_does_no_harm),
 		CASE(an_old_version_in_the_file_is_a_miss),
 		CASE(a_lost_write_over_an_older_record_is_a_miss),
+		CASE(a_record_that_says_it_is_longer_is_a_miss),
 		CASE(a_file_that_cannot_grow_does_no_harm),
 		CASE(a_device_without_room_does_no_harm),
 		CASE(a_flush_ends_while_others_evict),

@@ -504,6 +504,8 @@ static bool take(struct ebb_cache *c, const struct cache_key *key, const struct 
 			forget_spilled(c, sh, key->hash);
 	}
 	host_mutex_unlock(&sh->lock);
+	if (*ref)
+		cache_close_holes_later(c);
 	return mine;
 }
 
