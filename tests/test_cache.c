@@ -434,7 +434,8 @@ static void memory_comes_back_after_random_deletes(void **state)
 			usleep(1000);
 		if (getenv("EBB_TEST_FIGURES"))
 			printf("# up to %zu bytes: %.3f of what is left, in %.2f s\n", most[i],
-			       (double)(stat_of(c).pool_bytes + stat_of(c).idle_bytes) / (double)need,
+			       (double)(stat_of(c).pool_bytes + stat_of(c).idle_bytes) /
+			       (double)need,
 			       2 - ((double)end - (double)host_now_ns()) / 1e9);
 		is_sound(c);
 		if (HOST_PAGE_SHIFT == 12 && !SHADOWED)

@@ -249,7 +249,8 @@ static void forget_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash
  * Takes an entry out, if it is the one of ref, or any if that is 0.  The ref it had, or 0; *bytes is
  * then what it had.
  */
-static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 ref, u32 *bytes)
+static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 ref,
+		      u32 *bytes)
 	HOST_REQUIRES(sh->lock)
 {
 	u32 e = cache_index_find(&sh->mem, hash);
