@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Plots of programs: disks in memory, caches, values, Dask, and a guest that is short of memory."""
+from chart import Chart, Panel, Series, number, times
+from plots import (COLOURS, GUEST, asked, by, join, most, named, pick, plot)
+
+PROGRAMS, DASK = "Programs", "Dask"
+MIB = 1 << 20
+
+
+def counts(rows, key, word):
+    """Names for a number of jobs or threads."""
+    return [(n, f"{n} {word}{'s' if n != 1 else ''}", COLOURS[at % len(COLOURS)])
+            for at, n in enumerate(rows.values(key))]
+
+
+def variant_of(r):
+    words = [r.get("plugin"), r.get("allocator"), r.get("codec")]
+    unit = r.get("unit_bytes")
+    words.append(f"{unit >> 10}k" if isinstance(unit, int) and r.get("plugin") == "ebb" else "")
+    return " ".join(dict.fromkeys(str(w) for w in words if w and w != "-"))
+
+
+@plot(PROGRAMS, "nbd.json", "nbdkit's disks in memory: Ebb's plugin beside nbdkit's own",
+      "128 MiB of /usr/lib; fio over one connection for each job, one request at a time.")
+def nbd(rows):
+    rows = type(rows)(rows.name, [{**r, "variant": variant_of(r)} for r in rows], rows.cpus)
+    resident = Series("resident", "floor", [])
+    for v in rows.values("variant"):
+        if f := rows.get("resident_bytes", variant=v):
+            resident.add(v, [x / MIB for x in f])
+    panels = [Panel("bars", [resident], "MiB", "plugin", "memory of nbdkit with the image")]
+    for op in rows.values("op"):
+        block = rows.where(op=op).values("block_bytes")[:1]
+        size = f", {block[0] >> 10} KiB" if block and isinstance(block[0], int) else ""
+        panels.append(Panel("bars", by(rows.where(op=op), "jobs", counts(rows, "jobs", "job"),
+                                       "variant", "iops"), "requests a second", "plugin",
+                            f"{op}{size}"))
+    panels = asked(panels, rows, "iops")
+    best, plain = ({v: f.value for v in rows.where(plugin=p).values("variant")
+                    if (f := rows.get("resident_bytes", variant=v))} for p in ("ebb", "memory"))
+    if not best or not plain:
+        return Chart(panels, "Ebb's plugin or nbdkit's own is missing from this run.")
+    a, b = min(best, key=best.get), min(plain, key=plain.get)
+    return Chart(panels, f"The smallest of Ebb's, {a}, has the image in {number(best[a] / MIB)} MiB; "
+                 f"the smallest of nbdkit's own, {b}, in {number(plain[b] / MIB)} MiB.")
+
+
+@plot(PROGRAMS, "cache.json", "RocksDB with a second cache: rate, hits and memory")
+def cache(rows):
+    made = []
+    for r in rows:
+        hits, lookups = r.get("hits"), r.get("lookups")
+        share = 100 * hits / lookups if lookups and hits is not None else None
+        made.append({**r, "hit_percent": share})
+    rows = type(rows)(rows.name, made, rows.cpus)
+    panels = []
+    for name in rows.values("benchmark"):
+        of, threads = rows.where(benchmark=name), counts(rows, "threads", "thread")
+        panels += [
+            Panel("bars", by(of, "threads", threads, "variant", "ops_per_s"), "operations a second",
+                  "variant", name),
+            Panel("bars", by(of, "threads", threads, "variant", "hit_percent"), "% of lookups",
+                  "variant", f"{name}: hits"),
+            Panel("bars", by(of, "threads", threads, "variant", "resident_bytes", MIB), "MiB",
+                  "variant", f"{name}: resident")]
+    panels = asked(panels, rows, "ops_per_s")
+    fast = most(f.value for r in rows if (f := rows.get("ops_per_s", **{
+        k: r.get(k) for k in ("variant", "benchmark", "threads")})))
+    who = next(r["variant"] for r in rows if r.get("ops_per_s") == fast)
+    return Chart(panels, f"The highest rate is {number(fast)} operations a second, of {who}.")
+
+
+@plot(PROGRAMS, "values.json", "Values under keys: Ebb's table beside what a program has today")
+def values(rows):
+    one = rows.where(threads=pick(rows.values("threads"), 1))
+    per = [("put_ns", "put", "deferred"), ("get_ns", "get", "sync"), ("delete_ns", "delete", "bulk")]
+    speed = [Series(name, role, []) for _, name, role in per]
+    memory = [Series("all values", "floor", []), Series("a fifth left", "other", [])]
+    for v in one.values("variant"):
+        for s, (m, _, _) in zip(speed, per):
+            s.add(v, one.get(m, variant=v))
+        for s, m in zip(memory, ("resident_bytes", "after_bytes")):
+            if f := one.get(m, variant=v):
+                s.add(v, [x / MIB for x in f])
+    panels = asked([Panel("bars", speed, "ns a value", "variant", "time"),
+                    Panel("bars", memory, "MiB", "variant", "resident")], rows,
+                   "put_ns and resident_bytes")
+    a, b = (one.get("resident_bytes", variant=v) for v in ("ebb", "map"))
+    if not a or not b or not a.value:
+        return Chart(panels, "Ebb's row or the map's is missing from this run.")
+    return Chart(panels, f"With all values in, Ebb has {number(a.value / MIB)} MiB resident, a hash "
+                 f"map of malloc'ed lz4 strings {number(b.value / MIB)} MiB: "
+                 f"{times(b.value / a.value)} as much.")
+
+
+@plot(PROGRAMS, "kernel-pressure.json", "Programs in a guest that is short of memory")
+def pressure(rows):
+    panels = []
+    for kind, over, measure, value, title in (
+            ("apps", "mem", "seconds", "seconds", "eight programs in turn, by memory"),
+            ("readers", "case", "write_p50_us", "us", "a write beside readers: median")):
+        mine = rows.where(kind=kind)
+        cpus = most(mine.values("cpus"))
+        mine = type(rows)(rows.name, [{**r, "case": f"{r.get('codec')}, {r.get('readers')} readers"}
+                                      for r in mine if r.get("cpus") == cpus], rows.cpus)
+        panels.append(Panel("bars", by(mine, "variant", GUEST, over, measure), value, over, title))
+    panels = asked(panels, rows, "seconds of part apps and write_p50_us of part readers")
+    apps = rows.where(kind="apps")
+    sums = {v: sum(r.get("failed_writes_sum") or 0 for r in apps.where(variant=v))
+            for v in apps.values("variant")}
+    if not sums:
+        return Chart(panels, "The part apps is missing from this run.")
+    told = join(f"{number(n)} {dict((g[0], g[1]) for g in GUEST).get(v, v)}" for v, n in sums.items())
+    return Chart(panels, f"Writes of swap that failed, all boots: {told}.")
+
+
+@plot(DASK, "dask.json", "Dask with more data than its limit: time, spilled bytes, memory")
+def dask(rows):
+    panels, names = [], named(rows, "variant")
+    for work in rows.values("workload"):
+        of = rows.where(workload=work)
+        for measure, scale, value, what in (
+                ("seconds", 1, "seconds", ""), ("spilled_bytes", MIB, "MiB", ": spilled to disk"),
+                ("peak_resident_bytes", MIB, "MiB", ": most resident")):
+            panels.append(Panel("lines", by(of, "variant", names, "data_over_limit", measure, scale),
+                                value, "data / limit of memory", f"{work}{what}"))
+    panels = asked(panels, rows, "seconds")
+    wrong = [f"{r['variant']}, {r['workload']}" for r in rows if r.get("checksum_ok") is False]
+    if wrong:
+        return Chart(panels, f"WRONG RESULTS: the checksum of {join(wrong[:3])} was not as expected.")
+    top = most(rows.values("data_over_limit"))
+    of = rows.where(data_over_limit=top, workload=rows.values("workload")[0])
+    seconds = {v: f.value for v in of.values("variant") if (f := of.get("seconds", variant=v))}
+    if not seconds:
+        return Chart(panels, "The rows with the most data have no seconds.")
+    best = min(seconds, key=seconds.get)
+    return Chart(panels, f"With {number(top)} times the limit, {of[0]['workload']} takes "
+                 f"{number(seconds[best])} s with the fastest, {best}"
+                 + (f", and {number(max(seconds.values()))} s with the slowest"
+                    if len(seconds) > 1 else "") + ". All checksums were right.")
