@@ -40,7 +40,7 @@ class Panel:
     value: str          # what is measured, with its unit
     over: str           # the numbers below, or what the categories are
     title: str = ""
-    log: bool = False   # the values
+    log: bool = False   # the values, of lines and dots: a bar begins at zero
     log_over: bool = False
     band: bool = False  # ranges as bands
     turned: bool = False    # lines with the values to the right, where they are times
@@ -58,6 +58,7 @@ class Panel:
 class Chart:
     panels: list
     see: str
+    same: bool = False  # the panels have the same range of values
 
     def __post_init__(self):
         self.panels = [p for p in self.panels if p.series]
@@ -74,9 +75,9 @@ class Chart:
 
 
 def number(value, digits=3):
-    """A figure for people: significant digits, commas, no exponent."""
-    if value == 0:
-        return "0"
+    """A figure for people: significant digits, and commas. Counts are exact."""
+    if isinstance(value, int) or value == 0:
+        return f"{value:,.0f}"
     whole = len(f"{abs(value):.0f}") if abs(value) >= 1 else 0
     if not whole:
         text = f"{value:.{digits}g}"

@@ -10,6 +10,7 @@ drawing is one pixel at its own width, so the letters of both widths have the si
 """
 import io
 import re
+import textwrap
 import xml.etree.ElementTree as ET
 
 import matplotlib
@@ -40,8 +41,7 @@ matplotlib.rcParams.update({
     "xtick.color": COLOUR["grid"], "ytick.color": COLOUR["grid"],
     "xtick.labelcolor": COLOUR["ink"], "ytick.labelcolor": COLOUR["ink"],
     "grid.color": COLOUR["grid"], "axes.grid": True, "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": FONT,
-    "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.labelsize": FONT,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.labelsize": FONT,
     "xtick.labelsize": FONT, "ytick.labelsize": FONT, "figure.dpi": 72, "savefig.dpi": 72,
     "lines.linewidth": 2, "lines.markersize": 6, "xtick.minor.size": 0, "ytick.minor.size": 0,
     "font.family": "DejaVu Sans",
@@ -56,9 +56,21 @@ def style(selector=":root"):
             f"@media print{{{block(LIGHT)}}}")
 
 
-def short(text, most=30):
-    text = str(text)
-    return text if len(text) <= most else text[:most - 1] + "…"
+def wrapped(text, width, most=2):
+    """At most so many lines of so many letters."""
+    lines = textwrap.wrap(str(text), width) or [""]
+    if len(lines) > most:
+        lines = lines[:most]
+        lines[-1] = lines[-1][:width - 1] + "…"
+    return "\n".join(lines)
+
+
+def tick(value, _=None):
+    """A number at an axis."""
+    for unit, word in ((1e9, " G"), (1e6, " M")):
+        if abs(value) >= unit:
+            return f"{value / unit:.6g}{word}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
 
 
 def spread(points):
@@ -70,58 +82,54 @@ def draw_lines(ax, panel):
     for s in panel.series:
         points = sorted(s.points, key=lambda p: p.x)
         colour, x, values = COLOUR[s.role], [p.x for p in points], [p.value for p in points]
+        at = (values, x) if panel.turned else (x, values)
         if panel.band:
             ax.fill_between(x, [p.low for p in points], [p.high for p in points], color=colour,
                             alpha=0.35, linewidth=0)
-        ax.plot(*((values, x) if panel.turned else (x, values)), color=colour,
-                marker=MARKERS[s.mark % len(MARKERS)], linestyle=":" if s.faint else "-",
+        ax.plot(*at, color=colour, marker=shape(s), linestyle=":" if s.faint else "-",
                 linewidth=1.5 if s.faint or panel.band else 2)
         if not panel.band and any(p.low != p.high for p in points):
             ends = {"xerr" if panel.turned else "yerr": spread(points)}
-            ax.errorbar(*((values, x) if panel.turned else (x, values)), fmt="none", ecolor=colour,
-                        elinewidth=1, capsize=3, **ends)
+            ax.errorbar(*at, fmt="none", ecolor=colour, elinewidth=1, capsize=3, **ends)
     if panel.turned:
         ax.set_xlim(left=0)
         ax.set_yticks(sorted(panel.categories()))
         ax.set_xlabel(panel.value)
-        ax.set_title("\n".join(t for t in (panel.title, panel.over) if t))
-        return
-    if panel.log:
-        ax.set_yscale("log")
     else:
-        ax.set_ylim(bottom=0)
-    at = panel.categories()
-    if panel.log_over:
-        ax.set_xscale("log", base=2)
-        ticks = sorted(at)
-        ax.set_xticks([t for n, t in enumerate(ticks) if len(ticks) < 8 or n % 3 == 0])
-    elif all(isinstance(x, int) for x in at) and len(at) < 8:
-        ax.set_xticks(sorted(at))
-    ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda v, _: number(v)))
-    ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda v, _: number(v)))
-    ax.yaxis.set_minor_formatter(ticker.NullFormatter())
-    ax.set_xlabel(panel.over)
-    # A long name beside the axis would not fit: it stands above it.
-    ax.set_title("\n".join(t for t in (panel.title, panel.value) if t))
+        if panel.log:
+            ax.set_yscale("log")
+            ax.yaxis.set_minor_locator(ticker.NullLocator())
+        else:
+            ax.set_ylim(bottom=0)
+        ticks = sorted(panel.categories())
+        if panel.log_over:
+            ax.set_xscale("log", base=2)
+            ax.xaxis.set_minor_locator(ticker.NullLocator())
+            ax.set_xticks([t for n, t in enumerate(ticks) if len(ticks) < 8 or n % 3 == 0])
+        elif len(ticks) < 8:
+            ax.set_xticks(ticks)
+        ax.set_xlabel(panel.over)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(ticker.FuncFormatter(tick))
 
 
-def lanes(panel):
-    """Where each bar or dot of a category stands: the series share its height."""
-    n = 1 if panel.kind == "stacked" else len(panel.series)
-    return [0.8 / n * (at - (n - 1) / 2) if n > 1 else 0 for at in range(len(panel.series))], 0.8 / n
+def shape(series):
+    return MARKERS[series.mark % len(MARKERS)]
 
 
 def draw_categories(ax, panel):
     names = panel.categories()
     row = {name: at for at, name in enumerate(names)}
-    offset, height = lanes(panel)
+    # The series share the height of a category, but where they stand end to end.
+    lanes = 1 if panel.kind == "stacked" else len(panel.series)
+    height = 0.8 / lanes
     begin, ends = dict.fromkeys(names, 0.0), {}
     for at, s in enumerate(panel.series):
-        shape = MARKERS[s.mark % len(MARKERS)]
-        y = [row[p.x] + offset[at] for p in s.points]
-        values, colour = [p.value for p in s.points], COLOUR[s.role]
+        lane = height * (at - (lanes - 1) / 2) if lanes > 1 else 0
+        y, values = [row[p.x] + lane for p in s.points], [p.value for p in s.points]
+        colour = COLOUR[s.role]
         if panel.kind == "dots":
-            ax.plot(values, y, color=colour, marker=shape, linestyle="none")
+            ax.plot(values, y, color=colour, marker=shape(s), linestyle="none")
         else:
             left = [begin[p.x] for p in s.points] if panel.kind == "stacked" else 0
             ax.barh(y, values, height * 0.88, left=left, color=colour,
@@ -136,66 +144,112 @@ def draw_categories(ax, panel):
                 ends[p.x] = (begin[p.x], where, begin[p.x])
             else:
                 ends[at, p.x] = (max(p.value, p.high), where, p.value)
+    # So that a line across does not go through a figure.
+    behind = None if panel.mark is None else {"facecolor": COLOUR["paper"], "edgecolor": "none",
+                                              "pad": 0.5}
     for end, where, value in ends.values():
         ax.annotate(number(value, panel.digits), (end, where), (5, 0), textcoords="offset points",
-                    va="center", fontsize=FONT - 1)
-    ax.set_yticks(range(len(names)), [short(n) for n in names])
+                    va="center_baseline", fontsize=FONT - 1, bbox=behind)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
-    low = min(v for _, _, v in ends.values())
+    ax.yaxis.set_minor_locator(ticker.NullLocator())
+    lowest = min([p.low for s in panel.series for p in s.points])
     high = max(e for e, _, _ in ends.values())
     if panel.log:
         ax.set_xscale("log")
-        ax.set_xlim(low / 2, high * 6)
-        ax.xaxis.set_minor_formatter(ticker.NullFormatter())
-    elif panel.kind == "dots":
-        ax.margins(x=0.2)
-        low = low if panel.mark is None else min(low, panel.mark)
-        ax.set_xlim(low - (high - low) * 0.08, high + (high - low) * 0.25 + 1e-9)
+        ax.set_xlim(lowest / 1.5, high * (high / lowest) ** 0.25 * 1.5)
+        ax.xaxis.set_major_locator(ticker.LogLocator(numticks=5))
     else:
-        ax.set_xlim(0, high * 1.22 if high else 1)
-    ax.xaxis.set_major_locator(ticker.LogLocator(numticks=5) if panel.log else
-                               ticker.MaxNLocator(4))
-    ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda v, _: number(v, panel.digits)))
-    ax.set_title("\n".join(t for t in (panel.title, panel.value) if t))
+        if panel.kind == "dots":
+            lowest = lowest if panel.mark is None else min(lowest, panel.mark)
+            room = (high - lowest) or 1
+            ax.set_xlim(lowest - room * 0.08, high + room * 0.3)
+        else:
+            ax.set_xlim(0, max(high, panel.mark or 0) * 1.25 or 1)
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(3, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_minor_locator(ticker.NullLocator())
+    ax.xaxis.set_major_formatter(ticker.FuncFormatter(tick))
 
 
-def height_of(panel):
-    """Of a panel, in pixels."""
-    titles = 18 * bool(panel.title) + 18
-    if panel.kind == "lines":
-        return 230 + titles
-    n = len(panel.series) if panel.kind in ("bars", "dots") else 1
-    return titles + 40 + len(panel.categories()) * max(26, 17 * n + 8)
+class Place:
+    """Where a panel stands, in pixels, and what is written around it. matplotlib could find that out
+    by itself, in twice the time of all the rest."""
+
+    def __init__(self, panel, width, alone):
+        self.panel, self.lines = panel, panel.kind == "lines"
+        letter = FONT * 0.62
+        title = wrapped(panel.title, int(width / letter / 1.12)) if panel.title else ""
+        # A long name beside an axis would not fit: it stands above.
+        value = panel.over if panel.turned else panel.value
+        self.title, self.value = title, value
+        self.top = (FONT + 4) * (title.count("\n") + 1 if title else 0) + FONT + 10
+        self.bottom = 44 if self.lines else 26
+        if self.lines:
+            self.left, self.height = 56, 220
+            self.names = []
+        else:
+            most = 34 if alone else 20
+            self.names = [wrapped(n, most if width > NARROW else 18) for n in panel.categories()]
+            widest = max(len(x) for n in self.names for x in n.split("\n"))
+            self.left = widest * letter * 0.94 + 14
+            lanes = 1 if panel.kind == "stacked" else len(panel.series)
+            self.height = len(self.names) * max(32 if any("\n" in n for n in self.names) else 24,
+                                                16 * lanes + 8)
+        self.whole = self.top + self.height + self.bottom
+
+    def draw(self, fig, x, y, width, whole):
+        """x, y of the upper left corner; whole is the figure's (width, height)."""
+        w, h = whole
+        ax = fig.add_axes((((x + self.left) / w), 1 - (y + self.top + self.height) / h,
+                           (width - self.left - 14) / w, self.height / h))
+        (draw_lines if self.lines else draw_categories)(ax, self.panel)
+        if self.names:
+            ax.set_yticks(range(len(self.names)), self.names)
+        if self.panel.mark is not None:
+            line = ax.axhline if self.lines and not self.panel.turned else ax.axvline
+            line(self.panel.mark, color=COLOUR["ink"], linewidth=1, linestyle="--", zorder=1.5)
+        fig.text(x / w, 1 - (y + 2) / h, self.title, fontweight="bold", va="top")
+        fig.text(x / w, 1 - (y + self.top - 8) / h, self.value, va="baseline")
+        return ax
 
 
 def figure(chart, narrow, legend=False):
-    columns = 1 if narrow or len(chart.panels) == 1 else 2
-    rows = -(-len(chart.panels) // columns)
-    heights = [max(height_of(p) for p in chart.panels[r * columns:(r + 1) * columns])
-               for r in range(rows)]
-    more = 30 if legend else 0
-    fig, axes = pyplot.subplots(
-        rows, columns, figsize=((NARROW if narrow else WIDE) / 72, (sum(heights) + more) / 72),
-        squeeze=False, layout="constrained", gridspec_kw={"height_ratios": heights})
-    flat = list(axes.flat)
-    for ax, panel in zip(flat, chart.panels):
-        (draw_lines if panel.kind == "lines" else draw_categories)(ax, panel)
-        if panel.mark is not None:
-            line = ax.axhline if panel.kind == "lines" else ax.axvline
-            line(panel.mark, color=COLOUR["ink"], linewidth=1, linestyle="--")
-    for ax in flat[len(chart.panels):]:
-        ax.set_visible(False)
+    width = NARROW if narrow else WIDE
+    # Long names want the whole width.
+    long = any(len(str(n)) > 22 for p in chart.panels if p.kind != "lines" for n in p.categories())
+    columns = 1 if narrow or long or len(chart.panels) == 1 else 2
+    each = (width - 24 * (columns - 1)) / columns
+    places = [Place(p, each, columns == 1) for p in chart.panels]
+    lines = [places[at:at + columns] for at in range(0, len(places), columns)]
+    more = 50 if legend else 0
+    height = sum(max(p.whole for p in line) + 8 for line in lines) + more
+    fig = pyplot.figure(figsize=(width / 72, height / 72))
+    y, axes = 0, []
+    for line in lines:
+        for at, place in enumerate(line):
+            # Beside each other, they have the same height and margins.
+            place.height += max(p.whole for p in line) - place.whole if place.lines else 0
+            axes.append(place.draw(fig, at * (each + 24), y, each, (width, height)))
+        y += max(p.whole for p in line) + 8
+    if chart.same:
+        low, high = (f(a.get_ylim()[at] for a in axes) for at, f in enumerate((min, max)))
+        for ax in axes:
+            ax.set_ylim(low, high)
     if legend:
-        marks = [matplotlib.lines.Line2D([], [], color=COLOUR[s.role], marker=MARKERS[s.mark],
-                                         label=s.name) for s in chart.legend()]
-        fig.legend(handles=marks, loc="lower center", ncol=len(marks), frameon=False)
-        fig.get_layout_engine().set(rect=(0, more / (sum(heights) + more), 1, 1))
+        marks = [matplotlib.patches.Patch(color=COLOUR[s.role], label=s.name)
+                 for s in chart.legend()]
+        fig.legend(handles=marks, loc="lower left", ncol=3, frameon=False)
     text = io.StringIO()
     fig.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     pyplot.close(fig)
     return text.getvalue()
+
+
+def glyph(chart, series):
+    """Of the legend: a bar has no shape of its own."""
+    drawn = {p.kind for p in chart.panels if series.name in [s.name for s in p.series]}
+    return "■" if drawn <= {"bars", "stacked"} else GLYPHS[series.mark % len(GLYPHS)]
 
 
 def themed(text, name, title, told):
@@ -209,6 +263,9 @@ def themed(text, name, title, told):
     for of in root.findall(f"{{{SVG}}}metadata"):
         root.remove(of)
     for node in root.iter():
+        node.tail = "\n" if node.tag.endswith("}path") else None
+        if not node.tag.endswith(("}text", "}style", "}tspan")):
+            node.text = None
         for key, value in list(node.attrib.items()):
             if key == "id":
                 node.set(key, f"{name}-{value}")

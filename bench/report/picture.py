@@ -10,7 +10,7 @@ from chart import Chart, Panel, Series
 
 FILE = "docs/release.svg"
 TITLE = "Unmapping 256 MB of swapped-out memory: mean ms by variant and number of processes"
-MARK = re.compile(r"<!-- figures: kernel-release\.json .*?^-->\n((?:\|.*\n)+)", re.S | re.M)
+MARK = re.compile(r"<!-- figures: kernel-release\.json .*?^-->\n((?:\|[^\n]*\n)+)", re.S | re.M)
 # In the order of the table's rows.
 ROWS = [("in-tree, with a lock in each free", "built"), ("in-tree, Linux 7.3", "intree"),
         ("Ebb, synchronous", "sync"), ("Ebb, deferred", "deferred"),

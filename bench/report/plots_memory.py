@@ -73,10 +73,10 @@ def dots(series, value, rows, measure):
              (theirs.points if theirs else []) if p.x == q.x]
     if not pairs:
         return Chart(panels, "Only one side was measured.")
-    less = sum(a < b for a, b in pairs)
     change = [100 * (a / b - 1) for a, b in pairs]
-    return Chart(panels, f"Ebb takes less than in-tree in {less} of {len(pairs)} cases, and between "
-                 f"{min(change):+.2f} and {max(change):+.2f} % of in-tree's memory more or less.")
+    told = [f"{abs(c):.2f} % {'less' if c < 0 else 'more'}" for c in (min(change), max(change))]
+    return Chart(panels, f"Ebb takes between {told[0]} and {told[1]} memory than in-tree, in "
+                 f"{len(pairs)} case{'s' if len(pairs) != 1 else ''}.")
 
 
 @plot(MALLOC, "malloc.json", "Allocating and freeing compressed pages, beside general allocators")
@@ -171,6 +171,24 @@ def back(rows):
     missed = [p.x for p in s.points if p.value > 1]
     return Chart(panels, f"{met} of {len(s.points)} targets are met"
                  + (f"; missed: {join(missed[:4])}." if missed else "."))
+
+
+@plot(BACK, "pages.json", "Pages given back in batches: the longest hold of the zone's lock")
+def pages(rows):
+    names = [("batched", "in batches, as Ebb does", "deferred"), ("one_hold", "in one hold", "intree")]
+    rows = type(rows)(rows.name, [{**r, "backlog": f"{number(r['backlog_pages'])} pages"}
+                                  for r in rows], rows.cpus)
+    panels = asked([Panel("dots", by(rows, "variant", names, "backlog", m), value, "backlog", title,
+                          log=True) for m, value, title in (
+                              ("p999_hold_ns", "ns", "99.9th percentile of holds"),
+                              ("max_pages_per_hold", "pages", "most pages in one hold"))], rows,
+                   "p999_hold_ns")
+    top = rows.values("backlog")[-1]
+    a, b = (rows.get("p999_hold_ns", variant=v, backlog=top) for v, _, _ in names)
+    if not a or not b:
+        return Chart(panels, "One of the two variants is missing from this run.")
+    return Chart(panels, f"With a backlog of {top}, 999 of 1,000 holds in batches are over within "
+                 f"{number(a.value)} ns, and in one hold within {number(b.value)} ns.")
 
 
 SCENARIOS = {
@@ -308,9 +326,8 @@ def cliff(rows):
         for m, s in series.items():
             if name not in [p.x for p in s.points]:
                 s.add(name, mine.get(m, variant=r["variant"], how=r.get("how")))
-    # A bar on a logarithmic axis needs a value: none is drawn as a tenth.
     panels = [Panel("bars", [series["net_stall_ms_worst"]], "ms", "variant, writeback",
-                    "longest stall of a process", log=True),
+                    "longest stall of a process"),
               Panel("bars", [series["failed_writes_sum"]], "writes", "variant, writeback",
                     "writes of swap that failed")]
     panels = asked(panels, rows, "net_stall_ms_worst of part cliff")

@@ -13,7 +13,7 @@ PAPERS = (f'The published figures are from the letters of two patch series for L
 
 def published():
     out = []
-    for at, (machine, letter, what, values) in enumerate(PUBLISHED):
+    for machine, letter, what, values in PUBLISHED:
         of = "locks" if letter == LOCKS else "deferral"
         what = "before" if what == "before" else "after"
         role = {"locks": "other", "deferral": "bulk"}[of] if machine.startswith("Rasp") else "more"
@@ -60,7 +60,7 @@ def release_kernel(rows):
     return Chart(panels, see_release(
         rows, "variant", "deferred", "patched", "mean_ms", "np", "ms",
         "With {n} at once, Ebb as it comes takes {ours} where in-tree zram takes {theirs}: {ratio}. "
-        "The machines of the published figures are others, so compare shapes, not heights."))
+        "The machines of the published figures are others, so compare shapes, not heights."), same=True)
 
 
 @plot(TIME, "linux-release.json", "munmap with in-tree zram and zswap, on each allocator")
@@ -73,7 +73,7 @@ def release_linux(rows):
     return Chart(asked(panels, rows, "mean_ms of munmap"), see_release(
         rows.where(client=client), "allocator", "ebb-deferred", "classic", "mean_ms", "np", "ms",
         f"With {{n}} at once on {client}, munmap takes {{ours}} on Ebb and {{theirs}} on zsmalloc: "
-        "{ratio}."))
+        "{ratio}."), same=True)
 
 
 @plot(TIME, "release.json", "Letting go in user space, by threads",
@@ -120,7 +120,8 @@ def see_over(panel, ours, theirs):
     for x in reversed(panel.categories()):
         a, b = of.get(ours, {}).get(x), of.get(theirs, {}).get(x)
         if a is not None and b and b > 0:
-            return f"At {x}, Ebb's share of what in-tree costs over the floor is {a / b:.2f}."
+            return (f"With {x}, Ebb takes {number(a / b * 100, 2)} % of what in-tree takes over the "
+                    "floor.")
     return "Nothing here has both sides and a floor at the same number of processes."
 
 
@@ -132,7 +133,7 @@ OF_LINUX = {**dict.fromkeys(("classic", "ebb-sync", "ebb-deferred"), "floor"),
 @plot(FLOOR, "kernel-release.json", "What a munmap costs beyond a free that does nothing")
 def floor_kernel(rows):
     rows, _ = munmap(rows)
-    panels = asked([Panel("bars", over(rows, "variant", KERNEL, OF_KERNEL, m), what, "processes",
+    panels = asked([Panel("dots", over(rows, "variant", KERNEL, OF_KERNEL, m), what, "processes",
                           log=True)
                     for m, what in (("mean_ms", "ms over the floor"),
                                     ("cpu_ns_per_slot", "CPU ns a slot over the floor"))],
@@ -143,7 +144,7 @@ def floor_kernel(rows):
 @plot(FLOOR, "linux-release.json", "The same with in-tree zram and zswap as clients")
 def floor_linux(rows):
     rows, _ = munmap(rows)
-    panels = asked([Panel("bars", over(rows, "allocator", LINUX, OF_LINUX, "mean_ms", client=c),
+    panels = asked([Panel("dots", over(rows, "allocator", LINUX, OF_LINUX, "mean_ms", client=c),
                           "ms over the floor", "processes", c, log=True)
                     for c in rows.values("client")], rows, "row of the floor and one over it")
     return Chart(positive(panels), see_over(panels[0], LINUX[3][1], LINUX[0][1]))
@@ -167,37 +168,37 @@ def positive(panels):
     return [Panel(**vars(p)) for p in panels]
 
 
-def stack(rows, key, names, floor_of, keys):
+def stack(rows, key, names, floor_of):
     """CPU of a slot: what the client takes, which is the floor's, and what the allocator adds."""
-    client = Series("page tables, swap and the client: the floor", "floor", [])
-    allocator = Series("the allocator: the rest", "deferred", [])
-    for n in rows.values("np"):
-        for value, name, _ in names:
-            mine = rows.get("cpu_ns_per_slot", **{key: value}, np=n, **keys)
-            base = rows.get("cpu_ns_per_slot", **{key: floor_of.get(value, "")}, np=n, **keys)
-            if mine and base:
-                short = name.split(",")[0] if value == "patched" else name
-                low = min(base.value, mine.value)
-                client.add(f"{short}, {n}", (low, low, low))
-                allocator.add(f"{short}, {n}", [mine.value - low] * 3)
+    client = Series("page tables, swap and the client (the floor)", "floor", [])
+    allocator = Series("the allocator", "deferred", [])
+    for value, name, _ in names:
+        mine = rows.get("cpu_ns_per_slot", **{key: value})
+        base = rows.get("cpu_ns_per_slot", **{key: floor_of.get(value, "")})
+        if mine and base:
+            low = min(base.value, mine.value)
+            client.add(name, (low, low, low))
+            allocator.add(name, [mine.value - low] * 3)
     return [client, allocator]
 
 
-def see_stack(panel):
-    last = panel.categories()[-1]
-    parts = [p.value for s in panel.series for p in s.points if p.x == last]
-    share = parts[-1] / sum(parts) * 100 if sum(parts) else 0
-    return (f"Of {number(sum(parts))} ns a slot in the last bar, {share:.0f} % are the allocator's; "
-            "no allocator can take away the rest.")
+def see_stack(panel, ours, theirs):
+    client, allocator = ({p.x: p.value for p in s.points} for s in panel.series)
+    if ours not in allocator or theirs not in allocator:
+        return "Ebb's row or in-tree's is missing from this run."
+    return (f"{panel.title}: the allocator's part of a slot is {number(allocator[ours])} ns with Ebb as "
+            f"it comes and {number(allocator[theirs])} ns in-tree; the other {number(client[ours])} ns "
+            "no allocator can take away.")
 
 
 @plot(CPU, "kernel-release.json", "CPU time of a freed slot until all is back, by step")
 def cpu_kernel(rows):
     rows, _ = munmap(rows)
     names = [n for n in KERNEL if n[0] not in ("base", "floor")]
-    panels = asked([Panel("stacked", stack(rows, "variant", names, OF_KERNEL, {}), "CPU ns a slot",
-                          "variant, processes")], rows, "cpu_ns_per_slot of the floor and others")
-    return Chart(panels, see_stack(panels[0]))
+    panels = asked([Panel("stacked", stack(rows.where(np=n), "variant", names, OF_KERNEL),
+                          "CPU ns a slot", "variant", f"{processes(n)} at once")
+                    for n in rows.values("np")], rows, "cpu_ns_per_slot of the floor and others")
+    return Chart(panels, see_stack(panels[-1], "Ebb, deferred", "in-tree, Linux 7.3"))
 
 
 @plot(CPU, "linux-release.json", "The same on each allocator, with in-tree clients")
@@ -205,35 +206,33 @@ def cpu_linux(rows):
     rows, _ = munmap(rows)
     top = most(rows.values("np"))
     names = [n for n in LINUX if not n[0].startswith("floor")]
-    panels = asked([Panel("stacked", stack(rows.where(np=top), "allocator", names, OF_LINUX,
-                                           {"client": c}), "CPU ns a slot", "allocator, processes",
-                          c) for c in rows.values("client")],
+    panels = asked([Panel("stacked", stack(rows.where(np=top, client=c), "allocator", names,
+                                           OF_LINUX), "CPU ns a slot", "allocator",
+                          f"{c}, {processes(top)} at once") for c in rows.values("client")],
                    rows, "cpu_ns_per_slot of the floor and others")
-    return Chart(panels, see_stack(panels[0]))
+    return Chart(panels, see_stack(panels[0], LINUX[3][1], LINUX[0][1]))
 
 
 @plot(CPU, "release.json", "In user space: in the calls, and in the worker afterwards")
 def cpu_user(rows):
-    calls = Series("in the call that frees", "sync", [])
-    worker = Series("in the worker, afterwards", "deferred", [])
-    for n in rows.values("threads"):
-        # With more threads than CPUs a call's time is not its CPU time.
-        for value, name, _ in HOST if n <= rows.cpus else ():
+    panels, see = [], "Ebb as it comes (deferred) was not in this run."
+    # With more threads than CPUs a call's time is not its CPU time.
+    for n in (n for n in rows.values("threads") if n <= rows.cpus):
+        calls = Series("in the call that frees", "sync", [])
+        worker = Series("in the worker, afterwards", "deferred", [])
+        for value, name, _ in HOST:
             total = rows.get("cpu_ns_per_slot", variant=value, threads=n)
             wall = rows.get("ns_per_slot", variant=value, threads=n)
             if total and wall:
                 call = min(wall.value, total.value)
-                calls.add(f"{name}, {n}", (call, call, call))
-                worker.add(f"{name}, {n}", [total.value - call] * 3)
-    panels = asked([Panel("stacked", [calls, worker], "CPU ns a slot", "variant, threads")], rows,
-                   "ns_per_slot and cpu_ns_per_slot")
-    sums = {p.x: (p.value, q.value) for p, q in zip(calls.points, worker.points)}
-    told = [(x, v) for x, v in sums.items() if x.startswith("Ebb, deferred")]
-    if not told:
-        return Chart(panels, "Ebb as it comes (deferred) was not in this run.")
-    x, (a, b) = told[-1]
-    return Chart(panels, f"{x.rsplit(', ', 1)[0]}, with {x.rsplit(', ', 1)[1]} at once: {number(a)} "
-                 f"ns of CPU in the call and {number(b)} ns in the worker.")
+                calls.add(name, (call, call, call))
+                worker.add(name, [total.value - call] * 3)
+                if value == "deferred":
+                    see = (f"Deferred, with {n} thread{'s' if n != 1 else ''}: {number(call)} ns of "
+                           f"CPU in the call and {number(total.value - call)} ns in the worker.")
+        panels.append(Panel("stacked", [calls, worker], "CPU ns a slot", "variant",
+                            f"{n} thread{'s' if n != 1 else ''} at once"))
+    return Chart(asked(panels, rows, "ns_per_slot and cpu_ns_per_slot"), see)
 
 
 @plot(CPU, "store.json", "Storing a page: the codec and everything else")
