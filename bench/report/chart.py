@@ -45,7 +45,7 @@ class Panel:
     band: bool = False  # ranges as bands
     turned: bool = False    # lines with the values to the right, where they are times
     mark: float = None  # a value with a line across
-    digits: int = 3     # significant ones
+    digits: int = 3     # significant ones; 0: as it is
 
     def __post_init__(self):
         self.series = [s for s in self.series if s.points]
@@ -76,6 +76,8 @@ class Chart:
 
 def number(value, digits=3):
     """A figure for people: significant digits, and commas. Counts are exact."""
+    if not digits:
+        return f"{value:g}"
     if isinstance(value, int) or value == 0:
         return f"{value:,.0f}"
     whole = len(f"{abs(value):.0f}") if abs(value) >= 1 else 0

@@ -117,7 +117,8 @@ def shape(series):
     return MARKERS[series.mark % len(MARKERS)]
 
 
-def draw_categories(ax, panel):
+def draw_categories(ax, panel, width):
+    """width: of the axes, in pixels; the figures beside bars and dots have to fit in."""
     names = panel.categories()
     row = {name: at for at, name in enumerate(names)}
     # The series share the height of a category, but where they stand end to end.
@@ -154,20 +155,23 @@ def draw_categories(ax, panel):
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
     ax.yaxis.set_minor_locator(ticker.NullLocator())
-    lowest = min([p.low for s in panel.series for p in s.points])
+    lowest = min(p.low for s in panel.series for p in s.points)
     high = max(e for e, _, _ in ends.values())
+    label = max(len(number(v, panel.digits)) for _, _, v in ends.values()) * FONT * 0.58 + 10
+    free = max(0.3, 1 - label / width)      # of the width, left of the figures
     if panel.log:
+        low = lowest / 1.5
         ax.set_xscale("log")
-        ax.set_xlim(lowest / 1.5, high * (high / lowest) ** 0.25 * 1.5)
+        ax.set_xlim(low, low * (high / low) ** (1 / free))
         ax.xaxis.set_major_locator(ticker.LogLocator(numticks=5))
     else:
+        low = 0
         if panel.kind == "dots":
-            lowest = lowest if panel.mark is None else min(lowest, panel.mark)
-            room = (high - lowest) or 1
-            ax.set_xlim(lowest - room * 0.08, high + room * 0.3)
-        else:
-            ax.set_xlim(0, max(high, panel.mark or 0) * 1.25 or 1)
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(3, steps=[1, 2, 5, 10]))
+            low = min(lowest, panel.mark if panel.mark is not None else lowest)
+            low -= ((high - low) or abs(high) or 1) * 0.08
+        ax.set_xlim(low, low + (max(high, panel.mark or 0) - low or 1) / free)
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(max(2, int(width / 90)),
+                                                      steps=[1, 2, 5, 10]))
     ax.xaxis.set_minor_locator(ticker.NullLocator())
     ax.xaxis.set_major_formatter(ticker.FuncFormatter(tick))
 
@@ -196,15 +200,21 @@ class Place:
             lanes = 1 if panel.kind == "stacked" else len(panel.series)
             self.height = len(self.names) * max(32 if any("\n" in n for n in self.names) else 24,
                                                 16 * lanes + 8)
-        self.whole = self.top + self.height + self.bottom
+
+    @property
+    def whole(self):
+        return self.top + self.height + self.bottom
 
     def draw(self, fig, x, y, width, whole):
         """x, y of the upper left corner; whole is the figure's (width, height)."""
         w, h = whole
-        ax = fig.add_axes((((x + self.left) / w), 1 - (y + self.top + self.height) / h,
-                           (width - self.left - 14) / w, self.height / h))
-        (draw_lines if self.lines else draw_categories)(ax, self.panel)
-        if self.names:
+        wide = width - self.left - 14
+        ax = fig.add_axes((((x + self.left) / w), 1 - (y + self.top + self.height) / h, wide / w,
+                           self.height / h))
+        if self.lines:
+            draw_lines(ax, self.panel)
+        else:
+            draw_categories(ax, self.panel, wide)
             ax.set_yticks(range(len(self.names)), self.names)
         if self.panel.mark is not None:
             line = ax.axhline if self.lines and not self.panel.turned else ax.axvline
@@ -222,14 +232,16 @@ def figure(chart, narrow, legend=False):
     each = (width - 24 * (columns - 1)) / columns
     places = [Place(p, each, columns == 1) for p in chart.panels]
     lines = [places[at:at + columns] for at in range(0, len(places), columns)]
+    for line in lines:
+        top = max(p.top for p in line)
+        for p in line:
+            p.top = top
     more = 50 if legend else 0
     height = sum(max(p.whole for p in line) + 8 for line in lines) + more
     fig = pyplot.figure(figsize=(width / 72, height / 72))
     y, axes = 0, []
     for line in lines:
         for at, place in enumerate(line):
-            # Beside each other, they have the same height and margins.
-            place.height += max(p.whole for p in line) - place.whole if place.lines else 0
             axes.append(place.draw(fig, at * (each + 24), y, each, (width, height)))
         y += max(p.whole for p in line) + 8
     if chart.same:

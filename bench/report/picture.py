@@ -44,5 +44,6 @@ def of_readme(path):
     for s, row in zip(series, values):
         for head, v in zip(heads, row):
             s.add(head, (v, v, v))
-    panel = Panel("bars", series, "mean ms of munmap, 256 MB a process; less is better", "")
+    panel = Panel("bars", series, "mean ms of munmap, 256 MB a process; less is better", "",
+                  digits=0)
     return Chart([panel], ""), told(heads, values)

@@ -8,7 +8,7 @@ The order of the functions is the order of the page.
 """
 from typing import Callable, NamedTuple
 
-from chart import Panel, Series
+from chart import Series
 from formats import Absent
 
 
@@ -47,7 +47,8 @@ HOST = [("kernel", "this kernel's zram, munmap", "intree"),
         ("sync", "Ebb, synchronous", "sync"), ("deferred", "Ebb, deferred", "deferred")]
 GUEST = [("base", "in-tree, as built", "built"), ("patched", "in-tree, Linux 7.3", "intree"),
          ("ebb", "Ebb", "deferred"), ("floor", "a free that does nothing", "floor")]
-COLOURS = ("deferred", "intree", "sync", "bulk", "built", "other", "more", "floor")
+OURS, OTHERS = ("deferred", "sync", "bulk"), ("intree", "built", "other", "more", "floor")
+COUNTS = ("floor", "other", "more", "bulk", "built")
 
 
 def by(rows, key, names, over, measure, scale=1, **keys):
@@ -62,9 +63,16 @@ def by(rows, key, names, over, measure, scale=1, **keys):
     return out
 
 
-def named(rows, key, words="{}"):
-    """Names and roles of what a key has."""
-    return [(v, words.format(v), COLOURS[at % len(COLOURS)]) for at, v in enumerate(rows.values(key))]
+def named(rows, key):
+    """Names and roles of what a key has. Ebb's are told by their names."""
+    left = {True: list(OURS) * 9, False: list(OTHERS) * 9}
+    return [(v, str(v), left["ebb" in str(v)].pop(0)) for v in rows.values(key)[:24]]
+
+
+def counts(rows, key, word):
+    """The same for a number of jobs or threads, in colours that are nobody's."""
+    return [(n, f"{n} {word}{'s' if n != 1 else ''}", COUNTS[at % len(COUNTS)])
+            for at, n in enumerate(rows.values(key))]
 
 
 def asked(panels, rows, what):
@@ -94,5 +102,5 @@ def processes(n):
     return f"{n} process{'es' if n != 1 else ''}"
 
 
-__all__ = ["PLOTS", "KERNEL", "LINUX", "HOST", "GUEST", "COLOURS", "Panel", "Series", "plot", "by",
-           "named", "asked", "pick", "most", "join", "processes"]
+__all__ = ["PLOTS", "KERNEL", "LINUX", "HOST", "GUEST", "plot", "by", "named", "counts",
+           "asked", "pick", "most", "join", "processes"]

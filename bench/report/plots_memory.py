@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Plots of memory: density, allocators, what comes back, many CPUs, tiers."""
 from chart import Chart, Panel, Series, number, times
-from plots import (GUEST, KERNEL, LINUX, asked, by, join, most, named, pick, plot, processes)
+from plots import GUEST, KERNEL, LINUX, asked, by, counts, join, most, pick, plot, processes
 
 DENSE, MALLOC, BACK = "Density", "Allocators", "Memory that comes back"
 SCALE, TIERS = "Up to 512 CPUs", "Writeback and tiers"
@@ -75,16 +75,14 @@ def dots(series, value, rows, measure):
         return Chart(panels, "Only one side was measured.")
     change = [100 * (a / b - 1) for a, b in pairs]
     told = [f"{abs(c):.2f} % {'less' if c < 0 else 'more'}" for c in (min(change), max(change))]
-    return Chart(panels, f"Ebb takes between {told[0]} and {told[1]} memory than in-tree, in "
-                 f"{len(pairs)} case{'s' if len(pairs) != 1 else ''}.")
+    told = " to ".join(dict.fromkeys(told))
+    return Chart(panels, f"Ebb takes {told} memory than in-tree, in {len(pairs)} "
+                 f"case{'s' if len(pairs) != 1 else ''}.")
 
 
 @plot(MALLOC, "malloc.json", "Allocating and freeing compressed pages, beside general allocators")
 def allocators(rows):
-    threads = named(rows, "threads", "{} thread(s)")
-    roles = ("deferred", "intree", "sync", "bulk")
-    threads = [(n, f"{n} thread{'s' if n != 1 else ''}", roles[at % len(roles)])
-               for at, (n, _, _) in enumerate(threads)]
+    threads = counts(rows, "threads", "thread")
 
     def panel(kind, measure, value, title, scale=1, **more):
         return Panel(kind, by(rows, "threads", threads, "allocator", measure, scale), value,
@@ -318,7 +316,7 @@ def swapin(rows):
 @plot(TIERS, "tiers.json", "Short of memory with a limit and a backing device: stalls and losses")
 def cliff(rows):
     mine = rows.need(kind="cliff")
-    series = {m: Series("all boots", "deferred", []) for m in ("net_stall_ms_worst",
+    series = {m: Series("all boots", "floor", []) for m in ("net_stall_ms_worst",
                                                               "failed_writes_sum")}
     for r in mine:
         name = {"patched": "in-tree", "ebb": "Ebb"}.get(r["variant"], str(r["variant"]))

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Plots of programs: disks in memory, caches, values, Dask, and a guest that is short of memory."""
 from chart import Chart, Panel, Series, number, times
-from plots import (COLOURS, GUEST, asked, by, join, most, named, pick, plot)
+from plots import GUEST, asked, by, counts, join, most, named, pick, plot
 
 PROGRAMS, DASK = "Programs", "Dask"
 MIB = 1 << 20
-
-
-def counts(rows, key, word):
-    """Names for a number of jobs or threads."""
-    return [(n, f"{n} {word}{'s' if n != 1 else ''}", COLOURS[at % len(COLOURS)])
-            for at, n in enumerate(rows.values(key))]
 
 
 def variant_of(r):
@@ -73,7 +67,7 @@ def cache(rows):
 @plot(PROGRAMS, "values.json", "Values under keys: Ebb's table beside what a program has today")
 def values(rows):
     one = rows.where(threads=pick(rows.values("threads"), 1))
-    per = [("put_ns", "put", "deferred"), ("get_ns", "get", "sync"), ("delete_ns", "delete", "bulk")]
+    per = [("put_ns", "put", "built"), ("get_ns", "get", "more"), ("delete_ns", "delete", "bulk")]
     speed = [Series(name, role, []) for _, name, role in per]
     memory = [Series("all values", "floor", []), Series("a fifth left", "other", [])]
     for v in one.values("variant"):
@@ -101,7 +95,7 @@ def pressure(rows):
             ("readers", "case", "write_p50_us", "us", "a write beside readers: median")):
         mine = rows.where(kind=kind)
         cpus = most(mine.values("cpus"))
-        mine = type(rows)(rows.name, [{**r, "case": f"{r.get('codec')}, {r.get('readers')} readers"}
+        mine = type(rows)(rows.name, [{**r, "case": f"{r.get('codec')}, readers: {r.get('readers')}"}
                                       for r in mine if r.get("cpus") == cpus], rows.cpus)
         panels.append(Panel("bars", by(mine, "variant", GUEST, over, measure), value, over, title))
     panels = asked(panels, rows, "seconds of part apps and write_p50_us of part readers")
@@ -110,8 +104,9 @@ def pressure(rows):
             for v in apps.values("variant")}
     if not sums:
         return Chart(panels, "The part apps is missing from this run.")
-    told = join(f"{number(n)} {dict((g[0], g[1]) for g in GUEST).get(v, v)}" for v, n in sums.items())
-    return Chart(panels, f"Writes of swap that failed, all boots: {told}.")
+    told = join(f"{number(n)} with {dict((g[0], g[1]) for g in GUEST).get(v, v)}"
+                for v, n in sums.items())
+    return Chart(panels, f"Of eight programs in turn, {told} writes of swap failed in all boots.")
 
 
 @plot(DASK, "dask.json", "Dask with more data than its limit: time, spilled bytes, memory")

@@ -52,7 +52,7 @@ def see_release(rows, key, ours, theirs, measure, over, unit, how):
 def release_kernel(rows):
     rows, keys = munmap(rows)
     ours = by(rows, "variant", KERNEL, "np", "mean_ms")
-    what = f"{keys['mb']} MB a process, {keys['data']} data, {keys['codec']}"
+    what = f"{keys['mb']} MB, {keys['data']}, {keys['codec']}"
     panels = asked([Panel("lines", ours, "mean ms", "processes at once", f"here: {what}",
                           log=True)], rows, "mean_ms of munmap")
     panels.append(Panel("lines", published(), "mean ms", "processes at once",
@@ -186,7 +186,7 @@ def see_stack(panel, ours, theirs):
     client, allocator = ({p.x: p.value for p in s.points} for s in panel.series)
     if ours not in allocator or theirs not in allocator:
         return "Ebb's row or in-tree's is missing from this run."
-    return (f"{panel.title}: the allocator's part of a slot is {number(allocator[ours])} ns with Ebb as "
+    return (f"With {panel.title.replace(',', ' and')}, the allocator's part of a slot is {number(allocator[ours])} ns with Ebb as "
             f"it comes and {number(allocator[theirs])} ns in-tree; the other {number(client[ours])} ns "
             "no allocator can take away.")
 
