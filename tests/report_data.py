@@ -14,7 +14,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # As harness.machine() gives them, and as the command does.
-GUEST_FACTS = {"cpu": "A CPU <made up> & more", "cpus": 2, "host_kernel": "6.18.0", "load_at_start": 0.4}
+GUEST_FACTS = {"cpu": "A CPU <made up> & more", "cpus": 2, "host_kernel": "6.18.0",
+               "load_at_start": 0.4}
 FACTS = {"cpu_model": "A CPU <made up> & more", "cpus": 2, "memory_bytes": 24 << 30,
          "kernel": "Linux 6.18.0 x86_64", "thp": "madvise", "ebb_version": "0.1.0",
          "page_bytes": 4096, "date": "2026-11-01T00:00:00Z"}

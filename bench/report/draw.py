@@ -177,8 +177,8 @@ def draw_categories(ax, panel, width):
 
 
 class Place:
-    """Where a panel stands, in pixels, and what is written around it. matplotlib could find that out
-    by itself, in twice the time of all the rest."""
+    """Where a panel stands, in pixels, and what is written around it. matplotlib could find that
+    out by itself, in twice the time of all the rest."""
 
     def __init__(self, panel, width, alone):
         self.panel, self.lines = panel, panel.kind == "lines"

@@ -71,6 +71,11 @@ class Rows(list):
         return Rows(self.name, (r for r in self if all(r.get(k) == v for k, v in keys.items())),
                     self.cpus)
 
+    def also(self, **made):
+        """The rows with more keys, each made by a function of the row."""
+        return Rows(self.name, ({**r, **{k: fn(r) for k, fn in made.items()}} for r in self),
+                    self.cpus)
+
     def values(self, key):
         """What the key has in the rows, in their order; null is nothing."""
         return list(dict.fromkeys(r[key] for r in self if r.get(key) is not None
@@ -111,7 +116,7 @@ class Source(NamedTuple):
 
 
 def words_of_machine(doc, taken):
-    """One line on where the figures are from. The benches have facts of the machine by these names."""
+    """One line on where the figures are from, by the names that the benches have for such facts."""
     told = doc.get("machine")
     facts = told if isinstance(told, dict) else {**doc, "cpu_model": told}
     said = [facts.get("cpu_model") or facts.get("cpu") or facts.get("processor")]
@@ -129,6 +134,8 @@ def words_of_machine(doc, taken):
         said.append(f"{n} round{'s' if n != 1 else ''}")
     if is_number(n := facts.get("load_at_start", doc.get("load"))):
         said.append(f"load {n:.1f} at the start")
+    if not any(said):
+        said = ["the file does not say which machine"]
     date = facts.get("date")
     said.append(date[:10] if isinstance(date, str) else taken)
     return clean(", ".join(str(s) for s in said if s))

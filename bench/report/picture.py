@@ -4,7 +4,9 @@
 The drawing's <desc> has the figures in words. So whether it is the table's needs no drawing:
 scripts/figures compares the two.
 """
+import os
 import re
+import xml.etree.ElementTree as ET
 
 from chart import Chart, Panel, Series
 
@@ -47,3 +49,16 @@ def of_readme(path):
     panel = Panel("bars", series, "mean ms of munmap, 256 MB a process; less is better", "",
                   digits=0)
     return Chart([panel], ""), told(heads, values)
+
+
+def wrong(root):
+    """Why the drawing is not of README.md's table; "" if it is."""
+    with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
+        want = told(*figures(f.read()))
+    try:
+        drawn = ET.parse(os.path.join(root, FILE)).find("{http://www.w3.org/2000/svg}desc")
+    except (OSError, ET.ParseError) as e:
+        return f"{FILE} cannot be read: {e}"
+    if drawn is None or drawn.text != want:
+        return f"{FILE} has other figures than README.md's table; make report draws it anew"
+    return ""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Plots of memory: density, allocators, what comes back, many CPUs, tiers."""
 from chart import Chart, Panel, Series, number, times
+from formats import Absent
 from plots import GUEST, KERNEL, LINUX, asked, by, counts, join, most, pick, plot, processes
 
 DENSE, MALLOC, BACK = "Density", "Allocators", "Memory that comes back"
@@ -149,9 +150,9 @@ def see_kill(rows, key, ours, theirs):
     for n in sorted(rows.values("np"), reverse=True):
         a, b = (rows.get("t90_ms", np=n, **{key: v}) for v in (ours, theirs))
         if a and b and a.value > 0:
-            return (f"With {processes(n)} killed, 90 % of the memory is back after {number(a.value)} "
-                    f"ms with Ebb and {number(b.value)} ms in-tree, {times(b.value / a.value)} as "
-                    "long.")
+            return (f"With {processes(n)} killed, 90 % of the memory is back after "
+                    f"{number(a.value)} ms with Ebb and {number(b.value)} ms in-tree, "
+                    f"{times(b.value / a.value)} as long.")
     return "One of the two sides is missing from this run."
 
 
@@ -160,7 +161,7 @@ def see_kill(rows, key, ours, theirs):
 def back(rows):
     s = Series("measured / target", "deferred", [])
     for r in rows:
-        value, target = rows.get("value", figure=r["figure"]), rows.get("target", figure=r["figure"])
+        value, target = (rows.get(m, figure=r["figure"]) for m in ("value", "target"))
         if value and target and target.value > 0:
             s.add(str(r["figure"]), [value.value / target.value] * 3)
     panels = asked([Panel("bars", [s], "measured / target", "figure", mark=1.0, digits=2)], rows,
@@ -173,9 +174,9 @@ def back(rows):
 
 @plot(BACK, "pages.json", "Pages given back in batches: the longest hold of the zone's lock")
 def pages(rows):
-    names = [("batched", "in batches, as Ebb does", "deferred"), ("one_hold", "in one hold", "intree")]
-    rows = type(rows)(rows.name, [{**r, "backlog": f"{number(r['backlog_pages'])} pages"}
-                                  for r in rows], rows.cpus)
+    names = [("batched", "in batches, as Ebb does", "deferred"),
+             ("one_hold", "in one hold", "intree")]
+    rows = rows.also(backlog=lambda r: f"{number(r['backlog_pages'])} pages")
     panels = asked([Panel("dots", by(rows, "variant", names, "backlog", m), value, "backlog", title,
                           log=True) for m, value, title in (
                               ("p999_hold_ns", "ns", "99.9th percentile of holds"),
@@ -276,6 +277,8 @@ def tiers_panel(rows, kind, measure, value, title, **more):
         for s, (variant, _, _) in zip(series, GUEST):
             keys = {} if p is None else {"packed": p}
             s.add("all" if p is None else packed(p), mine.get(measure, variant=variant, **keys))
+    if mine and not any(s.points for s in series):
+        raise Absent(f"{rows.name} has rows of {kind} without {measure}.")
     return Panel("bars", series, value, "how", title, **more)
 
 

@@ -17,7 +17,7 @@ def variant_of(r):
 @plot(PROGRAMS, "nbd.json", "nbdkit's disks in memory: Ebb's plugin beside nbdkit's own",
       "128 MiB of /usr/lib; fio over one connection for each job, one request at a time.")
 def nbd(rows):
-    rows = type(rows)(rows.name, [{**r, "variant": variant_of(r)} for r in rows], rows.cpus)
+    rows = rows.also(variant=variant_of)
     resident = Series("resident", "floor", [])
     for v in rows.values("variant"):
         if f := rows.get("resident_bytes", variant=v):
@@ -35,18 +35,15 @@ def nbd(rows):
     if not best or not plain:
         return Chart(panels, "Ebb's plugin or nbdkit's own is missing from this run.")
     a, b = min(best, key=best.get), min(plain, key=plain.get)
-    return Chart(panels, f"The smallest of Ebb's, {a}, has the image in {number(best[a] / MIB)} MiB; "
-                 f"the smallest of nbdkit's own, {b}, in {number(plain[b] / MIB)} MiB.")
+    return Chart(panels, f"The smallest of Ebb's, {a}, has the image in "
+                 f"{number(best[a] / MIB)} MiB; the smallest of nbdkit's own, {b}, in "
+                 f"{number(plain[b] / MIB)} MiB.")
 
 
 @plot(PROGRAMS, "cache.json", "RocksDB with a second cache: rate, hits and memory")
 def cache(rows):
-    made = []
-    for r in rows:
-        hits, lookups = r.get("hits"), r.get("lookups")
-        share = 100 * hits / lookups if lookups and hits is not None else None
-        made.append({**r, "hit_percent": share})
-    rows = type(rows)(rows.name, made, rows.cpus)
+    rows = rows.also(hit_percent=lambda r: 100 * r["hits"] / r["lookups"]
+                     if r.get("lookups") and r.get("hits") is not None else None)
     panels = []
     for name in rows.values("benchmark"):
         of, threads = rows.where(benchmark=name), counts(rows, "threads", "thread")
@@ -82,8 +79,8 @@ def values(rows):
     a, b = (one.get("resident_bytes", variant=v) for v in ("ebb", "map"))
     if not a or not b or not a.value:
         return Chart(panels, "Ebb's row or the map's is missing from this run.")
-    return Chart(panels, f"With all values in, Ebb has {number(a.value / MIB)} MiB resident, a hash "
-                 f"map of malloc'ed lz4 strings {number(b.value / MIB)} MiB: "
+    return Chart(panels, f"With all values in, Ebb has {number(a.value / MIB)} MiB resident, a "
+                 f"hash map of malloc'ed lz4 strings {number(b.value / MIB)} MiB: "
                  f"{times(b.value / a.value)} as much.")
 
 
@@ -94,9 +91,8 @@ def pressure(rows):
             ("apps", "mem", "seconds", "seconds", "eight programs in turn, by memory"),
             ("readers", "case", "write_p50_us", "us", "a write beside readers: median")):
         mine = rows.where(kind=kind)
-        cpus = most(mine.values("cpus"))
-        mine = type(rows)(rows.name, [{**r, "case": f"{r.get('codec')}, readers: {r.get('readers')}"}
-                                      for r in mine if r.get("cpus") == cpus], rows.cpus)
+        mine = mine.where(cpus=most(mine.values("cpus"))).also(
+            case=lambda r: f"{r.get('codec')}, readers: {r.get('readers')}")
         panels.append(Panel("bars", by(mine, "variant", GUEST, over, measure), value, over, title))
     panels = asked(panels, rows, "seconds of part apps and write_p50_us of part readers")
     apps = rows.where(kind="apps")
@@ -117,12 +113,14 @@ def dask(rows):
         for measure, scale, value, what in (
                 ("seconds", 1, "seconds", ""), ("spilled_bytes", MIB, "MiB", ": spilled to disk"),
                 ("peak_resident_bytes", MIB, "MiB", ": most resident")):
-            panels.append(Panel("lines", by(of, "variant", names, "data_over_limit", measure, scale),
-                                value, "data / limit of memory", f"{work}{what}"))
+            series = by(of, "variant", names, "data_over_limit", measure, scale)
+            panels.append(Panel("lines", series, value, "data / limit of memory",
+                                f"{work}{what}"))
     panels = asked(panels, rows, "seconds")
     wrong = [f"{r['variant']}, {r['workload']}" for r in rows if r.get("checksum_ok") is False]
     if wrong:
-        return Chart(panels, f"WRONG RESULTS: the checksum of {join(wrong[:3])} was not as expected.")
+        return Chart(panels, f"WRONG RESULTS: the checksum of {join(wrong[:3])} was not as it "
+                     "should be.")
     top = most(rows.values("data_over_limit"))
     of = rows.where(data_over_limit=top, workload=rows.values("workload")[0])
     seconds = {v: f.value for v in of.values("variant") if (f := of.get("seconds", variant=v))}

@@ -59,8 +59,9 @@ def release_kernel(rows):
                         "published: 256 MB, lzo-rle", log=True))
     return Chart(panels, see_release(
         rows, "variant", "deferred", "patched", "mean_ms", "np", "ms",
-        "With {n} at once, Ebb as it comes takes {ours} where in-tree zram takes {theirs}: {ratio}. "
-        "The machines of the published figures are others, so compare shapes, not heights."), same=True)
+        "With {n} at once, Ebb as it comes takes {ours} where in-tree zram takes {theirs}: "
+        "{ratio}. The machines of the published figures are others, so compare shapes, not "
+        "heights."), same=True)
 
 
 @plot(TIME, "linux-release.json", "munmap with in-tree zram and zswap, on each allocator")
@@ -120,8 +121,8 @@ def see_over(panel, ours, theirs):
     for x in reversed(panel.categories()):
         a, b = of.get(ours, {}).get(x), of.get(theirs, {}).get(x)
         if a is not None and b and b > 0:
-            return (f"With {x}, Ebb takes {number(a / b * 100, 2)} % of what in-tree takes over the "
-                    "floor.")
+            return (f"With {x}, Ebb takes {number(a / b * 100, 2)} % of what in-tree takes over "
+                    "the floor.")
     return "Nothing here has both sides and a floor at the same number of processes."
 
 
@@ -186,9 +187,9 @@ def see_stack(panel, ours, theirs):
     client, allocator = ({p.x: p.value for p in s.points} for s in panel.series)
     if ours not in allocator or theirs not in allocator:
         return "Ebb's row or in-tree's is missing from this run."
-    return (f"With {panel.title.replace(',', ' and')}, the allocator's part of a slot is {number(allocator[ours])} ns with Ebb as "
-            f"it comes and {number(allocator[theirs])} ns in-tree; the other {number(client[ours])} ns "
-            "no allocator can take away.")
+    return (f"With {panel.title.replace(',', ' and')}, the allocator's part of a slot is "
+            f"{number(allocator[ours])} ns with Ebb as it comes and {number(allocator[theirs])} ns "
+            f"in-tree; the other {number(client[ours])} ns no allocator can take away.")
 
 
 @plot(CPU, "kernel-release.json", "CPU time of a freed slot until all is back, by step")
@@ -228,8 +229,9 @@ def cpu_user(rows):
                 calls.add(name, (call, call, call))
                 worker.add(name, [total.value - call] * 3)
                 if value == "deferred":
-                    see = (f"Deferred, with {n} thread{'s' if n != 1 else ''}: {number(call)} ns of "
-                           f"CPU in the call and {number(total.value - call)} ns in the worker.")
+                    see = (f"Deferred, with {n} thread{'s' if n != 1 else ''}: {number(call)} ns "
+                           f"of CPU in the call and {number(total.value - call)} ns in the "
+                           "worker.")
         panels.append(Panel("stacked", [calls, worker], "CPU ns a slot", "variant",
                             f"{n} thread{'s' if n != 1 else ''} at once"))
     return Chart(asked(panels, rows, "ns_per_slot and cpu_ns_per_slot"), see)
@@ -251,5 +253,5 @@ def cpu_store(rows):
                 shares.append((name, b.value, max(0, b.value) / (a.value + max(0, b.value)) * 100))
     panels = asked([Panel("stacked", [codec, rest], "ns a page", "codec, threads")], rows,
                    "codec_ns_per_page and other_ns_per_page")
-    return Chart(panels, f"Beside the codec, a page costs "
-                 f"{join(f'{number(v)} ns ({share:.0f} %) with {x}' for x, v, share in shares[:3])}.")
+    told = join(f"{number(v)} ns ({share:.0f} %) with {x}" for x, v, share in shares[:3])
+    return Chart(panels, f"Beside the codec, a page costs {told}.")

@@ -8,7 +8,8 @@ DEFERRED = "https://lore.kernel.org/all/20260509083824.2408724-1-haowenchao@xiao
 # Machine, series of patches, what is compared, figures
 PUBLISHED = [
     ("Raspberry Pi 4B", LOCKS, "before", {1: 59.0, 2: 94.6, 4: 202.9}),
-    ("Raspberry Pi 4B", LOCKS, "less locking per free (in Linux 7.3)", {1: 56.0, 2: 66.7, 4: 110.6}),
+    ("Raspberry Pi 4B", LOCKS, "less locking per free (in Linux 7.3)",
+     {1: 56.0, 2: 66.7, 4: 110.6}),
     ("Raspberry Pi 4B", DEFERRED, "before", {1: 56.2, 3: 153.2}),
     ("Raspberry Pi 4B", DEFERRED, "free deferred per CPU (proposed)", {1: 17.2, 3: 51.5}),
     ("i7-12700", LOCKS, "before", {1: 11.7, 2: 24.1, 4: 63.0}),
