@@ -15,7 +15,7 @@ import xml.etree.ElementTree as ET
 
 import matplotlib
 matplotlib.use("svg")
-from matplotlib import pyplot, ticker  # noqa: E402
+from matplotlib import font_manager, pyplot, ticker  # noqa: E402
 
 from chart import ROLES, number  # noqa: E402
 
@@ -56,12 +56,25 @@ def style(selector=":root"):
             f"@media print{{{block(LIGHT)}}}")
 
 
+def pixels(text):
+    """How wide a line of text is, in the widest font that the page may have."""
+    face = font_manager.get_font(font_manager.findfont("DejaVu Sans"))
+    face.set_size(FONT, 72)
+    face.set_text(text)
+    return face.get_width_height()[0] / 64
+
+
 def wrapped(text, width, most=2):
-    """At most so many lines of so many letters."""
-    lines = textwrap.wrap(str(text), width) or [""]
-    if len(lines) > most:
-        lines = lines[:most]
-        lines[-1] = lines[-1][:width - 1] + "…"
+    """At most so many lines of so many pixels."""
+    letters = max(4, int(width / (FONT * 0.58)))
+    lines = textwrap.wrap(str(text), letters) or [""]
+    cut = len(lines) > most
+    lines = lines[:most]
+    lines[-1] += "…" if cut else ""
+    for at, line in enumerate(lines):
+        while pixels(line) > width:
+            line = line.rstrip("…")[:-1] + "…"
+        lines[at] = line
     return "\n".join(lines)
 
 
@@ -180,10 +193,10 @@ class Place:
     """Where a panel stands, in pixels, and what is written around it. matplotlib could find that
     out by itself, in twice the time of all the rest."""
 
-    def __init__(self, panel, width, alone):
+    def __init__(self, panel, width):
         self.panel, self.lines = panel, panel.kind == "lines"
-        letter = FONT * 0.62
-        title = wrapped(panel.title, int(width / letter / 1.12)) if panel.title else ""
+        # Bold is wider.
+        title = wrapped(panel.title, width / 1.15) if panel.title else ""
         # A long name beside an axis would not fit: it stands above.
         value = panel.over if panel.turned else panel.value
         self.title, self.value = title, value
@@ -193,10 +206,8 @@ class Place:
             self.left, self.height = 56, 220
             self.names = []
         else:
-            most = 34 if alone else 20
-            self.names = [wrapped(n, most if width > NARROW else 18) for n in panel.categories()]
-            widest = max(len(x) for n in self.names for x in n.split("\n"))
-            self.left = widest * letter * 0.94 + 14
+            self.names = [wrapped(n, min(width * 0.4, 250)) for n in panel.categories()]
+            self.left = max(pixels(x) for n in self.names for x in n.split("\n")) + 12
             lanes = 1 if panel.kind == "stacked" else len(panel.series)
             self.height = len(self.names) * max(32 if any("\n" in n for n in self.names) else 24,
                                                 16 * lanes + 8)
@@ -230,7 +241,7 @@ def figure(chart, narrow, legend=False):
     long = any(len(str(n)) > 22 for p in chart.panels if p.kind != "lines" for n in p.categories())
     columns = 1 if narrow or long or len(chart.panels) == 1 else 2
     each = (width - 24 * (columns - 1)) / columns
-    places = [Place(p, each, columns == 1) for p in chart.panels]
+    places = [Place(p, each) for p in chart.panels]
     lines = [places[at:at + columns] for at in range(0, len(places), columns)]
     for line in lines:
         top = max(p.top for p in line)

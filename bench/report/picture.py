@@ -53,12 +53,14 @@ def of_readme(path):
 
 def wrong(root):
     """Why the drawing is not of README.md's table; "" if it is."""
-    with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
-        want = told(*figures(f.read()))
     try:
+        with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
+            want = told(*figures(f.read()))
         drawn = ET.parse(os.path.join(root, FILE)).find("{http://www.w3.org/2000/svg}desc")
+    except ValueError as e:
+        return str(e)
     except (OSError, ET.ParseError) as e:
-        return f"{FILE} cannot be read: {e}"
+        return f"{FILE} cannot be compared: {e}"
     if drawn is None or drawn.text != want:
         return f"{FILE} has other figures than README.md's table; make report draws it anew"
     return ""

@@ -106,6 +106,8 @@ def allocators(rows):
             best = min(others, key=others.get)
             said.append(f"{what} takes Ebb {number(times_of[m]['ebb'])} ns and the fastest other, "
                         f"{best}, {number(others[best])} ns")
+        elif not times_of[m]:
+            said.append(f"{m} is missing from this run")
     if not said:
         return Chart(panels, "Ebb's row or all others are missing from this run.")
     text = "; ".join(said)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Plots of programs: disks in memory, caches, values, Dask, and a guest that is short of memory."""
 from chart import Chart, Panel, Series, number, times
+from formats import Absent
 from plots import GUEST, asked, by, counts, join, most, named, pick, plot
 
 PROGRAMS, DASK = "Programs", "Dask"
@@ -22,7 +23,7 @@ def nbd(rows):
     for v in rows.values("variant"):
         if f := rows.get("resident_bytes", variant=v):
             resident.add(v, [x / MIB for x in f])
-    panels = [Panel("bars", [resident], "MiB", "plugin", "memory of nbdkit with the image")]
+    panels = []
     for op in rows.values("op"):
         block = rows.where(op=op).values("block_bytes")[:1]
         size = f", {block[0] >> 10} KiB" if block and isinstance(block[0], int) else ""
@@ -30,6 +31,7 @@ def nbd(rows):
                                        "variant", "iops"), "requests a second", "plugin",
                             f"{op}{size}"))
     panels = asked(panels, rows, "iops")
+    panels.insert(0, Panel("bars", [resident], "MiB", "plugin", "memory of nbdkit with the image"))
     best, plain = ({v: f.value for v in rows.where(plugin=p).values("variant")
                     if (f := rows.get("resident_bytes", variant=v))} for p in ("ebb", "memory"))
     if not best or not plain:
@@ -54,10 +56,11 @@ def cache(rows):
                   "variant", f"{name}: hits"),
             Panel("bars", by(of, "threads", threads, "variant", "resident_bytes", MIB), "MiB",
                   "variant", f"{name}: resident")]
-    panels = asked(panels, rows, "ops_per_s")
-    fast = most(f.value for r in rows if (f := rows.get("ops_per_s", **{
-        k: r.get(k) for k in ("variant", "benchmark", "threads")})))
-    who = next(r["variant"] for r in rows if r.get("ops_per_s") == fast)
+    rates = [(f.value, r["variant"]) for r in rows if (f := rows.get("ops_per_s", **{
+        k: r[k] for k in ("variant", "benchmark", "threads")}))]
+    if not rates:
+        raise Absent(f"{rows.name} has no ops_per_s.")
+    fast, who = max(rates, key=lambda x: x[0])
     return Chart(panels, f"The highest rate is {number(fast)} operations a second, of {who}.")
 
 
