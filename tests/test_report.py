@@ -15,6 +15,13 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+DEBIANS = "/usr/bin/python3"
+try:
+    import jinja2, matplotlib   # noqa: E401,F401  asked for here, since a restart prints a plan
+except ImportError:
+    # As bench/report/run does.
+    if os.path.exists(DEBIANS) and os.path.realpath(sys.executable) != os.path.realpath(DEBIANS):
+        os.execv(DEBIANS, [DEBIANS, *sys.argv])
 import report_data
 import tap
 
