@@ -182,7 +182,7 @@ TABLES = {
                 "cpu_ns_per_slot", "drained_ms"),
     "store": ("threads", "codec", "codec_ns_per_page", "other_ns_per_page"),
     "density": ("set", "codec", "chain_size_pages", "churned", "pool_per_byte",
-                "linux_pool_per_byte"),
+                "linux_pool_per_byte", "linux_measured"),
     "pages": ("variant", "backlog_pages", "threads", "max_pages_per_hold", "p999_hold_ns"),
     "malloc": ("allocator", "threads", "alloc_ns", "free_ns", "free_cpu_ns", "rss_per_byte",
                "rss_per_byte_churned", "left_bytes"),
@@ -206,7 +206,8 @@ def command():
         for churned in (False, True):
             out["density"].append({"set": name, "codec": "lz4", "chain_size_pages": 16,
                                    "churned": churned, "pool_per_byte": 1.012 + at / 500,
-                                   "linux_pool_per_byte": 1.025 + at / 250})
+                                   "linux_pool_per_byte": 1.025 + at / 250,
+                                   "linux_measured": False})
     for v, hold in (("batched", 63), ("one_hold", 2000)):
         for backlog in (2000, 50000):
             out["pages"].append(row({"variant": v, "backlog_pages": backlog, "threads": 2,

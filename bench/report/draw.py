@@ -91,6 +91,11 @@ def spread(points):
     return [[max(0, p.value - p.low) for p in points], [max(0, p.high - p.value) for p in points]]
 
 
+def decades(low, high):
+    """Where a logarithmic axis has numbers: within two decades, at 2 and 5, too."""
+    return ticker.LogLocator(subs=(1, 2, 5) if high / low < 100 else (1,), numticks=6)
+
+
 def draw_lines(ax, panel):
     for s in panel.series:
         points = sorted(s.points, key=lambda p: p.x)
@@ -111,6 +116,7 @@ def draw_lines(ax, panel):
     else:
         if panel.log:
             ax.set_yscale("log")
+            ax.yaxis.set_major_locator(decades(*ax.get_ylim()))
             ax.yaxis.set_minor_locator(ticker.NullLocator())
         else:
             ax.set_ylim(bottom=0)
@@ -176,14 +182,14 @@ def draw_categories(ax, panel, width):
         low = lowest / 1.5
         ax.set_xscale("log")
         ax.set_xlim(low, low * (high / low) ** (1 / free))
-        ax.xaxis.set_major_locator(ticker.LogLocator(numticks=5))
+        ax.xaxis.set_major_locator(decades(low, high))
     else:
         low = 0
         if panel.kind == "dots":
             low = min(lowest, panel.mark if panel.mark is not None else lowest)
             low -= ((high - low) or abs(high) or 1) * 0.08
         ax.set_xlim(low, low + (max(high, panel.mark or 0) - low or 1) / free)
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(max(2, int(width / 90)),
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(max(2, int(width / 75)),
                                                       steps=[1, 2, 5, 10]))
     ax.xaxis.set_minor_locator(ticker.NullLocator())
     ax.xaxis.set_major_formatter(ticker.FuncFormatter(tick))

@@ -17,7 +17,9 @@ def density(rows):
     panels = []
     for codec in mine.values("codec"):
         of = mine.where(codec=codec)
-        series = [Series("Linux's zram", "intree", []), Series("Ebb, filled", "deferred", []),
+        same = all(of.values("linux_measured"))
+        theirs = "Linux's zram" + ("" if same else " (other samples of these sets)")
+        series = [Series(theirs, "intree", []), Series("Ebb, filled", "deferred", []),
                   Series("Ebb, after churn", "sync", [])]
         for name in of.values("set"):
             series[0].add(name, of.get("linux_pool_per_byte", set=name, churned=False))
@@ -26,11 +28,12 @@ def density(rows):
         panels.append(Panel("dots", series, "pool bytes for a compressed byte", "set", codec,
                             mark=1.0, digits=5))
     panels = asked(panels, rows, "pool_per_byte")
-    losses = [(p.value - 1) / (q.value - 1) for panel in panels
-              for p in dict((s.name, s) for s in panel.series).get("Ebb, after churn",
-                                                                  Series("", "", [])).points
-              for s in panel.series if s.name == "Linux's zram"
-              for q in s.points if q.x == p.x and q.value > 1]
+    losses = []
+    for panel in panels:
+        of = {s.role: {p.x: p.value for p in s.points} for s in panel.series}
+        theirs = of.get("intree", {})
+        losses += [(v - 1) / (theirs[x] - 1) for x, v in of.get("sync", {}).items()
+                   if theirs.get(x, 0) > 1]
     if not losses:
         return Chart(panels, "What Linux's zram takes for these sets is not in this run.")
     return Chart(panels, f"After churn Ebb loses {number(min(losses), 2)} to "

@@ -250,8 +250,9 @@ def cpu_store(rows):
                 name = f"{c}, {n} thread{'s' if n != 1 else ''}"
                 codec.add(name, a)
                 rest.add(name, [max(0, x) for x in b])
-                shares.append((name, b.value, max(0, b.value) / (a.value + max(0, b.value)) * 100))
+                share = b.value / (a.value + b.value) * 100 if b.value > 0 else 0
+                shares.append(f"{number(b.value)} ns ({share:.0f} %) with {name}" if share else
+                              f"nothing that can be told from noise with {name}")
     panels = asked([Panel("stacked", [codec, rest], "ns a page", "codec, threads")], rows,
                    "codec_ns_per_page and other_ns_per_page")
-    told = join(f"{number(v)} ns ({share:.0f} %) with {x}" for x, v, share in shares[:3])
-    return Chart(panels, f"Beside the codec, a page costs {told}.")
+    return Chart(panels, f"Beside the codec, a page costs {join(shares[:3])}.")
