@@ -153,7 +153,8 @@ def cases(report, of):
                 for theme in THEMES:
                     wrong, found = faults(it, path, width, theme)
                     assert not wrong, "\n".join(wrong[:20])
-                    drawn = {p.name: ("narrow " if width < 600 else "wide ") for p in run.plots.PLOTS}
+                    which = "narrow " if width < 600 else "wide "
+                    drawn = {p.name: which for p in run.plots.PLOTS}
                     assert found["drawn"] == drawn, f"{width} pixels: {found['drawn']}"
                     assert found["texts"] > 500, found["texts"]
                     dark = found["paper"] != "rgb(255, 255, 255)"

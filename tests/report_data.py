@@ -231,15 +231,16 @@ def programs():
     """What benches of other languages write, by their formats."""
     back = [{"figure": f, "target": t, "value": v} for f, t, v in (
         ("churned_16", 1.25, 1.15), ("store_memory", 200, 112), ("reset_close", 1, 14))]
-    cache = [{"variant": v, "benchmark": "readrandom", "threads": n, "capacity_bytes": 1 << 28,
-              "resident_bytes": 260 << 20, "hits": 700 + at, "lookups": 1000,
+    cache = [{"variant": v, "codec": "lz4", "benchmark": b, "threads": n, "hits": 700 + at,
+              "capacity_bytes": 1 << 28, "resident_bytes": (260 + at) << 20, "lookups": 1000,
               "ops_per_s": 50000 * n + at} for at, v in enumerate(("none", "lru", "ebb"))
-             for n in (1, 2)]
+             for b in ("readrandom", "skewed") for n in (1, 2)]
     dask = [{"variant": v, "workload": w, "data_over_limit": x, "seconds": s * x,
              "spilled_bytes": int(1e9 * x), "peak_resident_bytes": 1 << 30, "checksum_ok": True}
             for v, s in (("dask", 20), ("ebb", 12)) for w in ("shuffle", "sum")
             for x in (0.5, 1.5, 3)]
     return {"back.json": {"rows": back}, "cache.json": {"machine": FACTS, "rows": cache},
+            "rocksdb.json": {"machine": "x86_64", "cpus": 2, "rows": cache},
             "dask.json": {"machine": FACTS, "rows": dask}}
 
 

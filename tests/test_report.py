@@ -126,10 +126,11 @@ def each_plot_has_a_chart_of_what_its_bench_writes():
 def each_measure_that_is_left_out_is_missed_by_some_plot():
     """So the case above can fail: a bench that renames one of these is noticed."""
     every = report_data.every()
-    for name, measure in (("kernel-release.json", "mean_ms"), ("linux-release.json", "all_per_byte"),
+    for name, measure in (("kernel-release.json", "mean_ms"),
+                          ("linux-release.json", "all_per_byte"),
                           ("tiers.json", "writeback_mb_per_s"), ("malloc.json", "alloc_ns"),
                           ("scale.json", "speedup_low"), ("nbd.json", "iops"),
-                          ("dask.json", "seconds"), ("cache.json", "ops_per_s")):
+                          ("dask.json", "seconds"), ("rocksdb.json", "ops_per_s")):
         rows = [{k: v for k, v in r.items() if not k.startswith(measure)}
                 for r in every[name]["rows"]]
         said = []
@@ -219,7 +220,10 @@ BROKEN = [
     (b"{\"rows\": [{\"variant\": \"sync\", \"threads\": 1, \"mean_ms\": \"<b>\"}]}",
      "mean_ms is '<b>', where a number was expected"),
     (b"{\"rows\": [{\"variant\": \"sync\", \"threads\": 1, \"mean_ms\": NaN}]}", "mean_ms is nan"),
-    (b"{\"rows\": [{\"variant\": \"sync\", \"threads\": [1], \"mean_ms\": 1}]}", "release.json has"),
+    (b"{\"rows\": [{\"variant\": \"sync\", \"threads\": [1], \"mean_ms\": 1}]}",
+     "release.json has"),
+    (b"{\"rows\": [" + b", ".join(b"{\"variant\": \"sync\", \"threads\": %d, \"mean_ms\": 1}" % n
+                                for n in range(1000)) + b"]}", "release.json has"),
     (b"{\"rows\": [{\"variant\": \"sync\", \"threads\": 1}]}", "release.json has no mean_ms"),
     (b"[" * 100000, "nested too deeply"),
 ]
@@ -245,22 +249,41 @@ def a_file_that_cannot_be_used_is_named_and_the_rest_stands():
 
 
 @case
+def figures_that_no_bench_gives_do_not_take_the_page_along():
+    run, columns = report(), report_data.TABLES["release"]
+    with tempfile.TemporaryDirectory() as tmp:
+        for value in (0, -5, 1e-300, 1e300, 10 ** 400, True):
+            rows = [{**dict.fromkeys(columns, value), "variant": v, "threads": n}
+                    for v in ("sync", "deferred", "kernel") for n in (1, 2)]
+            report_data.write(tmp, {"release.json": {"machine": report_data.FACTS, "rows": rows},
+                                    "back.json": report_data.every()["back.json"]})
+            text, wrong = run.page(tmp)
+            Reader(text)
+            must('<figure id="back">' in text and text.count("<svg") >= 2, f"{value}: {wrong}")
+            must(all(w.startswith("release.json") for w in wrong), wrong)
+
+
+@case
 def names_of_the_data_are_text_whatever_they_have_in_them():
     evil = "<script>alert(1)</script>&\"'$\\frac{x}$\x00\x1b]]>\ud800" + "W" * 200
-    rows = [{"figure": evil, "target": 1, "value": 2}]
+    rows = [{"figure": evil, "target": 1, "value": 2},
+            {"figure": "$\\frac{x}$", "target": 1, "value": 2}]
     text, wrong = of({"back.json": {"machine": {"cpu_model": evil, "cpus": 1}, "rows": rows}})
     must(not wrong, wrong)
     page = Reader(text)
     must("script" not in page.tags and "<script" not in text.lower(), "a script got in")
     must("\x00" not in text and "\x1b" not in text and "]]>" not in text, "a control character")
-    must("alert(1)" in page.text() and "$\\frac" in page.text(), "the name is not shown as it is")
+    must("alert(1)" in page.text(), "the name is not shown as it is")
+    drawn = text[text.index("<svg"):text.index("</svg>")]
+    must(">$\\frac{x}$<" in drawn, "a formula was made of a name")
 
 
 @case
 def numbers_are_short_and_counts_are_exact():
-    for value, digits, want in ((0, 3, "0"), (0.0123, 3, "0.0123"), (3.7, 3, "3.70"), (103.2, 3, "103"),
+    for value, digits, want in ((0, 3, "0"), (0.0123, 3, "0.0123"), (3.7, 3, "3.70"),
+                                (103.2, 3, "103"),
                                 (12345, 3, "12,345"), (12345.6, 3, "12,346"), (1.0146, 5, "1.0146"),
-                                (15.8, 0, "15.8"), (-2.5, 2, "-2.5"), (1e-9, 3, "1.00e-09")):
+                                (15.8, 0, "15.8"), (-2.5, 2, "-2.5"), (1e-9, 3, "1.00e-09"), (1e300, 3, "1.00e+300")):
         must(chart.number(value, digits) == want, f"{value}: {chart.number(value, digits)}")
 
 
@@ -308,7 +331,8 @@ def the_picture_has_its_own_colours_and_no_link():
     text = run.draw.picture(made, picture.TITLE, told)
     kept = (ROOT / picture.FILE).read_text()
     for svg in (text, kept):
-        must("prefers-color-scheme: dark" in svg and f"<desc>{told}</desc>" in svg, "no style, no desc")
+        must("prefers-color-scheme: dark" in svg and f"<desc>{told}</desc>" in svg,
+             "no style, no desc")
         must(not re.search(r'(href|src)="(?!#)', svg) and "<script" not in svg, "a link")
 
 

@@ -76,6 +76,8 @@ class Chart:
 
 def number(value, digits=3):
     """A figure for people: significant digits, and commas. Counts are exact."""
+    if abs(value) >= 1e15:
+        return f"{value:.2e}"
     if not digits:
         return f"{value:g}"
     if isinstance(value, int) or value == 0:

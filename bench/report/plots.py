@@ -48,6 +48,7 @@ HOST = [("kernel", "this kernel's zram, munmap", "intree"),
 GUEST = [("base", "in-tree, as built", "built"), ("patched", "in-tree, Linux 7.3", "intree"),
          ("ebb", "Ebb", "deferred"), ("floor", "a free that does nothing", "floor")]
 OURS, OTHERS = ("deferred", "sync", "bulk"), ("intree", "built", "other", "more", "floor")
+MOST = 64   # categories
 COUNTS = ("floor", "other", "more", "bulk", "built")
 
 
@@ -80,6 +81,8 @@ def asked(panels, rows, what):
     panels = [p for p in panels if p.series]
     if not panels:
         raise Absent(f"{rows.name} has no {what}.")
+    if (n := max(len(p.categories()) for p in panels)) > MOST:
+        raise Absent(f"{rows.name} has {n} different {what}, and a plot has room for {MOST}.")
     return panels
 
 
