@@ -255,7 +255,8 @@ def figures_that_no_bench_gives_do_not_take_the_page_along():
         for value in (0, -5, 1e-300, 1e300, 10 ** 400, True):
             rows = [{**dict.fromkeys(columns, value), "variant": v, "threads": n}
                     for v in ("sync", "deferred", "kernel") for n in (1, 2)]
-            report_data.write(tmp, {"release.json": {"machine": report_data.FACTS, "rows": rows},
+            facts = {**report_data.FACTS, "cpus": value, "memory_bytes": value}
+            report_data.write(tmp, {"release.json": {"machine": facts, "rows": rows},
                                     "back.json": report_data.every()["back.json"]})
             text, wrong = run.page(tmp)
             Reader(text)
@@ -283,7 +284,8 @@ def numbers_are_short_and_counts_are_exact():
     for value, digits, want in ((0, 3, "0"), (0.0123, 3, "0.0123"), (3.7, 3, "3.70"),
                                 (103.2, 3, "103"),
                                 (12345, 3, "12,345"), (12345.6, 3, "12,346"), (1.0146, 5, "1.0146"),
-                                (15.8, 0, "15.8"), (-2.5, 2, "-2.5"), (1e-9, 3, "1.00e-09"), (1e300, 3, "1.00e+300")):
+                                (15.8, 0, "15.8"), (-2.5, 2, "-2.5"), (1e-9, 3, "1.00e-09"),
+                                (1e300, 3, "1.00e+300")):
         must(chart.number(value, digits) == want, f"{value}: {chart.number(value, digits)}")
 
 

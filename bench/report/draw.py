@@ -265,6 +265,8 @@ def figure(chart, narrow, legend=False):
         low, high = (f(a.get_ylim()[at] for a in axes) for at, f in enumerate((min, max)))
         for ax in axes:
             ax.set_ylim(low, high)
+            if chart.panels[0].log:
+                ax.yaxis.set_major_locator(decades(low, high))
     if legend:
         marks = [matplotlib.patches.Patch(color=COLOUR[s.role], label=s.name)
                  for s in chart.legend()]

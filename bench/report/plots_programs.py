@@ -123,9 +123,10 @@ def pressure(rows):
             for v in apps.values("variant")}
     if not sums:
         return Chart(panels, "The part apps is missing from this run.")
-    told = join(f"{number(n)} with {dict((g[0], g[1]) for g in GUEST).get(v, v)}"
-                for v, n in sums.items())
-    return Chart(panels, f"Of eight programs in turn, {told} writes of swap failed in all boots.")
+    names = {value: name for value, name, _ in GUEST}
+    told = "; ".join(f"{names.get(v, v)}: {number(n)}" for v, n in sums.items())
+    return Chart(panels, "Writes of swap that failed with eight programs in turn, all boots "
+                 f"together: {told}.")
 
 
 @plot(DASK, "dask.json", "Dask with more data than its limit: time, spilled bytes, memory")

@@ -172,7 +172,7 @@ def positive(panels):
 def stack(rows, key, names, floor_of):
     """CPU of a slot: what the client takes, which is the floor's, and what the allocator adds."""
     client = Series("page tables, swap and the client (the floor)", "floor", [])
-    allocator = Series("the allocator", "deferred", [])
+    allocator = Series("the allocator", "other", [])
     for value, name, _ in names:
         mine = rows.get("cpu_ns_per_slot", **{key: value})
         base = rows.get("cpu_ns_per_slot", **{key: floor_of.get(value, "")})
@@ -219,8 +219,8 @@ def cpu_user(rows):
     panels, see = [], "Ebb as it comes (deferred) was not in this run."
     # With more threads than CPUs a call's time is not its CPU time.
     for n in (n for n in rows.values("threads") if n <= rows.cpus):
-        calls = Series("in the call that frees", "sync", [])
-        worker = Series("in the worker, afterwards", "deferred", [])
+        calls = Series("in the call that frees", "more", [])
+        worker = Series("in the worker, afterwards", "bulk", [])
         for value, name, _ in HOST:
             total = rows.get("cpu_ns_per_slot", variant=value, threads=n)
             wall = rows.get("ns_per_slot", variant=value, threads=n)
@@ -240,7 +240,7 @@ def cpu_user(rows):
 @plot(CPU, "store.json", "Storing a page: the codec and everything else")
 def cpu_store(rows):
     codec = Series("the codec alone", "floor", [])
-    rest = Series("everything else", "deferred", [])
+    rest = Series("everything else", "other", [])
     shares = []
     for n in rows.values("threads"):
         for c in rows.values("codec"):
