@@ -31,7 +31,7 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 .DEFAULT_GOAL := build
 .PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
 	clean configure coverage demo demo-kernel demo-linux demo-programs demo-tiers deps dist fuzz help \
-	install install-module linux module pressure scale uninstall uninstall-module
+	install install-module linux module pressure report scale uninstall uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -72,11 +72,11 @@ check: ## every kind of test in small doses, a real kernel included; 12 minutes 
 	@$(PYTHON) scripts/check
 
 check-full: ## the same in full doses: every guest test, interleaving and planted fault; at most an hour
-	@scripts/deps check
+	@scripts/deps full
 	@$(PYTHON) scripts/check --full
 
 check-rest: ## what check-full has beyond a check that was made; with it, what CI runs
-	@scripts/deps check
+	@scripts/deps full
 	@$(PYTHON) scripts/check --rest
 
 check-long: ## the stress program for ten minutes in each of three builds, and an hour of a real kernel
@@ -94,8 +94,11 @@ coverage: ## lines and branches of core/ that the tests run, and each that they 
 	@scripts/deps check
 	@$(PYTHON) scripts/coverage
 
-scale: build ## what core/ does on 1 to 512 simulated CPUs; build/bench/scale.json and plots
-	@scripts/deps scale
+report: ## what was measured so far as one page, build/report/index.html; plots say which command fills them
+	@scripts/deps report
+	@$(PYTHON) bench/report/run
+
+scale: build ## what core/ does on 1 to 512 simulated CPUs; build/bench/scale.json
 	@$(PYTHON) bench/scale/run
 
 fuzz: ## every fuzzer for FUZZ_SECONDS on all CPUs; findings in build/fuzz/artifacts/

@@ -155,5 +155,27 @@ def the_marks_of_the_tree_are_understood():
          p.stdout + p.stderr)
 
 
+@case
+def the_readmes_picture_is_of_its_table():
+    root = os.path.dirname(os.path.dirname(SCRIPT))
+
+    def judged(folder):
+        p = subprocess.run([sys.executable, SCRIPT, "--json", "/nonexistent",
+                            os.path.join(folder, "README.md")], capture_output=True, text=True,
+                           check=False)
+        return p.returncode, p.stdout + p.stderr
+    rc, out = judged(root)
+    must(rc == 0 and "1 passed, 0 failed" in out, out)
+    with tempfile.TemporaryDirectory() as tmp:
+        os.mkdir(os.path.join(tmp, "docs"))
+        for name, old, new in (("README.md", "", ""), ("docs/release.svg", " 103 ms", " 13 ms")):
+            with open(os.path.join(root, name), encoding="utf-8") as f:
+                text = f.read()
+            with open(os.path.join(tmp, name), "w", encoding="utf-8") as f:
+                f.write(text.replace(old, new) if old else text)
+        rc, out = judged(tmp)
+        must(rc == 1 and "docs/release.svg has other figures" in out, out)
+
+
 if __name__ == "__main__":
     sys.exit(tap.run(CASES))
