@@ -246,8 +246,8 @@ static void forget_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash
 }
 
 /*
- * Takes an entry out, if it is the one of ref, or any if that is 0.  The ref it had, or 0; *bytes is
- * then what it had.
+ * Takes an entry out, if it is the one of ref, or any if that is 0.  Returns the ref that it had,
+ * and *bytes are its value's; or 0.
  */
 static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 ref,
 		      u32 *bytes)
