@@ -410,11 +410,16 @@ def remove_cgroup(path):
             time.sleep(0.1)
 
 
+def sanitized():
+    """The command has memory of a sanitizer's in it."""
+    with open(EBB, "rb") as f:
+        return b"__asan_init" in (text := f.read()) or b"__tsan_init" in text
+
+
 @test
 def in_a_small_cgroup_nothing_is_killed(tmp):
-    with open(EBB, "rb") as f:
-        if b"__asan_init" in (text := f.read()) or b"__tsan_init" in text:
-            raise Skip("a sanitizer takes memory of its own")
+    if sanitized():
+        raise Skip("a sanitizer takes memory of its own")
     if json.loads(works(*TINY, "--json").stdout)["machine"]["page_bytes"] != 4096:
         raise Skip("pages of 4 KiB only: a class of larger ones takes much of so small a group")
     noise = write(os.path.join(tmp, "noise"), os.urandom(100 << 20))
@@ -567,8 +572,8 @@ def values_bench_writes_its_rows(tmp):
 @test
 def cache_bench_writes_its_rows(tmp):
     out = os.path.join(tmp, "cache.json")
-    works("cache", "bench", "--keys", "100000", "--requests", "60000", "--capacity", "8M", "--threads", "1,2",
-          "--rounds", "1", "--data", "mix", "--trace", "zipf-0.8,loop", "--out", out)
+    works("cache", "bench", "--keys", "100000", "--requests", "60000", "--capacity", "8M",
+          "--threads", "1,2", "--rounds", "1", "--data", "mix", "--trace", "zipf-0.8,loop", "--out", out)
     with open(out, encoding="utf-8") as f:
         rows = json.load(f)["rows"]
     has(rows, "variant benchmark threads capacity_bytes resident_bytes resident_most_bytes hits lookups "
@@ -581,8 +586,11 @@ def cache_bench_writes_its_rows(tmp):
         assert r["capacity_bytes"] == 8 << 20 and r["lookups"] == 45000 and r["ops_per_s"] > 0, r
     # The policy, and what it counts: of one thread the requests are the same each time.
     ebb, lru = by["ebb", "zipf-0.8", 1], by["map", "zipf-0.8", 1]
-    assert ebb["hits"] > lru["hits"], (ebb, lru)
-    assert ebb["resident_most_bytes"] < 1.06 * ebb["capacity_bytes"], ebb
+    # A page is a small part of so small a cache only where it has 4 KiB.
+    if json.loads(works(*TINY, "--json").stdout)["machine"]["page_bytes"] == 4096:
+        assert ebb["hits"] > lru["hits"], (ebb, lru)
+        if not sanitized():
+            assert ebb["resident_most_bytes"] < 1.06 * ebb["capacity_bytes"], ebb
     refused(2, "cache bench", "cache")
     refused(2, "cache fast", "cache", "fast")
     refused(2, "tree", "cache", "bench", "--variant", "ebb,tree")
