@@ -134,7 +134,9 @@ static struct node *node_new(struct rival *r, size_t packed)
 
 	if (r->slabs && c < r->classes)
 		return chunk_take(r, c);
-	r->bytes += r->limit ? bytes : 0;
+	/* With a limit all have one lock; without, this is not written. */
+	if (r->limit)
+		r->bytes += bytes;
 	return malloc(bytes);
 }
 
@@ -144,7 +146,8 @@ static void node_free(struct rival *r, struct node *n)
 	unsigned int c = r->slabs ? class_of(r, bytes) : 0;
 
 	if (!r->slabs || c == r->classes) {
-		r->bytes -= r->limit ? bytes : 0;
+		if (r->limit)
+			r->bytes -= bytes;
 		free(n);
 		return;
 	}
