@@ -223,6 +223,46 @@ static void the_first_put_of_a_key_only_notes_it(void **state)
 	ebb_cache_close(c);
 }
 
+static void what_was_taken_can_be_put_back_at_once(void **state)
+{
+	struct ebb_cache_config cfg;
+	struct ebb_cache_pin *pin;
+	struct ebb_cache *c;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 16 * MIB;
+	cfg.flags = EBB_CACHE_SECOND_MISS;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, EBB_CACHE_ADMIT), 0);
+	must_eq(ebb_cache_pin(c, "a", 1, EBB_CACHE_TAKE, &pin), 0);
+	ebb_cache_unpin(c, pin);
+	must_eq(ebb_cache_pin(c, "a", 1, 0, &pin), -ENOENT);
+	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, 0), 0);
+	ebb_cache_close(c);
+}
+
+/* Nothing is stored yet, so that only the capacity says how much is worth a note. */
+static void keys_are_remembered_before_there_are_values(void **state)
+{
+	const u64 keys = 16 * MIB / CACHE_NOTE_PART;
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+	u64 k, stored = 0;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 4 * MIB;
+	cfg.flags = EBB_CACHE_SECOND_MISS;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(ebb_cache_set_capacity(c, 16 * MIB), 0);
+	for (k = 0; k < keys / 2; k++)
+		must_eq(ebb_cache_put(c, &k, sizeof(k), "value", 5, 0, 0), -EAGAIN);
+	for (k = 0; k < keys / 2; k++)
+		stored += !ebb_cache_put(c, &k, sizeof(k), "value", 5, 0, 0);
+	must(stored > keys / 2 / 100 * 90);
+	must(stat_of(c).used_bytes <= 16 * MIB);
+	ebb_cache_close(c);
+}
+
 static struct {
 	u64 times[4], bytes;
 	bool wrong;
@@ -494,6 +534,8 @@ int main(void)
 		cmocka_unit_test(a_pin_stays_as_it_is),
 		cmocka_unit_test(pinned_bytes_count),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
+		cmocka_unit_test(what_was_taken_can_be_put_back_at_once),
+		cmocka_unit_test(keys_are_remembered_before_there_are_values),
 		cmocka_unit_test(who_asked_is_told_what_leaves),
 		cmocka_unit_test(an_oracle_agrees),
 		cmocka_unit_test(memory_is_within_the_capacity),

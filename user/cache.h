@@ -23,6 +23,7 @@
 
 #define CACHE_SHARDS 16u                /* a power of two */
 #define CACHE_SPILL_INDEX_PART 8u       /* of the capacity, for the table of spilled values */
+#define CACHE_NOTE_PART 2048u           /* bytes of capacity for each key that is only noted */
 #define CACHE_TRIES 8                   /* of a lookup, before it takes the lock */
 
 struct cache_counts {

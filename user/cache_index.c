@@ -68,7 +68,7 @@ static size_t ghost_bytes(u64 sets)
 	return sets * CACHE_GHOST_WAYS * sizeof(u32);
 }
 
-/* The ghost remembers as many as there are entries, so its table has room for the most. */
+/* The ghost remembers as many as there are entries, or more, so its table has room for the most. */
 static u64 most_sets(const struct cache_index *x)
 {
 	return ((u64)x->most + CACHE_GHOST_WAYS - 1) / CACHE_GHOST_WAYS * 2;
@@ -80,7 +80,8 @@ int cache_index_init(struct cache_index *x, u32 most, bool ghost)
 	x->most = most;
 	x->buckets = CACHE_INDEX_LEAST;
 	x->bucket_top = CACHE_INDEX_LEAST;
-	x->ghost_sets = ghost ? CACHE_INDEX_LEAST / CACHE_GHOST_WAYS : 0;
+	x->ghost_least = CACHE_INDEX_LEAST / CACHE_GHOST_WAYS;
+	x->ghost_sets = ghost ? x->ghost_least : 0;
 	x->entry = new_table((size_t)most * sizeof(*x->entry));
 	x->bucket = new_table((size_t)most * sizeof(*x->bucket));
 	if (ghost)
@@ -309,8 +310,19 @@ static void tend_ghost(struct cache_index *x)
 		return;
 	if (x->entries > room && x->ghost_sets * 2u <= most_sets(x))
 		grow_ghost(x);
-	else if (x->entries < room / 4 && room > CACHE_INDEX_LEAST)
+	else if (x->entries < room / 4 && x->ghost_sets > x->ghost_least)
 		shrink_ghost(x);
+}
+
+void cache_ghost_least(struct cache_index *x, u64 hashes)
+{
+	u64 sets = CACHE_INDEX_LEAST / CACHE_GHOST_WAYS;
+
+	while (sets * CACHE_GHOST_WAYS < hashes && sets * 2 <= most_sets(x))
+		sets *= 2;
+	x->ghost_least = (u32)sets;
+	while (x->ghost_sets < x->ghost_least)
+		grow_ghost(x);
 }
 
 void cache_ghost_add(struct cache_index *x, u64 hash)

@@ -62,6 +62,7 @@ struct cache_index {
 	struct cache_queue_ends queue[CACHE_QUEUES];
 	u32 *ghost;                     /* [ghost_sets][CACHE_GHOST_WAYS], newest first, or NULL */
 	u32 ghost_sets;                 /* a power of two */
+	u32 ghost_least;                /* sets that it never has less than; a power of two */
 	u64 ghosts;                     /* hashes that were found in it */
 };
 
@@ -116,6 +117,8 @@ static inline u32 cache_index_oldest(const struct cache_index *x, enum cache_que
 
 /* Notes the hash of what was evicted, or asked for in vain. */
 void cache_ghost_add(struct cache_index *x, u64 hash);
+/* The ghost remembers so many from now on, if not more; it does not forget when it grows. */
+void cache_ghost_least(struct cache_index *x, u64 hashes);
 /* Whether it was noted, not too long ago; then it is forgotten. */
 bool cache_ghost_take(struct cache_index *x, u64 hash);
 

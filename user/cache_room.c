@@ -111,12 +111,27 @@ static void cache_tend(struct host_work *w)
 	host_mutex_unlock(&c->room_lock);
 }
 
+/* What is only noted has no entry, so the ghost cannot go by their number: as many as may be. */
+static void make_room_for_notes(struct ebb_cache *c, u64 capacity)
+{
+	unsigned int i;
+
+	if (!(c->flags & EBB_CACHE_SECOND_MISS))
+		return;
+	for (i = 0; i < CACHE_SHARDS; i++) {
+		host_mutex_lock(&c->shard[i].lock);
+		cache_ghost_least(&c->shard[i].mem, capacity / CACHE_NOTE_PART / CACHE_SHARDS);
+		host_mutex_unlock(&c->shard[i].lock);
+	}
+}
+
 int cache_room_init(struct ebb_cache *c, u64 capacity)
 {
 	int err = host_work_init(&c->tend, cache_tend, 0);
 
 	if (err)
 		return err;
+	make_room_for_notes(c, capacity);
 	host_mutex_init(&c->room_lock);
 	host_mutex_lock(&c->room_lock);
 	host_write_once(c->capacity, capacity);
@@ -329,6 +344,7 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 
 	if (cache_bad(c))
 		return -EINVAL;
+	make_room_for_notes(c, bytes);
 	host_mutex_lock(&c->room_lock);
 	smaller = bytes < c->capacity;
 	host_write_once(c->capacity, bytes);
