@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 
@@ -61,8 +62,7 @@ Status parse_level(const ConfigOptions &, const std::string &name, const std::st
 	errno = 0;
 	long n = std::strtol(value.c_str(), &end, 10);
 
-	if (value.empty() || *end || errno == ERANGE || n < std::numeric_limits<std::int32_t>::min() ||
-	    n > std::numeric_limits<std::int32_t>::max())
+	if (value.empty() || *end || errno == ERANGE || n < INT32_MIN || n > INT32_MAX)
 		return refuse(name, value, "this is no level; it is a number, or default");
 	*static_cast<std::int32_t *>(addr) = static_cast<std::int32_t>(n);
 	return Status::OK();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* config.h - the options of a cache as text: their names, what they may be, what is said of others. */
+/* config.h - the options of a cache as text: their names, what they may be. */
 #ifndef EBB_ROCKSDB_CONFIG_H
 #define EBB_ROCKSDB_CONFIG_H
 

@@ -100,7 +100,7 @@ public:
 
 	struct ebb_cache *Below() const { return cache_; }
 
-	/* Opens the cache; called again when options were set on it, of which only the capacity may. */
+	/* Opens the cache.  Called again when options were set, of which the capacity may be. */
 	Status PrepareOptions(const ConfigOptions &config) override
 	{
 		Status s = check_options(options_);
@@ -117,7 +117,8 @@ public:
 		return Save(key, object, helper, force);
 	}
 #else
-	Status Insert(const Slice &key, Object object, const Cache::CacheItemHelper *helper) override
+	Status Insert(const Slice &key, Object object,
+		      const Cache::CacheItemHelper *helper) override
 	{
 		return Save(key, object, helper, false);
 	}
@@ -150,12 +151,12 @@ public:
 				  std::size_t *charge) {
 			Slice saved(static_cast<const char *>(pin->data), pin->bytes);
 #if EBB_ROCKSDB_TYPES
-			using ROCKSDB_NAMESPACE::CacheTier;
-			using ROCKSDB_NAMESPACE::CompressionType;
+			using namespace ROCKSDB_NAMESPACE;
+			auto type = static_cast<CompressionType>(pin->charge & 0xff);
+			auto source = static_cast<CacheTier>(pin->charge >> 8);
 
-			return helper->create_cb(saved, static_cast<CompressionType>(pin->charge & 0xff),
-						 static_cast<CacheTier>(pin->charge >> 8), context,
-						 nullptr, object, charge);
+			return helper->create_cb(saved, type, source, context, nullptr, object,
+						 charge);
 #else
 			return helper->create_cb(saved, context, nullptr, object, charge);
 #endif
@@ -176,19 +177,19 @@ public:
 		const Slice &key, const Cache::CreateCallback &create_cb, bool /* wait */,
 		bool advise_erase, bool &kept) override
 	{
+		auto create = [&](const struct ebb_cache_pin *pin, Object *object,
+				  std::size_t *charge) {
+			return create_cb(pin->data, pin->bytes, object, charge);
+		};
+
 		kept = false;
-		if (!create_cb)
-			return nullptr;
-		return Find(key, advise_erase, kept,
-			    [&](const struct ebb_cache_pin *pin, Object *object, std::size_t *charge) {
-				    return create_cb(pin->data, pin->bytes, object, charge);
-			    });
+		return create_cb ? Find(key, advise_erase, kept, create) : nullptr;
 	}
 #endif
 
 	/*
-	 * True: the primary cache then keeps a block that is found for the first time for whom it is
-	 * for alone, and takes it up, with advise_erase, when it is asked for again.
+	 * True: a block that is found for the first time is then not kept by the primary cache, but
+	 * handed to who asked; it goes up, with advise_erase, when it is asked for again.
 	 */
 	bool SupportForceErase() const override { return true; }
 
@@ -261,7 +262,8 @@ private:
 	Status Open();
 	Status Changed();
 	Status Resize(std::size_t capacity, std::size_t deflated);
-	Status Save(const Slice &key, Object object, const Cache::CacheItemHelper *helper, bool force);
+	Status Save(const Slice &key, Object object, const Cache::CacheItemHelper *helper,
+		    bool force);
 	Status Put(const Slice &key, const Slice &saved, std::uint64_t kind, bool force);
 	template <typename Create>
 	std::unique_ptr<SecondaryCacheResultHandle> Find(const Slice &key, bool advise_erase,

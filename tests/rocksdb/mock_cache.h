@@ -125,9 +125,9 @@ inline void del_cb(void *o, rocksdb::MemoryAllocator *)
 inline std::atomic<rocksdb::CompressionType> created_type{rocksdb::kNoCompression};
 inline std::atomic<rocksdb::CacheTier> created_source{rocksdb::CacheTier::kVolatileTier};
 
-inline Status create_cb(const Slice &saved, rocksdb::CompressionType type, rocksdb::CacheTier source,
-			Cache::CreateContext *, rocksdb::MemoryAllocator *, void **out,
-			std::size_t *charge)
+inline Status create_cb(const Slice &saved, rocksdb::CompressionType type,
+			rocksdb::CacheTier source, Cache::CreateContext *,
+			rocksdb::MemoryAllocator *, void **out, std::size_t *charge)
 {
 	created_type = type;
 	created_source = source;

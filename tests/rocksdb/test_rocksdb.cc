@@ -314,7 +314,7 @@ void a_spill_that_is_damaged_is_a_miss()
 			bad++;
 	}
 	check(!bad, std::to_string(bad) + " had other bytes");
-	check(stat_of(blocks).spill_bad > 100 && hits > 2000, std::to_string(hits) + " hits");
+	check(stat_of(blocks).spill_bad > 100 && hits > 1000, std::to_string(hits) + " hits");
 	std::remove(name.c_str());
 }
 
@@ -342,8 +342,9 @@ void many_threads_see_blocks_as_they_were()
 					wrong++;
 				if (rng() % 64 == 0)
 					blocks->Erase(key_of(rng() % KEYS));
-				if (rng() % 1024 == 0)
-					blocks->SetCapacity((1 + rng() % 8) << 20).PermitUncheckedError();
+				if (rng() % 1024)
+					continue;
+				blocks->SetCapacity((1 + rng() % 8) << 20).PermitUncheckedError();
 			}
 		});
 	for (auto &thread : threads)

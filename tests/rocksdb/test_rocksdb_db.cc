@@ -25,6 +25,7 @@
 
 using namespace ebb_test;
 using rocksdb::DB;
+using rocksdb::SecondaryCache;
 
 namespace {
 
@@ -105,7 +106,8 @@ rocksdb::ReadOptions checked()
 /* Of both, the entries from a key on. */
 void scan(DB *a, DB *b, const std::string &from, bool backwards)
 {
-	std::unique_ptr<rocksdb::Iterator> x(a->NewIterator(checked())), y(b->NewIterator(checked()));
+	std::unique_ptr<rocksdb::Iterator> x(a->NewIterator(checked()));
+	std::unique_ptr<rocksdb::Iterator> y(b->NewIterator(checked()));
 
 	for (auto *i : {x.get(), y.get()})
 		backwards ? i->SeekForPrev(from) : i->Seek(from);
@@ -142,7 +144,7 @@ void random_operations(const std::string &uri, bool hyper, unsigned steps)
 	const char *seed = std::getenv("EBB_TEST_SEED");
 	std::mt19937 rng(seed ? static_cast<unsigned>(std::atoi(seed)) : 1);
 	Blocks blocks;
-	Status s = rocksdb::SecondaryCache::CreateFromString(rocksdb::ConfigOptions(), uri, &blocks);
+	Status s = SecondaryCache::CreateFromString(rocksdb::ConfigOptions(), uri, &blocks);
 
 	check(s.ok() && EbbCacheOf(blocks.get()), s.ToString());
 	Open with("with", cache_with(blocks, hyper)), plain("plain", nullptr);
@@ -154,7 +156,8 @@ void random_operations(const std::string &uri, bool hyper, unsigned steps)
 		unsigned what = rng() % 100;
 
 		if (what < 30 || i < steps / 10) {
-			std::string value = what % 4 ? text(i, rng() % 1200) : noise(i, rng() % 1200);
+			unsigned n = rng() % 1200;
+			std::string value = what % 4 ? text(i, n) : noise(i, n);
 
 			check(a->Put({}, key, value).ok() && b->Put({}, key, value).ok(), "put");
 		} else if (what < 35) {
