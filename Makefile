@@ -127,6 +127,8 @@ demo-tiers: ## writeback, swap-in, recompression and a small guest with a backin
 
 demo-programs: build ## nbdkit and RocksDB, Ebb's plugins beside their own; ROUNDS rounds, 12 minutes each
 	@scripts/deps check
+	@ls build/nbdkit-ebb-plugin.so build/librocksdb_ebb.so >/dev/null 2>&1 || \
+		$(MESON) setup --reconfigure build >/dev/null
 	@$(MESON) compile -C build
 	@mkdir -p build/bench
 	@bench/programs/nbd --rounds $(ROUNDS) --json build/bench/nbd.json
