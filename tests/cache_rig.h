@@ -64,7 +64,7 @@ static inline int get(struct ebb_cache *c, u64 key, void *buf, size_t cap, size_
 
 /* ---- an oracle ---- */
 
-#define KEYS 4000u
+#define KEYS 8000u
 
 /* A value says its key, and how often that was put. */
 static inline size_t make(unsigned char *data, u64 key, u64 version)
@@ -135,7 +135,7 @@ static inline void random_operations_agree_with_an_array(struct ebb_cache *c, u6
 		}
 		if (i % 10000 == 0) {
 			is_sound(c);
-			must_eq(ebb_cache_set_capacity(c, (4 + rng_below(&r, 12)) * MIB), 0);
+			must_eq(ebb_cache_set_capacity(c, (8 + rng_below(&r, 8)) * MIB), 0);
 			is_sound(c);
 		}
 	}
@@ -183,7 +183,7 @@ static inline void *use_cache(void *arg)
 			continue;
 		}
 		if (rng_below(&r, 500) == 0)
-			ebb_cache_set_capacity(shared, (4 + rng_below(&r, 8)) * MIB);
+			ebb_cache_set_capacity(shared, (8 + rng_below(&r, 4)) * MIB);
 		if (ebb_cache_pin(shared, &key, sizeof(key), 0, &pin))
 			continue;
 		w->hits++;

@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 EBB = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else
                        os.environ.get("EBB", os.path.join(ROOT, "build", "ebb")))
 COMMANDS = ["classes", "pack", "bench release", "bench store", "bench density", "bench pages",
-            "bench malloc", "values bench", "top"]
+            "bench malloc", "values bench", "cache bench", "top"]
 BENCHES = [c for c in COMMANDS if c.startswith("bench")]
 LIMIT_S = 120
 NOBODY = 65534
@@ -554,6 +554,34 @@ def values_bench_writes_its_rows(tmp):
     refused(2, "--to 10", "values", "bench", "--to", "10")
     refused(2, "lz9", "values", "bench", "--codec", "lz9")
     refused(2, "expected at most", "values", "bench", "--values", "1000000000")
+
+
+@test
+def cache_bench_writes_its_rows(tmp):
+    out = os.path.join(tmp, "cache.json")
+    works("cache", "bench", "--keys", "100000", "--requests", "60000", "--capacity", "8M", "--threads", "1,2",
+          "--rounds", "1", "--data", "mix", "--trace", "zipf-0.8,loop", "--out", out)
+    with open(out, encoding="utf-8") as f:
+        rows = json.load(f)["rows"]
+    has(rows, "variant benchmark threads capacity_bytes resident_bytes resident_most_bytes hits lookups "
+              "hit_percent refused ops_per_s")
+    assert {(r["variant"], r["benchmark"], r["threads"]) for r in rows} == \
+        {(v, b, t) for v in ("ebb", "ebb-second", "map", "slabs") for b in ("zipf-0.8", "loop")
+         for t in (1, 2)}, rows
+    by = {(r["variant"], r["benchmark"], r["threads"]): r for r in rows}
+    for r in rows:
+        assert r["capacity_bytes"] == 8 << 20 and r["lookups"] == 45000 and r["ops_per_s"] > 0, r
+    # The policy, and what it counts: of one thread the requests are the same each time.
+    ebb, lru = by["ebb", "zipf-0.8", 1], by["map", "zipf-0.8", 1]
+    assert ebb["hits"] > lru["hits"], (ebb, lru)
+    assert ebb["resident_most_bytes"] < 1.06 * ebb["capacity_bytes"], ebb
+    refused(2, "cache bench", "cache")
+    refused(2, "cache fast", "cache", "fast")
+    refused(2, "tree", "cache", "bench", "--variant", "ebb,tree")
+    refused(2, "--trace zipf-9", "cache", "bench", "--trace", "zipf-9")
+    refused(2, "--trace loop-2", "cache", "bench", "--trace", "loop-2")
+    refused(2, "at least 8388608", "cache", "bench", "--capacity", "1M")
+    refused(2, "--to 10", "cache", "bench", "--to", "10")
 
 
 @test

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "alone.h"
 #include "bench.h"
 #include "bench_malloc.h"
 #include "ebb.h"
@@ -36,23 +37,6 @@ struct one {
 };
 
 #define PAYLOAD_STRIDE 8
-
-/* Resident bytes: exact, unlike statm, whose counters lag per CPU. */
-static uint64_t resident_bytes(void)
-{
-	char text[4096], *at;
-	int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-
-	if (n < 0)
-		fail("/proc/self/smaps_rollup: %s", strerror(errno));
-	close(fd);
-	text[n] = '\0';
-	at = strstr(text, "\nRss:");
-	if (!at)
-		fail("/proc/self/smaps_rollup: expected a line that starts with Rss:");
-	return strtoull(at + 5, NULL, 10) * 1024;
-}
 
 static uint64_t object_bytes(const struct one *o, uint64_t i)
 {

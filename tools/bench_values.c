@@ -12,9 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "alone.h"
 #include "bench.h"
 #include "config.h"
 #include "ebb_values.h"
@@ -54,27 +53,16 @@ struct values_run {
 
 /* ---- values ---- */
 
-static uint64_t value_hash(uint64_t i)
-{
-	return rng_next(&i);
-}
-
-static size_t value_bytes(const struct values_opts *o, uint64_t i)
-{
-	return o->least + (value_hash(i) >> 20) % (o->most - o->least + 1);
-}
-
 static const unsigned char *value_data(const struct values_run *run, uint64_t i, size_t *n)
 {
-	uint64_t all = run->set->count * ebb_page_size();
+	const struct values_opts *o = run->o;
 
-	*n = value_bytes(run->o, i);
-	return run->set->pages + value_hash(i + run->o->values) % (all - *n + 1);
+	return data_value(run->set, i, o->values, o->least, o->most, n);
 }
 
 static bool lives(uint64_t i)
 {
-	return value_hash(i) % LIVE_OF == 0;
+	return rng_next(&i) % LIVE_OF == 0;
 }
 
 /* ---- ours, as a rival ---- */
@@ -101,15 +89,15 @@ static struct rival *open_ours(uint64_t values, bool keys)
 	return r;
 }
 
-static struct rival *open_ids(uint64_t values, bool keys)
+static struct rival *open_ids(uint64_t values, uint64_t limit)
 {
-	(void)keys;
+	(void)limit;
 	return open_ours(values, false);
 }
 
-static struct rival *open_keys(uint64_t values, bool keys)
+static struct rival *open_keys(uint64_t values, uint64_t limit)
 {
-	(void)keys;
+	(void)limit;
 	return open_ours(values, true);
 }
 
@@ -154,17 +142,6 @@ static const struct rival_ops *const variants[] = {
 };
 
 /* ---- a run ---- */
-
-static uint64_t resident_bytes(void)
-{
-	unsigned long size, resident;
-	FILE *f = fopen("/proc/self/statm", "re");
-
-	if (!f || fscanf(f, "%lu %lu", &size, &resident) != 2)
-		fail("/proc/self/statm: expected two numbers");
-	fclose(f);
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 /* Thread t's values are those between; pass says what is done with each. */
 enum pass { PUT, GET, DELETE, PUT_LIVE };
@@ -273,8 +250,10 @@ static void verify(struct values_run *run)
 	codec_alone_close(c);
 }
 
-static void run_child(struct values_run *run, struct result *res)
+static void run_child(void *arg, void *found)
 {
+	struct values_run *run = arg;
+	struct result *res = found;
 	volatile unsigned char sum = 0;
 	uint64_t base;
 
@@ -288,7 +267,7 @@ static void run_child(struct values_run *run, struct result *res)
 	for (size_t i = 0; i < run->set->count * ebb_page_size(); i += 4096)
 		sum ^= run->set->pages[i];
 	base = resident_bytes();
-	run->table = run->ops->open(run->o->values, false);
+	run->table = run->ops->open(run->o->values, 0);
 	res->put_ns = pass(run, PUT, "cannot put a value");
 	sleep_us(WAIT_US / 4);
 	res->resident = resident_bytes() - base;
@@ -300,43 +279,16 @@ static void run_child(struct values_run *run, struct result *res)
 }
 
 /* What the values need that live, in a table that had no others. */
-static void run_fresh(struct values_run *run, struct result *res)
+static void run_fresh(void *arg, void *found)
 {
+	struct values_run *run = arg;
+	struct result *res = found;
 	uint64_t base = resident_bytes();
 
-	run->table = run->ops->open(run->o->values / LIVE_OF, false);
+	run->table = run->ops->open(run->o->values / LIVE_OF, 0);
 	pass(run, PUT_LIVE, "cannot put a value");
 	sleep_us(WAIT_US / 4);
 	res->fresh = resident_bytes() - base;
-}
-
-/* fn in a process of its own, which tells what it found by a pipe. */
-static void in_child(struct values_run *run, struct result *res,
-		     void (*fn)(struct values_run *run, struct result *res))
-{
-	int ends[2], status;
-	pid_t pid;
-
-	fflush(NULL);
-	if (pipe(ends))
-		fail("cannot make a pipe: %s", strerror(errno));
-	pid = fork();
-	if (pid < 0)
-		fail("cannot start a process: %s", strerror(errno));
-	if (!pid) {
-		close(ends[0]);
-		fn(run, res);
-		_exit(write(ends[1], res, sizeof(*res)) != (ssize_t)sizeof(*res));
-	}
-	close(ends[1]);
-	if (read(ends[0], res, sizeof(*res)) != (ssize_t)sizeof(*res))
-		memset(res, 0, sizeof(*res));
-	close(ends[0]);
-	if (waitpid(pid, &status, 0) != pid || status) {
-		stop_if_interrupted();
-		fail("%s: the run did not end well", run->ops->name);
-	}
-	stop_if_interrupted();
 }
 
 /* ---- the table ---- */
@@ -469,9 +421,9 @@ static int values_bench(const struct command *cmd, int argc, char **argv)
 
 			progress("round %zu of %llu: %s, %u threads", round + 1,
 				 (unsigned long long)o.bench.rounds, run.ops->name, run.threads);
-			in_child(&run, r, run_child);
+			run_alone(run.ops->name, run_child, &run, r, sizeof(*r));
 			if (run.ops != &codec_only)
-				in_child(&run, r, run_fresh);
+				run_alone(run.ops->name, run_fresh, &run, r, sizeof(*r));
 		}
 	t = table_new(columns);
 	for (size_t k = 0; k < rows; k++) {

@@ -203,3 +203,12 @@ const unsigned char *data_page(const struct page_set *set, size_t i)
 {
 	return set->pages + i % set->count * ebb_page_size();
 }
+
+const unsigned char *data_value(const struct page_set *set, uint64_t i, uint64_t values,
+				uint64_t least, uint64_t most, size_t *n)
+{
+	uint64_t of_size = i, of_place = i + values, all = set->count * ebb_page_size();
+
+	*n = least + (rng_next(&of_size) >> 20) % (most - least + 1);
+	return set->pages + rng_next(&of_place) % (all - *n + 1);
+}

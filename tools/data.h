@@ -38,4 +38,11 @@ void data_unload(struct page_set *set);
 /* Page i of the set, which starts again at its end. */
 const unsigned char *data_page(const struct page_set *set, size_t i);
 
+/*
+ * Value i of so many, of least to most bytes, somewhere in the set, which has that many; *n tells
+ * how many bytes.  The same i gives the same value.
+ */
+const unsigned char *data_value(const struct page_set *set, uint64_t i, uint64_t values,
+				uint64_t least, uint64_t most, size_t *n);
+
 #endif

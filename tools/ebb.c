@@ -15,7 +15,7 @@ static const struct command *const commands[] = {
 	&classes_command,      &pack_command,         &bench_release_command,
 	&bench_store_command,  &bench_density_command, &bench_pages_command,
 	&bench_malloc_command, &bench_malloc_one_command, &values_bench_command,
-	&top_command,
+	&cache_bench_command,  &top_command,
 };
 
 static void print_usage(void)
@@ -88,9 +88,9 @@ int main(int argc, char **argv)
 	if (!cmd && !strcmp(argv[0], "bench"))
 		usage_fail("bench%s%s: expected bench release, store, density, pages or malloc",
 			   argc > 1 ? " " : "", argc > 1 ? argv[1] : "");
-	if (!cmd && !strcmp(argv[0], "values"))
-		usage_fail("values%s%s: expected values bench", argc > 1 ? " " : "",
-			   argc > 1 ? argv[1] : "");
+	if (!cmd && (!strcmp(argv[0], "values") || !strcmp(argv[0], "cache")))
+		usage_fail("%s%s%s: expected %s bench", argv[0], argc > 1 ? " " : "",
+			   argc > 1 ? argv[1] : "", argv[0]);
 	if (!cmd)
 		usage_fail("%s: no such command; expected one of those that `ebb --help` lists",
 			   argv[0]);

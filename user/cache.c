@@ -18,6 +18,12 @@
 
 #define PUT_TRIES 4
 #define LIVE_LEAST 128u                 /* bytes of memory for each place of the tables */
+/*
+ * Pages of a zspage, which is what a put may need at once: 256 KiB at most.  A small cache on large
+ * pages is denser for it, too.
+ */
+#define CHAIN (HOST_PAGE_SHIFT < 16 ? EBB_CHAIN_DEFAULT : 4u)
+
 #define SLOTS_LEAST ((u64)1 << 20)
 #define SLOTS_MOST ((u64)1 << 31)       /* CACHE_LARGE is the bit above */
 
@@ -47,7 +53,7 @@ void ebb_cache_config_init(struct ebb_cache_config *cfg)
 static int open_slots(struct ebb_cache *c, const struct ebb_cache_config *cfg, u64 slots)
 {
 	struct blocks_config blocks = {
-		.count = slots, .codec = cfg->codec, .level = cfg->level,
+		.count = slots, .codec = cfg->codec, .level = cfg->level, .chain = CHAIN,
 		.owner_bytes = CACHE_REFS * sizeof(block_ref),
 	};
 	struct ebb_config store;
@@ -58,13 +64,8 @@ static int open_slots(struct ebb_cache *c, const struct ebb_cache_config *cfg, u
 	store.slots = slots;
 	store.release_limit = 0;
 	store.flags = EBB_NO_COMPACT;
-	err = ebb_open(&c->store, &store);
-	if (err)
-		return err;
-	blocks.store = c->store;
-	err = blocks_init(&c->blocks, &blocks);
-	if (err)
-		ebb_close(c->store);
+	err = blocks_open(&c->blocks, &blocks, &store);
+	c->store = blocks.store;
 	return err;
 }
 
@@ -142,7 +143,7 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 	u64 slots = most_slots();
 	int err;
 
-	if (cfg->flags & ~EBB_CACHE_SECOND_MISS)
+	if (cfg->flags & ~EBB_CACHE_SECOND_MISS || !cache_may_have(cfg->capacity))
 		return -EINVAL;
 	if (cfg->spill && cfg->spill_capacity < EBB_CACHE_SPILL_MIN)
 		return -EINVAL;

@@ -122,6 +122,12 @@ void cache_value_free(struct ebb_cache *c, struct scratch *s, u64 ref);
 
 /* ---- room (cache_room.c) ---- */
 
+/* Whether a cache may have a capacity of so many bytes. */
+static inline bool cache_may_have(u64 capacity)
+{
+	return !capacity || capacity >= EBB_CACHE_CAPACITY_MIN;
+}
+
 int cache_room_init(struct ebb_cache *c, u64 capacity);
 void cache_room_destroy(struct ebb_cache *c);
 

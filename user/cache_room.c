@@ -56,7 +56,7 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 
 	ebb_stat(c->store, &store);
 	u->pool = store.mem_used_total;
-	u->idle = store.zone_bytes > u->pool ? store.zone_bytes - u->pool : 0;
+	u->idle = store.zone_free_bytes + (store.pcp_pages << HOST_PAGE_SHIFT);
 	u->index = index_bytes(c);
 	u->meta = store.meta_bytes + blocks_meta_bytes(&c->blocks) + sizeof(*c) +
 		  host_a64_read(&c->blocks.scratches) * context_bytes(&c->blocks) +
@@ -342,7 +342,7 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 	unsigned int step;
 	bool smaller;
 
-	if (cache_bad(c))
+	if (cache_bad(c) || !cache_may_have(bytes))
 		return -EINVAL;
 	make_room_for_notes(c, bytes);
 	host_mutex_lock(&c->room_lock);

@@ -16,6 +16,7 @@
 #define MAGIC 0x65626273746f7265ull     /* "ebbstore" */
 
 #define LIST_BYTES (1u << 20)           /* most of a per-CPU page list */
+#define BATCH_BYTES (LIST_BYTES / 4)     /* that the list takes or gives at once */
 #define COMPACT_NS 20000000             /* of PCP_PERIOD_US: a fifth of one CPU at most */
 #define GIVE_NS 20000000                /* the same, for giving pages on */
 #define SPARSE_BYTES (256u << 10)       /* less is not worth compaction */
@@ -273,6 +274,7 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 
 static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 {
+	const unsigned int batch = BATCH_BYTES >> HOST_PAGE_SHIFT;
 	const unsigned int high = LIST_BYTES >> HOST_PAGE_SHIFT;
 	struct store_config core = { 0 };
 	struct ebb_store *store;
@@ -299,8 +301,7 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	err = zone_open(&store->zone);
 	if (err)
 		goto no_zone;
-	err = pcp_init(&store->pcp, store->zone, high < PCP_BATCH_MAX ? high : PCP_BATCH_MAX, high,
-		       0);
+	err = pcp_init(&store->pcp, store->zone, batch, high, 0);
 	if (err)
 		goto no_pcp;
 	err = host_work_init(&store->decay, decay, 0);

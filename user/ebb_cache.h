@@ -34,6 +34,12 @@ extern "C" {
 #define EBB_CACHE_KEY_MAX 1024                  /* bytes of a key; at least 1 */
 #define EBB_CACHE_SPILL_MIN ((uint64_t)1 << 20) /* bytes of a spill */
 
+/*
+ * Bytes of the least capacity, but for 0.  Less would go for tables and buffers: 1.5 MiB, a half
+ * more with a spill, and for each thread that is in a call at once 0.3 MiB with lz4, 1.3 with zstd.
+ */
+#define EBB_CACHE_CAPACITY_MIN ((uint64_t)8 << 20)
+
 struct ebb_cache;
 
 enum ebb_cache_why {
@@ -56,7 +62,8 @@ struct ebb_cache_gone {
 
 struct ebb_cache_config {
 	size_t struct_size;      /* sizeof(struct ebb_cache_config); ebb_cache_config_init() */
-	uint64_t capacity;       /* bytes of memory; 0: nothing is kept */
+	uint64_t capacity;       /* bytes of memory, at least EBB_CACHE_CAPACITY_MIN, or 0: nothing
+				    is kept */
 	const char *codec;       /* a name of ebb_codec_name(); NULL: lz4 */
 	int32_t level;           /* of the codec; EBB_LEVEL_DEFAULT: the codec's own */
 	uint32_t flags;          /* of EBB_CACHE_SECOND_MISS */
@@ -127,7 +134,10 @@ void ebb_cache_unpin(struct ebb_cache *cache, struct ebb_cache_pin *pin);
 /* Deletes a value, from memory and from the spill. */
 int ebb_cache_delete(struct ebb_cache *cache, const void *key, size_t key_bytes);
 
-/* Changes the capacity.  To a smaller one, it returns when the memory is given back. */
+/*
+ * Changes the capacity.  To a smaller one, it returns when the memory is given back.  -EINVAL: it
+ * is more than 0 and less than EBB_CACHE_CAPACITY_MIN.
+ */
 int ebb_cache_set_capacity(struct ebb_cache *cache, uint64_t bytes);
 
 /* Returns when what was evicted before the call is in the spill's file, or has failed. */

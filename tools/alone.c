@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* alone.c - see alone.h. */
+#include "alone.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+void run_alone(const char *what, void (*fn)(void *arg, void *found), void *arg, void *found,
+	       size_t bytes)
+{
+	int ends[2], status;
+	pid_t pid;
+
+	fflush(NULL);
+	if (pipe(ends))
+		fail("cannot make a pipe: %s", strerror(errno));
+	pid = fork();
+	if (pid < 0)
+		fail("cannot start a process: %s", strerror(errno));
+	if (!pid) {
+		close(ends[0]);
+		fn(arg, found);
+		_exit(write(ends[1], found, bytes) != (ssize_t)bytes);
+	}
+	close(ends[1]);
+	if (read(ends[0], found, bytes) != (ssize_t)bytes)
+		memset(found, 0, bytes);
+	close(ends[0]);
+	if (waitpid(pid, &status, 0) != pid || status) {
+		stop_if_interrupted();
+		fail("%s: the run did not end well", what);
+	}
+	stop_if_interrupted();
+}
+
+uint64_t resident_bytes(void)
+{
+	char text[4096], *at;
+	int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (n < 0)
+		fail("/proc/self/smaps_rollup: %s", strerror(errno));
+	close(fd);
+	text[n] = '\0';
+	at = strstr(text, "\nRss:");
+	if (!at)
+		fail("/proc/self/smaps_rollup: expected a line that starts with Rss:");
+	return strtoull(at + 5, NULL, 10) * 1024;
+}
