@@ -165,6 +165,9 @@ Status check_options(const EbbSecondaryCacheOptions &o)
 	if (!o.capacity)
 		return Status::InvalidArgument("capacity is missing: it is bytes of memory, such as "
 					       "capacity=1G");
+	if (o.capacity < EBB_CACHE_CAPACITY_MIN)
+		return refuse("capacity", std::to_string(o.capacity), "a cache has at least " +
+			      std::to_string(EBB_CACHE_CAPACITY_MIN) + " bytes");
 	if (o.spill.empty() && o.spill_capacity)
 		return refuse("spill_capacity", std::to_string(o.spill_capacity),
 			      "there is no spill=FILE that it is for");

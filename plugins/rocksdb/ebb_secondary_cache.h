@@ -40,7 +40,10 @@ namespace ebb {
 
 /* Each is an option of the text, too, by the same name. */
 struct EbbSecondaryCacheOptions {
-	/* Bytes of memory: compressed blocks, their keys, tables, buffers; all that is resident. */
+	/*
+	 * Bytes of memory, at least EBB_CACHE_CAPACITY_MIN: compressed blocks, their keys, tables,
+	 * buffers; all that is resident.
+	 */
 	std::size_t capacity = 0;
 	std::string codec = "lz4";             /* a name of ebb_codec_name() */
 	std::int32_t level = EBB_LEVEL_DEFAULT; /* of the codec; "default" in a text */

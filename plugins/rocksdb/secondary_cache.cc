@@ -326,11 +326,17 @@ Status EbbSecondaryCache::Changed()
 	return Resize(capacity, deflated_);
 }
 
-/* The lock is held. */
+/* The lock is held.  Of a capacity that is deflated to less than a cache can have, nothing is left. */
 Status EbbSecondaryCache::Resize(std::size_t capacity, std::size_t deflated)
 {
 	std::size_t bytes = capacity > deflated ? capacity - deflated : 0;
 
+	if (capacity && capacity < EBB_CACHE_CAPACITY_MIN)
+		return Status::InvalidArgument("capacity=" + std::to_string(capacity),
+					       "a cache has at least " +
+					       std::to_string(EBB_CACHE_CAPACITY_MIN) + " bytes, or 0");
+	if (bytes < EBB_CACHE_CAPACITY_MIN)
+		bytes = 0;
 	if (!cache_)
 		return Status::OK();
 	return status_of(ebb_cache_set_capacity(cache_, bytes), "capacity=" + std::to_string(bytes));

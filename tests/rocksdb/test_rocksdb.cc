@@ -89,6 +89,7 @@ void what_cannot_be_is_named_and_told_what_can()
 	says("ebb://", "capacity is missing");
 	says("ebb://codec=lz4", "capacity is missing");
 	says("ebb://capacity=0", "capacity is missing");
+	says("ebb://capacity=4M", "capacity=4194304: a cache has at least 8388608 bytes");
 	says("ebb://capacity=10Q", "capacity=10Q: this is no size");
 	says("ebb://capacity=-1", "capacity=-1: this is no size");
 	says("ebb://capacity=16777216T", "the size is too large");
@@ -107,9 +108,9 @@ void options_of_an_open_cache_stay_but_for_the_capacity()
 	std::size_t capacity = 0;
 
 	check(!blocks->ConfigureFromString(ConfigOptions(), "codec=zstd").ok(), "changed its codec");
-	check(blocks->ConfigureFromString(ConfigOptions(), "capacity=8M").ok(), "");
+	check(blocks->ConfigureFromString(ConfigOptions(), "capacity=9M").ok(), "");
 	blocks->GetCapacity(capacity);
-	check(capacity == 8 << 20, std::to_string(capacity));
+	check(capacity == 9 << 20, std::to_string(capacity));
 	check(blocks->GetPrintableOptions().find("codec : lz4\n") != std::string::npos, "");
 }
 
@@ -193,20 +194,20 @@ void what_cannot_be_saved_or_made_is_a_miss()
 
 void a_cache_that_is_full_goes_on()
 {
-	Blocks blocks = from_text("ebb://capacity=1M");
+	Blocks blocks = from_text("ebb://capacity=8M");
 	std::vector<unsigned> there;
 	bool kept;
 
-	for (unsigned i = 0; i < 2000; i++) {
+	for (unsigned i = 0; i < 6000; i++) {
 		Object o(noise(i, 4000));
 		insert(blocks, key_of(i), &o).PermitUncheckedError();
 	}
-	for (unsigned i = 0; i < 2000; i++)
+	for (unsigned i = 0; i < 6000; i++)
 		if (auto found = look(blocks, key_of(i), false, &kept)) {
 			there.push_back(i);
 			check(take(std::move(found)) == noise(i, 4000), "another block's bytes");
 		}
-	check(there.size() > 50 && there.size() < 260, std::to_string(there.size()) + " of 1 MiB");
+	check(there.size() > 1000 && there.size() < 2100, std::to_string(there.size()) + " of 8 MiB");
 }
 
 /* ---- ours ---- */
@@ -244,16 +245,18 @@ void memory_is_within_the_capacity_which_changes()
 	blocks->GetCapacity(capacity);
 	check(capacity == 8 * MIB && used(blocks) <= 8 * MIB * 106 / 100,
 	      std::to_string(used(blocks)) + " of 8 MiB");
+	check(blocks->SetCapacity(4 * MIB).IsInvalidArgument(), "it has 4 MiB");
 	check(blocks->SetCapacity(64 * MIB).ok(), "");
 #if EBB_ROCKSDB_DEFLATE
-	check(blocks->Deflate(40 * MIB).ok() && blocks->Deflate(20 * MIB).ok(), "");
+	check(blocks->Deflate(40 * MIB).ok() && blocks->Deflate(10 * MIB).ok(), "");
 	blocks->GetCapacity(capacity);
 	check(capacity == 64 * MIB, "deflated, it is still as large");
 	for (unsigned i = 0; i < n / 10; i++) {
 		Object o(text(i, 1000 + i % 7000));
 		insert(blocks, key_of(i), &o).PermitUncheckedError();
 	}
-	check(used(blocks) <= 5 * MIB, std::to_string(used(blocks)) + " of 4 MiB");
+	check(used(blocks) <= 14 * MIB * 106 / 100, std::to_string(used(blocks)) + " of 14 MiB");
+	check(blocks->Deflate(10 * MIB).ok() && stat_of(blocks).values == 0, "4 MiB are none");
 	check(!blocks->Inflate(61 * MIB).ok() && blocks->Inflate(60 * MIB).ok(), "");
 #endif
 }
@@ -276,17 +279,17 @@ void what_was_saved_compressed_stays_what_it_is()
 void a_spill_that_is_damaged_is_a_miss()
 {
 	std::string name = "/tmp/ebb-rocksdb-spill." + std::to_string(getpid());
-	Blocks blocks = from_text("ebb://capacity=4M;spill=" + name + ";spill_capacity=16M");
+	Blocks blocks = from_text("ebb://capacity=8M;spill=" + name + ";spill_capacity=16M");
 	unsigned hits = 0, bad = 0;
 	bool kept;
 
 	Blocks second;
 	EbbSecondaryCacheOptions same;
-	same.capacity = 4 << 20;
+	same.capacity = 8 << 20;
 	same.spill = name;
 	same.spill_capacity = 16 << 20;
 	check(NewEbbSecondaryCache(same, &second).IsBusy(), "two caches have one spill");
-	for (unsigned i = 0; i < 4000; i++) {
+	for (unsigned i = 0; i < 6000; i++) {
 		Object o(noise(i, 4000));
 		insert(blocks, key_of(i), &o).PermitUncheckedError();
 		/* Else what comes faster than the file takes it is dropped. */
@@ -306,7 +309,7 @@ void a_spill_that_is_damaged_is_a_miss()
 		std::fputc(c ^ 1, f);
 	}
 	std::fclose(f);
-	for (unsigned i = 0; i < 4000; i++) {
+	for (unsigned i = 0; i < 6000; i++) {
 		auto found = look(blocks, key_of(i), i % 2, &kept);
 
 		hits += found != nullptr;
@@ -321,7 +324,7 @@ void a_spill_that_is_damaged_is_a_miss()
 /* A primary cache of a few objects in front, and all calls at once. */
 void many_threads_see_blocks_as_they_were()
 {
-	constexpr unsigned THREADS = 4, KEYS = 3000;
+	constexpr unsigned THREADS = 4, KEYS = 4000;
 	Blocks blocks = from_text("ebb://capacity=8M;codec=lz4");
 	std::atomic<unsigned> hits{0}, wrong{0};
 	unsigned steps = full_dose() ? 100000 : 8000;
@@ -337,14 +340,14 @@ void many_threads_see_blocks_as_they_were()
 				std::string got;
 
 				if (!primary.Get(key_of(k), &got))
-					primary.Put(key_of(k), new Object(text(k, 500 + k)));
-				else if (hits++, got != text(k, 500 + k))
+					primary.Put(key_of(k), new Object(text(k, 4000 + k)));
+				else if (hits++, got != text(k, 4000 + k))
 					wrong++;
 				if (rng() % 64 == 0)
 					blocks->Erase(key_of(rng() % KEYS));
 				if (rng() % 1024)
 					continue;
-				blocks->SetCapacity((1 + rng() % 8) << 20).PermitUncheckedError();
+				blocks->SetCapacity((8 + rng() % 4) << 20).PermitUncheckedError();
 			}
 		});
 	for (auto &thread : threads)

@@ -156,8 +156,8 @@ void random_operations(const std::string &uri, bool hyper, unsigned steps)
 		unsigned what = rng() % 100;
 
 		if (what < 30 || i < steps / 10) {
-			unsigned n = rng() % 1200;
-			std::string value = what % 4 ? text(i, n) : noise(i, n);
+			unsigned n = rng() % 4000;
+			std::string value = what % 2 ? text(i, n) : noise(i, n);
 
 			check(a->Put({}, key, value).ok() && b->Put({}, key, value).ok(), "put");
 		} else if (what < 35) {
@@ -173,7 +173,7 @@ void random_operations(const std::string &uri, bool hyper, unsigned steps)
 		}
 		if (i % (steps / 4) == steps / 8) {
 			check(a->CompactRange({}, nullptr, nullptr).ok(), "compact");
-			blocks->SetCapacity((4 + rng() % 8) << 20).PermitUncheckedError();
+			blocks->SetCapacity((8 + rng() % 4) << 20).PermitUncheckedError();
 		}
 	}
 	with.Again();
@@ -206,7 +206,7 @@ void so_it_does_with_a_spill_and_blocks_in_both_caches()
 {
 	std::string spill = folder + "/ebb-rocksdb-db-spill." + std::to_string(getpid());
 
-	random_operations("ebb://capacity=4M;exclusive=false;spill_capacity=8M;spill=" + spill, false,
+	random_operations("ebb://capacity=8M;exclusive=false;spill_capacity=8M;spill=" + spill, false,
 			  steps());
 	unlink(spill.c_str());
 }
