@@ -258,7 +258,7 @@ static void keys_are_remembered_before_there_are_values(void **state)
 	u64 k, stored = 0;
 
 	ebb_cache_config_init(&cfg);
-	cfg.capacity = 4 * MIB;
+	cfg.capacity = 8 * MIB;
 	cfg.flags = EBB_CACHE_SECOND_MISS;
 	must_eq(ebb_cache_open(&c, &cfg), 0);
 	must_eq(ebb_cache_set_capacity(c, 16 * MIB), 0);
