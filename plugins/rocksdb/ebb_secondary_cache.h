@@ -38,7 +38,7 @@ class ObjectLibrary;
 
 namespace ebb {
 
-/* Each is an option of the text, too, by the same name. */
+/* Each is an option of the text, too, by the same name but for one. */
 struct EbbSecondaryCacheOptions {
 	/*
 	 * Bytes of memory, at least EBB_CACHE_CAPACITY_MIN: compressed blocks, their keys, tables,
@@ -48,10 +48,10 @@ struct EbbSecondaryCacheOptions {
 	std::string codec = "lz4";             /* a name of ebb_codec_name() */
 	std::int32_t level = EBB_LEVEL_DEFAULT; /* of the codec; "default" in a text */
 	/*
-	 * "second-miss" in a text: the first Insert() of a key only notes it, the next one stores,
-	 * as RocksDB's own compressed cache does it.  Else "always": each Insert() stores.
+	 * admission=second-miss in a text: the first Insert() of a key only notes it, the next one
+	 * stores, as RocksDB's own compressed cache does it.  Else admission=always: each stores.
 	 */
-	bool second_miss = false;
+	bool second_miss = true;
 	/*
 	 * A block that goes up to the primary cache is erased here, and comes back when it is
 	 * evicted there.  False: it stays here, too, and need not be compressed again.

@@ -326,7 +326,7 @@ Status EbbSecondaryCache::Changed()
 	return Resize(capacity, deflated_);
 }
 
-/* The lock is held.  Of a capacity that is deflated to less than a cache can have, nothing is left. */
+/* The lock is held.  What is deflated to less than a cache can have has nothing. */
 Status EbbSecondaryCache::Resize(std::size_t capacity, std::size_t deflated)
 {
 	std::size_t bytes = capacity > deflated ? capacity - deflated : 0;

@@ -118,7 +118,7 @@ void options_of_an_open_cache_stay_but_for_the_capacity()
 
 void a_block_comes_back_as_it_was()
 {
-	Blocks blocks = from_text("ebb://capacity=16M");
+	Blocks blocks = from_text("ebb://admission=always;capacity=16M");
 	Object one(noise(1, 1007)), two(text(2, 30000)), none("");
 	bool kept = true;
 
@@ -138,8 +138,8 @@ void a_block_comes_back_as_it_was()
 
 void what_goes_up_is_erased_if_that_is_advised()
 {
-	Blocks blocks = from_text("ebb://capacity=16M;admission=second-miss");
-	Blocks keeps = from_text("ebb://capacity=16M;exclusive=false");
+	Blocks blocks = from_text("ebb://capacity=16M");
+	Blocks keeps = from_text("ebb://admission=always;capacity=16M;exclusive=false");
 	Object o(text(3, 4000));
 	bool kept = true;
 
@@ -160,7 +160,7 @@ void what_goes_up_is_erased_if_that_is_advised()
 
 void the_second_miss_stores()
 {
-	Blocks blocks = from_text("ebb://capacity=16M;admission=second-miss");
+	Blocks blocks = from_text("ebb://capacity=16M");
 	Object o(text(4, 4000));
 	bool kept;
 
@@ -176,7 +176,7 @@ void the_second_miss_stores()
 
 void what_cannot_be_saved_or_made_is_a_miss()
 {
-	Blocks blocks = from_text("ebb://capacity=16M");
+	Blocks blocks = from_text("ebb://admission=always;capacity=16M");
 	Object o(text(5, 4000)), bad(text(6, 4000));
 	bool kept = true;
 
@@ -194,7 +194,7 @@ void what_cannot_be_saved_or_made_is_a_miss()
 
 void a_cache_that_is_full_goes_on()
 {
-	Blocks blocks = from_text("ebb://capacity=8M");
+	Blocks blocks = from_text("ebb://admission=always;capacity=8M");
 	std::vector<unsigned> there;
 	bool kept;
 
@@ -214,7 +214,7 @@ void a_cache_that_is_full_goes_on()
 
 void what_does_not_compress_is_kept_raw()
 {
-	Blocks blocks = from_text("ebb://capacity=64M;codec=zstd");
+	Blocks blocks = from_text("ebb://admission=always;capacity=64M;codec=zstd");
 
 	for (unsigned i = 0; i < 1000; i++) {
 		Object o(noise(i, 4096));
@@ -228,7 +228,7 @@ void what_does_not_compress_is_kept_raw()
 void memory_is_within_the_capacity_which_changes()
 {
 	constexpr std::size_t MIB = 1 << 20;
-	Blocks blocks = from_text("ebb://capacity=64M");
+	Blocks blocks = from_text("ebb://admission=always;capacity=64M");
 	std::size_t before = resident(), capacity = 0;
 	unsigned n = full_dose() ? 200000 : 60000;
 
@@ -264,7 +264,7 @@ void memory_is_within_the_capacity_which_changes()
 #if EBB_ROCKSDB_TYPES
 void what_was_saved_compressed_stays_what_it_is()
 {
-	Blocks blocks = from_text("ebb://capacity=16M");
+	Blocks blocks = from_text("ebb://admission=always;capacity=16M");
 	std::string saved = noise(7, 3000);
 	bool kept;
 
@@ -279,7 +279,7 @@ void what_was_saved_compressed_stays_what_it_is()
 void a_spill_that_is_damaged_is_a_miss()
 {
 	std::string name = "/tmp/ebb-rocksdb-spill." + std::to_string(getpid());
-	Blocks blocks = from_text("ebb://capacity=8M;spill=" + name + ";spill_capacity=16M");
+	Blocks blocks = from_text("ebb://admission=always;capacity=8M;spill=" + name + ";spill_capacity=16M");
 	unsigned hits = 0, bad = 0;
 	bool kept;
 
@@ -325,7 +325,7 @@ void a_spill_that_is_damaged_is_a_miss()
 void many_threads_see_blocks_as_they_were()
 {
 	constexpr unsigned THREADS = 4, KEYS = 4000;
-	Blocks blocks = from_text("ebb://capacity=8M;codec=lz4");
+	Blocks blocks = from_text("ebb://admission=always;capacity=8M;codec=lz4");
 	std::atomic<unsigned> hits{0}, wrong{0};
 	unsigned steps = full_dose() ? 100000 : 8000;
 	std::vector<std::thread> threads;
