@@ -11,8 +11,8 @@
  * Lookups are synchronous: a handle is ready when it is made.  Decompressing a block takes less
  * than handing it to another thread.
  *
- * Lock: capacity_mutex_ guards options_.capacity and deflated_.  The rest of options_ changes only
- * until the cache is open.  cache_ is set once, before anyone else sees the object.
+ * Lock: capacity_mutex_ guards options_.capacity and deflated_.  cache_ and opened_ are set once,
+ * before anyone else sees the object; calls go by opened_.
  */
 #include "ebb_secondary_cache.h"
 
@@ -280,7 +280,7 @@ private:
 
 	EbbSecondaryCacheOptions options_;
 	EbbSecondaryCacheOptions opened_;       /* options_ as they were then */
-	std::mutex capacity_mutex_;
+	mutable std::mutex capacity_mutex_;
 	std::size_t deflated_ = 0;
 	struct ebb_cache *cache_ = nullptr;
 };
@@ -344,6 +344,7 @@ Status EbbSecondaryCache::Resize(std::size_t capacity, std::size_t deflated)
 
 std::string EbbSecondaryCache::GetPrintableOptions() const
 {
+	std::lock_guard<std::mutex> lock(capacity_mutex_);
 	struct ebb_cache_stat stat = {};
 	std::string text, value;
 	ConfigOptions config;
@@ -395,7 +396,7 @@ std::unique_ptr<SecondaryCacheResultHandle> EbbSecondaryCache::Find(const Slice 
 								    bool advise_erase, bool &kept,
 								    const Create &create)
 {
-	bool take = advise_erase && options_.exclusive;
+	bool take = advise_erase && opened_.exclusive;
 	std::unique_ptr<SecondaryCacheResultHandle> found;
 	struct ebb_cache_pin *pin = nullptr;
 	Object object = nullptr;
