@@ -63,7 +63,7 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 	@build/ebb values bench --values 100000 --threads 1 --out build/bench/values.json
 	@build/ebb values bench --values 500000 --from 100 --to 100 --threads 1 \
 		--out build/bench/values-100.json
-	@build/ebb cache bench --threads 1,2 --rounds 1 --out build/bench/cache.json
+	@build/ebb cache bench --threads 1,2 --rounds 1 --out build/bench/ebb-cache.json
 
 demo: build ## store, verify and release real pages; our figures beside the published ones
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo

@@ -147,6 +147,24 @@ static void a_value_is_replaced_and_deleted(void **state)
 	ebb_cache_close(c);
 }
 
+static void a_put_that_finds_no_room_takes_the_old_value_along(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL);
+	unsigned char *data = malloc(20 * MIB);
+	char buf[10];
+	size_t n;
+
+	must(data);
+	fill(data, 20 * MIB, 0);
+	must_eq(put(c, 1, "old", 3, 0), 0);
+	must_eq(put(c, 1, data, 20 * MIB, 0), -ENOMEM);
+	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
+	must_eq(stat_of(c).failed, 1);
+	is_sound(c);
+	free(data);
+	ebb_cache_close(c);
+}
+
 static void a_pin_stays_as_it_is(void **state)
 {
 	struct ebb_cache *c = open_cache(16 * MIB, NULL);
@@ -289,6 +307,8 @@ static void count_gone(void *ctx, const struct ebb_cache_gone *gone)
 	told.wrong |= gone->key_bytes != sizeof(key) || gone->charge != key * 3;
 }
 
+#define GONE_KEYS 12000u
+
 static void who_asked_is_told_what_leaves(void **state)
 {
 	static unsigned char data[70000];
@@ -303,8 +323,8 @@ static void who_asked_is_told_what_leaves(void **state)
 	cfg.gone_ctx = &told;
 	must_eq(ebb_cache_open(&c, &cfg), 0);
 	fill(data, sizeof(data), 0);
-	for (key = 0; key < 3000; key++) {
-		size_t n = key % 100 ? key + 1000 : sizeof(data);
+	for (key = 0; key < GONE_KEYS; key++) {
+		size_t n = key % 100 ? key / 4 + 1000 : sizeof(data);
 
 		must_eq(put(c, key, data, n, key * 3), 0);
 		put_bytes += n;
@@ -315,13 +335,14 @@ static void who_asked_is_told_what_leaves(void **state)
 		if (key % 7 == 0)
 			must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
 	}
-	must_eq(told.times[EBB_CACHE_REPLACED], 300);
-	must_eq(told.times[EBB_CACHE_DELETED], 429);
+	must_eq(told.times[EBB_CACHE_REPLACED], GONE_KEYS / 10);
+	must_eq(told.times[EBB_CACHE_DELETED], (GONE_KEYS + 6) / 7);
+	must(stat_of(c).evicted > 100);
 	must_eq(told.times[EBB_CACHE_EVICTED], stat_of(c).evicted);
 	must_eq(told.times[EBB_CACHE_SPILLED], 0);
-	must_eq(stat_of(c).values, 3000 - 429 - stat_of(c).evicted);
+	must_eq(stat_of(c).values, GONE_KEYS - (GONE_KEYS + 6) / 7 - stat_of(c).evicted);
 	must(!told.wrong);
-	for (key = 0; key < 3000; key++)
+	for (key = 0; key < GONE_KEYS; key++)
 		ebb_cache_delete(c, &key, sizeof(key));
 	must_eq(told.bytes, put_bytes);
 	is_sound(c);
@@ -420,6 +441,73 @@ static void memory_is_within_the_capacity(void **state)
 		is_sound(c);
 		ebb_cache_close(c);
 	}
+}
+
+/* Without a call: four of five values are deleted at random, and memory follows in two seconds. */
+static void memory_comes_back_after_random_deletes(void **state)
+{
+	static const size_t most[] = { 200, 4000, 60000 };
+	static const unsigned long puts[] = { 100000, 12000, 800 };
+	static unsigned char data[60000];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_LEN(most); i++) {
+		struct ebb_cache *c = open_cache(64 * MIB, NULL);
+		struct rng r = { use_seed(43) };
+		u64 key, end, need;
+
+		for (key = 0; key < puts[i]; key++) {
+			size_t n = most[i] / 2 + rng_below(&r, most[i] / 2);
+
+			fill(data, n, rng_next(&r) | 1);
+			must_eq(put(c, key, data, n, 0), 0);
+		}
+		must_eq(stat_of(c).evicted, 0);
+		for (key = 0; key < puts[i]; key++)
+			if (rng_below(&r, 5))
+				must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+		end = host_now_ns() + 2000000000ull;
+		/* Objects at the density that this page size has, and the tables. */
+		need = stat_of(c).object_bytes;
+		while (stat_of(c).pool_bytes + stat_of(c).idle_bytes > need / 100 * 115 + MIB / 2 &&
+		       host_now_ns() < end)
+			usleep(1000);
+		if (getenv("EBB_TEST_FIGURES"))
+			printf("# up to %zu bytes: %.3f of what is left, in %.2f s\n", most[i],
+			       (double)(stat_of(c).pool_bytes + stat_of(c).idle_bytes) /
+			       (double)need,
+			       2 - ((double)end - (double)host_now_ns()) / 1e9);
+		is_sound(c);
+		if (HOST_PAGE_SHIFT == 12 && !SHADOWED)
+			must_be_at_most(stat_of(c).pool_bytes + stat_of(c).idle_bytes,
+					need / 100 * 115 + MIB / 2);
+		ebb_cache_close(c);
+	}
+}
+
+/* What a put may not go past, although entries leave holes. */
+static void the_pool_has_a_limit_of_its_own(void **state)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+	static unsigned char data[4 << 20];
+	struct ebb_cache_pin *pin;
+	unsigned int i;
+
+	fill(data, sizeof(data), 0);
+	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	must_eq(ebb_cache_pin(c, "large", 5, 0, &pin), 0);
+	for (i = 16; i <= 48; i += 16) {
+		struct ebb_stat store = { .struct_size = sizeof(store) };
+		struct ebb_cache_stat st;
+
+		must_eq(ebb_cache_set_capacity(c, i * MIB), 0);
+		st = stat_of(c);
+		must_eq(ebb_stat(ebb_cache_store(c), &store), 0);
+		must(store.mem_limit > i * MIB / 2);
+		must_be_at_most(store.mem_limit, i * MIB - st.pinned_bytes);
+	}
+	ebb_cache_unpin(c, pin);
+	ebb_cache_close(c);
 }
 
 static void the_capacity_changes_while_it_runs(void **state)
@@ -539,6 +627,7 @@ int main(void)
 		cmocka_unit_test(arguments_are_checked),
 		cmocka_unit_test(sizes_and_keys_of_all_kinds),
 		cmocka_unit_test(a_value_is_replaced_and_deleted),
+		cmocka_unit_test(a_put_that_finds_no_room_takes_the_old_value_along),
 		cmocka_unit_test(a_pin_stays_as_it_is),
 		cmocka_unit_test(pinned_bytes_count),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
@@ -547,6 +636,8 @@ int main(void)
 		cmocka_unit_test(who_asked_is_told_what_leaves),
 		cmocka_unit_test(an_oracle_agrees),
 		cmocka_unit_test(memory_is_within_the_capacity),
+		cmocka_unit_test(memory_comes_back_after_random_deletes),
+		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
 		cmocka_unit_test(threads_agree),
 		cmocka_unit_test(memory_that_is_short_is_a_miss),

@@ -3,7 +3,11 @@
 #include "support.h"
 #include "cache_index.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define MOST (1u << 20)
 
@@ -174,6 +178,54 @@ static void a_look_finds_what_is_there_while_others_move(void **state)
 	cache_index_destroy(&shared);
 }
 
+static void a_look_while_somebody_writes_is_none(void **state)
+{
+	struct cache_index x;
+	struct cache_seen seen;
+
+	must_eq(cache_index_init(&x, MOST, true), 0);
+	must_eq(cache_index_add(&x, hash_of(1), 1, 1, CACHE_SMALL), 0);
+	must_eq(cache_index_look(&x, hash_of(1), &seen), 0);
+	host_a64_add(&x.seq, 1);
+	must_eq(cache_index_look(&x, hash_of(1), &seen), -ESTALE);
+	host_a64_add(&x.seq, 1);
+	must_eq(cache_index_look(&x, hash_of(1), &seen), 0);
+	cache_index_destroy(&x);
+}
+
+static void *writes_at;
+static unsigned int writes;
+
+/* The first look at the buckets comes here: somebody writes in between. */
+static void write_in_between(int sig)
+{
+	(void)sig;
+	mprotect(writes_at, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
+	host_a64_add(&shared.seq, 2);
+	writes++;
+}
+
+static void a_look_sees_that_it_lost_to_a_writer(void **state)
+{
+	const struct sigaction act = { .sa_handler = write_in_between };
+	struct sigaction was;
+	struct cache_seen seen;
+	int err;
+
+	must_eq(cache_index_init(&shared, MOST, true), 0);
+	must_eq(cache_index_add(&shared, hash_of(1), 1, 1, CACHE_SMALL), 0);
+	writes_at = shared.bucket;
+	writes = 0;
+	must_eq(sigaction(SIGSEGV, &act, &was), 0);
+	must_eq(mprotect(writes_at, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE), 0);
+	err = cache_index_look(&shared, hash_of(1), &seen);
+	must_eq(sigaction(SIGSEGV, &was, NULL), 0);
+	must_eq(writes, 1);
+	must_eq(err, -ESTALE);
+	must_eq(cache_index_look(&shared, hash_of(1), &seen), 0);
+	cache_index_destroy(&shared);
+}
+
 /* ---- the policy ---- */
 
 /* A cache of so many entries of one byte. */
@@ -332,6 +384,8 @@ int main(void)
 		cmocka_unit_test(memory_follows_what_is_there),
 		cmocka_unit_test(a_full_table_says_so),
 		cmocka_unit_test(a_look_finds_what_is_there_while_others_move),
+		cmocka_unit_test(a_look_while_somebody_writes_is_none),
+		cmocka_unit_test(a_look_sees_that_it_lost_to_a_writer),
 		cmocka_unit_test(a_scan_leaves_what_is_asked_for),
 		cmocka_unit_test(a_loop_larger_than_the_room_has_hits),
 		cmocka_unit_test(what_comes_back_soon_is_kept),

@@ -245,8 +245,12 @@ static void forget_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash
 	host_a64_add(&c->spill_entries, (u64)-1);
 }
 
-/* Takes an entry out, if it is the one of ref, or any if that is 0.  The ref it had, or 0. */
-static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 ref)
+/*
+ * Takes an entry out, if it is the one of ref, or any if that is 0.  Returns the ref that it had,
+ * and *bytes are its value's; or 0.
+ */
+static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 ref,
+		      u32 *bytes)
 	HOST_REQUIRES(sh->lock)
 {
 	u32 e = cache_index_find(&sh->mem, hash);
@@ -258,7 +262,8 @@ static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64
 	if (ref && entry->ref != ref)
 		return 0;
 	ref = entry->ref;
-	host_a64_add(&c->live, -(u64)cache_mark_bytes(host_read_once(entry->mark)));
+	*bytes = cache_mark_bytes(host_read_once(entry->mark));
+	host_a64_add(&c->live, -(u64)*bytes);
 	cache_index_remove(&sh->mem, e - 1);
 	return ref;
 }
@@ -267,16 +272,19 @@ static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64
 static bool erase(struct ebb_cache *c, struct scratch *s, const struct cache_key *key)
 {
 	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	u32 bytes = 0;
 	bool spilled;
 	u64 ref;
 
 	host_mutex_lock(&sh->lock);
-	ref = take_entry(c, sh, key->hash, 0);
+	ref = take_entry(c, sh, key->hash, 0, &bytes);
 	spilled = c->spill && cache_index_find(&sh->spilled, key->hash);
 	forget_spilled(c, sh, key->hash);
 	host_mutex_unlock(&sh->lock);
-	if (ref)
+	if (ref) {
 		cache_drop(c, s, ref, EBB_CACHE_DELETED);
+		cache_mind_deleted(c, bytes);
+	}
 	return ref || spilled;
 }
 
@@ -485,11 +493,11 @@ static void promote(struct ebb_cache *c, struct scratch *s, const struct cache_k
 static bool take(struct ebb_cache *c, const struct cache_key *key, const struct place *p, u64 *ref)
 {
 	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	u32 bytes = 0, e;
 	bool mine;
-	u32 e;
 
 	host_mutex_lock(&sh->lock);
-	*ref = p->ref ? take_entry(c, sh, key->hash, p->ref) : 0;
+	*ref = p->ref ? take_entry(c, sh, key->hash, p->ref, &bytes) : 0;
 	mine = *ref != 0;
 	if (!p->ref) {
 		e = cache_index_find(&sh->spilled, key->hash);
@@ -501,6 +509,8 @@ static bool take(struct ebb_cache *c, const struct cache_key *key, const struct 
 	if (mine)
 		cache_ghost_add(&sh->mem, key->hash);
 	host_mutex_unlock(&sh->lock);
+	if (*ref)
+		cache_mind_deleted(c, bytes);
 	return mine;
 }
 

@@ -55,6 +55,8 @@ struct ebb_cache {
 	u64 live_limit;                 /* room_lock, host_read_once */
 	u64 pool_limit;                 /* room_lock, host_read_once */
 	u64 evicted_bytes;              /* since a compaction; atomic */
+	host_a64 deleted_bytes;         /* the same */
+	u64 deleted_before;             /* what that was at the worker's last look; room_lock */
 	host_a64 turn;                  /* of the shards, for who evicts */
 	host_a64 changes;               /* puts, for who tends */
 	host_mutex_t room_lock;
@@ -140,6 +142,9 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u);
 
 /* After a put of so many bytes: sees to it that all is within the capacity.  No lock held. */
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes);
+
+/* Values were deleted: their memory is to come back, although nobody puts. */
+void cache_mind_deleted(struct ebb_cache *c, u32 bytes);
 
 /* A put of so many bytes found no memory: evicts some.  False: there is nothing to evict. */
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes);

@@ -25,6 +25,9 @@
 #define EVICT_MOST 16u                  /* values that a put evicts, if they have its bytes twice */
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
 #define HOLES_PART 16u                  /* of the pool that was evicted since a compaction */
+#define DELETED_PART 64u                /* of the pool that was deleted since a compaction */
+#define DELETED_BYTES ((u64)64 << 10)   /* deleted, that ask for a look */
+#define DELETED_US 200000u              /* without deletes, after which their holes are closed */
 #define SLACK_PART 64u                  /* of the capacity, between pool_limit and the pool's own */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
@@ -107,9 +110,25 @@ static bool has_holes(struct ebb_cache *c)
 	       host_read_once(c->evicted_bytes) > limit / HOLES_PART;
 }
 
+/*
+ * Deletes left holes, and who deletes a lot is through with it for now, or it is a quarter of the
+ * pool.  *later: not yet, but look again.
+ */
+static bool deletes_left_holes(struct ebb_cache *c, bool *later) HOST_REQUIRES(c->room_lock)
+{
+	u64 deleted = host_a64_read(&c->deleted_bytes), pool = ebb_pool_bytes(c->store);
+	bool holes = deleted > pool / DELETED_PART &&
+		     host_a64_read(&c->live) < pool - pool / HOLES_PART;
+
+	*later = holes && deleted != c->deleted_before && deleted < pool / 4;
+	c->deleted_before = deleted;
+	return holes && !*later;
+}
+
 static void close_holes(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 {
 	host_write_once(c->evicted_bytes, (u64)0);
+	host_a64_set(&c->deleted_bytes, 0);
 	ebb_compact(c->store, NULL);
 }
 
@@ -117,11 +136,23 @@ static void cache_tend(struct host_work *w)
 {
 	struct ebb_cache *c = (struct ebb_cache *)((char *)w - offsetof(struct ebb_cache, tend));
 
+	bool later = false;
+
 	host_mutex_lock(&c->room_lock);
-	if (has_holes(c))
+	if (has_holes(c) || deletes_left_holes(c, &later))
 		close_holes(c);
 	set_limits(c);
 	host_mutex_unlock(&c->room_lock);
+	if (later)
+		host_work_queue_delayed(&c->tend, DELETED_US);
+}
+
+void cache_mind_deleted(struct ebb_cache *c, u32 bytes)
+{
+	u64 now = host_a64_add(&c->deleted_bytes, bytes);
+
+	if (now / DELETED_BYTES != (now - bytes) / DELETED_BYTES)
+		host_work_queue_delayed(&c->tend, TEND_US);
 }
 
 /* What is only noted has no entry, so the ghost cannot go by their number: as many as may be. */
