@@ -128,10 +128,14 @@ demo-tiers: ## writeback, swap-in, recompression and a small guest with a backin
 	@ko=$$(scripts/module uml-smp) && bench/kernel/tiers --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/tiers.json
 
-demo-programs: build ## nbdkit's disks in memory, Ebb's plugin beside its own; ROUNDS rounds, 6 minutes each
+demo-programs: build ## nbdkit and RocksDB, Ebb's plugins beside their own; ROUNDS rounds, 12 minutes each
 	@scripts/deps check
+	@ls build/nbdkit-ebb-plugin.so build/librocksdb_ebb.so >/dev/null 2>&1 || \
+		$(MESON) setup --reconfigure build >/dev/null
+	@$(MESON) compile -C build
 	@mkdir -p build/bench
 	@bench/programs/nbd --rounds $(ROUNDS) --json build/bench/nbd.json
+	@bench/programs/rocksdb --rounds $(ROUNDS) --json build/bench/cache.json
 
 pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb by turns; ROUNDS boots each
 	@scripts/deps uml

@@ -40,10 +40,10 @@ def needs_asan(name):
 SANITIZED = needs_asan(PLUGIN)
 
 
-def start(cases):
-    """Runs the cases; the exit status of the program."""
+def start(cases, others=()):
+    """Runs the cases, and those that are not of nbdkit; the exit status of the program."""
     try:
-        return tap.run([checked(c) for c in cases])
+        return tap.run([checked(c) for c in cases] + list(others))
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
 

@@ -279,6 +279,24 @@ static void the_first_put_of_a_key_only_notes_it(void **state)
 	ebb_cache_close(c);
 }
 
+static void what_was_taken_can_be_put_back_at_once(void **state)
+{
+	struct ebb_cache_config cfg;
+	struct ebb_cache_pin *pin;
+	struct ebb_cache *c;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 16 * MIB;
+	cfg.flags = EBB_CACHE_SECOND_MISS;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, EBB_CACHE_ADMIT), 0);
+	must_eq(ebb_cache_pin(c, "a", 1, EBB_CACHE_TAKE, &pin), 0);
+	ebb_cache_unpin(c, pin);
+	must_eq(ebb_cache_pin(c, "a", 1, 0, &pin), -ENOENT);
+	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, 0), 0);
+	ebb_cache_close(c);
+}
+
 static struct {
 	u64 times[4], bytes;
 	bool wrong;
@@ -390,308 +408,6 @@ static void threads_agree(void **state)
 }
 
 /* ---- capacity ---- */
-
-static u64 resident(void)
-{
-	unsigned long pages = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	must(f);
-	must_eq(fscanf(f, "%*u %lu", &pages), 1);
-	fclose(f);
-	return (u64)pages * (u64)sysconf(_SC_PAGESIZE);
-}
-
-#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
-#define SHADOWED true
-#else
-#define SHADOWED false
-#endif
-
-/* What the process has for the cache, and what the cache says, are within the capacity. */
-static void is_within(struct ebb_cache *c, u64 before, u64 capacity, const char *what)
-{
-	struct ebb_cache_stat st = stat_of(c);
-	u64 now = resident(), used = st.used_bytes;
-
-	if (getenv("EBB_TEST_FIGURES"))
-		printf("# %s: capacity %.1f MiB, resident %.3f of it, said %.3f, %" PRIu64
-		       " values, density %.3f\n", what, (double)capacity / 1048576,
-		       ((double)now - (double)before) / (double)capacity,
-		       (double)used / (double)capacity, st.values,
-		       (double)st.object_bytes / (double)st.pool_bytes);
-	must_be_at_most(used, capacity / 100 * 106);
-	if (!SHADOWED && now > before)
-		must_be_at_most(now - before, capacity / 100 * 106);
-}
-
-static void fill_with(struct ebb_cache *c, struct rng *r, unsigned long puts, size_t most)
-{
-	static unsigned char data[200000];
-
-	while (puts--) {
-		size_t n = 50 + rng_below(r, most);
-
-		fill(data, n, rng_next(r) | 1);
-		must_eq(put(c, rng_below(r, 1000000), data, n, 0), 0);
-	}
-}
-
-static void memory_is_within_the_capacity(void **state)
-{
-	static const struct { const char *what; size_t most; unsigned long puts; } kinds[] = {
-		{ "100 bytes", 100, 700000 }, { "4 KiB", 8000, 40000 }, { "64 KiB", 128000, 2000 },
-		{ "all sizes", 0, 40000 },
-	};
-	struct rng r = { use_seed(41) };
-	unsigned int i, k;
-
-	for (i = 0; i < ARRAY_LEN(kinds); i++) {
-		u64 before = resident(), capacity = 32 * MIB;
-		struct ebb_cache *c = open_cache(capacity, NULL);
-
-		for (k = 0; k < 10; k++) {
-			fill_with(c, &r, scaled(kinds[i].puts) / 10,
-				  kinds[i].most ? kinds[i].most : (size_t)100 << k);
-			is_within(c, before, capacity, kinds[i].what);
-		}
-		if (scaled(100) >= 100)
-			must(stat_of(c).used_bytes > capacity / 100 * 90);
-		must(stat_of(c).evicted || scaled(100) < 100);
-		must_eq(stat_of(c).failed, 0);
-		is_sound(c);
-		ebb_cache_close(c);
-	}
-}
-
-/* What threads of a test put into, and what came of it. */
-static struct {
-	struct ebb_cache *c;
-	bool stop;
-	u64 puts, failed;
-	u32 most;               /* values that one put evicted */
-} putter;
-
-#define LARGE_VALUE ((size_t)3000000)
-
-static void *put_large_ones(void *arg)
-{
-	unsigned char *data = malloc(LARGE_VALUE);
-	u64 k, first = host_a64_add(arg, 1) * 1000;
-
-	must(data);
-	fill(data, LARGE_VALUE, 0);
-	for (k = 0; k < 20; k++)
-		put(putter.c, first + k, data, LARGE_VALUE, 0);
-	free(data);
-	host_a64_add(arg, 1000);
-	return NULL;
-}
-
-/* Contexts and values that come faster than the worker looks, if it goes by their number. */
-static void large_values_of_many_threads_are_within_the_capacity(void **state)
-{
-	host_a64 threads = { 0 };
-	u64 used, most = 0;
-	pthread_t t[8];
-	unsigned int i;
-
-	putter.c = open_cache(64 * MIB, "zstd");
-	for (i = 0; i < ARRAY_LEN(t); i++)
-		must_eq(pthread_create(&t[i], NULL, put_large_ones, &threads), 0);
-	while (host_a64_read(&threads) < 1000 * ARRAY_LEN(t)) {
-		usleep(1000);
-		used = stat_of(putter.c).used_bytes;
-		if (used > most)
-			most = used;
-	}
-	for (i = 0; i < ARRAY_LEN(t); i++)
-		must_eq(pthread_join(t[i], NULL), 0);
-	must_be_at_most(most, 64 * MIB / 100 * 106);
-	is_sound(putter.c);
-	ebb_cache_close(putter.c);
-}
-
-static void what_is_deleted_gives_memory_back(void **state)
-{
-	struct ebb_cache *c = open_cache(32 * MIB, NULL);
-	static unsigned char data[1 << 20];
-	struct rng r = { use_seed(43) };
-	struct ebb_cache_stat st;
-	u64 k, puts = scaled(30000), from, evicted;
-
-	fill(data, sizeof(data), 0);
-	for (k = 0; k < puts; k++)
-		must_eq(put(c, k, data + k, 50 + rng_below(&r, 1600), 0), 0);
-	for (k = 0; k < puts; k++)
-		if (rng_below(&r, 5))
-			ebb_cache_delete(c, &k, sizeof(k));
-	/* Without a call: this one looks, and does nothing. */
-	for (from = host_now_ns(), st = stat_of(c); scaled(100) >= 100; st = stat_of(c)) {
-		if (st.pool_bytes <= st.object_bytes / 100 * 115)
-			break;
-		must(host_now_ns() - from < 5000000000u);
-		usleep(10000);
-	}
-	/* There is room for what comes then. */
-	evicted = st.evicted;
-	for (k = 0; k < puts / 3; k++)
-		must_eq(put(c, puts + k, data + k, 800, 0), 0);
-	must_eq(stat_of(c).evicted, evicted);
-	is_sound(c);
-	ebb_cache_close(c);
-}
-
-/* Without a call: four of five values are deleted at random, and memory follows in two seconds. */
-static void memory_comes_back_after_random_deletes(void **state)
-{
-	static const size_t most[] = { 200, 4000, 60000 };
-	static const unsigned long puts[] = { 100000, 12000, 800 };
-	static unsigned char data[60000];
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_LEN(most); i++) {
-		struct ebb_cache *c = open_cache(64 * MIB, NULL);
-		struct rng r = { use_seed(43) };
-		u64 key, end, need;
-
-		for (key = 0; key < puts[i]; key++) {
-			size_t n = most[i] / 2 + rng_below(&r, most[i] / 2);
-
-			fill(data, n, rng_next(&r) | 1);
-			must_eq(put(c, key, data, n, 0), 0);
-		}
-		must_eq(stat_of(c).evicted, 0);
-		for (key = 0; key < puts[i]; key++)
-			if (rng_below(&r, 5))
-				must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
-		end = host_now_ns() + 2000000000ull;
-		/* Objects at the density that this page size has, and the tables. */
-		need = stat_of(c).object_bytes;
-		while (stat_of(c).pool_bytes + stat_of(c).idle_bytes > need / 100 * 115 + MIB / 2 &&
-		       host_now_ns() < end)
-			usleep(1000);
-		if (getenv("EBB_TEST_FIGURES"))
-			printf("# up to %zu bytes: %.3f of what is left, in %.2f s\n", most[i],
-			       (double)(stat_of(c).pool_bytes + stat_of(c).idle_bytes) /
-			       (double)need,
-			       2 - ((double)end - (double)host_now_ns()) / 1e9);
-		is_sound(c);
-		if (HOST_PAGE_SHIFT == 12 && !SHADOWED)
-			must_be_at_most(stat_of(c).pool_bytes + stat_of(c).idle_bytes,
-					need / 100 * 115 + MIB / 2);
-		ebb_cache_close(c);
-	}
-}
-
-/* What a put may not go past, although entries leave holes. */
-static void the_pool_has_a_limit_of_its_own(void **state)
-{
-	struct ebb_cache *c = open_cache(32 * MIB, NULL);
-	static unsigned char data[4 << 20];
-	struct ebb_cache_pin *pin;
-	unsigned int i;
-
-	fill(data, sizeof(data), 0);
-	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
-	must_eq(ebb_cache_pin(c, "large", 5, 0, &pin), 0);
-	for (i = 16; i <= 48; i += 16) {
-		struct ebb_stat store = { .struct_size = sizeof(store) };
-		struct ebb_cache_stat st;
-
-		must_eq(ebb_cache_set_capacity(c, i * MIB), 0);
-		st = stat_of(c);
-		must_eq(ebb_stat(ebb_cache_store(c), &store), 0);
-		must(store.mem_limit > i * MIB / 2);
-		must_be_at_most(store.mem_limit, i * MIB - st.pinned_bytes);
-	}
-	ebb_cache_unpin(c, pin);
-	ebb_cache_close(c);
-}
-
-static void the_capacity_changes_while_it_runs(void **state)
-{
-	static const unsigned int mibs[] = { 64, 16, 48, 8, 64, 0, 16 };
-	struct rng r = { use_seed(42) };
-	u64 before = resident();
-	struct ebb_cache *c = open_cache(64 * MIB, NULL);
-	unsigned int i;
-	char buf[10];
-	size_t n;
-
-	for (i = 0; i < ARRAY_LEN(mibs); i++) {
-		u64 capacity = mibs[i] * MIB;
-
-		must_eq(ebb_cache_set_capacity(c, capacity), 0);
-		if (capacity) {
-			is_within(c, before, capacity, "set");
-			fill_with(c, &r, scaled(30000), 6000);
-			is_within(c, before, capacity, "filled");
-		} else {
-			must_eq(stat_of(c).values, 0);
-			must_eq(put(c, 1, "bytes", 5, 0), -ENOMEM);
-			must_eq(get(c, 1, buf, 10, &n), -ENOENT);
-			if (!SHADOWED)
-				must_be_at_most(resident(), before + 4 * MIB);
-		}
-		is_sound(c);
-	}
-	ebb_cache_close(c);
-}
-
-/* Who puts while the capacity shrinks does a part of that, not all of it, and stores his value. */
-static __thread u32 evicted_here;
-
-static void count_here(void *ctx, const struct ebb_cache_gone *gone)
-{
-	evicted_here += gone->why == EBB_CACHE_EVICTED;
-}
-
-static void *put_small_ones(void *arg)
-{
-	struct rng r = { 44 };
-	unsigned char data[100];
-
-	for (; !__atomic_load_n(&putter.stop, __ATOMIC_RELAXED);
-	     __atomic_fetch_add(&putter.puts, 1, __ATOMIC_RELAXED)) {
-		fill(data, sizeof(data), 5 * rng_next(&r));
-		evicted_here = 0;
-		putter.failed += put(putter.c, rng_below(&r, 1000000), data, sizeof(data), 0) != 0;
-		if (evicted_here > putter.most)
-			putter.most = evicted_here;
-	}
-	return NULL;
-}
-
-static void puts_go_on_while_the_capacity_shrinks(void **state)
-{
-	static unsigned char data[1 << 20];
-	struct ebb_cache_config cfg;
-	u64 k, puts = scaled(400000), seen;
-	pthread_t t;
-
-	memset(&putter, 0, sizeof(putter));
-	ebb_cache_config_init(&cfg);
-	cfg.capacity = 64 * MIB;
-	cfg.gone = count_here;
-	must_eq(ebb_cache_open(&putter.c, &cfg), 0);
-	fill(data, sizeof(data), 0);
-	for (k = 0; k < puts; k++)
-		must_eq(put(putter.c, k, data + k % 1000000, 100, 0), 0);
-	must_eq(pthread_create(&t, NULL, put_small_ones, NULL), 0);
-	while (!(seen = __atomic_load_n(&putter.puts, __ATOMIC_RELAXED)))
-		sched_yield();
-	must_eq(ebb_cache_set_capacity(putter.c, EBB_CACHE_CAPACITY_MIN), 0);
-	/* One of those that began before has ended. */
-	while (__atomic_load_n(&putter.puts, __ATOMIC_RELAXED) < seen + 2)
-		sched_yield();
-	__atomic_store_n(&putter.stop, true, __ATOMIC_RELAXED);
-	must_eq(pthread_join(t, NULL), 0);
-	must_eq(putter.failed, 0);
-	must_be_at_most(putter.most, 20000);
-	is_sound(putter.c);
-	ebb_cache_close(putter.c);
-}
 
 /* ---- memory that is short ---- */
 
@@ -854,15 +570,9 @@ int main(void)
 		cmocka_unit_test(pinned_bytes_count),
 		cmocka_unit_test(pins_without_puts_evict),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
+		cmocka_unit_test(what_was_taken_can_be_put_back_at_once),
 		cmocka_unit_test(who_asked_is_told_what_leaves),
 		cmocka_unit_test(an_oracle_agrees),
-		cmocka_unit_test(memory_is_within_the_capacity),
-		cmocka_unit_test(large_values_of_many_threads_are_within_the_capacity),
-		cmocka_unit_test(what_is_deleted_gives_memory_back),
-		cmocka_unit_test(memory_comes_back_after_random_deletes),
-		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
-		cmocka_unit_test(the_capacity_changes_while_it_runs),
-		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),
 		cmocka_unit_test(threads_agree),
 		cmocka_unit_test(memory_that_is_short_is_a_miss),
 		cmocka_unit_test(who_is_told_may_delete_when_memory_is_short),

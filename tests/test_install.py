@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 BUILD = os.path.realpath(sys.argv[1])
 WORK = os.path.join(ROOT, "build", "check", "install")
 MOVED = os.path.join(WORK, "moved here")
-SOURCES = ["Makefile", "cmake", "core", "examples", "man", "meson.build", "meson_options.txt",
+SOURCES = ["Makefile", "bench", "cmake", "core", "examples", "man", "meson.build", "meson_options.txt",
            "plugins", "scripts", "tools", "user"]
 MESON = shutil.which("meson", path="/usr/bin:" + os.environ["PATH"])
 TESTS = []
@@ -77,9 +77,10 @@ def all_is_installed_and_no_header_but_the_public_ones():
                  "cmake/ebb/ebb-config-version.cmake", "man1/ebb.1", "man3/ebb.3", "man3/ebb_units.3",
                  "man3/ebb_values.3", "man3/ebb_cache.3"):
         assert any(p.endswith("/" + want) for p in have), (want, have)
-    headers = [p for p in have if p.endswith(".h")]
-    assert {os.path.basename(h) for h in headers} == {"ebb.h", "ebb_units.h", "ebb_values.h",
-                                                     "ebb_cache.h"}, headers
+    headers = {os.path.basename(p) for p in have if p.endswith(".h")}
+    # Of a plugin, which is there if its program is.
+    headers.discard("ebb_secondary_cache.h")
+    assert headers == {"ebb.h", "ebb_units.h", "ebb_values.h", "ebb_cache.h"}, headers
     assert "ebb 0." in run([the_one("ebb"), "--version"])
 
 
@@ -204,6 +205,37 @@ def the_plugin_goes_where_nbdkit_looks_or_below_a_prefix_of_ones_own():
         assert not files(dest), files(dest)
     # Found by its rpath: nobody has told the loader of this prefix.
     run(["sh", "-ec", f"readelf -d '{BUILD}/nbdkit-ebb-plugin.so' | grep -q libebb.so.0"])
+
+
+PROGRAM = """#include <cstdio>
+#include <ebb_secondary_cache.h>
+
+int main()
+{
+	std::shared_ptr<rocksdb::SecondaryCache> blocks;
+	ebb::EbbSecondaryCacheOptions options;
+
+	options.capacity = size_t{1} << 24;
+	rocksdb::Status s = ebb::NewEbbSecondaryCache(options, &blocks);
+	std::puts(s.ok() ? blocks->Name() : s.ToString().c_str());
+	return !s.ok();
+}
+"""
+
+
+@test
+def a_program_of_rocksdb_links_the_plugin():
+    if not os.path.exists(os.path.join(BUILD, "librocksdb_ebb.so")):
+        raise tap.Skip("the plugin was not built: no librocksdb-dev or no g++ here")
+    write(os.path.join(WORK, "program.cc"), PROGRAM)
+    # The libraries lie where the loader was not told of.
+    libs = os.path.dirname(the_one("librocksdb_ebb.so"))
+    out = run(["sh", "-ec", "flags=$(pkg-config --cflags --libs rocksdb_ebb); "
+               f"eval \"c++ -std=c++17 -o '{WORK}/program' '{WORK}/program.cc' $flags\"; "
+               f"'{WORK}/program'"],
+              env={"PKG_CONFIG_PATH": os.path.dirname(the_one("rocksdb_ebb.pc")),
+                   "LD_LIBRARY_PATH": libs})
+    assert out == "EbbSecondaryCache\n", out
 
 
 def deps(meson_version, have):

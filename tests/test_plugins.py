@@ -12,6 +12,7 @@ import nbdkit_rig
 import tap
 import test_nbdkit
 import test_nbdkit_dump
+import test_rocksdb
 
 
 def no_sanitizer_has_a_complaint():
@@ -24,5 +25,7 @@ def no_sanitizer_has_a_complaint():
 
 
 if __name__ == "__main__":
-    CASES = test_nbdkit.CASES + test_nbdkit_dump.CASES
-    sys.exit(nbdkit_rig.start(CASES + ([no_sanitizer_has_a_complaint] if nbdkit_rig.FULL else [])))
+    OF_NBDKIT = test_nbdkit.CASES + test_nbdkit_dump.CASES
+    if nbdkit_rig.FULL:
+        OF_NBDKIT.append(no_sanitizer_has_a_complaint)
+    sys.exit(nbdkit_rig.start(OF_NBDKIT, test_rocksdb.CASES))

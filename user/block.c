@@ -212,8 +212,12 @@ void blocks_destroy(struct blocks *b)
 int block_pack(struct blocks *b, struct scratch *s, const void *data, size_t n)
 {
 	size_t cap = n - (n >> GAIN_SHIFT) - 1;
-	int bytes = cap ? b->codec->compress(s->ctx, data, n, s->packed, cap) : -ENOSPC;
+	int bytes;
 
+	/* Of two at once the smaller one may win, until the larger one is packed again. */
+	if (n > host_read_once(b->largest))
+		host_write_once(b->largest, (u32)n);
+	bytes = cap ? b->codec->compress(s->ctx, data, n, s->packed, cap) : -ENOSPC;
 	if (bytes == -ENOMEM)
 		return bytes;
 	if (bytes == -ENOSPC) {

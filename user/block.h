@@ -65,6 +65,7 @@ struct blocks {
 	struct scratch *reserve;        /* without a context */
 	host_mutex_t reserve_lock;      /* who has it */
 	host_a64 scratches;             /* there are */
+	u32 largest;                    /* bytes of a block that was packed; host_read_once */
 	host_a64 stale;                 /* times that a reader had to ask anew */
 };
 

@@ -503,6 +503,9 @@ static bool take(struct ebb_cache *c, const struct cache_key *key, const struct 
 		if (mine)
 			forget_spilled(c, sh, key->hash);
 	}
+	/* Who took it is likely to put it back. */
+	if (mine)
+		cache_ghost_add(&sh->mem, key->hash);
 	host_mutex_unlock(&sh->lock);
 	if (*ref)
 		cache_close_holes_later(c);

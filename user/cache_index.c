@@ -69,7 +69,7 @@ static size_t ghost_bytes(u64 sets)
 	return sets * CACHE_GHOST_WAYS * sizeof(u32);
 }
 
-/* The ghost remembers as many as there are entries, so its table has room for the most. */
+/* The ghost remembers as many as there are entries, or more, so its table has room for the most. */
 static u64 most_sets(const struct cache_index *x)
 {
 	return ((u64)x->most + CACHE_GHOST_WAYS - 1) / CACHE_GHOST_WAYS * 2;

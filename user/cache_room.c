@@ -46,11 +46,24 @@ static u64 index_bytes(struct ebb_cache *c)
 	return bytes;
 }
 
+/* What a context of zstd 1.5 takes at the most: its tables are as large as blocks ask for. */
+static u64 zstd_context_bytes(const struct blocks *b)
+{
+	u32 largest = host_read_once(b->largest);
+	bool low = b->params.level < 11;
+
+	if (largest <= 4096)
+		return (u64)(low ? 208 : 384) << 10;
+	if (largest <= 16384)
+		return (u64)(low ? 400 : 704) << 10;
+	return (u64)(low ? 1152 : 1856) << 10;
+}
+
 /* What a context takes for a block at the most, as measured with lz4 1.9 and zstd 1.5. */
 static u64 context_bytes(const struct blocks *b)
 {
 	if (b->codec == &codec_zstd)
-		return b->params.level < 13 ? (u64)1152 << 10 : (u64)1856 << 10;
+		return zstd_context_bytes(b);
 	return b->codec == &codec_lz4hc ? (u64)256 << 10 : (u64)64 << 10;
 }
 

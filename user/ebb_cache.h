@@ -125,7 +125,8 @@ struct ebb_cache_pin {
 	uint64_t charge;
 };
 
-#define EBB_CACHE_TAKE 1u        /* the cache has it no longer: it is deleted in the same step */
+#define EBB_CACHE_TAKE 1u        /* the cache has it no longer: it is deleted in the same step,
+				    and noted, so that EBB_CACHE_SECOND_MISS stores it again */
 
 /* Looks up and pins; flags: 0 or EBB_CACHE_TAKE.  -EIO, -ENOMEM. */
 int ebb_cache_pin(struct ebb_cache *cache, const void *key, size_t key_bytes, unsigned int flags,
