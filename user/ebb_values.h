@@ -124,6 +124,44 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 void ebb_value_reader_close(struct ebb_value_reader *reader);
 
 /*
+ * A value in its packed form: as it is stored, after a head with its size, its codec and a sum.
+ * So a value that is compressed already goes to a file and comes back without the codec's work.
+ * The form is the same on all machines, and in later versions.
+ */
+
+/*
+ * Reads the packed form to buf[cap]; *bytes is its size.  It is of one moment, whatever happens to
+ * the name meanwhile.  -ENOSPC: cap is less, and *bytes tells the size; -EIO, -ENOMEM.
+ */
+int ebb_values_read_packed(struct ebb_values *values, uint64_t id, void *buf, size_t cap,
+			   size_t *bytes);
+int ebb_values_read_packed_key(struct ebb_values *values, const void *key, size_t key_bytes,
+			       void *buf, size_t cap, size_t *bytes);
+
+/*
+ * Stores the value of a packed form.  Errors as ebb_values_put(), and -EUCLEAN: it is damaged, or
+ * none; -ENOTSUP: another codec made it, or a later version.  Bytes that no damage left so, but
+ * somebody who knows the sum, may be stored and not decompress: a get is -EIO then.
+ */
+int ebb_values_put_packed(struct ebb_values *values, uint64_t id, const void *packed, size_t bytes,
+			  unsigned int flags);
+int ebb_values_put_packed_key(struct ebb_values *values, const void *key, size_t key_bytes,
+			      const void *packed, size_t bytes, unsigned int flags);
+
+/*
+ * Reads the value of a packed form to buf[cap] without storing it; *got is its size.  -ENOSPC: cap
+ * is less, and *got tells the size; -EUCLEAN, -ENOTSUP as above; -EIO: it does not decompress.
+ */
+int ebb_values_unpack(struct ebb_values *values, const void *packed, size_t bytes, void *buf,
+		      size_t cap, size_t *got);
+
+/*
+ * The size of the value in a packed form, by its head; the sum is not looked at.  -EUCLEAN,
+ * -ENOTSUP as above, but that the codec may be any.
+ */
+int ebb_packed_size(const void *packed, size_t bytes, uint64_t *value_bytes);
+
+/*
  * Goes over all values, in no order that means anything.  A cursor of zeros is at the begin.  A
  * value that is there all the time comes exactly once; one that is put or deleted meanwhile may
  * come or not.

@@ -84,8 +84,7 @@ static int get_blocks(struct ebb_values *v, struct scratch *s, const struct reco
 	return err ? -EIO : 0;
 }
 
-/* Unpins, and frees what was pinned if that is over. */
-static void end_pin(struct ebb_values *v, struct scratch *s, struct values_stripe *st,
+void values_end_pin(struct ebb_values *v, struct scratch *s, struct values_stripe *st,
 		    struct pin *pin)
 {
 	const struct record r = { .kind = RECORD_MAP, .ref = pin->ref };
@@ -126,7 +125,7 @@ int values_get_map(struct ebb_values *v, struct scratch *s, const struct name *n
 		return 0;
 	}
 	err = get_blocks(v, s, &r, buf);
-	end_pin(v, s, st, &pin);
+	values_end_pin(v, s, st, &pin);
 	return err;
 }
 
@@ -154,7 +153,7 @@ static int reader_begin(struct ebb_value_reader *reader, struct scratch *s,
 	if (!err && reader->pin.ref) {
 		err = value_map(v, s, reader->pin.ref, reader->top);
 		if (err)
-			end_pin(v, s, st, &reader->pin);
+			values_end_pin(v, s, st, &reader->pin);
 	}
 	return err == -ESTALE ? -EIO : err;
 }
@@ -257,7 +256,7 @@ void ebb_value_reader_close(struct ebb_value_reader *reader)
 	reader->magic = 0;
 	if (reader->pin.ref) {
 		s = scratch_get_surely(&v->blocks);
-		end_pin(v, s, reader->stripe, &reader->pin);
+		values_end_pin(v, s, reader->stripe, &reader->pin);
 		scratch_put(&v->blocks, s);
 	}
 	host_user_unmap_wiped(reader, sizeof(*reader));

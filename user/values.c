@@ -170,12 +170,12 @@ int ebb_values_set_mem_limit(struct ebb_values *v, uint64_t bytes)
 
 /* ---- names ---- */
 
-static struct name name_of_id(const struct ebb_values *v, u64 id)
+struct name values_name_of_id(const struct ebb_values *v, u64 id)
 {
 	return (struct name){ .hash = hash_id(&v->secret, id) };
 }
 
-static int name_of_key(const struct ebb_values *v, const void *key, size_t key_bytes,
+int values_name_of_key(const struct ebb_values *v, const void *key, size_t key_bytes,
 		       struct name *name)
 {
 	if (values_bad(v) || !key || !key_bytes || key_bytes > EBB_VALUES_KEY_MAX)
@@ -250,21 +250,21 @@ static int change(struct ebb_values *v, struct scratch *s, const struct name *na
 	return err == -ESTALE ? -EIO : err;
 }
 
-static int put(struct ebb_values *v, const struct name *name, const void *data, size_t bytes,
+int values_put(struct ebb_values *v, const struct name *name, struct value_source *from,
 	       unsigned int flags)
 {
 	struct record r = { .hash = name->hash, .key = name->key, .key_bytes = name->key_bytes };
 	struct scratch *s;
 	int err;
 
-	if ((!data && bytes) || flags > EBB_PUT_REPLACE)
+	if (flags > EBB_PUT_REPLACE)
 		return -EINVAL;
-	if (bytes > EBB_VALUES_MAX)
+	if (from->bytes > EBB_VALUES_MAX)
 		return -EFBIG;
 	s = scratch_get(&v->blocks);
 	if (!s)
 		return -ENOMEM;
-	err = value_make(v, s, data, bytes, &r);
+	err = value_make(v, s, from, &r);
 	if (!err) {
 		r.length = record_make(values_room(s)->record, &r);
 		err = change(v, s, name, &r, flags);
@@ -275,6 +275,14 @@ static int put(struct ebb_values *v, const struct name *name, const void *data, 
 	return err;
 }
 
+static int put(struct ebb_values *v, const struct name *name, const void *data, size_t bytes,
+	       unsigned int flags)
+{
+	struct value_source from = { .bytes = bytes, .at = data };
+
+	return !data && bytes ? -EINVAL : values_put(v, name, &from, flags);
+}
+
 int ebb_values_put(struct ebb_values *v, uint64_t id, const void *data, size_t bytes,
 		   unsigned int flags)
 {
@@ -282,7 +290,7 @@ int ebb_values_put(struct ebb_values *v, uint64_t id, const void *data, size_t b
 
 	if (values_bad(v))
 		return -EINVAL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return put(v, &name, data, bytes, flags);
 }
 
@@ -290,7 +298,7 @@ int ebb_values_put_key(struct ebb_values *v, const void *key, size_t key_bytes, 
 		       size_t bytes, unsigned int flags)
 {
 	struct name name;
-	int err = name_of_key(v, key, key_bytes, &name);
+	int err = values_name_of_key(v, key, key_bytes, &name);
 
 	return err ? err : put(v, &name, data, bytes, flags);
 }
@@ -327,14 +335,14 @@ int ebb_values_delete(struct ebb_values *v, uint64_t id)
 
 	if (values_bad(v))
 		return -EINVAL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return delete(v, &name);
 }
 
 int ebb_values_delete_key(struct ebb_values *v, const void *key, size_t key_bytes)
 {
 	struct name name;
-	int err = name_of_key(v, key, key_bytes, &name);
+	int err = values_name_of_key(v, key, key_bytes, &name);
 
 	return err ? err : delete(v, &name);
 }
@@ -457,7 +465,7 @@ int ebb_values_get(struct ebb_values *v, uint64_t id, void *buf, size_t cap, siz
 
 	if (values_bad(v))
 		return -EINVAL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return get_to(v, &name, buf, cap, bytes);
 }
 
@@ -465,7 +473,7 @@ int ebb_values_get_key(struct ebb_values *v, const void *key, size_t key_bytes, 
 		       size_t cap, size_t *bytes)
 {
 	struct name name;
-	int err = name_of_key(v, key, key_bytes, &name);
+	int err = values_name_of_key(v, key, key_bytes, &name);
 
 	return err ? err : get_to(v, &name, buf, cap, bytes);
 }
@@ -476,14 +484,14 @@ int ebb_values_size(struct ebb_values *v, uint64_t id, uint64_t *bytes)
 
 	if (values_bad(v))
 		return -EINVAL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return get_size(v, &name, bytes);
 }
 
 int ebb_values_size_key(struct ebb_values *v, const void *key, size_t key_bytes, uint64_t *bytes)
 {
 	struct name name;
-	int err = name_of_key(v, key, key_bytes, &name);
+	int err = values_name_of_key(v, key, key_bytes, &name);
 
 	return err ? err : get_size(v, &name, bytes);
 }
@@ -495,7 +503,7 @@ int ebb_values_read_open(struct ebb_values *v, uint64_t id, struct ebb_value_rea
 	if (values_bad(v) || !reader)
 		return -EINVAL;
 	*reader = NULL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return values_open_reader(v, &name, reader);
 }
 
@@ -503,7 +511,7 @@ int ebb_values_read_open_key(struct ebb_values *v, const void *key, size_t key_b
 			     struct ebb_value_reader **reader)
 {
 	struct name name;
-	int err = reader ? name_of_key(v, key, key_bytes, &name) : -EINVAL;
+	int err = reader ? values_name_of_key(v, key, key_bytes, &name) : -EINVAL;
 
 	if (err)
 		return err;
