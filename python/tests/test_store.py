@@ -167,6 +167,60 @@ def test_a_buffer_to_read_into_is_writable_and_in_one_piece(store):
             store.get_into("k", wrong)
 
 
+# ---- packed ----
+
+@pytest.mark.parametrize("codec", sorted(pyebb.codecs()))
+@pytest.mark.parametrize("make", [bytes, noise, mixed])
+@pytest.mark.parametrize("n", [0, 1, 40, 5000, 65536, 300_001])
+def test_a_packed_value_goes_to_another_store_as_it_is(codec, make, n):
+    value = make(n)
+    with pyebb.Store(codec=codec) as a, pyebb.Store(codec=codec) as b:
+        a["k"] = value
+        packed = a.read_packed("k")
+        assert len(packed) == a.packed_size_of("k")
+        assert pyebb.unpacked_size(packed) == n
+        b[5] = b"old"
+        b.put_packed(5, memoryview(packed))
+        assert b[5] == b.unpack(packed) == value
+        assert b.read_packed(5) == packed
+        room = bytearray(n + 1)
+        assert b.unpack_into(packed, room) == n and room[:n] == value
+        if n:
+            with pytest.raises(ValueError, match=f"{n - 1} bytes for a value of {n}"):
+                b.unpack_into(packed, bytearray(n - 1))
+
+
+def test_a_damaged_form_is_a_corrupt_error_and_changes_nothing(store):
+    store["k"] = mixed(100_000)
+    packed = store.read_packed("k")
+    r = random.Random(1)
+    for _ in range(200):
+        wrong = bytearray(packed)
+        wrong[r.randrange(len(wrong))] ^= 1 << r.randrange(8)
+        if r.random() < 0.3:
+            wrong = wrong[:r.randrange(len(wrong))]
+        for call in (store.unpack, lambda w: store.put_packed("k", w)):
+            with pytest.raises(pyebb.CorruptError):
+                call(wrong)
+    assert store["k"] == mixed(100_000)
+    with pytest.raises(pyebb.CorruptError):
+        pyebb.unpacked_size(b"short")
+
+
+def test_a_form_of_another_codec_is_a_value_error(store):
+    with pyebb.Store({"k": mixed(5000)}, codec="zstd") as other:
+        packed = other.read_packed("k")
+        for call in (store.unpack, lambda p: store.put_packed("k", p)):
+            with pytest.raises(ValueError, match="another codec"):
+                call(packed)
+        with pytest.raises(KeyError):
+            other.read_packed("none")
+        with pytest.raises(KeyError):
+            other.packed_size_of("none")
+        with pytest.raises(TypeError):
+            other.put_packed("k", "text")
+
+
 # ---- errors ----
 
 @pytest.mark.parametrize("key", [None, 1.0, (1,), bytearray(b"a")])

@@ -16,6 +16,12 @@ from libc.string cimport memcpy
 from .libebb cimport *
 
 
+cdef extern from "errno.h" nogil:
+    enum:
+        ENOTSUP
+        EUCLEAN
+
+
 cdef extern from "gate.h" nogil:
     ctypedef uint64_t gate_t
     bint gate_enter(gate_t *gate, int *close)
@@ -62,6 +68,10 @@ def _after_fork():
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+class CorruptError(ValueError):
+    """The packed form of a value is damaged, or is none."""
 
 
 def version():
@@ -180,10 +190,24 @@ cdef int c_read(ebb_values *v, name_t *name, uint64_t offset, void *buf, size_t 
     return err
 
 
+cdef int c_put_packed(ebb_values *v, name_t *name, const void *data, size_t n,
+                      unsigned int flags) noexcept nogil:
+    if name.is_id:
+        return ebb_values_put_packed(v, name.id, data, n, flags)
+    return ebb_values_put_packed_key(v, name.key, name.n, data, n, flags)
+
+
+cdef int c_read_packed(ebb_values *v, name_t *name, void *buf, size_t cap,
+                       size_t *n) noexcept nogil:
+    if name.is_id:
+        return ebb_values_read_packed(v, name.id, buf, cap, n)
+    return ebb_values_read_packed_key(v, name.key, name.n, buf, cap, n)
+
+
 # ---- buffers ----
 
-cdef object get_view(object data, Py_buffer *view):
-    """Fills the view with the bytes of data, in C order; what is returned must outlive it."""
+cdef int get_view(object data, Py_buffer *view) except -1:
+    """Fills the view with the bytes of data, in C order."""
     if not PyObject_CheckBuffer(data):
         raise TypeError(f"a value is bytes-like, not {type(data).__name__}")
     try:
@@ -192,15 +216,36 @@ cdef object get_view(object data, Py_buffer *view):
         # Its bytes do not follow each other; this copies them.
         data = memoryview(data).tobytes()
         PyObject_GetBuffer(data, view, PyBUF_SIMPLE)
-    return data
+    return 0
 
 
-cdef object get_room(object buf, Py_buffer *view):
+cdef int get_room(object buf, Py_buffer *view) except -1:
     if not PyObject_CheckBuffer(buf):
         raise TypeError(f"a buffer to read into is a writable bytes-like object, "
                         f"not {type(buf).__name__}")
-    PyObject_GetBuffer(buf, view, PyBUF_WRITABLE)
-    return buf
+    return PyObject_GetBuffer(buf, view, PyBUF_WRITABLE)
+
+
+def unpacked_size(data):
+    """Bytes of the value that is in a packed form, by its head.
+
+    CorruptError: it is none; ValueError: it is of a later version; TypeError: it is not bytes-like.
+    """
+    cdef Py_buffer view
+    cdef uint64_t n = 0
+    get_view(data, &view)
+    cdef int err = ebb_packed_size(view.buf, <size_t>view.len, &n)
+    PyBuffer_Release(&view)
+    if err:
+        raise form_error(err)
+    return n
+
+
+cdef object form_error(int err):
+    if err == -ENOTSUP:
+        return ValueError("the packed form is of another codec than the store's, or of a later "
+                          "version of libebb")
+    return CorruptError("the packed form of a value is damaged, or is none")
 
 
 # ---- values ----
@@ -301,7 +346,7 @@ cdef class Values:
         cdef Py_buffer view
         cdef int err
         make_name(key, &name)
-        keep = get_view(data, &view)
+        get_view(data, &view)
         try:
             self.enter()
             if view.len < LONG:
@@ -421,6 +466,128 @@ cdef class Values:
         finally:
             self.leave()
         return out if got == want else out[:got]
+
+    def read_packed(self, key):
+        """The value under the key in its packed form, as bytes: as it is stored, with a sum.
+
+        put_packed() and unpack() of a store of the same codec take it.  Nothing is compressed or
+        decompressed.  KeyError.
+        """
+        cdef name_t name
+        cdef size_t cap = 0, n = 0
+        cdef bytes out = None
+        cdef void *at
+        cdef int err
+        make_name(key, &name)
+        self.enter()
+        try:
+            err = c_read_packed(self.v, &name, NULL, 0, &n)
+            while err == -ENOSPC:
+                cap = n
+                out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>cap)
+                at = PyBytes_AsString(out)
+                with nogil:
+                    err = c_read_packed(self.v, &name, at, cap, &n)
+        finally:
+            self.leave()
+        if err:
+            raise self.error(err, key, n)
+        return out if n == cap else out[:n]
+
+    def packed_size_of(self, key):
+        """Bytes of what read_packed() would return.  KeyError."""
+        cdef name_t name
+        cdef size_t n = 0
+        cdef int err
+        make_name(key, &name)
+        self.enter()
+        err = c_read_packed(self.v, &name, NULL, 0, &n)
+        self.leave()
+        if err != -ENOSPC:
+            raise self.error(err, key, 0)
+        return n
+
+    def put_packed(self, key, data):
+        """Stores the value that is in a packed form, without the codec's work.
+
+        CorruptError: the form is damaged, or none; ValueError: another codec made it, or a later
+        version; MemoryError.  Then all is as it was before.
+        """
+        cdef name_t name
+        cdef Py_buffer view
+        cdef int err
+        make_name(key, &name)
+        get_view(data, &view)
+        try:
+            self.enter()
+            with nogil:
+                err = c_put_packed(self.v, &name, view.buf, <size_t>view.len, 0)
+            self.leave()
+        finally:
+            n = view.len
+            PyBuffer_Release(&view)
+        if err == -EUCLEAN or err == -ENOTSUP:
+            raise form_error(err)
+        if err:
+            raise self.error(err, key, n)
+
+    cdef int unpack_to(self, const Py_buffer *view, void *at, size_t cap, size_t *n) except -1:
+        """Errors but that the room is too small are raised; that is 1."""
+        cdef int err
+        self.enter()
+        with nogil:
+            err = ebb_values_unpack(self.v, view.buf, <size_t>view.len, at, cap, n)
+        self.leave()
+        if err == -EUCLEAN or err == -ENOTSUP:
+            raise form_error(err)
+        if err == -EIO:
+            raise CorruptError("the packed form of a value does not decompress")
+        if err and err != -ENOSPC:
+            raise self.error(err, None, cap)
+        return err == -ENOSPC
+
+    def unpack(self, data):
+        """The value that is in a packed form, as bytes, without storing it.
+
+        CorruptError: the form is damaged, or none; ValueError: another codec than this store's made
+        it, or a later version.
+        """
+        cdef Py_buffer view
+        cdef bytes out
+        cdef size_t n = 0
+        cdef uint64_t cap = 0
+        cdef int err
+        get_view(data, &view)
+        try:
+            err = ebb_packed_size(view.buf, <size_t>view.len, &cap)
+            if err == -ENOTSUP:
+                # The sum tells whether that is damage.
+                self.unpack_to(&view, NULL, 0, &n)
+            if err:
+                raise form_error(err)
+            out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>cap)
+            # Its bytes may be changed by another thread: then it is what it is not.
+            if self.unpack_to(&view, PyBytes_AsString(out), cap, &n) or n != cap:
+                raise form_error(-EUCLEAN)
+        finally:
+            PyBuffer_Release(&view)
+        return out
+
+    def unpack_into(self, data, buf):
+        """The same into a writable buffer; returns its bytes.  ValueError: the buffer is smaller."""
+        cdef Py_buffer view, room
+        cdef size_t n = 0
+        get_view(data, &view)
+        try:
+            get_room(buf, &room)
+            try:
+                if self.unpack_to(&view, room.buf, <size_t>room.len, &n):
+                    raise ValueError(f"a buffer of {room.len} bytes for a value of {n}")
+            finally:
+                PyBuffer_Release(&room)
+        finally:
+            PyBuffer_Release(&view)
+        return n
 
     def size_of(self, key):
         """Bytes of the value under the key, which is not read.  KeyError."""

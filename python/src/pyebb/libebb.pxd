@@ -78,6 +78,16 @@ cdef extern from "ebb_values.h" nogil:
     int ebb_value_read(ebb_value_reader *reader, uint64_t offset, void *buf, size_t bytes,
                        size_t *got)
     void ebb_value_reader_close(ebb_value_reader *reader)
+    int ebb_values_read_packed(ebb_values *v, uint64_t id, void *buf, size_t cap, size_t *bytes)
+    int ebb_values_read_packed_key(ebb_values *v, const void *key, size_t key_bytes, void *buf,
+                                   size_t cap, size_t *bytes)
+    int ebb_values_put_packed(ebb_values *v, uint64_t id, const void *packed, size_t bytes,
+                              unsigned int flags)
+    int ebb_values_put_packed_key(ebb_values *v, const void *key, size_t key_bytes,
+                                  const void *packed, size_t bytes, unsigned int flags)
+    int ebb_values_unpack(ebb_values *v, const void *packed, size_t bytes, void *buf, size_t cap,
+                          size_t *got)
+    int ebb_packed_size(const void *packed, size_t bytes, uint64_t *value_bytes)
     int ebb_values_next(ebb_values *v, ebb_values_cursor *cursor, ebb_values_entry *entry,
                         void *key)
     int ebb_values_set_mem_limit(ebb_values *v, uint64_t bytes)
