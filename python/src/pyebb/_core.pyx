@@ -9,8 +9,8 @@ them.  So they are safe in a free-threaded interpreter, too.
 import os
 
 cimport cython
-from libc.errno cimport EEXIST, EFBIG, EIO, ENOENT, ENOMEM, ENOSPC
-from libc.stdint cimport int32_t, uint64_t
+from libc.errno cimport EAGAIN, EEXIST, EFBIG, EIO, ENOENT, ENOMEM, ENOSPC
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from .libebb cimport *
@@ -40,6 +40,7 @@ cdef extern from "Python.h":
     int PyObject_GetBuffer(object obj, Py_buffer *view, int flags) except -1
     void PyBuffer_Release(Py_buffer *view)
     bytes PyBytes_FromStringAndSize(const char *at, Py_ssize_t n)
+    object PyByteArray_FromStringAndSize(const char *at, Py_ssize_t n)
     char *PyBytes_AsString(object o) except NULL
     Py_ssize_t PyBytes_Size(object o) except -1
     const char *PyUnicode_AsUTF8AndSize(object o, Py_ssize_t *n) except NULL
@@ -54,6 +55,7 @@ cdef enum:
     KEY_STR = 115       # "s": UTF-8
     KEY_BYTES = 98      # "b"
     KEY_INT = 105       # "i": below 0, or over 64 bits
+    KEY_ID = 35         # "#": other integers, to a cache, which has no ids
 
 MAX_KEY = EBB_VALUES_KEY_MAX - 1
 DEFAULT_LEVEL = EBB_LEVEL_DEFAULT
@@ -753,3 +755,6 @@ cdef class KeyIterator:
         if err:
             raise self.values.error(err, None, 0)
         return key_of(&entry, key)
+
+
+include "_cache.pxi"
