@@ -92,6 +92,9 @@ def test_it_is_a_mutable_mapping(store):
         del store["none"]
     with pytest.raises(TypeError, match="a key is"):
         store[1.5] = 1
+    with pytest.raises(KeyError):
+        store[1.5]
+    assert 1.5 not in store
     store.clear()
     assert len(store.store) == 0
 

@@ -133,6 +133,14 @@ class ArrayStore(MutableMapping[Key, Any]):
             return b"i%d" % key
         raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
 
+    @classmethod
+    def _find(cls, key: Key) -> str | bytes:
+        """The same for who looks: what cannot be a key is not there."""
+        if not isinstance(key, (str, bytes, int)):
+            hash(key)
+            raise KeyError(key)
+        return cls._name(key)
+
     def _put_buffer(self, number: int, buffer: memoryview, itemsize: int) -> None:
         if self._make is None:
             self.store[number] = buffer
@@ -186,7 +194,7 @@ class ArrayStore(MutableMapping[Key, Any]):
         return room
 
     def __getitem__(self, key: Key) -> Any:
-        name = self._name(key)
+        name = self._find(key)
         last = None
         while True:
             found = self._head(name)
@@ -203,14 +211,17 @@ class ArrayStore(MutableMapping[Key, Any]):
             return pickle.loads(head, buffers=buffers)
 
     def __delitem__(self, key: Key) -> None:
-        name = self._name(key)
+        name = self._find(key)
         old = self._exchange(name, None)
         if old is None:
             raise KeyError(key)
         self._free(old[1])
 
     def __contains__(self, key: object) -> bool:
-        return self._name(key) in self.store  # type: ignore[arg-type]
+        try:
+            return self._find(key) in self.store  # type: ignore[arg-type]
+        except KeyError:
+            return False
 
     def __iter__(self) -> Iterator[Key]:
         for name in self.store:

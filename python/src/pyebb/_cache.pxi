@@ -166,6 +166,14 @@ cdef class CacheValues:
         name.n = ROUND + plain.n
         return 0
 
+    cdef bint find_key(self, object key, cache_name_t *name) except -1:
+        """The same for who looks; False: it cannot be a key, so it is not there."""
+        if not isinstance(key, (str, bytes, int)):
+            hash(key)
+            return False
+        self.make_key(key, name)
+        return True
+
     def _put(self, key, data, admit):
         """Stores data; True: it did.  None: its key was only noted; False: there is no room."""
         cdef cache_name_t name
@@ -195,7 +203,8 @@ cdef class CacheValues:
         cdef object out = None
         cdef Py_buffer room
         cdef int err
-        self.make_key(key, &name)
+        if not self.find_key(key, &name):
+            return None
         self.enter()
         try:
             if take:
@@ -249,7 +258,8 @@ cdef class CacheValues:
         cdef cache_name_t name
         cdef size_t n = 0
         cdef int err
-        self.make_key(key, &name)
+        if not self.find_key(key, &name):
+            return False
         self.enter()
         err = ebb_cache_get(self.c, name.key, name.n, NULL, 0, &n)
         self.leave()
@@ -259,7 +269,8 @@ cdef class CacheValues:
         """Deletes a value; returns whether there was one."""
         cdef cache_name_t name
         cdef int err
-        self.make_key(key, &name)
+        if not self.find_key(key, &name):
+            return False
         self.enter()
         with nogil:
             err = ebb_cache_delete(self.c, name.key, name.n)

@@ -138,6 +138,14 @@ cdef int make_name(object key, name_t *name) except -1:
     raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
 
 
+cdef int find_name(object key, name_t *name) except -1:
+    """The same for who looks: what cannot be a key is not there, as in a dict."""
+    if not isinstance(key, (str, bytes, int)):
+        hash(key)       # a TypeError, as there
+        raise KeyError(key)
+    return make_name(key, name)
+
+
 cdef object key_of(const ebb_values_entry *entry, const unsigned char *key):
     cdef bytes rest
     if not entry.key_bytes:
@@ -393,7 +401,10 @@ cdef class Values:
 
     cdef bytes look_up(self, object key):
         cdef name_t name
-        make_name(key, &name)
+        try:
+            find_name(key, &name)
+        except KeyError:
+            return None
         self.enter()
         try:
             return self.get_bytes(key, &name)
@@ -421,7 +432,7 @@ cdef class Values:
         cdef Py_buffer view
         cdef size_t n = 0
         cdef int err
-        make_name(key, &name)
+        find_name(key, &name)
         get_room(buf, &view)
         try:
             self.enter()
@@ -451,7 +462,7 @@ cdef class Values:
         cdef int err
         if offset < 0 or (size is not None and size < 0):
             raise ValueError(f"offset {offset} and size {size} must not be negative")
-        make_name(key, &name)
+        find_name(key, &name)
         self.enter()
         try:
             err = c_size(self.v, &name, &total)
@@ -480,7 +491,7 @@ cdef class Values:
         cdef bytes out = None
         cdef void *at
         cdef int err
-        make_name(key, &name)
+        find_name(key, &name)
         self.enter()
         try:
             err = c_read_packed(self.v, &name, NULL, 0, &n)
@@ -501,7 +512,7 @@ cdef class Values:
         cdef name_t name
         cdef size_t n = 0
         cdef int err
-        make_name(key, &name)
+        find_name(key, &name)
         self.enter()
         err = c_read_packed(self.v, &name, NULL, 0, &n)
         self.leave()
@@ -596,7 +607,7 @@ cdef class Values:
         cdef name_t name
         cdef uint64_t n = 0
         cdef int err
-        make_name(key, &name)
+        find_name(key, &name)
         self.enter()
         err = c_size(self.v, &name, &n)
         self.leave()
@@ -608,7 +619,10 @@ cdef class Values:
         cdef name_t name
         cdef uint64_t n = 0
         cdef int err
-        make_name(key, &name)
+        try:
+            find_name(key, &name)
+        except KeyError:
+            return False
         self.enter()
         err = c_size(self.v, &name, &n)
         self.leave()
@@ -620,7 +634,10 @@ cdef class Values:
         """Deletes a value; returns whether there was one."""
         cdef name_t name
         cdef int err
-        make_name(key, &name)
+        try:
+            find_name(key, &name)
+        except KeyError:
+            return False
         self.enter()
         err = c_delete(self.v, &name)
         self.leave()

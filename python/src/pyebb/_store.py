@@ -58,8 +58,8 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
     compressed, and are read from there.  The files end with the store.  With a spill, MemoryError
     is what the folder does not take, or a value that is larger than the capacity.
 
-    Errors: KeyError: there is no such key.  TypeError: a key is not str, bytes or int, or a value
-    not bytes-like.  ValueError: an argument is out of its range, a key has more than MAX_KEY bytes,
+    Errors: KeyError: there is no such key.  TypeError: a key that is put is not str, bytes or int,
+    or a value not bytes-like.  ValueError: an argument is out of its range, a key has more than MAX_KEY bytes,
     or the store is closed.  MemoryError: there is no room; all is as it was before.  OSError (EIO):
     what is stored does not decompress.  RuntimeError: the store was opened before a fork, and
     this is the child.
