@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """test_python.py [--full] - builds python/ as a wheel, installs it and runs its tests; prints TAP.
 
-The virtual environment is build/python/check, with the versions of python/lock/.  --full: zarr and
+The virtual environment is build/python/check (full), with the versions of python/lock/.  --full: zarr and
 what else the lock has, the types, the sdist, a libebb that is installed, and other interpreters.
 """
 import glob
@@ -20,9 +20,9 @@ import tap
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
 WORK = os.path.join(ROOT, "build", "python")
-VENV = os.path.join(WORK, "check")
 DIST = os.path.join(WORK, "dist")
 FULL = sys.argv[1:] == ["--full"]
+VENV = os.path.join(WORK, "full" if FULL else "check")
 OLDEST = (3, 11)
 OTHERS = ("3.11", "3.12", "3.13", "3.14", "3.13t", "3.14t")
 

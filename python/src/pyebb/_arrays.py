@@ -22,6 +22,9 @@ from ._core import CorruptError, unpacked_size
 from ._store import Key, Store, check_codec
 
 
+_MISSING: Any = object()
+
+
 class Codec(Protocol):
     """What numcodecs' codecs are: another way to compress a buffer."""
 
@@ -192,6 +195,21 @@ class ArrayStore(MutableMapping[Key, Any]):
         elif size:
             self._make(itemsize).decode(self.store[number], out=room)
         return room
+
+    def pop(self, key: Key, default: Any = _MISSING) -> Any:
+        """The object under the key, which is deleted in the same step; or the default.  KeyError."""
+        try:
+            old = self._exchange(self._find(key), None)
+        except KeyError:
+            old = None
+        if old is None:
+            if default is _MISSING:
+                raise KeyError(key)
+            return default
+        try:
+            return pickle.loads(old[0], buffers=[self._read_buffer(*frame) for frame in old[1]])
+        finally:
+            self._free(old[1])
 
     def __getitem__(self, key: Key) -> Any:
         name = self._find(key)

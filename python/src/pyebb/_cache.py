@@ -16,7 +16,7 @@ from ._store import Key, check_codec
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_MISSING = object()
+_MISSING: Any = object()
 SPILL_LEAST = 1 << 20
 
 

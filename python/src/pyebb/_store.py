@@ -11,6 +11,7 @@ from ._show import parse_size, size_text, table_html
 Key = str | bytes | int
 
 UNIT = 64 << 10
+_MISSING: Any = object()
 
 
 def check_codec(codec: str, level: int | None) -> int:
@@ -105,6 +106,21 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
                 return self[key]
             found = self.get(key)
             if found is not None:
+                return found
+
+    def pop(self, key: Key, default: Any = _MISSING) -> Any:
+        """The value under the key, which is deleted; or the default.  KeyError.
+
+        Of threads that pop the same value, one gets it.  It is two steps: a value that another
+        thread puts between them is deleted.
+        """
+        while True:
+            found = self.get(key)
+            if found is None:
+                if default is _MISSING:
+                    raise KeyError(key)
+                return default
+            if self._delete(key):
                 return found
 
     def clear(self) -> None:
