@@ -150,10 +150,11 @@ ASYNCIO = ["-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=
 
 
 def the_types_are_what_the_stubs_say():
-    out = run([tool("mypy"), "-p", "pyebb", "--cache-dir", os.path.join(WORK, "mypy")], rc=None)
+    out = run([tool("mypy"), "-p", "pyebb", "--config-file", "python/pyproject.toml",
+               "--cache-dir", os.path.join(WORK, "mypy")], rc=None)
     assert "Success" in out, out
-    out = run([tool("stubtest"), "pyebb._core", "--allowlist", "python/tests/stubtest.txt"],
-              rc=None)
+    out = run([tool("stubtest"), "pyebb._core", "--allowlist", "python/tests/stubtest.txt",
+               "--mypy-config-file", "python/pyproject.toml"], rc=None)
     assert "Success" in out, out
 
 

@@ -35,7 +35,7 @@ class Codec(Protocol):
         """The buffer's bytes again, in out."""
 
 
-def _dump(obj: Any) -> tuple[bytes, list[memoryview]]:
+def _dump(obj: Any) -> tuple[bytes, list[Any]]:
     """The head and the buffers of an object.  Errors are pickle's."""
     numpy = sys.modules.get("numpy")
     if numpy and type(obj) is numpy.ndarray and not obj.flags.forc:
@@ -312,7 +312,8 @@ def pack(obj: Any, *, codec: str = "lz4", level: int | None = None) -> bytes:
     store = _codec_store(codec, level)
     head, buffers = _dump(obj)
     parts = [_MAGIC, struct.pack("<B", len(codec)), codec.encode()]
-    for data in (head, *buffers):
+    frames: list[Any] = [head, *buffers]
+    for data in frames:
         number = next(_numbers)
         store[number] = data
         try:

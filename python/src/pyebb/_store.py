@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Store: a mapping whose values are compressed in memory."""
 import os
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -33,10 +33,11 @@ def progress_of(items: Iterable[Any], progress: Any, total: int | None, what: st
         return items
     if progress is True:
         try:
-            from tqdm.auto import tqdm as progress
+            from tqdm.auto import tqdm
         except ImportError:
             raise ImportError("progress=True needs tqdm: pip install pyebb[progress]") from None
-    return progress(items, total=total, desc=what)
+    bar = tqdm if progress is True else progress
+    return bar(items, total=total, desc=what)
 
 
 class Store(_core.Values, MutableMapping[Key, bytes]):
@@ -141,7 +142,7 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
         """
         if threads < 1:
             raise ValueError(f"threads {threads!r}: expected at least 1")
-        total = len(items) if hasattr(items, "__len__") else None
+        total = len(items) if isinstance(items, Sized) else None
         pairs: Iterable[tuple[Key, Any]] = items.items() if isinstance(items, Mapping) else items
         pairs = progress_of(pairs, progress, total, "compressing")
         n = 0
