@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """test_python.py [--full] - builds python/ as a wheel, installs it and runs its tests; prints TAP.
 
-The virtual environment is build/python/check (full), with the versions of python/lock/.  --full: zarr and
-what else the lock has, the types, the sdist, a libebb that is installed, and other interpreters.
+The virtual environment is build/python/check (full), with the versions of python/lock/.  --full:
+zarr and what else the lock has, the types, the sdist, a libebb that is installed, and other
+interpreters.
 """
 import glob
 import hashlib

@@ -79,6 +79,51 @@ static void a_packed_value_goes_to_another_table_as_it_is(void **state)
 	}
 }
 
+/* Values of several blocks, under each unit; and one unit's form in another one's table. */
+static void a_unit_is_what_is_compressed_together(void **state)
+{
+	static const uint32_t units[] = { 16384, 32768, 65536 };
+	struct ebb_values *v[ARRAY_LEN(units)], *other_unit;
+	struct ebb_value_reader *reader;
+	struct ebb_values_config cfg;
+	uint64_t packed[ARRAY_LEN(units)];
+	size_t n, m;
+
+	for (unsigned int u = 0; u < ARRAY_LEN(units); u++) {
+		ebb_values_config_init(&cfg);
+		cfg.unit_bytes = units[u];
+		must_eq(ebb_values_open(&v[u], &cfg), 0);
+		cfg.unit_bytes = units[(u + 1) % ARRAY_LEN(units)];
+		must_eq(ebb_values_open(&other_unit, &cfg), 0);
+		for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++) {
+			fill(value, sizes[i], i * 5 + 2);
+			must_eq(ebb_values_put(v[u], i, value, sizes[i], 0), 0);
+			must_eq(ebb_values_get(v[u], i, got, LONGEST, &n), 0);
+			must(n == sizes[i] && !memcmp(got, value, n));
+			must_eq(ebb_values_read_open(v[u], i, &reader), 0);
+			for (size_t at = 0; at < sizes[i]; at += 10007) {
+				must_eq(ebb_value_read(reader, at, got, 20000, &n), 0);
+				must_eq(n, sizes[i] - at < 20000 ? sizes[i] - at : 20000);
+				must(!memcmp(got, value + at, n));
+			}
+			ebb_value_reader_close(reader);
+			n = pack(v[u], i);
+			must_eq(ebb_values_put_packed(v[u], 100, form, n, 0), 0);
+			must_eq(ebb_values_get(v[u], 100, got, LONGEST, &m), 0);
+			must(m == sizes[i] && !memcmp(got, value, m));
+			must_eq(ebb_values_put_packed(other_unit, 100, form, n, 0), -ENOTSUP);
+			must_eq(ebb_values_unpack(other_unit, form, n, got, LONGEST, &m), 0);
+			must(m == sizes[i] && !memcmp(got, value, m));
+		}
+		packed[u] = stat_of(v[u]).packed_bytes;
+		values_are_sound(v[u]);
+		ebb_values_close(other_unit);
+	}
+	must(packed[0] > packed[2]);
+	for (unsigned int u = 0; u < ARRAY_LEN(units); u++)
+		ebb_values_close(v[u]);
+}
+
 static void keys_and_flags_are_those_of_other_puts(void **state)
 {
 	struct ebb_values *v = open_values(NULL);
@@ -182,7 +227,7 @@ static void a_form_of_another_codec_or_version_is_not_supported(void **state)
 	refused(lz4, n, -ENOTSUP);
 	must_eq(ebb_packed_size(form, n, &size), -ENOTSUP);
 	form[VERSION_AT]--;
-	form[24] ^= 0x10;       /* the size of a piece */
+	form[25] = 1;           /* the size of a piece: 256 */
 	seal(form, n);
 	refused(lz4, n, -ENOTSUP);
 	ebb_values_close(lz4);
@@ -290,6 +335,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arguments_are_checked),
 		cmocka_unit_test(a_packed_value_goes_to_another_table_as_it_is),
+		cmocka_unit_test(a_unit_is_what_is_compressed_together),
 		cmocka_unit_test(keys_and_flags_are_those_of_other_puts),
 		cmocka_unit_test(any_damage_is_told_and_changes_nothing),
 		cmocka_unit_test(a_form_of_another_codec_or_version_is_not_supported),
