@@ -12,7 +12,7 @@
 #define SUM_AT ((size_t)8)
 #define SUMMED ((size_t)16)
 
-static unsigned char form[LONGEST + 4096], other[LONGEST + 4096];
+static unsigned char form[LONGEST + 4096], other[LONGEST + 4096], room[LONGEST + 1];
 
 static const size_t sizes[] = { 0, 1, 31, 32, 33, 511, 600, 4096, 65535, 65536, 65537, 65536 * 2,
 				65536 * 2 + 5, LONGEST };
@@ -263,11 +263,11 @@ static void a_form_that_lies_with_the_right_sum_harms_nothing(void **state)
 				err = ebb_values_get(v, 2, got, LONGEST, &m);
 				must(!err || err == -EIO || err == -ENOSPC);
 			}
-			got[bytes] = 0x77;
-			err = ebb_values_unpack(v, form, n, got, bytes, &m);
+			room[bytes] = 0x77;
+			err = ebb_values_unpack(v, form, n, room, bytes, &m);
 			must(!err || err == -EUCLEAN || err == -ENOTSUP || err == -EIO ||
 			     err == -ENOSPC);
-			must_eq(got[bytes], 0x77);
+			must_eq(room[bytes], 0x77);
 		}
 		values_are_sound(v);
 		ebb_values_close(v);
