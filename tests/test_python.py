@@ -8,6 +8,7 @@ interpreters.
 """
 import glob
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -207,6 +208,15 @@ def it_builds_against_an_installed_libebb():
         assert out.split() == ["b'x'", "True"], out
 
 
+def the_bench_runs():
+    with tempfile.TemporaryDirectory() as where:
+        out = os.path.join(where, "rows.json")
+        run([tool("python"), "python/bench/store.py", "--smoke", "--json", out])
+        with open(out, encoding="utf-8") as f:
+            rows = json.load(f)["rows"]
+        assert len(rows) == 2 * 3 * 2 * 3, len(rows)
+
+
 def interpreter(version):
     """Of the system, or of pyenv."""
     found = shutil.which("python" + version)
@@ -252,7 +262,7 @@ def main():
                               "python/tests/test_cache.py", "python/tests/test_arrays.py"],
                              EBB_TEST_SCALE="10", PYTHONMALLOC="debug")
         more += [the_types_are_what_the_stubs_say, the_sdist_builds_alone,
-                 it_builds_against_an_installed_libebb]
+                 it_builds_against_an_installed_libebb, the_bench_runs]
         more += [on_another_interpreter(v) for v in OTHERS]
     else:
         more += pytest_cases("", tool("python"), ["-m", "not long", "python/tests"], EBB_TEST_SCALE="10")

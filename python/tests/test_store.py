@@ -4,8 +4,10 @@ import array
 import gc
 import pickle
 import random
+import resource
 import sys
 import threading
+import time
 import tracemalloc
 
 import pytest
@@ -349,6 +351,25 @@ def test_the_figures_agree(store):
     assert "100 values" in repr(store)
     html = store._repr_html_()
     assert "9.5 MiB" in html and html.count("<div") == html.count("</div>")
+
+
+def rss():
+    """Bytes that the process has in memory."""
+    with open("/proc/self/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * resource.getpagesize()
+
+
+def test_memory_of_deleted_values_goes_back_by_itself(store):
+    """Four of five, here and there, so that few pages are empty at first."""
+    for i in range(500):
+        store[i] = noise(100_000, i)
+    full, process = store.resident, rss()
+    for i in random.Random(1).sample(range(500), 400):
+        del store[i]
+    until = time.monotonic() + 60
+    while store.resident > 0.3 * full or rss() > process - 0.6 * full:
+        assert time.monotonic() < until, (full, store.resident, process, rss())
+        time.sleep(0.05)
 
 
 def test_memory_of_deleted_values_is_given_back(store):
