@@ -368,6 +368,18 @@ int block_get(struct blocks *b, struct scratch *s, block_ref ref, void *data, si
 	return block_unpack(b, s, s->packed, head.packed, data, *n);
 }
 
+int block_get_packed(struct blocks *b, struct scratch *s, block_ref ref, size_t *packed, size_t *n)
+{
+	struct block_head head;
+	int err = get_pieces(b, s, ref, &head);
+
+	if (err)
+		return err;
+	*packed = head.packed;
+	*n = head.bytes & ~BLOCK_RAW;
+	return 0;
+}
+
 bool block_is_there(struct blocks *b, struct scratch *s, block_ref ref)
 {
 	struct block_head head;

@@ -131,6 +131,12 @@ int block_put(struct blocks *b, struct scratch *s, size_t packed, size_t n, bloc
 int block_get(struct blocks *b, struct scratch *s, block_ref ref, void *data, size_t cap,
 	      size_t *n);
 
+/*
+ * The same without the codec: at s->packed, *packed bytes of a block of *n.  As many: they are the
+ * block's own.  -ESTALE.
+ */
+int block_get_packed(struct blocks *b, struct scratch *s, block_ref ref, size_t *packed, size_t *n);
+
 /* Frees a block, which nobody can find any more.  Waits for no reader, and needs no memory. */
 void block_free(struct blocks *b, block_ref ref);
 

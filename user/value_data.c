@@ -3,8 +3,8 @@
  * value_data.c - what a value is made of: bytes in its record, a block, or blocks under a map.
  *
  *     bytes            kept as
- *     0 .. 64 KiB      INLINE_MOST packed bytes at most: in the record; else one block
- *     more             blocks of 64 KiB, leaves of 8,192 references, a map of leaves
+ *     0 .. a unit      INLINE_MOST packed bytes at most: in the record; else one block
+ *     more             blocks of a unit, leaves of 8,192 references, a map of leaves
  *
  * No locks: what is made here is nobody's yet, and what is freed nobody's any more.
  */
@@ -83,24 +83,48 @@ static void free_leaves(struct ebb_values *v, struct scratch *s, const block_ref
 	}
 }
 
-static int make_map(struct ebb_values *v, struct scratch *s, const unsigned char *data, u64 bytes,
+/* The caller's bytes may change under our hands, so each length is read once. */
+int value_piece(struct ebb_values *v, struct scratch *s, struct value_source *from, size_t n)
+{
+	u32 packed = (u32)n;
+
+	if (from->packed) {
+		if (from->left < sizeof(packed))
+			return -EUCLEAN;
+		memcpy(&packed, from->at, sizeof(packed));
+		from->at += sizeof(packed);
+		from->left -= sizeof(packed);
+		if (!packed || packed > n || packed > from->left)
+			return -EUCLEAN;
+		memcpy(s->packed, from->at, packed);
+		from->at += packed;
+		from->left -= packed;
+		return (int)packed;
+	}
+	from->at += n;
+	if (n >= PACK_LEAST)
+		return block_pack(&v->blocks, s, from->at - n, n);
+	memcpy(s->packed, from->at - n, n);
+	return (int)n;
+}
+
+static int make_map(struct ebb_values *v, struct scratch *s, struct value_source *from,
 		    struct record *r)
 {
 	struct values_room *room = values_room(s);
-	u64 left = bytes, leaves = 0, n = 0;
+	u64 left = from->bytes, leaves = 0, n = 0;
 	int err = 0, packed;
 
 	r->kind = RECORD_MAP;
 	r->packed = 0;
 	while (left && !err) {
-		size_t piece = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
+		size_t piece = left < v->unit ? (size_t)left : v->unit;
 
-		packed = block_pack(&v->blocks, s, data, piece);
+		packed = value_piece(v, s, from, piece);
 		err = packed < 0 ? packed : put_block(v, s, (size_t)packed, piece, &room->leaf[n]);
 		if (err)
 			break;
 		r->packed += (u64)packed;
-		data += piece;
 		left -= piece;
 		if (++n < LEAF_REFS && left)
 			continue;
@@ -110,6 +134,8 @@ static int make_map(struct ebb_values *v, struct scratch *s, const unsigned char
 			n = 0;
 		}
 	}
+	if (!err && from->left)
+		err = -EUCLEAN;
 	if (!err)
 		err = put_refs(v, s, room->top, leaves, &r->ref);
 	if (err) {
@@ -119,9 +145,10 @@ static int make_map(struct ebb_values *v, struct scratch *s, const unsigned char
 	return err;
 }
 
-int value_make(struct ebb_values *v, struct scratch *s, const void *data, u64 bytes,
+int value_make(struct ebb_values *v, struct scratch *s, struct value_source *from,
 	       struct record *r)
 {
+	u64 bytes = from->bytes;
 	int packed;
 
 	r->bytes = bytes;
@@ -129,16 +156,13 @@ int value_make(struct ebb_values *v, struct scratch *s, const void *data, u64 by
 	r->kind = RECORD_RAW;
 	r->data = s->packed;
 	r->ref = 0;
-	if (bytes > BLOCK_BYTES)
-		return make_map(v, s, data, bytes, r);
-	if (bytes < PACK_LEAST) {
-		if (bytes)
-			memcpy(s->packed, data, bytes);
-		return need_room(v);
-	}
-	packed = block_pack(&v->blocks, s, data, bytes);
+	if (bytes > v->unit)
+		return make_map(v, s, from, r);
+	packed = bytes ? value_piece(v, s, from, bytes) : 0;
 	if (packed < 0)
 		return packed;
+	if (from->left)
+		return -EUCLEAN;
 	r->packed = (u64)packed;
 	if (r->packed > INLINE_MOST) {
 		r->kind = RECORD_BLOCK;

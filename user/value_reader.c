@@ -73,19 +73,18 @@ static int get_blocks(struct ebb_values *v, struct scratch *s, const struct reco
 	block_ref ref;
 	size_t n;
 
-	for (i = 0; !err && i < value_blocks(r->bytes); i++) {
-		u64 left = r->bytes - i * BLOCK_BYTES;
+	for (i = 0; !err && i < value_blocks(v, r->bytes); i++) {
+		u64 left = r->bytes - i * v->unit;
 
 		err = value_block(v, s, room->leaf, room->top, &leaf, i, &ref);
 		if (!err)
-			err = block_get(&v->blocks, s, ref, buf + i * BLOCK_BYTES,
-					left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES, &n);
+			err = block_get(&v->blocks, s, ref, buf + i * v->unit,
+					left < v->unit ? (size_t)left : v->unit, &n);
 	}
 	return err ? -EIO : 0;
 }
 
-/* Unpins, and frees what was pinned if that is over. */
-static void end_pin(struct ebb_values *v, struct scratch *s, struct values_stripe *st,
+void values_end_pin(struct ebb_values *v, struct scratch *s, struct values_stripe *st,
 		    struct pin *pin)
 {
 	const struct record r = { .kind = RECORD_MAP, .ref = pin->ref };
@@ -126,7 +125,7 @@ int values_get_map(struct ebb_values *v, struct scratch *s, const struct name *n
 		return 0;
 	}
 	err = get_blocks(v, s, &r, buf);
-	end_pin(v, s, st, &pin);
+	values_end_pin(v, s, st, &pin);
 	return err;
 }
 
@@ -154,7 +153,7 @@ static int reader_begin(struct ebb_value_reader *reader, struct scratch *s,
 	if (!err && reader->pin.ref) {
 		err = value_map(v, s, reader->pin.ref, reader->top);
 		if (err)
-			end_pin(v, s, st, &reader->pin);
+			values_end_pin(v, s, st, &reader->pin);
 	}
 	return err == -ESTALE ? -EIO : err;
 }
@@ -217,7 +216,7 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 		   size_t *got)
 {
 	unsigned char *p = buf;
-	size_t done = 0, n;
+	size_t done = 0, unit, n;
 	struct scratch *s;
 	int err = 0;
 	u64 left;
@@ -226,6 +225,7 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 		return -EINVAL;
 	if (got)
 		*got = 0;
+	unit = reader->values->unit;
 	left = offset < reader->record.bytes ? reader->record.bytes - offset : 0;
 	if (bytes > left)
 		bytes = (size_t)left;
@@ -233,10 +233,10 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 	if (!s)
 		return -ENOMEM;
 	for (; !err && done < bytes; done += n) {
-		size_t at = (size_t)((offset + done) % BLOCK_BYTES);
+		size_t at = (size_t)((offset + done) % unit);
 
-		n = bytes - done < BLOCK_BYTES - at ? bytes - done : BLOCK_BYTES - at;
-		err = need_block(reader, s, (offset + done) / BLOCK_BYTES);
+		n = bytes - done < unit - at ? bytes - done : unit - at;
+		err = need_block(reader, s, (offset + done) / unit);
 		if (!err)
 			memcpy(p + done, reader->data + at, n);
 	}
@@ -257,7 +257,7 @@ void ebb_value_reader_close(struct ebb_value_reader *reader)
 	reader->magic = 0;
 	if (reader->pin.ref) {
 		s = scratch_get_surely(&v->blocks);
-		end_pin(v, s, reader->stripe, &reader->pin);
+		values_end_pin(v, s, reader->stripe, &reader->pin);
 		scratch_put(&v->blocks, s);
 	}
 	host_user_unmap_wiped(reader, sizeof(*reader));

@@ -13,6 +13,11 @@
 
 #define MAGIC 0x65626276616c7565ull     /* "ebbvalue" */
 
+/* Two levels of references lead to EBB_VALUES_MAX bytes. */
+#define UNIT_LEAST ((size_t)16 << 10)
+
+_Static_assert(LEAF_REFS * LEAF_REFS * UNIT_LEAST >= EBB_VALUES_MAX, "any value has a map");
+
 #define SLOTS_LEAST ((u64)1 << 16)
 #define SLOTS_MOST (((u64)1 << 32) - 1)
 #define SLOTS_DEFAULT_LEAST ((u64)1 << 20)
@@ -96,7 +101,9 @@ static int open_values(struct ebb_values *v, const struct ebb_values_config *cfg
 	unsigned int i;
 	int err;
 
-	if (cfg->reserved || slots < SLOTS_LEAST || slots > SLOTS_MOST)
+	v->unit = cfg->unit_bytes ? cfg->unit_bytes : BLOCK_BYTES;
+	if (v->unit < UNIT_LEAST || v->unit > BLOCK_BYTES || v->unit & (v->unit - 1) ||
+	    slots < SLOTS_LEAST || slots > SLOTS_MOST)
 		return -EINVAL;
 	err = open_slots(v, cfg, slots);
 	while (err == -ENOMEM && !cfg->slots && slots / 2 >= SLOTS_LEAST) {
@@ -170,12 +177,12 @@ int ebb_values_set_mem_limit(struct ebb_values *v, uint64_t bytes)
 
 /* ---- names ---- */
 
-static struct name name_of_id(const struct ebb_values *v, u64 id)
+struct name values_name_of_id(const struct ebb_values *v, u64 id)
 {
 	return (struct name){ .hash = hash_id(&v->secret, id) };
 }
 
-static int name_of_key(const struct ebb_values *v, const void *key, size_t key_bytes,
+int values_name_of_key(const struct ebb_values *v, const void *key, size_t key_bytes,
 		       struct name *name)
 {
 	if (values_bad(v) || !key || !key_bytes || key_bytes > EBB_VALUES_KEY_MAX)
@@ -250,21 +257,21 @@ static int change(struct ebb_values *v, struct scratch *s, const struct name *na
 	return err == -ESTALE ? -EIO : err;
 }
 
-static int put(struct ebb_values *v, const struct name *name, const void *data, size_t bytes,
+int values_put(struct ebb_values *v, const struct name *name, struct value_source *from,
 	       unsigned int flags)
 {
 	struct record r = { .hash = name->hash, .key = name->key, .key_bytes = name->key_bytes };
 	struct scratch *s;
 	int err;
 
-	if ((!data && bytes) || flags > EBB_PUT_REPLACE)
+	if (flags > EBB_PUT_REPLACE)
 		return -EINVAL;
-	if (bytes > EBB_VALUES_MAX)
+	if (from->bytes > EBB_VALUES_MAX)
 		return -EFBIG;
 	s = scratch_get(&v->blocks);
 	if (!s)
 		return -ENOMEM;
-	err = value_make(v, s, data, bytes, &r);
+	err = value_make(v, s, from, &r);
 	if (!err) {
 		r.length = record_make(values_room(s)->record, &r);
 		err = change(v, s, name, &r, flags);
@@ -275,6 +282,14 @@ static int put(struct ebb_values *v, const struct name *name, const void *data, 
 	return err;
 }
 
+static int put(struct ebb_values *v, const struct name *name, const void *data, size_t bytes,
+	       unsigned int flags)
+{
+	struct value_source from = { .bytes = bytes, .at = data };
+
+	return !data && bytes ? -EINVAL : values_put(v, name, &from, flags);
+}
+
 int ebb_values_put(struct ebb_values *v, uint64_t id, const void *data, size_t bytes,
 		   unsigned int flags)
 {
@@ -282,7 +297,7 @@ int ebb_values_put(struct ebb_values *v, uint64_t id, const void *data, size_t b
 
 	if (values_bad(v))
 		return -EINVAL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return put(v, &name, data, bytes, flags);
 }
 
@@ -290,7 +305,7 @@ int ebb_values_put_key(struct ebb_values *v, const void *key, size_t key_bytes, 
 		       size_t bytes, unsigned int flags)
 {
 	struct name name;
-	int err = name_of_key(v, key, key_bytes, &name);
+	int err = values_name_of_key(v, key, key_bytes, &name);
 
 	return err ? err : put(v, &name, data, bytes, flags);
 }
@@ -327,14 +342,14 @@ int ebb_values_delete(struct ebb_values *v, uint64_t id)
 
 	if (values_bad(v))
 		return -EINVAL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return delete(v, &name);
 }
 
 int ebb_values_delete_key(struct ebb_values *v, const void *key, size_t key_bytes)
 {
 	struct name name;
-	int err = name_of_key(v, key, key_bytes, &name);
+	int err = values_name_of_key(v, key, key_bytes, &name);
 
 	return err ? err : delete(v, &name);
 }
@@ -457,7 +472,7 @@ int ebb_values_get(struct ebb_values *v, uint64_t id, void *buf, size_t cap, siz
 
 	if (values_bad(v))
 		return -EINVAL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return get_to(v, &name, buf, cap, bytes);
 }
 
@@ -465,7 +480,7 @@ int ebb_values_get_key(struct ebb_values *v, const void *key, size_t key_bytes, 
 		       size_t cap, size_t *bytes)
 {
 	struct name name;
-	int err = name_of_key(v, key, key_bytes, &name);
+	int err = values_name_of_key(v, key, key_bytes, &name);
 
 	return err ? err : get_to(v, &name, buf, cap, bytes);
 }
@@ -476,14 +491,14 @@ int ebb_values_size(struct ebb_values *v, uint64_t id, uint64_t *bytes)
 
 	if (values_bad(v))
 		return -EINVAL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return get_size(v, &name, bytes);
 }
 
 int ebb_values_size_key(struct ebb_values *v, const void *key, size_t key_bytes, uint64_t *bytes)
 {
 	struct name name;
-	int err = name_of_key(v, key, key_bytes, &name);
+	int err = values_name_of_key(v, key, key_bytes, &name);
 
 	return err ? err : get_size(v, &name, bytes);
 }
@@ -495,7 +510,7 @@ int ebb_values_read_open(struct ebb_values *v, uint64_t id, struct ebb_value_rea
 	if (values_bad(v) || !reader)
 		return -EINVAL;
 	*reader = NULL;
-	name = name_of_id(v, id);
+	name = values_name_of_id(v, id);
 	return values_open_reader(v, &name, reader);
 }
 
@@ -503,7 +518,7 @@ int ebb_values_read_open_key(struct ebb_values *v, const void *key, size_t key_b
 			     struct ebb_value_reader **reader)
 {
 	struct name name;
-	int err = reader ? name_of_key(v, key, key_bytes, &name) : -EINVAL;
+	int err = reader ? values_name_of_key(v, key, key_bytes, &name) : -EINVAL;
 
 	if (err)
 		return err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * values.h - inside of struct ebb_values: what values.c, values_all.c, bucket.c, value_data.c and
- * value_reader.c share.
+ * values.h - inside of struct ebb_values: what values.c, values_all.c, values_packed.c, bucket.c,
+ * value_data.c and value_reader.c share.
  *
  *     name --hash--> bucket i --slot i--> object: | record | record | ...
  *                                                  small value: its bytes
@@ -59,6 +59,7 @@ struct ebb_values {
 	u64 mem_limit;                  /* host_read_once */
 	host_a64 last_id;               /* of ebb_values_add() */
 	size_t head_most;               /* bytes of a bucket's object */
+	size_t unit;                    /* bytes of a value's blocks, but for its last one */
 	host_mutex_t growing;
 	struct values_stripe stripe[VALUES_STRIPES];
 };
@@ -173,11 +174,27 @@ void buckets_tend(struct ebb_values *v, struct scratch *s, struct values_stripe 
 
 /* ---- what values are made of (value_data.c) ---- */
 
+/* Where a value's bytes come from. */
+struct value_source {
+	u64 bytes;                      /* of the value */
+	size_t unit;                    /* of its pieces, if it is packed */
+	const unsigned char *at;        /* they; or its pieces, packed (values_packed.c) */
+	size_t left;                    /* bytes of the pieces */
+	bool packed;
+};
+
+/*
+ * The next n bytes of a source, 1 to BLOCK_BYTES, packed, at s->packed; how many, at most n.
+ * Errors as block_pack(); -EUCLEAN.
+ */
+int value_piece(struct ebb_values *v, struct scratch *s, struct value_source *from, size_t n);
+
 /*
  * Compresses a value and stores what does not go into its bucket.  Fills *r but for its name;
- * r->data points into s->packed.  Errors as ebb_values_put(); then nothing is stored.
+ * r->data points into s->packed.  Errors as ebb_values_put(), and -EUCLEAN: the pieces are not of
+ * such a value; then nothing is stored.
  */
-int value_make(struct ebb_values *v, struct scratch *s, const void *data, u64 bytes,
+int value_make(struct ebb_values *v, struct scratch *s, struct value_source *from,
 	       struct record *r);
 
 /* Frees what a record refers to. */
@@ -197,12 +214,21 @@ int value_block(struct ebb_values *v, struct scratch *s, block_ref *leaf_refs,
 /* Reads a map to top[LEAF_REFS].  -EIO. */
 int value_map(struct ebb_values *v, struct scratch *s, block_ref map, block_ref *top);
 
-static inline u64 value_blocks(u64 bytes)
+static inline u64 value_blocks(const struct ebb_values *v, u64 bytes)
 {
-	return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+	return (bytes + v->unit - 1) / v->unit;
 }
 
-/* ---- lookups (values.c) ---- */
+/* ---- names, puts and lookups (values.c) ---- */
+
+struct name values_name_of_id(const struct ebb_values *v, u64 id);
+/* -EINVAL: v is no table, or that no key. */
+int values_name_of_key(const struct ebb_values *v, const void *key, size_t key_bytes,
+		       struct name *name);
+
+/* ebb_values_put() of any source. */
+int values_put(struct ebb_values *v, const struct name *name, struct value_source *from,
+	       unsigned int flags);
 
 /*
  * The record of a name; room->image has it.  The stripe is locked, and stays so as long as the
@@ -219,6 +245,10 @@ int values_get_map(struct ebb_values *v, struct scratch *s, const struct name *n
 
 int values_open_reader(struct ebb_values *v, const struct name *name,
 		       struct ebb_value_reader **out);
+
+/* Unpins, and frees what was pinned if that is over. */
+void values_end_pin(struct ebb_values *v, struct scratch *s, struct values_stripe *st,
+		    struct pin *pin);
 
 /* The stripe is locked.  *r is a MAP. */
 void pin_value(struct values_stripe *st, struct pin *pin, const struct record *r)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Doses of the randomised tests: EBB_TEST_SCALE percent of their steps, as everywhere in Ebb."""
+import os
+
+from hypothesis import HealthCheck, settings
+
+SCALE = int(os.environ.get("EBB_TEST_SCALE", "25"))
+
+settings.register_profile("ebb", max_examples=max(5, SCALE), deadline=None, derandomize=False,
+                          print_blob=True, database=None,
+                          stateful_step_count=30,
+                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.load_profile("ebb")
