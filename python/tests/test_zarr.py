@@ -127,4 +127,4 @@ def test_wrong_arguments_are_told():
     with pytest.raises(ValueError, match="capacity 'x'"):
         pyebb.zarr.cached(MemoryStore(), "x")
     with pytest.raises(TypeError, match="one process's"):
-        pickle.dumps(pyebb.zarr.EbbCacheStore("4 MiB"))
+        pickle.dumps(pyebb.zarr.EbbCacheStore("8 MiB"))

@@ -5,6 +5,7 @@
 cdef extern from "ebb_cache.h" nogil:
     enum:
         EBB_CACHE_KEY_MAX
+        EBB_CACHE_CAPACITY_MIN
         EBB_CACHE_TAKE
         EBB_CACHE_ADMIT
         EBB_CACHE_SECOND_MISS
@@ -64,6 +65,7 @@ cdef enum:
     ROUND = 4           # bytes of a cleared cache's number, before a key
 
 MAX_CACHE_KEY = EBB_CACHE_KEY_MAX - ROUND - 1
+CACHE_CAPACITY_MIN = EBB_CACHE_CAPACITY_MIN
 
 
 cdef struct cache_name_t:

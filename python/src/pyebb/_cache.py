@@ -20,6 +20,14 @@ _MISSING: Any = object()
 SPILL_LEAST = 1 << 20
 
 
+def _capacity(value: int | str) -> int:
+    capacity = parse_size(value, "capacity")
+    if 0 < capacity < _core.CACHE_CAPACITY_MIN:
+        least = size_text(_core.CACHE_CAPACITY_MIN)
+        raise ValueError(f"capacity {value!r}: expected at least {least}, or 0 for nothing")
+    return capacity
+
+
 class Cache(_core.CacheValues):
     """Compressed values under str, bytes or int in at most so many bytes of memory.
 
@@ -27,9 +35,9 @@ class Cache(_core.CacheValues):
         cache["k"] = data           # what is asked for least goes, if there is no room
         cache.get("k")              # bytes, or None
 
-    capacity: bytes of memory, as an int or a text.  Everything counts: values, keys, tables, and
-    what the allocator keeps free; a page-sized buffer a thread does, too, so a cache of less than
-    some MiB keeps little.  What is evicted is chosen by S3-FIFO.  codec, level: as Store has them.
+    capacity: bytes of memory, as an int or a text: at least 8 MiB, or 0.  Everything counts:
+    values, keys, tables, buffers, and what the allocator keeps free.  What is evicted is chosen by
+    S3-FIFO.  codec, level: as Store has them.
     spill: path of a file for what is evicted, of at most spill_capacity bytes (1 MiB at least);
     it is read again from there.  second_miss: the first put of a key only notes it.
 
@@ -43,7 +51,7 @@ class Cache(_core.CacheValues):
         spilled = parse_size(spill_capacity, "spill_capacity")
         if spill is not None and spilled < SPILL_LEAST:
             raise ValueError(f"spill_capacity {spill_capacity!r}: expected at least 1 MiB")
-        self._open(codec, check_codec(codec, level), parse_size(capacity, "capacity"), spill,
+        self._open(codec, check_codec(codec, level), _capacity(capacity), spill,
                    spilled, second_miss)
         self.codec = codec
 
@@ -110,7 +118,7 @@ class Cache(_core.CacheValues):
 
     @maxsize.setter
     def maxsize(self, capacity: int | str) -> None:
-        self._set_capacity(parse_size(capacity, "capacity"))
+        self._set_capacity(_capacity(capacity))
 
     @property
     def currsize(self) -> int:

@@ -17,6 +17,7 @@ def unpacked_size(data: Buffer) -> int: ...
 class CorruptError(ValueError): ...
 
 MAX_CACHE_KEY: int
+CACHE_CAPACITY_MIN: int
 
 @disjoint_base
 class CacheValues:
