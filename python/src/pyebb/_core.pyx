@@ -9,8 +9,8 @@ them.  So they are safe in a free-threaded interpreter, too.
 import os
 
 cimport cython
-from libc.errno cimport EEXIST, EFBIG, EIO, ENOENT, ENOMEM, ENOSPC
-from libc.stdint cimport int32_t, uint64_t
+from libc.errno cimport EAGAIN, EEXIST, EFBIG, EIO, ENOENT, ENOMEM, ENOSPC
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from .libebb cimport *
@@ -40,6 +40,7 @@ cdef extern from "Python.h":
     int PyObject_GetBuffer(object obj, Py_buffer *view, int flags) except -1
     void PyBuffer_Release(Py_buffer *view)
     bytes PyBytes_FromStringAndSize(const char *at, Py_ssize_t n)
+    object PyByteArray_FromStringAndSize(const char *at, Py_ssize_t n)
     char *PyBytes_AsString(object o) except NULL
     Py_ssize_t PyBytes_Size(object o) except -1
     const char *PyUnicode_AsUTF8AndSize(object o, Py_ssize_t *n) except NULL
@@ -54,6 +55,7 @@ cdef enum:
     KEY_STR = 115       # "s": UTF-8
     KEY_BYTES = 98      # "b"
     KEY_INT = 105       # "i": below 0, or over 64 bits
+    KEY_ID = 35         # "#": other integers, to a cache, which has no ids
 
 MAX_KEY = EBB_VALUES_KEY_MAX - 1
 DEFAULT_LEVEL = EBB_LEVEL_DEFAULT
@@ -134,6 +136,14 @@ cdef int make_name(object key, name_t *name) except -1:
         name.is_id = True
         return 0
     raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
+
+
+cdef int find_name(object key, name_t *name) except -1:
+    """The same for who looks: what cannot be a key is not there, as in a dict."""
+    if not isinstance(key, (str, bytes, int)):
+        hash(key)       # a TypeError, as there
+        raise KeyError(key)
+    return make_name(key, name)
 
 
 cdef object key_of(const ebb_values_entry *entry, const unsigned char *key):
@@ -391,7 +401,10 @@ cdef class Values:
 
     cdef bytes look_up(self, object key):
         cdef name_t name
-        make_name(key, &name)
+        try:
+            find_name(key, &name)
+        except KeyError:
+            return None
         self.enter()
         try:
             return self.get_bytes(key, &name)
@@ -419,7 +432,7 @@ cdef class Values:
         cdef Py_buffer view
         cdef size_t n = 0
         cdef int err
-        make_name(key, &name)
+        find_name(key, &name)
         get_room(buf, &view)
         try:
             self.enter()
@@ -449,7 +462,7 @@ cdef class Values:
         cdef int err
         if offset < 0 or (size is not None and size < 0):
             raise ValueError(f"offset {offset} and size {size} must not be negative")
-        make_name(key, &name)
+        find_name(key, &name)
         self.enter()
         try:
             err = c_size(self.v, &name, &total)
@@ -478,7 +491,7 @@ cdef class Values:
         cdef bytes out = None
         cdef void *at
         cdef int err
-        make_name(key, &name)
+        find_name(key, &name)
         self.enter()
         try:
             err = c_read_packed(self.v, &name, NULL, 0, &n)
@@ -499,7 +512,7 @@ cdef class Values:
         cdef name_t name
         cdef size_t n = 0
         cdef int err
-        make_name(key, &name)
+        find_name(key, &name)
         self.enter()
         err = c_read_packed(self.v, &name, NULL, 0, &n)
         self.leave()
@@ -594,7 +607,7 @@ cdef class Values:
         cdef name_t name
         cdef uint64_t n = 0
         cdef int err
-        make_name(key, &name)
+        find_name(key, &name)
         self.enter()
         err = c_size(self.v, &name, &n)
         self.leave()
@@ -606,7 +619,10 @@ cdef class Values:
         cdef name_t name
         cdef uint64_t n = 0
         cdef int err
-        make_name(key, &name)
+        try:
+            find_name(key, &name)
+        except KeyError:
+            return False
         self.enter()
         err = c_size(self.v, &name, &n)
         self.leave()
@@ -618,7 +634,10 @@ cdef class Values:
         """Deletes a value; returns whether there was one."""
         cdef name_t name
         cdef int err
-        make_name(key, &name)
+        try:
+            find_name(key, &name)
+        except KeyError:
+            return False
         self.enter()
         err = c_delete(self.v, &name)
         self.leave()
@@ -753,3 +772,6 @@ cdef class KeyIterator:
         if err:
             raise self.values.error(err, None, 0)
         return key_of(&entry, key)
+
+
+include "_cache.pxi"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Store: a mapping whose values are compressed in memory."""
+import os
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -52,10 +53,13 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
 
     codec: a name of pyebb.codecs().  level: the codec's; None: its default.  unit: bytes that are
     compressed together, of a larger value: 65536, or None for the same.  capacity: bytes that the
-    compressed values may take, as an int or a text ("1 GiB"); None: as many as there are.
+    compressed values may take, as an int or a text ("1 GiB"); None: as many as there are.  spill: a
+    folder; past the capacity the values that were put first go to files there, as they are
+    compressed, and are read from there.  The files end with the store.  With a spill, MemoryError
+    is what the folder does not take, or a value that is larger than the capacity.
 
-    Errors: KeyError: there is no such key.  TypeError: a key is not str, bytes or int, or a value
-    not bytes-like.  ValueError: an argument is out of its range, a key has more than MAX_KEY bytes,
+    Errors: KeyError: there is no such key.  TypeError: a key that is put is not str, bytes or int,
+    or a value not bytes-like.  ValueError: an argument is out of its range, a key has more than MAX_KEY bytes,
     or the store is closed.  MemoryError: there is no room; all is as it was before.  OSError (EIO):
     what is stored does not decompress.  RuntimeError: the store was opened before a fork, and
     this is the child.
@@ -63,8 +67,17 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
     Any thread may use it at any time, and it may be closed at any time.  It cannot be pickled.
     """
 
+    def __new__(cls, *args: Any, spill: Any = None, **kwargs: Any) -> "Store":
+        from ._spill import SpillingStore
+        if spill is not None and cls is Store:
+            cls = SpillingStore
+        elif spill is not None and not issubclass(cls, SpillingStore):
+            raise TypeError(f"spill: derive {cls.__name__} from pyebb.SpillingStore")
+        return super().__new__(cls)
+
     def __init__(self, items: Any = (), /, *, codec: str = "lz4", level: int | None = None,
-                 unit: int | None = None, capacity: int | str | None = None) -> None:
+                 unit: int | None = None, capacity: int | str | None = None,
+                 spill: str | os.PathLike[str] | None = None) -> None:
         number = check_codec(codec, level)
         if unit not in (None, UNIT):
             raise ValueError(f"unit {unit!r}: expected {UNIT} or None")
@@ -161,7 +174,8 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
         values: how many.  nbytes: of all values.  packed: what the codec made of them.  pool: pages
         that have them; capacity limits these (0: it does not).  pool_peak: the most there were.
         idle: free memory, not yet given back.  held_back: deleted a moment ago.  meta: tables and
-        buffers.  resident: all that it has from the system.
+        buffers.  resident: all that it has from the system.  With a spill: spilled: values that are
+        in files; spilled_nbytes and spilled_packed: their bytes, as they were put and in files.
         """
         return self._stats()
 
@@ -180,13 +194,18 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
         except (ValueError, RuntimeError):
             return f"<div>{repr(self)[1:-1]}</div>"
         saved = max(s["nbytes"] - s["resident"], 0)
+        if "spilled" in s:
+            saved = max(saved - s["spilled_nbytes"], 0)
         rows = [("values", f"{s['values']:,}"), ("bytes of values", size_text(s["nbytes"])),
                 ("compressed", size_text(s["packed"])), ("resident", size_text(s["resident"])),
                 ("ratio", f"{s['nbytes'] / s['resident']:.2f}" if s["resident"] else "-"),
                 ("capacity", size_text(s["capacity"]) if s["capacity"] else "no limit"),
                 ("codec", f"{self.codec}, level {self.level}")]
-        bar = [("compressed values", s["pool"], "#2a6fb0"), ("free, on its way back", s["idle"],
-               "#9cc3e6"), ("tables", s["meta"], "#e0a030"), ("saved", saved, "#eeeeee")]
+        if "spilled" in s:
+            rows.append(("in files", f"{s['spilled']:,} values, {size_text(s['spilled_packed'])}"))
+        bar = [("compressed values", s["pool"], "#2a6fb0"),
+               ("free, on its way back", s["idle"], "#9cc3e6"), ("tables", s["meta"], "#e0a030"),
+               ("in files", s.get("spilled_packed", 0), "#b05050"), ("saved", saved, "#eeeeee")]
         return table_html(f"pyebb.{type(self).__name__}", rows, bar, s["nbytes"])
 
 

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The part of _core.pyx that calls ebb_cache.h.  A key begins with the number of times that the cache
+# was cleared: what is left in a spill from before is then nobody's.
+
+cdef extern from "ebb_cache.h" nogil:
+    enum:
+        EBB_CACHE_KEY_MAX
+        EBB_CACHE_TAKE
+        EBB_CACHE_ADMIT
+        EBB_CACHE_SECOND_MISS
+    struct ebb_cache:
+        pass
+    struct ebb_cache_pin:
+        const void *data
+        size_t bytes
+    struct ebb_cache_config:
+        uint64_t capacity
+        const char *codec
+        int32_t level
+        uint32_t flags
+        const char *spill
+        uint64_t spill_capacity
+    struct ebb_cache_stat:
+        size_t struct_size
+        uint64_t capacity
+        uint64_t used_bytes
+        uint64_t pool_bytes
+        uint64_t idle_bytes
+        uint64_t index_bytes
+        uint64_t meta_bytes
+        uint64_t pinned_bytes
+        uint64_t values
+        uint64_t object_bytes
+        uint64_t hits
+        uint64_t misses
+        uint64_t puts
+        uint64_t noted
+        uint64_t failed
+        uint64_t evicted
+        uint64_t spill_values
+        uint64_t spill_hits
+        uint64_t spilled
+        uint64_t spill_dropped
+        uint64_t spill_bad
+        uint64_t spill_errors
+    void ebb_cache_config_init(ebb_cache_config *cfg)
+    int ebb_cache_open(ebb_cache **cache, const ebb_cache_config *cfg)
+    void ebb_cache_close(ebb_cache *cache)
+    int ebb_cache_put(ebb_cache *c, const void *key, size_t key_bytes, const void *data,
+                      size_t bytes, uint64_t charge, unsigned int flags)
+    int ebb_cache_get(ebb_cache *c, const void *key, size_t key_bytes, void *buf, size_t cap,
+                      size_t *bytes)
+    int ebb_cache_pin_ "ebb_cache_pin"(ebb_cache *c, const void *key, size_t key_bytes,
+                                       unsigned int flags, ebb_cache_pin **pin)
+    void ebb_cache_unpin(ebb_cache *c, ebb_cache_pin *pin)
+    int ebb_cache_delete(ebb_cache *c, const void *key, size_t key_bytes)
+    int ebb_cache_set_capacity(ebb_cache *c, uint64_t bytes)
+    int ebb_cache_flush(ebb_cache *c)
+    int c_ebb_cache_stat "ebb_cache_stat"(ebb_cache *c, ebb_cache_stat *stat)
+    int ebb_cache_check(ebb_cache *c, char *why, size_t len)
+
+
+cdef enum:
+    ROUND = 4           # bytes of a cleared cache's number, before a key
+
+MAX_CACHE_KEY = EBB_CACHE_KEY_MAX - ROUND - 1
+
+
+cdef struct cache_name_t:
+    size_t n
+    unsigned char key[EBB_CACHE_KEY_MAX]
+
+
+@cython.no_gc
+cdef class CacheValues:
+    """libebb's cache: what Cache is made of."""
+    cdef ebb_cache *c
+    cdef gate_t gate
+    cdef int generation
+    cdef uint32_t cleared
+
+    def __cinit__(self, *args, **kwargs):
+        self.c = NULL
+        self.gate = 0
+        self.cleared = 0
+        self.generation = generation
+
+    def _open(self, codec, level, capacity, spill, spill_capacity, second_miss):
+        """Opens it; once.  The arguments were checked."""
+        cdef ebb_cache_config cfg
+        cdef ebb_cache *c = NULL
+        cdef bytes name = codec.encode()
+        cdef bytes path
+        cdef int err
+        if self.c != NULL:
+            raise RuntimeError("__init__() was called before")
+        ebb_cache_config_init(&cfg)
+        cfg.capacity = capacity
+        cfg.codec = PyBytes_AsString(name)
+        cfg.level = level
+        if second_miss:
+            cfg.flags = EBB_CACHE_SECOND_MISS
+        if spill is not None:
+            path = os.fsencode(spill)
+            cfg.spill = PyBytes_AsString(path)
+            cfg.spill_capacity = spill_capacity
+        with nogil:
+            err = ebb_cache_open(&c, &cfg)
+        if err == -ENOMEM:
+            raise MemoryError(f"no memory for a cache of {capacity} bytes")
+        if err:
+            raise OSError(-err, os.strerror(-err), spill)
+        self.c = c
+
+    def __dealloc__(self):
+        if gate_shut(&self.gate):
+            self.end()
+
+    cdef void end(self) noexcept:
+        cdef ebb_cache *c = self.c
+        with nogil:
+            ebb_cache_close(c)
+
+    def close(self):
+        """Ends it and gives all its memory back, as soon as no thread is in a call any more."""
+        if gate_shut(&self.gate):
+            self.end()
+
+    @property
+    def closed(self):
+        """Whether close() was called."""
+        return gate_is_shut(&self.gate)
+
+    cdef int enter(self) except -1:
+        cdef int close
+        if self.generation != generation:
+            raise RuntimeError(f"this {type(self).__name__} was opened before a fork: its memory "
+                               "is the parent process's; open one in the child")
+        if gate_enter(&self.gate, &close):
+            if self.c != NULL:
+                return 0
+            self.leave()
+            raise ValueError(f"this {type(self).__name__} was never opened: "
+                             "__init__() was not called")
+        if close:
+            self.end()
+        raise ValueError(f"this {type(self).__name__} is closed")
+
+    cdef void leave(self) noexcept:
+        if gate_leave(&self.gate):
+            self.end()
+
+    cdef int make_key(self, object key, cache_name_t *name) except -1:
+        cdef name_t plain
+        cdef uint32_t cleared = self.cleared
+        make_name(key, &plain)
+        memcpy(name.key, &cleared, ROUND)
+        if plain.is_id:
+            name.key[ROUND] = KEY_ID
+            memcpy(name.key + ROUND + 1, &plain.id, sizeof(plain.id))
+            name.n = ROUND + 1 + sizeof(plain.id)
+            return 0
+        if plain.n + ROUND > EBB_CACHE_KEY_MAX:
+            raise ValueError(f"a key of {plain.n - 1} bytes; at most {MAX_CACHE_KEY} are allowed")
+        memcpy(name.key + ROUND, plain.key, plain.n)
+        name.n = ROUND + plain.n
+        return 0
+
+    cdef bint find_key(self, object key, cache_name_t *name) except -1:
+        """The same for who looks; False: it cannot be a key, so it is not there."""
+        if not isinstance(key, (str, bytes, int)):
+            hash(key)
+            return False
+        self.make_key(key, name)
+        return True
+
+    def _put(self, key, data, admit):
+        """Stores data; True: it did.  None: its key was only noted; False: there is no room."""
+        cdef cache_name_t name
+        cdef Py_buffer view
+        cdef unsigned int flags = EBB_CACHE_ADMIT if admit else 0
+        cdef int err
+        self.make_key(key, &name)
+        get_view(data, &view)
+        try:
+            self.enter()
+            with nogil:
+                err = ebb_cache_put(self.c, name.key, name.n, view.buf, <size_t>view.len,
+                                    <uint64_t>view.len, flags)
+            self.leave()
+        finally:
+            PyBuffer_Release(&view)
+        if err and err != -EAGAIN and err != -ENOMEM and err != -EFBIG:
+            raise OSError(-err, os.strerror(-err))
+        return None if err == -EAGAIN else not err
+
+    cdef object get_one(self, object key, bint take, bint writable):
+        """The value, or None."""
+        cdef cache_name_t name
+        cdef ebb_cache_pin *pin = NULL
+        cdef unsigned char small[LONG]
+        cdef size_t cap = LONG, n = 0
+        cdef object out = None
+        cdef Py_buffer room
+        cdef int err
+        if not self.find_key(key, &name):
+            return None
+        self.enter()
+        try:
+            if take:
+                with nogil:
+                    err = ebb_cache_pin_(self.c, name.key, name.n, EBB_CACHE_TAKE, &pin)
+                if not err:
+                    try:
+                        return PyBytes_FromStringAndSize(<const char *>pin.data,
+                                                         <Py_ssize_t>pin.bytes)
+                    finally:
+                        ebb_cache_unpin(self.c, pin)
+            else:
+                err = ebb_cache_get(self.c, name.key, name.n, small, LONG, &n)
+                if not err:
+                    out = PyBytes_FromStringAndSize(<const char *>small, <Py_ssize_t>n)
+                    return bytearray(out) if writable else out
+            while err == -ENOSPC:
+                # n is its size, but it may be another value by now.
+                cap = n
+                if writable:
+                    out = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>cap)
+                    PyObject_GetBuffer(out, &room, PyBUF_WRITABLE)
+                    with nogil:
+                        err = ebb_cache_get(self.c, name.key, name.n, room.buf, cap, &n)
+                    PyBuffer_Release(&room)
+                else:
+                    out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>cap)
+                    room.buf = PyBytes_AsString(out)
+                    with nogil:
+                        err = ebb_cache_get(self.c, name.key, name.n, room.buf, cap, &n)
+                if not err:
+                    return out if n == cap else out[:n]
+        finally:
+            self.leave()
+        if err == -ENOENT:
+            return None
+        if err == -ENOMEM:
+            raise MemoryError(f"no memory to read a value of {cap} bytes")
+        raise OSError(-err, f"what is stored does not decompress, under the key {key!r}")
+
+    def _get(self, key):
+        return self.get_one(key, False, False)
+
+    def _get_writable(self, key):
+        return self.get_one(key, False, True)
+
+    def _take(self, key):
+        return self.get_one(key, True, False)
+
+    def _has(self, key):
+        cdef cache_name_t name
+        cdef size_t n = 0
+        cdef int err
+        if not self.find_key(key, &name):
+            return False
+        self.enter()
+        err = ebb_cache_get(self.c, name.key, name.n, NULL, 0, &n)
+        self.leave()
+        return err == 0 or err == -ENOSPC
+
+    def _delete(self, key):
+        """Deletes a value; returns whether there was one."""
+        cdef cache_name_t name
+        cdef int err
+        if not self.find_key(key, &name):
+            return False
+        self.enter()
+        with nogil:
+            err = ebb_cache_delete(self.c, name.key, name.n)
+        self.leave()
+        if err and err != -ENOENT:
+            raise OSError(-err, os.strerror(-err))
+        return not err
+
+    def _set_capacity(self, uint64_t capacity):
+        cdef int err
+        self.enter()
+        with nogil:
+            err = ebb_cache_set_capacity(self.c, capacity)
+        self.leave()
+        if err:
+            raise OSError(-err, os.strerror(-err))
+
+    def clear(self):
+        """Deletes all values."""
+        cdef ebb_cache_stat stat
+        stat.struct_size = sizeof(stat)
+        self.enter()
+        # Who has the number of before puts where nobody looks any more.
+        self.cleared += 1
+        c_ebb_cache_stat(self.c, &stat)
+        with nogil:
+            ebb_cache_set_capacity(self.c, 0)
+            ebb_cache_set_capacity(self.c, stat.capacity)
+        self.leave()
+
+    def flush(self):
+        """Returns when what was evicted before the call is in the spill, or has failed."""
+        self.enter()
+        with nogil:
+            ebb_cache_flush(self.c)
+        self.leave()
+
+    def stats(self):
+        """Figures as a dict, of what libebb counts since it was opened; bytes where so named.
+
+        capacity, used_bytes: what all of it takes, of which pool_bytes, idle_bytes, index_bytes,
+        meta_bytes, pinned_bytes.  values, object_bytes: now in memory.  hits, misses, puts; noted,
+        failed: puts that did not store; evicted; spill_...: of the file.
+        """
+        cdef ebb_cache_stat stat
+        stat.struct_size = sizeof(stat)
+        self.enter()
+        c_ebb_cache_stat(self.c, &stat)
+        self.leave()
+        return {
+            "capacity": stat.capacity, "used_bytes": stat.used_bytes,
+            "pool_bytes": stat.pool_bytes, "idle_bytes": stat.idle_bytes,
+            "index_bytes": stat.index_bytes, "meta_bytes": stat.meta_bytes,
+            "pinned_bytes": stat.pinned_bytes, "values": stat.values,
+            "object_bytes": stat.object_bytes, "hits": stat.hits, "misses": stat.misses,
+            "puts": stat.puts, "noted": stat.noted, "failed": stat.failed,
+            "evicted": stat.evicted, "spill_values": stat.spill_values,
+            "spill_hits": stat.spill_hits, "spilled": stat.spilled,
+            "spill_dropped": stat.spill_dropped, "spill_bad": stat.spill_bad,
+            "spill_errors": stat.spill_errors,
+        }
+
+    def check(self):
+        """Checks all that is stored; no other thread may use it meanwhile.  RuntimeError."""
+        cdef char why[256]
+        cdef int err
+        self.enter()
+        with nogil:
+            err = ebb_cache_check(self.c, why, sizeof(why))
+        self.leave()
+        if err:
+            raise RuntimeError((<bytes>why).decode())
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"a {type(self).__name__} cannot be pickled: its memory is one process's; "
+                        "open one in the other process")

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Cache: values that may be evicted, in so much memory; and cache(), which keeps results."""
+import functools
+import hashlib
+import os
+import pickle
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from . import _core
+from ._arrays import _dump
+from ._show import parse_size, size_text, table_html
+from ._store import Key, check_codec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MISSING = object()
+SPILL_LEAST = 1 << 20
+
+
+class Cache(_core.CacheValues):
+    """Compressed values under str, bytes or int in at most so many bytes of memory.
+
+        cache = pyebb.Cache("1 GiB")
+        cache["k"] = data           # what is asked for least goes, if there is no room
+        cache.get("k")              # bytes, or None
+
+    capacity: bytes of memory, as an int or a text.  Everything counts: values, keys, tables, and
+    what the allocator keeps free; a page-sized buffer a thread does, too, so a cache of less than
+    some MiB keeps little.  What is evicted is chosen by S3-FIFO.  codec, level: as Store has them.
+    spill: path of a file for what is evicted, of at most spill_capacity bytes (1 MiB at least);
+    it is read again from there.  second_miss: the first put of a key only notes it.
+
+    It is used as a cachetools.Cache is, but that it cannot be iterated.  A value that does not fit
+    is a ValueError, as there.  Other errors are Store's.
+    """
+
+    def __init__(self, capacity: int | str, *, codec: str = "lz4", level: int | None = None,
+                 spill: str | os.PathLike[str] | None = None, spill_capacity: int | str = "1 GiB",
+                 second_miss: bool = False) -> None:
+        spilled = parse_size(spill_capacity, "spill_capacity")
+        if spill is not None and spilled < SPILL_LEAST:
+            raise ValueError(f"spill_capacity {spill_capacity!r}: expected at least 1 MiB")
+        self._open(codec, check_codec(codec, level), parse_size(capacity, "capacity"), spill,
+                   spilled, second_miss)
+        self.codec = codec
+
+    def __enter__(self) -> "Cache":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __missing__(self, key: Key) -> bytes:
+        raise KeyError(key)
+
+    def __getitem__(self, key: Key) -> bytes:
+        found = self._get(key)
+        return self.__missing__(key) if found is None else found
+
+    def __setitem__(self, key: Key, value: Any) -> None:
+        if self._put(key, value, False) is False:
+            raise ValueError(f"value too large: {memoryview(value).nbytes} bytes in a cache of "
+                             f"{self.maxsize}")
+
+    def put(self, key: Key, value: Any) -> bool:
+        """Stores the value if there is room, at its first miss, too; returns whether it did."""
+        return bool(self._put(key, value, True))
+
+    def __delitem__(self, key: Key) -> None:
+        if not self._delete(key):
+            raise KeyError(key)
+
+    def __contains__(self, key: Key) -> bool:
+        return self._has(key)
+
+    def __len__(self) -> int:
+        """How many values are in memory."""
+        return self.stats()["values"]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The value as bytes, or the default."""
+        found = self._get(key)
+        return default if found is None else found
+
+    def pop(self, key: Key, default: Any = _MISSING) -> Any:
+        """The value as bytes, which is deleted in the same step; or the default.  KeyError."""
+        found = self._take(key)
+        if found is None and default is _MISSING:
+            raise KeyError(key)
+        return default if found is None else found
+
+    def setdefault(self, key: Key, default: Any = b"") -> bytes:
+        """The value; if there is none, the default, which is put."""
+        found = self._get(key)
+        if found is None:
+            self[key] = default
+            found = bytes(memoryview(default))
+        return found
+
+    @property
+    def maxsize(self) -> int:
+        """The capacity in bytes.  It may be changed: to a smaller one, values are evicted."""
+        return self.stats()["capacity"]
+
+    @maxsize.setter
+    def maxsize(self, capacity: int | str) -> None:
+        self._set_capacity(parse_size(capacity, "capacity"))
+
+    @property
+    def currsize(self) -> int:
+        """Bytes of memory that it takes; at most maxsize."""
+        return self.stats()["used_bytes"]
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<Cache, closed>"
+        s = self.stats()
+        return (f"<Cache of {s['values']} values in {size_text(s['used_bytes'])} of "
+                f"{size_text(s['capacity'])}, {self.codec}>")
+
+    def _repr_html_(self) -> str:
+        if self.closed:
+            return "<div>Cache, closed</div>"
+        s = self.stats()
+        asked = s["hits"] + s["misses"]
+        rows = [("values", f"{s['values']:,}"), ("used", size_text(s["used_bytes"])),
+                ("capacity", size_text(s["capacity"])),
+                ("hits", f"{s['hits']:,} of {asked:,}" if asked else "-"),
+                ("evicted", f"{s['evicted']:,}"), ("in the spill", f"{s['spill_values']:,}")]
+        bar = [("values", s["pool_bytes"], "#2a6fb0"), ("free", s["idle_bytes"], "#9cc3e6"),
+               ("tables", s["index_bytes"] + s["meta_bytes"], "#e0a030")]
+        return table_html("pyebb.Cache", rows, bar, s["capacity"])
+
+
+class CacheInfo(NamedTuple):
+    """What cache_info() of a function returns, as functools has it; sizes are bytes."""
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+def _default_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """A digest of the arguments' pickles: of arrays, of all their bytes."""
+    digest = hashlib.blake2b(digest_size=32)
+    for word in (*args, *sorted(kwargs.items())):
+        head, buffers = _dump(word)
+        for part in (head, *buffers):
+            digest.update(struct.pack("<Q", memoryview(part).nbytes))
+            digest.update(part)
+    return digest.digest()
+
+
+_FRAME = struct.Struct("<I")
+
+
+def _freeze(obj: Any) -> bytes:
+    """An object as one run of bytes: how many parts, how long each is, and they."""
+    head, buffers = _dump(obj)
+    parts = [head, *buffers]
+    sizes = struct.pack(f"<{len(parts)}Q", *(memoryview(p).nbytes for p in parts))
+    return b"".join([_FRAME.pack(len(parts)), sizes, *parts])
+
+
+def _thaw(data: bytearray) -> Any:
+    (n,) = _FRAME.unpack_from(data)
+    sizes = struct.unpack_from(f"<{n}Q", data, _FRAME.size)
+    view, at, parts = memoryview(data), _FRAME.size + 8 * n, []
+    for size in sizes:
+        parts.append(view[at:at + size])
+        at += size
+    return pickle.loads(parts[0], buffers=parts[1:])
+
+
+def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = None,
+          **arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator that keeps a function's results, arrays among them, compressed.
+
+        @pyebb.cache(capacity="1 GiB", codec="zstd")
+        def field(year: int) -> numpy.ndarray: ...
+
+    Each call returns an object of its own, which may be written.  key: makes the str, bytes or int
+    of a call's arguments; None: a digest of their pickles, so arguments may be arrays, and equal
+    arguments that pickle otherwise (1 and 1.0) are different.  Other arguments are Cache's.  A
+    result that does not fit, or that pickle does not take, is returned and not kept.
+
+    The function has cache_info(), cache_clear() and __wrapped__, as functools.lru_cache() has
+    them, and cache, which is the Cache.  In a forked child it begins with an empty one.
+    """
+    if callable(capacity):
+        raise TypeError("write @pyebb.cache(), with parentheses")
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        opened: dict[int, Cache] = {os.getpid(): Cache(capacity, **arguments)}
+
+        def current() -> Cache:
+            pid = os.getpid()
+            found = opened.get(pid)
+            return opened.setdefault(pid, Cache(capacity, **arguments)) if found is None else found
+
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            name = key(*args, **kwargs) if key else _default_key(args, kwargs)
+            store = current()
+            found = store._get_writable(name)
+            if found is not None:
+                return _thaw(found)
+            result = function(*args, **kwargs)
+            try:
+                frozen = _freeze(result)
+            except Exception:       # pickle raises what the object's own methods do
+                return result
+            store._put(name, frozen, False)
+            return result
+
+        def cache_info() -> CacheInfo:
+            s = current().stats()
+            return CacheInfo(s["hits"], s["misses"], s["capacity"], s["used_bytes"])
+
+        wrapper.cache_info = cache_info  # type: ignore[attr-defined]
+        wrapper.cache_clear = lambda: current().clear()  # type: ignore[attr-defined]
+        wrapper.cache = current()  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate

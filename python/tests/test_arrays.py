@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""ArrayStore, pack() and unpack()."""
+import array
+import datetime
+import random
+
+import pytest
+
+import pyebb
+from support import MIB, child_of_fork, noise, run_threads
+
+np = pytest.importorskip("numpy")
+
+SMOOTH = np.sin(np.linspace(0, 20, 50_000)) + 15
+
+
+def other_codecs():
+    yield "blosc2"
+    yield "numcodecs"
+
+
+def make(codec):
+    if codec == "blosc2":
+        pytest.importorskip("blosc2")
+    if codec == "numcodecs":
+        numcodecs = pytest.importorskip("numcodecs")
+        return numcodecs.Blosc(cname="zstd", shuffle=numcodecs.Blosc.SHUFFLE)
+    return codec
+
+
+@pytest.fixture(params=["lz4", "zstd", *other_codecs()])
+def store(request):
+    with pyebb.ArrayStore(codec=make(request.param)) as s:
+        yield s
+        if not s.store.closed:
+            s.store.check()
+
+
+ARRAYS = [
+    np.arange(10), SMOOTH, SMOOTH.astype("f4").reshape(100, 500), np.zeros((0, 3)), np.array(5.0),
+    np.asfortranarray(SMOOTH.reshape(250, 200)), SMOOTH[::3], SMOOTH.reshape(250, 200)[:, ::2],
+    np.arange(10, dtype=">i4"), np.array(["a", "bcd"]), np.array([1 + 2j]), SMOOTH > 15,
+    np.array([(1, 2.0)], dtype=[("a", "i2"), ("b", "f8")]), np.array([None, "x", 5], dtype=object),
+    np.array(["2026-01-01", "2026-01-02"], dtype="M8[D]"),
+    np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), np.arange(5, dtype="f2"),
+]
+
+
+@pytest.mark.parametrize("a", ARRAYS, ids=lambda a: f"{a.dtype.str}-{a.shape}")
+def test_an_array_comes_back_as_it_was(store, a):
+    store["k"] = a
+    b = store["k"]
+    assert type(b) is type(a) and b.dtype == a.dtype and b.shape == a.shape
+    assert b.flags.writeable
+    if a.ndim > 1 and a.flags.f_contiguous:
+        assert b.flags.f_contiguous
+    assert np.array_equal(a, b)
+    assert b is not store["k"]
+    packed = pyebb.pack(a)
+    assert np.array_equal(pyebb.unpack(packed), a)
+
+
+@pytest.mark.parametrize("value", [
+    None, 5, "text", b"bytes", {"a": [1, np.arange(3).tolist()]}, datetime.date(2026, 1, 1),
+    array.array("d", [1, 2]), bytearray(b"x" * 100_000), noise(100_000)])
+def test_any_object_that_pickle_takes_comes_back(store, value):
+    store["k"] = value
+    assert store["k"] == value
+    assert pyebb.unpack(pyebb.pack(value, codec="zstd", level=1)) == value
+
+
+def test_arrays_inside_of_objects_are_buffers(store):
+    value = {"t": SMOOTH, "names": ["x"], "more": [SMOOTH[::2], SMOOTH.astype("i4")]}
+    store["k"] = value
+    back = store["k"]
+    assert (back["t"] == SMOOTH).all() and (back["more"][0] == SMOOTH[::2]).all()
+    assert len(store.store) == 3        # numpy copies what has gaps into the head
+    del store["k"]
+    assert len(store.store) == 0
+
+
+def test_it_is_a_mutable_mapping(store):
+    store.update({"a": SMOOTH, b"a": 1, 5: 2, -5: 3})
+    assert set(store) == {"a", b"a", 5, -5} and len(store) == 4
+    assert "a" in store and "b" not in store
+    assert store.pop(5) == 2 and 5 not in store
+    store["a"] = 1
+    assert store == {"a": 1, b"a": 1, -5: 3}
+    with pytest.raises(KeyError, match="none"):
+        store["none"]
+    with pytest.raises(KeyError):
+        del store["none"]
+    with pytest.raises(TypeError, match="a key is"):
+        store[1.5] = 1
+    with pytest.raises(KeyError):
+        store[1.5]
+    assert 1.5 not in store
+    store.clear()
+    assert len(store.store) == 0
+
+
+def test_a_shuffle_by_dtype_makes_more_of_floats():
+    pytest.importorskip("blosc2")
+    with pyebb.ArrayStore() as plain, pyebb.ArrayStore(codec="blosc2") as shuffled:
+        for s in (plain, shuffled):
+            s["t"] = SMOOTH
+        assert shuffled.stats()["packed"] < 0.9 * plain.stats()["packed"]
+
+
+def test_a_put_that_fails_leaves_all_as_it_was():
+    with pyebb.ArrayStore(capacity=2 * MIB) as s:
+        s["k"] = SMOOTH
+        before = len(s.store)
+        for wrong, error in [(lambda: 5, Exception), ({"a": SMOOTH, "f": lambda: 5}, Exception),
+                             (np.frombuffer(noise(4 * MIB), "u1"), MemoryError)]:
+            with pytest.raises(error):
+                s["k"] = wrong
+            assert (s["k"] == SMOOTH).all() and len(s.store) == before
+
+
+@pytest.mark.parametrize("arguments, words", [
+    ({"codec": "x"}, "codec 'x'"), ({"codec": 5}, "codec 5: expected a name, or an object with"),
+    ({"codec": "zstd", "level": 100}, "level 100"), ({"capacity": "x"}, "capacity 'x'")])
+def test_an_argument_out_of_its_range_is_a_value_error(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        pyebb.ArrayStore(**arguments)
+
+
+def test_arrays_go_to_the_spill(tmp_path):
+    arrays = [np.frombuffer(noise(100_000, i), "u1") for i in range(50)]
+    with pyebb.ArrayStore(capacity=2 * MIB, spill=tmp_path) as s:
+        for i, a in enumerate(arrays):
+            s[i] = a
+        assert s.stats()["spilled"] > 20
+        assert all((s[i] == a).all() for i, a in enumerate(arrays))
+
+
+def test_threads_get_whole_arrays(store):
+    def work(seed):
+        r = random.Random(seed)
+        for i in range(60):
+            key = r.randrange(3)
+            if i % 2:
+                store[key] = (np.full(20_000, i), np.full(100, i))
+            elif i % 10 == 0:
+                store.pop(key, None)
+            else:
+                got = store.get(key)
+                if got is not None:
+                    assert (got[0] == got[1][0]).all() and got[0][0] == got[1][0]
+
+    run_threads(*(lambda s=s: work(s) for s in range(4)))
+    store.clear()
+    assert len(store.store) == 0        # nothing is left of what was replaced
+
+
+def test_a_forked_child_can_pack(store):
+    packed = pyebb.pack(SMOOTH)
+    assert child_of_fork(lambda: (pyebb.unpack(packed) == SMOOTH).all()
+                         and pyebb.pack(SMOOTH) == packed)
+    assert isinstance(child_of_fork(lambda: store.__setitem__("k", 1)), RuntimeError)
+    assert isinstance(child_of_fork(lambda: store.__delitem__("k")), RuntimeError)
+
+
+def test_damage_to_packed_bytes_is_found():
+    packed = pyebb.pack({"a": SMOOTH})
+    r = random.Random(3)
+    for n in [0, 3, 6, 7, 9, 10, 14, 30, len(packed) - 1]:
+        with pytest.raises(pyebb.CorruptError):
+            pyebb.unpack(packed[:n])
+    for _ in range(200):
+        wrong = bytearray(packed)
+        wrong[r.randrange(len(wrong))] ^= 1 << r.randrange(8)
+        with pytest.raises(ValueError):
+            pyebb.unpack(wrong)
+    with pytest.raises(TypeError):
+        pyebb.unpack("text")

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Cache and the decorator cache()."""
+import pickle
+import random
+
+import pytest
+
+import pyebb
+from support import MIB, child_of_fork, mixed, noise, run_threads
+
+SIZE = 50_000
+SLACK = 256 << 10       # by what threads have in hand at the moment it is looked at
+
+
+@pytest.fixture
+def cache():
+    with pyebb.Cache("8 MiB") as c:
+        yield c
+        if not c.closed:
+            c.check()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2047, 2048, 2049, 70_000, 2 * MIB])
+@pytest.mark.parametrize("key", ["a", "ä", b"a", b"", 0, 5, -5, 2**64, 2**70])
+def test_a_value_comes_back_as_it_was_put(cache, key, n):
+    cache[key] = mixed(n)
+    assert cache[key] == cache.get(key) == mixed(n)
+    assert key in cache
+    cache[key] = b"new"
+    assert cache.pop(key) == b"new"
+    assert key not in cache
+    assert cache.get(key) is None
+    with pytest.raises(KeyError):
+        cache[key]
+    with pytest.raises(KeyError):
+        cache.pop(key)
+    with pytest.raises(KeyError):
+        del cache[key]
+    assert cache.pop(key, 5) == 5
+
+
+def test_keys_of_different_types_are_different_keys(cache):
+    keys = ["5", b"5", 5, -5, "-5", 2**64 + 5]
+    for i, key in enumerate(keys):
+        cache[key] = bytes([i])
+    assert [cache[k] for k in keys] == [bytes([i]) for i in range(6)]
+    assert len(cache) == 6
+
+
+def test_it_takes_no_more_than_its_capacity_and_evicts(cache):
+    for i in range(1000):
+        cache[i] = noise(SIZE, i)
+        assert cache.currsize <= cache.maxsize + SLACK and cache.maxsize == 8 * MIB
+    assert 50 < len(cache) < 165
+    s = cache.stats()
+    assert s["evicted"] == 1000 - s["values"]
+    there = [i for i in range(1000) if cache.get(i) is not None]
+    assert len(there) == len(cache)
+    assert all(cache[i] == noise(SIZE, i) for i in there)
+    cache.maxsize = "3 MiB"
+    assert cache.currsize <= 3 * MIB + SLACK and len(cache) < 60
+
+
+def test_what_is_evicted_goes_to_the_spill_and_comes_back(tmp_path):
+    with pyebb.Cache("4 MiB", spill=tmp_path / "spill", spill_capacity="64 MiB") as c:
+        for i in range(200):
+            c[i] = noise(SIZE, i)
+            c.flush()           # too many at once are dropped
+        found = sum(c.get(i) == noise(SIZE, i) for i in range(200))
+        s = c.stats()
+        assert found > 150 and s["spill_hits"] > 100, s
+        c.clear()
+        assert all(c.get(i) is None for i in range(200))
+        c[0] = b"new"
+        assert c[0] == b"new"
+
+
+def test_clear_leaves_a_cache_that_works(cache):
+    for _ in range(3):
+        for i in range(10):
+            cache[i] = b"x" * 1000
+        assert len(cache) == 10
+        cache.clear()
+        assert len(cache) == 0 and cache.maxsize == 8 * MIB and 0 not in cache
+
+
+def test_second_miss_notes_a_key_first():
+    with pyebb.Cache("8 MiB", second_miss=True) as c:
+        c["a"] = b"1"
+        assert c.get("a") is None
+        c["a"] = b"2"
+        assert c["a"] == b"2"
+        assert c.put("b", b"3") and c["b"] == b"3"
+
+
+def test_a_value_that_does_not_fit_is_a_value_error(cache):
+    with pytest.raises(ValueError, match="value too large: 9000000 bytes in a cache of 8388608"):
+        cache["k"] = noise(9_000_000)
+    assert cache.put("k", noise(9_000_000)) is False
+    assert "k" not in cache
+
+
+@pytest.mark.parametrize("arguments, words", [
+    ({"capacity": "much"}, "capacity 'much'"), ({"capacity": "8MiB", "codec": "x"}, "codec 'x'"),
+    ({"capacity": "8MiB", "spill": "f", "spill_capacity": 5}, "spill_capacity 5"),
+])
+def test_an_argument_out_of_its_range_is_a_value_error_that_names_it(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        pyebb.Cache(**arguments)
+
+
+def test_other_errors_are_those_of_a_store(cache, tmp_path):
+    with pytest.raises(TypeError, match="bytes-like, not int"):
+        cache["k"] = 5
+    for wrong in (1.0, None, (1,)):
+        with pytest.raises(TypeError, match="a key is"):
+            cache[wrong] = b""
+        with pytest.raises(KeyError):
+            cache[wrong]
+        with pytest.raises(KeyError):
+            del cache[wrong]
+        assert wrong not in cache and cache.get(wrong) is None
+    with pytest.raises(TypeError):
+        cache[[]]
+    with pytest.raises(ValueError, match="at most"):
+        cache["k" * 1020]
+    with pytest.raises(FileNotFoundError):
+        pyebb.Cache("8 MiB", spill="/nowhere/file")
+    (tmp_path / "mine").write_text("somebody's own")
+    with pytest.raises(FileExistsError):
+        pyebb.Cache("8 MiB", spill=tmp_path / "mine")
+    with pytest.raises(TypeError, match="one process's"):
+        pickle.dumps(cache)
+    error = child_of_fork(lambda: cache.get("k"))
+    assert isinstance(error, RuntimeError) and "before a fork" in str(error)
+    cache.close()
+    for call in (lambda: cache["k"], lambda: len(cache), cache.clear, cache.flush):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    assert "closed" in repr(cache) + cache._repr_html_()
+
+
+def test_threads_get_what_was_put(cache):
+    def work(seed):
+        r = random.Random(seed)
+        for _ in range(300):
+            key = r.randrange(400)
+            value = cache.get(key)
+            if value is None:
+                cache[key] = bytes([key % 256]) * 5 + noise(20_000, key % 7)
+            else:
+                assert value == bytes([key % 256]) * 5 + noise(20_000, key % 7)
+            if r.random() < 0.1:
+                cache.pop(key, None)
+
+    run_threads(*(lambda s=s: work(s) for s in range(3)))
+
+
+def test_cachetools_own_decorator_takes_it(cache):
+    cachetools = pytest.importorskip("cachetools")
+    calls = []
+
+    @cachetools.cached(cache, key=lambda n: n)
+    def f(n):
+        calls.append(n)
+        return b"x" * n
+
+    assert [f(5), f(5), f(6)] == [b"xxxxx", b"xxxxx", b"xxxxxx"]
+    assert calls == [5, 6]
+
+
+# ---- the decorator ----
+
+def test_a_functions_results_are_kept():
+    calls = []
+
+    @pyebb.cache(capacity="8 MiB", codec="zstd")
+    def f(a, b=1, *, c=2):
+        """Adds."""
+        calls.append((a, b, c))
+        return {"sum": a + b + c}
+
+    assert f(1) == f(1) == {"sum": 4}
+    assert f(1, c=3) == f(1, c=3) == {"sum": 5}
+    assert f("x", "y", c="z") == {"sum": "xyz"}
+    assert calls == [(1, 1, 2), (1, 1, 3), ("x", "y", "z")]
+    info = f.cache_info()
+    assert (info.hits, info.misses, info.maxsize) == (2, 3, 8 * MIB) and info.currsize < 8 * MIB
+    assert f.__name__ == "f" and f.__doc__ == "Adds." and f.__wrapped__(0) == {"sum": 3}
+    f.cache_clear()
+    f(1)
+    assert len(calls) == 5
+    assert f.cache.maxsize == 8 * MIB
+
+
+def test_arrays_are_arguments_and_results():
+    np = pytest.importorskip("numpy")
+    calls = []
+
+    @pyebb.cache(capacity="16 MiB")
+    def f(a):
+        calls.append(1)
+        return a * 2, a[::2]
+
+    a = np.arange(100_000.0)
+    for _ in range(3):
+        twice, half = f(a.copy())
+        assert (twice == a * 2).all() and (half == a[::2]).all()
+        twice += 1              # its own
+    assert len(calls) == 1
+    a[5] = 0
+    f(a)
+    assert len(calls) == 2
+
+
+def test_what_cannot_be_kept_is_returned():
+    @pyebb.cache(capacity="4 MiB", key=lambda n: n)
+    def f(n):
+        return (i for i in range(n)) if n < 10 else noise(n)
+
+    for _ in range(2):
+        assert list(f(3)) == [0, 1, 2]
+        assert f(5 * MIB) == noise(5 * MIB)
+    assert f.cache_info().hits == 0
+    with pytest.raises(TypeError, match="parentheses"):
+        pyebb.cache(lambda: 5)
+
+
+def test_an_error_of_the_function_is_not_kept():
+    calls = []
+
+    @pyebb.cache("4 MiB")
+    def f():
+        calls.append(1)
+        raise OSError("no")
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="no"):
+            f()
+    assert len(calls) == 2
+
+
+def test_a_forked_child_begins_with_an_empty_one():
+    @pyebb.cache("4 MiB")
+    def f(n):
+        return n * 2
+
+    f(1)
+
+    def child():
+        f(1), f(1)
+        return f.cache_info()[:2]
+
+    assert child_of_fork(child) == (1, 1)
+    assert f(1) == 2 and f.cache_info().hits == 1

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A Store with a spill: what goes to files, and what becomes of it there."""
+import gc
+import os
+import pathlib
+import random
+import sys
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+import pyebb
+from support import MIB, child_of_fork, mixed, noise, run_threads
+
+SIZE = 100_000
+
+
+@pytest.fixture
+def store(tmp_path):
+    with pyebb.Store(capacity=2 * MIB, spill=tmp_path) as s:
+        yield s
+        if not s.closed:
+            s.check()
+    assert os.listdir(tmp_path) == []
+
+
+def files(s):
+    return [pathlib.Path(s.spill, name) for name in os.listdir(s.spill)]
+
+
+def test_past_the_capacity_the_oldest_values_go_to_files(store):
+    assert isinstance(store, pyebb.SpillingStore)
+    for i in range(60):
+        store[i] = noise(SIZE, i)
+    s = store.stats()
+    assert s["values"] == len(store) == 60
+    assert s["pool"] <= 2 * MIB + 300_000
+    assert 35 < s["spilled"] == len(files(store)) < 55
+    assert s["nbytes"] == store.nbytes == 60 * SIZE
+    assert s["spilled_nbytes"] == s["spilled"] * SIZE
+    assert s["spilled_packed"] == sum(f.stat().st_size for f in files(store))
+    # The first are there, the last are not.
+    assert set(store._files) == set(range(s["spilled"]))
+    assert sorted(store) == list(range(60))
+    for i in range(60):
+        assert i in store
+        assert store.size_of(i) == SIZE
+        assert store[i] == noise(SIZE, i)
+        assert store.read(i, 70_000, 10) == noise(SIZE, i)[70_000:70_010]
+        room = bytearray(SIZE)
+        assert store.get_into(i, room) == SIZE and room == noise(SIZE, i)
+        assert len(store.read_packed(i)) == store.packed_size_of(i)
+        assert store.unpack(store.read_packed(i)) == noise(SIZE, i)
+    assert "in files" in store._repr_html_()
+    assert store.ratio < 1.1
+
+
+def test_what_is_in_a_file_is_compressed_as_it_was(store):
+    for i in range(300):
+        store[i] = mixed(SIZE, i) + noise(SIZE // 5, i)
+    for f in files(store):
+        assert f.stat().st_size < SIZE / 3
+
+
+def test_a_file_ends_with_its_value(store):
+    for i in range(60):
+        store[i] = noise(SIZE, i)
+    n = store.stats()["spilled"]
+    del store[0]
+    assert store.pop(1) == noise(SIZE, 1)
+    store[2] = b"new"
+    assert store.setdefault(3, b"other") == noise(SIZE, 3)
+    assert n - 3 <= len(files(store)) <= n + 1
+    assert 0 not in store and store[2] == b"new" and len(store) == 58
+    for key in (0, 1):
+        for call in (store.__getitem__, store.__delitem__, store.size_of, store.read_packed,
+                     store.packed_size_of):
+            with pytest.raises(KeyError):
+                call(key)
+    assert store.get(0, 5) == 5
+    store.clear()
+    assert files(store) == [] and len(store) == 0
+
+
+def test_errors_are_those_of_a_store(store):
+    for wrong in ("text", 5, None):
+        with pytest.raises(TypeError):
+            store["k"] = wrong
+    for call in (store.__getitem__, store.__contains__, store._delete, store.size_of):
+        with pytest.raises(TypeError):
+            call([])
+    with pytest.raises(pyebb.CorruptError):
+        store.put_packed("k", b"x" * 100)
+    assert len(store) == 0
+    with pytest.raises(ValueError, match="spill needs a capacity"):
+        pyebb.Store(spill="/tmp")
+    with pytest.raises(FileNotFoundError):
+        pyebb.Store(spill="/nowhere", capacity=MIB)
+
+    class Mine(pyebb.Store):
+        pass
+
+    with pytest.raises(TypeError, match="derive Mine from pyebb.SpillingStore"):
+        Mine(spill="/tmp", capacity=MIB)
+
+
+def test_a_value_that_is_larger_than_the_capacity_is_a_memory_error_and_nothing_is_lost(store):
+    for i in range(10):
+        store[i] = noise(SIZE, i)
+    with pytest.raises(MemoryError):
+        store[0] = noise(5 * MIB)
+    assert all(store[i] == noise(SIZE, i) for i in range(10))
+
+
+def test_a_full_disk_is_a_memory_error_and_nothing_is_lost(store, monkeypatch):
+    """/dev/full takes nothing."""
+    real = os.path.join
+    monkeypatch.setattr("pyebb._spill.os.path.join",
+                        lambda *parts: "/dev/full" if parts[0] == store.spill else real(*parts))
+    monkeypatch.setattr("pyebb._spill.os.unlink", lambda path: None)
+    with pytest.raises(MemoryError, match="takes no more.*No space left"):
+        for i in range(60):
+            store[i] = noise(SIZE, i)
+    n = len(store)
+    assert 10 < n < 25
+    assert all(store[i] == noise(SIZE, i) for i in range(n))
+    monkeypatch.undo()
+    store["k"] = noise(SIZE)
+    assert store["k"] == noise(SIZE)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
+def test_a_damaged_file_is_an_os_error_of_that_value_alone(tmp_path, damage):
+    with pyebb.Store(capacity=2 * MIB, spill=tmp_path) as s:
+        for i in range(40):
+            s[i] = noise(SIZE, i)
+        path = pathlib.Path(s._files[0][0])
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        if damage == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(data if damage == "flip" else data[:-1])
+        with pytest.raises(OSError, match="under 0 was spilled, and its file"):
+            s[0]
+        with pytest.raises(RuntimeError, match="under 0"):
+            s.check()
+        assert all(s[i] == noise(SIZE, i) for i in range(1, 40))
+        s[0] = b"new"
+        assert s[0] == b"new"
+        s.check()
+
+
+def test_the_files_end_with_the_store(tmp_path):
+    s = pyebb.Store({i: noise(SIZE, i) for i in range(40)}, capacity=2 * MIB, spill=tmp_path)
+    assert len(os.listdir(tmp_path)) == 1
+    # A forked child neither uses nor ends them.
+    assert isinstance(child_of_fork(lambda: s[0]), RuntimeError)
+    assert isinstance(child_of_fork(lambda: list(s)), RuntimeError)
+    child_of_fork(s.close)
+    assert s[0] == noise(SIZE, 0)
+    del s
+    gc.collect()
+    assert os.listdir(tmp_path) == []
+
+
+class AsADict(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        import tempfile
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = pyebb.Store(capacity=MIB, spill=self.folder.name)
+        self.dict = {}
+
+    @rule(key=st.integers(0, 20), n=st.integers(0, 200_000), seed=st.integers(0, 9))
+    def put(self, key, n, seed):
+        self.store[key] = self.dict[key] = noise(n, seed)
+
+    @rule(key=st.integers(0, 20))
+    def look(self, key):
+        assert self.store.get(key) == self.dict.get(key)
+        assert (key in self.store) == (key in self.dict)
+
+    @rule(key=st.integers(0, 20))
+    def setdefault(self, key):
+        assert self.store.setdefault(key, b"d") == self.dict.setdefault(key, b"d")
+
+    @rule(key=st.integers(0, 20))
+    def pop(self, key):
+        assert self.store.pop(key, None) == self.dict.pop(key, None)
+
+    @rule(key=st.integers(0, 20), other=st.integers(0, 20))
+    def copy_packed(self, key, other):
+        if key in self.dict:
+            self.store.put_packed(other, self.store.read_packed(key))
+            self.dict[other] = self.dict[key]
+
+    @invariant()
+    def same(self):
+        assert len(self.store) == len(self.dict)
+        assert self.store.nbytes == sum(map(len, self.dict.values()))
+        assert set(self.store._files).isdisjoint(self.store._order)
+
+    def teardown(self):
+        assert self.store == self.dict
+        self.store.check()
+        self.store.close()
+        self.folder.cleanup()
+
+
+TestAsADict = AsADict.TestCase
+TestAsADict.settings = settings(max_examples=max(5, settings().max_examples // 2))
+
+
+def test_threads_see_whole_values_in_memory_and_in_files(store):
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+
+    rest = [noise(80_000, i) for i in range(4)]
+
+    def work(seed):
+        r = random.Random(seed)
+        for _ in range(150):
+            key = r.randrange(40)
+            what = r.random()
+            if what < 0.5:
+                store[key] = bytes([key, seed]) + rest[seed]
+            elif what < 0.6:
+                store.pop(key, None)
+            else:
+                value = store.get(key)
+                if value is not None:
+                    assert value[0] == key and value[2:] == rest[value[1]]
+            if what > 0.98:
+                assert set(store) <= set(range(40))
+
+    try:
+        run_threads(*(lambda s=s: work(s) for s in range(4)))
+    finally:
+        sys.setswitchinterval(was)
+    assert len(set(store)) == len(store) == len(store.copy())
+    assert len(files(store)) == store.stats()["spilled"] > 0

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""zarr's own tests of stores on EbbStore, and arrays in it and behind a cache.
+
+They want pytest-asyncio: pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function
+"""
+import pickle
+
+import pytest
+
+import pyebb
+
+pytest.importorskip("pytest_asyncio")
+zarr = pytest.importorskip("zarr", minversion="3.1")
+np = pytest.importorskip("numpy")
+
+from zarr.core.buffer import cpu  # noqa: E402
+from zarr.storage import MemoryStore  # noqa: E402
+from zarr.testing.stateful import ZarrStoreStateMachine  # noqa: E402
+from zarr.testing.store import StoreTests  # noqa: E402
+
+import pyebb.zarr  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+
+class TestEbbStore(StoreTests[pyebb.zarr.EbbStore, cpu.Buffer]):
+    store_cls = pyebb.zarr.EbbStore
+    buffer_cls = cpu.Buffer
+
+    async def set(self, store, key, value):
+        store.store[key] = value.to_bytes()
+
+    async def get(self, store, key):
+        return self.buffer_cls.from_bytes(store.store[key])
+
+    @pytest.fixture
+    def store_kwargs(self):
+        return {"store": pyebb.Store()}
+
+    @pytest.fixture
+    async def store(self, open_kwargs):
+        return await self.store_cls.open(**open_kwargs)
+
+    def test_store_repr(self, store):
+        assert repr(store) == f"EbbStore('ebb://{id(store.store)}')"
+
+    def test_store_supports_writes(self, store):
+        assert store.supports_writes
+
+    def test_store_supports_listing(self, store):
+        assert store.supports_listing
+
+    async def test_serializable_store(self, store):
+        """Its memory is one process's."""
+        with pytest.raises(TypeError, match="one process's"):
+            pickle.dumps(store)
+
+
+class StoreMachine(ZarrStoreStateMachine):
+    def __init__(self):
+        super().__init__(pyebb.zarr.EbbStore())
+
+
+TestStoreMachine = StoreMachine.TestCase
+
+FIELD = np.sin(np.linspace(0, 60, 400_000)).reshape(400, 1000).astype("f4")
+
+
+def test_an_array_lives_in_it():
+    store = pyebb.zarr.EbbStore(codec="zstd")
+    a = zarr.create_array(store, shape=FIELD.shape, chunks=(100, 250), dtype="f4",
+                          compressors=None)
+    a[:] = FIELD
+    assert (a[:] == FIELD).all()
+    assert (a[5:7, 300:] == FIELD[5:7, 300:]).all()
+    assert store.store.nbytes >= FIELD.nbytes and store.store.stats()["packed"] < FIELD.nbytes
+    assert (zarr.open_array(store.with_read_only(True), mode="r")[0] == FIELD[0]).all()
+
+
+def test_values_large_enough_for_a_thread():
+    store = pyebb.zarr.EbbStore()
+    big = np.arange(1_000_000.0)
+    a = zarr.create_array(store, shape=big.shape, chunks=big.shape, dtype="f8", compressors=None)
+    a[:] = big
+    assert (a[:] == big).all()
+
+
+def test_a_full_store_is_a_memory_error():
+    store = pyebb.zarr.EbbStore(capacity="1 MiB")
+    a = zarr.create_array(store, shape=4 << 20, chunks=4 << 20, dtype="u1", compressors=None)
+    with pytest.raises(MemoryError):
+        a[:] = np.frombuffer(np.random.default_rng(1).bytes(4 << 20), "u1")
+
+
+class Counting(MemoryStore):
+    """A store that counts what is read of it."""
+    gets = 0
+
+    async def get(self, key, *args, **kwargs):
+        type(self).gets += 1
+        return await super().get(key, *args, **kwargs)
+
+
+@pytest.mark.parametrize("capacity", ["64 MiB", "1 MiB"])
+def test_a_cache_in_front_of_a_store(capacity):
+    source = Counting()
+    a = zarr.create_array(source, shape=FIELD.shape, chunks=(50, 250), dtype="f4",
+                          compressors=None)
+    a[:] = FIELD
+    Counting.gets = 0
+    front = pyebb.zarr.cached(source, capacity)
+    a = zarr.open_array(front, mode="r")
+    for _ in range(3):
+        assert (a[:] == FIELD).all()
+    chunks = 8 * 4
+    if capacity == "64 MiB":
+        assert Counting.gets <= chunks + 6
+    else:
+        assert Counting.gets > chunks
+
+
+def test_wrong_arguments_are_told():
+    with pytest.raises(TypeError, match="codec: these are for a store of its own"):
+        pyebb.zarr.EbbStore(pyebb.Store(), codec="zstd")
+    with pytest.raises(ValueError, match="codec 'x'"):
+        pyebb.zarr.EbbStore(codec="x")
+    with pytest.raises(ValueError, match="capacity 'x'"):
+        pyebb.zarr.cached(MemoryStore(), "x")
+    with pytest.raises(TypeError, match="one process's"):
+        pickle.dumps(pyebb.zarr.EbbCacheStore("4 MiB"))
