@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import zlib
 
 import pytest
 
@@ -32,6 +33,16 @@ def field(seed):
     return (280 + 20 * np.sin(np.linspace(0, 6, CHUNK)) + rng.normal(0, .1, CHUNK)).astype("f4")
 
 
+def crc(a):
+    return zlib.crc32(a)
+
+
+def right(client, chunks):
+    """Whether each chunk is what it was when it was made."""
+    made = client.map(lambda seed: crc(field(seed)), range(len(chunks)), pure=False)
+    return client.gather(client.map(crc, chunks, pure=False)) == client.gather(made)
+
+
 def cluster(tmp_path, *, n_workers=2, limit=LIMIT, preload=True, **kwargs):
     dask.config.set({"distributed.worker.preload": ["pyebb.dask"] if preload else []})
     return LocalCluster(n_workers=n_workers, threads_per_worker=1, memory_limit=limit,
@@ -49,12 +60,6 @@ def figures(client):
     return {name: sum(f[name] for f in each) for name in next(iter(each))}
 
 
-def restarts(client):
-    return [e for _, e in client.get_events("worker-restart-memory")] + \
-        [e for topic, log in client.get_events().items() for _, e in log
-         if isinstance(e, dict) and e.get("action") == "worker-restart-memory"]
-
-
 def test_more_than_memory_goes_to_ebb_and_little_of_it_to_disk(tmp_path):
     with cluster(tmp_path) as c, Client(c) as client:
         assert kinds(client) == {"EbbBuffer"}
@@ -65,8 +70,7 @@ def test_more_than_memory_goes_to_ebb_and_little_of_it_to_disk(tmp_path):
         assert f["keys"] and f["memory_keys"]
         assert f["keys"] + f["memory_keys"] + f["disk_keys"] == 160
         assert 1.3 < f["ratio"] / 2
-        sums = client.gather(client.map(lambda a: a.sum(), chunks))
-        assert sums == [field(i).sum() for i in range(160)]
+        assert right(client, chunks)
         # What the scheduler is told is what values really take.
         time.sleep(1.5)         # a heartbeat
         for state in c.scheduler.workers.values():
@@ -95,7 +99,7 @@ def test_the_monitor_makes_room_for_what_is_not_managed(tmp_path):
         chunks = client.map(field, range(60), pure=False)
         wait(chunks)
         before = figures(client)
-        assert before["memory_keys"] > 20
+        assert before["memory_keys"] > 10
         assert client.submit(hog, None).result() == 120 * MIB
         after = figures(client)
         assert after["memory_keys"] < before["memory_keys"]
@@ -107,21 +111,21 @@ def test_the_monitor_makes_room_for_what_is_not_managed(tmp_path):
                 break
             assert time.monotonic() < deadline, rss
             time.sleep(.1)
-        assert [a.sum() for a in client.gather(chunks)] == [field(i).sum() for i in range(60)]
+        assert right(client, chunks)
 
 
 def test_a_killed_worker_s_values_are_computed_again(tmp_path):
     with cluster(tmp_path) as c, Client(c) as client:
         chunks = client.map(field, range(120), pure=False)
-        total = client.submit(sum, client.map(lambda a: float(a.sum()), chunks))
+        sums = client.map(lambda a: zlib.crc32(a), chunks)
         wait(chunks[:30])
         pids = client.run(os.getpid)
         os.kill(next(iter(pids.values())), signal.SIGKILL)
-        assert total.result() == sum(float(field(i).sum()) for i in range(120))
+        assert client.gather(sums) == [crc(field(i)) for i in range(120)]
         client.wait_for_workers(2)
         assert kinds(client) == {"EbbBuffer"}
         left = {p.name for p in tmp_path.rglob("storage/*") if p.is_file()}
-        del chunks, total
+        del chunks, sums
         deadline = time.monotonic() + 20
         while left and time.monotonic() < deadline:
             left = {p.name for p in tmp_path.rglob("storage/*") if p.is_file()}
@@ -138,7 +142,7 @@ def test_a_limit_below_one_chunk(tmp_path):
         wait(chunks)
         f = figures(client)
         assert f["disk_keys"] == 4 and not f["memory_keys"]
-        assert [a.sum() for a in client.gather(chunks)] == [field(i).sum() for i in range(4)]
+        assert right(client, chunks)
 
 
 def test_a_damaged_spill_file_fails_the_task_that_needs_it(tmp_path):
@@ -157,8 +161,8 @@ def test_a_damaged_spill_file_fails_the_task_that_needs_it(tmp_path):
         data[len(data) // 2] ^= 1
         file.write_bytes(data)
         with pytest.raises(Exception, match="damaged spill file"):
-            client.submit(lambda a: a.sum(), chunk).result()
-        assert client.submit(lambda a: a.sum(), other).result() == field(2).sum()
+            client.submit(crc, chunk).result()
+        assert client.submit(crc, other).result() == crc(field(2))
 
 
 def test_a_buffer_as_the_worker_s_data(tmp_path):
@@ -168,7 +172,7 @@ def test_a_buffer_as_the_worker_s_data(tmp_path):
         assert kinds(client) == {"EbbBuffer"}
         assert client.run(lambda dask_worker: dask_worker.data._slow_uncached.codec)
         chunks = client.map(field, range(80), pure=False)
-        assert client.submit(len, chunks).result() == 80
+        assert right(client, chunks)
         assert figures(client)["keys"]
 
 
@@ -185,7 +189,6 @@ def test_the_command_line(tmp_path, nanny):
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     env = dict(os.environ, DASK_PYEBB__CODEC="zstd")
-    here = os.path.dirname(sys.executable)
     run = [sys.executable, "-m", "dask"]
     scheduler = subprocess.Popen([*run, "scheduler", "--host", "127.0.0.1", "--port", str(port),
                                   "--no-dashboard"], env=env, cwd=tmp_path,
@@ -197,7 +200,7 @@ def test_the_command_line(tmp_path, nanny):
     try:
         with Client(f"127.0.0.1:{port}", timeout="60s") as client:
             client.wait_for_workers(1, timeout=60)
-            assert kinds(client) == {"EbbBuffer"}, here
+            assert kinds(client) == {"EbbBuffer"}
             said = client.run(lambda dask_worker: (dask_worker.data._slow_uncached.codec,
                                                    dask_worker.data.fast.n))
             assert list(said.values()) == [("zstd", int(LIMIT * .6))]
