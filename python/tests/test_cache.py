@@ -9,7 +9,7 @@ import pyebb
 from support import MIB, child_of_fork, mixed, noise, run_threads
 
 SIZE = 50_000
-SLACK = 256 << 10       # by what threads have in hand at the moment it is looked at
+SLACK = 6 * 8 * MIB // 100        # what libebb allows itself
 
 
 @pytest.fixture

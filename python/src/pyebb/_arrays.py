@@ -22,6 +22,9 @@ from ._core import CorruptError, unpacked_size
 from ._store import Key, Store, check_codec
 
 
+_MISSING: Any = object()
+
+
 class Codec(Protocol):
     """What numcodecs' codecs are: another way to compress a buffer."""
 
@@ -32,7 +35,7 @@ class Codec(Protocol):
         """The buffer's bytes again, in out."""
 
 
-def _dump(obj: Any) -> tuple[bytes, list[memoryview]]:
+def _dump(obj: Any) -> tuple[bytes, list[Any]]:
     """The head and the buffers of an object.  Errors are pickle's."""
     numpy = sys.modules.get("numpy")
     if numpy and type(obj) is numpy.ndarray and not obj.flags.forc:
@@ -193,6 +196,21 @@ class ArrayStore(MutableMapping[Key, Any]):
             self._make(itemsize).decode(self.store[number], out=room)
         return room
 
+    def pop(self, key: Key, default: Any = _MISSING) -> Any:
+        """The object under the key, which is deleted in the same step; or the default.  KeyError."""
+        try:
+            old = self._exchange(self._find(key), None)
+        except KeyError:
+            old = None
+        if old is None:
+            if default is _MISSING:
+                raise KeyError(key)
+            return default
+        try:
+            return pickle.loads(old[0], buffers=[self._read_buffer(*frame) for frame in old[1]])
+        finally:
+            self._free(old[1])
+
     def __getitem__(self, key: Key) -> Any:
         name = self._find(key)
         last = None
@@ -294,7 +312,8 @@ def pack(obj: Any, *, codec: str = "lz4", level: int | None = None) -> bytes:
     store = _codec_store(codec, level)
     head, buffers = _dump(obj)
     parts = [_MAGIC, struct.pack("<B", len(codec)), codec.encode()]
-    for data in (head, *buffers):
+    frames: list[Any] = [head, *buffers]
+    for data in frames:
         number = next(_numbers)
         store[number] = data
         try:

@@ -16,7 +16,7 @@ from ._store import Key, check_codec
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_MISSING = object()
+_MISSING: Any = object()
 SPILL_LEAST = 1 << 20
 
 
@@ -151,7 +151,8 @@ def _default_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     digest = hashlib.blake2b(digest_size=32)
     for word in (*args, *sorted(kwargs.items())):
         head, buffers = _dump(word)
-        for part in (head, *buffers):
+        parts: list[Any] = [head, *buffers]
+        for part in parts:
             digest.update(struct.pack("<Q", memoryview(part).nbytes))
             digest.update(part)
     return digest.digest()
@@ -163,7 +164,7 @@ _FRAME = struct.Struct("<I")
 def _freeze(obj: Any) -> bytes:
     """An object as one run of bytes: how many parts, how long each is, and they."""
     head, buffers = _dump(obj)
-    parts = [head, *buffers]
+    parts: list[Any] = [head, *buffers]
     sizes = struct.pack(f"<{len(parts)}Q", *(memoryview(p).nbytes for p in parts))
     return b"".join([_FRAME.pack(len(parts)), sizes, *parts])
 

@@ -219,7 +219,7 @@ class SpillingStore(Store):
             except KeyError:
                 if key not in self._files:
                     raise
-                return self._files[key][nth]
+                return int(self._files[key][nth])
 
     def size_of(self, key: Key) -> int:
         return self._known(key, super().size_of, 1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Store: a mapping whose values are compressed in memory."""
 import os
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +11,7 @@ from ._show import parse_size, size_text, table_html
 Key = str | bytes | int
 
 UNIT = 64 << 10
+_MISSING: Any = object()
 
 
 def check_codec(codec: str, level: int | None) -> int:
@@ -32,10 +33,11 @@ def progress_of(items: Iterable[Any], progress: Any, total: int | None, what: st
         return items
     if progress is True:
         try:
-            from tqdm.auto import tqdm as progress
+            from tqdm.auto import tqdm
         except ImportError:
             raise ImportError("progress=True needs tqdm: pip install pyebb[progress]") from None
-    return progress(items, total=total, desc=what)
+    bar = tqdm if progress is True else progress
+    return bar(items, total=total, desc=what)
 
 
 class Store(_core.Values, MutableMapping[Key, bytes]):
@@ -107,6 +109,21 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
             if found is not None:
                 return found
 
+    def pop(self, key: Key, default: Any = _MISSING) -> Any:
+        """The value under the key, which is deleted; or the default.  KeyError.
+
+        Of threads that pop the same value, one gets it.  It is two steps: a value that another
+        thread puts between them is deleted.
+        """
+        while True:
+            found = self.get(key)
+            if found is None:
+                if default is _MISSING:
+                    raise KeyError(key)
+                return default
+            if self._delete(key):
+                return found
+
     def clear(self) -> None:
         """Deletes all values that are there when it is called."""
         for key in list(self):
@@ -125,7 +142,7 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
         """
         if threads < 1:
             raise ValueError(f"threads {threads!r}: expected at least 1")
-        total = len(items) if hasattr(items, "__len__") else None
+        total = len(items) if isinstance(items, Sized) else None
         pairs: Iterable[tuple[Key, Any]] = items.items() if isinstance(items, Mapping) else items
         pairs = progress_of(pairs, progress, total, "compressing")
         n = 0

@@ -178,21 +178,25 @@ class EbbStore(_Base):
 
     # ---- all of them ----
 
+    def _keys(self) -> Iterable[str]:
+        """Those that are text, which all of zarr's are."""
+        return [key for key in self.store if isinstance(key, str)]
+
     async def list(self) -> AsyncIterator[str]:
         # docstring inherited
-        for key in list(self.store):
+        for key in self._keys():
             yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         # docstring inherited
-        for key in list(self.store):
+        for key in self._keys():
             if key.startswith(prefix):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         # docstring inherited
         folder = prefix.rstrip("/") + "/" if prefix.rstrip("/") else ""
-        for name in {k[len(folder):].split("/")[0] for k in self.store if k.startswith(folder)}:
+        for name in {k[len(folder):].split("/")[0] for k in self._keys() if k.startswith(folder)}:
             yield name
 
 
