@@ -30,7 +30,7 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
 .PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
-	clean configure coverage demo demo-kernel demo-linux demo-programs demo-tiers deps fuzz help install \
+	clean configure coverage demo demo-kernel demo-linux demo-programs demo-python demo-tiers deps fuzz help install \
 	install-module linux module pressure \
 	scale uninstall uninstall-module
 .NOTPARALLEL:
@@ -129,6 +129,9 @@ demo-programs: build ## nbdkit's disks in memory, Ebb's plugin beside its own; R
 	@scripts/deps check
 	@mkdir -p build/bench
 	@bench/programs/nbd --rounds $(ROUNDS) --json build/bench/nbd.json
+
+demo-python: ## Dask workers that spill to disk, stock and with Ebb; ARGS="--only workload=fields" for some of it
+	@scripts/demo-python $(ARGS)
 
 pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb by turns; ROUNDS boots each
 	@scripts/deps uml

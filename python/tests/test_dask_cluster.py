@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Clusters of processes with Ebb in their workers: each test starts a scheduler and its workers."""
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -209,3 +210,13 @@ def test_the_command_line(tmp_path, nanny):
             p.terminate()
         for p in (worker, scheduler):
             p.wait(30)
+
+
+def test_the_readme_s_five_lines(tmp_path):
+    readme = pathlib.Path(__file__).resolve().parent.parent / "README.md"
+    code, = re.findall(r"```py\n(.*?)```", readme.read_text(encoding="utf-8"), re.S)
+    (tmp_path / "five.py").write_text(code)
+    out = subprocess.run([sys.executable, "five.py"], cwd=tmp_path, check=True, text=True,
+                         capture_output=True, timeout=280).stdout
+    assert re.search(r"^(np\.float64\()?(279|280)\.", out)
+    assert any(int(keys) for keys in re.findall(r"'keys': (\d+)", out)), out

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The slow side of a Dask worker's buffer: values in Ebb, and below them values on disk.
 
-    a value from memory --serialize--> frames --+-- worth it --> Ebb --the oldest, as they are--> a file
-                                                +-- not, or no room for one -------------------> a file
+    a value --serialize--> frames --+-- become smaller --> Ebb --the oldest, as they are--> a file
+                                    +-- do not ------------------------------------------> a file
 
 Each key is in one place: in `entries` (Ebb) or in `weight_by_key` (a file).  A file has either the
 packed forms that Ebb had, below a header with a sum, or what distributed itself would write: that

@@ -7,10 +7,10 @@
 or `dask worker --preload pyebb.dask ...`, or `Worker(data=(EbbBuffer, {"memory_limit": "4 GiB"}))`.
 Keys of dask.config, with their defaults:
 
-    pyebb.codec: lz4            lz4, lz4hc or zstd
-    pyebb.shuffle: true         shuffle numbers where a sample becomes smaller; needs numcodecs
-    pyebb.share: 0.6            the part of the worker's target that Ebb may have; 0: all goes to disk
-    pyebb.max-ratio: 0.8        a value goes to Ebb if it needs at most this part of its size there
+    pyebb.codec: lz4        lz4, lz4hc or zstd
+    pyebb.shuffle: true     shuffle numbers where a sample becomes smaller; needs numcodecs
+    pyebb.share: 0.6        the part of the worker's target that Ebb may have; 0: all goes to disk
+    pyebb.max-ratio: 0.8    a value goes to Ebb if it needs at most this part of its size there
 
 The worker's own keys, distributed.worker.memory.*, mean what they mean without Ebb.
 """
@@ -35,6 +35,21 @@ logger = logging.getLogger("distributed.worker.memory")
 
 dask.config.update_defaults(
     {"pyebb": {"codec": "lz4", "shuffle": True, "share": 0.6, "max-ratio": 0.8}})
+
+
+# What EbbBuffer.figures() has, and Prometheus as dask_worker_ebb_NAME.
+FIGURES = {
+    "keys": "values that are in Ebb",
+    "bytes": "what these would take in memory, by sizeof()",
+    "resident": "bytes of memory that they take in Ebb",
+    "limit": "bytes of memory that Ebb may take",
+    "ratio": "bytes / resident",
+    "memory_keys": "values that are in memory, uncompressed",
+    "memory_bytes": "what these take, by sizeof()",
+    "disk_keys": "values that are in files",
+    "disk_memory": "what these would take in memory, by sizeof()",
+    "disk_bytes": "bytes of their files",
+}
 
 
 def _fraction(value: Any, name: str) -> float:
@@ -76,11 +91,11 @@ class EbbBuffer(SpillBuffer):
     goes straight to disk.
 
     worker_local_directory: the worker's own, which distributed gives.  spill_directory: of the
-    spill files; by default the folder "storage" in worker_local_directory.  memory_limit:
-    the worker's, in bytes or as a text.  target: bytes of values in memory; by default the part of memory_limit that
-    distributed.worker.memory.target says (or spill, if there is no target).  max_spill: bytes on
-    disk; by default distributed.worker.memory.max-spill.  codec, shuffle, share, max_ratio: by
-    default the keys pyebb.* of dask.config, which the module's text explains.
+    spill files; by default the folder "storage" in worker_local_directory.  memory_limit: the
+    worker's, in bytes or as a text.  target: bytes of values in memory; by default the part of
+    memory_limit that distributed.worker.memory.target says (or spill, if there is no target).
+    max_spill: bytes on disk; by default distributed.worker.memory.max-spill.  codec, shuffle,
+    share, max_ratio: by default the keys pyebb.* of dask.config, which the module's text explains.
 
     ValueError: one of them is out of its range.  A method raises what SpillBuffer's does, and a
     read pyebb.CorruptError if a spill file was damaged.
@@ -183,12 +198,7 @@ class EbbBuffer(SpillBuffer):
         return below.total_weight + SpilledSize(saved, 0)
 
     def figures(self) -> dict[str, float]:
-        """What the worker's metrics have under "ebb".
-
-        keys, of `bytes` by sizeof(), are in Ebb and take `resident` bytes there, of at most
-        `limit`; ratio: bytes / resident.  disk_keys, of disk_memory bytes by sizeof(), take
-        disk_bytes in files.  memory_keys take memory_bytes in memory.
-        """
+        """What the worker's metrics have under "ebb": see FIGURES."""
         below = self._slow_uncached
         used = below.used
         return {"keys": len(below.entries), "bytes": below.entry_memory, "resident": used,
@@ -202,7 +212,7 @@ class EbbBuffer(SpillBuffer):
 
 def dask_setup(worker: Any) -> None:
     """Gives the worker an EbbBuffer if it would have a SpillBuffer, and its metrics."""
-    manager = getattr(worker, "memory_manager", None)
+    manager: Any = getattr(worker, "memory_manager", None)
     if not hasattr(manager, "data"):
         raise TypeError(f"the preload pyebb.dask is for workers, not for {worker!r}")
     if type(manager.data) is SpillBuffer:
@@ -221,7 +231,7 @@ def dask_setup(worker: Any) -> None:
 
 
 class _Collector:
-    """The figures, for Prometheus, as gauges dask_worker_ebb_*."""
+    """The figures, for Prometheus."""
 
     def __init__(self) -> None:
         self.workers: weakref.WeakSet = weakref.WeakSet()
@@ -229,10 +239,8 @@ class _Collector:
     def collect(self) -> Any:
         from prometheus_client.core import GaugeMetricFamily
         for worker in self.workers:
-            figures = worker.data.figures()
-            for name, value in figures.items():
-                yield GaugeMetricFamily(f"dask_worker_ebb_{name}", EbbBuffer.figures.__doc__
-                                        .split(".")[0] + f": {name}", value=value)
+            for name, value in worker.data.figures().items():
+                yield GaugeMetricFamily(f"dask_worker_ebb_{name}", FIGURES[name], value=value)
             return      # one worker a process, as distributed's own collector has it
 
 
