@@ -36,8 +36,8 @@ def run(argv, rc=0, timeout=900, **env):
     return p.stdout
 
 
-def tool(name, venv=VENV):
-    return os.path.join(venv, "bin", name)
+def tool(name, venv=None):
+    return os.path.join(venv or VENV, "bin", name)
 
 
 def environment(venv, locks, python=sys.executable):

@@ -42,6 +42,7 @@ FRAME = struct.Struct("<QQB")       # bytes of the packed form, and of the frame
 
 SAMPLED = 16 << 10                  # a smaller frame goes as it is
 SAMPLES, SAMPLE = 4, 8 << 10        # of a larger one so many pieces are tried first
+UNSEEN = 64 << 10                   # bytes of values that may come and go before it looks
 BLOSC = {"lz4": (b"lz4", 5), "lz4hc": (b"lz4hc", 9), "zstd": (b"zstd", 1)}
 
 
@@ -60,7 +61,7 @@ class Entry(NamedTuple):
 
 
 class _File(AnyKeyFile):
-    """Files of one key each.  A write that fails leaves nothing behind, so that it takes no room."""
+    """Files of one key each.  A write that fails leaves nothing behind that would take room."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         nth = self._inc
@@ -81,11 +82,15 @@ class Tiers(Slow):
     directory: of the files.  max_weight: bytes that they may have; False: any number.  codec: of
     Ebb.  shuffle: whether frames may be shuffled.  limit: bytes of memory that Ebb may take; 0: all
     goes to disk.  max_ratio: a value goes to Ebb if it is expected to need at most this part of its
-    size there.  changed: called with the bytes of memory that Ebb uses, after they have changed.
+    size there.  changed: called with the bytes of memory that Ebb uses when it has looked.
     """
 
     def __init__(self, directory: str, max_weight: Any, *, codec: str, shuffle: bool, limit: int,
                  max_ratio: float, changed: Callable[[int], None]) -> None:
+        self._lock = threading.RLock()
+        # What Blosc made does not become smaller again: its store finds that out in no time.
+        self._plain = Store(codec=codec)
+        self._shuffled = Store(codec="lz4", level=65537)
         super().__init__(directory, max_weight)
         self.d = _File(directory)
         self._packed: set[Any] = set()          # the keys whose files have packed forms
@@ -95,23 +100,22 @@ class Tiers(Slow):
         self.max_ratio = max_ratio
         self.codec = codec
         self.shuffle = shuffle and blosc is not None
-        # What Blosc made does not become smaller again: its store finds that out in no time.
-        self._plain = Store(codec=codec)
-        self._shuffled = Store(codec="lz4", level=65537)
+        self._id = 0
         self._changed = changed
         # Working memory, which a store has from its first value on, is not a value's.
-        self._empty = 0
+        self._empty = self._unseen = self.known = 0
         for store in (self._plain, self._shuffled):
             store[0] = bytes(256 << 10)
             del store[0]
         self._empty = self.used
-        self._id = 0
-        self._lock = threading.RLock()
+        self._look()
 
     # What a mapping has.
 
     def __setitem__(self, key: Any, value: Any) -> None:
         with self._lock:
+            if key in self:         # two threads set it at once
+                del self[key]
             if not self.limit or not self._to_ebb(key, value):
                 super().__setitem__(key, value)
 
@@ -129,8 +133,7 @@ class Tiers(Slow):
     def __delitem__(self, key: Any) -> None:
         with self._lock:
             if key in self.entries:
-                self._forget(key)
-                self._tell()
+                self._account(self._forget(key))
             else:
                 super().__delitem__(key)
                 self._packed.discard(key)
@@ -159,15 +162,27 @@ class Tiers(Slow):
     @property
     def used(self) -> int:
         """Bytes of memory that Ebb takes for values."""
-        if not self.limit:
-            return 0
+        with self._lock:
+            self._look()
+            return self.known
+
+    def _look(self) -> None:
+        self._unseen = 0
+        stores = [s for s in (self._plain, self._shuffled) if not s.closed] if self.limit else []
         total = 0
-        for store in (self._plain, self._shuffled):
-            if not store.closed:
-                store.flush()
-                s = store.stats()
-                total += s["pool"] + s["meta"]
-        return max(total - self._empty, 0)
+        for store in stores:
+            store.flush()
+            s = store.stats()
+            total += s["pool"] + s["meta"]
+        self.known = max(total - self._empty, 0)
+        self._changed(self.known)
+
+    def _account(self, size: int) -> None:
+        """After values of so many bytes have come or gone: `known` is not further behind than
+        UNSEEN.  To look takes as long as to keep a small value."""
+        self._unseen += size
+        if self._unseen >= UNSEEN:
+            self._look()
 
     def stats(self) -> dict[str, int]:
         """Of the stores together: see Store.stats()."""
@@ -199,9 +214,9 @@ class Tiers(Slow):
         context_meter.digest_metric("ebb-write", total, "bytes")
         self.entries[key] = Entry(head, tuple(parts), safe_sizeof(value))
         self.entry_memory += self.entries[key].memory
-        while self.used > self.limit and self.spill():
+        self._account(total)
+        while self.known > self.limit and self.spill():
             pass
-        self._tell()
         return True
 
     def _choose(self, frame: Any) -> tuple[int, int]:
@@ -249,13 +264,12 @@ class Tiers(Slow):
         for part in parts:
             del (self._shuffled if part.shuffled else self._plain)[part.id]
 
-    def _forget(self, key: Any) -> None:
+    def _forget(self, key: Any) -> int:
+        """Takes a value out of Ebb; returns its bytes."""
         entry = self.entries.pop(key)
         self.entry_memory -= entry.memory
         self._drop(entry.parts)
-
-    def _tell(self) -> None:
-        self._changed(self.used)
+        return sum(part.size for part in entry.parts)
 
     def trim(self) -> None:
         """Gives back now what Ebb would give back in a moment."""
@@ -289,11 +303,10 @@ class Tiers(Slow):
                 return False
             context_meter.digest_metric("disk-write", 1, "count")
             context_meter.digest_metric("disk-write", size, "bytes")
-            self._forget(key)
+            self._account(self._forget(key))
             self._packed.add(key)
             self.weight_by_key[key] = weight = SpilledSize(entry.memory, size)
             self.total_weight += weight
-            self._tell()
             return True
 
     def _form(self, entry: Entry) -> list[bytes]:

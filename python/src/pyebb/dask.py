@@ -157,7 +157,7 @@ class EbbBuffer(SpillBuffer):
         nothing could be moved; the log says why.  It does not raise.
         """
         below = self._slow_uncached
-        before = below.used
+        before = below.known
         lost = 0
         moved = False
         if len(self.fast):
@@ -171,9 +171,9 @@ class EbbBuffer(SpillBuffer):
             with self._capture_metrics():
                 if not below.spill():
                     return -1
-        if below.used < before:
+        if below.known < before:
             below.trim()
-        return max(lost + before - below.used, 0)
+        return max(lost + before - below.known, 0)
 
     def _evict_fast(self) -> int:
         try:
