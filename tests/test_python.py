@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """test_python.py [--full] - builds python/ as a wheel, installs it and runs its tests; prints TAP.
 
-The virtual environment is build/python/check (full), with the versions of python/lock/.  --full: zarr and
-what else the lock has, the types, the sdist, a libebb that is installed, and other interpreters.
+The virtual environment is build/python/check (full), with the versions of python/lock/.  --full:
+zarr and what else the lock has, the types, the sdist, a libebb that is installed, and other
+interpreters.
 """
 import glob
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -206,6 +208,15 @@ def it_builds_against_an_installed_libebb():
         assert out.split() == ["b'x'", "True"], out
 
 
+def the_bench_runs():
+    with tempfile.TemporaryDirectory() as where:
+        out = os.path.join(where, "rows.json")
+        run([tool("python"), "python/bench/store.py", "--smoke", "--json", out])
+        with open(out, encoding="utf-8") as f:
+            rows = json.load(f)["rows"]
+        assert len(rows) == 2 * 3 * 2 * 3, len(rows)
+
+
 def interpreter(version):
     """Of the system, or of pyenv."""
     found = shutil.which("python" + version)
@@ -251,7 +262,7 @@ def main():
                               "python/tests/test_cache.py", "python/tests/test_arrays.py"],
                              EBB_TEST_SCALE="10", PYTHONMALLOC="debug")
         more += [the_types_are_what_the_stubs_say, the_sdist_builds_alone,
-                 it_builds_against_an_installed_libebb]
+                 it_builds_against_an_installed_libebb, the_bench_runs]
         more += [on_another_interpreter(v) for v in OTHERS]
     else:
         more += pytest_cases("", tool("python"), ["-m", "not long", "python/tests"], EBB_TEST_SCALE="10")

@@ -27,7 +27,9 @@ static void each_field_of_the_config_is_checked(void **state)
 	REFUSED(slots, 65535, -EINVAL);
 	REFUSED(slots, (uint64_t)1 << 32, -EINVAL);
 	REFUSED(flags, 64, -EINVAL);
-	REFUSED(reserved, 1, -EINVAL);
+	REFUSED(unit_bytes, 8192, -EINVAL);
+	REFUSED(unit_bytes, 16384 + 4096, -EINVAL);
+	REFUSED(unit_bytes, 131072, -EINVAL);
 #undef REFUSED
 }
 

@@ -8,12 +8,12 @@
  *     ebb_values_get(values, id, buf, sizeof(buf), &bytes);
  *     ebb_values_delete(values, id);
  *
- * A value has 0 to EBB_VALUES_MAX bytes.  It is compressed in blocks of 64 KiB at most, each kept
- * as it is where that does not pay.  Ids and keys are two name spaces in one table.
+ * A value has 0 to EBB_VALUES_MAX bytes.  It is compressed in blocks of unit_bytes at most, each
+ * kept as it is where that does not pay.  Ids and keys are two name spaces in one table.
  *
  * A value is put, replaced and deleted in one step: who gets it meanwhile gets the old or the new
- * one, whole.  A get of up to 64 KiB waits for no writer, unless it lost to eight of them.  Memory
- * of deleted values goes back to the system without a call.
+ * one, whole.  A get of up to unit_bytes waits for no writer, unless it lost to eight of them.
+ * Memory of deleted values goes back to the system without a call.
  *
  * Threads, signals, cancellation, fork() and dlclose() are as ebb.h says, and so are errors.
  * -ENOENT: there is no such value.
@@ -43,7 +43,8 @@ struct ebb_values_config {
 	uint64_t mem_limit;      /* bytes the pool may take; 0: no limit */
 	uint64_t release_limit;  /* as in ebb_config */
 	uint32_t flags;          /* as in ebb_config */
-	uint32_t reserved;       /* 0 */
+	uint32_t unit_bytes;     /* of a value that are compressed together: 16384, 32768 or 65536;
+				    0: 65536.  A smaller one makes reads of parts cheaper */
 };
 
 /* Fills *cfg with the defaults; nothing must be set. */
@@ -140,8 +141,8 @@ int ebb_values_read_packed_key(struct ebb_values *values, const void *key, size_
 
 /*
  * Stores the value of a packed form.  Errors as ebb_values_put(), and -EUCLEAN: it is damaged, or
- * none; -ENOTSUP: another codec made it, or a later version.  Bytes that no damage left so, but
- * somebody who knows the sum, may be stored and not decompress: a get is -EIO then.
+ * none; -ENOTSUP: another codec or unit made it, or a later version.  Bytes that no damage left so,
+ * but somebody who knows the sum, may be stored and not decompress: a get is -EIO then.
  */
 int ebb_values_put_packed(struct ebb_values *values, uint64_t id, const void *packed, size_t bytes,
 			  unsigned int flags);
@@ -150,14 +151,15 @@ int ebb_values_put_packed_key(struct ebb_values *values, const void *key, size_t
 
 /*
  * Reads the value of a packed form to buf[cap] without storing it; *got is its size.  -ENOSPC: cap
- * is less, and *got tells the size; -EUCLEAN, -ENOTSUP as above; -EIO: it does not decompress.
+ * is less, and *got tells the size; -EUCLEAN, -ENOTSUP as above, but that the unit may be any;
+ * -EIO: it does not decompress.
  */
 int ebb_values_unpack(struct ebb_values *values, const void *packed, size_t bytes, void *buf,
 		      size_t cap, size_t *got);
 
 /*
  * The size of the value in a packed form, by its head; the sum is not looked at.  -EUCLEAN,
- * -ENOTSUP as above, but that the codec may be any.
+ * -ENOTSUP as above, but that codec and unit may be any.
  */
 int ebb_packed_size(const void *packed, size_t bytes, uint64_t *value_bytes);
 

@@ -3,8 +3,8 @@
  * value_data.c - what a value is made of: bytes in its record, a block, or blocks under a map.
  *
  *     bytes            kept as
- *     0 .. 64 KiB      INLINE_MOST packed bytes at most: in the record; else one block
- *     more             blocks of 64 KiB, leaves of 8,192 references, a map of leaves
+ *     0 .. a unit      INLINE_MOST packed bytes at most: in the record; else one block
+ *     more             blocks of a unit, leaves of 8,192 references, a map of leaves
  *
  * No locks: what is made here is nobody's yet, and what is freed nobody's any more.
  */
@@ -118,7 +118,7 @@ static int make_map(struct ebb_values *v, struct scratch *s, struct value_source
 	r->kind = RECORD_MAP;
 	r->packed = 0;
 	while (left && !err) {
-		size_t piece = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
+		size_t piece = left < v->unit ? (size_t)left : v->unit;
 
 		packed = value_piece(v, s, from, piece);
 		err = packed < 0 ? packed : put_block(v, s, (size_t)packed, piece, &room->leaf[n]);
@@ -156,7 +156,7 @@ int value_make(struct ebb_values *v, struct scratch *s, struct value_source *fro
 	r->kind = RECORD_RAW;
 	r->data = s->packed;
 	r->ref = 0;
-	if (bytes > BLOCK_BYTES)
+	if (bytes > v->unit)
 		return make_map(v, s, from, r);
 	packed = bytes ? value_piece(v, s, from, bytes) : 0;
 	if (packed < 0)

@@ -73,13 +73,13 @@ static int get_blocks(struct ebb_values *v, struct scratch *s, const struct reco
 	block_ref ref;
 	size_t n;
 
-	for (i = 0; !err && i < value_blocks(r->bytes); i++) {
-		u64 left = r->bytes - i * BLOCK_BYTES;
+	for (i = 0; !err && i < value_blocks(v, r->bytes); i++) {
+		u64 left = r->bytes - i * v->unit;
 
 		err = value_block(v, s, room->leaf, room->top, &leaf, i, &ref);
 		if (!err)
-			err = block_get(&v->blocks, s, ref, buf + i * BLOCK_BYTES,
-					left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES, &n);
+			err = block_get(&v->blocks, s, ref, buf + i * v->unit,
+					left < v->unit ? (size_t)left : v->unit, &n);
 	}
 	return err ? -EIO : 0;
 }
@@ -216,7 +216,7 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 		   size_t *got)
 {
 	unsigned char *p = buf;
-	size_t done = 0, n;
+	size_t done = 0, unit, n;
 	struct scratch *s;
 	int err = 0;
 	u64 left;
@@ -225,6 +225,7 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 		return -EINVAL;
 	if (got)
 		*got = 0;
+	unit = reader->values->unit;
 	left = offset < reader->record.bytes ? reader->record.bytes - offset : 0;
 	if (bytes > left)
 		bytes = (size_t)left;
@@ -232,10 +233,10 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 	if (!s)
 		return -ENOMEM;
 	for (; !err && done < bytes; done += n) {
-		size_t at = (size_t)((offset + done) % BLOCK_BYTES);
+		size_t at = (size_t)((offset + done) % unit);
 
-		n = bytes - done < BLOCK_BYTES - at ? bytes - done : BLOCK_BYTES - at;
-		err = need_block(reader, s, (offset + done) / BLOCK_BYTES);
+		n = bytes - done < unit - at ? bytes - done : unit - at;
+		err = need_block(reader, s, (offset + done) / unit);
 		if (!err)
 			memcpy(p + done, reader->data + at, n);
 	}

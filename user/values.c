@@ -13,6 +13,11 @@
 
 #define MAGIC 0x65626276616c7565ull     /* "ebbvalue" */
 
+/* Two levels of references lead to EBB_VALUES_MAX bytes. */
+#define UNIT_LEAST ((size_t)16 << 10)
+
+_Static_assert(LEAF_REFS * LEAF_REFS * UNIT_LEAST >= EBB_VALUES_MAX, "any value has a map");
+
 #define SLOTS_LEAST ((u64)1 << 16)
 #define SLOTS_MOST (((u64)1 << 32) - 1)
 #define SLOTS_DEFAULT_LEAST ((u64)1 << 20)
@@ -96,7 +101,9 @@ static int open_values(struct ebb_values *v, const struct ebb_values_config *cfg
 	unsigned int i;
 	int err;
 
-	if (cfg->reserved || slots < SLOTS_LEAST || slots > SLOTS_MOST)
+	v->unit = cfg->unit_bytes ? cfg->unit_bytes : BLOCK_BYTES;
+	if (v->unit < UNIT_LEAST || v->unit > BLOCK_BYTES || v->unit & (v->unit - 1) ||
+	    slots < SLOTS_LEAST || slots > SLOTS_MOST)
 		return -EINVAL;
 	err = open_slots(v, cfg, slots);
 	while (err == -ENOMEM && !cfg->slots && slots / 2 >= SLOTS_LEAST) {

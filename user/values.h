@@ -59,6 +59,7 @@ struct ebb_values {
 	u64 mem_limit;                  /* host_read_once */
 	host_a64 last_id;               /* of ebb_values_add() */
 	size_t head_most;               /* bytes of a bucket's object */
+	size_t unit;                    /* bytes of a value's blocks, but for its last one */
 	host_mutex_t growing;
 	struct values_stripe stripe[VALUES_STRIPES];
 };
@@ -176,6 +177,7 @@ void buckets_tend(struct ebb_values *v, struct scratch *s, struct values_stripe 
 /* Where a value's bytes come from. */
 struct value_source {
 	u64 bytes;                      /* of the value */
+	size_t unit;                    /* of its pieces, if it is packed */
 	const unsigned char *at;        /* they; or its pieces, packed (values_packed.c) */
 	size_t left;                    /* bytes of the pieces */
 	bool packed;
@@ -212,9 +214,9 @@ int value_block(struct ebb_values *v, struct scratch *s, block_ref *leaf_refs,
 /* Reads a map to top[LEAF_REFS].  -EIO. */
 int value_map(struct ebb_values *v, struct scratch *s, block_ref map, block_ref *top);
 
-static inline u64 value_blocks(u64 bytes)
+static inline u64 value_blocks(const struct ebb_values *v, u64 bytes)
 {
-	return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+	return (bytes + v->unit - 1) / v->unit;
 }
 
 /* ---- names, puts and lookups (values.c) ---- */

@@ -175,7 +175,7 @@ static bool map_found(struct ebb_values *v, struct scratch *s, const struct reco
 
 	if (!block_found(v, s, r->ref, f) || value_map(v, s, r->ref, room->top))
 		return false;
-	for (i = 0; i < value_blocks(r->bytes); i++) {
+	for (i = 0; i < value_blocks(v, r->bytes); i++) {
 		was = leaf;
 		if (value_block(v, s, room->leaf, room->top, &leaf, i, &ref))
 			return false;

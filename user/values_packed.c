@@ -2,7 +2,7 @@
 /*
  * values_packed.c - values in their packed form: out of a table as they are stored, and into one.
  *
- *     | head: 48 | piece | piece | ...        a piece for each 64 KiB of the value, or the rest
+ *     | head: 48 | piece | piece | ...        a piece for each unit of the value, or the rest
  *     piece:  | length: 4 | packed bytes |    as many as the piece is of: they are its own
  *
  * Numbers are little-endian.  The sum, XXH3 of 64 bits, is of all that stands behind it, so of the
@@ -18,13 +18,14 @@
 #define VERSION 1u
 #define CODEC_NAME ((size_t)16)
 #define PIECE_HEAD sizeof(u32)
+#define PIECE_LEAST 4096u
 
 struct packed_head {
 	u32 magic;
 	u32 version;
 	u64 sum;
 	u64 bytes;                      /* of the value */
-	u32 piece;                      /* BLOCK_BYTES */
+	u32 piece;                      /* a unit */
 	u32 reserved;
 	char codec[CODEC_NAME];         /* its name, and zeros */
 };
@@ -52,7 +53,7 @@ static void codec_name(const struct ebb_values *v, char *name)
 static void write_head(const struct ebb_values *v, unsigned char *form, size_t size, u64 bytes)
 {
 	struct packed_head head = {
-		.magic = MAGIC, .version = VERSION, .bytes = bytes, .piece = BLOCK_BYTES,
+		.magic = MAGIC, .version = VERSION, .bytes = bytes, .piece = (u32)v->unit,
 	};
 
 	codec_name(v, head.codec);
@@ -84,11 +85,11 @@ static int write_map(struct ebb_values *v, struct scratch *s, const struct recor
 	size_t packed, n;
 	block_ref ref;
 
-	for (i = 0; !err && i < value_blocks(r->bytes); i++, left -= n) {
+	for (i = 0; !err && i < value_blocks(v, r->bytes); i++, left -= n) {
 		err = value_block(v, s, room->leaf, room->top, &leaf, i, &ref);
 		if (!err)
 			err = block_get_packed(&v->blocks, s, ref, &packed, &n);
-		if (!err && n != (left < BLOCK_BYTES ? left : BLOCK_BYTES))
+		if (!err && n != (left < v->unit ? left : v->unit))
 			err = -EIO;
 		if (!err)
 			err = write_piece(form, size, at, s->packed, packed);
@@ -110,7 +111,7 @@ static int take_hold(struct ebb_values *v, struct scratch *s, const struct name 
 	host_mutex_lock(&st->lock);
 	err = values_look_locked(v, s, name, r);
 	if (!err) {
-		*size = HEAD + value_blocks(r->bytes) * PIECE_HEAD + r->packed;
+		*size = HEAD + value_blocks(v, r->bytes) * PIECE_HEAD + r->packed;
 		if (*size > cap)
 			err = -ENOSPC;
 	}
@@ -169,11 +170,12 @@ static int read_head(const void *packed, size_t bytes, struct packed_head *head)
 	memcpy(head, packed, HEAD);
 	if (head->magic != MAGIC)
 		return -EUCLEAN;
-	if (head->version != VERSION || head->piece != BLOCK_BYTES || head->reserved)
+	if (head->version != VERSION || head->reserved ||
+	    head->piece < PIECE_LEAST || head->piece > BLOCK_BYTES)
 		return -ENOTSUP;
 	if (head->bytes > EBB_VALUES_MAX)
 		return -EUCLEAN;
-	pieces = value_blocks(head->bytes);
+	pieces = (head->bytes + head->piece - 1) / head->piece;
 	return pieces * (PIECE_HEAD + 1) > bytes - HEAD ||
 	       bytes - HEAD > pieces * PIECE_HEAD + head->bytes ? -EUCLEAN : 0;
 }
@@ -194,7 +196,7 @@ static int read_form(const struct ebb_values *v, const void *packed, size_t byte
 	if (memcmp(name, head.codec, CODEC_NAME))
 		return -ENOTSUP;
 	*from = (struct value_source){
-		.bytes = head.bytes, .packed = true,
+		.bytes = head.bytes, .packed = true, .unit = head.piece,
 		.at = (const unsigned char *)packed + HEAD, .left = bytes - HEAD,
 	};
 	return 0;
@@ -206,6 +208,8 @@ static int put_packed(struct ebb_values *v, const struct name *name, const void 
 	struct value_source from;
 	int err = read_form(v, packed, bytes, &from);
 
+	if (!err && from.unit != v->unit)
+		err = -ENOTSUP;
 	return err ? err : values_put(v, name, &from, flags);
 }
 
@@ -218,7 +222,7 @@ static int unpack(struct ebb_values *v, struct scratch *s, struct value_source *
 	int err = 0, packed;
 
 	for (; left && !err; left -= n, buf += n) {
-		n = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
+		n = left < from->unit ? (size_t)left : from->unit;
 		packed = value_piece(v, s, from, n);
 		err = packed < 0 ? packed :
 		      block_unpack(&v->blocks, s, s->packed, (size_t)packed, buf, n);

@@ -4,8 +4,10 @@ import array
 import gc
 import pickle
 import random
+import resource
 import sys
 import threading
+import time
 import tracemalloc
 
 import pytest
@@ -209,6 +211,19 @@ def test_a_form_of_another_codec_is_a_value_error(store):
             other.put_packed("k", "text")
 
 
+@pytest.mark.parametrize("unit", [16384, 32768, 65536])
+def test_a_unit_is_what_is_compressed_together(unit):
+    value = b"".join(noise(100, i % 150) for i in range(3000))
+    with pyebb.Store(unit=unit) as s, pyebb.Store() as other:
+        s["k"] = other["k"] = value
+        assert s["k"] == value and s.read("k", 50_000, 40_000) == value[50_000:90_000]
+        assert other.unpack(s.read_packed("k")) == value
+        if unit != 65536:
+            assert s.stats()["packed"] > other.stats()["packed"]
+            with pytest.raises(ValueError, match="codec or unit"):
+                other.put_packed("k", s.read_packed("k"))
+
+
 # ---- errors ----
 
 @pytest.mark.parametrize("key", [None, 1.0, (1,), bytearray(b"a"), []])
@@ -254,7 +269,7 @@ def test_a_key_that_is_not_there_is_a_key_error_with_the_key(store):
     ({"codec": "lz5"}, "'lz5': there are lz4, .*zstd"),
     ({"codec": "zstd", "level": 23}, "level 23 of codec zstd: expected an int of -5 to 22"),
     ({"level": "fast"}, "level 'fast'"),
-    ({"unit": 100}, "unit 100: expected"),
+    ({"unit": 100}, "unit 100: expected one of"), ({"unit": "64K"}, "unit '64K'"),
     ({"capacity": 0}, "capacity 0"),
     ({"capacity": -1}, "capacity -1"),
     ({"capacity": "1 GiBi"}, "capacity '1 GiBi'"),
@@ -336,6 +351,25 @@ def test_the_figures_agree(store):
     assert "100 values" in repr(store)
     html = store._repr_html_()
     assert "9.5 MiB" in html and html.count("<div") == html.count("</div>")
+
+
+def rss():
+    """Bytes that the process has in memory."""
+    with open("/proc/self/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * resource.getpagesize()
+
+
+def test_memory_of_deleted_values_goes_back_by_itself(store):
+    """Four of five, here and there, so that few pages are empty at first."""
+    for i in range(500):
+        store[i] = noise(100_000, i)
+    full, process = store.resident, rss()
+    for i in random.Random(1).sample(range(500), 400):
+        del store[i]
+    until = time.monotonic() + 60
+    while store.resident > 0.3 * full or rss() > process - 0.6 * full:
+        assert time.monotonic() < until, (full, store.resident, process, rss())
+        time.sleep(0.05)
 
 
 def test_memory_of_deleted_values_is_given_back(store):

@@ -104,8 +104,8 @@ class ArrayStore(MutableMapping[Key, Any]):
             self._make = lambda itemsize: Blosc2(itemsize, level=5 if level is None else level)
         elif not isinstance(codec, str):
             if not (hasattr(codec, "encode") and hasattr(codec, "decode")):
-                raise ValueError(f"codec {codec!r}: expected a name, or an object with encode() and "
-                                 "decode()")
+                raise ValueError(f"codec {codec!r}: expected a name, or an object with encode() "
+                                 "and decode()")
             if level is not None:
                 raise ValueError(f"level {level!r}: a codec that is an object has its own")
             self._make = lambda itemsize: codec
@@ -197,7 +197,7 @@ class ArrayStore(MutableMapping[Key, Any]):
         return room
 
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
-        """The object under the key, which is deleted in the same step; or the default.  KeyError."""
+        """The object under the key, which is deleted in the same step; or the default."""
         try:
             old = self._exchange(self._find(key), None)
         except KeyError:
@@ -253,7 +253,7 @@ class ArrayStore(MutableMapping[Key, Any]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays and heads; with a codec that is not libebb's, what it made of them."""
+        """Bytes of arrays and heads; of another codec than libebb's, what it made of them."""
         return self.store.nbytes
 
     @property

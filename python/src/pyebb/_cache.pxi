@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The part of _core.pyx that calls ebb_cache.h.  A key begins with the number of times that the cache
-# was cleared: what is left in a spill from before is then nobody's.
+# The part of _core.pyx that calls ebb_cache.h.  A key begins with the number of times that the
+# cache was cleared: what is left in a spill from before is then nobody's.
 
 cdef extern from "ebb_cache.h" nogil:
     enum:

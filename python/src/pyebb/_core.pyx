@@ -253,8 +253,8 @@ def unpacked_size(data):
 
 cdef object form_error(int err):
     if err == -ENOTSUP:
-        return ValueError("the packed form is of another codec than the store's, or of a later "
-                          "version of libebb")
+        return ValueError("the packed form is of another codec or unit than the store's, or of a "
+                          "later version of libebb")
     return CorruptError("the packed form of a value is damaged, or is none")
 
 
@@ -273,7 +273,7 @@ cdef class Values:
         self.gate = 0
         self.generation = generation
 
-    def _open(self, codec, level, mem_limit):
+    def _open(self, codec, level, unit, mem_limit):
         """Opens it; once.  The arguments were checked."""
         cdef ebb_values_config cfg
         cdef ebb_values *v
@@ -284,6 +284,7 @@ cdef class Values:
         ebb_values_config_init(&cfg)
         cfg.codec = PyBytes_AsString(name)
         cfg.level = level
+        cfg.unit_bytes = unit
         cfg.mem_limit = mem_limit
         err = ebb_values_open(&v, &cfg)
         if err:
@@ -451,7 +452,7 @@ cdef class Values:
     def read(self, key, offset=0, size=None):
         """Bytes of a value: size of them from offset on, or fewer where it ends.
 
-        None: all to the end.  Only the blocks (64 KiB) that have them are decompressed.
+        None: all to the end.  Only the units that have them are decompressed.
         ValueError: offset or size is negative; KeyError.
         """
         cdef name_t name
@@ -483,8 +484,8 @@ cdef class Values:
     def read_packed(self, key):
         """The value under the key in its packed form, as bytes: as it is stored, with a sum.
 
-        put_packed() and unpack() of a store of the same codec take it.  Nothing is compressed or
-        decompressed.  KeyError.
+        put_packed() of a store of the same codec and unit takes it, and unpack() of any unit.
+        Nothing is compressed or decompressed.  KeyError.
         """
         cdef name_t name
         cdef size_t cap = 0, n = 0
@@ -523,8 +524,8 @@ cdef class Values:
     def put_packed(self, key, data):
         """Stores the value that is in a packed form, without the codec's work.
 
-        CorruptError: the form is damaged, or none; ValueError: another codec made it, or a later
-        version; MemoryError.  Then all is as it was before.
+        CorruptError: the form is damaged, or none; ValueError: another codec or unit made it, or a
+        later version; MemoryError.  Then all is as it was before.
         """
         cdef name_t name
         cdef Py_buffer view
@@ -587,7 +588,7 @@ cdef class Values:
         return out
 
     def unpack_into(self, data, buf):
-        """The same into a writable buffer; returns its bytes.  ValueError: the buffer is smaller."""
+        """The same into a writable buffer; returns its bytes.  ValueError: it is smaller."""
         cdef Py_buffer view, room
         cdef size_t n = 0
         get_view(data, &view)

@@ -10,7 +10,7 @@ from ._show import parse_size, size_text, table_html
 
 Key = str | bytes | int
 
-UNIT = 64 << 10
+UNITS = (16384, 32768, 65536)
 _MISSING: Any = object()
 
 
@@ -54,17 +54,18 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
     others or not; it may go on while the store changes.
 
     codec: a name of pyebb.codecs().  level: the codec's; None: its default.  unit: bytes that are
-    compressed together, of a larger value: 65536, or None for the same.  capacity: bytes that the
+    compressed together, of a larger value: 16384, 32768 or 65536, which None stands for; with a
+    smaller one, read() of a part costs less, and values compress less.  capacity: bytes that the
     compressed values may take, as an int or a text ("1 GiB"); None: as many as there are.  spill: a
     folder; past the capacity the values that were put first go to files there, as they are
     compressed, and are read from there.  The files end with the store.  With a spill, MemoryError
     is what the folder does not take, or a value that is larger than the capacity.
 
     Errors: KeyError: there is no such key.  TypeError: a key that is put is not str, bytes or int,
-    or a value not bytes-like.  ValueError: an argument is out of its range, a key has more than MAX_KEY bytes,
-    or the store is closed.  MemoryError: there is no room; all is as it was before.  OSError (EIO):
-    what is stored does not decompress.  RuntimeError: the store was opened before a fork, and
-    this is the child.
+    or a value not bytes-like.  ValueError: an argument is out of its range, a key has more than
+    MAX_KEY bytes, or the store is closed.  MemoryError: there is no room; all is as it was before.
+    OSError (EIO): what is stored does not decompress.  RuntimeError: the store was opened before a
+    fork, and this is the child.
 
     Any thread may use it at any time, and it may be closed at any time.  It cannot be pickled.
     """
@@ -81,12 +82,12 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
                  unit: int | None = None, capacity: int | str | None = None,
                  spill: str | os.PathLike[str] | None = None) -> None:
         number = check_codec(codec, level)
-        if unit not in (None, UNIT):
-            raise ValueError(f"unit {unit!r}: expected {UNIT} or None")
+        if unit is not None and unit not in UNITS:
+            raise ValueError(f"unit {unit!r}: expected one of {UNITS}, or None")
         limit = 0 if capacity is None else parse_size(capacity, "capacity")
         if capacity is not None and not limit:
             raise ValueError("capacity 0: expected at least one byte, or None for no limit")
-        self._open(codec, number, limit)
+        self._open(codec, number, unit or 0, limit)
         self.codec = codec
         self.level = level if level is not None else _core.codecs()[codec][2]
         if items:
@@ -228,7 +229,7 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
 
 def _bounded(pool: ThreadPoolExecutor, call: Any, pairs: Iterable[tuple[Any, Any]],
              most: int) -> Iterator[None]:
-    """Calls in the pool, at most so many of them ahead, so that not all values are there at once."""
+    """Calls in the pool, at most so many of them ahead: not all values are there at once."""
     ahead: list[Any] = []
     for pair in pairs:
         if len(ahead) == most:

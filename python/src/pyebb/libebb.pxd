@@ -39,6 +39,7 @@ cdef extern from "ebb_values.h" nogil:
         const char *codec
         int32_t level
         uint64_t mem_limit
+        uint32_t unit_bytes
     struct ebb_values_cursor:
         uint64_t at
         uint32_t nth

@@ -5,8 +5,8 @@
     store = pyebb.zarr.EbbStore(codec="zstd")           # in the place of zarr.storage.MemoryStore
     remote = pyebb.zarr.cached(other_store, "1 GiB")    # in front of a store that is slow
 
-zarr's own codecs compress each chunk, if they are asked to, and what they compressed gets no smaller
-here.  So an array for an EbbStore is made with compressors=None, or with what only shuffles.
+zarr's own codecs compress each chunk, if they are asked to, and what they compressed gets no
+smaller here.  So an array for an EbbStore is made with compressors=None, or what only shuffles.
 """
 import asyncio
 from collections.abc import AsyncIterator, Iterable
