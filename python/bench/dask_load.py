@@ -10,7 +10,6 @@ import functools
 import hashlib
 
 import numpy as np
-import pandas as pd
 from distributed import futures_of
 
 NOISE = 1 << 21
@@ -45,7 +44,7 @@ def fields(client, nbytes):
         block_info[None]["array-location"][0][0], days, rows, columns),
         chunks=((days,) * n, (rows,), (columns,)), dtype="f4", meta=np.empty((0, 0, 0), "f4"))
     x = client.persist(x)
-    by_place = x.rechunk({0: n * days, 1: max(1, PART // (4 * columns * n * days))})
+    by_place = x.rechunk({0: n * days, 1: max(1, rows // n)}, method="p2p")
     place = by_place.sum(axis=0, dtype="f8")
     day = x.sum(axis=(1, 2), dtype="f8")
     place = client.compute(place).result()
@@ -61,6 +60,7 @@ def fields(client, nbytes):
 
 def frame_block(nth, rows=PART // 40):
     """Rows as of a shop: a key, how many, a price in cents, and a word."""
+    import pandas as pd     # which a worker of arrays does without: it is 80 MB
     rng = np.random.default_rng(nth)
     key = rng.zipf(1.4, rows) % 5000
     words = np.array([f"item {i % 97:04d}, kind {i % 7}" for i in range(500)], dtype=object)
@@ -73,6 +73,7 @@ def frame_block(nth, rows=PART // 40):
 def frame(client, nbytes):
     """A frame's groupby, and its merge with a small one."""
     import dask.dataframe as dd
+    import pandas as pd
     n = max(nbytes // PART, 2)
     df = client.persist(dd.from_map(frame_block, range(n), meta=frame_block(0, 2)))
     kinds = pd.DataFrame({"key": np.arange(5000), "kind": np.arange(5000) % 11})

@@ -22,6 +22,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -181,11 +182,15 @@ def one_row(args):
     variant, workload, over = args.row
     over = float(over)
     nbytes = int(over * WORKERS * args.limit)
+    # Of a frame that is gone nothing is kept for the next, which a small worker has no room for.
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
     folder = tempfile.mkdtemp(prefix="ebb-dask-", dir=args.dir)
     box = Box(folder, args.limit, args.disk, 3 * nbytes + (1 << 30))
     config = {"distributed.worker.preload": ["pyebb.dask"] if variant == "ebb" else [],
               "distributed.admin.tick.limit": "1h", "pyebb.codec": args.codec,
-              "distributed.comm.timeouts.connect": "120s"}
+              "distributed.comm.timeouts.connect": "120s",
+              # A shuffle's own buffers, which are made for workers of gigabytes.
+              "distributed.p2p.comm.buffer": "16 MiB", "distributed.p2p.storage.buffer": "16 MiB"}
     try:
         with dask.config.set(config), \
                 LocalCluster(n_workers=WORKERS, threads_per_worker=1, memory_limit=args.limit,
@@ -326,15 +331,19 @@ def main():
                    "are there already are not run again")
     p.add_argument("--only", action="append", default=[], metavar="NAME=VALUE")
     p.add_argument("--runs", type=int, default=1, help="of each row, by turns")
-    p.add_argument("--limit", type=int, default=512 << 20, help="bytes of memory of a worker")
+    p.add_argument("--limit", type=int, default=768 << 20, help="bytes of memory of a worker: "
+                   "less than 512 MiB is too little for pandas and a shuffle")
     p.add_argument("--disk", type=int, default=250_000_000, help="bytes a second; 0: as it is")
     p.add_argument("--codec", default="lz4")
+    p.add_argument("--patience", type=int, default=900, help="seconds that a row may take")
     p.add_argument("--dir", help="where the spill files go (default: where temporary files do)")
     p.add_argument("--smoke", action="store_true", help="one workload, tiny")
     p.add_argument("--plot", metavar="FOLDER", help="plot what the file has, and run nothing")
     p.add_argument("--row", nargs=3, help=argparse.SUPPRESS)
     p.add_argument("--run", type=int, default=0, help=argparse.SUPPRESS)
     args = p.parse_args()
+    # What a row made goes away, too, if this is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if args.row:
         return one_row(args)
     if args.plot:
@@ -368,14 +377,22 @@ def run_row(args, key):
                key["variant"], key["workload"], str(key["data_over_limit"]), "--run",
                str(key["run"]), "--limit", str(args.limit), "--disk", str(args.disk),
                "--codec", args.codec, *(["--dir", args.dir] if args.dir else [])]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for line in done.stderr.splitlines():
+    row = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, err = row.communicate(timeout=args.patience)
+    except BaseException as e:
+        row.terminate()
+        out, err = row.communicate()
+        if not isinstance(e, subprocess.TimeoutExpired):
+            raise
+        note(f"dask_spill: {key}: no end after {args.patience} s")
+    for line in err.splitlines():
         if line.startswith("dask_spill"):
             note(line)
     try:
-        row = json.loads(done.stdout.splitlines()[-1])
+        row = json.loads(out.splitlines()[-1])
     except (IndexError, ValueError):
-        note(f"dask_spill: {key}: no row\n{done.stderr[-3000:]}")
+        note(f"dask_spill: {key}: no row\n{err[-3000:]}")
         return False
     save(args.json, row)
     note(f"{row['variant']:<6}{row['workload']:<11}{row['data_over_limit']:>4g} "
