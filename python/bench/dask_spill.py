@@ -189,7 +189,9 @@ def one_row(args):
     config = {"distributed.worker.preload": ["pyebb.dask"] if variant == "ebb" else [],
               "distributed.admin.tick.limit": "1h", "pyebb.codec": args.codec,
               "distributed.comm.timeouts.connect": "120s",
-              # A shuffle's own buffers, which are made for workers of gigabytes.
+              # A shuffle's own buffers, and the blocks that a rechunk makes, are made for workers
+              # of gigabytes.
+              "array.chunk-size": "8 MiB",
               "distributed.p2p.comm.buffer": "16 MiB", "distributed.p2p.storage.buffer": "16 MiB"}
     try:
         with dask.config.set(config), \
