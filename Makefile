@@ -30,8 +30,9 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
 .PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
-	clean configure coverage demo demo-kernel demo-linux demo-programs demo-tiers deps dist fuzz help \
-	install install-module linux module pressure report scale uninstall uninstall-module
+	clean configure coverage demo demo-kernel demo-linux demo-programs demo-python demo-tiers deps \
+	dist fuzz help install install-module linux module pressure report scale uninstall \
+	uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -136,6 +137,9 @@ demo-programs: build ## nbdkit and RocksDB, Ebb's plugins beside their own; ROUN
 	@mkdir -p build/bench
 	@bench/programs/nbd --rounds $(ROUNDS) --json build/bench/nbd.json
 	@bench/programs/rocksdb --rounds $(ROUNDS) --json build/bench/cache.json
+
+demo-python: ## Dask workers that spill to disk, stock and with Ebb; ARGS="--only workload=fields" for some of it
+	@scripts/demo-python $(ARGS)
 
 pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb by turns; ROUNDS boots each
 	@scripts/deps uml

@@ -38,8 +38,8 @@ def run(argv, rc=0, timeout=900, **env):
     return p.stdout
 
 
-def tool(name, venv=VENV):
-    return os.path.join(venv, "bin", name)
+def tool(name, venv=None):
+    return os.path.join(venv or VENV, "bin", name)
 
 
 def environment(venv, locks, python=sys.executable):
@@ -117,13 +117,13 @@ def the_wheel_is_one_for_all_interpreters_and_has_no_lzo():
     assert out.split()[:-1] == ["lz4", "lz4hc", "zstd"], out
 
 
-def pytest_cases(name, python, arguments, **env):
+def pytest_cases(name, python, arguments, timeout=900, **env):
     """Runs the tests; a TAP case for each test function."""
     with tempfile.TemporaryDirectory() as where:
         report = os.path.join(where, "report.xml")
         out = run([python, "-X", "dev", "-m", "pytest", "-q", "-p", "no:cacheprovider",
                    "--rootdir=python", "-c", "python/pyproject.toml", "--junitxml=" + report,
-                   *arguments], rc=None, **env)
+                   *arguments], rc=None, timeout=timeout, **env)
         assert os.path.exists(report), out[-2000:]
         functions = {}
         for case in xml.etree.ElementTree.parse(report).iter("testcase"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Doses of the randomised tests: EBB_TEST_SCALE percent of their steps, as everywhere in Ebb."""
+import importlib.util
 import os
 
 from hypothesis import HealthCheck, settings
@@ -11,3 +12,7 @@ settings.register_profile("ebb", max_examples=max(5, SCALE), deadline=None, dera
                           stateful_step_count=30,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.load_profile("ebb")
+
+# Their own environment, and their own stage (tests/test_dask.py), says when they are skipped.
+collect_ignore = [] if importlib.util.find_spec("distributed") else ["test_dask.py",
+                                                                    "test_dask_cluster.py"]

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The slow side of a Dask worker's buffer: values in Ebb, and below them values on disk.
+
+    a value --serialize--> frames --+-- become smaller --> Ebb --the oldest, as they are--> a file
+                                    +-- do not ------------------------------------------> a file
+
+Each key is in one place: in `entries` (Ebb) or in `weight_by_key` (a file).  A file has either the
+packed forms that Ebb had, below a header with a sum, or what distributed itself would write: that
+is for values that do not become smaller.  A frame may be shuffled by Blosc before it goes to Ebb:
+it then has the first bytes of all its numbers together, and so on, which the sign and the exponent
+of floating-point numbers need to become smaller.
+
+One lock covers all of it, and nothing that holds it calls the buffer above.
+"""
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgpack
+from distributed.metrics import context_meter
+from distributed.protocol.serialize import merge_and_deserialize, serialize_and_split
+from distributed.protocol.utils import host_array
+from distributed.sizeof import safe_sizeof
+from distributed.spill import (AnyKeyFile, MaxSpillExceeded, PickleError, Slow, SpilledSize,
+                               logger)
+from distributed.utils import nbytes
+
+from . import CorruptError, Store
+
+try:
+    from numcodecs import blosc
+except ImportError:
+    blosc = None
+
+MAGIC = b"pyebb\x00\x01\xff"
+HEAD = struct.Struct("<8sIII")      # the magic; frames; bytes of the header; sum of what follows
+FRAME = struct.Struct("<QQB")       # bytes of the packed form, and of the frame; is it shuffled?
+
+SAMPLED = 16 << 10                  # a smaller frame goes as it is
+SAMPLES, SAMPLE = 4, 8 << 10        # of a larger one so many pieces are tried first
+UNSEEN = 64 << 10                   # bytes of values that may come and go before it looks
+BLOSC = {"lz4": (b"lz4", 5), "lz4hc": (b"lz4hc", 9), "zstd": (b"zstd", 1)}
+
+
+class Part(NamedTuple):
+    """A frame in Ebb."""
+    id: int
+    size: int           # bytes of the frame
+    shuffled: bool
+
+
+class Entry(NamedTuple):
+    """A value in Ebb."""
+    header: bytes
+    parts: tuple[Part, ...]
+    memory: int         # what sizeof() said of the value
+
+
+class _File(AnyKeyFile):
+    """Files of one key each.  A write that fails leaves nothing behind that would take room."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        nth = self._inc
+        try:
+            super().__setitem__(key, value)
+        except OSError:
+            for n in range(nth, self._inc):
+                try:
+                    os.remove(os.path.join(self.directory, quote(str(key), safe="") + f"#{n}"))
+                except OSError:
+                    pass
+            raise
+
+
+class Tiers(Slow):
+    """A mapping from a key to a value that is in Ebb or on disk.
+
+    directory: of the files.  max_weight: bytes that they may have; False: any number.  codec: of
+    Ebb.  shuffle: whether frames may be shuffled.  limit: bytes of memory that Ebb may take; 0: all
+    goes to disk.  max_ratio: a value goes to Ebb if it is expected to need at most this part of its
+    size there.  changed: called with the bytes of memory that Ebb uses when it has looked.
+    """
+
+    def __init__(self, directory: str, max_weight: Any, *, codec: str, shuffle: bool, limit: int,
+                 max_ratio: float, changed: Callable[[int], None]) -> None:
+        self._lock = threading.RLock()
+        # What Blosc made does not become smaller again: its store finds that out in no time.
+        self._plain = Store(codec=codec)
+        self._shuffled = Store(codec="lz4", level=65537)
+        super().__init__(directory, max_weight)
+        self.d = _File(directory)
+        self._packed: set[Any] = set()          # the keys whose files have packed forms
+        self.entries: dict[Any, Entry] = {}     # the oldest first
+        self.entry_memory = 0                   # the sum of their `memory`
+        self.limit = limit
+        self.max_ratio = max_ratio
+        self.codec = codec
+        self.shuffle = shuffle and blosc is not None
+        self._id = 0
+        self._changed = changed
+        # Working memory, which a store has from its first value on, is not a value's.
+        self._empty = self._unseen = self.known = 0
+        for store in (self._plain, self._shuffled):
+            store[0] = bytes(256 << 10)
+            del store[0]
+        self._empty = self.used
+        self._look()
+
+    # What a mapping has.
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        with self._lock:
+            if key in self:         # two threads set it at once
+                del self[key]
+            if not self.limit or not self._to_ebb(key, value):
+                super().__setitem__(key, value)
+
+    def __getitem__(self, key: Any) -> Any:
+        with self._lock:
+            entry = self.entries.get(key)
+            if entry is None:
+                return self._from_file(key)
+            with context_meter.meter("ebb-read", "seconds"):
+                frames = [self._frame(part) for part in entry.parts]
+            context_meter.digest_metric("ebb-read", 1, "count")
+            context_meter.digest_metric("ebb-read", sum(map(nbytes, frames)), "bytes")
+        return _value(entry.header, frames)
+
+    def __delitem__(self, key: Any) -> None:
+        with self._lock:
+            if key in self.entries:
+                self._account(self._forget(key))
+            else:
+                super().__delitem__(key)
+                self._packed.discard(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.entries or key in self.d
+
+    def __iter__(self) -> Iterator[Any]:
+        with self._lock:
+            keys = [*self.entries, *self.weight_by_key]
+        return iter(keys)
+
+    def __len__(self) -> int:
+        return len(self.entries) + len(self.weight_by_key)
+
+    def close(self) -> None:
+        with self._lock:
+            self.entries.clear()
+            self.entry_memory = 0
+            self._plain.close()
+            self._shuffled.close()
+            super().close()
+
+    # Figures.
+
+    @property
+    def used(self) -> int:
+        """Bytes of memory that Ebb takes for values."""
+        with self._lock:
+            self._look()
+            return self.known
+
+    def _look(self) -> None:
+        self._unseen = 0
+        stores = [s for s in (self._plain, self._shuffled) if not s.closed] if self.limit else []
+        total = 0
+        for store in stores:
+            store.flush()
+            s = store.stats()
+            total += s["pool"] + s["meta"]
+        self.known = max(total - self._empty, 0)
+        self._changed(self.known)
+
+    def _account(self, size: int) -> None:
+        """After values of so many bytes have come or gone: `known` is not further behind than
+        UNSEEN.  To look takes as long as to keep a small value."""
+        self._unseen += size
+        if self._unseen >= UNSEEN:
+            self._look()
+
+    def stats(self) -> dict[str, int]:
+        """Of the stores together: see Store.stats()."""
+        both = [store.stats() for store in (self._plain, self._shuffled) if not store.closed]
+        return {name: sum(s[name] for s in both) for name in both[0]} if both else {}
+
+    # Ebb.
+
+    def _to_ebb(self, key: Any, value: Any) -> bool:
+        """Whether the value is in Ebb now, or was and went on to disk from there."""
+        try:
+            header, frames = serialize_and_split(value, on_error="raise")
+            head = msgpack.dumps(header, use_bin_type=True)
+        except Exception as e:
+            raise PickleError(key) from e
+        with context_meter.meter("ebb-write", "seconds"):
+            sizes = [self._choose(frame) for frame in frames]
+            total = sum(map(nbytes, frames))
+            if sum(expected for _, expected in sizes) > self.max_ratio * total:
+                return False
+            parts: list[Part] = []
+            try:
+                for frame, (typesize, _) in zip(frames, sizes):
+                    parts.append(self._put(frame, typesize))
+            except MemoryError:
+                self._drop(parts)
+                return False
+        context_meter.digest_metric("ebb-write", 1, "count")
+        context_meter.digest_metric("ebb-write", total, "bytes")
+        self.entries[key] = Entry(head, tuple(parts), safe_sizeof(value))
+        self.entry_memory += self.entries[key].memory
+        self._account(total)
+        while self.known > self.limit and self.spill():
+            pass
+        return True
+
+    def _choose(self, frame: Any) -> tuple[int, int]:
+        """The size of the numbers that the frame is best shuffled for (1: not at all), and the
+        bytes that it is expected to need then."""
+        view = memoryview(frame).cast("B")
+        n = view.nbytes
+        if n < SAMPLED:
+            return 1, n // 2
+        step = (n - SAMPLE) // (SAMPLES - 1) // 64 * 64
+        sample = b"".join(view[i * step:i * step + SAMPLE] for i in range(SAMPLES))
+        self._plain[0] = sample
+        tried = {1: self._plain.packed_size_of(0)}
+        del self._plain[0]
+        if self.shuffle:
+            cname, level = BLOSC[self.codec]
+            for typesize in (2, 4, 8):
+                tried[typesize] = len(blosc.compress(sample, cname, level, blosc.SHUFFLE,
+                                                     typesize=typesize))
+        best = min(tried, key=lambda typesize: tried[typesize])
+        if tried[best] > 0.95 * tried[1]:
+            best = 1        # it is not worth a pass over the frame
+        return best, tried[best] * n // len(sample)
+
+    def _put(self, frame: Any, typesize: int) -> Part:
+        self._id += 1
+        view = memoryview(frame).cast("B")
+        if typesize > 1:
+            cname, level = BLOSC[self.codec]
+            self._shuffled[self._id] = blosc.compress(view, cname, level, blosc.SHUFFLE,
+                                                      typesize=typesize)
+        else:
+            self._plain[self._id] = view
+        return Part(self._id, view.nbytes, typesize > 1)
+
+    def _frame(self, part: Part) -> memoryview:
+        buf = host_array(part.size)
+        if part.shuffled:
+            blosc.decompress(self._shuffled[part.id], buf)
+        else:
+            self._plain.get_into(part.id, buf)
+        return buf
+
+    def _drop(self, parts: Any) -> None:
+        for part in parts:
+            del (self._shuffled if part.shuffled else self._plain)[part.id]
+
+    def _forget(self, key: Any) -> int:
+        """Takes a value out of Ebb; returns its bytes."""
+        entry = self.entries.pop(key)
+        self.entry_memory -= entry.memory
+        self._drop(entry.parts)
+        return sum(part.size for part in entry.parts)
+
+    def trim(self) -> None:
+        """Gives back now what Ebb would give back in a moment."""
+        for store in (self._plain, self._shuffled):
+            store.trim()
+
+    # From Ebb to the disk.
+
+    def spill(self) -> bool:
+        """Moves the oldest value of Ebb into a file.  False: there is none, or the file could not
+        be written; then the value is where it was, and the log says why."""
+        with self._lock:
+            key = next(iter(self.entries), None)
+            if key is None:
+                return False
+            entry = self.entries[key]
+            form = self._form(entry)
+            size = sum(map(len, form))
+            try:
+                if self.max_weight is not False and self.total_weight.disk + size > self.max_weight:
+                    raise MaxSpillExceeded(key)
+                with context_meter.meter("disk-write", "seconds"):
+                    self.d[key] = form
+            except MaxSpillExceeded:
+                logger.warning("Spill file on disk reached capacity; keeping data in memory, "
+                               "compressed")
+                return False
+            except OSError:
+                logger.error("Spill to disk failed; keeping data in memory, compressed",
+                             exc_info=True)
+                return False
+            context_meter.digest_metric("disk-write", 1, "count")
+            context_meter.digest_metric("disk-write", size, "bytes")
+            self._account(self._forget(key))
+            self._packed.add(key)
+            self.weight_by_key[key] = weight = SpilledSize(entry.memory, size)
+            self.total_weight += weight
+            return True
+
+    def _form(self, entry: Entry) -> list[bytes]:
+        """What a file of the value has."""
+        packed = [(self._shuffled if p.shuffled else self._plain).read_packed(p.id)
+                  for p in entry.parts]
+        table = b"".join(FRAME.pack(len(data), part.size, part.shuffled)
+                         for data, part in zip(packed, entry.parts)) + entry.header
+        head = HEAD.pack(MAGIC, len(packed), len(entry.header), zlib.crc32(table))
+        return [head, table, *packed]
+
+    def _from_file(self, key: Any) -> Any:
+        if key not in self._packed:
+            return super().__getitem__(key)
+        with context_meter.meter("disk-read", "seconds"):
+            data = self.d[key]
+        context_meter.digest_metric("disk-read", 1, "count")
+        context_meter.digest_metric("disk-read", len(data), "bytes")
+        return self._read_forms(data)
+
+    def _read_forms(self, data: bytes | bytearray) -> Any:
+        """The value that a file has.  CorruptError: it is not as it was written."""
+        view = memoryview(data)
+        try:
+            magic, n, header_bytes, crc = HEAD.unpack_from(view)
+            if magic != MAGIC:
+                raise CorruptError("it does not begin as one of pyebb")
+            at = HEAD.size + n * FRAME.size + header_bytes
+            if zlib.crc32(view[HEAD.size:at]) != crc:
+                raise CorruptError("the sum of its head is wrong")
+            frames = []
+            for i in range(n):
+                length, size, shuffled = FRAME.unpack_from(view, HEAD.size + i * FRAME.size)
+                frames.append(self._read_form(view[at:at + length], size, shuffled))
+                at += length
+            if at != view.nbytes:
+                raise CorruptError(f"{view.nbytes} bytes, expected {at}")
+        except (CorruptError, struct.error) as e:
+            raise CorruptError(f"a damaged spill file: {e}") from e
+        start = HEAD.size + n * FRAME.size
+        return _value(view[start:start + header_bytes], frames)
+
+    def _read_form(self, form: memoryview, size: int, shuffled: int) -> memoryview:
+        buf = host_array(size)
+        if shuffled:
+            blosc.decompress(self._shuffled.unpack(form), buf)
+        else:
+            self._plain.unpack_into(form, buf)
+        return buf
+
+
+def _value(header: Any, frames: list[memoryview]) -> Any:
+    return merge_and_deserialize(msgpack.loads(header, raw=False, use_list=False,
+                                               strict_map_key=False), frames)

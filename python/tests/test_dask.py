@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""EbbBuffer by itself: the three places of a value, and what it says of them."""
+import functools
+import gc
+import logging
+import os
+import random
+import resource
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+pytest.importorskip("distributed", reason="distributed is not installed: pip install pyebb[dask]")
+np = pytest.importorskip("numpy", reason="numpy is not installed: pip install pyebb[dask]")
+
+import dask.config  # noqa: E402
+from distributed.sizeof import sizeof  # noqa: E402
+from distributed.spill import SpillBuffer  # noqa: E402
+from hypothesis import given  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+import pyebb  # noqa: E402
+from pyebb import _tiers  # noqa: E402
+from pyebb.dask import EbbBuffer  # noqa: E402
+
+MIB = 1 << 20
+
+
+def field(seed, n=MIB // 4):
+    """n measurements, 4 bytes each, as of a temperature."""
+    return _field(seed, n).copy()
+
+
+@functools.lru_cache(64)
+def _field(seed, n):
+    rng = np.random.default_rng(seed)
+    return (280 + 20 * np.sin(np.linspace(0, 6, n)) + rng.normal(0, .1, n)).astype("f4")
+
+
+def noise(seed, n=MIB):
+    return np.random.default_rng(seed).bytes(n)
+
+
+def make(path, **kwargs):
+    kwargs.setdefault("target", 8 * MIB)
+    return EbbBuffer(str(path), **kwargs)
+
+
+def places(buf):
+    below = buf._slow_uncached
+    return set(buf.fast), set(below.entries), set(below.weight_by_key)
+
+
+def drain(buf):
+    """Evicts all there is; returns what it says to have given back."""
+    lost = 0
+    while buf.fast:
+        weight = buf.evict()
+        assert weight >= 0
+        lost += weight
+    return lost
+
+
+def test_values_go_from_memory_to_ebb_to_disk_and_come_back(tmp_path):
+    buf = make(tmp_path)
+    for i in range(40):
+        buf["x", i] = field(i)
+    fast, ebb, disk = places(buf)
+    assert fast and ebb and disk
+    assert len(fast) + len(ebb) + len(disk) == len(buf) == 40
+    assert ("x", 39) in fast and ("x", 0) in disk
+    assert set(buf) == {("x", i) for i in range(40)}
+    for i in random.sample(range(40), 40):
+        value = buf["x", i]
+        assert (value == field(i)).all() and value.flags.writeable
+    for i in range(40):
+        del buf["x", i]
+    assert not buf and not buf.fast and places(buf) == (set(), set(), set())
+    assert buf.spilled_total == (0, 0) and not os.listdir(tmp_path / "storage")
+
+
+def test_what_values_really_take_stays_below_the_target(tmp_path):
+    buf = make(tmp_path)
+    for i in range(40):
+        buf[str(i)] = field(i)
+        used = buf._slow_uncached.used
+        assert buf.fast.total_weight + used <= 8 * MIB
+        assert used <= .6 * 8 * MIB
+    # The scheduler takes spilled_total.memory from the sum of sizeof().
+    whole = sum(sizeof(field(i)) for i in range(40))
+    assert whole - buf.spilled_total.memory == buf.fast.total_weight + used
+    assert buf.spilled_total.disk == sum(f.stat().st_size for f in (tmp_path / "storage").iterdir())
+
+
+def test_fast_is_true_while_ebb_has_values(tmp_path):
+    buf = make(tmp_path)
+    assert not buf.fast
+    for i in range(4):
+        buf[str(i)] = field(i)
+    while len(buf.fast):
+        assert buf.evict() > 0
+    assert places(buf) == (set(), set("0123"), set()) and buf.fast
+    while buf.fast:
+        assert buf.evict() > 0
+    assert places(buf) == (set(), set(), set("0123"))
+    assert buf.evict() == -1        # there is nothing
+
+
+def test_evict_returns_what_memory_loses(tmp_path):
+    # In a process of its own, with the allocator's setting that a nanny gives to its workers.
+    code = textwrap.dedent("""
+        import sys, psutil
+        from test_dask import EbbBuffer, MIB, drain, field
+        rss = psutil.Process().memory_info
+        buf = EbbBuffer(sys.argv[1], target=100 * MIB)
+        field(0)
+        for i in range(96):
+            buf[i] = field(i)
+        for _ in range(2):
+            before = rss().rss
+            # First from memory to Ebb, then from Ebb to disk.
+            lost = sum(buf.evict() for _ in range(48 if _ else 96))
+            print(lost, before - rss().rss)
+    """)
+    env = dict(os.environ, MALLOC_TRIM_THRESHOLD_="65536",
+               PYTHONPATH=os.pathsep.join([os.path.dirname(__file__), *sys.path]))
+    out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=env, check=True,
+                         capture_output=True, text=True).stdout
+    for line in out.splitlines():
+        said, seen = map(int, line.split())
+        assert said > 10 * MIB and .75 * said < seen < 1.25 * said + 4 * MIB, out
+
+
+def test_a_value_that_is_in_use_gives_nothing_back_and_is_not_read_twice(tmp_path):
+    buf = make(tmp_path)
+    value = buf["a"] = field(0)
+    assert buf.evict() == 0
+    assert buf["a"] is value
+    del value
+    assert buf.evict() > MIB // 4
+
+
+def test_what_does_not_become_smaller_goes_straight_to_disk(tmp_path):
+    buf = make(tmp_path)
+    for i in range(40):
+        buf[str(i)] = noise(i)
+    fast, ebb, disk = places(buf)
+    assert fast and disk and not ebb and buf._slow_uncached.used == 0
+    assert all(buf[str(i)] == noise(i) for i in range(40))
+    # As distributed would have written it.
+    stock = SpillBuffer(str(tmp_path / "stock"), target=0)
+    stock["0"] = noise(0)
+    drain(buf)
+    ours, theirs = (next(d.glob("0#*")).read_bytes()
+                    for d in (tmp_path / "storage", tmp_path / "stock"))
+    assert ours == theirs
+
+
+def test_a_value_is_compressed_once(tmp_path):
+    buf = make(tmp_path, target=64 * MIB)
+    for i in range(8):
+        buf[str(i)] = field(i)
+    while len(buf.fast):
+        buf.evict()
+    before = dict(buf.cumulative_metrics)
+    packed = sum(s.stats()["packed"]
+                 for s in (buf._slow_uncached._plain, buf._slow_uncached._shuffled))
+    drain(buf)
+    assert buf.cumulative_metrics["ebb-write", "count"] == before["ebb-write", "count"] == 8
+    assert packed < buf.spilled_total.disk < packed * 1.02 + 8 * 1000
+
+
+@pytest.mark.parametrize("codec", ["lz4", "lz4hc", "zstd"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_each_codec_with_and_without_shuffle(tmp_path, codec, shuffle):
+    buf = make(tmp_path, codec=codec, shuffle=shuffle)
+    values = {"f4": field(1), "f8": field(2).astype("f8"), "i8": np.arange(MIB // 8),
+              "text": "a word and another " * 50000, "odd": field(3)[1:70001].tobytes()[:-1],
+              "f": np.asfortranarray(np.arange(1 << 16, dtype="i4").reshape(256, 256)),
+              "small": [1, "two", None], "empty": np.empty((0, 3)), "none": None, "zero": b""}
+    for key, value in values.items():
+        buf[key] = value
+    while len(buf.fast):
+        assert buf.evict() >= 0
+    for _ in range(2):
+        for key, value in values.items():
+            np.testing.assert_array_equal(buf[key], value)
+            assert type(buf[key]) is type(value)
+        drain(buf)
+
+
+def test_without_numcodecs_it_compresses_without_shuffle(tmp_path, monkeypatch):
+    monkeypatch.setattr(_tiers, "blosc", None)
+    buf = make(tmp_path, shuffle=True)
+    for i in range(40):
+        buf[str(i)] = np.repeat(field(i, MIB // 32), 8)
+    assert all(places(buf))
+    assert (buf["0"] == np.repeat(field(0, MIB // 32), 8)).all()
+
+
+def test_a_share_of_zero_is_a_spillbuffer(tmp_path):
+    buf = make(tmp_path, share=0)
+    for i in range(40):
+        buf[str(i)] = field(i)
+    fast, ebb, disk = places(buf)
+    assert not ebb and len(fast) == 8 and len(disk) == 32
+    assert (buf["0"] == field(0)).all()
+
+
+def test_a_value_larger_than_the_target_does_not_stay_in_memory(tmp_path):
+    buf = make(tmp_path)
+    buf["small"] = 1
+    buf["large"] = np.zeros(4 * MIB)            # 32 MiB that need little
+    buf["noise"] = noise(1, 32 * MIB)
+    assert places(buf) == ({"small"}, {"large"}, {"noise"})
+    assert not buf["large"].any() and buf["noise"] == noise(1, 32 * MIB)
+    assert places(buf) == ({"small"}, {"large"}, {"noise"})
+    buf["field"] = field(1, 8 * MIB)            # more than Ebb's share even there
+    assert "field" in places(buf)[2]
+    assert (buf["field"] == field(1, 8 * MIB)).all()
+
+
+class Bad:
+    def __init__(self, size):
+        self.size = size
+
+    def __sizeof__(self):
+        return self.size
+
+    def __reduce__(self):
+        raise RuntimeError("not to be pickled")
+
+
+def test_a_value_that_cannot_be_pickled_stays_in_memory(tmp_path, caplog):
+    buf = make(tmp_path)
+    with pytest.raises(TypeError, match="Failed to pickle 'large'"):
+        buf["large"] = Bad(9 * MIB)
+    assert "large" not in buf
+    bad = buf["bad"] = Bad(MIB)
+    for i in range(3):
+        buf[str(i)] = field(i)
+    with caplog.at_level(logging.ERROR):
+        assert buf.evict() == -1
+    assert "Failed to pickle 'bad'" in caplog.text
+    buf["bad"] is bad           # now it is the last
+    for _ in range(3):
+        assert buf.evict() > 0
+    # Only the bad one is left in memory; what Ebb has goes on to disk all the same.
+    for _ in range(3):
+        assert buf.evict() > 0
+    assert buf.evict() == -1
+    assert places(buf) == ({"bad"}, set(), {"0", "1", "2"}) and buf["bad"] is bad
+
+
+def test_a_full_disk_loses_nothing(tmp_path, caplog):
+    buf = make(tmp_path)
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, old[1]))
+    try:
+        for i in range(40):
+            buf[str(i)] = field(i)
+        for i in range(40, 50):
+            buf[str(i)] = noise(i)
+        while len(buf.fast) and buf.evict() >= 0:
+            pass
+        assert buf.evict() == -1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert "Spill to disk failed" in caplog.text
+    assert not places(buf)[2] and not os.listdir(tmp_path / "storage")
+    assert buf.spilled_total.disk == 0
+    for i in range(40):
+        assert (buf[str(i)] == field(i)).all()
+    for i in range(40, 50):
+        assert buf[str(i)] == noise(i)
+    drain(buf)                  # there is room again
+    assert len(places(buf)[2]) == 50
+
+
+def test_max_spill_bounds_the_disk(tmp_path, caplog):
+    buf = make(tmp_path, max_spill=3 * MIB)
+    for i in range(40):
+        buf[str(i)] = field(i)
+    assert 2 * MIB < buf.spilled_total.disk <= 3 * MIB
+    assert "reached capacity" in caplog.text
+    while buf.evict() >= 0:
+        pass
+    assert all((buf[str(i)] == field(i)).all() for i in range(40))
+
+
+@given(st.data())
+def test_a_damaged_file_is_an_error_and_never_another_value(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("spill")
+    buf = make(path)
+    value = buf["a"] = field(0, 1 << 14)
+    drain(buf)
+    buf.slow.cache.clear()
+    file, = (path / "storage").iterdir()
+    whole = file.read_bytes()
+    if data.draw(st.booleans()):
+        file.write_bytes(whole[:data.draw(st.integers(0, len(whole) - 1))])
+    else:
+        at = data.draw(st.integers(0, 200) | st.integers(0, len(whole) - 1))
+        flip = data.draw(st.integers(1, 255))
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1:])
+    with pytest.raises(pyebb.CorruptError):
+        buf["a"]
+    assert "a" in buf
+    file.write_bytes(whole)
+    assert (buf["a"] == value).all()
+
+
+def test_a_file_that_is_gone_is_an_error(tmp_path):
+    buf = make(tmp_path)
+    buf["a"] = field(0)
+    drain(buf)
+    next((tmp_path / "storage").iterdir()).unlink()
+    with pytest.raises(OSError):
+        buf["a"]
+
+
+VALUES = st.one_of(
+    st.integers(), st.text(max_size=50),
+    st.builds(field, st.integers(0, 9), st.sampled_from([10, 5000, 20000])).map(lambda a: a),
+    st.builds(noise, st.integers(0, 9), st.sampled_from([10, 20000, 90000])))
+STEPS = st.lists(st.one_of(
+    st.tuples(st.just("set"), st.integers(0, 9), VALUES),
+    st.tuples(st.sampled_from(["get", "del"]), st.integers(0, 9)),
+    st.tuples(st.just("evict"))), max_size=60)
+
+
+@given(STEPS)
+def test_it_is_a_dict(tmp_path_factory, steps):
+    buf = make(tmp_path_factory.mktemp("spill"), target=200_000)
+    oracle = {}
+    for step in steps:
+        if step[0] == "set":
+            buf[step[1]] = oracle[step[1]] = step[2]
+        elif step[0] == "evict":
+            assert buf.evict() >= (0 if oracle.keys() & buf.fast.keys() else -1)
+        elif step[1] not in oracle:
+            with pytest.raises(KeyError):
+                buf[step[1]] if step[0] == "get" else buf.__delitem__(step[1])
+        elif step[0] == "get":
+            np.testing.assert_array_equal(buf[step[1]], oracle[step[1]])
+        else:
+            del buf[step[1]], oracle[step[1]]
+        assert len(buf) == len(oracle) and set(buf) == set(oracle)
+        assert bool(buf.fast) == bool(len(buf.fast) or buf._slow_uncached.entries)
+        assert buf.spilled_total.memory >= 0
+    for key, value in oracle.items():
+        np.testing.assert_array_equal(buf[key], value)
+
+
+def test_threads(tmp_path):
+    buf = make(tmp_path, target=MIB)
+    errors = []
+
+    def work(nth):
+        rng = random.Random(nth)
+        try:
+            for n in range(60):
+                key = (nth, rng.randrange(8))
+                buf[key] = value = field(n, 20000)
+                other = (nth, rng.randrange(8))
+                if other in buf and rng.random() < .3:
+                    del buf[other]
+                elif rng.random() < .5:
+                    buf.evict()
+                if key in buf:
+                    assert (buf[key] == value).all()
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+    for key in list(buf):
+        del buf[key]
+    assert places(buf) == (set(), set(), set()) and buf._slow_uncached.entry_memory == 0
+
+
+def test_memory_comes_back_when_the_buffer_goes(tmp_path):
+    buf = make(tmp_path)
+    for i in range(20):
+        buf[str(i)] = field(i)
+    stores = buf._slow_uncached._plain, buf._slow_uncached._shuffled
+    buf.close()
+    assert all(store.closed for store in stores)
+    del buf
+    gc.collect()
+
+
+def test_targets_come_from_the_worker_s_limit(tmp_path):
+    with dask.config.set({"distributed.worker.memory.target": .5}):
+        assert make(tmp_path, target=None, memory_limit="64 MiB").fast.n == 32 * MIB
+    with dask.config.set({"distributed.worker.memory.target": False,
+                          "distributed.worker.memory.spill": .25}):
+        assert make(tmp_path, target=None, memory_limit=64 * MIB).fast.n == 16 * MIB
+    with dask.config.set({"pyebb.share": .5, "pyebb.codec": "zstd",
+                          "distributed.worker.memory.max-spill": "1 MiB"}):
+        below = make(tmp_path)._slow_uncached
+        assert (below.limit, below.codec, below.max_weight) == (4 * MIB, "zstd", MIB)
+
+
+@pytest.mark.parametrize("kwargs, message", [
+    ({"target": None}, "memory_limit is missing"),
+    ({"target": None, "memory_limit": "much"}, "memory_limit 'much': expected bytes"),
+    ({"target": None, "memory_limit": "auto"}, "memory_limit 'auto': expected bytes"),
+    ({"target": None, "memory_limit": 0}, "memory_limit 0: expected bytes"),
+    ({"codec": "brotli"}, "codec 'brotli': there are"),
+    ({"share": 1.5}, "share 1.5: expected a number of 0 to 1"),
+    ({"max_ratio": "small"}, "max_ratio 'small': expected a number of 0 to 1"),
+])
+def test_what_is_out_of_range_is_named(tmp_path, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path, **kwargs)
