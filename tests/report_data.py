@@ -239,8 +239,8 @@ def programs():
              "spilled_bytes": int(1e9 * x), "peak_resident_bytes": 1 << 30, "checksum_ok": True}
             for v, s in (("dask", 20), ("ebb", 12)) for w in ("shuffle", "sum")
             for x in (0.5, 1.5, 3)]
-    return {"back.json": {"rows": back}, "cache.json": {"machine": FACTS, "rows": cache},
-            "rocksdb.json": {"machine": "x86_64", "cpus": 2, "rows": cache},
+    return {"back.json": {"rows": back}, "ebb-cache.json": {"machine": FACTS, "rows": cache},
+            "cache.json": {"machine": "x86_64", "cpus": 2, "rows": cache},
             "dask.json": {"machine": FACTS, "rows": dask}}
 
 

@@ -40,9 +40,9 @@ SOURCES = {
     "back.json": ("build/measure_back --json >build/bench/back.json", ("figure", "target")),
     "scale.json": ("make scale", ("scenario", "variant", "cpus")),
     "nbd.json": ("make demo-programs", ("plugin", "op", "jobs")),
-    "cache.json": ("make bench", ("variant", "benchmark", "threads")),
-    "rocksdb.json": ("make demo-programs", ("variant", "benchmark", "threads")),
-    "dask.json": ("make demo-programs", ("variant", "workload", "data_over_limit")),
+    "ebb-cache.json": ("make bench", ("variant", "benchmark", "threads")),
+    "cache.json": ("make demo-programs", ("variant", "benchmark", "threads")),
+    "dask.json": ("make demo-python", ("variant", "workload", "data_over_limit")),
 }
 
 

@@ -73,13 +73,13 @@ def cached(rows):
                  f"the fastest other, {b}, {number(others[b])}{told[1]}.")
 
 
-@plot(PROGRAMS, "cache.json", "A cache of a capacity: hits, rate and memory, beside what programs "
+@plot(PROGRAMS, "ebb-cache.json", "A cache of a capacity: hits, rate and memory, beside what programs "
       "have today")
 def cache(rows):
     return cached(rows)
 
 
-@plot(PROGRAMS, "rocksdb.json", "RocksDB with a second cache below its own: hits, rate and memory")
+@plot(PROGRAMS, "cache.json", "RocksDB with a second cache below its own: hits, rate and memory")
 def rocksdb(rows):
     return cached(rows)
 
