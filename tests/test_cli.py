@@ -551,14 +551,15 @@ def bench_pages_counts_no_hold_past_a_batch(tmp):
 @test
 def values_bench_writes_its_rows(tmp):
     out = os.path.join(tmp, "values.json")
-    works("values", "bench", "--values", "2000", "--threads", "1,2", "--rounds", "1", "--data", "mix",
+    # Each variant but the codec rests for three seconds a number of threads.
+    works("values", "bench", "--values", "2000", "--threads", "2", "--rounds", "1", "--data", "mix",
           "--out", out)
     with open(out, encoding="utf-8") as f:
         rows = json.load(f)["rows"]
     has(rows, "variant threads put_ns get_ns delete_ns value_bytes packed_bytes resident_bytes "
               "over_bytes after_bytes fresh_bytes")
     assert {(r["variant"], r["threads"]) for r in rows} == \
-        {(v, t) for v in ("codec", "ebb", "ebb-key", "map", "slabs") for t in (1, 2)}, rows
+        {(v, 2) for v in ("codec", "ebb", "ebb-key", "map", "slabs")}, rows
     for r in rows:
         assert r["put_ns"] > 0 and r["get_ns"] > 0, r
     refused(2, "values", "values")
