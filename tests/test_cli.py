@@ -573,7 +573,8 @@ def values_bench_writes_its_rows(tmp):
 @test
 def cache_bench_writes_its_rows(tmp):
     out = os.path.join(tmp, "cache.json")
-    works("cache", "bench", "--keys", "100000", "--requests", "60000", "--capacity", "8M",
+    keys, requests = (20000, 8000) if sanitized() else (100000, 60000)
+    works("cache", "bench", "--keys", str(keys), "--requests", str(requests), "--capacity", "8M",
           "--threads", "1,2", "--rounds", "1", "--data", "mix", "--trace", "zipf-0.8,loop", "--out", out)
     with open(out, encoding="utf-8") as f:
         rows = json.load(f)["rows"]
@@ -584,14 +585,14 @@ def cache_bench_writes_its_rows(tmp):
          for t in (1, 2)}, rows
     by = {(r["variant"], r["benchmark"], r["threads"]): r for r in rows}
     for r in rows:
-        assert r["capacity_bytes"] == 8 << 20 and r["lookups"] == 45000 and r["ops_per_s"] > 0, r
+        assert r["capacity_bytes"] == 8 << 20 and r["lookups"] == requests * 3 // 4 and r["ops_per_s"] > 0, r
     # The policy, and what it counts: of one thread the requests are the same each time.
     ebb, lru = by["ebb", "zipf-0.8", 1], by["map", "zipf-0.8", 1]
     # A page is a small part of so small a cache only where it has 4 KiB.
-    if json.loads(works(*TINY, "--json").stdout)["machine"]["page_bytes"] == 4096:
+    small = json.loads(works(*TINY, "--json").stdout)["machine"]["page_bytes"] == 4096
+    if small and not sanitized():
         assert ebb["hits"] > lru["hits"], (ebb, lru)
-        if not sanitized():
-            assert ebb["resident_most_bytes"] < 1.06 * ebb["capacity_bytes"], ebb
+        assert ebb["resident_most_bytes"] < 1.06 * ebb["capacity_bytes"], ebb
     refused(2, "cache bench", "cache")
     refused(2, "cache fast", "cache", "fast")
     refused(2, "tree", "cache", "bench", "--variant", "ebb,tree")

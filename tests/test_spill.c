@@ -254,9 +254,13 @@ static void a_damaged_file_is_a_miss(void **state)
 	unsigned int kind;
 
 	for (kind = 0; kind < 5; kind++) {
-		struct ebb_cache *c = open_with(8 * MIB, 256 * MIB);
+		struct ebb_cache *c;
 		u64 before;
 
+		/* A small dose: bytes that are flipped, and a file that was cut. */
+		if (scaled(100) < 25 && kind % 3)
+			continue;
+		c = open_with(8 * MIB, 256 * MIB);
 		put_many(c, MANY);
 		before = stat_of(c).spill_values;
 		damage(&r, kind);
