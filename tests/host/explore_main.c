@@ -27,7 +27,7 @@ static void take_options(struct options *o, int argc, char **argv, const struct 
 	int k;
 
 	o->percent = scale ? (unsigned int)atoi(scale) : 100;
-	o->bound = o->percent >= 100 ? 3 : o->percent >= 50 ? 2 : 1;
+	o->bound = o->percent >= 100 ? 3 : o->percent >= 50 ? 2 : o->percent >= 10;
 	for (k = 1; k < argc; k += 2) {
 		if (!strcmp(argv[k], "--plain")) {
 			explore_plain = true;
