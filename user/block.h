@@ -146,6 +146,9 @@ bool block_is_there(struct blocks *b, struct scratch *s, block_ref ref);
  */
 bool blocks_give_table(void *blocks, u64 ns);
 
+/* Whether the numbers of slots are in order; NULL, or a sentence.  No other call is under way. */
+const char *blocks_check(struct blocks *b);
+
 /* Bytes of tables and of scratches. */
 size_t blocks_meta_bytes(struct blocks *b);
 

@@ -738,7 +738,7 @@ static const char *check_cache(struct ebb_cache *c, struct scratch *s)
 		return "values in the spill != what is counted";
 	if (numbers != c->blocks.runs.numbers)
 		return "slot numbers that values have != those that are taken";
-	return runs_check(&c->blocks.runs);
+	return blocks_check(&c->blocks);
 }
 
 int ebb_cache_check(struct ebb_cache *c, char *why, size_t len)
