@@ -387,9 +387,12 @@ bool host_table_forget(struct host_table *t, u64 first, u64 n)
 	if (t->n * sizeof(*t->word) < ZALLOC_MAP_BYTES ||
 	    madvise(t->word + first, n * sizeof(*t->word), MADV_DONTNEED) != 0)
 		return false;
-	for (; i < end && (i += host_table_skip(t, i)) < end; i += HOST_USER_PART) {
-		u64 part = i >> HOST_USER_PART_SHIFT;
+	while (i < end) {
+		u64 skip = host_table_skip(t, i), part = i >> HOST_USER_PART_SHIFT;
 
+		i += skip ? skip : HOST_USER_PART;
+		if (skip)
+			continue;
 		host_a64_and(&t->written[part >> 6], ~((u64)1 << (part & 63)));
 		host_a64_add(&t->parts, (u64)-1);
 	}
