@@ -110,7 +110,6 @@ static void close_holes(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 {
 	host_write_once(c->left_bytes, (u64)0);
 	ebb_compact(c->store, NULL);
-	blocks_give_table(&c->blocks, UINT64_MAX);
 }
 
 static void cache_tend(struct host_work *w)
