@@ -656,7 +656,7 @@ static void tables_become_smaller_with_the_capacity(void **state)
 	struct ebb_cache_stat empty = stat_of(c), st;
 
 	put_tiny_ones(c);
-	must(stat_of(c).meta_bytes > empty.meta_bytes + 4 * MIB);
+	must(stat_of(c).meta_bytes > empty.meta_bytes + MIB);
 	must_eq(ebb_cache_set_capacity(c, 0), 0);
 	st = stat_of(c);
 	must_eq(st.values, 0);

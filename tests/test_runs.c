@@ -8,6 +8,7 @@
 #include "ebb_in.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define FIRST ((u64)7 * HOST_USER_PART)
@@ -305,6 +306,44 @@ static void *put_late(void *arg)
 	return arg;
 }
 
+/* In place of the C library's: all is idle and hidden, so now there is nothing to be had. */
+static __thread struct runs *look_at;
+static unsigned int looks, seen_free;
+
+int madvise(void *p, size_t bytes, int advice)
+{
+	u32 first;
+
+	if (advice == MADV_DONTNEED && look_at) {
+		looks++;
+		seen_free += runs_take(look_at, 1, &first) != -ENOSPC;
+	}
+	return (int)syscall(SYS_madvise, p, bytes, advice);
+}
+
+static void nothing_is_taken_while_it_is_given_back(void **state)
+{
+	struct scratch *s;
+	block_ref *ref;
+	u64 i;
+
+	open_blocks();
+	s = scratch_get(&blocks);
+	ref = fill_slots(s);
+	/* Nobody else gives. */
+	ebb_give_also(store, NULL, NULL);
+	for (i = 0; i < SLOTS; i++)
+		block_free(&blocks, ref[i]);
+	look_at = &blocks.runs;
+	must(!blocks_give_table(&blocks, UINT64_MAX));
+	look_at = NULL;
+	must_eq(looks, 1);
+	must_eq(seen_free, 0);
+	free(ref);
+	scratch_put(&blocks, s);
+	close_blocks();
+}
+
 static void who_finds_all_numbers_hidden_waits(void **state)
 {
 	struct hidden hidden[8] = { { 0 } };
@@ -507,6 +546,7 @@ int main(void)
 		cmocka_unit_test(the_lowest_words_are_taken_first),
 		cmocka_unit_test(what_a_table_forgets_is_not_there),
 		cmocka_unit_test(the_table_of_freed_blocks_is_given_back),
+		cmocka_unit_test(nothing_is_taken_while_it_is_given_back),
 		cmocka_unit_test(who_finds_all_numbers_hidden_waits),
 		cmocka_unit_test(puts_and_reads_go_on_while_pages_are_given_back),
 	};
