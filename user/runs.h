@@ -94,7 +94,7 @@ void runs_show(struct runs *r, u32 first, u32 numbers);
 /* Bytes of the table as far as it is there. */
 size_t runs_meta_bytes(struct runs *r);
 
-/* Whether trees and words say the same; NULL, or a sentence.  Nothing is hidden, and nobody uses it. */
+/* Whether trees and words say the same; NULL, or a sentence.  Nothing is hidden or in use. */
 const char *runs_check(struct runs *r);
 
 #endif
