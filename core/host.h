@@ -144,9 +144,10 @@
  *   host_a64 *host_table_at(const struct host_table *t, u64 i)
  *            any; word i < n.  If there is no such page it is 0, and not to be written.
  *   bool host_table_has(const struct host_table *t, u64 i)
- *            any; whether word i may be written: from then on for good
+ *            any; whether word i may be written: from then on for good, or until a call of the
+ *            home's own takes its page, when nobody may write to it
  *   u64  host_table_skip(const struct host_table *t, u64 i)
- *            any; so many words from i on were never written; 0: word i may have been
+ *            any; so many words from i on are 0 for sure; 0: word i may have been
  *   bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
  *            any; makes p, whose bytes are 0, the page of word i; false: there is one by now
  *   host_page host_table_take(struct host_table *t)

@@ -2,6 +2,7 @@
 /* test_cache.c - a cache answers with what was put or with a miss, within its capacity. */
 #include "cache_rig.h"
 
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -236,6 +237,12 @@ static void pinned_bytes_count(void **state)
 	for (k = 0; k < 10000; k++)
 		must_eq(put(c, k, data + k, 4000, 0), 0);
 	values = stat_of(c).values;
+	/* A small one takes more than its bytes. */
+	must_eq(ebb_cache_put(c, "tiny", 4, data, 1, 0, 0), 0);
+	must_eq(ebb_cache_pin(c, "tiny", 4, 0, &pin[0]), 0);
+	must(stat_of(c).pinned_bytes >= malloc_usable_size(pin[0]) + sizeof(size_t));
+	ebb_cache_unpin(c, pin[0]);
+	must_eq(stat_of(c).pinned_bytes, 0);
 	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
 	for (i = 0; i < 4; i++)
 		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);

@@ -353,7 +353,7 @@ static void a_block_of_each_length_is_what_it_was(void **state)
 		block_free(&blocks, other);
 	}
 	scratch_put(&blocks, s);
-	must_hold(runs_check(&blocks.runs));
+	must_hold(blocks_check(&blocks));
 	close_blocks();
 }
 

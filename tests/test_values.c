@@ -362,6 +362,54 @@ static void at_the_limit_what_was_deleted_makes_room(void **state)
 	ebb_values_close(v);
 }
 
+static u64 all_meta(struct ebb_values *v)
+{
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+
+	must_eq(ebb_stat(ebb_values_store(v), &stat), 0);
+	return stat.meta_bytes;
+}
+
+/* The slots of buckets and of blocks: the tables of both become smaller, without a call. */
+static void tables_become_smaller_after_deletes(void **state)
+{
+	/* A table of buckets of some 14 pages, and one of blocks of 40. */
+	const u64 small = 14 * HOST_USER_PART * 7, blocks = 40 * HOST_USER_PART;
+	struct ebb_values *v = open_values(NULL);
+	u64 empty, full, id;
+	size_t n;
+
+	must_eq(ebb_set_release_limit(ebb_values_store(v), 0), 0);
+	empty = all_meta(v);
+	fill_random(value, sizeof(value) / 2, 9);
+	for (id = 0; id < small; id++)
+		must_eq(ebb_values_put(v, id, value + id % 100000, 80, 0), 0);
+	for (id = 0; id < blocks; id++)
+		must_eq(ebb_values_put(v, small + id, value + id % 100000, 600, 0), 0);
+	full = all_meta(v);
+	must(full > empty + 50 * HOST_PAGE_SIZE);
+	/* All but one of each kind; those keep what they had. */
+	for (id = 1; id < small; id++)
+		must_eq(ebb_values_delete(v, id), 0);
+	for (id = 1; id < blocks; id++)
+		must_eq(ebb_values_delete(v, small + id), 0);
+	must_become(all_meta(v) <= empty + (full - empty) / 8);
+	must_eq(ebb_values_get(v, 0, got, sizeof(got), &n), 0);
+	must(n == 80 && !memcmp(got, value, n));
+	must_eq(ebb_values_get(v, small, got, sizeof(got), &n), 0);
+	must(n == 600 && !memcmp(got, value, n));
+	values_are_sound(v);
+	/* They grow again. */
+	for (id = 1; id < small; id++)
+		must_eq(ebb_values_put(v, id, value + id % 100000, 80, 0), 0);
+	for (id = 1; id < small; id++) {
+		must_eq(ebb_values_get(v, id, got, sizeof(got), &n), 0);
+		must(n == 80 && !memcmp(got, value + id % 100000, n));
+	}
+	values_are_sound(v);
+	ebb_values_close(v);
+}
+
 /* ---- pieces ---- */
 
 static void a_hash_of_an_id_leads_back_to_it(void **state)
@@ -407,6 +455,7 @@ int main(void)
 		cmocka_unit_test(a_value_of_a_gigabyte_is_kept),
 		cmocka_unit_test(at_the_limit_nothing_is_lost_and_deletes_succeed),
 		cmocka_unit_test(at_the_limit_what_was_deleted_makes_room),
+		cmocka_unit_test(tables_become_smaller_after_deletes),
 	};
 
 	return cmocka_run_group_tests_name("values", tests, NULL, NULL);

@@ -7,7 +7,7 @@
 #include "block.h"
 
 #include "codecs.h"
-#include "ebb.h"
+#include "ebb_in.h"
 #include "pool.h"
 
 /* Less than a sixteenth saved does not pay for the work of reading it. */
@@ -155,6 +155,7 @@ static int find_codec(struct blocks *b, const struct blocks_config *cfg)
 
 int blocks_init(struct blocks *b, const struct blocks_config *cfg)
 {
+	u64 first, end;
 	int err;
 
 	memset(b, 0, sizeof(*b));
@@ -167,15 +168,23 @@ int blocks_init(struct blocks *b, const struct blocks_config *cfg)
 	b->owner_bytes = cfg->owner_bytes;
 	b->cpus = host_nr_cpus();
 	host_mutex_init(&b->reserve_lock);
+	host_mutex_init(&b->giving);
 	if (b->codec->prepare)
 		err = b->codec->prepare(&b->params);
 	if (err)
 		return err;
 	b->idle = host_zalloc(b->cpus * LINE_WORDS * sizeof(*b->idle));
 	b->reserve = scratch_new(b, false);
-	err = b->idle && b->reserve ? runs_init(&b->runs, cfg->first, cfg->count) : -ENOMEM;
+	/* Pages of the slot table are all of runs, or not at all. */
+	first = (cfg->first + HOST_USER_PART - 1) & ~(HOST_USER_PART - 1);
+	end = cfg->first + cfg->count;
+	err = -ENOMEM;
+	if (b->idle && b->reserve)
+		err = runs_init(&b->runs, first, end > first ? end - first : 0);
 	if (err)
 		blocks_destroy(b);
+	else
+		ebb_give_also(b->store, blocks_give_table, b);
 	return err;
 }
 
@@ -197,11 +206,13 @@ void blocks_destroy(struct blocks *b)
 {
 	unsigned int i;
 
+	ebb_give_also(b->store, NULL, NULL);
 	for (i = 0; b->idle && i < b->cpus; i++)
 		scratch_end(b, scratch_of(host_a64_read(&b->idle[i * LINE_WORDS])));
 	host_free(b->idle, b->cpus * LINE_WORDS * sizeof(*b->idle));
 	scratch_end(b, b->reserve);
 	host_mutex_destroy(&b->reserve_lock);
+	host_mutex_destroy(&b->giving);
 	runs_destroy(&b->runs);
 	if (b->codec->release)
 		b->codec->release(&b->params);
@@ -300,6 +311,19 @@ static u32 next_stamp(struct blocks *b)
 	return stamp;
 }
 
+/* Numbers that are hidden come back: who finds no other waits for them. */
+static int take_run(struct blocks *b, unsigned int length, u32 *first)
+{
+	int err = runs_take(&b->runs, length, first);
+
+	if (host_likely(err != -ENOSPC))
+		return err;
+	host_mutex_lock(&b->giving);
+	err = runs_take(&b->runs, length, first);
+	host_mutex_unlock(&b->giving);
+	return err;
+}
+
 int block_put(struct blocks *b, struct scratch *s, size_t packed, size_t n, block_ref *ref)
 {
 	struct block_head head = {
@@ -308,7 +332,7 @@ int block_put(struct blocks *b, struct scratch *s, size_t packed, size_t n, bloc
 		.bytes = (u32)n | (packed == n ? BLOCK_RAW : 0),
 	};
 	u32 first;
-	int err = runs_take(&b->runs, piece_count(b, packed), &first);
+	int err = take_run(b, piece_count(b, packed), &first);
 
 	if (err)
 		return err;
@@ -394,6 +418,42 @@ void block_free(struct blocks *b, block_ref ref)
 
 	ebb_free(b->store, first, runs_length(&b->runs, first));
 	runs_give(&b->runs, first);
+}
+
+/* ---- memory of the slot table ---- */
+
+/*
+ * Nobody but who has a run puts a word into one of its slots, and empties them before he gives it
+ * back.  So the words of hidden numbers are 0 and stay so, but for marks that a late reader sets
+ * and takes back in hold.c: if they go in between, what he takes back is not there.
+ */
+bool blocks_give_table(void *blocks, u64 ns)
+{
+	u64 since = host_now_ns();
+	struct blocks *b = blocks;
+	u32 first, n;
+	bool given = true;
+
+	host_mutex_lock(&b->giving);
+	while (given && (n = runs_hide(&b->runs, &first)) != 0) {
+		given = ebb_forget_slots(b->store, first, n);
+		runs_show(&b->runs, first, n);
+		if (given && host_now_ns() - since >= ns)
+			break;
+	}
+	host_mutex_unlock(&b->giving);
+	return given && n;
+}
+
+const char *blocks_check(struct blocks *b)
+{
+	const char *what;
+
+	/* The tick goes on: nothing is to be hidden now. */
+	host_mutex_lock(&b->giving);
+	what = runs_check(&b->runs);
+	host_mutex_unlock(&b->giving);
+	return what;
 }
 
 size_t blocks_meta_bytes(struct blocks *b)

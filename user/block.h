@@ -18,7 +18,10 @@
  * many as threads that are in calls, and as many as CPUs are kept: nobody waits for one, but for
  * who needs no codec and finds no memory.
  *
- * Lock order: reserve_lock > all of ebb_put(); runs.lock is a leaf.
+ * Pages of the slot table in which no block is are given back by the store's tick.  A reader who is
+ * late finds zeros there, as in each empty slot.
+ *
+ * Lock order: reserve_lock > all of ebb_put() > giving > runs.lock, a leaf.
  */
 #ifndef EBB_USER_BLOCK_H
 #define EBB_USER_BLOCK_H
@@ -56,6 +59,7 @@ struct blocks {
 	const struct codec_ops *codec;
 	struct codec_params params;
 	struct runs runs;
+	host_mutex_t giving;            /* who hides numbers of runs */
 	u32 stamp;                      /* of the last block; atomic */
 	size_t page;                    /* most bytes of an object */
 	size_t small;                   /* of one that does not take a whole page */
@@ -142,6 +146,15 @@ void block_free(struct blocks *b, block_ref ref);
 
 /* Whether a block is there, with its bytes; what it was made of is not looked at.  For checks. */
 bool block_is_there(struct blocks *b, struct scratch *s, block_ref ref);
+
+/*
+ * Gives pages of the slot table back that are in no run, for about ns.  True: there may be more.
+ * The store's tick calls it, and ebb_trim().
+ */
+bool blocks_give_table(void *blocks, u64 ns);
+
+/* Whether the numbers of slots are in order; NULL, or a sentence.  No other call is under way. */
+const char *blocks_check(struct blocks *b);
 
 /* Bytes of tables and of scratches. */
 size_t blocks_meta_bytes(struct blocks *b);

@@ -21,6 +21,8 @@
  */
 #include "values.h"
 
+#include "ebb_in.h"
+
 #define RECORD_KEY 4u                   /* flags of a record: its kind, and this */
 #define BUCKET_REST 1u                  /* flags of a bucket */
 
@@ -332,6 +334,18 @@ static bool grow(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->growi
 	return done;
 }
 
+/*
+ * Who grows has a page of the slot table before him that is there, and what is past it goes: with
+ * growing in hand, nobody puts a bucket there.
+ */
+static void give_table(struct ebb_values *v, u64 buckets) HOST_REQUIRES(v->growing)
+{
+	u64 first = buckets + HOST_USER_PART;
+
+	if (buckets % HOST_USER_PART == 0 && first + HOST_USER_PART <= v->blocks.runs.first)
+		ebb_forget_slots(v->store, first, HOST_USER_PART);
+}
+
 /* Merges the last bucket into the one that it came from.  False: it cannot. */
 static bool shrink(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->growing)
 {
@@ -362,6 +376,8 @@ static bool shrink(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->gro
 		bucket_write(v, s, n, &gone);
 	}
 	host_mutex_unlock(&st->lock);
+	if (done)
+		give_table(v, n);
 	return done;
 }
 

@@ -6,6 +6,7 @@
 #include "cache.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -527,6 +528,12 @@ struct pin {
 	unsigned char data[];
 };
 
+/* What it takes of malloc()'s memory, whose own word before it counts. */
+static size_t pin_bytes(struct pin *pin)
+{
+	return malloc_usable_size(pin) + sizeof(size_t);
+}
+
 /* The room for the value whose head is at s->plain.  -ENOSPC, -ENOMEM. */
 static int get_room(struct scratch *s, struct wish *w, void **buf)
 {
@@ -592,8 +599,8 @@ static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
 	for (tries = 0; err == -ESTALE && tries < CACHE_TRIES; tries++)
 		err = get_once(c, s, key, w);
 	if (!err && w->pinned) {
-		host_a64_add(&c->pinned, sizeof(*w->pin) + w->bytes);
-		cache_make_room_for_pin(c, s, sizeof(*w->pin) + w->bytes);
+		host_a64_add(&c->pinned, pin_bytes(w->pin));
+		cache_make_room_for_pin(c, s, pin_bytes(w->pin));
 	}
 	scratch_put(&c->blocks, s);
 	if (err == -ESTALE)
@@ -640,7 +647,7 @@ void ebb_cache_unpin(struct ebb_cache *c, struct ebb_cache_pin *pin)
 	if (!pin)
 		return;
 	if (!cache_bad(c))
-		host_a64_add(&c->pinned, -(u64)(sizeof(struct pin) + pin->bytes));
+		host_a64_add(&c->pinned, -(u64)pin_bytes((struct pin *)pin));
 	free(pin);
 }
 
@@ -741,7 +748,7 @@ static const char *check_cache(struct ebb_cache *c, struct scratch *s)
 		return "values in the spill != what is counted";
 	if (numbers != c->blocks.runs.numbers)
 		return "slot numbers that values have != those that are taken";
-	return runs_check(&c->blocks.runs);
+	return blocks_check(&c->blocks);
 }
 
 int ebb_cache_check(struct ebb_cache *c, char *why, size_t len)

@@ -55,15 +55,6 @@ static void end(struct cache_index *x)
 
 /* ---- begin and end ---- */
 
-static void *new_table(size_t bytes)
-{
-	void *p = host_zalloc(bytes);
-
-	if (p && bytes >= MAPPED_BYTES)
-		madvise(p, bytes, MADV_NOHUGEPAGE);
-	return p;
-}
-
 static size_t ghost_bytes(u64 sets)
 {
 	return sets * CACHE_GHOST_WAYS * sizeof(u32);
@@ -83,10 +74,10 @@ int cache_index_init(struct cache_index *x, u32 most, bool ghost)
 	x->bucket_top = CACHE_INDEX_LEAST;
 	x->ghost_sets = ghost ? GHOST_SETS_LEAST : 0;
 	x->ghost_least = x->ghost_sets;
-	x->entry = new_table((size_t)most * sizeof(*x->entry));
-	x->bucket = new_table((size_t)most * sizeof(*x->bucket));
+	x->entry = host_user_zalloc_sparse((size_t)most * sizeof(*x->entry));
+	x->bucket = host_user_zalloc_sparse((size_t)most * sizeof(*x->bucket));
 	if (ghost)
-		x->ghost = new_table(ghost_bytes(most_sets(x)));
+		x->ghost = host_user_zalloc_sparse(ghost_bytes(most_sets(x)));
 	if (x->entry && x->bucket && (x->ghost || !ghost))
 		return 0;
 	cache_index_destroy(x);

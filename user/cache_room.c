@@ -379,11 +379,18 @@ bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
 
 #define SHRINK_STEPS 16u
 
-/* Evicts down to a part of the pool's limit, and closes the holes; false: nothing is left. */
+/*
+ * Evicts down to a part of the pool's limit, and closes the holes; false: nothing is left.  Tables
+ * become smaller with what is in them, and the limit larger: so half may go at once, no more.
+ */
 static bool shrink(struct ebb_cache *c, struct scratch *s, unsigned int step)
 {
 	u64 limit = host_read_once(c->live_limit), target = limit - limit / SHRINK_STEPS * step;
+	u64 half = host_a64_read(&c->live) / 2;
 	u32 n = 1;
+
+	if (target < half && step < SHRINK_STEPS - 1 && host_read_once(c->capacity))
+		target = half;
 
 	while (n && host_a64_read(&c->live) > target)
 		n = evict_next(c, s);

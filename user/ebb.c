@@ -19,6 +19,7 @@
 #define BATCH_BYTES (LIST_BYTES / 4)     /* that the list takes or gives at once */
 #define COMPACT_NS 20000000             /* of PCP_PERIOD_US: a fifth of one CPU at most */
 #define GIVE_NS 20000000                /* the same, for giving pages on */
+#define GIVE_ALSO_NS 5000000            /* the same, for what the owner of the slots gives */
 #define SPARSE_BYTES (256u << 10)       /* less is not worth compaction */
 #define LIMIT_LEAST ((u64)16 << 20)     /* a budget for frees that takes few buffers */
 
@@ -32,6 +33,8 @@ struct ebb_store {
 	struct shared_streams *streams;
 	host_mutex_t limits;    /* release_set_limit(), and the next */
 	u64 release_limit;      /* what was asked for; the core's is limit_for() */
+	bool (*give)(void *ctx, u64 ns);        /* ebb_give_also() */
+	void *give_ctx;
 };
 
 /* Bytes of version 0.1: programs of any version have at least these. */
@@ -230,7 +233,7 @@ static void tend_limit(struct ebb_store *store)
 	host_mutex_unlock(&store->limits);
 }
 
-/* The tick: the budget, lists, then what is sparse, then what is free in the zone. */
+/* The tick: the budget, lists, what is sparse, the owner's, then what is free in the zone. */
 static void decay(struct host_work *w)
 {
 	struct ebb_store *store =
@@ -244,6 +247,7 @@ static void decay(struct host_work *w)
 		if (is_sparse(store))
 			again |= shrink_sparse(&store->core.shrink, COMPACT_NS) && is_sparse(store);
 	}
+	again |= store->give && store->give(store->give_ctx, GIVE_ALSO_NS);
 	zone = zone_decay(store->zone, GIVE_NS);
 	if (again || zone != ZONE_IDLE)
 		host_work_queue_delayed(w, zone == ZONE_MORE ? PCP_PERIOD_US / 10 : PCP_PERIOD_US);
@@ -475,7 +479,7 @@ int ebb_reset(struct ebb_store *store)
 	if (bad(store))
 		return -EINVAL;
 	store_reset(&store->core);
-	host_table_forget(&store->core.table);
+	host_table_forget(&store->core.table, 0, store->core.slots);
 	note_freed(store);
 	return 0;
 }
@@ -506,6 +510,8 @@ int ebb_trim(struct ebb_store *store, uint64_t *bytes)
 	if (bad(store))
 		return -EINVAL;
 	release_flush(&store->core.release);
+	if (store->give)
+		store->give(store->give_ctx, UINT64_MAX);
 	pcp_drain(&store->pcp);
 	zone_trim(store->zone, bytes);
 	return 0;
@@ -534,6 +540,19 @@ int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes)
 	host_mutex_unlock(&store->limits);
 	pthread_setcancelstate(cancel, NULL);
 	return err;
+}
+
+void ebb_give_also(struct ebb_store *store, bool (*give)(void *ctx, uint64_t ns), void *ctx)
+{
+	host_user_work_hold(&store->decay);
+	store->give_ctx = ctx;
+	store->give = give;
+	host_user_work_let(&store->decay);
+}
+
+bool ebb_forget_slots(struct ebb_store *store, uint64_t first, uint64_t count)
+{
+	return host_table_forget(&store->core.table, first, count);
 }
 
 uint64_t ebb_pool_bytes(struct ebb_store *store)

@@ -74,7 +74,8 @@ struct ebb_cache_config {
 	/*
 	 * Called for each value that leaves memory, by the thread that made it leave, with none of
 	 * the library's locks held.  It may call what it likes but ebb_cache_close(); what it puts
-	 * makes others leave.  NULL: not called.
+	 * makes others leave.  A child that it forks has no cache to return to: the child is to end
+	 * or exec(2) in it.  NULL: not called.
 	 */
 	void (*gone)(void *ctx, const struct ebb_cache_gone *what);
 	void *gone_ctx;
@@ -87,9 +88,10 @@ void ebb_cache_config_init(struct ebb_cache_config *cfg);
 
 /*
  * Opens an empty cache.  -EINVAL: a field is out of its range; -ENOENT: no such codec, or no
- * folder for the spill; -EBUSY: the spill is another cache's; -EEXIST: the file is something
- * else's, and was not touched; -EPERM: it is another user's, and others may read it; -ENOMEM;
- * other errors as open(2) has them.
+ * folder for the spill; -EBUSY: the spill is another cache's, or that of a process that ended
+ * without ebb_cache_close() while a child that it forked goes on, who has the lock, too; -EEXIST:
+ * the file is something else's, and was not touched; -EPERM: it is another user's, and others may
+ * read it; -ENOMEM; other errors as open(2) has them.
  */
 int ebb_cache_open(struct ebb_cache **cache, const struct ebb_cache_config *cfg);
 
@@ -101,8 +103,9 @@ void ebb_cache_close(struct ebb_cache *cache);
 /*
  * Stores a value under a key, in the place of what was there.  charge is a number that comes back
  * with it: what it stands for where it is used.  flags: 0 or EBB_CACHE_ADMIT.  When this fails the
- * key has no value.  -EAGAIN: EBB_CACHE_SECOND_MISS noted the key.  -ENOMEM: there is no room;
- * -EFBIG: more than EBB_CACHE_VALUE_MAX; -EIO: the codec failed.
+ * key has no value, but for -EINVAL, which leaves what was there.  -EAGAIN: EBB_CACHE_SECOND_MISS
+ * noted the key.  -ENOMEM: there is no room; -EFBIG: more than EBB_CACHE_VALUE_MAX; -EIO: the codec
+ * failed.
  */
 int ebb_cache_put(struct ebb_cache *cache, const void *key, size_t key_bytes, const void *data,
 		  size_t bytes, uint64_t charge, unsigned int flags);

@@ -10,4 +10,20 @@
 /* Bytes of the store's zspages now: what mem_limit is about.  One load. */
 uint64_t ebb_pool_bytes(struct ebb_store *store);
 
+/*
+ * Gives the memory of some slots' words back: all are empty, and nobody writes to one before it
+ * returns.  They begin with a page of the slot table (HOST_USER_PART words) and end with one, or
+ * with the last slot.  Whoever has a reference or a hold of what they had may use it meanwhile.
+ * False: the system does not take it.
+ */
+bool ebb_forget_slots(struct ebb_store *store, uint64_t first, uint64_t count);
+
+/*
+ * give(ctx, ns) is called now and then while something is freed, and by ebb_trim(): it gives back
+ * what it can of its own memory, for about ns, and says whether there may be more.  Its caller may
+ * hold locks of the store's owner.  NULL: no more; it does not run when this returns, unless by
+ * ebb_trim().
+ */
+void ebb_give_also(struct ebb_store *store, bool (*give)(void *ctx, uint64_t ns), void *ctx);
+
 #endif

@@ -547,6 +547,12 @@ void host_user_lsan_root(const void *p, size_t bytes, bool root);
 void *host_user_wiped(void **where, size_t bytes);
 
 /*
+ * As host_zalloc(), for what is touched here and there: it never has more memory than the pages
+ * that were.
+ */
+void *host_user_zalloc_sparse(size_t bytes);
+
+/*
  * Test seam: asked before every host_zalloc() and host_pages_alloc(); true makes it fail.
  * Set while no other thread runs.
  */
@@ -561,13 +567,16 @@ static inline bool host_user_failing(void)
 
 /*
  * All of it: memory of a table that large is not there before it is touched (host_zalloc()).  So
- * that nobody has to touch it to find it empty, written has a bit for each part that was asked for.
+ * that nobody has to touch it to find it empty, written has a bit for each part, of a page of
+ * memory, that was asked for and not given back since.
  */
-#define HOST_USER_PART_SHIFT 15
+#define HOST_USER_PART_SHIFT (HOST_PAGE_SHIFT - 3)
+#define HOST_USER_PART ((u64)1 << HOST_USER_PART_SHIFT)
 
 struct host_table {
 	host_a64 *word;         /* [n] */
 	host_a64 *written;      /* bits */
+	host_a64 parts;         /* bits of written that are set */
 	u64 n;
 };
 
@@ -579,22 +588,25 @@ static inline host_a64 *host_table_at(const struct host_table *t, u64 i)
 	return t->word + i;
 }
 
-static inline bool host_table_has(const struct host_table *t, u64 i)
+static inline bool host_table_has(struct host_table *t, u64 i)
 {
 	host_a64 *bits = &t->written[i >> HOST_USER_PART_SHIFT >> 6];
 	u64 bit = (u64)1 << (i >> HOST_USER_PART_SHIFT & 63);
 
-	if (host_unlikely(!(host_a64_read(bits) & bit)))
-		host_a64_or(bits, bit);
+	if (host_unlikely(!(host_a64_read(bits) & bit)) && !(host_a64_or(bits, bit) & bit))
+		host_a64_add(&t->parts, 1);
 	return true;
 }
 
 static inline u64 host_table_skip(const struct host_table *t, u64 i)
 {
 	u64 part = i >> HOST_USER_PART_SHIFT;
+	u64 bits = host_a64_read(&t->written[part >> 6]) >> (part & 63);
 
-	return host_a64_read(&t->written[part >> 6]) >> (part & 63) & 1 ? 0 :
-	       ((part + 1) << HOST_USER_PART_SHIFT) - i;
+	if (bits & 1)
+		return 0;
+	part += bits ? (u64)__builtin_ctzll(bits) : 64 - (part & 63);
+	return (part << HOST_USER_PART_SHIFT) - i;
 }
 
 static inline bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
@@ -615,8 +627,13 @@ static inline host_page host_table_take(struct host_table *t)
 /* The parts that were written to. */
 size_t host_table_bytes(const struct host_table *t);
 
-/* All words are 0, and nobody uses them: gives their memory on. */
-void host_table_forget(struct host_table *t);
+/*
+ * Gives the memory of words first to first + n - 1 on, which are whole parts or the table's end.
+ * They are 0, and until it returns nobody puts anything into them that is to stay.  Others may look
+ * at them meanwhile, and try to exchange what they saw there before: they see 0, and fail.  False:
+ * the system does not take it, and all is as it was.
+ */
+bool host_table_forget(struct host_table *t, u64 first, u64 n);
 
 /* ---- deferred work ---- */
 

@@ -334,6 +334,16 @@ void host_free(void *p, size_t bytes)
 		small_free(p);
 }
 
+void *host_user_zalloc_sparse(size_t bytes)
+{
+	void *p = host_zalloc(bytes);
+
+	/* What is touched takes a page, and not 2 MiB. */
+	if (p && bytes >= ZALLOC_MAP_BYTES)
+		madvise(p, bytes, MADV_NOHUGEPAGE);
+	return p;
+}
+
 /* ---- tables ---- */
 
 static size_t written_bytes(u64 n)
@@ -344,40 +354,49 @@ static size_t written_bytes(u64 n)
 int host_table_init(struct host_table *t, u64 n)
 {
 	t->n = n;
-	t->word = host_zalloc(n * sizeof(*t->word));
-	t->written = host_zalloc(written_bytes(n));
-	if (t->word && t->written) {
-		/* A slot that is written takes a page of the table, and not 2 MiB of it. */
-		if (n * sizeof(*t->word) >= ZALLOC_MAP_BYTES)
-			madvise(t->word, n * sizeof(*t->word), MADV_NOHUGEPAGE);
+	host_a64_set(&t->parts, 0);
+	t->word = host_user_zalloc_sparse(n * sizeof(*t->word));
+	t->written = host_user_zalloc_sparse(written_bytes(n));
+	if (t->word && t->written)
 		return 0;
-	}
 	host_table_destroy(t);
 	return -ENOMEM;
 }
 
-size_t host_table_bytes(const struct host_table *t)
+/* Bytes that are there of so many, of which the pages are that were written. */
+static size_t bytes_there(size_t bytes, u64 pages)
 {
-	u64 part, parts = ((t->n - 1) >> HOST_USER_PART_SHIFT) + 1, words = 0;
-
 	/* What is not a mapping of its own is there as a whole. */
-	if (t->n * sizeof(*t->word) < ZALLOC_MAP_BYTES)
-		words = t->n;
-	for (part = 0; part < parts && words < t->n; part++)
-		if (!host_table_skip(t, part << HOST_USER_PART_SHIFT))
-			words += (u64)1 << HOST_USER_PART_SHIFT;
-	return (size_t)(words < t->n ? words : t->n) * sizeof(*t->word) + written_bytes(t->n);
+	return bytes < ZALLOC_MAP_BYTES || pages > bytes >> HOST_PAGE_SHIFT ?
+	       bytes : (size_t)pages << HOST_PAGE_SHIFT;
 }
 
-void host_table_forget(struct host_table *t)
+size_t host_table_bytes(const struct host_table *t)
 {
-	size_t bytes = t->n * sizeof(*t->word);
-	u64 i;
+	u64 parts = host_a64_read(&t->parts);
 
-	if (bytes < ZALLOC_MAP_BYTES || madvise(t->word, bytes, MADV_DONTNEED) != 0)
-		return;
-	for (i = 0; i < written_bytes(t->n) / sizeof(u64); i++)
-		host_a64_set(&t->written[i], 0);
+	/* Of the bits there are fewer pages, unless the parts are far from each other. */
+	return bytes_there(t->n * sizeof(*t->word), parts) +
+	       bytes_there(written_bytes(t->n), parts);
+}
+
+bool host_table_forget(struct host_table *t, u64 first, u64 n)
+{
+	u64 i = first, end = first + n;
+
+	if (t->n * sizeof(*t->word) < ZALLOC_MAP_BYTES ||
+	    madvise(t->word + first, n * sizeof(*t->word), MADV_DONTNEED) != 0)
+		return false;
+	while (i < end) {
+		u64 skip = host_table_skip(t, i), part = i >> HOST_USER_PART_SHIFT;
+
+		i += skip ? skip : HOST_USER_PART;
+		if (skip)
+			continue;
+		host_a64_and(&t->written[part >> 6], ~((u64)1 << (part & 63)));
+		host_a64_add(&t->parts, (u64)-1);
+	}
+	return true;
 }
 
 void host_table_destroy(struct host_table *t)

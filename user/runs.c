@@ -4,12 +4,14 @@
  *
  * Lock: runs->lock, a leaf.
  *
- *     a word is on the list of its length <=> one of its runs is taken, and one is not
- *     a word that was used is on `unused' <=> length == 0
+ *     a word is in the tree of its length <=> one of its runs is taken, and one is not
+ *     a word that was used is in the tree of unused ones <=> length == 0, and it is not hidden
+ *     a page is in the tree of idle ones => all of its words are in that of unused ones
  */
 #include "runs.h"
 
 #define WORD_BITS 64u
+#define WORD_SHIFT 6u
 
 /* The bits of a word that stand for runs of this length. */
 static u64 all_of(unsigned int length)
@@ -19,62 +21,206 @@ static u64 all_of(unsigned int length)
 	return n == WORD_BITS ? ~(u64)0 : ((u64)1 << n) - 1;
 }
 
+/* ---- trees ---- */
+
+/* Trees lie beside each other, so that they take memory as far as words were used. */
+static u64 *bits_of(struct runs *r, unsigned int level, unsigned int tree, u32 w)
+{
+	return &r->level[level][(size_t)(w >> WORD_SHIFT) * RUNS_TREES + tree];
+}
+
+static u64 bit_of(u32 w)
+{
+	return (u64)1 << w % WORD_BITS;
+}
+
+static bool has(struct runs *r, unsigned int tree, u32 w) HOST_REQUIRES(r->lock)
+{
+	return *bits_of(r, 0, tree, w) & bit_of(w);
+}
+
+static void set(struct runs *r, unsigned int tree, u32 w) HOST_REQUIRES(r->lock)
+{
+	unsigned int level;
+
+	for (level = 0; level < r->levels; level++, w >>= WORD_SHIFT) {
+		u64 *bits = bits_of(r, level, tree, w), was = *bits;
+
+		*bits = was | bit_of(w);
+		if (was)
+			return;
+	}
+}
+
+static void clear(struct runs *r, unsigned int tree, u32 w) HOST_REQUIRES(r->lock)
+{
+	unsigned int level;
+
+	for (level = 0; level < r->levels; level++, w >>= WORD_SHIFT) {
+		u64 *bits = bits_of(r, level, tree, w);
+
+		*bits &= ~bit_of(w);
+		if (*bits)
+			return;
+	}
+}
+
+/* The lowest word of a tree, or the highest; false: it has none. */
+static bool find(struct runs *r, unsigned int tree, bool lowest, u32 *w) HOST_REQUIRES(r->lock)
+{
+	unsigned int level = r->levels;
+
+	*w = 0;
+	while (level--) {
+		u64 bits = r->level[level][(size_t)*w * RUNS_TREES + tree];
+
+		if (!bits)
+			return false;
+		*w = *w << WORD_SHIFT | (u32)(lowest ? __builtin_ctzll(bits) :
+						       63 - __builtin_clzll(bits));
+	}
+	return true;
+}
+
+/* ---- begin and end ---- */
+
+/* Bytes of a level that has a bit for each of n. */
+static size_t level_bytes(u64 n)
+{
+	return (size_t)((n + WORD_BITS - 1) / WORD_BITS) * RUNS_TREES * sizeof(u64);
+}
+
+static int make_trees(struct runs *r)
+{
+	size_t at[RUNS_LEVELS];
+	u64 n = r->words;
+
+	do {
+		at[r->levels++] = r->tree_bytes;
+		r->tree_bytes += level_bytes(n);
+		n = (n + WORD_BITS - 1) / WORD_BITS;
+	} while (n > 1);
+	r->tree = host_user_zalloc_sparse(r->tree_bytes);
+	for (n = 0; r->tree && n < r->levels; n++)
+		r->level[n] = r->tree + at[n] / sizeof(u64);
+	return r->tree ? 0 : -ENOMEM;
+}
+
 int runs_init(struct runs *r, u64 first, u64 count)
 {
 	memset(r, 0, sizeof(*r));
 	host_lock_init(&r->lock, "runs");
 	r->first = first;
 	r->words = (u32)(count / WORD_BITS);
-	r->word = host_zalloc(r->words * sizeof(*r->word));
-	return r->word ? 0 : -ENOMEM;
+	r->word = host_user_zalloc_sparse(r->words * sizeof(*r->word));
+	if (r->word && !make_trees(r))
+		return 0;
+	runs_destroy(r);
+	return -ENOMEM;
 }
 
 void runs_destroy(struct runs *r)
 {
 	host_free(r->word, r->words * sizeof(*r->word));
+	host_free(r->tree, r->tree_bytes);
 	r->word = NULL;
+	r->tree = NULL;
 }
 
-static void link_in(struct runs *r, u32 w) HOST_REQUIRES(r->lock)
-{
-	struct runs_word *word = &r->word[w];
-	u32 *head = &r->head[word->length];
+/* ---- pages ---- */
 
-	word->prev = 0;
-	word->next = *head;
-	if (*head)
-		r->word[*head - 1].prev = w + 1;
-	*head = w + 1;
+/* The words of the page of w: from there to *end. */
+static u32 page_of(const struct runs *r, u32 w, u32 *end)
+{
+	w -= w % RUNS_PAGE_WORDS;
+	*end = r->words - w < RUNS_PAGE_WORDS ? r->words : w + RUNS_PAGE_WORDS;
+	return w;
 }
 
-static void link_out(struct runs *r, u32 w) HOST_REQUIRES(r->lock)
+/* The words of the next page are unused from now on; false: there is none. */
+static bool fresh_page(struct runs *r) HOST_REQUIRES(r->lock)
 {
-	struct runs_word *word = &r->word[w];
+	u32 w = r->fresh, end;
 
-	if (word->prev)
-		r->word[word->prev - 1].next = word->next;
-	else
-		r->head[word->length] = word->next;
-	if (word->next)
-		r->word[word->next - 1].prev = word->prev;
-}
-
-/* A word for runs of this length, on its list; false: there is none left. */
-static bool new_word(struct runs *r, unsigned int length) HOST_REQUIRES(r->lock)
-{
-	u32 w;
-
-	if (r->unused) {
-		w = r->unused - 1;
-		r->unused = r->word[w].next;
-	} else if (r->fresh < r->words) {
-		w = r->fresh;
-		host_write_once(r->fresh, w + 1);
-	} else {
+	if (w == r->words)
 		return false;
+	page_of(r, w, &end);
+	host_write_once(r->fresh, end);
+	for (; w < end; w++)
+		set(r, RUNS_UNUSED, w);
+	return true;
+}
+
+/* Word w has become unused: perhaps it was the last of its page. */
+static void note_unused(struct runs *r, u32 w) HOST_REQUIRES(r->lock)
+{
+	u32 end, page = page_of(r, w, &end);
+
+	for (w = page; w < end; w++)
+		if (!has(r, RUNS_UNUSED, w))
+			return;
+	set(r, RUNS_IDLE, page);
+}
+
+static void hide_page(struct runs *r, u32 page) HOST_REQUIRES(r->lock)
+{
+	u32 w, end;
+
+	clear(r, RUNS_IDLE, page);
+	page_of(r, page, &end);
+	for (w = page; w < end; w++)
+		clear(r, RUNS_UNUSED, w);
+	r->hidden += end - page;
+}
+
+u32 runs_hide(struct runs *r, u32 *first)
+{
+	u32 pages, w, end, numbers = 0;
+
+	host_lock(&r->lock);
+	if (find(r, RUNS_IDLE, false, &w)) {
+		page_of(r, w, &end);
+		hide_page(r, w);
+		for (pages = 1; pages < RUNS_HIDE_MOST && w; pages++) {
+			if (!has(r, RUNS_IDLE, w - RUNS_PAGE_WORDS))
+				break;
+			w -= RUNS_PAGE_WORDS;
+			hide_page(r, w);
+		}
+		*first = (u32)(r->first + (u64)w * WORD_BITS);
+		numbers = (end - w) * WORD_BITS;
 	}
-	host_write_once(r->word[w].length, (u8)length);
-	link_in(r, w);
+	host_unlock(&r->lock);
+	return numbers;
+}
+
+void runs_show(struct runs *r, u32 first, u32 numbers)
+{
+	u32 w = (u32)((first - r->first) / WORD_BITS), end = w + numbers / WORD_BITS;
+
+	host_lock(&r->lock);
+	r->hidden -= end - w;
+	for (; w < end; w++)
+		set(r, RUNS_UNUSED, w);
+	host_unlock(&r->lock);
+}
+
+/* ---- runs ---- */
+
+/* A word for runs of this length, in its tree; false: there is none left. */
+static bool new_word(struct runs *r, unsigned int length, u32 *w) HOST_REQUIRES(r->lock)
+{
+	u32 end, page;
+
+	if (!find(r, RUNS_UNUSED, true, w) &&
+	    !(fresh_page(r) && find(r, RUNS_UNUSED, true, w)))
+		return false;
+	clear(r, RUNS_UNUSED, *w);
+	page = page_of(r, *w, &end);
+	if (has(r, RUNS_IDLE, page))
+		clear(r, RUNS_IDLE, page);
+	host_write_once(r->word[*w].length, (u8)length);
+	set(r, length, *w);
 	return true;
 }
 
@@ -85,16 +231,15 @@ int runs_take(struct runs *r, unsigned int length, u32 *first)
 	u32 w;
 
 	host_lock(&r->lock);
-	if (!r->head[length] && !new_word(r, length)) {
+	if (!find(r, length, true, &w) && !new_word(r, length, &w)) {
 		host_unlock(&r->lock);
 		return -ENOSPC;
 	}
-	w = r->head[length] - 1;
 	word = &r->word[w];
 	i = (unsigned int)__builtin_ctzll(~word->taken);
 	word->taken |= (u64)1 << i;
 	if (word->taken == all_of(length))
-		link_out(r, w);
+		clear(r, length, w);
 	host_write_once(r->numbers, r->numbers + length);
 	host_unlock(&r->lock);
 	*first = (u32)(r->first + (u64)w * WORD_BITS + (u64)i * length);
@@ -111,13 +256,13 @@ void runs_give(struct runs *r, u32 first)
 	host_lock(&r->lock);
 	length = word->length;
 	if (word->taken == all_of(length))
-		link_in(r, w);
+		set(r, length, w);
 	word->taken &= ~((u64)1 << at % WORD_BITS / length);
 	if (!word->taken) {
-		link_out(r, w);
+		clear(r, length, w);
 		host_write_once(word->length, (u8)0);
-		word->next = r->unused;
-		r->unused = w + 1;
+		set(r, RUNS_UNUSED, w);
+		note_unused(r, w);
 	}
 	host_write_once(r->numbers, r->numbers - length);
 	host_unlock(&r->lock);
@@ -125,33 +270,56 @@ void runs_give(struct runs *r, u32 first)
 
 size_t runs_meta_bytes(struct runs *r)
 {
-	return (size_t)host_read_once(r->fresh) * sizeof(*r->word);
+	u64 words = host_read_once(r->fresh);
+
+	return (size_t)words * sizeof(*r->word) + level_bytes(words);
 }
 
+/* ---- checks ---- */
+
+/* Whether each level says what the one below it has. */
+HOST_NO_ANALYSIS
+static bool trees_are_sound(struct runs *r)
+{
+	unsigned int tree, level;
+	u32 n = r->fresh, w;
+
+	for (level = 1; level < r->levels; level++) {
+		n = (n + WORD_BITS - 1) / WORD_BITS;
+		for (tree = 0; tree < RUNS_TREES; tree++)
+			for (w = 0; w < n; w++)
+				if (!(*bits_of(r, level, tree, w) & bit_of(w)) !=
+				    !r->level[level - 1][(size_t)w * RUNS_TREES + tree])
+					return false;
+	}
+	return true;
+}
+
+HOST_NO_ANALYSIS
 const char *runs_check(struct runs *r)
 {
-	u64 numbers = 0, on_lists = 0, with_room = 0, unused = 0, empty = 0;
-	unsigned int length;
+	u64 numbers = 0;
+	unsigned int tree;
 	u32 w;
 
 	for (w = 0; w < r->fresh; w++) {
 		const struct runs_word *word = &r->word[w];
+		bool unused = !word->length;
 
-		empty += !word->length;
-		if (!word->length)
-			continue;
-		if (!word->taken || word->taken & ~all_of(word->length))
+		if (!unused && (!word->taken || word->taken & ~all_of(word->length)))
 			return "a word of slot numbers has runs that it cannot have";
-		numbers += (u64)__builtin_popcountll(word->taken) * word->length;
-		with_room += word->taken != all_of(word->length);
+		if (unused != has(r, RUNS_UNUSED, w))
+			return "a word of slot numbers that is unused cannot be found";
+		for (tree = 1; tree <= RUNS_LENGTH_MAX; tree++)
+			if (has(r, tree, w) !=
+			    (word->length == tree && word->taken != all_of(tree)))
+				return "a word of slot numbers is not where its length has it";
+		if (has(r, RUNS_IDLE, w) && (w % RUNS_PAGE_WORDS || !unused))
+			return "a page of the slot table is said to be idle and is not";
+		if (!unused)
+			numbers += (u64)__builtin_popcountll(word->taken) * word->length;
 	}
-	for (length = 1; length <= RUNS_LENGTH_MAX; length++)
-		for (w = r->head[length]; w; w = r->word[w - 1].next, on_lists++)
-			if (r->word[w - 1].length != length)
-				return "a word of slot numbers is on the list of another length";
-	for (w = r->unused; w; w = r->word[w - 1].next)
-		unused++;
-	if (on_lists != with_room || unused != empty)
-		return "words of slot numbers with room != words on lists";
+	if (r->hidden || !trees_are_sound(r))
+		return "the trees of slot numbers are not what is at their feet";
 	return numbers == r->numbers ? NULL : "slot numbers that are taken != what is counted";
 }

@@ -8,8 +8,19 @@
  *              runs of    runs of      unused
  *              1          17: 3 of them, 13 numbers are left over
  *
- * Taking and giving back are each one hold of a spin lock and a fixed number of steps.  What a
- * word costs is 20 bytes, which are there once it was used.
+ * A page of the slot table has the slots of RUNS_PAGE_WORDS words.  One of which all words are
+ * unused is idle, and its memory can be given back:
+ *
+ *     runs_hide()    takes idle pages out of reach: nobody is given a number of theirs
+ *     the caller     gives their memory back
+ *     runs_show()    puts them back among the unused words, where they read as zeros
+ *
+ * The lowest word with room is taken first, so that what is stored comes to be in few pages, and
+ * the highest idle pages are hidden first.
+ *
+ * Words are found in bit trees, one for each length: bit i of a level says whether word i of the
+ * level below is not 0.  Taking and giving back are each one hold of a spin lock and a fixed number
+ * of steps.  What a word costs is some 19 bytes, which are there once it was used.
  */
 #ifndef EBB_USER_RUNS_H
 #define EBB_USER_RUNS_H
@@ -17,10 +28,20 @@
 #include "host.h"
 
 #define RUNS_LENGTH_MAX 20u
+#define RUNS_PAGE_WORDS (1u << (HOST_USER_PART_SHIFT - 6))
+#define RUNS_HIDE_MOST 64u              /* pages at once */
+
+/*
+ * Of which words there is a tree: those with room for runs of a length have the length's, the
+ * first of each idle page has RUNS_IDLE.
+ */
+#define RUNS_UNUSED 0u
+#define RUNS_IDLE (RUNS_LENGTH_MAX + 1)
+#define RUNS_TREES (RUNS_LENGTH_MAX + 2)
+#define RUNS_LEVELS 5u
 
 struct runs_word {
 	u64 taken;              /* bit i: run i of the word; lock */
-	u32 next, prev;         /* of words with room for this length; word + 1, 0: none; lock */
 	u8 length;              /* of the runs, 0: unused; host_read_once for who has one */
 };
 
@@ -28,18 +49,28 @@ struct runs {
 	host_lock_t lock;
 	u64 first;              /* the first number */
 	u32 words;              /* fixed */
-	u32 fresh;              /* words from here on were never used; lock */
-	u32 unused;             /* word + 1, by next; lock */
-	u32 head[RUNS_LENGTH_MAX + 1];  /* word + 1, by length; lock */
+	u32 fresh;              /* words from here on were never used; lock, host_read_once */
+	u32 hidden;             /* words; lock */
+	unsigned int levels;
 	u64 numbers;            /* in runs that are taken; lock, host_read_once */
 	struct runs_word *word; /* [words] */
+	u64 *tree;              /* where all levels are */
+	size_t tree_bytes;
+	u64 *level[RUNS_LEVELS];        /* [words >> 6 >> 6 * level][RUNS_TREES]; lock */
 };
 
-/* Numbers first to first + count - 1, as far as they fill words.  Process context; -ENOMEM. */
+/*
+ * Numbers first to first + count - 1, as far as they fill words.  What a page of the slot table has
+ * beside them is nobody's, or first is not the first of a page and nothing is to be hidden.
+ * Process context; -ENOMEM.
+ */
 int runs_init(struct runs *r, u64 first, u64 count);
 void runs_destroy(struct runs *r);
 
-/* Takes length numbers from *first on, 1 to RUNS_LENGTH_MAX.  Any context.  -ENOSPC. */
+/*
+ * Takes length numbers from *first on, 1 to RUNS_LENGTH_MAX.  Any context.  -ENOSPC: there are
+ * none, or those that there are are hidden.
+ */
 int runs_take(struct runs *r, unsigned int length, u32 *first);
 
 /* The length of the run that begins at first, which the caller has. */
@@ -51,10 +82,19 @@ static inline unsigned int runs_length(struct runs *r, u32 first)
 /* Gives a run back, whose slots are empty.  Any context. */
 void runs_give(struct runs *r, u32 first);
 
+/*
+ * Hides consecutive idle pages, RUNS_HIDE_MOST at most; returns how many numbers they have, from
+ * *first on, or 0: no page is idle.  They are not idle any more.  Any context.
+ */
+u32 runs_hide(struct runs *r, u32 *first);
+
+/* What runs_hide() returned may be taken again. */
+void runs_show(struct runs *r, u32 first, u32 numbers);
+
 /* Bytes of the table as far as it is there. */
 size_t runs_meta_bytes(struct runs *r);
 
-/* Whether lists and words say the same; NULL, or a sentence.  Nobody uses it meanwhile. */
+/* Whether trees and words say the same; NULL, or a sentence.  Nothing is hidden or in use. */
 const char *runs_check(struct runs *r);
 
 #endif

@@ -465,7 +465,7 @@ static const char *check_units(struct ebb_units *u, struct scratch *s)
 		return "units that have a block != what is counted";
 	if (numbers != u->blocks.runs.numbers)
 		return "slot numbers that blocks have != those that are taken";
-	return runs_check(&u->blocks.runs);
+	return blocks_check(&u->blocks);
 }
 
 int ebb_units_check(struct ebb_units *u, char *why, size_t len)

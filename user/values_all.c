@@ -248,7 +248,7 @@ static const char *check_values(struct ebb_values *v, struct scratch *s)
 		return "values that are there != what is counted";
 	if (f.numbers != v->blocks.runs.numbers)
 		return "slot numbers that blocks have != those that are taken";
-	return runs_check(&v->blocks.runs);
+	return blocks_check(&v->blocks);
 }
 
 int ebb_values_check(struct ebb_values *v, char *why, size_t len)
