@@ -606,7 +606,8 @@ static inline u64 host_table_skip(const struct host_table *t, u64 i)
 	if (bits & 1)
 		return 0;
 	part += bits ? (u64)__builtin_ctzll(bits) : 64 - (part & 63);
-	return (part << HOST_USER_PART_SHIFT) - i;
+	part <<= HOST_USER_PART_SHIFT;
+	return (part < t->n ? part : t->n) - i;
 }
 
 static inline bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
