@@ -646,38 +646,6 @@ static void the_capacity_changes_while_it_runs(void **state)
 	ebb_cache_close(c);
 }
 
-static void put_tiny_ones(struct ebb_cache *c)
-{
-	static unsigned char data[1 << 20];
-	u64 k;
-
-	fill(data, sizeof(data), 0);
-	for (k = 0; k < 500000; k++)
-		must_eq(put(c, k, data + k * 3 % 1000000, k % 20, 0), 0);
-}
-
-/* Tables of what was there do not stand in the way of what comes, nor do they take it along. */
-static void tables_become_smaller_with_the_capacity(void **state)
-{
-	struct ebb_cache *c = open_cache(64 * MIB, NULL);
-	struct ebb_cache_stat empty = stat_of(c), st;
-
-	put_tiny_ones(c);
-	must(stat_of(c).meta_bytes > empty.meta_bytes + MIB);
-	must_eq(ebb_cache_set_capacity(c, 0), 0);
-	st = stat_of(c);
-	must_eq(st.values, 0);
-	must_be_at_most(st.meta_bytes, empty.meta_bytes + MIB / 2);
-	must_eq(ebb_cache_set_capacity(c, 64 * MIB), 0);
-	put_tiny_ones(c);
-	must_eq(ebb_cache_set_capacity(c, EBB_CACHE_CAPACITY_MIN), 0);
-	st = stat_of(c);
-	must(st.values > 10000);
-	must_be_at_most(st.used_bytes, EBB_CACHE_CAPACITY_MIN);
-	is_sound(c);
-	ebb_cache_close(c);
-}
-
 /* Who puts while the capacity shrinks does a part of that, not all of it, and stores his value. */
 static __thread u32 evicted_here;
 
@@ -901,7 +869,6 @@ int main(void)
 		cmocka_unit_test(memory_comes_back_after_random_deletes),
 		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
-		cmocka_unit_test(tables_become_smaller_with_the_capacity),
 		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),
 		cmocka_unit_test(threads_agree),
 		cmocka_unit_test(memory_that_is_short_is_a_miss),
