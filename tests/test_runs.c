@@ -3,8 +3,7 @@
  * test_runs.c - pages of the slot table that no block is in are given back, and nobody who puts or
  * reads meanwhile loses anything.
  */
-#include "support.h"
-#include "block.h"
+#include "cache_rig.h"
 #include "ebb_in.h"
 
 #include <pthread.h>
@@ -378,18 +377,18 @@ static void who_finds_all_numbers_hidden_waits(void **state)
 }
 
 /* Threads put, read and free; one reads what others have, and one gives back all the time. */
-#define THREADS 3u
+#define CHANGERS 3u
 #define MINE 1000u
 #define PHASE 4000u                     /* changes of each thread, then all free what they have */
 #define LENGTH_MOST 9000u
 
-static host_a64 shared[THREADS][MINE];
+static host_a64 of_all[CHANGERS][MINE];
 static pthread_barrier_t barrier;
-static u32 wrong, stop;
+static u32 wrong_at, stop;
 
 static void found(u32 line)
 {
-	__atomic_store_n(&wrong, line, __ATOMIC_RELAXED);
+	__atomic_store_n(&wrong_at, line, __ATOMIC_RELAXED);
 }
 
 /* Bytes that the first of them say. */
@@ -422,7 +421,7 @@ static void read_block(struct scratch *s, block_ref ref, bool own)
 static void free_mine(struct scratch *s, uintptr_t me)
 {
 	for (unsigned int i = 0; i < MINE; i++) {
-		block_ref ref = host_a64_xchg(&shared[me][i], 0);
+		block_ref ref = host_a64_xchg(&of_all[me][i], 0);
 
 		if (ref) {
 			read_block(s, ref, true);
@@ -440,7 +439,7 @@ static void *change(void *arg)
 	unsigned long phases = 2 + scaled(20);
 
 	for (unsigned long step = 0; step < phases * PHASE; step++) {
-		host_a64 *at = &shared[me][rng_below(&r, MINE)];
+		host_a64 *at = &of_all[me][rng_below(&r, MINE)];
 		block_ref ref = host_a64_read(at);
 
 		if (step % PHASE == 0) {
@@ -476,7 +475,7 @@ static void *read_others(void *arg)
 	struct rng r = { 99 };
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-		block_ref ref = host_a64_read_acquire(&shared[rng_below(&r, THREADS)]
+		block_ref ref = host_a64_read_acquire(&of_all[rng_below(&r, CHANGERS)]
 							     [rng_below(&r, MINE)]);
 
 		if (ref)
@@ -515,28 +514,60 @@ static void *give(void *arg)
 
 static void puts_and_reads_go_on_while_pages_are_given_back(void **state)
 {
-	pthread_t thread[THREADS], reader, giver;
+	pthread_t thread[CHANGERS], reader, giver;
 	u64 given = 0;
 
 	open_blocks();
-	wrong = stop = 0;
-	memset(shared, 0, sizeof(shared));
-	pthread_barrier_init(&barrier, NULL, THREADS);
+	wrong_at = stop = 0;
+	memset(of_all, 0, sizeof(of_all));
+	pthread_barrier_init(&barrier, NULL, CHANGERS);
 	must_eq(pthread_create(&reader, NULL, read_others, NULL), 0);
 	must_eq(pthread_create(&giver, NULL, give, &given), 0);
-	for (uintptr_t i = 0; i < THREADS; i++)
+	for (uintptr_t i = 0; i < CHANGERS; i++)
 		must_eq(pthread_create(&thread[i], NULL, change, (void *)i), 0);
-	for (unsigned int i = 0; i < THREADS; i++)
+	for (unsigned int i = 0; i < CHANGERS; i++)
 		pthread_join(thread[i], NULL);
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	pthread_join(reader, NULL);
 	pthread_join(giver, NULL);
 	pthread_barrier_destroy(&barrier);
-	must_eq(wrong, 0);
+	must_eq(wrong_at, 0);
 	must(given > 0 || scaled(100) < 50);
 	must_eq(blocks.runs.numbers, 0);
 	must_eq(ebb_check(store, NULL, 0), 0);
 	close_blocks();
+}
+
+static void put_tiny_ones(struct ebb_cache *c)
+{
+	static unsigned char data[1 << 20];
+	u64 k;
+
+	fill(data, sizeof(data), 0);
+	for (k = 0; k < 500000; k++)
+		must_eq(put(c, k, data + k * 3 % 1000000, k % 20, 0), 0);
+}
+
+/* Tables of what was there do not stand in the way of what comes, nor do they take it along. */
+static void tables_become_smaller_with_the_capacity(void **state)
+{
+	struct ebb_cache *c = open_cache(64 * MIB, NULL);
+	struct ebb_cache_stat empty = stat_of(c), st;
+
+	put_tiny_ones(c);
+	must(stat_of(c).meta_bytes > empty.meta_bytes + MIB);
+	must_eq(ebb_cache_set_capacity(c, 0), 0);
+	st = stat_of(c);
+	must_eq(st.values, 0);
+	must_be_at_most(st.meta_bytes, empty.meta_bytes + MIB / 2);
+	must_eq(ebb_cache_set_capacity(c, 64 * MIB), 0);
+	put_tiny_ones(c);
+	must_eq(ebb_cache_set_capacity(c, EBB_CACHE_CAPACITY_MIN), 0);
+	st = stat_of(c);
+	must(st.values > 10000);
+	must_be_at_most(st.used_bytes, EBB_CACHE_CAPACITY_MIN);
+	is_sound(c);
+	ebb_cache_close(c);
 }
 
 int main(void)
@@ -549,6 +580,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_taken_while_it_is_given_back),
 		cmocka_unit_test(who_finds_all_numbers_hidden_waits),
 		cmocka_unit_test(puts_and_reads_go_on_while_pages_are_given_back),
+		cmocka_unit_test(tables_become_smaller_with_the_capacity),
 	};
 
 	return cmocka_run_group_tests_name("runs", tests, NULL, NULL);
