@@ -47,7 +47,7 @@ struct handed {
 	int err;
 };
 
-struct request {
+struct incoming_request {
 	struct list_head entry;
 	struct zram_incoming *in;
 	struct handed *h;
@@ -69,7 +69,7 @@ struct zram_incoming {
 	struct list_head handed;        /* struct handed, of which something is to be begun */
 	struct list_head done;          /* requests that came to an end */
 
-	struct request request[REQUESTS];
+	struct incoming_request *request;       /* REQUESTS of them */
 	struct handed handed_bio[HANDED];
 };
 
@@ -153,7 +153,7 @@ static void end(struct zram_incoming *in, struct handed *h)
 /* An interrupt's context.  The work may only end when the lock is let go. */
 static void request_end(struct bio *bio)
 {
-	struct request *r = container_of(bio, struct request, bio);
+	struct incoming_request *r = container_of(bio, struct incoming_request, bio);
 	struct zram_incoming *in = r->in;
 	unsigned long flags;
 
@@ -163,19 +163,19 @@ static void request_end(struct bio *bio)
 	spin_unlock_irqrestore(&in->lock, flags);
 }
 
-static struct request *take_done(struct zram_incoming *in)
+static struct incoming_request *take_done(struct zram_incoming *in)
 {
-	struct request *r;
+	struct incoming_request *r;
 
 	spin_lock_irq(&in->lock);
-	r = list_first_entry_or_null(&in->done, struct request, entry);
+	r = list_first_entry_or_null(&in->done, struct incoming_request, entry);
 	if (r)
 		list_del(&r->entry);
 	spin_unlock_irq(&in->lock);
 	return r;
 }
 
-static void finish(struct zram_incoming *in, struct request *r)
+static void finish(struct zram_incoming *in, struct incoming_request *r)
 {
 	struct zram *z = in->z;
 	struct store *s = &z->store;
@@ -204,7 +204,7 @@ static void finish(struct zram_incoming *in, struct request *r)
  */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
-	struct request *r = list_first_entry(&in->idle, struct request, entry);
+	struct incoming_request *r = list_first_entry(&in->idle, struct incoming_request, entry);
 	struct zram *z = in->z;
 	int err;
 
@@ -343,7 +343,7 @@ static void work(struct work_struct *w)
 {
 	struct zram_incoming *in = container_of(w, struct zram_incoming, work);
 	unsigned int noreclaim = memalloc_noreclaim_save(), noio = memalloc_noio_save();
-	struct request *r;
+	struct incoming_request *r;
 	struct handed *h;
 
 	WRITE_ONCE(in->waits, false);
@@ -376,6 +376,7 @@ static void drop(struct zram_incoming *in)
 {
 	if (in->queue)
 		destroy_workqueue(in->queue);
+	kvfree(in->request);
 	kvfree(in);
 }
 
@@ -397,9 +398,10 @@ int zram_incoming_start(struct zram *z)
 	if (!in)
 		return -ENOMEM;
 	in->z = z;
+	in->request = kvcalloc(REQUESTS, sizeof(*in->request), GFP_KERNEL);
 	in->queue = alloc_workqueue("%s_in", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 1,
 				    z->disk->disk_name);
-	if (!in->queue) {
+	if (!in->request || !in->queue) {
 		drop(in);
 		return -ENOMEM;
 	}
