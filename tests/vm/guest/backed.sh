@@ -87,7 +87,25 @@ if [ -e /dev/mapper/control ] && is_ebb; then
 		[ -e $control ] || modprobe zram
 		[ -e /sys/block/zram0 ] || cat $control/hot_add >/dev/null
 	done
-	dmtable back
+
+	# A write of three seconds is on its way: who waits for the removal can be killed meanwhile.
+	killed_meanwhile() { # COMMAND...: true if it ended before the removal did
+		fresh 0 "/dev/dm-$n"
+		back 0 huge & one=$!; sleep 0.5
+		put 0 $control/hot_remove & removal=$!; sleep 0.2
+		"$@" >/dev/null & who=$!; sleep 0.2
+		kill -9 $who; wait $who 2>/dev/null; _rc=$?
+		kill -0 $removal 2>/dev/null && _early=yes || _early=no
+		wait $removal $one 2>/dev/null
+		until [ -e /sys/block/zram0 ]; do cat $control/hot_add >/dev/null; done
+		note "it ended with $_rc; the removal was under way: $_early"
+		[ $_early = yes ] && [ $_rc = 137 ]
+	}
+	put 1 "$(z 0 reset)"; dmtable back
+	n=$(dmtable back $((64 * 2048)) delay /dev/loop0 0 0 /dev/loop0 0 3000)
+	check "who waits in hot_add can be killed" killed_meanwhile cat $control/hot_add
+	check "who waits in hot_remove can be killed" killed_meanwhile put 7 $control/hot_remove
+	put 1 "$(z 0 reset)"; dmtable back
 fi
 check "the loop device is free again" losetup -d /dev/loop0
 rm -f /tmp/back

@@ -95,29 +95,6 @@ wait $a; wait $b
 equal "release_limit changes meanwhile" $bad 0
 equal "what hot_add made is gone again" "$(cd /sys/block && echo zram*)" "zram0 zram1 zram2"
 
-# Who waits for a removal, which takes its time with a full device, can be killed meanwhile.
-killed_meanwhile() { # COMMAND...: true if it ended before the removal did
-	_i=0
-	while [ $_i -lt 5 ]; do
-		setup 1 256M && dd if=/dev/urandom of=/dev/zram1 bs=1M count=192 2>/dev/null
-		put 1 $control/hot_remove & r=$!
-		sleep 0.01
-		"$@" >/dev/null 2>&1 & a=$!
-		sleep 0.02
-		kill -9 $a 2>/dev/null; wait $a 2>/dev/null; _rc=$?
-		kill -0 $r 2>/dev/null && _early=yes || _early=no
-		wait $r 2>/dev/null
-		until [ -e /sys/block/zram1 ]; do cat $control/hot_add >/dev/null; done
-		[ $_early = yes ] && [ $_rc = 137 ] && return
-		_i=$((_i + 1))
-	done
-	return 1
-}
-if is_ebb; then
-	check "who waits in hot_add can be killed" killed_meanwhile cat $control/hot_add
-	check "who waits in hot_remove can be killed" killed_meanwhile put 7 $control/hot_remove
-fi
-
 # Unload with contents, again and again.
 dd if=/dev/urandom of=/dev/zram0 bs=1M count=16 2>/dev/null
 i=0 bad=0
