@@ -24,28 +24,13 @@ static const char magic[32] = "spilled values of an Ebb cache\n";
 
 /* ---- the file, by raw system calls: none is a cancellation point ---- */
 
-static bool write_all(int fd, const unsigned char *p, size_t n, u64 at)
+/* SYS_pread64 or SYS_pwrite64 of n bytes from at on.  False: there is an error, or no more. */
+static bool move_all(long call, int fd, void *data, size_t n, u64 at)
 {
-	while (n) {
-		long done = syscall(SYS_pwrite64, fd, p, n, at);
-
-		if (done <= 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return false;
-		p += done;
-		n -= (size_t)done;
-		at += (u64)done;
-	}
-	return true;
-}
-
-static bool read_all(int fd, void *to, size_t n, u64 at)
-{
-	unsigned char *p = to;
+	unsigned char *p = data;
 
 	while (n) {
-		long done = syscall(SYS_pread64, fd, p, n, at);
+		long done = syscall(call, fd, p, n, at);
 
 		if (done < 0 && errno == EINTR)
 			continue;
@@ -99,8 +84,8 @@ static int take_file(int fd)
 	/* Another one may have had it between the two. */
 	if (fstat(fd, &st))
 		return -errno;
-	if (st.st_size &&
-	    (!read_all(fd, head, sizeof(head), 0) || memcmp(head, magic, sizeof(head))))
+	if (st.st_size && (!move_all(SYS_pread64, fd, head, sizeof(head), 0) ||
+			   memcmp(head, magic, sizeof(head))))
 		return -EEXIST;
 	/* What users keep in the cache is no one else's.  A file system without modes is let be. */
 	if (st.st_mode & 077 && fchmod(fd, 0600) && st.st_uid != geteuid())
@@ -143,9 +128,9 @@ static void spill_write(struct host_work *w)
 	memcpy(head, magic, sizeof(magic));
 	was = block_signal(&pending);
 	if (!sp->has_head)
-		sp->has_head = write_all(sp->fd, head, sizeof(head), 0);
-	writing = sp->has_head && write_all(sp->fd, sp->buf[chunk & 1], n,
-					    SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK);
+		sp->has_head = move_all(SYS_pwrite64, sp->fd, head, sizeof(head), 0);
+	writing = sp->has_head && move_all(SYS_pwrite64, sp->fd, sp->buf[chunk & 1], n,
+					   SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK);
 	unblock_signal(was, pending);
 	host_mutex_lock(&sp->lock);
 	sp->writing = false;
@@ -284,7 +269,8 @@ static bool copy_log(struct cache_spill *sp, u64 at, void *to, size_t n)
 	if (here)
 		memcpy(to, sp->buf[chunk & 1] + off, n);
 	host_mutex_unlock(&sp->lock);
-	return here || read_all(sp->fd, to, n, SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK + off);
+	return here || move_all(SYS_pread64, sp->fd, to, n,
+				SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK + off);
 }
 
 int cache_spill_get(struct cache_spill *sp, u64 hash, u64 at, void *data, size_t cap, size_t *n)
