@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "fuzz.h"
+#include "fuzz_put.h"
 #include "ebb_values.h"
 
 #define SUM_AT 8u
@@ -18,22 +18,6 @@
 #define LARGEST 150000u
 
 static unsigned char value[LARGEST], form[LARGEST + 4096], got[LARGEST + 1];
-
-/* The tests of other fuzzers wrap it. */
-int __real_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes);
-int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes);
-int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes)
-{
-	return __real_ebb_put(store, slot, p, bytes);
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-	(void)argc;
-	(void)argv;
-	fuzz_init();
-	return 0;
-}
 
 static size_t true_form(struct ebb_values *v, struct choices *c)
 {

@@ -11,7 +11,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "fuzz.h"
+#include "fuzz_put.h"
 #include "ebb_cache.h"
 #include "cache.h"
 
@@ -29,7 +29,6 @@
 static struct ebb_cache *cache;
 static unsigned char data[LARGEST], got[LARGEST + 1];
 static unsigned char earlier[FILE_MOST], piece[FILE_MOST];
-static unsigned int failing;            /* puts from here on that fail */
 static size_t last;                      /* where a piece was copied to */
 static int file = -1;
 static char path[40];
@@ -39,23 +38,6 @@ static struct {
 	size_t bytes;
 	uint64_t seed;
 } model[NAMES];
-
-int __real_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes);
-int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes);
-int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes)
-{
-	if (failing && !--failing)
-		return -ENOMEM;
-	return __real_ebb_put(store, slot, p, bytes);
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-	(void)argc;
-	(void)argv;
-	fuzz_init();
-	return 0;
-}
 
 static void new_file(void)
 {

@@ -8,7 +8,7 @@
  * In the first, puts of the library's own may fail: then -ENOMEM is a right answer and the value is
  * what it was. In the second, whatever the object is, an answer is a value, -ENOENT or -EIO.
  */
-#include "fuzz.h"
+#include "fuzz_put.h"
 #include "ebb_values.h"
 #include "values.h"
 
@@ -18,30 +18,12 @@
 
 static struct ebb_values *values;
 static unsigned char data[LARGEST], got[LARGEST + 1];
-static unsigned int failing;            /* puts from here on that fail */
 
 static struct {
 	bool there;
 	size_t bytes;
 	uint64_t seed;
 } model[NAMES];
-
-int __real_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes);
-int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes);
-int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *p, size_t bytes)
-{
-	if (failing && !--failing)
-		return -ENOMEM;
-	return __real_ebb_put(store, slot, p, bytes);
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-	(void)argc;
-	(void)argv;
-	fuzz_init();
-	return 0;
-}
 
 static void open_values(const char *codec)
 {
