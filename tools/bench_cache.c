@@ -197,6 +197,7 @@ static const struct rival_ops on_second = {
 static const struct rival_ops *const variants[] = {
 	&on_first, &on_second, &rival_map, &rival_slabs,
 };
+static const char *const variant_words[] = { "ebb", "ebb-second", "map", "slabs", NULL };
 
 /* ---- a run ---- */
 
@@ -279,8 +280,7 @@ static void run_cache(void *arg, void *found)
 	double seconds = 0;
 
 	/* What is there before counts before: the threads' own, too. */
-	for (size_t i = 0; i < run->set->count * ebb_page_size(); i += 4096)
-		sum ^= run->set->pages[i];
+	data_touch(run->set);
 	for (uint64_t i = 0; i < n; i++)
 		sum ^= (unsigned char)run->trace[i];
 	part(run, 0, 0);
@@ -360,33 +360,19 @@ static void add_row(struct table *t, const struct cache_run *run, const char *tr
 	free(ops);
 }
 
-static const struct rival_ops *find_variant(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(variants); i++)
-		if (!strcmp(variants[i]->name, name))
-			return variants[i];
-	usage_fail("--variant %s: expected ebb, ebb-second, map or slabs", name);
-}
-
 static void check_opts(const struct cache_opts *o)
 {
 	double exponent;
 
 	store_opts_check(&o->store);
-	if (o->most < o->least)
-		usage_fail("--to %llu: expected at least what --from says, %llu",
-			   (unsigned long long)o->most, (unsigned long long)o->least);
 	if (o->capacity < EBB_CACHE_CAPACITY_MIN)
 		usage_fail("--capacity %llu: expected at least %llu",
 			   (unsigned long long)o->capacity,
 			   (unsigned long long)EBB_CACHE_CAPACITY_MIN);
-	for (unsigned int i = 0; i < o->variants.n; i++)
-		find_variant(o->variants.v[i]);
 	for (unsigned int i = 0; i < o->traces.n; i++)
 		trace_of(o->traces.v[i], &exponent);
 	memory_check(o->capacity * 2 + o->requests * sizeof(uint32_t) + o->keys * sizeof(double),
 		     "--capacity %llu", (unsigned long long)o->capacity);
-	data_check(o->data);
 }
 
 /* All variants and numbers of threads on one trace. */
@@ -401,7 +387,7 @@ static void run_trace(const struct cache_opts *o, const struct page_set *set, co
 	for (size_t k = 0; k < rows; k++)
 		runs[k] = (struct cache_run){
 			.o = o, .set = set, .trace = trace,
-			.ops = find_variant(o->variants.v[k % o->variants.n]),
+			.ops = rival_find(variants, o->variants.v[k % o->variants.n]),
 			.threads = (unsigned int)o->threads.v[k / o->variants.n],
 		};
 	for (size_t round = 0; round < rounds; round++)
@@ -443,7 +429,7 @@ static int cache_bench(const struct command *cmd, int argc, char **argv)
 		  "the shortest value" },
 		{ "to", OPT_COUNT, &o.most, 1, CODEC_ALONE_MOST, 0, NULL, "BYTES",
 		  "the longest" },
-		{ "variant", OPT_WORD_LIST, &o.variants, 0, 0, 0, NULL, "NAME,...",
+		{ "variant", OPT_WORD_LIST, &o.variants, 0, 0, 0, variant_words, "NAME,...",
 		  "ebb, ebb-second, map or slabs" },
 		OPT_THREADS(o.threads),
 		{ "data", OPT_WORD, &o.data, 0, 0, 0, NULL, "SET", DATA_WORDS },
@@ -458,9 +444,7 @@ static int cache_bench(const struct command *cmd, int argc, char **argv)
 	args_parse_only(cmd, opts, argc, argv);
 	bench_start(&o.bench);
 	check_opts(&o);
-	data_load(&set, o.data, (uint64_t)64 << 20);
-	if (set.count * ebb_page_size() < o.most)
-		usage_fail("--data %s: expected at least as much as --to says", o.data);
+	data_load_values(&set, o.data, o.least, o.most);
 	ours = &o;
 	t = table_new(columns);
 	for (unsigned int i = 0; i < o.traces.n; i++)

@@ -140,6 +140,7 @@ static const struct rival_ops codec_only = { .name = "codec" };
 static const struct rival_ops *const variants[] = {
 	&codec_only, &by_id, &by_key, &rival_map, &rival_slabs,
 };
+static const char *const variant_words[] = { "codec", "ebb", "ebb-key", "map", "slabs", NULL };
 
 /* ---- a run ---- */
 
@@ -254,7 +255,6 @@ static void run_child(void *arg, void *found)
 {
 	struct values_run *run = arg;
 	struct result *res = found;
-	volatile unsigned char sum = 0;
 	uint64_t base;
 
 	if (run->ops == &codec_only) {
@@ -264,8 +264,7 @@ static void run_child(void *arg, void *found)
 		return;
 	}
 	/* The data counts before, and not while values come. */
-	for (size_t i = 0; i < run->set->count * ebb_page_size(); i += 4096)
-		sum ^= run->set->pages[i];
+	data_touch(run->set);
 	base = resident_bytes();
 	run->table = run->ops->open(run->o->values, 0);
 	res->put_ns = pass(run, PUT, "cannot put a value");
@@ -357,14 +356,6 @@ static void add_row(struct table *t, const struct values_opts *o, const struct r
 	table_int(t, "fresh_bytes", last->fresh);
 }
 
-static const struct rival_ops *find_variant(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(variants); i++)
-		if (!strcmp(variants[i]->name, name))
-			return variants[i];
-	usage_fail("--variant %s: expected codec, ebb, ebb-key, map or slabs", name);
-}
-
 static int values_bench(const struct command *cmd, int argc, char **argv)
 {
 	struct values_opts o = {
@@ -379,7 +370,7 @@ static int values_bench(const struct command *cmd, int argc, char **argv)
 		  "the shortest value" },
 		{ "to", OPT_COUNT, &o.most, 1, CODEC_ALONE_MOST, 0, NULL, "BYTES",
 		  "the longest" },
-		{ "variant", OPT_WORD_LIST, &o.variants, 0, 0, 0, NULL, "NAME,...",
+		{ "variant", OPT_WORD_LIST, &o.variants, 0, 0, 0, variant_words, "NAME,...",
 		  "codec, ebb, ebb-key, map or slabs" },
 		OPT_THREADS(o.threads),
 		{ "data", OPT_WORD, &o.data, 0, 0, 0, NULL, "SET", DATA_WORDS },
@@ -396,17 +387,9 @@ static int values_bench(const struct command *cmd, int argc, char **argv)
 	args_parse_only(cmd, opts, argc, argv);
 	bench_start(&o.bench);
 	store_opts_check(&o.store);
-	if (o.most < o.least)
-		usage_fail("--to %llu: expected at least what --from says, %llu",
-			   (unsigned long long)o.most, (unsigned long long)o.least);
-	for (unsigned int i = 0; i < o.variants.n; i++)
-		find_variant(o.variants.v[i]);
 	memory_check(o.values * ((o.least + o.most) / 2 + 64), "--values %llu",
 		     (unsigned long long)o.values);
-	data_check(o.data);
-	data_load(&set, o.data, (uint64_t)64 << 20);
-	if (set.count * ebb_page_size() < o.most)
-		usage_fail("--data %s: expected at least as much as --to says", o.data);
+	data_load_values(&set, o.data, o.least, o.most);
 	ours = &o;
 	rows = (size_t)o.variants.n * o.threads.n;
 	res = xalloc(rows * o.bench.rounds, sizeof(*res));
@@ -414,7 +397,7 @@ static int values_bench(const struct command *cmd, int argc, char **argv)
 		for (size_t k = 0; k < rows; k++) {
 			struct values_run run = {
 				.o = &o, .set = &set,
-				.ops = find_variant(o.variants.v[k % o.variants.n]),
+				.ops = rival_find(variants, o.variants.v[k % o.variants.n]),
 				.threads = (unsigned int)o.threads.v[k / o.variants.n],
 			};
 			struct result *r = &res[k * o.bench.rounds + round];
@@ -427,13 +410,13 @@ static int values_bench(const struct command *cmd, int argc, char **argv)
 		}
 	t = table_new(columns);
 	for (size_t k = 0; k < rows; k++) {
-		const struct rival_ops *ops = find_variant(o.variants.v[k % o.variants.n]);
 		uint64_t packed = 0;
 
 		for (size_t i = 0; i < o.variants.n; i++)
 			if (!strcmp(o.variants.v[i], "codec"))
 				packed = res[i * o.bench.rounds].packed_bytes;
-		add_row(t, &o, ops, (unsigned int)o.threads.v[k / o.variants.n],
+		add_row(t, &o, rival_find(variants, o.variants.v[k % o.variants.n]),
+			(unsigned int)o.threads.v[k / o.variants.n],
 			&res[k * o.bench.rounds], packed);
 	}
 	status = bench_report(&o.bench, t);

@@ -13,6 +13,8 @@
 #include "tool.h"
 #include "walk.h"
 
+#define VALUES_LIMIT ((uint64_t)64 << 20)       /* bytes of data that values are cut from */
+
 /* Which files of a tree belong to a set. */
 enum filter { ANY, SHARED_LIBRARY, C_SOURCE, PYTHON, PROGRAM };
 
@@ -197,6 +199,26 @@ void data_unload(struct page_set *set)
 {
 	xunmap(set->pages, set->mapped);
 	memset(set, 0, sizeof(*set));
+}
+
+void data_load_values(struct page_set *set, const char *name, uint64_t least, uint64_t most)
+{
+	if (most < least)
+		usage_fail("--to %llu: expected at least what --from says, %llu",
+			   (unsigned long long)most, (unsigned long long)least);
+	data_check(name);
+	data_load(set, name, VALUES_LIMIT);
+	if (set->count * ebb_page_size() < most)
+		usage_fail("--data %s: expected at least as much as --to says", name);
+}
+
+void data_touch(const struct page_set *set)
+{
+	volatile unsigned char sum = 0;
+
+	/* The machine's pages may be smaller than Ebb's. */
+	for (size_t i = 0; i < set->count * ebb_page_size(); i += 4096)
+		sum ^= set->pages[i];
 }
 
 const unsigned char *data_page(const struct page_set *set, size_t i)

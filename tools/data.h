@@ -35,6 +35,15 @@ void data_check(const char *name);
 void data_load(struct page_set *set, const char *name, uint64_t limit);
 void data_unload(struct page_set *set);
 
+/*
+ * The same for values of least to most bytes, which are what --from and --to said: ends the program
+ * unless those are in this order and the set has as much as the longest.
+ */
+void data_load_values(struct page_set *set, const char *name, uint64_t least, uint64_t most);
+
+/* Touches all pages: what a process has of them is then in its memory. */
+void data_touch(const struct page_set *set);
+
 /* Page i of the set, which starts again at its end. */
 const unsigned char *data_page(const struct page_set *set, size_t i);
 

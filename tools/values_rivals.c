@@ -344,6 +344,13 @@ static int rival_del(struct rival *r, uint64_t id)
 	return old ? 0 : -ENOENT;
 }
 
+const struct rival_ops *rival_find(const struct rival_ops *const *among, const char *name)
+{
+	while (strcmp((*among)->name, name))
+		among++;
+	return *among;
+}
+
 const struct rival_ops rival_map = {
 	.name = "map", .open = open_map, .close = rival_close,
 	.put = rival_put, .get = rival_get, .del = rival_del,

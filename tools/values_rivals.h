@@ -38,4 +38,7 @@ struct rival_ops {
  */
 extern const struct rival_ops rival_map, rival_slabs;
 
+/* The one of that name, which is among them. */
+const struct rival_ops *rival_find(const struct rival_ops *const *among, const char *name);
+
 #endif
