@@ -195,21 +195,28 @@ static void a_pin_stays_as_it_is(void **state)
 	ebb_cache_close(c);
 }
 
+/* One that only notes a key's first put. */
+static struct ebb_cache *open_noting_cache(u64 capacity)
+{
+	struct ebb_cache_config cfg;
+	struct ebb_cache *c;
+
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = capacity;
+	cfg.flags = EBB_CACHE_SECOND_MISS;
+	must_eq(ebb_cache_open(&c, &cfg), 0);
+	return c;
+}
+
 /* Each key comes again when all others came: all of them fit, so all are to be stored. */
 static void a_loop_fills_an_empty_cache_that_notes_first(void **state)
 {
-	struct ebb_cache_config cfg;
+	struct ebb_cache *c = open_noting_cache(32 * MIB);
+	u32 sets = c->shard[0].mem.ghost_sets;
 	static unsigned char data[1000];
-	struct ebb_cache *c;
 	unsigned int round;
-	u32 sets;
 	u64 k;
 
-	ebb_cache_config_init(&cfg);
-	cfg.capacity = 32 * MIB;
-	cfg.flags = EBB_CACHE_SECOND_MISS;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
-	sets = c->shard[0].mem.ghost_sets;
 	fill(data, sizeof(data), 0);
 	for (round = 0; round < 2; round++)
 		for (k = 0; k < 15000; k++)
@@ -224,54 +231,30 @@ static void a_loop_fills_an_empty_cache_that_notes_first(void **state)
 	ebb_cache_close(c);
 }
 
-static void pinned_bytes_count(void **state)
+/* A capacity of 8 MiB would remember 8192 keys. */
+static void more_keys_are_remembered_by_a_capacity_that_was_raised(void **state)
 {
-	struct ebb_cache *c = open_cache(32 * MIB, NULL);
-	static unsigned char data[4 << 20];
-	struct ebb_cache_pin *pin[4];
-	u64 values, k;
-	unsigned int i;
-	int err;
+	struct ebb_cache *c = open_noting_cache(8 * MIB);
+	u64 k;
 
-	fill(data, sizeof(data), 0);
-	for (k = 0; k < 10000; k++)
-		must_eq(put(c, k, data + k, 4000, 0), 0);
-	values = stat_of(c).values;
-	/* A small one takes more than its bytes. */
-	must_eq(ebb_cache_put(c, "tiny", 4, data, 1, 0, 0), 0);
-	must_eq(ebb_cache_pin(c, "tiny", 4, 0, &pin[0]), 0);
-	must(stat_of(c).pinned_bytes >= malloc_usable_size(pin[0]) + sizeof(size_t));
-	ebb_cache_unpin(c, pin[0]);
-	must_eq(stat_of(c).pinned_bytes, 0);
-	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
-	for (i = 0; i < 4; i++)
-		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);
-	for (k = 10000; k < 20000; k++)
-		must_eq(put(c, k, data + k, 4000, 0), 0);
-	must_be_at_most(stat_of(c).values, values * 6 / 10);
-	must_be_at_most(stat_of(c).used_bytes, 32 * MIB / 100 * 106);
-	for (i = 0; i < 4; i++)
-		ebb_cache_unpin(c, pin[i]);
-	/* It may have been evicted: its pins have bytes of their own. */
-	err = ebb_cache_delete(c, "large", 5);
-	must(!err || err == -ENOENT);
-	for (k = 20000; k < 40000; k++)
-		must_eq(put(c, k, data + k, 4000, 0), 0);
-	must(stat_of(c).values > values / 100 * 90);
+	must_eq(ebb_cache_set_capacity(c, 32 * MIB), 0);
+	for (k = 0; k < 15000; k++)
+		put(c, k, "value", 5, 0);
+	/* Two keys may have the same note, but few do. */
+	must_be_at_most(stat_of(c).values, 5);
+	for (k = 0; k < 15000; k++)
+		put(c, k, "value", 5, 0);
+	must(stat_of(c).values > 14000);
+	is_sound(c);
 	ebb_cache_close(c);
 }
 
 static void the_first_put_of_a_key_only_notes_it(void **state)
 {
-	struct ebb_cache_config cfg;
-	struct ebb_cache *c;
+	struct ebb_cache *c = open_noting_cache(16 * MIB);
 	char buf[10];
 	size_t n;
 
-	ebb_cache_config_init(&cfg);
-	cfg.capacity = 16 * MIB;
-	cfg.flags = EBB_CACHE_SECOND_MISS;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
 	must_eq(ebb_cache_put(c, "a", 1, "first", 5, 0, 0), -EAGAIN);
 	must_eq(ebb_cache_get(c, "a", 1, buf, 10, &n), -ENOENT);
 	must_eq(ebb_cache_put(c, "a", 1, "second", 6, 0, 0), 0);
@@ -288,14 +271,9 @@ static void the_first_put_of_a_key_only_notes_it(void **state)
 
 static void what_was_taken_can_be_put_back_at_once(void **state)
 {
-	struct ebb_cache_config cfg;
+	struct ebb_cache *c = open_noting_cache(16 * MIB);
 	struct ebb_cache_pin *pin;
-	struct ebb_cache *c;
 
-	ebb_cache_config_init(&cfg);
-	cfg.capacity = 16 * MIB;
-	cfg.flags = EBB_CACHE_SECOND_MISS;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
 	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, EBB_CACHE_ADMIT), 0);
 	must_eq(ebb_cache_pin(c, "a", 1, EBB_CACHE_TAKE, &pin), 0);
 	ebb_cache_unpin(c, pin);
@@ -304,34 +282,83 @@ static void what_was_taken_can_be_put_back_at_once(void **state)
 	ebb_cache_close(c);
 }
 
-static struct {
-	u64 times[4], bytes;
-	bool wrong;
-} told;
+/* ---- pins of a large value in a cache of 32 MiB ---- */
+
+static unsigned char large[4 << 20];
+
+static void put_large(struct ebb_cache *c)
+{
+	must_eq(ebb_cache_put(c, "large", 5, large, sizeof(large), 0, 0), 0);
+}
+
+/* Pieces of it under the keys from .. end - 1. */
+static void put_pieces(struct ebb_cache *c, u64 from, u64 end, size_t bytes)
+{
+	for (; from < end; from++)
+		must_eq(put(c, from, large + from, bytes, 0), 0);
+}
+
+static struct ebb_cache *open_with_pieces(u64 n, size_t bytes)
+{
+	struct ebb_cache *c = open_cache(32 * MIB, NULL);
+
+	fill(large, sizeof(large), 0);
+	put_pieces(c, 0, n, bytes);
+	return c;
+}
+
+#define MOST_USED (32 * MIB / 100 * 106)
+
+static void pinned_bytes_count(void **state)
+{
+	struct ebb_cache *c = open_with_pieces(10000, 4000);
+	struct ebb_cache_pin *pin[4];
+	unsigned int i;
+	u64 values;
+	int err;
+
+	values = stat_of(c).values;
+	/* A small one takes more than its bytes. */
+	must_eq(ebb_cache_put(c, "tiny", 4, large, 1, 0, 0), 0);
+	must_eq(ebb_cache_pin(c, "tiny", 4, 0, &pin[0]), 0);
+	must(stat_of(c).pinned_bytes >= malloc_usable_size(pin[0]) + sizeof(size_t));
+	ebb_cache_unpin(c, pin[0]);
+	must_eq(stat_of(c).pinned_bytes, 0);
+	put_large(c);
+	for (i = 0; i < 4; i++)
+		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);
+	put_pieces(c, 10000, 20000, 4000);
+	must_be_at_most(stat_of(c).values, values * 6 / 10);
+	must_be_at_most(stat_of(c).used_bytes, MOST_USED);
+	for (i = 0; i < 4; i++)
+		ebb_cache_unpin(c, pin[i]);
+	/* It may have been evicted: its pins have bytes of their own. */
+	err = ebb_cache_delete(c, "large", 5);
+	must(!err || err == -ENOENT);
+	put_pieces(c, 20000, 40000, 4000);
+	must(stat_of(c).values > values / 100 * 90);
+	ebb_cache_close(c);
+}
 
 /* Who only reads keeps the capacity, too. */
 static void pins_without_puts_evict(void **state)
 {
-	struct ebb_cache *c = open_cache(32 * MIB, NULL);
-	static unsigned char data[4 << 20];
+	struct ebb_cache *c = open_with_pieces(20000, 2000);
 	struct ebb_cache_pin *pin[4];
-	u64 k, from;
 	unsigned int i;
+	u64 from;
 
-	fill(data, sizeof(data), 0);
-	for (k = 0; k < 20000; k++)
-		must_eq(put(c, k, data + k, 2000, 0), 0);
-	must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+	put_large(c);
 	must(stat_of(c).evicted > 1000);
 	/* What the worker has to do for that is done. */
 	usleep(100000);
 	for (i = 0; i < ARRAY_LEN(pin); i++) {
 		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);
-		for (from = host_now_ns(); stat_of(c).used_bytes > 32 * MIB / 100 * 106;)
+		for (from = host_now_ns(); stat_of(c).used_bytes > MOST_USED;)
 			must(host_now_ns() - from < 5000000000u);
 		/* It is there for the next time. */
 		if (ebb_cache_get(c, "large", 5, NULL, 0, &(size_t){ 0 }) == -ENOENT)
-			must_eq(ebb_cache_put(c, "large", 5, data, sizeof(data), 0, 0), 0);
+			put_large(c);
 	}
 	must(stat_of(c).values > 1000);
 	while (i)
@@ -339,6 +366,13 @@ static void pins_without_puts_evict(void **state)
 	is_sound(c);
 	ebb_cache_close(c);
 }
+
+/* ---- who is told what leaves ---- */
+
+static struct {
+	u64 times[4], bytes;
+	bool wrong;
+} told;
 
 static void count_gone(void *ctx, const struct ebb_cache_gone *gone)
 {
@@ -413,8 +447,6 @@ static void threads_agree(void **state)
 	threads_see_whole_values_and_no_old_ones(c);
 	ebb_cache_close(c);
 }
-
-/* ---- capacity ---- */
 
 /* ---- memory that is short ---- */
 
@@ -574,6 +606,7 @@ int main(void)
 		cmocka_unit_test(a_put_that_finds_no_room_takes_the_old_value_along),
 		cmocka_unit_test(a_pin_stays_as_it_is),
 		cmocka_unit_test(a_loop_fills_an_empty_cache_that_notes_first),
+		cmocka_unit_test(more_keys_are_remembered_by_a_capacity_that_was_raised),
 		cmocka_unit_test(pinned_bytes_count),
 		cmocka_unit_test(pins_without_puts_evict),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),

@@ -2,7 +2,6 @@
 /* test_cache_room.c - a cache's memory: within the capacity, whatever comes, and given back. */
 #include "cache_rig.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 static u64 resident(void)
