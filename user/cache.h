@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cache.h - inside of struct ebb_cache: what cache.c, cache_data.c, cache_room.c share.
+ * cache.h - inside of struct ebb_cache: what cache.c, cache_data.c, cache_room.c and cache_all.c
+ * share.
  *
  *     key --hash--> shard --cache_index.h--> reference --block.h--> | head | key | packed bytes |
  *                                                        large:     | head | key | references   |
