@@ -7,6 +7,7 @@ The library is as it is shipped, and tests take a hundredth of their steps. Case
 the process has in memory are left out: it is valgrind's memory, too.
 """
 import argparse
+import functools
 import os
 import re
 import shutil
@@ -25,10 +26,24 @@ FULL = SMALL + [("test_cache", "sizes_*"), ("test_cache", "threads_*"),
                 ("test_spill", "a_se*"), ("test_spill", "an_or*"), ("test_spill", "threads_*")]
 
 
+@functools.cache
+def cannot_run():
+    """Why valgrind does not run any program here, or None."""
+    if not shutil.which("valgrind"):
+        return "no valgrind here"
+    p = subprocess.run(["valgrind", "-q", "true"], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                       errors="replace", timeout=LIMIT_S, check=False)
+    if "Fatal error at startup" in p.stdout:
+        return "valgrind lacks symbols of the C library, which Debian has in libc6-dbg"
+    return None
+
+
 def holds(build, program, cases):
     """No error, nothing lost, and the cases pass."""
-    if not shutil.which("valgrind"):
-        raise tap.Skip("no valgrind here; `make deps` as root installs it")
+    why = cannot_run()
+    if why:
+        raise tap.Skip(why + "; `make deps` as root installs what it needs")
     exe = os.path.join(build, program)
     if not os.path.exists(exe):
         raise tap.Skip(f"no {exe}; `scripts/check gcc` builds it")
