@@ -19,6 +19,8 @@ KERNEL ?=
 ROUNDS ?= 5
 # ab: the commit to compare with; empty is main.
 BASE ?=
+# demo-python: options of scripts/demo-python.
+ARGS ?=
 # fuzz: seconds for each fuzzer.
 FUZZ_SECONDS ?= 3600
 
@@ -38,7 +40,7 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 help: ## list these targets
 	@echo 'Ebb: compressed memory that lets go at once.'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) BASE= FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) BASE= ARGS= FUZZ_SECONDS=$(FUZZ_SECONDS)'
 
 build: configure ## build libebb and the command build/ebb (the default)
 	@$(MESON) compile -C build
@@ -139,6 +141,7 @@ demo-programs: build ## nbdkit and RocksDB, Ebb's plugins beside their own; ROUN
 	@bench/programs/rocksdb --rounds $(ROUNDS) --json build/bench/cache.json
 
 demo-python: ## Dask workers that spill to disk, stock and with Ebb; ARGS="--only workload=fields" for some of it
+	@scripts/deps check
 	@scripts/demo-python $(ARGS)
 
 pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb by turns; ROUNDS boots each
