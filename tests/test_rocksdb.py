@@ -67,8 +67,9 @@ class Bench:
 
     def __init__(self, work, plugin=PLUGIN, before=("db_bench",), preload=True):
         self.plugin, self.before, self.preload = plugin, list(before), preload
-        self.options = [f"--db={work}/db", f"--num={KEYS}", "--value_size=400", "--cache_size=1048576",
-                        "--cache_numshardbits=2", "--compression_type=none", "--statistics"]
+        self.options = [f"--db={work}/db", f"--num={KEYS}", "--value_size=400",
+                        "--cache_size=1048576", "--cache_numshardbits=2",
+                        "--compression_type=none", "--statistics"]
         self.db_bench("--benchmarks=fillseq,compact")
 
     def db_bench(self, *options, rc=0):
@@ -108,7 +109,8 @@ def db_bench_of_debian_loads_it(work):
 @case
 def db_bench_tells_what_a_uri_has_that_is_not_known(work):
     bench = db_bench(work)
-    for uri, said in (("ebb://capacity=8M;codec=brotli", "codec=brotli: there is no such codec; there are lz4"),
+    for uri, said in (("ebb://capacity=8M;codec=brotli",
+                       "codec=brotli: there is no such codec; there are lz4"),
                       ("ebb://cap=8M", "cap=8M: there is no such option; there are capacity")):
         out = bench.read(uri, rc=1)
         assert said in out, out[-500:]
@@ -117,8 +119,8 @@ def db_bench_tells_what_a_uri_has_that_is_not_known(work):
 def newest(work):
     """A RocksDB that is newer than the machine's: its folder of libraries, and its version."""
     debs = [os.path.join(ROOT, "tests/vm/debs"), NEWEST]
-    p = subprocess.run([*debs, "closure", "librocksdb-dev", "rocksdb-tools"], stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, text=True, check=False)
+    p = subprocess.run([*debs, "closure", "librocksdb-dev", "rocksdb-tools"],
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if p.returncode:
         raise tap.Skip("there is no newer RocksDB: " + p.stderr.strip())
     names = [n for n in p.stdout.split() if n != "linux-libc-dev"]
@@ -144,18 +146,19 @@ def with_the_newest_rocksdb_of_debian_it_does_the_same(work):
     ebb = ["-L", BUILD, "-lebb", "-pthread", "-Wl,--allow-shlib-undefined"]
     room, plugin = os.path.join(ROOT, "plugins/rocksdb"), os.path.join(work, "librocksdb_ebb.so")
     run([*cxx, "-shared", "-fPIC", "-fvisibility=hidden", "-o", plugin,
-         *(os.path.join(room, n) for n in sorted(os.listdir(room)) if n.endswith(".cc")), rocksdb, *ebb])
+         *(os.path.join(room, n) for n in sorted(os.listdir(room)) if n.endswith(".cc")),
+         rocksdb, *ebb])
     loader = [os.path.join(work, "usr/lib64/ld-linux-x86-64.so.2"), "--library-path",
               f"{libs}:{work}:{BUILD}"]
     if not os.path.exists(loader[0]):
         raise tap.Skip(f"no loader of {NEWEST} for this machine")
     for name in ("test_rocksdb", "test_rocksdb_db"):
         program = os.path.join(work, name)
-        run([*cxx, "-o", program, os.path.join(ROOT, "tests/rocksdb", name + ".cc"), plugin, rocksdb,
-             *ebb])
+        run([*cxx, "-o", program, os.path.join(ROOT, "tests/rocksdb", name + ".cc"), plugin,
+             rocksdb, *ebb])
         passes([*loader, program, work])
-    reads_hit(Bench(work, before=[*loader, "--preload", plugin, os.path.join(work, "usr/bin/db_bench")],
-                    preload=False))
+    loader += ["--preload", plugin]
+    reads_hit(Bench(work, before=[*loader, os.path.join(work, "usr/bin/db_bench")], preload=False))
 
 
 if __name__ == "__main__":
