@@ -74,18 +74,10 @@ cdef struct cache_name_t:
 
 
 @cython.no_gc
-cdef class CacheValues:
+cdef class CacheValues(Gated):
     """libebb's cache: what Cache is made of."""
     cdef ebb_cache *c
-    cdef gate_t gate
-    cdef int generation
     cdef uint32_t cleared
-
-    def __cinit__(self, *args, **kwargs):
-        self.c = NULL
-        self.gate = 0
-        self.cleared = 0
-        self.generation = generation
 
     def _open(self, codec, level, capacity, spill, spill_capacity, second_miss):
         """Opens it; once.  The arguments were checked."""
@@ -114,43 +106,13 @@ cdef class CacheValues:
             raise OSError(-err, os.strerror(-err), spill)
         self.c = c
 
-    def __dealloc__(self):
-        if gate_shut(&self.gate):
-            self.end()
+    cdef bint is_open(self) noexcept:
+        return self.c != NULL
 
     cdef void end(self) noexcept:
         cdef ebb_cache *c = self.c
         with nogil:
             ebb_cache_close(c)
-
-    def close(self):
-        """Ends it and gives all its memory back, as soon as no thread is in a call any more."""
-        if gate_shut(&self.gate):
-            self.end()
-
-    @property
-    def closed(self):
-        """Whether close() was called."""
-        return gate_is_shut(&self.gate)
-
-    cdef int enter(self) except -1:
-        cdef int close
-        if self.generation != generation:
-            raise RuntimeError(f"this {type(self).__name__} was opened before a fork: its memory "
-                               "is the parent process's; open one in the child")
-        if gate_enter(&self.gate, &close):
-            if self.c != NULL:
-                return 0
-            self.leave()
-            raise ValueError(f"this {type(self).__name__} was never opened: "
-                             "__init__() was not called")
-        if close:
-            self.end()
-        raise ValueError(f"this {type(self).__name__} is closed")
-
-    cdef void leave(self) noexcept:
-        if gate_leave(&self.gate):
-            self.end()
 
     cdef int make_key(self, object key, cache_name_t *name) except -1:
         cdef name_t plain
@@ -170,8 +132,7 @@ cdef class CacheValues:
 
     cdef bint find_key(self, object key, cache_name_t *name) except -1:
         """The same for who looks; False: it cannot be a key, so it is not there."""
-        if not isinstance(key, (str, bytes, int)):
-            hash(key)
+        if not can_be_key(key):
             return False
         self.make_key(key, name)
         return True

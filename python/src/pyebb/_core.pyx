@@ -138,10 +138,16 @@ cdef int make_name(object key, name_t *name) except -1:
     raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
 
 
+cdef bint can_be_key(object key) except -1:
+    """For who looks: what cannot be a key is not there, as in a dict."""
+    if isinstance(key, (str, bytes, int)):
+        return True
+    hash(key)           # a TypeError, as there
+    return False
+
+
 cdef int find_name(object key, name_t *name) except -1:
-    """The same for who looks: what cannot be a key is not there, as in a dict."""
-    if not isinstance(key, (str, bytes, int)):
-        hash(key)       # a TypeError, as there
+    if not can_be_key(key):
         raise KeyError(key)
     return make_name(key, name)
 
@@ -258,49 +264,31 @@ cdef object form_error(int err):
     return CorruptError("the packed form of a value is damaged, or is none")
 
 
-# ---- values ----
+# ---- what may be closed at any time ----
 
 @cython.no_gc
-cdef class Values:
-    """libebb's table of values: what Store is made of."""
-    cdef ebb_values *v
+cdef class Gated:
+    """What Values and CacheValues share: a gate before a table or cache of libebb.
+
+    Their _open() opens it, once; then is_open() is true, and end() closes it.
+    """
     cdef gate_t gate
     cdef int generation
-    cdef uint64_t mem_limit
 
     def __cinit__(self, *args, **kwargs):
-        self.v = NULL
         self.gate = 0
         self.generation = generation
 
-    def _open(self, codec, level, unit, mem_limit):
-        """Opens it; once.  The arguments were checked."""
-        cdef ebb_values_config cfg
-        cdef ebb_values *v
-        cdef bytes name = codec.encode()
-        cdef int err
-        if self.v != NULL:
-            raise RuntimeError("__init__() was called before")
-        ebb_values_config_init(&cfg)
-        cfg.codec = PyBytes_AsString(name)
-        cfg.level = level
-        cfg.unit_bytes = unit
-        cfg.mem_limit = mem_limit
-        err = ebb_values_open(&v, &cfg)
-        if err:
-            raise self.error(err, None, 0)
-        self.mem_limit = mem_limit
-        self.v = v
+    cdef bint is_open(self) noexcept:
+        return False
+
+    cdef void end(self) noexcept:
+        pass
 
     def __dealloc__(self):
         # Who is inside has a reference, so nobody is.
         if gate_shut(&self.gate):
             self.end()
-
-    cdef void end(self) noexcept:
-        cdef ebb_values *v = self.v
-        with nogil:
-            ebb_values_close(v)
 
     def close(self):
         """Ends it and gives all its memory back, as soon as no thread is in a call any more.
@@ -321,7 +309,7 @@ cdef class Values:
             raise RuntimeError(f"this {type(self).__name__} was opened before a fork: its memory "
                                "is the parent process's; open one in the child")
         if gate_enter(&self.gate, &close):
-            if self.v != NULL:
+            if self.is_open():
                 return 0
             self.leave()
             raise ValueError(f"this {type(self).__name__} was never opened: "
@@ -333,6 +321,42 @@ cdef class Values:
     cdef void leave(self) noexcept:
         if gate_leave(&self.gate):
             self.end()
+
+
+# ---- values ----
+
+@cython.no_gc
+cdef class Values(Gated):
+    """libebb's table of values: what Store is made of."""
+    cdef ebb_values *v
+    cdef uint64_t mem_limit
+
+    def _open(self, codec, level, unit, mem_limit):
+        """Opens it; once.  The arguments were checked."""
+        cdef ebb_values_config cfg
+        cdef ebb_values *v
+        cdef bytes name = codec.encode()
+        cdef int err
+        if self.v != NULL:
+            raise RuntimeError("__init__() was called before")
+        ebb_values_config_init(&cfg)
+        cfg.codec = PyBytes_AsString(name)
+        cfg.level = level
+        cfg.unit_bytes = unit
+        cfg.mem_limit = mem_limit
+        err = ebb_values_open(&v, &cfg)
+        if err:
+            raise self.error(err, None, 0)
+        self.mem_limit = mem_limit
+        self.v = v
+
+    cdef bint is_open(self) noexcept:
+        return self.v != NULL
+
+    cdef void end(self) noexcept:
+        cdef ebb_values *v = self.v
+        with nogil:
+            ebb_values_close(v)
 
     cdef object error(self, int err, object key, size_t n):
         """The exception that an error number of libebb is."""
@@ -350,6 +374,11 @@ cdef class Values:
         if err == EIO:
             return OSError(EIO, f"what is stored does not decompress, under the key {key!r}")
         return OSError(err, os.strerror(err))
+
+    cdef bint was_there(self, int err, object key) except -1:
+        if err and err != -ENOENT:
+            raise self.error(err, key, 0)
+        return not err
 
     def _put(self, key, data, unsigned int flags):
         """Stores data; returns False if there is a value and flags say that there be none."""
@@ -402,10 +431,9 @@ cdef class Values:
 
     cdef bytes look_up(self, object key):
         cdef name_t name
-        try:
-            find_name(key, &name)
-        except KeyError:
+        if not can_be_key(key):
             return None
+        make_name(key, &name)
         self.enter()
         try:
             return self.get_bytes(key, &name)
@@ -620,31 +648,25 @@ cdef class Values:
         cdef name_t name
         cdef uint64_t n = 0
         cdef int err
-        try:
-            find_name(key, &name)
-        except KeyError:
+        if not can_be_key(key):
             return False
+        make_name(key, &name)
         self.enter()
         err = c_size(self.v, &name, &n)
         self.leave()
-        if err and err != -ENOENT:
-            raise self.error(err, key, 0)
-        return not err
+        return self.was_there(err, key)
 
     def _delete(self, key):
         """Deletes a value; returns whether there was one."""
         cdef name_t name
         cdef int err
-        try:
-            find_name(key, &name)
-        except KeyError:
+        if not can_be_key(key):
             return False
+        make_name(key, &name)
         self.enter()
         err = c_delete(self.v, &name)
         self.leave()
-        if err and err != -ENOENT:
-            raise self.error(err, key, 0)
-        return not err
+        return self.was_there(err, key)
 
     def __delitem__(self, key):
         if not self._delete(key):
