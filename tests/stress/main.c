@@ -122,7 +122,8 @@ static void plan(u32 nr, bool new_store)
 	r->hot = 1u << below(&r->r, 6);
 	r->hot_at = (u32)below(&r->r, r->slots);
 	r->wild = (u32)below(&r->r, 4);
-	r->short_of_memory = one_in(&r->r, 2);
+	/* One of two, so that a run of few rounds has both. */
+	r->short_of_memory = (mix(options.seed ^ (nr / 2)) ^ nr) & 1;
 	for (u32 i = 0; i < nops; i++) {
 		r->weight[i] = table[i].weight * PICK(times, &r->r);
 		sum += r->weight[i];

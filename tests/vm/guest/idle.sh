@@ -1,7 +1,7 @@
 #!/bin/sh
 # Which pages nobody touches: marks, ages, and the file that tells both.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=512M timeout=120 progs=swapcheck,poke tools=mkswap,swapon,swapoff
+# vm: mem=512M timeout=300 progs=swapcheck,poke tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 idle)" ] || { skip "idle pages" "this zram has no marks"; finish; }
