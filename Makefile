@@ -58,7 +58,7 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 	@[ '$(VS_KERNEL)' = 0 ] || [ "$$(id -u)" != 0 ] || [ ! -e /sys/class/zram-control ] || \
 		kernel=--vs-kernel; \
 	build/ebb bench release $$kernel --out build/bench/release.json
-	@for b in store density pages malloc; do \
+	@for b in store density pages malloc latency; do \
 		build/ebb bench $$b --out build/bench/$$b.json || exit; done
 	@build/ebb values bench --values 100000 --threads 1 --out build/bench/values.json
 	@build/ebb values bench --values 500000 --from 100 --to 100 --threads 1 \
