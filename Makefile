@@ -17,6 +17,8 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 KERNEL ?=
 # demo-kernel, demo-linux, demo-tiers, pressure: boots of each variant; demo-programs: rounds of each row.
 ROUNDS ?= 5
+# demo-kernel: more options of bench/kernel/latency; --short is a short form of it.
+LATENCY ?=
 # ab: the commit to compare with; empty is main.
 BASE ?=
 # fuzz: seconds for each fuzzer.
