@@ -14,7 +14,8 @@
  * The main process times each page-out (MADV_PAGEOUT), swap-in (a touch), and free (MADV_DONTNEED
  * of a page that is out), until AFTER_MS after the last process has ended.  A give-back is the free
  * of a page that does not compress: zram has a page for it alone, which goes back.  A call in which
- * the main process lost its CPU to another one is counted by itself.  With N = 0 it is alone, for T turns.
+ * the main process lost its CPU to another one is counted by itself.  With N = 0 it is alone, for T
+ * turns.
  *
  * With --tracer (irqsoff, preemptoff, preemptirqsoff) nothing is timed: the tracer says how long
  * interrupts or preemption were off at most, while the processes were paged out, and while they
