@@ -17,6 +17,8 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 KERNEL ?=
 # demo-kernel, demo-linux, demo-tiers, pressure: boots of each variant; demo-programs: rounds of each row.
 ROUNDS ?= 5
+# demo-kernel: more options of bench/kernel/latency; --short is a short form of it.
+LATENCY ?=
 # ab: the commit to compare with; empty is main.
 BASE ?=
 # demo-python: options of scripts/demo-python.
@@ -60,7 +62,7 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 	@[ '$(VS_KERNEL)' = 0 ] || [ "$$(id -u)" != 0 ] || [ ! -e /sys/class/zram-control ] || \
 		kernel=--vs-kernel; \
 	build/ebb bench release $$kernel --out build/bench/release.json
-	@for b in store density pages malloc; do \
+	@for b in store density pages malloc latency; do \
 		build/ebb bench $$b --out build/bench/$$b.json || exit; done
 	@build/ebb values bench --values 100000 --threads 1 --out build/bench/values.json
 	@build/ebb values bench --values 500000 --from 100 --to 100 --threads 1 \
@@ -117,10 +119,12 @@ install-module: ## zram.ko through DKMS, for this kernel and those to come (as r
 uninstall-module: ## take it out of DKMS; the kernel's own zram is back (as root)
 	@KERNEL='$(KERNEL)' scripts/dkms remove
 
-demo-kernel: ## the munmap and kill experiments in a user-mode kernel, beside in-tree zram
+demo-kernel: ## munmap, kill and worst case in a user-mode kernel, beside in-tree zram
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
-		--json build/bench/kernel-release.json
+		--json build/bench/kernel-release.json && \
+		bench/kernel/latency --ebb "$$ko" --rounds $(ROUNDS) $(LATENCY) \
+		--traced "$$(scripts/module irqsoff)"
 
 demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and on Ebb in its place (linux/graft)
 	@scripts/deps uml

@@ -82,6 +82,27 @@ def kernel_release():
             "rows": rows}
 
 
+def kernel_latency():
+    bench, made = module("latency", "bench/kernel/latency"), []
+    ops = {"page-out": 12.0, "swap-in": 6.0, "free": 3.0, "give-back": 3.5}
+    for v, by in (("patched", 3), ("sync", 2), ("deferred", 1), ("floor", 0.8)):
+        for np in (0, 4):
+            for n in range(3):
+                made += bench.of_calls(
+                    {"np": np, "mb": 64, "codec": "lzo-rle", "others": 0.01, "exit_ms": 9.0 * by,
+                     "ops": {op: {"calls": 9000, "p50_us": us, "p99_us": us * 2 * by,
+                                  "p999_us": us * 9 * by, "max_us": us * (70 + n) * by, "lost": 3,
+                                  "lost_max_us": 4000.0} for op, us in ops.items()}}, v)
+        for tracer in bench.TRACERS if v != "floor" else ():
+            for cpus in (1, 2):
+                made += bench.of_off(
+                    {"np": 4, "mb": 32, "codec": "lzo-rle", "others": 0.01, "tracer": tracer,
+                     "page_out_us": int(90 * by), "page_out_in": "a to b, c-1",
+                     "exit_us": int(50 * by), "exit_in": "d to e, f-2"}, v, cpus)
+    return {"machine": GUEST_FACTS, "rounds": 3, "kernels": {"calls": "7.3.4", "off1": "7.3.4"},
+            "failed": [], "rows": bench.merged_rows(made, 0.08)}
+
+
 def linux_release():
     made = []
     ms = {"classic": 16, "classic-plus": 14, "ebb-sync": 4, "ebb-deferred": 2, "ebb-bulk": 1.6,
@@ -186,6 +207,7 @@ TABLES = {
     "pages": ("variant", "backlog_pages", "threads", "max_pages_per_hold", "p999_hold_ns"),
     "malloc": ("allocator", "threads", "alloc_ns", "free_ns", "free_cpu_ns", "rss_per_byte",
                "rss_per_byte_churned", "left_bytes"),
+    "latency": ("allocator", "others", "op", "p50_ns", "p99_ns", "p999_ns", "max_ns"),
     "values": ("variant", "threads", "put_ns", "get_ns", "delete_ns", "resident_bytes",
                "after_bytes"),
 }
@@ -218,6 +240,13 @@ def command():
                                      alloc_ns=1200 + at, free_ns=15 * (at + 1), free_cpu_ns=30,
                                      rss_per_byte=1.017 + at / 100,
                                      rss_per_byte_churned=1.02 + at / 50))
+    for at, v in enumerate(("ebb", "ebb-sync", "mimalloc", "jemalloc", "glibc", "nothing")):
+        for n in (0, 4):
+            for op in ("store", "read", "free", "give-back"):
+                ns = 20 * (at + 1) + n
+                out["latency"].append(row({"allocator": v, "others": n, "op": op, "samples": 20000},
+                                          p50_ns=ns, p99_ns=ns * 3, p999_ns=ns * 50,
+                                          max_ns=ns * 1000))
     for at, v in enumerate(("codec", "ebb", "ebb-key", "map", "slabs")):
         made = row({"variant": v, "threads": 1}, put_ns=900 + at, get_ns=240)
         made.update(delete_ns=None if v == "codec" else 90,
@@ -246,6 +275,7 @@ def programs():
 
 def every():
     return {"kernel-release.json": kernel_release(), "linux-release.json": linux_release(),
+            "kernel-latency.json": kernel_latency(),
             "tiers.json": tiers(), "kernel-pressure.json": pressure(), "nbd.json": nbd(),
             "scale.json": scale(), **command(), **programs()}
 

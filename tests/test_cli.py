@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 EBB = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else
                        os.environ.get("EBB", os.path.join(ROOT, "build", "ebb")))
 COMMANDS = ["classes", "pack", "bench release", "bench store", "bench density", "bench pages",
-            "bench malloc", "values bench", "cache bench", "top"]
+            "bench malloc", "bench latency", "values bench", "cache bench", "top"]
 BENCHES = [c for c in COMMANDS if c.startswith("bench")]
 LIMIT_S = 120
 NOBODY = 65534
@@ -608,6 +608,22 @@ def bench_malloc_writes_its_rows(tmp):
                  "--allocator", "ebb,glibc,glibc-huge", "--data", tree(tmp))
     has(rows, "allocator threads alloc_ns free_ns rss_per_byte rss_per_byte_churned left_bytes")
     assert {r["allocator"] for r in rows} >= {"ebb", "glibc", "glibc-huge"}, rows
+
+
+@test
+def bench_latency_writes_its_rows(tmp):
+    rows = bench(tmp, "latency", "--size", "1M", "--exits", "2", "--rounds", "1",
+                 "--allocator", "ebb,ebb-sync,glibc,nothing", "--data", tree(tmp))
+    has(rows, "allocator others op samples p50_ns p99_ns p999_ns max_ns lost lost_max_ns")
+    # Two of threads, four allocators, four calls; those of a thread alone are so many.
+    assert len(rows) == 32, len(rows)
+    for r in rows:
+        assert r["p50_ns"] <= r["p99_ns"] <= r["p999_ns"] <= r["max_ns"], r
+        if not r["others"]:
+            assert r["samples"] + r["lost"] >= 10000, r
+    # A call that does nothing is shorter than any store.
+    p50 = {(r["allocator"], r["others"], r["op"]): r["p50_ns"] for r in rows}
+    assert p50["nothing", 0, "store"] < min(p50["ebb", 0, "store"], p50["glibc", 0, "store"]), p50
 
 
 @test

@@ -32,7 +32,8 @@ import chart
 import formats
 import picture
 import plots
-import plots_memory     # noqa: F401  these fill plots.PLOTS
+import plots_latency    # noqa: F401  these fill plots.PLOTS
+import plots_memory     # noqa: F401
 import plots_programs   # noqa: F401
 import plots_release    # noqa: F401
 CASES = []

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* alone.c - see alone.h. */
+#define _GNU_SOURCE
 #include "alone.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,58 @@ void run_alone(const char *what, void (*fn)(void *arg, void *found), void *arg, 
 		fail("%s: the run did not end well", what);
 	}
 	stop_if_interrupted();
+}
+
+/* Reads until the other end is closed; a signal to this program ends the other process. */
+static size_t read_all(int fd, pid_t pid, void *found, size_t bytes)
+{
+	size_t got = 0;
+
+	while (got < bytes) {
+		ssize_t n = read(fd, (char *)found + got, bytes - got);
+
+		if (n < 0 && errno == EINTR) {
+			if (interrupted())
+				kill(pid, SIGKILL);
+			continue;
+		}
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	return got;
+}
+
+bool run_again(char *const argv[], const char *library, bool quiet, void *found, size_t bytes)
+{
+	int ends[2], status = 0;
+	size_t got;
+	pid_t pid;
+
+	fflush(NULL);
+	if (pipe2(ends, O_CLOEXEC))
+		fail("cannot make a pipe: %s", strerror(errno));
+	pid = fork();
+	if (pid < 0)
+		fail("cannot start a process: %s", strerror(errno));
+	if (!pid) {
+		int null = quiet ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+
+		if (null >= 0)
+			dup2(null, STDERR_FILENO);
+		if (library ? setenv("LD_PRELOAD", library, 1) : unsetenv("LD_PRELOAD"))
+			_exit(EXIT_FAILED);
+		if (dup2(ends[1], STDOUT_FILENO) >= 0)
+			execv("/proc/self/exe", argv);
+		_exit(EXIT_FAILED);
+	}
+	close(ends[1]);
+	got = read_all(ends[0], pid, found, bytes);
+	close(ends[0]);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	stop_if_interrupted();
+	return got == bytes && !status;
 }
 
 uint64_t resident_bytes(void)

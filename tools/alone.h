@@ -3,6 +3,7 @@
 #ifndef EBB_ALONE_H
 #define EBB_ALONE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,13 @@
  */
 void run_alone(const char *what, void (*fn)(void *arg, void *found), void *arg, void *found,
 	       size_t bytes);
+
+/*
+ * Starts this program again with argv (its own name first, NULL last) and a library preloaded,
+ * NULL for none, and takes the found[bytes] that it writes to its standard output.  Returns
+ * whether all of that came and it ended with status 0; `quiet`, it has no standard error.
+ */
+bool run_again(char *const argv[], const char *library, bool quiet, void *found, size_t bytes);
 
 /* What the process has in memory: exact, unlike statm, whose counters lag per CPU. */
 uint64_t resident_bytes(void);

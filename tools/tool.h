@@ -36,6 +36,7 @@ extern const struct command classes_command, pack_command, top_command;
 extern const struct command bench_release_command, bench_store_command;
 extern const struct command bench_density_command, bench_pages_command;
 extern const struct command bench_malloc_command, bench_malloc_one_command;
+extern const struct command bench_latency_command, bench_latency_one_command;
 extern const struct command values_bench_command, cache_bench_command;
 
 /* One line on stderr, names in it escaped; fail() then ends with 1, usage_fail() with 2. */

@@ -28,6 +28,7 @@ class Figure(NamedTuple):
 # File: (the command that makes it, the keys that each of its rows has).
 SOURCES = {
     "kernel-release.json": ("make demo-kernel", ("kind", "variant", "np")),
+    "kernel-latency.json": ("make demo-kernel", ("kind", "variant")),
     "linux-release.json": ("make demo-linux", ("kind", "client", "allocator", "np")),
     "kernel-pressure.json": ("make pressure", ("kind", "variant")),
     "tiers.json": ("make demo-tiers", ("kind", "variant")),
@@ -36,6 +37,7 @@ SOURCES = {
     "density.json": ("make bench", ("set", "churned")),
     "pages.json": ("make bench", ("variant", "backlog_pages")),
     "malloc.json": ("make bench", ("allocator", "threads")),
+    "latency.json": ("make bench", ("allocator", "others", "op")),
     "values.json": ("make bench", ("variant", "threads")),
     "back.json": ("build/measure_back --json >build/bench/back.json", ("figure", "target")),
     "scale.json": ("make scale", ("scenario", "variant", "cpus")),

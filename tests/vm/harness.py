@@ -92,6 +92,10 @@ MACHINES = {
 }
 
 
+# Emulated kernels that are built from source; the others are Debian's own.
+BUILT = ("kcsan", "irqsoff")
+
+
 @dataclasses.dataclass
 class Kernel:
     name: str
@@ -110,7 +114,7 @@ def kernel(name):
     for tool in (machine.emulator[0], machine.cc):
         if not uml and not shutil.which(tool):
             raise Skip(f"needs {tool} (Debian: apt-get install {machine.packages})")
-    if uml or name == "kcsan":
+    if uml or name in BUILT:
         home = pathlib.Path(call(HERE / "kernels", "build", name))
         release = (home / "release").read_text().strip()
         return Kernel(name, uml, arch, home / "linux", release, home / "lib/modules" / release,
@@ -120,7 +124,7 @@ def kernel(name):
         release = (home / "release").read_text().strip()
         return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release,
                       modules_of(home, release), home / f"usr/src/linux-headers-{release}", home)
-    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan; "
+    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan irqsoff; "
                "Debian's: stock-6.12 stock-7.3, or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
 
 
@@ -150,7 +154,7 @@ def test_module(kern, name):
     where = top / "build/module" / f"{kern.name}-{name}"
     where.mkdir(parents=True, exist_ok=True)
     call("cp", "-rpu", top / "core", top / "kernel", HERE / name, where)
-    kind = "kernels" if kern.uml or kern.name == "kcsan" else "stock"
+    kind = "kernels" if kern.uml or kern.name in BUILT else "stock"
     call(HERE / kind, "module", kern.name, where / name)
     return where / name / f"{name}.ko"
 
@@ -398,7 +402,7 @@ def ubds_of(sizes, work):
     return [f"ubd{i}={work / f'disk{i}'}" for i in range(len(args) // 4)]
 
 
-def command(kern, initrd, mem, cpus, append, work, numa, disks):
+def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instruction=0):
     if kern.uml:
         wrap, tmpdir = private_tmpfs(mem)
         env = dict(os.environ)
@@ -415,7 +419,12 @@ def command(kern, initrd, mem, cpus, append, work, numa, disks):
         append = KCSAN_ARGS + append
     machine = MACHINES[kern.arch]
     # A socket for each CPU: none may lie in two nodes.
-    return [*machine.emulator, "-accel", "tcg,thread=multi", "-m", mem,
+    accel = ["-accel", "tcg,thread=multi"]
+    if ns_per_instruction:
+        # A clock that instructions drive, and that no load of this machine moves.
+        accel = ["-accel", "tcg,thread=single",
+                 "-icount", f"shift={ns_per_instruction.bit_length() - 1},sleep=off"]
+    return [*machine.emulator, *accel, "-m", mem,
             "-smp", f"{cpus},sockets={cpus}",
             *(nodes_of(mem, cpus, numa) if numa > 1 else []), *disks_of(disks, work),
             "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio",
@@ -441,12 +450,14 @@ def die_with_parent():
 
 
 def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None, numa=1,
-         disks=()):
+         disks=(), ns_per_instruction=0):
     """Runs until the guest ends or the time is up. on_line(text, pid) sees each line of
     the console as it comes; the guest waits a while after a marker, so that the process
-    clock can be read while it is idle."""
+    clock can be read while it is idle. With ns_per_instruction, a power of two, the clock of an
+    emulated guest counts its instructions: for one CPU, since those of others take turns."""
     work = pathlib.Path(tempfile.mkdtemp(prefix="ebb-vm-"))
-    argv, env = command(kern, initrd, mem, cpus, list(append), work, numa, disks)
+    argv, env = command(kern, initrd, mem, cpus, list(append), work, numa, disks,
+                        ns_per_instruction)
     start, lines, buf, why, status = time.monotonic(), [], b"", "", None
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, env=env, start_new_session=True,

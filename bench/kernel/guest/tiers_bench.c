@@ -23,16 +23,6 @@ static const char *codec = "lz4", *second = "zstd", *data_name = "mixed", *packe
 		  *tag = "-";
 static enum data_kind data;
 
-/* Something that runs while a process does, in ns but for a factor. */
-static uint64_t ticks(void)
-{
-#ifdef __x86_64__
-	return __builtin_ia32_rdtsc();
-#else
-	return (uint64_t)(now_ms() * 1e6);
-#endif
-}
-
 static void zram_open(int *fd)
 {
 	*fd = open("/dev/zram0", O_RDWR | O_DIRECT);
