@@ -243,6 +243,18 @@ static void what_others_let_go_of_is_room_for_the_next(void **state)
 	}
 }
 
+/* Long chains where they save much, and the sizes in one page at most that zs_* tells of. */
+static void a_pool_has_the_classes_of_cells(void **state)
+{
+	struct class_table t;
+
+	open_client(BUDGET);
+	must_eq(class_table_init(&t, HOST_PAGE_SIZE, CHAIN_MAX, class_cells_rule(HOST_PAGE_SIZE)), 0);
+	must(!memcmp(&client.pool[0].cells.pool.table, &t, sizeof(t)));
+	must_eq(zs_huge_class_size(&client.pool[0]), t.largest - POOL_HEADER + 1);
+	close_client();
+}
+
 /* One budget for all pools: the second one does not get as much again. */
 static void pools_hold_back_no_more_together_than_one_may(void **state)
 {
@@ -271,6 +283,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_shrinking_client_writes_no_more_for_what_is_held_back),
 		cmocka_unit_test(what_others_let_go_of_is_room_for_the_next),
+		cmocka_unit_test(a_pool_has_the_classes_of_cells),
 		cmocka_unit_test(pools_hold_back_no_more_together_than_one_may),
 	};
 
