@@ -20,7 +20,7 @@ SHOWN = {
     "build": {"seconds": 1, "system_s": 2, "pages_out": 0, "pages_in": 0, "failed_writes_sum": 0,
               "failed_compiles_sum": 0},
     "holds": {"hold_max_us": 0, "hold_p99_us": 1, "hold_p50_us": 1},
-    "shrink": {"written_pages": 0, "stored_pages": 0, "full_pages": 0},
+    "shrink": {"written_pages": 0, "refused_pages": 0, "stored_pages": 0, "full_pages": 0},
     "pieces": {"piece_q1_ns": 0, "piece_ns": 0},
 }
 SUMS = ("failed_writes", "failed_reads", "oom_kills", "failed_compiles")

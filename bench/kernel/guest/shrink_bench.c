@@ -5,58 +5,49 @@
  *   shrink_bench --mb M --zswap DISK [--data uniform|mixed] [--codec NAME] [--times N] [--holes N]
  *                [--tag TEXT]
  *
- * A process pages its memory out, from its beginning to its end. At its limit zswap writes pages to
- * the disk, the oldest first, until the pool is at 90 %; nobody pages out meanwhile. Then it goes
- * on, up to the limit again, `times` times. Of `holes` pages that go out one comes back, any of all
- * that are out: what it leaves is a hole among older objects (0: none).
+ * A process pages its memory out, from its beginning to its end. When zswap refuses a page at its
+ * limit, its worker writes pages to the disk, the oldest first, until the pool is at 90 %. The
+ * worker gives up when it has met 16 pages in a row that have a second chance, as all have at
+ * first, and begins again with the next page that is refused. So meanwhile single pages are paged
+ * out. Then the process goes on, up to the limit again, `times` times. Of `holes` pages that go out
+ * one comes back, any of all that are out: what it leaves is a hole among older ones (0: none).
  *
- * These are counts, so other work on this machine does not change them, but for a page that is
- * refused at the limit. One line of JSON goes to the console: "bench: {...}".
+ * written_pages are those that the worker wrote, refused_pages those that went past the pool. These
+ * are counts, so other work on this machine hardly changes them. One line of JSON goes to the
+ * console: "bench: {...}".
  */
 #include "client.h"
 
 #include <sys/sysinfo.h>
 
-#define PIECE (128 * 1024UL)
+#define PIECE (64 * 1024UL)
 #define ACCEPT 90               /* percent of the limit, as zswap comes */
 
-static unsigned long long limit, seen;
+static void out(char *p, unsigned long bytes)
+{
+	if (madvise(p, bytes, MADV_PAGEOUT))
+		die("MADV_PAGEOUT: %s", strerror(errno));
+}
 
+/* Pages that go to the disk, those that zswap's worker writes among them. */
 static unsigned long long to_disk(void)
 {
 	return keyed("/proc/vmstat", "\npswpout ");
 }
 
-/* Until zswap's worker has done its part; it began if the limit was met. */
-static void wait_for_shrink(void)
+/* At the limit: single pages go out until the pool is small enough. Says how far it got. */
+static unsigned long until_small(char *p, unsigned long at, unsigned long size,
+				 unsigned long long limit)
 {
-	unsigned long long was;
-
-	for (unsigned int tries = 0; zswap_stat("pool_total_size") > limit / 100 * ACCEPT; tries++) {
-		if (tries > 6000)
-			die("the pool has %llu bytes after a minute, its limit is %llu",
-			    zswap_stat("pool_total_size"), limit);
-		sleep_ms(10);
+	while (at < size && zswap_stat("pool_total_size") > limit / 100 * ACCEPT) {
+		out(p + at, PAGE);
+		at += PAGE;
+		sleep_ms(1);
 	}
-	do {
+	/* What the worker is at. */
+	for (unsigned long long was = 0; was != to_disk(); sleep_ms(100))
 		was = to_disk();
-		sleep_ms(200);
-	} while (to_disk() != was);
-}
-
-/* Pages out a piece; true if the limit was met. */
-static bool out(char *p)
-{
-	unsigned long long hits;
-
-	if (madvise(p, PIECE, MADV_PAGEOUT))
-		die("MADV_PAGEOUT: %s", strerror(errno));
-	hits = zswap_stat("pool_limit_hit");
-	if (hits == seen)
-		return false;
-	wait_for_shrink();
-	seen = zswap_stat("pool_limit_hit");
-	return true;
+	return at;
 }
 
 int main(int argc, char **argv)
@@ -68,8 +59,8 @@ int main(int argc, char **argv)
 		{ "data", .text = &data_name }, { "codec", .text = &codec }, { "zswap", .text = &zswap },
 		{ "tag", .text = &tag }, { }
 	};
-	unsigned long long written, full = 0, stored = 0, sum = 0;
-	unsigned long met = 0, at, size, percent;
+	unsigned long long written, refused, limit, hits, full = 0, stored = 0, sum = 0;
+	unsigned long met = 0, at = 0, size, percent;
 	enum data_kind data;
 	struct sysinfo si;
 	char text[16], *p;
@@ -95,26 +86,36 @@ int main(int argc, char **argv)
 		die("mmap of %lu MiB: %s", mb, strerror(errno));
 	for (unsigned long i = 0; i < size / PAGE; i++)
 		data_fill(p + i * PAGE, data, i);
-	seen = zswap_stat("pool_limit_hit");
-	written = to_disk();
+	hits = zswap_stat("pool_limit_hit");
+	written = zswap_stat("written_back_pages");
+	refused = to_disk();
 	srandom(7);
-	for (at = 0; at < size && met < times; at += PIECE) {
-		if (out(p + at))
-			met++;
-		if (!met) {
-			full = zswap_stat("pool_total_size");
-			stored = zswap_stat("stored_pages");
+	while (at < size && met < times) {
+		out(p + at, PIECE);
+		at += PIECE;
+		if (zswap_stat("pool_limit_hit") != hits) {
+			if (!met++) {
+				full = zswap_stat("pool_total_size");
+				stored = zswap_stat("stored_pages");
+			}
+			at = until_small(p, at, size, limit);
+			at += -at % PIECE;
+			hits = zswap_stat("pool_limit_hit");
 		}
-		for (unsigned long i = 0; holes && at && i < PIECE / PAGE / holes; i++)
+		for (unsigned long i = 0; holes && i < PIECE / PAGE / holes; i++)
 			sum += *(volatile unsigned char *)(p + (unsigned long)random() % (at / PAGE) * PAGE);
 	}
-	if (met < times)
-		die("the limit of %llu bytes was met %lu times with %lu MiB", limit, met, mb);
-	written = to_disk() - written;
+	if (met < times || zswap_stat("pool_total_size") > limit / 100 * ACCEPT)
+		die("the limit of %llu bytes was met %lu times with %lu MiB: the pool has %llu, of "
+		    "%llu pages; %llu went to the disk", limit, met, mb, zswap_stat("pool_total_size"), zswap_stat("stored_pages"),
+		    to_disk() - refused);
+	written = zswap_stat("written_back_pages") - written;
+	refused = to_disk() - refused - written;
 	printf("bench: {\"tag\": \"%s\", \"mode\": \"shrink\", \"np\": 1, \"mb\": %lu, \"data\": \"%s\", "
-	       "\"codec\": \"%s\", \"times\": %lu, \"written_pages\": %llu, \"full_pages\": %llu, "
+	       "\"codec\": \"%s\", \"times\": %lu, \"written_pages\": %llu, "
+	       "\"refused_pages\": %llu, \"full_pages\": %llu, "
 	       "\"stored_pages\": %llu, \"sum\": %llu}\n",
-	       tag, mb, data_name, codec, times, written, full / PAGE, stored, sum & 0xff);
+	       tag, mb, data_name, codec, times, written, refused, full / PAGE, stored, sum & 0xff);
 	munmap(p, size);
 	client_off(zswap);
 	return 0;
