@@ -42,7 +42,8 @@ static bool wastes_more(size_t page_size, u32 size, unsigned int n, unsigned int
 
 static unsigned int if_worth(size_t page_size, u32 size, unsigned int max)
 {
-	unsigned int n = least_waste(page_size, size, max < CHAIN_FREE ? max : CHAIN_FREE), k, best = n;
+	unsigned int n = least_waste(page_size, size, max < CHAIN_FREE ? max : CHAIN_FREE);
+	unsigned int best = n, k;
 
 	for (k = 1; k <= max; k++)
 		if (k * page_size % size * best < best * page_size % size * k)

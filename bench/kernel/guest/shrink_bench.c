@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	client_on(zswap, &(struct zram_setup){ .codec = codec }, (mb + 64) * MB * 2);
 	if (sysinfo(&si))
 		die("sysinfo: %s", strerror(errno));
-	/* A sixth of the memory: pages compress to a half and less, and some is for what follows. */
+	/* A sixth of it: pages compress to a half and less, and some is for what follows. */
 	percent = size / 6 * 100 / (si.totalram * si.mem_unit);
 	snprintf(text, sizeof(text), "%lu", percent ? percent : 1);
 	zswap_set("max_pool_percent", text);
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
 			hits = zswap_stat("pool_limit_hit");
 		}
 		for (unsigned long i = 0; holes && i < PIECE / PAGE / holes; i++)
-			sum += *(volatile unsigned char *)(p + (unsigned long)random() % (at / PAGE) * PAGE);
+			sum += *(volatile char *)(p + random() % (long)(at / PAGE) * (long)PAGE);
 	}
 	if (met < times || zswap_stat("pool_total_size") > limit / 100 * ACCEPT)
 		die("the limit of %llu bytes was met %lu times with %lu MiB: the pool has %llu, of "

@@ -197,7 +197,7 @@ static u64 written_at_the_limit(u64 budget, unsigned int pools)
 		met += client.written != before;
 		most = held() > most ? held() : most;
 	}
-	/* It was put to the test: much is held back where that is allowed, and nothing elsewhere. */
+	/* It was put to the test: much was held back where that is allowed, and nothing else. */
 	if (budget)
 		must(most >= budget / 2);
 	else
@@ -209,7 +209,8 @@ static u64 written_at_the_limit(u64 budget, unsigned int pools)
 static void a_shrinking_client_writes_no_more_for_what_is_held_back(void **state)
 {
 	for (unsigned int pools = 1; pools <= POOLS; pools++) {
-		u64 at_once = written_at_the_limit(0, pools), later = written_at_the_limit(BUDGET, pools);
+		u64 at_once = written_at_the_limit(0, pools);
+		u64 later = written_at_the_limit(BUDGET, pools);
 
 		printf("# %u pools: %llu pages written with frees at once, %llu with deferred ones\n",
 		       pools, (unsigned long long)at_once, (unsigned long long)later);
@@ -254,7 +255,8 @@ static void a_pool_has_the_classes_of_cells(void **state)
 	struct class_table t;
 
 	open_client(BUDGET);
-	must_eq(class_table_init(&t, HOST_PAGE_SIZE, CHAIN_MAX, class_cells_rule(HOST_PAGE_SIZE)), 0);
+	must_eq(class_table_init(&t, HOST_PAGE_SIZE, CHAIN_MAX,
+				 class_cells_rule(HOST_PAGE_SIZE)), 0);
 	must(!memcmp(&client.pool[0].cells.pool.table, &t, sizeof(t)));
 	must_eq(zs_huge_class_size(&client.pool[0]), t.largest - POOL_HEADER + 1);
 	close_client();
