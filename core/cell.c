@@ -613,7 +613,7 @@ int cells_init(struct cells *s, struct pcp *pcp, const struct cells_config *cfg)
 {
 	const struct pool_owner owner = {
 		.ctx = s, .look = owner_look, .claim = owner_claim, .swing = owner_swing,
-		.pages = cfg->movable,
+		.pages = cfg->movable, .long_if_worth = true,
 	};
 	u64 most = cfg->most ? cfg->most : host_total_bytes() / CLASS_MIN_SIZE;
 	int err;

@@ -62,7 +62,8 @@ int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct 
 	p->src = p->pcp->src;
 	p->owner = *owner;
 	err = class_table_init(&p->table, HOST_PAGE_SIZE, chain,
-			       class_pool_rule(HOST_PAGE_SIZE));
+			       owner->long_if_worth ? class_cells_rule(HOST_PAGE_SIZE) :
+						      class_pool_rule(HOST_PAGE_SIZE));
 	if (err)
 		return err;
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));

@@ -95,6 +95,7 @@ struct pool_owner {
 	 * pool_init()'s pcp, as descriptors do.
 	 */
 	struct pcp *pages;
+	bool long_if_worth;             /* its class table is class_cells_rule()'s */
 	/* The reference in the word of key, or 0 if there is none that may be moved now. */
 	u64 (*look)(void *ctx, u32 key);
 	/*

@@ -32,6 +32,40 @@ static unsigned int least_waste(size_t page_size, u32 size, unsigned int max)
 	return best;
 }
 
+/* Whether n pages waste over 1/64 of their bytes more than `best` pages do of theirs. */
+static bool wastes_more(size_t page_size, u32 size, unsigned int n, unsigned int best)
+{
+	u64 page = page_size, here = n * page % size * best, there = best * page % size * n;
+
+	return here > there + page * n * best / 64;
+}
+
+static unsigned int if_worth(size_t page_size, u32 size, unsigned int max)
+{
+	unsigned int n = least_waste(page_size, size, max < CHAIN_FREE ? max : CHAIN_FREE);
+	unsigned int best = n, k;
+
+	for (k = 1; k <= max; k++)
+		if (k * page_size % size * best < best * page_size % size * k)
+			best = k;
+	if (wastes_more(page_size, size, n, best))
+		for (n = 1; wastes_more(page_size, size, n, best); n++)
+			;
+	return n;
+}
+
+static unsigned int pages_of(size_t page_size, u32 size, unsigned int max, enum class_rule rule)
+{
+	switch (rule) {
+	case CLASS_MOST_USED:
+		return most_used(page_size, size, max);
+	case CLASS_IF_WORTH:
+		return if_worth(page_size, size, max);
+	default:
+		return least_waste(page_size, size, max);
+	}
+}
+
 int class_table_init(struct class_table *t, size_t page_size, unsigned int chain,
 		     enum class_rule rule)
 {
@@ -51,8 +85,7 @@ int class_table_init(struct class_table *t, size_t page_size, unsigned int chain
 	/* Largest first, into the end of class[], so that merging sees the class above. */
 	for (i = (int)t->nraw - 1; i >= 0; i--) {
 		u32 size = class_raw_size(t, (unsigned int)i);
-		unsigned int pages = rule == CLASS_MOST_USED ? most_used(page_size, size, chain) :
-				     least_waste(page_size, size, chain);
+		unsigned int pages = pages_of(page_size, size, chain, rule);
 		u32 objs = (u32)(pages * page_size / size);
 
 		if (objs > CLASS_OBJS_MAX)

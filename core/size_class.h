@@ -4,7 +4,7 @@
  *
  * Raw classes i = 0, 1, ... have sizes  min(32 + i * delta, page_size),  delta = page_size / 256;
  * there are 255 of them for 4 KiB pages, 257 for larger ones.  The chain of a class is the number n
- * = 1 .. max of pages in its zspages that wastes least, by one of two rules:
+ * = 1 .. max of pages in its zspages that wastes least, by one of these rules:
  *
  *     CLASS_LEAST_WASTE: the first n with the fewest bytes left over, n * page mod size; 1 for
  *     powers of two.  As in Linux 7.3, and that of pools.
@@ -13,6 +13,13 @@
  *     (n * page - (n * page mod size)) * 100 / (n * page) in integers.  That of the zsmalloc
  *     documentation, and of Linux up to 6.18; that of pools of 64 KiB pages, where the other
  *     leaves classes of some chain sizes fewer numbers than 4 TiB (test_pool).
+ *
+ * And by one that weighs what a long chain costs: its objects leave it one by one, and it goes with
+ * the last.
+ *
+ *     CLASS_IF_WORTH: of up to 8 pages the first n with the fewest bytes left over, if that is at
+ *     most 1/64 of n pages more than with the n of up to max that leaves the smallest part over;
+ *     else the first n of which that is true.  That of cells, but for pages of 64 KiB.
  *
  * Walking down from the largest, a raw class joins the one above it if both put the same number of
  * objects on the same number of pages.  A class with one object to a zspage of one page is huge:
@@ -29,7 +36,9 @@
 #define CHAIN_MAX 16
 #define CLASS_OBJS_MAX 2048     /* objects of a zspage never exceed it, checked at init */
 
-enum class_rule { CLASS_LEAST_WASTE, CLASS_MOST_USED };
+#define CHAIN_FREE 8            /* pages up to which CLASS_IF_WORTH looks at the waste alone */
+
+enum class_rule { CLASS_LEAST_WASTE, CLASS_MOST_USED, CLASS_IF_WORTH };
 
 struct size_class {
 	u32 size;       /* bytes of an object, its header included */
@@ -60,6 +69,12 @@ int class_table_init(struct class_table *t, size_t page_size, unsigned int chain
 static inline enum class_rule class_pool_rule(size_t page)
 {
 	return page < 65536 ? CLASS_LEAST_WASTE : CLASS_MOST_USED;
+}
+
+/* Of the pools of cells. */
+static inline enum class_rule class_cells_rule(size_t page)
+{
+	return page < 65536 ? CLASS_IF_WORTH : class_pool_rule(page);
 }
 
 /* Bits that count the objects of a zspage. */

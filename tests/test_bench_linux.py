@@ -127,6 +127,21 @@ def memory_has_a_bound_for_each_kind_of_data():
         assert [t["met"] for t in came] == [met], came
 
 
+def at_the_limit_zswap_may_write_a_twentieth_more():
+    for ours, met in ((1050, "yes"), (1051, "NO")):
+        came = judged([sample(a, "shrink", client="zswap", written_pages=n, stored_pages=9)
+                       for a, n in (("classic", 1000), ("ebb-deferred", ours))])
+        assert [t["met"] for t in came] == [met], came
+    assert {b.client for b in plan(only=["shrink"])} == {"zswap"}
+
+
+def what_is_in_some_parts_alone_is_booted_for_those():
+    assert {b.part for b in plan() if b.allocator == "ebb-chain8"} == {"pool"}
+    came = judged([sample(a, "pool", data="mixed", compr_bytes=900, pool_bytes=950, all_bytes=n)
+                   for a, n in (("classic", 1000), ("ebb-chain8", 1000))])
+    assert [t["met"] for t in came] == ["yes"], came
+
+
 def pool_bytes_are_told_by_the_compressed_bytes_of_part_pool():
     rows = report.rows([sample("ebb-sync", np=4, mean_ms=1, pool_bytes_per_slot=612),
                         sample("ebb-sync", "pool", compr_bytes=600, pool_bytes=606, all_bytes=630)],
@@ -171,6 +186,8 @@ CASES = [
     without_a_floor_nothing_is_judged_over_it,
     page_out_is_to_be_as_fast_at_least,
     memory_has_a_bound_for_each_kind_of_data,
+    at_the_limit_zswap_may_write_a_twentieth_more,
+    what_is_in_some_parts_alone_is_booted_for_those,
     pool_bytes_are_told_by_the_compressed_bytes_of_part_pool,
     writes_that_failed_are_counted_over_all_boots,
     holds_changes_a_source_once_and_refuses_another,

@@ -105,7 +105,8 @@ static void sizes_around_the_largest_class_are_told_exactly(void **state)
  * space and 8 in the kernel): a class that has all pages or all objects to itself, and as many bits
  * in its references as the class of its group with the most objects leaves.
  */
-static void check_numbers(unsigned int shift, unsigned int chain, size_t host_page_bytes)
+static void check_numbers(unsigned int shift, unsigned int chain, size_t host_page_bytes,
+			  enum class_rule rule)
 {
 	static struct class_table t;
 	unsigned int obj_bits[ZSPAGE_UNITS_MAX + 1] = { 0 }, units[CLASS_RAW_MAX], i;
@@ -113,8 +114,7 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 
 	if (shift == HOST_PAGE_SHIFT)
 		must_eq(loc_bits, REF_LOC_BITS);
-	must_eq(class_table_init(&t, (size_t)1 << shift, chain,
-				 class_pool_rule((size_t)1 << shift)), 0);
+	must_eq(class_table_init(&t, (size_t)1 << shift, chain, rule), 0);
 	for (i = 0; i < t.nclasses; i++) {
 		const struct size_class *c = &t.class[i];
 		unsigned int words = zspage_words(c->objs) + (c->objs > 64),
@@ -146,8 +146,10 @@ static void every_class_has_numbers_for_4_tib_or_2_to_the_32_objects(void **stat
 {
 	for (unsigned int shift = 12; shift <= 16; shift += 2)
 		for (unsigned int chain = CHAIN_MIN; chain <= CHAIN_MAX; chain++)
-			for (size_t name = 4; name <= 8; name += 4)
-				check_numbers(shift, chain, name);
+			for (size_t name = 4; name <= 8; name += 4) {
+				check_numbers(shift, chain, name, class_pool_rule(1ul << shift));
+				check_numbers(shift, chain, name, class_cells_rule(1ul << shift));
+			}
 }
 
 /* Makes objects of a class under its last numbers; checks, moves and frees them. */

@@ -72,7 +72,7 @@ static void grow(struct host_work *w)
 static int start(struct zs_pool *pool)
 {
 	struct cells_config cfg = {
-		.chain = CONFIG_ZSMALLOC_CHAIN_SIZE,
+		.chain = CONFIG_ZSMALLOC_EBB_CHAIN_SIZE,
 		.release_limit = limit(),
 		.release_budget = &budget,
 		.movable = IS_ENABLED(CONFIG_COMPACTION) ? &pool->movable_pcp : NULL,
