@@ -122,6 +122,8 @@ PARTS unsigned int likely_missing(const struct pool_class *c, struct zspage *z)
 
 	if (!z->group)
 		return !c->listed;
+	if (z->pages == c->pages)
+		return 0;
 	obj = lowest_free(c, z);
 	return obj < c->objs ? pages_missing(c, z, obj) : 0;
 }
