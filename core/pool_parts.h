@@ -229,6 +229,8 @@ static HOST_INLINE int place(struct pool *p, size_t size, const void *data, u32 
 
 	/* With more nodes than one, of which a page is to be is known under the lock only. */
 	if (host_nr_nodes() == 1) {
+		/* It is on the lock's line, which so comes once. */
+		host_prefetchw(&c->lock);
 		spares = host_read_once(c->needs);
 		if (spares && pcp_alloc(p->pcp, spare, spares, node, how & HOST_MOVABLE))
 			spares = 0;
