@@ -192,10 +192,11 @@ static inline unsigned int zspage_units_of(unsigned int words, unsigned int page
 
 	/*
 	 * CPUs that free in two zspages do not write one line in turn, nor does an allocation touch
-	 * two for want of one, where that takes next to no memory.  With many objects, numbers would be
-	 * short.
+	 * two for want of one, where that takes next to no memory.  With many objects, or pages of
+	 * 64 KiB, numbers would be short.
 	 */
-	if (HOST_PAGE_SHIFT < 16 && words == 1 && lines - bytes <= pages * HOST_PAGE_SIZE / ZSPAGE_LINE_SHARE)
+	if (HOST_PAGE_SHIFT < 16 && words == 1 &&
+	    lines - bytes <= pages * HOST_PAGE_SIZE / ZSPAGE_LINE_SHARE)
 		bytes = lines;
 	return (unsigned int)((bytes + ZSPAGE_UNIT - 1) / ZSPAGE_UNIT);
 }
