@@ -307,13 +307,6 @@ static int write_page(struct ebb_store *s, uint64_t slot)
 	return ebb_write(s, slot, page, PAGE);
 }
 
-static int write_fill(struct ebb_store *s, uint64_t slot)
-{
-	static const unsigned char zeros[PAGE];
-
-	return ebb_write(s, slot, zeros, PAGE);
-}
-
 static int read_page(struct ebb_store *s, uint64_t slot)
 {
 	return ebb_read(s, slot, buf, PAGE);
@@ -418,7 +411,6 @@ static const struct series all[] = {
 	{ "get 2 KB", put, get, EBB_DEFAULT, 128, false },
 	{ "write a page", NULL, write_page, EBB_DEFAULT, 128, false },
 	{ "write over a page", write_page, write_page, EBB_DEFAULT, 128, false },
-	{ "write a page of zeros", NULL, write_fill, EBB_DEFAULT, 32, false },
 	{ "read a page", write_page, read_page, EBB_DEFAULT, 128, false },
 	{ "free of a handle, deferred", make_handle, free_handle, EBB_DEFAULT, CALLS_MAX, true },
 	{ "free of a handle, synchronous", make_handle, free_handle, 0, CALLS_MAX, true },
