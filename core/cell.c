@@ -334,7 +334,7 @@ static int alloc_once(struct cells *s, size_t bytes, unsigned int node, unsigned
 	if (err)
 		return err;
 	birth.word = *cell;
-	return place(&s->pool, bytes, number_of(*cell), node, how, &birth, &ref);
+	return place(&s->pool, bytes, NULL, number_of(*cell), node, how, &birth, &ref);
 }
 
 int cells_alloc(struct cells *s, size_t bytes, unsigned int node, unsigned int how, cell_handle *h)

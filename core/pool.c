@@ -43,6 +43,7 @@ static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 		c->full = c->objs;
 	else
 		c->full = ~(u64)0 >> (64 - c->objs);
+	c->needs = 1;
 	c->obj_bits = (u8)class_obj_bits(sc->objs);
 	c->obj_mask = (u16)((1u << c->obj_bits) - 1);
 	c->no_shift = (u8)(64 - REF_CLASS_SHIFT + REF_SLACK_BITS + c->obj_bits);
@@ -104,14 +105,14 @@ struct zspage *class_first(struct pool_class *c, unsigned int group, u32 *no, un
 {
 	while (c->head[group]) {
 		struct zspage *z = class_at(c, c->head[group]);
-		unsigned int now = class_group(c, zspage_inuse(z, c->words));
+		unsigned int inuse = zspage_inuse(z, c->words);
 
-		if (now == group || !*left) {
+		if (!class_below(c, inuse, group) || !*left) {
 			*no = c->head[group];
 			return z;
 		}
 		--*left;
-		class_move(c, z, c->head[group], now);
+		class_move(c, z, c->head[group], class_group(c, inuse));
 	}
 	return NULL;
 }
@@ -139,7 +140,7 @@ unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z)
 void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
 {
 	u64 bit = (u64)1 << (obj % 64), state;
-	unsigned int group;
+	unsigned int inuse;
 
 	if (c->words > 1) {
 		host_a64_or(&z->used[obj / 64], bit);
@@ -153,11 +154,11 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 		host_write_once(z->group, (u8)0);
 		return;
 	}
-	group = class_group(c, zspage_inuse(z, c->words));
+	inuse = c->words > 1 ? (unsigned int)state : (unsigned int)__builtin_popcountll(state);
 	if (!z->group)
-		list_link(c, z, no, group);
-	else if (group > z->group)
-		class_move(c, z, no, group);
+		list_link(c, z, no, class_group(c, inuse));
+	else if (!class_below(c, inuse, z->group + 1u))
+		class_move(c, z, no, class_group(c, inuse));
 }
 
 void pool_reset_peak(struct pool *p)
@@ -167,9 +168,10 @@ void pool_reset_peak(struct pool *p)
 	note_peak(p, host_a64_read(&p->pages));
 }
 
-int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node, unsigned int how, u64 *ref)
+int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned int node,
+	      unsigned int how, u64 *ref)
 {
-	return place(p, size, key, node, how, NULL, ref);
+	return place(p, size, data, key, node, how, NULL, ref);
 }
 
 /*
@@ -213,10 +215,13 @@ static bool put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, unsig
 			break;
 	}
 
-	if (old == c->full && new)
+	if (old == c->full && new) {
 		list_link(c, z, ref_zspage(c, ref), class_group(c, c->objs - n));
-	else if (old != c->full && !new)
+		/* It is likely the fullest now, and has all its pages. */
+		host_write_once(c->needs, 0);
+	} else if (old != c->full && !new) {
 		list_unlink(c, z);
+	}
 	return !new;
 }
 
@@ -387,12 +392,10 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 
 void pool_write(struct pool *p, u64 ref, const void *data)
 {
-	char *piece[2];
-	size_t size = pool_ref_size(p, ref), first = pieces(p, ref, size, piece);
+	struct pool_class *c = ref_class(p, ref);
 
-	memcpy(piece[0], data, first);
-	if (first < size)
-		memcpy(piece[1], (const char *)data + first, size - first);
+	object_write(p, c, class_at(c, ref_zspage(c, ref)), ref_obj(c, ref), data,
+		     pool_ref_size(p, ref));
 }
 
 const void *pool_map(struct pool *p, u64 ref, void *bounce)

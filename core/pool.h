@@ -74,6 +74,7 @@ struct pool_class {
 
 	host_lock_t lock HOST_OWN_LINE;
 	u16 listed;                     /* bit g: list g has members; class lock */
+	u8 needs;                       /* likely_missing(); class lock, host_read_once */
 	u32 head[POOL_GROUPS];          /* descriptors' numbers; class lock */
 	u32 partial;                    /* zspages on lists; class lock, host_read_once */
 
@@ -136,13 +137,22 @@ static inline size_t pool_max_small(const struct pool *p)
 }
 
 /*
- * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key.  *ref names it.
+ * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key, and fills it with
+ * those at data, unless data is NULL: then it is the caller's to fill.  *ref names it.
  * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: as pcp_alloc(), so
  * HOST_MAY_WAIT, process context; or 0, any context, it does not sleep, and is refused sooner.
  * -ENOMEM; -ENOSPC: the class has no number left for a zspage, so there are 4 TiB of pages or 2^32
  * objects.
  */
-int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node, unsigned int how, u64 *ref);
+int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned int node,
+	      unsigned int how, u64 *ref);
+
+/* An object that the caller is to fill with pool_write(). */
+static inline int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node,
+			     unsigned int how, u64 *ref)
+{
+	return pool_make(p, size, NULL, key, node, how, ref);
+}
 
 /* Frees an object.  Any context. */
 void pool_free(struct pool *p, u64 ref);
@@ -293,6 +303,12 @@ static inline u32 *object_key(const struct pool *p, const struct pool_class *c, 
 static inline unsigned int class_group(const struct pool_class *c, unsigned int inuse)
 {
 	return inuse * 10 / c->objs + 1;
+}
+
+/* class_group(c, inuse) < group, without the division. */
+static inline bool class_below(const struct pool_class *c, unsigned int inuse, unsigned int group)
+{
+	return inuse * 10 < (group - 1) * c->objs;
 }
 
 /*

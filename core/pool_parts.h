@@ -98,6 +98,36 @@ static inline unsigned int pages_missing(const struct pool_class *c, const struc
 	return end < z->pages ? 0 : end + 1 - z->pages;
 }
 
+/* class_lowest_free(), most of which is one step. */
+static inline unsigned int lowest_free(const struct pool_class *c, struct zspage *z)
+{
+	u64 clear = ~host_a64_read(&z->used[0]);
+	unsigned int obj;
+
+	if (host_unlikely(!clear))
+		return class_lowest_free(c, z);
+	obj = (unsigned int)__builtin_ctzll(clear);
+	return obj < c->objs ? obj : c->objs;
+}
+
+/*
+ * Pages that the next object of the class will need, as it looks after one went into z: so the next
+ * allocation takes them before it has the class lock, and has to have it only once.
+ */
+PARTS unsigned int likely_missing(const struct pool_class *c, struct zspage *z)
+	HOST_REQUIRES(c->lock);
+PARTS unsigned int likely_missing(const struct pool_class *c, struct zspage *z)
+{
+	unsigned int obj;
+
+	if (!z->group)
+		return !c->listed;
+	if (z->pages == c->pages)
+		return 0;
+	obj = lowest_free(c, z);
+	return obj < c->objs ? pages_missing(c, z, obj) : 0;
+}
+
 /*
  * Whoever overtakes has raised the peak himself.  After a few tries his figure will do: no write
  * waits for others to stop, and the peak may be low by what they took meanwhile.
@@ -143,11 +173,40 @@ static inline void write_header(struct pool *p, struct pool_class *c, struct zsp
 }
 
 /*
- * pool_alloc().  birth: a cell that names the object from then on, or NULL.  Of how pages of
+ * Where the size bytes of object obj of z are: piece[0], and the rest, if it spans two pages,
+ * piece[1].  Returns how many lie in the first.
+ */
+static inline size_t object_pieces(struct pool *p, struct pool_class *c, struct zspage *z,
+				   unsigned int obj, size_t size, char *piece[2])
+{
+	size_t off = (size_t)obj * c->size + (c->objs == 1 ? 0 : POOL_HEADER);
+	size_t first = HOST_PAGE_SIZE - (off & HOST_PAGE_MASK);
+
+	piece[0] = zspage_byte(p, c, z, off);
+	if (first >= size)
+		return size;
+	piece[1] = zspage_byte(p, c, z, off + first);
+	return first;
+}
+
+static inline void object_write(struct pool *p, struct pool_class *c, struct zspage *z,
+				unsigned int obj, const void *data, size_t size)
+{
+	char *piece[2];
+	size_t first = object_pieces(p, c, z, obj, size, piece);
+
+	memcpy(piece[0], data, first);
+	if (first < size)
+		memcpy(piece[1], (const char *)data + first, size - first);
+}
+
+/*
+ * pool_make().  birth: a cell that names the object from then on, or NULL.  Of how pages of
  * zspages get all, and descriptors what is not HOST_MOVABLE.
  */
-static HOST_INLINE int place(struct pool *p, size_t size, u32 key, unsigned int node,
-			     unsigned int how, const struct pool_birth *birth, u64 *ref)
+static HOST_INLINE int place(struct pool *p, size_t size, const void *data, u32 key,
+			     unsigned int node, unsigned int how, const struct pool_birth *birth,
+			     u64 *ref)
 {
 	size_t bytes = size + POOL_HEADER;
 	unsigned int raw, obj, missing, spares = 0, from, i;
@@ -168,6 +227,14 @@ static HOST_INLINE int place(struct pool *p, size_t size, u32 key, unsigned int 
 	if (node == HOST_ANY_NODE)
 		node = host_node();
 
+	/* With more nodes than one, of which a page is to be is known under the lock only. */
+	if (host_nr_nodes() == 1) {
+		/* It is on the lock's line, which so comes once. */
+		host_prefetchw(&c->lock);
+		spares = host_read_once(c->needs);
+		if (spares && pcp_alloc(p->pcp, spare, spares, node, how & HOST_MOVABLE))
+			spares = 0;
+	}
 	for (;;) {
 		from = node;
 		host_lock(&c->lock);
@@ -179,7 +246,7 @@ static HOST_INLINE int place(struct pool *p, size_t size, u32 key, unsigned int 
 		}
 		missing = 1;
 		if (z) {
-			obj = class_lowest_free(c, z);
+			obj = lowest_free(c, z);
 			missing = pages_missing(c, z, obj);
 			if (missing <= spares)
 				break;
@@ -212,6 +279,7 @@ static HOST_INLINE int place(struct pool *p, size_t size, u32 key, unsigned int 
 	for (i = 0; birth && birth->tag && i < missing; i++)
 		birth->tag(birth->ctx, spare[i], class_tag(c, no));
 	class_take(c, z, no, obj);
+	host_write_once(c->needs, (u8)likely_missing(c, z));
 	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
 	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
 	if (birth) {
@@ -229,25 +297,16 @@ static HOST_INLINE int place(struct pool *p, size_t size, u32 key, unsigned int 
 
 	if (!birth)
 		write_header(p, c, z, obj, key);
+	if (data)
+		object_write(p, c, z, obj, data, size);
 	return 0;
 }
 
-/*
- * Where the bytes of an object are: piece[0], and the rest, if it spans two pages, piece[1].
- * Returns how many lie in the first.
- */
 static inline size_t pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
 {
 	struct pool_class *c = ref_class(p, ref);
-	struct zspage *z = class_at(c, ref_zspage(c, ref));
-	size_t off = (size_t)ref_obj(c, ref) * c->size + (c->objs == 1 ? 0 : POOL_HEADER);
-	size_t first = HOST_PAGE_SIZE - (off & HOST_PAGE_MASK);
 
-	piece[0] = zspage_byte(p, c, z, off);
-	if (first >= size)
-		return size;
-	piece[1] = zspage_byte(p, c, z, off + first);
-	return first;
+	return object_pieces(p, c, class_at(c, ref_zspage(c, ref)), ref_obj(c, ref), size, piece);
 }
 
 /*

@@ -80,6 +80,7 @@ int class_table_init(struct class_table *t, size_t page_size, unsigned int chain
 	memset(t, 0, sizeof(*t));
 	t->page_size = (u32)page_size;
 	t->delta = (u32)page_size >> 8;
+	t->delta_shift = (u32)__builtin_ctz(t->delta);
 	t->nraw = class_raw_index(t, page_size) + 1;
 
 	/* Largest first, into the end of class[], so that merging sees the class above. */

@@ -50,7 +50,8 @@ struct size_class {
 
 struct class_table {
 	u32 page_size;
-	u32 delta;
+	u32 delta;              /* between raw classes, bytes: 1 << delta_shift */
+	u32 delta_shift;
 	u32 nraw;               /* raw classes */
 	u32 nclasses;           /* merged classes */
 	u32 largest;            /* size of the largest class that is not huge */
@@ -88,7 +89,7 @@ static inline unsigned int class_raw_index(const struct class_table *t, size_t b
 {
 	if (bytes <= CLASS_MIN_SIZE)
 		return 0;
-	return (unsigned int)((bytes - CLASS_MIN_SIZE + t->delta - 1) / t->delta);
+	return (unsigned int)((bytes - CLASS_MIN_SIZE + t->delta - 1) >> t->delta_shift);
 }
 
 /* Bytes of an object of raw class i. */

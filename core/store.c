@@ -301,15 +301,15 @@ static bool over_limit(struct store *s)
 	return limit && pool_pages(&s->pool) << HOST_PAGE_SHIFT > limit;
 }
 
-/* A word for slot i, and if bytes is not 0 an object. */
-static int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how, size_t bytes,
-		      u64 *ref)
+/* A word for slot i, and if bytes is not 0 an object of those at data, as pool_make(). */
+static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how,
+				  const void *data, size_t bytes, u64 *ref)
 {
 	int err = need_slot(s, i, node, how);
 
 	if (err || !bytes)
 		return err;
-	err = pool_alloc(&s->pool, bytes, (u32)i, node, how, ref);
+	err = pool_make(&s->pool, bytes, data, (u32)i, node, how, ref);
 	if (!err && over_limit(s)) {
 		pool_free(&s->pool, *ref);
 		err = -EDQUOT;
@@ -318,14 +318,16 @@ static int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int ho
 }
 
 /* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */
-static int make_room(struct store *s, u64 i, unsigned int node, size_t bytes, u64 *ref)
+static int make_room(struct store *s, u64 i, unsigned int node, const void *data, size_t bytes,
+		     u64 *ref)
 {
-	int err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
 	struct release_asker asker = { 0 };
+	int err;
 
 	/* Nothing held back by now may mean that it came back since, so try in any case. */
-	while (store_no_room(err) && release_help_again(&s->release, &asker, node))
-		err = alloc_once(s, i, node, HOST_MAY_WAIT, bytes, ref);
+	do {
+		err = alloc_once(s, i, node, HOST_MAY_WAIT, data, bytes, ref);
+	} while (store_no_room(err) && release_help_again(&s->release, &asker, node));
 	return err;
 }
 
@@ -334,20 +336,19 @@ static int make_object(struct store *s, u64 i, unsigned int node, enum slot_type
 		       const void *data, size_t bytes, u64 *word)
 {
 	u64 ref;
-	int err = make_room(s, i, node, bytes, &ref);
+	int err = make_room(s, i, node, data, bytes, &ref);
 
-	if (err)
-		return err;
-	pool_write(&s->pool, ref, data);
-	*word = slot_make(type, ref);
-	return 0;
+	if (!err)
+		*word = slot_make(type, ref);
+	return err;
 }
 
 /* The word of a page that needs no object. */
 static int make_fill(struct store *s, u64 i, unsigned int node, u64 value, u64 *word)
 {
 	*word = slot_make(SLOT_FILL, value);
-	return host_likely(host_table_has(&s->table, i)) ? 0 : make_room(s, i, node, 0, NULL);
+	return host_likely(host_table_has(&s->table, i)) ? 0 :
+	       make_room(s, i, node, NULL, 0, NULL);
 }
 
 /* Word i of a page, which need not be aligned in user space. */
@@ -393,10 +394,12 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 	for (tries = 0;; tries++) {
 		st = stream_get(s->streams);
 		bytes = stream_pack(s->codec, st, page, pool_max_small(&s->pool));
-		fits = bytes == room || (!room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
-					 !alloc_once(s, i, node, 0, (size_t)bytes, &ref));
-		if (fits)
+		fits = !room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
+		       !alloc_once(s, i, node, 0, st->buf, (size_t)bytes, &ref);
+		if (room && bytes == room) {
 			pool_write(&s->pool, ref, st->buf);
+			fits = true;
+		}
 		stream_put(st);
 		if (fits) {
 			*word = slot_make(SLOT_PAGE, ref);
@@ -408,7 +411,7 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 			return bytes;
 		if (bytes == (int)HOST_PAGE_SIZE || tries == WRITE_TRIES)
 			return make_object(s, i, node, SLOT_PAGE, page, HOST_PAGE_SIZE, word);
-		err = make_room(s, i, node, (size_t)bytes, &ref);
+		err = make_room(s, i, node, NULL, (size_t)bytes, &ref);
 		if (err)
 			return err;
 		room = bytes;
@@ -419,7 +422,7 @@ int store_need_slot(struct store *s, u64 i, unsigned int node)
 {
 	if (i >= s->slots)
 		return -ERANGE;
-	return host_table_has(&s->table, i) ? 0 : make_room(s, i, node, 0, NULL);
+	return host_table_has(&s->table, i) ? 0 : make_room(s, i, node, NULL, 0, NULL);
 }
 
 int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)

@@ -47,7 +47,9 @@
 
 #define ZSPAGE_UNIT 8u                          /* what descriptors are multiples of */
 #define ZSPAGE_UNITS_MAX 64                     /* of a descriptor */
-#define ZSPAGE_CHUNK_HEADER 32u                 /* bytes before a chunk's first descriptor */
+#define ZSPAGE_LINE 64u                         /* a cache line */
+#define ZSPAGE_LINE_SHARE 1024u                 /* of a zspage: a descriptor's padding at most */
+#define ZSPAGE_CHUNK_HEADER ZSPAGE_LINE         /* bytes before a chunk's first descriptor */
 #define ZSPAGE_LEAF_BITS (HOST_PAGE_SHIFT - 3)  /* entries of a leaf that is a page */
 #define ZSPAGE_FEW 16u                          /* entries of the leaf that a group begins with */
 
@@ -186,7 +188,16 @@ static inline unsigned int zspage_units_of(unsigned int words, unsigned int page
 {
 	size_t bytes = sizeof(struct zspage) + (words + (words > 1)) * sizeof(host_a64) +
 		       pages * sizeof(host_page);
+	size_t lines = (bytes + ZSPAGE_LINE - 1) / ZSPAGE_LINE * ZSPAGE_LINE;
 
+	/*
+	 * CPUs that free in two zspages do not write one line in turn, nor does an allocation touch
+	 * two for want of one, where that takes next to no memory.  With many objects, or pages of
+	 * 64 KiB, numbers would be short.
+	 */
+	if (HOST_PAGE_SHIFT < 16 && words == 1 &&
+	    lines - bytes <= pages * HOST_PAGE_SIZE / ZSPAGE_LINE_SHARE)
+		bytes = lines;
 	return (unsigned int)((bytes + ZSPAGE_UNIT - 1) / ZSPAGE_UNIT);
 }
 

@@ -513,7 +513,8 @@ def bench_release_writes_a_row_for_each_mode_and_number_of_threads(tmp):
     assert {(r["variant"], r["threads"]) for r in rows} == \
         {(m, t) for m in ("sync", "deferred") for t in (1, 2)}, rows
     for r in rows:
-        assert r["ns_per_slot"] > 0 and r["cpu_ns_per_slot"] > 0 and r["drained_ms"] > 0, r
+        assert all(r[k] > 0 for k in ("store_ns_per_slot", "ns_per_slot", "cpu_ns_per_slot",
+                                      "drained_ms")), r
         assert (r["held_back_peak_bytes"] == 0) == (r["variant"] == "sync"), r
     rows = bench(tmp, "release", "--size=1M", "--threads=1", "--rounds=1", "--mode=sync", "--data=mix")
     assert [r["variant"] for r in rows] == ["sync"] and rows[0]["data"] == "mix", rows
@@ -606,7 +607,9 @@ def cache_bench_writes_its_rows(tmp):
 def bench_malloc_writes_its_rows(tmp):
     rows = bench(tmp, "malloc", "--size", "4M", "--threads", "1", "--rounds", "1", "--churn", "1",
                  "--allocator", "ebb,glibc,glibc-huge", "--data", tree(tmp))
-    has(rows, "allocator threads alloc_ns free_ns rss_per_byte rss_per_byte_churned left_bytes")
+    has(rows, "allocator threads alloc_ns alloc_again_ns alloc_churned_ns free_ns rss_per_byte "
+              "rss_per_byte_churned left_bytes")
+    assert all(r[k] > 0 for r in rows for k in ("alloc_again_ns", "alloc_churned_ns")), rows
     assert {r["allocator"] for r in rows} >= {"ebb", "glibc", "glibc-huge"}, rows
 
 

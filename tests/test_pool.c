@@ -119,9 +119,13 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 		const struct size_class *c = &t.class[i];
 		unsigned int words = zspage_words(c->objs) + (c->objs > 64),
 			     bits = class_obj_bits(c->objs);
+		size_t takes = 16 + 8 * words + c->pages * host_page_bytes;
+		size_t lines = (takes + 63) / 64 * 64;
 
 		must(1u << bits >= c->objs && (!bits || 1u << (bits - 1) < c->objs));
-		units[i] = (unsigned int)((16 + 8 * words + c->pages * host_page_bytes + 7) / 8);
+		if (shift < 16 && words == 1 && lines - takes <= ((size_t)c->pages << shift) / 1024)
+			takes = lines;
+		units[i] = (unsigned int)((takes + 7) / 8);
 		if (shift == HOST_PAGE_SHIFT && host_page_bytes == sizeof(host_page))
 			must_eq(units[i], zspage_units(c->objs, c->pages));
 		must(units[i] <= ZSPAGE_UNITS_MAX);
@@ -137,7 +141,7 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 			(uint64_t)(zspage_limit(l, loc_bits - obj_bits[units[i]]) - 1) * l.capacity;
 
 		must(l.capacity > 0 && l.capacity <= 1u << l.index_bits);
-		must(32 + l.capacity * units[i] * 8 <= 1u << shift);
+		must(64 + l.capacity * units[i] * 8 <= 1u << shift);
 		must_be_at_most(by_pages < by_objs ? by_pages : by_objs, places);
 	}
 }

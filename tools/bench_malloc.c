@@ -169,6 +169,8 @@ static const struct column columns[] = {
 	{ "payload_bytes", "payload MiB", COL_MIB, 0 },
 	{ "rounds", NULL, COL_INT, 0 },
 	{ "alloc_ns", "alloc+fill ns", COL_SPREAD, 0 },
+	{ "alloc_again_ns", "again ns", COL_SPREAD, 0 },
+	{ "alloc_churned_ns", "churned ns", COL_SPREAD, 0 },
 	{ "free_ns", "free ns", COL_SPREAD, 1 },
 	{ "free_cpu_ns", "free CPU ns", COL_SPREAD, 1 },
 	{ "churn_ns", "replace ns", COL_SPREAD, 0 },
@@ -196,6 +198,8 @@ static void add_row(struct table *t, const char *allocator, unsigned int threads
 	table_int(t, "rounds", n);
 	table_int(t, "payload_bytes", (uint64_t)r[0].payload_bytes);
 	SPREAD(alloc_ns);
+	SPREAD(alloc_again_ns);
+	SPREAD(alloc_churned_ns);
 	SPREAD(free_ns);
 	SPREAD(free_cpu_ns);
 	SPREAD(churn_ns);
@@ -308,8 +312,10 @@ const struct command bench_malloc_command = {
 "Pages compressed with lz4 are kept as objects: by ebb_put() and ebb_free() (`ebb`, deferred,\n"
 "and `ebb-sync`), and by malloc() and free() of each allocator that is installed, glibc's also on\n"
 "huge pages, where the system has them for who asks (`glibc-huge`).  Ebb has none.  The threads\n"
-"share the objects evenly.  `alloc+fill` and `free` are ns per object, `free CPU` counts all\n"
-"threads until the memory is back.  `resident/B` is memory per payload byte when all objects\n"
+"share the objects evenly.  Times are ns per object: `alloc+fill` takes and fills each in memory\n"
+"that is fresh, `again` in what was just freed as a whole, `churned` after objects were replaced\n"
+"at random and each other one was freed; `replace` frees one and takes another; `free CPU`\n"
+"counts all threads until the memory is back.  `resident/B` is memory per payload byte when all objects\n"
 "are there, `churned/B` after each was replaced about ten times by random others (Ebb: and\n"
 "compacted); `left` is what stays resident a second after everything was freed.  The array\n"
 "of pointers, which Ebb's slot table stands for, is counted for none: 8 bytes per object.",

@@ -20,7 +20,7 @@ struct object_file {
 };
 
 struct malloc_result {
-	double alloc_ns, free_ns, free_cpu_ns, churn_ns;
+	double alloc_ns, alloc_again_ns, alloc_churned_ns, free_ns, free_cpu_ns, churn_ns;
 	double rss_per_byte, rss_per_byte_churned;
 	double payload_bytes, left_bytes;
 	bool loaded;   /* the allocator asked for is in the process */

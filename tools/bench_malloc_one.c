@@ -4,7 +4,8 @@
  *
  * The same threads live through all phases, since an allocator frees fastest what the same
  * thread took:
- *   fill, free everything (both timed), fill again, replace objects at random, free everything.
+ *   fill, free everything, fill again, replace objects at random (all four timed), free each
+ *   other object, fill those slots (timed), free everything.
  * Between the phases all threads wait, and thread 0 looks at the memory.
  */
 #define _GNU_SOURCE
@@ -32,7 +33,8 @@ struct one {
 	uint64_t *payload;       /* of each thread, a cache line apart */
 	pthread_barrier_t all;
 	uint64_t baseline, cpu_ns;
-	double alloc_ns[THREADS_MAX], free_ns[THREADS_MAX], churn_ns[THREADS_MAX];
+	double alloc_ns[THREADS_MAX], alloc_again_ns[THREADS_MAX], alloc_churned_ns[THREADS_MAX];
+	double free_ns[THREADS_MAX], churn_ns[THREADS_MAX];
 	struct malloc_result result;
 };
 
@@ -71,6 +73,25 @@ static int put_all(struct one *o, uint64_t first, uint64_t end)
 
 	for (uint64_t s = first; s < end && !ret; s++)
 		ret = put(o, s, s);
+	return ret;
+}
+
+/* Each other slot. */
+static int put_half(struct one *o, uint64_t first, uint64_t end)
+{
+	int ret = 0;
+
+	for (uint64_t s = first; s < end && !ret; s += 2)
+		ret = put(o, s, s);
+	return ret;
+}
+
+static int drop_half(struct one *o, uint64_t first, uint64_t end)
+{
+	int ret = 0;
+
+	for (uint64_t s = first; s < end; s += 2)
+		ret |= drop(o, s);
 	return ret;
 }
 
@@ -147,6 +168,13 @@ static void look_at_churned(struct one *o)
 	o->result.rss_per_byte_churned = growth(o) / (double)payload;
 }
 
+/* What was freed is there to be taken again, in an allocator that frees later, too. */
+static void look_at_half(struct one *o)
+{
+	if (o->a->store)
+		must(ebb_flush(o->store), "cannot flush");
+}
+
 /* All threads wait, thread 0 looks, all threads go on. */
 static void meet(struct one *o, unsigned int i, void (*look)(struct one *o))
 {
@@ -174,12 +202,19 @@ static int work(void *arg, unsigned int i)
 	o->free_ns[i] = (double)(now_ns() - start) / n;
 	meet(o, i, look_at_freed);
 
+	start = now_ns();
 	ret |= put_all(o, first, end);
+	o->alloc_again_ns[i] = (double)(now_ns() - start) / n;
 	*payload = o->at[end] - o->at[first];
 	start = now_ns();
 	ret |= replace(o, i, first, end, payload);
 	o->churn_ns[i] = (double)(now_ns() - start) / n / (o->churn ? o->churn : 1);
 	meet(o, i, look_at_churned);
+	ret |= drop_half(o, first, end);
+	meet(o, i, look_at_half);
+	start = now_ns();
+	ret |= put_half(o, first, end);
+	o->alloc_churned_ns[i] = (double)(now_ns() - start) * 2 / n;
 	ret |= drop_all(o, first, end);
 	return ret ? -ENOMEM : 0;
 }
@@ -247,6 +282,8 @@ static void run(struct one *o)
 	}
 	team_run(o->threads, work, o, &times, "cannot store an object");
 	o->result.alloc_ns = mean(o->alloc_ns, o->threads);
+	o->result.alloc_again_ns = mean(o->alloc_again_ns, o->threads);
+	o->result.alloc_churned_ns = mean(o->alloc_churned_ns, o->threads);
 	o->result.free_ns = mean(o->free_ns, o->threads);
 	o->result.churn_ns = mean(o->churn_ns, o->threads);
 	/* A rest, in which an allocator or a worker may give memory back by itself. */

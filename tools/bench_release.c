@@ -34,8 +34,8 @@ struct release_opts {
 };
 
 struct sample {
-	double wall_ms, mean_ms, ns_per_slot, cpu_ns_per_slot, drained_ms, os_return_ms;
-	double held_back_peak, os_return_bytes, compr_per_slot, poll_cpu_ns_per_slot;
+	double store_ns_per_slot, wall_ms, mean_ms, ns_per_slot, cpu_ns_per_slot, drained_ms;
+	double os_return_ms, held_back_peak, os_return_bytes, compr_per_slot, poll_cpu_ns_per_slot;
 };
 
 struct release_run {
@@ -100,6 +100,7 @@ static void run_store(struct release_run *run, enum variant variant, struct samp
 				      (uint64_t)run->slots.threads * run->slots.each,
 				      variant == SYNC ? 0 : run->o->limit);
 	team_run(run->slots.threads, slots_fill, &run->slots, &times, "cannot store a page");
+	s->store_ns_per_slot = times.mean_ns / (double)run->slots.each;
 	team_run(run->slots.threads, slots_verify, &run->slots, &times, "cannot read a page back");
 	store_stat(run->slots.store, &st);
 	s->compr_per_slot = (double)st.compr_data_size / slots;
@@ -152,6 +153,7 @@ static const struct column columns[] = {
 	{ "slots_per_thread", NULL, COL_INT, 0 },
 	{ "range", NULL, COL_INT, 0 },
 	{ "rounds", NULL, COL_INT, 0 },
+	{ "store_ns_per_slot", "store ns/slot", COL_SPREAD, 0 },
 	{ "wall_ms", "wall ms", COL_SPREAD, 2 },
 	{ "mean_ms", "mean ms", COL_SPREAD, 2 },
 	{ "ns_per_slot", "ns/slot", COL_SPREAD, 1 },
@@ -198,6 +200,8 @@ static void add_row(struct table *t, const struct release_run *run, enum variant
 	table_int(t, "held_back_peak_bytes", (uint64_t)median(x, n));
 	if (v != KERNEL) {
 		table_int(t, "range", run->o->range);
+		EACH(s, n, store_ns_per_slot, x);
+		table_spread(t, "store_ns_per_slot", x, n);
 		EACH(s, n, os_return_ms, x);
 		table_spread(t, "os_return_ms", x, n);
 		EACH(s, n, os_return_bytes, x);
@@ -327,6 +331,7 @@ const struct command bench_release_command = {
 "does when swapped-out processes exit.  In mode `sync` ebb_free() gives the memory back itself;\n"
 "in mode `deferred` it detaches the slot and a worker gives back in batches.\n"
 "\n"
+"`store ns/slot` is the filling, codec included, in memory that the system has to zero first.\n"
 "CPU ns/slot counts all of the process, the worker too, until every page is back; `drained` is\n"
 "when that is; `to OS` is handing the free memory on to the system, timed by itself.\n"
 "--vs-kernel runs the same with the kernel: processes write the same pages, push them out to a\n"

@@ -80,6 +80,17 @@ typedef u32 host_page;
 #define HOST_UNCLEARED
 #endif
 
+#if defined(__x86_64__) && !defined(__POPCNT__)
+/* The compiler's own is a call of a function there, which looks bytes up in a table. */
+static inline unsigned int host_user_popcount(u64 v)
+{
+	v -= v >> 1 & 0x5555555555555555;
+	v = (v & 0x3333333333333333) + (v >> 2 & 0x3333333333333333);
+	return (unsigned int)(((v + (v >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+}
+#define __builtin_popcountll(v) host_user_popcount(v)
+#endif
+
 #ifdef HOST_USER_TSAN
 /* Byte by byte, by the only function that ThreadSanitizer does not look into. */
 __attribute__((no_sanitize("thread"))) static inline void
