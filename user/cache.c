@@ -28,11 +28,13 @@
 #define SLOTS_LEAST ((u64)1 << 20)
 #define SLOTS_MOST ((u64)1 << 31)       /* CACHE_LARGE is the bit above */
 
+#define FLAGS (EBB_CACHE_SECOND_MISS | EBB_CACHE_NO_DICTIONARY)
+
 #define CONFIG_LEAST ((size_t)64)
 #define STAT_LEAST ((size_t)184)
 
 _Static_assert(sizeof(struct ebb_cache_config) == CONFIG_LEAST, "of the first version");
-_Static_assert(sizeof(struct ebb_cache_stat) == STAT_LEAST, "of the first version");
+_Static_assert(sizeof(struct ebb_cache_stat) >= STAT_LEAST, "of the first version");
 
 bool cache_bad(const struct ebb_cache *c)
 {
@@ -144,7 +146,7 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 	u64 slots = most_slots();
 	int err;
 
-	if (cfg->flags & ~EBB_CACHE_SECOND_MISS || !cache_may_have(cfg->capacity))
+	if (cfg->flags & ~FLAGS || !cache_may_have(cfg->capacity))
 		return -EINVAL;
 	if (cfg->spill && cfg->spill_capacity < EBB_CACHE_SPILL_MIN)
 		return -EINVAL;
@@ -162,8 +164,14 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 		return err;
 	if (cfg->spill)
 		err = cache_spill_open(&c->spill, cfg->spill, cfg->spill_capacity);
-	if (!err)
-		err = cache_room_init(c, cfg->capacity);
+	if (!err) {
+		err = cache_dict_init(c);
+		if (!err) {
+			err = cache_room_init(c, cfg->capacity);
+			if (err)
+				cache_dict_destroy(c);
+		}
+	}
 	if (err) {
 		cache_spill_close(c->spill);
 		close_tables(c);
@@ -204,6 +212,7 @@ void ebb_cache_close(struct ebb_cache *c)
 		return;
 	c->magic = 0;
 	cache_room_destroy(c);
+	cache_dict_destroy(c);
 	cache_spill_close(c->spill);
 	close_tables(c);
 	host_user_unmap_wiped(c, sizeof(*c));
@@ -670,6 +679,7 @@ int ebb_cache_stat(struct ebb_cache *c, struct ebb_cache_stat *stat)
 	ours.pinned_bytes = u.pinned;
 	ours.used_bytes = u.pool + u.idle + u.index + u.meta + u.pinned;
 	ours.object_bytes = host_a64_read(&c->live);
+	ours.dictionary_bytes = cache_dict_made(c) ? dictionary_bytes(cache_dict_made(c)) : 0;
 	for (i = 0; i < CACHE_SHARDS; i++) {
 		struct cache_shard *sh = &c->shard[i];
 
