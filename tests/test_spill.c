@@ -317,7 +317,7 @@ static void spill_all(struct ebb_cache *c)
 {
 	struct scratch *s = scratch_get_surely(&c->blocks);
 
-	cache_make_more_room(c, s, 1);
+	cache_make_more_room(c, s, 1, 0);
 	scratch_put(&c->blocks, s);
 	ebb_cache_flush(c);
 }
@@ -618,7 +618,7 @@ static void *evict_or_get(void *arg)
 
 	host_a64_set_release(&b->tid, (u64)syscall(SYS_gettid));
 	if (b->evicts)
-		cache_make_more_room(b->c, s, 1);
+		cache_make_more_room(b->c, s, 1, 0);
 	else
 		b->err = get(b->c, 1, b->got, sizeof(b->got), &b->bytes);
 	scratch_put(&b->c->blocks, s);

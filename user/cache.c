@@ -17,7 +17,7 @@
 
 #define MAGIC 0x6562626361636865ull     /* "ebbcache" */
 
-#define PUT_TRIES 4
+#define PUT_TRIES 9                     /* the last evicts all that there is */
 #define LIVE_LEAST 128u                 /* bytes of memory for each place of the tables */
 /*
  * Pages of a zspage, which is what a put may need at once: 256 KiB at most.  A small cache on large
@@ -376,7 +376,7 @@ static int put(struct ebb_cache *c, struct scratch *s, const struct cache_key *k
 				cache_value_free(c, s, ref);
 		}
 		more = (err == -ENOMEM || err == -ENOSPC) && !large &&
-		       cache_make_more_room(c, s, v->bytes);
+		       cache_make_more_room(c, s, v->bytes, tries);
 	}
 	if (err) {
 		erase(c, s, key);

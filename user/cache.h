@@ -187,8 +187,11 @@ static inline void cache_count_left(struct ebb_cache *c, u32 bytes)
 	__atomic_fetch_add(&c->left_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-/* A put of so many bytes found no memory: evicts some.  False: there is nothing to evict. */
-bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes);
+/*
+ * A put of so many bytes found no memory: evicts some, and twice as much for each time before.
+ * False: there is nothing to evict.
+ */
+bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, unsigned int times);
 
 /* Tells the owner of a value that left, which is at s->plain, and is void afterwards. */
 void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_cache_why why);

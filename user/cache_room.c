@@ -361,18 +361,24 @@ void cache_close_holes_later(struct ebb_cache *c)
 		host_work_queue_delayed(&c->tend, TEND_US);
 }
 
-bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
+/*
+ * What leaves may be of other sizes, and none of its pages come free, even if the holes are closed:
+ * a size class keeps a part of a zspage.  Others put meanwhile and take what there is.  So who comes
+ * again evicts twice as much: in the end there is nothing but his own value.
+ */
+bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, unsigned int times)
 {
 	u64 want = 2 * (u64)bytes, least = host_read_once(c->capacity) / FAILED_PART, gone = 0;
 	u32 n = 1;
 
 	if (want < least)
 		want = least;
+	want <<= times;
 	while (n && gone < want) {
 		n = evict_next(c, s);
 		gone += n;
 	}
-	/* What left may be of other sizes; and pages count until the system has them. */
+	/* Pages count until the system has them. */
 	host_mutex_lock(&c->room_lock);
 	close_holes(c);
 	ebb_trim(c->store, NULL);
