@@ -224,7 +224,8 @@ static void strange_samples_make_none_or_a_good_one(void **state)
 			}
 			dictionary_free(d);
 			/* The context is let go of a dictionary before that goes: here it goes. */
-			must(dictionary_compress(NULL, ctx, bytes, want, packed, sizeof(packed)) > 0);
+			must(dictionary_compress(NULL, ctx, bytes, want, packed,
+						 sizeof(packed)) > 0);
 			dictionary_decompress(NULL, ctx, packed, 5, back, want);
 		}
 	must(made);

@@ -309,8 +309,8 @@ static void puts_go_on_while_the_capacity_shrinks(void **state)
 }
 
 /*
- * Threads whose values become others all the time, in the least capacity: what leaves gives no pages
- * for what comes, and each takes what another made room for.  None of the puts fails for that.
+ * Threads whose values become others all the time, in the least capacity: what leaves gives no
+ * pages for what comes, and each takes what another made room for.  No put fails for that.
  */
 #define CHANGERS 6
 

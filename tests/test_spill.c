@@ -640,7 +640,7 @@ static void the_head_is_on_the_disk_before_the_first_chunk(void **state)
 	ebb_cache_close(c);
 }
 
-/* Disks that hang keep the caches that spill to them from spilling, and nobody from anything else. */
+/* Disks that hang keep the caches that spill to them from spilling, and nobody from other work. */
 #define HANGING 8
 
 static void a_disk_that_hangs_holds_up_nobody_else(void **state)

@@ -46,8 +46,9 @@ static bool pays(u64 capacity, const struct dictionary *made, u64 with, u64 with
 
 static void train_dict(struct host_work *w)
 {
-	struct cache_dict *d = (struct cache_dict *)((char *)w - offsetof(struct cache_dict, train));
-	struct ebb_cache *c = (struct ebb_cache *)((char *)d - offsetof(struct ebb_cache, dict));
+	const size_t at = offsetof(struct ebb_cache, dict) + offsetof(struct cache_dict, train);
+	struct ebb_cache *c = (struct ebb_cache *)((char *)w - at);
+	struct cache_dict *d = &c->dict;
 	struct samples s = { d->sample, d->len, d->count };
 	u64 with, without, capacity = host_read_once(c->capacity);
 	struct dictionary *made;

@@ -28,7 +28,7 @@
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
 #define HOLES_PART 16u                  /* of the pool that left since a compaction */
 #define SPARSE_PART 8u                  /* of what entries have, that the pool has more */
-#define SLACK_PART 64u                  /* of the capacity, that the pool may have above pool_limit */
+#define SLACK_PART 64u                  /* of the capacity: the pool may have more */
 #define NOTE_BYTES 1024u                /* of the capacity, for each key that may be noted */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
@@ -362,9 +362,9 @@ void cache_close_holes_later(struct ebb_cache *c)
 }
 
 /*
- * What leaves may be of other sizes, and none of its pages come free, even if the holes are closed:
- * a size class keeps a part of a zspage.  Others put meanwhile and take what there is.  So who comes
- * again evicts twice as much: in the end there is nothing but his own value.
+ * What leaves may be of other sizes, and none of its pages come free, even if the holes are
+ * closed: a size class keeps a part of a zspage.  Others put meanwhile and take what there is.  So
+ * who comes again evicts twice as much: in the end there is nothing but his own value.
  */
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, unsigned int times)
 {

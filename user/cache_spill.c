@@ -88,8 +88,8 @@ static void unblock_signal(u64 was, bool pending)
 }
 
 /*
- * Whether a file has nothing but zeros.  A power loss can leave that of a spill: its size was on the
- * disk, its head was not.
+ * Whether a file has nothing but zeros.  A power loss can leave that of a spill: its size was on
+ * the disk, its head was not.
  */
 static bool is_zeros(int fd, u64 bytes)
 {

@@ -14,8 +14,8 @@
  * all that there may be are at work, and look afterwards.  If no thread can be made, wake is LOST,
  * which makes the next caller that queues try again; a flush runs the item itself.
  *
- * A slow item may hang, as one that waits for a disk does.  While it runs there may be a thread more,
- * so others do not wait for it, up to the WORKERS_MAX places that there are.
+ * A slow item may hang, as one that waits for a disk does.  While it runs there may be a thread
+ * more, so others do not wait for it, up to the WORKERS_MAX places that there are.
  *
  * In a forked child the executor is wiped (host_user_wiped()): nothing is queued, and no thread is
  * there.
@@ -263,7 +263,9 @@ static struct worker *who_comes(struct executor *x) HOST_REQUIRES(x->lock)
 		k->asleep = false;
 		host_write_once(k->bell, k->bell + 1);
 	} else {
-		if (x->live >= workers_most() + x->away || (x->retry_at && host_now_ns() < x->retry_at))
+		if (x->live >= workers_most() + x->away)
+			return NULL;
+		if (x->retry_at && host_now_ns() < x->retry_at)
 			return NULL;
 		k = free_worker(x);
 		if (!k)
