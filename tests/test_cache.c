@@ -30,7 +30,7 @@ static void each_field_of_the_config_is_checked(void **state)
 	REFUSED(struct_size, sizeof(good) - 1, -EINVAL);
 	REFUSED(codec, "lz5", -ENOENT);
 	REFUSED(level, 0, -EINVAL);
-	REFUSED(flags, 2, -EINVAL);
+	REFUSED(flags, 4, -EINVAL);
 	REFUSED(capacity, 1, -EINVAL);
 	REFUSED(capacity, EBB_CACHE_CAPACITY_MIN - 1, -EINVAL);
 	good.spill = "/nowhere/at/all";

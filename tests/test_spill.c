@@ -18,6 +18,36 @@
 
 static char path[100];
 
+/* ---- what the library asks of the disk ---- */
+
+static u32 hang;                /* writes do */
+static u32 hung;
+static u32 writes, syncs;       /* that ended */
+static u32 writes_before_sync;
+
+long __real_syscall(long n, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f);
+
+long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+	long ret;
+
+	if (n == SYS_pwrite64 && host_read_once(hang)) {
+		__atomic_fetch_add(&hung, 1, __ATOMIC_SEQ_CST);
+		while (host_read_once(hang))
+			usleep(1000);
+	}
+	ret = __real_syscall(n, a, b, c, d, e, f);
+	if (n == SYS_pwrite64) {
+		__atomic_fetch_add(&writes, 1, __ATOMIC_SEQ_CST);
+		if (!host_read_once(syncs))
+			host_write_once(writes_before_sync, writes);
+	} else if (n == SYS_fdatasync) {
+		__atomic_fetch_add(&syncs, 1, __ATOMIC_SEQ_CST);
+	}
+	return ret;
+}
+
 static int new_path(void **state)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -317,7 +347,7 @@ static void spill_all(struct ebb_cache *c)
 {
 	struct scratch *s = scratch_get_surely(&c->blocks);
 
-	cache_make_more_room(c, s, 1);
+	cache_make_more_room(c, s, 1, 0);
 	scratch_put(&c->blocks, s);
 	ebb_cache_flush(c);
 }
@@ -561,6 +591,100 @@ static void a_file_of_something_else_is_left_alone(void **state)
 	must_eq(rmdir(path), 0);
 }
 
+/* A file of so many zeros, and one byte at the end if last is not 0. */
+static void make_zeros(off_t n, char last)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	must(fd >= 0);
+	must_eq(ftruncate(fd, n), 0);
+	/* Zeros that are there, and a hole. */
+	must_eq(pwrite(fd, "\0\0\0\0\0\0\0", 7, 5000), 7);
+	if (last)
+		must_eq(pwrite(fd, &last, 1, n - 1), 1);
+	must_eq(close(fd), 0);
+}
+
+/* What a power loss leaves of a spill whose size was on the disk, and nothing else. */
+static void a_file_of_zeros_is_a_new_one(void **state)
+{
+	static const off_t sizes[] = { 5007, 100000, 1 << 30 };
+	struct ebb_cache *c;
+	struct stat st;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		make_zeros(sizes[i], 1);
+		must_eq(try_open(&c, 8 * MIB, 4 * MIB), -EEXIST);
+		must_eq(stat(path, &st), 0);
+		must_eq(st.st_size, sizes[i]);
+		make_zeros(sizes[i], 0);
+		c = open_with(8 * MIB, 4 * MIB);
+		must_eq(stat(path, &st), 0);
+		must_eq(st.st_size, 0);
+		ebb_cache_close(c);
+	}
+}
+
+static void the_head_is_on_the_disk_before_the_first_chunk(void **state)
+{
+	struct ebb_cache *c = open_with(8 * MIB, 64 * MIB);
+
+	host_write_once(writes, 0);
+	host_write_once(syncs, 0);
+	put_many(c, MANY);
+	must_eq(ebb_cache_flush(c), 0);
+	must(writes > 2);
+	must_eq(syncs, 1);
+	must_eq(writes_before_sync, 1);
+	ebb_cache_close(c);
+}
+
+/* Disks that hang keep the caches that spill to them from spilling, and nobody from other work. */
+#define HANGING 8
+
+static void a_disk_that_hangs_holds_up_nobody_else(void **state)
+{
+	struct ebb_cache *hangs[HANGING], *well;
+	static unsigned char data[4000];
+	unsigned int i, threads = host_nr_cpus() / 4 + 2, n = threads + 2;
+	u64 from, k;
+
+	n = n < HANGING ? n : HANGING;
+	host_write_once(hung, 0);
+	host_write_once(hang, 1);
+	for (i = 0; i < n; i++) {
+		hangs[i] = open_with(8 * MIB, 4 * MIB);
+		must_eq(unlink(path), 0);
+		for (k = 0; k < 4000; k++) {
+			fill(data, sizeof(data), k * 5);
+			must_eq(put(hangs[i], k, data, sizeof(data), 0), 0);
+		}
+		must(stat_of(hangs[i]).spill_dropped > 0);
+	}
+	for (from = host_now_ns(); host_read_once(hung) < n && from + 5000000000u > host_now_ns();)
+		usleep(1000);
+	must_eq(host_read_once(hung), n);
+	/* What is deleted comes back without a call: somebody else's, and theirs. */
+	well = open_cache(32 * MIB, NULL);
+	for (k = 0; k < 4000; k++) {
+		fill(data, sizeof(data), k * 5);
+		must_eq(put(well, k, data, sizeof(data), 0), 0);
+	}
+	for (k = 0; k < 4000; k++)
+		if (k % 5) {
+			must_eq(ebb_cache_delete(well, &k, sizeof(k)), 0);
+			ebb_cache_delete(hangs[0], &k, sizeof(k));
+		}
+	for (from = host_now_ns(); stat_of(well).pool_bytes > 7 * MIB ||
+	     stat_of(hangs[0]).pool_bytes > 4 * MIB; usleep(10000))
+		must(from + 10000000000u > host_now_ns());
+	host_write_once(hang, 0);
+	for (i = 0; i < n; i++)
+		ebb_cache_close(hangs[i]);
+	ebb_cache_close(well);
+}
+
 static void nobody_else_may_read_the_file(void **state)
 {
 	struct ebb_cache *c;
@@ -618,7 +742,7 @@ static void *evict_or_get(void *arg)
 
 	host_a64_set_release(&b->tid, (u64)syscall(SYS_gettid));
 	if (b->evicts)
-		cache_make_more_room(b->c, s, 1);
+		cache_make_more_room(b->c, s, 1, 0);
 	else
 		b->err = get(b->c, 1, b->got, sizeof(b->got), &b->bytes);
 	scratch_put(&b->c->blocks, s);
@@ -744,6 +868,9 @@ int main(void)
 		CASE(a_second_open_is_refused),
 		CASE(what_a_crash_left_is_taken_over),
 		CASE(a_file_of_something_else_is_left_alone),
+		CASE(a_file_of_zeros_is_a_new_one),
+		CASE(the_head_is_on_the_disk_before_the_first_chunk),
+		CASE(a_disk_that_hangs_holds_up_nobody_else),
 		CASE(nobody_else_may_read_the_file),
 		CASE(a_child_does_not_keep_the_file),
 		CASE(what_is_replaced_on_its_way_does_not_come_back),

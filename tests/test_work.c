@@ -343,6 +343,42 @@ static void one_that_takes_long_holds_up_no_timer(void **state)
 	free(it);
 }
 
+static u32 hang;
+
+static void hangs(struct host_work *w)
+{
+	while (host_read_once(hang))
+		usleep(1000);
+	count_run(w);
+}
+
+/* As many as there are threads, and more, wait for disks; what others queue runs. */
+static void slow_items_that_hang_hold_up_nobody(void **state)
+{
+	unsigned int n = most_threads() + 3, i;
+	struct item *it = calloc(n, sizeof(*it));
+
+	must(it != NULL);
+	host_write_once(hang, 1);
+	for (i = 0; i < n; i++) {
+		must_eq(host_work_init_slow(&it[i].work, hangs, 0), 0);
+		host_work_queue(&it[i].work);
+	}
+	usleep(20000);
+	for (i = 0; i < 10; i++)
+		host_work_queue_delayed(&item[i].work, 1000 * i);
+	wait_for_runs(10);
+	for (i = 0; i < n; i++)
+		must_eq(runs_of(&it[i]), 0);
+	host_write_once(hang, 0);
+	for (i = 0; i < n; i++) {
+		host_work_flush(&it[i].work);
+		must_eq(runs_of(&it[i]), 1);
+		host_work_destroy(&it[i].work);
+	}
+	free(it);
+}
+
 #define STORES 20
 
 static void stores_share_threads_and_leave_none(void **state)
@@ -463,6 +499,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(threads_without_work_end, items, no_items),
 		cmocka_unit_test(destroying_waits_for_what_runs_and_cancels_the_rest),
 		cmocka_unit_test_setup_teardown(one_that_takes_long_holds_up_no_timer, items,
+						no_items),
+		cmocka_unit_test_setup_teardown(slow_items_that_hang_hold_up_nobody, items,
 						no_items),
 		cmocka_unit_test(stores_share_threads_and_leave_none),
 		cmocka_unit_test(stores_share_codec_contexts),

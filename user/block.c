@@ -7,6 +7,7 @@
 #include "block.h"
 
 #include "codecs.h"
+#include "dictionary.h"
 #include "ebb_in.h"
 #include "pool.h"
 
@@ -21,6 +22,9 @@ _Static_assert(sizeof(struct block_head) == BLOCK_HEAD, "the head has no holes")
 /* Bytes between a scratch's begin and its buffers. */
 #define SCRATCH_HEAD ((size_t)128)
 #define PACKED_ROOM (BLOCK_BYTES + SCRATCH_HEAD)
+
+/* What an owner may put before a block's bytes, and a part of a page. */
+#define SCRATCH_SLACK ((size_t)2048 + HOST_PAGE_SIZE)
 
 _Static_assert(sizeof(struct scratch) + BLOCK_HEAD <= SCRATCH_HEAD, "a scratch begins its mapping");
 
@@ -220,7 +224,16 @@ void blocks_destroy(struct blocks *b)
 
 /* ---- the codec ---- */
 
-int block_pack(struct blocks *b, struct scratch *s, const void *data, size_t n)
+static int compress(const struct blocks *b, struct scratch *s, const struct dictionary *d,
+		    const void *data, size_t n, size_t cap)
+{
+	if (d)
+		return dictionary_compress(d, s->ctx, data, n, s->packed, cap);
+	return b->codec->compress(s->ctx, data, n, s->packed, cap);
+}
+
+int block_pack_with(struct blocks *b, struct scratch *s, const struct dictionary *d,
+		    const void *data, size_t n)
 {
 	size_t cap = n - (n >> GAIN_SHIFT) - 1;
 	int bytes;
@@ -228,7 +241,7 @@ int block_pack(struct blocks *b, struct scratch *s, const void *data, size_t n)
 	/* Of two at once the smaller one may win, until the larger one is packed again. */
 	if (n > host_read_once(b->largest))
 		host_write_once(b->largest, (u32)n);
-	bytes = cap ? b->codec->compress(s->ctx, data, n, s->packed, cap) : -ENOSPC;
+	bytes = cap ? compress(b, s, d, data, n, cap) : -ENOSPC;
 	if (bytes == -ENOMEM)
 		return bytes;
 	if (bytes == -ENOSPC) {
@@ -239,13 +252,15 @@ int block_pack(struct blocks *b, struct scratch *s, const void *data, size_t n)
 	return bytes <= 0 || (size_t)bytes > cap ? -EIO : bytes;
 }
 
-int block_unpack(struct blocks *b, struct scratch *s, const void *packed, size_t bytes, void *data,
-		 size_t n)
+int block_unpack_with(struct blocks *b, struct scratch *s, const struct dictionary *d,
+		      const void *packed, size_t bytes, void *data, size_t n)
 {
 	if (bytes == n) {
 		memcpy(data, packed, n);
 		return 0;
 	}
+	if (d)
+		return dictionary_decompress(d, s->ctx, packed, bytes, data, n) ? -EIO : 0;
 	return b->codec->decompress(s->ctx, packed, bytes, data, n) ? -EIO : 0;
 }
 
@@ -456,8 +471,13 @@ const char *blocks_check(struct blocks *b)
 	return what;
 }
 
+/* The two buffers of a scratch are memory as far as a block was long. */
 size_t blocks_meta_bytes(struct blocks *b)
 {
+	size_t touched = scratch_bytes(b), largest = host_read_once(b->largest);
+
+	if (largest + SCRATCH_SLACK < BLOCK_BYTES)
+		touched = 2 * (largest + SCRATCH_SLACK);
 	return runs_meta_bytes(&b->runs) + b->cpus * HOST_CACHELINE +
-	       host_a64_read(&b->scratches) * scratch_bytes(b);
+	       host_a64_read(&b->scratches) * touched;
 }

@@ -29,6 +29,7 @@
 #include "codec.h"
 #include "runs.h"
 
+struct dictionary;
 struct ebb_config;
 struct ebb_store;
 
@@ -112,15 +113,31 @@ void scratch_lend(struct blocks *b, struct scratch *s);
 void scratch_have_back(struct blocks *b, struct scratch *s);
 
 /*
- * Compresses n bytes, 1 to BLOCK_BYTES, to s->packed.  Returns how many it made of them, at most n:
+ * Compresses n bytes, 1 to BLOCK_BYTES, to s->packed; with a dictionary, or NULL: without.
+ * Returns how many it made of them, at most n:
  * as many if it does not pay, and then s->packed has the bytes as they are.  -EIO, -ENOMEM: the
  * codec failed.
  */
-int block_pack(struct blocks *b, struct scratch *s, const void *data, size_t n);
+int block_pack_with(struct blocks *b, struct scratch *s, const struct dictionary *d,
+		    const void *data, size_t n);
 
-/* The opposite: n bytes from so many at packed.  -EIO: they are not what the codec made of n. */
-int block_unpack(struct blocks *b, struct scratch *s, const void *packed, size_t bytes, void *data,
-		 size_t n);
+static inline int block_pack(struct blocks *b, struct scratch *s, const void *data, size_t n)
+{
+	return block_pack_with(b, s, NULL, data, n);
+}
+
+/*
+ * The opposite, with the same dictionary: n bytes from so many at packed.  -EIO: they are not what
+ * the codec made of n.
+ */
+int block_unpack_with(struct blocks *b, struct scratch *s, const struct dictionary *d,
+		      const void *packed, size_t bytes, void *data, size_t n);
+
+static inline int block_unpack(struct blocks *b, struct scratch *s, const void *packed,
+			       size_t bytes, void *data, size_t n)
+{
+	return block_unpack_with(b, s, NULL, packed, bytes, data, n);
+}
 
 /*
  * Stores what block_pack() left in s->packed as a block of n bytes, and spoils it.  Errors as

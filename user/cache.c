@@ -16,7 +16,7 @@
 
 #define MAGIC 0x6562626361636865ull     /* "ebbcache" */
 
-#define PUT_TRIES 4
+#define PUT_TRIES 9                     /* the last evicts all that there is */
 #define LIVE_LEAST 128u                 /* bytes of memory for each place of the tables */
 /*
  * Pages of a zspage, which is what a put may need at once: 256 KiB at most.  A small cache on large
@@ -26,6 +26,8 @@
 
 #define SLOTS_LEAST ((u64)1 << 20)
 #define SLOTS_MOST ((u64)1 << 31)       /* CACHE_LARGE is the bit above */
+
+#define FLAGS (EBB_CACHE_SECOND_MISS | EBB_CACHE_NO_DICTIONARY)
 
 #define CONFIG_LEAST ((size_t)64)
 
@@ -141,7 +143,7 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 	u64 slots = most_slots();
 	int err;
 
-	if (cfg->flags & ~EBB_CACHE_SECOND_MISS || !cache_may_have(cfg->capacity))
+	if (cfg->flags & ~FLAGS || !cache_may_have(cfg->capacity))
 		return -EINVAL;
 	if (cfg->spill && cfg->spill_capacity < EBB_CACHE_SPILL_MIN)
 		return -EINVAL;
@@ -159,8 +161,14 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 		return err;
 	if (cfg->spill)
 		err = cache_spill_open(&c->spill, cfg->spill, cfg->spill_capacity);
-	if (!err)
-		err = cache_room_init(c, cfg->capacity);
+	if (!err) {
+		err = cache_dict_init(c);
+		if (!err) {
+			err = cache_room_init(c, cfg->capacity);
+			if (err)
+				cache_dict_destroy(c);
+		}
+	}
 	if (err) {
 		cache_spill_close(c->spill);
 		close_tables(c);
@@ -201,6 +209,7 @@ void ebb_cache_close(struct ebb_cache *c)
 		return;
 	c->magic = 0;
 	cache_room_destroy(c);
+	cache_dict_destroy(c);
 	cache_spill_close(c->spill);
 	close_tables(c);
 	host_user_unmap_wiped(c, sizeof(*c));
@@ -364,7 +373,7 @@ static int put(struct ebb_cache *c, struct scratch *s, const struct cache_key *k
 				cache_value_free(c, s, ref);
 		}
 		more = (err == -ENOMEM || err == -ENOSPC) && !large &&
-		       cache_make_more_room(c, s, v->bytes);
+		       cache_make_more_room(c, s, v->bytes, tries);
 	}
 	if (err) {
 		erase(c, s, key);

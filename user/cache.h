@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cache.h - inside of struct ebb_cache: what cache.c, cache_data.c, cache_room.c and cache_all.c
- * share.
+ * cache.h - inside of struct ebb_cache: what cache.c, cache_data.c, cache_dict.c, cache_room.c and
+ * cache_all.c share.
  *
  *     key --hash--> shard --cache_index.h--> reference --block.h--> | head | key | packed bytes |
  *                                                        large:     | head | key | references   |
@@ -19,6 +19,7 @@
 #include "block.h"
 #include "cache_index.h"
 #include "cache_spill.h"
+#include "dictionary.h"
 #include "ebb_cache.h"
 #include "hash.h"
 
@@ -37,6 +38,19 @@ struct cache_shard {
 	struct cache_counts counts HOST_OWN_LINE;
 };
 
+/* What short values have in common, and the samples that it is to be made of: cache_dict.c. */
+struct cache_dict {
+	struct dictionary *made;        /* cache_dict_made(); NULL: none (yet) */
+	host_a64 puts;                  /* that might have been samples */
+	host_mutex_t lock;
+	u8 wants;                       /* samples; lock, host_read_once */
+	size_t most;                    /* bytes that it is made of; lock, as all that follows */
+	unsigned char *sample;          /* [room], of which bytes are there */
+	size_t *len;
+	size_t room, bytes, count;      /* room: host_read_once */
+	struct host_work train;
+};
+
 struct ebb_cache {
 	u64 magic;                      /* 0 in a forked child: host_user_map_wiped() */
 	struct ebb_store *store;
@@ -47,6 +61,7 @@ struct ebb_cache {
 	void (*gone)(void *ctx, const struct ebb_cache_gone *what);
 	void *gone_ctx;
 	host_a64 pinned;                /* bytes */
+	struct cache_dict dict;
 
 	/* Room: cache_room.c. */
 	host_a64 live HOST_OWN_LINE;    /* bytes of all entries */
@@ -77,7 +92,8 @@ static inline struct cache_shard *cache_shard_of(struct ebb_cache *c, u64 hash)
 struct value_head {
 	u32 bytes;
 	u16 key_bytes;
-	u16 large;                      /* after the key are references of blocks */
+	u8 large;                       /* after the key are references of blocks */
+	u8 dict;                        /* it was compressed with the dictionary */
 	u64 charge;
 };
 
@@ -121,6 +137,23 @@ int cache_value_unpack(struct ebb_cache *c, struct scratch *s, size_t n, void *b
 
 void cache_value_free(struct ebb_cache *c, struct scratch *s, u64 ref);
 
+/* ---- the dictionary (cache_dict.c) ---- */
+
+int cache_dict_init(struct ebb_cache *c);
+void cache_dict_destroy(struct ebb_cache *c);
+
+/* NULL: there is none. */
+static inline const struct dictionary *cache_dict_made(struct ebb_cache *c)
+{
+	return __atomic_load_n(&c->dict.made, __ATOMIC_ACQUIRE);
+}
+
+/* For a value that is put, which may become a sample.  NULL: it is to be compressed without. */
+const struct dictionary *cache_dict_for(struct ebb_cache *c, const void *data, size_t n);
+
+/* Bytes of memory: dictionary, samples, and what it takes to make one of them. */
+u64 cache_dict_bytes(struct ebb_cache *c);
+
 /* ---- room (cache_room.c) ---- */
 
 /* Whether a cache may have a capacity of so many bytes. */
@@ -154,8 +187,11 @@ static inline void cache_count_left(struct ebb_cache *c, u32 bytes)
 	__atomic_fetch_add(&c->left_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-/* A put of so many bytes found no memory: evicts some.  False: there is nothing to evict. */
-bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes);
+/*
+ * A put of so many bytes found no memory: evicts some, and twice as much for each time before.
+ * False: there is nothing to evict.
+ */
+bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, unsigned int times);
 
 /* Tells the owner of a value that left, which is at s->plain, and is void afterwards. */
 void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_cache_why why);

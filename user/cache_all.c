@@ -9,7 +9,7 @@
 
 #define STAT_LEAST ((size_t)184)
 
-_Static_assert(sizeof(struct ebb_cache_stat) == STAT_LEAST, "of the first version");
+_Static_assert(sizeof(struct ebb_cache_stat) >= STAT_LEAST, "of the first version");
 
 /* ---- the figures ---- */
 
@@ -30,6 +30,7 @@ int ebb_cache_stat(struct ebb_cache *c, struct ebb_cache_stat *stat)
 	ours.pinned_bytes = u.pinned;
 	ours.used_bytes = u.pool + u.idle + u.index + u.meta + u.pinned;
 	ours.object_bytes = host_a64_read(&c->live);
+	ours.dictionary_bytes = cache_dict_made(c) ? dictionary_bytes(cache_dict_made(c)) : 0;
 	for (i = 0; i < CACHE_SHARDS; i++) {
 		struct cache_shard *sh = &c->shard[i];
 

@@ -12,11 +12,11 @@ static size_t head_bytes(size_t key_bytes)
 }
 
 static void put_head(unsigned char *at, const struct cache_key *key, const struct cache_value *v,
-		     bool large)
+		     bool large, bool dict)
 {
 	const struct value_head head = {
 		.bytes = (u32)v->bytes, .key_bytes = (u16)key->bytes, .large = large,
-		.charge = v->charge,
+		.dict = dict, .charge = v->charge,
 	};
 
 	memcpy(at, &head, sizeof(head));
@@ -50,7 +50,7 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 		*bytes += (u32)packed;
 	}
 	if (!err) {
-		put_head(s->packed, key, v, true);
+		put_head(s->packed, key, v, true, false);
 		memcpy(s->packed + head, refs, blocks * sizeof(*refs));
 		head += blocks * sizeof(*refs);
 		err = block_put(&c->blocks, s, head, head, ref);
@@ -65,19 +65,20 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 int cache_value_make(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
 		     const struct cache_value *v, u64 *ref, u32 *bytes)
 {
+	const struct dictionary *d = cache_dict_for(c, v->data, v->bytes);
 	size_t head = head_bytes(key->bytes);
 	int packed = 0;
 
 	if (v->bytes > BLOCK_BYTES)
 		return make_large(c, s, key, v, ref, bytes);
 	if (v->bytes)
-		packed = block_pack(&c->blocks, s, v->data, v->bytes);
+		packed = block_pack_with(&c->blocks, s, d, v->data, v->bytes);
 	if (packed < 0)
 		return packed;
 	if (head + (size_t)packed > BLOCK_BYTES)
 		return make_large(c, s, key, v, ref, bytes);
 	memmove(s->packed + head, s->packed, (size_t)packed);
-	put_head(s->packed, key, v, false);
+	put_head(s->packed, key, v, false, d);
 	head += (size_t)packed;
 	*bytes = (u32)(head + CACHE_OBJECT_HEAD);
 	return block_put(&c->blocks, s, head, head, ref);
@@ -139,13 +140,14 @@ static int unpack_large(struct ebb_cache *c, struct scratch *s, const struct val
 int cache_value_unpack(struct ebb_cache *c, struct scratch *s, size_t n, void *buf)
 {
 	const struct value_head *head = (const void *)s->plain;
+	const struct dictionary *d = head->dict ? cache_dict_made(c) : NULL;
 	size_t at = head_bytes(head->key_bytes);
 
 	if (head->large)
 		return unpack_large(c, s, head, buf);
 	if (!head->bytes)
 		return 0;
-	return block_unpack(&c->blocks, s, s->plain + at, n - at, buf, head->bytes);
+	return block_unpack_with(&c->blocks, s, d, s->plain + at, n - at, buf, head->bytes);
 }
 
 void cache_value_free(struct ebb_cache *c, struct scratch *s, u64 ref)

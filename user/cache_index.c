@@ -57,7 +57,7 @@ static void end(struct cache_index *x)
 
 static size_t ghost_bytes(u64 sets)
 {
-	return sets * CACHE_GHOST_WAYS * sizeof(u32);
+	return sets * CACHE_GHOST_WAYS * sizeof(u16);
 }
 
 /* The ghost remembers as many as there are entries, or more, so its table has room for the most. */
@@ -258,13 +258,16 @@ u32 cache_index_victim(struct cache_index *x)
 
 /* ---- the ghost ---- */
 
-/* The bits of a hash that its set does not say. */
-static u32 print_of(u64 hash)
+/*
+ * Bits of a hash that its set does not say; never 0.  One in 4,096 that was never there is taken
+ * for one that was, which costs its bytes for a while.
+ */
+static u16 print_of(u64 hash)
 {
-	return (u32)(hash >> 28) | 1;
+	return (u16)(hash >> 28) | 1;
 }
 
-static u32 *set_of(struct cache_index *x, u64 hash)
+static u16 *set_of(struct cache_index *x, u64 hash)
 {
 	return &x->ghost[((u32)hash & (x->ghost_sets - 1)) * CACHE_GHOST_WAYS];
 }
@@ -282,9 +285,9 @@ static void shrink_ghost(struct cache_index *x)
 	u32 half = x->ghost_sets / 2, i, k;
 
 	for (i = 0; i < half; i++) {
-		u32 *low = &x->ghost[(size_t)i * CACHE_GHOST_WAYS];
-		u32 *high = &x->ghost[(size_t)(i + half) * CACHE_GHOST_WAYS];
-		u32 both[CACHE_GHOST_WAYS];
+		u16 *low = &x->ghost[(size_t)i * CACHE_GHOST_WAYS];
+		u16 *high = &x->ghost[(size_t)(i + half) * CACHE_GHOST_WAYS];
+		u16 both[CACHE_GHOST_WAYS];
 
 		for (k = 0; k < CACHE_GHOST_WAYS; k++)
 			both[k] = k & 1 ? high[k / 2] : low[k / 2];
@@ -324,7 +327,7 @@ void cache_ghost_keep(struct cache_index *x, u64 n)
 
 void cache_ghost_add(struct cache_index *x, u64 hash)
 {
-	u32 *set = set_of(x, hash);
+	u16 *set = set_of(x, hash);
 
 	memmove(set + 1, set, (CACHE_GHOST_WAYS - 1) * sizeof(*set));
 	set[0] = print_of(hash);
@@ -332,7 +335,7 @@ void cache_ghost_add(struct cache_index *x, u64 hash)
 
 bool cache_ghost_take(struct cache_index *x, u64 hash)
 {
-	u32 *set = set_of(x, hash), print = print_of(hash);
+	u16 *set = set_of(x, hash), print = print_of(hash);
 	unsigned int i;
 
 	for (i = 0; i < CACHE_GHOST_WAYS && set[i] != print; i++)

@@ -60,7 +60,7 @@ struct cache_index {
 	u32 most;
 	u32 entry_top, bucket_top;      /* from here on nothing was touched */
 	struct cache_queue_ends queue[CACHE_QUEUES];
-	u32 *ghost;                     /* [ghost_sets][CACHE_GHOST_WAYS], newest first, or NULL */
+	u16 *ghost;                     /* [ghost_sets][CACHE_GHOST_WAYS], newest first, or NULL */
 	u32 ghost_sets;                 /* a power of two */
 	u32 ghost_least;                /* sets that it keeps; a power of two */
 	u64 ghosts;                     /* hashes that were found in it */

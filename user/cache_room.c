@@ -2,7 +2,7 @@
 /*
  * cache_room.c - keeps a cache within its capacity, and evicts.  See cache.h.
  *
- *     capacity = overhead (tables, buffers, pins, the allocator's free memory) + 1/64 + pool_limit
+ *     capacity = overhead (tables, buffers, pins, the allocator's free memory) + pool_limit
  *     live_limit = pool_limit * what entries have / what the pool has for them
  *
  * Puts evict while entries have more than live_limit.  They do not look at the pool for that:
@@ -28,7 +28,7 @@
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
 #define HOLES_PART 16u                  /* of the pool that left since a compaction */
 #define SPARSE_PART 8u                  /* of what entries have, that the pool has more */
-#define SLACK_PART 64u                  /* of the capacity, between pool_limit and the pool's own */
+#define SLACK_PART 64u                  /* of the capacity: the pool may have more */
 #define NOTE_BYTES 1024u                /* of the capacity, for each key that may be noted */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
@@ -49,13 +49,18 @@ static u64 index_bytes(struct ebb_cache *c)
 /* What a context of zstd 1.5 takes at the most: its tables are as large as blocks ask for. */
 static u64 zstd_context_bytes(const struct blocks *b)
 {
+	static const struct {
+		u32 block, low, high;           /* bytes; KiB below level 11, and from it on */
+	} most[] = {
+		{ 4096, 200, 368 }, { 8192, 280, 464 }, { 16384, 376, 664 }, { 32768, 624, 1056 },
+	};
 	u32 largest = host_read_once(b->largest);
 	bool low = b->params.level < 11;
+	size_t i;
 
-	if (largest <= 4096)
-		return (u64)(low ? 208 : 384) << 10;
-	if (largest <= 16384)
-		return (u64)(low ? 400 : 704) << 10;
+	for (i = 0; i < sizeof(most) / sizeof(most[0]); i++)
+		if (largest <= most[i].block)
+			return (u64)(low ? most[i].low : most[i].high) << 10;
 	return (u64)(low ? 1152 : 1856) << 10;
 }
 
@@ -75,9 +80,10 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 	u->pool = store.mem_used_total;
 	u->idle = store.zone_free_bytes + (store.pcp_pages << HOST_PAGE_SHIFT);
 	u->index = index_bytes(c);
+	/* One scratch, the reserve, has no context. */
 	u->meta = store.meta_bytes + blocks_meta_bytes(&c->blocks) + sizeof(*c) +
-		  host_a64_read(&c->blocks.scratches) * context_bytes(&c->blocks) +
-		  (c->spill ? cache_spill_bytes() : 0);
+		  (host_a64_read(&c->blocks.scratches) - 1) * context_bytes(&c->blocks) +
+		  (c->spill ? cache_spill_bytes() : 0) + cache_dict_bytes(c);
 	u->pinned = host_a64_read(&c->pinned);
 }
 
@@ -91,8 +97,8 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 	cache_usage(c, &u);
 	overhead = u.index + u.meta + u.pinned;
 	overhead += u.idle < idle ? u.idle : idle;
-	hard = capacity > overhead ? capacity - overhead : 0;
-	limit = hard > capacity / SLACK_PART ? hard - capacity / SLACK_PART : 0;
+	limit = capacity > overhead ? capacity - overhead : 0;
+	hard = limit + capacity / SLACK_PART;
 	host_write_once(c->pool_limit, limit);
 	/*
 	 * Where there is more than there may be, it does not grow, and comes down as its pages come
@@ -355,18 +361,24 @@ void cache_close_holes_later(struct ebb_cache *c)
 		host_work_queue_delayed(&c->tend, TEND_US);
 }
 
-bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes)
+/*
+ * What leaves may be of other sizes, and none of its pages come free, even if the holes are
+ * closed: a size class keeps a part of a zspage.  Others put meanwhile and take what there is.  So
+ * who comes again evicts twice as much: in the end there is nothing but his own value.
+ */
+bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, unsigned int times)
 {
 	u64 want = 2 * (u64)bytes, least = host_read_once(c->capacity) / FAILED_PART, gone = 0;
 	u32 n = 1;
 
 	if (want < least)
 		want = least;
+	want <<= times;
 	while (n && gone < want) {
 		n = evict_next(c, s);
 		gone += n;
 	}
-	/* What left may be of other sizes; and pages count until the system has them. */
+	/* Pages count until the system has them. */
 	host_mutex_lock(&c->room_lock);
 	close_holes(c);
 	ebb_trim(c->store, NULL);

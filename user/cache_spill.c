@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* cache_spill.c - see cache_spill.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "cache_spill.h"
 
 #include <errno.h>
@@ -69,10 +72,46 @@ static void unblock_signal(u64 was, bool pending)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &was, NULL, sizeof(was));
 }
 
+/*
+ * Whether a file has nothing but zeros.  A power loss can leave that of a spill: its size was on
+ * the disk, its head was not.
+ */
+static bool is_zeros(int fd, u64 bytes)
+{
+	unsigned char buf[4096];
+	u64 at = 0;
+
+	while (at < bytes) {
+		size_t n = bytes - at < sizeof(buf) ? bytes - at : sizeof(buf), i;
+		off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+
+		if (data < 0 && errno == ENXIO)
+			return true;
+		if (data > (off_t)at) {
+			at = (u64)data;
+			continue;
+		}
+		if (!move_all(SYS_pread64, fd, buf, n, at))
+			return false;
+		for (i = 0; i < n; i++)
+			if (buf[i])
+				return false;
+		at += n;
+	}
+	return true;
+}
+
+static bool is_spill(int fd, u64 bytes)
+{
+	char head[sizeof(magic)];
+
+	return (move_all(SYS_pread64, fd, head, sizeof(head), 0) && !memcmp(head, magic, sizeof(head))) ||
+	       is_zeros(fd, bytes);
+}
+
 /* Takes the file for its own, if it is a spill's or empty.  0, or an error. */
 static int take_file(int fd)
 {
-	char head[sizeof(magic)];
 	struct stat st;
 
 	if (fstat(fd, &st))
@@ -84,8 +123,7 @@ static int take_file(int fd)
 	/* Another one may have had it between the two. */
 	if (fstat(fd, &st))
 		return -errno;
-	if (st.st_size && (!move_all(SYS_pread64, fd, head, sizeof(head), 0) ||
-			   memcmp(head, magic, sizeof(head))))
+	if (!is_spill(fd, (u64)st.st_size))
 		return -EEXIST;
 	/* What users keep in the cache is no one else's.  A file system without modes is let be. */
 	if (st.st_mode & 077 && fchmod(fd, 0600) && st.st_uid != geteuid())
@@ -127,8 +165,10 @@ static void spill_write(struct host_work *w)
 		return;
 	memcpy(head, magic, sizeof(magic));
 	was = block_signal(&pending);
+	/* On the disk before all else: what is there without it would be refused for ever. */
 	if (!sp->has_head)
-		sp->has_head = move_all(SYS_pwrite64, sp->fd, head, sizeof(head), 0);
+		sp->has_head = move_all(SYS_pwrite64, sp->fd, head, sizeof(head), 0) &&
+			       !syscall(SYS_fdatasync, sp->fd);
 	writing = sp->has_head && move_all(SYS_pwrite64, sp->fd, sp->buf[chunk & 1], n,
 					   SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK);
 	unblock_signal(was, pending);
@@ -174,7 +214,8 @@ int cache_spill_open(struct cache_spill **out, const char *path, u64 capacity)
 		err = open_file(sp, path);
 	if (err)
 		goto no_file;
-	err = host_work_init(&sp->work, spill_write, 0);
+	/* A disk that hangs keeps its own thread, and nobody else's work waits. */
+	err = host_work_init_slow(&sp->work, spill_write, 0);
 	if (err)
 		goto no_work;
 	*out = sp;

@@ -2,7 +2,8 @@
 /*
  * codec_zstd.c - zstd over libzstd.
  *
- * Owns: a context is one compressor and one decompressor, reused for every page.
+ * Owns: a context is one compressor and one decompressor, reused for every page; and what a
+ * dictionary is to both (dictionary.h).
  *
  * A frame carries neither its size (the store knows it) nor a checksum, and no magic number
  * where the library agrees to leave it out: 2 bytes of header instead of 6 to 7.  Leaving
@@ -15,10 +16,17 @@
 #include <zstd_errors.h>
 
 #include "codecs.h"
+#include "dictionary.h"
+
+struct dictionary {
+	ZSTD_CDict *c;
+	ZSTD_DDict *d;
+};
 
 struct zstd_ctx {
 	ZSTD_CCtx *c;
 	ZSTD_DCtx *d;
+	const struct dictionary *of_c, *of_d;   /* that they work with now */
 };
 
 static bool zstd_set(ZSTD_CCtx *c, ZSTD_cParameter what, int v)
@@ -44,11 +52,38 @@ static void zstd_destroy(void *ctx)
 	host_free(z, sizeof(*z));
 }
 
-static int zstd_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+/* A reset, since what failed before leaves a compressor in the middle of it. */
+static bool use_compressor(struct zstd_ctx *z, const struct dictionary *d)
+{
+	if (host_likely(z->of_c == d))
+		return true;
+	if (ZSTD_isError(ZSTD_CCtx_reset(z->c, ZSTD_reset_session_only)) ||
+	    ZSTD_isError(ZSTD_CCtx_refCDict(z->c, d ? d->c : NULL)))
+		return false;
+	z->of_c = d;
+	return true;
+}
+
+static bool use_decompressor(struct zstd_ctx *z, const struct dictionary *d)
+{
+	if (host_likely(z->of_d == d))
+		return true;
+	if (ZSTD_isError(ZSTD_DCtx_reset(z->d, ZSTD_reset_session_only)) ||
+	    ZSTD_isError(ZSTD_DCtx_refDDict(z->d, d ? d->d : NULL)))
+		return false;
+	z->of_d = d;
+	return true;
+}
+
+int dictionary_compress(const struct dictionary *d, void *ctx, const void *src, size_t n, void *dst,
+			size_t cap)
 {
 	struct zstd_ctx *z = ctx;
-	size_t len = ZSTD_compress2(z->c, dst, cap, src, n);
+	size_t len;
 
+	if (!use_compressor(z, d))
+		return -EIO;
+	len = ZSTD_compress2(z->c, dst, cap, src, n);
 	if (host_likely(!ZSTD_isError(len)))
 		return len <= INT32_MAX ? (int)len : -ENOSPC;
 	switch (ZSTD_getErrorCode(len)) {
@@ -61,16 +96,27 @@ static int zstd_compress(void *ctx, const void *src, size_t n, void *dst, size_t
 	}
 }
 
-static int zstd_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+int dictionary_decompress(const struct dictionary *d, void *ctx, const void *src, size_t n,
+			  void *dst, size_t cap)
 {
 	struct zstd_ctx *z = ctx;
 
 	/*
 	 * A frame has a header of 2 bytes and a block header of 3; libzstd 1.5.4 reads 4 unasked.
 	 */
-	if (n < 5)
+	if (n < 5 || !use_decompressor(z, d))
 		return -EIO;
 	return ZSTD_decompressDCtx(z->d, dst, cap, src, n) == cap ? 0 : -EIO;
+}
+
+static int zstd_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	return dictionary_compress(NULL, ctx, src, n, dst, cap);
+}
+
+static int zstd_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	return dictionary_decompress(NULL, ctx, src, n, dst, cap);
 }
 
 static void *zstd_create(const struct codec_params *p)
@@ -87,7 +133,8 @@ static void *zstd_create(const struct codec_params *p)
 		goto fail;
 	if (!zstd_set(z->c, ZSTD_c_compressionLevel, p->level) ||
 	    !zstd_set(z->c, ZSTD_c_contentSizeFlag, 0) ||
-	    !zstd_set(z->c, ZSTD_c_checksumFlag, 0))
+	    !zstd_set(z->c, ZSTD_c_checksumFlag, 0) ||
+	    !zstd_set(z->c, ZSTD_c_dictIDFlag, 0))
 		goto fail;
 	zstd_drop_magic(z);
 	/* The first page makes the library allocate its tables: have that fail here, if it does. */
@@ -97,6 +144,36 @@ static void *zstd_create(const struct codec_params *p)
 fail:
 	zstd_destroy(z);
 	return NULL;
+}
+
+/* ---- dictionaries ---- */
+
+struct dictionary *dictionary_make(const void *made, size_t n, int level)
+{
+	struct dictionary *d = host_zalloc(sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->c = ZSTD_createCDict(made, n, level);
+	d->d = ZSTD_createDDict(made, n);
+	if (d->c && d->d)
+		return d;
+	dictionary_free(d);
+	return NULL;
+}
+
+void dictionary_free(struct dictionary *d)
+{
+	if (!d)
+		return;
+	ZSTD_freeCDict(d->c);
+	ZSTD_freeDDict(d->d);
+	host_free(d, sizeof(*d));
+}
+
+size_t dictionary_bytes(const struct dictionary *d)
+{
+	return sizeof(*d) + ZSTD_sizeof_CDict(d->c) + ZSTD_sizeof_DDict(d->d);
 }
 
 const struct codec_ops codec_zstd = {

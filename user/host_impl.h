@@ -673,13 +673,16 @@ struct host_work {
 	u32 at;          /* place in the heap + 1; 0: not there */
 	u32 done_bell;   /* futex: who waits for a run's end sleeps on it */
 	u32 waiters;
-	bool ready, running, held, stop, live;
+	bool ready, running, held, stop, live, slow;
 };
 
 /* A thread that runs the work is named after the first word of the function's name. */
 #define host_work_init(w, fn, node) ((void)(node), host_user_work_init((w), (fn), #fn))
-#define host_work_init_slow(w, fn, node) host_work_init(w, fn, node)
+#define host_work_init_slow(w, fn, node) \
+	((void)(node), host_user_work_init_slow((w), (fn), #fn))
 int host_user_work_init(struct host_work *w, void (*fn)(struct host_work *w), const char *name);
+int host_user_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w),
+			     const char *name);
 void host_work_flush(struct host_work *w);
 void host_work_destroy(struct host_work *w);
 void host_user_work_arm(struct host_work *w, u64 us);

@@ -14,6 +14,9 @@
  * all that there may be are at work, and look afterwards.  If no thread can be made, wake is LOST,
  * which makes the next caller that queues try again; a flush runs the item itself.
  *
+ * A slow item may hang, as one that waits for a disk does.  While it runs there may be a thread
+ * more, so others do not wait for it, up to the WORKERS_MAX places that there are.
+ *
  * In a forked child the executor is wiped (host_user_wiped()): nothing is queued, and no thread is
  * there.
  *
@@ -60,6 +63,7 @@ struct executor {
 	u32 timers, room;
 	u32 works;              /* <= room */
 	u32 live, coming;       /* threads; of them, those that are on their way here */
+	u32 away;               /* slow items that run: there may be a thread more for each */
 	u64 retry_at;           /* no thread is made before, if not 0 */
 	bool stop;
 	struct worker worker[WORKERS_MAX];
@@ -164,8 +168,9 @@ static struct host_work *next_due(struct executor *x) HOST_REQUIRES(x->lock)
 
 /* ---- running ---- */
 
-static void begin(struct host_work *w)
+static void begin(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
 {
+	x->away += w->slow;
 	w->running = true;
 	host_write_once(w->wake, HOST_USER_NO_WAKE);
 	w->started++;
@@ -179,6 +184,7 @@ static void run_locked(struct executor *x, struct host_work *w) HOST_REQUIRES(x-
 	host_unlock(&x->lock);
 	w->fn(w);
 	host_lock(&x->lock);
+	x->away -= w->slow;
 	w->running = false;
 	w->done++;
 	if (w->wake != HOST_USER_NO_WAKE)
@@ -257,7 +263,9 @@ static struct worker *who_comes(struct executor *x) HOST_REQUIRES(x->lock)
 		k->asleep = false;
 		host_write_once(k->bell, k->bell + 1);
 	} else {
-		if (x->live >= workers_most() || (x->retry_at && host_now_ns() < x->retry_at))
+		if (x->live >= workers_most() + x->away)
+			return NULL;
+		if (x->retry_at && host_now_ns() < x->retry_at)
 			return NULL;
 		k = free_worker(x);
 		if (!k)
@@ -315,7 +323,7 @@ static void *worker_thread(void *arg)
 
 		w = next_due(x);
 		if (w) {
-			begin(w);
+			begin(x, w);
 			other = who_comes(x);
 			host_unlock(&x->lock);
 			if (other)
@@ -486,6 +494,15 @@ int host_user_work_init(struct host_work *w, void (*fn)(struct host_work *w), co
 	return err;
 }
 
+int host_user_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w),
+			     const char *name)
+{
+	int err = host_user_work_init(w, fn, name);
+
+	w->slow = !err;
+	return err;
+}
+
 void host_work_flush(struct host_work *w)
 {
 	struct executor *x = executor;
@@ -500,7 +517,7 @@ void host_work_flush(struct host_work *w)
 			continue;
 		}
 		dequeue(x, w);
-		begin(w);
+		begin(x, w);
 		run_locked(x, w);
 	}
 	other = who_comes(x);

@@ -142,6 +142,7 @@ const std::unordered_map<std::string, OptionTypeInfo> &option_types()
 				  .SetSerializeFunc(write_level)},
 		{"admission", two_words(offsetof(Options, second_miss), "always", "second-miss")},
 		{"exclusive", two_words(offsetof(Options, exclusive), "false", "true")},
+		{"dictionary", two_words(offsetof(Options, dictionary), "false", "true")},
 		{"spill", OptionTypeInfo(offsetof(Options, spill), OptionType::kString)},
 		{"spill_capacity",
 		 OptionTypeInfo(offsetof(Options, spill_capacity), OptionType::kUInt64T)
@@ -156,7 +157,7 @@ Status check_names(const std::unordered_map<std::string, std::string> &options)
 		if (!option_types().count(option.first))
 			return refuse(option.first, option.second,
 				      "there is no such option; there are capacity, codec, level, "
-				      "admission, exclusive, spill, spill_capacity");
+				      "admission, exclusive, dictionary, spill, spill_capacity");
 	return Status::OK();
 }
 

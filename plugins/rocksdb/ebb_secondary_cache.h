@@ -57,6 +57,7 @@ struct EbbSecondaryCacheOptions {
 	 * evicted there.  False: it stays here, too, and need not be compressed again.
 	 */
 	bool exclusive = true;
+	bool dictionary = true;                /* with zstd: see EBB_CACHE_NO_DICTIONARY */
 	std::string spill;                     /* path of a file for what is evicted; "": none */
 	std::uint64_t spill_capacity = 0;      /* its bytes, at least EBB_CACHE_SPILL_MIN */
 };

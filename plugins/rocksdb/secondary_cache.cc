@@ -296,7 +296,8 @@ Status EbbSecondaryCache::Open()
 	config.capacity = options_.capacity;
 	config.codec = options_.codec.c_str();
 	config.level = options_.level;
-	config.flags = options_.second_miss ? EBB_CACHE_SECOND_MISS : 0;
+	config.flags = (options_.second_miss ? EBB_CACHE_SECOND_MISS : 0) |
+		       (options_.dictionary ? 0 : EBB_CACHE_NO_DICTIONARY);
 	if (!options_.spill.empty()) {
 		config.spill = options_.spill.c_str();
 		config.spill_capacity = options_.spill_capacity;
@@ -315,7 +316,8 @@ Status EbbSecondaryCache::Changed()
 	std::size_t capacity = options_.capacity;
 	bool same = options_.codec == opened_.codec && options_.level == opened_.level &&
 		    options_.second_miss == opened_.second_miss &&
-		    options_.exclusive == opened_.exclusive && options_.spill == opened_.spill &&
+		    options_.exclusive == opened_.exclusive &&
+		    options_.dictionary == opened_.dictionary && options_.spill == opened_.spill &&
 		    options_.spill_capacity == opened_.spill_capacity;
 
 	if (!same) {
