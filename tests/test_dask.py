@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""test_dask.py - pyebb's Dask workers: its tests on clusters, and distributed's own; prints TAP.
+"""test_dask.py [PART...] - pyebb's Dask workers: its tests on clusters, distributed's own of
+spilling, and dask's own of arrays; prints TAP.
 
+PART: buffer, cluster, hosts, distributed, arrays or bench; without one, all of them.
 The virtual environment is build/python/dask, with the versions of python/lock/.  --environment:
 makes it, with the wheel, and tests nothing.
 """
@@ -26,12 +28,24 @@ def distributed_s_own_tests():
     assert out.count(" passed") == 2 and " failed" not in out, out[-4000:]
 
 
+def dask_s_own_array_tests():
+    """Of rechunking and overlaps, computed by workers that keep each value in Ebb or in a file."""
+    out = run([PYTHON, "python/tests/upstream/run", "--arrays"], timeout=3600)
+    assert "values went to Ebb" in out, out[-4000:]
+
+
 def the_bench_makes_rows():
     json = os.path.join(ROOT, "build", "python", "dask-smoke.json")
     out = run([PYTHON, "python/bench/dask_spill.py", "--smoke", "--json", json], timeout=1800)
     assert "FAILED" not in out and "WRONG" not in out, out
     run([PYTHON, "python/bench/dask_spill.py", "--json", json, "--plot",
          os.path.join(ROOT, "build", "python", "plots")])
+
+
+PYTESTS = {"buffer": "test_dask.py", "cluster": "test_dask_cluster.py",
+           "hosts": "test_dask_hosts.py"}
+OTHERS = {"distributed": distributed_s_own_tests, "arrays": dask_s_own_array_tests,
+          "bench": the_bench_makes_rows}
 
 
 def main():
@@ -45,9 +59,13 @@ def main():
         return 77
     if sys.argv[1:] == ["--environment"]:
         return 0
-    cases = pytest_cases("", PYTHON, ["-p", "no:asyncio", "python/tests/test_dask.py",
-                                      "python/tests/test_dask_cluster.py"], 3600)
-    return tap.run([*cases, distributed_s_own_tests, the_bench_makes_rows])
+    parts = sys.argv[1:] or [*PYTESTS, *OTHERS]
+    unknown = [part for part in parts if part not in PYTESTS and part not in OTHERS]
+    if unknown:
+        sys.exit(f"test_dask.py: {unknown[0]}: expected one of {', '.join([*PYTESTS, *OTHERS])}")
+    files = ["python/tests/" + PYTESTS[part] for part in parts if part in PYTESTS]
+    cases = pytest_cases("", PYTHON, ["-p", "no:asyncio", *files], 3600) if files else []
+    return tap.run([*cases, *[OTHERS[part] for part in parts if part in OTHERS]])
 
 
 if __name__ == "__main__":

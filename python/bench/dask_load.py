@@ -12,8 +12,9 @@ import hashlib
 import numpy as np
 from distributed import futures_of
 
-NOISE = 1 << 21
+NOISE, SHOP = 1 << 21, 1 << 18
 PART = 8 << 20          # bytes of a partition or a chunk, about
+ROW = 57                # bytes of a frame's row, as sizeof() counts them
 
 
 @functools.cache
@@ -58,16 +59,26 @@ def fields(client, nbytes):
     return np.allclose(place, right_place) and np.allclose(day, right_day)
 
 
-def frame_block(nth, rows=PART // 40):
-    """Rows as of a shop: a key, how many, a price in cents, and a word."""
+@functools.cache
+def shop():
+    """Keys, numbers, prices in cents; and words."""
     import pandas as pd     # which a worker of arrays does without: it is 80 MB
-    rng = np.random.default_rng(nth)
-    key = rng.zipf(1.4, rows) % 5000
-    words = np.array([f"item {i % 97:04d}, kind {i % 7}" for i in range(500)], dtype=object)
-    return pd.DataFrame({
-        "id": np.arange(nth * rows, (nth + 1) * rows), "key": key,
-        "n": rng.integers(1, 9, rows), "cents": rng.integers(1, 2000, rows) * 5,
-        "word": pd.array(words[key % 500], dtype="string[pyarrow]")})
+    rng = np.random.default_rng(1)
+    return (rng.zipf(1.4, SHOP) % 5000, rng.integers(1, 9, SHOP),
+            rng.integers(1, 2000, SHOP) * 5,
+            pd.array([f"item {i % 97:04d}, kind {i % 7}" for i in range(500)],
+                     dtype="string[pyarrow]"))
+
+
+def frame_block(nth, rows=PART // ROW):
+    """Rows as of a shop: a key, how many, a price in cents, and a word."""
+    import pandas as pd
+    *columns, words = shop()
+    # Each column begins elsewhere, so that no block has the rows of another.
+    key, n, cents = (np.take(column, np.arange(at, at + rows), mode="wrap") for column, at
+                     in zip(columns, (nth * 40009 % SHOP, nth * 70001 % SHOP, nth * 9973 % SHOP)))
+    return pd.DataFrame({"id": np.arange(nth * rows, (nth + 1) * rows), "key": key, "n": n,
+                         "cents": cents, "word": words.take(key % 500)})
 
 
 def frame(client, nbytes):
@@ -101,10 +112,15 @@ def shuffle(client, nbytes):
     return tuple(map(sum, zip(*parts))) == (rows, ids, cents) and ids == rows * (rows - 1) // 2
 
 
+@functools.cache
+def text():
+    return np.minimum(np.random.default_rng(1).zipf(1.3, NOISE), 49999).astype("i4")
+
+
 def token_block(nth, n=PART // 4):
     """Ids of words as a text has them: few of them often."""
-    rng = np.random.default_rng(nth)
-    return np.minimum(rng.zipf(1.3, n), 49999).astype("i4")
+    at = nth * 40009 % NOISE
+    return np.take(text(), np.arange(at, at + n), mode="wrap")
 
 
 def tokens(client, nbytes):
@@ -133,3 +149,7 @@ def compressed(client, nbytes):
 
 
 WORKLOADS = {f.__name__: f for f in (fields, frame, shuffle, tokens, compressed)}
+
+# A worker with pandas and pyarrow takes 210 MB before its first value: with a smaller limit there
+# is no room for values between that and the fraction of the limit at which it spills all it has.
+LEAST = {"frame": 512 << 20, "shuffle": 512 << 20}

@@ -13,9 +13,10 @@ the machine refuses is said and noted in the rows ("limits", "disk").
     dask_spill.py --plot build/report --json ...                plots of what is there
 
 A row: {variant, workload, data_over_limit, seconds, spilled_bytes, peak_resident_bytes,
-checksum_ok, over_limit_seconds, restarts, read_bytes, ebb_ratio, limits, disk, codec, run}.
+checksum_ok, over_limit_seconds, restarts, read_bytes, ebb_ratio, limit, limits, disk, codec, run}.
 spilled_bytes: what was written to spill files.  peak_resident_bytes: the most of one worker, and
-over_limit_seconds: how long any was over its limit, both looked at ten times a second.
+over_limit_seconds: how long any was over its limit, both looked at ten times a second.  A row that
+did not come to its end has "error", the reason: of a killed worker, say, or no end in --patience.
 """
 import argparse
 import contextlib
@@ -132,26 +133,45 @@ class Box:
 
     def take(self, pids):
         for group, pid in zip(self.groups, pids):
-            put(f"{group}/cgroup.procs", str(pid))
+            if pid:
+                put(f"{group}/cgroup.procs", str(pid))
 
     def close(self):
         self.stack.close()
 
 
 class Watch(threading.Thread):
-    """Looks at the workers' memory ten times a second."""
+    """Looks at the workers' memory ten times a second.  A worker that its nanny starts anew is held
+    by the box of the one before."""
 
-    def __init__(self, pids, limit):
+    def __init__(self, cluster, box):
         super().__init__(daemon=True)
-        self.pids, self.limit = pids, limit
+        self.cluster, self.box, self.limit = cluster, box, box.limit
         self.peak, self.over, self.ended = 0, 0.0, threading.Event()
+        self.last = self.pids()
+        self.seen = set(self.last)
+        box.take(self.last)
+
+    def pids(self):
+        """Of the workers, each at the place of its nanny; 0: there is none just now."""
+        return [nanny.pid or 0 for nanny in self.cluster.workers.values()]
+
+    @property
+    def restarts(self):
+        return max(len(self.seen) - WORKERS, 0)
 
     def run(self):
         page = os.sysconf("SC_PAGESIZE")
         last = time.monotonic()
         while not self.ended.wait(.1):
             most = 0
-            for pid in self.pids:
+            now = self.pids()
+            if now != self.last:
+                with contextlib.suppress(OSError):
+                    self.box.take(now)
+                self.last = now
+                self.seen.update(filter(None, now))
+            for pid in now:
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     with open(f"/proc/{pid}/statm") as f:
                         most = max(most, int(f.read().split()[1]) * page)
@@ -170,8 +190,29 @@ def figures(client):
         ebb = data.figures() if hasattr(data, "figures") else {}
         return (metrics["disk-write", "bytes"], metrics["disk-read", "bytes"],
                 metrics["ebb-write", "bytes"], ebb.get("ratio", 0.0))
-    each = list(client.run(of).values())
+    # A worker that hangs does not answer.
+    each = list(client.sync(client._run, of, callback_timeout=60).values())
     return [int(sum(column)) for column in list(zip(*each))[:3]] + [max(e[3] for e in each)]
+
+
+def bounded(call, seconds):
+    """What call() returns; TimeoutError if it takes longer, and then it goes on."""
+    said = []
+
+    def run():
+        try:
+            said.append((call(), None))
+        except Exception as e:
+            said.append((None, e))
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not said:
+        raise TimeoutError(f"no end after {seconds} s")
+    value, error = said[0]
+    if error:
+        raise error
+    return value
 
 
 def one_row(args):
@@ -201,36 +242,38 @@ def one_row(args):
             client.upload_file(os.path.join(HERE, "dask_load.py"))
             # What the workload imports is there before the clock runs.
             client.run(lambda: __import__("dask_load").noise().size)
-            pids = client.run(os.getpid)
-            box.take(pids.values())
-            watch = Watch(list(pids.values()), args.limit)
+            watch = Watch(cluster, box)
             watch.start()
             start = time.monotonic()
+            error = ""
             try:
-                right, error = WORKLOADS[workload](client, nbytes), ""
+                right = bounded(lambda: WORKLOADS[workload](client, nbytes), args.patience)
             except Exception as e:      # a killed worker, say: that is a result, too
                 right, error = False, f"{type(e).__name__}: {e}"[:200]
             seconds = time.monotonic() - start
             watch.ended.set()
             watch.join()
-            written, read, to_ebb, ratio = figures(client)
-            now = client.run(os.getpid)
+            try:
+                written, read, to_ebb, ratio = figures(client)
+            except Exception as e:
+                written, read, to_ebb, ratio = 0, 0, 0, 0.0
+                error = error or f"its workers say nothing: {type(e).__name__}: {e}"[:200]
             row = {"variant": variant, "workload": workload, "data_over_limit": over,
                    "seconds": round(seconds, 3), "spilled_bytes": written,
                    "peak_resident_bytes": watch.peak, "checksum_ok": bool(right),
-                   "over_limit_seconds": round(watch.over, 2),
-                   "restarts": len(set(pids.values()) - set(now.values())), "read_bytes": read,
-                   "ebb_bytes": to_ebb, "ebb_ratio": round(ratio, 2), "limit": args.limit,
-                   "limits": box.limits, "disk": box.disk, "codec": args.codec, "run": args.run}
+                   "over_limit_seconds": round(watch.over, 2), "restarts": watch.restarts,
+                   "read_bytes": read, "ebb_bytes": to_ebb, "ebb_ratio": round(ratio, 2),
+                   "limit": args.limit, "limits": box.limits, "disk": box.disk,
+                   "codec": args.codec, "run": args.run}
             if error:
                 row["error"] = error
+            print(json.dumps(row), flush=True)
     finally:
         box.close()
         shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(row))
 
 
-KEY = ("variant", "workload", "data_over_limit", "disk", "codec", "run")
+KEY = ("variant", "workload", "data_over_limit", "limit", "disk", "codec", "run")
 
 
 def save(path, row):
@@ -262,18 +305,19 @@ def table(rows):
     """Prints the medians of each pair of rows."""
     found = {}
     for r in rows:
-        found.setdefault((r["workload"], r["data_over_limit"], r["disk"]), {}) \
+        found.setdefault((r["workload"], r["data_over_limit"], r["limit"], r["disk"]), {}) \
             .setdefault(r["variant"], []).append(r)
-    print(f"{'workload':<11}{'data':>5}  {'disk':<10}{'stock s':>8}{'Ebb s':>8}{'x':>6}"
+    print(f"{'workload':<11}{'data':>5}{'limit':>6}  {'disk':<10}{'stock s':>8}{'Ebb s':>8}{'x':>6}"
           f"{'stock MB':>10}{'Ebb MB':>8}{'x':>6}  {'peak MB':>12}")
-    for (workload, over, disk), of in sorted(found.items()):
+    for (workload, over, limit, disk), of in sorted(found.items()):
         def mid(variant, name):
             return median([r[name] for r in of.get(variant, [])])
         s, e = mid("stock", "seconds"), mid("ebb", "seconds")
         sb, eb = mid("stock", "spilled_bytes") / 1e6, mid("ebb", "spilled_bytes") / 1e6
         peaks = "/".join(f"{mid(v, 'peak_resident_bytes') / 1e6:.0f}" for v in VARIANTS)
         bad = [r for rs in of.values() for r in rs if not r["checksum_ok"] or r["restarts"]]
-        print(f"{workload:<11}{over:>5g}  {disk:<10}{s:>8.1f}{e:>8.1f}{s / e if e else 0:>6.2f}"
+        print(f"{workload:<11}{over:>5g}{limit >> 20:>6}  {disk:<10}"
+              f"{s:>8.1f}{e:>8.1f}{s / e if e else 0:>6.2f}"
               f"{sb:>10.0f}{eb:>8.0f}{eb / sb if sb else 0:>6.2f}  {peaks:>12}"
               + (f"  {len(bad)} FAILED" if bad else ""))
 
@@ -333,8 +377,8 @@ def main():
                    "are there already are not run again")
     p.add_argument("--only", action="append", default=[], metavar="NAME=VALUE")
     p.add_argument("--runs", type=int, default=1, help="of each row, by turns")
-    p.add_argument("--limit", type=int, default=768 << 20, help="bytes of memory of a worker: "
-                   "less than 512 MiB is too little for pandas and a shuffle")
+    p.add_argument("--limit", type=int, default=768 << 20, help="bytes of memory of a worker; "
+                   "with pandas 512 MiB at least")
     p.add_argument("--disk", type=int, default=250_000_000, help="bytes a second; 0: as it is")
     p.add_argument("--codec", default="lz4")
     p.add_argument("--patience", type=int, default=900, help="seconds that a row may take")
@@ -352,8 +396,8 @@ def main():
         return plot(load(args.json), args.plot)
     if args.smoke:
         args.only += ["workload=tokens", "data_over_limit=1.5"]
-        args.limit = 320 << 20
-    from dask_load import WORKLOADS
+        args.limit, args.patience = 256 << 20, 300
+    from dask_load import LEAST, WORKLOADS
     if not args.add and os.path.exists(args.json):
         os.remove(args.json)
     failed = 0
@@ -363,7 +407,7 @@ def main():
                 # The one that goes first changes, so that neither has always a warmer machine.
                 for variant in VARIANTS if run % 2 == 0 else VARIANTS[::-1]:
                     key = {"variant": variant, "workload": workload, "data_over_limit": float(over),
-                           "run": run}
+                           "limit": max(args.limit, LEAST.get(workload, 0)), "run": run}
                     if not chosen(args.only, key):
                         continue
                     if args.add and any(all(r[k] == v for k, v in key.items())
@@ -377,17 +421,19 @@ def main():
 def run_row(args, key):
     command = [sys.executable, os.path.realpath(__file__), "--json", args.json, "--row",
                key["variant"], key["workload"], str(key["data_over_limit"]), "--run",
-               str(key["run"]), "--limit", str(args.limit), "--disk", str(args.disk),
-               "--codec", args.codec, *(["--dir", args.dir] if args.dir else [])]
+               str(key["run"]), "--limit", str(key["limit"]), "--disk", str(args.disk),
+               "--codec", args.codec, "--patience", str(args.patience),
+               *(["--dir", args.dir] if args.dir else [])]
     row = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        out, err = row.communicate(timeout=args.patience)
+        # It ends by itself after args.patience; to begin and to end takes time, too.
+        out, err = row.communicate(timeout=args.patience + 300)
     except BaseException as e:
         row.terminate()
         out, err = row.communicate()
         if not isinstance(e, subprocess.TimeoutExpired):
             raise
-        note(f"dask_spill: {key}: no end after {args.patience} s")
+        note(f"dask_spill: {key}: ended by force")
     for line in err.splitlines():
         if line.startswith("dask_spill"):
             note(line)
@@ -402,7 +448,8 @@ def run_row(args, key):
          f"{row['peak_resident_bytes'] / 1e6:.0f} MB"
          + ("" if row["checksum_ok"] else f"  WRONG {row.get('error', '')}")
          + (f"  {row['restarts']} restarts" if row["restarts"] else ""))
-    return row["checksum_ok"]
+    # A row in which distributed itself gives up is a result; one that counts wrongly is none.
+    return row["checksum_ok"] or (row["variant"] == "stock" and "error" in row)
 
 
 if __name__ == "__main__":

@@ -14,5 +14,5 @@ settings.register_profile("ebb", max_examples=max(5, SCALE), deadline=None, dera
 settings.load_profile("ebb")
 
 # Their own environment, and their own stage (tests/test_dask.py), says when they are skipped.
-collect_ignore = [] if importlib.util.find_spec("distributed") else ["test_dask.py",
-                                                                    "test_dask_cluster.py"]
+collect_ignore = [] if importlib.util.find_spec("distributed") else [
+    "test_dask.py", "test_dask_cluster.py", "test_dask_hosts.py"]

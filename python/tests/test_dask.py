@@ -91,7 +91,8 @@ def test_what_values_really_take_stays_below_the_target(tmp_path):
         assert used <= .6 * 8 * MIB
     # The scheduler takes spilled_total.memory from the sum of sizeof().
     whole = sum(sizeof(field(i)) for i in range(40))
-    assert whole - buf.spilled_total.memory == buf.fast.total_weight + used
+    # Ebb may give more back between the two.
+    assert abs(whole - buf.spilled_total.memory - buf.fast.total_weight - used) < 64 << 10
     assert buf.spilled_total.disk == sum(f.stat().st_size for f in (tmp_path / "storage").iterdir())
 
 
@@ -171,6 +172,102 @@ def test_a_value_is_compressed_once(tmp_path):
     drain(buf)
     assert buf.cumulative_metrics["ebb-write", "count"] == before["ebb-write", "count"] == 8
     assert packed < buf.spilled_total.disk < packed * 1.02 + 8 * 1000
+
+
+def written(buf):
+    return buf.cumulative_metrics["disk-write", "count"]
+
+
+@pytest.mark.parametrize("value", [field, noise])
+def test_what_was_read_from_a_file_goes_back_there_without_a_write(tmp_path, value):
+    buf = make(tmp_path)
+    for i in range(40):
+        buf[str(i)] = value(i)
+    drain(buf)
+    assert written(buf) == 40
+    compressed = buf.cumulative_metrics["ebb-write", "count"]
+    for i in range(40):
+        np.testing.assert_array_equal(buf[str(i)], value(i))
+    lent = buf._slow_uncached.lent
+    assert set(lent) == set(buf.fast) and len(lent) == 40 - len(places(buf)[2])
+    assert buf.spilled_total.disk == sum(f.stat().st_size for f in (tmp_path / "storage").iterdir())
+    drain(buf)
+    assert not lent and written(buf) == 40
+    assert buf.cumulative_metrics["ebb-write", "count"] == compressed
+    # The second time it goes to Ebb, and from there back to its file.
+    np.testing.assert_array_equal(buf["3"], value(3))
+    assert buf.evict() >= 0
+    assert set(places(buf)[1]) == set(lent) == ({"3"} if value is field else set())
+    np.testing.assert_array_equal(buf["3"], value(3))
+    drain(buf)
+    assert written(buf) == 40 and len(places(buf)[2]) == 40
+    np.testing.assert_array_equal(buf["3"], value(3))
+
+
+def test_a_key_that_is_set_or_deleted_loses_its_file(tmp_path):
+    buf = make(tmp_path)
+    buf["a"], buf["b"], buf["c"] = field(0), field(1), field(2)
+    drain(buf)
+    assert (buf["a"] == field(0)).all() and (buf["b"] == field(1)).all()
+    assert set(buf._slow_uncached.lent) == {"a", "b"}
+    buf["a"] = field(3)
+    del buf["b"]
+    assert not buf._slow_uncached.lent and len(os.listdir(tmp_path / "storage")) == 1
+    drain(buf)
+    assert (buf["a"] == field(3)).all() and set(buf) == {"a", "c"}
+    buf["c"], buf["a"]
+    buf.evict(), buf.evict()
+    buf["c"] = noise(4)         # the value is in its file again
+    drain(buf)
+    assert buf["c"] == noise(4)
+
+
+def test_files_that_are_lent_give_way_on_a_full_disk(tmp_path):
+    buf = make(tmp_path / "bounded", max_spill=3 * MIB)
+    files = tmp_path / "bounded" / "storage"
+    for i in range(4):
+        buf[str(i)] = field(i)
+    drain(buf)
+    for i in range(4):
+        buf[str(i)]
+    assert len(buf._slow_uncached.lent) == 4
+    for i in range(4, 40):
+        buf[str(i)] = field(i)
+        assert sum(f.stat().st_size for f in files.iterdir()) <= 3 * MIB
+    assert all((buf[str(i)] == field(i)).all() for i in range(40))
+
+    buf = make(tmp_path / "full")
+    for i in range(6):
+        buf[str(i)] = field(i)
+    drain(buf)
+    for i in range(6):
+        buf[str(i)]
+    below = buf._slow_uncached
+    real = below.d
+
+    class Full:
+        """A disk with no room beside what is lent."""
+        def __setitem__(self, key, value):
+            if below.lent:
+                raise OSError("no space left")
+            real[key] = value
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def __contains__(self, key):
+            return key in real
+
+        def __getitem__(self, key):
+            return real[key]
+
+        def __delitem__(self, key):
+            del real[key]
+    below.d = Full()
+    buf["noise"] = noise(1, 9 * MIB)
+    assert "noise" in places(buf)[2] and not below.lent
+    assert buf["noise"] == noise(1, 9 * MIB)
+    assert all((buf[str(i)] == field(i)).all() for i in range(6))
 
 
 @pytest.mark.parametrize("codec", ["lz4", "lz4hc", "zstd"])
@@ -381,9 +478,51 @@ def test_threads(tmp_path):
     for t in threads:
         t.join()
     assert not errors
+    below = buf._slow_uncached
+    assert not below._reading and below.lent.keys() <= buf.fast.keys() | below.entries.keys()
     for key in list(buf):
         del buf[key]
-    assert places(buf) == (set(), set(), set()) and buf._slow_uncached.entry_memory == 0
+    assert places(buf) == (set(), set(), set()) and below.entry_memory == 0
+    assert not below.lent and not below.lent_disk and not os.listdir(tmp_path / "storage")
+
+
+def test_threads_of_one_key(tmp_path):
+    """Its value is never an older one."""
+    buf = make(tmp_path, target=100_000)
+    newest = [0]
+    errors = []
+    ended = threading.Event()
+
+    def reads():
+        try:
+            while not ended.is_set():
+                least = newest[0]
+                try:
+                    value = buf["a"]
+                except KeyError:    # zict's word for a key that is set meanwhile
+                    continue
+                assert value[0] >= least
+        except BaseException as e:
+            errors.append(e)
+
+    def evicts():
+        while not ended.is_set():
+            buf.evict()
+
+    buf["a"] = np.full(20000, 0)
+    threads = [threading.Thread(target=t) for t in (reads, reads, evicts)]
+    for t in threads:
+        t.start()
+    try:
+        for i in range(1, 150):
+            buf["a"] = np.full(20000, i)
+            newest[0] = i
+    finally:
+        ended.set()
+    for t in threads:
+        t.join()
+    assert not errors, errors
+    assert buf["a"][0] == 149
 
 
 def test_memory_comes_back_when_the_buffer_goes(tmp_path):

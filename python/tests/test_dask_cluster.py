@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]
 MIB = 1 << 20
 LIMIT = 400 * MIB       # a worker's: 160 MiB of it are the interpreter and what it imported
 CHUNK = MIB             # numbers of 4 bytes each
+README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
 
 
 def field(seed):
@@ -45,10 +46,16 @@ def right(client, chunks):
 
 
 def cluster(tmp_path, *, n_workers=2, limit=LIMIT, preload=True, **kwargs):
-    dask.config.set({"distributed.worker.preload": ["pyebb.dask"] if preload else []})
+    dask.config.set({"distributed.worker.preload": ["pyebb.dask"] if preload else [],
+                     "distributed.scheduler.preload": ["pyebb.dask"]})
     return LocalCluster(n_workers=n_workers, threads_per_worker=1, memory_limit=limit,
                         local_directory=str(tmp_path), dashboard_address=":0",
                         worker_dashboard_address=":0", **kwargs)
+
+
+def fetch(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return answer.read().decode()
 
 
 def kinds(client):
@@ -80,13 +87,29 @@ def test_more_than_memory_goes_to_ebb_and_little_of_it_to_disk(tmp_path):
             managed = state.nbytes - m["spilled_bytes"]["memory"]
             taken = m["ebb"]["memory_bytes"] + m["ebb"]["resident"]
             assert abs(managed - taken) < 12 * MIB
-        # Prometheus.
-        url = next(iter(c.scheduler.workers.values())).services["dashboard"]
-        host = next(iter(c.scheduler.workers.values())).host
-        text = urllib.request.urlopen(f"http://{host}:{url}/metrics").read().decode()
-        assert float(re.search(r"^dask_worker_ebb_keys (\S+)", text, re.M)[1]) > 0
+        # Prometheus: what README's queries ask for is there, and has the worker's figures.
+        worker = next(iter(c.scheduler.workers.values()))
+        said = client.run(lambda dask_worker: dask_worker.data.figures())[worker.address]
+        text = fetch(f"http://{worker.host}:{worker.services['dashboard']}/metrics")
+        readme = README.read_text(encoding="utf-8")
+        asked = set(re.findall(r"dask_worker_\w*[a-z](?![\w*])", readme))
+        assert {"dask_worker_ebb_" + name for name in said} <= asked
+        for name in asked:
+            assert re.search(rf"^{name}(\{{.*\}})? ", text, re.M), f"{name} is not in\n{text}"
+        for name, value in said.items():
+            assert float(re.search(rf"^dask_worker_ebb_{name} (\S+)", text, re.M)[1]) == value
         assert 'dask_worker_spill_count_total{activity="ebb-write"}' in text
+        # The page of the dashboards: a worker has itself, the scheduler all.
+        shown = fetch(f"http://{worker.host}:{worker.services['dashboard']}/ebb")
+        assert worker.address in shown and f"<td>{said['keys']:.0f}</td>" in shown, shown
+        shown = fetch(c.dashboard_link.replace("/status", "/ebb"))
+        assert all(address in shown for address in c.scheduler.workers), shown
         assert client.run(os.getpid) == pids, "a nanny has restarted a worker"
+
+
+def test_the_dashboard_of_a_cluster_without_ebb_says_so(tmp_path):
+    with cluster(tmp_path, n_workers=1, preload=False) as c:
+        assert "none has the preload" in fetch(c.dashboard_link.replace("/status", "/ebb"))
 
 
 def test_the_monitor_makes_room_for_what_is_not_managed(tmp_path):
@@ -213,8 +236,7 @@ def test_the_command_line(tmp_path, nanny):
 
 
 def test_the_readme_s_five_lines(tmp_path):
-    readme = pathlib.Path(__file__).resolve().parent.parent / "README.md"
-    code, = re.findall(r"```py\n(.*?)```", readme.read_text(encoding="utf-8"), re.S)
+    code, = re.findall(r"```py\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
     (tmp_path / "five.py").write_text(code)
     out = subprocess.run([sys.executable, "five.py"], cwd=tmp_path, check=True, text=True,
                          capture_output=True, timeout=280).stdout

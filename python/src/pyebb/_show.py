@@ -37,17 +37,22 @@ def size_text(size: float) -> str:
     return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
 
 
-def table_html(title: str, rows: Iterable[tuple[str, str]],
-               bar: Iterable[tuple[str, int, str]], whole: int) -> str:
-    """A table of rows (name, text) below a bar of parts (name, bytes, colour) of whole bytes."""
+def strips_html(bar: Iterable[tuple[str, int, str]], whole: int) -> str:
+    """A bar of parts (name, bytes, colour) of whole bytes, or of more if they are more."""
     parts = [(name, n, colour) for name, n, colour in bar if n]
     whole = max(whole, sum(n for _, n, _ in parts), 1)
     strips = "".join(
         f'<div title="{html.escape(f"{name}: {size_text(n)}")}" '
         f'style="width:{100 * n / whole:.2f}%;background:{colour}"></div>'
         for name, n, colour in parts)
+    return ('<div style="display:flex;width:24em;height:1em;border:1px solid #888">'
+            f"{strips}</div>")
+
+
+def table_html(title: str, rows: Iterable[tuple[str, str]],
+               bar: Iterable[tuple[str, int, str]], whole: int) -> str:
+    """A table of rows (name, text) below a bar of parts (name, bytes, colour) of whole bytes."""
     lines = "".join(f'<tr><th style="text-align:left">{html.escape(name)}</th>'
                     f"<td>{html.escape(text)}</td></tr>" for name, text in rows)
-    return (f"<div><b>{html.escape(title)}</b>"
-            '<div style="display:flex;width:24em;height:1em;border:1px solid #888">'
-            f"{strips}</div><table>{lines}</table></div>")
+    return (f"<div><b>{html.escape(title)}</b>{strips_html(bar, whole)}"
+            f"<table>{lines}</table></div>")

@@ -6,7 +6,13 @@
 
 Each key is in one place: in `entries` (Ebb) or in `weight_by_key` (a file).  A file has either the
 packed forms that Ebb had, below a header with a sum, or what distributed itself would write: that
-is for values that do not become smaller.  A frame may be shuffled by Blosc before it goes to Ebb:
+is for values that do not become smaller.
+
+A value that is read from a file, and is in memory from then on, leaves the file behind: it is in
+`lent`.  When the value comes back, it is in that file again, and nothing is compressed or written.
+One that was read a second time goes to Ebb, since it seems to be wanted; the file stays, and is
+what Ebb gives the value up for.  Dask's values do not change, and a key that is set or deleted
+loses its file.  A frame may be shuffled by Blosc before it goes to Ebb:
 it then has the first bytes of all its numbers together, and so on, which the sign and the exponent
 of floating-point numbers need to become smaller.
 
@@ -17,6 +23,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -60,6 +67,12 @@ class Entry(NamedTuple):
     memory: int         # what sizeof() said of the value
 
 
+class Lent(NamedTuple):
+    """The file of a value that is in memory or in Ebb."""
+    size: SpilledSize
+    wanted: bool        # was the value read from it before?
+
+
 class _File(AnyKeyFile):
     """Files of one key each.  A write that fails leaves nothing behind that would take room."""
 
@@ -94,6 +107,10 @@ class Tiers(Slow):
         super().__init__(directory, max_weight)
         self.d = _File(directory)
         self._packed: set[Any] = set()          # the keys whose files have packed forms
+        self.lent: dict[Any, Lent] = {}         # the oldest first
+        self.lent_disk = 0                      # bytes of their files
+        self._reading: set[tuple[Any, int]] = set()     # keys on their way to memory, and threads
+        self._returned: set[Any] = set()        # of the files' keys, those that were lent before
         self.entries: dict[Any, Entry] = {}     # the oldest first
         self.entry_memory = 0                   # the sum of their `memory`
         self.limit = limit
@@ -115,9 +132,17 @@ class Tiers(Slow):
     def __setitem__(self, key: Any, value: Any) -> None:
         with self._lock:
             if key in self:         # two threads set it at once
-                del self[key]
-            if not self.limit or not self._to_ebb(key, value):
-                super().__setitem__(key, value)
+                self._remove(key)
+            lent = self.lent.get(key)
+            if lent and not lent.wanted:
+                self._return(key)
+            elif self.limit and self._to_ebb(key, value):
+                pass
+            elif lent:
+                self._return(key)
+            else:
+                self._write(lambda: super(Tiers, self).__setitem__(key, value))
+                self._bound_lent(0)
 
     def __getitem__(self, key: Any) -> Any:
         with self._lock:
@@ -132,14 +157,26 @@ class Tiers(Slow):
 
     def __delitem__(self, key: Any) -> None:
         with self._lock:
-            if key in self.entries:
-                self._account(self._forget(key))
+            reader = key, threading.get_ident()
+            if reader in self._reading and key in self:
+                self._reading.remove(reader)
+                self._lend(key)
             else:
-                super().__delitem__(key)
-                self._packed.discard(key)
+                self.drop_lent(key)
+                self._remove(key)
+
+    def _remove(self, key: Any) -> None:
+        if key in self.entries:
+            self._account(self._forget(key))
+        elif key in self.weight_by_key:
+            super().__delitem__(key)
+            self._packed.discard(key)
+            self._returned.discard(key)
+        else:
+            raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        return key in self.entries or key in self.d
+        return key in self.entries or key in self.weight_by_key
 
     def __iter__(self) -> Iterator[Any]:
         with self._lock:
@@ -153,6 +190,8 @@ class Tiers(Slow):
         with self._lock:
             self.entries.clear()
             self.entry_memory = 0
+            self.lent.clear()
+            self.lent_disk = 0
             self._plain.close()
             self._shuffled.close()
             super().close()
@@ -276,6 +315,68 @@ class Tiers(Slow):
         for store in (self._plain, self._shuffled):
             store.trim()
 
+    # Files that are lent.
+
+    @contextmanager
+    def reading(self, key: Any) -> Iterator[None]:
+        """Meanwhile, this thread's first deletion of the key takes its value to memory, and its
+        file is lent.  Any other deletes it."""
+        if not self.limit:          # as distributed's own buffer does it
+            yield
+            return
+        reader = key, threading.get_ident()
+        with self._lock:
+            self._reading.add(reader)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reading.discard(reader)
+
+    def _lend(self, key: Any) -> None:
+        if key in self.entries:
+            self._account(self._forget(key))    # a file that is lent stays so
+            return
+        size = self.weight_by_key.pop(key)
+        self.total_weight -= size
+        self.lent[key] = Lent(size, key in self._returned)
+        self.lent_disk += size.disk
+        self._returned.discard(key)
+
+    def _return(self, key: Any) -> None:
+        """The value is in its file again."""
+        size = self.lent.pop(key).size
+        self.lent_disk -= size.disk
+        self.weight_by_key[key] = size
+        self.total_weight += size
+        self._returned.add(key)
+
+    def drop_lent(self, key: Any) -> None:
+        """Removes the file of a key that is lent, if there is one."""
+        with self._lock:
+            lent = self.lent.pop(key, None)
+            if lent:
+                self.lent_disk -= lent.size.disk
+                self._packed.discard(key)
+                del self.d[key]
+
+    def _bound_lent(self, size: int) -> None:
+        """Drops what is lent until so many bytes more have room on the disk."""
+        while self.lent and self.max_weight is not False \
+                and self.total_weight.disk + self.lent_disk + size > self.max_weight:
+            self.drop_lent(next(iter(self.lent)))
+
+    def _write(self, write: Callable[[], None]) -> None:
+        """Calls write(); if the disk is full, again without the files that are lent."""
+        try:
+            write()
+        except OSError:
+            if not self.lent:
+                raise
+            for key in list(self.lent):
+                self.drop_lent(key)
+            write()
+
     # From Ebb to the disk.
 
     def spill(self) -> bool:
@@ -286,13 +387,18 @@ class Tiers(Slow):
             if key is None:
                 return False
             entry = self.entries[key]
+            if key in self.lent:
+                self._account(self._forget(key))
+                self._return(key)
+                return True
             form = self._form(entry)
             size = sum(map(len, form))
             try:
+                self._bound_lent(size)
                 if self.max_weight is not False and self.total_weight.disk + size > self.max_weight:
                     raise MaxSpillExceeded(key)
                 with context_meter.meter("disk-write", "seconds"):
-                    self.d[key] = form
+                    self._write(lambda: self.d.__setitem__(key, form))
             except MaxSpillExceeded:
                 logger.warning("Spill file on disk reached capacity; keeping data in memory, "
                                "compressed")
@@ -319,6 +425,8 @@ class Tiers(Slow):
         return [head, table, *packed]
 
     def _from_file(self, key: Any) -> Any:
+        if key not in self.weight_by_key:
+            raise KeyError(key)
         if key not in self._packed:
             return super().__getitem__(key)
         with context_meter.meter("disk-read", "seconds"):

@@ -12,7 +12,8 @@ Keys of dask.config, with their defaults:
     pyebb.share: 0.6        the part of the worker's target that Ebb may have; 0: all goes to disk
     pyebb.max-ratio: 0.8    a value goes to Ebb if it needs at most this part of its size there
 
-The worker's own keys, distributed.worker.memory.*, mean what they mean without Ebb.
+The worker's own keys, distributed.worker.memory.*, mean what they mean without Ebb.  A scheduler
+with the same preload has a page of all workers, /ebb, in its dashboard.
 """
 import logging
 import os
@@ -23,9 +24,11 @@ from typing import Any
 import dask.config
 import zict
 from dask.utils import parse_bytes
+from distributed.scheduler import Scheduler
 from distributed.spill import HandledError, SpillBuffer, SpilledSize
 from distributed.worker_memory import parse_memory_limit
 
+from ._panel import add_page
 from ._store import check_codec
 from ._tiers import Tiers
 
@@ -48,7 +51,7 @@ FIGURES = {
     "memory_bytes": "what these take, by sizeof()",
     "disk_keys": "values that are in files",
     "disk_memory": "what these would take in memory, by sizeof()",
-    "disk_bytes": "bytes of their files",
+    "disk_bytes": "bytes of all files, those of values that were read again, too",
 }
 
 
@@ -88,7 +91,8 @@ class EbbBuffer(SpillBuffer):
     take, exceeds the target; the least recently used goes first.  From Ebb the oldest go to disk
     when Ebb has more than its share, and when evict() finds no other.  They are written in the
     form that they have there, so a value is compressed once.  A value that does not become smaller
-    goes straight to disk.
+    goes straight to disk.  One that is read from disk keeps its file as long as there is room, and
+    goes back there without a write; so a value must not be changed in place.
 
     worker_local_directory: the worker's own, which distributed gives.  spill_directory: of the
     spill files; by default the folder "storage" in worker_local_directory.  memory_limit: the
@@ -149,6 +153,15 @@ class EbbBuffer(SpillBuffer):
     def _ebb_uses(self, used: int) -> None:
         self.fast.offset = used
 
+    def slow_to_fast(self, key: Any) -> Any:
+        with self._slow_uncached.reading(key):
+            return super().slow_to_fast(key)
+
+    def __delitem__(self, key: Any) -> None:
+        with self.lock:
+            super().__delitem__(key)
+            self._slow_uncached.drop_lent(key)
+
     def evict(self) -> int:
         """Moves the least recently used value out of memory, or if there is none, the oldest of
         Ebb to disk.
@@ -195,7 +208,7 @@ class EbbBuffer(SpillBuffer):
         """
         below = self._slow_uncached
         saved = max(below.entry_memory - below.used, 0)
-        return below.total_weight + SpilledSize(saved, 0)
+        return below.total_weight + SpilledSize(saved, below.lent_disk)
 
     def figures(self) -> dict[str, float]:
         """What the worker's metrics have under "ebb": see FIGURES."""
@@ -205,16 +218,27 @@ class EbbBuffer(SpillBuffer):
                 "limit": below.limit, "ratio": below.entry_memory / used if used else 0.0,
                 "memory_keys": len(self.fast), "memory_bytes": self.fast.total_weight,
                 "disk_keys": len(below.weight_by_key), "disk_memory": below.total_weight.memory,
-                "disk_bytes": below.total_weight.disk}
+                "disk_bytes": below.total_weight.disk + below.lent_disk}
 
 
 # The preload.
 
-def dask_setup(worker: Any) -> None:
-    """Gives the worker an EbbBuffer if it would have a SpillBuffer, and its metrics."""
+def dask_setup(server: Any) -> None:
+    """Gives a worker an EbbBuffer if it would have a SpillBuffer, its metrics and the page /ebb of
+    its dashboard; and a scheduler that page of all workers.
+
+    TypeError: it is neither.
+    """
+    if isinstance(server, Scheduler):
+        add_page(server, lambda: {address: state.metrics["ebb"]
+                                  for address, state in server.workers.items()
+                                  if "ebb" in state.metrics})
+        return
+    worker = server
     manager: Any = getattr(worker, "memory_manager", None)
     if not hasattr(manager, "data"):
-        raise TypeError(f"the preload pyebb.dask is for workers, not for {worker!r}")
+        raise TypeError("the preload pyebb.dask is for workers and schedulers, not for "
+                        f"{worker!r}")
     if type(manager.data) is SpillBuffer:
         if manager.data:
             raise RuntimeError("the preload pyebb.dask comes too late: the worker has values")
@@ -227,6 +251,7 @@ def dask_setup(worker: Any) -> None:
                        "distributed.worker.memory", type(manager.data).__name__)
         return
     worker.metrics["ebb"] = lambda worker: worker.data.figures()
+    add_page(worker, lambda: {worker.address: worker.data.figures()})
     _export(worker)
 
 
