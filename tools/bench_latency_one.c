@@ -251,6 +251,12 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Of sorted samples the least that so many thousandths do not pass. */
+static double rank(const struct samples *s, size_t thousandths)
+{
+	return s->ns[(s->n * thousandths + 999) / 1000 - 1];
+}
+
 static void summarize(struct samples *s, struct latency_op_result *out)
 {
 	out->samples = (double)s->n;
@@ -259,9 +265,9 @@ static void summarize(struct samples *s, struct latency_op_result *out)
 	if (!s->n)
 		return;
 	qsort(s->ns, s->n, sizeof(*s->ns), by_size);
-	out->p50_ns = s->ns[s->n / 2];
-	out->p99_ns = s->ns[(size_t)((double)(s->n - 1) * 0.99)];
-	out->p999_ns = s->ns[(size_t)((double)(s->n - 1) * 0.999)];
+	out->p50_ns = rank(s, 500);
+	out->p99_ns = rank(s, 990);
+	out->p999_ns = rank(s, 999);
 	out->max_ns = s->ns[s->n - 1];
 }
 

@@ -14,7 +14,7 @@
 
 #include "codecs.h"
 
-#define CAPACITY_LEAST ((u64)16 << 20)
+#define CAPACITY_LEAST ((u64)32 << 20)
 #define CAPACITY_PART 2048u             /* of the capacity: bytes that a dictionary is made of */
 #define MADE_LEAST ((u64)8 << 10)
 #define MADE_MOST ((u64)112 << 10)
@@ -34,14 +34,14 @@ static void drop_samples(struct cache_dict *d) HOST_REQUIRES(d->lock)
 	host_write_once(d->room, (size_t)0);
 }
 
-/* What a full cache would gain is twice what the dictionary takes, or more. */
+/* What a full cache would gain is twice what the dictionary takes and what is left, or more. */
 static bool pays(u64 capacity, const struct dictionary *made, u64 with, u64 without)
 {
 	u64 saved = without > with ? without - with : 0;
 
 	return saved > without / GAIN_PART &&
 	       (double)saved / (double)without * (double)capacity >
-	       2 * (double)dictionary_bytes(made);
+	       2 * (double)dictionary_bytes(made) + (double)DICTIONARY_LEFT_BYTES;
 }
 
 static void train_dict(struct host_work *w)
@@ -136,9 +136,9 @@ const struct dictionary *cache_dict_for(struct ebb_cache *c, const void *data, s
 u64 cache_dict_bytes(struct ebb_cache *c)
 {
 	const struct dictionary *made = cache_dict_made(c);
-	u64 room = host_read_once(c->dict.room);
+	u64 room = host_read_once(c->dict.room), bytes = made ? dictionary_bytes(made) : 0;
 
 	if (room)
-		room += SAMPLES_MOST * sizeof(*c->dict.len) + DICTIONARY_TRAIN_BYTES;
-	return room + (made ? dictionary_bytes(made) : 0);
+		return room + SAMPLES_MOST * sizeof(*c->dict.len) + DICTIONARY_TRAIN_BYTES;
+	return c->dict.count ? bytes + DICTIONARY_LEFT_BYTES : bytes;
 }

@@ -29,6 +29,7 @@
 #define HOLES_PART 16u                  /* of the pool that left since a compaction */
 #define SPARSE_PART 8u                  /* of what entries have, that the pool has more */
 #define SLACK_PART 64u                  /* of the capacity: the pool may have more */
+#define OTHER_BYTES ((u64)384 << 10)    /* measured: stacks of workers, what malloc rounds up */
 #define NOTE_BYTES 1024u                /* of the capacity, for each key that may be noted */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
@@ -83,7 +84,7 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 	/* One scratch, the reserve, has no context. */
 	u->meta = store.meta_bytes + blocks_meta_bytes(&c->blocks) + sizeof(*c) +
 		  (host_a64_read(&c->blocks.scratches) - 1) * context_bytes(&c->blocks) +
-		  (c->spill ? cache_spill_bytes() : 0) + cache_dict_bytes(c);
+		  (c->spill ? cache_spill_bytes() : 0) + cache_dict_bytes(c) + OTHER_BYTES;
 	u->pinned = host_a64_read(&c->pinned);
 }
 
@@ -97,8 +98,8 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 	cache_usage(c, &u);
 	overhead = u.index + u.meta + u.pinned;
 	overhead += u.idle < idle ? u.idle : idle;
-	limit = capacity > overhead ? capacity - overhead : 0;
-	hard = limit + capacity / SLACK_PART;
+	hard = capacity > overhead ? capacity - overhead : 0;
+	limit = hard > capacity / SLACK_PART ? hard - capacity / SLACK_PART : 0;
 	host_write_once(c->pool_limit, limit);
 	/*
 	 * Where there is more than there may be, it does not grow, and comes down as its pages come

@@ -23,6 +23,8 @@ struct samples {
 
 /* Bytes of memory that dictionary_train() has for a moment, beside what it returns. */
 #define DICTIONARY_TRAIN_BYTES ((size_t)2 << 20)
+/* Of them, what malloc() keeps when zstd has freed it: measured. */
+#define DICTIONARY_LEFT_BYTES ((size_t)512 << 10)
 
 /*
  * Makes one of at most so many bytes from samples, for a level of zstd.  The last quarter of them

@@ -84,7 +84,7 @@ struct ebb_cache_config {
 #define EBB_CACHE_SECOND_MISS 1u /* the first put of a key only notes it; the next one stores */
 
 /*
- * With zstd, a cache of 16 MiB and more learns from its first puts what values of 32 bytes to
+ * With zstd, a cache of 32 MiB and more learns from its first puts what values of 32 bytes to
  * 24 KiB have in common, and compresses them with that, if it saves more than it takes.  For this
  * a thread of the library works some 20 ms per 64 MiB of the capacity, once, 100 at the most.
  * With this flag the cache does not.

@@ -3,6 +3,9 @@
  * Reads a device in pieces of any lengths into memory at any places, and compares with a file.
  *
  *   pieces DEVICE FILE
+ *
+ * Older kernels, 6.12 for one, refuse pieces that are not of whole blocks with EINVAL, so before 7.0
+ * the pieces are; the places are any of 512 bytes.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define MOST (1 << 20)
@@ -23,10 +27,18 @@ static unsigned long dice(unsigned long n)
 	return (rnd >> 33) % n;
 }
 
+static size_t step(void)
+{
+	struct utsname u;
+
+	return uname(&u) || atoi(u.release) < 7 ? 4096 : 512;
+}
+
 int main(int argc, char **argv)
 {
 	int dev = open(argv[1], O_RDWR | O_DIRECT), file = open(argv[2], O_RDONLY), i, n, turn;
 	static char want[MOST], back[MOST];
+	const size_t unit = step();
 	char *mem;
 	struct iovec v[64];
 	off_t end = lseek(file, 0, SEEK_END);
@@ -39,7 +51,7 @@ int main(int argc, char **argv)
 		off_t from = 4096 * dice((end - len) / 4096);
 
 		for (n = 0; left && n < 64; n++) {
-			size_t l = turn % 2 || n == 63 ? left : 512 * (1 + dice(20));
+			size_t l = turn % 2 || n == 63 ? left : unit * (1 + dice(10240 / unit));
 
 			if (l > left)
 				l = left;
