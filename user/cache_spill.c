@@ -105,8 +105,9 @@ static bool is_spill(int fd, u64 bytes)
 {
 	char head[sizeof(magic)];
 
-	return (move_all(SYS_pread64, fd, head, sizeof(head), 0) && !memcmp(head, magic, sizeof(head))) ||
-	       is_zeros(fd, bytes);
+	if (move_all(SYS_pread64, fd, head, sizeof(head), 0) && !memcmp(head, magic, sizeof(head)))
+		return true;
+	return is_zeros(fd, bytes);
 }
 
 /* Takes the file for its own, if it is a spill's or empty.  0, or an error. */

@@ -62,7 +62,7 @@ static void evict(size_t bytes)
 {
 	struct scratch *s = scratch_get_surely(&cache->blocks);
 
-	cache_make_more_room(cache, s, bytes);
+	cache_make_more_room(cache, s, bytes, 0);
 	scratch_put(&cache->blocks, s);
 }
 

@@ -4,8 +4,8 @@
  *
  *   pieces DEVICE FILE
  *
- * Older kernels, 6.12 for one, refuse pieces that are not of whole blocks with EINVAL, so before 7.0
- * the pieces are; the places are any of 512 bytes.
+ * Older kernels, 6.12 for one, refuse pieces that are not of whole blocks with EINVAL, so before
+ * 7.0 the pieces are; the places are any of 512 bytes.
  */
 #define _GNU_SOURCE
 #include <errno.h>
