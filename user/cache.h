@@ -44,6 +44,7 @@ struct cache_dict {
 	host_a64 puts;                  /* that might have been samples */
 	host_mutex_t lock;
 	u8 wants;                       /* samples; lock, host_read_once */
+	u8 trained;                     /* one was made, if only for a look; as wants */
 	size_t most;                    /* bytes that it is made of; lock, as all that follows */
 	unsigned char *sample;          /* [room], of which bytes are there */
 	size_t *len;

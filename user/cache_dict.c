@@ -60,6 +60,7 @@ static void train_dict(struct host_work *w)
 	}
 	host_mutex_lock(&d->lock);
 	drop_samples(d);
+	host_write_once(d->trained, (u8)1);
 	host_mutex_unlock(&d->lock);
 	__atomic_store_n(&d->made, made, __ATOMIC_RELEASE);
 }
@@ -140,5 +141,5 @@ u64 cache_dict_bytes(struct ebb_cache *c)
 
 	if (room)
 		return room + SAMPLES_MOST * sizeof(*c->dict.len) + DICTIONARY_TRAIN_BYTES;
-	return c->dict.count ? bytes + DICTIONARY_LEFT_BYTES : bytes;
+	return host_read_once(c->dict.trained) ? bytes + DICTIONARY_LEFT_BYTES : bytes;
 }
