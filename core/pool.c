@@ -154,7 +154,7 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 		host_write_once(z->group, (u8)0);
 		return;
 	}
-	inuse = c->words > 1 ? (unsigned int)state : (unsigned int)__builtin_popcountll(state);
+	inuse = zspage_inuse_of(state, c->words);
 	if (!z->group)
 		list_link(c, z, no, class_group(c, inuse));
 	else if (!class_below(c, inuse, z->group + 1u))

@@ -13,8 +13,7 @@ static void tally(struct zspage *z, void *arg)
 	struct pool_class *c = &t->p->class[z->class];
 	struct pool_class_stat *row = &t->rows[z->class];
 	u64 state = host_a64_read(zspage_state(z, c->words)) & ~class_pin(c);
-	unsigned int inuse = (unsigned int)(c->words > 1 ? state :
-					    (u64)__builtin_popcountll(state));
+	unsigned int inuse = zspage_inuse_of(state, c->words);
 	unsigned int pages = host_read_once(z->pages);
 
 	if (!inuse)

@@ -224,12 +224,15 @@ static inline bool zspage_is_used(const struct zspage *z, unsigned int obj)
 	return host_a64_read(&z->used[obj / 64]) >> (obj % 64) & 1;
 }
 
-/* Objects in use. */
+/* Objects in use, by a state without a pin. */
+static inline unsigned int zspage_inuse_of(u64 state, unsigned int words)
+{
+	return words > 1 ? (unsigned int)state : (unsigned int)__builtin_popcountll(state);
+}
+
 static inline unsigned int zspage_inuse(struct zspage *z, unsigned int words)
 {
-	u64 state = host_a64_read(zspage_state(z, words));
-
-	return words > 1 ? (unsigned int)state : (unsigned int)__builtin_popcountll(state);
+	return zspage_inuse_of(host_a64_read(zspage_state(z, words)), words);
 }
 
 /*
