@@ -239,6 +239,12 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Of sorted samples the least that so many thousandths do not pass, in us. */
+static double rank(const struct samples *s, unsigned long thousandths, double us)
+{
+	return s->t[(s->n * thousandths + 999) / 1000 - 1] * us;
+}
+
 static void print_op(enum op which, double us)
 {
 	struct samples *s = &op[which];
@@ -248,10 +254,8 @@ static void print_op(enum op which, double us)
 	qsort(s->t, s->n, sizeof(*s->t), by_size);
 	printf("%s\"%s\": {\"calls\": %lu, \"p50_us\": %.2f, \"p99_us\": %.2f, \"p999_us\": %.2f, "
 	       "\"max_us\": %.2f, \"lost\": %lu, \"lost_max_us\": %.1f}",
-	       which ? ", " : "", op_names[which], s->n, s->t[s->n / 2] * us,
-	       s->t[(unsigned long)((double)(s->n - 1) * 0.99)] * us,
-	       s->t[(unsigned long)((double)(s->n - 1) * 0.999)] * us, s->t[s->n - 1] * us,
-	       s->lost, (double)s->lost_max * us);
+	       which ? ", " : "", op_names[which], s->n, rank(s, 500, us), rank(s, 990, us),
+	       rank(s, 999, us), rank(s, 1000, us), s->lost, (double)s->lost_max * us);
 }
 
 static void bench_calls(void)
