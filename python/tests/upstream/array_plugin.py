@@ -4,7 +4,6 @@
 The tests ask for the scheduler "sync"; what answers here is a scheduler with two workers, each a
 process.  Their arrays are small, so the workers keep no value uncompressed (array_preload.py): each
 goes to Ebb, and what Ebb has too much of to a file, and is read from there when a task needs it.
-EBB_UPSTREAM_SKIP: as in plugin.py.
 """
 import os
 import tempfile
@@ -40,18 +39,6 @@ class Cluster:
         self.client.close()
         self.cluster.close()
         self.folder.cleanup()
-
-
-def pytest_collection_modifyitems(items):
-    with open(os.environ["EBB_UPSTREAM_SKIP"]) as f:
-        reasons = dict(line.strip().split(": ", 1) for line in f
-                       if line.strip() and not line.startswith("#"))
-    unknown = reasons.keys() - {item.originalname for item in items}
-    if unknown:
-        raise pytest.UsageError(f"no such tests: {', '.join(sorted(unknown))}")
-    for item in items:
-        if item.originalname in reasons:
-            item.add_marker(pytest.mark.skip(reason=reasons[item.originalname]))
 
 
 @pytest.fixture(scope="session", autouse=True)

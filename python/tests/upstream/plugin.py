@@ -2,14 +2,12 @@
 """A plugin of pytest that gives distributed's own tests an EbbBuffer for each SpillBuffer.
 
 EBB_UPSTREAM says which: "disk": Ebb has no share, so that values are where the tests expect them,
-in memory or on disk; "ebb": all goes to Ebb first.  EBB_UPSTREAM_SKIP: a file of lines
-"NAME: REASON", the tests that do not apply.
+in memory or on disk; "ebb": all goes to Ebb first.
 """
 import os
 
 import distributed.spill
 import distributed.worker_memory
-import pytest
 
 from pyebb.dask import EbbBuffer
 
@@ -24,16 +22,3 @@ class Buffer(EbbBuffer):
 
 
 distributed.spill.SpillBuffer = distributed.worker_memory.SpillBuffer = Buffer
-
-
-def pytest_collection_modifyitems(items):
-    with open(os.environ["EBB_UPSTREAM_SKIP"]) as f:
-        reasons = dict(line.strip().split(": ", 1) for line in f
-                       if line.strip() and not line.startswith("#"))
-    names = {item.originalname for item in items}
-    unknown = [name for name in reasons if name not in names]
-    if unknown:
-        raise pytest.UsageError(f"no such tests: {', '.join(unknown)}")
-    for item in items:
-        if item.originalname in reasons:
-            item.add_marker(pytest.mark.skip(reason=reasons[item.originalname]))
