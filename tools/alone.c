@@ -62,7 +62,8 @@ static size_t read_all(int fd, pid_t pid, void *found, size_t bytes)
 	return got;
 }
 
-bool run_again(char *const argv[], const char *library, bool quiet, void *found, size_t bytes)
+bool run_again(char *const argv[], const char *library, const char *setting, bool quiet,
+	       void *found, size_t bytes)
 {
 	int ends[2], status = 0;
 	size_t got;
@@ -79,7 +80,10 @@ bool run_again(char *const argv[], const char *library, bool quiet, void *found,
 
 		if (null >= 0)
 			dup2(null, STDERR_FILENO);
-		if (library ? setenv("LD_PRELOAD", library, 1) : unsetenv("LD_PRELOAD"))
+		unsetenv("LD_PRELOAD");
+		unsetenv("GLIBC_TUNABLES");
+		if ((library && setenv("LD_PRELOAD", library, 1)) ||
+		    (setting && putenv((char *)(uintptr_t)setting)))
 			_exit(EXIT_FAILED);
 		if (dup2(ends[1], STDOUT_FILENO) >= 0)
 			execv("/proc/self/exe", argv);

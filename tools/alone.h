@@ -15,11 +15,13 @@ void run_alone(const char *what, void (*fn)(void *arg, void *found), void *arg, 
 	       size_t bytes);
 
 /*
- * Starts this program again with argv (its own name first, NULL last) and a library preloaded,
- * NULL for none, and takes the found[bytes] that it writes to its standard output.  Returns
- * whether all of that came and it ended with status 0; `quiet`, it has no standard error.
+ * Starts this program again with argv (its own name first, NULL last), a library preloaded and
+ * NAME=VALUE in the environment, NULL for none of either, and takes the found[bytes] that it writes
+ * to its standard output.  What preloads and tunes this process is not handed on.  Returns whether
+ * all of that came and it ended with status 0; `quiet`, it has no standard error.
  */
-bool run_again(char *const argv[], const char *library, bool quiet, void *found, size_t bytes);
+bool run_again(char *const argv[], const char *library, const char *setting, bool quiet,
+	       void *found, size_t bytes);
 
 /* What the process has in memory: exact, unlike statm, whose counters lag per CPU. */
 uint64_t resident_bytes(void);

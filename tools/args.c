@@ -30,6 +30,14 @@ uint64_t count_list_max(const struct count_list *list)
 	return max;
 }
 
+bool word_wanted(const struct word_list *list, const char *word)
+{
+	for (unsigned int i = 0; i < list->n; i++)
+		if (!strcmp(list->v[i], word))
+			return true;
+	return !list->n;
+}
+
 /* Digits at *text, which is moved past them.  False: there are none, or too many. */
 static bool read_digits(const char **text, uint64_t *value)
 {

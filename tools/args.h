@@ -60,4 +60,7 @@ const char *size_text(uint64_t bytes, char text[32]);
 /* The largest value of a list that is not empty. */
 uint64_t count_list_max(const struct count_list *list);
 
+/* Whether a list has the word; an empty one stands for all there are. */
+bool word_wanted(const struct word_list *list, const char *word);
+
 #endif

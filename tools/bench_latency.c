@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators.h"
 #include "alone.h"
 #include "bench.h"
-#include "bench_malloc.h"
 #include "ebb.h"
 #include "memory.h"
 
@@ -37,10 +37,9 @@ struct latency_opts {
 
 static const char *library_of(const char *name)
 {
-	for (const struct allocator *a = allocators; a->name; a++)
-		if (!strcmp(a->name, name))
-			return a->library;
-	return NULL;
+	const struct allocator *a = allocator_find(name);
+
+	return a ? a->library : NULL;
 }
 
 static bool run_one(const struct latency_opts *o, const char *name, uint64_t others,
@@ -52,7 +51,7 @@ static bool run_one(const struct latency_opts *o, const char *name, uint64_t oth
 		xprintf("%llu", (unsigned long long)exits),
 		xprintf("%llu", (unsigned long long)o->size), xprintf("%s", o->data), NULL,
 	};
-	bool well = run_again(argv, library_of(name), !exits, res, sizeof(*res));
+	bool well = run_again(argv, library_of(name), NULL, !exits, res, sizeof(*res));
 
 	for (char **a = argv; *a; a++)
 		free(*a);
@@ -66,11 +65,7 @@ static size_t choose(const struct latency_opts *o, const char *chosen[VARIANTS_M
 	size_t n = 0;
 
 	for (const char *const *name = variant_names; *name; name++) {
-		bool want = !o->asked.n;
-
-		for (unsigned int i = 0; i < o->asked.n; i++)
-			want |= !strcmp(o->asked.v[i], *name);
-		if (!want)
+		if (!word_wanted(&o->asked, *name))
 			continue;
 		if (library_of(*name) && !run_one(o, *name, 0, 0, &probe))
 			note("%s is left out: expected %s to be installed", *name, library_of(*name));

@@ -10,7 +10,6 @@
  * with the timed thread.  Without other threads there is one window of a fixed number of calls.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,9 +18,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "allocators.h"
 #include "bench.h"
 #include "bench_latency.h"
-#include "bench_malloc.h"
 #include "codec_alone.h"
 #include "config.h"
 #include "ebb.h"
@@ -310,36 +309,27 @@ static void measure(struct run *r, uint64_t bytes, const char *data, struct late
 	ebb_close(r->ebb);
 }
 
-/* Whether malloc() is that library's; the dynamic linker only complains where it cannot be had. */
-static bool malloc_is_of(const char *library)
-{
-	void *symbol = dlsym(RTLD_DEFAULT, "malloc");
-	Dl_info info;
-
-	return symbol && dladdr(symbol, &info) && info.dli_fname && strstr(info.dli_fname, library);
-}
-
 static int latency_one(const struct command *cmd, int argc, char **argv)
 {
-	const struct allocator *a = allocators;
+	const struct allocator *a;
 	struct latency_result res = { .loaded = true };
 	static struct run r;
 
 	if (argc != LATENCY_ONE_ARGS)
 		usage_fail("%s: expected an allocator, threads, exits, bytes and data", cmd->name);
+	a = allocator_find(argv[0]);
 	r.nothing = !strcmp(argv[0], LATENCY_NOTHING);
-	while (!r.nothing && a->name && strcmp(a->name, argv[0]))
-		a++;
-	if (!r.nothing && !a->name)
+	if (!r.nothing && !a)
 		usage_fail("%s: expected the name of an allocator", argv[0]);
-	r.store = !r.nothing && a->store;
-	r.release_limit = a->release_limit;
+	if (a) {
+		r.store = a->store;
+		r.release_limit = a->release_limit;
+		res.loaded = allocator_is_here(a);
+	}
 	r.others = (unsigned int)strtoul(argv[1], NULL, 10);
 	r.exits = (unsigned int)strtoul(argv[2], NULL, 10);
 	if (r.others >= THREADS_MAX)
 		usage_fail("%s: expected fewer than %d threads", argv[1], THREADS_MAX);
-	if (!r.nothing && a->library)
-		res.loaded = malloc_is_of(a->library);
 	/* Without an exit this only says whether the allocator is there. */
 	if (r.exits)
 		measure(&r, strtoull(argv[3], NULL, 10), argv[4], &res);

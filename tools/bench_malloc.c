@@ -10,35 +10,17 @@
 #include "bench_malloc.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "allocators.h"
+#include "alone.h"
 #include "bench.h"
 #include "codec_alone.h"
 #include "ebb.h"
 #include "memory.h"
-
-extern char **environ;
-
-const struct allocator allocators[] = {
-	{ .name = "ebb", .store = true, .release_limit = EBB_DEFAULT },
-	{ .name = "ebb-sync", .store = true },
-	{ .name = "mimalloc", .library = "libmimalloc.so.2" },
-	{ .name = "jemalloc", .library = "libjemalloc.so.2" },
-	{ .name = "tcmalloc", .library = "libtcmalloc_minimal.so.4" },
-	{ .name = "glibc" },
-	/* On huge pages, if the system has them for who asks. */
-	{ .name = "glibc-huge", .setting = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1" },
-	{ .name = NULL },
-};
-
-#define ALLOCATORS (ARRAY_LEN(allocators) - 1)
 
 /* The file that every run maps. */
 static int make_object_file(const struct packed_set *packed)
@@ -65,54 +47,6 @@ static int make_object_file(const struct packed_set *packed)
 	return fd;
 }
 
-/* The environment with what the allocator needs, and nothing that another one would. */
-static char **environment_of(const struct allocator *a)
-{
-	size_t n = 0, out = 0;
-	char **env;
-
-	while (environ[n])
-		n++;
-	env = xalloc(n + 3, sizeof(*env));
-	/* What is made here comes first, for free_environment(). */
-	if (a->library)
-		env[out++] = xprintf("LD_PRELOAD=%s", a->library);
-	if (a->setting)
-		env[out++] = xprintf("%s", a->setting);
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(environ[i], "LD_PRELOAD=", 11) &&
-		    strncmp(environ[i], "GLIBC_TUNABLES=", 15))
-			env[out++] = environ[i];
-	return env;
-}
-
-static void free_environment(char **env, const struct allocator *a)
-{
-	for (size_t i = 0; i < (size_t)!!a->library + !!a->setting; i++)
-		free(env[i]);
-	free(env);
-}
-
-/* Reads a whole result; a signal to this program ends the other one, which has nothing to undo. */
-static bool read_result(int fd, pid_t pid, struct malloc_result *res)
-{
-	size_t got = 0;
-
-	while (got < sizeof(*res)) {
-		ssize_t n = read(fd, (char *)res + got, sizeof(*res) - got);
-
-		if (n < 0 && errno == EINTR) {
-			if (interrupted())
-				kill(pid, SIGKILL);
-			continue;
-		}
-		if (n <= 0)
-			break;
-		got += (size_t)n;
-	}
-	return got == sizeof(*res);
-}
-
 /*
  * Runs one allocator.  threads 0: only finds out whether it can be loaded, without the dynamic
  * linker's complaint if it cannot.
@@ -123,42 +57,19 @@ static void run_allocator(const struct allocator *a, unsigned int threads, int o
 	char numbers[3][16], *name = xprintf("%s", a->name);
 	char *argv[] = { "ebb", "bench", MALLOC_ONE_COMMAND, name, numbers[0], numbers[1],
 			 numbers[2], NULL };
-	char **env = environment_of(a);
-	posix_spawn_file_actions_t actions;
-	int out[2], ret, status = 0;
-	bool complete;
-	pid_t pid;
+	bool well;
 
 	snprintf(numbers[0], sizeof(numbers[0]), "%u", threads);
 	snprintf(numbers[1], sizeof(numbers[1]), "%d", objects);
 	snprintf(numbers[2], sizeof(numbers[2]), "%u", churn);
-	if (pipe2(out, O_CLOEXEC))
-		fail("cannot make a pipe: %s", strerror(errno));
-	if (posix_spawn_file_actions_init(&actions) ||
-	    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO) ||
-	    (!threads && posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
-							  O_WRONLY, 0)))
-		fail("out of memory for starting a process");
-	ret = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, env);
-	if (ret)
-		fail("cannot start this program again: %s", strerror(ret));
-	posix_spawn_file_actions_destroy(&actions);
-	free_environment(env, a);
+	well = run_again(argv, a->library, a->setting, !threads, res, sizeof(*res));
 	free(name);
-	close(out[1]);
-	complete = read_result(out[0], pid, res);
-	close(out[0]);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	stop_if_interrupted();
-	if (!complete || status) {
-		if (!threads) {
-			res->loaded = false;
-			return;
-		}
+	if (well)
+		return;
+	if (threads)
 		fail("the run of %s with %u threads failed; expected it to end with status 0",
 		     a->name, threads);
-	}
+	res->loaded = false;
 }
 
 static const struct column columns[] = {
@@ -218,9 +129,7 @@ static void choose(const struct word_list *asked, bool want[ALLOCATORS])
 	for (size_t a = 0; a < ALLOCATORS; a++) {
 		struct malloc_result probe = { .loaded = true };
 
-		want[a] = !asked->n;
-		for (unsigned int i = 0; i < asked->n; i++)
-			want[a] |= !strcmp(asked->v[i], allocators[a].name);
+		want[a] = word_wanted(asked, allocators[a].name);
 		if (!want[a] || !allocators[a].library)
 			continue;
 		run_allocator(&allocators[a], 0, 0, 0, &probe);
@@ -315,10 +224,10 @@ const struct command bench_malloc_command = {
 "share the objects evenly.  Times are ns per object: `alloc+fill` takes and fills each in memory\n"
 "that is fresh, `again` in what was just freed as a whole, `churned` after objects were replaced\n"
 "at random and each other one was freed; `replace` frees one and takes another; `free CPU`\n"
-"counts all threads until the memory is back.  `resident/B` is memory per payload byte when all objects\n"
-"are there, `churned/B` after each was replaced about ten times by random others (Ebb: and\n"
-"compacted); `left` is what stays resident a second after everything was freed.  The array\n"
-"of pointers, which Ebb's slot table stands for, is counted for none: 8 bytes per object.",
+"counts all threads until the memory is back.  `resident/B` is memory per payload byte when\n"
+"all objects are there, `churned/B` after each was replaced about ten times by random others\n"
+"(Ebb: and compacted); `left` is what stays resident a second after everything was freed.  The\n"
+"array of pointers, which Ebb's slot table stands for, is counted for none: 8 bytes per object.",
 	.examples =
 "  ebb bench malloc\n"
 "  ebb bench malloc --allocator ebb,mimalloc --threads 1 --rounds 1\n"

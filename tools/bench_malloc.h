@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Its arguments: one of allocators.h's names, threads, file descriptor, churn. */
 #define MALLOC_ONE_COMMAND "malloc-one"
 
 /* The file: this, then count + 1 offsets, then the objects' bytes from bytes_at on. */
@@ -25,16 +26,5 @@ struct malloc_result {
 	double payload_bytes, left_bytes;
 	bool loaded;   /* the allocator asked for is in the process */
 };
-
-/* Arguments after the command: one of these names, threads, file descriptor, churn. */
-struct allocator {
-	const char *name;
-	const char *library;   /* to be preloaded; NULL: none */
-	const char *setting;   /* NAME=VALUE for its environment; NULL: none */
-	bool store;            /* ebb_put() and ebb_free() instead of malloc() and free() */
-	uint64_t release_limit;
-};
-
-extern const struct allocator allocators[];   /* ends with a NULL name */
 
 #endif

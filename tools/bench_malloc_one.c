@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "allocators.h"
 #include "alone.h"
 #include "bench.h"
 #include "bench_malloc.h"
@@ -219,20 +220,6 @@ static int work(void *arg, unsigned int i)
 	return ret ? -ENOMEM : 0;
 }
 
-static bool is_loaded(const char *library)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	bool found = false;
-	char line[512];
-
-	/* The file behind libx.so.2 may be libx.so.2.0. */
-	while (maps && !found && fgets(line, sizeof(line), maps))
-		found = strstr(line, library);
-	if (maps)
-		fclose(maps);
-	return found;
-}
-
 static double mean(const double *v, unsigned int n)
 {
 	double sum = 0;
@@ -302,16 +289,14 @@ static int malloc_one(const struct command *cmd, int argc, char **argv)
 	if (argc != 4)
 		usage_fail("%s: expected an allocator, threads, a file descriptor and a count",
 			   cmd->name);
-	for (const struct allocator *a = allocators; a->name; a++)
-		if (!strcmp(a->name, argv[0]))
-			o.a = a;
+	o.a = allocator_find(argv[0]);
 	if (!o.a)
 		usage_fail("%s: expected the name of an allocator", argv[0]);
 	o.threads = (unsigned int)strtoul(argv[1], NULL, 10);
 	o.churn = (unsigned int)strtoul(argv[3], NULL, 10);
 	if (o.threads > THREADS_MAX)
 		usage_fail("%s: expected at most %d threads", argv[1], THREADS_MAX);
-	o.result.loaded = !o.a->library || is_loaded(o.a->library);
+	o.result.loaded = allocator_is_here(o.a);
 	if (o.threads && !o.result.loaded)
 		fail("%s: expected it to be preloaded", o.a->library);
 	if (o.threads) {
