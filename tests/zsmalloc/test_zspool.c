@@ -159,15 +159,21 @@ static size_t some_size(struct rng *rng)
 	return (300 + rng_below(rng, 1200) + rng_below(rng, 1200)) * (HOST_PAGE_SIZE / 4096);
 }
 
-/* To `room` pages below the limit; some objects go in between, so that zspages have holes. */
+/*
+ * To `room` pages below the limit; some objects go in between, so that zspages have holes.  They
+ * are released at once: where the holes are does not depend on when a worker runs.
+ */
 static void fill(struct rng *rng, unsigned int pools, unsigned int room)
 {
 	struct client *c = &client;
 
 	while (total() < LIMIT_PAGES - room) {
 		store(&c->pool[rng_below(rng, pools)], some_size(rng));
-		if (!rng_below(rng, 8))
-			drop(rng_below(rng, c->end));
+		if (rng_below(rng, 8))
+			continue;
+		drop(rng_below(rng, c->end));
+		for (unsigned int k = 0; k < pools; k++)
+			release_quiesce(&c->pool[k].cells.release);
 	}
 	must_eq(c->written, 0);
 	/* The workers made buffers; from here on nothing is drained but by the calls themselves. */
