@@ -538,30 +538,32 @@ static void puts_and_reads_go_on_while_pages_are_given_back(void **state)
 	close_blocks();
 }
 
-static void put_tiny_ones(struct ebb_cache *c)
+/* Values of at most 19 bytes, one for each 128 bytes of the capacity. */
+static void put_tiny_ones(struct ebb_cache *c, u64 capacity)
 {
 	static unsigned char data[1 << 20];
 	u64 k;
 
 	fill(data, sizeof(data), 0);
-	for (k = 0; k < 500000; k++)
+	for (k = 0; k < capacity / 128; k++)
 		must_eq(put(c, k, data + k * 3 % 1000000, k % 20, 0), 0);
 }
 
 /* Tables of what was there do not stand in the way of what comes, nor do they take it along. */
 static void tables_become_smaller_with_the_capacity(void **state)
 {
-	struct ebb_cache *c = open_cache(64 * MIB, NULL);
+	const u64 capacity = scaled(100) < 100 ? 24 * MIB : 64 * MIB;
+	struct ebb_cache *c = open_cache(capacity, NULL);
 	struct ebb_cache_stat empty = stat_of(c), st;
 
-	put_tiny_ones(c);
+	put_tiny_ones(c, capacity);
 	must(stat_of(c).meta_bytes > empty.meta_bytes + MIB);
 	must_eq(ebb_cache_set_capacity(c, 0), 0);
 	st = stat_of(c);
 	must_eq(st.values, 0);
 	must_be_at_most(st.meta_bytes, empty.meta_bytes + MIB / 2);
-	must_eq(ebb_cache_set_capacity(c, 64 * MIB), 0);
-	put_tiny_ones(c);
+	must_eq(ebb_cache_set_capacity(c, capacity), 0);
+	put_tiny_ones(c, capacity);
 	must_eq(ebb_cache_set_capacity(c, EBB_CACHE_CAPACITY_MIN), 0);
 	st = stat_of(c);
 	must(st.values > 10000);
