@@ -231,9 +231,13 @@ static HOST_INLINE int place(struct pool *p, size_t size, const void *data, u32 
 	if (host_nr_nodes() == 1) {
 		/* It is on the lock's line, which so comes once. */
 		host_prefetchw(&c->lock);
+		/*
+		 * Only what is at hand: it may not be needed, and then neither the source nor
+		 * another CPU's list may have run dry for it.
+		 */
 		spares = host_read_once(c->needs);
-		if (spares && pcp_alloc(p->pcp, spare, spares, node, how & HOST_MOVABLE))
-			spares = 0;
+		if (spares)
+			spares = pcp_take_own(p->pcp, spare, spares);
 	}
 	for (;;) {
 		from = node;

@@ -621,6 +621,12 @@
 	.act = { { FREE(0), PUT(2, RAW) }, { PUT(3, RAW) }, { PCP_SOME, DECAY } },
 },
 {
+	.name = "the last page of the source is nobody's who has room",
+	.pages = 6,
+	.before = { PUT(3, RAW), PUT(0, SPAN), PUT(1, SPAN), FREE(0), PCP_DRAIN },
+	.act = { { PUT(0, SPAN) }, { MUST_PUT(2, RAW) } },
+},
+{
 	.name = "a reserve against who draws and who frees",
 	.reserve = 2, .pages = 6,
 	.before = { PUT(0, RAW), PUT(1, RAW), PUT(2, RAW), DRY(1) },
