@@ -603,6 +603,12 @@
 	.act = { { FREE(0), MUST_PUT(1, RAW) }, { FLUSH } },
 },
 {
+	.name = "mem_limit against who puts an object on another's new page",
+	.limit_pages = 1,
+	.before = { PUT(3, RAW) },
+	.act = { { PUT(0, HALF) }, { PUT(1, HALF) } },
+},
+{
 	.name = "a source that may be dry",
 	.asleep = 1,
 	.release_limit = PLENTY, .may_be_dry = true,
