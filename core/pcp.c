@@ -234,6 +234,14 @@ static void count_strays(struct pcp *pcp, const host_page *page, unsigned int n,
 
 /* ---- allocation and free ---- */
 
+unsigned int pcp_take_own(struct pcp *pcp, host_page *out, unsigned int n)
+{
+	struct pcp_list *l = own(pcp);
+
+	/* A look first: an empty list, seen so, counts as neither used nor too short. */
+	return host_read_once(l->count) ? from_list(pcp, l, out, n) : 0;
+}
+
 int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node, unsigned int how)
 {
 	struct pcp_list *l = own(pcp);

@@ -114,6 +114,12 @@ void pcp_destroy(struct pcp *pcp);
 int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node,
 	      unsigned int how);
 
+/*
+ * Takes up to n pages that lie in the own CPU's list; returns how many.  For who may turn out to
+ * need none: nobody else is asked, and nobody else's list is looked at.  Any context.
+ */
+unsigned int pcp_take_own(struct pcp *pcp, host_page *out, unsigned int n);
+
 /* Gives n pages back, all of node, or HOST_ANY_NODE: each is asked.  Any context. */
 void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n, unsigned int node);
 

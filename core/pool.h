@@ -224,7 +224,10 @@ u64 pool_compact_some(struct pool *p, unsigned int steps);
  */
 u64 pool_compact(struct pool *p);
 
-/* Pages in zspages now, and the most there were.  Any context. */
+/*
+ * Pages in zspages now, and the most there were.  A page is counted from before its first object
+ * can be found until after its last one is gone.  Any context.
+ */
 static inline u64 pool_pages(struct pool *p)
 {
 	return host_a64_read(&p->pages);

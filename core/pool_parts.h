@@ -214,6 +214,7 @@ static HOST_INLINE int place(struct pool *p, size_t size, const void *data, u32 
 	struct zspage *z;
 	host_page spare[2];     /* an object reaches into two pages at most */
 	u32 no, fresh = 0;
+	u64 pages = 0;
 	int err = 0;
 
 	if (!size || size > HOST_PAGE_SIZE)
@@ -231,9 +232,13 @@ static HOST_INLINE int place(struct pool *p, size_t size, const void *data, u32 
 	if (host_nr_nodes() == 1) {
 		/* It is on the lock's line, which so comes once. */
 		host_prefetchw(&c->lock);
+		/*
+		 * Only what is at hand: it may not be needed, and then neither the source nor
+		 * another CPU's list may have run dry for it.
+		 */
 		spares = host_read_once(c->needs);
-		if (spares && pcp_alloc(p->pcp, spare, spares, node, how & HOST_MOVABLE))
-			spares = 0;
+		if (spares)
+			spares = pcp_take_own(p->pcp, spare, spares);
 	}
 	for (;;) {
 		from = node;
@@ -276,6 +281,9 @@ static HOST_INLINE int place(struct pool *p, size_t size, const void *data, u32 
 	}
 
 	grow(p, c, z, spare, missing);
+	/* Before others put objects there, who go by the count, or compaction frees it. */
+	if (missing)
+		pages = host_a64_add(&p->pages, missing);
 	for (i = 0; birth && birth->tag && i < missing; i++)
 		birth->tag(birth->ctx, spare[i], class_tag(c, no));
 	class_take(c, z, no, obj);
@@ -289,7 +297,7 @@ static HOST_INLINE int place(struct pool *p, size_t size, const void *data, u32 
 	host_unlock(&c->lock);
 
 	if (missing)
-		note_peak(p, host_a64_add(&p->pages, missing));
+		note_peak(p, pages);
 	if (spares > missing)
 		pcp_free(p->pcp, spare + missing, spares - missing, HOST_ANY_NODE);
 	if (fresh)

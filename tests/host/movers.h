@@ -27,6 +27,10 @@
 	.act = { { FREE(0), MAKE(3, THIRD) }, { FLUSH, COMPACT }, { READ(2) } },
 },
 {
+	.name = "a page is counted before anybody else's object is on it",
+	.act = { { MAKE(0, HALF) }, { MAKE(1, HALF), COUNT(1) } },
+},
+{
 	.name = "frees in bulk against frees and a read",
 	.release_limit = PLENTY, .asleep = 2,
 	.before = { MAKE(0, HALF), MAKE(1, HALF), MAKE(2, HALF), MAKE(3, HALF) },

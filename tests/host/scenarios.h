@@ -603,6 +603,12 @@
 	.act = { { FREE(0), MUST_PUT(1, RAW) }, { FLUSH } },
 },
 {
+	.name = "mem_limit against who puts an object on another's new page",
+	.limit_pages = 1,
+	.before = { PUT(3, RAW) },
+	.act = { { PUT(0, HALF) }, { PUT(1, HALF) } },
+},
+{
 	.name = "a source that may be dry",
 	.asleep = 1,
 	.release_limit = PLENTY, .may_be_dry = true,
@@ -619,6 +625,12 @@
 	.pages = 4,
 	.before = { PUT(0, RAW), PUT(1, RAW), FREE(1) },
 	.act = { { FREE(0), PUT(2, RAW) }, { PUT(3, RAW) }, { PCP_SOME, DECAY } },
+},
+{
+	.name = "the last page of the source is nobody's who has room",
+	.pages = 6,
+	.before = { PUT(3, RAW), PUT(0, SPAN), PUT(1, SPAN), FREE(0), PCP_DRAIN },
+	.act = { { PUT(0, SPAN) }, { MUST_PUT(2, RAW) } },
 },
 {
 	.name = "a reserve against who draws and who frees",

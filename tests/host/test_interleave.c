@@ -160,6 +160,9 @@ static void end(void)
 		while (rig_drop(i))
 			;
 	rig_check();
+	if (now->limit_pages && pool_pages(&s->pool) > now->limit_pages)
+		explore_fail("%llu pages of %u", (unsigned long long)pool_pages(&s->pool),
+			     now->limit_pages);
 	for (i = 0; i < nslots(); i++) {
 		value = rig_value(i, has_pages());
 		if (i < HISTORY_SLOTS)

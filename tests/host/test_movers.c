@@ -43,6 +43,7 @@ enum act {
 	ACT_HELP,
 	ACT_DRAIN,
 	ACT_DECAY,
+	ACT_COUNT,      /* thing: it is there, so pages are counted */
 };
 
 struct step {
@@ -79,6 +80,7 @@ struct step {
 #define HELP { ACT_HELP, 0, 0 }
 #define DRAIN { ACT_DRAIN, 0, 0 }
 #define DECAY { ACT_DECAY, 0, 0 }
+#define COUNT(i) { ACT_COUNT, (i), 0 }
 
 struct scenario {
 	const char *name;
@@ -335,6 +337,10 @@ static void do_step(const struct step *st, u32 value)
 		break;
 	case ACT_DECAY:
 		pcp_decay(&crowd->movable);
+		break;
+	case ACT_COUNT:
+		if (t->h && !pool_pages(&s->pool))
+			explore_fail("an object is there, and no page");
 		break;
 	}
 }
