@@ -38,7 +38,7 @@ struct ebb_store {
 	u64 release_limit;      /* what was asked for; the core's is limit_for() */
 	bool (*give)(void *ctx, u64 ns);        /* ebb_give_also() */
 	void *give_ctx;
-	/* The tick's: what was freed, and the room of objects, at its last look; no change since. */
+	/* The tick's: what was freed and the room of objects at its last look; no change since. */
 	u64 freed, room;
 	bool quiet;
 };
