@@ -92,7 +92,8 @@ void shrink_rest(struct shrink *sh)
 		pcp_drain(others(sh));
 }
 
-void shrink_look(struct shrink *sh)
+/* anew: what the last pass left is tried once more. */
+static void look(struct shrink *sh, bool anew)
 {
 	struct pool *p = sh->pool;
 	u64 at = host_a64_read(&p->compact_at), done = host_a64_read(&p->pages_compacted);
@@ -103,9 +104,9 @@ void shrink_look(struct shrink *sh)
 	for (i = 0; i < n; i++)
 		need += host_read_once(p->class[i].partial) != 0;
 	seems = pages > need ? pages - need : 0;
-	if (at >= sh->until) {
+	if (at >= sh->until || anew) {
 		freed = done - sh->compacted;
-		sh->stuck = sh->then > freed ? sh->then - freed : 0;
+		sh->stuck = sh->then > freed && !anew ? sh->then - freed : 0;
 		sh->stuck_room = room;
 		sh->then = seems;
 		sh->compacted = done;
@@ -116,6 +117,16 @@ void shrink_look(struct shrink *sh)
 		stuck = stuck * (room >> HOST_PAGE_SHIFT) /
 			((sh->stuck_room >> HOST_PAGE_SHIFT) + 1);
 	host_write_once(sh->sparse, seems > stuck ? seems - stuck : 0);
+}
+
+void shrink_look(struct shrink *sh)
+{
+	look(sh, false);
+}
+
+void shrink_look_anew(struct shrink *sh)
+{
+	look(sh, true);
 }
 
 void shrink_end(struct shrink *sh)

@@ -15,7 +15,9 @@
  * Room counts what a chain leaves over at its end as its objects' (pool_ref_room()), so it is no
  * hope of anybody.  stuck is what a whole pass of compaction left of what seemed sparse when it
  * began (objects that readers hold, a place lost in rounding), so after a pass that freed nothing
- * sparse is 0, until more is freed.  It shrinks with the room of objects.
+ * sparse is 0, until more is freed.  It shrinks with the room of objects.  While others free and
+ * allocate, a pass leaves what they made after it came by, and stuck is too large: who sees that
+ * they have stopped looks anew.
  */
 #ifndef EBB_CORE_SHRINK_H
 #define EBB_CORE_SHRINK_H
@@ -84,6 +86,12 @@ void shrink_rest(struct shrink *sh);
  * until the owner begins to end.
  */
 void shrink_look(struct shrink *sh);
+
+/*
+ * The same, but nothing is stuck until another whole pass was made: for who knows that the last
+ * one met frees and allocations, and that there are none now.  As shrink_look().
+ */
+void shrink_look_anew(struct shrink *sh);
 
 /*
  * From now on nothing sparse is promised, so a shrink_rest() that runs ends with its next

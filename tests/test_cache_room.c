@@ -307,6 +307,55 @@ static void puts_go_on_while_the_capacity_shrinks(void **state)
 	ebb_cache_close(putter.c);
 }
 
+/* A cache with values of 100 to 4,000 bytes: all, or one of five, or all but those deleted. */
+static struct ebb_cache *mixed_cache(u64 values, bool all)
+{
+	struct ebb_cache *c = open_cache(256 * MIB, NULL);
+	struct rng r = { use_seed(44) };
+	static unsigned char data[4000];
+	u64 key;
+
+	for (key = 0; key < values; key++) {
+		size_t n = 100 + rng_below(&r, sizeof(data) - 100);
+
+		if (!all && key * 40503 % 5)
+			continue;
+		fill(data, n, rng_next(&r) | 1);
+		must_eq(put(c, key, data, n, 0), 0);
+	}
+	return c;
+}
+
+/* All that counts, tables too, is what the live ones would need alone, and 15 % at most. */
+static void what_is_left_needs_what_it_would_need_alone(void **state)
+{
+	const u64 values = SHADOWED ? 10000 : 100000;
+	struct ebb_cache *c = mixed_cache(values, false);
+	u64 key, most, fresh, until;
+
+	must_eq(ebb_compact(ebb_cache_store(c), NULL), 0);
+	must_eq(ebb_trim(ebb_cache_store(c), NULL), 0);
+	fresh = stat_of(c).used_bytes;
+	most = fresh / 100 * 115;
+	ebb_cache_close(c);
+	c = mixed_cache(values, true);
+	must_eq(stat_of(c).evicted, 0);
+	for (key = 0; key < values; key++)
+		if (key * 40503 % 5)
+			must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+	/* In two seconds on a quiet machine; it is not this test that says how fast this one is. */
+	until = host_now_ns() + 120000000000ull;
+	while (stat_of(c).used_bytes > most && host_now_ns() < until && !SHADOWED)
+		usleep(10000);
+	if (getenv("EBB_TEST_FIGURES"))
+		printf("# %.2f MiB, put anew %.2f\n", (double)stat_of(c).used_bytes / MIB,
+		       (double)fresh / MIB);
+	is_sound(c);
+	if (HOST_PAGE_SHIFT == 12 && !SHADOWED)
+		must_be_at_most(stat_of(c).used_bytes, most);
+	ebb_cache_close(c);
+}
+
 /*
  * Threads whose values become others all the time, in the least capacity: what leaves gives no
  * pages for what comes, and each takes what another made room for.  No put fails for that.
@@ -365,6 +414,7 @@ int main(void)
 		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
 		cmocka_unit_test(the_capacity_changes_while_it_runs),
 		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),
+		cmocka_unit_test(what_is_left_needs_what_it_would_need_alone),
 		cmocka_unit_test(a_put_finds_room_while_sizes_change),
 	};
 

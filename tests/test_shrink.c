@@ -162,6 +162,34 @@ static void what_a_pass_could_not_free_is_not_promised_again(void **state)
 	rig_close();
 }
 
+/* A pass that met holds, or deletes, proves nothing of what comes after them. */
+static void a_look_anew_doubts_what_the_last_pass_left(void **state)
+{
+	struct store *s = rig_open(0);
+	u64 promised, before;
+
+	fill(0, SLOTS);
+	thin_out(64);
+	for (u64 i = 0; i < SLOTS; i += 64)
+		store_hold(s, i);
+	shrink_look(&s->shrink);
+	shrink_to_nothing(s);
+	for (u64 i = 0; i < SLOTS; i += 64)
+		store_drop(s, i, host_a64_read(store_slot(s, i)));
+	shrink_look(&s->shrink);
+	must_eq(shrink_count(&s->shrink), 0);
+	shrink_look_anew(&s->shrink);
+	promised = shrink_count(&s->shrink);
+	must(promised > 0);
+	before = pool_pages(&s->pool);
+	shrink_to_nothing(s);
+	must_be_at_most(pool_pages(&s->pool), before - promised);
+	/* That pass is proof again. */
+	shrink_look(&s->shrink);
+	must_eq(shrink_count(&s->shrink), 0);
+	rig_close();
+}
+
 static void the_rest_is_done_by_the_worker(void **state)
 {
 	struct store *s = rig_open(0);
@@ -290,6 +318,7 @@ int main(void)
 		cmocka_unit_test(what_is_promised_is_there),
 		cmocka_unit_test(what_is_held_back_is_counted_once),
 		cmocka_unit_test(what_a_pass_could_not_free_is_not_promised_again),
+		cmocka_unit_test(a_look_anew_doubts_what_the_last_pass_left),
 		cmocka_unit_test(the_rest_is_done_by_the_worker),
 		cmocka_unit_test(callers_do_a_little_while_another_compacts),
 	};

@@ -107,6 +107,17 @@ static void close_ours(struct rival *r)
 	free(r);
 }
 
+/* What its codec made of all values, or 0: it is no table of ours. */
+static uint64_t packed_of(const struct rival_ops *ops, struct rival *r)
+{
+	struct ebb_values_stat stat = { .struct_size = sizeof(stat) };
+
+	if (ops->open != open_ids && ops->open != open_keys)
+		return 0;
+	must(ebb_values_stat(r->values, &stat), "cannot ask for the figures of a table");
+	return stat.packed_bytes;
+}
+
 static int put_ours(struct rival *r, struct codec_alone *c, uint64_t id, const void *data,
 		    size_t n)
 {
@@ -270,6 +281,7 @@ static void run_child(void *arg, void *found)
 	res->put_ns = pass(run, PUT, "cannot put a value");
 	sleep_us(WAIT_US / 4);
 	res->resident = resident_bytes() - base;
+	res->packed_bytes = packed_of(run->ops, run->table);
 	res->get_ns = pass(run, GET, "cannot get a value");
 	verify(run);
 	res->delete_ns = pass(run, DELETE, "cannot delete a value") * LIVE_OF / (LIVE_OF - 1);
@@ -349,6 +361,11 @@ static void add_row(struct table *t, const struct values_opts *o, const struct r
 	}
 	spread_of(t, "delete_ns", res, n, offsetof(struct result, delete_ns));
 	table_int(t, "resident_bytes", last->resident);
+	/* Ours know what they packed; of many values, the codec alone takes as long again. */
+	if (!packed_bytes && last->packed_bytes) {
+		packed_bytes = last->packed_bytes;
+		table_int(t, "packed_bytes", packed_bytes);
+	}
 	if (packed_bytes)
 		table_real(t, "over_bytes", ((double)last->resident - (double)packed_bytes) /
 						    (double)o->values);

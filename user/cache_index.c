@@ -20,7 +20,7 @@
 #define GHOST_SETS_LEAST (CACHE_INDEX_LEAST / CACHE_GHOST_WAYS)
 #define CHAIN_MOST 64u                  /* steps of a look, which may have strayed */
 
-/* Table memory is given back in pieces of this, when a quarter of what was touched is unused. */
+/* Table memory is given back in pieces of this, when an eighth of what was touched is unused. */
 #define GIVE_BYTES ((size_t)16 << 10)
 #define MAPPED_BYTES ((size_t)128 << 10)        /* of a table that has pages of its own */
 
@@ -100,7 +100,7 @@ static bool give_rest(void *table, size_t bytes, size_t used, size_t touched)
 	uintptr_t from = ((uintptr_t)table + used + HOST_PAGE_MASK) & ~(uintptr_t)HOST_PAGE_MASK;
 	uintptr_t to = (uintptr_t)table + touched;
 
-	if (bytes < MAPPED_BYTES || touched - used < GIVE_BYTES || touched - used < touched / 4)
+	if (bytes < MAPPED_BYTES || touched - used < GIVE_BYTES || touched - used < touched / 8)
 		return false;
 	if (from < to)
 		madvise((void *)from, (to - from + HOST_PAGE_MASK) & ~(size_t)HOST_PAGE_MASK,

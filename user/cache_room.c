@@ -27,7 +27,7 @@
 #define TRIM_MOST 64u                   /* values that leave the table of spilled ones at once */
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
 #define HOLES_PART 16u                  /* of the pool that left since a compaction */
-#define SPARSE_PART 8u                  /* of what entries have, that the pool has more */
+#define SPARSE_PART 16u                 /* of what entries have, that the pool has more */
 #define SLACK_PART 64u                  /* of the capacity: the pool may have more */
 #define OTHER_BYTES ((u64)384 << 10)    /* measured: stacks of workers, what malloc rounds up */
 #define NOTE_BYTES 1024u                /* of the capacity, for each key that may be noted */

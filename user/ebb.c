@@ -20,7 +20,10 @@
 #define COMPACT_NS 20000000             /* of PCP_PERIOD_US: a fifth of one CPU at most */
 #define GIVE_NS 20000000                /* the same, for giving pages on */
 #define GIVE_ALSO_NS 5000000            /* the same, for what the owner of the slots gives */
-#define SPARSE_BYTES (256u << 10)       /* less is not worth compaction */
+#define SPARSE_BYTES (256u << 10)       /* less is not worth compaction while others write */
+#define QUIET_BYTES (64u << 10)         /* and when they have stopped */
+#define SPARSE_PART 8u                  /* nor is a smaller part of the pool, */
+#define QUIET_PART 32u                  /* in the same two cases */
 #define LIMIT_LEAST ((u64)16 << 20)     /* a budget for frees that takes few buffers */
 
 struct ebb_store {
@@ -35,6 +38,9 @@ struct ebb_store {
 	u64 release_limit;      /* what was asked for; the core's is limit_for() */
 	bool (*give)(void *ctx, u64 ns);        /* ebb_give_also() */
 	void *give_ctx;
+	/* The tick's: what was freed and the room of objects at its last look; no change since. */
+	u64 freed, room;
+	bool quiet;
 };
 
 /* Bytes of version 0.1: programs of any version have at least these. */
@@ -198,13 +204,35 @@ static void put_streams(struct shared_streams *t)
 	host_free(t, sizeof(*t));
 }
 
-/* Pages that compaction would free, if they are worth its while: an eighth of the pool. */
+/* Whether compaction would free so many pages that they are worth its while. */
 static bool is_sparse(struct ebb_store *store)
 {
 	u64 sparse = host_read_once(store->core.shrink.sparse);
 
-	return sparse >= SPARSE_BYTES >> HOST_PAGE_SHIFT &&
-	       sparse > pool_pages(&store->core.pool) / 8;
+	return sparse >= (store->quiet ? QUIET_BYTES : SPARSE_BYTES) >> HOST_PAGE_SHIFT &&
+	       sparse > pool_pages(&store->core.pool) / (store->quiet ? QUIET_PART : SPARSE_PART);
+}
+
+/*
+ * Looks how much is sparse; true: objects came or went since the last look, so it has to be looked
+ * once more.  Who compacts while they do moves some that are about to go, and what they leave is
+ * filled without him: that pays for many holes only.  When they have stopped, what is left is.
+ */
+static bool look_for_holes(struct ebb_store *store)
+{
+	u64 freed = store_count(&store->core, CNT_FREED);
+	u64 room = store_count(&store->core, CNT_ROOM);
+	bool was_quiet = store->quiet;
+
+	store->quiet = freed == store->freed && room == store->room &&
+		       !release_held(&store->core.release);
+	store->freed = freed;
+	store->room = room;
+	if (store->quiet && !was_quiet)
+		shrink_look_anew(&store->core.shrink);
+	else
+		shrink_look(&store->core.shrink);
+	return !store->quiet;
 }
 
 /*
@@ -243,7 +271,7 @@ static void decay(struct host_work *w)
 
 	tend_limit(store);
 	if (aged && !(store->flags & EBB_NO_COMPACT)) {
-		shrink_look(&store->core.shrink);
+		again |= look_for_holes(store);
 		if (is_sparse(store))
 			again |= shrink_sparse(&store->core.shrink, COMPACT_NS) && is_sparse(store);
 	}
