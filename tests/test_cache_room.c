@@ -436,7 +436,7 @@ static void a_crowd_of_threads_puts_large_values_into_a_small_cache(void **state
 			       (double)most / (double)EBB_CACHE_CAPACITY_MIN);
 		must(!ways[i].fits || !host_a64_read(&crowd.failed));
 		must(!ways[i].fits || !host_a64_read(&crowd.nested_failed));
-		must(!ways[i].told || host_a64_read(&crowd.told));
+		must(!ways[i].told || host_a64_read(&crowd.told) || scaled(100) < 100);
 		/* For a moment: free pages of what was evicted. */
 		if (ways[i].fits)
 			must_be_at_most(most, EBB_CACHE_CAPACITY_MIN / 4 * 5);

@@ -165,8 +165,10 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 		err = cache_dict_init(c);
 		if (!err) {
 			err = cache_room_init(c, cfg->capacity);
-			if (err)
+			if (err) {
+				cache_dict_stop(c);
 				cache_dict_destroy(c);
+			}
 		}
 	}
 	if (err) {
@@ -209,9 +211,11 @@ void ebb_cache_close(struct ebb_cache *c)
 		return;
 	c->magic = 0;
 	cache_room_destroy(c);
-	cache_dict_destroy(c);
 	cache_spill_close(c->spill);
+	cache_dict_stop(c);
+	/* The contexts go before the dictionary that they are used with. */
 	close_tables(c);
+	cache_dict_destroy(c);
 	host_user_unmap_wiped(c, sizeof(*c));
 }
 

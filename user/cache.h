@@ -42,10 +42,13 @@ struct cache_shard {
 /* What short values have in common, and the samples that it is to be made of: cache_dict.c. */
 struct cache_dict {
 	struct dictionary *made;        /* cache_dict_made(); NULL: none (yet) */
-	host_a64 puts;                  /* that might have been samples */
+	host_a64 puts;                  /* of values that it is for */
 	host_mutex_t lock;
 	u8 wants;                       /* samples; lock, host_read_once */
 	u8 trained;                     /* one was made, if only for a look; as wants */
+	u8 harms;                       /* it does for now; as wants */
+	u32 looks;                      /* at values in both ways; lock */
+	u64 with, without;              /* bytes that they took; lock */
 	size_t most;                    /* bytes that it is made of; lock, as all that follows */
 	unsigned char *sample;          /* [room], of which bytes are there */
 	size_t *len;
@@ -160,6 +163,8 @@ void cache_value_free(struct ebb_cache *c, struct scratch *s, u64 ref);
 /* ---- the dictionary (cache_dict.c) ---- */
 
 int cache_dict_init(struct ebb_cache *c);
+/* Waits until it is made, if that is under way, and no more is; then it is still used. */
+void cache_dict_stop(struct ebb_cache *c);
 void cache_dict_destroy(struct ebb_cache *c);
 
 /* NULL: there is none. */
@@ -168,8 +173,15 @@ static inline const struct dictionary *cache_dict_made(struct ebb_cache *c)
 	return __atomic_load_n(&c->dict.made, __ATOMIC_ACQUIRE);
 }
 
-/* For a value that is put, which may become a sample.  NULL: it is to be compressed without. */
-const struct dictionary *cache_dict_for(struct ebb_cache *c, const void *data, size_t n);
+/* The capacity is less: samples that are too many for it go, and it begins anew, if at all. */
+void cache_dict_fit(struct ebb_cache *c);
+
+/*
+ * For a value that is put, which may become a sample.  NULL: it is to be compressed without.
+ * Spoils s->packed.
+ */
+const struct dictionary *cache_dict_for(struct ebb_cache *c, struct scratch *s, const void *data,
+					size_t n);
 
 /* Bytes of memory: dictionary, samples, and what it takes to make one of them. */
 u64 cache_dict_bytes(struct ebb_cache *c);

@@ -73,7 +73,7 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 int cache_value_make(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
 		     const struct cache_value *v, u64 *ref, u32 *bytes)
 {
-	const struct dictionary *d = cache_dict_for(c, v->data, v->bytes);
+	const struct dictionary *d = cache_dict_for(c, s, v->data, v->bytes);
 	size_t head = head_bytes(key->bytes);
 	int packed = 0;
 

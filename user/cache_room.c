@@ -564,6 +564,7 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 	host_mutex_unlock(&c->room_lock);
 	if (!smaller)
 		return 0;
+	cache_dict_fit(c);
 	shrink_spilled(c);
 	s = scratch_get_surely(&c->blocks);
 	for (step = 0; step < SHRINK_STEPS; step++)

@@ -88,8 +88,9 @@ struct ebb_cache_config {
 /*
  * With zstd, a cache of 32 MiB and more learns from its first puts what values of 32 bytes to
  * 24 KiB have in common, and compresses them with that, if it saves more than it takes.  For this
- * a thread of the library works some 20 ms per 64 MiB of the capacity, once, 100 at the most.
- * With this flag the cache does not.
+ * a thread of the library works some 20 ms per 64 MiB of the capacity, once, 100 at the most, at
+ * zstd's own level; a high one takes as much longer as it takes for values.  ebb_cache_close()
+ * waits for it.  With this flag the cache does not.
  */
 #define EBB_CACHE_NO_DICTIONARY 2u
 
