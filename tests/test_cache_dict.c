@@ -159,7 +159,7 @@ static void none_is_made_where_it_saves_nothing(void **state)
 	ebb_cache_close(c);
 }
 
-/* Samples are a part of the capacity that they were begun with: a small one has no room for them. */
+/* Samples are a part of the capacity that they were begun with: a small one has no room. */
 static void samples_go_with_the_capacity(void **state)
 {
 	static unsigned char data[1200000];

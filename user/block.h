@@ -70,7 +70,7 @@ struct blocks {
 	struct scratch *reserve;        /* without a context */
 	host_mutex_t reserve_lock;      /* who has it */
 	host_a64 scratches;             /* there are, and the reserve */
-	u64 room;                       /* bytes for them; 0: as many as are asked for; as largest */
+	u64 room;                       /* bytes for them; 0: no limit; as largest */
 	u64 dictionary_bytes;           /* of the one that contexts are used with; as largest */
 	host_a64 lent, waiters;         /* scratches; threads that wait for one */
 	u32 bell;                       /* futex of who waits */

@@ -185,7 +185,8 @@ const struct dictionary *cache_dict_for(struct ebb_cache *c, struct scratch *s, 
 	if (n < VALUE_LEAST || n > VALUE_MOST)
 		return NULL;
 	if (host_unlikely(host_read_once(d->wants)) &&
-	    host_read_once(c->capacity) >= CAPACITY_LEAST && host_a64_add(&d->puts, 1) % SAMPLE_OF == 0)
+	    host_read_once(c->capacity) >= CAPACITY_LEAST &&
+	    host_a64_add(&d->puts, 1) % SAMPLE_OF == 0)
 		add_sample(c, data, n);
 	made = cache_dict_made(c);
 	if (made && host_a64_add(&d->puts, 1) % LOOK_OF == 0)
