@@ -149,7 +149,7 @@ static void a_value_is_replaced_and_deleted(void **state)
 	ebb_cache_close(c);
 }
 
-static void a_put_that_finds_no_room_takes_the_old_value_along(void **state)
+static void a_put_of_too_much_takes_the_old_value_along(void **state)
 {
 	struct ebb_cache *c = open_cache(8 * MIB, NULL);
 	unsigned char *data = malloc(20 * MIB);
@@ -159,7 +159,7 @@ static void a_put_that_finds_no_room_takes_the_old_value_along(void **state)
 	must(data);
 	fill(data, 20 * MIB, 0);
 	must_eq(put(c, 1, "old", 3, 0), 0);
-	must_eq(put(c, 1, data, 20 * MIB, 0), -ENOMEM);
+	must_eq(put(c, 1, data, 20 * MIB, 0), -EFBIG);
 	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
 	must_eq(stat_of(c).failed, 1);
 	is_sound(c);
@@ -603,7 +603,7 @@ int main(void)
 		cmocka_unit_test(arguments_are_checked),
 		cmocka_unit_test(sizes_and_keys_of_all_kinds),
 		cmocka_unit_test(a_value_is_replaced_and_deleted),
-		cmocka_unit_test(a_put_that_finds_no_room_takes_the_old_value_along),
+		cmocka_unit_test(a_put_of_too_much_takes_the_old_value_along),
 		cmocka_unit_test(a_pin_stays_as_it_is),
 		cmocka_unit_test(a_loop_fills_an_empty_cache_that_notes_first),
 		cmocka_unit_test(more_keys_are_remembered_by_a_capacity_that_was_raised),

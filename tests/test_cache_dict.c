@@ -8,6 +8,7 @@
 #include "codecs.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #define ROOM 30000u
@@ -158,6 +159,129 @@ static void none_is_made_where_it_saves_nothing(void **state)
 	ebb_cache_close(c);
 }
 
+/* Samples are a part of the capacity that they were begun with: a small one has no room. */
+static void samples_go_with_the_capacity(void **state)
+{
+	static unsigned char data[1200000];
+	struct ebb_cache *c = open_cache(1024 * MIB, "zstd");
+	u64 key, n;
+
+	for (key = 1; key < 200; key++) {
+		n = record(data, key);
+		must_eq(put(c, key, data, n, 0), 0);
+	}
+	must(c->dict.sample && c->dict.room > 3 * MIB);
+	must_eq(ebb_cache_set_capacity(c, EBB_CACHE_CAPACITY_MIN), 0);
+	must(!c->dict.sample && !c->dict.count);
+	must_be_at_most(stat_of(c).meta_bytes, 3 * MIB);
+	fill(data, sizeof(data), 0);
+	must_eq(put(c, 0, data, sizeof(data), 0), 0);
+	must_eq(ebb_cache_set_capacity(c, 32 * MIB), 0);
+	learn(c, record, 20000);
+	must(stat_of(c).dictionary_bytes > 0);
+	ebb_cache_close(c);
+}
+
+static u64 malloced(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* At a high level zstd copies a dictionary's tables into each context: they count. */
+static void a_context_takes_no_more_than_is_counted(void **state)
+{
+	static unsigned char bytes[1 << 19], packed[1 << 16];
+	static const int levels[] = { 3, 10, 11, 16, 19, 22 };
+	static size_t len[1000];
+	struct samples s = { bytes, len, 0 };
+	size_t at = 0, i, n;
+	u64 with, without;
+
+	while (s.count < 1000 && at + ROOM <= sizeof(bytes)) {
+		len[s.count] = record(bytes + at, s.count);
+		at += len[s.count++];
+	}
+	for (i = 0; i < ARRAY_LEN(levels); i++) {
+		struct blocks b = { .codec = &codec_zstd, .params = { .level = levels[i] } };
+		struct dictionary *d = dictionary_train(&s, 112 << 10, levels[i], &with, &without);
+		u64 before, took, counted;
+		void *ctx;
+
+		must(d);
+		before = malloced();
+		ctx = codec_zstd.create(&b.params);
+		must(ctx);
+		for (n = 4096; n <= 24576; n += 4096)
+			must(dictionary_compress(d, ctx, bytes, n, packed, sizeof(packed)) > 0);
+		b.largest = 24576;
+		b.dictionary_bytes = dictionary_bytes(d);
+		took = malloced() - before;
+		counted = blocks_context_bytes(&b);
+		if (getenv("EBB_TEST_FIGURES"))
+			printf("# level %d: %" PRIu64 " KiB, counted %" PRIu64 "\n", levels[i],
+			       took >> 10, counted >> 10);
+		must_be_at_most(took, counted + counted / 16);
+		codec_zstd.destroy(ctx);
+		dictionary_free(d);
+	}
+}
+
+/* Of another kind than those that it was made of: bytes of this program, cut anywhere. */
+static size_t other(unsigned char *p, u64 key)
+{
+	static unsigned char program[1 << 20];
+	static size_t there;
+	struct rng r = { key };
+	size_t n = 60 + rng_below(&r, 4000);
+
+	if (!there) {
+		FILE *f = fopen("/proc/self/exe", "r");
+
+		must(f);
+		there = fread(program, 1, sizeof(program), f);
+		must(there > 8192 && !fclose(f));
+	}
+	memcpy(p, program + rng_below(&r, there - n), n);
+	return n;
+}
+
+/* The dictionary alone would cost an eighth here; when the first kind comes back it helps again. */
+static void values_of_another_kind_take_hardly_more(void **state)
+{
+	struct ebb_cache *with = open_cache(32 * MIB, "zstd");
+	struct ebb_cache *without = open_flags(32 * MIB, "zstd", EBB_CACHE_NO_DICTIONARY, NULL);
+	static unsigned char data[ROOM];
+	u64 known = learn(with, record, 20000), i;
+
+	must(stat_of(with).dictionary_bytes);
+	for (i = 1; i <= known; i++)
+		must_eq(ebb_cache_delete(with, &i, sizeof(i)), 0);
+	for (i = 1; i <= 3000; i++) {
+		size_t n = other(data, i);
+
+		must_eq(put(with, i, data, n, 0), 0);
+		must_eq(put(without, i, data, n, 0), 0);
+	}
+	printf("# bytes of a value of another kind: %" PRIu64 ", with the dictionary %" PRIu64 "\n",
+	       bytes_of_each(without), bytes_of_each(with));
+	must_be_at_most(bytes_of_each(with) * 100, bytes_of_each(without) * 103);
+	must(with->dict.harms);
+	must_eq(are_right(with, other, 0, 3000), 3000);
+	for (i = 1; i <= 3000; i++) {
+		size_t n = record(data, i);
+
+		must_eq(put(with, i, data, n, 0), 0);
+		must_eq(put(without, i, data, n, 0), 0);
+	}
+	must(!with->dict.harms);
+	must_be_at_most(bytes_of_each(with) * 100, bytes_of_each(without) * 90);
+	must_eq(are_right(with, record, 0, 3000), 3000);
+	ebb_cache_close(with);
+	ebb_cache_close(without);
+}
+
 static void what_comes_back_from_a_spill_is_what_was_put(void **state)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -288,6 +412,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_values_have_in_common_is_learnt),
 		cmocka_unit_test(none_is_made_where_it_saves_nothing),
+		cmocka_unit_test(samples_go_with_the_capacity),
+		cmocka_unit_test(a_context_takes_no_more_than_is_counted),
+		cmocka_unit_test(values_of_another_kind_take_hardly_more),
 		cmocka_unit_test(what_comes_back_from_a_spill_is_what_was_put),
 		cmocka_unit_test(strange_samples_make_none_or_a_good_one),
 		cmocka_unit_test(damaged_bytes_are_no_harm),

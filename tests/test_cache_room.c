@@ -2,6 +2,7 @@
 /* test_cache_room.c - a cache's memory: within the capacity, whatever comes, and given back. */
 #include "cache_rig.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 static u64 resident(void)
@@ -404,6 +405,124 @@ static void a_put_finds_room_while_sizes_change(void **state)
 	ebb_cache_close(changer.c);
 }
 
+/*
+ * Sixteen threads in the least capacity, each with a value of a seventh of it in its hands, and
+ * with contexts that would take more than all of it: none fails, and memory is within the capacity,
+ * but for moments.
+ */
+#define CROWD 16u
+#define CROWD_VALUE ((size_t)1200000)
+
+struct crowd {
+	struct ebb_cache *c;
+	host_a64 begun, ended, failed, told, nested_failed;
+	u64 kind;               /* of the values: fill()'s seed */
+};
+
+static struct crowd crowd;
+
+static void *put_in_a_crowd(void *unused)
+{
+	u64 first = host_a64_add(&crowd.begun, 1) * 1000, k, puts = scaled(20);
+	unsigned char *data = malloc(CROWD_VALUE);
+
+	must(data);
+	fill(data, CROWD_VALUE, crowd.kind);
+	for (k = 0; k < puts; k++)
+		if (put(crowd.c, first + k, data, CROWD_VALUE, 0))
+			host_a64_add(&crowd.failed, 1);
+	free(data);
+	host_a64_add(&crowd.ended, 1);
+	return unused;
+}
+
+/* Some of what is evicted is put again, as another value that is large, too. */
+static void put_when_told(void *ctx, const struct ebb_cache_gone *gone)
+{
+	static const unsigned char data[CROWD_VALUE / 2];
+	u64 n = host_a64_add(&crowd.told, 1);
+
+	if (n % 16 == 0 && put(crowd.c, 1000000 + n, data, sizeof(data), 0))
+		host_a64_add(&crowd.nested_failed, 1);
+}
+
+static void a_crowd_of_threads_puts_large_values_into_a_small_cache(void **state)
+{
+	/* Who is told has a scratch that waits, so two a thread: the last have no room for that. */
+	static const struct {
+		const char *codec;
+		u64 kind;
+		unsigned int threads;
+		bool told, fits;
+	} ways[] = {
+		{ "lz4", 0, CROWD, false, true }, { "zstd", 0, CROWD, false, true },
+		{ "zstd", 1, CROWD, false, true }, { "lz4", 0, 4, true, true },
+		{ "zstd", 1, CROWD, true, false },
+	};
+	struct ebb_cache_config cfg;
+	pthread_t t[CROWD];
+	unsigned int i, k;
+	u64 used, most;
+
+	for (i = 0; i < ARRAY_LEN(ways); i++) {
+		memset(&crowd, 0, sizeof(crowd));
+		ebb_cache_config_init(&cfg);
+		cfg.capacity = EBB_CACHE_CAPACITY_MIN;
+		cfg.codec = ways[i].codec;
+		cfg.gone = ways[i].told ? put_when_told : NULL;
+		crowd.kind = ways[i].kind;
+		must_eq(ebb_cache_open(&crowd.c, &cfg), 0);
+		for (k = 0; k < ways[i].threads; k++)
+			must_eq(pthread_create(&t[k], NULL, put_in_a_crowd, NULL), 0);
+		for (most = 0; host_a64_read(&crowd.ended) < ways[i].threads; usleep(500)) {
+			used = stat_of(crowd.c).used_bytes;
+			most = used > most ? used : most;
+		}
+		for (k = 0; k < ways[i].threads; k++)
+			must_eq(pthread_join(t[k], NULL), 0);
+		if (getenv("EBB_TEST_FIGURES"))
+			printf("# %s: at most %.3f of the capacity\n", ways[i].codec,
+			       (double)most / (double)EBB_CACHE_CAPACITY_MIN);
+		must(!ways[i].fits || !host_a64_read(&crowd.failed));
+		must(!ways[i].fits || !host_a64_read(&crowd.nested_failed));
+		must(!ways[i].told || host_a64_read(&crowd.told) || scaled(100) < 100);
+		/* For a moment: free pages of what was evicted. */
+		if (ways[i].fits)
+			must_be_at_most(most, EBB_CACHE_CAPACITY_MIN / 4 * 5);
+		while (stat_of(crowd.c).used_bytes > EBB_CACHE_CAPACITY_MIN / 100 * 106)
+			usleep(1000);
+		is_sound(crowd.c);
+		ebb_cache_close(crowd.c);
+	}
+}
+
+/* It is told so, whether the cache is empty or full, and nothing is evicted for it. */
+static void a_value_of_more_than_a_quarter_of_the_capacity_is_too_large(void **state)
+{
+	struct ebb_cache *c = open_cache(16 * MIB, NULL);
+	struct rng r = { use_seed(45) };
+	static unsigned char data[16 << 20];
+	u64 evicted;
+	size_t n;
+
+	fill(data, sizeof(data), 0);
+	must_eq(put(c, 1, data, 100, 0), 0);
+	must_eq(put(c, 1, data, 5 * MIB, 0), -EFBIG);
+	must_eq(get(c, 1, data, sizeof(data), &n), -ENOENT);
+	must_eq(put(c, 1, data, 39 * MIB / 10, 0), 0);
+	fill_with(c, &r, 30000, 4000);
+	evicted = stat_of(c).evicted;
+	must(evicted);
+	must_eq(put(c, 2, data, 5 * MIB, 0), -EFBIG);
+	must_eq(stat_of(c).evicted, evicted);
+	must_eq(put(c, 2, data, 39 * MIB / 10, 0), 0);
+	/* What counts is what it takes, not its own size. */
+	memset(data, 'x', sizeof(data));
+	must_eq(put(c, 3, data, sizeof(data), 0), 0);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,6 +535,8 @@ int main(void)
 		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),
 		cmocka_unit_test(what_is_left_needs_what_it_would_need_alone),
 		cmocka_unit_test(a_put_finds_room_while_sizes_change),
+		cmocka_unit_test(a_crowd_of_threads_puts_large_values_into_a_small_cache),
+		cmocka_unit_test(a_value_of_more_than_a_quarter_of_the_capacity_is_too_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "codecs.h"
 #include "dictionary.h"
 #include "ebb_in.h"
+#include "futex.h"
 #include "pool.h"
 
 /* Less than a sixteenth saved does not pay for the work of reading it. */
@@ -26,19 +27,58 @@ _Static_assert(sizeof(struct block_head) == BLOCK_HEAD, "the head has no holes")
 /* What an owner may put before a block's bytes, and a part of a page. */
 #define SCRATCH_SLACK ((size_t)2048 + HOST_PAGE_SIZE)
 
+/* From it on, zstd copies the tables of a dictionary into a context. */
+#define ZSTD_HIGH_LEVEL 11
+
 _Static_assert(sizeof(struct scratch) + BLOCK_HEAD <= SCRATCH_HEAD, "a scratch begins its mapping");
 
 /* ---- scratches ---- */
 
-/* What is in a place for an idle one. */
-static struct scratch *scratch_of(u64 place)
+/* What a context of zstd 1.5 takes at the most: its tables are as large as blocks ask for. */
+static u64 zstd_context_bytes(const struct blocks *b)
 {
-	return (struct scratch *)(uintptr_t)place;
+	static const struct {
+		u32 block, low, high;           /* bytes; KiB below level 11, and from it on */
+	} most[] = {
+		{ 4096, 200, 368 }, { 8192, 280, 464 }, { 16384, 376, 664 }, { 32768, 624, 1056 },
+	};
+	u32 largest = host_read_once(b->largest);
+	bool low = b->params.level < ZSTD_HIGH_LEVEL;
+	u64 more = low ? 0 : host_read_once(b->dictionary_bytes);
+	size_t i;
+
+	for (i = 0; i < sizeof(most) / sizeof(most[0]); i++)
+		if (largest <= most[i].block)
+			return ((u64)(low ? most[i].low : most[i].high) << 10) + more;
+	return ((u64)(low ? 1152 : 1856) << 10) + more;
+}
+
+/* As measured with lz4 1.9 and zstd 1.5. */
+u64 blocks_context_bytes(const struct blocks *b)
+{
+	if (b->codec == &codec_zstd)
+		return zstd_context_bytes(b);
+	return b->codec == &codec_lz4hc ? (u64)256 << 10 : (u64)64 << 10;
 }
 
 static size_t scratch_bytes(const struct blocks *b)
 {
 	return SCRATCH_HEAD + PACKED_ROOM + BLOCK_BYTES + b->owner_bytes;
+}
+
+/* Bytes of a scratch's buffers that are memory: as far as a block was long. */
+static size_t buffer_bytes(const struct blocks *b)
+{
+	size_t largest = host_read_once(b->largest);
+
+	return largest + SCRATCH_SLACK < BLOCK_BYTES ? 2 * (largest + SCRATCH_SLACK) :
+	       scratch_bytes(b);
+}
+
+/* What is in a place for an idle one. */
+static struct scratch *scratch_of(u64 place)
+{
+	return (struct scratch *)(uintptr_t)place;
 }
 
 static void scratch_end(struct blocks *b, struct scratch *s)
@@ -51,13 +91,15 @@ static void scratch_end(struct blocks *b, struct scratch *s)
 	host_a64_add(&b->scratches, (u64)-1);
 }
 
+/* One that is counted already; NULL: there is no memory, and it is counted no longer. */
 static struct scratch *scratch_new(struct blocks *b, bool context)
 {
 	struct scratch *s = host_zalloc(scratch_bytes(b));
 
-	if (!s)
+	if (!s) {
+		host_a64_add(&b->scratches, (u64)-1);
 		return NULL;
-	host_a64_add(&b->scratches, 1);
+	}
 	s->packed = (unsigned char *)s + SCRATCH_HEAD;
 	s->plain = s->packed + PACKED_ROOM;
 	s->owner_room = s->plain + BLOCK_BYTES;
@@ -69,21 +111,100 @@ static struct scratch *scratch_new(struct blocks *b, bool context)
 	return NULL;
 }
 
-/* This CPU's, or that of one of the next few; else a new one: nobody waits. */
-#define SCRATCH_LOOKS 4u
+u64 blocks_scratch_bytes(const struct blocks *b)
+{
+	return blocks_context_bytes(b) + buffer_bytes(b);
+}
 
-struct scratch *scratch_get(struct blocks *b)
+u64 blocks_contexts(struct blocks *b)
+{
+	return host_a64_read(&b->scratches) - 1;
+}
+
+/* How many scratches there may be; what is lent is not at work, so others may be. */
+static u64 most_scratches(struct blocks *b)
+{
+	u64 room = host_read_once(b->room), n;
+
+	if (!room)
+		return UINT64_MAX;
+	n = room / blocks_scratch_bytes(b);
+	return 1 + (n ? n : 1) + host_a64_read(&b->lent);
+}
+
+/* Counts one more; false: there are as many as there may be. */
+static bool may_make(struct blocks *b)
+{
+	u64 n = host_a64_read(&b->scratches), most = most_scratches(b);
+
+	while (n < most)
+		if (host_a64_cas(&b->scratches, &n, n + 1))
+			return true;
+	return false;
+}
+
+/* An idle one of this CPU, or of the next few. */
+static struct scratch *take_idle(struct blocks *b, unsigned int looks)
 {
 	unsigned int cpu = host_cpu(), i;
 
-	for (i = 0; i < SCRATCH_LOOKS && i < b->cpus; i++) {
+	for (i = 0; i < looks && i < b->cpus; i++) {
 		host_a64 *idle = &b->idle[(cpu + i) % b->cpus * LINE_WORDS];
 		u64 p = host_a64_read(idle) ? host_a64_xchg(idle, 0) : 0;
 
 		if (p)
 			return scratch_of(p);
 	}
-	return scratch_new(b, true);
+	return NULL;
+}
+
+/*
+ * Who waits counts himself and then looks; who puts one back, or lends one, does so and then looks
+ * whether anyone waits.  So one of the two sees the other.
+ */
+static void tell_waiter(struct blocks *b)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (host_likely(!host_a64_read(&b->waiters)))
+		return;
+	__atomic_fetch_add(&b->bell, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&b->bell, 1);
+}
+
+/* There are as many as there may be: waits for one.  NULL: it may be made, and is counted. */
+static struct scratch *wait_for_one(struct blocks *b)
+{
+	struct scratch *s;
+
+	host_a64_add(&b->waiters, 1);
+	for (;;) {
+		u32 bell = __atomic_load_n(&b->bell, __ATOMIC_SEQ_CST);
+
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		s = take_idle(b, b->cpus);
+		if (s || may_make(b))
+			break;
+		futex_wait_until(&b->bell, bell, HOST_USER_NO_WAKE);
+	}
+	host_a64_add(&b->waiters, (u64)-1);
+	return s;
+}
+
+#define SCRATCH_LOOKS 4u
+
+struct scratch *scratch_get(struct blocks *b)
+{
+	struct scratch *s = take_idle(b, SCRATCH_LOOKS);
+
+	if (!s && !may_make(b))
+		s = wait_for_one(b);
+	if (s)
+		return s;
+	s = scratch_new(b, true);
+	/* Who waits for this one is to find out himself that there is no memory. */
+	if (!s)
+		tell_waiter(b);
+	return s;
 }
 
 HOST_NO_ANALYSIS        /* it returns with the lock */
@@ -97,30 +218,42 @@ struct scratch *scratch_get_surely(struct blocks *b)
 	return b->reserve;
 }
 
-HOST_NO_ANALYSIS
-void scratch_put(struct blocks *b, struct scratch *s)
+/* Keeps s for the next one on this CPU, or one of the next few.  False: they have theirs. */
+static bool keep_idle(struct blocks *b, struct scratch *s)
 {
 	unsigned int cpu = host_cpu(), i;
 
-	if (host_unlikely(s == b->reserve)) {
-		host_mutex_unlock(&b->reserve_lock);
-		return;
-	}
 	for (i = 0; i < SCRATCH_LOOKS && i < b->cpus; i++) {
 		u64 none = 0;
 
 		if (host_a64_cas(&b->idle[(cpu + i) % b->cpus * LINE_WORDS], &none,
 				 (u64)(uintptr_t)s))
-			return;
+			return true;
 	}
-	scratch_end(b, s);
+	return false;
+}
+
+HOST_NO_ANALYSIS
+void scratch_put(struct blocks *b, struct scratch *s)
+{
+	if (host_unlikely(s == b->reserve)) {
+		host_mutex_unlock(&b->reserve_lock);
+		return;
+	}
+	if (host_a64_read(&b->scratches) > most_scratches(b) || !keep_idle(b, s))
+		scratch_end(b, s);
+	tell_waiter(b);
 }
 
 HOST_NO_ANALYSIS
 void scratch_lend(struct blocks *b, struct scratch *s)
 {
-	if (host_unlikely(s == b->reserve))
+	if (host_unlikely(s == b->reserve)) {
 		host_mutex_unlock(&b->reserve_lock);
+		return;
+	}
+	host_a64_add(&b->lent, 1);
+	tell_waiter(b);
 }
 
 HOST_NO_ANALYSIS
@@ -128,6 +261,27 @@ void scratch_have_back(struct blocks *b, struct scratch *s)
 {
 	if (host_unlikely(s == b->reserve))
 		host_mutex_lock(&b->reserve_lock);
+	else
+		host_a64_add(&b->lent, (u64)-1);
+}
+
+void blocks_set_room(struct blocks *b, u64 bytes)
+{
+	struct scratch *s;
+
+	host_write_once(b->room, bytes);
+	while (host_a64_read(&b->scratches) > most_scratches(b) &&
+	       (s = take_idle(b, b->cpus)) != NULL)
+		scratch_end(b, s);
+	tell_waiter(b);
+}
+
+void blocks_expect(struct blocks *b, size_t n)
+{
+	n = n < BLOCK_BYTES ? n : BLOCK_BYTES;
+	/* Of two at once the smaller one may win, until the larger one is packed again. */
+	if (n > host_read_once(b->largest))
+		host_write_once(b->largest, (u32)n);
 }
 
 /* ---- begin and end ---- */
@@ -178,6 +332,7 @@ int blocks_init(struct blocks *b, const struct blocks_config *cfg)
 	if (err)
 		return err;
 	b->idle = host_zalloc(b->cpus * LINE_WORDS * sizeof(*b->idle));
+	host_a64_add(&b->scratches, 1);
 	b->reserve = scratch_new(b, false);
 	/* Pages of the slot table are all of runs, or not at all. */
 	first = (cfg->first + HOST_USER_PART - 1) & ~(HOST_USER_PART - 1);
@@ -238,9 +393,7 @@ int block_pack_with(struct blocks *b, struct scratch *s, const struct dictionary
 	size_t cap = n - (n >> GAIN_SHIFT) - 1;
 	int bytes;
 
-	/* Of two at once the smaller one may win, until the larger one is packed again. */
-	if (n > host_read_once(b->largest))
-		host_write_once(b->largest, (u32)n);
+	blocks_expect(b, n);
 	bytes = cap ? compress(b, s, d, data, n, cap) : -ENOSPC;
 	if (bytes == -ENOMEM)
 		return bytes;
@@ -471,13 +624,8 @@ const char *blocks_check(struct blocks *b)
 	return what;
 }
 
-/* The two buffers of a scratch are memory as far as a block was long. */
 size_t blocks_meta_bytes(struct blocks *b)
 {
-	size_t touched = scratch_bytes(b), largest = host_read_once(b->largest);
-
-	if (largest + SCRATCH_SLACK < BLOCK_BYTES)
-		touched = 2 * (largest + SCRATCH_SLACK);
 	return runs_meta_bytes(&b->runs) + b->cpus * HOST_CACHELINE +
-	       host_a64_read(&b->scratches) * touched;
+	       host_a64_read(&b->scratches) * buffer_bytes(b);
 }

@@ -15,8 +15,8 @@
  * or a multiple, and find one at the same slot then.
  *
  * Everything is done with a scratch in hand: a codec's context and room for a block.  There are as
- * many as threads that are in calls, and as many as CPUs are kept: nobody waits for one, but for
- * who needs no codec and finds no memory.
+ * many as threads that are in calls, and as many as CPUs are kept.  Where they have so much room
+ * and no more (blocks_set_room()), there are as many as go into it, and others wait for one.
  *
  * Pages of the slot table in which no block is are given back by the store's tick.  A reader who is
  * late finds zeros there, as in each empty slot.
@@ -69,7 +69,11 @@ struct blocks {
 	host_a64 *idle;                 /* [cpus], a line each: a scratch, or 0 */
 	struct scratch *reserve;        /* without a context */
 	host_mutex_t reserve_lock;      /* who has it */
-	host_a64 scratches;             /* there are */
+	host_a64 scratches;             /* there are, and the reserve */
+	u64 room;                       /* bytes for them; 0: no limit; as largest */
+	u64 dictionary_bytes;           /* of the one that contexts are used with; as largest */
+	host_a64 lent, waiters;         /* scratches; threads that wait for one */
+	u32 bell;                       /* futex of who waits */
 	u32 largest;                    /* bytes of a block that was packed; host_read_once */
 	host_a64 stale;                 /* times that a reader had to ask anew */
 };
@@ -95,7 +99,7 @@ int blocks_open(struct blocks *b, struct blocks_config *cfg, struct ebb_config *
 /* No call is under way.  What is stored stays in the store. */
 void blocks_destroy(struct blocks *b);
 
-/* NULL: there is no memory. */
+/* NULL: there is no memory.  It may wait for another thread's: who has one asks for no second. */
 struct scratch *scratch_get(struct blocks *b);
 
 /*
@@ -106,11 +110,25 @@ struct scratch *scratch_get_surely(struct blocks *b);
 void scratch_put(struct blocks *b, struct scratch *s);
 
 /*
- * Around what may call the library again, or wait: the one that there always is may be had by
- * others meanwhile, so what was in s is void afterwards.
+ * Around what may call the library again, or wait: there may be one more meanwhile.  The one that
+ * there always is may be had by others, so what was in s is void afterwards.
  */
 void scratch_lend(struct blocks *b, struct scratch *s);
 void scratch_have_back(struct blocks *b, struct scratch *s);
+
+/*
+ * How many bytes scratches may take together, contexts included; there is always one, and 0 is no
+ * limit.  Those that are too many end when they are put back.  Any time, from any thread.
+ */
+void blocks_set_room(struct blocks *b, u64 bytes);
+
+/* A value of n bytes is to come: blocks_context_bytes() is as if it were packed already. */
+void blocks_expect(struct blocks *b, size_t n);
+
+/* Contexts that there are; the bytes that one takes at the most, alone and with its buffers. */
+u64 blocks_contexts(struct blocks *b);
+u64 blocks_context_bytes(const struct blocks *b);
+u64 blocks_scratch_bytes(const struct blocks *b);
 
 /*
  * Compresses n bytes, 1 to BLOCK_BYTES, to s->packed; with a dictionary, or NULL: without.

@@ -165,8 +165,10 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 		err = cache_dict_init(c);
 		if (!err) {
 			err = cache_room_init(c, cfg->capacity);
-			if (err)
+			if (err) {
+				cache_dict_stop(c);
 				cache_dict_destroy(c);
+			}
 		}
 	}
 	if (err) {
@@ -209,9 +211,11 @@ void ebb_cache_close(struct ebb_cache *c)
 		return;
 	c->magic = 0;
 	cache_room_destroy(c);
-	cache_dict_destroy(c);
 	cache_spill_close(c->spill);
+	cache_dict_stop(c);
+	/* The contexts go before the dictionary that they are used with. */
 	close_tables(c);
+	cache_dict_destroy(c);
 	host_user_unmap_wiped(c, sizeof(*c));
 }
 
@@ -323,19 +327,19 @@ static bool admit(struct ebb_cache *c, const struct cache_key *key, bool *noted)
 	return known;
 }
 
-/* Puts a value in its place.  -ENOSPC: the table is full. */
-static int publish(struct ebb_cache *c, struct scratch *s, const struct cache_key *key, u64 ref,
-		   u32 bytes, bool noted)
+/* Puts a value in its place; *old is who had it, or 0.  -ENOSPC: the table is full. */
+static int publish(struct ebb_cache *c, const struct cache_key *key, u64 ref, u32 bytes, bool noted,
+		   u64 *old)
 {
 	struct cache_shard *sh = cache_shard_of(c, key->hash);
-	u64 old = 0, grown = bytes;
+	u64 grown = bytes;
 	int err = 0;
 	u32 e, was;
 
 	host_mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, key->hash);
 	if (e) {
-		old = sh->mem.entry[e - 1].ref;
+		*old = sh->mem.entry[e - 1].ref;
 		was = cache_mark_bytes(host_read_once(sh->mem.entry[e - 1].mark));
 		grown -= was;
 		cache_count_left(c, was);
@@ -349,8 +353,50 @@ static int publish(struct ebb_cache *c, struct scratch *s, const struct cache_ke
 		host_a64_add(&c->live, grown);
 	forget_spilled(c, sh, key->hash);
 	host_mutex_unlock(&sh->lock);
-	if (old)
-		cache_drop(c, s, old, EBB_CACHE_REPLACED);
+	return err;
+}
+
+/* What a put is of, and what comes of it. */
+struct putting {
+	const struct cache_key *key;
+	const struct cache_value *v;
+	bool noted;
+	u32 bytes;
+	u64 old;
+};
+
+static int put_once(struct ebb_cache *c, struct scratch *s, struct putting *p)
+{
+	u64 ref;
+	int err = cache_value_make(c, s, p->key, p->v, &ref, &p->bytes);
+
+	if (err)
+		return err;
+	err = publish(c, p->key, ref, p->bytes, p->noted, &p->old);
+	if (err)
+		cache_value_free(c, s, ref);
+	return err;
+}
+
+static bool no_room(int err)
+{
+	return err == -ENOMEM || err == -ENOSPC;
+}
+
+/* Others wait meanwhile: what it makes room for, they would take. */
+static int put_alone(struct ebb_cache *c, struct scratch *s, struct putting *p)
+{
+	unsigned int tries;
+	int err = -ENOMEM;
+	bool more = true;
+
+	cache_turn_enter_alone(c, s);
+	for (tries = 0; more && no_room(err) && tries < PUT_TRIES; tries++) {
+		/* What others had half stored may be all that there was. */
+		more = cache_make_more_room(c, s, p->v->bytes, tries);
+		err = put_once(c, s, p);
+	}
+	cache_turn_leave_alone(c);
 	return err;
 }
 
@@ -358,22 +404,16 @@ static int put(struct ebb_cache *c, struct scratch *s, const struct cache_key *k
 	       const struct cache_value *v, bool noted)
 {
 	struct cache_counts *counts = &cache_shard_of(c, key->hash)->counts;
-	bool more = host_read_once(c->capacity) != 0;
-	bool large = v->bytes > host_read_once(c->capacity) / 4;
-	unsigned int tries;
-	u32 bytes = 0;
+	struct putting p = { .key = key, .v = v, .noted = noted };
 	int err = -ENOMEM;
-	u64 ref;
+	u64 entered;
 
-	for (tries = 0; more && tries < PUT_TRIES; tries++) {
-		err = cache_value_make(c, s, key, v, &ref, &bytes);
-		if (!err) {
-			err = publish(c, s, key, ref, bytes, noted);
-			if (err)
-				cache_value_free(c, s, ref);
-		}
-		more = (err == -ENOMEM || err == -ENOSPC) && !large &&
-		       cache_make_more_room(c, s, v->bytes, tries);
+	if (host_read_once(c->capacity)) {
+		entered = cache_turn_enter(c, v->bytes);
+		err = put_once(c, s, &p);
+		cache_turn_leave(c, entered);
+		if (no_room(err))
+			err = put_alone(c, s, &p);
 	}
 	if (err) {
 		erase(c, s, key);
@@ -381,7 +421,9 @@ static int put(struct ebb_cache *c, struct scratch *s, const struct cache_key *k
 		return err == -ENOSPC ? -ENOMEM : err;
 	}
 	host_a64_add(&counts->puts, 1);
-	cache_make_room(c, s, bytes);
+	if (p.old)
+		cache_drop(c, s, p.old, EBB_CACHE_REPLACED);
+	cache_make_room(c, s, p.bytes);
 	return 0;
 }
 
@@ -405,11 +447,13 @@ int ebb_cache_put(struct ebb_cache *c, const void *at, size_t key_bytes, const v
 		host_a64_add(&cache_shard_of(c, key.hash)->counts.noted, 1);
 		return -EAGAIN;
 	}
+	blocks_expect(&c->blocks, bytes);
 	s = scratch_get(&c->blocks);
 	if (!s) {
 		ebb_cache_delete(c, at, key_bytes);
 		return -ENOMEM;
 	}
+	cache_make_room_for_scratch(c, s);
 	err = put(c, s, &key, &v, noted);
 	scratch_put(&c->blocks, s);
 	return err;
@@ -601,6 +645,7 @@ static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
 
 	if (!s)
 		return -ENOMEM;
+	cache_make_room_for_scratch(c, s);
 	/* A large value that is replaced each time that it is read may be a miss. */
 	for (tries = 0; err == -ESTALE && tries < CACHE_TRIES; tries++)
 		err = get_once(c, s, key, w);

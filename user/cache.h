@@ -10,8 +10,8 @@
  * of the two all the time.  What is deleted or replaced meanwhile does not come back, since the
  * step that moves the entry from the one index to the other looks whether it is still the same.
  *
- * Lock order: shard.lock > nothing but spill.lock, a leaf; room_lock > all of ebb_compact().  No
- * two shards are locked at once.
+ * Lock order: a scratch > a turn > shard.lock > nothing but spill.lock, a leaf; a turn > room_lock
+ * > all of ebb_compact().  No two shards are locked at once.
  */
 #ifndef EBB_USER_CACHE_H
 #define EBB_USER_CACHE_H
@@ -25,6 +25,7 @@
 
 #define CACHE_SHARDS 16u                /* a power of two */
 #define CACHE_SPILL_INDEX_PART 8u       /* of the capacity, for the table of spilled values */
+#define CACHE_VALUE_PART 4u             /* of the capacity, that a value may take */
 #define CACHE_TRIES 8                   /* of a lookup, before it takes the lock */
 
 struct cache_counts {
@@ -41,15 +42,31 @@ struct cache_shard {
 /* What short values have in common, and the samples that it is to be made of: cache_dict.c. */
 struct cache_dict {
 	struct dictionary *made;        /* cache_dict_made(); NULL: none (yet) */
-	host_a64 puts;                  /* that might have been samples */
+	host_a64 puts;                  /* of values that it is for */
 	host_mutex_t lock;
 	u8 wants;                       /* samples; lock, host_read_once */
 	u8 trained;                     /* one was made, if only for a look; as wants */
+	u8 harms;                       /* it does for now; as wants */
+	u32 looks;                      /* at values in both ways; lock */
+	u64 with, without;              /* bytes that they took; lock */
 	size_t most;                    /* bytes that it is made of; lock, as all that follows */
 	unsigned char *sample;          /* [room], of which bytes are there */
 	size_t *len;
 	size_t room, bytes, count;      /* room: host_read_once */
 	struct host_work train;
+};
+
+/*
+ * Who stores large values together, so that what is half stored leaves room for what is to end:
+ * nobody can evict it.  cache_room.c.
+ */
+struct cache_turn {
+	host_mutex_t lock;
+	u64 coming;                     /* bytes of them; lock */
+	u32 seek;                       /* who are alone or will be; lock, host_read_once */
+	u32 waiters;                    /* lock */
+	u32 bell;                       /* futex */
+	const struct scratch *alone;    /* whose it is, or NULL; lock, host_read_once */
 };
 
 struct ebb_cache {
@@ -71,11 +88,13 @@ struct ebb_cache {
 	u64 live_limit;                 /* room_lock, host_read_once */
 	u64 pool_limit;                 /* room_lock, host_read_once */
 	u64 limit_pinned;               /* pinned ones that live_limit knows; as above */
+	u64 limit_contexts;             /* of scratches, the same */
 	u64 left_bytes;                 /* of values that left since a compaction; atomic */
 	host_a64 turn;                  /* of the shards, for who evicts */
 	host_a64 changes;               /* puts, for who tends */
 	host_mutex_t room_lock;
 	struct host_work tend;
+	struct cache_turn turns;
 
 	struct cache_shard shard[CACHE_SHARDS];
 };
@@ -117,7 +136,10 @@ struct cache_value {
 	u64 charge;
 };
 
-/* Stores a value; *ref and *bytes are for its entry.  -ENOMEM, -ENOSPC: there is no room; -EIO. */
+/*
+ * Stores a value; *ref and *bytes are for its entry.  -ENOMEM, -ENOSPC: there is no room; -EFBIG:
+ * it takes too much of the capacity; -EIO.
+ */
 int cache_value_make(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
 		     const struct cache_value *v, u64 *ref, u32 *bytes);
 
@@ -141,6 +163,8 @@ void cache_value_free(struct ebb_cache *c, struct scratch *s, u64 ref);
 /* ---- the dictionary (cache_dict.c) ---- */
 
 int cache_dict_init(struct ebb_cache *c);
+/* Waits until it is made, if that is under way, and no more is; then it is still used. */
+void cache_dict_stop(struct ebb_cache *c);
 void cache_dict_destroy(struct ebb_cache *c);
 
 /* NULL: there is none. */
@@ -149,8 +173,15 @@ static inline const struct dictionary *cache_dict_made(struct ebb_cache *c)
 	return __atomic_load_n(&c->dict.made, __ATOMIC_ACQUIRE);
 }
 
-/* For a value that is put, which may become a sample.  NULL: it is to be compressed without. */
-const struct dictionary *cache_dict_for(struct ebb_cache *c, const void *data, size_t n);
+/* The capacity is less: samples that are too many for it go, and it begins anew, if at all. */
+void cache_dict_fit(struct ebb_cache *c);
+
+/*
+ * For a value that is put, which may become a sample.  NULL: it is to be compressed without.
+ * Spoils s->packed.
+ */
+const struct dictionary *cache_dict_for(struct ebb_cache *c, struct scratch *s, const void *data,
+					size_t n);
 
 /* Bytes of memory: dictionary, samples, and what it takes to make one of them. */
 u64 cache_dict_bytes(struct ebb_cache *c);
@@ -176,6 +207,9 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u);
 /* After a put of so many bytes: sees to it that all is within the capacity.  No lock held. */
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes);
 
+/* Before anything is done with a scratch, which may be one more than there were. */
+void cache_make_room_for_scratch(struct ebb_cache *c, struct scratch *s);
+
 /* The same after a pin of so many bytes. */
 void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t bytes);
 
@@ -187,6 +221,17 @@ static inline void cache_count_left(struct ebb_cache *c, u32 bytes)
 {
 	__atomic_fetch_add(&c->left_bytes, bytes, __ATOMIC_RELAXED);
 }
+
+/*
+ * Before a put of so many bytes; what it returns is for cache_turn_leave().  It waits while others
+ * store what is half of the pool, or one that found no room has the cache alone.
+ */
+u64 cache_turn_enter(struct ebb_cache *c, size_t bytes);
+void cache_turn_leave(struct ebb_cache *c, u64 entered);
+
+/* The same for who found no room: nobody else puts, but while a callback is under way. */
+void cache_turn_enter_alone(struct ebb_cache *c, const struct scratch *s);
+void cache_turn_leave_alone(struct ebb_cache *c);
 
 /*
  * A put of so many bytes found no memory: evicts some, and twice as much for each time before.

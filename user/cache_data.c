@@ -33,8 +33,9 @@ static void free_blocks(struct ebb_cache *c, const block_ref *refs, size_t n)
 static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
 		      const struct cache_value *v, u64 *ref, u32 *bytes)
 {
-	size_t blocks = (v->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, i;
+	size_t blocks = (v->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, i, stored = 0;
 	size_t head = head_bytes(key->bytes);
+	u64 most = host_read_once(c->capacity) / CACHE_VALUE_PART;
 	block_ref *refs = s->owner_room;
 	int err = 0;
 
@@ -44,10 +45,17 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 		size_t n = left < BLOCK_BYTES ? left : BLOCK_BYTES;
 		int packed = block_pack(&c->blocks, s, (const char *)v->data + at, n);
 
-		err = packed < 0 ? packed : block_put(&c->blocks, s, (size_t)packed, n, &refs[i]);
-		if (err)
+		if (packed >= 0 && (*bytes += (u32)packed) > most)
+			packed = -EFBIG;
+		if (packed < 0) {
+			err = packed;
 			break;
-		*bytes += (u32)packed;
+		}
+		/* Without room it goes on: none is to be made for a value that is too large. */
+		if (!err)
+			err = block_put(&c->blocks, s, (size_t)packed, n, &refs[i]);
+		if (!err)
+			stored++;
 	}
 	if (!err) {
 		put_head(s->packed, key, v, true, false);
@@ -56,7 +64,7 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 		err = block_put(&c->blocks, s, head, head, ref);
 	}
 	if (err)
-		free_blocks(c, refs, i);
+		free_blocks(c, refs, stored);
 	else
 		*ref |= CACHE_LARGE;
 	return err;
@@ -65,7 +73,7 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 int cache_value_make(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
 		     const struct cache_value *v, u64 *ref, u32 *bytes)
 {
-	const struct dictionary *d = cache_dict_for(c, v->data, v->bytes);
+	const struct dictionary *d = cache_dict_for(c, s, v->data, v->bytes);
 	size_t head = head_bytes(key->bytes);
 	int packed = 0;
 

@@ -17,8 +17,8 @@
 
 #include <errno.h>
 
-#include "codecs.h"
 #include "ebb_in.h"
+#include "futex.h"
 
 #define TEND_US 2000u                   /* least time between two looks of the worker */
 #define TEND_CHANGES 64u                /* puts that ask for a look */
@@ -31,6 +31,7 @@
 #define SLACK_PART 64u                  /* of the capacity: the pool may have more */
 #define OTHER_BYTES ((u64)384 << 10)    /* measured: stacks of workers, what malloc rounds up */
 #define NOTE_BYTES 1024u                /* of the capacity, for each key that may be noted */
+#define CONTEXTS_PART 8u                /* of the contexts that are too many */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
 
@@ -47,32 +48,6 @@ static u64 index_bytes(struct ebb_cache *c)
 	return bytes;
 }
 
-/* What a context of zstd 1.5 takes at the most: its tables are as large as blocks ask for. */
-static u64 zstd_context_bytes(const struct blocks *b)
-{
-	static const struct {
-		u32 block, low, high;           /* bytes; KiB below level 11, and from it on */
-	} most[] = {
-		{ 4096, 200, 368 }, { 8192, 280, 464 }, { 16384, 376, 664 }, { 32768, 624, 1056 },
-	};
-	u32 largest = host_read_once(b->largest);
-	bool low = b->params.level < 11;
-	size_t i;
-
-	for (i = 0; i < sizeof(most) / sizeof(most[0]); i++)
-		if (largest <= most[i].block)
-			return (u64)(low ? most[i].low : most[i].high) << 10;
-	return (u64)(low ? 1152 : 1856) << 10;
-}
-
-/* What a context takes for a block at the most, as measured with lz4 1.9 and zstd 1.5. */
-static u64 context_bytes(const struct blocks *b)
-{
-	if (b->codec == &codec_zstd)
-		return zstd_context_bytes(b);
-	return b->codec == &codec_lz4hc ? (u64)256 << 10 : (u64)64 << 10;
-}
-
 void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 {
 	struct ebb_stat store = { .struct_size = sizeof(store) };
@@ -81,23 +56,53 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 	u->pool = store.mem_used_total;
 	u->idle = store.zone_free_bytes + (store.pcp_pages << HOST_PAGE_SHIFT);
 	u->index = index_bytes(c);
-	/* One scratch, the reserve, has no context. */
 	u->meta = store.meta_bytes + blocks_meta_bytes(&c->blocks) + sizeof(*c) +
-		  (host_a64_read(&c->blocks.scratches) - 1) * context_bytes(&c->blocks) +
+		  blocks_contexts(&c->blocks) * blocks_context_bytes(&c->blocks) +
 		  (c->spill ? cache_spill_bytes() : 0) + cache_dict_bytes(c) + OTHER_BYTES;
 	u->pinned = host_a64_read(&c->pinned);
+}
+
+/*
+ * What scratches may take: half of the capacity, but for the dictionary.  What is left is room for
+ * a value of the size that a put takes.  Not 0, which is no limit.
+ */
+static u64 scratch_room(struct ebb_cache *c, u64 capacity)
+{
+	u64 half = capacity / 2, dictionary = cache_dict_bytes(c);
+
+	return half > dictionary ? half - dictionary : 1;
+}
+
+/*
+ * Contexts that have room: those that there are, and what has gone of them a short while ago.
+ * Threads that take turns make and end them all the time.
+ */
+static u64 room_for_contexts(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
+{
+	u64 now = blocks_contexts(&c->blocks), had = c->limit_contexts;
+
+	if (had > now)
+		had -= (had - now + CONTEXTS_PART - 1) / CONTEXTS_PART;
+	host_write_once(c->limit_contexts, had > now ? had : now);
+	return had > now ? (had - now) * blocks_scratch_bytes(&c->blocks) : 0;
+}
+
+static u64 idle_most(u64 capacity)
+{
+	return capacity / IDLE_PART + IDLE_LEAST;
 }
 
 /* Looks how much there is, and sets the limits. */
 static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 {
 	u64 capacity = c->capacity, live = host_a64_read(&c->live), overhead, limit, hard;
-	u64 idle = capacity / IDLE_PART + IDLE_LEAST;
+	u64 idle = idle_most(capacity);
 	struct cache_usage u;
 
 	cache_usage(c, &u);
-	overhead = u.index + u.meta + u.pinned;
+	overhead = u.index + u.meta + u.pinned + room_for_contexts(c);
 	overhead += u.idle < idle ? u.idle : idle;
+	blocks_set_room(&c->blocks, scratch_room(c, capacity));
 	hard = capacity > overhead ? capacity - overhead : 0;
 	limit = hard > capacity / SLACK_PART ? hard - capacity / SLACK_PART : 0;
 	host_write_once(c->pool_limit, limit);
@@ -130,6 +135,16 @@ static void close_holes(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 {
 	host_write_once(c->left_bytes, (u64)0);
 	ebb_compact(c->store, NULL);
+}
+
+/* Pages count until the system has them. */
+static void give_pages(struct ebb_cache *c)
+{
+	host_mutex_lock(&c->room_lock);
+	close_holes(c);
+	ebb_trim(c->store, NULL);
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
 }
 
 static void cache_tend(struct host_work *w)
@@ -168,6 +183,7 @@ int cache_room_init(struct ebb_cache *c, u64 capacity)
 	if (err)
 		return err;
 	host_mutex_init(&c->room_lock);
+	host_mutex_init(&c->turns.lock);
 	size_notes(c, capacity);
 	host_mutex_lock(&c->room_lock);
 	host_write_once(c->capacity, capacity);
@@ -180,6 +196,80 @@ void cache_room_destroy(struct ebb_cache *c)
 {
 	host_work_destroy(&c->tend);
 	host_mutex_destroy(&c->room_lock);
+	host_mutex_destroy(&c->turns.lock);
+}
+
+/* ---- turns ---- */
+
+static void wait_for_turn(struct cache_turn *t) HOST_REQUIRES(t->lock)
+{
+	u32 bell = t->bell;
+
+	t->waiters++;
+	host_mutex_unlock(&t->lock);
+	futex_wait_until(&t->bell, bell, HOST_USER_NO_WAKE);
+	host_mutex_lock(&t->lock);
+	t->waiters--;
+}
+
+static void tell_waiters(struct cache_turn *t) HOST_REQUIRES(t->lock)
+{
+	if (!t->waiters)
+		return;
+	host_write_once(t->bell, t->bell + 1);
+	futex_wake(&t->bell, INT_MAX);
+}
+
+u64 cache_turn_enter(struct ebb_cache *c, size_t bytes)
+{
+	struct cache_turn *t = &c->turns;
+	u64 most = host_read_once(c->capacity) / CACHE_VALUE_PART;
+	u64 n = bytes < most ? bytes : most;
+
+	/* A value of one block is stored in no time, and can be evicted then. */
+	if (n <= BLOCK_BYTES && host_likely(!host_read_once(t->seek)))
+		return 0;
+	host_mutex_lock(&t->lock);
+	while (t->seek || (t->coming && t->coming + n > host_read_once(c->pool_limit) / 2))
+		wait_for_turn(t);
+	t->coming += n;
+	host_mutex_unlock(&t->lock);
+	return n;
+}
+
+void cache_turn_leave(struct ebb_cache *c, u64 entered)
+{
+	struct cache_turn *t = &c->turns;
+
+	if (!entered)
+		return;
+	host_mutex_lock(&t->lock);
+	t->coming -= entered;
+	tell_waiters(t);
+	host_mutex_unlock(&t->lock);
+}
+
+void cache_turn_enter_alone(struct ebb_cache *c, const struct scratch *s)
+{
+	struct cache_turn *t = &c->turns;
+
+	host_mutex_lock(&t->lock);
+	host_write_once(t->seek, t->seek + 1);
+	while (t->alone || t->coming)
+		wait_for_turn(t);
+	host_write_once(t->alone, s);
+	host_mutex_unlock(&t->lock);
+}
+
+void cache_turn_leave_alone(struct ebb_cache *c)
+{
+	struct cache_turn *t = &c->turns;
+
+	host_mutex_lock(&t->lock);
+	host_write_once(t->alone, NULL);
+	host_write_once(t->seek, t->seek - 1);
+	tell_waiters(t);
+	host_mutex_unlock(&t->lock);
 }
 
 /* ---- what leaves ---- */
@@ -189,6 +279,7 @@ void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_
 	const struct value_head *head = cache_value_head(s, n);
 	struct ebb_cache_gone gone = { .struct_size = sizeof(gone), .why = (u32)why };
 	char key[EBB_CACHE_KEY_MAX];
+	bool alone;
 
 	if (!head || head->key_bytes > sizeof(key))
 		return;
@@ -197,9 +288,15 @@ void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_
 	gone.key_bytes = head->key_bytes;
 	gone.bytes = head->bytes;
 	gone.charge = head->charge;
+	/* It may put, or wait for who does. */
+	alone = host_read_once(c->turns.alone) == s;
+	if (alone)
+		cache_turn_leave_alone(c);
 	scratch_lend(&c->blocks, s);
 	c->gone(c->gone_ctx, &gone);
 	scratch_have_back(&c->blocks, s);
+	if (alone)
+		cache_turn_enter_alone(c, s);
 }
 
 void cache_drop(struct ebb_cache *c, struct scratch *s, u64 ref, enum ebb_cache_why why)
@@ -331,6 +428,16 @@ static bool is_full(struct ebb_cache *c)
 	       host_read_once(c->live_limit) + host_read_once(c->limit_pinned);
 }
 
+/* Large ones that went leave more free pages than there may be: now, not at the next look. */
+static void trim_idle(struct ebb_cache *c)
+{
+	struct cache_usage u;
+
+	cache_usage(c, &u);
+	if (u.idle > idle_most(host_read_once(c->capacity)))
+		ebb_trim(c->store, NULL);
+}
+
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 {
 	/* Large ones change more: a few of them fill what the last look left. */
@@ -342,9 +449,27 @@ void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 		n = evict_next(c, s);
 		gone += n;
 	}
+	if (gone > idle_most(host_read_once(c->capacity)))
+		trim_idle(c);
 	if (host_a64_add(&c->changes, changes) % TEND_CHANGES < changes ||
 	    ebb_pool_bytes(c->store) > host_read_once(c->pool_limit))
 		host_work_queue_delayed(&c->tend, TEND_US);
+}
+
+void cache_make_room_for_scratch(struct ebb_cache *c, struct scratch *s)
+{
+	u64 gone = 0, want = 2 * blocks_scratch_bytes(&c->blocks);
+	u32 n = 1;
+
+	if (host_likely(blocks_contexts(&c->blocks) <= host_read_once(c->limit_contexts)))
+		return;
+	host_mutex_lock(&c->room_lock);
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
+	for (; n && is_full(c) && gone < want; gone += n)
+		n = evict_next(c, s);
+	if (ebb_pool_bytes(c->store) > host_read_once(c->pool_limit))
+		give_pages(c);
 }
 
 void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t bytes)
@@ -364,8 +489,8 @@ void cache_close_holes_later(struct ebb_cache *c)
 
 /*
  * What leaves may be of other sizes, and none of its pages come free, even if the holes are
- * closed: a size class keeps a part of a zspage.  Others put meanwhile and take what there is.  So
- * who comes again evicts twice as much: in the end there is nothing but his own value.
+ * closed: a size class keeps a part of a zspage.  So who comes again evicts twice as much: in the
+ * end there is nothing but his own value.
  */
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, unsigned int times)
 {
@@ -379,12 +504,7 @@ bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, 
 		n = evict_next(c, s);
 		gone += n;
 	}
-	/* Pages count until the system has them. */
-	host_mutex_lock(&c->room_lock);
-	close_holes(c);
-	ebb_trim(c->store, NULL);
-	set_limits(c);
-	host_mutex_unlock(&c->room_lock);
+	give_pages(c);
 	return gone != 0;
 }
 
@@ -444,6 +564,7 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 	host_mutex_unlock(&c->room_lock);
 	if (!smaller)
 		return 0;
+	cache_dict_fit(c);
 	shrink_spilled(c);
 	s = scratch_get_surely(&c->blocks);
 	for (step = 0; step < SHRINK_STEPS; step++)

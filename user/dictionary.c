@@ -123,7 +123,7 @@ static size_t choose(struct choice *t, const struct samples *s, unsigned char *t
 static u64 stored_bytes(const struct dictionary *d, void *ctx, const unsigned char *p, size_t n,
 			unsigned char *room)
 {
-	size_t cap = n - (n >> 4) - 1;
+	size_t cap = n ? n - (n >> 4) - 1 : 0;
 	int bytes = cap ? dictionary_compress(d, ctx, p, n, room, cap) : -ENOSPC;
 
 	return bytes > 0 ? (u64)bytes : n;

@@ -37,6 +37,8 @@ extern "C" {
 /*
  * Bytes of the least capacity, but for 0.  Less would go for tables and buffers: 1.5 MiB, a half
  * more with a spill, and for each thread that is in a call at once 0.3 MiB with lz4, 1.3 with zstd.
+ * The latter take at most half of the capacity: so many threads are in calls, and others wait.
+ * Those that are in a gone() of a config do not count for that, and still have their memory.
  */
 #define EBB_CACHE_CAPACITY_MIN ((uint64_t)8 << 20)
 
@@ -86,8 +88,9 @@ struct ebb_cache_config {
 /*
  * With zstd, a cache of 32 MiB and more learns from its first puts what values of 32 bytes to
  * 24 KiB have in common, and compresses them with that, if it saves more than it takes.  For this
- * a thread of the library works some 20 ms per 64 MiB of the capacity, once, 100 at the most.
- * With this flag the cache does not.
+ * a thread of the library works some 20 ms per 64 MiB of the capacity, once, 100 at the most, at
+ * zstd's own level; a high one takes as much longer as it takes for values.  ebb_cache_close()
+ * waits for it.  With this flag the cache does not.
  */
 #define EBB_CACHE_NO_DICTIONARY 2u
 
@@ -112,8 +115,10 @@ void ebb_cache_close(struct ebb_cache *cache);
  * Stores a value under a key, in the place of what was there.  charge is a number that comes back
  * with it: what it stands for where it is used.  flags: 0 or EBB_CACHE_ADMIT.  When this fails the
  * key has no value, but for -EINVAL, which leaves what was there.  -EAGAIN: EBB_CACHE_SECOND_MISS
- * noted the key.  -ENOMEM: there is no room; -EFBIG: more than EBB_CACHE_VALUE_MAX; -EIO: the codec
- * failed.
+ * noted the key.  -EFBIG: more than EBB_CACHE_VALUE_MAX, or than a quarter of the capacity once it
+ * is compressed.  A smaller one evicts others until it has room, and waits where other threads
+ * store such values.  -ENOMEM: the capacity is 0, pins have it, or the system has no memory; -EIO:
+ * the codec failed.
  */
 int ebb_cache_put(struct ebb_cache *cache, const void *key, size_t key_bytes, const void *data,
 		  size_t bytes, uint64_t charge, unsigned int flags);

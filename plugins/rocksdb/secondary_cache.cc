@@ -70,7 +70,7 @@ Status status_of(int err, const std::string &what)
 	case ENOMEM:
 		return Status::MemoryLimit(what, "there is no room");
 	case EFBIG:
-		return Status::NotSupported(what, "it is larger than a cache's values may be");
+		return Status::NotSupported(what, "it is larger than a value of this cache may be");
 	case EBUSY:
 		return Status::Busy(what, "it is the spill of another cache");
 	case EEXIST:
