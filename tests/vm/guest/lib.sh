@@ -168,7 +168,9 @@ finish() {
 		equal "${d##*/} holds no memory after its reset" "$(awk '{ print $1, $2 }' "$d/mm_stat")" "0 0"
 	done
 	check "the module unloads" modprobe -r zram
-	equal "no page is left" "$(zspages)" "$zspages_before"
+	# Fewer there may be: in zsmalloc's place others' lists give back pages meanwhile.
+	_left=$(zspages)
+	check "no page is left ($_left of $zspages_before)" [ "$_left" -le "$zspages_before" ]
 	equal "no device is left" "$(ls -d /sys/block/zram* 2>/dev/null)" ""
 	if [ -e /sys/kernel/debug/kmemleak ]; then
 		# The first scan marks, the second reports; young objects are passed over for 5 s.

@@ -48,7 +48,7 @@ if [ -d /sys/module/zswap ]; then
 	check "zswap" zswap_set enabled Y
 	mkswap "$d" >/dev/null && swapon "$d"
 	three zswap
-	within "nothing is left in zswap" 10 zswap_empty
+	within "nothing of theirs is left in zswap" 10 zswap_tidy
 
 	# Limits of zswap's own. b has to hold all that is in zswap, and a writes it to the disk.
 	group a 32M; put 2M $groups/a/memory.zswap.max
