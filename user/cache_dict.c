@@ -25,7 +25,7 @@
 #define VALUE_LEAST 32u                 /* bytes of a value that it is for */
 #define VALUE_MOST 24576u
 #define LOOK_OF 16u                     /* values that it is for */
-#define LOOKS 32u                       /* before it is told whether it still helps */
+#define LOOKS 16u                       /* before it is told whether it still helps */
 #define GAIN_PART 32u                   /* of the compressed bytes, that it must save */
 
 static void drop_samples(struct cache_dict *d) HOST_REQUIRES(d->lock)
