@@ -242,7 +242,9 @@ void scratch_put(struct blocks *b, struct scratch *s)
 	}
 	if (host_a64_read(&b->scratches) > most_scratches(b) || !keep_idle(b, s))
 		scratch_end(b, s);
-	tell_waiter(b);
+	/* Where there is no limit, nobody waits. */
+	if (host_read_once(b->room))
+		tell_waiter(b);
 }
 
 HOST_NO_ANALYSIS

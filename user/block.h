@@ -117,8 +117,9 @@ void scratch_lend(struct blocks *b, struct scratch *s);
 void scratch_have_back(struct blocks *b, struct scratch *s);
 
 /*
- * How many bytes scratches may take together, contexts included; there is always one, and 0 is no
- * limit.  Those that are too many end when they are put back.  Any time, from any thread.
+ * How many bytes scratches may take together, contexts included; there is always one.  Before the
+ * first call there is no limit; 0 is not for later ones.  Those that are too many end when they are
+ * put back.  Any time, from any thread.
  */
 void blocks_set_room(struct blocks *b, u64 bytes);
 
