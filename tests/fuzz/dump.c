@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * dump.c - fuzzes what load= of nbdkit's plugin reads: plugins/nbdkit/dump.c as it is, on a dump that
- * it wrote, and that was changed since.
+ * dump.c - fuzzes what load= of nbdkit's plugin reads: plugins/nbdkit/dump.c as it is, on a dump
+ * that it wrote, and that was changed since.
  *
  *     input: how it is loaded, which sums are put right; the disk; then one change after the other
  *
- * parse() has the format a second time, over bytes in memory, and says what the loader has to answer:
- * which disk, or which sentence.  A file that was changed, and whose sums were not put right, is
- * refused whatever parse() says.
+ * parse() has the format a second time, over bytes in memory, and says what the loader has to
+ * answer: which disk, or which sentence.  A file that was changed, and whose sums were not put
+ * right, is refused whatever parse() says.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
