@@ -206,6 +206,11 @@ def a_file_whose_parts_were_moved_is_refused():
     for bad in (a + end(1) + b, b + a + end(2), a + a + end(2), a + end(2), b + end(1), end(0) + a,
                 a + b + end(2) + b"more", a + b + end(2) + end(3)):
         must_be_refused(write("moved", head(4096) + bad), bad[:40])
+    # It is told where the end is, not where the file ends.
+    at = len(head(4096) + a)
+    assert f"damaged at byte {at}: its end" in \
+        must_be_refused(write("moved", head(4096) + a + summed(struct.pack(
+            "<QIIQ", AT_END, 0, 0, 7), 2)), "a wrong count")
 
 
 def loaded_size(data):

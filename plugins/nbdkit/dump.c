@@ -141,10 +141,10 @@ static int store(struct reader *r, const struct record *rec, uint64_t at)
 	return -1;
 }
 
-static int read_end(struct reader *r, const struct record *end, uint64_t records)
+static int read_end(struct reader *r, const struct record *end, uint64_t at, uint64_t records)
 {
 	if (end->bytes || end->packed || end->content != records)
-		return damaged(r, r->at, "its end");
+		return damaged(r, at, "its end");
 	if (getc(r->file) != EOF)
 		return damaged(r, r->at, "there is more after its end");
 	return 0;
@@ -163,7 +163,7 @@ static int read_records(struct reader *r)
 		if (rec.sum != sum_of(&rec, number))
 			return damaged(r, at, "the head of a record");
 		if (rec.offset == AT_END)
-			return read_end(r, &rec, number - 1);
+			return read_end(r, &rec, at, number - 1);
 		if (!fits(r, &rec, done))
 			return damaged(r, at, "a record of bytes that the disk does not have");
 		if (take(r, r->packed, rec.packed))
