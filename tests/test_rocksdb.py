@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+import rocksdb_upstream
 import tap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -159,6 +160,13 @@ def with_the_newest_rocksdb_of_debian_it_does_the_same(work):
         passes([*loader, program, work])
     loader += ["--preload", plugin]
     reads_hit(Bench(work, before=[*loader, os.path.join(work, "usr/bin/db_bench")], preload=False))
+
+
+@full
+def rocksdbs_own_test_of_a_compressed_cache_passes(work):
+    if sanitized():
+        raise tap.Skip("its program is not for a sanitizer's library")
+    rocksdb_upstream.check(work, BUILD, run)
 
 
 if __name__ == "__main__":
