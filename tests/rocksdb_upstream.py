@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""RocksDB's own test of a compressed cache, with the plugin's cache in it: a case of test_rocksdb.py.
+"""RocksDB's own test of a compressed cache, with the plugin's in it: a case of test_rocksdb.py.
 
 compressed_secondary_cache_test.cc is in Debian's source package alone, which is fetched.  It is
-compiled against the installed librocksdb, with EDITS made to its text.  tests/rocksdb/upstream has
-what makes the caches, and the list of cases that do not apply.
+compiled against the installed librocksdb, with EDITS made to its text.  tests/rocksdb/
+upstream_cache.cc makes the caches, and upstream_skips.txt lists the cases that do not apply.
 """
 import os
 import re
@@ -13,7 +13,8 @@ import tarfile
 import tap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-HERE = os.path.join(ROOT, "tests/rocksdb/upstream")
+CACHE = os.path.join(ROOT, "tests/rocksdb/upstream_cache.cc")
+SKIPS = os.path.join(ROOT, "tests/rocksdb/upstream_skips.txt")
 VERSION = "7.8.3"       # whose test was looked at
 TEST = "cache/compressed_secondary_cache_test.cc"
 HARNESS = "test_util/testharness.cc"
@@ -73,22 +74,22 @@ def edited(work):
 
 def built(work, build, run):
     """
-    The program, for a build of the plugin.  Debian's librocksdb is compiled without NDEBUG, on which the size of RocksDB's
-    mutexes depends: a program with it would write past the end of their owners.  testutil.cc is in
-    that library, so a second copy in the program would end its objects twice.
+    The program, for a build of the plugin.  Debian's librocksdb is compiled without NDEBUG, on
+    which the size of RocksDB's mutexes depends: a program with it would write past the end of their
+    owners.  testutil.cc is in that library, so a second copy in the program would end its objects
+    twice.
     """
     objects = []
     for number, (name, *more) in enumerate((
             (os.path.join(work, TEST), "-DNewCompressedSecondaryCache=NewEbbUnderTest"),
             (os.path.join(work, HARNESS),),
             (os.path.join(work, GTEST, "gtest/gtest-all.cc"),),
-            (os.path.join(HERE, "make_cache.cc"),))):
+            (CACHE,))):
         objects.append(os.path.join(work, f"{number}.o"))
         run(["c++", "-std=c++17", "-O0", "-g0", "-w", "-DROCKSDB_PLATFORM_POSIX",
              "-DROCKSDB_LIB_IO_POSIX", "-DOS_LINUX", "-DLZ4", "-DZSTD", "-DSNAPPY", *more,
              "-I", work, "-I", os.path.join(work, "include"), "-I", os.path.join(work, GTEST),
-             "-I", os.path.join(ROOT, "user"), "-I", os.path.join(ROOT, "plugins/rocksdb"),
-             "-c", "-o", objects[-1], name], 0)
+             "-I", os.path.join(ROOT, "user"), "-c", "-o", objects[-1], name], 0)
     program = os.path.join(work, "compressed_secondary_cache_test")
     run(["c++", "-o", program, *objects, "-L", build, f"-Wl,-rpath,{build}", "-lrocksdb_ebb",
          "-lebb", "-lrocksdb", "-pthread"], 0)
@@ -96,7 +97,7 @@ def built(work, build, run):
 
 
 def skips():
-    with open(os.path.join(HERE, "skips.txt"), encoding="utf-8") as f:
+    with open(SKIPS, encoding="utf-8") as f:
         return dict(line.strip().split(": ", 1) for line in f
                     if line.strip() and not line.startswith("#"))
 
@@ -125,7 +126,7 @@ def check(work, build, run):
     program = built(work, build, run)
     every, not_ours = listed(run([program, "--gtest_list_tests"], 0)), skips()
     unknown = not_ours.keys() - {name_of(c) for c in every}
-    assert not unknown, f"skips.txt has what is no case: {', '.join(sorted(unknown))}"
+    assert not unknown, f"{SKIPS} has what is no case: {', '.join(sorted(unknown))}"
     ours = {c for c in every if name_of(c) not in not_ours}
     # Exit status 0: they pass, and the program then ends as it should.
     out = run([program, "--gtest_filter=" + ":".join(sorted(ours))], 0)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * make_cache.cc - what RocksDB's own test of its compressed cache calls to make one.
+ * upstream_cache.cc - what RocksDB's own test of its compressed cache calls to make one.
  *
- * The test is compiled with NewCompressedSecondaryCache defined as this function's name, so each
- * cache that it makes by options is the plugin's.
+ * tests/rocksdb_upstream.py compiles the test with NewCompressedSecondaryCache defined as this
+ * function's name, so each cache that it makes by options is the plugin's.
  */
 #include <cstdio>
 
 #include <rocksdb/cache.h>
 
-#include "ebb_secondary_cache.h"
+#include "../../plugins/rocksdb/ebb_secondary_cache.h"
 
 namespace ROCKSDB_NAMESPACE {
 
