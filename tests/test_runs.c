@@ -557,11 +557,11 @@ static void tables_become_smaller_with_the_capacity(void **state)
 	struct ebb_cache_stat empty = stat_of(c), st;
 
 	put_tiny_ones(c, capacity);
-	must(stat_of(c).meta_bytes > empty.meta_bytes + MIB);
+	must(stat_of(c).meta_bytes > empty.meta_bytes + capacity / 64);
 	must_eq(ebb_cache_set_capacity(c, 0), 0);
 	st = stat_of(c);
 	must_eq(st.values, 0);
-	must_be_at_most(st.meta_bytes, empty.meta_bytes + MIB / 2);
+	must_be_at_most(st.meta_bytes, empty.meta_bytes + capacity / 96);
 	must_eq(ebb_cache_set_capacity(c, capacity), 0);
 	put_tiny_ones(c, capacity);
 	must_eq(ebb_cache_set_capacity(c, EBB_CACHE_CAPACITY_MIN), 0);

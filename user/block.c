@@ -42,7 +42,9 @@ static u64 zstd_context_bytes(const struct blocks *b)
 	} most[] = {
 		{ 4096, 200, 368 }, { 8192, 280, 464 }, { 16384, 376, 664 }, { 32768, 624, 1056 },
 	};
-	u32 largest = host_read_once(b->largest);
+	/* A context is made for a page at the least. */
+	u32 packed = host_read_once(b->largest);
+	u32 largest = packed > HOST_PAGE_SIZE ? packed : HOST_PAGE_SIZE;
 	bool low = b->params.level < ZSTD_HIGH_LEVEL;
 	u64 more = low ? 0 : host_read_once(b->dictionary_bytes);
 	size_t i;
