@@ -132,23 +132,36 @@ static void what_is_held_back_is_counted_once(void **state)
 	rig_close();
 }
 
-/* Objects in the middle of a reader stay, and so do their zspages: a pass proves it. */
-static void what_a_pass_could_not_free_is_not_promised_again(void **state)
+/* A store in which one slot of 64 has something, each with a reader in the middle of it. */
+static struct store *rig_open_read(void)
 {
 	struct store *s = rig_open(0);
-	u64 promised, before;
 
 	fill(0, SLOTS);
 	thin_out(64);
 	for (u64 i = 0; i < SLOTS; i += 64)
 		store_hold(s, i);
+	return s;
+}
+
+static void readers_leave(struct store *s)
+{
+	for (u64 i = 0; i < SLOTS; i += 64)
+		store_drop(s, i, host_a64_read(store_slot(s, i)));
+}
+
+/* Objects in the middle of a reader stay, and so do their zspages: a pass proves it. */
+static void what_a_pass_could_not_free_is_not_promised_again(void **state)
+{
+	struct store *s = rig_open_read();
+	u64 promised, before;
+
 	shrink_look(&s->shrink);
 	must(shrink_count(&s->shrink) > 0);
 	shrink_to_nothing(s);
 	shrink_look(&s->shrink);
 	must_eq(shrink_count(&s->shrink), 0);
-	for (u64 i = 0; i < SLOTS; i += 64)
-		store_drop(s, i, host_a64_read(store_slot(s, i)));
+	readers_leave(s);
 	/* More is freed: that much is promised. */
 	for (u64 i = 0; i < SLOTS; i += 128)
 		must_eq(store_free(s, i), 0);
@@ -165,17 +178,12 @@ static void what_a_pass_could_not_free_is_not_promised_again(void **state)
 /* A pass that met holds, or deletes, proves nothing of what comes after them. */
 static void a_look_anew_doubts_what_the_last_pass_left(void **state)
 {
-	struct store *s = rig_open(0);
+	struct store *s = rig_open_read();
 	u64 promised, before;
 
-	fill(0, SLOTS);
-	thin_out(64);
-	for (u64 i = 0; i < SLOTS; i += 64)
-		store_hold(s, i);
 	shrink_look(&s->shrink);
 	shrink_to_nothing(s);
-	for (u64 i = 0; i < SLOTS; i += 64)
-		store_drop(s, i, host_a64_read(store_slot(s, i)));
+	readers_leave(s);
 	shrink_look(&s->shrink);
 	must_eq(shrink_count(&s->shrink), 0);
 	shrink_look_anew(&s->shrink);
