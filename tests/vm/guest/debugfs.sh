@@ -50,7 +50,7 @@ equal "its pages are those of mm_stat" "$(($(total $pages) * 4096))" "$(used 0)"
 # In zsmalloc's place no file tells the reserve: it is at most 64 pages more.
 n=$(($(zspages) - zspages_before)) low=$(($(total $pages) + idle))
 high=$((low + 64 * $(nproc))); is_ebb || high=$((high + 64))
-check "nr_zspages has them, the reserve, and at most a list of 64 for each CPU ($low <= $n <= $high)" \
+check "nr_zspages has them, the reserve, at most 64 listed a CPU ($low <= $n <= $high)" \
 	[ $n -ge $low -a $n -le $high ]
 holes 0 8192
 equal "the rows agree, with holes" "$(wrong_rows)" ""
