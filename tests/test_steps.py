@@ -105,8 +105,19 @@ def calls_have_a_row_each():
     same({(r["kind"], r["calls"], r["samples"], r["max_us"]) for r in rows}, {("call", 9, 3, 4.0)})
 
 
+def a_run_of_one_part_keeps_the_other():
+    call, off = {"kind": "call", "max_us": 1}, {"kind": "off", "cpus": 1, "instructions": 2}
+    two = dict(off, cpus=2)
+    with tempfile.TemporaryDirectory(prefix="ebb-rows-") as tmp:
+        path = pathlib.Path(tmp) / "latency.json"
+        same(latency.beside([off], path), [off])
+        path.write_text(steps.json.dumps({"rows": [call, dict(off, instructions=9), two]}))
+        same(latency.beside([off], path), [call, two, off])
+
+
 if __name__ == "__main__":
     sys.exit(tap.run([what_is_called_is_not_counted_twice, a_helper_counts_for_who_calls_it,
                       each_step_has_a_row_of_the_table,
                       frees_are_told_apart_where_there_is_valgrind,
-                      a_tracers_row_keeps_where_the_longest_was, calls_have_a_row_each]))
+                      a_tracers_row_keeps_where_the_longest_was, calls_have_a_row_each,
+                      a_run_of_one_part_keeps_the_other]))
