@@ -175,8 +175,8 @@ def nbd():
         for work in bench.WORK:
             made[variant, work] = [(int(40e6 + 3e6 * at + n), 20000 - 1500 * at + n)
                                    for n in range(3)]
-    return {"bench": "nbd", "machine": "x86_64", "cpus": 2, "kernel": "6.18.0", "nbdkit": "1.32",
-            "rounds": 3, "seconds": 3, "load": 0.4, "rows": bench.rows_of(made)}
+    return {"bench": "nbd", "machine": GUEST_FACTS, "nbdkit": "1.32", "rounds": 3, "seconds": 3,
+            "rows": bench.rows_of(made)}
 
 
 def scale():
@@ -269,7 +269,7 @@ def programs():
             for v, s in (("dask", 20), ("ebb", 12)) for w in ("shuffle", "sum")
             for x in (0.5, 1.5, 3)]
     return {"back.json": {"rows": back}, "ebb-cache.json": {"machine": FACTS, "rows": cache},
-            "cache.json": {"machine": "x86_64", "cpus": 2, "rows": cache},
+            "cache.json": {"machine": GUEST_FACTS, "rows": cache},
             "dask.json": {"machine": FACTS, "rows": dask}}
 
 

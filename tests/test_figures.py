@@ -38,7 +38,7 @@ def case(fn):
     return fn
 
 
-def figures(text, *args, rows=ROWS, name="page.md"):
+def figures(text, *args, rows=ROWS, name="page.md", machine=None):
     """(status, output, the page after it)"""
     with tempfile.TemporaryDirectory() as tmp:
         page = os.path.join(tmp, name)
@@ -46,7 +46,7 @@ def figures(text, *args, rows=ROWS, name="page.md"):
             f.write(text)
         if rows is not None:
             with open(os.path.join(tmp, "made.json"), "w", encoding="utf-8") as f:
-                json.dump({"machine": {}, "rows": rows}, f)
+                json.dump({"machine": machine or {}, "rows": rows}, f)
         p = subprocess.run([sys.executable, SCRIPT, "--json", tmp, *args, page],
                            capture_output=True, text=True, check=False)
         with open(page, encoding="utf-8") as f:
@@ -175,6 +175,29 @@ def the_readmes_picture_is_of_its_table():
                 f.write(text.replace(old, new) if old else text)
         rc, out = judged(tmp)
         must(rc == 1 and "docs/release.svg has other figures" in out, out)
+
+
+@case
+def the_machine_is_written_and_not_judged():
+    text = "<!-- machine: made.json -->\nTaken on a machine\nof two lines.\n\nMore.\n"
+    rc, out, page = figures(text)
+    ends(out, "0 passed, 0 failed, 0 skipped")
+    must((rc, page) == (0, text), page)
+    rc, out, page = figures(text, "--write", rows=None)
+    must((rc, page) == (0, text), f"there is no file: {page}")
+    facts = {"cpu_model": "A processor of a very long name with which the line cannot be one " * 2,
+             "cpus": 2, "kernel": "Linux 6.18.1-a x86_64", "date": "2026-01-02T03:04:05Z"}
+    rc, out, page = figures(text, "--write", machine=facts)
+    ends(out, "0 passed, 0 failed, 0 skipped")
+    must("2 CPUs, Linux 6.18, 2026-01-02.\n\nMore.\n" in page.replace(", \n", " "), page)
+    must("of two lines" not in page and max(map(len, page.splitlines())) <= 100, page)
+    must(figures(page, "--write", machine=facts)[2] == page, "a second time it is another text")
+
+
+@case
+def a_mark_of_a_machine_has_a_file():
+    rc, out, _ = figures("<!-- machine: -->\nTaken on a machine.\n")
+    must(rc == 1 and "not understood" in out, out)
 
 
 if __name__ == "__main__":

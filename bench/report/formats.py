@@ -118,29 +118,55 @@ class Source(NamedTuple):
     machine: str
 
 
-def words_of_machine(doc, taken):
-    """One line on where the figures are from, by the names that the benches have for such facts."""
+def facts_of(doc):
+    """Where the figures of a document are from, under the names that benches have for such facts."""
     told = doc.get("machine")
-    facts = told if isinstance(told, dict) else {**doc, "cpu_model": told}
-    said = [facts.get("cpu_model") or facts.get("cpu") or facts.get("processor")]
+    return told if isinstance(told, dict) else {**doc, "cpu_model": told}
+
+
+def cpu_and_count(facts):
+    yield facts.get("cpu_model") or facts.get("cpu") or facts.get("processor")
     if is_number(n := facts.get("cpus")):
-        said.append(f"{n} CPU{'s' if n != 1 else ''}")
+        yield f"{n} CPU{'s' if n != 1 else ''}"
+
+
+def day_of(facts, taken):
+    date = facts.get("date")
+    return date[:10] if isinstance(date, str) else taken
+
+
+def kernel_of(facts):
+    kernel = facts.get("host_kernel") or facts.get("kernel")
+    if not isinstance(kernel, str):
+        return ""
+    return kernel if kernel.startswith("Linux") else f"Linux {kernel}"
+
+
+def words_of_machine(doc, taken):
+    """One line on where the figures are from, with all that may move them."""
+    facts = facts_of(doc)
+    said = [*cpu_and_count(facts)]
     if is_number(n := facts.get("memory_bytes")):
         said.append(f"{n / (1 << 30):.0f} GiB")
-    kernel = facts.get("host_kernel") or facts.get("kernel")
-    if isinstance(kernel, str):
-        said.append(kernel if kernel.startswith("Linux") else f"Linux {kernel}")
+    said.append(kernel_of(facts))
     guest = doc.get("kernel")
     if isinstance(guest, dict) and guest.get("release"):
         said.append(f"guest: {guest.get('name', 'kernel')}, Linux {guest['release']}")
     if is_number(n := doc.get("rounds")):
         said.append(f"{n} round{'s' if n != 1 else ''}")
-    if is_number(n := facts.get("load_at_start", doc.get("load"))):
+    if is_number(n := facts.get("load_at_start")):
         said.append(f"load {n:.1f} at the start")
     if not any(said):
         said = ["the file does not say which machine"]
-    date = facts.get("date")
-    said.append(date[:10] if isinstance(date, str) else taken)
+    said.append(day_of(facts, taken))
+    return clean(", ".join(str(s) for s in said if s))
+
+
+def short_words_of_machine(doc, taken):
+    """The same for the line under a table of a page."""
+    facts = facts_of(doc)
+    kernel = re.match(r"Linux \d+\.\d+", kernel_of(facts))
+    said = [*cpu_and_count(facts), kernel and kernel[0], day_of(facts, taken)]
     return clean(", ".join(str(s) for s in said if s))
 
 
