@@ -138,6 +138,16 @@ def the_programs_that_benches_run_in_a_guest_compile():
         harness.program(p)
 
 
+def what_a_small_dose_leaves_out_is_in_the_full_one():
+    text = pathlib.Path(ROOT, "meson.build").read_text(encoding="utf-8")
+    small = [s for s in check.STAGES if s.small and s.small.without]
+    assert small
+    for s in small:
+        assert s.full and not s.full.without, s.name
+        for suite in s.small.without:
+            assert f"'{suite}'" in text, f"meson.build has no suite {suite} ({s.name})"
+
+
 TESTS = [
     as_many_stages_run_at_once_as_there_are_cpus,
     a_stage_that_is_alone_has_nothing_beside_it,
@@ -149,6 +159,7 @@ TESTS = [
     cases_are_counted_as_they_are_printed,
     figures_of_several_stages_are_summed,
     the_programs_that_benches_run_in_a_guest_compile,
+    what_a_small_dose_leaves_out_is_in_the_full_one,
 ]
 
 
