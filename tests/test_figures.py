@@ -179,7 +179,7 @@ def the_readmes_picture_is_of_its_table():
 
 @case
 def the_machine_is_written_and_not_judged():
-    text = "<!-- machine: made.json -->\nTaken on a machine\nof two lines.\n\nMore.\n"
+    text = "<!-- machine: made.json -->\nTaken on: a machine\nof two lines.\n\nMore.\n"
     rc, out, page = figures(text)
     ends(out, "0 passed, 0 failed, 0 skipped")
     must((rc, page) == (0, text), page)
@@ -196,7 +196,7 @@ def the_machine_is_written_and_not_judged():
 
 @case
 def a_mark_of_a_machine_has_a_file():
-    rc, out, _ = figures("<!-- machine: -->\nTaken on a machine.\n")
+    rc, out, _ = figures("<!-- machine: -->\nTaken on: a machine.\n")
     must(rc == 1 and "not understood" in out, out)
 
 
