@@ -119,7 +119,7 @@ class Source(NamedTuple):
 
 
 def facts_of(doc):
-    """Where the figures of a document are from, under the names that benches have for such facts."""
+    """Where a document's figures are from, under the names that benches have for such facts."""
     told = doc.get("machine")
     return told if isinstance(told, dict) else {**doc, "cpu_model": told}
 
@@ -188,13 +188,17 @@ def rows_of(doc, name, keys):
                 cpus if is_number(cpus) else 1)
 
 
+def document(folder, name):
+    """(what the file has, the day on which it was written)"""
+    with open(os.path.join(folder, name), encoding="utf-8") as f:
+        written = time.strftime("%Y-%m-%d", time.gmtime(os.fstat(f.fileno()).st_mtime))
+        return json.load(f), written
+
+
 def load_one(folder, name):
     command, keys = SOURCES[name]
-    path = os.path.join(folder, name)
     try:
-        with open(path, encoding="utf-8") as f:
-            taken = time.strftime("%Y-%m-%d", time.gmtime(os.fstat(f.fileno()).st_mtime))
-            doc = json.load(f)
+        doc, taken = document(folder, name)
         return Source(name, command, rows_of(doc, name, keys), "", words_of_machine(doc, taken))
     except FileNotFoundError:
         return Source(name, command, None, "", "")
