@@ -1,7 +1,7 @@
 #!/bin/sh
 # Reset and hot_remove while busy, hot_add, two devices at once, module parameters, unload.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G timeout=300 progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff,mkfs.ext4
+# vm: mem=1G timeout=450 progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff,mkfs.ext4
 . /lib.sh
 control=/sys/class/zram-control
 
