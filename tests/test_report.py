@@ -124,6 +124,17 @@ def each_plot_has_a_chart_of_what_its_bench_writes():
 
 
 @case
+def each_plot_is_drawn():
+    draw = report().draw
+    with tempfile.TemporaryDirectory() as tmp:
+        report_data.write(tmp, report_data.every())
+        sources = formats.load(tmp)
+    for p in plots.PLOTS:
+        svg = draw.svg(p.chart(sources[p.source].rows), p.name, p.title, False)
+        must("<path" in svg, f"{p.name}: {svg[:200]}")
+
+
+@case
 def each_measure_that_is_left_out_is_missed_by_some_plot():
     """So the case above can fail: a bench that renames one of these is noticed."""
     every = report_data.every()

@@ -262,11 +262,15 @@ def figure(chart, narrow, legend=False):
             axes.append(place.draw(fig, at * (each + 24), y, each, (width, height)))
         y += max(p.whole for p in line) + 8
     if chart.same:
-        low, high = (f(a.get_ylim()[at] for a in axes) for at, f in enumerate((min, max)))
+        first = chart.panels[0]
+        # Lines that are not turned have their values on the upright axis, all else on the other.
+        axis = "y" if first.kind == "lines" and not first.turned else "x"
+        ends = [getattr(ax, f"get_{axis}lim")() for ax in axes]
+        low, high = min(e[0] for e in ends), max(e[1] for e in ends)
         for ax in axes:
-            ax.set_ylim(low, high)
-            if chart.panels[0].log:
-                ax.yaxis.set_major_locator(decades(low, high))
+            getattr(ax, f"set_{axis}lim")(low, high)
+            if first.log:
+                getattr(ax, f"{axis}axis").set_major_locator(decades(low, high))
     if legend:
         marks = [matplotlib.patches.Patch(color=COLOUR[s.role], label=s.name)
                  for s in chart.legend()]
