@@ -40,7 +40,7 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 .NOTPARALLEL:
 
 help: ## list these targets
-	@echo 'Ebb: compressed memory that lets go at once.'
+	@echo 'Ebb: a zram for Linux, and a C library with the same allocator.'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) BASE= ARGS= FUZZ_SECONDS=$(FUZZ_SECONDS)'
 
@@ -72,11 +72,11 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 demo: build ## store, verify and release real pages; our figures beside the published ones
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo
 
-check: ## every kind of test in small doses, a real kernel included; 12 minutes the first time, then 8
+check: ## every kind of test in small doses, a real kernel included; about 12 minutes
 	@scripts/deps check
 	@$(PYTHON) scripts/check
 
-check-full: ## the same in full doses: every guest test, interleaving and planted fault; at most an hour
+check-full: ## the same in full doses: every guest test, interleaving and planted fault; meant to take an hour at most
 	@scripts/deps full
 	@$(PYTHON) scripts/check --full
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* age.c - see age.h. */
+/*
+ * age.c - owns the ages: a byte a slot, in pieces that come when a page in them has an age.  A pass
+ * goes over the slots in steps, and others see its counts when it has ended.
+ */
 #include "age.h"
 
 #include "recompress.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* check.c - see check.h. */
+/*
+ * check.c - walks pool, slots, blocks and release stage, and compares what they say of each other.
+ * cell_check.c does so for cells; what the two share is in check_parts.h.
+ */
 #include "check_parts.h"
 
 static void check_zspage(struct zspage *z, void *arg)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* wear.c - see wear.h. */
+/*
+ * wear.c - owns the sums of bytes written, one an hour.  An hour that begins takes the oldest one's
+ * place.
+ */
 #include "wear.h"
 
 /* The hours up to this one begin with nothing. */

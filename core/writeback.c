@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* writeback.c - see writeback.h. */
+/*
+ * writeback.c - chooses pages by walks over the slots and counts of sizes, without memory; copies
+ * them out, and puts a block in a slot's word if the page is still the one that was chosen.
+ */
 #include "writeback.h"
 #include "store_word.h"
 

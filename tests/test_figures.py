@@ -103,6 +103,13 @@ def without_a_run_all_is_skipped():
 
 
 @case
+def a_range_whose_ends_read_alike_is_left_out():
+    rows = [dict(r, mean_ms_min=r["mean_ms"] - 0.01, mean_ms_max=r["mean_ms"] + 0.01) for r in ROWS]
+    page = figures(TABLE.format(**RIGHT), "--write", rows=rows)[2]
+    must("| zram | 20.0 | 30.0 |" in page, page)
+
+
+@case
 def write_puts_the_figures_of_the_run_and_nothing_else():
     good = TABLE.format(**RIGHT)
     must(figures(TABLE.format(kernel="1", ours="2 (x)"), "--write")[2] == good,

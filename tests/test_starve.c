@@ -3,7 +3,7 @@
  * test_starve.c - threads that would keep another one out, if it could be kept out.
  *
  * test_progress.c counts steps where an adversary decides who runs.  Here it is the system that
- * decides, and what is measured is time: the figures of docs/measuring.md are printed as comments.
+ * decides, and what is measured is time.  The figures are printed as comments.
  */
 #include "support.h"
 #include "ebb.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * args.c - reads a command line by its table of options, and prints --help from the same table.  It
+ * owns how sizes and lists are written.
+ */
 #include "args.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * bench.c - owns what a bench leaves: the machine's facts, and a file that is whole or not there.
+ * Its threads start at one barrier, each on a CPU of its own, and their times are taken in them.
+ */
 #define _GNU_SOURCE
 #include "bench.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* cgroup.c - asks this process's control groups how much memory is left, and leaves them. */
 #include "cgroup.h"
 
 #include <errno.h>

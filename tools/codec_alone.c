@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* codec_alone.c - owns a context of each codec's own library, and calls that without a store. */
 #include "codec_alone.h"
 
 #include <lz4.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* config.c - checks the options that describe a store, and opens it as they say. */
 #include "config.h"
 
 #include <stdio.h>

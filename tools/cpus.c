@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* cpus.c - owns the list of CPUs that the process may use, as they were at its start. */
 #define _GNU_SOURCE
 #include "cpus.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* data.c - owns the table of named sets: which files are in each, and how made pages are made. */
 #define _GNU_SOURCE
 #include "data.h"
 

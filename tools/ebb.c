@@ -22,7 +22,7 @@ static const struct command *const commands[] = {
 static void print_usage(void)
 {
 	puts("Usage: ebb COMMAND [OPTION]...\n\n"
-	     "Compressed memory that lets go at once: stores real pages, checks them, and measures\n"
+	     "Compressed pages in a process: stores real pages, checks them, and measures\n"
 	     "what storing and freeing them costs.\n\n"
 	     "Commands:");
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* memory.c - owns how much memory the command may take, and says what would be too much. */
 #define _GNU_SOURCE
 #include "memory.h"
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * table.c - owns the cells of a table, and prints them as text or as JSON.  Medians and what JSON
+ * needs are here, too.
+ */
 #include "table.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* text.c - decodes UTF-8 and escapes what is not text. */
 #include "text.h"
 
 #include <stddef.h>

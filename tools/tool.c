@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * tool.c - owns what is one for the process: its messages and line of progress, the signal that was
+ * caught, and the end of the program when something fails.
+ */
 #define _GNU_SOURCE
 #include "tool.h"
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * vs_kernel.c - owns the processes of the published experiment.  Each fills a region and pushes it
+ * out; when the last one has, all unmap at once, and the parent waits until the device is drained.
+ */
 #define _GNU_SOURCE
 #include "vs_kernel.h"
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * walk.c - walks the files under some paths by name, and reads their pages without holes.  Nothing
+ * but a regular file is read, even where one was replaced since it was seen.
+ */
 #define _GNU_SOURCE
 #include "walk.h"
 

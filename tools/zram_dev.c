@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * zram_dev.c - owns the keeper, the process that makes the device and takes it away.  A pipe to it
+ * says that the device is wanted; another brings its answer.
+ */
 #define _GNU_SOURCE
 #include "zram_dev.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ebb.h - compressed memory that lets go at once: the public interface of libebb.
+ * ebb.h - compressed pages in a process: the public interface of libebb.
  *
  * A store is an array of slots.  A slot is empty, holds one page (compressed, or as one
  * repeated word, or raw when it does not shrink), or holds one object of the caller's own

@@ -95,4 +95,4 @@ MODULE_LICENSE("GPL");
 /* DKMS does not install a module whose version, or lack of one, is that of the kernel's own. */
 MODULE_VERSION(EBB_VERSION);
 MODULE_AUTHOR("The Ebb project");
-MODULE_DESCRIPTION("Compressed RAM block device that lets go at once (Ebb)");
+MODULE_DESCRIPTION("Compressed RAM block device with deferred frees (Ebb)");

@@ -266,4 +266,4 @@ module_exit(zs_exit);
 
 MODULE_LICENSE("GPL");
 MODULE_AUTHOR("The Ebb project");
-MODULE_DESCRIPTION("Allocator for compressed pages that lets go at once (Ebb)");
+MODULE_DESCRIPTION("Allocator for compressed pages with deferred frees (Ebb)");

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Compressed memory that lets go at once: mappings, caches and arrays on libebb."""
+"""Compressed memory for Python: mappings, caches and arrays on libebb."""
 from ._arrays import ArrayStore, Blosc2, pack, unpack
 from ._cache import Cache, CacheInfo, cache
 from ._core import MAX_KEY, CorruptError, codecs, unpacked_size, version
