@@ -8,11 +8,13 @@ import pickle
 import pytest
 
 import pyebb
+from support import run_threads
 
 pytest.importorskip("pytest_asyncio")
 zarr = pytest.importorskip("zarr", minversion="3.1")
 np = pytest.importorskip("numpy")
 
+from zarr.abc.store import SuffixByteRequest  # noqa: E402
 from zarr.core.buffer import cpu  # noqa: E402
 from zarr.storage import MemoryStore  # noqa: E402
 from zarr.testing.stateful import ZarrStoreStateMachine  # noqa: E402
@@ -83,6 +85,22 @@ def test_values_large_enough_for_a_thread():
     a = zarr.create_array(store, shape=big.shape, chunks=big.shape, dtype="f8", compressors=None)
     a[:] = big
     assert (a[:] == big).all()
+
+
+def test_a_range_is_of_one_value_while_others_replace_it():
+    store = pyebb.zarr.EbbStore()
+    values = [cpu.Buffer.from_bytes(bytes(1000 << i) + b"END") for i in range(7)]
+    store.set_sync("k", values[0])
+
+    def put():
+        for i in range(1500):
+            store.set_sync("k", values[i % 7])
+
+    def get():
+        for _ in range(1500):
+            assert store.get_sync("k", byte_range=SuffixByteRequest(3)).to_bytes() == b"END"
+
+    run_threads(put, get, get)
 
 
 def test_a_full_store_is_a_memory_error():
