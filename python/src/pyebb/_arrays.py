@@ -16,9 +16,9 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from ._core import CorruptError, unpacked_size
+from ._core import CorruptError, plain_key, unpacked_size
 from ._store import Key, Store, check_codec
 
 
@@ -35,13 +35,19 @@ class Codec(Protocol):
         """The buffer's bytes again, in out."""
 
 
-def _dump(obj: Any) -> tuple[bytes, list[Any]]:
+def _pickle(obj: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
     """The head and the buffers of an object.  Errors are pickle's."""
     numpy = sys.modules.get("numpy")
     if numpy and type(obj) is numpy.ndarray and not obj.flags.forc:
         obj = numpy.ascontiguousarray(obj)      # pickle would copy it into the head
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
+    return head, buffers
+
+
+def _dump(obj: Any) -> tuple[bytes, list[memoryview]]:
+    """The same with the buffers' bytes."""
+    head, buffers = _pickle(obj)
     return head, [b.raw() for b in buffers]
 
 
@@ -116,7 +122,7 @@ class ArrayStore(MutableMapping[Key, Any]):
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
-    def __enter__(self) -> "ArrayStore":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -132,15 +138,16 @@ class ArrayStore(MutableMapping[Key, Any]):
             return key
         if isinstance(key, bytes):
             return b"b" + key
-        if isinstance(key, int):
-            return b"i%d" % key
+        number = plain_key(key)
+        if number is not None:
+            return b"i%d" % number
         raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
 
     @classmethod
     def _find(cls, key: Key) -> str | bytes:
         """The same for who looks: what cannot be a key is not there."""
-        if not isinstance(key, (str, bytes, int)):
-            hash(key)
+        hash(key)           # a TypeError, as in a dict
+        if plain_key(key) is None:
             raise KeyError(key)
         return cls._name(key)
 
@@ -152,13 +159,13 @@ class ArrayStore(MutableMapping[Key, Any]):
 
     def __setitem__(self, key: Key, value: Any) -> None:
         name = self._name(key)
-        head, buffers = _dump(value)
-        itemsize = getattr(getattr(value, "dtype", None), "itemsize", 1)
+        head, buffers = _pickle(value)
         frames = []
         try:
             for buffer in buffers:
-                frames.append((next(self._numbers), buffer.nbytes, itemsize))
-                self._put_buffer(frames[-1][0], buffer, itemsize)
+                raw, itemsize = buffer.raw(), memoryview(buffer).itemsize
+                frames.append((next(self._numbers), raw.nbytes, itemsize))
+                self._put_buffer(frames[-1][0], raw, itemsize)
             text = pickle.dumps((head, frames))
             old = self._exchange(name, text)
         except BaseException:
@@ -235,6 +242,13 @@ class ArrayStore(MutableMapping[Key, Any]):
             raise KeyError(key)
         self._free(old[1])
 
+    def clear(self) -> None:
+        """Deletes all objects that are there when it is called; none is decompressed."""
+        for name in [name for name in self.store if not isinstance(name, int)]:
+            old = self._exchange(name, None)
+            if old:
+                self._free(old[1])
+
     def __contains__(self, key: object) -> bool:
         try:
             return self._find(key) in self.store  # type: ignore[arg-type]
@@ -288,7 +302,7 @@ def _items(buffer: memoryview, itemsize: int) -> Any:
 
 # ---- one object, as bytes ----
 
-_MAGIC = b"pyebb\1"
+_MAGIC = b"pyebb\2"     # then the codec's name, how many parts, and these, each after its length
 
 
 def _codec_store(codec: str, level: int | None) -> Store:
@@ -311,8 +325,8 @@ def pack(obj: Any, *, codec: str = "lz4", level: int | None = None) -> bytes:
     """
     store = _codec_store(codec, level)
     head, buffers = _dump(obj)
-    parts = [_MAGIC, struct.pack("<B", len(codec)), codec.encode()]
     frames: list[Any] = [head, *buffers]
+    parts = [_MAGIC, struct.pack("<B", len(codec)), codec.encode(), struct.pack("<Q", len(frames))]
     for data in frames:
         number = next(_numbers)
         store[number] = data
@@ -339,18 +353,21 @@ def unpack(data: Any) -> Any:
         store = _codec_store(str(view[at:end], "ascii"), None)
     except (ValueError, UnicodeDecodeError):
         raise CorruptError("these bytes name no codec that there is") from None
-    parts = []
-    while end < len(view):
-        if len(view) - end < 8:
-            raise CorruptError("packed bytes end within a part")
-        (n,) = struct.unpack("<Q", view[end:end + 8])
-        form = view[end + 8:end + 8 + n]
-        if len(form) != n:
-            raise CorruptError("packed bytes end within a part")
+    (count,), end = struct.unpack("<Q", _cut(view, end, 8)), end + 8
+    parts: list[Any] = []
+    while end < len(view) and len(parts) < count:
+        (n,) = struct.unpack("<Q", _cut(view, end, 8))
+        form = _cut(view, end + 8, n)
         room = _room(unpacked_size(form))
         store.unpack_into(form, room)
         parts.append(room)
         end += 8 + n
-    if not parts:
-        raise CorruptError("packed bytes end before their first part")
+    if not parts or len(parts) != count or end != len(view):
+        raise CorruptError("packed bytes have other parts than were packed")
     return pickle.loads(parts[0], buffers=parts[1:])
+
+
+def _cut(view: memoryview, at: int, n: int) -> memoryview:
+    if len(view) - at < n:
+        raise CorruptError("packed bytes end within a part")
+    return view[at:at + n]
