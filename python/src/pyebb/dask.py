@@ -8,7 +8,8 @@ or `dask worker --preload pyebb.dask ...`, or `Worker(data=(EbbBuffer, {"memory_
 Keys of dask.config, with their defaults:
 
     pyebb.codec: lz4        lz4, lz4hc or zstd
-    pyebb.shuffle: true     shuffle numbers where a sample becomes smaller; needs numcodecs
+    pyebb.shuffle: true     shuffle numbers where a sample becomes smaller; needs numcodecs, and
+                            the log says when that is missing
     pyebb.share: 0.6        the part of the worker's target that Ebb may have; 0: all goes to disk
     pyebb.max-ratio: 0.8    a value goes to Ebb if it needs at most this part of its size there
 
