@@ -156,6 +156,9 @@ def the_types_are_what_the_stubs_say():
     out = run([tool("mypy"), "-p", "pyebb", "--config-file", "python/pyproject.toml",
                "--cache-dir", os.path.join(WORK, "mypy")], rc=None)
     assert "Success" in out, out
+    out = run([tool("mypy"), "python/tests/typed.py", "--config-file", "python/pyproject.toml",
+               "--cache-dir", os.path.join(WORK, "mypy")], rc=None)
+    assert "Success" in out, out
     out = run([tool("stubtest"), "pyebb._core", "--allowlist", "python/tests/stubtest.txt",
                "--mypy-config-file", "python/pyproject.toml"], rc=None)
     assert "Success" in out, out
