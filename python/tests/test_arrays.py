@@ -131,6 +131,17 @@ def test_an_array_within_an_object_is_compressed_by_its_own_items():
         assert (s["k"]["a"] == np.arange(50)).all()
 
 
+@pytest.mark.parametrize("codec", ["seen", *other_codecs()])
+def test_another_codec_gets_a_large_buffer_in_pieces(monkeypatch, codec):
+    """Blosc takes less than 2 GiB."""
+    monkeypatch.setattr("pyebb._arrays.PIECE", 4096)
+    with pyebb.ArrayStore(codec=Seen() if codec == "seen" else make(codec)) as s:
+        for n in (0, 4096, 4097, SMOOTH.nbytes):
+            a = s["k"] = np.frombuffer(SMOOTH.tobytes()[:n], "u1")
+            assert np.array_equal(s["k"], a) and len(s.store) == 1 + max(-(-n // 4096), 1)
+        assert (s.pop("k") == a).all() and len(s.store) == 0
+
+
 def test_clear_decompresses_nothing():
     seen = Seen()
     with pyebb.ArrayStore(codec=seen) as s:

@@ -4,8 +4,9 @@
     object --pickle 5--> head: the pickle without its buffers
                          buffers: the object's own memory, not copied
 
-An ArrayStore keeps each buffer as a value of its own under a number that was not used before, and
-the head, with those numbers, under the key.  So a put is one step, when the head is put; and a get
+An ArrayStore keeps each buffer as a value of its own under a number that was not used before (or as
+several, if it is large and another codec compresses it), and the head, with those numbers, under
+the key.  So a put is one step, when the head is put; and a get
 that finds a buffer gone begins anew.
 """
 import errno
@@ -23,6 +24,8 @@ from ._store import Key, Store, check_codec
 
 
 _MISSING: Any = object()
+PIECE = 1 << 30     # bytes of a buffer that another codec gets at once; Blosc takes less than 2 GiB
+Frame = tuple[list[int], int, int]      # the numbers of its pieces, its bytes, and those of an item
 
 
 class Codec(Protocol):
@@ -151,20 +154,25 @@ class ArrayStore(MutableMapping[Key, Any]):
             raise KeyError(key)
         return cls._name(key)
 
-    def _put_buffer(self, number: int, buffer: memoryview, itemsize: int) -> None:
+    def _put_buffer(self, numbers: list[int], buffer: memoryview, itemsize: int) -> None:
+        """numbers: where it puts those that it takes."""
         if self._make is None:
-            self.store[number] = buffer
-        else:
-            self.store[number] = self._make(itemsize).encode(_items(buffer, itemsize))
+            numbers.append(next(self._numbers))
+            self.store[numbers[-1]] = buffer
+            return
+        for at in range(0, max(buffer.nbytes, 1), PIECE):
+            numbers.append(next(self._numbers))
+            piece = _items(buffer[at:at + PIECE], itemsize)
+            self.store[numbers[-1]] = self._make(itemsize).encode(piece)
 
     def __setitem__(self, key: Key, value: Any) -> None:
         name = self._name(key)
         head, buffers = _pickle(value)
-        frames = []
+        frames: list[Frame] = []
         try:
             for buffer in buffers:
                 raw, itemsize = buffer.raw(), memoryview(buffer).itemsize
-                frames.append((next(self._numbers), raw.nbytes, itemsize))
+                frames.append(([], raw.nbytes, itemsize))
                 self._put_buffer(frames[-1][0], raw, itemsize)
             text = pickle.dumps((head, frames))
             old = self._exchange(name, text)
@@ -175,7 +183,7 @@ class ArrayStore(MutableMapping[Key, Any]):
             self._free(old[1])
 
     def _exchange(self, name: str | bytes,
-                  text: bytes | None) -> tuple[bytes, list[tuple[int, int, int]]] | None:
+                  text: bytes | None) -> tuple[bytes, list[Frame]] | None:
         """Puts a head, or deletes it, and returns the one before: whoever gets it frees it."""
         name in self.store      # in a forked child, where the lock may be taken, it is an error
         with self._lock:
@@ -186,21 +194,24 @@ class ArrayStore(MutableMapping[Key, Any]):
                 self.store._delete(name)
         return old
 
-    def _free(self, frames: list[tuple[int, int, int]]) -> None:
-        for number, _, _ in frames:
-            self.store._delete(number)
+    def _free(self, frames: list[Frame]) -> None:
+        for numbers, _, _ in frames:
+            for number in numbers:
+                self.store._delete(number)
 
-    def _head(self, name: str | bytes) -> tuple[bytes, list[tuple[int, int, int]]] | None:
+    def _head(self, name: str | bytes) -> tuple[bytes, list[Frame]] | None:
         found = self.store.get(name)
         return None if found is None else pickle.loads(found)
 
-    def _read_buffer(self, number: int, size: int, itemsize: int) -> Any:
+    def _read_buffer(self, numbers: list[int], size: int, itemsize: int) -> Any:
         room = _room(size)
         if self._make is None:
-            if self.store.get_into(number, room) != size:
-                raise KeyError(number)
-        elif size:
-            self._make(itemsize).decode(self.store[number], out=room)
+            if self.store.get_into(numbers[0], room) != size:
+                raise KeyError(numbers[0])
+            return room
+        for at, number in zip(range(0, size, PIECE), numbers):
+            piece = room if len(numbers) == 1 else memoryview(room)[at:at + PIECE]
+            self._make(itemsize).decode(self.store[number], out=piece)
         return room
 
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
