@@ -14,9 +14,10 @@ the machine refuses is said and noted in the rows ("limits", "disk").
 
 A row: {variant, workload, data_over_limit, seconds, spilled_bytes, peak_resident_bytes,
 checksum_ok, over_limit_seconds, restarts, read_bytes, ebb_ratio, limit, limits, disk, disk_asked,
-codec, run}.  spilled_bytes: what was written to spill files.  peak_resident_bytes: the most of one worker, and
-over_limit_seconds: how long any was over its limit, both looked at ten times a second.  A row that
-did not come to its end has "error", the reason: of a killed worker, say, or no end in --patience.
+codec, run}.  spilled_bytes: what was written to spill files.  peak_resident_bytes: the most of one
+worker, and over_limit_seconds: how long any was over its limit, both looked at ten times a second.
+A row that did not come to its end has "error", the reason: of a killed worker, say, or no end in
+--patience.
 """
 import argparse
 import contextlib
