@@ -179,12 +179,23 @@ cdef class CacheValues(Gated):
             raise OSError(-err, os.strerror(-err))
         return None if err == -EAGAIN else not err
 
+    cdef int look_up(self, cache_name_t *name, void *at, size_t cap, size_t *n) noexcept:
+        """Reads a value; without the interpreter's lock, if it may be in the file."""
+        cdef int err
+        if not self.spills:
+            return ebb_cache_get(self.c, name.key, name.n, at, cap, n)
+        with nogil:
+            err = ebb_cache_get(self.c, name.key, name.n, at, cap, n)
+        return err
+
     cdef object get_one(self, object key, bint take, bint writable):
         """The value, or None."""
         cdef cache_name_t name
         cdef ebb_cache_pin *pin = NULL
-        cdef unsigned char small[SPILLED_MAX]
+        cdef unsigned char small[LONG]
         cdef size_t cap = LONG, n = 0
+        cdef void *at = small
+        cdef bytes room_of_file
         cdef object out = None
         cdef Py_buffer room
         cdef int err
@@ -202,15 +213,13 @@ cdef class CacheValues(Gated):
                     finally:
                         ebb_cache_unpin(self.c, pin)
             else:
-                if self.spills:
-                    # It may read the file: once, and without the interpreter's lock.
+                if self.spills:     # what is in the file is read once
                     cap = SPILLED_MAX
-                    with nogil:
-                        err = ebb_cache_get(self.c, name.key, name.n, small, cap, &n)
-                else:
-                    err = ebb_cache_get(self.c, name.key, name.n, small, cap, &n)
+                    room_of_file = PyBytes_FromStringAndSize(NULL, SPILLED_MAX)
+                    at = PyBytes_AsString(room_of_file)
+                err = self.look_up(&name, at, cap, &n)
                 if not err:
-                    out = PyBytes_FromStringAndSize(<const char *>small, <Py_ssize_t>n)
+                    out = PyBytes_FromStringAndSize(<const char *>at, <Py_ssize_t>n)
                     return bytearray(out) if writable else out
             while err == -ENOSPC:
                 # n is its size, but it may be another value by now.
@@ -252,8 +261,7 @@ cdef class CacheValues(Gated):
         if not self.find_key(key, &name):
             return False
         self.enter()
-        with nogil:
-            err = ebb_cache_get(self.c, name.key, name.n, NULL, 0, &n)
+        err = self.look_up(&name, NULL, 0, &n)
         self.leave()
         return err == 0 or err == -ENOSPC
 
