@@ -104,7 +104,7 @@ def the_wheel_is_one_for_all_interpreters_and_has_no_lzo():
         obj = os.path.join(WORK, "obj")
         shutil.rmtree(obj, ignore_errors=True)
         os.makedirs(WORK, exist_ok=True)
-        build("./python", DIST, VENV, "-Cbuild-dir=" + obj)
+        build("./python", DIST, VENV, "--config-settings=build-dir=" + obj)
         with open(stamp, "w", encoding="utf-8") as f:
             f.write(now)
     wheel = the_wheel()
@@ -156,6 +156,9 @@ def the_types_are_what_the_stubs_say():
     out = run([tool("mypy"), "-p", "pyebb", "--config-file", "python/pyproject.toml",
                "--cache-dir", os.path.join(WORK, "mypy")], rc=None)
     assert "Success" in out, out
+    out = run([tool("mypy"), "python/tests/typed.py", "--config-file", "python/pyproject.toml",
+               "--cache-dir", os.path.join(WORK, "mypy")], rc=None)
+    assert "Success" in out, out
     out = run([tool("stubtest"), "pyebb._core", "--allowlist", "python/tests/stubtest.txt",
                "--mypy-config-file", "python/pyproject.toml"], rc=None)
     assert "Success" in out, out
@@ -199,7 +202,7 @@ def it_builds_against_an_installed_libebb():
         env = {"PKG_CONFIG_PATH": os.path.dirname(pc), "LD_LIBRARY_PATH": lib,
                "PATH": os.path.join(VENV, "bin") + os.pathsep + os.environ["PATH"]}
         run([tool("pip"), "wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index", "-w",
-             where, "-Csetup-args=-Dlibebb=system", "./python"], **env)
+             where, "--config-settings=setup-args=-Dlibebb=system", "./python"], **env)
         (wheel,) = glob.glob(where + "/*.whl")
         run([tool("pip"), "install", "-q", "--no-index", "--no-deps", "--target", where + "/site",
              wheel])
@@ -233,8 +236,9 @@ def free_threaded(version, python):
     venv = os.path.join(WORK, version)
     environment(venv, ["check.txt"], python)
     with tempfile.TemporaryDirectory() as where:
-        wheel = build("./python", where, venv, "-Csetup-args=-Dpython.allow_limited_api=false",
-                      "-Cbuild-dir=" + os.path.join(WORK, "obj-" + version))
+        wheel = build("./python", where, venv,
+                      "--config-settings=setup-args=-Dpython.allow_limited_api=false",
+                      "--config-settings=build-dir=" + os.path.join(WORK, "obj-" + version))
         assert "t-linux_" in wheel, wheel
         run([tool("pip", venv), "install", "-q", "--no-index", "--no-deps", "--force-reinstall",
              wheel])

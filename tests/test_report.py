@@ -156,6 +156,20 @@ def each_measure_that_is_left_out_is_missed_by_some_plot():
 
 
 @case
+def figures_of_dask_on_different_disks_are_in_different_panels():
+    every = report_data.every()["dask.json"]["rows"]
+    rows = [dict(row, disk=disk, seconds=seconds)
+            for disk, seconds in (("250 MB/s", 40.0), ("machine's", 10.0)) for row in every]
+    for p in (p for p in plots.PLOTS if p.source == "dask.json"):
+        made = p.chart(formats.Rows(p.source, rows, 2))
+        panels = [panel for panel in made.panels if panel.value == "seconds"]
+        must(len(panels) == 4, f"2 workloads on 2 disks have {len(panels)} panels of seconds")
+        for panel in panels:
+            shown = {(point.low, point.high) for s in panel.series for point in s.points}
+            must(len(shown) == 1, f"{panel.title} has figures of both disks: {shown}")
+
+
+@case
 def the_columns_are_those_of_the_command():
     for name, columns in report_data.TABLES.items():
         text = (ROOT / "tools" / f"bench_{name}.c").read_text()

@@ -132,14 +132,16 @@ def pressure(rows):
 @plot(DASK, "dask.json", "Dask with more data than its limit: time, spilled bytes, memory")
 def dask(rows):
     panels, names = [], named(rows, "variant")
-    for work in rows.values("workload"):
-        of = rows.where(workload=work)
+    for work, disk in [(w, d) for w in rows.values("workload")
+                       for d in rows.where(workload=w).values("disk") or [None]]:
+        of = rows.where(workload=work, disk=disk) if disk else rows.where(workload=work)
+        where = f"{work}, disk: {disk}" if disk else work
         for measure, scale, value, what in (
                 ("seconds", 1, "seconds", ""), ("spilled_bytes", MIB, "MiB", ": spilled to disk"),
                 ("peak_resident_bytes", MIB, "MiB", ": most resident")):
             series = by(of, "variant", names, "data_over_limit", measure, scale)
             panels.append(Panel("lines", series, value, "data / limit of memory",
-                                f"{work}{what}"))
+                                f"{where}{what}"))
     panels = asked(panels, rows, "seconds")
     wrong = [f"{r['variant']}, {r['workload']}" for r in rows if r.get("checksum_ok") is False]
     if wrong:
@@ -147,11 +149,14 @@ def dask(rows):
                      "should be.")
     top = most(rows.values("data_over_limit"))
     of = rows.where(data_over_limit=top, workload=rows.values("workload")[0])
+    disks = of.values("disk")
+    of = of.where(disk=disks[0]) if disks else of
+    where = f" on a disk of {disks[0]}" if len(disks) > 1 else ""
     seconds = {v: f.value for v in of.values("variant") if (f := of.get("seconds", variant=v))}
     if not seconds:
         return Chart(panels, "The rows with the most data have no seconds.")
     best = min(seconds, key=seconds.get)
-    return Chart(panels, f"With {number(top)} times the limit, {of[0]['workload']} takes "
+    return Chart(panels, f"With {number(top)} times the limit, {of[0]['workload']}{where} takes "
                  f"{number(seconds[best])} s with the fastest, {best}"
                  + (f", and {number(max(seconds.values()))} s with the slowest"
                     if len(seconds) > 1 else "") + ". All checksums were right.")

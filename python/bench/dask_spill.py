@@ -13,10 +13,11 @@ the machine refuses is said and noted in the rows ("limits", "disk").
     dask_spill.py --plot build/report --json ...                plots of what is there
 
 A row: {variant, workload, data_over_limit, seconds, spilled_bytes, peak_resident_bytes,
-checksum_ok, over_limit_seconds, restarts, read_bytes, ebb_ratio, limit, limits, disk, codec, run}.
-spilled_bytes: what was written to spill files.  peak_resident_bytes: the most of one worker, and
-over_limit_seconds: how long any was over its limit, both looked at ten times a second.  A row that
-did not come to its end has "error", the reason: of a killed worker, say, or no end in --patience.
+checksum_ok, over_limit_seconds, restarts, read_bytes, ebb_ratio, limit, limits, disk, disk_asked,
+codec, run}.  spilled_bytes: what was written to spill files.  peak_resident_bytes: the most of one
+worker, and over_limit_seconds: how long any was over its limit, both looked at ten times a second.
+A row that did not come to its end has "error", the reason: of a killed worker, say, or no end in
+--patience.
 """
 import argparse
 import contextlib
@@ -56,7 +57,7 @@ class Box:
 
     def __init__(self, folder, limit, disk_rate, disk_bytes):
         self.limit, self.stack = limit, contextlib.ExitStack()
-        self.groups, self.limits, self.disk = [], "nanny", "machine's"
+        self.groups, self.limits, self.disk = [], "nanny", disk_name(0)
         self.v2 = os.path.exists(f"{CGROUP}/cgroup.controllers")
         self.folder = os.path.join(folder, "disk")
         os.makedirs(self.folder)
@@ -129,7 +130,7 @@ class Box:
                 self.stack.callback(put, name, f"{device} 0")
         run("mount", "-o", "discard", loop, self.folder)
         self.stack.callback(run, "umount", self.folder)
-        self.disk = f"{rate / 1e6:.0f} MB/s"
+        self.disk = disk_name(rate)
 
     def take(self, pids):
         for group, pid in zip(self.groups, pids):
@@ -264,7 +265,7 @@ def one_row(args):
                    "over_limit_seconds": round(watch.over, 2), "restarts": watch.restarts,
                    "read_bytes": read, "ebb_bytes": to_ebb, "ebb_ratio": round(ratio, 2),
                    "limit": args.limit, "limits": box.limits, "disk": box.disk,
-                   "codec": args.codec, "run": args.run}
+                   "disk_asked": args.disk, "codec": args.codec, "run": args.run}
             if error:
                 row["error"] = error
             print(json.dumps(row), flush=True)
@@ -301,6 +302,21 @@ def median(values):
     return (values[(n - 1) // 2] + values[n // 2]) / 2 if n else 0
 
 
+def disk_name(rate):
+    """What a row has as "disk" if it was asked for so many bytes a second, and got them."""
+    return f"{rate / 1e6:.0f} MB/s" if rate else "machine's"
+
+
+def is_there(rows, key, codec, rate):
+    """Whether a row of the key was made with the codec and the disk.
+
+    The machine may have refused the disk that was asked for, so both count: what there was, and
+    what was asked for.
+    """
+    return any(all(r[k] == v for k, v in key.items()) and r["codec"] == codec
+               and (r["disk"] == disk_name(rate) or r.get("disk_asked") == rate) for r in rows)
+
+
 def table(rows):
     """Prints the medians of each pair of rows."""
     found = {}
@@ -323,29 +339,29 @@ def table(rows):
 
 
 def plot(rows, folder):
-    """Two plots for each workload: seconds and spilled bytes over the size of the data."""
+    """Plots for each workload on each disk: seconds and bytes over the size of the data."""
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     os.makedirs(folder, exist_ok=True)
-    workloads = sorted({r["workload"] for r in rows})
+    columns = sorted({(r["workload"], r["disk"]) for r in rows})
     what = (("seconds", 1, "seconds"), ("spilled_bytes", 1e6, "MB written to disk"),
             ("peak_resident_bytes", 1e6, "MB, the most of a worker"))
-    fig, axes = plt.subplots(len(what), len(workloads), squeeze=False,
-                             figsize=(3.2 * len(workloads) + 1, 2.6 * len(what)))
-    for column, workload in enumerate(workloads):
+    fig, axes = plt.subplots(len(what), len(columns), squeeze=False,
+                             figsize=(3.2 * len(columns) + 1, 2.6 * len(what)))
+    for column, (workload, disk) in enumerate(columns):
         for line, (name, unit, label) in enumerate(what):
             ax = axes[line][column]
             for variant, colour in (("stock", "#888888"), ("ebb", "#2a6fb0")):
                 points = {}
                 for r in rows:
-                    if r["workload"] == workload and r["variant"] == variant:
+                    if (r["workload"], r["disk"]) == (workload, disk) and r["variant"] == variant:
                         points.setdefault(r["data_over_limit"], []).append(r[name] / unit)
                 x = sorted(points)
                 ax.plot(x, [median(points[i]) for i in x], "o-", color=colour, label=variant)
             ax.set_ylim(bottom=0)
             if not line:
-                ax.set_title(workload)
+                ax.set_title(f"{workload}, {disk}")
             if not column:
                 ax.set_ylabel(label)
             if line == len(what) - 1:
@@ -410,8 +426,7 @@ def main():
                            "limit": max(args.limit, LEAST.get(workload, 0)), "run": run}
                     if not chosen(args.only, key):
                         continue
-                    if args.add and any(all(r[k] == v for k, v in key.items())
-                                        and r["codec"] == args.codec for r in load(args.json)):
+                    if args.add and is_there(load(args.json), key, args.codec, args.disk):
                         continue
                     failed += not run_row(args, key)
     table(load(args.json))

@@ -107,6 +107,56 @@ def test_a_shuffle_by_dtype_makes_more_of_floats():
         assert shuffled.stats()["packed"] < 0.9 * plain.stats()["packed"]
 
 
+class Seen:
+    """A codec that changes nothing, and notes what it is asked for."""
+
+    def __init__(self):
+        self.encoded, self.decoded = [], 0
+
+    def encode(self, buf):
+        self.encoded.append(memoryview(buf).itemsize)
+        return bytes(buf)
+
+    def decode(self, buf, out=None):
+        self.decoded += 1
+        out[:] = np.frombuffer(buf, "u1")
+
+
+def test_an_array_within_an_object_is_compressed_by_its_own_items():
+    seen = Seen()
+    with pyebb.ArrayStore(codec=seen) as s:
+        s["k"] = {"a": np.arange(50), "b": [np.ones(50, "f4"), bytearray(50)]}
+        s["l"] = np.ones(50, "i2")
+        assert seen.encoded[:2] == [8, 4] and seen.encoded[-1] == 2
+        assert (s["k"]["a"] == np.arange(50)).all()
+
+
+@pytest.mark.parametrize("codec", ["seen", *other_codecs()])
+def test_another_codec_gets_a_large_buffer_in_pieces(monkeypatch, codec):
+    """Blosc takes less than 2 GiB."""
+    monkeypatch.setattr("pyebb._arrays.PIECE", 4096)
+    with pyebb.ArrayStore(codec=Seen() if codec == "seen" else make(codec)) as s:
+        for n in (0, 4096, 4097, SMOOTH.nbytes):
+            a = s["k"] = np.frombuffer(SMOOTH.tobytes()[:n], "u1")
+            assert np.array_equal(s["k"], a) and len(s.store) == 1 + max(-(-n // 4096), 1)
+        assert (s.pop("k") == a).all() and len(s.store) == 0
+
+
+def test_clear_decompresses_nothing():
+    seen = Seen()
+    with pyebb.ArrayStore(codec=seen) as s:
+        s.update({key: np.arange(50) for key in ("a", b"b", 3)})
+        s.clear()
+        assert not seen.decoded and len(s) == len(s.store) == 0
+
+
+def test_integers_of_numpy_are_keys():
+    with pyebb.ArrayStore() as s:
+        s[np.int64(3)] = 5
+        assert s[3] == s[np.uint8(3)] == 5 and np.int8(3) in s and np.float64(3) not in s
+        assert [type(key) for key in s] == [int]
+
+
 def test_a_put_that_fails_leaves_all_as_it_was():
     with pyebb.ArrayStore(capacity=2 * MIB) as s:
         s["k"] = SMOOTH
@@ -168,6 +218,15 @@ def test_damage_to_packed_bytes_is_found():
     for n in [0, 3, 6, 7, 9, 10, 14, 30, len(packed) - 1]:
         with pytest.raises(pyebb.CorruptError):
             pyebb.unpack(packed[:n])
+    ends = [6 + 1 + 3 + 8]          # of the first bytes, and of each part
+    while ends[-1] < len(packed):
+        ends.append(ends[-1] + 8 + int.from_bytes(packed[ends[-1]:ends[-1] + 8], "little"))
+    assert len(ends) == 3 and ends[-1] == len(packed)
+    for end in ends[:-1]:
+        with pytest.raises(pyebb.CorruptError):
+            pyebb.unpack(packed[:end])
+    with pytest.raises(pyebb.CorruptError):
+        pyebb.unpack(packed + packed[ends[0]:ends[1]])
     for _ in range(200):
         wrong = bytearray(packed)
         wrong[r.randrange(len(wrong))] ^= 1 << r.randrange(8)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Cache and the decorator cache()."""
+import os
 import pickle
 import random
+import sys
+import threading
 
 import pytest
 
@@ -87,6 +90,28 @@ def test_clear_leaves_a_cache_that_works(cache):
         assert len(cache) == 0 and cache.maxsize == 16 * MIB and 0 not in cache
 
 
+def test_puts_beside_clears_find_room_and_the_capacity_stays(cache):
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    large = noise(500_000)
+
+    def put(seed):
+        for i in range(300):
+            cache[f"{seed} {i}"] = large
+            assert cache.maxsize == 16 * MIB
+
+    def clear():
+        for _ in range(150):
+            cache.clear()
+
+    try:
+        run_threads(lambda: put(1), lambda: put(2), clear, clear)
+    finally:
+        sys.setswitchinterval(was)
+    cache["k"] = large
+    assert cache["k"] == large and cache.maxsize == 16 * MIB
+
+
 def test_second_miss_notes_a_key_first():
     with pyebb.Cache("8 MiB", second_miss=True) as c:
         c["a"] = b"1"
@@ -101,12 +126,92 @@ def test_a_value_that_does_not_fit_is_a_value_error(cache):
         cache["k"] = noise(20_000_000)
     assert cache.put("k", noise(20_000_000)) is False
     assert "k" not in cache
+    with pytest.raises(ValueError, match="of at most 67108864 bytes, and of 4194304 compressed"):
+        cache["k"] = bytes(64 * MIB + 1)
+    cache["k"] = bytes(64 * MIB)
+    assert cache.pop("k") == bytes(64 * MIB)
+
+
+@pytest.mark.parametrize("large", [noise(5 * MIB), bytes(64 * MIB + 1)], ids=["noise", "zeros"])
+def test_after_a_put_that_failed_the_key_has_no_value(cache, large):
+    """Nobody gets what was to be replaced."""
+    cache["k"] = b"old"
+    with pytest.raises(ValueError, match="value too large"):
+        cache["k"] = large
+    assert cache.get("k") is None
+    cache["k"] = b"old"
+    assert cache.put("k", large) is False
+    assert cache.get("k") is None
+
+
+def test_whatever_is_bytes_like_is_a_value_and_integers_of_numpy_are_keys(cache):
+    np = pytest.importorskip("numpy")
+    dates = np.arange(2000).view("M8[s]")
+    for some in (dates, dates[::3]):
+        cache[np.int64(3)] = some
+        assert cache[3] == cache.setdefault("new", some) == some.tobytes()
+        del cache["new"]
+    with pytest.raises(ValueError, match="value too large: 24000000 bytes"):
+        cache[0] = np.frombuffer(noise(24_000_000), "M8[s]")
+    assert np.int8(3) in cache and np.float64(3) not in cache
+
+
+def fill_spill(c, size):
+    for i in range(200 * SIZE // size):
+        c[i] = noise(size, i)
+        if not i % (SIZE // size):
+            c.flush()       # too many at once are dropped
+    c.flush()
+    assert c.stats()["spill_values"] > 50
+
+
+def bytes_read():
+    with open("/proc/self/io", encoding="ascii") as f:
+        return int(f.readline().split()[1])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="there is no /proc/self/io")
+def test_a_value_in_the_spill_is_read_once(tmp_path):
+    with pyebb.Cache("8 MiB", spill=tmp_path / "spill", spill_capacity="64 MiB") as c:
+        fill_spill(c, SIZE)
+        read = bytes_read()
+        for i in range(200):
+            c.get(i)
+            c.flush()       # it came back, and another went
+        hits = c.stats()["spill_hits"]
+        assert hits > 20
+        assert bytes_read() - read < 1.5 * hits * SIZE
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no lock")
+@pytest.mark.parametrize("look", ["get", "__contains__"])
+def test_the_interpreters_lock_is_free_while_the_spill_is_read(tmp_path, look):
+    was = sys.getswitchinterval()
+    with pyebb.Cache("8 MiB", spill=tmp_path / "spill", spill_capacity="64 MiB") as c:
+        fill_spill(c, 1000)
+        start, ran = threading.Event(), []
+        other = threading.Thread(target=lambda: (start.wait(), ran.append(True)))
+        other.start()
+        sys.setswitchinterval(1000)     # nobody takes it away
+        try:
+            start.set()
+            for i in range(10_000):
+                getattr(c, look)(i)
+                if ran:
+                    break
+            there = bool(ran)
+        finally:
+            sys.setswitchinterval(was)
+            other.join()
+        assert there
 
 
 @pytest.mark.parametrize("arguments, words", [
     ({"capacity": "much"}, "capacity 'much'"), ({"capacity": "7 MiB"}, "at least 8.0 MiB"),
     ({"capacity": "8MiB", "codec": "x"}, "codec 'x'"),
     ({"capacity": "8MiB", "spill": "f", "spill_capacity": 5}, "spill_capacity 5"),
+    ({"capacity": 1 << 64}, f"capacity {1 << 64}"),
+    ({"capacity": "8MiB", "spill_capacity": 1 << 64}, f"spill_capacity {1 << 64}"),
 ])
 def test_an_argument_out_of_its_range_is_a_value_error_that_names_it(arguments, words):
     with pytest.raises(ValueError, match=words):
@@ -257,3 +362,38 @@ def test_a_forked_child_begins_with_an_empty_one():
 
     assert child_of_fork(child) == (1, 1)
     assert f(1) == 2 and f.cache_info().hits == 1
+
+
+def test_a_forked_child_has_a_spill_of_its_own(tmp_path):
+    calls = []
+
+    @pyebb.cache("8 MiB", key=lambda n: n, spill=tmp_path / "spill")
+    def f(n):
+        calls.append(n)
+        return noise(SIZE, n)
+
+    f(1)
+
+    def child():
+        for _ in range(2):
+            for n in range(300):
+                assert f(n) == noise(SIZE, n)
+        return len(calls), sorted(os.listdir(tmp_path))
+
+    n, files = child_of_fork(child)
+    assert n < 601 and files == ["spill"]
+    assert f(1) == noise(SIZE, 1) and calls == [1]
+
+
+@pytest.mark.parametrize("more", range(8))
+def test_arrays_of_a_hit_are_aligned(more):
+    np = pytest.importorskip("numpy")
+
+    @pyebb.cache("8 MiB")
+    def f():
+        return "x" * more, np.arange(100.0), np.arange(3, dtype="u1"), np.ones(5000)
+
+    f()
+    text, *arrays = f()
+    assert f.cache_info().hits == 1 and text == "x" * more
+    assert all(a.flags.aligned and a.flags.writeable for a in arrays)

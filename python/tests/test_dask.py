@@ -19,6 +19,7 @@ np = pytest.importorskip("numpy", reason="numpy is not installed: pip install py
 import dask.config  # noqa: E402
 from distributed.sizeof import sizeof  # noqa: E402
 from distributed.spill import SpillBuffer  # noqa: E402
+from distributed.utils import RateLimiterFilter  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
@@ -27,6 +28,12 @@ from pyebb import _tiers  # noqa: E402
 from pyebb.dask import EbbBuffer  # noqa: E402
 
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def each_test_logs_what_it_has_to_say():
+    """Some messages come once in ten seconds."""
+    RateLimiterFilter.reset_timer(_tiers.logger)
 
 
 def field(seed, n=MIB // 4):
@@ -375,6 +382,75 @@ def test_a_full_disk_loses_nothing(tmp_path, caplog):
         assert buf[str(i)] == noise(i)
     drain(buf)                  # there is room again
     assert len(places(buf)[2]) == 50
+
+
+def test_a_key_is_somewhere_at_each_step_of_its_way_to_a_file(tmp_path, monkeypatch):
+    buf = make(tmp_path)
+    below = buf._slow_uncached
+    forget, there = below._forget, []
+
+    def look(key):
+        size = forget(key)
+        there.append(key in below)      # as another thread asks, without the lock
+        return size
+
+    monkeypatch.setattr(below, "_forget", look)
+    buf["a"] = field(0)
+    drain(buf)                  # from memory to Ebb, to a file
+    assert places(buf)[2] == {"a"}
+    assert there == [True]
+    for _ in range(2):          # it was read twice: its file is lent while it is in Ebb
+        assert (buf["a"] == field(0)).all()
+        drain(buf)
+    assert places(buf)[2] == {"a"}
+    assert there == [True, True]
+
+
+def test_evict_does_not_raise_when_there_is_no_memory(tmp_path, monkeypatch, caplog):
+    def no_memory(*_):
+        raise MemoryError
+
+    buf = make(tmp_path)
+    below = buf._slow_uncached
+    buf["a"], buf["b"] = field(0), field(1)
+    with monkeypatch.context() as m:
+        m.setattr(below, "_choose", no_memory)
+        assert buf.evict() > 0
+    assert places(buf) == ({"b"}, set(), {"a"})     # without a sample, straight to disk
+    assert buf.evict() > 0
+    with monkeypatch.context() as m:
+        m.setattr(below, "_form", no_memory)
+        assert buf.evict() == -1
+    assert "keeping data in memory, compressed" in caplog.text
+    assert places(buf) == (set(), {"b"}, {"a"})
+    assert (buf["b"] == field(1)).all() and (buf["a"] == field(0)).all()
+
+
+def test_what_leaves_ebb_is_given_back_at_once_when_it_is_a_part_of_it(tmp_path, monkeypatch):
+    """To give back goes over all of Ebb, which in the event loop is not for each small value."""
+    buf = make(tmp_path, target=100 * MIB)
+    for i in range(400):
+        buf[i] = field(i % 4, MIB // 16)
+    while len(buf.fast):
+        buf.evict()
+    below, trims = buf._slow_uncached, []
+    monkeypatch.setattr(below._plain, "trim", lambda: trims.append(below.known), raising=False)
+    whole = below.known
+    for _ in range(100):
+        assert buf.evict() >= 0
+    freed = whole - below.known
+    assert freed > .1 * whole
+    assert freed / (whole / 64) / 2 < len(trims) < 30
+
+
+def test_a_shuffle_without_numcodecs_is_told(tmp_path, monkeypatch, caplog):
+    make(tmp_path / "with")
+    assert "numcodecs" not in caplog.text
+    monkeypatch.setattr(_tiers, "blosc", None)
+    make(tmp_path / "off", shuffle=False)
+    assert "numcodecs" not in caplog.text
+    make(tmp_path / "without")
+    assert "numcodecs is not installed" in caplog.text
 
 
 def test_max_spill_bounds_the_disk(tmp_path, caplog):

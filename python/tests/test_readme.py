@@ -20,6 +20,15 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 2
 
 
+def test_each_pip_is_that_of_a_virtual_environment_and_may_be_as_old_as_debians():
+    """Debian's own pip installs nothing outside of one, and pip 23.0 has no -C."""
+    commands = re.findall(r"^    (.*\bpip .*)", README.read_text(encoding="utf-8"), re.M)
+    assert len(commands) >= 6
+    for command in commands:
+        assert re.search(r"(^| )venv/bin/pip (install|wheel) ", command), command
+        assert " -C" not in command, command
+
+
 def test_what_there_is_is_there():
     """Each name of the table."""
     import pyebb

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A Store with a spill: what goes to files, and what becomes of it there."""
 import gc
+import io
 import os
 import pathlib
 import random
@@ -82,6 +83,34 @@ def test_a_file_ends_with_its_value(store):
     assert store.get(0, 5) == 5
     store.clear()
     assert files(store) == [] and len(store) == 0
+
+
+def test_a_file_is_written_to_its_end_although_a_write_takes_a_part(store, monkeypatch):
+    """As Linux has it: 2 GiB at most."""
+    class Part(io.FileIO):
+        def write(self, data):
+            return super().write(memoryview(data)[:30_000])
+
+    def open_in_parts(path, mode, buffering=-1):
+        file = Part(path, mode)
+        return io.BufferedWriter(file) if buffering and "w" in mode else file
+
+    monkeypatch.setattr("pyebb._spill.open", open_in_parts, raising=False)
+    for i in range(40):
+        store[i] = noise(SIZE, i)
+    assert store.stats()["spilled"] > 15
+    assert all(store[i] == noise(SIZE, i) for i in range(40))
+
+
+def test_an_array_of_dates_may_be_spilled(store):
+    np = pytest.importorskip("numpy")
+    dates = np.frombuffer(noise(SIZE), "M8[s]")
+    for i in range(40):
+        store[i] = dates
+        store[f"gaps {i}"] = dates[::2]
+    assert store.stats()["spilled"] > 15
+    assert all(store[i] == dates.tobytes() for i in range(40))
+    assert all(store[f"gaps {i}"] == dates[::2].tobytes() for i in range(40))
 
 
 def test_errors_are_those_of_a_store(store):

@@ -75,7 +75,7 @@ def test_it_is_a_mutable_mapping(store):
     assert sorted(store.values()) == [b"1", b"2", b"3"]
     assert store.pop("a") == b"1"
     assert store.pop("a", None) is None
-    assert store.setdefault("a", b"9") == b"9"
+    assert store.setdefault("a", memoryview(b"9-")[::2]) == b"9"
     assert store.setdefault("a", b"8") == b"9"
     key, value = store.popitem()
     assert value in (b"9", b"2", b"3") and key not in store
@@ -123,6 +123,31 @@ def test_numpy_arrays_go_in_and_out_by_their_buffers(store):
         assert store.get_into(key, out) == a.nbytes
         assert (out == a).all()
     assert store["stripes"] == a[:, ::3].tobytes()
+
+
+def test_an_array_of_dates_is_its_bytes_with_gaps_and_without(store):
+    np = pytest.importorskip("numpy")
+    a = np.arange("2026-01-01", "2026-04-11", dtype="M8[D]").reshape(10, 10)
+    for some in (a, a[:, ::3], a.T, a.view("m8[D]")[::2]):
+        store["k"] = some
+        assert store["k"] == store.setdefault("new", some) == some.tobytes()
+        del store["new"]
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_integers_of_numpy_are_keys_and_sizes(tmp_path, spill):
+    np = pytest.importorskip("numpy")
+    with pyebb.Store(capacity=np.int64(MIB), **({"spill": tmp_path} if spill else {})) as s:
+        assert s.capacity == MIB
+        s[np.int64(3)] = b"three"
+        s[4] = b"four"
+        assert np.int64(3) in s and s[3] == s[np.uint8(3)] == b"three"
+        assert s.pop(np.int16(4)) == b"four" and 4 not in s
+        assert [type(key) for key in s] == [int] and list(s) == [3]
+        for wrong in (np.float64(3), np.datetime64(3, "D")):
+            assert wrong not in s and s.get(wrong) is None
+            with pytest.raises(TypeError, match="a key is"):
+                s[wrong] = b""
 
 
 def test_a_range_of_a_value_can_be_read(store):
@@ -274,6 +299,8 @@ def test_a_key_that_is_not_there_is_a_key_error_with_the_key(store):
     ({"capacity": -1}, "capacity -1"),
     ({"capacity": "1 GiBi"}, "capacity '1 GiBi'"),
     ({"capacity": True}, "capacity True"),
+    ({"capacity": 1 << 64}, f"capacity {1 << 64}: .*less than 2\\*\\*64"),
+    ({"capacity": "1" + "0" * 400 + ".5 GiB"}, "capacity '1000"),
 ])
 def test_an_argument_out_of_its_range_is_a_value_error_that_names_it(arguments, words):
     with pytest.raises(ValueError, match=words):
@@ -287,6 +314,13 @@ def test_a_capacity_may_be_a_text(text, n):
         assert s.capacity == n
         s.capacity = None
         assert s.capacity is None
+
+
+def test_a_capacity_that_is_set_is_checked_as_one_that_is_given(store):
+    for wrong in (1 << 64, -1, 0, "much", True):
+        with pytest.raises(ValueError, match=f"capacity {wrong!r}|capacity 0"):
+            store.capacity = wrong
+    assert store.capacity is None
 
 
 def test_past_the_capacity_is_a_memory_error_and_nothing_is_lost():
@@ -574,6 +608,41 @@ def test_setdefault_is_one_step(quick_switch):
             run_threads(*(lambda i=i: got.append(s.setdefault("k", bytes([i]) * 5000))
                           for i in range(4)))
             assert len(set(got)) == 1 and s["k"] == got[0]
+
+
+def test_setdefault_returns_what_it_put_although_another_thread_deletes_it():
+    class Deleted(pyebb.Store):
+        def _put(self, key, data, flags):
+            done = super()._put(key, data, flags)
+            self._delete(key)
+            return done
+
+    with Deleted() as s:
+        assert s.setdefault("k", b"new") == b"new" and len(s) == 0
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_a_part_that_is_read_is_of_one_value(quick_switch, tmp_path, spill):
+    with pyebb.Store(capacity=64 * MIB, **({"spill": tmp_path} if spill else {})) as s:
+        values = [bytes([i]) * (1000 << i) for i in range(7)]
+        s["k"] = values[0]
+
+        def put():
+            for i in range(1500):
+                s["k"] = values[i % 7]
+
+        def read():
+            for _ in range(1500):
+                got = s.read("k")
+                assert got == values[got[0]]
+
+        run_threads(put, read, read)
+        whole = s["k"]
+
+        def part(total):
+            s["k"] = b"shorter"
+            return total - 5, 5
+        assert s._read_part("k", part) == whole[-5:]
 
 
 def test_a_store_may_be_closed_while_threads_use_it(quick_switch):

@@ -4,8 +4,9 @@
     object --pickle 5--> head: the pickle without its buffers
                          buffers: the object's own memory, not copied
 
-An ArrayStore keeps each buffer as a value of its own under a number that was not used before, and
-the head, with those numbers, under the key.  So a put is one step, when the head is put; and a get
+An ArrayStore keeps each buffer as a value of its own under a number that was not used before (or as
+several, if it is large and another codec compresses it), and the head, with those numbers, under
+the key.  So a put is one step, when the head is put; and a get
 that finds a buffer gone begins anew.
 """
 import errno
@@ -16,13 +17,15 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from ._core import CorruptError, unpacked_size
+from ._core import CorruptError, plain_key, unpacked_size
 from ._store import Key, Store, check_codec
 
 
 _MISSING: Any = object()
+PIECE = 1 << 30     # bytes of a buffer that another codec gets at once; Blosc takes less than 2 GiB
+Frame = tuple[list[int], int, int]      # the numbers of its pieces, its bytes, and those of an item
 
 
 class Codec(Protocol):
@@ -35,13 +38,19 @@ class Codec(Protocol):
         """The buffer's bytes again, in out."""
 
 
-def _dump(obj: Any) -> tuple[bytes, list[Any]]:
+def _pickle(obj: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
     """The head and the buffers of an object.  Errors are pickle's."""
     numpy = sys.modules.get("numpy")
     if numpy and type(obj) is numpy.ndarray and not obj.flags.forc:
         obj = numpy.ascontiguousarray(obj)      # pickle would copy it into the head
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
+    return head, buffers
+
+
+def _dump(obj: Any) -> tuple[bytes, list[memoryview]]:
+    """The same with the buffers' bytes."""
+    head, buffers = _pickle(obj)
     return head, [b.raw() for b in buffers]
 
 
@@ -116,7 +125,7 @@ class ArrayStore(MutableMapping[Key, Any]):
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
-    def __enter__(self) -> "ArrayStore":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -132,33 +141,39 @@ class ArrayStore(MutableMapping[Key, Any]):
             return key
         if isinstance(key, bytes):
             return b"b" + key
-        if isinstance(key, int):
-            return b"i%d" % key
+        number = plain_key(key)
+        if number is not None:
+            return b"i%d" % number
         raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
 
     @classmethod
     def _find(cls, key: Key) -> str | bytes:
         """The same for who looks: what cannot be a key is not there."""
-        if not isinstance(key, (str, bytes, int)):
-            hash(key)
+        hash(key)           # a TypeError, as in a dict
+        if plain_key(key) is None:
             raise KeyError(key)
         return cls._name(key)
 
-    def _put_buffer(self, number: int, buffer: memoryview, itemsize: int) -> None:
+    def _put_buffer(self, numbers: list[int], buffer: memoryview, itemsize: int) -> None:
+        """numbers: where it puts those that it takes."""
         if self._make is None:
-            self.store[number] = buffer
-        else:
-            self.store[number] = self._make(itemsize).encode(_items(buffer, itemsize))
+            numbers.append(next(self._numbers))
+            self.store[numbers[-1]] = buffer
+            return
+        for at in range(0, max(buffer.nbytes, 1), PIECE):
+            numbers.append(next(self._numbers))
+            piece = _items(buffer[at:at + PIECE], itemsize)
+            self.store[numbers[-1]] = self._make(itemsize).encode(piece)
 
     def __setitem__(self, key: Key, value: Any) -> None:
         name = self._name(key)
-        head, buffers = _dump(value)
-        itemsize = getattr(getattr(value, "dtype", None), "itemsize", 1)
-        frames = []
+        head, buffers = _pickle(value)
+        frames: list[Frame] = []
         try:
             for buffer in buffers:
-                frames.append((next(self._numbers), buffer.nbytes, itemsize))
-                self._put_buffer(frames[-1][0], buffer, itemsize)
+                raw, itemsize = buffer.raw(), memoryview(buffer).itemsize
+                frames.append(([], raw.nbytes, itemsize))
+                self._put_buffer(frames[-1][0], raw, itemsize)
             text = pickle.dumps((head, frames))
             old = self._exchange(name, text)
         except BaseException:
@@ -168,7 +183,7 @@ class ArrayStore(MutableMapping[Key, Any]):
             self._free(old[1])
 
     def _exchange(self, name: str | bytes,
-                  text: bytes | None) -> tuple[bytes, list[tuple[int, int, int]]] | None:
+                  text: bytes | None) -> tuple[bytes, list[Frame]] | None:
         """Puts a head, or deletes it, and returns the one before: whoever gets it frees it."""
         name in self.store      # in a forked child, where the lock may be taken, it is an error
         with self._lock:
@@ -179,21 +194,24 @@ class ArrayStore(MutableMapping[Key, Any]):
                 self.store._delete(name)
         return old
 
-    def _free(self, frames: list[tuple[int, int, int]]) -> None:
-        for number, _, _ in frames:
-            self.store._delete(number)
+    def _free(self, frames: list[Frame]) -> None:
+        for numbers, _, _ in frames:
+            for number in numbers:
+                self.store._delete(number)
 
-    def _head(self, name: str | bytes) -> tuple[bytes, list[tuple[int, int, int]]] | None:
+    def _head(self, name: str | bytes) -> tuple[bytes, list[Frame]] | None:
         found = self.store.get(name)
         return None if found is None else pickle.loads(found)
 
-    def _read_buffer(self, number: int, size: int, itemsize: int) -> Any:
+    def _read_buffer(self, numbers: list[int], size: int, itemsize: int) -> Any:
         room = _room(size)
         if self._make is None:
-            if self.store.get_into(number, room) != size:
-                raise KeyError(number)
-        elif size:
-            self._make(itemsize).decode(self.store[number], out=room)
+            if self.store.get_into(numbers[0], room) != size:
+                raise KeyError(numbers[0])
+            return room
+        for at, number in zip(range(0, size, PIECE), numbers):
+            piece = room if len(numbers) == 1 else memoryview(room)[at:at + PIECE]
+            self._make(itemsize).decode(self.store[number], out=piece)
         return room
 
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
@@ -234,6 +252,13 @@ class ArrayStore(MutableMapping[Key, Any]):
         if old is None:
             raise KeyError(key)
         self._free(old[1])
+
+    def clear(self) -> None:
+        """Deletes all objects that are there when it is called; none is decompressed."""
+        for name in [name for name in self.store if not isinstance(name, int)]:
+            old = self._exchange(name, None)
+            if old:
+                self._free(old[1])
 
     def __contains__(self, key: object) -> bool:
         try:
@@ -288,7 +313,7 @@ def _items(buffer: memoryview, itemsize: int) -> Any:
 
 # ---- one object, as bytes ----
 
-_MAGIC = b"pyebb\1"
+_MAGIC = b"pyebb\2"     # then the codec's name, how many parts, and these, each after its length
 
 
 def _codec_store(codec: str, level: int | None) -> Store:
@@ -311,8 +336,8 @@ def pack(obj: Any, *, codec: str = "lz4", level: int | None = None) -> bytes:
     """
     store = _codec_store(codec, level)
     head, buffers = _dump(obj)
-    parts = [_MAGIC, struct.pack("<B", len(codec)), codec.encode()]
     frames: list[Any] = [head, *buffers]
+    parts = [_MAGIC, struct.pack("<B", len(codec)), codec.encode(), struct.pack("<Q", len(frames))]
     for data in frames:
         number = next(_numbers)
         store[number] = data
@@ -339,18 +364,21 @@ def unpack(data: Any) -> Any:
         store = _codec_store(str(view[at:end], "ascii"), None)
     except (ValueError, UnicodeDecodeError):
         raise CorruptError("these bytes name no codec that there is") from None
-    parts = []
-    while end < len(view):
-        if len(view) - end < 8:
-            raise CorruptError("packed bytes end within a part")
-        (n,) = struct.unpack("<Q", view[end:end + 8])
-        form = view[end + 8:end + 8 + n]
-        if len(form) != n:
-            raise CorruptError("packed bytes end within a part")
+    (count,), end = struct.unpack("<Q", _cut(view, end, 8)), end + 8
+    parts: list[Any] = []
+    while end < len(view) and len(parts) < count:
+        (n,) = struct.unpack("<Q", _cut(view, end, 8))
+        form = _cut(view, end + 8, n)
         room = _room(unpacked_size(form))
         store.unpack_into(form, room)
         parts.append(room)
         end += 8 + n
-    if not parts:
-        raise CorruptError("packed bytes end before their first part")
+    if not parts or len(parts) != count or end != len(view):
+        raise CorruptError("packed bytes have other parts than were packed")
     return pickle.loads(parts[0], buffers=parts[1:])
+
+
+def _cut(view: memoryview, at: int, n: int) -> memoryview:
+    if len(view) - at < n:
+        raise CorruptError("packed bytes end within a part")
+    return view[at:at + n]

@@ -5,6 +5,7 @@
 cdef extern from "ebb_cache.h" nogil:
     enum:
         EBB_CACHE_KEY_MAX
+        EBB_CACHE_VALUE_MAX
         EBB_CACHE_CAPACITY_MIN
         EBB_CACHE_TAKE
         EBB_CACHE_ADMIT
@@ -64,7 +65,12 @@ cdef extern from "ebb_cache.h" nogil:
 cdef enum:
     ROUND = 4           # bytes of a cleared cache's number, before a key
 
+# No value in a spill is larger.
+cdef enum:
+    SPILLED_MAX = 65536
+
 MAX_CACHE_KEY = EBB_CACHE_KEY_MAX - ROUND - 1
+MAX_CACHE_VALUE = EBB_CACHE_VALUE_MAX
 CACHE_CAPACITY_MIN = EBB_CACHE_CAPACITY_MIN
 
 
@@ -77,7 +83,14 @@ cdef struct cache_name_t:
 cdef class CacheValues(Gated):
     """libebb's cache: what Cache is made of."""
     cdef ebb_cache *c
-    cdef uint32_t cleared
+    cdef bint spills
+    cdef object resize          # the lock of who changes the capacity
+    cdef uint64_t capacity      # that it has when nobody clears it
+    cdef uint32_t cleared       # how often that began
+    cdef uint32_t restored      # how often it ended
+
+    def __cinit__(self, *args, **kwargs):
+        self.resize = threading.Lock()
 
     def _open(self, codec, level, capacity, spill, spill_capacity, second_miss):
         """Opens it; once.  The arguments were checked."""
@@ -104,6 +117,8 @@ cdef class CacheValues(Gated):
             raise MemoryError(f"no memory for a cache of {capacity} bytes")
         if err:
             raise OSError(-err, os.strerror(-err), spill)
+        self.capacity = capacity
+        self.spills = spill is not None
         self.c = c
 
     cdef bint is_open(self) noexcept:
@@ -142,20 +157,36 @@ cdef class CacheValues(Gated):
         cdef cache_name_t name
         cdef Py_buffer view
         cdef unsigned int flags = EBB_CACHE_ADMIT if admit else 0
+        cdef uint32_t restored
         cdef int err
-        self.make_key(key, &name)
         get_view(data, &view)
         try:
-            self.enter()
-            with nogil:
-                err = ebb_cache_put(self.c, name.key, name.n, view.buf, <size_t>view.len,
-                                    <uint64_t>view.len, flags)
-            self.leave()
+            while True:
+                restored = self.restored
+                self.make_key(key, &name)
+                self.enter()
+                with nogil:
+                    err = ebb_cache_put(self.c, name.key, name.n, view.buf, <size_t>view.len,
+                                        <uint64_t>view.len, flags)
+                self.leave()
+                if (err != -ENOMEM and err != -EFBIG) or self.cleared == restored:
+                    break
+                with self.resize:       # it found no room, but in a cache that was being cleared
+                    pass
         finally:
             PyBuffer_Release(&view)
         if err and err != -EAGAIN and err != -ENOMEM and err != -EFBIG:
             raise OSError(-err, os.strerror(-err))
         return None if err == -EAGAIN else not err
+
+    cdef int look_up(self, cache_name_t *name, void *at, size_t cap, size_t *n) noexcept:
+        """Reads a value; without the interpreter's lock, if it may be in the file."""
+        cdef int err
+        if not self.spills:
+            return ebb_cache_get(self.c, name.key, name.n, at, cap, n)
+        with nogil:
+            err = ebb_cache_get(self.c, name.key, name.n, at, cap, n)
+        return err
 
     cdef object get_one(self, object key, bint take, bint writable):
         """The value, or None."""
@@ -163,6 +194,8 @@ cdef class CacheValues(Gated):
         cdef ebb_cache_pin *pin = NULL
         cdef unsigned char small[LONG]
         cdef size_t cap = LONG, n = 0
+        cdef void *at = small
+        cdef bytes room_of_file
         cdef object out = None
         cdef Py_buffer room
         cdef int err
@@ -180,9 +213,13 @@ cdef class CacheValues(Gated):
                     finally:
                         ebb_cache_unpin(self.c, pin)
             else:
-                err = ebb_cache_get(self.c, name.key, name.n, small, LONG, &n)
+                if self.spills:     # what is in the file is read once
+                    cap = SPILLED_MAX
+                    room_of_file = PyBytes_FromStringAndSize(NULL, SPILLED_MAX)
+                    at = PyBytes_AsString(room_of_file)
+                err = self.look_up(&name, at, cap, &n)
                 if not err:
-                    out = PyBytes_FromStringAndSize(<const char *>small, <Py_ssize_t>n)
+                    out = PyBytes_FromStringAndSize(<const char *>at, <Py_ssize_t>n)
                     return bytearray(out) if writable else out
             while err == -ENOSPC:
                 # n is its size, but it may be another value by now.
@@ -224,7 +261,7 @@ cdef class CacheValues(Gated):
         if not self.find_key(key, &name):
             return False
         self.enter()
-        err = ebb_cache_get(self.c, name.key, name.n, NULL, 0, &n)
+        err = self.look_up(&name, NULL, 0, &n)
         self.leave()
         return err == 0 or err == -ENOSPC
 
@@ -245,24 +282,30 @@ cdef class CacheValues(Gated):
     def _set_capacity(self, uint64_t capacity):
         cdef int err
         self.enter()
-        with nogil:
-            err = ebb_cache_set_capacity(self.c, capacity)
-        self.leave()
+        try:
+            with self.resize:
+                with nogil:
+                    err = ebb_cache_set_capacity(self.c, capacity)
+                if not err:
+                    self.capacity = capacity
+        finally:
+            self.leave()
         if err:
             raise OSError(-err, os.strerror(-err))
 
     def clear(self):
         """Deletes all values."""
-        cdef ebb_cache_stat stat
-        stat.struct_size = sizeof(stat)
         self.enter()
-        # Who has the number of before puts where nobody looks any more.
-        self.cleared += 1
-        c_ebb_cache_stat(self.c, &stat)
-        with nogil:
-            ebb_cache_set_capacity(self.c, 0)
-            ebb_cache_set_capacity(self.c, stat.capacity)
-        self.leave()
+        try:
+            with self.resize:
+                # Who has the number of before puts where nobody looks any more.
+                self.cleared += 1
+                with nogil:
+                    ebb_cache_set_capacity(self.c, 0)
+                    ebb_cache_set_capacity(self.c, self.capacity)
+                self.restored = self.cleared
+        finally:
+            self.leave()
 
     def flush(self):
         """Returns when what was evicted before the call is in the spill, or has failed."""
@@ -284,7 +327,7 @@ cdef class CacheValues(Gated):
         c_ebb_cache_stat(self.c, &stat)
         self.leave()
         return {
-            "capacity": stat.capacity, "used_bytes": stat.used_bytes,
+            "capacity": self.capacity, "used_bytes": stat.used_bytes,
             "pool_bytes": stat.pool_bytes, "idle_bytes": stat.idle_bytes,
             "index_bytes": stat.index_bytes, "meta_bytes": stat.meta_bytes,
             "pinned_bytes": stat.pinned_bytes, "values": stat.values,

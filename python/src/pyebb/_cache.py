@@ -5,8 +5,9 @@ import hashlib
 import os
 import pickle
 import struct
+import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from . import _core
 from ._arrays import _dump
@@ -15,6 +16,7 @@ from ._store import Key, check_codec
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 _MISSING: Any = object()
 SPILL_LEAST = 1 << 20
@@ -41,8 +43,10 @@ class Cache(_core.CacheValues):
     spill: path of a file for what is evicted, of at most spill_capacity bytes (1 MiB at least);
     it is read again from there.  second_miss: the first put of a key only notes it.
 
-    It is used as a cachetools.Cache is, but that it cannot be iterated.  A value that does not fit
-    is a ValueError, as there.  Other errors are Store's.
+    It is used as a cachetools.Cache is, but that it cannot be iterated.  A value fits if it has at
+    most 64 MiB, and compressed at most a quarter of the capacity.  One that does not is a
+    ValueError, as there, but then its key has no value: one from before is deleted, too.  Other
+    errors are Store's.
     """
 
     def __init__(self, capacity: int | str, *, codec: str = "lz4", level: int | None = None,
@@ -55,7 +59,7 @@ class Cache(_core.CacheValues):
                    spilled, second_miss)
         self.codec = codec
 
-    def __enter__(self) -> "Cache":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -70,11 +74,16 @@ class Cache(_core.CacheValues):
 
     def __setitem__(self, key: Key, value: Any) -> None:
         if self._put(key, value, False) is False:
-            raise ValueError(f"value too large: {memoryview(value).nbytes} bytes in a cache of "
-                             f"{self.maxsize}")
+            maxsize = self.maxsize
+            raise ValueError(f"value too large: {_core.nbytes_of(value)} bytes in a cache of "
+                             f"{maxsize}, which takes values of at most {_core.MAX_CACHE_VALUE} "
+                             f"bytes, and of {maxsize // 4} compressed")
 
     def put(self, key: Key, value: Any) -> bool:
-        """Stores the value if there is room, at its first miss, too; returns whether it did."""
+        """Stores the value if it fits, at its first miss, too; returns whether it did.
+
+        If it did not, the key has no value.
+        """
         return bool(self._put(key, value, True))
 
     def __delitem__(self, key: Key) -> None:
@@ -108,7 +117,7 @@ class Cache(_core.CacheValues):
         found = self._get(key)
         if found is None:
             self[key] = default
-            found = bytes(memoryview(default))
+            found = _core.bytes_of(default)
         return found
 
     @property
@@ -167,14 +176,23 @@ def _default_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
 
 
 _FRAME = struct.Struct("<I")
+_ALIGNED = 64       # each part begins at a multiple of it, since arrays stay where they are
+
+
+def _padding(size: int) -> int:
+    return -size % _ALIGNED
 
 
 def _freeze(obj: Any) -> bytes:
     """An object as one run of bytes: how many parts, how long each is, and they."""
     head, buffers = _dump(obj)
     parts: list[Any] = [head, *buffers]
-    sizes = struct.pack(f"<{len(parts)}Q", *(memoryview(p).nbytes for p in parts))
-    return b"".join([_FRAME.pack(len(parts)), sizes, *parts])
+    lengths = [memoryview(p).nbytes for p in parts]
+    sizes = struct.pack(f"<{len(parts)}Q", *lengths)
+    run: list[Any] = [_FRAME.pack(len(parts)), sizes, bytes(_padding(_FRAME.size + len(sizes)))]
+    for part, length in zip(parts, lengths):
+        run += [part, bytes(_padding(length))]
+    return b"".join(run)
 
 
 def _thaw(data: bytearray) -> Any:
@@ -182,13 +200,44 @@ def _thaw(data: bytearray) -> Any:
     sizes = struct.unpack_from(f"<{n}Q", data, _FRAME.size)
     view, at, parts = memoryview(data), _FRAME.size + 8 * n, []
     for size in sizes:
+        at += _padding(at)
         parts.append(view[at:at + size])
         at += size
     return pickle.loads(parts[0], buffers=parts[1:])
 
 
+class Cached(Protocol[P, R_co]):
+    """What cache() makes of a function."""
+    cache: Cache
+    __wrapped__: Callable[..., Any]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Callable[..., R_co]: ...
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses, and bytes of memory."""
+
+    def cache_clear(self) -> None:
+        """Forgets all results."""
+
+
+def _of_child(capacity: int | str, arguments: dict[str, Any]) -> Cache:
+    """A cache in a forked child.  The spill's file is the parent's, so this one has another beside
+    it, which loses its name at once and so ends with the child."""
+    if arguments.get("spill") is None:
+        return Cache(capacity, **arguments)
+    path = f"{os.fsdecode(arguments['spill'])}.{os.getpid()}-{threading.get_ident()}"
+    opened = Cache(capacity, **{**arguments, "spill": path})
+    os.unlink(path)
+    return opened
+
+
 def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = None,
-          **arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+          **arguments: Any) -> Callable[[Callable[P, R]], Cached[P, R]]:
     """A decorator that keeps a function's results, arrays among them, compressed.
 
         @pyebb.cache(capacity="1 GiB", codec="zstd")
@@ -197,21 +246,25 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
     Each call returns an object of its own, which may be written.  key: makes the str, bytes or int
     of a call's arguments; None: a digest of their pickles, so arguments may be arrays, and equal
     arguments that pickle otherwise (1 and 1.0) are different.  Other arguments are Cache's.  A
-    result that does not fit, or that pickle does not take, is returned and not kept.
+    result that pickle does not take, or that does not fit into a Cache as one value (more than 64
+    MiB, say), is returned and not kept: each call computes it again.
 
     The function has cache_info(), cache_clear() and __wrapped__, as functools.lru_cache() has
-    them, and cache, which is the Cache.  In a forked child it begins with an empty one.
+    them, and cache, which is the Cache.  In a forked child it begins with an empty one, whose
+    spill, if it has one, is a file without a name in the same folder.
     """
     if callable(capacity):
         raise TypeError("write @pyebb.cache(), with parentheses")
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Cached[P, R]:
         opened: dict[int, Cache] = {os.getpid(): Cache(capacity, **arguments)}
 
         def current() -> Cache:
             pid = os.getpid()
             found = opened.get(pid)
-            return opened.setdefault(pid, Cache(capacity, **arguments)) if found is None else found
+            if found is None:
+                found = opened.setdefault(pid, _of_child(capacity, arguments))
+            return found
 
         @functools.wraps(function)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -232,9 +285,10 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
             s = current().stats()
             return CacheInfo(s["hits"], s["misses"], s["capacity"], s["used_bytes"])
 
-        wrapper.cache_info = cache_info  # type: ignore[attr-defined]
-        wrapper.cache_clear = lambda: current().clear()  # type: ignore[attr-defined]
-        wrapper.cache = current()  # type: ignore[attr-defined]
-        return wrapper
+        made = cast(Any, wrapper)
+        made.cache_info = cache_info
+        made.cache_clear = lambda: current().clear()
+        made.cache = current()
+        return cast(Cached[P, R], made)
 
     return decorate

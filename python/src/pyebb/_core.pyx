@@ -6,7 +6,9 @@ A call of libebb that may take long runs without the interpreter's lock.  Object
 of their own: libebb's calls may run beside each other, and a gate (gate.h) keeps a close apart from
 them.  So they are safe in a free-threaded interpreter, too.
 """
+import operator
 import os
+import threading
 
 cimport cython
 from libc.errno cimport EAGAIN, EEXIST, EFBIG, EIO, ENOENT, ENOMEM, ENOSPC
@@ -36,8 +38,10 @@ cdef extern from "Python.h":
         Py_ssize_t len
     int PyBUF_SIMPLE
     int PyBUF_WRITABLE
+    int PyBUF_INDIRECT
     int PyObject_CheckBuffer(object obj)
     int PyObject_GetBuffer(object obj, Py_buffer *view, int flags) except -1
+    int PyBuffer_ToContiguous(void *buf, const Py_buffer *view, Py_ssize_t n, char order) except -1
     void PyBuffer_Release(Py_buffer *view)
     bytes PyBytes_FromStringAndSize(const char *at, Py_ssize_t n)
     object PyByteArray_FromStringAndSize(const char *at, Py_ssize_t n)
@@ -114,10 +118,21 @@ cdef int set_key(name_t *name, unsigned char kind, const char *at, Py_ssize_t n)
     return 0
 
 
+def plain_key(key):
+    """The key as str, bytes or int, which numpy's integers are, too; None: it cannot be a key."""
+    if isinstance(key, (str, bytes, int)):
+        return key
+    try:
+        return operator.index(key)
+    except TypeError:
+        return None
+
+
 cdef int make_name(object key, name_t *name) except -1:
     cdef Py_ssize_t n
     cdef const char *at
     cdef bytes encoded
+    cdef object number
     if isinstance(key, str):
         try:
             at = PyUnicode_AsUTF8AndSize(key, &n)
@@ -127,15 +142,16 @@ cdef int make_name(object key, name_t *name) except -1:
         return set_key(name, KEY_STR, at, n)
     if isinstance(key, bytes):
         return set_key(name, KEY_BYTES, PyBytes_AsString(key), PyBytes_Size(key))
-    if isinstance(key, int):
-        try:
-            name.id = <uint64_t>key
-        except OverflowError:
-            encoded = int(key).to_bytes(int(key).bit_length() // 8 + 1, "little", signed=True)
-            return set_key(name, KEY_INT, PyBytes_AsString(encoded), PyBytes_Size(encoded))
-        name.is_id = True
-        return 0
-    raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
+    number = plain_key(key)
+    if number is None:
+        raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
+    try:
+        name.id = <uint64_t>number
+    except OverflowError:
+        encoded = int(number).to_bytes(int(number).bit_length() // 8 + 1, "little", signed=True)
+        return set_key(name, KEY_INT, PyBytes_AsString(encoded), PyBytes_Size(encoded))
+    name.is_id = True
+    return 0
 
 
 cdef bint can_be_key(object key) except -1:
@@ -143,7 +159,7 @@ cdef bint can_be_key(object key) except -1:
     if isinstance(key, (str, bytes, int)):
         return True
     hash(key)           # a TypeError, as there
-    return False
+    return plain_key(key) is not None
 
 
 cdef int find_name(object key, name_t *name) except -1:
@@ -191,19 +207,10 @@ cdef int c_delete(ebb_values *v, name_t *name) noexcept nogil:
     return ebb_values_delete_key(v, name.key, name.n)
 
 
-cdef int c_read(ebb_values *v, name_t *name, uint64_t offset, void *buf, size_t n,
-                size_t *got) noexcept nogil:
-    cdef ebb_value_reader *reader
-    cdef int err
+cdef int c_read_open(ebb_values *v, name_t *name, ebb_value_reader **reader) noexcept nogil:
     if name.is_id:
-        err = ebb_values_read_open(v, name.id, &reader)
-    else:
-        err = ebb_values_read_open_key(v, name.key, name.n, &reader)
-    if err:
-        return err
-    err = ebb_value_read(reader, offset, buf, n, got)
-    ebb_value_reader_close(reader)
-    return err
+        return ebb_values_read_open(v, name.id, reader)
+    return ebb_values_read_open_key(v, name.key, name.n, reader)
 
 
 cdef int c_put_packed(ebb_values *v, name_t *name, const void *data, size_t n,
@@ -224,15 +231,43 @@ cdef int c_read_packed(ebb_values *v, name_t *name, void *buf, size_t cap,
 
 cdef int get_view(object data, Py_buffer *view) except -1:
     """Fills the view with the bytes of data, in C order."""
+    cdef Py_buffer gaps
     if not PyObject_CheckBuffer(data):
         raise TypeError(f"a value is bytes-like, not {type(data).__name__}")
     try:
         PyObject_GetBuffer(data, view, PyBUF_SIMPLE)
     except (BufferError, ValueError):
-        # Its bytes do not follow each other; this copies them.
-        data = memoryview(data).tobytes()
+        # Its bytes do not follow each other, so they are copied.  Their format is not asked for:
+        # numpy has none for dates.
+        PyObject_GetBuffer(data, &gaps, PyBUF_INDIRECT)
+        try:
+            data = PyBytes_FromStringAndSize(NULL, gaps.len)
+            PyBuffer_ToContiguous(PyBytes_AsString(data), &gaps, gaps.len, b"C")
+        finally:
+            PyBuffer_Release(&gaps)
         PyObject_GetBuffer(data, view, PyBUF_SIMPLE)
     return 0
+
+
+def bytes_of(data):
+    """The bytes that a put of data stores."""
+    cdef Py_buffer view
+    get_view(data, &view)
+    try:
+        return PyBytes_FromStringAndSize(<const char *>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def nbytes_of(data):
+    """How many these are."""
+    cdef Py_buffer view
+    if not PyObject_CheckBuffer(data):
+        raise TypeError(f"a value is bytes-like, not {type(data).__name__}")
+    PyObject_GetBuffer(data, &view, PyBUF_INDIRECT)
+    n = view.len
+    PyBuffer_Release(&view)
+    return n
 
 
 cdef int get_room(object buf, Py_buffer *view) except -1:
@@ -483,29 +518,41 @@ cdef class Values(Gated):
         None: all to the end.  Only the units that have them are decompressed.
         ValueError: offset or size is negative; KeyError.
         """
+        if offset < 0 or (size is not None and size < 0):
+            raise ValueError(f"offset {offset} and size {size} must not be negative")
+        return self._read_part(key, lambda total: (offset, total if size is None else size))
+
+    def _read_part(self, key, part):
+        """The same of what part() says, as (offset, size), when it is told the value's bytes.
+
+        It is one value's size and bytes, whoever replaces it meanwhile.
+        """
         cdef name_t name
-        cdef uint64_t total = 0, from_ = 0
+        cdef ebb_value_reader *reader = NULL
+        cdef uint64_t from_
         cdef size_t want, got = 0
         cdef bytes out
         cdef void *at
         cdef int err
-        if offset < 0 or (size is not None and size < 0):
-            raise ValueError(f"offset {offset} and size {size} must not be negative")
         find_name(key, &name)
         self.enter()
         try:
-            err = c_size(self.v, &name, &total)
+            err = c_read_open(self.v, &name, &reader)
             if err:
                 raise self.error(err, key, 0)
+            total = ebb_value_reader_size(reader)
+            offset, size = part(total)
             from_ = min(offset, total)
-            want = total - from_ if size is None else min(size, total - from_)
+            want = min(size, total - from_)
             out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>want)
             at = PyBytes_AsString(out)
             with nogil:
-                err = c_read(self.v, &name, from_, at, want, &got)
+                err = ebb_value_read(reader, from_, at, want, &got)
             if err:
                 raise self.error(err, key, want)
         finally:
+            if reader != NULL:
+                ebb_value_reader_close(reader)
             self.leave()
         return out if got == want else out[:got]
 

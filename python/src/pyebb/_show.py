@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Sizes as people write and read them, and the tables that Jupyter shows."""
 import html
+import operator
 import re
 from collections.abc import Iterable
+from typing import SupportsIndex
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGTP", 1):
@@ -10,20 +12,29 @@ for _power, _letter in enumerate("KMGTP", 1):
     _UNITS[_letter + "B"] = 1000 ** _power
 
 
-def parse_size(size: int | str, name: str) -> int:
+_LIMIT = 1 << 64
+
+
+def parse_size(size: SupportsIndex | str, name: str) -> int:
     """Bytes that a size says: an int, or a str such as "64 MiB", "1.5GB" or "4096".
 
     name is what the size is of, for the ValueError that anything else is.
     """
-    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
-        return size
+    n = -1
     if isinstance(size, str):
         m = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([A-Za-z]*)\s*", size)
         if m and m[2].upper() in _UNITS:
-            return int(float(m[1]) * _UNITS[m[2].upper()]) if "." in m[1] else \
-                int(m[1]) * _UNITS[m[2].upper()]
-    raise ValueError(f"{name} {size!r}: expected bytes as an int of at least 0, or a text such as "
-                     "'64 MiB' or '1.5GB'")
+            number = float(m[1]) if "." in m[1] else int(m[1])
+            n = int(min(number * _UNITS[m[2].upper()], _LIMIT))
+    elif not isinstance(size, bool):
+        try:
+            n = operator.index(size)
+        except TypeError:
+            pass
+    if not 0 <= n < _LIMIT:
+        raise ValueError(f"{name} {size!r}: expected bytes as an int of at least 0 and less than "
+                         "2**64, or a text such as '64 MiB' or '1.5GB'")
+    return n
 
 
 def size_text(size: float) -> str:

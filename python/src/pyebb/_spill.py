@@ -14,10 +14,10 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._core import CorruptError, Values, unpacked_size
+from ._core import CorruptError, Values, nbytes_of, plain_key, unpacked_size
 from ._store import Key, Store
 
 STRIPES = 16
@@ -66,9 +66,9 @@ class SpillingStore(Store):
             self._number += 1
             path = os.path.join(self.spill, str(self._number))
         try:
-            with open(path, "wb", buffering=0) as f:
-                if f.write(packed) != len(packed):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            # A write(2) takes at most 2 GiB; what is buffered is written on until all of it is.
+            with open(path, "wb") as f:
+                f.write(packed)
         except OSError as e:
             try:
                 os.unlink(path)
@@ -120,7 +120,7 @@ class SpillingStore(Store):
         with self._lock:
             file = self._files.pop(key, None)
             if new:
-                self._order[key] = None
+                self._order[plain_key(key)] = None
                 self._order.move_to_end(key)
             else:
                 self._order.pop(key, None)
@@ -202,11 +202,13 @@ class SpillingStore(Store):
         read = super().get_into
         return self._either(key, lambda: read(key, buf), lambda form: self.unpack_into(form, buf))
 
-    def read(self, key: Key, offset: int = 0, size: int | None = None) -> bytes:
-        read = super().read
-        end = None if size is None else offset + size
-        return self._either(key, lambda: read(key, offset, size),
-                            lambda form: self.unpack(form)[offset:end])
+    def _read_part(self, key: Key, part: Callable[[int], tuple[int, int]]) -> bytes:
+        read = super()._read_part
+
+        def from_form(form: bytes) -> bytes:
+            offset, size = part(unpacked_size(form))
+            return self.unpack(form)[offset:offset + size]
+        return self._either(key, lambda: read(key, part), from_form)
 
     def read_packed(self, key: Key) -> bytes:
         read = super().read_packed
@@ -280,8 +282,8 @@ class SpillingStore(Store):
 
 
 def _size_of(data: Any) -> int:
-    """Bytes of a buffer; 0 if it is none, which is libebb's call to refuse."""
+    """Bytes of a buffer; 0 if it is none, which is the put's to refuse."""
     try:
-        return memoryview(data).nbytes
+        return nbytes_of(data)
     except TypeError:
         return 0

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sized
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 from . import _core
 from ._show import parse_size, size_text, table_html
@@ -70,10 +70,10 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
     Any thread may use it at any time, and it may be closed at any time.  It cannot be pickled.
     """
 
-    def __new__(cls, *args: Any, spill: Any = None, **kwargs: Any) -> "Store":
+    def __new__(cls, *args: Any, spill: Any = None, **kwargs: Any) -> Self:
         from ._spill import SpillingStore
         if spill is not None and cls is Store:
-            cls = SpillingStore
+            cls = SpillingStore  # type: ignore[assignment]
         elif spill is not None and not issubclass(cls, SpillingStore):
             raise TypeError(f"spill: derive {cls.__name__} from pyebb.SpillingStore")
         return super().__new__(cls)
@@ -93,7 +93,7 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
         if items:
             self.update(items)
 
-    def __enter__(self) -> "Store":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -105,7 +105,7 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
         """The value under the key; if there is none, the default is put, in the same step."""
         while True:
             if self._put(key, default, 1):
-                return self[key]
+                return _core.bytes_of(default)
             found = self.get(key)
             if found is not None:
                 return found

@@ -4,9 +4,10 @@
     a value --serialize--> frames --+-- become smaller --> Ebb --the oldest, as they are--> a file
                                     +-- do not ------------------------------------------> a file
 
-Each key is in one place: in `entries` (Ebb) or in `weight_by_key` (a file).  A file has either the
-packed forms that Ebb had, below a header with a sum, or what distributed itself would write: that
-is for values that do not become smaller.
+Each key is in one place: in `entries` (Ebb) or in `weight_by_key` (a file).  On its way from Ebb to
+a file it is in both for a moment, and never in none.  A file has either the packed forms that Ebb
+had, below a header with a sum, or what distributed itself would write: that is for values that do
+not become smaller.
 
 A value that is read from a file, and is in memory from then on, leaves the file behind: it is in
 `lent`.  When the value comes back, it is in that file again, and nothing is compressed or written.
@@ -50,6 +51,7 @@ FRAME = struct.Struct("<QQB")       # bytes of the packed form, and of the frame
 SAMPLED = 16 << 10                  # a smaller frame goes as it is
 SAMPLES, SAMPLE = 4, 8 << 10        # of a larger one so many pieces are tried first
 UNSEEN = 64 << 10                   # bytes of values that may come and go before it looks
+TRIM_PART = 64                      # a part of Ebb may be free before it is given back at once
 BLOSC = {"lz4": (b"lz4", 5), "lz4hc": (b"lz4hc", 9), "zstd": (b"zstd", 1)}
 
 
@@ -117,10 +119,13 @@ class Tiers(Slow):
         self.max_ratio = max_ratio
         self.codec = codec
         self.shuffle = shuffle and blosc is not None
+        if shuffle and not blosc:
+            logger.warning("numcodecs is not installed, so pyebb shuffles no numbers and they "
+                           "become less small; pyebb.shuffle: false says that this is meant")
         self._id = 0
         self._changed = changed
         # Working memory, which a store has from its first value on, is not a value's.
-        self._empty = self._unseen = self.known = 0
+        self._empty = self._unseen = self._untrimmed = self.known = 0
         for store in (self._plain, self._shuffled):
             store[0] = bytes(256 << 10)
             del store[0]
@@ -238,12 +243,12 @@ class Tiers(Slow):
         except Exception as e:
             raise PickleError(key) from e
         with context_meter.meter("ebb-write", "seconds"):
-            sizes = [self._choose(frame) for frame in frames]
             total = sum(map(nbytes, frames))
-            if sum(expected for _, expected in sizes) > self.max_ratio * total:
-                return False
             parts: list[Part] = []
             try:
+                sizes = [self._choose(frame) for frame in frames]
+                if sum(expected for _, expected in sizes) > self.max_ratio * total:
+                    return False
                 for frame, (typesize, _) in zip(frames, sizes):
                     parts.append(self._put(frame, typesize))
             except MemoryError:
@@ -310,8 +315,16 @@ class Tiers(Slow):
         self._drop(entry.parts)
         return sum(part.size for part in entry.parts)
 
-    def trim(self) -> None:
-        """Gives back now what Ebb would give back in a moment."""
+    def trim(self, freed: int) -> None:
+        """Gives back now what Ebb would give back in a moment, since so many bytes became free.
+
+        It goes over all that Ebb has, so it waits until a part of that is free: then it takes as
+        long for each byte, however many there are.
+        """
+        self._untrimmed += freed
+        if self._untrimmed < self.known // TRIM_PART:
+            return
+        self._untrimmed = 0
         for store in (self._plain, self._shuffled):
             store.trim()
 
@@ -388,12 +401,12 @@ class Tiers(Slow):
                 return False
             entry = self.entries[key]
             if key in self.lent:
-                self._account(self._forget(key))
                 self._return(key)
+                self._account(self._forget(key))
                 return True
-            form = self._form(entry)
-            size = sum(map(len, form))
             try:
+                form = self._form(entry)
+                size = sum(map(len, form))
                 self._bound_lent(size)
                 if self.max_weight is not False and self.total_weight.disk + size > self.max_weight:
                     raise MaxSpillExceeded(key)
@@ -403,16 +416,17 @@ class Tiers(Slow):
                 logger.warning("Spill file on disk reached capacity; keeping data in memory, "
                                "compressed")
                 return False
-            except OSError:
+            except (OSError, MemoryError):
                 logger.error("Spill to disk failed; keeping data in memory, compressed",
                              exc_info=True)
                 return False
             context_meter.digest_metric("disk-write", 1, "count")
             context_meter.digest_metric("disk-write", size, "bytes")
-            self._account(self._forget(key))
+            # The file is the key's before Ebb has it no longer: who looks for it takes no lock.
             self._packed.add(key)
             self.weight_by_key[key] = weight = SpilledSize(entry.memory, size)
             self.total_weight += weight
+            self._account(self._forget(key))
             return True
 
     def _form(self, entry: Entry) -> list[bytes]:

@@ -8,7 +8,8 @@ or `dask worker --preload pyebb.dask ...`, or `Worker(data=(EbbBuffer, {"memory_
 Keys of dask.config, with their defaults:
 
     pyebb.codec: lz4        lz4, lz4hc or zstd
-    pyebb.shuffle: true     shuffle numbers where a sample becomes smaller; needs numcodecs
+    pyebb.shuffle: true     shuffle numbers where a sample becomes smaller; needs numcodecs, and
+                            the log says when that is missing
     pyebb.share: 0.6        the part of the worker's target that Ebb may have; 0: all goes to disk
     pyebb.max-ratio: 0.8    a value goes to Ebb if it needs at most this part of its size there
 
@@ -185,7 +186,7 @@ class EbbBuffer(SpillBuffer):
                 if not below.spill():
                     return -1
         if below.known < before:
-            below.trim()
+            below.trim(before - below.known)
         return max(lost + before - below.known, 0)
 
     def _evict_fast(self) -> int:

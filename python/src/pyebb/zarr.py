@@ -102,8 +102,7 @@ class EbbStore(_Base):
             if byte_range is None:
                 data = self.store[key]
             else:
-                offset, size = _bounds(byte_range, self.store.size_of(key))
-                data = self.store.read(key, offset, size)
+                data = self.store._read_part(key, lambda total: _bounds(byte_range, total))
         except KeyError:
             return None
         return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
