@@ -28,7 +28,20 @@ static bool dirty[HOME_PAGES_MAX];      /* was handed out since the snapshot */
 struct home *home;
 u64 home_failures, home_longest;
 void (*home_rests)(void);
+void (*home_gave)(void);
 static u64 class_taken;                 /* explore_accesses when a class lock was last taken */
+
+/* What a test has others do here, unless it is itself what comes here. */
+static void call(void (**hook)(void))
+{
+	void (*fn)(void) = *hook;
+
+	if (!fn)
+		return;
+	*hook = NULL;
+	fn();
+	*hook = fn;
+}
 
 /* ---- context ---- */
 
@@ -543,6 +556,7 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 		home->pages_out--;
 	}
 	hostile_release(&home->source_lock, false);
+	call(&home_gave);
 }
 
 void *host_page_addr(struct host_pages *src, host_page p)
@@ -703,14 +717,8 @@ void host_work_destroy(struct host_work *w)
 
 void host_resched(void)
 {
-	void (*rests)(void) = home_rests;
-
 	must_be_process("host_resched()");
-	if (rests) {
-		home_rests = NULL;
-		rests();
-		home_rests = rests;
-	}
+	call(&home_rests);
 }
 
 bool host_interrupted(void)

@@ -583,6 +583,48 @@ static void a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may(void)
 	}
 }
 
+static host_page others_page[HOME_PAGES];
+static unsigned int others_pages;
+
+/* Another CPU takes pages, more than come back. */
+static void take_meanwhile(void)
+{
+	const unsigned int n = HOME_PAGES / 2;
+
+	if (others_pages)
+		return;
+	me->cpu = 1;
+	if (pcp_alloc(&rig->pcp, others_page, n, HOST_ANY_NODE, HOST_MAY_WAIT))
+		explore_fail("there are no pages for others");
+	others_pages = n;
+	me->cpu = 0;
+}
+
+/* Told that nothing was freed, the kernel asks no more. */
+static void what_a_call_gave_back_is_told_whatever_others_take(void)
+{
+	const struct rig_config cfg = { .cpus = 2, .pages = HOME_PAGES, .slots = 2 * BATCH };
+	u64 i, pages, told;
+
+	open_full(&cfg, HALF);
+	for (i = 0; i < cfg.slots; i++)
+		store_free(&rig->store, i);
+	pages = pcp_count(&rig->pcp);
+	others_pages = 0;
+	home_gave = take_meanwhile;
+	told = shrink_some(&rig->store.shrink);
+	home_gave = NULL;
+	if (!pages || pcp_taken(&rig->pcp) <= pages)
+		explore_fail("others do not take more than the call gives back");
+	if (told < pages)
+		explore_fail("a call that gives %llu pages back tells of %llu",
+			     (unsigned long long)pages, (unsigned long long)told);
+	pcp_free(&rig->pcp, others_page, others_pages, HOST_ANY_NODE);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
 static void who_is_interrupted_stops_compacting(void)
 {
 	const struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES, .slots = HOME_PAGES };
@@ -616,6 +658,8 @@ int main(void)
 	static const struct rig_case cases[] = {
 		{ "a call of the shrinker looks at no more CPUs than it may",
 		  a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may },
+		{ "what a call gave back is told whatever others take",
+		  what_a_call_gave_back_is_told_whatever_others_take },
 		{ "who is interrupted stops compacting", who_is_interrupted_stops_compacting },
 		{ "a free looks at no other CPU", a_free_looks_at_no_other_cpu },
 		{ "a flush looks at each item once", a_flush_looks_at_each_item_once },
