@@ -501,6 +501,76 @@ static void full_buffers_stay_on_their_node(void)
 	home_close();
 }
 
+/* ---- what rests ---- */
+
+static u64 rested, stretch;     /* accesses: at the last rest, most between two */
+
+static void note_rest(void)
+{
+	u64 since = explore_accesses - rested;
+
+	stretch = since > stretch ? since : stretch;
+	rested = explore_accesses;
+}
+
+/* The most accesses of a call without a rest. */
+static u64 without_a_rest(void (*call)(void))
+{
+	rested = explore_accesses;
+	stretch = 0;
+	home_rests = note_rest;
+	call();
+	home_rests = NULL;
+	note_rest();
+	return stretch;
+}
+
+static void reset(void)
+{
+	store_reset(&rig->store);
+}
+
+static void check_store(void)
+{
+	const char *why = store_check(&rig->store);
+
+	if (why)
+		explore_fail("%s", why);
+}
+
+static void flush(void)
+{
+	release_flush(&rig->store.release);
+}
+
+/* 256 slots are checked or emptied between two rests, or a buffer freed, however large the store. */
+static void who_goes_through_all_slots_rests(void)
+{
+	struct rig_config cfg = buffers;
+	u64 i, checks, resets, flushes;
+
+	for (cfg.slots = 2048; cfg.slots <= 8192; cfg.slots *= 4) {
+		cfg.pages = HOME_PAGES_MAX / 4;
+		cfg.spare = 16;
+		cfg.release_limit = (u64)1 << 30;
+		open_full(&cfg, QUARTER);
+		checks = without_a_rest(check_store);
+		/* All but one of a buffer's references are left in the ring. */
+		for (i = 1; i < cfg.slots / 2 / RELEASE_REFS * RELEASE_REFS; i++)
+			store_free(&rig->store, i);
+		flushes = without_a_rest(flush);
+		resets = without_a_rest(reset);
+		printf("# %llu slots: %llu, %llu and %llu accesses without a rest\n",
+		       (unsigned long long)cfg.slots, (unsigned long long)checks,
+		       (unsigned long long)flushes, (unsigned long long)resets);
+		if (checks > 8 * STORE_PIECE || flushes > 10 * RELEASE_REFS ||
+		    resets > 30 * STORE_PIECE)
+			explore_fail("a check, a flush or a reset goes on without a rest");
+		rig_close();
+		home_close();
+	}
+}
+
 /* Slots whose word is not what was kept of it. */
 static u64 moved(u64 *was)
 {
@@ -658,6 +728,7 @@ int main(void)
 	static const struct rig_case cases[] = {
 		{ "a call of the shrinker looks at no more CPUs than it may",
 		  a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may },
+		{ "who goes through all slots rests", who_goes_through_all_slots_rests },
 		{ "what a call gave back is told whatever others take",
 		  what_a_call_gave_back_is_told_whatever_others_take },
 		{ "who is interrupted stops compacting", who_is_interrupted_stops_compacting },
