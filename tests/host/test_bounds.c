@@ -501,6 +501,71 @@ static void full_buffers_stay_on_their_node(void)
 	home_close();
 }
 
+/* The class of the longest chains that has the fewest objects in one. */
+static const struct pool_class *longest_chain(void)
+{
+	const struct pool_class *c = NULL;
+	unsigned int i;
+
+	for (i = 0; i < rig->store.pool.table.nclasses; i++) {
+		const struct pool_class *at = &rig->store.pool.class[i];
+
+		if (at->pages == CHAIN_MIN && (!c || at->objs < c->objs))
+			c = at;
+	}
+	if (!c)
+		explore_fail("no chain has %u pages", CHAIN_MIN);
+	return c;
+}
+
+/*
+ * A CPU whose buffer is full and has no room in a queue frees RELEASE_SPILL objects in its item,
+ * where it does not lose the CPU.  Each is the last of a zspage here.
+ */
+static void who_frees_in_place_gives_a_bounded_number_of_pages_back(void)
+{
+	struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES_MAX / 4, .slots = 2048 };
+	const u64 most = RELEASE_SPILL * CHAIN_MIN;
+	static char bytes[HOST_PAGE_SIZE];
+	u64 i, before, pages, given = 0;
+	const struct pool_class *c;
+	u64 n;
+
+	cfg.release_limit = RELEASE_SPILL << HOST_PAGE_SHIFT;
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	c = longest_chain();
+	n = 2 * RELEASE_SPILL * c->objs;
+	if (n > cfg.slots)
+		explore_fail("the test needs %llu slots", (unsigned long long)n);
+	for (i = 0; i < n; i++)
+		if (store_put(&rig->store, i, bytes, c->size - POOL_HEADER, HOST_ANY_NODE))
+			explore_fail("slot %llu cannot be written", (unsigned long long)i);
+	for (i = 0; i < n; i++)
+		if (i % c->objs)
+			store_free(&rig->store, i);
+	release_flush(&rig->store.release);
+	if (pool_pages(&rig->store.pool) != 2 * most)
+		explore_fail("%llu pages", (unsigned long long)pool_pages(&rig->store.pool));
+	rig->store.release.buf_bytes = RELEASE_SPILL * 3 / 2 *
+				       (HOST_PAGE_SIZE * CHAIN_MIN / c->objs);
+	before = home_in_place();
+	for (i = 0; i < n; i += c->objs) {
+		pages = pool_pages(&rig->store.pool);
+		store_free(&rig->store, i);
+		pages -= pool_pages(&rig->store.pool);
+		given = pages > given ? pages : given;
+	}
+	printf("# %llu pages in one item, of %llu objects in place\n", (unsigned long long)given,
+	       (unsigned long long)(home_in_place() - before));
+	if (given != most)
+		explore_fail("%llu pages go back in one item", (unsigned long long)given);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
 /* ---- what rests ---- */
 
 static u64 rested, stretch;     /* accesses: at the last rest, most between two */
@@ -728,6 +793,8 @@ int main(void)
 	static const struct rig_case cases[] = {
 		{ "a call of the shrinker looks at no more CPUs than it may",
 		  a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may },
+		{ "who frees in place gives a bounded number of pages back",
+		  who_frees_in_place_gives_a_bounded_number_of_pages_back },
 		{ "who goes through all slots rests", who_goes_through_all_slots_rests },
 		{ "what a call gave back is told whatever others take",
 		  what_a_call_gave_back_is_told_whatever_others_take },
