@@ -608,7 +608,7 @@ static void flush(void)
 	release_flush(&rig->store.release);
 }
 
-/* 256 slots are checked or emptied between two rests, or a buffer freed, however large the store. */
+/* Between two rests 256 slots are checked or emptied, or a buffer freed, in any store. */
 static void who_goes_through_all_slots_rests(void)
 {
 	struct rig_config cfg = buffers;
