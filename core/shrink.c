@@ -57,16 +57,21 @@ static void compacted(struct shrink *sh, u64 pages)
 
 u64 shrink_some(struct shrink *sh)
 {
-	u64 before = taken(sh), after;
+	u64 before = taken(sh), drained, after, less;
 
 	release_help(sh->release, host_node(), SHRINK_BUFS);
 	if (promised(sh))
 		compacted(sh, pool_compact_some(sh->pool, SHRINK_STEPS));
-	pcp_drain_some(sh->pool->pcp, SHRINK_LISTS);
+	drained = pcp_drain_some(sh->pool->pcp, SHRINK_LISTS);
 	if (others(sh))
-		pcp_drain_some(others(sh), SHRINK_LISTS);
+		drained += pcp_drain_some(others(sh), SHRINK_LISTS);
 	after = taken(sh);
-	return before > after ? before - after : 0;
+	less = before > after ? before - after : 0;
+	/*
+	 * What others took from the source meanwhile makes the difference smaller, so that it may
+	 * be 0 although this call gave pages back: those that it took off lists itself it knows.
+	 */
+	return less > drained ? less : drained;
 }
 
 bool shrink_sparse(struct shrink *sh, u64 ns)

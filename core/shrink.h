@@ -64,8 +64,9 @@ void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
 u64 shrink_count(struct shrink *sh);
 
 /*
- * Gives back what it can within its bounds, and returns the pages that left the owner.  Takes no
- * sleeping lock, waits for nobody and interrupts no CPU.  Process context.
+ * Gives back what it can within its bounds, and returns the pages that left the owner, as far
+ * as others who take pages meanwhile let it know; those that it drained from lists count in any
+ * case.  Takes no sleeping lock, waits for nobody and interrupts no CPU.  Process context.
  */
 u64 shrink_some(struct shrink *sh);
 

@@ -31,12 +31,16 @@ struct place {
 #define LEAF_ENTRIES (1u << ZSPAGE_LEAF_BITS)
 #define DIR_MIN 8u              /* leaves of the first array for leaves that are pages */
 #define EACH 16u                /* descriptors, or entries, looked at in one hold of a lock */
+#define COPIED 64u              /* leaves that are copied in one hold of a lock */
 
 static size_t *entry(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
 static struct chunk *chunk_at(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
 static void link_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
 static void unlink_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
 static bool has_place(struct zspage_group *g) HOST_REQUIRES(g->lock);
+static bool is_outgrown(struct zspage_group *g) HOST_REQUIRES(g->lock);
+static bool copy_piece(struct zspage_group *g) HOST_REQUIRES(g->lock);
+static bool take_spare(struct zspage_group *g, struct zspage_dir *d) HOST_REQUIRES(g->lock);
 static u32 take_number(struct zspage_group *g) HOST_REQUIRES(g->lock);
 static struct chunk *put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock);
 static bool piece(struct zspage_group *g, struct place *at,
@@ -197,29 +201,82 @@ static bool has_place(struct zspage_group *g)
 	return i < d->size && d->leaf[i];
 }
 
+/* Whether the fresh number has no place in the newest array, with whatever leaves. */
+static bool is_outgrown(struct zspage_group *g)
+{
+	u32 size = dir_of(g)->size;
+
+	return !has_place(g) && (size == 1 || g->fresh >> ZSPAGE_LEAF_BITS >= size);
+}
+
+/* d is to come after the newest array.  False: another is, or the newest is as large by now. */
+static bool take_spare(struct zspage_group *g, struct zspage_dir *d)
+{
+	if (g->spare || d->size <= dir_of(g)->size)
+		return false;
+	g->copied = 0;
+	host_write_once(g->spare, d);
+	return true;
+}
+
+/* The next leaves of the newest array come to be in the spare.  False: it has them all. */
+static bool copy_piece(struct zspage_group *g)
+{
+	struct zspage_dir *d = g->spare, *from = dir_of(g);
+	u32 at = g->copied, n;
+
+	if (!d || at == from->size)
+		return false;
+	n = from->size - at < COPIED ? from->size - at : COPIED;
+	memcpy(&d->leaf[at], &from->leaf[at], n * sizeof(d->leaf[0]));
+	memcpy(leaf_pages(d) + at, leaf_pages(from) + at, n * sizeof(host_page));
+	g->copied = at + n;
+	return g->copied < from->size;
+}
+
 /*
- * Puts an array in the place of the newest one.  Whoever looks up a number meanwhile finds it in
- * the old array or, by the full barrier, in the new one.  Numbers that only the new one has are
- * handed out after all maps lead to it.
+ * With the lock held on both sides.  Who may wait copies all there is to copy, and rests.  Who may
+ * not copies a piece, and all only if the spare is needed now: so nobody waits for a copy that
+ * another has begun, and there are far more calls until it is needed than there are pieces.
  */
 HOST_NO_ANALYSIS
-static void publish_dir(struct zspage_group *g, struct zspage_dir *d, host_page *page, size_t *leaf)
+static void copy_leaves(struct zspage_group *g, unsigned int how)
 {
-	struct zspage_dir *old = dir_of(g);
+	while (copy_piece(g) && (how & HOST_MAY_WAIT || is_outgrown(g))) {
+		host_unlock(&g->lock);
+		if (how & HOST_MAY_WAIT)
+			host_resched();
+		host_lock(&g->lock);
+	}
+}
+
+static void set_leaf(struct zspage_dir *d, u32 i, size_t *leaf, host_page page)
+{
+	d->leaf[i] = leaf;
+	leaf_pages(d)[i] = page;
+}
+
+/*
+ * Puts the spare, which has all that the newest array has, in its place.  Whoever looks up a number
+ * meanwhile finds it in the old array or, by the full barrier, in the new one.  Numbers that only
+ * the new one has are handed out after all maps lead to it.
+ */
+HOST_NO_ANALYSIS
+static void publish_spare(struct zspage_group *g, host_page *page, size_t *leaf)
+{
+	struct zspage_dir *old = dir_of(g), *d = g->spare;
 	struct zspage_map *m;
 	u64 was = (size_t)old;
 
-	memcpy(d->leaf, old->leaf, old->size * sizeof(d->leaf[0]));
-	memcpy(leaf_pages(d), leaf_pages(old), old->size * sizeof(*page));
 	if (old->size == 1) {
 		memcpy(leaf, g->few, sizeof(g->few));
-		d->leaf[0] = leaf;
-		leaf_pages(d)[0] = *page;
+		set_leaf(d, 0, leaf, *page);
 		*page = 0;
 	}
 	d->older = old;
 	for (m = &g->map; m; m = m->next)
 		host_a64_cas(&m->dir, &was, (size_t)d);
+	host_write_once(g->spare, NULL);
 }
 
 /*
@@ -250,21 +307,20 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 		d = dir_new(size == 1 ? DIR_MIN : 2 * size);
 
 	host_lock(&g->lock);
-	size = dir_of(g)->size;
-	if (d && !g->spare && d->size > size) {
-		host_write_once(g->spare, d);
+	if (d && take_spare(g, d))
 		d = NULL;
-	}
-	i = g->fresh >> ZSPAGE_LEAF_BITS;
-	if (!has_place(g) && (size == 1 || i >= size) && g->spare) {
-		publish_dir(g, g->spare, &page, leaf);
-		host_write_once(g->spare, NULL);
-		size = dir_of(g)->size;
+	copy_leaves(g, how);
+	if (is_outgrown(g) && g->spare) {
+		publish_spare(g, &page, leaf);
 		nearer = true;
 	}
-	if (!has_place(g) && size > 1 && i < size) {
-		dir_of(g)->leaf[i] = leaf;
-		leaf_pages(dir_of(g))[i] = page;
+	size = dir_of(g)->size;
+	i = g->fresh >> ZSPAGE_LEAF_BITS;
+	if (page && !has_place(g) && size > 1 && i < size) {
+		set_leaf(dir_of(g), i, leaf, page);
+		/* The array after it may have been copied already. */
+		if (g->spare)
+			set_leaf(g->spare, i, leaf, page);
 		page = 0;
 	}
 	err = nearer || has_place(g) ? 0 : -ENOMEM;
@@ -294,6 +350,7 @@ bool zspage_table_wants(struct zspage_table *t)
 	return false;
 }
 
+HOST_NO_ANALYSIS
 static bool provide(struct zspage_group *g)
 {
 	struct zspage_dir *d = dir_new(2 * dir_of(g)->size);
@@ -301,10 +358,9 @@ static bool provide(struct zspage_group *g)
 	if (!d)
 		return false;
 	host_lock(&g->lock);
-	if (!g->spare && d->size > dir_of(g)->size) {
-		host_write_once(g->spare, d);
+	if (take_spare(g, d))
 		d = NULL;
-	}
+	copy_leaves(g, HOST_MAY_WAIT);
 	host_unlock(&g->lock);
 	if (d)
 		host_free(d, dir_bytes(d->size));

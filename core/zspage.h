@@ -33,10 +33,11 @@
  *
  * An entry is the address of a chunk or, odd, the next free chunk number.  A group begins with
  * one leaf of a few entries.  When they are used up it gets an array of leaves that are pages,
- * the first of them a copy of the few, and when those are used up an array twice as large, which
- * was made before.  The old arrays stay until the table ends, for readers that look into one: they
- * find what they look for, since an entry does not change while somebody has a number that leads
- * through it.
+ * the first of them a copy of the few, and when those are used up an array twice as large.  That
+ * one was made before, and the leaves were copied into it in pieces; each later leaf goes into
+ * both.  So nothing but an address changes in the end.  The old arrays stay until the table ends,
+ * for readers that look into one: they find what they look for, since an entry does not change
+ * while somebody has a number that leads through it.
  */
 #ifndef EBB_CORE_ZSPAGE_H
 #define EBB_CORE_ZSPAGE_H
@@ -100,6 +101,7 @@ struct zspage_group {
 	u32 unused;                             /* first chunk number that came back, or 0; lock */
 	u32 fresh;                              /* first that was never used; lock */
 	struct zspage_dir *spare;               /* the array after the newest, or NULL; lock */
+	u32 copied;                             /* leaves of the newest that it has; lock */
 	size_t few[ZSPAGE_FEW];
 };
 

@@ -21,13 +21,13 @@
 #define ARENA_MAX (HEAP_MAX + HOME_PAGES_MAX * FRAME_STRIDE)
 
 static char *arena, *kept;              /* [ARENA_MAX], of which pages are there as they are used */
-static size_t heap_bytes, arena_bytes;  /* of this home */
-static size_t home_bytes;               /* struct home and its arrays */
+static size_t heap_bytes, arena_bytes, home_bytes;      /* the last: struct home, its arrays */
 static u8 *heap_live, *kept_live;       /* [HEAP_MAX / HOME_GRANULE] */
 static bool dirty[HOME_PAGES_MAX];      /* was handed out since the snapshot */
 struct home *home;
 u64 home_failures, home_longest;
-void (*home_rests)(void);
+void (*home_rests)(void), (*home_gave)(void);
+void (*home_gave)(void);
 static u64 class_taken;                 /* explore_accesses when a class lock was last taken */
 
 /* ---- context ---- */
@@ -90,8 +90,7 @@ void home_stat_reset(void)
 static void count_source(unsigned int n)
 {
 	home_source_calls++;
-	if (n > home_source_most)
-		home_source_most = n;
+	home_source_most = n > home_source_most ? n : home_source_most;
 }
 
 static void must_be_process(const char *what)
@@ -543,6 +542,8 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 		home->pages_out--;
 	}
 	hostile_release(&home->source_lock, false);
+	if (home_gave)
+		home_gave();
 }
 
 void *host_page_addr(struct host_pages *src, host_page p)
@@ -706,11 +707,10 @@ void host_resched(void)
 	void (*rests)(void) = home_rests;
 
 	must_be_process("host_resched()");
-	if (rests) {
-		home_rests = NULL;
+	home_rests = NULL;
+	if (rests)
 		rests();
-		home_rests = rests;
-	}
+	home_rests = rests;
 }
 
 bool host_interrupted(void)

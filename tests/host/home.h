@@ -63,6 +63,8 @@ extern struct home *home;
 extern u64 home_failures;       /* allocations that were made to fail, ever */
 /* Called at each point where a loop may rest, and at no other while it runs; or NULL. */
 extern void (*home_rests)(void);
+/* Called after each batch that went back to the source; or NULL. */
+extern void (*home_gave)(void);
 extern u64 home_longest;        /* most accesses in one hold of a class lock since it was 0 */
 
 /* What was done with the locks of a name since home_stat_reset(). */

@@ -501,6 +501,141 @@ static void full_buffers_stay_on_their_node(void)
 	home_close();
 }
 
+/* The class of the longest chains that has the fewest objects in one. */
+static const struct pool_class *longest_chain(void)
+{
+	const struct pool_class *c = NULL;
+	unsigned int i;
+
+	for (i = 0; i < rig->store.pool.table.nclasses; i++) {
+		const struct pool_class *at = &rig->store.pool.class[i];
+
+		if (at->pages == CHAIN_MIN && (!c || at->objs < c->objs))
+			c = at;
+	}
+	if (!c)
+		explore_fail("no chain has %u pages", CHAIN_MIN);
+	return c;
+}
+
+/*
+ * A CPU whose buffer is full and has no room in a queue frees RELEASE_SPILL objects in its item,
+ * where it does not lose the CPU.  Each is the last of a zspage here.
+ */
+static void who_frees_in_place_gives_a_bounded_number_of_pages_back(void)
+{
+	struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES_MAX / 4, .slots = 2048 };
+	const u64 most = RELEASE_SPILL * CHAIN_MIN;
+	static char bytes[HOST_PAGE_SIZE];
+	u64 i, before, pages, given = 0;
+	const struct pool_class *c;
+	u64 n;
+
+	cfg.release_limit = RELEASE_SPILL << HOST_PAGE_SHIFT;
+	home_open(cfg.cpus, cfg.pages);
+	if (rig_open(&cfg))
+		explore_fail("a store cannot be made");
+	c = longest_chain();
+	n = 2 * RELEASE_SPILL * c->objs;
+	if (n > cfg.slots)
+		explore_fail("the test needs %llu slots", (unsigned long long)n);
+	for (i = 0; i < n; i++)
+		if (store_put(&rig->store, i, bytes, c->size - POOL_HEADER, HOST_ANY_NODE))
+			explore_fail("slot %llu cannot be written", (unsigned long long)i);
+	for (i = 0; i < n; i++)
+		if (i % c->objs)
+			store_free(&rig->store, i);
+	release_flush(&rig->store.release);
+	if (pool_pages(&rig->store.pool) != 2 * most)
+		explore_fail("%llu pages", (unsigned long long)pool_pages(&rig->store.pool));
+	rig->store.release.buf_bytes = RELEASE_SPILL * 3 / 2 *
+				       (HOST_PAGE_SIZE * CHAIN_MIN / c->objs);
+	before = home_in_place();
+	for (i = 0; i < n; i += c->objs) {
+		pages = pool_pages(&rig->store.pool);
+		store_free(&rig->store, i);
+		pages -= pool_pages(&rig->store.pool);
+		given = pages > given ? pages : given;
+	}
+	printf("# %llu pages in one item, of %llu objects in place\n", (unsigned long long)given,
+	       (unsigned long long)(home_in_place() - before));
+	if (given != most)
+		explore_fail("%llu pages go back in one item", (unsigned long long)given);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* ---- what rests ---- */
+
+static u64 rested, stretch;     /* accesses: at the last rest, most between two */
+
+static void note_rest(void)
+{
+	u64 since = explore_accesses - rested;
+
+	stretch = since > stretch ? since : stretch;
+	rested = explore_accesses;
+}
+
+/* The most accesses of a call without a rest. */
+static u64 without_a_rest(void (*call)(void))
+{
+	rested = explore_accesses;
+	stretch = 0;
+	home_rests = note_rest;
+	call();
+	home_rests = NULL;
+	note_rest();
+	return stretch;
+}
+
+static void reset(void)
+{
+	store_reset(&rig->store);
+}
+
+static void check_store(void)
+{
+	const char *why = store_check(&rig->store);
+
+	if (why)
+		explore_fail("%s", why);
+}
+
+static void flush(void)
+{
+	release_flush(&rig->store.release);
+}
+
+/* Between two rests 256 slots are checked or emptied, or a buffer freed, in any store. */
+static void who_goes_through_all_slots_rests(void)
+{
+	struct rig_config cfg = buffers;
+	u64 i, checks, resets, flushes;
+
+	for (cfg.slots = 2048; cfg.slots <= 8192; cfg.slots *= 4) {
+		cfg.pages = HOME_PAGES_MAX / 4;
+		cfg.spare = 16;
+		cfg.release_limit = (u64)1 << 30;
+		open_full(&cfg, QUARTER);
+		checks = without_a_rest(check_store);
+		/* All but one of a buffer's references are left in the ring. */
+		for (i = 1; i < cfg.slots / 2 / RELEASE_REFS * RELEASE_REFS; i++)
+			store_free(&rig->store, i);
+		flushes = without_a_rest(flush);
+		resets = without_a_rest(reset);
+		printf("# %llu slots: %llu, %llu and %llu accesses without a rest\n",
+		       (unsigned long long)cfg.slots, (unsigned long long)checks,
+		       (unsigned long long)flushes, (unsigned long long)resets);
+		if (checks > 8 * STORE_PIECE || flushes > 10 * RELEASE_REFS ||
+		    resets > 30 * STORE_PIECE)
+			explore_fail("a check, a flush or a reset goes on without a rest");
+		rig_close();
+		home_close();
+	}
+}
+
 /* Slots whose word is not what was kept of it. */
 static u64 moved(u64 *was)
 {
@@ -583,6 +718,48 @@ static void a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may(void)
 	}
 }
 
+static host_page others_page[HOME_PAGES];
+static unsigned int others_pages;
+
+/* Another CPU takes pages, more than come back. */
+static void take_meanwhile(void)
+{
+	const unsigned int n = HOME_PAGES / 2;
+
+	if (others_pages)
+		return;
+	me->cpu = 1;
+	if (pcp_alloc(&rig->pcp, others_page, n, HOST_ANY_NODE, HOST_MAY_WAIT))
+		explore_fail("there are no pages for others");
+	others_pages = n;
+	me->cpu = 0;
+}
+
+/* Told that nothing was freed, the kernel asks no more. */
+static void what_a_call_gave_back_is_told_whatever_others_take(void)
+{
+	const struct rig_config cfg = { .cpus = 2, .pages = HOME_PAGES, .slots = 2 * BATCH };
+	u64 i, pages, told;
+
+	open_full(&cfg, HALF);
+	for (i = 0; i < cfg.slots; i++)
+		store_free(&rig->store, i);
+	pages = pcp_count(&rig->pcp);
+	others_pages = 0;
+	home_gave = take_meanwhile;
+	told = shrink_some(&rig->store.shrink);
+	home_gave = NULL;
+	if (!pages || pcp_taken(&rig->pcp) <= pages)
+		explore_fail("others do not take more than the call gives back");
+	if (told < pages)
+		explore_fail("a call that gives %llu pages back tells of %llu",
+			     (unsigned long long)pages, (unsigned long long)told);
+	pcp_free(&rig->pcp, others_page, others_pages, HOST_ANY_NODE);
+	rig_check();
+	rig_close();
+	home_close();
+}
+
 static void who_is_interrupted_stops_compacting(void)
 {
 	const struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES, .slots = HOME_PAGES };
@@ -616,6 +793,11 @@ int main(void)
 	static const struct rig_case cases[] = {
 		{ "a call of the shrinker looks at no more CPUs than it may",
 		  a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may },
+		{ "who frees in place gives a bounded number of pages back",
+		  who_frees_in_place_gives_a_bounded_number_of_pages_back },
+		{ "who goes through all slots rests", who_goes_through_all_slots_rests },
+		{ "what a call gave back is told whatever others take",
+		  what_a_call_gave_back_is_told_whatever_others_take },
 		{ "who is interrupted stops compacting", who_is_interrupted_stops_compacting },
 		{ "a free looks at no other CPU", a_free_looks_at_no_other_cpu },
 		{ "a flush looks at each item once", a_flush_looks_at_each_item_once },
