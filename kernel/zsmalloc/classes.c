@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* classes.c - see classes.h.  Columns are in-tree's; rows without zspages are left out. */
+/* classes.c - see classes.h.  Rows and columns are in-tree's: classes without zspages, too. */
 #include "classes.h"
 
 #include <linux/seq_file.h>
@@ -38,8 +38,7 @@ int pool_classes_show(struct seq_file *m, struct pool *p)
 		   "99%", "100%", "obj_allocated", "obj_used", "pages_used", "pages_per_zspage",
 		   "freeable");
 	for (i = 0; i < p->table.nclasses; i++)
-		if (rows[i].objs)
-			show_row(m, &p->table.class[i], &rows[i], &total);
+		show_row(m, &p->table.class[i], &rows[i], &total);
 	seq_printf(m, "\n %5s %5s ", "Total", "");
 	for (i = 0; i < POOL_FULLNESS; i++)
 		seq_printf(m, "%9llu ", total.zspages[i]);

@@ -8,8 +8,8 @@
 struct seq_file;
 
 /*
- * Writes a row for each class that has zspages, and their sum.  Process context; the pool is there
- * until it returns.  -ENOMEM.
+ * Writes a row for each class, and their sum.  Process context; the pool is there until it returns.
+ * -ENOMEM.
  */
 int pool_classes_show(struct seq_file *m, struct pool *p);
 

@@ -171,9 +171,18 @@ no_name:
 }
 EXPORT_SYMBOL_GPL(zs_create_pool);
 
+/* Whoever ends a pool with objects in it has lost their handles.  What is held back was freed. */
+static void tell_leaks(struct zs_pool *pool)
+{
+	u64 left = cells_objects(&pool->cells);
+
+	if (left)
+		pr_err("pool %s ends with %llu objects in use\n", pool->name, left);
+}
+
 /**
  * zs_destroy_pool() - Ends a pool.
- * @pool: nobody uses it any more; objects that are still there are freed
+ * @pool: nobody uses it any more; objects that are still there are freed, and the log says so
  *
  * Context: Process context, may sleep.
  */
@@ -186,6 +195,7 @@ void zs_destroy_pool(struct zs_pool *pool)
 	mutex_lock(&pools_lock);
 	list_del(&pool->all);
 	mutex_unlock(&pools_lock);
+	tell_leaks(pool);
 	stop(pool);
 	/* Who read in a page whose it was, before that was taken away (migrate.c). */
 	synchronize_rcu();
@@ -196,13 +206,14 @@ EXPORT_SYMBOL_GPL(zs_destroy_pool);
 
 /*
  * Whether frees are deferred, for all pools.  A pool that gets no buffers stays as it was, and the
- * error says so; writing it again tries again.
+ * error says so; writing it again tries again.  If the parameter stands alone on the command line,
+ * word is NULL, and frees are deferred.
  */
 static int set_deferred_free(const char *word, const struct kernel_param *kp)
 {
 	struct zs_pool *pool;
 	bool on;
-	int err = kstrtobool(word, &on), one;
+	int err = kstrtobool(word ? word : "1", &on), one;
 
 	if (err)
 		return err;

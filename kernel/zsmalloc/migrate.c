@@ -40,7 +40,10 @@ static void set_pool(struct page *page, struct zs_pool *pool)
 	WRITE_ONCE(page->__folio_index, (unsigned long)pool);
 }
 
-/* Before the flag by which others come: what they find then. */
+/*
+ * What others find comes before the flag by which they come.  Pairs with the acquire of
+ * folio_trylock() in isolate_movable_ops_page(), after it saw the flag: both are bits of one word.
+ */
 static void make_movable(struct page *page)
 {
 	smp_wmb();

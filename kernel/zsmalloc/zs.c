@@ -15,8 +15,11 @@
 
 /*
  * What a caller lets the allocator do.  zswap stores without waiting, but from reclaim, which may
- * use the kernel's emergency pages since it frees more than it takes: so may we for it.  Only pages
- * of order 0 are ever asked for, so of the flags that say how hard to try no other matters.
+ * use the kernel's emergency pages since it frees more than it takes: so may we for it.
+ *
+ * Flags that say how hard to try are not passed on.  For pages of order 0, and there are no others,
+ * __GFP_NORETRY means that who may wait gets none rather than call the OOM killer.  Of the callers
+ * only zswap sets it, and does not wait.
  */
 static unsigned int how_of(gfp_t gfp)
 {
@@ -106,10 +109,12 @@ EXPORT_SYMBOL_GPL(zs_free);
 /**
  * zs_free_bulk() - Frees a number of objects.
  * @pool: pool that they were allocated from
- * @handles: their handles, all of them as zs_malloc() returned them
+ * @handles: their handles, which must be valid: unlike with zs_free(), 0 and errors are not allowed
  * @nr: number of handles, as a rule at most ZS_FREE_BULK_MAX
  *
- * Context: as zs_free().
+ * Context: As zs_free().  Interrupts may be off for both, as when reclaim removes a folio from the
+ *	    swap cache: neither calls the slab allocator, whose bulk frees want interrupts on, nor
+ *	    turns them on.
  */
 void zs_free_bulk(struct zs_pool *pool, unsigned long *handles, unsigned int nr)
 {

@@ -1,7 +1,8 @@
 #!/bin/sh
-# What Ebb shows and takes in zsmalloc's place: deferred_free, its files, what is held back.
+# What Ebb shows and takes in zsmalloc's place: deferred_free, its files, what is held back or lost.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-ebb* short=yes mem=512M timeout=200 progs=blkcheck
+# vm: kernel=uml-ebb* short=yes mem=512M timeout=200 progs=blkcheck modules=zsleak
+# vm: append=zsmalloc.deferred_free
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 param=/sys/module/zsmalloc/parameters/deferred_free
@@ -10,6 +11,7 @@ of() { awk -v f="$1" '$1 == f { print $2 }' $files/release; }
 classes() { awk -v f="$1" '$1 == "Total" { print $f }' $files/classes; }
 
 equal "frees are deferred unless somebody says otherwise" "$(cat $param)" Y
+refuse "the word alone on the command line is understood" sh -c "dmesg | grep 'invalid for parameter'"
 refuse "a word that is neither yes nor no" put perhaps $param
 setup 0 128M
 pages=$(awk '$1 == "MemTotal:" { print $2 * 1024 }' /proc/meminfo)
@@ -29,6 +31,11 @@ check "frees were deferred ($(of deferred) and $(of in_place))" \
 	[ "$(of deferred)" -ge 1000 -a $(($(of deferred) + $(of in_place))) -ge 8192 ]
 check "never more than the budget and a buffer each ($(of peak))" \
 	[ "$(of peak)" -le $(($(of limit) + 2 * 508 * pagesize)) ]
+
+# The table has a row for each class, as zsmalloc's.
+equal "classes without objects have rows, too" "$(awk '$14 == 0 { n++ } END { print (n > 100) }' $files/classes)" 1
+check "a pool ends with objects in it" modprobe zsleak
+check "and the log says how many" sh -c "dmesg | grep 'zsmalloc: pool zsleak ends with 3 objects in use'"
 
 # Off, and on again, under load.
 check "off" put 0 $param
