@@ -90,6 +90,8 @@ static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr
 		host_write_once(z->store.mem_limit, z->mem_limit);
 	zram_ahead_set(z);
 	up_write(&z->dev_lock);
+	/* The pool may be above a mark that follows from it, and nobody need write to the disk. */
+	zram_policy_kick(z);
 	return len;
 }
 static DEVICE_ATTR_WO(mem_limit);
