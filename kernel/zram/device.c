@@ -197,9 +197,8 @@ static int empty_slots(struct zram *z)
 	u64 at = 0;
 
 	while (more) {
-		if (host_interrupted())
+		if (host_interrupted() || down_read_killable(&z->dev_lock))
 			return -EINTR;
-		down_read(&z->dev_lock);
 		more = z->disksize && store_free_piece(&z->store, &at, z->store.slots);
 		up_read(&z->dev_lock);
 		cond_resched();
@@ -306,7 +305,7 @@ static int remove(struct zram *z, bool must)
 
 	if (!resetting) {
 		sync_blockdev(z->disk->part0);
-		if (!must && await_others(z)) {
+		if (!must && (await_others(z) || empty_slots(z))) {
 			z->leaving = false;
 			unclaim(z);
 			return -EINTR;

@@ -195,7 +195,7 @@ int zram_reset(struct zram *z);
 int zram_add(void);
 /*
  * -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for; -EINTR: as
- * zram_add().
+ * zram_reset() or zram_add().
  */
 int zram_remove_nr(int nr);
 
