@@ -115,6 +115,7 @@ struct zram_policy {
 	bool is_short;                  /* a write found no room */
 	bool is_pressed;                /* the shrinker was asked */
 	unsigned long pause;            /* jiffies: until then it is of no use */
+	unsigned long calm;             /* jiffies: until then pressure is nothing new */
 	bool wants_pp_lock;             /* and that it is of use when pp_lock is let go */
 	struct store_ages *ages;        /* the thread's; NULL: no ages are kept */
 	struct zram_policy_stats stats;
