@@ -218,23 +218,32 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet.  A task that is to be frozen meanwhile
- * looks for that after a second.
+ * The blocks that no slot has any more are read as yet: waits until one of those reads ends, or for
+ * a second, after which the caller looks whether it is to be frozen.  The look for a block is made
+ * with dev_lock, as any other, since who has it for writing counts them (debugfs.c).
  */
 static void await_block(struct wb_work *w)
 {
-	struct backed *b = &w->z->store.backed;
-	int err = -EBUSY;
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	struct zram *z = w->z;
 	u64 block;
+	int err;
 
 	if (w->in_flight) {
 		reap(w);
 		return;
 	}
-	wait_event_killable_timeout(w->z->read_ended,
-				    (err = backed_reserve(b, &block)) != -EBUSY, HZ);
+	add_wait_queue(&z->read_ended, &wait);
+	/* Who ends a read after the look sees that it is waited for: end_read(). */
+	smp_mb();
+	down_read(&z->dev_lock);
+	err = backed_reserve(&z->store.backed, &block);
 	if (!err)
-		give_back(w->z, block);
+		give_back(z, block);
+	up_read(&z->dev_lock);
+	if (err == -EBUSY)
+		wait_woken(&wait, TASK_KILLABLE, HZ);
+	remove_wait_queue(&z->read_ended, &wait);
 }
 
 static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
