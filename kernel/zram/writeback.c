@@ -260,7 +260,8 @@ static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int la
 		if (list_empty(&w->idle))
 			reap(w);
 		r = list_first_entry(&w->idle, struct wb_request, entry);
-		down_read(&z->dev_lock);
+		if (down_read_killable(&z->dev_lock))
+			return -EINTR;
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? fill(w, r, at) : 0;
 		up_read(&z->dev_lock);
@@ -314,7 +315,8 @@ int zram_wb_write(struct wb_work *w)
 {
 	int top = CHOOSE_SIZES - 1, smallest, err = 0;
 
-	down_read(&w->z->dev_lock);
+	if (down_read_killable(&w->z->dev_lock))
+		return -EINTR;
 	release_flush(&w->z->store.release);
 	up_read(&w->z->dev_lock);
 	while (!err) {
@@ -339,9 +341,10 @@ static int unchoose(struct zram *z, u64 pieces)
 
 	while (z->backing.left_chosen) {
 		err = pieces-- ? zram_wb_stopped(z) : -ERESTARTNOINTR;
+		if (!err)
+			err = down_read_killable(&z->dev_lock);
 		if (err)
 			return err;
-		down_read(&z->dev_lock);
 		z->backing.left_chosen = store_unchoose_piece(&z->store, &z->backing.unchosen);
 		up_read(&z->dev_lock);
 		cond_resched();
@@ -366,9 +369,10 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 		return err;
 	while (more) {
 		err = zram_wb_stopped(z);
+		if (!err)
+			err = down_read_killable(&z->dev_lock);
 		if (err)
 			return err;
-		down_read(&z->dev_lock);
 		more = store_choose_piece(&z->store, &from, end, want, &w->chosen);
 		up_read(&z->dev_lock);
 		cond_resched();
