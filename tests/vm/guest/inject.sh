@@ -56,7 +56,7 @@ for f in failslab fail_page_alloc; do
 	check "$f: and it works" blkcheck /dev/zram0 --threads 2 --ms 1000
 done
 
-# Between memory and a backing device, by hand and by the device's thread, while memory has no room.
+# Between memory and a backing device, by hand and by the device's thread, past the limit.
 if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 	by_hand() {
 		sh -c 'echo 1 >/proc/self/make-it-fail

@@ -70,7 +70,7 @@ done
 wait $r
 ok "200 resets against $m opens"
 
-# A removal of many pages that is killed: the device is gone or as good as new, and never in between.
+# A removal of many pages that is killed: the device is gone or can be used, never in between.
 text_pages 4096 >/tmp/text
 i=0 kept=0 some=0 bad=0
 while [ $i -lt $((10 * SCALE)) ]; do
