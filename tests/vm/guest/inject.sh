@@ -63,13 +63,15 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 			cd /sys/block/zram0 || exit
 			printf all >idle; printf "type=idle max_pages=300" >recompress
 			printf idle >writeback; printf 1 >idle; printf huge >writeback
-			printf 1 >compact; printf 2M >release_limit; printf 4M >release_limit' 2>/dev/null
+			printf 1 >compact
+			printf 2M >release_limit; printf 4M >release_limit' 2>/dev/null
 	}
 	for f in failslab fail_page_alloc; do for packed in 0 1; do
 		put 1 "$(z 0 reset)"; loop 64
 		put $packed "$(z 0 compressed_writeback)"; put /dev/loop0 "$(z 0 backing_dev)"
 		put algo=zstd "$(z 0 recomp_algorithm)"; put 12M "$(z 0 mem_limit)"
-		put 1 "$(z 0 writeback_auto)"; put 1 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"
+		put 1 "$(z 0 writeback_auto)"
+		put 1 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"
 		check "$f, mode $packed: a device" put 64M "$(z 0 disksize)"
 		for p in /proc/[0-9]*; do
 			[ "$(cat "$p/comm" 2>/dev/null)" != zram0-policy ] || echo 1 >"$p/make-it-fail"
@@ -82,7 +84,8 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 		wait $load; rc=$?
 		off
 		echo N >$dbg/$f/task-filter
-		equal "random I/O beside $n times by hand, every page checked ($(tail -n 1 /tmp/out))" $rc 0
+		equal "random I/O, $n times by hand, every page checked ($(tail -n 1 /tmp/out))" \
+			$rc 0
 		note "bd_stat $(cat "$(z 0 bd_stat)"), policy_stat $(cat "$(z 0 policy_stat)")"
 		equal "each block in use is a slot's" "$(bd 1)" $(($(flags w) * units))
 		invariants 0
