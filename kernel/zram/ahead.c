@@ -27,6 +27,7 @@
 #define UNIT_PIECES 64u                 /* of slots that are weighed in one, or looked at */
 #define UNIT_STEPS 16u                  /* of compaction */
 #define PAUSE (HZ)                      /* jiffies, when it is of no use */
+#define CALM (HZ / 50)                  /* jiffies, when memory was pressed but not short */
 #define SHORT_SHIFT 4                   /* memory is short when 1/16 of it is available, */
 #define SHORTER_SHIFT 5                 /* and very short when half of that is */
 #define ROUND_SHIFT 5                   /* of the pool, for each time that memory was short */
@@ -79,7 +80,7 @@ void zram_ahead_short(struct zram *z)
 
 void zram_ahead_press(struct zram *z)
 {
-	if (!zram_incoming_on(z))
+	if (!zram_incoming_on(z) || time_before(jiffies, READ_ONCE(z->policy.calm)))
 		return;
 	WRITE_ONCE(z->policy.is_pressed, true);
 	zram_ahead_kick(z);
@@ -105,14 +106,19 @@ static void begin(struct zram_ahead *a, u64 target, bool once, int coldest)
 	a->coldest = coldest;
 }
 
-/* The shrinker is asked wherever memory is reclaimed, which need not mean that there is little. */
-static void begin_if_short(struct zram_ahead *a, u64 pages)
+/*
+ * The shrinker is asked wherever memory is reclaimed, which need not mean that there is little.
+ * Then the next calls wake nobody for a while.
+ */
+static void begin_if_short(struct zram *z, u64 pages)
 {
 	long available = si_mem_available();
 
 	if (available < (long)(totalram_pages() >> SHORT_SHIFT))
-		begin(a, pages - (pages >> ROUND_SHIFT), true,
+		begin(z->ahead, pages - (pages >> ROUND_SHIFT), true,
 		      available < (long)(totalram_pages() >> SHORTER_SHIFT) ? 0 : COLD_OLD);
+	else
+		WRITE_ONCE(z->policy.calm, jiffies + CALM);
 }
 
 static void make(struct zram *z)
@@ -149,7 +155,7 @@ bool zram_ahead_wanted(struct zram *z)
 	else if (READ_ONCE(p->is_short))
 		begin(a, min(low, pages - pages / 16), false, 0);
 	else if (!a->going && READ_ONCE(p->is_pressed))
-		begin_if_short(a, pages);
+		begin_if_short(z, pages);
 	WRITE_ONCE(p->is_pressed, false);
 	return a->going;
 }

@@ -110,16 +110,21 @@ static void read_page(struct zram *z, struct bio *parent, struct page *page, u64
 	submit_bio(bio);
 }
 
-/* Not from within submit_bio(): waits for the device. */
-static int read_block(struct zram *z, u64 word, struct page *page)
+/*
+ * Not from within submit_bio(): waits for the device.  As in-tree does, it counts an error where
+ * somebody waits for the read, and leaves the others to the bio that ends with it.
+ */
+static int read_block(const struct packed_read *r, struct page *page)
 {
 	struct bio_vec bv;
 	struct bio bio;
 	int err;
 
-	zram_block_bio(z, &bio, &bv, REQ_OP_READ | REQ_SYNC, slot_block(word), page);
+	zram_block_bio(r->z, &bio, &bv, REQ_OP_READ | REQ_SYNC, slot_block(r->word), page);
 	err = submit_bio_wait(&bio);
 	bio_uninit(&bio);
+	if (err && !r->parent)
+		store_note(&r->z->store, CNT_FAILED_READ);
 	return err;
 }
 
@@ -134,22 +139,20 @@ static int unpack(struct zram *z, u64 word, struct page *packed, struct page *pa
 }
 
 /* Each has one page of the reserve at most, so that who waits for one waits for a read. */
-static int read_packed(struct zram *z, u64 word, struct page *page)
+static int read_packed(const struct packed_read *r)
 {
 	struct page *packed = mempool_alloc(pages, GFP_NOIO);
-	int err = read_block(z, word, packed);
+	int err = read_block(r, packed);
 
 	if (!err)
-		err = unpack(z, word, packed, page);
+		err = unpack(r->z, r->word, packed, r->page);
 	mempool_free(packed, pages);
 	return err;
 }
 
 static int read_now(const struct packed_read *r)
 {
-	if (!r->z->backing.packed)
-		return read_block(r->z, r->word, r->page);
-	return read_packed(r->z, r->word, r->page);
+	return r->z->backing.packed ? read_packed(r) : read_block(r, r->page);
 }
 
 static void packed_read(struct work_struct *work)
@@ -169,6 +172,7 @@ static void packed_read(struct work_struct *work)
 		__free_page(r->packed);
 	if (parent) {
 		set_status(parent, errno_to_blk_status(r->err));
+		/* It may not be of the reserve: then this is kfree(), or the reserve has it now. */
 		mempool_free(r, packed_reads);
 		bio_endio(parent);
 	}
@@ -216,9 +220,14 @@ static int begin(struct zram *z, u64 slot, struct page *page, u64 *word)
 	return STORE_BACKED;
 }
 
+/*
+ * A read ahead of its work is only begun when the reader's bio has been submitted.  So none has a
+ * piece of the reserve, which the reader may need, and wait for, for the next page of that bio.
+ */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent)
 {
 	struct packed_read *r;
+	bool from_reserve;
 	u64 word;
 	int err = begin(z, slot, page, &word);
 
@@ -228,11 +237,14 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 		read_page(z, parent, page, word);
 		return 0;
 	}
-	r = mempool_alloc(packed_reads, GFP_NOIO);
+	r = kmalloc(sizeof(*r), GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC);
+	from_reserve = !r;
+	if (from_reserve)
+		r = mempool_alloc(packed_reads, GFP_NOIO);
 	*r = (struct packed_read){ .z = z, .parent = parent, .page = page, .word = word };
 	INIT_WORK(&r->work, packed_read);
 	bio_inc_remaining(parent);
-	if (!read_ahead_of_work(r))
+	if (from_reserve || !read_ahead_of_work(r))
 		queue_work(queue, &r->work);
 	return 0;
 }

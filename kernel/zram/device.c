@@ -197,9 +197,8 @@ static int empty_slots(struct zram *z)
 	u64 at = 0;
 
 	while (more) {
-		if (host_interrupted())
+		if (host_interrupted() || down_read_killable(&z->dev_lock))
 			return -EINTR;
-		down_read(&z->dev_lock);
 		more = z->disksize && store_free_piece(&z->store, &at, z->store.slots);
 		up_read(&z->dev_lock);
 		cond_resched();
@@ -241,11 +240,12 @@ int zram_add(void)
 	z->backing.batch = ZRAM_BATCH;
 	zram_wear_init(z);
 	zram_policy_init(z);
-	zram_init_partial(z);
-	if (mutex_lock_killable(&device_mutex)) {
-		kvfree(z);
-		return -EINTR;
-	}
+	err = zram_blkdev_make(z);
+	if (err)
+		goto no_bounce;
+	err = mutex_lock_killable(&device_mutex);
+	if (err)
+		goto no_mutex;
 	nr = idr_alloc(&devices, z, 0, 0, GFP_KERNEL);
 	if (nr < 0) {
 		err = nr;
@@ -281,6 +281,9 @@ no_disk:
 	idr_remove(&devices, nr);
 no_number:
 	mutex_unlock(&device_mutex);
+no_mutex:
+	zram_blkdev_drop(z);
+no_bounce:
 	kvfree(z);
 	return err;
 }
@@ -306,7 +309,7 @@ static int remove(struct zram *z, bool must)
 
 	if (!resetting) {
 		sync_blockdev(z->disk->part0);
-		if (!must && await_others(z)) {
+		if (!must && (await_others(z) || empty_slots(z))) {
 			z->leaving = false;
 			unclaim(z);
 			return -EINTR;
@@ -319,6 +322,7 @@ static int remove(struct zram *z, bool must)
 	/* A disksize may have been written until the file was gone. */
 	stop(z);
 	put_disk(z->disk);
+	zram_blkdev_drop(z);
 	kvfree(z);
 	return 0;
 }

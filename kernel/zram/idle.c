@@ -99,9 +99,8 @@ static int mark(struct zram *z, bool ages, u32 cutoff)
 	u64 at = 0;
 
 	while (more && !err) {
-		if (host_interrupted())
+		if (host_interrupted() || down_read_killable(&z->dev_lock))
 			return -EINTR;
-		down_read(&z->dev_lock);
 		if (!z->disksize || (ages && !z->ages))
 			err = -EINVAL;
 		else

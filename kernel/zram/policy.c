@@ -8,10 +8,13 @@
  *               for their age
  *
  * It works in units of a few milliseconds.  Between them it has no lock and nothing in flight, and
- * looks whether it is to end, to be frozen, or to write ahead.  Walks also rest while the disk is
- * read or written.  In a unit nobody who reads or writes a page waits for it, even if it loses its
- * CPU for long: it has codec contexts of its own, and takes pp_lock, for which only files wait, if
- * that is free.
+ * looks whether it is to end, to be frozen, or to write ahead.  It takes pp_lock, for which only
+ * files wait, if that is free.
+ *
+ * Walks rest while the disk is read or written, and may lose their CPU for long.  Nobody who reads
+ * or writes a page waits for one even then: walks have codec contexts of their own.  Who writes
+ * ahead has not.  It is of no lower priority than those who may wait for its context, and they do
+ * that for one page at most, as for any who reads.
  */
 #include "zram.h"
 

@@ -98,13 +98,16 @@ static ssize_t writeback_auto_store(struct device *dev, struct device_attribute 
 		return -EINTR;
 	was = z->policy.is_auto;
 	WRITE_ONCE(z->policy.is_auto, on);
+	/* Before the thread looks at the marks. */
+	zram_ahead_set(z);
 	if (z->disksize)
 		err = zram_incoming_start(z);
 	if (!err)
 		err = zram_policy_changed(z);
-	if (err)
+	if (err) {
 		WRITE_ONCE(z->policy.is_auto, was);
-	zram_ahead_set(z);
+		zram_ahead_set(z);
+	}
 	up_write(&z->dev_lock);
 	if (err == -ENOMEM)
 		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);

@@ -107,7 +107,9 @@ static int first_band(struct zram *z, const struct recompress_request *r, unsign
 	if (!count)
 		return -ENOMEM;
 	while (more && !err) {
-		down_read(&z->dev_lock);
+		err = down_read_killable(&z->dev_lock);
+		if (err)
+			break;
 		more = store_recompressible(&z->store, &at, z->store.slots, r, count);
 		up_read(&z->dev_lock);
 		cond_resched();
@@ -130,14 +132,16 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 
 		if (err)
 			return err;
+		err = down_read_killable(&z->dev_lock);
+		if (err)
+			return err;
 		/* As a write: blkdev.c. */
 		noio = memalloc_noio_save();
-		down_read(&z->dev_lock);
 		/* They may come meanwhile. */
 		r->ages = z->ages;
 		more = store_recompress_piece(&z->store, &at, z->store.slots, r, w);
-		up_read(&z->dev_lock);
 		memalloc_noio_restore(noio);
+		up_read(&z->dev_lock);
 		cond_resched();
 	}
 	return more;
@@ -173,7 +177,8 @@ static ssize_t locked(struct device *dev, const char *buf, struct words *w)
 	const char *wrong;
 	int err = -ENOMEM;
 
-	down_read(&z->dev_lock);
+	if (down_read_killable(&z->dev_lock))
+		return -EINTR;
 	wrong = judge(z, w);
 	up_read(&z->dev_lock);
 	if (wrong)

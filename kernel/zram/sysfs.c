@@ -16,7 +16,7 @@
 #include "sysfs.h"
 
 #define COMPACT_STEPS 16        /* under one hold of dev_lock */
-#define LIMIT_BUFS 64           /* freed under one hold of dev_lock */
+#define LIMIT_BUFS 64           /* the same: buffers that are freed */
 
 /* ---- size and life ---- */
 
@@ -90,6 +90,8 @@ static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr
 		host_write_once(z->store.mem_limit, z->mem_limit);
 	zram_ahead_set(z);
 	up_write(&z->dev_lock);
+	/* The pool may be above a mark that follows from it, and nobody need write to the disk. */
+	zram_policy_kick(z);
 	return len;
 }
 static DEVICE_ATTR_WO(mem_limit);
@@ -102,7 +104,8 @@ static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *a
 
 	if (kstrtoul(buf, 10, &value) || value)
 		return zram_refuse(dev, "mem_used_max", buf, "only 0 resets it", -EINVAL);
-	down_read(&z->dev_lock);
+	if (down_read_killable(&z->dev_lock))
+		return -EINTR;
 	if (z->disksize)
 		pool_reset_peak(&z->store.pool);
 	up_read(&z->dev_lock);
@@ -111,8 +114,40 @@ static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *a
 static DEVICE_ATTR_WO(mem_used_max);
 
 /*
+ * Frees so many buffers of what is queued, or all.  It has dev_lock for pieces of that only, so
+ * that nobody waits behind a writer of it who waits for the whole.  -EINTR: a fatal signal; the
+ * worker frees what is left.
+ */
+static int free_queued(struct zram *z, u64 bufs)
+{
+	while (bufs) {
+		if (host_interrupted() || down_read_killable(&z->dev_lock))
+			return -EINTR;
+		if (!z->disksize || !release_help(&z->store.release, HOST_ANY_NODE, LIMIT_BUFS))
+			bufs = 0;
+		up_read(&z->dev_lock);
+		bufs -= min_t(u64, bufs, LIMIT_BUFS);
+		cond_resched();
+	}
+	return 0;
+}
+
+/* What was queued before is free.  -EINTR: as free_queued(). */
+static int flush_queued(struct zram *z)
+{
+	u64 bufs = 0;
+
+	if (down_read_killable(&z->dev_lock))
+		return -EINTR;
+	if (z->disksize)
+		bufs = release_full_bufs(&z->store.release);
+	up_read(&z->dev_lock);
+	return free_queued(z, bufs);
+}
+
+/*
  * dev_lock is let go after each piece, so that nobody waits behind a writer who waits for a whole
- * compaction.
+ * compaction.  What is queued is mostly freed before, since a flush looks at no signal.
  */
 static ssize_t compact_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			     size_t len)
@@ -121,10 +156,11 @@ static ssize_t compact_store(struct device *dev, struct device_attribute *attr, 
 	struct pool_compaction pc = { 0 };
 	bool begun = false, more;
 
+	if (flush_queued(z))
+		return -EINTR;
 	do {
-		if (host_interrupted())
+		if (host_interrupted() || down_read_killable(&z->dev_lock))
 			return -EINTR;
-		down_read(&z->dev_lock);
 		more = z->disksize;
 		if (more && !begun) {
 			release_flush(&z->store.release);
@@ -149,9 +185,8 @@ static DEVICE_ATTR_WO(compact);
 ZRAM_SHOW(release_limit, "%llu", release_limit)
 
 /*
- * Where the limit is lowered: it holds from now on, and what is queued past it is freed piece by
- * piece, so that nobody waits behind a writer of dev_lock who waits for all of it.  -EINTR: a fatal
- * signal; the limit holds, and the worker frees what is left.
+ * Where the limit is lowered: it holds from now on, and what is queued past it is freed.  -EINTR:
+ * as free_queued(); the limit holds.
  */
 static int lower_limit(struct zram *z, u64 bytes)
 {
@@ -165,17 +200,7 @@ static int lower_limit(struct zram *z, u64 bytes)
 		left = release_full_bufs(&z->store.release);
 	}
 	up_read(&z->dev_lock);
-	while (left) {
-		if (host_interrupted())
-			return -EINTR;
-		down_read(&z->dev_lock);
-		if (!z->disksize || !release_help(&z->store.release, HOST_ANY_NODE, LIMIT_BUFS))
-			left = 0;
-		up_read(&z->dev_lock);
-		left -= min_t(u64, left, LIMIT_BUFS);
-		cond_resched();
-	}
-	return 0;
+	return free_queued(z, left);
 }
 
 static int set_limit(struct zram *z, u64 bytes)

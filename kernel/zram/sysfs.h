@@ -36,7 +36,10 @@ ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const
  */
 bool zram_next_word(char **text, char **name, char **value);
 
-/* words.c: a size, with K, M or G or none, and a newline or none; false: buf is something else. */
+/*
+ * words.c: a size below 2^64, of at most 31 characters: a digit first, K, M, G, T, P or E or none
+ * at the end, and a newline or none.  False: buf is something else.  Any context.
+ */
 bool zram_parse_size(const char *buf, u64 *bytes);
 
 /* algorithm.c */

@@ -218,23 +218,32 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet.  A task that is to be frozen meanwhile
- * looks for that after a second.
+ * The blocks that no slot has any more are read as yet: waits until one of those reads ends, or for
+ * a second, after which the caller looks whether it is to be frozen.  The look for a block is made
+ * with dev_lock, as any other, since who has it for writing counts them (debugfs.c).
  */
 static void await_block(struct wb_work *w)
 {
-	struct backed *b = &w->z->store.backed;
-	int err = -EBUSY;
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	struct zram *z = w->z;
 	u64 block;
+	int err;
 
 	if (w->in_flight) {
 		reap(w);
 		return;
 	}
-	wait_event_killable_timeout(w->z->read_ended,
-				    (err = backed_reserve(b, &block)) != -EBUSY, HZ);
+	add_wait_queue(&z->read_ended, &wait);
+	/* Who ends a read after the look sees that it is waited for: end_read(). */
+	smp_mb();
+	down_read(&z->dev_lock);
+	err = backed_reserve(&z->store.backed, &block);
 	if (!err)
-		give_back(w->z, block);
+		give_back(z, block);
+	up_read(&z->dev_lock);
+	if (err == -EBUSY)
+		wait_woken(&wait, TASK_KILLABLE, HZ);
+	remove_wait_queue(&z->read_ended, &wait);
 }
 
 static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
@@ -251,7 +260,8 @@ static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int la
 		if (list_empty(&w->idle))
 			reap(w);
 		r = list_first_entry(&w->idle, struct wb_request, entry);
-		down_read(&z->dev_lock);
+		if (down_read_killable(&z->dev_lock))
+			return -EINTR;
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? fill(w, r, at) : 0;
 		up_read(&z->dev_lock);
@@ -305,7 +315,8 @@ int zram_wb_write(struct wb_work *w)
 {
 	int top = CHOOSE_SIZES - 1, smallest, err = 0;
 
-	down_read(&w->z->dev_lock);
+	if (down_read_killable(&w->z->dev_lock))
+		return -EINTR;
 	release_flush(&w->z->store.release);
 	up_read(&w->z->dev_lock);
 	while (!err) {
@@ -330,9 +341,10 @@ static int unchoose(struct zram *z, u64 pieces)
 
 	while (z->backing.left_chosen) {
 		err = pieces-- ? zram_wb_stopped(z) : -ERESTARTNOINTR;
+		if (!err)
+			err = down_read_killable(&z->dev_lock);
 		if (err)
 			return err;
-		down_read(&z->dev_lock);
 		z->backing.left_chosen = store_unchoose_piece(&z->store, &z->backing.unchosen);
 		up_read(&z->dev_lock);
 		cond_resched();
@@ -357,9 +369,10 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 		return err;
 	while (more) {
 		err = zram_wb_stopped(z);
+		if (!err)
+			err = down_read_killable(&z->dev_lock);
 		if (err)
 			return err;
-		down_read(&z->dev_lock);
 		more = store_choose_piece(&z->store, &from, end, want, &w->chosen);
 		up_read(&z->dev_lock);
 		cond_resched();

@@ -94,7 +94,8 @@ static ssize_t write_back(struct device *dev, const char *buf, char *text)
 	u64 disksize;
 	ssize_t err;
 
-	down_read(&z->dev_lock);
+	if (down_read_killable(&z->dev_lock))
+		return -EINTR;
 	disksize = z->disksize;
 	up_read(&z->dev_lock);
 	if (!disksize)

@@ -33,6 +33,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/limits.h>
+#include <linux/mempool.h>
 #include <linux/printk.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
@@ -114,6 +115,7 @@ struct zram_policy {
 	bool is_short;                  /* a write found no room */
 	bool is_pressed;                /* the shrinker was asked */
 	unsigned long pause;            /* jiffies: until then it is of no use */
+	unsigned long calm;             /* jiffies: until then pressure is nothing new */
 	bool wants_pp_lock;             /* and that it is of use when pp_lock is let go */
 	struct store_ages *ages;        /* the thread's; NULL: no ages are kept */
 	struct zram_policy_stats stats;
@@ -147,6 +149,7 @@ struct zram {
 	struct zram_ahead *ahead;       /* the thread's; NULL: it was not wanted yet */
 	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
+	mempool_t *bounce_pages;                                /* the same */
 
 	/*
 	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store
@@ -195,7 +198,7 @@ int zram_reset(struct zram *z);
 int zram_add(void);
 /*
  * -ENODEV; -EBUSY: as zram_reset(), but that a reset under way is waited for; -EINTR: as
- * zram_add().
+ * zram_reset() or zram_add().
  */
 int zram_remove_nr(int nr);
 
@@ -229,10 +232,9 @@ static inline void zram_touch(struct zram *z, u64 slot)
 extern const struct block_device_operations zram_devops;
 extern struct release_budget zram_budget;       /* of all devices together */
 void zram_limits(struct queue_limits *lim);
-/* Of a new device, before its disk is there. */
-void zram_init_partial(struct zram *z);
-int zram_blkdev_init(void);
-void zram_blkdev_exit(void);
+/* Of a new device, before its disk is there: -ENOMEM; and when that is gone. */
+int zram_blkdev_make(struct zram *z);
+void zram_blkdev_drop(struct zram *z);
 
 #define ZRAM_BATCH 32           /* pages written at once, unless told */
 

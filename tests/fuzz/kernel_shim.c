@@ -163,8 +163,11 @@ int kstrtouint(const char *s, unsigned int base, unsigned int *v)
 int shim_kstrtoull(const char *s, unsigned int base, unsigned long long *v)
 {
 	u64 n;
-	int err = whole_unsigned(s, base, ULLONG_MAX, &n);
+	int err;
 
+	if (!base)
+		base = base_of(&s);
+	err = whole_unsigned(s, base, ULLONG_MAX, &n);
 	if (!err)
 		*v = n;
 	return err;

@@ -629,6 +629,36 @@ static void must_have_gone(const struct zram *was, u64 before, struct zram *want
 	must_eq(now, store_blocks(&zram.store));
 }
 
+/* What zram_parse_size() takes, in numbers that hold all that 31 characters can say. */
+static bool size_taken(const char *text, u64 *bytes)
+{
+	const char *digits = "0123456789abcdef", *suffixes = "kmgtpe", *s = text, *d;
+	size_t len = strcspn(text, "\n");
+	unsigned __int128 v = 0;
+	unsigned int base = 10;
+
+	if (*s < '0' || *s > '9' || len > 31 || (text[len] && text[len + 1]))
+		return false;
+	if (*s == '0')
+		base = 8;
+	if (*s == '0' && tolower((unsigned char)s[1]) == 'x' && isxdigit((unsigned char)s[2])) {
+		base = 16;
+		s += 2;
+	}
+	while (s < text + len && (d = strchr(digits, tolower((unsigned char)*s))) &&
+	       d < digits + base) {
+		v = v * base + (unsigned int)(d - digits);
+		s++;
+	}
+	d = s < text + len && v <= U64_MAX ? strchr(suffixes, tolower((unsigned char)*s)) : NULL;
+	if (d) {
+		v <<= 10 * (d - suffixes + 1);
+		s++;
+	}
+	*bytes = (u64)v;
+	return s == text + len && v <= U64_MAX;
+}
+
 /* Whether a write of text to a file would be taken, and what the device then is. */
 static bool taken(unsigned int i, const char *text, struct zram *z)
 {
@@ -690,10 +720,8 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		z->mem_limit = (bytes + PAGE_SIZE - 1) & ~(u64)(PAGE_SIZE - 1);
 		return end != text;
 	}
-	if (is(i, "release_limit")) {
-		z->release_limit = bytes;
-		return end != text && (!*end || *end == '\n');
-	}
+	if (is(i, "release_limit"))
+		return size_taken(text, &z->release_limit);
 	if (is(i, "mem_used_max"))
 		return number(text, LLONG_MAX / 16, false) == 0;
 	if (is(i, "compact"))
@@ -717,14 +745,12 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 	}
 	if (is(i, "writeback_auto"))
 		return !kstrtobool(text, &z->policy.is_auto) && !below;
-	if (is(i, "writeback_high") || is(i, "writeback_low")) {
-		*(is(i, "writeback_high") ? &z->policy.high : &z->policy.low) = bytes;
-		return end != text && (!*end || *end == '\n');
-	}
-	if (is(i, "writeback_budget")) {
-		z->wear.budget = bytes;
-		return end != text && (!*end || *end == '\n');
-	}
+	if (is(i, "writeback_high"))
+		return size_taken(text, &z->policy.high);
+	if (is(i, "writeback_low"))
+		return size_taken(text, &z->policy.low);
+	if (is(i, "writeback_budget"))
+		return size_taken(text, &z->wear.budget);
 	must(is(i, "hot_remove"));
 	return number(text, INT_MAX, true) >= 0 && !below;
 }

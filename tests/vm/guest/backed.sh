@@ -70,8 +70,91 @@ for packed in 0 1; do
 	check "and is not any more" put 1 "$(z 1 reset)"
 done
 
-# A slow one: who removes or unloads waits for what is on its way.  In-tree writes on to the end.
 modprobe dm-mod 2>/dev/null; modprobe dm-delay 2>/dev/null
+
+# One block after the other fails: each write, each read, a page of its own.  In-tree has other
+# blocks.
+count=8 first=$((4 * slots - 4))        # pages; text, and digits from the 5th on
+sectors=$((64 * 2048)) block=$((pagesize / 512))
+whole() { dmtable back $sectors linear /dev/loop0 0 >/dev/null; }
+hole() { # BLOCK
+	_after=$((($1 + 1) * block))
+	if [ "$1" = 0 ]; then
+		dmtable back $block error , $((sectors - _after)) linear /dev/loop0 $_after
+	else
+		dmtable back $(($1 * block)) linear /dev/loop0 0 , $block error , \
+			$((sectors - _after)) linear /dev/loop0 $_after
+	fi >/dev/null
+}
+# How many of the pages are errors, and how many others are not what was written.
+unread() {
+	_i=0 _errors=0 _wrong=0
+	while [ $_i -lt $count ]; do
+		dd if=/tmp/data of=/tmp/was bs="$pagesize" skip=$((first + _i)) count=1 2>/dev/null
+		if ! dd if=/dev/zram0 of=/tmp/is bs="$pagesize" skip=$((first + _i)) count=1 \
+			iflag=direct 2>/dev/null; then
+			_errors=$((_errors + 1))
+		elif ! cmp -s /tmp/was /tmp/is; then
+			_wrong=$((_wrong + 1))
+		fi
+		_i=$((_i + 1))
+	done
+	echo "$_errors $_wrong"
+}
+# Backed slots, and whether bd_stat says the same.
+backed() { _n=$(flags w); echo "$_n $(($(bd 1) - _n * units))"; }
+if [ -e /dev/mapper/control ] && is_ebb; then
+	range="page_indexes=$first-$((first + count - 1))"
+	for packed in 0 1; do
+		n=$(dmtable back $sectors linear /dev/loop0 0)
+		wrote= read= left= again= bad= i=0
+		while [ $i -lt $count ]; do
+			fresh $packed "/dev/dm-$n"
+			hole $i
+			back 0 "$range" || wrote="$wrote$i "
+			left="$left$(backed), $(unread); "
+			whole
+			back 0 "$range" && again="$again$(backed); "
+			# Another block than that one has a page by now.
+			hole $(((i + 1) % count))
+			read="$read$(unread); "
+			whole
+			bad="$bad$(unread); $(cat /sys/kernel/debug/zram/zram0/check); "
+			i=$((i + 1))
+		done
+		of_each() { _s= _t=0; while [ $_t -lt $count ]; do _s="$_s$1"; _t=$((_t + 1)); done; echo "$_s"; }
+		equal "mode $packed: each write that fails is said" "$wrote" "0 1 2 3 4 5 6 7 "
+		equal "its page stays, the others go, and all read as they were" "$left" \
+			"$(of_each "$((count - 1)) 0, 0 0; ")"
+		equal "it goes once it is well" "$again" "$(of_each "$count 0; ")"
+		equal "each read that fails is one page's" "$read" "$(of_each "1 0; ")"
+		equal "which is there once it is well; every invariant holds" "$bad" \
+			"$(of_each "0 0; ok; ")"
+
+		# All of it is gone.
+		fresh $packed "/dev/dm-$n"
+		back 0 "$range"
+		dmtable back $sectors error >/dev/null
+		failed=$(awk '{ print $1 }' "$(z 0 io_stat)")
+		equal "a device that is gone: its pages are errors" "$(unread)" "$count 0"
+		refuse "so are pieces of them" pieces /dev/zram0 /tmp/data
+		check "which are counted" [ "$(awk '{ print $1 }' "$(z 0 io_stat)")" -gt "$failed" ]
+		refuse "no more can be written" back 0 "page_indexes=0-3"
+		equal "which stay" "$(backed)" "$count 0"
+		check "a page is written anew" dd if=/tmp/data of=/dev/zram0 bs="$pagesize" count=1 \
+			skip=$first seek=$first conv=notrunc oflag=direct
+		check "others are freed" blkdiscard -o $(((first + 1) * pagesize)) -l $((2 * pagesize)) /dev/zram0
+		equal "and give their blocks back" "$(backed) $(unread)" "$((count - 3)) 0 $((count - 3)) 2"
+		invariants 0
+		blkdiscard /dev/zram0
+		equal "no block is left" "$(backed)" "0 0"
+		invariants 0
+		put 1 "$(z 0 reset)"
+		dmtable back
+	done
+fi
+
+# A slow one: who removes or unloads waits for what is on its way.  In-tree writes on to the end.
 if [ -e /dev/mapper/control ] && is_ebb; then
 	n=$(dmtable back $((64 * 2048)) delay /dev/loop0 0 20)
 	for what in "put 0 $control/hot_remove" "modprobe -r zram"; do

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * dmtable.c - one target of the device mapper under a name.
+ * dmtable.c - targets of the device mapper, one behind the other, under a name.
  *
- *     dmtable NAME SECTORS TARGET [WORD...]    makes /dev/dm-N, or gives it another table; prints N
- *     dmtable NAME                             takes it away
+ *     dmtable NAME SECTORS TARGET [WORD...] [, SECTORS TARGET [WORD...]]...
+ *                     makes /dev/dm-N, or gives it another table; prints N
+ *     dmtable NAME    takes it away
  */
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
@@ -31,11 +32,40 @@ static int ask(int fd, unsigned long what, const char *name, unsigned int flags)
 	return ioctl(fd, what, &u);
 }
 
+/* Puts the targets into u, from word 2 on; how many. */
+static unsigned int put_targets(int argc, char **argv)
+{
+	size_t at = sizeof(u.io), begin = at;
+	unsigned long long sector = 0;
+	unsigned int n = 0;
+	int i = 2;
+
+	while (i + 1 < argc) {
+		struct dm_target_spec *t = (void *)(u.room + at);
+		char *words = (char *)(t + 1);
+
+		begin = at;
+		t->sector_start = sector;
+		t->length = strtoull(argv[i++], NULL, 10);
+		sector += t->length;
+		snprintf(t->target_type, sizeof(t->target_type), "%s", argv[i++]);
+		while (i < argc && strcmp(argv[i], ",")) {
+			strcat(words, argv[i++]);
+			strcat(words, " ");
+		}
+		i++;
+		at += (sizeof(*t) + strlen(words) + 8) / 8 * 8;
+		/* From this one, not from the first. */
+		t->next = (unsigned int)(at - begin);
+		n++;
+	}
+	return n;
+}
+
 int main(int argc, char **argv)
 {
-	int fd = open("/dev/mapper/control", O_RDWR), i;
-	struct dm_target_spec *t = (void *)(u.room + sizeof(u.io));
-	char *words = (char *)(t + 1);
+	int fd = open("/dev/mapper/control", O_RDWR);
+	unsigned int n;
 
 	if (fd < 0 || argc == 1 || argc == 3) {
 		perror("dmtable: /dev/mapper/control");
@@ -52,16 +82,11 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	memset(&u, 0, sizeof(u));
-	t->length = strtoull(argv[2], NULL, 10);
-	snprintf(t->target_type, sizeof(t->target_type), "%s", argv[3]);
-	for (i = 4; i < argc; i++) {
-		strcat(words, argv[i]);
-		strcat(words, " ");
-	}
+	n = put_targets(argc, argv);
 	u.io.version[0] = DM_VERSION_MAJOR;
 	u.io.data_size = sizeof(u);
 	u.io.data_start = sizeof(u.io);
-	u.io.target_count = 1;
+	u.io.target_count = n;
 	snprintf(u.io.name, sizeof(u.io.name), "%s", argv[1]);
 	if (ioctl(fd, DM_TABLE_LOAD, &u)) {
 		perror("dmtable: load");

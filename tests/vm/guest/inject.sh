@@ -1,8 +1,8 @@
 #!/bin/sh
 # Allocations fail at random while the device works: errors are fine, wrong bytes are not.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-debug,uml-series-debug,uml-ebb-bulk-debug mem=1G timeout=120
-# vm: progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff
+# vm: kernel=uml-debug,uml-series-debug,uml-ebb-bulk-debug mem=1G timeout=240
+# vm: progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff,blkdiscard
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 dbg=/sys/kernel/debug
@@ -55,4 +55,49 @@ for f in failslab fail_page_alloc; do
 	check "$f: set up after $failures failures in $i tries" setup 0 32M
 	check "$f: and it works" blkcheck /dev/zram0 --threads 2 --ms 1000
 done
+
+# Between memory and a backing device, by hand and by the device's thread, past the limit.
+if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
+	by_hand() {
+		sh -c 'echo 1 >/proc/self/make-it-fail
+			cd /sys/block/zram0 || exit
+			printf all >idle; printf "type=idle max_pages=300" >recompress
+			printf idle >writeback; printf 1 >idle; printf huge >writeback
+			printf 1 >compact
+			printf 2M >release_limit; printf 4M >release_limit' 2>/dev/null
+	}
+	for f in failslab fail_page_alloc; do for packed in 0 1; do
+		put 1 "$(z 0 reset)"; loop 64
+		put $packed "$(z 0 compressed_writeback)"; put /dev/loop0 "$(z 0 backing_dev)"
+		put algo=zstd "$(z 0 recomp_algorithm)"; put 12M "$(z 0 mem_limit)"
+		put 1 "$(z 0 writeback_auto)"
+		put 1 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"
+		check "$f, mode $packed: a device" put 64M "$(z 0 disksize)"
+		for p in /proc/[0-9]*; do
+			[ "$(cat "$p/comm" 2>/dev/null)" != zram0-policy ] || echo 1 >"$p/make-it-fail"
+		done
+		echo Y >$dbg/$f/task-filter
+		on $f 13
+		blkcheck /dev/zram0 --mb 32 --threads 2 --ms $((4000 * SCALE)) --tolerate \
+			--fail-me >/tmp/out 2>&1 & load=$!
+		n=0; while kill -0 $load 2>/dev/null; do by_hand; n=$((n + 1)); sleep 0.05; done
+		wait $load; rc=$?
+		off
+		echo N >$dbg/$f/task-filter
+		equal "random I/O, $n times by hand, every page checked ($(tail -n 1 /tmp/out))" \
+			$rc 0
+		note "bd_stat $(cat "$(z 0 bd_stat)"), policy_stat $(cat "$(z 0 policy_stat)")"
+		equal "each block in use is a slot's" "$(bd 1)" $(($(flags w) * units))
+		invariants 0
+		put all "$(z 0 idle)"
+		check "pages are written, once it is off" put idle "$(z 0 writeback)"
+		check "and it works" blkcheck /dev/zram0 --mb 32 --threads 2 --ms 1000
+		blkdiscard /dev/zram0
+		equal "no block is left" "$(bd 1)" 0
+		invariants 0
+	done; done
+	put 1 "$(z 0 reset)"
+	check "the loop device is free again" losetup -d /dev/loop0
+	rm -f /tmp/back
+fi
 finish

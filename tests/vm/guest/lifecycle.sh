@@ -70,6 +70,29 @@ done
 wait $r
 ok "200 resets against $m opens"
 
+# A removal of many pages that is killed: the device is gone or can be used, never in between.
+text_pages 4096 >/tmp/text
+i=0 kept=0 some=0 bad=0
+while [ $i -lt $((10 * SCALE)) ]; do
+	put 1 "$(z 1 reset)" && put 512M "$(z 1 disksize)" || bad=1
+	for n in 1 2 3 4 5 6 7 8; do cat /tmp/text; done |
+		dd of=/dev/zram1 bs=1M iflag=fullblock oflag=direct 2>/dev/null || bad=2
+	sh -c "printf 1 >$control/hot_remove" 2>/dev/null & r=$!
+	# A while that differs.
+	n=0; while [ $n -lt $((i % 10 * 1600)) ]; do n=$((n + 1)); done
+	kill -9 $r; wait $r 2>/dev/null
+	if [ -e "$(z 1 disksize)" ]; then
+		kept=$((kept + 1))
+		[ "$(mm 1 1)" = $((8 * 4096 * 4096)) ] || some=$((some + 1))
+		dd if=/dev/zram1 of=/dev/null bs=1M count=256 iflag=direct 2>/dev/null || bad=3
+	else
+		[ "$(cat $control/hot_add)" = 1 ] || bad=4
+	fi
+	i=$((i + 1))
+done 2>/dev/null
+rm /tmp/text
+equal "$i removals that were killed, $kept before their end, $some of these with pages gone" $bad 0
+
 # Two devices at once, one of them reset and refilled all the while.
 setup 0 64M
 put 1 "$(z 2 reset)"; setup 2 64M
