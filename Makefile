@@ -23,6 +23,8 @@ LATENCY ?=
 BASE ?=
 # demo-python: options of scripts/demo-python.
 ARGS ?=
+# check-full, check-rest: minutes after which no stage begins; what is left is skipped and told.
+MINUTES ?=
 # fuzz: seconds for each fuzzer.
 FUZZ_SECONDS ?= 3600
 
@@ -42,7 +44,7 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 help: ## list these targets
 	@echo 'Ebb: a zram for Linux, and a C library with the same allocator.'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) BASE= ARGS= FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) BASE= ARGS= MINUTES= FUZZ_SECONDS=$(FUZZ_SECONDS)'
 
 build: configure ## build libebb and the command build/ebb (the default)
 	@$(MESON) compile -C build
@@ -78,11 +80,11 @@ check: ## every kind of test in small doses, a real kernel included; about 12 mi
 
 check-full: ## the same in full doses: every guest test, interleaving and planted fault; meant to take an hour at most
 	@scripts/deps full
-	@$(PYTHON) scripts/check --full
+	@$(PYTHON) scripts/check --full $(if $(MINUTES),--minutes '$(MINUTES)')
 
 check-rest: ## what check-full has beyond a check that was made; with it, what CI runs
 	@scripts/deps full
-	@$(PYTHON) scripts/check --rest
+	@$(PYTHON) scripts/check --rest $(if $(MINUTES),--minutes '$(MINUTES)')
 
 check-long: ## the stress program for ten minutes in each of three builds, and an hour of a real kernel
 	@scripts/deps check

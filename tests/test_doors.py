@@ -95,18 +95,32 @@ def no_stage_waits_for_one_that_is_not_in_its_table():
             assert s.how in check.HOW, s.name
 
 
-def a_stage_that_breaks_is_a_failed_case():
-    run, ended = check.Check(), []
-    broken = Stage("broken", "no such way", [])
+def silent(fn):
+    """What fn returns; what it prints is thrown away."""
     sys.stdout = open(os.devnull, "w", encoding="utf-8")
     try:
-        run.work((broken, broken.full), lambda: ended.append(1))
-        status = run.end()
+        return fn()
     finally:
         sys.stdout.close()
         sys.stdout = sys.__stdout__
+
+
+def a_stage_that_breaks_is_a_failed_case():
+    run, ended = check.Check(), []
+    broken = Stage("broken", "no such way", [])
+    silent(lambda: run.work((broken, broken.full), lambda: ended.append(1)))
+    status = silent(run.end)
     assert ended and status == 1, (ended, status)
     assert run.total == {"passed": 0, "failed": 1, "skipped": 0}, run.total
+
+
+def what_has_not_begun_when_the_minutes_are_over_is_skipped_and_told():
+    run, ended = check.Check(minutes=0), []
+    late = Stage("late", "no such way", [])
+    silent(lambda: run.start((late, late.full), lambda: ended.append(1)))
+    assert ended and silent(run.end) == 0, ended
+    assert run.total == {"passed": 0, "failed": 0, "skipped": 1}, run.total
+    assert run.loud[0][:2] == ("skipped", "late") and "minutes" in run.loud[0][3], run.loud
 
 
 def cases_are_counted_as_they_are_printed():
@@ -156,6 +170,7 @@ TESTS = [
     the_rest_is_what_a_small_check_did_not_do_in_full,
     no_stage_waits_for_one_that_is_not_in_its_table,
     a_stage_that_breaks_is_a_failed_case,
+    what_has_not_begun_when_the_minutes_are_over_is_skipped_and_told,
     cases_are_counted_as_they_are_printed,
     figures_of_several_stages_are_summed,
     the_programs_that_benches_run_in_a_guest_compile,
