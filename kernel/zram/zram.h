@@ -8,6 +8,7 @@
  *                                                debugfs.c, store, pcp
  *                            writeback_file.c --> writeback.c
  *     the device itself  --> policy.c --> writeback.c --> store, wear.c, the backing device
+ *                                     --> discard.c --> store, the backing device
  *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device),
  *                                         incoming.c (writes to it without room in memory)
  *     memory pressure    --> shrink.c --> store, pcp
@@ -72,6 +73,7 @@ struct zram_backing {
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
 	u64 unchosen;                   /* but none below that one; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
+	bool discards;                  /* free blocks are discarded; reads without are looks */
 };
 
 /* wear.c: how much may be written to it.  All of it over a reset, too. */
@@ -153,7 +155,7 @@ struct zram {
 	 * is there as long as he has it.
 	 */
 	struct mutex pp_lock;
-	wait_queue_head_t read_ended;   /* backing.c: who wants a block that is being read */
+	wait_queue_head_t read_ended;   /* who wants a block that is being read, or discarded */
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
@@ -240,6 +242,17 @@ void zram_blkdev_exit(void);
 extern bool zram_backing_used;                  /* some device had one */
 /* Closes it, if there is one.  dev_lock is held for writing, and the store is gone. */
 void zram_backing_drop(struct zram *z);
+
+/*
+ * discard.c
+ *
+ * set: has free blocks discarded, if the device is to and can, and ends that if not; dev_lock is
+ * held for writing, and there is a store.  -ENOMEM.
+ * discard: does a unit of it, in blocks from *at on, with nothing in flight at the end; false: the
+ * last block was reached, or there is no more of it.  Called by the thread, with pp_lock.
+ */
+int zram_discard_set(struct zram *z);
+bool zram_discard(struct zram *z, u64 *at);
 
 /* backing.c */
 int zram_backing_init(void);
