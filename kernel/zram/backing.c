@@ -169,6 +169,7 @@ static void packed_read(struct work_struct *work)
 		__free_page(r->packed);
 	if (parent) {
 		set_status(parent, errno_to_blk_status(r->err));
+		/* It may not be of the reserve: then this is kfree(), or the reserve has it now. */
 		mempool_free(r, packed_reads);
 		bio_endio(parent);
 	}
@@ -216,9 +217,14 @@ static int begin(struct zram *z, u64 slot, struct page *page, u64 *word)
 	return STORE_BACKED;
 }
 
+/*
+ * A read ahead of its work is only begun when the reader's bio has been submitted.  So none has a
+ * piece of the reserve, which the reader may need, and wait for, for the next page of that bio.
+ */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent)
 {
 	struct packed_read *r;
+	bool from_reserve;
 	u64 word;
 	int err = begin(z, slot, page, &word);
 
@@ -228,11 +234,14 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 		read_page(z, parent, page, word);
 		return 0;
 	}
-	r = mempool_alloc(packed_reads, GFP_NOIO);
+	r = kmalloc(sizeof(*r), GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC);
+	from_reserve = !r;
+	if (from_reserve)
+		r = mempool_alloc(packed_reads, GFP_NOIO);
 	*r = (struct packed_read){ .z = z, .parent = parent, .page = page, .word = word };
 	INIT_WORK(&r->work, packed_read);
 	bio_inc_remaining(parent);
-	if (!read_ahead_of_work(r))
+	if (from_reserve || !read_ahead_of_work(r))
 		queue_work(queue, &r->work);
 	return 0;
 }
