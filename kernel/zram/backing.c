@@ -110,16 +110,21 @@ static void read_page(struct zram *z, struct bio *parent, struct page *page, u64
 	submit_bio(bio);
 }
 
-/* Not from within submit_bio(): waits for the device. */
-static int read_block(struct zram *z, u64 word, struct page *page)
+/*
+ * Not from within submit_bio(): waits for the device.  As in-tree does, it counts an error where
+ * somebody waits for the read, and leaves the others to the bio that ends with it.
+ */
+static int read_block(const struct packed_read *r, struct page *page)
 {
 	struct bio_vec bv;
 	struct bio bio;
 	int err;
 
-	zram_block_bio(z, &bio, &bv, REQ_OP_READ | REQ_SYNC, slot_block(word), page);
+	zram_block_bio(r->z, &bio, &bv, REQ_OP_READ | REQ_SYNC, slot_block(r->word), page);
 	err = submit_bio_wait(&bio);
 	bio_uninit(&bio);
+	if (err && !r->parent)
+		store_note(&r->z->store, CNT_FAILED_READ);
 	return err;
 }
 
@@ -134,22 +139,20 @@ static int unpack(struct zram *z, u64 word, struct page *packed, struct page *pa
 }
 
 /* Each has one page of the reserve at most, so that who waits for one waits for a read. */
-static int read_packed(struct zram *z, u64 word, struct page *page)
+static int read_packed(const struct packed_read *r)
 {
 	struct page *packed = mempool_alloc(pages, GFP_NOIO);
-	int err = read_block(z, word, packed);
+	int err = read_block(r, packed);
 
 	if (!err)
-		err = unpack(z, word, packed, page);
+		err = unpack(r->z, r->word, packed, r->page);
 	mempool_free(packed, pages);
 	return err;
 }
 
 static int read_now(const struct packed_read *r)
 {
-	if (!r->z->backing.packed)
-		return read_block(r->z, r->word, r->page);
-	return read_packed(r->z, r->word, r->page);
+	return r->z->backing.packed ? read_packed(r) : read_block(r, r->page);
 }
 
 static void packed_read(struct work_struct *work)
