@@ -7,7 +7,8 @@
  *
  * Where a segment is a whole page for a whole slot, the store works on it in place.  Anything
  * else goes through a bounce page, gathered or scattered; a write of less than a page reads the
- * rest of the slot first.  Bounce pages come from a reserve, so they never fail.
+ * rest of the slot first.  Bounce pages come from a reserve, so they never fail.  Each device has
+ * one of its own: a bounce page is held while the backing device is read, which may take for ever.
  *
  * Slots are written whole, so on pages larger than a block two writers of different blocks of
  * one page would lose one of them: there, every writer of a slot takes a mutex of the device,
@@ -24,8 +25,6 @@
 #define SLOT_SECTORS_SHIFT (PAGE_SHIFT - SECTOR_SHIFT)
 #define BOUNCE_PAGES 4
 #define HANDED_OVER 1           /* of a write: the rest of the bio is others' (incoming.c) */
-
-static mempool_t *bounce_pages;
 
 /* A slot, or a part of one, that a bio reaches. */
 struct piece {
@@ -118,11 +117,11 @@ static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 		return err;
 	}
-	bounce = mempool_alloc(bounce_pages, GFP_NOIO);
+	bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
 	err = read_slot(z, p->slot, bounce);
 	if (!err)
 		copy_segments(bio, iter, page_address(bounce) + p->off, p->len, true);
-	mempool_free(bounce, bounce_pages);
+	mempool_free(bounce, z->bounce_pages);
 	return err;
 }
 
@@ -179,14 +178,14 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		err = write_page(z, p->slot, bio_iter_iovec(bio, *iter).bv_page, bio, iter);
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 	} else {
-		bounce = mempool_alloc(bounce_pages, GFP_NOIO);
+		bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
 		if (p->len < PAGE_SIZE)
 			err = read_slot(z, p->slot, bounce);
 		if (!err) {
 			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
 			err = write_page(z, p->slot, bounce, NULL, NULL);
 		}
-		mempool_free(bounce, bounce_pages);
+		mempool_free(bounce, z->bounce_pages);
 	}
 	unlock_slot(m);
 	return err;
@@ -228,7 +227,7 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 /* Part of a page becomes zeros. */
 static int zero_part(struct zram *z, const struct piece *p)
 {
-	struct page *bounce = mempool_alloc(bounce_pages, GFP_NOIO);
+	struct page *bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
 	unsigned int noio = memalloc_noio_save();
 	int err = read_slot(z, p->slot, bounce);
 
@@ -238,7 +237,7 @@ static int zero_part(struct zram *z, const struct piece *p)
 		zram_touch(z, p->slot);
 	}
 	memalloc_noio_restore(noio);
-	mempool_free(bounce, bounce_pages);
+	mempool_free(bounce, z->bounce_pages);
 	return err;
 }
 
@@ -342,21 +341,17 @@ void zram_limits(struct queue_limits *lim)
 	};
 }
 
-void zram_init_partial(struct zram *z)
+int zram_blkdev_make(struct zram *z)
 {
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(z->partial_write); i++)
 		mutex_init(&z->partial_write[i]);
+	z->bounce_pages = mempool_create_page_pool(BOUNCE_PAGES, 0);
+	return z->bounce_pages ? 0 : -ENOMEM;
 }
 
-int zram_blkdev_init(void)
+void zram_blkdev_drop(struct zram *z)
 {
-	bounce_pages = mempool_create_page_pool(BOUNCE_PAGES, 0);
-	return bounce_pages ? 0 : -ENOMEM;
-}
-
-void zram_blkdev_exit(void)
-{
-	mempool_destroy(bounce_pages);
+	mempool_destroy(z->bounce_pages);
 }

@@ -244,11 +244,12 @@ int zram_add(void)
 	z->backing.batch = ZRAM_BATCH;
 	zram_wear_init(z);
 	zram_policy_init(z);
-	zram_init_partial(z);
-	if (mutex_lock_killable(&device_mutex)) {
-		kvfree(z);
-		return -EINTR;
-	}
+	err = zram_blkdev_make(z);
+	if (err)
+		goto no_bounce;
+	err = mutex_lock_killable(&device_mutex);
+	if (err)
+		goto no_mutex;
 	nr = idr_alloc(&devices, z, 0, 0, GFP_KERNEL);
 	if (nr < 0) {
 		err = nr;
@@ -284,6 +285,9 @@ no_disk:
 	idr_remove(&devices, nr);
 no_number:
 	mutex_unlock(&device_mutex);
+no_mutex:
+	zram_blkdev_drop(z);
+no_bounce:
 	kvfree(z);
 	return err;
 }
@@ -322,6 +326,7 @@ static int remove(struct zram *z, bool must)
 	/* A disksize may have been written until the file was gone. */
 	stop(z);
 	put_disk(z->disk);
+	zram_blkdev_drop(z);
 	kvfree(z);
 	return 0;
 }

@@ -36,9 +36,6 @@ static int __init zram_init(void)
 	err = release_budget_init(&zram_budget, release_default_limit());
 	if (err)
 		goto no_budget;
-	err = zram_blkdev_init();
-	if (err)
-		goto no_blkdev;
 	err = zram_backing_init();
 	if (err)
 		goto no_backing;
@@ -62,8 +59,6 @@ no_devices:
 	zram_debugfs_exit();
 	zram_backing_exit();
 no_backing:
-	zram_blkdev_exit();
-no_blkdev:
 	release_budget_destroy(&zram_budget);
 no_budget:
 	host_kernel_exit();
@@ -76,7 +71,6 @@ static void __exit zram_exit(void)
 	zram_devices_exit();
 	zram_debugfs_exit();
 	zram_backing_exit();
-	zram_blkdev_exit();
 	release_budget_destroy(&zram_budget);
 	host_kernel_exit();
 }

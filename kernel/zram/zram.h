@@ -34,6 +34,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/limits.h>
+#include <linux/mempool.h>
 #include <linux/printk.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
@@ -149,6 +150,7 @@ struct zram {
 	struct zram_ahead *ahead;       /* the thread's; NULL: it was not wanted yet */
 	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
+	mempool_t *bounce_pages;                                /* the same */
 
 	/*
 	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store
@@ -231,10 +233,9 @@ static inline void zram_touch(struct zram *z, u64 slot)
 extern const struct block_device_operations zram_devops;
 extern struct release_budget zram_budget;       /* of all devices together */
 void zram_limits(struct queue_limits *lim);
-/* Of a new device, before its disk is there. */
-void zram_init_partial(struct zram *z);
-int zram_blkdev_init(void);
-void zram_blkdev_exit(void);
+/* Of a new device, before its disk is there: -ENOMEM; and when that is gone. */
+int zram_blkdev_make(struct zram *z);
+void zram_blkdev_drop(struct zram *z);
 
 #define ZRAM_BATCH 32           /* pages written at once, unless told */
 

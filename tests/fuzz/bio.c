@@ -413,7 +413,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	fill_random(pattern, sizeof(pattern), 1);
 	zram.disk = &disk;
 	zram.decay.wake = HOST_USER_NO_WAKE;
-	zram_init_partial(&zram);
-	must_eq(zram_blkdev_init(), 0);
+	must_eq(zram_blkdev_make(&zram), 0);
 	return 0;
 }
