@@ -24,8 +24,10 @@ void zram_backing_drop(struct zram *z)
 {
 	if (z->backing.file)
 		filp_close(z->backing.file, NULL);
+	zram_reads_drop(z->backing.reads);
 	z->backing.file = NULL;
 	z->backing.bdev = NULL;
+	z->backing.reads = NULL;
 	z->backing.blocks = 0;
 	z->backing.left_chosen = false;
 	WRITE_ONCE(z->backing.discards, false);
@@ -97,6 +99,7 @@ static ssize_t refuse_in_use(struct device *dev, const char *file, const char *b
 static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 {
 	struct zram *z = zram_of(dev);
+	struct zram_reads *reads;
 	struct file *file;
 	ssize_t err = 0;
 	u64 blocks;
@@ -106,7 +109,13 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 	file = open_device(dev, buf, path, &blocks);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
+	reads = zram_reads_make(z);
+	if (!reads) {
+		filp_close(file, NULL);
+		return zram_refuse(dev, "backing_dev", buf, "no memory for its reads", -ENOMEM);
+	}
 	if (down_write_killable(&z->dev_lock)) {
+		zram_reads_drop(reads);
 		filp_close(file, NULL);
 		return -EINTR;
 	}
@@ -116,11 +125,13 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 		WRITE_ONCE(zram_backing_used, true);
 		/* The one that goes is closed later: to drop it only queues that. */
 		swap(z->backing.file, file);
+		swap(z->backing.reads, reads);
 		z->backing.bdev = I_BDEV(z->backing.file->f_mapping->host);
 		z->backing.blocks = blocks;
 		pr_info("%s: %llu pages go to %s\n", z->disk->disk_name, blocks, path);
 	}
 	up_write(&z->dev_lock);
+	zram_reads_drop(reads);
 	if (file)
 		filp_close(file, NULL);
 	return err;

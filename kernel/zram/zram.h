@@ -51,6 +51,7 @@ struct policy_run;
 struct store_ages;
 struct zram_ahead;
 struct zram_incoming;
+struct zram_reads;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
 #define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
 
@@ -69,6 +70,7 @@ struct zram_algorithm {
 struct zram_backing {
 	struct file *file;              /* NULL: none, as bdev; while disksize is not 0 they stay */
 	struct block_device *bdev;
+	struct zram_reads *reads;       /* backing.c; as file */
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;	/* it keeps compressed pages; fixed while disksize is not 0 */
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
@@ -256,8 +258,14 @@ int zram_discard_set(struct zram *z);
 bool zram_discard(struct zram *z, u64 *at);
 
 /* backing.c */
-int zram_backing_init(void);
+/* The devices are gone, and the module goes. */
 void zram_backing_exit(void);
+/*
+ * What reads of a backing device take, which are the device's own.  make: process context; NULL:
+ * there is no memory.  drop: nothing is read any more; NULL is none.
+ */
+struct zram_reads *zram_reads_make(const struct zram *z);
+void zram_reads_drop(struct zram_reads *t);
 /*
  * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too;
  * or it was read at once; or an error of store_read().  Sleeps for memory only.

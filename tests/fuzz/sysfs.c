@@ -99,7 +99,7 @@ static struct inode inode = { .bdev = &bdev };
 static struct address_space mapping = { .host = &inode };
 static struct file opened = { .f_mapping = &mapping };
 static char opened_path[PAGE_SIZE];
-static int opens;
+static int opens, reads;        /* and sets of what its reads take */
 static struct page block[BLOCKS];
 
 /*
@@ -298,6 +298,19 @@ int zram_policy_changed(struct zram *z)
 {
 	must_eq(z->dev_lock.writers, 1);
 	return below;
+}
+
+/* backing.c */
+struct zram_reads *zram_reads_make(const struct zram *z)
+{
+	must(z == &zram && shim_at_rest() && reads <= 1);
+	reads++;
+	return (struct zram_reads *)&reads;
+}
+
+void zram_reads_drop(struct zram_reads *t)
+{
+	must(!t || (t == (struct zram_reads *)&reads && reads-- > 0));
 }
 
 /* discard.c.  To end it takes no memory. */
@@ -633,6 +646,7 @@ static void must_be_same_device(const struct zram *want)
 	must_eq(zram.wear.limit_on, want->wear.limit_on);
 	must_eq(zram.wear.limit, want->wear.limit);
 	must_eq(opens, zram.backing.file != NULL);
+	must_eq(reads, opens);
 }
 
 /*
