@@ -49,11 +49,10 @@ static void blockset_fill(struct blockset *t, u64 n)
 	}
 }
 
-static void blockset_add(struct blockset *t, u64 i)
+/* From level k on, whose bit i is meant. */
+static void blockset_add_at(struct blockset *t, unsigned int k, u64 i)
 {
-	unsigned int k;
-
-	for (k = 0; k < t->levels; k++, i /= 64) {
+	for (; k < t->levels; k++, i /= 64) {
 		u64 was = t->level[k][i / 64];
 
 		t->level[k][i / 64] = was | (u64)1 << i % 64;
@@ -62,14 +61,56 @@ static void blockset_add(struct blockset *t, u64 i)
 	}
 }
 
-static void blockset_del(struct blockset *t, u64 i)
+static void blockset_add(struct blockset *t, u64 i)
 {
-	unsigned int k;
+	blockset_add_at(t, 0, i);
+}
 
-	for (k = 0; k < t->levels; k++, i /= 64) {
+static void blockset_del_at(struct blockset *t, unsigned int k, u64 i)
+{
+	for (; k < t->levels; k++, i /= 64) {
 		t->level[k][i / 64] &= ~((u64)1 << i % 64);
 		if (t->level[k][i / 64])
 			return;
+	}
+}
+
+static void blockset_del(struct blockset *t, u64 i)
+{
+	blockset_del_at(t, 0, i);
+}
+
+/* Of the numbers i .. end - 1 the bits of those in i's word. */
+static u64 bits_of(u64 i, u64 end)
+{
+	u64 bits = ~(u64)0 << i % 64;
+
+	return end / 64 == i / 64 ? bits & (((u64)1 << end % 64) - 1) : bits;
+}
+
+/* The next three are for i .. end - 1, and take a step for each word. */
+static bool blockset_has_all(const struct blockset *t, u64 i, u64 end)
+{
+	for (; i < end; i = (i / 64 + 1) * 64)
+		if (~t->level[0][i / 64] & bits_of(i, end))
+			return false;
+	return true;
+}
+
+static void blockset_add_all(struct blockset *t, u64 i, u64 end)
+{
+	for (; i < end; i = (i / 64 + 1) * 64) {
+		t->level[0][i / 64] |= bits_of(i, end);
+		blockset_add_at(t, 1, i / 64);
+	}
+}
+
+static void blockset_del_all(struct blockset *t, u64 i, u64 end)
+{
+	for (; i < end; i = (i / 64 + 1) * 64) {
+		t->level[0][i / 64] &= ~bits_of(i, end);
+		if (!t->level[0][i / 64])
+			blockset_del_at(t, 1, i / 64);
 	}
 }
 
@@ -135,6 +176,7 @@ int backed_init(struct backed *b, u64 blocks)
 
 void backed_destroy(struct backed *b)
 {
+	blockset_destroy(&b->stale);
 	blockset_destroy(&b->late);
 	blockset_destroy(&b->free);
 	host_free(b->readers, BACKED_READERS * sizeof(*b->readers));
@@ -148,6 +190,8 @@ u64 backed_meta_bytes(const struct backed *b)
 
 	for (k = 0; k < b->free.levels; k++)
 		bytes += 2 * b->free.words[k] * sizeof(u64);
+	for (k = 0; k < b->stale.levels; k++)
+		bytes += b->stale.words[k] * sizeof(u64);
 	return bytes;
 }
 
@@ -201,10 +245,12 @@ int backed_reserve(struct backed *b, u64 *block)
 	do {
 		host_lock(&b->lock);
 		look_at_late(b);
-		err = b->nlate ? -EBUSY : -ENOSPC;
+		err = b->nlate || b->nout ? -EBUSY : -ENOSPC;
 		if (b->nfree) {
 			*block = lowest_free(b);
 			blockset_del(&b->free, *block);
+			if (b->run)
+				blockset_add(&b->stale, *block / b->run);
 			host_write_once(b->nfree, b->nfree - 1);
 			host_write_once(b->reserved, b->reserved + 1);
 			host_a64_add(&b->in_hand, 1);
@@ -248,5 +294,91 @@ void backed_release(struct backed *b, const u64 *entry, unsigned int n)
 			host_write_once(b->nlate, b->nlate + 1);
 		}
 	}
+	host_unlock(&b->lock);
+}
+
+/* ---- discards ---- */
+
+int backed_set_run(struct backed *b, u64 run)
+{
+	u64 runs = run ? (b->blocks + run - 1) / run : 0;
+	struct blockset stale = { .levels = 0 }, old;
+
+	if (!b->blocks)
+		return 0;
+	if (runs && blockset_init(&stale, runs)) {
+		blockset_destroy(&stale);
+		return -ENOMEM;
+	}
+	if (runs)
+		blockset_fill(&stale, runs);
+	host_lock(&b->lock);
+	old = b->stale;
+	b->stale = stale;
+	b->run = run;
+	host_unlock(&b->lock);
+	blockset_destroy(&old);
+	return 0;
+}
+
+/*
+ * The first block from at on of a stale run that is free as a whole, as far as it looks, in *first,
+ * and the end of the run; 0: there is none up to *first, from where the next look may go on.
+ */
+static u64 next_run(struct backed *b, u64 at, u64 *first) HOST_REQUIRES(b->lock)
+{
+	u64 r = blockset_next(&b->stale, at / b->run), block, end;
+
+	*first = b->blocks;
+	if (r == NO_BLOCK)
+		return 0;
+	block = blockset_next(&b->free, r * b->run);
+	if (block == NO_BLOCK)
+		return 0;
+	*first = block / b->run * b->run;
+	if (*first != r * b->run)
+		return 0;
+	end = *first + b->run < b->blocks ? *first + b->run : b->blocks;
+	if (block == *first && blockset_has_all(&b->free, block, end))
+		return end;
+	*first = end;
+	return 0;
+}
+
+bool backed_take(struct backed *b, u64 *at, u64 most, u64 *block, u64 *n)
+{
+	unsigned int left;
+	u64 first, end;
+	bool more;
+
+	*n = 0;
+	host_lock(&b->lock);
+	look_at_late(b);
+	for (left = b->run ? BACKED_RUN_LOOKS : 0; left && *at < b->blocks; left--) {
+		end = next_run(b, *at, &first);
+		if (*n && (!end || first != *at || *n + (end - first) > most))
+			break;
+		*at = end ? end : first;
+		if (!end)
+			continue;
+		if (!*n)
+			*block = first;
+		*n += end - first;
+		blockset_del_all(&b->free, first, end);
+		blockset_del(&b->stale, first / b->run);
+	}
+	host_write_once(b->nfree, b->nfree - *n);
+	host_write_once(b->nout, b->nout + *n);
+	more = b->run && *at < b->blocks;
+	host_unlock(&b->lock);
+	return more;
+}
+
+void backed_untake(struct backed *b, u64 block, u64 n)
+{
+	host_lock(&b->lock);
+	blockset_add_all(&b->free, block, block + n);
+	host_write_once(b->nfree, b->nfree + n);
+	host_write_once(b->nout, b->nout - n);
 	host_unlock(&b->lock);
 }

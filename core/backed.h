@@ -14,6 +14,15 @@
  * itself, looks at the slot word again, does its I/O and takes itself off.  A block that is
  * released while its counter is not 0 is late.  It is looked at again when blocks are asked for.
  *
+ * Discards.  Blocks are taken to be discarded in runs of neighbours, as many as the device can
+ * discard at once, that are all free.  Whoever discards has them until that is done:
+ *
+ *     free --backed_take()--> out --backed_untake()--> free
+ *
+ * A run is stale if a block of it was in somebody's hand since it was taken last, and so may have
+ * been written.  Only stale ones are taken.  That is noted where a block is reserved, so a free
+ * knows nothing of it.
+ *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
 #ifndef EBB_CORE_BACKED_H
@@ -37,8 +46,9 @@ struct blockset {
 /* Counters of readers, on 8 KiB; two blocks that share one make each other late at worst. */
 #define BACKED_READERS 1024u
 
-/* Late blocks that one call looks at. */
+/* Late blocks that one call looks at, and runs. */
 #define BACKED_LATE_LOOKS 64u
+#define BACKED_RUN_LOOKS 512u
 
 struct backed {
 	u64 blocks;                     /* 0: there is no device */
@@ -46,6 +56,9 @@ struct backed {
 	struct blockset free, late;     /* lock */
 	u64 nfree;                      /* lock; host_read_once */
 	u64 nlate;                      /* lock; host_read_once */
+	u64 nout;                       /* lock; host_read_once: taken, and in neither set */
+	u64 run;                        /* lock: blocks of a run; 0: none are taken */
+	struct blockset stale;          /* lock: numbers of runs; none while run is 0 */
 	u64 late_at;                    /* lock: where the next look begins */
 	u64 from;                       /* lock: past the last block that could not be written */
 	u64 reserved;                   /* blocks, ever; lock; host_read_once */
@@ -59,8 +72,8 @@ void backed_destroy(struct backed *b);
 
 /*
  * Takes the lowest free block past the last that failed, or if there is none the lowest, into the
- * caller's hand.  -EBUSY: the only ones that no slot has are
- * being read, and will be free when those reads end; -ENOSPC: there is none.  Any context.
+ * caller's hand.  -EBUSY: the only ones that no slot has are being read, or were taken to be
+ * discarded, and will be free when that ends; -ENOSPC: there is none.  Any context.
  */
 int backed_reserve(struct backed *b, u64 *block);
 
@@ -76,7 +89,24 @@ void backed_failed(struct backed *b, u64 block);
 /* Gives back n blocks that no slot names any more, by tagged entries (release.h).  Any context. */
 void backed_release(struct backed *b, const u64 *entry, unsigned int n);
 
-/* Bytes of tables.  Any context. */
+/*
+ * From now on blocks are taken in runs of so many, each from a multiple of that on, the last one up
+ * to the end; all runs are stale.  0, as at first: none are taken.  What is out stays out.  One
+ * caller at a time.  Process context; -ENOMEM: nothing has changed.
+ */
+int backed_set_run(struct backed *b, u64 run);
+
+/*
+ * Takes the first stale run from *at on that is free as a whole, and those behind it without a gap
+ * up to `most` blocks: *block .. *block + *n - 1 are out.  It looks at some runs only; n may be 0.
+ * Moves *at past them; false: to the end.  Any context.
+ */
+bool backed_take(struct backed *b, u64 *at, u64 most, u64 *block, u64 *n);
+
+/* Gives those back.  Any context. */
+void backed_untake(struct backed *b, u64 block, u64 n);
+
+/* Bytes of tables.  Not while backed_set_run() is under way.  Any context. */
 u64 backed_meta_bytes(const struct backed *b);
 
 static inline host_a64 *backed_readers(const struct backed *b, u64 block)

@@ -11,7 +11,7 @@
  *   pool      sum of page[] == pool_pages(); every chunk of descriptors has one in use
  *   objects   used objects == slot words with one + references in buffers, each named once,
  *             of the right class, with the slot's key
- *   blocks    free, late, in hand or named by one slot or buffer; nobody reads one
+ *   blocks    free, late, out, in hand or named by one slot or buffer; nobody reads one
  *   counters  == what the words say
  *   release   bytes held back == sum of pages that objects take in buffers; a full queue has
  *             nothing more

@@ -131,6 +131,136 @@ static void test_failed(void **state)
 	backed_destroy(&b);
 }
 
+/* ---- discards ---- */
+
+enum { MINE = 1, STALE = 2, OUT = 4 };
+
+/* A whole run that is free, and of which a block was somebody's since it was taken. */
+static bool is_due(const unsigned char *is, u64 n, u64 run, u64 first)
+{
+	bool stale = false;
+
+	for (u64 i = first; i < first + run && i < n; i++) {
+		if (is[i] & (MINE | OUT))
+			return false;
+		stale |= is[i] & STALE;
+	}
+	return stale;
+}
+
+/* What is due of one look, all of it and no more, is out in whole runs; then some is given back. */
+static void take_all(struct backed *b, unsigned char *is, u64 run, u64 most)
+{
+	u64 at = 0, before, block, n, i;
+	bool more = true;
+
+	while (more) {
+		before = at;
+		more = backed_take(b, &at, most, &block, &n);
+		must_eq(at > before, true);
+		for (i = before; i < (n ? block : at); i += run)
+			must_eq(is_due(is, b->blocks, run, i), false);
+		if (!n)
+			continue;
+		must_eq(n <= most || n <= run, true);
+		must_eq(at, block + n);
+		for (i = block; i < block + n; i += run)
+			must_eq(is_due(is, b->blocks, run, i), true);
+		memset(is + block, OUT, n);
+		/* Half of them stay out for a while. */
+		if (block / run % 2) {
+			backed_untake(b, block, n);
+			memset(is + block, 0, n);
+		}
+	}
+	must_eq(at, b->blocks);
+}
+
+/* Against a plain array; a block that is out is given to nobody. */
+static void runs_that_are_free_and_stale_are_taken_and_no_others(void **state)
+{
+	static const u64 sizes[] = { 1, 15, 64, 200, 5000 }, runs[] = { 1, 3, 16, 64, 100 };
+	u64 block, taken;
+
+	for (size_t k = 0; k < ARRAY_LEN(sizes) * ARRAY_LEN(runs); k++) {
+		u64 n = sizes[k % ARRAY_LEN(sizes)], run = runs[k / ARRAY_LEN(sizes)];
+		u64 seed = k, i = 0;
+		unsigned char *is = calloc(n, 1);
+		struct backed b;
+
+		must_eq(backed_init(&b, n), 0);
+		/* Of no use before it is asked for. */
+		must_eq(backed_take(&b, &i, n, &block, &taken), false);
+		must_eq(taken, 0);
+		must_eq(backed_set_run(&b, run), 0);
+		memset(is, STALE, n);
+		for (unsigned int step = 0; step < 300; step++) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			i = (seed >> 33) % n;
+			if (is[i] & MINE) {
+				backed_unreserve(&b, i);
+				is[i] = STALE;
+			} else if (!backed_reserve(&b, &block)) {
+				must_eq(is[block] & (MINE | OUT), 0);
+				is[block] = MINE | STALE;
+			}
+			if (step % 20 == 0)
+				take_all(&b, is, run, (seed >> 50) % 150);
+			for (i = 0; step % 40 == 39 && i < n; i++)
+				if (is[i] & OUT) {
+					backed_untake(&b, i, 1);
+					is[i] = 0;
+				}
+			must_eq(blockset_is_tidy(&b.free) && blockset_is_tidy(&b.stale), true);
+		}
+		for (i = 0, block = 0; i < n; i++)
+			block += !(is[i] & (MINE | OUT));
+		must_eq(b.nfree, block);
+		backed_destroy(&b);
+		free(is);
+	}
+}
+
+static void who_finds_all_free_blocks_out_waits_for_them(void **state)
+{
+	struct backed b;
+	u64 at = 0, block, n, mine;
+
+	must_eq(backed_init(&b, 64), 0);
+	must_eq(backed_set_run(&b, 16), 0);
+	must_eq(backed_meta_bytes(&b), BACKED_READERS * 8 + 3 * 8);
+	must_eq(backed_take(&b, &at, 64, &block, &n), false);
+	must_eq(n, 64);
+	must_eq(backed_reserve(&b, &mine), -EBUSY);
+	/* It may be ended meanwhile. */
+	must_eq(backed_set_run(&b, 0), 0);
+	backed_untake(&b, block, n);
+	must_eq(backed_reserve(&b, &mine), 0);
+	backed_destroy(&b);
+}
+
+/* A late block whose reader has gone is found by who discards, too. */
+static void a_block_that_is_read_is_not_taken(void **state)
+{
+	struct backed b;
+	u64 at = 0, block, n;
+
+	must_eq(backed_init(&b, 2), 0);
+	must_eq(backed_set_run(&b, 2), 0);
+	must_eq(backed_reserve(&b, &block), 0);
+	host_a64_add(&b.in_hand, ~(u64)0);
+	backed_hold(&b, block);
+	backed_release(&b, &block, 1);
+	backed_take(&b, &at, 2, &block, &n);
+	must_eq(n, 0);
+	backed_drop(&b, 0);
+	at = 0;
+	backed_take(&b, &at, 2, &block, &n);
+	must_eq(n, 2);
+	backed_untake(&b, block, n);
+	backed_destroy(&b);
+}
+
 /* ---- slots ---- */
 
 /* The word that slot i would have on the device. */
@@ -707,6 +837,9 @@ int main(void)
 		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_failed),
+		cmocka_unit_test(runs_that_are_free_and_stale_are_taken_and_no_others),
+		cmocka_unit_test(who_finds_all_free_blocks_out_waits_for_them),
+		cmocka_unit_test(a_block_that_is_read_is_not_taken),
 		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed),
 		cmocka_unit_test(test_release),
 		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose),

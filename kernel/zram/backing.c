@@ -11,6 +11,9 @@
  * A bio that is submitted while another is being submitted is only begun when that one is done, so
  * nobody waits for I/O here but a work.  What ends a read runs in an interrupt, and does no more
  * there than to count.
+ *
+ * What reads take where there is no memory belongs to the backing device.  So a disk that hangs has
+ * no other's reads wait, and one zram may be the backing device of another.
  */
 #include "zram.h"
 
@@ -24,8 +27,9 @@
 
 #include "wb.h"
 
-#define READS 64                /* bios, and */
-#define WORKS 16                /* works, that are there when there is no memory */
+/* What is there when there is no memory: bios, works, and pages for works. */
+#define READS 16
+#define WORKS 16
 #define PAGES 4
 /* Of the reader's bio, what goes for the device's, too. */
 #define PASSED_ON (REQ_SYNC | REQ_META | REQ_PRIO)
@@ -49,9 +53,11 @@ struct packed_read {
 	struct bio_vec bv;
 };
 
-static struct bio_set reads;
-static mempool_t *packed_reads, *pages;
-static struct workqueue_struct *queue;
+struct zram_reads {
+	struct bio_set bios;
+	mempool_t *works, *pages;
+	struct workqueue_struct *queue;
+};
 
 /* ---- reading ---- */
 
@@ -97,7 +103,8 @@ static void page_read_end(struct bio *bio)
 static void read_page(struct zram *z, struct bio *parent, struct page *page, u64 word)
 {
 	struct bio *bio = bio_alloc_bioset(z->backing.bdev, 1, REQ_OP_READ |
-					   (parent->bi_opf & PASSED_ON), GFP_NOIO, &reads);
+					   (parent->bi_opf & PASSED_ON), GFP_NOIO,
+					   &z->backing.reads->bios);
 	struct page_read *r = container_of(bio, struct page_read, bio);
 
 	r->z = z;
@@ -141,6 +148,7 @@ static int unpack(struct zram *z, u64 word, struct page *packed, struct page *pa
 /* Each has one page of the reserve at most, so that who waits for one waits for a read. */
 static int read_packed(const struct packed_read *r)
 {
+	mempool_t *pages = r->z->backing.reads->pages;
 	struct page *packed = mempool_alloc(pages, GFP_NOIO);
 	int err = read_block(r, packed);
 
@@ -173,7 +181,7 @@ static void packed_read(struct work_struct *work)
 	if (parent) {
 		set_status(parent, errno_to_blk_status(r->err));
 		/* It may not be of the reserve: then this is kfree(), or the reserve has it now. */
-		mempool_free(r, packed_reads);
+		mempool_free(r, r->z->backing.reads->works);
 		bio_endio(parent);
 	}
 	memalloc_noio_restore(noio);
@@ -186,7 +194,7 @@ static void packed_read_end(struct bio *bio)
 
 	r->err = blk_status_to_errno(bio->bi_status);
 	bio_uninit(bio);
-	queue_work(queue, &r->work);
+	queue_work(r->z->backing.reads->queue, &r->work);
 }
 
 /*
@@ -240,12 +248,12 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 	r = kmalloc(sizeof(*r), GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC);
 	from_reserve = !r;
 	if (from_reserve)
-		r = mempool_alloc(packed_reads, GFP_NOIO);
+		r = mempool_alloc(z->backing.reads->works, GFP_NOIO);
 	*r = (struct packed_read){ .z = z, .parent = parent, .page = page, .word = word };
 	INIT_WORK(&r->work, packed_read);
 	bio_inc_remaining(parent);
 	if (from_reserve || !read_ahead_of_work(r))
-		queue_work(queue, &r->work);
+		queue_work(z->backing.reads->queue, &r->work);
 	return 0;
 }
 
@@ -257,28 +265,45 @@ int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page)
 	if (err != STORE_BACKED)
 		return err;
 	INIT_WORK_ONSTACK(&r.work, packed_read);
-	queue_work(queue, &r.work);
+	queue_work(z->backing.reads->queue, &r.work);
 	flush_work(&r.work);
 	destroy_work_on_stack(&r.work);
 	return r.err;
 }
 
-/* ---- the module's ---- */
+/* ---- what reads take ---- */
 
-int zram_backing_init(void)
+struct zram_reads *zram_reads_make(const struct zram *z)
 {
-	int err = bioset_init(&reads, READS, offsetof(struct page_read, bio),
-			      BIOSET_NEED_BVECS | BIOSET_NEED_RESCUER);
+	struct zram_reads *t = kzalloc(sizeof(*t), GFP_KERNEL);
 
-	if (err)
-		return err;
-	packed_reads = mempool_create_kmalloc_pool(WORKS, sizeof(struct packed_read));
-	pages = mempool_create_page_pool(PAGES, 0);
-	queue = alloc_workqueue("zram_backing", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
-	if (packed_reads && pages && queue)
-		return 0;
-	zram_backing_exit();
-	return -ENOMEM;
+	if (!t)
+		return NULL;
+	if (bioset_init(&t->bios, READS, offsetof(struct page_read, bio),
+			BIOSET_NEED_BVECS | BIOSET_NEED_RESCUER)) {
+		kfree(t);
+		return NULL;
+	}
+	t->works = mempool_create_kmalloc_pool(WORKS, sizeof(struct packed_read));
+	t->pages = mempool_create_page_pool(PAGES, 0);
+	t->queue = alloc_workqueue("%s_back", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0,
+				   z->disk->disk_name);
+	if (t->works && t->pages && t->queue)
+		return t;
+	zram_reads_drop(t);
+	return NULL;
+}
+
+void zram_reads_drop(struct zram_reads *t)
+{
+	if (!t)
+		return;
+	if (t->queue)
+		destroy_workqueue(t->queue);
+	mempool_destroy(t->pages);
+	mempool_destroy(t->works);
+	bioset_exit(&t->bios);
+	kfree(t);
 }
 
 void zram_backing_exit(void)
@@ -290,9 +315,4 @@ void zram_backing_exit(void)
 	 */
 	if (READ_ONCE(zram_backing_used))
 		synchronize_rcu_tasks();
-	if (queue)
-		destroy_workqueue(queue);
-	mempool_destroy(pages);
-	mempool_destroy(packed_reads);
-	bioset_exit(&reads);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * backing_file.c - which backing device there is: its opening and closing, and the files that say
- * it, how it keeps pages, and what went there and came back (backing_dev, compressed_writeback,
- * bd_stat).
+ * it, how it keeps pages, whether free blocks are discarded, and what went there and came back
+ * (backing_dev, compressed_writeback, writeback_discard, bd_stat).
  */
 #include "zram.h"
 
@@ -24,10 +24,13 @@ void zram_backing_drop(struct zram *z)
 {
 	if (z->backing.file)
 		filp_close(z->backing.file, NULL);
+	zram_reads_drop(z->backing.reads);
 	z->backing.file = NULL;
 	z->backing.bdev = NULL;
+	z->backing.reads = NULL;
 	z->backing.blocks = 0;
 	z->backing.left_chosen = false;
+	WRITE_ONCE(z->backing.discards, false);
 }
 
 static ssize_t backing_dev_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -96,6 +99,7 @@ static ssize_t refuse_in_use(struct device *dev, const char *file, const char *b
 static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 {
 	struct zram *z = zram_of(dev);
+	struct zram_reads *reads;
 	struct file *file;
 	ssize_t err = 0;
 	u64 blocks;
@@ -105,7 +109,13 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 	file = open_device(dev, buf, path, &blocks);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
+	reads = zram_reads_make(z);
+	if (!reads) {
+		filp_close(file, NULL);
+		return zram_refuse(dev, "backing_dev", buf, "no memory for its reads", -ENOMEM);
+	}
 	if (down_write_killable(&z->dev_lock)) {
+		zram_reads_drop(reads);
 		filp_close(file, NULL);
 		return -EINTR;
 	}
@@ -115,11 +125,13 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 		WRITE_ONCE(zram_backing_used, true);
 		/* The one that goes is closed later: to drop it only queues that. */
 		swap(z->backing.file, file);
+		swap(z->backing.reads, reads);
 		z->backing.bdev = I_BDEV(z->backing.file->f_mapping->host);
 		z->backing.blocks = blocks;
 		pr_info("%s: %llu pages go to %s\n", z->disk->disk_name, blocks, path);
 	}
 	up_write(&z->dev_lock);
+	zram_reads_drop(reads);
 	if (file)
 		filp_close(file, NULL);
 	return err;
@@ -164,6 +176,54 @@ static ssize_t compressed_writeback_store(struct device *dev, struct device_attr
 	return err ?: len;
 }
 DEVICE_ATTR_RW(compressed_writeback);
+
+ZRAM_SHOW(writeback_discard, "%d", backing.discards)
+
+/* dev_lock is held for writing.  On an error nothing has changed. */
+static int set_discards(struct zram *z, bool on)
+{
+	bool was = z->backing.discards;
+	int err = 0;
+
+	if (on && z->backing.bdev && !bdev_max_discard_sectors(z->backing.bdev))
+		return -EOPNOTSUPP;
+	/* Another 1 is not to have all of it discarded anew. */
+	if (on == was)
+		return 0;
+	WRITE_ONCE(z->backing.discards, on);
+	if (z->disksize)
+		err = zram_discard_set(z);
+	if (!err)
+		err = zram_policy_changed(z);
+	if (!err)
+		return 0;
+	WRITE_ONCE(z->backing.discards, was);
+	/* Which takes no memory: only what is turned on can fail. */
+	if (z->disksize)
+		zram_discard_set(z);
+	return err;
+}
+
+static ssize_t writeback_discard_store(struct device *dev, struct device_attribute *attr,
+				       const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	int err;
+	bool on;
+
+	if (kstrtobool(buf, &on))
+		return zram_refuse(dev, "writeback_discard", buf, "neither yes nor no", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	err = set_discards(z, on);
+	up_write(&z->dev_lock);
+	if (err == -EOPNOTSUPP)
+		zram_refuse(dev, "writeback_discard", buf, "the backing device has no discards", err);
+	if (err == -ENOMEM)
+		zram_refuse(dev, "writeback_discard", buf, "no memory for it", err);
+	return err ?: len;
+}
+DEVICE_ATTR_RW(writeback_discard);
 
 static ssize_t bd_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {

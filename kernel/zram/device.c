@@ -95,6 +95,9 @@ int zram_start(struct zram *z, u64 disksize)
 		goto no_ages;
 	host_a64_set(&z->flush_pressure, 0);
 	zram_ahead_set(z);
+	err = zram_discard_set(z);
+	if (err)
+		goto no_incoming;
 	err = zram_incoming_start(z);
 	if (err)
 		goto no_incoming;

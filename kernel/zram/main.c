@@ -36,9 +36,6 @@ static int __init zram_init(void)
 	err = release_budget_init(&zram_budget, release_default_limit());
 	if (err)
 		goto no_budget;
-	err = zram_backing_init();
-	if (err)
-		goto no_backing;
 	zram_debugfs_init();
 	err = zram_devices_init(zram_disk_groups, chain_size);
 	if (err)
@@ -58,7 +55,6 @@ no_control:
 no_devices:
 	zram_debugfs_exit();
 	zram_backing_exit();
-no_backing:
 	release_budget_destroy(&zram_budget);
 no_budget:
 	host_kernel_exit();

@@ -6,6 +6,7 @@
  *     always    one pass of ageing a period (core/age.h)
  *     else      walks, at the lowest priority: after a pass pages are written, or recompressed,
  *               for their age
+ *     else      free blocks of the backing device are discarded (discard.c)
  *
  * It works in units of a few milliseconds.  Between them it has no lock and nothing in flight, and
  * looks whether it is to end, to be frozen, or to write ahead.  It takes pp_lock, for which only
@@ -36,6 +37,8 @@
 #define QUIET_MS 100u	/* walks go on when nobody used the disk for so long, else once in it */
 #define LONG_MS 60000u          /* when there is nothing to do */
 
+#define DISCARD_MS 5000u        /* from the end of a walk over free blocks to the next */
+
 #define PERIOD_MIN 1u           /* seconds from a pass of ageing to the next */
 #define PERIOD_MAX 300u
 #define PERIOD_AHEAD 15u        /* where ages are only for who writes ahead */
@@ -59,6 +62,7 @@ struct policy_run {
 	unsigned int write_age, recompress_age;
 	u64 work_at;	/* ns: recompression has used its share of the CPU until then */
 	unsigned long used;             /* times the disk was, at the last look */
+	u64 discard_at, next_discard;   /* the next block; ns: when the next walk begins */
 	u64 used_at, unit_at;	/* ns: when that was seen to change; when the last unit began */
 
 	bool has_own;
@@ -306,6 +310,32 @@ static unsigned int idle_unit(struct policy_run *r)
 	return 0;
 }
 
+/* The next unit of discards.  Milliseconds until there is another. */
+static unsigned int discard_unit(struct policy_run *r)
+{
+	u64 now = ktime_get_ns();
+	unsigned int ms;
+
+	if (!READ_ONCE(r->z->backing.discards) || !r->z->backing.blocks)
+		return LONG_MS;
+	if (READ_ONCE(r->z->claim))
+		return QUIET_MS;
+	ms = ms_to(now, r->next_discard);
+	if (!ms)
+		ms = give_way(r, now);
+	if (ms)
+		return ms;
+	if (!mutex_trylock(&r->z->pp_lock))
+		return QUIET_MS;
+	r->unit_at = now;
+	if (!zram_discard(r->z, &r->discard_at)) {
+		r->discard_at = 0;
+		r->next_discard = ktime_get_ns() + (u64)DISCARD_MS * NSEC_PER_MSEC;
+	}
+	mutex_unlock(&r->z->pp_lock);
+	return 0;
+}
+
 static bool is_called(struct zram_policy *p)
 {
 	return READ_ONCE(p->kicked) || kthread_should_stop();
@@ -365,6 +395,8 @@ static int run(void *data)
 		} else if (!aged) {
 			ms = idle_unit(r);
 			if (ms)
+				ms = min(ms, discard_unit(r));
+			if (ms)
 				rest(r, ms);
 		}
 		cond_resched();
@@ -380,7 +412,7 @@ bool zram_policy_on(const struct zram *z)
 {
 	const struct zram_policy *p = &z->policy;
 
-	return p->is_auto || p->writeback_age || p->recompress_age;
+	return p->is_auto || p->writeback_age || p->recompress_age || z->backing.discards;
 }
 
 int zram_policy_start(struct zram *z)

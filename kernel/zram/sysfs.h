@@ -51,7 +51,7 @@ extern struct device_attribute dev_attr_idle, dev_attr_recompress;
 
 /* backing_file.c */
 extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeback,
-	dev_attr_bd_stat;
+	dev_attr_writeback_discard, dev_attr_bd_stat;
 
 struct attribute_group;
 

@@ -92,7 +92,8 @@ u64 zram_wb_room(struct zram *z, bool by_itself);
 
 /*
  * Takes a block; what freed slots had may wait in a release buffer, so that is flushed.  -EBUSY:
- * the only ones that no slot has are being read; -ENOSPC: there is none.  Process context.
+ * the only ones that no slot has are being read or discarded; -ENOSPC: there is none.  Process
+ * context.
  */
 int zram_reserve_block(struct zram *z, u64 *block);
 

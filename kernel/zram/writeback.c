@@ -163,7 +163,7 @@ void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf
 
 /*
  * Has r write a slot that was chosen.  -ENOENT: it no longer is; -EBUSY: all blocks that are left
- * are being read; -EIO, -ENOSPC: the end.
+ * are being read or discarded; -EIO, -ENOSPC: the end.
  */
 static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 {
@@ -218,9 +218,9 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet: waits until one of those reads ends, or for
- * a second, after which the caller looks whether it is to be frozen.  The look for a block is made
- * with dev_lock, as any other, since who has it for writing counts them (debugfs.c).
+ * The blocks that no slot has any more are read as yet, or discarded: waits until one of those ends,
+ * or for a second, after which the caller looks whether it is to be frozen.  The look for a block is
+ * made with dev_lock, as any other, since who has it for writing counts them (debugfs.c).
  */
 static void await_block(struct wb_work *w)
 {
@@ -298,7 +298,8 @@ static int pass(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
 
 u64 zram_wb_room(struct zram *z, bool by_itself)
 {
-	u64 n = host_read_once(z->store.backed.nfree) + host_read_once(z->store.backed.nlate);
+	const struct backed *b = &z->store.backed;
+	u64 n = host_read_once(b->nfree) + host_read_once(b->nlate) + host_read_once(b->nout);
 
 	return min(n, zram_wear_room(z, by_itself));
 }

@@ -191,6 +191,7 @@ static DEVICE_ATTR_RW(writeback_batch_size);
 static struct attribute *attrs[] = {
 	&dev_attr_backing_dev.attr,
 	&dev_attr_compressed_writeback.attr,
+	&dev_attr_writeback_discard.attr,
 	&dev_attr_bd_stat.attr,
 	&dev_attr_writeback.attr,
 	&dev_attr_writeback_limit.attr,

@@ -8,6 +8,7 @@
  *                                                debugfs.c, store, pcp
  *                            writeback_file.c --> writeback.c
  *     the device itself  --> policy.c --> writeback.c --> store, wear.c, the backing device
+ *                                     --> discard.c --> store, the backing device
  *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device),
  *                                         incoming.c (writes to it without room in memory)
  *     memory pressure    --> shrink.c --> store, pcp
@@ -50,6 +51,7 @@ struct policy_run;
 struct store_ages;
 struct zram_ahead;
 struct zram_incoming;
+struct zram_reads;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
 #define ZRAM_PARTIAL_BITS (PAGE_SHIFT > 12 ? 6 : 0)
 
@@ -68,11 +70,13 @@ struct zram_algorithm {
 struct zram_backing {
 	struct file *file;              /* NULL: none, as bdev; while disksize is not 0 they stay */
 	struct block_device *bdev;
+	struct zram_reads *reads;       /* backing.c; as file */
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;	/* it keeps compressed pages; fixed while disksize is not 0 */
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
 	u64 unchosen;                   /* but none below that one; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
+	bool discards;                  /* free blocks are discarded; reads without are looks */
 };
 
 /* wear.c: how much may be written to it.  All of it over a reset, too. */
@@ -156,7 +160,7 @@ struct zram {
 	 * is there as long as he has it.
 	 */
 	struct mutex pp_lock;
-	wait_queue_head_t read_ended;   /* backing.c: who wants a block that is being read */
+	wait_queue_head_t read_ended;   /* who wants a block that is being read, or discarded */
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
@@ -243,9 +247,26 @@ extern bool zram_backing_used;                  /* some device had one */
 /* Closes it, if there is one.  dev_lock is held for writing, and the store is gone. */
 void zram_backing_drop(struct zram *z);
 
+/*
+ * discard.c
+ *
+ * set: has free blocks discarded, if the device is to and can, and ends that if not; dev_lock is
+ * held for writing, and there is a store.  -ENOMEM.
+ * discard: does a unit of it, in blocks from *at on, with nothing in flight at the end; false: the
+ * last block was reached, or there is no more of it.  Called by the thread, with pp_lock.
+ */
+int zram_discard_set(struct zram *z);
+bool zram_discard(struct zram *z, u64 *at);
+
 /* backing.c */
-int zram_backing_init(void);
+/* The devices are gone, and the module goes. */
 void zram_backing_exit(void);
+/*
+ * What reads of a backing device take, which are the device's own.  make: process context; NULL:
+ * there is no memory.  drop: nothing is read any more; NULL is none.
+ */
+struct zram_reads *zram_reads_make(const struct zram *z);
+void zram_reads_drop(struct zram_reads *t);
 /*
  * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too;
  * or it was read at once; or an error of store_read().  Sleeps for memory only.

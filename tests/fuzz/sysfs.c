@@ -99,7 +99,7 @@ static struct inode inode = { .bdev = &bdev };
 static struct address_space mapping = { .host = &inode };
 static struct file opened = { .f_mapping = &mapping };
 static char opened_path[PAGE_SIZE];
-static int opens;
+static int opens, reads;        /* and sets of what its reads take */
 static struct page block[BLOCKS];
 
 /*
@@ -156,6 +156,18 @@ char *file_path(struct file *file, char *buf, int room)
 unsigned int bdev_logical_block_size(const struct block_device *b)
 {
 	return b->bd_disk->private_data ? 2 * PAGE_SIZE : 512;
+}
+
+/* One of a single page has no discards. */
+static bool has_discards(u64 blocks)
+{
+	return blocks > 1;
+}
+
+unsigned int bdev_max_discard_sectors(struct block_device *b)
+{
+	must(b == &bdev);
+	return has_discards(zram.backing.blocks) ? 8 : 0;
 }
 
 /* Its errors are what `below` says. */
@@ -286,6 +298,28 @@ int zram_policy_changed(struct zram *z)
 {
 	must_eq(z->dev_lock.writers, 1);
 	return below;
+}
+
+/* backing.c */
+struct zram_reads *zram_reads_make(const struct zram *z)
+{
+	must(z == &zram && shim_at_rest() && reads <= 1);
+	reads++;
+	return (struct zram_reads *)&reads;
+}
+
+void zram_reads_drop(struct zram_reads *t)
+{
+	must(!t || (t == (struct zram_reads *)&reads && reads-- > 0));
+}
+
+/* discard.c.  To end it takes no memory. */
+int zram_discard_set(struct zram *z)
+{
+	must_eq(z->dev_lock.writers, 1);
+	must(z->disksize);
+	must(!z->backing.discards || !z->backing.bdev || has_discards(z->backing.blocks));
+	return z->backing.discards ? below : 0;
 }
 
 void zram_policy_kick(struct zram *z)
@@ -608,9 +642,11 @@ static void must_be_same_device(const struct zram *want)
 	must_eq(zram.backing.blocks, want->backing.blocks);
 	must_eq(zram.backing.packed, want->backing.packed);
 	must_eq(zram.backing.batch, want->backing.batch);
+	must_eq(zram.backing.discards, want->backing.discards);
 	must_eq(zram.wear.limit_on, want->wear.limit_on);
 	must_eq(zram.wear.limit, want->wear.limit);
 	must_eq(opens, zram.backing.file != NULL);
+	must_eq(reads, opens);
 }
 
 /*
@@ -684,6 +720,7 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		z->release_limit = 1 << 20;
 		z->backing.file = NULL;
 		z->backing.blocks = 0;
+		z->backing.discards = false;
 		z->policy.writeback_age = z->policy.recompress_age = 0;
 		z->policy.high = z->policy.low = 0;
 		z->policy.is_auto = false;
@@ -695,6 +732,16 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		return backing_taken(text, z);
 	if (is(i, "compressed_writeback"))
 		return !z->disksize && !kstrtobool(text, &z->backing.packed);
+	if (is(i, "writeback_discard")) {
+		bool on;
+
+		if (kstrtobool(text, &on) ||
+		    (on && z->backing.file && !has_discards(z->backing.blocks)) ||
+		    (on != z->backing.discards && below))
+			return false;
+		z->backing.discards = on;
+		return true;
+	}
 	if (is(i, "writeback_batch_size"))
 		return !kstrtouint(text, 10, &n) && n && (z->backing.batch = n);
 	if (is(i, "writeback_limit") || is(i, "writeback_limit_enable")) {

@@ -11,6 +11,7 @@ struct rig *rig;
 
 #define WORDS (HOST_PAGE_SIZE / sizeof(u64))
 #define UNCODED ((u64)0x1111000000000001)      /* does not fit in a slot word */
+#define DISCARDED 0xdeadu       /* what nobody writes */
 
 /* One for each actor, so that they are as private as a thread's stack. */
 static u64 buffer[EXPLORE_ALL][WORDS];
@@ -580,6 +581,23 @@ static int incoming_op(struct store *s, u64 i, u32 value, bool fails)
 	return err;
 }
 
+/* What a discarded block has is in no write, so who reads it is found out. */
+static void trim_op(struct backed *b, u64 run)
+{
+	u64 at = 0, block, n, i;
+	bool more = true;
+
+	if (b->run != run && backed_set_run(b, run))
+		return;
+	while (more) {
+		more = backed_take(b, &at, 2, &block, &n);
+		for (i = 0; i < n; i++)
+			host_a64_set(&rig->device[block + i], head_word(DISCARDED, RAW));
+		if (n)
+			backed_untake(b, block, n);
+	}
+}
+
 int rig_do(const struct op *op, u32 value)
 {
 	struct store *s = &rig->store;
@@ -667,6 +685,9 @@ int rig_do(const struct op *op, u32 value)
 	case OP_AGE:
 		while (store_age_piece(s, &rig->ages))
 			;
+		break;
+	case OP_TRIM:
+		trim_op(&s->backed, op->size);
 		break;
 	case OP_INCOMING:
 		return incoming_op(s, op->slot, value, op->size);

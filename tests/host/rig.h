@@ -61,6 +61,7 @@ enum what {
 	OP_BACK, /* slot, size: to the backing device, which fails if size; one actor at a time */
 	/* slot, size: a page that is written to the device alone, which fails if size */
 	OP_INCOMING,
+	OP_TRIM,        /* size: discards blocks, in runs of so many; one actor at a time */
 };
 
 struct op {
@@ -110,6 +111,8 @@ struct op {
 
 #define INCOMING(i) { .what = OP_INCOMING, .slot = (i) }
 #define INCOMING_FAILS(i) { .what = OP_INCOMING, .slot = (i), .size = 1 }
+
+#define TRIM(run) { .what = OP_TRIM, .size = (run) }
 
 #define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
 

@@ -248,6 +248,18 @@
 	.act = { { BACK(1) }, { RESET }, { READ(0), READ(1) } },
 },
 {
+	.name = "discards of blocks that are read, freed and used again",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF) },
+	.act = { { BACK(1), READ(1) }, { READ(0), FREE(0) }, { TRIM(1), TRIM(1) } },
+},
+{
+	.name = "discards of two blocks at once, of which one is read and freed",
+	.blocks = 2,
+	.before = { WRITE(0, HALF), BACK(0), TRIM(2), WRITE(1, HALF) },
+	.act = { { FREE(0), BACK(1) }, { READ(0), READ(1) }, { TRIM(2) } },
+},
+{
 	.name = "a write to the device that fails",
 	.blocks = 1,
 	.before = { WRITE(0, HALF), WRITE(1, HALF) },

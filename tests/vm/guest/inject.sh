@@ -100,4 +100,48 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 	check "the loop device is free again" losetup -d /dev/loop0
 	rm -f /tmp/back
 fi
+
+# A backing device: what its reads take is made with it, or nothing is; and reads are done without
+# memory.
+modprobe loop 2>/dev/null
+[ -e /dev/loop0 ] || { skip "a backing device" "this kernel has no loop device"; finish; }
+is_ebb || finish
+put 1 "$(z 0 reset)"; loop 64
+for f in failslab fail_page_alloc; do
+	i=0 failures=0
+	echo Y >$dbg/$f/task-filter
+	while [ $i -lt $((40 * SCALE)) ]; do
+		on $f $((i * 7 % 280 + 7))
+		sh -c 'echo 1 >/proc/self/make-it-fail 2>/dev/null
+			cd /sys/block/zram0 && printf 1 >reset && printf 1 >writeback_auto &&
+			printf 1 >writeback_discard && printf /dev/loop0 >backing_dev &&
+			printf 16M >disksize' 2>/dev/null || failures=$((failures + 1))
+		off
+		i=$((i + 1))
+	done
+	echo N >$dbg/$f/task-filter
+	for packed in 0 1; do
+		put 1 "$(z 0 reset)"
+		check "$f: a backing device after $failures failures in $i tries" \
+			put /dev/loop0 "$(z 0 backing_dev)"
+		put $packed "$(z 0 compressed_writeback)"; put 64M "$(z 0 disksize)"
+		: >/tmp/go
+		while [ -e /tmp/go ]; do
+			put "page_indexes=0-$((8000 / units))" "$(z 0 writeback)"; sleep 0.1
+		done & writer=$!
+		echo Y >$dbg/$f/task-filter
+		on $f 23
+		_out=$(blkcheck /dev/zram0 --mb 32 --threads 4 --ms $((2000 * SCALE)) --tolerate \
+			--fail-me 2>&1)
+		equal "$f: mode $packed: every page checked ($(echo "$_out" | tail -n 1))" $? 0
+		off
+		echo N >$dbg/$f/task-filter
+		rm -f /tmp/go; wait $writer
+		check "pages were read from it ($(cat "$(z 0 bd_stat)"))" [ "$(bd 2)" -gt 0 ]
+		invariants 0
+	done
+done
+put 1 "$(z 0 reset)"
+check "the loop device is free again" losetup -d /dev/loop0
+rm -f /tmp/back
 finish
