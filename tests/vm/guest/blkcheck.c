@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 		{ "mb", &mb, 1, 1 << 20 }, { "threads", &nthreads, 1, 64 }, { "ms", &ms, 1, 1 << 30 }, { "seed", &seed, 0, ~0UL },
 		{ "tolerate", &tolerate }, { "fail-me", &fail_me }, { "keep", &keep }, { "buffered", &buffered }, { }
 	};
-	unsigned long ops = 0, errors = 0, p, i;
+	unsigned long ops = 0, errors = 0, refused = 0, p, i;
 	uint64_t size, range[2];
 	struct thread t[64];
 	char *buf;
@@ -210,7 +210,10 @@ int main(int argc, char **argv)
 	for (i = 0; i < nthreads; i++) {
 		t[i] = (struct thread){ .who = i,
 					.rnd = (seed * 64 + i) * 0x9e3779b97f4a7c15ULL | 1 };
-		pthread_create(&t[i].id, NULL, work, &t[i]);
+		/* The kernel may fail to make a thread, too. */
+		while (pthread_create(&t[i].id, NULL, work, &t[i]))
+			if (!tolerate || ++refused > 1000)
+				return fprintf(stderr, "blkcheck: no thread\n"), 1;
 	}
 	for (i = 0; i < nthreads; i++) {
 		pthread_join(t[i].id, NULL);

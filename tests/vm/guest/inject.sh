@@ -1,7 +1,7 @@
 #!/bin/sh
 # Allocations fail at random while the device works: errors are fine, wrong bytes are not.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-debug,uml-series-debug,uml-ebb-bulk-debug mem=1G timeout=240
+# vm: kernel=uml-debug,uml-series-debug,uml-ebb-bulk-debug mem=1G timeout=360
 # vm: progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff,blkdiscard
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
@@ -69,7 +69,7 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 	for f in failslab fail_page_alloc; do for packed in 0 1; do
 		put 1 "$(z 0 reset)"; loop 64
 		put $packed "$(z 0 compressed_writeback)"; put /dev/loop0 "$(z 0 backing_dev)"
-		put algo=zstd "$(z 0 recomp_algorithm)"; put 12M "$(z 0 mem_limit)"
+		put algo=zstd "$(z 0 recomp_algorithm)"; put 6M "$(z 0 mem_limit)"
 		put 1 "$(z 0 writeback_auto)"
 		put 1 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"
 		check "$f, mode $packed: a device" put 64M "$(z 0 disksize)"
@@ -78,7 +78,7 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 		done
 		echo Y >$dbg/$f/task-filter
 		on $f 13
-		blkcheck /dev/zram0 --mb 32 --threads 2 --ms $((4000 * SCALE)) --tolerate \
+		blkcheck /dev/zram0 --mb 16 --threads 2 --ms $((4000 * SCALE)) --tolerate \
 			--fail-me >/tmp/out 2>&1 & load=$!
 		n=0; while kill -0 $load 2>/dev/null; do by_hand; n=$((n + 1)); sleep 0.05; done
 		wait $load; rc=$?
@@ -91,7 +91,7 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 		invariants 0
 		put all "$(z 0 idle)"
 		check "pages are written, once it is off" put idle "$(z 0 writeback)"
-		check "and it works" blkcheck /dev/zram0 --mb 32 --threads 2 --ms 1000
+		check "and it works" blkcheck /dev/zram0 --mb 16 --threads 2 --ms 1000
 		blkdiscard /dev/zram0
 		equal "no block is left" "$(bd 1)" 0
 		invariants 0
