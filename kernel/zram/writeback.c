@@ -218,9 +218,9 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet, or discarded: waits until one of those ends,
- * or for a second, after which the caller looks whether it is to be frozen.  The look for a block is
- * made with dev_lock, as any other, since who has it for writing counts them (debugfs.c).
+ * The blocks that no slot has any more are read as yet, or discarded: waits until one of those
+ * ends, or for a second, after which the caller looks whether it is to be frozen.  The look for a
+ * block is made with dev_lock, as any other, since who has it for writing counts them (debugfs.c).
  */
 static void await_block(struct wb_work *w)
 {
