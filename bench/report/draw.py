@@ -136,8 +136,9 @@ def shape(series):
     return MARKERS[series.mark % len(MARKERS)]
 
 
-def draw_categories(ax, panel, width):
-    """width: of the axes, in pixels; the figures beside bars and dots have to fit in."""
+def draw_categories(ax, panel, width, same):
+    """width: of the axes, in pixels; the figures beside bars and dots have to fit in.  same: panels
+    of dots that have the axis of this one."""
     names = panel.categories()
     row = {name: at for at, name in enumerate(names)}
     # The series share the height of a category, but where they stand end to end.
@@ -174,7 +175,9 @@ def draw_categories(ax, panel, width):
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
     ax.yaxis.set_minor_locator(ticker.NullLocator())
-    lowest = min(p.low for s in panel.series for p in s.points)
+    for n, other in enumerate(p for of in same for s in of.series for p in s.points):
+        ends["same", n] = (max(other.value, other.high), None, other.value)
+    lowest = min(p.low for of in [panel, *same] for s in of.series for p in s.points)
     high = max(e for e, _, _ in ends.values())
     label = max(len(number(v, panel.digits)) for _, _, v in ends.values()) * FONT * 0.58 + 10
     free = max(0.3, 1 - label / width)      # of the width, left of the figures
@@ -182,7 +185,9 @@ def draw_categories(ax, panel, width):
         low = lowest / 1.5
         ax.set_xscale("log")
         ax.set_xlim(low, low * (high / low) ** (1 / free))
-        ax.xaxis.set_major_locator(decades(low, high))
+        # None where only figures stand: a number at the end would be cut off.
+        ax.xaxis.set_major_locator(ticker.FixedLocator(
+            [at for at in decades(low, high).tick_values(low, high) if low <= at <= high]))
     else:
         low = 0
         if panel.kind == "dots":
@@ -222,7 +227,7 @@ class Place:
     def whole(self):
         return self.top + self.height + self.bottom
 
-    def draw(self, fig, x, y, width, whole):
+    def draw(self, fig, x, y, width, whole, same):
         """x, y of the upper left corner; whole is the figure's (width, height)."""
         w, h = whole
         wide = width - self.left - 14
@@ -231,7 +236,7 @@ class Place:
         if self.lines:
             draw_lines(ax, self.panel)
         else:
-            draw_categories(ax, self.panel, wide)
+            draw_categories(ax, self.panel, wide, same)
             ax.set_yticks(range(len(self.names)), self.names)
         if self.panel.mark is not None:
             line = ax.axhline if self.lines and not self.panel.turned else ax.axvline
@@ -259,18 +264,15 @@ def figure(chart, narrow, legend=False):
     y, axes = 0, []
     for line in lines:
         for at, place in enumerate(line):
-            axes.append(place.draw(fig, at * (each + 24), y, each, (width, height)))
+            axes.append(place.draw(fig, at * (each + 24), y, each, (width, height),
+                                   chart.panels if chart.same else []))
         y += max(p.whole for p in line) + 8
-    if chart.same:
-        first = chart.panels[0]
-        # Lines that are not turned have their values on the upright axis, all else on the other.
-        axis = "y" if first.kind == "lines" and not first.turned else "x"
-        ends = [getattr(ax, f"get_{axis}lim")() for ax in axes]
-        low, high = min(e[0] for e in ends), max(e[1] for e in ends)
+    if chart.same and places[0].lines:
+        low, high = (f(a.get_ylim()[at] for a in axes) for at, f in enumerate((min, max)))
         for ax in axes:
-            getattr(ax, f"set_{axis}lim")(low, high)
-            if first.log:
-                getattr(ax, f"{axis}axis").set_major_locator(decades(low, high))
+            ax.set_ylim(low, high)
+            if chart.panels[0].log:
+                ax.yaxis.set_major_locator(decades(low, high))
     if legend:
         marks = [matplotlib.patches.Patch(color=COLOUR[s.role], label=s.name)
                  for s in chart.legend()]
