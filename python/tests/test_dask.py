@@ -426,23 +426,6 @@ def test_evict_does_not_raise_when_there_is_no_memory(tmp_path, monkeypatch, cap
     assert (buf["b"] == field(1)).all() and (buf["a"] == field(0)).all()
 
 
-def test_what_leaves_ebb_is_given_back_at_once_when_it_is_a_part_of_it(tmp_path, monkeypatch):
-    """To give back goes over all of Ebb, which in the event loop is not for each small value."""
-    buf = make(tmp_path, target=100 * MIB)
-    for i in range(400):
-        buf[i] = field(i % 4, MIB // 16)
-    while len(buf.fast):
-        buf.evict()
-    below, trims = buf._slow_uncached, []
-    monkeypatch.setattr(below._plain, "trim", lambda: trims.append(below.known), raising=False)
-    whole = below.known
-    for _ in range(100):
-        assert buf.evict() >= 0
-    freed = whole - below.known
-    assert freed > .1 * whole
-    assert freed / (whole / 64) / 2 < len(trims) < 30
-
-
 def test_a_shuffle_without_numcodecs_is_told(tmp_path, monkeypatch, caplog):
     make(tmp_path / "with")
     assert "numcodecs" not in caplog.text

@@ -51,7 +51,6 @@ FRAME = struct.Struct("<QQB")       # bytes of the packed form, and of the frame
 SAMPLED = 16 << 10                  # a smaller frame goes as it is
 SAMPLES, SAMPLE = 4, 8 << 10        # of a larger one so many pieces are tried first
 UNSEEN = 64 << 10                   # bytes of values that may come and go before it looks
-TRIM_PART = 64                      # a part of Ebb may be free before it is given back at once
 BLOSC = {"lz4": (b"lz4", 5), "lz4hc": (b"lz4hc", 9), "zstd": (b"zstd", 1)}
 
 
@@ -125,7 +124,7 @@ class Tiers(Slow):
         self._id = 0
         self._changed = changed
         # Working memory, which a store has from its first value on, is not a value's.
-        self._empty = self._unseen = self._untrimmed = self.known = 0
+        self._empty = self._unseen = self.known = 0
         for store in (self._plain, self._shuffled):
             store[0] = bytes(256 << 10)
             del store[0]
@@ -315,16 +314,8 @@ class Tiers(Slow):
         self._drop(entry.parts)
         return sum(part.size for part in entry.parts)
 
-    def trim(self, freed: int) -> None:
-        """Gives back now what Ebb would give back in a moment, since so many bytes became free.
-
-        It goes over all that Ebb has, so it waits until a part of that is free: then it takes as
-        long for each byte, however many there are.
-        """
-        self._untrimmed += freed
-        if self._untrimmed < self.known // TRIM_PART:
-            return
-        self._untrimmed = 0
+    def trim(self) -> None:
+        """Gives back now what Ebb would give back in a moment."""
         for store in (self._plain, self._shuffled):
             store.trim()
 

@@ -186,7 +186,7 @@ class EbbBuffer(SpillBuffer):
                 if not below.spill():
                     return -1
         if below.known < before:
-            below.trim(before - below.known)
+            below.trim()
         return max(lost + before - below.known, 0)
 
     def _evict_fast(self) -> int:
