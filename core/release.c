@@ -380,13 +380,16 @@ void release_reset_peak(struct release *r)
 {
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < r->nodes; k++) {
 		host_write_once(r->node[k].peak, 0);
+		host_write_once(r->node[k].wait, 0);
+	}
 }
 
 void release_stats(struct release *r, struct release_stats *st)
 {
 	unsigned int i;
+	u64 wait = 0;
 
 	*st = (struct release_stats){ .flush_asked = host_a64_read(&r->flush_asked) };
 	for (i = 0; i < r->items; i++) {
@@ -394,10 +397,14 @@ void release_stats(struct release *r, struct release_stats *st)
 		st->flush_budget += host_read_once(r->item[i]->spills);
 	}
 	for (i = 0; i < r->nodes; i++) {
+		u64 ns = host_read_once(r->node[i].wait);
+
+		wait = ns > wait ? ns : wait;
 		st->deferred += host_a64_read(&r->node[i].deferred);
 		st->flush_full += host_read_once(r->node[i].flush_full);
 		st->flush_timer += host_read_once(r->node[i].flush_timer);
 	}
+	st->wait_us = wait / 1000;
 }
 
 u64 release_meta_bytes(struct release *r)

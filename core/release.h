@@ -111,6 +111,7 @@ struct release_queue {
 	u64 queued;                     /* bytes, with those being drained */
 	u64 claim;                      /* bytes of the node's budget */
 	struct release_node *node;      /* fixed */
+	u64 mark;                       /* of a sweep, or 0: no buffer is from before */
 } HOST_OWN_LINE;
 
 struct release_worker {
@@ -121,7 +122,10 @@ struct release_worker {
 };
 
 struct release_node {
-	/* Read by every push, written as the timer starts and ends. */
+	/*
+	 * Read by every push, written as the timer starts and ends: twice a time in ns, or
+	 * about.
+	 */
 	host_a64 armed;            /* odd: worker 0 runs within RELEASE_TIMER_US, or disarm looks */
 	struct release *r;
 	struct release_cpu **item;      /* [nitems] */
@@ -150,6 +154,12 @@ struct release_node {
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
 	host_a64 idle;                  /* the timer has stopped, and disarm has not looked since */
 	bool disarming;                 /* the work disarm alone */
+	/* Of sweeps, ns, 0: none; worker 0, but for wait. */
+	u64 sweep;                      /* when the one under way began */
+	u64 since;                      /* when the last one that is over began */
+	u64 first;                      /* when the first one of the timer's run was over */
+	u64 wait;                       /* the longest that something waited; host_read_once */
+	bool took;                      /* something was taken since the last one was over */
 	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node, as below */
 } HOST_OWN_LINE;
 
@@ -204,6 +214,7 @@ struct release_todo {
 struct release_stats {
 	u64 deferred, in_place;                 /* objects */
 	u64 flush_budget, flush_full, flush_timer, flush_asked; /* times */
+	u64 wait_us;    /* the longest that something waited for a worker, since set-up or reset */
 };
 
 /* The budget of a home that is not told one. */
@@ -330,6 +341,7 @@ u64 release_queued(struct release *r);
 u64 release_backlog(struct release *r);
 
 u64 release_peak(struct release *r);
+/* Starts the peak and the longest wait again. */
 void release_reset_peak(struct release *r);
 
 /* Sums over items and nodes.  Any context. */

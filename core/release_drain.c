@@ -23,19 +23,27 @@
  * start the timer themselves.  If the timer has run and stopped meanwhile the number is another
  * one, and the late thread changes nothing.
  *
+ * How long things wait.  The number is twice a time: when the timer was started, or when worker 0
+ * last looked at the items before it stopped.  Between the two, worker 0 makes one sweep after the
+ * other.  A sweep begins as it looks at the items, with the tail of each as its queue's mark, and
+ * is over when no queue has a buffer from before its mark.  What is taken in a sweep came after the
+ * one before it had begun, or, in the first one, after the timer was started; so it waited for the
+ * time from there to the sweep's end at most.
+ *
  * Lock order: flushing > queue lock; release_free() is called under none but flushing.
  */
 #include "release.h"
 
 /* ---- taking ---- */
 
-/* References in an item, at some moment. */
-static u64 in_item(const struct release_cpu *rc)
+/* References in an item, at some moment, and its tail then. */
+static u64 in_item(const struct release_cpu *rc, u64 *tail)
 {
-	u64 head = host_a64_read_acquire(&rc->head), tail = host_a64_read_acquire(&rc->tail);
+	u64 head = host_a64_read_acquire(&rc->head);
 
-	/* tail is the later one. */
-	return tail - head;
+	/* The later one. */
+	*tail = host_a64_read_acquire(&rc->tail);
+	return *tail - head;
 }
 
 /*
@@ -138,8 +146,8 @@ static void give_back(struct release_queue *q, struct release_buf *b)
 
 /* ---- draining ---- */
 
-/* Frees a queue's oldest buffer; returns its objects. */
-static unsigned int drain_one(struct release_queue *q, u64 *scratch)
+/* Frees a queue's oldest buffer, with positions from *from on; returns its objects. */
+static unsigned int drain_one(struct release_queue *q, u64 *scratch, u64 *from)
 {
 	struct release *r = q->node->r;
 	struct release_buf *b = take_full(q);
@@ -147,6 +155,7 @@ static unsigned int drain_one(struct release_queue *q, u64 *scratch)
 
 	if (!b)
 		return 0;
+	*from = b->from;
 	n = (unsigned int)(b->to - b->from);
 	release_copy(scratch, b, b->from, n);
 	release_free(r, scratch, scratch + RELEASE_REFS, n);
@@ -170,11 +179,15 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 
 		for (n = n < max - done ? n : max - done; n; n--) {
 			unsigned int freed;
+			u64 from;
 
 			stay(h, node);
-			freed = drain_one(q, w->scratch);
+			freed = drain_one(q, w->scratch, &from);
 			if (!freed)
 				break;
+			/* The queue's oldest: whoever took those before it. */
+			if (w == node->worker && from >= q->mark)
+				q->mark = 0;
 			h->freed += freed;
 			done++;
 		}
@@ -183,14 +196,21 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 	return done;
 }
 
-/* Frees what is in the node's items, each looked at once; whether there was anything. */
+/*
+ * Frees what is in the node's items, each looked at once; whether there was anything.  If no sweep
+ * is under way, one begins.
+ */
 static bool collect(struct release_node *node, struct hands *h, u64 *scratch)
 {
 	bool found = false;
 	unsigned int i, n;
+	u64 tail, there;
 
 	for (i = 0; i < node->nitems; i++) {
-		if (!in_item(node->item[i]))
+		there = in_item(node->item[i], &tail);
+		if (!node->sweep)
+			node->queue[i].mark = tail;
+		if (!there)
 			continue;
 		found = true;
 		stay(h, node);
@@ -235,22 +255,80 @@ static void call_others(struct release_node *node, unsigned int nfull)
 		host_work_queue(&node->worker[i].work);
 }
 
-void release_arm(struct release_node *node)
+/* The next number, odd after an even one, or even after an odd one, that tells a time. */
+static u64 next_armed(u64 armed, u64 ns)
+{
+	u64 next = ns << 1 | (~armed & 1);
+
+	return next > armed ? next : armed + 1;
+}
+
+/* again: it has stopped, and something came that saw it run. */
+static void arm(struct release_node *node, bool again)
 {
 	/* In full: what was pushed comes before the look whether worker 0 is to run. */
-	u64 armed = host_a64_read(&node->armed) & 1 ? 1 : host_a64_or(&node->armed, 0);
+	u64 armed = host_a64_read(&node->armed) & 1 ? 1 : host_a64_or(&node->armed, 0), since;
 
 	if (armed & 1)
 		return;
+	since = again ? armed >> 1 : host_now_ns();
 	host_work_queue_delayed(&node->worker->work, RELEASE_TIMER_US);
-	host_a64_cas(&node->armed, &armed, armed + 1);
+	host_a64_cas(&node->armed, &armed, next_armed(armed, since));
+}
+
+void release_arm(struct release_node *node)
+{
+	arm(node, false);
+}
+
+static void note_wait(struct release_node *node, u64 from, u64 to)
+{
+	u64 was = host_read_once(node->wait), wait = to > from ? to - from : 0;
+
+	host_write_once(node->wait, wait > was ? wait : was);
+}
+
+/* Full buffers of the node.  If the sweep under way is over with them, its end is noted. */
+static unsigned int look_at_sweep(struct release_node *node)
+{
+	unsigned int i, n = 0;
+	bool over = true;
+	u64 now;
+
+	for (i = 0; i < node->nitems; i++) {
+		struct release_queue *q = &node->queue[i];
+		unsigned int nfull = host_read_once(q->nfull);
+
+		n += nfull;
+		if (!nfull)
+			q->mark = 0;
+		over &= !q->mark;
+	}
+	if (!node->sweep || !over)
+		return n;
+	now = host_now_ns();
+	if (node->took && node->since)
+		note_wait(node, node->since, now);
+	else if (node->took)
+		node->first = now;      /* disarm() knows since when */
+	node->since = node->sweep;
+	node->sweep = 0;
+	node->took = false;
+	return n;
 }
 
 /* The next even number: no push that read armed before makes it odd now. */
 static void disarm(struct release_node *node)
 {
-	host_a64_or(&node->armed, 1);
-	host_a64_add(&node->armed, 1);
+	u64 armed = host_a64_or(&node->armed, 1);
+
+	if (armed & 1 && node->first)
+		note_wait(node, armed >> 1, node->first);
+	node->since = 0;
+	node->first = 0;
+	armed |= 1;
+	/* Nobody else changes an odd one. */
+	host_a64_add(&node->armed, next_armed(armed, node->collected) - armed);
 }
 
 /* What worker 0 does beside the queues: the items, the timer. */
@@ -259,12 +337,17 @@ static void timer(struct release_worker *w, struct hands *h)
 	struct release_node *node = w->node;
 	u64 now = host_now_ns();
 	bool found = true;
+	unsigned int nfull;
 
 	if (now - node->collected >= (u64)RELEASE_TIMER_US * 1000) {
 		found = collect(node, h, w->scratch);
 		node->collected = now;
+		node->took |= found;
+		if (!node->sweep)
+			node->sweep = now;
 	}
-	if (count_full(node)) {
+	nfull = look_at_sweep(node);
+	if (nfull) {
 		host_work_queue(&w->work);
 	} else if (found) {
 		host_work_queue_delayed(&w->work, RELEASE_TIMER_US);
@@ -300,10 +383,12 @@ void release_worker_run(struct host_work *work)
 		max = nfull < max ? nfull : max;
 	}
 	done = drain_queues(w, &h, max);
-	if (first)
+	if (first) {
+		node->took |= done != 0;
 		timer(w, &h);
-	else if (done == RELEASE_ROUND)
+	} else if (done == RELEASE_ROUND) {
 		host_work_queue(work);
+	}
 	if (h.in)
 		go(&h);
 }
@@ -311,9 +396,10 @@ void release_worker_run(struct host_work *work)
 static bool is_empty(const struct release_node *node)
 {
 	unsigned int i;
+	u64 tail;
 
 	for (i = 0; i < node->nitems; i++)
-		if (in_item(node->item[i]))
+		if (in_item(node->item[i], &tail))
 			return false;
 	return !count_full(node);
 }
@@ -328,7 +414,7 @@ void release_disarm_run(struct host_work *work)
 	host_settle(r->cpus);
 	for (k = 0; k < r->nodes; k++)
 		if (r->node[k].disarming && !is_empty(&r->node[k]))
-			release_arm(&r->node[k]);
+			arm(&r->node[k], true);
 }
 
 /* ---- flush ---- */
@@ -356,12 +442,13 @@ static void flush_item(struct release *r, struct release_cpu *rc)
 static void flush_queue(struct release *r, struct release_queue *q)
 {
 	unsigned int left, n = 1;
+	u64 from;
 
 	host_lock(&q->lock);
 	left = q->nfull;
 	host_unlock(&q->lock);
 	for (; left && n; left--) {
-		n = drain_one(q, r->scratch);
+		n = drain_one(q, r->scratch, &from);
 		if (n)
 			host_a64_add(&q->node->deferred, n);
 	}
@@ -460,8 +547,9 @@ static unsigned int help_ring(struct hands *h, struct release *r, struct release
 {
 	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
 	unsigned int n, freed = 0;
+	u64 tail;
 
-	if (!in_item(rc))
+	if (!in_item(rc, &tail))
 		return 0;
 	stay(h, rc->node);
 	do {

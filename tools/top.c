@@ -3,8 +3,9 @@
  * ebb top: all zram devices of the machine, in-tree's and Ebb's alike, as a table that is
  * refreshed, as JSON, or in the text format of Prometheus.
  *
- * Everything is in bytes.  A figure that a device does not have is '-' in the table and null in
- * JSON, and has no sample for Prometheus.
+ * Sizes are in bytes.  A time is in microseconds in JSON, and in seconds for Prometheus.  A figure
+ * that a device does not have is '-' in the table and null in JSON, and has no sample for
+ * Prometheus.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,6 +38,7 @@ enum cell_kind {
 	CELL_SIZE,
 	CELL_RATIO,
 	CELL_RATE,
+	CELL_WAIT,
 	CELL_BUDGET,
 	CELL_DAY,
 	CELL_BACKING,
@@ -63,6 +65,7 @@ static const struct shown {
 	{ CELL_RATE,      ZRAM_WRITTEN,         "write" },
 	{ CELL_RATE,      ZRAM_FREED,           "free" },
 	{ CELL_SIZE,      ZRAM_HELD,            "held" },
+	{ CELL_WAIT,      ZRAM_HELD_WAIT,       "wait" },
 	{ CELL_RATE,      ZRAM_BACKING_READ,    "bd-read" },
 	{ CELL_RATE,      ZRAM_BACKING_WRITTEN, "bd-write" },
 	{ CELL_BUDGET,    ZRAM_BUDGET,          "budget" },
@@ -84,6 +87,18 @@ static const char *human(double bytes, char text[16])
 		snprintf(text, 16, "%.0f", bytes);
 	else
 		snprintf(text, 16, "%.*f%c", bytes < 9.95 ? 1 : 0, bytes, units[unit]);
+	return text;
+}
+
+/* "999us", "1.0ms", "12ms", "1.0s". */
+static const char *human_us(double us, char text[16])
+{
+	static const char *const units[] = { "us", "ms", "s" };
+	unsigned int unit = 0;
+
+	for (; us >= 999.5 && unit < 2; unit++)
+		us /= 1000;
+	snprintf(text, 16, "%.*f%s", unit && us < 9.95 ? 1 : 0, us, units[unit]);
 	return text;
 }
 
@@ -185,6 +200,10 @@ static void set_cell(struct table *t, const struct shown *c, const struct zram_l
 			table_text(t, c->title, human((double)now->v[c->figure], text));
 		else if (rates && zram_rate(before, now, c->figure, &v))
 			table_text(t, c->title, human(v, text));
+		break;
+	case CELL_WAIT:
+		if (zram_knows(now, c->figure))
+			table_text(t, c->title, human_us((double)now->v[c->figure], text));
 		break;
 	case CELL_BUDGET:
 		if (!zram_knows(now, ZRAM_BUDGET) || !zram_knows(now, ZRAM_BUDGET_ON))
@@ -384,11 +403,21 @@ static void print_metric(const char *name, const char *type, const char *help)
 	printf("# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
 }
 
+/* Of a figure whose key ends in _us: in seconds, as is the custom there. */
+static char *metric_of(const struct zram_figure_info *info, bool *us)
+{
+	size_t len = strlen(info->key);
+
+	*us = len > 3 && !strcmp(info->key + len - 3, "_us");
+	return *us ? xprintf("%.*s_seconds", (int)len - 3, info->key) :
+		     xprintf("%s%s", info->key, info->counter ? "_total" : "");
+}
+
 static void print_figure(const struct zram_looks *looks, enum zram_figure f)
 {
 	const struct zram_figure_info *info = &zram_figure_infos[f];
-	char *name = xprintf("%s%s", info->key, info->counter ? "_total" : "");
-	bool named = false;
+	bool named = false, us;
+	char *name = metric_of(info, &us);
 
 	for (size_t d = 0; d < looks->n; d++) {
 		const struct zram_look *dev = &looks->dev[d];
@@ -398,8 +427,12 @@ static void print_figure(const struct zram_looks *looks, enum zram_figure f)
 		if (!named)
 			print_metric(name, info->counter ? "counter" : "gauge", info->help);
 		named = true;
-		printf(PREFIX "%s{device=\"zram%u\"} %llu\n", name, dev->number,
-		       (unsigned long long)dev->v[f]);
+		printf(PREFIX "%s{device=\"zram%u\"} ", name, dev->number);
+		if (us)
+			printf("%llu.%06llu\n", (unsigned long long)(dev->v[f] / 1000000),
+			       (unsigned long long)(dev->v[f] % 1000000));
+		else
+			printf("%llu\n", (unsigned long long)dev->v[f]);
 	}
 	free(name);
 }

@@ -2,9 +2,9 @@
 /*
  * zram_stat.h - what the files of all zram devices say at one moment, in-tree's and Ebb's alike.
  *
- * A figure is in bytes, whatever the file counts in.  One whose file or field is not there is not
- * known, and neither is one whose file cannot be made sense of; the file is then named.  Nothing
- * that is not known is ever given as 0.
+ * A size is in bytes, whatever the file counts in; a time is in microseconds.  A figure whose file
+ * or field is not there is not known, and neither is one whose file cannot be made sense of; the
+ * file is then named.  Nothing that is not known is ever given as 0.
  *
  * A look at a device holds its folder open, so that all figures are of the same device; one that
  * goes away meanwhile is left out.
@@ -40,6 +40,7 @@ enum zram_figure {
 	ZRAM_HELD,
 	ZRAM_HELD_MAX,
 	ZRAM_HELD_LIMIT,
+	ZRAM_HELD_WAIT,         /* us */
 	ZRAM_DAY_BUDGET,        /* of what it writes back by itself in 24 hours; 0: none */
 	ZRAM_DAY_SPENT,         /* written back in 24 hours, by whom ever */
 	ZRAM_AGED,              /* by itself: written back for its age, ahead of need, */

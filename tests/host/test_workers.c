@@ -165,6 +165,122 @@ static void the_timer_of_a_node_stops_while_another_s_runs_on(void)
 	close_rig();
 }
 
+static void must_have_waited(u64 us, const char *what)
+{
+	struct release_stats st;
+
+	release_stats(&rig->store.release, &st);
+	if (st.wait_us != us)
+		explore_fail("%s waited %llu us, not %llu", what, (unsigned long long)st.wait_us,
+			     (unsigned long long)us);
+}
+
+/* Worker 0 runs so much later. */
+static void run_after(u64 us)
+{
+	home->now += us * 1000;
+	home_run_work(&rig->store.release.node->worker->work);
+}
+
+/* It finds nothing, and the timer stops. */
+static void stop_timer(void)
+{
+	run_after(RELEASE_TIMER_US);
+	if (host_a64_read(&rig->store.release.node->armed) & 1)
+		explore_fail("the timer does not stop");
+}
+
+static void what_is_held_back_tells_how_long_it_waited(void)
+{
+	const struct rig_config cfg = {
+		.cpus = 2, .pages = HOME_PAGES, .slots = 8, .release_limit = PLENTY,
+	};
+	struct release *r;
+	u64 i, odd, even;
+
+	open_with(&cfg, 1);
+	home->still = true;
+	home->now = (u64)1 << 40;
+	r = &rig->store.release;
+	for (i = 0; i < 8; i++)
+		put(i, HOST_ANY_NODE);
+	must_have_waited(0, "nothing");
+	store_free(&rig->store, 0);
+	run_after(RELEASE_TIMER_US);
+	stop_timer();
+	must_have_waited(2000, "what started the timer");
+	home_run_work(&r->disarm);
+
+	/* The worker is late, and then later than it was the first time. */
+	home->now += 1000000000;
+	store_free(&rig->store, 1);
+	run_after(3000);
+	me->cpu = 1;
+	store_free(&rig->store, 2);
+	run_after(5000);
+	must_have_waited(5000, "what came while the timer ran");
+	/* Runs that find nothing are no wait. */
+	stop_timer();
+	must_have_waited(5000, "the most");
+	home_run_work(&r->disarm);
+	release_reset_peak(r);
+	must_have_waited(0, "nothing since then");
+
+	/* It came as the timer stopped, and disarm takes its time. */
+	home->now += 1000000000;
+	store_free(&rig->store, 3);
+	run_after(RELEASE_TIMER_US);
+	odd = host_a64_read(&r->node->armed);
+	stop_timer();
+	even = host_a64_xchg(&r->node->armed, odd);
+	store_free(&rig->store, 4);
+	host_a64_xchg(&r->node->armed, even);
+	home->now += 7000000;
+	home_run_work(&r->disarm);
+	run_after(RELEASE_TIMER_US);
+	stop_timer();
+	must_have_waited(9000, "what came as the timer stopped");
+	home_run_work(&r->disarm);
+	close_rig();
+}
+
+static void a_queue_that_is_never_empty_is_no_endless_wait(void)
+{
+	unsigned int round;
+
+	open_with(&long_queue, 1);
+	home->still = true;
+	home->now = (u64)1 << 40;
+	queue_buffers(RELEASE_ROUND + RELEASE_BACKLOG);
+	run_after(2000);
+	run_after(1000);
+	if (full())
+		explore_fail("%u buffers are left", full());
+	stop_timer();
+	must_have_waited(3000, "the last of a backlog");
+	home_run_work(&rig->store.release.disarm);
+
+	queue_buffers(RELEASE_ROUND + RELEASE_BACKLOG);
+	for (round = 0; round < 6; round++) {
+		u64 i;
+
+		run_after(2000);
+		if (full() != RELEASE_BACKLOG)
+			explore_fail("%u buffers are left in round %u", full(), round);
+		for (i = 0; i < RELEASE_ROUND * RELEASE_REFS; i++)
+			put(i, HOST_ANY_NODE);
+		for (i = 0; i < RELEASE_ROUND * RELEASE_REFS; i++)
+			store_free(&rig->store, i);
+	}
+	run_after(2000);
+	run_after(2000);
+	stop_timer();
+	/* Three rounds: from when a sweep began to when the next one was over. */
+	must_have_waited(6000, "the longest");
+	home_run_work(&rig->store.release.disarm);
+	close_rig();
+}
+
 static void must_be_at_least(u64 holds, const char *what)
 {
 	u64 were = home_lock_stat("ebb_release_node")->holds;
@@ -222,6 +338,10 @@ int main(void)
 		  a_node_without_cpus_has_pages_and_nothing_else },
 		{ "the timer of a node stops while another's runs on",
 		  the_timer_of_a_node_stops_while_another_s_runs_on },
+		{ "what is held back tells how long it waited",
+		  what_is_held_back_tells_how_long_it_waited },
+		{ "a queue that is never empty is no endless wait",
+		  a_queue_that_is_never_empty_is_no_endless_wait },
 		{ "a budget's buffers come and go some at a time",
 		  a_budget_s_buffers_come_and_go_some_at_a_time },
 	};
