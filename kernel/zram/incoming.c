@@ -283,9 +283,9 @@ static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struc
 
 /*
  * -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or were meanwhile,
- * or are read, or others free what is held back.  When they are no more, there may be either: they were put in the place of pages or
- * of other blocks.  Whoever looks for a block has all freed that is held back, so the store is
- * asked again after it.
+ * or are read, or others free what was held back.  When they are no more, there may be either: they
+ * were put in the place of pages or of other blocks.  Whoever looks for a block frees all that is
+ * held back and that nobody else has, so the store is asked again after it.
  */
 static int try_next(struct zram_incoming *in, struct handed *h)
 {

@@ -9,7 +9,8 @@
  * for one is counted by the table of docs/locking.md, not here.  The most steps of the victim over
  * all runs must not be above the bound of its row.
  *
- * In the last case the victim loses its CPU instead, and the others must not need it.
+ * In two cases the victim loses its CPU instead, and the others must not need it.  In the last one
+ * the others lose theirs.
  */
 #include "explore.h"
 #include "rig.h"
