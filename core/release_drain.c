@@ -556,8 +556,9 @@ static void help_all_of_ring(struct hands *h, struct release *r, struct release_
 	unsigned int n;
 
 	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0) {
+		n = left < POOL_BULK_SMALL ? (unsigned int)left : POOL_BULK_SMALL;
 		stay(h, rc->node);
-		n = take(r, rc, batch, left < POOL_BULK_SMALL ? (unsigned int)left : POOL_BULK_SMALL);
+		n = take(r, rc, batch, n);
 		release_free(r, batch, NULL, n);
 		h->freed += n;
 		host_resched();

@@ -317,7 +317,7 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 		in->held = false;
 		err = try_next(in, h);
 		if (err == -EBUSY) {
-			/* A thread that puts a freed block back does not call zram_incoming_look(). */
+			/* Who puts a freed block back does not call zram_incoming_look(). */
 			if (in->held)
 				queue_delayed_work(in->queue, &in->again, AGAIN_DELAY);
 			return false;
