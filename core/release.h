@@ -201,6 +201,7 @@ struct release {
 	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
 	bool lowered;                   /* the limit, and not flushed since; flushing */
 	host_a64 flush_asked;           /* times */
+	host_a64 in_flush;              /* 1: a flush may have references in hand */
 	host_a64 cursor;                /* of release_help(): items that it was to look at, ever */
 	struct host_work disarm;
 };
@@ -308,6 +309,17 @@ struct release_asker {
  * release_help().
  */
 bool release_help_again(struct release *r, struct release_asker *a, unsigned int node);
+
+/*
+ * A flush that waits for no other thread: frees in this one all that is held back at the call and
+ * that nobody has taken yet.  True: all that was freed before the call is free.  False: others may
+ * have some of it in hand, as long as they do not get their CPU; asking again later is all there
+ * is to do.  Who took something that was freed later can make it false, too.
+ *
+ * Its work is what is held back at the call, so it goes with the budget; it rests between batches.
+ * Process context; takes spin locks, sleeps for no lock.
+ */
+bool release_help_all(struct release *r);
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for

@@ -473,10 +473,13 @@ void release_flush_locked(struct release *r)
 
 	for (k = 0; k < r->nodes; k++)
 		note_peak(&r->node[k]);
+	/* Before head moves or a buffer leaves its queue, for release_help_all(). */
+	host_a64_set(&r->in_flush, 1);
 	for (k = 0; k < r->items; k++) {
 		flush_item(r, r->item[k]);
 		flush_queue(r, r->item[k]->queue);
 	}
+	host_a64_set_release(&r->in_flush, 0);
 	for (k = 0; k < r->items; k++)
 		spilling |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
 	if (spilling)
@@ -520,11 +523,21 @@ static void free_batch(struct release *r, const struct release_buf *b, u64 at, u
 	}
 }
 
+/* Frees a buffer of q that was full; returns its objects. */
+static unsigned int free_full(struct hands *h, struct release_queue *q, struct release_buf *b)
+{
+	unsigned int n = (unsigned int)(b->to - b->from);
+
+	free_batch(q->node->r, b, b->from, b->to);
+	give_back(q, b);
+	h->freed += n;
+	return n;
+}
+
 /* Frees the oldest buffer of a queue, unless somebody is at it; returns its objects. */
 static unsigned int help_queue(struct hands *h, struct release_queue *q)
 {
 	struct release_buf *b;
-	unsigned int n;
 
 	if (!host_read_once(q->nfull))
 		return 0;
@@ -533,13 +546,7 @@ static unsigned int help_queue(struct hands *h, struct release_queue *q)
 		return 0;
 	b = pop_full(q);
 	host_unlock(&q->lock);
-	if (!b)
-		return 0;
-	n = (unsigned int)(b->to - b->from);
-	free_batch(q->node->r, b, b->from, b->to);
-	give_back(q, b);
-	h->freed += n;
-	return n;
+	return b ? free_full(h, q, b) : 0;
 }
 
 /* Frees what is in a ring, as far as nobody else takes it, a buffer's worth at most. */
@@ -627,4 +634,69 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 	a->tries++;
 	a->none = release_help(r, node, HELP_BUFS) ? 0 : a->none + 1;
 	return true;
+}
+
+/* What is in an item at the call, in batches; as many turns at most as flush_item() has. */
+static void help_all_of_ring(struct hands *h, struct release *r, struct release_cpu *rc)
+{
+	u64 until = host_a64_read_acquire(&rc->tail), left;
+	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
+	unsigned int n;
+
+	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0) {
+		n = left < POOL_BULK_SMALL ? (unsigned int)left : POOL_BULK_SMALL;
+		stay(h, rc->node);
+		n = take(r, rc, batch, n);
+		release_free(r, batch, NULL, n);
+		h->freed += n;
+		host_resched();
+	}
+}
+
+/* And what its queue has by then. */
+static void help_all_of_queue(struct hands *h, struct release_queue *q)
+{
+	struct release_buf *b;
+	unsigned int left;
+
+	host_lock(&q->lock);
+	left = q->nfull;
+	host_unlock(&q->lock);
+	for (; left; left--) {
+		stay(h, q->node);
+		b = take_full(q);
+		if (!b)
+			break;
+		free_full(h, q, b);
+		host_resched();
+	}
+}
+
+/* Whether somebody may have taken references and not freed all of them yet. */
+static bool is_in_hands(const struct release *r)
+{
+	bool any = host_a64_read_acquire(&r->in_flush) != 0;
+	unsigned int k;
+
+	for (k = 0; k < r->items; k++)
+		any |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
+	for (k = 0; k < r->nodes; k++) {
+		any |= host_a64_read_acquire(&r->node[k].inflight[0]) != 0;
+		any |= host_a64_read_acquire(&r->node[k].inflight[1]) != 0;
+	}
+	return any;
+}
+
+bool release_help_all(struct release *r)
+{
+	struct hands h = { 0 };
+	unsigned int k;
+
+	for (k = 0; k < r->items; k++) {
+		help_all_of_ring(&h, r, r->item[k]);
+		help_all_of_queue(&h, r->item[k]->queue);
+	}
+	if (h.in)
+		go(&h);
+	return !is_in_hands(r);
 }

@@ -221,6 +221,19 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	return done;
 }
 
+int store_reserve_block(struct store *s, u64 *block)
+{
+	int err = backed_reserve(&s->backed, block);
+	bool all;
+
+	if (!err)
+		return 0;
+	/* The look whether others have something comes before the look for a block. */
+	all = release_help_all(&s->release);
+	err = backed_reserve(&s->backed, block);
+	return err && !all ? -EAGAIN : err;
+}
+
 void store_put_backed(struct store *s, u64 i, u64 block)
 {
 	u64 value = slot_backed_value(HOST_PAGE_SIZE, block);

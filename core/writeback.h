@@ -104,6 +104,14 @@ int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool p
 int store_unpack_backed(struct store *s, u64 word, const void *data, void *page);
 
 /*
+ * Takes a block as backed_reserve() does, of those that were freed if need be, and waits for nobody
+ * meanwhile.  -EAGAIN: there is none, but others may have freed ones in hand, and nothing tells
+ * when they put them back; else as backed_reserve(), and then all that was freed before the call
+ * is free.  Context and work: as release_help_all().
+ */
+int store_reserve_block(struct store *s, u64 *block);
+
+/*
  * Puts a block, which the caller reserved and wrote a page to, in slot i < slots, whatever is
  * there: a write whose page was never in memory.  The slot has a word (store_need_slot()).  Any
  * context.

@@ -424,6 +424,35 @@ static void who_is_short_of_memory_waits_for_no_flush(void **state)
 	rig_close(r);
 }
 
+static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
+{
+	struct rig *r = rig_open(64 << 20);
+
+	hold_workers(&r->release);
+	for (unsigned int i = 0; i < OBJECTS; i++)
+		push(r, make(r, 100));
+	must(release_full_bufs(&r->release) > 0);
+	/* As if a flush had lost its CPU before it took anything. */
+	host_mutex_lock(&r->release.flushing);
+	must(release_help_all(&r->release));
+	host_mutex_unlock(&r->release.flushing);
+	must_eq(release_held(&r->release), 0);
+	must_eq(freed(r), r->pushed);
+	/* Somebody is counted, by either parity of the epoch. */
+	for (unsigned int i = 0; i < 2; i++) {
+		host_a64 *count = &r->release.node[r->release.nodes - 1].inflight[i];
+
+		push(r, make(r, 100));
+		host_a64_add(count, 1);
+		must(!release_help_all(&r->release));
+		host_a64_add(count, ~(u64)0);
+		must_eq(release_held(&r->release), 0);
+		must(release_help_all(&r->release));
+	}
+	let_workers(&r->release);
+	rig_close(r);
+}
+
 static void *help_once(void *done)
 {
 	release_help(&rig.release, host_node(), 1);
@@ -542,6 +571,7 @@ int main(void)
 		cmocka_unit_test(buffers_go_with_the_budget),
 		cmocka_unit_test(the_end_frees_what_is_held_back),
 		cmocka_unit_test(who_is_short_of_memory_waits_for_no_flush),
+		cmocka_unit_test(help_with_all_leaves_nothing_but_what_is_in_hands),
 		cmocka_unit_test(who_are_short_of_memory_look_at_different_items),
 		cmocka_unit_test(stores_that_share_a_budget_hold_back_no_more_than_it),
 		cmocka_unit_test(random_pushes_stay_within_any_budget_on_any_number_of_cpus),

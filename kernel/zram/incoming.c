@@ -32,6 +32,7 @@
 
 #define REQUESTS 32u            /* pages that are written at once */
 #define HANDED 64u              /* bios that wait for that, or for their end */
+#define AGAIN_DELAY usecs_to_jiffies(RELEASE_TIMER_US)
 
 /* What is to be written: the rest of a bio, whole pages in memory pages, or one page. */
 struct handed {
@@ -60,6 +61,8 @@ struct zram_incoming {
 	struct zram *z;
 	struct workqueue_struct *queue;
 	struct work_struct work;
+	struct delayed_work again;      /* queues the work */
+	bool held;                      /* freed blocks may be in others' hands; the work's */
 	struct list_head idle;          /* requests; the work's */
 	struct semaphore room;          /* for who hands a bio over: those of unused */
 	bool waits;                     /* for zram_incoming_look() */
@@ -199,8 +202,9 @@ static void finish(struct zram_incoming *in, struct incoming_request *r)
 }
 
 /*
- * Has a page written for slot.  -EBUSY: as zram_reserve_block(); -ENOMEM: there is no block for it,
- * or no more may be written.
+ * Has a page written for slot.  -EBUSY: the blocks that no slot has are read or discarded, or, with
+ * in->held, are in the hands of others who free them; -ENOMEM: there is no block for it, or no more
+ * may be written.
  */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
@@ -210,9 +214,11 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 
 	if (!zram_wear_room(z, true) || store_need_slot(&z->store, slot, page_to_nid(page)))
 		return -ENOMEM;
-	err = zram_reserve_block(z, &r->block);
+	/* It waits for nobody: who frees may be a thread of low priority that lost its CPU. */
+	err = store_reserve_block(&z->store, &r->block);
+	in->held |= err == -EAGAIN;
 	if (err)
-		return err == -EBUSY ? err : -ENOMEM;
+		return err == -ENOSPC ? -ENOMEM : -EBUSY;
 	if (!zram_wear_take(z, true)) {
 		/* Another had the last of it meanwhile: the next look ends above. */
 		backed_unreserve(&z->store.backed, r->block);
@@ -277,9 +283,9 @@ static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struc
 
 /*
  * -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or were meanwhile,
- * or are read.  When they are no more, there may be either: they were put in the place of pages or
- * of other blocks.  Whoever looks for a block has all freed that is held back, so the store is
- * asked again after it.
+ * or are read, or others free what was held back.  When they are no more, there may be either: they
+ * were put in the place of pages or of other blocks.  Whoever looks for a block frees all that is
+ * held back and that nobody else has, so the store is asked again after it.
  */
 static int try_next(struct zram_incoming *in, struct handed *h)
 {
@@ -308,9 +314,14 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 	/* Who lets a block go did so before the second try, or sees that it is waited for. */
 	if (err == -EBUSY || store_no_room(err)) {
 		smp_store_mb(in->waits, true);
+		in->held = false;
 		err = try_next(in, h);
-		if (err == -EBUSY)
+		if (err == -EBUSY) {
+			/* Who puts a freed block back does not call zram_incoming_look(). */
+			if (in->held)
+				queue_delayed_work(in->queue, &in->again, AGAIN_DELAY);
 			return false;
+		}
 		WRITE_ONCE(in->waits, false);
 	}
 	pass_next(h);
@@ -360,6 +371,13 @@ static void work(struct work_struct *w)
 	memalloc_noreclaim_restore(noreclaim);
 }
 
+static void work_again(struct work_struct *w)
+{
+	struct zram_incoming *in = container_of(w, struct zram_incoming, again.work);
+
+	queue_work(in->queue, &in->work);
+}
+
 void zram_incoming_look(struct zram *z)
 {
 	struct zram_incoming *in = READ_ONCE(z->incoming);
@@ -382,8 +400,11 @@ static void drop(struct zram_incoming *in)
 
 void zram_incoming_stop(struct zram *z)
 {
-	if (z->incoming)
+	/* Nothing is handed over any more, so the work begins no delay. */
+	if (z->incoming) {
+		cancel_delayed_work_sync(&z->incoming->again);
 		drop(z->incoming);
+	}
 	WRITE_ONCE(z->incoming, NULL);
 }
 
@@ -406,6 +427,7 @@ int zram_incoming_start(struct zram *z)
 		return -ENOMEM;
 	}
 	INIT_WORK(&in->work, work);
+	INIT_DELAYED_WORK(&in->again, work_again);
 	spin_lock_init(&in->lock);
 	sema_init(&in->room, HANDED);
 	INIT_LIST_HEAD(&in->idle);

@@ -90,13 +90,6 @@ u64 zram_wb_room(struct zram *z, bool by_itself);
 
 /* ---- blocks, for all who read or write them ---- */
 
-/*
- * Takes a block; what freed slots had may wait in a release buffer, so that is flushed.  -EBUSY:
- * the only ones that no slot has are being read or discarded; -ENOSPC: there is none.  Process
- * context.
- */
-int zram_reserve_block(struct zram *z, u64 *block);
-
 /* Makes bio, which has room for the one bv, a read or a write of a block.  Any context. */
 void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
 		    struct page *page);

@@ -141,7 +141,11 @@ static void give_back(struct zram *z, u64 block)
 	zram_incoming_look(z);
 }
 
-int zram_reserve_block(struct zram *z, u64 *block)
+/*
+ * Takes a block, as backed_reserve() does; what freed slots had may be held back, so that is
+ * flushed.  It may wait for others who free, unlike store_reserve_block().
+ */
+static int reserve_block(struct zram *z, u64 *block)
 {
 	struct store *s = &z->store;
 	int err = backed_reserve(&s->backed, block);
@@ -174,7 +178,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 	if (!zram_wear_room(z, w->by_itself))
 		return -EIO;
 	/* The thread that nobody is to wait for does not flush: who does has the flush's mutex. */
-	err = w->own ? backed_reserve(&s->backed, &r->block) : zram_reserve_block(z, &r->block);
+	err = w->own ? backed_reserve(&s->backed, &r->block) : reserve_block(z, &r->block);
 	if (err)
 		return err;
 	err = store_copy_out(s, w->own, slot, page_address(r->page), z->backing.packed);

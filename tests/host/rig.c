@@ -568,7 +568,7 @@ static int incoming_op(struct store *s, u64 i, u32 value, bool fails)
 	int err = store_need_slot(s, i, HOST_ANY_NODE);
 
 	if (!err)
-		err = reserve(s, &block);
+		err = store_reserve_block(s, &block);
 	if (!err && fails) {
 		backed_unreserve(&s->backed, block);
 		err = -EIO;

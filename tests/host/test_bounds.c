@@ -414,9 +414,10 @@ static void free_meanwhile(void)
 	me->cpu = 0;
 }
 
-static void a_flush_ends_however_much_is_freed_meanwhile(void)
+static void flush_while_others_free(bool by_help)
 {
 	struct rig_config cfg = buffers;
+	unsigned int most;
 	u64 i;
 
 	cfg.cpus = 2;
@@ -427,14 +428,26 @@ static void a_flush_ends_however_much_is_freed_meanwhile(void)
 	free_meanwhile();
 	rests = 0;
 	home_rests = free_meanwhile;
-	release_flush(&rig->store.release);
+	if (by_help)
+		release_help_all(&rig->store.release);
+	else
+		release_flush(&rig->store.release);
 	home_rests = NULL;
 	/* One after each item that had something, and each buffer that was queued by then. */
-	if (!rests || rests > cfg.slots / RELEASE_REFS + 1 + 2 * cfg.cpus)
+	most = cfg.slots / RELEASE_REFS + 1 + 2 * cfg.cpus;
+	if (by_help)
+		most += cfg.cpus * (RELEASE_REFS / POOL_BULK_SMALL + 1);
+	if (!rests || rests > most)
 		explore_fail("a flush of three buffers rests %u times", rests);
 	rig_check();
 	rig_close();
 	home_close();
+}
+
+static void a_flush_ends_however_much_is_freed_meanwhile(void)
+{
+	flush_while_others_free(false);
+	flush_while_others_free(true);
 }
 
 /* However much is held back, and in however many places. */

@@ -9,7 +9,8 @@
  * for one is counted by the table of docs/locking.md, not here.  The most steps of the victim over
  * all runs must not be above the bound of its row.
  *
- * In the last case the victim loses its CPU instead, and the others must not need it.
+ * In two cases the victim loses its CPU instead, and the others must not need it.  In the last one
+ * the others lose theirs.
  */
 #include "explore.h"
 #include "rig.h"
@@ -459,6 +460,126 @@ static void nobody_waits_for_the_device_s_own_thread(unsigned int number, unsign
 	printf("# stopped at %u steps\nok %u - %s\n", steps, number, name);
 }
 
+/*
+ * A swap-out without room: the victim asks for a block.  The only one was in a slot that was freed,
+ * and is held back.  Whoever frees it loses its CPU at some step, and has it again when the victim
+ * has its answer, or, with the die, at some step of the victim.
+ */
+#define ROOM_STEPS 600          /* more than who frees has */
+#define ROOM_BOUND 100          /* steps of the victim */
+
+static const struct op *room_op;        /* of who frees, but for the release stage's worker */
+static bool room_returns;               /* by the die */
+static bool stopped_atomic, came_back_early, ever_again;
+
+static void room_begin(void)
+{
+	explore_doing("before");
+	home_open(2, HOME_PAGES);
+	/* Without spare buffers, and with a budget of less than an object: its free spills. */
+	if (rig_open(&(struct rig_config){ .cpus = 2, .pages = HOME_PAGES, .slots = 4, .blocks = 1,
+					   .release_limit = 256 }))
+		explore_fail("the duel does not begin");
+	rig_do(&(struct op)WRITE(1, HALF), value_of(7));
+	rig_do(&(struct op)INCOMING(0), value_of(7));
+	rig_do(&(struct op)FREE(0), 0);
+	if (rig->store.backed.nfree || rig->store.release.item[0]->tail.v != 1)
+		explore_fail("the block is not held back");
+	home->fair = true;
+	rig->history.closed = true;
+}
+
+static void room_act(unsigned int actor)
+{
+	u64 block;
+	int err;
+
+	me->cpu = !actor;
+	if (actor) {
+		rig_do(room_op, 0);
+		return;
+	}
+	err = store_reserve_block(&rig->store, &block);
+	most = me->steps > most ? me->steps : most;
+	if (!err)
+		backed_unreserve(&rig->store.backed, block);
+	else if (err != -EAGAIN)
+		explore_fail("a block is denied that who lost its CPU at step %u has in hand", stop_at);
+	else if (!stopped)
+		explore_fail("a block is said to be in hands, and is in nobody's");
+	ever_again |= err != 0;
+	victim_is_done = true;
+}
+
+static unsigned int room_pick(struct actor *const *list, unsigned int n, bool must)
+{
+	if (!n || (!must && me->id && !stopped && me->steps < stop_at))
+		return 0;
+	if (!stopped && must)
+		return any_but_victim(list, n);
+	if (!stopped && me->id) {
+		stopped = true;
+		stopped_atomic = me->atomic;
+		return of(list, n, 0);
+	}
+	if (victim_is_done || came_back_early)
+		return must ? any_but_victim(list, n) : 0;
+	if (must) {
+		/* A spin lock's holder goes on: the kernel takes no CPU from him. */
+		if (!stopped_atomic)
+			explore_fail("a swap-out waits for who lost its CPU at step %u", stop_at);
+		came_back_early = true;
+		return any_but_victim(list, n);
+	}
+	if (me->steps > ROOM_BOUND)
+		explore_fail("a swap-out without room takes more than %u steps", ROOM_BOUND);
+	came_back_early = stopped && room_returns && !(roll() % 16);
+	return came_back_early ? any_but_victim(list, n) : 0;
+}
+
+static void room_end(void)
+{
+	u64 block;
+
+	ever_stopped |= stopped;
+	stopped = came_back_early = false;
+	/* Whoever had it has put it back. */
+	if (store_reserve_block(&rig->store, &block))
+		explore_fail("a block is lost");
+	backed_unreserve(&rig->store.backed, block);
+	end();
+}
+
+static void a_swap_out_waits_for_nobody_who_frees(unsigned int number, unsigned int runs)
+{
+	static const struct op ops[] = { HELP, FLUSH, SHRINK, FREE(1), STATS };
+	const char *name = "a swap-out without room waits for nobody who frees";
+	const struct explore_job job = {
+		.name = name, .number = number, .actors = 2,
+		.begin = room_begin, .act = room_act, .end = room_end,
+	};
+	unsigned int i;
+
+	most = 0;
+	die = 88172645463325252u;
+	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		room_op = &ops[i];
+		ever_again = false;
+		ever_stopped = true;
+		for (stop_at = 0; ever_stopped && stop_at < ROOM_STEPS; stop_at++) {
+			ever_stopped = false;
+			room_returns = false;
+			explore_duel(&job, room_pick, 4);
+			room_returns = true;
+			explore_duel(&job, room_pick, runs / 10);
+		}
+		if (ever_stopped || !ever_again)
+			explore_fail("operation %u of %u steps has %s", i, stop_at,
+				     ever_stopped ? "more" : "never a block in hand");
+	}
+	printf("# at most %llu\nok %u - %s\n", (unsigned long long)most, number, name);
+}
+
 static bool is_alone(const struct op *op)
 {
 	return op->what == OP_RECOMPRESS || op->what == OP_RECOMPRESS_AGED || op->what == OP_AGE;
@@ -504,6 +625,7 @@ int main(void)
 	nobody_waits_for_who_starts_the_timer(++number, runs);
 	nobody_lowers_what_another_raised(++number);
 	nobody_waits_for_the_device_s_own_thread(++number, runs);
+	a_swap_out_waits_for_nobody_who_frees(++number, runs);
 	printf("1..%u\n", number);
 	return 0;
 }
