@@ -272,8 +272,8 @@ void zram_reads_drop(struct zram_reads *t);
  * or it was read at once; or an error of store_read().  Sleeps for memory only.
  */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent);
-/* The same at once: sleeps for the device. */
-int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
+/* The same at once: sleeps for the device, and counts its error in `failed`. */
+int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page, enum store_counter failed);
 
 /*
  * incoming.c: pages that the store has no room for.
