@@ -17,10 +17,13 @@
  * the store without dev_lock has the disk open: bios and slot-free notifies come only while
  * somebody does, and reset is refused then.
  *
- * Lock order, outermost first: device_mutex (device.c) > disk->open_mutex > pp_lock > dev_lock >
- * partial-write mutex (blkdev.c) > the core's;  limit_lock > dev_lock.  The shrinker takes none but
- * the core's spin locks, since its caller may hold any.  A backing device is opened with none of
- * these: that takes its open_mutex, and it may be this disk.
+ * Lock order, outermost first: device_mutex (device.c) > disk->open_mutex > pp_lock > limit_lock >
+ * dev_lock > partial-write mutex (blkdev.c) > the core's.  The shrinker takes none but the core's
+ * spin locks, since its caller may hold any.  A backing device is opened with none of these: that
+ * takes its open_mutex, and it may be this disk.
+ *
+ * Of a device in use, what takes memory that swapping out may have to free is made without
+ * dev_lock: pages on their way to the backing device may wait for who wants it.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H
@@ -136,8 +139,8 @@ struct zram {
 	struct host_pages pages;
 
 	/*
-	 * Written with dev_lock for writing; release_limit also with limit_lock and dev_lock for
-	 * reading.  disksize and release_limit are read without, too.
+	 * Written with dev_lock for writing; release_limit with limit_lock, too, and dev_lock for
+	 * reading or a store.  disksize and release_limit are read without, too.
 	 */
 	struct rw_semaphore dev_lock;
 	u64 disksize;                   /* bytes; 0: there is no store */
@@ -145,7 +148,8 @@ struct zram {
 	struct zram_algorithm early[STORE_CODECS + KERNEL_CODECS];      /* sets that wait */
 	u64 mem_limit;                  /* bytes, whole pages; 0: none */
 	u64 release_limit;              /* bytes */
-	struct mutex limit_lock;        /* who writes release_limit; outside of dev_lock */
+	/* Who writes release_limit; while he has it a store that is there stays. */
+	struct mutex limit_lock;
 
 	struct zram_backing backing;
 	struct zram_wear wear;
