@@ -110,11 +110,11 @@ struct zram_policy {
 	u64 high, low;                  /* writeback_high, writeback_low: bytes; 0: of mem_limit */
 	u32 writeback_age, recompress_age;      /* seconds; 0: not for their age */
 	u32 cpu;                        /* percent of one CPU that recompression takes */
-	struct task_struct *thread; /* there is one while there is a store, once it was wanted */
+	/* The thread: there is one while there is a store, once it was wanted. */
+	struct policy_run *run;
 	bool ends;                      /* the store is about to end, and no thread begins */
 
 	wait_queue_head_t wait;         /* the thread's */
-	struct policy_run *run;         /* what the thread has */
 	bool kicked;                    /* there may be something to do at once */
 
 	/* ahead.c; without a lock */
@@ -254,12 +254,26 @@ void zram_backing_drop(struct zram *z);
 /*
  * discard.c
  *
- * set: has free blocks discarded, if the device is to and can, and ends that if not; dev_lock is
- * held for writing, and there is a store.  -ENOMEM.
+ * wrong: why the backing device's blocks cannot be discarded, or NULL; dev_lock is held.
+ * set: has free blocks of a new store discarded, if the device is to and can; dev_lock is held for
+ * writing, and nobody uses the device yet, as it takes memory.  -ENOMEM.
+ * make_runs: what `turn` takes, made without dev_lock as by zram_policy_lock().  -ENOMEM, -EINTR:
+ * there is nothing to drop.  drop_runs: what it left.
+ * turn: turns discards on or off; dev_lock is held for writing.  False: the device is another by
+ * now, and nothing has changed.
  * discard: does a unit of it, in blocks from *at on, with nothing in flight at the end; false: the
  * last block was reached, or there is no more of it.  Called by the thread, with pp_lock.
  */
+struct zram_runs {
+	u64 blocks, run;                /* of the device, and in each run */
+	struct blockset stale;
+};
+
+const char *zram_discard_wrong(const struct zram *z);
 int zram_discard_set(struct zram *z);
+int zram_discard_make_runs(struct zram *z, bool on, struct zram_runs *runs);
+void zram_discard_drop_runs(struct zram_runs *runs);
+bool zram_discard_turn(struct zram *z, bool on, struct zram_runs *runs);
 bool zram_discard(struct zram *z, u64 *at);
 
 /* backing.c */
@@ -323,7 +337,7 @@ void zram_policy_defaults(struct zram *z);
 bool zram_policy_on(const struct zram *z);
 /*
  * Makes the thread, if something is on and there is none; it begins at once.  dev_lock is held for
- * writing, and there is a store.  -ENOMEM, -EINTR: there is none.
+ * writing, there is a store, and nobody uses the device yet.  -ENOMEM, -EINTR: there is none.
  */
 int zram_policy_start(struct zram *z);
 /*
@@ -331,8 +345,16 @@ int zram_policy_start(struct zram *z);
  * is held; the device is claimed.
  */
 void zram_policy_stop(struct zram *z);
-/* After a file was written: as zram_policy_start(), if there is a store; and the thread looks. */
-int zram_policy_changed(struct zram *z);
+/*
+ * Around a change of what the thread is for, `on` if that turns something on.  They take dev_lock
+ * for writing and let it go.  The thread is made before: memory may come from writing to a disk,
+ * which may be this one, and pages that are written to it may wait for who wants dev_lock.
+ *
+ * lock: -ENOMEM, -EINTR: dev_lock is not held.
+ * unlock: the thread begins, if something is on and there is none, and looks.
+ */
+int zram_policy_lock(struct zram *z, bool on, struct policy_run **spare);
+void zram_policy_unlock(struct zram *z, struct policy_run *spare);
 /* There may be something to do at once: the thread looks.  Any context. */
 void zram_policy_kick(struct zram *z);
 
