@@ -88,12 +88,20 @@ static u64 bits_of(u64 i, u64 end)
 	return end / 64 == i / 64 ? bits & (((u64)1 << end % 64) - 1) : bits;
 }
 
-/* The next three are for i .. end - 1, and take a step for each word. */
-static bool blockset_has_all(const struct blockset *t, u64 i, u64 end)
+/* Words that the next three go through, in a step for each, for the numbers i .. end - 1. */
+static u64 words_of(u64 i, u64 end)
 {
-	for (; i < end; i = (i / 64 + 1) * 64)
+	return (end + 63) / 64 - i / 64;
+}
+
+/* Adds those that it looks at to *words. */
+static bool blockset_has_all(const struct blockset *t, u64 i, u64 end, u64 *words)
+{
+	for (; i < end; i = (i / 64 + 1) * 64) {
+		++*words;
 		if (~t->level[0][i / 64] & bits_of(i, end))
 			return false;
+	}
 	return true;
 }
 
@@ -299,36 +307,62 @@ void backed_release(struct backed *b, const u64 *entry, unsigned int n)
 
 /* ---- discards ---- */
 
-int backed_set_run(struct backed *b, u64 run)
+int backed_make_runs(struct blockset *stale, u64 blocks, u64 run)
 {
-	u64 runs = run ? (b->blocks + run - 1) / run : 0;
-	struct blockset stale = { .levels = 0 }, old;
+	u64 runs = run ? (blocks + run - 1) / run : 0;
 
-	if (!b->blocks)
+	memset(stale, 0, sizeof(*stale));
+	if (!runs)
 		return 0;
-	if (runs && blockset_init(&stale, runs)) {
-		blockset_destroy(&stale);
+	if (blockset_init(stale, runs)) {
+		blockset_destroy(stale);
 		return -ENOMEM;
 	}
-	if (runs)
-		blockset_fill(&stale, runs);
+	blockset_fill(stale, runs);
+	return 0;
+}
+
+void backed_use_runs(struct backed *b, u64 run, struct blockset *stale)
+{
+	struct blockset old;
+
+	if (!b->blocks)
+		return;
 	host_lock(&b->lock);
 	old = b->stale;
-	b->stale = stale;
+	b->stale = *stale;
 	b->run = run;
 	host_unlock(&b->lock);
-	blockset_destroy(&old);
+	*stale = old;
+}
+
+void backed_drop_runs(struct blockset *stale)
+{
+	blockset_destroy(stale);
+}
+
+int backed_set_run(struct backed *b, u64 run)
+{
+	struct blockset stale;
+	int err = backed_make_runs(&stale, b->blocks, run);
+
+	if (err)
+		return err;
+	backed_use_runs(b, run, &stale);
+	backed_drop_runs(&stale);
 	return 0;
 }
 
 /*
  * The first block from at on of a stale run that is free as a whole, as far as it looks, in *first,
- * and the end of the run; 0: there is none up to *first, from where the next look may go on.
+ * and the end of the run; 0: there is none up to *first, from where the next look may go on.  Adds
+ * the words that it looks at to *words.
  */
-static u64 next_run(struct backed *b, u64 at, u64 *first) HOST_REQUIRES(b->lock)
+static u64 next_run(struct backed *b, u64 at, u64 *first, u64 *words) HOST_REQUIRES(b->lock)
 {
 	u64 r = blockset_next(&b->stale, at / b->run), block, end;
 
+	++*words;
 	*first = b->blocks;
 	if (r == NO_BLOCK)
 		return 0;
@@ -339,7 +373,7 @@ static u64 next_run(struct backed *b, u64 at, u64 *first) HOST_REQUIRES(b->lock)
 	if (*first != r * b->run)
 		return 0;
 	end = *first + b->run < b->blocks ? *first + b->run : b->blocks;
-	if (block == *first && blockset_has_all(&b->free, block, end))
+	if (block == *first && blockset_has_all(&b->free, block, end, words))
 		return end;
 	*first = end;
 	return 0;
@@ -347,15 +381,18 @@ static u64 next_run(struct backed *b, u64 at, u64 *first) HOST_REQUIRES(b->lock)
 
 bool backed_take(struct backed *b, u64 *at, u64 most, u64 *block, u64 *n)
 {
-	unsigned int left;
-	u64 first, end;
+	u64 first, end, words = 0;
 	bool more;
 
 	*n = 0;
 	host_lock(&b->lock);
 	look_at_late(b);
-	for (left = b->run ? BACKED_RUN_LOOKS : 0; left && *at < b->blocks; left--) {
-		end = next_run(b, *at, &first);
+	if (most > b->nfree / 2)
+		most = b->nfree / 2;
+	if (b->nfree / 2 < b->run)
+		*at = b->blocks;
+	while (b->run && *at < b->blocks && words < BACKED_RUN_WORDS) {
+		end = next_run(b, *at, &first, &words);
 		if (*n && (!end || first != *at || *n + (end - first) > most))
 			break;
 		*at = end ? end : first;
@@ -364,6 +401,7 @@ bool backed_take(struct backed *b, u64 *at, u64 most, u64 *block, u64 *n)
 		if (!*n)
 			*block = first;
 		*n += end - first;
+		words += words_of(first, end);
 		blockset_del_all(&b->free, first, end);
 		blockset_del(&b->stale, first / b->run);
 	}

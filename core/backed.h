@@ -46,9 +46,10 @@ struct blockset {
 /* Counters of readers, on 8 KiB; two blocks that share one make each other late at worst. */
 #define BACKED_READERS 1024u
 
-/* Late blocks that one call looks at, and runs. */
+/* Late blocks that one call looks at. */
 #define BACKED_LATE_LOOKS 64u
-#define BACKED_RUN_LOOKS 512u
+/* Words of 64 blocks that one call looks at for runs; no more are begun after so many. */
+#define BACKED_RUN_WORDS 512u
 
 struct backed {
 	u64 blocks;                     /* 0: there is no device */
@@ -97,9 +98,19 @@ void backed_release(struct backed *b, const u64 *entry, unsigned int n);
 int backed_set_run(struct backed *b, u64 run);
 
 /*
+ * The same in two steps, for who must not wait for memory when it holds from now on.  make: the
+ * stale runs of so many blocks; -ENOMEM: there are none to drop.  use: hands them over, and has
+ * *stale name those that are to be dropped instead; takes no memory.  Process context.
+ */
+int backed_make_runs(struct blockset *stale, u64 blocks, u64 run);
+void backed_use_runs(struct backed *b, u64 run, struct blockset *stale);
+void backed_drop_runs(struct blockset *stale);
+
+/*
  * Takes the first stale run from *at on that is free as a whole, and those behind it without a gap
- * up to `most` blocks: *block .. *block + *n - 1 are out.  It looks at some runs only; n may be 0.
- * Moves *at past them; false: to the end.  Any context.
+ * up to `most` blocks: *block .. *block + *n - 1 are out.  At least half of the free blocks stay;
+ * if less than two runs are free it takes none, and is at the end.  It looks at some runs only; n
+ * may be 0.  Moves *at past them; false: to the end.  Any context.
  */
 bool backed_take(struct backed *b, u64 *at, u64 most, u64 *block, u64 *n);
 

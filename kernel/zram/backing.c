@@ -47,6 +47,7 @@ struct packed_read {
 	struct bio *parent;     /* NULL: somebody waits for the work */
 	struct page *page;
 	struct page *packed;    /* what was read before the work; NULL: the work reads */
+	enum store_counter failed;      /* for who waits: what an error of the device counts as */
 	u64 word;
 	int err;
 	struct bio bio;         /* into packed, as is bv */
@@ -131,7 +132,7 @@ static int read_block(const struct packed_read *r, struct page *page)
 	err = submit_bio_wait(&bio);
 	bio_uninit(&bio);
 	if (err && !r->parent)
-		store_note(&r->z->store, CNT_FAILED_READ);
+		store_note(&r->z->store, r->failed);
 	return err;
 }
 
@@ -257,9 +258,9 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 	return 0;
 }
 
-int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page)
+int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page, enum store_counter failed)
 {
-	struct packed_read r = { .z = z, .page = page };
+	struct packed_read r = { .z = z, .page = page, .failed = failed };
 	int err = begin(z, slot, page, &r.word);
 
 	if (err != STORE_BACKED)

@@ -179,28 +179,28 @@ DEVICE_ATTR_RW(compressed_writeback);
 
 ZRAM_SHOW(writeback_discard, "%d", backing.discards)
 
-/* dev_lock is held for writing.  On an error nothing has changed. */
-static int set_discards(struct zram *z, bool on)
+/*
+ * On an error nothing has changed.  0 without *done: neither, as the device is another by now, and
+ * this is to be called again.
+ */
+static int try_discards(struct zram *z, bool on, const char **wrong, bool *done)
 {
-	bool was = z->backing.discards;
-	int err = 0;
+	struct policy_run *spare;
+	struct zram_runs runs;
+	int err = zram_discard_make_runs(z, on, &runs);
 
-	if (on && z->backing.bdev && !bdev_max_discard_sectors(z->backing.bdev))
-		return -EOPNOTSUPP;
-	/* Another 1 is not to have all of it discarded anew. */
-	if (on == was)
-		return 0;
-	WRITE_ONCE(z->backing.discards, on);
-	if (z->disksize)
-		err = zram_discard_set(z);
-	if (!err)
-		err = zram_policy_changed(z);
-	if (!err)
-		return 0;
-	WRITE_ONCE(z->backing.discards, was);
-	/* Which takes no memory: only what is turned on can fail. */
-	if (z->disksize)
-		zram_discard_set(z);
+	if (err)
+		return err;
+	err = zram_policy_lock(z, on, &spare);
+	if (!err) {
+		*wrong = on ? zram_discard_wrong(z) : NULL;
+		if (*wrong)
+			err = -EOPNOTSUPP;
+		else
+			*done = zram_discard_turn(z, on, &runs);
+		zram_policy_unlock(z, spare);
+	}
+	zram_discard_drop_runs(&runs);
 	return err;
 }
 
@@ -208,17 +208,16 @@ static ssize_t writeback_discard_store(struct device *dev, struct device_attribu
 				       const char *buf, size_t len)
 {
 	struct zram *z = zram_of(dev);
-	int err;
-	bool on;
+	bool on, done = false;
+	const char *wrong;
+	int err = 0;
 
 	if (kstrtobool(buf, &on))
 		return zram_refuse(dev, "writeback_discard", buf, "neither yes nor no", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	err = set_discards(z, on);
-	up_write(&z->dev_lock);
+	while (!err && !done)
+		err = try_discards(z, on, &wrong, &done);
 	if (err == -EOPNOTSUPP)
-		zram_refuse(dev, "writeback_discard", buf, "the backing device has no discards", err);
+		zram_refuse(dev, "writeback_discard", buf, wrong, err);
 	if (err == -ENOMEM)
 		zram_refuse(dev, "writeback_discard", buf, "no memory for it", err);
 	return err ?: len;

@@ -91,12 +91,12 @@ static bool in_place(struct bio *bio, const struct bvec_iter *iter, const struct
 	return p->len == PAGE_SIZE && bio_iter_iovec(bio, *iter).bv_len == PAGE_SIZE;
 }
 
-/* Into a page of ours, at once, wherever it is. */
-static int read_slot(struct zram *z, u64 slot, struct page *page)
+/* Into a page of ours, at once, wherever it is; an error of the backing device counts as failed. */
+static int read_slot(struct zram *z, u64 slot, struct page *page, enum store_counter failed)
 {
 	int err = store_read(&z->store, slot, page_address(page));
 
-	return unlikely(err == STORE_BACKED) ? zram_backing_read_wait(z, slot, page) : err;
+	return unlikely(err == STORE_BACKED) ? zram_backing_read_wait(z, slot, page, failed) : err;
 }
 
 static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
@@ -118,7 +118,7 @@ static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		return err;
 	}
 	bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
-	err = read_slot(z, p->slot, bounce);
+	err = read_slot(z, p->slot, bounce, CNT_FAILED_READ);
 	if (!err)
 		copy_segments(bio, iter, page_address(bounce) + p->off, p->len, true);
 	mempool_free(bounce, z->bounce_pages);
@@ -180,7 +180,7 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 	} else {
 		bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
 		if (p->len < PAGE_SIZE)
-			err = read_slot(z, p->slot, bounce);
+			err = read_slot(z, p->slot, bounce, CNT_FAILED_WRITE);
 		if (!err) {
 			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
 			err = write_page(z, p->slot, bounce, NULL, NULL);
@@ -229,7 +229,7 @@ static int zero_part(struct zram *z, const struct piece *p)
 {
 	struct page *bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
 	unsigned int noio = memalloc_noio_save();
-	int err = read_slot(z, p->slot, bounce);
+	int err = read_slot(z, p->slot, bounce, CNT_FAILED_WRITE);
 
 	if (!err) {
 		memset(page_address(bounce) + p->off, 0, p->len);

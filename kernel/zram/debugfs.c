@@ -56,12 +56,15 @@ static int check_show(struct seq_file *m, void *unused)
 	int err = 0;
 
 	mutex_lock(&z->disk->open_mutex);
+	/* Who sets release_limit goes on without dev_lock. */
+	mutex_lock(&z->limit_lock);
 	down_write(&z->dev_lock);
 	if (disk_openers(z->disk) || z->claim)
 		err = -EBUSY;
 	else if (z->disksize)
 		bad = check(z);
 	up_write(&z->dev_lock);
+	mutex_unlock(&z->limit_lock);
 	mutex_unlock(&z->disk->open_mutex);
 	if (!err)
 		seq_printf(m, "%s\n", bad ? bad : "ok");

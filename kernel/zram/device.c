@@ -135,6 +135,7 @@ static void stop(struct zram *z)
 {
 	zram_policy_stop(z);
 	mutex_lock(&z->pp_lock);
+	mutex_lock(&z->limit_lock);
 	down_write(&z->dev_lock);
 	set_capacity_and_notify(z->disk, 0);
 	part_stat_set_all(z->disk->part0, 0);
@@ -154,6 +155,7 @@ static void stop(struct zram *z)
 	zram_backing_drop(z);
 	set_defaults(z);
 	up_write(&z->dev_lock);
+	mutex_unlock(&z->limit_lock);
 	mutex_unlock(&z->pp_lock);
 }
 

@@ -9,6 +9,9 @@
  *
  * The device's thread does it (policy.c), a unit at a time, and waits for each discard.  So nothing
  * is in flight when it is frozen or ends, and what it is to do first waits for one discard at most.
+ *
+ * Half of the free blocks are left to who writes.  Those who use them up while the other half is
+ * out wait for the discard.
  */
 #include "zram.h"
 
@@ -18,24 +21,72 @@
 #include "wb.h"
 
 #define RUN_BYTES SZ_64K
-#define UNIT_BYTES SZ_64M       /* that are discarded in a unit, */
-#define UNIT_TAKES 32u          /* or so many times that blocks are looked for */
+#define UNIT_BYTES SZ_64M       /* that are discarded in a unit; no run is larger */
+#define UNIT_TAKES 32u          /* times that a unit looks for blocks, at most */
+
+static u64 run_bytes(struct block_device *bdev)
+{
+	return roundup(RUN_BYTES, max_t(u64, bdev_discard_granularity(bdev), PAGE_SIZE));
+}
+
+const char *zram_discard_wrong(const struct zram *z)
+{
+	struct block_device *bdev = z->backing.bdev;
+
+	if (bdev && !bdev_max_discard_sectors(bdev))
+		return "the backing device takes no discards";
+	if (bdev && run_bytes(bdev) > UNIT_BYTES)
+		return "the backing device discards more than 64 MiB at once, or nothing";
+	return NULL;
+}
+
+/* In pages; 0: nothing is discarded. */
+static u64 run_of(const struct zram *z, bool on)
+{
+	if (!on || !z->backing.bdev || zram_discard_wrong(z))
+		return 0;
+	return run_bytes(z->backing.bdev) >> PAGE_SHIFT;
+}
 
 int zram_discard_set(struct zram *z)
 {
 	struct zram_backing *b = &z->backing;
-	u64 least, run = 0;
+	const char *wrong = b->discards ? zram_discard_wrong(z) : NULL;
 
-	if (b->discards && b->bdev && !bdev_max_discard_sectors(b->bdev)) {
-		pr_notice("%s: writeback_discard is 0: the backing device takes no discards\n",
-			  z->disk->disk_name);
+	if (wrong) {
+		pr_notice("%s: writeback_discard is 0: %s\n", z->disk->disk_name, wrong);
 		WRITE_ONCE(b->discards, false);
 	}
-	if (b->discards && b->bdev) {
-		least = max_t(u64, bdev_discard_granularity(b->bdev), PAGE_SIZE);
-		run = roundup(RUN_BYTES, least) >> PAGE_SHIFT;
-	}
-	return backed_set_run(&z->store.backed, run);
+	return backed_set_run(&z->store.backed, run_of(z, b->discards));
+}
+
+int zram_discard_make_runs(struct zram *z, bool on, struct zram_runs *runs)
+{
+	if (down_read_killable(&z->dev_lock))
+		return -EINTR;
+	runs->blocks = z->store.backed.blocks;
+	runs->run = runs->blocks && !z->backing.discards ? run_of(z, on) : 0;
+	up_read(&z->dev_lock);
+	return backed_make_runs(&runs->stale, runs->blocks, runs->run);
+}
+
+void zram_discard_drop_runs(struct zram_runs *runs)
+{
+	backed_drop_runs(&runs->stale);
+}
+
+bool zram_discard_turn(struct zram *z, bool on, struct zram_runs *runs)
+{
+	struct backed *b = &z->store.backed;
+
+	/* Another 1 is not to have all of it discarded anew. */
+	if (on == z->backing.discards)
+		return true;
+	if (b->blocks && (runs->blocks != b->blocks || runs->run != run_of(z, on)))
+		return false;
+	backed_use_runs(b, runs->run, &runs->stale);
+	WRITE_ONCE(z->backing.discards, on);
+	return true;
 }
 
 /* The device says that it can, and fails to. */
@@ -52,8 +103,12 @@ static void give_up(struct zram *z, int err)
 static int discard(struct zram *z, u64 block, u64 n)
 {
 	const unsigned int shift = PAGE_SHIFT - SECTOR_SHIFT;
-	int err = blkdev_issue_discard(z->backing.bdev, block << shift, n << shift, GFP_NOIO);
+	struct block_device *bdev = z->backing.bdev;
+	int err = -EOPNOTSUPP;
 
+	/* A device may lose them.  Then blkdev_issue_discard() does nothing, and returns 0. */
+	if (bdev_max_discard_sectors(bdev))
+		err = blkdev_issue_discard(bdev, block << shift, n << shift, GFP_NOIO);
 	down_read(&z->dev_lock);
 	backed_untake(&z->store.backed, block, n);
 	up_read(&z->dev_lock);
@@ -72,9 +127,8 @@ bool zram_discard(struct zram *z, u64 *at)
 	int err;
 
 	while (more && left && takes-- && !zram_wb_stopped(z)) {
-		/* Half of what is free is left to who writes, if it is more than a run. */
 		down_read(&z->dev_lock);
-		more = backed_take(b, at, min(left, host_read_once(b->nfree) / 2), &block, &n);
+		more = backed_take(b, at, left, &block, &n);
 		up_read(&z->dev_lock);
 		left -= min(left, n);
 		err = n ? discard(z, block, n) : 0;

@@ -6,7 +6,8 @@
  *     always    one pass of ageing a period (core/age.h)
  *     else      walks, at the lowest priority: after a pass pages are written, or recompressed,
  *               for their age
- *     else      free blocks of the backing device are discarded (discard.c)
+ *     else      free blocks of the backing device are discarded (discard.c), at the priority of any
+ *               thread
  *
  * It works in units of a few milliseconds.  Between them it has no lock and nothing in flight, and
  * looks whether it is to end, to be frozen, or to write ahead.  It takes pp_lock, for which only
@@ -15,7 +16,8 @@
  * Walks rest while the disk is read or written, and may lose their CPU for long.  Nobody who reads
  * or writes a page waits for one even then: walks have codec contexts of their own.  Who writes
  * ahead has not.  It is of no lower priority than those who may wait for its context, and they do
- * that for one page at most, as for any who reads.
+ * that for one page at most, as for any who reads.  A write may wait for blocks that are being
+ * discarded, so who discards is of no lower priority, either.
  */
 #include "zram.h"
 
@@ -48,6 +50,7 @@
 /* What the thread has. */
 struct policy_run {
 	struct zram *z;
+	struct task_struct *task;
 	int nice;
 
 	struct store_ages ages;         /* while policy.ages names them */
@@ -310,6 +313,13 @@ static unsigned int idle_unit(struct policy_run *r)
 	return 0;
 }
 
+static void set_nice(struct policy_run *r, int nice)
+{
+	if (r->nice != nice)
+		sched_set_normal(current, nice);
+	r->nice = nice;
+}
+
 /* The next unit of discards.  Milliseconds until there is another. */
 static unsigned int discard_unit(struct policy_run *r)
 {
@@ -328,6 +338,8 @@ static unsigned int discard_unit(struct policy_run *r)
 	if (!mutex_trylock(&r->z->pp_lock))
 		return QUIET_MS;
 	r->unit_at = now;
+	/* Those who may wait for what is discarded do not wait for a CPU, too. */
+	set_nice(r, 0);
 	if (!zram_discard(r->z, &r->discard_at)) {
 		r->discard_at = 0;
 		r->next_discard = ktime_get_ns() + (u64)DISCARD_MS * NSEC_PER_MSEC;
@@ -341,13 +353,6 @@ static bool is_called(struct zram_policy *p)
 	return READ_ONCE(p->kicked) || kthread_should_stop();
 }
 
-static void set_nice(struct policy_run *r, int nice)
-{
-	if (r->nice != nice)
-		sched_set_normal(current, nice);
-	r->nice = nice;
-}
-
 static void rest(struct policy_run *r, unsigned int ms)
 {
 	struct zram_policy *p = &r->z->policy;
@@ -356,8 +361,6 @@ static void rest(struct policy_run *r, unsigned int ms)
 	set_nice(r, 0);
 	WRITE_ONCE(p->stats.works, false);
 	wait_event_freezable_timeout(p->wait, is_called(p), msecs_to_jiffies(ms) + 1);
-	/* Before the looks that follow, as what was done to be found is before the kick. */
-	smp_store_mb(p->kicked, false);
 }
 
 static void leave(struct policy_run *r)
@@ -385,6 +388,8 @@ static int run(void *data)
 	noio = memalloc_noio_save();
 	while (!kthread_should_stop()) {
 		try_to_freeze();
+		/* Before the looks, as what was done to be found is before the kick. */
+		smp_store_mb(z->policy.kicked, false);
 		ahead = zram_ahead_wanted(z);
 		set_nice(r, ahead ? 0 : MAX_NICE);
 		WRITE_ONCE(z->policy.stats.works, true);
@@ -415,53 +420,99 @@ bool zram_policy_on(const struct zram *z)
 	return p->is_auto || p->writeback_age || p->recompress_age || z->backing.discards;
 }
 
+/* A thread that has not begun. */
+static struct policy_run *make_thread(struct zram *z)
+{
+	struct policy_run *r = kzalloc(sizeof(*r), GFP_KERNEL);
+	struct task_struct *task;
+
+	if (!r)
+		return ERR_PTR(-ENOMEM);
+	r->z = z;
+	task = kthread_create(run, r, "%s-policy", z->disk->disk_name);
+	if (IS_ERR(task)) {
+		kfree(r);
+		return ERR_CAST(task);
+	}
+	r->task = task;
+	return r;
+}
+
+/* It may end before it began; what it had is given back in any case. */
+static void end_thread(struct policy_run *r)
+{
+	if (!r)
+		return;
+	kthread_stop(r->task);
+	kfree(r);
+}
+
+static void begin_thread(struct zram_policy *p, struct policy_run *r)
+{
+	WRITE_ONCE(p->run, r);
+	wake_up_process(r->task);
+}
+
 int zram_policy_start(struct zram *z)
 {
-	struct zram_policy *p = &z->policy;
-	struct task_struct *thread;
 	struct policy_run *r;
 
-	if (p->thread || !zram_policy_on(z) || p->ends)
+	if (z->policy.run || !zram_policy_on(z) || z->policy.ends)
 		return 0;
-	r = kzalloc(sizeof(*r), GFP_KERNEL);
-	if (!r)
-		return -ENOMEM;
-	r->z = z;
-	thread = kthread_create(run, r, "%s-policy", z->disk->disk_name);
-	if (IS_ERR(thread)) {
-		kfree(r);
-		return PTR_ERR(thread);
-	}
-	WRITE_ONCE(p->thread, thread);
-	p->run = r;
-	wake_up_process(thread);
+	r = make_thread(z);
+	if (IS_ERR(r))
+		return PTR_ERR(r);
+	begin_thread(&z->policy, r);
 	return 0;
 }
 
 void zram_policy_stop(struct zram *z)
 {
 	struct zram_policy *p = &z->policy;
-	struct task_struct *thread;
+	struct policy_run *r;
 
 	down_write(&z->dev_lock);
-	thread = p->thread;
-	WRITE_ONCE(p->thread, NULL);
+	r = p->run;
+	WRITE_ONCE(p->run, NULL);
 	p->ends = true;
 	up_write(&z->dev_lock);
-	if (!thread)
-		return;
-	/* It may end before it began; what it had is given back in any case. */
-	kthread_stop(thread);
-	kfree(p->run);
-	p->run = NULL;
+	end_thread(r);
 }
 
-int zram_policy_changed(struct zram *z)
+int zram_policy_lock(struct zram *z, bool on, struct policy_run **spare)
 {
-	int err = z->disksize ? zram_policy_start(z) : 0;
+	struct zram_policy *p = &z->policy;
+	struct policy_run *r = NULL;
 
+	for (;;) {
+		if (on && !r && READ_ONCE(z->disksize) && !READ_ONCE(p->run))
+			r = make_thread(z);
+		if (IS_ERR(r))
+			return PTR_ERR(r);
+		if (down_write_killable(&z->dev_lock)) {
+			end_thread(r);
+			return -EINTR;
+		}
+		/* Unless the device was given its size just now. */
+		if (!on || r || !z->disksize || p->run || p->ends)
+			break;
+		up_write(&z->dev_lock);
+	}
+	*spare = r;
+	return 0;
+}
+
+void zram_policy_unlock(struct zram *z, struct policy_run *spare)
+{
+	struct zram_policy *p = &z->policy;
+
+	if (spare && z->disksize && !p->run && !p->ends && zram_policy_on(z)) {
+		begin_thread(p, spare);
+		spare = NULL;
+	}
+	up_write(&z->dev_lock);
+	end_thread(spare);
 	zram_policy_kick(z);
-	return err;
 }
 
 void zram_policy_kick(struct zram *z)

@@ -17,20 +17,16 @@
 /* ---- what is done for the ages of pages ---- */
 
 /* Sets a number of the policy's; without a thread that is wanted it stays as it was. */
-static int set(struct zram *z, u32 *field, u32 value)
+static int set(struct zram *z, u32 *field, u32 value, bool on)
 {
-	u32 before;
-	int err;
+	struct policy_run *spare;
+	int err = zram_policy_lock(z, on, &spare);
 
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	before = *field;
-	WRITE_ONCE(*field, value);
-	err = zram_policy_changed(z);
 	if (err)
-		WRITE_ONCE(*field, before);
-	up_write(&z->dev_lock);
-	return err;
+		return err;
+	WRITE_ONCE(*field, value);
+	zram_policy_unlock(z, spare);
+	return 0;
 }
 
 static ssize_t set_age(struct device *dev, const char *file, const char *buf, size_t len,
@@ -41,7 +37,7 @@ static ssize_t set_age(struct device *dev, const char *file, const char *buf, si
 
 	if (kstrtouint(buf, 10, &seconds))
 		return zram_refuse(dev, file, buf, "not a number of seconds", -EINVAL);
-	err = set(zram_of(dev), field, seconds);
+	err = set(zram_of(dev), field, seconds, seconds);
 	if (err == -ENOMEM)
 		zram_refuse(dev, file, buf, "no memory for a thread", err);
 	return err ?: len;
@@ -76,7 +72,7 @@ static ssize_t recompress_cpu_store(struct device *dev, struct device_attribute 
 
 	if (kstrtouint(buf, 10, &percent) || !percent || percent > 100)
 		return zram_refuse(dev, "recompress_cpu", buf, "not a number from 1 to 100", -EINVAL);
-	err = set(z, &z->policy.cpu, percent);
+	err = set(z, &z->policy.cpu, percent, false);
 	return err ?: len;
 }
 static DEVICE_ATTR_RW(recompress_cpu);
@@ -85,30 +81,39 @@ static DEVICE_ATTR_RW(recompress_cpu);
 
 ZRAM_SHOW(writeback_auto, "%d", policy.is_auto)
 
-static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
-				    const char *buf, size_t len)
+static int set_auto(struct zram *z, bool on)
 {
-	struct zram *z = zram_of(dev);
-	bool on, was;
-	int err = 0;
+	struct policy_run *spare;
+	int err = zram_policy_lock(z, on, &spare);
+	bool was;
 
-	if (kstrtobool(buf, &on))
-		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
+	if (err)
+		return err;
 	was = z->policy.is_auto;
 	WRITE_ONCE(z->policy.is_auto, on);
 	/* Before the thread looks at the marks. */
 	zram_ahead_set(z);
+	/* Takes memory once, with dev_lock: before it is there, no page waits for who wants that. */
 	if (z->disksize)
 		err = zram_incoming_start(z);
-	if (!err)
-		err = zram_policy_changed(z);
 	if (err) {
 		WRITE_ONCE(z->policy.is_auto, was);
 		zram_ahead_set(z);
 	}
-	up_write(&z->dev_lock);
+	zram_policy_unlock(z, spare);
+	return err;
+}
+
+static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t len)
+{
+	struct zram *z = zram_of(dev);
+	int err;
+	bool on;
+
+	if (kstrtobool(buf, &on))
+		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
+	err = set_auto(z, on);
 	if (err == -ENOMEM)
 		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);
 	return err ?: len;

@@ -203,17 +203,23 @@ static int lower_limit(struct zram *z, u64 bytes)
 	return free_queued(z, left);
 }
 
+/* Its buffers are made without dev_lock.  A store stays, since limit_lock is held. */
 static int set_limit(struct zram *z, u64 bytes)
 {
-	int err = 0;
+	bool has_store;
+	int err;
 
 	if (down_read_killable(&z->dev_lock))
 		return -EINTR;
-	if (z->disksize)
-		err = release_set_limit(&z->store.release, bytes);
-	if (!err)
+	has_store = z->disksize;
+	if (!has_store)
 		WRITE_ONCE(z->release_limit, bytes);
 	up_read(&z->dev_lock);
+	if (!has_store)
+		return 0;
+	err = release_set_limit(&z->store.release, bytes);
+	if (!err)
+		WRITE_ONCE(z->release_limit, bytes);
 	return err;
 }
 

@@ -17,10 +17,13 @@
  * the store without dev_lock has the disk open: bios and slot-free notifies come only while
  * somebody does, and reset is refused then.
  *
- * Lock order, outermost first: device_mutex (device.c) > disk->open_mutex > pp_lock > dev_lock >
- * partial-write mutex (blkdev.c) > the core's;  limit_lock > dev_lock.  The shrinker takes none but
- * the core's spin locks, since its caller may hold any.  A backing device is opened with none of
- * these: that takes its open_mutex, and it may be this disk.
+ * Lock order, outermost first: device_mutex (device.c) > disk->open_mutex > pp_lock > limit_lock >
+ * dev_lock > partial-write mutex (blkdev.c) > the core's.  The shrinker takes none but the core's
+ * spin locks, since its caller may hold any.  A backing device is opened with none of these: that
+ * takes its open_mutex, and it may be this disk.
+ *
+ * Of a device in use, what takes memory that swapping out may have to free is made without
+ * dev_lock: pages on their way to the backing device may wait for who wants it.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H
@@ -107,11 +110,11 @@ struct zram_policy {
 	u64 high, low;                  /* writeback_high, writeback_low: bytes; 0: of mem_limit */
 	u32 writeback_age, recompress_age;      /* seconds; 0: not for their age */
 	u32 cpu;                        /* percent of one CPU that recompression takes */
-	struct task_struct *thread; /* there is one while there is a store, once it was wanted */
+	/* The thread: there is one while there is a store, once it was wanted. */
+	struct policy_run *run;
 	bool ends;                      /* the store is about to end, and no thread begins */
 
 	wait_queue_head_t wait;         /* the thread's */
-	struct policy_run *run;         /* what the thread has */
 	bool kicked;                    /* there may be something to do at once */
 
 	/* ahead.c; without a lock */
@@ -136,8 +139,8 @@ struct zram {
 	struct host_pages pages;
 
 	/*
-	 * Written with dev_lock for writing; release_limit also with limit_lock and dev_lock for
-	 * reading.  disksize and release_limit are read without, too.
+	 * Written with dev_lock for writing; release_limit with limit_lock, too, and dev_lock for
+	 * reading or a store.  disksize and release_limit are read without, too.
 	 */
 	struct rw_semaphore dev_lock;
 	u64 disksize;                   /* bytes; 0: there is no store */
@@ -145,7 +148,8 @@ struct zram {
 	struct zram_algorithm early[STORE_CODECS + KERNEL_CODECS];      /* sets that wait */
 	u64 mem_limit;                  /* bytes, whole pages; 0: none */
 	u64 release_limit;              /* bytes */
-	struct mutex limit_lock;        /* who writes release_limit; outside of dev_lock */
+	/* Who writes release_limit; while he has it a store that is there stays. */
+	struct mutex limit_lock;
 
 	struct zram_backing backing;
 	struct zram_wear wear;
@@ -250,12 +254,26 @@ void zram_backing_drop(struct zram *z);
 /*
  * discard.c
  *
- * set: has free blocks discarded, if the device is to and can, and ends that if not; dev_lock is
- * held for writing, and there is a store.  -ENOMEM.
+ * wrong: why the backing device's blocks cannot be discarded, or NULL; dev_lock is held.
+ * set: has free blocks of a new store discarded, if the device is to and can; dev_lock is held for
+ * writing, and nobody uses the device yet, as it takes memory.  -ENOMEM.
+ * make_runs: what `turn` takes, made without dev_lock as by zram_policy_lock().  -ENOMEM, -EINTR:
+ * there is nothing to drop.  drop_runs: what it left.
+ * turn: turns discards on or off; dev_lock is held for writing.  False: the device is another by
+ * now, and nothing has changed.
  * discard: does a unit of it, in blocks from *at on, with nothing in flight at the end; false: the
  * last block was reached, or there is no more of it.  Called by the thread, with pp_lock.
  */
+struct zram_runs {
+	u64 blocks, run;                /* of the device, and in each run */
+	struct blockset stale;
+};
+
+const char *zram_discard_wrong(const struct zram *z);
 int zram_discard_set(struct zram *z);
+int zram_discard_make_runs(struct zram *z, bool on, struct zram_runs *runs);
+void zram_discard_drop_runs(struct zram_runs *runs);
+bool zram_discard_turn(struct zram *z, bool on, struct zram_runs *runs);
 bool zram_discard(struct zram *z, u64 *at);
 
 /* backing.c */
@@ -272,8 +290,8 @@ void zram_reads_drop(struct zram_reads *t);
  * or it was read at once; or an error of store_read().  Sleeps for memory only.
  */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent);
-/* The same at once: sleeps for the device. */
-int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page);
+/* The same at once: sleeps for the device, and counts its error in `failed`. */
+int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page, enum store_counter failed);
 
 /*
  * incoming.c: pages that the store has no room for.
@@ -319,7 +337,7 @@ void zram_policy_defaults(struct zram *z);
 bool zram_policy_on(const struct zram *z);
 /*
  * Makes the thread, if something is on and there is none; it begins at once.  dev_lock is held for
- * writing, and there is a store.  -ENOMEM, -EINTR: there is none.
+ * writing, there is a store, and nobody uses the device yet.  -ENOMEM, -EINTR: there is none.
  */
 int zram_policy_start(struct zram *z);
 /*
@@ -327,8 +345,16 @@ int zram_policy_start(struct zram *z);
  * is held; the device is claimed.
  */
 void zram_policy_stop(struct zram *z);
-/* After a file was written: as zram_policy_start(), if there is a store; and the thread looks. */
-int zram_policy_changed(struct zram *z);
+/*
+ * Around a change of what the thread is for, `on` if that turns something on.  They take dev_lock
+ * for writing and let it go.  The thread is made before: memory may come from writing to a disk,
+ * which may be this one, and pages that are written to it may wait for who wants dev_lock.
+ *
+ * lock: -ENOMEM, -EINTR: dev_lock is not held.
+ * unlock: the thread begins, if something is on and there is none, and looks.
+ */
+int zram_policy_lock(struct zram *z, bool on, struct policy_run **spare);
+void zram_policy_unlock(struct zram *z, struct policy_run *spare);
 /* There may be something to do at once: the thread looks.  Any context. */
 void zram_policy_kick(struct zram *z);
 

@@ -53,12 +53,14 @@ int store_read(struct store *s, u64 i, void *page)
 	return err;
 }
 
-int zram_backing_read_wait(struct zram *z, u64 i, struct page *page)
+/* Its error would be that of the whole read or write. */
+int zram_backing_read_wait(struct zram *z, u64 i, struct page *page, enum store_counter failed)
 {
 	void *mem = kmap_local_page(page);
 
 	(void)z;
 	must(slot[i][0] & 1);
+	must_eq(failed, is_noio() ? CNT_FAILED_WRITE : CNT_FAILED_READ);
 	memcpy(mem, slot[i], PAGE_SIZE);
 	kunmap_local(mem);
 	return 0;
@@ -67,7 +69,7 @@ int zram_backing_read_wait(struct zram *z, u64 i, struct page *page)
 int zram_backing_read(struct zram *z, u64 i, struct page *page, struct bio *parent)
 {
 	must(parent != NULL);
-	return zram_backing_read_wait(z, i, page);
+	return zram_backing_read_wait(z, i, page, CNT_FAILED_READ);
 }
 
 int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)

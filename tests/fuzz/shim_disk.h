@@ -137,7 +137,6 @@ int filp_close(struct file *file, void *id);
 /* At the end of buf, with a zero after it. */
 char *file_path(struct file *file, char *buf, int room);
 unsigned int bdev_logical_block_size(const struct block_device *bdev);
-unsigned int bdev_max_discard_sectors(struct block_device *bdev);
 
 struct blk_plug {
 	int none;

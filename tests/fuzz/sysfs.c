@@ -203,11 +203,21 @@ int zram_remove_nr(int nr)
 	return below;
 }
 
-/* policy.c.  A thread that cannot be made changes nothing. */
-int zram_policy_changed(struct zram *z)
+/* policy.c.  A thread that cannot be made changes nothing; it is made with no lock held. */
+int zram_policy_lock(struct zram *z, bool on, struct policy_run **spare)
 {
-	must_eq(z->dev_lock.writers, 1);
-	return below;
+	must(shim_at_rest());
+	if (below)
+		return below;
+	*spare = NULL;
+	return down_write_killable(&z->dev_lock);
+}
+
+void zram_policy_unlock(struct zram *z, struct policy_run *spare)
+{
+	must(!spare);
+	up_write(&z->dev_lock);
+	must(shim_at_rest());
 }
 
 /* backing.c */
@@ -223,13 +233,42 @@ void zram_reads_drop(struct zram_reads *t)
 	must(!t || (t == (struct zram_reads *)&reads && reads-- > 0));
 }
 
-/* discard.c.  To end it takes no memory. */
-int zram_discard_set(struct zram *z)
+/* discard.c.  What it takes is made with no lock held.  Each other time the device is another. */
+static int runs_made;
+
+const char *zram_discard_wrong(const struct zram *z)
 {
+	return z->backing.bdev && !has_discards(z->backing.blocks) ? "none" : NULL;
+}
+
+int zram_discard_make_runs(struct zram *z, bool on, struct zram_runs *runs)
+{
+	must(shim_at_rest() && !runs_made);
+	if (below)
+		return below;
+	runs->run = on;
+	runs_made++;
+	return 0;
+}
+
+void zram_discard_drop_runs(struct zram_runs *runs)
+{
+	must(shim_at_rest() && runs_made);
+	runs_made--;
+}
+
+bool zram_discard_turn(struct zram *z, bool on, struct zram_runs *runs)
+{
+	static bool other;
+
 	must_eq(z->dev_lock.writers, 1);
-	must(z->disksize);
-	must(!z->backing.discards || !z->backing.bdev || has_discards(z->backing.blocks));
-	return z->backing.discards ? below : 0;
+	must_eq(runs->run, on);
+	must(!on || !zram_discard_wrong(z));
+	other = on != z->backing.discards && !other;
+	if (other)
+		return false;
+	z->backing.discards = on;
+	return true;
 }
 
 void zram_policy_kick(struct zram *z)
@@ -646,8 +685,7 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		bool on;
 
 		if (kstrtobool(text, &on) ||
-		    (on && z->backing.file && !has_discards(z->backing.blocks)) ||
-		    (on != z->backing.discards && below))
+		    (on && z->backing.file && !has_discards(z->backing.blocks)) || below)
 			return false;
 		z->backing.discards = on;
 		return true;

@@ -77,12 +77,6 @@ static bool has_discards(u64 blocks)
 	return blocks > 1;
 }
 
-unsigned int bdev_max_discard_sectors(struct block_device *b)
-{
-	must(b == &bdev);
-	return has_discards(zram.backing.blocks) ? 8 : 0;
-}
-
 /* Its errors are what `below` says. */
 void submit_bio(struct bio *bio)
 {

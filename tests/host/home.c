@@ -27,7 +27,6 @@ static bool dirty[HOME_PAGES_MAX];      /* was handed out since the snapshot */
 struct home *home;
 u64 home_failures, home_longest;
 void (*home_rests)(void), (*home_gave)(void);
-void (*home_gave)(void);
 static u64 class_taken;                 /* explore_accesses when a class lock was last taken */
 
 /* ---- context ---- */

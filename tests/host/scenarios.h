@@ -249,13 +249,13 @@
 },
 {
 	.name = "discards of blocks that are read, freed and used again",
-	.blocks = 2,
+	.blocks = 3,
 	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF) },
 	.act = { { BACK(1), READ(1) }, { READ(0), FREE(0) }, { TRIM(1), TRIM(1) } },
 },
 {
 	.name = "discards of two blocks at once, of which one is read and freed",
-	.blocks = 2,
+	.blocks = 4,
 	.before = { WRITE(0, HALF), BACK(0), TRIM(2), WRITE(1, HALF) },
 	.act = { { FREE(0), BACK(1) }, { READ(0), READ(1) }, { TRIM(2) } },
 },

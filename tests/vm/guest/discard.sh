@@ -103,7 +103,16 @@ put 1 "$(z 0 reset)"; loop 64
 # Which cannot be turned on again, in some kernels.
 dd if=/dev/zero of=/tmp/none bs=1M count=0 seek=64 2>/dev/null
 losetup /dev/loop1 /tmp/none
+check "a device that loses them" fresh 0 1 /dev/loop1
+fill
+dmesg -c >/dev/null
 echo 0 >/sys/block/loop1/queue/discard_max_bytes
+blkdiscard /dev/zram0
+within "turns it off" 20 is_on 0
+equal "and that is said once" "$(said 'a discard failed')" 1
+check "all else goes on" fill
+equal "all reads as it was" "$(data)" "$want"
+invariants 0
 fresh 0 0 /dev/loop1
 refuse "a device without discards" put 1 "$(z 0 writeback_discard)"
 put 1 "$(z 0 reset)"
