@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_api.c - libebb as a program sees it: arguments, figures, memory given back. */
 #include "support.h"
-#include "ebb.h"
+#include "ebb_in.h"
 #include "sized.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #define SLOTS 100
@@ -446,6 +447,35 @@ static void a_long_check_is_not_disturbed_by_the_tick(void **state)
 	ebb_close(store);
 }
 
+static host_a64 ticks_here, ticks_elsewhere;
+
+/* Of ebb_give_also(): there is always more to give. */
+static bool note_tick(void *here, uint64_t ns)
+{
+	bool is_here = pthread_equal(pthread_self(), *(const pthread_t *)here);
+
+	host_a64_add(is_here ? &ticks_here : &ticks_elsewhere, 1);
+	return true;
+}
+
+static void a_check_puts_the_tick_off_and_does_not_wait_for_it(void **state)
+{
+	struct ebb_store *store = open_slots(SLOTS);
+	pthread_t here = pthread_self();
+
+	ebb_give_also(store, note_tick, &here);
+	for (unsigned int round = 0; round < 20; round++) {
+		must_eq(ebb_put(store, 0, page, 40), 0);
+		must_eq(ebb_free(store, 0, 1), 0);
+		must_eq(ebb_check(store, NULL, 0), 0);
+		/* Who waits for a work that is to come later does it himself. */
+		must_eq(host_a64_read(&ticks_here), 0);
+	}
+	must_become(host_a64_read(&ticks_elsewhere) > 0);
+	ebb_give_also(store, NULL, NULL);
+	ebb_close(store);
+}
+
 static void idle_memory_goes_back_by_itself(void **state)
 {
 	const uint64_t slots = ((uint64_t)8 << 20) / HOST_PAGE_SIZE;
@@ -662,6 +692,7 @@ int main(void)
 		cmocka_unit_test(trim_returns_the_memory_to_the_system),
 		cmocka_unit_test(a_check_is_not_disturbed_by_the_workers),
 		cmocka_unit_test(a_long_check_is_not_disturbed_by_the_tick),
+		cmocka_unit_test(a_check_puts_the_tick_off_and_does_not_wait_for_it),
 		cmocka_unit_test(idle_memory_goes_back_by_itself),
 		cmocka_unit_test(a_few_idle_pages_go_back_by_themselves_too),
 		cmocka_unit_test(the_page_interface_checks_its_arguments),

@@ -164,6 +164,27 @@ static void exhaustion_is_told_apart_and_ends(void **state)
 	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
+/* A number may be anything, and the head, with the page's address, may look like any word. */
+static void a_chunk_s_head_is_no_cell(void **state)
+{
+	struct cells *s = rig_open((struct cells_config){ 0 });
+	const struct pool_owner *owner = &s->pool.owner;
+	host_a64 *cell, *head;
+
+	make(s, known, 100, 1);
+	cell = (host_a64 *)known->h;
+	head = (host_a64 *)((size_t)cell & ~HOST_PAGE_MASK);
+	must(owner->look(owner->ctx, (u32)(cell - head)));
+	for (u32 i = 0; i < CELL_FIRST; i++) {
+		u64 was = host_a64_xchg(&head[i], host_a64_read(cell));
+
+		must_eq(owner->look(owner->ctx, i), 0);
+		host_a64_xchg(&head[i], was);
+	}
+	rig_check();
+	rig_close();
+}
+
 static void who_may_not_wait_finds_spare_cells(void **state)
 {
 	struct cells *s = rig_open((struct cells_config){ 0 });
@@ -198,6 +219,25 @@ static void what_is_held_back_is_known(void **state)
 	cells_kick(s);
 	must_become(!release_held(&s->release));
 	must_be_at_most(cells_held(s), slack);
+	rig_check();
+	rig_close();
+}
+
+/* Nothing was freed, so no timer runs that would call them. */
+static void a_kick_calls_a_worker_of_each_node(void **state)
+{
+	struct cells *s = rig_open((struct cells_config){ .release_limit = LIMIT });
+	unsigned int k, nodes = 0;
+
+	must_eq(stats_of(&s->release).flush_timer, 0);
+	cells_kick(s);
+	for (k = 0; k < s->release.nodes; k++) {
+		if (!s->release.node[k].nitems)
+			continue;
+		host_work_flush(&s->release.node[k].worker->work);
+		nodes++;
+	}
+	must_be_at_most(nodes, stats_of(&s->release).flush_timer);
 	rig_check();
 	rig_close();
 }
@@ -586,8 +626,10 @@ int main(void)
 		cmocka_unit_test(classes_are_in_the_order_of_sizes),
 		cmocka_unit_test(cells_grow_and_are_used_again),
 		cmocka_unit_test(exhaustion_is_told_apart_and_ends),
+		cmocka_unit_test(a_chunk_s_head_is_no_cell),
 		cmocka_unit_test(who_may_not_wait_finds_spare_cells),
 		cmocka_unit_test(what_is_held_back_is_known),
+		cmocka_unit_test(a_kick_calls_a_worker_of_each_node),
 		cmocka_unit_test(a_bulk_of_frees_is_as_many_frees),
 		cmocka_unit_test(an_object_that_is_freed_under_its_readers_stays_for_them),
 		cmocka_unit_test(compaction_finds_objects_by_their_cells),

@@ -206,6 +206,12 @@
 	.act = { { MOVE(0) }, { MAKE(2, HALF), READ(2) }, { MAKE(3, HALF), FREE(3) } },
 },
 {
+	.name = "a move against what is made on its page",
+	.most = 2,
+	.before = { MAKE(0, HALF), MAKE(1, HALF), FREE(1) },
+	.act = { { MOVE(0) }, { MAKE(2, HALF), READ(2) } },
+},
+{
 	.name = "a move against an allocation that makes a zspage",
 	.most = 1,
 	.before = { MAKE(0, HALF), MAKE(1, HALF) },

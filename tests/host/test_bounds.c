@@ -456,9 +456,9 @@ static void who_is_short_of_memory_does_a_bounded_part_of_the_work(void)
 	struct rig_config cfg = buffers;
 	u64 i, freed, all = 0;
 
-	/* Two buffers are queued, the rest is in more items than one call looks at. */
+	/* Two buffers are queued, four are in twice the items that one call looks at. */
 	cfg.cpus = 2 * RELEASE_LOOKS;
-	cfg.slots = 4 * RELEASE_REFS;
+	cfg.slots = 6 * RELEASE_REFS;
 	cfg.release_limit = (u64)1 << 30;
 	open_full(&cfg, SMALL);
 	for (i = 0; i < cfg.slots; i++) {

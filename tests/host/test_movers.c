@@ -454,6 +454,9 @@ static void end(void)
 		while (drop(i))
 			;
 	check();
+	/* A page for the directory and one for the chunk: there are as many tries as that takes. */
+	if (now->bare && !now->may_be_dry && host_a64_read(&s->release.cursor))
+		explore_fail("who finds no page ready wants held back objects freed");
 	for (i = 0; i < THINGS; i++) {
 		if (crowd->thing[i].h) {
 			hash = mix(hash, host_a64_read((host_a64 *)crowd->thing[i].h));

@@ -131,8 +131,11 @@ static void a_node_without_cpus_has_pages_and_nothing_else(void)
 	if (release_held(&rig->store.release))
 		explore_fail("help for a node without CPUs frees nothing");
 	if (release_set_limit(&rig->store.release, 2 * PLENTY) ||
-	    release_set_limit(&rig->store.release, 0))
+	    release_set_limit(&rig->store.release, 0) ||
+	    release_set_limit(&rig->store.release, cfg.release_limit))
 		explore_fail("the budget cannot be changed");
+	if (release_meta_bytes(&rig->store.release) != bufs)
+		explore_fail("a node without CPUs has buffers once the budget was raised");
 	close_rig();
 }
 
