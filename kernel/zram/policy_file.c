@@ -93,7 +93,7 @@ static int set_auto(struct zram *z, bool on)
 	WRITE_ONCE(z->policy.is_auto, on);
 	/* Before the thread looks at the marks. */
 	zram_ahead_set(z);
-	/* Takes memory once, with dev_lock: before it is there, no page waits for who wants that. */
+	/* Takes memory once, with dev_lock: no page waits for who wants that before it is there. */
 	if (z->disksize)
 		err = zram_incoming_start(z);
 	if (err) {

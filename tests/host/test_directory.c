@@ -15,7 +15,7 @@
 #define UNITS 63
 #define BATCH 4
 #define IDS 64
-#define LARGE 32768u            /* leaves: of 4 KiB pages, the way to 4 TiB and past it */
+#define LARGE 32768u            /* leaves, if there are numbers for so many: 4 TiB and past it */
 #define SIZE 256u               /* four pieces of a copy */
 
 /* In the arena, so that each run begins with it as it was. */
@@ -111,14 +111,17 @@ static void grow_to(u32 leaves)
 static void no_hold_of_a_group_s_lock_grows_with_its_directory(void)
 {
 	const u64 most = 64 * sizeof(size_t *);
+	u32 leaves;
 
 	open_table(HOME_CPUS_SMALL * 8);
 	home_stat_reset();
-	grow_to(LARGE);
+	leaves = now->group->limit / LEAF;
+	leaves = leaves < LARGE ? leaves : LARGE;
+	grow_to(leaves);
 	all_must_be_found();
 	if (home_lock_stat("ebb_zspage_group")->copied > most)
 		explore_fail("%llu bytes are copied under a group's lock on the way to %u leaves",
-			     (unsigned long long)home_lock_stat("ebb_zspage_group")->copied, LARGE);
+			     (unsigned long long)home_lock_stat("ebb_zspage_group")->copied, leaves);
 	close_table();
 }
 
