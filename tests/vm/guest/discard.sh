@@ -84,7 +84,14 @@ for packed in 0 1; do
 	# Few enough blocks that they are used again and again, and at times all of them.
 	put 1 "$(z 0 reset)"; loop 28; fresh $packed 1
 	: >/tmp/go
-	while [ -e /tmp/go ]; do back "page_indexes=0-$((6000 / units))"; sleep 0.2; done &
+	# Past what those threads use, so that whole runs come to be free however they go.
+	while [ -e /tmp/go ]; do
+		back "page_indexes=0-$((6000 / units))"
+		dd if=/tmp/data of=/dev/zram0 bs=1M seek=32 count=2 oflag=direct 2>/dev/null
+		back "page_indexes=$((8192 / units))-$((8703 / units))"
+		blkdiscard -o $((32 << 20)) -l $((2 << 20)) /dev/zram0
+		sleep 0.2
+	done &
 	writer=$!
 	before=$(awk '{ print $12 }' /sys/block/loop0/stat)
 	check "mode $packed: random I/O beside it, every page checked" \
