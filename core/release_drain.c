@@ -283,9 +283,22 @@ void release_arm(struct release_node *node)
 
 static void note_wait(struct release_node *node, u64 from, u64 to)
 {
-	u64 was = host_read_once(node->wait), wait = to > from ? to - from : 0;
+	u64 wait = to > from ? to - from : 0;
 
-	host_write_once(node->wait, wait > was ? wait : was);
+	/* Nothing is written that is not larger: a reset in between stays. */
+	if (wait > host_read_once(node->wait))
+		host_write_once(node->wait, wait);
+}
+
+/* The first sweep since the timer was started.  If its start is not told yet, disarm() knows it. */
+static void note_first(struct release_node *node, u64 now)
+{
+	u64 armed = host_a64_read(&node->armed);
+
+	if (armed & 1)
+		note_wait(node, armed >> 1, now);
+	else
+		node->first = now;
 }
 
 /* Full buffers of the node.  If the sweep under way is over with them, its end is noted. */
@@ -300,7 +313,7 @@ static unsigned int look_at_sweep(struct release_node *node)
 		unsigned int nfull = host_read_once(q->nfull);
 
 		n += nfull;
-		if (!nfull)
+		if (!nfull && q->mark)
 			q->mark = 0;
 		over &= !q->mark;
 	}
@@ -310,7 +323,7 @@ static unsigned int look_at_sweep(struct release_node *node)
 	if (node->took && node->since)
 		note_wait(node, node->since, now);
 	else if (node->took)
-		node->first = now;      /* disarm() knows since when */
+		note_first(node, now);
 	node->since = node->sweep;
 	node->sweep = 0;
 	node->took = false;
