@@ -20,16 +20,19 @@ done
 on()  { echo "$2" >$dbg/"$1"/interval; echo 100 >$dbg/"$1"/probability; }
 off() { echo 0 >$dbg/failslab/probability; echo 0 >$dbg/fail_page_alloc/probability; }
 
-for f in failslab fail_page_alloc; do
-	setup 0 64M
-	# Only the load's own allocations: the shell must live. The filter follows the task.
+# Only the load's own allocations: the shell must live. The filter follows the task.
+io_that_fails() { # WHAT THREADS MS
 	echo Y >$dbg/$f/task-filter
 	on $f 23
-	_out=$(blkcheck /dev/zram0 --mb 32 --threads 2 --ms $((4000 * SCALE)) --tolerate \
-		--fail-me 2>&1)
-	equal "$f: random I/O, every page checked ($(echo "$_out" | tail -n 1))" $? 0
+	_out=$(blkcheck /dev/zram0 --mb 32 --threads "$2" --ms "$3" --tolerate --fail-me 2>&1)
+	equal "$f: $1, every page checked ($(echo "$_out" | tail -n 1))" $? 0
 	off
 	echo N >$dbg/$f/task-filter
+}
+
+for f in failslab fail_page_alloc; do
+	setup 0 64M
+	io_that_fails "random I/O" 2 $((4000 * SCALE))
 	check "$f: works on, once it is off" blkcheck /dev/zram0 --mb 32 --threads 2 --ms 1000
 done
 
@@ -129,13 +132,7 @@ for f in failslab fail_page_alloc; do
 		while [ -e /tmp/go ]; do
 			put "page_indexes=0-$((8000 / units))" "$(z 0 writeback)"; sleep 0.1
 		done & writer=$!
-		echo Y >$dbg/$f/task-filter
-		on $f 23
-		_out=$(blkcheck /dev/zram0 --mb 32 --threads 4 --ms $((2000 * SCALE)) --tolerate \
-			--fail-me 2>&1)
-		equal "$f: mode $packed: every page checked ($(echo "$_out" | tail -n 1))" $? 0
-		off
-		echo N >$dbg/$f/task-filter
+		io_that_fails "mode $packed" 4 $((2000 * SCALE))
 		rm -f /tmp/go; wait $writer
 		check "pages were read from it ($(cat "$(z 0 bd_stat)"))" [ "$(bd 2)" -gt 0 ]
 		invariants 0
