@@ -600,7 +600,7 @@ static void help_items(struct release *r, struct help *help, struct release_cpu 
 	 * ones.
 	 */
 	at = host_a64_add(cursor, looks) - looks;
-	for (; looks && help->bufs; looks--, at++) {
+	for (; looks; looks--, at++) {
 		struct release_cpu *rc = item[at % n];
 
 		while (help->bufs && (freed = help_queue(&help->h, rc->queue))) {
