@@ -536,7 +536,8 @@ static void *work_on(void *arg)
 	unsigned char *want = malloc(HOST_PAGE_SIZE), *got = malloc(HOST_PAGE_SIZE);
 	unsigned long steps = scaled(60000);
 
-	while (steps--) {
+	/* On a busy machine all may be done before those who move pages had a CPU. */
+	for (unsigned long n = 0; n < steps || (n < 500 * steps && !host_a64_read(&moves)); n++) {
 		struct known *k = &mine[rng_below(&r, OF_A_THREAD)];
 		const void *at;
 
