@@ -78,6 +78,28 @@ static void memory_is_within_the_capacity(void **state)
 	}
 }
 
+static void does_nothing(struct host_work *w)
+{
+}
+
+/* On a machine that has no CPU for the worker, tables of small values must not outgrow the room. */
+static void memory_is_within_the_capacity_when_the_worker_is_late(void **state)
+{
+	u64 before = resident(), capacity = 32 * MIB;
+	struct ebb_cache *c = open_cache(capacity, NULL);
+	struct rng r = { use_seed(42) };
+	unsigned int k;
+
+	c->tend.fn = does_nothing;
+	for (k = 0; k < 10; k++) {
+		fill_with(c, &r, scaled(700000) / 10, 100);
+		is_within(c, before, capacity, "100 bytes, no worker");
+	}
+	must_eq(stat_of(c).failed, 0);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
 /* What threads of a test put into, and what came of it. */
 static struct {
 	struct ebb_cache *c;
@@ -527,6 +549,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_within_the_capacity),
+		cmocka_unit_test(memory_is_within_the_capacity_when_the_worker_is_late),
 		cmocka_unit_test(large_values_of_many_threads_are_within_the_capacity),
 		cmocka_unit_test(what_is_deleted_gives_memory_back),
 		cmocka_unit_test(memory_comes_back_after_random_deletes),

@@ -92,6 +92,7 @@ struct ebb_cache {
 	u64 left_bytes;                 /* of values that left since a compaction; atomic */
 	host_a64 turn;                  /* of the shards, for who evicts */
 	host_a64 changes;               /* puts, for who tends */
+	u64 looked;                     /* changes at the last look; room_lock, host_read_once */
 	host_mutex_t room_lock;
 	struct host_work tend;
 	struct cache_turn turns;

@@ -8,7 +8,8 @@
  * Puts evict while entries have more than live_limit.  They do not look at the pool for that:
  * what is evicted leaves holes, which the next values fill, and pages only later, so who waited
  * for pages would evict far too much.  A worker compares the two every other millisecond at most,
- * and closes the holes when they may be many.  What a put finds beyond that is the pool's own
+ * and closes the holes when they may be many.  Where it is late, since the machine has no CPU for
+ * it, a put compares them: tables grow with each.  What a put finds beyond that is the pool's own
  * limit, a little above; then it evicts more and closes the holes itself, or fails.
  *
  * Frees are synchronous here: each makes room for the put that caused it.
@@ -23,6 +24,7 @@
 #define TEND_US 2000u                   /* least time between two looks of the worker */
 #define TEND_CHANGES 64u                /* puts that ask for a look */
 #define TEND_BYTES 8192u                /* of a put that counts for one more */
+#define LATE_BYTES ((u64)8 << 10)       /* of the capacity, for each put that the worker is late */
 #define EVICT_MOST 16u                  /* values that a put evicts, if they have its bytes twice */
 #define TRIM_MOST 64u                   /* values that leave the table of spilled ones at once */
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
@@ -99,6 +101,7 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 	u64 idle = idle_most(capacity);
 	struct cache_usage u;
 
+	host_write_once(c->looked, host_a64_read(&c->changes));
 	cache_usage(c, &u);
 	overhead = u.index + u.meta + u.pinned + room_for_contexts(c);
 	overhead += u.idle < idle ? u.idle : idle;
@@ -438,10 +441,21 @@ static void trim_idle(struct ebb_cache *c)
 		ebb_trim(c->store, NULL);
 }
 
+/* Between two looks tables grow by 1/128 of the capacity: an entry with its bucket has 64 bytes. */
+static void look_for_the_worker(struct ebb_cache *c, u64 changes)
+{
+	if (host_likely(changes - host_read_once(c->looked) <
+			host_read_once(c->capacity) / LATE_BYTES) ||
+	    !host_mutex_trylock(&c->room_lock))
+		return;
+	set_limits(c);
+	host_mutex_unlock(&c->room_lock);
+}
+
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 {
 	/* Large ones change more: a few of them fill what the last look left. */
-	u64 changes = 1 + bytes / TEND_BYTES, gone = 0;
+	u64 changes = 1 + bytes / TEND_BYTES, gone = 0, all;
 	unsigned int i;
 	u32 n = 1;
 
@@ -451,7 +465,9 @@ void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 	}
 	if (gone > idle_most(host_read_once(c->capacity)))
 		trim_idle(c);
-	if (host_a64_add(&c->changes, changes) % TEND_CHANGES < changes ||
+	all = host_a64_add(&c->changes, changes);
+	look_for_the_worker(c, all);
+	if (all % TEND_CHANGES < changes ||
 	    ebb_pool_bytes(c->store) > host_read_once(c->pool_limit))
 		host_work_queue_delayed(&c->tend, TEND_US);
 }
