@@ -12,12 +12,13 @@ the machine refuses is said and noted in the rows ("limits", "disk").
     dask_spill.py --smoke --json ...                            one workload, tiny
     dask_spill.py --plot build/report --json ...                plots of what is there
 
-A row: {variant, workload, data_over_limit, seconds, spilled_bytes, peak_resident_bytes,
+A sample: {variant, workload, data_over_limit, seconds, spilled_bytes, peak_resident_bytes,
 checksum_ok, over_limit_seconds, restarts, read_bytes, ebb_ratio, limit, limits, disk, disk_asked,
 codec, run}.  spilled_bytes: what was written to spill files.  peak_resident_bytes: the most of one
 worker, and over_limit_seconds: how long any was over its limit, both looked at ten times a second.
-A row that did not come to its end has "error", the reason: of a killed worker, say, or no end in
---patience.
+A sample that did not come to its end has "error", the reason: of a killed worker, say, or no end in
+--patience.  A row is the median of the samples that came to their end, with ranges; "runs" is how
+many there were, "ended" how many of them came to it, and "restarts" the sum.
 """
 import argparse
 import contextlib
@@ -32,7 +33,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.realpath(os.path.join(HERE, "..", "..", "tests", "vm"))]
 
 VARIANTS = ["stock", "ebb"]
 OVER = [0.5, 1.5, 2, 3]
@@ -277,21 +278,50 @@ def one_row(args):
 KEY = ("variant", "workload", "data_over_limit", "limit", "disk", "codec", "run")
 
 
-def save(path, row):
-    """Adds a row to the file, in the place of one with the same key."""
-    rows = load(path)
-    rows = [r for r in rows if any(r[k] != row[k] for k in KEY)] + [row]
-    rows.sort(key=lambda r: [str(r[k]) for k in ("workload", "data_over_limit", "run", "variant")])
+MEASURES = ("seconds", "spilled_bytes", "peak_resident_bytes", "over_limit_seconds", "read_bytes",
+            "ebb_bytes", "ebb_ratio")
+
+
+def rows_of(samples):
+    """The rows that samples make."""
+    groups = {}
+    for s in samples:
+        groups.setdefault(tuple(s[k] for k in KEY if k != "run"), []).append(s)
+    rows = []
+    for of in groups.values():
+        ended = [s for s in of if "error" not in s]
+        row = {k: v for k, v in of[0].items() if k not in (*MEASURES, "run", "error")}
+        row |= {"runs": len(of), "ended": len(ended), "restarts": sum(s["restarts"] for s in of),
+                "checksum_ok": all(s["checksum_ok"] for s in ended)}
+        for name in MEASURES:
+            values = [s[name] for s in ended]
+            row[name] = median(values) if values else None
+            row[name + "_range"] = [min(values), max(values)] if values else None
+        rows.append(row)
+    return rows
+
+
+def save(path, sample):
+    """Adds a sample to the file, in the place of one with the same key."""
+    from harness import machine
+    samples = [s for s in load(path) if any(s[k] != sample[k] for k in KEY)] + [sample]
+    samples.sort(key=lambda s: [str(s[k])
+                                for k in ("workload", "data_over_limit", "run", "variant")])
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+
+    def lines(of):
+        return "[\n" + ",\n".join(json.dumps(x) for x in of) + "\n]"
     with open(path + ".new", "w") as f:
-        f.write('{"rows": [\n' + ",\n".join(json.dumps(r) for r in rows) + "\n]}\n")
+        f.write(f'{{"machine": {json.dumps(machine())},\n"rows": {lines(rows_of(samples))},\n'
+                f'"samples": {lines(samples)}}}\n')
     os.rename(path + ".new", path)
 
 
 def load(path):
+    """The samples of a file; none if there is no such file."""
     try:
         with open(path) as f:
-            return json.load(f)["rows"]
+            return json.load(f)["samples"]
     except FileNotFoundError:
         return []
 
@@ -307,35 +337,36 @@ def disk_name(rate):
     return f"{rate / 1e6:.0f} MB/s" if rate else "machine's"
 
 
-def is_there(rows, key, codec, rate):
-    """Whether a row of the key was made with the codec and the disk.
+def is_there(samples, key, codec, rate):
+    """Whether a sample of the key was made with the codec and the disk.
 
     The machine may have refused the disk that was asked for, so both count: what there was, and
     what was asked for.
     """
     return any(all(r[k] == v for k, v in key.items()) and r["codec"] == codec
-               and (r["disk"] == disk_name(rate) or r.get("disk_asked") == rate) for r in rows)
+               and (r["disk"] == disk_name(rate) or r.get("disk_asked") == rate) for r in samples)
 
 
 def table(rows):
-    """Prints the medians of each pair of rows."""
+    """Prints each pair of rows."""
     found = {}
     for r in rows:
         found.setdefault((r["workload"], r["data_over_limit"], r["limit"], r["disk"]), {}) \
-            .setdefault(r["variant"], []).append(r)
+            [r["variant"]] = r
     print(f"{'workload':<11}{'data':>5}{'limit':>6}  {'disk':<10}{'stock s':>8}{'Ebb s':>8}{'x':>6}"
           f"{'stock MB':>10}{'Ebb MB':>8}{'x':>6}  {'peak MB':>12}")
     for (workload, over, limit, disk), of in sorted(found.items()):
         def mid(variant, name):
-            return median([r[name] for r in of.get(variant, [])])
+            return of.get(variant, {}).get(name) or 0
         s, e = mid("stock", "seconds"), mid("ebb", "seconds")
         sb, eb = mid("stock", "spilled_bytes") / 1e6, mid("ebb", "spilled_bytes") / 1e6
         peaks = "/".join(f"{mid(v, 'peak_resident_bytes') / 1e6:.0f}" for v in VARIANTS)
-        bad = [r for rs in of.values() for r in rs if not r["checksum_ok"] or r["restarts"]]
+        bad = "".join(f"  {v}: {r['ended']} of {r['runs']} ended, {r['restarts']} restarts"
+                      f"{'' if r['checksum_ok'] else ', WRONG'}" for v, r in of.items()
+                      if r["ended"] < r["runs"] or r["restarts"] or not r["checksum_ok"])
         print(f"{workload:<11}{over:>5g}{limit >> 20:>6}  {disk:<10}"
               f"{s:>8.1f}{e:>8.1f}{s / e if e else 0:>6.2f}"
-              f"{sb:>10.0f}{eb:>8.0f}{eb / sb if sb else 0:>6.2f}  {peaks:>12}"
-              + (f"  {len(bad)} FAILED" if bad else ""))
+              f"{sb:>10.0f}{eb:>8.0f}{eb / sb if sb else 0:>6.2f}  {peaks:>12}{bad}")
 
 
 def plot(rows, folder):
@@ -356,9 +387,10 @@ def plot(rows, folder):
                 points = {}
                 for r in rows:
                     if (r["workload"], r["disk"]) == (workload, disk) and r["variant"] == variant:
-                        points.setdefault(r["data_over_limit"], []).append(r[name] / unit)
+                        if r[name] is not None:
+                            points[r["data_over_limit"]] = r[name] / unit
                 x = sorted(points)
-                ax.plot(x, [median(points[i]) for i in x], "o-", color=colour, label=variant)
+                ax.plot(x, [points[i] for i in x], "o-", color=colour, label=variant)
             ax.set_ylim(bottom=0)
             if not line:
                 ax.set_title(f"{workload}, {disk}")
@@ -409,7 +441,7 @@ def main():
     if args.row:
         return one_row(args)
     if args.plot:
-        return plot(load(args.json), args.plot)
+        return plot(rows_of(load(args.json)), args.plot)
     if args.smoke:
         args.only += ["workload=tokens", "data_over_limit=1.5"]
         args.limit, args.patience = 256 << 20, 300
@@ -429,7 +461,7 @@ def main():
                     if args.add and is_there(load(args.json), key, args.codec, args.disk):
                         continue
                     failed += not run_row(args, key)
-    table(load(args.json))
+    table(rows_of(load(args.json)))
     return 1 if failed else 0
 
 
