@@ -19,9 +19,9 @@
  * step, head = tail, and goes to its queue whole, an empty one in its place.  Because positions
  * never come again, nobody has to be kept off meanwhile.
  *
- * A full buffer goes to the queue if what is queued stays within the budget, in bytes of the
- * classes the objects take room in; otherwise the caller frees the buffer's oldest 64 objects
- * itself, in one batch, so that it makes room at the cost of a bounded stay.  Push never
+ * A full buffer goes to the queue if what is queued stays within the budget, in bytes of pages
+ * that the objects take (pool_ref_room()).  Otherwise the caller frees the buffer's oldest 64
+ * objects itself, in one batch, so that it makes room at the cost of a bounded stay.  Push never
  * allocates: all buffers are there before, in a number that goes with the budget.
  *
  * CPUs that free at the same time must not queue for each other, so each has a queue and a stock

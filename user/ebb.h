@@ -51,7 +51,8 @@ struct ebb_config {
 	size_t struct_size;      /* sizeof(struct ebb_config); set by ebb_config_init() */
 	uint64_t slots;          /* slots of the store, 1 to 2^32 - 1 */
 	const char *codec;       /* a name of ebb_codec_name(); NULL: lz4 */
-	int32_t level;           /* of the codec; EBB_LEVEL_DEFAULT: the codec's own */
+	int32_t level;           /* of the codec; more packs better, but lz4's 1 packs best, and
+				    more is faster; EBB_LEVEL_DEFAULT: the codec's own */
 	uint32_t chain_size;     /* most pages in a zspage, 4 to 16; 0: EBB_CHAIN_DEFAULT */
 	uint64_t mem_limit;      /* bytes the pool may take; 0: no limit */
 	uint64_t release_limit;  /* bytes held back after a free; 0: free at once
@@ -79,8 +80,8 @@ void ebb_close(struct ebb_store *store);
 /*
  * Stores bytes (a multiple of the page size, not 0) from buf in slots slot, slot + 1, ...
  * A page that fails leaves its slot as it was; pages before it are stored.  -ENOMEM: memory
- * or mem_limit is exhausted; -ENOSPC: objects of this size take 4 TiB, or there are 2^32 of them;
- * -EIO: the codec failed.
+ * or mem_limit is exhausted, also after some of what is held back was freed; -ENOSPC: objects of
+ * this size take 4 TiB, or there are 2^32 of them; -EIO: the codec failed.
  */
 int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t bytes);
 
@@ -166,7 +167,7 @@ struct ebb_stat {
 	uint64_t pcp_pages;         /* free pages in per-CPU lists */
 	uint64_t zone_bytes;        /* memory the zone has from the system */
 	uint64_t zone_free_bytes;   /* of it, free */
-	uint64_t held_back_bytes;   /* freed by the owner, not yet in the pool */
+	uint64_t held_back_bytes;   /* freed by the caller, not yet in the pool */
 	uint64_t held_back_peak;
 	uint64_t released_deferred; /* objects freed by the worker or a flush */
 	uint64_t released_in_place; /* freed by the caller: the budget or the buffers were spent */
