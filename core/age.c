@@ -30,13 +30,16 @@ void store_ages_destroy(struct store_ages *a)
 	a->piece = NULL;
 }
 
-/* False: there is no memory to say so. */
+/*
+ * False: there is no memory to say so.  It is not waited for: where memory is short, who ages pages
+ * may be who is to make some, by writing out those that are old.
+ */
 static bool set_age(struct store_ages *a, u64 i, unsigned int age)
 {
 	u8 **piece = &a->piece[i / AGE_PIECE];
 
 	if (!*piece && age)
-		*piece = host_zalloc(AGE_PIECE);
+		*piece = host_zalloc_now(AGE_PIECE);
 	if (*piece)
 		(*piece)[i % AGE_PIECE] = (u8)age;
 	return *piece || !age;

@@ -134,6 +134,8 @@
  *
  *   void *host_zalloc(size_t bytes)    process; zeroed, cache-line aligned, NULL when short
  *   void *host_zalloc_node(size_t bytes, unsigned int node)    the same, near node if it can be
+ *   void *host_zalloc_now(size_t bytes)   the same, but it does not wait for memory: NULL, too,
+ *            where a caller who waits would get some
  *   void  host_free(void *p, size_t bytes)   process; p may be NULL
  *
  * Tables.  struct host_table is an array of host_a64, all 0 at first, of which a home may keep only
@@ -156,7 +158,8 @@
  *
  * Deferred work.  struct host_work runs its function in process context on a worker that is
  * bound to no CPU; a work item never runs twice at the same time.  Reclaim may wait for it, so it
- * waits for no memory: it asks without HOST_MAY_WAIT, and calls no host_zalloc().
+ * waits for no memory: it asks without HOST_MAY_WAIT, and calls neither host_zalloc() nor
+ * host_zalloc_node().
  *
  *   int  host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
  *            process; the worker preferably runs on that node.  0, or what the home says.

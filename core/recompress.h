@@ -37,6 +37,7 @@ struct recompress_request {
 	u64 tried, done;                /* so far */
 	u64 saved;                      /* bytes of objects, so far */
 	u32 *ages;                  /* seconds by slot, or NULL: 0 from now on for who is smaller */
+	unsigned int how;               /* HOST_MAY_WAIT; or 0: it waits for no memory */
 
 	/* Of who does it by himself, as the last of all. */
 	/* not NULL: only pages of min_age at least, who keep their ages */
@@ -51,7 +52,7 @@ enum recompress_outcome {
 	RECOMPRESS_DONE,        /* it is smaller now */
 };
 
-/* All pages, of all sizes. */
+/* All pages, of all sizes; memory is waited for. */
 void recompress_request_init(struct recompress_request *r, unsigned int priority);
 
 /*

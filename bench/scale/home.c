@@ -422,6 +422,11 @@ void *host_zalloc_node(size_t bytes, unsigned int node)
 	return sim_memory(bytes);
 }
 
+void *host_zalloc_now(size_t bytes)
+{
+	return sim_memory(bytes);
+}
+
 void host_free(void *p, size_t bytes)
 {
 	(void)p;

@@ -156,12 +156,20 @@ void *host_zalloc(size_t bytes)
 	return host_zalloc_node(bytes, HOST_ANY_NODE);
 }
 
+/* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
+static size_t aligned(size_t bytes)
+{
+	return bytes < PAGE_SIZE ? roundup_pow_of_two(max_t(size_t, bytes, HOST_CACHELINE)) : bytes;
+}
+
 void *host_zalloc_node(size_t bytes, unsigned int node)
 {
-	/* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
-	if (bytes < PAGE_SIZE)
-		bytes = roundup_pow_of_two(max_t(size_t, bytes, HOST_CACHELINE));
-	return kvzalloc_node(bytes, GFP_KERNEL | __GFP_NOWARN, (int)node);
+	return kvzalloc_node(aligned(bytes), GFP_KERNEL | __GFP_NOWARN, (int)node);
+}
+
+void *host_zalloc_now(size_t bytes)
+{
+	return kzalloc(aligned(bytes), GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC);
 }
 
 void host_free(void *p, size_t bytes)

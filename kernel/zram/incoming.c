@@ -408,23 +408,20 @@ void zram_incoming_stop(struct zram *z)
 	WRITE_ONCE(z->incoming, NULL);
 }
 
-int zram_incoming_start(struct zram *z)
+static struct zram_incoming *make(struct zram *z)
 {
-	struct zram_incoming *in;
+	struct zram_incoming *in = kvzalloc(sizeof(*in), GFP_KERNEL);
 	unsigned int i;
 
-	if (z->incoming || !z->policy.is_auto || !z->backing.blocks)
-		return 0;
-	in = kvzalloc(sizeof(*in), GFP_KERNEL);
 	if (!in)
-		return -ENOMEM;
+		return NULL;
 	in->z = z;
 	in->request = kvcalloc(REQUESTS, sizeof(*in->request), GFP_KERNEL);
 	in->queue = alloc_workqueue("%s_in", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 1,
 				    z->disk->disk_name);
 	if (!in->request || !in->queue) {
 		drop(in);
-		return -ENOMEM;
+		return NULL;
 	}
 	INIT_WORK(&in->work, work);
 	INIT_DELAYED_WORK(&in->again, work_again);
@@ -440,7 +437,56 @@ int zram_incoming_start(struct zram *z)
 	}
 	for (i = 0; i < HANDED; i++)
 		list_add_tail(&in->handed_bio[i].entry, &in->unused);
+	return in;
+}
+
+/* dev_lock is held. */
+static bool is_missing(const struct zram *z)
+{
+	return z->store.slots && z->backing.blocks && !z->incoming;
+}
+
+int zram_incoming_make(struct zram *z, struct zram_incoming **in)
+{
+	bool missing;
+
+	*in = NULL;
+	if (down_read_killable(&z->dev_lock))
+		return -EINTR;
+	missing = is_missing(z);
+	up_read(&z->dev_lock);
+	if (missing)
+		*in = make(z);
+	return missing && !*in ? -ENOMEM : 0;
+}
+
+bool zram_incoming_use(struct zram *z, struct zram_incoming **in)
+{
+	if (!is_missing(z))
+		return true;
+	if (!*in)
+		return false;
 	/* Whoever finds it finds all of it. */
-	smp_store_release(&z->incoming, in);
+	smp_store_release(&z->incoming, *in);
+	*in = NULL;
+	return true;
+}
+
+void zram_incoming_drop(struct zram_incoming *in)
+{
+	if (in)
+		drop(in);
+}
+
+int zram_incoming_start(struct zram *z)
+{
+	struct zram_incoming *in;
+
+	if (!z->policy.is_auto || !is_missing(z))
+		return 0;
+	in = make(z);
+	if (!in)
+		return -ENOMEM;
+	zram_incoming_use(z, &in);
 	return 0;
 }

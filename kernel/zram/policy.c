@@ -17,7 +17,10 @@
  * or writes a page waits for one even then: walks have codec contexts of their own.  Who writes
  * ahead has not.  It is of no lower priority than those who may wait for its context, and they do
  * that for one page at most, as for any who reads.  A write may wait for blocks that are being
- * discarded, so who discards is of no lower priority, either.
+ * discarded, so who discards is of no lower priority, either; nor is who writes for age when blocks
+ * are few, since a write that finds none waits for those in his hand (incoming.c).
+ *
+ * Recompression waits for no memory: to make some by writing ahead may be the thread's own to do.
  */
 #include "zram.h"
 
@@ -36,6 +39,7 @@
 #define UNIT_PAGES 32u          /* that are written in a unit, at once */
 #define UNIT_TRIES RECOMPRESS_PIECE     /* that are recompressed in one */
 #define UNIT_SLOTS (16 * STORE_PIECE)   /* that are looked at in one */
+#define FEW_BLOCKS 8u           /* blocks are few when less than this part of them is free */
 #define QUIET_MS 100u	/* walks go on when nobody used the disk for so long, else once in it */
 #define LONG_MS 60000u          /* when there is nothing to do */
 
@@ -213,6 +217,7 @@ static bool may_recompress(struct policy_run *r)
 	    (!r->recompress_at && !has_aged(r, r->ages.last.to_try, seconds)) ||
 	    !has_own_streams(r))
 		return false;
+	zram_provide(r->z);
 	r->recompress_age = min_age(r, seconds);
 	if (!r->pages.page)
 		r->pages.page = kmalloc(PAGE_SIZE, GFP_KERNEL | __GFP_NOWARN);
@@ -231,6 +236,7 @@ static void recompress_unit(struct policy_run *r)
 	int more = 1;
 
 	recompress_request_init(&q, store_last_codec(s));
+	q.how = 0;
 	q.aged = &r->ages;
 	q.min_age = r->recompress_age;
 	q.own = r->own;
@@ -276,6 +282,18 @@ static unsigned int give_way(struct policy_run *r, u64 now)
 
 /* ---- the thread ---- */
 
+static void set_nice(struct policy_run *r, int nice)
+{
+	if (r->nice != nice)
+		sched_set_normal(current, nice);
+	r->nice = nice;
+}
+
+static bool are_few(const struct backed *b)
+{
+	return host_read_once(b->nfree) < b->blocks / FEW_BLOCKS;
+}
+
 /*
  * The next unit of what is done when there is nothing better.  Milliseconds until there is another.
  */
@@ -305,19 +323,14 @@ static unsigned int idle_unit(struct policy_run *r)
 	if (!mutex_trylock(&r->z->pp_lock))
 		return min(ms, QUIET_MS);
 	r->unit_at = now;
+	if (r->writes && are_few(&r->z->store.backed))
+		set_nice(r, 0);
 	if (r->writes)
 		write_unit(r);
 	else
 		recompress_unit(r);
 	mutex_unlock(&r->z->pp_lock);
 	return 0;
-}
-
-static void set_nice(struct policy_run *r, int nice)
-{
-	if (r->nice != nice)
-		sched_set_normal(current, nice);
-	r->nice = nice;
 }
 
 /* The next unit of discards.  Milliseconds until there is another. */

@@ -81,26 +81,29 @@ static DEVICE_ATTR_RW(recompress_cpu);
 
 ZRAM_SHOW(writeback_auto, "%d", policy.is_auto)
 
-static int set_auto(struct zram *z, bool on)
+/*
+ * On an error nothing has changed.  0 without *done: neither, as the device is another by now, and
+ * this is to be called again.
+ */
+static int try_auto(struct zram *z, bool on, bool *done)
 {
+	struct zram_incoming *in = NULL;
 	struct policy_run *spare;
-	int err = zram_policy_lock(z, on, &spare);
-	bool was;
+	int err = on ? zram_incoming_make(z, &in) : 0;
 
 	if (err)
 		return err;
-	was = z->policy.is_auto;
-	WRITE_ONCE(z->policy.is_auto, on);
-	/* Before the thread looks at the marks. */
-	zram_ahead_set(z);
-	/* Takes memory once, with dev_lock: no page waits for who wants that before it is there. */
-	if (z->disksize)
-		err = zram_incoming_start(z);
-	if (err) {
-		WRITE_ONCE(z->policy.is_auto, was);
-		zram_ahead_set(z);
+	err = zram_policy_lock(z, on, &spare);
+	if (!err) {
+		*done = !on || zram_incoming_use(z, &in);
+		if (*done) {
+			WRITE_ONCE(z->policy.is_auto, on);
+			/* Before the thread looks at the marks. */
+			zram_ahead_set(z);
+		}
+		zram_policy_unlock(z, spare);
 	}
-	zram_policy_unlock(z, spare);
+	zram_incoming_drop(in);
 	return err;
 }
 
@@ -108,12 +111,13 @@ static ssize_t writeback_auto_store(struct device *dev, struct device_attribute 
 				    const char *buf, size_t len)
 {
 	struct zram *z = zram_of(dev);
-	int err;
-	bool on;
+	bool on, done = false;
+	int err = 0;
 
 	if (kstrtobool(buf, &on))
 		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
-	err = set_auto(z, on);
+	while (!err && !done)
+		err = try_auto(z, on, &done);
 	if (err == -ENOMEM)
 		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);
 	return err ?: len;

@@ -8,13 +8,16 @@
  *     max_pages=N                 N tries at most, of the largest first
  *     algo=NAME priority=1..3     which codec (that of priority 1)
  *
- * dev_lock is only held for pieces, so that the other files and the shrinker do not wait.
+ * dev_lock is only held for pieces, so that the other files and the shrinker do not wait.  A piece
+ * waits for no memory: who wants dev_lock for writing would wait for it, too, and behind him all
+ * others.  Where a piece finds none, it is waited for between two of them, and not for ever: as
+ * long as pp_lock is held nothing is written ahead, which may be what would make some.
  */
 #include "zram.h"
 
 #include <linux/device.h>
+#include <linux/gfp.h>
 #include <linux/kstrtox.h>
-#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
@@ -22,6 +25,8 @@
 #include "recompress.h"
 #include "sysfs.h"
 #include "wb.h"
+
+#define DRY_TRIES 8u            /* pieces in a row that find no memory, and then it ends */
 
 struct words {
 	const char *algo;
@@ -121,27 +126,39 @@ static int first_band(struct zram *z, const struct recompress_request *r, unsign
 	return err;
 }
 
+/* Without dev_lock.  -ENOMEM: there is none, and waiting on would kill somebody for it. */
+static int await_memory(void)
+{
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
+
+	if (!page)
+		return -ENOMEM;
+	__free_page(page);
+	return 0;
+}
+
 static int walk(struct zram *z, struct recompress_request *r, const struct recompress_work *w)
 {
+	unsigned int dry = 0;
 	int more = 1;
 	u64 at = 0;
 
 	while (more > 0) {
-		unsigned int noio;
 		int err = zram_wb_stopped(z);
 
 		if (err)
 			return err;
+		zram_provide(z);
 		err = down_read_killable(&z->dev_lock);
 		if (err)
 			return err;
-		/* As a write: blkdev.c. */
-		noio = memalloc_noio_save();
 		/* They may come meanwhile. */
 		r->ages = z->ages;
 		more = store_recompress_piece(&z->store, &at, z->store.slots, r, w);
-		memalloc_noio_restore(noio);
 		up_read(&z->dev_lock);
+		dry = more == -ENOMEM ? dry + 1 : 0;
+		if (dry && dry < DRY_TRIES)
+			more = await_memory() ?: 1;
 		cond_resched();
 	}
 	return more;
@@ -154,6 +171,7 @@ static int recompress(struct zram *z, const struct words *w, const struct recomp
 	int err = 0;
 
 	recompress_request_init(&r, w->priority);
+	r.how = 0;
 	r.idle = w->idle;
 	r.huge = w->huge;
 	r.threshold = w->threshold;

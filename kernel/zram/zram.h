@@ -23,7 +23,8 @@
  * takes its open_mutex, and it may be this disk.
  *
  * Of a device in use, what takes memory that swapping out may have to free is made without
- * dev_lock: pages on their way to the backing device may wait for who wants it.
+ * dev_lock: pages on their way to the backing device may wait for who wants it, and so do all who
+ * read a file when somebody waits for it to write.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H
@@ -186,6 +187,16 @@ static inline void zram_note_written(struct zram *z)
 	host_work_queue_delayed(&z->decay, unlikely(pcp_is_short(&z->pcp)) ? 0 : PCP_PERIOD_US);
 }
 
+/*
+ * Before objects are made by who waits for no memory: what he could not make.  It is no matter if
+ * there is no memory for it.  Waits for some, so without dev_lock; the store stays.
+ */
+static inline void zram_provide(struct zram *z)
+{
+	if (unlikely(zspage_table_wants(&z->store.pool.zspages)))
+		zspage_table_provide(&z->store.pool.zspages);
+}
+
 /* device.c */
 
 /*
@@ -297,10 +308,18 @@ int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page, enum sto
  * incoming.c: pages that the store has no room for.
  *
  * start: makes what it takes, if it is wanted, is not there, and there is a device to write to;
- * dev_lock is held for writing, and there is a store.  -ENOMEM.  stop: the disk is closed.
+ * dev_lock is held for writing, there is a store, and nobody uses it yet.  -ENOMEM.  stop: the disk
+ * is closed.
+ * make: what `use` takes, of a device in use, made without dev_lock; NULL: it takes none.  -ENOMEM,
+ * -EINTR: there is nothing to drop.  drop: what that left, or NULL.
+ * use: it is there from now on; dev_lock is held for writing.  False: the device is another by now,
+ * and nothing has changed.
  */
 int zram_incoming_start(struct zram *z);
 void zram_incoming_stop(struct zram *z);
+int zram_incoming_make(struct zram *z, struct zram_incoming **in);
+bool zram_incoming_use(struct zram *z, struct zram_incoming **in);
+void zram_incoming_drop(struct zram_incoming *in);
 
 /* Whether it is for such pages now.  Who asks has the disk open. */
 static inline bool zram_incoming_on(const struct zram *z)

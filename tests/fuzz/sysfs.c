@@ -276,12 +276,33 @@ void zram_policy_kick(struct zram *z)
 	must(shim_at_rest());
 }
 
-/* incoming.c and ahead.c. */
-int zram_incoming_start(struct zram *z)
+/* incoming.c and ahead.c.  As with runs. */
+static int incoming_made;
+
+int zram_incoming_make(struct zram *z, struct zram_incoming **in)
 {
+	must(z == &zram && shim_at_rest() && !incoming_made);
+	if (below)
+		return below;
+	*in = (struct zram_incoming *)&incoming_made;
+	incoming_made++;
+	return 0;
+}
+
+void zram_incoming_drop(struct zram_incoming *in)
+{
+	must(shim_at_rest() && incoming_made == (in != NULL));
+	incoming_made = 0;
+}
+
+bool zram_incoming_use(struct zram *z, struct zram_incoming **in)
+{
+	static bool other;
+
 	must_eq(z->dev_lock.writers, 1);
-	must(z->disksize);
-	return below;
+	must(*in == (struct zram_incoming *)&incoming_made);
+	other = !other;
+	return !other;
 }
 
 void zram_incoming_look(struct zram *z)

@@ -273,12 +273,22 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 void *host_page_addr(struct host_pages *src, host_page p);
 unsigned int host_page_node(struct host_pages *src, host_page p);
 
-void *host_zalloc(size_t bytes);
+void *hostile_zalloc(size_t bytes, bool waits);
+
+static inline void *host_zalloc(size_t bytes)
+{
+	return hostile_zalloc(bytes, true);
+}
 
 static inline void *host_zalloc_node(size_t bytes, unsigned int node)
 {
 	(void)node;
 	return host_zalloc(bytes);
+}
+
+static inline void *host_zalloc_now(size_t bytes)
+{
+	return hostile_zalloc(bytes, false);
 }
 
 void host_free(void *p, size_t bytes);

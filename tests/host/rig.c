@@ -683,8 +683,10 @@ int rig_do(const struct op *op, u32 value)
 		back_op(s, op->slot, op->size, true);
 		break;
 	case OP_AGE:
+		me->working++;
 		while (store_age_piece(s, &rig->ages))
 			;
+		me->working--;
 		break;
 	case OP_TRIM:
 		trim_op(&s->backed, op->size);
