@@ -22,8 +22,8 @@ if [ -d /sys/module/zswap ]; then
 	zswap_set compressor lzo; zswap_set enabled Y
 	mkswap "$d" >/dev/null && swapon "$d"
 	# Some of its cases wait for seconds, and fail on a machine that is busy with other things.
-	# test_swapin_nozswap does without zswap, and its group of 1.5 MB is killed in every other try
-	# while its pages are on their way to the disk, whatever the allocator.
+	# test_swapin_nozswap does without zswap, and its group of 1.5 MB is killed in every
+	# other try while its pages are on their way to the disk, whatever the allocator.
 	for try in 1 2 3 4 5 6 7 8; do
 		/selftests/test_zswap >/tmp/out 2>&1
 		sed "s/^/# try $try: /" /tmp/out
