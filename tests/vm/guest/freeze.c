@@ -16,19 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define FILES_MAX 16
 #define LINE_MAX_BYTES 256
-
-static long ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
-}
 
 static void first_line(const char *path, char *line)
 {

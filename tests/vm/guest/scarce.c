@@ -27,8 +27,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "pages.h"
 
 #define Z "/sys/block/zram0/"
 #define KEEP "/proc/sys/vm/min_free_kbytes"
@@ -52,14 +54,6 @@ static void die(const char *format, ...)
 	va_end(ap);
 	fputc('\n', stderr);
 	exit(2);
-}
-
-static long ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
 }
 
 static void rest(long n)
@@ -108,29 +102,27 @@ static void fill(char *page, uint64_t *seed)
 {
 	unsigned int i;
 
-	memset(page, 0, 4096);
-	for (i = 0; i < 2048; i++) {
-		*seed = *seed * 6364136223846793005u + 1442695040888963407u;
-		page[i] = "0123456789abcdef"[*seed >> 60];
-	}
+	memset(page, 0, PAGE);
+	for (i = 0; i < PAGE / 2; i++)
+		page[i] = "0123456789abcdef"[next(seed) >> 60];
 }
 
 static void make_pages(unsigned int pages)
 {
-	static char buf[EACH * 4096] __attribute__((aligned(4096)));
+	static char buf[EACH * PAGE] __attribute__((aligned(PAGE)));
 	int disk = opened("/dev/zram0", O_RDWR | O_DIRECT), idle = opened(Z "idle", O_WRONLY);
 	uint64_t seed = 1;
 	unsigned int at, i;
 
 	for (at = 0; at + EACH <= pages; at += EACH) {
 		for (i = 0; i < EACH; i++)
-			fill(buf + i * 4096, &seed);
-		if (pwrite(disk, buf, sizeof(buf), at * 4096L) != sizeof(buf))
+			fill(buf + i * PAGE, &seed);
+		if (pwrite(disk, buf, sizeof(buf), at * PAGE) != sizeof(buf))
 			die("a write: %s", strerror(errno));
 	}
 	must_put(idle, "all");
 	for (at = 0; at + EACH <= pages; at += EACH)
-		if (pread(disk, buf, sizeof(buf) - 4096, at * 4096L) != sizeof(buf) - 4096)
+		if (pread(disk, buf, sizeof(buf) - PAGE, at * PAGE) != sizeof(buf) - PAGE)
 			die("a read: %s", strerror(errno));
 	close(idle);
 	close(disk);
