@@ -444,8 +444,10 @@ static void trim_idle(struct ebb_cache *c)
 /* Between two looks tables grow by 1/128 of the capacity: an entry with its bucket has 64 bytes. */
 static void look_for_the_worker(struct ebb_cache *c, u64 changes)
 {
-	if (host_likely(changes - host_read_once(c->looked) <
-			host_read_once(c->capacity) / LATE_BYTES) ||
+	u64 late = host_read_once(c->looked) + host_read_once(c->capacity) / LATE_BYTES;
+
+	/* Somebody may have looked since the caller counted. */
+	if (host_likely(changes < late) ||
 	    !host_mutex_trylock(&c->room_lock))
 		return;
 	set_limits(c);
