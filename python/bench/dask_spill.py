@@ -26,6 +26,7 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,11 +35,13 @@ import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.realpath(os.path.join(HERE, "..", "..", "tests", "vm"))]
+from harness import machine  # noqa: E402
 
 VARIANTS = ["stock", "ebb"]
 OVER = [0.5, 1.5, 2, 3]
 WORKERS = 2
 CGROUP = "/sys/fs/cgroup"
+MACHINE = machine()     # before this is what loads it
 
 
 def note(text):
@@ -295,7 +298,7 @@ def rows_of(samples):
                 "checksum_ok": all(s["checksum_ok"] for s in ended)}
         for name in MEASURES:
             values = [s[name] for s in ended]
-            row[name] = median(values) if values else None
+            row[name] = statistics.median(values) if values else None
             row[name + "_range"] = [min(values), max(values)] if values else None
         rows.append(row)
     return rows
@@ -303,7 +306,6 @@ def rows_of(samples):
 
 def save(path, sample):
     """Adds a sample to the file, in the place of one with the same key."""
-    from harness import machine
     samples = [s for s in load(path) if any(s[k] != sample[k] for k in KEY)] + [sample]
     samples.sort(key=lambda s: [str(s[k])
                                 for k in ("workload", "data_over_limit", "run", "variant")])
@@ -312,7 +314,7 @@ def save(path, sample):
     def lines(of):
         return "[\n" + ",\n".join(json.dumps(x) for x in of) + "\n]"
     with open(path + ".new", "w") as f:
-        f.write(f'{{"machine": {json.dumps(machine())},\n"rows": {lines(rows_of(samples))},\n'
+        f.write(f'{{"machine": {json.dumps(MACHINE)},\n"rows": {lines(rows_of(samples))},\n'
                 f'"samples": {lines(samples)}}}\n')
     os.rename(path + ".new", path)
 
@@ -324,12 +326,6 @@ def load(path):
             return json.load(f)["samples"]
     except FileNotFoundError:
         return []
-
-
-def median(values):
-    values = sorted(values)
-    n = len(values)
-    return (values[(n - 1) // 2] + values[n // 2]) / 2 if n else 0
 
 
 def disk_name(rate):

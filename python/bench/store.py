@@ -132,6 +132,7 @@ def main():
     p.add_argument("--json", default=os.path.join(ROOT, "build", "bench", "python.json"))
     args = p.parse_args()
     count, rounds = (8, 1) if args.smoke else (128, 7)
+    facts = machine()       # before this is what loads it
     rows = []
     print(f"{'what':9}{'codec':6}{'data':8}{'threads':>7}{'Store':>9}{'alone':>9}{'ratio':>7}"
           f"{'units':>9}{'ratio':>7}")
@@ -145,7 +146,7 @@ def main():
                           f"{r['ratio_units']:7.2f}", flush=True)
     os.makedirs(os.path.dirname(os.path.abspath(args.json)), exist_ok=True)
     with open(args.json, "w", encoding="utf-8") as f:
-        json.dump({"machine": machine(), "python": sys.version.split()[0],
+        json.dump({"machine": facts, "python": sys.version.split()[0],
                    "libebb": pyebb.version(), "smoke": args.smoke, "rows": rows}, f, indent=1)
     return 0
 
