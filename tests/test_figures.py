@@ -63,6 +63,14 @@ def ends(out, sums):
 
 
 @case
+def columns_may_be_in_several_lines():
+    split = "columns threads=1\ncolumns threads=2"
+    rc, out, _ = figures(TABLE.format(**RIGHT).replace("columns threads=1 | threads=2", split))
+    ends(out, "6 passed, 0 failed, 0 skipped")
+    must(rc == 0, rc)
+
+
+@case
 def figures_of_the_last_run_pass():
     rc, out, _ = figures(TABLE.format(**RIGHT))
     ends(out, "6 passed, 0 failed, 0 skipped")
