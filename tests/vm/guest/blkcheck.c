@@ -13,6 +13,7 @@
  * without --keep it discards them.
  */
 #define _GNU_SOURCE
+#include "clock.h"
 #include "options.h"
 #include "pages.h"
 
@@ -29,9 +30,11 @@
 #include <unistd.h>
 
 #define RUN 16UL
+/* What must succeed at last is tried for so long where operations may fail. */
+#define TRIES_MS 30000
 
 static int fd;
-static unsigned long tolerate, nthreads = 2, ms = 5000;
+static unsigned long tolerate, nthreads = 2, lasts = 5000;
 static unsigned long npages;
 /* What a page was made from: 0 is zeros. `maybe` is the other candidate after a failure. */
 static uint64_t *is, *maybe;
@@ -77,17 +80,35 @@ static int look(unsigned long p, const void *data)
 	return -1;
 }
 
+/* After a failure: is it worth another try?  from: when the first one was. */
+static int again(long from)
+{
+	if (!tolerate || ms() - from > TRIES_MS)
+		return 0;
+	nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+	return 1;
+}
+
+static int read_page(unsigned long p, void *buf)
+{
+	long from = ms();
+
+	while (pread(fd, buf, PAGE, p * PAGE) != (ssize_t)PAGE)
+		if (!again(from))
+			return -1;
+	return 0;
+}
+
 static void *work(void *arg)
 {
 	struct thread *t = arg;
 	unsigned long runs = npages / RUN;
-	struct timespec a, b;
+	long end = ms() + (long)lasts;
 	uint64_t word[RUN];
 	char *buf;
 
 	if (posix_memalign((void **)&buf, PAGE, RUN * PAGE))
 		abort();
-	clock_gettime(CLOCK_MONOTONIC, &a);
 	for (; !failed; t->ops++) {
 		unsigned long run = next(&t->rnd) % runs, first, n, i;
 		unsigned op = next(&t->rnd) % 100;
@@ -133,7 +154,7 @@ static void *work(void *arg)
 			if (err && maybe[first + i] != NONE && maybe[first + i] != word[i]) {
 				char *one = buf + i * PAGE;
 
-				if (pread(fd, one, PAGE, (first + i) * PAGE) == (ssize_t)PAGE) {
+				if (!read_page(first + i, one)) {
 					uint64_t made[PAGE / 8];
 
 					make(word[i], made);
@@ -163,8 +184,7 @@ error:
 				failed = 1;
 			}
 		}
-		clock_gettime(CLOCK_MONOTONIC, &b);
-		if ((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 > (long)ms)
+		if (ms() > end)
 			break;
 	}
 	free(buf);
@@ -175,13 +195,14 @@ int main(int argc, char **argv)
 {
 	static unsigned long mb, seed = 1, buffered, keep, fail_me;
 	static const struct option known[] = {
-		{ "mb", &mb, 1, 1 << 20 }, { "threads", &nthreads, 1, 64 }, { "ms", &ms, 1, 1 << 30 }, { "seed", &seed, 0, ~0UL },
+		{ "mb", &mb, 1, 1 << 20 }, { "threads", &nthreads, 1, 64 }, { "ms", &lasts, 1, 1 << 30 }, { "seed", &seed, 0, ~0UL },
 		{ "tolerate", &tolerate }, { "fail-me", &fail_me }, { "keep", &keep }, { "buffered", &buffered }, { }
 	};
 	unsigned long ops = 0, errors = 0, refused = 0, p, i;
 	uint64_t size, range[2];
 	struct thread t[64];
 	char *buf;
+	long from;
 
 	if (argc < 2)
 		return fprintf(stderr, "usage: blkcheck DEVICE [options]\n"), 2;
@@ -221,16 +242,13 @@ int main(int argc, char **argv)
 		errors += t[i].errors;
 	}
 	for (p = 0; p < npages && !failed; p++) {
-		int tries = 0;
-
-		while (pread(fd, buf, PAGE, p * PAGE) != (ssize_t)PAGE)
-			if (!tolerate || ++tries > 1000)
-				return fprintf(stderr, "blkcheck: last read of page %lu: %s\n", p, strerror(errno)), 1;
+		if (read_page(p, buf))
+			return fprintf(stderr, "blkcheck: last read of page %lu: %s\n", p, strerror(errno)), 1;
 		look(p, buf);
 	}
 	if (!keep && !failed) {
-		for (i = 0; ioctl(fd, BLKDISCARD, range); i++)
-			if (!tolerate || i > 1000)
+		for (from = ms(); ioctl(fd, BLKDISCARD, range);)
+			if (!again(from))
 				return fprintf(stderr, "blkcheck: last discard: %s\n", strerror(errno)), 1;
 	}
 	printf("# blkcheck: %lu operations, %lu failed, %lu pages\n", ops, errors, npages);
