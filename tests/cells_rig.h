@@ -9,8 +9,7 @@
 #include "support.h"
 #include "check.h"
 #include "migrate.h"
-
-#include <sched.h>
+#include "stay.h"
 
 #define RIG_PAGES (1u << 20)
 
@@ -74,18 +73,6 @@ static inline void rig_close(void)
 	if (zone_check(rig.zone, why, sizeof(why)))
 		must_failed(__FILE__, __LINE__, why, 0, 1);
 	zone_close(rig.zone);
-}
-
-/* A CPU's free cells are for who runs on it: the caller stays there.  Returns where he was. */
-static inline cpu_set_t stay_on_this_cpu(void)
-{
-	cpu_set_t all, one;
-
-	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	must_eq(sched_setaffinity(0, sizeof(one), &one), 0);
-	return all;
 }
 
 /*
