@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Edits that the test kernels need, made on a downloaded source at build time.
 
-    edits.py smp SRC            SMP user-mode kernels: cheap interrupt masking, TLB flushes that take effect
+    edits.py smp SRC            SMP user-mode kernels: cheap interrupt masking, TLB flushes that take effect,
+                                copies to and from a process that hold its page
     edits.py floor SRC DEST     in-tree zram whose slot-free notify does nothing
     edits.py patched SRC DEST   in-tree zsmalloc on its class-index path
     edits.py hash               a hash of this file: the key of what was edited
@@ -172,6 +173,47 @@ void mm_left_user(struct mm_id *mm_id)
     flush.save()
 
 
+def uaccess(src):
+    """Copies to and from a process look up a page and use it with nothing held: another CPU
+    pages it out and frees it meanwhile. And a page that was read in, which may be written but is
+    not dirty, is written without being made dirty, so that what is in swap still passes for it.
+    Both lose writes (guest test pageout --call). Here the table's lock is held from the look to
+    the end of the copy, and a write asks for a dirty page, as the host's mapping does."""
+    copy = Edit(f"{src}/arch/um/kernel/skas/uaccess.c")
+    copy.sub(r"^static pte_t \*maybe_map\(unsigned long virt, int is_write\)\n\{\n(?:.*\n)*?\}\n",
+             """/* With page_table_lock, unless it is NULL; user_page_put() lets that go. */
+static pte_t *user_page_get(unsigned long virt, int is_write)
+{
+	struct mm_struct *mm = current->mm;
+	int dummy_code, tries;
+	pte_t *pte;
+
+	if (!mm)
+		return NULL;
+	for (tries = 0;; tries++) {
+		spin_lock(&mm->page_table_lock);
+		pte = virt_to_pte(mm, virt);
+		if (pte && pte_present(*pte) &&
+		    (!is_write || (pte_write(*pte) && pte_dirty(*pte))))
+			return pte;
+		spin_unlock(&mm->page_table_lock);
+		if (handle_page_fault(virt, 0, is_write, 1, &dummy_code) ||
+		    (tries && fatal_signal_pending(current)))
+			return NULL;
+	}
+}
+
+static void user_page_put(void)
+{
+	spin_unlock(&current->mm->page_table_lock);
+}
+""")
+    copy.sub(r"maybe_map\(", "user_page_get(", count=3)
+    copy.sub(r"^#ifdef CONFIG_64BIT\n\tpagefault_enable\(\);\n#else\n\tkunmap_atomic\(.*\);\n#endif\n",
+             r"\g<0>\tuser_page_put();\n", count=3)
+    copy.save()
+
+
 def floor(src, dest):
     """The floor of the experiment: everything but the free itself."""
     dest = pathlib.Path(dest)
@@ -201,6 +243,7 @@ def main(argv):
     elif len(argv) == 3 and argv[1] == "smp":
         irq(argv[2])
         tlb(argv[2])
+        uaccess(argv[2])
     elif len(argv) == 4 and argv[1] in ("floor", "patched"):
         globals()[argv[1]](argv[2], argv[3])
     else:
