@@ -130,6 +130,8 @@ static void what_values_have_in_common_is_learnt(void **state)
 	must_eq(are_right(with, record, 0, known), known);
 	must_eq(learn(without, record, known), known);
 	must_eq(stat_of(without).dictionary_bytes, 0);
+	/* It counts, beside what the other has as well. */
+	must(st.meta_bytes >= stat_of(without).meta_bytes + st.dictionary_bytes);
 	must_eq(bytes_of_each(with), bytes_of_each(without));
 	for (i = 1; i <= known; i++) {
 		size_t n = record(data, i);
@@ -174,13 +176,14 @@ static void samples_go_with_the_capacity(void **state)
 {
 	static unsigned char data[1200000];
 	struct ebb_cache *c = open_cache(1024 * MIB, "zstd");
-	u64 key, n;
+	u64 key, n, before = stat_of(c).meta_bytes;
 
 	for (key = 1; key < 200; key++) {
 		n = record(data, key);
 		must_eq(put(c, key, data, n, 0), 0);
 	}
 	must(c->dict.sample && c->dict.room > 3 * MIB);
+	must(stat_of(c).meta_bytes > before + c->dict.room);
 	must_eq(ebb_cache_set_capacity(c, EBB_CACHE_CAPACITY_MIN), 0);
 	must(!c->dict.sample && !c->dict.count);
 	must_be_at_most(stat_of(c).meta_bytes, 3 * MIB);

@@ -124,7 +124,7 @@ static void *put_large_ones(void *arg)
 	return NULL;
 }
 
-/* Contexts and values that come faster than the worker looks, if it goes by their number. */
+/* Contexts and values that come faster than the worker looks. */
 static void large_values_of_many_threads_are_within_the_capacity(void **state)
 {
 	host_a64 threads = { 0 };
@@ -146,6 +146,31 @@ static void large_values_of_many_threads_are_within_the_capacity(void **state)
 	must_be_at_most(most, 64 * MIB / 100 * 106);
 	is_sound(putter.c);
 	ebb_cache_close(putter.c);
+}
+
+static u32 looks;
+
+static void counts_looks(struct host_work *w)
+{
+	__atomic_fetch_add(&looks, 1, __ATOMIC_RELAXED);
+}
+
+/* One large value fills what the last look left, or more; one small one does not. */
+static void a_large_value_asks_for_a_look(void **state)
+{
+	struct ebb_cache *c = open_cache(64 * MIB, NULL);
+	static unsigned char data[1 << 20];
+
+	fill(data, sizeof(data), 0);
+	looks = 0;
+	c->tend.fn = counts_looks;
+	must_eq(put(c, 1, data, 100, 0), 0);
+	host_work_flush(&c->tend);
+	must_eq(looks, 0);
+	must_eq(put(c, 2, data, sizeof(data), 0), 0);
+	host_work_flush(&c->tend);
+	must_eq(looks, 1);
+	ebb_cache_close(c);
 }
 
 static void what_is_deleted_gives_memory_back(void **state)
@@ -427,6 +452,75 @@ static void a_put_finds_room_while_sizes_change(void **state)
 	ebb_cache_close(changer.c);
 }
 
+/* What leaves may give no page: so each try of a put evicts twice as much, and the last one all. */
+static void who_finds_no_room_again_evicts_twice_as_much(void **state)
+{
+	struct ebb_cache *c = open_cache(EBB_CACHE_CAPACITY_MIN, NULL);
+	u64 least = EBB_CACHE_CAPACITY_MIN / 256, live, gone;
+	struct rng r = { use_seed(46) };
+	unsigned int times;
+	struct scratch *s;
+
+	fill_with(c, &r, 10000, 2000);
+	s = scratch_get_surely(&c->blocks);
+	for (times = 0; times < 6; times++, least *= 2) {
+		live = stat_of(c).object_bytes;
+		must(cache_make_more_room(c, s, 1000, times));
+		gone = live - stat_of(c).object_bytes;
+		must(gone >= least);
+		/* One value more than that at most. */
+		must_be_at_most(gone, least + 4096);
+	}
+	must(stat_of(c).values);
+	must(cache_make_more_room(c, s, 1000, 8));
+	must_eq(stat_of(c).values, 0);
+	must(!cache_make_more_room(c, s, 1000, 0));
+	scratch_put(&c->blocks, s);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+static void *put_one_large(void *data)
+{
+	putter.failed = put(putter.c, 1, data, 2 * MIB, 0) != 0;
+	__atomic_store_n(&putter.puts, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* What is half stored cannot be evicted: who would make it half of the pool waits for its end. */
+static void a_large_value_waits_for_others(void **state)
+{
+	static unsigned char data[2 * MIB];
+	struct cache_turn *turns;
+	bool ended, waits;
+	pthread_t t;
+	u64 entered;
+
+	memset(&putter, 0, sizeof(putter));
+	putter.c = open_cache(EBB_CACHE_CAPACITY_MIN, NULL);
+	turns = &putter.c->turns;
+	entered = cache_turn_enter(putter.c, sizeof(data));
+	must_eq(entered, sizeof(data));
+	must_eq(pthread_create(&t, NULL, put_one_large, data), 0);
+	do {
+		sched_yield();
+		ended = __atomic_load_n(&putter.puts, __ATOMIC_ACQUIRE);
+		host_mutex_lock(&turns->lock);
+		waits = turns->waiters;
+		host_mutex_unlock(&turns->lock);
+	} while (!ended && !waits);
+	must(waits);
+	/* A small one does not. */
+	must_eq(put(putter.c, 2, data, 100, 0), 0);
+	must_eq(__atomic_load_n(&putter.puts, __ATOMIC_ACQUIRE), 0);
+	cache_turn_leave(putter.c, entered);
+	must_eq(pthread_join(t, NULL), 0);
+	must_eq(putter.failed, 0);
+	must_eq(stat_of(putter.c).values, 2);
+	is_sound(putter.c);
+	ebb_cache_close(putter.c);
+}
+
 /*
  * Sixteen threads in the least capacity, each with a value of a seventh of it in its hands, and
  * with contexts that would take more than all of it: none fails, and memory is within the capacity,
@@ -551,6 +645,7 @@ int main(void)
 		cmocka_unit_test(memory_is_within_the_capacity),
 		cmocka_unit_test(memory_is_within_the_capacity_when_the_worker_is_late),
 		cmocka_unit_test(large_values_of_many_threads_are_within_the_capacity),
+		cmocka_unit_test(a_large_value_asks_for_a_look),
 		cmocka_unit_test(what_is_deleted_gives_memory_back),
 		cmocka_unit_test(memory_comes_back_after_random_deletes),
 		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
@@ -558,6 +653,8 @@ int main(void)
 		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),
 		cmocka_unit_test(what_is_left_needs_what_it_would_need_alone),
 		cmocka_unit_test(a_put_finds_room_while_sizes_change),
+		cmocka_unit_test(who_finds_no_room_again_evicts_twice_as_much),
+		cmocka_unit_test(a_large_value_waits_for_others),
 		cmocka_unit_test(a_crowd_of_threads_puts_large_values_into_a_small_cache),
 		cmocka_unit_test(a_value_of_more_than_a_quarter_of_the_capacity_is_too_large),
 	};

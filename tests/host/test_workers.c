@@ -244,6 +244,19 @@ static void what_is_held_back_tells_how_long_it_waited(void)
 	stop_timer();
 	must_have_waited(9000, "what came as the timer stopped");
 	home_run_work(&r->disarm);
+	release_reset_peak(r);
+
+	/* Who starts the timer has no CPU to say so until the worker was there. */
+	home->now += 1000000000;
+	even = host_a64_read(&r->node->armed);
+	store_free(&rig->store, 5);
+	odd = host_a64_xchg(&r->node->armed, even);
+	run_after(4000);
+	must_have_waited(0, "what the timer was not started for");
+	host_a64_xchg(&r->node->armed, odd);
+	stop_timer();
+	must_have_waited(4000, "what a late thread started the timer for");
+	home_run_work(&r->disarm);
 	close_rig();
 }
 
