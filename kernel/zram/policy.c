@@ -20,7 +20,9 @@
  * discarded, so who discards is of no lower priority, either; nor is who writes for age when blocks
  * are few, since a write that finds none waits for those in his hand (incoming.c).
  *
- * Recompression waits for no memory: to make some by writing ahead may be the thread's own to do.
+ * To make memory by writing ahead may be the thread's own to do, so recompression waits for none
+ * for an object.  It may for what it takes once, its contexts and pages, and for a zspage table
+ * that grows; it has no lock then.
  */
 #include "zram.h"
 
