@@ -78,8 +78,12 @@ static void memory_is_within_the_capacity(void **state)
 	}
 }
 
-static void does_nothing(struct host_work *w)
+static u32 looks;
+
+/* A worker that does nothing else. */
+static void counts_looks(struct host_work *w)
 {
+	__atomic_fetch_add(&looks, 1, __ATOMIC_RELAXED);
 }
 
 /* On a machine that has no CPU for the worker, tables of small values must not outgrow the room. */
@@ -90,7 +94,7 @@ static void memory_is_within_the_capacity_when_the_worker_is_late(void **state)
 	struct rng r = { use_seed(42) };
 	unsigned int k;
 
-	c->tend.fn = does_nothing;
+	c->tend.fn = counts_looks;
 	for (k = 0; k < 10; k++) {
 		fill_with(c, &r, scaled(700000) / 10, 100);
 		is_within(c, before, capacity, "100 bytes, no worker");
@@ -146,13 +150,6 @@ static void large_values_of_many_threads_are_within_the_capacity(void **state)
 	must_be_at_most(most, 64 * MIB / 100 * 106);
 	is_sound(putter.c);
 	ebb_cache_close(putter.c);
-}
-
-static u32 looks;
-
-static void counts_looks(struct host_work *w)
-{
-	__atomic_fetch_add(&looks, 1, __ATOMIC_RELAXED);
 }
 
 /* One large value fills what the last look left, or more; one small one does not. */

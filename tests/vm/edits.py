@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Edits that the test kernels need, made on a downloaded source at build time.
 
-    edits.py smp SRC            SMP user-mode kernels: cheap interrupt masking, TLB flushes that take effect,
-                                copies to and from a process that hold its page
+    edits.py smp SRC            SMP user-mode kernels: cheap interrupt masking, TLB flushes that
+                                take effect, copies to and from a process that hold its page
     edits.py floor SRC DEST     in-tree zram whose slot-free notify does nothing
     edits.py patched SRC DEST   in-tree zsmalloc on its class-index path
     edits.py hash               a hash of this file: the key of what was edited
@@ -209,7 +209,8 @@ static void user_page_put(void)
 }
 """)
     copy.sub(r"maybe_map\(", "user_page_get(", count=3)
-    copy.sub(r"^#ifdef CONFIG_64BIT\n\tpagefault_enable\(\);\n#else\n\tkunmap_atomic\(.*\);\n#endif\n",
+    copy.sub(r"^#ifdef CONFIG_64BIT\n\tpagefault_enable\(\);\n"
+             r"#else\n\tkunmap_atomic\(.*\);\n#endif\n",
              r"\g<0>\tuser_page_put();\n", count=3)
     copy.save()
 

@@ -195,7 +195,8 @@ int main(int argc, char **argv)
 {
 	static unsigned long mb, seed = 1, buffered, keep, fail_me;
 	static const struct option known[] = {
-		{ "mb", &mb, 1, 1 << 20 }, { "threads", &nthreads, 1, 64 }, { "ms", &lasts, 1, 1 << 30 }, { "seed", &seed, 0, ~0UL },
+		{ "mb", &mb, 1, 1 << 20 }, { "threads", &nthreads, 1, 64 },
+		{ "ms", &lasts, 1, 1 << 30 }, { "seed", &seed, 0, ~0UL },
 		{ "tolerate", &tolerate }, { "fail-me", &fail_me }, { "keep", &keep }, { "buffered", &buffered }, { }
 	};
 	unsigned long ops = 0, errors = 0, refused = 0, p, i;
