@@ -16,7 +16,6 @@ void recompress_request_init(struct recompress_request *r, unsigned int priority
 {
 	*r = (struct recompress_request){
 		.priority = priority, .to = RECOMPRESS_BANDS, .left = ~(u64)0,
-		.how = HOST_MAY_WAIT,
 	};
 }
 
@@ -112,13 +111,13 @@ static void give_up(struct store *s, u64 i, u64 word)
 	}
 }
 
-static int make_object(struct store *s, u64 i, unsigned int how, const void *data, size_t bytes,
-		       u64 *ref)
+/* It waits for no memory: what it makes is worth none that others would have to give back. */
+static int make_object(struct store *s, u64 i, const void *data, size_t bytes, u64 *ref)
 {
-	int err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, how, ref);
+	int err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, 0, ref);
 
 	if (err == -ENOMEM && release_help(&s->release, host_node(), HELP_BUFS))
-		err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, how, ref);
+		err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, 0, ref);
 	if (!err)
 		pool_write(&s->pool, *ref, data);
 	return err;
@@ -162,7 +161,7 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 			give_up(s, i, word);
 		return RECOMPRESS_KEPT;
 	}
-	err = make_object(s, i, r->how, w->packed, (size_t)bytes, &ref);
+	err = make_object(s, i, w->packed, (size_t)bytes, &ref);
 	if (err)
 		return err;
 	new = slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT;

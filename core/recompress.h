@@ -37,7 +37,6 @@ struct recompress_request {
 	u64 tried, done;                /* so far */
 	u64 saved;                      /* bytes of objects, so far */
 	u32 *ages;                  /* seconds by slot, or NULL: 0 from now on for who is smaller */
-	unsigned int how;               /* HOST_MAY_WAIT; or 0: it waits for no memory */
 
 	/* Of who does it by himself, as the last of all. */
 	/* not NULL: only pages of min_age at least, who keep their ages */
@@ -52,7 +51,7 @@ enum recompress_outcome {
 	RECOMPRESS_DONE,        /* it is smaller now */
 };
 
-/* All pages, of all sizes; memory is waited for. */
+/* All pages, of all sizes. */
 void recompress_request_init(struct recompress_request *r, unsigned int priority);
 
 /*
@@ -64,8 +63,8 @@ unsigned int store_last_codec(const struct store *s);
 /*
  * Tries slot i < slots.  An enum recompress_outcome, or an error with which nothing has changed but
  * that the page is not idle any more (but with `aged`): -EIO: a codec failed; -ENOMEM; -ENOSPC as
- * store_write().  mem_limit is not looked at, since less is taken than is given back.  Process
- * context; one caller at a time for each store (hold.h counts on it).
+ * store_write().  Memory is not waited for.  mem_limit is not looked at, since less is taken than
+ * is given back.  Process context; one caller at a time for each store (hold.h counts on it).
  */
 int store_recompress(struct store *s, u64 i, struct recompress_request *r,
 		     const struct recompress_work *w);

@@ -35,9 +35,13 @@
  *               <= limit + one buffer a CPU
  *     buffers   = one for each per-CPU item + spare   spare: in stocks, pools, queues, in hand
  *
- * The first push arms the node's timer, which bounds how long a reference waits.  Until it runs
- * out the workers sleep, so that they take no CPU from who is freeing, unless half the budget or
- * half the buffers are used.
+ * The first push of a reference arms the node's timer, which bounds how long it waits.  Until it
+ * runs out the workers sleep, so that they take no CPU from who is freeing, unless half the budget
+ * or half the buffers are used.
+ *
+ * A block takes no memory, and who wants one asks for those that are held back.  So its push arms
+ * nothing: what is in the item leaves with references that come, or the owner's tick looks for it,
+ * release_look().
  */
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H
@@ -243,15 +247,15 @@ void release_destroy(struct release *r);
 void release_full(struct release *r, struct release_cpu *rc, struct release_todo *todo);
 
 /*
- * Defers the free of ref, an object of class bytes.  The CPU's item is held; todo, zeroed, goes
- * to release_finish() after it is unlocked.
+ * Defers the free of ref, an object of class bytes, or of a block: 0.  The CPU's item is held;
+ * todo, zeroed, goes to release_finish() after it is unlocked.
  */
 static inline void release_push(struct release *r, struct release_cpu *rc, u64 ref, u32 bytes,
 				struct release_todo *todo)
 {
 	u64 tail = host_a64_read(&rc->tail) + 1, pushed = rc->pushed + bytes;
 
-	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1)))
+	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1)) && bytes)
 		todo->node = rc->node;
 	/*
 	 * A buffer may be a cold page: its lines come ahead.  Near its end that is past the array.
@@ -274,6 +278,13 @@ static inline void release_finish(const struct release_todo *todo)
 	if (host_unlikely(todo->node != NULL))
 		release_wake(todo);
 }
+
+/*
+ * Has blocks looked after that were pushed since: arms the timer of each node that holds something
+ * back without one.  For the owner's tick, which he asks for after a free; a look at each CPU.  A
+ * block that is pushed just then may wait for the next tick.  Any context.
+ */
+void release_look(struct release *r);
 
 /*
  * Returns when everything that was held back at the call is freed, whatever is pushed meanwhile.

@@ -430,6 +430,15 @@ void release_disarm_run(struct host_work *work)
 			arm(&r->node[k], true);
 }
 
+void release_look(struct release *r)
+{
+	unsigned int k;
+
+	for (k = 0; k < r->nodes; k++)
+		if (!(host_a64_read(&r->node[k].armed) & 1) && !is_empty(&r->node[k]))
+			arm(&r->node[k], false);
+}
+
 /* ---- flush ---- */
 
 /*

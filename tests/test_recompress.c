@@ -426,34 +426,20 @@ static bool never_but_counted(void)
 	return true;
 }
 
-static unsigned int asked_in_vain(struct store *s, unsigned int how)
-{
-	struct recompress_request r;
-
-	recompress_request_init(&r, 1);
-	r.how = how;
-	asked = 0;
-	host_user_fail = never_but_counted;
-	must_eq(store_recompress(s, 0, &r, &work), -ENOMEM);
-	host_user_fail = NULL;
-	return asked;
-}
-
 /* Who waits asks the source a second time, for what it gives to who waits (pcp.h). */
-static void who_is_not_to_wait_asks_for_what_is_there_and_no_more(void **state)
+static void it_asks_for_the_memory_that_is_there_and_no_more(void **state)
 {
 	struct store *s = open_store(0);
-	struct recompress_request r;
 
 	put(s, 0, 2000, 1000, 0);
 	pcp_drain(&rig.source.pcp);
-	must_eq(asked_in_vain(s, 0), 1);
-	must_eq(asked_in_vain(s, HOST_MAY_WAIT), 2);
+	asked = 0;
+	host_user_fail = never_but_counted;
+	must_eq(tried(s, 0, 1), -ENOMEM);
+	host_user_fail = NULL;
+	must_eq(asked, 1);
 	must_read(s, 0);
-	recompress_request_init(&r, 1);
-	must_eq(r.how, HOST_MAY_WAIT);
-	r.how = 0;
-	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_DONE);
+	must_eq(tried(s, 0, 1), RECOMPRESS_DONE);
 	must_read(s, 0);
 	rig_close();
 }
@@ -755,7 +741,7 @@ int main(void)
 		cmocka_unit_test(a_write_or_a_free_that_came_first_wins),
 		cmocka_unit_test(readers_are_no_obstacle_and_keep_what_they_read),
 		cmocka_unit_test(what_fails_changes_nothing),
-		cmocka_unit_test(who_is_not_to_wait_asks_for_what_is_there_and_no_more),
+		cmocka_unit_test(it_asks_for_the_memory_that_is_there_and_no_more),
 		cmocka_unit_test(mem_limit_is_no_obstacle),
 		cmocka_unit_test(a_store_needs_levels_in_range_and_ends_whole_without_memory),
 		cmocka_unit_test(a_page_made_anew_has_no_age_unless_it_was_touched_meanwhile),

@@ -39,6 +39,7 @@ static void decay(struct host_work *w)
 		host_work_queue_delayed(w, PCP_PERIOD_US);
 	if (aged)
 		shrink_look(&z->store.shrink);
+	release_look(&z->store.release);
 }
 
 static void set_defaults(struct zram *z)

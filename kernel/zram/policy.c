@@ -21,8 +21,8 @@
  * are few, since a write that finds none waits for those in his hand (incoming.c).
  *
  * To make memory by writing ahead may be the thread's own to do, so recompression waits for none
- * for an object.  It may for what it takes once, its contexts and pages, and for a zspage table
- * that grows; it has no lock then.
+ * for objects and for its pages.  It may for its contexts, which it takes once, and for a zspage
+ * table that grows; it has no lock then.
  */
 #include "zram.h"
 
@@ -222,9 +222,9 @@ static bool may_recompress(struct policy_run *r)
 	zram_provide(r->z);
 	r->recompress_age = min_age(r, seconds);
 	if (!r->pages.page)
-		r->pages.page = kmalloc(PAGE_SIZE, GFP_KERNEL | __GFP_NOWARN);
+		r->pages.page = kmalloc(PAGE_SIZE, GFP_NOWAIT | __GFP_NOWARN);
 	if (!r->pages.packed)
-		r->pages.packed = kmalloc(PAGE_SIZE, GFP_KERNEL | __GFP_NOWARN);
+		r->pages.packed = kmalloc(PAGE_SIZE, GFP_NOWAIT | __GFP_NOWARN);
 	return r->pages.page && r->pages.packed;
 }
 
@@ -238,7 +238,6 @@ static void recompress_unit(struct policy_run *r)
 	int more = 1;
 
 	recompress_request_init(&q, store_last_codec(s));
-	q.how = 0;
 	q.aged = &r->ages;
 	q.min_age = r->recompress_age;
 	q.own = r->own;

@@ -102,15 +102,43 @@ static const char *judge(struct zram *z, struct words *w)
 
 /* ---- the work; pp_lock is held, so that the store stays ---- */
 
-/* The band of sizes from which on there are at least max_pages. */
-static int first_band(struct zram *z, const struct recompress_request *r, unsigned int *band)
+/* What it needs, all there before it has pp_lock. */
+struct room {
+	struct recompress_work work;
+	u64 count[RECOMPRESS_BANDS];    /* pages by band of sizes */
+};
+
+static void drop_room(struct room *room)
 {
-	u64 *count = kcalloc(RECOMPRESS_BANDS, sizeof(*count), GFP_KERNEL), sum = 0, at = 0;
+	if (room) {
+		free_page((unsigned long)room->work.page);
+		free_page((unsigned long)room->work.packed);
+	}
+	kfree(room);
+}
+
+static struct room *make_room(void)
+{
+	struct room *room = kzalloc(sizeof(*room), GFP_KERNEL);
+
+	if (!room)
+		return NULL;
+	room->work.page = (void *)__get_free_page(GFP_KERNEL);
+	room->work.packed = (void *)__get_free_page(GFP_KERNEL);
+	if (room->work.page && room->work.packed)
+		return room;
+	drop_room(room);
+	return NULL;
+}
+
+/* The band of sizes from which on there are at least max_pages. */
+static int first_band(struct zram *z, const struct recompress_request *r, u64 *count,
+		      unsigned int *band)
+{
+	u64 sum = 0, at = 0;
 	bool more = true;
 	int err = 0;
 
-	if (!count)
-		return -ENOMEM;
 	while (more && !err) {
 		err = down_read_killable(&z->dev_lock);
 		if (err)
@@ -122,7 +150,6 @@ static int first_band(struct zram *z, const struct recompress_request *r, unsign
 	}
 	for (*band = RECOMPRESS_BANDS; *band && sum < r->left;)
 		sum += count[--*band];
-	kfree(count);
 	return err;
 }
 
@@ -164,36 +191,34 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 	return more;
 }
 
-static int recompress(struct zram *z, const struct words *w, const struct recompress_work *work)
+static int recompress(struct zram *z, const struct words *w, struct room *room)
 {
 	struct recompress_request r;
 	unsigned int band = 0;
 	int err = 0;
 
 	recompress_request_init(&r, w->priority);
-	r.how = 0;
 	r.idle = w->idle;
 	r.huge = w->huge;
 	r.threshold = w->threshold;
 	r.left = w->max_pages;
 	if (r.left != U64_MAX)
-		err = first_band(z, &r, &band);
+		err = first_band(z, &r, room->count, &band);
 	/* Of the last band not all are wanted. */
 	if (!err && band) {
 		r.from = band + 1;
-		err = walk(z, &r, work);
+		err = walk(z, &r, &room->work);
 		r.to = band + 1;
 	}
 	r.from = band;
-	return err ?: walk(z, &r, work);
+	return err ?: walk(z, &r, &room->work);
 }
 
-static ssize_t locked(struct device *dev, const char *buf, struct words *w)
+static ssize_t locked(struct device *dev, const char *buf, struct words *w, struct room *room)
 {
-	struct recompress_work work = { NULL, NULL };
 	struct zram *z = zram_of(dev);
 	const char *wrong;
-	int err = -ENOMEM;
+	int err;
 
 	if (down_read_killable(&z->dev_lock))
 		return -EINTR;
@@ -201,12 +226,7 @@ static ssize_t locked(struct device *dev, const char *buf, struct words *w)
 	up_read(&z->dev_lock);
 	if (wrong)
 		return zram_refuse(dev, "recompress", buf, wrong, -EINVAL);
-	work.page = (void *)__get_free_page(GFP_KERNEL);
-	work.packed = (void *)__get_free_page(GFP_KERNEL);
-	if (work.page && work.packed)
-		err = recompress(z, w, &work);
-	free_page((unsigned long)work.page);
-	free_page((unsigned long)work.packed);
+	err = recompress(z, w, room);
 	zram_note_written(z);
 	return err;
 }
@@ -217,20 +237,22 @@ static ssize_t recompress_store(struct device *dev, struct device_attribute *att
 	struct words w = { .max_pages = U64_MAX, .priority = 1 };
 	struct zram *z = zram_of(dev);
 	char *text = kstrdup(buf, GFP_KERNEL);
-	ssize_t err;
+	struct room *room = make_room();
+	ssize_t err = -ENOMEM;
 
-	if (!text)
-		return -ENOMEM;
-	err = parse(text, &w);
-	if (err) {
-		zram_refuse(dev, "recompress", buf, "not name=value with numbers in range", err);
-	} else {
-		err = mutex_lock_killable(&z->pp_lock);
-		if (!err) {
-			err = locked(dev, buf, &w);
-			zram_pp_unlock(z);
-		}
+	if (text && room) {
+		err = parse(text, &w);
+		if (err)
+			zram_refuse(dev, "recompress", buf, "not name=value with numbers in range",
+				    err);
 	}
+	if (!err)
+		err = mutex_lock_killable(&z->pp_lock);
+	if (!err) {
+		err = locked(dev, buf, &w, room);
+		zram_pp_unlock(z);
+	}
+	drop_room(room);
 	kfree(text);
 	return err ?: len;
 }

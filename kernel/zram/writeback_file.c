@@ -87,10 +87,9 @@ static int choose_by(struct wb_work *w, char *text)
 }
 
 /* pp_lock is held. */
-static ssize_t write_back(struct device *dev, const char *buf, char *text)
+static ssize_t write_back(struct device *dev, const char *buf, char *text, struct wb_work *w)
 {
 	struct zram *z = zram_of(dev);
-	struct wb_work *w;
 	u64 disksize;
 	ssize_t err;
 
@@ -102,10 +101,6 @@ static ssize_t write_back(struct device *dev, const char *buf, char *text)
 		return zram_refuse(dev, "writeback", buf, "the device has no size yet", -EINVAL);
 	if (!z->backing.file)
 		return zram_refuse(dev, "writeback", buf, "there is no backing device", -ENODEV);
-	w = zram_wb_make(z, min3(READ_ONCE(z->backing.batch), REQUESTS_MAX,
-				 (u32)min_t(u64, z->store.slots, U32_MAX)), false);
-	if (!w)
-		return -ENOMEM;
 	err = choose_by(w, text);
 	if (!err)
 		err = zram_wb_write(w);
@@ -113,7 +108,6 @@ static ssize_t write_back(struct device *dev, const char *buf, char *text)
 		zram_refuse(dev, "writeback", buf, "not idle, huge, huge_idle, incompressible or pages", err);
 	if (err)
 		zram_wb_unchoose(z);
-	zram_wb_free(w);
 	zram_note_freed(z);
 	return err;
 }
@@ -123,15 +117,16 @@ static ssize_t writeback_store(struct device *dev, struct device_attribute *attr
 {
 	struct zram *z = zram_of(dev);
 	char *text = kstrdup(buf, GFP_KERNEL);
-	ssize_t err;
+	/* All of it is there before pp_lock: who has that is not to wait for memory. */
+	struct wb_work *w = zram_wb_make(z, min(READ_ONCE(z->backing.batch), REQUESTS_MAX), false);
+	ssize_t err = text && w ? mutex_lock_killable(&z->pp_lock) : -ENOMEM;
 
-	if (!text)
-		return -ENOMEM;
-	err = mutex_lock_killable(&z->pp_lock);
 	if (!err) {
-		err = write_back(dev, buf, text);
+		err = write_back(dev, buf, text, w);
 		zram_pp_unlock(z);
 	}
+	if (w)
+		zram_wb_free(w);
 	kfree(text);
 	return err ?: len;
 }

@@ -631,6 +631,11 @@ int rig_do(const struct op *op, u32 value)
 		release_help(&s->release, 0, 1);
 		me->atomic--;
 		break;
+	case OP_LOOK:
+		me->working++;
+		release_look(&s->release);
+		me->working--;
+		break;
 	case OP_SHRINK:
 		shrink_count(&s->shrink);
 		/* So few pages are never sparse. */

@@ -225,7 +225,7 @@
 	.most = 2, .asleep = 1,
 	.blocks = 1, .release_limit = PLENTY,
 	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF) },
-	.act = { { FREE(0), BACK(1) }, { READ(0), READ(1) }, { READ(0) } },
+	.act = { { FREE(0), LOOK, BACK(1) }, { READ(0), READ(1) }, { READ(0) } },
 },
 {
 	.name = "blocks and objects in one buffer, against drains",
@@ -233,6 +233,12 @@
 	.blocks = 2, .release_limit = PLENTY,
 	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF), WRITE(2, HALF), BACK(2) },
 	.act = { { FREE(0), FREE(1) }, { FREE(2), FLUSH }, { HELP } },
+},
+{
+	.name = "an object that is freed while the timer stops over blocks",
+	.blocks = 2, .release_limit = PLENTY,
+	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF), WRITE(2, HALF), BACK(2), FREE(2) },
+	.act = { { FREE(0), FREE(1) }, { LOOK } },
 },
 {
 	.name = "blocks that a CPU frees in place",
@@ -365,7 +371,7 @@
 	.most = 2, .asleep = 1,
 	.blocks = 1, .release_limit = PLENTY,
 	.before = { INCOMING(0) },
-	.act = { { INCOMING(1), READ(1) }, { FREE(0), INCOMING(0) } },
+	.act = { { INCOMING(1), READ(1) }, { FREE(0), LOOK, INCOMING(0) } },
 },
 {
 	.name = "a page to the device that is the first of a page of slots",

@@ -483,6 +483,7 @@ static void room_begin(void)
 	rig_do(&(struct op)WRITE(1, HALF), value_of(7));
 	rig_do(&(struct op)INCOMING(0), value_of(7));
 	rig_do(&(struct op)FREE(0), 0);
+	rig_do(&(struct op)LOOK, 0);
 	if (rig->store.backed.nfree || rig->store.release.item[0]->tail.v != 1)
 		explore_fail("the block is not held back");
 	home->fair = true;

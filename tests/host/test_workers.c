@@ -168,6 +168,60 @@ static void the_timer_of_a_node_stops_while_another_s_runs_on(void)
 	close_rig();
 }
 
+/* Pages of slots 0 .. n - 1 go to the backing device, and are freed on CPU 0 or on CPU cpu. */
+static void free_blocks(u64 n, unsigned int cpu)
+{
+	u64 i;
+
+	for (i = 0; i < n; i++)
+		rig_do(&(struct op){ .what = OP_INCOMING, .slot = (u16)i }, 1);
+	me->cpu = cpu;
+	for (i = 0; i < n; i++)
+		store_free(&rig->store, i);
+}
+
+static bool is_armed(unsigned int node)
+{
+	struct release_node *n = &rig->store.release.node[node];
+
+	return host_a64_read(&n->armed) & 1 && n->worker->work.queued;
+}
+
+static void a_look_starts_the_timer_for_blocks(void)
+{
+	const struct rig_config cfg = {
+		.cpus = 2, .pages = HOME_PAGES, .slots = 4, .blocks = 4, .release_limit = PLENTY,
+	};
+	struct release *r;
+	u64 nfree;
+
+	open_with(&cfg, 2);
+	r = &rig->store.release;
+	release_look(r);
+	if (is_armed(0) || is_armed(1))
+		explore_fail("a look starts a timer for nothing");
+	nfree = rig->store.backed.nfree;
+	free_blocks(2, 1);
+	if (is_armed(0) || is_armed(1))
+		explore_fail("a block that is freed starts a timer");
+	release_look(r);
+	if (is_armed(0) || !is_armed(1))
+		explore_fail("after a look the timers are %d and %d", is_armed(0), is_armed(1));
+	host_work_flush(&r->node[1].worker->work);
+	if (rig->store.backed.nfree != nfree)
+		explore_fail("%llu blocks are free of %llu",
+			     (unsigned long long)rig->store.backed.nfree,
+			     (unsigned long long)nfree);
+	/* An object that comes after a block starts it as ever. */
+	me->cpu = 0;
+	put(3, HOST_ANY_NODE);
+	free_blocks(2, 0);
+	store_free(&rig->store, 3);
+	if (!is_armed(0))
+		explore_fail("an object that is freed after blocks starts no timer");
+	close_rig();
+}
+
 static void must_have_waited(u64 us, const char *what)
 {
 	struct release_stats st;
@@ -354,6 +408,7 @@ int main(void)
 		  a_node_without_cpus_has_pages_and_nothing_else },
 		{ "the timer of a node stops while another's runs on",
 		  the_timer_of_a_node_stops_while_another_s_runs_on },
+		{ "a look starts the timer for blocks", a_look_starts_the_timer_for_blocks },
 		{ "what is held back tells how long it waited",
 		  what_is_held_back_tells_how_long_it_waited },
 		{ "a queue that is never empty is no endless wait",

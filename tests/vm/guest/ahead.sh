@@ -110,7 +110,4 @@ for what in "put 0 $(z 0 writeback_auto)" "put 1 $(z 0 reset)"; do
 	write 2>/dev/null
 	check "$what, at any time" $what
 done
-put 1 "$(z 0 reset)"
-check "the loop device is free again" losetup -d /dev/loop0
-rm -f /tmp/back
-finish
+finish_loop

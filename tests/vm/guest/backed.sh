@@ -190,6 +190,4 @@ if [ -e /dev/mapper/control ] && is_ebb; then
 	check "who waits in hot_remove can be killed" killed_meanwhile put 7 $control/hot_remove
 	put 1 "$(z 0 reset)"; dmtable back
 fi
-check "the loop device is free again" losetup -d /dev/loop0
-rm -f /tmp/back
-finish
+finish_loop

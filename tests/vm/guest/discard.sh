@@ -154,7 +154,4 @@ if [ -e /dev/mapper/control ]; then
 else
 	skip "a device that fails" "this kernel has no device mapper"
 fi
-put 1 "$(z 0 reset)"
-check "the loop device is free again" losetup -d /dev/loop0
-rm -f /tmp/back
-finish
+finish_loop

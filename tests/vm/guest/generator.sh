@@ -68,5 +68,4 @@ else
 fi
 check "the device is taken down" zram-generator --reset-device zram0
 equal "it is empty" "$(cat "$(z 0 disksize)")" 0
-check "the loop device is free" losetup -d /dev/loop0
-finish
+finish_loop

@@ -138,7 +138,4 @@ for f in failslab fail_page_alloc; do
 		invariants 0
 	done
 done
-put 1 "$(z 0 reset)"
-check "the loop device is free again" losetup -d /dev/loop0
-rm -f /tmp/back
-finish
+finish_loop

@@ -184,3 +184,11 @@ finish() {
 	fi
 	exit $failed
 }
+
+# The end of a test in which loop0 was zram0's backing device.
+finish_loop() {
+	put 1 "$(z 0 reset)"
+	check "the loop device is free again" losetup -d /dev/loop0
+	rm -f /tmp/back
+	finish
+}

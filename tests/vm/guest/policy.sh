@@ -258,6 +258,4 @@ fresh 1; all_on; fill; sleep 1.5
 check "the module unloads while it is at work" modprobe -r zram
 equal "and leaves no thread" "$(threads)" 0
 check "and comes back" load
-check "the loop device is free again" losetup -d /dev/loop0
-rm -f /tmp/back
-finish
+finish_loop
