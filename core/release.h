@@ -39,9 +39,9 @@
  * runs out the workers sleep, so that they take no CPU from who is freeing, unless half the budget
  * or half the buffers are used.
  *
- * A block takes no memory, and who wants one asks for those that are held back.  So its push arms
- * nothing: what is in the item leaves with references that come, or the owner's tick looks for it,
- * release_look().
+ * A block takes no memory, and a write that finds none free asks for those that are held back.  So
+ * blocks arm nothing, nor do they keep the timer running: they leave with references that come, or
+ * the owner's tick looks for them, release_look().
  */
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H
@@ -162,7 +162,7 @@ struct release_node {
 	u64 sweep;                      /* when the one under way began */
 	u64 since;                      /* when the last one that is over began */
 	u64 first;                      /* when the first one of the timer's run was over */
-	u64 wait;                       /* the longest that something waited; host_read_once */
+	u64 wait;                       /* the longest that an object waited; host_read_once */
 	bool took;                      /* something was taken since the last one was over */
 	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node, as below */
 } HOST_OWN_LINE;
@@ -219,7 +219,7 @@ struct release_todo {
 struct release_stats {
 	u64 deferred, in_place;                 /* objects */
 	u64 flush_budget, flush_full, flush_timer, flush_asked; /* times */
-	u64 wait_us;    /* the longest that something waited for a worker, since set-up or reset */
+	u64 wait_us;    /* the longest that an object waited for a worker, since set-up or reset */
 };
 
 /* The budget of a home that is not told one. */
@@ -282,7 +282,7 @@ static inline void release_finish(const struct release_todo *todo)
 /*
  * Has blocks looked after that were pushed since: arms the timer of each node that holds something
  * back without one.  For the owner's tick, which he asks for after a free; a look at each CPU.  A
- * block that is pushed just then may wait for the next tick.  Any context.
+ * block that is pushed as the tick begins may wait until he asks for another.  Any context.
  */
 void release_look(struct release *r);
 

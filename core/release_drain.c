@@ -13,22 +13,23 @@
  * flush is over when what was held back as it began is freed, whatever comes meanwhile.  A CPU that
  * frees in place says so in its item (spilling); it is waited for by host_settle().
  *
- * The timer.  armed is odd as long as worker 0 is to run within RELEASE_TIMER_US.  A run that found
- * nothing makes it the next even number and asks for release_disarm_run(), which waits until every
- * section under an item that may have seen it odd is over, and looks again: so no push is
- * forgotten, and a push looks at a line that hardly ever changes.
+ * The timer is for objects.  armed is odd as long as worker 0 is to run within RELEASE_TIMER_US.  A
+ * run that found none makes it the next even number and asks for release_disarm_run(), which waits
+ * until every section under an item that may have seen it odd is over, and looks again: so no
+ * object is forgotten, and a push looks at a line that hardly ever changes.  Blocks neither start
+ * it nor keep it running; what runs takes them, too.
  *
  * Who pushes and finds it even queues the run first, and then makes it odd by compare-and-swap.  A
  * thread that loses its CPU in between has promised nothing: the others still find it even, and
  * start the timer themselves.  If the timer has run and stopped meanwhile the number is another
  * one, and the late thread changes nothing.
  *
- * How long things wait.  The number is twice a time: when the timer was started, or when worker 0
+ * How long objects wait.  The number is twice a time: when the timer was started, or when worker 0
  * last looked at the items before it stopped.  Between the two, worker 0 makes one sweep after the
  * other.  A sweep begins as it looks at the items, with the tail of each as its queue's mark, and
- * is over when no queue has a buffer from before its mark.  What is taken in a sweep came after the
- * one before it had begun, or, in the first one, after the timer was started; so it waited for the
- * time from there to the sweep's end at most.
+ * is over when no queue has a buffer from before its mark.  An object that is taken in a sweep came
+ * after the one before it had begun, or, in the first one, after the timer was started; so it
+ * waited for the time from there to the sweep's end at most.
  *
  * Lock order: flushing > queue lock; release_free() is called under none but flushing.
  */
@@ -197,7 +198,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 }
 
 /*
- * Frees what is in the node's items, each looked at once; whether there was anything.  If no sweep
+ * Frees what is in the node's items, each looked at once; whether there were objects.  If no sweep
  * is under way, one begins.
  */
 static bool collect(struct release_node *node, struct hands *h, u64 *scratch)
@@ -212,7 +213,7 @@ static bool collect(struct release_node *node, struct hands *h, u64 *scratch)
 			node->queue[i].mark = tail;
 		if (!there)
 			continue;
-		found = true;
+		found |= release_cpu_bytes(node->item[i]) != 0;
 		stay(h, node);
 		n = take(node->r, node->item[i], scratch, RELEASE_REFS);
 		release_free(node->r, scratch, scratch + RELEASE_REFS, n);
@@ -406,15 +407,16 @@ void release_worker_run(struct host_work *work)
 		go(&h);
 }
 
-static bool is_empty(const struct release_node *node)
+/* Whether the node holds objects back, or with blocks anything. */
+static bool holds(const struct release_node *node, bool blocks)
 {
 	unsigned int i;
 	u64 tail;
 
 	for (i = 0; i < node->nitems; i++)
-		if (in_item(node->item[i], &tail))
-			return false;
-	return !count_full(node);
+		if (blocks ? in_item(node->item[i], &tail) : release_cpu_bytes(node->item[i]))
+			return true;
+	return count_full(node);
 }
 
 void release_disarm_run(struct host_work *work)
@@ -426,7 +428,7 @@ void release_disarm_run(struct host_work *work)
 		r->node[k].disarming = host_a64_and(&r->node[k].idle, 0);
 	host_settle(r->cpus);
 	for (k = 0; k < r->nodes; k++)
-		if (r->node[k].disarming && !is_empty(&r->node[k]))
+		if (r->node[k].disarming && holds(&r->node[k], false))
 			arm(&r->node[k], true);
 }
 
@@ -435,7 +437,7 @@ void release_look(struct release *r)
 	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++)
-		if (!(host_a64_read(&r->node[k].armed) & 1) && !is_empty(&r->node[k]))
+		if (!(host_a64_read(&r->node[k].armed) & 1) && holds(&r->node[k], true))
 			arm(&r->node[k], false);
 }
 

@@ -162,6 +162,14 @@ bool zram_ahead_wanted(struct zram *z)
 
 /* ---- how: each returns whether that stage is over, or an error ---- */
 
+static int flush(struct zram *z)
+{
+	down_read(&z->dev_lock);
+	release_flush(&z->store.release);
+	up_read(&z->dev_lock);
+	return 1;
+}
+
 static int weigh(struct zram *z, struct zram_ahead *a)
 {
 	struct store *s = &z->store;
@@ -169,6 +177,11 @@ static int weigh(struct zram *z, struct zram_ahead *a)
 	unsigned int pieces = UNIT_PIECES;
 	bool more = true;
 
+	if (!room) {
+		/* What freed slots had may be held back. */
+		flush(z);
+		room = zram_wb_room(z, true);
+	}
 	if (!room)
 		return -ENOSPC;
 	if (!a->at) {
@@ -266,9 +279,7 @@ static void unit(struct zram *z, struct zram_ahead *a)
 		over = a->left ? write(z, a) : 1;
 		break;
 	case STAGE_FLUSH:
-		down_read(&z->dev_lock);
-		release_flush(&z->store.release);
-		up_read(&z->dev_lock);
+		over = flush(z);
 		a->begun = false;
 		break;
 	case STAGE_COMPACT:

@@ -206,6 +206,8 @@ static int empty_slots(struct zram *z)
 		if (host_interrupted() || down_read_killable(&z->dev_lock))
 			return -EINTR;
 		more = z->disksize && store_free_piece(&z->store, &at, z->store.slots);
+		if (more)
+			zram_note_freed(z);
 		up_read(&z->dev_lock);
 		cond_resched();
 	}

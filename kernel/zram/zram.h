@@ -134,7 +134,7 @@ struct zram {
 	u32 *ages;	/* idle.c: the second of the last touch by slot; NULL: not kept */
 	u64 high_pages;                 /* ahead.c: of the pool; with more, pages are written out */
 	struct store store;             /* zeroed while disksize is 0 */
-	struct host_work decay;	/* of page lists, and the reserve; while disksize is not 0 */
+	struct host_work decay;	/* the tick; while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as decay */
 	struct pcp pcp;
 	struct host_pages pages;
@@ -175,7 +175,10 @@ struct zram {
 	struct dentry *debugfs;
 };
 
-/* After memory was given back: have idle page lists looked after.  Any context. */
+/*
+ * After slots were emptied or memory was given back: asks for the tick, which has page lists, the
+ * reserve, and blocks of freed slots looked after.  Any context.
+ */
 static inline void zram_note_freed(struct zram *z)
 {
 	host_work_queue_delayed(&z->decay, PCP_PERIOD_US);

@@ -187,6 +187,23 @@ static bool is_armed(unsigned int node)
 	return host_a64_read(&n->armed) & 1 && n->worker->work.queued;
 }
 
+/* Blocks that come while it runs and while it stops do not keep it running. */
+static void must_stop_over_blocks(struct release_node *node)
+{
+	free_blocks(1, 1);
+	release_look(node->r);
+	free_blocks(1, 1);
+	home->now += (u64)RELEASE_TIMER_US * 1000;
+	home_run_work(&node->worker->work);
+	if (is_armed(1))
+		explore_fail("blocks keep the timer running");
+	free_blocks(1, 1);
+	home_run_work(&node->r->disarm);
+	if (is_armed(1))
+		explore_fail("blocks start the timer again");
+	release_flush(node->r);
+}
+
 static void a_look_starts_the_timer_for_blocks(void)
 {
 	const struct rig_config cfg = {
@@ -196,6 +213,8 @@ static void a_look_starts_the_timer_for_blocks(void)
 	u64 nfree;
 
 	open_with(&cfg, 2);
+	home->still = true;
+	home->now = (u64)1 << 40;
 	r = &rig->store.release;
 	release_look(r);
 	if (is_armed(0) || is_armed(1))
@@ -212,6 +231,8 @@ static void a_look_starts_the_timer_for_blocks(void)
 		explore_fail("%llu blocks are free of %llu",
 			     (unsigned long long)rig->store.backed.nfree,
 			     (unsigned long long)nfree);
+	host_work_flush(&r->disarm);
+	must_stop_over_blocks(&r->node[1]);
 	/* An object that comes after a block starts it as ever. */
 	me->cpu = 0;
 	put(3, HOST_ANY_NODE);

@@ -68,4 +68,5 @@ else
 fi
 check "the device is taken down" zram-generator --reset-device zram0
 equal "it is empty" "$(cat "$(z 0 disksize)")" 0
-finish_loop
+check "the loop device is free" losetup -d /dev/loop0
+finish
