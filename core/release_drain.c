@@ -407,14 +407,18 @@ void release_worker_run(struct host_work *work)
 		go(&h);
 }
 
-/* Whether the node holds objects back, or with blocks anything. */
+/*
+ * Whether the node holds objects back, or with blocks anything.  Bytes alone do not tell: who took
+ * the last of them may have lost its CPU before it said so.
+ */
 static bool holds(const struct release_node *node, bool blocks)
 {
 	unsigned int i;
 	u64 tail;
 
 	for (i = 0; i < node->nitems; i++)
-		if (blocks ? in_item(node->item[i], &tail) : release_cpu_bytes(node->item[i]))
+		if (in_item(node->item[i], &tail) &&
+		    (blocks || release_cpu_bytes(node->item[i])))
 			return true;
 	return count_full(node);
 }
