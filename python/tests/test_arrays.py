@@ -234,3 +234,21 @@ def test_damage_to_packed_bytes_is_found():
             pyebb.unpack(wrong)
     with pytest.raises(TypeError):
         pyebb.unpack("text")
+
+
+class Refuses:
+    """Pickle takes it and does not give it back."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def test_what_pop_cannot_read_stays():
+    with pyebb.ArrayStore() as store:
+        store["a"] = Refuses()
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no number"):
+                store.pop("a")
+        assert "a" in store and len(store) == 1
+        del store["a"]
+        assert store.pop("a", 5) == 5

@@ -335,6 +335,32 @@ def test_what_cannot_be_kept_is_returned():
         pyebb.cache(lambda: 5)
 
 
+class Two(Exception):
+    """Pickle takes it and does not give it back: it calls it with what the base has, one argument."""
+
+    def __init__(self, a, b):
+        super().__init__(a)
+        self.b = b
+
+
+def test_what_pickle_takes_and_does_not_give_back_is_computed_again():
+    @pyebb.cache(capacity="8 MiB")
+    def f(a):
+        return Two(a, 2)
+
+    assert [f(1).b for _ in range(3)] == [2, 2, 2]
+
+
+def test_a_pair_is_no_named_argument():
+    @pyebb.cache(capacity="8 MiB")
+    def f(*args, **kwargs):
+        return args, kwargs
+
+    for _ in range(2):
+        assert f(x=1) == ((), {"x": 1})
+        assert f(("x", 1)) == ((("x", 1),), {})
+
+
 def test_an_error_of_the_function_is_not_kept():
     calls = []
 

@@ -759,3 +759,17 @@ def test_no_memory_is_lost(store):
         assert tracemalloc.get_traced_memory()[0] - before < 20_000
     finally:
         tracemalloc.stop()
+
+
+def test_an_array_of_objects_is_no_value():
+    np = pytest.importorskip("numpy")
+    with pyebb.Store() as store:
+        store[1] = b"12345678"
+        for array in (np.array([None, "a"], dtype=object),
+                      np.zeros(2, dtype=[("a", "i8"), ("b", "O")])):
+            for data in (array, memoryview(array)):
+                with pytest.raises(TypeError, match="not Python objects"):
+                    store[0] = data
+                with pytest.raises(TypeError, match="not Python objects"):
+                    store.get_into(1, data)
+        assert list(store) == [1]

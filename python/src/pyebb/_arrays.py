@@ -215,21 +215,28 @@ class ArrayStore(MutableMapping[Key, Any]):
         return room
 
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
-        """The object under the key, which is deleted in the same step; or the default."""
+        """The object under the key, which is deleted in the same step; or the default.  What cannot
+        be read stays."""
         try:
-            old = self._exchange(self._find(key), None)
+            while True:
+                name, found, value = self._read(key)
+                with self._lock:
+                    same = self._head(name) == found
+                    if same:
+                        self.store._delete(name)
+                if same:
+                    self._free(found[1])
+                    return value
         except KeyError:
-            old = None
-        if old is None:
-            if default is _MISSING:
-                raise KeyError(key)
+            if default is _MISSING or key in self:
+                raise
             return default
-        try:
-            return pickle.loads(old[0], buffers=[self._read_buffer(*frame) for frame in old[1]])
-        finally:
-            self._free(old[1])
 
     def __getitem__(self, key: Key) -> Any:
+        return self._read(key)[2]
+
+    def _read(self, key: Key) -> tuple[str | bytes, tuple[bytes, list[Frame]], Any]:
+        """The key's name and head, and the object."""
         name = self._find(key)
         last = None
         while True:
@@ -244,7 +251,7 @@ class ArrayStore(MutableMapping[Key, Any]):
                 buffers = [self._read_buffer(*frame) for frame in frames]
             except KeyError:
                 continue        # it was replaced or deleted meanwhile
-            return pickle.loads(head, buffers=buffers)
+            return name, found, pickle.loads(head, buffers=buffers)
 
     def __delitem__(self, key: Key) -> None:
         name = self._find(key)

@@ -166,9 +166,12 @@ class CacheInfo(NamedTuple):
 def _default_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     """A digest of the arguments' pickles: of arrays, of all their bytes."""
     digest = hashlib.blake2b(digest_size=32)
+    # f(("x", 1)) is not f(x=1).
+    digest.update(struct.pack("<Q", len(args)))
     for word in (*args, *sorted(kwargs.items())):
         head, buffers = _dump(word)
         parts: list[Any] = [head, *buffers]
+        digest.update(struct.pack("<Q", len(parts)))
         for part in parts:
             digest.update(struct.pack("<Q", memoryview(part).nbytes))
             digest.update(part)
@@ -246,8 +249,8 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
     Each call returns an object of its own, which may be written.  key: makes the str, bytes or int
     of a call's arguments; None: a digest of their pickles, so arguments may be arrays, and equal
     arguments that pickle otherwise (1 and 1.0) are different.  Other arguments are Cache's.  A
-    result that pickle does not take, or that does not fit into a Cache as one value (more than 64
-    MiB, say), is returned and not kept: each call computes it again.
+    result that pickle does not take or give back, or that does not fit into a Cache as one value
+    (more than 64 MiB, say), is returned and not kept: each call computes it again.
 
     The function has cache_info(), cache_clear() and __wrapped__, as functools.lru_cache() has
     them, and cache, which is the Cache.  In a forked child it begins with an empty one, whose
@@ -272,7 +275,10 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
             store = current()
             found = store._get_writable(name)
             if found is not None:
-                return _thaw(found)
+                try:
+                    return _thaw(found)
+                except Exception:   # so does what makes an object of a pickle
+                    pass
             result = function(*args, **kwargs)
             try:
                 frozen = _freeze(result)

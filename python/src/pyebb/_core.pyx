@@ -229,11 +229,22 @@ cdef int c_read_packed(ebb_values *v, name_t *name, void *buf, size_t cap,
 
 # ---- buffers ----
 
+cdef int refuse_objects(object data) except -1:
+    """The bytes of an array of objects are their addresses, which mean nothing later."""
+    if type(data) is bytes or type(data) is bytearray:
+        return 0
+    array = data.obj if type(data) is memoryview else data
+    if getattr(getattr(array, "dtype", None), "hasobject", False):
+        raise TypeError(f"a value is bytes, not Python objects (dtype {array.dtype})")
+    return 0
+
+
 cdef int get_view(object data, Py_buffer *view) except -1:
     """Fills the view with the bytes of data, in C order."""
     cdef Py_buffer gaps
     if not PyObject_CheckBuffer(data):
         raise TypeError(f"a value is bytes-like, not {type(data).__name__}")
+    refuse_objects(data)
     try:
         PyObject_GetBuffer(data, view, PyBUF_SIMPLE)
     except (BufferError, ValueError):
@@ -274,6 +285,7 @@ cdef int get_room(object buf, Py_buffer *view) except -1:
     if not PyObject_CheckBuffer(buf):
         raise TypeError(f"a buffer to read into is a writable bytes-like object, "
                         f"not {type(buf).__name__}")
+    refuse_objects(buf)
     return PyObject_GetBuffer(buf, view, PyBUF_WRITABLE)
 
 
