@@ -323,9 +323,10 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 
 /*
  * A flush that waits for no other thread: frees in this one all that is held back at the call, of
- * each queue what it holds as its turn comes, and that nobody has taken yet.  True: all that was freed before the call is free.  False: others may
- * have some of it in hand, as long as they do not get their CPU; asking again later is all there
- * is to do.  Who took something that was freed later can make it false, too.
+ * each queue what it holds as its turn comes, and that nobody has taken yet.  True: all that was
+ * freed before the call is free.  False: others may have some of it in hand, as long as they do not
+ * get their CPU; asking again later is all there is to do.  Who took something that was freed later
+ * can make it false, too.
  *
  * Its work is what is held back at the call, so it goes with the budget; it rests between batches.
  * Process context; takes spin locks, sleeps for no lock.
