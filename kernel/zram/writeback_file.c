@@ -118,7 +118,7 @@ static ssize_t writeback_store(struct device *dev, struct device_attribute *attr
 	struct zram *z = zram_of(dev);
 	char *text = kstrdup(buf, GFP_KERNEL);
 	u64 slots = READ_ONCE(z->disksize) >> PAGE_SHIFT;
-	u32 most = clamp_t(u64, slots, 1, REQUESTS_MAX);
+	u32 most = slots ? min_t(u64, slots, REQUESTS_MAX) : 1;
 	/* Before pp_lock, with which nothing is written ahead that would make memory. */
 	struct wb_work *w = zram_wb_make(z, min(READ_ONCE(z->backing.batch), most), false);
 	ssize_t err = text && w ? mutex_lock_killable(&z->pp_lock) : -ENOMEM;
