@@ -100,9 +100,8 @@ static const char *judge(struct zram *z, struct words *w)
 	return NULL;
 }
 
-/* ---- the work; pp_lock is held, so that the store stays ---- */
+/* ---- what it needs, all there before it has pp_lock ---- */
 
-/* What it needs, all there before it has pp_lock. */
 struct room {
 	struct recompress_work work;
 	u64 count[RECOMPRESS_BANDS];    /* pages by band of sizes */
@@ -110,10 +109,10 @@ struct room {
 
 static void drop_room(struct room *room)
 {
-	if (room) {
-		free_page((unsigned long)room->work.page);
-		free_page((unsigned long)room->work.packed);
-	}
+	if (!room)
+		return;
+	free_page((unsigned long)room->work.page);
+	free_page((unsigned long)room->work.packed);
 	kfree(room);
 }
 
@@ -130,6 +129,8 @@ static struct room *make_room(void)
 	drop_room(room);
 	return NULL;
 }
+
+/* ---- the work; pp_lock is held, so that the store stays ---- */
 
 /* The band of sizes from which on there are at least max_pages. */
 static int first_band(struct zram *z, const struct recompress_request *r, u64 *count,

@@ -336,7 +336,7 @@ def test_what_cannot_be_kept_is_returned():
 
 
 class Two(Exception):
-    """Pickle takes it and does not give it back: it calls it with what the base has, one argument."""
+    """Pickle takes it and does not give it back: it is made anew with the base's one argument."""
 
     def __init__(self, a, b):
         super().__init__(a)

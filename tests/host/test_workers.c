@@ -168,7 +168,7 @@ static void the_timer_of_a_node_stops_while_another_s_runs_on(void)
 	close_rig();
 }
 
-/* Pages of slots 0 .. n - 1 go to the backing device, and are freed on CPU 0 or on CPU cpu. */
+/* Pages of slots 0 .. n - 1 go to the backing device, and are freed on a CPU. */
 static void free_blocks(u64 n, unsigned int cpu)
 {
 	u64 i;

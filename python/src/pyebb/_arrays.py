@@ -182,12 +182,16 @@ class ArrayStore(MutableMapping[Key, Any]):
         if old:
             self._free(old[1])
 
-    def _exchange(self, name: str | bytes,
-                  text: bytes | None) -> tuple[bytes, list[Frame]] | None:
-        """Puts a head, or deletes it, and returns the one before: whoever gets it frees it."""
+    def _exchange(self, name: str | bytes, text: bytes | None,
+                  only: tuple[bytes, list[Frame]] | None = None,
+                  ) -> tuple[bytes, list[Frame]] | None:
+        """Puts a head, or deletes it, and returns the one before: whoever gets it frees it.  only:
+        if it is another than this one nothing is done, and None returned."""
         name in self.store      # in a forked child, where the lock may be taken, it is an error
         with self._lock:
             old = self._head(name)
+            if only and old != only:
+                return None
             if text is not None:
                 self.store[name] = text
             elif old:
@@ -220,11 +224,7 @@ class ArrayStore(MutableMapping[Key, Any]):
         try:
             while True:
                 name, found, value = self._read(key)
-                with self._lock:
-                    same = self._head(name) == found
-                    if same:
-                        self.store._delete(name)
-                if same:
+                if self._exchange(name, None, found):
                     self._free(found[1])
                     return value
         except KeyError:
