@@ -31,6 +31,16 @@ static void blockset_destroy(struct blockset *t)
 	memset(t, 0, sizeof(*t));
 }
 
+static u64 blockset_bytes(const struct blockset *t)
+{
+	u64 words = 0;
+	unsigned int k;
+
+	for (k = 0; k < t->levels; k++)
+		words += t->words[k];
+	return words * sizeof(u64);
+}
+
 /* All numbers below n. */
 static void blockset_fill(struct blockset *t, u64 n)
 {
@@ -171,8 +181,10 @@ int backed_init(struct backed *b, u64 blocks)
 	if (blocks > BACKED_BLOCK_MASK + 1)
 		return -EINVAL;
 	host_lock_init(&b->lock, "ebb_backed");
+	b->late_row = (blocks + BACKED_READERS - 1) / BACKED_READERS;
 	b->readers = host_zalloc(BACKED_READERS * sizeof(*b->readers));
-	if (!b->readers || blockset_init(&b->free, blocks) || blockset_init(&b->late, blocks)) {
+	if (!b->readers || blockset_init(&b->free, blocks) ||
+	    blockset_init(&b->late, BACKED_READERS * b->late_row)) {
 		backed_destroy(b);
 		return -ENOMEM;
 	}
@@ -194,13 +206,9 @@ void backed_destroy(struct backed *b)
 u64 backed_meta_bytes(const struct backed *b)
 {
 	u64 bytes = b->blocks ? BACKED_READERS * sizeof(*b->readers) : 0;
-	unsigned int k;
 
-	for (k = 0; k < b->free.levels; k++)
-		bytes += 2 * b->free.words[k] * sizeof(u64);
-	for (k = 0; k < b->stale.levels; k++)
-		bytes += b->stale.words[k] * sizeof(u64);
-	return bytes;
+	return bytes + blockset_bytes(&b->free) + blockset_bytes(&b->late) +
+	       blockset_bytes(&b->stale);
 }
 
 static void make_free(struct backed *b, u64 block) HOST_REQUIRES(b->lock)
@@ -210,24 +218,28 @@ static void make_free(struct backed *b, u64 block) HOST_REQUIRES(b->lock)
 }
 
 /*
- * The late ones that nobody reads any more.  Each call begins where the last one ended, so that
- * those that are read again and again do not hide the others.
+ * The late ones that nobody reads any more, up to the end.  Each call begins where the last one
+ * ended, so that those that are read again and again do not hide the others.
  */
 static void look_at_late(struct backed *b) HOST_REQUIRES(b->lock)
 {
 	unsigned int left;
 
 	for (left = BACKED_LATE_LOOKS; left && b->nlate; left--) {
-		u64 block = blockset_next(&b->late, b->late_at);
+		u64 place = blockset_next(&b->late, b->late_at), block;
 
-		if (block == NO_BLOCK) {
+		if (place == NO_BLOCK) {
 			b->late_at = 0;
+			b->late_turns++;
+			return;
+		}
+		block = backed_late_block(b, place);
+		if (host_a64_read_acquire(backed_readers(b, block))) {
+			b->late_at = (place / b->late_row + 1) * b->late_row;
 			continue;
 		}
-		b->late_at = block + 1;
-		if (host_a64_read_acquire(backed_readers(b, block)))
-			continue;
-		blockset_del(&b->late, block);
+		b->late_at = place + 1;
+		blockset_del(&b->late, place);
 		host_write_once(b->nlate, b->nlate - 1);
 		make_free(b, block);
 	}
@@ -243,15 +255,20 @@ static u64 lowest_free(struct backed *b) HOST_REQUIRES(b->lock)
 	return blockset_next(&b->free, 0);
 }
 
-/* Where none is free each of the late ones is looked at, in holds of the lock that are short. */
+/*
+ * Where none is free all late ones are looked at, in holds that are short.  Between two ends that
+ * looks met since, whosever they were, each of them was.
+ */
 int backed_reserve(struct backed *b, u64 *block)
 {
-	u64 looked = 0;
+	u64 until = ~(u64)0;
 	bool more;
 	int err;
 
 	do {
 		host_lock(&b->lock);
+		if (until == ~(u64)0)
+			until = b->late_turns + 2;
 		look_at_late(b);
 		err = b->nlate || b->nout ? -EBUSY : -ENOSPC;
 		if (b->nfree) {
@@ -264,9 +281,7 @@ int backed_reserve(struct backed *b, u64 *block)
 			host_a64_add(&b->in_hand, 1);
 			err = 0;
 		}
-		looked += BACKED_LATE_LOOKS;
-		/* One look is that the end is met, and it goes on from the start. */
-		more = err == -EBUSY && looked < b->nlate + 1;
+		more = err == -EBUSY && b->nlate && b->late_turns < until;
 		host_unlock(&b->lock);
 	} while (more);
 	return err;
@@ -298,7 +313,7 @@ void backed_release(struct backed *b, const u64 *entry, unsigned int n)
 		if (!host_a64_read_acquire(backed_readers(b, block))) {
 			make_free(b, block);
 		} else {
-			blockset_add(&b->late, block);
+			blockset_add(&b->late, backed_late_place(b, block));
 			host_write_once(b->nlate, b->nlate + 1);
 		}
 	}

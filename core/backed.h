@@ -13,6 +13,7 @@
  * readers are counted beside the table, in counters that blocks share by hash: a reader adds
  * itself, looks at the slot word again, does its I/O and takes itself off.  A block that is
  * released while its counter is not 0 is late.  It is looked at again when blocks are asked for.
+ * Late blocks are kept by counter, so those of one that is not 0 are passed over in one look.
  *
  * Discards.  Blocks are taken to be discarded in runs of neighbours, as many as the device can
  * discard at once, that are all free.  Whoever discards has them until that is done:
@@ -43,10 +44,13 @@ struct blockset {
 #define BACKED_BLOCK_BITS (50 - HOST_PAGE_SHIFT)
 #define BACKED_BLOCK_MASK (((u64)1 << BACKED_BLOCK_BITS) - 1)
 
-/* Counters of readers, on 8 KiB; two blocks that share one make each other late at worst. */
+/*
+ * Counters of readers, on 8 KiB, that blocks have in turn; two that share one make each other late
+ * at worst.
+ */
 #define BACKED_READERS 1024u
 
-/* Late blocks that one call looks at. */
+/* Looks at late blocks, each of one that is free now or of all of a counter, under one hold. */
 #define BACKED_LATE_LOOKS 64u
 /* Words of 64 blocks that one call looks at for runs; no more are begun after so many. */
 #define BACKED_RUN_WORDS 512u
@@ -54,13 +58,16 @@ struct blockset {
 struct backed {
 	u64 blocks;                     /* 0: there is no device */
 	host_lock_t lock;
-	struct blockset free, late;     /* lock */
+	struct blockset free;           /* lock */
+	struct blockset late;           /* lock: by backed_late_place() */
 	u64 nfree;                      /* lock; host_read_once */
 	u64 nlate;                      /* lock; host_read_once */
 	u64 nout;                       /* lock; host_read_once: taken, and in neither set */
 	u64 run;                        /* lock: blocks of a run; 0: none are taken */
 	struct blockset stale;          /* lock: numbers of runs; none while run is 0 */
+	u64 late_row;                   /* places of late for each counter; fixed */
 	u64 late_at;                    /* lock: where the next look begins */
+	u64 late_turns;                 /* lock: times that a look met the end */
 	u64 from;                       /* lock: past the last block that could not be written */
 	u64 reserved;                   /* blocks, ever; lock; host_read_once */
 	host_a64 in_hand;               /* reserved, and in no slot */
@@ -74,7 +81,8 @@ void backed_destroy(struct backed *b);
 /*
  * Takes the lowest free block past the last that failed, or if there is none the lowest, into the
  * caller's hand.  -EBUSY: the only ones that no slot has are being read, or were taken to be
- * discarded, and will be free when that ends; -ENOSPC: there is none.  Any context.
+ * discarded, and will be free when that ends; -ENOSPC: there is none.  Any context; where none is
+ * free it looks at each counter that has late blocks, twice at most, under a hold for each 64.
  */
 int backed_reserve(struct backed *b, u64 *block);
 
@@ -122,7 +130,18 @@ u64 backed_meta_bytes(const struct backed *b);
 
 static inline host_a64 *backed_readers(const struct backed *b, u64 block)
 {
-	return &b->readers[block * 0x9e3779b97f4a7c15u >> 32 & (BACKED_READERS - 1)];
+	return &b->readers[block % BACKED_READERS];
+}
+
+/* Where a block is in late, which has a row for each counter; and back. */
+static inline u64 backed_late_place(const struct backed *b, u64 block)
+{
+	return block % BACKED_READERS * b->late_row + block / BACKED_READERS;
+}
+
+static inline u64 backed_late_block(const struct backed *b, u64 place)
+{
+	return place % b->late_row * BACKED_READERS + place / b->late_row;
 }
 
 /*

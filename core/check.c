@@ -122,7 +122,7 @@ static const char *check_block(struct check_walk *w, u64 block)
 
 	if (!b || block >= b->blocks)
 		return "a block is not of the backing device";
-	if (blockset_has(&b->free, block) || blockset_has(&b->late, block))
+	if (blockset_has(&b->free, block) || blockset_has(&b->late, backed_late_place(b, block)))
 		return "a block that is named is free";
 	if (w->seen && w->seen[block / 64] >> block % 64 & 1)
 		return "a block is named twice";
@@ -141,11 +141,16 @@ static const char *check_sets(const struct backed *b)
 	    !blockset_is_tidy(&b->stale))
 		return "a level of a set of blocks does not say what is below it";
 	for (i = 0; i < b->free.words[0]; i++) {
-		if (b->free.level[0][i] & b->late.level[0][i])
-			return "a block is free and late";
 		nfree += (u64)__builtin_popcountll(b->free.level[0][i]);
-		nlate += (u64)__builtin_popcountll(b->late.level[0][i]);
 		if (i % 4096 == 0)
+			host_resched();
+	}
+	for (i = 0; (i = blockset_next(&b->late, i)) < BACKED_READERS * b->late_row; i++) {
+		if (backed_late_block(b, i) >= b->blocks ||
+		    blockset_has(&b->free, backed_late_block(b, i)))
+			return "a block is free and late";
+		nlate++;
+		if (nlate % 4096 == 0)
 			host_resched();
 	}
 	return nfree == b->nfree && nlate == b->nlate ? NULL :

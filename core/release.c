@@ -222,7 +222,8 @@ static void queue_buf(struct release_queue *q, struct release_cpu *rc, u64 head,
 
 	b->from = head;
 	b->to = tail;
-	b->bytes = bytes;
+	b->bytes = (u32)bytes;
+	new->era = (u32)host_a64_read(&rc->node->r->era);
 	*q->full_tail = b;
 	q->full_tail = &b->next;
 	host_write_once(q->nfull, q->nfull + 1);

@@ -79,7 +79,8 @@ struct release_buf {
 		u64 to;
 		u64 count;              /* the first of a batch: buffers of it */
 	};
-	u64 bytes;                      /* of pages that objects take */
+	u32 bytes;                      /* of pages that objects take */
+	u32 era;                        /* the release's as it began to be its CPU's */
 	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; host_read_once, host_write_once */
 };
 
@@ -206,6 +207,7 @@ struct release {
 	bool lowered;                   /* the limit, and not flushed since; flushing */
 	host_a64 flush_asked;           /* times */
 	host_a64 in_flush;              /* 1: a flush may have references in hand */
+	host_a64 era;                   /* grows with each release_help_all() */
 	host_a64 cursor;                /* of release_help(): items that it was to look at, ever */
 	struct host_work disarm;
 };
@@ -322,16 +324,17 @@ struct release_asker {
 bool release_help_again(struct release *r, struct release_asker *a, unsigned int node);
 
 /*
- * A flush that waits for no other thread: frees in this one all that is held back at the call, of
- * each queue what it holds as its turn comes, and that nobody has taken yet.  True: all that was
- * freed before the call is free.  False: others may have some of it in hand, as long as they do not
- * get their CPU; asking again later is all there is to do.  Who took something that was freed later
- * can make it false, too.
+ * A flush that waits for no other thread: frees in this one what is held back at the call and that
+ * nobody has taken yet, until *enough is not 0.  True: all that was freed before the call is free.
+ * False: it was enough, or others may have some of it in hand, as long as they do not get their
+ * CPU; asking again later is all there is to do.  Who took something that was freed later can make
+ * it false, too.
  *
- * Its work is what is held back at the call, so it goes with the budget; it rests between batches.
- * Process context; takes spin locks, sleeps for no lock.
+ * Its work is what is held back at the call, so it goes with the budget, and of each CPU two
+ * buffers' worth that came since: one that was being filled, and one that is.  It rests between
+ * batches.  Process context; takes spin locks, sleeps for no lock.
  */
-bool release_help_all(struct release *r);
+bool release_help_all(struct release *r, const u64 *enough);
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for

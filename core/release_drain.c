@@ -664,38 +664,65 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 	return true;
 }
 
-/* What is in an item at the call, in batches; as many turns at most as flush_item() has. */
-static void help_all_of_ring(struct hands *h, struct release *r, struct release_cpu *rc)
+struct help_all {
+	struct hands h;
+	u32 era;                        /* buffers that were begun before */
+	const u64 *enough;
+	bool cut;                       /* it was enough, and something may be left */
+};
+
+static bool is_enough(struct help_all *all)
+{
+	all->cut |= host_read_once(*all->enough) != 0;
+	return all->cut;
+}
+
+/* What is in an item as its turn comes, in batches; as many turns at most as flush_item() has. */
+static void help_all_of_ring(struct help_all *all, struct release *r, struct release_cpu *rc)
 {
 	u64 until = host_a64_read_acquire(&rc->tail), left;
 	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
 	unsigned int n;
 
-	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0) {
+	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0 && !is_enough(all)) {
 		n = left < POOL_BULK_SMALL ? (unsigned int)left : POOL_BULK_SMALL;
-		stay(h, rc->node);
+		stay(&all->h, rc->node);
 		n = take(r, rc, batch, n);
 		release_free(r, batch, NULL, n);
-		h->freed += n;
+		all->h.freed += n;
 		host_resched();
 	}
 }
 
-/* And what its queue has by then. */
-static void help_all_of_queue(struct hands *h, struct release_queue *q)
+/* The oldest full buffer, if it was begun before the era; takes it out if so asked. */
+static struct release_buf *older(struct release_queue *q, u32 era, bool out)
 {
 	struct release_buf *b;
-	unsigned int left;
 
 	host_lock(&q->lock);
-	left = q->nfull;
+	b = q->full;
+	if (b && (int)(b->era - era) >= 0)
+		b = NULL;
+	if (b && out)
+		pop_full(q);
 	host_unlock(&q->lock);
-	for (; left; left--) {
-		stay(h, q->node);
-		b = take_full(q);
+	return b;
+}
+
+/*
+ * Its queue's buffers that were begun before the call.  A CPU reads the era under the lock of its
+ * queue, so it begins no more of them once that was taken here.
+ */
+static void help_all_of_queue(struct help_all *all, struct release_queue *q)
+{
+	struct release_buf *b;
+
+	while (older(q, all->era, false) && !is_enough(all)) {
+		stay(&all->h, q->node);
+		b = older(q, all->era, true);
 		if (!b)
 			break;
-		free_full(h, q, b);
+		free_full(&all->h, q, b);
 		host_resched();
 	}
 }
@@ -715,16 +742,16 @@ static bool is_in_hands(const struct release *r)
 	return any;
 }
 
-bool release_help_all(struct release *r)
+bool release_help_all(struct release *r, const u64 *enough)
 {
-	struct hands h = { 0 };
+	struct help_all all = { .era = (u32)host_a64_add(&r->era, 1), .enough = enough };
 	unsigned int k;
 
-	for (k = 0; k < r->items; k++) {
-		help_all_of_ring(&h, r, r->item[k]);
-		help_all_of_queue(&h, r->item[k]->queue);
+	for (k = 0; k < r->items && !all.cut; k++) {
+		help_all_of_ring(&all, r, r->item[k]);
+		help_all_of_queue(&all, r->item[k]->queue);
 	}
-	if (h.in)
-		go(&h);
-	return !is_in_hands(r);
+	if (all.h.in)
+		go(&all.h);
+	return !all.cut && !is_in_hands(r);
 }

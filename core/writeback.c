@@ -229,7 +229,7 @@ int store_reserve_block(struct store *s, u64 *block)
 	if (!err)
 		return 0;
 	/* The look whether others have something comes before the look for a block. */
-	all = release_help_all(&s->release);
+	all = release_help_all(&s->release, &s->backed.nfree);
 	err = backed_reserve(&s->backed, block);
 	return err && !all ? -EAGAIN : err;
 }

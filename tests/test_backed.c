@@ -91,9 +91,17 @@ static void test_late(void **state)
 	/* In one call, however many of those before them are read. */
 	must_eq(backed_reserve(&b, &block), 0);
 	must_eq(block >= n - 3, true);
-	for (i = 0; i < n - 3; i++)
+	/* And of those before the one at which the last look ended. */
+	must_eq(backed_reserve(&b, &block), 0);
+	must_eq(backed_reserve(&b, &block), 0);
+	must_eq(backed_reserve(&b, &block), -EBUSY);
+	b.late_at = backed_late_place(&b, 1);
+	backed_drop(&b, 0);
+	must_eq(backed_reserve(&b, &block), 0);
+	must_eq(block, 0);
+	for (i = 1; i < n - 3; i++)
 		backed_drop(&b, i);
-	for (i = 0; i < n - 1; i++)
+	for (i = 1; i < n - 3; i++)
 		must_eq(backed_reserve(&b, &block), 0);
 	must_eq(backed_reserve(&b, &block), -ENOSPC);
 	must_eq(b.nlate, 0);
@@ -265,6 +273,7 @@ static void test_check(void **state)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
 	const char *bad = "blocks that are free or late are not what was counted";
+	u64 place;
 
 	must_hold(store_check(s));
 	s->backed.nfree--;
@@ -273,14 +282,15 @@ static void test_check(void **state)
 	s->backed.nfree++;
 	s->backed.nlate--;
 	/* Block 3 is late, and free in the place of 4. */
-	s->backed.late.level[0][0] |= 8;
-	s->backed.late.level[1][0] |= 1;
+	place = backed_late_place(&s->backed, 3);
+	s->backed.late.level[0][place / 64] |= (u64)1 << place % 64;
+	s->backed.late.level[1][place / 4096] |= (u64)1 << place / 64 % 64;
 	s->backed.free.level[0][0] &= ~(u64)16;
 	s->backed.nfree--;
 	s->backed.nlate++;
 	must_eq(strcmp(store_check(s), "a block is free and late"), 0);
-	s->backed.late.level[0][0] &= ~(u64)8;
-	s->backed.late.level[1][0] &= ~(u64)1;
+	s->backed.late.level[0][place / 64] = 0;
+	s->backed.late.level[1][place / 4096] = 0;
 	s->backed.free.level[0][0] |= 16;
 	s->backed.nfree++;
 	s->backed.nlate--;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_room.c - how much a swap-out does that looks for a block: what is held back as it comes, and
+ * no more of it than it needs.
+ *
+ * Sequential: what others do meanwhile is done as it rests.
+ */
+#include "explore.h"
+#include "rig.h"
+
+#define SLOTS (4 * RELEASE_REFS)
+
+static const struct rig_config config = {
+	.cpus = 8, .pages = HOME_PAGES, .slots = SLOTS, .release_limit = PLENTY, .spare = 32,
+};
+
+static const u64 none;
+static unsigned int rests, pushed;
+
+static void begin(const struct rig_config *cfg)
+{
+	home_open(cfg->cpus, cfg->pages);
+	if (rig_open(cfg))
+		explore_fail("a store cannot be made");
+	rests = pushed = 0;
+}
+
+static void end(void)
+{
+	rig_check();
+	rig_close();
+	home_close();
+}
+
+/* n objects of slots from `from` on are made and freed by a CPU. */
+static void push(unsigned int cpu, u64 from, unsigned int n)
+{
+	static const char bytes[SMALL];
+	u64 i;
+
+	me->cpu = cpu;
+	for (i = from; i < from + n; i++)
+		if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) ||
+		    store_free(&rig->store, i))
+			explore_fail("a write fails");
+	me->cpu = 0;
+	pushed += n;
+}
+
+static u64 drained(void)
+{
+	u64 n = 0;
+	unsigned int k;
+
+	for (k = 0; k < rig->store.release.nodes; k++)
+		n += host_a64_read(&rig->store.release.node[k].deferred);
+	return n;
+}
+
+static void all_others_push(void)
+{
+	unsigned int k;
+
+	if (++rests > 256)
+		explore_fail("it goes on as long as others free");
+	for (k = 1; k < config.cpus; k++)
+		push(k, 0, RELEASE_REFS + 64);
+}
+
+static void it_frees_what_was_held_back_and_two_buffers_a_cpu(void)
+{
+	u64 most;
+
+	begin(&config);
+	push(0, 0, 3 * RELEASE_REFS);
+	most = release_held(&rig->store.release) + 2 * config.cpus * RELEASE_REFS;
+	home_rests = all_others_push;
+	release_help_all(&rig->store.release, &none);
+	home_rests = NULL;
+	if (!rests || drained() > most)
+		explore_fail("it frees %llu objects, and %llu are its part",
+			     (unsigned long long)drained(), (unsigned long long)most);
+	end();
+}
+
+static void the_last_one_fills_its_buffer(void)
+{
+	if (!rests++)
+		push(config.cpus - 1, 0, RELEASE_REFS - 88);
+}
+
+/* A buffer that is queued meanwhile has what was freed before. */
+static void it_frees_what_is_queued_meanwhile_if_it_was_held_back(void)
+{
+	begin(&config);
+	push(0, 0, 1);
+	push(config.cpus - 1, 0, 100);
+	pushed = 0;
+	home_rests = the_last_one_fills_its_buffer;
+	if (!release_help_all(&rig->store.release, &none))
+		explore_fail("somebody is said to have something in hand");
+	home_rests = NULL;
+	if (!rests || release_held(&rig->store.release) > pushed)
+		explore_fail("%llu objects are held back, and %u were freed meanwhile",
+			     (unsigned long long)release_held(&rig->store.release), pushed);
+	end();
+}
+
+static void it_ends_when_there_is_a_block(void)
+{
+	struct rig_config cfg = config;
+	u64 block, i;
+
+	cfg.blocks = SLOTS;
+	begin(&cfg);
+	for (i = 0; i < SLOTS; i++) {
+		if (store_reserve_block(&rig->store, &block))
+			explore_fail("block %llu is not there", (unsigned long long)i);
+		store_put_backed(&rig->store, i, block);
+	}
+	for (i = 0; i < SLOTS; i++)
+		store_free(&rig->store, i);
+	if (rig->store.backed.nfree)
+		explore_fail("the blocks are not held back");
+	if (store_reserve_block(&rig->store, &block))
+		explore_fail("no block is found");
+	if (rig->store.backed.nfree > RELEASE_REFS)
+		explore_fail("%llu blocks are free after one was asked for",
+			     (unsigned long long)rig->store.backed.nfree);
+	backed_unreserve(&rig->store.backed, block);
+	end();
+}
+
+/* Each of them is late by the same reader. */
+static void it_looks_at_readers_and_not_at_late_blocks(void)
+{
+	const u64 late = 8 * BACKED_LATE_LOOKS;
+	struct backed b;
+	u64 block, i, holds;
+
+	home_open(1, 8);
+	if (backed_init(&b, late * BACKED_READERS))
+		explore_fail("a device cannot be made");
+	backed_hold(&b, 5);
+	for (i = 0; i < b.blocks; i++)
+		if (backed_reserve(&b, &block))
+			explore_fail("a block is not there");
+	for (i = 0; i < late; i++) {
+		block = i * BACKED_READERS + 5;
+		backed_release(&b, &block, 1);
+	}
+	holds = home_lock_stat("ebb_backed")->holds;
+	if (b.nlate != late || backed_reserve(&b, &block) != -EBUSY)
+		explore_fail("a block that is read is free");
+	holds = home_lock_stat("ebb_backed")->holds - holds;
+	if (holds > 3)
+		explore_fail("%llu holds for %llu late blocks of a reader",
+			     (unsigned long long)holds, (unsigned long long)late);
+	backed_drop(&b, 5);
+	for (i = 0; i < late; i++)
+		if (backed_reserve(&b, &block))
+			explore_fail("a late block is lost");
+	backed_destroy(&b);
+	home_close();
+}
+
+int main(void)
+{
+	static const struct rig_case cases[] = {
+		{ "it frees what was held back, and two buffers a CPU",
+		  it_frees_what_was_held_back_and_two_buffers_a_cpu },
+		{ "it frees what is queued meanwhile if it was held back",
+		  it_frees_what_is_queued_meanwhile_if_it_was_held_back },
+		{ "it ends when there is a block", it_ends_when_there_is_a_block },
+		{ "it looks at readers, and not at late blocks",
+		  it_looks_at_readers_and_not_at_late_blocks },
+	};
+
+	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
+	return 0;
+}
