@@ -194,16 +194,22 @@ static void bad_pages_of_lists_are_given_back(void)
 
 static void bad_pages_of_what_is_at_hand_are_given_back(void)
 {
+	const struct pcp_list *l;
 	host_page page[2];
-	unsigned int n;
 
 	open_lists();
 	take(0, 6, HOST_MAY_WAIT);
-	home_spoil(held[5]);
 	give(0, 6);
-	n = pcp_take_own(&made->pcp, page, 2);
-	must(n == 1 && !home->frame_bad[page[0] - 1], "a bad page is at hand");
+	l = made->pcp.list[0];
+	must(l->count >= 4, "there is nothing in a list");
+	/* One of two, and then both. */
+	home_spoil(l->page[l->count - 2]);
+	must(pcp_take_own(&made->pcp, page, 2) == 1 && !home->frame_bad[page[0] - 1],
+	     "a bad page is at hand");
 	held[nheld++] = page[0];
+	home_spoil(l->page[l->count - 1]);
+	home_spoil(l->page[l->count - 2]);
+	must(!pcp_take_own(&made->pcp, page, 2), "a bad page is at hand");
 	close_lists();
 }
 
