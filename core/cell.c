@@ -619,7 +619,7 @@ int cells_init(struct cells *s, struct pcp *pcp, const struct cells_config *cfg)
 	int err;
 
 	memset(s, 0, sizeof(*s));
-	if (cfg->most > 0xffffffff || (cfg->movable && !cfg->tag))
+	if (cfg->most > CELLS_MOST || (cfg->movable && !cfg->tag))
 		return -EINVAL;
 	s->cfg = *cfg;
 	s->pcp = pcp;

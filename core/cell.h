@@ -50,6 +50,7 @@ typedef size_t cell_handle;
 #define CELLS_MAG 64u           /* free cells that a CPU keeps, at most */
 #define CELLS_BATCH 16u         /* that go to the list of all, or come from it, in one hold */
 #define CELLS_SPARES 3u         /* empty pages: two chunks, and what the directory may need */
+#define CELLS_MOST 0xffffffffu  /* there can be: a number has 32 bits, and 0 is none */
 #define CELLS_BULK 32u          /* handles that are freed in one section */
 #define CELLS_TELL ((u64)64 << 10)      /* bytes of a CPU that cells_held() may not know of */
 #define CELLS_MOVES 2u          /* pages that move at a time */
@@ -59,8 +60,10 @@ struct cells_config {
 	u64 release_limit;              /* bytes held back at most; 0: frees are synchronous */
 	struct release_budget *release_budget;  /* of all pools, or NULL */
 	/*
-	 * The most cells, a little more at most: 1 .. 2^32 - 1; 0: as many as there may be of the
-	 * smallest objects in this machine's memory.
+	 * The most cells, a little more at most: 1 .. CELLS_MOST; 0: as many as there may be of the
+	 * smallest objects in the memory that this machine has now.  Only the directory's own array
+	 * is as large as that asks for: in the kernel 8 bytes for 261,120 cells of 4 KiB pages, so
+	 * 128 KiB for CELLS_MOST.
 	 */
 	u64 most;
 	/*

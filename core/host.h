@@ -126,6 +126,10 @@
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
  *            any; below host_nr_nodes(), fixed while the page is out
+ *   bool host_page_is_bad(struct host_pages *src, host_page p)
+ *            any; whether the machine found p's memory to be broken since the source gave it.  Then
+ *            nobody is to have it who does not have it yet, and the source drops it when it is
+ *            given back.  Asked for each page that leaves a list to be used; may be false always.
  *   void *host_page_addr(struct host_pages *src, host_page p)
  *            any; the address of the page's bytes, a multiple of HOST_PAGE_SIZE; valid until the
  *            page is freed

@@ -119,6 +119,27 @@ static unsigned int from_list(struct pcp *pcp, struct pcp_list *l, host_page *ou
 	return k;
 }
 
+/*
+ * Of n pages that were in a list those that may be used; returns how many.  What has become bad
+ * goes back to the source, which drops it.  Here, and not where a page enters a list: who takes a
+ * page is about to write it, and, if it may be moved, what names it to the kernel, which is beside
+ * the mark.  A free touches neither.
+ */
+static unsigned int sift(struct pcp *pcp, const struct pcp_list *l, host_page *page, unsigned int n)
+{
+	unsigned int i = 0;
+
+	while (i < n) {
+		if (host_likely(!host_page_is_bad(pcp->src, page[i]))) {
+			i++;
+		} else {
+			give(pcp, l, &page[i], 1);
+			page[i] = page[--n];
+		}
+	}
+	return n;
+}
+
 static bool is_of(const struct pcp *pcp, host_page page, unsigned int node)
 {
 	return host_nr_nodes() == 1 || host_page_node(pcp->src, page) == node;
@@ -239,7 +260,7 @@ unsigned int pcp_take_own(struct pcp *pcp, host_page *out, unsigned int n)
 	struct pcp_list *l = own(pcp);
 
 	/* A look first: an empty list, seen so, counts as neither used nor too short. */
-	return host_read_once(l->count) ? from_list(pcp, l, out, n) : 0;
+	return host_read_once(l->count) ? sift(pcp, l, out, from_list(pcp, l, out, n)) : 0;
 }
 
 int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node, unsigned int how)
@@ -252,16 +273,16 @@ int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node
 	for (got = 0; got < n; got += k) {
 		k = 0;
 		if (node == l->node)
-			k = from_list(pcp, l, out + got, n - got);
+			k = sift(pcp, l, out + got, from_list(pcp, l, out + got, n - got));
 		if (host_likely(k))
 			continue;
 		k = from_source(pcp, l, out + got, n - got, node, how & HOST_MOVABLE);
 		if (!k)
-			k = from_others(pcp, out + got, n - got, node);
+			k = sift(pcp, l, out + got, from_others(pcp, out + got, n - got, node));
 		if (!k && how & (HOST_MAY_WAIT | HOST_RECLAIMS)) {
 			k = from_source(pcp, l, out + got, n - got, node, how);
 			if (!k && host_read_once(pcp->count))
-				k = from_reserve(pcp, out + got, n - got);
+				k = sift(pcp, l, out + got, from_reserve(pcp, out + got, n - got));
 		}
 		if (!k) {
 			pcp_free(pcp, out, got, HOST_ANY_NODE);

@@ -21,6 +21,10 @@
  * so that the next one fails, too.  PCP_TAKE is what one such write may need before any of it
  * comes back (pcp_reserve_for()).
  *
+ * Bad pages.  A page whose memory the machine finds broken (host_page_is_bad()) is given to nobody
+ * any more: whoever comes to it in a list or the reserve gives it back to the source, which drops
+ * it.  Who has such a page in use keeps it for as long.
+ *
  *     pages taken from the source == in use + in lists + in the reserve
  */
 #ifndef EBB_CORE_PCP_H

@@ -61,14 +61,14 @@ static void impossible_configurations_are_refused(void **state)
 	cfg.tag = NULL;
 	must_eq(cells_init(&rig.cells, &rig.fixed, &cfg), -EINVAL);
 	cfg.tag = rig_tag;
-	cfg.most = (u64)1 << 32;
+	cfg.most = (u64)CELLS_MOST + 1;
 	must_eq(cells_init(&rig.cells, &rig.fixed, &cfg), -EINVAL);
 	cfg.most = 0;
 	cfg.chain = CHAIN_MAX + 1;
 	must_eq(cells_init(&rig.cells, &rig.fixed, &cfg), -EINVAL);
 	/* The last number that fits in an object's key is of the last chunk there may be. */
 	cfg.chain = CHAIN_MAX;
-	cfg.most = 0xffffffff;
+	cfg.most = CELLS_MOST;
 	must_eq(cells_init(&rig.cells, &rig.fixed, &cfg), 0);
 	must_eq(rig.cells.limit, (u64)1 << (32 - CELL_BITS));
 	rig_close();

@@ -525,6 +525,14 @@ static inline unsigned int host_page_node(struct host_pages *src, host_page p)
 	return 0;
 }
 
+/* The kernel ends a process that touches such memory. */
+static inline bool host_page_is_bad(struct host_pages *src, host_page p)
+{
+	(void)src;
+	(void)p;
+	return false;
+}
+
 static inline void *host_page_addr(struct host_pages *src, host_page p)
 {
 	return (void *)(src->bias[31 - __builtin_clz(p)] + ((size_t)p << HOST_PAGE_SHIFT));

@@ -145,6 +145,14 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 void *host_page_addr(struct host_pages *src, host_page p);
 unsigned int host_page_node(struct host_pages *src, host_page p);
 
+static inline bool host_page_is_bad(struct host_pages *src, host_page p)
+{
+	(void)src;
+	(void)p;
+	return false;
+}
+
+
 void *host_zalloc(size_t bytes);
 void *host_zalloc_node(size_t bytes, unsigned int node);
 void *host_zalloc_now(size_t bytes);

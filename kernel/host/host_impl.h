@@ -342,6 +342,12 @@ static inline unsigned int host_page_node(struct host_pages *src, host_page p)
 	return page_to_nid((struct page *)p);
 }
 
+/* Memory failure marks a page that it cannot take from us; the page allocator drops such a one. */
+static inline bool host_page_is_bad(struct host_pages *src, host_page p)
+{
+	return PageHWPoison((struct page *)p);
+}
+
 /* ---- memory ---- */
 
 void *host_zalloc(size_t bytes);

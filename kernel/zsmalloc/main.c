@@ -20,7 +20,8 @@
 /*
  * What all pools may hold back, beside the CPUs' own buffers, is 1/200 of memory.  zswap stops
  * taking pages at 20 % of memory, and writes some out until it is at 18 %: a quarter of the
- * difference is little enough for it not to see what is held back and what is not.
+ * difference is little enough for it not to see what is held back and what is not.  Of the memory
+ * at boot: what is added later, or taken away, does not change it.
  */
 #define BUDGET_SHARE 200
 
@@ -75,6 +76,7 @@ static int start(struct zs_pool *pool)
 		.chain = CONFIG_ZSMALLOC_EBB_CHAIN_SIZE,
 		.release_limit = limit(),
 		.release_budget = &budget,
+		.most = CELLS_MOST,     /* memory may be added while the pool is there */
 		.movable = IS_ENABLED(CONFIG_COMPACTION) ? &pool->movable_pcp : NULL,
 		.tag = zs_tag,
 	};

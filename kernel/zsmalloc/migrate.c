@@ -125,12 +125,11 @@ static void exchange(struct zs_pool *pool, struct page *dst, struct page *src)
 	put_page(src);
 }
 
+/* The zspage of src is pinned, and is not when this returns. */
 static int move(struct zs_pool *pool, struct page *dst, struct page *src, u64 tag)
 {
-	int err = cells_pin(&pool->cells, (host_page)src, tag);
+	int err;
 
-	if (err)
-		return err;
 	__SetPageZsmalloc(dst);
 	set_pool(dst, pool);
 	err = cells_move(&pool->cells, tag, (host_page)src, (host_page)dst);
@@ -158,15 +157,16 @@ static int take_from_list(struct zs_pool *pool, struct page *page)
 static int migrate_page(struct page *dst, struct page *src, enum migrate_mode mode)
 {
 	struct zs_pool *pool = get_pool(src);
-	int err = -EAGAIN;
 	u64 tag;
+	int err;
 
 	if (IS_ERR_OR_NULL(pool))
 		return PTR_ERR_OR_ZERO(pool);
 	tag = READ_ONCE(src->private);
-	if (tag)
+	/* What is in no zspage is in a list, or in somebody's hands for a moment. */
+	if (tag && !cells_pin(&pool->cells, (host_page)src, tag))
 		err = move(pool, dst, src, tag);
-	if (err == -EAGAIN)
+	else
 		err = take_from_list(pool, src);
 	put_pool(pool);
 	return err;

@@ -4,6 +4,9 @@
  *
  * A handle is what cells_alloc() gives, so no call looks anything up here.  Nothing calls back into
  * the user of a pool: when zs_free() returns the handle is free, whatever is held back behind it.
+ *
+ * Locks are plain spin locks, here and below, so calls that take any are for process context alone:
+ * one from an interrupt or a softirq could wait for whom it has interrupted.
  */
 #include "zspool.h"
 
@@ -64,7 +67,8 @@ static void help(struct zs_pool *pool, unsigned int node)
  * @gfp: whether the caller may wait, and the pages be moved
  * @nid: node of the pages, if it takes new ones; or NUMA_NO_NODE
  *
- * Context: Any that @gfp is for, but not hard interrupts.
+ * Context: Process context; also under spinlocks or with interrupts off, if @gfp does not let it
+ *	    wait.  Not from interrupts or softirqs.
  * Return: a handle, never 0; or an error number, for IS_ERR_VALUE(): -EINVAL if @size is 0, -ENOSPC
  *	   if it is over a page, -ENOMEM.
  */
@@ -95,7 +99,8 @@ EXPORT_SYMBOL_GPL(zs_malloc);
  * @pool: pool that it was allocated from
  * @handle: its handle, which may be given to another object from now on; 0 and errors are ignored
  *
- * Context: Any but hard interrupts.  Does not sleep; swap calls it with the lock of a cluster held.
+ * Context: Process context, also under spinlocks or with interrupts off; not from interrupts or
+ *	    softirqs.  Does not sleep; swap calls it with the lock of a cluster held.
  */
 void zs_free(struct zs_pool *pool, unsigned long handle)
 {
@@ -112,9 +117,9 @@ EXPORT_SYMBOL_GPL(zs_free);
  * @handles: their handles, which must be valid: unlike with zs_free(), 0 and errors are not allowed
  * @nr: number of handles, as a rule at most ZS_FREE_BULK_MAX
  *
- * Context: As zs_free().  Interrupts may be off for both, as when reclaim removes a folio from the
- *	    swap cache: neither calls the slab allocator, whose bulk frees want interrupts on, nor
- *	    turns them on.
+ * Context: Process context, also under spinlocks or with interrupts off, as when reclaim removes a
+ *	    folio from the swap cache; not from interrupts or softirqs.  Neither this nor zs_free()
+ *	    calls the slab allocator, whose bulk frees want interrupts on, or turns them on.
  */
 void zs_free_bulk(struct zs_pool *pool, unsigned long *handles, unsigned int nr)
 {
@@ -147,7 +152,7 @@ static unsigned int hold(struct zs_pool *pool, unsigned long handle, size_t mem_
  * @mem_len: bytes to show, at most those that it was allocated with
  * @local_copy: room for so many; may be NULL if @mem_len is a page, since such an object is in one
  *
- * Context: Any.  The caller may sleep until zs_obj_read_end().
+ * Context: As zs_free().  The caller may sleep until zs_obj_read_end().
  * Return: where the bytes are: in the object, or in @local_copy if it lies on two pages.
  */
 void *zs_obj_read_begin(struct zs_pool *pool, unsigned long handle, size_t mem_len,
@@ -170,7 +175,7 @@ EXPORT_SYMBOL_GPL(zs_obj_read_begin);
  * @mem_len: as there
  * @handle_mem: what it returned
  *
- * Context: Any.
+ * Context: As zs_free().
  */
 void zs_obj_read_end(struct zs_pool *pool, unsigned long handle, size_t mem_len, void *handle_mem)
 {
@@ -185,7 +190,7 @@ EXPORT_SYMBOL_GPL(zs_obj_read_end);
  * @sg: two entries; filled, and ended after the first if the object lies on one page
  * @mem_len: bytes to show, at most those that it was allocated with
  *
- * Context: Any.  The caller may sleep until zs_obj_read_sg_end().
+ * Context: As zs_free().  The caller may sleep until zs_obj_read_sg_end().
  */
 void zs_obj_read_sg_begin(struct zs_pool *pool, unsigned long handle, struct scatterlist *sg,
 			  size_t mem_len)
@@ -205,7 +210,7 @@ EXPORT_SYMBOL_GPL(zs_obj_read_sg_begin);
  * @pool: pool of the object
  * @handle: its handle
  *
- * Context: Any.
+ * Context: As zs_free().
  */
 void zs_obj_read_sg_end(struct zs_pool *pool, unsigned long handle)
 {
@@ -220,7 +225,8 @@ EXPORT_SYMBOL_GPL(zs_obj_read_sg_end);
  * @handle_mem: the bytes
  * @mem_len: how many, at most those that it was allocated with
  *
- * Context: Any.  Nobody reads the object meanwhile; it may be moved, and is not while this writes.
+ * Context: As zs_free().  Nobody reads the object meanwhile; it may be moved, and is not while this
+ *	    writes.
  */
 void zs_obj_write(struct zs_pool *pool, unsigned long handle, void *handle_mem, size_t mem_len)
 {
@@ -236,7 +242,7 @@ EXPORT_SYMBOL_GPL(zs_obj_write);
  * to keep to a limit, so if it is more than a little, it is freed from now on, and not later.  The
  * total may rise when it is freed, by pages that others are on.
  *
- * Context: Any.
+ * Context: As zs_free().
  */
 unsigned long zs_get_total_pages(struct zs_pool *pool)
 {

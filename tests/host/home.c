@@ -490,9 +490,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	count_source(n);
 	hostile_acquire(&home->source_lock, false);
 	home_failures += n && src->dry;
-	if (failing() || src->dry)
-		n = 0;
-	else if (home->may_be_dry && n && explore_choose(2))
+	if (failing() || src->dry || (home->may_be_dry && n && explore_choose(2)))
 		n = 0;
 	for (k = 0; k < n; k++) {
 		u32 frame = home->frames;
@@ -537,7 +535,8 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 		home->frame_live[frame] = false;
 		dirty[frame] = true;
 		memset(frame_at(frame), HOME_POISON, HOST_PAGE_SIZE);
-		to->free_frame[(to->first_free + to->nfree++) % home->frames] = frame;
+		to->free_frame[(to->first_free + to->nfree) % home->frames] = frame;
+		to->nfree += !home->frame_bad[frame];
 		home->pages_out--;
 	}
 	hostile_release(&home->source_lock, false);
@@ -727,7 +726,7 @@ u64 host_now_ns(void)
 
 u64 host_total_bytes(void)
 {
-	return (u64)1 << 30;
+	return home->memory ? home->memory : (u64)1 << 30;
 }
 
 /* ---- rounds ---- */
@@ -826,6 +825,7 @@ void home_open_nodes(unsigned int cpus, unsigned int nodes, unsigned int pages)
 	home->nodes = nodes;
 	home->frames = pages > HOME_PAGES ? pages + !(pages % SCATTER) : HOME_PAGES;
 	home->frame_live = home_array(home->frames, sizeof(*home->frame_live));
+	home->frame_bad = home_array(home->frames, sizeof(*home->frame_bad));
 	for (i = 0; i < nodes; i++)
 		home->node[i].free_frame = home_array(home->frames, sizeof(u32));
 	home->max_blocks = 256 + (cpus > HOME_CPUS_SMALL ? 24 * cpus : 0);

@@ -38,6 +38,7 @@ struct home {
 	u64 fail;               /* this many allocations from now one fails; 0: none does */
 	bool fail_all;          /* and all that come after it */
 	bool no_heap;           /* host_zalloc() fails */
+	u64 memory;             /* what host_total_bytes() says; 0: 1 GiB */
 
 	u64 now;
 	u32 cpus, nodes, frames, pages_out;
@@ -48,6 +49,7 @@ struct home {
 		u32 *free_frame;        /* [frames], a ring */
 	} node[HOME_NODES];
 	bool *frame_live;               /* [frames] */
+	bool *frame_bad;                /* [frames]; home_spoil() */
 	size_t heap_used;
 	u32 nblocks, max_blocks;
 	struct home_block {
@@ -97,6 +99,9 @@ void home_offline(unsigned int cpu);
 
 /* Only CPU cpu from now on. */
 void home_only(unsigned int cpu);
+
+/* The memory of a page is broken from now on.  The source drops it when it has it back. */
+void home_spoil(host_page page);
 
 /* Runs a work item that was queued, in the actor that calls. */
 void home_run_work(struct host_work *w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * home_table.c - the hostile home's tables: whole, or made page by page, with a word that nobody
- * may write in the place of those that are not there.
+ * may write in the place of those that are not there.  And its pages that break.
  */
 #include "home.h"
 #include "explore.h"
@@ -80,4 +80,24 @@ host_page host_table_take(struct host_table *t)
 size_t host_table_bytes(const struct host_table *t)
 {
 	return t->word ? t->n * sizeof(*t->word) : table_pages(t) * sizeof(*t->page);
+}
+
+/* ---- pages that break ---- */
+
+static bool *bad_of(host_page p)
+{
+	if (!p || p > home->frames || !home->frame_live[p - 1])
+		explore_fail("whether page %u is bad is nobody's to say", p);
+	return &home->frame_bad[p - 1];
+}
+
+bool host_page_is_bad(struct host_pages *src, host_page p)
+{
+	(void)src;
+	return *bad_of(p);
+}
+
+void home_spoil(host_page page)
+{
+	*bad_of(page) = true;
 }

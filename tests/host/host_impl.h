@@ -272,6 +272,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
 void *host_page_addr(struct host_pages *src, host_page p);
 unsigned int host_page_node(struct host_pages *src, host_page p);
+bool host_page_is_bad(struct host_pages *src, host_page p);
 
 void *hostile_zalloc(size_t bytes, bool waits);
 
