@@ -158,7 +158,7 @@ struct zram {
 	struct zram_ahead *ahead;       /* the thread's; NULL: it was not wanted yet */
 	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
-	mempool_t *bounce_pages;                                /* the same */
+	mempool_t *read_bounces, *write_bounces;                /* the same */
 
 	/*
 	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store
