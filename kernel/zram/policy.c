@@ -91,7 +91,7 @@ static void set_nice(struct policy_run *r, int nice)
 
 /* ---- ages ---- */
 
-/* The least period for what a pass has to look at.  It grows by steps: ages begin anew with each. */
+/* For what a pass has to look at.  It grows by steps, since ages begin anew with each. */
 static u32 least_period(const struct zram *z)
 {
 	u64 seconds = store_looks(&z->store) >> SECOND_SHIFT;

@@ -19,7 +19,8 @@ use() { # FIRST MIB
 	: >/tmp/go
 	for _i in 1 2; do
 		while [ -e /tmp/go ]; do
-			dd if=/dev/zram0 of=/dev/null bs=4k skip=$(($1 * 256)) count=256 iflag=direct 2>/dev/null
+			dd if=/dev/zram0 of=/dev/null bs=4k skip=$(($1 * 256)) count=256 \
+				iflag=direct 2>/dev/null
 		done &
 	done
 }
