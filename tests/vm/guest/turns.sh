@@ -52,10 +52,10 @@ check "at a nice value of 19 it takes no longer (${low}0 ms, at 0 ${any}0)" [ "$
 # ---- for their age: who has blocks in hand has no low priority ----
 if [ -e /dev/mapper/control ]; then
 	put 1 "$(z 0 reset)"
-	n=$(dmtable back $((64 * 2048)) delay /dev/loop0 0 20)
+	n=$(dmtable back $((64 * 2048)) delay /dev/loop0 0 100)
 	put "/dev/dm-$n" "$(z 0 backing_dev)"; put 1 "$(z 0 writeback_age)"; put 64M "$(z 0 disksize)"
 	dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct 2>/dev/null
-	within "old pages go to a slow device" 20 over bd 3 0
+	within "old pages go to a slow device" 30 over bd 3 0
 	waits=0 low=0
 	while [ $waits -lt 20 ] && [ "$(bd 1)" -lt $((15 * slots * units)) ]; do
 		set -- $(cat "$(thread)")
