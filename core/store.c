@@ -674,14 +674,6 @@ u64 store_meta_bytes(struct store *s)
 	       backed_meta_bytes(&s->backed);
 }
 
-u64 store_looks(const struct store *s)
-{
-	const u64 words = HOST_PAGE_SIZE / sizeof(host_a64), all = s->slots / words;
-	u64 there = host_a64_read(&s->pieces);
-
-	return there * words + (all > there ? all - there : 0);
-}
-
 u64 store_blocks(struct store *s)
 {
 	return store_count(s, CNT_BACKED) + host_a64_read(&s->backed.in_hand);

@@ -206,12 +206,6 @@ void store_note(struct store *s, enum store_counter i);
 /* Sum of a counter over the CPUs.  Any context. */
 u64 store_count(struct store *s, enum store_counter i);
 
-/*
- * Looks that a walk over all slots takes, by store_next_slot(): one for each slot whose word is
- * there, and one for each piece of the table that is not.  Any context.
- */
-u64 store_looks(const struct store *s);
-
 /* Bytes of the slot table as far as it is there, descriptors and buffers.  Any context. */
 u64 store_meta_bytes(struct store *s);
 

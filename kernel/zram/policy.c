@@ -91,10 +91,16 @@ static void set_nice(struct policy_run *r, int nice)
 
 /* ---- ages ---- */
 
-/* For what a pass has to look at.  It grows by steps, since ages begin anew with each. */
+/*
+ * For what a pass has to look at: each slot of the table that is there, and each piece that is not.
+ * It grows by steps, since ages begin anew with each.
+ */
 static u32 least_period(const struct zram *z)
 {
-	u64 seconds = store_looks(&z->store) >> SECOND_SHIFT;
+	const struct store *s = &z->store;
+	u64 there = host_a64_read(&s->pieces);
+	u64 looks = s->table.pieces + (there << HOST_KERNEL_PIECE_SHIFT);
+	u64 seconds = looks >> SECOND_SHIFT;
 
 	return seconds ? roundup_pow_of_two((u32)seconds) : 0;
 }
