@@ -407,6 +407,13 @@ static bool is_idle(const struct pool_class *c)
 	return c->objs == 1 || !host_read_once(c->partial);
 }
 
+static unsigned int moves_of(const struct pool_class *c)
+{
+	unsigned int moves = POOL_MOVE_BYTES / c->size;
+
+	return moves > POOL_MOVES ? POOL_MOVES : moves ? moves : 1;
+}
+
 /*
  * One step of turn at, or past some that have nothing to do; none if try and the class lock is
  * taken.  Returns the pages that freed.
@@ -414,8 +421,8 @@ static bool is_idle(const struct pool_class *c)
 HOST_NO_ANALYSIS        /* it takes the lock or only tries to */
 static u64 step(struct pool *p, u64 at, bool try)
 {
-	struct hold h = { .looks = POOL_LOOK, .moves = POOL_MOVES };
 	struct pool_class *c = &p->class[at % p->table.nclasses];
+	struct hold h = { .looks = POOL_LOOK, .moves = moves_of(c) };
 	u64 next = at;
 	bool over;
 

@@ -49,8 +49,12 @@
 /* Zspages that are looked at in one hold of a class lock, beside those that are changed. */
 #define POOL_LOOK 32
 
-/* Objects that compaction tries to move in one hold of a class lock. */
+/*
+ * Objects that compaction tries to move in one hold of a class lock: so many, or as many as are
+ * 32 KiB together, and one at least.  In between nobody who wants the lock gets it.
+ */
 #define POOL_MOVES 8
+#define POOL_MOVE_BYTES 32768u
 
 /* What compaction does with a class, in this order; core/compact.c. */
 enum pool_stage {

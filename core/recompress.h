@@ -24,7 +24,8 @@ struct recompress_work {
 	void *page, *packed;
 };
 
-#define RECOMPRESS_PIECE 16u            /* pages that are tried between two rests */
+/* Pages that are tried between two rests: 64 KiB, and a page at least. */
+#define RECOMPRESS_PIECE (HOST_PAGE_SIZE < 65536u ? 65536u / (unsigned int)HOST_PAGE_SIZE : 1u)
 #define RECOMPRESS_STEP 64u             /* bytes of a band of sizes */
 #define RECOMPRESS_BANDS (HOST_PAGE_SIZE / RECOMPRESS_STEP + 1)
 

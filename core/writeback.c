@@ -59,6 +59,21 @@ bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, st
 	return *at < end;
 }
 
+bool store_next_wanted(struct store *s, u64 *at, u64 end, unsigned int want,
+		       const struct chosen *c)
+{
+	unsigned int left = STORE_PIECE;
+	host_a64 *slot;
+
+	while ((slot = store_next_slot(s, at, end, &left))) {
+		if (!is_wanted(s, *at - 1, host_a64_read(slot), want, c))
+			continue;
+		--*at;
+		return true;
+	}
+	return false;
+}
+
 int chosen_down_to(const struct chosen *c, int top, u64 room)
 {
 	int size, found = -1;

@@ -51,6 +51,13 @@ struct weights {
 bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, struct chosen *c);
 
 /*
+ * Looks at the next STORE_PIECE slots of *at to end - 1, as store_choose_piece() does, and chooses
+ * none.  True: slot *at is as wanted; false: none of them was, and *at is past them.  Any context.
+ */
+bool store_next_wanted(struct store *s, u64 *at, u64 end, unsigned int want,
+		       const struct chosen *c);
+
+/*
  * From the largest sizes not above *top: the smallest size of which room pages, or what there is,
  * cover all of the larger ones and some of its own.  -1: nothing is chosen.
  */

@@ -270,7 +270,7 @@ static void pages_are_chosen_by_age(void **state)
 {
 	struct chosen c = { .ages = &ages, .min_age = 3 };
 	struct store *s = open_store(4);
-	u64 at = 0, n = 0;
+	u64 at = 0, n = 0, found = 0;
 
 	for (u64 i = 0; i < 600; i++)
 		put(s, i);
@@ -280,6 +280,16 @@ static void pages_are_chosen_by_age(void **state)
 	pass(s, 2);
 	for (u64 i = 1; i < 600; i += 3)
 		put(s, i);
+	/* A look chooses none, and finds each. */
+	while (at < 600) {
+		if (!store_next_wanted(s, &at, 600, CHOOSE_AGED, &c))
+			continue;
+		must(at % 3 == 2 && !(word(s, at) & SLOT_CHOSEN));
+		found++;
+		at++;
+	}
+	must_eq(found, 200);
+	at = 0;
 	while (store_choose_piece(s, &at, 600, CHOOSE_AGED, &c))
 		;
 	for (u64 i = 0; i < 600; i++) {

@@ -344,6 +344,32 @@ static void a_compaction_takes_no_more_steps_than_what_it_found_may_take(void **
 	rig_close(r);
 }
 
+static void a_hold_copies_no_more_than_some_bytes(void **state)
+{
+	struct rng rng = { use_seed(28) };
+	struct rig *r = rig_open(8);
+	struct pool_compaction pc;
+	bool more = true;
+	u64 moves = 0;
+
+	make_sparse(r, &rng);
+	pool_compact_begin(&r->pool, &pc);
+	while (more) {
+		u64 at = host_a64_read(&r->pool.compact_at), was = r->swings;
+		u64 size = r->pool.class[at % r->pool.table.nclasses].size;
+
+		more = pool_compact_go(&r->pool, &pc, 1);
+		was = r->swings - was;
+		must_be_at_most(was, POOL_MOVES);
+		must(was <= 1 || was * size <= POOL_MOVE_BYTES);
+		moves = was > moves ? was : moves;
+	}
+	must_eq(moves, POOL_MOVES);
+	verify_all(r);
+	drop_all(r);
+	rig_close(r);
+}
+
 static void compactions_side_by_side_do_the_work_once(void **state)
 {
 	struct rng rng = { use_seed(26) };
@@ -420,6 +446,7 @@ int main(void)
 		cmocka_unit_test(a_target_that_is_freed_as_it_fills_is_left_alone),
 		cmocka_unit_test(a_turn_ends_although_others_allocate_and_free),
 		cmocka_unit_test(a_compaction_takes_no_more_steps_than_what_it_found_may_take),
+		cmocka_unit_test(a_hold_copies_no_more_than_some_bytes),
 		cmocka_unit_test(compactions_side_by_side_do_the_work_once),
 		cmocka_unit_test(a_zspage_that_was_put_aside_serves_allocations_before_a_new_one),
 	};

@@ -312,6 +312,16 @@ static bool take_pp_lock(struct zram *z)
 	return true;
 }
 
+int zram_pp_lock(struct zram *z)
+{
+	int err;
+
+	atomic_inc(&z->pp_wanted);
+	err = mutex_lock_killable(&z->pp_lock);
+	atomic_dec(&z->pp_wanted);
+	return err;
+}
+
 void zram_pp_unlock(struct zram *z)
 {
 	struct zram_policy *p = &z->policy;

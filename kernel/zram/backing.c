@@ -58,6 +58,7 @@ struct zram_reads {
 	struct bio_set bios;
 	mempool_t *works, *pages;
 	struct workqueue_struct *queue;
+	struct workqueue_struct *writes;        /* for who writes back by hand */
 };
 
 /* ---- reading ---- */
@@ -289,7 +290,8 @@ struct zram_reads *zram_reads_make(const struct zram *z)
 	t->pages = mempool_create_page_pool(PAGES, 0);
 	t->queue = alloc_workqueue("%s_back", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0,
 				   z->disk->disk_name);
-	if (t->works && t->pages && t->queue)
+	t->writes = alloc_workqueue("%s_wb", WQ_UNBOUND | WQ_MEM_RECLAIM, 1, z->disk->disk_name);
+	if (t->works && t->pages && t->queue && t->writes)
 		return t;
 	zram_reads_drop(t);
 	return NULL;
@@ -299,12 +301,19 @@ void zram_reads_drop(struct zram_reads *t)
 {
 	if (!t)
 		return;
+	if (t->writes)
+		destroy_workqueue(t->writes);
 	if (t->queue)
 		destroy_workqueue(t->queue);
 	mempool_destroy(t->pages);
 	mempool_destroy(t->works);
 	bioset_exit(&t->bios);
 	kfree(t);
+}
+
+void zram_backing_queue(struct zram *z, struct work_struct *work)
+{
+	queue_work(z->backing.reads->writes, work);
 }
 
 void zram_backing_exit(void)

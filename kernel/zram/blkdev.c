@@ -8,7 +8,9 @@
  * Where a segment is a whole page for a whole slot, the store works on it in place.  Anything
  * else goes through a bounce page, gathered or scattered; a write of less than a page reads the
  * rest of the slot first.  Bounce pages come from a reserve, so they never fail.  Each device has
- * one of its own: a bounce page is held while the backing device is read, which may take for ever.
+ * two of its own: a bounce page is held while the backing device is read, which may take for ever.
+ * One is for reads alone.  A write that finds no room has its page until a read ends whose block it
+ * waits for; that read may have begun with a page in place, and want a bounce page for the next.
  *
  * Slots are written whole, so on pages larger than a block two writers of different blocks of
  * one page would lose one of them: there, every writer of a slot takes a mutex of the device,
@@ -23,7 +25,7 @@
 #include <linux/sched/mm.h>
 
 #define SLOT_SECTORS_SHIFT (PAGE_SHIFT - SECTOR_SHIFT)
-#define BOUNCE_PAGES 4
+#define BOUNCE_PAGES 4          /* in each reserve */
 #define HANDED_OVER 1           /* of a write: the rest of the bio is others' (incoming.c) */
 
 /* A slot, or a part of one, that a bio reaches. */
@@ -117,11 +119,11 @@ static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 		return err;
 	}
-	bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
+	bounce = mempool_alloc(z->read_bounces, GFP_NOIO);
 	err = read_slot(z, p->slot, bounce, CNT_FAILED_READ);
 	if (!err)
 		copy_segments(bio, iter, page_address(bounce) + p->off, p->len, true);
-	mempool_free(bounce, z->bounce_pages);
+	mempool_free(bounce, z->read_bounces);
 	return err;
 }
 
@@ -178,14 +180,14 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		err = write_page(z, p->slot, bio_iter_iovec(bio, *iter).bv_page, bio, iter);
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 	} else {
-		bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
+		bounce = mempool_alloc(z->write_bounces, GFP_NOIO);
 		if (p->len < PAGE_SIZE)
 			err = read_slot(z, p->slot, bounce, CNT_FAILED_WRITE);
 		if (!err) {
 			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
 			err = write_page(z, p->slot, bounce, NULL, NULL);
 		}
-		mempool_free(bounce, z->bounce_pages);
+		mempool_free(bounce, z->write_bounces);
 	}
 	unlock_slot(m);
 	return err;
@@ -227,7 +229,7 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 /* Part of a page becomes zeros. */
 static int zero_part(struct zram *z, const struct piece *p)
 {
-	struct page *bounce = mempool_alloc(z->bounce_pages, GFP_NOIO);
+	struct page *bounce = mempool_alloc(z->write_bounces, GFP_NOIO);
 	unsigned int noio = memalloc_noio_save();
 	int err = read_slot(z, p->slot, bounce, CNT_FAILED_WRITE);
 
@@ -237,7 +239,7 @@ static int zero_part(struct zram *z, const struct piece *p)
 		zram_touch(z, p->slot);
 	}
 	memalloc_noio_restore(noio);
-	mempool_free(bounce, z->bounce_pages);
+	mempool_free(bounce, z->write_bounces);
 	return err;
 }
 
@@ -347,11 +349,16 @@ int zram_blkdev_make(struct zram *z)
 
 	for (i = 0; i < ARRAY_SIZE(z->partial_write); i++)
 		mutex_init(&z->partial_write[i]);
-	z->bounce_pages = mempool_create_page_pool(BOUNCE_PAGES, 0);
-	return z->bounce_pages ? 0 : -ENOMEM;
+	z->read_bounces = mempool_create_page_pool(BOUNCE_PAGES, 0);
+	z->write_bounces = mempool_create_page_pool(BOUNCE_PAGES, 0);
+	if (z->read_bounces && z->write_bounces)
+		return 0;
+	zram_blkdev_drop(z);
+	return -ENOMEM;
 }
 
 void zram_blkdev_drop(struct zram *z)
 {
-	mempool_destroy(z->bounce_pages);
+	mempool_destroy(z->write_bounces);
+	mempool_destroy(z->read_bounces);
 }

@@ -38,6 +38,7 @@ static const char *check(struct zram *z)
 {
 	const char *bad;
 
+	down_write(&z->check_lock);
 	zram_shrinker_remove(z);
 	host_work_flush(&z->decay);
 	shrink_end(&z->store.shrink);
@@ -46,6 +47,7 @@ static const char *check(struct zram *z)
 	bad = store_check(&z->store);
 	shrink_resume(&z->store.shrink);
 	zram_shrinker_add(z);
+	up_write(&z->check_lock);
 	return bad;
 }
 

@@ -167,7 +167,7 @@ static void stop(struct zram *z)
  */
 static int await_others(struct zram *z)
 {
-	if (mutex_lock_killable(&z->pp_lock))
+	if (zram_pp_lock(z))
 		return -EINTR;
 	mutex_unlock(&z->pp_lock);
 	return 0;
@@ -244,6 +244,7 @@ int zram_add(void)
 	init_rwsem(&z->dev_lock);
 	mutex_init(&z->limit_lock);
 	mutex_init(&z->pp_lock);
+	init_rwsem(&z->check_lock);
 	init_waitqueue_head(&z->read_ended);
 	z->backing.batch = ZRAM_BATCH;
 	zram_wear_init(z);

@@ -15,8 +15,10 @@
  */
 #include "zram.h"
 
+#include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/math.h>
+#include <linux/math64.h>
 
 #include "wb.h"
 
@@ -100,18 +102,54 @@ static void give_up(struct zram *z, int err)
 	up_write(&z->dev_lock);
 }
 
+/*
+ * The sectors that one request takes, of n: if they are not all, its end is where one begins that
+ * the device can discard.
+ */
+static sector_t take_sectors(struct block_device *bdev, sector_t at, sector_t n)
+{
+	const u32 grain = bdev_discard_granularity(bdev) >> SECTOR_SHIFT;
+	sector_t most = bdev_max_discard_sectors(bdev);
+	u32 rest;
+
+	if (n <= most || grain <= 1)
+		return min(n, most);
+	div_u64_rem(get_start_sect(bdev) + at + most, grain, &rest);
+	return rest < most ? most - rest : most;
+}
+
+/*
+ * Each request is here, and none comes from a reserve that all of the kernel has in common: who
+ * waits for blocks that are out may be what others wait for, who have that reserve.  A device may
+ * lose its discards.
+ */
+static int discard_sectors(struct block_device *bdev, sector_t at, sector_t n)
+{
+	struct bio bio;
+	sector_t take;
+	int err = 0;
+
+	for (; n && !err; at += take, n -= take) {
+		take = take_sectors(bdev, at, n);
+		if (!take)
+			return -EOPNOTSUPP;
+		bio_init(&bio, bdev, NULL, 0, REQ_OP_DISCARD);
+		bio.bi_iter.bi_sector = at;
+		bio.bi_iter.bi_size = take << SECTOR_SHIFT;
+		err = submit_bio_wait(&bio);
+		bio_uninit(&bio);
+	}
+	return err;
+}
+
 static int discard(struct zram *z, u64 block, u64 n)
 {
 	const unsigned int shift = PAGE_SHIFT - SECTOR_SHIFT;
-	struct block_device *bdev = z->backing.bdev;
-	int err = -EOPNOTSUPP;
+	int err = discard_sectors(z->backing.bdev, block << shift, n << shift);
 
-	/* A device may lose them.  Then blkdev_issue_discard() does nothing, and returns 0. */
-	if (bdev_max_discard_sectors(bdev))
-		err = blkdev_issue_discard(bdev, block << shift, n << shift, GFP_NOIO);
-	down_read(&z->dev_lock);
+	down_read(&z->check_lock);
 	backed_untake(&z->store.backed, block, n);
-	up_read(&z->dev_lock);
+	up_read(&z->check_lock);
 	/* Who found no other block. */
 	wake_up_all(&z->read_ended);
 	zram_incoming_look(z);
@@ -127,9 +165,9 @@ bool zram_discard(struct zram *z, u64 *at)
 	int err;
 
 	while (more && left && takes-- && !zram_wb_stopped(z)) {
-		down_read(&z->dev_lock);
+		down_read(&z->check_lock);
 		more = backed_take(b, at, left, &block, &n);
-		up_read(&z->dev_lock);
+		up_read(&z->check_lock);
 		left -= min(left, n);
 		err = n ? discard(z, block, n) : 0;
 		if (err) {

@@ -14,6 +14,9 @@
  * it is the work that submits, and it never waits for the device: what ends a write queues it anew.
  * Each device has a queue of its own, since one may be the backing device of another.
  *
+ * A page that finds no block waits for those that others write or discard.  They are of no lower
+ * priority than any thread as long as they have one (wb.h).
+ *
  * The work may be what memory is waiting for.  So it waits for none: its requests are there before,
  * and the store gets the kernel's reserve, as it does from who reclaims.  For the pages of others,
  * if it was the kernel that had no memory, the pool does not grow past what it had then.

@@ -6,7 +6,7 @@
  *     always    one pass of ageing a period (core/age.h)
  *     else      walks, at the lowest priority: after a pass pages are written, or recompressed,
  *               for their age
- *     else      free blocks of the backing device are discarded (discard.c), at the priority of any
+ *     by turns  free blocks of the backing device are discarded (discard.c), at the priority of any
  *               thread
  *
  * It works in units of a few milliseconds.  Between them it has no lock and nothing in flight, and
@@ -17,8 +17,8 @@
  * or writes a page waits for one even then: walks have codec contexts of their own.  Who writes
  * ahead has not.  It is of no lower priority than those who may wait for its context, and they do
  * that for one page at most, as for any who reads.  A write may wait for blocks that are being
- * discarded, so who discards is of no lower priority, either; nor is who writes for age when blocks
- * are few, since a write that finds none waits for those in his hand (incoming.c).
+ * written or discarded (incoming.c), so who has some is of no lower priority, either: a walk goes
+ * over slots at the lowest, and from the first page that it writes to the last at that of any.
  *
  * To make memory by writing ahead may be the thread's own to do, so recompression waits for none
  * for objects and for its pages.  It may for its contexts, which it takes once, and for a zspage
@@ -28,6 +28,7 @@
 
 #include <linux/freezer.h>
 #include <linux/kthread.h>
+#include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/part_stat.h>
 #include <linux/sched.h>
@@ -40,8 +41,8 @@
 
 #define UNIT_PAGES 32u          /* that are written in a unit, at once */
 #define UNIT_TRIES RECOMPRESS_PIECE     /* that are recompressed in one */
-#define UNIT_SLOTS (16 * STORE_PIECE)   /* that are looked at in one */
-#define FEW_BLOCKS 8u           /* blocks are few when less than this part of them is free */
+#define UNIT_PIECES 16u         /* of slots that are aged in one */
+#define UNIT_NS NSEC_PER_MSEC   /* of a unit of a walk, but for its last page and the disk */
 #define QUIET_MS 100u	/* walks go on when nobody used the disk for so long, else once in it */
 #define LONG_MS 60000u          /* when there is nothing to do */
 
@@ -73,6 +74,7 @@ struct policy_run {
 	unsigned long used;             /* times the disk was, at the last look */
 	u64 discard_at, next_discard;   /* the next block; ns: when the next walk begins */
 	u64 used_at, unit_at;	/* ns: when that was seen to change; when the last unit began */
+	bool walked;                    /* the last unit was a walk's: discards are next */
 
 	bool has_own;
 	struct stream own[STORE_CODECS];
@@ -80,9 +82,30 @@ struct policy_run {
 	struct wb_work *wb;
 };
 
+static void set_nice(struct policy_run *r, int nice)
+{
+	if (r->nice != nice)
+		sched_set_normal(current, nice);
+	r->nice = nice;
+}
+
 /* ---- ages ---- */
 
-/* The period of ageing that suits the ages that are asked for, and the slots; 0: none are. */
+/*
+ * For what a pass has to look at: each slot of the table that is there, and each piece that is not.
+ * It grows by steps, since ages begin anew with each.
+ */
+static u32 least_period(const struct zram *z)
+{
+	const struct store *s = &z->store;
+	u64 there = host_a64_read(&s->pieces);
+	u64 looks = s->table.pieces + (there << HOST_KERNEL_PIECE_SHIFT);
+	u64 seconds = looks >> SECOND_SHIFT;
+
+	return seconds ? roundup_pow_of_two((u32)seconds) : 0;
+}
+
+/* The period of ageing that suits the ages that are asked for, and the table; 0: none are. */
 static u32 period_for(const struct zram *z)
 {
 	const struct zram_policy *p = &z->policy;
@@ -95,7 +118,7 @@ static u32 period_for(const struct zram *z)
 	if (least)
 		period = max(clamp(least / PERIODS, PERIOD_MIN, PERIOD_MAX),
 			     (max(a, b) - 1) / AGE_PASSES + 1);
-	return max(period, (u32)(z->store.slots >> SECOND_SHIFT));
+	return max(period, least_period(z));
 }
 
 static unsigned int min_age(const struct policy_run *r, u32 seconds)
@@ -141,7 +164,7 @@ static void keep_ages(struct policy_run *r)
 static bool age_unit(struct policy_run *r)
 {
 	struct zram_policy *p = &r->z->policy;
-	unsigned int pieces = UNIT_SLOTS / STORE_PIECE;
+	unsigned int pieces = UNIT_PIECES;
 
 	keep_ages(r);
 	if (!r->period || (!r->in_pass && ktime_get_ns() < r->next_pass))
@@ -188,22 +211,33 @@ static bool may_write(struct policy_run *r)
 	return r->wb;
 }
 
-/* pp_lock is held.  An error is tried anew after the next pass. */
+static bool is_over(u64 begun)
+{
+	return ktime_get_ns() >= begun + UNIT_NS;
+}
+
+/*
+ * pp_lock is held.  An error is tried anew after the next pass.  A unit is as long as it takes, not
+ * so many slots: a piece of the table that was never written is one look.
+ */
 static void write_unit(struct policy_run *r)
 {
 	struct zram_policy *p = &r->z->policy;
 	struct wb_work *w = r->wb;
-	u64 slots = r->z->store.slots, from = r->write_at, before = w->written;
+	u64 slots = r->z->store.slots, begun = r->unit_at, before = w->written;
 	int more = 1;
 
 	w->own = r->own;
 	w->err = 0;
 	w->chosen.ages = &r->ages;
 	w->chosen.min_age = r->write_age;
-	while (more >= 0 && r->write_at < slots && w->begun < UNIT_PAGES &&
-	       r->write_at - from < UNIT_SLOTS)
+	while (more >= 0 && r->write_at < slots && w->begun < UNIT_PAGES && !is_over(begun)) {
+		if (!zram_wb_find(w, &r->write_at, slots, CHOOSE_AGED))
+			continue;
+		set_nice(r, 0);
 		more = zram_wb_piece(w, &r->write_at, min(slots, r->write_at + UNIT_PAGES),
 				     CHOOSE_AGED);
+	}
 	w->begun = 0;
 	if (zram_wb_drain(w) || (more < 0 && more != -ERESTARTNOINTR) || r->write_at >= slots)
 		r->writes = false;
@@ -228,32 +262,39 @@ static bool may_recompress(struct policy_run *r)
 	return r->pages.page && r->pages.packed;
 }
 
-/* pp_lock is held.  An error is tried anew after the next pass. */
+/* Somebody waits for pp_lock, or for pages to be written ahead. */
+static bool is_wanted(struct zram *z)
+{
+	return atomic_read(&z->pp_wanted) || READ_ONCE(z->policy.kicked);
+}
+
+/* pp_lock is held.  An error is tried anew after the next pass.  A page may take milliseconds. */
 static void recompress_unit(struct policy_run *r)
 {
 	struct zram_policy *p = &r->z->policy;
 	struct store *s = &r->z->store;
-	u64 from = r->recompress_at, begun = ktime_get_ns(), percent = READ_ONCE(p->cpu), took;
+	u64 begun = r->unit_at, percent = READ_ONCE(p->cpu), took;
 	struct recompress_request q;
-	int more = 1;
+	int err = 0;
 
 	recompress_request_init(&q, store_last_codec(s));
 	q.aged = &r->ages;
 	q.min_age = r->recompress_age;
 	q.own = r->own;
-	q.left = UNIT_TRIES;
-	while (more > 0 && r->recompress_at - from < UNIT_SLOTS && !zram_wb_stopped(r->z)) {
-		down_read(&r->z->dev_lock);
-		more = store_recompress_piece(s, &r->recompress_at, s->slots, &q, &r->pages);
-		up_read(&r->z->dev_lock);
+	while (err >= 0 && r->recompress_at < s->slots && q.tried < UNIT_TRIES &&
+	       !is_over(begun) && !is_wanted(r->z) && !zram_wb_stopped(r->z)) {
+		q.left = 1;
+		down_read(&r->z->check_lock);
+		err = store_recompress_piece(s, &r->recompress_at, s->slots, &q, &r->pages);
+		up_read(&r->z->check_lock);
 		/* A page that cannot be read is not to keep those behind it from their turn. */
-		if (more == -EIO) {
+		if (err == -EIO) {
 			r->recompress_at++;
-			more = 1;
+			err = 0;
 		}
 		cond_resched();
 	}
-	if (more < 0 || r->recompress_at >= s->slots)
+	if (err < 0 || r->recompress_at >= s->slots)
 		r->recompresses = false;
 	WRITE_ONCE(p->stats.tried, p->stats.tried + q.tried);
 	WRITE_ONCE(p->stats.smaller, p->stats.smaller + q.done);
@@ -282,18 +323,6 @@ static unsigned int give_way(struct policy_run *r, u64 now)
 }
 
 /* ---- the thread ---- */
-
-static void set_nice(struct policy_run *r, int nice)
-{
-	if (r->nice != nice)
-		sched_set_normal(current, nice);
-	r->nice = nice;
-}
-
-static bool are_few(const struct backed *b)
-{
-	return host_read_once(b->nfree) < b->blocks / FEW_BLOCKS;
-}
 
 /*
  * The next unit of what is done when there is nothing better.  Milliseconds until there is another.
@@ -324,8 +353,6 @@ static unsigned int idle_unit(struct policy_run *r)
 	if (!mutex_trylock(&r->z->pp_lock))
 		return min(ms, QUIET_MS);
 	r->unit_at = now;
-	if (r->writes && are_few(&r->z->store.backed))
-		set_nice(r, 0);
 	if (r->writes)
 		write_unit(r);
 	else
@@ -360,6 +387,24 @@ static unsigned int discard_unit(struct policy_run *r)
 	}
 	mutex_unlock(&r->z->pp_lock);
 	return 0;
+}
+
+/*
+ * By turns, so that blocks do not wait for the end of a walk over a large disk.  Milliseconds until
+ * there is another unit.
+ */
+static unsigned int next_unit(struct policy_run *r)
+{
+	unsigned int ms = LONG_MS;
+
+	if (r->walked)
+		ms = discard_unit(r);
+	r->walked = false;
+	if (!ms)
+		return 0;
+	ms = min(ms, idle_unit(r));
+	r->walked = !ms;
+	return ms ? min(ms, discard_unit(r)) : 0;
 }
 
 static bool is_called(struct zram_policy *p)
@@ -412,9 +457,7 @@ static int run(void *data)
 		if (ahead) {
 			zram_ahead(z);
 		} else if (!aged) {
-			ms = idle_unit(r);
-			if (ms)
-				ms = min(ms, discard_unit(r));
+			ms = next_unit(r);
 			if (ms)
 				rest(r, ms);
 		}

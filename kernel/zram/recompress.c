@@ -8,10 +8,11 @@
  *     max_pages=N                 N tries at most, of the largest first
  *     algo=NAME priority=1..3     which codec (that of priority 1)
  *
- * dev_lock is only held for pieces, so that the other files and the shrinker do not wait.  A piece
- * waits for no memory: who wants dev_lock for writing would wait for it, too, and behind him all
- * others.  Where a piece finds none, it is waited for between two of them, and not for ever: as
- * long as pp_lock is held nothing is written ahead, which may be what would make some.
+ * The other files do not wait for it, nor does the shrinker: it has no dev_lock, and check_lock,
+ * for which nobody waits but a check, for a piece at a time.  A piece waits for no memory: a check
+ * has dev_lock while it waits for one.  Where a piece finds none, it is waited for between two of
+ * them, and not for ever: as long as pp_lock is held nothing is written ahead, which may be what
+ * would make some.
  */
 #include "zram.h"
 
@@ -141,11 +142,11 @@ static int first_band(struct zram *z, const struct recompress_request *r, u64 *c
 	int err = 0;
 
 	while (more && !err) {
-		err = down_read_killable(&z->dev_lock);
+		err = down_read_killable(&z->check_lock);
 		if (err)
 			break;
 		more = store_recompressible(&z->store, &at, z->store.slots, r, count);
-		up_read(&z->dev_lock);
+		up_read(&z->check_lock);
 		cond_resched();
 		err = zram_wb_stopped(z);
 	}
@@ -154,7 +155,7 @@ static int first_band(struct zram *z, const struct recompress_request *r, u64 *c
 	return err;
 }
 
-/* Without dev_lock.  -ENOMEM: there is none, and waiting on would kill somebody for it. */
+/* -ENOMEM: there is none, and waiting on would kill somebody for it. */
 static int await_memory(void)
 {
 	struct page *page = alloc_page(GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
@@ -177,13 +178,13 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 		if (err)
 			return err;
 		zram_provide(z);
-		err = down_read_killable(&z->dev_lock);
+		err = down_read_killable(&z->check_lock);
 		if (err)
 			return err;
 		/* They may come meanwhile. */
 		r->ages = z->ages;
 		more = store_recompress_piece(&z->store, &at, z->store.slots, r, w);
-		up_read(&z->dev_lock);
+		up_read(&z->check_lock);
 		dry = more == -ENOMEM ? dry + 1 : 0;
 		if (dry && dry < DRY_TRIES)
 			more = await_memory() ?: 1;
@@ -248,7 +249,7 @@ static ssize_t recompress_store(struct device *dev, struct device_attribute *att
 				    err);
 	}
 	if (!err)
-		err = mutex_lock_killable(&z->pp_lock);
+		err = zram_pp_lock(z);
 	if (!err) {
 		err = locked(dev, buf, &w, room);
 		zram_pp_unlock(z);

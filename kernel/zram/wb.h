@@ -4,8 +4,10 @@
  * blocks.  Its users are the file `writeback` and the device's policy.
  *
  * pp_lock is held from the first choice to the last page that came back, so the store and the
- * device stay, and no slot is chosen by two.  Nothing is in flight when it is let go.  dev_lock is
- * held for reading, for a page or a piece of slots at a time, so that all others go on.
+ * device stay, and no slot is chosen by two.  Nothing is in flight when it is let go.  check_lock
+ * is held for reading, for a page or a piece of slots at a time.
+ *
+ * Who may have pages in flight has a nice value of 0 at most: pages without room may wait for him.
  */
 #ifndef EBB_KERNEL_WB_H
 #define EBB_KERNEL_WB_H
@@ -23,6 +25,7 @@
 struct wb_work {
 	struct zram *z;
 	bool by_itself;                 /* the budget holds for it */
+	bool stop;                      /* zram_wb_stop() */
 	struct list_head idle;          /* requests that are not in flight */
 	unsigned int in_flight;
 	int err;	/* the last one of a bio; 0 again is the caller's to make it */
@@ -81,6 +84,15 @@ void zram_wb_unchoose(struct zram *z);
  * (zram_wb_unchoose()) was more than one call clears.  pp_lock is held.
  */
 int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want);
+
+/*
+ * Looks at the next STORE_PIECE slots of *at to end - 1, without choosing.  True: slot *at is as
+ * wanted; false: none was, and *at is past them.  pp_lock is held.
+ */
+bool zram_wb_find(struct wb_work *w, u64 *at, u64 end, unsigned int want);
+
+/* Ends zram_wb_write(), in which another thread is, as soon as may be: with -EINTR.  Any thread. */
+void zram_wb_stop(struct wb_work *w);
 
 /* Waits for all that is in flight.  The last error of a bio since w->err was 0. */
 int zram_wb_drain(struct wb_work *w);

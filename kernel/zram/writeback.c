@@ -6,6 +6,11 @@
  *     write:  largest first, as many at once as there are requests; each has a page of its own,
  *             all there before
  *     then:   what came to an end is put in its slot, by the same thread
+ *
+ * A page for which there is no room may wait for the blocks that are in hand here (incoming.c).  So
+ * who has some waits for nobody who may have lost its CPU: he has the nice value of any thread, and
+ * neither wants dev_lock, for which a file's reader may keep others, nor flushes.  A stream he may
+ * wait for, as that page may, too.
  */
 #include "wb.h"
 
@@ -102,7 +107,7 @@ static void finish(struct wb_work *w, struct wb_request *r)
 
 	bio_uninit(&r->bio);
 	w->in_flight--;
-	down_read(&w->z->dev_lock);
+	down_read(&w->z->check_lock);
 	if (err) {
 		w->err = err;
 		zram_wear_failed(w->z);
@@ -119,7 +124,7 @@ static void finish(struct wb_work *w, struct wb_request *r)
 	if (!there)
 		store_unchoose(s, r->slot);
 	zram_incoming_look(w->z);
-	up_read(&w->z->dev_lock);
+	up_read(&w->z->check_lock);
 	list_add(&r->entry, &w->idle);
 }
 
@@ -143,14 +148,15 @@ static void give_back(struct zram *z, u64 block)
 
 /*
  * Takes a block, as backed_reserve() does; what freed slots had may be held back, so that is
- * flushed.  It may wait for others who free, unlike store_reserve_block().
+ * flushed.  A flush waits for others who free, unlike store_reserve_block(), so none is made with
+ * other blocks in hand, or by the thread that nobody is to wait for: who flushes has a mutex.
  */
-static int reserve_block(struct zram *z, u64 *block)
+static int reserve_block(const struct wb_work *w, u64 *block)
 {
-	struct store *s = &z->store;
+	struct store *s = &w->z->store;
 	int err = backed_reserve(&s->backed, block);
 
-	if (err) {
+	if (err && !w->own && !w->in_flight) {
 		release_flush(&s->release);
 		err = backed_reserve(&s->backed, block);
 	}
@@ -177,8 +183,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 	if (!zram_wear_room(z, w->by_itself))
 		return -EIO;
-	/* The thread that nobody is to wait for does not flush: who does has the flush's mutex. */
-	err = w->own ? backed_reserve(&s->backed, &r->block) : reserve_block(z, &r->block);
+	err = reserve_block(w, &r->block);
 	if (err)
 		return err;
 	err = store_copy_out(s, w->own, slot, page_address(r->page), z->backing.packed);
@@ -222,9 +227,10 @@ int zram_wb_stopped(const struct zram *z)
 }
 
 /*
- * The blocks that no slot has any more are read as yet, or discarded: waits until one of those
- * ends, or for a second, after which the caller looks whether it is to be frozen.  The look for a
- * block is made with dev_lock, as any other, since who has it for writing counts them (debugfs.c).
+ * There is no block.  Waits for what this thread has in flight, if it has something; else those
+ * that no slot has any more are read as yet, or discarded: waits until one of those ends, or for a
+ * second, after which the caller looks whether it is to end.  The look for a block is made with
+ * check_lock, as any other, since who has it for writing counts them (debugfs.c).
  */
 static void await_block(struct wb_work *w)
 {
@@ -240,11 +246,11 @@ static void await_block(struct wb_work *w)
 	add_wait_queue(&z->read_ended, &wait);
 	/* Who ends a read after the look sees that it is waited for: end_read(). */
 	smp_mb();
-	down_read(&z->dev_lock);
+	down_read(&z->check_lock);
 	err = backed_reserve(&z->store.backed, &block);
 	if (!err)
 		give_back(z, block);
-	up_read(&z->dev_lock);
+	up_read(&z->check_lock);
 	if (err == -EBUSY)
 		wait_woken(&wait, TASK_KILLABLE, HZ);
 	remove_wait_queue(&z->read_ended, &wait);
@@ -258,18 +264,19 @@ static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int la
 	int err;
 
 	while (at < end) {
-		err = zram_wb_stopped(z);
+		err = READ_ONCE(w->stop) ? -EINTR : zram_wb_stopped(z);
 		if (err)
 			return err;
 		if (list_empty(&w->idle))
 			reap(w);
 		r = list_first_entry(&w->idle, struct wb_request, entry);
-		if (down_read_killable(&z->dev_lock))
+		if (down_read_killable(&z->check_lock))
 			return -EINTR;
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? fill(w, r, at) : 0;
-		up_read(&z->dev_lock);
-		if (err == -EBUSY) {
+		up_read(&z->check_lock);
+		/* It may be full for what waits to be flushed. */
+		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
 			await_block(w);
 			continue;
 		}
@@ -320,10 +327,10 @@ int zram_wb_write(struct wb_work *w)
 {
 	int top = CHOOSE_SIZES - 1, smallest, err = 0;
 
-	if (down_read_killable(&w->z->dev_lock))
+	if (down_read_killable(&w->z->check_lock))
 		return -EINTR;
 	release_flush(&w->z->store.release);
-	up_read(&w->z->dev_lock);
+	up_read(&w->z->check_lock);
 	while (!err) {
 		smallest = chosen_down_to(&w->chosen, top, zram_wb_room(w->z, w->by_itself));
 		if (smallest < 0)
@@ -347,11 +354,11 @@ static int unchoose(struct zram *z, u64 pieces)
 	while (z->backing.left_chosen) {
 		err = pieces-- ? zram_wb_stopped(z) : -ERESTARTNOINTR;
 		if (!err)
-			err = down_read_killable(&z->dev_lock);
+			err = down_read_killable(&z->check_lock);
 		if (err)
 			return err;
 		z->backing.left_chosen = store_unchoose_piece(&z->store, &z->backing.unchosen);
-		up_read(&z->dev_lock);
+		up_read(&z->check_lock);
 		cond_resched();
 	}
 	return 0;
@@ -362,6 +369,22 @@ void zram_wb_unchoose(struct zram *z)
 	z->backing.left_chosen = true;
 	z->backing.unchosen = 0;
 	unchoose(z, U64_MAX);
+}
+
+bool zram_wb_find(struct wb_work *w, u64 *at, u64 end, unsigned int want)
+{
+	bool found;
+
+	down_read(&w->z->check_lock);
+	found = store_next_wanted(&w->z->store, at, end, want, &w->chosen);
+	up_read(&w->z->check_lock);
+	return found;
+}
+
+void zram_wb_stop(struct wb_work *w)
+{
+	WRITE_ONCE(w->stop, true);
+	wake_up_all(&w->z->read_ended);
 }
 
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
@@ -375,11 +398,11 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 	while (more) {
 		err = zram_wb_stopped(z);
 		if (!err)
-			err = down_read_killable(&z->dev_lock);
+			err = down_read_killable(&z->check_lock);
 		if (err)
 			return err;
 		more = store_choose_piece(&z->store, &from, end, want, &w->chosen);
-		up_read(&z->dev_lock);
+		up_read(&z->check_lock);
 		cond_resched();
 	}
 	return 0;
@@ -396,9 +419,9 @@ int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want)
 	if (err)
 		return err;
 	memset(w->chosen.n, 0, sizeof(w->chosen.n));
-	down_read(&w->z->dev_lock);
+	down_read(&w->z->check_lock);
 	more = store_choose_piece(s, at, end, want, &w->chosen);
-	up_read(&w->z->dev_lock);
+	up_read(&w->z->check_lock);
 	for (size = 0; size < CHOOSE_SIZES; size++)
 		chosen += w->chosen.n[size];
 	err = chosen ? pass(w, from, min(*at, end), 0, CHOOSE_SIZES - 1) : 0;

@@ -6,12 +6,15 @@
  *     idle | huge | huge_idle | incompressible     also as type=...: what they have to be
  *     page_index=N page_indexes=A-B ...            these, whatever they are
  *
- * The engine is writeback.c.
+ * The engine is writeback.c.  Who asks chooses, and a work writes: it has blocks in hand, for which
+ * a page without room may wait, while who asks may be of a low priority, or throttled.
  */
 #include "zram.h"
 
+#include <linux/completion.h>
 #include <linux/device.h>
 #include <linux/kstrtox.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
@@ -20,6 +23,7 @@
 #include "wb.h"
 
 #define REQUESTS_MAX 1024u      /* whatever the batch */
+#define LOOK (HZ / 20)          /* jiffies: who waits looks so often whether it is to be frozen */
 
 /* ---- choosing ---- */
 
@@ -86,6 +90,44 @@ static int choose_by(struct wb_work *w, char *text)
 	return err;
 }
 
+/* ---- writing ---- */
+
+struct by_hand {
+	struct work_struct work;
+	struct wb_work *w;
+	struct completion over;
+	int err;
+};
+
+static void write_chosen(struct work_struct *work)
+{
+	struct by_hand *h = container_of(work, struct by_hand, work);
+	/* Memory is not to be had by writing to a disk, which may be this one. */
+	unsigned int noio = memalloc_noio_save();
+
+	h->err = zram_wb_write(h->w);
+	memalloc_noio_restore(noio);
+	complete(&h->over);
+}
+
+/* As zram_wb_write().  The work ends with what it has in flight, whatever comes to who waits. */
+static int write_by_work(struct wb_work *w)
+{
+	struct by_hand h = { .w = w };
+	int err = 0;
+
+	init_completion(&h.over);
+	INIT_WORK_ONSTACK(&h.work, write_chosen);
+	zram_backing_queue(w->z, &h.work);
+	while (!err && wait_for_completion_killable_timeout(&h.over, LOOK) <= 0)
+		err = zram_wb_stopped(w->z);
+	if (err)
+		zram_wb_stop(w);
+	flush_work(&h.work);
+	destroy_work_on_stack(&h.work);
+	return err ?: h.err;
+}
+
 /* pp_lock is held. */
 static ssize_t write_back(struct device *dev, const char *buf, char *text, struct wb_work *w)
 {
@@ -103,7 +145,7 @@ static ssize_t write_back(struct device *dev, const char *buf, char *text, struc
 		return zram_refuse(dev, "writeback", buf, "there is no backing device", -ENODEV);
 	err = choose_by(w, text);
 	if (!err)
-		err = zram_wb_write(w);
+		err = write_by_work(w);
 	else if (err != -EINTR && err != -ERESTARTNOINTR)
 		zram_refuse(dev, "writeback", buf, "not idle, huge, huge_idle, incompressible or pages", err);
 	if (err)
@@ -121,7 +163,7 @@ static ssize_t writeback_store(struct device *dev, struct device_attribute *attr
 	u32 most = slots ? min_t(u64, slots, REQUESTS_MAX) : 1;
 	/* Before pp_lock, with which nothing is written ahead that would make memory. */
 	struct wb_work *w = zram_wb_make(z, min(READ_ONCE(z->backing.batch), most), false);
-	ssize_t err = text && w ? mutex_lock_killable(&z->pp_lock) : -ENOMEM;
+	ssize_t err = text && w ? zram_pp_lock(z) : -ENOMEM;
 
 	if (!err) {
 		err = write_back(dev, buf, text, w);

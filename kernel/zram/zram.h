@@ -18,13 +18,13 @@
  * somebody does, and reset is refused then.
  *
  * Lock order, outermost first: device_mutex (device.c) > disk->open_mutex > pp_lock > limit_lock >
- * dev_lock > partial-write mutex (blkdev.c) > the core's.  The shrinker takes none but the core's
- * spin locks, since its caller may hold any.  A backing device is opened with none of these: that
- * takes its open_mutex, and it may be this disk.
+ * dev_lock > check_lock > the core's; partial-write mutex (blkdev.c) > the core's.  The shrinker
+ * takes none but the core's spin locks, since its caller may hold any.  A backing device is opened
+ * with none of these: that takes its open_mutex, and it may be this disk.
  *
  * Of a device in use, what takes memory that swapping out may have to free is made without
- * dev_lock: pages on their way to the backing device may wait for who wants it, and so do all who
- * read a file when somebody waits for it to write.
+ * dev_lock: who writes ahead may wait for who wants it, and so do all who read a file when somebody
+ * waits for it to write.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H
@@ -46,6 +46,7 @@
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
 #define ZRAM_UNSET INT_MIN              /* of a codec's number */
@@ -158,13 +159,19 @@ struct zram {
 	struct zram_ahead *ahead;       /* the thread's; NULL: it was not wanted yet */
 	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
-	mempool_t *bounce_pages;                                /* the same */
+	mempool_t *read_bounces, *write_bounces;                /* the same */
 
 	/*
 	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store
 	 * is there as long as he has it.
 	 */
 	struct mutex pp_lock;
+	atomic_t pp_wanted;             /* who waits for it */
+	/*
+	 * For reading: who writes pages back, recompresses or discards, with pp_lock.  For writing:
+	 * who checks the store, with the disk closed.  So no page on its way waits for it.
+	 */
+	struct rw_semaphore check_lock;
 	wait_queue_head_t read_ended;   /* who wants a block that is being read, or discarded */
 
 	struct gendisk *disk;
@@ -300,6 +307,11 @@ void zram_backing_exit(void);
 struct zram_reads *zram_reads_make(const struct zram *z);
 void zram_reads_drop(struct zram_reads *t);
 /*
+ * Has a work run at a nice value of 0, whoever calls.  It is one at a time, and may take long.  The
+ * device stays.
+ */
+void zram_backing_queue(struct zram *z, struct work_struct *work);
+/*
  * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too;
  * or it was read at once; or an error of store_read().  Sleeps for memory only.
  */
@@ -391,7 +403,11 @@ void zram_policy_kick(struct zram *z);
  */
 bool zram_ahead_wanted(struct zram *z);
 void zram_ahead(struct zram *z);
-/* Lets pp_lock go, and tells the thread if that is what it waits for. */
+/*
+ * lock: takes pp_lock, and the thread lets it go as soon as may be; -EINTR: a fatal signal.
+ * unlock: lets it go, and tells the thread if that is what it waits for.
+ */
+int zram_pp_lock(struct zram *z);
 void zram_pp_unlock(struct zram *z);
 /* The thread ends. */
 void zram_ahead_end(struct zram *z);

@@ -83,6 +83,7 @@ typedef struct {
 void shim_must_not_wait(bool ready);
 #define init_waitqueue_head(w) ((w)->none = 0)
 #define wake_up(w) ((void)(w))
+#define wake_up_all(w) ((void)(w))
 #define wait_event(w, condition) ((void)(w), shim_must_not_wait(condition))
 #define HZ 100
 /* Whoever gets as far as to wait has found that he has to. */
@@ -91,6 +92,22 @@ void shim_must_not_wait(bool ready);
 #define remove_wait_queue(w, wait) ((void)(w), (void)(wait))
 #define wait_woken(wait, state, ticks) ((void)(ticks), shim_must_not_wait(!*(wait)))
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+typedef struct {
+	int v;
+} atomic_t;
+
+/* A work is over when it has been queued. */
+struct work_struct {
+	void (*fn)(struct work_struct *work);
+};
+#define INIT_WORK_ONSTACK(w, f) ((w)->fn = (f))
+#define flush_work(w) ((void)(w))
+#define destroy_work_on_stack(w) ((void)(w))
+#define init_completion(c) ((c)->done = 0)
+#define complete(c) ((void)(c)->done++)
+#define wait_for_completion_killable_timeout(c, ticks)                                        \
+	((void)(ticks), shim_must_not_wait((c)->done), 1)
 
 struct task_struct {
 	unsigned int flags;

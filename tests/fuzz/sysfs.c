@@ -310,6 +310,19 @@ void zram_incoming_look(struct zram *z)
 	must(z->disksize);
 }
 
+int zram_pp_lock(struct zram *z)
+{
+	mutex_lock(&z->pp_lock);
+	return 0;
+}
+
+/* Of a device, with nothing of the engine's in anybody's hand. */
+void zram_backing_queue(struct zram *z, struct work_struct *work)
+{
+	must(z->disksize && z->backing.reads && shim_mutexes() == 1);
+	work->fn(work);
+}
+
 void zram_pp_unlock(struct zram *z)
 {
 	mutex_unlock(&z->pp_lock);

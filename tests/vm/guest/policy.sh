@@ -64,7 +64,7 @@ equal "while it rests it is as soon awake as any thread" "$(awk '{ print $19 }' 
 put 1 "$(z 0 reset)"
 equal "a reset ends it" "$(threads)" 0
 put 1 "$(z 0 writeback_age)"; put 1T "$(z 0 disksize)"; sleep 4
-equal "a large disk ages in longer steps" "$(policy 1)" 1
+check "a large disk with nothing on it ages in steps as short ($(policy 1))" [ "$(policy 1)" -ge 3 ]
 put 1 "$(z 0 reset)"
 put 1 "$(z 0 writeback_age)"; put 16M "$(z 0 disksize)"
 equal "the other way round there is one, too" "$(threads)" 1
