@@ -361,6 +361,34 @@ def test_a_finalizer_may_run_at_any_step(tmp_path, kind):
     store.close()
 
 
+@pytest.mark.parametrize("make", [
+    lambda folder: pyebb.Store(), lambda folder: pyebb.Store(capacity=MIB, spill=folder),
+    lambda folder: pyebb.ArrayStore()], ids=["Store", "spill", "ArrayStore"])
+def test_threads_that_pop_items_get_each_once(tmp_path, make):
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    store = make(tmp_path)
+    values = {i: noise(5000, i) for i in range(600)}
+    store.update(values)
+    popped = []
+
+    def pop():
+        try:
+            while True:
+                popped.append(store.popitem())
+        except KeyError:
+            assert not len(store)
+
+    try:
+        run_threads(*[pop] * 4)
+    finally:
+        sys.setswitchinterval(was)
+    assert len(popped) == 600 and dict(popped) == values
+    with pytest.raises(KeyError, match="is empty"):
+        store.popitem()
+    store.close()
+
+
 def test_when_it_is_closed_meanwhile_a_put_is_a_value_error(store, monkeypatch):
     def open_late(path, mode):
         store.close()

@@ -105,7 +105,8 @@ class ArrayStore(MutableMapping[Key, Any]):
 
     Any object that pickle takes is a value; the buffers that it hands out (protocol 5: arrays of
     numpy, and of those who do as it does) are compressed without a copy.  What comes back is a new
-    object whose arrays can be written.
+    object.  Its arrays can be written, but for those that were read-only: these are so again,
+    unless they had gaps (a[::2]) or Python objects, as pickle has it.
 
     codec: "lz4", "lz4hc" or "zstd", libebb's; "blosc2": each array is shuffled by its dtype's items
     and compressed by blosc2; or an object with encode() and decode() as numcodecs' codecs have
@@ -318,7 +319,8 @@ def unpack(data: Any) -> Any:
     """The object that pack() was given.
 
     It is as pickle.loads(): who made the bytes can have any code run, so bytes of strangers are not
-    for it.  CorruptError: the bytes are damaged, or are none of pack().
+    for it.  CorruptError: the bytes are damaged, or are none of pack().  ValueError: a later version
+    of pyebb made them.
     """
     view = memoryview(data).cast("B")
     at = len(_MAGIC) + 1
@@ -334,7 +336,13 @@ def unpack(data: Any) -> Any:
     while end < len(view) and len(parts) < count:
         (n,) = struct.unpack("<Q", _cut(view, end, 8))
         form = _cut(view, end + 8, n)
-        room = _room(unpacked_size(form))
+        try:
+            room = _room(unpacked_size(form))
+        except CorruptError:
+            raise
+        except ValueError:
+            store.unpack_into(form, bytearray())    # its sum tells whether that is damage
+            raise
         store.unpack_into(form, room)
         parts.append(room)
         end += 8 + n

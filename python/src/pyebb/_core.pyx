@@ -80,6 +80,11 @@ def _after_fork():
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def forks():
+    """How many forks are between the first process and this one: no ancestor has as many."""
+    return generation
+
+
 class CorruptError(ValueError):
     """The packed form of a value is damaged, or is none."""
 

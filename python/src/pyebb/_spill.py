@@ -24,7 +24,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ._core import ANY, CorruptError, Values, exchange, find_key, nbytes_of, put_key, unpacked_size
+from ._core import (ANY, CorruptError, Values, exchange, find_key, forks, nbytes_of, put_key,
+                    unpacked_size)
 from ._store import Key, Store, packed_form
 
 STALE = 1000        # of those that are in `_order` and gone, so many may be there in any case
@@ -38,9 +39,9 @@ class File(NamedTuple):
 
 
 def _remove(folder: str, owner: int) -> None:
-    """A forked child must not remove its parent's files.  Nobody finds the folder by its new name,
+    """A forked child, which has other forks(), must not remove its parent's files.  Nobody finds the folder by its new name,
     so a thread that goes on while the interpreter ends puts no file there any more."""
-    if os.getpid() == owner:
+    if forks() == owner:
         try:
             os.rename(folder, folder + ".ended")
             folder += ".ended"
@@ -61,7 +62,7 @@ class SpillingStore(Store):
         self._order: deque[tuple[int, Key]] = deque()   # those in memory, the oldest first
         self._numbers = itertools.count()
         self.spill = tempfile.mkdtemp(prefix="pyebb-", dir=spill)
-        self._end = weakref.finalize(self, _remove, self.spill, os.getpid())
+        self._end = weakref.finalize(self, _remove, self.spill, forks())
         if items:
             self.update(items)
 

@@ -13,6 +13,7 @@ Key = str | bytes | int
 
 UNITS = (16384, 32768, 65536)
 _MISSING: Any = object()
+_TAKEN: Any = object()
 
 
 def check_codec(codec: str, level: int | None) -> int:
@@ -32,8 +33,8 @@ def popitem(store: MutableMapping[Key, Any]) -> tuple[Key, Any]:
     """What MutableMapping's does, where other threads delete, too: it tries the next key then."""
     while True:
         for key in store:
-            value = store.pop(key, _MISSING)
-            if value is not _MISSING:
+            value = store.pop(key, _TAKEN)
+            if value is not _TAKEN:
                 return key, value
         if not len(store):
             raise KeyError(f"the {type(store).__name__} is empty")
