@@ -319,8 +319,8 @@ def unpack(data: Any) -> Any:
     """The object that pack() was given.
 
     It is as pickle.loads(): who made the bytes can have any code run, so bytes of strangers are not
-    for it.  CorruptError: the bytes are damaged, or are none of pack().  ValueError: a later version
-    of pyebb made them.
+    for it.  CorruptError: the bytes are damaged, or are none of pack().  ValueError: a later
+    version made them.
     """
     view = memoryview(data).cast("B")
     at = len(_MAGIC) + 1

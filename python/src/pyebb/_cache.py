@@ -249,11 +249,12 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
         @pyebb.cache(capacity="1 GiB", codec="zstd")
         def field(year: int) -> numpy.ndarray: ...
 
-    Each call returns an object of its own, whose arrays can be written as ArrayStore's.  key: makes the str, bytes or int
-    of a call's arguments; None: a digest of their pickles, so arguments may be arrays, and equal
-    arguments that pickle otherwise (1 and 1.0) are different.  Other arguments are Cache's.  A
-    result that pickle does not take or give back, or that does not fit into a Cache as one value
-    (more than 64 MiB, say), is returned and not kept: each call computes it again.
+    Each call returns an object of its own, whose arrays can be written as those of an ArrayStore.
+    key: makes the str, bytes or int of a call's arguments; None: a digest of their pickles, so
+    arguments may be arrays, and equal arguments that pickle otherwise (1 and 1.0) are different.
+    Other arguments are Cache's.  A result that pickle does not take or give back, or that does not
+    fit into a Cache as one value (more than 64 MiB, say), is returned and not kept: each call
+    computes it again.
 
     The function has cache_info(), cache_clear() and __wrapped__, as functools.lru_cache() has
     them, and cache, which is the Cache.  In a forked child it begins with an empty one, which is
