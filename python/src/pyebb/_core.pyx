@@ -190,8 +190,9 @@ def put_key(key):
     TypeError: it cannot be a key; ValueError: it has more than MAX_KEY bytes.
     """
     cdef name_t name
-    make_name(key, &name)
-    return plain_key(key)
+    cdef object plain = plain_key(key)
+    make_name(key if plain is None else plain, &name)
+    return plain
 
 
 def find_key(key):
@@ -208,7 +209,7 @@ def exchange(dict table not None, key, new, only=ANY):
     """table[key] = new, or del table[key] if new is None; returns what was there before, or None.
 
     only: what has to be there (None: nothing), or else nothing is done.  The key is plain.  It is
-    one step: no other thread runs meanwhile, and nothing is made that could have garbage collected.
+    one step: no other thread is in between, and nothing is made that could have garbage collected.
     """
     cdef PyObject *at
     cdef object old = None

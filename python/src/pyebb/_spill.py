@@ -39,8 +39,9 @@ class File(NamedTuple):
 
 
 def _remove(folder: str, owner: int) -> None:
-    """A forked child, which has other forks(), must not remove its parent's files.  Nobody finds the folder by its new name,
-    so a thread that goes on while the interpreter ends puts no file there any more."""
+    """A forked child, which has other forks(), must not remove its parent's files.  Nobody finds
+    the folder by its new name, so a thread that goes on while the interpreter ends puts no file
+    there any more."""
     if forks() == owner:
         try:
             os.rename(folder, folder + ".ended")
