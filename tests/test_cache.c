@@ -282,6 +282,34 @@ static void what_was_taken_can_be_put_back_at_once(void **state)
 	ebb_cache_close(c);
 }
 
+/* A value that is larger than the cache when it is not compressed. */
+static void to_take_a_value_evicts_no_other(void **state)
+{
+	struct ebb_cache *c = open_cache(8 * MIB, NULL);
+	static unsigned char zeros[48 << 20], data[50000];
+	size_t n = 0;
+	u64 k;
+
+	for (k = 0; k < 50; k++) {
+		fill(data, sizeof(data), k + 1);
+		must_eq(put(c, k, data, sizeof(data), 0), 0);
+	}
+	must_eq(ebb_cache_put(c, "zeros", 5, zeros, sizeof(zeros), 0, 0), 0);
+	must_eq(ebb_cache_take(c, "zeros", 5, NULL, 0, &n), -ENOSPC);
+	must_eq(n, sizeof(zeros));
+	must_eq(ebb_cache_take(c, "zeros", 5, zeros, sizeof(zeros) - 1, &n), -ENOSPC);
+	must_eq(stat_of(c).values, 51);
+	zeros[0] = zeros[sizeof(zeros) - 1] = 1;
+	must_eq(ebb_cache_take(c, "zeros", 5, zeros, sizeof(zeros), &n), 0);
+	must(n == sizeof(zeros) && !zeros[0] && !zeros[n - 1]);
+	must_eq(ebb_cache_take(c, "zeros", 5, zeros, sizeof(zeros), &n), -ENOENT);
+	must_eq(ebb_cache_take(c, "zeros", 5, zeros, sizeof(zeros), NULL), -EINVAL);
+	must_eq(stat_of(c).values, 50);
+	must_eq(stat_of(c).evicted, 0);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
 /* ---- pins of a large value in a cache of 32 MiB ---- */
 
 static unsigned char large[4 << 20];
@@ -607,6 +635,7 @@ int main(void)
 		cmocka_unit_test(a_pin_stays_as_it_is),
 		cmocka_unit_test(a_loop_fills_an_empty_cache_that_notes_first),
 		cmocka_unit_test(more_keys_are_remembered_by_a_capacity_that_was_raised),
+		cmocka_unit_test(to_take_a_value_evicts_no_other),
 		cmocka_unit_test(pinned_bytes_count),
 		cmocka_unit_test(pins_without_puts_evict),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),

@@ -661,19 +661,31 @@ static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
 	return err;
 }
 
-int ebb_cache_get(struct ebb_cache *c, const void *at, size_t key_bytes, void *buf, size_t cap,
-		  size_t *bytes)
+static int read_to(struct ebb_cache *c, const void *at, size_t key_bytes, struct wish *w,
+		   size_t *bytes)
 {
-	struct wish w = { .buf = buf, .cap = cap };
 	struct cache_key key;
 	int err = make_key(c, at, key_bytes, &key);
 
-	if (err || !bytes || (!buf && cap))
+	if (err || !bytes || (!w->buf && w->cap))
 		return -EINVAL;
-	err = get(c, &key, &w);
+	err = get(c, &key, w);
 	if (!err || err == -ENOSPC)
-		*bytes = w.bytes;
+		*bytes = w->bytes;
 	return err;
+}
+
+int ebb_cache_get(struct ebb_cache *c, const void *at, size_t key_bytes, void *buf, size_t cap,
+		  size_t *bytes)
+{
+	return read_to(c, at, key_bytes, &(struct wish){ .buf = buf, .cap = cap }, bytes);
+}
+
+int ebb_cache_take(struct ebb_cache *c, const void *at, size_t key_bytes, void *buf, size_t cap,
+		   size_t *bytes)
+{
+	return read_to(c, at, key_bytes, &(struct wish){ .take = true, .buf = buf, .cap = cap },
+		       bytes);
 }
 
 int ebb_cache_pin(struct ebb_cache *c, const void *at, size_t key_bytes, unsigned int flags,

@@ -130,6 +130,10 @@ int ebb_cache_put(struct ebb_cache *cache, const void *key, size_t key_bytes, co
 int ebb_cache_get(struct ebb_cache *cache, const void *key, size_t key_bytes, void *buf, size_t cap,
 		  size_t *bytes);
 
+/* The same, and the value is deleted in the same step; others stay, as large as it may be. */
+int ebb_cache_take(struct ebb_cache *cache, const void *key, size_t key_bytes, void *buf,
+		   size_t cap, size_t *bytes);
+
 /*
  * A value that was looked up, decompressed, in memory of its own: it stays as it is until it is
  * released, although the cache evicts, replaces or deletes the value.  Its bytes count: a pin

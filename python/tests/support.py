@@ -38,6 +38,24 @@ def run_threads(*calls):
         raise errors[0]
 
 
+def within(seconds, call):
+    """Runs it in a thread, and fails if it has not ended after so many seconds."""
+    errors = []
+
+    def run():
+        try:
+            call()
+        except BaseException as e:      # noqa: B902 - it is raised below
+            errors.append(e)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), "it hangs"
+    if errors:
+        raise errors[0]
+
+
 def child_of_fork(call):
     """Runs it in a forked child, and returns what it returns, or the exception."""
     r, w = os.pipe()

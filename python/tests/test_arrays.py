@@ -99,6 +99,18 @@ def test_it_is_a_mutable_mapping(store):
     assert len(store.store) == 0
 
 
+@pytest.mark.parametrize("make, writable", [
+    (lambda: SMOOTH.copy(), True), (lambda: np.frombuffer(noise(5000), "u1"), False),
+    (lambda: np.frombuffer(noise(5000), "u1")[::2], True), (lambda: np.array([None, 1]), True)])
+def test_an_array_that_was_read_only_is_so_again_unless_it_had_gaps(make, writable):
+    was, kept = make(), pyebb.cache("8 MiB")(make)
+    kept()
+    with pyebb.ArrayStore() as s:
+        s["k"] = was
+        for back in (s["k"], pyebb.unpack(pyebb.pack(was)), kept()):
+            assert back.flags.writeable == writable and np.array_equal(back, was)
+
+
 def test_a_shuffle_by_dtype_makes_more_of_floats():
     pytest.importorskip("blosc2")
     with pyebb.ArrayStore() as plain, pyebb.ArrayStore(codec="blosc2") as shuffled:
@@ -230,8 +242,14 @@ def test_damage_to_packed_bytes_is_found():
     for _ in range(200):
         wrong = bytearray(packed)
         wrong[r.randrange(len(wrong))] ^= 1 << r.randrange(8)
-        with pytest.raises(ValueError):
+        with pytest.raises(pyebb.CorruptError):
             pyebb.unpack(wrong)
+    for at in range(ends[0], ends[0] + 60):     # a part's length and head
+        for bit in range(8):
+            wrong = bytearray(packed)
+            wrong[at] ^= 1 << bit
+            with pytest.raises(pyebb.CorruptError):
+                pyebb.unpack(wrong)
     with pytest.raises(TypeError):
         pyebb.unpack("text")
 

@@ -183,6 +183,24 @@ def test_a_value_in_the_spill_is_read_once(tmp_path):
         assert bytes_read() - read < 1.5 * hits * SIZE
 
 
+@pytest.mark.parametrize("spill", [False, True])
+def test_pop_evicts_no_other(tmp_path, spill):
+    with pyebb.Cache("8 MiB", spill=tmp_path / "spill" if spill else None) as c:
+        for i in range(50):
+            c[i] = noise(SIZE, i)
+        c["zeros"] = bytes(60 * MIB)
+        assert len(c) == 51
+        assert c.pop("zeros") == bytes(60 * MIB)
+        assert len(c) == 50 and c.stats()["evicted"] == 0
+        assert c.get("zeros") is None and c.pop("zeros", 5) == 5
+        assert c.pop(3) == noise(SIZE, 3) and 3 not in c
+        for i in range(50, 300):
+            c[i] = noise(SIZE, i)
+            c.flush()
+        assert [c.pop(i, None) for i in range(4, 300)].count(None) in range(5 if spill else 297)
+        assert len(c) == 0
+
+
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no lock")
 @pytest.mark.parametrize("look", ["get", "__contains__"])
 def test_the_interpreters_lock_is_free_while_the_spill_is_read(tmp_path, look):
@@ -242,6 +260,8 @@ def test_other_errors_are_those_of_a_store(cache, tmp_path):
         pickle.dumps(cache)
     error = child_of_fork(lambda: cache.get("k"))
     assert isinstance(error, RuntimeError) and "before a fork" in str(error)
+    said = child_of_fork(lambda: repr(cache) + cache._repr_html_())
+    assert said == "<Cache, of another process><div>Cache, of another process</div>"
     cache.close()
     for call in (lambda: cache["k"], lambda: len(cache), cache.clear, cache.flush):
         with pytest.raises(ValueError, match="closed"):
@@ -297,8 +317,9 @@ def test_a_functions_results_are_kept():
     assert (info.hits, info.misses, info.maxsize) == (2, 3, 8 * MIB) and info.currsize < 8 * MIB
     assert f.__name__ == "f" and f.__doc__ == "Adds." and f.__wrapped__(0) == {"sum": 3}
     f.cache_clear()
-    f(1)
-    assert len(calls) == 5
+    assert f.cache_info()[:2] == (0, 0)
+    f(1), f(1)
+    assert len(calls) == 5 and f.cache_info()[:2] == (1, 1)
     assert f.cache.maxsize == 8 * MIB
 
 
@@ -388,6 +409,27 @@ def test_a_forked_child_begins_with_an_empty_one():
 
     assert child_of_fork(child) == (1, 1)
     assert f(1) == 2 and f.cache_info().hits == 1
+
+
+def test_a_child_with_the_pid_of_an_ancestor_has_a_cache_of_its_own(monkeypatch):
+    """Numbers of processes that ended are used again."""
+    pid = os.getpid()
+
+    @pyebb.cache("8 MiB")
+    def f(n):
+        return n * 2
+
+    f(1)
+    f.cache_clear()
+    pyebb.pack(b"x")
+
+    def child():
+        monkeypatch.setattr(os, "getpid", lambda: pid)
+        stores = len(pyebb._store._stores)
+        return f(1), f(1), f.cache_info()[:2], stores, pyebb.unpack(pyebb.pack(b"x"))
+
+    assert child_of_fork(child) == (2, 2, (1, 1), 0, b"x")
+    assert child_of_fork(lambda: child_of_fork(child)) == (2, 2, (1, 1), 0, b"x")
 
 
 def test_a_forked_child_has_a_spill_of_its_own(tmp_path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """EbbBuffer by itself: the three places of a value, and what it says of them."""
+import contextlib
 import functools
 import gc
 import logging
@@ -227,6 +228,19 @@ def test_a_key_that_is_set_or_deleted_loses_its_file(tmp_path):
     buf["c"] = noise(4)         # the value is in its file again
     drain(buf)
     assert buf["c"] == noise(4)
+
+
+@pytest.mark.parametrize("key", ["x" * 300, ("\u00e4" * 50, 5), "x" * 229 + "\u00e4", "\udc80"],
+                         ids=["long", "tuple", "quoted", "half a character"])
+def test_a_key_that_is_too_long_for_a_file_s_name_blocks_nothing(tmp_path, key):
+    with contextlib.closing(make(tmp_path)) as buf:
+        buf[key] = value = noise(1)
+        buf[key, "field"] = field(1)
+        drain(buf)
+        assert buf._slow_uncached.weight_by_key.keys() == {key, (key, "field")}
+        assert buf[key] == value and (buf[key, "field"] == field(1)).all()
+        del buf[key], buf[key, "field"]
+        assert os.listdir(buf._slow_uncached.d.directory) == []
 
 
 def test_files_that_are_lent_give_way_on_a_full_disk(tmp_path):

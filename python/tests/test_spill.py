@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import sys
+import threading
 
 import pytest
 from hypothesis import settings
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import pyebb
-from support import MIB, child_of_fork, mixed, noise, run_threads
+from pyebb._spill import File
+from support import MIB, child_of_fork, mixed, noise, run_threads, within
 
 SIZE = 100_000
 
@@ -31,6 +33,14 @@ def files(s):
     return [pathlib.Path(s.spill, name) for name in os.listdir(s.spill)]
 
 
+def nothing_is_lost(s):
+    """Each value in memory and each file is some key's, and may be moved if it is in memory."""
+    numbers = {where for where in s._at.values() if not isinstance(where, File)}
+    assert pyebb._core.Values.__len__(s) == len(numbers) <= len(s._order)
+    assert numbers <= {number for number, _ in s._order}
+    assert {str(f) for f in files(s)} == {file.path for file in s._files().values()}
+
+
 def test_past_the_capacity_the_oldest_values_go_to_files(store):
     assert isinstance(store, pyebb.SpillingStore)
     for i in range(60):
@@ -43,7 +53,7 @@ def test_past_the_capacity_the_oldest_values_go_to_files(store):
     assert s["spilled_nbytes"] == s["spilled"] * SIZE
     assert s["spilled_packed"] == sum(f.stat().st_size for f in files(store))
     # The first are there, the last are not.
-    assert set(store._files) == set(range(s["spilled"]))
+    assert set(store._files()) == set(range(s["spilled"]))
     assert sorted(store) == list(range(60))
     for i in range(60):
         assert i in store
@@ -135,12 +145,29 @@ def test_errors_are_those_of_a_store(store):
         Mine(spill="/tmp", capacity=MIB)
 
 
-def test_a_value_that_is_larger_than_the_capacity_is_a_memory_error_and_nothing_is_lost(store):
-    for i in range(10):
-        store[i] = noise(SIZE, i)
-    with pytest.raises(MemoryError):
+@pytest.mark.parametrize("unit", [None, 16384])
+def test_a_value_that_is_too_large_for_memory_has_a_file_at_once_and_no_other_moves(tmp_path, unit):
+    with pyebb.Store(capacity=2 * MIB, spill=tmp_path, unit=unit) as store:
+        for i in range(10):
+            store[i] = noise(SIZE, i)
         store[0] = noise(5 * MIB)
-    assert all(store[i] == noise(SIZE, i) for i in range(10))
+        assert store.setdefault("new", noise(3 * MIB)) == noise(3 * MIB)
+        other = pyebb.Store({1: noise(4 * MIB)}, unit=unit)
+        store.put_packed("packed", other.read_packed(1))
+        assert set(store._files()) == {0, "new", "packed"}
+        assert store[0] == noise(5 * MIB) and store["packed"] == noise(4 * MIB)
+        store["zeros"] = bytes(5 * MIB)             # which are not too large, when compressed
+        assert set(store._files()) == {0, "new", "packed"}
+        # A file's value may be replaced by one in memory, and that by one in a file.
+        store[0] = store["new"] = b"small"
+        store[1] = noise(2 * MIB)
+        assert set(store._files()) == {1, "packed"} and len(files(store)) == 2
+        for i in range(10, 19):
+            store[i] = noise(SIZE, i)
+        store["packed"] = noise(MIB * 9 // 10, 5)   # it has room when others have moved
+        assert len(store._files()) > 5 and "packed" not in store._files()
+        assert all(store[i] == noise(SIZE, i) for i in range(2, 19))
+        nothing_is_lost(store)
 
 
 def test_a_full_disk_is_a_memory_error_and_nothing_is_lost(store, monkeypatch):
@@ -165,7 +192,7 @@ def test_a_damaged_file_is_an_os_error_of_that_value_alone(tmp_path, damage):
     with pyebb.Store(capacity=2 * MIB, spill=tmp_path) as s:
         for i in range(40):
             s[i] = noise(SIZE, i)
-        path = pathlib.Path(s._files[0][0])
+        path = pathlib.Path(s._at[0].path)
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         if damage == "gone":
@@ -195,6 +222,207 @@ def test_the_files_end_with_the_store(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+class Odd(str):
+    """Text whose == is another than a dict and libebb take it for."""
+
+    def __eq__(self, other):
+        return False
+
+    def __hash__(self):
+        return 5
+
+
+class Index:
+    def __index__(self):
+        return 7
+
+
+@pytest.mark.parametrize("key, same", [(Index(), 7), (True, 1), (Odd("k"), "k")])
+def test_a_key_is_the_one_that_libebb_takes_it_for(store, key, same):
+    for put, other in ((key, same), (same, key)):
+        store[put] = noise(SIZE)
+        assert store[other] == store.get(other) == noise(SIZE) and other in store
+        assert len(store) == 1 and [type(k) for k in store] == [type(same)]
+        store.put_packed(other, store.read_packed(put))
+        for i in range(100, 140):
+            store[i] = noise(SIZE, i)
+        assert set(store) == {same, *range(100, 140)} and same in store._files()
+        assert store[other] == noise(SIZE) and store.size_of(other) == SIZE
+        del store[other]
+        assert put not in store
+        nothing_is_lost(store)
+        store.clear()
+
+
+def test_what_cannot_be_a_key_is_not_there_although_it_equals_one(store):
+    for i in range(40):
+        store[i] = noise(SIZE, i)
+    for key, wrong in [(0, 0.0), (39, 39.0), (1, 1 + 0j)]:
+        with pytest.raises(TypeError, match=f"a key is .* int, not {type(wrong).__name__}"):
+            store[wrong] = b"x"
+        assert wrong not in store and store.get(wrong) is None and not store._delete(wrong)
+        assert store.pop(wrong, None) is None
+        with pytest.raises(KeyError):
+            store.size_of(wrong)
+        with pytest.raises(KeyError):
+            del store[wrong]
+        assert key in store
+    for i in range(40, 80):
+        store[i] = noise(SIZE, i)
+    assert all(store[i] == noise(SIZE, i) for i in range(80))
+
+
+class Dies:
+    """Garbage that uses a store when it is collected."""
+
+    def __init__(self, use):
+        self.use = use
+        self.me = self
+
+    def __del__(self):
+        self.use()
+
+
+KINDS = pytest.mark.parametrize("kind", [pyebb.Store, pyebb.ArrayStore])
+
+
+@KINDS
+def test_a_finalizer_may_use_the_store_that_it_interrupts(tmp_path, kind):
+    store = kind(capacity=MIB, spill=tmp_path)
+    was = gc.get_threshold()
+    r = random.Random(1)
+    values = [noise(80_000, i) for i in range(5)]
+    ran = []
+
+    def use():
+        for key in range(5):
+            store.pop(key, None)
+        store[2] = bytes(100)
+        ran.append(1)
+
+    def work():
+        for i in range(2000):
+            gc.set_threshold(r.randrange(2, 60))
+            Dies(use)
+            store[i % 5] = values[i % 5]
+            store.pop(3, None)
+
+    try:
+        within(60, work)
+    finally:
+        gc.set_threshold(*was)
+    gc.collect()
+    assert len(ran) > 300
+    store.close()
+
+
+@KINDS
+def test_a_finalizer_may_run_at_any_step(tmp_path, kind):
+    """A trace does what one may do, before each step of each function of the two modules."""
+    store = kind(capacity=2 * MIB, spill=tmp_path)
+    r = random.Random(1)
+    steps = []
+    values = [noise(SIZE * 3, i) for i in range(8)]
+
+    def use(frame, event, argument):
+        frame.f_trace_opcodes = True
+        if event == "opcode" and r.random() < 0.02:
+            key = r.randrange(8)
+            steps.append(frame.f_code.co_name)
+            if r.random() < 0.5:
+                store.pop(key, None)
+            else:
+                store[key] = values[key]
+        return use
+
+    def trace(frame, event, argument):
+        if frame.f_code.co_filename.endswith(("_spill.py", "_arrays.py")):
+            return use(frame, event, argument)
+
+    def work():
+        sys.settrace(trace)
+        try:
+            for i in range(300):
+                store[i % 8] = values[i % 8]
+                value = store.get(i % 5)
+                assert value is None or value == values[i % 5]
+                store.pop(i % 7, None)
+                store.setdefault(i % 3, values[i % 3])
+        finally:
+            sys.settrace(None)
+
+    within(60, work)
+    assert {"_move_oldest", "_install", "_look", "_delete", "_write"} <= set(steps)
+    if kind is pyebb.ArrayStore:
+        assert {number for kept in store._at.values() for number in kept.numbers()} \
+            == set(store.store)
+        store = store.store
+    nothing_is_lost(store)
+    store.close()
+
+
+@pytest.mark.parametrize("make", [
+    lambda folder: pyebb.Store(), lambda folder: pyebb.Store(capacity=MIB, spill=folder),
+    lambda folder: pyebb.ArrayStore()], ids=["Store", "spill", "ArrayStore"])
+def test_threads_that_pop_items_get_each_once(tmp_path, make):
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    store = make(tmp_path)
+    values = {i: noise(5000, i) for i in range(600)}
+    store.update(values)
+    popped = []
+
+    def pop():
+        try:
+            while True:
+                popped.append(store.popitem())
+        except KeyError:
+            assert not len(store)
+
+    try:
+        run_threads(*[pop] * 4)
+    finally:
+        sys.setswitchinterval(was)
+    assert len(popped) == 600 and dict(popped) == values
+    with pytest.raises(KeyError, match="is empty"):
+        store.popitem()
+    store.close()
+
+
+def test_when_it_is_closed_meanwhile_a_put_is_a_value_error(store, monkeypatch):
+    def open_late(path, mode):
+        store.close()
+        return open(path, mode)
+
+    monkeypatch.setattr("pyebb._spill.open", open_late, raising=False)
+    with pytest.raises(ValueError, match="closed"):
+        for i in range(60):
+            store[i] = noise(SIZE, i)
+
+
+def test_no_folder_is_left_although_threads_go_on_while_the_interpreter_ends(tmp_path):
+    for _ in range(10):
+        store = pyebb.Store(capacity=MIB, spill=tmp_path)
+        started = threading.Barrier(3, timeout=60)
+
+        def work(seed):
+            for i in range(5000):
+                if i == 700:            # values are spilled
+                    started.wait()
+                try:
+                    store[f"{seed} {i}"] = noise(2000)
+                except MemoryError:     # the folder is gone
+                    break
+
+        def end():
+            started.wait()
+            store._end()                # as the interpreter does
+            assert os.listdir(tmp_path) == []
+
+        run_threads(lambda: work(0), lambda: work(1), end)
+        assert store.stats()["spilled"] > 200 and os.listdir(tmp_path) == []
+
+
 class AsADict(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
@@ -220,6 +448,12 @@ class AsADict(RuleBasedStateMachine):
     def pop(self, key):
         assert self.store.pop(key, None) == self.dict.pop(key, None)
 
+    @rule()
+    def popitem(self):
+        if self.dict:
+            key, value = self.store.popitem()
+            assert value == self.dict.pop(key)
+
     @rule(key=st.integers(0, 20), other=st.integers(0, 20))
     def copy_packed(self, key, other):
         if key in self.dict:
@@ -230,7 +464,7 @@ class AsADict(RuleBasedStateMachine):
     def same(self):
         assert len(self.store) == len(self.dict)
         assert self.store.nbytes == sum(map(len, self.dict.values()))
-        assert set(self.store._files).isdisjoint(self.store._order)
+        nothing_is_lost(self.store)
 
     def teardown(self):
         assert self.store == self.dict

@@ -15,7 +15,7 @@ zarr = pytest.importorskip("zarr", minversion="3.1")
 np = pytest.importorskip("numpy")
 
 from zarr.abc.store import SuffixByteRequest  # noqa: E402
-from zarr.core.buffer import cpu  # noqa: E402
+from zarr.core.buffer import cpu, default_buffer_prototype  # noqa: E402
 from zarr.storage import MemoryStore  # noqa: E402
 from zarr.testing.stateful import ZarrStoreStateMachine  # noqa: E402
 from zarr.testing.store import StoreTests  # noqa: E402
@@ -136,6 +136,35 @@ def test_a_cache_in_front_of_a_store(capacity):
         assert Counting.gets <= chunks + 6
     else:
         assert Counting.gets > chunks
+
+
+BYTES = cpu.Buffer.from_bytes(b"bytes")
+
+
+async def test_a_key_that_is_too_long_is_an_error_that_names_the_limit():
+    store = pyebb.zarr.EbbStore()
+    longest = "k" * pyebb.MAX_KEY
+    await store.set(longest, BYTES)
+    assert (await store.get(longest)).to_bytes() == b"bytes"
+    for call in (lambda: store.set(longest + "k", BYTES), lambda: store.get(longest + "k"),
+                 lambda: store.exists(longest + "k"), lambda: store.delete(longest + "k")):
+        with pytest.raises(ValueError, match="a key of 1024 bytes; at most 1023 are allowed"):
+            await call()
+
+
+@pytest.mark.parametrize("n", [1019, 1020, 5000])
+async def test_a_key_that_is_too_long_for_a_cache_is_one_of_the_store_behind_it(n):
+    source = Counting()
+    key = "k" * n
+    front = pyebb.zarr.cached(source, "8 MiB")
+    await front.set(key, BYTES)
+    Counting.gets = 0
+    for _ in range(2):
+        assert (await front.get(key, default_buffer_prototype())).to_bytes() == b"bytes"
+    assert (Counting.gets == 2) == (n > 1019)
+    assert await front.exists(key)
+    await front.delete(key)
+    assert await front.get(key, default_buffer_prototype()) is None
 
 
 def test_wrong_arguments_are_told():

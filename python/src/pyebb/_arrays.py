@@ -4,10 +4,11 @@
     object --pickle 5--> head: the pickle without its buffers
                          buffers: the object's own memory, not copied
 
-An ArrayStore keeps each buffer as a value of its own under a number that was not used before (or as
-several, if it is large and another codec compresses it), and the head, with those numbers, under
-the key.  So a put is one step, when the head is put; and a get
-that finds a buffer gone begins anew.
+An ArrayStore has a Store below it, which keeps each buffer as a value of its own (or as several, if
+it is large and another codec compresses it), and the head as another.  All have numbers, which are
+used once.  A dict has those of each key's object, and changes by exchange() alone, in one step: who
+takes numbers out of it frees their values.  So there is no lock that a finalizer could wait for,
+which garbage collection may run anywhere; and a get that finds a value gone begins anew.
 """
 import errno
 import itertools
@@ -15,17 +16,28 @@ import os
 import pickle
 import struct
 import sys
-import threading
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
-from ._core import CorruptError, plain_key, unpacked_size
-from ._store import Key, Store, check_codec
+from ._core import CorruptError, exchange, find_key, put_key, unpacked_size
+from ._store import Key, Store, codec_store, packed_form, popitem
 
 
 _MISSING: Any = object()
 PIECE = 1 << 30     # bytes of a buffer that another codec gets at once; Blosc takes less than 2 GiB
 Frame = tuple[list[int], int, int]      # the numbers of its pieces, its bytes, and those of an item
+
+
+class Kept(NamedTuple):
+    """Where an object is."""
+    head: int                   # its number
+    frames: list[Frame]
+
+    def numbers(self) -> Iterator[int]:
+        """Of all values that it has."""
+        yield self.head
+        for numbers, _, _ in self.frames:
+            yield from numbers
 
 
 class Codec(Protocol):
@@ -93,7 +105,8 @@ class ArrayStore(MutableMapping[Key, Any]):
 
     Any object that pickle takes is a value; the buffers that it hands out (protocol 5: arrays of
     numpy, and of those who do as it does) are compressed without a copy.  What comes back is a new
-    object whose arrays can be written.
+    object.  Its arrays can be written, but for those that were read-only: these are so again,
+    unless they had gaps (a[::2]) or Python objects, as pickle has it.
 
     codec: "lz4", "lz4hc" or "zstd", libebb's; "blosc2": each array is shuffled by its dtype's items
     and compressed by blosc2; or an object with encode() and decode() as numcodecs' codecs have
@@ -119,11 +132,10 @@ class ArrayStore(MutableMapping[Key, Any]):
                 raise ValueError(f"level {level!r}: a codec that is an object has its own")
             self._make = lambda itemsize: codec
         own = self._make is None
-        # A head is no array: the numbers that name buffers are libebb's ids, the keys are not.
         self.store = Store(codec=str(codec) if own else "lz4", level=level if own else None,
                            capacity=capacity, spill=spill)
+        self._at: dict[Key, Kept] = {}
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -135,24 +147,10 @@ class ArrayStore(MutableMapping[Key, Any]):
         """Ends it and gives all its memory back."""
         self.store.close()
 
-    @staticmethod
-    def _name(key: Key) -> str | bytes:
-        if isinstance(key, str):
-            return key
-        if isinstance(key, bytes):
-            return b"b" + key
-        number = plain_key(key)
-        if number is not None:
-            return b"i%d" % number
-        raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
-
-    @classmethod
-    def _find(cls, key: Key) -> str | bytes:
-        """The same for who looks: what cannot be a key is not there."""
-        hash(key)           # a TypeError, as in a dict
-        if plain_key(key) is None:
-            raise KeyError(key)
-        return cls._name(key)
+    def _table(self) -> dict[Key, Kept]:
+        """_at, if the store may be used: it is not closed, and no parent process's."""
+        len(self.store)
+        return self._at
 
     def _put_buffer(self, numbers: list[int], buffer: memoryview, itemsize: int) -> None:
         """numbers: where it puts those that it takes."""
@@ -166,46 +164,26 @@ class ArrayStore(MutableMapping[Key, Any]):
             self.store[numbers[-1]] = self._make(itemsize).encode(piece)
 
     def __setitem__(self, key: Key, value: Any) -> None:
-        name = self._name(key)
+        key = put_key(key)
         head, buffers = _pickle(value)
-        frames: list[Frame] = []
+        kept = Kept(next(self._numbers), [])
         try:
             for buffer in buffers:
                 raw, itemsize = buffer.raw(), memoryview(buffer).itemsize
-                frames.append(([], raw.nbytes, itemsize))
-                self._put_buffer(frames[-1][0], raw, itemsize)
-            text = pickle.dumps((head, frames))
-            old = self._exchange(name, text)
+                kept.frames.append(([], raw.nbytes, itemsize))
+                self._put_buffer(kept.frames[-1][0], raw, itemsize)
+            self.store[kept.head] = head
         except BaseException:
-            self._free(frames)
+            self._free(kept)
             raise
-        if old:
-            self._free(old[1])
+        self._free(exchange(self._table(), key, kept))
 
-    def _exchange(self, name: str | bytes, text: bytes | None,
-                  only: tuple[bytes, list[Frame]] | None = None,
-                  ) -> tuple[bytes, list[Frame]] | None:
-        """Puts a head, or deletes it, and returns the one before: whoever gets it frees it.  only:
-        if it is another than this one nothing is done, and None returned."""
-        name in self.store      # in a forked child, where the lock may be taken, it is an error
-        with self._lock:
-            old = self._head(name)
-            if only and old != only:
-                return None
-            if text is not None:
-                self.store[name] = text
-            elif old:
-                self.store._delete(name)
-        return old
-
-    def _free(self, frames: list[Frame]) -> None:
-        for numbers, _, _ in frames:
-            for number in numbers:
+    def _free(self, kept: Kept | None) -> bool:
+        """Gives up an object that no key has any more.  False: it is none."""
+        if kept is not None:
+            for number in kept.numbers():
                 self.store._delete(number)
-
-    def _head(self, name: str | bytes) -> tuple[bytes, list[Frame]] | None:
-        found = self.store.get(name)
-        return None if found is None else pickle.loads(found)
+        return kept is not None
 
     def _read_buffer(self, numbers: list[int], size: int, itemsize: int) -> Any:
         room = _room(size)
@@ -221,67 +199,66 @@ class ArrayStore(MutableMapping[Key, Any]):
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
         """The object under the key, which is deleted in the same step; or the default.  What cannot
         be read stays."""
-        try:
-            while True:
-                name, found, value = self._read(key)
-                if self._exchange(name, None, found):
-                    self._free(found[1])
-                    return value
-        except KeyError:
-            if default is _MISSING or key in self:
-                raise
-            return default
+        while True:
+            found = self._read(key)
+            if found is None:
+                if default is _MISSING:
+                    raise KeyError(key)
+                return default
+            plain, kept, value = found
+            if exchange(self._at, plain, None, kept) is kept:
+                self._free(kept)
+                return value
+
+    def popitem(self) -> tuple[Key, Any]:
+        """See Store.popitem()."""
+        return popitem(self)
 
     def __getitem__(self, key: Key) -> Any:
-        return self._read(key)[2]
+        found = self._read(key)
+        if found is None:
+            raise KeyError(key)
+        return found[2]
 
-    def _read(self, key: Key) -> tuple[str | bytes, tuple[bytes, list[Frame]], Any]:
-        """The key's name and head, and the object."""
-        name = self._find(key)
-        last = None
+    def _read(self, key: Key) -> tuple[Key, Kept, Any] | None:
+        """The plain key, where its object is, and the object; None: there is none."""
+        try:
+            key = find_key(key)
+        except KeyError:
+            return None
         while True:
-            found = self._head(name)
-            if found is None:
-                raise KeyError(key)
-            if found == last:
-                raise OSError(errno.EIO, f"a buffer of the value under {key!r} is gone")
-            last = found
-            head, frames = found
+            kept = self._table().get(key)
+            if kept is None:
+                return None
             try:
-                buffers = [self._read_buffer(*frame) for frame in frames]
+                head = self.store[kept.head]
+                buffers = [self._read_buffer(*frame) for frame in kept.frames]
             except KeyError:
+                if self._table().get(key) is kept:
+                    raise OSError(errno.EIO, f"a part of the value under {key!r} is gone") from None
                 continue        # it was replaced or deleted meanwhile
-            return name, found, pickle.loads(head, buffers=buffers)
+            return key, kept, pickle.loads(head, buffers=buffers)
 
     def __delitem__(self, key: Key) -> None:
-        name = self._find(key)
-        old = self._exchange(name, None)
-        if old is None:
+        if not self._free(exchange(self._table(), find_key(key), None)):
             raise KeyError(key)
-        self._free(old[1])
 
     def clear(self) -> None:
         """Deletes all objects that are there when it is called; none is decompressed."""
-        for name in [name for name in self.store if not isinstance(name, int)]:
-            old = self._exchange(name, None)
-            if old:
-                self._free(old[1])
+        for key in self:
+            self._free(exchange(self._at, key, None))
 
     def __contains__(self, key: object) -> bool:
         try:
-            return self._find(key) in self.store  # type: ignore[arg-type]
+            return find_key(key) in self._table()
         except KeyError:
             return False
 
     def __iter__(self) -> Iterator[Key]:
-        for name in self.store:
-            if isinstance(name, str):
-                yield name
-            elif isinstance(name, bytes):
-                yield name[1:] if name[:1] == b"b" else int(name[1:])
+        return iter(list(self._table()))
 
     def __len__(self) -> int:
-        return sum(1 for name in self.store if not isinstance(name, int))
+        return len(self._table())
 
     @property
     def nbytes(self) -> int:
@@ -290,7 +267,7 @@ class ArrayStore(MutableMapping[Key, Any]):
 
     @property
     def resident(self) -> int:
-        """Bytes of memory that it has from the system."""
+        """Bytes of memory that it has from the system, but for the dict of its keys."""
         return self.store.resident
 
     def stats(self) -> dict[str, int]:
@@ -323,35 +300,17 @@ def _items(buffer: memoryview, itemsize: int) -> Any:
 _MAGIC = b"pyebb\2"     # then the codec's name, how many parts, and these, each after its length
 
 
-def _codec_store(codec: str, level: int | None) -> Store:
-    """A Store for its codec; nothing stays in it.  A forked child has its own."""
-    key = os.getpid(), codec, check_codec(codec, level)
-    found = _stores.get(key)
-    if found is None:
-        found = _stores.setdefault(key, Store(codec=codec, level=level))
-    return found
-
-
-_stores: dict[tuple[int, str, int], Store] = {}
-_numbers = itertools.count()
-
-
 def pack(obj: Any, *, codec: str = "lz4", level: int | None = None) -> bytes:
     """An array, or any object that pickle takes, as compressed bytes, for unpack().
 
     codec, level: as Store has them.  Damage to the bytes is found when they are unpacked.
     """
-    store = _codec_store(codec, level)
+    codec_store(codec, level)       # a wrong argument is told before pickle's work
     head, buffers = _dump(obj)
     frames: list[Any] = [head, *buffers]
     parts = [_MAGIC, struct.pack("<B", len(codec)), codec.encode(), struct.pack("<Q", len(frames))]
     for data in frames:
-        number = next(_numbers)
-        store[number] = data
-        try:
-            form = store.read_packed(number)
-        finally:
-            store._delete(number)
+        form = packed_form(data, codec, level)
         parts += [struct.pack("<Q", len(form)), form]
     return b"".join(parts)
 
@@ -360,7 +319,8 @@ def unpack(data: Any) -> Any:
     """The object that pack() was given.
 
     It is as pickle.loads(): who made the bytes can have any code run, so bytes of strangers are not
-    for it.  CorruptError: the bytes are damaged, or are none of pack().
+    for it.  CorruptError: the bytes are damaged, or are none of pack().  ValueError: a later
+    version made them.
     """
     view = memoryview(data).cast("B")
     at = len(_MAGIC) + 1
@@ -368,7 +328,7 @@ def unpack(data: Any) -> Any:
         raise CorruptError("these bytes are none that pack() made")
     end = at + view[at - 1]
     try:
-        store = _codec_store(str(view[at:end], "ascii"), None)
+        store = codec_store(str(view[at:end], "ascii"), None)
     except (ValueError, UnicodeDecodeError):
         raise CorruptError("these bytes name no codec that there is") from None
     (count,), end = struct.unpack("<Q", _cut(view, end, 8)), end + 8
@@ -376,7 +336,13 @@ def unpack(data: Any) -> Any:
     while end < len(view) and len(parts) < count:
         (n,) = struct.unpack("<Q", _cut(view, end, 8))
         form = _cut(view, end + 8, n)
-        room = _room(unpacked_size(form))
+        try:
+            room = _room(unpacked_size(form))
+        except CorruptError:
+            raise
+        except ValueError:
+            store.unpack_into(form, bytearray())    # its sum tells whether that is damage
+            raise
         store.unpack_into(form, room)
         parts.append(room)
         end += 8 + n

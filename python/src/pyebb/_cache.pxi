@@ -7,14 +7,10 @@ cdef extern from "ebb_cache.h" nogil:
         EBB_CACHE_KEY_MAX
         EBB_CACHE_VALUE_MAX
         EBB_CACHE_CAPACITY_MIN
-        EBB_CACHE_TAKE
         EBB_CACHE_ADMIT
         EBB_CACHE_SECOND_MISS
     struct ebb_cache:
         pass
-    struct ebb_cache_pin:
-        const void *data
-        size_t bytes
     struct ebb_cache_config:
         uint64_t capacity
         const char *codec
@@ -52,9 +48,8 @@ cdef extern from "ebb_cache.h" nogil:
                       size_t bytes, uint64_t charge, unsigned int flags)
     int ebb_cache_get(ebb_cache *c, const void *key, size_t key_bytes, void *buf, size_t cap,
                       size_t *bytes)
-    int ebb_cache_pin_ "ebb_cache_pin"(ebb_cache *c, const void *key, size_t key_bytes,
-                                       unsigned int flags, ebb_cache_pin **pin)
-    void ebb_cache_unpin(ebb_cache *c, ebb_cache_pin *pin)
+    int ebb_cache_take(ebb_cache *c, const void *key, size_t key_bytes, void *buf, size_t cap,
+                       size_t *bytes)
     int ebb_cache_delete(ebb_cache *c, const void *key, size_t key_bytes)
     int ebb_cache_set_capacity(ebb_cache *c, uint64_t bytes)
     int ebb_cache_flush(ebb_cache *c)
@@ -90,7 +85,7 @@ cdef class CacheValues(Gated):
     cdef uint32_t restored      # how often it ended
 
     def __cinit__(self, *args, **kwargs):
-        self.resize = threading.Lock()
+        self.resize = threading.RLock()     # a finalizer may clear the cache that it interrupts
 
     def _open(self, codec, level, capacity, spill, spill_capacity, second_miss):
         """Opens it; once.  The arguments were checked."""
@@ -179,19 +174,25 @@ cdef class CacheValues(Gated):
             raise OSError(-err, os.strerror(-err))
         return None if err == -EAGAIN else not err
 
-    cdef int look_up(self, cache_name_t *name, void *at, size_t cap, size_t *n) noexcept:
-        """Reads a value; without the interpreter's lock, if it may be in the file."""
+    cdef int read_to(self, cache_name_t *name, void *at, size_t cap, size_t *n,
+                     bint take) noexcept:
+        """Reads a value, and deletes it with take; without the interpreter's lock, if that may
+        take long."""
         cdef int err
-        if not self.spills:
+        if cap <= LONG and not self.spills:
+            if take:
+                return ebb_cache_take(self.c, name.key, name.n, at, cap, n)
             return ebb_cache_get(self.c, name.key, name.n, at, cap, n)
         with nogil:
-            err = ebb_cache_get(self.c, name.key, name.n, at, cap, n)
+            if take:
+                err = ebb_cache_take(self.c, name.key, name.n, at, cap, n)
+            else:
+                err = ebb_cache_get(self.c, name.key, name.n, at, cap, n)
         return err
 
     cdef object get_one(self, object key, bint take, bint writable):
         """The value, or None."""
         cdef cache_name_t name
-        cdef ebb_cache_pin *pin = NULL
         cdef unsigned char small[LONG]
         cdef size_t cap = LONG, n = 0
         cdef void *at = small
@@ -203,38 +204,25 @@ cdef class CacheValues(Gated):
             return None
         self.enter()
         try:
-            if take:
-                with nogil:
-                    err = ebb_cache_pin_(self.c, name.key, name.n, EBB_CACHE_TAKE, &pin)
-                if not err:
-                    try:
-                        return PyBytes_FromStringAndSize(<const char *>pin.data,
-                                                         <Py_ssize_t>pin.bytes)
-                    finally:
-                        ebb_cache_unpin(self.c, pin)
-            else:
-                if self.spills:     # what is in the file is read once
-                    cap = SPILLED_MAX
-                    room_of_file = PyBytes_FromStringAndSize(NULL, SPILLED_MAX)
-                    at = PyBytes_AsString(room_of_file)
-                err = self.look_up(&name, at, cap, &n)
-                if not err:
-                    out = PyBytes_FromStringAndSize(<const char *>at, <Py_ssize_t>n)
-                    return bytearray(out) if writable else out
+            if self.spills:         # what is in the file is read once
+                cap = SPILLED_MAX
+                room_of_file = PyBytes_FromStringAndSize(NULL, SPILLED_MAX)
+                at = PyBytes_AsString(room_of_file)
+            err = self.read_to(&name, at, cap, &n, take)
+            if not err:
+                out = PyBytes_FromStringAndSize(<const char *>at, <Py_ssize_t>n)
+                return bytearray(out) if writable else out
             while err == -ENOSPC:
                 # n is its size, but it may be another value by now.
                 cap = n
                 if writable:
                     out = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>cap)
                     PyObject_GetBuffer(out, &room, PyBUF_WRITABLE)
-                    with nogil:
-                        err = ebb_cache_get(self.c, name.key, name.n, room.buf, cap, &n)
+                    err = self.read_to(&name, room.buf, cap, &n, take)
                     PyBuffer_Release(&room)
                 else:
                     out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>cap)
-                    room.buf = PyBytes_AsString(out)
-                    with nogil:
-                        err = ebb_cache_get(self.c, name.key, name.n, room.buf, cap, &n)
+                    err = self.read_to(&name, PyBytes_AsString(out), cap, &n, take)
                 if not err:
                     return out if n == cap else out[:n]
         finally:
@@ -261,7 +249,7 @@ cdef class CacheValues(Gated):
         if not self.find_key(key, &name):
             return False
         self.enter()
-        err = self.look_up(&name, NULL, 0, &n)
+        err = self.read_to(&name, NULL, 0, &n, False)
         self.leave()
         return err == 0 or err == -ENOSPC
 

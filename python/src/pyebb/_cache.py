@@ -106,7 +106,8 @@ class Cache(_core.CacheValues):
         return default if found is None else found
 
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
-        """The value as bytes, which is deleted in the same step; or the default.  KeyError."""
+        """The value as bytes, which is deleted in the same step and evicts no other; or the
+        default.  KeyError."""
         found = self._take(key)
         if found is None and default is _MISSING:
             raise KeyError(key)
@@ -135,16 +136,18 @@ class Cache(_core.CacheValues):
         return self.stats()["used_bytes"]
 
     def __repr__(self) -> str:
-        if self.closed:
-            return "<Cache, closed>"
-        s = self.stats()
+        try:
+            s = self.stats()
+        except (ValueError, RuntimeError):
+            return f"<Cache, {'closed' if self.closed else 'of another process'}>"
         return (f"<Cache of {s['values']} values in {size_text(s['used_bytes'])} of "
                 f"{size_text(s['capacity'])}, {self.codec}>")
 
     def _repr_html_(self) -> str:
-        if self.closed:
-            return "<div>Cache, closed</div>"
-        s = self.stats()
+        try:
+            s = self.stats()
+        except (ValueError, RuntimeError):
+            return f"<div>{repr(self)[1:-1]}</div>"
         asked = s["hits"] + s["misses"]
         rows = [("values", f"{s['values']:,}"), ("used", size_text(s["used_bytes"])),
                 ("capacity", size_text(s["capacity"])),
@@ -225,7 +228,7 @@ class Cached(Protocol[P, R_co]):
         """Hits, misses, and bytes of memory."""
 
     def cache_clear(self) -> None:
-        """Forgets all results."""
+        """Forgets all results, and what cache_info() counted."""
 
 
 def _of_child(capacity: int | str, arguments: dict[str, Any]) -> Cache:
@@ -246,27 +249,32 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
         @pyebb.cache(capacity="1 GiB", codec="zstd")
         def field(year: int) -> numpy.ndarray: ...
 
-    Each call returns an object of its own, which may be written.  key: makes the str, bytes or int
-    of a call's arguments; None: a digest of their pickles, so arguments may be arrays, and equal
-    arguments that pickle otherwise (1 and 1.0) are different.  Other arguments are Cache's.  A
-    result that pickle does not take or give back, or that does not fit into a Cache as one value
-    (more than 64 MiB, say), is returned and not kept: each call computes it again.
+    Each call returns an object of its own, whose arrays can be written as those of an ArrayStore.
+    key: makes the str, bytes or int of a call's arguments; None: a digest of their pickles, so
+    arguments may be arrays, and equal arguments that pickle otherwise (1 and 1.0) are different.
+    Other arguments are Cache's.  A result that pickle does not take or give back, or that does not
+    fit into a Cache as one value (more than 64 MiB, say), is returned and not kept: each call
+    computes it again.
 
     The function has cache_info(), cache_clear() and __wrapped__, as functools.lru_cache() has
-    them, and cache, which is the Cache.  In a forked child it begins with an empty one, whose
-    spill, if it has one, is a file without a name in the same folder.
+    them, and cache, which is the Cache.  In a forked child it begins with an empty one, which is
+    not `cache`, and whose spill, if it has one, is a file without a name in the same folder.
     """
     if callable(capacity):
         raise TypeError("write @pyebb.cache(), with parentheses")
 
     def decorate(function: Callable[P, R]) -> Cached[P, R]:
-        opened: dict[int, Cache] = {os.getpid(): Cache(capacity, **arguments)}
+        first = Cache(capacity, **arguments)
+        opened = {_core.forks(): first}         # this process's; a child drops its ancestors'
+        counted: dict[int, tuple[int, int]] = {}        # the same of what cache_clear() forgot
 
         def current() -> Cache:
-            pid = os.getpid()
-            found = opened.get(pid)
+            forks = _core.forks()
+            found = opened.get(forks)
             if found is None:
-                found = opened.setdefault(pid, _of_child(capacity, arguments))
+                found = opened.setdefault(forks, _of_child(capacity, arguments))
+                for ancestor in [n for n in list(opened) if n != forks]:
+                    opened.pop(ancestor, None)
             return found
 
         @functools.wraps(function)
@@ -289,12 +297,20 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
 
         def cache_info() -> CacheInfo:
             s = current().stats()
-            return CacheInfo(s["hits"], s["misses"], s["capacity"], s["used_bytes"])
+            hits, misses = counted.get(_core.forks(), (0, 0))
+            return CacheInfo(s["hits"] - hits, s["misses"] - misses, s["capacity"],
+                             s["used_bytes"])
+
+        def cache_clear() -> None:
+            store = current()
+            store.clear()
+            s = store.stats()
+            counted[_core.forks()] = s["hits"], s["misses"]
 
         made = cast(Any, wrapper)
         made.cache_info = cache_info
-        made.cache_clear = lambda: current().clear()
-        made.cache = current()
+        made.cache_clear = cache_clear
+        made.cache = first
         return cast(Cached[P, R], made)
 
     return decorate

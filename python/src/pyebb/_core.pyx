@@ -48,6 +48,10 @@ cdef extern from "Python.h":
     char *PyBytes_AsString(object o) except NULL
     Py_ssize_t PyBytes_Size(object o) except -1
     const char *PyUnicode_AsUTF8AndSize(object o, Py_ssize_t *n) except NULL
+    ctypedef struct PyObject
+    PyObject *PyDict_GetItemWithError(object d, object key) except? NULL
+    int PyDict_SetItem(object d, object key, object value) except -1
+    int PyDict_DelItem(object d, object key) except -1
 
 
 # A value of fewer bytes is done before another thread could have got the interpreter's lock.
@@ -74,6 +78,11 @@ def _after_fork():
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def forks():
+    """How many forks are between the first process and this one: no ancestor has as many."""
+    return generation
 
 
 class CorruptError(ValueError):
@@ -118,10 +127,17 @@ cdef int set_key(name_t *name, unsigned char kind, const char *at, Py_ssize_t n)
     return 0
 
 
-def plain_key(key):
-    """The key as str, bytes or int, which numpy's integers are, too; None: it cannot be a key."""
-    if isinstance(key, (str, bytes, int)):
+cdef object plain_key(object key):
+    """The key as str, bytes or int and of no class below them, whose == may be another.
+
+    numpy's integers are int.  None: it cannot be a key.
+    """
+    if type(key) is str or type(key) is bytes:
         return key
+    if isinstance(key, str):
+        return str.__str__(key)
+    if isinstance(key, bytes):
+        return bytes.__bytes__(key)
     try:
         return operator.index(key)
     except TypeError:
@@ -166,6 +182,47 @@ cdef int find_name(object key, name_t *name) except -1:
     if not can_be_key(key):
         raise KeyError(key)
     return make_name(key, name)
+
+
+def put_key(key):
+    """A put's key as plain str, bytes or int, so that a dict and libebb mean the same by it.
+
+    TypeError: it cannot be a key; ValueError: it has more than MAX_KEY bytes.
+    """
+    cdef name_t name
+    cdef object plain = plain_key(key)
+    make_name(key if plain is None else plain, &name)
+    return plain
+
+
+def find_key(key):
+    """The same of who looks.  KeyError: it cannot be a key, so nothing is under it."""
+    cdef name_t name
+    find_name(key, &name)
+    return plain_key(key)
+
+
+ANY = object()
+
+
+def exchange(dict table not None, key, new, only=ANY):
+    """table[key] = new, or del table[key] if new is None; returns what was there before, or None.
+
+    only: what has to be there (None: nothing), or else nothing is done.  The key is plain.  It is
+    one step: no other thread is in between, and nothing is made that could have garbage collected.
+    """
+    cdef PyObject *at
+    cdef object old = None
+    with cython.critical_section(table):
+        at = PyDict_GetItemWithError(table, key)
+        if at != NULL:
+            old = <object>at
+        if only is ANY or old is only:
+            if new is not None:
+                PyDict_SetItem(table, key, new)
+            elif at != NULL:
+                PyDict_DelItem(table, key)
+    return old
 
 
 cdef object key_of(const ebb_values_entry *entry, const unsigned char *key):

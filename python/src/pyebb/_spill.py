@@ -1,31 +1,53 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A Store whose oldest values go to files when its capacity is reached.
 
-    put: no room -> the oldest values: memory --packed form, as it is--> a file each -> put again
+    _at: each key --> a number, under which libebb has the value, or a File
 
-A value goes that way once, and never back: a get reads the file.  Lock order: a stripe > _lock.
-A stripe is held while the value of one of its keys changes or moves; _lock while _order and _files
-change, so that each key is always in exactly one of them.
+    put:   the value under a new number --exchange(_at)--> what was there before is freed
+    move:  the oldest number --packed form, as it is--> a file --exchange(_at, only=number)--> the
+           number is freed
+
+A value goes to a file once, and never back: a get reads the file.  A number or a file is never used
+for another value.  So a get that finds it gone looks into _at again, and who frees it twice does no
+harm.
+
+There is no lock: _at changes by exchange() alone, in which no finalizer runs.  So one that garbage
+collection runs within a call here may put, get and delete in the same store, and waits for nobody.
 """
 import errno
+import itertools
 import os
 import shutil
 import tempfile
-import threading
 import weakref
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from ._core import CorruptError, Values, nbytes_of, plain_key, unpacked_size
-from ._store import Key, Store
+from ._core import (ANY, CorruptError, Values, exchange, find_key, forks, nbytes_of, put_key,
+                    unpacked_size)
+from ._store import Key, Store, packed_form
 
-STRIPES = 16
+STALE = 1000        # of those that are in `_order` and gone, so many may be there in any case
+
+
+class File(NamedTuple):
+    """A value in a file of its own."""
+    path: str
+    size: int           # bytes of the value
+    packed: int         # bytes of the file
 
 
 def _remove(folder: str, owner: int) -> None:
-    """A forked child must not remove its parent's files."""
-    if os.getpid() == owner:
+    """A forked child, which has other forks(), must not remove its parent's files.  Nobody finds
+    the folder by its new name, so a thread that goes on while the interpreter ends puts no file
+    there any more."""
+    if forks() == owner:
+        try:
+            os.rename(folder, folder + ".ended")
+            folder += ".ended"
+        except OSError:
+            pass
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -37,13 +59,11 @@ class SpillingStore(Store):
         if arguments.get("capacity") is None:
             raise ValueError("spill needs a capacity, past which values go there")
         super().__init__(**arguments)
-        self._order: OrderedDict[Key, None] = OrderedDict()     # in memory, the oldest first
-        self._files: dict[Key, tuple[str, int, int]] = {}       # path, bytes, packed bytes
-        self._number = 0
-        self._lock = threading.Lock()
-        self._stripes = [threading.Lock() for _ in range(STRIPES)]
+        self._at: dict[Key, int | File] = {}
+        self._order: deque[tuple[int, Key]] = deque()   # those in memory, the oldest first
+        self._numbers = itertools.count()
         self.spill = tempfile.mkdtemp(prefix="pyebb-", dir=spill)
-        self._end = weakref.finalize(self, _remove, self.spill, os.getpid())
+        self._end = weakref.finalize(self, _remove, self.spill, forks())
         if items:
             self.update(items)
 
@@ -51,104 +71,138 @@ class SpillingStore(Store):
         super().close()
         self._end()
 
-    def _stripe(self, key: Key) -> threading.Lock:
-        super().__len__()       # not closed, and no parent's: nobody there would let go of a lock
-        try:
-            return self._stripes[hash(key) % STRIPES]
-        except TypeError:
-            return self._stripes[0]     # not hashable, so no key: libebb's call says so
+    def _table(self) -> dict[Key, int | File]:
+        """_at, if the store may be used: it is not closed, and no parent process's."""
+        super().__len__()
+        return self._at
 
     # ---- to the files ----
 
-    def _write(self, key: Key, packed: bytes) -> None:
-        """Its stripe is held."""
-        with self._lock:
-            self._number += 1
-            path = os.path.join(self.spill, str(self._number))
+    def _write(self, form: Any) -> File:
+        path = os.path.join(self.spill, str(next(self._numbers)))
         try:
             # A write(2) takes at most 2 GiB; what is buffered is written on until all of it is.
             with open(path, "wb") as f:
-                f.write(packed)
+                f.write(form)
         except OSError as e:
+            self._free(File(path, 0, 0))
+            self._table()           # if it was closed meanwhile, that is the reason
+            raise MemoryError(f"the capacity is reached, and the spill takes no more: {e}") from e
+        return File(path, unpacked_size(form), nbytes_of(form))
+
+    def _free(self, where: int | File | None) -> bool:
+        """Gives up a value that no key has any more.  False: it is none."""
+        if isinstance(where, File):
             try:
-                os.unlink(path)
+                os.unlink(where.path)
             except OSError:
                 pass
-            raise MemoryError(f"the capacity is reached, and the spill takes no more: {e}") from e
-        with self._lock:
-            self._files[key] = path, unpacked_size(packed), len(packed)
-            self._order.pop(key, None)
+        elif where is not None:
+            super()._delete(where)
+        return where is not None
+
+    def _move_oldest(self) -> int:
+        """Moves the oldest value in memory into a file; returns its packed bytes.  0: there is
+        none."""
+        while True:
+            try:
+                number, key = self._order.popleft()
+            except IndexError:
+                return 0
+            try:
+                form = super().read_packed(number)
+                file = self._write(form)
+            except KeyError:
+                continue            # it was replaced or deleted
+            except BaseException:
+                self._order.appendleft((number, key))
+                raise
+            if exchange(self._at, key, file, number) is number:
+                self._free(number)
+                return len(form)
+            self._free(file)
 
     def _make_room(self, want: int) -> bool:
         """Moves old values out until so many bytes are free.  False: there was none."""
         freed = 0
         while freed < want:
-            with self._lock:
-                key = next(iter(self._order), None)
-            if key is None:
+            moved = self._move_oldest()
+            if not moved:
                 break
-            with self._stripe(key):
-                with self._lock:
-                    if key not in self._order:
-                        continue
-                packed = super().read_packed(key)
-                self._write(key, packed)
-                super()._delete(key)
-                freed += len(packed)
+            freed += moved
         return freed > 0
 
-    def _store(self, key: Key, size: int, put: Any) -> Any:
-        """Calls put() until there is room for what it puts under the key."""
-        while True:
-            with self._stripe(key):
-                try:
-                    done = put()
-                except MemoryError:
-                    pass
-                else:
-                    if done is not False:
-                        self._forget_file(key, new=True)
-                    return done
-            if not self._make_room(min(size, self._stats_of_memory()["capacity"] // 16) + 1):
-                with self._stripe(key):
-                    done = put()
-                    if done is not False:
-                        self._forget_file(key, new=True)
-                    return done
+    def _place(self, data: Any, put: Callable[[int, Any], Any],
+               pack: Callable[[], Any]) -> int | File:
+        """Keeps a value, and makes room for it.  What needs more than half of the capacity goes to
+        a file at once, and no other value moves.
 
-    def _forget_file(self, key: Key, *, new: bool) -> bool:
-        with self._lock:
-            file = self._files.pop(key, None)
-            if new:
-                self._order[plain_key(key)] = None
-                self._order.move_to_end(key)
-            else:
-                self._order.pop(key, None)
-        if file:
+        put(number, data) keeps it in memory, and pack() is its packed form.
+        """
+        number = next(self._numbers)
+        try:
+            put(number, data)
+            return number
+        except MemoryError:
+            pass
+        capacity = self._stats_of_memory()["capacity"]
+        if nbytes_of(data) > capacity // 2:
+            form = pack()
+            if nbytes_of(form) > capacity // 2:
+                return self._write(form)
+            data, put, pack = form, super().put_packed, lambda: form
+        while self._make_room(min(nbytes_of(data), capacity // 16) + 1):
             try:
-                os.unlink(file[0])
-            except OSError:
+                put(number, data)
+                return number
+            except MemoryError:
                 pass
-        return file is not None
+        return self._write(pack())
+
+    def _install(self, key: Key, where: int | File, only: Any = ANY) -> bool:
+        """A key has what was placed, if it had `only` before."""
+        old = exchange(self._at, key, where, only)
+        if only is not ANY and old is not only:
+            self._free(where)
+            return False
+        if not isinstance(where, File):
+            self._order.append((where, key))
+        self._free(old)
+        if len(self._order) > 2 * len(self._at) + STALE:
+            self._drop_stale()
+        return True
+
+    def _drop_stale(self) -> None:
+        """Drops from `_order` what was replaced or deleted."""
+        for _ in range(len(self._order)):
+            try:
+                number, key = self._order.popleft()
+            except IndexError:      # another thread took the last one
+                break
+            if self._at.get(key) is number:
+                self._order.append((number, key))
 
     def _put(self, key: Key, data: Any, flags: int) -> bool:
-        put = super()._put
-        if flags:
-            return self._store(key, _size_of(data), lambda: key not in self._files and
-                               put(key, data, flags))
-        return self._store(key, _size_of(data), lambda: put(key, data, flags))
+        key = put_key(key)
+        if flags and key in self._table():
+            return False
+        where = self._place(data, lambda number, value: Values._put(self, number, value, 0),
+                            lambda: packed_form(data, self.codec, self.level, self.unit))
+        return self._install(key, where, None if flags else ANY)
 
     def __setitem__(self, key: Key, data: Any) -> None:
         self._put(key, data, 0)
 
     def put_packed(self, key: Key, data: Any) -> None:
-        put = super().put_packed
-        self._store(key, _size_of(data), lambda: put(key, data))
+        key = put_key(key)
+        self._install(key, self._place(data, super().put_packed, lambda: data))
 
     def _delete(self, key: Key) -> bool:
-        with self._stripe(key):
-            there = super()._delete(key)
-            return self._forget_file(key, new=False) or there
+        try:
+            key = find_key(key)
+        except KeyError:
+            return False
+        return self._free(exchange(self._table(), key, None))
 
     def __delitem__(self, key: Key) -> None:
         if not self._delete(key):
@@ -156,41 +210,28 @@ class SpillingStore(Store):
 
     # ---- from the files ----
 
-    def _packed_file(self, key: Key) -> bytes | None:
-        """The file's bytes.  The stripe is held."""
-        file = self._files.get(key)
-        if file is None:
-            return None
-        try:
-            with open(file[0], "rb") as f:
-                return f.read()
-        except OSError as e:
-            super().__len__()           # if it was closed meanwhile, that is the reason
-            raise OSError(errno.EIO, f"the value under {key!r} was spilled, and its file cannot be "
-                          f"read: {e}") from e
-
-    def _either(self, key: Key, from_memory: Any, from_form: Any) -> Any:
-        """What from_memory() returns, or if there is no such key, from_form() of the file."""
-        try:
-            return from_memory()
-        except KeyError:
-            pass
-        with self._stripe(key):
+    def _look(self, key: Key, in_memory: Callable[[int], Any],
+              in_file: Callable[[File], Any]) -> Any:
+        """What in_memory() says of a key's number, or in_file() of its file."""
+        key = find_key(key)
+        while True:
+            where = self._table().get(key)
+            if where is None:
+                raise KeyError(key)
             try:
-                return from_memory()    # it may have been put meanwhile
-            except KeyError:
-                packed = self._packed_file(key)
-                if packed is None:
-                    raise
-        try:
-            return from_form(packed)
-        except CorruptError as e:
-            raise OSError(errno.EIO, f"the value under {key!r} was spilled, and its file is "
-                          "damaged") from e
+                return in_file(where) if isinstance(where, File) else in_memory(where)
+            except (KeyError, OSError, CorruptError) as e:
+                if self._table().get(key) is not where:
+                    continue        # it was moved, replaced or deleted meanwhile
+                what = "does not decompress"
+                if isinstance(where, File):
+                    what = "was spilled, and its file is damaged" \
+                        if isinstance(e, CorruptError) \
+                        else f"was spilled, and its file cannot be read: {e}"
+                raise OSError(errno.EIO, f"the value under {key!r} {what}") from e
 
     def __getitem__(self, key: Key) -> bytes:
-        read = super().__getitem__
-        return self._either(key, lambda: read(key), self.unpack)
+        return self._look(key, super().__getitem__, lambda file: self.unpack(_read(file)))
 
     def get(self, key: Key, default: Any = None) -> Any:
         try:
@@ -200,60 +241,52 @@ class SpillingStore(Store):
 
     def get_into(self, key: Key, buf: Any) -> int:
         read = super().get_into
-        return self._either(key, lambda: read(key, buf), lambda form: self.unpack_into(form, buf))
+        return self._look(key, lambda number: read(number, buf),
+                          lambda file: self.unpack_into(_read(file), buf))
 
     def _read_part(self, key: Key, part: Callable[[int], tuple[int, int]]) -> bytes:
         read = super()._read_part
 
-        def from_form(form: bytes) -> bytes:
-            offset, size = part(unpacked_size(form))
-            return self.unpack(form)[offset:offset + size]
-        return self._either(key, lambda: read(key, part), from_form)
+        def from_file(file: File) -> bytes:
+            offset, size = part(file.size)
+            return self.unpack(_read(file))[offset:offset + size]
+        return self._look(key, lambda number: read(number, part), from_file)
 
     def read_packed(self, key: Key) -> bytes:
-        read = super().read_packed
-        return self._either(key, lambda: read(key), lambda form: form)
-
-    def _known(self, key: Key, from_memory: Any, nth: int) -> int:
-        with self._stripe(key):
-            try:
-                return from_memory(key)
-            except KeyError:
-                if key not in self._files:
-                    raise
-                return int(self._files[key][nth])
+        return self._look(key, super().read_packed, _read)
 
     def size_of(self, key: Key) -> int:
-        return self._known(key, super().size_of, 1)
+        return self._look(key, super().size_of, lambda file: file.size)
 
     def packed_size_of(self, key: Key) -> int:
-        return self._known(key, super().packed_size_of, 2)
+        return self._look(key, super().packed_size_of, lambda file: file.packed)
 
     def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or key in self._files
+        try:
+            return find_key(key) in self._table()
+        except KeyError:
+            return False
 
     def __iter__(self) -> Iterator[Key]:
-        super().__len__()
-        with self._lock:
-            return iter([*self._order, *self._files])
+        return iter(list(self._table()))
 
     def __len__(self) -> int:
-        super().__len__()
-        with self._lock:
-            return len(self._order) + len(self._files)
+        return len(self._table())
 
     # ---- figures ----
 
     def _stats_of_memory(self) -> dict[str, int]:
         return Values._stats(self)
 
+    def _files(self) -> dict[Key, File]:
+        return {key: where for key, where in list(self._at.items()) if isinstance(where, File)}
+
     def _stats(self) -> dict[str, int]:
         s = super()._stats()
-        with self._lock:
-            files = list(self._files.values())
+        files = self._files().values()
         s["spilled"] = len(files)
-        s["spilled_nbytes"] = sum(f[1] for f in files)
-        s["spilled_packed"] = sum(f[2] for f in files)
+        s["spilled_nbytes"] = sum(file.size for file in files)
+        s["spilled_packed"] = sum(file.packed for file in files)
         s["values"] += s["spilled"]
         s["nbytes"] += s["spilled_nbytes"]
         return s
@@ -272,18 +305,13 @@ class SpillingStore(Store):
     def check(self) -> None:
         """Checks all that is stored, and reads each file; no other thread may use it meanwhile."""
         super().check()
-        with self._lock:
-            files = list(self._files)
-        for key in files:
+        for key in self._files():
             try:
                 self[key]
             except OSError as e:
                 raise RuntimeError(str(e)) from e
 
 
-def _size_of(data: Any) -> int:
-    """Bytes of a buffer; 0 if it is none, which is the put's to refuse."""
-    try:
-        return nbytes_of(data)
-    except TypeError:
-        return 0
+def _read(file: File) -> bytes:
+    with open(file.path, "rb") as f:
+        return f.read()

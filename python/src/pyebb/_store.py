@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Store: a mapping whose values are compressed in memory."""
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sized
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ Key = str | bytes | int
 
 UNITS = (16384, 32768, 65536)
 _MISSING: Any = object()
+_TAKEN: Any = object()
 
 
 def check_codec(codec: str, level: int | None) -> int:
@@ -25,6 +27,17 @@ def check_codec(codec: str, level: int | None) -> int:
     if isinstance(level, bool) or not isinstance(level, int) or not least <= level <= most:
         raise ValueError(f"level {level!r} of codec {codec}: expected an int of {least} to {most}")
     return level
+
+
+def popitem(store: MutableMapping[Key, Any]) -> tuple[Key, Any]:
+    """What MutableMapping's does, where other threads delete, too: it tries the next key then."""
+    while True:
+        for key in store:
+            value = store.pop(key, _TAKEN)
+            if value is not _TAKEN:
+                return key, value
+        if not len(store):
+            raise KeyError(f"the {type(store).__name__} is empty")
 
 
 def progress_of(items: Iterable[Any], progress: Any, total: int | None, what: str) -> Iterable[Any]:
@@ -58,8 +71,9 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
     smaller one, read() of a part costs less, and values compress less.  capacity: bytes that the
     compressed values may take, as an int or a text ("1 GiB"); None: as many as there are.  spill: a
     folder; past the capacity the values that were put first go to files there, as they are
-    compressed, and are read from there.  The files end with the store.  With a spill, MemoryError
-    is what the folder does not take, or a value that is larger than the capacity.
+    compressed, and are read from there.  A value that needs more than half of the capacity goes
+    there at once, and moves no other.  The files end with the store.  With a spill, MemoryError is
+    what the folder does not take.
 
     Errors: KeyError: there is no such key.  TypeError: a key that is put is not str, bytes or int,
     or a value not bytes-like.  ValueError: an argument is out of its range, a key has more than
@@ -67,7 +81,8 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
     OSError (EIO): what is stored does not decompress.  RuntimeError: the store was opened before a
     fork, and this is the child.
 
-    Any thread may use it at any time, and it may be closed at any time.  It cannot be pickled.
+    Any thread may use it at any time, and so may a finalizer that interrupts a call; it may be
+    closed at any time.  It cannot be pickled.
     """
 
     def __new__(cls, *args: Any, spill: Any = None, **kwargs: Any) -> Self:
@@ -90,6 +105,7 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
         self._open(codec, number, unit or 0, limit)
         self.codec = codec
         self.level = level if level is not None else _core.codecs()[codec][2]
+        self.unit = unit or UNITS[-1]
         if items:
             self.update(items)
 
@@ -124,6 +140,11 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
                 return default
             if self._delete(key):
                 return found
+
+    def popitem(self) -> tuple[Key, Any]:
+        """A key and its value, which is deleted; no two threads get the same.  KeyError: there is
+        none."""
+        return popitem(self)
 
     def clear(self) -> None:
         """Deletes all values that are there when it is called."""
@@ -237,3 +258,30 @@ def _bounded(pool: ThreadPoolExecutor, call: Any, pairs: Iterable[tuple[Any, Any
         ahead.append(pool.submit(call, *pair))
     for future in ahead:
         yield future.result()
+
+
+# ---- values that no store keeps ----
+
+_stores: dict[tuple[str, int, int], Store] = {}
+_numbers = itertools.count()
+os.register_at_fork(after_in_child=_stores.clear)      # these are the parent's
+
+
+def codec_store(codec: str, level: int | None, unit: int = UNITS[-1]) -> Store:
+    """The process's Store for a codec, in which nothing stays.  ValueError: as Store's."""
+    key = codec, check_codec(codec, level), unit
+    found = _stores.get(key)
+    if found is None:
+        found = _stores.setdefault(key, Store(codec=codec, level=level, unit=unit))
+    return found
+
+
+def packed_form(data: Any, codec: str, level: int | None, unit: int = UNITS[-1]) -> bytes:
+    """What read_packed() of a store with these arguments says of a value, which no store keeps."""
+    store = codec_store(codec, level, unit)
+    number = next(_numbers)
+    store[number] = data
+    try:
+        return store.read_packed(number)
+    finally:
+        store._delete(number)

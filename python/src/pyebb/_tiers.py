@@ -19,6 +19,7 @@ of floating-point numbers need to become smaller.
 
 One lock covers all of it, and nothing that holds it calls the buffer above.
 """
+import hashlib
 import os
 import struct
 import threading
@@ -48,6 +49,7 @@ MAGIC = b"pyebb\x00\x01\xff"
 HEAD = struct.Struct("<8sIII")      # the magic; frames; bytes of the header; sum of what follows
 FRAME = struct.Struct("<QQB")       # bytes of the packed form, and of the frame; is it shuffled?
 
+NAMED = 230                         # bytes of a file's name, which has at most 255 with its number
 SAMPLED = 16 << 10                  # a smaller frame goes as it is
 SAMPLES, SAMPLE = 4, 8 << 10        # of a larger one so many pieces are tried first
 UNSEEN = 64 << 10                   # bytes of values that may come and go before it looks
@@ -77,14 +79,29 @@ class Lent(NamedTuple):
 class _File(AnyKeyFile):
     """Files of one key each.  A write that fails leaves nothing behind that would take room."""
 
+    @staticmethod
+    def _short(key: Any) -> str:
+        """What a key's file is named after: the key, or its digest if that cannot be a name."""
+        text = str(key)
+        try:
+            if len(quote(text, safe="")) <= NAMED:
+                return text
+        except UnicodeEncodeError:      # it has half a character
+            pass
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _safe_key(self, key: Any) -> str:
+        return super()._safe_key(self._short(key))
+
     def __setitem__(self, key: Any, value: Any) -> None:
         nth = self._inc
         try:
             super().__setitem__(key, value)
         except OSError:
+            name = quote(self._short(key), safe="")
             for n in range(nth, self._inc):
                 try:
-                    os.remove(os.path.join(self.directory, quote(str(key), safe="") + f"#{n}"))
+                    os.remove(os.path.join(self.directory, f"{name}#{n}"))
                 except OSError:
                     pass
             raise

@@ -24,6 +24,7 @@ from zarr.core.buffer.core import default_buffer_prototype
 from zarr.experimental.cache_store import CacheStore
 
 from ._cache import Cache
+from ._core import MAX_CACHE_KEY
 from ._store import Store
 
 # Bytes of a value from which on a thread is worth its while: the event loop goes on meanwhile.
@@ -57,6 +58,7 @@ class EbbStore(_Base):
     store: a pyebb.Store with text keys, which several may share; None: one of its own, opened with
     the other arguments.  Its memory is given back with the last reference, or by store.close() of
     that.  It cannot be pickled.  MemoryError: there is no room; all is as it was before.
+    ValueError, of any call: a key has more than pyebb.MAX_KEY bytes.
     """
 
     supports_writes = True
@@ -199,11 +201,17 @@ class EbbStore(_Base):
             yield name
 
 
+def _is_short(key: str) -> bool:
+    """Whether a Cache takes the key."""
+    return len(key.encode("utf-8", "surrogatepass")) <= MAX_CACHE_KEY
+
+
 class EbbCacheStore(_Base):
     """A zarr store that may forget values: what zarr's CacheStore keeps its copies in.
 
     cache: a pyebb.Cache, or bytes of memory for one of its own, with the other arguments.  A value
-    that does not fit is forgotten at once.  It cannot list its keys, nor be pickled.
+    that does not fit is forgotten at once, and so is one whose key has more than 1,019 bytes.  It
+    cannot list its keys, nor be pickled.
     """
 
     supports_writes = True
@@ -233,7 +241,7 @@ class EbbCacheStore(_Base):
 
     def _get(self, key: str, prototype: BufferPrototype | None,
              byte_range: ByteRequest | None) -> Buffer | None:
-        data = self.cache.get(key)
+        data = self.cache.get(key) if _is_short(key) else None
         if data is None:
             return None
         offset, size = _bounds(byte_range, len(data))
@@ -253,17 +261,20 @@ class EbbCacheStore(_Base):
 
     async def exists(self, key: str) -> bool:
         # docstring inherited
-        return key in self.cache
+        return _is_short(key) and key in self.cache
 
     async def set(self, key: str, value: Buffer) -> None:
         # docstring inherited
         self._check_writable()
-        await asyncio.to_thread(self.cache._put, key, _checked(value), False)
+        data = _checked(value)
+        if _is_short(key):
+            await asyncio.to_thread(self.cache._put, key, data, False)
 
     async def delete(self, key: str) -> None:
         # docstring inherited
         self._check_writable()
-        self.cache._delete(key)
+        if _is_short(key):
+            self.cache._delete(key)
 
     async def clear(self) -> None:
         # docstring inherited
