@@ -164,10 +164,14 @@ bool blockset_is_tidy(const struct blockset *t)
 	unsigned int k;
 	u64 i;
 
-	for (k = 0; k + 1 < t->levels; k++)
+	for (k = 0; k + 1 < t->levels; k++) {
 		for (i = 0; i < t->words[k]; i++)
 			if (!t->level[k][i] != !(t->level[k + 1][i / 64] >> i % 64 & 1))
 				return false;
+		/* Of no word below. */
+		if (i % 64 && t->level[k + 1][i / 64] >> i % 64)
+			return false;
+	}
 	return true;
 }
 

@@ -10,7 +10,7 @@
  *                 +---- late <--------+ somebody may read it
  *
  * A slot word has no room for the readers of a block, and a read takes as long as a disk does.  So
- * readers are counted beside the table, in counters that blocks share by hash: a reader adds
+ * readers are counted beside the table, in counters that blocks have in turn: a reader adds
  * itself, looks at the slot word again, does its I/O and takes itself off.  A block that is
  * released while its counter is not 0 is late.  It is looked at again when blocks are asked for.
  * Late blocks are kept by counter, so those of one that is not 0 are passed over in one look.

@@ -135,7 +135,7 @@ static const char *check_block(struct check_walk *w, u64 block)
 /* The sets of free and of late blocks are what is said of them. */
 static const char *check_sets(const struct backed *b)
 {
-	u64 nfree = 0, nlate = 0, i;
+	u64 nfree = 0, nlate = 0, block, i;
 
 	if (!blockset_is_tidy(&b->free) || !blockset_is_tidy(&b->late) ||
 	    !blockset_is_tidy(&b->stale))
@@ -146,8 +146,10 @@ static const char *check_sets(const struct backed *b)
 			host_resched();
 	}
 	for (i = 0; (i = blockset_next(&b->late, i)) < BACKED_READERS * b->late_row; i++) {
-		if (backed_late_block(b, i) >= b->blocks ||
-		    blockset_has(&b->free, backed_late_block(b, i)))
+		block = backed_late_block(b, i);
+		if (block >= b->blocks)
+			return "a late block is not of the backing device";
+		if (blockset_has(&b->free, block))
 			return "a block is free and late";
 		nlate++;
 		if (nlate % 4096 == 0)
@@ -274,7 +276,7 @@ static u64 check_queue(struct check_walk *w, struct release_queue *q, u64 *claim
 
 	for (b = q->full; b && !w->bad; b = b->next, full++) {
 		host_resched();
-		check_refs(w, b, b->from, b->to, b->bytes);
+		check_refs(w, b, b->from, b->from + b->n, b->bytes);
 		queued += b->bytes;
 	}
 	for (b = q->empty; b; b = b->next)

@@ -221,9 +221,9 @@ static void queue_buf(struct release_queue *q, struct release_cpu *rc, u64 head,
 	struct release_buf *b = rc->buf, *new = release_buf_pop(&q->empty);
 
 	b->from = head;
-	b->to = tail;
+	b->n = (u32)(tail - head);
 	b->bytes = (u32)bytes;
-	new->era = (u32)host_a64_read(&rc->node->r->era);
+	new->era = host_a64_read(&rc->node->r->era);
 	*q->full_tail = b;
 	q->full_tail = &b->next;
 	host_write_once(q->nfull, q->nfull + 1);

@@ -72,17 +72,19 @@ struct release_node;
 struct release_buf {
 	struct release_buf *next;
 	union {
-		u64 from;               /* positions; set when it leaves its CPU, as bytes is */
+		u64 from;               /* position; set when it leaves its CPU, as n and bytes */
 		struct release_buf *batch;      /* the first of a batch in the pool: the next one */
 	};
 	union {
-		u64 to;
-		u64 count;              /* the first of a batch: buffers of it */
+		u32 n;                  /* references, from that position on */
+		u32 count;              /* the first of a batch: buffers of it */
 	};
 	u32 bytes;                      /* of pages that objects take */
-	u32 era;                        /* the release's as it began to be its CPU's */
+	u64 era;                        /* the release's as it began to be its CPU's */
 	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; host_read_once, host_write_once */
 };
+
+_Static_assert(sizeof(struct release_buf) == 4096, "a buffer is a page, or a part of one");
 
 /*
  * The first member of the owner's per-CPU item.  Who has the item writes, but for head and taken.
@@ -207,7 +209,7 @@ struct release {
 	bool lowered;                   /* the limit, and not flushed since; flushing */
 	host_a64 flush_asked;           /* times */
 	host_a64 in_flush;              /* 1: a flush may have references in hand */
-	host_a64 era;                   /* grows with each release_help_all() */
+	host_a64 era;                   /* grows with each release_begin_era() */
 	host_a64 cursor;                /* of release_help(): items that it was to look at, ever */
 	struct host_work disarm;
 };
@@ -324,17 +326,23 @@ struct release_asker {
 bool release_help_again(struct release *r, struct release_asker *a, unsigned int node);
 
 /*
- * A flush that waits for no other thread: frees in this one what is held back at the call and that
- * nobody has taken yet, until *enough is not 0.  True: all that was freed before the call is free.
- * False: it was enough, or others may have some of it in hand, as long as they do not get their
- * CPU; asking again later is all there is to do.  Who took something that was freed later can make
- * it false, too.
+ * What is freed from now on is of the era that it returns, or of one that is begun later.  Any
+ * context; one addition.
+ */
+u64 release_begin_era(struct release *r);
+
+/*
+ * A flush that waits for no other thread: frees in this one what was freed before the era and that
+ * nobody has taken yet, until *enough is not 0 (NULL: nothing is enough).  True: all that was freed
+ * before the era is free.  False: it was enough, or others may have some of it in hand, as long as
+ * they do not get their CPU; asking again later is all there is to do.  Who took something that was
+ * freed later can make it false, too.
  *
  * Its work is what is held back at the call, so it goes with the budget, and of each CPU two
  * buffers' worth that came since: one that was being filled, and one that is.  It rests between
  * batches.  Process context; takes spin locks, sleeps for no lock.
  */
-bool release_help_all(struct release *r, const u64 *enough);
+bool release_help_all(struct release *r, u64 era, const u64 *enough);
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for

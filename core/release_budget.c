@@ -128,7 +128,7 @@ static struct release_buf *pool_get(struct release_node *node, u32 *n) HOST_REQU
 {
 	struct release_buf *first = node->pool;
 
-	*n = (u32)first->count;
+	*n = first->count;
 	node->pool = first->batch;
 	host_write_once(node->nempty, node->nempty - *n);
 	return first;

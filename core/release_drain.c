@@ -157,7 +157,7 @@ static unsigned int drain_one(struct release_queue *q, u64 *scratch, u64 *from)
 	if (!b)
 		return 0;
 	*from = b->from;
-	n = (unsigned int)(b->to - b->from);
+	n = b->n;
 	release_copy(scratch, b, b->from, n);
 	release_free(r, scratch, scratch + RELEASE_REFS, n);
 	give_back(q, b);
@@ -554,9 +554,9 @@ static void free_batch(struct release *r, const struct release_buf *b, u64 at, u
 /* Frees a buffer of q that was full; returns its objects. */
 static unsigned int free_full(struct hands *h, struct release_queue *q, struct release_buf *b)
 {
-	unsigned int n = (unsigned int)(b->to - b->from);
+	unsigned int n = b->n;
 
-	free_batch(q->node->r, b, b->from, b->to);
+	free_batch(q->node->r, b, b->from, b->from + n);
 	give_back(q, b);
 	h->freed += n;
 	return n;
@@ -666,14 +666,14 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 
 struct help_all {
 	struct hands h;
-	u32 era;                        /* buffers that were begun before */
-	const u64 *enough;
+	u64 era;                        /* buffers that were begun before */
+	const u64 *enough;              /* or NULL */
 	bool cut;                       /* it was enough, and something may be left */
 };
 
 static bool is_enough(struct help_all *all)
 {
-	all->cut |= host_read_once(*all->enough) != 0;
+	all->cut |= all->enough && host_read_once(*all->enough);
 	return all->cut;
 }
 
@@ -695,13 +695,13 @@ static void help_all_of_ring(struct help_all *all, struct release *r, struct rel
 }
 
 /* The oldest full buffer, if it was begun before the era; takes it out if so asked. */
-static struct release_buf *older(struct release_queue *q, u32 era, bool out)
+static struct release_buf *older(struct release_queue *q, u64 era, bool out)
 {
 	struct release_buf *b;
 
 	host_lock(&q->lock);
 	b = q->full;
-	if (b && (int)(b->era - era) >= 0)
+	if (b && b->era >= era)
 		b = NULL;
 	if (b && out)
 		pop_full(q);
@@ -742,12 +742,17 @@ static bool is_in_hands(const struct release *r)
 	return any;
 }
 
-bool release_help_all(struct release *r, const u64 *enough)
+u64 release_begin_era(struct release *r)
 {
-	struct help_all all = { .era = (u32)host_a64_add(&r->era, 1), .enough = enough };
+	return host_a64_add(&r->era, 1);
+}
+
+bool release_help_all(struct release *r, u64 era, const u64 *enough)
+{
+	struct help_all all = { .era = era, .enough = enough };
 	unsigned int k;
 
-	for (k = 0; k < r->items && !all.cut; k++) {
+	for (k = 0; k < r->items; k++) {
 		help_all_of_ring(&all, r, r->item[k]);
 		help_all_of_queue(&all, r->item[k]->queue);
 	}

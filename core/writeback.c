@@ -240,11 +240,18 @@ int store_reserve_block(struct store *s, u64 *block)
 {
 	int err = backed_reserve(&s->backed, block);
 	bool all;
+	u64 era;
 
 	if (!err)
 		return 0;
+	era = release_begin_era(&s->release);
 	/* The look whether others have something comes before the look for a block. */
-	all = release_help_all(&s->release, &s->backed.nfree);
+	all = release_help_all(&s->release, era, &s->backed.nfree);
+	err = backed_reserve(&s->backed, block);
+	if (!err || all)
+		return err;
+	/* There was one, and another took it: this time what comes free is no reason to end. */
+	all = release_help_all(&s->release, era, NULL);
 	err = backed_reserve(&s->backed, block);
 	return err && !all ? -EAGAIN : err;
 }

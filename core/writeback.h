@@ -113,8 +113,8 @@ int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
 /*
  * Takes a block as backed_reserve() does, of those that were freed if need be, and waits for nobody
  * meanwhile.  -EAGAIN: there is none, but others may have freed ones in hand, and nothing tells
- * when they put them back; else as backed_reserve(), and then all that was freed before the call
- * is free.  Context and work: as release_help_all().
+ * when they put them back; another error is backed_reserve()'s, and then all that was freed before
+ * the call is free.  Context and work: as release_help_all().
  */
 int store_reserve_block(struct store *s, u64 *block);
 

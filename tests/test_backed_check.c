@@ -25,6 +25,26 @@ static void out(void) { HURT(rig.store.backed.nout, 1); }
 static void read_by_nobody(void) { HURT(*(u64 *)(void *)rig.store.backed.readers, 1); }
 static void level(void) { HURT(rig.store.backed.late.level[1][0], 1); }
 
+/* A word that is not there, of the last one that says so. */
+static void no_word(void)
+{
+	const struct blockset *t = &rig.store.backed.late;
+
+	HURT(t->level[1][t->words[1] - 1], t->level[1][t->words[1] - 1] | (u64)1 << 63);
+}
+
+static void is_late(u64 block)
+{
+	const struct blockset *t = &rig.store.backed.late;
+	u64 place = backed_late_place(&rig.store.backed, block);
+
+	HURT(t->level[0][place / 64], (u64)1 << place % 64);
+	HURT(t->level[1][0], (u64)1 << place / 64);
+}
+
+static void named_and_late(void) { is_late(0); }
+static void late_past_the_end(void) { is_late(BLOCKS); }
+
 static void level_of_free(void)
 {
 	HURT(rig.store.backed.free.level[1][0], ~rig.store.backed.free.level[1][0]);
@@ -46,6 +66,9 @@ static void each_invariant_of_blocks_that_is_broken_is_told(void **state)
 		{ in_hand, "blocks are not all free, late, out, in hand or named" },
 		{ out, "blocks are not all free, late, out, in hand or named" },
 		{ read_by_nobody, "a block is read by nobody" },
+		{ named_and_late, "a block that is named is free" },
+		{ late_past_the_end, "a late block is not of the backing device" },
+		{ no_word, "a level of a set of blocks does not say what is below it" },
 		{ level, "a level of a set of blocks does not say what is below it" },
 		{ level_of_free, "a level of a set of blocks does not say what is below it" },
 	};

@@ -427,7 +427,7 @@ static void who_is_short_of_memory_waits_for_no_flush(void **state)
 static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 {
 	struct rig *r = rig_open(64 << 20);
-	u64 enough, held;
+	u64 enough = 1, held;
 
 	hold_workers(&r->release);
 	for (unsigned int i = 0; i < OBJECTS; i++)
@@ -435,12 +435,10 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 	must(release_full_bufs(&r->release) > 0);
 	/* As if a flush had lost its CPU before it took anything. */
 	host_mutex_lock(&r->release.flushing);
-	enough = 1;
 	held = release_held(&r->release);
-	must(!release_help_all(&r->release, &enough));
+	must(!release_help_all(&r->release, release_begin_era(&r->release), &enough));
 	must_eq(release_held(&r->release), held);
-	enough = 0;
-	must(release_help_all(&r->release, &enough));
+	must(release_help_all(&r->release, release_begin_era(&r->release), NULL));
 	host_mutex_unlock(&r->release.flushing);
 	must_eq(release_held(&r->release), 0);
 	must_eq(freed(r), r->pushed);
@@ -450,10 +448,10 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 
 		push(r, make(r, 100));
 		host_a64_add(count, 1);
-		must(!release_help_all(&r->release, &enough));
+		must(!release_help_all(&r->release, release_begin_era(&r->release), NULL));
 		host_a64_add(count, ~(u64)0);
 		must_eq(release_held(&r->release), 0);
-		must(release_help_all(&r->release, &enough));
+		must(release_help_all(&r->release, release_begin_era(&r->release), NULL));
 	}
 	let_workers(&r->release);
 	rig_close(r);

@@ -418,7 +418,7 @@ static void flush_while_others_free(bool by_help)
 {
 	struct rig_config cfg = buffers;
 	unsigned int most;
-	u64 none = 0, i;
+	u64 i;
 
 	cfg.cpus = 2;
 	open_full(&cfg, SMALL);
@@ -429,7 +429,7 @@ static void flush_while_others_free(bool by_help)
 	rests = 0;
 	home_rests = free_meanwhile;
 	if (by_help)
-		release_help_all(&rig->store.release, &none);
+		release_help_all(&rig->store.release, release_begin_era(&rig->store.release), NULL);
 	else
 		release_flush(&rig->store.release);
 	home_rests = NULL;

@@ -3,10 +3,12 @@
  * test_room.c - how much a swap-out does that looks for a block: what is held back as it comes, and
  * no more of it than it needs.
  *
- * Sequential: what others do meanwhile is done as it rests.
+ * Sequential, but for the last one: what others do meanwhile is done as it rests.
  */
 #include "explore.h"
 #include "rig.h"
+
+#include <stdio.h>
 
 #define SLOTS (4 * RELEASE_REFS)
 
@@ -14,7 +16,6 @@ static const struct rig_config config = {
 	.cpus = 8, .pages = HOME_PAGES, .slots = SLOTS, .release_limit = PLENTY, .spare = 32,
 };
 
-static const u64 none;
 static unsigned int rests, pushed;
 
 static void begin(const struct rig_config *cfg)
@@ -74,7 +75,7 @@ static void it_frees_what_was_held_back_and_two_buffers_a_cpu(void)
 	begin(&config);
 	push(0, 0, 3 * RELEASE_REFS);
 	home_rests = all_others_push;
-	release_help_all(&rig->store.release, &none);
+	release_help_all(&rig->store.release, release_begin_era(&rig->store.release), NULL);
 	home_rests = NULL;
 	if (!rests || drained() > most)
 		explore_fail("it frees %llu objects, and %llu are its part",
@@ -99,7 +100,7 @@ static void it_frees_what_is_queued_meanwhile_if_it_was_held_back(void)
 	push(config.cpus - 1, 0, 100);
 	pushed = 0;
 	home_rests = the_last_one_fills_its_buffer;
-	if (!release_help_all(&rig->store.release, &none))
+	if (!release_help_all(&rig->store.release, release_begin_era(&rig->store.release), NULL))
 		explore_fail("somebody is said to have something in hand");
 	home_rests = NULL;
 	held = release_held(&rig->store.release) / object;
@@ -167,6 +168,63 @@ static void it_looks_at_readers_and_not_at_late_blocks(void)
 	home_close();
 }
 
+/* ---- two blocks, each held back by a CPU, and two who want one ---- */
+
+static u64 found[2];
+
+static void two_begin(void)
+{
+	const struct rig_config cfg = { .cpus = 2, .pages = HOME_PAGES, .slots = 2, .blocks = 2,
+					.release_limit = PLENTY };
+	unsigned int i;
+	u64 block;
+
+	begin(&cfg);
+	for (i = 0; i < 2; i++) {
+		if (store_reserve_block(&rig->store, &block))
+			explore_fail("a block is not there");
+		store_put_backed(&rig->store, i, block);
+	}
+	for (i = 0; i < 2; i++) {
+		me->cpu = i;
+		store_free(&rig->store, i);
+	}
+	me->cpu = 0;
+}
+
+static void two_act(unsigned int actor)
+{
+	me->cpu = actor;
+	found[actor] = 2;
+	if (actor)
+		backed_reserve(&rig->store.backed, &found[1]);
+	else if (store_reserve_block(&rig->store, &found[0]))
+		explore_fail("a block is denied, and nobody has the second one");
+}
+
+static void two_end(void)
+{
+	unsigned int i;
+
+	explore_outcome(found[0] * 4 + found[1]);
+	for (i = 0; i < 2; i++)
+		if (found[i] < 2)
+			backed_unreserve(&rig->store.backed, found[i]);
+	end();
+}
+
+static void another_takes_the_block_that_was_enough(void)
+{
+	const struct explore_job job = {
+		.name = "another takes the block", .actors = 2, .asleep = EXPLORE_ALL,
+		.begin = two_begin, .act = two_act, .end = two_end,
+	};
+	struct explore_result res;
+
+	explore(&job, 3, &res);
+	printf("# %llu schedules, %u outcomes\n", (unsigned long long)res.schedules, res.outcomes);
+}
+
 int main(void)
 {
 	static const struct rig_case cases[] = {
@@ -177,6 +235,8 @@ int main(void)
 		{ "it ends when there is a block", it_ends_when_there_is_a_block },
 		{ "it looks at readers, and not at late blocks",
 		  it_looks_at_readers_and_not_at_late_blocks },
+		{ "another takes the block that was enough",
+		  another_takes_the_block_that_was_enough },
 	};
 
 	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
