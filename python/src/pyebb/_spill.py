@@ -19,6 +19,7 @@ import itertools
 import os
 import shutil
 import tempfile
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -41,14 +42,18 @@ class File(NamedTuple):
 def _remove(folder: str, owner: int) -> None:
     """A forked child, which has other forks(), must not remove its parent's files.  Nobody finds
     the folder by its new name, so a thread that goes on while the interpreter ends puts no file
-    there any more."""
+    there any more, but the one that it may be about to make."""
     if forks() == owner:
         try:
             os.rename(folder, folder + ".ended")
             folder += ".ended"
         except OSError:
             pass
-        shutil.rmtree(folder, ignore_errors=True)
+        for tries in range(10):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not os.path.exists(folder):
+                break
+            time.sleep(tries / 1000)
 
 
 class SpillingStore(Store):
