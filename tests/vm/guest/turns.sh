@@ -82,7 +82,7 @@ invariants 0
 
 # ---- discards, and files, beside a recompression that takes long ----
 case " $(codecs) " in *" lz4 "*" zstd "*)
-	text_pages 8192 >/tmp/data
+	text_pages 16384 >/tmp/data
 	put 1 "$(z 0 reset)"; put lz4 "$(z 0 comp_algorithm)"
 	put algo=zstd "$(z 0 recomp_algorithm)"; put "priority=1 level=19" "$(z 0 algorithm_params)"
 	put /dev/loop0 "$(z 0 backing_dev)"; put 128M "$(z 0 disksize)"
@@ -94,17 +94,17 @@ case " $(codecs) " in *" lz4 "*" zstd "*)
 	sleep 2
 	put 100 "$(z 0 recompress_cpu)"; put 1 "$(z 0 recompress_age)"
 	within "a walk begins" 20 over policy 3 15
+	was=$(discarded)
+	blkdiscard -o $((64 << 20)) -l $((16 << 20)) /dev/zram0
+	i=0; while [ "$(discarded)" = "$was" ] && [ $i -lt 150 ]; do sleep 0.1; i=$((i + 1)); done
+	at=$(policy 3)
+	check "blocks are discarded before it ends ($at of 16384 pages, after ${i}00 ms)" [ "$at" -lt 16384 ]
+	check "and soon" [ $i -lt 100 ]
 	# Each write(2) is one of the file's, and waits for the thread. There is no such page.
 	i=0; while [ $i -lt 100 ]; do echo page_index=30000; i=$((i + 1)); done >/tmp/words
 	at=$(policy 3)
 	dd if=/tmp/words of="$(z 0 writeback)" bs=17 2>/dev/null
 	note "$(($(policy 3) - at)) pages were tried during 100 writes to a file that waits for the thread"
-	was=$(discarded)
-	blkdiscard -o $((64 << 20)) -l $((16 << 20)) /dev/zram0
-	i=0; while [ "$(discarded)" = "$was" ] && [ $i -lt 150 ]; do sleep 0.1; i=$((i + 1)); done
-	at=$(policy 3)
-	check "blocks are discarded before it ends ($at of 8192 pages, after ${i}00 ms)" [ "$at" -lt 8192 ]
-	check "and soon" [ $i -lt 100 ]
 	put 1 "$(z 0 reset)"
 	;;
 *) skip "a recompression that takes long" "it takes lz4 and zstd" ;;
