@@ -7,8 +7,9 @@
  *       v
  *     out: nobody is given them --discard--> free
  *
- * The device's thread does it (policy.c), a unit at a time, and waits for each discard.  So nothing
- * is in flight when it is frozen or ends, and what it is to do first waits for one discard at most.
+ * The device's thread does it (policy.c), a unit at a time, and waits for what it sends at once: as
+ * many blocks as four requests take, but a run at least.  So nothing is in flight when it is frozen
+ * or ends, and what it is to do first waits that long at most.
  *
  * Half of the free blocks are left to who writes.  Those who use them up while the other half is
  * out wait for the discard.
@@ -25,6 +26,7 @@
 #define RUN_BYTES SZ_64K
 #define UNIT_BYTES SZ_64M       /* that are discarded in a unit; no run is larger */
 #define UNIT_TAKES 32u          /* times that a unit looks for blocks, at most */
+#define REQUESTS 4u             /* in flight at once */
 
 static u64 run_bytes(struct block_device *bdev)
 {
@@ -120,26 +122,76 @@ static sector_t take_sectors(struct block_device *bdev, sector_t at, sector_t n)
 
 /*
  * Each request is here, and none comes from a reserve that all of the kernel has in common: who
- * waits for blocks that are out may be what others wait for, who have that reserve.  A device may
- * lose its discards.
+ * waits for blocks that are out may be what others wait for, who have that reserve.
  */
+struct requests {
+	struct bio bio[REQUESTS];
+	atomic_t in_flight;     /* and the one who sends them */
+	int err;
+	struct completion over;
+};
+
+static void put_request(struct requests *r)
+{
+	if (atomic_dec_and_test(&r->in_flight))
+		complete(&r->over);
+}
+
+static void end_request(struct bio *bio)
+{
+	struct requests *r = bio->bi_private;
+	int err = blk_status_to_errno(bio->bi_status);
+
+	/* A part of a device may lose them, which is no error to blkdev_issue_discard(), either. */
+	if (err && err != -EOPNOTSUPP)
+		WRITE_ONCE(r->err, err);
+	put_request(r);
+}
+
+/* As many as go at once; moves *at. */
+static int send_requests(struct block_device *bdev, sector_t *at, sector_t end)
+{
+	struct requests r = { .in_flight = ATOMIC_INIT(1) };
+	unsigned int i, n;
+	sector_t take;
+
+	init_completion(&r.over);
+	for (n = 0; n < REQUESTS && *at < end; n++, *at += take) {
+		take = take_sectors(bdev, *at, end - *at);
+		/* A device may lose its discards. */
+		if (!take) {
+			r.err = -EOPNOTSUPP;
+			break;
+		}
+		bio_init(&r.bio[n], bdev, NULL, 0, REQ_OP_DISCARD);
+		r.bio[n].bi_iter.bi_sector = *at;
+		r.bio[n].bi_iter.bi_size = take << SECTOR_SHIFT;
+		r.bio[n].bi_private = &r;
+		r.bio[n].bi_end_io = end_request;
+		atomic_inc(&r.in_flight);
+		submit_bio(&r.bio[n]);
+	}
+	put_request(&r);
+	wait_for_completion_io(&r.over);
+	for (i = 0; i < n; i++)
+		bio_uninit(&r.bio[i]);
+	return READ_ONCE(r.err);
+}
+
 static int discard_sectors(struct block_device *bdev, sector_t at, sector_t n)
 {
-	struct bio bio;
-	sector_t take;
-	int err = 0;
+	const sector_t end = at + n;
+	int err = bdev_read_only(bdev) ? -EPERM : 0;
 
-	for (; n && !err; at += take, n -= take) {
-		take = take_sectors(bdev, at, n);
-		if (!take)
-			return -EOPNOTSUPP;
-		bio_init(&bio, bdev, NULL, 0, REQ_OP_DISCARD);
-		bio.bi_iter.bi_sector = at;
-		bio.bi_iter.bi_size = take << SECTOR_SHIFT;
-		err = submit_bio_wait(&bio);
-		bio_uninit(&bio);
-	}
+	while (!err && at < end)
+		err = send_requests(bdev, &at, end);
 	return err;
+}
+
+/* Blocks that go at once. */
+static u64 blocks_at_once(struct block_device *bdev)
+{
+	return (u64)bdev_max_discard_sectors(bdev) * REQUESTS >> (PAGE_SHIFT - SECTOR_SHIFT);
 }
 
 static int discard(struct zram *z, u64 block, u64 n)
@@ -159,6 +211,7 @@ static int discard(struct zram *z, u64 block, u64 n)
 bool zram_discard(struct zram *z, u64 *at)
 {
 	struct backed *b = &z->store.backed;
+	const u64 most = blocks_at_once(z->backing.bdev);
 	u64 left = UNIT_BYTES >> PAGE_SHIFT, block, n;
 	unsigned int takes = UNIT_TAKES;
 	bool more = true;
@@ -166,7 +219,7 @@ bool zram_discard(struct zram *z, u64 *at)
 
 	while (more && left && takes-- && !zram_wb_stopped(z)) {
 		down_read(&z->check_lock);
-		more = backed_take(b, at, left, &block, &n);
+		more = backed_take(b, at, min(left, most), &block, &n);
 		up_read(&z->check_lock);
 		left -= min(left, n);
 		err = n ? discard(z, block, n) : 0;

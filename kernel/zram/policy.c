@@ -324,6 +324,12 @@ static unsigned int give_way(struct policy_run *r, u64 now)
 
 /* ---- the thread ---- */
 
+/* Not ahead of a file that waits for it. */
+static bool take_pp_lock(struct zram *z)
+{
+	return !atomic_read(&z->pp_wanted) && mutex_trylock(&z->pp_lock);
+}
+
 /*
  * The next unit of what is done when there is nothing better.  Milliseconds until there is another.
  */
@@ -350,9 +356,10 @@ static unsigned int idle_unit(struct policy_run *r)
 	if (others)
 		return min(ms, others);
 	/* Somebody does by hand what this is about. */
-	if (!mutex_trylock(&r->z->pp_lock))
+	if (!take_pp_lock(r->z))
 		return min(ms, QUIET_MS);
-	r->unit_at = now;
+	/* Not now, which was before what may have waited for memory. */
+	r->unit_at = ktime_get_ns();
 	if (r->writes)
 		write_unit(r);
 	else
@@ -361,22 +368,27 @@ static unsigned int idle_unit(struct policy_run *r)
 	return 0;
 }
 
+/* Milliseconds until a unit of discards is due, though it may have to give way then. */
+static unsigned int discards_due(const struct policy_run *r, u64 now)
+{
+	if (!READ_ONCE(r->z->backing.discards) || !r->z->backing.blocks)
+		return LONG_MS;
+	return ms_to(now, r->next_discard);
+}
+
 /* The next unit of discards.  Milliseconds until there is another. */
 static unsigned int discard_unit(struct policy_run *r)
 {
 	u64 now = ktime_get_ns();
-	unsigned int ms;
+	unsigned int ms = discards_due(r, now);
 
-	if (!READ_ONCE(r->z->backing.discards) || !r->z->backing.blocks)
-		return LONG_MS;
-	if (READ_ONCE(r->z->claim))
-		return QUIET_MS;
-	ms = ms_to(now, r->next_discard);
+	if (!ms && READ_ONCE(r->z->claim))
+		ms = QUIET_MS;
 	if (!ms)
 		ms = give_way(r, now);
 	if (ms)
 		return ms;
-	if (!mutex_trylock(&r->z->pp_lock))
+	if (!take_pp_lock(r->z))
 		return QUIET_MS;
 	r->unit_at = now;
 	/* Those who may wait for what is discarded do not wait for a CPU, too. */
@@ -390,19 +402,20 @@ static unsigned int discard_unit(struct policy_run *r)
 }
 
 /*
- * By turns, so that blocks do not wait for the end of a walk over a large disk.  Milliseconds until
+ * By turns, so that blocks do not wait for the end of a walk over a large disk.  A turn that has to
+ * give way is not lost: both give way from the last unit on, whosever it was.  Milliseconds until
  * there is another unit.
  */
 static unsigned int next_unit(struct policy_run *r)
 {
-	unsigned int ms = LONG_MS;
+	unsigned int ms;
 
-	if (r->walked)
+	if (r->walked && !discards_due(r, ktime_get_ns())) {
 		ms = discard_unit(r);
-	r->walked = false;
-	if (!ms)
-		return 0;
-	ms = min(ms, idle_unit(r));
+		r->walked = ms;
+		return ms;
+	}
+	ms = idle_unit(r);
 	r->walked = !ms;
 	return ms ? min(ms, discard_unit(r)) : 0;
 }

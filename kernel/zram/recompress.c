@@ -182,7 +182,7 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 		if (err)
 			return err;
 		/* They may come meanwhile. */
-		r->ages = z->ages;
+		r->ages = READ_ONCE(z->ages);
 		more = store_recompress_piece(&z->store, &at, z->store.slots, r, w);
 		up_read(&z->check_lock);
 		dry = more == -ENOMEM ? dry + 1 : 0;

@@ -162,8 +162,8 @@ struct zram {
 	mempool_t *read_bounces, *write_bounces;                /* the same */
 
 	/*
-	 * Who goes through all pages for minutes, with dev_lock only for pieces of that; the store
-	 * is there as long as he has it.
+	 * Who goes through all pages for minutes, with check_lock only for pieces of that; the
+	 * store is there as long as he has it.
 	 */
 	struct mutex pp_lock;
 	atomic_t pp_wanted;             /* who waits for it */
