@@ -108,8 +108,8 @@ class Cache(_core.CacheValues):
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
         """The value as bytes, which is deleted in the same step; or the default.  KeyError.
 
-        It evicts no other, unless more threads are in calls at once than before: the memory that
-        a call works in counts, and room is made for it.
+        It evicts no other, unless more threads are in calls at once than a short while ago: the
+        memory that a call works in counts, and room is made for it.
         """
         found = self._take(key)
         if found is None and default is _MISSING:
@@ -268,6 +268,8 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
     """
     if callable(capacity):
         raise TypeError("write @pyebb.cache(), with parentheses")
+    if arguments.get("spill") is not None:      # a child may be in another directory
+        arguments["spill"] = os.path.abspath(arguments["spill"])
 
     def decorate(function: Callable[P, R]) -> Cached[P, R]:
         first = Cache(capacity, **arguments)

@@ -34,6 +34,7 @@ def check_codec(codec: str, level: int | None) -> int:
 
 class _Items(ItemsView[Key, V]):
     """Pairs; a key that goes before its turn is left out."""
+    _mapping: Mapping[Key, V]
 
     def __iter__(self) -> Iterator[tuple[Key, V]]:
         for key in self._mapping:
