@@ -396,8 +396,8 @@ def test_nothing_is_lost_by_an_interrupt_at_any_step(tmp_path, kind, spill):
     was = signal.signal(signal.SIGALRM, stop)
     try:
         for _ in range(300):
-            signal.setitimer(signal.ITIMER_REAL, r.uniform(2e-5, 2e-3))
             try:
+                signal.setitimer(signal.ITIMER_REAL, r.uniform(2e-5, 2e-3))
                 work()
             except Interrupt:
                 interrupts += 1
