@@ -3,6 +3,7 @@
 import array
 import datetime
 import random
+import sys
 
 import pytest
 
@@ -270,3 +271,57 @@ def test_what_pop_cannot_read_stays():
         assert "a" in store and len(store) == 1
         del store["a"]
         assert store.pop("a", 5) == 5
+
+
+class Lost:
+    """Whose pickle is a KeyError to load."""
+
+    def __reduce__(self):
+        return {}.__getitem__, ("inner",)
+
+
+def test_a_key_error_of_what_is_unpickled_is_not_that_of_a_missing_key():
+    with pyebb.ArrayStore() as store:
+        store["k"] = Lost()
+        for call in (store.__getitem__, store.get, store.pop, store.setdefault,
+                     lambda key: store.get(key, 5), lambda key: store.setdefault(key, 5),
+                     lambda key: store.pop(key, 5), lambda key: store.popitem()):
+            with pytest.raises(OSError, match="under 'k' cannot be unpickled: KeyError: 'inner'"):
+                call("k")
+        assert "k" in store and len(store) == 1
+
+
+def test_setdefault_is_one_step():
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with pyebb.ArrayStore() as store:
+            for i in range(100):
+                got = []
+                run_threads(*(lambda j=j: got.append(store.setdefault(i, [j] * 500))
+                              for j in range(4)))
+                assert len({one[0] for one in got}) == 1 and store[i] == got[0]
+            assert len(store.store) == 100
+    finally:
+        sys.setswitchinterval(was)
+
+
+def read_only(a):
+    a = a.copy(order="K")
+    a.flags.writeable = False
+    return a
+
+
+@pytest.mark.parametrize("make, again", [
+    (lambda: np.asfortranarray(SMOOTH.reshape(250, 200)), True), (lambda: np.array(5.0), True),
+    (lambda: np.zeros(3, "i4,f8"), True), (lambda: np.array(["a", "bcd"]), True),
+    (lambda: SMOOTH.astype(">f8"), True), (lambda: SMOOTH.astype("M8[s]"), False),
+    (lambda: SMOOTH.astype("m8[s]"), False), (lambda: np.rec.array(np.zeros(3, "i4,f8")), False),
+    (lambda: np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), False),
+    (lambda: SMOOTH.reshape(250, 200).view(np.matrix), False),
+    (lambda: SMOOTH.reshape(10, 50, 100).transpose(1, 0, 2), False)])
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")    # of numpy.matrix
+def test_which_arrays_are_read_only_again(make, again):
+    with pyebb.ArrayStore() as s:
+        s["k"] = read_only(make())
+        assert s["k"].flags.writeable is not again

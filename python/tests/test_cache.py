@@ -432,6 +432,19 @@ def test_a_child_with_the_pid_of_an_ancestor_has_a_cache_of_its_own(monkeypatch)
     assert child_of_fork(lambda: child_of_fork(child)) == (2, 2, (1, 1), 0, b"x")
 
 
+def test_a_child_in_another_directory_has_its_spill_where_the_parent_has_it(tmp_path, monkeypatch):
+    (tmp_path / "a" / "spills").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a")
+
+    @pyebb.cache("8 MiB", spill="spills/file")
+    def f(n):
+        return n * 2
+
+    monkeypatch.chdir(tmp_path)
+    assert f(1) == 2 and child_of_fork(lambda: f(1)) == 2
+    assert os.listdir(tmp_path / "a" / "spills") == ["file"]
+
+
 def test_a_forked_child_has_a_spill_of_its_own(tmp_path):
     calls = []
 

@@ -2,11 +2,14 @@
 """A Store with a spill: what goes to files, and what becomes of it there."""
 import gc
 import io
+import itertools
 import os
 import pathlib
 import random
+import signal
 import sys
 import threading
+import time
 
 import pytest
 from hypothesis import settings
@@ -352,13 +355,184 @@ def test_a_finalizer_may_run_at_any_step(tmp_path, kind):
             sys.settrace(None)
 
     within(60, work)
-    assert {"_move_oldest", "_install", "_look", "_delete", "_write"} <= set(steps)
+    assert {"_make_room", "_place", "_look", "_path", "_write"} <= set(steps)
     if kind is pyebb.ArrayStore:
         assert {number for kept in store._at.values() for number in kept.numbers()} \
             == set(store.store)
         store = store.store
     nothing_is_lost(store)
     store.close()
+
+
+class Interrupt(BaseException):
+    """A Ctrl-C that pytest does not take for its own."""
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")      # of a file that is just being opened
+@pytest.mark.parametrize("kind, spill", [
+    (pyebb.Store, True), (pyebb.ArrayStore, True), (pyebb.ArrayStore, False)])
+def test_nothing_is_lost_by_an_interrupt_at_any_step(tmp_path, kind, spill):
+    arguments = {"capacity": MIB, "spill": tmp_path} if spill else {}
+    store = kind(**arguments)
+    low = store if kind is pyebb.Store else store.store
+    values = [noise(20_000, i) for i in range(8)]
+    form = pyebb.Store({0: values[0]}).read_packed(0)
+    r = random.Random(1)
+    interrupts, steps = 0, itertools.count()
+
+    def stop(*_):
+        raise Interrupt
+
+    def work():
+        for i in itertools.islice(steps, 1000):
+            store[i % 100] = values[i % 8]
+            if i % 5 == 0:
+                store.pop(i % 70, None)
+                store.setdefault(i % 90, values[i % 3])
+            if i % 31 == 0 and low is store:
+                store.put_packed(i % 50, form)
+        time.sleep(0.01)        # the interrupt was lost, or is still to come
+
+    was = signal.signal(signal.SIGALRM, stop)
+    try:
+        for _ in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, r.uniform(2e-5, 2e-3))
+                work()
+            except Interrupt:
+                interrupts += 1
+    finally:
+        signal.signal(signal.SIGALRM, was)
+    assert interrupts > 200     # one is lost if _core raises an exception right then
+    if kind is pyebb.ArrayStore:
+        assert {number for kept in store._at.values() for number in kept.numbers()} == set(low)
+    if spill:
+        nothing_is_lost(low)
+        assert low.stats()["spilled"] > 20
+    store.close()
+
+
+def test_figures_may_be_asked_for_while_a_finalizer_changes_the_store(tmp_path):
+    with pyebb.Store({i: b"x" for i in range(9000)}, capacity=MIB, spill=tmp_path) as store:
+        for i in range(9000, 9010):
+            store[i] = noise(SIZE, i)
+        assert store.stats()["spilled"] > 0
+        keys = iter(range(9000))
+        ran = []
+
+        def use():
+            store.pop(next(keys))
+            ran.append(1)
+
+        for call in (store.stats, lambda: store.nbytes, lambda: store.ratio, store.check,
+                     store._files, lambda: repr(store)):
+            before = len(ran)
+            for _ in range(10):
+                for _ in range(3):
+                    Dies(use)
+                said = call()
+                assert "another process" not in str(said)
+            gc.collect()
+            assert len(ran) >= before + 10
+
+
+def test_a_folder_is_where_it_was_when_the_process_goes_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "a" / "spill").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a")
+    store = pyebb.Store(capacity=MIB, spill="spill")
+    for i in range(40):
+        store[i] = noise(SIZE, i)
+    monkeypatch.chdir(tmp_path)
+    for i in range(40, 60):
+        store[i] = noise(SIZE, i)
+    assert all(store[i] == noise(SIZE, i) for i in range(60))
+    store.close()
+    assert os.listdir(tmp_path / "a" / "spill") == []
+
+
+@KINDS
+def test_a_closed_store_keeps_no_keys(tmp_path, kind):
+    store = kind(capacity=MIB, spill=tmp_path)
+    store.update({i: noise(SIZE, i) for i in range(30)})
+    low = store if kind is pyebb.Store else store.store
+    store.close()
+    assert not store._at and not low._at and not low._order
+    for call in (lambda: store[0], lambda: len(store), store.popitem,
+                 lambda: store.__setitem__(1, b"")):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+def test_a_packed_form_with_gaps_may_go_to_a_file(store):
+    np = pytest.importorskip("numpy")
+    form = np.frombuffer(pyebb.Store({1: noise(3 * MIB)}).read_packed(1), "u1")
+    gaps = np.zeros(2 * len(form), "u1")
+    gaps[::2] = form
+    store.put_packed("k", gaps[::2])
+    assert store["k"] == noise(3 * MIB) and set(store._files()) == {"k"}
+    nothing_is_lost(store)
+
+
+def test_a_file_that_could_not_be_written_is_removed(store, monkeypatch):
+    class Broken(io.FileIO):
+        def write(self, data):
+            raise RuntimeError("broken")
+
+    monkeypatch.setattr("pyebb._spill.open", lambda path, mode: Broken(path, mode), raising=False)
+    with pytest.raises(RuntimeError, match="broken"):
+        for i in range(60):
+            store[i] = noise(SIZE, i)
+    with pytest.raises(RuntimeError, match="broken"):
+        store["large"] = noise(3 * MIB)
+    assert files(store) == [] and len(store) > 10
+    nothing_is_lost(store)
+
+
+def test_a_file_that_was_cut_is_no_packed_form(tmp_path):
+    with pyebb.Store({0: noise(3 * MIB)}, capacity=MIB, spill=tmp_path) as s:
+        os.truncate(s._at[0].path, 100)
+        with pytest.raises(OSError, match="under 0 .* is damaged"):
+            s.read_packed(0)
+
+
+def test_popitem_goes_past_a_value_that_cannot_be_read(tmp_path):
+    with pyebb.Store({i: noise(SIZE, i) for i in range(40)}, capacity=MIB, spill=tmp_path) as s:
+        for key in (0, 9):
+            os.truncate(s._at[key].path, 100)
+        popped, errors = {}, 0
+        for _ in range(42):
+            if len(s) == 2:
+                break
+            try:
+                popped.update([s.popitem()])
+            except OSError:
+                errors += 1
+        assert popped == {i: noise(SIZE, i) for i in range(40) if i not in (0, 9)}
+        assert errors <= 4 and set(s) == {0, 9}
+        with pytest.raises(OSError):
+            s.popitem()
+
+
+def test_of_threads_that_exchange_each_has_what_another_put():
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    table, olds = {}, []
+
+    def work(seed):
+        mine = [pyebb._core.exchange(table, "k", (seed, i)) for i in range(5000)]
+        for i in range(3000):
+            if pyebb._core.exchange(table, "free", seed, None) is None:
+                assert pyebb._core.exchange(table, "free", None) is seed
+        olds.extend(mine)
+
+    try:
+        run_threads(*(lambda s=s: work(s) for s in range(4)))
+    finally:
+        sys.setswitchinterval(was)
+    last = pyebb._core.exchange(table, "k", None)
+    assert sorted(old for old in [*olds, last] if old) \
+        == [(seed, i) for seed in range(4) for i in range(5000)]
+    assert table == {}
 
 
 @pytest.mark.parametrize("make", [

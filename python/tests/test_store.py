@@ -101,6 +101,72 @@ def test_an_iteration_meets_each_key_that_stays_once(store):
     assert sorted(i for i in seen if isinstance(i, int)) == list(range(1000))
 
 
+@pytest.fixture(params=["Store", "spill", "ArrayStore"])
+def any_store(request, tmp_path):
+    arguments = {"capacity": "1 MiB", "spill": tmp_path} if request.param == "spill" else {}
+    with (pyebb.ArrayStore if request.param == "ArrayStore" else pyebb.Store)(**arguments) as s:
+        yield s
+
+
+def test_items_and_values_leave_out_what_goes_meanwhile(any_store):
+    s = any_store
+    for view, value_of in ((s.items, lambda pair: pair[1]), (s.values, lambda value: value)):
+        s.update({i: b"%d" % i for i in range(100)})
+        seen = set()
+        for one in view():
+            seen.add(value_of(one))
+            for i in range(50):
+                s.pop(i, None)
+        assert {b"%d" % i for i in range(50, 100)} <= seen
+        assert len(s) == len(view()) == 50
+        assert (60, b"60") in s.items() and (7, b"7") not in s.items()
+        assert b"60" in s.values() and b"7" not in s.values()
+    assert sorted(s.items() & {(60, b"60"), (7, b"7")}) == [(60, b"60")]
+
+
+def test_a_comparison_may_be_made_while_the_store_changes(any_store):
+    any_store.update({i: b"x" for i in range(100)})
+    assert any_store == dict.fromkeys(range(100), b"x")
+    stop = []
+
+    def change():
+        while not stop:
+            for i in range(100):
+                any_store.pop(i, None)
+                any_store[i] = b"x"
+
+    def compare():
+        try:
+            for _ in range(100):
+                assert any_store != {}
+        finally:
+            stop.append(1)
+
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        run_threads(change, compare)
+    finally:
+        sys.setswitchinterval(was)
+
+
+def test_an_array_of_one_integer_is_no_key(any_store):
+    key = pytest.importorskip("numpy").array(7)
+    for call in (lambda: any_store.__setitem__(key, b"x"), lambda: any_store[key],
+                 lambda: any_store.get(key), lambda: key in any_store):
+        with pytest.raises(TypeError, match="unhashable"):
+            call()
+
+
+def test_popitem_does_not_look_at_all_keys_each_time(any_store, monkeypatch):
+    looks = []
+    real = type(any_store)._some_keys
+    monkeypatch.setattr(type(any_store), "_some_keys", lambda s: looks.append(1) or real(s))
+    any_store.update({i: b"x" for i in range(5000)})
+    assert dict(any_store.popitem() for _ in range(5000)) == {i: b"x" for i in range(5000)}
+    assert len(looks) == 5
+
+
 # ---- buffers ----
 
 @pytest.mark.parametrize("value", [b"abc", bytearray(b"abc"), memoryview(b"abc"),

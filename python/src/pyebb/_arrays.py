@@ -7,8 +7,9 @@
 An ArrayStore has a Store below it, which keeps each buffer as a value of its own (or as several, if
 it is large and another codec compresses it), and the head as another.  All have numbers, which are
 used once.  A dict has those of each key's object, and changes by exchange() alone, in one step: who
-takes numbers out of it frees their values.  So there is no lock that a finalizer could wait for,
-which garbage collection may run anywhere; and a get that finds a value gone begins anew.
+takes numbers out of it frees their values, with no signal's handler between the two (_steps.pxi).
+So there is no lock that a finalizer could wait for, which garbage collection may run anywhere; and
+a get that finds a value gone begins anew.
 """
 import errno
 import itertools
@@ -16,11 +17,12 @@ import os
 import pickle
 import struct
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, Self
 
-from ._core import CorruptError, exchange, find_key, put_key, unpacked_size
-from ._store import Key, Store, codec_store, packed_form, popitem
+from ._core import (ANY, CorruptError, exchange_object, find_key, give_up_object, put_key,
+                    some_keys, unpacked_size)
+from ._store import SOME, Key, Shared, Store, codec_store, packed_form
 
 
 _MISSING: Any = object()
@@ -31,7 +33,7 @@ Frame = tuple[list[int], int, int]      # the numbers of its pieces, its bytes, 
 class Kept(NamedTuple):
     """Where an object is."""
     head: int                   # its number
-    frames: list[Frame]
+    frames: list[Frame]         # _steps.pxi knows this form, too
 
     def numbers(self) -> Iterator[int]:
         """Of all values that it has."""
@@ -96,7 +98,7 @@ class Blosc2:
         return self._blosc2.decompress2(buf, dst=out)
 
 
-class ArrayStore(MutableMapping[Key, Any]):
+class ArrayStore(Shared[Any]):
     """A mapping from str, bytes or int to numpy arrays and other objects, kept compressed.
 
         arrays = pyebb.ArrayStore(codec="zstd")
@@ -105,15 +107,19 @@ class ArrayStore(MutableMapping[Key, Any]):
 
     Any object that pickle takes is a value; the buffers that it hands out (protocol 5: arrays of
     numpy, and of those who do as it does) are compressed without a copy.  What comes back is a new
-    object.  Its arrays can be written, but for those that were read-only: these are so again,
-    unless they had gaps (a[::2]) or Python objects, as pickle has it.
+    object.  Its arrays can be written, but for plain ones (of the class numpy.ndarray) of numbers,
+    text or records that were read-only and in one piece, in C's or Fortran's order: these are
+    read-only again.  What else was read-only comes back writable, as pickle has it: what has gaps
+    (a[::2]) or another order of its axes, dates and time differences, Python objects, and
+    numpy.recarray, numpy.matrix and masked arrays.
 
     codec: "lz4", "lz4hc" or "zstd", libebb's; "blosc2": each array is shuffled by its dtype's items
     and compressed by blosc2; or an object with encode() and decode() as numcodecs' codecs have
     them.  level, capacity, spill: as Store has them.
 
-    Errors: as Store's; a value that cannot be pickled is what pickle raises.  When a put fails, all
-    is as it was before.  Any thread may use it at any time.
+    Errors: as Store's; a value that cannot be pickled is what pickle raises, and so is one that
+    cannot be unpickled, but that a KeyError is an OSError then.  When a put fails, all is as it was
+    before.  Any thread may use it at any time.
     """
 
     def __init__(self, *, codec: str | Codec = "lz4", level: int | None = None,
@@ -146,6 +152,7 @@ class ArrayStore(MutableMapping[Key, Any]):
     def close(self) -> None:
         """Ends it and gives all its memory back."""
         self.store.close()
+        self._at = {}
 
     def _table(self) -> dict[Key, Kept]:
         """_at, if the store may be used: it is not closed, and no parent process's."""
@@ -164,6 +171,10 @@ class ArrayStore(MutableMapping[Key, Any]):
             self.store[numbers[-1]] = self._make(itemsize).encode(piece)
 
     def __setitem__(self, key: Key, value: Any) -> None:
+        self._put(key, value, ANY)
+
+    def _put(self, key: Key, value: Any, only: Any) -> bool:
+        """Keeps an object for a key that has `only`.  False: it has something else."""
         key = put_key(key)
         head, buffers = _pickle(value)
         kept = Kept(next(self._numbers), [])
@@ -173,17 +184,14 @@ class ArrayStore(MutableMapping[Key, Any]):
                 kept.frames.append(([], raw.nbytes, itemsize))
                 self._put_buffer(kept.frames[-1][0], raw, itemsize)
             self.store[kept.head] = head
+            was = exchange_object(self.store, self._table(), key, kept, only)
+            if only is ANY or was is only:
+                return True
         except BaseException:
-            self._free(kept)
+            give_up_object(self.store, self._at, key, kept)
             raise
-        self._free(exchange(self._table(), key, kept))
-
-    def _free(self, kept: Kept | None) -> bool:
-        """Gives up an object that no key has any more.  False: it is none."""
-        if kept is not None:
-            for number in kept.numbers():
-                self.store._delete(number)
-        return kept is not None
+        give_up_object(self.store, self._at, key, kept)
+        return False
 
     def _read_buffer(self, numbers: list[int], size: int, itemsize: int) -> Any:
         room = _room(size)
@@ -196,6 +204,20 @@ class ArrayStore(MutableMapping[Key, Any]):
             self._make(itemsize).decode(self.store[number], out=piece)
         return room
 
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The object under the key; the default if there is none."""
+        found = self._read(key)
+        return default if found is None else found[2]
+
+    def setdefault(self, key: Key, default: Any = None) -> Any:
+        """The object under the key; if there is none, the default is put, in the same step."""
+        while True:
+            found = self._read(key)
+            if found is not None:
+                return found[2]
+            if self._put(key, default, None):
+                return default
+
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
         """The object under the key, which is deleted in the same step; or the default.  What cannot
         be read stays."""
@@ -206,13 +228,8 @@ class ArrayStore(MutableMapping[Key, Any]):
                     raise KeyError(key)
                 return default
             plain, kept, value = found
-            if exchange(self._at, plain, None, kept) is kept:
-                self._free(kept)
+            if exchange_object(self.store, self._at, plain, None, kept) is kept:
                 return value
-
-    def popitem(self) -> tuple[Key, Any]:
-        """See Store.popitem()."""
-        return popitem(self)
 
     def __getitem__(self, key: Key) -> Any:
         found = self._read(key)
@@ -237,16 +254,21 @@ class ArrayStore(MutableMapping[Key, Any]):
                 if self._table().get(key) is kept:
                     raise OSError(errno.EIO, f"a part of the value under {key!r} is gone") from None
                 continue        # it was replaced or deleted meanwhile
-            return key, kept, pickle.loads(head, buffers=buffers)
+            try:
+                return key, kept, pickle.loads(head, buffers=buffers)
+            except KeyError as e:       # which would say that there is no such key
+                raise OSError(errno.EIO, f"the value under {key!r} cannot be unpickled: "
+                                         f"{type(e).__name__}: {e}") from e
 
     def __delitem__(self, key: Key) -> None:
-        if not self._free(exchange(self._table(), find_key(key), None)):
+        plain = find_key(key)
+        if exchange_object(self.store, self._table(), plain, None) is None:
             raise KeyError(key)
 
     def clear(self) -> None:
         """Deletes all objects that are there when it is called; none is decompressed."""
         for key in self:
-            self._free(exchange(self._at, key, None))
+            exchange_object(self.store, self._at, key, None)
 
     def __contains__(self, key: object) -> bool:
         try:
@@ -256,6 +278,9 @@ class ArrayStore(MutableMapping[Key, Any]):
 
     def __iter__(self) -> Iterator[Key]:
         return iter(list(self._table()))
+
+    def _some_keys(self) -> list[Key]:
+        return some_keys(self._table(), SOME)
 
     def __len__(self) -> int:
         return len(self._table())

@@ -106,15 +106,21 @@ class Cache(_core.CacheValues):
         return default if found is None else found
 
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
-        """The value as bytes, which is deleted in the same step and evicts no other; or the
-        default.  KeyError."""
+        """The value as bytes, which is deleted in the same step; or the default.  KeyError.
+
+        It evicts no other, unless more threads are in calls at once than a short while ago: the
+        memory that a call works in counts, and room is made for it.
+        """
         found = self._take(key)
         if found is None and default is _MISSING:
             raise KeyError(key)
         return default if found is None else found
 
     def setdefault(self, key: Key, default: Any = b"") -> bytes:
-        """The value; if there is none, the default, which is put."""
+        """The value; if there is none, the default, which is put.
+
+        It is two steps: what another thread puts between them is replaced.
+        """
         found = self._get(key)
         if found is None:
             self[key] = default
@@ -262,6 +268,8 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
     """
     if callable(capacity):
         raise TypeError("write @pyebb.cache(), with parentheses")
+    if arguments.get("spill") is not None:      # a child may be in another directory
+        arguments["spill"] = os.path.abspath(arguments["spill"])
 
     def decorate(function: Callable[P, R]) -> Cached[P, R]:
         first = Cache(capacity, **arguments)

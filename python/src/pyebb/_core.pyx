@@ -32,6 +32,12 @@ cdef extern from "gate.h" nogil:
     bint gate_is_shut(const gate_t *gate)
 
 
+cdef extern from "table.h":
+    void table_lock(object table)
+    void table_unlock(object table)
+    void table_locks_renew()
+
+
 cdef extern from "Python.h":
     ctypedef struct Py_buffer:
         void *buf
@@ -52,6 +58,8 @@ cdef extern from "Python.h":
     PyObject *PyDict_GetItemWithError(object d, object key) except? NULL
     int PyDict_SetItem(object d, object key, object value) except -1
     int PyDict_DelItem(object d, object key) except -1
+    list PyDict_Items(object d)
+    int PyDict_Next(object d, Py_ssize_t *at, PyObject **key, PyObject **value)
 
 
 # A value of fewer bytes is done before another thread could have got the interpreter's lock.
@@ -75,6 +83,7 @@ cdef int generation = 0
 def _after_fork():
     global generation
     generation += 1
+    table_locks_renew()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -139,9 +148,11 @@ cdef object plain_key(object key):
     if isinstance(key, bytes):
         return bytes.__bytes__(key)
     try:
-        return operator.index(key)
+        number = operator.index(key)
     except TypeError:
         return None
+    hash(key)           # an array of one integer has none: a TypeError, as in a dict
+    return number
 
 
 cdef int make_name(object key, name_t *name) except -1:
@@ -209,11 +220,14 @@ def exchange(dict table not None, key, new, only=ANY):
     """table[key] = new, or del table[key] if new is None; returns what was there before, or None.
 
     only: what has to be there (None: nothing), or else nothing is done.  The key is plain.  It is
-    one step: no other thread is in between, and nothing is made that could have garbage collected.
+    one step of whatever interpreter (table.h): no other exchange() of the table is in between, and
+    no Python code runs there, since nothing is made that could have garbage collected and what was
+    there before ends later.
     """
     cdef PyObject *at
     cdef object old = None
-    with cython.critical_section(table):
+    table_lock(table)
+    try:
         at = PyDict_GetItemWithError(table, key)
         if at != NULL:
             old = <object>at
@@ -222,7 +236,28 @@ def exchange(dict table not None, key, new, only=ANY):
                 PyDict_SetItem(table, key, new)
             elif at != NULL:
                 PyDict_DelItem(table, key)
+    finally:
+        table_unlock(table)
     return old
+
+
+def items_of(dict table not None):
+    """All items of one moment: a finalizer that changes the table meanwhile does no harm."""
+    return PyDict_Items(table)
+
+
+def some_keys(dict table not None, Py_ssize_t most):
+    """So many keys of a table that changes by exchange() alone; [] if it is empty."""
+    cdef list keys = []
+    cdef Py_ssize_t at = 0
+    cdef PyObject *key
+    table_lock(table)
+    try:
+        while len(keys) < most and PyDict_Next(table, &at, &key, NULL):
+            keys.append(<object>key)
+    finally:
+        table_unlock(table)
+    return keys
 
 
 cdef object key_of(const ebb_values_entry *entry, const unsigned char *key):
@@ -320,6 +355,8 @@ cdef int get_view(object data, Py_buffer *view) except -1:
 def bytes_of(data):
     """The bytes that a put of data stores."""
     cdef Py_buffer view
+    if type(data) is bytes:
+        return data
     get_view(data, &view)
     try:
         return PyBytes_FromStringAndSize(<const char *>view.buf, view.len)
@@ -484,8 +521,12 @@ cdef class Values(Gated):
             raise self.error(err, key, 0)
         return not err
 
-    def _put(self, key, data, unsigned int flags):
-        """Stores data; returns False if there is a value and flags say that there be none."""
+    cdef int store(self, object key, object data, unsigned int flags, bint packed,
+                   bint quiet) except -1:
+        """Stores data; 0: there is a value, and flags say that there be none.
+
+        packed: whether data is a packed form.  quiet: 2 stands for a MemoryError.
+        """
         cdef name_t name
         cdef Py_buffer view
         cdef int err
@@ -493,7 +534,10 @@ cdef class Values(Gated):
         get_view(data, &view)
         try:
             self.enter()
-            if view.len < LONG:
+            if packed:
+                with nogil:
+                    err = c_put_packed(self.v, &name, view.buf, <size_t>view.len, flags)
+            elif view.len < LONG:
                 err = c_put(self.v, &name, view.buf, <size_t>view.len, flags)
             else:
                 with nogil:
@@ -503,10 +547,18 @@ cdef class Values(Gated):
             n = view.len
             PyBuffer_Release(&view)
         if err == -EEXIST:
-            return False
+            return 0
+        if quiet and (err == -ENOMEM or err == -ENOSPC):
+            return 2
+        if packed and (err == -EUCLEAN or err == -ENOTSUP):
+            raise form_error(err)
         if err:
             raise self.error(err, key, n)
-        return True
+        return 1
+
+    def _put(self, key, data, unsigned int flags):
+        """Stores data; returns False if there is a value and flags say that there be none."""
+        return self.store(key, data, flags, False, False) == 1
 
     def __setitem__(self, key, data):
         self._put(key, data, 0)
@@ -625,12 +677,8 @@ cdef class Values(Gated):
             self.leave()
         return out if got == want else out[:got]
 
-    def read_packed(self, key):
-        """The value under the key in its packed form, as bytes: as it is stored, with a sum.
-
-        put_packed() of a store of the same codec and unit takes it, and unpack() of any unit.
-        Nothing is compressed or decompressed.  KeyError.
-        """
+    cdef bytes packed(self, object key):
+        """The value's packed form; None: there is none."""
         cdef name_t name
         cdef size_t cap = 0, n = 0
         cdef bytes out = None
@@ -648,9 +696,22 @@ cdef class Values(Gated):
                     err = c_read_packed(self.v, &name, at, cap, &n)
         finally:
             self.leave()
+        if err == -ENOENT:
+            return None
         if err:
             raise self.error(err, key, n)
         return out if n == cap else out[:n]
+
+    def read_packed(self, key):
+        """The value under the key in its packed form, as bytes: as it is stored, with a sum.
+
+        put_packed() of a store of the same codec and unit takes it, and unpack() of any unit.
+        Nothing is compressed or decompressed.  KeyError.
+        """
+        cdef bytes form = self.packed(key)
+        if form is None:
+            raise KeyError(key)
+        return form
 
     def packed_size_of(self, key):
         """Bytes of what read_packed() would return.  KeyError."""
@@ -671,23 +732,7 @@ cdef class Values(Gated):
         CorruptError: the form is damaged, or none; ValueError: another codec or unit made it, or a
         later version; MemoryError.  Then all is as it was before.
         """
-        cdef name_t name
-        cdef Py_buffer view
-        cdef int err
-        make_name(key, &name)
-        get_view(data, &view)
-        try:
-            self.enter()
-            with nogil:
-                err = c_put_packed(self.v, &name, view.buf, <size_t>view.len, 0)
-            self.leave()
-        finally:
-            n = view.len
-            PyBuffer_Release(&view)
-        if err == -EUCLEAN or err == -ENOTSUP:
-            raise form_error(err)
-        if err:
-            raise self.error(err, key, n)
+        self.store(key, data, 0, True, False)
 
     cdef int unpack_to(self, const Py_buffer *view, void *at, size_t cap, size_t *n) except -1:
         """Errors but that the room is too small are raised; that is 1."""
@@ -772,8 +817,7 @@ cdef class Values(Gated):
         self.leave()
         return self.was_there(err, key)
 
-    def _delete(self, key):
-        """Deletes a value; returns whether there was one."""
+    cdef bint delete(self, object key) except -1:
         cdef name_t name
         cdef int err
         if not can_be_key(key):
@@ -783,6 +827,10 @@ cdef class Values(Gated):
         err = c_delete(self.v, &name)
         self.leave()
         return self.was_there(err, key)
+
+    def _delete(self, key):
+        """Deletes a value; returns whether there was one."""
+        return self.delete(key)
 
     def __delitem__(self, key):
         if not self._delete(key):
@@ -913,4 +961,5 @@ cdef class KeyIterator:
         return key_of(&entry, key)
 
 
+include "_steps.pxi"
 include "_cache.pxi"

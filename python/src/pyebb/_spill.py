@@ -11,8 +11,10 @@ A value goes to a file once, and never back: a get reads the file.  A number or 
 for another value.  So a get that finds it gone looks into _at again, and who frees it twice does no
 harm.
 
-There is no lock: _at changes by exchange() alone, in which no finalizer runs.  So one that garbage
-collection runs within a call here may put, get and delete in the same store, and waits for nobody.
+The store has no lock: _at changes by exchange() alone, in which no finalizer runs.  So one that
+garbage collection runs within a call here may put, get and delete in the same store, and waits for
+nobody.  What takes a number or a file, until a key has it, is in _steps.pxi: there Ctrl-C is no
+exception, so nothing is lost by it.
 """
 import errno
 import itertools
@@ -25,9 +27,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ._core import (ANY, CorruptError, Values, exchange, find_key, forks, nbytes_of, put_key,
+from ._core import (ANY, CorruptError, Values, bytes_of, drop_stale, find_key, forks, items_of,
+                    move_oldest, nbytes_of, place, place_in_file, put_key, remove, some_keys,
                     unpacked_size)
-from ._store import Key, Store, packed_form
+from ._store import SOME, Key, Store, packed_form
 
 STALE = 1000        # of those that are in `_order` and gone, so many may be there in any case
 
@@ -67,7 +70,8 @@ class SpillingStore(Store):
         self._at: dict[Key, int | File] = {}
         self._order: deque[tuple[int, Key]] = deque()   # those in memory, the oldest first
         self._numbers = itertools.count()
-        self.spill = tempfile.mkdtemp(prefix="pyebb-", dir=spill)
+        # Absolute, which mkdtemp() makes of it from 3.12 on: the process may change its directory.
+        self.spill = tempfile.mkdtemp(prefix="pyebb-", dir=os.path.abspath(spill))
         self._end = weakref.finalize(self, _remove, self.spill, forks())
         if items:
             self.update(items)
@@ -75,6 +79,8 @@ class SpillingStore(Store):
     def close(self) -> None:
         super().close()
         self._end()
+        self._at = {}
+        self._order = deque()
 
     def _table(self) -> dict[Key, int | File]:
         """_at, if the store may be used: it is not closed, and no parent process's."""
@@ -83,131 +89,84 @@ class SpillingStore(Store):
 
     # ---- to the files ----
 
-    def _write(self, form: Any) -> File:
-        path = os.path.join(self.spill, str(next(self._numbers)))
+    def _path(self) -> str:
+        """The name of a new file."""
+        return os.path.join(self.spill, str(next(self._numbers)))
+
+    def _write(self, path: str, form: Any) -> File:
         try:
             # A write(2) takes at most 2 GiB; what is buffered is written on until all of it is.
             with open(path, "wb") as f:
                 f.write(form)
         except OSError as e:
-            self._free(File(path, 0, 0))
             self._table()           # if it was closed meanwhile, that is the reason
             raise MemoryError(f"the capacity is reached, and the spill takes no more: {e}") from e
-        return File(path, unpacked_size(form), nbytes_of(form))
-
-    def _free(self, where: int | File | None) -> bool:
-        """Gives up a value that no key has any more.  False: it is none."""
-        if isinstance(where, File):
-            try:
-                os.unlink(where.path)
-            except OSError:
-                pass
-        elif where is not None:
-            super()._delete(where)
-        return where is not None
-
-    def _move_oldest(self) -> int:
-        """Moves the oldest value in memory into a file; returns its packed bytes.  0: there is
-        none."""
-        while True:
-            try:
-                number, key = self._order.popleft()
-            except IndexError:
-                return 0
-            try:
-                form = super().read_packed(number)
-                file = self._write(form)
-            except KeyError:
-                continue            # it was replaced or deleted
-            except BaseException:
-                self._order.appendleft((number, key))
-                raise
-            if exchange(self._at, key, file, number) is number:
-                self._free(number)
-                return len(form)
-            self._free(file)
+        return File(path, unpacked_size(form), len(form))
 
     def _make_room(self, want: int) -> bool:
         """Moves old values out until so many bytes are free.  False: there was none."""
         freed = 0
         while freed < want:
-            moved = self._move_oldest()
+            moved = move_oldest(self)
             if not moved:
                 break
             freed += moved
         return freed > 0
 
-    def _place(self, data: Any, put: Callable[[int, Any], Any],
-               pack: Callable[[], Any]) -> int | File:
-        """Keeps a value, and makes room for it.  What needs more than half of the capacity goes to
-        a file at once, and no other value moves.
+    def _place(self, key: Key, data: Any, packed: bool, only: Any = ANY) -> bool:
+        """Keeps a value for a key that has `only`, and makes room for it.  What needs more than
+        half of the capacity goes to a file at once, and no other value moves.
 
-        put(number, data) keeps it in memory, and pack() is its packed form.
+        packed: whether data is a value's packed form.
         """
-        number = next(self._numbers)
-        try:
-            put(number, data)
-            return number
-        except MemoryError:
-            pass
+        placed = place(self, key, data, packed, only)
+        if placed is not None:
+            return placed
         capacity = self._stats_of_memory()["capacity"]
+        form = None
         if nbytes_of(data) > capacity // 2:
-            form = pack()
-            if nbytes_of(form) > capacity // 2:
-                return self._write(form)
-            data, put, pack = form, super().put_packed, lambda: form
+            data = form = self._form(data, packed)
+            packed = True
+            if len(form) > capacity // 2:
+                return place_in_file(self, key, form, only)
         while self._make_room(min(nbytes_of(data), capacity // 16) + 1):
-            try:
-                put(number, data)
-                return number
-            except MemoryError:
-                pass
-        return self._write(pack())
+            placed = place(self, key, data, packed, only)
+            if placed is not None:
+                return placed
+        return place_in_file(self, key, form or self._form(data, packed), only)
 
-    def _install(self, key: Key, where: int | File, only: Any = ANY) -> bool:
-        """A key has what was placed, if it had `only` before."""
-        old = exchange(self._at, key, where, only)
-        if only is not ANY and old is not only:
-            self._free(where)
-            return False
-        if not isinstance(where, File):
-            self._order.append((where, key))
-        self._free(old)
-        if len(self._order) > 2 * len(self._at) + STALE:
-            self._drop_stale()
-        return True
-
-    def _drop_stale(self) -> None:
-        """Drops from `_order` what was replaced or deleted."""
-        for _ in range(len(self._order)):
-            try:
-                number, key = self._order.popleft()
-            except IndexError:      # another thread took the last one
-                break
-            if self._at.get(key) is number:
-                self._order.append((number, key))
+    def _form(self, data: Any, packed: bool) -> bytes:
+        return bytes_of(data) if packed else packed_form(data, self.codec, self.level, self.unit)
 
     def _put(self, key: Key, data: Any, flags: int) -> bool:
         key = put_key(key)
         if flags and key in self._table():
             return False
-        where = self._place(data, lambda number, value: Values._put(self, number, value, 0),
-                            lambda: packed_form(data, self.codec, self.level, self.unit))
-        return self._install(key, where, None if flags else ANY)
+        placed = self._place(key, data, False, None if flags else ANY)
+        self._drop_stale()
+        return placed
 
     def __setitem__(self, key: Key, data: Any) -> None:
         self._put(key, data, 0)
 
     def put_packed(self, key: Key, data: Any) -> None:
-        key = put_key(key)
-        self._install(key, self._place(data, super().put_packed, lambda: data))
+        self._place(put_key(key), data, True)
+        self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        """Drops from `_order` what was replaced or deleted, if that is much."""
+        n = len(self._order)
+        if n > 2 * len(self._at) + STALE:
+            for _ in range(0, n, STALE):
+                drop_stale(self, STALE)
 
     def _delete(self, key: Key) -> bool:
         try:
             key = find_key(key)
         except KeyError:
             return False
-        return self._free(exchange(self._table(), key, None))
+        self._table()
+        return remove(self, key)
 
     def __delitem__(self, key: Key) -> None:
         if not self._delete(key):
@@ -275,6 +234,9 @@ class SpillingStore(Store):
     def __iter__(self) -> Iterator[Key]:
         return iter(list(self._table()))
 
+    def _some_keys(self) -> list[Key]:
+        return some_keys(self._table(), SOME)
+
     def __len__(self) -> int:
         return len(self._table())
 
@@ -284,7 +246,7 @@ class SpillingStore(Store):
         return Values._stats(self)
 
     def _files(self) -> dict[Key, File]:
-        return {key: where for key, where in list(self._at.items()) if isinstance(where, File)}
+        return {key: where for key, where in items_of(self._at) if isinstance(where, File)}
 
     def _stats(self) -> dict[str, int]:
         s = super()._stats()
@@ -319,4 +281,7 @@ class SpillingStore(Store):
 
 def _read(file: File) -> bytes:
     with open(file.path, "rb") as f:
-        return f.read()
+        form = f.read()
+    if len(form) != file.packed:
+        raise CorruptError(f"its file has {len(form)} bytes, and had {file.packed}")
+    return form

@@ -2,9 +2,10 @@
 """Store: a mapping whose values are compressed in memory."""
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sized
+from collections.abc import (ItemsView, Iterable, Iterator, Mapping, MutableMapping, Sized,
+                             ValuesView)
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from . import _core
 from ._show import parse_size, size_text, table_html
@@ -14,6 +15,8 @@ Key = str | bytes | int
 UNITS = (16384, 32768, 65536)
 _MISSING: Any = object()
 _TAKEN: Any = object()
+V = TypeVar("V")
+SOME = 1000         # keys that popitem() has looked up at most
 
 
 def check_codec(codec: str, level: int | None) -> int:
@@ -29,15 +32,65 @@ def check_codec(codec: str, level: int | None) -> int:
     return level
 
 
-def popitem(store: MutableMapping[Key, Any]) -> tuple[Key, Any]:
-    """What MutableMapping's does, where other threads delete, too: it tries the next key then."""
-    while True:
-        for key in store:
-            value = store.pop(key, _TAKEN)
+class _Items(ItemsView[Key, V]):
+    """Pairs; a key that goes before its turn is left out."""
+    _mapping: Mapping[Key, V]
+
+    def __iter__(self) -> Iterator[tuple[Key, V]]:
+        for key in self._mapping:
+            value: Any = self._mapping.get(key, _MISSING)
+            if value is not _MISSING:
+                yield key, value
+
+
+class _Values(ValuesView[V]):
+    """The values of these pairs."""
+    _mapping: Mapping[Key, V]
+
+    def __iter__(self) -> Iterator[V]:
+        for _, value in _Items(self._mapping):
+            yield value
+
+    def __contains__(self, value: object) -> bool:
+        return any(v is value or v == value for v in self)
+
+
+class Shared(MutableMapping[Key, V]):
+    """What all stores have, beside which other threads and finalizers may change them."""
+
+    def items(self) -> ItemsView[Key, V]:
+        """All keys with their values; a key that is deleted before its turn is left out."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:
+        """The values of items()."""
+        return _Values(self)
+
+    def _some_keys(self) -> list[Key]:
+        """At most SOME keys; []: there is none."""
+        return list(itertools.islice(self, SOME))
+
+    def popitem(self) -> tuple[Key, V]:
+        """A key and its value, which is deleted; no two threads get the same.  KeyError: there is
+        none.
+
+        What is raised for a value that cannot be read leaves it where it is, and the next call
+        tries another key first.
+        """
+        # Keys that were there a while ago: to look for one in each call would take long.
+        ahead: list[Key] = self.__dict__.setdefault("_ahead", [])
+        while True:
+            try:
+                key = ahead.pop()
+            except IndexError:
+                some = self._some_keys()
+                if not some:
+                    raise KeyError(f"the {type(self).__name__} is empty") from None
+                ahead += some
+                continue
+            value: Any = self.pop(key, _TAKEN)
             if value is not _TAKEN:
                 return key, value
-        if not len(store):
-            raise KeyError(f"the {type(store).__name__} is empty")
 
 
 def progress_of(items: Iterable[Any], progress: Any, total: int | None, what: str) -> Iterable[Any]:
@@ -53,7 +106,7 @@ def progress_of(items: Iterable[Any], progress: Any, total: int | None, what: st
     return bar(items, total=total, desc=what)
 
 
-class Store(_core.Values, MutableMapping[Key, bytes]):
+class Store(_core.Values, Shared[bytes]):
     """A mapping from str, bytes or int to bytes, which are kept compressed in memory.
 
         with pyebb.Store(codec="zstd", capacity="1 GiB") as store:
@@ -64,7 +117,9 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
     A put replaces in one step: who gets meanwhile gets the old or the new value, whole.  Memory of
     deleted values goes back to the system without a call.  Keys of different types are different
     keys, and have no order.  An iteration meets each key that is there all the time once, and
-    others or not; it may go on while the store changes.
+    others or not; it may go on while the store changes, and so may one over items() or values(),
+    and ==.  (dict(store) looks up what keys() has, and a KeyError says that one went meanwhile;
+    copy() is for that.)
 
     codec: a name of pyebb.codecs().  level: the codec's; None: its default.  unit: bytes that are
     compressed together, of a larger value: 16384, 32768 or 65536, which None stands for; with a
@@ -140,11 +195,6 @@ class Store(_core.Values, MutableMapping[Key, bytes]):
                 return default
             if self._delete(key):
                 return found
-
-    def popitem(self) -> tuple[Key, Any]:
-        """A key and its value, which is deleted; no two threads get the same.  KeyError: there is
-        none."""
-        return popitem(self)
 
     def clear(self) -> None:
         """Deletes all values that are there when it is called."""
@@ -280,8 +330,8 @@ def packed_form(data: Any, codec: str, level: int | None, unit: int = UNITS[-1])
     """What read_packed() of a store with these arguments says of a value, which no store keeps."""
     store = codec_store(codec, level, unit)
     number = next(_numbers)
-    store[number] = data
     try:
+        store[number] = data
         return store.read_packed(number)
     finally:
         store._delete(number)
