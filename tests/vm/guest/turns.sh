@@ -100,8 +100,8 @@ use_no_more
 
 # ---- discards, and files, beside a recompression that takes long ----
 case " $(codecs) " in *" lz4 "*" zstd "*)
-	# Three quarters are digits at random, which take zstd a while: at a tenth of a CPU more than
-	# the five seconds from one look for free blocks to the next.
+	# Three quarters are digits at random, which take zstd a while: at a tenth of a CPU more
+	# than the five seconds from one look for free blocks to the next.
 	od -An -v -tx4 /dev/urandom | tr -d ' \n' | fold -w 3000 |
 		awk '{ printf "%-4096s", $0 }' | head -c 33554432 >/tmp/data
 	put 1 "$(z 0 reset)"; put lz4 "$(z 0 comp_algorithm)"
