@@ -752,7 +752,7 @@ bool release_help_all(struct release *r, u64 era, const u64 *enough)
 	struct help_all all = { .era = era, .enough = enough };
 	unsigned int k;
 
-	for (k = 0; k < r->items; k++) {
+	for (k = 0; k < r->items && !all.cut; k++) {
 		help_all_of_ring(&all, r, r->item[k]);
 		help_all_of_queue(&all, r->item[k]->queue);
 	}

@@ -325,7 +325,7 @@ static unsigned int give_way(struct policy_run *r, u64 now)
 /* ---- the thread ---- */
 
 /* Not ahead of a file that waits for it. */
-static bool take_pp_lock(struct zram *z)
+static bool try_pp_lock(struct zram *z)
 {
 	return !atomic_read(&z->pp_wanted) && mutex_trylock(&z->pp_lock);
 }
@@ -356,7 +356,7 @@ static unsigned int idle_unit(struct policy_run *r)
 	if (others)
 		return min(ms, others);
 	/* Somebody does by hand what this is about. */
-	if (!take_pp_lock(r->z))
+	if (!try_pp_lock(r->z))
 		return min(ms, QUIET_MS);
 	/* Not now, which was before what may have waited for memory. */
 	r->unit_at = ktime_get_ns();
@@ -388,7 +388,7 @@ static unsigned int discard_unit(struct policy_run *r)
 		ms = give_way(r, now);
 	if (ms)
 		return ms;
-	if (!take_pp_lock(r->z))
+	if (!try_pp_lock(r->z))
 		return QUIET_MS;
 	r->unit_at = now;
 	/* Those who may wait for what is discarded do not wait for a CPU, too. */

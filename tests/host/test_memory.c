@@ -41,19 +41,16 @@ static void tag_page(void *ctx, host_page page, u64 tag)
 
 static void open_cells(u64 memory, u64 most)
 {
-	const struct cells_config cfg = {
-		.chain = CHAIN_MIN, .most = most, .movable = NULL, .tag = tag_page,
-	};
-	struct cells_config with = cfg;
+	struct cells_config cfg = { .chain = CHAIN_MIN, .most = most, .tag = tag_page };
 
 	home_open(2, 200);
 	home->sparse = true;
 	home->memory = memory;
 	made = host_zalloc(sizeof(*made));
-	with.movable = &made->pcp;
+	cfg.movable = &made->pcp;
 	must(!pcp_init(&made->pcp, &made->src, BATCH, HIGH, 0) &&
 	     !pcp_init(&made->fixed, &made->fixed_src, BATCH, HIGH, 0), "lists cannot be made");
-	must(!cells_init(&made->cells, &made->fixed, &with), "cells cannot be made");
+	must(!cells_init(&made->cells, &made->fixed, &cfg), "cells cannot be made");
 }
 
 static void close_cells(void)

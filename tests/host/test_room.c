@@ -113,7 +113,7 @@ static void it_frees_what_is_queued_meanwhile_if_it_was_held_back(void)
 static void it_ends_when_there_is_a_block(void)
 {
 	struct rig_config cfg = config;
-	u64 block, i;
+	u64 block, i, holds;
 
 	cfg.blocks = SLOTS;
 	begin(&cfg);
@@ -126,8 +126,13 @@ static void it_ends_when_there_is_a_block(void)
 		store_free(&rig->store, i);
 	if (rig->store.backed.nfree)
 		explore_fail("the blocks are not held back");
+	holds = home_lock_stat("ebb_release")->holds;
 	if (store_reserve_block(&rig->store, &block))
 		explore_fail("no block is found");
+	holds = home_lock_stat("ebb_release")->holds - holds;
+	/* Of the first CPU: looks, and a buffer that is given back.  The others are left alone. */
+	if (holds > 4)
+		explore_fail("%llu holds of queues for a block", (unsigned long long)holds);
 	if (rig->store.backed.nfree > RELEASE_REFS)
 		explore_fail("%llu blocks are free after one was asked for",
 			     (unsigned long long)rig->store.backed.nfree);

@@ -9,7 +9,6 @@ need_loop "writeback" writeback
 
 control=/sys/class/zram-control
 back() { put "$2" "$(z "$1" writeback)"; } # DEV WORDS
-slots=$((256 / (pagesize / 4096)))      # pages of a MiB
 fresh() { # compressed_writeback DEVICE [ALGORITHM]
 	put 1 "$(z 0 reset)"; put "$1" "$(z 0 compressed_writeback)"
 	put "$2" "$(z 0 backing_dev)"; put "${3:-lzo-rle}" "$(z 0 comp_algorithm)"

@@ -8,7 +8,6 @@ need_loop "the policy" policy_stat
 
 data() { dd if=/dev/zram0 bs=64k count=256 iflag=direct 2>/dev/null | md5sum; }
 threads() { cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^zram0-policy$'; }
-slots=$((256 / units))                  # pages of a MiB
 # In MiB: 0 to 3 text; 4 to 7 hexadecimal digits, which lz4 leaves raw; 8 to 11 random; 12 to 15
 # zeros.
 text_pages 1024 >/tmp/data
@@ -25,10 +24,8 @@ fresh() { # compressed_writeback [DEVICE]; nothing is on
 }
 # Hundredths of a second of CPU time that the thread took.
 ticks() {
-	awk '{ print $14 + $15 }' "$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/')"
+	awk '{ print $14 + $15 }' "$(policy_thread)"
 }
-is() { [ "$($1 "$2")" = "$3" ]; }
-over() { [ "$($1 "$2")" -gt "$3" ]; }
 
 # ---- the files ----
 equal "nothing is on at first" "$(cd "$(z 0 .)" &&
@@ -60,7 +57,7 @@ equal "and no other" "$(threads)" 1
 # There is neither a backing device nor a second algorithm.
 within "pages age without a use for that" 10 over policy 1 3
 equal "while it rests it is as soon awake as any thread" "$(awk '{ print $19 }' \
-	"$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/')")" 0
+	"$(policy_thread)")" 0
 put 1 "$(z 0 reset)"
 equal "a reset ends it" "$(threads)" 0
 put 1 "$(z 0 writeback_age)"; put 1T "$(z 0 disksize)"; sleep 4

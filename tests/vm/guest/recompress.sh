@@ -9,7 +9,6 @@ case " $(codecs) " in *" lz4 "*" zstd "*) ;; *) skip "recompression" "it takes l
 
 again() { put "$1" "$(z 0 recompress)"; }
 sum() { dd if=/dev/zram0 bs=1M count=16 iflag=direct 2>/dev/null | md5sum; }
-slots=$((256 / (pagesize / 4096)))      # pages of a MiB
 
 # In MiB: 0 to 3 text; 4 to 7 hexadecimal digits, which lz4 leaves raw; 8 to 11 random; 12 to 15
 # zeros.

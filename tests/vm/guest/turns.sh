@@ -9,11 +9,7 @@ need_loop "the policy" policy_stat
 modprobe dm-mod 2>/dev/null; modprobe dm-delay 2>/dev/null
 
 now() { awk '{ print int($1 * 100) }' /proc/uptime; }   # hundredths of a second
-over() { [ "$($1 "$2")" -gt "$3" ]; }
-is() { [ "$($1 "$2")" = "$3" ]; }
 discarded() { awk '{ print $12 }' /sys/block/loop0/stat; }
-thread() { grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/'; }
-slots=$((256 / units))                  # pages of a MiB
 # Two readers of empty slots, whose age is none.
 use() { # FIRST MIB
 	: >/tmp/go
@@ -47,18 +43,20 @@ done
 took; any=$t
 took lowest; low=$t
 kill $hogs; wait
-check "at a nice value of 19 it takes no longer (${low}0 ms, at 0 ${any}0)" [ "$low" -le $((2 * any + 100)) ]
+check "at a nice value of 19 it takes no longer (${low}0 ms, at 0 ${any}0)" \
+	[ "$low" -le $((2 * any + 100)) ]
 
 # ---- for their age: who has blocks in hand has no low priority ----
 if [ -e /dev/mapper/control ]; then
 	put 1 "$(z 0 reset)"
 	n=$(dmtable back $((64 * 2048)) delay /dev/loop0 0 100)
-	put "/dev/dm-$n" "$(z 0 backing_dev)"; put 1 "$(z 0 writeback_age)"; put 64M "$(z 0 disksize)"
+	put "/dev/dm-$n" "$(z 0 backing_dev)"; put 1 "$(z 0 writeback_age)"
+	put 64M "$(z 0 disksize)"
 	dd if=/tmp/data of=/dev/zram0 bs=1M oflag=direct 2>/dev/null
 	within "old pages go to a slow device" 30 over bd 3 0
 	waits=0 low=0
 	while [ $waits -lt 20 ] && [ "$(bd 1)" -lt $((15 * slots * units)) ]; do
-		set -- $(cat "$(thread)")
+		set -- $(cat "$(policy_thread)")
 		[ "$3" != D ] || { waits=$((waits + 1)); [ "${19}" -lt 1 ] || low=$((low + 1)); }
 	done
 	check "the thread was seen to wait for it ($waits times)" [ $waits -ge 5 ]
@@ -76,7 +74,8 @@ use 100000
 within "what lies at its end gets old and goes" 60 is bd 1 $((2 * slots * units))
 check "in passes of the same length ($(policy 1))" [ "$(policy 1)" -ge 4 ]
 use_no_more
-equal "and reads as it was" "$(dd if=/dev/zram0 bs=1M count=2 skip=1048574 iflag=direct 2>/dev/null | md5sum)" \
+equal "and reads as it was" \
+	"$(dd if=/dev/zram0 bs=1M count=2 skip=1048574 iflag=direct 2>/dev/null | md5sum)" \
 	"$(dd if=/tmp/data bs=1M count=2 2>/dev/null | md5sum)"
 invariants 0
 
@@ -127,7 +126,8 @@ case " $(codecs) " in *" lz4 "*" zstd "*)
 	i=0; while [ $i -lt 100 ]; do echo page_index=30000; i=$((i + 1)); done >/tmp/words
 	at=$(policy 3)
 	dd if=/tmp/words of="$(z 0 writeback)" bs=17 2>/dev/null
-	note "$(($(policy 3) - at)) pages were tried during 100 writes to a file that waits for the thread"
+	note "$(($(policy 3) - at)) pages were tried during 100 writes to a file that waits" \
+		"for the thread"
 	put 1 "$(z 0 reset)"
 	;;
 *) skip "a recompression that takes long" "it takes lz4 and zstd" ;;
