@@ -125,7 +125,7 @@ static sector_t take_sectors(struct block_device *bdev, sector_t at, sector_t n)
  * waits for blocks that are out may be what others wait for, who have that reserve.
  */
 struct requests {
-	struct bio bio[REQUESTS];
+	struct bio *bio[REQUESTS];      /* bios have room for any number of pages: in no array */
 	atomic_t in_flight;     /* and the one who sends them */
 	int err;
 	struct completion over;
@@ -151,7 +151,10 @@ static void end_request(struct bio *bio)
 /* As many as go at once; moves *at. */
 static int send_requests(struct block_device *bdev, sector_t *at, sector_t end)
 {
-	struct requests r = { .in_flight = ATOMIC_INIT(1) };
+	struct requests r = {
+		.bio = { &(struct bio){}, &(struct bio){}, &(struct bio){}, &(struct bio){} },
+		.in_flight = ATOMIC_INIT(1),
+	};
 	unsigned int i, n;
 	sector_t take;
 
@@ -163,18 +166,18 @@ static int send_requests(struct block_device *bdev, sector_t *at, sector_t end)
 			r.err = -EOPNOTSUPP;
 			break;
 		}
-		bio_init(&r.bio[n], bdev, NULL, 0, REQ_OP_DISCARD);
-		r.bio[n].bi_iter.bi_sector = *at;
-		r.bio[n].bi_iter.bi_size = take << SECTOR_SHIFT;
-		r.bio[n].bi_private = &r;
-		r.bio[n].bi_end_io = end_request;
+		bio_init(r.bio[n], bdev, NULL, 0, REQ_OP_DISCARD);
+		r.bio[n]->bi_iter.bi_sector = *at;
+		r.bio[n]->bi_iter.bi_size = take << SECTOR_SHIFT;
+		r.bio[n]->bi_private = &r;
+		r.bio[n]->bi_end_io = end_request;
 		atomic_inc(&r.in_flight);
-		submit_bio(&r.bio[n]);
+		submit_bio(r.bio[n]);
 	}
 	put_request(&r);
 	wait_for_completion_io(&r.over);
 	for (i = 0; i < n; i++)
-		bio_uninit(&r.bio[i]);
+		bio_uninit(r.bio[i]);
 	return READ_ONCE(r.err);
 }
 
