@@ -273,11 +273,16 @@ static void what_was_taken_can_be_put_back_at_once(void **state)
 {
 	struct ebb_cache *c = open_noting_cache(16 * MIB);
 	struct ebb_cache_pin *pin;
+	char buf[10];
+	size_t n;
 
 	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, EBB_CACHE_ADMIT), 0);
 	must_eq(ebb_cache_pin(c, "a", 1, EBB_CACHE_TAKE, &pin), 0);
 	ebb_cache_unpin(c, pin);
 	must_eq(ebb_cache_pin(c, "a", 1, 0, &pin), -ENOENT);
+	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, 0), 0);
+	must_eq(ebb_cache_take(c, "a", 1, buf, sizeof(buf), &n), 0);
+	must_eq(ebb_cache_take(c, "a", 1, buf, sizeof(buf), &n), -ENOENT);
 	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, 0), 0);
 	ebb_cache_close(c);
 }

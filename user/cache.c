@@ -558,8 +558,6 @@ static bool take(struct ebb_cache *c, const struct cache_key *key, const struct 
 	if (mine)
 		cache_ghost_add(&sh->mem, key->hash);
 	host_mutex_unlock(&sh->lock);
-	if (*ref)
-		cache_close_holes_later(c);
 	return mine;
 }
 
@@ -616,9 +614,15 @@ static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_k
 	err = get_room(s, w, &buf);
 	if (err)
 		return err;
-	err = cache_value_unpack(c, s, p.n, buf);
-	if (!err && w->take && !take(c, key, &p, &ref))
+	/* It is taken before the long part, in which another could replace it each time. */
+	if (w->take && !take(c, key, &p, &ref))
 		err = -ESTALE;
+	if (!err)
+		err = cache_value_unpack(c, s, p.n, buf);
+	if (ref) {
+		cache_drop(c, s, ref, EBB_CACHE_DELETED);
+		cache_close_holes_later(c);
+	}
 	if (err) {
 		if (w->pinned)
 			free(w->pin);
@@ -627,10 +631,7 @@ static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_k
 	host_a64_add(&counts->hits, 1);
 	if (!p.ref)
 		host_a64_add(&counts->spill_hits, 1);
-	if (ref) {
-		cache_drop(c, s, ref, EBB_CACHE_DELETED);
-		cache_close_holes_later(c);
-	} else if (!p.ref && !w->take) {
+	if (!p.ref && !w->take) {
 		promote(c, s, key, &p);
 		cache_make_room(c, s, (u32)p.n);
 	}

@@ -131,9 +131,10 @@ int ebb_cache_get(struct ebb_cache *cache, const void *key, size_t key_bytes, vo
 		  size_t *bytes);
 
 /*
- * The same, and the value is deleted in the same step.  Others stay, as large as it may be, unless
- * more threads are in calls at once than a short while ago: the memory that a call works in counts,
- * and room is made for it.
+ * The same, and the value is deleted in the same step, and noted, as EBB_CACHE_TAKE has it.  After
+ * -ENOSPC and -ENOMEM it is still there.  Others stay, as large as it may be, unless more threads
+ * are in calls at once than a short while ago: the memory that a call works in counts, and room is
+ * made for it.
  */
 int ebb_cache_take(struct ebb_cache *cache, const void *key, size_t key_bytes, void *buf,
 		   size_t cap, size_t *bytes);

@@ -291,6 +291,21 @@ def test_a_key_error_of_what_is_unpickled_is_not_that_of_a_missing_key():
         assert "k" in store and len(store) == 1
 
 
+def test_a_key_error_of_a_codec_is_told_as_such():
+    class Broken:
+        def encode(self, buf):
+            return bytes(buf)
+
+        def decode(self, buf, out=None):
+            raise KeyError("table")
+
+    with pyebb.ArrayStore(codec=Broken()) as store:
+        store["k"] = np.arange(5)
+        with pytest.raises(OSError, match="KeyError of the codec: 'table'"):
+            store.get("k")
+        assert "k" in store
+
+
 def test_setdefault_is_one_step():
     was = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -455,8 +455,10 @@ def test_a_closed_store_keeps_no_keys(tmp_path, kind):
     store = kind(capacity=MIB, spill=tmp_path)
     store.update({i: noise(SIZE, i) for i in range(30)})
     low = store if kind is pyebb.Store else store.store
+    store.popitem()
     store.close()
     assert not store._at and not low._at and not low._order
+    assert not hasattr(store, "_ahead")
     for call in (lambda: store[0], lambda: len(store), store.popitem,
                  lambda: store.__setitem__(1, b"")):
         with pytest.raises(ValueError, match="closed"):
@@ -561,6 +563,66 @@ def test_threads_that_pop_items_get_each_once(tmp_path, make):
     with pytest.raises(KeyError, match="is empty"):
         store.popitem()
     store.close()
+
+
+def test_two_pops_get_two_values_although_one_is_put_between(tmp_path):
+    for fill in 0, 30:      # the value is in memory, and in a file
+        with pyebb.Store(capacity=MIB, spill=tmp_path) as s:
+            s["q"] = noise(SIZE, 1)
+            for i in range(fill):
+                s[i] = noise(SIZE, i)
+            assert ("q" in s._files()) == (fill > 0)
+            got = []
+
+            def others(s=s, got=got):
+                got.append(s.pop("q"))
+                s["q"] = noise(SIZE, 2)
+
+            find = s._find
+
+            def find_late(*args, s=s, find=find, others=others):
+                found = find(*args)
+                s._find = find
+                others()
+                return found
+
+            s._find = find_late
+            got.append(s.pop("q"))
+            assert got == [noise(SIZE, 1), noise(SIZE, 2)] and "q" not in s
+            nothing_is_lost(s)
+            assert s.pop("q", 5) == 5
+            with pytest.raises(KeyError, match="q"):
+                s.pop("q")
+
+
+def test_what_was_replaced_leaves_the_order_as_it_is(tmp_path):
+    with pyebb.Store(capacity=4 * MIB, spill=tmp_path) as s:
+        for i in range(10):
+            s[i] = noise(SIZE, i)
+        for _ in range(1100):
+            s["hot"] = b"x"
+        assert [key for number, key in s._order if s._at[key] is number] == [*range(10), "hot"]
+        assert len(s._order) < 1000
+
+
+def test_what_was_deleted_is_not_kept_in_the_order(tmp_path):
+    with pyebb.Store({f"{i:0100}": b"" for i in range(5000)}, capacity=4 * MIB,
+                     spill=tmp_path) as s:
+        for i in range(4000):
+            del s[f"{i:0100}"]
+        assert 1000 <= len(s._order) <= 3000
+        s.clear()
+        assert len(s._order) <= 1000
+
+
+def test_check_goes_past_a_value_that_is_deleted_meanwhile(store):
+    for i in range(40):
+        store[i] = noise(SIZE, i)
+    some = store._files()
+    assert 0 in some
+    store._files = lambda: some
+    del store[0]
+    store.check()
 
 
 def test_when_it_is_closed_meanwhile_a_put_is_a_value_error(store, monkeypatch):

@@ -676,6 +676,12 @@ def test_setdefault_is_one_step(quick_switch):
             assert len(set(got)) == 1 and s["k"] == got[0]
 
 
+def test_setdefault_of_a_key_that_is_there_does_nothing_with_the_default(tmp_path):
+    for more in {}, {"spill": tmp_path}:
+        with pyebb.Store({"k": b"x"}, capacity="1 MiB", **more) as s:
+            assert s.setdefault("k", noise(5 << 20)) == s.setdefault("k", None) == b"x"
+
+
 def test_setdefault_returns_what_it_put_although_another_thread_deletes_it():
     class Deleted(pyebb.Store):
         def _put(self, key, data, flags):

@@ -153,6 +153,7 @@ class ArrayStore(Shared[Any]):
         """Ends it and gives all its memory back."""
         self.store.close()
         self._at = {}
+        self.__dict__.pop("_ahead", None)
 
     def _table(self) -> dict[Key, Kept]:
         """_at, if the store may be used: it is not closed, and no parent process's."""
@@ -201,7 +202,11 @@ class ArrayStore(Shared[Any]):
             return room
         for at, number in zip(range(0, size, PIECE), numbers):
             piece = room if len(numbers) == 1 else memoryview(room)[at:at + PIECE]
-            self._make(itemsize).decode(self.store[number], out=piece)
+            data = self.store[number]
+            try:
+                self._make(itemsize).decode(data, out=piece)
+            except KeyError as e:       # which would say that a part is gone
+                raise OSError(errno.EIO, f"{type(e).__name__} of the codec: {e}") from e
         return room
 
     def get(self, key: Key, default: Any = None) -> Any:

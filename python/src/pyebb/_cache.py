@@ -109,7 +109,8 @@ class Cache(_core.CacheValues):
         """The value as bytes, which is deleted in the same step; or the default.  KeyError.
 
         It evicts no other, unless more threads are in calls at once than a short while ago: the
-        memory that a call works in counts, and room is made for it.
+        memory that a call works in counts, and room is made for it.  A MemoryError for want of
+        memory for the bytes may come after the value was deleted.
         """
         found = self._take(key)
         if found is None and default is _MISSING:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from ._core import (ANY, CorruptError, Values, bytes_of, drop_stale, find_key, forks, items_of,
                     move_oldest, nbytes_of, place, place_in_file, put_key, remove, some_keys,
                     unpacked_size)
-from ._store import SOME, Key, Store, packed_form
+from ._store import _MISSING, SOME, Key, Store, packed_form
 
 STALE = 1000        # of those that are in `_order` and gone, so many may be there in any case
 
@@ -156,9 +156,9 @@ class SpillingStore(Store):
     def _drop_stale(self) -> None:
         """Drops from `_order` what was replaced or deleted, if that is much."""
         n = len(self._order)
-        if n > 2 * len(self._at) + STALE:
-            for _ in range(0, n, STALE):
-                drop_stale(self, STALE)
+        if n > STALE and n > 2 * super().__len__() + STALE:
+            for at in range(0, n, STALE):
+                drop_stale(self, min(STALE, n - at))    # each once, or their order is another
 
     def _delete(self, key: Key) -> bool:
         try:
@@ -166,7 +166,9 @@ class SpillingStore(Store):
         except KeyError:
             return False
         self._table()
-        return remove(self, key)
+        deleted = remove(self, key)
+        self._drop_stale()
+        return deleted
 
     def __delitem__(self, key: Key) -> None:
         if not self._delete(key):
@@ -177,13 +179,18 @@ class SpillingStore(Store):
     def _look(self, key: Key, in_memory: Callable[[int], Any],
               in_file: Callable[[File], Any]) -> Any:
         """What in_memory() says of a key's number, or in_file() of its file."""
+        return self._find(key, in_memory, in_file)[1]
+
+    def _find(self, key: Key, in_memory: Callable[[int], Any],
+              in_file: Callable[[File], Any]) -> tuple[int | File, Any]:
+        """The same after the number or the file."""
         key = find_key(key)
         while True:
             where = self._table().get(key)
             if where is None:
                 raise KeyError(key)
             try:
-                return in_file(where) if isinstance(where, File) else in_memory(where)
+                return where, in_file(where) if isinstance(where, File) else in_memory(where)
             except (KeyError, OSError, CorruptError) as e:
                 if self._table().get(key) is not where:
                     continue        # it was moved, replaced or deleted meanwhile
@@ -196,6 +203,19 @@ class SpillingStore(Store):
 
     def __getitem__(self, key: Key) -> bytes:
         return self._look(key, super().__getitem__, lambda file: self.unpack(_read(file)))
+
+    def pop(self, key: Key, default: Any = _MISSING) -> Any:
+        """The value under the key, which is deleted in the same step; or the default.  KeyError."""
+        read = super().__getitem__
+        while True:
+            try:
+                where, value = self._find(key, read, lambda file: self.unpack(_read(file)))
+            except KeyError:
+                if default is _MISSING:
+                    raise
+                return default
+            if remove(self, find_key(key), where):
+                return value
 
     def get(self, key: Key, default: Any = None) -> Any:
         try:
@@ -275,6 +295,8 @@ class SpillingStore(Store):
         for key in self._files():
             try:
                 self[key]
+            except KeyError:        # a finalizer deleted it
+                pass
             except OSError as e:
                 raise RuntimeError(str(e)) from e
 

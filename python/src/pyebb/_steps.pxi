@@ -112,9 +112,10 @@ def drop_stale(Values store not None, Py_ssize_t most):
             store._order.append(pair)
 
 
-def remove(Values store not None, key):
-    """Deletes a value of a SpillingStore; returns whether there was one."""
-    return free_one(store, exchange(store._at, key, None))
+def remove(Values store not None, key, only=ANY):
+    """Deletes a value of a SpillingStore; returns whether there was one.  only: just that one."""
+    cdef object old = exchange(store._at, key, None, only)
+    return (only is ANY or old is only) and free_one(store, old)
 
 
 # ---- the objects of an ArrayStore ----

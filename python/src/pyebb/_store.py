@@ -71,8 +71,8 @@ class Shared(MutableMapping[Key, V]):
         return list(itertools.islice(self, SOME))
 
     def popitem(self) -> tuple[Key, V]:
-        """A key and its value, which is deleted; no two threads get the same.  KeyError: there is
-        none.
+        """A key and its value, which is deleted, as pop() has it: no two threads get the same key,
+        unless it is put anew.  KeyError: there is none.
 
         What is raised for a value that cannot be read leaves it where it is, and the next call
         tries another key first.
@@ -170,22 +170,31 @@ class Store(_core.Values, Shared[bytes]):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def close(self) -> None:
+        """Ends it and gives all its memory back, as soon as no thread is in a call any more.
+
+        Any use after that is a ValueError.  It may be closed again.
+        """
+        super().close()
+        self.__dict__.pop("_ahead", None)
+
     # What MutableMapping makes of the above, where libebb does it in one step.
 
     def setdefault(self, key: Key, default: Any = b"") -> bytes:
         """The value under the key; if there is none, the default is put, in the same step."""
         while True:
-            if self._put(key, default, 1):
-                return _core.bytes_of(default)
             found = self.get(key)
             if found is not None:
                 return found
+            if self._put(key, default, 1):
+                return _core.bytes_of(default)
 
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
         """The value under the key, which is deleted; or the default.  KeyError.
 
-        Of threads that pop the same value, one gets it.  It is two steps: a value that another
-        thread puts between them is deleted.
+        Of threads that pop the same value, one gets it.  But it is two steps, unless there is a
+        spill: a value that another thread puts between them is deleted, and of two threads that
+        pop meanwhile both may get the one before.
         """
         while True:
             found = self.get(key)

@@ -8,9 +8,13 @@
  *
  *     table_lock --> look --> set or delete --> table_unlock
  *
- * What is between runs no Python code, so nobody comes here again from there.  It may wait for the
- * dict's own section, which others leave without this mutex.  Who waits for the mutex lets the
- * interpreter stop the world, as PyMutex_Lock() has it.
+ * What is between makes nothing that Python code is run for, so nobody comes here again from there:
+ * in 3.13.  A later interpreter frees the old keys of a dict that grows together with what else
+ * waits to be freed; if that has a finalizer, and it uses a store of the same mutex, it waits for
+ * itself.  Such a build was compiled, and never run.
+ *
+ * What is between may wait for the dict's own section, which others leave without this mutex.  Who
+ * waits for the mutex lets the interpreter stop the world, as PyMutex_Lock() has it.
  */
 #ifndef PYEBB_TABLE_H
 #define PYEBB_TABLE_H

@@ -166,7 +166,8 @@ class EbbStore(_Base):
         # docstring inherited
         self._check_writable()
         await self._ensure_open()
-        self.store._put(key, _checked(value), 1)
+        if key not in self.store:
+            self.store._put(key, _checked(value), 1)
 
     async def delete(self, key: str) -> None:
         # docstring inherited
