@@ -7,6 +7,8 @@
 
 #include "recompress.h"
 
+#define AGE_REST 256            /* pieces that are freed between two rests */
+
 static u64 pieces(const struct store_ages *a)
 {
 	return (a->slots + AGE_PIECE - 1) / AGE_PIECE;
@@ -24,8 +26,11 @@ void store_ages_destroy(struct store_ages *a)
 {
 	u64 i;
 
-	for (i = 0; a->piece && i < pieces(a); i++)
+	for (i = 0; a->piece && i < pieces(a); i++) {
 		host_free(a->piece[i], AGE_PIECE);
+		if (i % AGE_REST == 0)
+			host_resched();
+	}
 	host_free(a->piece, pieces(a) * sizeof(*a->piece));
 	a->piece = NULL;
 }

@@ -282,9 +282,9 @@ static void publish_spare(struct zspage_group *g, host_page *page, size_t *leaf)
 /*
  * Brings an entry for the fresh number nearer by a leaf, a larger array, or both.  A leaf is a page
  * of the lists, or the reserve; an array is not, so the next one is there before it is needed.  The
- * first is made with the group, and each later one by who first adds a leaf and may wait: want of
- * memory for it fails nothing until as many leaves were added as there were before.  No lock held.
- * -ENOMEM.
+ * first is made with the group, and each later one by who first adds a leaf and may wait, or by
+ * zspage_table_provide(): want of memory for it fails nothing until as many leaves were added as
+ * there were before.  No lock held.  -ENOMEM.
  */
 HOST_NO_ANALYSIS
 static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int node,

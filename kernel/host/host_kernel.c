@@ -119,7 +119,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	unsigned int i;
 
 	if (how & HOST_MAY_WAIT)
-		gfp = src->gfp;
+		gfp = READ_ONCE(src->gfp);
 	else if (!(how & HOST_RECLAIMS))
 		gfp |= __GFP_NOMEMALLOC;
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
@@ -148,11 +148,13 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 
 /* From here on memory comes in whole pages, which need not be contiguous. */
 #define ZALLOC_PAGES_BYTES (16 * PAGE_SIZE)
+/* Nobody is killed for it: who asks can do without. */
+#define ZALLOC_GFP (GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
 
 void *host_zalloc(size_t bytes)
 {
 	if (bytes >= ZALLOC_PAGES_BYTES)
-		return __vmalloc(bytes, GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
+		return __vmalloc(bytes, ZALLOC_GFP | __GFP_ZERO);
 	return host_zalloc_node(bytes, HOST_ANY_NODE);
 }
 
@@ -164,7 +166,7 @@ static size_t aligned(size_t bytes)
 
 void *host_zalloc_node(size_t bytes, unsigned int node)
 {
-	return kvzalloc_node(aligned(bytes), GFP_KERNEL | __GFP_NOWARN, (int)node);
+	return kvzalloc_node(aligned(bytes), ZALLOC_GFP, (int)node);
 }
 
 void *host_zalloc_now(size_t bytes)

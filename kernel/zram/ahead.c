@@ -26,6 +26,7 @@
 #define UNIT_PAGES 32u                  /* that are written in a unit, at once */
 #define UNIT_PIECES 64u                 /* of slots that are weighed in one, or looked at */
 #define UNIT_STEPS 16u                  /* of compaction */
+#define UNIT_BUFS 32u                   /* that are freed in one, of what is held back */
 #define PAUSE (HZ)                      /* jiffies, when it is of no use */
 #define CALM (HZ / 50)                  /* jiffies, when memory was pressed but not short */
 #define SHORT_SHIFT 4                   /* memory is short when 1/16 of it is available, */
@@ -45,12 +46,21 @@ struct zram_ahead {
 	u64 at;                         /* slot */
 	u64 left;                       /* pages that are to be written in this round */
 	u64 wrote, before;	/* in this round: pages; and those of the pool at its beginning */
+	u64 queued;     /* buffers that a flush has left to free, and one; 0: none is under way */
 	bool begun;                     /* compaction is */
 	struct pool_compaction pc;
 	struct weights weights;
 };
 
 /* ---- the marks ---- */
+
+/* Where a page may go to the device, none waits for memory for ever. */
+static gfp_t pages_gfp(const struct zram *z)
+{
+	gfp_t gfp = GFP_NOIO | __GFP_NOWARN;
+
+	return z->policy.is_auto && z->backing.blocks ? gfp | __GFP_RETRY_MAYFAIL : gfp;
+}
 
 void zram_ahead_set(struct zram *z)
 {
@@ -64,6 +74,7 @@ void zram_ahead_set(struct zram *z)
 		low = high = U64_MAX;
 	WRITE_ONCE(p->low_pages, low >> PAGE_SHIFT);
 	WRITE_ONCE(z->high_pages, high >> PAGE_SHIFT);
+	WRITE_ONCE(z->pages.gfp, pages_gfp(z));
 }
 
 void zram_ahead_kick(struct zram *z)
@@ -101,6 +112,7 @@ static void begin(struct zram_ahead *a, u64 target, bool once, int coldest)
 	a->going = true;
 	a->stage = STAGE_WEIGH;
 	a->at = 0;
+	a->queued = 0;
 	a->target = target;
 	a->once = once;
 	a->coldest = coldest;
@@ -123,7 +135,8 @@ static void begin_if_short(struct zram *z, u64 pages)
 
 static void make(struct zram *z)
 {
-	struct zram_ahead *a = kvzalloc(sizeof(*a), GFP_KERNEL | __GFP_NOWARN);
+	struct zram_ahead *a = kvzalloc(sizeof(*a), GFP_KERNEL | __GFP_NOWARN |
+						    __GFP_RETRY_MAYFAIL);
 
 	/* At once, since memory may be short when they are needed. */
 	if (a)
@@ -162,12 +175,25 @@ bool zram_ahead_wanted(struct zram *z)
 
 /* ---- how: each returns whether that stage is over, or an error ---- */
 
-static int flush(struct zram *z)
+/*
+ * What is held back is freed, but what others are freeing: they may have lost their CPU.  What was
+ * queued comes first, in units.
+ */
+static int flush(struct zram *z, struct zram_ahead *a)
 {
-	down_read(&z->dev_lock);
-	release_flush(&z->store.release);
-	up_read(&z->dev_lock);
-	return 1;
+	struct release *r = &z->store.release;
+
+	down_read(&z->check_lock);
+	if (!a->queued)
+		a->queued = release_full_bufs(r) + 1;
+	if (a->queued > 1 && release_help(r, HOST_ANY_NODE, UNIT_BUFS)) {
+		a->queued -= min_t(u64, a->queued - 1, UNIT_BUFS);
+	} else {
+		release_help_all(r, release_begin_era(r), NULL);
+		a->queued = 0;
+	}
+	up_read(&z->check_lock);
+	return !a->queued;
 }
 
 static int weigh(struct zram *z, struct zram_ahead *a)
@@ -179,7 +205,8 @@ static int weigh(struct zram *z, struct zram_ahead *a)
 
 	if (!room) {
 		/* What freed slots had may be held back. */
-		flush(z);
+		if (!flush(z, a))
+			return 0;
 		room = zram_wb_room(z, true);
 	}
 	if (!room)
@@ -189,11 +216,11 @@ static int weigh(struct zram *z, struct zram_ahead *a)
 		a->before = now;
 		a->wrote = 0;
 	}
-	down_read(&z->dev_lock);
+	down_read(&z->check_lock);
 	while (more && pieces--)
 		more = store_weigh_piece(s, &a->at, s->slots, READ_ONCE(z->policy.ages),
 					 &a->weights);
-	up_read(&z->dev_lock);
+	up_read(&z->check_lock);
 	if (more)
 		return 0;
 	a->at = 0;
@@ -240,12 +267,12 @@ static int compact(struct zram *z, struct zram_ahead *a)
 	struct pool *pool = &z->store.pool;
 	bool more;
 
-	down_read(&z->dev_lock);
+	down_read(&z->check_lock);
 	if (!a->begun)
 		pool_compact_begin(pool, &a->pc);
 	a->begun = true;
 	more = pool_pages(pool) > a->target && pool_compact_go(pool, &a->pc, UNIT_STEPS);
-	up_read(&z->dev_lock);
+	up_read(&z->check_lock);
 	return !more;
 }
 
@@ -279,7 +306,7 @@ static void unit(struct zram *z, struct zram_ahead *a)
 		over = a->left ? write(z, a) : 1;
 		break;
 	case STAGE_FLUSH:
-		over = flush(z);
+		over = flush(z, a);
 		a->begun = false;
 		break;
 	case STAGE_COMPACT:

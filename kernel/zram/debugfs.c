@@ -22,16 +22,31 @@ static struct dentry *root;
 
 static int classes_show(struct seq_file *m, void *unused)
 {
+	struct pool_class_stat *rows = host_zalloc(POOL_CLASSES_BYTES);
 	struct zram *z = m->private;
-	int err = 0;
 
+	if (!rows)
+		return -ENOMEM;
 	down_read(&z->dev_lock);
 	if (z->disksize)
-		err = pool_classes_show(m, &z->store.pool);
+		pool_classes_show(m, &z->store.pool, rows);
 	up_read(&z->dev_lock);
-	return err;
+	host_free(rows, POOL_CLASSES_BYTES);
+	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(classes);
+
+static int classes_open(struct inode *inode, struct file *file)
+{
+	return single_open_size(file, classes_show, inode->i_private, POOL_CLASSES_TEXT);
+}
+
+static const struct file_operations classes_fops = {
+	.owner = THIS_MODULE,
+	.open = classes_open,
+	.read = seq_read,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
 
 /* Nobody else may use the store: a closed disk sees to that, but for the shrinker. */
 static const char *check(struct zram *z)
@@ -41,6 +56,7 @@ static const char *check(struct zram *z)
 	down_write(&z->check_lock);
 	zram_shrinker_remove(z);
 	host_work_flush(&z->decay);
+	host_work_flush(&z->grow);
 	shrink_end(&z->store.shrink);
 	host_work_flush(&z->rest);
 	release_quiesce(&z->store.release);

@@ -40,6 +40,16 @@ static void decay(struct host_work *w)
 	if (aged)
 		shrink_look(&z->store.shrink);
 	release_look(&z->store.release);
+	if (zspage_table_wants(&z->store.pool.zspages))
+		host_work_queue(&z->grow);
+}
+
+/* May wait for memory, as nobody waits for it who frees some. */
+static void grow(struct host_work *w)
+{
+	struct zram *z = container_of(w, struct zram, grow);
+
+	zspage_table_provide(&z->store.pool.zspages);
 }
 
 static void set_defaults(struct zram *z)
@@ -76,7 +86,6 @@ int zram_start(struct zram *z, u64 disksize)
 	 */
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
-	z->pages.gfp = GFP_NOIO | __GFP_NOWARN;
 	err = pcp_init(&z->pcp, &z->pages, PCP_BATCH, PCP_HIGH,
 		       pcp_reserve_for(host_total_bytes(), host_nr_cpus()));
 	if (err)
@@ -84,6 +93,9 @@ int zram_start(struct zram *z, u64 disksize)
 	err = host_work_init(&z->decay, decay, numa_node_id());
 	if (err)
 		goto no_work;
+	err = host_work_init_slow(&z->grow, grow, numa_node_id());
+	if (err)
+		goto no_grow;
 	err = host_work_init_slow(&z->rest, zram_shrink_rest, numa_node_id());
 	if (err)
 		goto no_rest;
@@ -125,6 +137,8 @@ no_store:
 	}
 	host_work_destroy(&z->rest);
 no_rest:
+	host_work_destroy(&z->grow);
+no_grow:
 	host_work_destroy(&z->decay);
 no_work:
 	pcp_destroy(&z->pcp);
@@ -145,6 +159,7 @@ static void stop(struct zram *z)
 		zram_incoming_stop(z);
 		zram_shrinker_remove(z);
 		host_work_destroy(&z->decay);
+		host_work_destroy(&z->grow);
 		shrink_end(&z->store.shrink);
 		host_work_destroy(&z->rest);
 		store_destroy(&z->store);

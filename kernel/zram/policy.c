@@ -21,8 +21,8 @@
  * over slots at the lowest, and from the first page that it writes to the last at that of any.
  *
  * To make memory by writing ahead may be the thread's own to do, so recompression waits for none
- * for objects and for its pages.  It may for its contexts, which it takes once, and for a zspage
- * table that grows; it has no lock then.
+ * for objects and for its pages.  It may for its contexts and for the table of ages, which it takes
+ * once, as long as reclaim brings something; it has no lock then.
  */
 #include "zram.h"
 
@@ -253,7 +253,6 @@ static bool may_recompress(struct policy_run *r)
 	    (!r->recompress_at && !has_aged(r, r->ages.last.to_try, seconds)) ||
 	    !has_own_streams(r))
 		return false;
-	zram_provide(r->z);
 	r->recompress_age = min_age(r, seconds);
 	if (!r->pages.page)
 		r->pages.page = kmalloc(PAGE_SIZE, GFP_NOWAIT | __GFP_NOWARN);

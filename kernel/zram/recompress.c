@@ -177,7 +177,6 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 
 		if (err)
 			return err;
-		zram_provide(z);
 		err = down_read_killable(&z->check_lock);
 		if (err)
 			return err;

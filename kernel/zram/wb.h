@@ -33,6 +33,7 @@ struct wb_work {
 	u64 written;                    /* pages that are on the device now */
 	struct chosen chosen;
 	struct stream *own;             /* by priority, so that no reader waits for it; or NULL */
+	unsigned long next_flush;       /* jiffies: none before, while blocks are read */
 
 	spinlock_t lock;                /* taken in interrupts */
 	struct list_head done;          /* lock */

@@ -22,6 +22,8 @@
 
 #define UNCHOOSE_PIECES 64u      /* STORE_PIECE slots each, in a unit of who works in units */
 
+#define FLUSH_DELAY (HZ / 50)   /* jiffies from a flush to the next, while blocks are read */
+
 struct wb_request {
 	struct list_head entry;
 	struct wb_work *work;
@@ -46,13 +48,14 @@ void zram_wb_free(struct wb_work *w)
 
 struct wb_work *zram_wb_make(struct zram *z, unsigned int requests, bool by_itself)
 {
-	struct wb_work *w = kzalloc(sizeof(*w), GFP_KERNEL);
+	struct wb_work *w = kzalloc(sizeof(*w), GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
 	struct wb_request *r;
 
 	if (!w)
 		return NULL;
 	w->z = z;
 	w->by_itself = by_itself;
+	w->next_flush = jiffies;
 	INIT_LIST_HEAD(&w->idle);
 	INIT_LIST_HEAD(&w->done);
 	spin_lock_init(&w->lock);
@@ -148,19 +151,26 @@ static void give_back(struct zram *z, u64 block)
 
 /*
  * Takes a block, as backed_reserve() does; what freed slots had may be held back, so that is
- * flushed.  A flush waits for others who free, unlike store_reserve_block(), so none is made with
- * other blocks in hand, or by the thread that nobody is to wait for: who flushes has a mutex.
+ * flushed.  A flush waits for others who free, so none is made with other blocks in hand, or by the
+ * device's thread: nobody is to wait for its walks, and who writes ahead frees what others have not
+ * taken.
  */
-static int reserve_block(const struct wb_work *w, u64 *block)
+static int reserve_block(struct wb_work *w, u64 *block)
 {
 	struct store *s = &w->z->store;
 	int err = backed_reserve(&s->backed, block);
 
-	if (err && !w->own && !w->in_flight) {
-		release_flush(&s->release);
-		err = backed_reserve(&s->backed, block);
+	if (!err || w->own || w->in_flight)
+		return err;
+	if (w->by_itself) {
+		err = store_reserve_block(s, block);
+		return err == -EAGAIN ? -ENOSPC : err;
 	}
-	return err;
+	if (err == -EBUSY && time_before(jiffies, w->next_flush))
+		return err;
+	w->next_flush = jiffies + FLUSH_DELAY;
+	release_flush(&s->release);
+	return backed_reserve(&s->backed, block);
 }
 
 void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
@@ -275,6 +285,9 @@ static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int la
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? fill(w, r, at) : 0;
 		up_read(&z->check_lock);
+		/* A read that hangs is not to keep the device's thread, and pp_lock with it. */
+		if (err == -EBUSY && w->by_itself && !w->in_flight)
+			return -ENOSPC;
 		/* It may be full for what waits to be flushed. */
 		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
 			await_block(w);

@@ -136,6 +136,7 @@ struct zram {
 	u64 high_pages;                 /* ahead.c: of the pool; with more, pages are written out */
 	struct store store;             /* zeroed while disksize is 0 */
 	struct host_work decay;	/* the tick; while disksize is not 0 */
+	struct host_work grow;          /* tables whose users may not wait for memory; as decay */
 	struct host_work rest;          /* what the shrinker leaves; as decay */
 	struct pcp pcp;
 	struct host_pages pages;
@@ -195,16 +196,6 @@ static inline void zram_note_freed(struct zram *z)
 static inline void zram_note_written(struct zram *z)
 {
 	host_work_queue_delayed(&z->decay, unlikely(pcp_is_short(&z->pcp)) ? 0 : PCP_PERIOD_US);
-}
-
-/*
- * Before objects are made by who waits for no memory: what he could not make.  It is no matter if
- * there is no memory for it.  Waits for some, so without dev_lock; the store stays.
- */
-static inline void zram_provide(struct zram *z)
-{
-	if (unlikely(zspage_table_wants(&z->store.pool.zspages)))
-		zspage_table_provide(&z->store.pool.zspages);
 }
 
 /* device.c */

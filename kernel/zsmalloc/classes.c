@@ -24,14 +24,11 @@ static void show_row(struct seq_file *m, const struct size_class *c,
 	total->freeable += row->freeable;
 }
 
-int pool_classes_show(struct seq_file *m, struct pool *p)
+void pool_classes_show(struct seq_file *m, struct pool *p, struct pool_class_stat *rows)
 {
-	size_t bytes = p->table.nclasses * sizeof(struct pool_class_stat);
-	struct pool_class_stat total = { 0 }, *rows = host_zalloc(bytes);
+	struct pool_class_stat total = { 0 };
 	unsigned int i;
 
-	if (!rows)
-		return -ENOMEM;
 	pool_class_stats(p, rows);
 	seq_printf(m, " %5s %5s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %13s %10s %10s %16s %8s\n",
 		   "class", "size", "10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%",
@@ -44,6 +41,4 @@ int pool_classes_show(struct seq_file *m, struct pool *p)
 		seq_printf(m, "%9llu ", total.zspages[i]);
 	seq_printf(m, ROW_TAIL " %16s %8llu\n", total.objs, total.used, total.pages, "",
 		   total.freeable);
-	host_free(rows, bytes);
-	return 0;
 }

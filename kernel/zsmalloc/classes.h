@@ -7,10 +7,13 @@
 
 struct seq_file;
 
+#define POOL_CLASSES_BYTES (CLASS_RAW_MAX * sizeof(struct pool_class_stat))
+#define POOL_CLASSES_TEXT ((size_t)1 << 16)     /* that single_open_size() is told */
+
 /*
- * Writes a row for each class, and their sum.  Process context; the pool is there until it returns.
- * -ENOMEM.
+ * Writes a row for each class, and their sum.  rows: POOL_CLASSES_BYTES of zeros to work in.  Looks
+ * at each zspage.  Process context; the pool is there until it returns.
  */
-int pool_classes_show(struct seq_file *m, struct pool *p);
+void pool_classes_show(struct seq_file *m, struct pool *p, struct pool_class_stat *rows);
 
 #endif

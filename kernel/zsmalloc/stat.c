@@ -8,6 +8,7 @@
 #include "zspool.h"
 
 #include <linux/debugfs.h>
+#include <linux/module.h>
 #include <linux/seq_file.h>
 
 #include "classes.h"
@@ -16,11 +17,28 @@ static struct dentry *root;
 
 static int classes_show(struct seq_file *m, void *unused)
 {
+	struct pool_class_stat *rows = host_zalloc(POOL_CLASSES_BYTES);
 	struct zs_pool *pool = m->private;
 
-	return pool_classes_show(m, &pool->cells.pool);
+	if (!rows)
+		return -ENOMEM;
+	pool_classes_show(m, &pool->cells.pool, rows);
+	host_free(rows, POOL_CLASSES_BYTES);
+	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(classes);
+
+static int classes_open(struct inode *inode, struct file *file)
+{
+	return single_open_size(file, classes_show, inode->i_private, POOL_CLASSES_TEXT);
+}
+
+static const struct file_operations classes_fops = {
+	.owner = THIS_MODULE,
+	.open = classes_open,
+	.read = seq_read,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
 
 static int release_show(struct seq_file *m, void *unused)
 {

@@ -90,8 +90,7 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 		equal "random I/O, $n times by hand, every page checked ($(tail -n 1 /tmp/out))" \
 			$rc 0
 		note "bd_stat $(cat "$(z 0 bd_stat)"), policy_stat $(cat "$(z 0 policy_stat)")"
-		equal "each block in use is a slot's" "$(bd 1)" $(($(flags w) * units))
-		invariants 0
+		blocks "after errors"
 		put all "$(z 0 idle)"
 		check "pages are written, once it is off" put idle "$(z 0 writeback)"
 		check "and it works" blkcheck /dev/zram0 --mb 16 --threads 2 --ms 1000

@@ -130,7 +130,7 @@ group_gone() { rmdir "$groups/$1"; }
 vmstat() { awk -v f="$1" '$1 == f { print $2 }' /proc/vmstat; }
 
 # Pages of compressed memory by the kernel's own count, each CPU's share included.
-zspages() { echo 1 >/proc/sys/vm/stat_refresh; vmstat nr_zspages; }
+zspages() { { echo 1 >/proc/sys/vm/stat_refresh; } 2>/dev/null; vmstat nr_zspages; }
 zspages_before=$(zspages)
 
 # ---- backing devices, and what is on them ----
@@ -151,6 +151,15 @@ over()          { [ "$($1 "$2")" -gt "$3" ]; }
 policy_thread() { grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/'; }
 # Slots that have a letter in block_state.
 flags()         { awk -v f="$1" 'index($3, f) { n++ } END { print n + 0 }' $state; }
+# What is in use is what slots have; the disk is closed.  Its thread may be writing as yet.
+blocks() { # NAME
+	_tries=0
+	while _used=$(bd 1); _n=$(flags w); [ "$(bd 1)" != "$_used" ] && [ $_tries -lt 50 ]; do
+		_tries=$((_tries + 1)); sleep 0.1
+	done
+	equal "$1: each block in use is a slot's" "$_used" $((_n * units))
+	invariants 0
+}
 
 # Skips a test where zram0 has no such file, or the kernel no loop device.
 need_loop() { # NAME FILE

@@ -8,11 +8,6 @@ fresh() { # compressed_writeback LIMIT [DEVICE]
 	put "$1" "$(z 0 compressed_writeback)" && put "${3:-/dev/loop0}" "$(z 0 backing_dev)" &&
 		put 1 "$(z 0 writeback_auto)" && put "$2" "$(z 0 mem_limit)" && put 256M "$(z 0 disksize)"
 }
-# What is in use is what slots have; the disk is closed.
-blocks() { # NAME
-	equal "$1: each block in use is a slot's" "$(bd 1)" $(($(flags w) * units))
-	invariants 0
-}
 
 # In MiB: 0 to 3 text; 4 to 19 random; 20 to 21 text; 22 to 23 zeros.
 text_pages 1024 >/tmp/data
