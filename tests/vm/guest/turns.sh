@@ -63,14 +63,15 @@ if [ -e /dev/mapper/control ]; then
 	equal "and not at a low priority" $low 0
 	put 1 "$(z 0 reset)"; dmtable back
 
-	# ---- a read of the one block that is left takes long: the thread has other things to do ----
+	# ---- a read of the one block that is left takes long: the thread goes on ----
 	loop 4
 	n=$(dmtable back $((4 * 2048)) delay /dev/loop0 0 15000 /dev/loop0 0 0)
 	put "/dev/dm-$n" "$(z 0 backing_dev)"; put 64M "$(z 0 disksize)"
 	dd if=/tmp/data of=/dev/zram0 bs=1M count=4 oflag=direct 2>/dev/null
 	put huge "$(z 0 writeback)" 2>/dev/null
 	first=$(awk 'index($3, "w") { print $1; exit }' $state)
-	dd if=/dev/zram0 of=/dev/null bs=$pagesize skip="$first" count=1 iflag=direct 2>/dev/null &
+	dd if=/dev/zram0 of=/dev/null bs=$pagesize skip="$first" count=1 \
+		iflag=direct 2>/dev/null &
 	read=$!
 	sleep 1
 	blkdiscard -o $((first * pagesize)) -l $pagesize /dev/zram0
