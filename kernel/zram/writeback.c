@@ -16,6 +16,7 @@
 
 #include <linux/bio.h>
 #include <linux/freezer.h>
+#include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>

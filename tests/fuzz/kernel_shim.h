@@ -32,6 +32,9 @@
 #define SZ_64K 0x10000
 #define SHIM_UPTIME 1000        /* seconds */
 #define ktime_get_boottime_seconds() SHIM_UPTIME
+#define jiffies 0ul                     /* time stands still */
+#define HZ 100
+#define time_before(a, b) ((long)((a) - (b)) < 0)
 #define fatal_signal_pending(task) false
 #define smp_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define SZ_64K 0x10000
