@@ -119,7 +119,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	unsigned int i;
 
 	if (how & HOST_MAY_WAIT)
-		gfp = READ_ONCE(src->gfp);
+		gfp = src->gfp;
 	else if (!(how & HOST_RECLAIMS))
 		gfp |= __GFP_NOMEMALLOC;
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
@@ -148,14 +148,19 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 
 /* From here on memory comes in whole pages, which need not be contiguous. */
 #define ZALLOC_PAGES_BYTES (16 * PAGE_SIZE)
-/* Nobody is killed for it: who asks can do without. */
+/* Nobody is to be killed for it: who asks can do without. */
 #define ZALLOC_GFP (GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
 
 void *host_zalloc(size_t bytes)
 {
-	if (bytes >= ZALLOC_PAGES_BYTES)
-		return __vmalloc(bytes, ZALLOC_GFP | __GFP_ZERO);
-	return host_zalloc_node(bytes, HOST_ANY_NODE);
+	void *mem = NULL;
+
+	if (bytes <= PAGE_SIZE)
+		return host_zalloc_node(bytes, HOST_ANY_NODE);
+	/* To make pages contiguous is not worth the trouble. */
+	if (bytes < ZALLOC_PAGES_BYTES)
+		mem = kzalloc(bytes, GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
+	return mem ? mem : __vmalloc(bytes, ZALLOC_GFP | __GFP_ZERO);
 }
 
 /* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
@@ -164,9 +169,12 @@ static size_t aligned(size_t bytes)
 	return bytes < PAGE_SIZE ? roundup_pow_of_two(max_t(size_t, bytes, HOST_CACHELINE)) : bytes;
 }
 
+/* With that flag kvmalloc() would take pains over contiguous pages, too. */
 void *host_zalloc_node(size_t bytes, unsigned int node)
 {
-	return kvzalloc_node(aligned(bytes), ZALLOC_GFP, (int)node);
+	gfp_t gfp = bytes <= PAGE_SIZE ? ZALLOC_GFP : ZALLOC_GFP & ~__GFP_RETRY_MAYFAIL;
+
+	return kvzalloc_node(aligned(bytes), gfp, (int)node);
 }
 
 void *host_zalloc_now(size_t bytes)

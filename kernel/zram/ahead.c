@@ -18,7 +18,6 @@
 
 #include <linux/jiffies.h>
 #include <linux/mm.h>
-#include <linux/slab.h>
 #include <linux/string.h>
 
 #include "wb.h"
@@ -54,14 +53,6 @@ struct zram_ahead {
 
 /* ---- the marks ---- */
 
-/* Where a page may go to the device, none waits for memory for ever. */
-static gfp_t pages_gfp(const struct zram *z)
-{
-	gfp_t gfp = GFP_NOIO | __GFP_NOWARN;
-
-	return z->policy.is_auto && z->backing.blocks ? gfp | __GFP_RETRY_MAYFAIL : gfp;
-}
-
 void zram_ahead_set(struct zram *z)
 {
 	struct zram_policy *p = &z->policy;
@@ -74,7 +65,6 @@ void zram_ahead_set(struct zram *z)
 		low = high = U64_MAX;
 	WRITE_ONCE(p->low_pages, low >> PAGE_SHIFT);
 	WRITE_ONCE(z->high_pages, high >> PAGE_SHIFT);
-	WRITE_ONCE(z->pages.gfp, pages_gfp(z));
 }
 
 void zram_ahead_kick(struct zram *z)
@@ -135,8 +125,7 @@ static void begin_if_short(struct zram *z, u64 pages)
 
 static void make(struct zram *z)
 {
-	struct zram_ahead *a = kvzalloc(sizeof(*a), GFP_KERNEL | __GFP_NOWARN |
-						    __GFP_RETRY_MAYFAIL);
+	struct zram_ahead *a = host_zalloc(sizeof(*a));
 
 	/* At once, since memory may be short when they are needed. */
 	if (a)
@@ -211,6 +200,7 @@ static int weigh(struct zram *z, struct zram_ahead *a)
 	}
 	if (!room)
 		return -ENOSPC;
+	a->queued = 0;
 	if (!a->at) {
 		memset(&a->weights, 0, sizeof(a->weights));
 		a->before = now;
@@ -384,6 +374,6 @@ void zram_ahead_end(struct zram *z)
 {
 	if (z->ahead && z->ahead->wb)
 		zram_wb_free(z->ahead->wb);
-	kvfree(z->ahead);
+	host_free(z->ahead, sizeof(*z->ahead));
 	z->ahead = NULL;
 }

@@ -86,6 +86,7 @@ int zram_start(struct zram *z, u64 disksize)
 	 */
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
+	z->pages.gfp = GFP_NOIO | __GFP_NOWARN;
 	err = pcp_init(&z->pcp, &z->pages, PCP_BATCH, PCP_HIGH,
 		       pcp_reserve_for(host_total_bytes(), host_nr_cpus()));
 	if (err)

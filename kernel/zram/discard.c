@@ -158,6 +158,7 @@ static int send_requests(struct block_device *bdev, sector_t *at, sector_t end)
 	unsigned int i, n;
 	sector_t take;
 
+	static_assert(REQUESTS == 4);
 	init_completion(&r.over);
 	for (n = 0; n < REQUESTS && *at < end; n++, *at += take) {
 		take = take_sectors(bdev, *at, end - *at);

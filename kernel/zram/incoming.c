@@ -18,8 +18,8 @@
  * priority than any thread as long as they have one (wb.h).
  *
  * The work may be what memory is waiting for.  So it waits for none: its requests are there before,
- * and it takes from the kernel's reserve, as who reclaims does.  The pages of others, if it was the
- * kernel that had no memory for them, get none of that in the store.
+ * and the store gets the kernel's reserve, as it does from who reclaims.  For the pages of others,
+ * if it was the kernel that had no memory, the pool does not grow past what it had then.
  */
 #include "zram.h"
 
@@ -47,7 +47,7 @@ struct handed {
 	struct completion done;
 	unsigned int pending;           /* requests of it that are in flight */
 	u64 full;                       /* pages of the pool when there was no room; 0: not tried */
-	bool reserve;                   /* the store may take from the kernel's */
+	u64 most;                       /* the pool is not to be larger; 0: as large as it may be */
 	int err;
 };
 
@@ -97,7 +97,9 @@ static struct handed *take_unused(struct zram_incoming *in)
 static void hand_over(struct zram_incoming *in, struct handed *h, int err)
 {
 	h->full = pool_pages(&in->z->store.pool);
-	h->reserve = current->flags & PF_MEMALLOC || err == -EDQUOT;
+	/* What the kernel refused to this writer, the work is not to take from its reserve. */
+	if (!(current->flags & PF_MEMALLOC) && err != -EDQUOT)
+		h->most = h->full;
 	spin_lock_irq(&in->lock);
 	list_add_tail(&h->entry, &in->handed);
 	spin_unlock_irq(&in->lock);
@@ -257,23 +259,23 @@ static void pass_next(struct handed *h)
 		bio_advance_iter_single(h->bio, &h->iter, PAGE_SIZE);
 }
 
+static bool may_have_room(const struct handed *h, u64 pages)
+{
+	return (pages < h->full || !h->full) && (pages < h->most || !h->most);
+}
+
 /* The store is asked once more, if it may have shrunk or if it was not asked for this page. */
 static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
 	struct store *s = &in->z->store;
-	unsigned int noreclaim = 0;
 	void *mem;
 	int err;
 
-	if (h->full && pool_pages(&s->pool) >= h->full)
+	if (!may_have_room(h, pool_pages(&s->pool)))
 		return -ENOMEM;
-	if (h->reserve)
-		noreclaim = memalloc_noreclaim_save();
 	mem = kmap_local_page(page);
 	err = store_try_write(s, slot, mem, page_to_nid(page));
 	kunmap_local(mem);
-	if (h->reserve)
-		memalloc_noreclaim_restore(noreclaim);
 	if (!err)
 		zram_touch(in->z, slot);
 	else if (err == -EIO)
@@ -295,13 +297,10 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 	bool in_hand = host_a64_read_acquire(&b->in_hand);
 	struct page *page = next_page(h, &slot);
 	int err = try_store(in, h, slot, page);
-	unsigned int noreclaim;
 
 	h->full = 0;
 	if (store_no_room(err)) {
-		noreclaim = memalloc_noreclaim_save();
 		err = begin(in, h, slot, page);
-		memalloc_noreclaim_restore(noreclaim);
 		if (err == -ENOMEM)
 			err = try_store(in, h, slot, page);
 	}
@@ -357,7 +356,7 @@ static struct handed *next_handed(struct zram_incoming *in)
 static void work(struct work_struct *w)
 {
 	struct zram_incoming *in = container_of(w, struct zram_incoming, work);
-	unsigned int noio = memalloc_noio_save();
+	unsigned int noreclaim = memalloc_noreclaim_save(), noio = memalloc_noio_save();
 	struct incoming_request *r;
 	struct handed *h;
 
@@ -372,6 +371,7 @@ static void work(struct work_struct *w)
 		cond_resched();
 	}
 	memalloc_noio_restore(noio);
+	memalloc_noreclaim_restore(noreclaim);
 }
 
 static void work_again(struct work_struct *w)

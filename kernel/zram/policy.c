@@ -64,6 +64,7 @@ struct policy_run {
 	u32 period;                     /* seconds; 0: there are no ages */
 	bool in_pass;
 	u64 next_pass;                  /* ns */
+	u64 try_ages;                   /* ns: no memory is asked for before */
 
 	/* Walks over all slots, each of what a pass of ageing found. */
 	bool writes, recompresses;      /* one is under way */
@@ -148,15 +149,20 @@ static void end_ages(struct policy_run *r)
 /* Ages are counted in periods, so with another all begin anew. */
 static void keep_ages(struct policy_run *r)
 {
+	u64 now = ktime_get_ns();
 	u32 period = period_for(r->z);
 
-	if (period == r->period)
+	if (period == r->period || now < r->try_ages)
 		return;
 	end_ages(r);
-	if (!period || store_ages_init(&r->ages, r->z->store.slots))
+	if (!period)
+		return;
+	r->try_ages = now + NSEC_PER_SEC;
+	if (store_ages_init(&r->ages, r->z->store.slots))
 		return;
 	r->period = period;
-	r->next_pass = ktime_get_ns();
+	r->next_pass = now;
+	r->try_ages = 0;
 	WRITE_ONCE(r->z->policy.ages, &r->ages);
 }
 

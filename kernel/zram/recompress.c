@@ -156,13 +156,16 @@ static int first_band(struct zram *z, const struct recompress_request *r, u64 *c
 }
 
 /* -ENOMEM: there is none, and waiting on would kill somebody for it. */
-static int await_memory(void)
+static int await_memory(struct zram *z)
 {
 	struct page *page = alloc_page(GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 
 	if (!page)
 		return -ENOMEM;
 	__free_page(page);
+	/* Perhaps it was a table that was too small. */
+	host_work_queue(&z->grow);
+	host_work_flush(&z->grow);
 	return 0;
 }
 
@@ -186,7 +189,7 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 		up_read(&z->check_lock);
 		dry = more == -ENOMEM ? dry + 1 : 0;
 		if (dry && dry < DRY_TRIES)
-			more = await_memory() ?: 1;
+			more = await_memory(z) ?: 1;
 		cond_resched();
 	}
 	return more;

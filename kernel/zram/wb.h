@@ -64,8 +64,9 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want);
 
 /*
  * Writes what is chosen, the largest first, as far as device, limit and budget have room, and waits
- * for all of it.  0; -EIO: the limit or the budget is used up; -ENOSPC: the device is full; what a
- * bio ended with; or as zram_wb_stopped().  After an error pages may still be chosen.  pp_lock is
+ * for all of it.  0; -EIO: the limit or the budget is used up; -ENOSPC: the device is full, or, for
+ * by_itself, all blocks that are left are being read; what a bio ended with; or as
+ * zram_wb_stopped().  After an error pages may still be chosen.  pp_lock is
  * held.
  */
 int zram_wb_write(struct wb_work *w);

@@ -23,8 +23,8 @@
  * with none of these: that takes its open_mutex, and it may be this disk.
  *
  * Of a device in use, what takes memory that swapping out may have to free is made without
- * dev_lock: who writes ahead may wait for who wants it, and so do all who read a file when somebody
- * waits for it to write.
+ * dev_lock: all who read a file wait for who has it when somebody waits for it to write, and the
+ * device's thread wants it when a discard failed.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H

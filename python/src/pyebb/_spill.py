@@ -158,7 +158,8 @@ class SpillingStore(Store):
         n = len(self._order)
         if n > STALE and n > 2 * super().__len__() + STALE:
             for at in range(0, n, STALE):
-                drop_stale(self, min(STALE, n - at))    # each once, or their order is another
+                # Each once, or their order is another, as it may be beside other threads.
+                drop_stale(self, min(STALE, n - at))
 
     def _delete(self, key: Key) -> bool:
         try:
@@ -215,6 +216,7 @@ class SpillingStore(Store):
                     raise
                 return default
             if remove(self, find_key(key), where):
+                self._drop_stale()
                 return value
 
     def get(self, key: Key, default: Any = None) -> Any:
