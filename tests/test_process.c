@@ -292,7 +292,8 @@ static void a_cancelled_thread_leaves_no_call_half_done(void **state)
 /* What ebb.3 lists, and first what cannot be done without. */
 static const int calls[] = {
 	SYS_exit_group, SYS_exit, SYS_rseq, SYS_brk, SYS_futex,
-	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_membarrier, SYS_clock_nanosleep,
+	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_process_madvise, SYS_membarrier,
+	SYS_clock_nanosleep,
 	SYS_sched_yield, SYS_clone3, SYS_clone, SYS_set_robust_list,
 	SYS_rt_sigprocmask, SYS_sched_setscheduler, SYS_prctl, SYS_write,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * zone.c - the page source of the user-space home.
+ * zone.c - the page source of the user-space home.  zone_give.c gives on what is free.
  *
  * Owns: extents of address space, the 2 MiB blocks in them, taken in ascending order, and for each
  * block which of its pages are free.
@@ -35,8 +35,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "zone.h"
-#include "zone_set.h"
+#include "advise.h"
+#include "zone_parts.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -51,72 +51,10 @@
 #define zone_unpoison(p, n) ((void)(p), (void)(n))
 #endif
 
-#ifndef MADV_DONTNEED_LOCKED
-#define MADV_DONTNEED_LOCKED 24              /* since Linux 5.18 */
-#endif
-
-#define PPB_SHIFT (ZONE_BLOCK_SHIFT - HOST_PAGE_SHIFT)
-#define PPB (1u << PPB_SHIFT)                /* pages per block */
-#define WORDS ((PPB + 63) / 64)              /* of one block's bitmap */
-#define WORD_FULL (PPB >= 64 ? ~(u64)0 : ((u64)1 << (PPB & 63)) - 1)
-
-#define EXTENTS 19	/* the k-th has blocks 2^k to 2^(k+1) - 1: 1 TiB in all */
-#define BLOCKS (1u << EXTENTS)          /* numbers of blocks */
 #define COMMIT_BLOCKS 16u                    /* made accessible by one system call, at most */
-
-_Static_assert((u64)BLOCKS << PPB_SHIFT <= UINT32_MAX, "host_page is u32");
 
 /* A time t >= 16 is in bucket (log2(t) - 3) * 16 + the four bits after t's highest. */
 #define HIST_BUCKETS 640u                    /* up to 2^43 ns */
-
-struct block {
-	u64 free[WORDS];
-	u64 gone[WORDS];
-	u16 nfree;                   /* popcount(free) */
-	u16 resident;                /* popcount(free & ~gone) */
-};
-
-struct extent {
-	struct block *block;         /* [blocks] */
-	u32 blocks;                  /* 0: not there */
-};
-
-struct zone {
-	struct host_pages pub;       /* first: host_page_addr() reads it */
-	struct extent extent[EXTENTS];     /* commit; fixed once committed is past it */
-	u64 *hist;                   /* of hold times, HIST_BUCKETS; lock */
-	struct block_set res, gone;
-	void *sets;                  /* their words: one lazily touched mapping */
-	u32 step;	/* pages of this size make a page of the system: 1 if not smaller */
-	bool locked;                 /* the process was seen to lock its memory */
-	host_mutex_t commit;
-
-	_Alignas(HOST_CACHELINE) host_lock_t lock;
-	u32 next;                    /* block to open */
-	u32 committed;               /* end of what is accessible */
-	u64 opened;                  /* blocks */
-	u64 out, free, free_res, limbo;
-	u64 idle;                    /* least free_res since the last decay tick */
-	u64 holds, max_pages;
-	u64 timed_holds, max_ns;
-};
-
-static struct zone *zone_of(struct host_pages *src)
-{
-	return (struct zone *)src;
-}
-
-static char *block_addr(const struct zone *z, u32 b)
-{
-	return (char *)(z->pub.bias[high_bit(b) + PPB_SHIFT] + ((size_t)b << ZONE_BLOCK_SHIFT));
-}
-
-static struct block *block_of(const struct zone *z, u32 b)
-{
-	u32 k = high_bit(b);
-
-	return &z->extent[k].block[b - (1u << k)];
-}
 
 /* The block after b, which may be the first one of the next extent. */
 static u32 block_after(const struct zone *z, u32 b)
@@ -128,8 +66,7 @@ static u32 block_after(const struct zone *z, u32 b)
 
 /* ---- one block's counts; the sets follow from them ---- */
 
-/* Pages join (> 0) or leave (< 0) block b's free ones. */
-static void block_change(struct zone *z, u32 b, int d_free, int d_res) HOST_REQUIRES(z->lock)
+void zone_block_change(struct zone *z, u32 b, int d_free, int d_res) HOST_REQUIRES(z->lock)
 {
 	struct block *k = block_of(z, b);
 	u16 nfree = k->nfree, resident = k->resident;
@@ -179,7 +116,7 @@ static u32 block_take(struct zone *z, u32 b, bool gone, host_page *out, u32 want
 		if (gone)
 			k->gone[w] &= ~(have ^ left);
 	}
-	block_change(z, b, -(int)n, gone ? 0 : -(int)n);
+	zone_block_change(z, b, -(int)n, gone ? 0 : -(int)n);
 	return n;
 }
 
@@ -201,7 +138,7 @@ static bool block_open(struct zone *z) HOST_REQUIRES(z->lock)
 		block_of(z, b)->free[w] = block_of(z, b)->gone[w] = WORD_FULL;
 	z->next = block_after(z, b);
 	z->opened++;
-	block_change(z, b, PPB, 0);
+	zone_block_change(z, b, PPB, 0);
 	return true;
 }
 
@@ -243,18 +180,6 @@ static bool extent_make(struct zone *z, u32 k)
 	return true;
 }
 
-/* The system takes a range of whole pages.  False: it does not. */
-static bool give_on(struct zone *z, char *at, size_t bytes)
-{
-	if (!madvise(at, bytes, MADV_DONTNEED))
-		return true;
-	if (madvise(at, bytes, MADV_DONTNEED_LOCKED))
-		return false;
-	if (!host_read_once(z->locked))
-		host_write_once(z->locked, true);
-	return true;
-}
-
 /* Makes n blocks from b on accessible. */
 static bool blocks_commit(struct zone *z, u32 b, u32 n)
 {
@@ -263,7 +188,7 @@ static bool blocks_commit(struct zone *z, u32 b, u32 n)
 	if (mprotect(block_addr(z, b), bytes, PROT_READ | PROT_WRITE))
 		return false;
 	/* In a process that locks all its memory they are all there now. */
-	give_on(z, block_addr(z, b), bytes);
+	zone_give_blocks(z, b, n);
 	zone_poison(block_addr(z, b), bytes);
 	host_lock(&z->lock);
 	z->committed = b + n;
@@ -300,21 +225,51 @@ static bool zone_commit(struct zone *z)
 	return may;
 }
 
-/* Takes up to n pages; what is missing, no block that is open or committed can give. */
-static u32 zone_take(struct zone *z, host_page *out, u32 n) HOST_REQUIRES(z->lock)
+/*
+ * Takes up to n pages.  The last *gone of them are gone: at most as many as *gone was before.  What
+ * else is missing, no block that is open or committed can give.
+ */
+static u32 zone_take(struct zone *z, host_page *out, u32 n, u32 *gone) HOST_REQUIRES(z->lock)
 {
-	u32 b, k = 0;
+	u32 b, k = 0, most = *gone, fresh = 0, got;
 
 	while (k < n) {
-		if ((b = set_first(&z->res)) != 0)
+		if ((b = set_first(&z->res)) != 0) {
 			k += block_take(z, b, false, out + k, n - k);
-		else if ((b = set_first(&z->gone)) != 0)
-			k += block_take(z, b, true, out + k, n - k);
-		else if (!block_open(z))
+		} else if (fresh == most) {
 			break;
+		} else if ((b = set_first(&z->gone)) != 0) {
+			got = n - k < most - fresh ? n - k : most - fresh;
+			got = block_take(z, b, true, out + k, got);
+			fresh += got;
+			k += got;
+		} else if (!block_open(z)) {
+			break;
+		}
 	}
 	z->out += k;
+	*gone = fresh;
 	return k;
+}
+
+/*
+ * Pages that are gone would fault one by one.  So the system fills as many as lie side by side, but
+ * no more at once than delay nobody much.
+ */
+#define FILL 8u
+
+static void fill_ahead(const struct zone *z, const host_page *page, u32 n)
+{
+	u32 from = 0, i;
+
+	for (i = 1; i <= n; i++) {
+		if (i < n && page[i] == page[i - 1] + 1)
+			continue;
+		if (i - from > 1)
+			advise_fill(host_page_addr((struct host_pages *)&z->pub, page[from]),
+				    (size_t)(i - from) << HOST_PAGE_SHIFT);
+		from = i;
+	}
 }
 
 /* Who does not wait gets what is committed: more takes a sleeping lock and a system call. */
@@ -323,15 +278,17 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 {
 	struct zone *z = zone_of(src);
 	unsigned int turns = 0;
-	u32 k = 0;
+	u32 k = 0, gone;
 	bool limbo;
 
 	(void)node;
 	if (host_user_failing())
 		return 0;
 	for (;;) {
+		/* Who waits is short of pages: it gets all that it asks for, filled or not. */
+		gone = how & HOST_MAY_WAIT ? n : FILL;
 		host_lock(&z->lock);
-		k += zone_take(z, out + k, n - k);
+		k += zone_take(z, out + k, n - k, &gone);
 		limbo = z->limbo != 0;
 		host_unlock(&z->lock);
 		if (host_likely(k == n) || !(how & HOST_MAY_WAIT))
@@ -347,6 +304,8 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	for (n = 0; n < k; n++)
 		zone_unpoison(host_page_addr(src, out[n]), HOST_PAGE_SIZE);
 #endif
+	if (gone > 1 && gone <= FILL && z->step == 1)
+		fill_ahead(z, out + k - gone, gone);
 	return k;
 }
 
@@ -397,7 +356,7 @@ static void zone_put(struct zone *z, const host_page *pages, u32 n) HOST_REQUIRE
 			free[at >> 6] |= bit;
 		} while (++i < n && pages[i] >> PPB_SHIFT == b);
 		host_warn_on(bad != 0, "a page is freed twice");
-		block_change(z, b, (int)(i - was - bad), (int)(i - was - bad));
+		zone_block_change(z, b, (int)(i - was - bad), (int)(i - was - bad));
 		done += i - was - bad;
 	}
 	z->out -= done;
@@ -430,172 +389,6 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 		zone_put(z, pages, n);
 	}
 	host_unlock(&z->lock);
-}
-
-/* ---- giving memory on to the system ---- */
-
-/*
- * At most *max of the pages of block b that can be given on: free, resident (or gone), and, where
- * the system's pages are larger than ours, filling whole pages of the system.
- */
-static u32 block_limbo(struct zone *z, u32 b, bool gone, u64 *pages, u64 max)
-	HOST_REQUIRES(z->lock)
-{
-	struct block *k = block_of(z, b);
-	u32 w, at, n = 0;
-
-	for (w = 0; w < WORDS; w++) {
-		u64 have = n < max ? k->free[w] & (gone ? k->gone[w] : ~k->gone[w]) : 0;
-
-		for (at = 0; z->step > 1 && at < 64; at += z->step) {
-			u64 group = bits_below(z->step) << at;
-
-			if ((have & group) != group)
-				have &= ~group;
-		}
-		k->free[w] &= ~have;
-		k->gone[w] &= ~have;
-		pages[w] = have;
-		n += (u32)__builtin_popcountll(have);
-	}
-	block_change(z, b, -(int)n, gone ? 0 : -(int)n);
-	z->limbo += n;
-	return n;
-}
-
-/* Gives on the runs of pages; what the system did not take is left in pages. */
-static void punch(struct zone *z, char *addr, u64 *pages)
-{
-	u32 at = 0, end;
-
-	while (at < PPB) {
-		u32 from;
-
-		if (!(pages[at >> 6] >> (at & 63) & 1)) {
-			at++;
-			continue;
-		}
-		for (end = at; end < PPB && (pages[end >> 6] >> (end & 63) & 1);)
-			end++;
-		from = at;
-		at = end;
-		if (give_on(z, addr + ((size_t)from << HOST_PAGE_SHIFT),
-			    (size_t)(end - from) << HOST_PAGE_SHIFT))
-			for (; from < end; from++)
-				pages[from >> 6] &= ~((u64)1 << (from & 63));
-	}
-}
-
-/*
- * Gives on at most about max pages of block b that are free and resident, or gone as far as is
- * known; returns how many.
- */
-static u32 block_trim(struct zone *z, u32 b, bool gone, u64 max)
-{
-	u64 pages[WORDS], left[WORDS];
-	u32 w, n, kept = 0;
-
-	host_lock(&z->lock);
-	n = block_limbo(z, b, gone, pages, max);
-	host_unlock(&z->lock);
-	if (!n)
-		return 0;
-	memcpy(left, pages, sizeof(left));
-	punch(z, block_addr(z, b), left);
-
-	host_lock(&z->lock);
-	for (w = 0; w < WORDS; w++) {
-		block_of(z, b)->free[w] |= pages[w];
-		block_of(z, b)->gone[w] |= pages[w] & ~left[w];
-		kept += (u32)__builtin_popcountll(left[w]);
-	}
-	z->limbo -= n;
-	block_change(z, b, (int)n, (int)kept);
-	host_unlock(&z->lock);
-	return n - kept;
-}
-
-/* The highest block of a set below b. */
-static u32 trim_next(struct zone *z, const struct block_set *set, u32 b)
-{
-	host_lock(&z->lock);
-	b = set_last_below(set, b);
-	host_unlock(&z->lock);
-	return b;
-}
-
-void zone_trim(struct host_pages *src, u64 *bytes)
-{
-	struct zone *z = zone_of(src);
-	u32 b = BLOCKS - 1;
-	u64 pages = 0;
-
-	while ((b = trim_next(z, &z->res, b)) != 0)
-		pages += block_trim(z, b, false, PPB);
-	if (bytes)
-		*bytes = pages << HOST_PAGE_SHIFT;
-}
-
-/*
- * mlockall() has the system fill what is accessible: pages that were never touched, or given on
- * long ago.  The zone is not told; it sees that the process is locked when it gives something on,
- * and then gives these on once more.
- */
-static void give_on_what_was_filled(struct zone *z)
-{
-	u32 b = BLOCKS - 1, end;
-
-	host_write_once(z->locked, false);
-	while ((b = trim_next(z, &z->gone, b)) != 0)
-		block_trim(z, b, true, PPB);
-
-	/* Nobody opens a block meanwhile: for those that wait, commit is taken. */
-	host_mutex_lock(&z->commit);
-	host_lock(&z->lock);
-	b = z->next;
-	end = z->committed;
-	if (b < end)
-		z->committed = b;
-	host_unlock(&z->lock);
-	if (b < end)
-		give_on(z, block_addr(z, b), (size_t)(end - b) << ZONE_BLOCK_SHIFT);
-	host_lock(&z->lock);
-	z->committed = end;
-	host_unlock(&z->lock);
-	host_mutex_unlock(&z->commit);
-	host_write_once(z->locked, false);
-}
-
-#define DECAY_MIN ((u64)32 << 20 >> HOST_PAGE_SHIFT)
-
-enum zone_decay zone_decay(struct host_pages *src, u64 ns)
-{
-	struct zone *z = zone_of(src);
-	u64 idle, give, begun = host_now_ns(), done = 0, left;
-	u32 b = BLOCKS - 1;
-	bool late = false;
-
-	host_lock(&z->lock);
-	idle = z->idle;
-	host_unlock(&z->lock);
-	give = idle < DECAY_MIN ? idle : idle / 4 * 3 > DECAY_MIN ? idle / 4 * 3 : DECAY_MIN;
-
-	/* The highest ones: allocation comes back to the lowest first. */
-	while (done < give && !late && (b = trim_next(z, &z->res, b)) != 0) {
-		done += block_trim(z, b, false, give - done);
-		late = host_now_ns() - begun > ns;
-	}
-
-	host_lock(&z->lock);
-	/* If time was up, what is left of it was idle as well, as far as it still is. */
-	z->idle = late && idle - done < z->free_res ? idle - done : z->free_res;
-	left = z->free_res;
-	host_unlock(&z->lock);
-	if (!left && host_read_once(z->locked))
-		give_on_what_was_filled(z);
-	if (!left || (give && !done))
-		return ZONE_IDLE;
-	return late && done < give ? ZONE_MORE : ZONE_LATER;
 }
 
 /* ---- life ---- */
