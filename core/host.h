@@ -117,10 +117,11 @@
  *                                 unsigned int node, unsigned int how)
  *            fills out[0..k), returns k <= n.  Content is undefined.  Pages are of node if it
  *            has any, else of another.  how is HOST_MAY_WAIT: process (the kernel's may not
- *            start I/O), and k < n means that the source is dry; or 0: any; it does not sleep,
- *            leaves alone what the home keeps for those who have to reclaim, and may give less
- *            than n, or nothing, although a caller who waits would get more; or HOST_RECLAIMS: as
- *            0, but for who frees memory by it, so what is kept for those is not left alone.
+ *            start I/O), and k < n means that the source is dry; or 0: any; it sleeps no longer
+ *            than a touch of what it gives would, leaves alone what the home keeps for those who
+ *            have to reclaim, and may give less than n, or nothing, although a caller who waits
+ *            would get more; or HOST_RECLAIMS: as 0, but for who frees memory by it, so what is
+ *            kept for those is not left alone.
  *            HOST_MOVABLE may be added to each (below).
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any

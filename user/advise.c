@@ -5,6 +5,7 @@
 #endif
 #include "advise.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,44 +21,53 @@
 #endif
 
 /* How many ranges, from the first one on, the system took the advice for. */
-static u32 advise(const struct iovec *range, u32 n, int advice)
+static u32 advise(struct advise *a, const struct iovec *range, u32 n, int advice)
 {
-	ssize_t bytes = -1;
+	ssize_t bytes;
 	u32 i;
 
 	if (n == 1)
 		return !madvise(range->iov_base, range->iov_len, advice);
 #ifdef SYS_process_madvise
 	bytes = syscall(SYS_process_madvise, PIDFD_SELF_THREAD, range, n, advice, 0);
+#else
+	bytes = -1;
+	errno = ENOSYS;
 #endif
+	/* It knows no such call, or not for who calls, or a filter forbids it. */
+	if (bytes < 0 && (errno == ENOSYS || errno == EBADF || errno == EPERM))
+		host_write_once(a->no_many, true);
 	for (i = 0; i < n && bytes >= (ssize_t)range[i].iov_len; i++)
 		bytes -= (ssize_t)range[i].iov_len;
 	return i;
 }
 
-u32 advise_take(struct iovec *range, u32 n, bool *locked)
+u32 advise_take(struct advise *a, struct iovec *range, u32 n, bool *locked)
 {
 	u32 at = 0, refused = 0, most = ADVISE_RANGES;
 
 	while (at < n) {
-		u32 k = n - at < most ? n - at : most;
-		u32 took = advise(range + at, k, MADV_DONTNEED);
+		u32 k = n - at < most ? n - at : most, took;
 
-		if (!took) {
-			took = advise(range + at, k, MADV_DONTNEED_LOCKED);
+		if (host_read_once(a->no_many))
+			k = most = 1;
+		took = advise(a, range + at, k, MADV_DONTNEED);
+		if (!took && (k == 1 || !host_read_once(a->no_many))) {
+			took = advise(a, range + at, k, MADV_DONTNEED_LOCKED);
 			*locked |= took != 0;
 		}
 		if (took)
 			at += took;
 		else if (k > 1)
-			most = 1;       /* it knows no such call, or refuses the first range */
+			most = 1;       /* the first range is refused, or the call */
 		else
 			range[refused++] = range[at++];
 	}
 	return refused;
 }
 
-void advise_fill(void *at, size_t bytes)
+void advise_fill(struct advise *a, void *at, size_t bytes)
 {
-	madvise(at, bytes, MADV_POPULATE_WRITE);
+	if (madvise(at, bytes, MADV_POPULATE_WRITE) && (errno == EINVAL || errno == EPERM))
+		host_write_once(a->no_fill, true);
 }

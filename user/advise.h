@@ -15,19 +15,29 @@
 
 #include "host.h"
 
-#define ADVISE_RANGES 256u               /* in one call, at most; the system allows 1024 */
+/*
+ * In one call, at most.  Linux 6.15 takes all of them in one hold of the lock that mmap() waits
+ * for, and interrupts after each.
+ */
+#define ADVISE_RANGES 64u
+
+/* What the system was found not to have; all false at first.  Several threads may use one. */
+struct advise {
+	bool no_many;                    /* calls for many ranges */
+	bool no_fill;                    /* filling ahead */
+};
 
 /*
- * The system takes n ranges of whole pages, at most ADVISE_RANGES: a touch faults in zeroed ones.
- * Returns how many it refused, which are the first ones of range then.  *locked becomes true if
- * some were locked.  May sleep.
+ * The system takes n ranges of whole pages: a touch faults in zeroed ones.  Returns how many it
+ * refused, which are the first ones of range then.  *locked becomes true if some were locked.  May
+ * sleep.
  */
-u32 advise_take(struct iovec *range, u32 n, bool *locked);
+u32 advise_take(struct advise *a, struct iovec *range, u32 n, bool *locked);
 
 /*
  * The system fills a range of whole pages that are about to be written to, which saves a fault for
- * each.  Where it does not, they fault.  May sleep.
+ * each.  Where it does not, they fault.  Takes as long as the faults would, or less.
  */
-void advise_fill(void *at, size_t bytes);
+void advise_fill(struct advise *a, void *at, size_t bytes);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* zone_give.c - the zone's free pages go on to the system.  Owns nothing; zone.c has the map. */
-#include "advise.h"
 #include "zone_parts.h"
 
 /* The system takes n ranges of whole pages.  Returns how many it refused: the first ones then. */
@@ -8,7 +7,7 @@ static u32 give_on(struct zone *z, struct iovec *range, u32 n)
 {
 	bool locked = false;
 
-	n = advise_take(range, n, &locked);
+	n = advise_take(&z->advise, range, n, &locked);
 	if (locked && !host_read_once(z->locked))
 		host_write_once(z->locked, true);
 	return n;

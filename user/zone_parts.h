@@ -6,6 +6,7 @@
 #ifndef EBB_USER_ZONE_PARTS_H
 #define EBB_USER_ZONE_PARTS_H
 
+#include "advise.h"
 #include "zone.h"
 #include "zone_set.h"
 
@@ -38,7 +39,9 @@ struct zone {
 	struct block_set res, gone;
 	void *sets;                  /* their words: one lazily touched mapping */
 	u32 step;	/* pages of this size make a page of the system: 1 if not smaller */
+	size_t page;                 /* bytes of a page of the system */
 	bool locked;                 /* the process was seen to lock its memory */
+	struct advise advise;
 	host_mutex_t commit;
 
 	_Alignas(HOST_CACHELINE) host_lock_t lock;

@@ -93,7 +93,7 @@ MACHINES = {
 
 
 # Emulated kernels that are built from source; the others are Debian's own.
-BUILT = ("kcsan", "irqsoff")
+BUILT = ("kcsan", "irqsoff", "counted")
 
 
 @dataclasses.dataclass
@@ -124,7 +124,7 @@ def kernel(name):
         release = (home / "release").read_text().strip()
         return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release,
                       modules_of(home, release), home / f"usr/src/linux-headers-{release}", home)
-    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan irqsoff; "
+    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan irqsoff counted; "
                "Debian's: stock-6.12 stock-7.3, or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
 
 
@@ -268,8 +268,8 @@ class Initramfs:
         if variant in ("base", "none"):
             return
         if variant in ("patched", "floor"):
-            if not self.kernel.uml:
-                raise Fail(f"the variant '{variant}' exists for user-mode kernels only")
+            if not (self.kernel.home / variant / "zram.ko").exists():
+                raise Fail(f"the variant '{variant}' exists for kernels that are built here, not for {self.kernel.name}")
             self.extra["kernel/drivers/block/zram/zram.ko"] = self.kernel.home / variant / "zram.ko"
             self.extra["kernel/mm/zsmalloc.ko"] = self.kernel.home / variant / "zsmalloc.ko"
             return
