@@ -232,7 +232,7 @@ def test_the_command_line(tmp_path, nanny):
         for p in (worker, scheduler):
             p.terminate()
         for p in (worker, scheduler):
-            p.wait(30)
+            p.wait(120)
 
 
 def test_the_readme_s_five_lines(tmp_path):
