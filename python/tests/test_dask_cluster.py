@@ -229,8 +229,8 @@ def test_the_command_line(tmp_path, nanny):
                                                    dask_worker.data.fast.n))
             assert list(said.values()) == [("zstd", int(LIMIT * .6))]
     finally:
-        # One after the other: a worker whose scheduler ended with it once stayed, on a busy machine,
-        # with a task of distributed's that asyncio had cancelled and that did not end.
+        # One after the other: a worker whose scheduler ended with it once stayed, on a busy
+        # machine, with a task that asyncio had cancelled and that did not end.
         for p in (worker, scheduler):
             p.terminate()
             p.wait(60)
