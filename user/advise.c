@@ -42,7 +42,7 @@ static u32 advise(struct advise *a, const struct iovec *range, u32 n, int advice
 	return i;
 }
 
-u32 advise_take(struct advise *a, struct iovec *range, u32 n, bool *locked)
+u32 advise_take(struct advise *a, struct iovec *range, u32 n)
 {
 	u32 at = 0, refused = 0, most = ADVISE_RANGES;
 
@@ -54,7 +54,8 @@ u32 advise_take(struct advise *a, struct iovec *range, u32 n, bool *locked)
 		took = advise(a, range + at, k, MADV_DONTNEED);
 		if (!took && (k == 1 || !host_read_once(a->no_many))) {
 			took = advise(a, range + at, k, MADV_DONTNEED_LOCKED);
-			*locked |= took != 0;
+			if (took && !host_read_once(a->locked))
+				host_write_once(a->locked, true);
 		}
 		if (took)
 			at += took;

@@ -21,18 +21,18 @@
  */
 #define ADVISE_RANGES 64u
 
-/* What the system was found not to have; all false at first.  Several threads may use one. */
+/* What was found of the system; all false at first.  Several threads may use one. */
 struct advise {
-	bool no_many;                    /* calls for many ranges */
-	bool no_fill;                    /* filling ahead */
+	bool no_many;                    /* it has no calls for many ranges */
+	bool no_fill;                    /* it fills nothing ahead */
+	bool locked;                     /* some of what it took was locked */
 };
 
 /*
  * The system takes n ranges of whole pages: a touch faults in zeroed ones.  Returns how many it
- * refused, which are the first ones of range then.  *locked becomes true if some were locked.  May
- * sleep.
+ * refused, which are the first ones of range then.  May sleep.
  */
-u32 advise_take(struct advise *a, struct iovec *range, u32 n, bool *locked);
+u32 advise_take(struct advise *a, struct iovec *range, u32 n);
 
 /*
  * The system fills a range of whole pages that are about to be written to, which saves a fault for

@@ -260,7 +260,7 @@ static u32 zone_take(struct zone *z, host_page *out, u32 n, u32 *gone) HOST_REQU
 /* How many pages that are gone are filled at once; 0: none. */
 static u32 fill_pages(const struct zone *z)
 {
-	if (z->step > 1 || host_read_once(z->advise.no_fill))
+	if (z->page > HOST_PAGE_SIZE || host_read_once(z->advise.no_fill))
 		return 0;
 	return HOST_PAGE_SIZE < FILL_BYTES ? FILL_BYTES / HOST_PAGE_SIZE : 1;
 }
@@ -421,7 +421,6 @@ int zone_open(struct host_pages **src)
 	}
 	set_place(&z->gone, set_place(&z->res, z->sets, BLOCKS), BLOCKS);
 	z->page = page > 0 ? (size_t)page : HOST_PAGE_SIZE;
-	z->step = page > (long)HOST_PAGE_SIZE ? (u32)((size_t)page >> HOST_PAGE_SHIFT) : 1;
 	host_mutex_init(&z->commit);
 	host_lock_init(&z->lock, "zone");
 	z->next = z->committed = 1;

@@ -2,22 +2,11 @@
 /* zone_give.c - the zone's free pages go on to the system.  Owns nothing; zone.c has the map. */
 #include "zone_parts.h"
 
-/* The system takes n ranges of whole pages.  Returns how many it refused: the first ones then. */
-static u32 give_on(struct zone *z, struct iovec *range, u32 n)
-{
-	bool locked = false;
-
-	n = advise_take(&z->advise, range, n, &locked);
-	if (locked && !host_read_once(z->locked))
-		host_write_once(z->locked, true);
-	return n;
-}
-
 void zone_give_blocks(struct zone *z, u32 b, u32 n)
 {
 	struct iovec range = { block_addr(z, b), (size_t)n << ZONE_BLOCK_SHIFT };
 
-	give_on(z, &range, 1);
+	advise_take(&z->advise, &range, 1);
 }
 
 /*
@@ -28,13 +17,15 @@ static u32 block_limbo(struct zone *z, u32 b, bool gone, u64 *pages, u64 max)
 	HOST_REQUIRES(z->lock)
 {
 	struct block *k = block_of(z, b);
+	/* Pages of this size make a page of the system. */
+	u32 step = z->page > HOST_PAGE_SIZE ? (u32)(z->page >> HOST_PAGE_SHIFT) : 1;
 	u32 w, at, n = 0;
 
 	for (w = 0; w < WORDS; w++) {
 		u64 have = n < max ? k->free[w] & (gone ? k->gone[w] : ~k->gone[w]) : 0;
 
-		for (at = 0; z->step > 1 && at < 64; at += z->step) {
-			u64 group = bits_below(z->step) << at;
+		for (at = 0; step > 1 && at < 64; at += step) {
+			u64 group = bits_below(step) << at;
 
 			if ((have & group) != group)
 				have &= ~group;
@@ -67,18 +58,18 @@ static u32 runs_of(const u64 *pages, char *addr, struct iovec *range)
 	return n;
 }
 
-/* Gives on the runs of pages; what the system did not take is left in pages. */
-static void punch(struct zone *z, char *addr, u64 *pages)
+/* Gives on the runs of pages; left: what the system did not take. */
+static void punch(struct zone *z, char *addr, const u64 *pages, u64 *left)
 {
 	struct iovec range[PPB / 2 + 1];
-	u32 at, end, i, n = give_on(z, range, runs_of(pages, addr, range));
+	u32 at, end, i, n = advise_take(&z->advise, range, runs_of(pages, addr, range));
 
-	memset(pages, 0, WORDS * sizeof(*pages));
+	memset(left, 0, WORDS * sizeof(*left));
 	for (i = 0; i < n; i++) {
 		at = (u32)(((char *)range[i].iov_base - addr) >> HOST_PAGE_SHIFT);
 		end = at + (u32)(range[i].iov_len >> HOST_PAGE_SHIFT);
 		for (; at < end; at++)
-			pages[at >> 6] |= (u64)1 << (at & 63);
+			left[at >> 6] |= (u64)1 << (at & 63);
 	}
 }
 
@@ -96,8 +87,7 @@ static u32 block_trim(struct zone *z, u32 b, bool gone, u64 max)
 	host_unlock(&z->lock);
 	if (!n)
 		return 0;
-	memcpy(left, pages, sizeof(left));
-	punch(z, block_addr(z, b), left);
+	punch(z, block_addr(z, b), pages, left);
 
 	host_lock(&z->lock);
 	for (w = 0; w < WORDS; w++) {
@@ -141,7 +131,7 @@ static void give_on_what_was_filled(struct zone *z)
 {
 	u32 b = BLOCKS - 1, end;
 
-	host_write_once(z->locked, false);
+	host_write_once(z->advise.locked, false);
 	while ((b = trim_next(z, &z->gone, b)) != 0)
 		block_trim(z, b, true, PPB);
 
@@ -159,7 +149,7 @@ static void give_on_what_was_filled(struct zone *z)
 	z->committed = end;
 	host_unlock(&z->lock);
 	host_mutex_unlock(&z->commit);
-	host_write_once(z->locked, false);
+	host_write_once(z->advise.locked, false);
 }
 
 #define DECAY_MIN ((u64)32 << 20 >> HOST_PAGE_SHIFT)
@@ -187,7 +177,7 @@ enum zone_decay zone_decay(struct host_pages *src, u64 ns)
 	z->idle = late && idle - done < z->free_res ? idle - done : z->free_res;
 	left = z->free_res;
 	host_unlock(&z->lock);
-	if (!left && host_read_once(z->locked))
+	if (!left && host_read_once(z->advise.locked))
 		give_on_what_was_filled(z);
 	if (!left || (give && !done))
 		return ZONE_IDLE;

@@ -38,9 +38,7 @@ struct zone {
 	u64 *hist;                   /* of hold times, HIST_BUCKETS; lock */
 	struct block_set res, gone;
 	void *sets;                  /* their words: one lazily touched mapping */
-	u32 step;	/* pages of this size make a page of the system: 1 if not smaller */
 	size_t page;                 /* bytes of a page of the system */
-	bool locked;                 /* the process was seen to lock its memory */
 	struct advise advise;
 	host_mutex_t commit;
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """What the benches of this folder have in common: a guest per variant, boots by turns, medians.
 
+    SWAP, limit(...) what each guest's script begins with, and an option of its programs
     image(...)       the initramfs of a variant: its module, the programs, a script
     boot(...)        one boot; raises harness.Fail with the reason if anything went wrong in it
     measured(...)    the same, for what the guest's programs say of themselves
@@ -17,6 +18,15 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "vm"))
 import harness  # noqa: E402
+
+
+# A fault takes one page, and no process is refused memory that swap has room for.
+SWAP = ["echo 0 >/proc/sys/vm/page-cluster", "echo 1 >/proc/sys/vm/overcommit_memory"]
+
+
+def limit(variant):
+    """A program's option, with a space before it, that makes Ebb's module this variant."""
+    return " --release-limit 0" if variant == "sync" else ""
 
 
 def image(kern, variant, ebb, programs, script, to):

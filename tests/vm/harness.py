@@ -124,8 +124,9 @@ def kernel(name):
         release = (home / "release").read_text().strip()
         return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release,
                       modules_of(home, release), home / f"usr/src/linux-headers-{release}", home)
-    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; emulated: kcsan irqsoff counted; "
-               "Debian's: stock-6.12 stock-7.3, or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
+    raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; "
+               "emulated: kcsan irqsoff counted; Debian's: stock-6.12 stock-7.3, "
+               "or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
 
 
 def modules_of(home, release):
@@ -269,7 +270,7 @@ class Initramfs:
             return
         if variant in ("patched", "floor"):
             if not (self.kernel.home / variant / "zram.ko").exists():
-                raise Fail(f"the variant '{variant}' exists for kernels that are built here, not for {self.kernel.name}")
+                raise Fail(f"there is no variant '{variant}' of the kernel {self.kernel.name}")
             self.extra["kernel/drivers/block/zram/zram.ko"] = self.kernel.home / variant / "zram.ko"
             self.extra["kernel/mm/zsmalloc.ko"] = self.kernel.home / variant / "zsmalloc.ko"
             return
