@@ -15,10 +15,18 @@ import tempfile
 sys.dont_write_bytecode = True
 import tap
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-loader = importlib.machinery.SourceFileLoader("run", str(ROOT / "bench/linux/run"))
-run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
-loader.exec_module(run)
-report = run.report
+
+
+def program(name):
+    """A program of the folder as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / "bench/linux" / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+run, counted = program("run"), program("counted")
+report, traced = run.report, counted.traced
 
 
 def plan(**given):
@@ -173,6 +181,62 @@ def holds_changes_a_source_once_and_refuses_another():
         assert path.read_text() == "int x;\n"
 
 
+def instructions_are_counted_over_the_floor_of_the_same_client():
+    rows = [{"client": c, "data": "mixed", "allocator": a, "free": n} for c, a, n in (
+        ("zram", "floor", 90), ("zram", "floor-plus", 70), ("zswap", "floor", 700),
+        ("zram", "classic", 490), ("zram", "classic-plus", 270), ("zram", "ebb-bulk", 300),
+        ("zram", "ebb-sync", 390), ("zram", "series-3", 400), ("zswap", "classic", 1000),
+        ("zswap", "ebb-bulk", 900))]
+    counted.over_the_floor(rows)
+    over = {(r["client"], r["allocator"]): r.get("over") for r in rows}
+    assert over == {("zram", "floor"): None, ("zram", "floor-plus"): None, ("zswap", "floor"): None,
+                    ("zram", "classic"): 400, ("zram", "classic-plus"): 200,
+                    ("zram", "ebb-bulk"): 230, ("zram", "ebb-sync"): 300,
+                    ("zram", "series-3"): 310, ("zswap", "classic"): 300,
+                    ("zswap", "ebb-bulk"): None}, over
+
+
+def what_counts_instructions_has_a_kernel_each_and_one_disk():
+    known = subprocess.run([str(ROOT / "tests/vm/kernels"), "list"], stdout=subprocess.PIPE,
+                           text=True, check=True).stdout.split()
+    assert {*counted.ALLOCATORS.values()} <= {*known}, {*counted.ALLOCATORS.values()} - {*known}
+    assert {*run.DEFAULT} - {"ebb-chain8"} <= {*counted.ALLOCATORS}
+    assert {*counted.FLOOR} | {*counted.FLOOR.values()} == {*counted.ALLOCATORS}
+    args = argparse.Namespace(codec="lzo", timeout=1)
+    for client, disks in (("zram", []), ("zswap", ["704M"])):
+        command = counted.command(client, args, 256, "mixed", "--mode cpu")
+        assert ("--zswap" in command) == (client == "zswap"), command
+        assert counted.machine(client, "classic", args, 256)["disks"] == disks
+    assert counted.machine("zram", "ebb-sync", args, 64)["append"] == ["zsmalloc.deferred_free=0"]
+    assert counted.machine("zram", "ebb-deferred", args, 64)["append"] == []
+
+
+KERNEL, MODULE = 0xffffffff81000000, 0xffffffffa0000000
+
+
+def an_instruction_is_its_functions_and_those_of_programs_are_nobodys():
+    known = [(MODULE, "slot_free"), (KERNEL + 0x40, "zs_free.cold"), (KERNEL, "zs_free"),
+             (KERNEL + 0x80, "put.isra.0"), (KERNEL + 0xc0, "memcpy")]
+    found = traced.by_function({KERNEL: 1, KERNEL + 0x3f: 2, KERNEL + 0x40: 4, KERNEL + 0xbf: 8,
+                                KERNEL + 0xc0: 16, MODULE + 0x999: 32, 0x401000: 64}, known)
+    assert dict(found) == {"zs_free": 7, "put": 8, "memcpy": 16, "slot_free": 32}, found
+
+
+def a_trace_of_the_emulator_is_read_by_address():
+    line = "Trace 0: 0x7f0a2c0d3a40 [00000000/ffffffff811abff0/0040c2b3/ff020200] list_out\n"
+    assert traced.EXECUTED.findall("IN: put\n" + line * 2) == ["ffffffff811abff0"] * 2
+    told = traced.TOLD.match("symbol: ffffffffa0000180 t slot_free\t[zram]")
+    assert told.groups() == ("ffffffffa0000180", "slot_free"), told
+    assert not traced.TOLD.match("symbol: ffffffffa0000180 d zram_table\t[zram]")
+
+
+def functions_of_a_free_add_up_to_it():
+    rows = traced.rows(traced.collections.Counter(a=500, b=490, c=6, d=4), 400, client="zram")
+    assert [(r["function"], r["share"], r["instructions"]) for r in rows] == [
+        ("a", 0.5, 200), ("b", 0.49, 196), ("others", 0.01, 4)], rows
+    assert all(r["client"] == "zram" for r in rows)
+
+
 CASES = [
     what_leaks_is_booted_for_each_kind_of_data_the_largest_first,
     nothing_that_leaks_is_asked_what_memory_it_takes,
@@ -191,6 +255,11 @@ CASES = [
     pool_bytes_are_told_by_the_compressed_bytes_of_part_pool,
     writes_that_failed_are_counted_over_all_boots,
     holds_changes_a_source_once_and_refuses_another,
+    instructions_are_counted_over_the_floor_of_the_same_client,
+    what_counts_instructions_has_a_kernel_each_and_one_disk,
+    an_instruction_is_its_functions_and_those_of_programs_are_nobodys,
+    a_trace_of_the_emulator_is_read_by_address,
+    functions_of_a_free_add_up_to_it,
 ]
 
 if __name__ == "__main__":

@@ -92,8 +92,9 @@ MACHINES = {
 }
 
 
-# Emulated kernels that are built from source; the others are Debian's own.
-BUILT = ("kcsan", "irqsoff", "counted")
+def from_source(name):
+    """Whether tests/vm/kernels builds it; the others are Debian's own."""
+    return name.startswith(("uml-", "counted")) or name in ("kcsan", "irqsoff")
 
 
 @dataclasses.dataclass
@@ -114,7 +115,7 @@ def kernel(name):
     for tool in (machine.emulator[0], machine.cc):
         if not uml and not shutil.which(tool):
             raise Skip(f"needs {tool} (Debian: apt-get install {machine.packages})")
-    if uml or name in BUILT:
+    if from_source(name):
         home = pathlib.Path(call(HERE / "kernels", "build", name))
         release = (home / "release").read_text().strip()
         return Kernel(name, uml, arch, home / "linux", release, home / "lib/modules" / release,
@@ -155,7 +156,7 @@ def test_module(kern, name):
     where = top / "build/module" / f"{kern.name}-{name}"
     where.mkdir(parents=True, exist_ok=True)
     call("cp", "-rpu", top / "core", top / "kernel", HERE / name, where)
-    kind = "kernels" if kern.uml or kern.name in BUILT else "stock"
+    kind = "kernels" if from_source(kern.name) else "stock"
     call(HERE / kind, "module", kern.name, where / name)
     return where / name / f"{name}.ko"
 
@@ -403,7 +404,8 @@ def ubds_of(sizes, work):
     return [f"ubd{i}={work / f'disk{i}'}" for i in range(len(args) // 4)]
 
 
-def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instruction=0):
+def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instruction=0, qmp=None,
+            trace=None):
     if kern.uml:
         wrap, tmpdir = private_tmpfs(mem)
         env = dict(os.environ)
@@ -422,10 +424,12 @@ def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instructi
     # A socket for each CPU: none may lie in two nodes.
     accel = ["-accel", "tcg,thread=multi"]
     if ns_per_instruction:
-        # A clock that instructions drive, and that no load of this machine moves.
-        accel = ["-accel", "tcg,thread=single",
+        # A clock that instructions drive, and that no load of this machine moves. Each round of a
+        # string instruction counts as one; without these two they go by eight bytes, not by one.
+        accel = ["-cpu", "max,-cx16,-erms,-fsrm", "-accel", "tcg,thread=single",
                  "-icount", f"shift={ns_per_instruction.bit_length() - 1},sleep=off"]
-    return [*machine.emulator, *accel, "-m", mem,
+    monitor = ["-qmp", f"unix:{qmp},server=on,wait=off", "-D", trace] if qmp else []
+    return [*machine.emulator, *accel, *monitor, "-m", mem,
             "-smp", f"{cpus},sockets={cpus}",
             *(nodes_of(mem, cpus, numa) if numa > 1 else []), *disks_of(disks, work),
             "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio",
@@ -451,14 +455,15 @@ def die_with_parent():
 
 
 def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None, numa=1,
-         disks=(), ns_per_instruction=0):
+         disks=(), ns_per_instruction=0, qmp=None, trace=None):
     """Runs until the guest ends or the time is up. on_line(text, pid) sees each line of
     the console as it comes; the guest waits a while after a marker, so that the process
     clock can be read while it is idle. With ns_per_instruction, a power of two, the clock of an
-    emulated guest counts its instructions: for one CPU, since those of others take turns."""
+    emulated guest counts its instructions: for one CPU, since those of others take turns. With qmp,
+    a path, the emulator can be talked to there, and logs to the file trace if it is told to."""
     work = pathlib.Path(tempfile.mkdtemp(prefix="ebb-vm-"))
     argv, env = command(kern, initrd, mem, cpus, list(append), work, numa, disks,
-                        ns_per_instruction)
+                        ns_per_instruction, qmp, trace)
     start, lines, buf, why, status = time.monotonic(), [], b"", "", None
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, env=env, start_new_session=True,
