@@ -185,14 +185,15 @@ def instructions_are_counted_over_the_floor_of_the_same_client():
     rows = [{"client": c, "data": "mixed", "allocator": a, "free": n} for c, a, n in (
         ("zram", "floor", 90), ("zram", "floor-plus", 70), ("zswap", "floor", 700),
         ("zram", "classic", 490), ("zram", "classic-plus", 270), ("zram", "ebb-bulk", 300),
-        ("zram", "ebb-sync", 390), ("zram", "series-3", 400), ("zswap", "classic", 1000),
-        ("zswap", "ebb-bulk", 900))]
+        ("zram", "ebb-sync", 390), ("zram", "series-3", 400), ("zram", "series-4", 300),
+        ("zswap", "classic", 1000), ("zswap", "series-4", 990), ("zswap", "ebb-bulk", 900))]
     counted.over_the_floor(rows)
     over = {(r["client"], r["allocator"]): r.get("over") for r in rows}
     assert over == {("zram", "floor"): None, ("zram", "floor-plus"): None, ("zswap", "floor"): None,
                     ("zram", "classic"): 400, ("zram", "classic-plus"): 200,
                     ("zram", "ebb-bulk"): 230, ("zram", "ebb-sync"): 300,
-                    ("zram", "series-3"): 310, ("zswap", "classic"): 300,
+                    ("zram", "series-3"): 310, ("zram", "series-4"): 230,
+                    ("zswap", "classic"): 300, ("zswap", "series-4"): 290,
                     ("zswap", "ebb-bulk"): None}, over
 
 
@@ -230,10 +231,23 @@ def a_trace_of_the_emulator_is_read_by_address():
     assert not traced.TOLD.match("symbol: ffffffffa0000180 d zram_table\t[zram]")
 
 
+def a_log_is_cut_to_whole_clusters_and_to_none_without_them():
+    known = [(KERNEL, "zs_free"), (KERNEL + 0x40, traced.FIRST), (KERNEL + 0x80, "put")]
+    free, swap, other = KERNEL, KERNEL + 0x7f, KERNEL + 0x80
+    cluster = ([swap] * 20 + [other] * 9) * 3 + [free] * (traced.PAUSE + 5)
+    before, after = [other] * 777 + [swap] * 3 + [free] * (traced.PAUSE + 9), [swap] * 4 + [other] * 5
+    assert traced.clusters(before + cluster * 3 + after, known) == cluster * 3
+    assert traced.clusters(cluster * 3, known) == cluster
+    for log in (cluster, [other] * 40000, []):
+        assert not traced.clusters(log, known), len(log)
+    assert not traced.clusters(cluster * 3, known[:1] + known[2:])
+
+
 def functions_of_a_free_add_up_to_it():
-    rows = traced.rows(traced.collections.Counter(a=500, b=490, c=6, d=4), 400, client="zram")
+    rows = traced.rows(traced.collections.Counter(a=500, b=480, e=10, c=6, d=4), 400, client="zram")
     assert [(r["function"], r["share"], r["instructions"]) for r in rows] == [
-        ("a", 0.5, 200), ("b", 0.49, 196), ("others", 0.01, 4)], rows
+        ("a", 0.5, 200), ("b", 0.48, 192), ("e", 0.01, 4), ("others", 0.01, 4),
+        ("all", 1, 400)], rows
     assert all(r["client"] == "zram" for r in rows)
 
 
@@ -259,6 +273,7 @@ CASES = [
     what_counts_instructions_has_a_kernel_each_and_one_disk,
     an_instruction_is_its_functions_and_those_of_programs_are_nobodys,
     a_trace_of_the_emulator_is_read_by_address,
+    a_log_is_cut_to_whole_clusters_and_to_none_without_them,
     functions_of_a_free_add_up_to_it,
 ]
 
