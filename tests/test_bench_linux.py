@@ -235,7 +235,8 @@ def a_log_is_cut_to_whole_clusters_and_to_none_without_them():
     known = [(KERNEL, "zs_free"), (KERNEL + 0x40, traced.FIRST), (KERNEL + 0x80, "put")]
     free, swap, other = KERNEL, KERNEL + 0x7f, KERNEL + 0x80
     cluster = ([swap] * 20 + [other] * 9) * 3 + [free] * (traced.PAUSE + 5)
-    before, after = [other] * 777 + [swap] * 3 + [free] * (traced.PAUSE + 9), [swap] * 4 + [other] * 5
+    before = [other] * 777 + [swap] * 3 + [free] * (traced.PAUSE + 9)
+    after = [swap] * 4 + [other] * 5
     assert traced.clusters(before + cluster * 3 + after, known) == cluster * 3
     assert traced.clusters(cluster * 3, known) == cluster
     for log in (cluster, [other] * 40000, []):
