@@ -5,27 +5,17 @@
 Nothing is booted: samples are made up.
 """
 import argparse
-import importlib.machinery
-import importlib.util
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+import report_data
 import tap
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-
-def program(name):
-    """A program of the folder as a module."""
-    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / "bench/linux" / name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-    loader.exec_module(module)
-    return module
-
-
-run, counted = program("run"), program("counted")
+run, counted = (report_data.module(name, f"bench/linux/{name}") for name in ("run", "counted"))
 report, traced = run.report, counted.traced
 
 
@@ -200,9 +190,9 @@ def instructions_are_counted_over_the_floor_of_the_same_client():
 def what_counts_instructions_has_a_kernel_each_and_one_disk():
     known = subprocess.run([str(ROOT / "tests/vm/kernels"), "list"], stdout=subprocess.PIPE,
                            text=True, check=True).stdout.split()
-    assert {*counted.ALLOCATORS.values()} <= {*known}, {*counted.ALLOCATORS.values()} - {*known}
-    assert {*run.DEFAULT} - {"ebb-chain8"} <= {*counted.ALLOCATORS}
-    assert {*counted.FLOOR} | {*counted.FLOOR.values()} == {*counted.ALLOCATORS}
+    assert {*counted.KERNELS.values()} <= {*known}, {*counted.KERNELS.values()} - {*known}
+    assert {*run.DEFAULT} - {"ebb-chain8"} <= {*counted.KERNELS}
+    assert {*counted.FLOOR} | {*counted.FLOOR.values()} == {*counted.KERNELS}
     args = argparse.Namespace(codec="lzo", timeout=1)
     for client, disks in (("zram", []), ("zswap", ["704M"])):
         command = counted.command(client, args, 256, "mixed", "--mode cpu")

@@ -20,7 +20,8 @@ from boots import harness
 
 # Each round of a string instruction counts as one. Without these two the kernel's copies go by
 # eight bytes and not by one.
-CPU = "max,-erms,-fsrm"
+CPU = ["-cpu", "max,-erms,-fsrm"]
+MB = 256                # of a munmap that is long enough to be caught in its midst
 INSTRUCTIONS = 3_000_000
 LOGGING_S, ANSWER_S = 120, 60           # which take seconds, and less
 LINE = 70               # bytes of a line of the log, about
@@ -157,8 +158,8 @@ def instructions(kern, what, variant, ebb, command, log, **kw):
                 r = json.loads(line.partition(" ")[2])
                 slot.append(r["wall_ms"] * 1e6 / r["slots"])
 
-        boots.boot(kern, what, img, log, on_line=on_line, cpus=1, ns_per_instruction=1, cpu=CPU,
-                   qmp=qmp, trace=trace, **kw)
+        boots.boot(kern, what, img, log, on_line=on_line, cpus=1, ns_per_instruction=1,
+                   emulator=[*CPU, "-qmp", f"unix:{qmp},server=on,wait=off", "-D", trace], **kw)
         executed = [int(a, 16) for a in EXECUTED.findall(pathlib.Path(trace).read_text())]
     executed = clusters(executed, known)
     if not slot or len(executed) < INSTRUCTIONS // 2:
@@ -175,7 +176,19 @@ def rows(found, a_slot, least=0.01, **key):
              "instructions": round(a_slot * n / total, 1)} for name, n in out]
 
 
-def show(found):
-    """Prints rows of one free."""
-    for r in found:
-        print(f"  {100 * r['share']:5.1f} %  {r['instructions']:6.1f}  {r['function']}")
+def finish(to, facts, rows_so_far, parts):
+    """Writes the file of a bench, anew with each of the parts (name, rows of functions): what fails
+    late costs nothing that is there. Prints them, too."""
+    found = list(rows_so_far)
+
+    def write():
+        to.write_text(json.dumps({"machine": harness.machine(), **facts, "rows": found}, indent=1)
+                      + "\n")
+
+    write()
+    for name, mine in parts:
+        print(f"\n{name}, a free of uniform pages by function")
+        for r in mine:
+            print(f"  {100 * r['share']:5.1f} %  {r['instructions']:6.1f}  {r['function']}")
+        found += mine
+        write()

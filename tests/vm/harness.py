@@ -404,8 +404,8 @@ def ubds_of(sizes, work):
     return [f"ubd{i}={work / f'disk{i}'}" for i in range(len(args) // 4)]
 
 
-def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instruction=0, cpu=None,
-            qmp=None, trace=None):
+def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instruction=0,
+            emulator=()):
     if kern.uml:
         wrap, tmpdir = private_tmpfs(mem)
         env = dict(os.environ)
@@ -427,11 +427,7 @@ def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instructi
         # A clock that instructions drive, and that no load of this machine moves.
         accel = ["-accel", "tcg,thread=single",
                  "-icount", f"shift={ns_per_instruction.bit_length() - 1},sleep=off"]
-    monitor = ["-qmp", f"unix:{qmp},server=on,wait=off", "-D", trace] if qmp else []
-    emulator = list(machine.emulator)
-    if cpu:
-        emulator[emulator.index("-cpu") + 1] = cpu
-    return [*emulator, *accel, *monitor, "-m", mem,
+    return [*machine.emulator, *accel, *emulator, "-m", mem,
             "-smp", f"{cpus},sockets={cpus}",
             *(nodes_of(mem, cpus, numa) if numa > 1 else []), *disks_of(disks, work),
             "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio",
@@ -457,16 +453,15 @@ def die_with_parent():
 
 
 def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None, numa=1,
-         disks=(), ns_per_instruction=0, cpu=None, qmp=None, trace=None):
+         disks=(), ns_per_instruction=0, emulator=()):
     """Runs until the guest ends or the time is up. on_line(text, pid) sees each line of
     the console as it comes; the guest waits a while after a marker, so that the process
     clock can be read while it is idle. With ns_per_instruction, a power of two, the clock of an
-    emulated guest counts its instructions: for one CPU, since those of others take turns. cpu is
-    the emulator's model of it. With qmp, a path, the emulator can be talked to there, and logs to
-    the file trace if it is told to."""
+    emulated guest counts its instructions: for one CPU, since those of others take turns.
+    emulator: words for it that come after others of their kind, and count in their place."""
     work = pathlib.Path(tempfile.mkdtemp(prefix="ebb-vm-"))
     argv, env = command(kern, initrd, mem, cpus, list(append), work, numa, disks,
-                        ns_per_instruction, cpu, qmp, trace)
+                        ns_per_instruction, emulator)
     start, lines, buf, why, status = time.monotonic(), [], b"", "", None
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, env=env, start_new_session=True,
