@@ -54,10 +54,11 @@ def boot(kern, what, img, log, **kw):
     return res.lines
 
 
-def measured(kern, what, img, log, **kw):
-    """What the guest's programs print as 'bench: {...}', with the share of this machine that others used
-    meanwhile and, where the program made two marks before, the CPU time between them in ns (cpu_ns)."""
-    rows, clock, others = [], {}, Others()
+def measured(kern, what, img, log, on=None, **kw):
+    """What the guest's programs print as 'bench: {...}', with the share of this machine, or of the set
+    `on` of its CPUs, where the guest is then kept, that others used meanwhile and, where the program
+    made two marks before, the CPU time between them in ns (cpu_ns)."""
+    rows, clock, others = [], {}, Others(on)
 
     def on_line(line, pid):
         m = re.match(r"mark: (start|stop) ", line)
@@ -72,7 +73,7 @@ def measured(kern, what, img, log, **kw):
                 rows[-1]["cpu_ns"] = clock["stop"] - clock["start"]
             clock.clear()
 
-    boot(kern, what, img, log, on_line=on_line, **kw)
+    boot(kern, what, img, log, on_line=on_line, on=on, **kw)
     return rows
 
 
@@ -81,14 +82,16 @@ def turns(variants, rnd):
 
 
 class Others:
-    """The share of this machine's CPUs that others use, between one look and the next."""
+    """The share of this machine's CPUs, or of a set of them, that others use, between one look and
+    the next."""
 
-    def __init__(self):
+    def __init__(self, cpus=None):
+        self.lines = {f"cpu{n}" for n in cpus} if cpus else {"cpu"}
         self.last = None
 
-    @staticmethod
-    def busy():
-        n = [int(x) for x in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    def busy(self):
+        rows = [line.split() for line in pathlib.Path("/proc/stat").read_text().splitlines()]
+        n = [sum(int(r[i]) for r in rows if r[0] in self.lines) for i in range(1, 9)]
         return sum(n) - n[3] - n[4], sum(n)
 
     @staticmethod

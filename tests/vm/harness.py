@@ -94,7 +94,7 @@ MACHINES = {
 
 def from_source(name):
     """Whether tests/vm/kernels builds it; the others are Debian's own."""
-    return name.startswith(("uml-", "counted")) or name in ("kcsan", "irqsoff")
+    return name.startswith(("uml-", "counted", "kcsan")) or name == "irqsoff"
 
 
 @dataclasses.dataclass
@@ -126,7 +126,7 @@ def kernel(name):
         return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release,
                       modules_of(home, release), home / f"usr/src/linux-headers-{release}", home)
     raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; "
-               "emulated: kcsan irqsoff counted counted-*; Debian's: stock-6.12 stock-7.3, "
+               "emulated: kcsan kcsan-ebb irqsoff counted counted-*; Debian's: stock-6.12 stock-7.3, "
                "or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
 
 
@@ -418,7 +418,7 @@ def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instructi
                        "seccomp=on", f"ncpus={cpus}", "con=null", "con0=null,fd:1", "loglevel=5",
                        "panic=-1", *ubds_of(disks, work), *append]
         return argv, env
-    if kern.name == "kcsan":
+    if kern.name.startswith("kcsan"):
         append = KCSAN_ARGS + append
     machine = MACHINES[kern.arch]
     # A socket for each CPU: none may lie in two nodes.
@@ -448,24 +448,43 @@ def machine():
             "load_at_start": os.getloadavg()[0]}
 
 
+GUESTS = set()          # process groups of those that run
+
+
+def end_guests():
+    """For who boots in threads and stops early: each boot() then cleans up and returns."""
+    for pgid in list(GUESTS):
+        try:
+            os.killpg(pgid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None, numa=1,
-         disks=(), ns_per_instruction=0, emulator=()):
+         disks=(), ns_per_instruction=0, emulator=(), on=None):
     """Runs until the guest ends or the time is up. on_line(text, pid) sees each line of
     the console as it comes; the guest waits a while after a marker, so that the process
     clock can be read while it is idle. With ns_per_instruction, a power of two, the clock of an
     emulated guest counts its instructions: for one CPU, since those of others take turns.
-    emulator: words for it that come after others of their kind, and count in their place."""
+    emulator: words for it that come after others of their kind, and count in their place.
+    on: the set of this machine's CPUs that it may use, all if None."""
+    def before():
+        die_with_parent()
+        if on:
+            os.sched_setaffinity(0, on)
+
     work = pathlib.Path(tempfile.mkdtemp(prefix="ebb-vm-"))
     argv, env = command(kern, initrd, mem, cpus, list(append), work, numa, disks,
                         ns_per_instruction, emulator)
     start, lines, buf, why, status = time.monotonic(), [], b"", "", None
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, env=env, start_new_session=True,
-                            preexec_fn=die_with_parent)
+                            preexec_fn=before)
+    GUESTS.add(proc.pid)
     sink = open(log, "w", buffering=1) if log else None
     try:
         fd = proc.stdout.fileno()
@@ -497,6 +516,7 @@ def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, l
             os.killpg(proc.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+        GUESTS.discard(proc.pid)
         proc.wait()
         if sink:
             sink.close()
@@ -519,6 +539,11 @@ FAULT = re.compile(
 # Around a report of KCSAN, or KASAN.
 RULE = "=" * 66
 OURS = re.compile(r"\[(zram|zsmalloc)\]")
+
+
+def ours(kern):
+    """What a report of KCSAN has in it if it is of our code. kcsan-ebb watches no other."""
+    return re.compile("") if kern.name == "kcsan-ebb" else OURS
 
 
 def races(lines):
@@ -550,24 +575,24 @@ def title(report):
     return next(l[l.index("KCSAN: "):] for l in report if "BUG: KCSAN: " in l)
 
 
-def kcsan(lines):
+def kcsan(lines, ours=OURS):
     """What KCSAN did, as notes: its counters, and its reports that no stack of ours is in."""
     notes = [l[len("guest: "):] for l in lines if l.startswith("guest: kcsan ")]
-    others = collections.Counter(title(r) for r in races(lines)[0] if not any(map(OURS.search, r)))
+    others = collections.Counter(title(r) for r in races(lines)[0] if not any(map(ours.search, r)))
     if others:
         notes.append(f"{others.total()} reports of KCSAN are of other code, "
                      f"{len(others)} kinds: {', '.join(others)}")
     return notes
 
 
-def faults(lines):
+def faults(lines, ours=OURS):
     """What the kernel complained about since the first process, a line each. What an
     SMP user-mode kernel with lockdep says as it brings up its CPUs is its own affair, and so
     is a data race with which the module has nothing to do."""
     begin = next((i for i, l in enumerate(lines) if l.startswith("guest: start")), 0)
     reports, lines = races(lines[begin:])
     found = [f"{t}, {n} times" for t, n in collections.Counter(
-        title(r) for r in reports if any(map(OURS.search, r))).items()]
+        title(r) for r in reports if any(map(ours.search, r))).items()]
     # Another CPU may complain in the middle of a report.
     lines += [l for r in reports for l in r if "BUG: KCSAN: " not in l]
     found += [l for l in lines if FAULT.search(l)]

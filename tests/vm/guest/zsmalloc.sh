@@ -1,7 +1,7 @@
 #!/bin/sh
 # What Ebb shows and takes in zsmalloc's place: deferred_free, its files, what is held back or lost.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-ebb* short=yes mem=512M timeout=200 progs=blkcheck modules=zsleak
+# vm: kernel=uml-ebb*,kcsan-ebb short=yes mem=512M timeout=200 progs=blkcheck modules=zsleak
 # vm: append=zsmalloc.deferred_free
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }

@@ -1,0 +1,65 @@
+#!/bin/sh
+# Blocks of memory go offline and come back while zram and zswap have pages in them.
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# vm: kernel=kcsan-ebb mem=768M timeout=60 append=movablecore=384M progs=swapcheck,blkcheck
+# vm: tools=mkswap,swapon,swapoff
+. /lib.sh
+load || { not_ok "zram loads"; exit 1; }
+echo 1 >/proc/sys/vm/overcommit_memory
+t=$((12 * SCALE))
+
+# Blocks of the zone whose pages all have to be able to move.
+movable() {
+	for b in /sys/devices/system/memory/memory[0-9]*; do
+		[ "$(cat "$b/valid_zones" 2>/dev/null)" != Movable ] || echo "$b"
+	done
+}
+[ -n "$(movable)" ] || { skip "memory offline" "no block of this kernel's is movable"; finish; }
+
+# Until told to stop: one after the other goes, stays away for a while, and comes back.
+toggle() {
+	went=0 stayed=0
+	while [ ! -e /tmp/stop ]; do
+		for b in $(movable); do
+			[ ! -e /tmp/stop ] || break
+			put offline "$b/state" || { stayed=$((stayed + 1)); continue; }
+			went=$((went + 1)); sleep 0.5
+			put online_movable "$b/state" || echo "${b##*/} does not come"
+		done
+	done
+	echo $went $stayed
+}
+start() {
+	rm -f /tmp/stop; moved=$(vmstat pgmigrate_success)
+	toggle >/tmp/toggled 2>&1 & toggle=$!
+}
+end() { # CLIENT
+	touch /tmp/stop; wait $toggle
+	moved=$(($(vmstat pgmigrate_success) - moved))
+	read -r went stayed </tmp/toggled
+	note "$1: $went blocks went and came, $stayed could not, $moved pages moved"
+	check "$1: blocks went and came ($(cat /tmp/toggled))" [ "$went" -ge 3 ]
+	check "$1: pages moved ($moved)" [ $moved -gt 1000 ]
+}
+
+setup 0 256M
+start
+check "zram: random I/O, every page checked" blkcheck /dev/zram0 --mb 96 --threads 2 --ms ${t}000
+end "zram, I/O"
+
+setup 0 1G && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
+start
+check "zram: swap, every page checked" swapcheck --mb 128 --procs 4 --passes 1 --forks 1 --loop $t
+end "zram, swap"
+
+zswap_set compressor lzo; zswap_set shrinker_enabled N; zswap_set max_pool_percent 10
+check "zswap" zswap_set enabled Y
+start
+check "zswap over zram: swap, every page checked" \
+	swapcheck --mb 128 --procs 4 --passes 1 --forks 1 --loop $t
+end "zswap over zram"
+check "swapoff" swapoff /dev/zram0
+zswap_set enabled N
+within "nothing is left in zswap" 10 zswap_empty
+put 1 "$(z 0 reset)"; zspages_before=$(zspages)
+finish
