@@ -55,9 +55,9 @@ def boot(kern, what, img, log, **kw):
 
 
 def measured(kern, what, img, log, on=None, **kw):
-    """What the guest's programs print as 'bench: {...}', with the share of this machine, or of the set
-    `on` of its CPUs, where the guest is then kept, that others used meanwhile and, where the program
-    made two marks before, the CPU time between them in ns (cpu_ns)."""
+    """What the guest's programs print as 'bench: {...}', with the share of this machine that others
+    used meanwhile and, where the program made two marks before, the CPU time between them in ns
+    (cpu_ns). on: a set of CPUs, where the guest is kept then, and of which the share is."""
     rows, clock, others = [], {}, Others(on)
 
     def on_line(line, pid):
