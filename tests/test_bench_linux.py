@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import unittest.mock
 
 sys.dont_write_bytecode = True
 import report_data
@@ -154,6 +155,32 @@ def writes_that_failed_are_counted_over_all_boots():
     assert rows[0]["failed_writes"] == 0 and rows[0]["failed_writes_sum"] == 7, rows
 
 
+def guests_side_by_side_have_cpus_of_their_own():
+    with unittest.mock.patch("os.sched_getaffinity", lambda pid: set(range(3, 12))):
+        q = run.shares(4)
+        sets = [q.get_nowait() for _ in range(4)]
+        assert run.shares(1).get_nowait() is None
+    assert q.empty() and all(len(s) == 2 for s in sets), sets
+    assert len(set().union(*sets)) == 8 and set().union(*sets) <= set(range(3, 12)), sets
+    for n in ("0", "99"):
+        p = subprocess.run([ROOT / "bench/linux/run", "--at-once", n], capture_output=True,
+                           text=True)
+        assert p.returncode == 2 and f"--at-once {n}: from 1 to" in p.stderr, p.stderr
+
+
+def what_others_use_is_told_of_the_cpus_in_question():
+    text = "\n".join(f"{name} {{}} 0 0 {{}} 0 0 0 0 0 0" for name in ("cpu ", "cpu0", "cpu1"))
+    stat = [text.format(0, 0, 0, 0, 0, 0), text.format(100, 100, 100, 0, 0, 100)]
+    for cpus, share in ((None, 0.5), ({0}, 1.0), ({1}, 0.0)):
+        others = run.boots.Others(cpus)
+        with unittest.mock.patch.object(others, "session", lambda sid: 0), \
+                unittest.mock.patch.object(pathlib.Path, "read_text", lambda self: stat[at]):
+            at = 0
+            others.share(-1)
+            at = 1
+            assert others.share(-1) == share, cpus
+
+
 def holds_changes_a_source_once_and_refuses_another():
     text = ('#include "swap.h"\n' + "spin_lock(&ci->lock); spin_unlock(&ci->lock);\n" * 2
             + "swap_cluster_unlock(ci);\n")
@@ -259,6 +286,8 @@ CASES = [
     what_is_in_some_parts_alone_is_booted_for_those,
     pool_bytes_are_told_by_the_compressed_bytes_of_part_pool,
     writes_that_failed_are_counted_over_all_boots,
+    guests_side_by_side_have_cpus_of_their_own,
+    what_others_use_is_told_of_the_cpus_in_question,
     holds_changes_a_source_once_and_refuses_another,
     instructions_are_counted_over_the_floor_of_the_same_client,
     what_counts_instructions_has_a_kernel_each_and_one_disk,
