@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest.mock
 
 sys.dont_write_bytecode = True
@@ -162,10 +163,28 @@ def guests_side_by_side_have_cpus_of_their_own():
         assert run.shares(1).get_nowait() is None
     assert q.empty() and all(len(s) == 2 for s in sets), sets
     assert len(set().union(*sets)) == 8 and set().union(*sets) <= set(range(3, 12)), sets
-    for n in ("0", "99"):
+    for n in ("0", "1000000"):
         p = subprocess.run([ROOT / "bench/linux/run", "--at-once", n], capture_output=True,
                            text=True)
         assert p.returncode == 2 and f"--at-once {n}: from 1 to" in p.stderr, p.stderr
+
+
+def an_error_in_a_boot_ends_the_run():
+    def kernel(name):
+        return types.SimpleNamespace(name=name, release="7.3", home=pathlib.Path(name))
+
+    def samples_of(*_):
+        raise KeyError("no such measure")
+
+    patch = unittest.mock.patch.object
+    with tempfile.TemporaryDirectory() as tmp, patch(run.harness, "kernel", kernel), \
+            patch(run, "image", lambda *_: None), patch(run, "samples_of", samples_of), \
+            patch(sys, "argv", ["run", "--only", "munmap", "--json", f"{tmp}/found.json"]):
+        try:
+            run.main()
+        except KeyError:
+            return
+    raise AssertionError("it went on")
 
 
 def what_others_use_is_told_of_the_cpus_in_question():
@@ -287,6 +306,7 @@ CASES = [
     pool_bytes_are_told_by_the_compressed_bytes_of_part_pool,
     writes_that_failed_are_counted_over_all_boots,
     guests_side_by_side_have_cpus_of_their_own,
+    an_error_in_a_boot_ends_the_run,
     what_others_use_is_told_of_the_cpus_in_question,
     holds_changes_a_source_once_and_refuses_another,
     instructions_are_counted_over_the_floor_of_the_same_client,

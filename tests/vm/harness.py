@@ -460,8 +460,11 @@ def end_guests():
             pass
 
 
+LIBC = ctypes.CDLL(None)        # loaded before any thread forks
+
+
 def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    LIBC.prctl(1, signal.SIGKILL)
 
 
 def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, log=None, numa=1,

@@ -14,16 +14,17 @@ movable() {
 		[ "$(cat "$b/valid_zones" 2>/dev/null)" != Movable ] || echo "$b"
 	done
 }
-[ -n "$(movable)" ] || { skip "memory offline" "no block of this kernel's is movable"; finish; }
+blocks=$(movable | wc -l)
+check "blocks of memory are movable ($blocks)" [ "$blocks" -gt 0 ] || finish
 
-# Until told to stop: one after the other goes, stays away for a while, and comes back.
+# One after the other goes, stays away for a while, and comes back: until told to stop, and until
+# each has gone. Of Ebb's pages none may stay then, whatever block they are in.
 toggle() {
-	went=0 stayed=0
-	while [ ! -e /tmp/stop ]; do
+	went=0 stayed=0; rm -f /tmp/went.*
+	while [ ! -e /tmp/stop ] || [ "$(ls /tmp/went.* 2>/dev/null | wc -l)" -lt "$blocks" ]; do
 		for b in $(movable); do
-			[ ! -e /tmp/stop ] || break
 			put offline "$b/state" || { stayed=$((stayed + 1)); continue; }
-			went=$((went + 1)); sleep 0.5
+			went=$((went + 1)); : >"/tmp/went.${b##*/}"; sleep 0.5
 			put online_movable "$b/state" || echo "${b##*/} does not come"
 		done
 	done
@@ -38,7 +39,8 @@ end() { # CLIENT
 	moved=$(($(vmstat pgmigrate_success) - moved))
 	read -r went stayed </tmp/toggled
 	note "$1: $went blocks went and came, $stayed could not, $moved pages moved"
-	check "$1: blocks went and came ($(cat /tmp/toggled))" [ "$went" -ge 3 ]
+	equal "$1: each block went ($(cat /tmp/toggled))" "$(ls /tmp/went.* | wc -l)" "$blocks"
+	equal "$1: and came" "$(movable | wc -l)" "$blocks"
 	check "$1: pages moved ($moved)" [ $moved -gt 1000 ]
 }
 
@@ -52,6 +54,9 @@ start
 check "zram: swap, every page checked" swapcheck --mb 128 --procs 4 --passes 1 --forks 1 --loop $t
 end "zram, swap"
 
+swapoff /dev/zram0; put 1 "$(z 0 reset)"
+within "of zram's no page is left" 10 sh -c "[ \$(awk '\$1 == \"nr_zspages\" { print \$2 }' /proc/vmstat) -le $zspages_before ]"
+setup 0 1G && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 zswap_set compressor lzo; zswap_set shrinker_enabled N; zswap_set max_pool_percent 10
 check "zswap" zswap_set enabled Y
 start
