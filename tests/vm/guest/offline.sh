@@ -44,6 +44,8 @@ end() { # CLIENT
 	check "$1: pages moved ($moved)" [ $moved -gt 1000 ]
 }
 
+none_left() { [ "$(zspages)" -le "$zspages_before" ]; }
+
 setup 0 256M
 start
 check "zram: random I/O, every page checked" blkcheck /dev/zram0 --mb 96 --threads 2 --ms ${t}000
@@ -55,7 +57,7 @@ check "zram: swap, every page checked" swapcheck --mb 128 --procs 4 --passes 1 -
 end "zram, swap"
 
 swapoff /dev/zram0; put 1 "$(z 0 reset)"
-within "of zram's no page is left" 10 sh -c "[ \$(awk '\$1 == \"nr_zspages\" { print \$2 }' /proc/vmstat) -le $zspages_before ]"
+within "of zram's no page is left" 10 none_left
 setup 0 1G && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 zswap_set compressor lzo; zswap_set shrinker_enabled N; zswap_set max_pool_percent 10
 check "zswap" zswap_set enabled Y
