@@ -398,7 +398,8 @@ static void stores_share_threads_and_leave_none(void **state)
 		must_eq(ebb_write(store[i], 1, page, sizeof(page)), 0);
 		must_eq(ebb_free(store[i], 1, 1), 0);
 	}
-	must_be_at_most(threads_named("ebb-"), most_threads());
+	/* One more for each slow item that runs: a store that is at rest again has one. */
+	must_be_at_most(threads_named("ebb-"), most_threads() + STORES / 4);
 	for (i = 0; i < STORES; i++)
 		ebb_close(store[i]);
 	must_eq(threads_named("ebb-"), 0);
