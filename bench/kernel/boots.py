@@ -90,8 +90,9 @@ class Others:
         self.last = None
 
     def busy(self):
-        rows = [line.split() for line in pathlib.Path("/proc/stat").read_text().splitlines()]
-        n = [sum(int(r[i]) for r in rows if r[0] in self.lines) for i in range(1, 9)]
+        rows = [line.split()[1:9] for line in pathlib.Path("/proc/stat").read_text().splitlines()
+                if line.split(" ", 1)[0] in self.lines]
+        n = [sum(map(int, column)) for column in zip(*rows)]
         return sum(n) - n[3] - n[4], sum(n)
 
     @staticmethod

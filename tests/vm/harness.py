@@ -126,8 +126,8 @@ def kernel(name):
         return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release,
                       modules_of(home, release), home / f"usr/src/linux-headers-{release}", home)
     raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; "
-               "emulated: kcsan kcsan-ebb irqsoff counted counted-*; Debian's: stock-6.12 stock-7.3, "
-               "or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
+               "emulated: kcsan kcsan-ebb irqsoff counted counted-*; "
+               "Debian's: stock-6.12 stock-7.3, or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
 
 
 def modules_of(home, release):

@@ -19,7 +19,8 @@ blocks=$(for b in $(movable); do
 	put offline "$b/state" && put online_movable "$b/state" && echo "$b"
 done)
 n=$(echo $blocks | wc -w)
-check "blocks of memory go offline and come back ($n)" [ "$n" -gt 0 ] || finish
+check "blocks of memory go offline and come back ($n)" [ "$n" -gt 0 ]
+[ "$n" -gt 0 ] || finish
 
 # One after the other goes, stays away for a while, and comes back: until told to stop, and until
 # each has gone. Of Ebb's pages none may stay then, whatever block they are in.
