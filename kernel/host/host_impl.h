@@ -117,15 +117,9 @@ static inline void host_a64_set(host_a64 *a, u64 v)
 	atomic64_set(a, (s64)v);
 }
 
-/* User-mode Linux has no other than a full fence for it, where the machine below needs none. */
 static inline void host_a64_set_release(host_a64 *a, u64 v)
 {
-#ifdef CONFIG_UML_X86
-	barrier();
-	atomic64_set(a, (s64)v);
-#else
 	atomic64_set_release(a, (s64)v);
-#endif
 }
 
 static inline bool host_a64_cas(host_a64 *a, u64 *old, u64 v)

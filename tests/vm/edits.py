@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Edits that the test kernels need, made on a downloaded source at build time.
 
-    edits.py smp SRC            SMP user-mode kernels: cheap interrupt masking, TLB flushes that
-                                take effect, copies to and from a process that hold its page
+    edits.py smp SRC            SMP user-mode kernels: the memory order of x86, cheap interrupt
+                                masking, TLB flushes that take effect, copies to and from a
+                                process that hold its page
     edits.py floor SRC DEST     in-tree zram whose slot-free notify does nothing
     edits.py patched SRC DEST   in-tree zsmalloc on its class-index path
     edits.py hash               a hash of this file: the key of what was edited
@@ -37,6 +38,107 @@ class Edit:
 
     def save(self, to=None):
         pathlib.Path(to or self.path).write_text(self.text)
+
+
+def order(src):
+    """User-mode Linux takes fences for what x86 keeps in order by itself: its smp_store_release(),
+    and so spin_unlock(), is an mfence and a store, and who has just written a cold line waits in
+    it. Here those barriers are x86's own: compiler barriers, and a locked instruction for smp_mb().
+
+    The word uml_fences on the command line brings the fences back, so that one build shows what
+    they are worth. Each place is an instruction of three bytes that does nothing (smp_mb()'s has
+    six), and its address is in the section uml_fences with the last byte of the fence that user-mode
+    Linux has there: mfence, lfence and sfence are 0f ae and f0, e8 or f8."""
+    head = Edit(f"{src}/arch/x86/um/asm/barrier.h")
+    head.sub(r"^#include <asm-generic/barrier.h>\n", r"""#ifdef CONFIG_X86_64
+
+#define UML_FENCE(insn, last)					\\
+	asm volatile("1: " insn "\\n"				\\
+		     ".pushsection uml_fences, \\"a\\"\\n"		\\
+		     ".quad 1b, " last "\\n"			\\
+		     ".popsection" : : : "memory", "cc")
+#define UML_NOTHING	".byte 0x0f, 0x1f, 0x00"
+
+#define __smp_mb()	UML_FENCE("lock addl $0,-4(%%rsp)", "0xf0")
+#define __smp_rmb()	UML_FENCE(UML_NOTHING, "0xe8")
+#define __smp_wmb()	UML_FENCE(UML_NOTHING, "0xf8")
+#define __smp_mb__before_atomic()	UML_FENCE(UML_NOTHING, "0xf0")
+#define __smp_mb__after_atomic()	UML_FENCE(UML_NOTHING, "0xf0")
+
+#define __smp_store_release(p, v)				\\
+do {								\\
+	compiletime_assert_atomic_type(*p);			\\
+	UML_FENCE(UML_NOTHING, "0xf0");				\\
+	WRITE_ONCE(*p, v);					\\
+} while (0)
+
+#define __smp_load_acquire(p)					\\
+({								\\
+	__unqual_scalar_typeof(*p) ___p1 = READ_ONCE(*p);	\\
+	compiletime_assert_atomic_type(*p);			\\
+	UML_FENCE(UML_NOTHING, "0xf0");				\\
+	(typeof(*p))___p1;					\\
+})
+
+#endif /* CONFIG_X86_64 */
+
+\g<0>""")
+    head.save()
+
+    arch = Edit(f"{src}/arch/um/kernel/um_arch.c")
+    arch.sub(r"^void apply_alternatives\(", r"""struct uml_fence {
+	u8 *at;
+	u64 last;
+};
+
+extern struct uml_fence __start_uml_fences[] __weak, __stop_uml_fences[] __weak;
+static bool uml_fences;
+
+static void uml_fences_put(struct uml_fence *f, struct uml_fence *end)
+{
+	pr_info("uml_fences: %td\\n", end - f);
+	for (; f < end; f++) {
+		/* The second half of smp_mb()'s instruction does nothing then. */
+		if (f->at[0] == 0xf0)
+			memcpy(f->at + 3, "\\x0f\\x1f", 3);
+		memcpy(f->at, "\\x0f\\xae", 2);
+		f->at[2] = f->last;
+	}
+}
+
+static int __init uml_fences_set(char *s)
+{
+	struct uml_fence *f;
+
+	for (f = __start_uml_fences; f < __stop_uml_fences; f++)
+		if (os_protect_memory((void *)((unsigned long)f->at & PAGE_MASK), 2 * PAGE_SIZE, 1, 1, 1))
+			panic("uml_fences: no fence at %px", f->at);
+	uml_fences = true;
+	uml_fences_put(__start_uml_fences, __stop_uml_fences);
+	return 0;
+}
+early_param("uml_fences", uml_fences_set);
+
+/* Of a module, which loads later. */
+void uml_fences_module(const Elf_Shdr *s);
+void uml_fences_module(const Elf_Shdr *s)
+{
+	struct uml_fence *f = (struct uml_fence *)s->sh_addr;
+
+	if (uml_fences)
+		uml_fences_put(f, f + s->sh_size / sizeof(*f));
+}
+
+\g<0>""")
+    arch.save()
+
+    module = Edit(f"{src}/arch/x86/kernel/module.c")
+    module.sub(r"^int module_finalize\(", r"void uml_fences_module(const Elf_Shdr *s);\n\n\g<0>")
+    module.sub(r'^\t\tif \(!strcmp\("\.altinstructions", secstrings \+ s->sh_name\)\)\n',
+               r"""		if (!strcmp("uml_fences", secstrings + s->sh_name))
+			uml_fences_module(s);
+\g<0>""")
+    module.save()
 
 
 def irq(src):
@@ -242,6 +344,7 @@ def main(argv):
     if argv[1:] == ["hash"]:
         print(hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()[:10])
     elif len(argv) == 3 and argv[1] == "smp":
+        order(argv[2])
         irq(argv[2])
         tlb(argv[2])
         uaccess(argv[2])
