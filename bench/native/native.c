@@ -5,8 +5,8 @@
  *   native THREADS OBJECTS TURNS HOT_MB SIZE...
  *
  * Each thread has OBJECTS objects, whose sizes are drawn from the list.  A turn stores them all,
- * reads them and frees them in that order, for each way to free; HOT_MB of memory are written before
- * reading and before freeing.  The first turn is not counted.  A line for each action and way:
+ * reads them and frees them in that order, for each way to free; HOT_MB of memory are written
+ * before reading and before freeing.  The first turn is not counted.  Then come lines of
  *
  *   ACTION WAY QUARTILE MEDIAN CPU     ns an object
  *
@@ -31,6 +31,7 @@ static uint64_t *words;
 static uint16_t *sizes;
 static pthread_barrier_t barrier;
 static unsigned int ready;              /* threads at the start */
+static uint64_t waited;                 /* CPU time that they spent there */
 static char *hot;
 static size_t hot_bytes;
 static double *took;                    /* of each piece, ns an object */
@@ -52,9 +53,12 @@ static uint64_t now(clockid_t clock)
 /* Without sleeping, so that all begin at once. */
 static void start_together(void)
 {
+	uint64_t start = now(CLOCK_THREAD_CPUTIME_ID);
+
 	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&ready, __ATOMIC_SEQ_CST) % threads)
 		;
+	__atomic_fetch_add(&waited, now(CLOCK_THREAD_CPUTIME_ID) - start, __ATOMIC_SEQ_CST);
 }
 
 static void act(enum action action, unsigned int me, unsigned int way)
@@ -90,9 +94,7 @@ static void tell(enum action action, const char *way, uint64_t cpu)
 	       (double)cpu / ((double)n * NATIVE_PIECE));
 }
 
-static struct work {
-	unsigned int turns;
-} work;
+static unsigned int turns;
 
 static void *run(void *arg)
 {
@@ -101,14 +103,14 @@ static void *run(void *arg)
 	uint64_t cpu = 0;
 
 	native_thread(me);
-	for (turn = 0; turn <= work.turns; turn++) {
+	for (turn = 0; turn <= turns; turn++) {
 		for (way = 0; native_ways[way]; way++) {
 			for (enum action a = STORE; a < ACTIONS; a++) {
 				if (a != STORE)
 					memset(hot + me * share, (int)(turn + a), share);
 				pthread_barrier_wait(&barrier);
 				if (!me)
-					cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+					cpu = now(CLOCK_PROCESS_CPUTIME_ID) - waited;
 				start_together();
 				act(a, me, way);
 				pthread_barrier_wait(&barrier);
@@ -116,11 +118,11 @@ static void *run(void *arg)
 					continue;
 				if (a == FREE && native_settle())
 					native_die("all is free, and pages are not back");
+				cpu = now(CLOCK_PROCESS_CPUTIME_ID) - waited - cpu;
 				if (turn)
-					tell(a, native_ways[way],
-					     now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+					tell(a, native_ways[way], cpu);
 			}
-			if (!turn && way == 0 && work.turns)
+			if (!turn)
 				break;
 		}
 	}
@@ -158,7 +160,7 @@ int main(int argc, char **argv)
 		native_die("usage: native THREADS OBJECTS TURNS HOT_MB SIZE...");
 	threads = (unsigned int)atoi(argv[1]);
 	objects = (unsigned int)atoi(argv[2]);
-	work.turns = (unsigned int)atoi(argv[3]);
+	turns = (unsigned int)atoi(argv[3]);
 	hot_bytes = (size_t)atoi(argv[4]) << 20;
 	if (!threads || !objects || objects % NATIVE_PIECE)
 		native_die("THREADS begins at 1, and OBJECTS is a multiple of 512");
