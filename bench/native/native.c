@@ -31,7 +31,8 @@ static uint64_t *words;
 static uint16_t *sizes;
 static pthread_barrier_t barrier;
 static unsigned int ready;              /* threads at the start */
-static uint64_t waited;                 /* CPU time that they spent there */
+static pthread_t *thread;
+static uint64_t used;                   /* CPU time of all threads in act() */
 static char *hot;
 static size_t hot_bytes;
 static double *took;                    /* of each piece, ns an object */
@@ -53,16 +54,27 @@ static uint64_t now(clockid_t clock)
 /* Without sleeping, so that all begin at once. */
 static void start_together(void)
 {
-	uint64_t start = now(CLOCK_THREAD_CPUTIME_ID);
-
 	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&ready, __ATOMIC_SEQ_CST) % threads)
 		;
-	__atomic_fetch_add(&waited, now(CLOCK_THREAD_CPUTIME_ID) - start, __ATOMIC_SEQ_CST);
+}
+
+/* CPU time of the process without these threads': what an allocator's own have used. */
+static uint64_t workers_cpu(void)
+{
+	uint64_t sum = 0;
+	clockid_t clock;
+
+	for (unsigned int i = 0; i < threads; i++)
+		if (!pthread_getcpuclockid(thread[i], &clock))
+			sum += now(clock);
+	return now(CLOCK_PROCESS_CPUTIME_ID) - sum;
 }
 
 static void act(enum action action, unsigned int me, unsigned int way)
 {
+	uint64_t cpu = now(CLOCK_THREAD_CPUTIME_ID);
+
 	for (unsigned int p = 0; p < pieces; p++) {
 		size_t at = (size_t)me * objects + (size_t)p * NATIVE_PIECE;
 		uint64_t *word = words + at, start;
@@ -76,6 +88,7 @@ static void act(enum action action, unsigned int me, unsigned int way)
 			native_die("an object is not what was stored");
 		took[me * pieces + p] = (double)(now(CLOCK_MONOTONIC) - start) / NATIVE_PIECE;
 	}
+	__atomic_fetch_add(&used, now(CLOCK_THREAD_CPUTIME_ID) - cpu, __ATOMIC_SEQ_CST);
 }
 
 static int by_value(const void *a, const void *b)
@@ -100,7 +113,7 @@ static void *run(void *arg)
 {
 	unsigned int me = (unsigned int)(uintptr_t)arg, way, turn;
 	size_t share = hot_bytes / threads;
-	uint64_t cpu = 0;
+	uint64_t workers = 0;
 
 	native_thread(me);
 	for (turn = 0; turn <= turns; turn++) {
@@ -109,8 +122,10 @@ static void *run(void *arg)
 				if (a != STORE)
 					memset(hot + me * share, (int)(turn + a), share);
 				pthread_barrier_wait(&barrier);
-				if (!me)
-					cpu = now(CLOCK_PROCESS_CPUTIME_ID) - waited;
+				if (!me) {
+					used = 0;
+					workers = workers_cpu();
+				}
 				start_together();
 				act(a, me, way);
 				pthread_barrier_wait(&barrier);
@@ -118,9 +133,8 @@ static void *run(void *arg)
 					continue;
 				if (a == FREE && native_settle())
 					native_die("all is free, and pages are not back");
-				cpu = now(CLOCK_PROCESS_CPUTIME_ID) - waited - cpu;
 				if (turn)
-					tell(a, native_ways[way], cpu);
+					tell(a, native_ways[way], used + workers_cpu() - workers);
 			}
 			if (!turn)
 				break;
@@ -154,7 +168,6 @@ static uint64_t mix(uint64_t x)
 int main(int argc, char **argv)
 {
 	uint64_t all, bytes = 0;
-	pthread_t *thread;
 
 	if (argc < 6)
 		native_die("usage: native THREADS OBJECTS TURNS HOT_MB SIZE...");
@@ -183,6 +196,7 @@ int main(int argc, char **argv)
 	/* A zspage of a class may be filled to a little more than half. */
 	native_open(bytes + bytes / 4 + (all * 64), all);
 	pthread_barrier_init(&barrier, NULL, threads);
+	thread[0] = pthread_self();
 	for (unsigned int i = 1; i < threads; i++)
 		if (pthread_create(&thread[i], NULL, run, (void *)(uintptr_t)i))
 			native_die("no thread");

@@ -30,8 +30,8 @@ void shim_bug(const char *what)
 
 void shim_relax(unsigned int n)
 {
-	/* Who is waited for may have lost his CPU to another process. */
-	if (n % 16384 == 16383)
+	/* Who is waited for may have lost his CPU, as no holder of a spinlock does in a kernel. */
+	if (n % 256 == 255)
 		sched_yield();
 #ifdef __x86_64__
 	__builtin_ia32_pause();

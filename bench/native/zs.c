@@ -35,7 +35,7 @@ void native_thread(unsigned int number)
 void native_store(uint64_t *word, const uint16_t *size, uint32_t key, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
-		word[i] = zs_malloc(pool, size[i], GFP_KERNEL | __GFP_HIGHMEM | __GFP_MOVABLE, 0);
+		word[i] = zs_malloc(pool, size[i], __GFP_HIGHMEM | __GFP_MOVABLE, 0);
 		if (IS_ERR_VALUE(word[i]))
 			native_die("no memory for an object");
 		native_mark(&object, size[i], key + i);
@@ -74,8 +74,6 @@ void native_free(uint64_t *word, unsigned int n, unsigned int way)
 
 unsigned long native_settle(void)
 {
-	unsigned long pages = zs_get_total_pages(pool);
-
-	/* The pool's deferred free is run where it is destroyed; nothing here keeps a page locked. */
-	return pages;
+	/* Nobody keeps a page locked, so nothing is left to the pool's own deferred free. */
+	return zs_get_total_pages(pool);
 }
