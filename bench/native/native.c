@@ -122,19 +122,20 @@ static void *run(void *arg)
 				if (a != STORE)
 					memset(hot + me * share, (int)(turn + a), share);
 				pthread_barrier_wait(&barrier);
+				/* The others sleep while workers_cpu() looks at their clocks. */
 				if (!me) {
 					used = 0;
 					workers = workers_cpu();
 				}
+				pthread_barrier_wait(&barrier);
 				start_together();
 				act(a, me, way);
 				pthread_barrier_wait(&barrier);
-				if (me)
-					continue;
-				if (a == FREE && native_settle())
+				if (!me && a == FREE && native_settle())
 					native_die("all is free, and pages are not back");
-				if (turn)
+				if (!me && turn)
 					tell(a, native_ways[way], used + workers_cpu() - workers);
+				pthread_barrier_wait(&barrier);
 			}
 			if (!turn)
 				break;
