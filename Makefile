@@ -121,13 +121,14 @@ install-module: ## zram.ko through DKMS, for this kernel and those to come (as r
 uninstall-module: ## take it out of DKMS; the kernel's own zram is back (as root)
 	@KERNEL='$(KERNEL)' scripts/dkms remove
 
-demo-kernel: ## munmap, kill, worst case and counted instructions in kernels, beside in-tree zram
+demo-kernel: ## munmap, kill, worst case and counted instructions in kernels, beside in-tree zram; both allocators in user space
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-release.json && \
 		bench/kernel/latency --ebb "$$ko" --rounds $(ROUNDS) $(LATENCY) \
 		--traced "$$(scripts/module irqsoff)" && \
-		{ bench/kernel/counted --ebb "$$(scripts/module counted)" || [ $$? = 77 ]; }
+		{ bench/kernel/counted --ebb "$$(scripts/module counted)" || [ $$? = 77 ]; } && \
+		{ bench/native/run --rounds $(ROUNDS) || [ $$? = 77 ]; }
 
 demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and on Ebb in its place (linux/graft)
 	@scripts/deps uml
