@@ -235,11 +235,12 @@ def keep_takes_a_run_with_its_facts_and_the_pages_can_be_written_of_it():
 
 @case
 def keep_refuses_a_run_of_no_commit():
-    with tempfile.TemporaryDirectory() as tmp:
-        tree(tmp, "build/bench", ROWS, {k: v for k, v in FACTS.items() if k != "commit"})
-        rc, out = run(tmp, "--keep", "made.json")
-        must(rc == 1 and "does not say of which commit" in out and
-             not os.path.exists(os.path.join(tmp, "docs")), out)
+    for commit in (None, "", "unknown"):
+        with tempfile.TemporaryDirectory() as tmp:
+            tree(tmp, "build/bench", ROWS, dict(FACTS, commit=commit))
+            rc, out = run(tmp, "--keep", "made.json")
+            must(rc == 1 and "does not say of which commit" in out and
+                 not os.path.exists(os.path.join(tmp, "docs")), out)
 
 
 @case
