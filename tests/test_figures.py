@@ -271,7 +271,8 @@ def a_row_that_two_runs_claim_is_refused():
 def a_mark_that_cannot_be_followed_is_a_failure():
     for bad in ("<!-- figures: made.json\n-->\n", TABLE.format(**RIGHT).replace("row -\n", ""),
                 TABLE.format(**RIGHT).replace("{mean_ms .1f range}", "{mean_ms}"),
-                TABLE.format(**RIGHT).replace("columns", "colums")):
+                TABLE.format(**RIGHT).replace("columns", "colums"),
+                TABLE.format(**RIGHT).replace("made.json within", "made.json of May within")):
         rc, out, _ = figures(bad)
         must(rc == 1 and " 0 failed" not in out, out)
 
