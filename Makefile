@@ -90,7 +90,7 @@ check-long: ## the stress program for ten minutes in each of three builds, and a
 	@scripts/deps check
 	@$(PYTHON) scripts/check --long
 
-check-figures: ## every figure of the pages against the last run of its bench (build/bench/)
+check-figures: ## every figure of the pages against the published data (docs/figures)
 	@$(PYTHON) scripts/figures
 
 ab: ## the benches of this tree and of BASE by turns; no figure may be more than 3 % worse
@@ -101,7 +101,7 @@ coverage: ## lines and branches of core/ that the tests run, and each that they 
 	@scripts/deps check
 	@$(PYTHON) scripts/coverage
 
-report: ## what was measured so far as one page, build/report/index.html; plots say which command fills them
+report: ## docs/figures and later runs as one page, build/report/index.html; plots say which command fills them
 	@scripts/deps report
 	@$(PYTHON) bench/report/run
 

@@ -17,9 +17,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "commit.h"
 #include "user/ebb.h"
 
 #define MIB 1048576.0
@@ -439,10 +441,16 @@ int main(int argc, char **argv)
 {
 	bool json = argc > 1 && !strcmp(argv[1], "--json"), first = true, missed = false;
 	bool any = argc > 1 + json;
+	struct utsname u;
 
 	for (size_t i = 0; i < sizeof(noise); i++)
 		noise[i] = (unsigned char)rng();
-	printf(json ? "{\"rows\": [" : "%-80s %10s %10s\n", "", "target", "measured");
+	if (json && !uname(&u))
+		printf("{\"machine\": {\"kernel\": \"%s %s\", \"commit\": \"%s\", \"command\": "
+		       "\"build/measure_back --json\"},\n\"rows\": [", u.sysname, u.release,
+		       EBB_COMMIT);
+	else
+		printf("%-80s %10s %10s\n", "", "target", "measured");
 	for (size_t i = 0; i < FIGURES; i++) {
 		const struct figure *fig = &figures[i];
 		bool wanted = !any;

@@ -194,7 +194,7 @@ def scale():
                          "worker": role, "reclaim": role, "reclaims": 0} for ns in (20, 60)]
                 made.append(bench.row(variant, *ends))
     bench.add_speedups(made)
-    return {"machine": bench.machine(), "calibration": {}, "baseline": "built", "rows": made}
+    return {"machine": bench.harness.machine(), "calibration": {}, "baseline": "built", "rows": made}
 
 
 # What the command's benches call their columns, in so far as the report needs them.

@@ -3,6 +3,7 @@
 """Tests of scripts/figures, on made-up pages and JSON; prints TAP."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,10 @@ import tempfile
 sys.dont_write_bytecode = True
 import tap
 
-SCRIPT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "scripts", "figures")
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+SCRIPT = os.path.join(ROOT, "scripts", "figures")
+FACTS = {"cpu_model": "A CPU", "cpus": 2, "kernel": "Linux 6.18.1-a x86_64", "commit": "0123abc",
+         "command": "build/ebb bench made", "load_at_start": 0.26, "date": "2026-01-02T03:04:05Z"}
 ROWS = [{"variant": v, "threads": n, "mean_ms": m, "mean_ms_min": m - 1, "mean_ms_max": m + 1,
          "pages": 12345}
         for v, n, m in (("kernel", 1, 20.0), ("kernel", 2, 30.0), ("sync", 1, 5.0),
@@ -30,6 +34,9 @@ row -
 | published | 99 | 98 |
 """
 RIGHT = {"kernel": "20.0 [19.0-21.0]", "ours": "10.0 (3.0x)"}
+TAKEN = """
+*Taken at 0123abc on A CPU, 2 CPUs, Linux 6.18, load 0.3, 2026-01-02: `build/ebb bench made`.*
+"""
 CASES = []
 
 
@@ -38,19 +45,43 @@ def case(fn):
     return fn
 
 
-def figures(text, *args, rows=ROWS, name="page.md", machine=None):
+def tree(tmp, folder, rows, facts):
+    """A tree with the script and, in one of its folders, made.json."""
+    os.makedirs(os.path.join(tmp, "scripts"))
+    os.makedirs(os.path.join(tmp, folder))
+    shutil.copy(SCRIPT, os.path.join(tmp, "scripts"))
+    os.symlink(os.path.join(ROOT, "bench"), os.path.join(tmp, "bench"))
+    if rows is not None:
+        doc = {"machine": facts, "rounds": 3, "samples": [1, 2, 3], "rows": rows}
+        with open(os.path.join(tmp, folder, "made.json"), "w", encoding="utf-8") as f:
+            json.dump(doc, f)
+
+
+def run(tmp, *args):
+    p = subprocess.run([sys.executable, os.path.join(tmp, "scripts", "figures"), *args],
+                       capture_output=True, text=True, check=False, cwd=tmp)
+    return p.returncode, p.stdout + p.stderr
+
+
+def on_page(text, args, folder, rows, name="page.md", facts=None):
     """(status, output, the page after it)"""
     with tempfile.TemporaryDirectory() as tmp:
+        tree(tmp, folder, rows, facts or FACTS)
         page = os.path.join(tmp, name)
         with open(page, "w", encoding="utf-8") as f:
             f.write(text)
-        if rows is not None:
-            with open(os.path.join(tmp, "made.json"), "w", encoding="utf-8") as f:
-                json.dump({"machine": machine or {}, "rows": rows}, f)
-        p = subprocess.run([sys.executable, SCRIPT, "--json", tmp, *args, page],
-                           capture_output=True, text=True, check=False)
+        out = run(tmp, *args, page)
         with open(page, encoding="utf-8") as f:
-            return p.returncode, p.stdout + p.stderr, f.read()
+            return *out, f.read()
+
+
+def figures(text, *args, rows=ROWS, name="page.md"):
+    """Beside a run."""
+    return on_page(text, ["--json", "run", *args], "run", rows, name)
+
+
+def published(text, *args, rows=ROWS, facts=None):
+    return on_page(text, args, "docs/figures", rows, facts=facts)
 
 
 def must(good, why):
@@ -113,16 +144,121 @@ def without_a_run_all_is_skipped():
 @case
 def a_range_whose_ends_read_alike_is_left_out():
     rows = [dict(r, mean_ms_min=r["mean_ms"] - 0.01, mean_ms_max=r["mean_ms"] + 0.01) for r in ROWS]
-    page = figures(TABLE.format(**RIGHT), "--write", rows=rows)[2]
+    page = published(TABLE.format(**RIGHT), "--write", rows=rows)[2]
     must("| zram | 20.0 | 30.0 |" in page, page)
 
 
 @case
-def write_puts_the_figures_of_the_run_and_nothing_else():
-    good = TABLE.format(**RIGHT)
-    must(figures(TABLE.format(kernel="1", ours="2 (x)"), "--write")[2] == good,
-         "the table is not the run's")
-    must(figures(good, "--write")[2] == good, "a right table was changed")
+def write_puts_the_published_figures_and_whose_they_are_and_nothing_else():
+    good = TABLE.format(**RIGHT) + TAKEN
+    page = published(TABLE.format(kernel="1", ours="2 (x)"), "--write")[2]
+    must(page == good, f"the table is not as published: {page}")
+    must(published(good, "--write")[2] == good, "a right table was changed")
+    rc, out, page = on_page(good, ["--write", "--json", "run"], "run", ROWS)
+    must(rc == 2 and page == good and "--keep" in out, f"a run that nobody kept is written: {out}")
+
+
+@case
+def a_published_page_is_compared_to_the_letter():
+    good = TABLE.format(**RIGHT) + TAKEN
+    rc, out, _ = published(good)
+    ends(out, "6 passed, 0 failed, 0 skipped")
+    must(rc == 0, rc)
+    for old, new in (("20.0 [", "20.1 ["), ("[19.0-", "[18.0-"), ("0123abc", "0123abd"),
+                     ("load 0.3", "load 0.2"), (TAKEN, "")):
+        rc, out, _ = published(good.replace(old, new))
+        must(rc == 1 and " 1 failed" in out, f"{old} is now {new}: {rc} {out}")
+    rc, out, _ = published(good, rows=[dict(r, mean_ms=r["mean_ms"] + 0.1) for r in ROWS])
+    must(rc == 1 and " 0 failed" not in out, f"stale data are taken for good: {out}")
+
+
+@case
+def a_table_without_data_says_of_which_commit_it_is():
+    text = TABLE.format(**RIGHT)
+    rc, out, _ = published(text, rows=None)
+    must(rc == 1 and "there is no docs/figures/made.json" in out, out)
+    must(published(text, rows=ROWS[:1] + ROWS[2:])[0] == 1, "a cell without data passes")
+    old = text.replace("made.json within", "made.json of 0123abc, 2026-01-02 within")
+    for rows in (None, ROWS[:1]):       # of those figures some may be there again
+        rc, out, _ = published(old, rows=rows)
+        must(rc == 1 and "Of commit 0123abc, 2026-01-02; its data were not kept" in out, out)
+        rc, out, page = published(old, "--write", rows=rows)
+        must(rc == 0 and page == old + "\n*Of commit 0123abc, 2026-01-02; its data were not kept.*\n",
+             f"{out} {page}")
+        rc, out, _ = published(page, rows=rows)
+        ends(out, "their data were not kept: 1\n0 passed, 0 failed, 0 skipped")
+        must(rc == 0, out)
+    rc, out, _ = published(page)
+    must(rc == 1 and "has these figures now" in out, f"the data came, and nobody says it: {out}")
+    must(published(page, "--write")[2] == text + TAKEN, "the table is not as published")
+    ends(figures(page)[1], "6 passed, 0 failed, 0 skipped")
+
+
+@case
+def a_cell_with_a_dash_was_not_measured():
+    text = TABLE.format(kernel="-", ours="-").replace("| 30.0 [29.0-31.0] |", "| 30.0 |") + TAKEN
+    rows = [dict(r, mean_ms=None) if r["threads"] == 1 and r["variant"] == "kernel" else r
+            for r in ROWS]
+    rc, out, page = published(text.replace("5.0 (4.0x)", "-"), "--write", rows=rows)
+    must(rc == 0 and "| zram | - | 30.0 [29.0-31.0] |\n| ours | - | 10.0 (3.0x) |" in page, page)
+
+
+@case
+def tables_of_one_file_in_a_row_say_it_once():
+    one = TABLE.format(**RIGHT)
+    page = published(one + "\n" + one, "--write")[2]
+    must(page == one + "\n" + one + TAKEN, page)
+    page = published(page.replace(one + TAKEN, "## More\n\n" + one), "--write")[2]
+    must(page == one + TAKEN + "\n## More\n\n" + one + TAKEN, page)
+
+
+@case
+def keep_takes_a_run_with_its_facts_and_the_pages_can_be_written_of_it():
+    with tempfile.TemporaryDirectory() as tmp:
+        rows = [dict(r, third=r["mean_ms"] / 3) for r in ROWS]
+        tree(tmp, "build/bench", rows, dict(FACTS, commit="0123abc-dirty"))
+        rc, out = run(tmp, "--keep", "made.json")
+        must(rc == 0 and "of 0123abc-dirty" in out, out)
+        with open(os.path.join(tmp, "docs/figures/made.json"), encoding="utf-8") as f:
+            text = f.read()
+        doc = json.loads(text)
+        must(doc["machine"] == dict(FACTS, commit="0123abc-dirty") and doc["rounds"] == 3, text)
+        must("samples" not in doc and max(map(len, text.splitlines())) < 200, text)
+        must([{k: v for k, v in r.items() if k != "third"} for r in doc["rows"]] == ROWS and
+             doc["rows"][0]["third"] == 6.66667, text)
+        with open(os.path.join(tmp, "page.md"), "w", encoding="utf-8") as f:
+            f.write(TABLE.format(kernel="1", ours="2"))
+        rc, out = run(tmp, "--write", "page.md")
+        with open(os.path.join(tmp, "page.md"), encoding="utf-8") as f:
+            must(rc == 0 and f.read() == TABLE.format(**RIGHT) + TAKEN.replace("abc", "abc-dirty"), out)
+
+
+@case
+def keep_refuses_a_run_of_no_commit():
+    for commit in (None, "", "unknown"):
+        with tempfile.TemporaryDirectory() as tmp:
+            tree(tmp, "build/bench", ROWS, dict(FACTS, commit=commit))
+            rc, out = run(tmp, "--keep", "made.json")
+            must(rc == 1 and "does not say of which commit" in out and
+                 not os.path.exists(os.path.join(tmp, "docs")), out)
+
+
+@case
+def a_commit_that_was_changed_is_dirty_unless_pages_were():
+    with tempfile.TemporaryDirectory() as tmp:
+        os.mkdir(os.path.join(tmp, "scripts"))
+        shutil.copy(os.path.join(ROOT, "scripts", "commit"), os.path.join(tmp, "scripts"))
+        said = []
+        for name in ("a.c", "README.md", "a.c"):
+            with open(os.path.join(tmp, name), "a", encoding="utf-8") as f:
+                f.write("more\n")
+            if not said:
+                for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a"]):
+                    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org",
+                                    *words], cwd=tmp, check=True)
+            said.append(subprocess.run([os.path.join(tmp, "scripts", "commit")], check=True,
+                                       capture_output=True, text=True).stdout.strip())
+        must(len(said[0]) == 7 and said == [said[0], said[0], said[0] + "-dirty"], said)
 
 
 @case
@@ -135,7 +271,8 @@ def a_row_that_two_runs_claim_is_refused():
 def a_mark_that_cannot_be_followed_is_a_failure():
     for bad in ("<!-- figures: made.json\n-->\n", TABLE.format(**RIGHT).replace("row -\n", ""),
                 TABLE.format(**RIGHT).replace("{mean_ms .1f range}", "{mean_ms}"),
-                TABLE.format(**RIGHT).replace("columns", "colums")):
+                TABLE.format(**RIGHT).replace("columns", "colums"),
+                TABLE.format(**RIGHT).replace("made.json within", "made.json of May within")):
         rc, out, _ = figures(bad)
         must(rc == 1 and " 0 failed" not in out, out)
 
@@ -146,7 +283,8 @@ def a_value_in_prose_is_compared_and_written():
             "%s ms.\n")
     ends(figures(text % "5.2")[1], "1 passed, 0 failed, 0 skipped")
     ends(figures(text % "6.2")[1], "0 passed, 1 failed, 0 skipped")
-    must(figures(text % "6.2", "--write")[2] == text % "5.0", "not written")
+    must(published(text % "5.1")[0] == 1 and published(text % "5.0")[0] == 0, "5.0 is published")
+    must(published(text % "6.2", "--write")[2] == text % "5.0", "not written")
 
 
 @case
@@ -158,8 +296,15 @@ def a_value_in_a_manual_page_is_of_the_next_line():
 
 @case
 def figures_without_a_mark_are_listed():
-    rc, out, _ = figures(TABLE.format(**RIGHT), "--unmarked")
+    rc, out, _ = published(TABLE.format(**RIGHT), "--unmarked")
     must(rc == 0 and out.count("\n") == 1 and "Text of 7 ms." in out, out)
+
+
+@case
+def the_pages_of_the_tree_are_as_published():
+    p = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
+    must(p.returncode == 0, p.stdout + p.stderr)
+    ends(p.stdout, " 0 failed, 0 skipped")
 
 
 @case
@@ -172,47 +317,22 @@ def the_marks_of_the_tree_are_understood():
 
 @case
 def the_readmes_picture_is_of_its_table():
-    root = os.path.dirname(os.path.dirname(SCRIPT))
-
     def judged(folder):
         p = subprocess.run([sys.executable, SCRIPT, "--json", "/nonexistent",
                             os.path.join(folder, "README.md")], capture_output=True, text=True,
                            check=False)
         return p.returncode, p.stdout + p.stderr
-    rc, out = judged(root)
+    rc, out = judged(ROOT)
     must(rc == 0 and "1 passed, 0 failed" in out, out)
     with tempfile.TemporaryDirectory() as tmp:
         os.mkdir(os.path.join(tmp, "docs"))
         for name, old, new in (("README.md", "", ""), ("docs/release.svg", " 103 ms", " 13 ms")):
-            with open(os.path.join(root, name), encoding="utf-8") as f:
+            with open(os.path.join(ROOT, name), encoding="utf-8") as f:
                 text = f.read()
             with open(os.path.join(tmp, name), "w", encoding="utf-8") as f:
                 f.write(text.replace(old, new) if old else text)
         rc, out = judged(tmp)
         must(rc == 1 and "docs/release.svg has other figures" in out, out)
-
-
-@case
-def the_machine_is_written_and_not_judged():
-    text = "<!-- machine: made.json -->\nTaken on: a machine\nof two lines.\n\nMore.\n"
-    rc, out, page = figures(text)
-    ends(out, "0 passed, 0 failed, 0 skipped")
-    must((rc, page) == (0, text), page)
-    rc, out, page = figures(text, "--write", rows=None)
-    must((rc, page) == (0, text), f"there is no file: {page}")
-    facts = {"cpu_model": "A processor of a very long name with which the line cannot be one " * 2,
-             "cpus": 2, "kernel": "Linux 6.18.1-a x86_64", "date": "2026-01-02T03:04:05Z"}
-    rc, out, page = figures(text, "--write", machine=facts)
-    ends(out, "0 passed, 0 failed, 0 skipped")
-    must("2 CPUs, Linux 6.18, 2026-01-02.\n\nMore.\n" in page.replace(", \n", " "), page)
-    must("of two lines" not in page and max(map(len, page.splitlines())) <= 100, page)
-    must(figures(page, "--write", machine=facts)[2] == page, "a second time it is another text")
-
-
-@case
-def a_mark_of_a_machine_has_a_file():
-    rc, out, _ = figures("<!-- machine: -->\nTaken on: a machine.\n")
-    must(rc == 1 and "not understood" in out, out)
 
 
 if __name__ == "__main__":

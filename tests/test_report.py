@@ -40,6 +40,7 @@ CASES = []
 # Lines, bars, dots and stacked bars, and few enough to draw quickly.
 FEW = ("release.json", "density.json", "back.json", "pages.json")
 VOID = {"meta", "link", "br"}
+NOWHERE = "/nonexistent"      # no published figures
 
 
 def case(fn):
@@ -97,7 +98,7 @@ def of(documents):
     """(the page, what is wrong) of a folder with these."""
     with tempfile.TemporaryDirectory() as tmp:
         report_data.write(tmp, documents)
-        return report().page(tmp)
+        return report().page(tmp, NOWHERE)
 
 
 def few(**other):
@@ -109,7 +110,7 @@ def few(**other):
 def each_plot_has_a_chart_of_what_its_bench_writes():
     with tempfile.TemporaryDirectory() as tmp:
         report_data.write(tmp, report_data.every())
-        sources = formats.load(tmp)
+        sources = formats.load(tmp, NOWHERE)
     for p in plots.PLOTS:
         source = sources[p.source]
         must(not source.problem and source.rows, f"{p.source}: {source.problem or 'no rows'}")
@@ -128,7 +129,7 @@ def each_plot_is_drawn():
     draw = report().draw
     with tempfile.TemporaryDirectory() as tmp:
         report_data.write(tmp, report_data.every())
-        sources = formats.load(tmp)
+        sources = formats.load(tmp, NOWHERE)
     for p in plots.PLOTS:
         svg = draw.svg(p.chart(sources[p.source].rows), p.name, p.title, False)
         must("<path" in svg, f"{p.name}: {svg[:200]}")
@@ -237,6 +238,50 @@ def without_data_each_plot_says_which_command_makes_it():
              p.stderr)
 
 
+def body(text, name):
+    text = text[text.index(f'<figure id="{name}">'):]
+    return text[:text.index("</figure>")]
+
+
+@case
+def a_fresh_clone_draws_what_is_published_and_a_later_run_comes_before_it():
+    run, every = report(), report_data.every()
+    kept, mine = dict(every["store.json"]), dict(every["store.json"])
+    kept["machine"] = {**report_data.FACTS, "commit": "0123abc"}
+    with tempfile.TemporaryDirectory() as tmp:
+        here, published = f"{tmp}/bench", f"{tmp}/figures"
+        report_data.write(published, {"store.json": kept, "back.json": every["back.json"]})
+        for at, date, whose in (("none yet", None, "Published"),
+                                ("earlier", "2026-10-31T23:59:59Z", "Published"),
+                                ("the kept one", kept["machine"]["date"], "Published"),
+                                ("later", "2026-11-01T00:00:01Z", "This machine&#39;s run")):
+            if date:
+                mine["machine"] = {**report_data.FACTS, "date": date, "commit": "4567def-dirty"}
+                report_data.write(here, {"store.json": mine})
+            text, wrong = run.page(here, published)
+            must(not wrong, wrong)
+            commit = "0123abc" if whose == "Published" else "4567def-dirty"
+            of = body(text, "cpu_store")
+            must("<svg" in of and f"<br>{whose}: A CPU" in of and f"commit {commit}<" in of,
+                 f"{at}: {of[-900:]}")
+            must("Published" in body(text, "back"), "what only docs/figures has is not drawn")
+            must("Not measured here" in body(text, "pages"), "a plot without data")
+
+
+@case
+def each_file_that_is_published_is_drawn():
+    kept = ROOT / formats.KEPT
+    sources = formats.load(NOWHERE, kept)
+    for path in kept.glob("*.json"):
+        source = sources.get(path.name)
+        must(not source or not source.problem, source and source.problem)
+        must(formats.facts_of(formats.document(kept, path.name)[0]).keys() >= {"commit", "command"},
+             f"{path.name} does not say which commit and command")
+    for p in plots.PLOTS:
+        if sources[p.source].rows:
+            p.chart(sources[p.source].rows)
+
+
 BROKEN = [
     (b"", "expected JSON"), (b"{\"rows\": [", "expected JSON"), (b"\xff\xfe\x00", "expected JSON"),
     (b"[]", "expected an object with a list"), (b"{}", "expected an object with a list"),
@@ -264,14 +309,14 @@ def a_file_that_cannot_be_used_is_named_and_the_rest_stands():
         for data, words in BROKEN:
             with open(name, "wb") as f:
                 f.write(data)
-            text, wrong = run.page(tmp)
+            text, wrong = run.page(tmp, NOWHERE)
             must(any(words in w for w in wrong), f"{data[:60]}: {wrong}")
             must(all(w.startswith("release.json") and "\n" not in w for w in wrong), wrong)
             must(Reader(text).text().count(wrong[0]) >= 1, f"the page does not say: {wrong[0]}")
             must(text.count("<svg") == 2, f"{data[:60]}: the other plot is gone")
         os.remove(name)
         os.mkdir(name)
-        must("release.json cannot be used" in run.page(tmp)[1][0], "a folder is no file")
+        must("release.json cannot be used" in run.page(tmp, NOWHERE)[1][0], "a folder is no file")
 
 
 @case
@@ -284,7 +329,7 @@ def figures_that_no_bench_gives_do_not_take_the_page_along():
             facts = {**report_data.FACTS, "cpus": value, "memory_bytes": value}
             report_data.write(tmp, {"release.json": {"machine": facts, "rows": rows},
                                     "back.json": report_data.every()["back.json"]})
-            text, wrong = run.page(tmp)
+            text, wrong = run.page(tmp, NOWHERE)
             Reader(text)
             must('<figure id="back">' in text and text.count("<svg") >= 2, f"{value}: {wrong}")
             must(all(w.startswith("release.json") for w in wrong), wrong)

@@ -16,10 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "commit.h"
 #include "cpus.h"
 #include "ebb.h"
 #include "memory.h"
 #include "text.h"
+
+static double load_at_start;
 
 /* The value of the first line of a file that starts with key; "" if there is none. */
 static void read_fact(const char *path, const char *key, char *value, size_t len)
@@ -41,7 +44,29 @@ static void read_fact(const char *path, const char *key, char *value, size_t len
 		fclose(f);
 }
 
-/* Facts of this machine that a figure depends on. */
+/* What was typed, words in a row. */
+static json_t *command_line(void)
+{
+	char line[4096], *text;
+	FILE *f = fopen("/proc/self/cmdline", "re");
+	size_t len = f ? fread(line, 1, sizeof(line) - 1, f) : 0;
+	json_t *said;
+
+	if (f)
+		fclose(f);
+	line[len] = '\0';
+	for (size_t i = 0; i + 1 < len; i++)
+		if (!line[i])
+			line[i] = ' ';
+	text = printable(line);
+	if (!text)
+		fail("out of memory for a line of text");
+	said = json_string(text);
+	free(text);
+	return said;
+}
+
+/* Facts of this machine, and of this run, that a figure depends on. */
 static json_t *machine_facts(void)
 {
 	char cpu[256], thp[256], date[64], *model, *open, *end;
@@ -70,6 +95,9 @@ static json_t *machine_facts(void)
 	json_set(facts, "thp", json_string(end ? open + 1 : "none"));
 	json_set(facts, "ebb_version", json_string(ebb_version()));
 	json_set(facts, "page_bytes", json_integer((json_int_t)ebb_page_size()));
+	json_set(facts, "load_at_start", json_real(load_at_start));
+	json_set(facts, "commit", json_string(EBB_COMMIT));
+	json_set(facts, "command", command_line());
 	json_set(facts, "date", json_string(date));
 	return facts;
 }
@@ -90,6 +118,8 @@ void bench_start(const struct bench_opts *opts)
 	struct stat st;
 	char *folder;
 
+	if (getloadavg(&load_at_start, 1) != 1)
+		load_at_start = 0;
 	if (!path)
 		return;
 	if (!lstat(path, &st)) {

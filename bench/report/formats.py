@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the benches leave in build/bench/: which file, made by which command, with which keys.
+"""What the benches leave in build/bench/, and what of it is published, in docs/figures/: which
+file, made by which command, with which keys.
 
-    SOURCES          each file, its command and what every row of it must have
-    load(folder)     all of them; what cannot be read says why, in one line (Source.problem)
-    Rows             rows by their keys, and a measure with its range
+    SOURCES            each file, its command and what every row of it must have
+    load(folder, kept) all of them; what cannot be read says why, in one line (Source.problem)
+    Rows               rows by their keys, and a measure with its range
 
 Two ways of telling a range are known: M_range of the benches in Python, M_min and M_max of the
 command's.  A measure that is null was not taken.
@@ -25,6 +26,7 @@ class Figure(NamedTuple):
     high: float
 
 
+KEPT = os.path.join("docs", "figures")
 # File: (the command that makes it, the keys that each of its rows has).
 SOURCES = {
     "kernel-release.json": ("make demo-kernel", ("kind", "variant", "np")),
@@ -116,6 +118,7 @@ class Source(NamedTuple):
     rows: Rows          # None if there is no such file, or it cannot be used
     problem: str        # why it cannot be used; "" if it can, or is not there
     machine: str
+    taken: str = ""     # when; "" if there is nothing
 
 
 def facts_of(doc):
@@ -130,9 +133,9 @@ def cpu_and_count(facts):
         yield f"{n} CPU{'s' if n != 1 else ''}"
 
 
-def day_of(facts, taken):
+def time_of(facts, written):
     date = facts.get("date")
-    return date[:10] if isinstance(date, str) else taken
+    return date if isinstance(date, str) else written
 
 
 def kernel_of(facts):
@@ -142,7 +145,7 @@ def kernel_of(facts):
     return kernel if kernel.startswith("Linux") else f"Linux {kernel}"
 
 
-def words_of_machine(doc, taken):
+def words_of_machine(doc, written):
     """One line on where the figures are from, with all that may move them."""
     facts = facts_of(doc)
     said = [*cpu_and_count(facts)]
@@ -158,16 +161,20 @@ def words_of_machine(doc, taken):
         said.append(f"load {n:.1f} at the start")
     if not any(said):
         said = ["the file does not say which machine"]
-    said.append(day_of(facts, taken))
+    said.append(time_of(facts, written)[:10])
+    said.append(f"commit {facts['commit']}" if facts.get("commit") else "")
     return clean(", ".join(str(s) for s in said if s))
 
 
-def short_words_of_machine(doc, taken):
+def taken(doc, written):
     """The same for the line under a table of a page."""
     facts = facts_of(doc)
     kernel = re.match(r"Linux \d+\.\d+", kernel_of(facts))
-    said = [*cpu_and_count(facts), kernel and kernel[0], day_of(facts, taken)]
-    return clean(", ".join(str(s) for s in said if s))
+    load = facts.get("load_at_start")
+    said = [*cpu_and_count(facts), kernel and kernel[0], is_number(load) and f"load {load:.1f}",
+            time_of(facts, written)[:10]]
+    return clean(f"Taken at {facts.get('commit')} on {', '.join(str(s) for s in said if s)}: "
+                 f"`{facts.get('command')}`.")
 
 
 def rows_of(doc, name, keys):
@@ -189,17 +196,18 @@ def rows_of(doc, name, keys):
 
 
 def document(folder, name):
-    """(what the file has, the day on which it was written)"""
+    """(what the file has, when it was written)"""
     with open(os.path.join(folder, name), encoding="utf-8") as f:
-        written = time.strftime("%Y-%m-%d", time.gmtime(os.fstat(f.fileno()).st_mtime))
+        written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(os.fstat(f.fileno()).st_mtime))
         return json.load(f), written
 
 
-def load_one(folder, name):
+def load_one(folder, name, whose):
     command, keys = SOURCES[name]
     try:
-        doc, taken = document(folder, name)
-        return Source(name, command, rows_of(doc, name, keys), "", words_of_machine(doc, taken))
+        doc, written = document(folder, name)
+        return Source(name, command, rows_of(doc, name, keys), "",
+                      f"{whose}: {words_of_machine(doc, written)}", time_of(facts_of(doc), written))
     except FileNotFoundError:
         return Source(name, command, None, "", "")
     except (OSError, ValueError, RecursionError) as e:
@@ -209,5 +217,11 @@ def load_one(folder, name):
         return Source(name, command, None, clean(f"{name} cannot be used: {why}."), "")
 
 
-def load(folder):
-    return {name: load_one(folder, name) for name in SOURCES}
+def load(folder, kept):
+    """The published figures, but a later run's where there is one."""
+    out = {}
+    for name in SOURCES:
+        published = load_one(kept, name, "Published")
+        mine = load_one(folder, name, "This machine's run")
+        out[name] = mine if mine.problem or mine.taken > published.taken else published
+    return out

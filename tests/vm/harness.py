@@ -15,6 +15,7 @@ so that nothing is left behind on the machine. Skip stands for "cannot be had he
 import collections
 import ctypes
 import dataclasses
+import functools
 import hashlib
 import lzma
 import os
@@ -22,6 +23,7 @@ import pathlib
 import platform
 import re
 import select
+import shlex
 import shutil
 import signal
 import stat
@@ -441,11 +443,17 @@ def cpu_clock_ns(pid):
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 
+@functools.cache
 def machine():
-    """What a bench says of this machine beside its figures."""
+    """What a bench says of this machine, and of its run, beside its figures; the same all along."""
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return {"cpu": cpu[1] if cpu else platform.processor(), "cpus": os.cpu_count(), "host_kernel": platform.release(),
-            "load_at_start": os.getloadavg()[0]}
+    top = HERE.parents[1]
+    commit = subprocess.run([top / "scripts" / "commit"], stdout=subprocess.PIPE, text=True, check=False)
+    command = shlex.join([os.path.relpath(os.path.abspath(sys.argv[0]), top), *sys.argv[1:]])
+    return {"cpu": cpu[1] if cpu else platform.processor(), "cpus": os.cpu_count(),
+            "host_kernel": platform.release(), "load_at_start": os.getloadavg()[0],
+            "commit": commit.stdout.strip(), "command": command.replace(f"{top}/", ""),
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
 
 
 GUESTS = set()          # process groups of those that run
