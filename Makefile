@@ -63,15 +63,15 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 	@mkdir -p build/bench
 	@[ '$(VS_KERNEL)' = 0 ] || [ "$$(id -u)" != 0 ] || [ ! -e /sys/class/zram-control ] || \
 		kernel=--vs-kernel; \
-	build/ebb bench release $$kernel --out build/bench/release.json
-	@for b in store density pages malloc latency; do \
+	build/ebb bench density $$kernel --out build/bench/density.json
+	@for b in release store pages malloc latency; do \
 		build/ebb bench $$b --out build/bench/$$b.json || exit; done
 	@build/ebb values bench --values 100000 --threads 1 --out build/bench/values.json
 	@build/ebb values bench --values 500000 --from 100 --to 100 --threads 1 \
 		--out build/bench/values-100.json
 	@build/ebb cache bench --threads 1,2 --rounds 1 --out build/bench/ebb-cache.json
 
-demo: build ## store, verify and release real pages; our figures beside the published ones
+demo: build ## store, verify and release real pages; their memory beside this kernel's zram
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo
 
 check: ## every kind of test in small doses, a real kernel included; about 12 minutes

@@ -217,7 +217,7 @@ def command():
     """The files of the command's benches."""
     out = {name: [] for name in TABLES}
     for n in (1, 2, 4):
-        for v, ms, cpu in (("sync", 2.1, 34), ("deferred", 0.9, 39), ("kernel", 34.9, 533)):
+        for v, ms, cpu in (("sync", 2.1, 34), ("deferred", 0.9, 39)):
             out["release"].append(row(
                 {"variant": v, "threads": n, "data": "system", "codec": "lz4",
                  "slots_per_thread": 65536}, mean_ms=ms * n, ns_per_slot=ms * 15.3 * n,

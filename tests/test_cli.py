@@ -6,6 +6,8 @@ EBB is the command to run: the argument, or the environment's EBB, or build/ebb;
 ones to be run.  Everything is small: what a bench measures is not judged here, only that it runs
 and what it leaves.
 """
+import contextlib
+import io
 import json
 import os
 import pty
@@ -451,16 +453,78 @@ def in_a_small_cgroup_nothing_is_killed(tmp):
 @test
 def the_kernel_is_left_alone_by_who_is_not_root(tmp):
     more = ordinary_user()
-    p = ebb("bench", "release", "--vs-kernel", "--size", "4M", "--threads", "1", "--rounds", "1", **more)
+    p = ebb("bench", "density", "--vs-kernel", "--size", "4M", **more)
     assert p.returncode in (1, 2) and "root" in p.stderr and p.stderr.count("\n") == 1, said(p)
+
+
+def zram_control():
+    if os.geteuid() != 0 or not os.path.exists("/sys/class/zram-control"):
+        raise Skip("making a zram device needs root, and a kernel with zram")
+
+
+@test
+def density_beside_the_kernels_zram_leaves_no_device_behind(tmp):
+    zram_control()
+    args = ("bench", "density", "--vs-kernel", "--data", "mix", "--json")
+    before = os.listdir("/sys/block")
+    p = ebb(*args, "--size", "4M")
+    if p.returncode:
+        raise Skip("no zram device can be made here: " + p.stderr.strip()[-200:])
+    rows = json.loads(p.stdout)["rows"]
+    assert all(r["linux_measured"] and 1 < r["linux_pool_per_byte"] < r["linux_all_in_per_byte"] < 2
+               for r in rows), rows
+    assert os.listdir("/sys/block") == before
+    # An interruption while the device is being written to.
+    p = subprocess.Popen([EBB, *args, "--size", "64M"], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + LIMIT_S
+    while not zram_written(before) and p.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    p.send_signal(signal.SIGTERM)
+    said_last = p.communicate(timeout=LIMIT_S)[1]
+    assert p.returncode == 128 + signal.SIGTERM and not said_last, (p.returncode, said_last)
+    assert os.listdir("/sys/block") == before
+
+
+def zram_written(before):
+    """A block device that was not there before holds pages."""
+    for name in set(os.listdir("/sys/block")) - set(before):
+        try:
+            with open(f"/sys/block/{name}/mm_stat", encoding="ascii") as f:
+                if int(f.read().split()[0]):
+                    return True
+        except OSError:
+            pass
+    return False
+
+
+@test
+def the_demo_shows_what_the_benches_found_and_where_to_look_next(tmp):
+    os.makedirs(os.path.join(tmp, "build"))
+    os.symlink(EBB, os.path.join(tmp, "build", "ebb"))
+    demo = {"__name__": "demo", "__file__": os.path.join(ROOT, "scripts", "demo")}
+    with open(demo["__file__"], encoding="utf-8") as f:
+        exec(f.read(), demo)   # pylint: disable=exec-used
+    demo.update(ROOT=tmp, size_mib=lambda: 4, pack=lambda: True, may_compare=lambda: "a test")
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert demo["main"]() == 0, out.getvalue()
+    text = out.getvalue()
+    assert "Without this kernel's zram: a test." in text, text
+    for start, rows, figures in (("  Ebb ", 1, 2), ("  freed in the call ", 3, 6),
+                                 ("  deferred to a worker ", 3, 6)):
+        found = [x.split()[-figures:] for x in text.splitlines()
+                 if x.startswith(start) and x[-1].isdigit()]
+        assert len(found) == rows and all(float(x) >= 0 for row in found for x in row), text
+    assert text.index("make demo-kernel") > text.rindex("held back MB")
+    assert os.path.exists(os.path.join(tmp, "build", "bench", "release.json"))
 
 
 @test
 def the_end_of_a_cgroup_leaves_no_device_behind(tmp):
-    if os.geteuid() != 0 or not os.path.exists("/sys/class/zram-control"):
-        raise Skip("making a zram device needs root, and a kernel with zram")
+    zram_control()
     group = cgroup("pids", {"cgroup": {}, "cgroup2": {}})
-    # No swap: a device that is written to, and for long.
+    # A device that is written to, and for long.
     p = subprocess.Popen([EBB, "bench", "density", "--vs-kernel", "--data", "mix", "--size", "64M",
                           "--codec", ",".join(["lz4"] * 30)], preexec_fn=enter(group),
                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

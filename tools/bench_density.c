@@ -107,12 +107,11 @@ static double linux_pool_per_byte(const struct zram_dev *dev)
 	return st.compr_data_size ? (double)st.mem_used_total / (double)st.compr_data_size : 0;
 }
 
-static void write_block(const struct zram_dev *dev, int fd, uint64_t slot,
-			const unsigned char *page)
+static void write_block(const struct zram_dev *dev, uint64_t slot, const unsigned char *page)
 {
 	size_t bytes = ebb_page_size();
 
-	if (pwrite(fd, page, bytes, (off_t)(slot * bytes)) != (ssize_t)bytes)
+	if (pwrite(dev->fd, page, bytes, (off_t)(slot * bytes)) != (ssize_t)bytes)
 		fail("/dev/zram%d: cannot write page %llu: %s", dev->number,
 		     (unsigned long long)slot, strerror(errno));
 }
@@ -123,13 +122,11 @@ static struct linux_figure measure_linux(const struct page_set *set, const char 
 	struct linux_figure figure = { .measured = true };
 	uint64_t state = 1000;
 	struct zram_dev dev;
-	int fd;
 
 	progress("%s, %s: filling the kernel's zram", set->name, codec);
-	zram_open(&dev, codec, (uint64_t)set->count * ebb_page_size(), false);
-	fd = zram_open_node(&dev);
+	zram_open(&dev, codec, (uint64_t)set->count * ebb_page_size());
 	for (uint64_t s = 0; s < set->count; s++) {
-		write_block(&dev, fd, s, data_page(set, s));
+		write_block(&dev, s, data_page(set, s));
 		stop_if_interrupted();
 	}
 	figure.pool_per_byte[false] = linux_pool_per_byte(&dev);
@@ -138,12 +135,11 @@ static struct linux_figure measure_linux(const struct page_set *set, const char 
 	for (uint64_t k = 0; k < (uint64_t)set->count * CHURN; k++) {
 		uint64_t slot = rng_below(&state, set->count);
 
-		write_block(&dev, fd, slot, data_page(set, rng_below(&state, set->count)));
+		write_block(&dev, slot, data_page(set, rng_below(&state, set->count)));
 		stop_if_interrupted();
 	}
 	zram_compact(&dev);
 	figure.pool_per_byte[true] = linux_pool_per_byte(&dev);
-	close(fd);
 	zram_close(&dev);
 	return figure;
 }
@@ -256,8 +252,11 @@ static int bench_density(const struct command *cmd, int argc, char **argv)
 	memory_check_size(size, 3, "the data, and a store while it is churned,");
 	for (unsigned int i = 0; i < codecs.n && vs_kernel; i++) {
 		/* Whether it can be had, before minutes go into the first. */
-		zram_open(&dev, codecs.v[i], 1 << 20, false);
+		zram_open(&dev, codecs.v[i], 1 << 20);
 		zram_close(&dev);
+		if ((size_t)sysconf(_SC_PAGESIZE) != ebb_page_size())
+			fail("--vs-kernel: the kernel's pages have %ld bytes; expected %zu",
+			     sysconf(_SC_PAGESIZE), ebb_page_size());
 	}
 	for (unsigned int s = 0; s < sets.n; s++)
 		data_check(sets.v[s]);

@@ -11,17 +11,15 @@
  *   held_back_peak_bytes
  *   os_return_ms         ebb_trim() after that, by itself
  */
-#include <string.h>
 #include <sys/prctl.h>
 
 #include "bench.h"
 #include "config.h"
 #include "memory.h"
-#include "vs_kernel.h"
 
-enum variant { SYNC, DEFERRED, KERNEL, VARIANTS };
+enum variant { SYNC, DEFERRED, VARIANTS };
 
-static const char *const variant_names[] = { "sync", "deferred", "kernel" };
+static const char *const variant_names[] = { "sync", "deferred", NULL };
 
 struct release_opts {
 	struct store_opts store;
@@ -30,7 +28,6 @@ struct release_opts {
 	struct word_list modes;
 	const char *data;
 	uint64_t size, limit, range;
-	bool vs_kernel;
 };
 
 struct sample {
@@ -130,21 +127,6 @@ static void run_store(struct release_run *run, enum variant variant, struct samp
 	ebb_close(run->slots.store);
 }
 
-static void run_kernel(struct release_run *run, struct zram_dev *dev, struct sample *s)
-{
-	double slots = (double)run->slots.threads * (double)run->slots.each;
-	struct kernel_sample k;
-
-	kernel_run(dev, run->slots.set, run->slots.threads, run->slots.each, &k);
-	memset(s, 0, sizeof(*s));
-	s->wall_ms = k.wall_ms;
-	s->mean_ms = k.mean_ms;
-	s->ns_per_slot = k.mean_ms * 1e6 / (double)run->slots.each;
-	s->cpu_ns_per_slot = k.cpu_ns / slots;
-	s->drained_ms = k.drained_ms;
-	s->compr_per_slot = k.compr_bytes / slots;
-}
-
 static const struct column columns[] = {
 	{ "variant", "variant", COL_TEXT, 0 },
 	{ "threads", "threads", COL_INT, 0 },
@@ -164,7 +146,6 @@ static const struct column columns[] = {
 	{ "os_return_bytes", NULL, COL_INT, 0 },
 	{ "compr_bytes_per_slot", "B/slot", COL_REAL, 0 },
 	{ "poll_cpu_ns_per_slot", NULL, COL_REAL, 1 },
-	{ "times_faster_than_kernel", "x kernel", COL_REAL, 1 },
 	{ NULL, NULL, COL_TEXT, 0 },
 };
 
@@ -175,9 +156,9 @@ static const struct column columns[] = {
 } while (0)
 
 static void add_row(struct table *t, const struct release_run *run, enum variant v,
-		    const struct sample *s, size_t n, double kernel_ms)
+		    const struct sample *s, size_t n)
 {
-	double *x = xalloc(n, sizeof(*x)), mean;
+	double *x = xalloc(n, sizeof(*x));
 
 	table_row(t);
 	table_text(t, "variant", variant_names[v]);
@@ -198,27 +179,22 @@ static void add_row(struct table *t, const struct release_run *run, enum variant
 	table_real(t, "compr_bytes_per_slot", median(x, n));
 	EACH(s, n, held_back_peak, x);
 	table_int(t, "held_back_peak_bytes", (uint64_t)median(x, n));
-	if (v != KERNEL) {
-		table_int(t, "range", run->o->range);
-		EACH(s, n, store_ns_per_slot, x);
-		table_spread(t, "store_ns_per_slot", x, n);
-		EACH(s, n, os_return_ms, x);
-		table_spread(t, "os_return_ms", x, n);
-		EACH(s, n, os_return_bytes, x);
-		table_int(t, "os_return_bytes", (uint64_t)median(x, n));
-		EACH(s, n, poll_cpu_ns_per_slot, x);
-		table_real(t, "poll_cpu_ns_per_slot", median(x, n));
-	}
+	table_int(t, "range", run->o->range);
+	EACH(s, n, store_ns_per_slot, x);
+	table_spread(t, "store_ns_per_slot", x, n);
+	EACH(s, n, os_return_ms, x);
+	table_spread(t, "os_return_ms", x, n);
+	EACH(s, n, os_return_bytes, x);
+	table_int(t, "os_return_bytes", (uint64_t)median(x, n));
+	EACH(s, n, poll_cpu_ns_per_slot, x);
+	table_real(t, "poll_cpu_ns_per_slot", median(x, n));
 	EACH(s, n, mean_ms, x);
 	table_spread(t, "mean_ms", x, n);
-	mean = median(x, n);
-	if (kernel_ms > 0)
-		table_real(t, "times_faster_than_kernel", kernel_ms / mean);
 	free(x);
 }
 
 static struct table *measure(const struct release_opts *o, const struct page_set *set,
-			     const bool *want, struct zram_dev *dev)
+			     const bool *want)
 {
 	size_t rounds = o->bench.rounds, lists = o->threads.n;
 	struct sample *samples = xalloc(lists * VARIANTS * rounds, sizeof(*samples));
@@ -236,24 +212,16 @@ static struct table *measure(const struct release_opts *o, const struct page_set
 					continue;
 				progress("round %zu of %zu: %s, %u threads", round + 1, rounds,
 					 variant_names[v], run.slots.threads);
-				if (v == KERNEL)
-					run_kernel(&run, dev, &SAMPLES(list, v)[round]);
-				else
-					run_store(&run, v, &SAMPLES(list, v)[round]);
+				run_store(&run, v, &SAMPLES(list, v)[round]);
 				stop_if_interrupted();
 			}
 		}
 	}
 	for (size_t list = 0; list < lists; list++) {
-		double *ms = xalloc(rounds, sizeof(*ms));
-
-		EACH(SAMPLES(list, KERNEL), rounds, mean_ms, ms);
 		run.slots.threads = (unsigned int)o->threads.v[list];
 		for (int v = 0; v < VARIANTS; v++)
 			if (want[v])
-				add_row(t, &run, v, SAMPLES(list, v), rounds,
-					want[KERNEL] ? median(ms, rounds) : 0);
-		free(ms);
+				add_row(t, &run, v, SAMPLES(list, v), rounds);
 	}
 #undef SAMPLES
 	free(samples);
@@ -262,7 +230,6 @@ static struct table *measure(const struct release_opts *o, const struct page_set
 
 static int bench_release(const struct command *cmd, int argc, char **argv)
 {
-	static const char *const modes[] = { "sync", "deferred", NULL };
 	struct release_opts o = {
 		.store = STORE_OPTS_DEFAULT,
 		.bench = { .rounds = 5 },
@@ -278,9 +245,8 @@ static int bench_release(const struct command *cmd, int argc, char **argv)
 		{ "size", OPT_SIZE, &o.size, ebb_page_size(), SIZE_MOST, ebb_page_size(),
 		  NULL, "SIZE", "what each thread stores" },
 		{ "data", OPT_WORD, &o.data, 0, 0, 0, NULL, "SET", DATA_WORDS },
-		{ "mode", OPT_WORD_LIST, &o.modes, 0, 0, 0, modes, "MODE,...", "sync, deferred" },
-		{ "vs-kernel", OPT_FLAG, &o.vs_kernel, 0, 0, 0, NULL, NULL,
-		  "also munmap the same pages out of the kernel's zram (root)" },
+		{ "mode", OPT_WORD_LIST, &o.modes, 0, 0, 0, variant_names, "MODE,...",
+		  "sync, deferred" },
 		{ "limit", OPT_SIZE, &o.limit, 1, SIZE_MOST, 0, NULL, "SIZE",
 		  "most bytes held back by deferred frees [the library's]" },
 		{ "range", OPT_COUNT, &o.range, 1, UINT32_MAX, 0, NULL, "N",
@@ -291,7 +257,6 @@ static int bench_release(const struct command *cmd, int argc, char **argv)
 	};
 	bool want[VARIANTS] = { false };
 	struct page_set set;
-	struct zram_dev dev;
 	struct table *t;
 	int status;
 
@@ -305,16 +270,10 @@ static int bench_release(const struct command *cmd, int argc, char **argv)
 			  "the data and the slots of all threads");
 	data_check(o.data);
 	for (unsigned int i = 0; i < o.modes.n; i++)
-		want[o.modes.v[i] == modes[DEFERRED] ? DEFERRED : SYNC] = true;
-	want[KERNEL] = o.vs_kernel;
+		want[o.modes.v[i] == variant_names[DEFERRED] ? DEFERRED : SYNC] = true;
 
-	if (o.vs_kernel)
-		kernel_open(&dev, o.store.codec, (unsigned int)count_list_max(&o.threads),
-			    o.size / ebb_page_size());
 	data_load(&set, o.data, o.size);
-	t = measure(&o, &set, want, &dev);
-	if (o.vs_kernel)
-		zram_close(&dev);
+	t = measure(&o, &set, want);
 	status = bench_report(&o.bench, t);
 	table_free(t);
 	data_unload(&set);
@@ -333,14 +292,10 @@ const struct command bench_release_command = {
 "\n"
 "`store ns/slot` is the filling, codec included, in memory that the system has to zero first.\n"
 "CPU ns/slot counts all of the process, the worker too, until every page is back; `drained` is\n"
-"when that is; `to OS` is handing the free memory on to the system, timed by itself.\n"
-"--vs-kernel runs the same with the kernel: processes write the same pages, push them out to a\n"
-"fresh zram device of the same codec and munmap at once.  The device is removed at the end,\n"
-"however the end comes; zram devices that exist are not touched.",
+"when that is; `to OS` is handing the free memory on to the system, timed by itself.",
 	.examples =
 "  ebb bench release                              1, 2 and 4 threads, 256 MiB each\n"
 "  ebb bench release --threads 2 --data mix       pages made to compress unevenly\n"
-"  ebb bench release --mode deferred --limit 1M   a small budget: more is freed in place\n"
-"  sudo ebb bench release --vs-kernel --threads 1,2",
+"  ebb bench release --mode deferred --limit 1M   a small budget: more is freed in place",
 	.run = bench_release,
 };

@@ -8,15 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/swap.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,11 +22,6 @@
 #include "tool.h"
 
 #define CONTROL "/sys/class/zram-control/"
-#define SWAP_PRIORITY_MAX 32767
-
-/* Which columns of /proc/swaps; sizes in KiB. */
-#define SWAPS "/proc/swaps"
-#define SWAPS_LINE "%63s %*s %*s %llu %d"
 
 /* What the keeper says once the device stands, or why it does not. */
 struct keeper_word {
@@ -40,7 +32,7 @@ struct keeper_word {
 /* State of the keeper, to be undone in the opposite order. */
 struct kept {
 	int number;
-	bool swapping, own_node;
+	bool own_node;
 	char node[64];
 };
 
@@ -116,71 +108,12 @@ static int find_node(struct kept *k)
 	return 0;
 }
 
-/* The header that mkswap(8) writes: version 1, the last page, the magic word. */
-static int write_swap_header(const char *node, uint64_t bytes)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	unsigned char *header = calloc(1, page);
-	uint32_t info[3] = { 1, (uint32_t)(bytes / page - 1), 0 };
-	int fd, err = 0;
-
-	if (!header)
-		return ENOMEM;
-	memcpy(header + 1024, info, sizeof(info));
-	memcpy(header + page - 10, "SWAPSPACE2", 10);
-	fd = open(node, O_WRONLY | O_CLOEXEC | O_EXCL);
-	if (fd < 0 || pwrite(fd, header, page, 0) != (ssize_t)page || fsync(fd))
-		err = errno ? errno : EIO;
-	if (fd >= 0)
-		close(fd);
-	free(header);
-	return err;
-}
-
-/*
- * One at a time: two swap devices of the same priority would share the pages.  The lock is
- * on the control folder and goes with the keeper.  False: the device is not wanted any more.
- */
-static bool wait_for_turn(int wanted)
-{
-	struct pollfd gone = { .fd = wanted };
-	int fd = open(CONTROL, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-		if (poll(&gone, 1, 100) > 0)
-			return false;
-	return true;
-}
-
-/* Looks for a swap device in use: by its name, or if that is NULL by its priority. */
-static bool find_swap(const char *name, int priority, char found[64], uint64_t *used_bytes)
-{
-	FILE *f = fopen(SWAPS, "re");
-	unsigned long long used;
-	char line[512];
-	bool is = false;
-	int prio;
-
-	while (f && !is && fgets(line, sizeof(line), f)) {
-		is = sscanf(line, SWAPS_LINE, found, &used, &prio) == 3 &&
-		     (name ? !strcmp(found, name) : prio >= priority);
-		if (is && used_bytes)
-			*used_bytes = used * 1024;
-	}
-	if (f)
-		fclose(f);
-	return is;
-}
-
 static int start_device(struct kept *k, struct keeper_word *word, const char *codec,
-			uint64_t bytes, bool swap)
+			uint64_t bytes)
 {
 	char text[64];
 	int err;
 
-	if (swap && find_swap(NULL, SWAP_PRIORITY_MAX, text, NULL))
-		return say_why(word, "%s swaps with priority %d; expected none, since it would take "
-			       "pages too", text, SWAP_PRIORITY_MAX);
 	if (geteuid() != 0)
 		return say_why(word, "needs root, to make a zram device; expected user id 0, not %u",
 			       (unsigned int)geteuid());
@@ -201,65 +134,33 @@ static int start_device(struct kept *k, struct keeper_word *word, const char *co
 	err = find_node(k);
 	if (err)
 		return say_why(word, "%s: %s; expected a block device", k->node, strerror(err));
-	if (!swap)
-		return 0;
-	err = write_swap_header(k->node, bytes);
-	if (err)
-		return say_why(word, "%s: cannot write a swap header: %s", k->node, strerror(err));
-	if (swapon(k->node, SWAP_FLAG_PREFER | SWAP_PRIORITY_MAX))
-		return say_why(word, "%s: cannot swap on it: %s", k->node, strerror(errno));
-	k->swapping = true;
 	return 0;
 }
 
 /* udev's probes hold a new device open for moments: EBUSY is tried again for 5 s. */
-static int patiently(int (*step)(const struct kept *k), const struct kept *k)
+static int stop_device(const struct kept *k)
 {
-	int err = 0;
+	char text[16];
+	int err;
 
+	if (k->number < 0)
+		return 0;
+	if (k->own_node)
+		unlink(k->node);
+	snprintf(text, sizeof(text), "%d", k->number);
 	for (int tries = 0; tries < 100; tries++) {
-		err = step(k);
+		err = write_text(CONTROL "hot_remove", text);
 		if (err != EBUSY)
 			break;
 		usleep(50000);
 	}
-	return err;
-}
-
-static int reset_device(const struct kept *k)
-{
-	return set_attr(k->number, "reset", "1");
-}
-
-static int remove_device(const struct kept *k)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", k->number);
-	return write_text(CONTROL "hot_remove", text);
-}
-
-static int stop_device(const struct kept *k)
-{
-	int err = 0;
-
-	if (k->number < 0)
-		return 0;
-	if (k->swapping && swapoff(k->node))
-		err = errno;
-	if (!err)
-		err = patiently(reset_device, k);
-	if (k->own_node)
-		unlink(k->node);
-	if (!err)
-		err = patiently(remove_device, k);
 	if (err)
-		fprintf(stderr, "ebb: zram%d stays behind: %s; expected by hand: swapoff /dev/zram%d; "
-			"zramctl --reset /dev/zram%d\n", k->number, strerror(err), k->number, k->number);
+		fprintf(stderr, "ebb: zram%d stays behind: %s; expected by hand: echo %d >" CONTROL
+			"hot_remove\n", k->number, strerror(err), k->number);
 	return err;
 }
 
-static void keep(int wanted, int answer, const char *codec, uint64_t bytes, bool swap)
+static void keep(int wanted, int answer, const char *codec, uint64_t bytes)
 {
 	struct kept k = { .number = -1 };
 	struct keeper_word word;
@@ -276,9 +177,7 @@ static void keep(int wanted, int answer, const char *codec, uint64_t bytes, bool
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	memset(&word, 0, sizeof(word));
-	if (!wait_for_turn(wanted))
-		_exit(0);
-	word.number = start_device(&k, &word, codec, bytes, swap) ? -1 : k.number;
+	word.number = start_device(&k, &word, codec, bytes) ? -1 : k.number;
 	if (write(answer, &word, sizeof(word)) == (ssize_t)sizeof(word) && word.number >= 0)
 		while (read(wanted, &c, 1) < 0 && errno == EINTR)
 			;
@@ -293,11 +192,12 @@ static void close_at_exit(void)
 		zram_close(open_dev);
 }
 
-void zram_open(struct zram_dev *dev, const char *codec, uint64_t bytes, bool swap)
+void zram_open(struct zram_dev *dev, const char *codec, uint64_t bytes)
 {
 	static bool registered;
 	int wanted[2], answer[2];
 	struct keeper_word word;
+	char node[32];
 
 	if (pipe2(wanted, O_CLOEXEC) || pipe2(answer, O_CLOEXEC))
 		fail("cannot make a pipe: %s", strerror(errno));
@@ -308,12 +208,12 @@ void zram_open(struct zram_dev *dev, const char *codec, uint64_t bytes, bool swa
 	if (!dev->keeper) {
 		close(wanted[1]);
 		close(answer[0]);
-		keep(wanted[0], answer[1], codec, bytes, swap);
+		keep(wanted[0], answer[1], codec, bytes);
 	}
 	close(wanted[0]);
 	close(answer[1]);
 	dev->pipe = wanted[1];
-	dev->closed = false;
+	dev->fd = -1;
 	if (!registered)
 		atexit(close_at_exit);
 	registered = true;
@@ -331,6 +231,10 @@ void zram_open(struct zram_dev *dev, const char *codec, uint64_t bytes, bool swa
 	dev->number = word.number;
 	if (word.number < 0)
 		fail("--vs-kernel: %s", word.why);
+	snprintf(node, sizeof(node), "/dev/zram%d", dev->number);
+	dev->fd = open(node, O_WRONLY | O_CLOEXEC | O_EXCL | O_DIRECT);
+	if (dev->fd < 0)
+		fail("%s: %s", node, strerror(errno));
 	stop_if_interrupted();
 }
 
@@ -338,10 +242,10 @@ void zram_close(struct zram_dev *dev)
 {
 	int status;
 
-	if (dev->closed)
-		return;
-	dev->closed = true;
 	open_dev = NULL;
+	/* The keeper cannot remove what is open. */
+	if (dev->fd >= 0)
+		close(dev->fd);
 	close(dev->pipe);
 	while (waitpid(dev->keeper, &status, 0) < 0 && errno == EINTR)
 		;
@@ -362,32 +266,10 @@ void zram_read_stat(const struct zram_dev *dev, struct zram_stat *st)
 	*st = (struct zram_stat){ orig, compr, used };
 }
 
-uint64_t zram_swapped_bytes(const struct zram_dev *dev)
-{
-	char name[64], found[64];
-	uint64_t used = 0;
-
-	snprintf(name, sizeof(name), "/dev/zram%d", dev->number);
-	find_swap(name, 0, found, &used);
-	return used;
-}
-
 void zram_compact(const struct zram_dev *dev)
 {
 	int err = set_attr(dev->number, "compact", "1");
 
 	if (err)
 		fail("zram%d: cannot compact: %s", dev->number, strerror(err));
-}
-
-int zram_open_node(const struct zram_dev *dev)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/dev/zram%d", dev->number);
-	fd = open(path, O_WRONLY | O_CLOEXEC | O_EXCL | O_DIRECT);
-	if (fd < 0)
-		fail("%s: %s", path, strerror(errno));
-	return fd;
 }

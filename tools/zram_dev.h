@@ -16,9 +16,9 @@
 
 struct zram_dev {
 	int number;          /* of /dev/zramN */
+	int fd;              /* open for writing past the page cache: whole pages, aligned memory */
 	int pipe;            /* open while the device is wanted */
 	pid_t keeper;
-	bool closed;
 };
 
 /* The first fields of mm_stat, in bytes. */
@@ -27,23 +27,17 @@ struct zram_stat {
 };
 
 /*
- * Makes a device of bytes with one of the kernel's codecs; swap: as swap space of the highest
- * priority.  Fails with one line if there is no zram or no permission.
+ * Makes a device of bytes with one of the kernel's codecs.  Fails with one line if there is no
+ * zram or no permission.
  */
-void zram_open(struct zram_dev *dev, const char *codec, uint64_t bytes, bool swap);
+void zram_open(struct zram_dev *dev, const char *codec, uint64_t bytes);
 
-/* Removes it; does nothing the second time. */
+/* Closes and removes it. */
 void zram_close(struct zram_dev *dev);
 
 void zram_read_stat(const struct zram_dev *dev, struct zram_stat *st);
 
-/* Bytes swapped out to it, pages of zeros that never reach it included. */
-uint64_t zram_swapped_bytes(const struct zram_dev *dev);
-
 /* Asks the kernel to compact the device's pool. */
 void zram_compact(const struct zram_dev *dev);
-
-/* Opens /dev/zramN for writing past the page cache: whole pages from aligned memory. */
-int zram_open_node(const struct zram_dev *dev);
 
 #endif

@@ -43,8 +43,7 @@ LINUX = [("classic", "zsmalloc (classic)", "intree"),
          ("ebb-bulk", "Ebb after linux/series", "bulk"),
          ("floor", "a free that does nothing", "floor"),
          ("floor-plus", "the same after linux/series", "more")]
-HOST = [("kernel", "this kernel's zram, munmap", "intree"),
-        ("sync", "Ebb, synchronous", "sync"), ("deferred", "Ebb, deferred", "deferred")]
+HOST = [("sync", "Ebb, synchronous", "sync"), ("deferred", "Ebb, deferred", "deferred")]
 GUEST = [("base", "in-tree, as built", "built"), ("patched", "in-tree, Linux 7.3", "intree"),
          ("ebb", "Ebb", "deferred"), ("floor", "a free that does nothing", "floor")]
 OURS, OTHERS = ("deferred", "sync", "bulk"), ("intree", "built", "other", "more", "floor")

@@ -77,9 +77,7 @@ def release_linux(rows):
         "{ratio}."), same=True)
 
 
-@plot(TIME, "release.json", "Letting go in user space, by threads",
-      "The kernel's row is a munmap, with page tables, swap entries and zram; Ebb's are calls of "
-      "ebb_free(). So the two are not alike.")
+@plot(TIME, "release.json", "Letting go in user space, by threads")
 def release_user(rows):
     first = rows[0]
     panels = [Panel("lines", by(rows, "variant", HOST, "threads", "mean_ms"), "mean ms",
@@ -88,15 +86,10 @@ def release_user(rows):
                     "threads at once", "until every page is free (drained)", log=True)]
     size = first.get("slots_per_thread")
     size = f" of {size:,} pages each" if isinstance(size, int) else ""
-    if not rows.where(variant="kernel"):
-        see = see_release(rows, "variant", "deferred", "sync", "mean_ms", "threads", "ms",
-                          f"With {{n}} threads{size}, deferring takes the calls {{ours}}, freeing "
-                          "at once {theirs}. The kernel's zram was not in this run.")
-    else:
-        see = see_release(rows, "variant", "deferred", "kernel", "mean_ms", "threads", "ms",
-                          f"With {{n}} threads{size}, the calls take {{ours}}, the munmap of the "
-                          "same pages {theirs}: {ratio}.")
-    return Chart(asked(panels, rows, "mean_ms"), see)
+    return Chart(asked(panels, rows, "mean_ms"), see_release(
+        rows, "variant", "deferred", "sync", "mean_ms", "threads", "ms",
+        f"With {{n}} threads{size}, the calls take {{ours}} deferred and {{theirs}} freeing at "
+        "once: {ratio}."))
 
 
 def over(rows, key, names, floors, measure, **keys):
