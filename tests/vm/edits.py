@@ -47,8 +47,8 @@ def order(src):
 
     The word uml_fences on the command line brings the fences back, so that one build shows what
     they are worth. Each place is an instruction of three bytes that does nothing (smp_mb()'s has
-    six), and its address is in the section uml_fences with the last byte of the fence that user-mode
-    Linux has there: mfence, lfence and sfence are 0f ae and f0, e8 or f8."""
+    six), and its address is in the section uml_fences with the last byte of the fence that
+    user-mode Linux has there: mfence, lfence and sfence are 0f ae and f0, e8 or f8."""
     head = Edit(f"{src}/arch/x86/um/asm/barrier.h")
     head.sub(r"^#include <asm-generic/barrier.h>\n", r"""#ifdef CONFIG_X86_64
 
@@ -111,7 +111,8 @@ static int __init uml_fences_set(char *s)
 	struct uml_fence *f;
 
 	for (f = __start_uml_fences; f < __stop_uml_fences; f++)
-		if (os_protect_memory((void *)((unsigned long)f->at & PAGE_MASK), 2 * PAGE_SIZE, 1, 1, 1))
+		if (os_protect_memory((void *)((unsigned long)f->at & PAGE_MASK),
+				      2 * PAGE_SIZE, 1, 1, 1))
 			panic("uml_fences: no fence at %px", f->at);
 	uml_fences = true;
 	uml_fences_put(__start_uml_fences, __stop_uml_fences);
