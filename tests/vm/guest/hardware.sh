@@ -1,7 +1,8 @@
 #!/bin/sh
 # What `make demo-hardware` runs, with small sizes: all is as it was, whatever ends it.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=stock-* mem=1500M timeout=120 tools=kmod,mkswap,swapon,swapoff
+# vm: kernel=stock-6.12,stock-7.3,stock-7.3-arm64,stock-7.3-arm64-16k mem=1500M timeout=120
+# vm: tools=kmod,mkswap,swapon,swapoff
 # vm: progs=munmap_bench,kill_bench
 # vm: python=bench/kernel/hardware,bench/kernel/boots.py,bench/kernel/away.py,tests/vm/harness.py
 . /lib.sh
