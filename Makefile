@@ -15,13 +15,13 @@ VS_KERNEL ?= auto
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # install-module: the kernel it is for; empty is the one that runs.
 KERNEL ?=
-# demo-kernel, demo-linux, demo-tiers, pressure: boots of each variant; demo-programs: rounds of each row.
+# demo-kernel, demo-linux, demo-tiers, pressure: boots of each variant; demo-hardware, demo-programs: rounds of each row.
 ROUNDS ?= 5
 # demo-kernel: more options of bench/kernel/latency; --short is a short form of it.
 LATENCY ?=
 # ab: the commit to compare with; empty is main.
 BASE ?=
-# demo-python: options of scripts/demo-python.
+# demo-python, demo-hardware: options of scripts/demo-python, of bench/kernel/hardware.
 ARGS ?=
 # check-full, check-rest: minutes after which no stage begins; what is left is skipped and told.
 MINUTES ?=
@@ -36,8 +36,8 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
 .PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
-	clean configure coverage demo demo-kernel demo-linux demo-programs demo-python demo-tiers deps \
-	dist fuzz help install install-module linux module pressure report scale uninstall \
+	clean configure coverage demo demo-hardware demo-kernel demo-linux demo-programs demo-python \
+	demo-tiers deps dist fuzz help install install-module linux module pressure report scale uninstall \
 	uninstall-module
 .NOTPARALLEL:
 
@@ -129,6 +129,9 @@ demo-kernel: ## munmap, kill, worst case and counted instructions in kernels, be
 		--traced "$$(scripts/module irqsoff)" && \
 		{ bench/kernel/counted --ebb "$$(scripts/module counted)" || [ $$? = 77 ]; } && \
 		{ bench/native/run --rounds $(ROUNDS) || [ $$? = 77 ]; }
+
+demo-hardware: ## munmap and kill on this machine, its own zram and Ebb by turns (as root); says what it does and asks
+	@$(PYTHON) bench/kernel/hardware --rounds $(ROUNDS) $(ARGS)
 
 demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and on Ebb in its place (linux/graft)
 	@scripts/deps uml

@@ -190,6 +190,9 @@ def program(source, *more, arch="amd64", flags=None):
     return out
 
 
+PYTHON = "python3.11"   # bookworm's
+
+
 class Initramfs:
     """An archive in cpio's newc form, made without leaving the user's rights."""
 
@@ -251,6 +254,27 @@ class Initramfs:
                 f.write(data)
                 f.flush()
                 self._libs(toolbox(self.kernel.arch, self.suite), pathlib.Path(f.name))
+
+    def python(self, files):
+        """Debian's python3, and files of the tree in /ebb that it runs."""
+        debs, suite = HERE / "debs", "bookworm" if self.kernel.arch == "amd64" else f"bookworm/{self.kernel.arch}"
+        box = CACHE / "tools" / f"{PYTHON}-{self.kernel.arch}"
+        if not (box / "complete").exists():
+            # With the libraries of what is imported; those of databases and the like stay away.
+            want = [p for p in call(debs, suite, "closure", PYTHON).split()
+                    if re.match(rf"(lib)?{PYTHON}|libc6|zlib1g|libexpat1|libffi8|liblzma5|libbz2|libssl3|libcrypt1", p)]
+            call(debs, suite, "unpack", box, *want)
+            (box / "complete").touch()
+        for f in sorted(box.rglob("*")):
+            at = f.relative_to(box)
+            if at.parts[:2] != ("usr", "share") and f.is_symlink():
+                self.link(str(at), str(f.readlink()))
+            elif at.parts[:2] != ("usr", "share") and f.is_file():
+                self.add(str(at), f, f.stat().st_mode & 0o777)
+        self.link("usr/local/bin/python3", f"/usr/bin/{PYTHON}")
+        self.link("usr/bin/env", "/bin/busybox")
+        for f in files:
+            self.add(f"ebb/{f}", HERE.parent.parent / f, 0o755)
 
     def _libs(self, box, path):
         loader, todo = self.machine.loader, needed(path)

@@ -25,7 +25,7 @@
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
 
-#define MAX_NP 16
+#define MAX_NP 512
 #define MAX_SAMPLES 200000
 
 static struct { double t; unsigned long free; } sample[MAX_SAMPLES];

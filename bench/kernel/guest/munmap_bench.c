@@ -32,7 +32,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define MAX_NP 16
+#define MAX_NP 512
 
 struct shared {
 	pthread_barrier_t filled, out, go, done, end;

@@ -215,17 +215,18 @@ static inline int zram_mm_stat(int dev, struct mm_stat *s)
 /* A swap header as mkswap writes it: version 1, no bad pages. */
 static inline void swap_header(const char *path, unsigned long bytes)
 {
-	static char page[PAGE];
+	static char page[1 << 16];
+	unsigned long size = (unsigned long)sysconf(_SC_PAGESIZE);
 	uint32_t *info = (uint32_t *)(page + 1024);
 	int fd = open(path, O_WRONLY);
 
 	if (fd < 0)
 		die("%s: %s", path, strerror(errno));
-	memset(page, 0, sizeof(page));
+	memset(page, 0, size);
 	info[0] = 1;
-	info[1] = bytes / PAGE - 1;
-	memcpy(page + PAGE - 10, "SWAPSPACE2", 10);
-	if (pwrite(fd, page, PAGE, 0) != (ssize_t)PAGE || fsync(fd) || close(fd))
+	info[1] = bytes / size - 1;
+	memcpy(page + size - 10, "SWAPSPACE2", 10);
+	if (pwrite(fd, page, size, 0) != (ssize_t)size || fsync(fd) || close(fd))
 		die("%s: cannot write the swap header: %s", path, strerror(errno));
 }
 
