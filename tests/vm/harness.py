@@ -256,7 +256,7 @@ class Initramfs:
                 self._libs(toolbox(self.kernel.arch, self.suite), pathlib.Path(f.name))
 
     def python(self, files):
-        """Debian's python3, and files of the tree in /ebb that it runs."""
+        """Debian's python3, and files of the tree in /ebb that it runs, with what this one needs."""
         debs, suite = HERE / "debs", "bookworm" if self.kernel.arch == "amd64" else f"bookworm/{self.kernel.arch}"
         box = CACHE / "tools" / f"{PYTHON}-{self.kernel.arch}"
         if not (box / "complete").exists():
@@ -273,7 +273,7 @@ class Initramfs:
                 self.add(str(at), f, f.stat().st_mode & 0o777)
         self.link("usr/local/bin/python3", f"/usr/bin/{PYTHON}")
         self.link("usr/bin/env", "/bin/busybox")
-        for f in files:
+        for f in [*files, "tests/vm/harness.py", "scripts/commit"]:
             self.add(f"ebb/{f}", HERE.parent.parent / f, 0o755)
 
     def _libs(self, box, path):

@@ -4,7 +4,7 @@
 # vm: kernel=stock-6.12,stock-7.3,stock-7.3-arm64,stock-7.3-arm64-16k mem=1500M timeout=120
 # vm: tools=kmod,mkswap,swapon,swapoff
 # vm: progs=munmap_bench,kill_bench
-# vm: python=bench/kernel/hardware,bench/kernel/boots.py,bench/kernel/away.py,tests/vm/harness.py,scripts/commit
+# vm: python=bench/kernel/hardware,bench/kernel/boots.py,bench/kernel/away.py
 . /lib.sh
 hw=/ebb/bench/kernel/hardware files="--module /tmp/zram.ko --programs /usr/local/bin"
 # Pages that are in a CPU's batch do not go out: a hundredth at most has to be more than those.
