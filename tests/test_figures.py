@@ -3,6 +3,7 @@
 """Tests of scripts/figures, on made-up pages and JSON; prints TAP."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -326,11 +327,11 @@ def the_readmes_picture_is_of_its_table():
     must(rc == 0 and "1 passed, 0 failed" in out, out)
     with tempfile.TemporaryDirectory() as tmp:
         os.mkdir(os.path.join(tmp, "docs"))
-        for name, old, new in (("README.md", "", ""), ("docs/release.svg", " 103 ms", " 13 ms")):
+        for name, planted in (("README.md", ""), ("docs/release.svg", r" 9\1 ms")):
             with open(os.path.join(ROOT, name), encoding="utf-8") as f:
                 text = f.read()
             with open(os.path.join(tmp, name), "w", encoding="utf-8") as f:
-                f.write(text.replace(old, new) if old else text)
+                f.write(re.sub(r" (\d[\d.]*) ms", planted, text) if planted else text)
         rc, out = judged(tmp)
         must(rc == 1 and "docs/release.svg has other figures" in out, out)
 

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from chart import Chart, Panel, Series
 
 FILE = "docs/release.svg"
-TITLE = "Unmapping 256 MB of swapped-out memory: mean ms by variant and number of processes"
+TITLE = "Unmapping 256 MB of swapped-out memory: ms until the last munmap has returned, by variant"
 MARK = re.compile(r"<!-- figures: kernel-release\.json [^\n]*\n[^\n]*\ncolumns np=1 \|(?:(?!-->).)*?^-->\n"
                   r"((?:\|[^\n]*\n)+)", re.S | re.M)
 # In the order of the table's rows.
@@ -46,7 +46,7 @@ def of_readme(path):
     for s, row in zip(series, values):
         for head, v in zip(heads, row):
             s.add(head, (v, v, v))
-    panel = Panel("bars", series, "mean ms of munmap, 256 MB a process; less is better", "",
+    panel = Panel("bars", series, "ms until the last munmap of 256 MB has returned; less is better", "",
                   digits=0)
     return Chart([panel], ""), told(heads, values)
 
