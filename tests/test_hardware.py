@@ -71,6 +71,9 @@ def what_is_no_swap_and_what_would_be_preferred_is_refused():
         refused("/dev/zram1 is set up and is no swap", hardware.room_mb)
     with there(proc__swaps=SWAPS + "/dev/sda2 partition 999 0 100\n"):
         refused("/dev/sda2 has priority 100", hardware.room_mb)
+    chosen = "/dev/zram0 partition 999 0 -2\n/dev/sda2 partition 999 0 -3\n"
+    with there(proc__swaps=SWAPS + chosen):
+        refused("the kernel has chosen the order of the swaps /dev/zram0, /dev/sda2", hardware.room_mb)
 
 
 def a_zram_that_cannot_be_taken_out_is_refused():

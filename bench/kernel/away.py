@@ -195,7 +195,11 @@ def put_back(was):
         except (Fail, OSError) as e:
             wrong.append(str(e))
 
-    if snapshot(was["depends"]) != was:
+    try:
+        same = snapshot(was["depends"]) == was
+    except (Fail, OSError):
+        same = False
+    if not same:
         step(unload)
         if was["zram"]["loaded"] and not loaded():
             step(devices_back, was["devices"])

@@ -3,10 +3,11 @@
  * ebb.c - native.h for Ebb's pool in its user home.
  *
  *   single     pool_free()
- *   taken      the reference is taken out of its owner's word before, by an exchange: what keeps
- *              compaction off the object, as the lock of a class does in zsmalloc
  *   bulk32 bulk512  pool_free_bulk()
- *   deferred   taken, then handed to the release stage, whose workers free it; as zram.ko does
+ *   deferred   handed to the release stage, whose workers free it; as zram.ko does
+ *
+ * Before each of them the reference is taken out of its owner's word by an exchange: what keeps
+ * compaction off the object, as the lock of a class does in zsmalloc.
  *
  * A read holds the object by a compare-and-swap on its word and lets it go by another, for the same
  * reason.  The home keeps its pages off huge pages, so that it can give each back; here they are
@@ -21,7 +22,7 @@
 #include "release.h"
 #include "zone.h"
 
-const char *const native_ways[] = { "single", "taken", "bulk32", "bulk512", "deferred", NULL };
+const char *const native_ways[] = { "single", "bulk32", "bulk512", "deferred", NULL };
 
 /* As a store of ebb.h has it; so are the lists. */
 #define CHAIN 16
@@ -114,7 +115,12 @@ static void defer(u64 ref)
 	release_finish(&todo);
 }
 
-static void free_bulk(const uint64_t *word, unsigned int n, unsigned int step)
+static u64 take(uint64_t *word)
+{
+	return slot_ref(host_a64_xchg((host_a64 *)word, 0));
+}
+
+static void free_bulk(uint64_t *word, unsigned int n, unsigned int step)
 {
 	u64 ref[NATIVE_PIECE], room[NATIVE_PIECE];
 
@@ -122,7 +128,7 @@ static void free_bulk(const uint64_t *word, unsigned int n, unsigned int step)
 		unsigned int k = 0;
 
 		for (; k < step && i + k < n; k++)
-			ref[k] = slot_ref(word[i + k]);
+			ref[k] = take(&word[i + k]);
 		pool_free_bulk(&pool, ref, room, k);
 	}
 }
@@ -134,19 +140,15 @@ void native_free(uint64_t *word, unsigned int n, unsigned int way)
 	switch (way) {
 	case 0:
 		for (i = 0; i < n; i++)
-			pool_free(&pool, slot_ref(word[i]));
+			pool_free(&pool, take(&word[i]));
 		break;
 	case 1:
-		for (i = 0; i < n; i++)
-			pool_free(&pool, slot_ref(host_a64_xchg((host_a64 *)&word[i], 0)));
-		break;
 	case 2:
-	case 3:
-		free_bulk(word, n, way == 2 ? 32 : NATIVE_PIECE);
+		free_bulk(word, n, way == 1 ? 32 : NATIVE_PIECE);
 		break;
 	default:
 		for (i = 0; i < n; i++)
-			defer(slot_ref(host_a64_xchg((host_a64 *)&word[i], 0)));
+			defer(take(&word[i]));
 	}
 }
 

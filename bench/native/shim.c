@@ -52,8 +52,16 @@ void shim_spin_wait(spinlock_t *lock)
 {
 	struct waiter *me = &waiters[shim_cpu], *next;
 	u16 tail = (u16)(shim_cpu + 1), last;
-	u32 alone = (u32)tail << 16;
+	u32 alone = (u32)tail << 16, was;
 
+	was = __atomic_fetch_or(&lock->word, SHIM_PENDING, __ATOMIC_ACQUIRE);
+	if (was < SHIM_PENDING) {
+		wait_until(!__atomic_load_n(&lock->held, __ATOMIC_ACQUIRE));
+		__atomic_store_n(&lock->both, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	if (!(was & SHIM_PENDING))
+		__atomic_store_n(&lock->pending, 0, __ATOMIC_RELAXED);
 	me->next = NULL;
 	me->first = false;
 	last = __atomic_exchange_n(&lock->tail, tail, __ATOMIC_ACQ_REL);
@@ -62,7 +70,7 @@ void shim_spin_wait(spinlock_t *lock)
 		wait_until(__atomic_load_n(&me->first, __ATOMIC_ACQUIRE));
 	}
 	/* As long as there is a tail, who comes queues. */
-	wait_until(!__atomic_load_n(&lock->held, __ATOMIC_ACQUIRE));
+	wait_until(!__atomic_load_n(&lock->both, __ATOMIC_ACQUIRE));
 	if (__atomic_compare_exchange_n(&lock->word, &alone, 1, false, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED))
 		return;

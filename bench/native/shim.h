@@ -139,11 +139,17 @@ typedef struct { long v; } atomic_long_t;
 
 /* ---- locks ---- */
 
-/* The first waiter of the queue waits for held; the others for the one before them. */
+/*
+ * Who waits alone sets pending and waits for held.  With a second one there is a queue, whose first
+ * waits for both and whose others for the one before them.
+ */
 typedef union {
 	u32 word;
-	struct { u8 held, unused; u16 tail; };  /* tail: the last waiter's CPU and 1 */
+	struct { u8 held, pending; u16 tail; };         /* tail: the last waiter's CPU and 1 */
+	u16 both;                                       /* held and pending */
 } spinlock_t;
+
+#define SHIM_PENDING 0x100u
 
 /* readers: 0x200 for each, SHIM_WRITES or SHIM_WRITER; wait: who waits holds it, or stands there */
 typedef struct {
