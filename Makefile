@@ -63,7 +63,8 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 	@mkdir -p build/bench
 	@[ '$(VS_KERNEL)' = 0 ] || [ "$$(id -u)" != 0 ] || [ ! -e /sys/class/zram-control ] || \
 		kernel=--vs-kernel; \
-	build/ebb bench density $$kernel --out build/bench/density.json
+	build/ebb bench density $$kernel --out build/bench/density.json || \
+		build/ebb bench density --out build/bench/density.json
 	@for b in release store pages malloc latency; do \
 		build/ebb bench $$b --out build/bench/$$b.json || exit; done
 	@build/ebb values bench --values 100000 --threads 1 --out build/bench/values.json
