@@ -12,10 +12,11 @@ from chart import Chart, Panel, Series
 
 FILE = "docs/release.svg"
 TITLE = "Unmapping 256 MB of swapped-out memory: ms until the last munmap has returned, by variant"
-MARK = re.compile(r"<!-- figures: kernel-release\.json [^\n]*\n[^\n]*\ncolumns np=1 \|(?:(?!-->).)*?^-->\n"
-                  r"((?:\|[^\n]*\n)+)", re.S | re.M)
+MARK = re.compile(r"<!-- figures: kernel-release\.json [^\n]*\n[^\n]*\n"
+                  r"columns np=1 \|(?:(?!-->).)*?^-->\n((?:\|[^\n]*\n)+)", re.S | re.M)
 # In the order of the table's rows.
-ROWS = [("in-tree, Linux 7.3", "intree"), ("Ebb, synchronous", "sync"), ("Ebb, deferred", "deferred"),
+ROWS = [("in-tree, Linux 7.3", "intree"),
+        ("Ebb, synchronous", "sync"), ("Ebb, deferred", "deferred"),
         ("a free that does nothing", "floor")]
 
 
@@ -46,8 +47,8 @@ def of_readme(path):
     for s, row in zip(series, values):
         for head, v in zip(heads, row):
             s.add(head, (v, v, v))
-    panel = Panel("bars", series, "ms until the last munmap of 256 MB has returned; less is better", "",
-                  digits=0)
+    panel = Panel("bars", series,
+                  "ms until the last munmap of 256 MB has returned; less is better", "", digits=0)
     return Chart([panel], ""), told(heads, values)
 
 

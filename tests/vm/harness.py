@@ -256,7 +256,7 @@ class Initramfs:
                 self._libs(toolbox(self.kernel.arch, self.suite), pathlib.Path(f.name))
 
     def python(self, files):
-        """Debian's python3, and files of the tree in /ebb that it runs, with what this one needs."""
+        """Debian's python3, and files of the tree in /ebb that it runs, with what this needs."""
         debs, suite = HERE / "debs", "bookworm" if self.kernel.arch == "amd64" else f"bookworm/{self.kernel.arch}"
         box = CACHE / "tools" / f"{PYTHON}-{self.kernel.arch}"
         if not (box / "complete").exists():
@@ -472,7 +472,7 @@ def machine():
     """What a bench says of this machine, and of its run, beside its figures; the same all along."""
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     top = HERE.parents[1]
-    commit = subprocess.run([top / "scripts" / "commit"], stdout=subprocess.PIPE, text=True, check=False)
+    commit = subprocess.run([top / "scripts/commit"], stdout=subprocess.PIPE, text=True, check=False)
     command = shlex.join([os.path.relpath(os.path.abspath(sys.argv[0]), top), *sys.argv[1:]])
     return {"cpu": cpu[1] if cpu else platform.processor(), "cpus": os.cpu_count(),
             "host_kernel": platform.release(), "load_at_start": os.getloadavg()[0],
