@@ -53,7 +53,7 @@ def order(src):
     head.sub(r"^#include <asm-generic/barrier.h>\n", r"""#ifdef CONFIG_X86_64
 
 #define UML_FENCE(insn, last)					\\
-	asm volatile("1: " insn "\\n"				\\
+	asm_inline volatile("1: " insn "\\n"			\\
 		     ".pushsection uml_fences, \\"a\\"\\n"		\\
 		     ".quad 1b, " last "\\n"			\\
 		     ".popsection" : : : "memory", "cc")
@@ -233,6 +233,14 @@ void mm_left_user(struct mm_id *mm_id)
 		os_futex_wake(&mm_id->in_user);
 }
 """)
+    # A mapping that the host refuses is not told by SIGTRAP but by SIGSYS, which is then taken for
+    # a system call of the process.
+    user.sub(r"^\t\t\tproc_data->syscall_data_len = mm_id->syscall_data_len;\n",
+             r"\g<0>\t\t\tproc_data->err = 0;\n")
+    user.sub(r"^\t\t\tif \(sig == SIGTRAP && proc_data->err != 0\) \{\n", """\t\t\tif (proc_data->err != 0) {
+				if (proc_data->err == -ENOMEM)
+					report_enomem();
+""")
     user.save()
 
     new = Edit(f"{src}/arch/um/kernel/skas/mmu.c")
@@ -269,11 +277,30 @@ void mm_left_user(struct mm_id *mm_id)
 			continue;
 		os_alarm_process(pid);
 		os_futex_wait(word, 2);
+		/* It was out: what it comes back to has been synced. */
+		if (READ_ONCE(*word) != 2)
+			break;
 	}
 }
 
 \\g<0>""")
     flush.save()
+
+    # The host's mapping may lack what an up-to-date PTE says: the process that faults there would
+    # fault for ever.
+    fault = Edit(f"{src}/arch/um/kernel/trap.c")
+    fault.sub(r"^\t\} while \(!pte_present\(\*pte\)\);\n\terr = 0;\n", r"\g<0>" """
+	if (is_user) {
+		spin_lock(&mm->page_table_lock);
+		if (pte_present(*pte)) {
+			*pte = pte_mkneedsync(*pte);
+			um_tlb_mark_sync(mm, address & PAGE_MASK, (address & PAGE_MASK) + PAGE_SIZE);
+		}
+		spin_unlock(&mm->page_table_lock);
+	}
+
+""")
+    fault.save()
 
 
 def uaccess(src):
