@@ -431,8 +431,8 @@ def ubds_of(sizes, work):
     return [f"ubd{i}={work / f'disk{i}'}" for i in range(len(args) // 4)]
 
 
-# What a host process has by default is 65,530, which a guest of 4 GiB was seen to use up: pages that
-# do not lie side by side in the guest's memory are a mapping each of the process that has them.
+# What a host process has by default is 65,530, which a guest of 4 GiB was seen to use up: pages
+# that do not lie side by side in the guest's memory are a mapping each of the process that has them.
 MAP_COUNT, MAPS = pathlib.Path("/proc/sys/vm/max_map_count"), 1 << 20
 MAPS_GONE = "UML ran out of memory on the host side"
 
