@@ -37,6 +37,16 @@ long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 	return ret;
 }
 
+static uid_t more;              /* what geteuid() adds to our number */
+
+uid_t __real_geteuid(void);
+uid_t __wrap_geteuid(void);
+
+uid_t __wrap_geteuid(void)
+{
+	return __real_geteuid() + more;
+}
+
 static int new_folder(void **state)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -47,6 +57,7 @@ static int new_folder(void **state)
 	snprintf(path, sizeof(path), "%s/file", folder);
 	snprintf(other, sizeof(other), "%s/other", folder);
 	when_opened = NULL;
+	more = 0;
 	return 0;
 }
 
@@ -246,6 +257,21 @@ static void zeros_are_empty_if_they_are_private(void **state)
 	must_eq(close(was), 0);
 }
 
+/* As on a file system that gives all files to one user. */
+static void a_file_that_is_given_to_another_user_is_refused(void **state)
+{
+	int was = leave(0600);
+
+	more = 1;
+	must_eq(open_it(), -EPERM);
+	must(private_file_is_at(was, path));
+	must_be_as_left(was);
+	must_eq(close(was), 0);
+	must_eq(unlink(path), 0);
+	must_eq(open_it(), -EPERM);
+	must_eq(access(path, F_OK), -1);
+}
+
 static void let_others_read(int fd)
 {
 	must_eq(fchmod(fd, 0644), 0);
@@ -312,6 +338,7 @@ int main(void)
 		CASE(a_link_is_not_followed),
 		CASE(something_else_is_left_alone),
 		CASE(zeros_are_empty_if_they_are_private),
+		CASE(a_file_that_is_given_to_another_user_is_refused),
 		CASE(what_cannot_be_private_is_refused),
 		CASE(what_was_moved_before_the_lock_is_left_alone),
 		CASE(who_is_always_too_late_is_told),
