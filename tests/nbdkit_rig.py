@@ -140,18 +140,24 @@ class Server:
     """nbdkit with the plugin, in the foreground.  In a `with`, it is ended by SIGTERM."""
     number = 0
 
-    def __init__(self, *parameters, options=()):
+    def __init__(self, *parameters, options=(), wait=True, **env):
+        """wait: until it serves; else ready() does.  env: what its environment has more."""
         Server.number += 1
         self.socket = path(f"socket{Server.number}")
         self.uri = f"nbd+unix:///?socket={self.socket}"
         self.log_name = path(f"log{Server.number}")
-        ready = path(f"pid{Server.number}")
+        self.pid_name = path(f"pid{Server.number}")
         with open(self.log_name, "w", encoding="utf-8") as log:
-            argv = ["nbdkit", "-f", "-P", ready, "-U", self.socket, *options, PLUGIN, *parameters]
+            argv = ["nbdkit", "-f", "-P", self.pid_name, "-U", self.socket, *options, PLUGIN,
+                    *parameters]
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            env=environment(argv))
+                                            env={**environment(argv), **env})
+        if wait:
+            self.ready()
+
+    def ready(self):
         deadline = time.monotonic() + 30
-        while not os.path.exists(ready):
+        while not os.path.exists(self.pid_name):
             assert self.process.poll() is None and time.monotonic() < deadline, self.log()
             time.sleep(0.01)
 

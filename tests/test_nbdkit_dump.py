@@ -14,8 +14,8 @@ import time
 
 sys.dont_write_bytecode = True
 import tap
-from nbdkit_rig import (FULL, MIB, SANITIZED, Server, content, in_background, path, refused, run,
-                        seeded, start)
+from nbdkit_rig import (FULL, MIB, PLUGIN, SANITIZED, Server, content, in_background, path, refused,
+                        run, seeded, start, wants)
 
 CASES = []
 MASK = (1 << 64) - 1
@@ -285,16 +285,110 @@ def two_servers_do_not_dump_to_one_file():
         assert "another server" in refused("size=1M", f"dump={path('two')}")
         assert os.path.exists(path("two.tmp"))
     assert loaded("two") == bytes(MIB)
-    # A link to another file is not followed.
-    os.symlink(path("elsewhere"), path("link.tmp"))
-    refused("size=1M", f"dump={path('link')}")
-    assert not os.path.exists(path("elsewhere"))
+
+
+SLOW_LOCK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* Says that it is there, and waits until it may. */
+int flock(int fd, int how)
+{
+	static int n;
+	int (*real)(int, int) = (int (*)(int, int))dlsym(RTLD_NEXT, "flock");
+
+	if (!n++) {
+		rename(getenv("MAY_LOCK"), getenv("WANTS_LOCK"));
+		while (access(getenv("MAY_LOCK"), F_OK))
+			usleep(1000);
+	}
+	return real(fd, how);
+}
+"""
+
+
+@case
+def a_server_that_starts_does_no_harm_to_one_that_ends():
+    """It opened the other's file, which has got its name and is complete when the lock is free."""
+    if SANITIZED:
+        raise tap.Skip("a library that is loaded before is the sanitizer's")
+    wants("cc")
+    write("slow.c", SLOW_LOCK.encode())
+    run(["cc", "-shared", "-fPIC", "-o", path("slow.so"), path("slow.c"), "-ldl"])
+    may, asked = write("may", b""), path("asked")
+    first = Server("size=1M", f"dump={path('race')}")
+    h = first.client()
+    h.pwrite(b"precious", 5000)
+    h.shutdown()
+    second = Server("size=2M", f"dump={path('race')}", wait=False, LD_PRELOAD=path("slow.so"),
+                    MAY_LOCK=may, WANTS_LOCK=asked)
+    deadline = time.monotonic() + 20
+    while not os.path.exists(asked):
+        assert time.monotonic() < deadline and second.process.poll() is None, second.log()
+        time.sleep(0.01)
+    assert first.end() == 0, first.log()
+    whole = read("race")
+    os.rename(asked, may)
+    second.ready()
+    assert read("race") == whole and loaded("race")[5000:5008] == b"precious"
+    assert "another server" in refused("size=1M", f"dump={path('race')}")
+    assert second.end() == 0, second.log()
+    assert loaded("race") == bytes(2 * MIB) and not os.path.exists(path("race.tmp"))
+
+
+@case
+def a_server_whose_file_was_removed_takes_none_of_another():
+    first = Server("size=1M", f"dump={path('gone')}")
+    os.unlink(path("gone.tmp"))
+    with Server("size=2M", f"dump={path('gone')}"):
+        assert first.end() == 1, first.log()
+        assert "removed or replaced" in first.log()
+        assert os.path.exists(path("gone.tmp"))
+    assert loaded("gone") == bytes(2 * MIB)
+
+
+@case
+def no_link_leads_a_dump_elsewhere():
+    elsewhere = write("elsewhere", b"precious")
+    for name, target in (("link", elsewhere), ("dangling", path("new"))):
+        for end in ("", ".tmp"):
+            os.symlink(target, path(name + end))
+            out = refused("size=1M", f"dump={path(name)}")
+            assert "symbolic link" in out and path(name + end) in out, out
+            os.unlink(path(name + end))
+            assert not os.path.exists(path(name + ".tmp"))
+    assert read("elsewhere") == b"precious" and not os.path.exists(path("new"))
+    # Nor does it take the place of what is no file.
+    os.mkdir(path("folder"))
+    assert "is a folder" in refused("size=1M", f"dump={path('folder')}")
+    os.mkfifo(path("fifo"))
+    assert "no regular file" in refused("size=1M", f"dump={path('fifo')}")
+    # What somebody has under that name is no dump that was begun.
+    write("letter.tmp", b"to my aunt")
+    assert "something else" in refused("size=1M", f"dump={path('letter')}")
+    assert read("letter.tmp") == b"to my aunt"
+
+
+@case
+def nobody_else_may_read_a_dump():
+    """Nor who had the file open that a dump or its begin takes the place of."""
+    was = head(MIB) + end(0)
+    for name in ("p", "p.tmp"):
+        os.chmod(write(name, was), 0o644)
+    with open(path("p"), "rb") as old, open(path("p.tmp"), "rb") as begun:
+        filled("p")
+        assert old.read() == was and begun.read() == was
+    st = os.stat(path("p"))
+    assert (st.st_mode & 0o7777, st.st_uid, st.st_nlink) == (0o600, os.geteuid(), 1), st
+    assert len(read("p")) > len(was)
 
 
 @case
 def a_full_disk_leaves_the_file_as_it_was():
-    if SANITIZED:
-        raise tap.Skip("nbdkit hangs in exit(), see refused()")
     if os.geteuid():
         raise tap.Skip("only root mounts a small file system")
     top = path("small")
@@ -308,10 +402,18 @@ def a_full_disk_leaves_the_file_as_it_was():
         h = s.client()
         h.pwrite(seeded("full").randbytes(MIB), MIB)
         h.shutdown()
-        s.end()
+        assert s.end() == 1, s.log()
         assert "No space left on device" in s.log(), s.log()
         assert os.listdir(top) == ["disk"], os.listdir(top)
         assert loaded("small/disk") == want
+        # The process that runs a command ends with the command's status, but for this.
+        write("noise", seeded("full").randbytes(MIB))
+        for command, status in (("true", 0), (f"nbdcopy {path('noise')} $uri", 1)):
+            out = run(["nbdkit", "-U", "-", PLUGIN, "size=1M", f"dump={top}/other", "--run", command],
+                      rc=status)
+            assert ("No space left on device" in out) == bool(status), out
+        assert sorted(os.listdir(top)) == ["disk", "other"], os.listdir(top)
+        assert loaded("small/other") == bytes(MIB)
     finally:
         run(["umount", top])
 

@@ -352,10 +352,10 @@ static void hangs(struct host_work *w)
 	count_run(w);
 }
 
-/* As many as there are threads, and more, wait for disks; what others queue runs. */
+/* Each waits for a disk of its own, however many there are; what others queue runs. */
 static void slow_items_that_hang_hold_up_nobody(void **state)
 {
-	unsigned int n = most_threads() + 3, i;
+	unsigned int n = most_threads() + 67, i;
 	struct item *it = calloc(n, sizeof(*it));
 
 	must(it != NULL);

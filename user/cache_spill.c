@@ -6,16 +6,16 @@
 #include "cache_spill.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "private_file.h"
 
 struct spill_record {
 	u64 sum;                        /* of all that follows, and the bytes */
@@ -25,26 +25,7 @@ struct spill_record {
 
 static const char magic[32] = "spilled values of an Ebb cache\n";
 
-/* ---- the file, by raw system calls: none is a cancellation point ---- */
-
-/* SYS_pread64 or SYS_pwrite64 of n bytes from at on.  False: there is an error, or no more. */
-static bool move_all(long call, int fd, void *data, size_t n, u64 at)
-{
-	unsigned char *p = data;
-
-	while (n) {
-		long done = syscall(call, fd, p, n, at);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return false;
-		p += done;
-		n -= (size_t)done;
-		at += (u64)done;
-	}
-	return true;
-}
+/* ---- the file ---- */
 
 /*
  * A write past a limit of the file's size is answered by SIGXFSZ, too, which ends the process
@@ -72,80 +53,6 @@ static void unblock_signal(u64 was, bool pending)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &was, NULL, sizeof(was));
 }
 
-/*
- * Whether a file has nothing but zeros.  A power loss can leave that of a spill: its size was on
- * the disk, its head was not.
- */
-static bool is_zeros(int fd, u64 bytes)
-{
-	unsigned char buf[4096];
-	u64 at = 0;
-
-	while (at < bytes) {
-		size_t n = bytes - at < sizeof(buf) ? bytes - at : sizeof(buf), i;
-		off_t data = lseek(fd, (off_t)at, SEEK_DATA);
-
-		if (data < 0 && errno == ENXIO)
-			return true;
-		if (data > (off_t)at) {
-			at = (u64)data;
-			continue;
-		}
-		if (!move_all(SYS_pread64, fd, buf, n, at))
-			return false;
-		for (i = 0; i < n; i++)
-			if (buf[i])
-				return false;
-		at += n;
-	}
-	return true;
-}
-
-static bool is_spill(int fd, u64 bytes)
-{
-	char head[sizeof(magic)];
-
-	if (move_all(SYS_pread64, fd, head, sizeof(head), 0) && !memcmp(head, magic, sizeof(head)))
-		return true;
-	return is_zeros(fd, bytes);
-}
-
-/* Takes the file for its own, if it is a spill's or empty.  0, or an error. */
-static int take_file(int fd)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EEXIST;
-	if (flock(fd, LOCK_EX | LOCK_NB))
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	/* Another one may have had it between the two. */
-	if (fstat(fd, &st))
-		return -errno;
-	if (!is_spill(fd, (u64)st.st_size))
-		return -EEXIST;
-	/* What users keep in the cache is no one else's.  A file system without modes is let be. */
-	if (st.st_mode & 077 && fchmod(fd, 0600) && st.st_uid != geteuid())
-		return -EPERM;
-	return ftruncate(fd, 0) ? -errno : 0;
-}
-
-static int open_file(struct cache_spill *sp, const char *path)
-{
-	int err;
-
-	sp->fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK,
-			      0600);
-	if (sp->fd < 0)
-		return -errno;
-	err = take_file(sp->fd);
-	if (err)
-		syscall(SYS_close, sp->fd);
-	return err;
-}
-
 /* ---- the worker ---- */
 
 static void spill_write(struct host_work *w)
@@ -168,10 +75,11 @@ static void spill_write(struct host_work *w)
 	was = block_signal(&pending);
 	/* On the disk before all else: what is there without it would be refused for ever. */
 	if (!sp->has_head)
-		sp->has_head = move_all(SYS_pwrite64, sp->fd, head, sizeof(head), 0) &&
+		sp->has_head = private_file_move(SYS_pwrite64, sp->fd, head, sizeof(head), 0) &&
 			       !syscall(SYS_fdatasync, sp->fd);
-	writing = sp->has_head && move_all(SYS_pwrite64, sp->fd, sp->buf[chunk & 1], n,
-					   SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK);
+	writing = sp->has_head &&
+		  private_file_move(SYS_pwrite64, sp->fd, sp->buf[chunk & 1], n,
+				    SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK);
 	unblock_signal(was, pending);
 	host_mutex_lock(&sp->lock);
 	sp->writing = false;
@@ -211,8 +119,10 @@ int cache_spill_open(struct cache_spill **out, const char *path, u64 capacity)
 		sp->seed = host_now_ns() ^ (u64)(uintptr_t)sp << 32;
 	sp->buf[0] = host_zalloc(SPILL_CHUNK);
 	sp->buf[1] = host_zalloc(SPILL_CHUNK);
-	if (sp->buf[0] && sp->buf[1])
-		err = open_file(sp, path);
+	if (sp->buf[0] && sp->buf[1]) {
+		sp->fd = private_file_open(path, magic, sizeof(magic));
+		err = sp->fd < 0 ? sp->fd : 0;
+	}
 	if (err)
 		goto no_file;
 	/* A disk that hangs keeps its own thread, and nobody else's work waits. */
@@ -311,8 +221,8 @@ static bool copy_log(struct cache_spill *sp, u64 at, void *to, size_t n)
 	if (here)
 		memcpy(to, sp->buf[chunk & 1] + off, n);
 	host_mutex_unlock(&sp->lock);
-	return here || move_all(SYS_pread64, sp->fd, to, n,
-				SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK + off);
+	return here || private_file_move(SYS_pread64, sp->fd, to, n,
+					 SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK + off);
 }
 
 int cache_spill_get(struct cache_spill *sp, u64 hash, u64 at, void *data, size_t cap, size_t *n)

@@ -70,8 +70,8 @@ struct ebb_cache_config {
 	int32_t level;           /* of the codec; EBB_LEVEL_DEFAULT: the codec's own */
 	uint32_t flags;          /* of EBB_CACHE_SECOND_MISS, EBB_CACHE_NO_DICTIONARY */
 	const char *spill;       /* path of a file for what is evicted; NULL: none.  It is made if
-				    it is not there, what it has from before is dropped, and its
-				    mode is 0600 from then on */
+				    it is not there, with mode 0600.  What it has from before is
+				    dropped; if others may have it open, a new file replaces it */
 	uint64_t spill_capacity; /* its bytes, at least EBB_CACHE_SPILL_MIN */
 	/*
 	 * Called for each value that leaves memory, by the thread that made it leave, with none of
@@ -101,8 +101,9 @@ void ebb_cache_config_init(struct ebb_cache_config *cfg);
  * Opens an empty cache.  -EINVAL: a field is out of its range; -ENOENT: no such codec, or no
  * folder for the spill; -EBUSY: the spill is another cache's, or that of a process that ended
  * without ebb_cache_close() while a child that it forked goes on, who has the lock, too; -EEXIST:
- * the file is something else's, and was not touched; -EPERM: it is another user's, and others may
- * read it; -ENOMEM; other errors as open(2) has them.
+ * the file is something else's, and was not touched; -ELOOP: it is a symbolic link, which is not
+ * followed; -EPERM: the file system does not keep the file from others, or the folder does not let
+ * it be replaced; -ENOMEM; other errors as open(2) has them.
  */
 int ebb_cache_open(struct ebb_cache **cache, const struct ebb_cache_config *cfg);
 

@@ -15,7 +15,9 @@
  * which makes the next caller that queues try again; a flush runs the item itself.
  *
  * A slow item may hang, as one that waits for a disk does.  While it runs there may be a thread
- * more, so others do not wait for it, up to the WORKERS_MAX places that there are.
+ * more, so others do not wait for it.  There is a place for that thread from the item's begin on:
+ *
+ *   places, of threads and spare == most(*) + slow items at once, ever      (*) workers_most()
  *
  * In a forked child the executor is wiped (host_user_wiped()): nothing is queued, and no thread is
  * there.
@@ -31,7 +33,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define WORKERS_MAX 64u
+#define WORKERS_MAX 64u                 /* without slow items */
 #define HOST_USER_CPUS 8192             /* as many as Linux can be built for */
 #define RETRY_NS 10000000u              /* after a thread could not be made */
 #define STACK_BYTES ((size_t)1 << 20)   /* the program's thread-local variables are a part of it */
@@ -41,7 +43,9 @@
 
 enum worker_state { WORKER_NONE, WORKER_LIVE, WORKER_ENDED };
 
+/* A place for a thread. */
 struct worker {
+	struct worker *next;
 	u64 until;              /* when asleep */
 	const char *name;       /* of the work that the thread is named after */
 	pthread_t id;
@@ -56,7 +60,7 @@ struct timer {
 };
 
 struct executor {
-	host_mutex_t life;      /* the first work item, and the last */
+	host_mutex_t life;      /* the first work item, and the last; places, slow */
 	host_lock_t lock;       /* all below, and the work items */
 	struct host_work *ready, *ready_last;
 	struct timer *heap;     /* [room], the first due first */
@@ -66,7 +70,9 @@ struct executor {
 	u32 away;               /* slow items that run: there may be a thread more for each */
 	u64 retry_at;           /* no thread is made before, if not 0 */
 	bool stop;
-	struct worker worker[WORKERS_MAX];
+	u32 places, slow;       /* slow: of works; life */
+	struct worker *worker;  /* places that a thread had, or has */
+	struct worker *spare;   /* the others */
 };
 
 u64 host_user_idle_ns = 10 * NS_PER_SEC;
@@ -219,27 +225,26 @@ static u32 workers_most(void)
 
 static struct worker *free_worker(struct executor *x) HOST_REQUIRES(x->lock)
 {
-	struct worker *ended = NULL;
-	u32 i;
+	struct worker *k = x->worker;
 
-	for (i = 0; i < WORKERS_MAX; i++) {
-		if (x->worker[i].state == WORKER_NONE)
-			return &x->worker[i];
-		if (x->worker[i].state == WORKER_ENDED)
-			ended = &x->worker[i];
-	}
-	return ended;
+	while (k && k->state == WORKER_LIVE)
+		k = k->next;
+	if (k || !x->spare)
+		return k;
+	k = x->spare;
+	x->spare = k->next;
+	k->next = x->worker;
+	x->worker = k;
+	return k;
 }
 
 /* Whether somebody sleeps no longer than until due; else *later is who sleeps longest, or NULL. */
 static bool watched(struct executor *x, u64 due, struct worker **later) HOST_REQUIRES(x->lock)
 {
-	u32 i;
+	struct worker *k;
 
 	*later = NULL;
-	for (i = 0; i < WORKERS_MAX; i++) {
-		struct worker *k = &x->worker[i];
-
+	for (k = x->worker; k; k = k->next) {
 		if (!k->asleep)
 			continue;
 		if (k->until <= due)
@@ -475,7 +480,47 @@ static int make_room(struct executor *x)
 	return 0;
 }
 
-int host_user_work_init(struct host_work *w, void (*fn)(struct host_work *w), const char *name)
+/* Places for as many threads as there may be.  life is held. */
+static int make_places(struct executor *x)
+{
+	while (x->places < workers_most() + x->slow) {
+		struct worker *k = host_zalloc(sizeof(*k));
+
+		if (!k)
+			return -ENOMEM;
+		host_lock(&x->lock);
+		k->next = x->spare;
+		x->spare = k;
+		host_unlock(&x->lock);
+		x->places++;
+	}
+	return 0;
+}
+
+static void free_places(struct worker *k)
+{
+	while (k) {
+		struct worker *next = k->next;
+
+		host_free(k, sizeof(*k));
+		k = next;
+	}
+}
+
+/* Without work items, and so without threads.  life is held. */
+static void free_all(struct executor *x)
+{
+	host_free(x->heap, x->room * sizeof(*x->heap));
+	x->heap = NULL;
+	x->room = 0;
+	free_places(x->worker);
+	free_places(x->spare);
+	x->worker = x->spare = NULL;
+	x->places = 0;
+}
+
+static int init_work(struct host_work *w, void (*fn)(struct host_work *w), const char *name,
+		     bool slow)
 {
 	struct executor *x = host_user_wiped(&executor, sizeof(*x));
 	int err;
@@ -486,21 +531,32 @@ int host_user_work_init(struct host_work *w, void (*fn)(struct host_work *w), co
 	w->fn = fn;
 	w->name = name;
 	w->wake = HOST_USER_NO_WAKE;
+	w->slow = slow;
 	host_mutex_lock(&x->life);
+	x->slow += slow;
 	err = make_room(x);
-	x->works += !err;
+	if (!err)
+		err = make_places(x);
+	if (err)
+		x->slow -= slow;
+	else
+		x->works++;
+	if (!x->works)
+		free_all(x);
 	host_mutex_unlock(&x->life);
 	w->live = !err;
 	return err;
 }
 
+int host_user_work_init(struct host_work *w, void (*fn)(struct host_work *w), const char *name)
+{
+	return init_work(w, fn, name, false);
+}
+
 int host_user_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w),
 			     const char *name)
 {
-	int err = host_user_work_init(w, fn, name);
-
-	w->slow = !err;
-	return err;
+	return init_work(w, fn, name, true);
 }
 
 void host_work_flush(struct host_work *w)
@@ -560,23 +616,23 @@ void host_user_work_let(struct host_work *w)
 /* Ends all threads, which have nothing to do any more, and waits until they are gone. */
 static void end_threads(struct executor *x)
 {
+	struct worker *k;
 	int cancel;
-	u32 i;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	host_lock(&x->lock);
 	x->stop = true;
-	for (i = 0; i < WORKERS_MAX; i++) {
-		host_write_once(x->worker[i].bell, x->worker[i].bell + 1);
-		futex_wake(&x->worker[i].bell, 1);
+	for (k = x->worker; k; k = k->next) {
+		host_write_once(k->bell, k->bell + 1);
+		futex_wake(&k->bell, 1);
 	}
-	for (i = 0; i < WORKERS_MAX; i++) {
-		if (x->worker[i].state == WORKER_NONE)
+	for (k = x->worker; k; k = k->next) {
+		if (k->state == WORKER_NONE)
 			continue;
 		host_unlock(&x->lock);
-		pthread_join(x->worker[i].id, NULL);
+		pthread_join(k->id, NULL);
 		host_lock(&x->lock);
-		x->worker[i].state = WORKER_NONE;
+		k->state = WORKER_NONE;
 	}
 	x->stop = false;
 	host_unlock(&x->lock);
@@ -598,11 +654,10 @@ void host_work_destroy(struct host_work *w)
 	w->live = false;
 
 	host_mutex_lock(&x->life);
+	x->slow -= w->slow;
 	if (!--x->works) {
 		end_threads(x);
-		host_free(x->heap, x->room * sizeof(*x->heap));
-		x->heap = NULL;
-		x->room = 0;
+		free_all(x);
 	}
 	host_mutex_unlock(&x->life);
 }

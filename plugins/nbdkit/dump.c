@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NBDKIT_API_VERSION 2
@@ -20,6 +20,7 @@
 #include <zstd.h>
 
 #include <ebb_units.h>
+#include <private_file.h>
 
 #define VERSION 1u
 #define RECORD_MOST ((size_t)1 << 20)
@@ -228,8 +229,8 @@ int dump_load(int fd, const char *name, struct ebb_units *units)
 /* ---- writing ---- */
 
 struct dump_writer {
-	FILE *file;             /* NULL: closed */
-	char *name, *tmp;       /* tmp: NULL if it is in its place */
+	FILE *file;             /* NULL: not opened */
+	char *name, *tmp;
 	uint64_t records;
 	ZSTD_CCtx *zstd;
 	char *packed, *plain;   /* RECORD_MOST each */
@@ -241,28 +242,56 @@ static int failed(const struct dump_writer *w, const char *what)
 	return -1;
 }
 
+/* Whether a dump may take the place of what is there: a link or a device would be gone. */
+static int look_at_place(const struct dump_writer *w)
+{
+	struct stat st;
+
+	if (lstat(w->name, &st)) {
+		if (errno == ENOENT)
+			return 0;
+		return failed(w, "it cannot be looked at");
+	}
+	if (S_ISREG(st.st_mode))
+		return 0;
+	nbdkit_error("dump=%s: it is %s; expected a regular file, or none yet", w->name,
+		     S_ISLNK(st.st_mode) ? "a symbolic link" :
+		     S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+	return -1;
+}
+
 /* Opens name.tmp; a server that was killed may have left one. */
 static int open_tmp(struct dump_writer *w)
 {
-	int fd = open(w->tmp, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = private_file_open(w->tmp, magic, sizeof(magic));
 
+	switch (fd) {
+	case -EBUSY:
+		nbdkit_error("dump=%s: another server writes to it", w->name);
+		return -1;
+	case -ELOOP:
+		nbdkit_error("dump=%s: %s is a symbolic link; expected a regular file, or none yet",
+			     w->name, w->tmp);
+		return -1;
+	case -EEXIST:
+		nbdkit_error("dump=%s: %s is something else than the begin of a dump, and was left "
+			     "as it is", w->name, w->tmp);
+		return -1;
+	case -EPERM:
+		nbdkit_error("dump=%s: %s cannot be kept from other users there", w->name, w->tmp);
+		return -1;
+	}
+	w->file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (w->file)
+		return 0;
 	if (fd < 0)
-		return failed(w, w->tmp);
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
-		if (errno == EWOULDBLOCK)
-			nbdkit_error("dump=%s: another server writes to it", w->name);
-		else
-			failed(w, "flock");
+		errno = -fd;
+	failed(w, w->tmp);
+	if (fd >= 0) {
+		unlink(w->tmp);
 		close(fd);
-		return -1;
 	}
-	w->file = ftruncate(fd, 0) ? NULL : fdopen(fd, "w");
-	if (!w->file) {
-		failed(w, w->tmp);
-		close(fd);
-		return -1;
-	}
-	return 0;
+	return -1;
 }
 
 struct dump_writer *dump_create(const char *name)
@@ -279,13 +308,8 @@ struct dump_writer *dump_create(const char *name)
 	}
 	if (!w || !w->name || !w->packed || !w->plain || !w->zstd)
 		nbdkit_error("dump=%s: there is no memory", name);
-	else if (!open_tmp(w))
+	else if (!look_at_place(w) && !open_tmp(w))
 		return w;
-	if (w) {
-		/* It may be another server's. */
-		free(w->tmp);
-		w->tmp = NULL;
-	}
 	dump_end(w);
 	return NULL;
 }
@@ -294,7 +318,8 @@ void dump_end(struct dump_writer *w)
 {
 	if (!w)
 		return;
-	if (w->tmp)
+	/* Who removed it by hand let another server make one. */
+	if (w->file && private_file_is_at(fileno(w->file), w->tmp))
 		unlink(w->tmp);
 	if (w->file)
 		fclose(w->file);
@@ -311,13 +336,16 @@ static int put(struct dump_writer *w, const void *from, size_t bytes)
 	return fwrite(from, 1, bytes, w->file) == bytes ? 0 : failed(w, "write");
 }
 
+/* The head is on the disk before all else: by it the next server knows what a power loss leaves. */
 static int write_head(struct dump_writer *w, uint64_t size)
 {
 	struct head head = { .version = VERSION, .size = size };
 
 	memcpy(head.magic, magic, sizeof(magic));
 	head.sum = sum_of(&head, 0);
-	return put(w, &head, sizeof(head));
+	if (put(w, &head, sizeof(head)))
+		return -1;
+	return fflush(w->file) || fdatasync(fileno(w->file)) ? failed(w, "write") : 0;
 }
 
 static int write_record(struct dump_writer *w, struct ebb_units *units, uint64_t offset,
@@ -377,21 +405,24 @@ static int write_end(struct dump_writer *w)
 	return put(w, &end, sizeof(end));
 }
 
-/* A rename lasts when the folder is on the disk. */
-static void sync_folder(const char *name)
+/* A rename lasts when the folder is on the disk, if it may be read and its file system can say. */
+static int sync_folder(const struct dump_writer *w)
 {
-	char *folder = strdup(name), *slash = folder ? strrchr(folder, '/') : NULL;
-	int fd;
+	char *folder = strdup(w->name), *slash = folder ? strrchr(folder, '/') : NULL;
+	int fd = -1, err = 0;
 
 	if (slash) {
 		slash[slash == folder] = '\0';
 		fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd >= 0) {
-			fsync(fd);
-			close(fd);
-		}
 	}
+	if (!folder || (slash && fd < 0 && errno != EACCES))
+		err = failed(w, "its folder");
+	if (fd >= 0 && fsync(fd) && errno != EINVAL)
+		err = failed(w, "its folder");
+	if (fd >= 0)
+		close(fd);
 	free(folder);
+	return err;
 }
 
 int dump_write(struct dump_writer *w, struct ebb_units *units, uint64_t size)
@@ -400,10 +431,11 @@ int dump_write(struct dump_writer *w, struct ebb_units *units, uint64_t size)
 		return -1;
 	if (fflush(w->file) || fsync(fileno(w->file)))
 		return failed(w, "write");
+	if (!private_file_is_at(fileno(w->file), w->tmp)) {
+		nbdkit_error("dump=%s: %s was removed or replaced meanwhile", w->name, w->tmp);
+		return -1;
+	}
 	if (rename(w->tmp, w->name))
 		return failed(w, "rename");
-	free(w->tmp);
-	w->tmp = NULL;
-	sync_folder(w->name);
-	return 0;
+	return sync_folder(w);
 }

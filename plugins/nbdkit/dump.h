@@ -31,14 +31,16 @@ int dump_open(const char *name, uint64_t *size);
 int dump_load(int fd, const char *name, struct ebb_units *units);
 
 /*
- * Makes ready to write a file: name.tmp, which is to replace it, and which no other server may
- * write to meanwhile.  NULL: it cannot, and nbdkit_error() was told.
+ * Makes ready to write a file: name.tmp, which is to replace it, which only its owner can read, and
+ * which no other server may write to meanwhile.  name is absolute.  NULL: it cannot, and
+ * nbdkit_error() was told.
  */
 struct dump_writer *dump_create(const char *name);
 
 /*
  * Writes a disk of so many bytes, and puts the file into its place in one step.  Nobody else
- * writes to units meanwhile.  -1: it failed, nbdkit_error() was told, and the file is as it was.
+ * writes to units meanwhile.  -1: it failed, nbdkit_error() was told, and the file is as it was,
+ * unless it is in its place and its folder could not be put on the disk.
  */
 int dump_write(struct dump_writer *w, struct ebb_units *units, uint64_t size);
 

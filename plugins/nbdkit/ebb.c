@@ -6,6 +6,10 @@
  * clients would wait for.  There is one disk, which all connections share.  It is opened after
  * nbdkit has gone into the background by fork(), in which a store would end.  Before that, where
  * errors still meet who started nbdkit, everything is tried: parameters, files, and the disk.
+ *
+ * nbdkit has no status for a plugin that fails at the end, and ends with 0.  So exit() calls a
+ * function that ends the process with another one, if the dump failed.  With --run the process that
+ * runs the command gives the status, and waits for the one that serves: both see one word.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,6 +17,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define NBDKIT_API_VERSION 2
@@ -30,6 +35,7 @@ static struct ebb_units *disk;          /* NULL: not opened, or closed */
 static struct dump_writer *writer;      /* of dump= */
 static int load_fd = -1;                /* of load= */
 static atomic_bool told_full;
+static atomic_bool *dump_failed;        /* shared with who forked; NULL: there is no dump */
 
 static void ebb_load(void)
 {
@@ -88,6 +94,32 @@ static int open_disk(struct ebb_units **units)
 	return -1;
 }
 
+static void end_with_failure(void)
+{
+	if (!atomic_load(dump_failed))
+		return;
+	fflush(NULL);
+	_exit(EXIT_FAILURE);
+}
+
+static int prepare_dump(void)
+{
+	void *shared = mmap(NULL, sizeof(*dump_failed), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (shared == MAP_FAILED) {
+		nbdkit_error("dump=%s: there is no memory", params.dump);
+		return -1;
+	}
+	dump_failed = shared;
+	if (atexit(end_with_failure)) {
+		nbdkit_error("dump=%s: there is no memory", params.dump);
+		return -1;
+	}
+	writer = dump_create(params.dump);
+	return writer ? 0 : -1;
+}
+
 static int ebb_get_ready(void)
 {
 	struct ebb_units *trial;
@@ -112,12 +144,7 @@ static int ebb_get_ready(void)
 	if (open_disk(&trial))
 		return -1;
 	ebb_units_close(trial);
-	if (params.dump) {
-		writer = dump_create(params.dump);
-		if (!writer)
-			return -1;
-	}
-	return 0;
+	return params.dump ? prepare_dump() : 0;
 }
 
 static int ebb_after_fork(void)
@@ -155,8 +182,8 @@ static void ebb_cleanup(void)
 	if (!disk)
 		return;
 	tell_figures();
-	if (writer)
-		dump_write(writer, disk, params.size);
+	if (writer && dump_write(writer, disk, params.size))
+		atomic_store(dump_failed, true);
 	ebb_units_close(disk);
 	disk = NULL;
 }

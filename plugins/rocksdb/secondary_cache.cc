@@ -48,18 +48,35 @@ using Object = void *;
 
 namespace {
 
-/* What was found: an object that is the caller's, and its charge in the primary cache. */
+/*
+ * What was found: an object that is the caller's once he took its Value(), and its charge in the
+ * primary cache.  del deletes what nobody took; before 8.0 a Lookup is not told how.
+ */
 class Found : public SecondaryCacheResultHandle {
 public:
-	Found(Object object, std::size_t charge) : object_(object), charge_(charge) {}
+	Found(Object object, std::size_t charge, Cache::DeleterFn del)
+		: object_(object), charge_(charge), del_(del) {}
+	~Found() override
+	{
+#if EBB_ROCKSDB_OBJECTS
+		if (del_)
+			del_(object_, nullptr);
+#endif
+	}
+	Found(const Found &) = delete;
 	bool IsReady() override { return true; }
 	void Wait() override {}
-	Object Value() override { return object_; }
+	Object Value() override
+	{
+		del_ = nullptr;
+		return object_;
+	}
 	std::size_t Size() override { return charge_; }
 
 private:
 	Object object_;
 	std::size_t charge_;
+	Cache::DeleterFn del_;
 };
 
 Status status_of(int err, const std::string &what)
@@ -75,6 +92,10 @@ Status status_of(int err, const std::string &what)
 		return Status::Busy(what, "it is the spill of another cache");
 	case EEXIST:
 		return Status::InvalidArgument(what, "the file is no spill, and was left as it is");
+	case ELOOP:
+		return Status::InvalidArgument(what, "it is a symbolic link, which is not followed");
+	case EPERM:
+		return Status::IOError(what, "it cannot be kept from other users there");
 	case EINVAL:
 		return Status::InvalidArgument(what, "out of range");
 	default:
@@ -165,7 +186,7 @@ public:
 		kept = false;
 		if (!helper || !helper->create_cb)
 			return nullptr;
-		auto found = Find(key, advise_erase, kept, create);
+		auto found = Find(key, advise_erase, kept, create, helper->del_cb);
 #if EBB_ROCKSDB_STATS
 		if (found && stats)
 			stats->recordTick(ROCKSDB_NAMESPACE::COMPRESSED_SECONDARY_CACHE_HITS, 1);
@@ -183,7 +204,7 @@ public:
 		};
 
 		kept = false;
-		return create_cb ? Find(key, advise_erase, kept, create) : nullptr;
+		return create_cb ? Find(key, advise_erase, kept, create, nullptr) : nullptr;
 	}
 #endif
 
@@ -267,7 +288,8 @@ private:
 	Status Put(const Slice &key, const Slice &saved, std::uint64_t kind, bool force);
 	template <typename Create>
 	std::unique_ptr<SecondaryCacheResultHandle> Find(const Slice &key, bool advise_erase,
-							 bool &kept, const Create &create);
+							 bool &kept, const Create &create,
+							 Cache::DeleterFn del);
 
 #if EBB_ROCKSDB_TYPES
 	/* What saved bytes are; 0: as they came from saveto_cb. */
@@ -396,7 +418,8 @@ Status EbbSecondaryCache::Put(const Slice &key, const Slice &saved, std::uint64_
 template <typename Create>
 std::unique_ptr<SecondaryCacheResultHandle> EbbSecondaryCache::Find(const Slice &key,
 								    bool advise_erase, bool &kept,
-								    const Create &create)
+								    const Create &create,
+								    Cache::DeleterFn del)
 {
 	bool take = advise_erase && opened_.exclusive;
 	std::unique_ptr<SecondaryCacheResultHandle> found;
@@ -415,7 +438,7 @@ std::unique_ptr<SecondaryCacheResultHandle> EbbSecondaryCache::Find(const Slice 
 			Erase(key);
 		return nullptr;
 	}
-	found.reset(new Found(object, charge));
+	found.reset(new Found(object, charge, del));
 	kept = !take;
 	return found;
 }

@@ -258,8 +258,12 @@ def test_other_errors_are_those_of_a_store(cache, tmp_path):
     with pytest.raises(FileNotFoundError):
         pyebb.Cache("8 MiB", spill="/nowhere/file")
     (tmp_path / "mine").write_text("somebody's own")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="no spill.*mine"):
         pyebb.Cache("8 MiB", spill=tmp_path / "mine")
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    with pytest.raises(OSError, match="symbolic link.*link"):
+        pyebb.Cache("8 MiB", spill=tmp_path / "link")
+    assert not (tmp_path / "new").exists()
     with pytest.raises(TypeError, match="one process's"):
         pickle.dumps(cache)
     error = child_of_fork(lambda: cache.get("k"))

@@ -5,8 +5,9 @@
  *
  *     input: what is done; then one operation after the other, or a file that a cache opens
  *
- * The file is one in memory (memfd), and its records are found by the cache's own table, so that
- * most of the damage hits what will be asked for.  The cache has room for a part of the values.
+ * The file is one in memory where /dev/shm is, and its records are found by the cache's own table,
+ * so that most of the damage hits what will be asked for.  The cache has room for a part of the
+ * values.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,7 +19,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define NAMES 24u
@@ -41,9 +41,13 @@ static struct {
 
 static void new_file(void)
 {
-	file = memfd_create("spill", MFD_CLOEXEC);
+	strcpy(path, "/dev/shm/ebb-fuzz-spill.XXXXXX");
+	file = mkostemp(path, O_CLOEXEC);
+	if (file < 0) {
+		strcpy(path, "/tmp/ebb-fuzz-spill.XXXXXX");
+		file = mkostemp(path, O_CLOEXEC);
+	}
 	must(file >= 0);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
 }
 
 static int open_cache(void)
@@ -66,10 +70,16 @@ static void evict(size_t bytes)
 	scratch_put(&cache->blocks, s);
 }
 
+static void end_file(void)
+{
+	close(file);
+	unlink(path);
+}
+
 static void close_cache(void)
 {
 	ebb_cache_close(cache);
-	close(file);
+	end_file();
 }
 
 /* ---- values ---- */
@@ -336,7 +346,7 @@ static void operate(struct choices *c)
 static void open_on(struct choices *c)
 {
 	static const char magic[] = "spilled values of an Ebb cache\n";
-	size_t n = 0, size;
+	size_t n = 0, size, i, zeros = 0;
 	int err;
 
 	new_file();
@@ -348,7 +358,9 @@ static void open_on(struct choices *c)
 	write_at(0, piece, n);
 	err = open_cache();
 	size = file_bytes();
-	if (!n || (n >= sizeof(magic) && !memcmp(piece, magic, sizeof(magic)))) {
+	for (i = 0; i < n; i++)
+		zeros += !piece[i];
+	if (zeros == n || (n >= sizeof(magic) && !memcmp(piece, magic, sizeof(magic)))) {
 		must_eq(err, 0);
 		must_eq(size, 0);
 		close_cache();
@@ -358,7 +370,7 @@ static void open_on(struct choices *c)
 	memcpy(earlier, piece, n);
 	must_eq(read_at(0, n + 1), n);
 	must(!memcmp(earlier, piece, n));
-	close(file);
+	end_file();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)

@@ -136,6 +136,25 @@ void a_block_comes_back_as_it_was()
 	blocks->WaitAll({});
 }
 
+#if EBB_ROCKSDB_OBJECTS
+/* A program of its own may look only whether a block is there. */
+void what_is_found_and_not_taken_is_freed()
+{
+	Blocks blocks = from_text("ebb://admission=always;capacity=16M");
+	Object one(text(5, 4000));
+	bool kept;
+
+	check(insert(blocks, "k", &one).ok(), "");
+	for (bool advise_erase : {false, true}) {
+		auto found = look(blocks, "k", advise_erase, &kept);
+		check(found && found->IsReady(), "");
+		check(found->Size() == charge_of(4000) && Object::live == 2, "");
+		found.reset();
+		check(Object::live == 1, std::to_string(Object::live) + " objects are there");
+	}
+}
+#endif
+
 void what_goes_up_is_erased_if_that_is_advised()
 {
 	Blocks blocks = from_text("ebb://capacity=16M");
@@ -289,6 +308,10 @@ void a_spill_that_is_damaged_is_a_miss()
 	same.spill = name;
 	same.spill_capacity = 16 << 20;
 	check(NewEbbSecondaryCache(same, &second).IsBusy(), "two caches have one spill");
+	check(!symlink(name.c_str(), (name + ".link").c_str()), "no link");
+	says("ebb://capacity=8M;spill=" + name + ".link;spill_capacity=16M",
+	     (name + ".link: it is a symbolic link").c_str());
+	unlink((name + ".link").c_str());
 	for (unsigned i = 0; i < 6000; i++) {
 		Object o(noise(i, 4000));
 		insert(blocks, key_of(i), &o).PermitUncheckedError();
@@ -370,6 +393,9 @@ int main()
 		CASE(what_cannot_be_is_named_and_told_what_can),
 		CASE(options_of_an_open_cache_stay_but_for_the_capacity),
 		CASE(a_block_comes_back_as_it_was),
+#if EBB_ROCKSDB_OBJECTS
+		CASE(what_is_found_and_not_taken_is_freed),
+#endif
 		CASE(what_goes_up_is_erased_if_that_is_advised),
 		CASE(the_second_miss_stores),
 		CASE(what_cannot_be_saved_or_made_is_a_miss),

@@ -64,6 +64,13 @@ cdef enum:
 cdef enum:
     SPILLED_MAX = 65536
 
+SPILL_ERRORS = {
+    errno.EBUSY: "The spill is another cache's",
+    errno.EEXIST: "The file is no spill, and was left as it is",
+    errno.ELOOP: "The spill is a symbolic link, which is not followed",
+    errno.EPERM: "The spill cannot be kept from other users there",
+}
+
 MAX_CACHE_KEY = EBB_CACHE_KEY_MAX - ROUND - 1
 MAX_CACHE_VALUE = EBB_CACHE_VALUE_MAX
 CACHE_CAPACITY_MIN = EBB_CACHE_CAPACITY_MIN
@@ -111,7 +118,7 @@ cdef class CacheValues(Gated):
         if err == -ENOMEM:
             raise MemoryError(f"no memory for a cache of {capacity} bytes")
         if err:
-            raise OSError(-err, os.strerror(-err), spill)
+            raise OSError(-err, SPILL_ERRORS.get(-err) or os.strerror(-err), spill)
         self.capacity = capacity
         self.spills = spill is not None
         self.c = c

@@ -41,7 +41,8 @@ class Cache(_core.CacheValues):
     values, keys, tables, buffers, and what the allocator keeps free.  What is evicted is chosen by
     S3-FIFO.  codec, level: as Store has them.
     spill: path of a file for what is evicted, of at most spill_capacity bytes (1 MiB at least);
-    it is read again from there.  second_miss: the first put of a key only notes it.
+    it is read again from there.  Nobody else can read it, and a symbolic link is refused.
+    second_miss: the first put of a key only notes it.
 
     It is used as a cachetools.Cache is, but that it cannot be iterated.  A value fits if it has at
     most 64 MiB, and compressed at most a quarter of the capacity.  One that does not is a

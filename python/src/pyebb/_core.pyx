@@ -6,6 +6,7 @@ A call of libebb that may take long runs without the interpreter's lock.  Object
 of their own: libebb's calls may run beside each other, and a gate (gate.h) keeps a close apart from
 them.  So they are safe in a free-threaded interpreter, too.
 """
+import errno
 import operator
 import os
 import threading
