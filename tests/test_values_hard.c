@@ -19,7 +19,7 @@ int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, siz
 static _Thread_local void (*meanwhile)(void);   /* done once, before a get */
 static void (*before_put)(void);                /* done once, before a put */
 static bool (*put_fails)(void);
-static unsigned long puts, gets;
+static unsigned long put_calls, get_calls;
 
 int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)
 {
@@ -28,7 +28,7 @@ int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap
 	meanwhile = NULL;
 	if (fn)
 		fn();
-	__atomic_fetch_add(&gets, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&get_calls, 1, __ATOMIC_RELAXED);
 	return __real_ebb_get(store, slot, buf, cap, bytes);
 }
 
@@ -39,7 +39,7 @@ int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, siz
 	before_put = NULL;
 	if (fn)
 		fn();
-	__atomic_fetch_add(&puts, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&put_calls, 1, __ATOMIC_RELAXED);
 	return put_fails && put_fails() ? -ENOMEM : __real_ebb_put(store, slot, data, bytes);
 }
 
@@ -70,22 +70,22 @@ static void a_put_that_is_refused_stores_nothing(void **state)
 	fill_random(value, 200000, 3);
 	for (id = 1; id <= 3000; id++)
 		must_eq(ebb_values_put(v, id, "x", 1, 0), 0);
-	before = puts;
+	before = put_calls;
 	must_eq(ebb_values_put(v, 4000, value, 200000, 0), 0);
-	n = puts - before;
+	n = put_calls - before;
 	/* Beside any number of ids, an add is one put and a few looks. */
-	before = puts;
-	looks = gets;
+	before = put_calls;
+	looks = get_calls;
 	must_eq(ebb_values_add(v, value, 200000, &id), 0);
-	must_be_at_most(puts - before, 2 * n);
-	must_be_at_most(gets - looks, 40);
+	must_be_at_most(put_calls - before, 2 * n);
+	must_be_at_most(get_calls - looks, 40);
 	must(id > 3000 && id != 4000);
 	must_eq(ebb_values_add(v, "y", 1, &next), 0);
 	must_eq(next, id + 1);
-	before = puts;
+	before = put_calls;
 	must_eq(ebb_values_put(v, 1, value, 200000, EBB_PUT_NEW), -EEXIST);
 	must_eq(ebb_values_put(v, 5000, value, 200000, EBB_PUT_REPLACE), -ENOENT);
-	must_eq(puts, before);
+	must_eq(put_calls, before);
 	must_eq(ebb_values_delete(v, 7), 0);
 	/* What others do between the look and the put counts, and nothing is left behind. */
 	before_put = put_seven;
