@@ -19,8 +19,9 @@
  *            BUSY, then one compare-and-swap.  Else from the record
  *
  * Records are found by hash of the reference and never allocated.  In a store there are enough: who
- * holds has a stream, but for who recompresses, so records > 0 <= streams + 1; a record < 0 is of a
- * swap that is under way under a per-CPU item, so records < 0 <= items.  cell.c counts its own.
+ * holds has a stream or, as store_get(), a per-CPU item, but for who recompresses; a record < 0 is
+ * of a swap that is under way under an item.  So records <= streams + items + 1.  cell.c counts its
+ * own.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */

@@ -398,6 +398,21 @@ void pool_write(struct pool *p, u64 ref, const void *data)
 		     pool_ref_size(p, ref));
 }
 
+static void read_pieces(char *const piece[2], size_t first, size_t size, void *data)
+{
+	memcpy(data, piece[0], first);
+	if (first < size)
+		memcpy((char *)data + first, piece[1], size - first);
+}
+
+void pool_read(struct pool *p, u64 ref, void *data)
+{
+	char *piece[2];
+	size_t size = pool_ref_size(p, ref), first = pieces(p, ref, size, piece);
+
+	read_pieces(piece, first, size, data);
+}
+
 const void *pool_map(struct pool *p, u64 ref, void *bounce)
 {
 	char *piece[2];
@@ -405,7 +420,6 @@ const void *pool_map(struct pool *p, u64 ref, void *bounce)
 
 	if (first == size)
 		return piece[0];
-	memcpy(bounce, piece[0], first);
-	memcpy((char *)bounce + first, piece[1], size - first);
+	read_pieces(piece, first, size, bounce);
 	return bounce;
 }

@@ -189,6 +189,9 @@ static inline u32 pool_ref_room(const struct pool *p, u64 ref)
 /* Fills an object with its pool_ref_size() bytes.  Any context. */
 void pool_write(struct pool *p, u64 ref, const void *data);
 
+/* Copies an object's pool_ref_size() bytes.  Any context. */
+void pool_read(struct pool *p, u64 ref, void *data);
+
 /*
  * The bytes of an object in one piece: in place, or copied to bounce (HOST_PAGE_SIZE bytes) if
  * it spans two pages.  Valid while the caller may call with ref.  Any context.

@@ -279,6 +279,12 @@ u64 store_hold(struct store *s, u64 i)
 	return hold_take(&s->holds, store_slot(s, i));
 }
 
+/* The last hold of an orphan has ended: as store_let_go(). */
+static bool let_go_of(struct store *s, struct store_cpu *cpu, u64 ref, struct release_todo *todo)
+{
+	return store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), todo);
+}
+
 void store_drop(struct store *s, u64 i, u64 word)
 {
 	struct release_todo todo = { NULL, false };
@@ -289,7 +295,7 @@ void store_drop(struct store *s, u64 i, u64 word)
 	if (host_likely(!hold_drop(&s->holds, store_slot(s, i), ref)))
 		return;
 	cpu = host_percpu_lock(&s->cpus);
-	now = store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), &todo);
+	now = let_go_of(s, cpu, ref, &todo);
 	host_percpu_unlock(&s->cpus, cpu);
 	store_let_go_finish(s, ref, now, &todo);
 }
@@ -579,21 +585,22 @@ int store_read(struct store *s, u64 i, void *page)
 	return err;
 }
 
-static int get_blob(struct store *s, struct stream *st, u64 word, void *buf, size_t cap,
-		    size_t *bytes)
+static int get_blob(struct store *s, u64 word, void *buf, size_t cap, size_t *bytes)
 {
 	if (slot_type(word) != SLOT_BLOB)
 		return -EINVAL;
 	*bytes = pool_ref_size(&s->pool, slot_ref(word));
 	if (*bytes > cap)
 		return -ENOSPC;
-	memcpy(buf, pool_map(&s->pool, slot_ref(word), st->bounce), *bytes);
+	pool_read(&s->pool, slot_ref(word), buf);
 	return 0;
 }
 
 int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 {
-	struct stream *st;
+	struct release_todo todo = { NULL, false };
+	bool last = false, now = false;
+	struct store_cpu *cpu;
 	int err = 0;
 	u64 word;
 
@@ -603,15 +610,20 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 	word = host_a64_read(store_slot(s, i));
 	if (!slot_has_object(word))
 		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
-	st = stream_get(s->streams);
+	/* It needs no stream: the item it is that bounds the holds here (hold.h). */
+	cpu = host_percpu_lock(&s->cpus);
 	word = store_hold(s, i);
 	if (slot_has_object(word)) {
-		err = get_blob(s, st, word, buf, cap, bytes);
-		store_drop(s, i, word);
+		err = get_blob(s, word, buf, cap, bytes);
+		last = hold_drop(&s->holds, store_slot(s, i), slot_ref(word));
+		if (last)
+			now = let_go_of(s, cpu, slot_ref(word), &todo);
 	} else if (slot_type(word) != SLOT_EMPTY) {
 		err = -EINVAL;
 	}
-	stream_put(st);
+	host_percpu_unlock(&s->cpus, cpu);
+	if (last)
+		store_let_go_finish(s, slot_ref(word), now, &todo);
 	return err;
 }
 

@@ -354,7 +354,7 @@ static void pinned_bytes_count(void **state)
 	/* A small one takes more than its bytes. */
 	must_eq(ebb_cache_put(c, "tiny", 4, large, 1, 0, 0), 0);
 	must_eq(ebb_cache_pin(c, "tiny", 4, 0, &pin[0]), 0);
-	must(stat_of(c).pinned_bytes >= malloc_usable_size(pin[0]) + sizeof(size_t));
+	must_eq(stat_of(c).pinned_bytes, HOST_PAGE_SIZE);
 	ebb_cache_unpin(c, pin[0]);
 	must_eq(stat_of(c).pinned_bytes, 0);
 	put_large(c);
@@ -458,6 +458,137 @@ static void who_asked_is_told_what_leaves(void **state)
 	for (key = 0; key < GONE_KEYS; key++)
 		ebb_cache_delete(c, &key, sizeof(key));
 	must_eq(told.bytes, put_bytes);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* ---- who is told calls the cache ---- */
+
+static struct {
+	struct ebb_cache *c;
+	u64 next, calls, told[4];
+	unsigned int depth, deepest;
+	u64 most;                       /* that the cache said it used meanwhile */
+} teller;
+
+static struct ebb_cache *open_telling(u64 capacity, void (*gone)(void *ctx,
+								const struct ebb_cache_gone *what))
+{
+	struct ebb_cache_config cfg;
+
+	memset(&teller, 0, sizeof(teller));
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = capacity;
+	cfg.gone = gone;
+	must_eq(ebb_cache_open(&teller.c, &cfg), 0);
+	return teller.c;
+}
+
+static void enter_told(const struct ebb_cache_gone *gone)
+{
+	teller.told[gone->why]++;
+	teller.depth++;
+	if (teller.depth > teller.deepest)
+		teller.deepest = teller.depth;
+	if (++teller.calls % 256 == 0 && stat_of(teller.c).used_bytes > teller.most)
+		teller.most = stat_of(teller.c).used_bytes;
+}
+
+/* Each value that is evicted comes back under another key, so another goes, and so on. */
+static void put_it_again(void *ctx, const struct ebb_cache_gone *gone)
+{
+	static unsigned char data[4000];
+	int err;
+
+	enter_told(gone);
+	if (gone->why == EBB_CACHE_EVICTED) {
+		must(gone->bytes <= sizeof(data));
+		fill(data, gone->bytes, 5 * teller.next);
+		err = put(teller.c, 1000000000 + teller.next++, data, gone->bytes, 0);
+		must(!err || err == -ENOMEM);
+	}
+	teller.depth--;
+}
+
+static void who_is_told_may_put_each_value_again(void **state)
+{
+	struct ebb_cache *c = open_telling(8 * MIB, put_it_again);
+	static unsigned char data[4000];
+	u64 i;
+
+	for (i = 0; i < scaled(8000); i++) {
+		fill(data, sizeof(data), 5 * i);
+		must_eq(put(c, i, data, sizeof(data), 0), 0);
+	}
+	must(teller.told[EBB_CACHE_EVICTED] || scaled(100) < 100);
+	must_be_at_most(teller.deepest, 1);
+	/* Whatever left was told when the call that made it leave returned. */
+	must_eq(teller.told[EBB_CACHE_EVICTED], stat_of(c).evicted);
+	must_be_at_most(teller.most, 8 * MIB / 100 * 110);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* A chain of as many as there are. */
+static void delete_the_next(void *ctx, const struct ebb_cache_gone *gone)
+{
+	u64 key;
+
+	enter_told(gone);
+	memcpy(&key, gone->key, sizeof(key));
+	key++;
+	ebb_cache_delete(teller.c, &key, sizeof(key));
+	must(!memcmp(gone->key, &(u64){ key - 1 }, sizeof(key)));
+	teller.depth--;
+}
+
+static void who_is_told_may_delete_as_many_as_there_are(void **state)
+{
+	struct ebb_cache *c = open_telling(16 * MIB, delete_the_next);
+	u64 key, n = 30000;
+
+	for (key = 0; key < n; key++)
+		must_eq(put(c, key, "value", 5, 0), 0);
+	key = 0;
+	must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+	must_eq(teller.told[EBB_CACHE_DELETED], n);
+	must_eq(teller.deepest, 1);
+	must_eq(stat_of(c).values, 0);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/* More than a call has room for: they are noted in memory that counts. */
+static void empty_the_cache(void *ctx, const struct ebb_cache_gone *gone)
+{
+	bool first = !teller.calls;
+	u64 before;
+
+	enter_told(gone);
+	if (first) {
+		before = stat_of(teller.c).meta_bytes;
+		must_eq(ebb_cache_set_capacity(teller.c, 0), 0);
+		must_eq(stat_of(teller.c).values, 0);
+		must(stat_of(teller.c).meta_bytes > before);
+	}
+	teller.depth--;
+}
+
+static void who_is_told_may_empty_the_cache(void **state)
+{
+	struct ebb_cache *c = open_telling(16 * MIB, empty_the_cache);
+	static unsigned char data[300];
+	u64 key, n = 30000;
+
+	for (key = 0; key < n; key++) {
+		fill(data, sizeof(data), 5 * key);
+		must_eq(put(c, key, data, sizeof(data), 0), 0);
+	}
+	key = 0;
+	must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
+	must_eq(teller.told[EBB_CACHE_DELETED], 1);
+	must_eq(teller.told[EBB_CACHE_EVICTED], n - 1);
+	must_eq(teller.deepest, 1);
 	is_sound(c);
 	ebb_cache_close(c);
 }
@@ -646,6 +777,9 @@ int main(void)
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
 		cmocka_unit_test(what_was_taken_can_be_put_back_at_once),
 		cmocka_unit_test(who_asked_is_told_what_leaves),
+		cmocka_unit_test(who_is_told_may_put_each_value_again),
+		cmocka_unit_test(who_is_told_may_delete_as_many_as_there_are),
+		cmocka_unit_test(who_is_told_may_empty_the_cache),
 		cmocka_unit_test(an_oracle_agrees),
 		cmocka_unit_test(threads_agree),
 		cmocka_unit_test(memory_that_is_short_is_a_miss),

@@ -624,7 +624,7 @@ def values_bench_writes_its_rows(tmp):
     has(rows, "variant threads put_ns get_ns delete_ns value_bytes packed_bytes resident_bytes "
               "over_bytes after_bytes fresh_bytes")
     assert {(r["variant"], r["threads"]) for r in rows} == \
-        {(v, 2) for v in ("codec", "ebb", "ebb-key", "map", "slabs")}, rows
+        {(v, 2) for v in ("codec", "ebb", "ebb-key", "map", "map-trim", "slabs")}, rows
     for r in rows:
         assert r["put_ns"] > 0 and r["get_ns"] > 0, r
     # Without the codec a table of ours says itself what it packed, and it is the same.
@@ -652,7 +652,7 @@ def cache_bench_writes_its_rows(tmp):
     with open(out, encoding="utf-8") as f:
         rows = json.load(f)["rows"]
     has(rows, "variant benchmark threads capacity_bytes resident_bytes resident_most_bytes hits lookups "
-              "hit_percent refused ops_per_s")
+              "hit_percent refused ops_per_s cpu_ns")
     assert {(r["variant"], r["benchmark"], r["threads"]) for r in rows} == \
         {(v, b, t) for v in ("ebb", "ebb-second", "map", "slabs") for b in ("zipf-0.8", "loop")
          for t in (1, 2)}, rows

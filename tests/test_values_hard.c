@@ -17,7 +17,9 @@ int __real_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, siz
 int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes);
 
 static _Thread_local void (*meanwhile)(void);   /* done once, before a get */
+static void (*before_put)(void);                /* done once, before a put */
 static bool (*put_fails)(void);
+static unsigned long put_calls, get_calls;
 
 int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)
 {
@@ -26,12 +28,76 @@ int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap
 	meanwhile = NULL;
 	if (fn)
 		fn();
+	__atomic_fetch_add(&get_calls, 1, __ATOMIC_RELAXED);
 	return __real_ebb_get(store, slot, buf, cap, bytes);
 }
 
 int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes)
 {
+	void (*fn)(void) = before_put;
+
+	before_put = NULL;
+	if (fn)
+		fn();
+	__atomic_fetch_add(&put_calls, 1, __ATOMIC_RELAXED);
 	return put_fails && put_fails() ? -ENOMEM : __real_ebb_put(store, slot, data, bytes);
+}
+
+/* ---- what is refused ---- */
+
+static struct ebb_values *refusing;
+
+static void put_seven(void)
+{
+	must_eq(ebb_values_put(refusing, 7, "theirs", 6, 0), 0);
+}
+
+static void delete_seven(void)
+{
+	must_eq(ebb_values_delete(refusing, 7), 0);
+}
+
+/* The look comes first, so nothing is packed and stored in vain. */
+static void a_put_that_is_refused_stores_nothing(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	unsigned long before, looks;
+	uint64_t id, next;
+	char is[8];
+	size_t n;
+
+	refusing = v;
+	fill_random(value, 200000, 3);
+	for (id = 1; id <= 3000; id++)
+		must_eq(ebb_values_put(v, id, "x", 1, 0), 0);
+	before = put_calls;
+	must_eq(ebb_values_put(v, 4000, value, 200000, 0), 0);
+	n = put_calls - before;
+	/* Beside any number of ids, an add is one put and a few looks. */
+	before = put_calls;
+	looks = get_calls;
+	must_eq(ebb_values_add(v, value, 200000, &id), 0);
+	must_be_at_most(put_calls - before, 2 * n);
+	must_be_at_most(get_calls - looks, 40);
+	must(id > 3000 && id != 4000);
+	must_eq(ebb_values_add(v, "y", 1, &next), 0);
+	must_eq(next, id + 1);
+	before = put_calls;
+	must_eq(ebb_values_put(v, 1, value, 200000, EBB_PUT_NEW), -EEXIST);
+	must_eq(ebb_values_put(v, 5000, value, 200000, EBB_PUT_REPLACE), -ENOENT);
+	must_eq(put_calls, before);
+	must_eq(ebb_values_delete(v, 7), 0);
+	/* What others do between the look and the put counts, and nothing is left behind. */
+	before_put = put_seven;
+	must_eq(ebb_values_put(v, 7, value, 200000, EBB_PUT_NEW), -EEXIST);
+	must_eq(ebb_values_get(v, 7, is, sizeof(is), &n), 0);
+	must(n == 6 && !memcmp(is, "theirs", 6));
+	values_are_sound(v);
+	before_put = delete_seven;
+	must_eq(ebb_values_put(v, 7, value, 200000, EBB_PUT_REPLACE), -ENOENT);
+	must_eq(stat_of(v).values, 3002);
+	values_are_sound(v);
+	ebb_values_close(v);
 }
 
 /* ---- short of memory ---- */
@@ -465,6 +531,7 @@ static void who_gets_a_value_sees_it_old_or_new_and_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_put_that_is_refused_stores_nothing),
 		cmocka_unit_test(copies_that_splits_left_behind_stay_dead),
 		cmocka_unit_test(whatever_allocation_fails_all_is_as_it_was),
 		cmocka_unit_test(each_put_of_a_large_value_may_fail),

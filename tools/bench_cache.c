@@ -4,8 +4,8 @@
  *
  * Each run is a process of its own.  Threads ask for the keys of a trace, which was made before,
  * and put what they miss.  The first quarter fills the cache and is not counted; then hits, time,
- * and how much the process has in memory, as it was found at 64 moments and at the end.  A hit's
- * bytes are held against what was put, for one in 37.
+ * CPU time of all threads of the process, and how much it has in memory, as it was found at 64
+ * moments and at the end.  A hit's bytes are held against what was put, for one in 37.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,6 +37,7 @@ struct cache_opts {
 /* One run, as its process tells it. */
 struct result {
 	double ops;                     /* a second */
+	double cpu_ns;                  /* a request */
 	uint64_t lookups, hits, refused;
 	uint64_t resident, most_resident;
 };
@@ -188,10 +189,10 @@ static int delete_ours(struct rival *r, uint64_t id)
 }
 
 static const struct rival_ops on_first = {
-	"ebb", open_first, close_ours, put_ours, get_ours, delete_ours,
+	"ebb", open_first, close_ours, put_ours, get_ours, delete_ours, NULL,
 };
 static const struct rival_ops on_second = {
-	"ebb-second", open_second, close_ours, put_ours, get_ours, delete_ours,
+	"ebb-second", open_second, close_ours, put_ours, get_ours, delete_ours, NULL,
 };
 
 static const struct rival_ops *const variants[] = {
@@ -261,13 +262,14 @@ static int work(void *arg, unsigned int t)
 	return ret;
 }
 
-/* A part of the requests; the seconds that it took. */
-static double part(struct cache_run *run, uint64_t first, uint64_t end)
+/* A part of the requests; the seconds that it took, and *cpu_ns more of CPU time. */
+static double part(struct cache_run *run, uint64_t first, uint64_t end, double *cpu_ns)
 {
 	static struct team_times times;
 	struct share share = { run, first, end };
 
 	team_run(run->threads, work, &share, &times, "a request failed");
+	*cpu_ns += (double)(process_cpu_ns() - times.start_cpu_ns);
 	return (double)(times.last_ns - times.first_ns) / 1e9;
 }
 
@@ -277,25 +279,27 @@ static void run_cache(void *arg, void *found)
 	struct result *res = found;
 	uint64_t n = run->o->requests, fill = n / FILL_PART, k;
 	volatile unsigned char sum = 0;
-	double seconds = 0;
+	double seconds = 0, cpu_ns = 0;
 
 	/* What is there before counts before: the threads' own, too. */
 	data_touch(run->set);
 	for (uint64_t i = 0; i < n; i++)
 		sum ^= (unsigned char)run->trace[i];
-	part(run, 0, 0);
+	part(run, 0, 0, &cpu_ns);
 	run->base = resident_bytes();
 	run->table = run->ops->open(run->o->keys, run->o->capacity);
-	part(run, 0, fill);
+	part(run, 0, fill, &cpu_ns);
+	cpu_ns = 0;
 	memset(run->hits, 0, sizeof(run->hits));
 	memset(run->refused, 0, sizeof(run->refused));
 	for (k = 0; k < LOOKS; k++) {
 		seconds += part(run, fill + (n - fill) * k / LOOKS,
-				fill + (n - fill) * (k + 1) / LOOKS);
+				fill + (n - fill) * (k + 1) / LOOKS, &cpu_ns);
 		look(run);
 	}
 	res->lookups = n - fill;
 	res->ops = (double)res->lookups / seconds;
+	res->cpu_ns = cpu_ns / (double)res->lookups;
 	for (unsigned int t = 0; t < run->threads; t++) {
 		res->hits += run->hits[t];
 		res->refused += run->refused[t];
@@ -325,6 +329,7 @@ static const struct column columns[] = {
 	{ "hit_percent", "hits %", COL_REAL, 1 },
 	{ "refused", NULL, COL_INT, 0 },
 	{ "ops_per_s", "ops/s", COL_SPREAD, 0 },
+	{ "cpu_ns", "CPU ns each", COL_SPREAD, 0 },
 	{ NULL, NULL, COL_TEXT, 0 },
 };
 
@@ -335,7 +340,7 @@ static void add_row(struct table *t, const struct cache_run *run, const char *tr
 	const struct cache_opts *o = run->o;
 	size_t n = o->bench.rounds;
 	const struct result *last = &res[n - 1];
-	double *ops = xalloc(n, sizeof(*ops));
+	double *ops = xalloc(n, sizeof(*ops)), *cpu = xalloc(n, sizeof(*cpu));
 
 	table_row(t);
 	table_text(t, "variant", run->ops->name);
@@ -354,10 +359,14 @@ static void add_row(struct table *t, const struct cache_run *run, const char *tr
 	table_int(t, "hits", last->hits);
 	table_real(t, "hit_percent", 100.0 * (double)last->hits / (double)last->lookups);
 	table_int(t, "refused", last->refused);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		ops[i] = res[i].ops;
+		cpu[i] = res[i].cpu_ns;
+	}
 	table_spread(t, "ops_per_s", ops, n);
+	table_spread(t, "cpu_ns", cpu, n);
 	free(ops);
+	free(cpu);
 }
 
 static void check_opts(const struct cache_opts *o)
@@ -461,7 +470,8 @@ const struct command cache_bench_command = {
 	.summary = "a cache of a capacity beside LRU over a map and over slabs",
 	.about =
 "Asks for the keys of a trace, puts what is missed, and tells how much hit in as much memory:\n"
-"`resident` is what the process has for it in the end, `at most` the most of 64 looks.  Traces:\n"
+"`resident` is what the process has for it in the end, `at most` the most of 64 looks.  CPU time is\n"
+"that of all threads of the process, a request each.  Traces:\n"
 "  zipf-A   keys by a Zipf law of exponent A\n"
 "  once-A   the same, and half of all requests are of keys that never come again\n"
 "  scan-A   the same, and a tenth of all requests are scans of 5000 such keys\n"

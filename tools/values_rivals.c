@@ -11,6 +11,7 @@
 #include "values_rivals.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,6 +355,16 @@ const struct rival_ops *rival_find(const struct rival_ops *const *among, const c
 const struct rival_ops rival_map = {
 	.name = "map", .open = open_map, .close = rival_close,
 	.put = rival_put, .get = rival_get, .del = rival_del,
+};
+
+static void trim(void)
+{
+	malloc_trim(0);
+}
+
+const struct rival_ops rival_map_trim = {
+	.name = "map-trim", .open = open_map, .close = rival_close,
+	.put = rival_put, .get = rival_get, .del = rival_del, .give = trim,
 };
 
 const struct rival_ops rival_slabs = {

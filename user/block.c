@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct block_head) == BLOCK_HEAD, "the head has no holes")
 
 /* Bytes between a scratch's begin and its buffers. */
 #define SCRATCH_HEAD ((size_t)128)
-#define PACKED_ROOM (BLOCK_BYTES + SCRATCH_HEAD)
+#define PACKED_ROOM (BLOCK_BYTES + SCRATCH_HEAD)        /* before plain, too, there is a head's */
 
 /* What an owner may put before a block's bytes, and a part of a page. */
 #define SCRATCH_SLACK ((size_t)2048 + HOST_PAGE_SIZE)
@@ -123,23 +123,28 @@ u64 blocks_contexts(struct blocks *b)
 	return host_a64_read(&b->scratches) - 1;
 }
 
-/* How many scratches there may be; what is lent is not at work, so others may be. */
-static u64 most_scratches(struct blocks *b)
+u64 blocks_scratches_most(struct blocks *b)
 {
 	u64 room = host_read_once(b->room), n;
 
 	if (!room)
 		return UINT64_MAX;
 	n = room / blocks_scratch_bytes(b);
-	return 1 + (n ? n : 1) + host_a64_read(&b->lent);
+	return n ? n : 1;
+}
+
+/* One more than there may be: the reserve counts, too. */
+static bool too_many(struct blocks *b, u64 scratches)
+{
+	return scratches - 1 > blocks_scratches_most(b);
 }
 
 /* Counts one more; false: there are as many as there may be. */
 static bool may_make(struct blocks *b)
 {
-	u64 n = host_a64_read(&b->scratches), most = most_scratches(b);
+	u64 n = host_a64_read(&b->scratches);
 
-	while (n < most)
+	while (!too_many(b, n + 1))
 		if (host_a64_cas(&b->scratches, &n, n + 1))
 			return true;
 	return false;
@@ -161,8 +166,8 @@ static struct scratch *take_idle(struct blocks *b, unsigned int looks)
 }
 
 /*
- * Who waits counts himself and then looks; who puts one back, or lends one, does so and then looks
- * whether anyone waits.  So one of the two sees the other.
+ * Who waits counts himself and then looks; who puts one back does so and then looks whether anyone
+ * waits.  So one of the two sees the other.
  */
 static void tell_waiter(struct blocks *b)
 {
@@ -242,31 +247,11 @@ void scratch_put(struct blocks *b, struct scratch *s)
 		host_mutex_unlock(&b->reserve_lock);
 		return;
 	}
-	if (host_a64_read(&b->scratches) > most_scratches(b) || !keep_idle(b, s))
+	if (too_many(b, host_a64_read(&b->scratches)) || !keep_idle(b, s))
 		scratch_end(b, s);
 	/* Where there is no limit, nobody waits. */
 	if (host_read_once(b->room))
 		tell_waiter(b);
-}
-
-HOST_NO_ANALYSIS
-void scratch_lend(struct blocks *b, struct scratch *s)
-{
-	if (host_unlikely(s == b->reserve)) {
-		host_mutex_unlock(&b->reserve_lock);
-		return;
-	}
-	host_a64_add(&b->lent, 1);
-	tell_waiter(b);
-}
-
-HOST_NO_ANALYSIS
-void scratch_have_back(struct blocks *b, struct scratch *s)
-{
-	if (host_unlikely(s == b->reserve))
-		host_mutex_lock(&b->reserve_lock);
-	else
-		host_a64_add(&b->lent, (u64)-1);
 }
 
 void blocks_set_room(struct blocks *b, u64 bytes)
@@ -274,7 +259,7 @@ void blocks_set_room(struct blocks *b, u64 bytes)
 	struct scratch *s;
 
 	host_write_once(b->room, bytes);
-	while (host_a64_read(&b->scratches) > most_scratches(b) &&
+	while (too_many(b, host_a64_read(&b->scratches)) &&
 	       (s = take_idle(b, b->cpus)) != NULL)
 		scratch_end(b, s);
 	tell_waiter(b);

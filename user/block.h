@@ -51,8 +51,8 @@ struct block_head {
 struct scratch {
 	void *ctx;                      /* the codec's; see scratch_get_surely() */
 	void *owner_room;               /* for who uses blocks: owner_bytes */
-	unsigned char *plain;           /* a block's bytes: BLOCK_BYTES */
-	unsigned char *packed;          /* what the codec made, after room for a head */
+	/* A block's bytes; what the codec made of them: BLOCK_BYTES each, after room for a head. */
+	unsigned char *plain, *packed;
 };
 
 struct blocks {
@@ -72,7 +72,7 @@ struct blocks {
 	host_a64 scratches;             /* there are, and the reserve */
 	u64 room;                       /* bytes for them; 0: no limit; as largest */
 	u64 dictionary_bytes;           /* of the one that contexts are used with; as largest */
-	host_a64 lent, waiters;         /* scratches; threads that wait for one */
+	host_a64 waiters;               /* threads that wait for one */
 	u32 bell;                       /* futex of who waits */
 	u32 largest;                    /* bytes of a block that was packed; host_read_once */
 	host_a64 stale;                 /* times that a reader had to ask anew */
@@ -110,13 +110,6 @@ struct scratch *scratch_get_surely(struct blocks *b);
 void scratch_put(struct blocks *b, struct scratch *s);
 
 /*
- * Around what may call the library again, or wait: there may be one more meanwhile.  The one that
- * there always is may be had by others, so what was in s is void afterwards.
- */
-void scratch_lend(struct blocks *b, struct scratch *s);
-void scratch_have_back(struct blocks *b, struct scratch *s);
-
-/*
  * How many bytes scratches may take together, contexts included; there is always one.  Before the
  * first call there is no limit; 0 is not for later ones.  Those that are too many end when they are
  * put back.  Any time, from any thread.
@@ -125,6 +118,9 @@ void blocks_set_room(struct blocks *b, u64 bytes);
 
 /* A value of n bytes is to come: blocks_context_bytes() is as if it were packed already. */
 void blocks_expect(struct blocks *b, size_t n);
+
+/* How many there may be at once. */
+u64 blocks_scratches_most(struct blocks *b);
 
 /* Contexts that there are; the bytes that one takes at the most, alone and with its buffers. */
 u64 blocks_contexts(struct blocks *b);

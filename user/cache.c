@@ -6,9 +6,7 @@
 #include "cache.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -151,6 +149,7 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 	c->gone = cfg->gone;
 	c->gone_ctx = cfg->gone_ctx;
 	choose_secret(&c->secret);
+	pins_init(&c->pins);
 	/* Where there are no addresses for tables that fill the machine, smaller ones will do. */
 	err = open_tables(c, cfg, slots);
 	while (err == -ENOMEM && slots / 2 >= SLOTS_LEAST / 16) {
@@ -216,6 +215,7 @@ void ebb_cache_close(struct ebb_cache *c)
 	/* The contexts go before the dictionary that they are used with. */
 	close_tables(c);
 	cache_dict_destroy(c);
+	pins_destroy(&c->pins);
 	host_user_unmap_wiped(c, sizeof(*c));
 }
 
@@ -278,9 +278,10 @@ static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64
 }
 
 /* Deletes what a key has, or another key of its hash: a cache may. */
-static bool erase(struct ebb_cache *c, struct scratch *s, const struct cache_key *key)
+static bool erase(struct ebb_cache *c, const struct cache_key *key)
 {
 	struct cache_shard *sh = cache_shard_of(c, key->hash);
+	struct scratch *s = scratch_get_surely(&c->blocks);
 	bool spilled;
 	u64 ref;
 
@@ -291,21 +292,22 @@ static bool erase(struct ebb_cache *c, struct scratch *s, const struct cache_key
 	host_mutex_unlock(&sh->lock);
 	if (ref)
 		cache_drop(c, s, ref, EBB_CACHE_DELETED);
+	scratch_put(&c->blocks, s);
 	cache_close_holes_later(c);
 	return ref || spilled;
 }
 
 int ebb_cache_delete(struct ebb_cache *c, const void *at, size_t key_bytes)
 {
+	struct cache_call call;
 	struct cache_key key;
-	struct scratch *s;
 	int err = make_key(c, at, key_bytes, &key);
 
 	if (err)
 		return err;
-	s = scratch_get_surely(&c->blocks);
-	err = erase(c, s, &key) ? 0 : -ENOENT;
-	scratch_put(&c->blocks, s);
+	cache_call_begin(c, &call);
+	err = erase(c, &key) ? 0 : -ENOENT;
+	cache_call_end(&call);
 	return err;
 }
 
@@ -356,26 +358,31 @@ static int publish(struct ebb_cache *c, const struct cache_key *key, u64 ref, u3
 	return err;
 }
 
-/* What a put is of, and what comes of it. */
+/* What a put is of. */
 struct putting {
 	const struct cache_key *key;
 	const struct cache_value *v;
 	bool noted;
-	u32 bytes;
-	u64 old;
 };
 
-static int put_once(struct ebb_cache *c, struct scratch *s, struct putting *p)
+static int put_once(struct ebb_cache *c, struct scratch *s, const struct putting *p)
 {
-	u64 ref;
-	int err = cache_value_make(c, s, p->key, p->v, &ref, &p->bytes);
+	u64 ref, old = 0;
+	u32 bytes;
+	int err = cache_value_make(c, s, p->key, p->v, &ref, &bytes);
 
 	if (err)
 		return err;
-	err = publish(c, p->key, ref, p->bytes, p->noted, &p->old);
-	if (err)
+	err = publish(c, p->key, ref, bytes, p->noted, &old);
+	if (err) {
 		cache_value_free(c, s, ref);
-	return err;
+		return err;
+	}
+	host_a64_add(&cache_shard_of(c, p->key->hash)->counts.puts, 1);
+	if (old)
+		cache_drop(c, s, old, EBB_CACHE_REPLACED);
+	cache_make_room(c, s, bytes);
+	return 0;
 }
 
 static bool no_room(int err)
@@ -383,57 +390,83 @@ static bool no_room(int err)
 	return err == -ENOMEM || err == -ENOSPC;
 }
 
-/* Others wait meanwhile: what it makes room for, they would take. */
-static int put_alone(struct ebb_cache *c, struct scratch *s, struct putting *p)
+/* As put_once(), if there is room; nobody waits for a turn with a scratch in hand. */
+static int put_if_room(struct ebb_cache *c, const struct putting *p)
 {
+	struct scratch *s;
+	int err = -ENOMEM;
+	u64 entered;
+
+	entered = cache_turn_enter(c, p->v->bytes);
+	s = scratch_get(&c->blocks);
+	if (s) {
+		cache_make_room_for_scratch(c, s);
+		err = put_once(c, s, p);
+		scratch_put(&c->blocks, s);
+	}
+	cache_turn_leave(c, entered);
+	return err;
+}
+
+static int put_and_make_room(struct ebb_cache *c, const struct putting *p)
+{
+	struct scratch *s = scratch_get(&c->blocks);
 	unsigned int tries;
 	int err = -ENOMEM;
-	bool more = true;
+	bool more = s;
 
-	cache_turn_enter_alone(c, s);
 	for (tries = 0; more && no_room(err) && tries < PUT_TRIES; tries++) {
 		/* What others had half stored may be all that there was. */
 		more = cache_make_more_room(c, s, p->v->bytes, tries);
 		err = put_once(c, s, p);
 	}
-	cache_turn_leave_alone(c);
+	if (s)
+		scratch_put(&c->blocks, s);
 	return err;
 }
 
-static int put(struct ebb_cache *c, struct scratch *s, const struct cache_key *key,
-	       const struct cache_value *v, bool noted)
+/*
+ * Others wait meanwhile: what it makes room for, they would take.  A small value needs so little
+ * that it goes on beside others before it waits for long.
+ */
+static int put_alone(struct ebb_cache *c, const struct putting *p)
 {
-	struct cache_counts *counts = &cache_shard_of(c, key->hash)->counts;
-	struct putting p = { .key = key, .v = v, .noted = noted };
-	int err = -ENOMEM;
-	u64 entered;
+	bool patient = p->v->bytes > BLOCK_BYTES, alone;
+	int err;
 
-	if (host_read_once(c->capacity)) {
-		entered = cache_turn_enter(c, v->bytes);
-		err = put_once(c, s, &p);
-		cache_turn_leave(c, entered);
+	do {
+		alone = cache_turn_enter_alone(c, patient);
+		err = put_and_make_room(c, p);
+		if (alone)
+			cache_turn_leave_alone(c);
+		patient = true;
+	} while (!alone && no_room(err));
+	return err;
+}
+
+static int put(struct ebb_cache *c, const struct putting *p)
+{
+	int err = -ENOMEM;
+
+	if (host_read_once(c->capacity) && cache_call_may_put(c)) {
+		err = put_if_room(c, p);
 		if (no_room(err))
-			err = put_alone(c, s, &p);
+			err = put_alone(c, p);
 	}
 	if (err) {
-		erase(c, s, key);
-		host_a64_add(&counts->failed, 1);
-		return err == -ENOSPC ? -ENOMEM : err;
+		erase(c, p->key);
+		host_a64_add(&cache_shard_of(c, p->key->hash)->counts.failed, 1);
 	}
-	host_a64_add(&counts->puts, 1);
-	if (p.old)
-		cache_drop(c, s, p.old, EBB_CACHE_REPLACED);
-	cache_make_room(c, s, p.bytes);
-	return 0;
+	return err == -ENOSPC ? -ENOMEM : err;
 }
 
 int ebb_cache_put(struct ebb_cache *c, const void *at, size_t key_bytes, const void *data,
 		  size_t bytes, uint64_t charge, unsigned int flags)
 {
 	const struct cache_value v = { data, bytes, charge };
-	bool noted = false;
+	struct cache_call call;
 	struct cache_key key;
-	struct scratch *s;
+	struct putting p = { .key = &key, .v = &v };
 	int err = make_key(c, at, key_bytes, &key);
 
 	if (err || (!data && bytes) || flags & ~EBB_CACHE_ADMIT)
@@ -443,19 +476,14 @@ int ebb_cache_put(struct ebb_cache *c, const void *at, size_t key_bytes, const v
 		return -EFBIG;
 	}
 	if (c->flags & EBB_CACHE_SECOND_MISS && !(flags & EBB_CACHE_ADMIT) &&
-	    !admit(c, &key, &noted)) {
+	    !admit(c, &key, &p.noted)) {
 		host_a64_add(&cache_shard_of(c, key.hash)->counts.noted, 1);
 		return -EAGAIN;
 	}
 	blocks_expect(&c->blocks, bytes);
-	s = scratch_get(&c->blocks);
-	if (!s) {
-		ebb_cache_delete(c, at, key_bytes);
-		return -ENOMEM;
-	}
-	cache_make_room_for_scratch(c, s);
-	err = put(c, s, &key, &v, noted);
-	scratch_put(&c->blocks, s);
+	cache_call_begin(c, &call);
+	err = put(c, &p);
+	cache_call_end(&call);
 	return err;
 }
 
@@ -573,30 +601,34 @@ struct wish {
 /* A pin, and the value's bytes after it. */
 struct pin {
 	struct ebb_cache_pin is;
+	struct pins_place place;
 	unsigned char data[];
 };
 
-/* What it takes of malloc()'s memory, whose own word before it counts. */
-static size_t pin_bytes(struct pin *pin)
-{
-	return malloc_usable_size(pin) + sizeof(size_t);
-}
-
 /* The room for the value whose head is at s->plain.  -ENOSPC, -ENOMEM. */
-static int get_room(struct scratch *s, struct wish *w, void **buf)
+static int get_room(struct ebb_cache *c, struct scratch *s, struct wish *w, void **buf)
 {
 	const struct value_head *head = (const void *)s->plain;
+	struct pins_place place;
 
 	w->bytes = head->bytes;
 	*buf = w->buf;
 	if (!w->pinned)
 		return w->bytes > w->cap ? -ENOSPC : 0;
-	w->pin = malloc(sizeof(*w->pin) + w->bytes);
+	w->pin = pins_take(&c->pins, sizeof(*w->pin) + w->bytes, &place);
 	if (!w->pin)
 		return -ENOMEM;
+	w->pin->place = place;
 	w->pin->is = (struct ebb_cache_pin){ w->pin->data, w->bytes, head->charge };
 	*buf = w->pin->data;
 	return 0;
+}
+
+static void end_pin(struct ebb_cache *c, struct pin *pin)
+{
+	const struct pins_place place = pin->place;
+
+	pins_give(&c->pins, pin, &place);
 }
 
 /* -ESTALE: what was found was replaced or deleted while it was read. */
@@ -611,7 +643,7 @@ static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_k
 
 	if (err)
 		return err;
-	err = get_room(s, w, &buf);
+	err = get_room(c, s, w, &buf);
 	if (err)
 		return err;
 	/* It is taken before the long part, in which another could replace it each time. */
@@ -625,13 +657,13 @@ static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_k
 	}
 	if (err) {
 		if (w->pinned)
-			free(w->pin);
+			end_pin(c, w->pin);
 		return err;
 	}
 	host_a64_add(&counts->hits, 1);
 	if (!p.ref)
 		host_a64_add(&counts->spill_hits, 1);
-	if (!p.ref && !w->take) {
+	if (!p.ref && !w->take && cache_call_may_put(c)) {
 		promote(c, s, key, &p);
 		cache_make_room(c, s, (u32)p.n);
 	}
@@ -641,24 +673,25 @@ static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_k
 static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
 {
 	struct scratch *s = scratch_get(&c->blocks);
+	struct cache_call call;
 	unsigned int tries;
 	int err = -ESTALE;
 
 	if (!s)
 		return -ENOMEM;
+	cache_call_begin(c, &call);
 	cache_make_room_for_scratch(c, s);
 	/* A large value that is replaced each time that it is read may be a miss. */
 	for (tries = 0; err == -ESTALE && tries < CACHE_TRIES; tries++)
 		err = get_once(c, s, key, w);
-	if (!err && w->pinned) {
-		host_a64_add(&c->pinned, pin_bytes(w->pin));
-		cache_make_room_for_pin(c, s, pin_bytes(w->pin));
-	}
+	if (!err && w->pinned)
+		cache_make_room_for_pin(c, s, w->pin->place.bytes);
 	scratch_put(&c->blocks, s);
 	if (err == -ESTALE)
 		err = -ENOENT;
 	if (err == -ENOENT)
 		host_a64_add(&cache_shard_of(c, key->hash)->counts.misses, 1);
+	cache_call_end(&call);
 	return err;
 }
 
@@ -708,9 +741,6 @@ int ebb_cache_pin(struct ebb_cache *c, const void *at, size_t key_bytes, unsigne
 
 void ebb_cache_unpin(struct ebb_cache *c, struct ebb_cache_pin *pin)
 {
-	if (!pin)
-		return;
-	if (!cache_bad(c))
-		host_a64_add(&c->pinned, -(u64)pin_bytes((struct pin *)pin));
-	free(pin);
+	if (pin && !cache_bad(c))
+		end_pin(c, (struct pin *)pin);
 }

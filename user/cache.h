@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cache.h - inside of struct ebb_cache: what cache.c, cache_data.c, cache_dict.c, cache_room.c and
- * cache_all.c share.
+ * cache.h - inside of struct ebb_cache: what cache.c, cache_data.c, cache_dict.c, cache_room.c,
+ * cache_gone.c and cache_all.c share.
  *
  *     key --hash--> shard --cache_index.h--> reference --block.h--> | head | key | packed bytes |
  *                                                        large:     | head | key | references   |
@@ -10,8 +10,8 @@
  * of the two all the time.  What is deleted or replaced meanwhile does not come back, since the
  * step that moves the entry from the one index to the other looks whether it is still the same.
  *
- * Lock order: a scratch > a turn > shard.lock > nothing but spill.lock, a leaf; a turn > room_lock
- * > all of ebb_compact().  No two shards are locked at once.
+ * Lock order: a turn > a scratch > shard.lock > nothing but spill.lock, a leaf; a scratch >
+ * room_lock > all of ebb_compact().  No two shards are locked at once.
  */
 #ifndef EBB_USER_CACHE_H
 #define EBB_USER_CACHE_H
@@ -22,6 +22,7 @@
 #include "dictionary.h"
 #include "ebb_cache.h"
 #include "hash.h"
+#include "pins.h"
 
 #define CACHE_SHARDS 16u                /* a power of two */
 #define CACHE_SPILL_INDEX_PART 8u       /* of the capacity, for the table of spilled values */
@@ -63,10 +64,11 @@ struct cache_dict {
 struct cache_turn {
 	host_mutex_t lock;
 	u64 coming;                     /* bytes of them; lock */
+	u64 putters;                    /* them; lock */
 	u32 seek;                       /* who are alone or will be; lock, host_read_once */
 	u32 waiters;                    /* lock */
 	u32 bell;                       /* futex */
-	const struct scratch *alone;    /* whose it is, or NULL; lock, host_read_once */
+	bool alone;                     /* somebody is; lock */
 };
 
 struct ebb_cache {
@@ -78,7 +80,8 @@ struct ebb_cache {
 	u32 flags;
 	void (*gone)(void *ctx, const struct ebb_cache_gone *what);
 	void *gone_ctx;
-	host_a64 pinned;                /* bytes */
+	host_a64 notes;                 /* bytes of what is to be told: cache_gone.c */
+	struct pins pins;
 	struct cache_dict dict;
 
 	/* Room: cache_room.c. */
@@ -87,6 +90,7 @@ struct ebb_cache {
 	u64 capacity;                   /* room_lock, host_read_once */
 	u64 live_limit;                 /* room_lock, host_read_once */
 	u64 pool_limit;                 /* room_lock, host_read_once */
+	u64 large_limit;                /* of the pool, for values of several blocks; as above */
 	u64 limit_pinned;               /* pinned ones that live_limit knows; as above */
 	u64 limit_contexts;             /* of scratches, the same */
 	u64 left_bytes;                 /* of values that left since a compaction; atomic */
@@ -225,13 +229,17 @@ static inline void cache_count_left(struct ebb_cache *c, u32 bytes)
 
 /*
  * Before a put of so many bytes; what it returns is for cache_turn_leave().  It waits while others
- * store what is half of the pool, or one that found no room has the cache alone.
+ * store what is half of the pool or have all scratches but one, or one that found no room has the
+ * cache alone.  Values of a block wait for the last alone, and TURN_WAIT_NS at most.
  */
 u64 cache_turn_enter(struct ebb_cache *c, size_t bytes);
 void cache_turn_leave(struct ebb_cache *c, u64 entered);
 
-/* The same for who found no room: nobody else puts, but while a callback is under way. */
-void cache_turn_enter_alone(struct ebb_cache *c, const struct scratch *s);
+/*
+ * The same for who found no room: nobody else puts, but who has waited for long.  False, if he is
+ * not patient: others have it, and had it for TURN_WAIT_NS.
+ */
+bool cache_turn_enter_alone(struct ebb_cache *c, bool patient);
 void cache_turn_leave_alone(struct ebb_cache *c);
 
 /*
@@ -240,10 +248,48 @@ void cache_turn_leave_alone(struct ebb_cache *c);
  */
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, unsigned int times);
 
-/* Tells the owner of a value that left, which is at s->plain, and is void afterwards. */
-void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_cache_why why);
-
-/* A value that lost its entry: tells, and frees it. */
+/* A value that lost its entry: notes it for who is told, and frees it. */
 void cache_drop(struct ebb_cache *c, struct scratch *s, u64 ref, enum ebb_cache_why why);
+
+/* ---- who is told what left (cache_gone.c) ---- */
+
+#define CACHE_CALL_ROOM ((size_t)2304)  /* bytes of notes in a call's frame */
+#define CACHE_AGAIN_MOST 16u            /* see cache_call_may_put() */
+
+/* What left and is not told yet. */
+struct cache_notes {
+	struct cache_notes *next;
+	unsigned char *room;
+	size_t begin, end, most;        /* in room */
+};
+
+/* A call that may make values leave, in the frame of what the program calls. */
+struct cache_call {
+	struct ebb_cache *cache;
+	struct cache_call *teller;      /* who tells: it, or the call of the gone() around it */
+	struct cache_call *outer;       /* that this thread is in, too */
+	struct cache_notes *first, *last;
+	u64 own;                        /* what this call itself made leave and did not tell yet */
+	u32 again;                      /* puts of gone() when it was told of what it made leave */
+	struct cache_notes here;
+	unsigned char room[CACHE_CALL_ROOM];
+};
+
+/* Around all that drops values.  The second tells; its caller has nothing of the cache in hand. */
+void cache_call_begin(struct ebb_cache *c, struct cache_call *call);
+void cache_call_end(struct cache_call *call);
+
+/* Whether there is memory to note a value that is evicted. */
+bool cache_call_may_evict(struct ebb_cache *c);
+
+/*
+ * Whether a put may make others leave.  A gone() that puts each value again that it is told of
+ * would go on for ever: for what its own puts made leave it may do so CACHE_AGAIN_MOST times in a
+ * call.
+ */
+bool cache_call_may_put(struct ebb_cache *c);
+
+/* Notes a value that left, which is at s->plain, for who is told; its cache has a gone(). */
+void cache_call_note(struct scratch *s, size_t n, enum ebb_cache_why why);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "ebb_in.h"
+
 _Static_assert(sizeof(struct value_head) == 16, "a head has no holes");
 
 static size_t head_bytes(size_t key_bytes)
@@ -52,6 +54,8 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 			break;
 		}
 		/* Without room it goes on: none is to be made for a value that is too large. */
+		if (!err && ebb_pool_bytes(c->store) > host_read_once(c->large_limit))
+			err = -ENOMEM;
 		if (!err)
 			err = block_put(&c->blocks, s, (size_t)packed, n, &refs[i]);
 		if (!err)
@@ -100,10 +104,15 @@ int cache_value_remake(struct ebb_cache *c, struct scratch *s, size_t n, u64 *re
 
 int cache_value_read(struct ebb_cache *c, struct scratch *s, u64 ref, size_t *n)
 {
-	int err = block_get(&c->blocks, s, ref & ~CACHE_LARGE, s->plain, BLOCK_BYTES, n);
+	unsigned char *packed = s->packed;
+	size_t bytes;
+	int err = block_get_packed(&c->blocks, s, ref & ~CACHE_LARGE, &bytes, n);
 
-	/* What is stored raw was not damaged by a codec: it is another block that came there. */
-	return err || !cache_value_head(s, *n) ? -ESTALE : 0;
+	/* It is stored raw, so what was read is what is wanted. */
+	s->packed = s->plain;
+	s->plain = packed;
+	/* It was not damaged by a codec: it is another block that came there. */
+	return err || bytes != *n || !cache_value_head(s, *n) ? -ESTALE : 0;
 }
 
 const struct value_head *cache_value_head(const struct scratch *s, size_t n)
@@ -160,12 +169,12 @@ int cache_value_unpack(struct ebb_cache *c, struct scratch *s, size_t n, void *b
 
 void cache_value_free(struct ebb_cache *c, struct scratch *s, u64 ref)
 {
-	const struct value_head *head = (const void *)s->plain;
-	size_t n;
+	const struct value_head *head;
+	size_t n, blocks;
 
 	if (ref & CACHE_LARGE && !cache_value_read(c, s, ref, &n)) {
-		size_t blocks = (head->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
-
+		head = cache_value_head(s, n);
+		blocks = (head->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
 		memcpy(s->owner_room, s->plain + head_bytes(head->key_bytes),
 		       blocks * sizeof(block_ref));
 		free_blocks(c, s->owner_room, blocks);

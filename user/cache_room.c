@@ -30,10 +30,12 @@
 #define FAILED_PART 256u                /* of the capacity, evicted when a put has failed */
 #define HOLES_PART 16u                  /* of the pool that left since a compaction */
 #define SPARSE_PART 16u                 /* of what entries have, that the pool has more */
+#define SMALL_PART 128u                 /* of the most that the pool may have */
 #define SLACK_PART 64u                  /* of the capacity: the pool may have more */
 #define OTHER_BYTES ((u64)384 << 10)    /* measured: stacks of workers, what malloc rounds up */
 #define NOTE_BYTES 1024u                /* of the capacity, for each key that may be noted */
 #define CONTEXTS_PART 8u                /* of the contexts that are too many */
+#define TURN_WAIT_NS 10000000u           /* of a value of a block, for who has the cache alone */
 #define IDLE_PART 32u                   /* of the capacity, that the allocator may keep free */
 #define IDLE_LEAST ((u64)256 << 10)
 
@@ -60,8 +62,9 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 	u->index = index_bytes(c);
 	u->meta = store.meta_bytes + blocks_meta_bytes(&c->blocks) + sizeof(*c) +
 		  blocks_contexts(&c->blocks) * blocks_context_bytes(&c->blocks) +
-		  (c->spill ? cache_spill_bytes() : 0) + cache_dict_bytes(c) + OTHER_BYTES;
-	u->pinned = host_a64_read(&c->pinned);
+		  (c->spill ? cache_spill_bytes() : 0) + cache_dict_bytes(c) +
+		  host_a64_read(&c->notes) + host_a64_read(&c->pins.idle) + OTHER_BYTES;
+	u->pinned = host_a64_read(&c->pins.used);
 }
 
 /*
@@ -116,6 +119,8 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 	if (hard < u.pool && capacity)
 		hard = u.pool;
 	ebb_set_mem_limit(c->store, hard > HOST_PAGE_SIZE ? hard : HOST_PAGE_SIZE);
+	/* What is left is for values that nobody is to wait for. */
+	host_write_once(c->large_limit, hard - hard / SMALL_PART);
 	if (live && u.pool >= limit / 8 * 7)
 		limit = (u64)((double)limit * (double)live / (double)u.pool);
 	host_write_once(c->live_limit, limit);
@@ -204,15 +209,19 @@ void cache_room_destroy(struct ebb_cache *c)
 
 /* ---- turns ---- */
 
-static void wait_for_turn(struct cache_turn *t) HOST_REQUIRES(t->lock)
+/* Until is host_now_ns() time, or HOST_USER_NO_WAKE.  False: it has come. */
+static bool wait_for_turn(struct cache_turn *t, u64 until) HOST_REQUIRES(t->lock)
 {
 	u32 bell = t->bell;
 
+	if (until != HOST_USER_NO_WAKE && host_now_ns() >= until)
+		return false;
 	t->waiters++;
 	host_mutex_unlock(&t->lock);
-	futex_wait_until(&t->bell, bell, HOST_USER_NO_WAKE);
+	futex_wait_until(&t->bell, bell, until);
 	host_mutex_lock(&t->lock);
 	t->waiters--;
+	return true;
 }
 
 static void tell_waiters(struct cache_turn *t) HOST_REQUIRES(t->lock)
@@ -223,19 +232,42 @@ static void tell_waiters(struct cache_turn *t) HOST_REQUIRES(t->lock)
 	futex_wake(&t->bell, INT_MAX);
 }
 
+/* A value of one block is stored in no time, and can be evicted then. */
+static void enter_small(struct cache_turn *t)
+{
+	u64 until;
+
+	if (host_likely(!host_read_once(t->seek)))
+		return;
+	until = host_now_ns() + TURN_WAIT_NS;
+	host_mutex_lock(&t->lock);
+	while (t->seek && wait_for_turn(t, until))
+		;
+	host_mutex_unlock(&t->lock);
+}
+
+static void seek_no_more(struct cache_turn *t) HOST_REQUIRES(t->lock)
+{
+	host_write_once(t->seek, t->seek - 1);
+	tell_waiters(t);
+}
+
 u64 cache_turn_enter(struct ebb_cache *c, size_t bytes)
 {
 	struct cache_turn *t = &c->turns;
 	u64 most = host_read_once(c->capacity) / CACHE_VALUE_PART;
 	u64 n = bytes < most ? bytes : most;
 
-	/* A value of one block is stored in no time, and can be evicted then. */
-	if (n <= BLOCK_BYTES && host_likely(!host_read_once(t->seek)))
+	if (bytes <= BLOCK_BYTES) {
+		enter_small(t);
 		return 0;
+	}
 	host_mutex_lock(&t->lock);
-	while (t->seek || (t->coming && t->coming + n > host_read_once(c->pool_limit) / 2))
-		wait_for_turn(t);
+	while (t->seek || (t->coming && t->coming + n > host_read_once(c->pool_limit) / 2) ||
+	       (t->coming && t->putters + 1 >= blocks_scratches_most(&c->blocks)))
+		wait_for_turn(t, HOST_USER_NO_WAKE);
 	t->coming += n;
+	t->putters++;
 	host_mutex_unlock(&t->lock);
 	return n;
 }
@@ -248,20 +280,28 @@ void cache_turn_leave(struct ebb_cache *c, u64 entered)
 		return;
 	host_mutex_lock(&t->lock);
 	t->coming -= entered;
+	t->putters--;
 	tell_waiters(t);
 	host_mutex_unlock(&t->lock);
 }
 
-void cache_turn_enter_alone(struct ebb_cache *c, const struct scratch *s)
+bool cache_turn_enter_alone(struct ebb_cache *c, bool patient)
 {
+	u64 until = patient ? HOST_USER_NO_WAKE : host_now_ns() + TURN_WAIT_NS;
 	struct cache_turn *t = &c->turns;
+	bool alone;
 
 	host_mutex_lock(&t->lock);
 	host_write_once(t->seek, t->seek + 1);
-	while (t->alone || t->coming)
-		wait_for_turn(t);
-	host_write_once(t->alone, s);
+	while ((t->alone || t->coming) && wait_for_turn(t, until))
+		;
+	alone = !t->alone && !t->coming;
+	if (alone)
+		t->alone = true;
+	else
+		seek_no_more(t);
 	host_mutex_unlock(&t->lock);
+	return alone;
 }
 
 void cache_turn_leave_alone(struct ebb_cache *c)
@@ -269,45 +309,19 @@ void cache_turn_leave_alone(struct ebb_cache *c)
 	struct cache_turn *t = &c->turns;
 
 	host_mutex_lock(&t->lock);
-	host_write_once(t->alone, NULL);
-	host_write_once(t->seek, t->seek - 1);
-	tell_waiters(t);
+	t->alone = false;
+	seek_no_more(t);
 	host_mutex_unlock(&t->lock);
 }
 
 /* ---- what leaves ---- */
-
-void cache_tell_gone(struct ebb_cache *c, struct scratch *s, size_t n, enum ebb_cache_why why)
-{
-	const struct value_head *head = cache_value_head(s, n);
-	struct ebb_cache_gone gone = { .struct_size = sizeof(gone), .why = (u32)why };
-	char key[EBB_CACHE_KEY_MAX];
-	bool alone;
-
-	if (!head || head->key_bytes > sizeof(key))
-		return;
-	memcpy(key, head + 1, head->key_bytes);
-	gone.key = key;
-	gone.key_bytes = head->key_bytes;
-	gone.bytes = head->bytes;
-	gone.charge = head->charge;
-	/* It may put, or wait for who does. */
-	alone = host_read_once(c->turns.alone) == s;
-	if (alone)
-		cache_turn_leave_alone(c);
-	scratch_lend(&c->blocks, s);
-	c->gone(c->gone_ctx, &gone);
-	scratch_have_back(&c->blocks, s);
-	if (alone)
-		cache_turn_enter_alone(c, s);
-}
 
 void cache_drop(struct ebb_cache *c, struct scratch *s, u64 ref, enum ebb_cache_why why)
 {
 	size_t n;
 
 	if (c->gone && !cache_value_read(c, s, ref, &n))
-		cache_tell_gone(c, s, n, why);
+		cache_call_note(s, n, why);
 	cache_value_free(c, s, ref);
 }
 
@@ -383,12 +397,14 @@ static void evict_to_spill(struct ebb_cache *c, struct scratch *s, struct cache_
 		cache_drop(c, s, ref, spilled ? EBB_CACHE_SPILLED : EBB_CACHE_EVICTED);
 }
 
-/* Evicts a value of a shard; its bytes, or 0: there is none. */
+/* Evicts a value of a shard; its bytes, or 0: there is none, or no memory to note it. */
 static u32 evict(struct ebb_cache *c, struct scratch *s, struct cache_shard *sh)
 {
 	u64 hash, ref;
 	u32 e, bytes;
 
+	if (!cache_call_may_evict(c))
+		return 0;
 	host_mutex_lock(&sh->lock);
 	e = cache_index_victim(&sh->mem);
 	if (!e) {
@@ -427,7 +443,7 @@ static u32 evict_next(struct ebb_cache *c, struct scratch *s)
 /* Pins count from the moment that they are there: the worker would see them when it is late. */
 static bool is_full(struct ebb_cache *c)
 {
-	return host_a64_read(&c->live) + host_a64_read(&c->pinned) >
+	return host_a64_read(&c->live) + host_a64_read(&c->pins.used) >
 	       host_read_once(c->live_limit) + host_read_once(c->limit_pinned);
 }
 
@@ -568,6 +584,7 @@ static void shrink_spilled(struct ebb_cache *c)
 
 int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 {
+	struct cache_call call;
 	struct scratch *s;
 	unsigned int step;
 	bool smaller;
@@ -584,6 +601,7 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 		return 0;
 	cache_dict_fit(c);
 	shrink_spilled(c);
+	cache_call_begin(c, &call);
 	s = scratch_get_surely(&c->blocks);
 	for (step = 0; step < SHRINK_STEPS; step++)
 		if (ebb_pool_bytes(c->store) <= host_read_once(c->pool_limit) ||
@@ -594,5 +612,6 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 	host_mutex_lock(&c->room_lock);
 	set_limits(c);
 	host_mutex_unlock(&c->room_lock);
+	cache_call_end(&call);
 	return 0;
 }

@@ -38,7 +38,6 @@ extern "C" {
  * Bytes of the least capacity, but for 0.  Less would go for tables and buffers: 1.5 MiB, a half
  * more with a spill, and for each thread that is in a call at once 0.3 MiB with lz4, 1.3 with zstd.
  * The latter take at most half of the capacity: so many threads are in calls, and others wait.
- * Those that are in a gone() of a config do not count for that, and still have their memory.
  */
 #define EBB_CACHE_CAPACITY_MIN ((uint64_t)8 << 20)
 
@@ -74,10 +73,13 @@ struct ebb_cache_config {
 				    dropped; if others may have it open, a new file replaces it */
 	uint64_t spill_capacity; /* its bytes, at least EBB_CACHE_SPILL_MIN */
 	/*
-	 * Called for each value that leaves memory, by the thread that made it leave, with none of
-	 * the library's locks held.  It may call what it likes but ebb_cache_close(); what it puts
-	 * makes others leave.  A child that it forks has no cache to return to: the child is to end
-	 * or exec(2) in it.  NULL: not called.
+	 * Called for each value that leaves memory, by the thread that made it leave, at the end of
+	 * the call that did, with nothing of the library's in hand.  It may call what it likes but
+	 * ebb_cache_close().  What those calls make leave is told after it returned, not within it.
+	 * To put each value again that leaves would never end: of those that its own puts made
+	 * leave, it may put 16 in one call of the program's, and its next puts fail with -ENOMEM.
+	 * A child that it forks has no cache to return to: the child is to end or exec(2) in it.
+	 * NULL: not called.
 	 */
 	void (*gone)(void *ctx, const struct ebb_cache_gone *what);
 	void *gone_ctx;
@@ -118,8 +120,9 @@ void ebb_cache_close(struct ebb_cache *cache);
  * key has no value, but for -EINVAL, which leaves what was there.  -EAGAIN: EBB_CACHE_SECOND_MISS
  * noted the key.  -EFBIG: more than EBB_CACHE_VALUE_MAX, or than a quarter of the capacity once it
  * is compressed.  A smaller one evicts others until it has room, and waits where other threads
- * store such values.  -ENOMEM: the capacity is 0, pins have it, or the system has no memory; -EIO:
- * the codec failed.
+ * store such values.  One of at most 64 KiB waits for those 10 ms at most, and as long again if it
+ * finds no room.  -ENOMEM: the capacity is 0, pins have it, or the system has no memory; -EIO: the
+ * codec failed.
  */
 int ebb_cache_put(struct ebb_cache *cache, const void *key, size_t key_bytes, const void *data,
 		  size_t bytes, uint64_t charge, unsigned int flags);
@@ -142,8 +145,8 @@ int ebb_cache_take(struct ebb_cache *cache, const void *key, size_t key_bytes, v
 
 /*
  * A value that was looked up, decompressed, in memory of its own: it stays as it is until it is
- * released, although the cache evicts, replaces or deletes the value.  Its bytes count: a pin
- * evicts others, as a put does.
+ * released, although the cache evicts, replaces or deletes the value.  It takes whole pages, which
+ * count: a pin evicts others, as a put does.
  */
 struct ebb_cache_pin {
 	const void *data;

@@ -60,8 +60,9 @@ int ebb_values_open(struct ebb_values **values, const struct ebb_values_config *
 void ebb_values_close(struct ebb_values *values);
 
 /*
- * Stores bytes under an id that was not in use, which *id becomes.  Ids begin at 1 and grow; those
- * that the caller chose are passed over.  Errors as ebb_values_put().
+ * Stores bytes under an id that was not in use, which *id becomes.  Ids begin at 1 and grow.  Those
+ * that the caller chose are passed over, and free ones beside them may be, so that it costs what a
+ * put costs beside any number of ids.  Errors as ebb_values_put().
  */
 int ebb_values_add(struct ebb_values *values, const void *data, size_t bytes, uint64_t *id);
 
@@ -69,9 +70,10 @@ int ebb_values_add(struct ebb_values *values, const void *data, size_t bytes, ui
 #define EBB_PUT_REPLACE 2u       /* only if there is one: else -ENOENT */
 
 /*
- * Stores bytes under an id, in the place of what was there.  flags: 0 or one of EBB_PUT_...  When
- * it fails, all is as it was.  -ENOMEM: memory or mem_limit is exhausted; -ENOSPC: the slots are;
- * -EFBIG: more than EBB_VALUES_MAX; -EIO: the codec failed.
+ * Stores bytes under an id, in the place of what was there.  flags: 0 or one of EBB_PUT_..., whose
+ * refusal costs a lookup and no compression.  When it fails, all is as it was.  -ENOMEM: memory or
+ * mem_limit is exhausted; -ENOSPC: the slots are; -EFBIG: more than EBB_VALUES_MAX; -EIO: the codec
+ * failed.
  */
 int ebb_values_put(struct ebb_values *values, uint64_t id, const void *data, size_t bytes,
 		   unsigned int flags);

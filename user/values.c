@@ -29,6 +29,8 @@ _Static_assert(LEAF_REFS * LEAF_REFS * UNIT_LEAST >= EBB_VALUES_MAX, "any value 
 
 _Static_assert(SLOT_HOLDS * 2 <= INLINE_MOST, "slots for blocks do not end before memory does");
 
+#define ADD_STEP_MOST ((u64)1 << 32)    /* between the ids that an add looks at */
+
 #define CONFIG_LEAST ((size_t)56)
 #define ENTRY_LEAST ((size_t)32)
 #define STAT_LEAST ((size_t)64)
@@ -257,6 +259,24 @@ static int change(struct ebb_values *v, struct scratch *s, const struct name *na
 	return err == -ESTALE ? -EIO : err;
 }
 
+/* What the flags of a put would come to now: to pack a value that is refused is dear. */
+static int refused_now(struct ebb_values *v, struct scratch *s, const struct name *name,
+		       unsigned int flags)
+{
+	struct values_stripe *st = stripe_of(v, name->hash);
+	struct record r;
+	int err;
+
+	if (!flags)
+		return 0;
+	host_mutex_lock(&st->lock);
+	err = values_look_locked(v, s, name, &r);
+	host_mutex_unlock(&st->lock);
+	if (flags & EBB_PUT_REPLACE)
+		return err;
+	return !err ? -EEXIST : err == -ENOENT ? 0 : err;
+}
+
 int values_put(struct ebb_values *v, const struct name *name, struct value_source *from,
 	       unsigned int flags)
 {
@@ -271,7 +291,9 @@ int values_put(struct ebb_values *v, const struct name *name, struct value_sourc
 	s = scratch_get(&v->blocks);
 	if (!s)
 		return -ENOMEM;
-	err = value_make(v, s, from, &r);
+	err = refused_now(v, s, name, flags);
+	if (!err)
+		err = value_make(v, s, from, &r);
 	if (!err) {
 		r.length = record_make(values_room(s)->record, &r);
 		err = change(v, s, name, &r, flags);
@@ -312,14 +334,17 @@ int ebb_values_put_key(struct ebb_values *v, const void *key, size_t key_bytes, 
 
 int ebb_values_add(struct ebb_values *v, const void *data, size_t bytes, uint64_t *id)
 {
-	u64 next;
+	u64 next, step = 1;
 	int err;
 
 	if (values_bad(v) || !id)
 		return -EINVAL;
+	/* Twice as far from each one in use: past N of them in a row with log2(N) looks. */
 	do {
-		next = host_a64_add(&v->last_id, 1);
+		next = host_a64_add(&v->last_id, step);
 		err = ebb_values_put(v, next, data, bytes, EBB_PUT_NEW);
+		if (step < ADD_STEP_MOST)
+			step *= 2;
 	} while (err == -EEXIST);
 	if (!err)
 		*id = next;
