@@ -253,6 +253,15 @@ def test_damage_to_packed_bytes_is_found():
                 pyebb.unpack(wrong)
     with pytest.raises(TypeError):
         pyebb.unpack("text")
+    with pytest.raises(pyebb.CorruptError):
+        pyebb.unpack(np.empty((0, 3)))
+
+
+def test_packed_bytes_may_be_of_any_shape_and_have_gaps():
+    packed = np.frombuffer(pyebb.pack([1, SMOOTH]), "u1")
+    twice = np.repeat(packed, 2)
+    for form in packed[:, None], packed[None], twice[::2]:
+        assert (pyebb.unpack(form)[1] == SMOOTH).all()
 
 
 class Refuses:

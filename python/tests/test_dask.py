@@ -5,6 +5,7 @@ import functools
 import gc
 import logging
 import os
+import pickle
 import random
 import resource
 import subprocess
@@ -437,6 +438,74 @@ def test_evict_does_not_raise_when_there_is_no_memory(tmp_path, monkeypatch, cap
         assert buf.evict() == -1
     assert "keeping data in memory, compressed" in caplog.text
     assert places(buf) == (set(), {"b"}, {"a"})
+    assert (buf["b"] == field(1)).all() and (buf["a"] == field(0)).all()
+
+
+class Shaped:
+    """An array that pickle hands out as it is: a frame of its shape, which may have gaps."""
+    def __init__(self, array):
+        self.array = array
+
+    def __reduce_ex__(self, protocol):
+        return Shaped, (pickle.PickleBuffer(self.array),)
+
+
+SHAPES = {"no rows": np.empty((0, 4)), "no columns": np.empty((3, 0)), "no axes": np.array(7.0),
+          "Fortran's order": np.arange(6000.0).reshape(2, 3000).T,
+          "read-only": np.frombuffer(bytes(range(100)) * 300, "f4").reshape(75, 100)}
+
+
+@pytest.mark.parametrize("array", SHAPES.values(), ids=SHAPES)
+def test_a_frame_may_have_any_shape(tmp_path, array):
+    stock = SpillBuffer(str(tmp_path / "stock"), 8 * MIB)
+    buf = make(tmp_path / "ebb", max_ratio=1)
+    for b in buf, stock:
+        b["frame"], b["array"] = Shaped(array), array
+        while b.fast:
+            assert b.evict() >= 0
+    assert places(buf) == (set(), set(), {"frame", "array"})
+    mine, theirs = (memoryview(b["frame"].array) for b in (buf, stock))
+    assert mine.tobytes() == theirs.tobytes() and mine.nbytes == array.nbytes
+    assert (buf["array"] == array).all() and buf["array"].shape == array.shape
+
+
+def test_a_frame_with_gaps_is_as_stock(tmp_path, caplog):
+    for b in make(tmp_path / "ebb"), SpillBuffer(str(tmp_path / "stock"), 8 * MIB):
+        value = b["frame"] = Shaped(np.arange(9000)[::3])
+        assert b.evict() == -1 and b["frame"] is value
+    assert caplog.text.count("Failed to pickle 'frame'") >= 2
+
+
+def test_a_frame_without_rows_leaves_memory(tmp_path):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    full = pd.DataFrame({"day": np.arange(1000), "x": 1.0, "name": "a"})
+    buf = make(tmp_path)
+    for i, frame in enumerate((full[:0], full[[]], full, pd.DataFrame())):
+        buf[i] = frame
+        assert buf.evict() >= 0
+        pd.testing.assert_frame_equal(buf[i], frame)
+
+
+def test_evict_does_not_raise_whatever_goes_wrong(tmp_path, monkeypatch, caplog):
+    def fails(*_):
+        raise TypeError("a fault of ours")
+
+    buf = make(tmp_path)
+    below = buf._slow_uncached
+    buf["a"], buf["b"] = field(0), field(1)
+    with monkeypatch.context() as m:
+        m.setattr(below, "_choose", fails)
+        assert buf.evict() >= 0         # what was logged may still have the value
+    assert places(buf) == ({"b"}, set(), {"a"}) and "so it goes to disk" in caplog.text
+    with monkeypatch.context() as m:
+        m.setattr(type(below), "__setitem__", fails)
+        assert buf.evict() == -1
+    assert places(buf) == ({"b"}, set(), {"a"}) and "keeping it there" in caplog.text
+    assert buf.evict() >= 0
+    with monkeypatch.context() as m:
+        m.setattr(below, "_form", fails)
+        assert buf.evict() == -1
+    assert places(buf) == (set(), {"b"}, {"a"}) and "a fault of ours" in caplog.text
     assert (buf["b"] == field(1)).all() and (buf["a"] == field(0)).all()
 
 

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, Self
 
-from ._core import (ANY, CorruptError, exchange_object, find_key, give_up_object, put_key,
+from ._core import (ANY, CorruptError, bytes_of, exchange_object, find_key, give_up_object, put_key,
                     some_keys, unpacked_size)
 from ._store import SOME, Key, Shared, Store, codec_store, packed_form
 
@@ -352,7 +352,9 @@ def unpack(data: Any) -> Any:
     for it.  CorruptError: the bytes are damaged, or are none of pack().  ValueError: a later
     version made them.
     """
-    view = memoryview(data).cast("B")
+    view = memoryview(data)
+    # Of any shape; what has gaps is copied.
+    view = pickle.PickleBuffer(view if view.contiguous else bytes_of(view)).raw()
     at = len(_MAGIC) + 1
     if len(view) < at or view[:len(_MAGIC)] != _MAGIC:
         raise CorruptError("these bytes are none that pack() made")

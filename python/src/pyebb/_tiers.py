@@ -21,6 +21,7 @@ One lock covers all of it, and nothing that holds it calls the buffer above.
 """
 import hashlib
 import os
+import pickle
 import struct
 import threading
 import zlib
@@ -255,6 +256,8 @@ class Tiers(Slow):
         """Whether the value is in Ebb now, or was and went on to disk from there."""
         try:
             header, frames = serialize_and_split(value, on_error="raise")
+            # Whatever a frame's shape (one with a zero, too) and order of axes: a run of bytes.
+            frames = [pickle.PickleBuffer(frame).raw() for frame in frames]
             head = msgpack.dumps(header, use_bin_type=True)
         except Exception as e:
             raise PickleError(key) from e
@@ -267,7 +270,9 @@ class Tiers(Slow):
                     return False
                 for frame, (typesize, _) in zip(frames, sizes):
                     parts.append(self._put(frame, typesize))
-            except MemoryError:
+            except Exception as e:
+                if not isinstance(e, MemoryError):
+                    logger.error("Ebb does not take a value, so it goes to disk", exc_info=True)
                 self._drop(parts)
                 return False
         context_meter.digest_metric("ebb-write", 1, "count")
@@ -279,10 +284,9 @@ class Tiers(Slow):
             pass
         return True
 
-    def _choose(self, frame: Any) -> tuple[int, int]:
-        """The size of the numbers that the frame is best shuffled for (1: not at all), and the
-        bytes that it is expected to need then."""
-        view = memoryview(frame).cast("B")
+    def _choose(self, view: memoryview) -> tuple[int, int]:
+        """The size of the numbers that a frame is best shuffled for (1: not at all), and the bytes
+        that it is expected to need then."""
         n = view.nbytes
         if n < SAMPLED:
             return 1, n // 2
@@ -301,9 +305,8 @@ class Tiers(Slow):
             best = 1        # it is not worth a pass over the frame
         return best, tried[best] * n // len(sample)
 
-    def _put(self, frame: Any, typesize: int) -> Part:
+    def _put(self, view: memoryview, typesize: int) -> Part:
         self._id += 1
-        view = memoryview(frame).cast("B")
         if typesize > 1:
             cname, level = BLOSC[self.codec]
             self._shuffled[self._id] = blosc.compress(view, cname, level, blosc.SHUFFLE,
@@ -424,7 +427,7 @@ class Tiers(Slow):
                 logger.warning("Spill file on disk reached capacity; keeping data in memory, "
                                "compressed")
                 return False
-            except (OSError, MemoryError):
+            except Exception:
                 logger.error("Spill to disk failed; keeping data in memory, compressed",
                              exc_info=True)
                 return False

@@ -181,6 +181,8 @@ class EbbBuffer(SpillBuffer):
                     moved = True
             except HandledError:
                 pass
+            except Exception:       # who evicts, the worker's monitor, would never run again
+                logger.error("A value does not leave memory; keeping it there", exc_info=True)
         if not moved:
             with self._capture_metrics():
                 if not below.spill():
