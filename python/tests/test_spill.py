@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A Store with a spill: what goes to files, and what becomes of it there."""
+"""A Store with a spill: what goes to its file, and what becomes of it there."""
 import gc
-import io
 import itertools
 import os
-import pathlib
 import random
+import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import pyebb
-from pyebb._spill import File
+from pyebb._core import File
 from support import MIB, child_of_fork, mixed, noise, run_threads, within
 
 SIZE = 100_000
@@ -32,16 +32,27 @@ def store(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def files(s):
-    return [pathlib.Path(s.spill, name) for name in os.listdir(s.spill)]
+def damage(s, key, how):
+    """Of a value's packed form in the file."""
+    fd, at, n = s._file.fileno(), s._at[key].at, s._at[key].packed
+    if how == "flip":
+        byte = os.pread(fd, 1, at + n // 2)
+        os.pwrite(fd, bytes([byte[0] ^ 1]), at + n // 2)
+    else:
+        os.ftruncate(fd, at + n - 1 if how == "cut" else at)
 
 
 def nothing_is_lost(s):
-    """Each value in memory and each file is some key's, and may be moved if it is in memory."""
+    """Each value in memory and each place in the file is some key's, and the former may be
+    moved."""
     numbers = {where for where in s._at.values() if not isinstance(where, File)}
     assert pyebb._core.Values.__len__(s) == len(numbers) <= len(s._order)
     assert numbers <= {number for number, _ in s._order}
-    assert {str(f) for f in files(s)} == {file.path for file in s._files().values()}
+    files = s._files().values()
+    assert s._file.counts() == (len(files), sum(f.size for f in files),
+                                sum(f.packed for f in files))
+    ends = sorted((f.at, f.at + f.packed) for f in files)
+    assert all(end <= at for (_, end), (at, _) in zip(ends, ends[1:]))
 
 
 def test_past_the_capacity_the_oldest_values_go_to_files(store):
@@ -51,10 +62,10 @@ def test_past_the_capacity_the_oldest_values_go_to_files(store):
     s = store.stats()
     assert s["values"] == len(store) == 60
     assert s["pool"] <= 2 * MIB + 300_000
-    assert 35 < s["spilled"] == len(files(store)) < 55
+    assert 35 < s["spilled"] == len(store._files()) < 55
     assert s["nbytes"] == store.nbytes == 60 * SIZE
     assert s["spilled_nbytes"] == s["spilled"] * SIZE
-    assert s["spilled_packed"] == sum(f.stat().st_size for f in files(store))
+    assert s["spilled_packed"] == sum(f.packed for f in store._files().values())
     # The first are there, the last are not.
     assert set(store._files()) == set(range(s["spilled"]))
     assert sorted(store) == list(range(60))
@@ -67,18 +78,18 @@ def test_past_the_capacity_the_oldest_values_go_to_files(store):
         assert store.get_into(i, room) == SIZE and room == noise(SIZE, i)
         assert len(store.read_packed(i)) == store.packed_size_of(i)
         assert store.unpack(store.read_packed(i)) == noise(SIZE, i)
-    assert "in files" in store._repr_html_()
+    assert "in the file" in store._repr_html_()
     assert store.ratio < 1.1
 
 
 def test_what_is_in_a_file_is_compressed_as_it_was(store):
     for i in range(300):
         store[i] = mixed(SIZE, i) + noise(SIZE // 5, i)
-    for f in files(store):
-        assert f.stat().st_size < SIZE / 3
+    assert len(store._files()) > 100
+    assert all(file.packed < SIZE / 3 for file in store._files().values())
 
 
-def test_a_file_ends_with_its_value(store):
+def test_a_place_in_the_file_ends_with_its_value(store):
     for i in range(60):
         store[i] = noise(SIZE, i)
     n = store.stats()["spilled"]
@@ -86,7 +97,7 @@ def test_a_file_ends_with_its_value(store):
     assert store.pop(1) == noise(SIZE, 1)
     store[2] = b"new"
     assert store.setdefault(3, b"other") == noise(SIZE, 3)
-    assert n - 3 <= len(files(store)) <= n + 1
+    assert n - 3 <= store.stats()["spilled"] <= n + 1
     assert 0 not in store and store[2] == b"new" and len(store) == 58
     for key in (0, 1):
         for call in (store.__getitem__, store.__delitem__, store.size_of, store.read_packed,
@@ -94,25 +105,53 @@ def test_a_file_ends_with_its_value(store):
             with pytest.raises(KeyError):
                 call(key)
     assert store.get(0, 5) == 5
+    nothing_is_lost(store)
     store.clear()
-    assert files(store) == [] and len(store) == 0
+    assert store._file.counts() == (0, 0, 0) and len(store) == 0
 
 
-def test_a_file_is_written_to_its_end_although_a_write_takes_a_part(store, monkeypatch):
-    """As Linux has it: 2 GiB at most."""
-    class Part(io.FileIO):
-        def write(self, data):
-            return super().write(memoryview(data)[:30_000])
+def disk(s):
+    """Bytes of the disk that the file has."""
+    return os.fstat(s._file.fileno()).st_blocks * 512
 
-    def open_in_parts(path, mode, buffering=-1):
-        file = Part(path, mode)
-        return io.BufferedWriter(file) if buffering and "w" in mode else file
 
-    monkeypatch.setattr("pyebb._spill.open", open_in_parts, raising=False)
-    for i in range(40):
-        store[i] = noise(SIZE, i)
-    assert store.stats()["spilled"] > 15
-    assert all(store[i] == noise(SIZE, i) for i in range(40))
+def test_small_values_take_what_they_need(store):
+    """Not a block of the disk each."""
+    n = 60_000
+    for i in range(n):
+        store[i] = noise(100, i)
+    s = store.stats()
+    assert s["spilled"] > 25_000
+    assert disk(store) < 1.2 * s["spilled_packed"] + 2 * MIB
+    assert all(store[i] == noise(100, i) for i in range(0, n, 7))
+    # What was deleted has room for others: of the same size at once, of any if all of a region is.
+    least = disk(store)
+    for turn in range(4):
+        for i in range(0, n, 2):
+            del store[i]
+        for i in range(0, n, 2):
+            store[i] = noise(100, i + turn)
+    assert disk(store) < 1.2 * least
+    nothing_is_lost(store)
+    store.clear()
+    assert disk(store) < MIB
+
+
+@pytest.mark.parametrize("sizes", [(64, 200), (3000, 9000), (1, 300_000), (8_000, 8_400)])
+def test_no_two_values_share_a_place(tmp_path, sizes):
+    r = random.Random(1)
+    with pyebb.Store(capacity=MIB, spill=tmp_path) as s:
+        kept, peak = {}, 0
+        for i in range(3000 if sizes[1] < 100_000 else 400):
+            key = r.randrange(2000 if sizes[1] < 100_000 else 60)
+            s[key] = kept[key] = noise(r.randrange(*sizes), i)
+            if r.random() < 0.3:
+                key = r.choice(list(kept))
+                assert s.pop(key) == kept.pop(key)
+            peak = max(peak, s.stats()["spilled_packed"])
+        nothing_is_lost(s)
+        assert disk(s) <= 1.3 * peak + 3 * MIB
+        assert s == kept
 
 
 def test_an_array_of_dates_may_be_spilled(store):
@@ -164,7 +203,7 @@ def test_a_value_that_is_too_large_for_memory_has_a_file_at_once_and_no_other_mo
         # A file's value may be replaced by one in memory, and that by one in a file.
         store[0] = store["new"] = b"small"
         store[1] = noise(2 * MIB)
-        assert set(store._files()) == {1, "packed"} and len(files(store)) == 2
+        assert set(store._files()) == {1, "packed"} and store.stats()["spilled"] == 2
         for i in range(10, 19):
             store[i] = noise(SIZE, i)
         store["packed"] = noise(MIB * 9 // 10, 5)   # it has room when others have moved
@@ -173,56 +212,95 @@ def test_a_value_that_is_too_large_for_memory_has_a_file_at_once_and_no_other_mo
         nothing_is_lost(store)
 
 
-def test_a_full_disk_is_a_memory_error_and_nothing_is_lost(store, monkeypatch):
-    """/dev/full takes nothing."""
-    real = os.path.join
-    monkeypatch.setattr("pyebb._spill.os.path.join",
-                        lambda *parts: "/dev/full" if parts[0] == store.spill else real(*parts))
-    monkeypatch.setattr("pyebb._spill.os.unlink", lambda path: None)
-    with pytest.raises(MemoryError, match="takes no more.*No space left"):
-        for i in range(60):
-            store[i] = noise(SIZE, i)
+def test_a_full_disk_is_a_memory_error_and_nothing_is_lost(store):
+    was = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10 * SIZE, was[1]))
+    try:
+        with pytest.raises(MemoryError, match="takes no more.*File too large"):
+            for i in range(60):
+                store[i] = noise(SIZE, i)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, was)
     n = len(store)
-    assert 10 < n < 25
+    assert 20 < n < 40
+    nothing_is_lost(store)
     assert all(store[i] == noise(SIZE, i) for i in range(n))
-    monkeypatch.undo()
     store["k"] = noise(SIZE)
     assert store["k"] == noise(SIZE)
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
-def test_a_damaged_file_is_an_os_error_of_that_value_alone(tmp_path, damage):
+@pytest.mark.parametrize("how", ["flip", "cut", "gone"])
+def test_a_damaged_file_is_an_os_error_of_that_value_alone(tmp_path, how):
     with pyebb.Store(capacity=2 * MIB, spill=tmp_path) as s:
         for i in range(40):
             s[i] = noise(SIZE, i)
-        path = pathlib.Path(s._at[0].path)
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        if damage == "gone":
-            path.unlink()
-        else:
-            path.write_bytes(data if damage == "flip" else data[:-1])
-        with pytest.raises(OSError, match="under 0 was spilled, and its file"):
-            s[0]
-        with pytest.raises(RuntimeError, match="under 0"):
+        last = max(s._files(), key=lambda key: s._at[key].at)
+        damage(s, last, how)
+        for call in (s.__getitem__, s.read_packed if how != "flip" else s.__getitem__):
+            with pytest.raises(OSError, match=f"under {last} was spilled, and the file is damaged"):
+                call(last)
+        with pytest.raises(RuntimeError, match=f"under {last}"):
             s.check()
-        assert all(s[i] == noise(SIZE, i) for i in range(1, 40))
-        s[0] = b"new"
-        assert s[0] == b"new"
+        assert all(s[i] == noise(SIZE, i) for i in range(40) if i != last)
+        s[last] = b"new"
+        assert s[last] == b"new"
         s.check()
 
 
-def test_the_files_end_with_the_store(tmp_path):
+def test_the_file_has_no_name_and_ends_with_the_store(tmp_path):
     s = pyebb.Store({i: noise(SIZE, i) for i in range(40)}, capacity=2 * MIB, spill=tmp_path)
-    assert len(os.listdir(tmp_path)) == 1
-    # A forked child neither uses nor ends them.
+    assert os.listdir(tmp_path) == []
+    fd = s._file.fileno()
+    st = os.fstat(fd)
+    assert st.st_nlink == 0 and not st.st_mode & 0o77 and not os.get_inheritable(fd)
+    # A forked child neither uses nor ends it.
     assert isinstance(child_of_fork(lambda: s[0]), RuntimeError)
     assert isinstance(child_of_fork(lambda: list(s)), RuntimeError)
     child_of_fork(s.close)
     assert s[0] == noise(SIZE, 0)
+    other = os.dup(fd)      # as a child has it
     del s
     gc.collect()
+    with pytest.raises(OSError):
+        os.fstat(fd)
+    assert os.fstat(other).st_size == 0
+    os.close(other)
+
+
+def test_what_a_killed_process_had_is_gone(tmp_path):
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import pyebb, os, sys, time\n"
+         "s = pyebb.Store(capacity='1 MiB', spill=sys.argv[1])\n"
+         "for i in range(60): s[i] = os.urandom(100_000)\n"
+         "print(os.fstat(s._file.fileno()).st_blocks, flush=True)\ntime.sleep(60)", tmp_path],
+        stdout=subprocess.PIPE)
+    assert int(child.stdout.readline()) > 8000
+    child.kill()
+    child.communicate()
     assert os.listdir(tmp_path) == []
+
+
+def test_figures_take_no_longer_with_more_values(tmp_path):
+    """The interpreter makes no more steps for them."""
+    def steps(n):
+        count = 0
+
+        def step(frame, event, argument):
+            nonlocal count
+            frame.f_trace_opcodes = True
+            count += event == "opcode"
+            return step
+
+        with pyebb.Store({i: b"x" for i in range(n)}, capacity=MIB, spill=tmp_path) as s:
+            sys.settrace(step)
+            try:
+                s.stats(), repr(s), s.capacity, s.nbytes, s.resident, s.ratio, s._repr_html_()
+            finally:
+                sys.settrace(None)
+        return count
+
+    steps(1)
+    assert steps(20_000) < 1.2 * steps(10)
 
 
 class Odd(str):
@@ -355,7 +433,7 @@ def test_a_finalizer_may_run_at_any_step(tmp_path, kind):
             sys.settrace(None)
 
     within(60, work)
-    assert {"_make_room", "_place", "_look", "_path", "_write"} <= set(steps)
+    assert {"_make_room", "_place", "_look", "_form"} <= set(steps)
     if kind is pyebb.ArrayStore:
         assert {number for kept in store._at.values() for number in kept.numbers()} \
             == set(store.store)
@@ -368,7 +446,6 @@ class Interrupt(BaseException):
     """A Ctrl-C that pytest does not take for its own."""
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")      # of a file that is just being opened
 @pytest.mark.parametrize("kind, spill", [
     (pyebb.Store, True), (pyebb.ArrayStore, True), (pyebb.ArrayStore, False)])
 def test_nothing_is_lost_by_an_interrupt_at_any_step(tmp_path, kind, spill):
@@ -475,32 +552,10 @@ def test_a_packed_form_with_gaps_may_go_to_a_file(store):
     nothing_is_lost(store)
 
 
-def test_a_file_that_could_not_be_written_is_removed(store, monkeypatch):
-    class Broken(io.FileIO):
-        def write(self, data):
-            raise RuntimeError("broken")
-
-    monkeypatch.setattr("pyebb._spill.open", lambda path, mode: Broken(path, mode), raising=False)
-    with pytest.raises(RuntimeError, match="broken"):
-        for i in range(60):
-            store[i] = noise(SIZE, i)
-    with pytest.raises(RuntimeError, match="broken"):
-        store["large"] = noise(3 * MIB)
-    assert files(store) == [] and len(store) > 10
-    nothing_is_lost(store)
-
-
-def test_a_file_that_was_cut_is_no_packed_form(tmp_path):
-    with pyebb.Store({0: noise(3 * MIB)}, capacity=MIB, spill=tmp_path) as s:
-        os.truncate(s._at[0].path, 100)
-        with pytest.raises(OSError, match="under 0 .* is damaged"):
-            s.read_packed(0)
-
-
 def test_popitem_goes_past_a_value_that_cannot_be_read(tmp_path):
     with pyebb.Store({i: noise(SIZE, i) for i in range(40)}, capacity=MIB, spill=tmp_path) as s:
         for key in (0, 9):
-            os.truncate(s._at[key].path, 100)
+            damage(s, key, "flip")
         popped, errors = {}, 0
         for _ in range(42):
             if len(s) == 2:
@@ -625,38 +680,15 @@ def test_check_goes_past_a_value_that_is_deleted_meanwhile(store):
     store.check()
 
 
-def test_when_it_is_closed_meanwhile_a_put_is_a_value_error(store, monkeypatch):
-    def open_late(path, mode):
-        store.close()
-        return open(path, mode)
-
-    monkeypatch.setattr("pyebb._spill.open", open_late, raising=False)
+def test_when_it_is_closed_meanwhile_a_put_is_a_value_error(store):
+    store["k"] = noise(SIZE)
+    form = store.read_packed("k")
+    real = store._pack
+    store._pack = lambda *args: (store.close(), real(*args))[1]
     with pytest.raises(ValueError, match="closed"):
-        for i in range(60):
-            store[i] = noise(SIZE, i)
-
-
-def test_no_folder_is_left_although_threads_go_on_while_the_interpreter_ends(tmp_path):
-    for _ in range(10):
-        store = pyebb.Store(capacity=MIB, spill=tmp_path)
-        started = threading.Barrier(3, timeout=60)
-
-        def work(seed):
-            for i in range(5000):
-                if i == 700:            # values are spilled
-                    started.wait()
-                try:
-                    store[f"{seed} {i}"] = noise(2000)
-                except MemoryError:     # the folder is gone
-                    break
-
-        def end():
-            started.wait()
-            store._end()                # as the interpreter does
-            assert os.listdir(tmp_path) == []
-
-        run_threads(lambda: work(0), lambda: work(1), end)
-        assert store.stats()["spilled"] > 200 and os.listdir(tmp_path) == []
+        store["large"] = noise(3 * MIB)
+    with pytest.raises(ValueError, match="closed"):
+        pyebb._core.place_in_file(store, "k", form)
 
 
 class AsADict(RuleBasedStateMachine):
@@ -740,4 +772,5 @@ def test_threads_see_whole_values_in_memory_and_in_files(store):
     finally:
         sys.setswitchinterval(was)
     assert len(set(store)) == len(store) == len(store.copy())
-    assert len(files(store)) == store.stats()["spilled"] > 0
+    assert store.stats()["spilled"] > 0
+    nothing_is_lost(store)

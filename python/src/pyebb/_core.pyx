@@ -12,7 +12,8 @@ import os
 import threading
 
 cimport cython
-from libc.errno cimport EAGAIN, EEXIST, EFBIG, EIO, ENOENT, ENOMEM, ENOSPC
+from libc.errno cimport EAGAIN, EEXIST, EFBIG, EINTR, EIO, ENOENT, ENOMEM, ENOSPC
+from libc.errno cimport errno as c_errno
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -962,5 +963,6 @@ cdef class KeyIterator:
         return key_of(&entry, key)
 
 
+include "_file.pxi"
 include "_steps.pxi"
 include "_cache.pxi"

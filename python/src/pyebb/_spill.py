@@ -1,62 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A Store whose oldest values go to files when its capacity is reached.
+"""A Store whose oldest values go to a file when its capacity is reached.
 
-    _at: each key --> a number, under which libebb has the value, or a File
+    _at: each key --> a number, under which libebb has the value, or a File, its place in the file
 
     put:   the value under a new number --exchange(_at)--> what was there before is freed
-    move:  the oldest number --packed form, as it is--> a file --exchange(_at, only=number)--> the
+    move:  the oldest number --packed form, as it is--> a place --exchange(_at, only=number)--> the
            number is freed
 
-A value goes to a file once, and never back: a get reads the file.  A number or a file is never used
-for another value.  So a get that finds it gone looks into _at again, and who frees it twice does no
-harm.
+A value goes to the file once, and never back: a get reads the file.  A number is never used for
+another value, but a place is.  So who has read one looks whether the key still has that File: then
+nobody gave the place up meanwhile.  A get that finds it gone looks into _at again.
 
 The store has no lock: _at changes by exchange() alone, in which no finalizer runs.  So one that
 garbage collection runs within a call here may put, get and delete in the same store, and waits for
-nobody.  What takes a number or a file, until a key has it, is in _steps.pxi: there Ctrl-C is no
+nobody.  What takes a number or a place, until a key has it, is in _steps.pxi: there Ctrl-C is no
 exception, so nothing is lost by it.
 """
 import errno
 import itertools
 import os
-import shutil
 import tempfile
-import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from ._core import (ANY, CorruptError, Values, bytes_of, drop_stale, find_key, forks, items_of,
-                    move_oldest, nbytes_of, place, place_in_file, put_key, remove, some_keys,
-                    unpacked_size)
+from ._core import (ANY, CorruptError, File, SpillFile, Values, bytes_of, drop_stale, find_key,
+                    items_of, move_oldest, nbytes_of, place, place_in_file, put_key, remove,
+                    some_keys)
 from ._store import _MISSING, SOME, Key, Store, packed_form
 
 STALE = 1000        # of those that are in `_order` and gone, so many may be there in any case
-
-
-class File(NamedTuple):
-    """A value in a file of its own."""
-    path: str
-    size: int           # bytes of the value
-    packed: int         # bytes of the file
-
-
-def _remove(folder: str, owner: int) -> None:
-    """A forked child, which has other forks(), must not remove its parent's files.  Nobody finds
-    the folder by its new name, so a thread that goes on while the interpreter ends puts no file
-    there any more, but the one that it may be about to make."""
-    if forks() == owner:
-        try:
-            os.rename(folder, folder + ".ended")
-            folder += ".ended"
-        except OSError:
-            pass
-        for tries in range(10):
-            shutil.rmtree(folder, ignore_errors=True)
-            if not os.path.exists(folder):
-                break
-            time.sleep(tries / 1000)
 
 
 class SpillingStore(Store):
@@ -70,15 +43,15 @@ class SpillingStore(Store):
         self._at: dict[Key, int | File] = {}
         self._order: deque[tuple[int, Key]] = deque()   # those in memory, the oldest first
         self._numbers = itertools.count()
-        # Absolute, which mkdtemp() makes of it from 3.12 on: the process may change its directory.
-        self.spill = tempfile.mkdtemp(prefix="pyebb-", dir=os.path.abspath(spill))
-        self._end = weakref.finalize(self, _remove, self.spill, forks())
+        # It has no name, so it ends with the process, too.
+        with tempfile.TemporaryFile(dir=os.fspath(spill), buffering=0) as f:
+            self._file = SpillFile(os.dup(f.fileno()))
         if items:
             self.update(items)
 
     def close(self) -> None:
         super().close()
-        self._end()
+        self._file.close()
         self._at = {}
         self._order = deque()
 
@@ -87,21 +60,7 @@ class SpillingStore(Store):
         super().__len__()
         return self._at
 
-    # ---- to the files ----
-
-    def _path(self) -> str:
-        """The name of a new file."""
-        return os.path.join(self.spill, str(next(self._numbers)))
-
-    def _write(self, path: str, form: Any) -> File:
-        try:
-            # A write(2) takes at most 2 GiB; what is buffered is written on until all of it is.
-            with open(path, "wb") as f:
-                f.write(form)
-        except OSError as e:
-            self._table()           # if it was closed meanwhile, that is the reason
-            raise MemoryError(f"the capacity is reached, and the spill takes no more: {e}") from e
-        return File(path, unpacked_size(form), len(form))
+    # ---- to the file ----
 
     def _make_room(self, want: int) -> bool:
         """Moves old values out until so many bytes are free.  False: there was none."""
@@ -115,7 +74,7 @@ class SpillingStore(Store):
 
     def _place(self, key: Key, data: Any, packed: bool, only: Any = ANY) -> bool:
         """Keeps a value for a key that has `only`, and makes room for it.  What needs more than
-        half of the capacity goes to a file at once, and no other value moves.
+        half of the capacity goes to the file at once, and no other value moves.
 
         packed: whether data is a value's packed form.
         """
@@ -125,7 +84,7 @@ class SpillingStore(Store):
         capacity = self._stats_of_memory()["capacity"]
         form = None
         if nbytes_of(data) > capacity // 2:
-            data = form = self._form(data, packed)
+            data = form = self._pack(data, packed)
             packed = True
             if len(form) > capacity // 2:
                 return place_in_file(self, key, form, only)
@@ -133,9 +92,9 @@ class SpillingStore(Store):
             placed = place(self, key, data, packed, only)
             if placed is not None:
                 return placed
-        return place_in_file(self, key, form or self._form(data, packed), only)
+        return place_in_file(self, key, form or self._pack(data, packed), only)
 
-    def _form(self, data: Any, packed: bool) -> bytes:
+    def _pack(self, data: Any, packed: bool) -> bytes:
         return bytes_of(data) if packed else packed_form(data, self.codec, self.level, self.unit)
 
     def _put(self, key: Key, data: Any, flags: int) -> bool:
@@ -175,42 +134,52 @@ class SpillingStore(Store):
         if not self._delete(key):
             raise KeyError(key)
 
-    # ---- from the files ----
+    # ---- from the file ----
 
     def _look(self, key: Key, in_memory: Callable[[int], Any],
-              in_file: Callable[[File], Any]) -> Any:
-        """What in_memory() says of a key's number, or in_file() of its file."""
+              in_file: Callable[[Key, File], Any]) -> Any:
+        """What in_memory() says of a key's number, or in_file() of its File."""
         return self._find(key, in_memory, in_file)[1]
 
     def _find(self, key: Key, in_memory: Callable[[int], Any],
-              in_file: Callable[[File], Any]) -> tuple[int | File, Any]:
-        """The same after the number or the file."""
+              in_file: Callable[[Key, File], Any]) -> tuple[int | File, Any]:
+        """The same after the number or the File."""
         key = find_key(key)
         while True:
             where = self._table().get(key)
             if where is None:
                 raise KeyError(key)
             try:
-                return where, in_file(where) if isinstance(where, File) else in_memory(where)
+                return where, in_file(key, where) if isinstance(where, File) else in_memory(where)
             except (KeyError, OSError, CorruptError) as e:
                 if self._table().get(key) is not where:
                     continue        # it was moved, replaced or deleted meanwhile
                 what = "does not decompress"
                 if isinstance(where, File):
-                    what = "was spilled, and its file is damaged" \
+                    what = f"was spilled, and the file is damaged: {e}" \
                         if isinstance(e, CorruptError) \
-                        else f"was spilled, and its file cannot be read: {e}"
+                        else f"was spilled, and the file cannot be read: {e}"
                 raise OSError(errno.EIO, f"the value under {key!r} {what}") from e
 
+    def _form(self, key: Key, file: File) -> bytes:
+        """The packed form of a key's value.  KeyError: the key has another one by now."""
+        form = self._file.read(file)
+        if self._table().get(key) is not file:
+            raise KeyError(key)
+        return form
+
+    def _from_file(self, key: Key, file: File) -> bytes:
+        return self.unpack(self._form(key, file))
+
     def __getitem__(self, key: Key) -> bytes:
-        return self._look(key, super().__getitem__, lambda file: self.unpack(_read(file)))
+        return self._look(key, super().__getitem__, self._from_file)
 
     def pop(self, key: Key, default: Any = _MISSING) -> Any:
         """The value under the key, which is deleted in the same step; or the default.  KeyError."""
         read = super().__getitem__
         while True:
             try:
-                where, value = self._find(key, read, lambda file: self.unpack(_read(file)))
+                where, value = self._find(key, read, self._from_file)
             except KeyError:
                 if default is _MISSING:
                     raise
@@ -228,24 +197,24 @@ class SpillingStore(Store):
     def get_into(self, key: Key, buf: Any) -> int:
         read = super().get_into
         return self._look(key, lambda number: read(number, buf),
-                          lambda file: self.unpack_into(_read(file), buf))
+                          lambda key, file: self.unpack_into(self._form(key, file), buf))
 
     def _read_part(self, key: Key, part: Callable[[int], tuple[int, int]]) -> bytes:
         read = super()._read_part
 
-        def from_file(file: File) -> bytes:
+        def from_file(key: Key, file: File) -> bytes:
             offset, size = part(file.size)
-            return self.unpack(_read(file))[offset:offset + size]
+            return self._from_file(key, file)[offset:offset + size]
         return self._look(key, lambda number: read(number, part), from_file)
 
     def read_packed(self, key: Key) -> bytes:
-        return self._look(key, super().read_packed, _read)
+        return self._look(key, super().read_packed, self._form)
 
     def size_of(self, key: Key) -> int:
-        return self._look(key, super().size_of, lambda file: file.size)
+        return self._look(key, super().size_of, lambda _, file: file.size)
 
     def packed_size_of(self, key: Key) -> int:
-        return self._look(key, super().packed_size_of, lambda file: file.packed)
+        return self._look(key, super().packed_size_of, lambda _, file: file.packed)
 
     def __contains__(self, key: object) -> bool:
         try:
@@ -272,17 +241,14 @@ class SpillingStore(Store):
 
     def _stats(self) -> dict[str, int]:
         s = super()._stats()
-        files = self._files().values()
-        s["spilled"] = len(files)
-        s["spilled_nbytes"] = sum(file.size for file in files)
-        s["spilled_packed"] = sum(file.packed for file in files)
+        s["spilled"], s["spilled_nbytes"], s["spilled_packed"] = self._file.counts()
         s["values"] += s["spilled"]
         s["nbytes"] += s["spilled_nbytes"]
         return s
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values, as they were put; those in files, too."""
+        """Bytes of all values, as they were put; those in the file, too."""
         return self._stats()["nbytes"]
 
     @property
@@ -292,7 +258,7 @@ class SpillingStore(Store):
         return (s["nbytes"] - s["spilled_nbytes"]) / s["resident"] if s["resident"] else 0.0
 
     def check(self) -> None:
-        """Checks all that is stored, and reads each file; no other thread may use it meanwhile."""
+        """Checks all that is stored, in the file, too; no other thread may use it meanwhile."""
         super().check()
         for key in self._files():
             try:
@@ -301,11 +267,3 @@ class SpillingStore(Store):
                 pass
             except OSError as e:
                 raise RuntimeError(str(e)) from e
-
-
-def _read(file: File) -> bytes:
-    with open(file.path, "rb") as f:
-        form = f.read()
-    if len(form) != file.packed:
-        raise CorruptError(f"its file has {len(form)} bytes, and had {file.packed}")
-    return form

@@ -9,17 +9,8 @@
 #
 #     place(), place_in_file(), move_oldest() --> settle() --exchange()--> free_one() of the old one
 #
-# A SpillingStore has: _at, each key --> the number of a value in memory, or a File, whose first
-# field is its path; _order, a deque of (number, key); _numbers, an iterator; _path(), a file's new
-# name; _write(path, form), which makes the File.
-
-cdef int remove_file(object path) except -1:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
-    return 0
-
+# A SpillingStore has: _at, each key --> the number of a value in memory, or a File; _order, a deque
+# of (number, key); _numbers, an iterator; _file, a SpillFile.
 
 cdef bint free_one(Values store, object where) except -1:
     """Gives up a value that no key has any more.  False: it is none."""
@@ -28,7 +19,7 @@ cdef bint free_one(Values store, object where) except -1:
     if isinstance(where, int):
         store.delete(where)
     else:
-        remove_file(where[0])
+        (<SpillFile>store._file).give(where)
     return True
 
 
@@ -61,20 +52,15 @@ def place(Values store not None, key, data, packed, only=ANY):
     return settle(store, key, number, only)
 
 
-def place_in_file(Values store not None, key, form, only=ANY):
-    """The same of a packed form in a file."""
-    path = store._path()
-    try:
-        where = store._write(path, form)
-    except BaseException:
-        remove_file(path)
-        raise
-    return settle(store, key, where, only)
+def place_in_file(Values store not None, key, bytes form, only=ANY):
+    """The same of a packed form in the file."""
+    return settle(store, key, (<SpillFile>store._file).write(form), only)
 
 
 def move_oldest(Values store not None):
-    """Moves the oldest value in memory into a file; returns its packed bytes.  0: there is none."""
-    cdef object path = None
+    """Moves the oldest value in memory into the file; returns its packed bytes.  0: there is
+    none."""
+    cdef object file = None
     while store._order:
         try:
             number, key = store._order.popleft()
@@ -84,19 +70,17 @@ def move_oldest(Values store not None):
             form = store.packed(number)
             if form is None:
                 continue        # it was replaced or deleted
-            path = store._path()
-            file = store._write(path, form)
+            file = (<SpillFile>store._file).write(form)
             old = exchange(store._at, key, file, number)
         except BaseException:
-            if path is not None:
-                remove_file(path)
+            free_one(store, file)
             store._order.appendleft((number, key))
             raise
         if old is number:
             store.delete(number)
             return len(form)
-        remove_file(path)
-        path = None
+        free_one(store, file)
+        file = None
     return 0
 
 

@@ -125,10 +125,11 @@ class Store(_core.Values, Shared[bytes]):
     compressed together, of a larger value: 16384, 32768 or 65536, which None stands for; with a
     smaller one, read() of a part costs less, and values compress less.  capacity: bytes that the
     compressed values may take, as an int or a text ("1 GiB"); None: as many as there are.  spill: a
-    folder; past the capacity the values that were put first go to files there, as they are
+    folder; past the capacity the values that were put first go to a file there, as they are
     compressed, and are read from there.  A value that needs more than half of the capacity goes
-    there at once, and moves no other.  The files end with the store.  With a spill, MemoryError is
-    what the folder does not take.
+    there at once, and moves no other.  The file has no name: nobody else can open it, and it ends
+    with the store, or with the process, even one that is killed.  With a spill, MemoryError is what
+    the folder does not take.
 
     Errors: KeyError: there is no such key.  TypeError: a key that is put is not str, bytes or int,
     or a value not bytes-like.  ValueError: an argument is out of its range, a key has more than
@@ -273,7 +274,7 @@ class Store(_core.Values, Shared[bytes]):
         that have them; capacity limits these (0: it does not).  pool_peak: the most there were.
         idle: free memory, not yet given back.  held_back: deleted a moment ago.  meta: tables and
         buffers.  resident: all that it has from the system.  With a spill: spilled: values that are
-        in files; spilled_nbytes and spilled_packed: their bytes, as they were put and in files.
+        in the file; spilled_nbytes, spilled_packed: their bytes, as they were put and in the file.
         """
         return self._stats()
 
@@ -300,10 +301,10 @@ class Store(_core.Values, Shared[bytes]):
                 ("capacity", size_text(s["capacity"]) if s["capacity"] else "no limit"),
                 ("codec", f"{self.codec}, level {self.level}")]
         if "spilled" in s:
-            rows.append(("in files", f"{s['spilled']:,} values, {size_text(s['spilled_packed'])}"))
+            rows.append(("in the file", f"{s['spilled']:,} values, {size_text(s['spilled_packed'])}"))
         bar = [("compressed values", s["pool"], "#2a6fb0"),
                ("free, on its way back", s["idle"], "#9cc3e6"), ("tables", s["meta"], "#e0a030"),
-               ("in files", s.get("spilled_packed", 0), "#b05050"), ("saved", saved, "#eeeeee")]
+               ("in the file", s.get("spilled_packed", 0), "#b05050"), ("saved", saved, "#eeeeee")]
         return table_html(f"pyebb.{type(self).__name__}", rows, bar, s["nbytes"])
 
 

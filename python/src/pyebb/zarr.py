@@ -9,8 +9,12 @@ zarr's own codecs compress each chunk, if they are asked to, and what they compr
 smaller here.  So an array for an EbbStore is made with compressors=None, or what only shuffles.
 """
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from typing import Any
+import itertools
+import struct
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from zarr.abc.store import (
     ByteRequest,
@@ -21,7 +25,6 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.core.buffer.core import default_buffer_prototype
-from zarr.experimental.cache_store import CacheStore
 
 from ._cache import Cache
 from ._core import MAX_CACHE_KEY
@@ -43,6 +46,11 @@ def _bounds(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
         case SuffixByteRequest(suffix):
             return max(size - suffix, 0), min(suffix, size)
     raise ValueError(f"Unexpected byte_range, got {byte_range!r}.")
+
+
+def _part(data: bytes, byte_range: ByteRequest | None) -> bytes:
+    offset, size = _bounds(byte_range, len(data))
+    return data if size == len(data) else data[offset:offset + size]
 
 
 def _checked(value: Any) -> Any:
@@ -202,57 +210,214 @@ class EbbStore(_Base):
             yield name
 
 
-def _is_short(key: str) -> bool:
-    """Whether a Cache takes the key."""
-    return len(key.encode("utf-8", "surrogatepass")) <= MAX_CACHE_KEY
+# ---- a cache before another store ----
+
+class _Turn(NamedTuple):
+    """What a value is called by in the cache, from its key's first read to its next write."""
+    number: int
+    since: float        # time.monotonic()
+    ready: bool         # False: it is being written
 
 
-class EbbCacheStore(_Base):
-    """A zarr store that may forget values: what zarr's CacheStore keeps its copies in.
+_TURN = struct.Struct("<Qd?")
+_NAME = struct.Struct("<Qcqq")
 
-    cache: a pyebb.Cache, or bytes of memory for one of its own, with the other arguments.  A value
-    that does not fit is forgotten at once, and so is one whose key has more than 1,019 bytes.  It
-    cannot list its keys, nor be pickled.
+
+def _name(turn: _Turn, byte_range: ByteRequest | None) -> bytes:
+    """The cache's key of a value's bytes."""
+    match byte_range:
+        case None:
+            return _NAME.pack(turn.number, b"w", 0, 0)
+        case RangeByteRequest(start, end):
+            return _NAME.pack(turn.number, b"r", start, end)
+        case OffsetByteRequest(offset):
+            return _NAME.pack(turn.number, b"o", offset, 0)
+        case SuffixByteRequest(suffix):
+            return _NAME.pack(turn.number, b"s", suffix, 0)
+    raise ValueError(f"Unexpected byte_range, got {byte_range!r}.")
+
+
+class _Kept:
+    """What is kept of the values of a store, in a Cache.
+
+        key --> its turn                    both are the cache's values, so either may be evicted
+        turn, byte range --> bytes
+
+    Who reads takes the turn first, then asks the store, then puts the bytes.  Who writes ends the
+    turn when the store has the new value.  So bytes from before a write have a name that nobody
+    looks for any more, however late they are put.  While a value is being written its turn is not
+    ready: readers pass the cache by.  If two writers are at work at once, neither's value is kept.
     """
 
-    supports_writes = True
-    supports_deletes = True
-    supports_listing = False
+    def __init__(self, cache: Cache, max_age: float) -> None:
+        self.cache = cache
+        self.max_age = max_age
+        self.hits = self.misses = 0
+        self._numbers = itertools.count()
+        self._lock = threading.RLock()      # of a look at a turn and a change that goes by it
 
-    def __init__(self, cache: Cache | int | str, *, read_only: bool = False,
-                 **arguments: Any) -> None:
-        super().__init__(read_only=read_only)
-        self.cache = cache if isinstance(cache, Cache) else Cache(cache, **arguments)
+    def _key(self, key: str) -> bytes | None:
+        """None: the cache takes no key as long as that."""
+        name = key.encode("utf-8", "surrogatepass")
+        return name if len(name) <= MAX_CACHE_KEY else None
 
-    def with_read_only(self, read_only: bool = False) -> "EbbCacheStore":
-        """The same cache, read-only or not."""
-        return type(self)(self.cache, read_only=read_only)
+    def _turn(self, name: bytes) -> _Turn | None:
+        found = self.cache.get(name)
+        turn = None if found is None else _Turn._make(_TURN.unpack(found))
+        if turn and time.monotonic() - turn.since >= self.max_age:
+            return None
+        return turn
+
+    def _new(self, name: bytes, ready: bool) -> _Turn | None:
+        """A turn that begins now; None: the cache has no room for it."""
+        turn = _Turn(next(self._numbers), time.monotonic(), ready)
+        return turn if self.cache.put(name, _TURN.pack(*turn)) else None
+
+    def look(self, key: str, ranges: Sequence[ByteRequest | None]
+             ) -> tuple[_Turn | None, list[bytes | None]]:
+        """The turn of a key, and what there is of its value.  No turn: nothing is to be kept."""
+        found: list[bytes | None] = [None] * len(ranges)
+        name = self._key(key)
+        if name is None:
+            return None, found
+        turn = self._turn(name)
+        if turn is None:
+            with self._lock:
+                turn = self._turn(name) or self._new(name, True)
+        if turn is None or not turn.ready:
+            return None, found
+        found = [self.cache.get(_name(turn, r)) for r in ranges]
+        if any(data is None and r is not None for data, r in zip(found, ranges)):
+            whole = self.cache.get(_name(turn, None))
+            if whole is not None:
+                found = [_part(whole, r) if data is None else data
+                         for data, r in zip(found, ranges)]
+        return turn, found
+
+    def keep(self, turn: _Turn, byte_range: ByteRequest | None, value: Buffer) -> None:
+        """Puts what the store said."""
+        self.cache.put(_name(turn, byte_range), value.as_numpy_array())
+
+    def forget(self, key: str) -> None:
+        """Ends the turn of a key whose value has changed."""
+        name = self._key(key)
+        if name is not None:
+            self.cache._delete(name)
+
+    def begin(self, key: str) -> _Turn | None:
+        """The turn of a value that is about to be written."""
+        name = self._key(key)
+        if name is None:
+            return None
+        with self._lock:
+            return self._new(name, False)
+
+    def end(self, key: str, turn: _Turn, value: Buffer) -> None:
+        """The store has it."""
+        self.keep(turn, None, value)
+        name = self._key(key)
+        if name is None:
+            return
+        with self._lock:
+            if self._turn(name) == turn:
+                self.cache.put(name, _TURN.pack(*turn._replace(ready=True)))
+            else:
+                self.cache._delete(name)
+
+
+class CachedStore(_Base):
+    """What cached() opens."""
+
+    def __init__(self, store: _Base, kept: _Kept, cache_set_data: bool = True) -> None:
+        super().__init__(read_only=store.read_only)
+        self.store = store
+        self.cache_set_data = cache_set_data
+        self._kept = kept
+
+    @property
+    def cache(self) -> Cache:
+        """The pyebb.Cache that has the copies."""
+        return self._kept.cache
+
+    def stats(self) -> dict[str, int]:
+        """The cache's figures, as Cache.stats(); hits and misses are of what was read."""
+        return self.cache.stats() | {"hits": self._kept.hits, "misses": self._kept.misses}
+
+    def with_read_only(self, read_only: bool = False) -> "CachedStore":
+        """The same store and cache, read-only or not."""
+        return type(self)(self.store.with_read_only(read_only), self._kept, self.cache_set_data)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and self.cache is other.cache and \
-            self.read_only == other.read_only
+        return isinstance(other, type(self)) and self._kept is other._kept and \
+            self.store == other.store
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __str__(self) -> str:
+        return f"cached-{self.store}"
+
     def __repr__(self) -> str:
-        return f"EbbCacheStore({self.cache!r})"
+        return f"CachedStore({self.store!r}, {self.cache!r})"
+
+    def _repr_html_(self) -> str:
+        return self.cache._repr_html_()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError("an EbbCacheStore cannot be pickled: its memory is one process's")
+        raise TypeError("a cached store cannot be pickled: the cache's memory is one process's")
 
-    def _get(self, key: str, prototype: BufferPrototype | None,
-             byte_range: ByteRequest | None) -> Buffer | None:
-        data = self.cache.get(key) if _is_short(key) else None
-        if data is None:
-            return None
-        offset, size = _bounds(byte_range, len(data))
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(
-            data if size == len(data) else data[offset:offset + size])
+    async def _open(self) -> None:
+        await super()._open()
+        await self.store._ensure_open()
+
+    def close(self) -> None:
+        # docstring inherited
+        self.store.close()
+        super().close()
+
+    # ---- reads ----
+
+    async def _look(self, key: str, ranges: Sequence[ByteRequest | None]
+                    ) -> tuple[_Turn | None, list[bytes | None]]:
+        await self._ensure_open()
+        turn, found = await asyncio.to_thread(self._kept.look, key, ranges)
+        misses = found.count(None)
+        self._kept.misses += misses
+        self._kept.hits += len(found) - misses
+        return turn, found
 
     async def get(self, key: str, prototype: BufferPrototype | None = None,
                   byte_range: ByteRequest | None = None) -> Buffer | None:
         # docstring inherited
-        return await asyncio.to_thread(self._get, key, prototype, byte_range)
+        prototype = prototype or default_buffer_prototype()
+        turn, (data,) = await self._look(key, [byte_range])
+        if data is not None:
+            return prototype.buffer.from_bytes(data)
+        value = await self.store.get(key, prototype, byte_range)
+        if turn and value is not None:
+            await asyncio.to_thread(self._kept.keep, turn, byte_range, value)
+        return value
+
+    async def get_ranges(self, key: str, byte_ranges: Sequence[ByteRequest | None], *,
+                         prototype: BufferPrototype, **limits: Any
+                         ) -> AsyncIterator[Sequence[tuple[int, Buffer | None]]]:
+        """Several ranges of a value: zarr 3.3 and later reads a shard so.  Each is kept by itself,
+        and the store may read those that are missing together."""
+        turn, found = await self._look(key, byte_ranges)
+        there = [(i, prototype.buffer.from_bytes(data)) for i, data in enumerate(found)
+                 if data is not None]
+        if there:
+            yield there
+        missing = [i for i, data in enumerate(found) if data is None]
+        if not missing:
+            return
+        source: Any = self.store
+        async for group in source.get_ranges(key, [byte_ranges[i] for i in missing],
+                                             prototype=prototype, **limits):
+            group = [(missing[i], value) for i, value in group]
+            for i, value in group:
+                if turn and value is not None:
+                    await asyncio.to_thread(self._kept.keep, turn, byte_ranges[i], value)
+            yield group
 
     async def get_partial_values(
             self, prototype: BufferPrototype,
@@ -260,45 +425,113 @@ class EbbCacheStore(_Base):
         # docstring inherited
         return await asyncio.gather(*(self.get(key, prototype, r) for key, r in key_ranges))
 
-    async def exists(self, key: str) -> bool:
-        # docstring inherited
-        return _is_short(key) and key in self.cache
+    # ---- writes ----
 
     async def set(self, key: str, value: Buffer) -> None:
         # docstring inherited
         self._check_writable()
-        data = _checked(value)
-        if _is_short(key):
-            await asyncio.to_thread(self.cache._put, key, data, False)
+        _checked(value)
+        await self._ensure_open()
+        turn = self._kept.begin(key) if self.cache_set_data else None
+        try:
+            await self.store.set(key, value)
+        except BaseException:
+            self._kept.forget(key)
+            raise
+        if turn:
+            await asyncio.to_thread(self._kept.end, key, turn, value)
+        else:
+            self._kept.forget(key)
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        # docstring inherited
+        self._check_writable()
+        await self._ensure_open()
+        try:
+            await self.store.set_if_not_exists(key, value)
+        finally:
+            self._kept.forget(key)
 
     async def delete(self, key: str) -> None:
         # docstring inherited
         self._check_writable()
-        if _is_short(key):
-            self.cache._delete(key)
+        await self._ensure_open()
+        try:
+            await self.store.delete(key)
+        finally:
+            self._kept.forget(key)
 
     async def clear(self) -> None:
         # docstring inherited
         self._check_writable()
-        self.cache.clear()
+        await self._ensure_open()
+        try:
+            await self.store.clear()
+        finally:
+            self.cache.clear()
+
+    # ---- what the store says ----
+
+    @property
+    def supports_writes(self) -> bool:
+        # docstring inherited
+        return self.store.supports_writes
+
+    @property
+    def supports_deletes(self) -> bool:
+        # docstring inherited
+        return self.store.supports_deletes
+
+    @property
+    def supports_listing(self) -> bool:
+        # docstring inherited
+        return self.store.supports_listing
+
+    @property
+    def supports_consolidated_metadata(self) -> bool:
+        # docstring inherited
+        return self.store.supports_consolidated_metadata
+
+    async def exists(self, key: str) -> bool:
+        # docstring inherited
+        return await self.store.exists(key)
+
+    async def getsize(self, key: str) -> int:
+        # docstring inherited
+        return await self.store.getsize(key)
+
+    async def is_empty(self, prefix: str) -> bool:
+        # docstring inherited
+        return await self.store.is_empty(prefix)
 
     def list(self) -> AsyncIterator[str]:
         # docstring inherited
-        raise NotImplementedError("a cache cannot list its keys")
+        return self.store.list()
 
     def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         # docstring inherited
-        raise NotImplementedError("a cache cannot list its keys")
+        return self.store.list_prefix(prefix)
 
     def list_dir(self, prefix: str) -> AsyncIterator[str]:
         # docstring inherited
-        raise NotImplementedError("a cache cannot list its keys")
+        return self.store.list_dir(prefix)
 
 
-def cached(store: _Base, capacity: int | str, **arguments: Any) -> CacheStore:
+def cached(store: _Base, capacity: int | str, *, max_age_seconds: float | str = "infinity",
+           cache_set_data: bool = True, **arguments: Any) -> CachedStore:
     """The store behind a compressed cache of so many bytes of memory.
 
-    Other arguments are zarr's CacheStore's: max_age_seconds, cache_set_data.  For a cache with
-    arguments of its own, give CacheStore an EbbCacheStore.
+    It keeps whole values and byte ranges, so chunks of shards, too, and of each what was read last
+    or most; all of it counts.  A value with a key of more than 1,019 bytes is not kept.  A value
+    that is written or deleted by another program, or past this store, is told by max_age_seconds:
+    what was read so long ago is read anew.  cache_set_data: whether what is written is kept, too.
+    Other arguments are Cache's: codec, level, spill, spill_capacity.  It cannot be pickled.
     """
-    return CacheStore(store, cache_store=EbbCacheStore(capacity), **arguments)
+    try:
+        max_age = float(max_age_seconds)
+    except (TypeError, ValueError):
+        max_age = -1.0
+    if not max_age > 0:
+        raise ValueError(f"max_age_seconds {max_age_seconds!r}: expected seconds above 0, or "
+                         "'infinity'")
+    return CachedStore(store, _Kept(Cache(capacity, **arguments), max_age), cache_set_data)
