@@ -138,7 +138,7 @@ static int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how
 		host_a64_add(&s->pieces, 1);
 	else
 		pcp_free(pcp, &page, 1, HOST_ANY_NODE);
-	return 0;
+	return host_likely(host_table_has(&s->table, i)) ? 0 : -ENOMEM;
 }
 
 static void table_free(struct store *s)

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ebb_in.h"
 #include "sized.h"
 
 #define MAGIC 0x65626276616c7565ull     /* "ebbvalue" */
@@ -106,12 +107,14 @@ static int open_values(struct ebb_values *v, const struct ebb_values_config *cfg
 	    slots < SLOTS_LEAST || slots > SLOTS_MOST)
 		return -EINVAL;
 	err = open_slots(v, cfg, slots);
-	while (err == -ENOMEM && !cfg->slots && slots / 2 >= SLOTS_LEAST) {
-		slots /= 2;
-		err = open_slots(v, cfg, slots);
-	}
 	if (err)
 		return err;
+	err = blocks_try_out(&v->blocks);
+	if (err) {
+		blocks_destroy(&v->blocks);
+		ebb_close(v->store);
+		return err;
+	}
 	choose_secret(&v->secret);
 	v->head_most = v->blocks.small < BUCKET_OBJECT ? v->blocks.small : BUCKET_OBJECT;
 	v->mem_limit = cfg->mem_limit;
@@ -257,6 +260,27 @@ static int change(struct ebb_values *v, struct scratch *s, const struct name *na
 	return err == -ESTALE ? -EIO : err;
 }
 
+/*
+ * Packed bytes, and those of references, that go when a put of so many bytes succeeds, if the limit
+ * may be in its way.
+ */
+static u64 goes_instead(struct ebb_values *v, struct scratch *s, const struct name *name, u64 bytes)
+{
+	struct values_stripe *st = stripe_of(v, name->hash);
+	u64 limit = host_read_once(v->mem_limit), packed = 0, n;
+	struct record r;
+
+	if (host_likely(!limit) || host_likely(ebb_pool_bytes(v->store) + bytes <= limit))
+		return 0;
+	host_mutex_lock(&st->lock);
+	if (!values_look_locked(v, s, name, &r)) {
+		n = r.kind == RECORD_MAP ? value_blocks(v, r.bytes) : 0;
+		packed = r.packed + (n + (n + LEAF_REFS - 1) / LEAF_REFS) * sizeof(r.ref);
+	}
+	host_mutex_unlock(&st->lock);
+	return packed;
+}
+
 int values_put(struct ebb_values *v, const struct name *name, struct value_source *from,
 	       unsigned int flags)
 {
@@ -271,6 +295,7 @@ int values_put(struct ebb_values *v, const struct name *name, struct value_sourc
 	s = scratch_get(&v->blocks);
 	if (!s)
 		return -ENOMEM;
+	from->instead = goes_instead(v, s, name, from->bytes);
 	err = value_make(v, s, from, &r);
 	if (!err) {
 		r.length = record_make(values_room(s)->record, &r);
