@@ -248,7 +248,8 @@ static int put_by_many(void)
 		ANSWERS(failed == NULL, true);
 	}
 	if (getenv("EBB_TEST_FIGURES"))
-		printf("# %.3f of the capacity\n", ((double)most - (double)before) / (8.0 * MIB));
+		fprintf(stderr, "# %.3f of the capacity\n",
+			((double)most - (double)before) / (8.0 * MIB));
 	ANSWERS(most <= before + 8 * MIB / 100 * 106 + ONE_CONTEXT, true);
 	ebb_cache_close(cache);
 	ANSWERS(status_of("RssAnon") <= before + MIB, true);
@@ -398,13 +399,14 @@ static void without_a_thread_a_spill_is_written_by_callers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* Before there is a thread. */
+		cmocka_unit_test(without_a_thread_memory_comes_back_by_calls),
+		cmocka_unit_test(without_a_thread_a_spill_is_written_by_callers),
 		cmocka_unit_test(an_empty_one_takes_little_of_any_limit),
 		cmocka_unit_test(an_open_that_succeeds_can_store),
 		cmocka_unit_test(contexts_of_many_threads_are_within_the_capacity),
 		cmocka_unit_test(a_value_that_fits_after_a_compaction_fits),
 		cmocka_unit_test(a_page_that_fits_after_a_compaction_fits),
-		cmocka_unit_test(without_a_thread_memory_comes_back_by_calls),
-		cmocka_unit_test(without_a_thread_a_spill_is_written_by_callers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
