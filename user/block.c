@@ -210,7 +210,8 @@ static struct scratch *wait_without_memory(struct blocks *b)
 	return s || !may_make(b) ? s : scratch_new(b, true);
 }
 
-struct scratch *scratch_get(struct blocks *b)
+/* NULL: there is no memory for one more. */
+static struct scratch *get_or_make(struct blocks *b)
 {
 	struct scratch *s = take_idle(b, SCRATCH_LOOKS);
 
@@ -219,17 +220,23 @@ struct scratch *scratch_get(struct blocks *b)
 	if (s)
 		return s;
 	s = scratch_new(b, true);
-	if (s)
-		return s;
 	/* Who waits for this one is to find out himself that there is no memory. */
-	tell_waiter(b);
-	return wait_without_memory(b);
+	if (!s)
+		tell_waiter(b);
+	return s;
+}
+
+struct scratch *scratch_get(struct blocks *b)
+{
+	struct scratch *s = get_or_make(b);
+
+	return host_likely(s != NULL) ? s : wait_without_memory(b);
 }
 
 HOST_NO_ANALYSIS        /* it returns with the lock */
 struct scratch *scratch_get_surely(struct blocks *b)
 {
-	struct scratch *s = scratch_get(b);
+	struct scratch *s = get_or_make(b);
 
 	if (s)
 		return s;

@@ -487,6 +487,16 @@ bool ebb_close_holes(struct ebb_store *store)
 	return pages || waited;
 }
 
+/* After a write or put that failed, which counts if it is not tried again. */
+static bool may_try_again(struct ebb_store *store, int err)
+{
+	if (store_no_room(err) && ebb_close_holes(store))
+		return true;
+	if (err != -ERANGE && err != -EINVAL)
+		store_note(&store->core, CNT_FAILED_WRITE);
+	return false;
+}
+
 int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t bytes)
 {
 	int err = check_run(store, slot, buf, bytes);
@@ -496,9 +506,10 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 		return err;
 	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE) {
 		fault_in_to_read((const char *)buf + off, HOST_PAGE_SIZE);
-		do {
-			err = store_write(&store->core, slot, (const char *)buf + off, host_node());
-		} while (store_no_room(err) && ebb_close_holes(store));
+		do
+			err = store_try_write(&store->core, slot, (const char *)buf + off,
+					      host_node());
+		while (host_unlikely(err) && may_try_again(store, err));
 		slot++;
 	}
 	/* What is stored has replaced something, whether or not the rest failed. */
@@ -524,9 +535,9 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 
 	if (bad(store) || !data)
 		return -EINVAL;
-	do {
-		err = store_put(&store->core, slot, data, bytes, host_node());
-	} while (store_no_room(err) && ebb_close_holes(store));
+	do
+		err = store_try_put(&store->core, slot, data, bytes, host_node());
+	while (host_unlikely(err) && may_try_again(store, err));
 	if (!err)
 		note_freed(store);
 	return no_memory_or_limit(err);

@@ -604,7 +604,7 @@ static inline bool host_user_failing(void)
 /*
  * Words come by the segment, which is made when one of its words is first asked for, and stays:
  *
- *     segment[i >> HOST_USER_SEGMENT_SHIFT]   { words --> | part | part | ... , written }
+ *     segment[i >> HOST_USER_SEGMENT_SHIFT] --> | part | part | ...
  *
  * Of a segment that memory is there that was touched (host_zalloc()).  So that nobody has to touch
  * it to find it empty, written has a bit for each part, of a page of memory, that was asked for and
@@ -617,14 +617,10 @@ static inline bool host_user_failing(void)
 
 _Static_assert(HOST_USER_SEGMENT_SHIFT - HOST_USER_PART_SHIFT <= 6, "written has a bit a part");
 
-struct host_user_segment {
-	host_a64 words;         /* the first one's address; 0: all of them are 0 */
-	host_a64 written;       /* bits */
-};
-
 struct host_table {
-	struct host_user_segment *segment;
-	host_a64 parts;         /* bits of written that are set, in all segments */
+	host_a64 *segment;      /* addresses, less those of words before the first; 0: none yet */
+	host_a64 *written;      /* [segments], bits */
+	host_a64 parts;         /* bits of written that are set */
 	u64 n;
 };
 
@@ -635,15 +631,15 @@ void host_table_destroy(struct host_table *t);
 extern const host_a64 host_user_no_word;
 
 /* Has the part of word i be there.  False: there is no memory for its segment. */
-bool host_user_table_need(struct host_table *t, u64 i);
+__attribute__((cold)) bool host_user_table_need(struct host_table *t, u64 i);
 
 static inline host_a64 *host_table_at(const struct host_table *t, u64 i)
 {
-	u64 words = host_a64_read_address(&t->segment[i >> HOST_USER_SEGMENT_SHIFT].words);
+	u64 words = host_a64_read_address(&t->segment[i >> HOST_USER_SEGMENT_SHIFT]);
 
 	if (host_unlikely(!words))
 		return (host_a64 *)(uintptr_t)&host_user_no_word;
-	return (host_a64 *)(uintptr_t)words + (i & (HOST_USER_SEGMENT - 1));
+	return (host_a64 *)(uintptr_t)(words + i * sizeof(host_a64));
 }
 
 static inline u64 host_user_part_bit(u64 i)
@@ -655,7 +651,7 @@ static inline u64 host_user_part_bit(u64 i)
 /* Who sees the bit sees the segment. */
 static inline bool host_table_has(struct host_table *t, u64 i)
 {
-	host_a64 *written = &t->segment[i >> HOST_USER_SEGMENT_SHIFT].written;
+	host_a64 *written = &t->written[i >> HOST_USER_SEGMENT_SHIFT];
 
 	return host_likely(host_a64_read_acquire(written) & host_user_part_bit(i)) ||
 	       host_user_table_need(t, i);
@@ -665,7 +661,7 @@ static inline u64 host_table_skip(const struct host_table *t, u64 i)
 {
 	u64 first = i & ~(HOST_USER_SEGMENT - 1), at = i - first;
 	u64 part = at >> HOST_USER_PART_SHIFT;
-	u64 bits = host_a64_read(&t->segment[i >> HOST_USER_SEGMENT_SHIFT].written) >> part;
+	u64 bits = host_a64_read(&t->written[i >> HOST_USER_SEGMENT_SHIFT]) >> part;
 
 	if (bits & 1)
 		return 0;

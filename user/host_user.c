@@ -390,24 +390,34 @@ int host_table_init(struct host_table *t, u64 n)
 	t->n = n;
 	host_a64_set(&t->parts, 0);
 	t->segment = host_user_zalloc_sparse(segments(n) * sizeof(*t->segment));
-	return t->segment ? 0 : -ENOMEM;
+	t->written = host_user_zalloc_sparse(segments(n) * sizeof(*t->written));
+	if (t->segment && t->written)
+		return 0;
+	host_table_destroy(t);
+	return -ENOMEM;
+}
+
+/* What stands in the directory for a segment at p, whose first word is first. */
+static u64 entry_of(const void *p, u64 first)
+{
+	return (u64)(uintptr_t)p - first * sizeof(host_a64);
 }
 
 bool host_user_table_need(struct host_table *t, u64 i)
 {
-	struct host_user_segment *g = &t->segment[i >> HOST_USER_SEGMENT_SHIFT];
-	size_t bytes = segment_bytes(t, i & ~(HOST_USER_SEGMENT - 1));
+	u64 k = i >> HOST_USER_SEGMENT_SHIFT, first = k << HOST_USER_SEGMENT_SHIFT;
 	u64 none = 0, bit = host_user_part_bit(i);
+	size_t bytes = segment_bytes(t, first);
 	void *p;
 
-	if (!host_a64_read(&g->words)) {
+	if (!host_a64_read(&t->segment[k])) {
 		p = host_user_zalloc_sparse(bytes);
 		if (!p)
 			return false;
-		if (!host_a64_cas(&g->words, &none, (u64)(uintptr_t)p))
+		if (!host_a64_cas(&t->segment[k], &none, entry_of(p, first)))
 			host_free(p, bytes);
 	}
-	if (!(host_a64_or(&g->written, bit) & bit))
+	if (!(host_a64_or(&t->written[k], bit) & bit))
 		host_a64_add(&t->parts, 1);
 	return true;
 }
@@ -426,7 +436,7 @@ size_t host_table_bytes(const struct host_table *t)
 
 	/* The directory is written for each segment, so no more of it is there. */
 	return bytes_there(t->n * sizeof(host_a64), parts) +
-	       bytes_there(segments(t->n) * sizeof(*t->segment), parts);
+	       2 * bytes_there(segments(t->n) * sizeof(*t->segment), parts);
 }
 
 bool host_table_forget(struct host_table *t, u64 first, u64 n)
@@ -434,12 +444,12 @@ bool host_table_forget(struct host_table *t, u64 first, u64 n)
 	u64 end = first + n, i, next, skip, bit;
 
 	for (i = first; i < end; i = next) {
-		struct host_user_segment *g = &t->segment[i >> HOST_USER_SEGMENT_SHIFT];
+		host_a64 *written = &t->written[i >> HOST_USER_SEGMENT_SHIFT];
 		host_a64 *word = host_table_at(t, i);
 
 		next = (i | (HOST_USER_SEGMENT - 1)) + 1;
 		next = next < end ? next : end;
-		if (!host_a64_read(&g->written) ||
+		if (!host_a64_read(written) ||
 		    segment_bytes(t, i & ~(HOST_USER_SEGMENT - 1)) < ZALLOC_MAP_BYTES)
 			continue;
 		if (!host_user_discard(word, word + (next - i)))
@@ -447,7 +457,7 @@ bool host_table_forget(struct host_table *t, u64 first, u64 n)
 		for (; i < next; i += skip ? skip : HOST_USER_PART) {
 			skip = host_table_skip(t, i);
 			bit = host_user_part_bit(i);
-			if (!skip && host_a64_and(&g->written, ~bit) & bit)
+			if (!skip && host_a64_and(written, ~bit) & bit)
 				host_a64_add(&t->parts, (u64)-1);
 		}
 	}
@@ -459,11 +469,11 @@ void host_table_destroy(struct host_table *t)
 	u64 i;
 
 	for (i = 0; t->segment && i < t->n; i += HOST_USER_SEGMENT)
-		host_free((void *)(uintptr_t)
-			  host_a64_read(&t->segment[i >> HOST_USER_SEGMENT_SHIFT].words),
-			  segment_bytes(t, i));
+		if (host_a64_read(&t->segment[i >> HOST_USER_SEGMENT_SHIFT]))
+			host_free(host_table_at(t, i), segment_bytes(t, i));
 	host_free(t->segment, segments(t->n) * sizeof(*t->segment));
-	t->segment = NULL;
+	host_free(t->written, segments(t->n) * sizeof(*t->written));
+	t->segment = t->written = NULL;
 }
 
 /* For LeakSanitizer, if the program has it: what these pages point to is not lost. */
