@@ -152,11 +152,13 @@
  *            any; word i < n.  If there is no such page it is 0, and not to be written.
  *   bool host_table_has(const struct host_table *t, u64 i)
  *            any; whether word i may be written: from then on for good, or until a call of the
- *            home's own takes its page, when nobody may write to it
+ *            home's own takes its page, when nobody may write to it.  A home that keeps words
+ *            elsewhere than in the core's pages makes them here, and false is that it could not
  *   u64  host_table_skip(const struct host_table *t, u64 i)
  *            any; so many words from i on are 0 for sure; 0: word i may have been
  *   bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
- *            any; makes p, whose bytes are 0, the page of word i; false: there is one by now
+ *            any; makes p, whose bytes are 0, the page of word i; false: there is one by now, or
+ *            the home takes none
  *   host_page host_table_take(struct host_table *t)
  *            process; at the end, nobody uses the table: a page that it was given, or 0
  *   size_t host_table_bytes(const struct host_table *t)    any; what it takes beside those pages

@@ -121,15 +121,13 @@ static bool levels_fit(const struct store_config *cfg)
  * may look into it.
  */
 
-/* Gives slot i a word, if it has none.  node, how: as pcp_alloc().  -ENOMEM. */
-static int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
+/* Gives slot i a word.  node, how: as pcp_alloc().  -ENOMEM. */
+static int make_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
 {
 	struct pcp *pcp = s->pool.pcp;
 	host_page page;
 	int err;
 
-	if (host_likely(host_table_has(&s->table, i)))
-		return 0;
 	err = pcp_alloc(pcp, &page, 1, node, how);
 	if (err)
 		return err;
@@ -138,7 +136,13 @@ static int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how
 		host_a64_add(&s->pieces, 1);
 	else
 		pcp_free(pcp, &page, 1, HOST_ANY_NODE);
-	return 0;
+	return host_table_has(&s->table, i) ? 0 : -ENOMEM;
+}
+
+/* The same, if it has none. */
+static inline int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
+{
+	return host_likely(host_table_has(&s->table, i)) ? 0 : make_slot(s, i, node, how);
 }
 
 static void table_free(struct store *s)
@@ -285,19 +289,24 @@ static bool let_go_of(struct store *s, struct store_cpu *cpu, u64 ref, struct re
 	return store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), todo);
 }
 
-void store_drop(struct store *s, u64 i, u64 word)
+static void drop(struct store *s, host_a64 *slot, u64 word)
 {
 	struct release_todo todo = { NULL, false };
 	struct store_cpu *cpu;
 	u64 ref = slot_ref(word);
 	bool now;
 
-	if (host_likely(!hold_drop(&s->holds, store_slot(s, i), ref)))
+	if (host_likely(!hold_drop(&s->holds, slot, ref)))
 		return;
 	cpu = host_percpu_lock(&s->cpus);
 	now = let_go_of(s, cpu, ref, &todo);
 	host_percpu_unlock(&s->cpus, cpu);
 	store_let_go_finish(s, ref, now, &todo);
+}
+
+void store_drop(struct store *s, u64 i, u64 word)
+{
+	drop(s, store_slot(s, i), word);
 }
 
 static bool over_limit(struct store *s)
@@ -460,7 +469,7 @@ int store_write(struct store *s, u64 i, const void *page, unsigned int node)
 	return err;
 }
 
-int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
+int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
 {
 	u64 word = 0;
 	int err;
@@ -470,10 +479,17 @@ int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned i
 	if (!bytes || bytes > HOST_PAGE_SIZE)
 		return -EINVAL;
 	err = make_object(s, i, node, SLOT_BLOB, data, bytes, &word);
-	if (err)
-		store_note(s, CNT_FAILED_WRITE);
-	else
+	if (!err)
 		store_put_word(s, store_slot(s, i), word);
+	return err;
+}
+
+int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
+{
+	int err = store_try_put(s, i, data, bytes, node);
+
+	if (host_unlikely(store_no_room(err)))
+		store_note(s, CNT_FAILED_WRITE);
 	return err;
 }
 
@@ -529,14 +545,14 @@ int store_unpack(struct store *s, struct stream *own, u64 word, void *page)
  * leave by way of page, and the hold ends before the other stream is waited for.  Ends both st and
  * the hold.
  */
-static int read_by_other(struct store *s, u64 i, struct stream *st, u64 word, void *page)
+static int read_by_other(struct store *s, host_a64 *slot, struct stream *st, u64 word, void *page)
 {
 	struct streams *t = s->codecs[slot_codec(word)];
 	size_t bytes = pool_ref_size(&s->pool, slot_ref(word));
 	int err;
 
 	memcpy(page, pool_map(&s->pool, slot_ref(word), st->bounce), bytes);
-	store_drop(s, i, word);
+	drop(s, slot, word);
 	stream_put(st);
 	if (bytes == HOST_PAGE_SIZE)
 		return 0;
@@ -547,22 +563,22 @@ static int read_by_other(struct store *s, u64 i, struct stream *st, u64 word, vo
 	return err;
 }
 
-/* Reads slot i, which had an object when it was looked at. */
-static int read_held(struct store *s, u64 i, u64 seen, void *page)
+/* Reads a slot, which had an object when it was looked at. */
+static int read_held(struct store *s, host_a64 *slot, u64 seen, void *page)
 {
 	struct streams *t = s->codecs[slot_codec(seen)];
 	struct stream *st = stream_get(t);
-	u64 word = store_hold(s, i);
+	u64 word = hold_take(&s->holds, slot);
 	int err = 0;
 
 	if (!slot_has_object(word)) {
 		err = read_word(word, page);
 	} else if (host_unlikely((word ^ seen) & SLOT_CODEC) && slot_type(word) == SLOT_PAGE) {
-		return read_by_other(s, i, st, word, page);
+		return read_by_other(s, slot, st, word, page);
 	} else {
 		err = slot_type(word) == SLOT_BLOB ? -EINVAL :
 						     read_object(s, t->codec, st, word, page);
-		store_drop(s, i, word);
+		drop(s, slot, word);
 	}
 	stream_put(st);
 	return err;
@@ -570,14 +586,16 @@ static int read_held(struct store *s, u64 i, u64 seen, void *page)
 
 int store_read(struct store *s, u64 i, void *page)
 {
+	host_a64 *slot;
 	int err = 0;
 	u64 word;
 
 	if (i >= s->slots)
 		return -ERANGE;
-	word = host_a64_read(store_slot(s, i));
+	slot = store_slot(s, i);
+	word = host_a64_read(slot);
 	if (slot_has_object(word))
-		err = read_held(s, i, word, page);
+		err = read_held(s, slot, word, page);
 	else
 		err = read_word(word, page);
 	if (host_unlikely(err < 0))
@@ -601,21 +619,23 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 	struct release_todo todo = { NULL, false };
 	bool last = false, now = false;
 	struct store_cpu *cpu;
+	host_a64 *slot;
 	int err = 0;
 	u64 word;
 
 	if (i >= s->slots)
 		return -ERANGE;
 	*bytes = 0;
-	word = host_a64_read(store_slot(s, i));
+	slot = store_slot(s, i);
+	word = host_a64_read(slot);
 	if (!slot_has_object(word))
 		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
 	/* It needs no stream: the item it is that bounds the holds here (hold.h). */
 	cpu = host_percpu_lock(&s->cpus);
-	word = store_hold(s, i);
+	word = hold_take(&s->holds, slot);
 	if (slot_has_object(word)) {
 		err = get_blob(s, word, buf, cap, bytes);
-		last = hold_drop(&s->holds, store_slot(s, i), slot_ref(word));
+		last = hold_drop(&s->holds, slot, slot_ref(word));
 		if (last)
 			now = let_go_of(s, cpu, slot_ref(word), &todo);
 	} else if (slot_type(word) != SLOT_EMPTY) {

@@ -748,7 +748,7 @@ static void two_keys_of_one_hash_are_two_keys(void **state)
 	b = hash_key(&c->secret, "b", 1);
 	sh = cache_shard_of(c, a);
 	e = cache_index_find(&sh->mem, a);
-	ref = sh->mem.entry[e - 1].ref;
+	ref = cache_index_entry(&sh->mem, e - 1)->ref;
 	cache_index_remove(&sh->mem, e - 1);
 	sh = cache_shard_of(c, b);
 	must_eq(cache_index_add(&sh->mem, b, ref, (u32)host_a64_read(&c->live), CACHE_SMALL), 0);

@@ -98,7 +98,7 @@ static void memory_follows_what_is_there(void **state)
 	must_be_at_most(cache_index_bytes(&x), 1000 * 48 + 3 * (16 << 10));
 	is_sound(&x);
 	for (i = 0; i < 1000; i++)
-		must_eq(x.entry[cache_index_find(&x, hash_of(i)) - 1].ref, i + 1);
+		must_eq(cache_index_entry(&x, cache_index_find(&x, hash_of(i)) - 1)->ref, i + 1);
 	for (i = 0; i < 1000; i++)
 		cache_index_remove(&x, cache_index_find(&x, hash_of(i)) - 1);
 	must_eq(x.entries, 0);
@@ -210,19 +210,32 @@ static void a_look_sees_that_it_lost_to_a_writer(void **state)
 	const struct sigaction act = { .sa_handler = write_in_between };
 	struct sigaction was;
 	struct cache_seen seen;
+	void *buckets;
+	u64 key = 0;
 	int err;
 
 	must_eq(cache_index_init(&shared, MOST, true), 0);
-	must_eq(cache_index_add(&shared, hash_of(1), 1, 1, CACHE_SMALL), 0);
-	writes_at = shared.bucket;
+	/* One whose bucket is in the first part. */
+	while (hash_of(++key) % CACHE_INDEX_LEAST >= 1u << GROWN_SHIFT)
+		;
+	must_eq(cache_index_add(&shared, hash_of(key), 1, 1, CACHE_SMALL), 0);
+	/* A page that the table has to itself: no part of a small one is. */
+	writes_at = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(writes_at != MAP_FAILED);
+	buckets = shared.bucket.part[0];
+	memcpy(writes_at, buckets, sizeof(u32) << GROWN_SHIFT);
+	shared.bucket.part[0] = writes_at;
 	writes = 0;
 	must_eq(sigaction(SIGSEGV, &act, &was), 0);
 	must_eq(mprotect(writes_at, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE), 0);
-	err = cache_index_look(&shared, hash_of(1), &seen);
+	err = cache_index_look(&shared, hash_of(key), &seen);
 	must_eq(sigaction(SIGSEGV, &was, NULL), 0);
 	must_eq(writes, 1);
 	must_eq(err, -ESTALE);
-	must_eq(cache_index_look(&shared, hash_of(1), &seen), 0);
+	must_eq(cache_index_look(&shared, hash_of(key), &seen), 0);
+	shared.bucket.part[0] = buckets;
+	munmap(writes_at, (size_t)sysconf(_SC_PAGESIZE));
 	cache_index_destroy(&shared);
 }
 
@@ -250,7 +263,7 @@ static void ask(struct model *m, u64 key)
 		u32 e = cache_index_victim(&m->x);
 
 		must(e);
-		cache_ghost_add(&m->x, m->x.entry[e - 1].hash);
+		cache_ghost_add(&m->x, cache_index_entry(&m->x, e - 1)->hash);
 		cache_index_remove(&m->x, e - 1);
 	}
 	must_eq(cache_index_add(&m->x, hash, key + 1, 1,
@@ -369,7 +382,7 @@ static void a_victim_is_found_in_bounded_steps(void **state)
 	moved = m.x.queue[CACHE_MAIN].entries;
 	must_be_at_most(moved, CACHE_VICTIM_STEPS);
 	/* It can be found, and comes back if it is replaced. */
-	must_eq(cache_index_find(&m.x, m.x.entry[e - 1].hash), e);
+	must_eq(cache_index_find(&m.x, cache_index_entry(&m.x, e - 1)->hash), e);
 	is_sound(&m.x);
 	cache_index_replace(&m.x, e - 1, 77777, 5);
 	is_sound(&m.x);

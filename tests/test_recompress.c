@@ -637,10 +637,11 @@ static void a_mark_ends_with_the_eighth_reader_too(void **state)
 static void a_mark_needs_the_word_that_was_seen(void **state)
 {
 	struct store *s = open_store(0);
-	host_a64 *slot = store_slot(s, 0);
+	host_a64 *slot;
 	u64 was;
 
 	put(s, 0, 1000, 0, 0);
+	slot = store_slot(s, 0);
 	was = word(s, 0);
 	must(slot_mark(slot, was, SLOT_CHOSEN, 0));
 	must(!slot_mark(slot, was, SLOT_INCOMPRESSIBLE, 0));

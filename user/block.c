@@ -11,6 +11,7 @@
 #include "ebb_in.h"
 #include "futex.h"
 #include "pool.h"
+#include "zone.h"
 
 /* Less than a sixteenth saved does not pay for the work of reading it. */
 #define GAIN_SHIFT 4
@@ -34,33 +35,33 @@ _Static_assert(sizeof(struct scratch) + BLOCK_HEAD <= SCRATCH_HEAD, "a scratch b
 
 /* ---- scratches ---- */
 
-/* What a context of zstd 1.5 takes at the most: its tables are as large as blocks ask for. */
-static u64 zstd_context_bytes(const struct blocks *b)
+/*
+ * What a context takes for blocks of n bytes.  That of zstd grows with them; those of the others
+ * are as large as their libraries have them.
+ */
+static u32 context_bytes_for(const struct blocks *b, size_t n)
 {
-	static const struct {
-		u32 block, low, high;           /* bytes; KiB below level 11, and from it on */
-	} most[] = {
-		{ 4096, 200, 368 }, { 8192, 280, 464 }, { 16384, 376, 664 }, { 32768, 624, 1056 },
-	};
-	/* A context is made for a page at the least. */
-	u32 packed = host_read_once(b->largest);
-	u32 largest = packed > HOST_PAGE_SIZE ? packed : HOST_PAGE_SIZE;
-	bool low = b->params.level < ZSTD_HIGH_LEVEL;
-	u64 more = low ? 0 : host_read_once(b->dictionary_bytes);
-	size_t i;
+	size_t block;
 
-	for (i = 0; i < sizeof(most) / sizeof(most[0]); i++)
-		if (largest <= most[i].block)
-			return ((u64)(low ? most[i].low : most[i].high) << 10) + more;
-	return ((u64)(low ? 1152 : 1856) << 10) + more;
+	if (b->codec != &codec_zstd)
+		return b->codec == &codec_lz4hc ? (u32)256 << 10 : (u32)64 << 10;
+	/* A context is made for a page at the least. */
+	for (block = HOST_PAGE_SIZE; block < n; block *= 2)
+		;
+	return (u32)codec_zstd_context_bytes(b->params.level, block);
 }
 
-/* As measured with lz4 1.9 and zstd 1.5. */
 u64 blocks_context_bytes(const struct blocks *b)
 {
-	if (b->codec == &codec_zstd)
-		return zstd_context_bytes(b);
-	return b->codec == &codec_lz4hc ? (u64)256 << 10 : (u64)64 << 10;
+	u64 more = b->params.level < ZSTD_HIGH_LEVEL ? 0 : host_read_once(b->dictionary_bytes);
+
+	return host_read_once(b->context_bytes) + more;
+}
+
+u64 blocks_contexts_bytes(struct blocks *b)
+{
+	return b->codec == &codec_zstd ? codec_zstd_bytes(&b->params) :
+	       blocks_contexts(b) * blocks_context_bytes(b);
 }
 
 static size_t scratch_bytes(const struct blocks *b)
@@ -198,8 +199,21 @@ static struct scratch *wait_for_one(struct blocks *b)
 }
 
 #define SCRATCH_LOOKS 4u
+#define NO_MEMORY_NS 200000             /* between two looks for one that others have */
 
-struct scratch *scratch_get(struct blocks *b)
+/* There is no memory for one more.  Those that others have come back. */
+static struct scratch *wait_without_memory(struct blocks *b)
+{
+	struct scratch *s;
+
+	while (!(s = take_idle(b, b->cpus)) && blocks_contexts(b))
+		sleep_raw(NO_MEMORY_NS);
+	/* The last one may have ended, and left its memory. */
+	return s || !may_make(b) ? s : scratch_new(b, true);
+}
+
+/* NULL: there is no memory for one more. */
+static struct scratch *get_or_make(struct blocks *b)
 {
 	struct scratch *s = take_idle(b, SCRATCH_LOOKS);
 
@@ -214,10 +228,17 @@ struct scratch *scratch_get(struct blocks *b)
 	return s;
 }
 
+struct scratch *scratch_get(struct blocks *b)
+{
+	struct scratch *s = get_or_make(b);
+
+	return host_likely(s != NULL) ? s : wait_without_memory(b);
+}
+
 HOST_NO_ANALYSIS        /* it returns with the lock */
 struct scratch *scratch_get_surely(struct blocks *b)
 {
-	struct scratch *s = scratch_get(b);
+	struct scratch *s = get_or_make(b);
 
 	if (s)
 		return s;
@@ -267,10 +288,16 @@ void blocks_set_room(struct blocks *b, u64 bytes)
 
 void blocks_expect(struct blocks *b, size_t n)
 {
+	u32 bytes;
+
 	n = n < BLOCK_BYTES ? n : BLOCK_BYTES;
+	if (host_likely(n <= host_read_once(b->largest)))
+		return;
 	/* Of two at once the smaller one may win, until the larger one is packed again. */
-	if (n > host_read_once(b->largest))
-		host_write_once(b->largest, (u32)n);
+	bytes = context_bytes_for(b, n);
+	if (bytes > host_read_once(b->context_bytes))
+		host_write_once(b->context_bytes, bytes);
+	host_write_once(b->largest, (u32)n);
 }
 
 /* ---- begin and end ---- */
@@ -320,6 +347,7 @@ int blocks_init(struct blocks *b, const struct blocks_config *cfg)
 		err = b->codec->prepare(&b->params);
 	if (err)
 		return err;
+	b->context_bytes = context_bytes_for(b, 0);
 	b->idle = host_zalloc(b->cpus * LINE_WORDS * sizeof(*b->idle));
 	host_a64_add(&b->scratches, 1);
 	b->reserve = scratch_new(b, false);
@@ -348,6 +376,31 @@ int blocks_open(struct blocks *b, struct blocks_config *cfg, struct ebb_config *
 	if (err)
 		ebb_close(cfg->store);
 	return err;
+}
+
+static int try_scratch(void *blocks)
+{
+	struct blocks *b = blocks;
+	struct scratch *s;
+
+	host_a64_add(&b->scratches, 1);
+	s = scratch_new(b, true);
+	if (!s)
+		return -ENOMEM;
+	scratch_end(b, s);
+	return 0;
+}
+
+int blocks_try_out(struct blocks *b)
+{
+	u32 first;
+	int err = runs_take(&b->runs, 1, &first);
+
+	if (err)
+		return err;
+	err = ebb_need_slot(b->store, first);
+	runs_give(&b->runs, first);
+	return err ? err : zone_try_out(try_scratch, b);
 }
 
 void blocks_destroy(struct blocks *b)

@@ -16,7 +16,7 @@
  *
  * Everything is done with a scratch in hand: a codec's context and room for a block.  There are as
  * many as threads that are in calls, and as many as CPUs are kept.  Where they have so much room
- * and no more (blocks_set_room()), there are as many as go into it, and others wait for one.
+ * and no more (blocks_set_room()), or there is no memory for another, others wait for one.
  *
  * Pages of the slot table in which no block is are given back by the store's tick.  A reader who is
  * late finds zeros there, as in each empty slot.
@@ -75,6 +75,7 @@ struct blocks {
 	host_a64 waiters;               /* threads that wait for one */
 	u32 bell;                       /* futex of who waits */
 	u32 largest;                    /* bytes of a block that was packed; host_read_once */
+	u32 context_bytes;              /* that a context takes for it, at most; as largest */
 	host_a64 stale;                 /* times that a reader had to ask anew */
 };
 
@@ -96,10 +97,16 @@ int blocks_init(struct blocks *b, const struct blocks_config *cfg);
  */
 int blocks_open(struct blocks *b, struct blocks_config *cfg, struct ebb_config *store);
 
+/* Whether there is memory for a first block, so that an open that succeeds can store.  -ENOMEM. */
+int blocks_try_out(struct blocks *b);
+
 /* No call is under way.  What is stored stays in the store. */
 void blocks_destroy(struct blocks *b);
 
-/* NULL: there is no memory.  It may wait for another thread's: who has one asks for no second. */
+/*
+ * NULL: there is no memory, and nobody has one that he will put back.  It may wait for another
+ * thread's: who has one asks for no second.
+ */
 struct scratch *scratch_get(struct blocks *b);
 
 /*
@@ -122,8 +129,12 @@ void blocks_expect(struct blocks *b, size_t n);
 /* How many there may be at once. */
 u64 blocks_scratches_most(struct blocks *b);
 
-/* Contexts that there are; the bytes that one takes at the most, alone and with its buffers. */
+/*
+ * Contexts that there are, and the bytes that they have; the bytes that one takes at the most,
+ * alone and with its buffers.
+ */
 u64 blocks_contexts(struct blocks *b);
+u64 blocks_contexts_bytes(struct blocks *b);
 u64 blocks_context_bytes(const struct blocks *b);
 u64 blocks_scratch_bytes(const struct blocks *b);
 
@@ -188,7 +199,7 @@ bool blocks_give_table(void *blocks, u64 ns);
 /* Whether the numbers of slots are in order; NULL, or a sentence.  No other call is under way. */
 const char *blocks_check(struct blocks *b);
 
-/* Bytes of tables and of scratches. */
+/* Bytes of tables and of scratches, but for contexts. */
 size_t blocks_meta_bytes(struct blocks *b);
 
 #endif

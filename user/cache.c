@@ -72,10 +72,8 @@ static void close_shards(struct ebb_cache *c)
 	unsigned int i;
 
 	for (i = 0; i < CACHE_SHARDS; i++) {
-		if (c->shard[i].mem.entry)
-			cache_index_destroy(&c->shard[i].mem);
-		if (c->shard[i].spilled.entry)
-			cache_index_destroy(&c->shard[i].spilled);
+		cache_index_destroy(&c->shard[i].mem);
+		cache_index_destroy(&c->shard[i].spilled);
 		host_mutex_destroy(&c->shard[i].lock);
 	}
 }
@@ -138,7 +136,6 @@ static void choose_secret(struct hash_secret *secret)
 
 static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 {
-	u64 slots = most_slots();
 	int err;
 
 	if (cfg->flags & ~FLAGS || !cache_may_have(cfg->capacity))
@@ -150,30 +147,30 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 	c->gone_ctx = cfg->gone_ctx;
 	choose_secret(&c->secret);
 	pins_init(&c->pins);
-	/* Where there are no addresses for tables that fill the machine, smaller ones will do. */
-	err = open_tables(c, cfg, slots);
-	while (err == -ENOMEM && slots / 2 >= SLOTS_LEAST / 16) {
-		slots /= 2;
-		err = open_tables(c, cfg, slots);
-	}
+	err = open_tables(c, cfg, most_slots());
 	if (err)
 		return err;
 	if (cfg->spill)
 		err = cache_spill_open(&c->spill, cfg->spill, cfg->spill_capacity);
-	if (!err) {
-		err = cache_dict_init(c);
-		if (!err) {
-			err = cache_room_init(c, cfg->capacity);
-			if (err) {
-				cache_dict_stop(c);
-				cache_dict_destroy(c);
-			}
-		}
-	}
-	if (err) {
-		cache_spill_close(c->spill);
-		close_tables(c);
-	}
+	if (err)
+		goto no_spill;
+	err = cache_dict_init(c);
+	if (err)
+		goto no_dict;
+	err = cache_room_init(c, cfg->capacity);
+	if (err)
+		goto no_room;
+	err = blocks_try_out(&c->blocks);
+	if (!err)
+		return 0;
+	cache_room_destroy(c);
+no_room:
+	cache_dict_stop(c);
+	cache_dict_destroy(c);
+no_dict:
+	cache_spill_close(c->spill);
+no_spill:
+	close_tables(c);
 	return err;
 }
 
@@ -266,7 +263,7 @@ static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64
 
 	if (!e)
 		return 0;
-	entry = &sh->mem.entry[e - 1];
+	entry = cache_index_entry(&sh->mem, e - 1);
 	if (ref && entry->ref != ref)
 		return 0;
 	ref = entry->ref;
@@ -341,8 +338,8 @@ static int publish(struct ebb_cache *c, const struct cache_key *key, u64 ref, u3
 	host_mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, key->hash);
 	if (e) {
-		*old = sh->mem.entry[e - 1].ref;
-		was = cache_mark_bytes(host_read_once(sh->mem.entry[e - 1].mark));
+		*old = cache_index_entry(&sh->mem, e - 1)->ref;
+		was = cache_mark_bytes(host_read_once(cache_index_entry(&sh->mem, e - 1)->mark));
 		grown -= was;
 		cache_count_left(c, was);
 		cache_index_replace(&sh->mem, e - 1, ref, bytes);
@@ -506,11 +503,11 @@ static int look_locked(struct ebb_cache *c, struct scratch *s, const struct cach
 
 	host_mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, key->hash);
-	p->ref = e ? sh->mem.entry[e - 1].ref : 0;
+	p->ref = e ? cache_index_entry(&sh->mem, e - 1)->ref : 0;
 	if (e)
 		err = cache_value_read(c, s, p->ref, &p->n);
 	else if (c->spill && (e = cache_index_find(&sh->spilled, key->hash)) != 0)
-		p->at = sh->spilled.entry[e - 1].ref;
+		p->at = cache_index_entry(&sh->spilled, e - 1)->ref;
 	host_mutex_unlock(&sh->lock);
 	if (e && !p->ref)
 		err = cache_spill_get(c->spill, key->hash, p->at, s->plain, BLOCK_BYTES, &p->n);
@@ -554,7 +551,8 @@ static void promote(struct ebb_cache *c, struct scratch *s, const struct cache_k
 		return;
 	host_mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->spilled, key->hash);
-	if (e && sh->spilled.entry[e - 1].ref == p->at && !cache_index_find(&sh->mem, key->hash)) {
+	if (e && cache_index_entry(&sh->spilled, e - 1)->ref == p->at &&
+	    !cache_index_find(&sh->mem, key->hash)) {
 		added = !cache_index_add(&sh->mem, key->hash, ref, bytes, CACHE_MAIN);
 		if (added) {
 			host_a64_add(&c->live, bytes);
@@ -578,7 +576,7 @@ static bool take(struct ebb_cache *c, const struct cache_key *key, const struct 
 	mine = *ref != 0;
 	if (!p->ref) {
 		e = cache_index_find(&sh->spilled, key->hash);
-		mine = e && sh->spilled.entry[e - 1].ref == p->at;
+		mine = e && cache_index_entry(&sh->spilled, e - 1)->ref == p->at;
 		if (mine)
 			forget_spilled(c, sh, key->hash);
 	}

@@ -98,8 +98,8 @@ static const char *check_cache(struct ebb_cache *c, struct scratch *s)
 		if (!what && c->spill)
 			what = cache_index_check(&sh->spilled);
 		for (i = 0; !what && i < sh->mem.entries; i++) {
-			live += cache_mark_bytes(sh->mem.entry[i].mark);
-			what = check_value(c, s, &sh->mem.entry[i], &numbers);
+			live += cache_mark_bytes(cache_index_entry(&sh->mem, i)->mark);
+			what = check_value(c, s, cache_index_entry(&sh->mem, i), &numbers);
 		}
 		spilled += sh->spilled.entries;
 	}

@@ -8,8 +8,6 @@
  */
 #include "cache_index.h"
 
-#include <sys/mman.h>
-
 #define HITS_MOST 3u                    /* of a mark */
 #define HITS_MASK 3u
 #define QUEUE_SHIFT 2
@@ -22,7 +20,6 @@
 
 /* Table memory is given back in pieces of this, when an eighth of what was touched is unused. */
 #define GIVE_BYTES ((size_t)16 << 10)
-#define MAPPED_BYTES ((size_t)128 << 10)        /* of a table that has pages of its own */
 
 static enum cache_queue queue_of(u32 mark)
 {
@@ -42,6 +39,23 @@ static u32 bucket_of(u32 buckets, u64 hash)
 	return i < buckets ? i : (u32)hash & low;
 }
 
+static struct cache_entry *entry_at(const struct cache_index *x, u32 i)
+{
+	return cache_index_entry(x, i);
+}
+
+static u32 *bucket_at(struct cache_index *x, u32 i)
+{
+	return grown_at(&x->bucket, i, sizeof(u32));
+}
+
+#define SET_BYTES (CACHE_GHOST_WAYS * sizeof(u16))
+
+static u16 *set_at(struct cache_index *x, u32 i)
+{
+	return grown_at(&x->ghost, i, SET_BYTES);
+}
+
 static void begin(struct cache_index *x)
 {
 	host_a64_set(&x->seq, host_a64_read(&x->seq) + 1);
@@ -55,12 +69,7 @@ static void end(struct cache_index *x)
 
 /* ---- begin and end ---- */
 
-static size_t ghost_bytes(u64 sets)
-{
-	return sets * CACHE_GHOST_WAYS * sizeof(u16);
-}
-
-/* The ghost remembers as many as there are entries, or more, so its table has room for the most. */
+/* The ghost remembers as many as there are entries, or more. */
 static u64 most_sets(const struct cache_index *x)
 {
 	return ((u64)x->most + CACHE_GHOST_WAYS - 1) / CACHE_GHOST_WAYS * 2;
@@ -74,11 +83,9 @@ int cache_index_init(struct cache_index *x, u32 most, bool ghost)
 	x->bucket_top = CACHE_INDEX_LEAST;
 	x->ghost_sets = ghost ? GHOST_SETS_LEAST : 0;
 	x->ghost_least = x->ghost_sets;
-	x->entry = host_user_zalloc_sparse((size_t)most * sizeof(*x->entry));
-	x->bucket = host_user_zalloc_sparse((size_t)most * sizeof(*x->bucket));
-	if (ghost)
-		x->ghost = host_user_zalloc_sparse(ghost_bytes(most_sets(x)));
-	if (x->entry && x->bucket && (x->ghost || !ghost))
+	if (grown_need(&x->entry, 1, sizeof(struct cache_entry)) &&
+	    grown_need(&x->bucket, CACHE_INDEX_LEAST, sizeof(u32)) &&
+	    grown_need(&x->ghost, x->ghost_sets, SET_BYTES))
 		return 0;
 	cache_index_destroy(x);
 	return -ENOMEM;
@@ -86,43 +93,35 @@ int cache_index_init(struct cache_index *x, u32 most, bool ghost)
 
 void cache_index_destroy(struct cache_index *x)
 {
-	host_free(x->entry, (size_t)x->most * sizeof(*x->entry));
-	host_free(x->bucket, (size_t)x->most * sizeof(*x->bucket));
-	host_free(x->ghost, ghost_bytes(most_sets(x)));
-	x->entry = NULL;
-	x->bucket = NULL;
-	x->ghost = NULL;
+	grown_end(&x->entry, sizeof(struct cache_entry));
+	grown_end(&x->bucket, sizeof(u32));
+	grown_end(&x->ghost, SET_BYTES);
 }
 
-/* Gives back what is past used bytes of a table, of which so many were touched; false: nothing. */
-static bool give_rest(void *table, size_t bytes, size_t used, size_t touched)
+/* Gives back what is past the used elements, of those that were touched; false: nothing. */
+static bool give_rest(struct grown *g, u32 used, u32 touched, size_t bytes)
 {
-	uintptr_t from = ((uintptr_t)table + used + HOST_PAGE_MASK) & ~(uintptr_t)HOST_PAGE_MASK;
-	uintptr_t to = (uintptr_t)table + touched;
+	u32 rest = touched - used;
 
-	if (bytes < MAPPED_BYTES || touched - used < GIVE_BYTES || touched - used < touched / 8)
+	if (rest * bytes < GIVE_BYTES || rest < touched / 8)
 		return false;
-	if (from < to)
-		madvise((void *)from, (to - from + HOST_PAGE_MASK) & ~(size_t)HOST_PAGE_MASK,
-			MADV_DONTNEED);
+	grown_give(g, used, touched, bytes);
 	return true;
 }
 
 static void give_tables(struct cache_index *x)
 {
-	size_t e = sizeof(*x->entry), b = sizeof(*x->bucket);
-
-	if (give_rest(x->entry, x->most * e, x->entries * e, x->entry_top * e))
+	if (give_rest(&x->entry, x->entries, x->entry_top, sizeof(struct cache_entry)))
 		host_write_once(x->entry_top, x->entries);
-	if (give_rest(x->bucket, x->most * b, x->buckets * b, x->bucket_top * b))
+	if (give_rest(&x->bucket, x->buckets, x->bucket_top, sizeof(u32)))
 		host_write_once(x->bucket_top, x->buckets);
 }
 
 size_t cache_index_bytes(const struct cache_index *x)
 {
-	return host_read_once(x->entry_top) * sizeof(*x->entry) +
-	       host_read_once(x->bucket_top) * sizeof(*x->bucket) +
-	       ghost_bytes(host_read_once(x->ghost_sets));
+	return host_read_once(x->entry_top) * sizeof(struct cache_entry) +
+	       host_read_once(x->bucket_top) * sizeof(u32) +
+	       host_read_once(x->ghost_sets) * SET_BYTES;
 }
 
 /* ---- looks, without the lock ---- */
@@ -136,16 +135,20 @@ static bool changed(struct cache_index *x, u64 seq)
 int cache_index_look(struct cache_index *x, u64 hash, struct cache_seen *seen)
 {
 	u64 seq = host_a64_read_acquire(&x->seq);
-	u32 buckets = host_read_once(x->buckets), e;
+	u32 buckets = host_read_once(x->buckets), *bucket, e;
 	unsigned int steps = 0;
 	int err = -ENOENT;
 
-	if (seq & 1)
+	bucket = grown_look(&x->bucket, bucket_of(buckets, hash), sizeof(*bucket));
+	if (seq & 1 || host_unlikely(!bucket))
 		return -ESTALE;
-	e = host_read_once(x->bucket[bucket_of(buckets, hash)]);
+	e = host_read_once(*bucket);
 	for (; e && e <= x->most && steps < CHAIN_MOST; steps++) {
-		struct cache_entry *entry = &x->entry[e - 1];
+		struct cache_entry *entry = grown_look(&x->entry, e - 1, sizeof(*entry));
 
+		/* It is of a part that came after seq was read. */
+		if (host_unlikely(!entry))
+			return -ESTALE;
 		if (host_read_once(entry->hash) == hash) {
 			seen->entry = e - 1;
 			seen->ref = host_read_once(entry->ref);
@@ -166,8 +169,8 @@ void cache_index_hit(struct cache_index *x, const struct cache_seen *seen)
 	u32 mark = seen->mark;
 
 	if ((mark & HITS_MASK) < HITS_MOST)
-		__atomic_compare_exchange_n(&x->entry[seen->entry].mark, &mark, mark + 1, false,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		__atomic_compare_exchange_n(&cache_index_entry(x, seen->entry)->mark, &mark,
+					    mark + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* ---- queues ---- */
@@ -180,12 +183,12 @@ static void set_mark(struct cache_entry *entry, u32 mark)
 static void enqueue(struct cache_index *x, u32 i, u32 bytes, enum cache_queue queue, u32 hits)
 {
 	struct cache_queue_ends *q = &x->queue[queue];
-	struct cache_entry *entry = &x->entry[i];
+	struct cache_entry *entry = entry_at(x, i);
 
 	entry->newer = 0;
 	entry->older = q->newest;
 	if (q->newest)
-		x->entry[q->newest - 1].newer = i + 1;
+		entry_at(x, q->newest - 1)->newer = i + 1;
 	else
 		q->oldest = i + 1;
 	q->newest = i + 1;
@@ -197,18 +200,18 @@ static void enqueue(struct cache_index *x, u32 i, u32 bytes, enum cache_queue qu
 /* Takes an entry out of its queue, if it is in one.  Returns the hits that it had. */
 static u32 dequeue(struct cache_index *x, u32 i)
 {
-	struct cache_entry *entry = &x->entry[i];
+	struct cache_entry *entry = entry_at(x, i);
 	u32 mark = host_read_once(entry->mark);
 	struct cache_queue_ends *q = &x->queue[queue_of(mark)];
 
 	if (queue_of(mark) == CACHE_NO_QUEUE)
 		return 0;
 	if (entry->newer)
-		x->entry[entry->newer - 1].older = entry->older;
+		entry_at(x, entry->newer - 1)->older = entry->older;
 	else
 		q->newest = entry->older;
 	if (entry->older)
-		x->entry[entry->older - 1].newer = entry->newer;
+		entry_at(x, entry->older - 1)->newer = entry->newer;
 	else
 		q->oldest = entry->newer;
 	q->entries--;
@@ -219,7 +222,7 @@ static u32 dequeue(struct cache_index *x, u32 i)
 
 static void requeue(struct cache_index *x, u32 i, enum cache_queue queue, bool keep_hits)
 {
-	u32 bytes = cache_mark_bytes(host_read_once(x->entry[i].mark));
+	u32 bytes = cache_mark_bytes(host_read_once(entry_at(x, i)->mark));
 	u32 hits = dequeue(x, i);
 
 	enqueue(x, i, bytes, queue, keep_hits && hits ? hits - 1 : 0);
@@ -246,7 +249,7 @@ u32 cache_index_victim(struct cache_index *x)
 		e = x->queue[queue].oldest;
 		if (!e)
 			return 0;
-		hits = host_read_once(x->entry[e - 1].mark) & HITS_MASK;
+		hits = host_read_once(entry_at(x, e - 1)->mark) & HITS_MASK;
 		if (steps + 1 == CACHE_VICTIM_STEPS ||
 		    (queue == CACHE_SMALL ? hits < PROMOTE_HITS : !hits))
 			break;
@@ -269,14 +272,23 @@ static u16 print_of(u64 hash)
 
 static u16 *set_of(struct cache_index *x, u64 hash)
 {
-	return &x->ghost[((u32)hash & (x->ghost_sets - 1)) * CACHE_GHOST_WAYS];
+	return set_at(x, (u32)hash & (x->ghost_sets - 1));
 }
 
-/* Each half knows what the whole knew, and forgets what is not its own in time. */
-static void grow_ghost(struct cache_index *x)
+/*
+ * Each half knows what the whole knew, and forgets what is not its own in time.  False: there is no
+ * memory, and it stays as it is.
+ */
+static bool grow_ghost(struct cache_index *x)
 {
-	memcpy((char *)x->ghost + ghost_bytes(x->ghost_sets), x->ghost, ghost_bytes(x->ghost_sets));
-	host_write_once(x->ghost_sets, x->ghost_sets * 2);
+	u32 half = x->ghost_sets, i;
+
+	if (!grown_need(&x->ghost, 2 * half, SET_BYTES))
+		return false;
+	for (i = 0; i < half; i++)
+		memcpy(set_at(x, half + i), set_at(x, i), SET_BYTES);
+	host_write_once(x->ghost_sets, 2 * half);
+	return true;
 }
 
 /* The newer half of both. */
@@ -285,15 +297,14 @@ static void shrink_ghost(struct cache_index *x)
 	u32 half = x->ghost_sets / 2, i, k;
 
 	for (i = 0; i < half; i++) {
-		u16 *low = &x->ghost[(size_t)i * CACHE_GHOST_WAYS];
-		u16 *high = &x->ghost[(size_t)(i + half) * CACHE_GHOST_WAYS];
+		u16 *low = set_at(x, i), *high = set_at(x, i + half);
 		u16 both[CACHE_GHOST_WAYS];
 
 		for (k = 0; k < CACHE_GHOST_WAYS; k++)
 			both[k] = k & 1 ? high[k / 2] : low[k / 2];
 		memcpy(low, both, sizeof(both));
 	}
-	give_rest(x->ghost, ghost_bytes(most_sets(x)), ghost_bytes(half), ghost_bytes(half) * 2);
+	give_rest(&x->ghost, half, 2 * half, SET_BYTES);
 	host_write_once(x->ghost_sets, half);
 }
 
@@ -302,12 +313,12 @@ static bool tend_ghost(struct cache_index *x)
 {
 	u64 room = (u64)x->ghost_sets * CACHE_GHOST_WAYS;
 
-	if (!x->ghost)
+	if (!x->ghost_sets)
 		return false;
 	if ((x->entries > room || x->ghost_sets < x->ghost_least) &&
 	    x->ghost_sets * 2u <= most_sets(x))
-		grow_ghost(x);
-	else if (x->entries < room / 4 && x->ghost_sets > x->ghost_least)
+		return grow_ghost(x);
+	if (x->entries < room / 4 && x->ghost_sets > x->ghost_least)
 		shrink_ghost(x);
 	else
 		return false;
@@ -352,20 +363,20 @@ bool cache_ghost_take(struct cache_index *x, u64 hash)
 
 u32 cache_index_find(struct cache_index *x, u64 hash)
 {
-	u32 e = x->bucket[bucket_of(x->buckets, hash)];
+	u32 e = *bucket_at(x, bucket_of(x->buckets, hash));
 
-	while (e && x->entry[e - 1].hash != hash)
-		e = x->entry[e - 1].chain;
+	while (e && entry_at(x, e - 1)->hash != hash)
+		e = entry_at(x, e - 1)->chain;
 	return e;
 }
 
 /* The word that says entry i. */
 static u32 *link_to(struct cache_index *x, u32 i)
 {
-	u32 *link = &x->bucket[bucket_of(x->buckets, x->entry[i].hash)];
+	u32 *link = bucket_at(x, bucket_of(x->buckets, entry_at(x, i)->hash));
 
 	while (*link != i + 1)
-		link = &x->entry[*link - 1].chain;
+		link = &entry_at(x, *link - 1)->chain;
 	return link;
 }
 
@@ -377,14 +388,14 @@ static u32 buddy_of(u32 last)
 /* Takes a bucket apart, or puts the last one back to where it came from; between begin and end. */
 static void split(struct cache_index *x)
 {
-	u32 *stays = &x->bucket[buddy_of(x->buckets)], *goes = &x->bucket[x->buckets];
+	u32 *stays = bucket_at(x, buddy_of(x->buckets)), *goes = bucket_at(x, x->buckets);
 	u32 e = *stays, n = x->buckets + 1;
 
 	host_write_once(x->buckets, n);
 	if (n > x->bucket_top)
 		host_write_once(x->bucket_top, n);
 	while (e) {
-		struct cache_entry *entry = &x->entry[e - 1];
+		struct cache_entry *entry = entry_at(x, e - 1);
 		u32 next = entry->chain;
 
 		if (bucket_of(n, entry->hash) == n - 1) {
@@ -402,28 +413,36 @@ static void split(struct cache_index *x)
 
 static void merge(struct cache_index *x)
 {
-	u32 n = x->buckets - 1, *link = &x->bucket[buddy_of(n)];
+	u32 n = x->buckets - 1, *link = bucket_at(x, buddy_of(n)), *last = bucket_at(x, n);
 
 	while (*link)
-		link = &x->entry[*link - 1].chain;
-	host_write_once(*link, x->bucket[n]);
-	host_write_once(x->bucket[n], 0);
+		link = &entry_at(x, *link - 1)->chain;
+	host_write_once(*link, *last);
+	host_write_once(*last, 0);
 	host_write_once(x->buckets, n);
 }
 
 int cache_index_add(struct cache_index *x, u64 hash, u64 ref, u32 bytes, enum cache_queue queue)
 {
+	struct cache_entry *entry;
 	u32 i = x->entries, *bucket;
+	bool more;
 
 	if (i == x->most)
 		return -ENOSPC;
+	if (!grown_need(&x->entry, i + 1, sizeof(*entry)))
+		return -ENOMEM;
+	/* Without memory for a bucket more chains are longer. */
+	more = i >= x->buckets && x->buckets < x->most &&
+	       grown_need(&x->bucket, x->buckets + 1, sizeof(*bucket));
 	begin(x);
-	if (i >= x->buckets && x->buckets < x->most)
+	if (more)
 		split(x);
-	bucket = &x->bucket[bucket_of(x->buckets, hash)];
-	host_write_once(x->entry[i].hash, hash);
-	host_write_once(x->entry[i].ref, ref);
-	host_write_once(x->entry[i].chain, *bucket);
+	bucket = bucket_at(x, bucket_of(x->buckets, hash));
+	entry = entry_at(x, i);
+	host_write_once(entry->hash, hash);
+	host_write_once(entry->ref, ref);
+	host_write_once(entry->chain, *bucket);
 	enqueue(x, i, bytes, queue, 0);
 	host_write_once(*bucket, i + 1);
 	host_write_once(x->entries, i + 1);
@@ -436,16 +455,16 @@ int cache_index_add(struct cache_index *x, u64 hash, u64 ref, u32 bytes, enum ca
 
 void cache_index_replace(struct cache_index *x, u32 i, u64 ref, u32 bytes)
 {
-	u32 mark = host_read_once(x->entry[i].mark), hits = mark & HITS_MASK;
+	u32 mark = host_read_once(entry_at(x, i)->mark), hits = mark & HITS_MASK;
 	enum cache_queue queue = queue_of(mark);
 
 	begin(x);
-	host_write_once(x->entry[i].ref, ref);
+	host_write_once(entry_at(x, i)->ref, ref);
 	if (queue == CACHE_NO_QUEUE) {
 		enqueue(x, i, bytes, CACHE_SMALL, 0);
 	} else {
 		x->queue[queue].bytes += bytes - (u64)cache_mark_bytes(mark);
-		set_mark(&x->entry[i], mark_of(bytes, queue, hits));
+		set_mark(entry_at(x, i), mark_of(bytes, queue, hits));
 	}
 	end(x);
 }
@@ -453,7 +472,7 @@ void cache_index_replace(struct cache_index *x, u32 i, u64 ref, u32 bytes)
 /* Entry `from', the last, is at `to' from now on. */
 static void move(struct cache_index *x, u32 from, u32 to)
 {
-	struct cache_entry *a = &x->entry[from], *b = &x->entry[to];
+	struct cache_entry *a = entry_at(x, from), *b = entry_at(x, to);
 	struct cache_queue_ends *q = &x->queue[queue_of(host_read_once(a->mark))];
 
 	host_write_once(*link_to(x, from), to + 1);
@@ -466,11 +485,11 @@ static void move(struct cache_index *x, u32 from, u32 to)
 	if (queue_of(host_read_once(a->mark)) == CACHE_NO_QUEUE)
 		return;
 	if (b->newer)
-		x->entry[b->newer - 1].older = to + 1;
+		entry_at(x, b->newer - 1)->older = to + 1;
 	else
 		q->newest = to + 1;
 	if (b->older)
-		x->entry[b->older - 1].newer = to + 1;
+		entry_at(x, b->older - 1)->newer = to + 1;
 	else
 		q->oldest = to + 1;
 }
@@ -481,7 +500,7 @@ void cache_index_remove(struct cache_index *x, u32 i)
 
 	begin(x);
 	dequeue(x, i);
-	host_write_once(*link_to(x, i), x->entry[i].chain);
+	host_write_once(*link_to(x, i), entry_at(x, i)->chain);
 	if (i != last)
 		move(x, last, i);
 	host_write_once(x->entries, last);
@@ -500,12 +519,12 @@ static const char *check_queue(struct cache_index *x, enum cache_queue queue, u3
 	u32 e, newer = 0, n = 0;
 	u64 bytes = 0;
 
-	for (e = q->newest; e && n <= x->entries; e = x->entry[e - 1].older, n++) {
-		if (e > x->entries || x->entry[e - 1].newer != newer)
+	for (e = q->newest; e && n <= x->entries; e = entry_at(x, e - 1)->older, n++) {
+		if (e > x->entries || entry_at(x, e - 1)->newer != newer)
 			return "a queue of the cache is torn";
-		if (queue_of(x->entry[e - 1].mark) != queue)
+		if (queue_of(entry_at(x, e - 1)->mark) != queue)
 			return "an entry is in another queue than it says";
-		bytes += cache_mark_bytes(x->entry[e - 1].mark);
+		bytes += cache_mark_bytes(entry_at(x, e - 1)->mark);
 		newer = e;
 	}
 	*entries += n;
@@ -519,17 +538,17 @@ const char *cache_index_check(struct cache_index *x)
 	const char *what;
 
 	for (i = 0; i < x->buckets; i++)
-		for (e = x->bucket[i]; e; e = x->entry[e - 1].chain) {
-			if (e > x->entries || bucket_of(x->buckets, x->entry[e - 1].hash) != i)
+		for (e = *bucket_at(x, i); e; e = entry_at(x, e - 1)->chain) {
+			if (e > x->entries || bucket_of(x->buckets, entry_at(x, e - 1)->hash) != i)
 				return "a chain has what is not its own";
-			if (cache_index_find(x, x->entry[e - 1].hash) != e)
+			if (cache_index_find(x, entry_at(x, e - 1)->hash) != e)
 				return "a hash is there twice";
 			chained++;
 		}
 	if (chained != x->entries)
 		return "entries in chains != entries";
 	for (i = 0; i < x->entries; i++)
-		nowhere += queue_of(x->entry[i].mark) == CACHE_NO_QUEUE;
+		nowhere += queue_of(entry_at(x, i)->mark) == CACHE_NO_QUEUE;
 	what = check_queue(x, CACHE_SMALL, &queued);
 	if (!what)
 		what = check_queue(x, CACHE_MAIN, &queued);

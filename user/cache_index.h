@@ -14,9 +14,9 @@
  * rest alone.
  *
  * Entries are dense: the last one takes the place of one that goes, so the table has the memory of
- * what is there now and gives the rest back.  They are found through a linear hash of one chain an
- * entry.  What is stored is found by its 64-bit hash alone: the newer of two keys with one hash
- * stays, and who reads compares the key.
+ * what is there now (grown.h) and gives the rest back.  They are found through a linear hash of one
+ * chain an entry.  What is stored is found by its 64-bit hash alone: the newer of two keys with one
+ * hash stays, and who reads compares the key.
  *
  * Lock: the owner's, for all but cache_index_look() and cache_index_hit().  Those read words that
  * may change meanwhile, and see by seq whether they did.
@@ -24,7 +24,7 @@
 #ifndef EBB_USER_CACHE_INDEX_H
 #define EBB_USER_CACHE_INDEX_H
 
-#include "host.h"
+#include "grown.h"
 
 /* Where an entry waits. */
 enum cache_queue {
@@ -55,13 +55,13 @@ struct cache_index {
 	host_a64 seq HOST_OWN_LINE;     /* odd: a change is under way */
 	u32 buckets;
 	u32 entries;
-	struct cache_entry *entry;      /* [most] */
-	u32 *bucket;                    /* [most] */
-	u32 most;
+	struct grown entry;             /* struct cache_entry [entries] */
+	struct grown bucket;            /* u32 [buckets] */
+	u32 most;                       /* entries, at most; 0: there is no table */
 	u32 entry_top, bucket_top;      /* from here on nothing was touched */
 	struct cache_queue_ends queue[CACHE_QUEUES];
-	u16 *ghost;                     /* [ghost_sets][CACHE_GHOST_WAYS], newest first, or NULL */
-	u32 ghost_sets;                 /* a power of two */
+	struct grown ghost;             /* u16 [ghost_sets][CACHE_GHOST_WAYS], newest first */
+	u32 ghost_sets;                 /* a power of two; 0: it has none */
 	u32 ghost_least;                /* sets that it keeps; a power of two */
 	u64 ghosts;                     /* hashes that were found in it */
 };
@@ -79,6 +79,12 @@ struct cache_seen {
 int cache_index_init(struct cache_index *x, u32 most, bool ghost);
 void cache_index_destroy(struct cache_index *x);
 
+/* An entry that there is, or was since the table began. */
+static inline struct cache_entry *cache_index_entry(const struct cache_index *x, u32 entry)
+{
+	return grown_at(&x->entry, entry, sizeof(struct cache_entry));
+}
+
 /* Any thread, without the lock.  -ENOENT; -ESTALE: it changed meanwhile, and may be there. */
 int cache_index_look(struct cache_index *x, u64 hash, struct cache_seen *seen);
 
@@ -88,7 +94,10 @@ void cache_index_hit(struct cache_index *x, const struct cache_seen *seen);
 /* entry + 1; 0: there is none. */
 u32 cache_index_find(struct cache_index *x, u64 hash);
 
-/* Adds an entry for a hash that has none, as the newest of a queue.  -ENOSPC: there are most. */
+/*
+ * Adds an entry for a hash that has none, as the newest of a queue.  -ENOSPC: there are most;
+ * -ENOMEM: there is no memory for one more.
+ */
 int cache_index_add(struct cache_index *x, u64 hash, u64 ref, u32 bytes, enum cache_queue queue);
 
 /* The entry is of something else from now on; it comes back to a queue if it had left it. */

@@ -343,12 +343,16 @@ static bool trim_spilled(struct ebb_cache *c, struct cache_shard *sh) HOST_REQUI
 {
 	u64 most = host_read_once(c->capacity) / CACHE_SPILL_INDEX_PART / CACHE_SHARDS;
 	unsigned int i;
+	u64 at;
 	u32 e;
 
 	for (i = 0; i < TRIM_MOST; i++) {
 		e = cache_index_oldest(&sh->spilled, CACHE_MAIN);
-		if (!e || (cache_spill_has(c->spill, sh->spilled.entry[e - 1].ref) &&
-			   sh->spilled.entries * sizeof(struct cache_entry) <= most))
+		if (!e)
+			return false;
+		at = cache_index_entry(&sh->spilled, e - 1)->ref;
+		if (cache_spill_has(c->spill, at) &&
+		    sh->spilled.entries * sizeof(struct cache_entry) <= most)
 			return false;
 		cache_index_remove(&sh->spilled, e - 1);
 		host_a64_add(&c->spill_entries, (u64)-1);
@@ -384,7 +388,7 @@ static void evict_to_spill(struct ebb_cache *c, struct scratch *s, struct cache_
 		  cache_spill_put(c->spill, hash, s->plain, n, &at);
 	host_mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, hash);
-	mine = e && sh->mem.entry[e - 1].ref == ref;
+	mine = e && cache_index_entry(&sh->mem, e - 1)->ref == ref;
 	if (mine) {
 		count_evicted(c, sh, bytes);
 		cache_index_remove(&sh->mem, e - 1);
@@ -411,9 +415,9 @@ static u32 evict(struct ebb_cache *c, struct scratch *s, struct cache_shard *sh)
 		host_mutex_unlock(&sh->lock);
 		return 0;
 	}
-	hash = sh->mem.entry[e - 1].hash;
-	ref = sh->mem.entry[e - 1].ref;
-	bytes = cache_mark_bytes(host_read_once(sh->mem.entry[e - 1].mark));
+	hash = cache_index_entry(&sh->mem, e - 1)->hash;
+	ref = cache_index_entry(&sh->mem, e - 1)->ref;
+	bytes = cache_mark_bytes(host_read_once(cache_index_entry(&sh->mem, e - 1)->mark));
 	if (c->spill && !(ref & CACHE_LARGE)) {
 		host_mutex_unlock(&sh->lock);
 		evict_to_spill(c, s, sh, hash, ref, bytes);

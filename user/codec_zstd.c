@@ -7,9 +7,12 @@
  *
  * A frame carries neither its size (the store knows it) nor a checksum, and no magic number
  * where the library agrees to leave it out: 2 bytes of header instead of 6 to 7.  Leaving
- * it out is an experimental parameter, so only its number is used (no symbol beyond the
- * stable ones), the library is asked for both directions, and a refusal means plain frames.
+ * it out is an experimental parameter, so the library is asked for both directions, and a refusal
+ * means plain frames.
  * What is stored never outlives the process, so the two need not be told apart.
+ *
+ * Contexts get their memory from the home, and count what they have: out of malloc() it would come
+ * from the arena of whichever thread asked, and stay there.
  */
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
@@ -17,6 +20,11 @@
 
 #include "codecs.h"
 #include "dictionary.h"
+
+/* What contexts with the same parameters share, if these were prepared. */
+struct zstd_shared {
+	host_a64 bytes;                 /* of memory that they have */
+};
 
 struct dictionary {
 	ZSTD_CDict *c;
@@ -28,6 +36,68 @@ struct zstd_ctx {
 	ZSTD_DCtx *d;
 	const struct dictionary *of_c, *of_d;   /* that they work with now */
 };
+
+/* ---- memory ---- */
+
+/* Before each piece stands how large it is. */
+#define PIECE_HEAD ((size_t)HOST_CACHELINE)
+
+static void *zstd_alloc(void *shared, size_t bytes)
+{
+	struct zstd_shared *z = shared;
+	char *p = host_zalloc(PIECE_HEAD + bytes);
+
+	if (!p)
+		return NULL;
+	bytes += PIECE_HEAD;
+	memcpy(p, &bytes, sizeof(bytes));
+	if (z)
+		host_a64_add(&z->bytes, bytes);
+	return p + PIECE_HEAD;
+}
+
+static void zstd_free(void *shared, void *piece)
+{
+	struct zstd_shared *z = shared;
+	char *p = (char *)piece - PIECE_HEAD;
+	size_t bytes;
+
+	if (!piece)
+		return;
+	memcpy(&bytes, p, sizeof(bytes));
+	host_free(p, bytes);
+	if (z)
+		host_a64_add(&z->bytes, (u64)0 - bytes);
+}
+
+static int zstd_prepare(struct codec_params *p)
+{
+	p->prepared = host_zalloc(sizeof(struct zstd_shared));
+	return p->prepared ? 0 : -ENOMEM;
+}
+
+static void zstd_release(struct codec_params *p)
+{
+	host_free(p->prepared, sizeof(struct zstd_shared));
+	p->prepared = NULL;
+}
+
+u64 codec_zstd_bytes(const struct codec_params *p)
+{
+	const struct zstd_shared *z = p->prepared;
+
+	return host_a64_read(&z->bytes);
+}
+
+size_t codec_zstd_context_bytes(int level, size_t n)
+{
+	ZSTD_compressionParameters c = ZSTD_getCParams(level, n, 0);
+
+	return sizeof(struct zstd_ctx) + ZSTD_estimateCCtxSize_usingCParams(c) +
+	       ZSTD_estimateDCtxSize() + 3 * PIECE_HEAD;
+}
+
+/* ---- contexts ---- */
 
 static bool zstd_set(ZSTD_CCtx *c, ZSTD_cParameter what, int v)
 {
@@ -122,13 +192,14 @@ static int zstd_decompress(void *ctx, const void *src, size_t n, void *dst, size
 static void *zstd_create(const struct codec_params *p)
 {
 	static const char page[HOST_PAGE_SIZE];
+	const ZSTD_customMem memory = { zstd_alloc, zstd_free, p->prepared };
 	struct zstd_ctx *z = host_zalloc(sizeof(*z));
 	char out[64];
 
 	if (!z)
 		return NULL;
-	z->c = ZSTD_createCCtx();
-	z->d = ZSTD_createDCtx();
+	z->c = ZSTD_createCCtx_advanced(memory);
+	z->d = ZSTD_createDCtx_advanced(memory);
 	if (!z->c || !z->d)
 		goto fail;
 	if (!zstd_set(z->c, ZSTD_c_compressionLevel, p->level) ||
@@ -181,6 +252,8 @@ const struct codec_ops codec_zstd = {
 	.min_level = -5,
 	.max_level = 22,
 	.default_level = 3,
+	.prepare = zstd_prepare,
+	.release = zstd_release,
 	.create = zstd_create,
 	.destroy = zstd_destroy,
 	.compress = zstd_compress,

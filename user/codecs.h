@@ -13,4 +13,11 @@ extern const struct codec_ops codec_lz4, codec_lz4hc, codec_zstd, codec_lzo;
 /* lz4, lz4hc, zstd, lzo (where EBB_LZO, which the build sets), NULL */
 extern const struct codec_ops *const user_codecs[];
 
+/*
+ * Bytes of all contexts of zstd that were made with p, which is prepared; and the most that one
+ * takes with a level, for inputs of n bytes.
+ */
+u64 codec_zstd_bytes(const struct codec_params *p);
+size_t codec_zstd_context_bytes(int level, size_t n);
+
 #endif

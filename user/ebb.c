@@ -38,6 +38,8 @@ struct ebb_store {
 	u64 release_limit;      /* what was asked for; the core's is limit_for() */
 	bool (*give)(void *ctx, u64 ns);        /* ebb_give_also() */
 	void *give_ctx;
+	host_mutex_t closing;   /* ebb_close_holes(), and the next */
+	u64 closed_freed, closed_room;          /* as the holes were closed last */
 	/* The tick's: what was freed and the room of objects at its last look; no change since. */
 	u64 freed, room;
 	bool quiet;
@@ -269,6 +271,9 @@ static void decay(struct host_work *w)
 	bool aged, again = pcp_tend(&store->pcp, &aged);
 	enum zone_decay zone;
 
+	/* The worker that drains what is held back is due as well. */
+	if (host_user_no_threads())
+		release_flush(&store->core.release);
 	tend_limit(store);
 	if (aged && !(store->flags & EBB_NO_COMPACT)) {
 		again |= look_for_holes(store);
@@ -306,6 +311,14 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 	return 0;
 }
 
+/* Whether there is memory for a first page: an open that succeeds can store. */
+static int try_out(struct ebb_store *store)
+{
+	int err = store_need_slot(&store->core, 0, host_node());
+
+	return err ? err : zone_try_out(NULL, NULL);
+}
+
 static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 {
 	const unsigned int batch = BATCH_BYTES >> HOST_PAGE_SHIFT;
@@ -332,6 +345,7 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	store->flags = cfg.flags;
 	store->release_limit = release_limit(cfg.release_limit);
 	host_mutex_init(&store->limits);
+	host_mutex_init(&store->closing);
 	err = zone_open(&store->zone);
 	if (err)
 		goto no_zone;
@@ -349,10 +363,15 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	err = store_init(&store->core, &store->pcp, &core);
 	if (err)
 		goto no_store;
+	err = try_out(store);
+	if (err)
+		goto no_memory;
 	store->magic = MAGIC;
 	*out = store;
 	return 0;
 
+no_memory:
+	store_destroy(&store->core);
 no_store:
 	put_streams(store->streams);
 no_streams:
@@ -362,6 +381,7 @@ no_work:
 no_pcp:
 	zone_close(store->zone);
 no_zone:
+	host_mutex_destroy(&store->closing);
 	host_mutex_destroy(&store->limits);
 	host_user_unmap_wiped(store, sizeof(*store));
 	return err;
@@ -388,6 +408,7 @@ void ebb_close(struct ebb_store *store)
 	put_streams(store->streams);
 	pcp_destroy(&store->pcp);
 	zone_close(store->zone);
+	host_mutex_destroy(&store->closing);
 	host_mutex_destroy(&store->limits);
 	host_user_unmap_wiped(store, sizeof(*store));
 }
@@ -437,6 +458,45 @@ static int no_memory_or_limit(int err)
 	return err == -EDQUOT ? -ENOMEM : err;
 }
 
+int ebb_need_slot(struct ebb_store *store, uint64_t slot)
+{
+	return no_memory_or_limit(store_need_slot(&store->core, slot, host_node()));
+}
+
+bool ebb_close_holes(struct ebb_store *store)
+{
+	struct store *s = &store->core;
+	u64 freed, room, pages = 0;
+	bool waited;
+
+	if (store->flags & EBB_NO_COMPACT)
+		return false;
+	waited = !host_mutex_trylock(&store->closing);
+	if (waited)
+		host_mutex_lock(&store->closing);
+	release_flush(&s->release);
+	freed = store_count(s, CNT_FREED);
+	room = store_count(s, CNT_ROOM);
+	if (freed != store->closed_freed || room != store->closed_room)
+		pages = store_compact(s);
+	store->closed_freed = freed;
+	store->closed_room = room;
+	host_mutex_unlock(&store->closing);
+	if (pages)
+		note_freed(store);
+	return pages || waited;
+}
+
+/* After a write or put that failed, which counts if it is not tried again. */
+static bool may_try_again(struct ebb_store *store, int err)
+{
+	if (store_no_room(err) && ebb_close_holes(store))
+		return true;
+	if (err != -ERANGE && err != -EINVAL)
+		store_note(&store->core, CNT_FAILED_WRITE);
+	return false;
+}
+
 int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t bytes)
 {
 	int err = check_run(store, slot, buf, bytes);
@@ -446,7 +506,11 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 		return err;
 	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE) {
 		fault_in_to_read((const char *)buf + off, HOST_PAGE_SIZE);
-		err = store_write(&store->core, slot++, (const char *)buf + off, host_node());
+		do
+			err = store_try_write(&store->core, slot, (const char *)buf + off,
+					      host_node());
+		while (host_unlikely(err) && may_try_again(store, err));
+		slot++;
 	}
 	/* What is stored has replaced something, whether or not the rest failed. */
 	note_freed(store);
@@ -471,7 +535,9 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 
 	if (bad(store) || !data)
 		return -EINVAL;
-	err = store_put(&store->core, slot, data, bytes, host_node());
+	do
+		err = store_try_put(&store->core, slot, data, bytes, host_node());
+	while (host_unlikely(err) && may_try_again(store, err));
 	if (!err)
 		note_freed(store);
 	return no_memory_or_limit(err);

@@ -64,7 +64,7 @@ struct ebb_config {
 
 #define EBB_CHAIN_DEFAULT 16u
 #define EBB_NO_HUGEPAGE 1u       /* without effect: a store never has huge pages */
-#define EBB_NO_COMPACT 2u        /* no compaction in the background */
+#define EBB_NO_COMPACT 2u        /* no compaction but by ebb_compact() */
 
 /* Fills *cfg with the defaults; slots is 0 and must be set. */
 void ebb_config_init(struct ebb_config *cfg);

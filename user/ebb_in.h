@@ -10,6 +10,15 @@
 /* Bytes of the store's zspages now: what mem_limit is about.  One load. */
 uint64_t ebb_pool_bytes(struct ebb_store *store);
 
+/* Has a slot's word be there, so that a put into it needs no memory for that.  -ERANGE; -ENOMEM. */
+int ebb_need_slot(struct ebb_store *store, uint64_t slot);
+
+/*
+ * For who found no room, and holds nothing that a compaction waits for: flushes what is held back,
+ * and closes the holes, if any may have come since this was done last.  True: try again.
+ */
+bool ebb_close_holes(struct ebb_store *store);
+
 /*
  * Gives the memory of some slots' words back: all are empty, and nobody writes to one before it
  * returns.  They begin with a page of the slot table (HOST_USER_PART words) and end with one, or

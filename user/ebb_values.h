@@ -38,8 +38,7 @@ struct ebb_values_config {
 	int32_t level;           /* of the codec; EBB_LEVEL_DEFAULT: the codec's own */
 	uint32_t chain_size;     /* as in ebb_config */
 	uint64_t slots;          /* of the store, 2^16 to 2^32 - 1; 0: enough to fill the machine's
-				    memory, or fewer if there are no addresses for their table.
-				    An upper bound: those that are not used take no memory */
+				    memory.  An upper bound: tables grow with what is stored */
 	uint64_t mem_limit;      /* bytes the pool may take; 0: no limit */
 	uint64_t release_limit;  /* as in ebb_config */
 	uint32_t flags;          /* as in ebb_config */
@@ -72,8 +71,8 @@ int ebb_values_add(struct ebb_values *values, const void *data, size_t bytes, ui
 /*
  * Stores bytes under an id, in the place of what was there.  flags: 0 or one of EBB_PUT_..., whose
  * refusal costs a lookup and no compression.  When it fails, all is as it was.  -ENOMEM: memory or
- * mem_limit is exhausted; -ENOSPC: the slots are; -EFBIG: more than EBB_VALUES_MAX; -EIO: the codec
- * failed.
+ * mem_limit is exhausted, also after a compaction; -ENOSPC: the slots are; -EFBIG: more than
+ * EBB_VALUES_MAX; -EIO: the codec failed.
  */
 int ebb_values_put(struct ebb_values *values, uint64_t id, const void *data, size_t bytes,
 		   unsigned int flags);

@@ -43,12 +43,11 @@ static void *heap;              /* a struct heap; see host_user_wiped() */
 /* A mapping begins anywhere: of twice the size, the part that begins right is kept. */
 static struct region *region_map(void)
 {
-	char *p = mmap(NULL, 2 * REGION_BYTES, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = host_user_map(2 * REGION_BYTES, PROT_READ | PROT_WRITE);
 	size_t before;
 	struct region *r;
 
-	if (p == MAP_FAILED)
+	if (!p)
 		return NULL;
 	before = -(uintptr_t)p & (REGION_BYTES - 1);
 	r = (struct region *)(void *)(p + before);

@@ -577,6 +577,18 @@ void *host_user_wiped(void **where, size_t bytes);
 void *host_user_zalloc_sparse(size_t bytes);
 
 /*
+ * The only way to memory: so many bytes of the system's, zeros, which count for limits of the
+ * process as far as prot allows to write.  NULL when short.  munmap() gives it back.
+ */
+void *host_user_map(size_t bytes, int prot);
+
+/*
+ * The whole pages of the system between two addresses read as zeros from now on, and take no
+ * memory.  False: the system does not do that.
+ */
+bool host_user_discard(void *from, void *to);
+
+/*
  * Test seam: asked before every host_zalloc() and host_pages_alloc(); true makes it fail.
  * Set while no other thread runs.
  */
@@ -590,16 +602,24 @@ static inline bool host_user_failing(void)
 /* ---- tables ---- */
 
 /*
- * All of it: memory of a table that large is not there before it is touched (host_zalloc()).  So
- * that nobody has to touch it to find it empty, written has a bit for each part, of a page of
- * memory, that was asked for and not given back since.
+ * Words come by the segment, which is made when one of its words is first asked for, and stays:
+ *
+ *     segment[i >> HOST_USER_SEGMENT_SHIFT] --> | part | part | ...
+ *
+ * Of a segment that memory is there that was touched (host_zalloc()).  So that nobody has to touch
+ * it to find it empty, written has a bit for each part, of a page of memory, that was asked for and
+ * not given back since.
  */
 #define HOST_USER_PART_SHIFT (HOST_PAGE_SHIFT - 3)
 #define HOST_USER_PART ((u64)1 << HOST_USER_PART_SHIFT)
+#define HOST_USER_SEGMENT_SHIFT 15
+#define HOST_USER_SEGMENT ((u64)1 << HOST_USER_SEGMENT_SHIFT)
+
+_Static_assert(HOST_USER_SEGMENT_SHIFT - HOST_USER_PART_SHIFT <= 6, "written has a bit a part");
 
 struct host_table {
-	host_a64 *word;         /* [n] */
-	host_a64 *written;      /* bits */
+	host_a64 *segment;      /* addresses, less those of words before the first; 0: none yet */
+	host_a64 *written;      /* [segments], bits */
 	host_a64 parts;         /* bits of written that are set */
 	u64 n;
 };
@@ -607,31 +627,46 @@ struct host_table {
 int host_table_init(struct host_table *t, u64 n);
 void host_table_destroy(struct host_table *t);
 
+/* What a word is that is not there. */
+extern const host_a64 host_user_no_word;
+
+/* Has the part of word i be there.  False: there is no memory for its segment. */
+__attribute__((cold)) bool host_user_table_need(struct host_table *t, u64 i);
+
 static inline host_a64 *host_table_at(const struct host_table *t, u64 i)
 {
-	return t->word + i;
+	u64 words = host_a64_read_address(&t->segment[i >> HOST_USER_SEGMENT_SHIFT]);
+
+	if (host_unlikely(!words))
+		return (host_a64 *)(uintptr_t)&host_user_no_word;
+	return (host_a64 *)(uintptr_t)(words + i * sizeof(host_a64));
 }
 
+static inline u64 host_user_part_bit(u64 i)
+{
+	return (u64)1 << (i >> HOST_USER_PART_SHIFT &
+			  ((HOST_USER_SEGMENT >> HOST_USER_PART_SHIFT) - 1));
+}
+
+/* Who sees the bit sees the segment. */
 static inline bool host_table_has(struct host_table *t, u64 i)
 {
-	host_a64 *bits = &t->written[i >> HOST_USER_PART_SHIFT >> 6];
-	u64 bit = (u64)1 << (i >> HOST_USER_PART_SHIFT & 63);
+	host_a64 *written = &t->written[i >> HOST_USER_SEGMENT_SHIFT];
 
-	if (host_unlikely(!(host_a64_read(bits) & bit)) && !(host_a64_or(bits, bit) & bit))
-		host_a64_add(&t->parts, 1);
-	return true;
+	return host_likely(host_a64_read_acquire(written) & host_user_part_bit(i)) ||
+	       host_user_table_need(t, i);
 }
 
 static inline u64 host_table_skip(const struct host_table *t, u64 i)
 {
-	u64 part = i >> HOST_USER_PART_SHIFT;
-	u64 bits = host_a64_read(&t->written[part >> 6]) >> (part & 63);
+	u64 first = i & ~(HOST_USER_SEGMENT - 1), at = i - first;
+	u64 part = at >> HOST_USER_PART_SHIFT;
+	u64 bits = host_a64_read(&t->written[i >> HOST_USER_SEGMENT_SHIFT]) >> part;
 
 	if (bits & 1)
 		return 0;
-	part += bits ? (u64)__builtin_ctzll(bits) : 64 - (part & 63);
-	part <<= HOST_USER_PART_SHIFT;
-	return (part < t->n ? part : t->n) - i;
+	at = bits ? (part + (u64)__builtin_ctzll(bits)) << HOST_USER_PART_SHIFT : HOST_USER_SEGMENT;
+	return (first + at < t->n ? first + at : t->n) - i;
 }
 
 static inline bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
@@ -649,14 +684,14 @@ static inline host_page host_table_take(struct host_table *t)
 	return 0;
 }
 
-/* The parts that were written to. */
+/* The parts that were written to, and the directory. */
 size_t host_table_bytes(const struct host_table *t);
 
 /*
  * Gives the memory of words first to first + n - 1 on, which are whole parts or the table's end.
  * They are 0, and until it returns nobody puts anything into them that is to stay.  Others may look
  * at them meanwhile, and try to exchange what they saw there before: they see 0, and fail.  False:
- * the system does not take it, and all is as it was.
+ * the system does not take it, or not all of it.
  */
 bool host_table_forget(struct host_table *t, u64 first, u64 n);
 
@@ -699,6 +734,9 @@ int host_user_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w
 void host_work_flush(struct host_work *w);
 void host_work_destroy(struct host_work *w);
 void host_user_work_arm(struct host_work *w, u64 us);
+
+/* No thread sees to what is queued: callers do some of it. */
+bool host_user_no_threads(void);
 
 /* For tests: how long a thread without work stays. */
 extern u64 host_user_idle_ns;

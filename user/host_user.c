@@ -9,6 +9,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "advise.h"
 #include "cgroup.h"
 #include "futex.h"
 #include "heap.h"
@@ -288,16 +289,39 @@ static size_t zalloc_align(size_t bytes)
 	return bytes >= 512 ? 2 * HOST_CACHELINE : HOST_CACHELINE;
 }
 
+void *host_user_map(size_t bytes, int prot)
+{
+	void *p = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
 /* What the system cannot do is done without. */
 static void *map_advised(size_t bytes, int advice)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = host_user_map(bytes, PROT_READ | PROT_WRITE);
 
-	if (p == MAP_FAILED)
-		return NULL;
-	madvise(p, bytes, advice);
+	if (p)
+		madvise(p, bytes, advice);
 	return p;
+}
+
+bool host_user_discard(void *from, void *to)
+{
+	static size_t size;
+	struct advise none = { 0 };
+	size_t page = host_read_once(size);
+	uintptr_t at, end;
+	struct iovec range;
+
+	if (!page) {
+		page = (size_t)sysconf(_SC_PAGESIZE);
+		host_write_once(size, page);
+	}
+	at = ((uintptr_t)from + page - 1) & ~(page - 1);
+	end = (uintptr_t)to & ~(page - 1);
+	range = (struct iovec){ (void *)at, end - at };
+	return at >= end || !advise_take(&none, &range, 1);
 }
 
 /* A sanitizer sees what is wrong with its own malloc() alone. */
@@ -346,21 +370,56 @@ void *host_user_zalloc_sparse(size_t bytes)
 
 /* ---- tables ---- */
 
-static size_t written_bytes(u64 n)
+const host_a64 host_user_no_word;
+
+static u64 segments(u64 n)
 {
-	return (size_t)((n - 1) >> HOST_USER_PART_SHIFT >> 6) * sizeof(host_a64) + sizeof(host_a64);
+	return (n + HOST_USER_SEGMENT - 1) >> HOST_USER_SEGMENT_SHIFT;
+}
+
+/* Bytes of the segment that begins with word first: the last one may be shorter. */
+static size_t segment_bytes(const struct host_table *t, u64 first)
+{
+	u64 left = t->n - first;
+
+	return (size_t)(left < HOST_USER_SEGMENT ? left : HOST_USER_SEGMENT) * sizeof(host_a64);
 }
 
 int host_table_init(struct host_table *t, u64 n)
 {
 	t->n = n;
 	host_a64_set(&t->parts, 0);
-	t->word = host_user_zalloc_sparse(n * sizeof(*t->word));
-	t->written = host_user_zalloc_sparse(written_bytes(n));
-	if (t->word && t->written)
+	t->segment = host_user_zalloc_sparse(segments(n) * sizeof(*t->segment));
+	t->written = host_user_zalloc_sparse(segments(n) * sizeof(*t->written));
+	if (t->segment && t->written)
 		return 0;
 	host_table_destroy(t);
 	return -ENOMEM;
+}
+
+/* What stands in the directory for a segment at p, whose first word is first. */
+static u64 entry_of(const void *p, u64 first)
+{
+	return (u64)(uintptr_t)p - first * sizeof(host_a64);
+}
+
+bool host_user_table_need(struct host_table *t, u64 i)
+{
+	u64 k = i >> HOST_USER_SEGMENT_SHIFT, first = k << HOST_USER_SEGMENT_SHIFT;
+	u64 none = 0, bit = host_user_part_bit(i);
+	size_t bytes = segment_bytes(t, first);
+	void *p;
+
+	if (!host_a64_read(&t->segment[k])) {
+		p = host_user_zalloc_sparse(bytes);
+		if (!p)
+			return false;
+		if (!host_a64_cas(&t->segment[k], &none, entry_of(p, first)))
+			host_free(p, bytes);
+	}
+	if (!(host_a64_or(&t->written[k], bit) & bit))
+		host_a64_add(&t->parts, 1);
+	return true;
 }
 
 /* Bytes that are there of so many, of which the pages are that were written. */
@@ -375,34 +434,46 @@ size_t host_table_bytes(const struct host_table *t)
 {
 	u64 parts = host_a64_read(&t->parts);
 
-	/* Of the bits there are fewer pages, unless the parts are far from each other. */
-	return bytes_there(t->n * sizeof(*t->word), parts) +
-	       bytes_there(written_bytes(t->n), parts);
+	/* The directory is written for each segment, so no more of it is there. */
+	return bytes_there(t->n * sizeof(host_a64), parts) +
+	       2 * bytes_there(segments(t->n) * sizeof(*t->segment), parts);
 }
 
 bool host_table_forget(struct host_table *t, u64 first, u64 n)
 {
-	u64 i = first, end = first + n;
+	u64 end = first + n, i, next, skip, bit;
 
-	if (t->n * sizeof(*t->word) < ZALLOC_MAP_BYTES ||
-	    madvise(t->word + first, n * sizeof(*t->word), MADV_DONTNEED) != 0)
-		return false;
-	while (i < end) {
-		u64 skip = host_table_skip(t, i), part = i >> HOST_USER_PART_SHIFT;
+	for (i = first; i < end; i = next) {
+		host_a64 *written = &t->written[i >> HOST_USER_SEGMENT_SHIFT];
+		host_a64 *word = host_table_at(t, i);
 
-		i += skip ? skip : HOST_USER_PART;
-		if (skip)
+		next = (i | (HOST_USER_SEGMENT - 1)) + 1;
+		next = next < end ? next : end;
+		if (!host_a64_read(written) ||
+		    segment_bytes(t, i & ~(HOST_USER_SEGMENT - 1)) < ZALLOC_MAP_BYTES)
 			continue;
-		host_a64_and(&t->written[part >> 6], ~((u64)1 << (part & 63)));
-		host_a64_add(&t->parts, (u64)-1);
+		if (!host_user_discard(word, word + (next - i)))
+			return false;
+		for (; i < next; i += skip ? skip : HOST_USER_PART) {
+			skip = host_table_skip(t, i);
+			bit = host_user_part_bit(i);
+			if (!skip && host_a64_and(written, ~bit) & bit)
+				host_a64_add(&t->parts, (u64)-1);
+		}
 	}
 	return true;
 }
 
 void host_table_destroy(struct host_table *t)
 {
-	host_free(t->word, t->n * sizeof(*t->word));
-	host_free(t->written, written_bytes(t->n));
+	u64 i;
+
+	for (i = 0; t->segment && i < t->n; i += HOST_USER_SEGMENT)
+		if (host_a64_read(&t->segment[i >> HOST_USER_SEGMENT_SHIFT]))
+			host_free(host_table_at(t, i), segment_bytes(t, i));
+	host_free(t->segment, segments(t->n) * sizeof(*t->segment));
+	host_free(t->written, segments(t->n) * sizeof(*t->written));
+	t->segment = t->written = NULL;
 }
 
 /* For LeakSanitizer, if the program has it: what these pages point to is not lost. */

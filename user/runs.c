@@ -26,7 +26,7 @@ static u64 all_of(unsigned int length)
 /* Trees lie beside each other, so that they take memory as far as words were used. */
 static u64 *bits_of(struct runs *r, unsigned int level, unsigned int tree, u32 w)
 {
-	return &r->level[level][(size_t)(w >> WORD_SHIFT) * RUNS_TREES + tree];
+	return &runs_level(r, level, w >> WORD_SHIFT)[tree];
 }
 
 static u64 bit_of(u32 w)
@@ -72,7 +72,7 @@ static bool find(struct runs *r, unsigned int tree, bool lowest, u32 *w) HOST_RE
 
 	*w = 0;
 	while (level--) {
-		u64 bits = r->level[level][(size_t)*w * RUNS_TREES + tree];
+		u64 bits = runs_level(r, level, *w)[tree];
 
 		if (!bits)
 			return false;
@@ -90,30 +90,33 @@ static size_t level_bytes(u64 n)
 	return (size_t)((n + WORD_BITS - 1) / WORD_BITS) * RUNS_TREES * sizeof(u64);
 }
 
-static int make_trees(struct runs *r)
+/* Memory for words 0 to n - 1, of which the first have it.  False: there is none. */
+static bool need_words(struct runs *r, u32 n)
 {
-	size_t at[RUNS_LEVELS];
-	u64 n = r->words;
+	bool need = grown_need(&r->word, n, sizeof(struct runs_word));
+	unsigned int level;
 
-	do {
-		at[r->levels++] = r->tree_bytes;
-		r->tree_bytes += level_bytes(n);
-		n = (n + WORD_BITS - 1) / WORD_BITS;
-	} while (n > 1);
-	r->tree = host_user_zalloc_sparse(r->tree_bytes);
-	for (n = 0; r->tree && n < r->levels; n++)
-		r->level[n] = r->tree + at[n] / sizeof(u64);
-	return r->tree ? 0 : -ENOMEM;
+	for (level = 0; need && level < r->levels; level++) {
+		n = (u32)(((u64)n + WORD_BITS - 1) / WORD_BITS);
+		need = grown_need(&r->level[level], n, RUNS_TREES * sizeof(u64));
+	}
+	return need;
 }
 
 int runs_init(struct runs *r, u64 first, u64 count)
 {
+	u64 n = count / WORD_BITS;
+
 	memset(r, 0, sizeof(*r));
 	host_lock_init(&r->lock, "runs");
 	r->first = first;
-	r->words = (u32)(count / WORD_BITS);
-	r->word = host_user_zalloc_sparse(r->words * sizeof(*r->word));
-	if (r->word && !make_trees(r))
+	r->words = (u32)n;
+	do {
+		r->levels++;
+		n = (n + WORD_BITS - 1) / WORD_BITS;
+	} while (n > 1);
+	/* Who looks for a word begins at the first of the highest level. */
+	if (need_words(r, 1))
 		return 0;
 	runs_destroy(r);
 	return -ENOMEM;
@@ -121,10 +124,11 @@ int runs_init(struct runs *r, u64 first, u64 count)
 
 void runs_destroy(struct runs *r)
 {
-	host_free(r->word, r->words * sizeof(*r->word));
-	host_free(r->tree, r->tree_bytes);
-	r->word = NULL;
-	r->tree = NULL;
+	unsigned int level;
+
+	grown_end(&r->word, sizeof(struct runs_word));
+	for (level = 0; level < RUNS_LEVELS; level++)
+		grown_end(&r->level[level], RUNS_TREES * sizeof(u64));
 }
 
 /* ---- pages ---- */
@@ -137,14 +141,14 @@ static u32 page_of(const struct runs *r, u32 w, u32 *end)
 	return w;
 }
 
-/* The words of the next page are unused from now on; false: there is none. */
+/* The words of the next page are unused from now on; false: there is none, or no memory yet. */
 static bool fresh_page(struct runs *r) HOST_REQUIRES(r->lock)
 {
 	u32 w = r->fresh, end;
 
-	if (w == r->words)
-		return false;
 	page_of(r, w, &end);
+	if (w == r->words || end > r->ready)
+		return false;
 	host_write_once(r->fresh, end);
 	for (; w < end; w++)
 		set(r, RUNS_UNUSED, w);
@@ -219,7 +223,7 @@ static bool new_word(struct runs *r, unsigned int length, u32 *w) HOST_REQUIRES(
 	page = page_of(r, *w, &end);
 	if (has(r, RUNS_IDLE, page))
 		clear(r, RUNS_IDLE, page);
-	host_write_once(r->word[*w].length, (u8)length);
+	host_write_once(runs_word(r, *w)->length, (u8)length);
 	set(r, length, *w);
 	return true;
 }
@@ -228,14 +232,22 @@ int runs_take(struct runs *r, unsigned int length, u32 *first)
 {
 	struct runs_word *word;
 	unsigned int i;
-	u32 w;
+	u32 w, end;
 
 	host_lock(&r->lock);
-	if (!find(r, length, true, &w) && !new_word(r, length, &w)) {
+	while (!find(r, length, true, &w) && !new_word(r, length, &w)) {
+		w = r->fresh;
 		host_unlock(&r->lock);
-		return -ENOSPC;
+		if (w == r->words)
+			return -ENOSPC;
+		page_of(r, w, &end);
+		if (!need_words(r, end))
+			return -ENOMEM;
+		host_lock(&r->lock);
+		if (end > r->ready)
+			r->ready = end;
 	}
-	word = &r->word[w];
+	word = runs_word(r, w);
 	i = (unsigned int)__builtin_ctzll(~word->taken);
 	word->taken |= (u64)1 << i;
 	if (word->taken == all_of(length))
@@ -250,7 +262,7 @@ void runs_give(struct runs *r, u32 first)
 {
 	u64 at = first - r->first;
 	u32 w = (u32)(at / WORD_BITS);
-	struct runs_word *word = &r->word[w];
+	struct runs_word *word = runs_word(r, w);
 	unsigned int length;
 
 	host_lock(&r->lock);
@@ -272,7 +284,7 @@ size_t runs_meta_bytes(struct runs *r)
 {
 	u64 words = host_read_once(r->fresh);
 
-	return (size_t)words * sizeof(*r->word) + level_bytes(words);
+	return (size_t)words * sizeof(struct runs_word) + level_bytes(words);
 }
 
 /* ---- checks ---- */
@@ -289,7 +301,7 @@ static bool trees_are_sound(struct runs *r)
 		for (tree = 0; tree < RUNS_TREES; tree++)
 			for (w = 0; w < n; w++)
 				if (!(*bits_of(r, level, tree, w) & bit_of(w)) !=
-				    !r->level[level - 1][(size_t)w * RUNS_TREES + tree])
+				    !runs_level(r, level - 1, w)[tree])
 					return false;
 	}
 	return true;
@@ -303,7 +315,7 @@ const char *runs_check(struct runs *r)
 	u32 w;
 
 	for (w = 0; w < r->fresh; w++) {
-		const struct runs_word *word = &r->word[w];
+		const struct runs_word *word = runs_word(r, w);
 		bool unused = !word->length;
 
 		if (!unused && (!word->taken || word->taken & ~all_of(word->length)))

@@ -20,12 +20,13 @@
  *
  * Words are found in bit trees, one for each length: bit i of a level says whether word i of the
  * level below is not 0.  Taking and giving back are each one hold of a spin lock and a fixed number
- * of steps.  What a word costs is some 19 bytes, which are there once it was used.
+ * of steps.  What a word costs is some 19 bytes, which are there once it was used: the table grows
+ * with the words.
  */
 #ifndef EBB_USER_RUNS_H
 #define EBB_USER_RUNS_H
 
-#include "host.h"
+#include "grown.h"
 
 #define RUNS_LENGTH_MAX 20u
 #define RUNS_PAGE_WORDS (1u << (HOST_USER_PART_SHIFT - 6))
@@ -50,13 +51,12 @@ struct runs {
 	u64 first;              /* the first number */
 	u32 words;              /* fixed */
 	u32 fresh;              /* words from here on were never used; lock, host_read_once */
+	u32 ready;              /* words that there is memory for; lock */
 	u32 hidden;             /* words; lock */
 	unsigned int levels;
 	u64 numbers;            /* in runs that are taken; lock, host_read_once */
-	struct runs_word *word; /* [words] */
-	u64 *tree;              /* where all levels are */
-	size_t tree_bytes;
-	u64 *level[RUNS_LEVELS];        /* [words >> 6 >> 6 * level][RUNS_TREES]; lock */
+	struct grown word;      /* struct runs_word [words] */
+	struct grown level[RUNS_LEVELS];        /* u64 [words >> 6 >> 6 * level][RUNS_TREES] */
 };
 
 /*
@@ -68,15 +68,26 @@ int runs_init(struct runs *r, u64 first, u64 count);
 void runs_destroy(struct runs *r);
 
 /*
- * Takes length numbers from *first on, 1 to RUNS_LENGTH_MAX.  Any context.  -ENOSPC: there are
- * none, or those that there are are hidden.
+ * Takes length numbers from *first on, 1 to RUNS_LENGTH_MAX.  Process context.  -ENOSPC: there are
+ * none, or those that there are are hidden; -ENOMEM: there is no memory for the table to grow.
  */
 int runs_take(struct runs *r, unsigned int length, u32 *first);
+
+static inline struct runs_word *runs_word(const struct runs *r, u32 w)
+{
+	return grown_at(&r->word, w, sizeof(struct runs_word));
+}
+
+/* The words of all trees that say what element i of the level below them has. */
+static inline u64 *runs_level(const struct runs *r, unsigned int level, u32 i)
+{
+	return grown_at(&r->level[level], i, RUNS_TREES * sizeof(u64));
+}
 
 /* The length of the run that begins at first, which the caller has. */
 static inline unsigned int runs_length(struct runs *r, u32 first)
 {
-	return host_read_once(r->word[(first - r->first) >> 6].length);
+	return host_read_once(runs_word(r, (u32)((first - r->first) >> 6))->length);
 }
 
 /* Gives a run back, whose slots are empty.  Any context. */

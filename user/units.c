@@ -138,12 +138,18 @@ int ebb_units_open(struct ebb_units **out, const struct ebb_units_config *theirs
 	err = open_blocks(u, &cfg);
 	if (err)
 		goto no_blocks;
+	err = host_table_has(&u->table, 0) ? blocks_try_out(&u->blocks) : -ENOMEM;
+	if (err)
+		goto no_memory;
 	for (i = 0; i < STRIPES; i++)
 		host_mutex_init(&u->stripe[i].lock);
 	u->magic = MAGIC;
 	*out = u;
 	return 0;
 
+no_memory:
+	blocks_destroy(&u->blocks);
+	ebb_close(u->store);
 no_blocks:
 	host_table_destroy(&u->table);
 no_table:
@@ -193,7 +199,6 @@ static block_ref swap(struct ebb_units *u, struct stripe *st, u64 i, block_ref n
 
 	if (!old && !new)
 		return 0;
-	host_table_has(&u->table, i);
 	host_a64_xchg(host_table_at(&u->table, i), new);
 	host_write_once(st->units, st->units + !!new - !!old);
 	return old;
@@ -211,14 +216,17 @@ static void swap_and_free(struct ebb_units *u, u64 i, block_ref new)
 		block_free(&u->blocks, old);
 }
 
-/* A block of a unit's bytes; zeros are none. */
-static int make_block(struct ebb_units *u, struct scratch *s, const void *data, block_ref *ref)
+/* A block of unit i's bytes, for which there is a word then; zeros are none, and need none. */
+static int make_block(struct ebb_units *u, struct scratch *s, u64 i, const void *data,
+		      block_ref *ref)
 {
 	int n;
 
 	*ref = 0;
 	if (all_zeros(data, u->bytes))
 		return 0;
+	if (!host_table_has(&u->table, i))
+		return -ENOMEM;
 	n = block_pack(&u->blocks, s, data, u->bytes);
 	return n < 0 ? n : block_put(&u->blocks, s, (size_t)n, u->bytes, ref);
 }
@@ -256,7 +264,7 @@ static int read_unit(struct ebb_units *u, struct scratch *s, u64 i, void *data)
 static int write_unit(struct ebb_units *u, struct scratch *s, u64 i, const void *data)
 {
 	block_ref ref;
-	int err = make_block(u, s, data, &ref);
+	int err = make_block(u, s, i, data, &ref);
 
 	if (!err)
 		swap_and_free(u, i, ref);
@@ -275,7 +283,7 @@ static int change_unit(struct ebb_units *u, struct scratch *s, u64 i, size_t off
 	err = read_once(u, s, i, s->plain);
 	if (!err) {
 		memcpy(s->plain + off, data, n);
-		err = make_block(u, s, s->plain, &ref);
+		err = make_block(u, s, i, s->plain, &ref);
 	}
 	if (!err)
 		old = swap(u, st, i, ref);
@@ -437,7 +445,8 @@ int ebb_units_stat(struct ebb_units *u, struct ebb_units_stat *stat)
 		ours.units += host_read_once(u->stripe[i].units);
 	ebb_stat(u->store, &store);
 	ours.packed_bytes = store.compr_data_size;
-	ours.meta_bytes = blocks_meta_bytes(&u->blocks) + host_table_bytes(&u->table) + sizeof(*u);
+	ours.meta_bytes = blocks_meta_bytes(&u->blocks) + blocks_contexts_bytes(&u->blocks) +
+			  host_table_bytes(&u->table) + sizeof(*u);
 	ours.rereads = host_a64_read(&u->blocks.stale);
 	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }

@@ -23,19 +23,28 @@ static bool over_limit(struct ebb_values *v)
 	return limit && ebb_pool_bytes(v->store) > limit;
 }
 
-/* What is held back gets a chance to make room. */
-static int need_room(struct ebb_values *v)
+/*
+ * Room for packed bytes of a value.  What has the name so far goes when they are there, so they may
+ * have as many.  Else what is held back, and then the holes, get a chance to make room.
+ */
+static int need_room(struct ebb_values *v, struct value_source *from, size_t packed)
 {
 	if (host_likely(!over_limit(v)))
 		return 0;
-	ebb_flush(v->store);
-	return over_limit(v) ? -ENOMEM : 0;
+	if (packed <= from->instead) {
+		from->instead -= packed;
+		return 0;
+	}
+	while (over_limit(v))
+		if (!ebb_close_holes(v->store))
+			return over_limit(v) ? -ENOMEM : 0;
+	return 0;
 }
 
-static int put_block(struct ebb_values *v, struct scratch *s, size_t packed, size_t n,
-		     block_ref *ref)
+static int put_block(struct ebb_values *v, struct scratch *s, struct value_source *from,
+		     size_t packed, size_t n, block_ref *ref)
 {
-	int err = need_room(v);
+	int err = need_room(v, from, packed);
 
 	if (!err)
 		err = block_put(&v->blocks, s, packed, n, ref);
@@ -43,13 +52,13 @@ static int put_block(struct ebb_values *v, struct scratch *s, size_t packed, siz
 }
 
 /* A block of references. */
-static int put_refs(struct ebb_values *v, struct scratch *s, const block_ref *refs, u64 n,
-		    block_ref *ref)
+static int put_refs(struct ebb_values *v, struct scratch *s, struct value_source *from,
+		    const block_ref *refs, u64 n, block_ref *ref)
 {
 	size_t bytes = (size_t)n * sizeof(*refs);
 
 	memcpy(s->packed, refs, bytes);
-	return put_block(v, s, bytes, bytes, ref);
+	return put_block(v, s, from, bytes, bytes, ref);
 }
 
 static void free_blocks(struct ebb_values *v, const block_ref *refs, u64 n)
@@ -121,14 +130,15 @@ static int make_map(struct ebb_values *v, struct scratch *s, struct value_source
 		size_t piece = left < v->unit ? (size_t)left : v->unit;
 
 		packed = value_piece(v, s, from, piece);
-		err = packed < 0 ? packed : put_block(v, s, (size_t)packed, piece, &room->leaf[n]);
+		err = packed < 0 ? packed :
+				   put_block(v, s, from, (size_t)packed, piece, &room->leaf[n]);
 		if (err)
 			break;
 		r->packed += (u64)packed;
 		left -= piece;
 		if (++n < LEAF_REFS && left)
 			continue;
-		err = put_refs(v, s, room->leaf, n, &room->top[leaves]);
+		err = put_refs(v, s, from, room->leaf, n, &room->top[leaves]);
 		if (!err) {
 			leaves++;
 			n = 0;
@@ -137,7 +147,7 @@ static int make_map(struct ebb_values *v, struct scratch *s, struct value_source
 	if (!err && from->left)
 		err = -EUCLEAN;
 	if (!err)
-		err = put_refs(v, s, room->top, leaves, &r->ref);
+		err = put_refs(v, s, from, room->top, leaves, &r->ref);
 	if (err) {
 		free_blocks(v, room->leaf, n);
 		free_leaves(v, s, room->top, leaves);
@@ -166,11 +176,11 @@ int value_make(struct ebb_values *v, struct scratch *s, struct value_source *fro
 	r->packed = (u64)packed;
 	if (r->packed > INLINE_MOST) {
 		r->kind = RECORD_BLOCK;
-		return put_block(v, s, (size_t)packed, bytes, &r->ref);
+		return put_block(v, s, from, (size_t)packed, bytes, &r->ref);
 	}
 	if (r->packed < bytes)
 		r->kind = RECORD_PACKED;
-	return need_room(v);
+	return need_room(v, from, (size_t)packed);
 }
 
 void value_free(struct ebb_values *v, struct scratch *s, const struct record *r)

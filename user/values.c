@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ebb_in.h"
 #include "sized.h"
 
 #define MAGIC 0x65626276616c7565ull     /* "ebbvalue" */
@@ -108,12 +109,14 @@ static int open_values(struct ebb_values *v, const struct ebb_values_config *cfg
 	    slots < SLOTS_LEAST || slots > SLOTS_MOST)
 		return -EINVAL;
 	err = open_slots(v, cfg, slots);
-	while (err == -ENOMEM && !cfg->slots && slots / 2 >= SLOTS_LEAST) {
-		slots /= 2;
-		err = open_slots(v, cfg, slots);
-	}
 	if (err)
 		return err;
+	err = blocks_try_out(&v->blocks);
+	if (err) {
+		blocks_destroy(&v->blocks);
+		ebb_close(v->store);
+		return err;
+	}
 	choose_secret(&v->secret);
 	v->head_most = v->blocks.small < BUCKET_OBJECT ? v->blocks.small : BUCKET_OBJECT;
 	v->mem_limit = cfg->mem_limit;
@@ -277,6 +280,27 @@ static int refused_now(struct ebb_values *v, struct scratch *s, const struct nam
 	return !err ? -EEXIST : err == -ENOENT ? 0 : err;
 }
 
+/*
+ * Packed bytes, and those of references, that go when a put of so many bytes succeeds, if the limit
+ * may be in its way.
+ */
+static u64 goes_instead(struct ebb_values *v, struct scratch *s, const struct name *name, u64 bytes)
+{
+	struct values_stripe *st = stripe_of(v, name->hash);
+	u64 limit = host_read_once(v->mem_limit), packed = 0, n;
+	struct record r;
+
+	if (host_likely(!limit) || host_likely(ebb_pool_bytes(v->store) + bytes <= limit))
+		return 0;
+	host_mutex_lock(&st->lock);
+	if (!values_look_locked(v, s, name, &r)) {
+		n = r.kind == RECORD_MAP ? value_blocks(v, r.bytes) : 0;
+		packed = r.packed + (n + (n + LEAF_REFS - 1) / LEAF_REFS) * sizeof(r.ref);
+	}
+	host_mutex_unlock(&st->lock);
+	return packed;
+}
+
 int values_put(struct ebb_values *v, const struct name *name, struct value_source *from,
 	       unsigned int flags)
 {
@@ -292,8 +316,10 @@ int values_put(struct ebb_values *v, const struct name *name, struct value_sourc
 	if (!s)
 		return -ENOMEM;
 	err = refused_now(v, s, name, flags);
-	if (!err)
+	if (!err) {
+		from->instead = goes_instead(v, s, name, from->bytes);
 		err = value_make(v, s, from, &r);
+	}
 	if (!err) {
 		r.length = record_make(values_room(s)->record, &r);
 		err = change(v, s, name, &r, flags);

@@ -180,6 +180,7 @@ struct value_source {
 	size_t unit;                    /* of its pieces, if it is packed */
 	const unsigned char *at;        /* they; or its pieces, packed (values_packed.c) */
 	size_t left;                    /* bytes of the pieces */
+	u64 instead;                    /* packed bytes that may go past the limit: others go */
 	bool packed;
 };
 

@@ -12,7 +12,8 @@
  *
  * What is queued is seen to: a thread comes, or sleeps no longer than until the first is due, or
  * all that there may be are at work, and look afterwards.  If no thread can be made, wake is LOST,
- * which makes the next caller that queues try again; a flush runs the item itself.
+ * which makes the next caller that queues try again; and who queues an item that is due stands in,
+ * and runs it himself, as a flush does.  So fn takes no lock that its callers may have.
  *
  * A slow item may hang, as one that waits for a disk does.  While it runs there may be a thread
  * more, so others do not wait for it.  There is a place for that thread from the item's begin on:
@@ -66,10 +67,11 @@ struct executor {
 	struct timer *heap;     /* [room], the first due first */
 	u32 timers, room;
 	u32 works;              /* <= room */
-	u32 live, coming;       /* threads; of them, those that are on their way here */
+	u32 live, coming;       /* threads; of them, those on their way here; live: host_read_once */
 	u32 away;               /* slow items that run: there may be a thread more for each */
 	u64 retry_at;           /* no thread is made before, if not 0 */
 	bool stop;
+	bool stands_in;         /* a caller runs an item that is not slow */
 	u32 places, slow;       /* slow: of works; life */
 	struct worker *worker;  /* places that a thread had, or has */
 	struct worker *spare;   /* the others */
@@ -276,7 +278,7 @@ static struct worker *who_comes(struct executor *x) HOST_REQUIRES(x->lock)
 		if (!k)
 			return NULL;
 		k->new = true;
-		x->live++;
+		host_write_once(x->live, x->live + 1);
 	}
 	x->coming++;
 	return k;
@@ -357,7 +359,7 @@ static void *worker_thread(void *arg)
 		me->asleep = false;
 	}
 	me->state = WORKER_ENDED;
-	x->live--;
+	host_write_once(x->live, x->live - 1);
 	host_unlock(&x->lock);
 	return NULL;
 }
@@ -416,7 +418,8 @@ static void start(struct executor *x, struct worker *k)
 	if (err) {
 		k->state = WORKER_NONE;
 		x->coming--;
-		if (!--x->live)
+		host_write_once(x->live, x->live - 1);
+		if (!x->live)
 			strand(x);
 	}
 	host_unlock(&x->lock);
@@ -433,6 +436,37 @@ static void rouse(struct executor *x, struct worker *k)
 }
 
 /* ---- the seam ---- */
+
+bool host_user_no_threads(void)
+{
+	struct executor *x = executor;
+
+	return !host_read_once(x->live);
+}
+
+/*
+ * No thread sees to w: its caller does, if it is due.  One at a time, so that what an item queues
+ * is not run within it; but nobody waits for one that may hang.
+ */
+static void stand_in(struct executor *x, struct host_work *w)
+{
+	bool slow;
+
+	host_lock(&x->lock);
+	slow = w->slow;
+	if (!x->live && (w->ready || w->at) && w->due <= host_now_ns() &&
+	    (slow || !x->stands_in)) {
+		x->stands_in |= !slow;
+		dequeue(x, w);
+		begin(x, w);
+		run_locked(x, w);
+		if (!slow)
+			x->stands_in = false;
+	}
+	if (!x->live)
+		strand(x);
+	host_unlock(&x->lock);
+}
 
 void host_user_work_arm(struct host_work *w, u64 us)
 {
@@ -452,11 +486,11 @@ void host_user_work_arm(struct host_work *w, u64 us)
 		host_write_once(w->wake, us < LOST ? us : LOST);
 	enqueue(x, w);
 	other = who_comes(x);
-	if (!other && !x->live && !w->held && !w->running)
-		host_write_once(w->wake, LOST);
 	host_unlock(&x->lock);
 	if (other)
 		rouse(x, other);
+	if (host_unlikely(host_user_no_threads()))
+		stand_in(x, w);
 }
 
 /* Room for one more timer.  life is held. */

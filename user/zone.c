@@ -141,13 +141,6 @@ static bool block_open(struct zone *z) HOST_REQUIRES(z->lock)
 	return true;
 }
 
-static void *map_quietly(size_t bytes, int prot)
-{
-	void *p = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 /*
  * Reserves extent k, or as much of it as there is address space for.  Less than an eighth is none:
  * the numbers of what is missing are lost, and moments of want must not use them up.
@@ -157,12 +150,12 @@ static bool extent_make(struct zone *z, u32 k)
 	struct extent *e = &z->extent[k];
 	u32 blocks = 1u << k, least = k > 3 ? 1u << (k - 3) : 1;
 	size_t bytes = (size_t)blocks << ZONE_BLOCK_SHIFT;
-	char *at = map_quietly(bytes, PROT_NONE);
+	char *at = host_user_map(bytes, PROT_NONE);
 
 	while (!at && blocks > least) {
 		blocks /= 2;
 		bytes /= 2;
-		at = map_quietly(bytes, PROT_NONE);
+		at = host_user_map(bytes, PROT_NONE);
 	}
 	if (!at)
 		return false;
@@ -411,7 +404,7 @@ int zone_open(struct host_pages **src)
 	if (!z)
 		return -ENOMEM;
 	z->hist = host_zalloc(HIST_BUCKETS * sizeof(*z->hist));
-	z->sets = map_quietly(2 * set_bytes(BLOCKS), PROT_READ | PROT_WRITE);
+	z->sets = host_user_map(2 * set_bytes(BLOCKS), PROT_READ | PROT_WRITE);
 	if (!z->hist || !z->sets) {
 		if (z->sets)
 			munmap(z->sets, 2 * set_bytes(BLOCKS));
@@ -426,6 +419,18 @@ int zone_open(struct host_pages **src)
 	z->next = z->committed = 1;
 	*src = &z->pub;
 	return 0;
+}
+
+int zone_try_out(int (*fn)(void *arg), void *arg)
+{
+	void *p = host_user_map(ZONE_BLOCK_BYTES, PROT_READ | PROT_WRITE);
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	err = fn ? fn(arg) : 0;
+	munmap(p, ZONE_BLOCK_BYTES);
+	return err;
 }
 
 void zone_close(struct host_pages *src)

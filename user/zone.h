@@ -31,6 +31,12 @@ struct zone_stat {
 /* Process context, as all below.  Maps nothing yet.  0 or -ENOMEM. */
 int zone_open(struct host_pages **src);
 
+/*
+ * Whether there is memory for a first page, together with what fn(arg), which may be NULL, makes
+ * and ends; what that returns, or -ENOMEM.
+ */
+int zone_try_out(int (*fn)(void *arg), void *arg);
+
 /* Unmaps everything, pages that are out included.  NULL is allowed. */
 void zone_close(struct host_pages *src);
 

@@ -128,7 +128,7 @@ static bool ask(struct cache_index *x, enum policy policy, u32 room, u64 key)
 	if (x->entries == room) {
 		e = policy == S3FIFO ? cache_index_victim(x) : cache_index_oldest(x, CACHE_MAIN);
 		if (policy == S3FIFO)
-			cache_ghost_add(x, x->entry[e - 1].hash);
+			cache_ghost_add(x, cache_index_entry(x, e - 1)->hash);
 		cache_index_remove(x, e - 1);
 	}
 	if (policy == S3FIFO && !cache_ghost_take(x, hash))

@@ -166,7 +166,7 @@ static size_t record_of(unsigned int n)
 		struct cache_index *x = &cache->shard[k].spilled;
 
 		if (n < x->entries)
-			return SPILL_HEAD + x->entry[n].ref % EBB_CACHE_SPILL_MIN;
+			return SPILL_HEAD + cache_index_entry(x, n)->ref % EBB_CACHE_SPILL_MIN;
 		n -= x->entries;
 	}
 	return 0;
