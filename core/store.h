@@ -113,8 +113,8 @@ static inline bool store_no_room(int err)
 int store_try_write(struct store *s, u64 i, const void *page, unsigned int node);
 
 /*
- * Stores 1 .. HOST_PAGE_SIZE bytes as they are.  As store_write(), and as store_try_write(); -EINVAL:
- * bytes.
+ * Stores 1 .. HOST_PAGE_SIZE bytes as they are.  As store_write() and as store_try_write();
+ * -EINVAL: bytes.
  */
 int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);
 int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);

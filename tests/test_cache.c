@@ -702,8 +702,8 @@ static int delete_without_memory(void)
 	for (key = 0; key < 5; key++)
 		must_eq(put(c, key, "value", 5, key), 0);
 	host_user_fail = fail_always;
-	for (n = 0; n < ARRAY_LEN(taken) && (taken[n] = scratch_get(&c->blocks)); n++)
-		;
+	for (n = 0; n < blocks_contexts(&c->blocks); n++)
+		taken[n] = scratch_get(&c->blocks);
 	alarm(10);
 	key = 0;
 	must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);

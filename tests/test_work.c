@@ -269,7 +269,7 @@ static void without_threads_callers_run_what_is_due(void **state)
 	 * Whoever comes next has a thread made for all of them, though this one is queued already.
 	 */
 	usleep(20000);
-	host_work_queue_delayed(&item[0].work, 1000);
+	host_work_queue_delayed(&item[0].work, 1000000);
 	wait_for_runs(WORKS);
 }
 

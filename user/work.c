@@ -67,7 +67,8 @@ struct executor {
 	struct timer *heap;     /* [room], the first due first */
 	u32 timers, room;
 	u32 works;              /* <= room */
-	u32 live, coming;       /* threads; of them, those on their way here; live: host_read_once */
+	u32 live;               /* threads; host_read_once */
+	u32 coming;             /* of them, those that are on their way here */
 	u32 away;               /* slow items that run: there may be a thread more for each */
 	u64 retry_at;           /* no thread is made before, if not 0 */
 	bool stop;
