@@ -3,14 +3,15 @@
 """test_python.py [--full] - builds python/ as a wheel, installs it and runs its tests; prints TAP.
 
 The virtual environment is build/python/check (full), with the versions of python/lock/.  --full:
-zarr and what else the lock has, the types, the sdist, a libebb that is installed, and other
-interpreters.
+zarr and what else the lock has, the oldest and the newest zarr, the types, the sdist, a libebb that
+is installed, and other interpreters.
 """
 import contextlib
 import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -212,6 +213,34 @@ def it_builds_against_an_installed_libebb():
         assert out.split() == ["b'x'", "True"], out
 
 
+def with_zarr(lock, version):
+    """The tests of zarr's stores with another zarr than full.txt's, on a Python of that version."""
+    name = lock.removesuffix(".txt") + ": "
+    python = interpreter(version)
+    if not python:
+        return [(name + "test_zarr", lambda: skip(f"there is no python{version} here"))]
+    venv = os.path.join(WORK, lock.removesuffix(".txt"))
+    try:
+        environment(venv, ["check.txt", lock], python)
+    except tap.Skip as why:
+        return [(name + "test_zarr", lambda: skip(str(why)))]
+    run([tool("pip", venv), "install", "-q", "--no-index", "--no-deps", "--force-reinstall",
+         the_wheel()])
+    return pytest_cases(name, tool("python", venv), [*ASYNCIO, "python/tests/test_zarr.py"],
+                        EBB_TEST_SCALE="10")
+
+
+def skip(why):
+    raise tap.Skip(why)
+
+
+def the_lower_bound_of_zarr_is_the_one_that_is_tested():
+    with open(os.path.join(ROOT, "python", "pyproject.toml"), encoding="utf-8") as f:
+        (least,) = re.findall(r'^zarr = \["zarr >= (.*)"\]$', f.read(), re.M)
+    with open(os.path.join(ROOT, "python", "lock", "zarr-oldest.txt"), encoding="utf-8") as f:
+        assert f"zarr=={least}\n" in f.readlines(), f"zarr-oldest.txt has no zarr=={least}"
+
+
 def the_bench_runs():
     with tempfile.TemporaryDirectory() as where:
         out = os.path.join(where, "rows.json")
@@ -285,7 +314,9 @@ def main():
                              ["-p", "no:asyncio", "python/tests/test_store.py",
                               "python/tests/test_cache.py", "python/tests/test_arrays.py"],
                              EBB_TEST_SCALE="10", PYTHONMALLOC="debug")
-        more += [the_types_are_what_the_stubs_say, the_sdist_builds_alone,
+        more += with_zarr("zarr-oldest.txt", "3.11") + with_zarr("zarr-newest.txt", "3.13")
+        more += [the_lower_bound_of_zarr_is_the_one_that_is_tested,
+                 the_types_are_what_the_stubs_say, the_sdist_builds_alone,
                  it_builds_against_an_installed_libebb, the_bench_runs]
         more += [on_another_interpreter(v) for v in OTHERS]
     else:
