@@ -20,7 +20,7 @@
  *
  * Records are found by hash of the reference and never allocated.  In a store there are enough: who
  * holds has a stream, but for who recompresses, so records > 0 <= streams + 1; a record < 0 is of a
- * swap that is under way under a per-CPU item, so records < 0 <= items.  cell.c counts its own.
+ * swap that is under way under a per-CPU item, so records < 0 <= items.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
@@ -40,7 +40,6 @@ struct holds {
 	host_lock_t lock;
 	u32 unused;             /* record + 1 */
 	u32 max;
-	u64 eighths;            /* holds that a word had no room for, ever; lock */
 	u32 mask;               /* buckets - 1 */
 	u32 *bucket;            /* record + 1 */
 	struct hold_record *record;     /* [max] */
