@@ -294,7 +294,8 @@ void mm_left_user(struct mm_id *mm_id)
 		spin_lock(&mm->page_table_lock);
 		if (pte_present(*pte)) {
 			*pte = pte_mkneedsync(*pte);
-			um_tlb_mark_sync(mm, address & PAGE_MASK, (address & PAGE_MASK) + PAGE_SIZE);
+			um_tlb_mark_sync(mm, address & PAGE_MASK,
+					 (address & PAGE_MASK) + PAGE_SIZE);
 		}
 		spin_unlock(&mm->page_table_lock);
 	}

@@ -13,6 +13,7 @@ user may, that is a tmpfs of its own with huge pages, in a mount namespace of it
 so that nothing is left behind on the machine. Skip stands for "cannot be had here".
 """
 import collections
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -430,9 +431,23 @@ def ubds_of(sizes, work):
     return [f"ubd{i}={work / f'disk{i}'}" for i in range(len(args) // 4)]
 
 
+# What a host process has by default is 65,530, which a guest of 4 GiB was seen to use up: pages
+# that do not lie side by side in the guest's memory are a mapping each of the process that has them.
+MAP_COUNT, MAPS = pathlib.Path("/proc/sys/vm/max_map_count"), 1 << 20
+MAPS_GONE = "UML ran out of memory on the host side"
+
+
+def let_map():
+    """As root, lets processes of user-mode guests have as many mappings as they may need."""
+    if int(MAP_COUNT.read_text()) < MAPS:
+        with contextlib.suppress(OSError):
+            MAP_COUNT.write_text(str(MAPS))
+
+
 def command(kern, initrd, mem, cpus, append, work, numa, disks, ns_per_instruction=0,
             emulator=()):
     if kern.uml:
+        let_map()
         wrap, tmpdir = private_tmpfs(mem)
         env = dict(os.environ)
         if wrap:
@@ -523,7 +538,7 @@ def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, l
     sink = open(log, "w", buffering=1) if log else None
     try:
         fd = proc.stdout.fileno()
-        while True:
+        while not why:
             left = start + timeout - time.monotonic()
             if left <= 0:
                 why = f"no end within {timeout} s"
@@ -541,6 +556,9 @@ def boot(kern, initrd, mem="2G", cpus=2, timeout=120, append=(), on_line=None, l
                 lines.append(line)
                 if sink:
                     sink.write(line + "\n")
+                if MAPS_GONE in line:
+                    why = (f"a process of the guest has no mapping left: {MAP_COUNT} is "
+                           f"{MAP_COUNT.read_text().strip()}, and is to be {MAPS}")
                 m = re.match(r"guest: exit (\d+)$", line)
                 if m:
                     status = int(m[1])
