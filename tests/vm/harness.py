@@ -432,7 +432,8 @@ def ubds_of(sizes, work):
 
 
 # What a host process has by default is 65,530, which a guest of 4 GiB was seen to use up: pages
-# that do not lie side by side in the guest's memory are a mapping each of the process that has them.
+# that do not lie side by side in the guest's memory are a mapping each of the process that has
+# them.
 MAP_COUNT, MAPS = pathlib.Path("/proc/sys/vm/max_map_count"), 1 << 20
 MAPS_GONE = "UML ran out of memory on the host side"
 
