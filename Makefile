@@ -134,7 +134,7 @@ demo-kernel: ## munmap, kill, worst case and counted instructions in kernels, be
 demo-hardware: ## munmap and kill on this machine, its own zram and Ebb by turns (as root); says what it does and asks
 	@$(PYTHON) bench/kernel/hardware --rounds $(ROUNDS) $(ARGS)
 
-demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and on Ebb in its place (linux/graft)
+demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and after linux/series
 	@scripts/deps uml
 	@bench/linux/run --rounds $(ROUNDS) --json build/bench/linux-release.json && \
 		{ bench/linux/counted || [ $$? = 77 ]; }
@@ -166,11 +166,11 @@ check-kernel: ## every guest test on every kernel: user-mode, with KASAN and loc
 	@$(MAKE) --no-print-directory build
 	@$(PYTHON) scripts/check --all-kernels
 
-linux: ## user-mode kernels of Linux 7.3: as it is, with linux/series, and with Ebb in zsmalloc's place
+linux: ## user-mode kernels of Linux 7.3: as it is, and with linux/series
 	@scripts/deps uml
-	@tests/vm/kernels build uml-classic uml-ebb uml-classic-plus
+	@tests/vm/kernels build uml-series-0 $$(tests/vm/kernels list | grep -x 'uml-series-[0-9]*' | tail -1)
 
-check-linux: ## in-tree zram and zswap on Ebb in such kernels, with KASAN, lockdep and failing allocations, too
+check-linux: ## in-tree zram and zswap in such kernels, with KASAN, lockdep and failing allocations, too
 	@scripts/deps uml
 	@$(PYTHON) linux/check
 

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * check.c - walks pool, slots, blocks and release stage, and compares what they say of each other.
- * cell_check.c does so for cells; what the two share is in check_parts.h.
  */
-#include "check_parts.h"
+#include "check.h"
+
+struct pool_walk {
+	struct pool *p;
+	const char *bad;
+	u64 pages, partial, used;
+};
+
+struct check_walk {
+	struct store *s;
+	struct pool *pool;
+	struct counters sum;
+	const char *bad;
+	u64 objects, held;
+	u64 blocks;                     /* that slots and buffers name */
+	u64 *seen;                      /* a bit for each block; NULL: no memory for it */
+};
 
 static void check_zspage(struct zspage *z, void *arg)
 {
@@ -67,7 +82,7 @@ static const char *check_lists(struct pool_class *c, u64 *listed)
 	return partial == c->partial ? NULL : "a class does not know how many zspages are on its lists";
 }
 
-const char *check_zspages(struct pool *p, struct pool_walk *w)
+static const char *check_zspages(struct pool *p, struct pool_walk *w)
 {
 	const char *bad;
 	u64 listed = 0;
@@ -98,7 +113,7 @@ const char *pool_check(struct pool *p)
 	return check_zspages(p, &w);
 }
 
-const char *check_ref(struct pool *p, u64 ref, u32 *key)
+static const char *check_ref(struct pool *p, u64 ref, u32 *key)
 {
 	struct pool_class *c = ref_class(p, ref);
 	unsigned int obj = ref_obj(c, ref);
@@ -318,7 +333,7 @@ static void check_node(struct check_walk *w, struct release_node *node)
 		w->bad = "references are in flight, and nobody is there";
 }
 
-void check_release(struct check_walk *w, struct release *r)
+static void check_release(struct check_walk *w, struct release *r)
 {
 	unsigned int k;
 

@@ -21,12 +21,8 @@
 
 #include "store.h"
 
-struct cells;
-
 const char *pool_check(struct pool *p);
 const char *store_check(struct store *s);
-/* The same for cells: each is free, and on one list, or names an object that has its number. */
-const char *cells_check(struct cells *s);
 
 /* Pages that the store took from the source and still has, not counting pcp. */
 u64 store_pages_taken(struct store *s);

@@ -7,11 +7,10 @@
  *                                                   pages are given back
  *
  * An object is moved under its class's lock: look at the owner's word, copy the bytes, swing
- * the word.  What the word names is never written in place, or else the word is claimed before the
- * copy, and who writes takes the claim away; so the copy is whole.  If the word changed meanwhile
- * the swing fails and the copy is dropped.  The lock keeps the old place
- * from being freed and allocated again in between (allocation needs it), so a word that
- * compares equal is the word that was copied.
+ * the word.  What the word names is never written in place, so the copy is whole.  If the word
+ * changed meanwhile the swing fails and the copy is dropped.  The lock keeps the old place from
+ * being freed and allocated again in between (allocation needs it), so a word that compares equal
+ * is the word that was copied.
  *
  * A class's turn, with the lists that a stage takes zspages from and puts them on:
  *
@@ -132,11 +131,7 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 
 		n = n < m ? n : m;
 		n = n < bytes ? n : bytes;
-		if (p->owner.claim)
-			host_copy_racing(zspage_byte(p, c, to, dst), zspage_byte(p, c, from, src),
-					 n);
-		else
-			memcpy(zspage_byte(p, c, to, dst), zspage_byte(p, c, from, src), n);
+		memcpy(zspage_byte(p, c, to, dst), zspage_byte(p, c, from, src), n);
 		src += n;
 		dst += n;
 		bytes -= n;
@@ -172,7 +167,7 @@ static bool move(struct pool *p, struct pool_class *c, struct hold *h, struct zs
 	bool moved, gone;
 
 	h->moves--;
-	if (!from || (p->owner.claim && !p->owner.claim(p->owner.ctx, key, from)))
+	if (!from)
 		return false;
 	class_take(c, dst, dst_no, dst_obj);
 	/* A full one may be freed as a whole without the lock, once the object is published. */

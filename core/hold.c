@@ -15,7 +15,60 @@
  *
  * Who swapped comes to the lock after all of this, and orphans the object then.
  */
-#include "hold_record.h"
+#include "hold.h"
+
+static u32 *bucket_of(struct holds *h, u64 ref)
+{
+	return &h->bucket[ref * 0x9e3779b97f4a7c15u >> 32 & h->mask];
+}
+
+/* The place that leads to ref's record; what is there is 0 if there is none. */
+static u32 *find(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
+{
+	u32 *at = bucket_of(h, ref);
+
+	while (*at && h->record[*at - 1].ref != ref)
+		at = &h->record[*at - 1].next;
+	return at;
+}
+
+static s64 recorded(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
+{
+	u32 *at = find(h, ref);
+
+	return *at ? h->record[*at - 1].n : 0;
+}
+
+/* Adds to what ref's record says.  True: ref is an orphan that nobody holds. */
+static bool record(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIRES(h->lock)
+{
+	u32 *at = find(h, ref), i = *at;
+	struct hold_record *r;
+	bool last;
+
+	if (!i) {
+		/* Most objects that are swapped under BUSY have no readers after all. */
+		if (!by)
+			return orphan;
+		i = h->unused;
+		if (host_warn_on(!i, "more holds than records"))
+			return false;
+		r = &h->record[i - 1];
+		h->unused = r->next;
+		*r = (struct hold_record){ .ref = ref };
+		*at = i;
+	}
+	r = &h->record[i - 1];
+	r->n += by;
+	r->orphan |= orphan;
+	if (r->n)
+		return false;
+	last = r->orphan;
+	*at = r->next;
+	r->next = h->unused;
+	h->unused = i;
+	return last;
+}
 
 int holds_init(struct holds *h, u32 max)
 {
@@ -73,10 +126,9 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 	/* If a swap took back what is taken back here, that is as well: it tells by the word. */
 	if (!slot_has_object(word))
 		host_a64_cas(slot, &now, word);
-	else if (now & SLOT_BUSY) {
+	else if (now & SLOT_BUSY)
 		record(h, slot_ref(word), host_a64_cas(slot, &now, word & ~clear) ? 1 : 8, false);
-		h->eighths++;
-	} else if (now & clear)
+	else if (now & clear)
 		/*
 		 * Of a page that was swapped in meanwhile it takes marks that this read may take as
 		 * well.

@@ -20,8 +20,7 @@
  *
  * Records are found by hash of the reference and never allocated.  In a store there are enough: who
  * holds has a stream or, as store_get(), a per-CPU item, but for who recompresses; a record < 0 is
- * of a swap that is under way under an item.  So records <= streams + items + 1.  cell.c counts its
- * own.
+ * of a swap that is under way under an item.  So records <= streams + items + 1.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
@@ -41,7 +40,6 @@ struct holds {
 	host_lock_t lock;
 	u32 unused;             /* record + 1 */
 	u32 max;
-	u64 eighths;            /* holds that a word had no room for, ever; lock */
 	u32 mask;               /* buckets - 1 */
 	u32 *bucket;            /* record + 1 */
 	struct hold_record *record;     /* [max] */

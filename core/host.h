@@ -55,10 +55,6 @@
  *   host_read_once(x), host_write_once(x, v)       relaxed access to a plain u8..u64 that
  *            another CPU may write or read at the same time
  *
- *   void host_copy_racing(void *to, const void *from, size_t n)
- *            memcpy() of bytes that others may write meanwhile; then the copy is worth nothing, and
- *            the caller finds out
- *
  * Spin locks.  May be taken in any context, never from an interrupt handler.
  *
  *   host_lock_t; void host_lock_init(host_lock_t *l, const char *name)
@@ -122,7 +118,6 @@
  *            have to reclaim, and may give less than n, or nothing, although a caller who waits
  *            would get more; or HOST_RECLAIMS: as 0, but for who frees memory by it, so what is
  *            kept for those is not left alone.
- *            HOST_MOVABLE may be added to each (below).
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
@@ -194,12 +189,8 @@
 
 #define HOST_ANY_NODE (~0u)
 
-/*
- * How host_pages_alloc() may get pages.  HOST_MOVABLE: they may lie where the home wants only what
- * it can move, for the core moves them when it is asked to (migrate.h).  Bits 2 to 5 are for order.
- */
+/* How host_pages_alloc() may get pages.  Bits 2 to 5 are for order. */
 #define HOST_MAY_WAIT 1u
-#define HOST_MOVABLE 2u
 #define HOST_RECLAIMS (1u << 6)
 
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)

@@ -276,7 +276,7 @@ int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node
 			k = sift(pcp, l, out + got, from_list(pcp, l, out + got, n - got));
 		if (host_likely(k))
 			continue;
-		k = from_source(pcp, l, out + got, n - got, node, how & HOST_MOVABLE);
+		k = from_source(pcp, l, out + got, n - got, node, 0);
 		if (!k)
 			k = sift(pcp, l, out + got, from_others(pcp, out + got, n - got, node));
 		if (!k && how & (HOST_MAY_WAIT | HOST_RECLAIMS)) {
@@ -403,45 +403,6 @@ u64 pcp_drain_some(struct pcp *pcp, unsigned int lists)
 	for (i = 0; i < look; i++)
 		pages += shrink(pcp, pcp->list[(at + i) % cpus], true, true);
 	return pages;
-}
-
-/* Takes a page out of l, if it is there. */
-HOST_NO_ANALYSIS
-static bool pick(struct pcp_list *l, host_page page)
-{
-	unsigned int i, n;
-	bool found;
-
-	if (!host_read_once(l->count))
-		return false;
-	host_lock(&l->lock);
-	n = l->count;
-	for (i = 0; i < n && l->page[i] != page; i++)
-		;
-	found = i < n;
-	if (found) {
-		l->page[i] = l->page[n - 1];
-		set_count(l, n - 1);
-	}
-	host_unlock(&l->lock);
-	return found;
-}
-
-bool pcp_remove(struct pcp *pcp, host_page page, unsigned int node)
-{
-	struct pcp_node *near = &pcp->node[node];
-	unsigned int look = at_most(near->cpus, PCP_LOOK), i;
-	u64 at = host_a64_add(&near->cursor, look) - look;
-
-	for (i = 0; i < look; i++) {
-		unsigned int cpu = pcp->by_node[near->first + (at + i) % near->cpus];
-
-		if (pick(pcp->list[cpu], page)) {
-			host_a64_add(&near->taken, (u64)-1);
-			return true;
-		}
-	}
-	return false;
 }
 
 /* Fills the reserve from the source; how: as host_pages_alloc().  True: it is short still. */

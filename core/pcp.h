@@ -112,8 +112,7 @@ void pcp_destroy(struct pcp *pcp);
  * Takes n pages, all or none: of node, or the own node if it is HOST_ANY_NODE, as long as there
  * are any, else of another, which is counted.  how: HOST_MAY_WAIT, process context; or 0, any
  * context, and it neither sleeps nor draws on the reserve; or HOST_RECLAIMS, any context, and it
- * does not sleep.  The source is told of HOST_MOVABLE, but lists do not know what they have, so
- * pages that can be moved have lists of their own.  -ENOMEM.
+ * does not sleep.  -ENOMEM.
  */
 int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node,
 	      unsigned int how);
@@ -142,14 +141,6 @@ void pcp_drain(struct pcp *pcp);
  * Returns the pages.  Any context.
  */
 u64 pcp_drain_some(struct pcp *pcp, unsigned int lists);
-
-/*
- * For who wants the place of a page of node that may wait in a list: takes it out of the list, so
- * that it is the caller's to give to the source.  False: it is in none of those that were looked
- * at, PCP_LOOK of the node, other ones at each call; it may be in somebody's hands, or the
- * source's.  It does not look in the reserve, which lists of such pages do without.  Any context.
- */
-bool pcp_remove(struct pcp *pcp, host_page page, unsigned int node);
 
 /* Whether the reserve is short: pcp_refill() is due.  Any context. */
 static inline bool pcp_is_short(const struct pcp *pcp)

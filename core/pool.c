@@ -36,9 +36,6 @@ static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 	c->pages = sc->pages;
 	c->place = (u8)place;
 	c->words = (u8)zspage_words(sc->objs);
-	/* A pin is a bit of the state that is no object's. */
-	if (p->owner.pages && sc->objs == 64)
-		c->words = 2;
 	if (c->words > 1)
 		c->full = c->objs;
 	else
@@ -59,12 +56,10 @@ int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct 
 	int err;
 
 	memset(p, 0, sizeof(*p));
-	p->pcp = owner->pages ? owner->pages : pcp;
-	p->src = p->pcp->src;
+	p->pcp = pcp;
+	p->src = pcp->src;
 	p->owner = *owner;
-	err = class_table_init(&p->table, HOST_PAGE_SIZE, chain,
-			       owner->long_if_worth ? class_cells_rule(HOST_PAGE_SIZE) :
-						      class_pool_rule(HOST_PAGE_SIZE));
+	err = class_table_init(&p->table, HOST_PAGE_SIZE, chain, class_pool_rule(HOST_PAGE_SIZE));
 	if (err)
 		return err;
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));
@@ -171,7 +166,99 @@ void pool_reset_peak(struct pool *p)
 int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned int node,
 	      unsigned int how, u64 *ref)
 {
-	return place(p, size, data, key, node, how, NULL, ref);
+	size_t bytes = size + POOL_HEADER;
+	unsigned int raw, obj, missing, spares = 0, from;
+	struct pool_class *c;
+	struct zspage *z;
+	host_page spare[2];     /* an object reaches into two pages at most */
+	u32 no, fresh = 0;
+	u64 pages = 0;
+	int err = 0;
+
+	if (!size || size > HOST_PAGE_SIZE)
+		return -EINVAL;
+	if (size > pool_max_small(p)) {
+		/* Huge: no header, and a raw class past the largest that has one. */
+		bytes = size > p->table.largest ? size : p->table.largest + 1;
+	}
+	raw = class_raw_index(&p->table, bytes);
+	c = &p->class[p->table.merged[raw]];
+	if (node == HOST_ANY_NODE)
+		node = host_node();
+
+	/* With more nodes than one, of which a page is to be is known under the lock only. */
+	if (host_nr_nodes() == 1) {
+		/* It is on the lock's line, which so comes once. */
+		host_prefetchw(&c->lock);
+		/*
+		 * Only what is at hand: it may not be needed, and then neither the source nor
+		 * another CPU's list may have run dry for it.
+		 */
+		spares = host_read_once(c->needs);
+		if (spares)
+			spares = pcp_take_own(p->pcp, spare, spares);
+	}
+	for (;;) {
+		from = node;
+		host_lock(&c->lock);
+		z = fullest(c, &no);
+		if (!z && fresh) {
+			no = fresh;
+			z = class_at(c, no);
+			fresh = 0;
+		}
+		missing = 1;
+		if (z) {
+			obj = lowest_free(c, z);
+			missing = pages_missing(c, z, obj);
+			if (missing <= spares)
+				break;
+			if (z->node != ZSPAGE_ANY_NODE)
+				from = z->node;
+		}
+		/* A fresh zspage without its pages is on no list yet: keep it in hand. */
+		if (z && !z->pages)
+			fresh = no;
+		host_unlock(&c->lock);
+
+		if (!z && !fresh)
+			err = zspage_new(&p->zspages, c->group, c->place, c->words, node, how,
+					 &fresh);
+		if (!err && missing > spares) {
+			err = pcp_alloc(p->pcp, spare + spares, missing - spares, from, how);
+			if (!err)
+				spares = missing;
+		}
+		if (err) {
+			if (fresh)
+				zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
+			if (spares)
+				pcp_free(p->pcp, spare, spares, HOST_ANY_NODE);
+			return err;
+		}
+	}
+
+	grow(p, c, z, spare, missing);
+	/* Before others put objects there, who go by the count, or compaction frees it. */
+	if (missing)
+		pages = host_a64_add(&p->pages, missing);
+	class_take(c, z, no, obj);
+	host_write_once(c->needs, (u8)likely_missing(c, z));
+	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
+	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
+	host_unlock(&c->lock);
+
+	if (missing)
+		note_peak(p, pages);
+	if (spares > missing)
+		pcp_free(p->pcp, spare + missing, spares - missing, HOST_ANY_NODE);
+	if (fresh)
+		zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
+
+	write_header(p, c, z, obj, key);
+	if (data)
+		object_write(p, c, z, obj, data, size);
+	return 0;
 }
 
 /*

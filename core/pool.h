@@ -95,20 +95,8 @@ struct pool_class {
 /* How compaction reaches the words that hold references.  Both are atomic context. */
 struct pool_owner {
 	void *ctx;
-	/*
-	 * Where pages of zspages come from, if zspages are to be pinned (migrate.h); NULL: from
-	 * pool_init()'s pcp, as descriptors do.
-	 */
-	struct pcp *pages;
-	bool long_if_worth;             /* its class table is class_cells_rule()'s */
 	/* The reference in the word of key, or 0 if there is none that may be moved now. */
 	u64 (*look)(void *ctx, u32 key);
-	/*
-	 * For an owner whose objects are written in place; NULL: they are not.  look() said ref,
-	 * and it is of the class whose lock the caller has, who is about to copy the object.  From
-	 * now on swing() fails if it was held since.  False: it is not that object's word any more.
-	 */
-	bool (*claim)(void *ctx, u32 key, u64 ref);
 	/* Replaces from by to if look() would still say from.  Full ordering. */
 	bool (*swing)(void *ctx, u32 key, u64 from, u64 to);
 };

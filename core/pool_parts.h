@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * pool_parts.h - what the files of the pool share that no other file needs: lists of a class, and
- * the body of an allocation, of which pool.c and cell.c each have a cut of their own.  Nobody else
- * includes it but migrate.c.
+ * the pieces of an object.
  */
 #ifndef EBB_CORE_POOL_PARTS_H
 #define EBB_CORE_POOL_PARTS_H
@@ -11,18 +10,6 @@
 
 /* Left to the compiler: with "inline" it makes a free longer. */
 #define PARTS static __attribute__((unused))
-
-/*
- * A cell (cell.h) that is to name a new object.  It does as soon as the object can be found, still
- * under the class lock: so who has had that lock knows that each object in use is either named by
- * its owner's word, or was and is nobody's to read any more.
- */
-struct pool_birth {
-	host_a64 *word;
-	u64 type;                       /* the word's bits beside the reference */
-	void (*tag)(void *ctx, host_page page, u64 tag);        /* as of cell.h; or NULL */
-	void *ctx;
-};
 
 PARTS void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 	HOST_REQUIRES(c->lock);
@@ -142,12 +129,6 @@ static inline void note_peak(struct pool *p, u64 pages)
 			return;
 }
 
-/* What names a zspage of a class to who has one of its pages; never 0. */
-static inline u64 class_tag(const struct pool_class *c, u32 no)
-{
-	return (u64)c->place << 32 | no;
-}
-
 /* Adds n pages.  Class lock held. */
 static inline void grow(struct pool *p, struct pool_class *c, struct zspage *z,
 			const host_page *page, unsigned int n)
@@ -200,132 +181,11 @@ static inline void object_write(struct pool *p, struct pool_class *c, struct zsp
 		memcpy(piece[1], (const char *)data + first, size - first);
 }
 
-/*
- * pool_make().  birth: a cell that names the object from then on, or NULL.  Of how pages of
- * zspages get all, and descriptors what is not HOST_MOVABLE.
- */
-static HOST_INLINE int place(struct pool *p, size_t size, const void *data, u32 key,
-			     unsigned int node, unsigned int how, const struct pool_birth *birth,
-			     u64 *ref)
-{
-	size_t bytes = size + POOL_HEADER;
-	unsigned int raw, obj, missing, spares = 0, from, i;
-	struct pool_class *c;
-	struct zspage *z;
-	host_page spare[2];     /* an object reaches into two pages at most */
-	u32 no, fresh = 0;
-	u64 pages = 0;
-	int err = 0;
-
-	if (!size || size > HOST_PAGE_SIZE)
-		return -EINVAL;
-	if (size > pool_max_small(p)) {
-		/* Huge: no header, and a raw class past the largest that has one. */
-		bytes = size > p->table.largest ? size : p->table.largest + 1;
-	}
-	raw = class_raw_index(&p->table, bytes);
-	c = &p->class[p->table.merged[raw]];
-	if (node == HOST_ANY_NODE)
-		node = host_node();
-
-	/* With more nodes than one, of which a page is to be is known under the lock only. */
-	if (host_nr_nodes() == 1) {
-		/* It is on the lock's line, which so comes once. */
-		host_prefetchw(&c->lock);
-		/*
-		 * Only what is at hand: it may not be needed, and then neither the source nor
-		 * another CPU's list may have run dry for it.
-		 */
-		spares = host_read_once(c->needs);
-		if (spares)
-			spares = pcp_take_own(p->pcp, spare, spares);
-	}
-	for (;;) {
-		from = node;
-		host_lock(&c->lock);
-		z = fullest(c, &no);
-		if (!z && fresh) {
-			no = fresh;
-			z = class_at(c, no);
-			fresh = 0;
-		}
-		missing = 1;
-		if (z) {
-			obj = lowest_free(c, z);
-			missing = pages_missing(c, z, obj);
-			if (missing <= spares)
-				break;
-			if (z->node != ZSPAGE_ANY_NODE)
-				from = z->node;
-		}
-		/* A fresh zspage without its pages is on no list yet: keep it in hand. */
-		if (z && !z->pages)
-			fresh = no;
-		host_unlock(&c->lock);
-
-		if (!z && !fresh)
-			err = zspage_new(&p->zspages, c->group, c->place, c->words, node,
-					 birth ? how & ~HOST_MOVABLE : how, &fresh);
-		if (!err && missing > spares) {
-			err = pcp_alloc(p->pcp, spare + spares, missing - spares, from, how);
-			if (!err)
-				spares = missing;
-		}
-		if (err) {
-			if (fresh)
-				zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
-			if (spares)
-				pcp_free(p->pcp, spare, spares, HOST_ANY_NODE);
-			return err;
-		}
-	}
-
-	grow(p, c, z, spare, missing);
-	/* Before others put objects there, who go by the count, or compaction frees it. */
-	if (missing)
-		pages = host_a64_add(&p->pages, missing);
-	for (i = 0; birth && birth->tag && i < missing; i++)
-		birth->tag(birth->ctx, spare[i], class_tag(c, no));
-	class_take(c, z, no, obj);
-	host_write_once(c->needs, (u8)likely_missing(c, z));
-	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
-	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
-	if (birth) {
-		write_header(p, c, z, obj, key);
-		host_a64_set_release(birth->word, birth->type | *ref);
-	}
-	host_unlock(&c->lock);
-
-	if (missing)
-		note_peak(p, pages);
-	if (spares > missing)
-		pcp_free(p->pcp, spare + missing, spares - missing, HOST_ANY_NODE);
-	if (fresh)
-		zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
-
-	if (!birth)
-		write_header(p, c, z, obj, key);
-	if (data)
-		object_write(p, c, z, obj, data, size);
-	return 0;
-}
-
 static inline size_t pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
 {
 	struct pool_class *c = ref_class(p, ref);
 
 	return object_pieces(p, c, class_at(c, ref_zspage(c, ref)), ref_obj(c, ref), size, piece);
-}
-
-/*
- * A pin (migrate.h): a bit of the state of a zspage, past its objects' or its count.  0: zspages of
- * the class cannot be pinned.
- */
-static inline u64 class_pin(const struct pool_class *c)
-{
-	if (c->words > 1)
-		return (u64)1 << 32;
-	return c->objs < 64 ? (u64)1 << 63 : 0;
 }
 
 #endif

@@ -24,7 +24,7 @@
 
 #include "release.h"
 
-/* Whose memory it is: a store's (store.h), or that of cells. */
+/* Whose memory it is: a store's (store.h). */
 struct shrink_owner {
 	void *ctx;
 	/* Bytes of pages that live objects take, a chain's rest included.  A look at each CPU. */

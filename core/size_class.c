@@ -32,38 +32,10 @@ static unsigned int least_waste(size_t page_size, u32 size, unsigned int max)
 	return best;
 }
 
-/* Whether n pages waste over 1/64 of their bytes more than `best` pages do of theirs. */
-static bool wastes_more(size_t page_size, u32 size, unsigned int n, unsigned int best)
-{
-	u64 page = page_size, here = n * page % size * best, there = best * page % size * n;
-
-	return here > there + page * n * best / 64;
-}
-
-static unsigned int if_worth(size_t page_size, u32 size, unsigned int max)
-{
-	unsigned int n = least_waste(page_size, size, max < CHAIN_FREE ? max : CHAIN_FREE);
-	unsigned int best = n, k;
-
-	for (k = 1; k <= max; k++)
-		if (k * page_size % size * best < best * page_size % size * k)
-			best = k;
-	if (wastes_more(page_size, size, n, best))
-		for (n = 1; wastes_more(page_size, size, n, best); n++)
-			;
-	return n;
-}
-
 static unsigned int pages_of(size_t page_size, u32 size, unsigned int max, enum class_rule rule)
 {
-	switch (rule) {
-	case CLASS_MOST_USED:
-		return most_used(page_size, size, max);
-	case CLASS_IF_WORTH:
-		return if_worth(page_size, size, max);
-	default:
-		return least_waste(page_size, size, max);
-	}
+	return rule == CLASS_MOST_USED ? most_used(page_size, size, max) :
+					 least_waste(page_size, size, max);
 }
 
 int class_table_init(struct class_table *t, size_t page_size, unsigned int chain,

@@ -14,13 +14,6 @@
  *     documentation, and of Linux up to 6.18; that of pools of 64 KiB pages, where the other
  *     leaves classes of some chain sizes fewer numbers than 4 TiB (test_pool).
  *
- * And by one that weighs what a long chain costs: its objects leave it one by one, and it goes with
- * the last.
- *
- *     CLASS_IF_WORTH: of up to 8 pages the first n with the fewest bytes left over, if that is at
- *     most 1/64 of n pages more than with the n of up to max that leaves the smallest part over;
- *     else the first n of which that is true.  That of cells, but for pages of 64 KiB.
- *
  * Walking down from the largest, a raw class joins the one above it if both put the same number of
  * objects on the same number of pages.  A class with one object to a zspage of one page is huge:
  * its objects are raw pages and have no header.  (docs/design.md, "Class table".)
@@ -36,9 +29,7 @@
 #define CHAIN_MAX 16
 #define CLASS_OBJS_MAX 2048     /* objects of a zspage never exceed it, checked at init */
 
-#define CHAIN_FREE 8            /* pages up to which CLASS_IF_WORTH looks at the waste alone */
-
-enum class_rule { CLASS_LEAST_WASTE, CLASS_MOST_USED, CLASS_IF_WORTH };
+enum class_rule { CLASS_LEAST_WASTE, CLASS_MOST_USED };
 
 struct size_class {
 	u32 size;       /* bytes of an object, its header included */
@@ -70,12 +61,6 @@ int class_table_init(struct class_table *t, size_t page_size, unsigned int chain
 static inline enum class_rule class_pool_rule(size_t page)
 {
 	return page < 65536 ? CLASS_LEAST_WASTE : CLASS_MOST_USED;
-}
-
-/* Of the pools of cells. */
-static inline enum class_rule class_cells_rule(size_t page)
-{
-	return page < 65536 ? CLASS_IF_WORTH : class_pool_rule(page);
 }
 
 /* Bits that count the objects of a zspage. */

@@ -12,7 +12,7 @@ static void tally(struct zspage *z, void *arg)
 	struct tally *t = arg;
 	struct pool_class *c = &t->p->class[z->class];
 	struct pool_class_stat *row = &t->rows[z->class];
-	u64 state = host_a64_read(zspage_state(z, c->words)) & ~class_pin(c);
+	u64 state = host_a64_read(zspage_state(z, c->words));
 	unsigned int inuse = zspage_inuse_of(state, c->words);
 	unsigned int pages = host_read_once(z->pages);
 

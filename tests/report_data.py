@@ -105,8 +105,7 @@ def kernel_latency():
 
 def linux_release():
     made = []
-    ms = {"classic": 16, "classic-plus": 14, "ebb-sync": 4, "ebb-deferred": 2, "ebb-bulk": 1.6,
-          "floor": 1, "floor-plus": 0.6}
+    ms = {"classic": 16, "series-2": 8, "series-6": 4, "series-9": 3, "floor": 1, "floor-plus": 0.6}
     for client, by in (("zram", 1), ("zswap", 1.6)):
         for name, t in ms.items():
             for n in (1, 2, 4, 8):

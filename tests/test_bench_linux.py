@@ -18,7 +18,7 @@ import tap
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 run, counted = (report_data.module(name, f"bench/linux/{name}") for name in ("run", "counted"))
-report, traced = run.report, counted.traced
+report, traced, LAST = run.report, counted.traced, run.report.LAST
 
 
 def plan(**given):
@@ -56,11 +56,6 @@ def nothing_that_leaks_is_asked_what_memory_it_takes():
         assert boots and not any(run.ALLOCATORS[b.allocator].leaks for b in boots), part
 
 
-def kernels_without_disks_are_booted_with_zram_alone():
-    mine = [b for b in plan() if b.allocator == "series-2"]
-    assert mine and all(b.client == "zram" for b in mine), mine
-
-
 def the_disk_under_zswap_has_room_for_what_a_boot_asks():
     for b in plan():
         for words in (c.split() for c in b.commands):
@@ -73,7 +68,7 @@ def holds_are_counted_in_kernels_of_their_own():
     boots = plan()
     assert all(b.kernel.endswith("-holds") == (b.part == "holds") for b in boots), boots
     assert {b.allocator for b in boots if b.part == "holds"} == {
-        "classic", "classic-plus", "ebb-sync", "ebb-deferred", "ebb-bulk"}
+        a for a in run.ALLOCATORS if not a.startswith("floor")}
 
 
 def a_boot_has_a_name_of_its_own():
@@ -90,61 +85,36 @@ def a_row_is_the_median_of_what_others_left_alone():
 def the_floor_of_who_frees_by_range_is_the_one_that_does():
     found = {r["allocator"]: r for r in report.rows(
         [sample(a, mean_ms=m, cpu_ns_per_slot=m * 10) for a, m in
-         (("floor", 2), ("floor-plus", 1), ("classic", 12), ("classic-plus", 12), ("ebb-bulk", 3))],
+         (("floor", 2), ("floor-plus", 1), ("classic", 12), ("series-5", 11), ("series-6", 3))],
         0.08)}
     assert found["classic"]["mean_over_floor_ms"] == 10, found["classic"]
-    assert found["classic-plus"]["mean_over_floor_ms"] == 11, found["classic-plus"]
-    assert found["ebb-bulk"]["cpu_over_floor_ns"] == 20, found["ebb-bulk"]
+    assert found["series-5"]["mean_over_floor_ms"] == 9, found["series-5"]
+    assert found["series-6"]["cpu_over_floor_ns"] == 20, found["series-6"]
     assert "mean_over_floor_ms" not in found["floor"]
 
 
 def a_target_is_judged_over_the_floor_and_the_whole_beside_it():
-    for ours, met in ((5.5, "yes"), (5.6, "NO")):
-        samples = [sample(a, mean_ms=m) for a, m in (("floor", 2), ("classic", 12), ("ebb-sync", ours))]
+    for client, ours, met in (("zram", 4.5, "yes"), ("zram", 4.6, "NO"), ("zswap", 4.5, "")):
+        samples = [sample(a, mean_ms=m, client=client) for a, m in (
+            ("floor", 2), ("floor-plus", 1), ("classic", 12), (LAST, ours))]
         came = judged(samples, what="munmap over the floor / classic's")
-        assert [(t["allocator"], t["met"]) for t in came] == [("ebb-sync", met)], came
+        assert [(t["allocator"], t["met"]) for t in came] == [(LAST, met)], came
         whole = judged(samples, what="munmap, the whole / classic's")
         assert [(t["is"], t["met"]) for t in whole] == [(round(ours / 12, 4), "")], whole
 
 
 def without_a_floor_nothing_is_judged_over_it():
-    came = judged([sample("classic", mean_ms=12), sample("ebb-sync", mean_ms=5)], met="yes")
+    came = judged([sample("classic", mean_ms=12), sample(LAST, mean_ms=5)], met="yes")
     assert not came, came
 
 
-def page_out_is_to_be_as_fast_at_least():
-    for ours, met in ((100, "yes"), (99, "NO")):
-        came = judged([sample("classic", mean_ms=1, pageout_mb_per_s=100),
-                       sample("ebb-deferred", mean_ms=1, pageout_mb_per_s=ours)], asked=">= 1")
-        assert [t["met"] for t in came] == [met], came
-
-
-def memory_has_a_bound_for_each_kind_of_data():
-    for data, ours, met in (("uniform", 1000, "yes"), ("uniform", 1001, "NO"), ("mixed", 990, "yes"),
-                            ("mixed", 991, "NO")):
-        came = judged([sample(a, "pool", data=data, compr_bytes=900, pool_bytes=950, all_bytes=n)
-                       for a, n in (("classic", 1000), ("ebb-sync", ours))], allocator="ebb-sync")
-        assert [t["met"] for t in came] == [met], came
-
-
-def at_the_limit_zswap_may_write_a_twentieth_more():
-    for ours, met in ((1050, "yes"), (1051, "NO")):
-        came = judged([sample(a, "shrink", client="zswap", written_pages=n, stored_pages=9)
-                       for a, n in (("classic", 1000), ("ebb-deferred", ours))])
-        assert [t["met"] for t in came] == [met], came
+def what_writes_at_the_limit_is_zswap():
     assert {b.client for b in plan(only=["shrink"])} == {"zswap"}
 
 
-def what_is_in_some_parts_alone_is_booted_for_those():
-    assert {b.part for b in plan() if b.allocator == "ebb-chain8"} == {"pool"}
-    came = judged([sample(a, "pool", data="mixed", compr_bytes=900, pool_bytes=950, all_bytes=n)
-                   for a, n in (("classic", 1000), ("ebb-chain8", 1000))])
-    assert [t["met"] for t in came] == ["yes"], came
-
-
 def pool_bytes_are_told_by_the_compressed_bytes_of_part_pool():
-    rows = report.rows([sample("ebb-sync", np=4, mean_ms=1, pool_bytes_per_slot=612),
-                        sample("ebb-sync", "pool", compr_bytes=600, pool_bytes=606, all_bytes=630)],
+    rows = report.rows([sample("classic", np=4, mean_ms=1, pool_bytes_per_slot=612),
+                        sample("classic", "pool", compr_bytes=600, pool_bytes=606, all_bytes=630)],
                        0.08)
     assert [r["pool_per_byte"] for r in rows] == [1.02, 1.01], rows
     assert rows[1]["all_per_byte"] == 1.05
@@ -220,32 +190,26 @@ def holds_changes_a_source_once_and_refuses_another():
 def instructions_are_counted_over_the_floor_of_the_same_client():
     rows = [{"client": c, "data": "mixed", "allocator": a, "free": n} for c, a, n in (
         ("zram", "floor", 90), ("zram", "floor-plus", 70), ("zswap", "floor", 700),
-        ("zram", "classic", 490), ("zram", "classic-plus", 270), ("zram", "ebb-bulk", 300),
-        ("zram", "ebb-sync", 390), ("zram", "series-3", 400), ("zram", "series-4", 300),
-        ("zswap", "classic", 1000), ("zswap", "series-4", 990), ("zswap", "ebb-bulk", 900))]
+        ("zram", "classic", 490), ("zram", "series-5", 400), ("zram", "series-6", 300),
+        ("zswap", "classic", 1000), ("zswap", "series-7", 990), ("zswap", "series-8", 900))]
     counted.over_the_floor(rows)
     over = {(r["client"], r["allocator"]): r.get("over") for r in rows}
     assert over == {("zram", "floor"): None, ("zram", "floor-plus"): None, ("zswap", "floor"): None,
-                    ("zram", "classic"): 400, ("zram", "classic-plus"): 200,
-                    ("zram", "ebb-bulk"): 230, ("zram", "ebb-sync"): 300,
-                    ("zram", "series-3"): 310, ("zram", "series-4"): 230,
-                    ("zswap", "classic"): 300, ("zswap", "series-4"): 290,
-                    ("zswap", "ebb-bulk"): None}, over
+                    ("zram", "classic"): 400, ("zram", "series-5"): 310, ("zram", "series-6"): 230,
+                    ("zswap", "classic"): 300, ("zswap", "series-7"): 290,
+                    ("zswap", "series-8"): None}, over
 
 
 def what_counts_instructions_has_a_kernel_each_and_one_disk():
     known = subprocess.run([str(ROOT / "tests/vm/kernels"), "list"], stdout=subprocess.PIPE,
                            text=True, check=True).stdout.split()
     assert {*counted.KERNELS.values()} <= {*known}, {*counted.KERNELS.values()} - {*known}
-    assert {*run.DEFAULT} - {"ebb-chain8"} <= {*counted.KERNELS}
-    assert {*counted.FLOOR} | {*counted.FLOOR.values()} == {*counted.KERNELS}
+    assert {*run.DEFAULT} <= {*counted.KERNELS}
     args = argparse.Namespace(codec="lzo", timeout=1)
     for client, disks in (("zram", []), ("zswap", ["704M"])):
         command = counted.command(client, args, 256, "mixed", "--mode cpu")
         assert ("--zswap" in command) == (client == "zswap"), command
         assert counted.machine(client, "classic", args, 256)["disks"] == disks
-    assert counted.machine("zram", "ebb-sync", args, 64)["append"] == ["zsmalloc.deferred_free=0"]
-    assert counted.machine("zram", "ebb-deferred", args, 64)["append"] == []
 
 
 KERNEL, MODULE = 0xffffffff81000000, 0xffffffffa0000000
@@ -291,7 +255,6 @@ def functions_of_a_free_add_up_to_it():
 CASES = [
     what_leaks_is_booted_for_each_kind_of_data_the_largest_first,
     nothing_that_leaks_is_asked_what_memory_it_takes,
-    kernels_without_disks_are_booted_with_zram_alone,
     the_disk_under_zswap_has_room_for_what_a_boot_asks,
     holds_are_counted_in_kernels_of_their_own,
     a_boot_has_a_name_of_its_own,
@@ -299,10 +262,7 @@ CASES = [
     the_floor_of_who_frees_by_range_is_the_one_that_does,
     a_target_is_judged_over_the_floor_and_the_whole_beside_it,
     without_a_floor_nothing_is_judged_over_it,
-    page_out_is_to_be_as_fast_at_least,
-    memory_has_a_bound_for_each_kind_of_data,
-    at_the_limit_zswap_may_write_a_twentieth_more,
-    what_is_in_some_parts_alone_is_booted_for_those,
+    what_writes_at_the_limit_is_zswap,
     pool_bytes_are_told_by_the_compressed_bytes_of_part_pool,
     writes_that_failed_are_counted_over_all_boots,
     guests_side_by_side_have_cpus_of_their_own,

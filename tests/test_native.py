@@ -13,8 +13,8 @@ import tap
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILT = ROOT / "build/native"
 WAYS = {"ebb": {"single", "bulk32", "bulk512", "deferred"}, "7.3": {"single"},
-        "7.3+mfence": {"single"}, "series-2": {"single"}, "series-3": {"single", "bulk32"},
-        "series-3+mfence": {"single", "bulk32"}}
+        "7.3+mfence": {"single"}, "series-2": {"single"}, "series-3": {"single"},
+        "series-5": {"single", "bulk32"}, "series-5+mfence": {"single", "bulk32"}}
 skipped, rows = None, []
 
 

@@ -40,37 +40,11 @@ struct shape {
 
 /* By the rules as they are written, without a thought for speed. */
 static struct shape shape_of(uint64_t page, unsigned int i, unsigned int chain,
-			     enum class_rule rule);
-
-/* The part of n pages that is left over. */
-static double part_left(uint64_t page, uint64_t n, uint64_t size)
-{
-	return (double)(n * page % size) / (double)(n * page);
-}
-
-static struct shape shape_if_worth(uint64_t page, unsigned int i, unsigned int chain)
-{
-	struct shape s = shape_of(page, i, chain < 8 ? chain : 8, CLASS_LEAST_WASTE);
-	double least = 1;
-
-	for (uint64_t n = 1; n <= chain; n++)
-		if (part_left(page, n, s.size) < least)
-			least = part_left(page, n, s.size);
-	if (part_left(page, s.pages, s.size) > least + 1. / 64 + 1e-12)
-		for (s.pages = 1; part_left(page, s.pages, s.size) > least + 1. / 64 + 1e-12;)
-			s.pages++;
-	s.objs = s.pages * page / s.size;
-	return s;
-}
-
-static struct shape shape_of(uint64_t page, unsigned int i, unsigned int chain,
 			     enum class_rule rule)
 {
 	struct shape s = { .size = 32 + i * (page / 256) };
 	uint64_t best = 0, least = ~(uint64_t)0;
 
-	if (rule == CLASS_IF_WORTH)
-		return shape_if_worth(page, i, chain);
 	if (s.size > page)
 		s.size = page;
 	for (uint64_t n = 1; n <= chain; n++) {
@@ -127,29 +101,14 @@ static void each_table(void (*fn)(const struct class_table *t, uint64_t page, un
 	struct class_table t;
 
 	for (uint64_t page = 4096; page <= 65536; page *= 2)
-		for (unsigned int k = 0; k < 3 * (CHAIN_MAX - CHAIN_MIN + 1); k++) {
-			enum class_rule rule = k % 3;
-			unsigned int chain = CHAIN_MIN + k / 3;
+		for (unsigned int k = 0; k < 2 * (CHAIN_MAX - CHAIN_MIN + 1); k++) {
+			enum class_rule rule = k % 2;
+			unsigned int chain = CHAIN_MIN + k / 2;
 
 			must_eq(class_table_init(&t, page, chain, rule), 0);
 			must_eq(t.page_size, page);
 			fn(&t, page, chain, rule);
 		}
-}
-
-static void up_to_eight_pages_cells_have_what_linux_has(void **state)
-{
-	struct class_table cells, linux_s;
-
-	for (uint64_t page = 4096; page < 65536; page *= 2) {
-		must_eq(class_cells_rule(page), CLASS_IF_WORTH);
-		must_eq(class_table_init(&linux_s, page, CHAIN_FREE, CLASS_LEAST_WASTE), 0);
-		must_eq(class_table_init(&cells, page, CHAIN_FREE, CLASS_IF_WORTH), 0);
-		must(!memcmp(&cells, &linux_s, sizeof(cells)));
-		/* With long chains fewer sizes take a page each. */
-		must_eq(class_table_init(&cells, page, CHAIN_MAX, CLASS_IF_WORTH), 0);
-		must(cells.largest > linux_s.largest);
-	}
 }
 
 static void merging_is_what_the_rule_gives_for_every_page_and_chain_size(void **state)
@@ -216,7 +175,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_thirteen_published_rows_come_out),
 		cmocka_unit_test(linux_has_as_many_classes_by_the_rule_of_stores),
-		cmocka_unit_test(up_to_eight_pages_cells_have_what_linux_has),
 		cmocka_unit_test(merging_is_what_the_rule_gives_for_every_page_and_chain_size),
 		cmocka_unit_test(sizes_ascend_and_stay_within_the_limits),
 		cmocka_unit_test(every_byte_count_has_a_class_that_holds_it),

@@ -91,18 +91,6 @@ static inline unsigned int host_user_popcount(u64 v)
 #define __builtin_popcountll(v) host_user_popcount(v)
 #endif
 
-#ifdef HOST_USER_TSAN
-/* Byte by byte, by the only function that ThreadSanitizer does not look into. */
-__attribute__((no_sanitize("thread"))) static inline void
-host_copy_racing(void *to, const void *from, size_t n)
-{
-	while (n--)
-		((volatile u8 *)to)[n] = ((const volatile u8 *)from)[n];
-}
-#else
-#define host_copy_racing(to, from, n) memcpy((to), (from), (n))
-#endif
-
 /* ---- atomics ---- */
 
 typedef struct {

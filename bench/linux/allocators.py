@@ -13,24 +13,29 @@ CLIENTS = ["zram", "zswap"]
 class Allocator(NamedTuple):
     kernel: str
     counting: str = ""      # the kernel that counts how long locks are held
-    append: tuple = ()      # to the kernel's command line
     leaks: bool = False
-    zswap: bool = True      # it can be measured with zswap
-    parts: tuple = ()       # that it is in; none: all
 
 
+LAST = f"series-{STEPS}"
+# Patch 1 has tests alone.
 ALLOCATORS = {
-    "classic": Allocator("uml-classic", "uml-classic-holds"),
-    "floor": Allocator("uml-classic-floor", leaks=True),
-    "ebb-sync": Allocator("uml-ebb", "uml-ebb-holds", ("zsmalloc.deferred_free=0",)),
-    "ebb-deferred": Allocator("uml-ebb", "uml-ebb-holds"),
-    "ebb-chain8": Allocator("uml-ebb-chain8", parts=("pool",)),
-    "classic-plus": Allocator("uml-classic-plus", "uml-classic-plus-holds"),
-    "floor-plus": Allocator("uml-classic-plus-floor", leaks=True),
-    "ebb-bulk": Allocator("uml-ebb-bulk", "uml-ebb-bulk-holds"),
-    **{f"series-{n}": Allocator(f"uml-series-{n}", zswap=False) for n in range(STEPS + 1)},
+    "classic": Allocator("uml-series-0", "uml-series-0-holds"),
+    **{f"series-{n}": Allocator(f"uml-series-{n}", f"uml-series-{n}-holds")
+       for n in range(2, STEPS + 1)},
+    "floor": Allocator("uml-series-0-floor", leaks=True),
+    "floor-plus": Allocator(f"uml-series-{STEPS}-floor", leaks=True),
 }
-DEFAULT = [a for a in ALLOCATORS if not a.startswith("series-")]
+DEFAULT = ["classic", LAST, "floor", "floor-plus"]
+# The number of patches after which swap frees by range in a client.
+BY_RANGE = {"zram": 6, "zswap": 8}
+
+
+def floor_of(client, allocator):
+    """The allocator that frees nothing under the same client; None: it is one."""
+    if ALLOCATORS[allocator].leaks:
+        return None
+    step = int(allocator.partition("series-")[2] or 0)
+    return "floor-plus" if step >= BY_RANGE[client] else "floor"
 
 
 def words(known, what):

@@ -227,18 +227,6 @@ void shim_free_pages(struct page **page, unsigned int n)
 	spin_unlock(&p->lock);
 }
 
-void folios_put(struct folio_batch *b)
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; i < b->nr; i++)
-		if (shim_put_is_last(b->page[i]))
-			b->page[n++] = b->page[i];
-	if (n)
-		shim_free_pages(b->page, n);
-	b->nr = 0;
-}
-
 /* ---- slab ---- */
 
 #define BARN 10         /* sheaves of a kind in a barn */

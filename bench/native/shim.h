@@ -117,7 +117,9 @@ extern __thread unsigned int shim_preempt;
 #define preempt_disable() ({ WRITE_ONCE(shim_preempt, shim_preempt + 1); })
 #define preempt_enable() ({ WRITE_ONCE(shim_preempt, shim_preempt - 1); })
 #define cond_resched() ((void)0)
-#define irqs_disabled() false
+#define cond_resched_lock(lock) ((void)(lock))
+#define prefetch(at) __builtin_prefetch(at)
+#define prefetchw(at) __builtin_prefetch(at, 1)
 
 /* What comes before a store that gives a lock back. */
 #ifdef SHIM_FENCE
@@ -275,6 +277,12 @@ static inline void list_del(struct list_head *at)
 	WRITE_ONCE(at->prev->next, at->next);
 }
 
+static inline void list_move_tail(struct list_head *at, struct list_head *head)
+{
+	list_del(at);
+	list_add(at, head->prev);
+}
+
 static inline void list_del_init(struct list_head *at)
 {
 	list_del(at);
@@ -422,24 +430,6 @@ static inline void folio_put(struct folio *f)
 }
 
 #define __free_page(page) folio_put((struct folio *)(page))
-
-#define FOLIO_BATCH 31
-
-struct folio_batch {
-	unsigned char nr;
-	struct page *page[FOLIO_BATCH];
-};
-
-#define folio_batch_init(batch) ((void)((batch)->nr = 0))
-
-/* How many there is room for after it. */
-static inline unsigned int folio_batch_add(struct folio_batch *b, struct folio *f)
-{
-	b->page[b->nr++] = &f->page;
-	return FOLIO_BATCH - b->nr;
-}
-
-void folios_put(struct folio_batch *b);
 
 /* ---- slab ---- */
 

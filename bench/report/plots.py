@@ -37,10 +37,9 @@ KERNEL = [("base", "in-tree, as built for user-mode Linux", "built"),
           ("sync", "Ebb, synchronous", "sync"), ("deferred", "Ebb, deferred", "deferred"),
           ("floor", "a free that does nothing", "floor")]
 LINUX = [("classic", "zsmalloc (classic)", "intree"),
-         ("classic-plus", "after linux/series (classic-plus)", "built"),
-         ("ebb-sync", "Ebb in its place, synchronous", "sync"),
-         ("ebb-deferred", "Ebb in its place, deferred", "deferred"),
-         ("ebb-bulk", "Ebb after linux/series", "bulk"),
+         *((f"series-{n}", f"after {n} patches of linux/series", role)
+           for n, role in zip(range(2, 10), ("built", "other", "other", "sync", "deferred", "bulk",
+                                             "bulk", "deferred"))),
          ("floor", "a free that does nothing", "floor"),
          ("floor-plus", "the same after linux/series", "more")]
 HOST = [("sync", "Ebb, synchronous", "sync"), ("deferred", "Ebb, deferred", "deferred")]

@@ -57,7 +57,7 @@ def density_kernel(rows):
 @plot(DENSE, "linux-release.json", "zsmalloc and Ebb in its place, with all their metadata")
 def density_linux(rows):
     mine = rows.need(kind="pool")
-    names = [n for n in LINUX if n[0] in ("classic", "ebb-sync", "ebb-deferred", "ebb-bulk")]
+    names = [n for n in LINUX if not n[0].startswith("floor")]
     series = [Series(name, role, []) for _, name, role in names]
     for client in mine.values("client"):
         for codec in mine.values("codec"):

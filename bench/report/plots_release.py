@@ -120,8 +120,8 @@ def see_over(panel, ours, theirs):
 
 
 OF_KERNEL = dict.fromkeys(("base", "patched", "sync", "deferred"), "floor")
-OF_LINUX = {**dict.fromkeys(("classic", "ebb-sync", "ebb-deferred"), "floor"),
-            **dict.fromkeys(("classic-plus", "ebb-bulk"), "floor-plus")}
+OF_LINUX = {"classic": "floor", **{f"series-{n}": "floor" if n < 6 else "floor-plus"
+                                   for n in range(2, 10)}}
 
 
 @plot(FLOOR, "kernel-release.json", "What a munmap costs beyond a free that does nothing")
@@ -141,7 +141,7 @@ def floor_linux(rows):
     panels = asked([Panel("dots", over(rows, "allocator", LINUX, OF_LINUX, "mean_ms", client=c),
                           "ms over the floor", "processes", c, log=True)
                     for c in rows.values("client")], rows, "row of the floor and one over it")
-    return Chart(positive(panels), see_over(panels[0], LINUX[3][1], LINUX[0][1]))
+    return Chart(positive(panels), see_over(panels[0], LINUX[-3][1], LINUX[0][1]))
 
 
 @plot(FLOOR, "tiers.json", "The same for slots that are on a backing device")
@@ -204,7 +204,7 @@ def cpu_linux(rows):
                                            OF_LINUX), "CPU ns a slot", "allocator",
                           f"{c}, {processes(top)} at once") for c in rows.values("client")],
                    rows, "cpu_ns_per_slot of the floor and others")
-    return Chart(panels, see_stack(panels[0], LINUX[3][1], LINUX[0][1]))
+    return Chart(panels, see_stack(panels[0], LINUX[-3][1], LINUX[0][1]))
 
 
 @plot(CPU, "release.json", "In user space: in the calls, and in the worker afterwards")

@@ -42,7 +42,6 @@ void *scale_memcpy(void *to, const void *from, size_t n);
 	(__builtin_constant_p(n) && (n) <= 8 ? __builtin_memcpy((to), (from), (n))          \
 					     : scale_memcpy((to), (from), (n)))
 
-#define host_copy_racing(to, from, n) scale_memcpy((to), (from), (n))
 
 /* ---- atomics ---- */
 

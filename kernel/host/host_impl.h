@@ -6,7 +6,7 @@
  * long halves are in host_kernel.c.
  *
  *   host_page         the address of a struct page.  Pages are order-0, never highmem, and not
- *                     movable but in kernel/zsmalloc, to which the page type for it belongs
+ *                     movable: the page type for it belongs to zsmalloc
  *   host_lock_t       spinlock_t.  Never taken from an interrupt, so plain spin_lock()
  *   struct host_percpu  item[cpu] -> | the core's item ... |
  *                     allocated on the CPU's node
@@ -81,13 +81,6 @@ static __always_inline void *host_kernel_memcpy(void *to, const void *from, size
 #undef memcpy
 #define memcpy(to, from, n) host_kernel_memcpy(to, from, n)
 #endif
-
-static inline void host_copy_racing(void *to, const void *from, size_t n)
-{
-	kcsan_disable_current();
-	memcpy(to, from, n);
-	kcsan_enable_current();
-}
 
 /* ---- atomics ---- */
 
@@ -314,12 +307,6 @@ static inline unsigned int host_percpu_node(struct host_percpu *pc, unsigned int
 
 struct host_pages {
 	gfp_t gfp;              /* of who may wait */
-	/*
-	 * Where HOST_MOVABLE is asked for: told of each such page that was taken, before anybody
-	 * uses it, and of each page of any kind that is given back, before that.  Any context.
-	 */
-	void (*taken)(struct host_pages *src, struct page *page);
-	void (*given)(struct host_pages *src, struct page *page);
 };
 
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,

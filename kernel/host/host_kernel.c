@@ -116,7 +116,6 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 			      unsigned int node, unsigned int how)
 {
 	gfp_t gfp = GFP_NOWAIT | __GFP_NOWARN;
-	unsigned int i;
 
 	if (how & HOST_MAY_WAIT)
 		gfp = src->gfp;
@@ -125,22 +124,14 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
 	BUILD_BUG_ON((int)HOST_ANY_NODE != NUMA_NO_NODE);
 	memset(out, 0, n * sizeof(*out));
-	if (how & HOST_MOVABLE)
-		gfp |= __GFP_HIGHMEM | __GFP_MOVABLE;
 	n = compat_alloc_pages_bulk(gfp, (int)node, n, (struct page **)out);
 	count(out, n, 1);
-	for (i = 0; how & HOST_MOVABLE && i < n; i++)
-		src->taken(src, (struct page *)out[i]);
 	return n;
 }
 
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
 {
-	unsigned int i;
-
 	count(pages, n, -1);
-	for (i = 0; src->given && i < n; i++)
-		src->given(src, (struct page *)pages[i]);
 	release_pages((struct page **)pages, n);
 }
 

@@ -16,7 +16,7 @@
 #include <linux/uaccess.h>
 
 #include "check.h"
-#include "zsmalloc/classes.h"
+#include "classes.h"
 
 static struct dentry *root;
 

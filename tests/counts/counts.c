@@ -46,9 +46,6 @@ static int skip(const char *why)
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "migrate.h"
-#include "zone.h"
-
 #define CALLS_MAX 508                   /* the references of a buffer */
 #define OBJECT 2048
 #define PAGE 4096
@@ -317,83 +314,6 @@ static int free_slot(struct ebb_store *s, uint64_t slot)
 	return ebb_free(s, slot, 1);
 }
 
-/*
- * The same by handles, of cells with a budget that nothing reaches: a process has them as a store
- * has its slots.
- */
-static struct {
-	struct host_pages *zone;
-	struct pcp pcp, movable;
-	struct cells cells;
-	cell_handle h[CALLS_MAX];
-} by_handle;
-
-static int make_handle(struct ebb_store *s, uint64_t slot)
-{
-	cell_handle *h = &by_handle.h[slot];
-
-	(void)s;
-	if (cells_alloc(&by_handle.cells, OBJECT, HOST_ANY_NODE, HOST_MAY_WAIT, h))
-		return -1;
-	cells_write(&by_handle.cells, *h, page, OBJECT);
-	return 0;
-}
-
-static int read_handle(struct ebb_store *s, uint64_t slot)
-{
-	(void)s;
-	memcpy(buf, cells_read_begin(&by_handle.cells, by_handle.h[slot], buf + OBJECT), OBJECT);
-	cells_end(&by_handle.cells, by_handle.h[slot]);
-	return 0;
-}
-
-static int free_handle(struct ebb_store *s, uint64_t slot)
-{
-	(void)s;
-	cells_free(&by_handle.cells, by_handle.h[slot]);
-	by_handle.h[slot] = 0;
-	return 0;
-}
-
-static void tag_page(void *ctx, host_page of, u64 tag)
-{
-	(void)ctx;
-	(void)of;
-	(void)tag;
-}
-
-static void open_cells(uint64_t limit)
-{
-	const struct cells_config cfg = {
-		.chain = 8, .release_limit = limit ? (u64)64 << 20 : 0, .tag = tag_page,
-		.movable = &by_handle.movable,
-	};
-
-	if (zone_open(&by_handle.zone) || pcp_init(&by_handle.pcp, by_handle.zone, 16, 64, 0) ||
-	    pcp_init(&by_handle.movable, by_handle.zone, 16, 64, 0) ||
-	    cells_init(&by_handle.cells, &by_handle.pcp, &cfg))
-		die("there are no cells");
-}
-
-static void empty_cells(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < CALLS_MAX; i++)
-		if (by_handle.h[i])
-			free_handle(NULL, i);
-	release_flush(&by_handle.cells.release);
-}
-
-static void close_cells(void)
-{
-	empty_cells();
-	cells_destroy(&by_handle.cells);
-	pcp_destroy(&by_handle.movable);
-	pcp_destroy(&by_handle.pcp);
-	zone_close(by_handle.zone);
-}
-
 typedef int (*call_fn)(struct ebb_store *s, uint64_t slot);
 
 struct series {
@@ -401,21 +321,16 @@ struct series {
 	call_fn before, call;           /* before is done to every slot first, and not counted */
 	uint64_t release_limit;
 	unsigned int calls;             /* at most CALLS_MAX; a trap may take 25 us */
-	bool handles;                   /* of cells, and there is no store */
 };
 
 static const struct series all[] = {
-	{ "free, deferred", put, free_slot, EBB_DEFAULT, CALLS_MAX, false },
-	{ "free, synchronous", put, free_slot, 0, CALLS_MAX, false },
-	{ "put 2 KB", NULL, put, EBB_DEFAULT, 128, false },
-	{ "get 2 KB", put, get, EBB_DEFAULT, 128, false },
-	{ "write a page", NULL, write_page, EBB_DEFAULT, 128, false },
-	{ "write over a page", write_page, write_page, EBB_DEFAULT, 128, false },
-	{ "read a page", write_page, read_page, EBB_DEFAULT, 128, false },
-	{ "free of a handle, deferred", make_handle, free_handle, EBB_DEFAULT, CALLS_MAX, true },
-	{ "free of a handle, synchronous", make_handle, free_handle, 0, CALLS_MAX, true },
-	{ "make and write 2 KB", NULL, make_handle, EBB_DEFAULT, 128, true },
-	{ "read 2 KB by a handle", make_handle, read_handle, EBB_DEFAULT, 128, true },
+	{ "free, deferred", put, free_slot, EBB_DEFAULT, CALLS_MAX },
+	{ "free, synchronous", put, free_slot, 0, CALLS_MAX },
+	{ "put 2 KB", NULL, put, EBB_DEFAULT, 128 },
+	{ "get 2 KB", put, get, EBB_DEFAULT, 128 },
+	{ "write a page", NULL, write_page, EBB_DEFAULT, 128 },
+	{ "write over a page", write_page, write_page, EBB_DEFAULT, 128 },
+	{ "read a page", write_page, read_page, EBB_DEFAULT, 128 },
 };
 
 static struct count counted[CALLS_MAX];
@@ -462,10 +377,6 @@ static void open_series(const struct series *series, struct ebb_store **s)
 {
 	struct ebb_config cfg;
 
-	if (series->handles) {
-		open_cells(series->release_limit);
-		return;
-	}
 	ebb_config_init(&cfg);
 	cfg.slots = CALLS_MAX;
 	cfg.release_limit = series->release_limit;
@@ -483,15 +394,9 @@ static void do_series(const struct series *series)
 	open_series(series, &s);
 	each_slot(s, series, series->before);
 	each_slot(s, series, series->call);
-	if (series->handles)
-		empty_cells();
-	else
-		ebb_reset(s);
+	ebb_reset(s);
 	each_slot(s, series, series->before);
-	if (series->handles)
-		release_flush(&by_handle.cells.release);
-	else
-		ebb_flush(s);
+	ebb_flush(s);
 
 	hold_workers();
 	for (slot = 0; slot < series->calls; slot++) {
@@ -505,10 +410,7 @@ static void do_series(const struct series *series)
 	}
 	held = 0;
 	print_row(series);
-	if (series->handles)
-		close_cells();
-	else
-		ebb_close(s);
+	ebb_close(s);
 }
 
 int main(void)

@@ -291,58 +291,9 @@ struct block_device_operations {
 	void (*swap_slot_free_notify)(struct block_device *bdev, unsigned long index);
 };
 
-/* ---- what kernel/zsmalloc takes ---- */
-
-typedef unsigned int gfp_t;
-#define GFP_NOWAIT 1u
-#define __GFP_NOMEMALLOC 2u
-#define __GFP_MOVABLE 4u
-#define gfpflags_allow_blocking(gfp) (!((gfp) & GFP_NOWAIT))
-
-#define PF_MEMALLOC 2u
-#define in_task() true
-
-#define EXPORT_SYMBOL_GPL(name) _Static_assert(sizeof(&name), "")
-#define IS_ERR_VALUE(v) ((unsigned long)(v) >= (unsigned long)-4095)
-#define IS_ERR_OR_NULL(p) (!(p) || IS_ERR_VALUE(p))
-
-typedef struct {
-	long v;
-} atomic_long_t;
-#define atomic_long_set(a, x) ((a)->v = (long)(x))
-#define atomic_long_read(a) ((a)->v)
-
-typedef struct {
-	int refs;
-} refcount_t;
-
 struct completion {
 	int done;
 };
-
-struct scatterlist {
-	struct page *page;
-	unsigned int length, offset;
-	bool last;
-};
-
-static inline void sg_init_table(struct scatterlist *sg, unsigned int n)
-{
-	memset(sg, 0, n * sizeof(*sg));
-	sg[n - 1].last = true;
-}
-
-static inline void sg_set_page(struct scatterlist *sg, struct page *page, unsigned int length,
-			       unsigned int offset)
-{
-	sg->page = page;
-	sg->length = length;
-	sg->offset = offset;
-}
-
-/* Frames of a zone are aligned to themselves. */
-#define virt_to_page(mem) ((struct page *)((unsigned long)(mem) & PAGE_MASK))
-#define offset_in_page(mem) ((unsigned int)((unsigned long)(mem) & ~PAGE_MASK))
 
 /* ---- the fuzzers' ---- */
 

@@ -58,7 +58,6 @@ static const struct rank {
 	[13] = { "ebb_release_node", SLEEPING | R(5) | R(8) },
 	[14] = { "ebb_release_budget", R(3) },
 	[15] = { "ebb_backed",       SLEEPING | R(5) },
-	[16] = { "ebb_cells",        R(5) },
 };
 #define NRANKS (sizeof(ranks) / sizeof(ranks[0]))
 
@@ -474,11 +473,9 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 {
 	unsigned int k;
 
-	if (how & ~(HOST_MAY_WAIT | HOST_MOVABLE | HOST_RECLAIMS) ||
+	if (how & ~(HOST_MAY_WAIT | HOST_RECLAIMS) ||
 	    (node >= home->nodes && node != HOST_ANY_NODE))
 		explore_fail("pages are asked for of node %u, how %u", node, how);
-	if (src->kind && (src->kind == HOME_MOVABLE) != !!(how & HOST_MOVABLE))
-		explore_fail("a page is asked for where those lie that %s be moved", how & HOST_MOVABLE ? "can" : "cannot");
 	if (how & HOST_MAY_WAIT) {
 		must_be_process("host_pages_alloc()");
 		must_not_be_work("host_pages_alloc()");

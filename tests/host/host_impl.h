@@ -67,7 +67,6 @@ void *hostile_memcpy(void *to, const void *from, size_t n);
 	(__builtin_constant_p(n) && (n) <= 8 ? __builtin_memcpy((to), (from), (n))          \
 					     : hostile_memcpy((to), (from), (n)))
 
-#define host_copy_racing(to, from, n) hostile_memcpy((to), (from), (n))
 
 /* ---- atomics ---- */
 
@@ -259,12 +258,8 @@ unsigned int host_cpu_node(unsigned int cpu);
 
 /* ---- pages and memory ---- */
 
-#define HOME_FIXED 1u
-#define HOME_MOVABLE 2u
-
 struct host_pages {
 	u32 dry;        /* not 0: gives nothing */
-	u32 kind;       /* of all its pages, or 0 */
 };
 
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_memory.c - memory that is not what it was: more of it than when the cells were made, and
- * pages that turn out to be broken while they are in a list, in the reserve or in use.
+ * test_memory.c - pages that turn out to be broken while they are in a list, in the reserve or in
+ * use.
  */
 #include "check.h"
 #include "explore.h"
-#include "migrate.h"
+#include "pool.h"
 #include "rig.h"
 
 #include <stdio.h>
@@ -16,9 +16,9 @@
 
 /* In the arena. */
 struct made {
-	struct host_pages src, fixed_src;
-	struct pcp pcp, fixed;
-	struct cells cells;
+	struct host_pages src;
+	struct pcp pcp;
+	struct pool pool;
 };
 
 static struct made *made;
@@ -30,87 +30,6 @@ static void must(bool good, const char *what)
 	if (!good)
 		explore_fail("%s", what);
 }
-
-/* ---- more memory than at the start ---- */
-
-static void tag_page(void *ctx, host_page page, u64 tag)
-{
-	(void)ctx;
-	must(page && tag, "a page is told of that is none");
-}
-
-static void open_cells(u64 memory, u64 most)
-{
-	struct cells_config cfg = { .chain = CHAIN_MIN, .most = most, .tag = tag_page };
-
-	home_open(2, 200);
-	home->sparse = true;
-	home->memory = memory;
-	made = host_zalloc(sizeof(*made));
-	cfg.movable = &made->pcp;
-	must(!pcp_init(&made->pcp, &made->src, BATCH, HIGH, 0) &&
-	     !pcp_init(&made->fixed, &made->fixed_src, BATCH, HIGH, 0), "lists cannot be made");
-	must(!cells_init(&made->cells, &made->fixed, &cfg), "cells cannot be made");
-}
-
-static void close_cells(void)
-{
-	cells_destroy(&made->cells);
-	pcp_destroy(&made->pcp);
-	pcp_destroy(&made->fixed);
-	host_free(made, sizeof(*made));
-	home_close();
-}
-
-/* Objects of the smallest size until there is no cell, or n. */
-static u64 fill(u64 n)
-{
-	cell_handle h;
-	u64 i;
-	int err;
-
-	for (i = 0; i < n; i++) {
-		err = cells_alloc(&made->cells, 8, HOST_ANY_NODE, HOST_MAY_WAIT | HOST_MOVABLE, &h);
-		if (!err)
-			continue;
-		must(err == -ENOSPC, "it is not cells that there are too few of");
-		return i;
-	}
-	return i;
-}
-
-/*
- * Cells for the memory of the start come to an end when there is more of it; the most there can be
- * do not, and take no more of it but for the directory's own array.
- */
-static void cells_outgrow_the_memory_of_the_start(void)
-{
-	const u64 memory = 4 * CELLS_OF_CHUNK * CLASS_MIN_SIZE, cells = 4 * CELLS_OF_CHUNK;
-	size_t least, heap;
-	const char *why;
-	u32 pages;
-
-	open_cells(memory, 0);
-	heap = home->heap_used;
-	least = host_table_bytes(&made->cells.chunks);
-	pages = home->pages_out;
-	home->memory *= 4;
-	must(fill(2 * cells) == cells, "the directory is not of the memory of the start");
-	close_cells();
-
-	open_cells(memory, CELLS_MOST);
-	heap = home->heap_used - heap;
-	must(host_table_bytes(&made->cells.chunks) <= (128u << 10), "the directory's array is large");
-	must(heap <= host_table_bytes(&made->cells.chunks) - least + HOME_GRANULE * 8 &&
-	     home->pages_out == pages, "the most cells take more than their directory's array");
-	home->memory *= 4;
-	must(fill(2 * cells) == 2 * cells, "cells come to an end with the memory of the start");
-	why = cells_check(&made->cells);
-	must(!why, why);
-	close_cells();
-}
-
-/* ---- pages that are broken ---- */
 
 static void open_lists(void)
 {
@@ -229,49 +148,69 @@ static void bad_pages_of_the_reserve_are_given_back(void)
 }
 
 /* The page on which an object of a page lies. */
-static host_page page_of(cell_handle h)
+static host_page page_of(u64 ref)
 {
-	struct cells_piece piece[2];
+	const void *at = pool_map(&made->pool, ref, NULL);
 	host_page p = 1;
 
-	must(cells_begin(&made->cells, h, piece) == 1, "an object of a page is in two");
 	while (p <= home->frames &&
-	       (!home->frame_live[p - 1] || host_page_addr(NULL, p) != piece[0].at))
+	       (!home->frame_live[p - 1] || host_page_addr(NULL, p) != at))
 		p++;
-	cells_end(&made->cells, h);
 	must(p <= home->frames, "an object is on no page");
 	return p;
+}
+
+/* Compaction is not asked for. */
+static u64 look(void *ctx, u32 key)
+{
+	(void)ctx;
+	(void)key;
+	return 0;
+}
+
+static u64 make(u32 key)
+{
+	u64 ref = 0;
+
+	must(!pool_alloc(&made->pool, HOST_PAGE_SIZE, key, HOST_ANY_NODE, HOST_MAY_WAIT, &ref),
+	     "there is no page");
+	return ref;
 }
 
 /* One that is in use stays with who has it, and goes with its last object. */
 static void a_bad_page_of_a_zspage_is_used_no_more_after_it(void)
 {
-	const unsigned int how = HOST_MAY_WAIT | HOST_MOVABLE;
-	cell_handle h[8];
-	unsigned int i;
+	const struct pool_owner owner = { .look = look };
+	u64 ref[8];
 	host_page bad;
+	u32 i;
 
-	open_cells((u64)1 << 30, CELLS_OF_CHUNK);
+	home_open(2, HOME_PAGES);
+	made = host_zalloc(sizeof(*made));
+	must(!pcp_init(&made->pcp, &made->src, BATCH, HIGH, 0), "lists cannot be made");
+	must(!pool_init(&made->pool, &made->pcp, CHAIN_MIN, &owner), "a pool cannot be made");
 	for (i = 0; i < 8; i++)
-		must(!cells_alloc(&made->cells, HOST_PAGE_SIZE, HOST_ANY_NODE, how, &h[i]),
-		     "there is no page");
-	bad = page_of(h[3]);
+		ref[i] = make(i);
+	bad = page_of(ref[3]);
 	home_spoil(bad);
-	must(page_of(h[3]) == bad, "an object does not stay where it is");
+	must(page_of(ref[3]) == bad, "an object does not stay where it is");
 	for (i = 0; i < 8; i++)
-		cells_free(&made->cells, h[i]);
+		pool_free(&made->pool, ref[i]);
 	for (i = 0; i < 8; i++) {
-		must(!cells_alloc(&made->cells, HOST_PAGE_SIZE, HOST_ANY_NODE, how, &h[i]),
-		     "there is no page");
-		must(page_of(h[i]) != bad, "a bad page is in a zspage again");
+		ref[i] = make(i);
+		must(page_of(ref[i]) != bad, "a bad page is in a zspage again");
 	}
-	close_cells();
+	for (i = 0; i < 8; i++)
+		pool_free(&made->pool, ref[i]);
+	pool_destroy(&made->pool);
+	pcp_destroy(&made->pcp);
+	host_free(made, sizeof(*made));
+	home_close();
 }
 
 int main(void)
 {
 	static const struct rig_case cases[] = {
-		{ "cells outgrow the memory of the start", cells_outgrow_the_memory_of_the_start },
 		{ "bad pages of lists are given back", bad_pages_of_lists_are_given_back },
 		{ "bad pages of what is at hand are given back",
 		  bad_pages_of_what_is_at_hand_are_given_back },

@@ -129,7 +129,7 @@ def kernel(name):
         return Kernel(name, False, arch, home / f"boot/vmlinuz-{release}", release,
                       modules_of(home, release), home / f"usr/src/linux-headers-{release}", home)
     raise Fail(f"no kernel '{name}' (user-mode: uml-smp uml-up uml-debug; "
-               "emulated: kcsan kcsan-ebb irqsoff counted counted-*; "
+               "emulated: kcsan kcsan-series irqsoff counted counted-*; "
                "Debian's: stock-6.12 stock-7.3, or either with -rt, -arm64, -arm64-16k, -arm64-rt)")
 
 
@@ -596,8 +596,8 @@ OURS = re.compile(r"\[(zram|zsmalloc)\]")
 
 
 def ours(kern):
-    """What a report of KCSAN has in it if it is of our code. kcsan-ebb watches no other."""
-    return re.compile("") if kern.name == "kcsan-ebb" else OURS
+    """What a report of KCSAN has in it if it is of our code. kcsan-series watches no other."""
+    return re.compile("") if kern.name == "kcsan-series" else OURS
 
 
 def races(lines):

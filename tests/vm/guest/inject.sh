@@ -1,7 +1,7 @@
 #!/bin/sh
 # Allocations fail at random while the device works: errors are fine, wrong bytes are not.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-debug,uml-series-debug,uml-ebb-bulk-debug mem=1G timeout=360
+# vm: kernel=uml-debug,uml-series-debug mem=1G timeout=360
 # vm: progs=blkcheck,swapcheck tools=mkswap,swapon,swapoff,blkdiscard
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The kernel's own tests of zram and zswap, as they are in its source (tools/testing/selftests).
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-classic*,uml-ebb*,uml-series* mem=1G timeout=400 disks=1G selftests=zram,test_zswap
+# vm: kernel=uml-series* mem=1G timeout=400 disks=1G selftests=zram,test_zswap
 # vm: tools=mkswap,swapon,swapoff,mkfs.ext4
 . /lib.sh
 ln -sf /usr/local/bin/dash /bin/bash

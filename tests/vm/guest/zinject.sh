@@ -1,7 +1,7 @@
 #!/bin/sh
 # Allocations fail while zswap and zram store, move and free pages: errors, and no wrong bytes.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-series-debug,uml-ebb-bulk-debug mem=512M timeout=120 disks=512M modules=contig
+# vm: kernel=uml-series-debug mem=512M timeout=120 disks=512M modules=contig
 # vm: progs=zinject,swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }

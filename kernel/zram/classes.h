@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* classes.h - the table of a pool's size classes, as zsmalloc has shown it for years. */
-#ifndef EBB_ZSMALLOC_CLASSES_H
-#define EBB_ZSMALLOC_CLASSES_H
+#ifndef EBB_ZRAM_CLASSES_H
+#define EBB_ZRAM_CLASSES_H
 
 #include "pool.h"
 
