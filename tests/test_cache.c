@@ -576,7 +576,7 @@ static void empty_the_cache(void *ctx, const struct ebb_cache_gone *gone)
 
 static void who_is_told_may_empty_the_cache(void **state)
 {
-	struct ebb_cache *c = open_telling(16 * MIB, empty_the_cache);
+	struct ebb_cache *c = open_telling((16 * MIB) << (HOST_PAGE_SHIFT - 12), empty_the_cache);
 	static unsigned char data[300];
 	u64 key, n = 30000;
 

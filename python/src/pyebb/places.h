@@ -6,8 +6,8 @@
  *               small: 16 KiB, cut into places of one size
  *                                 large: one place, of whole blocks
  *
- * A place has a size of 8 to 15 times a power of two, as a small one in units of 8 bytes, as a large
- * one in blocks, so at most an eighth of it is unused.  A region whose last place was given back is
+ * A place has a size of 8 to 15 times a power of two, as a small one in units of 8 bytes, as a
+ * large one in blocks, so at most an eighth of it is unused.  A region whose last place was given back is
  * empty: its bytes go back to the disk, and it serves any later small size, or large one like its
  * own.
  *
@@ -180,8 +180,8 @@ static inline uint64_t places_take_locked(struct places *p, uint64_t bytes, uint
 }
 
 /*
- * A place for the packed form, of so many bytes, of a value of nbytes; *at: where it is in the file.
- * 0: there is no memory.
+ * A place for the packed form, of so many bytes, of a value of nbytes; *at: where it is in the
+ * file.  0: there is no memory.
  */
 static inline uint64_t places_take(struct places *p, uint64_t bytes, uint64_t nbytes, uint64_t *at)
 {
