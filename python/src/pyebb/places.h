@@ -7,9 +7,9 @@
  *                                 large: one place, of whole blocks
  *
  * A place has a size of 8 to 15 times a power of two, as a small one in units of 8 bytes, as a
- * large one in blocks, so at most an eighth of it is unused.  A region whose last place was given back is
- * empty: its bytes go back to the disk, and it serves any later small size, or large one like its
- * own.
+ * large one in blocks, so at most an eighth of it is unused.  A region whose last place was given
+ * back is empty: its bytes go back to the disk, and it serves any later small size, or large one
+ * like its own.
  *
  *     take:  a region of the size that has room, or an empty one, or a new one at the end
  *     give:  the place --the region is empty--> who gave it punches a hole --> places_punched()
