@@ -42,6 +42,8 @@ LINUX = [("classic", "zsmalloc (classic)", "intree"),
                                              "bulk", "deferred"))),
          ("floor", "a free that does nothing", "floor"),
          ("floor-plus", "the same after linux/series", "more")]
+# The last of the series, in the runs that have it.
+LAST = "series-9"
 HOST = [("sync", "Ebb, synchronous", "sync"), ("deferred", "Ebb, deferred", "deferred")]
 GUEST = [("base", "in-tree, as built", "built"), ("patched", "in-tree, Linux 7.3", "intree"),
          ("ebb", "Ebb", "deferred"), ("floor", "a free that does nothing", "floor")]
@@ -103,5 +105,5 @@ def processes(n):
     return f"{n} process{'es' if n != 1 else ''}"
 
 
-__all__ = ["PLOTS", "KERNEL", "LINUX", "HOST", "GUEST", "plot", "by", "named", "counts",
+__all__ = ["PLOTS", "KERNEL", "LINUX", "LAST", "HOST", "GUEST", "plot", "by", "named", "counts",
            "asked", "pick", "most", "join", "processes"]

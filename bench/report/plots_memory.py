@@ -2,7 +2,7 @@
 """Plots of memory: density, allocators, what comes back, many CPUs, tiers."""
 from chart import Chart, Panel, Series, number, times
 from formats import Absent
-from plots import GUEST, KERNEL, LINUX, asked, by, counts, join, most, pick, plot, processes
+from plots import GUEST, KERNEL, LAST, LINUX, asked, by, counts, join, most, pick, plot, processes
 
 DENSE, MALLOC, BACK = "Density", "Allocators", "Memory that comes back"
 SCALE, TIERS = "Up to 512 CPUs", "Writeback and tiers"
@@ -136,7 +136,7 @@ def kill_linux(rows):
                     turned=True) for c in mine.values("client")]
     client = pick(mine.values("client"), "zram")
     return Chart(asked(panels, rows, "t50_ms, t90_ms and t100_ms"),
-                 see_kill(mine.where(client=client), "allocator", "ebb-deferred", "classic"))
+                 see_kill(mine.where(client=client), "allocator", LAST, "classic"))
 
 
 def back_by(rows, key, names):

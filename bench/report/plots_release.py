@@ -2,7 +2,7 @@
 """Plots of the release: its time, what it costs over a free that does nothing, and its CPU time."""
 from chart import Chart, Panel, Series, number, times
 from formats import Absent
-from plots import (GUEST, HOST, KERNEL, LINUX, asked, by, join, most, pick, plot, processes)
+from plots import (GUEST, HOST, KERNEL, LAST, LINUX, asked, by, join, most, pick, plot, processes)
 from published import DEFERRED, LOCKS, PUBLISHED
 
 TIME, FLOOR, CPU = "Release", "Over the floor", "CPU time of a slot"
@@ -72,9 +72,9 @@ def release_linux(rows):
                     log=True) for c in rows.values("client")]
     client = pick(rows.values("client"), "zram")
     return Chart(asked(panels, rows, "mean_ms of munmap"), see_release(
-        rows.where(client=client), "allocator", "ebb-deferred", "classic", "mean_ms", "np", "ms",
-        f"With {{n}} at once on {client}, munmap takes {{ours}} on Ebb and {{theirs}} on zsmalloc: "
-        "{ratio}."), same=True)
+        rows.where(client=client), "allocator", LAST, "classic", "mean_ms", "np", "ms",
+        f"With {{n}} at once on {client}, munmap takes {{ours}} after the series and {{theirs}} "
+        "before: {ratio}."), same=True)
 
 
 @plot(TIME, "release.json", "Letting go in user space, by threads")
