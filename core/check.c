@@ -12,7 +12,6 @@ struct pool_walk {
 
 struct check_walk {
 	struct store *s;
-	struct pool *pool;
 	struct counters sum;
 	const char *bad;
 	u64 objects, held;
@@ -133,9 +132,9 @@ static const char *check_ref(struct pool *p, u64 ref, u32 *key)
 /* A block that a slot or a buffer names is nobody else's. */
 static const char *check_block(struct check_walk *w, u64 block)
 {
-	struct backed *b = w->s ? &w->s->backed : NULL;
+	struct backed *b = &w->s->backed;
 
-	if (!b || block >= b->blocks)
+	if (block >= b->blocks)
 		return "a block is not of the backing device";
 	if (blockset_has(&b->free, block) || blockset_has(&b->late, backed_late_place(b, block)))
 		return "a block that is named is free";
@@ -257,8 +256,8 @@ static void check_refs(struct check_walk *w, const struct release_buf *b, u64 fr
 			w->bad = check_block(w, ref & ~RELEASE_BLOCK);
 			continue;
 		}
-		w->bad = check_ref(w->pool, ref, &key);
-		sum += pool_ref_room(w->pool, ref);
+		w->bad = check_ref(&w->s->pool, ref, &key);
+		sum += pool_ref_room(&w->s->pool, ref);
 		w->objects++;
 	}
 	if (!w->bad && sum != bytes)
@@ -381,7 +380,7 @@ static const char *check_store(struct check_walk *w)
 const char *store_check(struct store *s)
 {
 	size_t bytes = (size_t)(s->backed.blocks + 63) / 64 * sizeof(u64);
-	struct check_walk w = { .s = s, .pool = &s->pool };
+	struct check_walk w = { .s = s };
 	const char *bad;
 
 	if (bytes)

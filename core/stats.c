@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* stats.c - the "classes" table, counted from the descriptors when it is asked for. */
-#include "pool_parts.h"
+#include "pool.h"
 
 struct tally {
 	struct pool *p;

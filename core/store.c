@@ -551,7 +551,7 @@ static int read_by_other(struct store *s, host_a64 *slot, struct stream *st, u64
 	size_t bytes = pool_ref_size(&s->pool, slot_ref(word));
 	int err;
 
-	memcpy(page, pool_map(&s->pool, slot_ref(word), st->bounce), bytes);
+	pool_read(&s->pool, slot_ref(word), page);
 	drop(s, slot, word);
 	stream_put(st);
 	if (bytes == HOST_PAGE_SIZE)
