@@ -6,8 +6,12 @@
 
 The order of the functions is the order of the page.
 """
+import os
+import sys
 from typing import Callable, NamedTuple
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "linux"))
+from allocators import ALLOCATORS, CLIENTS, LAST, STEPS, floor_of   # noqa: E402
 from chart import Series
 from formats import Absent
 
@@ -38,12 +42,13 @@ KERNEL = [("base", "in-tree, as built for user-mode Linux", "built"),
           ("floor", "a free that does nothing", "floor")]
 LINUX = [("classic", "zsmalloc (classic)", "intree"),
          *((f"series-{n}", f"after {n} patches of linux/series", role)
-           for n, role in zip(range(2, 10), ("built", "other", "other", "sync", "deferred", "bulk",
-                                             "bulk", "deferred"))),
+           for n, role in zip(range(2, STEPS + 1),
+                              "built other other sync deferred bulk bulk deferred".split())),
          ("floor", "a free that does nothing", "floor"),
          ("floor-plus", "the same after linux/series", "more")]
-# The last of the series, in the runs that have it.
-LAST = "series-9"
+# By client, the floor of each allocator.
+OF_LINUX = {c: {a: floor_of(c, a) for a, is_ in ALLOCATORS.items() if not is_.leaks}
+            for c in CLIENTS}
 HOST = [("sync", "Ebb, synchronous", "sync"), ("deferred", "Ebb, deferred", "deferred")]
 GUEST = [("base", "in-tree, as built", "built"), ("patched", "in-tree, Linux 7.3", "intree"),
          ("ebb", "Ebb", "deferred"), ("floor", "a free that does nothing", "floor")]
@@ -105,5 +110,5 @@ def processes(n):
     return f"{n} process{'es' if n != 1 else ''}"
 
 
-__all__ = ["PLOTS", "KERNEL", "LINUX", "LAST", "HOST", "GUEST", "plot", "by", "named", "counts",
-           "asked", "pick", "most", "join", "processes"]
+__all__ = ["PLOTS", "KERNEL", "LINUX", "LAST", "OF_LINUX", "HOST", "GUEST", "plot", "by", "named",
+           "counts", "asked", "pick", "most", "join", "processes"]

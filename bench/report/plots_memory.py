@@ -136,7 +136,7 @@ def kill_linux(rows):
                     turned=True) for c in mine.values("client")]
     client = pick(mine.values("client"), "zram")
     return Chart(asked(panels, rows, "t50_ms, t90_ms and t100_ms"),
-                 see_kill(mine.where(client=client), "allocator", LAST, "classic"))
+                 see_kill(mine.where(client=client), "allocator", LAST, "classic", "the series"))
 
 
 def back_by(rows, key, names):
@@ -151,12 +151,12 @@ def back_by(rows, key, names):
     return out
 
 
-def see_kill(rows, key, ours, theirs):
+def see_kill(rows, key, ours, theirs, who="Ebb"):
     for n in sorted(rows.values("np"), reverse=True):
         a, b = (rows.get("t90_ms", np=n, **{key: v}) for v in (ours, theirs))
         if a and b and a.value > 0:
             return (f"With {processes(n)} killed, 90 % of the memory is back after "
-                    f"{number(a.value)} ms with Ebb and {number(b.value)} ms in-tree, "
+                    f"{number(a.value)} ms with {who} and {number(b.value)} ms in-tree, "
                     f"{times(b.value / a.value)} as long.")
     return "One of the two sides is missing from this run."
 

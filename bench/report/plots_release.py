@@ -2,7 +2,8 @@
 """Plots of the release: its time, what it costs over a free that does nothing, and its CPU time."""
 from chart import Chart, Panel, Series, number, times
 from formats import Absent
-from plots import (GUEST, HOST, KERNEL, LAST, LINUX, asked, by, join, most, pick, plot, processes)
+from plots import (GUEST, HOST, KERNEL, LAST, LINUX, OF_LINUX, asked, by, join, most, pick, plot,
+                   processes)
 from published import DEFERRED, LOCKS, PUBLISHED
 
 TIME, FLOOR, CPU = "Release", "Over the floor", "CPU time of a slot"
@@ -108,20 +109,19 @@ def over(rows, key, names, floors, measure, **keys):
     return out
 
 
-def see_over(panel, ours, theirs):
+def see_over(panel, ours, theirs, who="Ebb"):
     """Of the last category that has both."""
     of = {s.name: {p.x: p.value for p in s.points} for s in panel.series}
     for x in reversed(panel.categories()):
         a, b = of.get(ours, {}).get(x), of.get(theirs, {}).get(x)
         if a is not None and b and b > 0:
-            return (f"With {x}, Ebb takes {number(a / b * 100, 2)} % of what in-tree takes over "
-                    "the floor.")
+            return (f"With {x}, {who} takes {number(a / b * 100, 2)} % of what in-tree takes "
+                    "over the floor.")
     return "Nothing here has both sides and a floor at the same number of processes."
 
 
 OF_KERNEL = dict.fromkeys(("base", "patched", "sync", "deferred"), "floor")
-OF_LINUX = {"classic": "floor", **{f"series-{n}": "floor" if n < 6 else "floor-plus"
-                                   for n in range(2, 10)}}
+THE_SERIES = LINUX[-3][1]       # the last of it
 
 
 @plot(FLOOR, "kernel-release.json", "What a munmap costs beyond a free that does nothing")
@@ -138,10 +138,10 @@ def floor_kernel(rows):
 @plot(FLOOR, "linux-release.json", "The same with in-tree zram and zswap as clients")
 def floor_linux(rows):
     rows, _ = munmap(rows)
-    panels = asked([Panel("dots", over(rows, "allocator", LINUX, OF_LINUX, "mean_ms", client=c),
+    panels = asked([Panel("dots", over(rows, "allocator", LINUX, OF_LINUX[c], "mean_ms", client=c),
                           "ms over the floor", "processes", c, log=True)
                     for c in rows.values("client")], rows, "row of the floor and one over it")
-    return Chart(positive(panels), see_over(panels[0], LINUX[-3][1], LINUX[0][1]))
+    return Chart(positive(panels), see_over(panels[0], THE_SERIES, LINUX[0][1], "the last of the series"))
 
 
 @plot(FLOOR, "tiers.json", "The same for slots that are on a backing device")
@@ -176,12 +176,12 @@ def stack(rows, key, names, floor_of):
     return [client, allocator]
 
 
-def see_stack(panel, ours, theirs):
+def see_stack(panel, ours, theirs, who="Ebb as it comes"):
     client, allocator = ({p.x: p.value for p in s.points} for s in panel.series)
     if ours not in allocator or theirs not in allocator:
         return "Ebb's row or in-tree's is missing from this run."
     return (f"With {panel.title.replace(',', ' and')}, the allocator's part of a slot is "
-            f"{number(allocator[ours])} ns with Ebb as it comes and {number(allocator[theirs])} ns "
+            f"{number(allocator[ours])} ns with {who} and {number(allocator[theirs])} ns "
             f"in-tree; the other {number(client[ours])} ns no allocator can take away.")
 
 
@@ -201,10 +201,10 @@ def cpu_linux(rows):
     top = most(rows.values("np"))
     names = [n for n in LINUX if not n[0].startswith("floor")]
     panels = asked([Panel("stacked", stack(rows.where(np=top, client=c), "allocator", names,
-                                           OF_LINUX), "CPU ns a slot", "allocator",
+                                           OF_LINUX[c]), "CPU ns a slot", "allocator",
                           f"{c}, {processes(top)} at once") for c in rows.values("client")],
                    rows, "cpu_ns_per_slot of the floor and others")
-    return Chart(panels, see_stack(panels[0], LINUX[-3][1], LINUX[0][1]))
+    return Chart(panels, see_stack(panels[0], THE_SERIES, LINUX[0][1], "the series"))
 
 
 @plot(CPU, "release.json", "In user space: in the calls, and in the worker afterwards")
