@@ -409,8 +409,8 @@ def a_full_disk_leaves_the_file_as_it_was():
         # The process that runs a command ends with the command's status, but for this.
         write("noise", seeded("full").randbytes(MIB))
         for command, status in (("true", 0), (f"nbdcopy {path('noise')} $uri", 1)):
-            out = run(["nbdkit", "-U", "-", PLUGIN, "size=1M", f"dump={top}/other", "--run", command],
-                      rc=status)
+            out = run(["nbdkit", "-U", "-", PLUGIN, "size=1M", f"dump={top}/other",
+                       "--run", command], rc=status)
             assert ("No space left on device" in out) == bool(status), out
         assert sorted(os.listdir(top)) == ["disk", "other"], os.listdir(top)
         assert loaded("small/other") == bytes(MIB)

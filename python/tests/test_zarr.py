@@ -32,7 +32,26 @@ import pyebb.zarr  # noqa: E402
 pytestmark = pytest.mark.long
 
 
-class TestEbbStore(StoreTests[pyebb.zarr.EbbStore, cpu.Buffer]):
+class OneProcess:
+    """What the stores here have in common beside zarr's tests: it comes before those."""
+
+    @pytest.fixture
+    async def store(self, open_kwargs):
+        return await self.store_cls.open(**open_kwargs)
+
+    def test_store_supports_writes(self, store):
+        assert store.supports_writes
+
+    def test_store_supports_listing(self, store):
+        assert store.supports_listing
+
+    async def test_serializable_store(self, store):
+        """Its memory is one process's."""
+        with pytest.raises(TypeError, match="one process's"):
+            pickle.dumps(store)
+
+
+class TestEbbStore(OneProcess, StoreTests[pyebb.zarr.EbbStore, cpu.Buffer]):
     store_cls = pyebb.zarr.EbbStore
     buffer_cls = cpu.Buffer
 
@@ -46,23 +65,8 @@ class TestEbbStore(StoreTests[pyebb.zarr.EbbStore, cpu.Buffer]):
     def store_kwargs(self):
         return {"store": pyebb.Store()}
 
-    @pytest.fixture
-    async def store(self, open_kwargs):
-        return await self.store_cls.open(**open_kwargs)
-
     def test_store_repr(self, store):
         assert repr(store) == f"EbbStore('ebb://{id(store.store)}')"
-
-    def test_store_supports_writes(self, store):
-        assert store.supports_writes
-
-    def test_store_supports_listing(self, store):
-        assert store.supports_listing
-
-    async def test_serializable_store(self, store):
-        """Its memory is one process's."""
-        with pytest.raises(TypeError, match="one process's"):
-            pickle.dumps(store)
 
 
 class StoreMachine(ZarrStoreStateMachine):
@@ -85,7 +89,7 @@ class Cached(pyebb.zarr.CachedStore):
                          cache_set_data)
 
 
-class TestCachedStore(StoreTests[Cached, cpu.Buffer]):
+class TestCachedStore(OneProcess, StoreTests[Cached, cpu.Buffer]):
     store_cls = Cached
     buffer_cls = cpu.Buffer
 
@@ -106,26 +110,11 @@ class TestCachedStore(StoreTests[Cached, cpu.Buffer]):
         return store_kwargs
 
     @pytest.fixture
-    async def store(self, open_kwargs):
-        return await self.store_cls.open(**open_kwargs)
-
-    @pytest.fixture
     async def store_not_open(self, store_kwargs):
         return self.store_cls(**store_kwargs)
 
     def test_store_repr(self, store):
         assert repr(store).startswith("CachedStore(MemoryStore('memory://")
-
-    def test_store_supports_writes(self, store):
-        assert store.supports_writes
-
-    def test_store_supports_listing(self, store):
-        assert store.supports_listing
-
-    async def test_serializable_store(self, store):
-        """Its memory is one process's."""
-        with pytest.raises(TypeError, match="one process's"):
-            pickle.dumps(store)
 
 
 class CachedStoreMachine(ZarrStoreStateMachine):

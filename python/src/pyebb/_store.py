@@ -301,7 +301,8 @@ class Store(_core.Values, Shared[bytes]):
                 ("capacity", size_text(s["capacity"]) if s["capacity"] else "no limit"),
                 ("codec", f"{self.codec}, level {self.level}")]
         if "spilled" in s:
-            rows.append(("in the file", f"{s['spilled']:,} values, {size_text(s['spilled_packed'])}"))
+            rows.append(("in the file",
+                         f"{s['spilled']:,} values, {size_text(s['spilled_packed'])}"))
         bar = [("compressed values", s["pool"], "#2a6fb0"),
                ("free, on its way back", s["idle"], "#9cc3e6"), ("tables", s["meta"], "#e0a030"),
                ("in the file", s.get("spilled_packed", 0), "#b05050"), ("saved", saved, "#eeeeee")]
