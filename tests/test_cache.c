@@ -269,6 +269,25 @@ static void the_first_put_of_a_key_only_notes_it(void **state)
 	ebb_cache_close(c);
 }
 
+static void what_comes_again_soon_after_it_was_evicted_counts(void **state)
+{
+	struct ebb_cache *c = open_cache(EBB_CACHE_CAPACITY_MIN, "lz4");
+	static unsigned char data[4000];
+	u64 key, keys = 3 * EBB_CACHE_CAPACITY_MIN / sizeof(data), before;
+
+	for (key = 1; key <= keys; key++) {
+		fill(data, sizeof(data), 5 * key);
+		must_eq(put(c, key, data, sizeof(data), 0), 0);
+	}
+	/* Of a key 16 bits are remembered, so a new one may look like one that was there. */
+	before = stat_of(c).ghost_hits;
+	must_be_at_most(before, keys / 50);
+	for (key = keys; key; key--)
+		must_eq(put(c, key, data, sizeof(data), 0), 0);
+	must(stat_of(c).ghost_hits > before + keys / 10);
+	ebb_cache_close(c);
+}
+
 static void what_was_taken_can_be_put_back_at_once(void **state)
 {
 	struct ebb_cache *c = open_noting_cache(16 * MIB);
@@ -775,6 +794,7 @@ int main(void)
 		cmocka_unit_test(pinned_bytes_count),
 		cmocka_unit_test(pins_without_puts_evict),
 		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
+		cmocka_unit_test(what_comes_again_soon_after_it_was_evicted_counts),
 		cmocka_unit_test(what_was_taken_can_be_put_back_at_once),
 		cmocka_unit_test(who_asked_is_told_what_leaves),
 		cmocka_unit_test(who_is_told_may_put_each_value_again),

@@ -384,9 +384,9 @@ static void a_lost_write_over_an_older_record_is_a_miss(void **state)
 static void a_record_that_says_it_is_longer_is_a_miss(void **state)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
-	static unsigned char rest[SPILL_CHUNK];
-	const u32 bytes = 2 * BLOCK_BYTES;
-	struct scratch *s;
+	static unsigned char rest[SPILL_CHUNK], room[BLOCK_BYTES + 8];
+	const u32 bytes = sizeof(room);
+	u64 at, hash;
 	char buf[10];
 	size_t i, n;
 	int fd = open(path, O_RDWR);
@@ -394,21 +394,20 @@ static void a_record_that_says_it_is_longer_is_a_miss(void **state)
 	must(fd >= 0);
 	must_eq(put(c, 1, "old", 3, 0), 0);
 	spill_all(c);
-	/* Behind the sum, the position and the hash. */
 	n = (size_t)pread(fd, rest, sizeof(rest), SPILL_HEAD + SPILL_CHUNK);
 	must(n > 0 && n < 200);
+	/* Behind the sum. */
+	memcpy(&at, rest + 8, sizeof(at));
+	memcpy(&hash, rest + 16, sizeof(hash));
 	memcpy(rest + 24, &bytes, sizeof(bytes));
 	must_eq(pwrite(fd, rest, sizeof(rest), SPILL_HEAD + SPILL_CHUNK), sizeof(rest));
 	close(fd);
-	s = scratch_get_surely(&c->blocks);
-	memset(s->owner_room, 7, c->blocks.owner_bytes);
-	scratch_put(&c->blocks, s);
+	memset(room, 7, sizeof(room));
+	must_eq(cache_spill_get(c->spill, hash, at, room, BLOCK_BYTES, &n), -ESTALE);
+	for (i = BLOCK_BYTES; i < sizeof(room); i++)
+		must_eq(room[i], 7);
 	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
-	must_eq(stat_of(c).spill_bad, 1);
-	s = scratch_get_surely(&c->blocks);
-	for (i = 0; i < c->blocks.owner_bytes; i++)
-		must_eq(((unsigned char *)s->owner_room)[i], 7);
-	scratch_put(&c->blocks, s);
+	must_eq(stat_of(c).spill_bad, 2);
 	ebb_cache_close(c);
 }
 

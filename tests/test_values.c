@@ -428,6 +428,29 @@ static void a_hash_of_an_id_leads_back_to_it(void **state)
 	}
 }
 
+/* A cursor stands at a hash, and counts what has the same one. */
+static void an_id_and_a_key_of_one_hash_are_both_named(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
+	struct ebb_values_cursor cursor = { 0 };
+	u64 id = hash_id_undo(&v->secret, hash_key(&v->secret, "key", 3));
+	unsigned int keys = 0, ids = 0;
+	char key[EBB_VALUES_KEY_MAX];
+
+	must_eq(ebb_values_put(v, id, "of the id", 9, 0), 0);
+	must_eq(ebb_values_put_key(v, "key", 3, "of the key", 10, 0), 0);
+	while (!ebb_values_next(v, &cursor, &entry, key)) {
+		must_eq(entry.bytes, entry.key_bytes ? 10 : 9);
+		keys += entry.key_bytes == 3 && !memcmp(key, "key", 3);
+		ids += !entry.key_bytes && entry.id == id;
+		must(keys + ids <= 2);
+	}
+	must_eq(keys, 1);
+	must_eq(ids, 1);
+	ebb_values_close(v);
+}
+
 /* SipHash-1-3 of 0, 1, 2 ..., as its authors' program has it, with the key 0, 1, ... 15. */
 static void keys_are_hashed_by_siphash_1_3(void **state)
 {
@@ -447,6 +470,7 @@ int main(void)
 		cmocka_unit_test(each_field_of_the_config_is_checked),
 		cmocka_unit_test(arguments_are_checked),
 		cmocka_unit_test(a_hash_of_an_id_leads_back_to_it),
+		cmocka_unit_test(an_id_and_a_key_of_one_hash_are_both_named),
 		cmocka_unit_test(keys_are_hashed_by_siphash_1_3),
 		cmocka_unit_test(flags_say_what_a_put_may_do),
 		cmocka_unit_test(random_operations_agree_with_a_plain_table),

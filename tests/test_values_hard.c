@@ -17,6 +17,7 @@ int __real_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, siz
 int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes);
 
 static _Thread_local void (*meanwhile)(void);   /* done once, before a get */
+static _Thread_local bool spoils;               /* the next get of a part of a block */
 static void (*before_put)(void);                /* done once, before a put */
 static bool (*put_fails)(void);
 static unsigned long put_calls, get_calls;
@@ -24,12 +25,18 @@ static unsigned long put_calls, get_calls;
 int __wrap_ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)
 {
 	void (*fn)(void) = meanwhile;
+	int err;
 
 	meanwhile = NULL;
 	if (fn)
 		fn();
 	__atomic_fetch_add(&get_calls, 1, __ATOMIC_RELAXED);
-	return __real_ebb_get(store, slot, buf, cap, bytes);
+	err = __real_ebb_get(store, slot, buf, cap, bytes);
+	if (spoils && !err && *bytes > 1000) {
+		memset((char *)buf + *bytes / 2, 0xff, *bytes - *bytes / 2);
+		spoils = false;
+	}
+	return err;
 }
 
 int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t bytes)
@@ -97,6 +104,27 @@ static void a_put_that_is_refused_stores_nothing(void **state)
 	must_eq(ebb_values_put(v, 7, value, 200000, EBB_PUT_REPLACE), -ENOENT);
 	must_eq(stat_of(v).values, 3002);
 	values_are_sound(v);
+	ebb_values_close(v);
+}
+
+/* What was unpacked as far as it went is in the reader's buffer then. */
+static void a_reader_that_met_a_damaged_block_reads_the_others(void **state)
+{
+	struct ebb_values *v = open_values(NULL);
+	struct ebb_value_reader *reader;
+	char is[100];
+	size_t n;
+
+	fill(value, 200000, 1);
+	must_eq(ebb_values_put(v, 1, value, 200000, 0), 0);
+	must_eq(ebb_values_read_open(v, 1, &reader), 0);
+	must_eq(ebb_value_read(reader, 500, is, sizeof(is), &n), 0);
+	spoils = true;
+	must_eq(ebb_value_read(reader, 100000, is, sizeof(is), &n), -EIO);
+	must(!spoils);
+	must_eq(ebb_value_read(reader, 500, is, sizeof(is), &n), 0);
+	must(n == sizeof(is) && !memcmp(is, value + 500, n));
+	ebb_value_reader_close(reader);
 	ebb_values_close(v);
 }
 
@@ -530,6 +558,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_put_that_is_refused_stores_nothing),
+		cmocka_unit_test(a_reader_that_met_a_damaged_block_reads_the_others),
 		cmocka_unit_test(copies_that_splits_left_behind_stay_dead),
 		cmocka_unit_test(whatever_allocation_fails_all_is_as_it_was),
 		cmocka_unit_test(each_put_of_a_large_value_may_fail),
