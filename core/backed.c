@@ -59,10 +59,11 @@ static void blockset_fill(struct blockset *t, u64 n)
 	}
 }
 
-/* From level k on, whose bit i is meant. */
-static void blockset_add_at(struct blockset *t, unsigned int k, u64 i)
+static void blockset_add(struct blockset *t, u64 i)
 {
-	for (; k < t->levels; k++, i /= 64) {
+	unsigned int k;
+
+	for (k = 0; k < t->levels; k++, i /= 64) {
 		u64 was = t->level[k][i / 64];
 
 		t->level[k][i / 64] = was | (u64)1 << i % 64;
@@ -71,64 +72,14 @@ static void blockset_add_at(struct blockset *t, unsigned int k, u64 i)
 	}
 }
 
-static void blockset_add(struct blockset *t, u64 i)
+static void blockset_del(struct blockset *t, u64 i)
 {
-	blockset_add_at(t, 0, i);
-}
+	unsigned int k;
 
-static void blockset_del_at(struct blockset *t, unsigned int k, u64 i)
-{
-	for (; k < t->levels; k++, i /= 64) {
+	for (k = 0; k < t->levels; k++, i /= 64) {
 		t->level[k][i / 64] &= ~((u64)1 << i % 64);
 		if (t->level[k][i / 64])
 			return;
-	}
-}
-
-static void blockset_del(struct blockset *t, u64 i)
-{
-	blockset_del_at(t, 0, i);
-}
-
-/* Of the numbers i .. end - 1 the bits of those in i's word. */
-static u64 bits_of(u64 i, u64 end)
-{
-	u64 bits = ~(u64)0 << i % 64;
-
-	return end / 64 == i / 64 ? bits & (((u64)1 << end % 64) - 1) : bits;
-}
-
-/* Words that the next three go through, in a step for each, for the numbers i .. end - 1. */
-static u64 words_of(u64 i, u64 end)
-{
-	return (end + 63) / 64 - i / 64;
-}
-
-/* Adds those that it looks at to *words. */
-static bool blockset_has_all(const struct blockset *t, u64 i, u64 end, u64 *words)
-{
-	for (; i < end; i = (i / 64 + 1) * 64) {
-		++*words;
-		if (~t->level[0][i / 64] & bits_of(i, end))
-			return false;
-	}
-	return true;
-}
-
-static void blockset_add_all(struct blockset *t, u64 i, u64 end)
-{
-	for (; i < end; i = (i / 64 + 1) * 64) {
-		t->level[0][i / 64] |= bits_of(i, end);
-		blockset_add_at(t, 1, i / 64);
-	}
-}
-
-static void blockset_del_all(struct blockset *t, u64 i, u64 end)
-{
-	for (; i < end; i = (i / 64 + 1) * 64) {
-		t->level[0][i / 64] &= ~bits_of(i, end);
-		if (!t->level[0][i / 64])
-			blockset_del_at(t, 1, i / 64);
 	}
 }
 
@@ -200,7 +151,6 @@ int backed_init(struct backed *b, u64 blocks)
 
 void backed_destroy(struct backed *b)
 {
-	blockset_destroy(&b->stale);
 	blockset_destroy(&b->late);
 	blockset_destroy(&b->free);
 	host_free(b->readers, BACKED_READERS * sizeof(*b->readers));
@@ -211,8 +161,7 @@ u64 backed_meta_bytes(const struct backed *b)
 {
 	u64 bytes = b->blocks ? BACKED_READERS * sizeof(*b->readers) : 0;
 
-	return bytes + blockset_bytes(&b->free) + blockset_bytes(&b->late) +
-	       blockset_bytes(&b->stale);
+	return bytes + blockset_bytes(&b->free) + blockset_bytes(&b->late);
 }
 
 static void make_free(struct backed *b, u64 block) HOST_REQUIRES(b->lock)
@@ -274,12 +223,10 @@ int backed_reserve(struct backed *b, u64 *block)
 		if (until == ~(u64)0)
 			until = b->late_turns + 2;
 		look_at_late(b);
-		err = b->nlate || b->nout ? -EBUSY : -ENOSPC;
+		err = b->nlate ? -EBUSY : -ENOSPC;
 		if (b->nfree) {
 			*block = lowest_free(b);
 			blockset_del(&b->free, *block);
-			if (b->run)
-				blockset_add(&b->stale, *block / b->run);
 			host_write_once(b->nfree, b->nfree - 1);
 			host_write_once(b->reserved, b->reserved + 1);
 			host_a64_add(&b->in_hand, 1);
@@ -321,121 +268,5 @@ void backed_release(struct backed *b, const u64 *entry, unsigned int n)
 			host_write_once(b->nlate, b->nlate + 1);
 		}
 	}
-	host_unlock(&b->lock);
-}
-
-/* ---- discards ---- */
-
-int backed_make_runs(struct blockset *stale, u64 blocks, u64 run)
-{
-	u64 runs = run ? (blocks + run - 1) / run : 0;
-
-	memset(stale, 0, sizeof(*stale));
-	if (!runs)
-		return 0;
-	if (blockset_init(stale, runs)) {
-		blockset_destroy(stale);
-		return -ENOMEM;
-	}
-	blockset_fill(stale, runs);
-	return 0;
-}
-
-void backed_use_runs(struct backed *b, u64 run, struct blockset *stale)
-{
-	struct blockset old;
-
-	if (!b->blocks)
-		return;
-	host_lock(&b->lock);
-	old = b->stale;
-	b->stale = *stale;
-	b->run = run;
-	host_unlock(&b->lock);
-	*stale = old;
-}
-
-void backed_drop_runs(struct blockset *stale)
-{
-	blockset_destroy(stale);
-}
-
-int backed_set_run(struct backed *b, u64 run)
-{
-	struct blockset stale;
-	int err = backed_make_runs(&stale, b->blocks, run);
-
-	if (err)
-		return err;
-	backed_use_runs(b, run, &stale);
-	backed_drop_runs(&stale);
-	return 0;
-}
-
-/*
- * The first block from at on of a stale run that is free as a whole, as far as it looks, in *first,
- * and the end of the run; 0: there is none up to *first, from where the next look may go on.  Adds
- * the words that it looks at to *words.
- */
-static u64 next_run(struct backed *b, u64 at, u64 *first, u64 *words) HOST_REQUIRES(b->lock)
-{
-	u64 r = blockset_next(&b->stale, at / b->run), block, end;
-
-	++*words;
-	*first = b->blocks;
-	if (r == NO_BLOCK)
-		return 0;
-	block = blockset_next(&b->free, r * b->run);
-	if (block == NO_BLOCK)
-		return 0;
-	*first = block / b->run * b->run;
-	if (*first != r * b->run)
-		return 0;
-	end = *first + b->run < b->blocks ? *first + b->run : b->blocks;
-	if (block == *first && blockset_has_all(&b->free, block, end, words))
-		return end;
-	*first = end;
-	return 0;
-}
-
-bool backed_take(struct backed *b, u64 *at, u64 most, u64 *block, u64 *n)
-{
-	u64 first, end, words = 0;
-	bool more;
-
-	*n = 0;
-	host_lock(&b->lock);
-	look_at_late(b);
-	if (most > b->nfree / 2)
-		most = b->nfree / 2;
-	if (b->nfree / 2 < b->run)
-		*at = b->blocks;
-	while (b->run && *at < b->blocks && words < BACKED_RUN_WORDS) {
-		end = next_run(b, *at, &first, &words);
-		if (*n && (!end || first != *at || *n + (end - first) > most))
-			break;
-		*at = end ? end : first;
-		if (!end)
-			continue;
-		if (!*n)
-			*block = first;
-		*n += end - first;
-		words += words_of(first, end);
-		blockset_del_all(&b->free, first, end);
-		blockset_del(&b->stale, first / b->run);
-	}
-	host_write_once(b->nfree, b->nfree - *n);
-	host_write_once(b->nout, b->nout + *n);
-	more = b->run && *at < b->blocks;
-	host_unlock(&b->lock);
-	return more;
-}
-
-void backed_untake(struct backed *b, u64 block, u64 n)
-{
-	host_lock(&b->lock);
-	blockset_add_all(&b->free, block, block + n);
-	host_write_once(b->nfree, b->nfree + n);
-	host_write_once(b->nout, b->nout - n);
 	host_unlock(&b->lock);
 }

@@ -15,15 +15,6 @@
  * released while its counter is not 0 is late.  It is looked at again when blocks are asked for.
  * Late blocks are kept by counter, so those of one that is not 0 are passed over in one look.
  *
- * Discards.  Blocks are taken to be discarded in runs of neighbours, as many as the device can
- * discard at once, that are all free.  Whoever discards has them until that is done:
- *
- *     free --backed_take()--> out --backed_untake()--> free
- *
- * A run is stale if a block of it was in somebody's hand since it was taken last, and so may have
- * been written.  Only stale ones are taken.  That is noted where a block is reserved, so a free
- * knows nothing of it.
- *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
 #ifndef EBB_CORE_BACKED_H
@@ -52,8 +43,6 @@ struct blockset {
 
 /* Looks at late blocks, each of one that is free now or of all of a counter, under one hold. */
 #define BACKED_LATE_LOOKS 64u
-/* Words of 64 blocks that one call looks at for runs; no more are begun after so many. */
-#define BACKED_RUN_WORDS 512u
 
 struct backed {
 	u64 blocks;                     /* 0: there is no device */
@@ -62,9 +51,6 @@ struct backed {
 	struct blockset late;           /* lock: by backed_late_place() */
 	u64 nfree;                      /* lock; host_read_once */
 	u64 nlate;                      /* lock; host_read_once */
-	u64 nout;                       /* lock; host_read_once: taken, and in neither set */
-	u64 run;                        /* lock: blocks of a run; 0: none are taken */
-	struct blockset stale;          /* lock: numbers of runs; none while run is 0 */
 	u64 late_row;                   /* places of late for each counter; fixed */
 	u64 late_at;                    /* lock: where the next look begins */
 	u64 late_turns;                 /* lock: times that a look met the end */
@@ -80,9 +66,9 @@ void backed_destroy(struct backed *b);
 
 /*
  * Takes the lowest free block past the last that failed, or if there is none the lowest, into the
- * caller's hand.  -EBUSY: the only ones that no slot has are being read, or were taken to be
- * discarded, and will be free when that ends; -ENOSPC: there is none.  Any context; where none is
- * free it looks at each counter that has late blocks, twice at most, under a hold for each 64.
+ * caller's hand.  -EBUSY: the only ones that no slot has are being read, and will be free when that
+ * ends; -ENOSPC: there is none.  Any context; where none is free it looks at each counter that has
+ * late blocks, twice at most, under a hold for each 64.
  */
 int backed_reserve(struct backed *b, u64 *block);
 
@@ -98,34 +84,7 @@ void backed_failed(struct backed *b, u64 block);
 /* Gives back n blocks that no slot names any more, by tagged entries (release.h).  Any context. */
 void backed_release(struct backed *b, const u64 *entry, unsigned int n);
 
-/*
- * From now on blocks are taken in runs of so many, each from a multiple of that on, the last one up
- * to the end; all runs are stale.  0, as at first: none are taken.  What is out stays out.  One
- * caller at a time.  Process context; -ENOMEM: nothing has changed.
- */
-int backed_set_run(struct backed *b, u64 run);
-
-/*
- * The same in two steps, for who must not wait for memory when it holds from now on.  make: the
- * stale runs of so many blocks; -ENOMEM: there are none to drop.  use: hands them over, and has
- * *stale name those that are to be dropped instead; takes no memory.  Process context.
- */
-int backed_make_runs(struct blockset *stale, u64 blocks, u64 run);
-void backed_use_runs(struct backed *b, u64 run, struct blockset *stale);
-void backed_drop_runs(struct blockset *stale);
-
-/*
- * Takes the first stale run from *at on that is free as a whole, and those behind it without a gap
- * up to `most` blocks: *block .. *block + *n - 1 are out.  At least half of the free blocks stay;
- * if less than two runs are free it takes none, and is at the end.  It looks at some runs only; n
- * may be 0.  Moves *at past them; false: to the end.  Any context.
- */
-bool backed_take(struct backed *b, u64 *at, u64 most, u64 *block, u64 *n);
-
-/* Gives those back.  Any context. */
-void backed_untake(struct backed *b, u64 block, u64 n);
-
-/* Bytes of tables.  Not while backed_set_run() is under way.  Any context. */
+/* Bytes of tables.  Any context. */
 u64 backed_meta_bytes(const struct backed *b);
 
 static inline host_a64 *backed_readers(const struct backed *b, u64 block)

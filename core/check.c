@@ -151,8 +151,7 @@ static const char *check_sets(const struct backed *b)
 {
 	u64 nfree = 0, nlate = 0, block, i;
 
-	if (!blockset_is_tidy(&b->free) || !blockset_is_tidy(&b->late) ||
-	    !blockset_is_tidy(&b->stale))
+	if (!blockset_is_tidy(&b->free) || !blockset_is_tidy(&b->late))
 		return "a level of a set of blocks does not say what is below it";
 	for (i = 0; i < b->free.words[0]; i++) {
 		nfree += (u64)__builtin_popcountll(b->free.level[0][i]);
@@ -184,8 +183,8 @@ static const char *check_blocks(struct check_walk *w)
 	bad = check_sets(b);
 	if (bad)
 		return bad;
-	if (b->nfree + b->nlate + b->nout + w->blocks + host_a64_read(&b->in_hand) != b->blocks)
-		return "blocks are not all free, late, out, in hand or named";
+	if (b->nfree + b->nlate + w->blocks + host_a64_read(&b->in_hand) != b->blocks)
+		return "blocks are not all free, late, in hand or named";
 	for (i = 0; i < BACKED_READERS; i++)
 		if (host_a64_read(&b->readers[i]))
 			return "a block is read by nobody";

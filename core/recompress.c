@@ -34,13 +34,12 @@ static unsigned int band_of(size_t bytes)
 }
 
 /* Whether the request is about the page of this word. */
-static bool is_meant(const struct store *s, const struct recompress_request *r, u64 i, u64 word)
+static bool is_meant(const struct store *s, const struct recompress_request *r, u64 word)
 {
 	size_t bytes;
 
 	if (slot_type(word) != SLOT_PAGE || word & SLOT_INCOMPRESSIBLE ||
-	    slot_codec(word) >= r->priority || (r->idle && !(word & SLOT_IDLE)) ||
-	    (r->aged && !store_is_aged(r->aged, i, word, r->min_age)))
+	    slot_codec(word) >= r->priority || (r->idle && !(word & SLOT_IDLE)))
 		return false;
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
 	return bytes >= r->threshold && (!r->huge || bytes == HOST_PAGE_SIZE) &&
@@ -55,9 +54,9 @@ static bool take(struct store *s, u64 i, const struct recompress_request *r, u64
 
 	for (tries = 0; tries < HOST_TRIES; tries++) {
 		*word = host_a64_read_acquire(slot);
-		if (!is_meant(s, r, i, *word))
+		if (!is_meant(s, r, *word))
 			return false;
-		if (hold_take_seen(slot, *word, r->aged ? 0 : SLOT_TOUCHED))
+		if (hold_take_seen(slot, *word))
 			return true;
 	}
 	return false;
@@ -70,12 +69,12 @@ static int pack(struct store *s, const struct recompress_request *r,
 		const struct recompress_work *w)
 {
 	struct streams *t = s->codecs[r->priority];
-	struct stream *st = stream_get_of(t, r->own, r->priority);
+	struct stream *st = stream_get(t);
 	int bytes = stream_pack(t->codec, st, w->page, pool_max_small(&s->pool));
 
 	if (bytes > 0 && bytes < (int)HOST_PAGE_SIZE)
 		memcpy(w->packed, st->buf, (size_t)bytes);
-	stream_put_of(st, r->own);
+	stream_put(st);
 	return bytes;
 }
 
@@ -128,13 +127,13 @@ static int make_object(struct store *s, u64 i, const void *data, size_t bytes, u
  * touched the page since `age` was read: who touches it later says so later.
  */
 static bool replace(struct store *s, u64 i, const struct recompress_request *r, u64 word, u64 new,
-		    u64 keep, u32 age)
+		    u32 age)
 {
 	bool reset = r->ages && host_read_once(r->ages[i]) == age;
 
 	if (reset)
 		host_write_once(r->ages[i], 0);
-	if (store_replace(s, i, word, new, keep))
+	if (store_replace(s, i, word, new))
 		return true;
 	if (reset && !host_read_once(r->ages[i]))
 		host_write_once(r->ages[i], age);
@@ -145,10 +144,8 @@ static bool replace(struct store *s, u64 i, const struct recompress_request *r, 
 static int try_page(struct store *s, u64 i, struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)
 {
-	/* Nobody has touched a page that is as old as this one. */
-	const u64 keep = r->aged ? SLOT_IDLE | SLOT_OLD : 0;
 	u32 age = r->ages ? host_read_once(r->ages[i]) : 0;
-	int bytes, err = store_unpack(s, r->own, word, w->page);
+	int bytes, err = store_unpack(s, word, w->page);
 	u64 ref, new;
 
 	if (err)
@@ -165,10 +162,8 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 	if (err)
 		return err;
 	new = slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT;
-	if (replace(s, i, r, word, new, keep, age)) {
-		r->saved += pool_ref_size(&s->pool, slot_ref(word)) - (size_t)bytes;
+	if (replace(s, i, r, word, new, age))
 		return RECOMPRESS_DONE;
-	}
 	pool_free(&s->pool, ref);
 	return RECOMPRESS_KEPT;
 }
@@ -223,7 +218,7 @@ bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recomp
 	while ((slot = store_next_slot(s, at, end, &left))) {
 		u64 word = host_a64_read_acquire(slot);
 
-		if (is_meant(s, r, *at - 1, word))
+		if (is_meant(s, r, word))
 			count[band_of(pool_ref_size(&s->pool, slot_ref(word)))]++;
 	}
 	return *at < end;

@@ -16,7 +16,6 @@
 #ifndef EBB_CORE_RECOMPRESS_H
 #define EBB_CORE_RECOMPRESS_H
 
-#include "age.h"
 #include "store.h"
 
 /* What recompression needs of its caller; both are HOST_PAGE_SIZE bytes. */
@@ -36,14 +35,7 @@ struct recompress_request {
 	unsigned int from, to;          /* bands of sizes, from .. to - 1 */
 	u64 left;                       /* pages that may still be tried */
 	u64 tried, done;                /* so far */
-	u64 saved;                      /* bytes of objects, so far */
 	u32 *ages;                  /* seconds by slot, or NULL: 0 from now on for who is smaller */
-
-	/* Of who does it by himself, as the last of all. */
-	/* not NULL: only pages of min_age at least, who keep their ages */
-	const struct store_ages *aged;
-	unsigned int min_age;
-	struct stream *own;            /* streams of his own by priority (streams_own()), or NULL */
 };
 
 enum recompress_outcome {
@@ -63,7 +55,7 @@ unsigned int store_last_codec(const struct store *s);
 
 /*
  * Tries slot i < slots.  An enum recompress_outcome, or an error with which nothing has changed but
- * that the page is not idle any more (but with `aged`): -EIO: a codec failed; -ENOMEM; -ENOSPC as
+ * that the page is not idle any more: -EIO: a codec failed; -ENOMEM; -ENOSPC as
  * store_write().  Memory is not waited for.  mem_limit is not looked at, since less is taken than
  * is given back.  Process context; one caller at a time for each store (hold.h counts on it).
  */

@@ -2,17 +2,17 @@
 /*
  * slot.h - the slot word and what may be done to it in one step.
  *
- *     63  62     61 60   59     58   57   55   54   53     51 50                              0
- *     |old|chosen|codec|incompr.|idle| type  | BUSY | readers | reference, fill value or block |
+ *      62     61 60   59     58   57   55   54   53     51 50                              0
+ *     |chosen|codec|incompr.|idle| type  | BUSY | readers | reference, fill value or block |
  *
- * One atomic word is the whole state of a slot.  Bits 58 to 63 say something about a page, in an
+ * One atomic word is the whole state of a slot.  Bits 58 to 62 say something about a page, in an
  * object or on the backing device; they are 0 in other words, and in a page that was just written.
  *
  *     swap     puts a word in place of whatever is there: a write, or a free if it is 0.  One
  *              exchange: it waits for nobody and is never tried again
  *     hold     readers + 1: the object stays as it is and where it is (hold.h)
  *     swing    compaction's: other reference, same everything, only if nobody holds it
- *     mark     sets and clears bits 58, 59, 62 and 63 of what is there (store_mark_idle(), age.h)
+ *     mark     sets and clears bits 58, 59 and 62 of what is there (store_mark_idle())
  *     replace  another object for the same page, if it is still there, read or not (recompress.h)
  *
  * A read takes SLOT_TOUCHED away in the step in which it holds.
@@ -42,9 +42,8 @@
 #define SLOT_CODEC_SHIFT 60                     /* which of the store's codecs made the object */
 #define SLOT_CODEC ((u64)3 << SLOT_CODEC_SHIFT)
 #define SLOT_CHOSEN ((u64)1 << 62)              /* to be written back */
-#define SLOT_OLD ((u64)1 << 63)                 /* as idle, but said by the pages' ageing (age.h) */
-#define SLOT_ABOUT ((u64)63 << 58)              /* all of these */
-#define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN | SLOT_OLD)       /* what a read or a write clears */
+#define SLOT_ABOUT ((u64)31 << 58)              /* all of these */
+#define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* what a read or a write clears */
 
 enum slot_type {
 	SLOT_EMPTY,     /* the whole word is 0, but for marks */
@@ -159,23 +158,22 @@ static inline u64 slot_swap(host_a64 *slot, u64 new)
 
 /*
  * Puts new in place of the object ref, which the caller holds, whatever else the word says: readers
- * and BUSY are no more in its way than in a swap's.  Of SLOT_ABOUT it takes over what keep has.
- * *old is the word that it took, with its marks; false: the page is another one by now, or others
+ * and BUSY are no more in its way than in a swap's.  *old is the word that it took, with its marks; false: the page is another one by now, or others
  * were quicker HOST_TRIES times.
  */
-static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 keep, u64 *old)
+static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
 {
 	unsigned int i;
 
 	*old = host_a64_read(slot);
 	for (i = 0; i < HOST_TRIES && slot_names(*old, ref); i++)
-		if (host_a64_cas(slot, old, new | (*old & keep)))
+		if (host_a64_cas(slot, old, new))
 			return true;
 	return false;
 }
 
 /*
- * Sets and clears bits 58, 59, 62 and 63 of the page that word was read from.  Tried once: false if
+ * Sets and clears bits 58, 59 and 62 of the page that word was read from.  Tried once: false if
  * the word changed meanwhile, or is busy, since who made it so counts on it to change by swaps
  * alone.
  */

@@ -261,13 +261,13 @@ void store_note(struct store *s, enum store_counter i)
  * As store_put_word(), for another object of the page that word was read from, if it is still
  * there.  The account is squared after the fact, still under the item.
  */
-bool store_replace(struct store *s, u64 i, u64 word, u64 new, u64 keep)
+bool store_replace(struct store *s, u64 i, u64 word, u64 new)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 	bool done;
 	u64 old;
 
-	done = slot_replace(store_slot(s, i), slot_ref(word), new, keep, &old);
+	done = slot_replace(store_slot(s, i), slot_ref(word), new, &old);
 	if (done) {
 		store_account(s, &cpu->counters, new, 1);
 		store_account(s, &cpu->counters, old, -1);
@@ -529,13 +529,13 @@ static HOST_INLINE int read_object(struct store *s, const struct codec_ops *code
 	return 0;
 }
 
-int store_unpack(struct store *s, struct stream *own, u64 word, void *page)
+int store_unpack(struct store *s, u64 word, void *page)
 {
 	struct streams *t = s->codecs[slot_codec(word)];
-	struct stream *st = stream_get_of(t, own, slot_codec(word));
+	struct stream *st = stream_get(t);
 	int err = read_object(s, t->codec, st, word, page);
 
-	stream_put_of(st, own);
+	stream_put(st);
 	return err;
 }
 

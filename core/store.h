@@ -151,17 +151,15 @@ int store_free(struct store *s, u64 i);
  */
 
 /*
- * Its page, made of the object.  own: as of store_copy_out().  Process context.  -EIO: it does not
- * decompress; page is zeros.
+ * Its page, made of the object.  Process context.  -EIO: it does not decompress; page is zeros.
  */
-int store_unpack(struct store *s, struct stream *own, u64 word, void *page);
+int store_unpack(struct store *s, u64 word, void *page);
 
 /*
  * Puts new, which has an object with those bytes, in the place of the object of word, and accounts
- * for both; the old one is for who drops it last.  keep: of SLOT_ABOUT, what goes over to new.
- * False: the slot was written or freed meanwhile, so that new is still the caller's.  Any context.
+ * for both; the old one is for who drops it last.  False: the slot was written or freed meanwhile, so that new is still the caller's.  Any context.
  */
-bool store_replace(struct store *s, u64 i, u64 word, u64 new, u64 keep);
+bool store_replace(struct store *s, u64 i, u64 word, u64 new);
 
 /*
  * Gives slot i a word, for who is about to put one there.  Process context.  -ERANGE; -ENOMEM:

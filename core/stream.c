@@ -59,29 +59,6 @@ struct stream *stream_other(struct streams *t, unsigned int home)
 	return st;
 }
 
-int streams_own(struct streams *const *t, unsigned int n, struct stream *own)
-{
-	unsigned int i;
-
-	memset(own, 0, n * sizeof(*own));
-	for (i = 0; i < n; i++) {
-		if (t[i] && !stream_equip(t[i], &own[i])) {
-			streams_disown(t, n, own);
-			return -ENOMEM;
-		}
-	}
-	return 0;
-}
-
-void streams_disown(struct streams *const *t, unsigned int n, struct stream *own)
-{
-	unsigned int i;
-
-	for (i = 0; i < n; i++)
-		if (t[i])
-			stream_empty(t[i], &own[i]);
-}
-
 bool streams_trim(struct streams *t)
 {
 	bool more = false;

@@ -92,22 +92,6 @@ static inline struct stream *stream_get(struct streams *t)
 }
 
 /*
- * Streams that one thread has to itself: own[i] of the codec of t[i] for each that is not NULL.
- * Who may lose its CPU for long works with these, so that nobody else waits for it.  Process
- * context;
- * -ENOMEM: there are none.
- */
-int streams_own(struct streams *const *t, unsigned int n, struct stream *own);
-void streams_disown(struct streams *const *t, unsigned int n, struct stream *own);
-
-/* own[i], or one of t if own is NULL. */
-HOST_NO_ANALYSIS
-static inline struct stream *stream_get_of(struct streams *t, struct stream *own, unsigned int i)
-{
-	return own ? &own[i] : stream_get(t);
-}
-
-/*
  * The bytes in st->buf, at most cap, that the codec makes of a page; HOST_PAGE_SIZE: it does not
  * get it so small.  -EIO, -ENOMEM.
  */
@@ -141,14 +125,6 @@ HOST_NO_ANALYSIS
 static inline void stream_put(struct stream *st)
 {
 	host_mutex_unlock(&st->lock);
-}
-
-/* The same for stream_get_of(). */
-HOST_NO_ANALYSIS
-static inline void stream_put_of(struct stream *st, const struct stream *own)
-{
-	if (!own)
-		stream_put(st);
 }
 
 #endif

@@ -11,36 +11,11 @@ static int size_of(struct store *s, u64 word)
 	return (int)(pool_ref_size(&s->pool, slot_ref(word)) >> (HOST_PAGE_SHIFT - 6));
 }
 
-#define LITTLE 4                /* 64ths of a page */
-
-static int cold_of(struct store *s, u64 i, u64 word, const struct store_ages *ages)
-{
-	unsigned int age;
-	int level;
-
-	if (size_of(s, word) < LITTLE)
-		return 0;
-	if (!ages || !(word & SLOT_OLD))
-		return !!(word & SLOT_IDLE);
-	age = store_age(ages, i);
-	level = COLD_OLD + (age ? 32 - __builtin_clz(age) : 0);
-	return level < COLD_LEVELS ? level : COLD_LEVELS - 1;
-}
-
-static bool is_cold(struct store *s, u64 i, u64 word, const struct chosen *c)
-{
-	int cold = cold_of(s, i, word, c->ages);
-
-	return cold > c->min_cold || (cold == c->min_cold && size_of(s, word) >= c->min_size);
-}
-
-static bool is_wanted(struct store *s, u64 i, u64 word, unsigned int want, const struct chosen *c)
+static bool is_wanted(struct store *s, u64 word, unsigned int want)
 {
 	return slot_type(word) == SLOT_PAGE && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
-	       (!(want & CHOOSE_AGED) || store_is_aged(c->ages, i, word, c->min_age)) &&
-	       (!(want & CHOOSE_COLD) || is_cold(s, i, word, c)) &&
 	       (!(want & CHOOSE_HUGE) ||
 		pool_ref_size(&s->pool, slot_ref(word)) == HOST_PAGE_SIZE);
 }
@@ -53,25 +28,10 @@ bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, st
 	while ((slot = store_next_slot(s, at, end, &left))) {
 		u64 word = host_a64_read(slot);
 
-		if (is_wanted(s, *at - 1, word, want, c) && slot_mark(slot, word, SLOT_CHOSEN, 0))
+		if (is_wanted(s, word, want) && slot_mark(slot, word, SLOT_CHOSEN, 0))
 			c->n[size_of(s, word)]++;
 	}
 	return *at < end;
-}
-
-bool store_next_wanted(struct store *s, u64 *at, u64 end, unsigned int want,
-		       const struct chosen *c)
-{
-	unsigned int left = STORE_PIECE;
-	host_a64 *slot;
-
-	while ((slot = store_next_slot(s, at, end, &left))) {
-		if (!is_wanted(s, *at - 1, host_a64_read(slot), want, c))
-			continue;
-		--*at;
-		return true;
-	}
-	return false;
 }
 
 int chosen_down_to(const struct chosen *c, int top, u64 room)
@@ -87,48 +47,6 @@ int chosen_down_to(const struct chosen *c, int top, u64 room)
 			found = size;
 	}
 	return found;
-}
-
-bool store_weigh_piece(struct store *s, u64 *at, u64 end, const struct store_ages *ages,
-		       struct weights *w)
-{
-	unsigned int left = STORE_PIECE;
-	host_a64 *slot;
-
-	while ((slot = store_next_slot(s, at, end, &left))) {
-		u64 word = host_a64_read(slot);
-		int cold, size;
-
-		if (slot_type(word) != SLOT_PAGE)
-			continue;
-		cold = cold_of(s, *at - 1, word, ages);
-		size = size_of(s, word);
-		w->n[cold][size]++;
-		w->room[cold][size] += pool_ref_room(&s->pool, slot_ref(word));
-	}
-	return *at < end;
-}
-
-u64 weights_cut(const struct weights *w, u64 room, int coldest, struct chosen *c)
-{
-	u64 n = 0, got = 0;
-	int cold, size;
-
-	for (cold = COLD_LEVELS - 1; cold >= coldest; cold--) {
-		c->min_cold = cold;
-		for (size = CHOOSE_SIZES - 1; size >= 0; size--) {
-			c->min_size = size;
-			if (got >= room)
-				return n;
-			/* Of the last ones no more than it takes. */
-			if (w->room[cold][size] > room - got)
-				return n + (room - got) /
-				       (w->room[cold][size] / w->n[cold][size]) + 1;
-			n += w->n[cold][size];
-			got += w->room[cold][size];
-		}
-	}
-	return n;
 }
 
 bool store_next_chosen(struct store *s, u64 *at, int smallest, int largest)
@@ -166,7 +84,7 @@ bool store_unchoose_piece(struct store *s, u64 *at)
 }
 
 /* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
-int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool packed)
+int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 {
 	u64 seen = host_a64_read(store_slot(s, i)), word;
 	struct streams *t = s->codecs[slot_codec(seen)];
@@ -177,7 +95,7 @@ int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool p
 
 	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
 		return -ENOENT;
-	st = stream_get_of(t, own, slot_codec(seen));
+	st = stream_get(t);
 	word = hold_take_and(&s->holds, store_slot(s, i), 0);
 	if (slot_type(word) != SLOT_PAGE || !(word & SLOT_CHOSEN) || (word ^ seen) & SLOT_CODEC) {
 		err = -ENOENT;
@@ -193,7 +111,7 @@ int store_copy_out(struct store *s, struct stream *own, u64 i, void *buf, bool p
 	}
 	if (slot_has_object(word))
 		store_drop(s, i, word);
-	stream_put_of(st, own);
+	stream_put(st);
 	return err;
 }
 

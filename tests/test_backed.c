@@ -151,7 +151,7 @@ static u64 bytes_of(struct store *s, u64 i)
 /* A whole writeback; returns the pages that went. */
 static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 {
-	struct chosen c = { .ages = NULL };
+	struct chosen c = { { 0 } };
 	u64 at = 0, n = 0, block;
 
 	while (store_choose_piece(s, &at, s->slots, want_kind, &c))
@@ -162,7 +162,7 @@ static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 		if (backed_reserve(&s->backed, &block))
 			break;
 		memset(device[block], 0x5a, HOST_PAGE_SIZE);
-		must_eq(store_copy_out(s, NULL, at, device[block], packed), 0);
+		must_eq(store_copy_out(s, at, device[block], packed), 0);
 		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < HOST_PAGE_SIZE;
 		     k++)
 			must_eq(device[block][k], 0);
@@ -240,7 +240,7 @@ static void test_release(void **state)
 	for (unsigned int way = 0; way < 4; way++) {
 		struct store *s = open_rig(way == 3 ? 0 : way == 2 ? 4096 : 1 << 20, SLOTS);
 		u64 block, i, at = 0;
-		struct chosen c = { .ages = NULL };
+		struct chosen c = { { 0 } };
 
 		for (i = 0; i < SLOTS; i++) {
 			make_page(page, i, 0);
@@ -301,7 +301,7 @@ static void test_check(void **state)
 static void test_touched(void **state)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
-	struct chosen c = { .ages = NULL };
+	struct chosen c = { { 0 } };
 	u64 at = 0, block, word;
 
 	for (u64 i = 0; i < 5; i++) {
@@ -311,15 +311,15 @@ static void test_touched(void **state)
 	while (store_choose_piece(s, &at, s->slots, 0, &c))
 		;
 	must_eq(backed_reserve(&s->backed, &block), 0);
-	must_eq(store_copy_out(s, NULL, 0, want, false), 0);
+	must_eq(store_copy_out(s, 0, want, false), 0);
 	must_eq(store_read(s, 0, page), 0);
 	must_eq(store_to_backed(s, 0, block), false);
-	must_eq(store_copy_out(s, NULL, 0, want, false), -ENOENT);
+	must_eq(store_copy_out(s, 0, want, false), -ENOENT);
 	must_eq(store_write(s, 1, page, HOST_ANY_NODE), 0);
 	must_eq(store_to_backed(s, 1, block), false);
 	must_eq(store_free(s, 2), 0);
 	must_eq(store_to_backed(s, 2, block), false);
-	must_eq(store_copy_out(s, NULL, 2, want, true), -ENOENT);
+	must_eq(store_copy_out(s, 2, want, true), -ENOENT);
 	store_unchoose(s, 3);
 	must_eq(store_to_backed(s, 3, block), false);
 	/* One that is held meanwhile goes all the same, and its reader has it to the end. */
@@ -336,7 +336,7 @@ static void test_touched(void **state)
 static void test_choose(void **state)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
-	struct chosen c = { .ages = NULL };
+	struct chosen c = { { 0 } };
 	u64 at, n = 0;
 
 	fill(s, 60);
@@ -366,7 +366,7 @@ static void test_choose(void **state)
 static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int smallest,
 		     int largest)
 {
-	struct chosen c = { .ages = NULL };
+	struct chosen c = { { 0 } };
 	u64 at, n = 0, counted = 0;
 
 	for (at = 0; store_choose_piece(s, &at, s->slots, first, &c);)
@@ -424,7 +424,7 @@ static void test_choose_sparse(void **state)
 
 static void test_down_to(void **state)
 {
-	struct chosen c = { .ages = NULL };
+	struct chosen c = { { 0 } };
 
 	must_eq(chosen_down_to(&c, CHOOSE_SIZES - 1, 100), -1);
 	c.n[64] = 10;
@@ -532,7 +532,7 @@ static void test_threads(void **state)
 	for (uintptr_t t = 0; t < ARRAY_LEN(thread); t++)
 		must_eq(pthread_create(&thread[t], NULL, toucher, (void *)(t + 1)), 0);
 	for (u64 r = 0; r < rounds;) {
-		struct chosen c = { .ages = NULL };
+		struct chosen c = { { 0 } };
 		u64 at = 0;
 
 		store_choose_piece(shared, &at, THREAD_SLOTS, 0, &c);
@@ -544,7 +544,7 @@ static void test_threads(void **state)
 				release_flush(&shared->release);
 				break;
 			}
-			if (store_copy_out(shared, NULL, at, buf, false)) {
+			if (store_copy_out(shared, at, buf, false)) {
 				backed_unreserve(&shared->backed, block);
 				continue;
 			}
@@ -648,14 +648,14 @@ static void *reader_of_both(void *arg)
 static int back_one(struct store *s, u64 i, unsigned char *buf)
 {
 	u64 block, at = i;
-	struct chosen c = { .ages = NULL };
+	struct chosen c = { { 0 } };
 
 	store_choose_piece(s, &at, i + 1, 0, &c);
 	if (backed_reserve(&s->backed, &block)) {
 		store_unchoose(s, i);
 		return -ENOSPC;
 	}
-	if (!store_copy_out(s, NULL, i, buf, true)) {
+	if (!store_copy_out(s, i, buf, true)) {
 		copy_block(device[block], buf);
 		if (store_to_backed(s, i, block))
 			return 1;

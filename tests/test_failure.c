@@ -335,7 +335,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 		.release_limit = 1 << 16, .blocks = 70000,
 	};
 	struct store *s = &rig.store;
-	struct chosen c = { .ages = NULL };
+	struct chosen c = { { 0 } };
 	u64 block, at = 0;
 	bool did;
 	int err;
@@ -357,7 +357,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 	while (store_choose_piece(s, &at, SLOTS / 2, 0, &c))
 		;
 	for (u64 i = 0; i < SLOTS / 2; i++)
-		if (!store_copy_out(s, NULL, i, page, true)) {
+		if (!store_copy_out(s, i, page, true)) {
 			must_eq(backed_reserve(&s->backed, &block), 0);
 			must(store_to_backed(s, i, block));
 		}

@@ -358,7 +358,7 @@ static void readers_are_no_obstacle_and_keep_what_they_read(void **state)
 	must_eq(tried(s, 0, 1), RECOMPRESS_DONE);
 	must_eq(slot_codec(word(s, 0)), 1);
 	must_eq(pool_pages(&s->pool), pages + 1);
-	must_eq(store_unpack(s, NULL, held, got), 0);
+	must_eq(store_unpack(s, held, got), 0);
 	must(!memcmp(got, page, HOST_PAGE_SIZE));
 	store_drop(s, 0, held);
 	must_eq(pool_pages(&s->pool), pages);
@@ -649,7 +649,7 @@ static void a_mark_needs_the_word_that_was_seen(void **state)
 	/* A busy word is its maker's. */
 	host_a64_or(slot, SLOT_BUSY);
 	must(!slot_mark(slot, word(s, 0), SLOT_IDLE, 0));
-	must(!hold_take_seen(slot, word(s, 0), SLOT_TOUCHED));
+	must(!hold_take_seen(slot, word(s, 0)));
 	host_a64_and(slot, ~SLOT_BUSY);
 	must(slot_mark(slot, word(s, 0), SLOT_IDLE, SLOT_CHOSEN));
 	must_eq(word(s, 0), was | SLOT_IDLE);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * backing_file.c - which backing device there is: its opening and closing, and the files that say
- * it, how it keeps pages, whether free blocks are discarded, and what went there and came back
- * (backing_dev, compressed_writeback, writeback_discard, bd_stat).
+ * it, how it keeps pages, whether those go there that find no room, and what went there and came
+ * back (backing_dev, compressed_writeback, writeback_auto, bd_stat).
  */
 #include "zram.h"
 
@@ -30,7 +30,7 @@ void zram_backing_drop(struct zram *z)
 	z->backing.reads = NULL;
 	z->backing.blocks = 0;
 	z->backing.left_chosen = false;
-	WRITE_ONCE(z->backing.discards, false);
+	WRITE_ONCE(z->backing.is_auto, false);
 }
 
 static ssize_t backing_dev_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -177,52 +177,47 @@ static ssize_t compressed_writeback_store(struct device *dev, struct device_attr
 }
 DEVICE_ATTR_RW(compressed_writeback);
 
-ZRAM_SHOW(writeback_discard, "%d", backing.discards)
+ZRAM_SHOW(writeback_auto, "%d", backing.is_auto)
 
 /*
  * On an error nothing has changed.  0 without *done: neither, as the device is another by now, and
  * this is to be called again.
  */
-static int try_discards(struct zram *z, bool on, const char **wrong, bool *done)
+static int try_auto(struct zram *z, bool on, bool *done)
 {
-	struct policy_run *spare;
-	struct zram_runs runs;
-	int err = zram_discard_make_runs(z, on, &runs);
+	struct zram_incoming *in = NULL;
+	int err = on ? zram_incoming_make(z, &in) : 0;
 
 	if (err)
 		return err;
-	err = zram_policy_lock(z, on, &spare);
-	if (!err) {
-		*wrong = on ? zram_discard_wrong(z) : NULL;
-		if (*wrong)
-			err = -EOPNOTSUPP;
-		else
-			*done = zram_discard_turn(z, on, &runs);
-		zram_policy_unlock(z, spare);
+	if (down_write_killable(&z->dev_lock)) {
+		err = -EINTR;
+	} else {
+		*done = !on || zram_incoming_use(z, &in);
+		if (*done)
+			WRITE_ONCE(z->backing.is_auto, on);
+		up_write(&z->dev_lock);
 	}
-	zram_discard_drop_runs(&runs);
+	zram_incoming_drop(in);
 	return err;
 }
 
-static ssize_t writeback_discard_store(struct device *dev, struct device_attribute *attr,
-				       const char *buf, size_t len)
+static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t len)
 {
 	struct zram *z = zram_of(dev);
 	bool on, done = false;
-	const char *wrong;
 	int err = 0;
 
 	if (kstrtobool(buf, &on))
-		return zram_refuse(dev, "writeback_discard", buf, "neither yes nor no", -EINVAL);
+		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
 	while (!err && !done)
-		err = try_discards(z, on, &wrong, &done);
-	if (err == -EOPNOTSUPP)
-		zram_refuse(dev, "writeback_discard", buf, wrong, err);
+		err = try_auto(z, on, &done);
 	if (err == -ENOMEM)
-		zram_refuse(dev, "writeback_discard", buf, "no memory for it", err);
+		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);
 	return err ?: len;
 }
-DEVICE_ATTR_RW(writeback_discard);
+DEVICE_ATTR_RW(writeback_auto);
 
 static ssize_t bd_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {

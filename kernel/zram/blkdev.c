@@ -148,7 +148,6 @@ static int write_failed(struct zram *z, u64 slot, struct page *page, struct bio 
 			const struct bvec_iter *iter, int err)
 {
 	if (store_no_room(err) && zram_incoming_on(z)) {
-		zram_ahead_short(z);
 		if (ZRAM_PARTIAL_BITS || !bio || !rest_in_place(bio, *iter))
 			return zram_incoming_page(z, slot, page, err);
 		zram_incoming_bio(z, bio, iter, err);
@@ -219,7 +218,6 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 	if (write) {
 		memalloc_noio_restore(noio);
 		zram_note_written(z);
-		zram_ahead_look(z);
 	}
 	if (err < 0)
 		bio->bi_status = BLK_STS_IOERR;

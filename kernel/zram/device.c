@@ -57,8 +57,6 @@ static void set_defaults(struct zram *z)
 	zram_algorithms_default(z);
 	z->mem_limit = 0;
 	WRITE_ONCE(z->release_limit, release_default_limit());
-	zram_policy_defaults(z);
-	zram_ahead_set(z);
 }
 
 struct release_budget zram_budget;
@@ -108,23 +106,14 @@ int zram_start(struct zram *z, u64 disksize)
 	if (err)
 		goto no_ages;
 	host_a64_set(&z->flush_pressure, 0);
-	zram_ahead_set(z);
-	err = zram_discard_set(z);
-	if (err)
-		goto no_incoming;
 	err = zram_incoming_start(z);
 	if (err)
 		goto no_incoming;
-	err = zram_policy_start(z);
-	if (err)
-		goto no_thread;
 	zram_shrinker_add(z);
 	WRITE_ONCE(z->disksize, disksize);
 	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
 	return 0;
 
-no_thread:
-	zram_incoming_stop(z);
 no_incoming:
 	zram_ages_drop(z);
 no_ages:
@@ -149,7 +138,6 @@ no_work:
 /* The disk is closed and claimed, or deleted. */
 static void stop(struct zram *z)
 {
-	zram_policy_stop(z);
 	mutex_lock(&z->pp_lock);
 	mutex_lock(&z->limit_lock);
 	down_write(&z->dev_lock);
@@ -178,12 +166,12 @@ static void stop(struct zram *z)
 
 /*
  * Who has pp_lock ends soon (zram_wb_stopped()), but not before what he has in flight: on a backing
- * device that hangs that is never.  Afterwards nobody begins anything on a device that is claimed,
- * its own thread included.  -EINTR: a fatal signal, and nothing has changed.
+ * device that hangs that is never.  Afterwards nobody begins anything on a device that is claimed.
+ * -EINTR: a fatal signal, and nothing has changed.
  */
 static int await_others(struct zram *z)
 {
-	if (zram_pp_lock(z))
+	if (mutex_lock_killable(&z->pp_lock))
 		return -EINTR;
 	mutex_unlock(&z->pp_lock);
 	return 0;
@@ -264,7 +252,6 @@ int zram_add(void)
 	init_waitqueue_head(&z->read_ended);
 	z->backing.batch = ZRAM_BATCH;
 	zram_wear_init(z);
-	zram_policy_init(z);
 	err = zram_blkdev_make(z);
 	if (err)
 		goto no_bounce;

@@ -14,8 +14,8 @@
  * it is the work that submits, and it never waits for the device: what ends a write queues it anew.
  * Each device has a queue of its own, since one may be the backing device of another.
  *
- * A page that finds no block waits for those that others write or discard.  They are of no lower
- * priority than any thread as long as they have one (wb.h).
+ * A page that finds no block waits for those that others write.  They are of no lower priority than
+ * any thread as long as they have one (wb.h).
  *
  * The work may be what memory is waiting for.  So it waits for none: its requests are there before,
  * and the store gets the kernel's reserve, as it does from who reclaims.  For the pages of others,
@@ -195,7 +195,6 @@ static void finish(struct zram_incoming *in, struct incoming_request *r)
 	} else {
 		store_put_backed(s, r->slot, r->block);
 		store_note(s, CNT_BD_WRITES);
-		host_a64_add(&z->policy.stats.incoming, 1);
 		zram_touch(z, r->slot);
 	}
 	bio_uninit(&r->bio);
@@ -205,8 +204,8 @@ static void finish(struct zram_incoming *in, struct incoming_request *r)
 }
 
 /*
- * Has a page written for slot.  -EBUSY: the blocks that no slot has are read or discarded, or, with
- * in->held, are in the hands of others who free them; -ENOMEM: there is no block for it, or no more
+ * Has a page written for slot.  -EBUSY: the blocks that no slot has are read, or, with in->held, are
+ * in the hands of others who free them; -ENOMEM: there is no block for it, or no more
  * may be written.
  */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
@@ -215,14 +214,14 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 	struct zram *z = in->z;
 	int err;
 
-	if (!zram_wear_room(z, true) || store_need_slot(&z->store, slot, page_to_nid(page)))
+	if (!zram_wear_room(z) || store_need_slot(&z->store, slot, page_to_nid(page)))
 		return -ENOMEM;
 	/* It waits for nobody: who frees may be a thread of low priority that lost its CPU. */
 	err = store_reserve_block(&z->store, &r->block);
 	in->held |= err == -EAGAIN;
 	if (err)
 		return err == -ENOSPC ? -ENOMEM : -EBUSY;
-	if (!zram_wear_take(z, true)) {
+	if (!zram_wear_take(z)) {
 		/* Another had the last of it meanwhile: the next look ends above. */
 		backed_unreserve(&z->store.backed, r->block);
 		zram_incoming_look(z);
@@ -485,7 +484,7 @@ int zram_incoming_start(struct zram *z)
 {
 	struct zram_incoming *in;
 
-	if (!z->policy.is_auto || !is_missing(z))
+	if (!z->backing.is_auto || !is_missing(z))
 		return 0;
 	in = make(z);
 	if (!in)

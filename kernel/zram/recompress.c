@@ -11,7 +11,7 @@
  * The other files do not wait for it, nor does the shrinker: it has no dev_lock, and check_lock,
  * for which nobody waits but a check, for a piece at a time.  A piece waits for no memory: a check
  * has dev_lock while it waits for one.  Where a piece finds none, it is waited for between two of
- * them, and not for ever: as long as pp_lock is held nothing is written ahead, which may be what
+ * them, and not for ever: as long as pp_lock is held nothing is written back, which may be what
  * would make some.
  */
 #include "zram.h"
@@ -251,10 +251,10 @@ static ssize_t recompress_store(struct device *dev, struct device_attribute *att
 				    err);
 	}
 	if (!err)
-		err = zram_pp_lock(z);
+		err = mutex_lock_killable(&z->pp_lock);
 	if (!err) {
 		err = locked(dev, buf, &w, room);
-		zram_pp_unlock(z);
+		mutex_unlock(&z->pp_lock);
 	}
 	drop_room(room);
 	kfree(text);

@@ -5,10 +5,6 @@
  * The caller is anybody who allocates, with any locks, maybe throttled: it takes no lock of the
  * device's, and does a bounded piece.  What it leaves is done by a worker.  The shrinker is there
  * as long as the store is.
- *
- * The count wakes the device's thread, which may have to write ahead.  That takes the locks that
- * any wake-up takes, as that of kswapd does before it, and waits for no thread.  It is not left to
- * the scan, which is not called where there is nothing to shrink, and that is when it matters most.
  */
 #include "zram.h"
 
@@ -18,7 +14,6 @@ static unsigned long count_objects(struct shrinker *shrinker, struct shrink_cont
 {
 	struct zram *z = shrinker->private_data;
 
-	zram_ahead_press(z);
 	return shrink_count(&z->store.shrink);
 }
 

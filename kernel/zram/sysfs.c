@@ -88,10 +88,7 @@ static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr
 	z->mem_limit = round_up(bytes, PAGE_SIZE);
 	if (z->disksize)
 		host_write_once(z->store.mem_limit, z->mem_limit);
-	zram_ahead_set(z);
 	up_write(&z->dev_lock);
-	/* The pool may be above a mark that follows from it, and nobody need write to the disk. */
-	zram_policy_kick(z);
 	return len;
 }
 static DEVICE_ATTR_WO(mem_limit);
@@ -355,7 +352,7 @@ static struct attribute *zram_disk_attrs[] = {
 
 static const struct attribute_group zram_disk_group = { .attrs = zram_disk_attrs };
 const struct attribute_group *zram_disk_groups[] = {
-	&zram_disk_group, &zram_backing_group, &zram_policy_group, NULL,
+	&zram_disk_group, &zram_backing_group, NULL,
 };
 
 /* ---- zram-control ---- */

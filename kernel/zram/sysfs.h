@@ -51,15 +51,12 @@ extern struct device_attribute dev_attr_idle, dev_attr_recompress;
 
 /* backing_file.c */
 extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeback,
-	dev_attr_writeback_discard, dev_attr_bd_stat;
+	dev_attr_writeback_auto, dev_attr_bd_stat;
 
 struct attribute_group;
 
 /* writeback_file.c: its files, and those of backing_file.c */
 extern const struct attribute_group zram_backing_group;
-
-/* policy_file.c */
-extern const struct attribute_group zram_policy_group;
 
 /* Of /sys/block/zramN, NULL at the end. */
 extern const struct attribute_group *zram_disk_groups[];

@@ -17,11 +17,8 @@
 #include <linux/bio.h>
 #include <linux/freezer.h>
 #include <linux/jiffies.h>
-#include <linux/kthread.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
-
-#define UNCHOOSE_PIECES 64u      /* STORE_PIECE slots each, in a unit of who works in units */
 
 #define FLUSH_DELAY (HZ / 50)   /* jiffies from a flush to the next, while blocks are read */
 
@@ -47,7 +44,7 @@ void zram_wb_free(struct wb_work *w)
 	kfree(w);
 }
 
-struct wb_work *zram_wb_make(struct zram *z, unsigned int requests, bool by_itself)
+struct wb_work *zram_wb_make(struct zram *z, unsigned int requests)
 {
 	struct wb_work *w = kzalloc(sizeof(*w), GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
 	struct wb_request *r;
@@ -55,7 +52,6 @@ struct wb_work *zram_wb_make(struct zram *z, unsigned int requests, bool by_itse
 	if (!w)
 		return NULL;
 	w->z = z;
-	w->by_itself = by_itself;
 	w->next_flush = jiffies;
 	INIT_LIST_HEAD(&w->idle);
 	INIT_LIST_HEAD(&w->done);
@@ -116,7 +112,6 @@ static void finish(struct wb_work *w, struct wb_request *r)
 		w->err = err;
 		zram_wear_failed(w->z);
 	} else {
-		w->written++;
 		store_note(s, CNT_BD_WRITES);
 	}
 	/* If somebody read or wrote the slot meanwhile, it stays here. */
@@ -152,21 +147,15 @@ static void give_back(struct zram *z, u64 block)
 
 /*
  * Takes a block, as backed_reserve() does; what freed slots had may be held back, so that is
- * flushed.  A flush waits for others who free, so none is made with other blocks in hand, or by the
- * device's thread: nobody is to wait for its walks, and who writes ahead frees what others have not
- * taken.
+ * flushed.  A flush waits for others who free, so none is made with other blocks in hand.
  */
 static int reserve_block(struct wb_work *w, u64 *block)
 {
 	struct store *s = &w->z->store;
 	int err = backed_reserve(&s->backed, block);
 
-	if (!err || w->own || w->in_flight)
+	if (!err || w->in_flight)
 		return err;
-	if (w->by_itself) {
-		err = store_reserve_block(s, block);
-		return err == -EAGAIN ? -ENOSPC : err;
-	}
 	if (err == -EBUSY && time_before(jiffies, w->next_flush))
 		return err;
 	w->next_flush = jiffies + FLUSH_DELAY;
@@ -184,7 +173,7 @@ void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf
 
 /*
  * Has r write a slot that was chosen.  -ENOENT: it no longer is; -EBUSY: all blocks that are left
- * are being read or discarded; -EIO, -ENOSPC: the end.
+ * are being read; -EIO, -ENOSPC: the end.
  */
 static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 {
@@ -192,19 +181,19 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 	struct store *s = &z->store;
 	int err;
 
-	if (!zram_wear_room(z, w->by_itself))
+	if (!zram_wear_room(z))
 		return -EIO;
 	err = reserve_block(w, &r->block);
 	if (err)
 		return err;
-	err = store_copy_out(s, w->own, slot, page_address(r->page), z->backing.packed);
+	err = store_copy_out(s, slot, page_address(r->page), z->backing.packed);
 	if (err) {
 		give_back(z, r->block);
 		store_unchoose(s, slot);
 		return -ENOENT;
 	}
 	r->slot = slot;
-	if (zram_wear_take(z, w->by_itself))
+	if (zram_wear_take(z))
 		return 0;
 	/* Another who writes had the last of it meanwhile. */
 	give_back(z, r->block);
@@ -217,7 +206,6 @@ static void submit(struct wb_work *w, struct wb_request *r)
 	zram_block_bio(w->z, &r->bio, &r->bv, REQ_OP_WRITE, r->block, r->page);
 	r->bio.bi_end_io = request_end;
 	w->in_flight++;
-	w->begun++;
 	submit_bio(&r->bio);
 }
 
@@ -229,18 +217,12 @@ int zram_wb_stopped(const struct zram *z)
 {
 	if (READ_ONCE(z->claim) || host_interrupted())
 		return -EINTR;
-	if (current->flags & PF_KTHREAD) {
-		if (kthread_should_stop())
-			return -EINTR;
-		return freezing(current) ? -ERESTARTNOINTR : 0;
-	}
 	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
 }
 
 /*
  * There is no block.  Waits for what this thread has in flight, if it has something; else those
- * that no slot has any more are read as yet, or discarded: waits until one of those ends, or for a
- * second, after which the caller looks whether it is to end.  The look for a block is made with
+ * that no slot has any more are read as yet: waits until one of those ends, or for a second, after which the caller looks whether it is to end.  The look for a block is made with
  * check_lock, as any other, since who has it for writing counts them (debugfs.c).
  */
 static void await_block(struct wb_work *w)
@@ -286,9 +268,6 @@ static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int la
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? fill(w, r, at) : 0;
 		up_read(&z->check_lock);
-		/* A read that hangs is not to keep the device's thread, and pp_lock with it. */
-		if (err == -EBUSY && w->by_itself && !w->in_flight)
-			return -ENOSPC;
 		/* It may be full for what waits to be flushed. */
 		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
 			await_block(w);
@@ -321,15 +300,16 @@ static int pass(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
 	return err;
 }
 
-u64 zram_wb_room(struct zram *z, bool by_itself)
+/* Pages that the device and the limit have room for. */
+static u64 room(struct zram *z)
 {
 	const struct backed *b = &z->store.backed;
-	u64 n = host_read_once(b->nfree) + host_read_once(b->nlate) + host_read_once(b->nout);
 
-	return min(n, zram_wear_room(z, by_itself));
+	return min(host_read_once(b->nfree) + host_read_once(b->nlate), zram_wear_room(z));
 }
 
-int zram_wb_drain(struct wb_work *w)
+/* Waits for all that is in flight.  The last error of a bio. */
+static int drain(struct wb_work *w)
 {
 	while (w->in_flight)
 		reap(w);
@@ -346,27 +326,24 @@ int zram_wb_write(struct wb_work *w)
 	release_flush(&w->z->store.release);
 	up_read(&w->z->check_lock);
 	while (!err) {
-		smallest = chosen_down_to(&w->chosen, top, zram_wb_room(w->z, w->by_itself));
+		smallest = chosen_down_to(&w->chosen, top, room(w->z));
 		if (smallest < 0)
 			break;
 		err = pass(w, 0, w->z->store.slots, smallest, top);
 		top = smallest - 1;
 	}
-	return zram_wb_drain(w) ?: err;
+	return drain(w) ?: err;
 }
 
 /* ---- choosing ---- */
 
-/*
- * What an earlier writeback left chosen is nobody's choice any more.  pieces: at most so many;
- * -ERESTARTNOINTR: there are more.
- */
-static int unchoose(struct zram *z, u64 pieces)
+/* What an earlier writeback left chosen is nobody's choice any more. */
+static int unchoose(struct zram *z)
 {
 	int err;
 
 	while (z->backing.left_chosen) {
-		err = pieces-- ? zram_wb_stopped(z) : -ERESTARTNOINTR;
+		err = zram_wb_stopped(z);
 		if (!err)
 			err = down_read_killable(&z->check_lock);
 		if (err)
@@ -382,17 +359,7 @@ void zram_wb_unchoose(struct zram *z)
 {
 	z->backing.left_chosen = true;
 	z->backing.unchosen = 0;
-	unchoose(z, U64_MAX);
-}
-
-bool zram_wb_find(struct wb_work *w, u64 *at, u64 end, unsigned int want)
-{
-	bool found;
-
-	down_read(&w->z->check_lock);
-	found = store_next_wanted(&w->z->store, at, end, want, &w->chosen);
-	up_read(&w->z->check_lock);
-	return found;
+	unchoose(z);
 }
 
 void zram_wb_stop(struct wb_work *w)
@@ -404,7 +371,7 @@ void zram_wb_stop(struct wb_work *w)
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 {
 	struct zram *z = w->z;
-	int err = unchoose(z, U64_MAX);
+	int err = unchoose(z);
 	bool more = true;
 
 	if (err)
@@ -420,32 +387,4 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 		cond_resched();
 	}
 	return 0;
-}
-
-int zram_wb_piece(struct wb_work *w, u64 *at, u64 end, unsigned int want)
-{
-	struct store *s = &w->z->store;
-	u64 from = *at, chosen = 0, i;
-	unsigned int size;
-	bool more;
-	int err = unchoose(w->z, UNCHOOSE_PIECES);
-
-	if (err)
-		return err;
-	memset(w->chosen.n, 0, sizeof(w->chosen.n));
-	down_read(&w->z->check_lock);
-	more = store_choose_piece(s, at, end, want, &w->chosen);
-	up_read(&w->z->check_lock);
-	for (size = 0; size < CHOOSE_SIZES; size++)
-		chosen += w->chosen.n[size];
-	err = chosen ? pass(w, from, min(*at, end), 0, CHOOSE_SIZES - 1) : 0;
-	if (err) {
-		/* Those in flight, too, which then stay here. */
-		zram_wb_drain(w);
-		for (i = from; i < min(*at, end); i++)
-			store_unchoose(s, i);
-		if (err == -ERESTARTNOINTR)
-			*at = from;
-	}
-	return err ?: more;
 }

@@ -161,13 +161,12 @@ static ssize_t writeback_store(struct device *dev, struct device_attribute *attr
 	char *text = kstrdup(buf, GFP_KERNEL);
 	u64 slots = READ_ONCE(z->disksize) >> PAGE_SHIFT;
 	u32 most = slots ? min_t(u64, slots, REQUESTS_MAX) : 1;
-	/* Before pp_lock, with which nothing is written ahead that would make memory. */
-	struct wb_work *w = zram_wb_make(z, min(READ_ONCE(z->backing.batch), most), false);
-	ssize_t err = text && w ? zram_pp_lock(z) : -ENOMEM;
+	struct wb_work *w = zram_wb_make(z, min(READ_ONCE(z->backing.batch), most));
+	ssize_t err = text && w ? mutex_lock_killable(&z->pp_lock) : -ENOMEM;
 
 	if (!err) {
 		err = write_back(dev, buf, text, w);
-		zram_pp_unlock(z);
+		mutex_unlock(&z->pp_lock);
 	}
 	if (w)
 		zram_wb_free(w);
@@ -230,7 +229,7 @@ static DEVICE_ATTR_RW(writeback_batch_size);
 static struct attribute *attrs[] = {
 	&dev_attr_backing_dev.attr,
 	&dev_attr_compressed_writeback.attr,
-	&dev_attr_writeback_discard.attr,
+	&dev_attr_writeback_auto.attr,
 	&dev_attr_bd_stat.attr,
 	&dev_attr_writeback.attr,
 	&dev_attr_writeback_limit.attr,

@@ -6,9 +6,8 @@
  *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store, pcp
  *                            device.c (life) --> algorithm.c, idle.c, blkdev.c, shrink.c,
  *                                                debugfs.c, store, pcp
- *                            writeback_file.c --> writeback.c
- *     the device itself  --> policy.c --> writeback.c --> store, wear.c, the backing device
- *                                     --> discard.c --> store, the backing device
+ *                            writeback_file.c --> writeback.c --> store, wear.c, the backing
+ *                                                                 device
  *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device),
  *                                         incoming.c (writes to it without room in memory)
  *     memory pressure    --> shrink.c --> store, pcp
@@ -23,8 +22,7 @@
  * with none of these: that takes its open_mutex, and it may be this disk.
  *
  * Of a device in use, what takes memory that swapping out may have to free is made without
- * dev_lock: all who read a file wait for who has it when somebody waits for it to write, and the
- * device's thread wants it when a discard failed.
+ * dev_lock: all who read a file wait for who has it when somebody waits for it to write.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H
@@ -33,7 +31,6 @@
 #define pr_fmt(fmt) "zram: " fmt
 
 #include "store.h"
-#include "wear.h"
 #include "codec/codecs.h"
 
 #include <linux/blkdev.h>
@@ -52,9 +49,6 @@
 #define ZRAM_UNSET INT_MIN              /* of a codec's number */
 
 struct attribute_group;
-struct policy_run;
-struct store_ages;
-struct zram_ahead;
 struct zram_incoming;
 struct zram_reads;
 /* Locks for writers of parts of pages: 64, or one that nobody takes where a page is a block. */
@@ -81,59 +75,19 @@ struct zram_backing {
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
 	u64 unchosen;                   /* but none below that one; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
-	bool discards;                  /* free blocks are discarded; reads without are looks */
+	bool is_auto;                   /* writeback_auto; reads without are looks */
 };
 
-/* wear.c: how much may be written to it.  All of it over a reset, too. */
+/* wear.c: how much may be written to it.  It stays over a reset. */
 struct zram_wear {
 	spinlock_t lock;                /* what follows; reads without are looks */
 	bool limit_on;
 	u64 limit;                      /* of what may be written, 4 KiB each */
-	u64 budget;                     /* bytes that the device may write in 24 hours; 0: any */
-	struct wear written;            /* by whom ever */
-};
-
-/*
- * What policy_stat tells, since the store began.  Written by one thread each; read without a lock.
- */
-struct zram_policy_stats {
-	u64 passes;                     /* of ageing, over all slots */
-	u64 looked;                     /* slots of the pass that is under way */
-	u64 tried, smaller, saved;      /* recompressed in background: pages, pages, bytes */
-	u64 aged, ahead;                /* pages written for their age, and to make room */
-	host_a64 incoming;              /* pages that went to the device themselves */
-	bool works;                     /* now */
-};
-
-/* policy.c: what the device does by itself. */
-struct zram_policy {
-	/* dev_lock for writing; reads without are looks. */
-	bool is_auto;                   /* writeback_auto */
-	u64 high, low;                  /* writeback_high, writeback_low: bytes; 0: of mem_limit */
-	u32 writeback_age, recompress_age;      /* seconds; 0: not for their age */
-	u32 cpu;                        /* percent of one CPU that recompression takes */
-	/* The thread: there is one while there is a store, once it was wanted. */
-	struct policy_run *run;
-	bool ends;                      /* the store is about to end, and no thread begins */
-
-	wait_queue_head_t wait;         /* the thread's */
-	bool kicked;                    /* there may be something to do at once */
-
-	/* ahead.c; without a lock */
-	u64 low_pages;                  /* of the pool, that are written down to */
-	bool is_short;                  /* a write found no room */
-	bool is_pressed;                /* the shrinker was asked */
-	unsigned long pause;            /* jiffies: until then it is of no use */
-	unsigned long calm;             /* jiffies: until then pressure is nothing new */
-	bool wants_pp_lock;             /* and that it is of use when pp_lock is let go */
-	struct store_ages *ages;        /* the thread's; NULL: no ages are kept */
-	struct zram_policy_stats stats;
 };
 
 struct zram {
 	/* For every I/O. */
 	u32 *ages;	/* idle.c: the second of the last touch by slot; NULL: not kept */
-	u64 high_pages;                 /* ahead.c: of the pool; with more, pages are written out */
 	struct store store;             /* zeroed while disksize is 0 */
 	struct host_work decay;	/* the tick; while disksize is not 0 */
 	struct host_work grow;          /* tables whose users may not wait for memory; as decay */
@@ -156,8 +110,6 @@ struct zram {
 
 	struct zram_backing backing;
 	struct zram_wear wear;
-	struct zram_policy policy;
-	struct zram_ahead *ahead;       /* the thread's; NULL: it was not wanted yet */
 	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 	mempool_t *read_bounces, *write_bounces;                /* the same */
@@ -167,13 +119,12 @@ struct zram {
 	 * store is there as long as he has it.
 	 */
 	struct mutex pp_lock;
-	atomic_t pp_wanted;             /* who waits for it */
 	/*
-	 * For reading: who writes pages back, recompresses or discards, with pp_lock.  For writing:
-	 * who checks the store, with the disk closed.  So no page on its way waits for it.
+	 * For reading: who writes pages back or recompresses, with pp_lock.  For writing: who
+	 * checks the store, with the disk closed.  So no page on its way waits for it.
 	 */
 	struct rw_semaphore check_lock;
-	wait_queue_head_t read_ended;   /* who wants a block that is being read, or discarded */
+	wait_queue_head_t read_ended;   /* who wants a block that is being read */
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
@@ -263,31 +214,6 @@ extern bool zram_backing_used;                  /* some device had one */
 /* Closes it, if there is one.  dev_lock is held for writing, and the store is gone. */
 void zram_backing_drop(struct zram *z);
 
-/*
- * discard.c
- *
- * wrong: why the backing device's blocks cannot be discarded, or NULL; dev_lock is held.
- * set: has free blocks of a new store discarded, if the device is to and can; dev_lock is held for
- * writing, and nobody uses the device yet, as it takes memory.  -ENOMEM.
- * make_runs: what `turn` takes, made without dev_lock as by zram_policy_lock().  -ENOMEM, -EINTR:
- * there is nothing to drop.  drop_runs: what it left.
- * turn: turns discards on or off; dev_lock is held for writing.  False: the device is another by
- * now, and nothing has changed.
- * discard: does a unit of it, in blocks from *at on, with nothing in flight at the end; false: the
- * last block was reached, or there is no more of it.  Called by the thread, with pp_lock.
- */
-struct zram_runs {
-	u64 blocks, run;                /* of the device, and in each run */
-	struct blockset stale;
-};
-
-const char *zram_discard_wrong(const struct zram *z);
-int zram_discard_set(struct zram *z);
-int zram_discard_make_runs(struct zram *z, bool on, struct zram_runs *runs);
-void zram_discard_drop_runs(struct zram_runs *runs);
-bool zram_discard_turn(struct zram *z, bool on, struct zram_runs *runs);
-bool zram_discard(struct zram *z, u64 *at);
-
 /* backing.c */
 /* The devices are gone, and the module goes. */
 void zram_backing_exit(void);
@@ -330,7 +256,7 @@ void zram_incoming_drop(struct zram_incoming *in);
 /* Whether it is for such pages now.  Who asks has the disk open. */
 static inline bool zram_incoming_on(const struct zram *z)
 {
-	return READ_ONCE(z->policy.is_auto) && READ_ONCE(z->incoming);
+	return READ_ONCE(z->backing.is_auto) && READ_ONCE(z->incoming);
 }
 
 /*
@@ -349,74 +275,6 @@ int zram_incoming_page(struct zram *z, u64 slot, struct page *page, int err);
  * The caller keeps the store.  Any context.
  */
 void zram_incoming_look(struct zram *z);
-
-/* policy.c */
-
-/* Of a new device; all is off. */
-void zram_policy_init(struct zram *z);
-/*
- * The files' values are what they were at first.  dev_lock is held for writing, there is no thread.
- */
-void zram_policy_defaults(struct zram *z);
-/* Whether anything is on that the thread is for. */
-bool zram_policy_on(const struct zram *z);
-/*
- * Makes the thread, if something is on and there is none; it begins at once.  dev_lock is held for
- * writing, there is a store, and nobody uses the device yet.  -ENOMEM, -EINTR: there is none.
- */
-int zram_policy_start(struct zram *z);
-/*
- * Ends it; nothing of it is in flight then, and none begins before zram_policy_defaults().  No lock
- * is held; the device is claimed.
- */
-void zram_policy_stop(struct zram *z);
-/*
- * Around a change of what the thread is for, `on` if that turns something on.  They take dev_lock
- * for writing and let it go.  The thread is made before: memory may come from writing to a disk,
- * which may be this one, and pages that are written to it may wait for who wants dev_lock.
- *
- * lock: -ENOMEM, -EINTR: dev_lock is not held.
- * unlock: the thread begins, if something is on and there is none, and looks.
- */
-int zram_policy_lock(struct zram *z, bool on, struct policy_run **spare);
-void zram_policy_unlock(struct zram *z, struct policy_run *spare);
-/* There may be something to do at once: the thread looks.  Any context. */
-void zram_policy_kick(struct zram *z);
-
-/*
- * ahead.c: pages that are written so that there is room before it is asked for.  Both are called by
- * the thread.
- *
- * wanted: whether that is to be done now, before anything else.  A few loads: it is asked between
- * the units of all other work.
- * ahead: does a small unit of it, unless it can do nothing just now; then it is not wanted for a
- * while.  Takes and lets go of pp_lock itself, with nothing in flight at the end.
- */
-bool zram_ahead_wanted(struct zram *z);
-void zram_ahead(struct zram *z);
-/*
- * lock: takes pp_lock, and the thread lets it go as soon as may be; -EINTR: a fatal signal.
- * unlock: lets it go, and tells the thread if that is what it waits for.
- */
-int zram_pp_lock(struct zram *z);
-void zram_pp_unlock(struct zram *z);
-/* The thread ends. */
-void zram_ahead_end(struct zram *z);
-/* The marks, after what they follow from was set.  dev_lock is held for writing. */
-void zram_ahead_set(struct zram *z);
-/*
- * The pool is above the high mark; a write found no room; memory is short.  Any context; no wait.
- */
-void zram_ahead_kick(struct zram *z);
-void zram_ahead_short(struct zram *z);
-void zram_ahead_press(struct zram *z);
-
-/* After a write: the thread is woken where that is due. */
-static inline void zram_ahead_look(struct zram *z)
-{
-	if (unlikely(pool_pages(&z->store.pool) > READ_ONCE(z->high_pages)))
-		zram_ahead_kick(z);
-}
 
 /* debugfs.c */
 void zram_debugfs_init(void);

@@ -84,16 +84,6 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 	return err;
 }
 
-void zram_ahead_kick(struct zram *z)
-{
-	must(pool_pages(&z->store.pool) > z->high_pages);
-}
-
-void zram_ahead_short(struct zram *z)
-{
-	must(zram_incoming_on(z));
-}
-
 void store_note(struct store *s, enum store_counter i)
 {
 	(void)s;
@@ -350,7 +340,7 @@ static void one_bio(struct choices *c)
 	r.size = pick_size(c);
 	failing = take_below(c, 4) ? 0 : 1 + take_below(c, 8);
 	error = take(c, 1) % 2 ? -EIO : -ENOMEM;
-	zram.policy.is_auto = take_below(c, 2);
+	zram.backing.is_auto = take_below(c, 2);
 	zram.incoming = take_below(c, 4) ? (struct zram_incoming *)&zram : NULL;
 	make_memory(c, r.size);
 	bio.bi_io_vec = mem.vec;

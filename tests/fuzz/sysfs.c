@@ -144,10 +144,6 @@ static void defaults(struct zram *z)
 	zram_algorithms_default(z);
 	z->mem_limit = 0;
 	z->release_limit = 1 << 20;
-	z->policy.writeback_age = z->policy.recompress_age = 0;
-	z->policy.high = z->policy.low = 0;
-	z->policy.is_auto = false;
-	z->policy.cpu = 10;
 }
 
 /* A file is as long as its name. */
@@ -203,23 +199,6 @@ int zram_remove_nr(int nr)
 	return below;
 }
 
-/* policy.c.  A thread that cannot be made changes nothing; it is made with no lock held. */
-int zram_policy_lock(struct zram *z, bool on, struct policy_run **spare)
-{
-	must(shim_at_rest());
-	if (below)
-		return below;
-	*spare = NULL;
-	return down_write_killable(&z->dev_lock);
-}
-
-void zram_policy_unlock(struct zram *z, struct policy_run *spare)
-{
-	must(!spare);
-	up_write(&z->dev_lock);
-	must(shim_at_rest());
-}
-
 /* backing.c */
 struct zram_reads *zram_reads_make(const struct zram *z)
 {
@@ -233,50 +212,7 @@ void zram_reads_drop(struct zram_reads *t)
 	must(!t || (t == (struct zram_reads *)&reads && reads-- > 0));
 }
 
-/* discard.c.  What it takes is made with no lock held.  Each other time the device is another. */
-static int runs_made;
-
-const char *zram_discard_wrong(const struct zram *z)
-{
-	return z->backing.bdev && !has_discards(z->backing.blocks) ? "none" : NULL;
-}
-
-int zram_discard_make_runs(struct zram *z, bool on, struct zram_runs *runs)
-{
-	must(shim_at_rest() && !runs_made);
-	if (below)
-		return below;
-	runs->run = on;
-	runs_made++;
-	return 0;
-}
-
-void zram_discard_drop_runs(struct zram_runs *runs)
-{
-	must(shim_at_rest() && runs_made);
-	runs_made--;
-}
-
-bool zram_discard_turn(struct zram *z, bool on, struct zram_runs *runs)
-{
-	static bool other;
-
-	must_eq(z->dev_lock.writers, 1);
-	must_eq(runs->run, on);
-	must(!on || !zram_discard_wrong(z));
-	other = on != z->backing.discards && !other;
-	if (other)
-		return false;
-	z->backing.discards = on;
-	return true;
-}
-
-void zram_policy_kick(struct zram *z)
-{
-	must(shim_at_rest());
-}
-
-/* incoming.c and ahead.c.  As with runs. */
+/* incoming.c.  What it takes is made with no lock held.  Each other time the device is another. */
 static int incoming_made;
 
 int zram_incoming_make(struct zram *z, struct zram_incoming **in)
@@ -310,27 +246,11 @@ void zram_incoming_look(struct zram *z)
 	must(z->disksize);
 }
 
-int zram_pp_lock(struct zram *z)
-{
-	mutex_lock(&z->pp_lock);
-	return 0;
-}
-
 /* Of a device, with nothing of the engine's in anybody's hand. */
 void zram_backing_queue(struct zram *z, struct work_struct *work)
 {
 	must(z->disksize && z->backing.reads && shim_mutexes() == 1);
 	work->fn(work);
-}
-
-void zram_pp_unlock(struct zram *z)
-{
-	mutex_unlock(&z->pp_lock);
-}
-
-void zram_ahead_set(struct zram *z)
-{
-	must_eq(z->dev_lock.writers, 1);
 }
 
 /* ---- its files ---- */
@@ -625,7 +545,7 @@ static void must_be_same_device(const struct zram *want)
 	must_eq(zram.backing.blocks, want->backing.blocks);
 	must_eq(zram.backing.packed, want->backing.packed);
 	must_eq(zram.backing.batch, want->backing.batch);
-	must_eq(zram.backing.discards, want->backing.discards);
+	must_eq(zram.backing.is_auto, want->backing.is_auto);
 	must_eq(zram.wear.limit_on, want->wear.limit_on);
 	must_eq(zram.wear.limit, want->wear.limit);
 	must_eq(opens, zram.backing.file != NULL);
@@ -678,6 +598,17 @@ static bool size_taken(const char *text, u64 *bytes)
 	return s == text + len && v <= U64_MAX;
 }
 
+/* Who cannot have what it takes changes nothing. */
+static bool auto_taken(const char *text, struct zram *z)
+{
+	bool on;
+
+	if (kstrtobool(text, &on) || (on && below))
+		return false;
+	z->backing.is_auto = on;
+	return true;
+}
+
 /* Whether a write of text to a file would be taken, and what the device then is. */
 static bool taken(unsigned int i, const char *text, struct zram *z)
 {
@@ -703,11 +634,7 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		z->release_limit = 1 << 20;
 		z->backing.file = NULL;
 		z->backing.blocks = 0;
-		z->backing.discards = false;
-		z->policy.writeback_age = z->policy.recompress_age = 0;
-		z->policy.high = z->policy.low = 0;
-		z->policy.is_auto = false;
-		z->policy.cpu = 10;
+		z->backing.is_auto = false;
 		/* What may be written to a device stays. */
 		return true;
 	}
@@ -715,15 +642,6 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 		return backing_taken(text, z);
 	if (is(i, "compressed_writeback"))
 		return !z->disksize && !kstrtobool(text, &z->backing.packed);
-	if (is(i, "writeback_discard")) {
-		bool on;
-
-		if (kstrtobool(text, &on) ||
-		    (on && z->backing.file && !has_discards(z->backing.blocks)) || below)
-			return false;
-		z->backing.discards = on;
-		return true;
-	}
 	if (is(i, "writeback_batch_size"))
 		return !kstrtouint(text, 10, &n) && n && (z->backing.batch = n);
 	if (is(i, "writeback_limit") || is(i, "writeback_limit_enable")) {
@@ -763,23 +681,8 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 	 */
 	if (is(i, "recompress") || is(i, "writeback"))
 		return false;
-	if (is(i, "writeback_age") || is(i, "recompress_age") || is(i, "recompress_cpu")) {
-		long long v = number(text, UINT32_MAX, false);
-
-		if (v < 0 || below || (is(i, "recompress_cpu") && (!v || v > 100)))
-			return false;
-		*(is(i, "writeback_age") ? &z->policy.writeback_age :
-		  is(i, "recompress_age") ? &z->policy.recompress_age : &z->policy.cpu) = (u32)v;
-		return true;
-	}
 	if (is(i, "writeback_auto"))
-		return !kstrtobool(text, &z->policy.is_auto) && !below;
-	if (is(i, "writeback_high"))
-		return size_taken(text, &z->policy.high);
-	if (is(i, "writeback_low"))
-		return size_taken(text, &z->policy.low);
-	if (is(i, "writeback_budget"))
-		return size_taken(text, &z->wear.budget);
+		return auto_taken(text, z);
 	must(is(i, "hot_remove"));
 	return number(text, INT_MAX, true) >= 0 && !below;
 }
@@ -815,13 +718,6 @@ static void write_text(unsigned int i, const char *text, size_t len)
 	must_eq(zram.mem_limit, want.mem_limit);
 	must_eq(zram.release_limit, want.release_limit);
 	must_be_same_device(&want);
-	must_eq(zram.policy.writeback_age, want.policy.writeback_age);
-	must_eq(zram.policy.recompress_age, want.policy.recompress_age);
-	must_eq(zram.policy.cpu, want.policy.cpu);
-	must_eq(zram.policy.is_auto, want.policy.is_auto);
-	must_eq(zram.policy.high, want.policy.high);
-	must_eq(zram.policy.low, want.policy.low);
-	must_eq(zram.wear.budget, want.wear.budget);
 	if (!quoted || !good)
 		must_be_same_sets(&want);
 	if (zram.disksize && good && is(i, "mem_limit"))
@@ -840,7 +736,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	zram.backing.batch = ZRAM_BATCH;
 	zram.wear.limit_on = false;
 	zram.wear.limit = 0;
-	zram.wear.budget = 0;
 	while (left(&c)) {
 		unsigned int i = take_below(&c, files);
 		const uint8_t *from, *end;

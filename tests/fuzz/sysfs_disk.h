@@ -71,12 +71,6 @@ unsigned int bdev_logical_block_size(const struct block_device *b)
 	return b->bd_disk->private_data ? 2 * PAGE_SIZE : 512;
 }
 
-/* One of a single page has no discards. */
-static bool has_discards(u64 blocks)
-{
-	return blocks > 1;
-}
-
 /* Its errors are what `below` says. */
 void submit_bio(struct bio *bio)
 {

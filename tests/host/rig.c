@@ -11,7 +11,6 @@ struct rig *rig;
 
 #define WORDS (HOST_PAGE_SIZE / sizeof(u64))
 #define UNCODED ((u64)0x1111000000000001)      /* does not fit in a slot word */
-#define DISCARDED 0xdeadu       /* what nobody writes */
 
 /* One for each actor, so that they are as private as a thread's stack. */
 static u64 buffer[EXPLORE_ALL][WORDS];
@@ -231,10 +230,6 @@ int rig_open(const struct rig_config *cfg)
 		err = store_init(&rig->store, &rig->pcp, &sc);
 	if (!err)
 		err = give_spare(&rig->store.release, cfg);
-	if (!err && cfg->aged)
-		err = store_ages_init(&rig->ages, cfg->slots);
-	if (!err && cfg->aged)
-		err = streams_own(rig->store.codecs, STORE_CODECS, rig->own);
 	if (!err)
 		return 0;
 	host_free(rig->device, cfg->blocks * sizeof(*rig->device));
@@ -256,10 +251,6 @@ void rig_close(void)
 		explore_fail("an empty store has %llu bytes held back and %llu pages",
 			     (unsigned long long)release_held(&s->release),
 			     (unsigned long long)store_pages_taken(s));
-	if (rig->ages.piece) {
-		streams_disown(s->codecs, STORE_CODECS, rig->own);
-		store_ages_destroy(&rig->ages);
-	}
 	store_destroy(s);
 	pcp_destroy(&rig->pcp);
 	host_free(rig->device, rig->blocks * sizeof(*rig->device));
@@ -505,7 +496,7 @@ bool rig_drop(u64 slot)
 	return false;
 }
 
-static int recompress_op(struct store *s, u64 i, bool aged)
+static int recompress_op(struct store *s, u64 i)
 {
 	static u64 page[EXPLORE_ALL][WORDS], packed[EXPLORE_ALL][WORDS];
 	const struct recompress_work w = { page[me->id], packed[me->id] };
@@ -513,11 +504,6 @@ static int recompress_op(struct store *s, u64 i, bool aged)
 	int outcome;
 
 	recompress_request_init(&r, 1);
-	if (aged) {
-		r.aged = &rig->ages;
-		r.min_age = 1;
-		r.own = rig->own;
-	}
 	outcome = store_recompress(s, i, &r, &w);
 	rig->recompressed += outcome == RECOMPRESS_DONE;
 	return outcome < 0 ? outcome : 0;
@@ -536,18 +522,18 @@ static int reserve(struct store *s, u64 *block)
 }
 
 /* What a writeback does with one slot, from the choice on. */
-static void back_op(struct store *s, u64 i, bool fails, bool aged)
+static void back_op(struct store *s, u64 i, bool fails)
 {
-	struct chosen c = { .ages = &rig->ages, .min_age = 1 };
+	struct chosen c = { { 0 } };
 	u64 *buf = buffer[me->id];
 	u64 at = i, block;
 
-	store_choose_piece(s, &at, i + 1, aged ? CHOOSE_AGED : 0, &c);
+	store_choose_piece(s, &at, i + 1, 0, &c);
 	if (reserve(s, &block)) {
 		store_unchoose(s, i);
 		return;
 	}
-	if (store_copy_out(s, aged ? rig->own : NULL, i, buf, rig->packed)) {
+	if (store_copy_out(s, i, buf, rig->packed)) {
 		backed_unreserve(&s->backed, block);
 		store_unchoose(s, i);
 		return;
@@ -579,23 +565,6 @@ static int incoming_op(struct store *s, u64 i, u32 value, bool fails)
 	}
 	history_end(&rig->history, ev, !err, 0);
 	return err;
-}
-
-/* What a discarded block has is in no write, so who reads it is found out. */
-static void trim_op(struct backed *b, u64 run)
-{
-	u64 at = 0, block, n, i;
-	bool more = true;
-
-	if (b->run != run && backed_set_run(b, run))
-		return;
-	while (more) {
-		more = backed_take(b, &at, 2, &block, &n);
-		for (i = 0; i < n; i++)
-			host_a64_set(&rig->device[block + i], head_word(DISCARDED, RAW));
-		if (n)
-			backed_untake(b, block, n);
-	}
 }
 
 int rig_do(const struct op *op, u32 value)
@@ -682,25 +651,12 @@ int rig_do(const struct op *op, u32 value)
 		rig_drop(op->slot);
 		break;
 	case OP_BACK:
-		back_op(s, op->slot, op->size, false);
-		break;
-	case OP_BACK_AGED:
-		back_op(s, op->slot, op->size, true);
-		break;
-	case OP_AGE:
-		me->working++;
-		while (store_age_piece(s, &rig->ages))
-			;
-		me->working--;
-		break;
-	case OP_TRIM:
-		trim_op(&s->backed, op->size);
+		back_op(s, op->slot, op->size);
 		break;
 	case OP_INCOMING:
 		return incoming_op(s, op->slot, value, op->size);
 	case OP_RECOMPRESS:
-	case OP_RECOMPRESS_AGED:
-		return recompress_op(s, op->slot, op->what == OP_RECOMPRESS_AGED);
+		return recompress_op(s, op->slot);
 	case OP_MARK_IDLE: {
 		u64 at = 0;
 

@@ -9,7 +9,6 @@
 #ifndef EBB_TESTS_RIG_H
 #define EBB_TESTS_RIG_H
 
-#include "age.h"
 #include "check.h"
 #include "recompress.h"
 #include "history.h"
@@ -55,14 +54,9 @@ enum what {
 	OP_DROP,        /* slot; the actor's own hold, or one that was there before, or none */
 	OP_RECOMPRESS,  /* slot; by the second codec, which halves; one actor at a time */
 	OP_MARK_IDLE,   /* all slots */
-	/* a pass of ageing over all slots; one actor at a time, who also does the next two */
-	OP_AGE,
-	OP_BACK_AGED,   /* slot: OP_BACK, if its page is of age 1 or more */
-	OP_RECOMPRESS_AGED, /* slot: the same for OP_RECOMPRESS, with streams of the actor's own */
 	OP_BACK, /* slot, size: to the backing device, which fails if size; one actor at a time */
 	/* slot, size: a page that is written to the device alone, which fails if size */
 	OP_INCOMING,
-	OP_TRIM,        /* size: discards blocks, in runs of so many; one actor at a time */
 };
 
 struct op {
@@ -101,9 +95,6 @@ struct op {
 #define DROP(i) { .what = OP_DROP, .slot = (i) }
 #define RECOMPRESS(i) { .what = OP_RECOMPRESS, .slot = (i) }
 #define MARK_IDLE { .what = OP_MARK_IDLE }
-#define AGE { .what = OP_AGE }
-#define BACK_AGED(i) { .what = OP_BACK_AGED, .slot = (i) }
-#define RECOMPRESS_AGED(i) { .what = OP_RECOMPRESS_AGED, .slot = (i) }
 
 /* As many as a slot word can count. */
 #define SEVEN_HOLDS(i) HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i), HOLD(i)
@@ -114,7 +105,6 @@ struct op {
 #define INCOMING(i) { .what = OP_INCOMING, .slot = (i) }
 #define INCOMING_FAILS(i) { .what = OP_INCOMING, .slot = (i), .size = 1 }
 
-#define TRIM(run) { .what = OP_TRIM, .size = (run) }
 
 #define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
 
@@ -129,7 +119,6 @@ struct rig_config {
 	u64 blocks;             /* of the backing device */
 	bool packed;            /* which keeps compressed pages */
 	bool recompress;        /* there is a second codec */
-	bool aged;              /* pages have ages */
 };
 
 struct rig {
@@ -149,8 +138,6 @@ struct rig {
 	u64 blocks;
 	bool packed;
 	u64 recompressed;
-	struct store_ages ages;
-	struct stream own[STORE_CODECS];        /* of who ages */
 	struct rig_hold {
 		u64 slot, word;
 	} held[EXPLORE_ALL][RIG_HOLDS];         /* by OP_HOLD, by actor */

@@ -254,18 +254,6 @@
 	.act = { { BACK(1) }, { RESET }, { READ(0), READ(1) } },
 },
 {
-	.name = "discards of blocks that are read, freed and used again",
-	.blocks = 3,
-	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF) },
-	.act = { { BACK(1), READ(1) }, { READ(0), FREE(0) }, { TRIM(1), TRIM(1) } },
-},
-{
-	.name = "discards of two blocks at once, of which one is read and freed",
-	.blocks = 4,
-	.before = { WRITE(0, HALF), BACK(0), TRIM(2), WRITE(1, HALF) },
-	.act = { { FREE(0), BACK(1) }, { READ(0), READ(1) }, { TRIM(2) } },
-},
-{
 	.name = "a write to the device that fails",
 	.blocks = 1,
 	.before = { WRITE(0, HALF), WRITE(1, HALF) },
@@ -378,58 +366,6 @@
 	.most = 2, .sparse = true,
 	.blocks = 2,
 	.act = { { INCOMING(0), FREE(0) }, { INCOMING(1) }, { READ(1), READ(0) } },
-},
-
-/* ---- ages ---- */
-{
-	.name = "ages against reads, writes and frees",
-	.aged = true,
-	.before = { WRITE(0, HALF), WRITE(1, HALF), AGE },
-	.act = { { AGE, AGE }, { READ(0), WRITE(0, THIRD) }, { FREE(1) } },
-},
-{
-	.name = "ages against the eighth reader and those that go",
-	.aged = true,
-	.before = { WRITE(0, HALF), AGE, SEVEN_HOLDS(0) },
-	.act = { { AGE }, { READ(0) }, { DROP(0), DROP(0) } },
-},
-{
-	.name = "ages against compaction",
-	.aged = true,
-	.before = { WRITE(0, HALF), WRITE(1, HALF), WRITE(2, HALF), WRITE(3, HALF), FREE(1),
-		    FREE(3) },
-	.act = { { AGE, AGE }, { COMPACT }, { READ(2) } },
-},
-{
-	.name = "writeback by age against a write and read",
-	.aged = true, .blocks = 2,
-	.before = { WRITE(0, HALF), AGE, AGE },
-	.act = { { BACK_AGED(0), AGE, BACK_AGED(0) }, { WRITE(0, THIRD) }, { READ(0) } },
-},
-{
-	.name = "writeback by age against a free, and what comes then",
-	.aged = true, .blocks = 1,
-	.before = { WRITE(0, HALF), AGE, AGE },
-	.act = { { BACK_AGED(0), AGE }, { FREE(0), WRITE(0, THIRD) }, { READ(0) } },
-},
-{
-	.name = "recompression by age against a write and read",
-	.aged = true, .recompress = true,
-	.before = { WRITE(0, HALF), AGE, AGE },
-	.act = { { RECOMPRESS_AGED(0), AGE }, { WRITE(0, HALF) }, { READ(0) } },
-},
-{
-	.name = "recompression by age against marks and a free",
-	.aged = true, .recompress = true,
-	.before = { WRITE(0, HALF), AGE, AGE, MARK_IDLE },
-	.act = { { RECOMPRESS_AGED(0) }, { READ(0) }, { FREE(0), MARK_IDLE } },
-},
-{
-	.name = "what was recompressed by age is written back by it",
-	.most = 2,
-	.aged = true, .recompress = true, .blocks = 1, .packed = true,
-	.before = { WRITE(0, HALF), AGE, AGE },
-	.act = { { RECOMPRESS_AGED(0), BACK_AGED(0) }, { READ(0) }, { READ(0), FREE(0) } },
 },
 
 /* ---- a zspage ---- */

@@ -32,7 +32,6 @@ struct scenario {
 	u64 blocks;             /* of the backing device; slots hold pages */
 	bool packed;            /* which keeps compressed pages */
 	bool recompress;        /* there is a second codec; slots hold pages */
-	bool aged;              /* pages have ages; slots hold pages */
 	bool grow;	/* the first descriptor of a group is the last that its directory holds */
 	bool move, may_be_dry;
 	unsigned int asleep;    /* 1: the timer is never stopped; 2: nor does the worker run */
@@ -63,7 +62,7 @@ static u64 nslots(void)
 
 static bool has_pages(void)
 {
-	return now->pages_in || now->recompress || now->blocks || now->aged;
+	return now->pages_in || now->recompress || now->blocks;
 }
 
 /* Holds come last, since they keep even the test from reading. */
@@ -96,7 +95,7 @@ static void begin(void)
 		.mem_limit = (u64)now->limit_pages << HOST_PAGE_SHIFT,
 		.release_limit = now->release_limit, .spare = now->spare, .reserve = now->reserve,
 		.sparse = now->sparse, .recompress = now->recompress,
-		.blocks = now->blocks, .packed = now->packed, .aged = now->aged,
+		.blocks = now->blocks, .packed = now->packed,
 	};
 	unsigned int i;
 

@@ -44,8 +44,6 @@ static const struct victim victims[] = {
 	{ "a call of the shrinker", true, 2000, HALF, { SHRINK } },
 	{ "a recompression", true, 300, HALF, { RECOMPRESS(0) } },
 	{ "marks of four slots", true, 50, HALF, { MARK_IDLE } },
-	{ "ages of four slots", true, 50, HALF, { AGE } },
-	{ "a recompression by age", true, 300, HALF, { RECOMPRESS_AGED(0) } },
 	{ "a write and a free that follows it", true, 300, HALF, { WRITE(0, HALF), FREE(0) } },
 };
 
@@ -66,7 +64,6 @@ static const struct crowd page_crowds[] = {
 	{ "who frees and writes next to it", { { FREE(1), WRITE(1, QUARTER) } } },
 	{ "who marks and reads",    { { MARK_IDLE, READ(0) } } },
 	{ "who marks, and who writes", { { MARK_IDLE }, { WRITE(0, HALF) } } },
-	{ "who ages, and who writes", { { AGE }, { WRITE(0, HALF) } } },
 	{ "who recompresses what is written", { { RECOMPRESS(0) }, { WRITE(0, HALF) } } },
 };
 
@@ -108,13 +105,11 @@ static void begin(void)
 	explore_doing("before");
 	home_open(2, HOME_PAGES);
 	if (rig_open(&(struct rig_config){ .cpus = 2, .pages = HOME_PAGES, .slots = 4,
-					   .recompress = true, .aged = true }))
+					   .recompress = true }))
 		explore_fail("the duel does not begin");
 	for (i = 0; i < 3; i++)
 		rig_do(&(struct op){ .what = victim->pages_in ? OP_WRITE : OP_PUT, .slot = (u16)i,
 				     .size = victim->size }, value_of(7));
-	for (i = 0; i < 2 && victim->pages_in; i++)
-		rig_do(&(struct op)AGE, 0);
 	home->fair = true;
 	rig->history.closed = true;
 }
@@ -376,91 +371,6 @@ static void nobody_waits_for_who_starts_the_timer(unsigned int number, unsigned 
 }
 
 /*
- * The device's own thread, on the only CPU, for which there is one stream.  It loses it at some
- * step at which it may, until the others are done, who read and write what it is at.
- */
-#define GONE_STEPS 200          /* more than it has */
-
-static unsigned int others_left;
-static bool came_back;
-
-static void gone_begin(void)
-{
-	unsigned int i;
-
-	explore_doing("before");
-	home_open(1, HOME_PAGES);
-	if (rig_open(&(struct rig_config){ .cpus = 1, .pages = HOME_PAGES, .slots = 4, .blocks = 4,
-					   .recompress = true, .aged = true }))
-		explore_fail("the duel does not begin");
-	for (i = 0; i < 4; i++)
-		rig_do(&(struct op)WRITE((u16)i, HALF), value_of(7));
-	for (i = 0; i < 2; i++)
-		rig_do(&(struct op)AGE, 0);
-	home->fair = true;
-	rig->history.closed = true;
-	others_left = EXPLORE_ACTORS - 1;
-	came_back = false;
-}
-
-static void gone_act(unsigned int actor)
-{
-	static const struct op act[EXPLORE_ACTORS][OPS] = {
-		{ RECOMPRESS_AGED(0), BACK_AGED(1), AGE },
-		{ READ(0), WRITE(0, HALF), READ(1), FREE(2) },
-		{ READ(1), WRITE(1, RAW), WRITE(2, THIRD), READ(3) },
-	};
-	unsigned int i;
-
-	for (i = 0; i < OPS; i++)
-		rig_do(&act[actor][i], value_of(actor + 1));
-	others_left -= actor != 0;
-}
-
-static unsigned int gone_pick(struct actor *const *list, unsigned int n, bool must)
-{
-	if (!n || (!must && !me->id && (came_back || me->atomic || me->steps < stop_at)))
-		return 0;
-	if (!must && !me->id)
-		stopped = true;
-	came_back |= stopped && !others_left;
-	if (n == 1 && !list[0]->id && stopped && !came_back && must)
-		explore_fail("who reads or writes waits for a thread that lost its CPU at step %u", stop_at);
-	if (must && !stopped && of(list, n, 0))
-		return of(list, n, 0);
-	if (n == 1 && !list[0]->id && !must)
-		return 0;
-	return must || !me->id || !(roll() % 4) ? any_but_victim(list, n) : 0;
-}
-
-static void gone_end(void)
-{
-	ever_stopped |= stopped;
-	stopped = false;
-	end();
-}
-
-static void nobody_waits_for_the_device_s_own_thread(unsigned int number, unsigned int runs)
-{
-	const char *name = "who reads or writes waits for no thread that recompresses or writes back for age";
-	const struct explore_job job = {
-		.name = name, .number = number, .actors = EXPLORE_ACTORS,
-		.begin = gone_begin, .act = gone_act, .end = gone_end,
-	};
-	unsigned int steps = 0;
-
-	die = 88172645463325252u;
-	for (stop_at = 0; stop_at < GONE_STEPS; stop_at++) {
-		ever_stopped = false;
-		explore_duel(&job, gone_pick, runs / 10);
-		steps += ever_stopped;
-	}
-	if (steps == GONE_STEPS)
-		explore_fail("it has more than %u steps", GONE_STEPS);
-	printf("# stopped at %u steps\nok %u - %s\n", steps, number, name);
-}
-
-/*
  * A swap-out without room: the victim asks for a block.  The only one was in a slot that was freed,
  * and is held back.  Whoever frees it loses its CPU at some step, and has it again when the victim
  * has its answer, or, with the die, at some step of the victim.
@@ -583,7 +493,7 @@ static void a_swap_out_waits_for_nobody_who_frees(unsigned int number, unsigned 
 
 static bool is_alone(const struct op *op)
 {
-	return op->what == OP_RECOMPRESS || op->what == OP_RECOMPRESS_AGED || op->what == OP_AGE;
+	return op->what == OP_RECOMPRESS;
 }
 
 int main(void)
@@ -610,7 +520,7 @@ int main(void)
 		snprintf(name, sizeof(name), "%s ends in %u steps of its own", victim->what, victim->bound);
 		for (c = 0; c < ncrowds; c++) {
 			crowd = &crowds[c];
-			/* One at a time: recompress.h, age.h. */
+			/* One at a time: recompress.h. */
 			if (is_alone(&victim->op[0]) && is_alone(&crowd->act[0][0]))
 				continue;
 			job.name = name;
@@ -625,7 +535,6 @@ int main(void)
 	a_write_waits_for_nobody_at_the_peak(++number, runs);
 	nobody_waits_for_who_starts_the_timer(++number, runs);
 	nobody_lowers_what_another_raised(++number);
-	nobody_waits_for_the_device_s_own_thread(++number, runs);
 	a_swap_out_waits_for_nobody_who_frees(++number, runs);
 	printf("1..%u\n", number);
 	return 0;
