@@ -91,7 +91,8 @@ static inline u64 hold_take(struct holds *h, host_a64 *slot)
 
 /*
  * Holds the page that word was read from, an object, if nothing about it has changed since; false:
- * it has, or it has as many readers as a word counts.  Takes SLOT_TOUCHED away.  Tried once.  Any context.
+ * it has, or it has as many readers as a word counts.  Takes SLOT_TOUCHED away.  Tried once.  Any
+ * context.
  */
 static inline bool hold_take_seen(host_a64 *slot, u64 word)
 {

@@ -134,8 +134,6 @@
  *
  *   void *host_zalloc(size_t bytes)    process; zeroed, cache-line aligned, NULL when short
  *   void *host_zalloc_node(size_t bytes, unsigned int node)    the same, near node if it can be
- *   void *host_zalloc_now(size_t bytes)   the same, but it does not wait for memory: NULL, too,
- *            where a caller who waits would get some
  *   void  host_free(void *p, size_t bytes)   process; p may be NULL
  *
  * Tables.  struct host_table is an array of host_a64, all 0 at first, of which a home may keep only

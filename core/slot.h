@@ -158,8 +158,8 @@ static inline u64 slot_swap(host_a64 *slot, u64 new)
 
 /*
  * Puts new in place of the object ref, which the caller holds, whatever else the word says: readers
- * and BUSY are no more in its way than in a swap's.  *old is the word that it took, with its marks; false: the page is another one by now, or others
- * were quicker HOST_TRIES times.
+ * and BUSY are no more in its way than in a swap's.  *old is the word that it took, with its marks;
+ * false: the page is another one by now, or others were quicker HOST_TRIES times.
  */
 static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
 {

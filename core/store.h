@@ -157,7 +157,8 @@ int store_unpack(struct store *s, u64 word, void *page);
 
 /*
  * Puts new, which has an object with those bytes, in the place of the object of word, and accounts
- * for both; the old one is for who drops it last.  False: the slot was written or freed meanwhile, so that new is still the caller's.  Any context.
+ * for both; the old one is for who drops it last.  False: the slot was written or freed meanwhile,
+ * so that new is still the caller's.  Any context.
  */
 bool store_replace(struct store *s, u64 i, u64 word, u64 new);
 

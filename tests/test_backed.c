@@ -711,6 +711,91 @@ static void test_codecs(void **state)
 	rig_close();
 }
 
+/* ---- pages that were never here ---- */
+
+static int put_on_device(struct store *s, u64 i)
+{
+	u64 block;
+	int err = store_need_slot(s, i, HOST_ANY_NODE);
+
+	if (!err)
+		err = backed_reserve(&s->backed, &block);
+	if (err)
+		return err;
+	make_page(device[block], i, i % 3);
+	store_put_backed(s, i, block);
+	return 0;
+}
+
+/* Pages that never were in memory, over nothing, objects, fills and other blocks, in both modes. */
+static void test_incoming(void **state)
+{
+	for (unsigned int way = 0; way < 4; way++) {
+		struct store *s = open_rig(way & 1 ? 0 : 1 << 20, BLOCKS);
+		bool packed = way & 2;
+
+		must_eq(store_need_slot(s, SLOTS, HOST_ANY_NODE), -ERANGE);
+		must_eq(put_on_device(s, SLOTS - 1), 0);
+		must_eq(store_free(s, SLOTS - 1), 0);
+		fill(s, 30);
+		for (u64 i = 0; i < 60; i++)
+			must_eq(put_on_device(s, i), 0);
+		release_flush(&s->release);
+		must_eq(pool_pages(&s->pool), 0);
+		must_eq(store_blocks(s), 60);
+		must_eq(s->backed.in_hand.v, 0);
+		must_eq(store_count(s, CNT_ORIG_BYTES), 60 * HOST_PAGE_SIZE);
+		must_eq(store_count(s, CNT_COMPR_BYTES), 0);
+		must_eq(store_count(s, CNT_SAME), 0);
+		must_eq(store_count(s, CNT_HUGE), 0);
+		must_have(s, 60, packed);
+		for (u64 i = 0; i < 30; i++)
+			must_eq(put_on_device(s, i), 0);
+		must_have(s, 60, packed);
+		release_quiesce(&s->release);
+		must_hold(store_check(s));
+		/* Until the device is full; a write brings it back to memory. */
+		for (u64 i = 60; i < BLOCKS; i++)
+			must_eq(put_on_device(s, i), 0);
+		must_eq(put_on_device(s, BLOCKS), -ENOSPC);
+		fill(s, BLOCKS);
+		must_eq(store_blocks(s), 0);
+		must_have(s, BLOCKS, packed);
+		release_quiesce(&s->release);
+		must_hold(store_check(s));
+		must_eq(s->backed.nfree, BLOCKS);
+		rig_close();
+	}
+}
+
+/* A write that is tried is not counted when it fails, and leaves what was there. */
+static void test_try_write(void **state)
+{
+	struct store *s = open_rig(1 << 20, BLOCKS);
+	int err = 0;
+	u64 i;
+
+	fill(s, 6);
+	s->mem_limit = 8 * HOST_PAGE_SIZE;
+	for (i = 6; i < SLOTS && !err; i++) {
+		make_page(page, i, 1);
+		err = store_try_write(s, i, page, HOST_ANY_NODE);
+	}
+	must_eq(err, -EDQUOT);
+	must_eq(store_count(s, CNT_FAILED_WRITE), 0);
+	make_page(page, 0, 1);
+	must_eq(store_try_write(s, 0, page, HOST_ANY_NODE), -EDQUOT);
+	must_eq(store_write(s, 0, page, HOST_ANY_NODE), -EDQUOT);
+	must_eq(store_count(s, CNT_FAILED_WRITE), 1);
+	must_eq(store_try_write(s, SLOTS, page, HOST_ANY_NODE), -ERANGE);
+	must_eq(store_write(s, SLOTS, page, HOST_ANY_NODE), -ERANGE);
+	must_eq(store_count(s, CNT_FAILED_WRITE), 1);
+	must_have(s, 6, false);
+	must_eq(put_on_device(s, 0), 0);
+	must_have(s, 6, false);
+	rig_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -725,6 +810,7 @@ int main(void)
 		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_check),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_codecs),
+		cmocka_unit_test(test_incoming), cmocka_unit_test(test_try_write),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

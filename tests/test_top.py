@@ -47,8 +47,7 @@ MINIMAL = {
     "mm_stat": "0 0 0 0 0 0 0\n", "io_stat": "0 0 0 0\n",
 }
 OURS = dict(FULL, release_stat=" 12288 65536 3 0 1 0 0 2 0 0 2345\n", release_limit="1048576\n",
-            diskseq="10\n", writeback_budget="8388608\n",
-            policy_stat="  9  8  70  60  5000  6  5  4  1048576  1\n")
+            diskseq="10\n")
 for _name in ("bd_stat", "backing_dev", "writeback_limit", "writeback_limit_enable"):
     del OURS[_name]
 
@@ -163,13 +162,12 @@ def the_table_shows_each_device_by_number_with_what_it_has(tmp):
         "same": f"{100 * k}K" if k == 4 else got["zram0"]["same"], "objects": got["zram0"]["objects"],
         "huge": f"{30 * k}K", "backed": "800K", "read": "1.0M", "write": "4.0M",
         "free": f"{77 * k}K" if k == 4 else got["zram0"]["free"], "held": "-", "wait": "-",
-        "bd-read": "1.2M",
-        "bd-write": "1.6M", "budget": "100M", "24h": "-", "backing": "/dev/loop7"}, got
+        "bd-read": "1.2M", "bd-write": "1.6M", "budget": "100M", "backing": "/dev/loop7"}, got
     assert got["zram2"] == dict(
         dict.fromkeys(got["zram0"], "0"), device="zram2", algorithm="lzo", size="64M", ratio="-",
-        huge="-", backed="-", held="-", wait="-", budget="-", backing="-", **{x: "-" for x in ("bd-read", "bd-write", "24h")}), got
-    assert [got["zram10"][x] for x in ("held", "wait", "backed", "bd-read", "budget", "24h")] == \
-        ["12K", "2.3ms", "-", "-", "-", "1.0M/8.0M"]
+        huge="-", backed="-", held="-", wait="-", budget="-", backing="-", **{x: "-" for x in ("bd-read", "bd-write")}), got
+    assert [got["zram10"][x] for x in ("held", "wait", "backed", "bd-read", "budget")] == \
+        ["12K", "2.3ms", "-", "-", "-"]
 
 
 @test
@@ -182,9 +180,7 @@ def json_has_every_figure_in_bytes_and_null_for_what_is_not_there(tmp):
     rates = [f"{x}_bytes_per_s" for x in ("read", "written", "freed", "backing_read", "backing_written")]
     rates.append("interval_s")
     held = dict.fromkeys(["held_back_bytes", "held_back_max_bytes", "held_back_limit_bytes",
-                          "held_back_wait_max_us", "writeback_budget_bytes", "writeback_24h_bytes", "writeback_aged_bytes",
-                          "writeback_ahead_bytes", "writeback_incoming_bytes",
-                          "recompress_tried_bytes", "recompress_saved_bytes"])
+                          "held_back_wait_max_us"])
     assert got["zram0"] == {
         "device": "zram0", "algorithm": "zstd", "backing_dev": "/dev/loop7", "disksize_bytes": 4 << 30,
         "stored_bytes": 1000 * PAGE, "compressed_bytes": 1000000, "memory_used_bytes": 1200000,
@@ -202,8 +198,7 @@ def json_has_every_figure_in_bytes_and_null_for_what_is_not_there(tmp):
     assert got["zram2"] == dict(zero, **held, **dict.fromkeys(rates), device="zram2", algorithm="lzo",
                                 disksize_bytes=64 << 20, memory_ratio=None), got["zram2"]
     assert got["zram10"]["objects_bytes"] == 900 * PAGE and got["zram10"]["backed_bytes"] is None
-    assert [got["zram10"][k] for k in held] == [12288, 65536, 1048576, 2345, 8 << 20, 1 << 20, 6 * PAGE,
-                                                5 * PAGE, 4 * PAGE, 70 * PAGE, 5000]
+    assert [got["zram10"][k] for k in held] == [12288, 65536, 1048576, 2345]
 
 
 @test
@@ -226,9 +221,7 @@ def prometheus_has_a_sample_for_each_figure_that_is_there_and_no_other(tmp):
     assert {x for x in types if types[x] == "counter"} == {
         f"ebb_zram_{x}_total" for x in ("compacted_bytes", "read_bytes", "written_bytes", "freed_bytes",
                                         "failed_reads", "failed_writes", "backing_read_bytes",
-                                        "backing_written_bytes", "writeback_aged_bytes",
-                                        "writeback_ahead_bytes", "writeback_incoming_bytes",
-                                        "recompress_tried_bytes", "recompress_saved_bytes")}, types
+                                        "backing_written_bytes")}, types
     units = re.compile(r"_bytes(_total)?$")
     assert {x for x in types if not units.search(x)} == {
         "ebb_zram_" + x for x in ("devices", "unreadable_files", "held_back_wait_max_seconds", "info", "writeback_limit_enabled",
@@ -246,15 +239,6 @@ def a_budget_that_does_not_hold_is_off(tmp):
     assert devices(tmp)["zram2"]["writeback_limit_bytes"] > 2 ** 63
     samples, _ = prometheus(top(tmp, "--prometheus"))
     assert samples["ebb_zram_writeback_limit_bytes", frozenset({("device", "zram2")})] == 2 ** 64 - 1
-
-
-@test
-def a_day_without_a_bound_is_what_was_written(tmp):
-    device(tmp, "zram0", OURS, writeback_budget="0\n")
-    device(tmp, "zram1", OURS, writeback_budget=None)
-    device(tmp, "zram2", OURS, policy_stat=None)
-    got = rows(top(tmp, "--once"))
-    assert [got[f"zram{n}"]["24h"] for n in range(3)] == ["1.0M", "1.0M", "-"], got
 
 
 @test
@@ -278,9 +262,6 @@ def a_file_that_makes_no_sense_is_named_and_the_rest_is_shown(tmp):
         "objects_bytes memory_ratio", "stat": "read_bytes written_bytes",
         "io_stat": "freed_bytes failed_reads", "bd_stat": "backed_bytes objects_bytes memory_ratio",
         "writeback_limit": "writeback_limit_bytes", "release_stat": "held_back_bytes",
-        "writeback_budget": "writeback_budget_bytes",
-        "policy_stat": "writeback_24h_bytes writeback_aged_bytes writeback_ahead_bytes "
-        "writeback_incoming_bytes recompress_tried_bytes recompress_saved_bytes",
         "comp_algorithm": "algorithm", "backing_dev": "backing_dev",
     }
     whole = dict(OURS, **FULL)
@@ -300,8 +281,6 @@ def a_file_that_makes_no_sense_is_named_and_the_rest_is_shown(tmp):
             bad += ["1 2 3 4 5 6 7 x\n"] if file == "mm_stat" else []
         elif file == "release_stat":
             bad = [b"", "12\n", "12 x\n"]
-        elif file == "policy_stat":
-            bad = [b"", "9 8 70 60 5000 6 5 4\n", "9 8 70 60 5000 6 5 4 x\n"]
         for bytes_ in bad:
             device(tmp, "zram1", whole, **{file: bytes_})
             path = f"{tmp}/block/zram1/{file}"

@@ -40,7 +40,6 @@ enum cell_kind {
 	CELL_RATE,
 	CELL_WAIT,
 	CELL_BUDGET,
-	CELL_DAY,
 	CELL_BACKING,
 };
 
@@ -69,7 +68,6 @@ static const struct shown {
 	{ CELL_RATE,      ZRAM_BACKING_READ,    "bd-read" },
 	{ CELL_RATE,      ZRAM_BACKING_WRITTEN, "bd-write" },
 	{ CELL_BUDGET,    ZRAM_BUDGET,          "budget" },
-	{ CELL_DAY,       ZRAM_DAY_SPENT,       "24h" },
 	{ CELL_BACKING,   0,                    "backing" },
 };
 
@@ -150,22 +148,6 @@ static void set_name(struct table *t, const char *title, const char *name)
 	free(copy);
 }
 
-/* "1.2G/8.0G": what was written back in 24 hours, and the budget, if there is one. */
-static void set_day(struct table *t, const char *title, const struct zram_look *dev)
-{
-	char spent[16], budget[16], text[40];
-
-	if (!zram_knows(dev, ZRAM_DAY_SPENT))
-		return;
-	human((double)dev->v[ZRAM_DAY_SPENT], spent);
-	if (zram_knows(dev, ZRAM_DAY_BUDGET) && dev->v[ZRAM_DAY_BUDGET])
-		snprintf(text, sizeof(text), "%s/%s", spent,
-			 human((double)dev->v[ZRAM_DAY_BUDGET], budget));
-	else
-		snprintf(text, sizeof(text), "%s", spent);
-	table_text(t, title, text);
-}
-
 static void set_cell(struct table *t, const struct shown *c, const struct zram_look *now,
 		     const struct zram_look *before, bool rates)
 {
@@ -210,9 +192,6 @@ static void set_cell(struct table *t, const struct shown *c, const struct zram_l
 			break;
 		table_text(t, c->title, now->v[ZRAM_BUDGET_ON] ?
 			   human((double)now->v[ZRAM_BUDGET], text) : "off");
-		break;
-	case CELL_DAY:
-		set_day(t, c->title, now);
 		break;
 	}
 }
@@ -620,8 +599,7 @@ const struct command top_command = {
 "  stored   pages that hold something: same (one repeated word), objects and backed\n"
 "  compr    compressed size of the objects      used    memory that the pool takes\n"
 "  ratio    what is stored in memory over used  huge    objects that did not compress\n"
-"  held     freed, and waits for Ebb's worker   budget  what may still be written back\n"
-"  24h      written back in that time, and of how much that Ebb's device may by itself",
+"  held     freed, and waits for Ebb's worker   budget  what may still be written back",
 	.examples =
 "  ebb top                         on a terminal\n"
 "  ebb top --once                  for a pipe: read, write and free are totals\n"

@@ -54,13 +54,6 @@ static const struct source {
 	{ "release_stat",            1, false, ONE,    ZRAM_HELD_MAX },
 	{ "release_stat",           10, true,  ONE,    ZRAM_HELD_WAIT },
 	{ "release_limit",           0, false, ONE,    ZRAM_HELD_LIMIT },
-	{ "writeback_budget",        0, false, ONE,    ZRAM_DAY_BUDGET },
-	{ "policy_stat",             2, false, PAGE,   ZRAM_TRIED },
-	{ "policy_stat",             4, false, ONE,    ZRAM_SAVED },
-	{ "policy_stat",             5, false, PAGE,   ZRAM_AGED },
-	{ "policy_stat",             6, false, PAGE,   ZRAM_AHEAD },
-	{ "policy_stat",             7, false, PAGE,   ZRAM_INCOMING },
-	{ "policy_stat",             8, false, ONE,    ZRAM_DAY_SPENT },
 	{ "diskseq",                 0, false, ONE,    ZRAM_DISKSEQ },
 };
 
@@ -93,15 +86,6 @@ const struct zram_figure_info zram_figure_infos[ZRAM_FIGURES] = {
 	[ZRAM_HELD_LIMIT] = { "held_back_limit_bytes", false, "Most bytes that may be held back." },
 	[ZRAM_HELD_WAIT] = { "held_back_wait_max_us", false,
 		"The longest that something held back waited for Ebb's worker." },
-	[ZRAM_DAY_BUDGET] = { "writeback_budget_bytes", false,
-		"What the device may write back by itself in any 24 hours; 0 is no bound." },
-	[ZRAM_DAY_SPENT] = { "writeback_24h_bytes", false, "Written back in the last 24 hours." },
-	[ZRAM_AGED] = { "writeback_aged_bytes", true, "Pages that the device wrote back for their age." },
-	[ZRAM_AHEAD] = { "writeback_ahead_bytes", true, "Pages that it wrote back ahead of need." },
-	[ZRAM_INCOMING] = { "writeback_incoming_bytes", true,
-		"Pages without room in memory, which it wrote to the backing device themselves." },
-	[ZRAM_TRIED] = { "recompress_tried_bytes", true, "Pages that the device recompressed by itself." },
-	[ZRAM_SAVED] = { "recompress_saved_bytes", true, "Compressed bytes that this saved." },
 };
 
 /* ---- one file ---- */

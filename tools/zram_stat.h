@@ -41,13 +41,6 @@ enum zram_figure {
 	ZRAM_HELD_MAX,
 	ZRAM_HELD_LIMIT,
 	ZRAM_HELD_WAIT,         /* us */
-	ZRAM_DAY_BUDGET,        /* of what it writes back by itself in 24 hours; 0: none */
-	ZRAM_DAY_SPENT,         /* written back in 24 hours, by whom ever */
-	ZRAM_AGED,              /* by itself: written back for its age, ahead of need, */
-	ZRAM_AHEAD,
-	ZRAM_INCOMING,          /* and without having been here */
-	ZRAM_TRIED,             /* by itself: recompressed, */
-	ZRAM_SAVED,             /* and what that saved */
 	ZRAM_DISKSEQ,           /* differs between two devices of one name; not for showing */
 	ZRAM_FIGURES
 };

@@ -536,11 +536,6 @@ static inline void *host_zalloc_node(size_t bytes, unsigned int node)
 	return host_zalloc(bytes);
 }
 
-static inline void *host_zalloc_now(size_t bytes)
-{
-	return host_zalloc(bytes);
-}
-
 void host_free(void *p, size_t bytes);
 
 /*

@@ -333,7 +333,6 @@ static inline bool host_page_is_bad(struct host_pages *src, host_page p)
 
 void *host_zalloc(size_t bytes);
 void *host_zalloc_node(size_t bytes, unsigned int node);
-void *host_zalloc_now(size_t bytes);
 void host_free(void *p, size_t bytes);
 
 /* ---- tables ---- */

@@ -168,11 +168,6 @@ void *host_zalloc_node(size_t bytes, unsigned int node)
 	return kvzalloc_node(aligned(bytes), gfp, (int)node);
 }
 
-void *host_zalloc_now(size_t bytes)
-{
-	return kzalloc(aligned(bytes), GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC);
-}
-
 void host_free(void *p, size_t bytes)
 {
 	kvfree(p);

@@ -204,9 +204,9 @@ static void finish(struct zram_incoming *in, struct incoming_request *r)
 }
 
 /*
- * Has a page written for slot.  -EBUSY: the blocks that no slot has are read, or, with in->held, are
- * in the hands of others who free them; -ENOMEM: there is no block for it, or no more
- * may be written.
+ * Has a page written for slot.  -EBUSY: the blocks that no slot has are read, or, with in->held,
+ * are in the hands of others who free them; -ENOMEM: there is no block for it, or no more may be
+ * written.
  */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {

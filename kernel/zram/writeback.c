@@ -222,8 +222,9 @@ int zram_wb_stopped(const struct zram *z)
 
 /*
  * There is no block.  Waits for what this thread has in flight, if it has something; else those
- * that no slot has any more are read as yet: waits until one of those ends, or for a second, after which the caller looks whether it is to end.  The look for a block is made with
- * check_lock, as any other, since who has it for writing counts them (debugfs.c).
+ * that no slot has any more are read as yet: waits until one of those ends, or for a second, after
+ * which the caller looks whether it is to end.  The look for a block is made with check_lock, as
+ * any other, since who has it for writing counts them (debugfs.c).
  */
 static void await_block(struct wb_work *w)
 {

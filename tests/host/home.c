@@ -551,14 +551,13 @@ void *host_page_addr(struct host_pages *src, host_page p)
 
 /* ---- memory ---- */
 
-void *hostile_zalloc(size_t bytes, bool waits)
+void *host_zalloc(size_t bytes)
 {
 	struct home_block *b = &home->block[home->nblocks];
 	size_t room = (bytes + RED_ZONE + 63) & ~(size_t)63;
 
 	must_be_process("host_zalloc()");
-	if (waits)
-		must_not_be_work("host_zalloc()");
+	must_not_be_work("host_zalloc()");
 	home_failures += home->no_heap;
 	if (failing() || home->no_heap)
 		return NULL;

@@ -269,22 +269,12 @@ void *host_page_addr(struct host_pages *src, host_page p);
 unsigned int host_page_node(struct host_pages *src, host_page p);
 bool host_page_is_bad(struct host_pages *src, host_page p);
 
-void *hostile_zalloc(size_t bytes, bool waits);
-
-static inline void *host_zalloc(size_t bytes)
-{
-	return hostile_zalloc(bytes, true);
-}
+void *host_zalloc(size_t bytes);
 
 static inline void *host_zalloc_node(size_t bytes, unsigned int node)
 {
 	(void)node;
 	return host_zalloc(bytes);
-}
-
-static inline void *host_zalloc_now(size_t bytes)
-{
-	return hostile_zalloc(bytes, false);
 }
 
 void host_free(void *p, size_t bytes);

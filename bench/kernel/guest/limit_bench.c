@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 		{ "hold", &hold, 1, 86400 }, { }
 	};
 	unsigned long pages = 0, again = 0, killed = 0, reads = 0, writes = 0;
-	unsigned long ahead = 0, incoming = 0, requests = 0, requests_before = 0;
+	unsigned long requests = 0, requests_before = 0;
 	struct zram_setup setup = { 0 };
 	struct bd_stat bd = { 0 };
 	pid_t pid[MAX_NP] = { 0 };
@@ -281,8 +281,6 @@ int main(int argc, char **argv)
 		die("no io_stat");
 	if (packed)
 		bd = zram_bd_stat(0);
-	if (!file_read("/sys/block/zram0/policy_stat", text, sizeof(text)))
-		sscanf(text, "%*u %*u %*u %*u %*u %*u %lu %lu", &ahead, &incoming);
 	if (packed && !file_read("/sys/block/loop0/stat", text, sizeof(text)))
 		sscanf(text, "%*u %*u %*u %*u %lu", &requests);
 	requests -= requests_before;
@@ -295,12 +293,11 @@ int main(int argc, char **argv)
 	       "\"failed_reads\": %lu, \"pageouts\": %u, \"pageout_p50_ms\": %.4f, "
 	       "\"pageout_p999_ms\": %.3f, \"pageout_max_ms\": %.2f, \"device_mb_per_s\": %.0f, "
 	       "\"filled_s\": %.2f, \"again_mb\": %.1f, \"triggers\": %u, \"bd_blocks\": %llu, "
-	       "\"bd_reads\": %llu, \"bd_writes\": %llu, \"ahead\": %lu, \"incoming\": %lu, "
-	       "\"requests\": %lu}\n",
+	       "\"bd_reads\": %llu, \"bd_writes\": %llu, \"requests\": %lu}\n",
 	       tag, np, mb, codec, ended, seconds, pages * PAGE / 1048576.0, killed, stall, at, net,
 	       frozen_ms, writes, reads, shared->n, part(ms, 0.5), part(ms, 0.999), part(ms, 1),
 	       speed, filled ? (filled - start) / 1e3 : -1, again * PAGE / 1048576.0,
-	       shared->triggers, bd.blocks, bd.reads, bd.writes, ahead, incoming, requests);
+	       shared->triggers, bd.blocks, bd.reads, bd.writes, requests);
 	swapoff("/dev/zram0");
 	return 0;
 }

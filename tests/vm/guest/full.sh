@@ -8,8 +8,6 @@ load || { not_ok "zram loads"; exit 1; }
 need_loop "writeback_auto" writeback_auto
 modprobe dm-mod 2>/dev/null; modprobe dm-delay 2>/dev/null
 
-switches() { awk '/ctxt_switches/ { n += $2 } END { print n }' \
-	"$(grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/status/')"; }
 data() { dd if=/dev/zram0 bs="$pagesize" count=$pages iflag=direct 2>/dev/null | md5sum; }
 
 # Pages that no codec makes smaller: all that fit, but for a few.
@@ -33,7 +31,6 @@ full() { # NAME DEVICE TIMES BYTES...
 		done
 	done
 	equal "$_who: no write failed" "$(failed_writes)" 0
-	note "$(cat "$(z 0 bd_stat)"), $(cat "$(z 0 policy_stat)")"
 	invariants 0
 }
 full "a quick device" /dev/loop0 12 1M
@@ -45,14 +42,4 @@ if [ -e /dev/mapper/control ]; then
 	put 1 "$(z 0 reset)"; dmtable back
 fi
 check "the loop device is free again" losetup -d /dev/loop0
-
-# Marks without a device to write to are none.
-put 1 "$(z 0 writeback_auto)"; put 16M "$(z 0 mem_limit)"; put 64M "$(z 0 disksize)"
-dd if=/tmp/data0 of=/dev/zram0 bs=1M oflag=direct 2>/dev/null
-dd if=/tmp/data1 of=/dev/zram0 bs=1M seek=10 count=6 oflag=direct 2>/dev/null
-before=$(switches)
-dd if=/tmp/data0 of=/dev/zram0 bs=4k count=2000 oflag=direct conv=notrunc 2>/dev/null
-after=$(switches)
-check "above a mark without a device nobody is woken ($((after - before)) times)" \
-	[ $((after - before)) -lt 10 ]
 finish

@@ -74,11 +74,7 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 		put $packed "$(z 0 compressed_writeback)"; put /dev/loop0 "$(z 0 backing_dev)"
 		put algo=zstd "$(z 0 recomp_algorithm)"; put 6M "$(z 0 mem_limit)"
 		put 1 "$(z 0 writeback_auto)"
-		put 1 "$(z 0 writeback_age)"; put 1 "$(z 0 recompress_age)"
 		check "$f, mode $packed: a device" put 64M "$(z 0 disksize)"
-		for p in /proc/[0-9]*; do
-			[ "$(cat "$p/comm" 2>/dev/null)" != zram0-policy ] || echo 1 >"$p/make-it-fail"
-		done
 		echo Y >$dbg/$f/task-filter
 		on $f 13
 		blkcheck /dev/zram0 --mb 16 --threads 2 --ms $((4000 * SCALE)) --tolerate \
@@ -89,7 +85,7 @@ if is_ebb && modprobe loop 2>/dev/null && [ -e /dev/loop0 ]; then
 		echo N >$dbg/$f/task-filter
 		equal "random I/O, $n times by hand, every page checked ($(tail -n 1 /tmp/out))" \
 			$rc 0
-		note "bd_stat $(cat "$(z 0 bd_stat)"), policy_stat $(cat "$(z 0 policy_stat)")"
+		note "bd_stat $(cat "$(z 0 bd_stat)")"
 		blocks "after errors"
 		put all "$(z 0 idle)"
 		check "pages are written, once it is off" put idle "$(z 0 writeback)"
@@ -116,8 +112,8 @@ for f in failslab fail_page_alloc; do
 		on $f $((i * 7 % 280 + 7))
 		sh -c 'echo 1 >/proc/self/make-it-fail 2>/dev/null
 			cd /sys/block/zram0 && printf 1 >reset && printf 1 >writeback_auto &&
-			printf 1 >writeback_discard && printf /dev/loop0 >backing_dev &&
-			printf 16M >disksize' 2>/dev/null || failures=$((failures + 1))
+			printf /dev/loop0 >backing_dev && printf 16M >disksize' 2>/dev/null ||
+			failures=$((failures + 1))
 		off
 		i=$((i + 1))
 	done

@@ -139,16 +139,12 @@ units=$((pagesize / 4096))              # of a page, as bd_stat counts
 slots=$((256 / units))                  # pages of a MiB
 state=/sys/kernel/debug/zram/zram0/block_state
 
-# Fields by position, of zram0.  policy_stat: 1 passes 2 looked 3 tried 4 smaller 5 saved 6 aged
-# 7 ahead 8 incoming 9 spent 10 works
+# Fields by position, of zram0.
 bd()            { awk -v f="$1" '{ print $f }' "$(z 0 bd_stat)"; }
-policy()        { awk -v f="$1" '{ print $f }' "$(z 0 policy_stat)"; }
 failed_writes() { awk '{ print $2 }' "$(z 0 io_stat)"; }
 # Of such a field: for within.
 is()            { [ "$($1 "$2")" = "$3" ]; }
 over()          { [ "$($1 "$2")" -gt "$3" ]; }
-# zram0's thread: the file of its figures.
-policy_thread() { grep -l '^zram0-policy$' /proc/[0-9]*/comm | sed 's/comm/stat/'; }
 # Slots that have a letter in block_state.
 flags()         { awk -v f="$1" 'index($3, f) { n++ } END { print n + 0 }' $state; }
 # What is in use is what slots have; the disk is closed.  Its thread may be writing as yet.

@@ -2,9 +2,8 @@
 /*
  * scarce.c - zram0 while the kernel has no page to give.
  *
- *     scarce files MIB       a recompression, while somebody writes and reads files of the device:
- *                            "N ms; ERROR", how long he waits, and what ended the recompression
- *     scarce thread MIB      the device's thread, which ages pages that came just now: "N passes"
+ *     scarce MIB     a recompression, while somebody writes and reads files of the device:
+ *                    "N ms; ERROR", how long he waits, and what ended the recompression
  *
  * The device has at least so many MiB, an algorithm to recompress by, and no users.
  *
@@ -200,31 +199,15 @@ static void files(int keep, int info, const char *old)
 	printf("%ld ms; %s\n", at, shared->err ? strerrorname_np(shared->err) : "recompressed");
 }
 
-/* Passes come once a second, and the second one over new pages takes memory for their ages. */
-static void thread(int keep, int info, const char *old)
-{
-	int age = opened(Z "writeback_age", O_WRONLY), stat = opened(Z "policy_stat", O_RDONLY);
-	long passes = number_at(stat, "");
-
-	must_put(age, "8");
-	make_realtime(0);
-	begin_scarcity(keep, info);
-	rest(LONGEST - 500);
-	passes = number_at(stat, "") - passes;
-	put(keep, old);
-	printf("%ld passes\n", passes);
-}
-
 int main(int argc, char **argv)
 {
-	unsigned int pages = (unsigned int)(argc == 3 ? atoi(argv[2]) : 0) * 256;
+	unsigned int pages = (unsigned int)(argc == 2 ? atoi(argv[1]) : 0) * 256;
 	int keep = opened(KEEP, O_RDWR), info = opened("/proc/meminfo", O_RDONLY);
-	bool of_thread = pages && !strcmp(argv[1], "thread");
 	char old[32];
 	pid_t pid;
 
-	if (!pages || (!of_thread && strcmp(argv[1], "files")))
-		die("usage: scarce files|thread MIB");
+	if (!pages)
+		die("usage: scarce MIB");
 	snprintf(old, sizeof(old), "%ld", number_at(keep, ""));
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED || mlockall(MCL_CURRENT))
@@ -234,7 +217,7 @@ int main(int argc, char **argv)
 	make_realtime(KTHREADD);
 	while (!shared->armed)
 		rest(1);
-	(of_thread ? thread : files)(keep, info, old);
+	files(keep, info, old);
 	waitpid(pid, NULL, 0);
 	return 0;
 }

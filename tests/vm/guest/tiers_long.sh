@@ -138,11 +138,6 @@ words() {
 	writeback_batch_size) any 1 2 32 300 ;;
 	release_limit) any 0 64K 4M 64M ;;
 	writeback_auto) any 0 1 ;;
-	writeback_age|recompress_age) any 0 1 2 ;;
-	writeback_budget) any 0 0 1M 100M ;;
-	recompress_cpu) any 1 10 100 ;;
-	writeback_high) any 0 20M ;;
-	writeback_low) any 0 10M ;;
 	*) r=1 ;;
 	esac
 }
@@ -152,8 +147,7 @@ tender() {
 		rnd 3; d=$r
 		any writeback writeback writeback recompress recompress idle idle compact \
 			writeback_limit_enable writeback_limit writeback_batch_size release_limit \
-			mem_used_max writeback_auto writeback_age recompress_age writeback_budget \
-			recompress_cpu writeback_high writeback_low; f=$r
+			mem_used_max writeback_auto; f=$r
 		[ -e "$(z $d $f)" ] || { sleep 0.01; continue; }
 		words $f
 		[ $f != mem_used_max ] || r=0
@@ -161,7 +155,7 @@ tender() {
 		rnd 8
 		case $r in
 		0) cat "/sys/kernel/debug/zram/zram$d/block_state" >/dev/null 2>&1 ;;
-		1) cat "$(z $d mm_stat)" "$(z $d bd_stat)" "$(z $d policy_stat)" >/dev/null 2>&1 ;;
+		1) cat "$(z $d mm_stat)" "$(z $d bd_stat)" >/dev/null 2>&1 ;;
 		2) echo 2 >/proc/sys/vm/drop_caches ;;
 		esac
 		count $name
