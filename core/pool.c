@@ -328,6 +328,24 @@ static inline void grow(struct pool *p, struct pool_class *c, struct zspage *z,
 	host_write_once(z->pages, (u8)(z->pages + n));
 }
 
+/* Counts n more pages, *pages in all.  False: they would pass the limit, which holds if limited. */
+static inline bool count_pages(struct pool *p, unsigned int n, bool limited, u64 *pages)
+{
+	u64 limit = limited ? host_read_once(p->limit) : 0, was;
+
+	if (host_likely(!limit)) {
+		*pages = host_a64_add(&p->pages, n);
+		return true;
+	}
+	was = host_a64_read(&p->pages);
+	do {
+		*pages = was + n;
+		if (*pages << HOST_PAGE_SHIFT > limit)
+			return false;
+	} while (!host_a64_cas(&p->pages, &was, *pages));
+	return true;
+}
+
 static inline void write_header(struct pool *p, struct pool_class *c, struct zspage *z,
 				unsigned int obj, u32 key)
 {
@@ -349,6 +367,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 {
 	size_t bytes = size + POOL_HEADER;
 	unsigned int raw, obj, missing, spares = 0, from;
+	const bool limited = how & POOL_LIMITED;
 	struct pool_class *c;
 	struct zspage *z;
 	host_page spare[2];     /* an object reaches into two pages at most */
@@ -356,6 +375,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	u64 pages = 0;
 	int err = 0;
 
+	how &= ~POOL_LIMITED;
 	if (!size || size > HOST_PAGE_SIZE)
 		return -EINVAL;
 	if (size > pool_max_small(p)) {
@@ -392,8 +412,15 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 		if (z) {
 			obj = lowest_free(c, z);
 			missing = pages_missing(c, z, obj);
-			if (missing <= spares)
+			/*
+			 * They count before others put objects there, who go by the count, or
+			 * compaction frees them.
+			 */
+			if (!missing ||
+			    (missing <= spares && count_pages(p, missing, limited, &pages)))
 				break;
+			if (missing <= spares)
+				err = -EDQUOT;
 			if (z->node != ZSPAGE_ANY_NODE)
 				from = z->node;
 		}
@@ -402,7 +429,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 			fresh = no;
 		host_unlock(&c->lock);
 
-		if (!z && !fresh)
+		if (!err && !z && !fresh)
 			err = zspage_new(&p->zspages, c->group, c->place, c->words, node, how,
 					 &fresh);
 		if (!err && missing > spares) {
@@ -420,9 +447,6 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	}
 
 	grow(p, c, z, spare, missing);
-	/* Before others put objects there, who go by the count, or compaction frees it. */
-	if (missing)
-		pages = host_a64_add(&p->pages, missing);
 	class_take(c, z, no, obj);
 	host_write_once(c->needs, (u8)likely_missing(c, z));
 	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |

@@ -111,6 +111,7 @@ struct pool {
 
 	/* Written as zspages come and go, so apart from what every free reads. */
 	host_a64 pages HOST_OWN_LINE;   /* in zspages */
+	u64 limit;                      /* bytes of those, 0: any; host_read_once */
 	host_a64 pages_peak;
 	host_a64 compact_at;            /* pass * classes + class; only grows */
 	host_a64 pages_compacted;       /* ever */
@@ -128,13 +129,15 @@ static inline size_t pool_max_small(const struct pool *p)
 	return p->table.largest - POOL_HEADER;
 }
 
+#define POOL_LIMITED 0x100u
+
 /*
  * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key, and fills it with
  * those at data, unless data is NULL: then it is the caller's to fill.  *ref names it.
  * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: as pcp_alloc(), so
- * HOST_MAY_WAIT, process context; or 0, any context, it does not sleep, and is refused sooner.
- * -ENOMEM; -ENOSPC: the class has no number left for a zspage, so there are 4 TiB of pages or 2^32
- * objects.
+ * HOST_MAY_WAIT, process context; or 0, any context, it does not sleep, and is refused sooner; with
+ * POOL_LIMITED no page is added past the limit.  -ENOMEM; -EDQUOT: the limit; -ENOSPC: the class
+ * has no number left for a zspage, so there are 4 TiB of pages or 2^32 objects.
  */
 int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned int node,
 	      unsigned int how, u64 *ref);

@@ -191,12 +191,12 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg))
 		return -EINVAL;
 	s->slots = cfg->slots;
-	s->mem_limit = cfg->mem_limit;
 	s->codec = cfg->codec;
 
 	err = pool_init(&s->pool, pcp, cfg->chain, &owner);
 	if (err)
 		return err;
+	s->pool.limit = cfg->mem_limit;
 	err = host_table_init(&s->table, s->slots);
 	if (err)
 		goto no_table;
@@ -309,27 +309,14 @@ void store_drop(struct store *s, u64 i, u64 word)
 	drop(s, store_slot(s, i), word);
 }
 
-static bool over_limit(struct store *s)
-{
-	u64 limit = host_read_once(s->mem_limit);
-
-	return limit && pool_pages(&s->pool) << HOST_PAGE_SHIFT > limit;
-}
-
 /* A word for slot i, and if bytes is not 0 an object of those at data, as pool_make(). */
 static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how,
 				  const void *data, size_t bytes, u64 *ref)
 {
 	int err = need_slot(s, i, node, how);
 
-	if (err || !bytes)
-		return err;
-	err = pool_make(&s->pool, bytes, data, (u32)i, node, how, ref);
-	if (!err && over_limit(s)) {
-		pool_free(&s->pool, *ref);
-		err = -EDQUOT;
-	}
-	return err;
+	return err || !bytes ? err :
+	       pool_make(&s->pool, bytes, data, (u32)i, node, how | POOL_LIMITED, ref);
 }
 
 /* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */

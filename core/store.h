@@ -65,7 +65,6 @@ struct store {
 	struct host_table table;        /* of the slots' words */
 	u64 slots;
 	host_a64 pieces;                /* pages of the table */
-	u64 mem_limit;                  /* bytes, 0: none; host_read_once */
 	const struct codec_ops *codec;
 	struct host_percpu cpus;        /* of struct store_cpu */
 	struct pool pool;

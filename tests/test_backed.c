@@ -776,7 +776,7 @@ static void test_try_write(void **state)
 	u64 i;
 
 	fill(s, 6);
-	s->mem_limit = 8 * HOST_PAGE_SIZE;
+	s->pool.limit = 8 * HOST_PAGE_SIZE;
 	for (i = 6; i < SLOTS && !err; i++) {
 		make_page(page, i, 1);
 		err = store_try_write(s, i, page, HOST_ANY_NODE);

@@ -449,7 +449,7 @@ static void mem_limit_is_no_obstacle(void **state)
 	struct store *s = open_store(0);
 
 	put(s, 0, 0, 1000, 0);
-	host_write_once(s->mem_limit, 1);
+	host_write_once(s->pool.limit, 1);
 	must_eq(tried(s, 0, 1), RECOMPRESS_DONE);
 	must_read(s, 0);
 	rig_close();

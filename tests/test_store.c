@@ -77,7 +77,7 @@ static void step_write(struct store *s, struct rng *rng, u64 i)
 	err = store_write(s, i, page + off, HOST_ANY_NODE);
 	if (err) {
 		must_eq(err, -EDQUOT);
-		must(s->mem_limit != 0);
+		must(s->pool.limit != 0);
 		return;
 	}
 	rig.model[i] = (struct model){ PAGE, seed, 0 };
@@ -94,7 +94,7 @@ static void step_put(struct store *s, struct rng *rng, u64 i)
 	err = store_put(s, i, page, m.size, HOST_ANY_NODE);
 	if (err) {
 		must_eq(err, -EDQUOT);
-		must(s->mem_limit != 0);
+		must(s->pool.limit != 0);
 		return;
 	}
 	rig.model[i] = m;
@@ -160,7 +160,7 @@ static void step_rare(struct store *s, struct rng *rng)
 		must_eq(pool_pages(&s->pool), 0);
 		break;
 	case 3:
-		host_write_once(s->mem_limit,
+		host_write_once(s->pool.limit,
 				rng_below(rng, 2) ? 0 : pool_pages(&s->pool) << HOST_PAGE_SHIFT);
 		break;
 	case 4:
@@ -429,9 +429,38 @@ static void a_write_past_mem_limit_fails_and_changes_nothing(void **state)
 	for (u64 i = 0; i < n / 2; i++)
 		must_eq(store_free(s, i), 0);
 	must_have(s, n / 2, n);
-	host_write_once(s->mem_limit, 0);
+	host_write_once(s->pool.limit, 0);
 	must_eq(store_write(s, 3, page, HOST_ANY_NODE), 0);
 	must_be_at_most(pool_pages_peak(&s->pool), 42);
+	rig_close();
+}
+
+/* Nor do writes that fail leave pages in the zspages that they would have had a part of. */
+static void at_mem_limit_no_size_adds_a_page(void **state)
+{
+	struct store_config cfg = config();
+	struct store *s;
+	size_t bytes;
+	u64 n = 0;
+
+	cfg.mem_limit = 400 * HOST_PAGE_SIZE;
+	cfg.release_limit = 0;
+	cfg.slots = 10000;
+	s = rig_open(&cfg);
+	fill_random(page, HOST_PAGE_SIZE, 1);
+	/* Most classes have a zspage that is not full. */
+	for (bytes = 32; bytes < HOST_PAGE_SIZE; bytes += HOST_PAGE_SIZE / 200)
+		must_eq(store_put(s, n++, page, bytes, HOST_ANY_NODE), 0);
+	while (n < cfg.slots && !store_put(s, n, page, HOST_PAGE_SIZE, HOST_ANY_NODE))
+		n++;
+	must_eq(pool_pages(&s->pool), 400);
+	for (bytes = 32; bytes < HOST_PAGE_SIZE; bytes += HOST_PAGE_SIZE / 200)
+		while (n < cfg.slots && !store_put(s, n, page, bytes, HOST_ANY_NODE))
+			n++;
+	must(n < cfg.slots);
+	must_eq(pool_pages(&s->pool), 400);
+	must_eq(pool_pages_peak(&s->pool), 400);
+	must_be_whole();
 	rig_close();
 }
 
@@ -706,6 +735,7 @@ int main(void)
 		cmocka_unit_test(what_a_codec_fails_with_is_told),
 		cmocka_unit_test(a_page_that_does_not_shrink_is_stored_raw),
 		cmocka_unit_test(a_write_past_mem_limit_fails_and_changes_nothing),
+		cmocka_unit_test(at_mem_limit_no_size_adds_a_page),
 		cmocka_unit_test(what_is_held_back_does_not_make_a_write_fail),
 		cmocka_unit_test(reset_empties_every_slot_and_returns_every_page),
 		cmocka_unit_test(compaction_keeps_every_page_and_returns_some),

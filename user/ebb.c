@@ -615,7 +615,7 @@ int ebb_set_mem_limit(struct ebb_store *store, uint64_t bytes)
 {
 	if (bad(store))
 		return -EINVAL;
-	host_write_once(store->core.mem_limit, bytes);
+	host_write_once(store->core.pool.limit, bytes);
 	return 0;
 }
 
@@ -688,7 +688,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.orig_data_size = store_count(s, CNT_ORIG_BYTES),
 		.compr_data_size = store_count(s, CNT_COMPR_BYTES),
 		.mem_used_total = pool_pages(&s->pool) << HOST_PAGE_SHIFT,
-		.mem_limit = host_read_once(s->mem_limit),
+		.mem_limit = host_read_once(s->pool.limit),
 		.mem_used_max = pool_pages_peak(&s->pool) << HOST_PAGE_SHIFT,
 		.same_pages = store_count(s, CNT_SAME),
 		.pages_compacted = host_a64_read(&s->pool.pages_compacted),

@@ -155,7 +155,7 @@ static void set_mem_limit(struct choices *c)
 	u64 pages = take(c, 1);
 
 	/* 0: none; then from none left to some left. */
-	host_write_once(store.mem_limit,
+	host_write_once(store.pool.limit,
 			pages ? (pool_pages(&store.pool) + pages / 16) << HOST_PAGE_SHIFT : 0);
 	may_fail |= pages != 0;
 }

@@ -135,7 +135,7 @@ static u64 look_at_slots(void)
 static void defaults(struct zram *z)
 {
 	zram_backing_drop(z);
-	z->store.mem_limit = 0;
+	z->store.pool.limit = 0;
 	if (store_blocks(&z->store))
 		fill_slots();
 	free(z->ages);
@@ -721,7 +721,7 @@ static void write_text(unsigned int i, const char *text, size_t len)
 	if (!quoted || !good)
 		must_be_same_sets(&want);
 	if (zram.disksize && good && is(i, "mem_limit"))
-		must_eq(zram.store.mem_limit, zram.mem_limit);
+		must_eq(zram.store.pool.limit, zram.mem_limit);
 	if (good && is(i, "hot_remove"))
 		must_eq(removed, number(text, INT_MAX, true));
 }

@@ -162,7 +162,7 @@ static void end(const struct script *s)
 	rig->src.dry = 0;
 	rig->codec_fails = false;
 	rig->codec_says = 0;
-	rig->store.mem_limit = 0;
+	rig->store.pool.limit = 0;
 	err = rig_do(&op, 99);
 	if (err)
 		explore_fail("%s: no write succeeds with memory again: %d", s->name, err);
