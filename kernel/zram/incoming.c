@@ -56,6 +56,7 @@ struct incoming_request {
 	struct zram_incoming *in;
 	struct handed *h;
 	u64 slot, block;
+	u64 from;                       /* zram_wear_take() */
 	struct bio_vec bv;
 	struct bio bio;
 };
@@ -190,7 +191,7 @@ static void finish(struct zram_incoming *in, struct incoming_request *r)
 	if (r->bio.bi_status) {
 		pr_err_ratelimited("%s: block %llu cannot be written\n", z->disk->disk_name, r->block);
 		backed_failed(&s->backed, r->block);
-		zram_wear_failed(z);
+		zram_wear_failed(z, r->from);
 		h->err = -EIO;
 	} else {
 		store_put_backed(s, r->slot, r->block);
@@ -222,7 +223,7 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 	in->held |= err == -EAGAIN;
 	if (err)
 		return err == -ENOSPC ? -ENOMEM : -EBUSY;
-	if (!zram_wear_take(z, true)) {
+	if (!zram_wear_take(z, true, &r->from)) {
 		/* Another had the last of it meanwhile: the next look ends above. */
 		backed_unreserve(&z->store.backed, r->block);
 		zram_incoming_look(z);

@@ -112,12 +112,12 @@ void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf
 
 /*
  * A page is about to be written: takes it from the limit, and counts it for the budget.  False:
- * there is nothing left of the limit or, for what the device does by itself, of the budget.
- * Process context.
+ * there is nothing left of the limit or, for what the device does by itself, of the budget.  *from:
+ * for zram_wear_failed().  Process context.
  */
-bool zram_wear_take(struct zram *z, bool by_itself);
+bool zram_wear_take(struct zram *z, bool by_itself, u64 *from);
 /* It was not written after all.  Process context. */
-void zram_wear_failed(struct zram *z);
+void zram_wear_failed(struct zram *z, u64 from);
 /* Pages that limit and budget allow just now; U64_MAX: there is neither.  Process context. */
 u64 zram_wear_room(struct zram *z, bool by_itself);
 /* Bytes written in the last 24 hours, to the hour.  Process context. */

@@ -4,7 +4,8 @@
  * for all, and the budget of any 24 hours, which is for what the device writes by itself.
  *
  * Each page is taken from both before it is written.  One that fails goes back to the limit, as
- * in-tree does it.  It stays counted in the budget, since the device may have worn for it.
+ * in-tree does it, if it was taken from it, and if nobody set another since.  It stays counted in
+ * the budget, since the device may have worn for it.
  */
 #include "zram.h"
 
@@ -27,7 +28,7 @@ static u64 left(struct zram_wear *w)
 	return w->budget > spent ? w->budget - spent : 0;
 }
 
-bool zram_wear_take(struct zram *z, bool by_itself)
+bool zram_wear_take(struct zram *z, bool by_itself, u64 *from)
 {
 	struct zram_wear *w = &z->wear;
 	bool may;
@@ -35,6 +36,7 @@ bool zram_wear_take(struct zram *z, bool by_itself)
 	spin_lock(&w->lock);
 	may = (!w->limit_on || w->limit) && (!by_itself || left(w) >= PAGE_SIZE);
 	if (may) {
+		*from = w->limit_on ? w->set : 0;
 		if (w->limit_on)
 			w->limit -= WB_UNITS;
 		wear_add(&w->written, this_hour(), PAGE_SIZE);
@@ -43,10 +45,10 @@ bool zram_wear_take(struct zram *z, bool by_itself)
 	return may;
 }
 
-void zram_wear_failed(struct zram *z)
+void zram_wear_failed(struct zram *z, u64 from)
 {
 	spin_lock(&z->wear.lock);
-	if (z->wear.limit_on)
+	if (from == z->wear.set)
 		z->wear.limit += WB_UNITS;
 	spin_unlock(&z->wear.lock);
 }
@@ -78,4 +80,5 @@ u64 zram_wear_spent(struct zram *z)
 void zram_wear_init(struct zram *z)
 {
 	spin_lock_init(&z->wear.lock);
+	z->wear.set = 1;
 }

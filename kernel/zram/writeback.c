@@ -30,6 +30,7 @@ struct wb_request {
 	struct wb_work *work;
 	struct page *page;
 	u64 slot, block;
+	u64 from;                       /* zram_wear_take() */
 	struct bio_vec bv;
 	struct bio bio;
 };
@@ -114,7 +115,7 @@ static void finish(struct wb_work *w, struct wb_request *r)
 	down_read(&w->z->check_lock);
 	if (err) {
 		w->err = err;
-		zram_wear_failed(w->z);
+		zram_wear_failed(w->z, r->from);
 	} else {
 		w->written++;
 		store_note(s, CNT_BD_WRITES);
@@ -204,7 +205,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 		return -ENOENT;
 	}
 	r->slot = slot;
-	if (zram_wear_take(z, w->by_itself))
+	if (zram_wear_take(z, w->by_itself, &r->from))
 		return 0;
 	/* Another who writes had the last of it meanwhile. */
 	give_back(z, r->block);

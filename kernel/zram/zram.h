@@ -89,6 +89,7 @@ struct zram_wear {
 	spinlock_t lock;                /* what follows; reads without are looks */
 	bool limit_on;
 	u64 limit;                      /* of what may be written, 4 KiB each */
+	u64 set;                        /* times that it was, and 1 */
 	u64 budget;                     /* bytes that the device may write in 24 hours; 0: any */
 	struct wear written;            /* by whom ever */
 };
