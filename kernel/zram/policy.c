@@ -344,7 +344,7 @@ static unsigned int idle_unit(struct policy_run *r)
 	unsigned int ms, others;
 
 	if (!r->period)
-		return LONG_MS;
+		return now < r->try_ages ? ms_to(now, r->try_ages) : LONG_MS;
 	/* A reset is under way, which ends the thread or fails. */
 	if (READ_ONCE(r->z->claim))
 		return QUIET_MS;
