@@ -608,6 +608,9 @@ void zram_policy_defaults(struct zram *z)
 	WRITE_ONCE(p->recompress_age, 0);
 	WRITE_ONCE(p->cpu, 10);
 	p->ends = false;
+	/* What was asked of the old store is not asked of a new one. */
+	p->is_short = p->is_pressed = p->wants_pp_lock = false;
+	p->pause = p->calm = jiffies;
 	memset(&p->stats, 0, sizeof(p->stats));
 }
 

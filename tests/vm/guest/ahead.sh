@@ -111,4 +111,13 @@ for what in "put 0 $(z 0 writeback_auto)" "put 1 $(z 0 reset)"; do
 	write 2>/dev/null
 	check "$what, at any time" $what
 done
+# What a write without room asked for, a reset takes back.
+put 1 "$(z 0 reset)"; loop 4
+fresh 0 8M; write 2>/dev/null; write 2>/dev/null
+put 1 "$(z 0 reset)"; loop 128
+fresh 0 0
+put 8 "$(z 0 recompress_age)"            # so that the thread looks each second
+dd if=/tmp/data of=/dev/zram0 bs=1M count=8 oflag=direct 2>/dev/null
+sleep 4
+equal "nothing is written that nobody asked for" "$(bd 3)" 0
 finish_loop
