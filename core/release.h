@@ -313,15 +313,15 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs);
 
 /* Of who asks for memory again and again; zeros at first. */
 struct release_asker {
-	unsigned int tries;     /* so far */
+	u64 left;               /* tries, and one more; 0: none was made yet */
 	unsigned int none;      /* the last ones, for which nothing was found to be freed */
 };
 
 /*
  * Before another try of who found no room: release_help() with a few buffers.  False: it is of no
- * use any more, since every item was looked at and nothing found, or after a number of tries and
- * one look at each: what others are freeing at that moment is not waited for.  Context: as
- * release_help().
+ * use any more, since every item was looked at and nothing found, or after as much as was held
+ * back at first and one look at each: what others are freeing at that moment is not waited for.
+ * Context: as release_help().
  */
 bool release_help_again(struct release *r, struct release_asker *a, unsigned int node);
 

@@ -650,16 +650,16 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 }
 
 #define HELP_BUFS 4             /* buffers freed between two tries */
-#define HELP_TRIES 16
 
 bool release_help_again(struct release *r, struct release_asker *a, unsigned int node)
 {
 	/* Calls of release_help() in which every item is looked at. */
 	unsigned int round = (r->items + RELEASE_LOOKS / 2 - 1) / (RELEASE_LOOKS / 2);
 
-	if (a->none >= round || a->tries == HELP_TRIES + round)
+	if (!a->left)
+		a->left = 1 + round + (release_full_bufs(r) + r->items) / HELP_BUFS;
+	if (a->none >= round || !--a->left)
 		return false;
-	a->tries++;
 	a->none = release_help(r, node, HELP_BUFS) ? 0 : a->none + 1;
 	return true;
 }

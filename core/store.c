@@ -320,25 +320,25 @@ static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, uns
 }
 
 /* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */
-static int make_room(struct store *s, u64 i, unsigned int node, const void *data, size_t bytes,
-		     u64 *ref)
+static int make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
+		     size_t bytes, u64 *ref)
 {
 	struct release_asker asker = { 0 };
 	int err;
 
 	/* Nothing held back by now may mean that it came back since, so try in any case. */
 	do {
-		err = alloc_once(s, i, node, HOST_MAY_WAIT, data, bytes, ref);
+		err = alloc_once(s, i, node, how, data, bytes, ref);
 	} while (store_no_room(err) && release_help_again(&s->release, &asker, node));
 	return err;
 }
 
 /* Makes the object for slot i and its word. */
-static int make_object(struct store *s, u64 i, unsigned int node, enum slot_type type,
-		       const void *data, size_t bytes, u64 *word)
+static int make_object(struct store *s, u64 i, unsigned int node, unsigned int how,
+		       enum slot_type type, const void *data, size_t bytes, u64 *word)
 {
 	u64 ref;
-	int err = make_room(s, i, node, data, bytes, &ref);
+	int err = make_room(s, i, node, how, data, bytes, &ref);
 
 	if (!err)
 		*word = slot_make(type, ref);
@@ -346,11 +346,12 @@ static int make_object(struct store *s, u64 i, unsigned int node, enum slot_type
 }
 
 /* The word of a page that needs no object. */
-static int make_fill(struct store *s, u64 i, unsigned int node, u64 value, u64 *word)
+static int make_fill(struct store *s, u64 i, unsigned int node, unsigned int how, u64 value,
+		     u64 *word)
 {
 	*word = slot_make(SLOT_FILL, value);
 	return host_likely(host_table_has(&s->table, i)) ? 0 :
-	       make_room(s, i, node, NULL, 0, NULL);
+	       make_room(s, i, node, how, NULL, 0, NULL);
 }
 
 /* Word i of a page, which need not be aligned in user space. */
@@ -385,7 +386,8 @@ static bool same_filled(const void *page, u64 *fill)
  * A caller who changes the page meanwhile may get another length than there is room for; after
  * WRITE_TRIES of that the page is kept raw.
  */
-static int write_page(struct store *s, u64 i, unsigned int node, const void *page, u64 *word)
+static int write_page(struct store *s, u64 i, unsigned int node, unsigned int how,
+		      const void *page, u64 *word)
 {
 	int bytes, room = 0, err;
 	unsigned int tries;
@@ -412,8 +414,8 @@ static int write_page(struct store *s, u64 i, unsigned int node, const void *pag
 		if (bytes < 0)
 			return bytes;
 		if (bytes == (int)HOST_PAGE_SIZE || tries == WRITE_TRIES)
-			return make_object(s, i, node, SLOT_PAGE, page, HOST_PAGE_SIZE, word);
-		err = make_room(s, i, node, NULL, (size_t)bytes, &ref);
+			return make_object(s, i, node, how, SLOT_PAGE, page, HOST_PAGE_SIZE, word);
+		err = make_room(s, i, node, how, NULL, (size_t)bytes, &ref);
 		if (err)
 			return err;
 		room = bytes;
@@ -424,10 +426,11 @@ int store_need_slot(struct store *s, u64 i, unsigned int node)
 {
 	if (i >= s->slots)
 		return -ERANGE;
-	return host_table_has(&s->table, i) ? 0 : make_room(s, i, node, NULL, 0, NULL);
+	return host_table_has(&s->table, i) ? 0 :
+	       make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
 }
 
-int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
+int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how)
 {
 	u64 fill, value, word = 0;
 	int err = 0;
@@ -437,14 +440,30 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 	/* The word is there by the time the codec is done. */
 	host_prefetchw(store_slot(s, i));
 	if (!same_filled(page, &fill))
-		err = write_page(s, i, node, page, &word);
+		err = write_page(s, i, node, how, page, &word);
 	else if (!slot_fill_code(fill, &value))
-		err = make_object(s, i, node, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
+		err = make_object(s, i, node, how, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
 	else
-		err = make_fill(s, i, node, value, &word);
+		err = make_fill(s, i, node, how, value, &word);
 	if (host_likely(!err))
 		store_put_word(s, store_slot(s, i), word);
 	return err;
+}
+
+/* After a try without room: true when all that was held back before it is free. */
+static bool flush_for_room(struct store *s, int err)
+{
+	if (host_likely(!store_no_room(err)))
+		return false;
+	release_flush(&s->release);
+	return true;
+}
+
+int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
+{
+	int err = store_try_now(s, i, page, node, HOST_MAY_WAIT);
+
+	return flush_for_room(s, err) ? store_try_now(s, i, page, node, HOST_MAY_WAIT) : err;
 }
 
 int store_write(struct store *s, u64 i, const void *page, unsigned int node)
@@ -465,7 +484,9 @@ int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsign
 		return -ERANGE;
 	if (!bytes || bytes > HOST_PAGE_SIZE)
 		return -EINVAL;
-	err = make_object(s, i, node, SLOT_BLOB, data, bytes, &word);
+	err = make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
+	if (flush_for_room(s, err))
+		err = make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
 	if (!err)
 		store_put_word(s, store_slot(s, i), word);
 	return err;

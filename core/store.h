@@ -94,7 +94,8 @@ void store_destroy(struct store *s);
 
 /*
  * Stores a page of HOST_PAGE_SIZE bytes in slot i.  node: where memory for it should come from, as
- * a rule the page's own; or HOST_ANY_NODE.  Process context.
+ * a rule the page's own; or HOST_ANY_NODE.  Process context.  Without room it waits as
+ * release_flush() does: it fails when all that was held back at the call is free.
  * -ERANGE: no such slot; -ENOMEM: the home has no memory; -EDQUOT: mem_limit is exhausted; -ENOSPC:
  * the pool's limit for objects of this size is (pool_alloc()); -EIO: the codec failed.
  */
@@ -110,6 +111,12 @@ static inline bool store_no_room(int err)
  * The same for who has another place for a page that fails: it is his to count that (store_note()).
  */
 int store_try_write(struct store *s, u64 i, const void *page, unsigned int node);
+
+/*
+ * The same for who waits for nobody that frees: it fails, too, where others have in hand what was
+ * held back.  how: as host_pages_alloc().
+ */
+int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how);
 
 /*
  * Stores 1 .. HOST_PAGE_SIZE bytes as they are.  As store_write() and as store_try_write();

@@ -340,10 +340,15 @@ static void at_the_limit_nothing_is_lost_and_deletes_succeed(void **state)
 }
 
 /* What was deleted a moment ago is held back: a put that needs its place gets it. */
-static void at_the_limit_what_was_deleted_makes_room(void **state)
+static void what_was_deleted_makes_room(uint32_t flags)
 {
-	struct ebb_values *v = open_values(NULL);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct ebb_values_config cfg;
+	struct ebb_values *v;
+
+	ebb_values_config_init(&cfg);
+	cfg.flags = flags;
+	must_eq(ebb_values_open(&v, &cfg), 0);
 
 	fill(value, 100000, 0);
 	for (unsigned long turn = 0; turn < scaled(20); turn++) {
@@ -360,6 +365,12 @@ static void at_the_limit_what_was_deleted_makes_room(void **state)
 	}
 	values_are_sound(v);
 	ebb_values_close(v);
+}
+
+static void at_the_limit_what_was_deleted_makes_room(void **state)
+{
+	what_was_deleted_makes_room(0);
+	what_was_deleted_makes_room(EBB_NO_COMPACT);
 }
 
 static u64 all_meta(struct ebb_values *v)

@@ -80,7 +80,7 @@ void ebb_close(struct ebb_store *store);
 /*
  * Stores bytes (a multiple of the page size, not 0) from buf in slots slot, slot + 1, ...
  * A page that fails leaves its slot as it was; pages before it are stored.  -ENOMEM: memory
- * or mem_limit is exhausted, also after some of what is held back was freed; -ENOSPC: objects of
+ * or mem_limit is exhausted, also after what was held back is free; -ENOSPC: objects of
  * this size take 4 TiB, or there are 2^32 of them; -EIO: the codec failed.
  */
 int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t bytes);

@@ -35,6 +35,8 @@ static int need_room(struct ebb_values *v, struct value_source *from, size_t pac
 		from->instead -= packed;
 		return 0;
 	}
+	/* Where holes stay as they are, too (EBB_NO_COMPACT). */
+	ebb_flush(v->store);
 	while (over_limit(v))
 		if (!ebb_close_holes(v->store))
 			return over_limit(v) ? -ENOMEM : 0;

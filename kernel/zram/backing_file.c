@@ -128,7 +128,8 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 		swap(z->backing.reads, reads);
 		z->backing.bdev = I_BDEV(z->backing.file->f_mapping->host);
 		z->backing.blocks = blocks;
-		pr_info("%s: %llu pages go to %s\n", z->disk->disk_name, blocks, path);
+		pr_info("%s: %llu pages go to %pg\n", z->disk->disk_name, blocks,
+			z->backing.bdev);
 	}
 	up_write(&z->dev_lock);
 	zram_reads_drop(reads);

@@ -149,8 +149,8 @@ static int write_failed(struct zram *z, u64 slot, struct page *page, struct bio 
 {
 	if (store_no_room(err) && zram_incoming_on(z)) {
 		if (ZRAM_PARTIAL_BITS || !bio || !rest_in_place(bio, *iter))
-			return zram_incoming_page(z, slot, page, err);
-		zram_incoming_bio(z, bio, iter, err);
+			return zram_incoming_page(z, slot, page);
+		zram_incoming_bio(z, bio, iter);
 		return HANDED_OVER;
 	}
 	if (err != -ERANGE)
@@ -162,8 +162,13 @@ static int write_page(struct zram *z, u64 slot, struct page *page, struct bio *b
 		      const struct bvec_iter *iter)
 {
 	void *mem = kmap_local_page(page);
-	int err = store_try_write(&z->store, slot, mem, page_to_nid(page));
+	int err, node = page_to_nid(page);
 
+	/* Who has another place for the page does not wait for those who free. */
+	if (zram_incoming_on(z))
+		err = store_try_now(&z->store, slot, mem, node, HOST_MAY_WAIT);
+	else
+		err = store_try_write(&z->store, slot, mem, node);
 	kunmap_local(mem);
 	return likely(!err) ? 0 : write_failed(z, slot, page, bio, iter, err);
 }

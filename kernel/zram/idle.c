@@ -122,10 +122,10 @@ static ssize_t idle_store(struct device *dev, struct device_attribute *attr, con
 
 	if (!all && kstrtouint(buf, 0, &age))
 		return zram_refuse(dev, "idle", buf, "neither all nor seconds", -EINVAL);
-	/* No page is older than the machine is up. */
-	if (!all && age >= now)
-		return len;
 	err = all ? 0 : need_ages(z);
+	/* No page is older than the machine is up. */
+	if (!all && age >= now && (!err || err == -EINVAL))
+		return len;
 	if (!err)
 		err = mark(z, !all, now - age);
 	if (err == -EINVAL)

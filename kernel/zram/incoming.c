@@ -18,8 +18,8 @@
  * any thread as long as they have one (wb.h).
  *
  * The work may be what memory is waiting for.  So it waits for none: its requests are there before,
- * and the store gets the kernel's reserve, as it does from who reclaims.  For the pages of others,
- * if it was the kernel that had no memory, the pool does not grow past what it had then.
+ * and the store gets the kernel's reserve for the pages of who reclaims.  For those of others it
+ * gets what there is at once.
  */
 #include "zram.h"
 
@@ -47,7 +47,7 @@ struct handed {
 	struct completion done;
 	unsigned int pending;           /* requests of it that are in flight */
 	u64 full;                       /* pages of the pool when there was no room; 0: not tried */
-	u64 most;                       /* the pool is not to be larger; 0: as large as it may be */
+	unsigned int how;               /* memory is had for it: HOST_RECLAIMS, or 0 */
 	int err;
 };
 
@@ -56,6 +56,7 @@ struct incoming_request {
 	struct zram_incoming *in;
 	struct handed *h;
 	u64 slot, block;
+	u64 from;                       /* zram_wear_take() */
 	struct bio_vec bv;
 	struct bio bio;
 };
@@ -65,7 +66,7 @@ struct zram_incoming {
 	struct workqueue_struct *queue;
 	struct work_struct work;
 	struct delayed_work again;      /* queues the work */
-	bool held;                      /* freed blocks may be in others' hands; the work's */
+	bool held;                      /* what was freed may be in others' hands; the work's */
 	struct list_head idle;          /* requests; the work's */
 	struct semaphore room;          /* for who hands a bio over: those of unused */
 	bool waits;                     /* for zram_incoming_look() */
@@ -93,35 +94,32 @@ static struct handed *take_unused(struct zram_incoming *in)
 	return h;
 }
 
-/* err: what the store said to it. */
-static void hand_over(struct zram_incoming *in, struct handed *h, int err)
+static void hand_over(struct zram_incoming *in, struct handed *h)
 {
 	h->full = pool_pages(&in->z->store.pool);
-	/* What the kernel refused to this writer, the work is not to take from its reserve. */
-	if (!(current->flags & PF_MEMALLOC) && err != -EDQUOT)
-		h->most = h->full;
+	h->how = current->flags & PF_MEMALLOC ? HOST_RECLAIMS : 0;
 	spin_lock_irq(&in->lock);
 	list_add_tail(&h->entry, &in->handed);
 	spin_unlock_irq(&in->lock);
 	queue_work(in->queue, &in->work);
 }
 
-void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest, int err)
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
 {
 	struct zram_incoming *in = READ_ONCE(z->incoming);
 	struct handed *h = take_unused(in);
 
 	*h = (struct handed){ .bio = bio, .iter = *rest };
 	bio_inc_remaining(bio);
-	hand_over(in, h, err);
+	hand_over(in, h);
 }
 
-int zram_incoming_page(struct zram *z, u64 slot, struct page *page, int err)
+int zram_incoming_page(struct zram *z, u64 slot, struct page *page)
 {
 	struct handed h = { .slot = slot, .page = page };
 
 	init_completion(&h.done);
-	hand_over(READ_ONCE(z->incoming), &h, err);
+	hand_over(READ_ONCE(z->incoming), &h);
 	wait_for_completion(&h.done);
 	return h.err;
 }
@@ -190,7 +188,7 @@ static void finish(struct zram_incoming *in, struct incoming_request *r)
 	if (r->bio.bi_status) {
 		pr_err_ratelimited("%s: block %llu cannot be written\n", z->disk->disk_name, r->block);
 		backed_failed(&s->backed, r->block);
-		zram_wear_failed(z);
+		zram_wear_failed(z, r->from);
 		h->err = -EIO;
 	} else {
 		store_put_backed(s, r->slot, r->block);
@@ -221,7 +219,7 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 	in->held |= err == -EAGAIN;
 	if (err)
 		return err == -ENOSPC ? -ENOMEM : -EBUSY;
-	if (!zram_wear_take(z)) {
+	if (!zram_wear_take(z, &r->from)) {
 		/* Another had the last of it meanwhile: the next look ends above. */
 		backed_unreserve(&z->store.backed, r->block);
 		zram_incoming_look(z);
@@ -258,11 +256,6 @@ static void pass_next(struct handed *h)
 		bio_advance_iter_single(h->bio, &h->iter, PAGE_SIZE);
 }
 
-static bool may_have_room(const struct handed *h, u64 pages)
-{
-	return (pages < h->full || !h->full) && (pages < h->most || !h->most);
-}
-
 /* The store is asked once more, if it may have shrunk or if it was not asked for this page. */
 static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
@@ -270,10 +263,10 @@ static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struc
 	void *mem;
 	int err;
 
-	if (!may_have_room(h, pool_pages(&s->pool)))
+	if (h->full && pool_pages(&s->pool) >= h->full)
 		return -ENOMEM;
 	mem = kmap_local_page(page);
-	err = store_try_write(s, slot, mem, page_to_nid(page));
+	err = store_try_now(s, slot, mem, page_to_nid(page), h->how);
 	kunmap_local(mem);
 	if (!err)
 		zram_touch(in->z, slot);
@@ -286,11 +279,12 @@ static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struc
 /*
  * -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or were meanwhile,
  * or are read, or others free what was held back.  When they are no more, there may be either: they
- * were put in the place of pages or of other blocks.  Whoever looks for a block frees all that is
- * held back and that nobody else has, so the store is asked again after it.
+ * were put in the place of pages or of other blocks.  Before the store is asked again all is freed
+ * that is held back and that nobody else has.
  */
 static int try_next(struct zram_incoming *in, struct handed *h)
 {
+	struct release *r = &in->z->store.release;
 	struct backed *b = &in->z->store.backed;
 	u64 reserved = READ_ONCE(b->reserved), slot;
 	bool in_hand = host_a64_read_acquire(&b->in_hand);
@@ -300,10 +294,12 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 	h->full = 0;
 	if (store_no_room(err)) {
 		err = begin(in, h, slot, page);
-		if (err == -ENOMEM)
+		if (err == -ENOMEM) {
+			in->held |= !release_help_all(r, release_begin_era(r), NULL);
 			err = try_store(in, h, slot, page);
+		}
 	}
-	if (store_no_room(err) && (in_hand || READ_ONCE(b->reserved) != reserved))
+	if (store_no_room(err) && (in->held || in_hand || READ_ONCE(b->reserved) != reserved))
 		return -EBUSY;
 	return err;
 }
@@ -319,7 +315,7 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 		in->held = false;
 		err = try_next(in, h);
 		if (err == -EBUSY) {
-			/* Who puts a freed block back does not call zram_incoming_look(). */
+			/* Who puts back what was freed does not call zram_incoming_look(). */
 			if (in->held)
 				queue_delayed_work(in->queue, &in->again, AGAIN_DELAY);
 			return false;

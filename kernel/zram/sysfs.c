@@ -12,8 +12,12 @@
 #include <linux/kstrtox.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
+#include <linux/version.h>
 
 #include "sysfs.h"
+
+/* No header tells of a file of in-tree zram. */
+#define HAS_MAX_COMP_STREAMS (LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0))
 
 #define COMPACT_STEPS 16        /* under one hold of dev_lock */
 #define LIMIT_BUFS 64           /* the same: buffers that are freed */
@@ -330,6 +334,19 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 }
 static DEVICE_ATTR_RO(release_stat);
 
+/* As the kernel's own zram had it to the end: a stream for each CPU, whatever is written. */
+static ssize_t max_comp_streams_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", num_online_cpus());
+}
+
+static ssize_t max_comp_streams_store(struct device *dev, struct device_attribute *attr,
+				      const char *buf, size_t len)
+{
+	return len;
+}
+static DEVICE_ATTR_RW(max_comp_streams);
+
 static struct attribute *zram_disk_attrs[] = {
 	&dev_attr_disksize.attr,
 	&dev_attr_initstate.attr,
@@ -347,6 +364,7 @@ static struct attribute *zram_disk_attrs[] = {
 	&dev_attr_mm_stat.attr,
 	&dev_attr_debug_stat.attr,
 	&dev_attr_release_stat.attr,
+	HAS_MAX_COMP_STREAMS ? &dev_attr_max_comp_streams.attr : NULL,
 	NULL,
 };
 

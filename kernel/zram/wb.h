@@ -82,11 +82,11 @@ void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf
 
 /*
  * A page is about to be written: takes it from the limit.  False: there is nothing left of it.
- * Process context.
+ * *from: for zram_wear_failed().  Process context.
  */
-bool zram_wear_take(struct zram *z);
+bool zram_wear_take(struct zram *z, u64 *from);
 /* It was not written after all.  Process context. */
-void zram_wear_failed(struct zram *z);
+void zram_wear_failed(struct zram *z, u64 from);
 /* Pages that the limit allows just now; U64_MAX: there is none.  Process context. */
 u64 zram_wear_room(struct zram *z);
 void zram_wear_init(struct zram *z);

@@ -27,6 +27,7 @@ struct wb_request {
 	struct wb_work *work;
 	struct page *page;
 	u64 slot, block;
+	u64 from;                       /* zram_wear_take() */
 	struct bio_vec bv;
 	struct bio bio;
 };
@@ -110,7 +111,7 @@ static void finish(struct wb_work *w, struct wb_request *r)
 	down_read(&w->z->check_lock);
 	if (err) {
 		w->err = err;
-		zram_wear_failed(w->z);
+		zram_wear_failed(w->z, r->from);
 	} else {
 		store_note(s, CNT_BD_WRITES);
 	}
@@ -193,7 +194,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 		return -ENOENT;
 	}
 	r->slot = slot;
-	if (zram_wear_take(z))
+	if (zram_wear_take(z, &r->from))
 		return 0;
 	/* Another who writes had the last of it meanwhile. */
 	give_back(z, r->block);

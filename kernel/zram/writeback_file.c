@@ -190,6 +190,7 @@ static ssize_t writeback_limit_store(struct device *dev, struct device_attribute
 	spin_lock(&z->wear.lock);
 	/* Whole pages, so that it does not pass by 0. */
 	WRITE_ONCE(z->wear.limit, rounddown(units, WB_UNITS));
+	z->wear.set++;
 	spin_unlock(&z->wear.lock);
 	return len;
 }

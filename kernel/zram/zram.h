@@ -83,6 +83,7 @@ struct zram_wear {
 	spinlock_t lock;                /* what follows; reads without are looks */
 	bool limit_on;
 	u64 limit;                      /* of what may be written, 4 KiB each */
+	u64 set;                        /* times that it was, and 1 */
 };
 
 struct zram {
@@ -260,15 +261,14 @@ static inline bool zram_incoming_on(const struct zram *z)
 }
 
 /*
- * Both count a write that fails.  Process context; they wait while many others are under way.  err:
- * what the store said, of store_no_room().
+ * Both count a write that fails.  Process context; they wait while many others are under way.
  *
  * bio: takes what is left of a bio, whole pages for whole slots.  The bio ends once more when that
  * has.
  * page: writes one page, and waits for it.  0, or an error of store_write(); -EIO: the device.
  */
-void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest, int err);
-int zram_incoming_page(struct zram *z, u64 slot, struct page *page, int err);
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest);
+int zram_incoming_page(struct zram *z, u64 slot, struct page *page);
 
 /*
  * A block is no longer in somebody's hand, or no longer read: pages that wait for one are tried.

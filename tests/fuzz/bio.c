@@ -72,15 +72,27 @@ int zram_backing_read(struct zram *z, u64 i, struct page *page, struct bio *pare
 	return zram_backing_read_wait(z, i, page, CNT_FAILED_READ);
 }
 
-int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
+static bool waits;                      /* the last try did, for room */
+
+int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how)
 {
 	int err = call(i, true);
 
 	(void)s;
 	(void)node;
 	must(is_noio());
+	must_eq(how, HOST_MAY_WAIT);
+	waits = false;
 	if (!err)
 		memcpy(slot[i], page, PAGE_SIZE);
+	return err;
+}
+
+int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
+{
+	int err = store_try_now(s, i, page, node, HOST_MAY_WAIT);
+
+	waits = true;
 	return err;
 }
 
@@ -93,19 +105,19 @@ void store_note(struct store *s, enum store_counter i)
 
 /* ---- what takes the pages for which there is no room, played ---- */
 
-int zram_incoming_page(struct zram *z, u64 i, struct page *page, int err)
+int zram_incoming_page(struct zram *z, u64 i, struct page *page)
 {
-	must(zram_incoming_on(z) && i < SLOTS && error == -ENOMEM && err == error);
+	must(zram_incoming_on(z) && i < SLOTS && error == -ENOMEM && !waits);
 	must_eq(shim_mutexes(), PAGE_SIZE > ZRAM_BLOCK);
 	memcpy(slot[i], page_address(page), PAGE_SIZE);
 	return 0;
 }
 
-void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest, int err)
+void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
 {
 	struct bvec_iter iter = *rest;
 
-	must(zram_incoming_on(z) && error == -ENOMEM && err == error && PAGE_SIZE == ZRAM_BLOCK);
+	must(zram_incoming_on(z) && error == -ENOMEM && !waits && PAGE_SIZE == ZRAM_BLOCK);
 	must_eq(shim_mutexes(), 0);
 	for (; iter.bi_size; bio_advance_iter_single(bio, &iter, PAGE_SIZE)) {
 		struct bio_vec v = bio_iter_iovec(bio, iter);

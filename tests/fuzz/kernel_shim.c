@@ -326,6 +326,9 @@ void shim_printk(const char *fmt, ...)
 			width = va_arg(ap, int);
 			look_at(va_arg(ap, const unsigned char *), width);
 			fmt += 2;
+		} else if (!strncmp(fmt, "pg", 2)) {
+			(void)va_arg(ap, const struct block_device *);
+			fmt++;
 		} else {
 			demand(false, "a conversion that shim_printk() does not know");
 		}

@@ -43,6 +43,9 @@
 #define GFP_NOIO 0
 #define THIS_MODULE NULL
 #define IS_ENABLED(option) 1
+#define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
+#define LINUX_VERSION_CODE KERNEL_VERSION(7, 3, 4)
+#define num_online_cpus() host_cpus_now()
 #ifndef pr_fmt
 #define pr_fmt(fmt) fmt
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_room.c - how much a swap-out does that looks for a block: what is held back as it comes, and
- * no more of it than it needs.
+ * test_room.c - how much a write does that finds no room, and a swap-out that looks for a block:
+ * what is held back as it comes, and no more of it than it needs.
  *
  * Sequential, but for the last one: what others do meanwhile is done as it rests.
  */
@@ -173,6 +173,73 @@ static void it_looks_at_readers_and_not_at_late_blocks(void)
 	home_close();
 }
 
+/* ---- writes at mem_limit ---- */
+
+/* Objects of n bytes in all slots, of a store that may take no page more. */
+static void fill_to_limit(unsigned int cpus, unsigned int slots, size_t n)
+{
+	static const char bytes[HOST_PAGE_SIZE];
+	struct rig_config cfg = { .cpus = cpus, .pages = 4 * HOME_PAGES, .slots = slots,
+				  .release_limit = cpus * PLENTY, .spare = 32 };
+	u64 i;
+
+	begin(&cfg);
+	for (i = 0; i < slots; i++)
+		if (store_put(&rig->store, i, bytes, n, HOST_ANY_NODE))
+			explore_fail("slot %llu is not written", (unsigned long long)i);
+	rig->store.mem_limit = pool_pages(&rig->store.pool) << HOST_PAGE_SHIFT;
+}
+
+static void must_write(bool waits)
+{
+	static u64 page[HOST_PAGE_SIZE / sizeof(u64)];
+	int err;
+
+	rig->codec_says = -ENOSPC;
+	page[0] = 1;
+	err = waits ? store_try_write(&rig->store, 0, page, HOST_ANY_NODE) :
+		      store_try_now(&rig->store, 0, page, HOST_ANY_NODE, HOST_MAY_WAIT);
+	if (err)
+		explore_fail("a write fails with %d, and %llu bytes are held back", err,
+			     (unsigned long long)release_held(&rig->store.release));
+}
+
+/* No page is free before half of the objects are, of which each CPU holds one back. */
+static void all_that_is_held_back_is_room(void)
+{
+	const unsigned int cpus = 256;
+	unsigned int waits, i;
+
+	for (waits = 0; waits < 2; waits++) {
+		fill_to_limit(cpus, cpus, QUARTER);
+		for (i = 0; i < cpus; i++) {
+			/* As they are looked at: four of the first 64, four of the next, ... */
+			me->cpu = i % 4 + i / 16 * 4 % 64 + i / 4 % 4 * 64;
+			store_free(&rig->store, i < cpus / 2 ? 2 * i : 2 * i - cpus + 1);
+		}
+		me->cpu = 0;
+		must_write(waits);
+		end();
+	}
+}
+
+static void a_write_frees_no_more_than_it_needs(void)
+{
+	const unsigned int pages = 64;
+	unsigned int i;
+
+	fill_to_limit(pages, pages, HOST_PAGE_SIZE);
+	for (i = 0; i < pages; i++) {
+		me->cpu = i;
+		store_free(&rig->store, i);
+	}
+	me->cpu = 0;
+	must_write(true);
+	if (release_held(&rig->store.release) >> HOST_PAGE_SHIFT < pages / 2)
+		explore_fail("it goes on when there is room");
+	end();
+}
+
 /* ---- two blocks, each held back by a CPU, and two who want one ---- */
 
 static u64 found[2];
@@ -240,6 +307,8 @@ int main(void)
 		{ "it ends when there is a block", it_ends_when_there_is_a_block },
 		{ "it looks at readers, and not at late blocks",
 		  it_looks_at_readers_and_not_at_late_blocks },
+		{ "all that is held back is room", all_that_is_held_back_is_room },
+		{ "a write frees no more than it needs", a_write_frees_no_more_than_it_needs },
 		{ "another takes the block that was enough",
 		  another_takes_the_block_that_was_enough },
 	};

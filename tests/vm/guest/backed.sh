@@ -33,6 +33,10 @@ for packed in 0 1; do
 	invariants 0
 done
 
+path=$(printf '/tmp/\033[7m'); ln -s /dev/loop0 "$path"
+check "a device by a path of any bytes" fresh 0 "$path"
+! is_ebb || check "which the log does not repeat" sh -c "dmesg | grep -q 'pages go to loop0$'"
+
 # What comes back may be anything; it is an error or wrong bytes, and no harm to the kernel.
 for c in $(codecs); do
 	check "$c: a device" fresh 1 /dev/loop0 "$c"

@@ -229,6 +229,22 @@ if [ -e /dev/mapper/control ]; then
 	wait $slow
 	equal "all reads as it was" "$(data)" "$want"
 	put 32 "$(z 0 writeback_batch_size)"
+	# Writes that fail when the limit is another by then.
+	put 1 "$(z 0 reset)"; dmtable back
+	bad=$(dmtable bad $sectors error)
+	n=$(dmtable back $sectors delay /dev/dm-$bad 0 0 /dev/dm-$bad 0 2000)
+	fresh 0 "/dev/dm-$n"
+	# late ON LIMIT COMMAND...: the limit after pages failed, with the command meanwhile.
+	late() {
+		put "$1" "$(z 0 writeback_limit_enable)"; put "$2" "$(z 0 writeback_limit)"; shift 2
+		back page_indexes=2100-2115 & slow=$!
+		sleep 0.5; "$@"; wait $slow
+		cat "$(z 0 writeback_limit)"
+	}
+	equal "what was not taken does not go back" "$(late 0 0 put 1 "$(z 0 writeback_limit_enable)")" 0
+	equal "nor to another limit" "$(late 1 1024 put 2048 "$(z 0 writeback_limit)")" 2048
+	equal "what was does" "$(late 1 1024 put 0 "$(z 0 writeback_limit_enable)")" 1024
+	put 1 "$(z 0 reset)"; dmtable back; dmtable bad
 	fi
 	put 1 "$(z 0 reset)"
 	dmtable back
