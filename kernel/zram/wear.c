@@ -2,8 +2,8 @@
 /*
  * wear.c - `writeback_limit`: how much may be written to the backing device, by whom ever.
  *
- * Each page is taken from it before it is written.  One that fails goes back, as in-tree does it, if
- * it was taken from it, and if nobody set another since.
+ * Each page is taken from it before it is written.  One that fails goes back, as in-tree does it,
+ * if it was taken from it, and if nobody set another since.
  */
 #include "zram.h"
 

@@ -187,7 +187,7 @@ static void fill_to_limit(unsigned int cpus, unsigned int slots, size_t n)
 	for (i = 0; i < slots; i++)
 		if (store_put(&rig->store, i, bytes, n, HOST_ANY_NODE))
 			explore_fail("slot %llu is not written", (unsigned long long)i);
-	rig->store.mem_limit = pool_pages(&rig->store.pool) << HOST_PAGE_SHIFT;
+	rig->store.pool.limit = pool_pages(&rig->store.pool) << HOST_PAGE_SHIFT;
 }
 
 static void must_write(bool waits)
