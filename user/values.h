@@ -61,6 +61,7 @@ struct ebb_values {
 	size_t head_most;               /* bytes of a bucket's object */
 	size_t unit;                    /* bytes of a value's blocks, but for its last one */
 	host_mutex_t growing;
+	host_a64 spare_reader;          /* one that was closed, for the next to open; 0: none */
 	struct values_stripe stripe[VALUES_STRIPES];
 };
 

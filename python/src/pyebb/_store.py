@@ -323,14 +323,14 @@ def _bounded(pool: ThreadPoolExecutor, call: Any, pairs: Iterable[tuple[Any, Any
 
 # ---- values that no store keeps ----
 
-_stores: dict[tuple[str, int, int], Store] = {}
+_stores: dict[tuple[str, int, int, int], Store] = {}
 _numbers = itertools.count()
 os.register_at_fork(after_in_child=_stores.clear)      # these are the parent's
 
 
 def codec_store(codec: str, level: int | None, unit: int = UNITS[-1]) -> Store:
     """The process's Store for a codec, in which nothing stays.  ValueError: as Store's."""
-    key = codec, check_codec(codec, level), unit
+    key = codec, check_codec(codec, level), unit, _core.forks()
     found = _stores.get(key)
     if found is None:
         found = _stores.setdefault(key, Store(codec=codec, level=level, unit=unit))
