@@ -245,6 +245,9 @@ int values_look_locked(struct ebb_values *v, struct scratch *s, const struct nam
 int values_get_map(struct ebb_values *v, struct scratch *s, const struct name *name, void *buf,
 		   size_t cap, size_t *bytes);
 
+/* The reader that is kept for the next one to open. */
+void values_end_spare_reader(struct ebb_values *v);
+size_t values_spare_reader_bytes(const struct ebb_values *v);
 int values_open_reader(struct ebb_values *v, const struct name *name,
 		       struct ebb_value_reader **out);
 

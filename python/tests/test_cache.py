@@ -446,7 +446,8 @@ def test_equal_arguments_are_the_same():
         assert len(calls) == n, other
     others = [1, 1.0, True, None, "1", b"1", [1], (1,), {1}, frozenset([1]), {1: 1}, a.astype("f4"),
               a.reshape(2, 3), np.asfortranarray(b), np.array([None]), np.array(["x"]),
-              np.arange(3).view("M8[s]"), np.arange(3).view("m8[s]"), np.float32(1), bytearray(b"1")]
+              np.arange(3).view("M8[s]"), np.arange(3).view("m8[s]"), np.float32(1),
+              bytearray(b"1")]
     calls.clear()
     f.cache_clear()
     for n, other in enumerate(others, 1):

@@ -128,10 +128,10 @@ class ArrayStore(Shared[Any]):
     (a[::2]) or another order of its axes, dates and time differences, Python objects, and
     numpy.recarray, numpy.matrix and masked arrays.
 
-    codec: "lz4", "lz4hc" or "zstd", libebb's: numbers are shuffled by their dtype's items before, if
-    a sample of the array gets smaller by it; "blosc2": each array is shuffled by its dtype's items
-    and compressed by blosc2; or an object with encode() and decode() as numcodecs' codecs have
-    them.  level, capacity, spill: as Store has them.
+    codec: "lz4", "lz4hc" or "zstd", libebb's: numbers are shuffled by their dtype's items before,
+    if a sample of the array gets smaller by it; "blosc2": each array is shuffled by its dtype's
+    items and compressed by blosc2; or an object with encode() and decode() as numcodecs' codecs
+    have them.  level, capacity, spill: as Store has them.
 
     Errors: as Store's; a value that cannot be pickled is what pickle raises, and so is one that
     cannot be unpickled, but that a KeyError is an OSError then.  When a put fails, all is as it was

@@ -309,9 +309,10 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
     arguments that make no difference to the result, and may be what cannot be pickled.
     Other arguments are Cache's.  With a spill, a result that comes back from the file is unpickled:
     its owner and root alone can write to it, and a checksum with a secret tells damage, but it is
-    no signature.  So the spill must not be on a disk whose bytes others can change.  A result that pickle does not take or give back, or that does not
-    fit into a Cache as one value (more than 64 MiB, say), is returned and not kept: each call
-    computes it again.
+    no signature.  So the spill must not be on a disk whose bytes others can change.
+
+    A result that pickle does not take or give back, or that does not fit into a Cache as one value
+    (more than 64 MiB, say), is returned and not kept: each call computes it again.
 
     The function has cache_info(), cache_clear() and __wrapped__, as functools.lru_cache() has
     them, and cache, which is the Cache.  In a forked child it begins with an empty one, which is

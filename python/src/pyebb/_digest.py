@@ -5,13 +5,13 @@ import pickle
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 
 NUMBERS = {int, float, bool, type(None)}     # pickle itself has one form of a list of these
 
 
-class _Digester(pickle._Pickler):  # type: ignore[misc, name-defined]
+class _Digester(pickle._Pickler):
     """Writes a pickle into a digest, but what differs between equal objects.
 
     A text that comes twice is written twice, since two equal ones are often one object.  A dict is
@@ -20,7 +20,8 @@ class _Digester(pickle._Pickler):  # type: ignore[misc, name-defined]
     twice are told from two equal ones: a pickle has to, where one has itself in it.
     """
 
-    dispatch = dict(pickle._Pickler.dispatch)   # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[type, Callable[[Any, Any], None]]] = dict(pickle._Pickler.dispatch)
+    write: Callable[[Any], object]
 
     def __init__(self) -> None:
         self.digest = hashlib.blake2b(digest_size=32)
@@ -30,7 +31,7 @@ class _Digester(pickle._Pickler):  # type: ignore[misc, name-defined]
     def memoize(self, obj: Any) -> None:
         if type(obj) is not str and type(obj) is not bytes and \
                 not (self.numpy and isinstance(obj, self.numpy.generic)):
-            super().memoize(obj)
+            super().memoize(obj)    # type: ignore[misc]
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         numpy = self.numpy
@@ -45,7 +46,7 @@ class _Digester(pickle._Pickler):  # type: ignore[misc, name-defined]
         elif type(obj) in (list, tuple) and len(obj) > 8 and set(map(type, obj)) <= NUMBERS:
             self._write(pickle.dumps(obj, 5), b"numbers")
         else:
-            super().save(obj, save_persistent_id)
+            super().save(obj, save_persistent_id)   # type: ignore[misc]
 
     def _write(self, data: Any, kind: bytes) -> None:
         self.write(b"%s %d " % (kind, memoryview(data).nbytes))

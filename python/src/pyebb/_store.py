@@ -116,10 +116,10 @@ class Store(_core.Values, Shared[bytes]):
 
     A put replaces in one step: who gets meanwhile gets the old or the new value, whole.  Memory of
     deleted values goes back to the system without a call.  Keys of different types are different
-    keys, and have no order.  An iteration meets each key that is there all the time once, and
-    others or not; it may go on while the store changes, and so may one over items() or values(),
-    and ==.  (dict(store) looks up what keys() has, and a KeyError says that one went meanwhile;
-    copy() is for that.)
+    keys, and their order is that of secret hashes, which it tells who sees it.  An iteration meets
+    each key that is there all the time once, and others or not; it may go on while the store
+    changes, and so may one over items() or values(), and ==.  (dict(store) looks up what keys()
+    has, and a KeyError says that one went meanwhile; copy() is for that.)
 
     codec: a name of pyebb.codecs().  level: the codec's; None: its default.  unit: bytes that are
     compressed together, of a larger value: 16384, 32768 or 65536, which None stands for; with a
