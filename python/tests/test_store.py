@@ -761,7 +761,7 @@ def test_a_free_threaded_interpreter_keeps_its_lock_off():
 @pytest.mark.parametrize("end", [lambda s: s.__delitem__("k"), lambda s: s.__setitem__("k", b""),
                                  lambda s: s.pop("k")], ids=["delete", "replace", "pop"])
 def test_the_interpreters_lock_is_free_while_a_large_value_ends(store, end):
-    large = noise(8 * MIB)
+    large = noise(MIB) * 128        # which takes longer than another thread to wake
     was = sys.getswitchinterval()
     for i in range(20):
         store["k"] = large
