@@ -141,6 +141,16 @@ static void a_value_is_replaced_and_deleted(void **state)
 	must_eq(stat_of(c).object_bytes, 0);
 	must_eq(stat_of(c).misses, 2);
 	must_eq(stat_of(c).hits, 1);
+	/* Without a buffer a get only asks. */
+	must_eq(get(c, 1, NULL, 0, &n), -ENOENT);
+	must_eq(put(c, 2, data, 10, 0), 0);
+	must_eq(get(c, 2, NULL, 0, &n), -ENOSPC);
+	must_eq(n, 10);
+	must_eq(put(c, 2, data, 0, 0), 0);
+	must_eq(get(c, 2, NULL, 0, &n), 0);
+	must_eq(ebb_cache_delete(c, &(u64){ 2 }, 8), 0);
+	must_eq(stat_of(c).misses, 2);
+	must_eq(stat_of(c).hits, 1);
 	/* What is too large takes the old one with it. */
 	must_eq(put(c, 1, data, 10, 0), 0);
 	must_eq(ebb_cache_put(c, &(u64){ 1 }, 8, data, EBB_CACHE_VALUE_MAX + 1, 0, 0), -EFBIG);

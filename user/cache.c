@@ -596,6 +596,12 @@ struct wish {
 	struct pin *pin;
 };
 
+/* A get without a buffer asks whether there is a value, and of how many bytes. */
+static bool only_asks(const struct wish *w)
+{
+	return !w->buf && !w->pinned && !w->take;
+}
+
 /* A pin, and the value's bytes after it. */
 struct pin {
 	struct ebb_cache_pin is;
@@ -658,6 +664,8 @@ static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_k
 			end_pin(c, w->pin);
 		return err;
 	}
+	if (only_asks(w))
+		return 0;
 	host_a64_add(&counts->hits, 1);
 	if (!p.ref)
 		host_a64_add(&counts->spill_hits, 1);
@@ -687,7 +695,7 @@ static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
 	scratch_put(&c->blocks, s);
 	if (err == -ESTALE)
 		err = -ENOENT;
-	if (err == -ENOENT)
+	if (err == -ENOENT && !only_asks(w))
 		host_a64_add(&cache_shard_of(c, key->hash)->counts.misses, 1);
 	cache_call_end(&call);
 	return err;

@@ -129,7 +129,8 @@ int ebb_cache_put(struct ebb_cache *cache, const void *key, size_t key_bytes, co
 
 /*
  * Reads a value to buf[cap]; *bytes is its size.  -ENOSPC: cap is less, and *bytes tells the size.
- * After an error, what buf has means nothing.  -EIO: what is stored does not decompress; -ENOMEM.
+ * Without a buffer (NULL, and cap 0) it only asks, which counts as neither a hit nor a miss.  After
+ * an error, what buf has means nothing.  -EIO: what is stored does not decompress; -ENOMEM.
  */
 int ebb_cache_get(struct ebb_cache *cache, const void *key, size_t key_bytes, void *buf, size_t cap,
 		  size_t *bytes);

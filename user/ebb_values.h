@@ -183,6 +183,9 @@ struct ebb_values_entry {
 };
 
 /*
+ * The order is that of hashes with the table's secret: who sees it learns which of his keys are
+ * near each other, so it is not for strangers who choose keys.
+ *
  * Fills *entry with the next value's, and if it has a key, key[EBB_VALUES_KEY_MAX]; NULL: its bytes
  * are not wanted.  -ENOENT: that was all.
  */

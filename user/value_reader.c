@@ -158,6 +158,24 @@ static int reader_begin(struct ebb_value_reader *reader, struct scratch *s,
 	return err == -ESTALE ? -EIO : err;
 }
 
+/* The pages of a new reader cost more than most reads do, so one is kept. */
+static void end_reader(struct ebb_values *v, struct ebb_value_reader *reader)
+{
+	reader = (void *)(uintptr_t)host_a64_xchg(&v->spare_reader, (uintptr_t)reader);
+	if (reader)
+		host_user_unmap_wiped(reader, sizeof(*reader));
+}
+
+void values_end_spare_reader(struct ebb_values *v)
+{
+	end_reader(v, NULL);
+}
+
+size_t values_spare_reader_bytes(const struct ebb_values *v)
+{
+	return host_a64_read(&v->spare_reader) ? sizeof(struct ebb_value_reader) : 0;
+}
+
 int values_open_reader(struct ebb_values *v, const struct name *name,
 		       struct ebb_value_reader **out)
 {
@@ -166,20 +184,24 @@ int values_open_reader(struct ebb_values *v, const struct name *name,
 	int err;
 
 	s = scratch_get(&v->blocks);
-	reader = s ? host_user_map_wiped(sizeof(*reader)) : NULL;
+	if (!s)
+		return -ENOMEM;
+	reader = (void *)(uintptr_t)host_a64_xchg(&v->spare_reader, 0);
+	if (!reader)
+		reader = host_user_map_wiped(sizeof(*reader));
 	if (!reader) {
-		if (s)
-			scratch_put(&v->blocks, s);
+		scratch_put(&v->blocks, s);
 		return -ENOMEM;
 	}
 	reader->values = v;
+	reader->pin = (struct pin){ 0 };
 	reader->stripe = stripe_of(v, name->hash);
 	reader->leaf = NO_LEAF;
 	reader->block = NO_BLOCK;
 	err = reader_begin(reader, s, name);
 	scratch_put(&v->blocks, s);
 	if (err) {
-		host_user_unmap_wiped(reader, sizeof(*reader));
+		end_reader(v, reader);
 		return err;
 	}
 	reader->magic = MAGIC;
@@ -260,5 +282,5 @@ void ebb_value_reader_close(struct ebb_value_reader *reader)
 		values_end_pin(v, s, reader->stripe, &reader->pin);
 		scratch_put(&v->blocks, s);
 	}
-	host_user_unmap_wiped(reader, sizeof(*reader));
+	end_reader(v, reader);
 }

@@ -159,6 +159,7 @@ void ebb_values_close(struct ebb_values *v)
 	if (values_bad(v))
 		return;
 	v->magic = 0;
+	values_end_spare_reader(v);
 	blocks_destroy(&v->blocks);
 	ebb_close(v->store);
 	for (i = 0; i < VALUES_STRIPES; i++)

@@ -61,6 +61,7 @@ struct ebb_values {
 	size_t head_most;               /* bytes of a bucket's object */
 	size_t unit;                    /* bytes of a value's blocks, but for its last one */
 	host_mutex_t growing;
+	host_a64 spare_reader;          /* one that was closed, for the next to open; 0: none */
 	struct values_stripe stripe[VALUES_STRIPES];
 };
 
@@ -244,6 +245,9 @@ int values_look_locked(struct ebb_values *v, struct scratch *s, const struct nam
 int values_get_map(struct ebb_values *v, struct scratch *s, const struct name *name, void *buf,
 		   size_t cap, size_t *bytes);
 
+/* The reader that is kept for the next one to open. */
+void values_end_spare_reader(struct ebb_values *v);
+size_t values_spare_reader_bytes(const struct ebb_values *v);
 int values_open_reader(struct ebb_values *v, const struct name *name,
 		       struct ebb_value_reader **out);
 

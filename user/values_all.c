@@ -146,7 +146,7 @@ int ebb_values_stat(struct ebb_values *v, struct ebb_values_stat *stat)
 	ours.object_bytes = store.compr_data_size;
 	ours.buckets = host_a64_read(&v->buckets);
 	ours.meta_bytes = blocks_meta_bytes(&v->blocks) + blocks_contexts_bytes(&v->blocks) +
-			  sizeof(*v);
+			  values_spare_reader_bytes(v) + sizeof(*v);
 	ours.rereads = host_a64_read(&v->blocks.stale);
 	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }

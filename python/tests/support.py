@@ -56,10 +56,10 @@ def within(seconds, call):
         raise errors[0]
 
 
-def child_of_fork(call):
+def child_of_fork(call, fork=os.fork):
     """Runs it in a forked child, and returns what it returns, or the exception."""
     r, w = os.pipe()
-    pid = os.fork()
+    pid = fork()
     if not pid:
         try:
             try:

@@ -81,6 +81,32 @@ def test_what_is_evicted_goes_to_the_spill_and_comes_back(tmp_path):
         assert c[0] == b"new"
 
 
+@pytest.mark.parametrize("look", [iter, list, dict, set, reversed])
+def test_it_cannot_be_iterated(cache, look):
+    cache[0], cache[1], cache["k"] = b"zero", b"one", b"text"
+    with pytest.raises(TypeError, match="not iterable|not reversible"):
+        look(cache)
+
+
+def test_in_counts_as_neither_a_hit_nor_a_miss(cache):
+    cache["a"], cache["empty"] = b"x", b""
+    assert "a" in cache and "empty" in cache and "b" not in cache
+    s = cache.stats()
+    assert (s["hits"], s["misses"]) == (0, 0)
+    cache.get("a"), cache.get("empty"), cache.get("b")
+    s = cache.stats()
+    assert (s["hits"], s["misses"]) == (2, 1)
+
+
+@pytest.mark.parametrize("sizes", [[100, 70_000, 100, 3000, 3001, 2 * MIB, 2999, 0, 70_000]])
+def test_values_of_all_sizes_come_back_in_any_order(cache, sizes):
+    for i, n in enumerate(sizes):
+        cache[i] = mixed(n, i)
+    for _ in range(2):
+        for i, n in enumerate(sizes):
+            assert cache[i] == cache._get_writable(i) == mixed(n, i)
+
+
 def test_clear_leaves_a_cache_that_works(cache):
     for _ in range(3):
         for i in range(10):
@@ -257,6 +283,9 @@ def test_other_errors_are_those_of_a_store(cache, tmp_path):
         cache["k" * 1020]
     with pytest.raises(FileNotFoundError):
         pyebb.Cache("8 MiB", spill="/nowhere/file")
+    with pytest.raises(ValueError, match="spill '.*x.x00y': expected a path without a NUL"):
+        pyebb.Cache("8 MiB", spill=f"{tmp_path}/x\0y")
+    assert not (tmp_path / "x").exists()
     (tmp_path / "mine").write_text("somebody's own")
     with pytest.raises(FileExistsError, match="no spill.*mine"):
         pyebb.Cache("8 MiB", spill=tmp_path / "mine")
@@ -388,6 +417,124 @@ def test_a_pair_is_no_named_argument():
     for _ in range(2):
         assert f(x=1) == ((), {"x": 1})
         assert f(("x", 1)) == ((("x", 1),), {})
+
+
+def texts():
+    """Two that are equal, and not one object."""
+    return ["".join(["ab", "cd"]), "".join(["ab", "cd"])]
+
+
+def test_equal_arguments_are_the_same():
+    np = pytest.importorskip("numpy")
+    a, b = np.arange(6.0), np.arange(6.0).reshape(2, 3)
+    pairs = [
+        (["abcd", "abcd"], texts()), ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({1: {"a": 1, "b": 2}, (2,): 0}, {(2,): 0, 1: {"b": 2, "a": 1}}),
+        ({0, 8, 16}, {16, 8, 0}), ([a, a], [a.copy(), a.copy()]),
+        (a, np.frombuffer(a.tobytes())), (a + 1, np.arange(1., 13.)[:6]), (np.arange(12)[::2],) * 2,
+        ([np.float64(0), a], pickle.loads(pickle.dumps([np.float64(0), a]))),
+        ([np.float64(1)] * 2, [np.float64(1), np.float64(1)]), (np.dtype("f8"), np.dtype("<f8")),
+        (np.asfortranarray(b), np.asfortranarray(b)), (list(range(100)), list(range(100)))]
+    calls = []
+
+    @pyebb.cache("8 MiB")
+    def f(x, y=2):
+        calls.append(x)
+
+    for n, (one, other) in enumerate(pairs, 1):
+        f(one), f(other), f(x=other), f(other, 2), f(y=2, x=one)
+        assert len(calls) == n, other
+    others = [1, 1.0, True, None, "1", b"1", [1], (1,), {1}, frozenset([1]), {1: 1}, a.astype("f4"),
+              a.reshape(2, 3), np.asfortranarray(b), np.array([None]), np.array(["x"]),
+              np.arange(3).view("M8[s]"), np.arange(3).view("m8[s]"), np.float32(1),
+              bytearray(b"1")]
+    calls.clear()
+    f.cache_clear()
+    for n, other in enumerate(others, 1):
+        f(other), f(other)
+        assert len(calls) == n, other
+
+
+def test_an_argument_may_have_itself_in_it():
+    @pyebb.cache("8 MiB")
+    def f(x):
+        return len(x)
+
+    own, table = [1], {"a": 1}
+    own.append(own)
+    table["self"] = table
+    assert (f(own), f(own), f(table), f(table)) == (2, 2, 2, 2) and f.cache_info().hits == 2
+
+
+def test_what_cannot_be_kept_is_refused_where_it_is_decorated():
+    async def co(x):
+        return x
+
+    def gen(x):
+        yield x
+
+    async def agen(x):
+        yield x
+
+    for wrong, what in ((co, "a coroutine"), (gen, "a generator"), (agen, "an asynchronous"),
+                        (5, "for functions, not int"), (classmethod(gen), "not classmethod")):
+        with pytest.raises(TypeError, match=what):
+            pyebb.cache("8 MiB")(wrong)
+    with pytest.raises(TypeError, match="Thing.get is a method.*ignore=.'self'."):
+        class Thing:
+            @pyebb.cache("8 MiB")
+            def get(self, n):
+                return n
+    with pytest.raises(TypeError, match="key and ignore"):
+        pyebb.cache("8 MiB", key=lambda n: n, ignore=["n"])
+    with pytest.raises(ValueError, match="ignore 'm': .*<lambda> has the parameters n, k"):
+        pyebb.cache("8 MiB", ignore=["m"])(lambda n, k: n)
+
+
+def test_methods_say_what_their_object_is_to_the_result():
+    class Thing:
+        def __init__(self):
+            self.lock, self.calls = threading.Lock(), 0
+
+        @pyebb.cache("8 MiB", ignore=["self"])
+        def get(self, n):
+            self.calls += 1
+            return n
+
+        @pyebb.cache("8 MiB", key=lambda self, n: n)
+        def other(self, n):
+            self.calls += 1
+            return n
+
+        @staticmethod
+        @pyebb.cache("8 MiB")
+        def static(n):
+            return n
+
+    thing = Thing()
+    assert [thing.get(1), thing.get(1), thing.get(n=1), thing.other(1), thing.other(1)] == [1] * 5
+    assert thing.calls == 2 and thing.static(3) == Thing.static(3) == 3
+
+
+def test_ignored_arguments_make_no_difference():
+    @pyebb.cache("8 MiB", ignore=["verbose", "kw"])
+    def f(n, verbose=False, **kw):
+        return n, verbose
+
+    assert f(1) == f(1, True) == f(1, verbose=lambda: 5) == f(1, extra=3) == (1, False)
+    assert f(2, 5) == (2, 5)
+
+
+def test_an_argument_that_makes_no_key_is_named():
+    @pyebb.cache("8 MiB")
+    def f(n, lock):
+        return n
+
+    with pytest.raises(TypeError, match="f.*: argument lock makes no key.*cannot pickle"):
+        f(1, threading.Lock())
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'lock'"):
+        f(1)
+    assert f.cache_info().currsize
 
 
 def test_an_error_of_the_function_is_not_kept():

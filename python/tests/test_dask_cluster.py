@@ -200,6 +200,27 @@ def test_a_buffer_as_the_worker_s_data(tmp_path):
         assert figures(client)["keys"]
 
 
+@pytest.mark.parametrize("cached", [False, True])
+def test_arrays_in_a_store_of_zarr_have_one_name_and_go_to_a_cluster_of_threads(cached):
+    zarr, da = pytest.importorskip("zarr"), pytest.importorskip("dask.array")
+    import pyebb.zarr
+    store = pyebb.zarr.EbbStore()
+    a = zarr.create_array(store, name="x", data=np.arange(100.).reshape(10, 10), chunks=(5, 5),
+                          compressors=None)
+    if cached:
+        store = pyebb.zarr.cached(store, "8 MiB")
+        a = zarr.open_array(store, path="x", mode="r")
+    x, y, z = (da.from_zarr(b) for b in (a, a, zarr.open_array(store, path="x", mode="r")))
+    assert x.name == y.name and (not cached or z.name == x.name)
+    other = zarr.create_array(pyebb.zarr.EbbStore(), name="x", data=np.ones((10, 10)),
+                              chunks=(5, 5), compressors=None)
+    assert da.from_zarr(other).name != x.name
+    with dask.config.set({"tokenize.ensure-deterministic": True}):
+        assert da.from_zarr(a).name == x.name
+    with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+        assert x.sum().compute(scheduler=client) == 4950
+
+
 def test_where_nothing_spills_the_worker_is_left_alone(tmp_path):
     config = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
     with dask.config.set(config), cluster(tmp_path, n_workers=1) as c, Client(c) as client:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import pyebb
-from support import MIB, child_of_fork, mixed, noise, run_threads
+from support import MIB, mixed, noise, run_threads
 
 
 @pytest.fixture
@@ -374,6 +374,7 @@ def test_an_argument_out_of_its_range_is_a_value_error_that_names_it(arguments, 
 
 
 @pytest.mark.parametrize("text, n", [("1 GiB", 1 << 30), ("1.5GB", 1_500_000_000), ("64mib", 64 * MIB),
+                                     ("4G", 4 << 30), ("8m", 8 * MIB),
                                      ("4096", 4096), ("10 b", 10), (5 * MIB, 5 * MIB)])
 def test_a_capacity_may_be_a_text(text, n):
     with pyebb.Store(capacity=text) as s:
@@ -756,47 +757,37 @@ def test_a_free_threaded_interpreter_keeps_its_lock_off():
         assert not sys._is_gil_enabled()
 
 
-# ---- fork and spawn ----
-
-def test_in_a_forked_child_a_store_of_the_parent_is_a_runtime_error(store):
-    store["k"] = mixed(100_000)
-    for call in (lambda: store["k"], lambda: store.update(k=b""), lambda: len(store),
-                 lambda: list(store), store.trim):
-        error = child_of_fork(call)
-        assert isinstance(error, RuntimeError) and "before a fork" in str(error)
-    assert "another process" in child_of_fork(lambda: repr(store))
-    assert child_of_fork(store.close) is None
-    assert store["k"] == mixed(100_000)
-
-
-def test_a_forked_child_opens_stores_of_its_own(store):
-    store["k"] = b"parent"
-
-    def child():
-        with pyebb.Store() as mine:
-            mine["k"] = mixed(100_000)
-            mine.check()
-            return mine["k"]
-
-    assert child_of_fork(child) == mixed(100_000)
-    assert store["k"] == b"parent"
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no lock")
+@pytest.mark.parametrize("end", [lambda s: s.__delitem__("k"), lambda s: s.__setitem__("k", b""),
+                                 lambda s: s.pop("k")], ids=["delete", "replace", "pop"])
+def test_the_interpreters_lock_is_free_while_a_large_value_ends(store, end):
+    large = noise(MIB) * 128        # which takes longer than another thread to wake
+    was = sys.getswitchinterval()
+    for i in range(20):
+        store["k"] = large
+        start, ran = threading.Event(), []
+        other = threading.Thread(target=lambda: (start.wait(), ran.append(True)))
+        other.start()
+        sys.setswitchinterval(1000)     # nobody takes it away
+        try:
+            start.set()
+            end(store)
+            there = bool(ran)
+        finally:
+            sys.setswitchinterval(was)
+            other.join()
+        if there:
+            return
+    assert False, "no other thread ran"
 
 
-def in_another_process(n):
-    with pyebb.Store() as s:
-        s[n] = mixed(1000 * n)
-        return s[n]
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_processes_of_multiprocessing_have_stores_of_their_own(store, method):
-    import multiprocessing
-    store["k"] = b"parent"
-    with multiprocessing.get_context(method).Pool(2) as pool:
-        assert pool.map(in_another_process, range(5)) == [mixed(1000 * n) for n in range(5)]
-        pool.close()
-        pool.join()
-    assert store["k"] == b"parent"
+def test_a_read_of_a_part_takes_no_new_memory(store):
+    store["k"] = mixed(MIB)
+    store.read("k", 300, 100)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for i in range(1000):
+        assert len(store.read("k", 1000 * i, 100)) == 100
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 1000
 
 
 # ---- leaks ----

@@ -4,6 +4,7 @@
 They want pytest-asyncio: pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function
 """
 import asyncio
+import gc
 import pickle
 import time
 import tracemalloc
@@ -11,7 +12,7 @@ import tracemalloc
 import pytest
 
 import pyebb
-from support import run_threads
+from support import child_of_fork, run_threads
 
 pytest.importorskip("pytest_asyncio")
 zarr = pytest.importorskip("zarr", minversion="3.1")
@@ -45,10 +46,20 @@ class OneProcess:
     def test_store_supports_listing(self, store):
         assert store.supports_listing
 
-    async def test_serializable_store(self, store):
-        """Its memory is one process's."""
-        with pytest.raises(TypeError, match="one process's"):
-            pickle.dumps(store)
+    async def test_a_pickle_is_for_the_same_process(self, store):
+        await store.set("a", cpu.Buffer.from_bytes(b"1"))
+        data, token = pickle.dumps(store), store.__dask_tokenize__()
+        error = child_of_fork(lambda: pickle.loads(data))
+        assert isinstance(error, RuntimeError) and "process that sent it" in str(error)
+        again = pickle.loads(data)
+        assert again == store and again.__dask_tokenize__() == token
+        assert (await again.get("a")).to_bytes() == b"1"
+
+    def test_a_pickle_ends_with_the_store(self):
+        data = pickle.dumps(pyebb.zarr.EbbStore())
+        pyebb.zarr.EbbStore(), gc.collect()
+        with pytest.raises(RuntimeError, match="as long as it has the store"):
+            pickle.loads(data)
 
 
 class TestEbbStore(OneProcess, StoreTests[pyebb.zarr.EbbStore, cpu.Buffer]):

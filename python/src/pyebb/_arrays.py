@@ -27,7 +27,10 @@ from ._store import SOME, Key, Shared, Store, codec_store, packed_form
 
 _MISSING: Any = object()
 PIECE = 1 << 30     # bytes of a buffer that another codec gets at once; Blosc takes less than 2 GiB
-Frame = tuple[list[int], int, int]      # the numbers of its pieces, its bytes, and those of an item
+SHUFFLED = 16 << 20     # that are shuffled at once, into a copy
+SAMPLE, SAMPLES = 4 << 10, 8    # a buffer is tried by so many pieces of so many bytes
+# The numbers of its pieces, its bytes, and those of an item; libebb's codecs: 1 if not shuffled.
+Frame = tuple[list[int], int, int]
 
 
 class Kept(NamedTuple):
@@ -77,6 +80,18 @@ def _room(n: int) -> Any:
     return numpy.empty(n, "u1")
 
 
+def _shuffle(buffer: Any, itemsize: int) -> Any:
+    """The first bytes of all items, then the second ones, and so on."""
+    import numpy
+    return numpy.ascontiguousarray(numpy.frombuffer(buffer, "u1").reshape(-1, itemsize).T)
+
+
+def _unshuffle(shuffled: Any, room: Any, itemsize: int) -> None:
+    import numpy
+    items = numpy.frombuffer(room, "u1").reshape(-1, itemsize)
+    items[:] = numpy.frombuffer(shuffled, "u1").reshape(itemsize, -1).T
+
+
 class Blosc2:
     """blosc2 as a codec: shuffles the bytes of items of a size, then compresses.
 
@@ -113,9 +128,10 @@ class ArrayStore(Shared[Any]):
     (a[::2]) or another order of its axes, dates and time differences, Python objects, and
     numpy.recarray, numpy.matrix and masked arrays.
 
-    codec: "lz4", "lz4hc" or "zstd", libebb's; "blosc2": each array is shuffled by its dtype's items
-    and compressed by blosc2; or an object with encode() and decode() as numcodecs' codecs have
-    them.  level, capacity, spill: as Store has them.
+    codec: "lz4", "lz4hc" or "zstd", libebb's: numbers are shuffled by their dtype's items before,
+    if a sample of the array gets smaller by it; "blosc2": each array is shuffled by its dtype's
+    items and compressed by blosc2; or an object with encode() and decode() as numcodecs' codecs
+    have them.  level, capacity, spill: as Store has them.
 
     Errors: as Store's; a value that cannot be pickled is what pickle raises, and so is one that
     cannot be unpickled, but that a KeyError is an OSError then.  When a put fails, all is as it was
@@ -160,16 +176,31 @@ class ArrayStore(Shared[Any]):
         len(self.store)
         return self._at
 
+    def _itemsize(self, buffer: memoryview, itemsize: int) -> int:
+        """What a Frame says: libebb's codecs get a buffer shuffled if a sample gains by it."""
+        if self._make:
+            return itemsize
+        n = buffer.nbytes
+        if itemsize not in (2, 4, 8, 16) or n < SAMPLE or "numpy" not in sys.modules:
+            return 1
+        step = max((n - SAMPLE) // (SAMPLES - 1) // 64 * 64, SAMPLE)
+        sample = b"".join(buffer[at:at + SAMPLE] for at in range(0, n - SAMPLE + 1, step))
+        plain, shuffled = (len(packed_form(data, self.store.codec, self.store.level))
+                           for data in (sample, _shuffle(sample, itemsize)))
+        return itemsize if shuffled < 0.95 * plain else 1
+
     def _put_buffer(self, numbers: list[int], buffer: memoryview, itemsize: int) -> None:
         """numbers: where it puts those that it takes."""
-        if self._make is None:
+        if self._make is None and itemsize == 1:
             numbers.append(next(self._numbers))
             self.store[numbers[-1]] = buffer
             return
-        for at in range(0, max(buffer.nbytes, 1), PIECE):
+        step = PIECE if self._make else SHUFFLED
+        for at in range(0, max(buffer.nbytes, 1), step):
             numbers.append(next(self._numbers))
-            piece = _items(buffer[at:at + PIECE], itemsize)
-            self.store[numbers[-1]] = self._make(itemsize).encode(piece)
+            piece = buffer[at:at + step]
+            self.store[numbers[-1]] = self._make(itemsize).encode(_items(piece, itemsize)) \
+                if self._make else _shuffle(piece, itemsize)
 
     def __setitem__(self, key: Key, value: Any) -> None:
         self._put(key, value, ANY)
@@ -181,7 +212,8 @@ class ArrayStore(Shared[Any]):
         kept = Kept(next(self._numbers), [])
         try:
             for buffer in buffers:
-                raw, itemsize = buffer.raw(), memoryview(buffer).itemsize
+                raw = buffer.raw()
+                itemsize = self._itemsize(raw, memoryview(buffer).itemsize)
                 kept.frames.append(([], raw.nbytes, itemsize))
                 self._put_buffer(kept.frames[-1][0], raw, itemsize)
             self.store[kept.head] = head
@@ -197,8 +229,14 @@ class ArrayStore(Shared[Any]):
     def _read_buffer(self, numbers: list[int], size: int, itemsize: int) -> Any:
         room = _room(size)
         if self._make is None:
-            if self.store.get_into(numbers[0], room) != size:
-                raise KeyError(numbers[0])
+            step = SHUFFLED if itemsize > 1 else max(size, 1)
+            for at, number in zip(range(0, max(size, 1), step), numbers):
+                piece = memoryview(room)[at:at + step]
+                into = _room(len(piece)) if itemsize > 1 else piece
+                if self.store.get_into(number, into) != len(piece):
+                    raise KeyError(number)
+                if itemsize > 1:
+                    _unshuffle(into, piece, itemsize)
             return room
         for at, number in zip(range(0, size, PIECE), numbers):
             piece = room if len(numbers) == 1 else memoryview(room)[at:at + PIECE]

@@ -86,6 +86,7 @@ cdef class CacheValues(Gated):
     """libebb's cache: what Cache is made of."""
     cdef ebb_cache *c
     cdef bint spills
+    cdef size_t last            # bytes of a value that was found of late
     cdef object resize          # the lock of who changes the capacity
     cdef uint64_t capacity      # that it has when nobody clears it
     cdef uint32_t cleared       # how often that began
@@ -111,12 +112,14 @@ cdef class CacheValues(Gated):
             cfg.flags = EBB_CACHE_SECOND_MISS
         if spill is not None:
             path = os.fsencode(spill)
+            if b"\0" in path:
+                raise ValueError(f"spill {spill!r}: expected a path without a NUL character")
             cfg.spill = PyBytes_AsString(path)
             cfg.spill_capacity = spill_capacity
         with nogil:
             err = ebb_cache_open(&c, &cfg)
         if err == -ENOMEM:
-            raise MemoryError(f"no memory for a cache of {capacity} bytes")
+            raise no_memory(f"a cache of {capacity} bytes")
         if err:
             raise OSError(-err, SPILL_ERRORS.get(-err) or os.strerror(-err), spill)
         self.capacity = capacity
@@ -177,8 +180,8 @@ cdef class CacheValues(Gated):
                     pass
         finally:
             PyBuffer_Release(&view)
-        if err and err != -EAGAIN and err != -ENOMEM and err != -EFBIG:
-            raise OSError(-err, os.strerror(-err))
+        if err != -EAGAIN and err != -ENOMEM and err != -EFBIG:
+            self.done(err)
         return None if err == -EAGAIN else not err
 
     cdef int read_to(self, cache_name_t *name, void *at, size_t cap, size_t *n,
@@ -203,7 +206,7 @@ cdef class CacheValues(Gated):
         cdef unsigned char small[LONG]
         cdef size_t cap = LONG, n = 0
         cdef void *at = small
-        cdef bytes room_of_file
+        cdef bytes large = None
         cdef object out = None
         cdef Py_buffer room
         cdef int err
@@ -211,14 +214,22 @@ cdef class CacheValues(Gated):
             return None
         self.enter()
         try:
-            if self.spills:         # what is in the file is read once
+            # What is in the file is read once, and so is a value as large as the last one was.
+            if self.spills:
                 cap = SPILLED_MAX
-                room_of_file = PyBytes_FromStringAndSize(NULL, SPILLED_MAX)
-                at = PyBytes_AsString(room_of_file)
+            elif self.last > LONG:
+                cap = min(self.last, <size_t>LARGE)
+            if cap > LONG:
+                large = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>cap)
+                at = PyBytes_AsString(large)
             err = self.read_to(&name, at, cap, &n, take)
             if not err:
-                out = PyBytes_FromStringAndSize(<const char *>at, <Py_ssize_t>n)
-                return bytearray(out) if writable else out
+                self.last = n
+                if writable:
+                    return PyByteArray_FromStringAndSize(<const char *>at, <Py_ssize_t>n)
+                if large is not None and n == cap:
+                    return large
+                return PyBytes_FromStringAndSize(<const char *>at, <Py_ssize_t>n)
             while err == -ENOSPC:
                 # n is its size, but it may be another value by now.
                 cap = n
@@ -231,14 +242,17 @@ cdef class CacheValues(Gated):
                     out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>cap)
                     err = self.read_to(&name, PyBytes_AsString(out), cap, &n, take)
                 if not err:
+                    self.last = n
                     return out if n == cap else out[:n]
         finally:
             self.leave()
         if err == -ENOENT:
             return None
         if err == -ENOMEM:
-            raise MemoryError(f"no memory to read a value of {cap} bytes")
-        raise OSError(-err, f"what is stored does not decompress, under the key {key!r}")
+            raise no_memory(f"a value of {cap} bytes that is read")
+        if err == -EIO:
+            raise OSError(EIO, f"what is stored does not decompress, under the key {key!r}")
+        self.done(err)
 
     def _get(self, key):
         return self.get_one(key, False, False)
@@ -258,7 +272,9 @@ cdef class CacheValues(Gated):
         self.enter()
         err = self.read_to(&name, NULL, 0, &n, False)
         self.leave()
-        return err == 0 or err == -ENOSPC
+        if err != -ENOSPC and err != -ENOENT:
+            self.done(err)
+        return err != -ENOENT
 
     def _delete(self, key):
         """Deletes a value; returns whether there was one."""
@@ -270,8 +286,8 @@ cdef class CacheValues(Gated):
         with nogil:
             err = ebb_cache_delete(self.c, name.key, name.n)
         self.leave()
-        if err and err != -ENOENT:
-            raise OSError(-err, os.strerror(-err))
+        if err != -ENOENT:
+            self.done(err)
         return not err
 
     def _set_capacity(self, uint64_t capacity):
@@ -285,29 +301,33 @@ cdef class CacheValues(Gated):
                     self.capacity = capacity
         finally:
             self.leave()
-        if err:
-            raise OSError(-err, os.strerror(-err))
+        self.done(err)
 
     def clear(self):
         """Deletes all values."""
+        cdef int err
         self.enter()
         try:
             with self.resize:
                 # Who has the number of before puts where nobody looks any more.
                 self.cleared += 1
                 with nogil:
-                    ebb_cache_set_capacity(self.c, 0)
-                    ebb_cache_set_capacity(self.c, self.capacity)
+                    err = ebb_cache_set_capacity(self.c, 0)
+                    if not err:
+                        err = ebb_cache_set_capacity(self.c, self.capacity)
                 self.restored = self.cleared
         finally:
             self.leave()
+        self.done(err)
 
     def flush(self):
         """Returns when what was evicted before the call is in the spill, or has failed."""
+        cdef int err
         self.enter()
         with nogil:
-            ebb_cache_flush(self.c)
+            err = ebb_cache_flush(self.c)
         self.leave()
+        self.done(err)
 
     def stats(self):
         """Figures as a dict, of what libebb counts since it was opened; bytes where so named.
@@ -317,10 +337,12 @@ cdef class CacheValues(Gated):
         failed: puts that did not store; evicted; spill_...: of the file.
         """
         cdef ebb_cache_stat stat
+        cdef int err
         stat.struct_size = sizeof(stat)
         self.enter()
-        c_ebb_cache_stat(self.c, &stat)
+        err = c_ebb_cache_stat(self.c, &stat)
         self.leave()
+        self.done(err)
         return {
             "capacity": self.capacity, "used_bytes": stat.used_bytes,
             "pool_bytes": stat.pool_bytes, "idle_bytes": stat.idle_bytes,
@@ -342,8 +364,9 @@ cdef class CacheValues(Gated):
         with nogil:
             err = ebb_cache_check(self.c, why, sizeof(why))
         self.leave()
-        if err:
+        if err == -EUCLEAN:
             raise RuntimeError((<bytes>why).decode())
+        self.done(err)
 
     def __reduce_ex__(self, protocol):
         raise TypeError(f"a {type(self).__name__} cannot be pickled: its memory is one process's; "

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Cache: values that may be evicted, in so much memory; and cache(), which keeps results."""
 import functools
-import hashlib
+import inspect
 import os
 import pickle
 import struct
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from . import _core
 from ._arrays import _dump
+from ._digest import digest
 from ._show import parse_size, size_text, table_html
 from ._store import Key, check_codec
 
@@ -44,11 +45,15 @@ class Cache(_core.CacheValues):
     it is read again from there.  Nobody else can read it, and a symbolic link is refused.
     second_miss: the first put of a key only notes it.
 
-    It is used as a cachetools.Cache is, but that it cannot be iterated.  A value fits if it has at
+    It is used as a cachetools.Cache is, but that it cannot be iterated (TypeError), and that `in`
+    counts as neither a hit nor a miss.  A value fits if it has at
     most 64 MiB, and compressed at most a quarter of the capacity.  One that does not is a
     ValueError, as there, but then its key has no value: one from before is deleted, too.  Other
     errors are Store's.
     """
+
+    __iter__: ClassVar[None] = None         # or Python would try the keys 0, 1, 2
+    __reversed__: ClassVar[None] = None
 
     def __init__(self, capacity: int | str, *, codec: str = "lz4", level: int | None = None,
                  spill: str | os.PathLike[str] | None = None, spill_capacity: int | str = "1 GiB",
@@ -174,19 +179,58 @@ class CacheInfo(NamedTuple):
     currsize: int
 
 
-def _default_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """A digest of the arguments' pickles: of arrays, of all their bytes."""
-    digest = hashlib.blake2b(digest_size=32)
-    # f(("x", 1)) is not f(x=1).
-    digest.update(struct.pack("<Q", len(args)))
-    for word in (*args, *sorted(kwargs.items())):
-        head, buffers = _dump(word)
-        parts: list[Any] = [head, *buffers]
-        digest.update(struct.pack("<Q", len(parts)))
-        for part in parts:
-            digest.update(struct.pack("<Q", memoryview(part).nbytes))
-            digest.update(part)
-    return digest.digest()
+def _key_maker(function: Callable[..., Any], ignore: Iterable[str]) -> Callable[..., bytes]:
+    """What makes a key of a call: a digest of its arguments, by their names."""
+    name = getattr(function, "__qualname__", repr(function))
+    parameters: list[str] = []
+    try:
+        signature: inspect.Signature | None = inspect.signature(function)
+        parameters = list(signature.parameters) if signature else []
+    except (TypeError, ValueError):     # some builtins have none
+        signature = None
+    ignored = list(ignore)
+    for word in ignored:
+        if word not in parameters:
+            raise ValueError(f"ignore {word!r}: {name} has the parameters {', '.join(parameters)}")
+    in_class = "." in name.rpartition("<locals>.")[2]
+    if in_class and parameters[:1] == ["self"] and "self" not in ignored:
+        raise TypeError(f"{name} is a method, and its results are of an object, which may change: "
+                        "leave it out with ignore=['self'], or make a key with key=")
+
+    def make(*args: Any, **kwargs: Any) -> bytes:
+        named: dict[str, Any] = {"args": args, "kwargs": kwargs}
+        try:
+            if signature:
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                named = bound.arguments
+        except TypeError:               # which the function will say better
+            pass
+        digests = []
+        for word, value in named.items():
+            if word in ignored:
+                continue
+            try:
+                digests.append(digest(value))
+            except Exception as e:      # pickle raises what the object's own methods do
+                raise TypeError(f"{name}(): argument {word} makes no key, since it cannot be "
+                                "pickled: leave it out with ignore=, or make a key with key= "
+                                f"({type(e).__name__}: {e})") from e
+        return b"".join(digests) if len(digests) < 16 else digest(digests)
+
+    return make
+
+
+def _check_function(function: Any) -> None:
+    """TypeError: what it returns cannot be kept."""
+    if not callable(function):
+        raise TypeError(f"@pyebb.cache() is for functions, not {type(function).__name__}")
+    for kind, what in ((inspect.iscoroutinefunction, "a coroutine"),
+                       (inspect.isgeneratorfunction, "a generator"),
+                       (inspect.isasyncgenfunction, "an asynchronous generator")):
+        if kind(function):
+            raise TypeError(f"{function.__qualname__} makes {what}, which is used up and cannot be "
+                            "kept: cache a function that returns what it computes")
 
 
 _FRAME = struct.Struct("<I")
@@ -251,7 +295,7 @@ def _of_child(capacity: int | str, arguments: dict[str, Any]) -> Cache:
 
 
 def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = None,
-          **arguments: Any) -> Callable[[Callable[P, R]], Cached[P, R]]:
+          ignore: Iterable[str] = (), **arguments: Any) -> Callable[[Callable[P, R]], Cached[P, R]]:
     """A decorator that keeps a function's results, arrays among them, compressed.
 
         @pyebb.cache(capacity="1 GiB", codec="zstd")
@@ -259,21 +303,35 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
 
     Each call returns an object of its own, whose arrays can be written as those of an ArrayStore.
     key: makes the str, bytes or int of a call's arguments; None: a digest of their pickles, so
-    arguments may be arrays, and equal arguments that pickle otherwise (1 and 1.0) are different.
-    Other arguments are Cache's.  A result that pickle does not take or give back, or that does not
-    fit into a Cache as one value (more than 64 MiB, say), is returned and not kept: each call
-    computes it again.
+    arguments may be arrays.  As joblib has it, equal arguments are the same however the call names
+    them and whatever the order of a dict or a set is, and arrays whether they are read-only or not;
+    but 1 and 1.0 are different, and so are arrays in C's and in Fortran's order.  ignore: names of
+    arguments that make no difference to the result, and may be what cannot be pickled.
+    Other arguments are Cache's.  With a spill, a result that comes back from the file is unpickled:
+    its owner and root alone can write to it, and a checksum with a secret tells damage, but it is
+    no signature.  So the spill must not be on a disk whose bytes others can change.
+
+    A result that pickle does not take or give back, or that does not fit into a Cache as one value
+    (more than 64 MiB, say), is returned and not kept: each call computes it again.
 
     The function has cache_info(), cache_clear() and __wrapped__, as functools.lru_cache() has
     them, and cache, which is the Cache.  In a forked child it begins with an empty one, which is
     not `cache`, and whose spill, if it has one, is a file without a name in the same folder.
+
+    TypeError: what is decorated is a coroutine function or a generator function; or a method, if
+    neither key nor ignore says what its `self` is to the result; or a call's argument cannot be
+    pickled.  ValueError: ignore names no argument.
     """
     if callable(capacity):
         raise TypeError("write @pyebb.cache(), with parentheses")
+    if key and ignore:
+        raise TypeError("key and ignore: expected one of them, since key leaves out what it likes")
     if arguments.get("spill") is not None:      # a child may be in another directory
         arguments["spill"] = os.path.abspath(arguments["spill"])
 
     def decorate(function: Callable[P, R]) -> Cached[P, R]:
+        _check_function(function)
+        key_of = key or _key_maker(function, ignore)
         first = Cache(capacity, **arguments)
         opened = {_core.forks(): first}         # this process's; a child drops its ancestors'
         counted: dict[int, tuple[int, int]] = {}        # the same of what cache_clear() forgot
@@ -289,7 +347,7 @@ def cache(capacity: int | str = "1 GiB", *, key: Callable[..., Key] | None = Non
 
         @functools.wraps(function)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-            name = key(*args, **kwargs) if key else _default_key(args, kwargs)
+            name = key_of(*args, **kwargs)
             store = current()
             found = store._get_writable(name)
             if found is not None:

@@ -53,6 +53,7 @@ class CorruptError(ValueError): ...
 MAX_CACHE_KEY: int
 MAX_CACHE_VALUE: int
 CACHE_CAPACITY_MIN: int
+SPILL_ERRORS: dict[int, str]
 
 @disjoint_base
 class Gated:

@@ -12,7 +12,7 @@ import os
 import threading
 
 cimport cython
-from libc.errno cimport EAGAIN, EEXIST, EFBIG, EINTR, EIO, ENOENT, ENOMEM, ENOSPC
+from libc.errno cimport EAGAIN, EEXIST, EFBIG, EINTR, EINVAL, EIO, ENOENT, ENOMEM, ENOSPC
 from libc.errno cimport errno as c_errno
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -34,10 +34,15 @@ cdef extern from "gate.h" nogil:
     bint gate_is_shut(const gate_t *gate)
 
 
+cdef extern from "pthread.h" nogil:
+    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
+                       void (*child)() noexcept nogil)
+
+
 cdef extern from "table.h":
     void table_lock(object table)
     void table_unlock(object table)
-    void table_locks_renew()
+    void table_locks_renew() noexcept nogil
 
 
 cdef extern from "Python.h":
@@ -67,6 +72,7 @@ cdef extern from "Python.h":
 # A value of fewer bytes is done before another thread could have got the interpreter's lock.
 cdef enum:
     LONG = 2048
+    LARGE = 1 << 20     # and the end of a value is, of fewer than that
 
 # Of the kinds of keys that are bytes to libebb; other integers are its ids.
 cdef enum:
@@ -82,13 +88,15 @@ DEFAULT_LEVEL = EBB_LEVEL_DEFAULT
 cdef int generation = 0
 
 
-def _after_fork():
+cdef void after_fork() noexcept nogil:
     global generation
     generation += 1
     table_locks_renew()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+# The C library's forks, of which the interpreter does not see each.
+if pthread_atfork(NULL, NULL, after_fork):
+    raise MemoryError("no memory to be told of forks")
 
 
 def forks():
@@ -289,7 +297,7 @@ cdef int c_get(ebb_values *v, name_t *name, void *buf, size_t cap, size_t *n) no
     return ebb_values_get_key(v, name.key, name.n, buf, cap, n)
 
 
-cdef int c_size(ebb_values *v, name_t *name, uint64_t *n) noexcept nogil:
+cdef int c_size(ebb_values *v, const name_t *name, uint64_t *n) noexcept nogil:
     if name.is_id:
         return ebb_values_size(v, name.id, n)
     return ebb_values_size_key(v, name.key, name.n, n)
@@ -407,6 +415,21 @@ cdef object form_error(int err):
     return CorruptError("the packed form of a value is damaged, or is none")
 
 
+cdef object no_memory(what):
+    """The MemoryError of a process that is short of memory, or of mappings."""
+    cdef object why = f"no memory for {what}"
+    try:
+        with open("/proc/self/maps", "rb") as f:
+            n = sum(1 for _ in f)
+        with open("/proc/sys/vm/max_map_count", "rb") as f:
+            most = int(f.read())
+        if n > most - most // 64:
+            why += f": the process has {n} mappings, and vm.max_map_count allows {most}"
+    except (OSError, MemoryError):
+        pass
+    return MemoryError(why)
+
+
 # ---- what may be closed at any time ----
 
 @cython.no_gc
@@ -446,11 +469,24 @@ cdef class Gated:
         """Whether close() was called."""
         return gate_is_shut(&self.gate)
 
+    cdef object of_parent(self):
+        return RuntimeError(f"this {type(self).__name__} was opened before a fork: its memory is "
+                            "the parent process's; open one in the child")
+
+    cdef int done(self, int err) except -1:
+        """Raises what a call failed with that has no argument to be wrong."""
+        if err == -EINVAL:      # libebb knows of a child that no fork() of the C library made
+            raise self.of_parent()
+        if err == -ENOMEM:
+            raise no_memory("that")
+        if err:
+            raise OSError(-err, os.strerror(-err))
+        return 0
+
     cdef int enter(self) except -1:
         cdef int close
         if self.generation != generation:
-            raise RuntimeError(f"this {type(self).__name__} was opened before a fork: its memory "
-                               "is the parent process's; open one in the child")
+            raise self.of_parent()
         if gate_enter(&self.gate, &close):
             if self.is_open():
                 return 0
@@ -488,6 +524,8 @@ cdef class Values(Gated):
         cfg.unit_bytes = unit
         cfg.mem_limit = mem_limit
         err = ebb_values_open(&v, &cfg)
+        if err == -ENOMEM:
+            raise no_memory(f"a {type(self).__name__}")
         if err:
             raise self.error(err, None, 0)
         self.mem_limit = mem_limit
@@ -506,10 +544,12 @@ cdef class Values(Gated):
         err = -err
         if err == ENOENT:
             return KeyError(key)
+        if err == EINVAL:       # as done() has it
+            return self.of_parent()
         if err == ENOMEM and self.mem_limit:
             return MemoryError(f"no room for {n} bytes: the capacity is {self.mem_limit} bytes")
         if err == ENOMEM:
-            return MemoryError(f"no memory for {n} bytes")
+            return no_memory(f"{n} bytes" if n else "that")
         if err == ENOSPC:
             return MemoryError("the table has as many values as it can have")
         if err == EFBIG:
@@ -522,6 +562,11 @@ cdef class Values(Gated):
         if err and err != -ENOENT:
             raise self.error(err, key, 0)
         return not err
+
+    cdef bint has_large(self, const name_t *name) noexcept:
+        """Whether there is a value whose end takes long: that of 1 GiB takes 30 ms."""
+        cdef uint64_t n = 0
+        return not c_size(self.v, name, &n) and n >= LARGE
 
     cdef int store(self, object key, object data, unsigned int flags, bint packed,
                    bint quiet) except -1:
@@ -539,7 +584,7 @@ cdef class Values(Gated):
             if packed:
                 with nogil:
                     err = c_put_packed(self.v, &name, view.buf, <size_t>view.len, flags)
-            elif view.len < LONG:
+            elif view.len < LONG and not self.has_large(&name):
                 err = c_put(self.v, &name, view.buf, <size_t>view.len, flags)
             else:
                 with nogil:
@@ -826,7 +871,11 @@ cdef class Values(Gated):
             return False
         make_name(key, &name)
         self.enter()
-        err = c_delete(self.v, &name)
+        if self.has_large(&name):
+            with nogil:
+                err = c_delete(self.v, &name)
+        else:
+            err = c_delete(self.v, &name)
         self.leave()
         return self.was_there(err, key)
 
@@ -844,11 +893,12 @@ cdef class Values(Gated):
         return KeyIterator(self)
 
     cdef int fill(self, ebb_values_stat *stat) except -1:
+        cdef int err
         stat.struct_size = sizeof(stat[0])
         self.enter()
-        c_ebb_values_stat(self.v, stat)
+        err = c_ebb_values_stat(self.v, stat)
         self.leave()
-        return 0
+        return self.done(err)
 
     def __len__(self):
         cdef ebb_values_stat stat
@@ -865,12 +915,13 @@ cdef class Values(Gated):
     def _stats(self):
         cdef ebb_values_stat stat
         cdef ebb_stat store
+        cdef int err
         stat.struct_size = sizeof(stat)
         store.struct_size = sizeof(store)
         self.enter()
-        c_ebb_values_stat(self.v, &stat)
-        c_ebb_stat(ebb_values_store(self.v), &store)
+        err = c_ebb_values_stat(self.v, &stat) or c_ebb_stat(ebb_values_store(self.v), &store)
         self.leave()
+        self.done(err)
         return {
             "values": stat.values,
             "nbytes": stat.value_bytes,
@@ -885,10 +936,13 @@ cdef class Values(Gated):
         }
 
     def _set_capacity(self, uint64_t bytes_):
+        cdef int err
         self.enter()
-        ebb_values_set_mem_limit(self.v, bytes_)
-        self.mem_limit = bytes_
+        err = ebb_values_set_mem_limit(self.v, bytes_)
+        if not err:
+            self.mem_limit = bytes_
         self.leave()
+        self.done(err)
 
     def trim(self):
         """Moves values together and gives free memory back to the system; returns its bytes.
@@ -896,19 +950,25 @@ cdef class Values(Gated):
         Memory of deleted values goes back by itself after a while.  This is for who wants it now.
         """
         cdef uint64_t pages = 0, given = 0
+        cdef int err
         self.enter()
         with nogil:
-            ebb_compact(ebb_values_store(self.v), &pages)
-            ebb_trim(ebb_values_store(self.v), &given)
+            err = ebb_compact(ebb_values_store(self.v), &pages)
+            # What does not move for want of memory is no reason to keep what is free.
+            if not err or err == -ENOMEM:
+                err = ebb_trim(ebb_values_store(self.v), &given)
         self.leave()
+        self.done(err)
         return given
 
     def flush(self):
         """Returns when what was deleted before is no longer held back."""
+        cdef int err
         self.enter()
         with nogil:
-            ebb_flush(ebb_values_store(self.v))
+            err = ebb_flush(ebb_values_store(self.v))
         self.leave()
+        self.done(err)
 
     def check(self):
         """Checks all that is stored; no other thread may use it meanwhile.
@@ -921,10 +981,9 @@ cdef class Values(Gated):
         with nogil:
             err = ebb_values_check(self.v, why, sizeof(why))
         self.leave()
-        if err == -ENOMEM:
-            raise self.error(err, None, 0)
-        if err:
+        if err == -EUCLEAN:
             raise RuntimeError((<bytes>why).decode())
+        self.done(err)
 
     def __reduce_ex__(self, protocol):
         raise TypeError(f"a {type(self).__name__} cannot be pickled: its memory is one process's; "

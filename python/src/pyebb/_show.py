@@ -8,7 +8,7 @@ from typing import SupportsIndex
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGTP", 1):
-    _UNITS[_letter + "IB"] = 1024 ** _power
+    _UNITS[_letter] = _UNITS[_letter + "IB"] = 1024 ** _power    # G: as Ebb's commands have it
     _UNITS[_letter + "B"] = 1000 ** _power
 
 
@@ -16,7 +16,7 @@ _LIMIT = 1 << 64
 
 
 def parse_size(size: SupportsIndex | str, name: str) -> int:
-    """Bytes that a size says: an int, or a str such as "64 MiB", "1.5GB" or "4096".
+    """Bytes that a size says: an int, or a str such as "64 MiB", "64M", "1.5GB" or "4096".
 
     name is what the size is of, for the ValueError that anything else is.
     """

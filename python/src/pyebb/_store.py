@@ -116,10 +116,10 @@ class Store(_core.Values, Shared[bytes]):
 
     A put replaces in one step: who gets meanwhile gets the old or the new value, whole.  Memory of
     deleted values goes back to the system without a call.  Keys of different types are different
-    keys, and have no order.  An iteration meets each key that is there all the time once, and
-    others or not; it may go on while the store changes, and so may one over items() or values(),
-    and ==.  (dict(store) looks up what keys() has, and a KeyError says that one went meanwhile;
-    copy() is for that.)
+    keys, and their order is that of secret hashes, which it tells who sees it.  An iteration meets
+    each key that is there all the time once, and others or not; it may go on while the store
+    changes, and so may one over items() or values(), and ==.  (dict(store) looks up what keys()
+    has, and a KeyError says that one went meanwhile; copy() is for that.)
 
     codec: a name of pyebb.codecs().  level: the codec's; None: its default.  unit: bytes that are
     compressed together, of a larger value: 16384, 32768 or 65536, which None stands for; with a
@@ -323,14 +323,14 @@ def _bounded(pool: ThreadPoolExecutor, call: Any, pairs: Iterable[tuple[Any, Any
 
 # ---- values that no store keeps ----
 
-_stores: dict[tuple[str, int, int], Store] = {}
+_stores: dict[tuple[str, int, int, int], Store] = {}
 _numbers = itertools.count()
 os.register_at_fork(after_in_child=_stores.clear)      # these are the parent's
 
 
 def codec_store(codec: str, level: int | None, unit: int = UNITS[-1]) -> Store:
     """The process's Store for a codec, in which nothing stays.  ValueError: as Store's."""
-    key = codec, check_codec(codec, level), unit
+    key = codec, check_codec(codec, level), unit, _core.forks()
     found = _stores.get(key)
     if found is None:
         found = _stores.setdefault(key, Store(codec=codec, level=level, unit=unit))

@@ -10,9 +10,11 @@ smaller here.  So an array for an EbbStore is made with compressors=None, or wha
 """
 import asyncio
 import itertools
+import os
 import struct
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -60,13 +62,61 @@ def _checked(value: Any) -> Any:
     return value.as_numpy_array()
 
 
-class EbbStore(_Base):
+# ---- what is sent within a process ----
+
+# What was pickled, by its number: a pickle has the process's name and the number.
+_sent: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
+_sent_numbers = itertools.count()
+_process = os.urandom(16)
+
+
+def _in_child() -> None:
+    global _process
+    _process = os.urandom(16)
+    _sent.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def _number_of(memory: Any) -> tuple[bytes, int]:
+    """The process, and a number that no other memory of it has had."""
+    number = memory.__dict__.setdefault("_sent_number", next(_sent_numbers))
+    _sent[number] = memory
+    return _process, number
+
+
+def _received(process: bytes, number: int) -> Any:
+    memory = _sent.get(number) if process == _process else None
+    if memory is None:
+        raise RuntimeError("this store is in the memory of the process that sent it, and only that "
+                           "one can use it, as long as it has the store: use one on a disk to "
+                           "share an array with other processes")
+    return memory
+
+
+class _OneProcess(_Base):
+    """A store that is pickled as what finds its memory again, in this process alone.
+
+    A scheduler of threads sends its tasks so, and Dask has a name of the store by its pickle.
+    """
+
+    def _memory(self) -> Any:
+        """The object that stores which are equal share."""
+        raise NotImplementedError
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return type(self).__qualname__, *_number_of(self._memory()), self.read_only
+
+
+class EbbStore(_OneProcess):
     """A zarr store in compressed memory.
 
     store: a pyebb.Store with text keys, which several may share; None: one of its own, opened with
     the other arguments.  Its memory is given back with the last reference, or by store.close() of
-    that.  It cannot be pickled.  MemoryError: there is no room; all is as it was before.
-    ValueError, of any call: a key has more than pyebb.MAX_KEY bytes.
+    that.  A pickle of it is for the same process, while that has the store: a Dask cluster of
+    threads takes it, and another process raises a RuntimeError.  MemoryError: there is no room; all
+    is as it was before.  ValueError, of any call: a key has more than pyebb.MAX_KEY bytes.
     """
 
     supports_writes = True
@@ -99,8 +149,11 @@ class EbbStore(_Base):
     def _repr_html_(self) -> str:
         return self.store._repr_html_()
 
+    def _memory(self) -> Any:
+        return self.store
+
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError("an EbbStore cannot be pickled: its memory is one process's")
+        return _ebb_store, (type(self), *_number_of(self.store), self.read_only)
 
     # ---- one value ----
 
@@ -208,6 +261,10 @@ class EbbStore(_Base):
         folder = prefix.rstrip("/") + "/" if prefix.rstrip("/") else ""
         for name in {k[len(folder):].split("/")[0] for k in self._keys() if k.startswith(folder)}:
             yield name
+
+
+def _ebb_store(cls: type[EbbStore], process: bytes, number: int, read_only: bool) -> EbbStore:
+    return cls(_received(process, number), read_only=read_only)
 
 
 # ---- a cache before another store ----
@@ -325,7 +382,7 @@ class _Kept:
                 self.cache._delete(name)
 
 
-class CachedStore(_Base):
+class CachedStore(_OneProcess):
     """What cached() opens."""
 
     def __init__(self, store: _Base, kept: _Kept, cache_set_data: bool = True) -> None:
@@ -362,8 +419,12 @@ class CachedStore(_Base):
     def _repr_html_(self) -> str:
         return self.cache._repr_html_()
 
+    def _memory(self) -> Any:
+        return self._kept
+
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError("a cached store cannot be pickled: the cache's memory is one process's")
+        return _cached_store, (type(self), self.store, *_number_of(self._kept),
+                               self.cache_set_data)
 
     async def _open(self) -> None:
         await super()._open()
@@ -517,6 +578,11 @@ class CachedStore(_Base):
         return self.store.list_dir(prefix)
 
 
+def _cached_store(cls: type[CachedStore], store: _Base, process: bytes, number: int,
+                  cache_set_data: bool) -> CachedStore:
+    return cls(store, _received(process, number), cache_set_data)
+
+
 def cached(store: _Base, capacity: int | str, *, max_age_seconds: float | str = "infinity",
            cache_set_data: bool = True, **arguments: Any) -> CachedStore:
     """The store behind a compressed cache of so many bytes of memory.
@@ -525,7 +591,8 @@ def cached(store: _Base, capacity: int | str, *, max_age_seconds: float | str = 
     or most; all of it counts.  A value with a key of more than 1,019 bytes is not kept.  A value
     that is written or deleted by another program, or past this store, is told by max_age_seconds:
     what was read so long ago is read anew.  cache_set_data: whether what is written is kept, too.
-    Other arguments are Cache's: codec, level, spill, spill_capacity.  It cannot be pickled.
+    Other arguments are Cache's: codec, level, spill, spill_capacity.  A pickle of it is for the
+    same process, as one of an EbbStore is.
     """
     try:
         max_age = float(max_age_seconds)
