@@ -18,6 +18,7 @@
 #include "screen.h"
 #include "table.h"
 #include "text.h"
+#include "tierd.h"
 #include "zram_stat.h"
 
 #define NAME_MOST 24            /* characters of a name in the table */
@@ -25,7 +26,7 @@
 
 /* The command line. */
 struct top {
-	const char *sysfs;
+	const char *sysfs, *state;
 	bool json, interval_given;
 	uint64_t interval_ns;
 };
@@ -481,7 +482,7 @@ static int look_once(const struct top *top, bool prometheus)
 	struct zram_looks looks;
 	int status;
 
-	zram_look_all(top->sysfs, &looks);
+	zram_look_all(top->sysfs, top->state, &looks);
 	note_wrong(&looks, &none);
 	if (prometheus) {
 		print_prometheus(&looks);
@@ -549,7 +550,7 @@ static void look_on(const struct top *top, bool in_place)
 		if (why == WAKE_TIME) {
 			zram_looks_free(&before);
 			before = now;
-			zram_look_all(top->sysfs, &now);
+			zram_look_all(top->sysfs, top->state, &now);
 			if (!in_place)
 				note_wrong(&now, &before);
 			next += top->interval_ns;
@@ -580,7 +581,7 @@ static uint64_t interval_ns(const char *text)
 
 static int top(const struct command *cmd, int argc, char **argv)
 {
-	struct top top = { .sysfs = "/sys" };
+	struct top top = { .sysfs = "/sys", .state = TIERD_STATE };
 	const char *interval = NULL;
 	bool once = false, prometheus = false, in_place;
 	const struct opt opts[] = {
@@ -593,6 +594,7 @@ static int top(const struct command *cmd, int argc, char **argv)
 		{ "prometheus", OPT_FLAG, &prometheus, 0, 0, 0, NULL, NULL,
 		  "one look in Prometheus's text format" },
 		{ "sysfs", OPT_WORD, &top.sysfs, 0, 0, 0, NULL, "DIR", "where sysfs is mounted" },
+		{ "state", OPT_WORD, &top.state, 0, 0, 0, NULL, "FILE", "where `ebb tierd` tells of itself" },
 		{ .name = NULL },
 	};
 
@@ -621,7 +623,7 @@ const struct command top_command = {
 "  compr    compressed size of the objects      used    memory that the pool takes\n"
 "  ratio    what is stored in memory over used  huge    objects that did not compress\n"
 "  held     freed, and waits for Ebb's worker   budget  what may still be written back\n"
-"  24h      written back in that time, and of how much that Ebb's device may by itself",
+"  24h      written back in that time, and of how much, where `ebb tierd` runs",
 	.examples =
 "  ebb top                         on a terminal\n"
 "  ebb top --once                  for a pipe: read, write and free are totals\n"
