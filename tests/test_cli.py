@@ -24,7 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 EBB = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else
                        os.environ.get("EBB", os.path.join(ROOT, "build", "ebb")))
 COMMANDS = ["classes", "pack", "bench release", "bench store", "bench density", "bench pages",
-            "bench malloc", "bench latency", "values bench", "cache bench", "top"]
+            "bench malloc", "bench latency", "values bench", "cache bench", "top", "tierd"]
 BENCHES = [c for c in COMMANDS if c.startswith("bench")]
 LIMIT_S = 120
 NOBODY = 65534

@@ -55,11 +55,10 @@ class Zram:
         self.put("writeback_limit_enable", "0\n")
         self.put("recomp_algorithm", "#1: lzo lz4 [zstd] \n")
         self.put("backing_dev", backing)
-        self.put("disksize", f"{1 << 30}\n")
-        for file, text in files.items():
-            self.put(file, text)
         self.limit_bytes = int(files.get("mem_limit", "0"))
         self.show()
+        for file, text in {"disksize": f"{1 << 30}\n", **files}.items():
+            self.put(file, text)
 
     def put(self, file, text):
         path = os.path.join(self.where, file)
@@ -305,7 +304,8 @@ def a_round_ends_when_others_free_memory_meanwhile(tmp):
 
     def frees():
         err = real()
-        z.groups[0]["n"] = min(z.groups[0]["n"], 50)
+        if z.written:
+            z.groups[0]["n"] = 50
         return err
     z.write_back = frees
     with t.running():

@@ -329,6 +329,11 @@ static uint64_t mark_bytes(const struct tierd_mark *m, uint64_t limit)
 	return m->percent ? limit / 100 * m->percent : m->bytes;
 }
 
+static bool has_high(const struct device *d)
+{
+	return d->set.high.bytes || d->set.high.percent;
+}
+
 static void end_round(struct device *d, uint64_t now, bool in_vain)
 {
 	d->in_round = false;
@@ -513,7 +518,7 @@ static bool turn_of_pass(struct device *d, uint64_t now)
 /* Milliseconds until its next turn. */
 static uint64_t turn(struct device *d)
 {
-	uint64_t now = now_ns(), ms = d->set.high.bytes || d->set.high.percent ? 100 : 1000;
+	uint64_t now = now_ns(), ms = has_high(d) ? 100 : 1000;
 
 	if (!has_size(d)) {
 		d->step = STEP_REST;
@@ -521,6 +526,9 @@ static uint64_t turn(struct device *d)
 		d->marked = 0;
 		return 1000;
 	}
+	count_writes(d);
+	if (!d->set.writeback_age && !d->set.recompress_age && !has_high(d))
+		return 1000;
 	if (!d->is_begun) {
 		d->is_begun = true;
 		/* Ebb's is like the newest in-tree one, whatever the kernel. */
@@ -530,7 +538,6 @@ static uint64_t turn(struct device *d)
 		if (d->has_ages)
 			mark(d, uptime_s() - 1);
 	}
-	count_writes(d);
 	if (turn_of_round(d, now) || turn_of_pass(d, now))
 		return 0;
 	if (d->step == STEP_RECOMPRESS && d->next_slice > now)
