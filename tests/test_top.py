@@ -102,7 +102,8 @@ def three(tmp):
 
 def top(sysfs, *args, status=0, stderr=""):
     p = subprocess.run([EBB, "top", "--sysfs", sysfs, "--state", f"{sysfs}/state", *args],
-                       stdin=subprocess.DEVNULL, env=TERM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
+                       stdin=subprocess.DEVNULL, env=TERM, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
     out, err = p.stdout.decode(), p.stderr.decode()
     assert p.returncode == status and (err == stderr if isinstance(stderr, str) else stderr(err)), \
         f"{args}: exit {p.returncode}, stderr {err!r}, stdout {out[-500:]!r}"

@@ -3,8 +3,8 @@
  * ebb tierd: writes back and recompresses what lies untouched in zram devices, over the files of
  * in-tree zram alone.
  *
- *     high round   mem_used_total is over the high mark: the coldest pages are written, an age after
- *                  the other and in pieces, until it is at the low one
+ *     high round   mem_used_total is over the high mark: the coldest pages are written, one age
+ *                  after the other and in pieces, until it is at the low one
  *     pass         each eighth of the least age: pages of writeback_age are written, a piece a
  *                  turn; then those of recompress_age are recompressed, in slices of a CPU's share
  *
@@ -61,7 +61,7 @@ struct device {
 
 	enum step step;
 	uint64_t next_pass;             /* ns */
-	/* Without ages: when all pages were marked, ns, 0: not yet; and whether R was done since. */
+	/* Without ages: ns when all pages were marked (0: never); whether some were recompressed. */
 	uint64_t marked;
 	bool tried;
 
@@ -352,7 +352,7 @@ static void begin_round(struct device *d)
 		mark(d, d->cut);
 }
 
-/* The next younger age; false: there is none.  Where pieces have no bound, it goes in small steps. */
+/* The next younger age; false: there is none.  Where pieces have no bound, steps are smaller. */
 static bool next_cut(struct device *d, bool is_auto)
 {
 	if (!d->cut || (is_auto && (d->cut == 1 || !d->has_ages)))
@@ -371,8 +371,9 @@ static bool next_cut(struct device *d, bool is_auto)
 static bool turn_of_round(struct device *d, uint64_t now)
 {
 	uint64_t limit = read_number(d, "mm_stat", 3), used = read_number(d, "mm_stat", 2);
-	uint64_t high = mark_bytes(&d->set.high, limit), low = mark_bytes(&d->set.low, limit), wrote;
-	bool over;
+	uint64_t high = mark_bytes(&d->set.high, limit), low = mark_bytes(&d->set.low, limit);
+	bool is_auto = read_number(d, "writeback_auto", 0) == 1, over;
+	uint64_t wrote;
 
 	if (!low || low > high)
 		low = high - high / 16;
@@ -389,7 +390,7 @@ static bool turn_of_round(struct device *d, uint64_t now)
 	if (wrote)
 		set_knob(d, KNOB_COMPACT, 1);
 	if (over && (read_number(d, "mm_stat", 2) <= low || !budget_left(d) ||
-		     !next_cut(d, read_number(d, "writeback_auto", 0) == 1)))
+		     !next_cut(d, is_auto)))
 		end_round(d, now, read_number(d, "mm_stat", 2) > low);
 	return true;
 }
@@ -595,8 +596,8 @@ static void list_devices(void)
 }
 
 /*
- * A line for each device, for `ebb top`: its name, the budget and what was written in 24 hours; what
- * was written for its age, and ahead of need; and what recompression saved, all in bytes.
+ * A line for each device, for `ebb top`: its name, the budget and what was written in 24 hours;
+ * what was written for its age, and ahead of need; and what recompression saved, all in bytes.
  */
 static void write_state(void)
 {
@@ -676,7 +677,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 {
 	const char *config = "/etc/ebb/tierd.conf", *state = TIERD_STATE;
 	const struct opt opts[] = {
-		{ "config", OPT_WORD, &config, 0, 0, 0, NULL, "FILE", "what to do with which device" },
+		{ "config", OPT_WORD, &config, 0, 0, 0, NULL, "FILE", "what to do, and when" },
 		{ "dry-run", OPT_FLAG, &tierd.dry_run, 0, 0, 0, NULL, NULL,
 		  "show what would be written, as lines for a shell, and write nothing" },
 		{ "state", OPT_WORD, &state, 0, 0, 0, NULL, "FILE", "where `ebb top` finds it" },
