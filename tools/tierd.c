@@ -61,7 +61,7 @@ struct device {
 
 	enum step step;
 	uint64_t next_pass;             /* ns */
-	/* Without ages: ns when all pages were marked (0: never); whether some were recompressed. */
+	/* Without ages: ns when all were marked (0: never); whether recompression had its turn. */
 	uint64_t marked;
 	bool tried;
 
