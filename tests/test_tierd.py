@@ -250,6 +250,7 @@ def a_start_has_a_24th_of_the_budget_and_each_hour_another(tmp):
         stays(lambda: z.written == 10)
         t.uptime += HOUR
         wait(lambda: z.written == 20)
+        stays(lambda: z.written == 20)      # and it was counted, in its hour
         t.uptime += 30 * HOUR
         wait(lambda: z.written == 260)
         stays(lambda: z.written == 260)
