@@ -62,9 +62,10 @@ class Zram:
 
     def put(self, file, text):
         path = os.path.join(self.where, file)
-        with open(path + ".new", "w", encoding="ascii") as f:
+        new = f"{path}.{threading.get_ident()}"     # the kernel's, or a case's own
+        with open(new, "w", encoding="ascii") as f:
             f.write(text)
-        os.rename(path + ".new", path)
+        os.rename(new, path)
 
     def get(self, file):
         with open(os.path.join(self.where, file), encoding="ascii") as f:
