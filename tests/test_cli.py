@@ -24,7 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 EBB = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else
                        os.environ.get("EBB", os.path.join(ROOT, "build", "ebb")))
 COMMANDS = ["classes", "pack", "bench release", "bench store", "bench density", "bench pages",
-            "bench malloc", "bench latency", "values bench", "cache bench", "top"]
+            "bench malloc", "bench latency", "values bench", "cache bench", "top", "tierd"]
 BENCHES = [c for c in COMMANDS if c.startswith("bench")]
 LIMIT_S = 120
 NOBODY = 65534
@@ -101,7 +101,7 @@ def help_is_there_for_every_command(tmp):
         assert out.startswith(f"Usage: ebb {c}"), out
         assert out == works("help", *c.split()).stdout
         for part in ("Options:", "--json", "Examples:", f"  ebb {c}", "Exit status:"):
-            assert part in out, (c, part)
+            assert part in out or (c, part) == ("tierd", "--json"), (c, part)
 
 
 @test

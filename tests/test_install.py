@@ -75,7 +75,8 @@ def all_is_installed_and_no_header_but_the_public_ones():
                  "libebb.so", "libebb.so.0", "libebb.a",
                  "pkgconfig/ebb.pc", "cmake/ebb/ebb-config.cmake",
                  "cmake/ebb/ebb-config-version.cmake", "man1/ebb.1", "man3/ebb.3", "man3/ebb_units.3",
-                 "man3/ebb_values.3", "man3/ebb_cache.3"):
+                 "man3/ebb_values.3", "man3/ebb_cache.3", "system/ebb-tierd.service",
+                 "doc/ebb/tierd.conf"):
         assert any(p.endswith("/" + want) for p in have), (want, have)
     headers = {os.path.basename(p) for p in have if p.endswith(".h")}
     # Of a plugin, which is there if its program is.

@@ -48,6 +48,7 @@ MINIMAL = {
 }
 OURS = dict(FULL, release_stat=" 12288 65536 3 0 1 0 0 2 0 0 2345\n", release_limit="1048576\n",
             diskseq="10\n")
+STATE = "zram99 1 2 3 4 5\nzram10 8388608 1048576 24576 20480 5000\n"
 for _name in ("bd_stat", "backing_dev", "writeback_limit", "writeback_limit_enable"):
     del OURS[_name]
 
@@ -95,12 +96,14 @@ def three(tmp):
         device(tmp, name, files)
     for name in ("sda", "loop0"):
         device(tmp, name, {"stat": STAT})
+    write(os.path.join(tmp, "state"), STATE)
     return tmp
 
 
 def top(sysfs, *args, status=0, stderr=""):
-    p = subprocess.run([EBB, "top", "--sysfs", sysfs, *args], stdin=subprocess.DEVNULL, env=TERM,
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
+    p = subprocess.run([EBB, "top", "--sysfs", sysfs, "--state", f"{sysfs}/state", *args],
+                       stdin=subprocess.DEVNULL, env=TERM, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
     out, err = p.stdout.decode(), p.stderr.decode()
     assert p.returncode == status and (err == stderr if isinstance(stderr, str) else stderr(err)), \
         f"{args}: exit {p.returncode}, stderr {err!r}, stdout {out[-500:]!r}"
@@ -162,12 +165,13 @@ def the_table_shows_each_device_by_number_with_what_it_has(tmp):
         "same": f"{100 * k}K" if k == 4 else got["zram0"]["same"], "objects": got["zram0"]["objects"],
         "huge": f"{30 * k}K", "backed": "800K", "read": "1.0M", "write": "4.0M",
         "free": f"{77 * k}K" if k == 4 else got["zram0"]["free"], "held": "-", "wait": "-",
-        "bd-read": "1.2M", "bd-write": "1.6M", "budget": "100M", "backing": "/dev/loop7"}, got
+        "bd-read": "1.2M",
+        "bd-write": "1.6M", "budget": "100M", "24h": "-", "backing": "/dev/loop7"}, got
     assert got["zram2"] == dict(
         dict.fromkeys(got["zram0"], "0"), device="zram2", algorithm="lzo", size="64M", ratio="-",
-        huge="-", backed="-", held="-", wait="-", budget="-", backing="-", **{x: "-" for x in ("bd-read", "bd-write")}), got
-    assert [got["zram10"][x] for x in ("held", "wait", "backed", "bd-read", "budget")] == \
-        ["12K", "2.3ms", "-", "-", "-"]
+        huge="-", backed="-", held="-", wait="-", budget="-", backing="-", **{x: "-" for x in ("bd-read", "bd-write", "24h")}), got
+    assert [got["zram10"][x] for x in ("held", "wait", "backed", "bd-read", "budget", "24h")] == \
+        ["12K", "2.3ms", "-", "-", "-", "1.0M/8.0M"]
 
 
 @test
@@ -180,7 +184,8 @@ def json_has_every_figure_in_bytes_and_null_for_what_is_not_there(tmp):
     rates = [f"{x}_bytes_per_s" for x in ("read", "written", "freed", "backing_read", "backing_written")]
     rates.append("interval_s")
     held = dict.fromkeys(["held_back_bytes", "held_back_max_bytes", "held_back_limit_bytes",
-                          "held_back_wait_max_us"])
+                          "held_back_wait_max_us", "writeback_budget_bytes", "writeback_24h_bytes", "writeback_aged_bytes",
+                          "writeback_ahead_bytes", "recompress_saved_bytes"])
     assert got["zram0"] == {
         "device": "zram0", "algorithm": "zstd", "backing_dev": "/dev/loop7", "disksize_bytes": 4 << 30,
         "stored_bytes": 1000 * PAGE, "compressed_bytes": 1000000, "memory_used_bytes": 1200000,
@@ -198,7 +203,8 @@ def json_has_every_figure_in_bytes_and_null_for_what_is_not_there(tmp):
     assert got["zram2"] == dict(zero, **held, **dict.fromkeys(rates), device="zram2", algorithm="lzo",
                                 disksize_bytes=64 << 20, memory_ratio=None), got["zram2"]
     assert got["zram10"]["objects_bytes"] == 900 * PAGE and got["zram10"]["backed_bytes"] is None
-    assert [got["zram10"][k] for k in held] == [12288, 65536, 1048576, 2345]
+    assert [got["zram10"][k] for k in held] == [12288, 65536, 1048576, 2345, 8 << 20, 1 << 20, 24576,
+                                                20480, 5000]
 
 
 @test
@@ -221,7 +227,8 @@ def prometheus_has_a_sample_for_each_figure_that_is_there_and_no_other(tmp):
     assert {x for x in types if types[x] == "counter"} == {
         f"ebb_zram_{x}_total" for x in ("compacted_bytes", "read_bytes", "written_bytes", "freed_bytes",
                                         "failed_reads", "failed_writes", "backing_read_bytes",
-                                        "backing_written_bytes")}, types
+                                        "backing_written_bytes", "writeback_aged_bytes",
+                                        "writeback_ahead_bytes", "recompress_saved_bytes")}, types
     units = re.compile(r"_bytes(_total)?$")
     assert {x for x in types if not units.search(x)} == {
         "ebb_zram_" + x for x in ("devices", "unreadable_files", "held_back_wait_max_seconds", "info", "writeback_limit_enabled",
@@ -239,6 +246,15 @@ def a_budget_that_does_not_hold_is_off(tmp):
     assert devices(tmp)["zram2"]["writeback_limit_bytes"] > 2 ** 63
     samples, _ = prometheus(top(tmp, "--prometheus"))
     assert samples["ebb_zram_writeback_limit_bytes", frozenset({("device", "zram2")})] == 2 ** 64 - 1
+
+
+@test
+def a_day_without_a_bound_is_what_was_written(tmp):
+    for n in range(3):
+        device(tmp, f"zram{n}", OURS)
+    write(os.path.join(tmp, "state"), "zram0 0 1048576 0 0 0\nzram1 0 2048 0 0 0\nzram2 0")
+    got = rows(top(tmp, "--once"))
+    assert [got[f"zram{n}"]["24h"] for n in range(3)] == ["1.0M", "2.0K", "-"], got
 
 
 @test
@@ -400,7 +416,8 @@ def without_a_terminal_there_is_one_table_and_no_escape_code(tmp):
     env = dict(TERM, TERM="dumb")
     for args, env in (("--once", TERM), ("", env), ("", {k: v for k, v in TERM.items() if k != "TERM"})):
         master, slave = terminal(24, 80)
-        with subprocess.Popen([EBB, "top", "--sysfs", tmp, *args.split()], stdin=slave, stdout=slave,
+        with subprocess.Popen([EBB, "top", "--sysfs", tmp, "--state", f"{tmp}/state",
+                               *args.split()], stdin=slave, stdout=slave,
                               stderr=slave, env=env) as p:
             os.close(slave)
             out = read_all(master)
@@ -412,7 +429,8 @@ class Lines:
     """`ebb top` with --interval, whose output is read by the line."""
 
     def __init__(self, sysfs, *args):
-        self.p = subprocess.Popen([EBB, "top", "--sysfs", sysfs, *args], stdin=subprocess.DEVNULL, env=TERM,
+        self.p = subprocess.Popen([EBB, "top", "--sysfs", sysfs, "--state", f"{sysfs}/state",
+                                   *args], stdin=subprocess.DEVNULL, env=TERM,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def __enter__(self):
@@ -486,6 +504,7 @@ def a_device_that_goes_between_two_looks_is_left_out(tmp):
 @test
 def a_device_that_goes_during_a_look_is_left_out_whole(tmp):
     device(tmp, "zram0", FULL)
+    write(os.path.join(tmp, "state"), "zram1 1 2 3 4 5\n")
     over = threading.Event()
 
     def churn():
@@ -583,7 +602,8 @@ def any_bytes_in_the_files_give_an_answer(tmp):
             text[file] = bytes(data)
         device(tmp, "zram0", text)
         for args in ("--json", "--prometheus", "--once"):
-            p = subprocess.run([EBB, "top", "--sysfs", tmp, args], stdout=subprocess.PIPE, timeout=LIMIT_S,
+            p = subprocess.run([EBB, "top", "--sysfs", tmp, "--state", f"{tmp}/state", args],
+                               stdout=subprocess.PIPE, timeout=LIMIT_S,
                                stderr=subprocess.PIPE, check=False, stdin=subprocess.DEVNULL)
             why = f"seed {seed}: {args} {text}: {p.returncode} {p.stderr!r} {p.stdout!r}"
             assert p.returncode == (1 if p.stderr else 0), why
@@ -683,7 +703,7 @@ def frames(out):
 
 
 def on_terminal(sysfs, *args, **more):
-    return Screen([EBB, "top", "--sysfs", sysfs, *args], **more)
+    return Screen([EBB, "top", "--sysfs", sysfs, "--state", f"{sysfs}/state", *args], **more)
 
 
 @test

@@ -32,7 +32,7 @@ struct command {
 	bool hidden;            /* not for users: not listed */
 };
 
-extern const struct command classes_command, pack_command, top_command;
+extern const struct command classes_command, pack_command, tierd_command, top_command;
 extern const struct command bench_release_command, bench_store_command;
 extern const struct command bench_density_command, bench_pages_command;
 extern const struct command bench_malloc_command, bench_malloc_one_command;

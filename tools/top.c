@@ -18,6 +18,7 @@
 #include "screen.h"
 #include "table.h"
 #include "text.h"
+#include "tierd.h"
 #include "zram_stat.h"
 
 #define NAME_MOST 24            /* characters of a name in the table */
@@ -25,7 +26,7 @@
 
 /* The command line. */
 struct top {
-	const char *sysfs;
+	const char *sysfs, *state;
 	bool json, interval_given;
 	uint64_t interval_ns;
 };
@@ -40,6 +41,7 @@ enum cell_kind {
 	CELL_RATE,
 	CELL_WAIT,
 	CELL_BUDGET,
+	CELL_DAY,
 	CELL_BACKING,
 };
 
@@ -68,6 +70,7 @@ static const struct shown {
 	{ CELL_RATE,      ZRAM_BACKING_READ,    "bd-read" },
 	{ CELL_RATE,      ZRAM_BACKING_WRITTEN, "bd-write" },
 	{ CELL_BUDGET,    ZRAM_BUDGET,          "budget" },
+	{ CELL_DAY,       ZRAM_DAY_SPENT,       "24h" },
 	{ CELL_BACKING,   0,                    "backing" },
 };
 
@@ -148,6 +151,22 @@ static void set_name(struct table *t, const char *title, const char *name)
 	free(copy);
 }
 
+/* "1.2G/8.0G": what was written back in 24 hours, and the budget, if there is one. */
+static void set_day(struct table *t, const char *title, const struct zram_look *dev)
+{
+	char spent[16], budget[16], text[40];
+
+	if (!zram_knows(dev, ZRAM_DAY_SPENT))
+		return;
+	human((double)dev->v[ZRAM_DAY_SPENT], spent);
+	if (zram_knows(dev, ZRAM_DAY_BUDGET) && dev->v[ZRAM_DAY_BUDGET])
+		snprintf(text, sizeof(text), "%s/%s", spent,
+			 human((double)dev->v[ZRAM_DAY_BUDGET], budget));
+	else
+		snprintf(text, sizeof(text), "%s", spent);
+	table_text(t, title, text);
+}
+
 static void set_cell(struct table *t, const struct shown *c, const struct zram_look *now,
 		     const struct zram_look *before, bool rates)
 {
@@ -192,6 +211,9 @@ static void set_cell(struct table *t, const struct shown *c, const struct zram_l
 			break;
 		table_text(t, c->title, now->v[ZRAM_BUDGET_ON] ?
 			   human((double)now->v[ZRAM_BUDGET], text) : "off");
+		break;
+	case CELL_DAY:
+		set_day(t, c->title, now);
 		break;
 	}
 }
@@ -460,7 +482,7 @@ static int look_once(const struct top *top, bool prometheus)
 	struct zram_looks looks;
 	int status;
 
-	zram_look_all(top->sysfs, &looks);
+	zram_look_all(top->sysfs, top->state, &looks);
 	note_wrong(&looks, &none);
 	if (prometheus) {
 		print_prometheus(&looks);
@@ -528,7 +550,7 @@ static void look_on(const struct top *top, bool in_place)
 		if (why == WAKE_TIME) {
 			zram_looks_free(&before);
 			before = now;
-			zram_look_all(top->sysfs, &now);
+			zram_look_all(top->sysfs, top->state, &now);
 			if (!in_place)
 				note_wrong(&now, &before);
 			next += top->interval_ns;
@@ -559,7 +581,7 @@ static uint64_t interval_ns(const char *text)
 
 static int top(const struct command *cmd, int argc, char **argv)
 {
-	struct top top = { .sysfs = "/sys" };
+	struct top top = { .sysfs = "/sys", .state = TIERD_STATE };
 	const char *interval = NULL;
 	bool once = false, prometheus = false, in_place;
 	const struct opt opts[] = {
@@ -572,6 +594,7 @@ static int top(const struct command *cmd, int argc, char **argv)
 		{ "prometheus", OPT_FLAG, &prometheus, 0, 0, 0, NULL, NULL,
 		  "one look in Prometheus's text format" },
 		{ "sysfs", OPT_WORD, &top.sysfs, 0, 0, 0, NULL, "DIR", "where sysfs is mounted" },
+		{ "state", OPT_WORD, &top.state, 0, 0, 0, NULL, "FILE", "where `ebb tierd` tells of itself" },
 		{ .name = NULL },
 	};
 
@@ -599,7 +622,8 @@ const struct command top_command = {
 "  stored   pages that hold something: same (one repeated word), objects and backed\n"
 "  compr    compressed size of the objects      used    memory that the pool takes\n"
 "  ratio    what is stored in memory over used  huge    objects that did not compress\n"
-"  held     freed, and waits for Ebb's worker   budget  what may still be written back",
+"  held     freed, and waits for Ebb's worker   budget  what may still be written back\n"
+"  24h      written back in that time, and of how much, where `ebb tierd` runs",
 	.examples =
 "  ebb top                         on a terminal\n"
 "  ebb top --once                  for a pipe: read, write and free are totals\n"

@@ -86,6 +86,13 @@ const struct zram_figure_info zram_figure_infos[ZRAM_FIGURES] = {
 	[ZRAM_HELD_LIMIT] = { "held_back_limit_bytes", false, "Most bytes that may be held back." },
 	[ZRAM_HELD_WAIT] = { "held_back_wait_max_us", false,
 		"The longest that something held back waited for Ebb's worker." },
+	[ZRAM_DAY_BUDGET] = { "writeback_budget_bytes", false,
+		"What ebb tierd may have written back in any 24 hours; 0 is no bound." },
+	[ZRAM_DAY_SPENT] = { "writeback_24h_bytes", false, "Written back in the last 24 hours." },
+	[ZRAM_AGED] = { "writeback_aged_bytes", true, "Written back by ebb tierd for its age." },
+	[ZRAM_AHEAD] = { "writeback_ahead_bytes", true, "Written back by it ahead of need." },
+	[ZRAM_SAVED] = { "recompress_saved_bytes", true,
+		"Compressed bytes that its recompression saved." },
 };
 
 /* ---- one file ---- */
@@ -323,7 +330,26 @@ static int compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void zram_look_all(const char *sysfs, struct zram_looks *looks)
+/* Lines "zramN" and five numbers, of devices that may be gone; without the daemon no file. */
+static void look_at_state(const char *state, struct zram_looks *looks)
+{
+	FILE *f = fopen(state, "re");
+	unsigned long long v[ZRAM_SAVED - ZRAM_DAY_BUDGET + 1];
+	unsigned int number;
+
+	while (f && fscanf(f, "zram%u %llu %llu %llu %llu %llu\n", &number, &v[0], &v[1], &v[2],
+			   &v[3], &v[4]) == 6)
+		for (size_t d = 0; d < looks->n; d++)
+			for (unsigned int i = 0; looks->dev[d].number == number &&
+						 i < ARRAY_LEN(v); i++) {
+				looks->dev[d].v[ZRAM_DAY_BUDGET + i] = v[i];
+				looks->dev[d].known |= (uint64_t)1 << (ZRAM_DAY_BUDGET + i);
+			}
+	if (f)
+		fclose(f);
+}
+
+void zram_look_all(const char *sysfs, const char *state, struct zram_looks *looks)
 {
 	char *path = xprintf("%s/block", sysfs);
 	unsigned int *numbers = NULL, number;
@@ -354,6 +380,7 @@ void zram_look_all(const char *sysfs, struct zram_looks *looks)
 		if (look(looks, sysfs, dirfd(block), dev))
 			looks->n++;
 	}
+	look_at_state(state, looks);
 	closedir(block);
 	free(numbers);
 	free(path);

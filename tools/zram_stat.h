@@ -41,6 +41,12 @@ enum zram_figure {
 	ZRAM_HELD_MAX,
 	ZRAM_HELD_LIMIT,
 	ZRAM_HELD_WAIT,         /* us */
+	/* By `ebb tierd`, if it runs; in the order of its file. */
+	ZRAM_DAY_BUDGET,        /* of what is written back in 24 hours; 0: none */
+	ZRAM_DAY_SPENT,         /* written back in 24 hours, by whom ever */
+	ZRAM_AGED,              /* written back for its age, and ahead of need */
+	ZRAM_AHEAD,
+	ZRAM_SAVED,             /* by recompression */
 	ZRAM_DISKSEQ,           /* differs between two devices of one name; not for showing */
 	ZRAM_FIGURES
 };
@@ -70,8 +76,11 @@ struct zram_looks {
 	size_t nwrong;
 };
 
-/* Looks at all devices below sysfs, the folder /sys or another; fails when it has no block/. */
-void zram_look_all(const char *sysfs, struct zram_looks *looks);
+/*
+ * Looks at all devices below sysfs, the folder /sys or another; fails when it has no block/.  state
+ * is the file of `ebb tierd`.
+ */
+void zram_look_all(const char *sysfs, const char *state, struct zram_looks *looks);
 void zram_looks_free(struct zram_looks *looks);
 
 static inline bool zram_knows(const struct zram_look *dev, enum zram_figure f)
