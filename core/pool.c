@@ -328,22 +328,24 @@ static inline void grow(struct pool *p, struct pool_class *c, struct zspage *z,
 	host_write_once(z->pages, (u8)(z->pages + n));
 }
 
-/* Counts n more pages, *pages in all.  False: they would pass the limit, which holds if limited. */
-static inline bool count_pages(struct pool *p, unsigned int n, bool limited, u64 *pages)
+/* n more pages, of all; 0: they would pass the limit. */
+static __attribute__((noinline)) u64 count_pages_limited(struct pool *p, unsigned int n, u64 limit)
 {
-	u64 limit = limited ? host_read_once(p->limit) : 0, was;
+	u64 was = host_a64_read(&p->pages);
 
-	if (host_likely(!limit)) {
-		*pages = host_a64_add(&p->pages, n);
-		return true;
-	}
-	was = host_a64_read(&p->pages);
 	do {
-		*pages = was + n;
-		if (*pages << HOST_PAGE_SHIFT > limit)
-			return false;
-	} while (!host_a64_cas(&p->pages, &was, *pages));
-	return true;
+		if ((was + n) << HOST_PAGE_SHIFT > limit)
+			return 0;
+	} while (!host_a64_cas(&p->pages, &was, was + n));
+	return was + n;
+}
+
+/* Counts n more pages; returns all.  0: they would pass the limit, if that holds. */
+static inline u64 count_pages(struct pool *p, unsigned int n, unsigned int how)
+{
+	u64 limit = how & POOL_LIMITED ? host_read_once(p->limit) : 0;
+
+	return host_likely(!limit) ? host_a64_add(&p->pages, n) : count_pages_limited(p, n, limit);
 }
 
 static inline void write_header(struct pool *p, struct pool_class *c, struct zspage *z,
@@ -367,7 +369,6 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 {
 	size_t bytes = size + POOL_HEADER;
 	unsigned int raw, obj, missing, spares = 0, from;
-	const bool limited = how & POOL_LIMITED;
 	struct pool_class *c;
 	struct zspage *z;
 	host_page spare[2];     /* an object reaches into two pages at most */
@@ -375,7 +376,6 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	u64 pages = 0;
 	int err = 0;
 
-	how &= ~POOL_LIMITED;
 	if (!size || size > HOST_PAGE_SIZE)
 		return -EINVAL;
 	if (size > pool_max_small(p)) {
@@ -417,7 +417,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 			 * compaction frees them.
 			 */
 			if (!missing ||
-			    (missing <= spares && count_pages(p, missing, limited, &pages)))
+			    (missing <= spares && (pages = count_pages(p, missing, how)) != 0))
 				break;
 			if (missing <= spares)
 				err = -EDQUOT;

@@ -386,8 +386,8 @@ static bool same_filled(const void *page, u64 *fill)
  * A caller who changes the page meanwhile may get another length than there is room for; after
  * WRITE_TRIES of that the page is kept raw.
  */
-static int write_page(struct store *s, u64 i, unsigned int node, unsigned int how,
-		      const void *page, u64 *word)
+static HOST_INLINE int write_page(struct store *s, u64 i, unsigned int node, unsigned int how,
+				  const void *page, u64 *word)
 {
 	int bytes, room = 0, err;
 	unsigned int tries;
@@ -430,7 +430,8 @@ int store_need_slot(struct store *s, u64 i, unsigned int node)
 	       make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
 }
 
-int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how)
+static HOST_INLINE int try_write(struct store *s, u64 i, const void *page, unsigned int node,
+				 unsigned int how)
 {
 	u64 fill, value, word = 0;
 	int err = 0;
@@ -450,20 +451,20 @@ int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, u
 	return err;
 }
 
-/* After a try without room: true when all that was held back before it is free. */
-static bool flush_for_room(struct store *s, int err)
+int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how)
 {
-	if (host_likely(!store_no_room(err)))
-		return false;
-	release_flush(&s->release);
-	return true;
+	return try_write(s, i, page, node, how);
 }
 
 int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 {
-	int err = store_try_now(s, i, page, node, HOST_MAY_WAIT);
+	int err = try_write(s, i, page, node, HOST_MAY_WAIT);
 
-	return flush_for_room(s, err) ? store_try_now(s, i, page, node, HOST_MAY_WAIT) : err;
+	if (host_likely(!store_no_room(err)))
+		return err;
+	/* All that was held back before the try is free then. */
+	release_flush(&s->release);
+	return store_try_now(s, i, page, node, HOST_MAY_WAIT);
 }
 
 int store_write(struct store *s, u64 i, const void *page, unsigned int node)
@@ -485,8 +486,10 @@ int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsign
 	if (!bytes || bytes > HOST_PAGE_SIZE)
 		return -EINVAL;
 	err = make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
-	if (flush_for_room(s, err))
+	if (host_unlikely(store_no_room(err))) {
+		release_flush(&s->release);
 		err = make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
+	}
 	if (!err)
 		store_put_word(s, store_slot(s, i), word);
 	return err;
