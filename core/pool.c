@@ -328,24 +328,19 @@ static inline void grow(struct pool *p, struct pool_class *c, struct zspage *z,
 	host_write_once(z->pages, (u8)(z->pages + n));
 }
 
-/* n more pages, of all; 0: they would pass the limit. */
-static __attribute__((noinline)) u64 count_pages_limited(struct pool *p, unsigned int n, u64 limit)
+/* Counts n more pages; returns all.  0: they would pass the limit, if that holds. */
+static inline u64 count_pages(struct pool *p, unsigned int n, unsigned int how)
 {
-	u64 was = host_a64_read(&p->pages);
+	u64 limit = how & POOL_LIMITED ? host_read_once(p->limit) : 0, was;
 
+	if (host_likely(!limit))
+		return host_a64_add(&p->pages, n);
+	was = host_a64_read(&p->pages);
 	do {
 		if ((was + n) << HOST_PAGE_SHIFT > limit)
 			return 0;
 	} while (!host_a64_cas(&p->pages, &was, was + n));
 	return was + n;
-}
-
-/* Counts n more pages; returns all.  0: they would pass the limit, if that holds. */
-static inline u64 count_pages(struct pool *p, unsigned int n, unsigned int how)
-{
-	u64 limit = how & POOL_LIMITED ? host_read_once(p->limit) : 0;
-
-	return host_likely(!limit) ? host_a64_add(&p->pages, n) : count_pages_limited(p, n, limit);
 }
 
 static inline void write_header(struct pool *p, struct pool_class *c, struct zspage *z,
