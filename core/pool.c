@@ -425,10 +425,11 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 		host_unlock(&c->lock);
 
 		if (!err && !z && !fresh)
-			err = zspage_new(&p->zspages, c->group, c->place, c->words, node, how,
-					 &fresh);
+			err = zspage_new(&p->zspages, c->group, c->place, c->words, node,
+					 how & ~POOL_LIMITED, &fresh);
 		if (!err && missing > spares) {
-			err = pcp_alloc(p->pcp, spare + spares, missing - spares, from, how);
+			err = pcp_alloc(p->pcp, spare + spares, missing - spares, from,
+					how & ~POOL_LIMITED);
 			if (!err)
 				spares = missing;
 		}
