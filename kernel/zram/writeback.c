@@ -251,14 +251,15 @@ static void await_block(struct wb_work *w)
 	remove_wait_queue(&z->read_ended, &wait);
 }
 
-static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
+static int begin_writes(struct wb_work *w, int smallest, int largest)
 {
 	struct zram *z = w->z;
 	struct wb_request *r;
 	bool found;
+	u64 at = 0;
 	int err;
 
-	while (at < end) {
+	while (at < z->store.slots) {
 		err = READ_ONCE(w->stop) ? -EINTR : zram_wb_stopped(z);
 		if (err)
 			return err;
@@ -288,16 +289,16 @@ static int begin_writes(struct wb_work *w, u64 at, u64 end, int smallest, int la
 }
 
 /*
- * Begins to write those of some sizes, from slot `at` to end - 1 at least.  Blocks are mostly taken
- * in order, so what is held back until this thread waits becomes few requests of the device.
+ * Begins to write those of some sizes.  Blocks are mostly taken in order, so what is held back
+ * until this thread waits becomes few requests of the device.
  */
-static int pass(struct wb_work *w, u64 at, u64 end, int smallest, int largest)
+static int pass(struct wb_work *w, int smallest, int largest)
 {
 	struct blk_plug plug;
 	int err;
 
 	blk_start_plug(&plug);
-	err = begin_writes(w, at, end, smallest, largest);
+	err = begin_writes(w, smallest, largest);
 	blk_finish_plug(&plug);
 	return err;
 }
@@ -331,7 +332,7 @@ int zram_wb_write(struct wb_work *w)
 		smallest = chosen_down_to(&w->chosen, top, room(w->z));
 		if (smallest < 0)
 			break;
-		err = pass(w, 0, w->z->store.slots, smallest, top);
+		err = pass(w, smallest, top);
 		top = smallest - 1;
 	}
 	return drain(w) ?: err;

@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
