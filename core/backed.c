@@ -133,8 +133,6 @@ int backed_init(struct backed *b, u64 blocks)
 	memset(b, 0, sizeof(*b));
 	if (!blocks)
 		return 0;
-	if (blocks > BACKED_BLOCK_MASK + 1)
-		return -EINVAL;
 	host_lock_init(&b->lock, "ebb_backed");
 	b->late_row = (blocks + BACKED_READERS - 1) / BACKED_READERS;
 	b->readers = host_zalloc(BACKED_READERS * sizeof(*b->readers));
@@ -254,11 +252,18 @@ void backed_failed(struct backed *b, u64 block)
 	backed_unreserve(b, block);
 }
 
-void backed_release(struct backed *b, const u64 *entry, unsigned int n)
+void backed_batch_init(struct backed_batch *batch)
 {
+	host_lock_init(&batch->lock, "ebb_backed_batch");
+}
+
+static void give_back(struct backed *b, struct backed_batch *batch) HOST_REQUIRES(batch->lock)
+{
+	unsigned int i;
+
 	host_lock(&b->lock);
-	while (n--) {
-		u64 block = *entry++ & BACKED_BLOCK_MASK;
+	for (i = 0; i < batch->n; i++) {
+		u64 block = batch->block[i];
 
 		/* Whoever looked at the slot before the block left it is counted by now. */
 		if (!host_a64_read_acquire(backed_readers(b, block))) {
@@ -268,5 +273,26 @@ void backed_release(struct backed *b, const u64 *entry, unsigned int n)
 			host_write_once(b->nlate, b->nlate + 1);
 		}
 	}
+	/* Who sees that there is none left, and then takes the lock, finds them. */
+	host_write_once(batch->n, 0);
 	host_unlock(&b->lock);
+}
+
+void backed_collect(struct backed *b, struct backed_batch *batch)
+{
+	if (!host_read_once(batch->n))
+		return;
+	host_lock(&batch->lock);
+	give_back(b, batch);
+	host_unlock(&batch->lock);
+}
+
+void backed_let_go(struct backed *b, struct backed_batch *batch, u64 block)
+{
+	host_lock(&batch->lock);
+	batch->block[batch->n] = block;
+	host_write_once(batch->n, batch->n + 1);
+	if (batch->n == BACKED_BATCH)
+		give_back(b, batch);
+	host_unlock(&batch->lock);
 }

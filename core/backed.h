@@ -3,11 +3,14 @@
  * backed.h - the blocks of a backing device: which are free, and who reads one just now.
  *
  *     free  --backed_reserve()-->  in hand  --a slot names it-->  in a slot
- *      ^                              |                              | a free or an overwrite
- *      |                              v                              v
- *      +---- nobody reads it ----- backed_release() <---- (a release buffer, tagged)
- *                 |                   |
- *                 +---- late <--------+ somebody may read it
+ *      ^                                                            | a free or an overwrite
+ *      |                                                            v
+ *      +--- nobody reads it --- backed_collect() <--full--- backed_let_go(): a CPU's batch
+ *      |                             |
+ *      +--------- late <-------------+ somebody may read it
+ *
+ * CPUs that let blocks go at the same time must not queue for the lock, so each has a batch of
+ * them, which it gives back when it is full.  Who finds no free block collects all batches.
  *
  * A slot word has no room for the readers of a block, and a read takes as long as a disk does.  So
  * readers are counted beside the table, in counters that blocks have in turn: a reader adds
@@ -15,7 +18,7 @@
  * released while its counter is not 0 is late.  It is looked at again when blocks are asked for.
  * Late blocks are kept by counter, so those of one that is not 0 are passed over in one look.
  *
- * Lock order: the lock is a leaf, under the store's per-CPU item.
+ * Lock order: the store's per-CPU item > a batch's lock > the lock, a leaf.
  */
 #ifndef EBB_CORE_BACKED_H
 #define EBB_CORE_BACKED_H
@@ -31,10 +34,6 @@ struct blockset {
 	unsigned int levels;            /* the last one is of one word */
 };
 
-/* A slot word's value has 51 bits: 1 + HOST_PAGE_SHIFT of size, the rest of block. */
-#define BACKED_BLOCK_BITS (50 - HOST_PAGE_SHIFT)
-#define BACKED_BLOCK_MASK (((u64)1 << BACKED_BLOCK_BITS) - 1)
-
 /*
  * Counters of readers, on 8 KiB, that blocks have in turn; two that share one make each other late
  * at worst.
@@ -43,6 +42,15 @@ struct blockset {
 
 /* Looks at late blocks, each of one that is free now or of all of a counter, under one hold. */
 #define BACKED_LATE_LOOKS 64u
+
+#define BACKED_BATCH 30u        /* so that a batch is 256 bytes */
+
+/* Blocks that no slot names any more and that are not given back yet. */
+struct backed_batch {
+	host_lock_t lock;
+	u32 n;                          /* lock; host_read_once */
+	u64 block[BACKED_BATCH];        /* lock */
+};
 
 struct backed {
 	u64 blocks;                     /* 0: there is no device */
@@ -60,7 +68,7 @@ struct backed {
 	host_a64 *readers;              /* [BACKED_READERS] */
 };
 
-/* Blocks 0 .. blocks - 1, all free; 0: nothing is made.  Process context; -EINVAL, -ENOMEM. */
+/* Blocks 0 .. blocks - 1, all free; 0: nothing is made.  Process context; -ENOMEM. */
 int backed_init(struct backed *b, u64 blocks);
 void backed_destroy(struct backed *b);
 
@@ -81,8 +89,13 @@ void backed_unreserve(struct backed *b, u64 block);
  */
 void backed_failed(struct backed *b, u64 block);
 
-/* Gives back n blocks that no slot names any more, by tagged entries (release.h).  Any context. */
-void backed_release(struct backed *b, const u64 *entry, unsigned int n);
+void backed_batch_init(struct backed_batch *batch);
+
+/* Gives back the blocks of a batch.  Any context. */
+void backed_collect(struct backed *b, struct backed_batch *batch);
+
+/* Takes a block that no slot names any more into the batch of the caller's CPU.  Any context. */
+void backed_let_go(struct backed *b, struct backed_batch *batch, u64 block);
 
 /* Bytes of tables.  Any context. */
 u64 backed_meta_bytes(const struct backed *b);

@@ -172,12 +172,29 @@ static const char *check_sets(const struct backed *b)
 	       "blocks that are free or late are not what was counted";
 }
 
+/* Blocks that CPUs let go of. */
+static const char *check_batch(struct check_walk *w, const struct backed_batch *batch)
+{
+	const char *bad = NULL;
+	unsigned int i;
+
+	if (batch->n >= BACKED_BATCH)
+		return "a batch of blocks is full";
+	for (i = 0; i < batch->n && !bad; i++)
+		bad = check_block(w, batch->block[i]);
+	return bad;
+}
+
 static const char *check_blocks(struct check_walk *w)
 {
 	struct backed *b = &w->s->backed;
-	const char *bad;
+	const char *bad = NULL;
 	unsigned int i;
 
+	for (i = 0; i < host_percpu_items(&w->s->cpus) && !bad; i++)
+		bad = check_batch(w, store_blocks_of(w->s, i));
+	if (bad)
+		return bad;
 	if (!b->blocks)
 		return w->blocks ? "a block is named, and there is no backing device" : NULL;
 	bad = check_sets(b);
@@ -251,10 +268,6 @@ static void check_refs(struct check_walk *w, const struct release_buf *b, u64 fr
 	for (at = from; at != to && !w->bad; at++) {
 		u64 ref = b->ref[at % RELEASE_REFS];
 
-		if (ref & RELEASE_BLOCK) {
-			w->bad = check_block(w, ref & ~RELEASE_BLOCK);
-			continue;
-		}
 		w->bad = check_ref(&w->s->pool, ref, &key);
 		sum += pool_ref_room(&w->s->pool, ref);
 		w->objects++;

@@ -210,7 +210,7 @@ static u64 bytes_from(struct release *r, struct release_cpu *rc, u64 head, u64 t
 		return rc->pushed - rc->before;
 	/* Others took some: count what they left. */
 	for (; head != tail; head++)
-		bytes += release_room(r, rc->buf->ref[head % RELEASE_REFS]);
+		bytes += pool_ref_room(r->pool, rc->buf->ref[head % RELEASE_REFS]);
 	return bytes;
 }
 
@@ -291,7 +291,7 @@ static void spill(struct release *r, struct release_cpu *rc, struct release_todo
 		rc->before += bytes;
 		rc->known = rc->known == was ? was + n : RELEASE_UNKNOWN;
 		host_a64_set_release(&rc->gone, host_a64_read(&rc->gone) + bytes);
-		release_free(r, batch, NULL, n);
+		pool_free_bulk(r->pool, batch, NULL, n);
 		host_write_once(rc->in_place, rc->in_place + n);
 		host_write_once(rc->spills, rc->spills + 1);
 	}
@@ -381,16 +381,13 @@ void release_reset_peak(struct release *r)
 {
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < r->nodes; k++)
 		host_write_once(r->node[k].peak, 0);
-		host_write_once(r->node[k].wait, 0);
-	}
 }
 
 void release_stats(struct release *r, struct release_stats *st)
 {
 	unsigned int i;
-	u64 wait = 0;
 
 	*st = (struct release_stats){ .flush_asked = host_a64_read(&r->flush_asked) };
 	for (i = 0; i < r->items; i++) {
@@ -398,14 +395,10 @@ void release_stats(struct release *r, struct release_stats *st)
 		st->flush_budget += host_read_once(r->item[i]->spills);
 	}
 	for (i = 0; i < r->nodes; i++) {
-		u64 ns = host_read_once(r->node[i].wait);
-
-		wait = ns > wait ? ns : wait;
 		st->deferred += host_a64_read(&r->node[i].deferred);
 		st->flush_full += host_read_once(r->node[i].flush_full);
 		st->flush_timer += host_read_once(r->node[i].flush_timer);
 	}
-	st->wait_us = wait / 1000;
 }
 
 u64 release_meta_bytes(struct release *r)

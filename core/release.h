@@ -39,20 +39,11 @@
  * runs out the workers sleep, so that they take no CPU from who is freeing, unless half the budget
  * or half the buffers are used.
  *
- * A block takes no memory, and a write that finds none free asks for those that are held back.  So
- * blocks arm nothing, nor do they keep the timer running: they leave with references that come, or
- * the owner's tick looks for them, release_look().
  */
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H
 
 #include "pool.h"
-
-/*
- * An entry of a buffer is a reference, or, with this bit, a block of the backing device, which
- * takes no pages: 0 bytes.
- */
-#define RELEASE_BLOCK ((u64)1 << 63)
 
 #define RELEASE_REFS ((4096 - 32) / 8)  /* references of a buffer */
 #define RELEASE_SPILL POOL_BULK_SMALL   /* freed in place at a time */
@@ -118,7 +109,6 @@ struct release_queue {
 	u64 queued;                     /* bytes, with those being drained */
 	u64 claim;                      /* bytes of the node's budget */
 	struct release_node *node;      /* fixed */
-	u64 mark;                       /* of a sweep, or 0: no buffer is from before */
 } HOST_OWN_LINE;
 
 struct release_worker {
@@ -129,10 +119,7 @@ struct release_worker {
 };
 
 struct release_node {
-	/*
-	 * Read by every push, written as the timer starts and ends: twice a time in ns, or
-	 * about.
-	 */
+	/* Read by every push, written as the timer starts and ends: a number that grows. */
 	host_a64 armed;            /* odd: worker 0 runs within RELEASE_TIMER_US, or disarm looks */
 	struct release *r;
 	struct release_cpu **item;      /* [nitems] */
@@ -161,12 +148,6 @@ struct release_node {
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
 	host_a64 idle;                  /* the timer has stopped, and disarm has not looked since */
 	bool disarming;                 /* the work disarm alone */
-	/* Of sweeps, ns, 0: none; worker 0, but for wait. */
-	u64 sweep;                      /* when the one under way began */
-	u64 since;                      /* when the last one that is over began */
-	u64 first;                      /* when the first one of the timer's run was over */
-	u64 wait;                       /* the longest that an object waited; host_read_once */
-	bool took;                      /* something was taken since the last one was over */
 	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node, as below */
 } HOST_OWN_LINE;
 
@@ -189,12 +170,6 @@ struct release {
 	struct pool *pool;
 	struct host_percpu *cpus;
 	struct release_budget *budget;  /* or NULL */
-	/*
-	 * What the owner does with entries before the pool frees them: it takes those out that are
-	 * none of the pool's, and returns how many are left, at the array's start.  Any context.
-	 * NULL: nothing.
-	 */
-	unsigned int (*before)(struct release *r, u64 *entry, unsigned int n);
 	u64 limit;                     /* bytes; 0: synchronous.  host_read_once, as the next two */
 	u64 node_limit;                 /* each node's share */
 	u64 buf_bytes;                  /* a buffer with as much counts as full */
@@ -208,8 +183,7 @@ struct release {
 	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
 	bool lowered;                   /* the limit, and not flushed since; flushing */
 	host_a64 flush_asked;           /* times */
-	host_a64 in_flush;              /* 1: a flush may have references in hand */
-	host_a64 era;                   /* grows with each release_begin_era() */
+	host_a64 era;                   /* grows with each flush and release_help_all() */
 	host_a64 cursor;                /* of release_help(): items that it was to look at, ever */
 	struct host_work disarm;
 };
@@ -223,7 +197,6 @@ struct release_todo {
 struct release_stats {
 	u64 deferred, in_place;                 /* objects */
 	u64 flush_budget, flush_full, flush_timer, flush_asked; /* times */
-	u64 wait_us;    /* the longest that an object waited for a worker, since set-up or reset */
 };
 
 /* The budget of a home that is not told one. */
@@ -251,7 +224,7 @@ void release_destroy(struct release *r);
 void release_full(struct release *r, struct release_cpu *rc, struct release_todo *todo);
 
 /*
- * Defers the free of ref, an object of class bytes, or of a block: 0.  The CPU's item is held;
+ * Defers the free of ref, an object that takes bytes of pages.  The CPU's item is held;
  * todo, zeroed, goes to release_finish() after it is unlocked.
  */
 static inline void release_push(struct release *r, struct release_cpu *rc, u64 ref, u32 bytes,
@@ -259,7 +232,7 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 {
 	u64 tail = host_a64_read(&rc->tail) + 1, pushed = rc->pushed + bytes;
 
-	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1)) && bytes)
+	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1)))
 		todo->node = rc->node;
 	/*
 	 * A buffer may be a cold page: its lines come ahead.  Near its end that is past the array.
@@ -282,13 +255,6 @@ static inline void release_finish(const struct release_todo *todo)
 	if (host_unlikely(todo->node != NULL))
 		release_wake(todo);
 }
-
-/*
- * Has blocks looked after that were pushed since: arms the timer of each node that holds something
- * back without one.  For the owner's tick, which he asks for after a free; a look at each CPU.  A
- * block that is pushed as the tick begins may wait until he asks for another.  Any context.
- */
-void release_look(struct release *r);
 
 /*
  * Returns when everything that was held back at the call is freed, whatever is pushed meanwhile.
@@ -326,23 +292,16 @@ struct release_asker {
 bool release_help_again(struct release *r, struct release_asker *a, unsigned int node);
 
 /*
- * What is freed from now on is of the era that it returns, or of one that is begun later.  Any
- * context; one addition.
- */
-u64 release_begin_era(struct release *r);
-
-/*
- * A flush that waits for no other thread: frees in this one what was freed before the era and that
- * nobody has taken yet, until *enough is not 0 (NULL: nothing is enough).  True: all that was freed
- * before the era is free.  False: it was enough, or others may have some of it in hand, as long as
- * they do not get their CPU; asking again later is all there is to do.  Who took something that was
- * freed later can make it false, too.
+ * A flush that waits for no other thread: frees in this one what was freed before the call and that
+ * nobody has taken yet.  True: all of it is free.  False: others may have some of it in hand, as
+ * long as they do not get their CPU; asking again later is all there is to do.  Who took something
+ * that was freed later can make it false, too.
  *
  * Its work is what is held back at the call, so it goes with the budget, and of each CPU two
  * buffers' worth that came since: one that was being filled, and one that is.  It rests between
  * batches.  Process context; takes spin locks, sleeps for no lock.
  */
-bool release_help_all(struct release *r, u64 era, const u64 *enough);
+bool release_help_all(struct release *r);
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for
@@ -376,7 +335,7 @@ u64 release_queued(struct release *r);
 u64 release_backlog(struct release *r);
 
 u64 release_peak(struct release *r);
-/* Starts the peak and the longest wait again. */
+/* Starts the peak again. */
 void release_reset_peak(struct release *r);
 
 /* Sums over items and nodes.  Any context. */
@@ -445,26 +404,13 @@ static inline void release_buf_push(struct release_buf **list, struct release_bu
 }
 
 /* Bytes of pages that objects take. */
-static inline u64 release_room(const struct release *r, u64 entry)
-{
-	return entry & RELEASE_BLOCK ? 0 : pool_ref_room(r->pool, entry);
-}
-
 static inline u64 release_bytes_of(struct release *r, const u64 *ref, unsigned int n)
 {
 	u64 bytes = 0;
 
 	while (n--)
-		bytes += release_room(r, *ref++);
+		bytes += pool_ref_room(r->pool, *ref++);
 	return bytes;
-}
-
-/* Frees n entries, whose array it changes; room as for pool_free_bulk().  Any context. */
-static inline void release_free(struct release *r, u64 *entry, u64 *room, unsigned int n)
-{
-	if (host_unlikely(r->before != NULL))
-		n = r->before(r, entry, n);
-	pool_free_bulk(r->pool, entry, room, n);
 }
 
 /* Copies n references from position at of a buffer. */

@@ -13,38 +13,29 @@
  * flush is over when what was held back as it began is freed, whatever comes meanwhile.  A CPU that
  * frees in place says so in its item (spilling); it is waited for by host_settle().
  *
- * The timer is for objects.  armed is odd as long as worker 0 is to run within RELEASE_TIMER_US.  A
- * run that found none makes it the next even number and asks for release_disarm_run(), which waits
- * until every section under an item that may have seen it odd is over, and looks again: so no
- * object is forgotten, and a push looks at a line that hardly ever changes.  Blocks neither start
- * it nor keep it running; what runs takes them, too.
+ * The timer: armed is odd as long as worker 0 is to run within RELEASE_TIMER_US.  A run that found
+ * nothing makes it the next even number and asks for release_disarm_run(), which waits until every
+ * section under an item that may have seen it odd is over, and looks again: so no object is
+ * forgotten, and a push looks at a line that hardly ever changes.
  *
  * Who pushes and finds it even queues the run first, and then makes it odd by compare-and-swap.  A
  * thread that loses its CPU in between has promised nothing: the others still find it even, and
  * start the timer themselves.  If the timer has run and stopped meanwhile the number is another
  * one, and the late thread changes nothing.
  *
- * How long objects wait.  The number is twice a time: when the timer was started, or when worker 0
- * last looked at the items before it stopped.  Between the two, worker 0 makes one sweep after the
- * other.  A sweep begins as it looks at the items, with the tail of each as its queue's mark, and
- * is over when no queue has a buffer from before its mark.  An object that is taken in a sweep came
- * after the one before it had begun, or, in the first one, after the timer was started; so it
- * waited for the time from there to the sweep's end at most.
- *
- * Lock order: flushing > queue lock; release_free() is called under none but flushing.
+ * Lock order: flushing > queue lock; pool_free_bulk() is called under none but flushing.
  */
 #include "release.h"
 
 /* ---- taking ---- */
 
-/* References in an item, at some moment, and its tail then. */
-static u64 in_item(const struct release_cpu *rc, u64 *tail)
+/* References in an item, at some moment. */
+static u64 in_item(const struct release_cpu *rc)
 {
 	u64 head = host_a64_read_acquire(&rc->head);
 
 	/* The later one. */
-	*tail = host_a64_read_acquire(&rc->tail);
-	return *tail - head;
+	return host_a64_read_acquire(&rc->tail) - head;
 }
 
 /*
@@ -147,22 +138,53 @@ static void give_back(struct release_queue *q, struct release_buf *b)
 
 /* ---- draining ---- */
 
-/* Frees a queue's oldest buffer, with positions from *from on; returns its objects. */
-static unsigned int drain_one(struct release_queue *q, u64 *scratch, u64 *from)
+/* Frees references, with scratch all at once, else with no room to sort but the stack's. */
+static void free_refs(struct release *r, const struct release_buf *b, u64 at, u64 to, u64 *scratch)
 {
-	struct release *r = q->node->r;
-	struct release_buf *b = take_full(q);
-	unsigned int n;
+	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
+	unsigned int max = scratch ? RELEASE_REFS : POOL_BULK_SMALL;
+	u64 *refs = scratch ? scratch : batch, *room = scratch ? scratch + RELEASE_REFS : NULL;
 
-	if (!b)
-		return 0;
-	*from = b->from;
-	n = b->n;
-	release_copy(scratch, b, b->from, n);
-	release_free(r, scratch, scratch + RELEASE_REFS, n);
+	while (at != to) {
+		unsigned int n = to - at < max ? (unsigned int)(to - at) : max;
+
+		release_copy(refs, b, at, n);
+		pool_free_bulk(r->pool, refs, room, n);
+		at += n;
+	}
+}
+
+/* Frees a buffer of q that was full; returns its objects. */
+static unsigned int free_full(struct hands *h, struct release_queue *q, struct release_buf *b,
+			      u64 *scratch)
+{
+	unsigned int n = b->n;
+
+	free_refs(q->node->r, b, b->from, b->from + n, scratch);
 	give_back(q, b);
-	host_resched();
+	h->freed += n;
 	return n;
+}
+
+/*
+ * Frees what is in an item at the call.  Whenever a take comes to nothing another has moved head
+ * on, so there are at most as many turns as there were references.
+ */
+static void drain_ring(struct hands *h, struct release *r, struct release_cpu *rc, u64 *scratch)
+{
+	u64 until = host_a64_read_acquire(&rc->tail), left;
+	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
+	unsigned int n, max = scratch ? RELEASE_REFS : POOL_BULK_SMALL;
+	u64 *refs = scratch ? scratch : batch, *room = scratch ? scratch + RELEASE_REFS : NULL;
+
+	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0) {
+		n = left < max ? (unsigned int)left : max;
+		stay(h, rc->node);
+		n = take(r, rc, refs, n);
+		pool_free_bulk(r->pool, refs, room, n);
+		h->freed += n;
+		host_resched();
+	}
 }
 
 /*
@@ -179,17 +201,14 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 		unsigned int n = host_read_once(q->nfull);
 
 		for (n = n < max - done ? n : max - done; n; n--) {
-			unsigned int freed;
-			u64 from;
+			struct release_buf *b;
 
 			stay(h, node);
-			freed = drain_one(q, w->scratch, &from);
-			if (!freed)
+			b = take_full(q);
+			if (!b)
 				break;
-			/* The queue's oldest: whoever took those before it. */
-			if (w == node->worker && from >= q->mark)
-				q->mark = 0;
-			h->freed += freed;
+			free_full(h, q, b, w->scratch);
+			host_resched();
 			done++;
 		}
 		w->at = w->at + 1 < node->nitems ? w->at + 1 : 0;
@@ -197,28 +216,17 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 	return done;
 }
 
-/*
- * Frees what is in the node's items, each looked at once; whether there were objects.  If no sweep
- * is under way, one begins.
- */
+/* Frees what is in the node's items, each looked at once; whether there was anything. */
 static bool collect(struct release_node *node, struct hands *h, u64 *scratch)
 {
 	bool found = false;
-	unsigned int i, n;
-	u64 tail, there;
+	unsigned int i;
 
 	for (i = 0; i < node->nitems; i++) {
-		there = in_item(node->item[i], &tail);
-		if (!node->sweep)
-			node->queue[i].mark = tail;
-		if (!there)
+		if (!in_item(node->item[i]))
 			continue;
-		found |= release_cpu_bytes(node->item[i]) != 0;
-		stay(h, node);
-		n = take(node->r, node->item[i], scratch, RELEASE_REFS);
-		release_free(node->r, scratch, scratch + RELEASE_REFS, n);
-		h->freed += n;
-		host_resched();
+		found = true;
+		drain_ring(h, node->r, node->item[i], scratch);
 	}
 	return found;
 }
@@ -256,93 +264,22 @@ static void call_others(struct release_node *node, unsigned int nfull)
 		host_work_queue(&node->worker[i].work);
 }
 
-/* The next number, odd after an even one, or even after an odd one, that tells a time. */
-static u64 next_armed(u64 armed, u64 ns)
-{
-	u64 next = ns << 1 | (~armed & 1);
-
-	return next > armed ? next : armed + 1;
-}
-
-/* again: it has stopped, and something came that saw it run. */
-static void arm(struct release_node *node, bool again)
+void release_arm(struct release_node *node)
 {
 	/* In full: what was pushed comes before the look whether worker 0 is to run. */
-	u64 armed = host_a64_read(&node->armed) & 1 ? 1 : host_a64_or(&node->armed, 0), since;
+	u64 armed = host_a64_read(&node->armed) & 1 ? 1 : host_a64_or(&node->armed, 0);
 
 	if (armed & 1)
 		return;
-	since = again ? armed >> 1 : host_now_ns();
 	host_work_queue_delayed(&node->worker->work, RELEASE_TIMER_US);
-	host_a64_cas(&node->armed, &armed, next_armed(armed, since));
-}
-
-void release_arm(struct release_node *node)
-{
-	arm(node, false);
-}
-
-static void note_wait(struct release_node *node, u64 from, u64 to)
-{
-	u64 wait = to > from ? to - from : 0;
-
-	/* Nothing is written that is not larger: a reset in between stays. */
-	if (wait > host_read_once(node->wait))
-		host_write_once(node->wait, wait);
-}
-
-/* The first sweep since the timer was started.  If its start is not told yet, disarm() knows it. */
-static void note_first(struct release_node *node, u64 now)
-{
-	u64 armed = host_a64_read(&node->armed);
-
-	if (armed & 1)
-		note_wait(node, armed >> 1, now);
-	else
-		node->first = now;
-}
-
-/* Full buffers of the node.  If the sweep under way is over with them, its end is noted. */
-static unsigned int look_at_sweep(struct release_node *node)
-{
-	unsigned int i, n = 0;
-	bool over = true;
-	u64 now;
-
-	for (i = 0; i < node->nitems; i++) {
-		struct release_queue *q = &node->queue[i];
-		unsigned int nfull = host_read_once(q->nfull);
-
-		n += nfull;
-		if (!nfull && q->mark)
-			q->mark = 0;
-		over &= !q->mark;
-	}
-	if (!node->sweep || !over)
-		return n;
-	now = host_now_ns();
-	if (node->took && node->since)
-		note_wait(node, node->since, now);
-	else if (node->took)
-		note_first(node, now);
-	node->since = node->sweep;
-	node->sweep = 0;
-	node->took = false;
-	return n;
+	host_a64_cas(&node->armed, &armed, armed + 1);
 }
 
 /* The next even number: no push that read armed before makes it odd now. */
 static void disarm(struct release_node *node)
 {
-	u64 armed = host_a64_or(&node->armed, 1);
-
-	if (armed & 1 && node->first)
-		note_wait(node, armed >> 1, node->first);
-	node->since = 0;
-	node->first = 0;
-	armed |= 1;
-	/* Nobody else changes an odd one. */
-	host_a64_add(&node->armed, next_armed(armed, node->collected) - armed);
+	host_a64_or(&node->armed, 1);
+	host_a64_add(&node->armed, 1);
 }
 
 /* What worker 0 does beside the queues: the items, the timer. */
@@ -356,11 +293,8 @@ static void timer(struct release_worker *w, struct hands *h)
 	if (now - node->collected >= (u64)RELEASE_TIMER_US * 1000) {
 		found = collect(node, h, w->scratch);
 		node->collected = now;
-		node->took |= found;
-		if (!node->sweep)
-			node->sweep = now;
 	}
-	nfull = look_at_sweep(node);
+	nfull = count_full(node);
 	if (nfull) {
 		host_work_queue(&w->work);
 	} else if (found) {
@@ -397,28 +331,24 @@ void release_worker_run(struct host_work *work)
 		max = nfull < max ? nfull : max;
 	}
 	done = drain_queues(w, &h, max);
-	if (first) {
-		node->took |= done != 0;
+	if (first)
 		timer(w, &h);
-	} else if (done == RELEASE_ROUND) {
+	else if (done == RELEASE_ROUND)
 		host_work_queue(work);
-	}
 	if (h.in)
 		go(&h);
 }
 
 /*
- * Whether the node holds objects back, or with blocks anything.  Bytes alone do not tell: who took
- * the last of them may have lost its CPU before it said so.
+ * Whether the node holds something back.  Bytes alone do not tell: who took the last of them may
+ * have lost its CPU before it said so.
  */
-static bool holds(const struct release_node *node, bool blocks)
+static bool holds(const struct release_node *node)
 {
 	unsigned int i;
-	u64 tail;
 
 	for (i = 0; i < node->nitems; i++)
-		if (in_item(node->item[i], &tail) &&
-		    (blocks || release_cpu_bytes(node->item[i])))
+		if (in_item(node->item[i]))
 			return true;
 	return count_full(node);
 }
@@ -432,55 +362,80 @@ void release_disarm_run(struct host_work *work)
 		r->node[k].disarming = host_a64_and(&r->node[k].idle, 0);
 	host_settle(r->cpus);
 	for (k = 0; k < r->nodes; k++)
-		if (r->node[k].disarming && holds(&r->node[k], false))
-			arm(&r->node[k], true);
+		if (r->node[k].disarming && holds(&r->node[k]))
+			release_arm(&r->node[k]);
 }
 
-void release_look(struct release *r)
+/* ---- all of it ---- */
+
+/* The oldest full buffer, if it was begun before the era; takes it out if so asked. */
+static struct release_buf *older(struct release_queue *q, u64 era, bool out)
 {
-	unsigned int k;
+	struct release_buf *b;
 
-	for (k = 0; k < r->nodes; k++)
-		if (!(host_a64_read(&r->node[k].armed) & 1) && holds(&r->node[k], true))
-			arm(&r->node[k], false);
+	host_lock(&q->lock);
+	b = q->full;
+	if (b && b->era >= era)
+		b = NULL;
+	if (b && out)
+		pop_full(q);
+	host_unlock(&q->lock);
+	return b;
 }
-
-/* ---- flush ---- */
 
 /*
- * Frees what was in an item at the call.  Whenever a take comes to nothing another has moved head
- * on, so there are at most as many turns as there were references.
+ * A queue's buffers that were begun before the era.  A CPU reads the era under the lock of its
+ * queue, so it begins no more of them once that was taken here.
  */
-static void flush_item(struct release *r, struct release_cpu *rc)
+static void drain_queue(struct hands *h, struct release_queue *q, u64 era, u64 *scratch)
 {
-	u64 until = host_a64_read_acquire(&rc->tail), left;
+	struct release_buf *b;
 
-	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0) {
-		unsigned int n = take(r, rc, r->scratch, (unsigned int)left);
-
-		if (!n)
-			continue;
-		release_free(r, r->scratch, r->scratch + RELEASE_REFS, n);
-		host_a64_add(&rc->node->deferred, n);
+	while (older(q, era, false)) {
+		stay(h, q->node);
+		b = older(q, era, true);
+		if (!b)
+			break;
+		free_full(h, q, b, scratch);
 		host_resched();
 	}
 }
 
-/* And what its queue has by then. */
-static void flush_queue(struct release *r, struct release_queue *q)
+/*
+ * Frees what was held back at the call and that nobody else took: of each item, then of its queue,
+ * the way that buffers go.  scratch: NULL or [2 * RELEASE_REFS].
+ */
+static void drain_all(struct release *r, u64 *scratch)
 {
-	unsigned int left, n = 1;
-	u64 from;
+	/* What is pushed from now on goes to buffers of this era, or of one that begins later. */
+	u64 era = host_a64_add(&r->era, 1);
+	struct hands h = { 0 };
+	unsigned int k;
 
-	host_lock(&q->lock);
-	left = q->nfull;
-	host_unlock(&q->lock);
-	for (; left && n; left--) {
-		n = drain_one(q, r->scratch, &from);
-		if (n)
-			host_a64_add(&q->node->deferred, n);
+	for (k = 0; k < r->items; k++) {
+		drain_ring(&h, r, r->item[k], scratch);
+		drain_queue(&h, r->item[k]->queue, era, scratch);
 	}
+	if (h.in)
+		go(&h);
 }
+
+/* Whether somebody may have taken references and not freed all of them yet. */
+static bool is_in_hands(const struct release *r)
+{
+	bool any = false;
+	unsigned int k;
+
+	for (k = 0; k < r->items; k++)
+		any |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
+	for (k = 0; k < r->nodes; k++) {
+		any |= host_a64_read_acquire(&r->node[k].inflight[0]) != 0;
+		any |= host_a64_read_acquire(&r->node[k].inflight[1]) != 0;
+	}
+	return any;
+}
+
+/* ---- flush ---- */
 
 void release_wait_inflight(struct release *r)
 {
@@ -501,13 +456,7 @@ void release_flush_locked(struct release *r)
 
 	for (k = 0; k < r->nodes; k++)
 		note_peak(&r->node[k]);
-	/* Before head moves or a buffer leaves its queue, for release_help_all(). */
-	host_a64_set(&r->in_flush, 1);
-	for (k = 0; k < r->items; k++) {
-		flush_item(r, r->item[k]);
-		flush_queue(r, r->item[k]->queue);
-	}
-	host_a64_set_release(&r->in_flush, 0);
+	drain_all(r, r->scratch);
 	for (k = 0; k < r->items; k++)
 		spilling |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
 	if (spilling)
@@ -536,32 +485,6 @@ void release_quiesce(struct release *r)
 
 /* ---- for who is short of memory ---- */
 
-/* Frees references with no room to sort but the stack's. */
-static void free_batch(struct release *r, const struct release_buf *b, u64 at, u64 to)
-{
-	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
-
-	while (at != to) {
-		unsigned int n =
-			to - at < POOL_BULK_SMALL ? (unsigned int)(to - at) : POOL_BULK_SMALL;
-
-		release_copy(batch, b, at, n);
-		release_free(r, batch, NULL, n);
-		at += n;
-	}
-}
-
-/* Frees a buffer of q that was full; returns its objects. */
-static unsigned int free_full(struct hands *h, struct release_queue *q, struct release_buf *b)
-{
-	unsigned int n = b->n;
-
-	free_batch(q->node->r, b, b->from, b->from + n);
-	give_back(q, b);
-	h->freed += n;
-	return n;
-}
-
 /* Frees the oldest buffer of a queue, unless somebody is at it; returns its objects. */
 static unsigned int help_queue(struct hands *h, struct release_queue *q)
 {
@@ -574,7 +497,7 @@ static unsigned int help_queue(struct hands *h, struct release_queue *q)
 		return 0;
 	b = pop_full(q);
 	host_unlock(&q->lock);
-	return b ? free_full(h, q, b) : 0;
+	return b ? free_full(h, q, b, NULL) : 0;
 }
 
 /* Frees what is in a ring, as far as nobody else takes it, a buffer's worth at most. */
@@ -582,14 +505,13 @@ static unsigned int help_ring(struct hands *h, struct release *r, struct release
 {
 	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
 	unsigned int n, freed = 0;
-	u64 tail;
 
-	if (!in_item(rc, &tail))
+	if (!in_item(rc))
 		return 0;
 	stay(h, rc->node);
 	do {
 		n = take(r, rc, batch, POOL_BULK_SMALL);
-		release_free(r, batch, NULL, n);
+		pool_free_bulk(r->pool, batch, NULL, n);
 		freed += n;
 	} while (n == POOL_BULK_SMALL && freed < RELEASE_REFS);
 	h->freed += freed;
@@ -664,99 +586,8 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 	return true;
 }
 
-struct help_all {
-	struct hands h;
-	u64 era;                        /* buffers that were begun before */
-	const u64 *enough;              /* or NULL */
-	bool cut;                       /* it was enough, and something may be left */
-};
-
-static bool is_enough(struct help_all *all)
+bool release_help_all(struct release *r)
 {
-	all->cut |= all->enough && host_read_once(*all->enough);
-	return all->cut;
-}
-
-/* What is in an item as its turn comes, in batches; as many turns at most as flush_item() has. */
-static void help_all_of_ring(struct help_all *all, struct release *r, struct release_cpu *rc)
-{
-	u64 until = host_a64_read_acquire(&rc->tail), left;
-	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
-	unsigned int n;
-
-	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0 && !is_enough(all)) {
-		n = left < POOL_BULK_SMALL ? (unsigned int)left : POOL_BULK_SMALL;
-		stay(&all->h, rc->node);
-		n = take(r, rc, batch, n);
-		release_free(r, batch, NULL, n);
-		all->h.freed += n;
-		host_resched();
-	}
-}
-
-/* The oldest full buffer, if it was begun before the era; takes it out if so asked. */
-static struct release_buf *older(struct release_queue *q, u64 era, bool out)
-{
-	struct release_buf *b;
-
-	host_lock(&q->lock);
-	b = q->full;
-	if (b && b->era >= era)
-		b = NULL;
-	if (b && out)
-		pop_full(q);
-	host_unlock(&q->lock);
-	return b;
-}
-
-/*
- * Its queue's buffers that were begun before the call.  A CPU reads the era under the lock of its
- * queue, so it begins no more of them once that was taken here.
- */
-static void help_all_of_queue(struct help_all *all, struct release_queue *q)
-{
-	struct release_buf *b;
-
-	while (older(q, all->era, false) && !is_enough(all)) {
-		stay(&all->h, q->node);
-		b = older(q, all->era, true);
-		if (!b)
-			break;
-		free_full(&all->h, q, b);
-		host_resched();
-	}
-}
-
-/* Whether somebody may have taken references and not freed all of them yet. */
-static bool is_in_hands(const struct release *r)
-{
-	bool any = host_a64_read_acquire(&r->in_flush) != 0;
-	unsigned int k;
-
-	for (k = 0; k < r->items; k++)
-		any |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
-	for (k = 0; k < r->nodes; k++) {
-		any |= host_a64_read_acquire(&r->node[k].inflight[0]) != 0;
-		any |= host_a64_read_acquire(&r->node[k].inflight[1]) != 0;
-	}
-	return any;
-}
-
-u64 release_begin_era(struct release *r)
-{
-	return host_a64_add(&r->era, 1);
-}
-
-bool release_help_all(struct release *r, u64 era, const u64 *enough)
-{
-	struct help_all all = { .era = era, .enough = enough };
-	unsigned int k;
-
-	for (k = 0; k < r->items && !all.cut; k++) {
-		help_all_of_ring(&all, r, r->item[k]);
-		help_all_of_queue(&all, r->item[k]->queue);
-	}
-	if (all.h.in)
-		go(&all.h);
-	return !all.cut && !is_in_hands(r);
+	drain_all(r, NULL);
+	return !is_in_hands(r);
 }

@@ -27,7 +27,6 @@
 #ifndef EBB_CORE_SLOT_H
 #define EBB_CORE_SLOT_H
 
-#include "backed.h"
 #include "pool.h"
 
 #define SLOT_READER ((u64)1 << 51)
@@ -44,6 +43,10 @@
 #define SLOT_CHOSEN ((u64)1 << 62)              /* to be written back */
 #define SLOT_ABOUT ((u64)31 << 58)              /* all of these */
 #define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* what a read or a write clears */
+
+/* A backed slot's value: 1 + HOST_PAGE_SHIFT bits of size, the rest of block. */
+#define SLOT_BLOCK_BITS (50 - HOST_PAGE_SHIFT)
+#define SLOT_BLOCK_MASK (((u64)1 << SLOT_BLOCK_BITS) - 1)
 
 enum slot_type {
 	SLOT_EMPTY,     /* the whole word is 0, but for marks */
@@ -122,17 +125,17 @@ static inline u64 slot_fill_value(u64 word)
  */
 static inline u64 slot_backed_value(size_t bytes, u64 block)
 {
-	return (u64)bytes << BACKED_BLOCK_BITS | block;
+	return (u64)bytes << SLOT_BLOCK_BITS | block;
 }
 
 static inline u64 slot_block(u64 word)
 {
-	return word & BACKED_BLOCK_MASK;
+	return word & SLOT_BLOCK_MASK;
 }
 
 static inline size_t slot_backed_bytes(u64 word)
 {
-	return (size_t)((word & SLOT_VALUE) >> BACKED_BLOCK_BITS);
+	return (size_t)((word & SLOT_VALUE) >> SLOT_BLOCK_BITS);
 }
 
 /* Whether two words of a slot are of the same content: marks, readers and idleness are nothing. */

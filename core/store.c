@@ -156,39 +156,18 @@ static void table_free(struct store *s)
 	host_table_destroy(&s->table);
 }
 
-/* Frees those of n entries of the release stage that are blocks. */
-static unsigned int release_blocks(struct release *r, u64 *entry, unsigned int n)
-{
-	struct store *s = (struct store *)((char *)r - offsetof(struct store, release));
-	u64 block[POOL_BULK_SMALL] HOST_UNCLEARED;
-	unsigned int i, blocks = 0, refs = 0;
-
-	for (i = 0; i < n; i++) {
-		if (!(entry[i] & RELEASE_BLOCK)) {
-			entry[refs++] = entry[i];
-			continue;
-		}
-		block[blocks++] = entry[i];
-		if (blocks == POOL_BULK_SMALL) {
-			backed_release(&s->backed, block, blocks);
-			blocks = 0;
-		}
-	}
-	if (blocks)
-		backed_release(&s->backed, block, blocks);
-	return refs;
-}
-
 int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
 	const struct shrink_owner shrink_owner = {
 		.ctx = s, .room = owner_room, .tables = owner_tables,
 	};
+	unsigned int k;
 	int err;
 
 	memset(s, 0, sizeof(*s));
-	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg))
+	if (!cfg->slots || cfg->slots > 0xffffffff || cfg->blocks > SLOT_BLOCK_MASK + 1 ||
+	    !levels_fit(cfg))
 		return -EINVAL;
 	s->slots = cfg->slots;
 	s->codec = cfg->codec;
@@ -216,7 +195,8 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	err = backed_init(&s->backed, cfg->blocks);
 	if (err)
 		goto no_backed;
-	s->release.before = s->backed.blocks ? release_blocks : NULL;
+	for (k = 0; k < host_percpu_items(&s->cpus); k++)
+		backed_batch_init(store_blocks_of(s, k));
 	shrink_init(&s->shrink, &s->pool, &s->release, &shrink_owner);
 	return 0;
 

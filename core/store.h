@@ -18,6 +18,7 @@
 #ifndef EBB_CORE_STORE_H
 #define EBB_CORE_STORE_H
 
+#include "backed.h"
 #include "codec.h"
 #include "hold.h"
 #include "release.h"
@@ -59,6 +60,7 @@ struct store_config {
 struct store_cpu {
 	struct release_cpu release;     /* first: release.h */
 	struct counters counters;
+	struct backed_batch blocks;
 };
 
 struct store {
@@ -84,6 +86,12 @@ struct store {
 static inline host_a64 *store_slot(const struct store *s, u64 i)
 {
 	return host_table_at(&s->table, i);
+}
+
+/* What CPU k let go of, of its blocks; under a lock of its own, so anybody's to look at. */
+static inline struct backed_batch *store_blocks_of(struct store *s, unsigned int k)
+{
+	return &((struct store_cpu *)host_percpu_peek(&s->cpus, k))->blocks;
 }
 
 /* Process context.  -EINVAL: a field is out of range; -ENOMEM; what host_work_init() says. */

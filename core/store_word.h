@@ -3,8 +3,9 @@
  * store_word.h - a word that comes to a slot and one that goes, for the files of the store: nobody
  * else includes it.
  *
- *     swap --> counters --> what was there: a release buffer --> after the item: finish
- *                                           or free at once
+ *     swap --> counters --> an object: a release buffer --> after the item: finish
+ *                                      or free at once
+ *                           a block:   the CPU's batch of blocks
  */
 #ifndef EBB_CORE_STORE_WORD_H
 #define EBB_CORE_STORE_WORD_H
@@ -37,29 +38,27 @@ static HOST_INLINE void store_account(struct store *s, struct counters *c, u64 w
 }
 
 /*
- * Lets go of an object that is accounted for and takes room bytes of pages, or of a block, under
- * the item.  True: it is left to store_let_go_finish(), after that.
+ * Lets go of an object that is accounted for and takes room bytes of pages, under the item.  True:
+ * it is left to store_let_go_finish(), after that.
  */
-static HOST_INLINE bool store_let_go(struct store *s, struct store_cpu *cpu, u64 entry, u32 room,
+static HOST_INLINE bool store_let_go(struct store *s, struct store_cpu *cpu, u64 ref, u32 room,
 				     struct release_todo *todo)
 {
 	if (!host_read_once(s->release.limit)) {
 		count(&cpu->counters, CNT_SYNC, 1);
 		return true;
 	}
-	release_push(&s->release, &cpu->release, entry, room, todo);
+	release_push(&s->release, &cpu->release, ref, room, todo);
 	return false;
 }
 
-static HOST_INLINE void store_let_go_finish(struct store *s, u64 entry, bool now,
+static HOST_INLINE void store_let_go_finish(struct store *s, u64 ref, bool now,
 					    struct release_todo *todo)
 {
 	if (!now)
 		release_finish(todo);
-	else if (host_likely(!(entry & RELEASE_BLOCK)))
-		pool_free(&s->pool, entry);
 	else
-		backed_release(&s->backed, &entry, 1);
+		pool_free(&s->pool, ref);
 }
 
 /*
@@ -72,28 +71,27 @@ static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 	struct release_todo todo = { NULL, false };
-	u64 old, entry;
+	u64 old, ref;
 	bool now = false;
 
 	if (word)
 		store_account(s, &cpu->counters, word, 1);
 	old = slot_swap(slot, word);
-	entry = slot_ref(old);
+	ref = slot_ref(old);
 	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
 		store_account(s, &cpu->counters, old, -1);
 		if (!word)
 			count(&cpu->counters, CNT_FREED, 1);
 		if (slot_has_object(old)) {
 			if (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old))
-				now = store_let_go(s, cpu, entry, pool_ref_room(&s->pool, entry),
+				now = store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref),
 						   &todo);
 		} else if (slot_type(old) == SLOT_BACKED) {
-			entry = RELEASE_BLOCK | slot_block(old);
-			now = store_let_go(s, cpu, entry, 0, &todo);
+			backed_let_go(&s->backed, &cpu->blocks, slot_block(old));
 		}
 	}
 	host_percpu_unlock(&s->cpus, cpu);
-	store_let_go_finish(s, entry, now, &todo);
+	store_let_go_finish(s, ref, now, &todo);
 }
 
 #endif

@@ -154,24 +154,22 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	return done;
 }
 
+void store_collect_blocks(struct store *s)
+{
+	unsigned int k;
+
+	for (k = 0; k < host_percpu_items(&s->cpus); k++)
+		backed_collect(&s->backed, store_blocks_of(s, k));
+}
+
 int store_reserve_block(struct store *s, u64 *block)
 {
 	int err = backed_reserve(&s->backed, block);
-	bool all;
-	u64 era;
 
 	if (!err)
 		return 0;
-	era = release_begin_era(&s->release);
-	/* The look whether others have something comes before the look for a block. */
-	all = release_help_all(&s->release, era, &s->backed.nfree);
-	err = backed_reserve(&s->backed, block);
-	if (!err || all)
-		return err;
-	/* There was one, and another took it: this time what comes free is no reason to end. */
-	all = release_help_all(&s->release, era, NULL);
-	err = backed_reserve(&s->backed, block);
-	return err && !all ? -EAGAIN : err;
+	store_collect_blocks(s);
+	return backed_reserve(&s->backed, block);
 }
 
 void store_put_backed(struct store *s, u64 i, u64 block)

@@ -68,11 +68,12 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
  */
 int store_unpack_backed(struct store *s, u64 word, const void *data, void *page);
 
+/* Gives back the blocks of all batches (backed.h); a look at each CPU.  Any context. */
+void store_collect_blocks(struct store *s);
+
 /*
- * Takes a block as backed_reserve() does, of those that were freed if need be, and waits for nobody
- * meanwhile.  -EAGAIN: there is none, but others may have freed ones in hand, and nothing tells
- * when they put them back; another error is backed_reserve()'s, and then all that was freed before
- * the call is free.  Context and work: as release_help_all().
+ * As backed_reserve(); if there is none it collects what CPUs let go of, so an error means that all
+ * that was let go of before the call is free or late.
  */
 int store_reserve_block(struct store *s, u64 *block);
 

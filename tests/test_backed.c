@@ -54,16 +54,20 @@ static void test_set(void **state)
 
 static void test_bounds(void **state)
 {
+	const struct store_config cfg = {
+		.slots = SLOTS, .codec = &codec_lz4, .chain = 16, .blocks = SLOT_BLOCK_MASK + 2,
+	};
 	struct backed b;
+	struct store s;
 	u64 word;
 
 	must_eq(backed_init(&b, 0), 0);
 	must_eq(backed_meta_bytes(&b), 0);
 	backed_destroy(&b);
-	must_eq(backed_init(&b, BACKED_BLOCK_MASK + 2), -EINVAL);
+	must_eq(store_init(&s, NULL, &cfg), -EINVAL);
 	/* The largest size beside the highest block. */
-	word = slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, BACKED_BLOCK_MASK));
-	must_eq(slot_block(word), BACKED_BLOCK_MASK);
+	word = slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, SLOT_BLOCK_MASK));
+	must_eq(slot_block(word), SLOT_BLOCK_MASK);
 	must_eq(slot_backed_bytes(word), HOST_PAGE_SIZE);
 	must_eq(slot_type(word), SLOT_BACKED);
 	must_eq(word & (SLOT_MARKS | SLOT_ABOUT), 0);
@@ -73,6 +77,7 @@ static void test_bounds(void **state)
 static void test_late(void **state)
 {
 	const u64 n = 4 * BACKED_LATE_LOOKS;
+	struct backed_batch batch = { .n = 0 };
 	struct backed b;
 	u64 block, i;
 
@@ -82,8 +87,12 @@ static void test_late(void **state)
 		host_a64_add(&b.in_hand, ~(u64)0);
 		backed_hold(&b, block);
 	}
+	backed_batch_init(&batch);
 	for (i = 0; i < n; i++)
-		backed_release(&b, &i, 1);
+		backed_let_go(&b, &batch, i);
+	/* The last ones when somebody asks for them. */
+	must_eq(b.nlate, n / BACKED_BATCH * BACKED_BATCH);
+	backed_collect(&b, &batch);
 	must_eq(b.nlate, n);
 	must_eq(backed_reserve(&b, &block), -EBUSY);
 	for (i = n - 3; i < n; i++)
@@ -217,6 +226,7 @@ static void write_and_read(bool packed, u64 release_limit)
 	must_eq(store_blocks(s), 0);
 	release_quiesce(&s->release);
 	must_hold(store_check(s));
+	store_collect_blocks(s);
 	must_eq(s->backed.nfree, BLOCKS);
 	must_have(s, 45, packed);
 	rig_close();
@@ -234,7 +244,7 @@ static void test_packed(void **state)
 	write_and_read(true, 0);
 }
 
-/* Many more than a buffer has entries for, each freed by another way. */
+/* Among objects, each freed by another way; many more than a batch has room for. */
 static void test_release(void **state)
 {
 	for (unsigned int way = 0; way < 4; way++) {
@@ -261,8 +271,10 @@ static void test_release(void **state)
 				release_help(&s->release, HOST_ANY_NODE, 4);
 		}
 		must_eq(store_blocks(s), 0);
-		release_flush(&s->release);
+		must(s->backed.nfree >= SLOTS - host_percpu_items(&s->cpus) * BACKED_BATCH);
+		store_collect_blocks(s);
 		must_eq(s->backed.nfree, SLOTS);
+		release_flush(&s->release);
 		must_eq(pool_pages(&s->pool), 0);
 		rig_close();
 	}
@@ -540,10 +552,8 @@ static void test_threads(void **state)
 			if (!store_next_chosen(shared, &at, 0, CHOOSE_SIZES - 1) ||
 			    at >= THREAD_SLOTS)
 				break;
-			if (backed_reserve(&shared->backed, &block)) {
-				release_flush(&shared->release);
+			if (store_reserve_block(shared, &block))
 				break;
-			}
 			if (store_copy_out(shared, at, buf, false)) {
 				backed_unreserve(&shared->backed, block);
 				continue;
@@ -651,7 +661,7 @@ static int back_one(struct store *s, u64 i, unsigned char *buf)
 	struct chosen c = { { 0 } };
 
 	store_choose_piece(s, &at, i + 1, 0, &c);
-	if (backed_reserve(&s->backed, &block)) {
+	if (store_reserve_block(s, &block)) {
 		store_unchoose(s, i);
 		return -ENOSPC;
 	}
@@ -697,8 +707,6 @@ static void test_codecs(void **state)
 		if ((seed >> 33) % 2)
 			made += store_recompress(shared, i, &r, &w) == RECOMPRESS_DONE;
 		went = back_one(shared, i, buf);
-		if (went < 0)
-			release_flush(&shared->release);
 		if (seed >> 58 == 0)
 			pool_compact_some(&shared->pool, 4);
 	}
@@ -719,7 +727,7 @@ static int put_on_device(struct store *s, u64 i)
 	int err = store_need_slot(s, i, HOST_ANY_NODE);
 
 	if (!err)
-		err = backed_reserve(&s->backed, &block);
+		err = store_reserve_block(s, &block);
 	if (err)
 		return err;
 	make_page(device[block], i, i % 3);
@@ -763,6 +771,7 @@ static void test_incoming(void **state)
 		must_have(s, BLOCKS, packed);
 		release_quiesce(&s->release);
 		must_hold(store_check(s));
+		store_collect_blocks(s);
 		must_eq(s->backed.nfree, BLOCKS);
 		rig_close();
 	}

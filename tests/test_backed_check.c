@@ -16,10 +16,12 @@ static u64 *free_blocks(void)
 	return &rig.store.backed.free.level[0][0];
 }
 
-static void no_block(void) { HURT(*backed_word(0), *backed_word(0) | BACKED_BLOCK_MASK); }
+static void no_block(void) { HURT(*backed_word(0), *backed_word(0) | SLOT_BLOCK_MASK); }
 static void free_block(void) { HURT(*free_blocks(), *free_blocks() | 1); }
 static void twice(void) { HURT(*backed_word(1), *backed_word(0)); }
 static void no_size(void) { HURT(*backed_word(0), slot_make(SLOT_BACKED, 0)); }
+static void batch_full(void) { HURT(store_blocks_of(&rig.store, 0)->n, BACKED_BATCH); }
+static void in_batch_twice(void) { HURT(store_blocks_of(&rig.store, 0)->n, 1); }
 static void in_hand(void) { HURT(*(u64 *)(void *)&rig.store.backed.in_hand, 1); }
 static void read_by_nobody(void) { HURT(*(u64 *)(void *)rig.store.backed.readers, 1); }
 static void level(void) { HURT(rig.store.backed.late.level[1][0], 1); }
@@ -61,6 +63,8 @@ static void each_invariant_of_blocks_that_is_broken_is_told(void **state)
 		{ no_block, "a block is not of the backing device" },
 		{ free_block, "a block that is named is free" },
 		{ twice, "a block is named twice" },
+		{ batch_full, "a batch of blocks is full" },
+		{ in_batch_twice, "a block is named twice" },
 		{ no_size, "a backed slot was of no size" },
 		{ in_hand, "blocks are not all free, late, in hand or named" },
 		{ read_by_nobody, "a block is read by nobody" },

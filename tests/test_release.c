@@ -185,27 +185,6 @@ static void the_timer_leaves_nothing_held_back(void **state)
 	rig_close(r);
 }
 
-/* In real time: it is late, since the workers may not run; tests/host/test_workers.c is exact. */
-static void what_waits_for_a_late_worker_tells_how_long(void **state)
-{
-	struct rig *r = rig_open(64 << 20);
-	u64 begun = host_now_ns(), all;
-
-	must_eq(stats_of(&r->release).wait_us, 0);
-	hold_workers(&r->release);
-	push(r, make(r, 1000));
-	usleep(10 * RELEASE_TIMER_US);
-	let_workers(&r->release);
-	/* The first wait is known when the timer stops. */
-	must_become(stats_of(&r->release).wait_us != 0);
-	all = (host_now_ns() - begun) / 1000;
-	must(stats_of(&r->release).wait_us >= 10 * RELEASE_TIMER_US);
-	must_be_at_most(stats_of(&r->release).wait_us, all);
-	release_reset_peak(&r->release);
-	must_eq(stats_of(&r->release).wait_us, 0);
-	rig_close(r);
-}
-
 static void full_buffers_wake_the_worker(void **state)
 {
 	struct rig *r = rig_open((u64)1 << 40);
@@ -428,7 +407,6 @@ static void who_is_short_of_memory_waits_for_no_flush(void **state)
 static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 {
 	struct rig *r = rig_open(64 << 20);
-	u64 enough = 1, held;
 
 	hold_workers(&r->release);
 	for (unsigned int i = 0; i < OBJECTS; i++)
@@ -436,10 +414,7 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 	must(release_full_bufs(&r->release) > 0);
 	/* As if a flush had lost its CPU before it took anything. */
 	host_mutex_lock(&r->release.flushing);
-	held = release_held(&r->release);
-	must(!release_help_all(&r->release, release_begin_era(&r->release), &enough));
-	must_eq(release_held(&r->release), held);
-	must(release_help_all(&r->release, release_begin_era(&r->release), NULL));
+	must(release_help_all(&r->release));
 	host_mutex_unlock(&r->release.flushing);
 	must_eq(release_held(&r->release), 0);
 	must_eq(freed(r), r->pushed);
@@ -449,10 +424,10 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 
 		push(r, make(r, 100));
 		host_a64_add(count, 1);
-		must(!release_help_all(&r->release, release_begin_era(&r->release), NULL));
+		must(!release_help_all(&r->release));
 		host_a64_add(count, ~(u64)0);
 		must_eq(release_held(&r->release), 0);
-		must(release_help_all(&r->release, release_begin_era(&r->release), NULL));
+		must(release_help_all(&r->release));
 	}
 	let_workers(&r->release);
 	rig_close(r);
@@ -566,7 +541,6 @@ int main(void)
 		cmocka_unit_test(past_the_budget_the_caller_frees_in_place),
 		cmocka_unit_test(one_call_frees_a_bounded_number_in_place),
 		cmocka_unit_test(the_timer_leaves_nothing_held_back),
-		cmocka_unit_test(what_waits_for_a_late_worker_tells_how_long),
 		cmocka_unit_test(full_buffers_wake_the_worker),
 		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
 		cmocka_unit_test(a_cpu_s_first_buffers_are_claimed_of_nobody),

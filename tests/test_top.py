@@ -46,7 +46,7 @@ MINIMAL = {
     "disksize": "67108864\n", "comp_algorithm": "[lzo] \n", "stat": "0 0 0 0 0 0 0 0 0 0 0\n",
     "mm_stat": "0 0 0 0 0 0 0\n", "io_stat": "0 0 0 0\n",
 }
-OURS = dict(FULL, release_stat=" 12288 65536 3 0 1 0 0 2 0 0 2345\n", release_limit="1048576\n",
+OURS = dict(FULL, release_stat=" 12288 65536 3 0 1 0 0 2 0 0\n", release_limit="1048576\n",
             diskseq="10\n")
 STATE = "zram99 1 2 3 4 5\nzram10 8388608 1048576 24576 20480 5000\n"
 for _name in ("bd_stat", "backing_dev", "writeback_limit", "writeback_limit_enable"):
@@ -164,14 +164,14 @@ def the_table_shows_each_device_by_number_with_what_it_has(tmp):
         "compr": "977K", "used": "1.1M", "ratio": f"{(1000 * PAGE - 200 * 4096) / 1200000:.2f}",
         "same": f"{100 * k}K" if k == 4 else got["zram0"]["same"], "objects": got["zram0"]["objects"],
         "huge": f"{30 * k}K", "backed": "800K", "read": "1.0M", "write": "4.0M",
-        "free": f"{77 * k}K" if k == 4 else got["zram0"]["free"], "held": "-", "wait": "-",
-        "bd-read": "1.2M",
-        "bd-write": "1.6M", "budget": "100M", "24h": "-", "backing": "/dev/loop7"}, got
+        "free": f"{77 * k}K" if k == 4 else got["zram0"]["free"], "held": "-",
+        "bd-read": "1.2M", "bd-write": "1.6M", "budget": "100M", "24h": "-", "backing": "/dev/loop7"}, got
     assert got["zram2"] == dict(
         dict.fromkeys(got["zram0"], "0"), device="zram2", algorithm="lzo", size="64M", ratio="-",
-        huge="-", backed="-", held="-", wait="-", budget="-", backing="-", **{x: "-" for x in ("bd-read", "bd-write", "24h")}), got
-    assert [got["zram10"][x] for x in ("held", "wait", "backed", "bd-read", "budget", "24h")] == \
-        ["12K", "2.3ms", "-", "-", "-", "1.0M/8.0M"]
+        huge="-", backed="-", held="-", budget="-", backing="-",
+        **{x: "-" for x in ("bd-read", "bd-write", "24h")}), got
+    assert [got["zram10"][x] for x in ("held", "backed", "bd-read", "budget", "24h")] == \
+        ["12K", "-", "-", "-", "1.0M/8.0M"]
 
 
 @test
@@ -184,8 +184,8 @@ def json_has_every_figure_in_bytes_and_null_for_what_is_not_there(tmp):
     rates = [f"{x}_bytes_per_s" for x in ("read", "written", "freed", "backing_read", "backing_written")]
     rates.append("interval_s")
     held = dict.fromkeys(["held_back_bytes", "held_back_max_bytes", "held_back_limit_bytes",
-                          "held_back_wait_max_us", "writeback_budget_bytes", "writeback_24h_bytes", "writeback_aged_bytes",
-                          "writeback_ahead_bytes", "recompress_saved_bytes"])
+                          "writeback_budget_bytes", "writeback_24h_bytes",
+                          "writeback_aged_bytes", "writeback_ahead_bytes", "recompress_saved_bytes"])
     assert got["zram0"] == {
         "device": "zram0", "algorithm": "zstd", "backing_dev": "/dev/loop7", "disksize_bytes": 4 << 30,
         "stored_bytes": 1000 * PAGE, "compressed_bytes": 1000000, "memory_used_bytes": 1200000,
@@ -203,7 +203,7 @@ def json_has_every_figure_in_bytes_and_null_for_what_is_not_there(tmp):
     assert got["zram2"] == dict(zero, **held, **dict.fromkeys(rates), device="zram2", algorithm="lzo",
                                 disksize_bytes=64 << 20, memory_ratio=None), got["zram2"]
     assert got["zram10"]["objects_bytes"] == 900 * PAGE and got["zram10"]["backed_bytes"] is None
-    assert [got["zram10"][k] for k in held] == [12288, 65536, 1048576, 2345, 8 << 20, 1 << 20, 24576,
+    assert [got["zram10"][k] for k in held] == [12288, 65536, 1048576, 8 << 20, 1 << 20, 24576,
                                                 20480, 5000]
 
 
@@ -218,9 +218,7 @@ def prometheus_has_a_sample_for_each_figure_that_is_there_and_no_other(tmp):
         want["ebb_zram_info", frozenset({"device": name, "algorithm": algorithm}.items())] = 1
     for name, doc in docs.items():
         for key, value in doc.items():
-            if key == "held_back_wait_max_us" and value is not None:
-                want["ebb_zram_held_back_wait_max_seconds", frozenset({("device", name)})] = value / 1e6
-            elif isinstance(value, int):
+            if isinstance(value, int):
                 metric = next(x for x in (f"ebb_zram_{key}", f"ebb_zram_{key}_total") if x in types)
                 want[metric, frozenset({("device", name)})] = value
     assert samples == want, set(samples.items()) ^ set(want.items())
@@ -231,7 +229,7 @@ def prometheus_has_a_sample_for_each_figure_that_is_there_and_no_other(tmp):
                                         "writeback_ahead_bytes", "recompress_saved_bytes")}, types
     units = re.compile(r"_bytes(_total)?$")
     assert {x for x in types if not units.search(x)} == {
-        "ebb_zram_" + x for x in ("devices", "unreadable_files", "held_back_wait_max_seconds", "info", "writeback_limit_enabled",
+        "ebb_zram_" + x for x in ("devices", "unreadable_files", "info", "writeback_limit_enabled",
                                   "failed_reads_total", "failed_writes_total")}, types
 
 
@@ -255,20 +253,6 @@ def a_day_without_a_bound_is_what_was_written(tmp):
     write(os.path.join(tmp, "state"), "zram0 0 1048576 0 0 0\nzram1 0 2048 0 0 0\nzram2 0")
     got = rows(top(tmp, "--once"))
     assert [got[f"zram{n}"]["24h"] for n in range(3)] == ["1.0M", "2.0K", "-"], got
-
-
-@test
-def a_wait_is_in_four_digits_at_most_and_older_modules_do_not_tell_it(tmp):
-    waits = {0: "0us", 999: "999us", 1000: "1.0ms", 2345: "2.3ms", 9950: "10ms", 999499: "999ms",
-             999500: "1.0s", 12000000: "12s"}
-    for n, us in enumerate(waits):
-        device(tmp, f"zram{n}", OURS, release_stat=f"0 0 0 0 0 0 0 0 0 0 {us} 7\n")
-    device(tmp, "zram99", OURS, release_stat="12288 65536 3 0 1 0 0 2 0 0\n")
-    got = rows(top(tmp, "--once"))
-    assert [x["wait"] for x in got.values()] == [*waits.values(), "-"], got
-    assert got["zram99"]["held"] == "12K", got
-    samples, _ = prometheus(top(tmp, "--prometheus"))
-    assert samples["ebb_zram_held_back_wait_max_seconds", frozenset({("device", "zram7")})] == 12
 
 
 @test
@@ -310,7 +294,7 @@ def a_file_that_makes_no_sense_is_named_and_the_rest_is_shown(tmp):
                 want[key] = None
             for key in ("backing_read_bytes", "backing_written_bytes") if file == "bd_stat" else ():
                 want[key] = None
-            for key in ("held_back_max_bytes", "held_back_wait_max_us") if file == "release_stat" else ():
+            for key in ("held_back_max_bytes",) if file == "release_stat" else ():
                 want[key] = None
             assert got == want, (file, bytes_, set(got.items()) ^ set(want.items()))
         samples, _ = prometheus(top(tmp, "--prometheus", status=1, stderr=told))

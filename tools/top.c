@@ -39,7 +39,6 @@ enum cell_kind {
 	CELL_SIZE,
 	CELL_RATIO,
 	CELL_RATE,
-	CELL_WAIT,
 	CELL_BUDGET,
 	CELL_DAY,
 	CELL_BACKING,
@@ -66,7 +65,6 @@ static const struct shown {
 	{ CELL_RATE,      ZRAM_WRITTEN,         "write" },
 	{ CELL_RATE,      ZRAM_FREED,           "free" },
 	{ CELL_SIZE,      ZRAM_HELD,            "held" },
-	{ CELL_WAIT,      ZRAM_HELD_WAIT,       "wait" },
 	{ CELL_RATE,      ZRAM_BACKING_READ,    "bd-read" },
 	{ CELL_RATE,      ZRAM_BACKING_WRITTEN, "bd-write" },
 	{ CELL_BUDGET,    ZRAM_BUDGET,          "budget" },
@@ -88,18 +86,6 @@ static const char *human(double bytes, char text[16])
 		snprintf(text, 16, "%.0f", bytes);
 	else
 		snprintf(text, 16, "%.*f%c", bytes < 9.95 ? 1 : 0, bytes, units[unit]);
-	return text;
-}
-
-/* "999us", "1.0ms", "12ms", "1.0s". */
-static const char *human_us(double us, char text[16])
-{
-	static const char *const units[] = { "us", "ms", "s" };
-	unsigned int unit = 0;
-
-	for (; us >= 999.5 && unit < 2; unit++)
-		us /= 1000;
-	snprintf(text, 16, "%.*f%s", unit && us < 9.95 ? 1 : 0, us, units[unit]);
 	return text;
 }
 
@@ -201,10 +187,6 @@ static void set_cell(struct table *t, const struct shown *c, const struct zram_l
 			table_text(t, c->title, human((double)now->v[c->figure], text));
 		else if (rates && zram_rate(before, now, c->figure, &v))
 			table_text(t, c->title, human(v, text));
-		break;
-	case CELL_WAIT:
-		if (zram_knows(now, c->figure))
-			table_text(t, c->title, human_us((double)now->v[c->figure], text));
 		break;
 	case CELL_BUDGET:
 		if (!zram_knows(now, ZRAM_BUDGET) || !zram_knows(now, ZRAM_BUDGET_ON))

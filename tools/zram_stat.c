@@ -52,7 +52,6 @@ static const struct source {
 	{ "writeback_limit_enable",  0, false, ONE,    ZRAM_BUDGET_ON },
 	{ "release_stat",            0, false, ONE,    ZRAM_HELD },
 	{ "release_stat",            1, false, ONE,    ZRAM_HELD_MAX },
-	{ "release_stat",           10, true,  ONE,    ZRAM_HELD_WAIT },
 	{ "release_limit",           0, false, ONE,    ZRAM_HELD_LIMIT },
 	{ "diskseq",                 0, false, ONE,    ZRAM_DISKSEQ },
 };
@@ -84,8 +83,6 @@ const struct zram_figure_info zram_figure_infos[ZRAM_FIGURES] = {
 	[ZRAM_HELD] = { "held_back_bytes", false, "Freed objects that wait for Ebb's worker." },
 	[ZRAM_HELD_MAX] = { "held_back_max_bytes", false, "Most bytes that were held back." },
 	[ZRAM_HELD_LIMIT] = { "held_back_limit_bytes", false, "Most bytes that may be held back." },
-	[ZRAM_HELD_WAIT] = { "held_back_wait_max_us", false,
-		"The longest that something held back waited for Ebb's worker." },
 	[ZRAM_DAY_BUDGET] = { "writeback_budget_bytes", false,
 		"What ebb tierd may have written back in any 24 hours; 0 is no bound." },
 	[ZRAM_DAY_SPENT] = { "writeback_24h_bytes", false, "Written back in the last 24 hours." },

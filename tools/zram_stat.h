@@ -40,7 +40,6 @@ enum zram_figure {
 	ZRAM_HELD,
 	ZRAM_HELD_MAX,
 	ZRAM_HELD_LIMIT,
-	ZRAM_HELD_WAIT,         /* us */
 	/* By `ebb tierd`, if it runs; in the order of its file. */
 	ZRAM_DAY_BUDGET,        /* of what is written back in 24 hours; 0: none */
 	ZRAM_DAY_SPENT,         /* written back in 24 hours, by whom ever */

@@ -711,7 +711,6 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.flush_timer = rs.flush_timer,
 		.flush_asked = rs.flush_asked,
 		.release_limit = host_read_once(store->release_limit),
-		.held_back_wait_us = rs.wait_us,
 	};
 	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }

@@ -177,7 +177,6 @@ struct ebb_stat {
 	uint64_t flush_timer;       /* times the timer drained partial buffers */
 	uint64_t flush_asked;       /* flushes asked for, by a call or a failing allocation */
 	uint64_t release_limit;
-	uint64_t held_back_wait_us; /* the longest that something waited for its release to begin */
 };
 
 /*
@@ -186,7 +185,7 @@ struct ebb_stat {
  */
 int ebb_stat(struct ebb_store *store, struct ebb_stat *stat);
 
-/* Starts held_back_peak again from what is held back now, and held_back_wait_us from 0. */
+/* Starts held_back_peak again from what is held back now. */
 int ebb_reset_held_back_peak(struct ebb_store *store);
 
 #define EBB_FULLNESS 11             /* up to 10 %, 20 %, ... 90 %, under 100 %, 100 % */

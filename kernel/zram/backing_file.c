@@ -76,7 +76,7 @@ static struct file *open_device(struct device *dev, const char *buf, const char 
 	} else if (!*blocks) {
 		/* A zram without a size, this one for instance, has none, either. */
 		wrong = "less than a page";
-	} else if (*blocks > BACKED_BLOCK_MASK + 1) {
+	} else if (*blocks > SLOT_BLOCK_MASK + 1) {
 		wrong = "too large";
 	} else if (bdev_logical_block_size(I_BDEV(inode)) > PAGE_SIZE) {
 		wrong = "its blocks are larger than a page";

@@ -39,7 +39,6 @@ static void decay(struct host_work *w)
 		host_work_queue_delayed(w, PCP_PERIOD_US);
 	if (aged)
 		shrink_look(&z->store.shrink);
-	release_look(&z->store.release);
 	if (zspage_table_wants(&z->store.pool.zspages))
 		host_work_queue(&z->grow);
 }

@@ -202,9 +202,8 @@ static void finish(struct zram_incoming *in, struct incoming_request *r)
 }
 
 /*
- * Has a page written for slot.  -EBUSY: the blocks that no slot has are read, or, with in->held,
- * are in the hands of others who free them; -ENOMEM: there is no block for it, or no more may be
- * written.
+ * Has a page written for slot.  -EBUSY: the blocks that no slot has are read; -ENOMEM: there is no
+ * block for it, or no more may be written.
  */
 static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
@@ -214,9 +213,7 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 
 	if (!zram_wear_room(z) || store_need_slot(&z->store, slot, page_to_nid(page)))
 		return -ENOMEM;
-	/* It waits for nobody: who frees may be a thread of low priority that lost its CPU. */
 	err = store_reserve_block(&z->store, &r->block);
-	in->held |= err == -EAGAIN;
 	if (err)
 		return err == -ENOSPC ? -ENOMEM : -EBUSY;
 	if (!zram_wear_take(z, &r->from)) {
@@ -295,7 +292,7 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 	if (store_no_room(err)) {
 		err = begin(in, h, slot, page);
 		if (err == -ENOMEM) {
-			in->held |= !release_help_all(r, release_begin_era(r), NULL);
+			in->held |= !release_help_all(r);
 			err = try_store(in, h, slot, page);
 		}
 	}

@@ -301,14 +301,14 @@ static DEVICE_ATTR_RO(debug_stat);
 
 /*
  * held_now held_peak (bytes)  deferred in_place sync (objects freed, by how)
- * budget full timer asked pressure (times something was flushed, by why)  wait_max (us)
+ * budget full timer asked pressure (times something was flushed, by why)
  */
 static ssize_t release_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct zram *z = zram_of(dev);
 	struct release *r = &z->store.release;
 	struct release_stats rs;
-	u64 v[11] = { 0 };
+	u64 v[10] = { 0 };
 	unsigned int i;
 	int n = 0;
 
@@ -323,9 +323,8 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 		v[5] = rs.flush_budget;
 		v[6] = rs.flush_full;
 		v[7] = rs.flush_timer;
-		v[9] = host_a64_read(&z->flush_pressure);
 		v[8] = rs.flush_asked;
-		v[10] = rs.wait_us;
+		v[9] = host_a64_read(&z->flush_pressure);
 	}
 	up_read(&z->dev_lock);
 	for (i = 0; i < ARRAY_SIZE(v); i++)

@@ -29,7 +29,6 @@ struct wb_work {
 	unsigned int in_flight;
 	int err;                        /* the last one of a bio */
 	struct chosen chosen;
-	unsigned long next_flush;       /* jiffies: none before, while blocks are read */
 
 	spinlock_t lock;                /* taken in interrupts */
 	struct list_head done;          /* lock */

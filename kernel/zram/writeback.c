@@ -20,7 +20,6 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#define FLUSH_DELAY (HZ / 50)   /* jiffies from a flush to the next, while blocks are read */
 
 struct wb_request {
 	struct list_head entry;
@@ -53,7 +52,6 @@ struct wb_work *zram_wb_make(struct zram *z, unsigned int requests)
 	if (!w)
 		return NULL;
 	w->z = z;
-	w->next_flush = jiffies;
 	INIT_LIST_HEAD(&w->idle);
 	INIT_LIST_HEAD(&w->done);
 	spin_lock_init(&w->lock);
@@ -146,24 +144,6 @@ static void give_back(struct zram *z, u64 block)
 	zram_incoming_look(z);
 }
 
-/*
- * Takes a block, as backed_reserve() does; what freed slots had may be held back, so that is
- * flushed.  A flush waits for others who free, so none is made with other blocks in hand.
- */
-static int reserve_block(struct wb_work *w, u64 *block)
-{
-	struct store *s = &w->z->store;
-	int err = backed_reserve(&s->backed, block);
-
-	if (!err || w->in_flight)
-		return err;
-	if (err == -EBUSY && time_before(jiffies, w->next_flush))
-		return err;
-	w->next_flush = jiffies + FLUSH_DELAY;
-	release_flush(&s->release);
-	return backed_reserve(&s->backed, block);
-}
-
 void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
 		    struct page *page)
 {
@@ -184,7 +164,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 	if (!zram_wear_room(z))
 		return -EIO;
-	err = reserve_block(w, &r->block);
+	err = store_reserve_block(&w->z->store, &r->block);
 	if (err)
 		return err;
 	err = store_copy_out(s, slot, page_address(r->page), z->backing.packed);
@@ -326,7 +306,7 @@ int zram_wb_write(struct wb_work *w)
 
 	if (down_read_killable(&w->z->check_lock))
 		return -EINTR;
-	release_flush(&w->z->store.release);
+	store_collect_blocks(&w->z->store);
 	up_read(&w->z->check_lock);
 	while (!err) {
 		smallest = chosen_down_to(&w->chosen, top, room(w->z));

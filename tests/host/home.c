@@ -57,7 +57,8 @@ static const struct rank {
 	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
 	[13] = { "ebb_release_node", SLEEPING | R(5) | R(8) },
 	[14] = { "ebb_release_budget", R(3) },
-	[15] = { "ebb_backed",       SLEEPING | R(5) },
+	[15] = { "ebb_backed_batch", SLEEPING | R(5) },
+	[16] = { "ebb_backed",       SLEEPING | R(5) | R(15) },
 };
 #define NRANKS (sizeof(ranks) / sizeof(ranks[0]))
 

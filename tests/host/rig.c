@@ -490,18 +490,6 @@ static int recompress_op(struct store *s, u64 i)
 	return outcome < 0 ? outcome : 0;
 }
 
-/* A block, of those that were freed if need be. */
-static int reserve(struct store *s, u64 *block)
-{
-	int err = backed_reserve(&s->backed, block);
-
-	if (err) {
-		release_flush(&s->release);
-		err = backed_reserve(&s->backed, block);
-	}
-	return err;
-}
-
 /* What a writeback does with one slot, from the choice on. */
 static void back_op(struct store *s, u64 i, bool fails)
 {
@@ -510,7 +498,7 @@ static void back_op(struct store *s, u64 i, bool fails)
 	u64 at = i, block;
 
 	store_choose_piece(s, &at, i + 1, 0, &c);
-	if (reserve(s, &block)) {
+	if (store_reserve_block(s, &block)) {
 		store_unchoose(s, i);
 		return;
 	}
@@ -580,11 +568,6 @@ int rig_do(const struct op *op, u32 value)
 		me->atomic++;
 		release_help(&s->release, 0, 1);
 		me->atomic--;
-		break;
-	case OP_LOOK:
-		me->working++;
-		release_look(&s->release);
-		me->working--;
 		break;
 	case OP_SHRINK:
 		shrink_count(&s->shrink);

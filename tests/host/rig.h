@@ -39,7 +39,6 @@ enum what {
 	OP_RESET,
 	OP_FLUSH,
 	OP_HELP,        /* frees what is held back, as a write that fails does */
-	OP_LOOK,        /* as the owner's tick, for blocks that are held back */
 	OP_COMPACT,
 	OP_SHRINK,      /* what the kernel's shrinker calls */
 	OP_LIMIT,       /* size: the new release limit */
@@ -80,7 +79,6 @@ struct op {
 #define RESET { .what = OP_RESET }
 #define FLUSH { .what = OP_FLUSH }
 #define HELP { .what = OP_HELP }
-#define LOOK { .what = OP_LOOK }
 #define COMPACT { .what = OP_COMPACT }
 #define SHRINK { .what = OP_SHRINK }
 #define LIMIT(bytes) { .what = OP_LIMIT, .size = (u32)(bytes) }

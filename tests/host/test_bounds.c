@@ -429,7 +429,7 @@ static void flush_while_others_free(bool by_help)
 	rests = 0;
 	home_rests = free_meanwhile;
 	if (by_help)
-		release_help_all(&rig->store.release, release_begin_era(&rig->store.release), NULL);
+		release_help_all(&rig->store.release);
 	else
 		release_flush(&rig->store.release);
 	home_rests = NULL;

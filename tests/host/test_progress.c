@@ -371,54 +371,53 @@ static void nobody_waits_for_who_starts_the_timer(unsigned int number, unsigned 
 }
 
 /*
- * A swap-out without room: the victim asks for a block.  The only one was in a slot that was freed,
- * and is held back.  Whoever frees it loses its CPU at some step, and has it again when the victim
- * has its answer, or, with the die, at some step of the victim.
+ * A swap-out without room: the victim frees what is held back, one object.  Who frees it, too,
+ * loses its CPU at some step, and has it again when the victim has its answer, or, with the die, at
+ * some step of the victim.
  */
 #define ROOM_STEPS 600          /* more than who frees has */
 #define ROOM_BOUND 100          /* steps of the victim */
 
 static const struct op *room_op;        /* of who frees, but for the release stage's worker */
 static bool room_returns;               /* by the die */
+static u64 room_pages;                  /* before the object is free */
 static bool stopped_atomic, came_back_early, ever_again;
 
 static void room_begin(void)
 {
 	explore_doing("before");
 	home_open(2, HOME_PAGES);
-	/* Without spare buffers, and with a budget of less than an object: its free spills. */
-	if (rig_open(&(struct rig_config){ .cpus = 2, .pages = HOME_PAGES, .slots = 4, .blocks = 1,
-					   .release_limit = 256 }))
+	/* Without spare buffers, and a buffer of one object at most: the second's free spills. */
+	if (rig_open(&(struct rig_config){ .cpus = 2, .pages = HOME_PAGES, .slots = 4,
+					   .release_limit = 2 * 2 * HOST_PAGE_SIZE * 3 / 4 }))
 		explore_fail("the duel does not begin");
 	rig_do(&(struct op)WRITE(1, HALF), value_of(7));
-	rig_do(&(struct op)INCOMING(0), value_of(7));
+	rig_do(&(struct op)WRITE(0, QUARTER), value_of(7));
+	room_pages = pool_pages(&rig->store.pool);
 	rig_do(&(struct op)FREE(0), 0);
-	rig_do(&(struct op)LOOK, 0);
-	if (rig->store.backed.nfree || rig->store.release.item[0]->tail.v != 1)
-		explore_fail("the block is not held back");
+	if (pool_pages(&rig->store.pool) != room_pages)
+		explore_fail("the object is not held back");
 	home->fair = true;
 	rig->history.closed = true;
 }
 
 static void room_act(unsigned int actor)
 {
-	u64 block;
-	int err;
+	bool all;
 
 	me->cpu = !actor;
 	if (actor) {
 		rig_do(room_op, 0);
 		return;
 	}
-	err = store_reserve_block(&rig->store, &block);
+	all = release_help_all(&rig->store.release);
 	most = me->steps > most ? me->steps : most;
-	if (!err)
-		backed_unreserve(&rig->store.backed, block);
-	else if (err != -EAGAIN)
-		explore_fail("a block is denied that who lost its CPU at step %u has in hand", stop_at);
-	else if (!stopped)
-		explore_fail("a block is said to be in hands, and is in nobody's");
-	ever_again |= err != 0;
+	if (all && pool_pages(&rig->store.pool) == room_pages)
+		explore_fail("all is said to be free, and who lost its CPU at step %u has some",
+			     stop_at);
+	if (!all && !stopped)
+		explore_fail("something is said to be in hands, and is in nobody's");
+	ever_again |= !all;
 	victim_is_done = true;
 }
 
@@ -450,14 +449,8 @@ static unsigned int room_pick(struct actor *const *list, unsigned int n, bool mu
 
 static void room_end(void)
 {
-	u64 block;
-
 	ever_stopped |= stopped;
 	stopped = came_back_early = false;
-	/* Whoever had it has put it back. */
-	if (store_reserve_block(&rig->store, &block))
-		explore_fail("a block is lost");
-	backed_unreserve(&rig->store.backed, block);
 	end();
 }
 

@@ -43,7 +43,6 @@ check "which is at least what was written" [ "$(p 0 written_bytes_total)" -ge $(
 
 if is_ebb; then
 	equal "the limit of what is held back" "$(p 0 held_back_limit_bytes)" "$(cat "$(z 0 release_limit)")"
-	equal "nothing waited before the first free" "$(p 0 held_back_wait_max_seconds) $(word 0 wait)" "0.000000 0us"
 else
 	equal "held back is not there in-tree" "$(p 0 held_back_bytes)$(word 0 held)" "-"
 fi
@@ -56,16 +55,6 @@ freed=$(p 0 freed_bytes_total)
 check "a discard of all" blkdiscard /dev/zram0
 check "counts as freed" [ "$(p 0 freed_bytes_total)" -ge $((freed + (19 << 20))) ]
 equal "nothing is stored" "$(p 0 stored_bytes) $(word 0 stored)" "0 0"
-# The wait is known when the timer has stopped.
-waited() { [ "$(released 0 11)" -gt 0 ]; }
-if is_ebb; then
-	within "what was held back tells how long it waited" 10 waited
-	us=$(released 0 11)
-	check "which is the timer's time and more, and not all day ($us us)" [ "$us" -ge 1000 -a "$us" -lt 10000000 ]
-	equal "and what is shown" "$(p 0 held_back_wait_max_seconds)" "$(awk -v us="$us" 'BEGIN { printf "%.6f", us / 1000000 }')"
-else
-	equal "how long things wait is not there in-tree" "$(p 0 held_back_wait_max_seconds)$(word 0 wait)" "-"
-fi
 
 # Rates: the second line and those after it have them.
 ebbtop --json --interval 0.5 >/tmp/lines &
