@@ -196,7 +196,7 @@ static void look_at_late(struct backed *b) HOST_REQUIRES(b->lock)
 	}
 }
 
-static u64 lowest_free(struct backed *b) HOST_REQUIRES(b->lock)
+static u64 backed_lowest_free(struct backed *b) HOST_REQUIRES(b->lock)
 {
 	u64 block = blockset_next(&b->free, b->from);
 
@@ -223,7 +223,7 @@ int backed_reserve(struct backed *b, u64 *block)
 		look_at_late(b);
 		err = b->nlate ? -EBUSY : -ENOSPC;
 		if (b->nfree) {
-			*block = lowest_free(b);
+			*block = backed_lowest_free(b);
 			blockset_del(&b->free, *block);
 			host_write_once(b->nfree, b->nfree - 1);
 			host_write_once(b->reserved, b->reserved + 1);
@@ -257,7 +257,8 @@ void backed_batch_init(struct backed_batch *batch)
 	host_lock_init(&batch->lock, "ebb_backed_batch");
 }
 
-static void give_back(struct backed *b, struct backed_batch *batch) HOST_REQUIRES(batch->lock)
+static void backed_put_batch(struct backed *b, struct backed_batch *batch)
+	HOST_REQUIRES(batch->lock)
 {
 	unsigned int i;
 
@@ -283,7 +284,7 @@ void backed_collect(struct backed *b, struct backed_batch *batch)
 	if (!host_read_once(batch->n))
 		return;
 	host_lock(&batch->lock);
-	give_back(b, batch);
+	backed_put_batch(b, batch);
 	host_unlock(&batch->lock);
 }
 
@@ -293,6 +294,6 @@ void backed_let_go(struct backed *b, struct backed_batch *batch, u64 block)
 	batch->block[batch->n] = block;
 	host_write_once(batch->n, batch->n + 1);
 	if (batch->n == BACKED_BATCH)
-		give_back(b, batch);
+		backed_put_batch(b, batch);
 	host_unlock(&batch->lock);
 }

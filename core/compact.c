@@ -43,38 +43,42 @@ struct hold {
 	u32 dst_no;
 };
 
-static struct zspage *sparsest(struct pool_class *c, struct hold *h, u32 *no)
+static struct zspage *compact_sparsest(struct pool_class *c, struct hold *h, u32 *no)
 	HOST_REQUIRES(c->lock);
 static bool has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
 	HOST_REQUIRES(c->lock);
 static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
 	HOST_REQUIRES(c->lock);
-static bool move(struct pool *p, struct pool_class *c, struct hold *h, struct zspage *src,
-		 u32 src_no, unsigned int obj, unsigned int dst_obj) HOST_REQUIRES(c->lock);
+static bool compact_move(struct pool *p, struct pool_class *c, struct hold *h, struct zspage *src,
+			 u32 src_no, unsigned int obj, unsigned int dst_obj) HOST_REQUIRES(c->lock);
 static void next_stage(struct pool_class *c) HOST_REQUIRES(c->lock);
-static struct zspage *source(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
-static void empty(struct pool *p, struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
-static void pack(struct pool *p, struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
-static void trim(struct pool_class *c, struct zspage *z, struct hold *h) HOST_REQUIRES(c->lock);
-static void refile(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
+static struct zspage *compact_source(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
+static void compact_empty(struct pool *p, struct pool_class *c, struct hold *h)
+	HOST_REQUIRES(c->lock);
+static void compact_pack(struct pool *p, struct pool_class *c, struct hold *h)
+	HOST_REQUIRES(c->lock);
+static void compact_trim(struct pool_class *c, struct zspage *z, struct hold *h)
+	HOST_REQUIRES(c->lock);
+static void compact_refile(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
 static void bring_back(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
-static void work(struct pool *p, struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
-static void begin(struct pool_class *c, u64 at) HOST_REQUIRES(c->lock);
+static void compact_class(struct pool *p, struct pool_class *c, struct hold *h)
+	HOST_REQUIRES(c->lock);
+static void compact_begin(struct pool_class *c, u64 at) HOST_REQUIRES(c->lock);
 
-static void looked(struct hold *h, unsigned int n)
+static void compact_looked(struct hold *h, unsigned int n)
 {
 	h->looks -= n < h->looks ? n : h->looks;
 }
 
 /* The emptiest zspage on lists 1 .. 10. */
-static struct zspage *sparsest(struct pool_class *c, struct hold *h, u32 *no)
+static struct zspage *compact_sparsest(struct pool_class *c, struct hold *h, u32 *no)
 {
 	unsigned int group, left = POOL_LOOK;
 	struct zspage *z = NULL;
 
 	for (group = 1; group < POOL_ASIDE && !z; group++)
 		z = class_first(c, group, no, &left);
-	looked(h, POOL_LOOK - left + 1);
+	compact_looked(h, POOL_LOOK - left + 1);
 	return z;
 }
 
@@ -113,7 +117,7 @@ static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
 			h->dst_no = no;
 		}
 	}
-	looked(h, POOL_LOOK - left);
+	compact_looked(h, POOL_LOOK - left);
 	return found;
 }
 
@@ -144,7 +148,7 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
  * found good may go to swing().  What it finds then may be an object of any class, and a location
  * names a zspage only within one.
  */
-static u64 movable(struct pool *p, struct pool_class *c, u32 no, unsigned int obj, u32 key)
+static u64 compact_movable(struct pool *p, struct pool_class *c, u32 no, unsigned int obj, u32 key)
 {
 	u64 ref = p->owner.look(p->owner.ctx, key);
 
@@ -158,12 +162,12 @@ static u64 movable(struct pool *p, struct pool_class *c, u32 no, unsigned int ob
  * its owner does not let it go.  What is empty after it is in h->gone: src, or (the owner refused,
  * and frees that took no lock had left it nothing else) dst.
  */
-static bool move(struct pool *p, struct pool_class *c, struct hold *h, struct zspage *src,
-		 u32 src_no, unsigned int obj, unsigned int dst_obj)
+static bool compact_move(struct pool *p, struct pool_class *c, struct hold *h, struct zspage *src,
+			 u32 src_no, unsigned int obj, unsigned int dst_obj)
 {
 	u32 key = host_read_once(*object_key(p, c, src, obj)), dst_no = h->dst_no;
 	struct zspage *dst = h->dst;
-	u64 from = movable(p, c, src_no, obj, key), to;
+	u64 from = compact_movable(p, c, src_no, obj, key), to;
 	bool moved, gone;
 
 	h->moves--;
@@ -202,7 +206,7 @@ static void next_stage(struct pool_class *c)
 }
 
 /* Files every zspage where it belongs.  From the bottom: what is refiled goes down. */
-static void refile(struct pool_class *c, struct hold *h)
+static void compact_refile(struct pool_class *c, struct hold *h)
 {
 	while (h->looks) {
 		u32 no = c->cursor;
@@ -220,7 +224,7 @@ static void refile(struct pool_class *c, struct hold *h)
 		c->cursor = z->next;
 		class_move(c, z, no, class_group(c, zspage_inuse(z, c->words)));
 		c->left--;
-		looked(h, 1);
+		compact_looked(h, 1);
 	}
 }
 
@@ -232,21 +236,21 @@ static void bring_back(struct pool_class *c, struct hold *h)
 		struct zspage *z = class_at(c, no);
 
 		class_move(c, z, no, class_group(c, zspage_inuse(z, c->words)));
-		looked(h, 1);
+		compact_looked(h, 1);
 	}
 	if (!no)
 		next_stage(c);
 }
 
 /* The zspage at the cursor, or the sparsest, which is put aside; NULL: the stage is over. */
-static struct zspage *source(struct pool_class *c, struct hold *h)
+static struct zspage *compact_source(struct pool_class *c, struct hold *h)
 {
 	struct zspage *z;
 	u32 no;
 
 	if (c->cursor)
 		return class_at(c, c->cursor);
-	z = c->left ? sparsest(c, h, &no) : NULL;
+	z = c->left ? compact_sparsest(c, h, &no) : NULL;
 	if (!z)
 		return NULL;
 	class_move(c, z, no, POOL_ASIDE);
@@ -259,9 +263,9 @@ static struct zspage *source(struct pool_class *c, struct hold *h)
 }
 
 /* Moves the objects of the sparsest zspage to others. */
-static void empty(struct pool *p, struct pool_class *c, struct hold *h)
+static void compact_empty(struct pool *p, struct pool_class *c, struct hold *h)
 {
-	struct zspage *src = source(c, h);
+	struct zspage *src = compact_source(c, h);
 	u32 no = c->cursor;
 	unsigned int dst_obj;
 
@@ -278,7 +282,7 @@ static void empty(struct pool *p, struct pool_class *c, struct hold *h)
 			c->cursor = 0;
 		} else if ((h->dst && has_room(c, h->dst, &dst_obj)) ||
 			   find_target(c, h, &dst_obj)) {
-			move(p, c, h, src, no, obj, dst_obj);
+			compact_move(p, c, h, src, no, obj, dst_obj);
 		} else {
 			c->cursor = 0;
 			h->dst = NULL;
@@ -301,7 +305,7 @@ static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
 }
 
 /* Takes the pages off its end on which nothing is in use. */
-static void trim(struct pool_class *c, struct zspage *z, struct hold *h)
+static void compact_trim(struct pool_class *c, struct zspage *z, struct hold *h)
 {
 	size_t end = ((size_t)highest_used(c, z) + 1) * c->size;
 	unsigned int need = (unsigned int)((end + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
@@ -313,9 +317,9 @@ static void trim(struct pool_class *c, struct zspage *z, struct hold *h)
 }
 
 /* Moves the last objects of a zspage to its first free places. */
-static void pack(struct pool *p, struct pool_class *c, struct hold *h)
+static void compact_pack(struct pool *p, struct pool_class *c, struct hold *h)
 {
-	struct zspage *z = source(c, h);
+	struct zspage *z = compact_source(c, h);
 	unsigned int ngone = h->ngone;
 	u32 no = c->cursor;
 	bool more = true;
@@ -329,7 +333,8 @@ static void pack(struct pool *p, struct pool_class *c, struct hold *h)
 
 		h->dst = z;
 		h->dst_no = no;
-		more = first < last && c->obj++ < c->objs && move(p, c, h, z, no, last, first);
+		more = first < last && c->obj++ < c->objs &&
+		       compact_move(p, c, h, z, no, last, first);
 		if (h->ngone != ngone)
 			return;
 		/* It was full for the moment, and on no list. */
@@ -338,22 +343,22 @@ static void pack(struct pool *p, struct pool_class *c, struct hold *h)
 	}
 	if (more)
 		return;
-	trim(c, z, h);
+	compact_trim(c, z, h);
 	c->cursor = 0;
 }
 
-static void work(struct pool *p, struct pool_class *c, struct hold *h)
+static void compact_class(struct pool *p, struct pool_class *c, struct hold *h)
 {
 	while (c->stage != STAGE_DONE && h->looks && h->moves && !h->npages) {
 		switch ((enum pool_stage)c->stage) {
 		case STAGE_REFILE:
-			refile(c, h);
+			compact_refile(c, h);
 			break;
 		case STAGE_EMPTY:
-			empty(p, c, h);
+			compact_empty(p, c, h);
 			break;
 		case STAGE_PACK:
-			pack(p, c, h);
+			compact_pack(p, c, h);
 			break;
 		default:
 			bring_back(c, h);
@@ -366,7 +371,7 @@ static void work(struct pool *p, struct pool_class *c, struct hold *h)
  */
 
 /* Begins the class's turn at, unless it was begun or a later one was. */
-static void begin(struct pool_class *c, u64 at)
+static void compact_begin(struct pool_class *c, u64 at)
 {
 	if (c->turn >= at)
 		return;
@@ -378,7 +383,7 @@ static void begin(struct pool_class *c, u64 at)
 }
 
 /* Gives back what a hold left to do; returns the pages.  No lock held. */
-static u64 give_back(struct pool *p, struct pool_class *c, const struct hold *h)
+static u64 compact_give_back(struct pool *p, struct pool_class *c, const struct hold *h)
 {
 	u64 pages = h->npages;
 	unsigned int i;
@@ -414,7 +419,7 @@ static unsigned int moves_of(const struct pool_class *c)
  * taken.  Returns the pages that freed.
  */
 HOST_NO_ANALYSIS        /* it takes the lock or only tries to */
-static u64 step(struct pool *p, u64 at, bool try)
+static u64 compact_step(struct pool *p, u64 at, bool try)
 {
 	struct pool_class *c = &p->class[at % p->table.nclasses];
 	struct hold h = { .looks = POOL_LOOK, .moves = moves_of(c) };
@@ -431,14 +436,14 @@ static u64 step(struct pool *p, u64 at, bool try)
 		host_lock(&c->lock);
 	else if (!host_trylock(&c->lock))
 		return 0;
-	begin(c, at);
+	compact_begin(c, at);
 	if (c->turn == at)
-		work(p, c, &h);
+		compact_class(p, c, &h);
 	over = c->turn != at || c->stage == STAGE_DONE;
 	host_unlock(&c->lock);
 	if (over)
 		host_a64_cas(&p->compact_at, &at, at + 1);
-	return give_back(p, c, &h);
+	return compact_give_back(p, c, &h);
 }
 
 u64 pool_compact_steps(const struct pool_class *c, u64 n)
@@ -458,7 +463,7 @@ void pool_compact_begin(struct pool *p, struct pool_compaction *pc)
 		pc->left += pool_compact_steps(&p->class[i], host_read_once(p->class[i].partial));
 }
 
-static bool go(struct pool *p, struct pool_compaction *pc, unsigned int steps, bool try)
+static bool compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps, bool try)
 {
 	u64 at;
 
@@ -467,21 +472,21 @@ static bool go(struct pool *p, struct pool_compaction *pc, unsigned int steps, b
 		if (at >= pc->until || !pc->left)
 			return false;
 		pc->left--;
-		pc->pages += step(p, at, try);
+		pc->pages += compact_step(p, at, try);
 	}
 	return true;
 }
 
 bool pool_compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps)
 {
-	return go(p, pc, steps, false);
+	return compact_go(p, pc, steps, false);
 }
 
 u64 pool_compact_some(struct pool *p, unsigned int steps)
 {
 	struct pool_compaction pc = { .until = ~(u64)0, .left = steps };
 
-	go(p, &pc, steps, true);
+	compact_go(p, &pc, steps, true);
 	return pc.pages;
 }
 

@@ -23,7 +23,7 @@ static u32 *bucket_of(struct holds *h, u64 ref)
 }
 
 /* The place that leads to ref's record; what is there is 0 if there is none. */
-static u32 *find(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
+static u32 *hold_find(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
 {
 	u32 *at = bucket_of(h, ref);
 
@@ -32,17 +32,17 @@ static u32 *find(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
 	return at;
 }
 
-static s64 recorded(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
+static s64 hold_recorded(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
 {
-	u32 *at = find(h, ref);
+	u32 *at = hold_find(h, ref);
 
 	return *at ? h->record[*at - 1].n : 0;
 }
 
 /* Adds to what ref's record says.  True: ref is an orphan that nobody holds. */
-static bool record(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIRES(h->lock)
+static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIRES(h->lock)
 {
-	u32 *at = find(h, ref), i = *at;
+	u32 *at = hold_find(h, ref), i = *at;
 	struct hold_record *r;
 	bool last;
 
@@ -119,21 +119,24 @@ bool holds_any(struct holds *h)
 u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 {
 	u64 word, now;
+	s64 n;
 
 	host_lock(&h->lock);
 	now = host_a64_add(slot, SLOT_READER);
 	word = now - SLOT_READER;
 	/* If a swap took back what is taken back here, that is as well: it tells by the word. */
-	if (!slot_has_object(word))
+	if (!slot_has_object(word)) {
 		host_a64_cas(slot, &now, word);
-	else if (now & SLOT_BUSY)
-		record(h, slot_ref(word), host_a64_cas(slot, &now, word & ~clear) ? 1 : 8, false);
-	else if (now & clear)
+	} else if (now & SLOT_BUSY) {
+		n = host_a64_cas(slot, &now, word & ~clear) ? 1 : 8;
+		hold_note(h, slot_ref(word), n, false);
+	} else if (now & clear) {
 		/*
 		 * Of a page that was swapped in meanwhile it takes marks that this read may take as
 		 * well.
 		 */
 		host_a64_and(slot, ~clear);
+	}
 	host_unlock(&h->lock);
 	return slot_has_object(word) ? word & ~(SLOT_MARKS | clear) : word & ~SLOT_MARKS;
 }
@@ -166,8 +169,8 @@ bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref)
 	bool last = false;
 
 	host_lock(&h->lock);
-	if (recorded(h, ref) > 0 || !drop_from_word(slot, ref))
-		last = record(h, ref, -1, false);
+	if (hold_recorded(h, ref) > 0 || !drop_from_word(slot, ref))
+		last = hold_note(h, ref, -1, false);
 	host_unlock(&h->lock);
 	return last;
 }
@@ -177,7 +180,7 @@ bool hold_orphan(struct holds *h, u64 word)
 	bool mine;
 
 	host_lock(&h->lock);
-	mine = record(h, slot_ref(word), (s64)((word & SLOT_READERS) / SLOT_READER), true);
+	mine = hold_note(h, slot_ref(word), (s64)((word & SLOT_READERS) / SLOT_READER), true);
 	host_unlock(&h->lock);
 	return mine;
 }

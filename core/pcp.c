@@ -32,7 +32,8 @@ static void raise_high(const struct pcp *pcp, struct pcp_list *l)
 }
 
 /* Moves up to n pages, and at most a batch, from the end of the list to out. */
-static unsigned int take(const struct pcp *pcp, struct pcp_list *l, host_page *out, unsigned int n)
+static unsigned int pcp_list_take(const struct pcp *pcp, struct pcp_list *l, host_page *out,
+				  unsigned int n)
 {
 	n = at_most(at_most(n, pcp->batch), l->count);
 	set_count(l, l->count - n);
@@ -57,13 +58,14 @@ static struct pcp_list *lock_near(struct pcp_list *l)
 
 /* ---- between lists, reserve and source; no lock is held.  l: the own CPU's list ---- */
 
-static struct pcp_list *own(const struct pcp *pcp)
+static struct pcp_list *pcp_own(const struct pcp *pcp)
 {
 	return pcp->list[host_cpu()];
 }
 
 /* Gives n pages back to the source. */
-static void give(struct pcp *pcp, const struct pcp_list *l, const host_page *pages, unsigned int n)
+static void pcp_give(struct pcp *pcp, const struct pcp_list *l, const host_page *pages,
+		     unsigned int n)
 {
 	host_a64_add(&pcp->node[l->node].taken, (u64)0 - n);
 	while (n) {
@@ -77,7 +79,8 @@ static void give(struct pcp *pcp, const struct pcp_list *l, const host_page *pag
 
 /* Adds n pages of l's node to l; what is then over goes to the source. */
 HOST_NO_ANALYSIS
-static void put(struct pcp *pcp, struct pcp_list *l, const host_page *pages, unsigned int n)
+static void pcp_list_put(struct pcp *pcp, struct pcp_list *l, const host_page *pages,
+			 unsigned int n)
 {
 	host_page chunk[PCP_BATCH_MAX] HOST_UNCLEARED;
 	unsigned int k;
@@ -97,12 +100,12 @@ static void put(struct pcp *pcp, struct pcp_list *l, const host_page *pages, uns
 			 * high may have fallen far below: the rest goes with the next ones, or by
 			 * decay.
 			 */
-			k = take(pcp, to, chunk, pcp->batch);
+			k = pcp_list_take(pcp, to, chunk, pcp->batch);
 			raise_high(pcp, to);
 		}
 		host_unlock(&to->lock);
 		if (k)
-			give(pcp, l, chunk, k);
+			pcp_give(pcp, l, chunk, k);
 	}
 }
 
@@ -110,7 +113,7 @@ HOST_NO_ANALYSIS
 static unsigned int from_list(struct pcp *pcp, struct pcp_list *l, host_page *out, unsigned int n)
 {
 	struct pcp_list *from = lock_near(l);
-	unsigned int k = take(pcp, from, out, n);
+	unsigned int k = pcp_list_take(pcp, from, out, n);
 
 	if (k < at_most(n, pcp->batch))
 		raise_high(pcp, from);
@@ -125,7 +128,8 @@ static unsigned int from_list(struct pcp *pcp, struct pcp_list *l, host_page *ou
  * page is about to write it, and, if it may be moved, what names it to the kernel, which is beside
  * the mark.  A free touches neither.
  */
-static unsigned int sift(struct pcp *pcp, const struct pcp_list *l, host_page *page, unsigned int n)
+static unsigned int pcp_sift(struct pcp *pcp, const struct pcp_list *l, host_page *page,
+			     unsigned int n)
 {
 	unsigned int i = 0;
 
@@ -133,7 +137,7 @@ static unsigned int sift(struct pcp *pcp, const struct pcp_list *l, host_page *p
 		if (host_likely(!host_page_is_bad(pcp->src, page[i]))) {
 			i++;
 		} else {
-			give(pcp, l, &page[i], 1);
+			pcp_give(pcp, l, &page[i], 1);
 			page[i] = page[--n];
 		}
 	}
@@ -195,18 +199,18 @@ static unsigned int from_source(struct pcp *pcp, struct pcp_list *l, host_page *
 	n = at_most(n, k);
 	memcpy(out, page, n * sizeof(*out));
 	if (n < strays) {
-		give(pcp, l, page + n, strays - n);
-		put(pcp, l, page + strays, k - strays);
+		pcp_give(pcp, l, page + n, strays - n);
+		pcp_list_put(pcp, l, page + strays, k - strays);
 	} else {
-		put(pcp, l, page + n, k - n);
+		pcp_list_put(pcp, l, page + n, k - n);
 	}
 	return n;
 }
 
 /* Takes up to n pages of one of cpus lists, of which at most PCP_LOOK are looked at. */
 HOST_NO_ANALYSIS        /* of a lock that was tried */
-static unsigned int rob(struct pcp *pcp, const u32 *cpu, unsigned int cpus, host_a64 *cursor,
-			host_page *out, unsigned int n)
+static unsigned int pcp_rob(struct pcp *pcp, const u32 *cpu, unsigned int cpus, host_a64 *cursor,
+			    host_page *out, unsigned int n)
 {
 	unsigned int look = at_most(cpus, PCP_LOOK), k = 0, i;
 	u64 at = host_a64_add(cursor, look) - look;
@@ -216,7 +220,7 @@ static unsigned int rob(struct pcp *pcp, const u32 *cpu, unsigned int cpus, host
 
 		if (!host_read_once(l->count) || !host_trylock(&l->lock))
 			continue;
-		k = take(pcp, l, out, n);
+		k = pcp_list_take(pcp, l, out, n);
 		host_unlock(&l->lock);
 	}
 	return k;
@@ -228,8 +232,8 @@ static unsigned int from_others(struct pcp *pcp, host_page *out, unsigned int n,
 	unsigned int k = 0;
 
 	if (host_nr_nodes() > 1 && near->cpus)
-		k = rob(pcp, pcp->by_node + near->first, near->cpus, &near->cursor, out, n);
-	return k ? k : rob(pcp, pcp->by_node, host_nr_cpus(), &pcp->cursor, out, n);
+		k = pcp_rob(pcp, pcp->by_node + near->first, near->cpus, &near->cursor, out, n);
+	return k ? k : pcp_rob(pcp, pcp->by_node, host_nr_cpus(), &pcp->cursor, out, n);
 }
 
 static unsigned int from_reserve(struct pcp *pcp, host_page *out, unsigned int n)
@@ -257,46 +261,49 @@ static void count_strays(struct pcp *pcp, const host_page *page, unsigned int n,
 
 unsigned int pcp_take_own(struct pcp *pcp, host_page *out, unsigned int n)
 {
-	struct pcp_list *l = own(pcp);
+	struct pcp_list *l = pcp_own(pcp);
 
 	/* A look first: an empty list, seen so, counts as neither used nor too short. */
-	return host_read_once(l->count) ? sift(pcp, l, out, from_list(pcp, l, out, n)) : 0;
+	return host_read_once(l->count) ? pcp_sift(pcp, l, out, from_list(pcp, l, out, n)) : 0;
 }
 
 int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node, unsigned int how)
 {
-	struct pcp_list *l = own(pcp);
+	struct pcp_list *l = pcp_own(pcp);
 	unsigned int got, k;
 
 	if (node == HOST_ANY_NODE)
 		node = l->node;
 	for (got = 0; got < n; got += k) {
+		host_page *to = out + got;
+		unsigned int want = n - got;
+
 		k = 0;
 		if (node == l->node)
-			k = sift(pcp, l, out + got, from_list(pcp, l, out + got, n - got));
+			k = pcp_sift(pcp, l, to, from_list(pcp, l, to, want));
 		if (host_likely(k))
 			continue;
-		k = from_source(pcp, l, out + got, n - got, node, 0);
+		k = from_source(pcp, l, to, want, node, 0);
 		if (!k)
-			k = sift(pcp, l, out + got, from_others(pcp, out + got, n - got, node));
+			k = pcp_sift(pcp, l, to, from_others(pcp, to, want, node));
 		if (!k && how & (HOST_MAY_WAIT | HOST_RECLAIMS)) {
-			k = from_source(pcp, l, out + got, n - got, node, how);
+			k = from_source(pcp, l, to, want, node, how);
 			if (!k && host_read_once(pcp->count))
-				k = sift(pcp, l, out + got, from_reserve(pcp, out + got, n - got));
+				k = pcp_sift(pcp, l, to, from_reserve(pcp, to, want));
 		}
 		if (!k) {
 			pcp_free(pcp, out, got, HOST_ANY_NODE);
 			return -ENOMEM;
 		}
 		if (host_nr_nodes() > 1)
-			count_strays(pcp, out + got, k, node);
+			count_strays(pcp, to, k, node);
 	}
 	return 0;
 }
 
 void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n, unsigned int node)
 {
-	struct pcp_list *l = own(pcp);
+	struct pcp_list *l = pcp_own(pcp);
 	unsigned int i, k;
 	bool near;
 
@@ -315,9 +322,9 @@ void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n, unsigned 
 				k++;
 		}
 		if (near)
-			put(pcp, l, pages + i, k);
+			pcp_list_put(pcp, l, pages + i, k);
 		else
-			give(pcp, l, pages + i, k);
+			pcp_give(pcp, l, pages + i, k);
 	}
 }
 
@@ -329,7 +336,7 @@ void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n, unsigned 
  * locked.
  */
 HOST_NO_ANALYSIS
-static u64 shrink(struct pcp *pcp, struct pcp_list *l, bool all, bool try)
+static u64 pcp_list_shrink(struct pcp *pcp, struct pcp_list *l, bool all, bool try)
 {
 	unsigned int holds = (pcp->high_max + PCP_BATCH_MAX) / pcp->batch + 1, over, k;
 	host_page chunk[PCP_BATCH_MAX] HOST_UNCLEARED;
@@ -341,11 +348,11 @@ static u64 shrink(struct pcp *pcp, struct pcp_list *l, bool all, bool try)
 		else if (!host_trylock(&l->lock))
 			break;
 		over = all ? l->count : l->count > l->high ? l->count - l->high : 0;
-		k = take(pcp, l, chunk, over);
+		k = pcp_list_take(pcp, l, chunk, over);
 		host_unlock(&l->lock);
 		if (!k)
 			break;
-		give(pcp, l, chunk, k);
+		pcp_give(pcp, l, chunk, k);
 		pages += k;
 		if (!try)
 			host_resched();
@@ -358,7 +365,7 @@ static u64 shrink(struct pcp *pcp, struct pcp_list *l, bool all, bool try)
  * the lock whatever it may find: who then uses the list comes after the worker's clearing of
  * host_work.wake, and queues it anew.
  */
-static bool age(struct pcp_list *l)
+static bool pcp_list_age(struct pcp_list *l)
 {
 	bool changed;
 	u32 high;
@@ -381,8 +388,8 @@ bool pcp_decay(struct pcp *pcp)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
-		changed |= age(pcp->list[cpu]);
-		changed |= shrink(pcp, pcp->list[cpu], false, false) != 0;
+		changed |= pcp_list_age(pcp->list[cpu]);
+		changed |= pcp_list_shrink(pcp, pcp->list[cpu], false, false) != 0;
 	}
 	return changed;
 }
@@ -392,7 +399,7 @@ void pcp_drain(struct pcp *pcp)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < host_nr_cpus(); cpu++)
-		shrink(pcp, pcp->list[cpu], true, false);
+		pcp_list_shrink(pcp, pcp->list[cpu], true, false);
 }
 
 u64 pcp_drain_some(struct pcp *pcp, unsigned int lists)
@@ -401,20 +408,20 @@ u64 pcp_drain_some(struct pcp *pcp, unsigned int lists)
 	u64 at = host_a64_add(&pcp->cursor, look) - look, pages = 0;
 
 	for (i = 0; i < look; i++)
-		pages += shrink(pcp, pcp->list[(at + i) % cpus], true, true);
+		pages += pcp_list_shrink(pcp, pcp->list[(at + i) % cpus], true, true);
 	return pages;
 }
 
 /* Fills the reserve from the source; how: as host_pages_alloc().  True: it is short still. */
-static bool refill(struct pcp *pcp, unsigned int how)
+static bool pcp_fill_reserve(struct pcp *pcp, unsigned int how)
 {
-	struct pcp_list *l = own(pcp);
+	struct pcp_list *l = pcp_own(pcp);
 	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
 	unsigned int turns, want, k, in;
 
 	/* Each turn brings a page at least; who draws meanwhile does not keep us here. */
 	for (turns = pcp->size; turns; turns--) {
-		/* As in age(): who draws after this hold queues the worker anew. */
+		/* As in pcp_list_age(): who draws after this hold queues the worker anew. */
 		host_lock(&pcp->lock);
 		want = at_most(pcp->size - pcp->count, pcp->batch);
 		host_unlock(&pcp->lock);
@@ -426,7 +433,7 @@ static bool refill(struct pcp *pcp, unsigned int how)
 		host_a64_add(&pcp->node[l->node].taken, k);
 		in = top_up(pcp, page, k);
 		if (in < k)
-			give(pcp, l, page + in, k - in);
+			pcp_give(pcp, l, page + in, k - in);
 		host_resched();
 	}
 	return pcp_is_short(pcp);
@@ -434,7 +441,7 @@ static bool refill(struct pcp *pcp, unsigned int how)
 
 bool pcp_refill(struct pcp *pcp)
 {
-	return refill(pcp, 0);
+	return pcp_fill_reserve(pcp, 0);
 }
 
 bool pcp_tend(struct pcp *pcp, bool *aged)
@@ -520,7 +527,7 @@ int pcp_init(struct pcp *pcp, struct host_pages *src, unsigned int batch, unsign
 	}
 	sort_nodes(pcp);
 	pcp->aged = host_now_ns();
-	refill(pcp, HOST_MAY_WAIT);
+	pcp_fill_reserve(pcp, HOST_MAY_WAIT);
 	return 0;
 
 no_memory:
@@ -532,7 +539,7 @@ void pcp_destroy(struct pcp *pcp)
 {
 	pcp_drain(pcp);
 	if (pcp->count)
-		give(pcp, pcp->list[0], pcp->reserve, pcp->count);
+		pcp_give(pcp, pcp->list[0], pcp->reserve, pcp->count);
 	pcp->count = 0;
 	drop_all(pcp);
 }

@@ -32,7 +32,7 @@ static void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lo
 static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 	HOST_REQUIRES(c->lock);
 static void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
-static struct zspage *fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
+static struct zspage *pool_fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
 static unsigned int likely_missing(const struct pool_class *c, struct zspage *z)
 	HOST_REQUIRES(c->lock);
 
@@ -205,7 +205,7 @@ static inline void object_write(struct pool *p, struct pool_class *c, struct zsp
 		memcpy(piece[1], (const char *)data + first, size - first);
 }
 
-static inline size_t pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
+static inline size_t pool_pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
 {
 	struct pool_class *c = ref_class(p, ref);
 
@@ -241,7 +241,7 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 }
 
 /* The fullest zspage that is not full, as far as it is known. */
-static struct zspage *fullest(struct pool_class *c, u32 *no)
+static struct zspage *pool_fullest(struct pool_class *c, u32 *no)
 {
 	unsigned int lists, left = POOL_LOOK;
 	struct zspage *z = NULL;
@@ -272,7 +272,7 @@ static inline unsigned int pages_missing(const struct pool_class *c, const struc
 }
 
 /* class_lowest_free(), most of which is one step. */
-static inline unsigned int lowest_free(const struct pool_class *c, struct zspage *z)
+static inline unsigned int pool_lowest_free(const struct pool_class *c, struct zspage *z)
 {
 	u64 clear = ~host_a64_read(&z->used[0]);
 	unsigned int obj;
@@ -295,7 +295,7 @@ static unsigned int likely_missing(const struct pool_class *c, struct zspage *z)
 		return !c->listed;
 	if (z->pages == c->pages)
 		return 0;
-	obj = lowest_free(c, z);
+	obj = pool_lowest_free(c, z);
 	return obj < c->objs ? pages_missing(c, z, obj) : 0;
 }
 
@@ -303,7 +303,7 @@ static unsigned int likely_missing(const struct pool_class *c, struct zspage *z)
  * Whoever overtakes has raised the peak himself.  After a few tries his figure will do: no write
  * waits for others to stop, and the peak may be low by what they took meanwhile.
  */
-static inline void note_peak(struct pool *p, u64 pages)
+static inline void pool_note_peak(struct pool *p, u64 pages)
 {
 	u64 peak = host_a64_read(&p->pages_peak);
 	unsigned int i;
@@ -314,8 +314,8 @@ static inline void note_peak(struct pool *p, u64 pages)
 }
 
 /* Adds n pages.  Class lock held. */
-static inline void grow(struct pool *p, struct pool_class *c, struct zspage *z,
-			const host_page *page, unsigned int n)
+static inline void pool_grow(struct pool *p, struct pool_class *c, struct zspage *z,
+			     const host_page *page, unsigned int n)
 {
 	unsigned int i;
 
@@ -356,7 +356,7 @@ void pool_reset_peak(struct pool *p)
 {
 	/* Full barriers on both sides: this sees the pages of whoever does not see the 0. */
 	host_a64_and(&p->pages_peak, 0);
-	note_peak(p, host_a64_read(&p->pages));
+	pool_note_peak(p, host_a64_read(&p->pages));
 }
 
 int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned int node,
@@ -397,7 +397,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	for (;;) {
 		from = node;
 		host_lock(&c->lock);
-		z = fullest(c, &no);
+		z = pool_fullest(c, &no);
 		if (!z && fresh) {
 			no = fresh;
 			z = class_at(c, no);
@@ -405,7 +405,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 		}
 		missing = 1;
 		if (z) {
-			obj = lowest_free(c, z);
+			obj = pool_lowest_free(c, z);
 			missing = pages_missing(c, z, obj);
 			/*
 			 * They count before others put objects there, who go by the count, or
@@ -442,7 +442,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 		}
 	}
 
-	grow(p, c, z, spare, missing);
+	pool_grow(p, c, z, spare, missing);
 	class_take(c, z, no, obj);
 	host_write_once(c->needs, (u8)likely_missing(c, z));
 	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
@@ -450,7 +450,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	host_unlock(&c->lock);
 
 	if (missing)
-		note_peak(p, pages);
+		pool_note_peak(p, pages);
 	if (spares > missing)
 		pcp_free(p->pcp, spare + missing, spares - missing, HOST_ANY_NODE);
 	if (fresh)
@@ -483,8 +483,8 @@ static struct zspage *ref_at(const struct pool_class *c, u64 ref)
  * lock keeps allocations away, and what can still be freed meanwhile are the zspage's objects.
  */
 HOST_NO_ANALYSIS        /* it knows no lock that is taken or not */
-static bool put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, unsigned int n,
-		bool *locked)
+static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, unsigned int n,
+		     bool *locked)
 {
 	host_a64 *state = zspage_state(z, c->words);
 	unsigned int tries = 0;
@@ -517,7 +517,7 @@ bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned i
 {
 	bool locked = true;
 
-	return put(c, z, ref_loc(c, no, obj), (u64)1 << (obj % 64), 1, &locked);
+	return pool_put(c, z, ref_loc(c, no, obj), (u64)1 << (obj % 64), 1, &locked);
 }
 
 void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n)
@@ -550,7 +550,7 @@ void pool_free(struct pool *p, u64 ref)
 	struct pool_class *c = ref_class(p, ref);
 	bool locked = false, empty;
 
-	empty = put(c, ref_at(c, ref), ref, (u64)1 << (ref_obj(c, ref) % 64), 1, &locked);
+	empty = pool_put(c, ref_at(c, ref), ref, (u64)1 << (ref_obj(c, ref) % 64), 1, &locked);
 	if (locked)
 		host_unlock(&c->lock);
 	if (empty)
@@ -651,7 +651,7 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 			i++;
 		} while (i < n && same_word(p, now, ref, refs[i]));
 		if (i < n) {
-			/* Looked up before put(), whose locked instruction would hold it up. */
+			/* Looked up before pool_put(), whose locked instruction would delay it. */
 			next = ref_class(p, refs[i]);
 			next_z = ref_at(next, refs[i]);
 		}
@@ -665,7 +665,7 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 			pool_reap(p, reap, nreap);
 			nreap = 0;
 		}
-		if (put(c, z, ref, mask, k, &locked))
+		if (pool_put(c, z, ref, mask, k, &locked))
 			reap[nreap++] = (struct zspage_id){ c->group, ref_zspage(c, ref) };
 	}
 	if (locked)
@@ -696,7 +696,7 @@ static void read_pieces(char *const piece[2], size_t first, size_t size, void *d
 void pool_read(struct pool *p, u64 ref, void *data)
 {
 	char *piece[2];
-	size_t size = pool_ref_size(p, ref), first = pieces(p, ref, size, piece);
+	size_t size = pool_ref_size(p, ref), first = pool_pieces(p, ref, size, piece);
 
 	read_pieces(piece, first, size, data);
 }
@@ -704,7 +704,7 @@ void pool_read(struct pool *p, u64 ref, void *data)
 const void *pool_map(struct pool *p, u64 ref, void *bounce)
 {
 	char *piece[2];
-	size_t size = pool_ref_size(p, ref), first = pieces(p, ref, size, piece);
+	size_t size = pool_ref_size(p, ref), first = pool_pieces(p, ref, size, piece);
 
 	if (first == size)
 		return piece[0];

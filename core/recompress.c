@@ -47,7 +47,7 @@ static bool is_meant(const struct store *s, const struct recompress_request *r, 
 }
 
 /* Holds the page of slot i if the request is about it; false: not, or others were quicker. */
-static bool take(struct store *s, u64 i, const struct recompress_request *r, u64 *word)
+static bool recompress_hold(struct store *s, u64 i, const struct recompress_request *r, u64 *word)
 {
 	host_a64 *slot = store_slot(s, i);
 	unsigned int tries;
@@ -65,8 +65,8 @@ static bool take(struct store *s, u64 i, const struct recompress_request *r, u64
 /*
  * The bytes in w->packed that the request's codec makes of w->page; HOST_PAGE_SIZE: not below huge.
  */
-static int pack(struct store *s, const struct recompress_request *r,
-		const struct recompress_work *w)
+static int recompress_pack(struct store *s, const struct recompress_request *r,
+			   const struct recompress_work *w)
 {
 	struct streams *t = s->codecs[r->priority];
 	struct stream *st = stream_get(t);
@@ -111,7 +111,7 @@ static void give_up(struct store *s, u64 i, u64 word)
 }
 
 /* It waits for no memory: what it makes is worth none that others would have to give back. */
-static int make_object(struct store *s, u64 i, const void *data, size_t bytes, u64 *ref)
+static int recompress_object(struct store *s, u64 i, const void *data, size_t bytes, u64 *ref)
 {
 	int err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, 0, ref);
 
@@ -126,8 +126,9 @@ static int make_object(struct store *s, u64 i, const void *data, size_t bytes, u
  * A recompressed page has no age, as in-tree.  That is written before the swap, and only if nobody
  * touched the page since `age` was read: who touches it later says so later.
  */
-static bool replace(struct store *s, u64 i, const struct recompress_request *r, u64 word, u64 new,
-		    u32 age)
+static bool recompress_replace(struct store *s, u64 i, const struct recompress_request *r, u64 word,
+			       u64 new,
+			       u32 age)
 {
 	bool reset = r->ages && host_read_once(r->ages[i]) == age;
 
@@ -150,7 +151,7 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 
 	if (err)
 		return err;
-	bytes = pack(s, r, w);
+	bytes = recompress_pack(s, r, w);
 	if (bytes < 0)
 		return bytes;
 	if (!is_smaller(s, r, word, bytes)) {
@@ -158,11 +159,11 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 			give_up(s, i, word);
 		return RECOMPRESS_KEPT;
 	}
-	err = make_object(s, i, w->packed, (size_t)bytes, &ref);
+	err = recompress_object(s, i, w->packed, (size_t)bytes, &ref);
 	if (err)
 		return err;
 	new = slot_make(SLOT_PAGE, ref) | (u64)r->priority << SLOT_CODEC_SHIFT;
-	if (replace(s, i, r, word, new, age))
+	if (recompress_replace(s, i, r, word, new, age))
 		return RECOMPRESS_DONE;
 	pool_free(&s->pool, ref);
 	return RECOMPRESS_KEPT;
@@ -174,7 +175,7 @@ int store_recompress(struct store *s, u64 i, struct recompress_request *r,
 	int outcome;
 	u64 word;
 
-	if (!take(s, i, r, &word))
+	if (!recompress_hold(s, i, r, &word))
 		return RECOMPRESS_PASSED;
 	outcome = try_page(s, i, r, w, word);
 	store_drop(s, i, word);

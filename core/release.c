@@ -127,7 +127,7 @@ static int node_init(struct release *r, struct release_node *node, u64 limit)
 }
 
 /* All that release_init() made, or began to; the works have ended. */
-static void end(struct release *r)
+static void release_end(struct release *r)
 {
 	unsigned int k, i;
 
@@ -182,7 +182,7 @@ no_node:
 	for (k = 0; k < r->nodes; k++)
 		workers_destroy(&r->node[k]);
 no_memory:
-	end(r);
+	release_end(r);
 	return err;
 }
 
@@ -194,7 +194,7 @@ void release_destroy(struct release *r)
 	host_work_destroy(&r->disarm);
 	for (k = 0; k < r->nodes; k++)
 		workers_destroy(&r->node[k]);
-	end(r);
+	release_end(r);
 }
 
 /*
@@ -240,7 +240,7 @@ static void queue_buf(struct release_queue *q, struct release_cpu *rc, u64 head,
 }
 
 /* Queues the buffer.  False: there is no room for it. */
-static bool hand_over(struct release *r, struct release_cpu *rc, struct release_todo *todo)
+static bool release_hand_over(struct release *r, struct release_cpu *rc, struct release_todo *todo)
 {
 	u64 tail = host_a64_read(&rc->tail), head = host_a64_read_acquire(&rc->head), bytes;
 	struct release_queue *q = rc->queue;
@@ -273,7 +273,7 @@ static bool hand_over(struct release *r, struct release_cpu *rc, struct release_
 }
 
 /* Frees the oldest references of the buffer.  If another takes some meanwhile, there is room. */
-static void spill(struct release *r, struct release_cpu *rc, struct release_todo *todo)
+static void release_spill(struct release *r, struct release_cpu *rc, struct release_todo *todo)
 {
 	u64 tail = host_a64_read(&rc->tail), head = host_a64_read_acquire(&rc->head);
 	u64 batch[RELEASE_SPILL], bytes, was = head;
@@ -306,8 +306,8 @@ void release_full(struct release *r, struct release_cpu *rc, struct release_todo
 		rc->at = rc->buf->ref;
 	if ((tail - head == RELEASE_REFS ||
 	     release_cpu_bytes(rc) >= host_read_once(r->buf_bytes)) &&
-	    !hand_over(r, rc, todo))
-		spill(r, rc, todo);
+	    !release_hand_over(r, rc, todo))
+		release_spill(r, rc, todo);
 	set_end(rc);
 }
 

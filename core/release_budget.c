@@ -103,7 +103,7 @@ int release_bufs_alloc(struct release_buf **list, u64 n, unsigned int node)
 }
 
 /* The first n buffers of a list, which has as many. */
-static struct release_buf *cut(struct release_buf **list, u32 n)
+static struct release_buf *release_cut(struct release_buf **list, u32 n)
 {
 	struct release_buf *first = *list, **at = list;
 
@@ -114,7 +114,7 @@ static struct release_buf *cut(struct release_buf **list, u32 n)
 	return first;
 }
 
-static void pool_put(struct release_node *node, struct release_buf *first, u32 n)
+static void stock_put(struct release_node *node, struct release_buf *first, u32 n)
 	HOST_REQUIRES(node->lock)
 {
 	first->batch = node->pool;
@@ -124,7 +124,7 @@ static void pool_put(struct release_node *node, struct release_buf *first, u32 n
 }
 
 /* A batch; *n: its buffers. */
-static struct release_buf *pool_get(struct release_node *node, u32 *n) HOST_REQUIRES(node->lock)
+static struct release_buf *stock_get(struct release_node *node, u32 *n) HOST_REQUIRES(node->lock)
 {
 	struct release_buf *first = node->pool;
 
@@ -150,7 +150,7 @@ void release_budget_raise(struct release_budget *b, u64 bytes)
  * Raises what the node has of the budget of all stores for grains to want, or to half of what the
  * other stores left: the same however often it is asked for.
  */
-static void reserve(struct release_node *node, u64 want)
+static void budget_reserve(struct release_node *node, u64 want)
 {
 	struct release_budget *b = node->r->budget;
 	u64 own = node->reserved, most, others, all;
@@ -177,7 +177,7 @@ static void reserve(struct release_node *node, u64 want)
 }
 
 /* Gives back what the grains no longer take. */
-static void unreserve(struct release_node *node)
+static void budget_unreserve(struct release_node *node)
 {
 	u64 less = node->reserved - node->nitems * node->grain;
 
@@ -193,7 +193,7 @@ static void set_grain(struct release *r, struct release_node *node)
 
 	want = (each < RELEASE_GRAIN ? each : RELEASE_GRAIN) * node->nitems;
 	if (want > node->reserved)
-		reserve(node, want);
+		budget_reserve(node, want);
 	want = want < node->reserved ? want : node->reserved;
 	host_write_once(node->grain, want / node->nitems);
 	host_write_once(node->common, r->node_limit - want / node->nitems * node->nitems);
@@ -248,21 +248,21 @@ void release_set_spare(struct release *r, struct release_node *node, u64 limit,
 		for (n = 1, first = *list;
 		     n < node->batch && node->spare + n < want && first->next; n++)
 			first = first->next;
-		first = cut(list, n);
+		first = release_cut(list, n);
 		host_lock(&node->lock);
-		pool_put(node, first, n);
+		stock_put(node, first, n);
 		host_unlock(&node->lock);
 		host_write_once(node->spare, node->spare + n);
 		host_resched();
 	}
 	while (node->spare > want) {
 		host_lock(&node->lock);
-		first = node->pool ? pool_get(node, &n) : NULL;
+		first = node->pool ? stock_get(node, &n) : NULL;
 		if (first && n > node->spare - want) {
 			struct release_buf *rest = first;
 
-			first = cut(&rest, node->spare - want);
-			pool_put(node, rest, n - (node->spare - want));
+			first = release_cut(&rest, node->spare - want);
+			stock_put(node, rest, n - (node->spare - want));
 			n = node->spare - want;
 		}
 		host_unlock(&node->lock);
@@ -310,7 +310,7 @@ int release_set_limit(struct release *r, u64 bytes)
 		host_a64_add(&r->flush_asked, 1);
 		release_flush_locked(r);
 		for (k = 0; k < r->nodes; k++)
-			unreserve(&r->node[k]);
+			budget_unreserve(&r->node[k]);
 	} else {
 		release_set_limits(r, bytes);
 	}
@@ -335,9 +335,9 @@ void release_budget_end(struct release_node *node)
 	for (i = 0; node->queue && i < node->nitems; i++)
 		release_bufs_free(node->queue[i].empty);
 	while (node->pool)
-		release_bufs_free(pool_get(node, &n));
+		release_bufs_free(stock_get(node, &n));
 	node->grain = 0;
-	unreserve(node);
+	budget_unreserve(node);
 	host_free(node->queue, node->nitems * sizeof(*node->queue));
 }
 
@@ -407,7 +407,7 @@ bool release_provide(struct release_queue *q, u64 bytes, bool *kick)
 		host_write_once(node->claimed, node->claimed + more);
 		host_write_once(q->claim, q->claim + more);
 		if (empty) {
-			q->empty = pool_get(node, &n);
+			q->empty = stock_get(node, &n);
 			host_write_once(q->nempty, n);
 		}
 		*kick = node->claimed > host_read_once(node->common) / 2 ||
@@ -429,7 +429,7 @@ void release_trim(struct release_queue *q)
 	if (q->claim > keep + host_read_once(node->grain) || !q->queued)
 		back = q->claim - keep;
 	if (q->nempty >= host_read_once(node->stock) + n) {
-		first = cut(&q->empty, n);
+		first = release_cut(&q->empty, n);
 		host_write_once(q->nempty, q->nempty - n);
 	}
 	if (!back && !first)
@@ -438,7 +438,7 @@ void release_trim(struct release_queue *q)
 	host_lock(&node->lock);
 	host_write_once(node->claimed, node->claimed - back);
 	if (first)
-		pool_put(node, first, n);
+		stock_put(node, first, n);
 	host_unlock(&node->lock);
 	if (node->r->budget && back)
 		host_a64_add(&node->r->budget->share[node->nr].claimed, (u64)0 - back);

@@ -3,7 +3,7 @@
  * release_drain.c - who frees what was deferred: workers, flushes, and who is short of memory.
  *
  *     queue --take_full()--> worker, flush, help --release_give_back()--> empty buffers
- *     item  --take()-------> worker, flush, help
+ *     item  --release_take()-------> worker, flush, help
  *
  * Whoever takes references, or reads the address of a CPU's buffer, is counted in inflight[] of
  * the node before, by the parity of its epoch.  A flush takes from each item, then what is in its
@@ -42,7 +42,8 @@ static u64 in_item(const struct release_cpu *rc)
  * Takes the oldest references of an item, at most max of them and of RELEASE_REFS.  0: there are
  * none, or another took some.  The caller is counted in flight, or has flushing.
  */
-static unsigned int take(struct release *r, struct release_cpu *rc, u64 *out, unsigned int max)
+static unsigned int release_take(struct release *r, struct release_cpu *rc, u64 *out,
+				 unsigned int max)
 {
 	u64 head = host_a64_read_acquire(&rc->head), n = host_a64_read_acquire(&rc->tail) - head;
 
@@ -65,7 +66,7 @@ struct hands {
 	u64 freed;                      /* objects, since then */
 };
 
-static void come(struct hands *h, struct release_node *node)
+static void hands_begin(struct hands *h, struct release_node *node)
 {
 	u64 epoch = host_a64_read(&node->epoch);
 
@@ -79,7 +80,7 @@ static void come(struct hands *h, struct release_node *node)
 	host_a64_add(&node->inflight[~epoch & 1], 1);
 }
 
-static void go(struct hands *h)
+static void hands_end(struct hands *h)
 {
 	struct release_node *node = h->node;
 	unsigned int e;
@@ -96,13 +97,13 @@ static void go(struct hands *h)
 }
 
 /* Before each take: it is counted in node, as of now. */
-static void stay(struct hands *h, struct release_node *node)
+static void hands_stay(struct hands *h, struct release_node *node)
 {
 	if (h->in && h->node == node && h->in == 1u << (host_a64_read(&node->epoch) & 1))
 		return;
 	if (h->in)
-		go(h);
-	come(h, node);
+		hands_end(h);
+	hands_begin(h, node);
 }
 
 /* The oldest full buffer, or NULL. */
@@ -129,7 +130,7 @@ static struct release_buf *take_full(struct release_queue *q)
 	return b;
 }
 
-static void give_back(struct release_queue *q, struct release_buf *b)
+static void release_put_empty(struct release_queue *q, struct release_buf *b)
 {
 	host_lock(&q->lock);
 	release_give_back(q, b);
@@ -161,7 +162,7 @@ static unsigned int free_full(struct hands *h, struct release_queue *q, struct r
 	unsigned int n = b->n;
 
 	free_refs(q->node->r, b, b->from, b->from + n, scratch);
-	give_back(q, b);
+	release_put_empty(q, b);
 	h->freed += n;
 	return n;
 }
@@ -179,8 +180,8 @@ static void drain_ring(struct hands *h, struct release *r, struct release_cpu *r
 
 	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0) {
 		n = left < max ? (unsigned int)left : max;
-		stay(h, rc->node);
-		n = take(r, rc, refs, n);
+		hands_stay(h, rc->node);
+		n = release_take(r, rc, refs, n);
 		pool_free_bulk(r->pool, refs, room, n);
 		h->freed += n;
 		host_resched();
@@ -203,7 +204,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 		for (n = n < max - done ? n : max - done; n; n--) {
 			struct release_buf *b;
 
-			stay(h, node);
+			hands_stay(h, node);
 			b = take_full(q);
 			if (!b)
 				break;
@@ -217,7 +218,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 }
 
 /* Frees what is in the node's items, each looked at once; whether there was anything. */
-static bool collect(struct release_node *node, struct hands *h, u64 *scratch)
+static bool release_collect(struct release_node *node, struct hands *h, u64 *scratch)
 {
 	bool found = false;
 	unsigned int i;
@@ -242,7 +243,7 @@ static unsigned int count_full(const struct release_node *node)
 }
 
 /* Queue first, then ring: against the way that buffers go, so that none counts twice. */
-static void note_peak(struct release_node *node)
+static void release_note_peak(struct release_node *node)
 {
 	unsigned int i;
 	u64 held = 0;
@@ -276,14 +277,14 @@ void release_arm(struct release_node *node)
 }
 
 /* The next even number: no push that read armed before makes it odd now. */
-static void disarm(struct release_node *node)
+static void release_disarm(struct release_node *node)
 {
 	host_a64_or(&node->armed, 1);
 	host_a64_add(&node->armed, 1);
 }
 
 /* What worker 0 does beside the queues: the items, the timer. */
-static void timer(struct release_worker *w, struct hands *h)
+static void release_timer(struct release_worker *w, struct hands *h)
 {
 	struct release_node *node = w->node;
 	u64 now = host_now_ns();
@@ -291,7 +292,7 @@ static void timer(struct release_worker *w, struct hands *h)
 	unsigned int nfull;
 
 	if (now - node->collected >= (u64)RELEASE_TIMER_US * 1000) {
-		found = collect(node, h, w->scratch);
+		found = release_collect(node, h, w->scratch);
 		node->collected = now;
 	}
 	nfull = count_full(node);
@@ -300,7 +301,7 @@ static void timer(struct release_worker *w, struct hands *h)
 	} else if (found) {
 		host_work_queue_delayed(&w->work, RELEASE_TIMER_US);
 	} else {
-		disarm(node);
+		release_disarm(node);
 		/*
 		 * In full before the look whether disarm is to run: it may be another node's that
 		 * runs.
@@ -320,7 +321,7 @@ void release_worker_run(struct host_work *work)
 	struct hands h = { 0 };
 
 	if (first) {
-		note_peak(node);
+		release_note_peak(node);
 		if (host_a64_and(&node->kicked, 0))
 			host_write_once(node->flush_full, node->flush_full + 1);
 		else
@@ -332,18 +333,18 @@ void release_worker_run(struct host_work *work)
 	}
 	done = drain_queues(w, &h, max);
 	if (first)
-		timer(w, &h);
+		release_timer(w, &h);
 	else if (done == RELEASE_ROUND)
 		host_work_queue(work);
 	if (h.in)
-		go(&h);
+		hands_end(&h);
 }
 
 /*
  * Whether the node holds something back.  Bytes alone do not tell: who took the last of them may
  * have lost its CPU before it said so.
  */
-static bool holds(const struct release_node *node)
+static bool release_node_holds(const struct release_node *node)
 {
 	unsigned int i;
 
@@ -362,14 +363,14 @@ void release_disarm_run(struct host_work *work)
 		r->node[k].disarming = host_a64_and(&r->node[k].idle, 0);
 	host_settle(r->cpus);
 	for (k = 0; k < r->nodes; k++)
-		if (r->node[k].disarming && holds(&r->node[k]))
+		if (r->node[k].disarming && release_node_holds(&r->node[k]))
 			release_arm(&r->node[k]);
 }
 
 /* ---- all of it ---- */
 
 /* The oldest full buffer, if it was begun before the era; takes it out if so asked. */
-static struct release_buf *older(struct release_queue *q, u64 era, bool out)
+static struct release_buf *release_older(struct release_queue *q, u64 era, bool out)
 {
 	struct release_buf *b;
 
@@ -391,9 +392,9 @@ static void drain_queue(struct hands *h, struct release_queue *q, u64 era, u64 *
 {
 	struct release_buf *b;
 
-	while (older(q, era, false)) {
-		stay(h, q->node);
-		b = older(q, era, true);
+	while (release_older(q, era, false)) {
+		hands_stay(h, q->node);
+		b = release_older(q, era, true);
 		if (!b)
 			break;
 		free_full(h, q, b, scratch);
@@ -417,7 +418,7 @@ static void drain_all(struct release *r, u64 *scratch)
 		drain_queue(&h, r->item[k]->queue, era, scratch);
 	}
 	if (h.in)
-		go(&h);
+		hands_end(&h);
 }
 
 /* Whether somebody may have taken references and not freed all of them yet. */
@@ -455,7 +456,7 @@ void release_flush_locked(struct release *r)
 	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++)
-		note_peak(&r->node[k]);
+		release_note_peak(&r->node[k]);
 	drain_all(r, r->scratch);
 	for (k = 0; k < r->items; k++)
 		spilling |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
@@ -492,7 +493,7 @@ static unsigned int help_queue(struct hands *h, struct release_queue *q)
 
 	if (!host_read_once(q->nfull))
 		return 0;
-	stay(h, q->node);
+	hands_stay(h, q->node);
 	if (!host_trylock(&q->lock))
 		return 0;
 	b = pop_full(q);
@@ -508,9 +509,9 @@ static unsigned int help_ring(struct hands *h, struct release *r, struct release
 
 	if (!in_item(rc))
 		return 0;
-	stay(h, rc->node);
+	hands_stay(h, rc->node);
 	do {
-		n = take(r, rc, batch, POOL_BULK_SMALL);
+		n = release_take(r, rc, batch, POOL_BULK_SMALL);
 		pool_free_bulk(r->pool, batch, NULL, n);
 		freed += n;
 	} while (n == POOL_BULK_SMALL && freed < RELEASE_REFS);
@@ -567,7 +568,7 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 	if (help.bufs)
 		help_items(r, &help, r->item, r->items, &r->cursor, looks);
 	if (help.h.in)
-		go(&help.h);
+		hands_end(&help.h);
 	return help.freed;
 }
 

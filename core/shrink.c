@@ -9,25 +9,27 @@ void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
 }
 
 /* Page lists other than those of zspages' pages, or NULL. */
-static struct pcp *others(struct shrink *sh)
+static struct pcp *shrink_others(struct shrink *sh)
 {
 	return sh->pool->zspages.pcp != sh->pool->pcp ? sh->pool->zspages.pcp : NULL;
 }
 
-static u64 taken(struct shrink *sh)
+static u64 shrink_taken(struct shrink *sh)
 {
-	return pcp_taken(sh->pool->pcp) + (others(sh) ? pcp_taken(others(sh)) : 0);
+	return pcp_taken(sh->pool->pcp) + (shrink_others(sh) ? pcp_taken(shrink_others(sh)) : 0);
 }
 
-static u64 reserved(struct shrink *sh)
+static u64 shrink_reserved(struct shrink *sh)
 {
-	return pcp_reserved(sh->pool->pcp) + (others(sh) ? pcp_reserved(others(sh)) : 0);
+	struct pcp *others = shrink_others(sh);
+
+	return pcp_reserved(sh->pool->pcp) + (others ? pcp_reserved(others) : 0);
 }
 
 /* Pages in page lists: taken from the source, but in no use and not in the reserve. */
 static u64 in_lists(struct shrink *sh)
 {
-	u64 out = taken(sh), used = pool_pages(sh->pool) + reserved(sh) +
+	u64 out = shrink_taken(sh), used = pool_pages(sh->pool) + shrink_reserved(sh) +
 				    zspage_table_pages(&sh->pool->zspages) +
 				    sh->owner.tables(sh->owner.ctx);
 
@@ -35,18 +37,19 @@ static u64 in_lists(struct shrink *sh)
 }
 
 /* Who looked before the end may write sparse after it. */
-static u64 promised(struct shrink *sh)
+static u64 shrink_promised(struct shrink *sh)
 {
 	return host_read_once(sh->ended) ? 0 : host_read_once(sh->sparse);
 }
 
 u64 shrink_count(struct shrink *sh)
 {
-	return (release_backlog(sh->release) >> HOST_PAGE_SHIFT) + in_lists(sh) + promised(sh);
+	return (release_backlog(sh->release) >> HOST_PAGE_SHIFT) + in_lists(sh) +
+	       shrink_promised(sh);
 }
 
 /* Compaction freed so many pages; past a whole pass there is no more, until the next look. */
-static void compacted(struct shrink *sh, u64 pages)
+static void shrink_compacted(struct shrink *sh, u64 pages)
 {
 	u64 sparse = host_read_once(sh->sparse);
 
@@ -57,15 +60,15 @@ static void compacted(struct shrink *sh, u64 pages)
 
 u64 shrink_some(struct shrink *sh)
 {
-	u64 before = taken(sh), drained, after, less;
+	u64 before = shrink_taken(sh), drained, after, less;
 
 	release_help(sh->release, host_node(), SHRINK_BUFS);
-	if (promised(sh))
-		compacted(sh, pool_compact_some(sh->pool, SHRINK_STEPS));
+	if (shrink_promised(sh))
+		shrink_compacted(sh, pool_compact_some(sh->pool, SHRINK_STEPS));
 	drained = pcp_drain_some(sh->pool->pcp, SHRINK_LISTS);
-	if (others(sh))
-		drained += pcp_drain_some(others(sh), SHRINK_LISTS);
-	after = taken(sh);
+	if (shrink_others(sh))
+		drained += pcp_drain_some(shrink_others(sh), SHRINK_LISTS);
+	after = shrink_taken(sh);
 	less = before > after ? before - after : 0;
 	/*
 	 * What others took from the source meanwhile makes the difference smaller, so that it may
@@ -80,25 +83,25 @@ bool shrink_sparse(struct shrink *sh, u64 ns)
 	u64 was = 0, begun = host_now_ns();
 
 	pool_compact_begin(sh->pool, &pc);
-	while (promised(sh) && !host_interrupted() &&
+	while (shrink_promised(sh) && !host_interrupted() &&
 	       host_now_ns() - begun < ns && pool_compact_go(sh->pool, &pc, 1)) {
-		compacted(sh, pc.pages - was);
+		shrink_compacted(sh, pc.pages - was);
 		was = pc.pages;
 		host_resched();
 	}
-	return promised(sh) != 0;
+	return shrink_promised(sh) != 0;
 }
 
 void shrink_rest(struct shrink *sh)
 {
 	shrink_sparse(sh, ~(u64)0);
 	pcp_drain(sh->pool->pcp);
-	if (others(sh))
-		pcp_drain(others(sh));
+	if (shrink_others(sh))
+		pcp_drain(shrink_others(sh));
 }
 
 /* anew: what the last pass left is tried once more. */
-static void look(struct shrink *sh, bool anew)
+static void shrink_look_at(struct shrink *sh, bool anew)
 {
 	struct pool *p = sh->pool;
 	u64 at = host_a64_read(&p->compact_at), done = host_a64_read(&p->pages_compacted);
@@ -126,12 +129,12 @@ static void look(struct shrink *sh, bool anew)
 
 void shrink_look(struct shrink *sh)
 {
-	look(sh, false);
+	shrink_look_at(sh, false);
 }
 
 void shrink_look_anew(struct shrink *sh)
 {
-	look(sh, true);
+	shrink_look_at(sh, true);
 }
 
 void shrink_end(struct shrink *sh)

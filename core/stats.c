@@ -7,7 +7,7 @@ struct tally {
 	struct pool_class_stat *rows;
 };
 
-static void tally(struct zspage *z, void *arg)
+static void stats_tally(struct zspage *z, void *arg)
 {
 	struct tally *t = arg;
 	struct pool_class *c = &t->p->class[z->class];
@@ -30,7 +30,7 @@ void pool_class_stats(struct pool *p, struct pool_class_stat *rows)
 	u32 i;
 
 	memset(rows, 0, p->table.nclasses * sizeof(*rows));
-	zspage_each(&p->zspages, tally, &t);
+	zspage_each(&p->zspages, stats_tally, &t);
 	for (i = 0; i < p->table.nclasses; i++) {
 		struct pool_class *c = &p->class[i];
 		u64 whole = rows[i].used / c->objs, rest = rows[i].used % c->objs;

@@ -37,7 +37,7 @@ struct counters {
 	s64 v[CNT_N];
 };
 
-static inline void count(struct counters *c, enum store_counter i, s64 by)
+static inline void counter_add(struct counters *c, enum store_counter i, s64 by)
 {
 	host_write_once(c->v[i], c->v[i] + by);
 }

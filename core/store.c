@@ -5,7 +5,7 @@
 #include "store.h"
 #include "store_word.h"
 
-/* Lengths that a page may come to, one after the other, before it is kept raw; see write_page(). */
+/* Lengths that a page may come to before it is kept raw: store_write_page(). */
 #define WRITE_TRIES 3
 
 /*
@@ -233,7 +233,7 @@ void store_note(struct store *s, enum store_counter i)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 
-	count(&cpu->counters, i, 1);
+	counter_add(&cpu->counters, i, 1);
 	host_percpu_unlock(&s->cpus, cpu);
 }
 
@@ -269,7 +269,7 @@ static bool let_go_of(struct store *s, struct store_cpu *cpu, u64 ref, struct re
 	return store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), todo);
 }
 
-static void drop(struct store *s, host_a64 *slot, u64 word)
+static void slot_drop_word(struct store *s, host_a64 *slot, u64 word)
 {
 	struct release_todo todo = { NULL, false };
 	struct store_cpu *cpu;
@@ -286,7 +286,7 @@ static void drop(struct store *s, host_a64 *slot, u64 word)
 
 void store_drop(struct store *s, u64 i, u64 word)
 {
-	drop(s, store_slot(s, i), word);
+	slot_drop_word(s, store_slot(s, i), word);
 }
 
 /* A word for slot i, and if bytes is not 0 an object of those at data, as pool_make(). */
@@ -300,8 +300,9 @@ static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, uns
 }
 
 /* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */
-static int make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
-		     size_t bytes, u64 *ref)
+static int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how,
+			   const void *data,
+			   size_t bytes, u64 *ref)
 {
 	struct release_asker asker = { 0 };
 	int err;
@@ -314,11 +315,11 @@ static int make_room(struct store *s, u64 i, unsigned int node, unsigned int how
 }
 
 /* Makes the object for slot i and its word. */
-static int make_object(struct store *s, u64 i, unsigned int node, unsigned int how,
-		       enum slot_type type, const void *data, size_t bytes, u64 *word)
+static int store_make_object(struct store *s, u64 i, unsigned int node, unsigned int how,
+			     enum slot_type type, const void *data, size_t bytes, u64 *word)
 {
 	u64 ref;
-	int err = make_room(s, i, node, how, data, bytes, &ref);
+	int err = store_make_room(s, i, node, how, data, bytes, &ref);
 
 	if (!err)
 		*word = slot_make(type, ref);
@@ -331,7 +332,7 @@ static int make_fill(struct store *s, u64 i, unsigned int node, unsigned int how
 {
 	*word = slot_make(SLOT_FILL, value);
 	return host_likely(host_table_has(&s->table, i)) ? 0 :
-	       make_room(s, i, node, how, NULL, 0, NULL);
+	       store_make_room(s, i, node, how, NULL, 0, NULL);
 }
 
 /* Word i of a page, which need not be aligned in user space. */
@@ -366,8 +367,8 @@ static bool same_filled(const void *page, u64 *fill)
  * A caller who changes the page meanwhile may get another length than there is room for; after
  * WRITE_TRIES of that the page is kept raw.
  */
-static HOST_INLINE int write_page(struct store *s, u64 i, unsigned int node, unsigned int how,
-				  const void *page, u64 *word)
+static HOST_INLINE int store_write_page(struct store *s, u64 i, unsigned int node, unsigned int how,
+					const void *page, u64 *word)
 {
 	int bytes, room = 0, err;
 	unsigned int tries;
@@ -394,8 +395,9 @@ static HOST_INLINE int write_page(struct store *s, u64 i, unsigned int node, uns
 		if (bytes < 0)
 			return bytes;
 		if (bytes == (int)HOST_PAGE_SIZE || tries == WRITE_TRIES)
-			return make_object(s, i, node, how, SLOT_PAGE, page, HOST_PAGE_SIZE, word);
-		err = make_room(s, i, node, how, NULL, (size_t)bytes, &ref);
+			return store_make_object(s, i, node, how, SLOT_PAGE, page, HOST_PAGE_SIZE,
+						 word);
+		err = store_make_room(s, i, node, how, NULL, (size_t)bytes, &ref);
 		if (err)
 			return err;
 		room = bytes;
@@ -407,7 +409,7 @@ int store_need_slot(struct store *s, u64 i, unsigned int node)
 	if (i >= s->slots)
 		return -ERANGE;
 	return host_table_has(&s->table, i) ? 0 :
-	       make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
+	       store_make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
 }
 
 static HOST_INLINE int try_write(struct store *s, u64 i, const void *page, unsigned int node,
@@ -421,9 +423,9 @@ static HOST_INLINE int try_write(struct store *s, u64 i, const void *page, unsig
 	/* The word is there by the time the codec is done. */
 	host_prefetchw(store_slot(s, i));
 	if (!same_filled(page, &fill))
-		err = write_page(s, i, node, how, page, &word);
+		err = store_write_page(s, i, node, how, page, &word);
 	else if (!slot_fill_code(fill, &value))
-		err = make_object(s, i, node, how, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
+		err = store_make_object(s, i, node, how, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
 	else
 		err = make_fill(s, i, node, how, value, &word);
 	if (host_likely(!err))
@@ -465,10 +467,10 @@ int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsign
 		return -ERANGE;
 	if (!bytes || bytes > HOST_PAGE_SIZE)
 		return -EINVAL;
-	err = make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
+	err = store_make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
 	if (host_unlikely(store_no_room(err))) {
 		release_flush(&s->release);
-		err = make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
+		err = store_make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
 	}
 	if (!err)
 		store_put_word(s, store_slot(s, i), word);
@@ -543,7 +545,7 @@ static int read_by_other(struct store *s, host_a64 *slot, struct stream *st, u64
 	int err;
 
 	pool_read(&s->pool, slot_ref(word), page);
-	drop(s, slot, word);
+	slot_drop_word(s, slot, word);
 	stream_put(st);
 	if (bytes == HOST_PAGE_SIZE)
 		return 0;
@@ -569,7 +571,7 @@ static int read_held(struct store *s, host_a64 *slot, u64 seen, void *page)
 	} else {
 		err = slot_type(word) == SLOT_BLOB ? -EINVAL :
 						     read_object(s, t->codec, st, word, page);
-		drop(s, slot, word);
+		slot_drop_word(s, slot, word);
 	}
 	stream_put(st);
 	return err;

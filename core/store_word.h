@@ -19,21 +19,21 @@ static HOST_INLINE void store_account(struct store *s, struct counters *c, u64 w
 	size_t bytes;
 
 	if (type == SLOT_FILL || type == SLOT_FILL_OBJ)
-		count(c, CNT_SAME, by);
+		counter_add(c, CNT_SAME, by);
 	if (host_unlikely(type < SLOT_FILL_OBJ)) {
-		count(c, CNT_ORIG_BYTES, by * (s64)HOST_PAGE_SIZE);
+		counter_add(c, CNT_ORIG_BYTES, by * (s64)HOST_PAGE_SIZE);
 		if (type == SLOT_BACKED)
-			count(c, CNT_BACKED, by);
+			counter_add(c, CNT_BACKED, by);
 		return;
 	}
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
-	count(c, CNT_COMPR_BYTES, by * (s64)bytes);
-	count(c, CNT_ROOM, by * (s64)pool_ref_room(&s->pool, slot_ref(word)));
-	count(c, CNT_ORIG_BYTES, by * (s64)(type == SLOT_BLOB ? bytes : HOST_PAGE_SIZE));
+	counter_add(c, CNT_COMPR_BYTES, by * (s64)bytes);
+	counter_add(c, CNT_ROOM, by * (s64)pool_ref_room(&s->pool, slot_ref(word)));
+	counter_add(c, CNT_ORIG_BYTES, by * (s64)(type == SLOT_BLOB ? bytes : HOST_PAGE_SIZE));
 	if (bytes == HOST_PAGE_SIZE) {
-		count(c, CNT_HUGE, by);
+		counter_add(c, CNT_HUGE, by);
 		if (by > 0)
-			count(c, CNT_HUGE_SINCE, 1);
+			counter_add(c, CNT_HUGE_SINCE, 1);
 	}
 }
 
@@ -45,7 +45,7 @@ static HOST_INLINE bool store_let_go(struct store *s, struct store_cpu *cpu, u64
 				     struct release_todo *todo)
 {
 	if (!host_read_once(s->release.limit)) {
-		count(&cpu->counters, CNT_SYNC, 1);
+		counter_add(&cpu->counters, CNT_SYNC, 1);
 		return true;
 	}
 	release_push(&s->release, &cpu->release, ref, room, todo);
@@ -81,7 +81,7 @@ static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word
 	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
 		store_account(s, &cpu->counters, old, -1);
 		if (!word)
-			count(&cpu->counters, CNT_FREED, 1);
+			counter_add(&cpu->counters, CNT_FREED, 1);
 		if (slot_has_object(old)) {
 			if (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old))
 				now = store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref),

@@ -33,7 +33,7 @@ struct place {
 #define EACH 16u                /* descriptors, or entries, looked at in one hold of a lock */
 #define COPIED 64u              /* leaves that are copied in one hold of a lock */
 
-static size_t *entry(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
+static size_t *group_entry(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
 static struct chunk *chunk_at(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
 static void link_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
 static void unlink_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
@@ -42,9 +42,9 @@ static bool is_outgrown(struct zspage_group *g) HOST_REQUIRES(g->lock);
 static bool copy_piece(struct zspage_group *g) HOST_REQUIRES(g->lock);
 static bool take_spare(struct zspage_group *g, struct zspage_dir *d) HOST_REQUIRES(g->lock);
 static u32 take_number(struct zspage_group *g) HOST_REQUIRES(g->lock);
-static struct chunk *put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock);
-static bool piece(struct zspage_group *g, struct place *at,
-		  void (*fn)(struct zspage *z, void *arg), void *arg) HOST_REQUIRES(g->lock);
+static struct chunk *group_put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock);
+static bool group_piece(struct zspage_group *g, struct place *at,
+			void (*fn)(struct zspage *z, void *arg), void *arg) HOST_REQUIRES(g->lock);
 static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) HOST_REQUIRES(g->lock);
 
 /* As in zspage_at(): an array's address comes after what is in it. */
@@ -53,7 +53,7 @@ static struct zspage_dir *dir_of(struct zspage_group *g)
 	return (struct zspage_dir *)host_a64_read_address(&g->map.dir);
 }
 
-static size_t *entry(struct zspage_group *g, u32 nr)
+static size_t *group_entry(struct zspage_group *g, u32 nr)
 {
 	return &dir_of(g)->leaf[nr >> ZSPAGE_LEAF_BITS][nr & (LEAF_ENTRIES - 1)];
 }
@@ -61,12 +61,12 @@ static size_t *entry(struct zspage_group *g, u32 nr)
 /* The chunk of a number below fresh, or NULL. */
 static struct chunk *chunk_at(struct zspage_group *g, u32 nr)
 {
-	size_t e = *entry(g, nr);
+	size_t e = *group_entry(g, nr);
 
 	return e & 1 ? NULL : (struct chunk *)e;
 }
 
-static struct zspage *descriptor(struct zspage_group *g, struct chunk *c, u32 place)
+static struct zspage *group_descriptor(struct zspage_group *g, struct chunk *c, u32 place)
 {
 	return (struct zspage *)((char *)c + ZSPAGE_CHUNK_HEADER + place * g->map.bytes);
 }
@@ -351,7 +351,7 @@ bool zspage_table_wants(struct zspage_table *t)
 }
 
 HOST_NO_ANALYSIS
-static bool provide(struct zspage_group *g)
+static bool group_provide(struct zspage_group *g)
 {
 	struct zspage_dir *d = dir_new(2 * dir_of(g)->size);
 
@@ -374,7 +374,7 @@ bool zspage_table_provide(struct zspage_table *t)
 
 	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
 		if (t->group[i] && lacks_spare(t->group[i]))
-			all &= provide(t->group[i]);
+			all &= group_provide(t->group[i]);
 	return all;
 }
 
@@ -384,7 +384,7 @@ static u32 take_number(struct zspage_group *g)
 	u32 nr = g->unused;
 
 	if (nr)
-		g->unused = (u32)(*entry(g, nr) >> 1);
+		g->unused = (u32)(*group_entry(g, nr) >> 1);
 	else
 		nr = g->fresh++;
 	return nr;
@@ -422,7 +422,7 @@ static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned in
 		}
 	}
 	*c = (struct chunk){ .page = page, .nr = take_number(g), .free = g->capacity };
-	*entry(g, c->nr) = (size_t)c;
+	*group_entry(g, c->nr) = (size_t)c;
 	link_partial(g, c);
 	host_a64_add(&t->chunks, 1);
 	return 0;
@@ -449,14 +449,14 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 	c = chunk_at(g, g->partial);
 	if (c->first) {
 		place = c->first - 1u;
-		c->first = (u16)descriptor(g, c, place)->next;
+		c->first = (u16)group_descriptor(g, c, place)->next;
 	} else {
 		place = c->fresh++;
 	}
 	if (!--c->free)
 		unlink_partial(g, c);
 
-	z = descriptor(g, c, place);
+	z = group_descriptor(g, c, place);
 	z->next = z->prev = z->owner = 0;
 	z->group = z->pages = 0;
 	z->node = zspage_node_byte(node);
@@ -469,11 +469,11 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 }
 
 /* Returns the descriptor's chunk if it is wholly free now, with its number free, too. */
-static struct chunk *put(struct zspage_group *g, u32 no)
+static struct chunk *group_put(struct zspage_group *g, u32 no)
 {
 	struct chunk *c = chunk_at(g, no >> g->map.index_bits);
 	u32 place = no & g->map.index_mask;
-	struct zspage *z = descriptor(g, c, place);
+	struct zspage *z = group_descriptor(g, c, place);
 
 	z->class = ZSPAGE_NO_CLASS;
 	z->next = c->first;
@@ -483,7 +483,7 @@ static struct chunk *put(struct zspage_group *g, u32 no)
 	if (c->free != g->capacity)
 		return NULL;
 	unlink_partial(g, c);
-	*entry(g, c->nr) = (size_t)g->unused << 1 | 1;
+	*group_entry(g, c->nr) = (size_t)g->unused << 1 | 1;
 	g->unused = c->nr;
 	return c;
 }
@@ -500,7 +500,7 @@ void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned in
 
 		host_lock(&g->lock);
 		while (i < n && id[i].group == g && pages < PCP_BATCH_MAX) {
-			c = put(g, id[i++].no);
+			c = group_put(g, id[i++].no);
 			if (c)
 				page[pages++] = c->page;
 		}
@@ -518,8 +518,8 @@ void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned in
  */
 
 /* EACH descriptors or entries from *at on; false: there are no more. */
-static bool piece(struct zspage_group *g, struct place *at,
-		  void (*fn)(struct zspage *z, void *arg), void *arg)
+static bool group_piece(struct zspage_group *g, struct place *at,
+			void (*fn)(struct zspage *z, void *arg), void *arg)
 {
 	unsigned int left;
 
@@ -527,7 +527,7 @@ static bool piece(struct zspage_group *g, struct place *at,
 		struct chunk *c = chunk_at(g, at->nr);
 
 		if (c && at->index < c->fresh) {
-			struct zspage *z = descriptor(g, c, at->index++);
+			struct zspage *z = group_descriptor(g, c, at->index++);
 
 			if (z->class != ZSPAGE_NO_CLASS)
 				fn(z, arg);
@@ -549,7 +549,7 @@ void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg)
 
 		while (more) {
 			host_lock(&t->group[i]->lock);
-			more = piece(t->group[i], &at, fn, arg);
+			more = group_piece(t->group[i], &at, fn, arg);
 			host_unlock(&t->group[i]->lock);
 			host_resched();
 		}
@@ -578,9 +578,9 @@ struct zspage *zspage_find(struct zspage_group *g, u32 no)
 
 	if (nr && nr < g->fresh)
 		c = chunk_at(g, nr);
-	if (!c || place >= c->fresh || descriptor(g, c, place)->class == ZSPAGE_NO_CLASS)
+	if (!c || place >= c->fresh || group_descriptor(g, c, place)->class == ZSPAGE_NO_CLASS)
 		return NULL;
-	return descriptor(g, c, place);
+	return group_descriptor(g, c, place);
 }
 
 bool zspage_is_there(struct zspage_group *g, u32 no)

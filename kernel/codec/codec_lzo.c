@@ -28,8 +28,9 @@ static void lzo_destroy(void *ctx)
 	host_free(ctx, sizeof(struct lzo_ctx));
 }
 
-static __always_inline int compress(lzo_fn *fn, struct lzo_ctx *c, const void *src, size_t n,
-				    void *dst, size_t cap)
+static __always_inline int lzo_compress_with(lzo_fn *fn, struct lzo_ctx *c, const void *src,
+					     size_t n,
+					     void *dst, size_t cap)
 {
 	bool direct = cap >= lzo1x_worst_compress(n);
 	size_t len = cap;
@@ -48,12 +49,12 @@ static __always_inline int compress(lzo_fn *fn, struct lzo_ctx *c, const void *s
 
 static int lzo_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	return compress(lzo1x_1_compress, ctx, src, n, dst, cap);
+	return lzo_compress_with(lzo1x_1_compress, ctx, src, n, dst, cap);
 }
 
 static int lzorle_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	return compress(lzorle1x_1_compress, ctx, src, n, dst, cap);
+	return lzo_compress_with(lzorle1x_1_compress, ctx, src, n, dst, cap);
 }
 
 static int lzo_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)

@@ -91,7 +91,7 @@ void host_settle(struct host_percpu *pc)
 /*
  * What was taken from the kernel, or given back, in /proc/vmstat: a batch as a rule has one zone.
  */
-static void count(const host_page *pages, unsigned int n, int sign)
+static void pages_count(const host_page *pages, unsigned int n, int sign)
 {
 	unsigned int i, run = 0;
 
@@ -125,13 +125,13 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	BUILD_BUG_ON((int)HOST_ANY_NODE != NUMA_NO_NODE);
 	memset(out, 0, n * sizeof(*out));
 	n = compat_alloc_pages_bulk(gfp, (int)node, n, (struct page **)out);
-	count(out, n, 1);
+	pages_count(out, n, 1);
 	return n;
 }
 
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
 {
-	count(pages, n, -1);
+	pages_count(pages, n, -1);
 	release_pages((struct page **)pages, n);
 }
 
@@ -155,7 +155,7 @@ void *host_zalloc(size_t bytes)
 }
 
 /* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
-static size_t aligned(size_t bytes)
+static size_t zalloc_aligned(size_t bytes)
 {
 	return bytes < PAGE_SIZE ? roundup_pow_of_two(max_t(size_t, bytes, HOST_CACHELINE)) : bytes;
 }
@@ -165,7 +165,7 @@ void *host_zalloc_node(size_t bytes, unsigned int node)
 {
 	gfp_t gfp = bytes <= PAGE_SIZE ? ZALLOC_GFP : ZALLOC_GFP & ~__GFP_RETRY_MAYFAIL;
 
-	return kvzalloc_node(aligned(bytes), gfp, (int)node);
+	return kvzalloc_node(zalloc_aligned(bytes), gfp, (int)node);
 }
 
 void host_free(void *p, size_t bytes)

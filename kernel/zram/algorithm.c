@@ -61,7 +61,7 @@ static unsigned int codec_index(const struct codec_ops *codec)
 }
 
 /* codec may be NULL: none. */
-static void choose(struct zram *z, unsigned int priority, const struct codec_ops *codec)
+static void algorithm_choose(struct zram *z, unsigned int priority, const struct codec_ops *codec)
 {
 	struct zram_algorithm *a = &z->algorithm[priority], *set = &z->early[priority];
 
@@ -88,15 +88,16 @@ void zram_algorithms_default(struct zram *z)
 		z->early[i].codec = NULL;
 	}
 	for (i = 0; i < STORE_CODECS; i++)
-		choose(z, i, NULL);
-	choose(z, 0, codec_default());
+		algorithm_choose(z, i, NULL);
+	algorithm_choose(z, 0, codec_default());
 }
 
 /* ---- judgement ---- */
 
 /* Says which parameter is wrong; returns err. */
-static int wrong(const struct zram *z, const char *name, long long value, const char *codec,
-		 const char *why, int err)
+static int algorithm_wrong(const struct zram *z, const char *name, long long value,
+			   const char *codec,
+			   const char *why, int err)
 {
 	pr_notice_ratelimited("%s: algorithm_params %s=%lld: %s %s\n", z->disk->disk_name, name,
 			      value, codec, why);
@@ -117,25 +118,28 @@ static int not_chosen(const struct zram *z, unsigned int i)
 	return -EINVAL;
 }
 
-static int judge(const struct zram *z, const struct zram_algorithm *a)
+static int algorithm_judge(const struct zram *z, const struct zram_algorithm *a)
 {
 	const struct codec_ops *c = a->codec;
 
 	if (a->dict && !c->max_dict)
-		return wrong(z, "dict bytes", a->dict_bytes, c->name, "takes no dictionary",
-			     -EOPNOTSUPP);
+		return algorithm_wrong(z, "dict bytes", a->dict_bytes, c->name,
+				       "takes no dictionary",
+				       -EOPNOTSUPP);
 	if (a->dict && (a->dict_bytes < c->min_dict || a->dict_bytes > c->max_dict))
-		return wrong(z, "dict bytes", a->dict_bytes, c->name, "takes no such length",
-			     -EINVAL);
+		return algorithm_wrong(z, "dict bytes", a->dict_bytes, c->name,
+				       "takes no such length",
+				       -EINVAL);
 	if (a->level != ZRAM_UNSET && c->min_level == c->max_level)
-		return wrong(z, "level", a->level, c->name, "has no levels", -EOPNOTSUPP);
+		return algorithm_wrong(z, "level", a->level, c->name, "has no levels", -EOPNOTSUPP);
 	if (a->level != ZRAM_UNSET && (a->level < c->min_level || a->level > c->max_level))
-		return wrong(z, "level", a->level, c->name, "has no such level", -EINVAL);
+		return algorithm_wrong(z, "level", a->level, c->name, "has no such level", -EINVAL);
 	/* In-tree zram passes them over for other codecs. */
 	if (c->has_winbits && a->winbits != ZRAM_UNSET &&
 	    (abs(a->winbits) < 9 || abs(a->winbits) > 15))
-		return wrong(z, "deflate.winbits", a->winbits, c->name, "takes 9 to 15 or -9 to -15",
-			     -EINVAL);
+		return algorithm_wrong(z, "deflate.winbits", a->winbits, c->name,
+				       "takes 9 to 15 or -9 to -15",
+				       -EINVAL);
 	return 0;
 }
 
@@ -149,7 +153,7 @@ int zram_algorithms_judge(const struct zram *z)
 			err = not_chosen(z, i);
 	for (i = 0; i < STORE_CODECS && !err; i++)
 		if (z->algorithm[i].codec)
-			err = judge(z, &z->algorithm[i]);
+			err = algorithm_judge(z, &z->algorithm[i]);
 	return err;
 }
 
@@ -186,7 +190,7 @@ void zram_algorithms_config(const struct zram *z, struct store_config *cfg)
 
 /* ---- files ---- */
 
-static ssize_t list(const struct codec_ops *chosen, char *buf, ssize_t at)
+static ssize_t algorithm_list(const struct codec_ops *chosen, char *buf, ssize_t at)
 {
 	unsigned int i;
 
@@ -214,7 +218,7 @@ static ssize_t choose_by_name(struct device *dev, const char *file, const char *
 	if (z->disksize)
 		err = zram_refuse(dev, file, buf, "the device is in use, reset first", -EBUSY);
 	else
-		choose(z, priority, codec);
+		algorithm_choose(z, priority, codec);
 	up_write(&z->dev_lock);
 	return err;
 }
@@ -225,7 +229,7 @@ static ssize_t comp_algorithm_show(struct device *dev, struct device_attribute *
 	ssize_t n;
 
 	down_read(&z->dev_lock);
-	n = list(z->algorithm[0].codec, buf, 0);
+	n = algorithm_list(z->algorithm[0].codec, buf, 0);
 	up_read(&z->dev_lock);
 	return n;
 }
@@ -244,7 +248,7 @@ struct words {
 };
 
 /* Unknown names are passed over, as in-tree does; without params, all but two are. */
-static int parse(char *text, struct words *w, bool params)
+static int algorithm_parse(char *text, struct words *w, bool params)
 {
 	char *name, *value;
 	int err = 0;
@@ -281,7 +285,7 @@ static ssize_t recomp_algorithm_show(struct device *dev, struct device_attribute
 		if (!z->algorithm[i].codec)
 			continue;
 		n += sysfs_emit_at(buf, n, "#%u: ", i);
-		n = list(z->algorithm[i].codec, buf, n);
+		n = algorithm_list(z->algorithm[i].codec, buf, n);
 	}
 	up_read(&z->dev_lock);
 	return n;
@@ -296,7 +300,7 @@ static ssize_t recomp_algorithm_store(struct device *dev, struct device_attribut
 
 	if (!text)
 		return -ENOMEM;
-	err = parse(text, &w, false);
+	err = algorithm_parse(text, &w, false);
 	if (err)
 		zram_refuse(dev, "recomp_algorithm", buf, "not name=value with numbers in range", err);
 	else if (!w.algo)
@@ -314,8 +318,8 @@ DEVICE_ATTR_RW(recomp_algorithm);
  * Where the set of w goes: *set, with the codec that it waits for, or NULL if it does not wait.
  * dev_lock is held.
  */
-static ssize_t place(struct device *dev, const char *buf, const struct words *w,
-		     struct zram_algorithm **set, const struct codec_ops **waits_for)
+static ssize_t algorithm_place(struct device *dev, const char *buf, const struct words *w,
+			       struct zram_algorithm **set, const struct codec_ops **waits_for)
 {
 	const struct codec_ops *codec = w->algo ? codec_find(w->algo) : NULL;
 	struct zram *z = zram_of(dev);
@@ -369,7 +373,7 @@ static ssize_t set_params(struct device *dev, const char *buf, const struct word
 	ssize_t err;
 
 	down_read(&z->dev_lock);
-	err = place(dev, buf, w, &set, &waits_for);
+	err = algorithm_place(dev, buf, w, &set, &waits_for);
 	up_read(&z->dev_lock);
 	/* A file may take its time, and others want the lock. */
 	if (!err && w->dict)
@@ -378,7 +382,7 @@ static ssize_t set_params(struct device *dev, const char *buf, const struct word
 		return err;
 	err = down_write_killable(&z->dev_lock);
 	if (!err) {
-		err = place(dev, buf, w, &set, &waits_for);
+		err = algorithm_place(dev, buf, w, &set, &waits_for);
 		if (!err) {
 			params_move(set, &new);
 			if (waits_for) {
@@ -404,7 +408,7 @@ static ssize_t algorithm_params_store(struct device *dev, struct device_attribut
 
 	if (!text)
 		return -ENOMEM;
-	err = parse(text, &w, true);
+	err = algorithm_parse(text, &w, true);
 	if (err)
 		zram_refuse(dev, "algorithm_params", buf, "not name=value with numbers in range", err);
 	else

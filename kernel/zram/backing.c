@@ -137,7 +137,7 @@ static int read_block(const struct packed_read *r, struct page *page)
 	return err;
 }
 
-static int unpack(struct zram *z, u64 word, struct page *packed, struct page *page)
+static int backing_unpack(struct zram *z, u64 word, struct page *packed, struct page *page)
 {
 	void *mem = kmap_local_page(page);
 	int err = store_unpack_backed(&z->store, word, page_address(packed), mem);
@@ -155,7 +155,7 @@ static int read_packed(const struct packed_read *r)
 	int err = read_block(r, packed);
 
 	if (!err)
-		err = unpack(r->z, r->word, packed, r->page);
+		err = backing_unpack(r->z, r->word, packed, r->page);
 	mempool_free(packed, pages);
 	return err;
 }
@@ -174,7 +174,7 @@ static void packed_read(struct work_struct *work)
 	if (!r->packed)
 		r->err = read_now(r);
 	else if (!r->err)
-		r->err = unpack(r->z, r->word, r->packed, r->page);
+		r->err = backing_unpack(r->z, r->word, r->packed, r->page);
 	if (r->err)
 		say_unread(r->z, r->word);
 	end_read(r->z, r->word);
@@ -216,7 +216,7 @@ static bool read_ahead_of_work(struct packed_read *r)
 }
 
 /* A slot that was on the device may be here by now, and the other way round. */
-static int begin(struct zram *z, u64 slot, struct page *page, u64 *word)
+static int backing_begin(struct zram *z, u64 slot, struct page *page, u64 *word)
 {
 	while (!store_backed_begin(&z->store, slot, word)) {
 		void *mem = kmap_local_page(page);
@@ -239,7 +239,7 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 	struct packed_read *r;
 	bool from_reserve;
 	u64 word;
-	int err = begin(z, slot, page, &word);
+	int err = backing_begin(z, slot, page, &word);
 
 	if (err != STORE_BACKED)
 		return err;
@@ -262,7 +262,7 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page, enum store_counter failed)
 {
 	struct packed_read r = { .z = z, .page = page, .failed = failed };
-	int err = begin(z, slot, page, &r.word);
+	int err = backing_begin(z, slot, page, &r.word);
 
 	if (err != STORE_BACKED)
 		return err;

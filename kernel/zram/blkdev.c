@@ -158,8 +158,8 @@ static int write_failed(struct zram *z, u64 slot, struct page *page, struct bio 
 	return err;
 }
 
-static int write_page(struct zram *z, u64 slot, struct page *page, struct bio *bio,
-		      const struct bvec_iter *iter)
+static int blkdev_write_page(struct zram *z, u64 slot, struct page *page, struct bio *bio,
+			     const struct bvec_iter *iter)
 {
 	void *mem = kmap_local_page(page);
 	int err, node = page_to_nid(page);
@@ -181,7 +181,7 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 	int err = 0;
 
 	if (likely(in_place(bio, iter, p))) {
-		err = write_page(z, p->slot, bio_iter_iovec(bio, *iter).bv_page, bio, iter);
+		err = blkdev_write_page(z, p->slot, bio_iter_iovec(bio, *iter).bv_page, bio, iter);
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 	} else {
 		bounce = mempool_alloc(z->write_bounces, GFP_NOIO);
@@ -189,7 +189,7 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 			err = read_slot(z, p->slot, bounce, CNT_FAILED_WRITE);
 		if (!err) {
 			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
-			err = write_page(z, p->slot, bounce, NULL, NULL);
+			err = blkdev_write_page(z, p->slot, bounce, NULL, NULL);
 		}
 		mempool_free(bounce, z->write_bounces);
 	}
@@ -238,7 +238,7 @@ static int zero_part(struct zram *z, const struct piece *p)
 
 	if (!err) {
 		memset(page_address(bounce) + p->off, 0, p->len);
-		err = write_page(z, p->slot, bounce, NULL, NULL);
+		err = blkdev_write_page(z, p->slot, bounce, NULL, NULL);
 		zram_touch(z, p->slot);
 	}
 	memalloc_noio_restore(noio);
@@ -250,7 +250,7 @@ static int zero_part(struct zram *z, const struct piece *p)
  * Whole pages are freed, and read as zeros from then on.  Of a part of one, a discard may do as
  * it likes, and leaves it: rewriting the page would take memory where some was to be freed.
  */
-static void discard(struct zram *z, struct bio *bio, bool zero)
+static void blkdev_discard(struct zram *z, struct bio *bio, bool zero)
 {
 	struct bvec_iter iter = bio->bi_iter;
 	int err = 0;
@@ -295,10 +295,10 @@ static void zram_submit_bio(struct bio *bio)
 		read_write(z, bio, true);
 		break;
 	case REQ_OP_DISCARD:
-		discard(z, bio, false);
+		blkdev_discard(z, bio, false);
 		break;
 	case REQ_OP_WRITE_ZEROES:
-		discard(z, bio, true);
+		blkdev_discard(z, bio, true);
 		break;
 	default:
 		bio->bi_status = BLK_STS_NOTSUPP;

@@ -49,7 +49,7 @@ static const struct file_operations classes_fops = {
 };
 
 /* Nobody else may use the store: a closed disk sees to that, but for the shrinker. */
-static const char *check(struct zram *z)
+static const char *debugfs_check(struct zram *z)
 {
 	const char *bad;
 
@@ -80,7 +80,7 @@ static int check_show(struct seq_file *m, void *unused)
 	if (disk_openers(z->disk) || z->claim)
 		err = -EBUSY;
 	else if (z->disksize)
-		bad = check(z);
+		bad = debugfs_check(z);
 	up_write(&z->dev_lock);
 	mutex_unlock(&z->limit_lock);
 	mutex_unlock(&z->disk->open_mutex);

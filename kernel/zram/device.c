@@ -30,7 +30,7 @@ static unsigned int chain_size;
 
 /* ---- a device's store ---- */
 
-static void decay(struct host_work *w)
+static void device_tick(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, decay);
 	bool aged;
@@ -44,7 +44,7 @@ static void decay(struct host_work *w)
 }
 
 /* May wait for memory, as nobody waits for it who frees some. */
-static void grow(struct host_work *w)
+static void device_grow(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, grow);
 
@@ -88,10 +88,10 @@ int zram_start(struct zram *z, u64 disksize)
 		       pcp_reserve_for(host_total_bytes(), host_nr_cpus()));
 	if (err)
 		return err;
-	err = host_work_init(&z->decay, decay, numa_node_id());
+	err = host_work_init(&z->decay, device_tick, numa_node_id());
 	if (err)
 		goto no_work;
-	err = host_work_init_slow(&z->grow, grow, numa_node_id());
+	err = host_work_init_slow(&z->grow, device_grow, numa_node_id());
 	if (err)
 		goto no_grow;
 	err = host_work_init_slow(&z->rest, zram_shrink_rest, numa_node_id());
@@ -135,7 +135,7 @@ no_work:
 }
 
 /* The disk is closed and claimed, or deleted. */
-static void stop(struct zram *z)
+static void device_stop(struct zram *z)
 {
 	mutex_lock(&z->pp_lock);
 	mutex_lock(&z->limit_lock);
@@ -178,7 +178,7 @@ static int await_others(struct zram *z)
 
 /* ---- claims ---- */
 
-static int claim(struct zram *z)
+static int device_claim(struct zram *z)
 {
 	int err = 0;
 
@@ -192,14 +192,14 @@ static int claim(struct zram *z)
 	return err;
 }
 
-static void unclaim(struct zram *z)
+static void device_unclaim(struct zram *z)
 {
 	mutex_lock(&z->disk->open_mutex);
 	WRITE_ONCE(z->claim, z->leaving);
 	mutex_unlock(&z->disk->open_mutex);
 }
 
-/* Empties the slots with rests, so that stop() has little left.  -EINTR: not all of them. */
+/* Empties the slots with rests, so that device_stop() has little left.  -EINTR: not all of them. */
 static int empty_slots(struct zram *z)
 {
 	bool more = true;
@@ -219,7 +219,7 @@ static int empty_slots(struct zram *z)
 
 int zram_reset(struct zram *z)
 {
-	int err = claim(z);
+	int err = device_claim(z);
 
 	if (err)
 		return err;
@@ -228,8 +228,8 @@ int zram_reset(struct zram *z)
 	if (!err)
 		err = empty_slots(z);
 	if (!err)
-		stop(z);
-	unclaim(z);
+		device_stop(z);
+	device_unclaim(z);
 	return err;
 }
 
@@ -300,7 +300,7 @@ no_bounce:
 }
 
 /* device_mutex is held.  must: a fatal signal does not end it. */
-static int remove(struct zram *z, bool must)
+static int device_remove(struct zram *z, bool must)
 {
 	bool resetting;
 
@@ -322,16 +322,16 @@ static int remove(struct zram *z, bool must)
 		sync_blockdev(z->disk->part0);
 		if (!must && (await_others(z) || empty_slots(z))) {
 			z->leaving = false;
-			unclaim(z);
+			device_unclaim(z);
 			return -EINTR;
 		}
-		stop(z);
+		device_stop(z);
 	}
 	zram_debugfs_remove(z);
 	pr_info("Removed device: %s\n", z->disk->disk_name);
 	del_gendisk(z->disk);
 	/* A disksize may have been written until the file was gone. */
-	stop(z);
+	device_stop(z);
 	put_disk(z->disk);
 	zram_blkdev_drop(z);
 	kvfree(z);
@@ -347,7 +347,7 @@ int zram_remove_nr(int nr)
 		return -EINTR;
 	z = idr_find(&devices, nr);
 	if (z) {
-		err = remove(z, false);
+		err = device_remove(z, false);
 		if (!err)
 			idr_remove(&devices, nr);
 	}
@@ -378,7 +378,7 @@ void zram_devices_exit(void)
 
 	mutex_lock(&device_mutex);
 	idr_for_each_entry(&devices, z, nr)
-		host_warn_on(remove(z, true) != 0, "a device is open while the module goes");
+		host_warn_on(device_remove(z, true) != 0, "a device is open while the module goes");
 	mutex_unlock(&device_mutex);
 	idr_destroy(&devices);
 	unregister_blkdev(major, "zram");

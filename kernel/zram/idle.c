@@ -92,7 +92,7 @@ static int need_ages(struct zram *z)
 }
 
 /* ages: whether the cutoff counts.  -EINVAL: there is no size (any more); -EINTR. */
-static int mark(struct zram *z, bool ages, u32 cutoff)
+static int idle_mark(struct zram *z, bool ages, u32 cutoff)
 {
 	bool more = true;
 	int err = 0;
@@ -127,7 +127,7 @@ static ssize_t idle_store(struct device *dev, struct device_attribute *attr, con
 	if (!all && age >= now && (!err || err == -EINVAL))
 		return len;
 	if (!err)
-		err = mark(z, !all, now - age);
+		err = idle_mark(z, !all, now - age);
 	if (err == -EINVAL)
 		return zram_refuse(dev, "idle", buf, "the device has no size yet", err);
 	if (err == -ENOMEM)

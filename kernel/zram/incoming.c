@@ -94,7 +94,7 @@ static struct handed *take_unused(struct zram_incoming *in)
 	return h;
 }
 
-static void hand_over(struct zram_incoming *in, struct handed *h)
+static void incoming_hand_over(struct zram_incoming *in, struct handed *h)
 {
 	h->full = pool_pages(&in->z->store.pool);
 	h->how = current->flags & PF_MEMALLOC ? HOST_RECLAIMS : 0;
@@ -111,7 +111,7 @@ void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *
 
 	*h = (struct handed){ .bio = bio, .iter = *rest };
 	bio_inc_remaining(bio);
-	hand_over(in, h);
+	incoming_hand_over(in, h);
 }
 
 int zram_incoming_page(struct zram *z, u64 slot, struct page *page)
@@ -119,7 +119,7 @@ int zram_incoming_page(struct zram *z, u64 slot, struct page *page)
 	struct handed h = { .slot = slot, .page = page };
 
 	init_completion(&h.done);
-	hand_over(READ_ONCE(z->incoming), &h);
+	incoming_hand_over(READ_ONCE(z->incoming), &h);
 	wait_for_completion(&h.done);
 	return h.err;
 }
@@ -132,7 +132,7 @@ static bool is_begun(const struct handed *h)
 /*
  * After the bio has ended, or the writer goes on, the store may go; in stays, as long as the work.
  */
-static void end(struct zram_incoming *in, struct handed *h)
+static void incoming_end(struct zram_incoming *in, struct handed *h)
 {
 	struct bio *bio = h->bio;
 
@@ -155,7 +155,7 @@ static void end(struct zram_incoming *in, struct handed *h)
 /* ---- requests ---- */
 
 /* An interrupt's context.  The work may only end when the lock is let go. */
-static void request_end(struct bio *bio)
+static void incoming_endio(struct bio *bio)
 {
 	struct incoming_request *r = container_of(bio, struct incoming_request, bio);
 	struct zram_incoming *in = r->in;
@@ -167,7 +167,7 @@ static void request_end(struct bio *bio)
 	spin_unlock_irqrestore(&in->lock, flags);
 }
 
-static struct incoming_request *take_done(struct zram_incoming *in)
+static struct incoming_request *incoming_take_done(struct zram_incoming *in)
 {
 	struct incoming_request *r;
 
@@ -179,7 +179,7 @@ static struct incoming_request *take_done(struct zram_incoming *in)
 	return r;
 }
 
-static void finish(struct zram_incoming *in, struct incoming_request *r)
+static void incoming_finish(struct zram_incoming *in, struct incoming_request *r)
 {
 	struct zram *z = in->z;
 	struct store *s = &z->store;
@@ -198,14 +198,14 @@ static void finish(struct zram_incoming *in, struct incoming_request *r)
 	bio_uninit(&r->bio);
 	list_add(&r->entry, &in->idle);
 	if (!--h->pending && list_empty(&h->entry))
-		end(in, h);
+		incoming_end(in, h);
 }
 
 /*
  * Has a page written for slot.  -EBUSY: the blocks that no slot has are read; -ENOMEM: there is no
  * block for it, or no more may be written.
  */
-static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
+static int incoming_begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
 	struct incoming_request *r = list_first_entry(&in->idle, struct incoming_request, entry);
 	struct zram *z = in->z;
@@ -227,7 +227,7 @@ static int begin(struct zram_incoming *in, struct handed *h, u64 slot, struct pa
 	r->slot = slot;
 	h->pending++;
 	zram_block_bio(z, &r->bio, &r->bv, REQ_OP_WRITE | REQ_SYNC, r->block, page);
-	r->bio.bi_end_io = request_end;
+	r->bio.bi_end_io = incoming_endio;
 	submit_bio(&r->bio);
 	return 0;
 }
@@ -290,7 +290,7 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 
 	h->full = 0;
 	if (store_no_room(err)) {
-		err = begin(in, h, slot, page);
+		err = incoming_begin(in, h, slot, page);
 		if (err == -ENOMEM) {
 			in->held |= !release_help_all(r);
 			err = try_store(in, h, slot, page);
@@ -341,11 +341,11 @@ static struct handed *next_handed(struct zram_incoming *in)
 		if (!h || !is_begun(h))
 			return h;
 		if (!h->pending)
-			end(in, h);
+			incoming_end(in, h);
 	}
 }
 
-static void work(struct work_struct *w)
+static void incoming_work(struct work_struct *w)
 {
 	struct zram_incoming *in = container_of(w, struct zram_incoming, work);
 	unsigned int noreclaim = memalloc_noreclaim_save(), noio = memalloc_noio_save();
@@ -354,10 +354,10 @@ static void work(struct work_struct *w)
 
 	WRITE_ONCE(in->waits, false);
 	for (;;) {
-		r = take_done(in);
+		r = incoming_take_done(in);
 		h = r ? NULL : next_handed(in);
 		if (r)
-			finish(in, r);
+			incoming_finish(in, r);
 		else if (!h || list_empty(&in->idle) || !begin_next(in, h))
 			break;
 		cond_resched();
@@ -385,7 +385,7 @@ void zram_incoming_look(struct zram *z)
 
 /* ---- its life ---- */
 
-static void drop(struct zram_incoming *in)
+static void incoming_put(struct zram_incoming *in)
 {
 	if (in->queue)
 		destroy_workqueue(in->queue);
@@ -398,12 +398,12 @@ void zram_incoming_stop(struct zram *z)
 	/* Nothing is handed over any more, so the work begins no delay. */
 	if (z->incoming) {
 		cancel_delayed_work_sync(&z->incoming->again);
-		drop(z->incoming);
+		incoming_put(z->incoming);
 	}
 	WRITE_ONCE(z->incoming, NULL);
 }
 
-static struct zram_incoming *make(struct zram *z)
+static struct zram_incoming *incoming_make(struct zram *z)
 {
 	struct zram_incoming *in = kvzalloc(sizeof(*in), GFP_KERNEL);
 	unsigned int i;
@@ -415,10 +415,10 @@ static struct zram_incoming *make(struct zram *z)
 	in->queue = alloc_workqueue("%s_in", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 1,
 				    z->disk->disk_name);
 	if (!in->request || !in->queue) {
-		drop(in);
+		incoming_put(in);
 		return NULL;
 	}
-	INIT_WORK(&in->work, work);
+	INIT_WORK(&in->work, incoming_work);
 	INIT_DELAYED_WORK(&in->again, work_again);
 	spin_lock_init(&in->lock);
 	sema_init(&in->room, HANDED);
@@ -451,7 +451,7 @@ int zram_incoming_make(struct zram *z, struct zram_incoming **in)
 	missing = is_missing(z);
 	up_read(&z->dev_lock);
 	if (missing)
-		*in = make(z);
+		*in = incoming_make(z);
 	return missing && !*in ? -ENOMEM : 0;
 }
 
@@ -470,7 +470,7 @@ bool zram_incoming_use(struct zram *z, struct zram_incoming **in)
 void zram_incoming_drop(struct zram_incoming *in)
 {
 	if (in)
-		drop(in);
+		incoming_put(in);
 }
 
 int zram_incoming_start(struct zram *z)
@@ -479,7 +479,7 @@ int zram_incoming_start(struct zram *z)
 
 	if (!z->backing.is_auto || !is_missing(z))
 		return 0;
-	in = make(z);
+	in = incoming_make(z);
 	if (!in)
 		return -ENOMEM;
 	zram_incoming_use(z, &in);

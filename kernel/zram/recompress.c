@@ -38,7 +38,7 @@ struct words {
 };
 
 /* A type that is none is passed over after one that is, as in-tree does. */
-static int parse_type(const char *value, struct words *w)
+static int recompress_parse_type(const char *value, struct words *w)
 {
 	bool idle = !strcmp(value, "idle"), huge = !strcmp(value, "huge"),
 	     both = !strcmp(value, "huge_idle");
@@ -51,7 +51,7 @@ static int parse_type(const char *value, struct words *w)
 }
 
 /* Unknown names are passed over. */
-static int parse(char *text, struct words *w)
+static int recompress_parse(char *text, struct words *w)
 {
 	char *name, *value;
 	int err = 0;
@@ -60,7 +60,7 @@ static int parse(char *text, struct words *w)
 		if (!value)
 			return -EINVAL;
 		if (!strcmp(name, "type")) {
-			err = parse_type(value, w);
+			err = recompress_parse_type(value, w);
 		} else if (!strcmp(name, "max_pages")) {
 			err = kstrtoull(value, 10, &w->max_pages);
 		} else if (!strcmp(name, "threshold")) {
@@ -76,7 +76,7 @@ static int parse(char *text, struct words *w)
 }
 
 /* Finds the codec.  dev_lock is held; NULL: the request stands, or what is wrong with it. */
-static const char *judge(struct zram *z, struct words *w)
+static const char *recompress_judge(struct zram *z, struct words *w)
 {
 	unsigned int p;
 
@@ -117,7 +117,7 @@ static void drop_room(struct room *room)
 	kfree(room);
 }
 
-static struct room *make_room(void)
+static struct room *recompress_make_room(void)
 {
 	struct room *room = kzalloc(sizeof(*room), GFP_KERNEL);
 
@@ -169,7 +169,8 @@ static int await_memory(struct zram *z)
 	return 0;
 }
 
-static int walk(struct zram *z, struct recompress_request *r, const struct recompress_work *w)
+static int recompress_walk(struct zram *z, struct recompress_request *r,
+			   const struct recompress_work *w)
 {
 	unsigned int dry = 0;
 	int more = 1;
@@ -195,7 +196,7 @@ static int walk(struct zram *z, struct recompress_request *r, const struct recom
 	return more;
 }
 
-static int recompress(struct zram *z, const struct words *w, struct room *room)
+static int recompress_device(struct zram *z, const struct words *w, struct room *room)
 {
 	struct recompress_request r;
 	unsigned int band = 0;
@@ -211,14 +212,15 @@ static int recompress(struct zram *z, const struct words *w, struct room *room)
 	/* Of the last band not all are wanted. */
 	if (!err && band) {
 		r.from = band + 1;
-		err = walk(z, &r, &room->work);
+		err = recompress_walk(z, &r, &room->work);
 		r.to = band + 1;
 	}
 	r.from = band;
-	return err ?: walk(z, &r, &room->work);
+	return err ?: recompress_walk(z, &r, &room->work);
 }
 
-static ssize_t locked(struct device *dev, const char *buf, struct words *w, struct room *room)
+static ssize_t recompress_locked(struct device *dev, const char *buf, struct words *w,
+				 struct room *room)
 {
 	struct zram *z = zram_of(dev);
 	const char *wrong;
@@ -226,11 +228,11 @@ static ssize_t locked(struct device *dev, const char *buf, struct words *w, stru
 
 	if (down_read_killable(&z->dev_lock))
 		return -EINTR;
-	wrong = judge(z, w);
+	wrong = recompress_judge(z, w);
 	up_read(&z->dev_lock);
 	if (wrong)
 		return zram_refuse(dev, "recompress", buf, wrong, -EINVAL);
-	err = recompress(z, w, room);
+	err = recompress_device(z, w, room);
 	zram_note_written(z);
 	return err;
 }
@@ -241,11 +243,11 @@ static ssize_t recompress_store(struct device *dev, struct device_attribute *att
 	struct words w = { .max_pages = U64_MAX, .priority = 1 };
 	struct zram *z = zram_of(dev);
 	char *text = kstrdup(buf, GFP_KERNEL);
-	struct room *room = make_room();
+	struct room *room = recompress_make_room();
 	ssize_t err = -ENOMEM;
 
 	if (text && room) {
-		err = parse(text, &w);
+		err = recompress_parse(text, &w);
 		if (err)
 			zram_refuse(dev, "recompress", buf, "not name=value with numbers in range",
 				    err);
@@ -253,7 +255,7 @@ static ssize_t recompress_store(struct device *dev, struct device_attribute *att
 	if (!err)
 		err = mutex_lock_killable(&z->pp_lock);
 	if (!err) {
-		err = locked(dev, buf, &w, room);
+		err = recompress_locked(dev, buf, &w, room);
 		mutex_unlock(&z->pp_lock);
 	}
 	drop_room(room);

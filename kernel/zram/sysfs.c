@@ -264,7 +264,7 @@ static ssize_t io_stat_show(struct device *dev, struct device_attribute *attr, c
 static DEVICE_ATTR_RO(io_stat);
 
 /* One figure of mm_stat's line. */
-static int figure(char *buf, int at, u64 value)
+static int sysfs_figure(char *buf, int at, u64 value)
 {
 	return sysfs_emit_at(buf, at, at ? " %8llu" : "%8llu", value);
 }
@@ -278,15 +278,15 @@ static ssize_t mm_stat_show(struct device *dev, struct device_attribute *attr, c
 
 	down_read(&z->dev_lock);
 	on = z->disksize;
-	n += figure(buf, n, on ? store_count(s, CNT_ORIG_BYTES) : 0);
-	n += figure(buf, n, on ? store_count(s, CNT_COMPR_BYTES) : 0);
-	n += figure(buf, n, on ? pool_pages(&s->pool) << PAGE_SHIFT : 0);
-	n += figure(buf, n, z->mem_limit);
-	n += figure(buf, n, on ? pool_pages_peak(&s->pool) << PAGE_SHIFT : 0);
-	n += figure(buf, n, on ? store_count(s, CNT_SAME) : 0);
-	n += figure(buf, n, on ? host_a64_read(&s->pool.pages_compacted) : 0);
-	n += figure(buf, n, on ? store_count(s, CNT_HUGE) : 0);
-	n += figure(buf, n, on ? store_count(s, CNT_HUGE_SINCE) : 0);
+	n += sysfs_figure(buf, n, on ? store_count(s, CNT_ORIG_BYTES) : 0);
+	n += sysfs_figure(buf, n, on ? store_count(s, CNT_COMPR_BYTES) : 0);
+	n += sysfs_figure(buf, n, on ? pool_pages(&s->pool) << PAGE_SHIFT : 0);
+	n += sysfs_figure(buf, n, z->mem_limit);
+	n += sysfs_figure(buf, n, on ? pool_pages_peak(&s->pool) << PAGE_SHIFT : 0);
+	n += sysfs_figure(buf, n, on ? store_count(s, CNT_SAME) : 0);
+	n += sysfs_figure(buf, n, on ? host_a64_read(&s->pool.pages_compacted) : 0);
+	n += sysfs_figure(buf, n, on ? store_count(s, CNT_HUGE) : 0);
+	n += sysfs_figure(buf, n, on ? store_count(s, CNT_HUGE_SINCE) : 0);
 	up_read(&z->dev_lock);
 	return n + sysfs_emit_at(buf, n, "\n");
 }
@@ -328,7 +328,7 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 	}
 	up_read(&z->dev_lock);
 	for (i = 0; i < ARRAY_SIZE(v); i++)
-		n += figure(buf, n, v[i]);
+		n += sysfs_figure(buf, n, v[i]);
 	return n + sysfs_emit_at(buf, n, "\n");
 }
 static DEVICE_ATTR_RO(release_stat);

@@ -74,7 +74,7 @@ struct wb_work *zram_wb_make(struct zram *z, unsigned int requests)
 }
 
 /* The last step is to let the lock go: who finds the request then may free it all. */
-static void request_end(struct bio *bio)
+static void writeback_endio(struct bio *bio)
 {
 	struct wb_request *r = container_of(bio, struct wb_request, bio);
 	struct wb_work *w = r->work;
@@ -86,7 +86,7 @@ static void request_end(struct bio *bio)
 	spin_unlock_irqrestore(&w->lock, flags);
 }
 
-static struct wb_request *take_done(struct wb_work *w)
+static struct wb_request *writeback_take_done(struct wb_work *w)
 {
 	struct wb_request *r;
 
@@ -98,7 +98,7 @@ static struct wb_request *take_done(struct wb_work *w)
 	return r;
 }
 
-static void finish(struct wb_work *w, struct wb_request *r)
+static void writeback_finish(struct wb_work *w, struct wb_request *r)
 {
 	struct store *s = &w->z->store;
 	int err = blk_status_to_errno(r->bio.bi_status);
@@ -127,18 +127,18 @@ static void finish(struct wb_work *w, struct wb_request *r)
 }
 
 /* Waits for one request at least; those that are done are put in their slots. */
-static void reap(struct wb_work *w)
+static void writeback_reap(struct wb_work *w)
 {
 	struct wb_request *r;
 
 	wait_event(w->wait, !list_empty_careful(&w->done));
-	while ((r = take_done(w)))
-		finish(w, r);
+	while ((r = writeback_take_done(w)))
+		writeback_finish(w, r);
 }
 
 /* ---- writing ---- */
 
-static void give_back(struct zram *z, u64 block)
+static void writeback_give_back(struct zram *z, u64 block)
 {
 	backed_unreserve(&z->store.backed, block);
 	zram_incoming_look(z);
@@ -156,7 +156,7 @@ void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf
  * Has r write a slot that was chosen.  -ENOENT: it no longer is; -EBUSY: all blocks that are left
  * are being read; -EIO, -ENOSPC: the end.
  */
-static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
+static int writeback_fill(struct wb_work *w, struct wb_request *r, u64 slot)
 {
 	struct zram *z = w->z;
 	struct store *s = &z->store;
@@ -169,7 +169,7 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 		return err;
 	err = store_copy_out(s, slot, page_address(r->page), z->backing.packed);
 	if (err) {
-		give_back(z, r->block);
+		writeback_give_back(z, r->block);
 		store_unchoose(s, slot);
 		return -ENOENT;
 	}
@@ -177,15 +177,15 @@ static int fill(struct wb_work *w, struct wb_request *r, u64 slot)
 	if (zram_wear_take(z, &r->from))
 		return 0;
 	/* Another who writes had the last of it meanwhile. */
-	give_back(z, r->block);
+	writeback_give_back(z, r->block);
 	store_unchoose(s, slot);
 	return -EIO;
 }
 
-static void submit(struct wb_work *w, struct wb_request *r)
+static void writeback_submit(struct wb_work *w, struct wb_request *r)
 {
 	zram_block_bio(w->z, &r->bio, &r->bv, REQ_OP_WRITE, r->block, r->page);
-	r->bio.bi_end_io = request_end;
+	r->bio.bi_end_io = writeback_endio;
 	w->in_flight++;
 	submit_bio(&r->bio);
 }
@@ -215,7 +215,7 @@ static void await_block(struct wb_work *w)
 	int err;
 
 	if (w->in_flight) {
-		reap(w);
+		writeback_reap(w);
 		return;
 	}
 	add_wait_queue(&z->read_ended, &wait);
@@ -224,7 +224,7 @@ static void await_block(struct wb_work *w)
 	down_read(&z->check_lock);
 	err = backed_reserve(&z->store.backed, &block);
 	if (!err)
-		give_back(z, block);
+		writeback_give_back(z, block);
 	up_read(&z->check_lock);
 	if (err == -EBUSY)
 		wait_woken(&wait, TASK_KILLABLE, HZ);
@@ -244,12 +244,12 @@ static int begin_writes(struct wb_work *w, int smallest, int largest)
 		if (err)
 			return err;
 		if (list_empty(&w->idle))
-			reap(w);
+			writeback_reap(w);
 		r = list_first_entry(&w->idle, struct wb_request, entry);
 		if (down_read_killable(&z->check_lock))
 			return -EINTR;
 		found = store_next_chosen(&z->store, &at, smallest, largest);
-		err = found ? fill(w, r, at) : 0;
+		err = found ? writeback_fill(w, r, at) : 0;
 		up_read(&z->check_lock);
 		/* It may be full for what waits to be flushed. */
 		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
@@ -260,7 +260,7 @@ static int begin_writes(struct wb_work *w, int smallest, int largest)
 			return err;
 		if (found && !err) {
 			list_del(&r->entry);
-			submit(w, r);
+			writeback_submit(w, r);
 		}
 		at += found;
 		cond_resched();
@@ -272,7 +272,7 @@ static int begin_writes(struct wb_work *w, int smallest, int largest)
  * Begins to write those of some sizes.  Blocks are mostly taken in order, so what is held back
  * until this thread waits becomes few requests of the device.
  */
-static int pass(struct wb_work *w, int smallest, int largest)
+static int writeback_pass(struct wb_work *w, int smallest, int largest)
 {
 	struct blk_plug plug;
 	int err;
@@ -284,7 +284,7 @@ static int pass(struct wb_work *w, int smallest, int largest)
 }
 
 /* Pages that the device and the limit have room for. */
-static u64 room(struct zram *z)
+static u64 writeback_room(struct zram *z)
 {
 	const struct backed *b = &z->store.backed;
 
@@ -292,10 +292,10 @@ static u64 room(struct zram *z)
 }
 
 /* Waits for all that is in flight.  The last error of a bio. */
-static int drain(struct wb_work *w)
+static int writeback_drain(struct wb_work *w)
 {
 	while (w->in_flight)
-		reap(w);
+		writeback_reap(w);
 	return w->err;
 }
 
@@ -309,19 +309,19 @@ int zram_wb_write(struct wb_work *w)
 	store_collect_blocks(&w->z->store);
 	up_read(&w->z->check_lock);
 	while (!err) {
-		smallest = chosen_down_to(&w->chosen, top, room(w->z));
+		smallest = chosen_down_to(&w->chosen, top, writeback_room(w->z));
 		if (smallest < 0)
 			break;
-		err = pass(w, smallest, top);
+		err = writeback_pass(w, smallest, top);
 		top = smallest - 1;
 	}
-	return drain(w) ?: err;
+	return writeback_drain(w) ?: err;
 }
 
 /* ---- choosing ---- */
 
 /* What an earlier writeback left chosen is nobody's choice any more. */
-static int unchoose(struct zram *z)
+static int writeback_unchoose(struct zram *z)
 {
 	int err;
 
@@ -342,7 +342,7 @@ void zram_wb_unchoose(struct zram *z)
 {
 	z->backing.left_chosen = true;
 	z->backing.unchosen = 0;
-	unchoose(z);
+	writeback_unchoose(z);
 }
 
 void zram_wb_stop(struct wb_work *w)
@@ -354,7 +354,7 @@ void zram_wb_stop(struct wb_work *w)
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 {
 	struct zram *z = w->z;
-	int err = unchoose(z);
+	int err = writeback_unchoose(z);
 	bool more = true;
 
 	if (err)

@@ -27,7 +27,7 @@
 
 /* ---- choosing ---- */
 
-static int parse_type(const char *text, unsigned int *want)
+static int writeback_parse_type(const char *text, unsigned int *want)
 {
 	if (!strcmp(text, "idle"))
 		*want = CHOOSE_IDLE;
@@ -78,7 +78,7 @@ static int choose_by(struct wb_work *w, char *text)
 
 	while (!err && zram_next_word(&text, &name, &value)) {
 		if (!value || !strcmp(name, "type")) {
-			err = parse_type(value ?: name, &want);
+			err = writeback_parse_type(value ?: name, &want);
 			return err ?: zram_wb_choose(w, from, end, want);
 		}
 		if (strcmp(name, "page_index") && strcmp(name, "page_indexes"))
