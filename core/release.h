@@ -181,7 +181,6 @@ struct release {
 
 	host_mutex_t flushing;          /* one flush at a time */
 	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
-	bool lowered;                   /* the limit, and not flushed since; flushing */
 	host_a64 flush_asked;           /* times */
 	host_a64 era;                   /* grows with each flush and release_help_all() */
 	host_a64 cursor;                /* of release_help(): items that it was to look at, ever */
@@ -308,13 +307,6 @@ bool release_help_all(struct release *r);
  * it, and it is what it was; -EINTR: the same, by host_interrupted().
  */
 int release_set_limit(struct release *r, u64 bytes);
-
-/*
- * For who will call release_set_limit() with a smaller budget, and wants to do the flush piece by
- * piece: what is pushed from now on keeps to it, what is held back stays.  Calls of release_help(),
- * release_full_bufs() of them at most, free that.  Process context; waits for a flush.
- */
-void release_lower(struct release *r, u64 bytes);
 
 /* Full buffers, queued.  Looks at each item.  Any context. */
 u64 release_full_bufs(struct release *r);

@@ -275,16 +275,6 @@ void release_set_spare(struct release *r, struct release_node *node, u64 limit,
 	}
 }
 
-void release_lower(struct release *r, u64 bytes)
-{
-	host_mutex_lock(&r->flushing);
-	if (bytes < r->limit) {
-		release_set_limits(r, bytes);
-		r->lowered = true;
-	}
-	host_mutex_unlock(&r->flushing);
-}
-
 int release_set_limit(struct release *r, u64 bytes)
 {
 	struct release_buf *list = NULL;
@@ -302,9 +292,8 @@ int release_set_limit(struct release *r, u64 bytes)
 		goto out;
 
 	host_mutex_lock(&r->flushing);
-	if (bytes < r->limit || r->lowered) {
+	if (bytes < r->limit) {
 		release_set_limits(r, bytes);
-		r->lowered = false;
 		/* Who pushed by the old limit is found by the flush. */
 		host_settle(r->cpus);
 		host_a64_add(&r->flush_asked, 1);

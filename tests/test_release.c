@@ -261,35 +261,6 @@ static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
 	rig_close(r);
 }
 
-static void a_budget_is_lowered_first_and_flushed_in_pieces(void **state)
-{
-	struct rig *r = rig_open(64 << 20);
-	u64 held, bufs;
-
-	hold_workers(&r->release);
-	for (unsigned int i = 0; i < OBJECTS; i++)
-		push(r, make(r, 1000));
-	held = release_held(&r->release);
-	bufs = release_full_bufs(&r->release);
-	/* Each CPU that this thread came to has one that is not full. */
-	must(bufs && bufs <= OBJECTS / RELEASE_REFS);
-	release_lower(&r->release, 1 << 16);
-	must_eq(release_held(&r->release), held);
-	/* What comes now keeps to it. */
-	for (unsigned int i = 0; i < RELEASE_REFS; i++)
-		push(r, make(r, 1000));
-	must(stats_of(&r->release).in_place > 0);
-	while (bufs--)
-		must(release_help(&r->release, HOST_ANY_NODE, 1) > 0);
-	must_be_at_most(release_held(&r->release), (1 + host_nr_cpus()) * RELEASE_REFS * 1100);
-	must_eq(stats_of(&r->release).flush_asked, 0);
-	must_eq(release_set_limit(&r->release, 1 << 16), 0);
-	must_eq(stats_of(&r->release).flush_asked, 1);
-	must_eq(release_held(&r->release), 0);
-	let_workers(&r->release);
-	rig_close(r);
-}
-
 static void the_peak_restarts_from_what_is_held(void **state)
 {
 	struct rig *r = rig_open(64 << 20);
@@ -545,7 +516,6 @@ int main(void)
 		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
 		cmocka_unit_test(a_cpu_s_first_buffers_are_claimed_of_nobody),
 		cmocka_unit_test(a_smaller_budget_flushes_and_a_larger_one_does_not),
-		cmocka_unit_test(a_budget_is_lowered_first_and_flushed_in_pieces),
 		cmocka_unit_test(the_peak_restarts_from_what_is_held),
 		cmocka_unit_test(buffers_go_with_the_budget),
 		cmocka_unit_test(the_end_frees_what_is_held_back),

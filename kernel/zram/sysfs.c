@@ -20,7 +20,6 @@
 #define HAS_MAX_COMP_STREAMS (LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0))
 
 #define COMPACT_STEPS 16        /* under one hold of dev_lock */
-#define LIMIT_BUFS 64           /* the same: buffers that are freed */
 
 /* ---- size and life ---- */
 
@@ -115,40 +114,8 @@ static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *a
 static DEVICE_ATTR_WO(mem_used_max);
 
 /*
- * Frees so many buffers of what is queued, or all.  It has dev_lock for pieces of that only, so
- * that nobody waits behind a writer of it who waits for the whole.  -EINTR: a fatal signal; the
- * worker frees what is left.
- */
-static int free_queued(struct zram *z, u64 bufs)
-{
-	while (bufs) {
-		if (host_interrupted() || down_read_killable(&z->dev_lock))
-			return -EINTR;
-		if (!z->disksize || !release_help(&z->store.release, HOST_ANY_NODE, LIMIT_BUFS))
-			bufs = 0;
-		up_read(&z->dev_lock);
-		bufs -= min_t(u64, bufs, LIMIT_BUFS);
-		cond_resched();
-	}
-	return 0;
-}
-
-/* What was queued before is free.  -EINTR: as free_queued(). */
-static int flush_queued(struct zram *z)
-{
-	u64 bufs = 0;
-
-	if (down_read_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize)
-		bufs = release_full_bufs(&z->store.release);
-	up_read(&z->dev_lock);
-	return free_queued(z, bufs);
-}
-
-/*
  * dev_lock is let go after each piece, so that nobody waits behind a writer who waits for a whole
- * compaction.  What is queued is mostly freed before, since a flush looks at no signal.
+ * compaction.
  */
 static ssize_t compact_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			     size_t len)
@@ -157,8 +124,6 @@ static ssize_t compact_store(struct device *dev, struct device_attribute *attr, 
 	struct pool_compaction pc = { 0 };
 	bool begun = false, more;
 
-	if (flush_queued(z))
-		return -EINTR;
 	do {
 		if (host_interrupted() || down_read_killable(&z->dev_lock))
 			return -EINTR;
@@ -184,25 +149,6 @@ static ssize_t compact_store(struct device *dev, struct device_attribute *attr, 
 static DEVICE_ATTR_WO(compact);
 
 ZRAM_SHOW(release_limit, "%llu", release_limit)
-
-/*
- * Where the limit is lowered: it holds from now on, and what is queued past it is freed.  -EINTR:
- * as free_queued(); the limit holds.
- */
-static int lower_limit(struct zram *z, u64 bytes)
-{
-	u64 left = 0;
-
-	if (down_read_killable(&z->dev_lock))
-		return -EINTR;
-	if (bytes < z->release_limit && z->disksize) {
-		release_lower(&z->store.release, bytes);
-		WRITE_ONCE(z->release_limit, bytes);
-		left = release_full_bufs(&z->store.release);
-	}
-	up_read(&z->dev_lock);
-	return free_queued(z, left);
-}
 
 /* Its buffers are made without dev_lock.  A store stays, since limit_lock is held. */
 static int set_limit(struct zram *z, u64 bytes)
@@ -235,9 +181,7 @@ static ssize_t release_limit_store(struct device *dev, struct device_attribute *
 		return zram_refuse(dev, "release_limit", buf, "not a size", -EINVAL);
 	if (mutex_lock_killable(&z->limit_lock))
 		return -EINTR;
-	err = lower_limit(z, bytes);
-	if (!err)
-		err = set_limit(z, bytes);
+	err = set_limit(z, bytes);
 	mutex_unlock(&z->limit_lock);
 	if (err == -ENOMEM)
 		zram_refuse(dev, "release_limit", buf, "no memory for its buffers", err);
