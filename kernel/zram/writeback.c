@@ -20,7 +20,6 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-
 struct wb_request {
 	struct list_head entry;
 	struct wb_work *work;
