@@ -75,7 +75,7 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 demo: build ## store, verify and release real pages; their memory beside this kernel's zram
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo
 
-check: ## every kind of test in small doses, a real kernel included; about 12 minutes
+check: ## every kind of test in small doses, a real kernel included; about 10 minutes
 	@scripts/deps check
 	@$(PYTHON) scripts/check
 
