@@ -127,8 +127,7 @@ static int recompress_object(struct store *s, u64 i, const void *data, size_t by
  * touched the page since `age` was read: who touches it later says so later.
  */
 static bool recompress_replace(struct store *s, u64 i, const struct recompress_request *r, u64 word,
-			       u64 new,
-			       u32 age)
+			       u64 new, u32 age)
 {
 	bool reset = r->ages && host_read_once(r->ages[i]) == age;
 

@@ -301,8 +301,7 @@ static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, uns
 
 /* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */
 static int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how,
-			   const void *data,
-			   size_t bytes, u64 *ref)
+			   const void *data, size_t bytes, u64 *ref)
 {
 	struct release_asker asker = { 0 };
 	int err;

@@ -29,8 +29,7 @@ static void lzo_destroy(void *ctx)
 }
 
 static __always_inline int lzo_compress_with(lzo_fn *fn, struct lzo_ctx *c, const void *src,
-					     size_t n,
-					     void *dst, size_t cap)
+					     size_t n, void *dst, size_t cap)
 {
 	bool direct = cap >= lzo1x_worst_compress(n);
 	size_t len = cap;

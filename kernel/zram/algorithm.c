@@ -96,8 +96,7 @@ void zram_algorithms_default(struct zram *z)
 
 /* Says which parameter is wrong; returns err. */
 static int algorithm_wrong(const struct zram *z, const char *name, long long value,
-			   const char *codec,
-			   const char *why, int err)
+			   const char *codec, const char *why, int err)
 {
 	pr_notice_ratelimited("%s: algorithm_params %s=%lld: %s %s\n", z->disk->disk_name, name,
 			      value, codec, why);
@@ -124,12 +123,10 @@ static int algorithm_judge(const struct zram *z, const struct zram_algorithm *a)
 
 	if (a->dict && !c->max_dict)
 		return algorithm_wrong(z, "dict bytes", a->dict_bytes, c->name,
-				       "takes no dictionary",
-				       -EOPNOTSUPP);
+				       "takes no dictionary", -EOPNOTSUPP);
 	if (a->dict && (a->dict_bytes < c->min_dict || a->dict_bytes > c->max_dict))
 		return algorithm_wrong(z, "dict bytes", a->dict_bytes, c->name,
-				       "takes no such length",
-				       -EINVAL);
+				       "takes no such length", -EINVAL);
 	if (a->level != ZRAM_UNSET && c->min_level == c->max_level)
 		return algorithm_wrong(z, "level", a->level, c->name, "has no levels", -EOPNOTSUPP);
 	if (a->level != ZRAM_UNSET && (a->level < c->min_level || a->level > c->max_level))
@@ -138,8 +135,7 @@ static int algorithm_judge(const struct zram *z, const struct zram_algorithm *a)
 	if (c->has_winbits && a->winbits != ZRAM_UNSET &&
 	    (abs(a->winbits) < 9 || abs(a->winbits) > 15))
 		return algorithm_wrong(z, "deflate.winbits", a->winbits, c->name,
-				       "takes 9 to 15 or -9 to -15",
-				       -EINVAL);
+				       "takes 9 to 15 or -9 to -15", -EINVAL);
 	return 0;
 }
 
