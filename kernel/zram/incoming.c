@@ -286,15 +286,17 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 	u64 reserved = READ_ONCE(b->reserved), slot;
 	bool in_hand = host_a64_read_acquire(&b->in_hand);
 	struct page *page = next_page(h, &slot);
-	int err = try_store(in, h, slot, page);
+	int err = try_store(in, h, slot, page), begun;
 
 	h->full = 0;
 	if (store_no_room(err)) {
-		err = incoming_begin(in, h, slot, page);
-		if (err == -ENOMEM) {
-			in->held |= !release_help_all(r);
-			err = try_store(in, h, slot, page);
-		}
+		begun = incoming_begin(in, h, slot, page);
+		if (begun != -ENOMEM && begun != -EBUSY)
+			return begun;
+		in->held |= !release_help_all(r);
+		err = try_store(in, h, slot, page);
+		if (begun == -EBUSY && store_no_room(err))
+			return -EBUSY;
 	}
 	if (store_no_room(err) && (in->held || in_hand || READ_ONCE(b->reserved) != reserved))
 		return -EBUSY;
