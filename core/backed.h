@@ -43,7 +43,7 @@ struct blockset {
 /* Looks at late blocks, each of one that is free now or of all of a counter, under one hold. */
 #define BACKED_LATE_LOOKS 64u
 
-#define BACKED_BATCH 30u        /* so that a batch is 256 bytes */
+#define BACKED_BATCH 30u        /* so that a batch is 256 bytes at most */
 
 /* Blocks that no slot names any more and that are not given back yet. */
 struct backed_batch {

@@ -74,8 +74,9 @@
  *   void host_wake_zero(host_a64 *a)   any; *a may be gone by then
  *
  * Per-CPU items.  struct host_percpu holds one zeroed item for each possible CPU, and a home may
- * have a few more, for when a CPU's own is held by a thread that lost its CPU.  Nobody gets at the
- * item of another CPU: what others are to see of it are atomics (core/release.h).
+ * have a few more, for when a CPU's own is held by a thread that lost its CPU.  Nobody has the
+ * item of another CPU: what others are to see of it are atomics (core/release.h), or have a lock
+ * of their own in it (core/backed.h).
  *
  *   int   host_percpu_init(struct host_percpu *pc, size_t item_bytes)   process; 0, -ENOMEM
  *   void  host_percpu_destroy(struct host_percpu *pc)                   process
@@ -88,7 +89,8 @@
  *   unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
  *            any; the node of item i < host_percpu_items(); constant
  *   void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
- *            any; item i < host_percpu_items() without a lock, to be read with host_read_once
+ *            any; item i < host_percpu_items() without a lock, to be read with host_read_once, or
+ *            under a lock in it
  *   void  host_settle(struct host_percpu *pc)
  *            process; returns when every section under an item of pc that was under way at the
  *            call has ended.  The caller sees what was done in it, and a section that is not

@@ -4,7 +4,7 @@
  *
  *     detach --push--> [ring of this CPU] --full--> queue of this CPU --> workers of the node
  *                              |      |                    |                |
- *                              |      +--- anyone: take() -+----------------+--> pool_free_bulk()
+ *                              |      +--- anyone: take  --+----------------+--> pool_free_bulk()
  *                              +--no room: the oldest 64, by the CPU itself-+
  *
  * A CPU's buffer is a page of references, used as a ring by positions that only grow:
@@ -38,7 +38,6 @@
  * The first push of a reference arms the node's timer, which bounds how long it waits.  Until it
  * runs out the workers sleep, so that they take no CPU from who is freeing, unless half the budget
  * or half the buffers are used.
- *
  */
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H

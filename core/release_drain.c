@@ -61,10 +61,21 @@ static unsigned int release_take(struct release *r, struct release_cpu *rc, u64 
 
 /* Who has references in hand, or is about to. */
 struct hands {
+	u64 *refs;                      /* where he takes them to */
+	u64 *room;                      /* to sort them, or NULL: pool_free_bulk() */
+	unsigned int max;               /* references at a time */
 	struct release_node *node;
 	unsigned int in;                /* a bit for each count that it is in */
 	u64 freed;                      /* objects, since then */
 };
+
+/* Those of who has scratch, [2 * RELEASE_REFS]. */
+static struct hands hands_of(u64 *scratch)
+{
+	return (struct hands){
+		.refs = scratch, .room = scratch + RELEASE_REFS, .max = RELEASE_REFS,
+	};
+}
 
 static void hands_begin(struct hands *h, struct release_node *node)
 {
@@ -139,50 +150,35 @@ static void release_put_empty(struct release_queue *q, struct release_buf *b)
 
 /* ---- draining ---- */
 
-/* Frees references, with scratch all at once, else with no room to sort but the stack's. */
-static void free_refs(struct release *r, const struct release_buf *b, u64 at, u64 to, u64 *scratch)
-{
-	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
-	unsigned int max = scratch ? RELEASE_REFS : POOL_BULK_SMALL;
-	u64 *refs = scratch ? scratch : batch, *room = scratch ? scratch + RELEASE_REFS : NULL;
-
-	while (at != to) {
-		unsigned int n = to - at < max ? (unsigned int)(to - at) : max;
-
-		release_copy(refs, b, at, n);
-		pool_free_bulk(r->pool, refs, room, n);
-		at += n;
-	}
-}
-
 /* Frees a buffer of q that was full; returns its objects. */
-static unsigned int free_full(struct hands *h, struct release_queue *q, struct release_buf *b,
-			      u64 *scratch)
+static unsigned int free_full(struct hands *h, struct release_queue *q, struct release_buf *b)
 {
-	unsigned int n = b->n;
+	unsigned int all = b->n, done, n;
 
-	free_refs(q->node->r, b, b->from, b->from + n, scratch);
+	for (done = 0; done < all; done += n) {
+		n = all - done < h->max ? all - done : h->max;
+		release_copy(h->refs, b, b->from + done, n);
+		pool_free_bulk(q->node->r->pool, h->refs, h->room, n);
+	}
 	release_put_empty(q, b);
-	h->freed += n;
-	return n;
+	h->freed += all;
+	return all;
 }
 
 /*
  * Frees what is in an item at the call.  Whenever a take comes to nothing another has moved head
  * on, so there are at most as many turns as there were references.
  */
-static void drain_ring(struct hands *h, struct release *r, struct release_cpu *rc, u64 *scratch)
+static void drain_ring(struct hands *h, struct release *r, struct release_cpu *rc)
 {
 	u64 until = host_a64_read_acquire(&rc->tail), left;
-	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
-	unsigned int n, max = scratch ? RELEASE_REFS : POOL_BULK_SMALL;
-	u64 *refs = scratch ? scratch : batch, *room = scratch ? scratch + RELEASE_REFS : NULL;
+	unsigned int n;
 
 	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0) {
-		n = left < max ? (unsigned int)left : max;
+		n = left < h->max ? (unsigned int)left : h->max;
 		hands_stay(h, rc->node);
-		n = release_take(r, rc, refs, n);
-		pool_free_bulk(r->pool, refs, room, n);
+		n = release_take(r, rc, h->refs, n);
+		pool_free_bulk(r->pool, h->refs, h->room, n);
 		h->freed += n;
 		host_resched();
 	}
@@ -208,7 +204,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 			b = take_full(q);
 			if (!b)
 				break;
-			free_full(h, q, b, w->scratch);
+			free_full(h, q, b);
 			host_resched();
 			done++;
 		}
@@ -218,7 +214,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 }
 
 /* Frees what is in the node's items, each looked at once; whether there was anything. */
-static bool release_collect(struct release_node *node, struct hands *h, u64 *scratch)
+static bool release_collect(struct release_node *node, struct hands *h)
 {
 	bool found = false;
 	unsigned int i;
@@ -227,7 +223,7 @@ static bool release_collect(struct release_node *node, struct hands *h, u64 *scr
 		if (!in_item(node->item[i]))
 			continue;
 		found = true;
-		drain_ring(h, node->r, node->item[i], scratch);
+		drain_ring(h, node->r, node->item[i]);
 	}
 	return found;
 }
@@ -292,7 +288,7 @@ static void release_timer(struct release_worker *w, struct hands *h)
 	unsigned int nfull;
 
 	if (now - node->collected >= (u64)RELEASE_TIMER_US * 1000) {
-		found = release_collect(node, h, w->scratch);
+		found = release_collect(node, h);
 		node->collected = now;
 	}
 	nfull = count_full(node);
@@ -317,8 +313,8 @@ void release_worker_run(struct host_work *work)
 		(struct release_worker *)((char *)work - offsetof(struct release_worker, work));
 	struct release_node *node = w->node;
 	unsigned int max = RELEASE_ROUND, done, nfull;
+	struct hands h = hands_of(w->scratch);
 	bool first = w == node->worker;
-	struct hands h = { 0 };
 
 	if (first) {
 		release_note_peak(node);
@@ -388,47 +384,56 @@ static struct release_buf *release_older(struct release_queue *q, u64 era, bool 
  * A queue's buffers that were begun before the era.  A CPU reads the era under the lock of its
  * queue, so it begins no more of them once that was taken here.
  */
-static void drain_queue(struct hands *h, struct release_queue *q, u64 era, u64 *scratch)
+static void drain_queue(struct hands *h, struct release_queue *q, u64 era)
 {
 	struct release_buf *b;
 
+	/* Who finds nothing is not counted, and nobody waits for him. */
 	while (release_older(q, era, false)) {
 		hands_stay(h, q->node);
 		b = release_older(q, era, true);
 		if (!b)
 			break;
-		free_full(h, q, b, scratch);
+		free_full(h, q, b);
 		host_resched();
 	}
 }
 
 /*
  * Frees what was held back at the call and that nobody else took: of each item, then of its queue,
- * the way that buffers go.  scratch: NULL or [2 * RELEASE_REFS].
+ * the way that buffers go.
  */
-static void drain_all(struct release *r, u64 *scratch)
+static void drain_all(struct hands *h, struct release *r)
 {
 	/* What is pushed from now on goes to buffers of this era, or of one that begins later. */
 	u64 era = host_a64_add(&r->era, 1);
-	struct hands h = { 0 };
 	unsigned int k;
 
 	for (k = 0; k < r->items; k++) {
-		drain_ring(&h, r, r->item[k], scratch);
-		drain_queue(&h, r->item[k]->queue, era, scratch);
+		drain_ring(h, r, r->item[k]);
+		drain_queue(h, r->item[k]->queue, era);
 	}
-	if (h.in)
-		hands_end(&h);
+	if (h->in)
+		hands_end(h);
 }
 
-/* Whether somebody may have taken references and not freed all of them yet. */
-static bool is_in_hands(const struct release *r)
+/* Whether a CPU may have taken references out of its own buffer and not freed all of them yet. */
+static bool is_spilling(const struct release *r)
 {
 	bool any = false;
 	unsigned int k;
 
 	for (k = 0; k < r->items; k++)
 		any |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
+	return any;
+}
+
+/* Whether anybody may have. */
+static bool is_in_hands(const struct release *r)
+{
+	bool any = is_spilling(r);
+	unsigned int k;
+
 	for (k = 0; k < r->nodes; k++) {
 		any |= host_a64_read_acquire(&r->node[k].inflight[0]) != 0;
 		any |= host_a64_read_acquire(&r->node[k].inflight[1]) != 0;
@@ -452,15 +457,13 @@ void release_wait_inflight(struct release *r)
 
 void release_flush_locked(struct release *r)
 {
-	bool spilling = false;
+	struct hands h = hands_of(r->scratch);
 	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++)
 		release_note_peak(&r->node[k]);
-	drain_all(r, r->scratch);
-	for (k = 0; k < r->items; k++)
-		spilling |= host_a64_read_acquire(&r->item[k]->spilling) != 0;
-	if (spilling)
+	drain_all(&h, r);
+	if (is_spilling(r))
 		host_settle(r->cpus);
 	release_wait_inflight(r);
 }
@@ -498,23 +501,22 @@ static unsigned int help_queue(struct hands *h, struct release_queue *q)
 		return 0;
 	b = pop_full(q);
 	host_unlock(&q->lock);
-	return b ? free_full(h, q, b, NULL) : 0;
+	return b ? free_full(h, q, b) : 0;
 }
 
 /* Frees what is in a ring, as far as nobody else takes it, a buffer's worth at most. */
 static unsigned int help_ring(struct hands *h, struct release *r, struct release_cpu *rc)
 {
-	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
 	unsigned int n, freed = 0;
 
 	if (!in_item(rc))
 		return 0;
 	hands_stay(h, rc->node);
 	do {
-		n = release_take(r, rc, batch, POOL_BULK_SMALL);
-		pool_free_bulk(r->pool, batch, NULL, n);
+		n = release_take(r, rc, h->refs, h->max);
+		pool_free_bulk(r->pool, h->refs, h->room, n);
 		freed += n;
-	} while (n == POOL_BULK_SMALL && freed < RELEASE_REFS);
+	} while (n == h->max && freed < RELEASE_REFS);
 	h->freed += freed;
 	return freed;
 }
@@ -555,7 +557,10 @@ static void help_items(struct release *r, struct help *help, struct release_cpu 
 
 u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 {
-	struct help help = { .bufs = max_bufs };
+	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
+	struct help help = {
+		.h = { .refs = batch, .max = POOL_BULK_SMALL }, .bufs = max_bufs,
+	};
 	unsigned int looks = RELEASE_LOOKS;
 
 	if (r->homes > 1) {
@@ -589,6 +594,9 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 
 bool release_help_all(struct release *r)
 {
-	drain_all(r, NULL);
+	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
+	struct hands h = { .refs = batch, .max = POOL_BULK_SMALL };
+
+	drain_all(&h, r);
 	return !is_in_hands(r);
 }

@@ -165,7 +165,8 @@ def the_table_shows_each_device_by_number_with_what_it_has(tmp):
         "same": f"{100 * k}K" if k == 4 else got["zram0"]["same"], "objects": got["zram0"]["objects"],
         "huge": f"{30 * k}K", "backed": "800K", "read": "1.0M", "write": "4.0M",
         "free": f"{77 * k}K" if k == 4 else got["zram0"]["free"], "held": "-",
-        "bd-read": "1.2M", "bd-write": "1.6M", "budget": "100M", "24h": "-", "backing": "/dev/loop7"}, got
+        "bd-read": "1.2M", "bd-write": "1.6M", "budget": "100M", "24h": "-",
+        "backing": "/dev/loop7"}, got
     assert got["zram2"] == dict(
         dict.fromkeys(got["zram0"], "0"), device="zram2", algorithm="lzo", size="64M", ratio="-",
         huge="-", backed="-", held="-", budget="-", backing="-",
@@ -184,8 +185,8 @@ def json_has_every_figure_in_bytes_and_null_for_what_is_not_there(tmp):
     rates = [f"{x}_bytes_per_s" for x in ("read", "written", "freed", "backing_read", "backing_written")]
     rates.append("interval_s")
     held = dict.fromkeys(["held_back_bytes", "held_back_max_bytes", "held_back_limit_bytes",
-                          "writeback_budget_bytes", "writeback_24h_bytes",
-                          "writeback_aged_bytes", "writeback_ahead_bytes", "recompress_saved_bytes"])
+                          "writeback_budget_bytes", "writeback_24h_bytes", "writeback_aged_bytes",
+                          "writeback_ahead_bytes", "recompress_saved_bytes"])
     assert got["zram0"] == {
         "device": "zram0", "algorithm": "zstd", "backing_dev": "/dev/loop7", "disksize_bytes": 4 << 30,
         "stored_bytes": 1000 * PAGE, "compressed_bytes": 1000000, "memory_used_bytes": 1200000,

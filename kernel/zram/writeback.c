@@ -163,7 +163,7 @@ static int writeback_fill(struct wb_work *w, struct wb_request *r, u64 slot)
 
 	if (!zram_wear_room(z))
 		return -EIO;
-	err = store_reserve_block(&w->z->store, &r->block);
+	err = store_reserve_block(s, &r->block);
 	if (err)
 		return err;
 	err = store_copy_out(s, slot, page_address(r->page), z->backing.packed);
@@ -250,7 +250,7 @@ static int begin_writes(struct wb_work *w, int smallest, int largest)
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? writeback_fill(w, r, at) : 0;
 		up_read(&z->check_lock);
-		/* It may be full for what waits to be flushed. */
+		/* What is in flight may come back. */
 		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
 			await_block(w);
 			continue;
