@@ -14,7 +14,7 @@ struct check_walk {
 	struct store *s;
 	struct counters sum;
 	const char *bad;
-	u64 objects, held;
+	u64 objects;
 	u64 blocks;                     /* that slots and buffers name */
 	u64 *seen;                      /* a bit for each block; NULL: no memory for it */
 };
@@ -257,8 +257,8 @@ static void check_word(struct check_walk *w, u64 i)
 		w->bad = "a raw page is of a codec";
 }
 
-static void check_refs(struct check_walk *w, const struct release_buf *b, u64 from, u64 to,
-		       u64 bytes)
+/* Returns the bytes that its references take. */
+static u64 check_refs(struct check_walk *w, const struct release_buf *b, u64 from, u64 to)
 {
 	u64 sum = 0, at;
 	u32 key;
@@ -272,74 +272,47 @@ static void check_refs(struct check_walk *w, const struct release_buf *b, u64 fr
 		sum += pool_ref_room(&w->s->pool, ref);
 		w->objects++;
 	}
-	if (!w->bad && sum != bytes)
-		w->bad = "bytes of a buffer != sum of what its objects take";
-	w->held += bytes;
+	return sum;
 }
 
 static void check_cpu(struct check_walk *w, struct release_cpu *rc)
 {
 	u64 head = host_a64_read(&rc->head), tail = host_a64_read(&rc->tail);
+	u64 held = check_refs(w, rc->buf, head, tail), full = 0, bytes;
+	struct release_buf *b;
 
-	check_refs(w, rc->buf, head, tail, release_cpu_bytes(rc));
 	if (w->bad)
 		return;
-	if (rc->known == head && rc->pushed - rc->before != release_cpu_bytes(rc))
-		w->bad = "bytes of an item are not what its owner knows";
+	if (rc->known == head && rc->pushed - rc->before != held)
+		w->bad = "bytes of a ring are not what its owner knows";
 	if (rc->end <= tail || rc->end > head + RELEASE_REFS ||
 	    rc->end > tail - tail % RELEASE_REFS + RELEASE_REFS ||
 	    rc->at - rc->buf->ref != (ptrdiff_t)(tail % RELEASE_REFS))
 		w->bad = "a buffer's end is not where a push will look";
 	if (host_a64_read(&rc->spilling))
 		w->bad = "an item spills, and nobody is there";
-}
-
-/* Returns its buffers; adds its claim to *claimed. */
-static u64 check_queue(struct check_walk *w, struct release_queue *q, u64 *claimed)
-{
-	struct release_buf *b;
-	u64 empty = 0, full = 0, queued = 0;
-
-	for (b = q->full; b && !w->bad; b = b->next, full++) {
+	for (b = rc->queue.full; b && !w->bad; b = b->next, full++) {
 		host_resched();
-		check_refs(w, b, b->from, b->from + b->n, b->bytes);
-		queued += b->bytes;
+		bytes = check_refs(w, b, b->from, b->from + b->n);
+		if (!w->bad && bytes != b->bytes)
+			w->bad = "bytes of a buffer != sum of what its objects take";
+		held += bytes;
 	}
-	for (b = q->empty; b; b = b->next)
-		empty++;
-	if (w->bad)
-		return 0;
-	if (empty != q->nempty || full != q->nfull)
+	if (!w->bad && full != rc->queue.nfull)
 		w->bad = "a queue does not know how many buffers it has";
-	else if (queued != q->queued)
-		w->bad = "bytes queued != sum over buffers";
-	else if (queued ? queued > q->claim + q->node->grain : q->claim != 0)
-		w->bad = "a queue has more than it claims, or claims for nothing";
-	*claimed += q->claim;
-	return empty + full;
+	else if (!w->bad && held != release_cpu_bytes(rc))
+		w->bad = "bytes held back != sum over buffers";
 }
 
 static void check_node(struct check_walk *w, struct release_node *node)
 {
-	struct release_buf *first, *b;
-	u64 bufs = 0, claimed = 0, pool = 0, n;
+	u64 bufs = node->nitems;
 	unsigned int i;
 
-	for (i = 0; i < node->nitems && !w->bad; i++)
-		bufs += check_queue(w, &node->queue[i], &claimed);
-	for (first = node->pool; first; first = first->batch) {
-		for (n = 0, b = first; b; b = b->next)
-			n++;
-		pool += n;
-		if (n != first->count)
-			break;
-	}
-	if (w->bad)
-		return;
-	if (first || pool != node->nempty || bufs + pool != node->spare)
-		w->bad = "release buffers are not all in use, queued or empty";
-	else if (claimed != node->claimed || claimed > node->common)
-		w->bad = "a node's budget is not what its queues claim";
+	for (i = 0; i < node->nitems; i++)
+		bufs += node->item[i]->queue.nfull + node->item[i]->queue.nempty;
+	if (bufs != node->out || bufs > node->own + node->bufs || bufs > node->home->out)
+		w->bad = "release buffers are not all queued or empty";
 	else if (host_a64_read(&node->inflight[0]) || host_a64_read(&node->inflight[1]))
 		w->bad = "references are in flight, and nobody is there";
 }
@@ -352,8 +325,6 @@ static void check_release(struct check_walk *w, struct release *r)
 		check_cpu(w, r->item[k]);
 	for (k = 0; k < r->nodes && !w->bad; k++)
 		check_node(w, &r->node[k]);
-	if (!w->bad && w->held != release_held(r))
-		w->bad = "bytes held back != sum over buffers";
 }
 
 static const char *check_store(struct check_walk *w)

@@ -5,7 +5,7 @@
  *     detach --push--> [ring of this CPU] --full--> queue of this CPU --> workers of the node
  *                              |      |                    |                |
  *                              |      +--- anyone: take  --+----------------+--> pool_free_bulk()
- *                              +--no room: the oldest 64, by the CPU itself-+
+ *                              +-no buffer: the oldest 64, by the CPU itself+
  *
  * A CPU's buffer is a page of references, used as a ring by positions that only grow:
  *
@@ -19,25 +19,22 @@
  * step, head = tail, and goes to its queue whole, an empty one in its place.  Because positions
  * never come again, nobody has to be kept off meanwhile.
  *
- * A full buffer goes to the queue if what is queued stays within the budget, in bytes of pages
- * that the objects take (pool_ref_room()).  Otherwise the caller frees the buffer's oldest 64
- * objects itself, in one batch, so that it makes room at the cost of a bounded stay.  Push never
- * allocates: all buffers are there before, in a number that goes with the budget.
+ * The buffers are the budget.  One is full with RELEASE_REFS references, or with as many as take
+ * buf_bytes of pages; the budget of all stores, and that of each, is a number of buffers:
  *
- * CPUs that free at the same time must not queue for each other, so each has a queue and a stock
- * of empty buffers under a lock of its own, and a grain of the node's budget.  Past these it asks
- * the node, for a batch of buffers and for more bytes, by the grain:
+ *     budget of the home --RELEASE_POCKET at most--> pocket of a CPU --> ring --> queue
+ *             ^                                                                     |
+ *             +------------------- who frees what is in them -----------------------+
  *
- *     queue:  queued <= grain + claim                 stock: fewer than stock + batch buffers
- *     node:   sum of claims == claimed <= common      grain * CPUs + common == limit of the node
+ *     held back <= (buffers of the limit + those of CPUs) * buf_bytes
  *
- *     held back = bytes in CPU buffers + bytes queued or being drained
- *               <= limit + one buffer a CPU
- *     buffers   = one for each per-CPU item + spare   spare: in stocks, pools, queues, in hand
+ * So CPUs that free at the same time meet at the budget's lock once in several buffers.  Who finds
+ * no empty one frees the oldest 64 objects of its ring itself, in one batch, so that it makes room
+ * at the cost of a bounded stay.  Push never allocates: all buffers are there before.
  *
  * The first push of a reference arms the node's timer, which bounds how long it waits.  Until it
  * runs out the workers sleep, so that they take no CPU from who is freeing, unless half the budget
- * or half the buffers are used.
+ * is used.
  */
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H
@@ -53,22 +50,16 @@
 #define RELEASE_ROUND 64                /* buffers that a worker drains before it lets others run */
 #define RELEASE_BACKLOG 16              /* full buffers that are work for one more worker */
 #define RELEASE_LOOKS 64                /* items that one release_help() looks at */
-#define RELEASE_STOCK 32                /* the most empty buffers that a CPU's stock is filled to */
-#define RELEASE_GRAIN ((u64)8 << 20)    /* the largest grain */
+#define RELEASE_POCKET 16               /* the most empty buffers that a CPU draws at a time */
+#define RELEASE_BUF_BYTES ((u64)RELEASE_REFS * HOST_PAGE_SIZE / 4) /* a buffer's part of a limit */
 
 struct release;
 struct release_node;
 
 struct release_buf {
 	struct release_buf *next;
-	union {
-		u64 from;               /* position; set when it leaves its CPU, as n and bytes */
-		struct release_buf *batch;      /* the first of a batch in the pool: the next one */
-	};
-	union {
-		u32 n;                  /* references, from that position on */
-		u32 count;              /* the first of a batch: buffers of it */
-	};
+	u64 from;                       /* position; set when it leaves its CPU, as n and bytes */
+	u32 n;                          /* references, from that position on */
 	u32 bytes;                      /* of pages that objects take */
 	u64 era;                        /* the release's as it began to be its CPU's */
 	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; host_read_once, host_write_once */
@@ -76,8 +67,17 @@ struct release_buf {
 
 _Static_assert(sizeof(struct release_buf) == 4096, "a buffer is a page, or a part of one");
 
+/* Of an item: full buffers, and empty ones to come.  All under lock, counts host_read_once, too. */
+struct release_queue {
+	host_lock_t lock;
+	u32 nfull, nempty;
+	struct release_buf *full, **full_tail;  /* oldest first */
+	struct release_buf *empty[RELEASE_POCKET];
+};
+
 /*
- * The first member of the owner's per-CPU item.  Who has the item writes, but for head and taken.
+ * The first member of the owner's per-CPU item.  Who has the item writes, but for head, freed and
+ * the queue.
  */
 struct release_cpu {
 	struct release_buf *buf;        /* never NULL; host_read_once */
@@ -85,36 +85,22 @@ struct release_cpu {
 	host_a64 tail;
 	u64 end;                        /* tail at which a push has to look further */
 	u64 pushed;                     /* bytes of pages that objects take, ever; host_read_once */
-	u64 left;                      /* of those, what had left when a push last looked further */
-	struct release_node *node;      /* fixed, as queue is */
+	u64 before;                     /* of those, what was pushed before position known */
+	u64 known;                      /* head, when the owner last looked */
+	struct release_node *node;      /* fixed */
 
 	host_a64 head;                  /* anyone, by compare-and-swap */
-	host_a64 taken;                 /* bytes that others took, ever: added after head moved */
-	host_a64 gone;                  /* bytes that left by the CPU itself, ever */
-	u64 known;                      /* a head for which before is known, or RELEASE_UNKNOWN */
-	u64 before;                     /* bytes pushed before it */
+	host_a64 freed;                 /* of pushed: what was taken off the ring, or freed since */
 	host_a64 spilling;              /* 1: objects that it took are being freed */
 	u64 in_place, spills;           /* objects, times; host_read_once */
-	struct release_queue *queue;
+	struct release_queue queue;
 };
-#define RELEASE_UNKNOWN (~(u64)0)
-
-/* Of an item: full buffers, and empty ones to come.  All under lock, counts host_read_once, too. */
-struct release_queue {
-	host_lock_t lock;
-	u32 nfull, nempty;
-	struct release_buf *full, **full_tail;  /* oldest first */
-	struct release_buf *empty;
-	u64 queued;                     /* bytes, with those being drained */
-	u64 claim;                      /* bytes of the node's budget */
-	struct release_node *node;      /* fixed */
-} HOST_OWN_LINE;
 
 struct release_worker {
 	struct host_work work;
 	struct release_node *node;
 	unsigned int at;                /* the item where its next round begins */
-	u64 *scratch;                   /* [2 * RELEASE_REFS] */
+	u64 scratch[2 * RELEASE_REFS];
 };
 
 struct release_node {
@@ -122,20 +108,15 @@ struct release_node {
 	host_a64 armed;            /* odd: worker 0 runs within RELEASE_TIMER_US, or disarm looks */
 	struct release *r;
 	struct release_cpu **item;      /* [nitems] */
-	struct release_queue *queue;    /* [nitems] */
 	unsigned int nitems;
 	unsigned int nr, nworkers;      /* without items there are no workers and no buffers */
 	struct release_worker *worker;  /* [nworkers] */
-	u32 stock, batch;               /* empty buffers of a CPU; flushing, host_read_once */
-	u64 grain, common;              /* bytes; flushing, host_read_once */
-	u64 reserved;                   /* of the home's budget, for grains; flushing */
-
-	/* Written by who has not enough of his own. */
-	host_lock_t lock HOST_OWN_LINE;
-	u32 nempty;                     /* buffers in the pool; lock, host_read_once */
-	u32 spare;                      /* buffers but those of rings; flushing, host_read_once */
-	struct release_buf *pool;       /* batches of empty buffers; lock */
-	u64 claimed;                    /* bytes; lock, host_read_once */
+	struct release_home *home;
+	u32 pocket;                     /* empty buffers that a CPU draws; flushing */
+	/* Of buffers; the home's lock, host_read_once, as pocket. */
+	u32 own;                        /* for rings, and in pockets when nothing is held back */
+	u32 bufs;                       /* for the limit */
+	u32 out;                        /* in rings, pockets, queues and hands */
 	host_a64 kicked;                /* worker 0 was woken since much is queued */
 
 	/* Written by who drains. */
@@ -151,32 +132,37 @@ struct release_node {
 } HOST_OWN_LINE;
 
 /*
- * What all stores of a home may hold back together, per node: a quarter is for grains of their
- * CPUs, of which each store has half of what the others left at most; the rest is claimed.  A
- * store with a larger limit of its own raises it.
+ * What all stores of a home may hold back together: of each node so many buffers as the limits of
+ * its stores take, or as limit does, the least of the two.  A store with a larger limit of its own
+ * raises it.  Buffers are made as stores need more, and go with the last store.
  */
 struct release_budget {
-	host_lock_t lock;
-	u64 limit;                      /* bytes; lock, host_read_once */
+	host_mutex_t lock;
+	u64 limit;                      /* bytes; lock */
 	unsigned int nodes;
-	struct release_share {
-		host_a64 reserved HOST_OWN_LINE;
-		host_a64 claimed HOST_OWN_LINE;
-	} *share;                       /* [nodes] */
+	struct release_home {
+		host_lock_t lock HOST_OWN_LINE;
+		u32 nempty;             /* buffers of empty[]; lock */
+		u32 own, bufs, out;     /* of all stores: release_node's; lock, host_read_once */
+		struct release_buf **empty;     /* [n], the next one last; lock */
+		u32 n;                  /* buffers; the budget's lock, as the rest */
+		u64 sum;                /* of stores' bufs */
+		struct release_buf *areas;      /* the first of each: its next, and n buffers */
+	} *node;                        /* [nodes] */
 };
 
 struct release {
 	struct pool *pool;
 	struct host_percpu *cpus;
-	struct release_budget *budget;  /* or NULL */
-	u64 limit;                     /* bytes; 0: synchronous.  host_read_once, as the next two */
-	u64 node_limit;                 /* each node's share */
+	struct release_budget *budget;  /* of all stores, or own */
+	struct release_budget own;
+	u64 limit;                     /* bytes; 0: synchronous.  host_read_once, as the next */
 	u64 buf_bytes;                  /* a buffer with as much counts as full */
 	struct release_node *node;      /* [nodes] */
 	unsigned int nodes, homes;      /* homes: nodes with items */
 	unsigned int items;
 	struct release_cpu **item;      /* [items], node by node */
-	u64 objects;                    /* the most there can be; sizes the spare buffers */
+	u64 objects;                    /* the most there can be: more buffers are of no use */
 
 	host_mutex_t flushing;          /* one flush at a time */
 	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
@@ -200,17 +186,15 @@ struct release_stats {
 /* The budget of a home that is not told one. */
 u64 release_default_limit(void);
 
-/* Process context.  -ENOMEM. */
+/* limit: bytes.  Process context.  -ENOMEM. */
 int release_budget_init(struct release_budget *b, u64 limit);
+/* No store is left. */
 void release_budget_destroy(struct release_budget *b);
-
-/* The limit is bytes at least from now on.  Any context. */
-void release_budget_raise(struct release_budget *b, u64 bytes);
 
 /*
  * cpus: the owner's items, whose first member is a struct release_cpu.  limit: bytes that may
- * be held back, 0 none.  objects: how many the owner can have.  budget: or NULL.  Process
- * context.  -ENOMEM, or what host_work_init() says.
+ * be held back, 0 none.  objects: how many the owner can have.  budget: of all stores, which
+ * outlives it, or NULL.  Process context.  -ENOMEM, or what host_work_init() says.
  */
 int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus, u64 limit,
 		 u64 objects, struct release_budget *budget);
@@ -222,6 +206,12 @@ void release_destroy(struct release *r);
 void release_full(struct release *r, struct release_cpu *rc, struct release_todo *todo);
 
 /*
+ * The owner sees what others took, and counts what they left.  The CPU's item is held.  Returns the
+ * references in its ring.
+ */
+u64 release_look(struct release *r, struct release_cpu *rc);
+
+/*
  * Defers the free of ref, an object that takes bytes of pages.  The CPU's item is held;
  * todo, zeroed, goes to release_finish() after it is unlocked.
  */
@@ -230,8 +220,11 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 {
 	u64 tail = host_a64_read(&rc->tail) + 1, pushed = rc->pushed + bytes;
 
-	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1)))
+	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1))) {
 		todo->node = rc->node;
+		/* As a rule nothing is left now, so there is nothing to count. */
+		release_look(r, rc);
+	}
 	/*
 	 * A buffer may be a cold page: its lines come ahead.  Near its end that is past the array.
 	 */
@@ -240,7 +233,7 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 	rc->at++;
 	host_write_once(rc->pushed, pushed);
 	host_a64_set_release(&rc->tail, tail);
-	if (host_unlikely(tail == rc->end || pushed - rc->left >= host_read_once(r->buf_bytes)))
+	if (host_unlikely(tail == rc->end || pushed - rc->before >= host_read_once(r->buf_bytes)))
 		release_full(r, rc, todo);
 }
 
@@ -303,25 +296,19 @@ bool release_help_all(struct release *r);
 
 /*
  * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for
- * it, and it is what it was; -EINTR: the same, by host_interrupted().
+ * it, and it is what it was.
  */
 int release_set_limit(struct release *r, u64 bytes);
 
 /* Full buffers, queued.  Looks at each item.  Any context. */
 u64 release_full_bufs(struct release *r);
 
-/*
- * Bytes held back now; what moves from a CPU to the queue meanwhile may be counted twice, never
- * not at all.  Looks at each item.  Any context.
- */
+/* Bytes held back now.  Looks at each item.  Any context. */
 u64 release_held(struct release *r);
 
-/* Bytes in full buffers, queued or being drained.  Looks at each item.  Any context. */
-u64 release_queued(struct release *r);
-
 /*
- * Of these, what is past the CPUs' grains, by the grain: 0 if nothing is queued.  Looks at each
- * node only.  Any context.
+ * About the bytes in full buffers, queued or being drained, past what pockets may have: 0 if
+ * nothing is queued.  Looks at each node only.  Any context.
  */
 u64 release_backlog(struct release *r);
 
@@ -332,39 +319,29 @@ void release_reset_peak(struct release *r);
 /* Sums over items and nodes.  Any context. */
 void release_stats(struct release *r, struct release_stats *st);
 
-/* Bytes of buffers.  Any context. */
+/* Bytes of buffers, those of the limit, which stores share, included.  Any context. */
 u64 release_meta_bytes(struct release *r);
 
 /*
  * Between release.c, release_budget.c and release_drain.c.
  */
 
-/* Buffers beside those of rings that go with a limit. */
-u32 release_spare_of(const struct release *r, const struct release_node *node, u64 limit);
-/* Adds n buffers of a node to *list.  -ENOMEM: fewer, which are the caller's to free. */
-int release_bufs_alloc(struct release_buf **list, u64 n, unsigned int node);
-void release_bufs_free(struct release_buf *list);
-/* Sets the limits of r and its nodes.  Grains that shrink give back nothing yet. */
+/* Gives each CPU its ring; none may be held back beside it yet.  -ENOMEM. */
+int release_budget_join(struct release *r);
+/* Makes the buffers that go with a limit, r->limit the one before.  -ENOMEM: nothing is changed. */
+int release_budget_set(struct release *r, u64 limit);
+/* Takes all of the store's buffers back.  Nobody else uses them any more. */
+void release_budget_leave(struct release *r);
+/* Sets what goes with a limit, after its buffers. */
 void release_set_limits(struct release *r, u64 bytes);
-/*
- * Hands spare buffers from *list to the node, or takes from it, until it has what goes with limit,
- * batch by batch.  Those that are queued stay.
- */
-void release_set_spare(struct release *r, struct release_node *node, u64 limit,
-		       struct release_buf **list);
-/* Gives back buffers and budget of a node.  Nobody else uses it any more. */
-void release_budget_end(struct release_node *node);
-/* Whether a buffer with so many bytes may be queued; without the locks it is a guess. */
-bool release_fits(const struct release_queue *q, u64 bytes);
-/*
- * Has q what a buffer with so many bytes needs, from the node if it must.  False: there is none.
- * *kick: much is in use, so that the workers should begin.
- */
-bool release_provide(struct release_queue *q, u64 bytes, bool *kick) HOST_REQUIRES(q->lock);
-/* Puts an empty buffer back that was taken from q. */
-void release_give_back(struct release_queue *q, struct release_buf *b) HOST_REQUIRES(q->lock);
-/* What q has too much of goes back to the node. */
-void release_trim(struct release_queue *q) HOST_REQUIRES(q->lock);
+/* Draws empty buffers into an empty pocket.  False: there is none.  *kick: half are in use. */
+bool release_budget_draw(struct release_cpu *rc, bool *kick) HOST_REQUIRES(rc->queue.lock);
+/* Whether that may succeed.  Any context. */
+bool release_budget_has(const struct release_node *node);
+/* Gives n buffers back, those of node.  Any context. */
+void release_budget_give(struct release_node *node, struct release_buf **buf, u32 n);
+/* Makes each pocket what it is while nothing is held back.  Any context. */
+void release_fill_pockets(struct release_node *node);
 
 /* Starts the node's timer, unless it runs.  Any context. */
 void release_arm(struct release_node *node);
@@ -372,28 +349,6 @@ void release_arm(struct release_node *node);
 void release_worker_run(struct host_work *w);
 /* Looks again at the nodes whose timer has stopped. */
 void release_disarm_run(struct host_work *w);
-/* The flush itself.  flushing is held. */
-void release_flush_locked(struct release *r) HOST_REQUIRES(r->flushing);
-/* Waits for who had taken references, or read a buffer's address, before the call. */
-void release_wait_inflight(struct release *r) HOST_REQUIRES(r->flushing);
-
-static inline struct release_buf *release_buf_pop(struct release_buf **list)
-{
-	struct release_buf *b = *list;
-
-	if (b) {
-		*list = b->next;
-		b->next = NULL;
-	}
-	return b;
-}
-
-static inline void release_buf_push(struct release_buf **list, struct release_buf *b)
-{
-	b->next = *list;
-	*list = b;
-}
-
 /* Bytes of pages that objects take. */
 static inline u64 release_bytes_of(struct release *r, const u64 *ref, unsigned int n)
 {
@@ -416,13 +371,12 @@ static inline void release_copy(u64 *to, const struct release_buf *b, u64 at, un
 	}
 }
 
-/* Bytes in an item; who is taking from it may not have said so yet. */
+/* Bytes of an item, its full buffers included; who takes from it may not have said so yet. */
 static inline u64 release_cpu_bytes(const struct release_cpu *rc)
 {
-	u64 left = host_a64_read_acquire(&rc->taken) + host_a64_read_acquire(&rc->gone);
-	u64 bytes = host_read_once(rc->pushed) - left;
+	u64 freed = host_a64_read_acquire(&rc->freed);
 
-	return (s64)bytes > 0 ? bytes : 0;
+	return host_read_once(rc->pushed) - freed;
 }
 
 #endif

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * release_budget.c - how much may be held back: buffers and bytes, and who has them.
+ * release_budget.c - how much may be held back: the buffers, and who has them.
  *
- *                  batch of buffers, bytes by the grain
- *     CPU's queue  <-- release_provide() -----  node: pool, common
- *      stock, grain  -- release_give_back() -->
+ *     areas --> empty[] --release_budget_draw()--> a CPU's pocket --> its ring, its queue
+ *                  ^                                                          |
+ *                  +---release_budget_give()------ who frees what is in them -+
  *
- * Each queue begins with a stock of empty buffers and may hold a grain of bytes for nothing, so
- * CPUs that free at the same time meet at their node's lock once in several buffers.  The price is
- * that nobody gets what another CPU has and does not use: grains are an eighth of the budget, and
- * the buffers of stocks are there in addition.
+ * A CPU draws some at a time, so CPUs that free at the same time meet at the lock of their node
+ * once in several buffers.  The price is that nobody gets what is in another's pocket: a quarter of
+ * the budget at most, until nothing is held back.  Then each pocket has a few buffers, which are
+ * there beside the budget: so short bursts of all CPUs do not meet at all.
  *
- * Lock order: flushing > queue lock > node lock.
+ * Lock order: flushing > the budget's lock > the home's;  queue lock > the home's.
  */
 #include "release.h"
 
@@ -25,418 +25,280 @@ u64 release_default_limit(void)
 
 int release_budget_init(struct release_budget *b, u64 limit)
 {
+	unsigned int k;
+
 	b->limit = limit;
-	host_lock_init(&b->lock, "ebb_release_budget");
 	b->nodes = host_nr_nodes();
-	b->share = host_zalloc(b->nodes * sizeof(*b->share));
-	return b->share ? 0 : -ENOMEM;
+	b->node = host_zalloc(b->nodes * sizeof(*b->node));
+	if (!b->node)
+		return -ENOMEM;
+	host_mutex_init(&b->lock);
+	for (k = 0; k < b->nodes; k++)
+		host_lock_init(&b->node[k].lock, "ebb_release_node");
+	return 0;
 }
 
 void release_budget_destroy(struct release_budget *b)
 {
-	unsigned int i;
+	unsigned int k;
 
-	for (i = 0; i < b->nodes; i++)
-		host_warn_on(host_a64_read(&b->share[i].reserved) ||
-			     host_a64_read(&b->share[i].claimed), "a budget ends while it is used");
-	host_free(b->share, b->nodes * sizeof(*b->share));
+	if (!b->node)
+		return;
+	for (k = 0; k < b->nodes; k++)
+		host_warn_on(b->node[k].own, "a budget ends while it is used");
+	host_mutex_destroy(&b->lock);
+	host_free(b->node, b->nodes * sizeof(*b->node));
 }
 
-/*
- * Buffers
- */
-
-/* Buffers for the budget: as many as it takes with objects of 1 KiB, or all there can be. */
-static u32 spare_for(const struct release *r, u64 limit)
+static size_t bufs_bytes(u32 n)
 {
-	u64 bytes = limit < host_total_bytes() ? limit : host_total_bytes();
-	u64 n = bytes / (RELEASE_REFS * (u64)1024), most = r->objects / RELEASE_REFS;
-
-	return (u32)(n < most ? n : most);
+	return (size_t)n * sizeof(struct release_buf);
 }
 
-/* Those of one node's pool. */
-static u32 pool_of(const struct release *r, const struct release_node *node, u64 limit)
+/* Makes it n buffers at least, near node nr. */
+static int budget_grow(struct release_home *home, unsigned int nr, u32 n)
 {
-	return node->nitems ? (spare_for(r, limit) + r->homes - 1) / r->homes : 0;
-}
+	struct release_buf **empty, **old = home->empty, *area;
+	u32 more, i;
 
-/* And beside them each CPU has a stock: a quarter more in all, or four if there are as many. */
-static u32 stock_of(const struct release_node *node, u32 pool)
-{
-	u32 each = node->nitems ? pool / node->nitems : 0, least = each < 4 ? each : 4;
-
-	each = each / 4 < RELEASE_STOCK ? each / 4 : RELEASE_STOCK;
-	return each > least ? each : least;
-}
-
-u32 release_spare_of(const struct release *r, const struct release_node *node, u64 limit)
-{
-	u32 pool = pool_of(r, node, limit);
-
-	return pool + node->nitems * stock_of(node, pool);
-}
-
-void release_bufs_free(struct release_buf *list)
-{
-	struct release_buf *b;
-
-	while ((b = release_buf_pop(&list))) {
-		host_free(b, sizeof(*b));
-		host_resched();
+	if (n <= home->n)
+		return 0;
+	more = n - home->n;
+	/* The first tells of the others. */
+	area = host_zalloc_node(bufs_bytes(more + 1), nr);
+	empty = host_zalloc_node(n * sizeof(*empty), nr);
+	if (!area || !empty) {
+		host_free(area, bufs_bytes(more + 1));
+		host_free(empty, n * sizeof(*empty));
+		return -ENOMEM;
 	}
-}
-
-int release_bufs_alloc(struct release_buf **list, u64 n, unsigned int node)
-{
-	while (n--) {
-		struct release_buf *b = NULL;
-
-		if (!host_interrupted())
-			b = host_zalloc_node(sizeof(*b), node);
-		if (!b)
-			return host_interrupted() ? -EINTR : -ENOMEM;
-		release_buf_push(list, b);
-		host_resched();
-	}
+	area->next = home->areas;
+	area->n = more;
+	home->areas = area;
+	host_lock(&home->lock);
+	/* Those that were in use before are drawn first, and then from the area's front. */
+	for (i = 0; i < more; i++)
+		empty[i] = area + more - i;
+	memcpy(empty + more, old, home->nempty * sizeof(*empty));
+	home->nempty += more;
+	home->empty = empty;
+	host_unlock(&home->lock);
+	host_free(old, home->n * sizeof(*old));
+	home->n = n;
 	return 0;
 }
 
-/* The first n buffers of a list, which has as many. */
-static struct release_buf *release_cut(struct release_buf **list, u32 n)
+static void budget_free(struct release_home *home)
 {
-	struct release_buf *first = *list, **at = list;
+	struct release_buf *area;
 
-	while (n--)
-		at = &(*at)->next;
-	*list = *at;
-	*at = NULL;
-	return first;
+	host_warn_on(home->nempty != home->n, "a buffer is missing");
+	while ((area = home->areas)) {
+		home->areas = area->next;
+		host_free(area, bufs_bytes(area->n + 1));
+	}
+	host_free(home->empty, home->n * sizeof(*home->empty));
+	home->empty = NULL;
+	home->n = home->nempty = 0;
 }
 
-static void stock_put(struct release_node *node, struct release_buf *first, u32 n)
-	HOST_REQUIRES(node->lock)
+/* Buffers of each node for a limit: no more than all memory takes, or all objects, as raw pages. */
+static u32 budget_bufs(const struct release *r, u64 limit, u64 objects)
 {
-	first->batch = node->pool;
-	first->count = n;
-	node->pool = first;
-	host_write_once(node->nempty, node->nempty + n);
+	u64 bytes = limit < host_total_bytes() ? limit : host_total_bytes();
+	u64 n = bytes / RELEASE_BUF_BYTES, most = objects / (RELEASE_REFS / 4);
+
+	return (u32)(((n < most ? n : most) + r->homes - 1) / r->homes);
 }
 
-/* A batch; *n: its buffers. */
-static struct release_buf *stock_get(struct release_node *node, u32 *n) HOST_REQUIRES(node->lock)
+static u32 budget_of_node(const struct release_node *node, u64 limit)
 {
-	struct release_buf *first = node->pool;
-
-	*n = first->count;
-	node->pool = first->batch;
-	host_write_once(node->nempty, node->nempty - *n);
-	return first;
+	return node->nitems ? budget_bufs(node->r, limit, node->r->objects) : 0;
 }
 
-/*
- * The budget
- */
-
-void release_budget_raise(struct release_budget *b, u64 bytes)
+/* Buffers that a CPU may have in its pocket for good, beside most of its node. */
+static u32 pocket_own(const struct release_node *node, u32 most)
 {
-	host_lock(&b->lock);
-	if (bytes > b->limit)
-		host_write_once(b->limit, bytes);
-	host_unlock(&b->lock);
+	u32 each = node->nitems ? most / (4 * node->nitems) : 0;
+
+	return each < RELEASE_POCKET / 4 ? each : RELEASE_POCKET / 4;
 }
 
-/*
- * Raises what the node has of the budget of all stores for grains to want, or to half of what the
- * other stores left: the same however often it is asked for.
- */
-static void budget_reserve(struct release_node *node, u64 want)
+/* Buffers for the CPUs' rings and pockets, or none, and so many beside them. */
+static int budget_set_node(struct release_node *node, bool rings, u32 bufs)
+	HOST_REQUIRES(node->r->budget->lock)
 {
 	struct release_budget *b = node->r->budget;
-	u64 own = node->reserved, most, others, all;
+	struct release_home *home = node->home;
+	u32 own = rings ? node->nitems * (1 + pocket_own(node, bufs)) : 0;
+	u64 sum = home->sum - node->bufs + bufs, all = budget_bufs(node->r, b->limit, ~(u64)0);
+	int err;
 
-	if (b) {
-		host_a64 *reserved = &b->share[node->nr].reserved;
+	all = sum < all ? sum : all;
+	own = home->own - node->own + own;
+	err = budget_grow(home, node->nr, own + (u32)all);
+	if (err)
+		return err;
+	host_lock(&home->lock);
+	host_write_once(node->own, node->own + own - home->own);
+	host_write_once(home->own, own);
+	host_write_once(node->bufs, bufs);
+	host_write_once(home->bufs, (u32)all);
+	host_unlock(&home->lock);
+	home->sum = sum;
+	return 0;
+}
 
-		most = host_read_once(b->limit) / node->r->homes / 4;
-		others = host_a64_read(reserved) - own;
-		if (want > (most > others ? (most - others) / 2 : 0))
-			want = most > others ? (most - others) / 2 : 0;
-		if (want <= own)
-			return;
-		all = host_a64_add(reserved, want - own);
-		/* Others came in between. */
-		if (all > most) {
-			others = all - most < want - own ? all - most : want - own;
-			host_a64_add(reserved, (u64)0 - others);
-			want -= others;
-		}
+/* Buffers that a node's CPUs may still have. */
+static u32 budget_room(const struct release_node *node)
+{
+	const struct release_home *home = node->home;
+	u32 own = host_read_once(node->own) + host_read_once(node->bufs);
+	u32 all = host_read_once(home->own) + host_read_once(home->bufs);
+	u32 out = host_read_once(node->out), all_out = host_read_once(home->out);
+
+	own = own > out ? own - out : 0;
+	all = all > all_out ? all - all_out : 0;
+	return own < all ? own : all;
+}
+
+static void budget_take(struct release_node *node, u32 n) HOST_REQUIRES(node->home->lock)
+{
+	node->home->nempty -= n;
+	host_write_once(node->out, node->out + n);
+	host_write_once(node->home->out, node->home->out + n);
+}
+
+/* Draws or gives back, until a CPU's pocket has n buffers or there are no more. */
+static void pocket_set(struct release_cpu *rc, u32 n) HOST_REQUIRES(rc->queue.lock)
+{
+	struct release_home *home = rc->node->home;
+	struct release_queue *q = &rc->queue;
+	u32 more, was = q->nempty;
+
+	host_lock(&home->lock);
+	if (n > was) {
+		more = budget_room(rc->node);
+		more = n - was < more ? n - was : more;
+		n = was + more;
+		memcpy(q->empty + was, home->empty + home->nempty - more, more * sizeof(*q->empty));
+	} else {
+		memcpy(home->empty + home->nempty, q->empty + n, (was - n) * sizeof(*q->empty));
 	}
-	if (want > own)
-		node->reserved = want;
+	budget_take(rc->node, n - was);
+	host_unlock(&home->lock);
+	host_write_once(q->nempty, n);
 }
 
-/* Gives back what the grains no longer take. */
-static void budget_unreserve(struct release_node *node)
+bool release_budget_has(const struct release_node *node)
 {
-	u64 less = node->reserved - node->nitems * node->grain;
-
-	node->reserved -= less;
-	if (less && node->r->budget)
-		host_a64_add(&node->r->budget->share[node->nr].reserved, (u64)0 - less);
+	return budget_room(node) != 0;
 }
 
-/* An eighth of the node's limit. */
-static void set_grain(struct release *r, struct release_node *node)
+bool release_budget_draw(struct release_cpu *rc, bool *kick)
 {
-	u64 each = r->node_limit / 8 / node->nitems, want;
+	struct release_node *node = rc->node;
 
-	want = (each < RELEASE_GRAIN ? each : RELEASE_GRAIN) * node->nitems;
-	if (want > node->reserved)
-		budget_reserve(node, want);
-	want = want < node->reserved ? want : node->reserved;
-	host_write_once(node->grain, want / node->nitems);
-	host_write_once(node->common, r->node_limit - want / node->nitems * node->nitems);
+	pocket_set(rc, host_read_once(node->pocket));
+	*kick = budget_room(node) < host_read_once(node->bufs) / 2;
+	return rc->queue.nempty != 0;
 }
 
-void release_set_limits(struct release *r, u64 bytes)
+void release_budget_give(struct release_node *node, struct release_buf **buf, u32 n)
 {
-	u64 share = bytes / (2 * host_nr_cpus());
-	unsigned int k;
+	struct release_home *home = node->home;
 
-	host_write_once(r->limit, bytes);
-	host_write_once(r->node_limit, bytes / r->homes);
-	host_write_once(r->buf_bytes, share ? share : 1);
-	if (r->budget)
-		release_budget_raise(r->budget, bytes);
-	for (k = 0; k < r->nodes; k++)
-		if (r->node[k].nitems)
-			set_grain(r, &r->node[k]);
+	host_lock(&home->lock);
+	memcpy(home->empty + home->nempty, buf, n * sizeof(*buf));
+	budget_take(node, (u32)0 - n);
+	host_unlock(&home->lock);
 }
 
-/* Adjusts the buffers of a queue to the node's stock, as far as *list and want allow. */
-static void set_stock(struct release_node *node, struct release_queue *q, u32 want,
-		      struct release_buf **list)
+static void pocket_set_all(struct release_node *node, u32 n)
 {
-	host_lock(&q->lock);
-	while (q->nempty < node->stock && node->spare < want && *list) {
-		release_buf_push(&q->empty, release_buf_pop(list));
-		host_write_once(q->nempty, q->nempty + 1);
-		host_write_once(node->spare, node->spare + 1);
-	}
-	while (q->nempty > node->stock && node->spare > want) {
-		release_buf_push(list, release_buf_pop(&q->empty));
-		host_write_once(q->nempty, q->nempty - 1);
-		host_write_once(node->spare, node->spare - 1);
-	}
-	host_unlock(&q->lock);
-}
+	unsigned int i;
 
-void release_set_spare(struct release *r, struct release_node *node, u64 limit,
-		       struct release_buf **list)
-{
-	u32 want = release_spare_of(r, node, limit), n = 1, i;
-	struct release_buf *first;
-
-	host_write_once(node->stock, stock_of(node, pool_of(r, node, limit)));
-	host_write_once(node->batch, node->stock > 2 ? node->stock / 2 : 1);
 	for (i = 0; i < node->nitems; i++) {
-		set_stock(node, &node->queue[i], want, list);
-		host_resched();
-	}
-	while (node->spare < want && *list) {
-		for (n = 1, first = *list;
-		     n < node->batch && node->spare + n < want && first->next; n++)
-			first = first->next;
-		first = release_cut(list, n);
-		host_lock(&node->lock);
-		stock_put(node, first, n);
-		host_unlock(&node->lock);
-		host_write_once(node->spare, node->spare + n);
-		host_resched();
-	}
-	while (node->spare > want) {
-		host_lock(&node->lock);
-		first = node->pool ? stock_get(node, &n) : NULL;
-		if (first && n > node->spare - want) {
-			struct release_buf *rest = first;
+		struct release_cpu *rc = node->item[i];
 
-			first = release_cut(&rest, node->spare - want);
-			stock_put(node, rest, n - (node->spare - want));
-			n = node->spare - want;
-		}
-		host_unlock(&node->lock);
-		if (!first)
-			break;
-		host_write_once(node->spare, node->spare - n);
-		while (first)
-			release_buf_push(list, release_buf_pop(&first));
-		host_resched();
+		if (host_read_once(rc->queue.nempty) == n)
+			continue;
+		host_lock(&rc->queue.lock);
+		pocket_set(rc, n);
+		host_unlock(&rc->queue.lock);
 	}
 }
 
-int release_set_limit(struct release *r, u64 bytes)
+void release_fill_pockets(struct release_node *node)
 {
-	struct release_buf *list = NULL;
+	pocket_set_all(node, pocket_own(node, node->bufs));
+}
+
+int release_budget_set(struct release *r, u64 limit)
+{
+	struct release_budget *b = r->budget;
+	u64 was = r->limit, all;
 	unsigned int k;
 	int err = 0;
 
-	/* Unlocked, for an allocation may want memory back. */
-	for (k = 0; k < r->nodes && !err; k++) {
-		u32 want = release_spare_of(r, &r->node[k], bytes);
-		u32 have = host_read_once(r->node[k].spare);
-
-		err = release_bufs_alloc(&list, want > have ? want - have : 0, k);
+	host_mutex_lock(&b->lock);
+	all = b->limit;
+	if (limit > all)
+		b->limit = limit;
+	for (k = 0; k < r->nodes && !err; k++)
+		err = budget_set_node(&r->node[k], true, budget_of_node(&r->node[k], limit));
+	if (err) {
+		b->limit = all;
+		while (k--)
+			budget_set_node(&r->node[k], true, budget_of_node(&r->node[k], was));
 	}
-	if (err)
-		goto out;
-
-	host_mutex_lock(&r->flushing);
-	if (bytes < r->limit) {
-		release_set_limits(r, bytes);
-		/* Who pushed by the old limit is found by the flush. */
-		host_settle(r->cpus);
-		host_a64_add(&r->flush_asked, 1);
-		release_flush_locked(r);
-		for (k = 0; k < r->nodes; k++)
-			budget_unreserve(&r->node[k]);
-	} else {
-		release_set_limits(r, bytes);
-	}
-	/* The last node's were made last, and are first in the list. */
-	for (k = r->nodes; k--;)
-		release_set_spare(r, &r->node[k], bytes, &list);
-	/* Who takes from a CPU may still read in a buffer that was the CPU's. */
-	if (list)
-		release_wait_inflight(r);
-	host_mutex_unlock(&r->flushing);
-out:
-	release_bufs_free(list);
+	host_mutex_unlock(&b->lock);
 	return err;
 }
 
-HOST_NO_ANALYSIS
-void release_budget_end(struct release_node *node)
+int release_budget_join(struct release *r)
 {
-	unsigned int i;
-	u32 n;
+	unsigned int k, i;
+	int err = 0;
 
-	for (i = 0; node->queue && i < node->nitems; i++)
-		release_bufs_free(node->queue[i].empty);
-	while (node->pool)
-		release_bufs_free(stock_get(node, &n));
-	node->grain = 0;
-	budget_unreserve(node);
-	host_free(node->queue, node->nitems * sizeof(*node->queue));
-}
-
-/*
- * A queue and its node
- */
-
-/* What a queue with so many bytes claims of the node. */
-static u64 claim_for(const struct release_node *node, u64 bytes)
-{
-	u64 grain = host_read_once(node->grain);
-
-	bytes = bytes > grain ? bytes - grain : 0;
-	return grain ? (bytes + grain - 1) / grain * grain : bytes;
-}
-
-static u64 more_for(const struct release_queue *q, u64 bytes)
-{
-	u64 claim = claim_for(q->node, host_read_once(q->queued) + bytes);
-	u64 has = host_read_once(q->claim);
-
-	return claim > has ? claim - has : 0;
-}
-
-bool release_fits(const struct release_queue *q, u64 bytes)
-{
-	const struct release_node *node = q->node;
-	u64 more = more_for(q, bytes);
-
-	return (host_read_once(q->nempty) || host_read_once(node->nempty)) &&
-	       (!more || host_read_once(node->claimed) + more <= host_read_once(node->common));
-}
-
-/* So much more of what all stores may hold back beside grains.  False: too much. */
-static bool claim_of_all(struct release_node *node, u64 more)
-{
-	struct release_budget *b = node->r->budget;
-	host_a64 *claimed;
-	u64 most;
-
-	if (!b || !more)
-		return true;
-	claimed = &b->share[node->nr].claimed;
-	most = host_read_once(b->limit) / node->r->homes;
-	if (host_a64_read(claimed) + more > most - most / 4)
-		return false;
-	if (host_a64_add(claimed, more) <= most - most / 4)
-		return true;
-	host_a64_add(claimed, (u64)0 - more);
-	return false;
-}
-
-bool release_provide(struct release_queue *q, u64 bytes, bool *kick)
-{
-	struct release_node *node = q->node;
-	u64 more = more_for(q, bytes);
-	bool empty = !q->empty, done;
-	u32 n;
-
-	if (!release_fits(q, bytes))
-		return false;
-	if (!more && !empty)
-		return true;
-	host_lock(&node->lock);
-	done = release_fits(q, bytes) && claim_of_all(node, more);
-	if (done) {
-		host_write_once(node->claimed, node->claimed + more);
-		host_write_once(q->claim, q->claim + more);
-		if (empty) {
-			q->empty = stock_get(node, &n);
-			host_write_once(q->nempty, n);
-		}
-		*kick = node->claimed > host_read_once(node->common) / 2 ||
-			(empty && node->nempty < (host_read_once(node->spare) -
-						  node->nitems * host_read_once(node->stock)) / 2);
+	host_mutex_lock(&r->budget->lock);
+	for (k = 0; k < r->nodes && !err; k++) {
+		r->node[k].home = &r->budget->node[k];
+		err = budget_set_node(&r->node[k], true, 0);
 	}
-	host_unlock(&node->lock);
-	return done;
-}
+	host_mutex_unlock(&r->budget->lock);
+	for (i = 0; i < r->items && !err; i++) {
+		struct release_queue *q = &r->item[i]->queue;
 
-/* With some play, so that not each buffer that comes or goes has to do with the node. */
-void release_trim(struct release_queue *q)
-{
-	struct release_node *node = q->node;
-	struct release_buf *first = NULL;
-	u64 keep = claim_for(node, q->queued), back = 0;
-	u32 n = host_read_once(node->batch);
-
-	if (q->claim > keep + host_read_once(node->grain) || !q->queued)
-		back = q->claim - keep;
-	if (q->nempty >= host_read_once(node->stock) + n) {
-		first = release_cut(&q->empty, n);
-		host_write_once(q->nempty, q->nempty - n);
+		host_lock(&q->lock);
+		pocket_set(r->item[i], 1);
+		q->nempty = 0;
+		host_unlock(&q->lock);
+		r->item[i]->buf = q->empty[0];
 	}
-	if (!back && !first)
-		return;
-	host_write_once(q->claim, q->claim - back);
-	host_lock(&node->lock);
-	host_write_once(node->claimed, node->claimed - back);
-	if (first)
-		stock_put(node, first, n);
-	host_unlock(&node->lock);
-	if (node->r->budget && back)
-		host_a64_add(&node->r->budget->share[node->nr].claimed, (u64)0 - back);
+	return err;
 }
 
-void release_give_back(struct release_queue *q, struct release_buf *b)
+void release_budget_leave(struct release *r)
 {
-	host_write_once(q->queued, q->queued - b->bytes);
-	release_buf_push(&q->empty, b);
-	host_write_once(q->nempty, q->nempty + 1);
-	release_trim(q);
+	unsigned int k, i;
+
+	for (k = 0; k < r->nodes; k++)
+		pocket_set_all(&r->node[k], 0);
+	for (i = 0; i < r->items; i++)
+		if (r->item[i]->buf)
+			release_budget_give(r->item[i]->node, &r->item[i]->buf, 1);
+	host_mutex_lock(&r->budget->lock);
+	for (k = 0; k < r->nodes; k++) {
+		struct release_node *node = &r->node[k];
+
+		/* It may not have come to join. */
+		if (!node->home)
+			continue;
+		host_warn_on(node->out, "a store ends that holds something back");
+		budget_set_node(node, false, 0);
+		if (!node->home->own)
+			budget_free(node->home);
+	}
+	host_mutex_unlock(&r->budget->lock);
 }

@@ -2,7 +2,7 @@
 /*
  * release_drain.c - who frees what was deferred: workers, flushes, and who is short of memory.
  *
- *     queue --take_full()--> worker, flush, help --release_give_back()--> empty buffers
+ *     queue --queue_take()---> worker, flush, help --hands_give()--> empty buffers
  *     item  --release_take()-------> worker, flush, help
  *
  * Whoever takes references, or reads the address of a CPU's buffer, is counted in inflight[] of
@@ -55,7 +55,7 @@ static unsigned int release_take(struct release *r, struct release_cpu *rc, u64 
 	release_copy(out, host_read_once(rc->buf), head, (unsigned int)n);
 	if (!host_a64_cas(&rc->head, &head, head + n))
 		return 0;
-	host_a64_add(&rc->taken, release_bytes_of(r, out, (unsigned int)n));
+	host_a64_add(&rc->freed, release_bytes_of(r, out, (unsigned int)n));
 	return (unsigned int)n;
 }
 
@@ -64,17 +64,27 @@ struct hands {
 	u64 *refs;                      /* where he takes them to */
 	u64 *room;                      /* to sort them, or NULL: pool_free_bulk() */
 	unsigned int max;               /* references at a time */
+	bool rests;                     /* in between */
 	struct release_node *node;
 	unsigned int in;                /* a bit for each count that it is in */
 	u64 freed;                      /* objects, since then */
+	unsigned int nempty;
+	struct release_buf *empty[RELEASE_POCKET];      /* node's, for release_budget_give() */
 };
 
 /* Those of who has scratch, [2 * RELEASE_REFS]. */
 static struct hands hands_of(u64 *scratch)
 {
 	return (struct hands){
-		.refs = scratch, .room = scratch + RELEASE_REFS, .max = RELEASE_REFS,
+		.refs = scratch, .room = scratch + RELEASE_REFS, .max = RELEASE_REFS, .rests = true,
 	};
+}
+
+static void hands_give(struct hands *h)
+{
+	if (h->nempty)
+		release_budget_give(h->node, h->empty, h->nempty);
+	h->nempty = 0;
 }
 
 static void hands_begin(struct hands *h, struct release_node *node)
@@ -99,6 +109,7 @@ static void hands_end(struct hands *h)
 	if (h->freed)
 		host_a64_add(&node->deferred, h->freed);
 	h->freed = 0;
+	hands_give(h);
 	for (e = 0; e < 2; e++)
 		/* A flush may wait for it. */
 		if (h->in >> e & 1 && !host_a64_add(&node->inflight[e], ~(u64)0) &&
@@ -117,71 +128,73 @@ static void hands_stay(struct hands *h, struct release_node *node)
 	hands_begin(h, node);
 }
 
-/* The oldest full buffer, or NULL. */
-static struct release_buf *pop_full(struct release_queue *q) HOST_REQUIRES(q->lock)
+/* The oldest full buffer, if it was begun before the era. */
+static struct release_buf *queue_pop(struct release_queue *q, u64 era) HOST_REQUIRES(q->lock)
 {
-	struct release_buf *b = release_buf_pop(&q->full);
+	struct release_buf *b = q->full;
 
-	if (b) {
-		if (!q->full)
-			q->full_tail = &q->full;
-		host_write_once(q->nfull, q->nfull - 1);
-	}
+	if (!b || b->era >= era)
+		return NULL;
+	q->full = b->next;
+	if (!q->full)
+		q->full_tail = &q->full;
+	host_write_once(q->nfull, q->nfull - 1);
 	return b;
 }
 
+#define ANY_ERA (~(u64)0)
+
 /* The same.  The caller is counted in flight, or has flushing. */
-static struct release_buf *take_full(struct release_queue *q)
+static struct release_buf *queue_take(struct release_queue *q, u64 era)
 {
 	struct release_buf *b;
 
 	host_lock(&q->lock);
-	b = pop_full(q);
+	b = queue_pop(q, era);
 	host_unlock(&q->lock);
 	return b;
 }
 
-static void release_put_empty(struct release_queue *q, struct release_buf *b)
-{
-	host_lock(&q->lock);
-	release_give_back(q, b);
-	host_unlock(&q->lock);
-}
-
 /* ---- draining ---- */
 
-/* Frees a buffer of q that was full; returns its objects. */
-static unsigned int free_full(struct hands *h, struct release_queue *q, struct release_buf *b)
+/* Frees a buffer of the item that was full; returns its objects. */
+static unsigned int free_full(struct hands *h, struct release_cpu *rc, struct release_buf *b)
 {
 	unsigned int all = b->n, done, n;
 
 	for (done = 0; done < all; done += n) {
 		n = all - done < h->max ? all - done : h->max;
 		release_copy(h->refs, b, b->from + done, n);
-		pool_free_bulk(q->node->r->pool, h->refs, h->room, n);
+		pool_free_bulk(rc->node->r->pool, h->refs, h->room, n);
 	}
-	release_put_empty(q, b);
+	host_a64_add(&rc->freed, b->bytes);
 	h->freed += all;
+	h->empty[h->nempty++] = b;
+	if (h->nempty == RELEASE_POCKET)
+		hands_give(h);
 	return all;
 }
 
 /*
- * Frees what is in an item at the call.  Whenever a take comes to nothing another has moved head
- * on, so there are at most as many turns as there were references.
+ * Frees what is in a ring at the call; returns its objects.  Whenever a take comes to nothing
+ * another has moved head on, so there are at most as many turns as there were references.
  */
-static void drain_ring(struct hands *h, struct release *r, struct release_cpu *rc)
+static unsigned int drain_ring(struct hands *h, struct release *r, struct release_cpu *rc)
 {
 	u64 until = host_a64_read_acquire(&rc->tail), left;
-	unsigned int n;
+	unsigned int n, freed = 0;
 
 	while ((s64)(left = until - host_a64_read_acquire(&rc->head)) > 0) {
 		n = left < h->max ? (unsigned int)left : h->max;
 		hands_stay(h, rc->node);
 		n = release_take(r, rc, h->refs, n);
 		pool_free_bulk(r->pool, h->refs, h->room, n);
-		h->freed += n;
-		host_resched();
+		freed += n;
+		if (h->rests)
+			host_resched();
 	}
+	h->freed += freed;
+	return freed;
 }
 
 /*
@@ -194,17 +207,17 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 	unsigned int left = node->nitems, done = 0;
 
 	while (left-- && done < max) {
-		struct release_queue *q = &node->queue[w->at];
-		unsigned int n = host_read_once(q->nfull);
+		struct release_cpu *rc = node->item[w->at];
+		unsigned int n = host_read_once(rc->queue.nfull);
 
 		for (n = n < max - done ? n : max - done; n; n--) {
 			struct release_buf *b;
 
 			hands_stay(h, node);
-			b = take_full(q);
+			b = queue_take(&rc->queue, ANY_ERA);
 			if (!b)
 				break;
-			free_full(h, q, b);
+			free_full(h, rc, b);
 			host_resched();
 			done++;
 		}
@@ -234,20 +247,17 @@ static unsigned int count_full(const struct release_node *node)
 	unsigned int i, n = 0;
 
 	for (i = 0; i < node->nitems; i++)
-		n += host_read_once(node->queue[i].nfull);
+		n += host_read_once(node->item[i]->queue.nfull);
 	return n;
 }
 
-/* Queue first, then ring: against the way that buffers go, so that none counts twice. */
 static void release_note_peak(struct release_node *node)
 {
 	unsigned int i;
 	u64 held = 0;
 
-	for (i = 0; i < node->nitems; i++) {
-		held += host_read_once(node->queue[i].queued);
+	for (i = 0; i < node->nitems; i++)
 		held += release_cpu_bytes(node->item[i]);
-	}
 	if (held > host_read_once(node->peak))
 		host_write_once(node->peak, held);
 }
@@ -361,40 +371,27 @@ void release_disarm_run(struct host_work *work)
 	for (k = 0; k < r->nodes; k++)
 		if (r->node[k].disarming && release_node_holds(&r->node[k]))
 			release_arm(&r->node[k]);
+		else if (r->node[k].disarming)
+			release_fill_pockets(&r->node[k]);
 }
 
 /* ---- all of it ---- */
-
-/* The oldest full buffer, if it was begun before the era; takes it out if so asked. */
-static struct release_buf *release_older(struct release_queue *q, u64 era, bool out)
-{
-	struct release_buf *b;
-
-	host_lock(&q->lock);
-	b = q->full;
-	if (b && b->era >= era)
-		b = NULL;
-	if (b && out)
-		pop_full(q);
-	host_unlock(&q->lock);
-	return b;
-}
 
 /*
  * A queue's buffers that were begun before the era.  A CPU reads the era under the lock of its
  * queue, so it begins no more of them once that was taken here.
  */
-static void drain_queue(struct hands *h, struct release_queue *q, u64 era)
+static void drain_queue(struct hands *h, struct release_cpu *rc, u64 era)
 {
 	struct release_buf *b;
 
 	/* Who finds nothing is not counted, and nobody waits for him. */
-	while (release_older(q, era, false)) {
-		hands_stay(h, q->node);
-		b = release_older(q, era, true);
+	while (host_read_once(rc->queue.nfull)) {
+		hands_stay(h, rc->node);
+		b = queue_take(&rc->queue, era);
 		if (!b)
 			break;
-		free_full(h, q, b);
+		free_full(h, rc, b);
 		host_resched();
 	}
 }
@@ -411,7 +408,7 @@ static void drain_all(struct hands *h, struct release *r)
 
 	for (k = 0; k < r->items; k++) {
 		drain_ring(h, r, r->item[k]);
-		drain_queue(h, r->item[k]->queue, era);
+		drain_queue(h, r->item[k], era);
 	}
 	if (h->in)
 		hands_end(h);
@@ -443,7 +440,8 @@ static bool is_in_hands(const struct release *r)
 
 /* ---- flush ---- */
 
-void release_wait_inflight(struct release *r)
+/* Waits for who had taken references, or read a buffer's address, before the call. */
+static void release_wait_inflight(struct release *r) HOST_REQUIRES(r->flushing)
 {
 	unsigned int k;
 
@@ -455,7 +453,7 @@ void release_wait_inflight(struct release *r)
 	}
 }
 
-void release_flush_locked(struct release *r)
+static void release_flush_locked(struct release *r) HOST_REQUIRES(r->flushing)
 {
 	struct hands h = hands_of(r->scratch);
 	unsigned int k;
@@ -476,6 +474,26 @@ void release_flush(struct release *r)
 	host_mutex_unlock(&r->flushing);
 }
 
+int release_set_limit(struct release *r, u64 bytes)
+{
+	bool less;
+	int err;
+
+	host_mutex_lock(&r->flushing);
+	less = bytes < r->limit;
+	err = release_budget_set(r, bytes);
+	if (!err)
+		release_set_limits(r, bytes);
+	if (!err && less) {
+		/* Who pushed by the old limit is found by the flush. */
+		host_settle(r->cpus);
+		host_a64_add(&r->flush_asked, 1);
+		release_flush_locked(r);
+	}
+	host_mutex_unlock(&r->flushing);
+	return err;
+}
+
 void release_quiesce(struct release *r)
 {
 	unsigned int k, i;
@@ -489,36 +507,16 @@ void release_quiesce(struct release *r)
 
 /* ---- for who is short of memory ---- */
 
-/* Frees the oldest buffer of a queue, unless somebody is at it; returns its objects. */
-static unsigned int help_queue(struct hands *h, struct release_queue *q)
+/* Frees the oldest full buffer of an item; returns its objects. */
+static unsigned int help_queue(struct hands *h, struct release_cpu *rc)
 {
 	struct release_buf *b;
 
-	if (!host_read_once(q->nfull))
-		return 0;
-	hands_stay(h, q->node);
-	if (!host_trylock(&q->lock))
-		return 0;
-	b = pop_full(q);
-	host_unlock(&q->lock);
-	return b ? free_full(h, q, b) : 0;
-}
-
-/* Frees what is in a ring, as far as nobody else takes it, a buffer's worth at most. */
-static unsigned int help_ring(struct hands *h, struct release *r, struct release_cpu *rc)
-{
-	unsigned int n, freed = 0;
-
-	if (!in_item(rc))
+	if (!host_read_once(rc->queue.nfull))
 		return 0;
 	hands_stay(h, rc->node);
-	do {
-		n = release_take(r, rc, h->refs, h->max);
-		pool_free_bulk(r->pool, h->refs, h->room, n);
-		freed += n;
-	} while (n == h->max && freed < RELEASE_REFS);
-	h->freed += freed;
-	return freed;
+	b = queue_take(&rc->queue, ANY_ERA);
+	return b ? free_full(h, rc, b) : 0;
 }
 
 struct help {
@@ -543,13 +541,13 @@ static void help_items(struct release *r, struct help *help, struct release_cpu 
 	for (; looks; looks--, at++) {
 		struct release_cpu *rc = item[at % n];
 
-		while (help->bufs && (freed = help_queue(&help->h, rc->queue))) {
+		while (help->bufs && (freed = help_queue(&help->h, rc))) {
 			help->freed += freed;
 			help->bufs--;
 		}
 		if (!help->bufs)
 			break;
-		freed = help_ring(&help->h, r, rc);
+		freed = drain_ring(&help->h, r, rc);
 		help->freed += freed;
 		help->bufs -= freed != 0;
 	}
@@ -595,7 +593,7 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 bool release_help_all(struct release *r)
 {
 	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
-	struct hands h = { .refs = batch, .max = POOL_BULK_SMALL };
+	struct hands h = { .refs = batch, .max = POOL_BULK_SMALL, .rests = true };
 
 	drain_all(&h, r);
 	return !is_in_hands(r);

@@ -2,7 +2,7 @@
 /*
  * shrink.h - memory given back under pressure: how much there would be, and a little at a time.
  *
- *     shrink_count()   pages queued for release, past grains + pages in lists + what is sparse
+ *     shrink_count()   pages queued for release, past pockets + pages in lists + what is sparse
  *     shrink_some()    a bounded piece of all three, by whoever is short of memory
  *     shrink_rest()    the rest, by a worker
  *     shrink_look()    by the worker's tick: how much is sparse

@@ -83,13 +83,13 @@ static u64 freed(struct rig *r)
 	return stats_of(&r->release).deferred + stats_of(&r->release).in_place;
 }
 
-/* budget + one buffer a CPU: a buffer is full at RELEASE_REFS or at its share of the budget. */
+/* The budget's buffers and one a CPU, of which each may be more than full by an object. */
 static u64 bound(struct rig *r, u64 limit)
 {
-	u64 largest = HOST_PAGE_SIZE, share = limit / (2 * host_nr_cpus()) + largest;
-	u64 all = RELEASE_REFS * largest;
+	u64 share = limit / (2 * host_nr_cpus()), bufs = limit / RELEASE_BUF_BYTES;
 
-	return limit + r->release.items * (share < all ? share : all);
+	share = (share < RELEASE_BUF_BYTES ? share : RELEASE_BUF_BYTES) + HOST_PAGE_SIZE;
+	return (bufs + r->release.items) * share;
 }
 
 static void what_is_held_back_is_the_sum_of_the_class_sizes(void **state)
@@ -220,17 +220,25 @@ static void a_flush_frees_all_that_was_pushed_before_it(void **state)
 	rig_close(r);
 }
 
-static void a_cpu_s_first_buffers_are_claimed_of_nobody(void **state)
+static void a_cpu_s_first_buffers_are_no_backlog(void **state)
 {
 	struct rig *r = rig_open(64 << 20);
-	u64 grain = r->release.node->grain;
+	struct release_node *node = r->release.node;
 
 	hold_workers(&r->release);
-	while (!release_queued(&r->release))
+	while (!release_full_bufs(&r->release))
 		push(r, make(r, 100));
-	must(grain > release_queued(&r->release));
+	must(node->pocket > 1 && node->own > node->nitems);
+	must_eq(node->out, node->own);
+	must_eq(release_backlog(&r->release), 0);
+	while (node->out == node->own)
+		push(r, make(r, 100));
+	must_eq(node->out, node->own + node->pocket);
 	must_eq(release_backlog(&r->release), 0);
 	let_workers(&r->release);
+	/* With nothing held back pockets have what they had. */
+	must_become(host_read_once(node->out) == node->own);
+	must_eq(host_read_once(node->item[0]->queue.nempty), node->own / node->nitems - 1);
 	rig_close(r);
 }
 
@@ -297,12 +305,12 @@ static void buffers_go_with_the_budget(void **state)
 		must(release_meta_bytes(&r->release) >= last);
 		last = release_meta_bytes(&r->release);
 		/*
-		 * A fiftieth of the budget or so, and 16 bytes an object: as much in stocks as in
-		 * the pool.
+		 * A page for each buffer of the budget, or for as many as all objects fill as raw
+		 * pages, and a quarter more in pockets.
 		 */
-		must_be_at_most(last, least + limit[i] / 50 + 1);
-		must_be_at_most(last, least + OBJECTS * 2 * sizeof(u64) * 101 / 100 +
+		must_be_at_most(last, least + limit[i] / RELEASE_BUF_BYTES * 5 / 4 *
 					      sizeof(struct release_buf));
+		must_be_at_most(last, least + OBJECTS / 127 * 5 / 4 * sizeof(struct release_buf));
 	}
 	must(last > least);
 	/* Used and in use, it shrinks all the same. */
@@ -448,59 +456,73 @@ static void who_are_short_of_memory_look_at_different_items(void **state)
 	host_user_set_nr_cpus(0);
 }
 
+static u64 full_of(struct release *store, unsigned int n)
+{
+	u64 full = 0;
+
+	while (n--)
+		full += release_full_bufs(&store[n]);
+	return full;
+}
+
+static void push_to(struct rig *r, struct release *to, unsigned int n)
+{
+	while (n--) {
+		u64 ref = make(r, 1000);
+		struct release_todo todo = { 0 };
+		struct release_cpu *rc = host_percpu_lock(to->cpus);
+
+		release_push(to, rc, ref, pool_ref_room(&r->pool, ref), &todo);
+		host_percpu_unlock(to->cpus, rc);
+		release_finish(&todo);
+	}
+}
+
 static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 {
-	static const u64 limit = 1 << 20;
+	static const u64 limit = 8 * RELEASE_BUF_BYTES;
 	struct release_budget budget;
 	struct rig *r = rig_open(64 << 20);
 	enum { STORES = 4 };
 	struct release store[STORES];
 	struct host_percpu cpus[STORES];
-	u64 queued;
+	unsigned int k;
 
-	must_eq(release_budget_init(&budget, limit), 0);
-	for (unsigned int k = 0; k < STORES; k++) {
+	must_eq(release_budget_init(&budget, 2 * limit), 0);
+	for (k = 0; k < STORES; k++) {
 		must_eq(host_percpu_init(&cpus[k], sizeof(struct release_cpu)), 0);
 		must_eq(release_init(&store[k], &r->pool, &cpus[k], limit, OBJECTS, &budget), 0);
 		hold_workers(&store[k]);
-		must(store[k].node->grain > 0);
-		must_be_at_most(host_a64_read(&budget.share->reserved), limit / 4);
+		/* As many as the stores may want, or the budget has. */
+		must_eq(budget.node->bufs, k ? 16 : 8);
+		must_eq(budget.node->n, budget.node->own + budget.node->bufs);
 	}
-	/* What a store has once it does not have again. */
-	queued = host_a64_read(&budget.share->reserved);
-	for (unsigned int i = 0; i < 8; i++)
-		must_eq(release_set_limit(&store[i % 2], limit), 0);
-	must_eq(host_a64_read(&budget.share->reserved), queued);
-	for (unsigned int i = 0; i < OBJECTS / 2; i++) {
-		struct release *to = &store[i / 512 % STORES];
-		struct host_percpu *pc = &cpus[i / 512 % STORES];
-		u64 ref = make(r, 1000);
-		struct release_todo todo = { 0 };
-		struct release_cpu *rc = host_percpu_lock(pc);
-
-		release_push(to, rc, ref, pool_ref_room(&r->pool, ref), &todo);
-		host_percpu_unlock(pc, rc);
-		release_finish(&todo);
-		queued = 0;
-		for (unsigned int k = 0; k < STORES; k++)
-			queued += release_queued(&store[k]);
-		must_be_at_most(queued, limit);
+	for (unsigned int i = 0; i < 80; i++) {
+		push_to(r, &store[i % STORES], 250);
+		must_be_at_most(full_of(store, STORES), 16);
+		must_be_at_most(budget.node->out, budget.node->own + 16);
 	}
-	for (unsigned int k = 0; k < STORES; k++)
+	for (k = 0; k < STORES; k++)
 		must(stats_of(&store[k]).in_place > 0);
-	must(release_queued(&store[0]) && release_queued(&store[1]));
-	/* Whose own limit is larger raises it. */
-	must_eq(release_set_limit(&store[1], 2 * limit), 0);
-	must_eq(budget.limit, 2 * limit);
-	for (unsigned int k = 0; k < STORES; k++) {
-		let_workers(&store[k]);
+	must_eq(full_of(store, STORES), 16);
+	/* A limit that shrinks lets others have what it takes no more. */
+	let_workers(&store[0]);
+	must_eq(release_set_limit(&store[0], 0), 0);
+	must_eq(store[0].node->out, store[0].node->own);
+	must_be_at_most(budget.node->out, budget.node->own + 15);
+	push_to(r, &store[1], 4000);
+	must_eq(budget.node->out, budget.node->own + 16);
+	/* Whose own limit is larger raises it, and one who leaves takes it not along. */
+	must_eq(release_set_limit(&store[0], 4 * limit), 0);
+	must_eq(budget.node->bufs, 32);
+	for (k = 0; k < STORES; k++) {
+		if (k)
+			let_workers(&store[k]);
 		release_destroy(&store[k]);
 		host_percpu_destroy(&cpus[k]);
 	}
-	for (unsigned int k = 0; k < budget.nodes; k++) {
-		must_eq(host_a64_read(&budget.share[k].reserved), 0);
-		must_eq(host_a64_read(&budget.share[k].claimed), 0);
-	}
+	must_eq(budget.node->n + budget.node->out + budget.node->bufs + budget.node->sum, 0);
+	must(!budget.node->areas);
 	release_budget_destroy(&budget);
 	rig_close(r);
 }
@@ -514,7 +536,7 @@ int main(void)
 		cmocka_unit_test(the_timer_leaves_nothing_held_back),
 		cmocka_unit_test(full_buffers_wake_the_worker),
 		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
-		cmocka_unit_test(a_cpu_s_first_buffers_are_claimed_of_nobody),
+		cmocka_unit_test(a_cpu_s_first_buffers_are_no_backlog),
 		cmocka_unit_test(a_smaller_budget_flushes_and_a_larger_one_does_not),
 		cmocka_unit_test(the_peak_restarts_from_what_is_held),
 		cmocka_unit_test(buffers_go_with_the_budget),

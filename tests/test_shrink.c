@@ -111,7 +111,7 @@ static void what_is_promised_is_there(void **state)
 static void what_is_held_back_is_counted_once(void **state)
 {
 	struct store *s = rig_open((u64)SLOTS * SIZE * 2);
-	u64 grains = s->release.items * s->release.node->grain >> HOST_PAGE_SHIFT;
+	u64 pockets = s->release.node->pocket * s->release.node->nitems + 1, bufs;
 	u64 held, listed;
 
 	fill(0, SLOTS);
@@ -123,13 +123,16 @@ static void what_is_held_back_is_counted_once(void **state)
 	held = release_held(&s->release) >> HOST_PAGE_SHIFT;
 	listed = pcp_count(s->pool.pcp);
 	must(held > SLOTS * SIZE / 2 >> HOST_PAGE_SHIFT);
-	must_be_at_most(shrink_count(&s->shrink), held + listed);
-	must(release_queued(&s->release) >> HOST_PAGE_SHIFT > 2 * grains);
-	must(shrink_count(&s->shrink) + grains >= release_queued(&s->release) >> HOST_PAGE_SHIFT);
+	bufs = release_full_bufs(&s->release);
+	must_be_at_most(shrink_count(&s->shrink),
+			(bufs * s->release.buf_bytes >> HOST_PAGE_SHIFT) + listed);
+	must(bufs > 2 * pockets);
+	must(shrink_count(&s->shrink) >=
+	     (bufs - pockets) * s->release.buf_bytes >> HOST_PAGE_SHIFT);
 	must(shrink_some(&s->shrink) > 0);
 	/* A call frees no more buffers than it may. */
 	must_be_at_most(held - (release_held(&s->release) >> HOST_PAGE_SHIFT),
-			SHRINK_BUFS * RELEASE_REFS * (u64)1024 >> HOST_PAGE_SHIFT);
+			SHRINK_BUFS * RELEASE_BUF_BYTES >> HOST_PAGE_SHIFT);
 	let_workers(&s->release);
 	release_flush(&s->release);
 	rig_close();

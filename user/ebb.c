@@ -145,7 +145,7 @@ static int need_budget(struct release_budget **budget)
 		return -ENOMEM;
 	*budget = &p->budget;
 	host_mutex_lock(&p->lock);
-	if (!p->budget.share)
+	if (!p->budget.node)
 		err = release_budget_init(&p->budget, release_default_limit());
 	host_mutex_unlock(&p->lock);
 	return err;

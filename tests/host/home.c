@@ -55,8 +55,8 @@ static const struct rank {
 	[10] = { "ebb_reserve",      SLEEPING | R(5) },
 	[11] = { "the page source",  SLEEPING | R(5) },
 	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
-	[13] = { "ebb_release_node", SLEEPING | R(5) | R(8) },
-	[14] = { "ebb_release_budget", R(3) },
+	[13] = { "ebb_release_node", SLEEPING | R(5) | R(8) | R(14) },
+	[14] = { "&b->lock",         R(3) },
 	[15] = { "ebb_backed_batch", SLEEPING | R(5) },
 	[16] = { "ebb_backed",       SLEEPING | R(5) | R(15) },
 };

@@ -176,32 +176,21 @@ static const struct codec_ops second = {
 /* ---- the store ---- */
 
 /*
- * As a store with many slots and a large budget has them, and then the small budget: the fewer
- * objects fill a buffer, the fewer it takes to come to every branch.
+ * As a store with many slots and a large budget has them, with buffers that the small budget fills:
+ * the fewer objects fill a buffer, the fewer it takes to come to every branch.
  */
 static int give_spare(struct release *r, const struct rig_config *cfg)
 {
-	u64 objects = r->objects, limit = (u64)cfg->spare * RELEASE_REFS * 1024;
-	unsigned int k;
+	u64 objects = r->objects;
 	int err;
 
 	if (!cfg->spare)
 		return 0;
 	r->objects = ~(u64)0;
-	err = release_set_limit(r, limit);
+	err = release_set_limit(r, (u64)cfg->spare * RELEASE_BUF_BYTES);
 	r->objects = objects;
 	r->limit = cfg->release_limit;
-	r->node_limit = cfg->release_limit / r->homes;
 	r->buf_bytes = cfg->release_limit / (2 * host_nr_cpus());
-	for (k = 0; k < r->nodes; k++) {
-		struct release_node *node = &r->node[k];
-
-		if (!node->nitems)
-			continue;
-		node->grain = r->node_limit / 8 / node->nitems;
-		node->reserved = node->grain * node->nitems;
-		node->common = r->node_limit - node->reserved;
-	}
 	return err;
 }
 
@@ -282,15 +271,16 @@ static void check_release(struct release *r)
 		explore_fail("a free is deferred without a budget");
 	for (k = 0; k < r->nodes; k++) {
 		struct release_node *node = &r->node[k];
-		u64 held = 0, queued = 0;
+		u64 held = 0;
+		u32 full = 0;
 
 		for (i = 0; i < node->nitems; i++) {
-			queued += node->queue[i].queued;
-			held += release_cpu_bytes(node->item[i]) + node->queue[i].queued;
+			full += node->item[i]->queue.nfull;
+			held += release_cpu_bytes(node->item[i]);
 		}
 		if (held && !is_watched(node))
 			explore_fail("references are held back and nothing will drain them");
-		if (queued > r->node_limit)
+		if (full > node->own - node->nitems + node->bufs)
 			explore_fail("more is held back than the limit");
 	}
 }

@@ -178,7 +178,7 @@ static u64 dearest_free(unsigned int cpus)
 		if (explore_accesses - before > most)
 			most = explore_accesses - before;
 	}
-	if (!release_queued(&rig->store.release) || home_in_place())
+	if (!release_full_bufs(&rig->store.release) || home_in_place())
 		explore_fail("no buffer was queued");
 	rig_check();
 	rig_close();
@@ -240,8 +240,8 @@ static void a_flush_looks_at_each_item_once(void)
 	}
 }
 
-/* A buffer is queued, taken, and given back: two holds if others are drained with it. */
-static void a_queue_s_lock_is_taken_three_times_a_buffer(void)
+/* A buffer is queued, and taken. */
+static void a_queue_s_lock_is_taken_twice_a_buffer(void)
 {
 	const u64 bufs = buffers.slots / RELEASE_REFS;
 	u64 i, holds;
@@ -256,7 +256,7 @@ static void a_queue_s_lock_is_taken_three_times_a_buffer(void)
 			     (unsigned long long)holds, (unsigned long long)bufs);
 	host_work_flush(&rig->store.release.node->worker->work);
 	holds = home_lock_stat("ebb_release")->holds;
-	if (holds > 3 * bufs + 4 || release_queued(&rig->store.release))
+	if (holds > 2 * bufs + 1 || release_full_bufs(&rig->store.release))
 		explore_fail("%llu holds to queue and drain %llu buffers",
 			     (unsigned long long)holds, (unsigned long long)bufs);
 	rig_check();
@@ -289,6 +289,7 @@ static void open_stocks(unsigned int cpus, unsigned int nodes, u32 spare)
 	cfg.slots = RELEASE_REFS;
 	cfg.spare = spare;
 	cfg.release_limit = 4 * cpus * PLENTY;
+	cfg.pages = 4 * HOME_PAGES;
 	home_open_nodes(cpus, nodes, cfg.pages);
 	if (rig_open(&cfg))
 		explore_fail("a store cannot be made");
@@ -302,42 +303,60 @@ static void close_stocks(void)
 	home_close();
 }
 
-static void cpus_that_fill_buffers_meet_at_their_node_once_a_batch(void)
+static void cpus_that_fill_buffers_meet_at_their_node_once_a_pocket(void)
 {
 	const unsigned int cpus = 4;
 	const struct release_node *node;
-	unsigned int i;
+	unsigned int i, round;
 	u64 holds;
 
-	open_stocks(cpus, 1, 5 * cpus);
+	open_stocks(cpus, 1, 4 * 4 * (cpus + 1));
 	node = rig->store.release.node;
+	if (node->pocket != 4 || node->own != 5 * node->nitems)
+		explore_fail("a pocket of %u of %u buffers", node->pocket, node->bufs);
 	for (i = 0; i < cpus; i++)
-		fill_buffers(i, node->stock);
+		fill_buffers(i, RELEASE_POCKET / 4);
 	holds = home_lock_stat("ebb_release_node")->holds;
-	if (holds || home_lock_stat("ebb_release")->holds != node->stock * cpus)
-		explore_fail("%llu holds of the node's lock, though all had a stock",
+	if (holds)
+		explore_fail("%llu holds of the node's lock, though all had buffers",
 			     (unsigned long long)holds);
-	for (i = 0; i < cpus; i++)
-		fill_buffers(i, node->batch);
+	for (round = 1; round <= 2; round++) {
+		for (i = 0; i < cpus; i++)
+			fill_buffers(i, node->pocket);
+		holds = home_lock_stat("ebb_release_node")->holds;
+		if (holds != round * cpus)
+			explore_fail("%llu holds of the node's lock for %u pockets",
+				     (unsigned long long)holds, round * cpus);
+	}
+	/* Who drains gives back as many at a time. */
+	home_stat_reset();
+	while (release_full_bufs(&rig->store.release))
+		home_run_work(&node->worker->work);
 	holds = home_lock_stat("ebb_release_node")->holds;
-	/* What was left over when the pool was filled is a smaller batch. */
-	if (node->stock < 4 || node->batch < 2 || !holds || holds > cpus + 1)
-		explore_fail("%llu holds of the node's lock for %u batches", (unsigned long long)holds, cpus);
+	if (holds > 12 * cpus / RELEASE_POCKET + 2)
+		explore_fail("%llu holds to give %u buffers back", (unsigned long long)holds,
+			     12 * cpus);
 	close_stocks();
 }
 
 static void what_a_cpu_drew_from_its_node_is_there_for_others(void)
 {
-	unsigned int all, i;
+	struct release_node *node;
+	unsigned int i;
 
-	open_stocks(2, 1, 4);
-	all = rig->store.release.node->stock + rig->store.release.node->nempty;
+	open_stocks(2, 1, 24);
+	node = rig->store.release.node;
 	for (i = 0; i < 6; i++) {
-		fill_buffers(i % 2, all);
-		host_work_flush(&rig->store.release.node->worker->work);
-		if (release_queued(&rig->store.release))
+		fill_buffers(i % 2, node->bufs - node->pocket + 1);
+		host_work_flush(&node->worker->work);
+		if (release_full_bufs(&rig->store.release))
 			explore_fail("a worker does not drain the queues");
 	}
+	/* With nothing to drain it asks for the look that sets pockets right. */
+	host_work_flush(&node->worker->work);
+	host_work_flush(&rig->store.release.disarm);
+	if (node->out != node->own || node->item[1]->queue.nempty != node->own / 3 - 1)
+		explore_fail("%u buffers are in pockets, of %u", node->out, node->own);
 	close_stocks();
 }
 
@@ -350,25 +369,8 @@ static void who_is_short_of_memory_begins_on_the_node(void)
 	fill_buffers(0, 1);
 	fill_buffers(3, 2);
 	release_help(&rig->store.release, 1, 2);
-	if (node[1].queue[1].nfull || node[0].queue[0].nfull != 1)
+	if (node[1].item[1]->queue.nfull || node[0].item[0]->queue.nfull != 1)
 		explore_fail("another node's buffers are freed first");
-	close_stocks();
-}
-
-static void who_is_short_of_memory_passes_over_a_locked_queue(void)
-{
-	struct release_queue *q;
-
-	open_stocks(1, 1, 4);
-	q = rig->store.release.node->queue;
-	fill_buffers(0, 1);
-	/* Somebody else's. */
-	q->lock.l.owner = EXPLORE_ALL;
-	if (release_help(&rig->store.release, 0, 1))
-		explore_fail("a locked queue's buffer is freed");
-	q->lock.l.owner = 0;
-	if (release_help(&rig->store.release, 0, 1) != RELEASE_REFS)
-		explore_fail("a buffer is not freed");
 	close_stocks();
 }
 
@@ -501,7 +503,8 @@ static void full_buffers_stay_on_their_node(void)
 	me->cpu = 3;
 	for (i = 0; i < cfg.slots; i++)
 		store_free(&rig->store, i);
-	if (node[0].queue[0].queued || node[0].queue[1].queued || !node[1].queue[1].queued ||
+	if (node[0].item[0]->queue.nfull || node[0].item[1]->queue.nfull ||
+	    !node[1].item[1]->queue.nfull ||
 	    !node[1].worker->work.queued || node[0].worker->work.queued)
 		explore_fail("a buffer is queued on another node than it was filled on");
 	rig_check();
@@ -789,10 +792,6 @@ static void who_is_interrupted_stops_compacting(void)
 	shrink_rest(&rig->store.shrink);
 	if (pool_pages(&rig->store.pool) < cfg.slots / 4)
 		explore_fail("a worker goes on for nobody");
-	rig->store.release.objects = ~(u64)0;
-	if (release_set_limit(&rig->store.release, (u64)1 << 20) != -EINTR ||
-	    rig->store.release.limit)
-		explore_fail("buffers are made for nobody");
 	home->interrupted = false;
 	if (!store_compact(&rig->store))
 		explore_fail("nothing is left to compact");
@@ -814,14 +813,12 @@ int main(void)
 		{ "who is interrupted stops compacting", who_is_interrupted_stops_compacting },
 		{ "a free looks at no other CPU", a_free_looks_at_no_other_cpu },
 		{ "a flush looks at each item once", a_flush_looks_at_each_item_once },
-		{ "a queue's lock is taken three times a buffer", a_queue_s_lock_is_taken_three_times_a_buffer },
-		{ "CPUs that fill buffers meet at their node once a batch",
-		  cpus_that_fill_buffers_meet_at_their_node_once_a_batch },
+		{ "a queue's lock is taken twice a buffer", a_queue_s_lock_is_taken_twice_a_buffer },
+		{ "CPUs that fill buffers meet at their node once a pocket",
+		  cpus_that_fill_buffers_meet_at_their_node_once_a_pocket },
 		{ "what a CPU drew from its node is there for others",
 		  what_a_cpu_drew_from_its_node_is_there_for_others },
 		{ "who is short of memory begins on the node", who_is_short_of_memory_begins_on_the_node },
-		{ "who is short of memory passes over a locked queue",
-		  who_is_short_of_memory_passes_over_a_locked_queue },
 		{ "a worker makes no flush wait for what it takes later",
 		  a_worker_makes_no_flush_wait_for_what_it_takes_later },
 		{ "a flush ends however much is freed meanwhile", a_flush_ends_however_much_is_freed_meanwhile },

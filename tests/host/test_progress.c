@@ -247,44 +247,6 @@ static void a_write_waits_for_nobody_at_the_peak(unsigned int number, unsigned i
 	printf("ok %u - %s\n", number, job.name);
 }
 
-/* ---- the budget of all stores ---- */
-
-static struct release_budget *budget;
-
-static void budget_begin(void)
-{
-	home_open(2, HOME_PAGES);
-	budget = host_zalloc(sizeof(*budget));
-	if (release_budget_init(budget, 1))
-		explore_fail("there is no budget");
-}
-
-static void budget_act(unsigned int actor)
-{
-	release_budget_raise(budget, 3 - actor);
-}
-
-static void budget_end(void)
-{
-	if (budget->limit != 3)
-		explore_fail("who raises the budget last lowers it to %llu", (unsigned long long)budget->limit);
-	release_budget_destroy(budget);
-	host_free(budget, sizeof(*budget));
-	home_close();
-}
-
-static void nobody_lowers_what_another_raised(unsigned int number)
-{
-	const struct explore_job job = {
-		.name = "nobody lowers what another raised", .number = number, .actors = 2,
-		.begin = budget_begin, .act = budget_act, .end = budget_end,
-	};
-	struct explore_result res;
-
-	explore(&job, 3, &res);
-	printf("ok %u - %s\n", number, job.name);
-}
-
 /*
  * The timer.  The victim frees and loses its CPU at some step, until nobody else has anything to
  * do; the others, each on a CPU of its own, free as well.
@@ -527,7 +489,6 @@ int main(void)
 	}
 	a_write_waits_for_nobody_at_the_peak(++number, runs);
 	nobody_waits_for_who_starts_the_timer(++number, runs);
-	nobody_lowers_what_another_raised(++number);
 	a_swap_out_waits_for_nobody_who_frees(++number, runs);
 	printf("1..%u\n", number);
 	return 0;

@@ -13,7 +13,7 @@
 #define SLOTS (4 * RELEASE_REFS)
 
 static const struct rig_config config = {
-	.cpus = 8, .pages = HOME_PAGES, .slots = SLOTS, .release_limit = PLENTY, .spare = 32,
+	.cpus = 8, .pages = 4 * HOME_PAGES, .slots = SLOTS, .release_limit = PLENTY, .spare = 32,
 };
 
 static unsigned int rests, pushed;

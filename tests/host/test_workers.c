@@ -36,7 +36,7 @@ static void put(u64 i, unsigned int node)
 /* Full buffers, all of CPU 0. */
 static u32 full(void)
 {
-	return rig->store.release.item[0]->queue->nfull;
+	return rig->store.release.item[0]->queue.nfull;
 }
 
 /* So many full buffers. */
@@ -99,7 +99,7 @@ static void a_worker_lets_others_run_and_goes_on_with_a_backlog(void)
 	open_with(&long_queue, 1);
 	node = queue_buffers(RELEASE_ROUND + RELEASE_BACKLOG);
 	host_work_flush(&node->worker->work);
-	if (full() || release_queued(&rig->store.release))
+	if (release_full_bufs(&rig->store.release))
 		explore_fail("the first worker leaves %u buffers", full());
 	close_rig();
 }
@@ -168,49 +168,28 @@ static void the_timer_of_a_node_stops_while_another_s_runs_on(void)
 	close_rig();
 }
 
-static void must_be_at_least(u64 holds, const char *what)
-{
-	u64 were = home_lock_stat("ebb_release_node")->holds;
-
-	if (were < holds)
-		explore_fail("buffers %s in %llu holds of the lock, not %llu", what,
-			     (unsigned long long)were, (unsigned long long)holds);
-}
-
-static void a_budget_s_buffers_come_and_go_some_at_a_time(void)
+static void a_budget_s_buffers_stay_until_the_last_store_ends(void)
 {
 	const struct rig_config cfg = {
 		.cpus = 4, .pages = HOME_PAGES, .slots = 8, .release_limit = 64 << 20, .spare = 32,
 	};
+	const struct release_home *node;
 	struct release *r;
-	u64 limit, with, moved, flush;
-	u32 spare, pool, pieces;
+	u32 n;
 
 	open_with(&cfg, 1);
 	r = &rig->store.release;
-	spare = r->node->spare;
-	pool = r->node->nempty;
-	if (pool <= 2 * r->node->batch)
-		explore_fail("%u buffers in the pool are few", pool);
-	with = release_meta_bytes(r);
-	pieces = (pool + r->node->batch - 1) / r->node->batch;
-	limit = (u64)cfg.spare * RELEASE_REFS * 1024;
-	home_stat_reset();
-	release_flush(r);
-	flush = home_lock_stat("ebb_release_node")->holds;
-	home_stat_reset();
-	if (release_set_limit(r, 0))
-		explore_fail("the budget cannot shrink");
-	moved = with - release_meta_bytes(r);
-	if (moved != spare * sizeof(struct release_buf))
-		explore_fail("%llu bytes of %u buffers go", (unsigned long long)moved, spare);
-	must_be_at_least(pieces + flush, "go");
-	home_stat_reset();
+	node = r->budget->node;
+	n = node->n;
+	if (n != 2 * r->items + cfg.spare || node->nempty != cfg.spare)
+		explore_fail("%u buffers, %u of them empty", n, node->nempty);
+	if (release_set_limit(r, 0) || node->bufs || node->n != n || node->nempty != n - r->items)
+		explore_fail("the buffers of a limit that shrank go, or may be had");
 	/* As a store with so many slots gets them. */
 	r->objects = ~(u64)0;
-	if (release_set_limit(r, limit) || release_meta_bytes(r) != with)
-		explore_fail("the buffers do not come back");
-	must_be_at_least(pieces, "come");
+	if (release_set_limit(r, 40 * RELEASE_BUF_BYTES) || node->bufs != 40 ||
+	    node->n != 3 * r->items + 40 || node->nempty != 40)
+		explore_fail("a limit of 40 buffers has %u of %u", node->nempty, node->n);
 	close_rig();
 }
 
@@ -225,8 +204,8 @@ int main(void)
 		  a_node_without_cpus_has_pages_and_nothing_else },
 		{ "the timer of a node stops while another's runs on",
 		  the_timer_of_a_node_stops_while_another_s_runs_on },
-		{ "a budget's buffers come and go some at a time",
-		  a_budget_s_buffers_come_and_go_some_at_a_time },
+		{ "a budget's buffers stay until the last store ends",
+		  a_budget_s_buffers_stay_until_the_last_store_ends },
 	};
 
 	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
