@@ -224,7 +224,7 @@ static bool release_hand_over(struct release_cpu *rc, struct release_todo *todo)
 
 	if (!host_read_once(q->nempty) && !release_budget_has(rc->node))
 		return false;
-	host_lock(&q->lock);
+	host_lock(&rc->queue.lock);
 	done = q->nempty || release_budget_draw(rc, &kick);
 	if (done) {
 		/* Before head moves: who finds the ring empty then looks for the buffer here. */
@@ -235,7 +235,7 @@ static bool release_hand_over(struct release_cpu *rc, struct release_todo *todo)
 		else
 			host_write_once(q->nfull, q->nfull - 1);
 	}
-	host_unlock(&q->lock);
+	host_unlock(&rc->queue.lock);
 	if (kick) {
 		/*
 		 * Before the look whether the worker is to run: it clears this, then looks for

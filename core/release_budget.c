@@ -125,10 +125,10 @@ static u32 pocket_own(const struct release_node *node, u32 most)
 }
 
 /* Buffers for the CPUs' rings and pockets, or none, and so many beside them. */
-static int budget_set_node(struct release_node *node, bool rings, u32 bufs)
-	HOST_REQUIRES(node->r->budget->lock)
+static int budget_set_node(struct release_budget *b, struct release_node *node, bool rings,
+			   u32 bufs)
+	HOST_REQUIRES(b->lock)
 {
-	struct release_budget *b = node->r->budget;
 	struct release_home *home = node->home;
 	u32 own = rings ? node->nitems * (1 + pocket_own(node, bufs)) : 0;
 	u64 sum = home->sum - node->bufs + bufs, all = budget_bufs(node->r, b->limit, ~(u64)0);
@@ -162,11 +162,12 @@ static u32 budget_room(const struct release_node *node)
 	return own < all ? own : all;
 }
 
-static void budget_take(struct release_node *node, u32 n) HOST_REQUIRES(node->home->lock)
+static void budget_take(struct release_home *home, struct release_node *node, u32 n)
+	HOST_REQUIRES(home->lock)
 {
-	node->home->nempty -= n;
+	home->nempty -= n;
 	host_write_once(node->out, node->out + n);
-	host_write_once(node->home->out, node->home->out + n);
+	host_write_once(home->out, home->out + n);
 }
 
 /* Draws or gives back, until a CPU's pocket has n buffers or there are no more. */
@@ -185,7 +186,7 @@ static void pocket_set(struct release_cpu *rc, u32 n) HOST_REQUIRES(rc->queue.lo
 	} else {
 		memcpy(home->empty + home->nempty, q->empty + n, (was - n) * sizeof(*q->empty));
 	}
-	budget_take(rc->node, n - was);
+	budget_take(home, rc->node, n - was);
 	host_unlock(&home->lock);
 	host_write_once(q->nempty, n);
 }
@@ -210,7 +211,7 @@ void release_budget_give(struct release_node *node, struct release_buf **buf, u3
 
 	host_lock(&home->lock);
 	memcpy(home->empty + home->nempty, buf, n * sizeof(*buf));
-	budget_take(node, (u32)0 - n);
+	budget_take(home, node, (u32)0 - n);
 	host_unlock(&home->lock);
 }
 
@@ -246,11 +247,11 @@ int release_budget_set(struct release *r, u64 limit)
 	if (limit > all)
 		b->limit = limit;
 	for (k = 0; k < r->nodes && !err; k++)
-		err = budget_set_node(&r->node[k], true, budget_of_node(&r->node[k], limit));
+		err = budget_set_node(b, &r->node[k], true, budget_of_node(&r->node[k], limit));
 	if (err) {
 		b->limit = all;
 		while (k--)
-			budget_set_node(&r->node[k], true, budget_of_node(&r->node[k], was));
+			budget_set_node(b, &r->node[k], true, budget_of_node(&r->node[k], was));
 	}
 	host_mutex_unlock(&b->lock);
 	return err;
@@ -258,29 +259,33 @@ int release_budget_set(struct release *r, u64 limit)
 
 int release_budget_join(struct release *r)
 {
+	struct release_budget *b = r->budget;
 	unsigned int k, i;
 	int err = 0;
 
-	host_mutex_lock(&r->budget->lock);
+	host_mutex_lock(&b->lock);
 	for (k = 0; k < r->nodes && !err; k++) {
-		r->node[k].home = &r->budget->node[k];
-		err = budget_set_node(&r->node[k], true, 0);
+		r->node[k].home = &b->node[k];
+		err = budget_set_node(b, &r->node[k], true, 0);
 	}
-	host_mutex_unlock(&r->budget->lock);
+	host_mutex_unlock(&b->lock);
 	for (i = 0; i < r->items && !err; i++) {
-		struct release_queue *q = &r->item[i]->queue;
+		struct release_cpu *rc = r->item[i];
 
-		host_lock(&q->lock);
-		pocket_set(r->item[i], 1);
-		q->nempty = 0;
-		host_unlock(&q->lock);
-		r->item[i]->buf = q->empty[0];
+		host_lock(&rc->queue.lock);
+		pocket_set(rc, 1);
+		rc->queue.nempty = 0;
+		host_unlock(&rc->queue.lock);
+		rc->buf = rc->queue.empty[0];
+		/* Another store may have had it. */
+		rc->buf->era = 0;
 	}
 	return err;
 }
 
 void release_budget_leave(struct release *r)
 {
+	struct release_budget *b = r->budget;
 	unsigned int k, i;
 
 	for (k = 0; k < r->nodes; k++)
@@ -288,7 +293,7 @@ void release_budget_leave(struct release *r)
 	for (i = 0; i < r->items; i++)
 		if (r->item[i]->buf)
 			release_budget_give(r->item[i]->node, &r->item[i]->buf, 1);
-	host_mutex_lock(&r->budget->lock);
+	host_mutex_lock(&b->lock);
 	for (k = 0; k < r->nodes; k++) {
 		struct release_node *node = &r->node[k];
 
@@ -296,9 +301,9 @@ void release_budget_leave(struct release *r)
 		if (!node->home)
 			continue;
 		host_warn_on(node->out, "a store ends that holds something back");
-		budget_set_node(node, false, 0);
+		budget_set_node(b, node, false, 0);
 		if (!node->home->own)
 			budget_free(node->home);
 	}
-	host_mutex_unlock(&r->budget->lock);
+	host_mutex_unlock(&b->lock);
 }
