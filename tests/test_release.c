@@ -203,6 +203,22 @@ static void full_buffers_wake_the_worker(void **state)
 	rig_close(r);
 }
 
+static void half_of_the_budget_wakes_the_worker(void **state)
+{
+	struct rig *r = rig_open(16 << 20);
+	struct release_node *node = r->release.node;
+
+	hold_workers(&r->release);
+	while (!(host_a64_read(&node->kicked) & 1) && !freed(r))
+		push(r, make(r, 100));
+	must_eq(freed(r), 0);
+	/* The pockets are counted, too. */
+	must(release_full_bufs(&r->release) >= node->bufs / 4);
+	must_be_at_most(release_full_bufs(&r->release), node->bufs / 2 + node->own);
+	let_workers(&r->release);
+	rig_close(r);
+}
+
 static void a_flush_frees_all_that_was_pushed_before_it(void **state)
 {
 	struct rig *r = rig_open(64 << 20);
@@ -529,6 +545,10 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 	must(release_full_bufs(&store[0]) > 0);
 	release_flush(&store[0]);
 	must_eq(release_held(&store[0]), 0);
+	/* Nor does it get more than its own limit, whatever the others leave. */
+	push_to(r, &store[0], 10 * RELEASE_REFS);
+	must_be_at_most(release_full_bufs(&store[0]), 8);
+	must(stats_of(&store[0]).in_place > 0);
 	let_workers(&store[0]);
 	/* Whose own limit is larger raises it, and one who leaves takes it not along. */
 	must_eq(release_set_limit(&store[0], 4 * limit), 0);
@@ -551,6 +571,7 @@ int main(void)
 		cmocka_unit_test(one_call_frees_a_bounded_number_in_place),
 		cmocka_unit_test(the_timer_leaves_nothing_held_back),
 		cmocka_unit_test(full_buffers_wake_the_worker),
+		cmocka_unit_test(half_of_the_budget_wakes_the_worker),
 		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
 		cmocka_unit_test(a_cpu_s_first_buffers_are_no_backlog),
 		cmocka_unit_test(a_smaller_budget_flushes_and_a_larger_one_does_not),
