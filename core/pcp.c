@@ -149,23 +149,33 @@ static bool is_of(const struct pcp *pcp, host_page page, unsigned int node)
 	return host_nr_nodes() == 1 || host_page_node(pcp->src, page) == node;
 }
 
-/* Adds n pages to the reserve, as far as it is short, a batch a hold; returns how many. */
-static unsigned int top_up(struct pcp *pcp, const host_page *pages, unsigned int n)
+/* What is in the shared reserve, no list has taken. */
+static void count_shared(struct pcp *pcp, const struct pcp_list *l, const struct pcp_reserve *r,
+			 u64 came)
+{
+	if (r == pcp->shared && came)
+		host_a64_add(&pcp->node[l->node].taken, came);
+}
+
+/* Adds n pages to a reserve, as far as it is short, a batch a hold; returns how many. */
+static unsigned int top_up(struct pcp *pcp, struct pcp_list *l, struct pcp_reserve *r,
+			   const host_page *pages, unsigned int n)
 {
 	unsigned int done = 0;
 
-	while (done < n && pcp_is_short(pcp)) {
+	while (done < n && pcp_reserve_is_short(r)) {
 		unsigned int k = at_most(n - done, pcp->batch);
 
-		host_lock(&pcp->lock);
-		k = at_most(k, pcp->size - pcp->count);
-		memcpy(pcp->reserve + pcp->count, pages + done, k * sizeof(*pages));
-		host_write_once(pcp->count, pcp->count + k);
-		host_unlock(&pcp->lock);
+		host_lock(&r->lock);
+		k = at_most(k, r->size - r->count);
+		memcpy(r->page + r->count, pages + done, k * sizeof(*pages));
+		host_write_once(r->count, r->count + k);
+		host_unlock(&r->lock);
 		if (!k)
 			break;
 		done += k;
 	}
+	count_shared(pcp, l, r, (u64)0 - done);
 	return done;
 }
 
@@ -236,15 +246,19 @@ static unsigned int from_others(struct pcp *pcp, host_page *out, unsigned int n,
 	return k ? k : pcp_rob(pcp, pcp->by_node, host_nr_cpus(), &pcp->cursor, out, n);
 }
 
-static unsigned int from_reserve(struct pcp *pcp, host_page *out, unsigned int n)
+static unsigned int from_reserve(struct pcp *pcp, struct pcp_list *l, struct pcp_reserve *r,
+				 host_page *out, unsigned int n)
 {
+	if (!r || !host_read_once(r->count))
+		return 0;
 	n = at_most(n, pcp->batch);
-	host_lock(&pcp->lock);
-	n = at_most(n, pcp->count);
-	host_write_once(pcp->count, pcp->count - n);
-	memcpy(out, pcp->reserve + pcp->count, n * sizeof(*out));
-	host_unlock(&pcp->lock);
-	return n;
+	host_lock(&r->lock);
+	n = at_most(n, r->count);
+	host_write_once(r->count, r->count - n);
+	memcpy(out, r->page + r->count, n * sizeof(*out));
+	host_unlock(&r->lock);
+	count_shared(pcp, l, r, n);
+	return pcp_sift(pcp, l, out, n);
 }
 
 static void count_strays(struct pcp *pcp, const host_page *page, unsigned int n, unsigned int node)
@@ -288,8 +302,10 @@ int pcp_alloc(struct pcp *pcp, host_page *out, unsigned int n, unsigned int node
 			k = pcp_sift(pcp, l, to, from_others(pcp, to, want, node));
 		if (!k && how & (HOST_MAY_WAIT | HOST_RECLAIMS)) {
 			k = from_source(pcp, l, to, want, node, how);
-			if (!k && host_read_once(pcp->count))
-				k = pcp_sift(pcp, l, to, from_reserve(pcp, to, want));
+			if (!k)
+				k = from_reserve(pcp, l, pcp->shared, to, want);
+			if (!k)
+				k = from_reserve(pcp, l, &pcp->own, to, want);
 		}
 		if (!k) {
 			pcp_free(pcp, out, got, HOST_ANY_NODE);
@@ -307,7 +323,9 @@ void pcp_free(struct pcp *pcp, const host_page *pages, unsigned int n, unsigned 
 	unsigned int i, k;
 	bool near;
 
-	k = top_up(pcp, pages, n);
+	k = top_up(pcp, l, &pcp->own, pages, n);
+	if (pcp->shared)
+		k += top_up(pcp, l, pcp->shared, pages + k, n - k);
 	pages += k;
 	n -= k;
 	if (host_nr_nodes() == 1)
@@ -412,36 +430,43 @@ u64 pcp_drain_some(struct pcp *pcp, unsigned int lists)
 	return pages;
 }
 
-/* Fills the reserve from the source; how: as host_pages_alloc().  True: it is short still. */
-static bool pcp_fill_reserve(struct pcp *pcp, unsigned int how)
+/* Fills a reserve from the source; how: as host_pages_alloc().  True: it is short still. */
+static bool fill_reserve(struct pcp *pcp, struct pcp_reserve *r, unsigned int how)
 {
 	struct pcp_list *l = pcp_own(pcp);
 	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
 	unsigned int turns, want, k, in;
 
 	/* Each turn brings a page at least; who draws meanwhile does not keep us here. */
-	for (turns = pcp->size; turns; turns--) {
+	for (turns = r->size; turns; turns--) {
 		/* As in pcp_list_age(): who draws after this hold queues the worker anew. */
-		host_lock(&pcp->lock);
-		want = at_most(pcp->size - pcp->count, pcp->batch);
-		host_unlock(&pcp->lock);
+		host_lock(&r->lock);
+		want = at_most(r->size - r->count, pcp->batch);
+		host_unlock(&r->lock);
 		if (!want)
 			return false;
 		k = host_pages_alloc(pcp->src, page, want, l->node, how);
 		if (!k)
 			break;
 		host_a64_add(&pcp->node[l->node].taken, k);
-		in = top_up(pcp, page, k);
+		in = top_up(pcp, l, r, page, k);
 		if (in < k)
 			pcp_give(pcp, l, page + in, k - in);
 		host_resched();
 	}
-	return pcp_is_short(pcp);
+	return pcp_reserve_is_short(r);
+}
+
+static bool fill_reserves(struct pcp *pcp, unsigned int how)
+{
+	bool again = fill_reserve(pcp, &pcp->own, how);
+
+	return pcp->shared ? fill_reserve(pcp, pcp->shared, how) || again : again;
 }
 
 bool pcp_refill(struct pcp *pcp)
 {
-	return pcp_fill_reserve(pcp, 0);
+	return fill_reserves(pcp, 0);
 }
 
 bool pcp_tend(struct pcp *pcp, bool *aged)
@@ -470,7 +495,7 @@ static void drop_all(struct pcp *pcp)
 	host_free(pcp->list, host_nr_cpus() * sizeof(*pcp->list));
 	host_free(pcp->node, host_nr_nodes() * sizeof(*pcp->node));
 	host_free(pcp->by_node, host_nr_cpus() * sizeof(*pcp->by_node));
-	host_free(pcp->reserve, pcp->size * sizeof(*pcp->reserve));
+	host_free(pcp->own.page, pcp->own.size * sizeof(*pcp->own.page));
 	memset(pcp, 0, sizeof(*pcp));
 }
 
@@ -493,8 +518,32 @@ static void sort_nodes(struct pcp *pcp)
 	}
 }
 
+int pcp_reserve_init(struct pcp_reserve *r, unsigned int size)
+{
+	memset(r, 0, sizeof(*r));
+	host_lock_init(&r->lock, "ebb_reserve");
+	if (size)
+		r->page = host_zalloc(size * sizeof(*r->page));
+	if (size && !r->page)
+		return -ENOMEM;
+	r->size = size;
+	return 0;
+}
+
+void pcp_reserve_destroy(struct pcp_reserve *r, struct host_pages *src)
+{
+	u32 at, k;
+
+	for (at = 0; at < r->count; at += k) {
+		k = at_most(r->count - at, PCP_BATCH_MAX);
+		host_pages_free(src, r->page + at, k);
+	}
+	host_free(r->page, r->size * sizeof(*r->page));
+	memset(r, 0, sizeof(*r));
+}
+
 int pcp_init(struct pcp *pcp, struct host_pages *src, unsigned int batch, unsigned int high_max,
-	     unsigned int reserve)
+	     unsigned int reserve, struct pcp_reserve *shared)
 {
 	unsigned int cpu;
 
@@ -505,14 +554,13 @@ int pcp_init(struct pcp *pcp, struct host_pages *src, unsigned int batch, unsign
 	pcp->src = src;
 	pcp->batch = batch;
 	pcp->high_max = high_max;
-	pcp->size = reserve;
-	host_lock_init(&pcp->lock, "ebb_reserve");
+	pcp->shared = shared;
+	if (pcp_reserve_init(&pcp->own, reserve))
+		return -ENOMEM;
 	pcp->list = host_zalloc(host_nr_cpus() * sizeof(*pcp->list));
 	pcp->node = host_zalloc(host_nr_nodes() * sizeof(*pcp->node));
 	pcp->by_node = host_zalloc(host_nr_cpus() * sizeof(*pcp->by_node));
-	if (reserve)
-		pcp->reserve = host_zalloc(reserve * sizeof(*pcp->reserve));
-	if (!pcp->list || !pcp->node || !pcp->by_node || (reserve && !pcp->reserve))
+	if (!pcp->list || !pcp->node || !pcp->by_node)
 		goto no_memory;
 	for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
 		unsigned int node = host_cpu_node(cpu);
@@ -527,7 +575,7 @@ int pcp_init(struct pcp *pcp, struct host_pages *src, unsigned int batch, unsign
 	}
 	sort_nodes(pcp);
 	pcp->aged = host_now_ns();
-	pcp_fill_reserve(pcp, HOST_MAY_WAIT);
+	fill_reserves(pcp, HOST_MAY_WAIT);
 	return 0;
 
 no_memory:
@@ -538,9 +586,8 @@ no_memory:
 void pcp_destroy(struct pcp *pcp)
 {
 	pcp_drain(pcp);
-	if (pcp->count)
-		pcp_give(pcp, pcp->list[0], pcp->reserve, pcp->count);
-	pcp->count = 0;
+	if (pcp->own.count)
+		pcp_give(pcp, pcp->list[0], pcp->own.page, pcp->own.count);
 	drop_all(pcp);
 }
 
@@ -590,9 +637,10 @@ const char *pcp_check(struct pcp *pcp, u64 used)
 			if (!is_of(pcp, l->page[i], l->node))
 				return "a page list has a page of another node";
 	}
-	if (pcp->count > pcp->size)
+	if (pcp->own.count > pcp->own.size ||
+	    (pcp->shared && pcp->shared->count > pcp->shared->size))
 		return "the reserve has more pages than it has room for";
-	if (pcp_taken(pcp) != used + pcp_count(pcp) + pcp->count)
+	if (pcp_taken(pcp) != used + pcp_count(pcp) + pcp->own.count)
 		return "pages taken != in use + in lists + in the reserve";
 	return NULL;
 }

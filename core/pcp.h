@@ -2,10 +2,10 @@
 /*
  * pcp.h - per-CPU page lists and a reserve in front of the home's page source.
  *
- *     pool --pcp_free--> [reserve, if it is short]
+ *     pool --pcp_free--> [own reserve, the shared one, if it is short]
  *                        [list of this CPU: count <= high] --batch--> host_pages_free
  *          <-pcp_alloc-  own list, source, other CPUs' lists; if the caller may wait: source,
- *                        waiting, and reserve
+ *                        waiting, and the reserves
  *
  * Lists.  Each has a lock, so that other CPUs reach it; from afar it is only tried, but for
  * drain and decay.  A list holds pages of its CPU's node alone: a request for another node goes
@@ -19,13 +19,14 @@
  * anything else: by the pages that are freed, and by pcp_tend(), which the home calls from its
  * worker.  It is for who writes in order to free memory: there a write that fails frees nothing,
  * so that the next one fails, too.  PCP_TAKE is what one such write may need before any of it
- * comes back (pcp_reserve_for()).
+ * comes back (pcp_reserve_for()).  Most of it is shared by all who have one; what each has for
+ * itself, PCP_TAKE_BATCH, is there for a device that another one writes to.
  *
  * Bad pages.  A page whose memory the machine finds broken (host_page_is_bad()) is given to nobody
  * any more: whoever comes to it in a list or the reserve gives it back to the source, which drops
  * it.  Who has such a page in use keeps it for as long.
  *
- *     pages taken from the source == in use + in lists + in the reserve
+ *     pages taken from the source == in use + in lists + in the own reserve
  */
 #ifndef EBB_CORE_PCP_H
 #define EBB_CORE_PCP_H
@@ -59,6 +60,13 @@ struct pcp_node {
 	u32 first, cpus;        /* by_node[first .. first + cpus) are its CPUs; fixed */
 };
 
+struct pcp_reserve {
+	host_lock_t lock HOST_OWN_LINE;
+	u32 size;                       /* pages; fixed */
+	u32 count;                      /* page[0 .. count) are free ones; lock, host_read_once */
+	host_page *page;                /* [size]; lock */
+};
+
 struct pcp {
 	struct host_pages *src;
 	struct pcp_list **list;         /* [host_nr_cpus()] */
@@ -70,11 +78,9 @@ struct pcp {
 
 	host_a64 cursor HOST_OWN_LINE;  /* where rob() and pcp_drain_some() look next */
 
-	/* Read by every pcp_free(), so not on a line that is written while the reserve is full. */
-	host_lock_t lock HOST_OWN_LINE;
-	u32 size;                       /* of the reserve, pages; fixed */
-	u32 count;                    /* reserve[0 .. count) are free pages; lock, host_read_once */
-	host_page *reserve;             /* [size]; lock */
+	/* Read by every pcp_free(), so not on a line that is written while they are full. */
+	struct pcp_reserve own;
+	struct pcp_reserve *shared;     /* with others, or NULL */
 };
 
 /*
@@ -97,13 +103,19 @@ static inline unsigned int pcp_reserve_for(u64 bytes, unsigned int cpus)
 	return (unsigned int)(n < 72 ? 72 : n > 1024 ? 1024 : n) + 2 * cpus;
 }
 
+/* One of size pages, all to come.  Process context.  -ENOMEM. */
+int pcp_reserve_init(struct pcp_reserve *r, unsigned int size);
+
+/* Gives its pages back; nobody uses it any more.  Process context. */
+void pcp_reserve_destroy(struct pcp_reserve *r, struct host_pages *src);
+
 /*
  * batch: pages moved in one hold of the source's lock.  high_max: most pages of a list.
- * reserve: pages, 0 none; it is filled as far as the source gives.  Process context.
- * -EINVAL: out of range; -ENOMEM.
+ * reserve: pages of the own one, 0 none; shared: outlives it, or NULL.  Both are filled as far as
+ * the source gives.  Process context.  -EINVAL: out of range; -ENOMEM.
  */
 int pcp_init(struct pcp *pcp, struct host_pages *src, unsigned int batch, unsigned int high_max,
-	     unsigned int reserve);
+	     unsigned int reserve, struct pcp_reserve *shared);
 
 /* Gives all pages back and ends.  Process context; nobody uses the lists any more. */
 void pcp_destroy(struct pcp *pcp);
@@ -142,14 +154,20 @@ void pcp_drain(struct pcp *pcp);
  */
 u64 pcp_drain_some(struct pcp *pcp, unsigned int lists);
 
-/* Whether the reserve is short: pcp_refill() is due.  Any context. */
+static inline bool pcp_reserve_is_short(const struct pcp_reserve *r)
+{
+	return host_read_once(r->count) < r->size;
+}
+
+/* Whether a reserve is short: pcp_refill() is due.  Any context. */
 static inline bool pcp_is_short(const struct pcp *pcp)
 {
-	return host_read_once(pcp->count) < pcp->size;
+	return pcp_reserve_is_short(&pcp->own) ||
+	       (pcp->shared && pcp_reserve_is_short(pcp->shared));
 }
 
 /*
- * Fills the reserve with what the source has at once.  True: it is short still, and may be less so
+ * Fills the reserves with what the source has at once.  True: it is short still, and may be less so
  * in a while.  Process context; it waits for no memory, so reclaim may wait for it.
  */
 bool pcp_refill(struct pcp *pcp);
@@ -165,10 +183,10 @@ bool pcp_tend(struct pcp *pcp, bool *aged);
 /* Pages in all lists, each read at some moment of the call: a look at each CPU.  Any context. */
 u64 pcp_count(struct pcp *pcp);
 
-/* Pages in the reserve.  Any context. */
+/* Pages in the own reserve.  Any context. */
 static inline u64 pcp_reserved(const struct pcp *pcp)
 {
-	return host_read_once(pcp->count);
+	return host_read_once(pcp->own.count);
 }
 
 /* Pages that the source gave and has not back: a look at each node.  Any context. */

@@ -248,7 +248,7 @@ static inline void must_be_sound(struct source *s)
 static inline void source_open_with(struct source *s, unsigned int batch, unsigned int high)
 {
 	must_eq(zone_open(&s->zone), 0);
-	must_eq(pcp_init(&s->pcp, s->zone, batch, high, 0), 0);
+	must_eq(pcp_init(&s->pcp, s->zone, batch, high, 0, NULL), 0);
 }
 
 static inline void source_open(struct source *s)

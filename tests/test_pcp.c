@@ -32,12 +32,12 @@ static void parameters_out_of_range_are_refused(void **state)
 	struct pcp pcp;
 
 	must_eq(zone_open(&zone), 0);
-	must_eq(pcp_init(&pcp, zone, 0, 64, 0), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000, 0), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, 16, 15, 0), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, 16, (1u << 20) + 1, 0), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, 16, 64, (1u << 20) + 1), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX, 0), 0);
+	must_eq(pcp_init(&pcp, zone, 0, 64, 0, NULL), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000, 0, NULL), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, 15, 0, NULL), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, (1u << 20) + 1, 0, NULL), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, 64, (1u << 20) + 1, NULL), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX, 0, NULL), 0);
 	pcp_destroy(&pcp);
 	zone_close(zone);
 }

@@ -349,7 +349,7 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	err = zone_open(&store->zone);
 	if (err)
 		goto no_zone;
-	err = pcp_init(&store->pcp, store->zone, batch, high, 0);
+	err = pcp_init(&store->pcp, store->zone, batch, high, 0, NULL);
 	if (err)
 		goto no_pcp;
 	err = host_work_init(&store->decay, decay, 0);

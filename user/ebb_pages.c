@@ -36,7 +36,7 @@ int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high
 		return -ENOMEM;
 	err = zone_open(&pages->zone);
 	if (!err) {
-		err = pcp_init(&pages->pcp, pages->zone, batch, high, 0);
+		err = pcp_init(&pages->pcp, pages->zone, batch, high, 0, NULL);
 		if (!err) {
 			host_write_once(pages->zone->measure, 1);
 			pages->magic = MAGIC;

@@ -62,7 +62,7 @@ void native_open(size_t bytes, uint64_t objects)
 	(void)bytes;
 	/* Lists and chains as a store of ebb.h has them (user/ebb.c). */
 	if (zone_open(&zone) || pcp_init(&pcp, zone, (256u << 10) >> HOST_PAGE_SHIFT,
-				      (1u << 20) >> HOST_PAGE_SHIFT, 0) ||
+				      (1u << 20) >> HOST_PAGE_SHIFT, 0, NULL) ||
 	    pool_init(&pool, &pcp, CHAIN, &owner) || holds_init(&holds, 64) ||
 	    host_percpu_init(&cpus, sizeof(struct release_cpu)) ||
 	    release_init(&release, &pool, &cpus, release_default_limit(), objects, NULL))

@@ -321,7 +321,8 @@ static void open_store(const struct scenario *s, bool sync)
 	if (release_budget_init(budget, cfg.release_limit))
 		sim_fail("no budget");
 	cfg.release_budget = budget;
-	if (pcp_init(pcp, &pages, BATCH, HIGH, pcp_reserve_for(host_total_bytes(), sim_cpus())))
+	if (pcp_init(pcp, &pages, BATCH, HIGH, pcp_reserve_for(host_total_bytes(), sim_cpus()),
+		     NULL))
 		sim_fail("no page lists");
 #endif
 	if (store_init(store, pcp, &cfg))

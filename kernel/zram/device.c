@@ -28,6 +28,34 @@ static int major;
 static const struct attribute_group **disk_files;
 static unsigned int chain_size;
 
+/* ---- the reserve of all devices that have a store ---- */
+
+static struct pcp_reserve reserve;
+static unsigned int reserve_users;      /* reserve_mutex, as the pages' array */
+static DEFINE_MUTEX(reserve_mutex);
+
+/* It has what one device needs at most (pcp.h), but for what each has for itself. */
+static int device_reserve_get(void)
+{
+	int err = 0;
+
+	mutex_lock(&reserve_mutex);
+	if (!reserve_users)
+		err = pcp_reserve_init(&reserve, pcp_reserve_for(host_total_bytes(),
+								 host_nr_cpus()) - PCP_TAKE_BATCH);
+	reserve_users += !err;
+	mutex_unlock(&reserve_mutex);
+	return err;
+}
+
+static void device_reserve_put(struct zram *z)
+{
+	mutex_lock(&reserve_mutex);
+	if (!--reserve_users)
+		pcp_reserve_destroy(&reserve, &z->pages);
+	mutex_unlock(&reserve_mutex);
+}
+
 /* ---- a device's store ---- */
 
 static void device_tick(struct host_work *w)
@@ -84,10 +112,12 @@ int zram_start(struct zram *z, u64 disksize)
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
 	z->pages.gfp = GFP_NOIO | __GFP_NOWARN;
-	err = pcp_init(&z->pcp, &z->pages, PCP_BATCH, PCP_HIGH,
-		       pcp_reserve_for(host_total_bytes(), host_nr_cpus()));
+	err = device_reserve_get();
 	if (err)
 		return err;
+	err = pcp_init(&z->pcp, &z->pages, PCP_BATCH, PCP_HIGH, PCP_TAKE_BATCH, &reserve);
+	if (err)
+		goto no_pcp;
 	err = host_work_init(&z->decay, device_tick, numa_node_id());
 	if (err)
 		goto no_work;
@@ -131,6 +161,8 @@ no_grow:
 	host_work_destroy(&z->decay);
 no_work:
 	pcp_destroy(&z->pcp);
+no_pcp:
+	device_reserve_put(z);
 	return err;
 }
 
@@ -152,6 +184,7 @@ static void device_stop(struct zram *z)
 		host_work_destroy(&z->rest);
 		store_destroy(&z->store);
 		pcp_destroy(&z->pcp);
+		device_reserve_put(z);
 		zram_ages_drop(z);
 		/* No slots: whoever should come too late is told -ERANGE. */
 		memset(&z->store, 0, sizeof(z->store));

@@ -208,7 +208,7 @@ int rig_open(const struct rig_config *cfg)
 	if (!rig)
 		return err;
 	/* The least that a list may hold, so that pages come and go as often as can be. */
-	err = pcp_init(&rig->pcp, &rig->src, 1, 1, cfg->reserve);
+	err = pcp_init(&rig->pcp, &rig->src, 1, 1, cfg->reserve, NULL);
 	rig->blocks = cfg->blocks;
 	rig->packed = cfg->packed;
 	if (!err && cfg->blocks)

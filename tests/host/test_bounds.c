@@ -112,7 +112,7 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 	home_open(1, 2048);
 	own.src.dry = 0;
 	own.ref = host_zalloc(OWNED * sizeof(*own.ref));
-	if (pcp_init(&own.pcp, &own.src, BATCH, BATCH, 0) ||
+	if (pcp_init(&own.pcp, &own.src, BATCH, BATCH, 0, NULL) ||
 	    pool_init(&own.pool, &own.pcp, CHAIN_MIN, &owner))
 		explore_fail("there is no pool");
 	for (i = 0; i < own.pool.table.nclasses; i++) {

@@ -35,7 +35,7 @@ static void open_table(unsigned int cpus)
 {
 	home_open(cpus, HOME_PAGES);
 	now = host_zalloc(sizeof(*now));
-	if (pcp_init(&now->pcp, &now->src, BATCH, BATCH, 0))
+	if (pcp_init(&now->pcp, &now->src, BATCH, BATCH, 0, NULL))
 		explore_fail("lists cannot be made");
 	zspage_table_init(&now->table, &now->pcp);
 	now->group = zspage_group_get(&now->table, UNITS, 32, &now->map);

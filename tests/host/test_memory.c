@@ -36,7 +36,7 @@ static void open_lists(void)
 	home_open(2, HOME_PAGES);
 	made = host_zalloc(sizeof(*made));
 	nheld = 0;
-	must(!pcp_init(&made->pcp, &made->src, BATCH, HIGH, RESERVE), "lists cannot be made");
+	must(!pcp_init(&made->pcp, &made->src, BATCH, HIGH, RESERVE, NULL), "lists cannot be made");
 }
 
 static void check_lists(void)
@@ -132,8 +132,8 @@ static void bad_pages_of_what_is_at_hand_are_given_back(void)
 static void bad_pages_of_the_reserve_are_given_back(void)
 {
 	open_lists();
-	home_spoil(made->pcp.reserve[RESERVE - 1]);
-	home_spoil(made->pcp.reserve[0]);
+	home_spoil(made->pcp.own.page[RESERVE - 1]);
+	home_spoil(made->pcp.own.page[0]);
 	me->cpu = 0;
 	pcp_drain(&made->pcp);
 	made->src.dry = 1;
@@ -187,7 +187,7 @@ static void a_bad_page_of_a_zspage_is_used_no_more_after_it(void)
 
 	home_open(2, HOME_PAGES);
 	made = host_zalloc(sizeof(*made));
-	must(!pcp_init(&made->pcp, &made->src, BATCH, HIGH, 0), "lists cannot be made");
+	must(!pcp_init(&made->pcp, &made->src, BATCH, HIGH, 0, NULL), "lists cannot be made");
 	must(!pool_init(&made->pool, &made->pcp, CHAIN_MIN, &owner), "a pool cannot be made");
 	for (i = 0; i < 8; i++)
 		ref[i] = make(i);

@@ -27,7 +27,7 @@ static void begin(unsigned int cpus, unsigned int nodes, unsigned int pages, uns
 	home_open_nodes(cpus, nodes, pages);
 	src.dry = 0;
 	nheld = 0;
-	if (pcp_init(&pcp, &src, BATCH, HIGH, reserve))
+	if (pcp_init(&pcp, &src, BATCH, HIGH, reserve, NULL))
 		explore_fail("lists cannot be made");
 	home_stat_reset();
 }
@@ -567,7 +567,7 @@ static void damage_is_told(void)
 	must_take(0, 1, 0, 0);
 	must_tell(&l->count, HIGH + 1, "a page list is longer than it may be");
 	must_tell(&l->high, HIGH + 1, "a page list is longer than it may be");
-	must_tell(&pcp.count, 4, "the reserve has more pages than it has room for");
+	must_tell(&pcp.own.count, 4, "the reserve has more pages than it has room for");
 	must_tell(&nheld, 1, "pages taken != in use + in lists + in the reserve");
 	own = l->page[0];
 	l->page[0] = held[0];
@@ -606,7 +606,7 @@ static void lists_that_cannot_be_made_leave_nothing(void)
 		home_open_nodes(2, 2, HOME_PAGES);
 		src.dry = 0;
 		home->fail = n;
-		err = pcp_init(&pcp, &src, BATCH, HIGH, 3);
+		err = pcp_init(&pcp, &src, BATCH, HIGH, 3, NULL);
 		failed += err == -ENOMEM;
 		home->fail = 0;
 		if (!err)
@@ -694,6 +694,61 @@ static void what_is_freed_fills_the_reserve_first(void)
 	if (pcp_refill(&pcp) || pcp_reserved(&pcp) != 5)
 		explore_fail("the reserve is not filled from the source");
 	end();
+}
+
+static u32 taken_all(struct pcp *p, host_page *out)
+{
+	u32 n = 0;
+
+	while (!pcp_alloc(p, out + n, 1, HOST_ANY_NODE, HOST_MAY_WAIT))
+		n++;
+	return n;
+}
+
+/* Two devices, as swap on one that lies on the other. */
+static void a_reserve_is_shared_but_for_what_each_has_for_itself(void)
+{
+	static host_page page[2][HOME_PAGES];
+	struct pcp_reserve shared;
+	struct pcp two[2];
+	u32 n[2], i, out;
+
+	home_open_nodes(2, 1, 32);
+	src.dry = 0;
+	if (pcp_reserve_init(&shared, 6))
+		explore_fail("no reserve can be made");
+	for (i = 0; i < 2; i++)
+		if (pcp_init(&two[i], &src, BATCH, HIGH, 3, &shared))
+			explore_fail("lists cannot be made");
+	if (shared.count != 6 || pcp_is_short(&two[0]) || pcp_taken(&two[0]) != 3 ||
+	    pcp_taken(&two[1]) != 3 || home->pages_out != 12)
+		explore_fail("the shared reserve is not filled at the start, or is somebody's");
+	src.dry = 1;
+	n[0] = taken_all(&two[0], page[0]);
+	n[1] = taken_all(&two[1], page[1]);
+	if (n[0] != 9 || n[1] != 3 || !pcp_is_short(&two[1]))
+		explore_fail("the first has %u pages, and the second %u of its own", n[0], n[1]);
+	for (i = 0; i < 2; i++)
+		if (pcp_check(&two[i], n[i]))
+			explore_fail("%s", pcp_check(&two[i], n[i]));
+	/* The own one first, then the other, then a list. */
+	pcp_free(&two[0], page[0], 4, HOST_ANY_NODE);
+	if (pcp_reserved(&two[0]) != 3 || shared.count != 1 || pcp_taken(&two[0]) != 8)
+		explore_fail("freed pages go elsewhere");
+	src.dry = 0;
+	if (pcp_refill(&two[1]) || shared.count != 6 || pcp_taken(&two[1]) != 6)
+		explore_fail("who shares the reserve does not fill it");
+	pcp_free(&two[0], page[0] + 4, 5, HOST_ANY_NODE);
+	pcp_free(&two[1], page[1], 3, HOST_ANY_NODE);
+	pcp_destroy(&two[0]);
+	if (shared.count != 6)
+		explore_fail("the reserve goes while another has it");
+	pcp_destroy(&two[1]);
+	out = home->pages_out;
+	pcp_reserve_destroy(&shared, &src);
+	if (out != 6 || home->pages_out)
+		explore_fail("%u pages are left, %u at the end", out, home->pages_out);
+	home_close();
 }
 
 /* As a home's worker, which reclaim may wait for. */
@@ -786,6 +841,8 @@ int main(void)
 		{ "who reclaims need not wait", who_reclaims_need_not_wait },
 		{ "lists come before waiting", lists_come_before_waiting },
 		{ "the reserve is the last resort", the_reserve_is_the_last_resort },
+		{ "a reserve is shared but for what each has for itself",
+		  a_reserve_is_shared_but_for_what_each_has_for_itself },
 		{ "what is freed fills the reserve first", what_is_freed_fills_the_reserve_first },
 		{ "lists age with time and not with the reserve's want",
 		  lists_age_with_time_and_not_with_the_reserve_s_want },
