@@ -278,8 +278,7 @@ void release_full(struct release *r, struct release_cpu *rc, struct release_todo
 
 	if (!(host_a64_read(&rc->tail) % RELEASE_REFS))
 		rc->at = rc->buf->ref;
-	if ((n == RELEASE_REFS ||
-	     (n && rc->pushed - rc->before >= host_read_once(r->buf_bytes))) &&
+	if ((n == RELEASE_REFS || rc->pushed - rc->before >= host_read_once(r->buf_bytes)) &&
 	    !release_hand_over(rc, todo))
 		release_spill(r, rc, todo);
 	release_set_end(rc);
