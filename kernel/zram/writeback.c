@@ -221,7 +221,7 @@ static void await_block(struct wb_work *w)
 	/* Who ends a read after the look sees that it is waited for: end_read(). */
 	smp_mb();
 	down_read(&z->check_lock);
-	err = backed_reserve(&z->store.backed, &block);
+	err = store_reserve_block(&z->store, &block);
 	if (!err)
 		writeback_give_back(z, block);
 	up_read(&z->check_lock);
