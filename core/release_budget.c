@@ -79,7 +79,8 @@ static int budget_grow(struct release_home *home, unsigned int nr, u32 n)
 	/* Those that were in use before are drawn first, and then from the area's front. */
 	for (i = 0; i < more; i++)
 		empty[i] = area + more - i;
-	memcpy(empty + more, old, home->nempty * sizeof(*empty));
+	if (home->nempty)
+		memcpy(empty + more, old, home->nempty * sizeof(*empty));
 	home->nempty += more;
 	home->empty = empty;
 	host_unlock(&home->lock);

@@ -503,6 +503,8 @@ void release_quiesce(struct release *r)
 	for (k = 0; k < r->nodes; k++)
 		for (i = 0; i < r->node[k].nworkers; i++)
 			host_work_flush(&r->node[k].worker[i].work);
+	/* Who looks again whether the timer is to stop sets pockets right. */
+	host_work_flush(&r->disarm);
 }
 
 /* ---- for who is short of memory ---- */

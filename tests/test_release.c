@@ -205,7 +205,7 @@ static void full_buffers_wake_the_worker(void **state)
 
 static void half_of_the_budget_wakes_the_worker(void **state)
 {
-	struct rig *r = rig_open(16 << 20);
+	struct rig *r = rig_open(33 * RELEASE_BUF_BYTES);
 	struct release_node *node = r->release.node;
 
 	hold_workers(&r->release);
@@ -238,7 +238,7 @@ static void a_flush_frees_all_that_was_pushed_before_it(void **state)
 
 static void a_cpu_s_first_buffers_are_no_backlog(void **state)
 {
-	struct rig *r = rig_open(64 << 20);
+	struct rig *r = rig_open(132 * RELEASE_BUF_BYTES);
 	struct release_node *node = r->release.node;
 
 	hold_workers(&r->release);
@@ -260,8 +260,8 @@ static void a_cpu_s_first_buffers_are_no_backlog(void **state)
 
 static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
 {
-	/* Of less than 1 MiB a CPU one CPU alone does not get all: there are too few buffers. */
-	u64 asked, more = (u64)host_nr_cpus() << 20;
+	/* Of less than two buffers a CPU one CPU alone does not get all. */
+	u64 asked, more = 2 * host_nr_cpus() * RELEASE_BUF_BYTES;
 	struct rig *r = rig_open(more / 2);
 
 	for (unsigned int i = 0; i < 100; i++)

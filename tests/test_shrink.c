@@ -110,7 +110,7 @@ static void what_is_promised_is_there(void **state)
 
 static void what_is_held_back_is_counted_once(void **state)
 {
-	struct store *s = rig_open((u64)SLOTS * SIZE * 2);
+	struct store *s = rig_open((SLOTS / RELEASE_REFS + 24) * RELEASE_BUF_BYTES);
 	u64 pockets = s->release.node->pocket * s->release.node->nitems + 1, bufs;
 	u64 held, listed;
 
