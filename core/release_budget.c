@@ -233,7 +233,7 @@ static void pocket_set_all(struct release_node *node, u32 n)
 
 void release_fill_pockets(struct release_node *node)
 {
-	pocket_set_all(node, pocket_own(node, node->bufs));
+	pocket_set_all(node, pocket_own(node, host_read_once(node->bufs)));
 }
 
 int release_budget_set(struct release *r, u64 limit)
