@@ -143,7 +143,8 @@ struct release_budget {
 	struct release_home {
 		host_lock_t lock HOST_OWN_LINE;
 		u32 nempty;             /* buffers of empty[]; lock */
-		u32 own, bufs, out;     /* of all stores: release_node's; lock, host_read_once */
+		u32 own;                /* the sum of all stores' release_node; lock */
+		u32 bufs, lent;         /* for their limits; out of these; lock, host_read_once */
 		struct release_buf **empty;     /* [n], the next one last; lock */
 		u32 n;                  /* buffers; the budget's lock, as the rest */
 		u64 sum;                /* of stores' bufs */
@@ -295,8 +296,8 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 bool release_help_all(struct release *r);
 
 /*
- * Sets the budget and flushes if it shrank.  Process context.  -ENOMEM: there are no buffers for
- * it, and it is what it was.
+ * Sets the budget and flushes if it shrank.  One at a time.  Process context.  -ENOMEM: there are
+ * no buffers for it, and it is what it was.
  */
 int release_set_limit(struct release *r, u64 bytes);
 

@@ -125,6 +125,14 @@ static u32 pocket_own(const struct release_node *node, u32 most)
 	return each < RELEASE_POCKET / 4 ? each : RELEASE_POCKET / 4;
 }
 
+/* Buffers that a node's CPUs have past their own. */
+static u32 node_lent(const struct release_node *node)
+{
+	u32 own = host_read_once(node->own), out = host_read_once(node->out);
+
+	return out > own ? out - own : 0;
+}
+
 /* Buffers for the CPUs' rings and pockets, or none, and so many beside them. */
 static int budget_set_node(struct release_budget *b, struct release_node *node, bool rings,
 			   u32 bufs)
@@ -133,45 +141,57 @@ static int budget_set_node(struct release_budget *b, struct release_node *node, 
 	struct release_home *home = node->home;
 	u32 own = rings ? node->nitems * (1 + pocket_own(node, bufs)) : 0;
 	u64 sum = home->sum - node->bufs + bufs, all = budget_bufs(node->r, b->limit, ~(u64)0);
+	u32 most;
 	int err;
 
 	all = sum < all ? sum : all;
-	own = home->own - node->own + own;
-	err = budget_grow(home, node->nr, own + (u32)all);
+	/* By an older limit more may be out than by the new one, but no more than this later. */
+	most = host_read_once(home->lent);
+	most = most > home->bufs ? most : home->bufs;
+	most = most > all ? most : (u32)all;
+	err = budget_grow(home, node->nr, home->own - node->own + own + most);
 	if (err)
 		return err;
 	host_lock(&home->lock);
-	host_write_once(node->own, node->own + own - home->own);
-	host_write_once(home->own, own);
+	home->lent -= node_lent(node);
+	home->own += own - node->own;
+	host_write_once(node->own, own);
 	host_write_once(node->bufs, bufs);
+	host_write_once(home->lent, home->lent + node_lent(node));
 	host_write_once(home->bufs, (u32)all);
 	host_unlock(&home->lock);
 	home->sum = sum;
 	return 0;
 }
 
-/* Buffers that a node's CPUs may still have. */
+/*
+ * Buffers that a node's CPUs may still have: what is left of their own, and of what the limits of
+ * the store and of all leave.  Nobody gets what is another's own.
+ */
 static u32 budget_room(const struct release_node *node)
 {
 	const struct release_home *home = node->home;
-	u32 own = host_read_once(node->own) + host_read_once(node->bufs);
-	u32 all = host_read_once(home->own) + host_read_once(home->bufs);
-	u32 out = host_read_once(node->out), all_out = host_read_once(home->out);
+	u32 own = host_read_once(node->own), out = host_read_once(node->out);
+	u32 lent = node_lent(node), bufs = host_read_once(node->bufs);
+	u32 all_lent = host_read_once(home->lent), all = host_read_once(home->bufs);
 
-	own = own > out ? own - out : 0;
-	all = all > all_out ? all - all_out : 0;
-	return own < all ? own : all;
+	bufs = bufs > lent ? bufs - lent : 0;
+	all = all > all_lent ? all - all_lent : 0;
+	return (own > out ? own - out : 0) + (bufs < all ? bufs : all);
 }
 
+/* n less are empty; it may be negative, modulo 2^32. */
 static void budget_take(struct release_home *home, struct release_node *node, u32 n)
 	HOST_REQUIRES(home->lock)
 {
+	u32 lent = node_lent(node);
+
 	home->nempty -= n;
 	host_write_once(node->out, node->out + n);
-	host_write_once(home->out, home->out + n);
+	host_write_once(home->lent, home->lent - lent + node_lent(node));
 }
 
-/* Draws or gives back, until a CPU's pocket has n buffers or there are no more. */
+/* Gives back what a CPU's pocket has over n buffers, or draws: it may be fewer, or none. */
 static void pocket_set(struct release_cpu *rc, u32 n) HOST_REQUIRES(rc->queue.lock)
 {
 	struct release_home *home = rc->node->home;

@@ -476,22 +476,23 @@ void release_flush(struct release *r)
 
 int release_set_limit(struct release *r, u64 bytes)
 {
-	bool less;
+	bool less = bytes < r->limit;
 	int err;
 
-	host_mutex_lock(&r->flushing);
-	less = bytes < r->limit;
+	/* Before flushing is taken, for an allocation may want memory back. */
 	err = release_budget_set(r, bytes);
-	if (!err)
-		release_set_limits(r, bytes);
-	if (!err && less) {
+	if (err)
+		return err;
+	host_mutex_lock(&r->flushing);
+	release_set_limits(r, bytes);
+	if (less) {
 		/* Who pushed by the old limit is found by the flush. */
 		host_settle(r->cpus);
 		host_a64_add(&r->flush_asked, 1);
 		release_flush_locked(r);
 	}
 	host_mutex_unlock(&r->flushing);
-	return err;
+	return 0;
 }
 
 void release_quiesce(struct release *r)

@@ -327,9 +327,6 @@ static void references_that_wait_are_counted_wherever_they_are(void **state)
 	HURT(r->node->own, 0);
 	must(store_check(&rig.store) != NULL);
 	heal();
-	HURT(r->node->home->out, 0);
-	must(store_check(&rig.store) != NULL);
-	heal();
 	rig_close();
 	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
 }

@@ -516,7 +516,7 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 	for (unsigned int i = 0; i < 80; i++) {
 		push_to(r, &store[i % STORES], 250);
 		must_be_at_most(full_of(store, STORES), 16);
-		must_be_at_most(budget.node->out, budget.node->own + 16);
+		must_be_at_most(budget.node->lent, 16);
 	}
 	for (k = 0; k < STORES; k++)
 		must(stats_of(&store[k]).in_place > 0);
@@ -525,9 +525,9 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 	let_workers(&store[0]);
 	must_eq(release_set_limit(&store[0], 0), 0);
 	must_eq(store[0].node->out, store[0].node->own);
-	must_be_at_most(budget.node->out, budget.node->own + 15);
+	must_be_at_most(budget.node->lent, 15);
 	push_to(r, &store[1], 4000);
-	must_eq(budget.node->out, budget.node->own + 16);
+	must_eq(budget.node->lent, 16);
 	/* One that comes later has buffers that another had, and flushed often. */
 	for (k = 0; k < store[0].items; k++)
 		store[0].item[k]->buf->era = 100;
@@ -557,8 +557,58 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 		release_destroy(&store[k]);
 		host_percpu_destroy(&cpus[k]);
 	}
-	must_eq(budget.node->n + budget.node->out + budget.node->bufs + budget.node->sum, 0);
+	must_eq(budget.node->n + budget.node->lent + budget.node->bufs + budget.node->sum, 0);
 	must(!budget.node->areas);
+	release_budget_destroy(&budget);
+	rig_close(r);
+}
+
+/* Nobody has what is another's own, so who comes finds buffers for its rings. */
+static void a_store_joins_while_others_have_all_that_they_may(void **state)
+{
+	struct release_budget budget;
+	struct rig *r = rig_open(1);
+	struct release store[3];
+	struct host_percpu cpus[3];
+	const unsigned int items = r->release.items;
+	const u64 limit = 16 * items * RELEASE_BUF_BYTES;
+	unsigned int k, i;
+
+	must_eq(release_budget_init(&budget, limit), 0);
+	for (k = 0; k < 3; k++) {
+		must_eq(host_percpu_init(&cpus[k], sizeof(struct release_cpu)), 0);
+		must_eq(release_init(&store[k], &r->pool, &cpus[k], limit, ~0u, &budget), 0);
+		hold_workers(&store[k]);
+	}
+	/* The pockets of 0 are empty; 1 and 2 fill the budget. */
+	for (i = 0; i < items; i++) {
+		struct release_queue *q = &store[0].item[i]->queue;
+
+		release_budget_give(store[0].item[i]->node, q->empty, q->nempty);
+		q->nempty = 0;
+	}
+	for (i = 0; i < 2 * 16 * items + 200; i++) {
+		push_to(r, &store[1 + i % 2], RELEASE_REFS);
+		must_be_at_most(budget.node->lent, budget.node->bufs);
+	}
+	must_eq(budget.node->lent, budget.node->bufs);
+	/* A limit that went down is another way to that: more is out than is to be had. */
+	let_workers(&store[0]);
+	release_destroy(&store[0]);
+	memset(&store[0], 0, sizeof(store[0]));
+	host_percpu_destroy(&cpus[0]);
+	must_eq(release_budget_set(&store[1], 0), 0);
+	must(budget.node->lent > budget.node->bufs || budget.node->lent > store[2].node->bufs / 2);
+	must_eq(host_percpu_init(&cpus[0], sizeof(struct release_cpu)), 0);
+	must_eq(release_init(&store[0], &r->pool, &cpus[0], limit, ~0u, &budget), 0);
+	for (i = 0; i < items; i++)
+		must(store[0].item[i]->buf != NULL);
+	for (k = 0; k < 3; k++) {
+		if (k)
+			let_workers(&store[k]);
+		release_destroy(&store[k]);
+		host_percpu_destroy(&cpus[k]);
+	}
 	release_budget_destroy(&budget);
 	rig_close(r);
 }
@@ -582,6 +632,7 @@ int main(void)
 		cmocka_unit_test(help_with_all_leaves_nothing_but_what_is_in_hands),
 		cmocka_unit_test(who_are_short_of_memory_look_at_different_items),
 		cmocka_unit_test(stores_that_share_a_budget_hold_back_no_more_than_it),
+		cmocka_unit_test(a_store_joins_while_others_have_all_that_they_may),
 		cmocka_unit_test(random_pushes_stay_within_any_budget_on_any_number_of_cpus),
 	};
 

@@ -56,7 +56,7 @@ static const struct rank {
 	[11] = { "the page source",  SLEEPING | R(5) },
 	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
 	[13] = { "ebb_release_node", SLEEPING | R(5) | R(8) | R(14) },
-	[14] = { "&b->lock",         R(3) },
+	[14] = { "&b->lock",         0 },
 	[15] = { "ebb_backed_batch", SLEEPING | R(5) },
 	[16] = { "ebb_backed",       SLEEPING | R(5) | R(15) },
 };
