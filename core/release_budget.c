@@ -141,7 +141,7 @@ static int budget_set_node(struct release_budget *b, struct release_node *node, 
 	struct release_home *home = node->home;
 	u32 own = rings ? node->nitems * (1 + pocket_own(node, bufs)) : 0;
 	u64 sum = home->sum - node->bufs + bufs, all = budget_bufs(node->r, b->limit, ~(u64)0);
-	u32 most;
+	u32 most, lent;
 	int err;
 
 	all = sum < all ? sum : all;
@@ -153,11 +153,11 @@ static int budget_set_node(struct release_budget *b, struct release_node *node, 
 	if (err)
 		return err;
 	host_lock(&home->lock);
-	home->lent -= node_lent(node);
+	lent = home->lent - node_lent(node);
 	home->own += own - node->own;
 	host_write_once(node->own, own);
 	host_write_once(node->bufs, bufs);
-	host_write_once(home->lent, home->lent + node_lent(node));
+	host_write_once(home->lent, lent + node_lent(node));
 	host_write_once(home->bufs, (u32)all);
 	host_unlock(&home->lock);
 	home->sum = sum;
