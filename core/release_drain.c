@@ -500,11 +500,13 @@ void release_quiesce(struct release *r)
 	unsigned int k, i;
 
 	release_flush(r);
+	/* So nobody sets them right later. */
+	for (k = 0; k < r->nodes; k++)
+		release_fill_pockets(&r->node[k]);
 	/* A worker that saw something in an item before may only now be about to take it. */
 	for (k = 0; k < r->nodes; k++)
 		for (i = 0; i < r->node[k].nworkers; i++)
 			host_work_flush(&r->node[k].worker[i].work);
-	/* Who looks again whether the timer is to stop sets pockets right. */
 	host_work_flush(&r->disarm);
 }
 
