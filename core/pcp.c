@@ -495,7 +495,7 @@ static void drop_all(struct pcp *pcp)
 	host_free(pcp->list, host_nr_cpus() * sizeof(*pcp->list));
 	host_free(pcp->node, host_nr_nodes() * sizeof(*pcp->node));
 	host_free(pcp->by_node, host_nr_cpus() * sizeof(*pcp->by_node));
-	host_free(pcp->own.page, pcp->own.size * sizeof(*pcp->own.page));
+	pcp_reserve_destroy(&pcp->own, pcp->src);
 	memset(pcp, 0, sizeof(*pcp));
 }
 
@@ -586,8 +586,6 @@ no_memory:
 void pcp_destroy(struct pcp *pcp)
 {
 	pcp_drain(pcp);
-	if (pcp->own.count)
-		pcp_give(pcp, pcp->list[0], pcp->own.page, pcp->own.count);
 	drop_all(pcp);
 }
 

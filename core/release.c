@@ -104,19 +104,10 @@ static void release_end(struct release *r)
 void release_set_limits(struct release *r, u64 bytes)
 {
 	u64 share = bytes / (2 * host_nr_cpus());
-	unsigned int k;
 
 	host_write_once(r->limit, bytes);
 	share = share < RELEASE_BUF_BYTES ? share : RELEASE_BUF_BYTES;
 	host_write_once(r->buf_bytes, share ? share : 1);
-	for (k = 0; k < r->nodes; k++) {
-		struct release_node *node = &r->node[k];
-		u32 n = node->nitems ? node->bufs / (4 * node->nitems) : 0;
-
-		n = n < RELEASE_POCKET ? n : RELEASE_POCKET;
-		host_write_once(node->pocket, n ? n : 1);
-		release_fill_pockets(node);
-	}
 }
 
 int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus, u64 limit,

@@ -112,8 +112,8 @@ struct release_node {
 	unsigned int nr, nworkers;      /* without items there are no workers and no buffers */
 	struct release_worker *worker;  /* [nworkers] */
 	struct release_home *home;
-	u32 pocket;                     /* empty buffers that a CPU draws; flushing */
-	/* Of buffers; the home's lock, host_read_once, as pocket. */
+	/* Of buffers; the home's lock, host_read_once. */
+	u32 pocket;                     /* that a CPU draws at a time */
 	u32 own;                        /* for rings, and in pockets when nothing is held back */
 	u32 bufs;                       /* for the limit */
 	u32 out;                        /* in rings, pockets, queues and hands */
@@ -329,7 +329,10 @@ u64 release_meta_bytes(struct release *r);
 
 /* Gives each CPU its ring; none may be held back beside it yet.  -ENOMEM. */
 int release_budget_join(struct release *r);
-/* Makes the buffers that go with a limit, r->limit the one before.  -ENOMEM: nothing is changed. */
+/*
+ * Makes the buffers that go with a limit, r->limit the one before, and sets pockets right.
+ * -ENOMEM: nothing is changed.
+ */
 int release_budget_set(struct release *r, u64 limit);
 /* Takes all of the store's buffers back.  Nobody else uses them any more. */
 void release_budget_leave(struct release *r);

@@ -11,7 +11,7 @@
  * the budget at most, until nothing is held back.  Then each pocket has a few buffers, which are
  * there beside the budget: so short bursts of all CPUs do not meet at all.
  *
- * Lock order: flushing > the budget's lock > the home's;  queue lock > the home's.
+ * Lock order: the budget's lock > the home's;  queue lock > the home's.
  */
 #include "release.h"
 
@@ -117,16 +117,22 @@ static u32 budget_of_node(const struct release_node *node, u64 limit)
 	return node->nitems ? budget_bufs(node->r, limit, node->r->objects) : 0;
 }
 
-/* Buffers that a CPU may have in its pocket for good, beside most of its node. */
-static u32 pocket_own(const struct release_node *node, u32 most)
+/* What a CPU's pocket has of a quarter of bufs, but most at most. */
+static u32 pocket_share(const struct release_node *node, u32 bufs, u32 most)
 {
-	u32 each = node->nitems ? most / (4 * node->nitems) : 0;
+	u32 each = node->nitems ? bufs / (4 * node->nitems) : 0;
 
-	return each < RELEASE_POCKET / 4 ? each : RELEASE_POCKET / 4;
+	return each < most ? each : most;
+}
+
+/* Buffers of a pocket while nothing is held back. */
+static u32 pocket_own(const struct release_node *node, u32 bufs)
+{
+	return pocket_share(node, bufs, RELEASE_POCKET / 4);
 }
 
 /* Buffers that a node's CPUs have past their own. */
-static u32 node_lent(const struct release_node *node)
+static u32 budget_lent(const struct release_node *node)
 {
 	u32 own = host_read_once(node->own), out = host_read_once(node->out);
 
@@ -140,6 +146,7 @@ static int budget_set_node(struct release_budget *b, struct release_node *node, 
 {
 	struct release_home *home = node->home;
 	u32 own = rings ? node->nitems * (1 + pocket_own(node, bufs)) : 0;
+	u32 pocket = pocket_share(node, bufs, RELEASE_POCKET);
 	u64 sum = home->sum - node->bufs + bufs, all = budget_bufs(node->r, b->limit, ~(u64)0);
 	u32 most, lent;
 	int err;
@@ -153,11 +160,12 @@ static int budget_set_node(struct release_budget *b, struct release_node *node, 
 	if (err)
 		return err;
 	host_lock(&home->lock);
-	lent = home->lent - node_lent(node);
+	lent = home->lent - budget_lent(node);
 	home->own += own - node->own;
 	host_write_once(node->own, own);
 	host_write_once(node->bufs, bufs);
-	host_write_once(home->lent, lent + node_lent(node));
+	host_write_once(node->pocket, pocket ? pocket : 1);
+	host_write_once(home->lent, lent + budget_lent(node));
 	host_write_once(home->bufs, (u32)all);
 	host_unlock(&home->lock);
 	home->sum = sum;
@@ -172,7 +180,7 @@ static u32 budget_room(const struct release_node *node)
 {
 	const struct release_home *home = node->home;
 	u32 own = host_read_once(node->own), out = host_read_once(node->out);
-	u32 lent = node_lent(node), bufs = host_read_once(node->bufs);
+	u32 lent = budget_lent(node), bufs = host_read_once(node->bufs);
 	u32 all_lent = host_read_once(home->lent), all = host_read_once(home->bufs);
 
 	bufs = bufs > lent ? bufs - lent : 0;
@@ -184,11 +192,11 @@ static u32 budget_room(const struct release_node *node)
 static void budget_take(struct release_home *home, struct release_node *node, u32 n)
 	HOST_REQUIRES(home->lock)
 {
-	u32 lent = node_lent(node);
+	u32 lent = budget_lent(node);
 
 	home->nempty -= n;
 	host_write_once(node->out, node->out + n);
-	host_write_once(home->lent, home->lent - lent + node_lent(node));
+	host_write_once(home->lent, home->lent - lent + budget_lent(node));
 }
 
 /* Gives back what a CPU's pocket has over n buffers, or draws: it may be fewer, or none. */
@@ -259,22 +267,24 @@ void release_fill_pockets(struct release_node *node)
 int release_budget_set(struct release *r, u64 limit)
 {
 	struct release_budget *b = r->budget;
-	u64 was = r->limit, all;
+	u64 was = r->limit, of_all;
 	unsigned int k;
 	int err = 0;
 
 	host_mutex_lock(&b->lock);
-	all = b->limit;
-	if (limit > all)
+	of_all = b->limit;
+	if (limit > of_all)
 		b->limit = limit;
 	for (k = 0; k < r->nodes && !err; k++)
 		err = budget_set_node(b, &r->node[k], true, budget_of_node(&r->node[k], limit));
 	if (err) {
-		b->limit = all;
+		b->limit = of_all;
 		while (k--)
 			budget_set_node(b, &r->node[k], true, budget_of_node(&r->node[k], was));
 	}
 	host_mutex_unlock(&b->lock);
+	for (k = 0; k < r->nodes && !err; k++)
+		release_fill_pockets(&r->node[k]);
 	return err;
 }
 

@@ -128,29 +128,26 @@ static void hands_stay(struct hands *h, struct release_node *node)
 	hands_begin(h, node);
 }
 
-/* The oldest full buffer, if it was begun before the era. */
-static struct release_buf *queue_pop(struct release_queue *q, u64 era) HOST_REQUIRES(q->lock)
-{
-	struct release_buf *b = q->full;
-
-	if (!b || b->era >= era)
-		return NULL;
-	q->full = b->next;
-	if (!q->full)
-		q->full_tail = &q->full;
-	host_write_once(q->nfull, q->nfull - 1);
-	return b;
-}
-
 #define ANY_ERA (~(u64)0)
 
-/* The same.  The caller is counted in flight, or has flushing. */
+/*
+ * The oldest full buffer, if it was begun before the era, or NULL.  The caller is counted in
+ * flight, or has flushing.
+ */
 static struct release_buf *queue_take(struct release_queue *q, u64 era)
 {
 	struct release_buf *b;
 
 	host_lock(&q->lock);
-	b = queue_pop(q, era);
+	b = q->full;
+	if (b && b->era < era) {
+		q->full = b->next;
+		if (!q->full)
+			q->full_tail = &q->full;
+		host_write_once(q->nfull, q->nfull - 1);
+	} else {
+		b = NULL;
+	}
 	host_unlock(&q->lock);
 	return b;
 }
