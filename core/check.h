@@ -24,7 +24,7 @@
 const char *pool_check(struct pool *p);
 const char *store_check(struct store *s);
 
-/* Pages that the store took from the source and still has, not counting pcp. */
+/* Pages that the store took from the source and still has, the reserve left out. */
 u64 store_pages_taken(struct store *s);
 
 #endif

@@ -393,7 +393,7 @@ static u64 compact_give_back(struct pool *p, struct pool_class *c, const struct 
 	if (h->ngone)
 		pool_reap(p, h->gone, h->ngone);
 	if (h->npages) {
-		pcp_free(p->pcp, h->page, h->npages, HOST_ANY_NODE);
+		pages_free(p->pages_from, h->page, h->npages);
 		host_a64_add(&p->pages, (u64)0 - h->npages);
 	}
 	if (pages)

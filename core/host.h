@@ -17,7 +17,7 @@
  * Lock order, outermost first (docs/locking.md has the whole table):
  *   codec stream > class lock;  flushing > class lock
  *   The store's per-CPU item > class lock, and > the leaves: the holds' lock, a descriptor
- *   group's, a release queue's, a page list's, the page reserve's, the page source's lock.
+ *   group's, a release queue's, the page reserve's, the page source's lock.
  */
 #ifndef EBB_CORE_HOST_H
 #define EBB_CORE_HOST_H
@@ -108,8 +108,8 @@
  *            has memory; a hint
  *   HOST_ANY_NODE                      where a node is asked for: no matter which
  *
- * Pages.  struct host_pages is the home's page source; it has one lock, which alloc and free
- * hold once a call, whatever n is.
+ * Pages.  struct host_pages is the home's page source.  The core asks it for a page or two at a
+ * time and gives up to 64 back, so it should have lists for each CPU (the kernel's; user/pcp.h).
  *
  *   unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
  *                                 unsigned int node, unsigned int how)
@@ -119,7 +119,8 @@
  *            than a touch of what it gives would, leaves alone what the home keeps for those who
  *            have to reclaim, and may give less than n, or nothing, although a caller who waits
  *            would get more; or HOST_RECLAIMS: as 0, but for who frees memory by it, so what is
- *            kept for those is not left alone.
+ *            kept for those is not left alone; or HOST_AT_HAND: as 0, for who may turn out to need
+ *            none, so nobody else is to fail for it: what lies ready for this CPU alone.
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
@@ -127,7 +128,7 @@
  *   bool host_page_is_bad(struct host_pages *src, host_page p)
  *            any; whether the machine found p's memory to be broken since the source gave it.  Then
  *            nobody is to have it who does not have it yet, and the source drops it when it is
- *            given back.  Asked for each page that leaves a list to be used; may be false always.
+ *            given back.  Asked for each page that leaves the reserve; may be false always.
  *   void *host_page_addr(struct host_pages *src, host_page p)
  *            any; the address of the page's bytes, a multiple of HOST_PAGE_SIZE; valid until the
  *            page is freed
@@ -192,6 +193,7 @@
 /* How host_pages_alloc() may get pages.  Bits 2 to 5 are for order. */
 #define HOST_MAY_WAIT 1u
 #define HOST_RECLAIMS (1u << 6)
+#define HOST_AT_HAND (1u << 7)
 
 #define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
 #define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)

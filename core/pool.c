@@ -33,7 +33,7 @@ static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned i
 	HOST_REQUIRES(c->lock);
 static void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
 static struct zspage *pool_fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
-static unsigned int likely_missing(const struct pool_class *c, struct zspage *z)
+static unsigned int pool_likely_missing(const struct pool_class *c, struct zspage *z)
 	HOST_REQUIRES(c->lock);
 
 static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
@@ -60,14 +60,15 @@ static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 	return c->group ? 0 : -ENOMEM;
 }
 
-int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct pool_owner *owner)
+int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
+	      const struct pool_owner *owner)
 {
 	unsigned int i;
 	int err;
 
 	memset(p, 0, sizeof(*p));
-	p->pcp = pcp;
-	p->src = pcp->src;
+	p->pages_from = pages;
+	p->src = pages->src;
 	p->owner = *owner;
 	err = class_table_init(&p->table, HOST_PAGE_SIZE, chain, class_pool_rule(HOST_PAGE_SIZE));
 	if (err)
@@ -75,7 +76,7 @@ int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct 
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));
 	if (!p->class)
 		return -ENOMEM;
-	zspage_table_init(&p->zspages, pcp);
+	zspage_table_init(&p->zspages, pages);
 	for (i = 0; i < p->table.nclasses && !err; i++)
 		err = class_init(p, &p->class[i], i);
 	if (err) {
@@ -287,7 +288,7 @@ static inline unsigned int pool_lowest_free(const struct pool_class *c, struct z
  * Pages that the next object of the class will need, as it looks after one went into z: so the next
  * allocation takes them before it has the class lock, and has to have it only once.
  */
-static unsigned int likely_missing(const struct pool_class *c, struct zspage *z)
+static unsigned int pool_likely_missing(const struct pool_class *c, struct zspage *z)
 {
 	unsigned int obj;
 
@@ -386,13 +387,10 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	if (host_nr_nodes() == 1) {
 		/* It is on the lock's line, which so comes once. */
 		host_prefetchw(&c->lock);
-		/*
-		 * Only what is at hand: it may not be needed, and then neither the source nor
-		 * another CPU's list may have run dry for it.
-		 */
 		spares = host_read_once(c->needs);
+		/* Only what is at hand: it may not be needed, and nobody is to fail for it. */
 		if (spares)
-			spares = pcp_take_own(p->pcp, spare, spares);
+			spares = host_pages_alloc(p->src, spare, spares, node, HOST_AT_HAND);
 	}
 	for (;;) {
 		from = node;
@@ -428,8 +426,8 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 			err = zspage_new(&p->zspages, c->group, c->place, c->words, node,
 					 how & ~POOL_LIMITED, &fresh);
 		if (!err && missing > spares) {
-			err = pcp_alloc(p->pcp, spare + spares, missing - spares, from,
-					how & ~POOL_LIMITED);
+			err = pages_alloc(p->pages_from, spare + spares, missing - spares, from,
+					  how & ~POOL_LIMITED);
 			if (!err)
 				spares = missing;
 		}
@@ -437,14 +435,14 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 			if (fresh)
 				zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
 			if (spares)
-				pcp_free(p->pcp, spare, spares, HOST_ANY_NODE);
+				pages_free(p->pages_from, spare, spares);
 			return err;
 		}
 	}
 
 	pool_grow(p, c, z, spare, missing);
 	class_take(c, z, no, obj);
-	host_write_once(c->needs, (u8)likely_missing(c, z));
+	host_write_once(c->needs, (u8)pool_likely_missing(c, z));
 	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
 	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
 	host_unlock(&c->lock);
@@ -452,7 +450,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	if (missing)
 		pool_note_peak(p, pages);
 	if (spares > missing)
-		pcp_free(p->pcp, spare + missing, spares - missing, HOST_ANY_NODE);
+		pages_free(p->pages_from, spare + missing, spares - missing);
 	if (fresh)
 		zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
 
@@ -522,24 +520,23 @@ bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned i
 
 void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n)
 {
-	unsigned int pages = 0, node = HOST_ANY_NODE, i, k;
-	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
+	host_page page[PAGES_BATCH] HOST_UNCLEARED;
+	unsigned int pages = 0, i;
 	u64 all = 0;
 
 	for (i = 0; i < n; i++) {
 		struct zspage *z = zspage_at(&id[i].group->map, id[i].no);
 		host_page *of = zspage_pages(z, p->class[z->class].words);
 
-		if (pages && (pages + z->pages > PCP_BATCH_MAX || zspage_node(z) != node)) {
-			pcp_free(p->pcp, page, pages, node);
+		if (pages + z->pages > PAGES_BATCH) {
+			pages_free(p->pages_from, page, pages);
 			pages = 0;
 		}
-		node = zspage_node(z);
-		for (k = 0; k < z->pages; k++)
-			page[pages++] = of[k];
+		memcpy(page + pages, of, z->pages * sizeof(*of));
+		pages += z->pages;
 		all += z->pages;
 	}
-	pcp_free(p->pcp, page, pages, node);
+	pages_free(p->pages_from, page, pages);
 	host_a64_add(&p->pages, (u64)0 - all);
 	zspage_free(&p->zspages, id, n);
 }

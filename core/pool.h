@@ -78,7 +78,7 @@ struct pool_class {
 
 	host_lock_t lock HOST_OWN_LINE;
 	u16 listed;                     /* bit g: list g has members; class lock */
-	u8 needs;                       /* likely_missing(); class lock, host_read_once */
+	u8 needs;                       /* pool_likely_missing(); class lock, host_read_once */
 	u32 head[POOL_GROUPS];          /* descriptors' numbers; class lock */
 	u32 partial;                    /* zspages on lists; class lock, host_read_once */
 
@@ -103,8 +103,8 @@ struct pool_owner {
 
 struct pool {
 	struct class_table table;
-	struct pcp *pcp;                /* of pages of zspages */
-	struct host_pages *src;
+	struct pages *pages_from;       /* where they come from */
+	struct host_pages *src;         /* of it */
 	struct zspage_table zspages;
 	struct pool_owner owner;
 	struct pool_class *class;       /* [table.nclasses] */
@@ -118,7 +118,8 @@ struct pool {
 };
 
 /* chain: most pages of a zspage.  Process context.  -EINVAL, -ENOMEM. */
-int pool_init(struct pool *p, struct pcp *pcp, unsigned int chain, const struct pool_owner *owner);
+int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
+	      const struct pool_owner *owner);
 
 /* Process context; all objects are free. */
 void pool_destroy(struct pool *p);
@@ -134,7 +135,7 @@ static inline size_t pool_max_small(const struct pool *p)
 /*
  * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key, and fills it with
  * those at data, unless data is NULL: then it is the caller's to fill.  *ref names it.
- * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: as pcp_alloc(), so
+ * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: as pages_alloc(), so
  * HOST_MAY_WAIT, process context; or 0, any context, it does not sleep, and is refused sooner; with
  * POOL_LIMITED no page is added past the limit.  -ENOMEM; -EDQUOT: the limit; -ENOSPC: the class
  * has no number left for a zspage, so there are 4 TiB of pages or 2^32 objects.

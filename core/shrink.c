@@ -8,32 +8,10 @@ void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
 	*sh = (struct shrink){ .pool = pool, .release = release, .owner = *owner };
 }
 
-/* Page lists other than those of zspages' pages, or NULL. */
-static struct pcp *shrink_others(struct shrink *sh)
+/* What the pool has of the source, as far as its objects' coming and going changes it. */
+static u64 shrink_pages(struct shrink *sh)
 {
-	return sh->pool->zspages.pcp != sh->pool->pcp ? sh->pool->zspages.pcp : NULL;
-}
-
-static u64 shrink_taken(struct shrink *sh)
-{
-	return pcp_taken(sh->pool->pcp) + (shrink_others(sh) ? pcp_taken(shrink_others(sh)) : 0);
-}
-
-static u64 shrink_reserved(struct shrink *sh)
-{
-	struct pcp *others = shrink_others(sh);
-
-	return pcp_reserved(sh->pool->pcp) + (others ? pcp_reserved(others) : 0);
-}
-
-/* Pages in page lists: taken from the source, but in no use and not in the reserve. */
-static u64 in_lists(struct shrink *sh)
-{
-	u64 out = shrink_taken(sh), used = pool_pages(sh->pool) + shrink_reserved(sh) +
-				    zspage_table_pages(&sh->pool->zspages) +
-				    sh->owner.tables(sh->owner.ctx);
-
-	return out > used ? out - used : 0;
+	return pool_pages(sh->pool) + zspage_table_pages(&sh->pool->zspages);
 }
 
 /* Who looked before the end may write sparse after it. */
@@ -44,8 +22,7 @@ static u64 shrink_promised(struct shrink *sh)
 
 u64 shrink_count(struct shrink *sh)
 {
-	return (release_backlog(sh->release) >> HOST_PAGE_SHIFT) + in_lists(sh) +
-	       shrink_promised(sh);
+	return (release_backlog(sh->release) >> HOST_PAGE_SHIFT) + shrink_promised(sh);
 }
 
 /* Compaction freed so many pages; past a whole pass there is no more, until the next look. */
@@ -60,21 +37,17 @@ static void shrink_compacted(struct shrink *sh, u64 pages)
 
 u64 shrink_some(struct shrink *sh)
 {
-	u64 before = shrink_taken(sh), drained, after, less;
+	u64 before = shrink_pages(sh), compacted = 0, after, less;
 
 	release_help(sh->release, host_node(), SHRINK_BUFS);
-	if (shrink_promised(sh))
-		shrink_compacted(sh, pool_compact_some(sh->pool, SHRINK_STEPS));
-	drained = pcp_drain_some(sh->pool->pcp, SHRINK_LISTS);
-	if (shrink_others(sh))
-		drained += pcp_drain_some(shrink_others(sh), SHRINK_LISTS);
-	after = shrink_taken(sh);
+	if (shrink_promised(sh)) {
+		compacted = pool_compact_some(sh->pool, SHRINK_STEPS);
+		shrink_compacted(sh, compacted);
+	}
+	after = shrink_pages(sh);
 	less = before > after ? before - after : 0;
-	/*
-	 * What others took from the source meanwhile makes the difference smaller, so that it may
-	 * be 0 although this call gave pages back: those that it took off lists itself it knows.
-	 */
-	return less > drained ? less : drained;
+	/* What others took meanwhile makes the difference smaller, at worst to 0. */
+	return less > compacted ? less : compacted;
 }
 
 bool shrink_sparse(struct shrink *sh, u64 ns)
@@ -95,9 +68,6 @@ bool shrink_sparse(struct shrink *sh, u64 ns)
 void shrink_rest(struct shrink *sh)
 {
 	shrink_sparse(sh, ~(u64)0);
-	pcp_drain(sh->pool->pcp);
-	if (shrink_others(sh))
-		pcp_drain(shrink_others(sh));
 }
 
 /* anew: what the last pass left is tried once more. */

@@ -2,8 +2,8 @@
 /*
  * shrink.h - memory given back under pressure: how much there would be, and a little at a time.
  *
- *     shrink_count()   pages queued for release, past pockets + pages in lists + what is sparse
- *     shrink_some()    a bounded piece of all three, by whoever is short of memory
+ *     shrink_count()   pages queued for release, past pockets + what is sparse
+ *     shrink_some()    a bounded piece of both, by whoever is short of memory
  *     shrink_rest()    the rest, by a worker
  *     shrink_look()    by the worker's tick: how much is sparse
  *
@@ -29,8 +29,6 @@ struct shrink_owner {
 	void *ctx;
 	/* Bytes of pages that live objects take, a chain's rest included.  A look at each CPU. */
 	u64 (*room)(void *ctx);
-	/* Pages of the page lists in tables of the owner's.  Any context. */
-	u64 (*tables)(void *ctx);
 };
 
 struct shrink {
@@ -50,7 +48,6 @@ struct shrink {
 };
 
 #define SHRINK_BUFS 1           /* buffers of what is held back that a call frees */
-#define SHRINK_LISTS 4          /* CPUs' page lists that a call empties */
 #define SHRINK_STEPS 16         /* of compaction in a call: 8 moves each at most */
 
 /* All three outlive it. */
@@ -64,9 +61,9 @@ void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
 u64 shrink_count(struct shrink *sh);
 
 /*
- * Gives back what it can within its bounds, and returns the pages that left the owner, as far
- * as others who take pages meanwhile let it know; those that it drained from lists count in any
- * case.  Takes no sleeping lock, waits for nobody and interrupts no CPU.  Process context.
+ * Gives back what it can within its bounds, and returns the pages that the pool has less, as far
+ * as others who take pages meanwhile let it know.  Takes no sleeping lock, waits for nobody and
+ * interrupts no CPU.  Process context.
  */
 u64 shrink_some(struct shrink *sh);
 

@@ -34,13 +34,6 @@ static u64 owner_room(void *ctx)
 	return store_count(ctx, CNT_ROOM);
 }
 
-static u64 owner_tables(void *ctx)
-{
-	struct store *s = ctx;
-
-	return host_a64_read(&s->pieces);
-}
-
 static void leave_streams(struct store *s)
 {
 	unsigned int p;
@@ -121,21 +114,21 @@ static bool levels_fit(const struct store_config *cfg)
  * may look into it.
  */
 
-/* Gives slot i a word.  node, how: as pcp_alloc().  -ENOMEM. */
+/* Gives slot i a word.  node, how: as pages_alloc().  -ENOMEM. */
 static int make_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
 {
-	struct pcp *pcp = s->pool.pcp;
+	struct pages *pages = s->pool.pages_from;
 	host_page page;
 	int err;
 
-	err = pcp_alloc(pcp, &page, 1, node, how);
+	err = pages_alloc(pages, &page, 1, node, how);
 	if (err)
 		return err;
-	memset(host_page_addr(pcp->src, page), 0, HOST_PAGE_SIZE);
-	if (host_table_give(&s->table, i, pcp->src, page))
+	memset(host_page_addr(pages->src, page), 0, HOST_PAGE_SIZE);
+	if (host_table_give(&s->table, i, pages->src, page))
 		host_a64_add(&s->pieces, 1);
 	else
-		pcp_free(pcp, &page, 1, HOST_ANY_NODE);
+		pages_free(pages, &page, 1);
 	return host_table_has(&s->table, i) ? 0 : -ENOMEM;
 }
 
@@ -150,18 +143,16 @@ static void table_free(struct store *s)
 	host_page page;
 
 	while ((page = host_table_take(&s->table))) {
-		pcp_free(s->pool.pcp, &page, 1, HOST_ANY_NODE);
+		pages_free(s->pool.pages_from, &page, 1);
 		host_resched();
 	}
 	host_table_destroy(&s->table);
 }
 
-int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
+int store_init(struct store *s, struct pages *pages, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
-	const struct shrink_owner shrink_owner = {
-		.ctx = s, .room = owner_room, .tables = owner_tables,
-	};
+	const struct shrink_owner shrink_owner = { .ctx = s, .room = owner_room };
 	unsigned int k;
 	int err;
 
@@ -172,7 +163,7 @@ int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg)
 	s->slots = cfg->slots;
 	s->codec = cfg->codec;
 
-	err = pool_init(&s->pool, pcp, cfg->chain, &owner);
+	err = pool_init(&s->pool, pages, cfg->chain, &owner);
 	if (err)
 		return err;
 	s->pool.limit = cfg->mem_limit;

@@ -95,7 +95,7 @@ static inline struct backed_batch *store_blocks_of(struct store *s, unsigned int
 }
 
 /* Process context.  -EINVAL: a field is out of range; -ENOMEM; what host_work_init() says. */
-int store_init(struct store *s, struct pcp *pcp, const struct store_config *cfg);
+int store_init(struct store *s, struct pages *pages, const struct store_config *cfg);
 
 /* Empties the store and ends it.  Process context; nobody uses it any more. */
 void store_destroy(struct store *s);

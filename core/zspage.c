@@ -149,10 +149,10 @@ struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units
 	return g;
 }
 
-void zspage_table_init(struct zspage_table *t, struct pcp *pcp)
+void zspage_table_init(struct zspage_table *t, struct pages *pages)
 {
 	memset(t, 0, sizeof(*t));
-	t->pcp = pcp;
+	t->pages = pages;
 }
 
 static void group_destroy(struct zspage_table *t, struct zspage_group *g)
@@ -164,7 +164,7 @@ static void group_destroy(struct zspage_table *t, struct zspage_group *g)
 	for (i = 0; i < d->size; i++) {
 		if (!page[i])
 			continue;
-		pcp_free(t->pcp, &page[i], 1, HOST_ANY_NODE);
+		pages_free(t->pages, &page[i], 1);
 		host_a64_add(&t->leaves, (u64)-1);
 	}
 	if (g->spare)
@@ -297,10 +297,10 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 	u32 i, size;
 	int err;
 
-	err = pcp_alloc(t->pcp, &page, 1, node, how);
+	err = pages_alloc(t->pages, &page, 1, node, how);
 	if (err)
 		return err;
-	leaf = host_page_addr(t->pcp->src, page);
+	leaf = host_page_addr(t->pages->src, page);
 	memset(leaf, 0, HOST_PAGE_SIZE);
 	size = dir_of(g)->size;
 	if (how & HOST_MAY_WAIT && !host_read_once(g->spare))
@@ -326,7 +326,7 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 	err = nearer || has_place(g) ? 0 : -ENOMEM;
 	host_unlock(&g->lock);
 	if (page)
-		pcp_free(t->pcp, &page, 1, HOST_ANY_NODE);
+		pages_free(t->pages, &page, 1);
 	else
 		host_a64_add(&t->leaves, 1);
 	if (d)
@@ -404,10 +404,10 @@ static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned in
 	u32 fresh;
 	int err;
 
-	err = pcp_alloc(t->pcp, &page, 1, node, how);
+	err = pages_alloc(t->pages, &page, 1, node, how);
 	if (err)
 		return err;
-	c = host_page_addr(t->pcp->src, page);
+	c = host_page_addr(t->pages->src, page);
 
 	for (;;) {
 		host_lock(&g->lock);
@@ -417,7 +417,7 @@ static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned in
 		host_unlock(&g->lock);
 		err = fresh < g->limit ? add_leaf(t, g, node, how) : -ENOSPC;
 		if (err) {
-			pcp_free(t->pcp, &page, 1, HOST_ANY_NODE);
+			pages_free(t->pages, &page, 1);
 			return err;
 		}
 	}
@@ -491,7 +491,7 @@ static struct chunk *group_put(struct zspage_group *g, u32 no)
 HOST_NO_ANALYSIS        /* the lock of one group after the other */
 void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n)
 {
-	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
+	host_page page[PAGES_BATCH] HOST_UNCLEARED;
 	unsigned int pages = 0, i = 0;
 
 	while (i < n) {
@@ -499,15 +499,15 @@ void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned in
 		struct chunk *c;
 
 		host_lock(&g->lock);
-		while (i < n && id[i].group == g && pages < PCP_BATCH_MAX) {
+		while (i < n && id[i].group == g && pages < PAGES_BATCH) {
 			c = group_put(g, id[i++].no);
 			if (c)
 				page[pages++] = c->page;
 		}
 		host_unlock(&g->lock);
-		if (pages && (pages == PCP_BATCH_MAX || i == n)) {
+		if (pages && (pages == PAGES_BATCH || i == n)) {
 			host_a64_add(&t->chunks, (u64)0 - pages);
-			pcp_free(t->pcp, page, pages, HOST_ANY_NODE);
+			pages_free(t->pages, page, pages);
 			pages = 0;
 		}
 	}

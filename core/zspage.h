@@ -43,7 +43,7 @@
 #define EBB_CORE_ZSPAGE_H
 
 #include "host.h"
-#include "pcp.h"
+#include "pages.h"
 #include "size_class.h"
 
 #define ZSPAGE_UNIT 8u                          /* what descriptors are multiples of */
@@ -106,7 +106,7 @@ struct zspage_group {
 };
 
 struct zspage_table {
-	struct pcp *pcp;
+	struct pages *pages;
 	host_a64 chunks, leaves;                /* that are pages */
 	struct zspage_group *group[ZSPAGE_UNITS_MAX + 1];       /* by units of a descriptor */
 };
@@ -145,7 +145,7 @@ static inline u32 zspage_limit(struct zspage_layout l, unsigned int bits)
 	return (u32)(((u64)1 << (bits < 32 ? bits : 32)) >> l.index_bits);
 }
 
-void zspage_table_init(struct zspage_table *t, struct pcp *pcp);
+void zspage_table_init(struct zspage_table *t, struct pages *pages);
 
 /* Process context; all descriptors are free.  Also after a zspage_group_get() that failed. */
 void zspage_table_destroy(struct zspage_table *t);
@@ -239,7 +239,7 @@ static inline unsigned int zspage_inuse(struct zspage *z, unsigned int words)
 
 /*
  * A descriptor for a zspage of class, with words words and nothing in it, whose pages are to be
- * node's.  *no is its number in g.  node, how: as pcp_alloc().  -ENOMEM; -ENOSPC: all numbers are
+ * node's.  *no is its number in g.  node, how: as pages_alloc().  -ENOMEM; -ENOSPC: all numbers are
  * in use.
  */
 int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int class,

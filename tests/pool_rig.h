@@ -54,7 +54,7 @@ static inline struct rig *rig_open(unsigned int chain)
 
 	memset(&rig, 0, sizeof(rig));
 	source_open(&rig.source);
-	must_eq(pool_init(&rig.pool, &rig.source.pcp, chain, &owner), 0);
+	must_eq(pool_init(&rig.pool, &rig.source.pages, chain, &owner), 0);
 	return &rig;
 }
 

@@ -16,7 +16,7 @@ static struct rig rig;
 static struct store *rig_make(const struct store_config *cfg)
 {
 	source_open(&rig.source);
-	must_eq(store_init(&rig.store, &rig.source.pcp, cfg), 0);
+	must_eq(store_init(&rig.store, &rig.source.pages, cfg), 0);
 	return &rig.store;
 }
 

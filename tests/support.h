@@ -224,6 +224,7 @@ static inline void guard_free(unsigned char *p, size_t n)
 struct source {
 	struct host_pages *zone;
 	struct pcp pcp;
+	struct pages pages;     /* of zone; no reserve */
 };
 
 /* For who takes pages or objects as ever: of whatever node, waiting. */
@@ -248,7 +249,8 @@ static inline void must_be_sound(struct source *s)
 static inline void source_open_with(struct source *s, unsigned int batch, unsigned int high)
 {
 	must_eq(zone_open(&s->zone), 0);
-	must_eq(pcp_init(&s->pcp, s->zone, batch, high, 0, NULL), 0);
+	must_eq(pcp_init(&s->pcp, s->zone, batch, high), 0);
+	must_eq(pages_init(&s->pages, s->zone, 0, NULL), 0);
 }
 
 static inline void source_open(struct source *s)
@@ -263,6 +265,7 @@ static inline void source_close(struct source *s)
 	must_eq(pcp_count(&s->pcp), 0);
 	must_eq(pages_out(s), 0);
 	must_be_sound(s);
+	pages_destroy(&s->pages);
 	pcp_destroy(&s->pcp);
 	zone_close(s->zone);
 }

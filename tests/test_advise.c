@@ -256,12 +256,12 @@ static host_page page[PAGES];
 
 static u32 take_now(u32 n)
 {
-	return host_pages_alloc(zone, page, n, HOST_ANY_NODE, 0);
+	return zone_pages_alloc(zone, page, n, 0);
 }
 
 static void take_waiting(u32 n)
 {
-	must_eq(host_pages_alloc(zone, page, n, HOST_ANY_NODE, HOST_MAY_WAIT), n);
+	must_eq(zone_pages_alloc(zone, page, n, HOST_MAY_WAIT), n);
 }
 
 /* A zone with a block that is accessible, none of whose pages anybody has touched. */
@@ -276,7 +276,7 @@ static void open_zone(void)
 	unmap(NULL);
 	must_eq(zone_open(&zone), 0);
 	take_waiting(1);
-	host_pages_free(zone, page, 1);
+	zone_pages_free(zone, page, 1);
 	zone_trim(zone, NULL);
 	single = many = fills = 0;
 	filled = 0;
@@ -318,7 +318,7 @@ static void pages_that_do_not_lie_side_by_side_are_filled_alone_or_not_at_all(vo
 	open_zone();
 	take_waiting(n);
 	for (i = 0; i < n; i += 2)
-		host_pages_free(zone, &page[i], 1);
+		zone_pages_free(zone, &page[i], 1);
 	zone_trim(zone, NULL);
 	must(take_now(n / 4) > 0);
 	must_eq(fills, HOST_PAGE_SIZE == bytes_of_page ? 0 : 1);
@@ -352,11 +352,11 @@ static void a_block_goes_in_few_calls(void **state)
 
 	must(of != NULL);
 	open_zone();
-	must_eq(host_pages_alloc(zone, of, pages, HOST_ANY_NODE, HOST_MAY_WAIT), pages);
+	must_eq(zone_pages_alloc(zone, of, pages, HOST_MAY_WAIT), pages);
 	for (i = 0; i < pages; i++)
 		memset(host_page_addr(zone, of[i]), 1, HOST_PAGE_SIZE);
 	for (i = 0; i < pages; i += 2)
-		host_pages_free(zone, &of[i], 1);
+		zone_pages_free(zone, &of[i], 1);
 	single = many = 0;
 	zone_trim(zone, &bytes);
 	must_eq(bytes, (u64)pages / 2 * HOST_PAGE_SIZE);
@@ -369,8 +369,8 @@ static void a_block_goes_in_few_calls(void **state)
 	/* One that the system keeps is free, and not gone. */
 	take_waiting(2);
 	refused = host_page_addr(zone, page[1]);
-	host_pages_free(zone, page, 1);
-	host_pages_free(zone, page + 1, 1);
+	zone_pages_free(zone, page, 1);
+	zone_pages_free(zone, page + 1, 1);
 	zone_trim(zone, &bytes);
 	must_eq(bytes, HOST_PAGE_SIZE);
 	zone_stat(zone, &stat);

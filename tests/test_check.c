@@ -258,7 +258,7 @@ static void rig_open(void)
 	unsigned char data[LARGE];
 
 	source_open(&rig.source);
-	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
+	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), 0);
 	for (u64 i = 0; i < SLOTS; i++) {
 		fill_random(data, sizeof(data), i);
 		must_eq(store_put(&rig.store, i, data, i < LARGES ? SMALL : LARGE, HOST_ANY_NODE),

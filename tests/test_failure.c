@@ -247,7 +247,7 @@ static void a_store_that_cannot_be_made_gives_everything_back(void **state)
 		do {
 			source_open(&source);
 			arm(n, false);
-			err = store_init(&rig.store, &source.pcp, &cfg);
+			err = store_init(&rig.store, &source.pages, &cfg);
 			must_eq(err, disarm() ? -ENOMEM : 0);
 			if (!err)
 				store_destroy(&rig.store);
@@ -342,7 +342,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 
 	source_open(&rig.source);
 	arm(n, and_all_after);
-	err = store_init(s, &rig.source.pcp, &cfg);
+	err = store_init(s, &rig.source.pages, &cfg);
 	if (err) {
 		must_eq(err, -ENOMEM);
 		source_close(&rig.source);

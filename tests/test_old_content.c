@@ -177,7 +177,7 @@ static void a_read_that_fails_leaves_zeros_and_nothing_else(void **state)
 		struct store s;
 
 		source_open(&source);
-		must_eq(store_init(&s, &source.pcp, &cfg), 0);
+		must_eq(store_init(&s, &source.pages, &cfg), 0);
 		for (u64 i = 0; i < 2; i++) {
 			memset(page, 's', HOST_PAGE_SIZE);
 			fill_random(page, HOST_PAGE_SIZE / 2, i);

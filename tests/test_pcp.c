@@ -13,6 +13,16 @@
 
 static host_page held[MOST];
 
+/* n pages, all or none. */
+static int alloc(struct source *s, host_page *out, unsigned int n)
+{
+	unsigned int got = host_pages_alloc(s->zone, out, n, ANYHOW);
+
+	if (got < n)
+		host_pages_free(s->zone, out, got);
+	return got < n ? -ENOMEM : 0;
+}
+
 static u64 max_per_hold(struct source *s)
 {
 	struct zone_stat stat;
@@ -32,12 +42,11 @@ static void parameters_out_of_range_are_refused(void **state)
 	struct pcp pcp;
 
 	must_eq(zone_open(&zone), 0);
-	must_eq(pcp_init(&pcp, zone, 0, 64, 0, NULL), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000, 0, NULL), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, 16, 15, 0, NULL), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, 16, (1u << 20) + 1, 0, NULL), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, 16, 64, (1u << 20) + 1, NULL), -EINVAL);
-	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX, 0, NULL), 0);
+	must_eq(pcp_init(&pcp, zone, 0, 64), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, 15), -EINVAL);
+	must_eq(pcp_init(&pcp, zone, 16, (1u << 20) + 1), -EINVAL);
+		must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX), 0);
 	pcp_destroy(&pcp);
 	zone_close(zone);
 }
@@ -50,9 +59,9 @@ static void no_hold_of_the_source_moves_more_than_a_batch(void **state)
 		struct source s;
 
 		source_open_with(&s, batch[i], 4 * batch[i]);
-		must_eq(pcp_alloc(&s.pcp, held, MOST, ANYHOW), 0);
+		must_eq(alloc(&s, held, MOST), 0);
 		must_account(&s, MOST);
-		pcp_free(&s.pcp, held, MOST, HOST_ANY_NODE);
+		host_pages_free(s.zone, held, MOST);
 		must(max_per_hold(&s) > 0);
 		must_be_at_most(max_per_hold(&s), batch[i]);
 		must_account(&s, 0);
@@ -69,9 +78,9 @@ static void a_list_is_never_longer_than_its_high_after_a_free(void **state)
 	struct source s;
 
 	source_open_with(&s, 8, 40);
-	must_eq(pcp_alloc(&s.pcp, held, 1000, ANYHOW), 0);
+	must_eq(alloc(&s, held, 1000), 0);
 	for (unsigned int i = 0; i < 1000; i++) {
-		pcp_free(&s.pcp, held + i, 1, HOST_ANY_NODE);
+		host_pages_free(s.zone, held + i, 1);
 		must_be_at_most(pcp_count(&s.pcp), (u64)40 * host_nr_cpus());
 	}
 	/* A list that is used keeps pages: else it would be of no use. */
@@ -86,12 +95,12 @@ static void a_warm_list_serves_without_the_source(void **state)
 
 	host_user_set_nr_cpus(1);
 	source_open_with(&s, 8, 64);
-	must_eq(pcp_alloc(&s.pcp, held, 200, ANYHOW), 0);
-	pcp_free(&s.pcp, held, 200, HOST_ANY_NODE);
+	must_eq(alloc(&s, held, 200), 0);
+	host_pages_free(s.zone, held, 200);
 	zone_stat(s.zone, &before);
 	for (unsigned int i = 0; i < 1000; i++) {
-		must_eq(pcp_alloc(&s.pcp, held, 8, ANYHOW), 0);
-		pcp_free(&s.pcp, held, 8, HOST_ANY_NODE);
+		must_eq(alloc(&s, held, 8), 0);
+		host_pages_free(s.zone, held, 8);
 	}
 	zone_stat(s.zone, &after);
 	must_eq(after.holds, before.holds);
@@ -107,8 +116,8 @@ static void idle_lists_decay_to_nothing_and_then_report_no_change(void **state)
 	u64 before;
 
 	source_open_with(&s, 8, 256);
-	must_eq(pcp_alloc(&s.pcp, held, 2000, ANYHOW), 0);
-	pcp_free(&s.pcp, held, 2000, HOST_ANY_NODE);
+	must_eq(alloc(&s, held, 2000), 0);
+	host_pages_free(s.zone, held, 2000);
 	must((before = pcp_count(&s.pcp)) > 64);
 	pcp_decay(&s.pcp);
 	must_eq(pcp_count(&s.pcp), before);     /* used since the last tick: spared */
@@ -132,21 +141,21 @@ static void a_dry_source_fails_the_whole_request_and_loses_nothing(void **state)
 
 	source_open(&s);
 	host_write_once(s.zone->max_blocks, 1);
-	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES - 4, ANYHOW), 0);
+	must_eq(alloc(&s, held, BLOCK_PAGES - 4), 0);
 	for (unsigned int i = 0; i < 5; i++) {
 		before = pages_out(&s);
-		must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 5, ANYHOW), -ENOMEM);
+		must_eq(alloc(&s, held + BLOCK_PAGES - 4, 5), -ENOMEM);
 		must(pages_out(&s) >= before);
 		must_account(&s, BLOCK_PAGES - 4);
 	}
 	/* What is there can still be had, and what comes back again. */
-	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES - 4, 4, ANYHOW), 0);
-	pcp_free(&s.pcp, held, 4, HOST_ANY_NODE);
-	must_eq(pcp_alloc(&s.pcp, held, 4, ANYHOW), 0);
+	must_eq(alloc(&s, held + BLOCK_PAGES - 4, 4), 0);
+	host_pages_free(s.zone, held, 4);
+	must_eq(alloc(&s, held, 4), 0);
 	host_write_once(s.zone->max_blocks, 2);
-	must_eq(pcp_alloc(&s.pcp, held + BLOCK_PAGES, 5, ANYHOW), 0);
+	must_eq(alloc(&s, held + BLOCK_PAGES, 5), 0);
 	must_account(&s, BLOCK_PAGES + 5);
-	pcp_free(&s.pcp, held, BLOCK_PAGES + 5, HOST_ANY_NODE);
+	host_pages_free(s.zone, held, BLOCK_PAGES + 5);
 	source_close(&s);
 }
 
@@ -180,15 +189,138 @@ static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
 	source_open_with(&s, 16, 1024);
 	host_write_once(s.zone->max_blocks, 1);
 	run_on(0);
-	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES, ANYHOW), 0);
-	pcp_free(&s.pcp, held, BLOCK_PAGES, HOST_ANY_NODE);
+	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
+	host_pages_free(s.zone, held, BLOCK_PAGES);
 	must(pcp_count(&s.pcp) > 0);
 	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
 	run_on(1);
-	must_eq(pcp_alloc(&s.pcp, held, BLOCK_PAGES, ANYHOW), 0);
+	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
 	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
 	must_account(&s, BLOCK_PAGES);
-	pcp_free(&s.pcp, held, BLOCK_PAGES, HOST_ANY_NODE);
+	host_pages_free(s.zone, held, BLOCK_PAGES);
+	source_close(&s);
+}
+
+/* Moves a page that is held to the list of CPU cpu. */
+static void put_on(struct source *s, unsigned int cpu, host_page page)
+{
+	struct pcp_list *l = s->pcp.list[cpu];
+
+	l->page[l->count++] = page;
+}
+
+/* Who finds nothing looks at a bounded number of lists; who looks again, at others. */
+static void a_page_in_any_list_is_found_by_looks_at_few(void **state)
+{
+	const unsigned int cpus = 512;
+	struct source s;
+	host_page page;
+
+	host_user_set_nr_cpus(cpus);
+	source_open_with(&s, 16, 64);
+	host_write_once(s.zone->max_blocks, 1);
+	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
+	for (unsigned int i = 0; i < 8; i++) {
+		u64 cursor = host_a64_read(&s.pcp.cursor);
+		unsigned int at = (unsigned int)(cursor + PCP_LOOK + 10 * i) % cpus, calls = 0;
+
+		/* Not this CPU's own, which is looked at first. */
+		if (at < PCP_LOOK)
+			at += PCP_LOOK;
+		put_on(&s, at, held[0]);
+		must_eq(alloc(&s, &page, 1), -ENOMEM);
+		while (alloc(&s, &page, 1))
+			must_be_at_most(++calls, cpus / PCP_LOOK + 1);
+		must_eq(page, held[0]);
+	}
+	host_pages_free(s.zone, held, BLOCK_PAGES);
+	source_close(&s);
+	host_user_set_nr_cpus(0);
+}
+
+static void a_list_that_is_locked_is_passed_over(void **state)
+{
+	struct source s;
+	host_page page;
+
+	host_user_set_nr_cpus(4);
+	source_open_with(&s, 16, 64);
+	host_write_once(s.zone->max_blocks, 1);
+	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
+	for (unsigned int cpu = 0; cpu < 4; cpu++) {
+		if (cpu == host_cpu())
+			continue;
+		put_on(&s, cpu, held[0]);
+		host_lock(&s.pcp.list[cpu]->lock);
+		must_eq(alloc(&s, &page, 1), -ENOMEM);
+		host_unlock(&s.pcp.list[cpu]->lock);
+		must_eq(alloc(&s, &page, 1), 0);
+		must_eq(page, held[0]);
+	}
+	host_pages_free(s.zone, held, BLOCK_PAGES);
+	source_close(&s);
+	host_user_set_nr_cpus(0);
+}
+
+static void who_may_need_none_takes_what_is_at_hand(void **state)
+{
+	struct source s;
+	u64 before;
+
+	source_open_with(&s, 8, 64);
+	must_eq(alloc(&s, held, 1), 0);
+	host_pages_free(s.zone, held, 1);
+	/* The zone has pages that could be had without waiting. */
+	pcp_drain(&s.pcp);
+	must_eq(host_pages_alloc(s.zone, held, 2, HOST_ANY_NODE, HOST_AT_HAND), 0);
+	must_eq(pages_out(&s), 0);
+	must_eq(alloc(&s, held, 3), 0);
+	before = pages_out(&s);
+	must(before > 4);
+	must_eq(host_pages_alloc(s.zone, held + 3, 2, HOST_ANY_NODE, HOST_AT_HAND), 2);
+	must_eq(pages_out(&s), before);
+	host_pages_free(s.zone, held, 5);
+	source_close(&s);
+}
+
+static void a_drain_gives_a_batch_a_hold(void **state)
+{
+	struct zone_stat stat;
+	struct source s;
+	u64 listed;
+
+	source_open_with(&s, 8, 256);
+	must_eq(alloc(&s, held, 2000), 0);
+	host_pages_free(s.zone, held, 2000);
+	listed = pcp_count(&s.pcp);
+	must(listed > 64);
+	zone_reset_stat(s.zone);
+	pcp_drain(&s.pcp);
+	zone_stat(s.zone, &stat);
+	must_be_at_most(stat.holds, listed / 8 + host_nr_cpus());
+	must_be_at_most(stat.max_pages_per_hold, 8);
+	source_close(&s);
+}
+
+static void lists_age_with_time(void **state)
+{
+	struct source s;
+	bool aged, again;
+
+	source_open_with(&s, 8, 256);
+	must_eq(alloc(&s, held, 100), 0);
+	host_pages_free(s.zone, held, 100);
+	while (pcp_decay(&s.pcp))
+		;
+	/* Too early: nothing ages, and somebody has to come again. */
+	do {
+		s.pcp.aged = host_now_ns();
+		again = pcp_tend(&s.pcp, &aged);
+	} while (aged);
+	must(again);
+	s.pcp.aged = host_now_ns() - PCP_PERIOD_US * 1000;
+	must(!pcp_tend(&s.pcp, &aged));
+	must(aged);
 	source_close(&s);
 }
 
@@ -205,7 +337,7 @@ static void every_page_has_one_owner_at_a_time(void **state)
 		host_page back[300];
 
 		if (rng_below(&rng, 2) && n + k <= 1000) {
-			must_eq(pcp_alloc(&s.pcp, held + n, (unsigned int)k, ANYHOW), 0);
+			must_eq(alloc(&s, held + n, (unsigned int)k), 0);
 			for (; k; k--, n++) {
 				stamp[n] = rng_next(&rng);
 				*(uint64_t *)host_page_addr(s.zone, held[n]) = stamp[n];
@@ -219,7 +351,7 @@ static void every_page_has_one_owner_at_a_time(void **state)
 				held[j] = held[n];
 				stamp[j] = stamp[n];
 			}
-			pcp_free(&s.pcp, back, (unsigned int)k, HOST_ANY_NODE);
+			host_pages_free(s.zone, back, (unsigned int)k);
 		}
 		if (!rng_below(&rng, 100))
 			pcp_decay(&s.pcp);
@@ -230,7 +362,7 @@ static void every_page_has_one_owner_at_a_time(void **state)
 	must_be_at_most(max_per_hold(&s), 5);
 	while (n--)
 		must_eq(*(uint64_t *)host_page_addr(s.zone, held[n]), stamp[n]);
-	pcp_free(&s.pcp, held, (unsigned int)(pages_out(&s) - pcp_count(&s.pcp)), HOST_ANY_NODE);
+	host_pages_free(s.zone, held, (unsigned int)(pages_out(&s) - pcp_count(&s.pcp)));
 	source_close(&s);
 }
 
@@ -244,6 +376,11 @@ int main(void)
 		cmocka_unit_test(idle_lists_decay_to_nothing_and_then_report_no_change),
 		cmocka_unit_test(a_dry_source_fails_the_whole_request_and_loses_nothing),
 		cmocka_unit_test(a_dry_source_is_helped_out_by_the_other_cpus_lists),
+		cmocka_unit_test(a_page_in_any_list_is_found_by_looks_at_few),
+		cmocka_unit_test(a_list_that_is_locked_is_passed_over),
+		cmocka_unit_test(who_may_need_none_takes_what_is_at_hand),
+		cmocka_unit_test(a_drain_gives_a_batch_a_hold),
+		cmocka_unit_test(lists_age_with_time),
 		cmocka_unit_test(every_page_has_one_owner_at_a_time),
 	};
 

@@ -426,7 +426,7 @@ static bool never_but_counted(void)
 	return true;
 }
 
-/* Who waits asks the source a second time, for what it gives to who waits (pcp.h). */
+/* Who waits asks the source a second time, for what it gives to who waits (user/pcp.h). */
 static void it_asks_for_the_memory_that_is_there_and_no_more(void **state)
 {
 	struct store *s = open_store(0);
@@ -466,9 +466,9 @@ static void a_store_needs_levels_in_range_and_ends_whole_without_memory(void **s
 	};
 
 	source_open(&rig.source);
-	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), -EINVAL);
+	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), -EINVAL);
 	cfg.more[1].level = 3;
-	must_eq(store_init(&rig.store, &rig.source.pcp, &cfg), 0);
+	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), 0);
 	must_eq(store_last_codec(&rig.store), 2);
 	store_destroy(&rig.store);
 	source_close(&rig.source);

@@ -40,7 +40,7 @@ static struct rig *rig_open(u64 limit)
 
 	memset(&rig, 0, sizeof(rig));
 	source_open(&rig.source);
-	must_eq(pool_init(&rig.pool, &rig.source.pcp, 8, &owner), 0);
+	must_eq(pool_init(&rig.pool, &rig.source.pages, 8, &owner), 0);
 	must_eq(host_percpu_init(&rig.cpus, sizeof(struct release_cpu)), 0);
 	must_eq(release_init(&rig.release, &rig.pool, &rig.cpus, limit, OBJECTS, NULL), 0);
 	return &rig;

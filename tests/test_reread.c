@@ -113,7 +113,7 @@ static void a_header_that_is_written_late_never_leads_compaction_astray(void **s
 	u32 key, objs, last;
 
 	source_open(&r->source);
-	must_eq(pool_init(&r->pool, &r->source.pcp, 8, &owner), 0);
+	must_eq(pool_init(&r->pool, &r->source.pages, 8, &owner), 0);
 	for (key = 0; key < KEYS; key++) {
 		must_eq(pool_alloc(&r->pool, SIZE, key, ANYHOW, &r->word[key]), 0);
 		memset(bytes, (int)key, sizeof(bytes));

@@ -46,7 +46,6 @@ static void thin_out(u64 n)
 		if (i % n)
 			must_eq(store_free(&rig.store, i), 0);
 	release_flush(&rig.store.release);
-	pcp_drain(rig.store.pool.pcp);
 }
 
 /*
@@ -74,7 +73,6 @@ static void a_full_store_promises_nothing(void **state)
 
 	must_eq(shrink_count(&s->shrink), 0);
 	fill(0, SLOTS);
-	pcp_drain(s->pool.pcp);
 	shrink_look(&s->shrink);
 	/* What a chain leaves over at its end is no hope: here 65536 - 107 * 608. */
 	must_eq(shrink_count(&s->shrink), 0);
@@ -97,7 +95,6 @@ static void what_is_promised_is_there(void **state)
 	must_be_at_most(promised, before - room);
 	shrink_to_nothing(s);
 	must_be_at_most(pool_pages(&s->pool), before - promised + promised / 50);
-	must_eq(pcp_count(s->pool.pcp), 0);
 	release_quiesce(&s->release);
 	must_hold(store_check(s));
 	/* And no more, as often as it looks. */
@@ -112,20 +109,18 @@ static void what_is_held_back_is_counted_once(void **state)
 {
 	struct store *s = rig_open((SLOTS / RELEASE_REFS + 24) * RELEASE_BUF_BYTES);
 	u64 pockets = s->release.node->pocket * s->release.node->nitems + 1, bufs;
-	u64 held, listed;
+	u64 held;
 
 	fill(0, SLOTS);
-	pcp_drain(s->pool.pcp);
 	hold_workers(&s->release);
 	for (u64 i = 0; i < SLOTS; i++)
 		must_eq(store_free(s, i), 0);
 	shrink_look(&s->shrink);
 	held = release_held(&s->release) >> HOST_PAGE_SHIFT;
-	listed = pcp_count(s->pool.pcp);
 	must(held > SLOTS * SIZE / 2 >> HOST_PAGE_SHIFT);
 	bufs = release_full_bufs(&s->release);
 	must_be_at_most(shrink_count(&s->shrink),
-			(bufs * s->release.buf_bytes >> HOST_PAGE_SHIFT) + listed);
+			bufs * s->release.buf_bytes >> HOST_PAGE_SHIFT);
 	must(bufs > 2 * pockets);
 	must(shrink_count(&s->shrink) >=
 	     (bufs - pockets) * s->release.buf_bytes >> HOST_PAGE_SHIFT);
@@ -171,7 +166,6 @@ static void what_a_pass_could_not_free_is_not_promised_again(void **state)
 	/* More is freed: that much is promised. */
 	for (u64 i = 0; i < SLOTS; i += 128)
 		must_eq(store_free(s, i), 0);
-	pcp_drain(s->pool.pcp);
 	shrink_look(&s->shrink);
 	promised = shrink_count(&s->shrink);
 	must(promised > 0);
@@ -215,7 +209,6 @@ static void the_rest_is_done_by_the_worker(void **state)
 	shrink_look(&s->shrink);
 	shrink_rest(&s->shrink);
 	must_be_at_most(pool_pages(&s->pool), before / 3);
-	must_eq(pcp_count(s->pool.pcp), 0);
 	/* What ends takes it back. */
 	thin_out(8);
 	shrink_look(&s->shrink);
@@ -226,7 +219,6 @@ static void the_rest_is_done_by_the_worker(void **state)
 	must_eq(host_a64_read(&s->pool.compact_at), before);
 	/* Somebody who was just compacting, or looking, writes down what is left. */
 	shrink_look(&s->shrink);
-	pcp_drain(s->pool.pcp);
 	must_eq(shrink_count(&s->shrink), 0);
 	must(!shrink_sparse(&s->shrink, 1));
 	/* Who only wanted it to be quiet for a while has it go on. */

@@ -16,7 +16,7 @@ static struct store *open_with_page(u64 release_limit)
 	};
 
 	source_open(&source);
-	must_eq(store_init(&store, &source.pcp, &cfg), 0);
+	must_eq(store_init(&store, &source.pages, &cfg), 0);
 	memset(page, 'a', HOST_PAGE_SIZE);
 	fill_random(page, HOST_PAGE_SIZE / 4, 1);
 	must_eq(store_write(&store, 3, page, HOST_ANY_NODE), 0);

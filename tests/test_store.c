@@ -38,7 +38,7 @@ static struct store *rig_open(const struct store_config *cfg)
 {
 	memset(&rig, 0, sizeof(rig));
 	source_open(&rig.source);
-	must_eq(store_init(&rig.store, &rig.source.pcp, cfg), 0);
+	must_eq(store_init(&rig.store, &rig.source.pages, cfg), 0);
 	return &rig.store;
 }
 
@@ -566,7 +566,7 @@ static void a_config_out_of_range_is_refused(void **state)
 	bad[7].chain = 0;
 	source_open(&source);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		must_eq(store_init(&store, &source.pcp, &bad[i]), -EINVAL);
+		must_eq(store_init(&store, &source.pages, &bad[i]), -EINVAL);
 	source_close(&source);
 }
 
@@ -648,14 +648,14 @@ static void what_contexts_share_is_made_once_and_ends_after_them(void **state)
 	must_eq(contexts, 4);
 	write_and_read(&rig.store, 1);
 	prepare_says = -EINVAL;
-	must_eq(store_init(&other, &rig.source.pcp, &cfg), -EINVAL);
+	must_eq(store_init(&other, &rig.source.pages, &cfg), -EINVAL);
 	must_eq(contexts, 4);
 	must_eq(prepared, 2);
 	prepare_says = 0;
 	/* Contexts fail after it: it ends. */
 	no_memory = true;
 	others = 4;
-	must_eq(store_init(&other, &rig.source.pcp, &cfg), -ENOMEM);
+	must_eq(store_init(&other, &rig.source.pages, &cfg), -ENOMEM);
 	no_memory = false;
 	must_eq(prepared, 3);
 	must_eq(released, 1);
@@ -684,7 +684,7 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 	must_eq(contexts, 1);
 	cfg.streams = &streams;
 	rig_open(&cfg);
-	must_eq(store_init(&other, &rig.source.pcp, &cfg), 0);
+	must_eq(store_init(&other, &rig.source.pages, &cfg), 0);
 	must_eq(contexts, 1);
 	/* The first one, on whichever CPU this thread goes on. */
 	for (cpu = 0; cpu < 64; cpu++)

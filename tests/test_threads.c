@@ -387,7 +387,7 @@ static void no_descriptors_are_left_in_an_empty_pool(void **state)
 	memset(&shared, 0, sizeof(shared));
 	source_open_with(&source, 1, 1);
 	host_user_fail = give_way;
-	must_eq(pool_init(&pool, &source.pcp, 8, &owner), 0);
+	must_eq(pool_init(&pool, &source.pages, 8, &owner), 0);
 	pthread_barrier_init(&barrier, NULL, CROWD + 1);
 	for (unsigned int k = 0; k < CROWD; k++)
 		must_eq(pthread_create(&crowd[k], NULL, take_and_free, &rounds), 0);
@@ -601,7 +601,7 @@ static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 	pthread_t reader;
 
 	source_open(&source);
-	must_eq(pool_init(&pool, &source.pcp, 8, &owner), 0);
+	must_eq(pool_init(&pool, &source.pages, 8, &owner), 0);
 	/* The last one is the only one that reaches into the last page. */
 	for (unsigned int i = 0; i < LINED_UP; i++) {
 		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE / 16 * 11, i, ANYHOW, &refs[i]), 0);

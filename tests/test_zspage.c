@@ -17,7 +17,7 @@ static struct zspage_id id[MANY];
 static void open_table(unsigned int bits)
 {
 	source_open(&source);
-	zspage_table_init(&table, &source.pcp);
+	zspage_table_init(&table, &source.pages);
 	group = zspage_group_get(&table, UNITS, bits, &maps[0]);
 	must(group != NULL);
 }
@@ -234,8 +234,8 @@ static void an_array_that_cannot_grow_yet_fails_nothing(void **state)
 
 	open_table(32);
 	each = group->capacity;
-	must_eq(pcp_alloc(&source.pcp, page, ARRAY_LEN(page), ANYHOW), 0);
-	pcp_free(&source.pcp, page, ARRAY_LEN(page), HOST_ANY_NODE);
+	must_eq(host_pages_alloc(source.zone, page, ARRAY_LEN(page), ANYHOW), ARRAY_LEN(page));
+	host_pages_free(source.zone, page, ARRAY_LEN(page));
 	asked = 0;
 	refuse = 3;
 	host_user_fail = refuse_some;
@@ -278,8 +278,8 @@ static void who_may_not_wait_finds_the_array_that_was_provided(void **state)
 
 	open_table(32);
 	each = group->capacity;
-	must_eq(pcp_alloc(&source.pcp, page, ARRAY_LEN(page), ANYHOW), 0);
-	pcp_free(&source.pcp, page, ARRAY_LEN(page), HOST_ANY_NODE);
+	must_eq(host_pages_alloc(source.zone, page, ARRAY_LEN(page), ANYHOW), ARRAY_LEN(page));
+	host_pages_free(source.zone, page, ARRAY_LEN(page));
 	/* The first comes with the group, and is taken with the first leaf. */
 	must(!zspage_table_wants(&table));
 	group->fresh = ZSPAGE_FEW;

@@ -9,6 +9,7 @@
 #include "codecs.h"
 #include "ebb.h"
 #include "ebb_in.h"
+#include "pcp.h"
 #include "sized.h"
 #include "store.h"
 #include "zone.h"
@@ -31,6 +32,7 @@ struct ebb_store {
 	u32 flags;
 	struct host_pages *zone;
 	struct pcp pcp;
+	struct pages pages;     /* of zone; no reserve */
 	struct store core;
 	struct host_work decay;
 	struct shared_streams *streams;
@@ -349,9 +351,12 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	err = zone_open(&store->zone);
 	if (err)
 		goto no_zone;
-	err = pcp_init(&store->pcp, store->zone, batch, high, 0, NULL);
+	err = pcp_init(&store->pcp, store->zone, batch, high);
 	if (err)
 		goto no_pcp;
+	err = pages_init(&store->pages, store->zone, 0, NULL);
+	if (err)
+		goto no_pages;
 	err = host_work_init(&store->decay, decay, 0);
 	if (err)
 		goto no_work;
@@ -360,7 +365,7 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	if (!store->streams)
 		goto no_streams;
 	core.streams = &store->streams->streams;
-	err = store_init(&store->core, &store->pcp, &core);
+	err = store_init(&store->core, &store->pages, &core);
 	if (err)
 		goto no_store;
 	err = try_out(store);
@@ -377,6 +382,8 @@ no_store:
 no_streams:
 	host_work_destroy(&store->decay);
 no_work:
+	pages_destroy(&store->pages);
+no_pages:
 	pcp_destroy(&store->pcp);
 no_pcp:
 	zone_close(store->zone);
@@ -406,6 +413,7 @@ void ebb_close(struct ebb_store *store)
 	host_work_destroy(&store->decay);
 	store_destroy(&store->core);
 	put_streams(store->streams);
+	pages_destroy(&store->pages);
 	pcp_destroy(&store->pcp);
 	zone_close(store->zone);
 	host_mutex_destroy(&store->closing);

@@ -36,7 +36,7 @@ int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high
 		return -ENOMEM;
 	err = zone_open(&pages->zone);
 	if (!err) {
-		err = pcp_init(&pages->pcp, pages->zone, batch, high, 0, NULL);
+		err = pcp_init(&pages->pcp, pages->zone, batch, high);
 		if (!err) {
 			host_write_once(pages->zone->measure, 1);
 			pages->magic = MAGIC;
@@ -69,14 +69,14 @@ int ebb_pages_alloc(struct ebb_pages *pages, uint32_t *ids, size_t n)
 		return -EINVAL;
 	while (done < n) {
 		size_t k = n - done < PIECE ? n - done : PIECE;
-		int err = pcp_alloc(&pages->pcp, ids + done, (unsigned int)k, HOST_ANY_NODE,
-				    HOST_MAY_WAIT);
+		unsigned int got = host_pages_alloc(pages->zone, ids + done, (unsigned int)k,
+						    HOST_ANY_NODE, HOST_MAY_WAIT);
 
-		if (err) {
+		done += got;
+		if (got < k) {
 			ebb_pages_free(pages, ids, done);
-			return err;
+			return -ENOMEM;
 		}
-		done += k;
 	}
 	return 0;
 }
@@ -90,7 +90,7 @@ int ebb_pages_free(struct ebb_pages *pages, const uint32_t *ids, size_t n)
 	while (done < n) {
 		size_t k = n - done < PIECE ? n - done : PIECE;
 
-		pcp_free(&pages->pcp, ids + done, (unsigned int)k, HOST_ANY_NODE);
+		host_pages_free(pages->zone, ids + done, (unsigned int)k);
 		done += k;
 	}
 	return 0;
@@ -101,7 +101,7 @@ int ebb_pages_free_one_hold(struct ebb_pages *pages, const uint32_t *ids, size_t
 	if (bad(pages) || (!ids && n) || n > UINT32_MAX)
 		return -EINVAL;
 	if (n)
-		host_pages_free(pages->zone, ids, (unsigned int)n);
+		zone_pages_free(pages->zone, ids, (unsigned int)n);
 	return 0;
 }
 

@@ -494,12 +494,13 @@ static inline unsigned int host_percpu_node(struct host_percpu *pc, unsigned int
 
 void host_settle(struct host_percpu *pc);
 
-/* ---- pages; the rest of the zone is in zone.h ---- */
+/* ---- pages: lists (pcp.h) before the zone (zone.h) ---- */
 
 struct host_pages {
 	uintptr_t bias[32]; /* address of page p: bias[its highest bit] + (p << HOST_PAGE_SHIFT) */
 	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with host_write_once */
-	u32 measure;     /* time the holds of host_pages_free; write with host_write_once */
+	u32 measure;     /* time the holds of zone_pages_free; write with host_write_once */
+	struct pcp *pcp; /* what its pages go through (pcp.h) */
 };
 
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
@@ -572,7 +573,7 @@ void *host_user_map(size_t bytes, int prot);
 bool host_user_discard(void *from, void *to);
 
 /*
- * Test seam: asked before every host_zalloc() and host_pages_alloc(); true makes it fail.
+ * Test seam: asked before every host_zalloc() and zone_pages_alloc(); true makes it fail.
  * Set while no other thread runs.
  */
 extern bool (*host_user_fail)(void);

@@ -277,15 +277,14 @@ static void fill_ahead(struct zone *z, const host_page *page, u32 n)
  * Who does not wait gets what is committed: more takes a sleeping lock and a system call.  Of what
  * is gone it gets what is filled at once, and fills it.
  */
-unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
-			      unsigned int node, unsigned int how)
+unsigned int zone_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+			      unsigned int how)
 {
 	struct zone *z = zone_of(src);
 	u32 k = 0, fill = how & HOST_MAY_WAIT ? 0 : fill_pages(z), gone;
 	unsigned int turns = 0;
 	bool limbo;
 
-	(void)node;
 	if (host_user_failing())
 		return 0;
 	for (;;) {
@@ -368,7 +367,7 @@ static void zone_put(struct zone *z, const host_page *pages, u32 n) HOST_REQUIRE
 		z->max_pages = n;
 }
 
-void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
+void zone_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
 {
 	struct zone *z = zone_of(src);
 

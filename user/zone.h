@@ -3,9 +3,7 @@
  * zone.h - the user-space home's page source: pages carved out of 2 MiB blocks of address space
  * that grows with use, and given on to the operating system when they stay free.
  *
- * host_pages_alloc(), host_pages_free() and host_page_addr() of core/host.h work on it; this
- * is what the library needs besides.  struct host_pages (host_impl.h) has two knobs:
- * max_blocks and measure.
+ * struct host_pages (host_impl.h) has two knobs: max_blocks and measure.
  */
 #ifndef EBB_USER_ZONE_H
 #define EBB_USER_ZONE_H
@@ -21,7 +19,7 @@ struct zone_stat {
 	u64 free_resident;       /* of them, those that hold memory of the system */
 	u64 blocks;              /* taken so far; at most max_blocks */
 	u64 resident_bytes;      /* memory from the system: (out + free_resident) pages */
-	/* host_pages_free() since zone_reset_stat() */
+	/* zone_pages_free() since zone_reset_stat() */
 	u64 holds;
 	u64 max_pages_per_hold;
 	/* the same, of holds made while measure was set; to the upper end of 1/16 steps */
@@ -39,6 +37,11 @@ int zone_try_out(int (*fn)(void *arg), void *arg);
 
 /* Unmaps everything, pages that are out included.  NULL is allowed. */
 void zone_close(struct host_pages *src);
+
+/* As host_pages_alloc() and host_pages_free(), which have lists in front of them (pcp.h). */
+unsigned int zone_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
+			      unsigned int how);
+void zone_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
 
 /*
  * Gives all free memory on to the system; *bytes (may be NULL) is how much it took.  The lock is

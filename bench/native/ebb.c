@@ -29,6 +29,7 @@ const char *const native_ways[] = { "single", "bulk32", "bulk512", "deferred", N
 
 static struct host_pages *zone;
 static struct pcp pcp;
+static struct pages pages;
 static struct pool pool;
 static struct holds holds;
 static struct host_percpu cpus;
@@ -62,8 +63,9 @@ void native_open(size_t bytes, uint64_t objects)
 	(void)bytes;
 	/* Lists and chains as a store of ebb.h has them (user/ebb.c). */
 	if (zone_open(&zone) || pcp_init(&pcp, zone, (256u << 10) >> HOST_PAGE_SHIFT,
-				      (1u << 20) >> HOST_PAGE_SHIFT, 0, NULL) ||
-	    pool_init(&pool, &pcp, CHAIN, &owner) || holds_init(&holds, 64) ||
+				      (1u << 20) >> HOST_PAGE_SHIFT) ||
+	    pages_init(&pages, zone, 0, NULL) || pool_init(&pool, &pages, CHAIN, &owner) ||
+	    holds_init(&holds, 64) ||
 	    host_percpu_init(&cpus, sizeof(struct release_cpu)) ||
 	    release_init(&release, &pool, &cpus, release_default_limit(), objects, NULL))
 		native_die("no pool");

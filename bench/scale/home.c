@@ -326,7 +326,7 @@ unsigned int host_node(void)
 	return sim_node_of(sim_cpu());
 }
 
-/* ---- pages: of each node a stack, and a lock in a line of its own ---- */
+/* ---- pages: lists of CPUs; of each node a stack, and a lock in a line of its own ---- */
 
 static struct source {
 	host_lock_t *lock;
@@ -363,14 +363,12 @@ void *host_page_addr(struct host_pages *src, host_page p)
 	return page_base + ((size_t)p << HOST_PAGE_SHIFT);
 }
 
-unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node)
+/* n of node's pages, in one hold of its lock. */
+static void source_take(unsigned int node, host_page *out, unsigned int n)
 {
-	struct source *s;
+	struct source *s = &source[node];
 	unsigned int i;
 
-	if (!page_base)
-		sources_open();
-	s = &source[node < sim_nodes() ? node : host_node()];
 	host_lock(s->lock);
 	for (i = 0; i < n; i++) {
 		sim_pass(sim_cost.page);
@@ -378,29 +376,96 @@ unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node
 			sim_fail("the scenario needs more pages");
 		out[i] = s->nfree ? s->free[--s->nfree] : s->next++;
 	}
-	pages_out += n;
 	host_unlock(s->lock);
+}
+
+/* n of node's pages are given back in one hold. */
+static void source_give(unsigned int node, const host_page *page, unsigned int n)
+{
+	struct source *s = &source[node];
+	unsigned int i;
+
+	host_lock(s->lock);
+	for (i = 0; i < n; i++) {
+		sim_pass(sim_cost.page);
+		s->free[s->nfree++] = page[i];
+	}
+	host_unlock(s->lock);
+}
+
+/*
+ * As Linux has them, each CPU has a list for each node's pages, which nobody else looks into.  What
+ * is taken from one costs as much as what is taken from the source, but for the lock.  The base of
+ * a comparison has lists in its core.
+ */
+#ifndef SCALE_BASE
+static struct list {
+	u32 n;
+	host_page page[HOME_HIGH];
+} list[SIM_CPUS][SIM_NODES];
+
+static void list_take(unsigned int node, host_page *out)
+{
+	struct list *l = &list[sim_cpu()][node];
+
+	if (!l->n)
+		source_take(node, l->page, l->n = HOME_BATCH);
+	sim_pass(sim_cost.page);
+	*out = l->page[--l->n];
+}
+
+static void list_give(unsigned int node, host_page page)
+{
+	struct list *l = &list[sim_cpu()][node];
+
+	if (l->n == HOME_HIGH)
+		source_give(node, l->page + (l->n -= HOME_BATCH), HOME_BATCH);
+	sim_pass(sim_cost.page);
+	l->page[l->n++] = page;
+}
+#endif
+
+unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node)
+{
+	if (!page_base)
+		sources_open();
+	if (node >= sim_nodes())
+		node = host_node();
+#ifdef SCALE_BASE
+	source_take(node, out, n);
+#else
+	for (unsigned int i = 0; i < n; i++)
+		list_take(node, &out[i]);
+#endif
+	pages_out += n;
 	return n;
 }
 
+#ifndef SCALE_BASE
+unsigned int scale_pages_at_hand(host_page *out, unsigned int n, unsigned int node)
+{
+	if (node >= sim_nodes())
+		node = host_node();
+	return scale_pages_alloc(out, n < list[sim_cpu()][node].n ? n : list[sim_cpu()][node].n,
+				 node);
+}
+#endif
+
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
 {
-	unsigned int i, node;
-	u32 last = ~0u;
+	unsigned int i, k = 1;
 
-	for (i = 0; i < n; i++) {
-		node = host_page_node(src, pages[i]);
-		if (node != last) {
-			if (last != ~0u)
-				host_unlock(source[last].lock);
-			host_lock(source[node].lock);
-			last = node;
-		}
-		sim_pass(sim_cost.page);
-		source[node].free[source[node].nfree++] = pages[i];
+	for (i = 0; i < n; i += k) {
+		unsigned int node = host_page_node(src, pages[i]);
+
+#ifdef SCALE_BASE
+		for (k = 1; i + k < n && host_page_node(src, pages[i + k]) == node;)
+			k++;
+		source_give(node, pages + i, k);
+#else
+		list_give(node, pages[i]);
+#endif
 	}
-	if (last != ~0u)
-		host_unlock(source[last].lock);
 	pages_out -= n;
 }
 

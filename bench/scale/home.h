@@ -5,6 +5,10 @@
 
 #include "sim.h"
 
+/* Pages that a CPU's list moves at once, and holds at most. */
+#define HOME_BATCH 32u
+#define HOME_HIGH 64u
+
 /* Before sim_run(): work that was queued meanwhile runs as it begins. */
 void home_start_works(void);
 

@@ -140,6 +140,7 @@ struct host_pages {
 };
 
 unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node);
+unsigned int scale_pages_at_hand(host_page *out, unsigned int n, unsigned int node);
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n);
 void *host_page_addr(struct host_pages *src, host_page p);
 unsigned int host_page_node(struct host_pages *src, host_page p);
@@ -236,7 +237,8 @@ void host_work_destroy(struct host_work *w);
 #define host_work_init(w, fn) scale_work_init((w), (fn), 0)
 #else
 #define host_pages_alloc(src, out, n, node, how)                                           \
-	((void)(src), (void)(how), scale_pages_alloc((out), (n), (node)))
+	((void)(src), (how) & HOST_AT_HAND ? scale_pages_at_hand((out), (n), (node)) :        \
+	 scale_pages_alloc((out), (n), (node)))
 #define host_work_init(w, fn, node) scale_work_init((w), (fn), (node))
 #define host_work_init_slow(w, fn, node) scale_work_init((w), (fn), (node))
 #endif

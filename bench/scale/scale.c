@@ -20,8 +20,6 @@
 #define RECLAIMERS 64u
 #define COMPRESS_PS 2000000
 #define DECOMPRESS_PS 600000
-#define BATCH 32u               /* pages a list moves, and the most it holds: as kernel/zram */
-#define HIGH 64u
 
 struct scenario {
 	const char *name;
@@ -33,8 +31,12 @@ struct scenario {
 
 /* In memory whose lines are watched. */
 static struct store *store;
-static struct pcp *pcp;
-static struct host_pages pages;
+#ifdef SCALE_BASE
+static struct pcp *pages;
+#else
+static struct pages *pages;
+#endif
+static struct host_pages source;
 static u64 objects, reclaims, reclaim_ps, reclaim_max_ps;
 static unsigned int busy;
 
@@ -217,13 +219,14 @@ static void shrink(void)
 	if (release_held(&store->release))
 		release_flush(&store->release);
 	store_count(store, CNT_COMPR_BYTES);
-	pcp_count(pcp);
-	pcp_drain(pcp);
+	pcp_count(pages);
+	pcp_drain(pages);
 	pool_compact(&store->pool);
-	pcp_drain(pcp);
+	pcp_drain(pages);
 #else
-	if (shrink_count(&store->shrink))
-		shrink_some(&store->shrink);
+	/* Whatever the figure says: it may be old when somebody acts on it. */
+	shrink_count(&store->shrink);
+	shrink_some(&store->shrink);
 #endif
 }
 
@@ -309,11 +312,11 @@ static void open_store(const struct scenario *s, bool sync)
 	};
 
 	store = sim_memory(sizeof(*store));
-	pcp = sim_memory(sizeof(*pcp));
+	pages = sim_memory(sizeof(*pages));
 	if (sync)
 		cfg.release_limit = 0;
 #ifdef SCALE_BASE
-	if (pcp_init(pcp, &pages, BATCH, HIGH))
+	if (pcp_init(pages, &source, HOME_BATCH, HOME_HIGH))
 		sim_fail("no page lists");
 #else
 	struct release_budget *budget = sim_memory(sizeof(*budget));
@@ -321,11 +324,10 @@ static void open_store(const struct scenario *s, bool sync)
 	if (release_budget_init(budget, cfg.release_limit))
 		sim_fail("no budget");
 	cfg.release_budget = budget;
-	if (pcp_init(pcp, &pages, BATCH, HIGH, pcp_reserve_for(host_total_bytes(), sim_cpus()),
-		     NULL))
-		sim_fail("no page lists");
+	if (pages_init(pages, &source, pages_reserve_for(host_total_bytes(), sim_cpus()), NULL))
+		sim_fail("no reserve");
 #endif
-	if (store_init(store, pcp, &cfg))
+	if (store_init(store, pages, &cfg))
 		sim_fail("no store");
 }
 
@@ -336,7 +338,11 @@ static void close_store(void)
 	if (why)
 		sim_fail("%s", why);
 	store_destroy(store);
-	pcp_destroy(pcp);
+#ifdef SCALE_BASE
+	pcp_destroy(pages);
+#else
+	pages_destroy(pages);
+#endif
 	if (home_pages_out())
 		sim_fail("%u pages did not come back", home_pages_out());
 }

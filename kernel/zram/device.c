@@ -16,10 +16,6 @@
 
 #include "wb.h"
 
-/* Pages that a CPU's list moves at once, and holds at most: 32 and 64 of 4 KiB. */
-#define PCP_BATCH (SZ_128K >> PAGE_SHIFT)
-#define PCP_HIGH (SZ_256K >> PAGE_SHIFT)
-
 static DEFINE_IDR(devices);             /* device_mutex */
 static DEFINE_MUTEX(device_mutex);
 
@@ -30,19 +26,20 @@ static unsigned int chain_size;
 
 /* ---- the reserve of all devices that have a store ---- */
 
-static struct pcp_reserve reserve;
+static struct pages_reserve reserve;
 static unsigned int reserve_users;      /* reserve_mutex, as the pages' array */
 static DEFINE_MUTEX(reserve_mutex);
 
-/* It has what one device needs at most (pcp.h), but for what each has for itself. */
+/* It has what one device needs at most (pages.h), but for what each has for itself. */
 static int device_reserve_get(void)
 {
 	int err = 0;
 
 	mutex_lock(&reserve_mutex);
 	if (!reserve_users)
-		err = pcp_reserve_init(&reserve, pcp_reserve_for(host_total_bytes(),
-								 host_nr_cpus()) - PCP_TAKE_BATCH);
+		err = pages_reserve_init(&reserve,
+					 pages_reserve_for(host_total_bytes(), host_nr_cpus()) -
+					 PAGES_TAKE_BATCH);
 	reserve_users += !err;
 	mutex_unlock(&reserve_mutex);
 	return err;
@@ -52,7 +49,7 @@ static void device_reserve_put(struct zram *z)
 {
 	mutex_lock(&reserve_mutex);
 	if (!--reserve_users)
-		pcp_reserve_destroy(&reserve, &z->pages);
+		pages_reserve_destroy(&reserve, &z->source);
 	mutex_unlock(&reserve_mutex);
 }
 
@@ -60,13 +57,19 @@ static void device_reserve_put(struct zram *z)
 
 static void device_tick(struct host_work *w)
 {
-	struct zram *z = container_of(w, struct zram, decay);
-	bool aged;
+	struct zram *z = container_of(w, struct zram, tick);
+	bool again = pages_refill(&z->pages);
+	u64 now = host_now_ns();
 
-	if (pcp_tend(&z->pcp, &aged))
-		host_work_queue_delayed(w, PCP_PERIOD_US);
-	if (aged)
+	if (now - z->looked >= ZRAM_TICK_US * 1000) {
+		z->looked = now;
 		shrink_look(&z->store.shrink);
+	} else {
+		/* Too early: who freed something meanwhile saw us queued, so come again. */
+		again = true;
+	}
+	if (again)
+		host_work_queue_delayed(w, ZRAM_TICK_US);
 	if (zspage_table_wants(&z->store.pool.zspages))
 		host_work_queue(&z->grow);
 }
@@ -111,14 +114,14 @@ int zram_start(struct zram *z, u64 disksize)
 	 */
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
-	z->pages.gfp = GFP_NOIO | __GFP_NOWARN;
+	z->source.gfp = GFP_NOIO | __GFP_NOWARN;
 	err = device_reserve_get();
 	if (err)
 		return err;
-	err = pcp_init(&z->pcp, &z->pages, PCP_BATCH, PCP_HIGH, PCP_TAKE_BATCH, &reserve);
+	err = pages_init(&z->pages, &z->source, PAGES_TAKE_BATCH, &reserve);
 	if (err)
-		goto no_pcp;
-	err = host_work_init(&z->decay, device_tick, numa_node_id());
+		goto no_pages;
+	err = host_work_init(&z->tick, device_tick, numa_node_id());
 	if (err)
 		goto no_work;
 	err = host_work_init_slow(&z->grow, device_grow, numa_node_id());
@@ -127,7 +130,7 @@ int zram_start(struct zram *z, u64 disksize)
 	err = host_work_init_slow(&z->rest, zram_shrink_rest, numa_node_id());
 	if (err)
 		goto no_rest;
-	err = store_init(&z->store, &z->pcp, &cfg);
+	err = store_init(&z->store, &z->pages, &cfg);
 	if (err)
 		goto no_store;
 	if (zram_track_actime)
@@ -158,10 +161,10 @@ no_store:
 no_rest:
 	host_work_destroy(&z->grow);
 no_grow:
-	host_work_destroy(&z->decay);
+	host_work_destroy(&z->tick);
 no_work:
-	pcp_destroy(&z->pcp);
-no_pcp:
+	pages_destroy(&z->pages);
+no_pages:
 	device_reserve_put(z);
 	return err;
 }
@@ -178,12 +181,12 @@ static void device_stop(struct zram *z)
 		WRITE_ONCE(z->disksize, 0);
 		zram_incoming_stop(z);
 		zram_shrinker_remove(z);
-		host_work_destroy(&z->decay);
+		host_work_destroy(&z->tick);
 		host_work_destroy(&z->grow);
 		shrink_end(&z->store.shrink);
 		host_work_destroy(&z->rest);
 		store_destroy(&z->store);
-		pcp_destroy(&z->pcp);
+		pages_destroy(&z->pages);
 		device_reserve_put(z);
 		zram_ages_drop(z);
 		/* No slots: whoever should come too late is told -ERANGE. */

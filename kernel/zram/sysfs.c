@@ -135,10 +135,8 @@ static ssize_t compact_store(struct device *dev, struct device_attribute *attr, 
 		} else if (more) {
 			more = pool_compact_go(&z->store.pool, &pc, COMPACT_STEPS);
 		}
-		if (begun && !more && z->disksize) {
-			pcp_drain(&z->pcp);
+		if (begun && !more && z->disksize)
 			zram_note_freed(z);
-		}
 		up_read(&z->dev_lock);
 		cond_resched();
 	} while (more);

@@ -3,14 +3,14 @@
  * zram.h - one device, and what its parts ask of each other.
  *
  *     module             --> main.c   --> all of these
- *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store, pcp
+ *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store
  *                            device.c (life) --> algorithm.c, idle.c, blkdev.c, shrink.c,
- *                                                debugfs.c, store, pcp
+ *                                                debugfs.c, store
  *                            writeback_file.c --> writeback.c --> store, wear.c, the backing
  *                                                                 device
  *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device),
  *                                         incoming.c (writes to it without room in memory)
- *     memory pressure    --> shrink.c --> store, pcp
+ *     memory pressure    --> shrink.c --> store
  *
  * A device has a store from the moment its disksize is written until it is reset.  Who uses
  * the store without dev_lock has the disk open: bios and slot-free notifies come only while
@@ -90,11 +90,12 @@ struct zram {
 	/* For every I/O. */
 	u32 *ages;	/* idle.c: the second of the last touch by slot; NULL: not kept */
 	struct store store;             /* zeroed while disksize is 0 */
-	struct host_work decay;	/* the tick; while disksize is not 0 */
-	struct host_work grow;          /* tables whose users may not wait for memory; as decay */
-	struct host_work rest;          /* what the shrinker leaves; as decay */
-	struct pcp pcp;
-	struct host_pages pages;
+	struct host_work tick;          /* while disksize is not 0 */
+	struct host_work grow;          /* tables whose users may not wait for memory; as tick */
+	struct host_work rest;          /* what the shrinker leaves; as tick */
+	u64 looked;             /* host_now_ns() of the tick's last look for what is sparse */
+	struct host_pages source;
+	struct pages pages;             /* of it */
 
 	/*
 	 * Written with dev_lock for writing; release_limit with limit_lock, too, and dev_lock for
@@ -111,7 +112,7 @@ struct zram {
 
 	struct zram_backing backing;
 	struct zram_wear wear;
-	struct zram_incoming *incoming; /* incoming.c; as decay, but only once it was wanted */
+	struct zram_incoming *incoming; /* incoming.c; as tick, but only once it was wanted */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 	mempool_t *read_bounces, *write_bounces;                /* the same */
 
@@ -130,24 +131,27 @@ struct zram {
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
 	bool leaving;                   /* being removed: the claim is for good; disk->open_mutex */
-	struct shrinker *shrinker;      /* as decay; NULL: there was no memory for one */
+	struct shrinker *shrinker;      /* as tick; NULL: there was no memory for one */
 	host_a64 flush_pressure;        /* by the shrinker; the core counts the other causes */
 	struct dentry *debugfs;
 };
 
+/* At least, between two looks for what is sparse. */
+#define ZRAM_TICK_US ((u64)100000)
+
 /*
- * After slots were emptied or memory was given back: asks for the tick, which has page lists, the
- * reserve, and blocks of freed slots looked after.  Any context.
+ * After slots were emptied or memory was given back: asks for the tick, which fills the reserve and
+ * looks for what is sparse.  Any context.
  */
 static inline void zram_note_freed(struct zram *z)
 {
-	host_work_queue_delayed(&z->decay, PCP_PERIOD_US);
+	host_work_queue_delayed(&z->tick, ZRAM_TICK_US);
 }
 
 /* After a write: the same, and a reserve that was drawn on filled at once.  Any context. */
 static inline void zram_note_written(struct zram *z)
 {
-	host_work_queue_delayed(&z->decay, unlikely(pcp_is_short(&z->pcp)) ? 0 : PCP_PERIOD_US);
+	host_work_queue_delayed(&z->tick, unlikely(pages_are_short(&z->pages)) ? 0 : ZRAM_TICK_US);
 }
 
 /* device.c */

@@ -123,7 +123,7 @@ static void open_stores(void)
 			.level = user_codecs[i]->min_level,
 		};
 
-		must_eq(store_init(&store[i], &source.pcp, &cfg), 0);
+		must_eq(store_init(&store[i], &source.pages, &cfg), 0);
 	}
 }
 

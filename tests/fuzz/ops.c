@@ -253,7 +253,7 @@ static void open_store(struct choices *c)
 	empty_all();
 	failing = 0;
 	may_fail = false;
-	must_eq(store_init(&store, &source.pcp, &cfg), 0);
+	must_eq(store_init(&store, &source.pages, &cfg), 0);
 }
 
 static void close_store(void)

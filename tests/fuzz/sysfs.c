@@ -778,8 +778,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	host_user_set_nr_cpus(2);
 	source_open(&source);
 	zram.disk = &disk;
-	must_eq(pcp_init(&zram.pcp, source.zone, 16, 64, 0, NULL), 0);
-	must_eq(store_init(&zram.store, &zram.pcp, &cfg), 0);
+	must_eq(store_init(&zram.store, &source.pages, &cfg), 0);
 	zram_wear_init(&zram);
 	fill_slots();
 	add_files(zram_disk_groups);

@@ -51,7 +51,6 @@ static const struct rank {
 	[CLASS_LOCK] = { "ebb_class",        SLEEPING | R(5) },
 	[7]  = { "ebb_zspage_group", SLEEPING | R(5) | R(CLASS_LOCK) },
 	[8]  = { "ebb_release",      SLEEPING | R(5) },
-	[9]  = { "ebb_pcp",          SLEEPING | R(5) },
 	[10] = { "ebb_reserve",      SLEEPING | R(5) },
 	[11] = { "the page source",  SLEEPING | R(5) },
 	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
@@ -65,6 +64,7 @@ static const struct rank {
 static struct home_lock_stat stats[NRANKS];
 u64 home_source_calls, home_source_most;
 
+#define AT_HAND_LEAVES 8       /* pages that who may need none leaves for those who do */
 static u32 rank_of(const char *name)
 {
 	u32 i;
@@ -474,7 +474,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 {
 	unsigned int k;
 
-	if (how & ~(HOST_MAY_WAIT | HOST_RECLAIMS) ||
+	if (how & ~(HOST_MAY_WAIT | HOST_RECLAIMS | HOST_AT_HAND) ||
 	    (node >= home->nodes && node != HOST_ANY_NODE))
 		explore_fail("pages are asked for of node %u, how %u", node, how);
 	if (how & HOST_MAY_WAIT) {
@@ -493,7 +493,9 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	for (k = 0; k < n; k++) {
 		u32 frame = home->frames;
 
-		if (how & (HOST_MAY_WAIT | HOST_RECLAIMS) || pages_left() > home->emergency)
+		/* What lies ready for a CPU is as if not taken: others find as much as before. */
+		if (how & (HOST_MAY_WAIT | HOST_RECLAIMS) ||
+		    pages_left() > home->emergency + (how & HOST_AT_HAND ? AT_HAND_LEAVES : 0))
 			frame = take_frame(node);
 		if (frame == home->frames)
 			break;

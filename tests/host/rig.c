@@ -207,8 +207,7 @@ int rig_open(const struct rig_config *cfg)
 	rig = host_zalloc(sizeof(*rig));
 	if (!rig)
 		return err;
-	/* The least that a list may hold, so that pages come and go as often as can be. */
-	err = pcp_init(&rig->pcp, &rig->src, 1, 1, cfg->reserve, NULL);
+	err = pages_init(&rig->pages, &rig->src, cfg->reserve, NULL);
 	rig->blocks = cfg->blocks;
 	rig->packed = cfg->packed;
 	if (!err && cfg->blocks)
@@ -216,14 +215,14 @@ int rig_open(const struct rig_config *cfg)
 	if (!err && cfg->blocks && !rig->device)
 		err = -ENOMEM;
 	if (!err)
-		err = store_init(&rig->store, &rig->pcp, &sc);
+		err = store_init(&rig->store, &rig->pages, &sc);
 	if (!err)
 		err = give_spare(&rig->store.release, cfg);
 	if (!err)
 		return 0;
 	host_free(rig->device, cfg->blocks * sizeof(*rig->device));
-	if (rig->pcp.list)
-		pcp_destroy(&rig->pcp);
+	if (rig->pages.src)
+		pages_destroy(&rig->pages);
 	host_free(rig, sizeof(*rig));
 	return err;
 }
@@ -241,7 +240,7 @@ void rig_close(void)
 			     (unsigned long long)release_held(&s->release),
 			     (unsigned long long)store_pages_taken(s));
 	store_destroy(s);
-	pcp_destroy(&rig->pcp);
+	pages_destroy(&rig->pages);
 	host_free(rig->device, rig->blocks * sizeof(*rig->device));
 	host_free(rig, sizeof(*rig));
 }
@@ -290,14 +289,13 @@ void rig_check(void)
 	struct store *s = &rig->store;
 	const char *why = store_check(s);
 
-	if (!why)
-		why = pcp_check(&rig->pcp, store_pages_taken(s));
 	if (why)
 		explore_fail("%s", why);
 	check_release(&s->release);
-	if (home->pages_out != pcp_taken(&rig->pcp))
-		explore_fail("%u pages are out, %llu are known", home->pages_out,
-			     (unsigned long long)pcp_taken(&rig->pcp));
+	if (home->pages_out != store_pages_taken(s) + pages_reserved(&rig->pages))
+		explore_fail("%u pages are out, %llu are in use and %llu in the reserve",
+			     home->pages_out, (unsigned long long)store_pages_taken(s),
+			     (unsigned long long)pages_reserved(&rig->pages));
 }
 
 /* ---- operations ---- */
@@ -573,20 +571,9 @@ int rig_do(const struct op *op, u32 value)
 	case OP_OFFLINE:
 		home_offline(op->slot);
 		break;
-	case OP_DECAY:
-		pcp_decay(&rig->pcp);
-		break;
-	case OP_PCP_DRAIN:
-		pcp_drain(&rig->pcp);
-		break;
-	case OP_PCP_SOME:
-		me->atomic++;
-		pcp_drain_some(&rig->pcp, 1);
-		me->atomic--;
-		break;
 	case OP_REFILL:
 		me->working++;
-		pcp_refill(&rig->pcp);
+		pages_refill(&rig->pages);
 		me->working--;
 		break;
 	case OP_DRY:

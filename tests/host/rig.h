@@ -43,9 +43,6 @@ enum what {
 	OP_SHRINK,      /* what the kernel's shrinker calls */
 	OP_LIMIT,       /* size: the new release limit */
 	OP_OFFLINE,     /* slot: a CPU */
-	OP_DECAY,
-	OP_PCP_DRAIN,
-	OP_PCP_SOME,    /* what the shrinker does with the lists; atomic */
 	OP_REFILL,
 	OP_DRY,         /* slot: whether the source gives nothing from now on */
 	OP_STATS,
@@ -83,9 +80,6 @@ struct op {
 #define SHRINK { .what = OP_SHRINK }
 #define LIMIT(bytes) { .what = OP_LIMIT, .size = (u32)(bytes) }
 #define OFFLINE(cpu) { .what = OP_OFFLINE, .slot = (cpu) }
-#define DECAY { .what = OP_DECAY }
-#define PCP_DRAIN { .what = OP_PCP_DRAIN }
-#define PCP_SOME { .what = OP_PCP_SOME }
 #define REFILL { .what = OP_REFILL }
 #define DRY(is) { .what = OP_DRY, .slot = (is) }
 #define STATS { .what = OP_STATS }
@@ -121,7 +115,7 @@ struct rig_config {
 
 struct rig {
 	struct host_pages src;
-	struct pcp pcp;
+	struct pages pages;
 	struct store store;
 	bool codec_fails;       /* with -EIO from now on, both ways */
 	int codec_says;         /* not 0: what compress returns */

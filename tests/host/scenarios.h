@@ -555,20 +555,9 @@
 	.act = { { FREE(0), PUT(2, RAW) }, { PUT(3, RAW) } },
 },
 {
-	.name = "page lists against their drain and decay",
-	.before = { PUT(0, RAW), PUT(1, RAW) },
-	.act = { { FREE(0), PUT(2, RAW) }, { FREE(1) }, { PCP_DRAIN, DECAY } },
-},
-{
-	.name = "page lists of which others take",
-	.pages = 4,
-	.before = { PUT(0, RAW), PUT(1, RAW), FREE(1) },
-	.act = { { FREE(0), PUT(2, RAW) }, { PUT(3, RAW) }, { PCP_SOME, DECAY } },
-},
-{
 	.name = "the last page of the source is nobody's who has room",
 	.pages = 6,
-	.before = { PUT(3, RAW), PUT(0, SPAN), PUT(1, SPAN), FREE(0), PCP_DRAIN },
+	.before = { PUT(3, RAW), PUT(0, SPAN), PUT(1, SPAN), FREE(0) },
 	.act = { { PUT(0, SPAN) }, { MUST_PUT(2, RAW) } },
 },
 {
@@ -587,13 +576,13 @@
 	.name = "no write fails that the reserve covers",
 	.reserve = 6,
 	.before = { PUT(0, RAW), PUT(1, RAW), DRY(1) },
-	.act = { { MUST_PUT(2, RAW) }, { MUST_PUT(3, RAW) }, { FREE(1), PCP_SOME } },
+	.act = { { MUST_PUT(2, RAW) }, { MUST_PUT(3, RAW) }, { FREE(1) } },
 },
 {
-	.name = "page lists of two nodes",
+	.name = "pages of two nodes",
 	.nodes = 2, .move = true,
 	.before = { PUT(0, RAW), PUT(1, RAW) },
-	.act = { { FREE(0), PUT(2, RAW) }, { FREE(1) }, { PCP_SOME, DECAY } },
+	.act = { { FREE(0), PUT(2, RAW) }, { FREE(1) }, { SHRINK } },
 },
 {
 	.name = "the shrinker against everything",

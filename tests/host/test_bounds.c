@@ -60,7 +60,7 @@ static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 
 static struct {
 	struct host_pages src;
-	struct pcp pcp;
+	struct pages pages;
 	struct pool pool;
 	u64 *ref;               /* [OWNED], by key; 0: none */
 	bool refuse;            /* lets no object go */
@@ -112,8 +112,8 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 	home_open(1, 2048);
 	own.src.dry = 0;
 	own.ref = host_zalloc(OWNED * sizeof(*own.ref));
-	if (pcp_init(&own.pcp, &own.src, BATCH, BATCH, 0, NULL) ||
-	    pool_init(&own.pool, &own.pcp, CHAIN_MIN, &owner))
+	if (pages_init(&own.pages, &own.src, 0, NULL) ||
+	    pool_init(&own.pool, &own.pages, CHAIN_MIN, &owner))
 		explore_fail("there is no pool");
 	for (i = 0; i < own.pool.table.nclasses; i++) {
 		c = &own.pool.class[i];
@@ -148,7 +148,7 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 		if (own.ref[i])
 			pool_free(&own.pool, own.ref[i]);
 	pool_destroy(&own.pool);
-	pcp_destroy(&own.pcp);
+	pages_destroy(&own.pages);
 	host_free(own.ref, OWNED * sizeof(*own.ref));
 	home_close();
 }
@@ -724,53 +724,42 @@ static void a_call_of_the_shrinker_looks_at_no_more_cpus_than_it_may(void)
 			explore_fail("the shrinker's figure takes %llu accesses with %u CPUs, %llu with one",
 				     (unsigned long long)count, many[i],
 				     (unsigned long long)count1);
-		/*
-		 * SHRINK_BUFS buffers freed, SHRINK_STEPS steps and SHRINK_LISTS lists; or a look
-		 * at them.
-		 */
-		if (call > 6000 || idle > 3 * RELEASE_LOOKS + 4 * SHRINK_LISTS)
+		/* SHRINK_BUFS buffers freed and SHRINK_STEPS steps; or a look at them. */
+		if (call > 6000 || idle > 3 * RELEASE_LOOKS + 16)
 			explore_fail("a call of the shrinker takes %llu accesses with %u CPUs, in vain %llu",
 				     (unsigned long long)call, many[i], (unsigned long long)idle);
 	}
 }
 
-static host_page others_page[HOME_PAGES];
-static unsigned int others_pages;
+static u64 others_pages;
 
-/* Another CPU takes pages, more than come back. */
+/* Another CPU's writes take pages, more than come back. */
 static void take_meanwhile(void)
 {
-	const unsigned int n = HOME_PAGES / 2;
-
-	if (others_pages)
-		return;
-	me->cpu = 1;
-	if (pcp_alloc(&rig->pcp, others_page, n, HOST_ANY_NODE, HOST_MAY_WAIT))
-		explore_fail("there are no pages for others");
-	others_pages = n;
-	me->cpu = 0;
+	if (!others_pages)
+		host_a64_add(&rig->store.pool.pages, others_pages = HOME_PAGES / 2);
 }
 
 /* Told that nothing was freed, the kernel asks no more. */
 static void what_a_call_gave_back_is_told_whatever_others_take(void)
 {
-	const struct rig_config cfg = { .cpus = 2, .pages = HOME_PAGES, .slots = 2 * BATCH };
-	u64 i, pages, told;
+	const struct rig_config cfg = { .cpus = 2, .pages = HOME_PAGES, .slots = HOME_PAGES };
+	u64 i, told;
 
-	open_full(&cfg, HALF);
+	open_full(&cfg, QUARTER);
 	for (i = 0; i < cfg.slots; i++)
-		store_free(&rig->store, i);
-	pages = pcp_count(&rig->pcp);
+		if (i % 4)
+			store_free(&rig->store, i);
+	shrink_look(&rig->store.shrink);
 	others_pages = 0;
 	home_gave = take_meanwhile;
 	told = shrink_some(&rig->store.shrink);
 	home_gave = NULL;
-	if (!pages || pcp_taken(&rig->pcp) <= pages)
-		explore_fail("others do not take more than the call gives back");
-	if (told < pages)
-		explore_fail("a call that gives %llu pages back tells of %llu",
-			     (unsigned long long)pages, (unsigned long long)told);
-	pcp_free(&rig->pcp, others_page, others_pages, HOST_ANY_NODE);
+	if (!others_pages)
+		explore_fail("a call gives nothing back");
+	host_a64_add(&rig->store.pool.pages, (u64)0 - others_pages);
+	if (!told)
+		explore_fail("a call that gives pages back tells of none");
 	rig_check();
 	rig_close();
 	home_close();

@@ -21,7 +21,7 @@
 /* In the arena, so that each run begins with it as it was. */
 struct growing {
 	struct host_pages src;
-	struct pcp pcp;
+	struct pages pages;
 	struct zspage_table table;
 	struct zspage_map map;
 	struct zspage_group *group;
@@ -35,9 +35,9 @@ static void open_table(unsigned int cpus)
 {
 	home_open(cpus, HOME_PAGES);
 	now = host_zalloc(sizeof(*now));
-	if (pcp_init(&now->pcp, &now->src, BATCH, BATCH, 0, NULL))
+	if (pages_init(&now->pages, &now->src, 0, NULL))
 		explore_fail("lists cannot be made");
-	zspage_table_init(&now->table, &now->pcp);
+	zspage_table_init(&now->table, &now->pages);
 	now->group = zspage_group_get(&now->table, UNITS, 32, &now->map);
 	if (!now->group)
 		explore_fail("a group cannot be made");
@@ -49,7 +49,7 @@ static void close_table(void)
 {
 	zspage_free(&now->table, id, ids);
 	zspage_table_destroy(&now->table);
-	pcp_destroy(&now->pcp);
+	pages_destroy(&now->pages);
 	host_free(now, sizeof(*now));
 	home_close();
 }

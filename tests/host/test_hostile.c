@@ -45,14 +45,14 @@ static const struct script scripts[] = {
 		.op = { PUT(0, SPAN), PUT(1, SPAN), PUT(2, SPAN), PUT(3, SPAN), PUT(4, HALF),
 			PUT(5, HALF), PUT(6, HALF), PUT(7, HALF), FREE(1), FREE(5), FREE(7),
 			COMPACT,
-			PUT(1, SPAN), PUT(5, SMALL), FREE(0), COMPACT, PCP_DRAIN, PUT(0, SPAN) },
+			PUT(1, SPAN), PUT(5, SMALL), FREE(0), COMPACT, PUT(0, SPAN) },
 	},
 	{
 		.name = "budgets, flushes and resets",
 		.release_limit = PLENTY,
 		.op = { PUT(0, HALF), PUT(1, RAW), FREE(0), LIMIT(RELEASE_REFS * 1024 * 2), FREE(1),
 			PUT(2, RAW), FLUSH, FREE(2), LIMIT(0), PUT(0, HALF), FREE(0), LIMIT(PLENTY),
-			PUT(3, THIRD), RESET, PUT(3, SMALL), DECAY, DECAY, PUT(4, RAW), STATS,
+			PUT(3, THIRD), RESET, PUT(3, SMALL), PUT(4, RAW), STATS,
 			RESET },
 	},
 	{
@@ -237,7 +237,7 @@ static void reserve_while_dry(const struct script *s, unsigned int from, unsigne
 		step(s, k, home_failures, false);
 		if (rig->src.dry)
 			continue;
-		if (pcp_refill(&rig->pcp) || pcp_reserved(&rig->pcp) != reserve)
+		if (pages_refill(&rig->pages) || pages_reserved(&rig->pages) != reserve)
 			explore_fail("%s: the reserve is short after operation %u", s->name, k);
 	}
 	end(s);

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * pages.c - owns the reserve.
+ *
+ * The reserve comes after waiting, since whoever can have a page by waiting must not take one from
+ * who cannot; so who asks without waiting asks again, waiting, if he is in need.
+ *
+ * Lock order: a reserve's lock is a leaf; no two of them are held at a time, and the source is not
+ * called under one.
+ */
+#include "pages.h"
+
+static unsigned int pages_at_most(unsigned int n, unsigned int most)
+{
+	return n < most ? n : most;
+}
+
+/* ---- one reserve ---- */
+
+/* Adds of n pages those that it has room for; returns how many. */
+static unsigned int pages_reserve_put(struct pages_reserve *r, const host_page *page,
+				      unsigned int n)
+{
+	if (!r || !pages_reserve_is_short(r))
+		return 0;
+	host_lock(&r->lock);
+	n = pages_at_most(n, r->size - r->count);
+	memcpy(r->page + r->count, page, n * sizeof(*page));
+	host_write_once(r->count, r->count + n);
+	host_unlock(&r->lock);
+	return n;
+}
+
+/*
+ * Takes up to n pages; returns how many.  What has become bad goes back to the source, which drops
+ * it.  Here, and not where a page enters the reserve: who takes a page is about to write it, and
+ * what names it to the kernel is beside the mark.  A free touches neither.
+ */
+static unsigned int pages_reserve_take(struct pages_reserve *r, struct host_pages *src,
+				       host_page *out, unsigned int n)
+{
+	unsigned int k, got = 0;
+
+	if (!r || !host_read_once(r->count))
+		return 0;
+	host_lock(&r->lock);
+	k = pages_at_most(n, r->count);
+	host_write_once(r->count, r->count - k);
+	memcpy(out, r->page + r->count, k * sizeof(*out));
+	host_unlock(&r->lock);
+	while (got < k) {
+		if (host_likely(!host_page_is_bad(src, out[got]))) {
+			got++;
+		} else {
+			host_pages_free(src, &out[got], 1);
+			out[got] = out[--k];
+		}
+	}
+	return got;
+}
+
+/* Fills it from the source; how: as host_pages_alloc().  True: it is short still. */
+static bool pages_reserve_fill(struct pages_reserve *r, struct host_pages *src, unsigned int how)
+{
+	host_page page[PAGES_BATCH] HOST_UNCLEARED;
+	unsigned int turns, want, k, in;
+
+	/* Each turn brings a page at least; who draws meanwhile does not keep us here. */
+	for (turns = r ? r->size : 0; turns; turns--) {
+		/*
+		 * It takes the lock whatever it may find: who draws after this hold comes after the
+		 * worker's clearing of host_work.wake, and queues it anew.
+		 */
+		host_lock(&r->lock);
+		want = pages_at_most(r->size - r->count, PAGES_BATCH);
+		host_unlock(&r->lock);
+		if (!want)
+			return false;
+		k = host_pages_alloc(src, page, want, host_node(), how);
+		if (!k)
+			break;
+		in = pages_reserve_put(r, page, k);
+		if (in < k)
+			host_pages_free(src, page + in, k - in);
+		host_resched();
+	}
+	return r && pages_reserve_is_short(r);
+}
+
+static bool pages_fill(struct pages *s, unsigned int how)
+{
+	bool again = pages_reserve_fill(&s->own, s->src, how);
+
+	return pages_reserve_fill(s->shared, s->src, how) || again;
+}
+
+bool pages_refill(struct pages *s)
+{
+	return pages_fill(s, 0);
+}
+
+/* ---- allocation and free ---- */
+
+int pages_alloc(struct pages *s, host_page *out, unsigned int n, unsigned int node,
+		unsigned int how)
+{
+	unsigned int got, k;
+
+	if (node == HOST_ANY_NODE)
+		node = host_node();
+	for (got = 0; got < n; got += k) {
+		k = host_pages_alloc(s->src, out + got, n - got, node, how);
+		if (host_likely(k))
+			continue;
+		if (how)
+			k = pages_reserve_take(s->shared, s->src, out + got, n - got);
+		if (!k && how)
+			k = pages_reserve_take(&s->own, s->src, out + got, n - got);
+		if (!k) {
+			pages_free(s, out, got);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void pages_free(struct pages *s, const host_page *page, unsigned int n)
+{
+	unsigned int k = pages_reserve_put(&s->own, page, n);
+
+	k += pages_reserve_put(s->shared, page + k, n - k);
+	if (k < n)
+		host_pages_free(s->src, page + k, n - k);
+}
+
+/* ---- life ---- */
+
+int pages_reserve_init(struct pages_reserve *r, unsigned int size)
+{
+	memset(r, 0, sizeof(*r));
+	if (size > 1u << 20)
+		return -EINVAL;
+	host_lock_init(&r->lock, "ebb_reserve");
+	if (size)
+		r->page = host_zalloc(size * sizeof(*r->page));
+	if (size && !r->page)
+		return -ENOMEM;
+	r->size = size;
+	return 0;
+}
+
+void pages_reserve_destroy(struct pages_reserve *r, struct host_pages *src)
+{
+	u32 at, k;
+
+	for (at = 0; at < r->count; at += k) {
+		k = pages_at_most(r->count - at, PAGES_BATCH);
+		host_pages_free(src, r->page + at, k);
+	}
+	host_free(r->page, r->size * sizeof(*r->page));
+	memset(r, 0, sizeof(*r));
+}
+
+int pages_init(struct pages *s, struct host_pages *src, unsigned int reserve,
+	       struct pages_reserve *shared)
+{
+	int err = pages_reserve_init(&s->own, reserve);
+
+	if (err)
+		return err;
+	s->src = src;
+	s->shared = shared;
+	pages_fill(s, HOST_MAY_WAIT);
+	return 0;
+}
+
+void pages_destroy(struct pages *s)
+{
+	pages_reserve_destroy(&s->own, s->src);
+}
