@@ -469,6 +469,31 @@ static void a_container_has_as_much_memory_as_it_may_take(void **state)
 	must_eq(WEXITSTATUS(status), 0);
 }
 
+/* Contexts of lz4 come and go with the threads, and lie beside what stays. */
+static void what_comes_and_goes_leaves_nothing_beside_what_stays(void **state)
+{
+	const size_t bytes = 20000;
+	void *stays[64], *goes;
+	uint64_t before = status_bytes("RssAnon");
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_LEN(stays); i++) {
+		must((stays[i] = host_zalloc(100)) != NULL);
+		for (k = 0; k < 20; k++) {
+			must((goes = host_zalloc(bytes)) != NULL);
+			memset(goes, 1, bytes);
+			host_free(goes, bytes);
+		}
+	}
+#if !defined(HOST_USER_TSAN) && !defined(HOST_USER_ASAN)
+	must_be_at_most(status_bytes("RssAnon"), before + 2 * MIB);
+#else
+	(void)before;
+#endif
+	for (i = 0; i < ARRAY_LEN(stays); i++)
+		host_free(stays[i], 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -479,6 +504,7 @@ int main(void)
 		cmocka_unit_test(a_write_that_fails_wakes_the_tick_as_well),
 		cmocka_unit_test(a_small_store_takes_little),
 		cmocka_unit_test(stores_that_are_closed_leave_nothing),
+		cmocka_unit_test(what_comes_and_goes_leaves_nothing_beside_what_stays),
 		cmocka_unit_test(a_large_store_costs_what_it_holds),
 		cmocka_unit_test(buffers_come_and_go_with_what_is_stored),
 		cmocka_unit_test(a_limit_on_address_space_is_used_up),

@@ -44,7 +44,8 @@ static u32 context_bytes_for(const struct blocks *b, size_t n)
 	size_t block;
 
 	if (b->codec != &codec_zstd)
-		return b->codec == &codec_lz4hc ? (u32)256 << 10 : (u32)64 << 10;
+		return b->codec == &codec_lz4 ? CODEC_LZ4_BYTES :
+		       b->codec == &codec_lz4hc ? CODEC_LZ4HC_BYTES : CODEC_LZO_BYTES;
 	/* A context is made for a page at the least. */
 	for (block = HOST_PAGE_SIZE; block < n; block *= 2)
 		;
@@ -212,38 +213,48 @@ static struct scratch *wait_without_memory(struct blocks *b)
 	return s || !may_make(b) ? s : scratch_new(b, true);
 }
 
-/* NULL: there is no memory for one more. */
-static struct scratch *get_or_make(struct blocks *b)
+/* One that is counted already.  NULL: there is no memory, which who waits for it finds out, too. */
+static struct scratch *make_counted(struct blocks *b)
 {
-	struct scratch *s = take_idle(b, SCRATCH_LOOKS);
+	struct scratch *s = scratch_new(b, true);
 
-	if (!s && !may_make(b))
-		s = wait_for_one(b);
-	if (s)
-		return s;
-	s = scratch_new(b, true);
-	/* Who waits for this one is to find out himself that there is no memory. */
 	if (!s)
 		tell_waiter(b);
 	return s;
 }
 
+struct scratch *scratch_get_now(struct blocks *b)
+{
+	struct scratch *s = take_idle(b, SCRATCH_LOOKS);
+
+	if (host_likely(s != NULL))
+		return s;
+	return may_make(b) ? make_counted(b) : take_idle(b, b->cpus);
+}
+
 struct scratch *scratch_get(struct blocks *b)
 {
-	struct scratch *s = get_or_make(b);
+	struct scratch *s = scratch_get_now(b);
 
+	if (!s)
+		s = wait_for_one(b);
+	if (!s)
+		s = make_counted(b);
 	return host_likely(s != NULL) ? s : wait_without_memory(b);
 }
 
 HOST_NO_ANALYSIS        /* it returns with the lock */
-struct scratch *scratch_get_surely(struct blocks *b)
+struct scratch *scratch_get_reserve(struct blocks *b)
 {
-	struct scratch *s = get_or_make(b);
-
-	if (s)
-		return s;
 	host_mutex_lock(&b->reserve_lock);
 	return b->reserve;
+}
+
+struct scratch *scratch_get_surely(struct blocks *b)
+{
+	struct scratch *s = scratch_get_now(b);
+
+	return s ? s : scratch_get_reserve(b);
 }
 
 /* Keeps s for the next one on this CPU, or one of the next few.  False: they have theirs. */

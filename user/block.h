@@ -109,10 +109,13 @@ void blocks_destroy(struct blocks *b);
  */
 struct scratch *scratch_get(struct blocks *b);
 
-/*
- * The same for who must go on: where there is no memory, it waits for the one that there always is,
- * whose context may be NULL.  So it is for work without the codec.
- */
+/* The same without waiting.  NULL: there is no memory, or no room, and none is idle. */
+struct scratch *scratch_get_now(struct blocks *b);
+
+/* The one that there always is, whose context is NULL: for work without the codec. */
+struct scratch *scratch_get_reserve(struct blocks *b);
+
+/* One of the two, for work without the codec: who deletes waits for nobody's codec. */
 struct scratch *scratch_get_surely(struct blocks *b);
 void scratch_put(struct blocks *b, struct scratch *s);
 

@@ -395,9 +395,8 @@ static int put_if_room(struct ebb_cache *c, const struct putting *p)
 	u64 entered;
 
 	entered = cache_turn_enter(c, p->v->bytes);
-	s = scratch_get(&c->blocks);
+	s = cache_scratch_get(c);
 	if (s) {
-		cache_make_room_for_scratch(c, s);
 		err = put_once(c, s, p);
 		scratch_put(&c->blocks, s);
 	}
@@ -407,7 +406,7 @@ static int put_if_room(struct ebb_cache *c, const struct putting *p)
 
 static int put_and_make_room(struct ebb_cache *c, const struct putting *p)
 {
-	struct scratch *s = scratch_get(&c->blocks);
+	struct scratch *s = cache_scratch_get(c);
 	unsigned int tries;
 	int err = -ENOMEM;
 	bool more = s;
@@ -678,21 +677,22 @@ static int get_once(struct ebb_cache *c, struct scratch *s, const struct cache_k
 
 static int get(struct ebb_cache *c, const struct cache_key *key, struct wish *w)
 {
-	struct scratch *s = scratch_get(&c->blocks);
 	struct cache_call call;
 	unsigned int tries;
-	int err = -ESTALE;
+	struct scratch *s;
+	int err = -ENOMEM;
 
-	if (!s)
-		return -ENOMEM;
 	cache_call_begin(c, &call);
-	cache_make_room_for_scratch(c, s);
+	s = cache_scratch_get(c);
+	if (s)
+		err = -ESTALE;
 	/* A large value that is replaced each time that it is read may be a miss. */
 	for (tries = 0; err == -ESTALE && tries < CACHE_TRIES; tries++)
 		err = get_once(c, s, key, w);
 	if (!err && w->pinned)
 		cache_make_room_for_pin(c, s, w->pin->place.bytes);
-	scratch_put(&c->blocks, s);
+	if (s)
+		scratch_put(&c->blocks, s);
 	if (err == -ESTALE)
 		err = -ENOENT;
 	if (err == -ENOENT && !only_asks(w))

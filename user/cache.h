@@ -92,7 +92,7 @@ struct ebb_cache {
 	u64 pool_limit;                 /* room_lock, host_read_once */
 	u64 large_limit;                /* of the pool, for values of several blocks; as above */
 	u64 limit_pinned;               /* pinned ones that live_limit knows; as above */
-	u64 limit_contexts;             /* of scratches, the same */
+	u64 contexts;                   /* that there is to be room for; room_lock */
 	u64 left_bytes;                 /* of values that left since a compaction; atomic */
 	host_a64 turn;                  /* of the shards, for who evicts */
 	host_a64 changes;               /* puts, for who tends */
@@ -212,8 +212,11 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u);
 /* After a put of so many bytes: sees to it that all is within the capacity.  No lock held. */
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes);
 
-/* Before anything is done with a scratch, which may be one more than there were. */
-void cache_make_room_for_scratch(struct ebb_cache *c, struct scratch *s);
+/*
+ * As scratch_get(), once the call has begun.  One more than there are is made when what it takes
+ * has been evicted: who finds no room for one waits for one.
+ */
+struct scratch *cache_scratch_get(struct ebb_cache *c);
 
 /* The same after a pin of so many bytes. */
 void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t bytes);

@@ -78,18 +78,37 @@ static u64 scratch_room(struct ebb_cache *c, u64 capacity)
 	return half > dictionary ? half - dictionary : 1;
 }
 
-/*
- * Contexts that have room: those that there are, and what has gone of them a short while ago.
- * Threads that take turns make and end them all the time.
- */
-static u64 room_for_contexts(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
+static u64 contexts_most(struct ebb_cache *c)
 {
-	u64 now = blocks_contexts(&c->blocks), had = c->limit_contexts;
+	u64 n = scratch_room(c, host_read_once(c->capacity)) / blocks_scratch_bytes(&c->blocks);
 
-	if (had > now)
-		had -= (had - now + CONTEXTS_PART - 1) / CONTEXTS_PART;
-	host_write_once(c->limit_contexts, had > now ? had : now);
-	return had > now ? (had - now) * blocks_scratch_bytes(&c->blocks) : 0;
+	return n ? n : 1;
+}
+
+/*
+ * Contexts are made where there is room: where left bytes are, and these are kept free for them.
+ * Returns how many are to be kept free, which the pool may still have.
+ */
+static u64 room_for_contexts(struct ebb_cache *c, u64 left) HOST_REQUIRES(c->room_lock)
+{
+	u64 now = blocks_contexts(&c->blocks), most = contexts_most(c), more;
+	u64 each = blocks_scratch_bytes(&c->blocks), bytes;
+
+	if (c->contexts > most)
+		c->contexts = most;
+	more = c->contexts > now ? (c->contexts - now) * each : 0;
+	bytes = (now < most ? now : most) * each + (more < left ? more : left);
+	blocks_set_room(&c->blocks, bytes ? bytes : 1);
+	return more;
+}
+
+/* Threads that take turns make and end contexts all the time: their room goes a little later. */
+static void keep_less_for_contexts(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
+{
+	u64 now = blocks_contexts(&c->blocks);
+
+	if (c->contexts > now)
+		c->contexts -= (c->contexts - now + CONTEXTS_PART - 1) / CONTEXTS_PART;
 }
 
 static u64 idle_most(u64 capacity)
@@ -101,14 +120,14 @@ static u64 idle_most(u64 capacity)
 static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 {
 	u64 capacity = c->capacity, live = host_a64_read(&c->live), overhead, limit, hard;
-	u64 idle = idle_most(capacity);
+	u64 idle = idle_most(capacity), used;
 	struct cache_usage u;
 
 	host_write_once(c->looked, host_a64_read(&c->changes));
 	cache_usage(c, &u);
-	overhead = u.index + u.meta + u.pinned + room_for_contexts(c);
-	overhead += u.idle < idle ? u.idle : idle;
-	blocks_set_room(&c->blocks, scratch_room(c, capacity));
+	overhead = u.index + u.meta + u.pinned + (u.idle < idle ? u.idle : idle);
+	used = overhead + u.pool;
+	overhead += room_for_contexts(c, capacity > used ? capacity - used : 0);
 	hard = capacity > overhead ? capacity - overhead : 0;
 	limit = hard > capacity / SLACK_PART ? hard - capacity / SLACK_PART : 0;
 	host_write_once(c->pool_limit, limit);
@@ -160,6 +179,7 @@ static void cache_tend(struct host_work *w)
 	struct ebb_cache *c = (struct ebb_cache *)((char *)w - offsetof(struct ebb_cache, tend));
 
 	host_mutex_lock(&c->room_lock);
+	keep_less_for_contexts(c);
 	/* What counts may have become more since. */
 	set_limits(c);
 	if (has_holes(c)) {
@@ -264,7 +284,7 @@ u64 cache_turn_enter(struct ebb_cache *c, size_t bytes)
 	}
 	host_mutex_lock(&t->lock);
 	while (t->seek || (t->coming && t->coming + n > host_read_once(c->pool_limit) / 2) ||
-	       (t->coming && t->putters + 1 >= blocks_scratches_most(&c->blocks)))
+	       (t->coming && t->putters + 1 >= contexts_most(c)))
 		wait_for_turn(t, HOST_USER_NO_WAKE);
 	t->coming += n;
 	t->putters++;
@@ -494,20 +514,38 @@ void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 		host_work_queue_delayed(&c->tend, TEND_US);
 }
 
-void cache_make_room_for_scratch(struct ebb_cache *c, struct scratch *s)
+/* With the reserve, for one context more than there are. */
+static void make_room_for_scratch(struct ebb_cache *c, struct scratch *reserve)
 {
-	u64 gone = 0, want = 2 * blocks_scratch_bytes(&c->blocks);
+	u64 gone = 0, want = 2 * blocks_scratch_bytes(&c->blocks), more;
 	u32 n = 1;
 
-	if (host_likely(blocks_contexts(&c->blocks) <= host_read_once(c->limit_contexts)))
-		return;
 	host_mutex_lock(&c->room_lock);
+	more = blocks_contexts(&c->blocks) + 1;
+	if (c->contexts < more)
+		c->contexts = more;
 	set_limits(c);
 	host_mutex_unlock(&c->room_lock);
 	for (; n && is_full(c) && gone < want; gone += n)
-		n = evict_next(c, s);
-	if (ebb_pool_bytes(c->store) > host_read_once(c->pool_limit))
+		n = evict_next(c, reserve);
+	if (blocks_scratches_most(&c->blocks) < more)
 		give_pages(c);
+}
+
+struct scratch *cache_scratch_get(struct ebb_cache *c)
+{
+	struct scratch *s = scratch_get_now(&c->blocks), *reserve;
+
+	if (host_likely(s != NULL))
+		return s;
+	if (blocks_contexts(&c->blocks) < contexts_most(c)) {
+		reserve = scratch_get_reserve(&c->blocks);
+		s = scratch_get_now(&c->blocks);
+		if (!s)
+			make_room_for_scratch(c, reserve);
+		scratch_put(&c->blocks, reserve);
+	}
+	return s ? s : scratch_get(&c->blocks);
 }
 
 void cache_make_room_for_pin(struct ebb_cache *c, struct scratch *s, size_t bytes)

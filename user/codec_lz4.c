@@ -15,6 +15,8 @@ struct lz4_ctx {
 	_Alignas(HOST_CACHELINE) LZ4_stream_t state;
 };
 
+_Static_assert(sizeof(struct lz4_ctx) <= CODEC_LZ4_BYTES, "what a context counts for");
+
 static void *lz4_create(const struct codec_params *p)
 {
 	struct lz4_ctx *c = host_zalloc(sizeof(*c));

@@ -15,6 +15,8 @@ struct lz4hc_ctx {
 	_Alignas(HOST_CACHELINE) LZ4_streamHC_t state;
 };
 
+_Static_assert(sizeof(struct lz4hc_ctx) <= CODEC_LZ4HC_BYTES, "what a context counts for");
+
 static void *lz4hc_create(const struct codec_params *p)
 {
 	struct lz4hc_ctx *c = host_zalloc(sizeof(*c));

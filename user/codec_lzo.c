@@ -21,6 +21,8 @@ struct lzo_ctx {
 	unsigned char bounce[LZO_BOUND(LZO_MOST)];      /* what is not used takes no memory */
 };
 
+_Static_assert(sizeof(struct lzo_ctx) <= CODEC_LZO_BYTES, "what a context counts for");
+
 static void *lzo_create(const struct codec_params *p)
 {
 	(void)p;

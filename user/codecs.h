@@ -10,6 +10,11 @@
 
 extern const struct codec_ops codec_lz4, codec_lz4hc, codec_zstd, codec_lzo;
 
+/* Bytes of a context, in whole pages of 4 KiB: of those whose size no parameter says. */
+#define CODEC_LZ4_BYTES ((size_t)20 << 10)
+#define CODEC_LZ4HC_BYTES ((size_t)260 << 10)
+#define CODEC_LZO_BYTES ((size_t)200 << 10)
+
 /* lz4, lz4hc, zstd, lzo (where EBB_LZO, which the build sets), NULL */
 extern const struct codec_ops *const user_codecs[];
 

@@ -85,7 +85,11 @@ struct ebb_cache_config {
 	void *gone_ctx;
 };
 
-#define EBB_CACHE_SECOND_MISS 1u /* the first put of a key only notes it; the next one stores */
+/*
+ * The first put of a key only notes it; the next one stores.  The notes take 1/512 of the capacity
+ * from the beginning, and 1/32 of the machine's memory at the most.
+ */
+#define EBB_CACHE_SECOND_MISS 1u
 
 /*
  * With zstd, a cache of 32 MiB and more learns from its first puts what values of 32 bytes to

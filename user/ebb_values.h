@@ -39,7 +39,9 @@ struct ebb_values_config {
 	uint32_t chain_size;     /* as in ebb_config */
 	uint64_t slots;          /* of the store, 2^16 to 2^32 - 1; 0: enough to fill the machine's
 				    memory.  An upper bound: tables grow with what is stored */
-	uint64_t mem_limit;      /* bytes the pool may take; 0: no limit */
+	uint64_t mem_limit;      /* bytes the pool may take by puts; 0: no limit.  Deletes of
+				    values that were packed together write what stays anew, so
+				    they may take it a few percent above, until a compaction */
 	uint64_t release_limit;  /* as in ebb_config */
 	uint32_t flags;          /* as in ebb_config */
 	uint32_t unit_bytes;     /* of a value that are compressed together: 16384, 32768 or 65536;

@@ -7,9 +7,10 @@
  *
  * Pieces are cut from the current region, one after the other.  A freed one is not used again: what
  * is made together, for a store, is freed together, and a region in which nothing lives is
- * unmapped.  So a region that is not current has at least one live piece, and the room of its dead
- * ones is the price.  What lives longer than a store is little: a codec's contexts, some tables of
- * a process.
+ * unmapped.  A piece of a page or more has its pages alone, and they go back to the system when it
+ * is freed: codec contexts come and go with the threads, beside what lives as long as the store.
+ * So the price of a region that is not current are its addresses, and its dead pieces of less than
+ * a page.
  *
  * In a forked child the heap is wiped, and so are its regions, which take no memory there.
  *
@@ -70,6 +71,12 @@ static void region_unmap(struct region *r)
 	munmap(r, REGION_BYTES);
 }
 
+/* Bytes of the pages that a piece has alone. */
+static size_t own_pages(size_t bytes)
+{
+	return bytes < HOST_PAGE_SIZE ? 0 : (bytes + HOST_PAGE_MASK) & ~HOST_PAGE_MASK;
+}
+
 /* A piece of the current region, or NULL. */
 static void *cut(struct heap *h, size_t bytes, size_t align) HOST_REQUIRES(h->lock)
 {
@@ -78,6 +85,10 @@ static void *cut(struct heap *h, size_t bytes, size_t align) HOST_REQUIRES(h->lo
 
 	if (!r)
 		return NULL;
+	if (own_pages(bytes)) {
+		align = HOST_PAGE_SIZE;
+		bytes = own_pages(bytes);
+	}
 	at = (r->used + align - 1) & ~(align - 1);
 	if (bytes > REGION_BYTES - at)
 		return NULL;
@@ -118,12 +129,13 @@ void *heap_alloc(size_t bytes, size_t align)
 	return p;
 }
 
-void heap_free(void *p)
+void heap_free(void *p, size_t bytes)
 {
 	struct region *r = (struct region *)((uintptr_t)p & ~(uintptr_t)(REGION_BYTES - 1));
 	struct heap *h = heap;
 	bool dead;
 
+	(void)host_user_discard(p, (char *)p + own_pages(bytes));
 	host_lock(&h->lock);
 	dead = !--r->live;
 	if (dead && h->current == r)

@@ -17,6 +17,7 @@
  * at most a page.  NULL when short.  A forked child's heap is empty.
  */
 void *heap_alloc(size_t bytes, size_t align);
-void heap_free(void *p);
+/* The same bytes; the pages that nobody else has a part of go back to the system at once. */
+void heap_free(void *p, size_t bytes);
 
 #endif

@@ -333,10 +333,10 @@ static void *small_alloc(size_t bytes, size_t align)
 	return p ? memset(p, 0, bytes) : NULL;
 }
 
-#define small_free(p) free(p)
+#define small_free(p, bytes) free(p)
 #else
 #define small_alloc(bytes, align) heap_alloc((bytes), (align))
-#define small_free(p) heap_free(p)
+#define small_free(p, bytes) heap_free((p), (bytes))
 #endif
 
 void *host_zalloc(size_t bytes)
@@ -355,7 +355,7 @@ void host_free(void *p, size_t bytes)
 	if (p && bytes >= ZALLOC_MAP_BYTES)
 		munmap(p, bytes);
 	else if (p)
-		small_free(p);
+		small_free(p, bytes);
 }
 
 void *host_user_zalloc_sparse(size_t bytes)

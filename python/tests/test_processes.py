@@ -9,14 +9,6 @@ import pytest
 import pyebb
 from support import MIB, child_of_fork, mixed, noise
 
-@pytest.fixture
-def store():
-    with pyebb.Store() as s:
-        yield s
-        if not s.closed:
-            s.check()
-
-
 
 def test_in_a_forked_child_a_store_of_the_parent_is_a_runtime_error(store):
     store["k"] = mixed(100_000)

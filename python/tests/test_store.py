@@ -19,14 +19,6 @@ import pyebb
 from support import MIB, mixed, noise, run_threads
 
 
-@pytest.fixture
-def store():
-    with pyebb.Store() as s:
-        yield s
-        if not s.closed:
-            s.check()
-
-
 # ---- what a mapping does ----
 
 @pytest.mark.parametrize("n", [0, 1, 31, 32, 511, 2047, 2048, 4096, 65535, 65536, 65537, MIB,

@@ -43,7 +43,8 @@ class Cache(_core.CacheValues):
     S3-FIFO.  codec, level: as Store has them.
     spill: path of a file for what is evicted, of at most spill_capacity bytes (1 MiB at least);
     it is read again from there.  Nobody else can read it, and a symbolic link is refused.
-    second_miss: the first put of a key only notes it.
+    second_miss: the first put of a key only notes it.  The notes take 1/512 of the capacity from
+    the beginning, and 1/32 of the machine's memory at the most.
 
     It is used as a cachetools.Cache is, but that it cannot be iterated (TypeError), and that `in`
     counts as neither a hit nor a miss.  A value fits if it has at
