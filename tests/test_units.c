@@ -74,7 +74,7 @@ static void each_field_of_the_config_is_checked(void **state)
 	REFUSED(bytes, 0, -EINVAL);
 	REFUSED(bytes, 32767, -EINVAL);
 	REFUSED(bytes, (uint64_t)1 << 62, -EINVAL);
-	REFUSED(bytes, (uint64_t)1 << 47, -EINVAL);
+	REFUSED(bytes, ((uint64_t)1 << 53) + 32768, -EINVAL);
 	REFUSED(unit_bytes, 2048, -EINVAL);
 	REFUSED(unit_bytes, 5000, -EINVAL);
 	REFUSED(unit_bytes, 131072, -EINVAL);
@@ -246,6 +246,36 @@ static void an_extent_looks_at_so_many_units_a_call(void **state)
 	must_be_at_most(calls, 20);
 	units_are_sound(u);
 	ebb_units_close(u);
+}
+
+/* One that could take more objects than there are numbers; memory is for what is written alone. */
+static void a_disk_has_2_38_units_at_most(void **state)
+{
+	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+		const uint64_t bytes = ((uint64_t)1 << 38) * sizes[k], places[] = {
+			0, ((uint64_t)1 << 32) * sizes[k] - 500, bytes / 3, bytes - 1000 };
+		struct ebb_units *u = open_units(bytes, sizes[k], NULL);
+		uint64_t before = stat_of(u).meta_bytes, n;
+		unsigned char read[1000];
+		int data;
+
+		for (size_t i = 0; i < 4; i++) {
+			fill_random(want + i * 1000, 1000, (unsigned int)(k * 4 + i));
+			must_eq(ebb_units_write(u, places[i], want + i * 1000, 1000), 0);
+		}
+		for (size_t i = 0; i < 4; i++) {
+			must_eq(ebb_units_read(u, places[i], read, 1000), 0);
+			must_eq(memcmp(read, want + i * 1000, 1000), 0);
+		}
+		must_eq(ebb_units_extent(u, bytes - 1000, &n, &data), 0);
+		must(n == 1000 && data == 1);
+		must_eq(ebb_units_write(u, bytes - 1000, read, 1001), -ERANGE);
+		must_be_at_most(stat_of(u).meta_bytes - before, 4 << 20);
+		must_eq(ebb_units_zero(u, bytes / 3, bytes - bytes / 3), 0);
+		must_eq(ebb_units_zero(u, 0, 1 << 20), 0);
+		units_are_sound(u);
+		ebb_units_close(u);
+	}
 }
 
 static void a_write_that_fails_leaves_its_unit_as_it_was(void **state)
@@ -593,6 +623,7 @@ int main(void)
 		cmocka_unit_test(random_operations_agree_with_a_plain_array),
 		cmocka_unit_test(zeros_take_nothing),
 		cmocka_unit_test(an_extent_looks_at_so_many_units_a_call),
+		cmocka_unit_test(a_disk_has_2_38_units_at_most),
 		cmocka_unit_test(a_write_that_fails_leaves_its_unit_as_it_was),
 		cmocka_unit_test(a_reader_sees_a_unit_old_or_new_and_whole),
 		cmocka_unit_test(parts_that_threads_change_at_once_are_all_kept),

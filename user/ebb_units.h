@@ -39,8 +39,8 @@ struct ebb_units_config {
 void ebb_units_config_init(struct ebb_units_config *cfg);
 
 /*
- * Makes a disk of zeros.  -EINVAL: a field is out of its range, or it would take more than 2^32
- * objects; -ENOENT: no such codec; -ENOMEM.
+ * Makes a disk of zeros.  -EINVAL: a field is out of its range, or there are more than 2^38 units;
+ * -ENOENT: no such codec; -ENOMEM.
  */
 int ebb_units_open(struct ebb_units **units, const struct ebb_units_config *cfg);
 

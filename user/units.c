@@ -27,6 +27,8 @@
 #define UNIT_LEAST 4096u
 #define STRIPES 64u
 #define READ_TRIES 8
+#define UNITS_MOST ((u64)1 << 38)       /* the table's directory then has 128 MiB of addresses */
+#define SLOTS_MOST ((u64)0xffffffc0)    /* whole words of 64 numbers, of which none has 33 bits */
 #define EXTENT_LOOKS 4096u     /* at the table, in one ebb_units_extent() */
 
 struct stripe {
@@ -68,7 +70,8 @@ void ebb_units_config_init(struct ebb_units_config *cfg)
 
 /*
  * Slots that are enough whatever the units' content, while each stripe and each CPU has one block
- * more than there are units.
+ * more than there are units.  A disk that could take more than there are gets what there are: it
+ * has to hold terabytes before they run out.
  */
 static u64 slots_for(const struct ebb_units *u)
 {
@@ -77,7 +80,9 @@ static u64 slots_for(const struct ebb_units *u)
 	u64 a_word = 64 / pieces, blocks = u->units + STRIPES + host_nr_cpus();
 
 	/* Each other length may have a word that is not full. */
-	return ((blocks + a_word - 1) / a_word + RUNS_LENGTH_MAX) * 64;
+	u64 slots = ((blocks + a_word - 1) / a_word + RUNS_LENGTH_MAX) * 64;
+
+	return slots < SLOTS_MOST ? slots : SLOTS_MOST;
 }
 
 static int check_config(struct ebb_units *u, struct ebb_units_config *cfg)
@@ -91,7 +96,7 @@ static int check_config(struct ebb_units *u, struct ebb_units_config *cfg)
 		return -EINVAL;
 	u->bytes = cfg->unit_bytes;
 	u->units = cfg->bytes / cfg->unit_bytes;
-	return u->units >> 32 || slots_for(u) >> 32 ? -EINVAL : 0;
+	return u->units > UNITS_MOST ? -EINVAL : 0;
 }
 
 /* The store of the objects, and the blocks in it. */
@@ -228,7 +233,10 @@ static int make_block(struct ebb_units *u, struct scratch *s, u64 i, const void 
 	if (!host_table_has(&u->table, i))
 		return -ENOMEM;
 	n = block_pack(&u->blocks, s, data, u->bytes);
-	return n < 0 ? n : block_put(&u->blocks, s, (size_t)n, u->bytes, ref);
+	if (n < 0)
+		return n;
+	n = block_put(&u->blocks, s, (size_t)n, u->bytes, ref);
+	return n == -ENOSPC ? -ENOMEM : n;
 }
 
 /* Reads unit i, whose stripe is locked, or which is tried anew if it changes: -ESTALE. */
