@@ -147,15 +147,24 @@ typedef struct { long v; } atomic_long_t;
  */
 typedef union {
 	u32 word;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	struct { u8 held, pending; u16 tail; };         /* tail: the last waiter's CPU and 1 */
 	u16 both;                                       /* held and pending */
+#else
+	struct { u16 tail; u8 pending, held; };
+	struct { u16 not_both, both; };
+#endif
 } spinlock_t;
 
 #define SHIM_PENDING 0x100u
 
 /* readers: 0x200 for each, SHIM_WRITES or SHIM_WRITER; wait: who waits holds it, or stands there */
 typedef struct {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	union { u32 word; u8 writes; };
+#else
+	union { u32 word; struct { u8 not_writes[3], writes; }; };
+#endif
 	spinlock_t wait;
 } rwlock_t;
 
@@ -400,7 +409,10 @@ static inline bool folio_trylock(struct folio *f)
 
 static inline void folio_unlock(struct folio *f)
 {
-	if (__atomic_xor_fetch((signed char *)&f->page.flags, PG_LOCKED, __ATOMIC_RELEASE) < 0)
+	const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	signed char *low = (signed char *)&f->page.flags + (little ? 0 : sizeof(long) - 1);
+
+	if (__atomic_xor_fetch(low, PG_LOCKED, __ATOMIC_RELEASE) < 0)
 		shim_bug("somebody sleeps for a page");
 }
 
