@@ -214,11 +214,12 @@ static void check_word(struct check_walk *w, u64 i)
 	size_t bytes;
 	u32 key;
 
-	if (word & SLOT_MARKS) {
+	if (word & SLOT_READERS) {
 		w->bad = "a slot is held by nobody";
 		return;
 	}
-	if (slot_type(word) > SLOT_BLOB || (slot_type(word) == SLOT_EMPTY && word)) {
+	if (slot_type(word) > SLOT_BLOB || word & SLOT_NONE ||
+	    (slot_type(word) == SLOT_EMPTY && word)) {
 		w->bad = "a slot word is of no type";
 		return;
 	}

@@ -1,20 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * hold.c - owns the records of readers that the slot word has no room for.
- *
- * What is done to a word here, and what a swap that comes in between finds.  w is a word, b BUSY,
- * r a reader; "taken" is what hold_orphan() then adds to the record, the readers below BUSY.
- *
- *     hold, n < 7     w + nr -> w + (n+1)r                               taken: n + 1
- *     hold, n == 7    w + 7r -> w + b -> w + 7r, record + 1              taken: 0, so the holder
- *                                                                        adds 8
- *     hold, nothing   w -> w + r -> w                                    nothing
- *     hold, touched   as the first two, and then off with SLOT_TOUCHED   as they do
- *     drop            w + nr -> w + nr + b -> w + (n-1)r                 taken: n, so the dropper
- *                                                                        takes 1 off the record
- *
- * Who swapped comes to the lock after all of this, and orphans the object then.
- */
+/* hold.c - owns the records of readers that the slot word has no room for. */
 #include "hold.h"
 
 static u32 *bucket_of(struct holds *h, u64 ref)
@@ -47,9 +32,6 @@ static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIR
 	bool last;
 
 	if (!i) {
-		/* Most objects that are swapped under BUSY have no readers after all. */
-		if (!by)
-			return orphan;
 		i = h->unused;
 		if (host_warn_on(!i, "more holds than records"))
 			return false;
@@ -118,49 +100,30 @@ bool holds_any(struct holds *h)
 
 u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 {
-	u64 word, now;
-	s64 n;
+	u64 word, more;
 
 	host_lock(&h->lock);
-	now = host_a64_add(slot, SLOT_READER);
-	word = now - SLOT_READER;
-	/* If a swap took back what is taken back here, that is as well: it tells by the word. */
-	if (!slot_has_object(word)) {
-		host_a64_cas(slot, &now, word);
-	} else if (now & SLOT_BUSY) {
-		n = host_a64_cas(slot, &now, word & ~clear) ? 1 : 8;
-		hold_note(h, slot_ref(word), n, false);
-	} else if (now & clear) {
-		/*
-		 * Of a page that was swapped in meanwhile it takes marks that this read may take as
-		 * well.
-		 */
-		host_a64_and(slot, ~clear);
+	word = host_a64_read(slot);
+	while (slot_has_object(word)) {
+		more = (word & SLOT_READERS) == SLOT_READERS ? 0 : SLOT_READER;
+		if (!host_a64_cas(slot, &word, (word & ~clear) + more))
+			continue;
+		if (!more)
+			hold_note(h, slot_ref(word), 1, false);
+		break;
 	}
 	host_unlock(&h->lock);
-	return slot_has_object(word) ? word & ~(SLOT_MARKS | clear) : word & ~SLOT_MARKS;
-}
-
-/* Nobody else changes a busy word but by a swap, or under the lock. */
-void hold_unmark(struct holds *h, host_a64 *slot, u64 clear)
-{
-	host_lock(&h->lock);
-	host_a64_and(slot, ~clear);
-	host_unlock(&h->lock);
+	return slot_has_object(word) ? word & ~(SLOT_READERS | clear) : word;
 }
 
 /* Takes a reader off the word, if that names ref.  No reader is in ref's record. */
 static bool drop_from_word(host_a64 *slot, u64 ref)
 {
-	u64 word = host_a64_read(slot), now;
+	u64 word = host_a64_read(slot);
 
-	if (!slot_names(word, ref))
-		return false;
-	word = host_a64_or(slot, SLOT_BUSY);
-	now = word | SLOT_BUSY;
-	if (slot_names(word, ref))
-		return host_a64_cas(slot, &now, word - SLOT_READER);
-	host_a64_cas(slot, &now, word);
+	while (slot_names(word, ref))
+		if (host_a64_cas(slot, &word, word - SLOT_READER))
+			return true;
 	return false;
 }
 

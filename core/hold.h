@@ -9,14 +9,11 @@
  *     > 0         more than seven read (the word stays at seven), or the object is an orphan
  *     < 0         a reader let go between a swap and its hold_orphan()
  *
- * A hold and a drop are a compare-and-swap on the word.  When others keep changing the word, or
- * it is full, they go on under the lock, where each ends in a fixed number of steps: BUSY keeps
- * other readers off the word, and a swap, which nothing keeps off, ends the matter.
- *
- *     hold   word + reader, whatever it is.  No object: take it off again, if it is still there.
- *            An eighth reader overflows into BUSY: take it off again and into the record
- *     drop   the record is > 0: from there.  Else from the word if it still names the object:
- *            BUSY, then one compare-and-swap.  Else from the record
+ * A hold and a drop are a compare-and-swap on the word, tried until it succeeds or the word names
+ * another object.  A word of seven readers is changed under the lock alone, but by a swap: who is
+ * the eighth is counted in the record, once a compare-and-swap said that the word still named the
+ * object, and who lets go is taken off the record before the word.  A swap comes to the lock
+ * afterwards.
  *
  * Records are found by hash of the reference and never allocated.  In a store there are enough: who
  * holds has a stream or, as store_get(), a per-CPU item, but for who recompresses; a record < 0 is
@@ -55,32 +52,26 @@ size_t holds_meta_bytes(const struct holds *h);
 /* Whether some object has a record.  Any context. */
 bool holds_any(struct holds *h);
 
-/* The slow halves of the next two. */
+/* The halves of the next two under the lock: the word has seven readers, or is not the object's. */
 u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear);
 bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref);
-
-/* Clears bits 58 to 63 of a word, whatever it is and whoever has made it busy.  Any context. */
-void hold_unmark(struct holds *h, host_a64 *slot, u64 clear);
 
 /* hold_take() that takes other bits of SLOT_ABOUT away, or none. */
 static inline u64 hold_take_and(struct holds *h, host_a64 *slot, u64 clear)
 {
 	u64 word = host_a64_read_acquire(slot);
-	unsigned int i;
 
-	for (i = 0; i < HOST_TRIES; i++) {
-		if (!slot_has_object(word))
-			return word & ~SLOT_MARKS;
-		if (word & SLOT_BUSY || (word & SLOT_READERS) == SLOT_READERS)
-			break;
+	while (slot_has_object(word)) {
+		if ((word & SLOT_READERS) == SLOT_READERS)
+			return hold_take_slow(h, slot, clear);
 		if (host_a64_cas(slot, &word, (word & ~clear) + SLOT_READER))
-			return word & ~(SLOT_MARKS | clear);
+			return word & ~(SLOT_READERS | clear);
 	}
-	return hold_take_slow(h, slot, clear);
+	return word;
 }
 
 /*
- * Holds what the slot has and returns its word, without marks and SLOT_TOUCHED, which it takes
+ * Holds what the slot has and returns its word, without readers and SLOT_TOUCHED, which it takes
  * away; if that has no object, nothing is held.  The reference in it stays valid until hold_drop().
  * Any context.
  */
@@ -90,14 +81,12 @@ static inline u64 hold_take(struct holds *h, host_a64 *slot)
 }
 
 /*
- * Holds the page that word was read from, an object, if nothing about it has changed since; false:
- * it has, or it has as many readers as a word counts.  Takes SLOT_TOUCHED away.  Tried once.  Any
- * context.
+ * Holds the page that word, with fewer than seven readers, was read from, if nothing about it has
+ * changed since.  Takes SLOT_TOUCHED away.  Tried once.  Any context.
  */
 static inline bool hold_take_seen(host_a64 *slot, u64 word)
 {
-	return !(word & SLOT_BUSY) && (word & SLOT_READERS) != SLOT_READERS &&
-	       host_a64_cas(slot, &word, (word & ~SLOT_TOUCHED) + SLOT_READER);
+	return host_a64_cas(slot, &word, (word & ~SLOT_TOUCHED) + SLOT_READER);
 }
 
 /*
@@ -107,20 +96,15 @@ static inline bool hold_take_seen(host_a64 *slot, u64 word)
 static inline bool hold_drop(struct holds *h, host_a64 *slot, u64 ref)
 {
 	u64 word = host_a64_read(slot);
-	unsigned int i;
 
-	for (i = 0; i < HOST_TRIES; i++) {
-		if (!slot_names(word, ref) || word & SLOT_BUSY ||
-		    (word & SLOT_READERS) == SLOT_READERS)
-			break;
+	while (slot_names(word, ref) && (word & SLOT_READERS) != SLOT_READERS)
 		if (host_a64_cas(slot, &word, word - SLOT_READER))
 			return false;
-	}
 	return hold_drop_slow(h, slot, ref);
 }
 
 /*
- * word had an object and marks, and slot_swap() took it out of its slot, under the per-CPU item
+ * word had an object and readers, and slot_swap() took it out of its slot, under the per-CPU item
  * that is still held.  True: nobody holds the object, so it is the caller's to dispose of;
  * false: it is for who drops it last.  Any context.
  */

@@ -31,7 +31,6 @@
  *   HOST_PAGE_SHIFT   log2 of the page size in bytes, 12 to 16
  *   host_page         integer type that names one order-0 page of a page source; 0 is none
  *   HOST_CACHELINE    bytes of a cache line
- *   HOST_TRIES        tries of a compare-and-swap before what cannot fail: 1 or more, a few
  *   host_likely(x) host_unlikely(x) host_prefetchw(p)
  *   HOST_UNCLEARED    after a local array of which nothing is read before it is written: a build
  *            that clears what a function has on its stack leaves it out

@@ -41,11 +41,11 @@ struct pages {
 
 /*
  * The most pages that writing a folio of 2 MiB takes, in pages of 4 KiB: one each, chunks of
- * descriptors and pages of the directory in each of 19 groups of classes, and pages of the slot
- * table (docs/design.md).
+ * descriptors and leaves of the directory in each of 19 groups of classes, a mid, and pages of the
+ * slot table (docs/design.md).
  */
-#define PAGES_TAKE (512 + 24 + 19 + 1)
-#define PAGES_TAKE_BATCH (31 + 19 + 19 + 2)   /* the same of 31 folios of a page, reclaim's batch */
+#define PAGES_TAKE (512 + 24 + 19 + 1 + 1)
+#define PAGES_TAKE_BATCH (31 + 19 + 19 + 1 + 2)   /* of 31 folios of a page, reclaim's batch */
 
 /*
  * Pages for the reserve of a device that swap may lie on: 1/440 of memory, so that a machine of

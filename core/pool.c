@@ -11,9 +11,9 @@
  *
  *     any allocation;  full -> partial (it is filed);  partial -> empty (it is taken off)
  *
- * All other frees, partial -> less and full -> empty in one step, take no lock, unless others
- * overtook them four times: the first leaves the lists as they are, the second has the zspage to
- * itself, since nothing but a list leads to it and it is on none.  Who changes what is in use so
+ * All other frees, partial -> less and full -> empty in one step, take no lock: the first leaves
+ * the lists as they are, the second has the zspage to itself, since nothing but a list leads to it
+ * and it is on none.  Who changes what is in use so
  * that the zspage belongs on another list, or on none, does both under one lock; so a free that
  * took no lock never touches the descriptor again.
  *
@@ -300,18 +300,13 @@ static unsigned int pool_likely_missing(const struct pool_class *c, struct zspag
 	return obj < c->objs ? pages_missing(c, z, obj) : 0;
 }
 
-/*
- * Whoever overtakes has raised the peak himself.  After a few tries his figure will do: no write
- * waits for others to stop, and the peak may be low by what they took meanwhile.
- */
+/* Whoever overtakes has raised the peak himself. */
 static inline void pool_note_peak(struct pool *p, u64 pages)
 {
 	u64 peak = host_a64_read(&p->pages_peak);
-	unsigned int i;
 
-	for (i = 0; i < HOST_TRIES && pages > peak; i++)
-		if (host_a64_cas(&p->pages_peak, &peak, pages))
-			return;
+	while (pages > peak && !host_a64_cas(&p->pages_peak, &peak, pages))
+		;
 }
 
 /* Adds n pages.  Class lock held. */
@@ -470,30 +465,24 @@ static struct zspage *ref_at(const struct pool_class *c, u64 ref)
 	return class_at(c, ref_zspage(c, ref));
 }
 
-#define PUT_TRIES 4
-
 /*
  * Clears the n bits mask in the word of used[] that ref, of class c and zspage z, is in.  Takes
  * the class lock if the change needs it and *locked is false.  True: the zspage is empty and the
  * caller's.
- *
- * Others may change the state as often as they free and allocate.  After PUT_TRIES of that the
- * lock keeps allocations away, and what can still be freed meanwhile are the zspage's objects.
  */
 HOST_NO_ANALYSIS        /* it knows no lock that is taken or not */
 static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, unsigned int n,
 		     bool *locked)
 {
 	host_a64 *state = zspage_state(z, c->words);
-	unsigned int tries = 0;
 	u64 old, new;
 
 	if (c->words > 1)
 		host_a64_and(&z->used[ref_obj(c, ref) / 64], ~mask);
 	old = host_a64_read(state);
-	for (;; tries++) {
+	for (;;) {
 		new = c->words > 1 ? old - n : old & ~mask;
-		if (!*locked && ((old == c->full) != (new == 0) || tries >= PUT_TRIES)) {
+		if (!*locked && (old == c->full) != (new == 0)) {
 			host_lock(&c->lock);
 			*locked = true;
 		}

@@ -46,20 +46,17 @@ static bool is_meant(const struct store *s, const struct recompress_request *r, 
 	       band_of(bytes) >= r->from && band_of(bytes) < r->to;
 }
 
-/* Holds the page of slot i if the request is about it; false: not, or others were quicker. */
+/* Holds the page of slot i if the request is about it; false: not, or seven read it. */
 static bool recompress_hold(struct store *s, u64 i, const struct recompress_request *r, u64 *word)
 {
 	host_a64 *slot = store_slot(s, i);
-	unsigned int tries;
 
-	for (tries = 0; tries < HOST_TRIES; tries++) {
+	do {
 		*word = host_a64_read_acquire(slot);
-		if (!is_meant(s, r, *word))
+		if (!is_meant(s, r, *word) || (*word & SLOT_READERS) == SLOT_READERS)
 			return false;
-		if (hold_take_seen(slot, *word))
-			return true;
-	}
-	return false;
+	} while (!hold_take_seen(slot, *word));
+	return true;
 }
 
 /*
@@ -99,15 +96,11 @@ static bool is_smaller(const struct store *s, const struct recompress_request *r
 static void give_up(struct store *s, u64 i, u64 word)
 {
 	host_a64 *slot = store_slot(s, i);
-	unsigned int tries;
 	u64 now;
 
-	for (tries = 0; tries < HOST_TRIES; tries++) {
+	do
 		now = host_a64_read(slot);
-		if (!slot_names(now, slot_ref(word)) ||
-		    slot_mark(slot, now, SLOT_INCOMPRESSIBLE, 0))
-			return;
-	}
+	while (slot_names(now, slot_ref(word)) && !slot_mark(slot, now, SLOT_INCOMPRESSIBLE, 0));
 }
 
 /* It waits for no memory: what it makes is worth none that others would have to give back. */
@@ -226,15 +219,12 @@ bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recomp
 
 static void mark_idle(host_a64 *slot, bool idle)
 {
-	u64 word = host_a64_read(slot);
-	unsigned int i;
+	u64 word;
 
-	for (i = 0; i < HOST_TRIES && slot_type(word) == SLOT_PAGE; i++) {
-		if (idle == !!(word & SLOT_IDLE) ||
-		    slot_mark(slot, word, idle ? SLOT_IDLE : 0, idle ? 0 : SLOT_IDLE))
-			return;
+	do
 		word = host_a64_read(slot);
-	}
+	while (slot_type(word) == SLOT_PAGE && idle != !!(word & SLOT_IDLE) &&
+	       !slot_mark(slot, word, idle ? SLOT_IDLE : 0, idle ? 0 : SLOT_IDLE));
 }
 
 bool store_mark_idle(struct store *s, u64 *at, u64 end, const u32 *ages, u32 cutoff)

@@ -3,7 +3,7 @@
  * slot.h - the slot word and what may be done to it in one step.
  *
  *      62     61 60   59     58   57   55   54   53     51 50                              0
- *     |chosen|codec|incompr.|idle| type  | BUSY | readers | reference, fill value or block |
+ *     |chosen|codec|incompr.|idle| type  | none | readers | reference, fill value or block |
  *
  * One atomic word is the whole state of a slot.  Bits 58 to 62 say something about a page, in an
  * object or on the backing device; they are 0 in other words, and in a page that was just written.
@@ -19,10 +19,6 @@
  *
  * An object whose word was swapped while it had readers is an orphan: its readers are counted
  * in a side record from then on, and the last of them disposes of it (hold.h).
- *
- * BUSY is set only while the holds' lock is held, and everybody but a swap goes there when
- * he sees it.  A word without an object may for that moment have BUSY or a reader, which mean
- * nothing: look at it through slot_type().
  */
 #ifndef EBB_CORE_SLOT_H
 #define EBB_CORE_SLOT_H
@@ -31,8 +27,7 @@
 
 #define SLOT_READER ((u64)1 << 51)
 #define SLOT_READERS ((u64)7 << 51)
-#define SLOT_BUSY ((u64)1 << 54)
-#define SLOT_MARKS (SLOT_BUSY | SLOT_READERS)
+#define SLOT_NONE ((u64)1 << 54 | (u64)1 << 63)  /* bits that are 0 */
 #define SLOT_TYPE_SHIFT 55
 #define SLOT_TYPE ((u64)7 << SLOT_TYPE_SHIFT)
 #define SLOT_VALUE (SLOT_READER - 1)
@@ -49,7 +44,7 @@
 #define SLOT_BLOCK_MASK (((u64)1 << SLOT_BLOCK_BITS) - 1)
 
 enum slot_type {
-	SLOT_EMPTY,     /* the whole word is 0, but for marks */
+	SLOT_EMPTY,     /* the whole word is 0 */
 	SLOT_FILL,      /* one repeated machine word, coded in the value */
 	SLOT_BACKED,    /* a page on the backing device: size and block */
 	SLOT_FILL_OBJ,  /* the same, in an object of 8 bytes: it did not fit in the value */
@@ -138,7 +133,7 @@ static inline size_t slot_backed_bytes(u64 word)
 	return (size_t)((word & SLOT_VALUE) >> SLOT_BLOCK_BITS);
 }
 
-/* Whether two words of a slot are of the same content: marks, readers and idleness are nothing. */
+/* Whether two words of a slot are of the same content: readers and bits about it are nothing. */
 static inline bool slot_same_value(u64 a, u64 b)
 {
 	return !((a ^ b) & (SLOT_TYPE | SLOT_VALUE));
@@ -151,7 +146,7 @@ static inline bool slot_names(u64 word, u64 ref)
 }
 
 /*
- * Puts a word in place and returns the one it replaces, with its marks.  If that had an object,
+ * Puts a word in place and returns the one it replaces, with its readers.  If that had an object,
  * hold_orphan() tells whose it is.  Any context.
  */
 static inline u64 slot_swap(host_a64 *slot, u64 new)
@@ -160,16 +155,13 @@ static inline u64 slot_swap(host_a64 *slot, u64 new)
 }
 
 /*
- * Puts new in place of the object ref, which the caller holds, whatever else the word says: readers
- * and BUSY are no more in its way than in a swap's.  *old is the word that it took, with its marks;
- * false: the page is another one by now, or others were quicker HOST_TRIES times.
+ * Puts new in place of the object ref, which the caller holds, whatever else the word says.  *old
+ * is the word that it took, with its readers; false: the page is another one by now.
  */
 static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
 {
-	unsigned int i;
-
 	*old = host_a64_read(slot);
-	for (i = 0; i < HOST_TRIES && slot_names(*old, ref); i++)
+	while (slot_names(*old, ref))
 		if (host_a64_cas(slot, old, new))
 			return true;
 	return false;
@@ -177,12 +169,11 @@ static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
 
 /*
  * Sets and clears bits 58, 59 and 62 of the page that word was read from.  Tried once: false if
- * the word changed meanwhile, or is busy, since who made it so counts on it to change by swaps
- * alone.
+ * the word changed meanwhile.
  */
 static inline bool slot_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
 {
-	return !(word & SLOT_BUSY) && host_a64_cas(slot, &word, (word & ~clear) | set);
+	return host_a64_cas(slot, &word, (word & ~clear) | set);
 }
 
 /* The reference that compaction may move now, or 0. */
@@ -190,7 +181,7 @@ static inline u64 slot_movable(const host_a64 *slot)
 {
 	u64 word = host_a64_read_acquire(slot);
 
-	return slot_has_object(word) && !(word & SLOT_MARKS) ? slot_ref(word) : 0;
+	return slot_has_object(word) && !(word & SLOT_READERS) ? slot_ref(word) : 0;
 }
 
 /* Tried once: a word that changes meanwhile is somebody's who comes before compaction. */
@@ -198,7 +189,7 @@ static inline bool slot_swing(host_a64 *slot, u64 from, u64 to)
 {
 	u64 word = host_a64_read(slot);
 
-	return slot_names(word, from) && !(word & SLOT_MARKS) &&
+	return slot_names(word, from) && !(word & SLOT_READERS) &&
 	       host_a64_cas(slot, &word, (word & ~REF_MASK) | to);
 }
 

@@ -83,7 +83,7 @@ static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word
 		if (!word)
 			counter_add(&cpu->counters, CNT_FREED, 1);
 		if (slot_has_object(old)) {
-			if (host_likely(!(old & SLOT_MARKS)) || hold_orphan(&s->holds, old))
+			if (host_likely(!(old & SLOT_READERS)) || hold_orphan(&s->holds, old))
 				now = store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref),
 						   &todo);
 		} else if (slot_type(old) == SLOT_BACKED) {

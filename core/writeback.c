@@ -70,8 +70,8 @@ void store_unchoose(struct store *s, u64 i)
 	host_a64 *slot = store_slot(s, i);
 	u64 word = host_a64_read(slot);
 
-	if (word & SLOT_CHOSEN && !slot_mark(slot, word, 0, SLOT_CHOSEN))
-		hold_unmark(&s->holds, slot, SLOT_CHOSEN);
+	if (word & SLOT_CHOSEN)
+		host_a64_and(slot, ~SLOT_CHOSEN);
 }
 
 bool store_unchoose_piece(struct store *s, u64 *at)
@@ -142,7 +142,7 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	if (done) {
 		store_account(s, &cpu->counters, word, 1);
 		store_account(s, &cpu->counters, old, -1);
-		if (!(old & SLOT_MARKS) || hold_orphan(&s->holds, old))
+		if (!(old & SLOT_READERS) || hold_orphan(&s->holds, old))
 			now = store_let_go(s, cpu, slot_ref(old),
 					   pool_ref_room(&s->pool, slot_ref(old)), &todo);
 	}

@@ -4,7 +4,7 @@
  *
  * The directory is read without a lock: who holds a descriptor's number holds a descriptor,
  * so its chunk is there, and so is the leaf that leads to it.  Everything else of a group is
- * under its lock.  Pages and arrays are taken and given back outside it.
+ * under its lock.  Pages are taken and given back outside it.
  *
  * Chunk numbers that came back are a stack, threaded through the entries they leave; it is used
  * up before a fresh number is.  Chunk 0 is never used, so no descriptor has number 0.
@@ -28,34 +28,23 @@ struct place {
 	u32 index;              /* in the chunk */
 };
 
-#define LEAF_ENTRIES (1u << ZSPAGE_LEAF_BITS)
-#define DIR_MIN 8u              /* leaves of the first array for leaves that are pages */
 #define EACH 16u                /* descriptors, or entries, looked at in one hold of a lock */
-#define COPIED 64u              /* leaves that are copied in one hold of a lock */
 
 static size_t *group_entry(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
 static struct chunk *chunk_at(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
 static void link_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
 static void unlink_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
+static u32 fresh_mid(struct zspage_group *g, u32 *place) HOST_REQUIRES(g->lock);
 static bool has_place(struct zspage_group *g) HOST_REQUIRES(g->lock);
-static bool is_outgrown(struct zspage_group *g) HOST_REQUIRES(g->lock);
-static bool copy_piece(struct zspage_group *g) HOST_REQUIRES(g->lock);
-static bool take_spare(struct zspage_group *g, struct zspage_dir *d) HOST_REQUIRES(g->lock);
 static u32 take_number(struct zspage_group *g) HOST_REQUIRES(g->lock);
 static struct chunk *group_put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock);
 static bool group_piece(struct zspage_group *g, struct place *at,
 			void (*fn)(struct zspage *z, void *arg), void *arg) HOST_REQUIRES(g->lock);
 static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) HOST_REQUIRES(g->lock);
 
-/* As in zspage_at(): an array's address comes after what is in it. */
-static struct zspage_dir *dir_of(struct zspage_group *g)
-{
-	return (struct zspage_dir *)host_a64_read_address(&g->map.dir);
-}
-
 static size_t *group_entry(struct zspage_group *g, u32 nr)
 {
-	return &dir_of(g)->leaf[nr >> ZSPAGE_LEAF_BITS][nr & (LEAF_ENTRIES - 1)];
+	return zspage_entry(g->root, nr);
 }
 
 /* The chunk of a number below fresh, or NULL. */
@@ -94,58 +83,32 @@ static void unlink_partial(struct zspage_group *g, struct chunk *c)
  * Groups
  */
 
-static host_page *leaf_pages(struct zspage_dir *d)
-{
-	return (host_page *)&d->leaf[d->size];
-}
-
-static size_t dir_bytes(u32 size)
-{
-	return sizeof(struct zspage_dir) + size * (sizeof(size_t *) + sizeof(host_page));
-}
-
-static struct zspage_dir *dir_new(u32 size)
-{
-	struct zspage_dir *d = host_zalloc(dir_bytes(size));
-
-	if (d)
-		d->size = size;
-	return d;
-}
-
 struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units,
 				      unsigned int bits, struct zspage_map *map)
 {
 	const struct zspage_layout l = zspage_layout(HOST_PAGE_SIZE, units);
 	struct zspage_group *g = t->group[units];
-	struct zspage_dir *d, *next;
 
 	if (!g) {
 		g = host_zalloc(sizeof(*g));
-		d = dir_new(1);
-		next = dir_new(DIR_MIN);
-		if (!g || !d || !next) {
-			host_free(g, sizeof(*g));
-			host_free(d, dir_bytes(1));
-			host_free(next, dir_bytes(DIR_MIN));
+		if (!g)
 			return NULL;
-		}
-		g->spare = next;
 		host_lock_init(&g->lock, "ebb_zspage_group");
-		g->map.bytes = units * ZSPAGE_UNIT;
+		g->map = (struct zspage_map){
+			.root = g->root, .bytes = units * ZSPAGE_UNIT,
+			.index_mask = (1u << l.index_bits) - 1, .index_bits = (u8)l.index_bits,
+		};
 		g->capacity = (u16)l.capacity;
-		g->map.index_bits = (u8)l.index_bits;
-		g->map.index_mask = (1u << l.index_bits) - 1;
-		g->limit = ~(u32)0;
+		g->limit = ZSPAGE_ROOT * ZSPAGE_MID * ZSPAGE_LEAF - ZSPAGE_FIRST;
 		g->fresh = 1;
-		d->leaf[0] = g->few;
-		host_a64_set(&g->map.dir, (size_t)d);
+		/* Of the first mid and its first leaf there are just the ends. */
+		g->root[0] = g->near - (ZSPAGE_MID - ZSPAGE_NEAR);
+		g->near[0] = g->few - (ZSPAGE_LEAF - ZSPAGE_FEW);
 		t->group[units] = g;
 	}
 	if (zspage_limit(l, bits) < g->limit)
 		g->limit = zspage_limit(l, bits);
 	*map = g->map;
-	g->map.next = map;
 	return g;
 }
 
@@ -155,23 +118,29 @@ void zspage_table_init(struct zspage_table *t, struct pages *pages)
 	t->pages = pages;
 }
 
+static void page_give_back(struct zspage_table *t, host_page page)
+{
+	if (!page)
+		return;
+	pages_free(t->pages, &page, 1);
+	host_a64_add(&t->leaves, (u64)-1);
+}
+
+/* The page that leaf k of mid i is, or is to be. */
+static host_page *leaf_page(struct zspage_group *g, u32 i, u32 k)
+{
+	return i ? &((struct zspage_mid *)g->root[i])->page[k] :
+		   &g->near_page[k - (ZSPAGE_MID - ZSPAGE_NEAR)];
+}
+
 static void group_destroy(struct zspage_table *t, struct zspage_group *g)
 {
-	struct zspage_dir *d = dir_of(g), *older;
-	host_page *page = leaf_pages(d);
-	u32 i;
+	u32 i, k;
 
-	for (i = 0; i < d->size; i++) {
-		if (!page[i])
-			continue;
-		pages_free(t->pages, &page[i], 1);
-		host_a64_add(&t->leaves, (u64)-1);
-	}
-	if (g->spare)
-		host_free(g->spare, dir_bytes(g->spare->size));
-	for (; d; d = older) {
-		older = d->older;
-		host_free(d, dir_bytes(d->size));
+	for (i = 0; i < ZSPAGE_ROOT; i++) {
+		for (k = i ? 0 : ZSPAGE_MID - ZSPAGE_NEAR; g->root[i] && k < ZSPAGE_MID; k++)
+			page_give_back(t, *leaf_page(g, i, k));
+		page_give_back(t, g->mid_page[i]);
 	}
 	host_free(g, sizeof(*g));
 }
@@ -190,192 +159,59 @@ void zspage_table_destroy(struct zspage_table *t)
  * Chunks
  */
 
+/* The leaf that the fresh number is in: its mid, and its place there. */
+static u32 fresh_mid(struct zspage_group *g, u32 *place)
+{
+	u32 leaf = (g->fresh + ZSPAGE_FIRST) >> ZSPAGE_LEAF_BITS;
+
+	*place = leaf % ZSPAGE_MID;
+	return leaf >> ZSPAGE_MID_BITS;
+}
+
 /* Whether the directory has an entry for the fresh number. */
 static bool has_place(struct zspage_group *g)
 {
-	struct zspage_dir *d = dir_of(g);
-	u32 i = g->fresh >> ZSPAGE_LEAF_BITS;
+	u32 k, i = fresh_mid(g, &k);
 
-	if (d->size == 1)
-		return g->fresh < ZSPAGE_FEW;
-	return i < d->size && d->leaf[i];
-}
-
-/* Whether the fresh number has no place in the newest array, with whatever leaves. */
-static bool is_outgrown(struct zspage_group *g)
-{
-	u32 size = dir_of(g)->size;
-
-	return !has_place(g) && (size == 1 || g->fresh >> ZSPAGE_LEAF_BITS >= size);
-}
-
-/* d is to come after the newest array.  False: another is, or the newest is as large by now. */
-static bool take_spare(struct zspage_group *g, struct zspage_dir *d)
-{
-	if (g->spare || d->size <= dir_of(g)->size)
-		return false;
-	g->copied = 0;
-	host_write_once(g->spare, d);
-	return true;
-}
-
-/* The next leaves of the newest array come to be in the spare.  False: it has them all. */
-static bool copy_piece(struct zspage_group *g)
-{
-	struct zspage_dir *d = g->spare, *from = dir_of(g);
-	u32 at = g->copied, n;
-
-	if (!d || at == from->size)
-		return false;
-	n = from->size - at < COPIED ? from->size - at : COPIED;
-	memcpy(&d->leaf[at], &from->leaf[at], n * sizeof(d->leaf[0]));
-	memcpy(leaf_pages(d) + at, leaf_pages(from) + at, n * sizeof(host_page));
-	g->copied = at + n;
-	return g->copied < from->size;
+	return g->root[i] && g->root[i][k];
 }
 
 /*
- * With the lock held on both sides.  Who may wait copies all there is to copy, and rests.  Who may
- * not copies a piece, and all only if the spare is needed now: so nobody waits for a copy that
- * another has begun, and there are far more calls until it is needed than there are pieces.
- */
-HOST_NO_ANALYSIS
-static void copy_leaves(struct zspage_group *g, unsigned int how)
-{
-	while (copy_piece(g) && (how & HOST_MAY_WAIT || is_outgrown(g))) {
-		host_unlock(&g->lock);
-		if (how & HOST_MAY_WAIT)
-			host_resched();
-		host_lock(&g->lock);
-	}
-}
-
-static void set_leaf(struct zspage_dir *d, u32 i, size_t *leaf, host_page page)
-{
-	d->leaf[i] = leaf;
-	leaf_pages(d)[i] = page;
-}
-
-/*
- * Puts the spare, which has all that the newest array has, in its place.  Whoever looks up a number
- * meanwhile finds it in the old array or, by the full barrier, in the new one.  Numbers that only
- * the new one has are handed out after all maps lead to it.
- */
-HOST_NO_ANALYSIS
-static void publish_spare(struct zspage_group *g, host_page *page, size_t *leaf)
-{
-	struct zspage_dir *old = dir_of(g), *d = g->spare;
-	struct zspage_map *m;
-	u64 was = (size_t)old;
-
-	if (old->size == 1) {
-		memcpy(leaf, g->few, sizeof(g->few));
-		set_leaf(d, 0, leaf, *page);
-		*page = 0;
-	}
-	d->older = old;
-	for (m = &g->map; m; m = m->next)
-		host_a64_cas(&m->dir, &was, (size_t)d);
-	host_write_once(g->spare, NULL);
-}
-
-/*
- * Brings an entry for the fresh number nearer by a leaf, a larger array, or both.  A leaf is a page
- * of the lists, or the reserve; an array is not, so the next one is there before it is needed.  The
- * first is made with the group, and each later one by who first adds a leaf and may wait, or by
- * zspage_table_provide(): want of memory for it fails nothing until as many leaves were added as
- * there were before.  No lock held.  -ENOMEM.
+ * Brings an entry for the fresh number nearer by a page, if it lacks one: the mid, then the leaf.
+ * No lock held.  -ENOMEM.
  */
 HOST_NO_ANALYSIS
 static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int node,
 		    unsigned int how)
 {
-	struct zspage_dir *d = NULL;
-	bool nearer = false;
 	host_page page;
-	size_t *leaf;
-	u32 i, size;
+	u32 i, k;
+	void *at;
 	int err;
 
 	err = pages_alloc(t->pages, &page, 1, node, how);
 	if (err)
 		return err;
-	leaf = host_page_addr(t->pages->src, page);
-	memset(leaf, 0, HOST_PAGE_SIZE);
-	size = dir_of(g)->size;
-	if (how & HOST_MAY_WAIT && !host_read_once(g->spare))
-		d = dir_new(size == 1 ? DIR_MIN : 2 * size);
+	at = host_page_addr(t->pages->src, page);
+	memset(at, 0, HOST_PAGE_SIZE);
 
 	host_lock(&g->lock);
-	if (d && take_spare(g, d))
-		d = NULL;
-	copy_leaves(g, how);
-	if (is_outgrown(g) && g->spare) {
-		publish_spare(g, &page, leaf);
-		nearer = true;
-	}
-	size = dir_of(g)->size;
-	i = g->fresh >> ZSPAGE_LEAF_BITS;
-	if (page && !has_place(g) && size > 1 && i < size) {
-		set_leaf(dir_of(g), i, leaf, page);
-		/* The array after it may have been copied already. */
-		if (g->spare)
-			set_leaf(g->spare, i, leaf, page);
+	i = fresh_mid(g, &k);
+	if (!g->root[i]) {
+		g->mid_page[i] = page;
+		g->root[i] = at;
+		page = 0;
+	} else if (!g->root[i][k]) {
+		*leaf_page(g, i, k) = page;
+		g->root[i][k] = at;
 		page = 0;
 	}
-	err = nearer || has_place(g) ? 0 : -ENOMEM;
 	host_unlock(&g->lock);
 	if (page)
 		pages_free(t->pages, &page, 1);
 	else
 		host_a64_add(&t->leaves, 1);
-	if (d)
-		host_free(d, dir_bytes(d->size));
-	return err;
-}
-
-/* Whether an array of g's that is full would have none after it, so that who may not wait fails. */
-static bool lacks_spare(struct zspage_group *g)
-{
-	return !host_read_once(g->spare) && (u64)dir_of(g)->size * LEAF_ENTRIES < g->limit;
-}
-
-bool zspage_table_wants(struct zspage_table *t)
-{
-	unsigned int i;
-
-	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
-		if (t->group[i] && lacks_spare(t->group[i]))
-			return true;
-	return false;
-}
-
-HOST_NO_ANALYSIS
-static bool group_provide(struct zspage_group *g)
-{
-	struct zspage_dir *d = dir_new(2 * dir_of(g)->size);
-
-	if (!d)
-		return false;
-	host_lock(&g->lock);
-	if (take_spare(g, d))
-		d = NULL;
-	copy_leaves(g, HOST_MAY_WAIT);
-	host_unlock(&g->lock);
-	if (d)
-		host_free(d, dir_bytes(d->size));
-	return true;
-}
-
-bool zspage_table_provide(struct zspage_table *t)
-{
-	bool all = true;
-	unsigned int i;
-
-	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
-		if (t->group[i] && lacks_spare(t->group[i]))
-			all &= group_provide(t->group[i]);
-	return all;
+	return 0;
 }
 
 /* A chunk number; there is one. */

@@ -27,17 +27,13 @@
  *
  *     number = chunk number << index_bits | place in the chunk          0 is none
  *
- *     dir -> leaf[0]: entries -> chunk: | header | descriptor | descriptor | ... |
- *            leaf[1]: a page of entries
- *            ...
+ *     root -> mid -> leaf: entries -> chunk: | header | descriptor | descriptor | ... |
  *
- * An entry is the address of a chunk or, odd, the next free chunk number.  A group begins with
- * one leaf of a few entries.  When they are used up it gets an array of leaves that are pages,
- * the first of them a copy of the few, and when those are used up an array twice as large.  That
- * one was made before, and the leaves were copied into it in pieces; each later leaf goes into
- * both.  So nothing but an address changes in the end.  The old arrays stay until the table ends,
- * for readers that look into one: they find what they look for, since an entry does not change
- * while somebody has a number that leads through it.
+ * An entry is the address of a chunk or, odd, the next free chunk number.  Leaves and mids are
+ * pages, which come as numbers need them and stay until the table ends.  The group itself has the
+ * end of the first leaf (few) and of the first mid (near), where numbers begin, so that a small
+ * pool has no page of a directory.  Nothing is ever replaced: a reader finds what leads to a number
+ * that he has, which was set before the number was known.
  */
 #ifndef EBB_CORE_ZSPAGE_H
 #define EBB_CORE_ZSPAGE_H
@@ -51,8 +47,15 @@
 #define ZSPAGE_LINE 64u                         /* a cache line */
 #define ZSPAGE_LINE_SHARE 1024u                 /* of a zspage: a descriptor's padding at most */
 #define ZSPAGE_CHUNK_HEADER ZSPAGE_LINE         /* bytes before a chunk's first descriptor */
-#define ZSPAGE_LEAF_BITS (HOST_PAGE_SHIFT - 3)  /* entries of a leaf that is a page */
-#define ZSPAGE_FEW 16u                          /* entries of the leaf that a group begins with */
+#define ZSPAGE_LEAF_BITS (HOST_PAGE_SHIFT - 3)  /* log2 of the entries of a leaf */
+#define ZSPAGE_LEAF (1u << ZSPAGE_LEAF_BITS)
+#define ZSPAGE_MID_BITS (HOST_PAGE_SHIFT - 4)   /* log2 of the leaves of a mid */
+#define ZSPAGE_MID (1u << ZSPAGE_MID_BITS)
+#define ZSPAGE_ROOT 64u                         /* mids of a group: 4 TiB of pages of 4 KiB */
+#define ZSPAGE_FEW 16u                          /* entries that a group has without a page */
+#define ZSPAGE_NEAR 8u                          /* and leaves */
+/* Where chunk number 0 is, of all the places that a root leads to. */
+#define ZSPAGE_FIRST ((ZSPAGE_MID - ZSPAGE_NEAR) * ZSPAGE_LEAF + ZSPAGE_LEAF - ZSPAGE_FEW)
 
 #define ZSPAGE_NO_CLASS 0xff                    /* class of a free descriptor */
 #define ZSPAGE_ANY_NODE 0xff
@@ -69,26 +72,23 @@ struct zspage {
 
 _Static_assert(sizeof(struct zspage) == 16, "descriptors are counted per object");
 
-/*
- * The array of a directory.  What it once holds it holds for good.  Behind leaf[size] there is
- * host_page[size], the pages that the leaves are.
- */
-struct zspage_dir {
-	struct zspage_dir *older;               /* the array that this one took the place of */
-	u32 size;
-	size_t *leaf[];
+/* A page of leaves, and the pages that they are; 0: it is in the group. */
+struct zspage_mid {
+	size_t *leaf[ZSPAGE_MID];
+	host_page page[ZSPAGE_MID];
 };
+
+_Static_assert(sizeof(struct zspage_mid) <= HOST_PAGE_SIZE, "a mid is a page");
 
 /*
  * How a number leads to a descriptor.  The group has one and each of its classes a copy, so that a
- * free finds all it needs in one line, which is written only when the directory grows.
+ * free finds all it needs in one line, which nobody writes.
  */
 struct zspage_map {
-	host_a64 dir;                           /* the newest struct zspage_dir */
+	size_t **const *root;                   /* the group's */
 	u32 bytes;                              /* of a descriptor */
 	u32 index_mask;                         /* (1 << index_bits) - 1 */
 	u8 index_bits;                          /* of a number */
-	struct zspage_map *next;                /* of the same group */
 };
 
 struct zspage_group {
@@ -100,14 +100,18 @@ struct zspage_group {
 	u32 partial;                            /* first chunk with room, or 0; lock */
 	u32 unused;                             /* first chunk number that came back, or 0; lock */
 	u32 fresh;                              /* first that was never used; lock */
-	struct zspage_dir *spare;               /* the array after the newest, or NULL; lock */
-	u32 copied;                             /* leaves of the newest that it has; lock */
+	/* Of mids the leaves, and the pages that they are; lock, but for who has a number. */
+	size_t **root[ZSPAGE_ROOT];
+	host_page mid_page[ZSPAGE_ROOT];
+	/* The end of the first mid, and of the first leaf. */
+	size_t *near[ZSPAGE_NEAR];
+	host_page near_page[ZSPAGE_NEAR];
 	size_t few[ZSPAGE_FEW];
 };
 
 struct zspage_table {
 	struct pages *pages;
-	host_a64 chunks, leaves;                /* that are pages */
+	host_a64 chunks, leaves;                /* that are pages; leaves and mids */
 	struct zspage_group *group[ZSPAGE_UNITS_MAX + 1];       /* by units of a descriptor */
 };
 
@@ -152,19 +156,24 @@ void zspage_table_destroy(struct zspage_table *t);
 
 /*
  * The group for descriptors of units units, made if it is not there; its numbers, and those of
- * all that ask for it, take at most bits bits.  *map, which must stay where it is, becomes a map
- * of the group.  Process context, before any zspage_new().  NULL: no memory.
+ * all that ask for it, take at most bits bits.  *map becomes a map of the group.  Process context,
+ * before any zspage_new().  NULL: no memory.
  */
 struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units,
 				      unsigned int bits, struct zspage_map *map);
 
+/* The entry of a chunk number, which has a place. */
+static inline size_t *zspage_entry(size_t **const *root, u32 chunk)
+{
+	u32 at = chunk + ZSPAGE_FIRST, leaf = at >> ZSPAGE_LEAF_BITS;
+
+	return &root[leaf >> ZSPAGE_MID_BITS][leaf % ZSPAGE_MID][at % ZSPAGE_LEAF];
+}
+
 /* The descriptor of a number that the caller has. */
 static inline struct zspage *zspage_at(const struct zspage_map *m, u32 no)
 {
-	struct zspage_dir *dir = (struct zspage_dir *)host_a64_read_address(&m->dir);
-	u32 chunk = no >> m->index_bits;
-	char *base = (char *)dir->leaf[chunk >> ZSPAGE_LEAF_BITS]
-				      [chunk & ((1u << ZSPAGE_LEAF_BITS) - 1)];
+	char *base = (char *)*zspage_entry(m->root, no >> m->index_bits);
 
 	return (struct zspage *)(base + ZSPAGE_CHUNK_HEADER + (no & m->index_mask) * m->bytes);
 }
@@ -245,16 +254,6 @@ static inline unsigned int zspage_inuse(struct zspage *z, unsigned int words)
 int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int class,
 	       unsigned int words, unsigned int node, unsigned int how, u32 *no);
 
-/*
- * Whether the directory of some group has no larger array in store.  Who may wait makes one when he
- * needs it to be there; a table that nobody uses who may wait wants zspage_table_provide() then,
- * before as many chunks were added as there are.  Looks at each group.  Any context.
- */
-bool zspage_table_wants(struct zspage_table *t);
-
-/* Makes them.  False: there was no memory for all.  Process context; waits for memory. */
-bool zspage_table_provide(struct zspage_table *t);
-
 /* Gives n descriptors back.  Any context. */
 void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n);
 
@@ -279,7 +278,7 @@ bool zspage_is_there(struct zspage_group *g, u32 no);
  */
 bool zspage_table_is_tidy(struct zspage_table *t);
 
-/* Pages in chunks and leaves; leaves stay until the table ends.  Any context. */
+/* Pages in chunks, leaves and mids; these two stay until the table ends.  Any context. */
 static inline u64 zspage_table_pages(struct zspage_table *t)
 {
 	return host_a64_read(&t->chunks) + host_a64_read(&t->leaves);

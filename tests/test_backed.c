@@ -70,7 +70,7 @@ static void test_bounds(void **state)
 	must_eq(slot_block(word), SLOT_BLOCK_MASK);
 	must_eq(slot_backed_bytes(word), HOST_PAGE_SIZE);
 	must_eq(slot_type(word), SLOT_BACKED);
-	must_eq(word & (SLOT_MARKS | SLOT_ABOUT), 0);
+	must_eq(word & (SLOT_READERS | SLOT_ABOUT), 0);
 }
 
 /* A block that is read is nobody else's, whatever is free; those behind it are found. */

@@ -98,7 +98,7 @@ static void pages(void) { HURT(*(u64 *)(void *)&rig.store.pool.pages, 1); }
 static void type(void) { HURT(*word(1), (u64)7 << SLOT_TYPE_SHIFT); }
 static void empty_with_a_value(void) { HURT(*word(1), 5); }
 static void reader(void) { HURT(*word(1), *word(1) + SLOT_READER); }
-static void busy(void) { HURT(*word(1), *word(1) | SLOT_BUSY); }
+static void no_bit(void) { HURT(*word(1), *word(1) | (u64)1 << 54); }
 static void held_in_a_record(void) { HURT(rig.store.holds.bucket[0], 1); }
 static void no_such_object(void)
 {
@@ -223,7 +223,7 @@ static const struct damage table[] = {
 	{ type, "a slot word is of no type" },
 	{ empty_with_a_value, "a slot word is of no type" },
 	{ reader, "a slot is held by nobody" },
-	{ busy, "a slot is held by nobody" },
+	{ no_bit, "a slot word is of no type" },
 	{ held_in_a_record, "an object is held by nobody" },
 	{ key, "an object has another slot's key" },
 	{ bytes, "bytes held back != sum over buffers" },

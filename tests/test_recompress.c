@@ -646,11 +646,6 @@ static void a_mark_needs_the_word_that_was_seen(void **state)
 	must(slot_mark(slot, was, SLOT_CHOSEN, 0));
 	must(!slot_mark(slot, was, SLOT_INCOMPRESSIBLE, 0));
 	must_eq(word(s, 0), was | SLOT_CHOSEN);
-	/* A busy word is its maker's. */
-	host_a64_or(slot, SLOT_BUSY);
-	must(!slot_mark(slot, word(s, 0), SLOT_IDLE, 0));
-	must(!hold_take_seen(slot, word(s, 0)));
-	host_a64_and(slot, ~SLOT_BUSY);
 	must(slot_mark(slot, word(s, 0), SLOT_IDLE, SLOT_CHOSEN));
 	must_eq(word(s, 0), was | SLOT_IDLE);
 	must(slot_mark(slot, word(s, 0), SLOT_CHOSEN, 0));

@@ -9,7 +9,6 @@
 
 static void (*after_read)(const void *place);
 static void (*before_cas)(host_a64 *a);
-static void (*before_or)(host_a64 *a);          /* once */
 static unsigned int overtakes = 1;              /* so often, in a row */
 
 static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
@@ -25,18 +24,7 @@ static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
 	return host_a64_cas(a, old, v);
 }
 
-static u64 overtaken_or(host_a64 *a, u64 v)
-{
-	void (*other)(host_a64 *a) = before_or;
-
-	before_or = NULL;
-	if (other)
-		other(a);
-	return host_a64_or(a, v);
-}
-
 #define host_a64_cas overtaken_cas
-#define host_a64_or overtaken_or
 #include "check.h"
 #include "../core/hold.c"
 
@@ -188,6 +176,11 @@ static void another_lets_go(host_a64 *a)
 	host_a64_add(a, -SLOT_READER);
 }
 
+static void another_marks(host_a64 *a)
+{
+	host_a64_add(a, SLOT_IDLE);
+}
+
 static void another_frees(host_a64 *a)
 {
 	slot_swap(a, 0);
@@ -233,52 +226,47 @@ static void a_hold_that_is_overtaken_holds_what_is_there(void **state)
 	end_holds();
 }
 
-static void a_hold_that_is_always_overtaken_ends_under_the_lock(void **state)
+static void a_hold_is_tried_until_it_holds(void **state)
 {
 	begin_holds(OBJECT);
-	overtake(another_reads, HOST_TRIES - 1);
+	overtake(another_reads, 4);
 	must_eq(hold_take(&holds, &slot), OBJECT);
-	must_eq(get(), OBJECT + HOST_TRIES * SLOT_READER);
-	set(OBJECT);
-	overtake(another_reads, HOST_TRIES);
+	must_eq(get(), OBJECT + 5 * SLOT_READER);
+	/* The seventh is there meanwhile, so it goes to the record. */
+	set(OBJECT + 5 * SLOT_READER);
+	overtake(another_reads, 2);
 	must_eq(hold_take(&holds, &slot), OBJECT);
-	must_eq(get(), OBJECT + (HOST_TRIES + 1) * SLOT_READER);
+	must_eq(get(), OBJECT + SLOT_READERS);
+	must(holds_any(&holds));
+	must(!hold_drop(&holds, &slot, 77));
+	must_eq(get(), OBJECT + SLOT_READERS);
 	end_holds();
 }
 
-/* BUSY is somebody's under the lock, and is gone when the lock is taken: here, put in his place. */
-static void nobody_but_a_swap_touches_a_busy_word(void **state)
-{
-	begin_holds((OBJECT + SLOT_READER) | SLOT_BUSY);
-	must(!slot_swing(&slot, 77, 99));
-	must_eq(slot_movable(&slot), 0);
-	must_eq(slot_swap(&slot, OTHER), (OBJECT + SLOT_READER) | SLOT_BUSY);
-	must_eq(get(), OTHER);
-	end_holds();
-}
-
-static void an_eighth_hold_that_a_swap_overtakes_is_in_the_record(void **state)
+static void an_eighth_hold_that_a_swap_overtakes_holds_what_is_there(void **state)
 {
 	unsigned int i;
 
 	begin_holds(OBJECT + SLOT_READERS);
 	overtake(another_writes, 1);
-	must_eq(hold_take(&holds, &slot), OBJECT);
-	must_eq(get(), OTHER);
-	must_eq(swapped, OBJECT | SLOT_BUSY);
+	must_eq(hold_take(&holds, &slot), OTHER);
+	must_eq(get(), OTHER + SLOT_READER);
+	must_eq(swapped, OBJECT + SLOT_READERS);
 	must(!hold_orphan(&holds, swapped));
-	for (i = 0; i < 8; i++)
-		must_eq(hold_drop(&holds, &slot, 77), i == 7);
+	for (i = 0; i < 7; i++)
+		must_eq(hold_drop(&holds, &slot, 77), i == 6);
+	must(!hold_drop(&holds, &slot, 88));
+	must_eq(get(), OTHER);
 	end_holds();
 }
 
-static void a_hold_of_nothing_leaves_the_word_to_who_swaps_it(void **state)
+static void an_eighth_hold_of_what_is_freed_holds_nothing(void **state)
 {
-	begin_holds(0);
-	overtake(another_writes, 1);
-	must_eq(hold_take_slow(&holds, &slot, SLOT_TOUCHED), 0);
-	must_eq(slot_type(swapped), SLOT_EMPTY);
-	must_eq(get(), OTHER);
+	begin_holds(OBJECT + SLOT_READERS);
+	overtake(another_frees, 1);
+	must_eq(hold_take(&holds, &slot), 0);
+	must_eq(get(), 0);
+	must(!holds_any(&holds));
 	end_holds();
 }
 
@@ -297,21 +285,25 @@ static void a_drop_that_is_overtaken_is_in_the_record(void **state)
 	overtake(another_writes, 1);
 	must(!hold_drop_slow(&holds, &slot, 77));
 	must_eq(get(), OTHER);
-	must_eq(swapped, (OBJECT + SLOT_READER) | SLOT_BUSY);
+	must_eq(swapped, OBJECT + SLOT_READER);
 	must(hold_orphan(&holds, swapped));
 	end_holds();
 }
 
-static void a_drop_that_is_always_overtaken_ends_under_the_lock(void **state)
+static void a_drop_is_tried_until_it_let_go(void **state)
 {
 	begin_holds(OBJECT + 6 * SLOT_READER);
-	overtake(another_lets_go, HOST_TRIES);
+	overtake(another_lets_go, 4);
 	must(!hold_drop(&holds, &slot, 77));
-	must_eq(get(), OBJECT + (5 - HOST_TRIES) * SLOT_READER);
+	must_eq(get(), OBJECT + SLOT_READER);
+	/* Of seven, under the lock. */
+	set(OBJECT + SLOT_READERS);
+	overtake(another_marks, 2);
+	must(!hold_drop(&holds, &slot, 77));
+	must_eq(get() & ~SLOT_ABOUT, OBJECT + 6 * SLOT_READER);
 	end_holds();
 }
 
-/* The word looks like the object's, and a swap comes before BUSY does. */
 static void a_drop_leaves_another_objects_word_as_it_is(void **state)
 {
 	begin_holds(slot_make(SLOT_FILL, 77) + SLOT_READER);
@@ -321,12 +313,6 @@ static void a_drop_leaves_another_objects_word_as_it_is(void **state)
 	must(!hold_drop(&holds, &slot, 77));
 	must_eq(get(), OTHER + SLOT_READER);
 	must(hold_orphan(&holds, OBJECT + SLOT_READER));
-
-	set(OBJECT + SLOT_READER);
-	before_or = another_writes;
-	must(!hold_drop_slow(&holds, &slot, 77));
-	must_eq(get(), OTHER);
-	must(hold_orphan(&holds, swapped));
 	end_holds();
 }
 
@@ -346,12 +332,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hold_that_is_overtaken_holds_what_is_there),
-		cmocka_unit_test(a_hold_that_is_always_overtaken_ends_under_the_lock),
-		cmocka_unit_test(nobody_but_a_swap_touches_a_busy_word),
-		cmocka_unit_test(an_eighth_hold_that_a_swap_overtakes_is_in_the_record),
-		cmocka_unit_test(a_hold_of_nothing_leaves_the_word_to_who_swaps_it),
+		cmocka_unit_test(a_hold_is_tried_until_it_holds),
+		cmocka_unit_test(an_eighth_hold_that_a_swap_overtakes_holds_what_is_there),
+		cmocka_unit_test(an_eighth_hold_of_what_is_freed_holds_nothing),
 		cmocka_unit_test(a_drop_that_is_overtaken_is_in_the_record),
-		cmocka_unit_test(a_drop_that_is_always_overtaken_ends_under_the_lock),
+		cmocka_unit_test(a_drop_is_tried_until_it_let_go),
 		cmocka_unit_test(a_drop_leaves_another_objects_word_as_it_is),
 		cmocka_unit_test(a_swing_that_is_overtaken_changes_nothing),
 		cmocka_unit_test(a_header_that_is_written_late_never_leads_compaction_astray),

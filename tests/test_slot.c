@@ -212,9 +212,6 @@ static void compaction_may_not_swing_what_somebody_holds_or_freed(void **state)
 	host_a64_set(&other, slot_make(SLOT_FILL, ref));
 	must_eq(slot_movable(&other), 0);
 	must(!slot_swing(&other, ref, to));
-	host_a64_set(&other, word | SLOT_BUSY);
-	must_eq(slot_movable(&other), 0);
-	must(!slot_swing(&other, ref, to));
 	host_a64_set(&other, word);
 	must(!slot_swing(&other, to, ref));
 	must_eq(host_a64_read(&other), word);

@@ -3,7 +3,6 @@
 #include "support.h"
 #include "zspage.h"
 
-#define LEAF (1u << ZSPAGE_LEAF_BITS)
 #define UNITS 63                /* few to a chunk */
 #define WORDS 16
 #define MANY 4096
@@ -64,13 +63,20 @@ static u32 chunk_of(unsigned int i)
 	return id[i].no >> group->map.index_bits;
 }
 
+/* Pages of the directory. */
 static u64 leaves(void)
 {
-	const struct zspage_dir *d = (const struct zspage_dir *)host_a64_read(&group->map.dir);
 	u64 n = 0;
 
-	for (u32 i = 0; d->size > 1 && i < d->size; i++)
-		n += d->leaf[i] != NULL;
+	for (u32 i = 0; i < ZSPAGE_NEAR; i++)
+		n += group->near_page[i] != 0;
+	for (u32 i = 1; i < ZSPAGE_ROOT; i++) {
+		const struct zspage_mid *mid = (const struct zspage_mid *)group->root[i];
+
+		n += group->mid_page[i] != 0;
+		for (u32 k = 0; mid && k < ZSPAGE_MID; k++)
+			n += mid->page[k] != 0;
+	}
 	return n;
 }
 
@@ -138,43 +144,86 @@ static void numbers_that_came_back_are_used_before_fresh_ones(void **state)
 	close_table();
 }
 
+/* The first chunk number of leaf i, which is a page, and of mid i. */
+static u64 leaf_begins(u32 i)
+{
+	return ZSPAGE_FEW + (u64)(i - 1) * ZSPAGE_LEAF;
+}
+
+static u64 mid_begins(u32 i)
+{
+	return leaf_begins(ZSPAGE_NEAR) + (u64)(i - 1) * ZSPAGE_MID * ZSPAGE_LEAF;
+}
+
+/* Two chunks, so that the second has number first. */
+static void make_across(u64 first, unsigned int *known)
+{
+	unsigned int each = group->capacity;
+
+	group->fresh = (u32)first - 1;
+	make(*known, 2 * each);
+	must_eq(chunk_of(*known + each), first);
+	must_eq(chunk_of(*known), first - 1);
+	*known += 2 * each;
+}
+
 /*
- * Chunk numbers from before and after each leaf and each array that the directory can have; what
- * was found once is found ever after, also by a reader that looks into an array that is old.
+ * Chunk numbers from before and after where leaves and mids begin, as far as there are numbers;
+ * what was found once is found ever after, by the map that a class has from the beginning.
  */
 static void every_number_is_found_while_the_directory_grows(void **state)
 {
-	static struct { struct zspage_group as_it_was; unsigned int known; } then[64];
-	unsigned int each, known = 0, nthen = 0, i;
-	u64 pages = 0;
-	u32 leaf;
+	const struct zspage_map *map = &maps[0];
+	unsigned int known = 0, i;
+	u64 at, most = 0;
 
 	open_table(32);
-	each = group->capacity;
-	for (leaf = 0; (u64)leaf * LEAF < group->limit && nthen < ARRAY_LEN(then);
-	     leaf = leaf ? 2 * leaf : 1) {
-		u32 start[] = { leaf ? leaf * LEAF - 1 : 1, leaf ? leaf * LEAF : ZSPAGE_FEW - 1 };
-
-		for (i = 0; i < 2 && known + 3 * each <= MANY; i++) {
-			/* Two chunks, so that the second is the first of a leaf. */
-			group->fresh = group->fresh > start[i] ? group->fresh : start[i];
-			make(known, 2 * each);
-			pages += 2;
-			must_eq(chunk_of(known + each), chunk_of(known) + 1);
-			known += 2 * each;
-			must_be_found(0, known);
-		}
-		must_eq(zspage_table_pages(&table), pages + leaves());
-		then[nthen].as_it_was = *group;
-		then[nthen++].known = known;
+	make(0, group->capacity);
+	known = group->capacity;
+	must_eq(leaves(), 0);
+	for (i = 1; i < ZSPAGE_NEAR && (at = leaf_begins(i)) < group->limit - 1; i++) {
+		make_across(at, &known);
+		/* What a fresh number skipped has no leaf. */
+		must_eq(leaves(), i);
+		must_eq(zspage_table_pages(&table), 1 + 3 * i);
 	}
-	must(nthen > 2);
-	for (unsigned int k = 0; k < nthen; k++)
-		for (i = 0; i < then[k].known; i++)
-			must(zspage_at(&then[k].as_it_was.map, id[i].no) ==
-			     zspage_at(&group->map, id[i].no));
+	for (i = 1; i < ZSPAGE_ROOT && (at = mid_begins(i)) < group->limit - 1; i++) {
+		if (known + 2 * group->capacity > MANY)
+			break;
+		if (i % 8 < 2 || i == ZSPAGE_ROOT - 1)
+			make_across(at, &known);
+		most = at;
+	}
+	must(HOST_PAGE_SIZE > 4096 || most > mid_begins(ZSPAGE_ROOT / 2));
+	for (i = group->capacity; i < known; i++)
+		must_eq(zspage_at(map, id[i].no)->owner, i + 1);
 	free_some(0, known);
 	must_eq(host_a64_read(&table.chunks), 0);
+	must_eq(zspage_table_pages(&table), leaves());
+	close_table();
+}
+
+/* Who may not wait as well: pages are all that it takes. */
+static void a_directory_grows_for_who_may_not_wait(void **state)
+{
+	host_page page[16];
+	u32 no[3];
+
+	open_table(32);
+	must_eq(host_pages_alloc(source.zone, page, ARRAY_LEN(page), ANYHOW), ARRAY_LEN(page));
+	host_pages_free(source.zone, page, ARRAY_LEN(page));
+	for (unsigned int i = 0; i < 3; i++) {
+		group->fresh = i ? (u32)(i == 1 ? leaf_begins(1) : mid_begins(1)) : 1;
+		if (group->fresh >= group->limit)
+			break;
+		for (unsigned int k = 0; k < group->capacity; k++) {
+			must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &no[0]), 0);
+			id[i * group->capacity + k] = (struct zspage_id){ group, no[0] };
+		}
+		must_eq(leaves(), i ? 2 * i - 1 : 0);
+		no[1] = (i + 1) * group->capacity;
+	}
+	free_some(0, no[1]);
 	close_table();
 }
 
@@ -209,95 +258,12 @@ static void the_last_number_is_followed_by_an_error_until_one_comes_back(void **
 static void who_needs_fewer_bits_of_a_group_is_heard(void **state)
 {
 	open_table(32);
-	must_eq(group->limit, ((u64)1 << 32) >> group->map.index_bits);
+	must(group->limit <= ((u64)1 << 32) >> group->map.index_bits);
+	must_eq(group->limit, mid_begins(ZSPAGE_ROOT));
 	must(zspage_group_get(&table, UNITS, 20, &maps[1]) == group);
 	must_eq(group->limit, ((u64)1 << 20) >> group->map.index_bits);
 	must(zspage_group_get(&table, UNITS, 28, &maps[2]) == group);
 	must_eq(group->limit, ((u64)1 << 20) >> group->map.index_bits);
-	close_table();
-}
-
-static unsigned int asked, refuse;
-
-/* Refuses what is asked for, the first time or always. */
-static bool refuse_some(void)
-{
-	asked++;
-	return refuse && refuse--;
-}
-
-/* Pages come from a list that is full, so host_zalloc() is all that asks. */
-static void an_array_that_cannot_grow_yet_fails_nothing(void **state)
-{
-	host_page page[48];
-	unsigned int each;
-
-	open_table(32);
-	each = group->capacity;
-	must_eq(host_pages_alloc(source.zone, page, ARRAY_LEN(page), ANYHOW), ARRAY_LEN(page));
-	host_pages_free(source.zone, page, ARRAY_LEN(page));
-	asked = 0;
-	refuse = 3;
-	host_user_fail = refuse_some;
-	/* The first array is there, for who may not wait as well. */
-	group->fresh = ZSPAGE_FEW;
-	must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &id[0].no), 0);
-	zspage_free(&table, &(struct zspage_id){ group, id[0].no }, 1);
-	make(0, each);
-	must_eq(asked, 0);
-	/* Each leaf asks for the second, which is needed after the eighth. */
-	group->fresh = 7 * LEAF - 1;
-	make(each, 2 * each);
-	must_eq(asked, 2);
-	group->fresh = 8 * LEAF;
-	must_eq(try_one(3 * each), -ENOMEM);
-	must_eq(refuse, 0);
-	must_eq(try_one(3 * each), 0);
-	host_user_fail = NULL;
-	must_eq(chunk_of(3 * each), 8 * LEAF);
-	must_be_found(0, 3 * each + 1);
-	must_eq(zspage_table_pages(&table), 4 + leaves());
-	free_some(0, 3 * each + 1);
-	close_table();
-}
-
-/* As who may not wait: until the group's chunks are full, so that the next one needs a number. */
-static void make_at_once(unsigned int first, unsigned int n)
-{
-	for (unsigned int i = first; i < first + n; i++) {
-		must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &id[i].no), 0);
-		id[i].group = group;
-	}
-}
-
-static void who_may_not_wait_finds_the_array_that_was_provided(void **state)
-{
-	unsigned int n = 0, each;
-	host_page page[48];
-	u32 none;
-
-	open_table(32);
-	each = group->capacity;
-	must_eq(host_pages_alloc(source.zone, page, ARRAY_LEN(page), ANYHOW), ARRAY_LEN(page));
-	host_pages_free(source.zone, page, ARRAY_LEN(page));
-	/* The first comes with the group, and is taken with the first leaf. */
-	must(!zspage_table_wants(&table));
-	group->fresh = ZSPAGE_FEW;
-	for (u32 full = 8 * LEAF; full <= 64 * LEAF; full *= 2) {
-		make_at_once(n, each);
-		n += each;
-		must(zspage_table_wants(&table));
-		group->fresh = full;
-		must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &none), -ENOMEM);
-		host_user_fail = refuse_some;
-		refuse = 1;
-		must(!zspage_table_provide(&table));
-		must(zspage_table_wants(&table));
-		host_user_fail = NULL;
-		must(zspage_table_provide(&table));
-		must(!zspage_table_wants(&table));
-	}
-	free_some(0, n);
 	close_table();
 }
 
@@ -346,8 +312,7 @@ int main(void)
 		cmocka_unit_test(every_number_is_found_while_the_directory_grows),
 		cmocka_unit_test(the_last_number_is_followed_by_an_error_until_one_comes_back),
 		cmocka_unit_test(who_needs_fewer_bits_of_a_group_is_heard),
-		cmocka_unit_test(an_array_that_cannot_grow_yet_fails_nothing),
-		cmocka_unit_test(who_may_not_wait_finds_the_array_that_was_provided),
+		cmocka_unit_test(a_directory_grows_for_who_may_not_wait),
 		cmocka_unit_test(a_walk_meets_each_descriptor_once),
 	};
 

@@ -67,7 +67,6 @@ _Static_assert(HOST_PAGE_SHIFT >= 12 && HOST_PAGE_SHIFT <= 16, "pages of 4 to 64
 typedef u32 host_page;
 
 #define HOST_CACHELINE 64
-#define HOST_TRIES 4
 
 #define host_likely(x) __builtin_expect(!!(x), 1)
 #define host_unlikely(x) __builtin_expect(!!(x), 0)

@@ -28,7 +28,6 @@ typedef int64_t s64;
 typedef u32 host_page;
 
 #define HOST_CACHELINE 64
-#define HOST_TRIES 4u
 
 #define host_likely(x) __builtin_expect(!!(x), 1)
 #define host_unlikely(x) __builtin_expect(!!(x), 0)

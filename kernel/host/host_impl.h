@@ -51,7 +51,6 @@ typedef unsigned long host_page;
 static_assert(BITS_PER_LONG == 64);
 
 #define HOST_CACHELINE SMP_CACHE_BYTES
-#define HOST_TRIES 4
 
 #define host_likely(x) likely(x)
 #define host_unlikely(x) unlikely(x)

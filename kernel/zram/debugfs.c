@@ -56,7 +56,6 @@ static const char *debugfs_check(struct zram *z)
 	down_write(&z->check_lock);
 	zram_shrinker_remove(z);
 	host_work_flush(&z->tick);
-	host_work_flush(&z->grow);
 	shrink_end(&z->store.shrink);
 	host_work_flush(&z->rest);
 	release_quiesce(&z->store.release);

@@ -70,16 +70,6 @@ static void device_tick(struct host_work *w)
 	}
 	if (again)
 		host_work_queue_delayed(w, ZRAM_TICK_US);
-	if (zspage_table_wants(&z->store.pool.zspages))
-		host_work_queue(&z->grow);
-}
-
-/* May wait for memory, as nobody waits for it who frees some. */
-static void device_grow(struct host_work *w)
-{
-	struct zram *z = container_of(w, struct zram, grow);
-
-	zspage_table_provide(&z->store.pool.zspages);
 }
 
 static void set_defaults(struct zram *z)
@@ -124,9 +114,6 @@ int zram_start(struct zram *z, u64 disksize)
 	err = host_work_init(&z->tick, device_tick, numa_node_id());
 	if (err)
 		goto no_work;
-	err = host_work_init_slow(&z->grow, device_grow, numa_node_id());
-	if (err)
-		goto no_grow;
 	err = host_work_init_slow(&z->rest, zram_shrink_rest, numa_node_id());
 	if (err)
 		goto no_rest;
@@ -159,8 +146,6 @@ no_store:
 	}
 	host_work_destroy(&z->rest);
 no_rest:
-	host_work_destroy(&z->grow);
-no_grow:
 	host_work_destroy(&z->tick);
 no_work:
 	pages_destroy(&z->pages);
@@ -182,7 +167,6 @@ static void device_stop(struct zram *z)
 		zram_incoming_stop(z);
 		zram_shrinker_remove(z);
 		host_work_destroy(&z->tick);
-		host_work_destroy(&z->grow);
 		shrink_end(&z->store.shrink);
 		host_work_destroy(&z->rest);
 		store_destroy(&z->store);

@@ -163,9 +163,6 @@ static int await_memory(struct zram *z)
 	if (!page)
 		return -ENOMEM;
 	__free_page(page);
-	/* Perhaps it was a table that was too small. */
-	host_work_queue(&z->grow);
-	host_work_flush(&z->grow);
 	return 0;
 }
 

@@ -91,7 +91,6 @@ struct zram {
 	u32 *ages;	/* idle.c: the second of the last touch by slot; NULL: not kept */
 	struct store store;             /* zeroed while disksize is 0 */
 	struct host_work tick;          /* while disksize is not 0 */
-	struct host_work grow;          /* tables whose users may not wait for memory; as tick */
 	struct host_work rest;          /* what the shrinker leaves; as tick */
 	u64 looked;             /* host_now_ns() of the tick's last look for what is sparse */
 	struct host_pages source;
