@@ -51,7 +51,7 @@
 #define ZSPAGE_LEAF (1u << ZSPAGE_LEAF_BITS)
 #define ZSPAGE_MID_BITS (HOST_PAGE_SHIFT - 4)   /* log2 of the leaves of a mid */
 #define ZSPAGE_MID (1u << ZSPAGE_MID_BITS)
-#define ZSPAGE_ROOT 64u                         /* mids of a group: 4 TiB of pages of 4 KiB */
+#define ZSPAGE_ROOT 72u                         /* mids of a group: 4 TiB of pages of 4 KiB */
 #define ZSPAGE_FEW 16u                          /* entries that a group has without a page */
 #define ZSPAGE_NEAR 8u                          /* and leaves */
 /* Where chunk number 0 is, of all the places that a root leads to. */

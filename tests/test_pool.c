@@ -137,8 +137,11 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 		struct zspage_layout l = zspage_layout((size_t)1 << shift, units[i]);
 		uint64_t by_pages = ((uint64_t)1 << (42 - shift)) / c->pages;
 		uint64_t by_objs = ((uint64_t)1 << 32) / c->objs;
-		uint64_t places =
-			(uint64_t)(zspage_limit(l, loc_bits - obj_bits[units[i]]) - 1) * l.capacity;
+		uint64_t leaf = (uint64_t)1 << (shift - 3), mid = leaf / 2;
+		uint64_t limit = zspage_limit(l, loc_bits - obj_bits[units[i]]);
+		/* As many as the root leads to from the first number on. */
+		uint64_t led = (ZSPAGE_ROOT - 1) * mid * leaf + (ZSPAGE_NEAR - 1) * leaf + ZSPAGE_FEW;
+		uint64_t places = ((limit < led ? limit : led) - 1) * l.capacity;
 
 		must(l.capacity > 0 && l.capacity <= 1u << l.index_bits);
 		must(64 + l.capacity * units[i] * 8 <= 1u << shift);
