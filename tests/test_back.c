@@ -270,7 +270,7 @@ static void a_small_store_takes_little(void **state)
 		      (status_bytes("VmSize") - size) / STORES >> 10,
 		      (status_bytes("VmRSS") - rss) / STORES >> 10);
 #if !defined(HOST_USER_ASAN) && !defined(HOST_USER_TSAN)
-	must_be_at_most((status_bytes("VmSize") - size) / STORES, 16 * MIB);
+	must_be_at_most((status_bytes("VmSize") - size) / STORES, 8 * MIB);
 #endif
 	for (unsigned int i = 0; i < STORES; i++)
 		ebb_close(store[i]);

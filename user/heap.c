@@ -26,6 +26,8 @@
 #include "host.h"
 
 #define REGION_BYTES ((size_t)256 << 10)
+/* A page of most systems; where it is larger less goes back (host_user_discard()). */
+#define HEAP_PAGE ((size_t)4096)
 
 struct region {
 	size_t used;            /* bytes, from the region's begin */
@@ -74,7 +76,7 @@ static void region_unmap(struct region *r)
 /* Bytes of the pages that a piece has alone. */
 static size_t own_pages(size_t bytes)
 {
-	return bytes < HOST_PAGE_SIZE ? 0 : (bytes + HOST_PAGE_MASK) & ~HOST_PAGE_MASK;
+	return bytes < HEAP_PAGE ? 0 : (bytes + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
 }
 
 /* A piece of the current region, or NULL. */
@@ -86,7 +88,7 @@ static void *cut(struct heap *h, size_t bytes, size_t align) HOST_REQUIRES(h->lo
 	if (!r)
 		return NULL;
 	if (own_pages(bytes)) {
-		align = HOST_PAGE_SIZE;
+		align = align > HEAP_PAGE ? align : HEAP_PAGE;
 		bytes = own_pages(bytes);
 	}
 	at = (r->used + align - 1) & ~(align - 1);
