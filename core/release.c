@@ -290,12 +290,7 @@ void release_wake(const struct release_todo *todo)
 
 u64 release_full_bufs(struct release *r)
 {
-	unsigned int i;
-	u64 n = 0;
-
-	for (i = 0; i < r->items; i++)
-		n += host_read_once(r->item[i]->queue.nfull);
-	return n;
+	return release_full_in(r->item, r->items);
 }
 
 u64 release_backlog(struct release *r)
@@ -315,12 +310,7 @@ u64 release_backlog(struct release *r)
 
 u64 release_held(struct release *r)
 {
-	unsigned int i;
-	u64 bytes = 0;
-
-	for (i = 0; i < r->items; i++)
-		bytes += release_cpu_bytes(r->item[i]);
-	return bytes;
+	return release_held_in(r->item, r->items);
 }
 
 u64 release_peak(struct release *r)

@@ -383,4 +383,23 @@ static inline u64 release_cpu_bytes(const struct release_cpu *rc)
 	return host_read_once(rc->pushed) - freed;
 }
 
+/* Bytes of n items, and their full buffers: a look at each. */
+static inline u64 release_held_in(struct release_cpu *const *item, unsigned int n)
+{
+	u64 bytes = 0;
+
+	while (n--)
+		bytes += release_cpu_bytes(*item++);
+	return bytes;
+}
+
+static inline u64 release_full_in(struct release_cpu *const *item, unsigned int n)
+{
+	u64 full = 0;
+
+	while (n--)
+		full += host_read_once((*item++)->queue.nfull);
+	return full;
+}
+
 #endif

@@ -238,23 +238,10 @@ static bool release_collect(struct release_node *node, struct hands *h)
 	return found;
 }
 
-/* Full buffers of the node. */
-static unsigned int count_full(const struct release_node *node)
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; i < node->nitems; i++)
-		n += host_read_once(node->item[i]->queue.nfull);
-	return n;
-}
-
 static void release_note_peak(struct release_node *node)
 {
-	unsigned int i;
-	u64 held = 0;
+	u64 held = release_held_in(node->item, node->nitems);
 
-	for (i = 0; i < node->nitems; i++)
-		held += release_cpu_bytes(node->item[i]);
 	if (held > host_read_once(node->peak))
 		host_write_once(node->peak, held);
 }
@@ -298,7 +285,7 @@ static void release_timer(struct release_worker *w, struct hands *h)
 		found = release_collect(node, h);
 		node->collected = now;
 	}
-	nfull = count_full(node);
+	nfull = release_full_in(node->item, node->nitems);
 	if (nfull) {
 		host_work_queue(&w->work);
 	} else if (found) {
@@ -330,7 +317,7 @@ void release_worker_run(struct host_work *work)
 		else
 			host_write_once(node->flush_timer, node->flush_timer + 1);
 		/* What comes meanwhile is the next round's. */
-		nfull = count_full(node);
+		nfull = release_full_in(node->item, node->nitems);
 		call_others(node, nfull);
 		max = nfull < max ? nfull : max;
 	}
@@ -354,7 +341,7 @@ static bool release_node_holds(const struct release_node *node)
 	for (i = 0; i < node->nitems; i++)
 		if (in_item(node->item[i]))
 			return true;
-	return count_full(node);
+	return release_full_in(node->item, node->nitems);
 }
 
 void release_disarm_run(struct host_work *work)
