@@ -140,7 +140,8 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 		uint64_t leaf = (uint64_t)1 << (shift - 3), mid = leaf / 2;
 		uint64_t limit = zspage_limit(l, loc_bits - obj_bits[units[i]]);
 		/* As many as the root leads to from the first number on. */
-		uint64_t led = (ZSPAGE_ROOT - 1) * mid * leaf + (ZSPAGE_NEAR - 1) * leaf + ZSPAGE_FEW;
+		uint64_t led = (ZSPAGE_ROOT - 1) * mid * leaf + (ZSPAGE_NEAR - 1) * leaf +
+			       ZSPAGE_FEW;
 		uint64_t places = ((limit < led ? limit : led) - 1) * l.capacity;
 
 		must(l.capacity > 0 && l.capacity <= 1u << l.index_bits);
