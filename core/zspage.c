@@ -197,13 +197,15 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 
 	host_lock(&g->lock);
 	i = fresh_mid(g, &k);
-	if (!g->root[i]) {
-		g->mid_page[i] = page;
-		g->root[i] = at;
-		page = 0;
-	} else if (!g->root[i][k]) {
-		*leaf_page(g, i, k) = page;
-		g->root[i][k] = at;
+	/* Others may have had the last number meanwhile: what comes after it has no place. */
+	if (g->fresh < g->limit && !has_place(g)) {
+		if (!g->root[i]) {
+			g->mid_page[i] = page;
+			g->root[i] = at;
+		} else {
+			*leaf_page(g, i, k) = page;
+			g->root[i][k] = at;
+		}
 		page = 0;
 	}
 	host_unlock(&g->lock);

@@ -100,8 +100,11 @@ struct zspage_group {
 	u32 partial;                            /* first chunk with room, or 0; lock */
 	u32 unused;                             /* first chunk number that came back, or 0; lock */
 	u32 fresh;                              /* first that was never used; lock */
-	/* Of mids the leaves, and the pages that they are; lock, but for who has a number. */
-	size_t **root[ZSPAGE_ROOT];
+	/*
+	 * Of mids the leaves, and the pages that they are; lock, but for who has a number.  Each
+	 * free reads the first of them, so it is not on the line of the lock.
+	 */
+	size_t **root[ZSPAGE_ROOT] HOST_OWN_LINE;
 	host_page mid_page[ZSPAGE_ROOT];
 	/* The end of the first mid, and of the first leaf. */
 	size_t *near[ZSPAGE_NEAR];

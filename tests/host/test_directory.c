@@ -136,28 +136,86 @@ static void end(void)
 	explore_doing("the actors");
 }
 
+static void explore_job(const struct explore_job *job)
+{
+	struct explore_result res;
+
+	explore(job, 3, &res);
+	printf("# %llu schedules, %llu cut, %u choices\nok %u - %s\n",
+	       (unsigned long long)res.schedules, (unsigned long long)res.cut, res.points,
+	       job->number, job->name);
+}
+
 static void explore_from(u32 from, const char *name, unsigned int number)
 {
 	const struct explore_job job = {
 		.name = name, .number = number, .actors = EXPLORE_ACTORS,
 		.begin = begin, .act = act, .end = end,
 	};
-	struct explore_result res;
 
 	fresh = from;
-	explore(&job, 3, &res);
-	printf("# %llu schedules, %llu cut, %u choices\nok %u - %s\n",
-	       (unsigned long long)res.schedules, (unsigned long long)res.cut, res.points, number,
-	       name);
+	explore_job(&job);
+}
+
+/* ---- the last number of all that the root leads to ---- */
+
+static int last_err[2];
+
+/* Neither its leaf nor its mid is there. */
+static void begin_last(void)
+{
+	explore_doing("before");
+	open_table(2);
+	must_make(1, HOST_MAY_WAIT);
+	now->group->fresh = now->group->limit - 1;
+}
+
+static void take_last(unsigned int actor)
+{
+	me->cpu = actor;
+	last_err[actor] = make(&got[actor], HOST_MAY_WAIT);
+}
+
+static void end_last(void)
+{
+	unsigned int i, were = ids;
+
+	explore_doing("after a run");
+	for (i = 0; i < 2; i++) {
+		if (!last_err[i])
+			id[ids++] = got[i];
+		else if (last_err[i] != -ENOSPC)
+			explore_fail("the last number is refused by %d", last_err[i]);
+	}
+	if (ids != were + 1 || now->group->fresh != now->group->limit)
+		explore_fail("%u have the last number", ids - were);
+	all_must_be_found();
+	if (zspage_table_pages(&now->table) != 4)
+		explore_fail("a leaf, a mid and two chunks are %llu pages",
+			     (unsigned long long)zspage_table_pages(&now->table));
+	close_table();
+	ids = were;
+	explore_doing("the actors");
+}
+
+static void explore_last(unsigned int number)
+{
+	const struct explore_job job = {
+		.name = "the last number, whose leaf two bring", .number = number, .actors = 2,
+		.begin = begin_last, .act = take_last, .end = end_last,
+	};
+
+	explore_job(&job);
 }
 
 int main(void)
 {
 	const u32 leaf = ZSPAGE_FEW, mid = leaf + (ZSPAGE_NEAR - 1) * ZSPAGE_LEAF;
 
-	printf("1..3\n");
+	printf("1..4\n");
 	explore_from(leaf, "the first leaf that is a page", 1);
 	explore_from(leaf + ZSPAGE_LEAF, "the next one", 2);
 	explore_from(mid, "a mid and its first leaf", 3);
+	explore_last(4);
 	return 0;
 }
