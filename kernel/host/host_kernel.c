@@ -109,8 +109,8 @@ static void pages_count(const host_page *pages, unsigned int n, int sign)
 /*
  * The bulk allocator keeps to the low watermark, and then gives one page by the rules of gfp.  For
  * who may wait these are: reclaim, and for who reclaims himself the kernel's emergency pages, down
- * to the last.  Who does not wait leaves those alone: the core has other places to look first, and
- * asks again with HOST_RECLAIMS for who must not sleep and reclaims.
+ * to the last.  Who does not wait leaves those alone; the core asks again with HOST_RECLAIMS for who
+ * must not sleep and reclaims.  HOST_AT_HAND is like that, too: the kernel's lists are each CPU's.
  */
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
 			      unsigned int node, unsigned int how)
