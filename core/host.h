@@ -119,7 +119,8 @@
  *            have to reclaim, and may give less than n, or nothing, although a caller who waits
  *            would get more; or HOST_RECLAIMS: as 0, but for who frees memory by it, so what is
  *            kept for those is not left alone; or HOST_AT_HAND: as 0, for who may turn out to need
- *            none, so nobody else is to fail for it: what lies ready for this CPU alone.
+ *            none, so nobody else is to fail for it: what lies ready for this CPU alone, if the
+ *            home can tell.
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)

@@ -13,9 +13,8 @@
  *
  * All other frees, partial -> less and full -> empty in one step, take no lock: the first leaves
  * the lists as they are, the second has the zspage to itself, since nothing but a list leads to it
- * and it is on none.  Who changes what is in use so
- * that the zspage belongs on another list, or on none, does both under one lock; so a free that
- * took no lock never touches the descriptor again.
+ * and it is on none.  Who changes what is in use so that the zspage belongs on another list, or on
+ * none, does both under one lock; so a free that took no lock never touches the descriptor again.
  *
  * Frees without the lock leave a zspage filed higher than it is.  Whoever walks a list puts
  * that right (class_first), so allocation still finds the fullest:  filed >= true group.  After

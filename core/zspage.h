@@ -186,12 +186,6 @@ static inline u8 zspage_node_byte(unsigned int node)
 	return node < ZSPAGE_ANY_NODE ? (u8)node : ZSPAGE_ANY_NODE;
 }
 
-/* The node of all its pages, or HOST_ANY_NODE. */
-static inline unsigned int zspage_node(const struct zspage *z)
-{
-	return z->node == ZSPAGE_ANY_NODE ? HOST_ANY_NODE : z->node;
-}
-
 static inline unsigned int zspage_words(unsigned int objs)
 {
 	return (objs + 63) / 64;

@@ -46,7 +46,7 @@ static void parameters_out_of_range_are_refused(void **state)
 	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX + 1, 1000), -EINVAL);
 	must_eq(pcp_init(&pcp, zone, 16, 15), -EINVAL);
 	must_eq(pcp_init(&pcp, zone, 16, (1u << 20) + 1), -EINVAL);
-		must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX), 0);
+	must_eq(pcp_init(&pcp, zone, PCP_BATCH_MAX, PCP_BATCH_MAX), 0);
 	pcp_destroy(&pcp);
 	zone_close(zone);
 }

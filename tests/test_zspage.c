@@ -87,7 +87,7 @@ static void descriptors_are_given_back_in_any_number(void **state)
 	unsigned int n;
 
 	open_table(32);
-	n = (PCP_BATCH_MAX + 2) * group->capacity;
+	n = (PAGES_BATCH + 2) * group->capacity;
 	must(n <= MANY || HOST_PAGE_SIZE > 4096);
 	n = n < MANY ? n : MANY;
 	make(0, n);

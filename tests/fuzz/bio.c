@@ -147,7 +147,7 @@ int store_free(struct store *s, u64 i)
 void host_user_work_arm(struct host_work *w, u64 us)
 {
 	(void)w;
-	must_eq(us, PCP_PERIOD_US);
+	must_eq(us, ZRAM_TICK_US);
 }
 
 /* ---- the block layer, played ---- */
@@ -416,7 +416,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	fuzz_init();
 	fill_random(pattern, sizeof(pattern), 1);
 	zram.disk = &disk;
-	zram.decay.wake = HOST_USER_NO_WAKE;
+	zram.tick.wake = HOST_USER_NO_WAKE;
 	must_eq(zram_blkdev_make(&zram), 0);
 	return 0;
 }
