@@ -132,7 +132,10 @@ bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref)
 	bool last = false;
 
 	host_lock(&h->lock);
-	if (hold_recorded(h, ref) > 0 || !drop_from_word(slot, ref))
+	/* From the record, from the word, or, if a swap is still to take over, below 0. */
+	if (hold_recorded(h, ref) > 0)
+		last = hold_note(h, ref, -1, false);
+	else if (!drop_from_word(slot, ref))
 		last = hold_note(h, ref, -1, false);
 	host_unlock(&h->lock);
 	return last;

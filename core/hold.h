@@ -10,10 +10,10 @@
  *     < 0         a reader let go between a swap and its hold_orphan()
  *
  * A hold and a drop are a compare-and-swap on the word, tried until it succeeds or the word names
- * another object.  A word of seven readers is changed under the lock alone, but by a swap: who is
- * the eighth is counted in the record, once a compare-and-swap said that the word still named the
- * object, and who lets go is taken off the record before the word.  A swap comes to the lock
- * afterwards.
+ * another object.  From seven readers on their number is changed under the lock alone, but by a
+ * swap: who is the eighth is counted in the record, once a compare-and-swap said that the word
+ * still named the object, and who lets go is taken off the record before the word.  A swap comes to
+ * the lock afterwards.
  *
  * Records are found by hash of the reference and never allocated.  In a store there are enough: who
  * holds has a stream or, as store_get(), a per-CPU item, but for who recompresses; a record < 0 is

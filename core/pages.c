@@ -32,28 +32,28 @@ static unsigned int pages_reserve_put(struct pages_reserve *r, const host_page *
 }
 
 /*
- * Takes up to n pages; returns how many.  What has become bad goes back to the source, which drops
- * it.  Here, and not where a page enters the reserve: who takes a page is about to write it, and
- * what names it to the kernel is beside the mark.  A free touches neither.
+ * Takes up to n pages; returns how many, 0: there is none.  What has become bad goes back to the
+ * source, which drops it.  Here, and not where a page enters the reserve: who takes a page is about
+ * to write it, and what names it to the kernel is beside the mark.  A free touches neither.
  */
 static unsigned int pages_reserve_take(struct pages_reserve *r, struct host_pages *src,
 				       host_page *out, unsigned int n)
 {
 	unsigned int k, got = 0;
 
-	if (!r || !host_read_once(r->count))
-		return 0;
-	host_lock(&r->lock);
-	k = pages_at_most(n, r->count);
-	host_write_once(r->count, r->count - k);
-	memcpy(out, r->page + r->count, k * sizeof(*out));
-	host_unlock(&r->lock);
-	while (got < k) {
-		if (host_likely(!host_page_is_bad(src, out[got]))) {
-			got++;
-		} else {
-			host_pages_free(src, &out[got], 1);
-			out[got] = out[--k];
+	while (r && !got && host_read_once(r->count)) {
+		host_lock(&r->lock);
+		k = pages_at_most(n, r->count);
+		host_write_once(r->count, r->count - k);
+		memcpy(out, r->page + r->count, k * sizeof(*out));
+		host_unlock(&r->lock);
+		while (got < k) {
+			if (host_likely(!host_page_is_bad(src, out[got]))) {
+				got++;
+			} else {
+				host_pages_free(src, &out[got], 1);
+				out[got] = out[--k];
+			}
 		}
 	}
 	return got;
@@ -68,8 +68,9 @@ static bool pages_reserve_fill(struct pages_reserve *r, struct host_pages *src, 
 	/* Each turn brings a page at least; who draws meanwhile does not keep us here. */
 	for (turns = r ? r->size : 0; turns; turns--) {
 		/*
-		 * It takes the lock whatever it may find: who draws after this hold comes after the
-		 * worker's clearing of host_work.wake, and queues it anew.
+		 * The worker clears host_work.wake and then looks at count; who draws writes count
+		 * and then looks at wake.  It takes the lock whatever it may find: who draws after
+		 * this hold sees that the worker is not queued, and queues it.
 		 */
 		host_lock(&r->lock);
 		want = pages_at_most(r->size - r->count, PAGES_BATCH);

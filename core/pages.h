@@ -3,7 +3,8 @@
  * pages.h - the home's page source, with a reserve behind it.
  *
  *     pool --pages_free--> [own reserve, the shared one, if it is short] --> host_pages_free
- *          <-pages_alloc-  host_pages_alloc; then, if the caller may wait or reclaims, the reserves
+ *          <-pages_alloc-  host_pages_alloc; then, if the caller may wait or reclaims, the shared
+ *                          reserve and at last the own one
  *
  * The reserve is a stock that is drawn on when the source gives no page, and filled again before
  * anything else: by the pages that are freed, and by pages_refill(), which the home calls from its
@@ -41,8 +42,8 @@ struct pages {
 
 /*
  * The most pages that writing a folio of 2 MiB takes, in pages of 4 KiB: one each, chunks of
- * descriptors and leaves of the directory in each of 19 groups of classes, a mid, and pages of the
- * slot table (docs/design.md).
+ * descriptors and leaves of the directory in each of 19 groups of classes, a mid in one of them,
+ * and pages of the slot table (docs/design.md).
  */
 #define PAGES_TAKE (512 + 24 + 19 + 1 + 1)
 #define PAGES_TAKE_BATCH (31 + 19 + 19 + 1 + 2)   /* of 31 folios of a page, reclaim's batch */
@@ -56,7 +57,8 @@ static inline unsigned int pages_reserve_for(u64 bytes, unsigned int cpus)
 {
 	u64 n = (bytes >> HOST_PAGE_SHIFT) / 440;
 
-	return (unsigned int)(n < 72 ? 72 : n > 1024 ? 1024 : n) + 2 * cpus;
+	return (unsigned int)(n < PAGES_TAKE_BATCH ? PAGES_TAKE_BATCH : n > 1024 ? 1024 : n) +
+	       2 * cpus;
 }
 
 /* One of size pages, 2^20 at most, all to come.  Process context.  -EINVAL, -ENOMEM. */

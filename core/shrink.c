@@ -8,10 +8,11 @@ void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
 	*sh = (struct shrink){ .pool = pool, .release = release, .owner = *owner };
 }
 
-/* What the pool has of the source, as far as its objects' coming and going changes it. */
+/* What is had of the source, as far as objects' coming and going changes it. */
 static u64 shrink_pages(struct shrink *sh)
 {
-	return pool_pages(sh->pool) + zspage_table_pages(&sh->pool->zspages);
+	return pool_pages(sh->pool) + zspage_table_pages(&sh->pool->zspages) +
+	       pages_reserved(sh->pool->pages_from);
 }
 
 /* Who looked before the end may write sparse after it. */

@@ -102,8 +102,10 @@ struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units
 		g->limit = ZSPAGE_ROOT * ZSPAGE_MID * ZSPAGE_LEAF - ZSPAGE_FIRST;
 		g->fresh = 1;
 		/* Of the first mid and its first leaf there are just the ends. */
-		g->root[0] = g->near - (ZSPAGE_MID - ZSPAGE_NEAR);
-		g->near[0] = g->few - (ZSPAGE_LEAF - ZSPAGE_FEW);
+		g->root[0] = (size_t **)((size_t)g->near -
+					 (ZSPAGE_MID - ZSPAGE_NEAR) * sizeof(g->near[0]));
+		g->near[0] = (size_t *)((size_t)g->few -
+					(ZSPAGE_LEAF - ZSPAGE_FEW) * sizeof(g->few[0]));
 		t->group[units] = g;
 	}
 	if (zspage_limit(l, bits) < g->limit)

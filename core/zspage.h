@@ -79,6 +79,7 @@ struct zspage_mid {
 };
 
 _Static_assert(sizeof(struct zspage_mid) <= HOST_PAGE_SIZE, "a mid is a page");
+_Static_assert(offsetof(struct zspage_mid, leaf) == 0, "a root names the leaves");
 
 /*
  * How a number leads to a descriptor.  The group has one and each of its classes a copy, so that a

@@ -109,8 +109,9 @@ static void pages_count(const host_page *pages, unsigned int n, int sign)
 /*
  * The bulk allocator keeps to the low watermark, and then gives one page by the rules of gfp.  For
  * who may wait these are: reclaim, and for who reclaims himself the kernel's emergency pages, down
- * to the last.  Who does not wait leaves those alone; the core asks again with HOST_RECLAIMS for who
- * must not sleep and reclaims.  HOST_AT_HAND is like that, too: the kernel's lists are each CPU's.
+ * to the last.  Who does not wait leaves those alone; the core asks again with HOST_RECLAIMS for
+ * who must not sleep and reclaims.  Nobody is woken for a page that may not be needed
+ * (HOST_AT_HAND).
  */
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
 			      unsigned int node, unsigned int how)
@@ -119,6 +120,8 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 
 	if (how & HOST_MAY_WAIT)
 		gfp = src->gfp;
+	else if (how & HOST_AT_HAND)
+		gfp = __GFP_NOWARN | __GFP_NOMEMALLOC;
 	else if (!(how & HOST_RECLAIMS))
 		gfp |= __GFP_NOMEMALLOC;
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
