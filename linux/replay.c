@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * replay.c - fuzz.c for a machine whose compiler has no libFuzzer: runs the inputs in the files named
- * on standard input, a line each.
+ * replay.c - fuzz.c for a machine whose compiler has no libFuzzer: runs the inputs in the files
+ * named on standard input, a line each.
  */
 #include <stddef.h>
 #include <stdio.h>
