@@ -10,11 +10,6 @@
  */
 #include "pages.h"
 
-static unsigned int pages_at_most(unsigned int n, unsigned int most)
-{
-	return n < most ? n : most;
-}
-
 /* ---- one reserve ---- */
 
 /* Adds of n pages those that it has room for; returns how many. */

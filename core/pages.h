@@ -26,6 +26,11 @@
 
 #define PAGES_BATCH 64          /* pages of one call, or of one hold of a reserve's lock, at most */
 
+static inline unsigned int pages_at_most(unsigned int n, unsigned int most)
+{
+	return n < most ? n : most;
+}
+
 struct pages_reserve {
 	host_lock_t lock HOST_OWN_LINE;
 	u32 size;                       /* pages; fixed */

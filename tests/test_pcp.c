@@ -201,6 +201,22 @@ static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
 	source_close(&s);
 }
 
+/* A zone all of whose pages are held, and lists of so many CPUs. */
+static void open_dry(struct source *s, unsigned int cpus)
+{
+	host_user_set_nr_cpus(cpus);
+	source_open_with(s, 16, 64);
+	host_write_once(s->zone->max_blocks, 1);
+	must_eq(alloc(s, held, BLOCK_PAGES), 0);
+}
+
+static void close_dry(struct source *s)
+{
+	host_pages_free(s->zone, held, BLOCK_PAGES);
+	source_close(s);
+	host_user_set_nr_cpus(0);
+}
+
 /* Moves a page that is held to the list of CPU cpu. */
 static void put_on(struct source *s, unsigned int cpu, host_page page)
 {
@@ -216,10 +232,7 @@ static void a_page_in_any_list_is_found_by_looks_at_few(void **state)
 	struct source s;
 	host_page page;
 
-	host_user_set_nr_cpus(cpus);
-	source_open_with(&s, 16, 64);
-	host_write_once(s.zone->max_blocks, 1);
-	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
+	open_dry(&s, cpus);
 	for (unsigned int i = 0; i < 8; i++) {
 		u64 cursor = host_a64_read(&s.pcp.cursor);
 		unsigned int at = (unsigned int)(cursor + PCP_LOOK + 10 * i) % cpus, calls = 0;
@@ -233,9 +246,7 @@ static void a_page_in_any_list_is_found_by_looks_at_few(void **state)
 			must_be_at_most(++calls, cpus / PCP_LOOK + 1);
 		must_eq(page, held[0]);
 	}
-	host_pages_free(s.zone, held, BLOCK_PAGES);
-	source_close(&s);
-	host_user_set_nr_cpus(0);
+	close_dry(&s);
 }
 
 static void a_list_that_is_locked_is_passed_over(void **state)
@@ -243,10 +254,7 @@ static void a_list_that_is_locked_is_passed_over(void **state)
 	struct source s;
 	host_page page;
 
-	host_user_set_nr_cpus(4);
-	source_open_with(&s, 16, 64);
-	host_write_once(s.zone->max_blocks, 1);
-	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
+	open_dry(&s, 4);
 	for (unsigned int cpu = 0; cpu < 4; cpu++) {
 		if (cpu == host_cpu())
 			continue;
@@ -257,9 +265,7 @@ static void a_list_that_is_locked_is_passed_over(void **state)
 		must_eq(alloc(&s, &page, 1), 0);
 		must_eq(page, held[0]);
 	}
-	host_pages_free(s.zone, held, BLOCK_PAGES);
-	source_close(&s);
-	host_user_set_nr_cpus(0);
+	close_dry(&s);
 }
 
 static void who_may_need_none_takes_what_is_at_hand(void **state)

@@ -8,26 +8,22 @@
  * Pages in other CPUs' lists come before waiting: they are free memory that only we can use, and to
  * look at PCP_LOOK of them takes microseconds, where waiting is a call of the system.
  */
+#include "pages.h"
 #include "pcp.h"
 #include "zone.h"
-
-static unsigned int pcp_at_most(unsigned int n, unsigned int most)
-{
-	return n < most ? n : most;
-}
 
 /* ---- one list; its lock is held ---- */
 
 static void pcp_list_raise(const struct pcp *pcp, struct pcp_list *l)
 {
-	l->high = pcp_at_most(l->high + pcp->batch, pcp->high_max);
+	l->high = pages_at_most(l->high + pcp->batch, pcp->high_max);
 }
 
 /* Moves up to n pages, and at most a batch, from the end of the list to out. */
 static unsigned int pcp_list_take(const struct pcp *pcp, struct pcp_list *l, host_page *out,
 				  unsigned int n)
 {
-	n = pcp_at_most(pcp_at_most(n, pcp->batch), l->count);
+	n = pages_at_most(pages_at_most(n, pcp->batch), l->count);
 	host_write_once(l->count, l->count - n);
 	memcpy(out, l->page + l->count, n * sizeof(*out));
 	return n;
@@ -60,7 +56,7 @@ static unsigned int pcp_from_list(struct pcp *pcp, host_page *out, unsigned int 
 	struct pcp_list *l = pcp_lock_near(pcp);
 	unsigned int k = pcp_list_take(pcp, l, out, n);
 
-	if (k < pcp_at_most(n, pcp->batch))
+	if (k < pages_at_most(n, pcp->batch))
 		pcp_list_raise(pcp, l);
 	l->used = true;
 	host_unlock(&l->lock);
@@ -74,7 +70,7 @@ static unsigned int pcp_from_zone(struct pcp *pcp, host_page *out, unsigned int 
 	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
 	unsigned int k = zone_pages_alloc(pcp->zone, page, pcp->batch, how);
 
-	n = pcp_at_most(n, k);
+	n = pages_at_most(n, k);
 	memcpy(out, page, n * sizeof(*out));
 	host_pages_free(pcp->zone, page + n, k - n);
 	return n;
@@ -84,7 +80,7 @@ static unsigned int pcp_from_zone(struct pcp *pcp, host_page *out, unsigned int 
 HOST_NO_ANALYSIS        /* of a lock that was tried */
 static unsigned int pcp_from_others(struct pcp *pcp, host_page *out, unsigned int n)
 {
-	unsigned int cpus = host_nr_cpus(), look = pcp_at_most(cpus, PCP_LOOK), k = 0, i;
+	unsigned int cpus = host_nr_cpus(), look = pages_at_most(cpus, PCP_LOOK), k = 0, i;
 	u64 at = host_a64_add(&pcp->cursor, look) - look;
 
 	for (i = 0; i < look && !k; i++) {
@@ -140,7 +136,7 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 	while (n) {
 		struct pcp_list *l = pcp_lock_near(pcp);
 
-		k = pcp_at_most(n, pcp->batch);
+		k = pages_at_most(n, pcp->batch);
 		memcpy(l->page + l->count, pages, k * sizeof(*pages));
 		host_write_once(l->count, l->count + k);
 		l->used = true;

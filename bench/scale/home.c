@@ -429,8 +429,6 @@ unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node
 {
 	if (!page_base)
 		sources_open();
-	if (node >= sim_nodes())
-		node = host_node();
 #ifdef SCALE_BASE
 	source_take(node, out, n);
 #else
@@ -444,10 +442,9 @@ unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node
 #ifndef SCALE_BASE
 unsigned int scale_pages_at_hand(host_page *out, unsigned int n, unsigned int node)
 {
-	if (node >= sim_nodes())
-		node = host_node();
-	return scale_pages_alloc(out, n < list[sim_cpu()][node].n ? n : list[sim_cpu()][node].n,
-				 node);
+	u32 have = list[sim_cpu()][node].n;
+
+	return scale_pages_alloc(out, n < have ? n : have, node);
 }
 #endif
 

@@ -130,7 +130,8 @@ int zram_start(struct zram *z, u64 disksize)
 		goto no_incoming;
 	zram_shrinker_add(z);
 	/* If there was no memory for all of the reserve, it comes before the first write. */
-	zram_note_written(z);
+	if (unlikely(pages_are_short(&z->pages)))
+		zram_note_written(z);
 	WRITE_ONCE(z->disksize, disksize);
 	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
 	return 0;
