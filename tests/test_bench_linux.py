@@ -68,7 +68,23 @@ def holds_are_counted_in_kernels_of_their_own():
     boots = plan()
     assert all(b.kernel.endswith("-holds") == (b.part == "holds") for b in boots), boots
     assert {b.allocator for b in boots if b.part == "holds"} == {
-        a for a in run.ALLOCATORS if not a.startswith("floor")}
+        a for a in run.ALLOCATORS if not a.startswith(("floor", "ebb"))}
+
+
+def ebb_is_a_zram_in_the_kernel_of_classic():
+    mine = [b for b in plan() if run.ALLOCATORS[b.allocator].ebb]
+    assert {(b.client, b.allocator, b.kernel) for b in mine} == {
+        ("zram", "ebb", "uml-series-0"), ("zram", "ebb-sync", "uml-series-0")}, mine
+    images = unittest.mock.Mock()
+    with unittest.mock.patch.object(run.boots, "image", images), \
+            unittest.mock.patch.object(run, "module", lambda kernel: f"{kernel}.ko"):
+        for b in mine[0], next(b for b in mine if b.allocator == "ebb-sync"):
+            run.image("kernel", b, "to")
+        run.image("kernel", next(b for b in plan() if b.allocator == "classic"), "to")
+    args = [(c.args[1:3], c.args[4][-1].count("--release-limit 0")) for c in images.call_args_list]
+    assert sorted(args, key=str) == sorted([
+        (("deferred", "uml-series-0.ko"), 0), (("sync", "uml-series-0.ko"), 1),
+        (("base", ""), 0)], key=str), args
 
 
 def a_boot_has_a_name_of_its_own():

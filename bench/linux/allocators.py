@@ -2,10 +2,13 @@
 """The allocators that the benches of this folder compare, and how words of a command line name them.
 """
 import argparse
+import functools
 import pathlib
+import subprocess
 from typing import NamedTuple
 
-SERIES = pathlib.Path(__file__).resolve().parents[2] / "linux/series"
+TOP = pathlib.Path(__file__).resolve().parents[2]
+SERIES = TOP / "linux/series"
 STEPS = len([p for p in SERIES.glob("0*.patch") if not p.name.startswith("0000-")])
 CLIENTS = ["zram", "zswap"]
 
@@ -14,6 +17,7 @@ class Allocator(NamedTuple):
     kernel: str
     counting: str = ""      # the kernel that counts how long locks are held
     leaks: bool = False
+    ebb: str = ""           # Ebb's module, and as which of the variants of bench/kernel
 
 
 LAST = f"series-{STEPS}"
@@ -22,12 +26,28 @@ ALLOCATORS = {
     "classic": Allocator("uml-series-0", "uml-series-0-holds"),
     **{f"series-{n}": Allocator(f"uml-series-{n}", f"uml-series-{n}-holds")
        for n in range(2, STEPS + 1)},
+    "ebb-sync": Allocator("uml-series-0", ebb="sync"),
+    "ebb": Allocator("uml-series-0", ebb="deferred"),
     "floor": Allocator("uml-series-0-floor", leaks=True),
     "floor-plus": Allocator(f"uml-series-{STEPS}-floor", leaks=True),
 }
-DEFAULT = ["classic", LAST, "floor", "floor-plus"]
+DEFAULT = ["classic", LAST, "ebb-sync", "ebb", "floor", "floor-plus"]
 # The number of patches after which swap frees by range in a client.
 BY_RANGE = {"zram": 6, "zswap": 8}
+
+
+def has(client, allocator):
+    """Whether there is the one under the other: Ebb's is a zram."""
+    return client == "zram" or not ALLOCATORS[allocator].ebb
+
+
+@functools.cache
+def module(kernel):
+    """Ebb's zram.ko for a kernel of the tests."""
+    p = subprocess.run([TOP / "scripts/module", kernel], text=True, stdout=subprocess.PIPE)
+    if p.returncode:
+        raise SystemExit(f"no zram.ko for {kernel}")
+    return pathlib.Path(p.stdout.strip())
 
 
 def floor_of(client, allocator):

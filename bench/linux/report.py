@@ -14,6 +14,7 @@ CASE = ("client", "codec", "data", "np", "mb")
 SHOWN = {
     "munmap": {"mean_ms": 2, "mean_over_floor_ms": 2, "cpu_ns_per_slot": 0, "cpu_over_floor_ns": 0,
                "drained_ms": 2, "pageout_mb_per_s": 0, "pool_per_byte": 4},
+    "swapin": {"swapin_mb_per_s": 0, "swapin_touch_mb_per_s": 0},
     "pool": {"pool_per_byte": 4, "all_per_byte": 4, "empty_pages": 0},
     "kill": {"t50_ms": 2, "t90_ms": 2, "t100_ms": 2},
     "apps": {"failed_writes": 0, "failed_writes_sum": 0, "oom_kills_sum": 0, "seconds": 2,
@@ -100,6 +101,7 @@ ASKED = [
     ("munmap", "mean_ms", "munmap, the whole", {}),
     ("munmap", "cpu_ns_per_slot", "CPU a slot, the whole", {}),
     ("munmap", "pageout_mb_per_s", "page-out", {}),
+    ("swapin", "swapin_touch_mb_per_s", "page-in", {}),
     ("pool", "all_bytes", "pool bytes with all metadata", {}),
     ("shrink", "written_pages", "pages written at the limit", {}),
 ]
