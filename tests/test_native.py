@@ -95,6 +95,25 @@ def an_object_that_is_not_freed_is_noticed():
     refused("zs_free", "pages are not back")
 
 
+def an_aged_pool_is_told_and_can_be_read():
+    needs_a_run()
+    with tempfile.TemporaryDirectory() as tmp:
+        out = pathlib.Path(tmp) / "aged.json"
+        p = call("bench/native/run", "--aged", "--short", "--json", out)
+        assert p.returncode == 0, p.stderr
+        told = json.loads(out.read_text())["rows"]
+    wanted = {(a, d) for a in WAYS if "mfence" not in a for d in ("uniform", "mixed", "heap")}
+    assert {(r["allocator"], r["data"]) for r in told} == wanted, told
+    for r in told:
+        assert r["half"] * 0.45 < r["compacted"] < r["half"] * 0.65 < r["replaced"], r
+        # One size fills what it had; others need more.
+        assert r["stored"] <= r["replaced"] < 1.3 * r["stored"], r
+    by = {(r["allocator"], r["data"]): [r[k] for k in ("stored", "replaced", "half", "compacted")]
+          for r in told}
+    for d in ("uniform", "mixed", "heap"):
+        assert by["7.3", d] == by["series-2", d], f"patch 2 has moved objects to other zspages: {by}"
+
+
 sys.exit(tap.run([it_runs, each_row_is_there, zsmalloc_is_unchanged,
                   fences_are_where_they_are_said_to_be, an_object_that_was_not_written_is_noticed,
-                  an_object_that_is_not_freed_is_noticed]))
+                  an_object_that_is_not_freed_is_noticed, an_aged_pool_is_told_and_can_be_read]))

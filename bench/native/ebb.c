@@ -46,14 +46,15 @@ int __wrap_madvise(void *at, size_t bytes, int advice)
 
 static u64 look(void *ctx, u32 key)
 {
-	(void)ctx, (void)key;
-	return 0;
+	(void)ctx;
+	return slot_ref(host_a64_read((host_a64 *)&native_words[key]));
 }
 
 static bool swing(void *ctx, u32 key, u64 from, u64 to)
 {
-	(void)ctx, (void)key, (void)from, (void)to;
-	return false;
+	(void)ctx;
+	from = slot_make(SLOT_PAGE, from);
+	return host_a64_cas((host_a64 *)&native_words[key], &from, slot_make(SLOT_PAGE, to));
 }
 
 void native_open(size_t bytes, uint64_t objects)
@@ -158,4 +159,14 @@ unsigned long native_settle(void)
 {
 	release_flush(&release);
 	return pool_pages(&pool);
+}
+
+unsigned long native_pages(void)
+{
+	return pool_pages(&pool);
+}
+
+void native_compact(void)
+{
+	pool_compact(&pool);
 }

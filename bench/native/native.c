@@ -12,6 +12,12 @@
  *
  * A piece is 512 objects; QUARTILE (the lower one) and MEDIAN are of all threads' pieces.  CPU is
  * the process's CPU time until all is back.  Last comes "huge SHARE".
+ *
+ * With 0 TURNS nothing of this is done.  The objects are stored, and then four times as many are
+ * replaced at random by others, of sizes from the list; then a half is freed at random, and the
+ * pool is compacted.  This is told in one line:
+ *
+ *   aged STORED REPLACED HALF COMPACTED CPU    pages after each of these, ns of the last
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -27,7 +33,7 @@ enum action { STORE, READ, FREE, ACTIONS };
 static const char *const action_names[] = { "store", "read", "free" };
 
 static unsigned int threads, objects, pieces;
-static uint64_t *words;
+uint64_t *native_words;
 static uint16_t *sizes;
 static pthread_barrier_t barrier;
 static unsigned int ready;              /* threads at the start */
@@ -77,7 +83,7 @@ static void act(enum action action, unsigned int me, unsigned int way)
 
 	for (unsigned int p = 0; p < pieces; p++) {
 		size_t at = (size_t)me * objects + (size_t)p * NATIVE_PIECE;
-		uint64_t *word = words + at, start;
+		uint64_t *word = native_words + at, start;
 
 		start = now(CLOCK_MONOTONIC);
 		if (action == STORE)
@@ -176,6 +182,45 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 32;
 }
 
+/* What placement makes of a pool whose objects come and go. */
+static void age(char *const *list, unsigned int n)
+{
+	unsigned long stored, replaced, half;
+	uint64_t cpu;
+
+	native_thread(0);
+	for (unsigned int i = 0; i < objects; i += NATIVE_PIECE)
+		native_store(native_words + i, sizes + i, i, NATIVE_PIECE);
+	stored = native_pages();
+	for (unsigned int i = 0; i < 4 * objects; i++) {
+		unsigned int at = (unsigned int)(mix(~(uint64_t)i) % objects);
+
+		native_free(native_words + at, 1, 0);
+		sizes[at] = (uint16_t)atoi(list[mix((uint64_t)i << 32) % n]);
+		native_store(native_words + at, sizes + at, at, 1);
+	}
+	replaced = native_pages();
+	for (unsigned int i = 0; i < objects; i++)
+		if (mix((uint64_t)i << 40) % 2) {
+			native_free(native_words + i, 1, 0);
+			sizes[i] = 0;
+		}
+	half = native_pages();
+	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	native_compact();
+	cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	printf("aged %lu %lu %lu %lu %lu\n", stored, replaced, half, native_pages(),
+	       (unsigned long)cpu);
+	for (unsigned int i = 0; i < objects; i++) {
+		if (!sizes[i])
+			continue;
+		if (!native_read(native_words + i, sizes + i, i, 1))
+			native_die("an object is not what was stored");
+		native_free(native_words + i, 1, 0);
+	}
+	settle();
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t all, bytes = 0;
@@ -190,12 +235,12 @@ int main(int argc, char **argv)
 		native_die("THREADS begins at 1, and OBJECTS is a multiple of 512");
 	pieces = objects / NATIVE_PIECE;
 	all = (uint64_t)threads * objects;
-	words = calloc(all, sizeof(*words));
+	native_words = calloc(all, sizeof(*native_words));
 	sizes = calloc(all, sizeof(*sizes));
 	took = calloc((size_t)threads * pieces, sizeof(*took));
 	thread = calloc(threads, sizeof(*thread));
 	hot = mmap(NULL, hot_bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (!words || !sizes || !took || !thread || hot == MAP_FAILED)
+	if (!native_words || !sizes || !took || !thread || hot == MAP_FAILED)
 		native_die("no memory");
 	madvise(hot, hot_bytes, MADV_HUGEPAGE);
 	for (uint64_t i = 0; i < all; i++) {
@@ -206,6 +251,10 @@ int main(int argc, char **argv)
 	}
 	/* A zspage of a class may be filled to a little more than half. */
 	native_open(bytes + bytes / 4 + (all * 64), all);
+	if (!turns) {
+		age(argv + 5, (unsigned int)(argc - 5));
+		return 0;
+	}
 	pthread_barrier_init(&barrier, NULL, threads);
 	thread[0] = pthread_self();
 	for (unsigned int i = 1; i < threads; i++)

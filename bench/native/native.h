@@ -28,6 +28,13 @@ void native_free(uint64_t *word, unsigned int n, unsigned int way);
 /* Returns when all that was freed is back; the pages that are not. */
 unsigned long native_settle(void);
 
+/* Pages that the allocator has, after it gave back what it compacted; CPU time is the caller's. */
+unsigned long native_pages(void);
+void native_compact(void);
+
+/* Where key's object is named. */
+extern uint64_t *native_words;
+
 void native_die(const char *what) __attribute__((noreturn));
 
 /* An object that a thread stores or has read: its key is in both its ends. */

@@ -77,3 +77,13 @@ unsigned long native_settle(void)
 	/* Nobody keeps a page locked, so nothing is left to the pool's own deferred free. */
 	return zs_get_total_pages(pool);
 }
+
+unsigned long native_pages(void)
+{
+	return zs_get_total_pages(pool);
+}
+
+void native_compact(void)
+{
+	zs_compact(pool);
+}
