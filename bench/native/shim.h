@@ -218,6 +218,21 @@ static noinline __maybe_unused void read_lock(rwlock_t *lock)
 		shim_read_wait(lock);
 }
 
+static noinline __maybe_unused int read_trylock(rwlock_t *lock)
+{
+	const u32 writers = SHIM_WRITER | SHIM_WRITES;
+
+	preempt_disable();
+	if (likely(!(READ_ONCE(lock->word) & writers))) {
+		if (likely(!(__atomic_fetch_add(&lock->word, SHIM_READER, __ATOMIC_ACQUIRE) &
+			     writers)))
+			return 1;
+		__atomic_fetch_sub(&lock->word, SHIM_READER, __ATOMIC_RELAXED);
+	}
+	preempt_enable();
+	return 0;
+}
+
 static noinline __maybe_unused void read_unlock(rwlock_t *lock)
 {
 	__atomic_fetch_sub(&lock->word, SHIM_READER, __ATOMIC_RELEASE);
