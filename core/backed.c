@@ -31,16 +31,6 @@ static void blockset_destroy(struct blockset *t)
 	memset(t, 0, sizeof(*t));
 }
 
-static u64 blockset_bytes(const struct blockset *t)
-{
-	u64 words = 0;
-	unsigned int k;
-
-	for (k = 0; k < t->levels; k++)
-		words += t->words[k];
-	return words * sizeof(u64);
-}
-
 /* All numbers below n. */
 static void blockset_fill(struct blockset *t, u64 n)
 {
@@ -130,9 +120,15 @@ bool blockset_is_tidy(const struct blockset *t)
 
 int backed_init(struct backed *b, u64 blocks)
 {
+	unsigned int k;
+
 	memset(b, 0, sizeof(*b));
 	if (!blocks)
 		return 0;
+	if (host_percpu_init(&b->cpus, sizeof(struct backed_batch)))
+		return -ENOMEM;
+	for (k = 0; k < host_percpu_items(&b->cpus); k++)
+		host_lock_init(&backed_batch_of(b, k)->lock, "ebb_backed_batch");
 	host_lock_init(&b->lock, "ebb_backed");
 	b->late_row = (blocks + BACKED_READERS - 1) / BACKED_READERS;
 	b->readers = host_zalloc(BACKED_READERS * sizeof(*b->readers));
@@ -151,15 +147,9 @@ void backed_destroy(struct backed *b)
 {
 	blockset_destroy(&b->late);
 	blockset_destroy(&b->free);
+	host_percpu_destroy(&b->cpus);
 	host_free(b->readers, BACKED_READERS * sizeof(*b->readers));
 	memset(b, 0, sizeof(*b));
-}
-
-u64 backed_meta_bytes(const struct backed *b)
-{
-	u64 bytes = b->blocks ? BACKED_READERS * sizeof(*b->readers) : 0;
-
-	return bytes + blockset_bytes(&b->free) + blockset_bytes(&b->late);
 }
 
 static void make_free(struct backed *b, u64 block) HOST_REQUIRES(b->lock)
@@ -250,11 +240,6 @@ void backed_failed(struct backed *b, u64 block)
 	b->from = block + 1;
 	host_unlock(&b->lock);
 	backed_unreserve(b, block);
-}
-
-void backed_batch_init(struct backed_batch *batch)
-{
-	host_lock_init(&batch->lock, "ebb_backed_batch");
 }
 
 static void backed_put_batch(struct backed *b, struct backed_batch *batch)

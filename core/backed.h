@@ -66,6 +66,7 @@ struct backed {
 	u64 reserved;                   /* blocks, ever; lock; host_read_once */
 	host_a64 in_hand;               /* reserved, and in no slot */
 	host_a64 *readers;              /* [BACKED_READERS] */
+	struct host_percpu cpus;        /* of struct backed_batch; to be looked at alone */
 };
 
 /* Blocks 0 .. blocks - 1, all free; 0: nothing is made.  Process context; -ENOMEM. */
@@ -89,16 +90,17 @@ void backed_unreserve(struct backed *b, u64 block);
  */
 void backed_failed(struct backed *b, u64 block);
 
-void backed_batch_init(struct backed_batch *batch);
+/* That of item k, for a device that is there. */
+static inline struct backed_batch *backed_batch_of(struct backed *b, unsigned int k)
+{
+	return host_percpu_peek(&b->cpus, k);
+}
 
 /* Gives back the blocks of a batch.  Any context. */
 void backed_collect(struct backed *b, struct backed_batch *batch);
 
 /* Takes a block that no slot names any more into the batch of the caller's CPU.  Any context. */
 void backed_let_go(struct backed *b, struct backed_batch *batch, u64 block);
-
-/* Bytes of tables.  Any context. */
-u64 backed_meta_bytes(const struct backed *b);
 
 static inline host_a64 *backed_readers(const struct backed *b, u64 block)
 {
@@ -131,7 +133,7 @@ static inline void backed_drop(struct backed *b, u64 block)
 	host_a64_add(backed_readers(b, block), ~(u64)0);
 }
 
-/* For check.c. */
+/* For tier_check.c. */
 bool blockset_has(const struct blockset *t, u64 i);
 /* The lowest member from i on; ~0: there is none. */
 u64 blockset_next(const struct blockset *t, u64 i);

@@ -153,12 +153,10 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
 	const struct shrink_owner shrink_owner = { .ctx = s, .room = owner_room };
-	unsigned int k;
 	int err;
 
 	memset(s, 0, sizeof(*s));
-	if (!cfg->slots || cfg->slots > 0xffffffff || cfg->blocks > SLOT_BLOCK_MASK + 1 ||
-	    !levels_fit(cfg))
+	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg))
 		return -EINVAL;
 	s->slots = cfg->slots;
 	s->codec = cfg->codec;
@@ -183,16 +181,9 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 			   cfg->release_budget);
 	if (err)
 		goto no_release;
-	err = backed_init(&s->backed, cfg->blocks);
-	if (err)
-		goto no_backed;
-	for (k = 0; k < host_percpu_items(&s->cpus); k++)
-		backed_batch_init(store_blocks_of(s, k));
 	shrink_init(&s->shrink, &s->pool, &s->release, &shrink_owner);
 	return 0;
 
-no_backed:
-	release_destroy(&s->release);
 no_release:
 	holds_destroy(&s->holds);
 no_holds:
@@ -210,7 +201,6 @@ void store_destroy(struct store *s)
 {
 	store_reset(s);
 	release_destroy(&s->release);
-	backed_destroy(&s->backed);
 	holds_destroy(&s->holds);
 	host_percpu_destroy(&s->cpus);
 	leave_streams(s);
@@ -685,11 +675,5 @@ u64 store_meta_bytes(struct store *s)
 {
 	return host_table_bytes(&s->table) + (host_a64_read(&s->pieces) << HOST_PAGE_SHIFT) +
 	       (zspage_table_pages(&s->pool.zspages) << HOST_PAGE_SHIFT) +
-	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds) +
-	       backed_meta_bytes(&s->backed);
-}
-
-u64 store_blocks(struct store *s)
-{
-	return store_count(s, CNT_BACKED) + host_a64_read(&s->backed.in_hand);
+	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds);
 }

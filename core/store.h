@@ -18,7 +18,6 @@
 #ifndef EBB_CORE_STORE_H
 #define EBB_CORE_STORE_H
 
-#include "backed.h"
 #include "codec.h"
 #include "hold.h"
 #include "release.h"
@@ -54,13 +53,16 @@ struct store_config {
 	u64 release_limit;              /* bytes, 0: synchronous */
 	struct release_budget *release_budget;  /* of all stores, or NULL */
 	struct streams *streams; /* of this codec and its parameters, for several stores, or NULL */
-	u64 blocks;                     /* of the backing device, a page each; 0: there is none */
 };
+
+/* Blocks of a backing device are for who gives a store one (store_back() of writeback.h). */
+struct backed;
+struct backed_batch;
 
 struct store_cpu {
 	struct release_cpu release;     /* first: release.h */
 	struct counters counters;
-	struct backed_batch blocks;
+	struct backed_batch *blocks;    /* NULL: there is no device */
 };
 
 struct store {
@@ -71,7 +73,9 @@ struct store {
 	struct host_percpu cpus;        /* of struct store_cpu */
 	struct pool pool;
 	struct release release;
-	struct backed backed;
+	struct backed *backed;          /* NULL: nobody gave it one */
+	/* Under the item: no slot names the block any more.  Any context. */
+	void (*let_go_block)(struct backed *b, struct backed_batch *batch, u64 block);
 	struct shrink shrink;
 	struct holds holds;
 	struct streams *streams;        /* those of store_config, or own */
@@ -86,12 +90,6 @@ struct store {
 static inline host_a64 *store_slot(const struct store *s, u64 i)
 {
 	return host_table_at(&s->table, i);
-}
-
-/* What CPU k let go of, of its blocks; under a lock of its own, so anybody's to look at. */
-static inline struct backed_batch *store_blocks_of(struct store *s, unsigned int k)
-{
-	return &((struct store_cpu *)host_percpu_peek(&s->cpus, k))->blocks;
 }
 
 /* Process context.  -EINVAL: a field is out of range; -ENOMEM; what host_work_init() says. */
@@ -213,9 +211,6 @@ void store_reset(struct store *s);
 
 /* Flushes, then compacts; returns the pages that freed.  Process context. */
 u64 store_compact(struct store *s);
-
-/* Blocks that slots have, or that are about to be theirs.  Any context. */
-u64 store_blocks(struct store *s);
 
 /* Adds 1 to a counter.  Any context. */
 void store_note(struct store *s, enum store_counter i);

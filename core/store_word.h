@@ -5,7 +5,7 @@
  *
  *     swap --> counters --> an object: a release buffer --> after the item: finish
  *                                      or free at once
- *                           a block:   the CPU's batch of blocks
+ *                           a block:   its tier, in the CPU's batch
  */
 #ifndef EBB_CORE_STORE_WORD_H
 #define EBB_CORE_STORE_WORD_H
@@ -87,7 +87,7 @@ static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word
 				now = store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref),
 						   &todo);
 		} else if (slot_type(old) == SLOT_BACKED) {
-			backed_let_go(&s->backed, &cpu->blocks, slot_block(old));
+			s->let_go_block(s->backed, cpu->blocks, slot_block(old));
 		}
 	}
 	host_percpu_unlock(&s->cpus, cpu);

@@ -150,26 +150,49 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	store_let_go_finish(s, slot_ref(old), now, &todo);
 	/* When no block is in hand, what they took the place of is free, or held back. */
 	if (done)
-		host_a64_add(&s->backed.in_hand, ~(u64)0);
+		host_a64_add(&s->backed->in_hand, ~(u64)0);
 	return done;
+}
+
+int store_back(struct store *s, struct backed *b, u64 blocks)
+{
+	unsigned int k;
+	int err = blocks > SLOT_BLOCK_MASK + 1 ? -EINVAL : backed_init(b, blocks);
+
+	if (err)
+		return err;
+	s->backed = b;
+	s->let_go_block = backed_let_go;
+	for (k = 0; blocks && k < host_percpu_items(&s->cpus); k++) {
+		struct store_cpu *cpu = host_percpu_peek(&s->cpus, k);
+
+		cpu->blocks = backed_batch_of(b, k);
+	}
+	return 0;
+}
+
+u64 store_blocks(struct store *s)
+{
+	return store_count(s, CNT_BACKED) + host_a64_read(&s->backed->in_hand);
 }
 
 void store_collect_blocks(struct store *s)
 {
+	struct backed *b = s->backed;
 	unsigned int k;
 
-	for (k = 0; k < host_percpu_items(&s->cpus); k++)
-		backed_collect(&s->backed, store_blocks_of(s, k));
+	for (k = 0; b->blocks && k < host_percpu_items(&b->cpus); k++)
+		backed_collect(b, backed_batch_of(b, k));
 }
 
 int store_reserve_block(struct store *s, u64 *block)
 {
-	int err = backed_reserve(&s->backed, block);
+	int err = backed_reserve(s->backed, block);
 
 	if (!err)
 		return 0;
 	store_collect_blocks(s);
-	return backed_reserve(&s->backed, block);
+	return backed_reserve(s->backed, block);
 }
 
 void store_put_backed(struct store *s, u64 i, u64 block)
@@ -177,7 +200,7 @@ void store_put_backed(struct store *s, u64 i, u64 block)
 	u64 value = slot_backed_value(HOST_PAGE_SIZE, block);
 
 	store_put_word(s, store_slot(s, i), slot_make(SLOT_BACKED, value));
-	host_a64_add(&s->backed.in_hand, ~(u64)0);
+	host_a64_add(&s->backed->in_hand, ~(u64)0);
 }
 
 /*
@@ -195,11 +218,11 @@ bool store_backed_begin(struct store *s, u64 i, u64 *word)
 		seen = host_a64_read(slot);
 		if (slot_type(seen) != SLOT_BACKED)
 			return false;
-		backed_hold(&s->backed, slot_block(seen));
+		backed_hold(s->backed, slot_block(seen));
 		*word = host_a64_read_acquire(slot);
 		if (slot_same_value(*word, seen))
 			break;
-		backed_drop(&s->backed, slot_block(seen));
+		backed_drop(s->backed, slot_block(seen));
 	}
 	store_note(s, CNT_BD_READS);
 	return true;

@@ -11,6 +11,7 @@
 #ifndef EBB_CORE_WRITEBACK_H
 #define EBB_CORE_WRITEBACK_H
 
+#include "backed.h"
 #include "store.h"
 
 /* What a page has to be, all of it; 0: any page that is an object. */
@@ -68,6 +69,16 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
  */
 int store_unpack_backed(struct store *s, u64 word, const void *data, void *page);
 
+/*
+ * Gives a store that nobody uses yet a backing device of so many blocks, 0: none.  b is what is
+ * known of them; backed_destroy() ends it after store_destroy().  Process context.  -EINVAL: more
+ * than a slot word can name; -ENOMEM; then the store has none.
+ */
+int store_back(struct store *s, struct backed *b, u64 blocks);
+
+/* Blocks that slots have, or that are about to be theirs.  Any context. */
+u64 store_blocks(struct store *s);
+
 /* Gives back the blocks of all batches (backed.h); a look at each CPU.  Any context. */
 void store_collect_blocks(struct store *s);
 
@@ -94,7 +105,7 @@ bool store_backed_begin(struct store *s, u64 i, u64 *word);
 /* Ends that.  Any context, an interrupt's, too. */
 static inline void store_backed_end(struct store *s, u64 word)
 {
-	backed_drop(&s->backed, slot_block(word));
+	backed_drop(s->backed, slot_block(word));
 }
 
 #endif

@@ -134,7 +134,7 @@ static void a_header_that_is_written_late_never_leads_compaction_astray(void **s
 	/* Published by now, it moves like any other. */
 	pool_compact(&r->pool);
 	must(r->swings > 0);
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 
 	for (key = 0; key < KEYS; key++) {
 		if (!r->word[key])
