@@ -8,7 +8,7 @@
 #ifndef EBB_TESTS_POOL_RIG_H
 #define EBB_TESTS_POOL_RIG_H
 
-#include "check.h"
+#include "store/check.h"
 #include "support.h"
 
 #define KEYS 2000

@@ -4,7 +4,7 @@
 #define EBB_TESTS_STORE_RIG_H
 
 #include "support.h"
-#include "tier_check.h"
+#include "tier/tier_check.h"
 
 struct rig {
 	struct source source;

@@ -3,7 +3,7 @@
  * test_backed.c - blocks of a backing device, and slots that are on it.  The device is an array.
  */
 #include "backed_rig.h"
-#include "recompress.h"
+#include "tier/recompress.h"
 
 #include <pthread.h>
 

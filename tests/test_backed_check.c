@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_backed_check.c - what tier_check() says of blocks of a backing device: each is broken once,
- * and told by its sentence, as all else is in test_check.c.
+ * test_backed_check.c - what kernel/zram/tier/tier_check.c says of blocks of a backing device: each
+ * is broken once, and told by its sentence, as all else is in test_check.c.
  */
 #include "backed_rig.h"
 #include "wound.h"

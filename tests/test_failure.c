@@ -6,10 +6,10 @@
  * codecs that break their word: tests/host/test_hostile.c.
  */
 #include "store_rig.h"
-#include "codecs.h"
-#include "ebb.h"
-#include "recompress.h"
-#include "writeback.h"
+#include "codecs/codecs.h"
+#include "api/ebb.h"
+#include "tier/recompress.h"
+#include "tier/writeback.h"
 
 #define SLOTS 40
 

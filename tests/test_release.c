@@ -6,7 +6,7 @@
  * until the test lets it go.
  */
 #include "support.h"
-#include "check.h"
+#include "store/check.h"
 
 #include <pthread.h>
 #include <unistd.h>

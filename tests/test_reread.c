@@ -25,8 +25,8 @@ static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
 }
 
 #define host_a64_cas overtaken_cas
-#include "check.h"
-#include "../core/hold.c"
+#include "store/check.h"
+#include "../core/store/hold.c"
 
 #undef host_read_once
 #define host_read_once(x)                                               \
@@ -36,7 +36,7 @@ static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
 			after_read(&(x));                               \
 		v_;                                                     \
 	})
-#include "../core/compact.c"
+#include "../core/mm/compact.c"
 
 #define KEYS 600
 #define SIZE 200

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_slot.c - the slot word: holds, frees under a hold, and what compaction may swing. */
 #include "support.h"
-#include "check.h"
-#include "codecs.h"
+#include "store/check.h"
+#include "codecs/codecs.h"
 
 static struct source source;
 static struct store store;

@@ -15,7 +15,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "tier_check.h"
+#include "tier/tier_check.h"
 #include "classes.h"
 
 static struct dentry *root;

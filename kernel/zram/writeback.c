@@ -2,7 +2,7 @@
 /*
  * writeback.c - the engine that writes pages to the backing device (wb.h).
  *
- *     choose: core/writeback.h marks them and counts them by size
+ *     choose: kernel/zram/tier/writeback.h marks them and counts them by size
  *     write:  largest first, as many at once as there are requests; each has a page of its own,
  *             all there before
  *     then:   what came to an end is put in its slot, by the same thread

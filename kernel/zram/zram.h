@@ -30,8 +30,8 @@
 #undef pr_fmt
 #define pr_fmt(fmt) "zram: " fmt
 
-#include "backed.h"
-#include "store.h"
+#include "tier/backed.h"
+#include "store/store.h"
 #include "codec/codecs.h"
 
 #include <linux/blkdev.h>

@@ -14,7 +14,7 @@
 #include "../../kernel/zram/wb.h"
 #include "../../kernel/zram/zram.h"
 #include "../../kernel/codec/codecs.h"
-#include "tier_check.h"
+#include "tier/tier_check.h"
 #include "kernel_shim.h"
 
 #define FILES_MAX 64

@@ -9,10 +9,10 @@
 #ifndef EBB_TESTS_RIG_H
 #define EBB_TESTS_RIG_H
 
-#include "tier_check.h"
-#include "recompress.h"
+#include "tier/tier_check.h"
+#include "tier/recompress.h"
 #include "history.h"
-#include "writeback.h"
+#include "tier/writeback.h"
 #include "home.h"
 #include "explore.h"
 
