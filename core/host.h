@@ -74,8 +74,8 @@
  *
  * Per-CPU items.  struct host_percpu holds one zeroed item for each possible CPU, and a home may
  * have a few more, for when a CPU's own is held by a thread that lost its CPU.  Nobody has the
- * item of another CPU: what others are to see of it are atomics (core/release.h), or have a lock
- * of their own in it (core/backed.h).
+ * item of another CPU: what others are to see of it are atomics (core/mm/release.h), or have a lock
+ * of their own in it (kernel/zram/tier/backed.h).
  *
  *   int   host_percpu_init(struct host_percpu *pc, size_t item_bytes)   process; 0, -ENOMEM
  *   void  host_percpu_destroy(struct host_percpu *pc)                   process
@@ -108,7 +108,8 @@
  *   HOST_ANY_NODE                      where a node is asked for: no matter which
  *
  * Pages.  struct host_pages is the home's page source.  The core asks it for a page or two at a
- * time and gives up to 64 back, so it should have lists for each CPU (the kernel's; user/pcp.h).
+ * time and gives up to 64 back, so it should have lists for each CPU (the kernel's;
+ * user/home/pcp.h).
  *
  *   unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
  *                                 unsigned int node, unsigned int how)

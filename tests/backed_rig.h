@@ -7,7 +7,6 @@
 #define EBB_TESTS_BACKED_RIG_H
 
 #include "store_rig.h"
-#include "writeback.h"
 
 #define SLOTS 4096
 #define BLOCKS 200
@@ -21,10 +20,10 @@ static struct store *open_rig(u64 release_limit, u64 blocks)
 {
 	const struct store_config cfg = {
 		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 16,
-		.release_limit = release_limit, .blocks = blocks,
+		.release_limit = release_limit,
 	};
 
-	return rig_make(&cfg);
+	return rig_make_backed(&cfg, blocks);
 }
 
 /* A page that compresses to some third, is raw, or is one word. */

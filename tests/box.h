@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "user/cgroup.h"
+#include "user/home/cgroup.h"
 
 struct box {
 	char path[PATH_MAX];    /* "": there is none */

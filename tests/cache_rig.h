@@ -4,8 +4,8 @@
 #define EBB_TESTS_CACHE_RIG_H
 
 #include "support.h"
-#include "ebb_cache.h"
-#include "cache.h"
+#include "api/ebb_cache.h"
+#include "kv/cache.h"
 
 #include <pthread.h>
 

@@ -22,7 +22,7 @@
 #include <time.h>
 
 #include "commit.h"
-#include "user/ebb.h"
+#include "user/api/ebb.h"
 
 #define MIB 1048576.0
 #define STORES 1000

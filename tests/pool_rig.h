@@ -8,7 +8,7 @@
 #ifndef EBB_TESTS_POOL_RIG_H
 #define EBB_TESTS_POOL_RIG_H
 
-#include "check.h"
+#include "store/check.h"
 #include "support.h"
 
 #define KEYS 2000
@@ -61,7 +61,7 @@ static inline struct rig *rig_open(unsigned int chain)
 /* Everything is free: no page may be left anywhere. */
 static inline void rig_close(struct rig *r)
 {
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	must_eq(pool_pages(&r->pool), 0);
 	must_eq(host_a64_read(&r->pool.zspages.chunks), 0);
 	pool_destroy(&r->pool);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* store_rig.h - a store of the core over a page source of its own, whole when it ends. */
+/* store_rig.h - a store over a page source of its own, whole when it ends. */
 #ifndef EBB_TESTS_STORE_RIG_H
 #define EBB_TESTS_STORE_RIG_H
 
 #include "support.h"
-#include "check.h"
+#include "tier/tier_check.h"
 
 struct rig {
 	struct source source;
 	struct store store;
+	struct backed backed;
 };
 
 static struct rig rig;
@@ -20,11 +21,20 @@ static struct store *rig_make(const struct store_config *cfg)
 	return &rig.store;
 }
 
+/* With a backing device of so many blocks. */
+static inline struct store *rig_make_backed(const struct store_config *cfg, u64 blocks)
+{
+	rig_make(cfg);
+	must_eq(store_back(&rig.store, &rig.backed, blocks), 0);
+	return &rig.store;
+}
+
 static void rig_close(void)
 {
 	release_quiesce(&rig.store.release);
-	must_hold(store_check(&rig.store));
+	must_hold(rig.store.backed ? tier_check(&rig.store) : store_check(&rig.store));
 	store_destroy(&rig.store);
+	backed_destroy(&rig.backed);
 	source_close(&rig.source);
 }
 

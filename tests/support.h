@@ -30,9 +30,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "pcp.h"
-#include "release.h"
-#include "zone.h"
+#include "home/pcp.h"
+#include "mm/release.h"
+#include "home/zone.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

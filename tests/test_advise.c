@@ -7,7 +7,7 @@
  * refused, and do what a new system does with many ranges where this one is old.
  */
 #include "support.h"
-#include "user/advise.h"
+#include "user/home/advise.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_api.c - libebb as a program sees it: arguments, figures, memory given back. */
 #include "support.h"
-#include "ebb_in.h"
-#include "sized.h"
+#include "api/ebb_in.h"
+#include "api/sized.h"
 
 #include <pthread.h>
 #include <unistd.h>

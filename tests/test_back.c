@@ -9,7 +9,7 @@
  * pool; neither takes a call.
  */
 #include "box.h"
-#include "ebb.h"
+#include "api/ebb.h"
 #include "support.h"
 
 #include <sys/resource.h>

@@ -3,7 +3,7 @@
  * test_backed.c - blocks of a backing device, and slots that are on it.  The device is an array.
  */
 #include "backed_rig.h"
-#include "recompress.h"
+#include "tier/recompress.h"
 
 #include <pthread.h>
 
@@ -54,17 +54,13 @@ static void test_set(void **state)
 
 static void test_bounds(void **state)
 {
-	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_lz4, .chain = 16, .blocks = SLOT_BLOCK_MASK + 2,
-	};
+	struct store s = { .slots = SLOTS };
 	struct backed b;
-	struct store s;
 	u64 word;
 
 	must_eq(backed_init(&b, 0), 0);
-	must_eq(backed_meta_bytes(&b), 0);
 	backed_destroy(&b);
-	must_eq(store_init(&s, NULL, &cfg), -EINVAL);
+	must_eq(store_back(&s, &b, SLOT_BLOCK_MASK + 2), -EINVAL);
 	/* The largest size beside the highest block. */
 	word = slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, SLOT_BLOCK_MASK));
 	must_eq(slot_block(word), SLOT_BLOCK_MASK);
@@ -87,7 +83,7 @@ static void test_late(void **state)
 		host_a64_add(&b.in_hand, ~(u64)0);
 		backed_hold(&b, block);
 	}
-	backed_batch_init(&batch);
+	host_lock_init(&batch.lock, "ebb_backed_batch");
 	for (i = 0; i < n; i++)
 		backed_let_go(&b, &batch, i);
 	/* The last ones when somebody asks for them. */
@@ -168,7 +164,7 @@ static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 	for (at = 0; at < s->slots;) {
 		if (!store_next_chosen(s, &at, 0, CHOOSE_SIZES - 1))
 			continue;
-		if (backed_reserve(&s->backed, &block))
+		if (backed_reserve(s->backed, &block))
 			break;
 		memset(device[block], 0x5a, HOST_PAGE_SIZE);
 		must_eq(store_copy_out(s, at, device[block], packed), 0);
@@ -212,7 +208,7 @@ static void write_and_read(bool packed, u64 release_limit)
 	must_have(s, 90, packed);
 	must_eq(store_count(s, CNT_BD_READS), huge + 60);
 	release_quiesce(&s->release);
-	must_hold(store_check(s));
+	must_hold(tier_check(s));
 	must_eq(pool_pages(&s->pool), 0);
 
 	/* Overwritten and freed ones give their blocks back. */
@@ -225,9 +221,9 @@ static void write_and_read(bool packed, u64 release_limit)
 		must_eq(store_free(s, i), 0);
 	must_eq(store_blocks(s), 0);
 	release_quiesce(&s->release);
-	must_hold(store_check(s));
+	must_hold(tier_check(s));
 	store_collect_blocks(s);
-	must_eq(s->backed.nfree, BLOCKS);
+	must_eq(s->backed->nfree, BLOCKS);
 	must_have(s, 45, packed);
 	rig_close();
 }
@@ -260,7 +256,7 @@ static void test_release(void **state)
 			;
 		/* Every other one. */
 		for (i = 0; i < SLOTS; i += 2) {
-			must_eq(backed_reserve(&s->backed, &block), 0);
+			must_eq(backed_reserve(s->backed, &block), 0);
 			must_eq(store_to_backed(s, i, block), true);
 			store_unchoose(s, i + 1);
 		}
@@ -271,9 +267,9 @@ static void test_release(void **state)
 				release_help(&s->release, HOST_ANY_NODE, 4);
 		}
 		must_eq(store_blocks(s), 0);
-		must(s->backed.nfree + host_percpu_items(&s->cpus) * BACKED_BATCH >= SLOTS);
+		must(s->backed->nfree + host_percpu_items(&s->cpus) * BACKED_BATCH >= SLOTS);
 		store_collect_blocks(s);
-		must_eq(s->backed.nfree, SLOTS);
+		must_eq(s->backed->nfree, SLOTS);
 		release_flush(&s->release);
 		must_eq(pool_pages(&s->pool), 0);
 		rig_close();
@@ -287,25 +283,25 @@ static void test_check(void **state)
 	const char *bad = "blocks that are free or late are not what was counted";
 	u64 place;
 
-	must_hold(store_check(s));
-	s->backed.nfree--;
-	s->backed.nlate++;
-	must_eq(strcmp(store_check(s), bad), 0);
-	s->backed.nfree++;
-	s->backed.nlate--;
+	must_hold(tier_check(s));
+	s->backed->nfree--;
+	s->backed->nlate++;
+	must_eq(strcmp(tier_check(s), bad), 0);
+	s->backed->nfree++;
+	s->backed->nlate--;
 	/* Block 3 is late, and free in the place of 4. */
-	place = backed_late_place(&s->backed, 3);
-	s->backed.late.level[0][place / 64] |= (u64)1 << place % 64;
-	s->backed.late.level[1][place / 4096] |= (u64)1 << place / 64 % 64;
-	s->backed.free.level[0][0] &= ~(u64)16;
-	s->backed.nfree--;
-	s->backed.nlate++;
-	must_eq(strcmp(store_check(s), "a block is free and late"), 0);
-	s->backed.late.level[0][place / 64] = 0;
-	s->backed.late.level[1][place / 4096] = 0;
-	s->backed.free.level[0][0] |= 16;
-	s->backed.nfree++;
-	s->backed.nlate--;
+	place = backed_late_place(s->backed, 3);
+	s->backed->late.level[0][place / 64] |= (u64)1 << place % 64;
+	s->backed->late.level[1][place / 4096] |= (u64)1 << place / 64 % 64;
+	s->backed->free.level[0][0] &= ~(u64)16;
+	s->backed->nfree--;
+	s->backed->nlate++;
+	must_eq(strcmp(tier_check(s), "a block is free and late"), 0);
+	s->backed->late.level[0][place / 64] = 0;
+	s->backed->late.level[1][place / 4096] = 0;
+	s->backed->free.level[0][0] |= 16;
+	s->backed->nfree++;
+	s->backed->nlate--;
 	rig_close();
 }
 
@@ -322,7 +318,7 @@ static void test_touched(void **state)
 	}
 	while (store_choose_piece(s, &at, s->slots, 0, &c))
 		;
-	must_eq(backed_reserve(&s->backed, &block), 0);
+	must_eq(backed_reserve(s->backed, &block), 0);
 	must_eq(store_copy_out(s, 0, want, false), 0);
 	must_eq(store_read(s, 0, page), 0);
 	must_eq(store_to_backed(s, 0, block), false);
@@ -407,9 +403,9 @@ static void test_choose_sparse(void **state)
 	const struct store_config cfg = {
 		.slots = 1 << 22, .codec = &codec_lz4, .level = codec_lz4.default_level,
 		.chain = 16,
-		.release_limit = 1 << 20, .blocks = BLOCKS,
+		.release_limit = 1 << 20,
 	};
-	struct store *s = rig_make(&cfg);
+	struct store *s = rig_make_backed(&cfg, BLOCKS);
 	const int most = CHOOSE_SIZES - 1;
 
 	for (u64 i = 0; i < 12; i++) {
@@ -555,14 +551,14 @@ static void test_threads(void **state)
 			if (store_reserve_block(shared, &block))
 				break;
 			if (store_copy_out(shared, at, buf, false)) {
-				backed_unreserve(&shared->backed, block);
+				backed_unreserve(shared->backed, block);
 				continue;
 			}
 			for (size_t k = 0; k < HOST_PAGE_SIZE / sizeof(u64); k++)
 				__atomic_store_n((u64 *)device[block] + k, buf[k],
 						 __ATOMIC_RELAXED);
 			if (!store_to_backed(shared, at, block))
-				backed_unreserve(&shared->backed, block);
+				backed_unreserve(shared->backed, block);
 			r++;
 		}
 		for (at = 0; store_unchoose_piece(shared, &at);)
@@ -670,7 +666,7 @@ static int back_one(struct store *s, u64 i, unsigned char *buf)
 		if (store_to_backed(s, i, block))
 			return 1;
 	}
-	backed_unreserve(&s->backed, block);
+	backed_unreserve(s->backed, block);
 	store_unchoose(s, i);
 	return 0;
 }
@@ -681,7 +677,6 @@ static void test_codecs(void **state)
 	const struct store_config cfg = {
 		.slots = 64, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
 		.more[0] = { .ops = &codec_zstd, .level = 1 }, .release_limit = 1 << 16,
-		.blocks = 5,
 	};
 	_Alignas(8) unsigned char buf[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
 	const struct recompress_work w = { page, packed };
@@ -693,7 +688,7 @@ static void test_codecs(void **state)
 
 	if (scale)
 		rounds = rounds * (u64)atoi(scale) / 100 + 1;
-	shared = rig_make(&cfg);
+	shared = rig_make_backed(&cfg, 5);
 	recompress_request_init(&r, 1);
 	stop = false;
 	wrong = reads = 0;
@@ -751,7 +746,7 @@ static void test_incoming(void **state)
 		release_flush(&s->release);
 		must_eq(pool_pages(&s->pool), 0);
 		must_eq(store_blocks(s), 60);
-		must_eq(s->backed.in_hand.v, 0);
+		must_eq(s->backed->in_hand.v, 0);
 		must_eq(store_count(s, CNT_ORIG_BYTES), 60 * HOST_PAGE_SIZE);
 		must_eq(store_count(s, CNT_COMPR_BYTES), 0);
 		must_eq(store_count(s, CNT_SAME), 0);
@@ -761,7 +756,7 @@ static void test_incoming(void **state)
 			must_eq(put_on_device(s, i), 0);
 		must_have(s, 60, packed);
 		release_quiesce(&s->release);
-		must_hold(store_check(s));
+		must_hold(tier_check(s));
 		/* Until the device is full; a write brings it back to memory. */
 		for (u64 i = 60; i < BLOCKS; i++)
 			must_eq(put_on_device(s, i), 0);
@@ -770,9 +765,9 @@ static void test_incoming(void **state)
 		must_eq(store_blocks(s), 0);
 		must_have(s, BLOCKS, packed);
 		release_quiesce(&s->release);
-		must_hold(store_check(s));
+		must_hold(tier_check(s));
 		store_collect_blocks(s);
-		must_eq(s->backed.nfree, BLOCKS);
+		must_eq(s->backed->nfree, BLOCKS);
 		rig_close();
 	}
 }

@@ -5,7 +5,7 @@
  */
 #include "cache_rig.h"
 
-#include "codecs.h"
+#include "codecs/codecs.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_cache_index.c - the table and the policy of a cache, without values. */
 #include "support.h"
-#include "cache_index.h"
+#include "kv/cache_index.h"
 
 #include <errno.h>
 #include <pthread.h>

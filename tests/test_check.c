@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_check.c - the invariants of core/check.c: each is broken once, and told by its sentence.
- * A check that never fails would let every other test pass.
+ * test_check.c - the invariants of core/store/check.c: each is broken once, and told by its
+ * sentence. A check that never fails would let every other test pass.
  */
 #include "support.h"
-#include "check.h"
-#include "codecs.h"
+#include "store/check.h"
+#include "codecs/codecs.h"
 #include "stay.h"
 #include "wound.h"
 

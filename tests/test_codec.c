@@ -4,7 +4,7 @@
  * Inputs and outputs end where the next byte faults, so that one byte too far is a crash.
  */
 #include "support.h"
-#include "codecs.h"
+#include "codecs/codecs.h"
 
 static const struct codec_ops *ops;
 static void *ctx;

@@ -52,7 +52,7 @@ static void compaction_frees_what_the_statistics_promise(void **state)
 	must(freed >= promised * 9 / 10);
 	must(r->swings > 0);
 	must_eq(freeable(r), 0);
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	must_eq(pool_compact(&r->pool), 0);
 	drop_all(r);
@@ -78,11 +78,11 @@ static void objects_whose_owner_refuses_stay_where_they_are(void **state)
 		moved += r->word[key] != was[key];
 	}
 	must(moved > 0);
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	memset(r->pinned, 1, sizeof(r->pinned));
 	must_eq(pool_compact(&r->pool), 0);
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	drop_all(r);
 	rig_close(r);
 }
@@ -107,7 +107,7 @@ static void a_swing_that_fails_leaves_the_object_as_it_was(void **state)
 	r->before_swing = pin_what_is_moved;
 	pool_compact(&r->pool);                 /* may give free pages at an end back */
 	must(!memcmp(was, r->word, sizeof(was)));
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	r->before_swing = NULL;
 	drop_all(r);
@@ -144,7 +144,7 @@ static void a_target_that_empties_while_the_swing_fails_is_given_back(void **sta
 			drop(r, key);
 		r->before_swing = empty_the_target;
 		pool_compact(&r->pool);
-		must_hold(pool_check(&r->pool));
+		must_hold(pool_check(&r->pool, NULL));
 		r->before_swing = NULL;
 		verify_all(r);
 		drop_all(r);
@@ -243,7 +243,7 @@ static void a_target_that_is_freed_as_it_fills_is_left_alone(void **state)
 	r->before_swing = free_the_full_target;
 	pool_compact(&r->pool);
 	r->before_swing = NULL;
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	drop_all(r);
 	rig_close(r);
@@ -307,7 +307,7 @@ static void a_turn_ends_although_others_allocate_and_free(void **state)
 			else if (rng_below(&rng, 2))
 				make(r, key, size, key);
 		}
-		must_hold(pool_check(&r->pool));
+		must_hold(pool_check(&r->pool, NULL));
 	}
 	printf("# %llu steps of %llu, %u zspages\n", (unsigned long long)steps,
 	       (unsigned long long)pool_compact_steps(c, n), n);
@@ -335,7 +335,7 @@ static void a_compaction_takes_no_more_steps_than_what_it_found_may_take(void **
 	for (steps = 0; more; steps++)
 		more = pool_compact_go(&r->pool, &pc, 1);
 	must(steps <= most + 1 && most < KEYS / 4);
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	/* Whoever comes goes on from there. */
 	must(pool_compact(&r->pool) > 0);
@@ -387,7 +387,7 @@ static void compactions_side_by_side_do_the_work_once(void **state)
 	while (more) {
 		more = pool_compact_go(&r->pool, &a, 1);
 		more |= pool_compact_go(&r->pool, &b, 1 + (unsigned int)rng_below(&rng, 4));
-		must_hold(pool_check(&r->pool));
+		must_hold(pool_check(&r->pool, NULL));
 	}
 	must(a.pages > 0 && b.pages > 0);
 	must_eq(host_a64_read(&r->pool.pages_compacted), before - pool_pages(&r->pool));
@@ -429,7 +429,7 @@ static void a_zspage_that_was_put_aside_serves_allocations_before_a_new_one(void
 			room--;
 		}
 	must(pool_pages(&r->pool) <= (zspages + 1) * c->pages);
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	drop_all(r);
 	rig_close(r);

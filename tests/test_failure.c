@@ -6,10 +6,10 @@
  * codecs that break their word: tests/host/test_hostile.c.
  */
 #include "store_rig.h"
-#include "codecs.h"
-#include "ebb.h"
-#include "recompress.h"
-#include "writeback.h"
+#include "codecs/codecs.h"
+#include "api/ebb.h"
+#include "tier/recompress.h"
+#include "tier/writeback.h"
 
 #define SLOTS 40
 
@@ -332,7 +332,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
 		.more = { [1] = { .ops = &codec_zstd, .level = 3 },
 			  [2] = { .ops = &codec_lz4hc, .level = 3 } },
-		.release_limit = 1 << 16, .blocks = 70000,
+		.release_limit = 1 << 16,
 	};
 	struct store *s = &rig.store;
 	struct chosen c = { { 0 } };
@@ -343,6 +343,10 @@ static bool with_codecs(s64 n, bool and_all_after)
 	source_open(&rig.source);
 	arm(n, and_all_after);
 	err = store_init(s, &rig.source.pages, &cfg);
+	if (!err && store_back(s, &rig.backed, 70000)) {
+		store_destroy(s);
+		err = -ENOMEM;
+	}
 	if (err) {
 		must_eq(err, -ENOMEM);
 		source_close(&rig.source);
@@ -358,7 +362,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 		;
 	for (u64 i = 0; i < SLOTS / 2; i++)
 		if (!store_copy_out(s, i, page, true)) {
-			must_eq(backed_reserve(&s->backed, &block), 0);
+			must_eq(backed_reserve(s->backed, &block), 0);
 			must(store_to_backed(s, i, block));
 		}
 	did = disarm();

@@ -4,9 +4,9 @@
  * forks, cancels its threads, or loads the library and closes it again.
  */
 #include "process.h"
-#include "ebb_cache.h"
-#include "ebb_units.h"
-#include "ebb_values.h"
+#include "api/ebb_cache.h"
+#include "api/ebb_units.h"
+#include "api/ebb_values.h"
 
 #include <pthread.h>
 

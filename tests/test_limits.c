@@ -5,10 +5,10 @@
  * reached.
  */
 #include "process.h"
-#include "ebb.h"
-#include "ebb_cache.h"
-#include "ebb_units.h"
-#include "ebb_values.h"
+#include "api/ebb.h"
+#include "api/ebb_cache.h"
+#include "api/ebb_units.h"
+#include "api/ebb_values.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -4,9 +4,9 @@
  * back, with what was in it; no reader is ever shown any of that.
  */
 #include "support.h"
-#include "check.h"
-#include "codecs.h"
-#include "ebb.h"
+#include "store/check.h"
+#include "codecs/codecs.h"
+#include "api/ebb.h"
 
 #define SLOTS 200
 

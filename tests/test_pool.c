@@ -47,9 +47,9 @@ static void random_steps(uint64_t seed, unsigned int chain)
 		else
 			drop(r, key);
 		if (i % 500 == 0)
-			must_hold(pool_check(&r->pool));
+			must_hold(pool_check(&r->pool, NULL));
 	}
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	drop_all(r);
 	rig_close(r);
@@ -76,7 +76,7 @@ static void an_object_of_every_size_keeps_its_bytes_and_its_size(void **state)
 		for (key = 0, first = size; key < KEYS && size <= HOST_PAGE_SIZE;
 		     key++, size += step)
 			make(r, key, size, size * 31 + test_seed);
-		must_hold(pool_check(&r->pool));
+		must_hold(pool_check(&r->pool, NULL));
 		verify_all(r);
 		drop_all(r);
 		must(size > first);
@@ -296,7 +296,7 @@ static void allocation_goes_to_the_fullest_zspage(void **state)
 		make(r, 3 * objs + key, payload(r, i), key);
 		must_eq(zspage_of(r, r->word[3 * objs + key]), want);
 	}
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	drop_all(r);
 	rig_close(r);
 }
@@ -321,7 +321,7 @@ static void a_zspage_is_listed_only_while_it_has_room(void **state)
 		must_eq(c->listed, 0);                  /* partial -> full */
 		drop(r, 1);
 		must_eq(c->listed, 1u << 10);           /* full -> partial */
-		must_hold(pool_check(&r->pool));
+		must_hold(pool_check(&r->pool, NULL));
 		make(r, 1, payload(r, i), 1);
 		must_eq(c->listed, 0);
 		for (key = 0; key < c->objs; key++) {

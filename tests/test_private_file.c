@@ -8,7 +8,7 @@
 #endif
 #include "support.h"
 
-#include "private_file.h"
+#include "home/private_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * its threads, one that locks itself into a seccomp filter, and one whose buffers are far away.
  */
 #include "process.h"
-#include "ebb.h"
+#include "api/ebb.h"
 
 #include <fcntl.h>
 #include <linux/filter.h>

@@ -173,7 +173,7 @@ def the_sdist_builds_alone():
             PATH=os.path.join(VENV, "bin") + os.pathsep + os.environ["PATH"])
         (sdist,) = glob.glob(os.path.join(where, "*.tar.gz"))
         names = run(["tar", "tzf", sdist])
-        assert "/libebb/core/pool.c" in names and "/LICENSES/" in names, names
+        assert "/libebb/core/mm/pool.c" in names and "/LICENSES/" in names, names
         assert "lzo" not in names, names
         wheel = build(sdist, os.path.join(where, "wheel"), VENV)
         assert "abi3" in wheel

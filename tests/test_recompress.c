@@ -6,7 +6,7 @@
  * what it makes, so that none reads what another made.
  */
 #include "store_rig.h"
-#include "recompress.h"
+#include "tier/recompress.h"
 
 #define SLOTS 2048u
 
@@ -426,7 +426,7 @@ static bool never_but_counted(void)
 	return true;
 }
 
-/* Who waits asks the source a second time, for what it gives to who waits (user/pcp.h). */
+/* Who waits asks the source a second time, for what it gives to who waits (user/home/pcp.h). */
 static void it_asks_for_the_memory_that_is_there_and_no_more(void **state)
 {
 	struct store *s = open_store(0);

@@ -6,7 +6,7 @@
  * until the test lets it go.
  */
 #include "support.h"
-#include "check.h"
+#include "store/check.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ static void rig_close(struct rig *r)
 {
 	release_destroy(&r->release);
 	must_eq(pool_pages(&r->pool), 0);
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 	host_percpu_destroy(&r->cpus);
 	pool_destroy(&r->pool);
 	source_close(&r->source);

@@ -25,8 +25,8 @@ static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
 }
 
 #define host_a64_cas overtaken_cas
-#include "check.h"
-#include "../core/hold.c"
+#include "store/check.h"
+#include "../core/store/hold.c"
 
 #undef host_read_once
 #define host_read_once(x)                                               \
@@ -36,7 +36,7 @@ static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
 			after_read(&(x));                               \
 		v_;                                                     \
 	})
-#include "../core/compact.c"
+#include "../core/mm/compact.c"
 
 #define KEYS 600
 #define SIZE 200
@@ -134,7 +134,7 @@ static void a_header_that_is_written_late_never_leads_compaction_astray(void **s
 	/* Published by now, it moves like any other. */
 	pool_compact(&r->pool);
 	must(r->swings > 0);
-	must_hold(pool_check(&r->pool));
+	must_hold(pool_check(&r->pool, NULL));
 
 	for (key = 0; key < KEYS; key++) {
 		if (!r->word[key])

@@ -4,7 +4,7 @@
  * reads meanwhile loses anything.
  */
 #include "cache_rig.h"
-#include "ebb_in.h"
+#include "api/ebb_in.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_size_class.c - the class table against the published rows and against the rule itself. */
 #include "support.h"
-#include "pool.h"
+#include "mm/pool.h"
 
 /* What Linux's zsmalloc documentation tells for 4 KiB pages, chain sizes 4 to 16. */
 static const struct {

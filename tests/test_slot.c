@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_slot.c - the slot word: holds, frees under a hold, and what compaction may swing. */
 #include "support.h"
-#include "check.h"
-#include "codecs.h"
+#include "store/check.h"
+#include "codecs/codecs.h"
 
 static struct source source;
 static struct store store;
@@ -244,7 +244,7 @@ static void compaction_passes_over_a_slot_that_is_read(void **state)
 	store_compact(s);
 	must_eq(slot_ref(host_a64_read(store_slot(s, 0))), slot_ref(first));
 	must_eq(slot_ref(host_a64_read(store_slot(s, 15))), slot_ref(last));
-	must_hold(pool_check(&s->pool));
+	must_hold(pool_check(&s->pool, NULL));
 	store_drop(s, 0, first);
 	store_drop(s, 15, last);
 	must(store_compact(s) > 0);

@@ -6,7 +6,7 @@
  * decides, and what is measured is time.  The figures are printed as comments.
  */
 #include "support.h"
-#include "ebb.h"
+#include "api/ebb.h"
 
 #include <pthread.h>
 #include <sched.h>

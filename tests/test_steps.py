@@ -44,12 +44,12 @@ def what_is_called_is_not_counted_twice():
 
 
 def a_helper_counts_for_who_calls_it():
-    helper = "user/host_impl.h:host_a64_cas"
-    same(steps.step_of([helper, "core/pool.c:put", "core/pool.c:pool_free"])[0], "class")
-    same(steps.step_of([helper, "core/slot.h:slot_swap", "core/store.c:store_free"])[0], "slot")
-    same(steps.step_of(["core/pool.c:sort_key", "core/pool.c:pool_free_bulk"])[0], "order")
-    same(steps.step_of(["core/release.h:release_push", "core/store.c:store_free"])[0], "push")
-    same(steps.step_of(["core/release_drain.c:take"])[0], "drain")
+    helper = "user/home/host_impl.h:host_a64_cas"
+    same(steps.step_of([helper, "core/mm/pool.c:put", "core/mm/pool.c:pool_free"])[0], "class")
+    same(steps.step_of([helper, "core/store/slot.h:slot_swap", "core/store/store.c:store_free"])[0], "slot")
+    same(steps.step_of(["core/mm/pool.c:sort_key", "core/mm/pool.c:pool_free_bulk"])[0], "order")
+    same(steps.step_of(["core/mm/release.h:release_push", "core/store/store.c:store_free"])[0], "push")
+    same(steps.step_of(["core/mm/release_drain.c:take"])[0], "drain")
     same(steps.step_of([]), ("other", "outside of this tree"))
 
 

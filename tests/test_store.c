@@ -4,8 +4,8 @@
  * codec, synchronous and deferred, whatever happens in between.
  */
 #include "support.h"
-#include "check.h"
-#include "codecs.h"
+#include "store/check.h"
+#include "codecs/codecs.h"
 
 #define SLOTS 300
 

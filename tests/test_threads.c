@@ -9,8 +9,8 @@
  * writers, any whole content that belongs to the slot.
  */
 #include "support.h"
-#include "check.h"
-#include "ebb.h"
+#include "store/check.h"
+#include "api/ebb.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

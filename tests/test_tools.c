@@ -20,7 +20,7 @@
 #include "tools/cgroup.h"
 #include "tools/cpus.h"
 #include "tools/text.h"
-#include "user/cgroup.h"
+#include "user/home/cgroup.h"
 
 static char root[64];
 

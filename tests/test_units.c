@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_units.c - a disk in units: what is written is read, whole, whatever the sizes. */
 #include "support.h"
-#include "block.h"
-#include "ebb.h"
-#include "ebb_units.h"
+#include "kv/block.h"
+#include "api/ebb.h"
+#include "api/ebb_units.h"
 
 #include <pthread.h>
 

@@ -6,7 +6,7 @@
  * description with the kernel, which reads it when the thread next loses its CPU.
  */
 #include "process.h"
-#include "ebb.h"
+#include "api/ebb.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * What is left is held against what the live values need: a table into which they alone were put.
  * Nothing here depends on how fast the machine is: what must come is waited for.
  */
-#include "shrink.h"
+#include "mm/shrink.h"
 #include "values_rig.h"
 
 #include <sys/mman.h>

@@ -4,9 +4,9 @@
  * threads, on none that stays, and without any if none can be made.
  */
 #include "support.h"
-#include "codecs.h"
-#include "ebb.h"
-#include "stream.h"
+#include "codecs/codecs.h"
+#include "api/ebb.h"
+#include "store/stream.h"
 
 #include <dirent.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_zspage.c - descriptors alone: numbers, chunks, the directory that finds them, its limit. */
 #include "support.h"
-#include "zspage.h"
+#include "mm/zspage.h"
 
 #define UNITS 63                /* few to a chunk */
 #define WORDS 16

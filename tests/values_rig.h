@@ -4,9 +4,9 @@
 #define EBB_TESTS_VALUES_RIG_H
 
 #include "support.h"
-#include "ebb.h"
-#include "ebb_values.h"
-#include "values.h"
+#include "api/ebb.h"
+#include "api/ebb_values.h"
+#include "kv/values.h"
 
 static inline struct ebb_values *open_values(const char *codec)
 {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tool.h"
-#include "user/cgroup.h"
+#include "user/home/cgroup.h"
 
 /*
  * What is charged to a group but pages of files, which go when they are in the way: memory of other

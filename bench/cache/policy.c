@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * policy.c - hit rates of the cache's policy beside LRU and FIFO, on traces of the shapes that
- * public ones have.  The table that is measured is the library's own (user/cache_index.c); values
- * are left out, and each entry takes one place.
+ * public ones have.  The table that is measured is the library's own (user/kv/cache_index.c);
+ * values are left out, and each entry takes one place.
  *
  *     policy [REQUESTS]      prints a table: percent of the requests that hit
  *
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache_index.h"
+#include "kv/cache_index.h"
 
 #define KEYS 100000u
 

@@ -17,10 +17,10 @@
 
 #include <sys/mman.h>
 
-#include "hold.h"
-#include "pcp.h"
-#include "release.h"
-#include "zone.h"
+#include "store/hold.h"
+#include "home/pcp.h"
+#include "mm/release.h"
+#include "home/zone.h"
 
 const char *const native_ways[] = { "single", "bulk32", "bulk512", "deferred", NULL };
 
@@ -62,7 +62,7 @@ void native_open(size_t bytes, uint64_t objects)
 	const struct pool_owner owner = { .look = look, .swing = swing };
 
 	(void)bytes;
-	/* Lists and chains as a store of ebb.h has them (user/ebb.c). */
+	/* Lists and chains as a store of ebb.h has them (user/api/ebb.c). */
 	if (zone_open(&zone) || pcp_init(&pcp, zone, (256u << 10) >> HOST_PAGE_SHIFT,
 				      (1u << 20) >> HOST_PAGE_SHIFT) ||
 	    pages_init(&pages, zone, 0, NULL) || pool_init(&pool, &pages, CHAIN, &owner) ||

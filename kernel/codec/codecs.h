@@ -12,7 +12,7 @@
 #ifndef EBB_KERNEL_CODECS_H
 #define EBB_KERNEL_CODECS_H
 
-#include "codec.h"
+#include "store/codec.h"
 
 #include <linux/sizes.h>
 

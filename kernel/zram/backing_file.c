@@ -14,7 +14,7 @@
 #include <linux/sysfs.h>
 
 #include "sysfs.h"
-#include "writeback.h"
+#include "tier/writeback.h"
 
 #define FOUR_K(pages) ((pages) << (PAGE_SHIFT - 12))
 

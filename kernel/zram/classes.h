@@ -3,7 +3,7 @@
 #ifndef EBB_ZRAM_CLASSES_H
 #define EBB_ZRAM_CLASSES_H
 
-#include "pool.h"
+#include "mm/pool.h"
 
 struct seq_file;
 

@@ -15,7 +15,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "check.h"
+#include "tier/tier_check.h"
 #include "classes.h"
 
 static struct dentry *root;
@@ -59,7 +59,7 @@ static const char *debugfs_check(struct zram *z)
 	shrink_end(&z->store.shrink);
 	host_work_flush(&z->rest);
 	release_quiesce(&z->store.release);
-	bad = store_check(&z->store);
+	bad = tier_check(&z->store);
 	shrink_resume(&z->store.shrink);
 	zram_shrinker_add(z);
 	up_write(&z->check_lock);

@@ -89,7 +89,6 @@ int zram_start(struct zram *z, u64 disksize)
 		.mem_limit = z->mem_limit,
 		.release_limit = z->release_limit,
 		.release_budget = &zram_budget,
-		.blocks = z->backing.blocks,
 	};
 	int err = zram_algorithms_judge(z);
 
@@ -120,6 +119,9 @@ int zram_start(struct zram *z, u64 disksize)
 	err = store_init(&z->store, &z->pages, &cfg);
 	if (err)
 		goto no_store;
+	err = store_back(&z->store, &z->backed, z->backing.blocks);
+	if (err)
+		goto no_ages;
 	if (zram_track_actime)
 		err = zram_ages_make(z, cfg.slots);
 	if (err)
@@ -140,6 +142,7 @@ no_incoming:
 	zram_ages_drop(z);
 no_ages:
 	store_destroy(&z->store);
+	backed_destroy(&z->backed);
 no_store:
 	memset(&z->store, 0, sizeof(z->store));
 	if (err == -EINVAL) {
@@ -173,6 +176,7 @@ static void device_stop(struct zram *z)
 		shrink_end(&z->store.shrink);
 		host_work_destroy(&z->rest);
 		store_destroy(&z->store);
+		backed_destroy(&z->backed);
 		pages_destroy(&z->pages);
 		device_reserve_put(z);
 		zram_ages_drop(z);

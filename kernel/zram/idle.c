@@ -18,7 +18,7 @@
 #include <linux/sysfs.h>
 #include <linux/vmalloc.h>
 
-#include "recompress.h"
+#include "tier/recompress.h"
 #include "sysfs.h"
 
 bool zram_track_actime;

@@ -187,7 +187,7 @@ static void incoming_finish(struct zram_incoming *in, struct incoming_request *r
 
 	if (r->bio.bi_status) {
 		pr_err_ratelimited("%s: block %llu cannot be written\n", z->disk->disk_name, r->block);
-		backed_failed(&s->backed, r->block);
+		backed_failed(s->backed, r->block);
 		zram_wear_failed(z, r->from);
 		h->err = -EIO;
 	} else {
@@ -218,7 +218,7 @@ static int incoming_begin(struct zram_incoming *in, struct handed *h, u64 slot, 
 		return err == -ENOSPC ? -ENOMEM : -EBUSY;
 	if (!zram_wear_take(z, &r->from)) {
 		/* Another had the last of it meanwhile: the next look ends above. */
-		backed_unreserve(&z->store.backed, r->block);
+		backed_unreserve(&z->backed, r->block);
 		zram_incoming_look(z);
 		return -EBUSY;
 	}
@@ -282,7 +282,7 @@ static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struc
 static int try_next(struct zram_incoming *in, struct handed *h)
 {
 	struct release *r = &in->z->store.release;
-	struct backed *b = &in->z->store.backed;
+	struct backed *b = &in->z->backed;
 	u64 reserved = READ_ONCE(b->reserved), slot;
 	bool in_hand = host_a64_read_acquire(&b->in_hand);
 	struct page *page = next_page(h, &slot);

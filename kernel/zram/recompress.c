@@ -23,7 +23,7 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "recompress.h"
+#include "tier/recompress.h"
 #include "sysfs.h"
 #include "wb.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * shrink.c - gives memory back under pressure: core/shrink.c, asked by the kernel.
+ * shrink.c - gives memory back under pressure: core/mm/shrink.c, asked by the kernel.
  *
  * The caller is anybody who allocates, with any locks, maybe throttled: it takes no lock of the
  * device's, and does a bounded piece.  What it leaves is done by a worker.  The shrinker is there

@@ -234,7 +234,7 @@ static ssize_t mm_stat_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(mm_stat);
 
-/* In-tree counts frees that it misses; here there are none to miss (core/slot.h). */
+/* In-tree counts frees that it misses; here there are none to miss (core/store/slot.h). */
 static ssize_t debug_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "version: %d\n0 %8llu\n", 1, 0ULL);

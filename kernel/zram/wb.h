@@ -12,7 +12,7 @@
 #ifndef EBB_KERNEL_WB_H
 #define EBB_KERNEL_WB_H
 
-#include "writeback.h"
+#include "tier/writeback.h"
 #include "zram.h"
 
 #include <linux/list.h>

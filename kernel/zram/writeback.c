@@ -2,7 +2,7 @@
 /*
  * writeback.c - the engine that writes pages to the backing device (wb.h).
  *
- *     choose: core/writeback.h marks them and counts them by size
+ *     choose: kernel/zram/tier/writeback.h marks them and counts them by size
  *     write:  largest first, as many at once as there are requests; each has a page of its own,
  *             all there before
  *     then:   what came to an end is put in its slot, by the same thread
@@ -115,9 +115,9 @@ static void writeback_finish(struct wb_work *w, struct wb_request *r)
 	/* If somebody read or wrote the slot meanwhile, it stays here. */
 	there = !err && store_to_backed(s, r->slot, r->block);
 	if (err)
-		backed_failed(&s->backed, r->block);
+		backed_failed(s->backed, r->block);
 	else if (!there)
-		backed_unreserve(&s->backed, r->block);
+		backed_unreserve(s->backed, r->block);
 	if (!there)
 		store_unchoose(s, r->slot);
 	zram_incoming_look(w->z);
@@ -139,7 +139,7 @@ static void writeback_reap(struct wb_work *w)
 
 static void writeback_give_back(struct zram *z, u64 block)
 {
-	backed_unreserve(&z->store.backed, block);
+	backed_unreserve(&z->backed, block);
 	zram_incoming_look(z);
 }
 
@@ -285,7 +285,7 @@ static int writeback_pass(struct wb_work *w, int smallest, int largest)
 /* Pages that the device and the limit have room for. */
 static u64 writeback_room(struct zram *z)
 {
-	const struct backed *b = &z->store.backed;
+	const struct backed *b = &z->backed;
 
 	return min(host_read_once(b->nfree) + host_read_once(b->nlate), zram_wear_room(z));
 }

@@ -30,7 +30,8 @@
 #undef pr_fmt
 #define pr_fmt(fmt) "zram: " fmt
 
-#include "store.h"
+#include "tier/backed.h"
+#include "store/store.h"
 #include "codec/codecs.h"
 
 #include <linux/blkdev.h>
@@ -90,6 +91,7 @@ struct zram {
 	/* For every I/O. */
 	u32 *ages;	/* idle.c: the second of the last touch by slot; NULL: not kept */
 	struct store store;             /* zeroed while disksize is 0 */
+	struct backed backed;           /* the blocks of its backing device; as store */
 	struct host_work tick;          /* while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as tick */
 	u64 looked;             /* host_now_ns() of the tick's last look for what is sparse */

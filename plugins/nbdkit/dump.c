@@ -20,7 +20,7 @@
 #include <zstd.h>
 
 #include <ebb_units.h>
-#include <private_file.h>
+#include "user/home/private_file.h"
 
 #define VERSION 1u
 #define RECORD_MOST ((size_t)1 << 20)

@@ -20,7 +20,7 @@
  * of their own while calls are counted.
  */
 #define _GNU_SOURCE
-#include "ebb.h"
+#include "api/ebb.h"
 
 #include <stdio.h>
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ebb.h"
+#include "api/ebb.h"
 
 void steps_free(struct ebb_store *s, uint64_t slots);
 void steps_flush(struct ebb_store *s);

@@ -11,8 +11,8 @@
  * store the destination is zeros.
  */
 #include "fuzz.h"
-#include "check.h"
-#include "codecs.h"
+#include "store/check.h"
+#include "codecs/codecs.h"
 
 #define SLOTS 4
 

@@ -27,7 +27,7 @@
 #include <zstd.h>
 
 #include "dump.h"
-#include "ebb_units.h"
+#include "api/ebb_units.h"
 #include "fuzz_put.h"
 
 #define PIECE_MOST ((size_t)1 << 20)            /* of a disk, in one record */

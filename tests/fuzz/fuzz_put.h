@@ -8,7 +8,7 @@
 #ifndef EBB_TESTS_FUZZ_PUT_H
 #define EBB_TESTS_FUZZ_PUT_H
 
-#include "ebb.h"
+#include "api/ebb.h"
 #include "fuzz.h"
 
 static unsigned int failing;            /* the put, counted from 1, that fails; 0: none */

@@ -9,8 +9,8 @@
  * and leaves the slot as it was.
  */
 #include "fuzz.h"
-#include "check.h"
-#include "codecs.h"
+#include "store/check.h"
+#include "codecs/codecs.h"
 
 #define SLOTS_MAX 64
 #define OPS_MAX 400

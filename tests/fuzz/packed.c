@@ -11,7 +11,7 @@
 #include <xxhash.h>
 
 #include "fuzz_put.h"
-#include "ebb_values.h"
+#include "api/ebb_values.h"
 
 #define SUM_AT 8u
 #define SUMMED 16u

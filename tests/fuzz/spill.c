@@ -13,8 +13,8 @@
 #define _GNU_SOURCE
 #endif
 #include "fuzz_put.h"
-#include "ebb_cache.h"
-#include "cache.h"
+#include "api/ebb_cache.h"
+#include "kv/cache.h"
 
 #include <errno.h>
 #include <fcntl.h>

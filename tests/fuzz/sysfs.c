@@ -14,7 +14,7 @@
 #include "../../kernel/zram/wb.h"
 #include "../../kernel/zram/zram.h"
 #include "../../kernel/codec/codecs.h"
-#include "check.h"
+#include "tier/tier_check.h"
 #include "kernel_shim.h"
 
 #define FILES_MAX 64
@@ -761,7 +761,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		free(text);
 	}
 	release_flush(&zram.store.release);
-	must(!store_check(&zram.store));
+	must(!tier_check(&zram.store));
 	return 0;
 }
 
@@ -769,7 +769,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct store_config cfg = {
 		.slots = SLOTS, .codec = &codec_first, .chain = 4, .release_limit = 1 << 20,
-		.blocks = BLOCKS,
 	};
 
 	(void)argc;
@@ -779,6 +778,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	source_open(&source);
 	zram.disk = &disk;
 	must_eq(store_init(&zram.store, &source.pages, &cfg), 0);
+	must_eq(store_back(&zram.store, &zram.backed, BLOCKS), 0);
 	zram_wear_init(&zram);
 	fill_slots();
 	add_files(zram_disk_groups);

@@ -9,8 +9,8 @@
  * what it was. In the second, whatever the object is, an answer is a value, -ENOENT or -EIO.
  */
 #include "fuzz_put.h"
-#include "ebb_values.h"
-#include "values.h"
+#include "api/ebb_values.h"
+#include "kv/values.h"
 
 #define NAMES 48u
 #define LARGEST 150000u

@@ -58,6 +58,7 @@ static const struct rank {
 	[14] = { "&b->lock",         0 },
 	[15] = { "ebb_backed_batch", SLEEPING | R(5) },
 	[16] = { "ebb_backed",       SLEEPING | R(5) | R(15) },
+	[17] = { "&b->cpus",         0 },       /* which nobody takes */
 };
 #define NRANKS (sizeof(ranks) / sizeof(ranks[0]))
 

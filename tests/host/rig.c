@@ -199,7 +199,7 @@ int rig_open(const struct rig_config *cfg)
 	const struct store_config sc = {
 		.more[0].ops = cfg->recompress ? &second : NULL, .slots = cfg->slots,
 		.codec = &codec, .chain = CHAIN_MIN, .mem_limit = cfg->mem_limit,
-		.release_limit = cfg->release_limit, .blocks = cfg->blocks,
+		.release_limit = cfg->release_limit,
 	};
 	int err = -ENOMEM;
 
@@ -216,6 +216,11 @@ int rig_open(const struct rig_config *cfg)
 		err = -ENOMEM;
 	if (!err)
 		err = store_init(&rig->store, &rig->pages, &sc);
+	if (!err) {
+		err = store_back(&rig->store, &rig->backed, cfg->blocks);
+		if (err)
+			store_destroy(&rig->store);
+	}
 	if (!err)
 		err = give_spare(&rig->store.release, cfg);
 	if (!err)
@@ -240,6 +245,7 @@ void rig_close(void)
 			     (unsigned long long)release_held(&s->release),
 			     (unsigned long long)store_pages_taken(s));
 	store_destroy(s);
+	backed_destroy(&rig->backed);
 	pages_destroy(&rig->pages);
 	host_free(rig->device, rig->blocks * sizeof(*rig->device));
 	host_free(rig, sizeof(*rig));
@@ -287,7 +293,7 @@ static void check_release(struct release *r)
 void rig_check(void)
 {
 	struct store *s = &rig->store;
-	const char *why = store_check(s);
+	const char *why = tier_check(s);
 
 	if (why)
 		explore_fail("%s", why);
@@ -491,14 +497,14 @@ static void back_op(struct store *s, u64 i, bool fails)
 		return;
 	}
 	if (store_copy_out(s, i, buf, rig->packed)) {
-		backed_unreserve(&s->backed, block);
+		backed_unreserve(s->backed, block);
 		store_unchoose(s, i);
 		return;
 	}
 	if (!fails)
 		host_a64_set(&rig->device[block], buf[0]);
 	if (fails || !store_to_backed(s, i, block)) {
-		backed_unreserve(&s->backed, block);
+		backed_unreserve(s->backed, block);
 		store_unchoose(s, i);
 	}
 }
@@ -513,7 +519,7 @@ static int incoming_op(struct store *s, u64 i, u32 value, bool fails)
 	if (!err)
 		err = store_reserve_block(s, &block);
 	if (!err && fails) {
-		backed_unreserve(&s->backed, block);
+		backed_unreserve(s->backed, block);
 		err = -EIO;
 	}
 	if (!err) {

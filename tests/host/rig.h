@@ -9,10 +9,10 @@
 #ifndef EBB_TESTS_RIG_H
 #define EBB_TESTS_RIG_H
 
-#include "check.h"
-#include "recompress.h"
+#include "tier/tier_check.h"
+#include "tier/recompress.h"
 #include "history.h"
-#include "writeback.h"
+#include "tier/writeback.h"
 #include "home.h"
 #include "explore.h"
 
@@ -117,6 +117,7 @@ struct rig {
 	struct host_pages src;
 	struct pages pages;
 	struct store store;
+	struct backed backed;
 	bool codec_fails;       /* with -EIO from now on, both ways */
 	int codec_says;         /* not 0: what compress returns */
 	u32 codec_calls;        /* of compress */

@@ -4,8 +4,8 @@
  * a while, the codec breaks its word; the worker runs never, or after each operation.
  *
  * A life is a store from its making to its end with a script in between.  After each operation
- * every invariant of core/check.c must hold and every slot have what it had, or, after a write
- * that succeeded, what was written.  At the end nothing may be left.
+ * every invariant of core/store/check.c must hold and every slot have what it had, or, after a
+ * write that succeeded, what was written.  At the end nothing may be left.
  */
 #include "explore.h"
 #include "rig.h"

@@ -2,9 +2,9 @@
 /*
  * test_memory.c - pages that turn out to be broken while they are in the reserve or in use.
  */
-#include "check.h"
+#include "store/check.h"
 #include "explore.h"
-#include "pool.h"
+#include "mm/pool.h"
 #include "rig.h"
 
 #include <stdio.h>

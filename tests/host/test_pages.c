@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_pages.c - the reserve (core/pages.h), nodes, and the slot table's pages.
+ * test_pages.c - the reserve (core/mm/pages.h), nodes, and the slot table's pages.
  *
  * One actor, which the tests put on a CPU.  The home itself watches the context, the order of locks
  * and the pages.

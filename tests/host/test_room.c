@@ -127,15 +127,15 @@ static void a_block_that_any_cpu_let_go_of_is_found(void)
 	me->cpu = cfg.cpus - 1;
 	store_free(s, 0);
 	me->cpu = 0;
-	if (s->backed.nfree)
+	if (s->backed->nfree)
 		explore_fail("a free does not keep its block");
 	if (store_reserve_block(s, &block))
 		explore_fail("a block that another CPU let go of is not found");
-	backed_unreserve(&s->backed, block);
+	backed_unreserve(s->backed, block);
 	for (i = 0; i < BACKED_BATCH; i++)
 		store_free(s, 1 + i);
-	if (s->backed.nfree != 1 + BACKED_BATCH)
-		explore_fail("%llu blocks are free", (unsigned long long)s->backed.nfree);
+	if (s->backed->nfree != 1 + BACKED_BATCH)
+		explore_fail("%llu blocks are free", (unsigned long long)s->backed->nfree);
 	end();
 }
 
@@ -154,7 +154,7 @@ static void it_looks_at_readers_and_not_at_late_blocks(void)
 	for (i = 0; i < b.blocks; i++)
 		if (backed_reserve(&b, &block))
 			explore_fail("a block is not there");
-	backed_batch_init(&batch);
+	host_lock_init(&batch.lock, "ebb_backed_batch");
 	for (i = 0; i < late; i++)
 		backed_let_go(&b, &batch, i * BACKED_READERS + 5);
 	backed_collect(&b, &batch);
@@ -280,7 +280,7 @@ static void two_end(void)
 	explore_outcome(found[0] * 4 + found[1]);
 	for (i = 0; i < 2; i++)
 		if (found[i] < 2)
-			backed_unreserve(&rig->store.backed, found[i]);
+			backed_unreserve(rig->store.backed, found[i]);
 	end();
 }
 

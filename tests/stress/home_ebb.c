@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ebb.h"
-#include "release.h"
+#include "api/ebb.h"
+#include "mm/release.h"
 
 static struct ebb_store *store;
 static u64 meta_empty;          /* meta_bytes of the store when it was new */
@@ -428,8 +428,8 @@ static void ebb_home_check(const struct tally *t)
 }
 
 /*
- * Pages of directories, which stay (core/zspage.c).  Each of 20 groups at most asks for one when 15
- * chunks of 23 or more zspages are full, and then for one each 512 chunks.
+ * Pages of directories, which stay (core/mm/zspage.c).  Each of 20 groups at most asks for one when
+ * 15 chunks of 23 or more zspages are full, and then for one each 512 chunks.
  */
 static u64 leaves_most(void)
 {

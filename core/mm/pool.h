@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * pool.h - the allocator: objects of 1 byte to a page, in zspages of size classes.
+ *
+ * An object is named by a reference:
+ *
+ *     50          43 42                                    5 4      0      4 KiB pages
+ *     |  raw class  |  zspage number   :     object        |  slack |
+ *
+ * slack is the raw class's size less the object's (less than two steps of the class table: the
+ * smallest class is two steps wide, and the first huge one begins a header early), so a
+ * reference tells the exact size and the class without a look at memory.  "Location" is the
+ * zspage and object part; it is what changes when compaction moves the object.  The class says
+ * where it divides: object has the bits that count the objects of a zspage, the number has the
+ * rest, and numbers are those of the class's group (zspage.h).  That is enough for 4 TiB of
+ * pages or 2^32 objects, whichever is first (tests/test_pool.c proves it).  References
+ * sort by class, then by zspage.
+ *
+ * Every object but a huge one begins with a header, its owner's key; compaction finds the
+ * owner's word through it and swings it with one compare-and-swap.  Who may call with a
+ * reference: the thread that allocated it and has not published it, the thread that took it
+ * out of its owner's word, and a reader for which the owner's word is held.  All three are
+ * states in which struct pool_owner refuses to swing.
+ */
+#ifndef EBB_CORE_POOL_H
+#define EBB_CORE_POOL_H
+
+#include "zspage.h"
+
+#define REF_BITS 51             /* what a slot word has for it */
+#define REF_SLACK_BITS (HOST_PAGE_SHIFT - 7)
+#define REF_CLASS_BITS (HOST_PAGE_SHIFT == 12 ? 8 : 9)
+#define REF_LOC_BITS (REF_BITS - REF_CLASS_BITS - REF_SLACK_BITS)
+#define REF_CLASS_SHIFT (REF_SLACK_BITS + REF_LOC_BITS)
+#define REF_MASK (((u64)1 << REF_BITS) - 1)
+#define REF_LOC_MASK ((((u64)1 << REF_LOC_BITS) - 1) << REF_SLACK_BITS)
+
+#define POOL_HEADER 4u          /* u32 owner */
+
+/*
+ * Lists of a class: group g = 1 .. 10 holds zspages whose in-use ratio is, or was when they
+ * were filed, in [10 (g - 1), 10 g) percent.  POOL_ASIDE is compaction's: those it is done with, or
+ * busy with, so that it comes to each once; an allocation takes them after all others.  Group 0:
+ * on no list.
+ */
+#define POOL_ASIDE 11
+#define POOL_GROUPS 12
+
+/* Zspages that are looked at in one hold of a class lock, beside those that are changed. */
+#define POOL_LOOK 32
+
+/*
+ * Objects that compaction tries to move in one hold of a class lock: so many, or as many as are
+ * 32 KiB together, and one at least.  In between nobody who wants the lock gets it.
+ */
+#define POOL_MOVES 8
+#define POOL_MOVE_BYTES 32768u
+
+/* What compaction does with a class, in this order; core/mm/compact.c. */
+enum pool_stage {
+	STAGE_DONE, STAGE_REFILE, STAGE_EMPTY, STAGE_RETURN, STAGE_PACK, STAGE_FINISH, STAGES
+};
+
+struct pool_class {
+	/* Fixed, and read by every free: a line that is never written. */
+	u32 size;
+	u16 objs;
+	u8 pages;
+	u8 place;                       /* in class_table.class[] */
+	u8 words;                       /* of a descriptor */
+	u8 obj_bits;                    /* of a location */
+	u8 no_shift;                    /* of a reference without its class: leaves the number */
+	u8 word_shift;                  /* of a reference: drops the bit in a word of used[] */
+	u16 obj_mask;                   /* (1 << obj_bits) - 1 */
+	struct zspage_map map;          /* of group */
+	struct zspage_group *group;     /* where its descriptors are */
+	u64 full;                       /* the state of a full zspage */
+
+	host_lock_t lock HOST_OWN_LINE;
+	u16 listed;                     /* bit g: list g has members; class lock */
+	u8 needs;                       /* pool_likely_missing(); class lock, host_read_once */
+	u32 head[POOL_GROUPS];          /* descriptors' numbers; class lock */
+	u32 partial;                    /* zspages on lists; class lock, host_read_once */
+
+	/* Compaction's; class lock. */
+	u32 cursor;                     /* the zspage it is at, or 0 */
+	u64 turn;                       /* pool.compact_at of the turn under way, or of the last */
+	u32 quota;                      /* partial as the turn began */
+	u32 left;                       /* zspages that this stage may still come to, of quota */
+	u16 obj;                       /* EMPTY: the next object of the zspage; PACK: those moved */
+	u8 stage;                       /* enum pool_stage */
+	u8 list;                        /* REFILE: the one that comes next */
+} HOST_OWN_LINE;
+
+/* How compaction reaches the words that hold references.  Both are atomic context. */
+struct pool_owner {
+	void *ctx;
+	/* The reference in the word of key, or 0 if there is none that may be moved now. */
+	u64 (*look)(void *ctx, u32 key);
+	/* Replaces from by to if look() would still say from.  Full ordering. */
+	bool (*swing)(void *ctx, u32 key, u64 from, u64 to);
+};
+
+struct pool {
+	struct class_table table;
+	struct pages *pages_from;       /* where they come from */
+	struct host_pages *src;         /* of it */
+	struct zspage_table zspages;
+	struct pool_owner owner;
+	struct pool_class *class;       /* [table.nclasses] */
+
+	/* Written as zspages come and go, so apart from what every free reads. */
+	host_a64 pages HOST_OWN_LINE;   /* in zspages */
+	u64 limit;                      /* bytes of those, 0: any; host_read_once */
+	host_a64 pages_peak;
+	host_a64 compact_at;            /* pass * classes + class; only grows */
+	host_a64 pages_compacted;       /* ever */
+};
+
+/* chain: most pages of a zspage.  Process context.  -EINVAL, -ENOMEM. */
+int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
+	      const struct pool_owner *owner);
+
+/* Process context; all objects are free. */
+void pool_destroy(struct pool *p);
+
+/* The largest object that is not huge.  Larger ones take a page each. */
+static inline size_t pool_max_small(const struct pool *p)
+{
+	return p->table.largest - POOL_HEADER;
+}
+
+#define POOL_LIMITED 0x100u
+
+/*
+ * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key, and fills it with
+ * those at data, unless data is NULL: then it is the caller's to fill.  *ref names it.
+ * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: as pages_alloc(), so
+ * HOST_MAY_WAIT, process context; or 0, any context, it does not sleep, and is refused sooner; with
+ * POOL_LIMITED no page is added past the limit.  -ENOMEM; -EDQUOT: the limit; -ENOSPC: the class
+ * has no number left for a zspage, so there are 4 TiB of pages or 2^32 objects.
+ */
+int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned int node,
+	      unsigned int how, u64 *ref);
+
+/* An object that the caller is to fill with pool_write(). */
+static inline int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node,
+			     unsigned int how, u64 *ref)
+{
+	return pool_make(p, size, NULL, key, node, how, ref);
+}
+
+/* Frees an object.  Any context. */
+void pool_free(struct pool *p, u64 ref);
+
+#define POOL_BULK_SMALL 64
+
+/*
+ * Frees n objects, 0 to 65535, grouped by class, with at most one hold of a class's lock for
+ * each group; refs[] is sorted in place.  tmp: room for n references, or NULL if n is at most
+ * POOL_BULK_SMALL.  Any context.
+ */
+void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n);
+
+/* Exact size of an object in bytes. */
+static inline size_t pool_ref_size(const struct pool *p, u64 ref)
+{
+	/* From the class table, not the classes: two lines of it serve most references. */
+	u32 raw = class_raw_size(&p->table, (unsigned int)(ref >> REF_CLASS_SHIFT));
+	u32 bytes = raw - (u32)(ref & ((1u << REF_SLACK_BITS) - 1));
+
+	return raw > p->table.largest ? bytes : bytes - POOL_HEADER;
+}
+
+/* Bytes of pages that an object takes: its part of a full zspage. */
+static inline u32 pool_ref_room(const struct pool *p, u64 ref)
+{
+	return p->table.class[p->table.merged[ref >> REF_CLASS_SHIFT]].room;
+}
+
+/* Fills an object with its pool_ref_size() bytes.  Any context. */
+void pool_write(struct pool *p, u64 ref, const void *data);
+
+/* Copies an object's pool_ref_size() bytes.  Any context. */
+void pool_read(struct pool *p, u64 ref, void *data);
+
+/*
+ * The bytes of an object in one piece: in place, or copied to bounce (HOST_PAGE_SIZE bytes) if
+ * it spans two pages.  Valid while the caller may call with ref.  Any context.
+ */
+const void *pool_map(struct pool *p, u64 ref, void *bounce);
+
+/*
+ * Compaction.  It goes round the classes, in steps; a step passes classes without partial
+ * zspages or holds a class's lock once, for at most POOL_MOVES moves and 2 * POOL_LOOK looks.  All
+ * that it has to remember is in the class, under that lock, so any number of threads may take
+ * steps, and none waits for another that lost its CPU between two.
+ */
+struct pool_compaction {
+	u64 until;                      /* over when pool.compact_at is there, */
+	u64 left;                       /* or after so many steps */
+	u64 pages;                      /* that freed */
+};
+
+/*
+ * Begins one that gives each class a turn.  It ends within the steps that what is there now may
+ * take, whatever is allocated and freed meanwhile.  Any context.
+ */
+void pool_compact_begin(struct pool *p, struct pool_compaction *pc);
+
+/* Takes at most steps steps; false: it is over.  Any context; sleeps for nothing. */
+bool pool_compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps);
+
+/*
+ * Takes steps of whatever turn it is, leaving out those for which the class lock is taken at that
+ * moment; returns the pages that freed.  Any context.
+ */
+u64 pool_compact_some(struct pool *p, unsigned int steps);
+
+/*
+ * A whole compaction, with a rest after each step; it ends early when host_interrupted().
+ * Returns the pages that freed.  Process context.
+ */
+u64 pool_compact(struct pool *p);
+
+/*
+ * Pages in zspages now, and the most there were.  A page is counted from before its first object
+ * can be found until after its last one is gone.  Any context.
+ */
+static inline u64 pool_pages(struct pool *p)
+{
+	return host_a64_read(&p->pages);
+}
+
+static inline u64 pool_pages_peak(struct pool *p)
+{
+	u64 pages = pool_pages(p), peak = host_a64_read(&p->pages_peak);
+
+	return pages > peak ? pages : peak;
+}
+
+void pool_reset_peak(struct pool *p);
+
+#define POOL_FULLNESS 11                /* 10 % .. 90 %, under 100 %, 100 % */
+
+/* One class's row of the "classes" table. */
+struct pool_class_stat {
+	u64 zspages[POOL_FULLNESS];
+	u64 objs, used, pages;
+	u64 freeable;                   /* pages more than the used objects need side by side */
+};
+
+/* Fills rows[table.nclasses].  Process context. */
+void pool_class_stats(struct pool *p, struct pool_class_stat *rows);
+
+/*
+ * For check.c and compact.c.
+ */
+
+static inline struct pool_class *ref_class(const struct pool *p, u64 ref)
+{
+	return &p->class[p->table.merged[ref >> REF_CLASS_SHIFT]];
+}
+
+/* The location of object obj of zspage no of class c, in its place in a reference. */
+static inline u64 ref_loc(const struct pool_class *c, u32 no, unsigned int obj)
+{
+	return ((u64)no << c->obj_bits | obj) << REF_SLACK_BITS;
+}
+
+/* The number of the zspage; c is the reference's class, for this and the next. */
+static inline u32 ref_zspage(const struct pool_class *c, u64 ref)
+{
+	return (u32)(ref << (64 - REF_CLASS_SHIFT) >> c->no_shift);
+}
+
+static inline unsigned int ref_obj(const struct pool_class *c, u64 ref)
+{
+	return (unsigned int)(ref >> REF_SLACK_BITS) & c->obj_mask;
+}
+
+/* The descriptor of a number that the caller has. */
+static inline struct zspage *class_at(const struct pool_class *c, u32 no)
+{
+	return zspage_at(&c->map, no);
+}
+
+/* The address of byte off of a zspage; valid to the end of that page. */
+static inline char *zspage_byte(const struct pool *p, const struct pool_class *c,
+				struct zspage *z, size_t off)
+{
+	host_page page = zspage_pages(z, c->words)[off >> HOST_PAGE_SHIFT];
+
+	return (char *)host_page_addr(p->src, page) + (off & HOST_PAGE_MASK);
+}
+
+/* The header of object obj; not for huge classes. */
+static inline u32 *object_key(const struct pool *p, const struct pool_class *c, struct zspage *z,
+			      unsigned int obj)
+{
+	return (u32 *)zspage_byte(p, c, z, (size_t)obj * c->size);
+}
+
+/* The group of a zspage with inuse objects, 0 < inuse < objs. */
+static inline unsigned int class_group(const struct pool_class *c, unsigned int inuse)
+{
+	return inuse * 10 / c->objs + 1;
+}
+
+/* class_group(c, inuse) < group, without the division. */
+static inline bool class_below(const struct pool_class *c, unsigned int inuse, unsigned int group)
+{
+	return inuse * 10 < (group - 1) * c->objs;
+}
+
+/*
+ * The first zspage of a list, after refiling those before it that do not belong there; NULL: none.
+ * After *left of them it takes the next as it comes.
+ */
+struct zspage *class_first(struct pool_class *c, unsigned int group, u32 *no, unsigned int *left)
+	HOST_REQUIRES(c->lock);
+/* Files z on another list. */
+void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+	HOST_REQUIRES(c->lock);
+/* Sets object obj, which is free, and files the zspage, or takes it off its list if full. */
+void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
+	HOST_REQUIRES(c->lock);
+/* Clears object obj; true: the zspage is empty, off its list, and the caller's to reap. */
+bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
+	HOST_REQUIRES(c->lock);
+
+/* The lowest clear bit of used[], or c->objs. */
+unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z);
+
+/*
+ * The most steps of the turn of a class with n zspages on its lists: each tries to move an object,
+ * puts a zspage aside, is done with one, has looked at POOL_LOOK, ends a stage, or comes to the
+ * class.
+ */
+u64 pool_compact_steps(const struct pool_class *c, u64 n);
+
+/* Frees empty zspages that are on no list, with their pages.  No lock held. */
+void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n);
+
+#endif

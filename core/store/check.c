@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * check.c - walks the slots, and compares them with what pool and release stage say.
+ */
+#include "check.h"
+
+struct check_walk {
+	struct store *s;
+	struct counters sum;
+	const char *bad;
+	u64 objects;                    /* that slots name */
+};
+
+static void check_word(struct check_walk *w, u64 i)
+{
+	u64 word = host_a64_read(store_slot(w->s, i)), ref = slot_ref(word);
+	size_t bytes;
+	u32 key;
+
+	if (word & SLOT_READERS) {
+		w->bad = "a slot is held by nobody";
+		return;
+	}
+	if (slot_type(word) > SLOT_BLOB || word & SLOT_NONE ||
+	    (slot_type(word) == SLOT_EMPTY && word)) {
+		w->bad = "a slot word is of no type";
+		return;
+	}
+	if (word & SLOT_ABOUT && slot_type(word) != SLOT_PAGE && slot_type(word) != SLOT_BACKED) {
+		w->bad = "what is said of pages is said of another slot";
+		return;
+	}
+	if (!w->s->codecs[slot_codec(word)]) {
+		w->bad = "a page is of a codec that the store does not have";
+		return;
+	}
+	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ)
+		w->sum.v[CNT_SAME]++;
+	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_BACKED)
+		w->sum.v[CNT_ORIG_BYTES] += (s64)HOST_PAGE_SIZE;
+	if (slot_type(word) == SLOT_BACKED) {
+		w->sum.v[CNT_BACKED]++;
+		if (!slot_backed_bytes(word) || slot_backed_bytes(word) > HOST_PAGE_SIZE)
+			w->bad = "a backed slot was of no size";
+	}
+	if (!slot_has_object(word))
+		return;
+	w->bad = pool_check_ref(&w->s->pool, ref, &key);
+	if (!w->bad && key != i)
+		w->bad = "an object has another slot's key";
+	if (w->bad)
+		return;
+	bytes = pool_ref_size(&w->s->pool, ref);
+	w->objects++;
+	w->sum.v[CNT_COMPR_BYTES] += (s64)bytes;
+	w->sum.v[CNT_ROOM] += pool_ref_room(&w->s->pool, ref);
+	w->sum.v[CNT_ORIG_BYTES] += (s64)(slot_type(word) == SLOT_BLOB ? bytes : HOST_PAGE_SIZE);
+	w->sum.v[CNT_HUGE] += bytes == HOST_PAGE_SIZE;
+	if (bytes == HOST_PAGE_SIZE && slot_codec(word))
+		w->bad = "a raw page is of a codec";
+}
+
+const char *store_check(struct store *s)
+{
+	static const enum store_counter counted[] = {
+		CNT_ORIG_BYTES, CNT_COMPR_BYTES, CNT_ROOM, CNT_SAME, CNT_HUGE, CNT_BACKED,
+	};
+	struct check_walk w = { .s = s };
+	u64 i, skip, n, used, held;
+	unsigned int k;
+
+	w.bad = pool_check(&s->pool, &used);
+	for (i = 0, n = 1; i < s->slots && !w.bad; i += skip ? skip : 1, n++) {
+		skip = host_table_skip(&s->table, i);
+		if (!skip)
+			check_word(&w, i);
+		if (n % STORE_PIECE == 0)
+			host_resched();
+	}
+	if (!w.bad)
+		w.bad = release_check(&s->release, &held);
+	if (w.bad)
+		return w.bad;
+	if (holds_any(&s->holds))
+		return "an object is held by nobody";
+	if (w.objects + held != used)
+		return "objects in use != references in slots and buffers";
+	for (k = 0; k < sizeof(counted) / sizeof(counted[0]); k++)
+		if (store_count(s, counted[k]) != (u64)w.sum.v[counted[k]])
+			return "a counter does not match the slots";
+	return NULL;
+}
+
+u64 store_pages_taken(struct store *s)
+{
+	return pool_pages(&s->pool) + zspage_table_pages(&s->pool.zspages) +
+	       host_a64_read(&s->pieces);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * slot.h - the slot word and what may be done to it in one step.
+ *
+ *      62     61 60   59     58   57   55   54   53     51 50                              0
+ *     |chosen|codec|incompr.|idle| type  | none | readers | reference, fill value or block |
+ *
+ * One atomic word is the whole state of a slot.  Bits 58 to 62 say something about a page, in an
+ * object or on the backing device; they are 0 in other words, and in a page that was just written.
+ *
+ *     swap     puts a word in place of whatever is there: a write, or a free if it is 0.  One
+ *              exchange: it waits for nobody and is never tried again
+ *     hold     readers + 1: the object stays as it is and where it is (hold.h)
+ *     swing    compaction's: other reference, same everything, only if nobody holds it
+ *     mark     sets and clears bits 58, 59 and 62 of what is there (store_mark_idle())
+ *     replace  another object for the same page, if it is still there, read or not (recompress.h)
+ *
+ * A read takes SLOT_TOUCHED away in the step in which it holds.
+ *
+ * An object whose word was swapped while it had readers is an orphan: its readers are counted
+ * in a side record from then on, and the last of them disposes of it (hold.h).
+ */
+#ifndef EBB_CORE_SLOT_H
+#define EBB_CORE_SLOT_H
+
+#include "mm/pool.h"
+
+#define SLOT_READER ((u64)1 << 51)
+#define SLOT_READERS ((u64)7 << 51)
+#define SLOT_NONE ((u64)1 << 54 | (u64)1 << 63)  /* bits that are 0 */
+#define SLOT_TYPE_SHIFT 55
+#define SLOT_TYPE ((u64)7 << SLOT_TYPE_SHIFT)
+#define SLOT_VALUE (SLOT_READER - 1)
+#define SLOT_IDLE ((u64)1 << 58)         /* neither read nor written since it was said to be idle */
+#define SLOT_INCOMPRESSIBLE ((u64)1 << 59)      /* no codec makes it smaller than it is */
+#define SLOT_CODEC_SHIFT 60                     /* which of the store's codecs made the object */
+#define SLOT_CODEC ((u64)3 << SLOT_CODEC_SHIFT)
+#define SLOT_CHOSEN ((u64)1 << 62)              /* to be written back */
+#define SLOT_ABOUT ((u64)31 << 58)              /* all of these */
+#define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* what a read or a write clears */
+
+/* A backed slot's value: 1 + HOST_PAGE_SHIFT bits of size, the rest of block. */
+#define SLOT_BLOCK_BITS (50 - HOST_PAGE_SHIFT)
+#define SLOT_BLOCK_MASK (((u64)1 << SLOT_BLOCK_BITS) - 1)
+
+enum slot_type {
+	SLOT_EMPTY,     /* the whole word is 0 */
+	SLOT_FILL,      /* one repeated machine word, coded in the value */
+	SLOT_BACKED,    /* a page on the backing device: size and block */
+	SLOT_FILL_OBJ,  /* the same, in an object of 8 bytes: it did not fit in the value */
+	SLOT_PAGE,      /* an object: compressed, or raw if its size is a page */
+	SLOT_BLOB,      /* an object: bytes as the owner gave them */
+};
+
+static inline enum slot_type slot_type(u64 word)
+{
+	return (enum slot_type)(word >> SLOT_TYPE_SHIFT & 7);
+}
+
+static inline u64 slot_make(enum slot_type type, u64 value)
+{
+	return (u64)type << SLOT_TYPE_SHIFT | value;
+}
+
+static inline bool slot_has_object(u64 word)
+{
+	return slot_type(word) >= SLOT_FILL_OBJ;
+}
+
+static inline u64 slot_ref(u64 word)
+{
+	return word & REF_MASK;
+}
+
+/* The priority of the codec that made a page's object; 0 of anything else. */
+static inline unsigned int slot_codec(u64 word)
+{
+	return (unsigned int)(word >> SLOT_CODEC_SHIFT & 3);
+}
+
+/*
+ * A repeated word fits in 51 bits if it is a sign-extended 48-bit number (0, small numbers,
+ * pointers), one 32-bit number twice (repeated bytes), or has 16 low zero bits (most
+ * doubles).  Bits 50..49 say which.
+ */
+static inline bool slot_fill_code(u64 fill, u64 *value)
+{
+	const u64 low48 = ((u64)1 << 48) - 1;
+	u64 top = fill >> 47;
+
+	if (top == 0 || top == (u64)0x1ffff)
+		*value = fill & low48;
+	else if (fill >> 32 == (fill & 0xffffffff))
+		*value = (u64)1 << 49 | (fill & 0xffffffff);
+	else if (!(fill & 0xffff))
+		*value = (u64)2 << 49 | fill >> 16;
+	else
+		return false;
+	return true;
+}
+
+static inline u64 slot_fill_value(u64 word)
+{
+	const u64 low48 = ((u64)1 << 48) - 1;
+	u64 v = word & low48;
+
+	switch (word >> 49 & 3) {
+	case 0:
+		return v >> 47 ? v | ~low48 : v;
+	case 1:
+		return v << 32 | v;
+	default:
+		return v << 16;
+	}
+}
+
+/*
+ * The value of a backed slot: bytes of the object that it was, and the block that has them, or, if
+ * the device keeps whole pages, the page.
+ */
+static inline u64 slot_backed_value(size_t bytes, u64 block)
+{
+	return (u64)bytes << SLOT_BLOCK_BITS | block;
+}
+
+static inline u64 slot_block(u64 word)
+{
+	return word & SLOT_BLOCK_MASK;
+}
+
+static inline size_t slot_backed_bytes(u64 word)
+{
+	return (size_t)((word & SLOT_VALUE) >> SLOT_BLOCK_BITS);
+}
+
+/* Whether two words of a slot are of the same content: readers and bits about it are nothing. */
+static inline bool slot_same_value(u64 a, u64 b)
+{
+	return !((a ^ b) & (SLOT_TYPE | SLOT_VALUE));
+}
+
+/* Whether a word names this very object, which the caller holds, so that no other is called so. */
+static inline bool slot_names(u64 word, u64 ref)
+{
+	return slot_has_object(word) && slot_ref(word) == ref;
+}
+
+/*
+ * Puts a word in place and returns the one it replaces, with its readers.  If that had an object,
+ * hold_orphan() tells whose it is.  Any context.
+ */
+static inline u64 slot_swap(host_a64 *slot, u64 new)
+{
+	return host_a64_xchg(slot, new);
+}
+
+/*
+ * Puts new in place of the object ref, which the caller holds, whatever else the word says.  *old
+ * is the word that it took, with its readers; false: the page is another one by now.
+ */
+static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
+{
+	*old = host_a64_read(slot);
+	while (slot_names(*old, ref))
+		if (host_a64_cas(slot, old, new))
+			return true;
+	return false;
+}
+
+/*
+ * Sets and clears bits 58, 59 and 62 of the page that word was read from.  Tried once: false if
+ * the word changed meanwhile.
+ */
+static inline bool slot_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
+{
+	return host_a64_cas(slot, &word, (word & ~clear) | set);
+}
+
+/* The reference that compaction may move now, or 0. */
+static inline u64 slot_movable(const host_a64 *slot)
+{
+	u64 word = host_a64_read_acquire(slot);
+
+	return slot_has_object(word) && !(word & SLOT_READERS) ? slot_ref(word) : 0;
+}
+
+/* Tried once: a word that changes meanwhile is somebody's who comes before compaction. */
+static inline bool slot_swing(host_a64 *slot, u64 from, u64 to)
+{
+	u64 word = host_a64_read(slot);
+
+	return slot_names(word, from) && !(word & SLOT_READERS) &&
+	       host_a64_cas(slot, &word, (word & ~REF_MASK) | to);
+}
+
+#endif

@@ -1,0 +1,679 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * store.c - owns the slot table and what each slot means.
+ */
+#include "store.h"
+#include "store_word.h"
+
+/* Lengths that a page may come to before it is kept raw: store_write_page(). */
+#define WRITE_TRIES 3
+
+/*
+ * The owner's side of compaction (pool.h): a key is a slot number.
+ */
+
+static u64 owner_look(void *ctx, u32 key)
+{
+	struct store *s = ctx;
+
+	/* A key read from an object that is not published yet may be anything. */
+	return key < s->slots ? slot_movable(store_slot(s, key)) : 0;
+}
+
+static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
+{
+	struct store *s = ctx;
+
+	return slot_swing(store_slot(s, key), from, to);
+}
+
+/* The owner's side of giving back under pressure (shrink.h). */
+
+static u64 owner_room(void *ctx)
+{
+	return store_count(ctx, CNT_ROOM);
+}
+
+static void leave_streams(struct store *s)
+{
+	unsigned int p;
+
+	for (p = 0; p < STORE_CODECS; p++)
+		if (s->codecs[p] == &s->own[p])
+			streams_destroy(&s->own[p]);
+}
+
+/* The codec of priority p, and what it is told. */
+static struct store_codec codec_of(const struct store_config *cfg, unsigned int p)
+{
+	if (p)
+		return cfg->more[p - 1];
+	return (struct store_codec){ .ops = cfg->codec, .level = cfg->level,
+				     .winbits = cfg->winbits,
+				     .dict = cfg->dict, .dict_bytes = cfg->dict_bytes };
+}
+
+static int add_streams(struct store *s, unsigned int p, const struct store_codec *c)
+{
+	const struct codec_params params = {
+		.level = c->level, .winbits = c->winbits,
+		.dict = c->dict, .dict_bytes = c->dict_bytes,
+	};
+	int err = streams_init(&s->own[p], c->ops, &params, false);
+
+	if (!err)
+		s->codecs[p] = &s->own[p];
+	return err;
+}
+
+/* Those of the configuration, or the store's own. */
+static int need_streams(struct store *s, const struct store_config *cfg)
+{
+	unsigned int p;
+	int err = 0;
+
+	s->codecs[0] = cfg->streams;
+	for (p = 0; p < STORE_CODECS && !err; p++) {
+		const struct store_codec c = codec_of(cfg, p);
+
+		if (c.ops && !s->codecs[p])
+			err = add_streams(s, p, &c);
+	}
+	s->streams = s->codecs[0];
+	if (err)
+		leave_streams(s);
+	return err;
+}
+
+/* Holds at a time: who holds has a stream in hand, but for who recompresses; hold.h. */
+static u32 most_holds(struct store *s)
+{
+	u32 n = 1 + host_percpu_items(&s->cpus);
+	unsigned int p;
+
+	for (p = 0; p < STORE_CODECS; p++)
+		n += s->codecs[p] ? s->codecs[p]->n : 0;
+	return n;
+}
+
+static bool levels_fit(const struct store_config *cfg)
+{
+	unsigned int p;
+
+	for (p = 0; p < STORE_CODECS; p++) {
+		const struct store_codec c = codec_of(cfg, p);
+
+		if (c.ops && (c.level < c.ops->min_level || c.level > c.ops->max_level))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The slot table.  A page of it, once there, stays to the end, so that nobody has to wait for who
+ * may look into it.
+ */
+
+/* Gives slot i a word.  node, how: as pages_alloc().  -ENOMEM. */
+static int make_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
+{
+	struct pages *pages = s->pool.pages_from;
+	host_page page;
+	int err;
+
+	err = pages_alloc(pages, &page, 1, node, how);
+	if (err)
+		return err;
+	memset(host_page_addr(pages->src, page), 0, HOST_PAGE_SIZE);
+	if (host_table_give(&s->table, i, pages->src, page))
+		host_a64_add(&s->pieces, 1);
+	else
+		pages_free(pages, &page, 1);
+	return host_table_has(&s->table, i) ? 0 : -ENOMEM;
+}
+
+/* The same, if it has none. */
+static inline int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
+{
+	return host_likely(host_table_has(&s->table, i)) ? 0 : make_slot(s, i, node, how);
+}
+
+static void table_free(struct store *s)
+{
+	host_page page;
+
+	while ((page = host_table_take(&s->table))) {
+		pages_free(s->pool.pages_from, &page, 1);
+		host_resched();
+	}
+	host_table_destroy(&s->table);
+}
+
+int store_init(struct store *s, struct pages *pages, const struct store_config *cfg)
+{
+	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
+	const struct shrink_owner shrink_owner = { .ctx = s, .room = owner_room };
+	int err;
+
+	memset(s, 0, sizeof(*s));
+	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg))
+		return -EINVAL;
+	s->slots = cfg->slots;
+	s->codec = cfg->codec;
+
+	err = pool_init(&s->pool, pages, cfg->chain, &owner);
+	if (err)
+		return err;
+	s->pool.limit = cfg->mem_limit;
+	err = host_table_init(&s->table, s->slots);
+	if (err)
+		goto no_table;
+	err = need_streams(s, cfg);
+	if (err)
+		goto no_streams;
+	err = host_percpu_init(&s->cpus, sizeof(struct store_cpu));
+	if (err)
+		goto no_cpus;
+	err = holds_init(&s->holds, most_holds(s));
+	if (err)
+		goto no_holds;
+	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots,
+			   cfg->release_budget);
+	if (err)
+		goto no_release;
+	shrink_init(&s->shrink, &s->pool, &s->release, &shrink_owner);
+	return 0;
+
+no_release:
+	holds_destroy(&s->holds);
+no_holds:
+	host_percpu_destroy(&s->cpus);
+no_cpus:
+	leave_streams(s);
+no_streams:
+	host_table_destroy(&s->table);
+no_table:
+	pool_destroy(&s->pool);
+	return err;
+}
+
+void store_destroy(struct store *s)
+{
+	store_reset(s);
+	release_destroy(&s->release);
+	holds_destroy(&s->holds);
+	host_percpu_destroy(&s->cpus);
+	leave_streams(s);
+	table_free(s);
+	pool_destroy(&s->pool);
+}
+
+/* ---- words in, words out ---- */
+
+void store_note(struct store *s, enum store_counter i)
+{
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+
+	counter_add(&cpu->counters, i, 1);
+	host_percpu_unlock(&s->cpus, cpu);
+}
+
+/*
+ * As store_put_word(), for another object of the page that word was read from, if it is still
+ * there.  The account is squared after the fact, still under the item.
+ */
+bool store_replace(struct store *s, u64 i, u64 word, u64 new)
+{
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	bool done;
+	u64 old;
+
+	done = slot_replace(store_slot(s, i), slot_ref(word), new, &old);
+	if (done) {
+		store_account(s, &cpu->counters, new, 1);
+		store_account(s, &cpu->counters, old, -1);
+		/* The caller's own hold is left at least. */
+		host_warn_on(hold_orphan(&s->holds, old), "a held object has no readers");
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	return done;
+}
+
+u64 store_hold(struct store *s, u64 i)
+{
+	return hold_take(&s->holds, store_slot(s, i));
+}
+
+/* The last hold of an orphan has ended: as store_let_go(). */
+static bool let_go_of(struct store *s, struct store_cpu *cpu, u64 ref, struct release_todo *todo)
+{
+	return store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), todo);
+}
+
+static void slot_drop_word(struct store *s, host_a64 *slot, u64 word)
+{
+	struct release_todo todo = { NULL, false };
+	struct store_cpu *cpu;
+	u64 ref = slot_ref(word);
+	bool now;
+
+	if (host_likely(!hold_drop(&s->holds, slot, ref)))
+		return;
+	cpu = host_percpu_lock(&s->cpus);
+	now = let_go_of(s, cpu, ref, &todo);
+	host_percpu_unlock(&s->cpus, cpu);
+	store_let_go_finish(s, ref, now, &todo);
+}
+
+void store_drop(struct store *s, u64 i, u64 word)
+{
+	slot_drop_word(s, store_slot(s, i), word);
+}
+
+/* A word for slot i, and if bytes is not 0 an object of those at data, as pool_make(). */
+static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how,
+				  const void *data, size_t bytes, u64 *ref)
+{
+	int err = need_slot(s, i, node, how);
+
+	return err || !bytes ? err :
+	       pool_make(&s->pool, bytes, data, (u32)i, node, how | POOL_LIMITED, ref);
+}
+
+/* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */
+static int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how,
+			   const void *data, size_t bytes, u64 *ref)
+{
+	struct release_asker asker = { 0 };
+	int err;
+
+	/* Nothing held back by now may mean that it came back since, so try in any case. */
+	do {
+		err = alloc_once(s, i, node, how, data, bytes, ref);
+	} while (store_no_room(err) && release_help_again(&s->release, &asker, node));
+	return err;
+}
+
+/* Makes the object for slot i and its word. */
+static int store_make_object(struct store *s, u64 i, unsigned int node, unsigned int how,
+			     enum slot_type type, const void *data, size_t bytes, u64 *word)
+{
+	u64 ref;
+	int err = store_make_room(s, i, node, how, data, bytes, &ref);
+
+	if (!err)
+		*word = slot_make(type, ref);
+	return err;
+}
+
+/* The word of a page that needs no object. */
+static int make_fill(struct store *s, u64 i, unsigned int node, unsigned int how, u64 value,
+		     u64 *word)
+{
+	*word = slot_make(SLOT_FILL, value);
+	return host_likely(host_table_has(&s->table, i)) ? 0 :
+	       store_make_room(s, i, node, how, NULL, 0, NULL);
+}
+
+/* Word i of a page, which need not be aligned in user space. */
+static u64 word_at(const void *page, size_t i)
+{
+	u64 w;
+
+	memcpy(&w, (const char *)page + i * sizeof(w), sizeof(w));
+	return w;
+}
+
+#define PAGE_WORDS (HOST_PAGE_SIZE / sizeof(u64))
+
+/* Whether a page is one repeated word. */
+static bool same_filled(const void *page, u64 *fill)
+{
+	size_t i;
+
+	*fill = word_at(page, 0);
+	/* Most pages that differ do so at the end, if not at the start. */
+	if (word_at(page, PAGE_WORDS - 1) != *fill)
+		return false;
+	for (i = 1; i < PAGE_WORDS - 1; i++)
+		if (word_at(page, i) != *fill)
+			return false;
+	return true;
+}
+
+/*
+ * Makes the word of a page.  Room that is there at once is filled while the stream is in hand;
+ * to wait for room the stream is given back, and what was in it is made again when there is some.
+ * A caller who changes the page meanwhile may get another length than there is room for; after
+ * WRITE_TRIES of that the page is kept raw.
+ */
+static HOST_INLINE int store_write_page(struct store *s, u64 i, unsigned int node, unsigned int how,
+					const void *page, u64 *word)
+{
+	int bytes, room = 0, err;
+	unsigned int tries;
+	struct stream *st;
+	bool fits;
+	u64 ref;
+
+	for (tries = 0;; tries++) {
+		st = stream_get(s->streams);
+		bytes = stream_pack(s->codec, st, page, pool_max_small(&s->pool));
+		fits = !room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
+		       !alloc_once(s, i, node, 0, st->buf, (size_t)bytes, &ref);
+		if (room && bytes == room) {
+			pool_write(&s->pool, ref, st->buf);
+			fits = true;
+		}
+		stream_put(st);
+		if (fits) {
+			*word = slot_make(SLOT_PAGE, ref);
+			return 0;
+		}
+		if (room)
+			pool_free(&s->pool, ref);
+		if (bytes < 0)
+			return bytes;
+		if (bytes == (int)HOST_PAGE_SIZE || tries == WRITE_TRIES)
+			return store_make_object(s, i, node, how, SLOT_PAGE, page, HOST_PAGE_SIZE,
+						 word);
+		err = store_make_room(s, i, node, how, NULL, (size_t)bytes, &ref);
+		if (err)
+			return err;
+		room = bytes;
+	}
+}
+
+int store_need_slot(struct store *s, u64 i, unsigned int node)
+{
+	if (i >= s->slots)
+		return -ERANGE;
+	return host_table_has(&s->table, i) ? 0 :
+	       store_make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
+}
+
+static HOST_INLINE int try_write(struct store *s, u64 i, const void *page, unsigned int node,
+				 unsigned int how)
+{
+	u64 fill, value, word = 0;
+	int err = 0;
+
+	if (i >= s->slots)
+		return -ERANGE;
+	/* The word is there by the time the codec is done. */
+	host_prefetchw(store_slot(s, i));
+	if (!same_filled(page, &fill))
+		err = store_write_page(s, i, node, how, page, &word);
+	else if (!slot_fill_code(fill, &value))
+		err = store_make_object(s, i, node, how, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
+	else
+		err = make_fill(s, i, node, how, value, &word);
+	if (host_likely(!err))
+		store_put_word(s, store_slot(s, i), word);
+	return err;
+}
+
+int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how)
+{
+	return try_write(s, i, page, node, how);
+}
+
+int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
+{
+	int err = try_write(s, i, page, node, HOST_MAY_WAIT);
+
+	if (host_likely(!store_no_room(err)))
+		return err;
+	/* All that was held back before the try is free then. */
+	release_flush(&s->release);
+	return store_try_now(s, i, page, node, HOST_MAY_WAIT);
+}
+
+int store_write(struct store *s, u64 i, const void *page, unsigned int node)
+{
+	int err = store_try_write(s, i, page, node);
+
+	if (host_unlikely(err) && err != -ERANGE)
+		store_note(s, CNT_FAILED_WRITE);
+	return err;
+}
+
+int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
+{
+	u64 word = 0;
+	int err;
+
+	if (i >= s->slots)
+		return -ERANGE;
+	if (!bytes || bytes > HOST_PAGE_SIZE)
+		return -EINVAL;
+	err = store_make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
+	if (host_unlikely(store_no_room(err))) {
+		release_flush(&s->release);
+		err = store_make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
+	}
+	if (!err)
+		store_put_word(s, store_slot(s, i), word);
+	return err;
+}
+
+int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
+{
+	int err = store_try_put(s, i, data, bytes, node);
+
+	if (host_unlikely(store_no_room(err)))
+		store_note(s, CNT_FAILED_WRITE);
+	return err;
+}
+
+static void fill_page(void *page, u64 fill)
+{
+	size_t i;
+
+	for (i = 0; i < PAGE_WORDS; i++)
+		memcpy((char *)page + i * sizeof(fill), &fill, sizeof(fill));
+}
+
+/* The page of a word without an object.  STORE_BACKED: it is not here. */
+static int read_word(u64 word, void *page)
+{
+	if (host_unlikely(slot_type(word) == SLOT_BACKED))
+		return STORE_BACKED;
+	fill_page(page, slot_type(word) == SLOT_FILL ? slot_fill_value(word) : 0);
+	return 0;
+}
+
+/* st is of the codec that the word names, if the object was made by one. */
+static HOST_INLINE int read_object(struct store *s, const struct codec_ops *codec,
+				   struct stream *st, u64 word, void *page)
+{
+	u64 ref = slot_ref(word), fill;
+	size_t bytes = pool_ref_size(&s->pool, ref);
+	const void *data = pool_map(&s->pool, ref, st->bounce);
+
+	if (slot_type(word) == SLOT_FILL_OBJ) {
+		memcpy(&fill, data, sizeof(fill));
+		fill_page(page, fill);
+	} else if (bytes == HOST_PAGE_SIZE) {
+		memcpy(page, data, bytes);
+	} else {
+		return stream_unpack(codec, st, data, bytes, page);
+	}
+	return 0;
+}
+
+int store_unpack(struct store *s, u64 word, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(word)];
+	struct stream *st = stream_get(t);
+	int err = read_object(s, t->codec, st, word, page);
+
+	stream_put(st);
+	return err;
+}
+
+/*
+ * The page of slot i was recompressed between the look that chose the stream and the hold.  A
+ * second stream is not taken with the first in hand, nor is a hold kept without one: the bytes
+ * leave by way of page, and the hold ends before the other stream is waited for.  Ends both st and
+ * the hold.
+ */
+static int read_by_other(struct store *s, host_a64 *slot, struct stream *st, u64 word, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(word)];
+	size_t bytes = pool_ref_size(&s->pool, slot_ref(word));
+	int err;
+
+	pool_read(&s->pool, slot_ref(word), page);
+	slot_drop_word(s, slot, word);
+	stream_put(st);
+	if (bytes == HOST_PAGE_SIZE)
+		return 0;
+	st = stream_get(t);
+	memcpy(st->bounce, page, bytes);
+	err = stream_unpack(t->codec, st, st->bounce, bytes, page);
+	stream_put(st);
+	return err;
+}
+
+/* Reads a slot, which had an object when it was looked at. */
+static int read_held(struct store *s, host_a64 *slot, u64 seen, void *page)
+{
+	struct streams *t = s->codecs[slot_codec(seen)];
+	struct stream *st = stream_get(t);
+	u64 word = hold_take(&s->holds, slot);
+	int err = 0;
+
+	if (!slot_has_object(word)) {
+		err = read_word(word, page);
+	} else if (host_unlikely((word ^ seen) & SLOT_CODEC) && slot_type(word) == SLOT_PAGE) {
+		return read_by_other(s, slot, st, word, page);
+	} else {
+		err = slot_type(word) == SLOT_BLOB ? -EINVAL :
+						     read_object(s, t->codec, st, word, page);
+		slot_drop_word(s, slot, word);
+	}
+	stream_put(st);
+	return err;
+}
+
+int store_read(struct store *s, u64 i, void *page)
+{
+	host_a64 *slot;
+	int err = 0;
+	u64 word;
+
+	if (i >= s->slots)
+		return -ERANGE;
+	slot = store_slot(s, i);
+	word = host_a64_read(slot);
+	if (slot_has_object(word))
+		err = read_held(s, slot, word, page);
+	else
+		err = read_word(word, page);
+	if (host_unlikely(err < 0))
+		store_note(s, CNT_FAILED_READ);
+	return err;
+}
+
+static int get_blob(struct store *s, u64 word, void *buf, size_t cap, size_t *bytes)
+{
+	if (slot_type(word) != SLOT_BLOB)
+		return -EINVAL;
+	*bytes = pool_ref_size(&s->pool, slot_ref(word));
+	if (*bytes > cap)
+		return -ENOSPC;
+	pool_read(&s->pool, slot_ref(word), buf);
+	return 0;
+}
+
+int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
+{
+	struct release_todo todo = { NULL, false };
+	bool last = false, now = false;
+	struct store_cpu *cpu;
+	host_a64 *slot;
+	int err = 0;
+	u64 word;
+
+	if (i >= s->slots)
+		return -ERANGE;
+	*bytes = 0;
+	slot = store_slot(s, i);
+	word = host_a64_read(slot);
+	if (!slot_has_object(word))
+		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
+	/* It needs no stream: the item it is that bounds the holds here (hold.h). */
+	cpu = host_percpu_lock(&s->cpus);
+	word = hold_take(&s->holds, slot);
+	if (slot_has_object(word)) {
+		err = get_blob(s, word, buf, cap, bytes);
+		last = hold_drop(&s->holds, slot, slot_ref(word));
+		if (last)
+			now = let_go_of(s, cpu, slot_ref(word), &todo);
+	} else if (slot_type(word) != SLOT_EMPTY) {
+		err = -EINVAL;
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	if (last)
+		store_let_go_finish(s, slot_ref(word), now, &todo);
+	return err;
+}
+
+int store_free(struct store *s, u64 i)
+{
+	host_a64 *slot;
+
+	if (i >= s->slots)
+		return -ERANGE;
+	slot = store_slot(s, i);
+	/*
+	 * Only a look, to be spared the item and the exchange: it was empty at that moment.  What
+	 * is not there is never written.
+	 */
+	if (host_a64_read(slot))
+		store_put_word(s, slot, 0);
+	return 0;
+}
+
+bool store_free_piece(struct store *s, u64 *at, u64 end)
+{
+	unsigned int left = STORE_PIECE;
+
+	while (store_next_slot(s, at, end, &left))
+		store_free(s, *at - 1);
+	return *at < end;
+}
+
+void store_reset(struct store *s)
+{
+	u64 at = 0;
+
+	while (store_free_piece(s, &at, s->slots))
+		host_resched();
+	release_flush(&s->release);
+}
+
+u64 store_compact(struct store *s)
+{
+	release_flush(&s->release);
+	return pool_compact(&s->pool);
+}
+
+u64 store_count(struct store *s, enum store_counter i)
+{
+	unsigned int cpu;
+	s64 sum = 0;
+
+	for (cpu = 0; cpu < host_percpu_items(&s->cpus); cpu++)
+		sum += host_read_once(((struct store_cpu *)
+				       host_percpu_peek(&s->cpus, cpu))->counters.v[i]);
+	return sum > 0 ? (u64)sum : 0;
+}
+
+u64 store_meta_bytes(struct store *s)
+{
+	return host_table_bytes(&s->table) + (host_a64_read(&s->pieces) << HOST_PAGE_SHIFT) +
+	       (zspage_table_pages(&s->pool.zspages) << HOST_PAGE_SHIFT) +
+	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds);
+}
