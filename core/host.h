@@ -187,6 +187,11 @@
  *   bool host_warn_on(bool bad, const char *what)
  *            any; reports an internal fault once a place, returns bad.  Not reachable from
  *            any outside input.
+ *   host_assert(holds)
+ *            any; the same, if holds is false, where mistakes are looked for (in the kernel with
+ *            CONFIG_DEBUG_VM).  Elsewhere holds is not computed.  It takes no lock and changes
+ *            nothing.  Others may change at any moment what the caller has not to himself, so
+ *            that is asked only what is true all the while.
  */
 
 #define HOST_ANY_NODE (~0u)

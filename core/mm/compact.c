@@ -180,12 +180,15 @@ static bool compact_move(struct pool *p, struct pool_class *c, struct hold *h, s
 	host_write_once(*object_key(p, c, dst, dst_obj), key);
 	copy_object(p, c, dst, dst_obj, src, obj, pool_ref_size(p, from));
 	to = (from & ~REF_LOC_MASK) | ref_loc(c, dst_no, dst_obj);
+	host_assert(to != from && ref_is_live(p, to) &&
+		    pool_ref_size(p, to) == pool_ref_size(p, from));
 	moved = p->owner.swing(p->owner.ctx, key, from, to);
 	if (moved)
 		gone = class_put_locked(c, src, src_no, obj);
 	else
 		gone = class_put_locked(c, dst, dst_no, dst_obj);
 	if (gone) {
+		host_assert(h->ngone < POOL_MOVES);
 		h->gone[h->ngone++] = (struct zspage_id){ c->group, moved ? src_no : dst_no };
 		if (!moved)
 			h->dst = NULL;
@@ -248,8 +251,12 @@ static struct zspage *compact_source(struct pool_class *c, struct hold *h)
 	struct zspage *z;
 	u32 no;
 
-	if (c->cursor)
-		return class_at(c, c->cursor);
+	if (c->cursor) {
+		z = class_at(c, c->cursor);
+		/* Who takes it off its list takes the cursor off it. */
+		host_assert(z->group == POOL_ASIDE);
+		return z;
+	}
 	z = c->left ? compact_sparsest(c, h, &no) : NULL;
 	if (!z)
 		return NULL;
@@ -310,7 +317,9 @@ static void compact_trim(struct pool_class *c, struct zspage *z, struct hold *h)
 	size_t end = ((size_t)highest_used(c, z) + 1) * c->size;
 	unsigned int need = (unsigned int)((end + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
 
+	host_assert(need && z->pages >= need);
 	while (z->pages > need) {
+		host_assert(h->npages < CHAIN_MAX);
 		h->page[h->npages++] = zspage_pages(z, c->words)[z->pages - 1];
 		host_write_once(z->pages, (u8)(z->pages - 1));
 	}

@@ -19,6 +19,7 @@ static unsigned int pages_reserve_put(struct pages_reserve *r, const host_page *
 	if (!r || !pages_reserve_is_short(r))
 		return 0;
 	host_lock(&r->lock);
+	host_assert(r->count <= r->size);
 	n = pages_at_most(n, r->size - r->count);
 	memcpy(r->page + r->count, page, n * sizeof(*page));
 	host_write_once(r->count, r->count + n);
@@ -124,6 +125,7 @@ void pages_free(struct pages *s, const host_page *page, unsigned int n)
 {
 	unsigned int k = pages_reserve_put(&s->own, page, n);
 
+	host_assert(!n || (page[0] && page[n - 1]));
 	k += pages_reserve_put(s->shared, page + k, n - k);
 	if (k < n)
 		host_pages_free(s->src, page + k, n - k);

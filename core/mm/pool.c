@@ -111,6 +111,8 @@ static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int
 
 static void list_out(struct pool_class *c, struct zspage *z)
 {
+	host_assert(class_at(c, z->prev ? class_at(c, z->prev)->next : c->head[z->group]) == z);
+	host_assert(!z->next || class_at(c, class_at(c, z->next)->prev) == z);
 	if (z->prev)
 		class_at(c, z->prev)->next = z->next;
 	else if (!(c->head[z->group] = z->next))
@@ -123,12 +125,14 @@ static void list_out(struct pool_class *c, struct zspage *z)
 
 static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
 {
+	host_assert(!z->group && z->class == c->place);
 	host_write_once(c->partial, c->partial + 1);
 	list_in(c, z, no, group);
 }
 
 static void list_unlink(struct pool_class *c, struct zspage *z)
 {
+	host_assert(z->group && z->class == c->place && c->partial);
 	host_write_once(c->partial, c->partial - 1);
 	list_out(c, z);
 }
@@ -187,6 +191,8 @@ static inline size_t object_pieces(struct pool *p, struct pool_class *c, struct 
 	size_t off = (size_t)obj * c->size + (c->objs == 1 ? 0 : POOL_HEADER);
 	size_t first = HOST_PAGE_SIZE - (off & HOST_PAGE_MASK);
 
+	host_assert(z->class == c->place && zspage_is_used(z, obj));
+	host_assert(off + size <= ((size_t)obj + 1) * c->size);
 	piece[0] = zspage_byte(p, c, z, off);
 	if (first >= size)
 		return size;
@@ -221,6 +227,10 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 	u64 bit = (u64)1 << (obj % 64), state;
 	unsigned int inuse;
 
+	host_assert(obj < c->objs && !zspage_is_used(z, obj) && z->class == c->place);
+	host_assert(((size_t)obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT);
+	/* Those in use are not all: a full one is on no list, and has nothing to take. */
+	host_assert(zspage_inuse(z, c->words) < c->objs);
 	if (c->words > 1) {
 		host_a64_or(&z->used[obj / 64], bit);
 		state = host_a64_add(&z->used[c->words], 1);
@@ -314,6 +324,7 @@ static inline void pool_grow(struct pool *p, struct pool_class *c, struct zspage
 {
 	unsigned int i;
 
+	host_assert(z->pages + n <= c->pages);
 	for (i = 0; i < n; i++) {
 		zspage_pages(z, c->words)[z->pages + i] = page[i];
 		/* The node has no page left, or z is another than the one they were taken for. */
@@ -439,6 +450,8 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	host_write_once(c->needs, (u8)pool_likely_missing(c, z));
 	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
 	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
+	host_assert(ref_is_live(p, *ref) && ref_zspage(c, *ref) == no && ref_obj(c, *ref) == obj &&
+		    pool_ref_size(p, *ref) == size);
 	host_unlock(&c->lock);
 
 	if (missing)
@@ -476,10 +489,17 @@ static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, 
 	host_a64 *state = zspage_state(z, c->words);
 	u64 old, new;
 
+	/* They are the caller's, each once; so are their bits, whatever others do beside them. */
+	host_assert(ref_obj(c, ref) < c->objs && z->class == c->place);
+	host_assert((host_a64_read(&z->used[ref_obj(c, ref) / 64]) & mask) == mask);
+	host_assert((unsigned int)__builtin_popcountll(mask) == n);
 	if (c->words > 1)
 		host_a64_and(&z->used[ref_obj(c, ref) / 64], ~mask);
 	old = host_a64_read(state);
 	for (;;) {
+		/* Others' are counted until their bits are clear, and none is past the last. */
+		host_assert(zspage_inuse_of(old, c->words) >= n &&
+			    zspage_inuse_of(old, c->words) <= c->objs);
 		new = c->words > 1 ? old - n : old & ~mask;
 		if (!*locked && (old == c->full) != (new == 0)) {
 			host_lock(&c->lock);
@@ -516,6 +536,7 @@ void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n)
 		struct zspage *z = zspage_at(&id[i].group->map, id[i].no);
 		host_page *of = zspage_pages(z, p->class[z->class].words);
 
+		host_assert(z->pages && !zspage_inuse(z, p->class[z->class].words));
 		if (pages + z->pages > PAGES_BATCH) {
 			pages_free(p->pages_from, page, pages);
 			pages = 0;

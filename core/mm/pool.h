@@ -285,12 +285,28 @@ static inline struct zspage *class_at(const struct pool_class *c, u32 no)
 	return zspage_at(&c->map, no);
 }
 
+/* Whether a reference names an object in use: that of who may call with it. */
+static inline bool ref_is_live(const struct pool *p, u64 ref)
+{
+	const struct pool_class *c;
+	const struct zspage *z;
+
+	if (ref & ~REF_MASK || ref >> REF_CLASS_SHIFT >= p->table.nraw)
+		return false;
+	c = ref_class(p, ref);
+	z = class_at(c, ref_zspage(c, ref));
+	return z->class == c->place && ref_obj(c, ref) < c->objs &&
+	       zspage_is_used(z, ref_obj(c, ref));
+}
+
 /* The address of byte off of a zspage; valid to the end of that page. */
 static inline char *zspage_byte(const struct pool *p, const struct pool_class *c,
 				struct zspage *z, size_t off)
 {
 	host_page page = zspage_pages(z, c->words)[off >> HOST_PAGE_SHIFT];
 
+	/* A page with an object in use on it is there. */
+	host_assert(off >> HOST_PAGE_SHIFT < host_read_once(z->pages) && page);
 	return (char *)host_page_addr(p->src, page) + (off & HOST_PAGE_MASK);
 }
 

@@ -190,6 +190,8 @@ static void queue_buf(struct release_cpu *rc) HOST_REQUIRES(rc->queue.lock)
 	struct release_buf *b = rc->buf, *new = q->empty[q->nempty - 1];
 	u64 tail = host_a64_read(&rc->tail);
 
+	host_assert(q->nempty && q->nempty <= RELEASE_POCKET && new != b);
+	host_assert(tail - rc->known && tail - rc->known <= RELEASE_REFS);
 	b->next = NULL;
 	b->from = rc->known;
 	b->n = (u32)(tail - rc->known);
@@ -246,6 +248,7 @@ static void release_spill(struct release *r, struct release_cpu *rc, struct rele
 	unsigned int n = left < RELEASE_SPILL ? (unsigned int)left : RELEASE_SPILL;
 	u64 batch[RELEASE_SPILL], bytes;
 
+	host_assert(left && left <= RELEASE_REFS && !host_a64_read(&rc->spilling));
 	todo->node = rc->node;
 	todo->kick = true;
 	release_copy(batch, rc->buf, head, n);

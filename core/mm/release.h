@@ -221,6 +221,10 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 {
 	u64 tail = host_a64_read(&rc->tail) + 1, pushed = rc->pushed + bytes;
 
+	/* Detached, so the caller's; and there is room: head, which others move, only grows. */
+	host_assert(ref_is_live(r->pool, ref) && bytes == pool_ref_room(r->pool, ref));
+	host_assert(tail <= rc->end && tail - host_a64_read(&rc->head) <= RELEASE_REFS);
+	host_assert(rc->at == &rc->buf->ref[(tail - 1) % RELEASE_REFS]);
 	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1))) {
 		todo->node = rc->node;
 		/* As a rule nothing is left now, so there is nothing to count. */

@@ -194,6 +194,7 @@ static void budget_take(struct release_home *home, struct release_node *node, u3
 {
 	u32 lent = budget_lent(node);
 
+	host_assert((int)(home->nempty - n) >= 0 && (int)(node->out + n) >= 0);
 	home->nempty -= n;
 	host_write_once(node->out, node->out + n);
 	host_write_once(home->lent, home->lent - lent + budget_lent(node));

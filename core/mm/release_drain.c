@@ -140,6 +140,7 @@ static struct release_buf *queue_take(struct release_queue *q, u64 era)
 
 	host_lock(&q->lock);
 	b = q->full;
+	host_assert(!b == !q->nfull);
 	if (b && b->era < era) {
 		q->full = b->next;
 		if (!q->full)
@@ -159,6 +160,7 @@ static unsigned int free_full(struct hands *h, struct release_cpu *rc, struct re
 {
 	unsigned int all = b->n, done, n;
 
+	host_assert(h->in && all && all <= RELEASE_REFS && b != host_read_once(rc->buf));
 	for (done = 0; done < all; done += n) {
 		n = all - done < h->max ? all - done : h->max;
 		release_copy(h->refs, b, b->from + done, n);

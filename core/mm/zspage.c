@@ -71,6 +71,8 @@ static void link_partial(struct zspage_group *g, struct chunk *c)
 
 static void unlink_partial(struct zspage_group *g, struct chunk *c)
 {
+	host_assert(c->prev ? chunk_at(g, c->prev)->next == c->nr : g->partial == c->nr);
+	host_assert(!c->next || chunk_at(g, c->next)->prev == c->nr);
 	if (c->prev)
 		chunk_at(g, c->prev)->next = c->next;
 	else
@@ -287,6 +289,7 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 			return err;
 	}
 	c = chunk_at(g, g->partial);
+	host_assert(c && c->free && c->nr == g->partial);
 	if (c->first) {
 		place = c->first - 1u;
 		c->first = (u16)group_descriptor(g, c, place)->next;
@@ -296,6 +299,7 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 	if (!--c->free)
 		unlink_partial(g, c);
 
+	host_assert(place < g->capacity);
 	z = group_descriptor(g, c, place);
 	z->next = z->prev = z->owner = 0;
 	z->group = z->pages = 0;
@@ -315,6 +319,7 @@ static struct chunk *group_put(struct zspage_group *g, u32 no)
 	u32 place = no & g->map.index_mask;
 	struct zspage *z = group_descriptor(g, c, place);
 
+	host_assert(place < c->fresh && z->class != ZSPAGE_NO_CLASS);
 	z->class = ZSPAGE_NO_CLASS;
 	z->next = c->first;
 	c->first = (u16)(place + 1);

@@ -179,6 +179,8 @@ static inline struct zspage *zspage_at(const struct zspage_map *m, u32 no)
 {
 	char *base = (char *)*zspage_entry(m->root, no >> m->index_bits);
 
+	/* The entry of a number that is somebody's is a chunk. */
+	host_assert(no >> m->index_bits && base && !((size_t)base & 1));
 	return (struct zspage *)(base + ZSPAGE_CHUNK_HEADER + (no & m->index_mask) * m->bytes);
 }
 

@@ -31,6 +31,7 @@ static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIR
 	struct hold_record *r;
 	bool last;
 
+	host_assert(i <= h->max && h->unused <= h->max);
 	if (!i) {
 		i = h->unused;
 		if (host_warn_on(!i, "more holds than records"))
@@ -41,6 +42,8 @@ static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIR
 		*at = i;
 	}
 	r = &h->record[i - 1];
+	/* All of an orphan's readers are here, and it becomes one once. */
+	host_assert(!r->orphan || (!orphan && r->n > 0));
 	r->n += by;
 	r->orphan |= orphan;
 	if (r->n)
@@ -121,9 +124,11 @@ static bool drop_from_word(host_a64 *slot, u64 ref)
 {
 	u64 word = host_a64_read(slot);
 
-	while (slot_names(word, ref))
+	while (slot_names(word, ref)) {
+		host_assert(word & SLOT_READERS);
 		if (host_a64_cas(slot, &word, word - SLOT_READER))
 			return true;
+	}
 	return false;
 }
 

@@ -97,9 +97,12 @@ static inline bool hold_drop(struct holds *h, host_a64 *slot, u64 ref)
 {
 	u64 word = host_a64_read(slot);
 
-	while (slot_names(word, ref) && (word & SLOT_READERS) != SLOT_READERS)
+	while (slot_names(word, ref) && (word & SLOT_READERS) != SLOT_READERS) {
+		/* The caller is one of them. */
+		host_assert(word & SLOT_READERS);
 		if (host_a64_cas(slot, &word, word - SLOT_READER))
 			return false;
+	}
 	return hold_drop_slow(h, slot, ref);
 }
 

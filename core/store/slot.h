@@ -146,12 +146,32 @@ static inline bool slot_names(u64 word, u64 ref)
 }
 
 /*
+ * Whether a word is one of those above: a known type, 0 in bits that are none, and nothing about a
+ * page that there is not.
+ */
+static inline bool slot_is_word(u64 word)
+{
+	enum slot_type type = slot_type(word);
+
+	if (type == SLOT_EMPTY)
+		return !word;
+	return type <= SLOT_BLOB && !(word & SLOT_NONE) &&
+	       (type >= SLOT_FILL_OBJ || !(word & SLOT_READERS)) &&
+	       (!(word & SLOT_ABOUT) || type == SLOT_PAGE || type == SLOT_BACKED);
+}
+
+/*
  * Puts a word in place and returns the one it replaces, with its readers.  If that had an object,
  * hold_orphan() tells whose it is.  Any context.
  */
 static inline u64 slot_swap(host_a64 *slot, u64 new)
 {
-	return host_a64_xchg(slot, new);
+	u64 old;
+
+	host_assert(slot_is_word(new) && !(new & SLOT_READERS));
+	old = host_a64_xchg(slot, new);
+	host_assert(slot_is_word(old));
+	return old;
 }
 
 /*
@@ -160,6 +180,7 @@ static inline u64 slot_swap(host_a64 *slot, u64 new)
  */
 static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
 {
+	host_assert(slot_is_word(new) && !(new & SLOT_READERS));
 	*old = host_a64_read(slot);
 	while (slot_names(*old, ref))
 		if (host_a64_cas(slot, old, new))
@@ -189,6 +210,7 @@ static inline bool slot_swing(host_a64 *slot, u64 from, u64 to)
 {
 	u64 word = host_a64_read(slot);
 
+	host_assert(!((from ^ to) & ~REF_LOC_MASK));
 	return slot_names(word, from) && !(word & SLOT_READERS) &&
 	       host_a64_cas(slot, &word, (word & ~REF_MASK) | to);
 }

@@ -29,6 +29,7 @@
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
 #include <linux/mm.h>
+#include <linux/mmdebug.h>
 #include <linux/mutex.h>
 #include <linux/nodemask.h>
 #include <linux/prefetch.h>
@@ -457,5 +458,7 @@ static inline u64 host_total_bytes(void)
 		WARN_ONCE(bad_, "ebb: %s\n", what);      \
 		bad_;                                    \
 	})
+
+#define host_assert(holds) VM_WARN_ONCE(!(holds), "ebb: not %s\n", #holds)
 
 #endif

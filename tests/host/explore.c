@@ -422,6 +422,19 @@ void explore_did(const void *p, size_t n, bool write)
 		saw((size_t)g, write);
 }
 
+bool hostile_asserts;
+
+/* In memory that is there. */
+void hostile_look(const void *p, size_t n)
+{
+	const char *dead = home_granule(p) < 0 ? NULL : home_why_dead(p, n);
+
+	if (dead) {
+		hostile_asserts = false;
+		explore_fail("%s, by who asserts", dead);
+	}
+}
+
 /* ---- stacks ---- */
 
 static void work_for_ever(struct actor *a)

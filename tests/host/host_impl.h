@@ -53,8 +53,19 @@ typedef u32 host_page;
 void explore_at(const void *p, size_t n);
 void explore_did(const void *p, size_t n, bool write);
 
+/*
+ * Somebody asserts: what he reads for that is no point at which another may go on, and no access
+ * that is counted.  Nobody else runs meanwhile.
+ */
+extern bool hostile_asserts;
+void hostile_look(const void *p, size_t n);
+
 static inline void hostile_touch(const void *p, size_t n, bool write)
 {
+	if (hostile_asserts) {
+		hostile_look(p, n);
+		return;
+	}
 	explore_at(p, n);
 	explore_did(p, n, write);
 }
@@ -323,5 +334,14 @@ u64 host_total_bytes(void);
 bool hostile_warn(bool bad, const char *what, const char *file, int line);
 
 #define host_warn_on(bad, what) hostile_warn((bad), (what), __FILE__, __LINE__)
+
+#define host_assert(holds)                                                     \
+	do {                                                                   \
+		bool holds_;                                                   \
+		hostile_asserts = true;                                        \
+		holds_ = (holds);                                              \
+		hostile_asserts = false;                                       \
+		hostile_warn(!holds_, "not " #holds, __FILE__, __LINE__);      \
+	} while (0)
 
 #endif

@@ -766,4 +766,11 @@ static inline bool host_interrupted(void)
 		host_user_bad_;                                                        \
 	})
 
+/* EBB_ASSERT: meson.build. */
+#ifdef EBB_ASSERT
+#define host_assert(holds) ((void)host_warn_on(!(holds), "not " #holds))
+#else
+#define host_assert(holds) ((void)sizeof(!(holds)))
+#endif
+
 #endif
