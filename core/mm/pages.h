@@ -49,7 +49,7 @@ struct pages {
 /*
  * The most pages that writing a folio of 2 MiB takes, in pages of 4 KiB: one each, chunks of
  * descriptors and leaves of the directory in each of 19 groups of classes, a mid in one of them,
- * and pages of the slot table (docs/design.md).
+ * and pages of the slot table (docs/internals/design.md).
  */
 #define PAGES_TAKE (512 + 24 + 19 + 1 + 1)
 #define PAGES_TAKE_BATCH (31 + 19 + 19 + 1 + 2)   /* of 31 folios of a page, reclaim's batch */
