@@ -51,8 +51,8 @@ def module(kernel):
 
 
 def floor_of(client, allocator):
-    """The allocator that frees nothing under the same client; None: it is one."""
-    if ALLOCATORS[allocator].leaks:
+    """The allocator that frees nothing under the same client; None: it is one, or there is none."""
+    if ALLOCATORS[allocator].leaks or ALLOCATORS[allocator].ebb:
         return None
     step = int(allocator.partition("series-")[2] or 0)
     return "floor-plus" if step >= BY_RANGE[client] else "floor"

@@ -5,7 +5,7 @@ A row is the median of a case over all boots, MEASURE_range its range. What is `
 what an allocator costs beyond one that frees nothing under the same client: `floor`, and
 `floor-plus` where swap frees by range.
 """
-from allocators import LAST, floor_of
+from allocators import ALLOCATORS, LAST, floor_of
 import boots
 
 KEY = ("kind", "client", "allocator", "np", "mb", "data", "codec")
@@ -115,7 +115,7 @@ def targets(found):
         for r in found:
             theirs = of(by, r, allocator="classic").get(m, 0)
             if r["kind"] != kind or m not in r or theirs <= 0 or r["allocator"] == "classic" or \
-               floor_of(r["client"], r["allocator"]) is None:
+               ALLOCATORS[r["allocator"]].leaks:
                 continue
             is_, bound = r[m] / theirs, None
             if r["allocator"] == LAST and r["client"] == "zram":

@@ -44,11 +44,12 @@ LINUX = [("classic", "zsmalloc (classic)", "intree"),
          *((f"series-{n}", f"after {n} patches of linux/series", role)
            for n, role in zip(range(2, STEPS + 1),
                               "built other other sync deferred bulk bulk deferred".split())),
+         ("ebb-sync", "Ebb's zram.ko, synchronous", "sync"),
+         ("ebb", "Ebb's zram.ko, deferred", "deferred"),
          ("floor", "a free that does nothing", "floor"),
          ("floor-plus", "the same after linux/series", "more")]
 # By client, the floor of each allocator.
-OF_LINUX = {c: {a: floor_of(c, a) for a, is_ in ALLOCATORS.items() if not is_.leaks}
-            for c in CLIENTS}
+OF_LINUX = {c: {a: floor_of(c, a) for a in ALLOCATORS if floor_of(c, a)} for c in CLIENTS}
 HOST = [("sync", "Ebb, synchronous", "sync"), ("deferred", "Ebb, deferred", "deferred")]
 GUEST = [("base", "in-tree, as built", "built"), ("patched", "in-tree, Linux 7.3", "intree"),
          ("ebb", "Ebb", "deferred"), ("floor", "a free that does nothing", "floor")]
