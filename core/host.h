@@ -14,7 +14,7 @@
  *   process  may sleep.
  * Every function below says which of the two it needs; "any" is atomic or process.
  *
- * Lock order, outermost first (docs/locking.md has the whole table):
+ * Lock order, outermost first (docs/internals/locking.md has the whole table):
  *   codec stream > class lock;  flushing > class lock
  *   The store's per-CPU item > class lock, and > the leaves: the holds' lock, a descriptor
  *   group's, a release queue's, the page reserve's, the page source's lock.

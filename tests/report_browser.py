@@ -191,7 +191,7 @@ def cases(report, of):
             ("no error, overflow or faint text at 360 and 1280 pixels, light, dark, on paper",
              whole_page),
             ("long names and missing data do not make the page wider", empty_page),
-            ("the picture of README.md follows the theme", readme_picture)]
+            ("the picture of kernel/README.md follows the theme", readme_picture)]
 
 
 def main():

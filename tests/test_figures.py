@@ -317,17 +317,18 @@ def the_marks_of_the_tree_are_understood():
 
 
 @case
-def the_readmes_picture_is_of_its_table():
+def the_picture_is_of_its_pages_table():
     def judged(folder):
         p = subprocess.run([sys.executable, SCRIPT, "--json", "/nonexistent",
-                            os.path.join(folder, "README.md")], capture_output=True, text=True,
-                           check=False)
+                            os.path.join(folder, "kernel/README.md")], capture_output=True,
+                           text=True, check=False)
         return p.returncode, p.stdout + p.stderr
     rc, out = judged(ROOT)
     must(rc == 0 and "1 passed, 0 failed" in out, out)
     with tempfile.TemporaryDirectory() as tmp:
-        os.mkdir(os.path.join(tmp, "docs"))
-        for name, planted in (("README.md", ""), ("docs/release.svg", r" 9\1 ms")):
+        for name in ("docs", "kernel"):
+            os.mkdir(os.path.join(tmp, name))
+        for name, planted in (("kernel/README.md", ""), ("docs/release.svg", r" 9\1 ms")):
             with open(os.path.join(ROOT, name), encoding="utf-8") as f:
                 text = f.read()
             with open(os.path.join(tmp, name), "w", encoding="utf-8") as f:

@@ -383,15 +383,16 @@ def colours_can_be_told_from_the_paper_in_both_themes():
 
 
 @case
-def the_picture_is_of_the_readmes_table():
+def the_picture_is_of_the_pages_table():
     must(picture.wrong(ROOT) == "", picture.wrong(ROOT))
     with tempfile.TemporaryDirectory() as tmp:
         os.mkdir(f"{tmp}/docs")
+        os.mkdir(f"{tmp}/kernel")
         shutil.copy(ROOT / picture.FILE, f"{tmp}/docs")
-        text = (ROOT / "README.md").read_text()
+        text = (ROOT / picture.PAGE).read_text()
         other = re.sub(r"(\| a?lower bound[^|]*\| )[\d.]+", r"\g<1>7.7", text)
-        must(other != text, "README.md's table has no lower bound")
-        pathlib.Path(tmp, "README.md").write_text(other)
+        must(other != text, f"{picture.PAGE}'s table has no lower bound")
+        pathlib.Path(tmp, picture.PAGE).write_text(other)
         must("other figures" in picture.wrong(tmp), "a changed figure is not noticed")
         os.remove(f"{tmp}/docs/release.svg")
         must("cannot be compared" in picture.wrong(tmp), "a missing picture is not noticed")
@@ -400,7 +401,7 @@ def the_picture_is_of_the_readmes_table():
 @case
 def the_picture_has_its_own_colours_and_no_link():
     run = report()
-    made, told = picture.of_readme(ROOT / "README.md")
+    made, told = picture.of_page(ROOT / picture.PAGE)
     text = run.draw.picture(made, picture.TITLE, told)
     kept = (ROOT / picture.FILE).read_text()
     for svg in (text, kept):

@@ -353,7 +353,7 @@ static void compact_once(struct store *s)
 	       (unsigned long long)((host_now_ns() - begun) / 1000000));
 }
 
-/* For the figures of docs/measuring.md the pool is a large one, and compacted once. */
+/* For the figures of docs/internals/measuring.md the pool is a large one, and compacted once. */
 static void callers_do_a_little_while_another_compacts(void **state)
 {
 	bool figures = getenv("EBB_TEST_FIGURES");

@@ -54,9 +54,9 @@ def a_helper_counts_for_who_calls_it():
 
 
 def each_step_has_a_row_of_the_table():
-    text = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "internals" / "measuring.md").read_text(encoding="utf-8")
     for name in [*steps.NAMES, "all"]:
-        assert f"row step={name} " in text, f"docs/measuring.md has no row of step {name}"
+        assert f"row step={name} " in text, f"docs/internals/measuring.md has no row of step {name}"
 
 
 def frees_are_told_apart_where_there_is_valgrind():

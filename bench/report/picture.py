@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""README.md's chart, of README.md's table by number of processes.
+"""The chart of kernel/README.md, of its table by number of processes.
 
 The drawing's <desc> has the figures in words. So whether it is the table's needs no drawing:
 scripts/figures compares the two.
@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from chart import Chart, Panel, Series
 
 FILE = "docs/release.svg"
+PAGE = "kernel/README.md"
 TITLE = "Unmapping 256 MB of swapped-out memory: ms until the last munmap has returned, by variant"
 MARK = re.compile(r"<!-- figures: kernel-release\.json [^\n]*\n[^\n]*\n"
                   r"columns np=1 \|(?:(?!-->).)*?^-->\n((?:\|[^\n]*\n)+)", re.S | re.M)
@@ -24,12 +25,12 @@ def figures(text):
     """(heads, [ms, ...] of each row) of the table; ValueError if it is not as expected."""
     m = MARK.search(text)
     if not m:
-        raise ValueError("README.md has no table that is marked as of kernel-release.json")
+        raise ValueError(f"{PAGE} has no table that is marked as of kernel-release.json")
     lines = [[c.strip() for c in line.strip("|\n").split("|")] for line in m[1].splitlines()]
     heads, rows = lines[0][1:], [line[1:] for line in lines[2:]]
     values = [[re.match(r"[\d.]+", c) for c in row] for row in rows]
     if len(rows) != len(ROWS) or not all(v for row in values for v in row):
-        raise ValueError(f"README.md's table was expected to have {len(ROWS)} rows of figures")
+        raise ValueError(f"{PAGE}'s table was expected to have {len(ROWS)} rows of figures")
     return heads, [[float(v[0]) for v in row] for row in values]
 
 
@@ -39,7 +40,7 @@ def told(heads, values):
                      for (name, _), row in zip(ROWS, values))
 
 
-def of_readme(path):
+def of_page(path):
     """(chart, its figures in words)"""
     with open(path, encoding="utf-8") as f:
         heads, values = figures(f.read())
@@ -53,9 +54,9 @@ def of_readme(path):
 
 
 def wrong(root):
-    """Why the drawing is not of README.md's table; "" if it is."""
+    """Why the drawing is not of that table; "" if it is."""
     try:
-        with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
+        with open(os.path.join(root, PAGE), encoding="utf-8") as f:
             want = told(*figures(f.read()))
         drawn = ET.parse(os.path.join(root, FILE)).find("{http://www.w3.org/2000/svg}desc")
     except ValueError as e:
@@ -63,5 +64,5 @@ def wrong(root):
     except (OSError, ET.ParseError) as e:
         return f"{FILE} cannot be compared: {e}"
     if drawn is None or drawn.text != want:
-        return f"{FILE} has other figures than README.md's table; make report draws it anew"
+        return f"{FILE} has other figures than {PAGE}'s table; make report draws it anew"
     return ""

@@ -162,7 +162,7 @@ def see_kill(rows, key, ours, theirs, who="Ebb"):
 
 
 @plot(BACK, "back.json", "What programs get back, and what stores take: measured over target",
-      "One is the target; less is better. docs/measuring.md says what each figure is.")
+      "One is the target; less is better. docs/internals/measuring.md says what each figure is.")
 def back(rows):
     s = Series("measured / target", "deferred", [])
     for r in rows:
@@ -217,7 +217,7 @@ def cores(rows):
 
 @plot(SCALE, "scale.json", "Objects a second on simulated CPUs",
       "The band is between a line of another CPU that takes 100 ns and one that takes 400 ns. "
-      "docs/scale.md says how CPUs are simulated, and what that cannot know.")
+      "docs/internals/scale.md says how CPUs are simulated, and what that cannot know.")
 def scale_rate(rows):
     panels = []
     for scenario, what in SCENARIOS.items():

@@ -32,6 +32,17 @@ static inline unsigned int pages_at_most(unsigned int n, unsigned int most)
 	return n < most ? n : most;
 }
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * pcp_list.used, pages_reserve.count by the worker.  Writes: the lock, then host_work.wake is
+ *     read.  Reads: worker: wake cleared, then the lock.  Order: the lock, which the worker
+ *     takes whatever it may find: who came before is found, who comes after sees NO_WAKE.
+ *     Without it: a list that never decays, a reserve that stays short.  Model: kick (the
+ *     shape).
+ * pages_reserve.count by who frees or fails.  Writes: pages_reserve.lock, write_once.  Reads:
+ *     relaxed.  Order: none: looked at again under the lock.
+ */
 struct pages_reserve {
 	host_lock_t lock HOST_OWN_LINE;
 	u32 size;                       /* pages; fixed */
@@ -49,7 +60,7 @@ struct pages {
 /*
  * The most pages that writing a folio of 2 MiB takes, in pages of 4 KiB: one each, chunks of
  * descriptors and leaves of the directory in each of 19 groups of classes, a mid in one of them,
- * and pages of the slot table (docs/design.md).
+ * and pages of the slot table (docs/internals/design.md).
  */
 #define PAGES_TAKE (512 + 24 + 19 + 1 + 1)
 #define PAGES_TAKE_BATCH (31 + 19 + 19 + 1 + 2)   /* of 31 folios of a page, reclaim's batch */

@@ -101,6 +101,23 @@ struct pool_owner {
 	bool (*swing)(void *ctx, u32 key, u64 from, u64 to);
 };
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * object header (key).  Writes: allocator, after the class lock, write_once.  Reads: compaction,
+ *     read_once, once.  Order: none: a key that is not yet written is anything; look() bounds
+ *     it, swing() gets the same value.  Without it: an index out of bounds.  Model: test_reread.
+ * pool.pages.  Writes: full add, or, for who is limited, CAS from a count that leaves room.
+ *     Reads: relaxed.  Order: the look and the count are one step.  Without it: two writes pass
+ *     mem_limit.  Model: limit.
+ * pool.pages_peak.  Writes: CAS; reset: full AND, then look at pages.  Reads: relaxed.  Order:
+ *     full on both sides: pages and peak are written and read crosswise.  Without it: a peak
+ *     that is lost.  Model: peak.
+ * pool.compact_at.  Writes: who ends a turn, CAS.  Reads: who begins a step, relaxed.  Order:
+ *     none: the class lock that follows says by turn and stage whether there is something to do.
+ * pool_class.partial.  Writes: class lock, write_once.  Reads: compaction, the shrinker's look,
+ *     relaxed.  Order: none: a class that is passed over has its turn in the next pass.
+ */
 struct pool {
 	struct class_table table;
 	struct pages *pages_from;       /* where they come from */

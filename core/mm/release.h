@@ -56,6 +56,66 @@
 struct release;
 struct release_node;
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * store counters, release_cpu.pushed.  Writes: the item, write_once.  Reads: sums, relaxed.
+ *     Order: none; a sum is of some moment for each CPU.
+ * release_cpu.tail.  Writes: the item, release.  Reads: who takes, acquire.  Order: the
+ *     reference and buf before tail.  Without it: a reference read before it is there.  Model:
+ *     take, ring.
+ * release_cpu.head.  Writes: who takes, CAS; who has the item, CAS.  Reads: the same, acquire.
+ *     Order: full: copies before it; acquire: a place is written again after it was copied.
+ *     Without it: a reference freed twice.  Model: take.
+ * release_cpu.buf.  Writes: the item, after head.  Reads: who takes, read_once, between tail and
+ *     head.  Order: full on both sides (head's CAS).  Without it: a reference out of another
+ *     buffer.  Model: ring.
+ * head, and the queue.  Writes: the item, under the queue's lock: nfull, then head.  Reads:
+ *     flush: head, then nfull, then the lock.  Order: full (head's CAS): who sees that head
+ *     moved sees that there is something; the lock: it is there.  Without it: a flush that ends
+ *     while a buffer is on its way.  Model: hand_over.
+ * release_cpu.spilling.  Writes: the item: before head; then release.  Reads: flush, acquire,
+ *     after head.  Order: full (head's CAS); release: the frees before it.  Without it: a flush
+ *     that ends before them.  Model: spilling.
+ * release_node.inflight[], .epoch.  Writes: who takes: full add, then a look at the epoch; down
+ *     with a full add.  Reads: flush: full add to the epoch, then acquire.  Order: full on both
+ *     sides: who still saw the old epoch is waited for; release: the frees before it.  Without
+ *     it: a flush that ends before them.  Model: inflight, epoch.
+ * a buffer's content.  Writes: the item.  Reads: drain.  Order: the item to the queue's lock,
+ *     the lock to the drain; back by the home's lock.  Without it: references lost or read
+ *     before they are there.  Model: handoff.
+ * release_cpu.pushed, .freed.  Writes: the item, before tail; who takes or frees, full add.
+ *     Reads: sum: freed with acquire, then pushed.  Order: who frees saw tail, and so the bytes.
+ *     Without it: less than nothing is held back.  Model: held.
+ * release_node.armed.  Writes: push, after the item: full OR of nothing, queue the run, CAS;
+ *     worker 0: full OR and add, then disarm: host_settle(), then a look.  Reads: push, relaxed,
+ *     under the item.  Order: the settle: a section that saw it odd is over and seen; OR: the
+ *     push before the look at host_work.wake, whose worker has a full fence between clearing it
+ *     and its look; CAS: it is the number from before the run was queued, and a number never
+ *     comes again.  Without it: a reference that waits for the next flush.  Model: armed,
+ *     settle.
+ * release_node.idle.  Writes: worker 0, after armed is even; disarm, full AND.  Reads: disarm.
+ *     Order: taken back before the settle, so a later one is another run's.  Without it: a
+ *     reference that waits for the next free.  Model: test_interleave.
+ * host_work.wake.  Writes: worker, before its work; who queues.  Reads: who queues, relaxed,
+ *     after release_node.kicked (full OR; the worker: full AND).  Order: kicked: who came after
+ *     the worker sees NO_WAKE, who came before is found.  Without it: a full buffer and a worker
+ *     asleep until the timer.  Model: kick.
+ * release.era.  Writes: full add, by who frees all that is held back.  Reads: relaxed, under the
+ *     queue's lock, as a buffer begins to be a CPU's.  Order: the lock, which who looks takes
+ *     after his add: a buffer that is begun later is of his era or a later one. What was freed
+ *     before the add, as he knows it, lies in buffers that were begun before.  Without it: an
+ *     object that is held back and not found.  Test: test_room.
+ * counts of release_queue; own, bufs, out of release_node, bufs, lent of release_home.  Writes:
+ *     the lock, write_once.  Reads: the CPU, who drains, the shrinker, relaxed, before the lock.
+ *     Order: none, but for nfull (above): a guess, made again under the lock.
+ * release.limit, .buf_bytes, release_node.pocket, mem_limit.  Writes: write_once, under
+ *     flushing.  Reads: read_once; the release stage's under the item.  Order: settle: the flush
+ *     that follows a smaller limit comes after all who saw the larger.  Without it: a free held
+ *     back although the limit is 0.  Model: settle.
+ * release_node.peak, .deferred, counts of objects and times.  Writes: worker 0, flush; full add;
+ *     the item: write_once.  Reads: relaxed.  Order: none: a figure.
+ */
 struct release_buf {
 	struct release_buf *next;
 	u64 from;                       /* position; set when it leaves its CPU, as n and bytes */

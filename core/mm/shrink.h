@@ -31,6 +31,12 @@ struct shrink_owner {
 	u64 (*room)(void *ctx);
 };
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * shrink.sparse, .until.  Writes: the look, and who shrinks, write_once.  Reads: relaxed.
+ *     Order: none: a figure; a change that is lost comes with the next look.
+ */
 struct shrink {
 	struct pool *pool;
 	struct release *release;

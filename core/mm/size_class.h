@@ -16,7 +16,7 @@
  *
  * Walking down from the largest, a raw class joins the one above it if both put the same number of
  * objects on the same number of pages.  A class with one object to a zspage of one page is huge:
- * its objects are raw pages and have no header.  (docs/design.md, "Class table".)
+ * its objects are raw pages and have no header.  (docs/internals/design.md, "Class table".)
  */
 #ifndef EBB_CORE_SIZE_CLASS_H
 #define EBB_CORE_SIZE_CLASS_H

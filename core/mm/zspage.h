@@ -60,6 +60,31 @@
 #define ZSPAGE_NO_CLASS 0xff                    /* class of a free descriptor */
 #define ZSPAGE_ANY_NODE 0xff
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * used[], one word.  Writes: allocation (class lock), full OR; free (mostly no lock), CAS.
+ *     Reads: the same.  Order: full: what a thread did with object and descriptor before its
+ *     free; the last free acquires all of it before it reaps.  Without it: a descriptor reused
+ *     under its reader.  Model: last_free.
+ * used[] and count.  Writes: the same.  Reads: class_lowest_free(), zspage_inuse(), relaxed.
+ *     Order: full on both changes, bit before count.  Without it: a listed zspage without a
+ *     clear bit: pool_alloc() takes object objs.  Model: count.
+ * zspage.pages, page[].  Writes: class lock.  Reads: class lock; reap; who holds an object.
+ *     Order: to a reap: the state's CAS that follows in the allocator; to a reader: publish and
+ *     hold.  Without it: pages leaked, or bytes elsewhere.  Model: last_free (the shape).
+ * zspage.group, .pages by statistics.  Writes: class lock, write_once.  Reads: group lock,
+ *     read_once.  Order: none: a figure.
+ * zspage.class.  Writes: group lock, before the number is known.  Reads: who has the number.
+ *     Order: that of the reference: slot word, class lock or buffer.  Without it: a free in
+ *     another class.
+ * zspage.node.  Writes: group lock, before the number is known; then class lock.  Reads: class
+ *     lock.  Order: the lock.  Without it: a page of another node than the rest.
+ * a directory's entries, leaves, mids.  Writes: group lock, each once but for entries.  Reads:
+ *     zspage_at(), no lock, plain.  Order: none of its own: who has a descriptor's number got it
+ *     through the slot word, a class lock or a buffer, after the entry was set, and while he has
+ *     it the entry stays.  Without it: a NULL chunk.
+ */
 struct zspage {
 	u32 next, prev; /* of its list; class lock.  A free descriptor: offset of the next free */
 	u32 owner;      /* of the only object of a huge zspage, which has no header */

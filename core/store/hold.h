@@ -26,6 +26,13 @@
 
 #include "slot.h"
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * hold_record.n, .orphan.  Writes: holds.lock.  Reads: the same.  Order: the lock: reads before
+ *     a drop before the free; who brings an orphan to 0 is one.  Without it: an object freed
+ *     twice, never, or under a reader.  Model: slot_orphan.
+ */
 struct hold_record {
 	u64 ref;
 	s64 n;                  /* never 0 */

@@ -25,6 +25,28 @@
 
 #include "mm/pool.h"
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * slot word: swap.  Writes: writer or free, exchange.  Reads: hold, look.  Order: full (acquire
+ *     and release are enough): bytes, header, descriptor before the word; readers' drops before
+ *     the free.  Without it: a reader of a torn object; bytes that are written again under a
+ *     reader.  Model: slot_publish, slot_orphan.
+ * slot word: hold.  Writes: reader, CAS.  Reads: writer, free, compaction.  Order: full (acquire
+ *     is enough), first look acquire: word before bytes; a fill word has no bytes.  Without it:
+ *     the same.  Model: slot_publish.
+ * slot word: drop.  Writes: reader, CAS.  Reads: who frees.  Order: full (release is enough):
+ *     reads of the object before the word.  Without it: bytes that are written again under a
+ *     reader.  Model: slot_publish, slot_orphan.
+ * slot word: replace.  Writes: recompression, CAS.  Reads: all.  Order: full, as a swap.
+ *     Without it: as for a swap.  Model: slot_publish, slot_orphan (the shape).
+ * slot word: mark.  Writes: who marks, CAS; who no longer wants a page written, full AND; a
+ *     hold, CAS.  Reads: who looks for marks, relaxed.  Order: none: it is about no bytes.
+ * slot word: swing.  Writes: compaction, CAS.  Reads: all.  Order: look acquire: word before the
+ *     bytes that are copied; CAS full: the copy before the word.  Without it: a copy of old
+ *     bytes.  Model: compact.
+ */
+
 #define SLOT_READER ((u64)1 << 51)
 #define SLOT_READERS ((u64)7 << 51)
 #define SLOT_NONE ((u64)1 << 54 | (u64)1 << 63)  /* bits that are 0 */

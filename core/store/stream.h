@@ -27,6 +27,12 @@ struct stream {
 	void *bounce;                   /* for objects that span pages; HOST_PAGE_SIZE */
 } HOST_OWN_LINE;
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * streams.home[].  Writes: who asks first on a CPU, write_once.  Reads: read_once.  Order: none:
+ *     any stream will do.
+ */
 struct streams {
 	const struct codec_ops *codec;
 	struct codec_params params;

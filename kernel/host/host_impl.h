@@ -202,6 +202,13 @@ static inline void host_wake_zero(host_a64 *a)
 /* ---- per-CPU items ---- */
 
 /*
+ * Orderings (docs/internals/locking.md).
+ *
+ * kernel item.  Writes: its CPU, preemption off.  Reads: the same CPU.  Order: none: program
+ *     order; others see atomics, and what has a lock of its own.
+ */
+
+/*
  * Taking the own CPU's item is on the path of every free, so it is no more than preemption off:
  * nobody but its CPU ever takes it.  With PREEMPT_RT preemption must stay on (the core takes spin
  * locks inside, which sleep there), so there it is a lock, which a task that was moved to another
@@ -368,6 +375,15 @@ static inline u64 host_table_skip(const struct host_table *t, u64 i)
 	return host_table_has(t, i) ? 0 :
 	       BIT(HOST_KERNEL_PIECE_SHIFT) - (i & (BIT(HOST_KERNEL_PIECE_SHIFT) - 1));
 }
+
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * slot table's directory (kernel): an entry.  Writes: who writes first, CAS.  Reads: all, plain
+ *     READ_ONCE.  Order: full: the page's zeros before its address; the look depends on the
+ *     address. Once there it stays.  Without it: a slot with what the page had before.  Model:
+ *     table.
+ */
 
 /* What a page says comes before its address: a full barrier here, dependency in who looks. */
 static inline bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)

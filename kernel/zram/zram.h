@@ -87,6 +87,21 @@ struct zram_wear {
 	u64 set;                        /* times that it was, and 1 */
 };
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * zram.ages (kernel), the array's address; a second.  Writes: dev_lock, release; who reads or
+ *     writes a slot, WRITE_ONCE.  Reads: I/O and recompress, READ_ONCE, the access depends on
+ *     it; idle, relaxed.  Order: release: the array is filled before its address; it goes when
+ *     the disk is closed.  Without it: an age of nothing.
+ * zram.incoming (kernel), its address.  Writes: dev_lock, release.  Reads: a write without room,
+ *     READ_ONCE, the access depends on it.  Order: release: it is filled before its address; it
+ *     goes when the disk is closed.  Without it: a list that is none.
+ * zram_incoming.waits (kernel).  Writes: the work, before its second try, followed by a full
+ *     fence.  Reads: who let a block go, after a full fence.  Order: full on both sides: the
+ *     second try sees that the block went, or the work is queued anew.  Without it: a write that
+ *     waits for ever.
+ */
 struct zram {
 	/* For every I/O. */
 	u32 *ages;	/* idle.c: the second of the last touch by slot; NULL: not kept */

@@ -10,7 +10,7 @@
  *     the home may be moody               no, or: other CPU, dry source          costs 1
  *
  * explore() makes a run for every sequence of choices whose cost is at most the bound, depth
- * first.  docs/testing.md has the two reductions and what they rest on.
+ * first.  docs/internals/testing.md has the two reductions and what they rest on.
  */
 #ifndef EBB_TESTS_EXPLORE_H
 #define EBB_TESTS_EXPLORE_H

@@ -26,7 +26,7 @@ struct explore_plan {
 
 /*
  * --bound N  most choices that cost, 0 to 7; 3, or less if EBB_TEST_SCALE < 100
- * --only PART, --plain, --replay 'NAME:SCHEDULE'       as docs/testing.md has them
+ * --only PART, --plain, --replay 'NAME:SCHEDULE'       as docs/internals/testing.md has them
  */
 int explore_main(int argc, char **argv, const struct explore_plan *plan);
 

@@ -32,8 +32,8 @@ static u64 class_taken;                 /* explore_accesses when a class lock wa
 /* ---- context ---- */
 
 /*
- * docs/locking.md as data: what may be held when a lock is taken.  The names are those that the
- * core gives, or the expressions it makes them by.
+ * docs/internals/locking.md as data: what may be held when a lock is taken.  The names are those
+ * that the core gives, or the expressions it makes them by.
  */
 #define R(n) (1u << (n))
 #define STREAM_LOCK 1
@@ -73,7 +73,7 @@ static u32 rank_of(const char *name)
 	for (i = 0; i < NRANKS; i++)
 		if (ranks[i].name && !strcmp(ranks[i].name, name))
 			return i;
-	explore_fail("lock %s has no place in docs/locking.md's order (home.c)", name);
+	explore_fail("lock %s has no place in docs/internals/locking.md's order (home.c)", name);
 }
 
 const struct home_lock_stat *home_lock_stat(const char *name)

@@ -178,7 +178,7 @@ static inline u64 host_a64_and(host_a64 *a, u64 v)
 
 struct hostile_lock {
 	u32 owner;      /* actor + 1, 0: free */
-	u32 rank;       /* in home.c's table, which is docs/locking.md's */
+	u32 rank;       /* in home.c's table, which is docs/internals/locking.md's */
 	u32 tickets, served;    /* in a fair home, of who takes it or waits */
 };
 

@@ -7,7 +7,7 @@
  * A scenario is a store, what happens to it before anybody else is there, and what up to three
  * actors then do at the same time; the drain worker is one more.  After each run every invariant
  * of core/store/check.c is tested, the history is explained (history.h), all is freed, and nothing
- * may be left.  docs/testing.md tells what a run is and which of them are made.
+ * may be left.  docs/internals/testing.md tells what a run is and which of them are made.
  */
 #include "explore_main.h"
 #include "rig.h"

@@ -6,8 +6,8 @@
  * and its neighbours for ever, and are let on before every step of the victim for as many steps as
  * a die says: who would always be let win keeps a compare-and-swap loop for ever, here as anywhere.
  * A step is an access to memory that others can reach, or a lock that is taken; locks are fair
- * (host.h), so a wait for one is counted by the table of docs/locking.md, not here.  The most steps
- * of the victim over all runs must not be above the bound of its row.
+ * (host.h), so a wait for one is counted by the table of docs/internals/locking.md, not here.  The
+ * most steps of the victim over all runs must not be above the bound of its row.
  *
  * In two cases the victim loses its CPU instead, and the others must not need it.  In the last one
  * the others lose theirs.

@@ -248,7 +248,21 @@ static inline void host_unlock(host_lock_t *l) HOST_USER_TS(release_capability(l
  * their order, so that is after each of those before it had one turn.
  *
  * bell changes with each unlock that finds a waiter, so none that looked before it goes to sleep.
+ *
+ * Orderings (docs/internals/locking.md).
+ *
+ * user lock: held.  Writes: exchange, acquire; store, release.  Reads: the same.  Order: the
+ *     usual.  Without it: two in one section.  Model: lock.
+ * user lock: waiters.  Writes: full add.  Reads: unlocker, relaxed, before its store.  Order:
+ *     none: a wake-up may be missed, sleeps are 0.2 ms at most.  Without it: a later wake-up.
+ * user sleeping lock: state.  Writes: CAS, acquire; unlock: subtraction, release; waiters:
+ *     addition, relaxed.  Reads: the same.  Order: the usual.  Without it: two at once.
+ * user sleeping lock: bell.  Writes: unlock that finds waiters: addition, release, after state.
+ *     Reads: waiter, acquire, after it counted itself in state and before it looks at it.
+ *     Order: an unlock finds the waiter, or the waiter sees it.  Without it: a sleeper that
+ *     nobody wakes.
  */
+
 #define HOST_USER_STARVE_NS 1000000
 
 #define HOST_USER_HELD ((u64)1)
@@ -321,6 +335,16 @@ void host_wake_zero(host_a64 *a);
  */
 #define HOST_USER_ITEM_HEAD 64
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * user item, rseq: held.  Writes: sequence: plain store; store, release.  Reads: settle:
+ *     acquire, after membarrier.  Order: membarrier: before the section's loads or after its
+ *     store; x86-64 only, so acquire and release come free.  Without it: a section that is not
+ *     waited for.  Model: settle.
+ * user item, no rseq: held.  Writes: exchange, full; store, release.  Reads: settle: full, then
+ *     acquire.  Order: as above.  Without it: the same.
+ */
 struct host_percpu {
 	char *base;      /* items times: host_lock_t in its line, then the item */
 	size_t stride;

@@ -25,6 +25,16 @@
 /* Lists of other CPUs that one attempt to take pages from them looks at. */
 #define PCP_LOOK 64
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * pcp_list.count.  Writes: its lock, write_once.  Reads: who looks for pages, drain,
+ *     pcp_count(), relaxed.  Order: none: who looks takes the lock, or tries it, before it
+ *     believes a count that is not 0; a list that is passed over was empty at some moment of the
+ *     call.
+ * pcp.cursor.  Writes: full add.  Reads: relaxed.  Order: none: its value is nobody's alone.
+ */
+
 /* Of one CPU. */
 struct pcp_list {
 	host_lock_t lock;

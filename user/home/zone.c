@@ -15,7 +15,7 @@
  *
  * No block is ever a huge page: extents are MADV_NOHUGEPAGE.  So a page that is given on is gone
  * from the process at once, nothing fills it again by itself, and an extent is two mappings at
- * most.  docs/design.md tells what huge pages cost here.
+ * most.  docs/internals/design.md tells what huge pages cost here.
  *
  * Which block next is answered by two sets of blocks (zone_set.h):
  *

@@ -45,6 +45,19 @@ struct blockset {
 
 #define BACKED_BATCH 30u        /* so that a batch is 256 bytes at most */
 
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * backed.readers[].  Writes: reader, full add, then a look at the slot; off with a full add.
+ *     Reads: who releases the block, acquire, after its swap.  Order: full on both sides: one
+ *     sees the other; off: the I/O before it.  Without it: a block that is written again under a
+ *     reader.  Model: block.
+ * backed_batch.n.  Writes: its lock, write_once.  Reads: who collects, relaxed, before the lock.
+ *     Order: it becomes 0 inside backed.lock, which who collects takes next: the blocks of a
+ *     batch that he passed over are in the set by then.  Without it: a block that is free and
+ *     not found.  Test: test_room.
+ */
+
 /* Blocks that no slot names any more and that are not given back yet. */
 struct backed_batch {
 	host_lock_t lock;

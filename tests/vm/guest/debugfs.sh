@@ -28,7 +28,7 @@ wrong_rows() {
 	END { if (!seen) print "no last row" }' $classes
 }
 
-# Pages that a device keeps for reclaim: docs/design.md, "the reserve".
+# Pages that a device keeps for reclaim: docs/internals/design.md, "the reserve".
 reserve() {
 	cpus=$(sed 's/.*-//' /sys/devices/system/cpu/possible)
 	awk -v page=$((pagesize / 1024)) -v cpus=$((cpus + 1)) '$1 == "MemTotal:" {
