@@ -2,15 +2,14 @@
 /*
  * host.h - the contract between the core and its home.
  *
- * The core includes this header and its own, nothing else.  A home (kernel/host,
- * user, tests/host) puts a "host_impl.h" on the include path that defines everything that is
- * listed here; this file says what each name must mean.  The list is closed: what is not
- * here, the core does not use.
+ * The core includes this header and its own, nothing else.  A home (kernel/host, user/home,
+ * tests/host, bench/scale) puts a "host_impl.h" on the include path that defines each name that is
+ * listed here.  The list is closed: the core uses nothing else.
  *
  * Contexts, from the strictest to the freest:
- *   atomic   a spin lock or a per-CPU item is held, or the caller may not sleep
- *            (the kernel calls swap_slot_free_notify this way).  No sleeping, no waiting
- *            for a thread that may sleep, no memory allocation.
+ *   atomic   a spin lock or a per-CPU item is held, or the caller may not sleep (the kernel calls
+ *            swap_slot_free_notify this way).  No sleeping, no waiting for a thread that may
+ *            sleep, no memory allocation.
  *   process  may sleep.
  * Every function below says which of the two it needs; "any" is atomic or process.
  *
@@ -32,22 +31,22 @@
  *   host_page         integer type that names one order-0 page of a page source; 0 is none
  *   HOST_CACHELINE    bytes of a cache line
  *   host_likely(x) host_unlikely(x) host_prefetchw(p)
- *   HOST_UNCLEARED    after a local array of which nothing is read before it is written: a build
- *            that clears what a function has on its stack leaves it out
+ *   HOST_UNCLEARED    after a local array whose elements are all written before they are read: a
+ *            build that clears local variables leaves this one as it is
  *
  * Atomics.  host_a64 is an aligned atomic u64.
  *
  *   u64  host_a64_read(const host_a64 *a)          relaxed
  *   u64  host_a64_read_acquire(const host_a64 *a)
- *   u64  host_a64_read_address(const host_a64 *a)  an address, or what one is made of: what is read
- *            through it is read after it, by the dependency; nothing else is
+ *   u64  host_a64_read_address(const host_a64 *a)  for an address, or a number that leads to one:
+ *            loads through it come after this one, by the dependency; no others do
  *   void host_a64_set(host_a64 *a, u64 v)          relaxed; for initialisation
  *   void host_a64_set_release(host_a64 *a, u64 v)
  *   bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
  *            if *a == *old, store v and return true, with full ordering; else load *a into
  *            *old and return false (that load is relaxed)
  *   u64  host_a64_xchg(host_a64 *a, u64 v)         stores v, returns the old value; full
- *            ordering; one step, however many others write *a
+ *            ordering; one step, however many other threads write *a
  *   u64  host_a64_add(host_a64 *a, u64 v)          returns the new value; full ordering
  *   u64  host_a64_or(host_a64 *a, u64 v)           returns the old value; full ordering
  *   u64  host_a64_and(host_a64 *a, u64 v)          returns the old value; full ordering
@@ -60,8 +59,8 @@
  *   void host_lock(host_lock_t *l), void host_unlock(host_lock_t *l)
  *   bool host_trylock(host_lock_t *l)              takes it if it is free at the moment
  *
- * Sleeping locks, process context.  Fair: who waits gets it after a bounded number of others,
- * though a trylock, or a lock that finds it free, may come in between for about a millisecond.
+ * Sleeping locks, process context.  Fair: a thread that waits gets the lock after a bounded number
+ * of others; for about a millisecond a trylock, or a thread that finds it free, may overtake it.
  *
  *   host_mutex_t; host_mutex_init(m), host_mutex_destroy(m), bool host_mutex_trylock(m),
  *   host_mutex_lock(m), host_mutex_unlock(m)
@@ -69,19 +68,19 @@
  * Waiting for a counter to run out.
  *
  *   void host_wait_zero(host_a64 *a)   process; sleeps until *a is 0, and sees what was done
- *            before it became so.  Who makes it 0 while another may wait calls
+ *            before it became so.  A thread that makes it 0 while another may wait calls
  *   void host_wake_zero(host_a64 *a)   any; *a may be gone by then
  *
- * Per-CPU items.  struct host_percpu holds one zeroed item for each possible CPU, and a home may
- * have a few more, for when a CPU's own is held by a thread that lost its CPU.  Nobody has the
- * item of another CPU: what others are to see of it are atomics (core/mm/release.h), or have a lock
- * of their own in it (kernel/zram/tier/backed.h).
+ * Per-CPU items.  struct host_percpu holds one zeroed item for each possible CPU.  A home may have
+ * a few more, for CPUs whose own is held by a thread that was preempted.  A CPU never locks the
+ * item of another: what others read of it is atomic (core/mm/release.h), or has a lock of its own
+ * in it (kernel/zram/tier/backed.h).
  *
  *   int   host_percpu_init(struct host_percpu *pc, size_t item_bytes)   process; 0, -ENOMEM
  *   void  host_percpu_destroy(struct host_percpu *pc)                   process
  *   void *host_percpu_lock(struct host_percpu *pc)
- *            any; the item of a CPU that the caller then has to itself (as a rule the one it
- *            runs on).  The caller is atomic until it unlocks.
+ *            any; an item, as a rule that of the CPU the caller runs on, which nobody else has
+ *            until the caller unlocks it.  The caller is atomic until then.
  *   void  host_percpu_unlock(struct host_percpu *pc, void *item)
  *   unsigned int host_percpu_items(struct host_percpu *pc)
  *            any; items, at least host_nr_cpus(); constant.  Item i < host_nr_cpus() is CPU i's.
@@ -92,9 +91,9 @@
  *            under a lock in it
  *   void  host_settle(struct host_percpu *pc)
  *            process; returns when every section under an item of pc that was under way at the
- *            call has ended.  The caller sees what was done in it, and a section that is not
- *            waited for sees what the caller did before the call.  May take milliseconds, and
- *            waits for a section whose thread lost its CPU.
+ *            call has ended.  The caller sees what was done in them, and a later section sees what
+ *            the caller did before the call.  May take milliseconds, and longer while a thread that
+ *            holds an item is preempted.
  *   unsigned int host_nr_cpus(void)    possible CPUs; constant while the home lives
  *   unsigned int host_cpu(void)        the CPU now, below host_nr_cpus(); a hint
  *   unsigned int host_cpus_now(void)   CPUs that run now, 1 to host_nr_cpus(); a hint
@@ -114,22 +113,23 @@
  *   unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
  *                                 unsigned int node, unsigned int how)
  *            fills out[0..k), returns k <= n.  Content is undefined.  Pages are of node if it
- *            has any, else of another.  how is HOST_MAY_WAIT: process (the kernel's may not
- *            start I/O), and k < n means that the source is dry; or 0: any; it sleeps no longer
- *            than a touch of what it gives would, leaves alone what the home keeps for those who
- *            have to reclaim, and may give less than n, or nothing, although a caller who waits
- *            would get more; or HOST_RECLAIMS: as 0, but for who frees memory by it, so what is
- *            kept for those is not left alone; or HOST_AT_HAND: as 0, for who may turn out to need
- *            none, so nobody else is to fail for it: what lies ready for this CPU alone, if the
- *            home can tell.
+ *            has any, else of another.  how:
+ *            HOST_MAY_WAIT  process (the kernel's may not start I/O); k < n: the source is dry
+ *            0              any; sleeps no longer than touching the pages would, leaves alone what
+ *                           the home keeps for reclaim, and may give fewer than a caller gets that
+ *                           may wait
+ *            HOST_RECLAIMS  as 0, for a caller that frees memory by it: what is kept for reclaim
+ *                           may be used
+ *            HOST_AT_HAND   as 0, for a caller that may turn out to need none: only pages that lie
+ *                           ready for this CPU alone, if the home can tell
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
  *            any; below host_nr_nodes(), fixed while the page is out
  *   bool host_page_is_bad(struct host_pages *src, host_page p)
- *            any; whether the machine found p's memory to be broken since the source gave it.  Then
- *            nobody is to have it who does not have it yet, and the source drops it when it is
- *            given back.  Asked for each page that leaves the reserve; may be false always.
+ *            any; whether the machine found p's memory to be broken since the source gave it.  The
+ *            core then hands p to nobody, and the source drops it when it is given back.  Asked for
+ *            each page that leaves the reserve; may be false always.
  *   void *host_page_addr(struct host_pages *src, host_page p)
  *            any; the address of the page's bytes, a multiple of HOST_PAGE_SIZE; valid until the
  *            page is freed
@@ -140,42 +140,42 @@
  *   void *host_zalloc_node(size_t bytes, unsigned int node)    the same, near node if it can be
  *   void  host_free(void *p, size_t bytes)   process; p may be NULL
  *
- * Tables.  struct host_table is an array of host_a64, all 0 at first, of which a home may keep only
- * what was written: then words come by the page, HOST_TABLE_PIECE of them, which the core gives.
+ * Tables.  struct host_table is an array of host_a64, all 0 at first.  A home may keep only what
+ * was written: the core then gives it a page for each HOST_TABLE_PIECE words before it writes one.
  *
  *   int  host_table_init(struct host_table *t, u64 n)      process; 0, -ENOMEM
  *   void host_table_destroy(struct host_table *t)          process; the pages were taken back
  *   host_a64 *host_table_at(const struct host_table *t, u64 i)
- *            any; word i < n.  If there is no such page it is 0, and not to be written.
+ *            any; word i < n.  Without a page it is 0, and not to be written.
  *   bool host_table_has(const struct host_table *t, u64 i)
- *            any; whether word i may be written: from then on for good, or until a call of the
- *            home's own takes its page, when nobody may write to it.  A home that keeps words
- *            elsewhere than in the core's pages makes them here, and false is that it could not
+ *            any; whether word i may be written, from now on and until a call of the home's own
+ *            takes its page away, while nobody may write.  A home that keeps words elsewhere than
+ *            in the core's pages makes them here; false: it could not
  *   u64  host_table_skip(const struct host_table *t, u64 i)
- *            any; so many words from i on are 0 for sure; 0: word i may have been
+ *            any; at least so many words from i on are 0; 0: word i may have been written
  *   bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_page p)
- *            any; makes p, whose bytes are 0, the page of word i; false: there is one by now, or
+ *            any; makes p, whose bytes are 0, the page of word i; false: word i has one by now, or
  *            the home takes none
  *   host_page host_table_take(struct host_table *t)
- *            process; at the end, nobody uses the table: a page that it was given, or 0
+ *            process, at the end, when nobody uses the table: a page that it was given; 0: no more
  *   size_t host_table_bytes(const struct host_table *t)    any; what it takes beside those pages
  *
  * Deferred work.  struct host_work runs its function in process context on a worker that is
- * bound to no CPU; a work item never runs twice at the same time.  Reclaim may wait for it, so it
- * waits for no memory: it asks without HOST_MAY_WAIT, and calls neither host_zalloc() nor
- * host_zalloc_node().
+ * bound to no CPU; a work item never runs twice at the same time.  Reclaim may wait for a work
+ * item, so its function waits for no memory: it asks for pages without HOST_MAY_WAIT, and calls
+ * neither host_zalloc() nor host_zalloc_node().
  *
  *   int  host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
  *            process; the worker preferably runs on that node.  0, or what the home says.
- *   int  host_work_init_slow(w, fn, node)   the same, for what may take long, or settles: no other
- *            work waits for it, and it may be late while memory is short
+ *   int  host_work_init_slow(w, fn, node)   the same, for a function that may take long or calls
+ *            host_settle(): no other work waits for it, and it may be late while memory is short
  *   void host_work_queue(struct host_work *w)                  any; run soon
  *   void host_work_queue_delayed(struct host_work *w, u64 us)  any; run within us, unless it
  *            is queued already: the earlier time wins
- *   void host_work_flush(struct host_work *w)    process; returns when all that was queued
- *            before the call has run, a delay not waited for but cut short
- *   void host_work_destroy(struct host_work *w)  process; cancels what waits, waits for what runs;
- *            queuing it does nothing any more, until its memory is given back
+ *   void host_work_flush(struct host_work *w)    process; cuts a delay short, and returns when
+ *            what was queued before the call has run
+ *   void host_work_destroy(struct host_work *w)  process; cancels w if it is queued, waits for it
+ *            if it runs; to queue it does nothing from then on
  *
  * The rest.
  *
@@ -185,13 +185,12 @@
  *   u64  host_now_ns(void)      any; monotonic
  *   u64  host_total_bytes(void) memory of the machine
  *   bool host_warn_on(bool bad, const char *what)
- *            any; reports an internal fault once a place, returns bad.  Not reachable from
- *            any outside input.
+ *            any; reports an internal fault once for each place in the source, returns bad.  No
+ *            outside input makes it true.
  *   host_assert(holds)
- *            any; the same, if holds is false, where mistakes are looked for (in the kernel with
- *            CONFIG_DEBUG_VM).  Elsewhere holds is not computed.  It takes no lock and changes
- *            nothing.  Others may change at any moment what the caller has not to himself, so
- *            that is asked only what is true all the while.
+ *            any; the same if holds is false, in builds that look for mistakes (in the kernel with
+ *            CONFIG_DEBUG_VM).  Other builds do not compute holds.  It takes no lock, changes
+ *            nothing, and is true whatever other threads do meanwhile.
  */
 
 #define HOST_ANY_NODE (~0u)
@@ -205,16 +204,16 @@
 #define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)
 #define HOST_TABLE_PIECE (HOST_PAGE_SIZE / sizeof(u64))
 
-/* Of which each caller has its own, cut to what it passes: on the path of every free. */
+/* For a function on the path of each free: each caller has a copy, cut to what it passes. */
 #define HOST_INLINE inline __attribute__((always_inline))
 
-/* A member, or a struct, that shares no cache line with what comes before it. */
+/* For a member or a struct that shares no cache line with what comes before it. */
 #define HOST_OWN_LINE __attribute__((aligned(HOST_CACHELINE)))
 
 /*
  * For clang's thread-safety analysis (-Wthread-safety), which the user build runs; sparse and
- * lockdep do that work in the kernel, where these are empty.  HOST_REQUIRES goes after the
- * parameter list of a prototype.
+ * lockdep do that work in the kernel, where these are empty.  HOST_REQUIRES goes after a parameter
+ * list.
  */
 #if defined(__clang__) && defined(HOST_THREAD_SAFETY)
 #define HOST_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))

@@ -88,11 +88,11 @@ static void count_too_high(void) { HURT(*state_of(PARTIAL_SMALL), *state_of(PART
 static void empty(void) { HURT(*state_of(PARTIAL_LARGE), 0); }
 static void too_many_pages(void) { HURT(zspage_of(0)->pages, CHAIN_MAX + 1); }
 static void too_few_pages(void) { HURT(zspage_of(0)->pages, 0); }
-static void full_on_a_list(void) { HURT(zspage_of(FULL_LARGE)->group, 3); }
-static void partial_on_none(void) { HURT(zspage_of(PARTIAL_LARGE)->group, 0); }
+static void full_on_a_list(void) { HURT(zspage_of(FULL_LARGE)->list, 3); }
+static void partial_on_none(void) { HURT(zspage_of(PARTIAL_LARGE)->list, 0); }
 static void mask(void) { HURT(class_of(0)->listed, (u16)(class_of(0)->listed ^ 1u << 5)); }
 static void prev(void) { HURT(zspage_of(PARTIAL_LARGE)->prev, 12345); }
-static void group(void) { HURT(zspage_of(PARTIAL_LARGE)->group, POOL_GROUPS); }
+static void group(void) { HURT(zspage_of(PARTIAL_LARGE)->list, POOL_LISTS); }
 static void chunks(void) { HURT(*(u64 *)(void *)&rig.store.pool.zspages.chunks, 1000); }
 static void pages(void) { HURT(*(u64 *)(void *)&rig.store.pool.pages, 1); }
 static void type(void) { HURT(*word(1), (u64)7 << SLOT_TYPE_SHIFT); }
@@ -125,8 +125,8 @@ static void known(void)
 {
 	struct release_cpu *rc = cpu_with_refs();
 
-	HURT(rc->known, host_a64_read(&rc->head));
-	HURT(rc->before, rc->pushed + 1);
+	HURT(rc->head_seen, host_a64_read(&rc->head));
+	HURT(rc->pushed_at_head, rc->pushed + 1);
 }
 
 static void end_ahead(void)
@@ -160,7 +160,7 @@ static void aside(void)
 static void unlisted(void)
 {
 	struct pool_class *c = class_of(PARTIAL_LARGE);
-	unsigned int g = zspage_of(PARTIAL_LARGE)->group;
+	unsigned int g = zspage_of(PARTIAL_LARGE)->list;
 
 	HURT(c->head[g], 0);
 	HURT(c->listed, (u16)(c->listed & ~(1u << g)));
@@ -323,8 +323,8 @@ static void references_that_wait_are_counted_wherever_they_are(void **state)
 	HURT(q->full->bytes, q->full->bytes + 1);
 	must(store_check(&rig.store) != NULL);
 	heal();
-	HURT(r->node->bufs, 0);
-	HURT(r->node->own, 0);
+	HURT(r->node->limit_bufs, 0);
+	HURT(r->node->cpu_bufs, 0);
 	must(store_check(&rig.store) != NULL);
 	heal();
 	rig_close();

@@ -127,7 +127,7 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 			takes = lines;
 		units[i] = (unsigned int)((takes + 7) / 8);
 		if (shift == HOST_PAGE_SHIFT && host_page_bytes == sizeof(host_page))
-			must_eq(units[i], zspage_units(c->objs, c->pages));
+			must_eq(units[i], zspage_units(zspage_words(c->objs), c->pages));
 		must(units[i] <= ZSPAGE_UNITS_MAX);
 		if (bits > obj_bits[units[i]])
 			obj_bits[units[i]] = bits;

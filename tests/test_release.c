@@ -213,8 +213,8 @@ static void half_of_the_budget_wakes_the_worker(void **state)
 		push(r, make(r, 100));
 	must_eq(freed(r), 0);
 	/* The pockets are counted, too. */
-	must(release_full_bufs(&r->release) >= node->bufs / 4);
-	must_be_at_most(release_full_bufs(&r->release), node->bufs / 2 + node->own);
+	must(release_full_bufs(&r->release) >= node->limit_bufs / 4);
+	must_be_at_most(release_full_bufs(&r->release), node->limit_bufs / 2 + node->cpu_bufs);
 	let_workers(&r->release);
 	rig_close(r);
 }
@@ -244,17 +244,17 @@ static void a_cpu_s_first_buffers_are_no_backlog(void **state)
 	hold_workers(&r->release);
 	while (!release_full_bufs(&r->release))
 		push(r, make(r, 100));
-	must(node->pocket > 1 && node->own > node->nitems);
-	must_eq(node->out, node->own);
+	must(node->pocket > 1 && node->cpu_bufs > node->nitems);
+	must_eq(node->out, node->cpu_bufs);
 	must_eq(release_backlog(&r->release), 0);
-	while (node->out == node->own)
+	while (node->out == node->cpu_bufs)
 		push(r, make(r, 100));
-	must_eq(node->out, node->own + node->pocket);
+	must_eq(node->out, node->cpu_bufs + node->pocket);
 	must_eq(release_backlog(&r->release), 0);
 	let_workers(&r->release);
 	/* With nothing held back pockets have what they had. */
-	must_become(host_read_once(node->out) == node->own);
-	must_eq(host_read_once(node->item[0]->queue.nempty), node->own / node->nitems - 1);
+	must_become(host_read_once(node->out) == node->cpu_bufs);
+	must_eq(host_read_once(node->item[0]->queue.nempty), node->cpu_bufs / node->nitems - 1);
 	rig_close(r);
 }
 
@@ -510,8 +510,8 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 		must_eq(release_init(&store[k], &r->pool, &cpus[k], limit, OBJECTS, &budget), 0);
 		hold_workers(&store[k]);
 		/* As many as the stores may want, or the budget has. */
-		must_eq(budget.node->bufs, k ? 16 : 8);
-		must_eq(budget.node->n, budget.node->own + budget.node->bufs);
+		must_eq(budget.node->limit_bufs, k ? 16 : 8);
+		must_eq(budget.node->n, budget.node->cpu_bufs + budget.node->limit_bufs);
 	}
 	for (unsigned int i = 0; i < 80; i++) {
 		push_to(r, &store[i % STORES], 250);
@@ -524,7 +524,7 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 	/* A limit that shrinks lets others have what it takes no more. */
 	let_workers(&store[0]);
 	must_eq(release_set_limit(&store[0], 0), 0);
-	must_eq(store[0].node->out, store[0].node->own);
+	must_eq(store[0].node->out, store[0].node->cpu_bufs);
 	must_be_at_most(budget.node->lent, 15);
 	push_to(r, &store[1], 4000);
 	must_eq(budget.node->lent, 16);
@@ -552,12 +552,12 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 	let_workers(&store[0]);
 	/* Whose own limit is larger raises it, and one who leaves takes it not along. */
 	must_eq(release_set_limit(&store[0], 4 * limit), 0);
-	must_eq(budget.node->bufs, 32);
+	must_eq(budget.node->limit_bufs, 32);
 	for (k = 0; k < STORES; k++) {
 		release_destroy(&store[k]);
 		host_percpu_destroy(&cpus[k]);
 	}
-	must_eq(budget.node->n + budget.node->lent + budget.node->bufs + budget.node->sum, 0);
+	must_eq(budget.node->n + budget.node->lent + budget.node->limit_bufs + budget.node->sum, 0);
 	must(!budget.node->areas);
 	release_budget_destroy(&budget);
 	rig_close(r);
@@ -589,9 +589,9 @@ static void join_a_full_budget(bool was)
 	}
 	for (i = 0; i < 2 * 16 * items + 200; i++) {
 		push_to(r, &store[1 + i % 2], RELEASE_REFS);
-		must_be_at_most(budget.node->lent, budget.node->bufs);
+		must_be_at_most(budget.node->lent, budget.node->limit_bufs);
 	}
-	must_eq(budget.node->lent, budget.node->bufs);
+	must_eq(budget.node->lent, budget.node->limit_bufs);
 	if (was) {
 		let_workers(&store[0]);
 		release_destroy(&store[0]);
@@ -599,7 +599,7 @@ static void join_a_full_budget(bool was)
 	}
 	/* A limit that went down is another way to that: more is out than is to be had. */
 	must_eq(release_budget_set(&store[1], 0), 0);
-	must(budget.node->lent > budget.node->bufs);
+	must(budget.node->lent > budget.node->limit_bufs);
 	must_eq(host_percpu_init(&cpus[0], sizeof(struct release_cpu)), 0);
 	must_eq(release_init(&store[0], &r->pool, &cpus[0], limit, ~0u, &budget), 0);
 	for (i = 0; i < items; i++)

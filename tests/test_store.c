@@ -688,13 +688,13 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 	must_eq(contexts, 1);
 	/* The first one, on whichever CPU this thread goes on. */
 	for (cpu = 0; cpu < 64; cpu++)
-		streams.home[cpu] = 1;
+		streams.first[cpu] = 1;
 	write_and_read(&rig.store, 1);
 	must_eq(contexts, 1);
 
 	/* This CPU's own is another from now on; without memory for it the first one does. */
 	for (cpu = 0; cpu < 64; cpu++)
-		streams.home[cpu] = 8;
+		streams.first[cpu] = 8;
 	no_memory = true;
 	write_and_read(&rig.store, 2);
 	must_eq(refused, 2);

@@ -452,7 +452,7 @@ static void no_thread_is_made_with_a_stream_in_hand(void **state)
 	must_eq(streams_init(&t, &codec_lz4, &params, true), 0);
 	/* The first has its context: all CPUs go to another, if there is one. */
 	for (u32 i = 0; i < host_nr_cpus(); i++)
-		t.home[i] = t.n > 1 ? 2 : 1;
+		t.first[i] = t.n > 1 ? 2 : 1;
 	being_made = &t;
 	made = 0;
 	st = stream_get(&t);

@@ -6,11 +6,10 @@
  *     what is still partial:  its last objects  --> its first free places, then its last
  *                                                   pages are given back
  *
- * An object is moved under its class's lock: look at the owner's word, copy the bytes, swing
- * the word.  What the word names is never written in place, so the copy is whole.  If the word
- * changed meanwhile the swing fails and the copy is dropped.  The lock keeps the old place from
- * being freed and allocated again in between (allocation needs it), so a word that compares equal
- * is the word that was copied.
+ * An object is moved under its class's lock: look at the owner's word, copy the bytes, swing the
+ * word.  An object is never written in place, so the copy is whole.  If the owner changed the word
+ * meanwhile, the swing fails and the copy is dropped.  The old place may be freed meanwhile, but
+ * not allocated again, which takes the lock: so a word that compares equal names what was copied.
  *
  * A class's turn, with the lists that a stage takes zspages from and puts them on:
  *
@@ -18,72 +17,52 @@
  *     EMPTY    1 .. 10  --> aside, or reaped         PACK     1 .. 10  --> aside
  *
  * and RETURN again.  A zspage is put aside before its first object is moved, so that allocations
- * leave it alone; an object that may not be moved (held by a reader, not yet published, already
- * detached) stays, and its zspage stays aside until RETURN.
+ * leave it alone.  An object that may not be moved stays (a reader holds it, it is not published
+ * yet, or it was detached), and its zspage stays aside until RETURN.
  *
- * Why it ends.  quota is the number of zspages on the class's lists as the turn began.  REFILE,
- * EMPTY and PACK come to so many at most, whatever others add; of each that is emptied every
- * object is tried once, of each that is packed at most so many are moved as it has room for; RETURN
- * meets none but those that were put aside.  pool_compact_steps() is the sum.
+ * Why a turn ends.  quota is the number of zspages on the class's lists as the turn began.  REFILE,
+ * EMPTY and PACK come to so many at most, whatever other threads add.  EMPTY tries each object of a
+ * zspage once; PACK moves at most as many as the zspage has objects; RETURN meets only zspages that
+ * were put aside.  pool_compact_steps() is the sum.
  *
- * The step that ends a turn, which any thread may take, moves pool.compact_at on; who comes late
- * sees by pool_class.turn that the class is done.
+ * The step that ends a turn, which any thread may take, moves pool.compact_at on.  A thread that
+ * comes late to a turn sees by pool_class.turn that it is over.
  *
- * Lock order: class lock > nothing of ours.
+ * Lock order: class lock > nothing of core/mm.
  */
 #include "pool.h"
 
-/* What one hold of a class lock has left to do, and what it leaves to do after it. */
-struct hold {
-	unsigned int looks, moves;
+/* One hold of a class lock: what it may still do, and what is to be done after it. */
+struct compact_hold {
+	unsigned int looks, moves;              /* it may still do */
 	unsigned int ngone, npages;
-	struct zspage_id gone[POOL_MOVES];      /* empty, on no list */
-	host_page page[CHAIN_MAX];              /* of no zspage */
+	struct zspage_id gone[POOL_MOVES];      /* to be reaped: empty, on no list */
+	host_page page[CHAIN_MAX];              /* to be freed: of no zspage any more */
 	struct zspage *dst;                     /* where objects go, or NULL */
 	u32 dst_no;
 };
 
-static struct zspage *compact_sparsest(struct pool_class *c, struct hold *h, u32 *no)
-	HOST_REQUIRES(c->lock);
-static bool has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
-	HOST_REQUIRES(c->lock);
-static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
-	HOST_REQUIRES(c->lock);
-static bool compact_move(struct pool *p, struct pool_class *c, struct hold *h, struct zspage *src,
-			 u32 src_no, unsigned int obj, unsigned int dst_obj) HOST_REQUIRES(c->lock);
-static void next_stage(struct pool_class *c) HOST_REQUIRES(c->lock);
-static struct zspage *compact_source(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
-static void compact_empty(struct pool *p, struct pool_class *c, struct hold *h)
-	HOST_REQUIRES(c->lock);
-static void compact_pack(struct pool *p, struct pool_class *c, struct hold *h)
-	HOST_REQUIRES(c->lock);
-static void compact_trim(struct pool_class *c, struct zspage *z, struct hold *h)
-	HOST_REQUIRES(c->lock);
-static void compact_refile(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
-static void bring_back(struct pool_class *c, struct hold *h) HOST_REQUIRES(c->lock);
-static void compact_class(struct pool *p, struct pool_class *c, struct hold *h)
-	HOST_REQUIRES(c->lock);
-static void compact_begin(struct pool_class *c, u64 at) HOST_REQUIRES(c->lock);
-
-static void compact_looked(struct hold *h, unsigned int n)
+static void compact_looked(struct compact_hold *h, unsigned int n)
 {
 	h->looks -= n < h->looks ? n : h->looks;
 }
 
-/* The emptiest zspage on lists 1 .. 10. */
-static struct zspage *compact_sparsest(struct pool_class *c, struct hold *h, u32 *no)
+/* The emptiest zspage on lists 1 .. 10; *no: its number. */
+static struct zspage *compact_sparsest(struct pool_class *c, struct compact_hold *h, u32 *no)
+	HOST_REQUIRES(c->lock)
 {
-	unsigned int group, left = POOL_LOOK;
+	unsigned int list, left = POOL_LOOK;
 	struct zspage *z = NULL;
 
-	for (group = 1; group < POOL_ASIDE && !z; group++)
-		z = class_first(c, group, no, &left);
+	for (list = 1; list < POOL_ASIDE && !z; list++)
+		z = class_first(c, list, no, &left);
 	compact_looked(h, POOL_LOOK - left + 1);
 	return z;
 }
 
-/* Whether it has a free object on pages that are there: *obj. */
+/* Whether z has a free object on pages that are there; *obj: the lowest. */
 static bool has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
+	HOST_REQUIRES(c->lock)
 {
 	*obj = class_lowest_free(c, z);
 	return ((size_t)*obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT;
@@ -100,15 +79,16 @@ static unsigned int next_used(const struct pool_class *c, const struct zspage *z
 	return bits ? w * 64 + (unsigned int)__builtin_ctzll(bits) : c->objs;
 }
 
-/* h->dst becomes the fullest zspage with room, among POOL_LOOK. */
-static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
+/* h->dst becomes the fullest zspage with room among POOL_LOOK; *obj: its lowest free object. */
+static bool find_target(struct pool_class *c, struct compact_hold *h, unsigned int *obj)
+	HOST_REQUIRES(c->lock)
 {
-	unsigned int group, left = POOL_LOOK;
+	unsigned int list, left = POOL_LOOK;
 	bool found = false;
 
-	for (group = POOL_ASIDE - 1; group >= 1 && left && !found; group--) {
+	for (list = POOL_ASIDE - 1; list >= 1 && left && !found; list--) {
 		u32 no;
-		struct zspage *z = class_first(c, group, &no, &left);
+		struct zspage *z = class_first(c, list, &no, &left);
 
 		for (; z && left && !found; no = z->next, z = no ? class_at(c, no) : NULL) {
 			left--;
@@ -121,9 +101,9 @@ static bool find_target(struct pool_class *c, struct hold *h, unsigned int *obj)
 	return found;
 }
 
-/* What follows the key. */
-static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
-			unsigned int to_obj,
+/* Copies what follows the key. */
+static void copy_object(struct pool *p, struct pool_class *c,
+			struct zspage *to, unsigned int to_obj,
 			struct zspage *from, unsigned int from_obj, size_t bytes)
 {
 	size_t src = (size_t)from_obj * c->size + sizeof(u32),
@@ -143,10 +123,9 @@ static void copy_object(struct pool *p, struct pool_class *c, struct zspage *to,
 }
 
 /*
- * The reference of an object that may be moved now, or 0.  key is what its header said when it
- * was read, once: before the header is written that may be anything, and only a key that look()
- * found good may go to swing().  What it finds then may be an object of any class, and a location
- * names a zspage only within one.
+ * The reference of an object that may be moved now, or 0.  key: its header, read once.  The
+ * allocating thread may not have written the header yet, so key may be anything: swing() is called
+ * only with a key for which look() named this very object.  Locations of two classes may be equal.
  */
 static u64 compact_movable(struct pool *p, struct pool_class *c, u32 no, unsigned int obj, u32 key)
 {
@@ -159,11 +138,12 @@ static u64 compact_movable(struct pool *p, struct pool_class *c, u32 no, unsigne
 
 /*
  * Moves an object to place dst_obj of h->dst, which is free and on a page that is there.  False:
- * its owner does not let it go.  What is empty after it is in h->gone: src, or (the owner refused,
- * and frees that took no lock had left it nothing else) dst.
+ * the owner refuses.  A zspage that is empty after the move is in h->gone: src, or dst if the owner
+ * refused, and frees without the lock emptied dst meanwhile.
  */
-static bool compact_move(struct pool *p, struct pool_class *c, struct hold *h, struct zspage *src,
-			 u32 src_no, unsigned int obj, unsigned int dst_obj)
+static bool compact_move(struct pool *p, struct pool_class *c, struct compact_hold *h,
+			 struct zspage *src, u32 src_no, unsigned int obj, unsigned int dst_obj)
+	HOST_REQUIRES(c->lock)
 {
 	u32 key = host_read_once(*object_key(p, c, src, obj)), dst_no = h->dst_no;
 	struct zspage *dst = h->dst;
@@ -174,8 +154,8 @@ static bool compact_move(struct pool *p, struct pool_class *c, struct hold *h, s
 	if (!from)
 		return false;
 	class_take(c, dst, dst_no, dst_obj);
-	/* A full one may be freed as a whole without the lock, once the object is published. */
-	if (!dst->group)
+	/* Once the object is published, a full dst may be freed as a whole without the lock. */
+	if (!dst->list)
 		h->dst = NULL;
 	host_write_once(*object_key(p, c, dst, dst_obj), key);
 	copy_object(p, c, dst, dst_obj, src, obj, pool_ref_size(p, from));
@@ -200,7 +180,7 @@ static bool compact_move(struct pool *p, struct pool_class *c, struct hold *h, s
  * Stages.  Each does a part of its work, until h has no looks or moves left.
  */
 
-static void next_stage(struct pool_class *c)
+static void next_stage(struct pool_class *c) HOST_REQUIRES(c->lock)
 {
 	c->stage = (u8)((c->stage + 1) % STAGES);
 	c->cursor = 0;
@@ -208,8 +188,8 @@ static void next_stage(struct pool_class *c)
 	c->list = 1;
 }
 
-/* Files every zspage where it belongs.  From the bottom: what is refiled goes down. */
-static void compact_refile(struct pool_class *c, struct hold *h)
+/* Files each zspage where it belongs, from list 1 up, since it only moves to a lower list. */
+static void compact_refile(struct pool_class *c, struct compact_hold *h) HOST_REQUIRES(c->lock)
 {
 	while (h->looks) {
 		u32 no = c->cursor;
@@ -225,36 +205,37 @@ static void compact_refile(struct pool_class *c, struct hold *h)
 		}
 		z = class_at(c, no);
 		c->cursor = z->next;
-		class_move(c, z, no, class_group(c, zspage_inuse(z, c->words)));
+		class_move(c, z, no, class_list(c, zspage_inuse(z, c->words)));
 		c->left--;
 		compact_looked(h, 1);
 	}
 }
 
-static void bring_back(struct pool_class *c, struct hold *h)
+static void compact_return(struct pool_class *c, struct compact_hold *h) HOST_REQUIRES(c->lock)
 {
 	u32 no;
 
 	while ((no = c->head[POOL_ASIDE]) && h->looks) {
 		struct zspage *z = class_at(c, no);
 
-		class_move(c, z, no, class_group(c, zspage_inuse(z, c->words)));
+		class_move(c, z, no, class_list(c, zspage_inuse(z, c->words)));
 		compact_looked(h, 1);
 	}
 	if (!no)
 		next_stage(c);
 }
 
-/* The zspage at the cursor, or the sparsest, which is put aside; NULL: the stage is over. */
-static struct zspage *compact_source(struct pool_class *c, struct hold *h)
+/* The zspage at the cursor, or the sparsest, which it puts aside; NULL: the stage is over. */
+static struct zspage *compact_source(struct pool_class *c, struct compact_hold *h)
+	HOST_REQUIRES(c->lock)
 {
 	struct zspage *z;
 	u32 no;
 
 	if (c->cursor) {
 		z = class_at(c, c->cursor);
-		/* Who takes it off its list takes the cursor off it. */
-		host_assert(z->group == POOL_ASIDE);
+		/* list_out() would have cleared the cursor. */
+		host_assert(z->list == POOL_ASIDE);
 		return z;
 	}
 	z = c->left ? compact_sparsest(c, h, &no) : NULL;
@@ -270,7 +251,8 @@ static struct zspage *compact_source(struct pool_class *c, struct hold *h)
 }
 
 /* Moves the objects of the sparsest zspage to others. */
-static void compact_empty(struct pool *p, struct pool_class *c, struct hold *h)
+static void compact_empty(struct pool *p, struct pool_class *c, struct compact_hold *h)
+	HOST_REQUIRES(c->lock)
 {
 	struct zspage *src = compact_source(c, h);
 	u32 no = c->cursor;
@@ -280,7 +262,7 @@ static void compact_empty(struct pool *p, struct pool_class *c, struct hold *h)
 		next_stage(c);
 		return;
 	}
-	/* The move that empties it takes the cursor off it. */
+	/* The move that empties src takes it off its list, and so clears the cursor. */
 	while (c->cursor == no && h->moves && h->looks) {
 		unsigned int obj = c->obj < c->objs ? next_used(c, src, c->obj) : c->objs;
 
@@ -298,8 +280,8 @@ static void compact_empty(struct pool *p, struct pool_class *c, struct hold *h)
 }
 
 /*
- * Acquire: the pages above it may go to others, who write them; what was read of the objects
- * there was read before their bits were cleared.
+ * The highest object in use, or 0.  Acquire: the pages above it may be freed and written next; the
+ * last reads of objects there came before their bits were cleared.
  */
 static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
 {
@@ -311,8 +293,9 @@ static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
 	return bits ? w * 64 + 63 - (unsigned int)__builtin_clzll(bits) : 0;
 }
 
-/* Takes the pages off its end on which nothing is in use. */
-static void compact_trim(struct pool_class *c, struct zspage *z, struct hold *h)
+/* Takes the pages off the end of z on which no object is in use. */
+static void compact_trim(struct pool_class *c, struct zspage *z, struct compact_hold *h)
+	HOST_REQUIRES(c->lock)
 {
 	size_t end = ((size_t)highest_used(c, z) + 1) * c->size;
 	unsigned int need = (unsigned int)((end + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
@@ -326,7 +309,8 @@ static void compact_trim(struct pool_class *c, struct zspage *z, struct hold *h)
 }
 
 /* Moves the last objects of a zspage to its first free places. */
-static void compact_pack(struct pool *p, struct pool_class *c, struct hold *h)
+static void compact_pack(struct pool *p, struct pool_class *c, struct compact_hold *h)
+	HOST_REQUIRES(c->lock)
 {
 	struct zspage *z = compact_source(c, h);
 	unsigned int ngone = h->ngone;
@@ -346,7 +330,7 @@ static void compact_pack(struct pool *p, struct pool_class *c, struct hold *h)
 		       compact_move(p, c, h, z, no, last, first);
 		if (h->ngone != ngone)
 			return;
-		/* It was full for the moment, and on no list. */
+		/* With the copy z may have been full for a moment, and so be on another list. */
 		class_move(c, z, no, POOL_ASIDE);
 		c->cursor = no;
 	}
@@ -356,7 +340,8 @@ static void compact_pack(struct pool *p, struct pool_class *c, struct hold *h)
 	c->cursor = 0;
 }
 
-static void compact_class(struct pool *p, struct pool_class *c, struct hold *h)
+static void compact_class(struct pool *p, struct pool_class *c, struct compact_hold *h)
+	HOST_REQUIRES(c->lock)
 {
 	while (c->stage != STAGE_DONE && h->looks && h->moves && !h->npages) {
 		switch ((enum pool_stage)c->stage) {
@@ -370,7 +355,7 @@ static void compact_class(struct pool *p, struct pool_class *c, struct hold *h)
 			compact_pack(p, c, h);
 			break;
 		default:
-			bring_back(c, h);
+			compact_return(c, h);
 		}
 	}
 }
@@ -379,8 +364,8 @@ static void compact_class(struct pool *p, struct pool_class *c, struct hold *h)
  * Turns and steps
  */
 
-/* Begins the class's turn at, unless it was begun or a later one was. */
-static void compact_begin(struct pool_class *c, u64 at)
+/* Begins turn at of the class, unless that or a later one was begun. */
+static void compact_begin(struct pool_class *c, u64 at) HOST_REQUIRES(c->lock)
 {
 	if (c->turn >= at)
 		return;
@@ -391,8 +376,8 @@ static void compact_begin(struct pool_class *c, u64 at)
 		next_stage(c);
 }
 
-/* Gives back what a hold left to do; returns the pages.  No lock held. */
-static u64 compact_give_back(struct pool *p, struct pool_class *c, const struct hold *h)
+/* Does what a hold left to be done; returns the pages that it freed.  No lock held. */
+static u64 compact_give_back(struct pool *p, struct pool_class *c, const struct compact_hold *h)
 {
 	u64 pages = h->npages;
 	unsigned int i;
@@ -410,7 +395,7 @@ static u64 compact_give_back(struct pool *p, struct pool_class *c, const struct 
 	return pages;
 }
 
-/* Nothing is on its lists, put aside neither; or there is nothing to be gained. */
+/* Whether a class has no zspage on a list, POOL_ASIDE included, or nothing to be gained. */
 static bool is_idle(const struct pool_class *c)
 {
 	return c->objs == 1 || !host_read_once(c->partial);
@@ -424,14 +409,14 @@ static unsigned int moves_of(const struct pool_class *c)
 }
 
 /*
- * One step of turn at, or past some that have nothing to do; none if try and the class lock is
- * taken.  Returns the pages that freed.
+ * One step of turn at, or past turns of idle classes.  try: no step if the class lock is taken.
+ * Returns the pages that it freed.
  */
 HOST_NO_ANALYSIS        /* it takes the lock or only tries to */
 static u64 compact_step(struct pool *p, u64 at, bool try)
 {
 	struct pool_class *c = &p->class[at % p->table.nclasses];
-	struct hold h = { .looks = POOL_LOOK, .moves = moves_of(c) };
+	struct compact_hold h = { .looks = POOL_LOOK, .moves = moves_of(c) };
 	u64 next = at;
 	bool over;
 
@@ -464,7 +449,7 @@ void pool_compact_begin(struct pool *p, struct pool_compaction *pc)
 {
 	u32 i;
 
-	/* One more for the turn under way, which may have passed what is there now. */
+	/* One more for the turn under way, which may have passed zspages that are there now. */
 	pc->until = host_a64_read(&p->compact_at) + 1 + p->table.nclasses;
 	pc->left = p->table.nclasses / POOL_LOOK + 2;
 	pc->pages = 0;

@@ -2,8 +2,8 @@
 /*
  * pages.c - owns the reserve.
  *
- * The reserve comes after waiting, since whoever can have a page by waiting must not take one from
- * who cannot; so who asks without waiting asks again, waiting, if he is in need.
+ * pages_alloc() waits, if it may, before it draws on the reserve: a caller that can have a page by
+ * waiting does not take one from a caller that cannot.
  *
  * Lock order: a reserve's lock is a leaf; no two of them are held at a time, and the source is not
  * called under one.
@@ -12,7 +12,7 @@
 
 /* ---- one reserve ---- */
 
-/* Adds of n pages those that it has room for; returns how many. */
+/* Adds as many of n pages as there is room for; returns how many. */
 static unsigned int pages_reserve_put(struct pages_reserve *r, const host_page *page,
 				      unsigned int n)
 {
@@ -28,9 +28,9 @@ static unsigned int pages_reserve_put(struct pages_reserve *r, const host_page *
 }
 
 /*
- * Takes up to n pages; returns how many, 0: there is none.  What has become bad goes back to the
- * source, which drops it.  Here, and not where a page enters the reserve: who takes a page is about
- * to write it, and what names it to the kernel is beside the mark.  A free touches neither.
+ * Takes up to n pages; returns how many; 0: it is empty.  Bad ones go back to the source, which
+ * drops them.  They are looked for here and not in pages_reserve_put(): a free should not touch
+ * what the kernel keeps of a page, and the taker touches it anyway.
  */
 static unsigned int pages_reserve_take(struct pages_reserve *r, struct host_pages *src,
 				       host_page *out, unsigned int n)
@@ -55,18 +55,19 @@ static unsigned int pages_reserve_take(struct pages_reserve *r, struct host_page
 	return got;
 }
 
-/* Fills it from the source; how: as host_pages_alloc().  True: it is short still. */
+/* Fills r, unless it is NULL; how: as host_pages_alloc().  True: it is still short. */
 static bool pages_reserve_fill(struct pages_reserve *r, struct host_pages *src, unsigned int how)
 {
 	host_page page[PAGES_BATCH] HOST_UNCLEARED;
 	unsigned int turns, want, k, in;
 
-	/* Each turn brings a page at least; who draws meanwhile does not keep us here. */
+	/* A turn adds at least a page.  Threads that draw meanwhile do not prolong the loop. */
 	for (turns = r ? r->size : 0; turns; turns--) {
 		/*
-		 * The worker clears host_work.wake and then looks at count; who draws writes count
-		 * and then looks at wake.  It takes the lock whatever it may find: who draws after
-		 * this hold sees that the worker is not queued, and queues it.
+		 * The worker clears host_work.wake and then looks at count; a thread that draws
+		 * writes count and then looks at wake.  So the worker takes the lock even if r
+		 * seems full: a thread that draws after this hold sees that the worker is not
+		 * queued, and queues it.
 		 */
 		host_lock(&r->lock);
 		want = pages_at_most(r->size - r->count, PAGES_BATCH);

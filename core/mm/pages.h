@@ -6,16 +6,17 @@
  *          <-pages_alloc-  host_pages_alloc; then, if the caller may wait or reclaims, the shared
  *                          reserve and at last the own one
  *
- * The reserve is a stock that is drawn on when the source gives no page, and filled again before
- * anything else: by the pages that are freed, and by pages_refill(), which the home calls from its
- * worker.  It is for who writes in order to free memory: there a write that fails frees nothing,
- * so that the next one fails, too.  PAGES_TAKE is what one such write may need before any of it
- * comes back (pages_reserve_for()).  Most of it is shared by all who have one; what each has for
- * itself, PAGES_TAKE_BATCH, is there for a device that another one writes to.
+ * A device writes swapped-out pages so that memory is freed.  If such a write fails for want of a
+ * page, no memory is freed and the next one fails, too.  The reserve is for these writes:
+ * pages_alloc() draws on it when the source gives none.  Pages that are freed fill it first, and so
+ * does pages_refill(), which the home's worker calls.
  *
- * Bad pages.  A page whose memory the machine finds broken (host_page_is_bad()) is given to nobody
- * any more: whoever comes to it in the reserve gives it back to the source, which drops it.  Who
- * has such a page in use keeps it for as long.
+ * One such write may need PAGES_TAKE before a page comes back.  Most of them are in the reserve
+ * that all devices share.  Each has PAGES_TAKE_BATCH for itself, for the case that another device,
+ * which used up the shared ones, writes to it.
+ *
+ * A page whose memory the machine finds broken (host_page_is_bad()) leaves the reserve for the
+ * source only, which drops it.
  *
  * Lists of pages for each CPU are the home's: the kernel has them, and user space has
  * user/home/pcp.h.
@@ -45,15 +46,15 @@ static inline unsigned int pages_at_most(unsigned int n, unsigned int most)
  */
 struct pages_reserve {
 	host_lock_t lock HOST_OWN_LINE;
-	u32 size;                       /* pages; fixed */
-	u32 count;                      /* page[0 .. count) are free ones; lock, host_read_once */
+	u32 size;                       /* pages when it is full; fixed */
+	u32 count;                      /* pages in it; lock, host_read_once */
 	host_page *page;                /* [size]; lock */
 };
 
 struct pages {
 	struct host_pages *src;
-	struct pages_reserve *shared;   /* with others, or NULL */
-	/* Read by every pages_free(), so not on a line that is written while it is full. */
+	struct pages_reserve *shared;   /* by all devices, or NULL */
+	/* Each pages_free() reads it, so no other field is written on its line. */
 	struct pages_reserve own;
 };
 
@@ -63,12 +64,12 @@ struct pages {
  * and pages of the slot table (docs/internals/design.md).
  */
 #define PAGES_TAKE (512 + 24 + 19 + 1 + 1)
-#define PAGES_TAKE_BATCH (31 + 19 + 19 + 1 + 2)   /* of 31 folios of a page, reclaim's batch */
+#define PAGES_TAKE_BATCH (31 + 19 + 19 + 1 + 2)   /* for 31 folios of a page, reclaim's batch */
 
 /*
  * Pages for the reserve of a device that swap may lie on: 1/440 of memory, so that a machine of
  * 1 GiB, of which the kernel itself takes a part, has PAGES_TAKE; at least PAGES_TAKE_BATCH, at
- * most 1024; and 2 for each CPU, which may all be writing.
+ * most 1024; and 2 for each CPU, since all may be writing.
  */
 static inline unsigned int pages_reserve_for(u64 bytes, unsigned int cpus)
 {
@@ -78,26 +79,26 @@ static inline unsigned int pages_reserve_for(u64 bytes, unsigned int cpus)
 	       2 * cpus;
 }
 
-/* One of size pages, 2^20 at most, all to come.  Process context.  -EINVAL, -ENOMEM. */
+/* Makes an empty reserve for size pages.  Process context.  -EINVAL: size > 2^20; -ENOMEM. */
 int pages_reserve_init(struct pages_reserve *r, unsigned int size);
 
-/* Gives its pages back; nobody uses it any more.  Process context. */
+/* Gives the pages back; nobody uses the reserve any more.  Process context. */
 void pages_reserve_destroy(struct pages_reserve *r, struct host_pages *src);
 
 /*
- * reserve: pages of the own one, 0 none; shared: outlives it, or NULL.  Both are filled as far as
- * the source gives.  Process context.  As pages_reserve_init().
+ * reserve: pages of the own one, or 0; shared: outlives s, or NULL.  Fills both as far as the
+ * source has pages.  Process context.  Errors: as pages_reserve_init().
  */
 int pages_init(struct pages *s, struct host_pages *src, unsigned int reserve,
 	       struct pages_reserve *shared);
 
-/* Process context; nobody has a page any more. */
+/* All pages are free.  Process context. */
 void pages_destroy(struct pages *s);
 
 /*
- * Takes n <= PAGES_BATCH pages, all or none: of node, or the own node if it is HOST_ANY_NODE, as
- * long as there are any, else of another.  how: as host_pages_alloc(); 0 does not draw on the
- * reserve.  -ENOMEM.
+ * Allocates n <= PAGES_BATCH pages, all or none: of node as long as it has any, else of another.
+ * HOST_ANY_NODE: that of the CPU.  how: as host_pages_alloc(); 0 does not draw on the reserve.
+ * -ENOMEM.
  */
 int pages_alloc(struct pages *s, host_page *out, unsigned int n, unsigned int node,
 		unsigned int how);
@@ -117,8 +118,8 @@ static inline bool pages_are_short(const struct pages *s)
 }
 
 /*
- * Fills the reserves with what the source has at once.  True: one is short still, and may be less
- * so in a while.  Process context; it waits for no memory, so reclaim may wait for it.
+ * Fills the reserves with what the source gives without waiting.  True: one is still short, and
+ * the caller tries again later.  Process context; reclaim may wait for it.
  */
 bool pages_refill(struct pages *s);
 

@@ -6,34 +6,25 @@
  *     full zspages are on no list; empty ones do not exist
  *
  * Which objects of a zspage are in use (zspage.h: a bit each, and a count where there are more
- * than 64) is changed by atomic read-modify-writes alone, and these changes are made with the
- * class lock held:
+ * than 64) is changed by atomic read-modify-writes alone.  These changes are made under the class
+ * lock:
  *
- *     any allocation;  full -> partial (it is filed);  partial -> empty (it is taken off)
+ *     any allocation
+ *     a free: full -> partial, with the zspage put on a list
+ *     a free: partial -> empty, with the zspage taken off its list
  *
- * All other frees, partial -> less and full -> empty in one step, take no lock: the first leaves
- * the lists as they are, the second has the zspage to itself, since nothing but a list leads to it
- * and it is on none.  Who changes what is in use so that the zspage belongs on another list, or on
- * none, does both under one lock; so a free that took no lock never touches the descriptor again.
+ * All other frees take no lock.  Partial -> less full leaves the lists as they are.  Full -> empty
+ * in one step has the zspage to itself, since nothing but a list leads to it and it is on none.  So
+ * a free without the lock never touches the descriptor after its compare-and-swap.
  *
- * Frees without the lock leave a zspage filed higher than it is.  Whoever walks a list puts
- * that right (class_first), so allocation still finds the fullest:  filed >= true group.  After
- * many such frees it puts POOL_LOOK right and takes the next as it is, so that no hold of the
- * lock grows with the pool.
+ * The price: a zspage can stand on the list of a fuller one, list >= class_list(inuse).
+ * class_first() refiles such zspages before an allocation takes one, so it takes the fullest.  Of
+ * many it refiles POOL_LOOK and takes the next as it is, so that no hold of the lock grows with the
+ * pool.
  *
  * Lock order: class lock > nothing.  Descriptors and pages are taken and given back outside.
  */
 #include "pool.h"
-
-static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
-	HOST_REQUIRES(c->lock);
-static void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
-static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
-	HOST_REQUIRES(c->lock);
-static void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock);
-static struct zspage *pool_fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock);
-static unsigned int pool_likely_missing(const struct pool_class *c, struct zspage *z)
-	HOST_REQUIRES(c->lock);
 
 static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 {
@@ -54,7 +45,7 @@ static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 	c->obj_mask = (u16)((1u << c->obj_bits) - 1);
 	c->no_shift = (u8)(64 - REF_CLASS_SHIFT + REF_SLACK_BITS + c->obj_bits);
 	c->word_shift = (u8)(REF_SLACK_BITS + (c->obj_bits < 6 ? c->obj_bits : 6));
-	c->group = zspage_group_get(&p->zspages, zspage_units_of(c->words, sc->pages),
+	c->group = zspage_group_get(&p->zspages, zspage_units(c->words, sc->pages),
 				    REF_LOC_BITS - c->obj_bits, &c->map);
 	return c->group ? 0 : -ENOMEM;
 }
@@ -98,65 +89,69 @@ void pool_destroy(struct pool *p)
  * Lists
  */
 
-static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)
+	HOST_REQUIRES(c->lock)
 {
 	z->prev = 0;
-	z->next = c->head[group];
+	z->next = c->head[list];
 	if (z->next)
 		class_at(c, z->next)->prev = no;
-	c->head[group] = no;
-	c->listed |= (u16)(1u << group);
-	host_write_once(z->group, (u8)group);
+	c->head[list] = no;
+	c->listed |= (u16)(1u << list);
+	host_write_once(z->list, (u8)list);
 }
 
-static void list_out(struct pool_class *c, struct zspage *z)
+static void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock)
 {
-	host_assert(class_at(c, z->prev ? class_at(c, z->prev)->next : c->head[z->group]) == z);
+	host_assert(class_at(c, z->prev ? class_at(c, z->prev)->next : c->head[z->list]) == z);
 	host_assert(!z->next || class_at(c, class_at(c, z->next)->prev) == z);
 	if (z->prev)
 		class_at(c, z->prev)->next = z->next;
-	else if (!(c->head[z->group] = z->next))
-		c->listed &= (u16)~(1u << z->group);
+	else if (!(c->head[z->list] = z->next))
+		c->listed &= (u16)~(1u << z->list);
 	if (z->next)
 		class_at(c, z->next)->prev = z->prev;
 	if (host_unlikely(c->cursor) && class_at(c, c->cursor) == z)
 		c->cursor = c->stage == STAGE_REFILE ? z->next : 0;
 }
 
-static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+/* Puts a zspage on a list, which was full or new. */
+static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)
+	HOST_REQUIRES(c->lock)
 {
-	host_assert(!z->group && z->class == c->place);
+	host_assert(!z->list && z->class == c->place);
 	host_write_once(c->partial, c->partial + 1);
-	list_in(c, z, no, group);
+	list_in(c, z, no, list);
 }
 
-static void list_unlink(struct pool_class *c, struct zspage *z)
+/* Takes a zspage off its list, which is full or empty. */
+static void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock)
 {
-	host_assert(z->group && z->class == c->place && c->partial);
+	host_assert(z->list && z->class == c->place && c->partial);
 	host_write_once(c->partial, c->partial - 1);
 	list_out(c, z);
 }
 
-void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)
 {
-	if (z->group != group) {
+	if (z->list != list) {
 		list_out(c, z);
-		list_in(c, z, no, group);
+		list_in(c, z, no, list);
 	}
 }
 
-struct zspage *class_first(struct pool_class *c, unsigned int group, u32 *no, unsigned int *left)
+struct zspage *class_first(struct pool_class *c, unsigned int list, u32 *no, unsigned int *left)
 {
-	while (c->head[group]) {
-		struct zspage *z = class_at(c, c->head[group]);
+	while (c->head[list]) {
+		struct zspage *z = class_at(c, c->head[list]);
 		unsigned int inuse = zspage_inuse(z, c->words);
 
-		if (!class_below(c, inuse, group) || !*left) {
-			*no = c->head[group];
+		if (!class_below(c, inuse, list) || !*left) {
+			*no = c->head[list];
 			return z;
 		}
 		--*left;
-		class_move(c, z, c->head[group], class_group(c, inuse));
+		class_move(c, z, c->head[list], class_list(c, inuse));
 	}
 	return NULL;
 }
@@ -182,8 +177,8 @@ unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z)
  */
 
 /*
- * Where the size bytes of object obj of z are: piece[0], and the rest, if it spans two pages,
- * piece[1].  Returns how many lie in the first.
+ * piece[0]: the address of the size bytes of object obj of z; piece[1]: that of the rest, if they
+ * span two pages.  Returns how many bytes lie in piece[0].
  */
 static inline size_t object_pieces(struct pool *p, struct pool_class *c, struct zspage *z,
 				   unsigned int obj, size_t size, char *piece[2])
@@ -229,7 +224,7 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 
 	host_assert(obj < c->objs && !zspage_is_used(z, obj) && z->class == c->place);
 	host_assert(((size_t)obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT);
-	/* Those in use are not all: a full one is on no list, and has nothing to take. */
+	/* It is not full: a full zspage is on no list. */
 	host_assert(zspage_inuse(z, c->words) < c->objs);
 	if (c->words > 1) {
 		host_a64_or(&z->used[obj / 64], bit);
@@ -238,25 +233,25 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 		state = host_a64_or(&z->used[0], bit) | bit;
 	}
 	if (state == c->full) {
-		if (z->group)
+		if (z->list)
 			list_unlink(c, z);
-		host_write_once(z->group, (u8)0);
+		host_write_once(z->list, (u8)0);
 		return;
 	}
 	inuse = zspage_inuse_of(state, c->words);
-	if (!z->group)
-		list_link(c, z, no, class_group(c, inuse));
-	else if (!class_below(c, inuse, z->group + 1u))
-		class_move(c, z, no, class_group(c, inuse));
+	if (!z->list)
+		list_link(c, z, no, class_list(c, inuse));
+	else if (!class_below(c, inuse, z->list + 1u))
+		class_move(c, z, no, class_list(c, inuse));
 }
 
-/* The fullest zspage that is not full, as far as it is known. */
-static struct zspage *pool_fullest(struct pool_class *c, u32 *no)
+/* The fullest partial zspage, by the lists; *no: its number; NULL: there is none. */
+static struct zspage *pool_fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock)
 {
 	unsigned int lists, left = POOL_LOOK;
 	struct zspage *z = NULL;
 
-	/* Refiling only goes down, so the lists above stay empty. */
+	/* class_first() refiles to lower lists only, so the lists above stay empty. */
 	while ((lists = c->listed & ~(1u << POOL_ASIDE))) {
 		unsigned int highest = 31u - (unsigned int)__builtin_clz(lists);
 
@@ -267,12 +262,12 @@ static struct zspage *pool_fullest(struct pool_class *c, u32 *no)
 	*no = c->head[POOL_ASIDE];
 	if (*no) {
 		z = class_at(c, *no);
-		class_move(c, z, *no, class_group(c, zspage_inuse(z, c->words)));
+		class_move(c, z, *no, class_list(c, zspage_inuse(z, c->words)));
 	}
 	return z;
 }
 
-/* Pages that must be added before object obj has all its bytes. */
+/* Pages that z lacks for object obj. */
 static inline unsigned int pages_missing(const struct pool_class *c, const struct zspage *z,
 					 unsigned int obj)
 {
@@ -281,7 +276,7 @@ static inline unsigned int pages_missing(const struct pool_class *c, const struc
 	return end < z->pages ? 0 : end + 1 - z->pages;
 }
 
-/* class_lowest_free(), most of which is one step. */
+/* class_lowest_free(), in one step as a rule. */
 static inline unsigned int pool_lowest_free(const struct pool_class *c, struct zspage *z)
 {
 	u64 clear = ~host_a64_read(&z->used[0]);
@@ -294,14 +289,15 @@ static inline unsigned int pool_lowest_free(const struct pool_class *c, struct z
 }
 
 /*
- * Pages that the next object of the class will need, as it looks after one went into z: so the next
- * allocation takes them before it has the class lock, and has to have it only once.
+ * Pages that the next object of the class is likely to need, after one was put into z.  The next
+ * allocation takes them ahead, and then takes the class lock only once.
  */
 static unsigned int pool_likely_missing(const struct pool_class *c, struct zspage *z)
+	HOST_REQUIRES(c->lock)
 {
 	unsigned int obj;
 
-	if (!z->group)
+	if (!z->list)
 		return !c->listed;
 	if (z->pages == c->pages)
 		return 0;
@@ -309,7 +305,7 @@ static unsigned int pool_likely_missing(const struct pool_class *c, struct zspag
 	return obj < c->objs ? pages_missing(c, z, obj) : 0;
 }
 
-/* Whoever overtakes has raised the peak himself. */
+/* Makes pages the peak, unless another thread has raised it as far. */
 static inline void pool_note_peak(struct pool *p, u64 pages)
 {
 	u64 peak = host_a64_read(&p->pages_peak);
@@ -318,7 +314,7 @@ static inline void pool_note_peak(struct pool *p, u64 pages)
 		;
 }
 
-/* Adds n pages.  Class lock held. */
+/* Adds n pages to z.  Class lock held. */
 static inline void pool_grow(struct pool *p, struct pool_class *c, struct zspage *z,
 			     const host_page *page, unsigned int n)
 {
@@ -327,14 +323,14 @@ static inline void pool_grow(struct pool *p, struct pool_class *c, struct zspage
 	host_assert(z->pages + n <= c->pages);
 	for (i = 0; i < n; i++) {
 		zspage_pages(z, c->words)[z->pages + i] = page[i];
-		/* The node has no page left, or z is another than the one they were taken for. */
+		/* Its node has no page left, or they were taken for another zspage. */
 		if (host_nr_nodes() > 1 && host_page_node(p->src, page[i]) != z->node)
 			z->node = ZSPAGE_ANY_NODE;
 	}
 	host_write_once(z->pages, (u8)(z->pages + n));
 }
 
-/* Counts n more pages; returns all.  0: they would pass the limit, if that holds. */
+/* Counts n more pages; returns the sum.  0: POOL_LIMITED, and they would pass the limit. */
 static inline u64 count_pages(struct pool *p, unsigned int n, unsigned int how)
 {
 	u64 limit = how & POOL_LIMITED ? host_read_once(p->limit) : 0, was;
@@ -360,7 +356,7 @@ static inline void write_header(struct pool *p, struct pool_class *c, struct zsp
 
 void pool_reset_peak(struct pool *p)
 {
-	/* Full barriers on both sides: this sees the pages of whoever does not see the 0. */
+	/* Full barriers here and in pool_make(): if it does not see the 0, this sees its pages. */
 	host_a64_and(&p->pages_peak, 0);
 	pool_note_peak(p, host_a64_read(&p->pages));
 }
@@ -388,12 +384,12 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	if (node == HOST_ANY_NODE)
 		node = host_node();
 
-	/* With more nodes than one, of which a page is to be is known under the lock only. */
+	/* With several nodes only z says, under the lock, of which node a page is to be. */
 	if (host_nr_nodes() == 1) {
-		/* It is on the lock's line, which so comes once. */
+		/* c->needs is on the lock's line, which so is fetched once, to be written. */
 		host_prefetchw(&c->lock);
 		spares = host_read_once(c->needs);
-		/* Only what is at hand: it may not be needed, and nobody is to fail for it. */
+		/* Only what is at hand: this allocation may not need it, and others may. */
 		if (spares)
 			spares = host_pages_alloc(p->src, spare, spares, node, HOST_AT_HAND);
 	}
@@ -410,10 +406,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 		if (z) {
 			obj = pool_lowest_free(c, z);
 			missing = pages_missing(c, z, obj);
-			/*
-			 * They count before others put objects there, who go by the count, or
-			 * compaction frees them.
-			 */
+			/* Counted before other threads put objects on them, or free them. */
 			if (!missing ||
 			    (missing <= spares && (pages = count_pages(p, missing, how)) != 0))
 				break;
@@ -422,7 +415,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 			if (z->node != ZSPAGE_ANY_NODE)
 				from = z->node;
 		}
-		/* A fresh zspage without its pages is on no list yet: keep it in hand. */
+		/* A fresh zspage without pages is on no list yet. */
 		if (z && !z->pages)
 			fresh = no;
 		host_unlock(&c->lock);
@@ -479,17 +472,17 @@ static struct zspage *ref_at(const struct pool_class *c, u64 ref)
 
 /*
  * Clears the n bits mask in the word of used[] that ref, of class c and zspage z, is in.  Takes
- * the class lock if the change needs it and *locked is false.  True: the zspage is empty and the
- * caller's.
+ * the class lock if the change needs it and *locked is false.  True: the zspage is empty and on no
+ * list, and the caller reaps it.
  */
-HOST_NO_ANALYSIS        /* it knows no lock that is taken or not */
+HOST_NO_ANALYSIS        /* the lock may be taken or not */
 static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, unsigned int n,
 		     bool *locked)
 {
 	host_a64 *state = zspage_state(z, c->words);
 	u64 old, new;
 
-	/* They are the caller's, each once; so are their bits, whatever others do beside them. */
+	/* The n objects are the caller's, each once, so no other thread changes their bits. */
 	host_assert(ref_obj(c, ref) < c->objs && z->class == c->place);
 	host_assert((host_a64_read(&z->used[ref_obj(c, ref) / 64]) & mask) == mask);
 	host_assert((unsigned int)__builtin_popcountll(mask) == n);
@@ -497,7 +490,7 @@ static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, 
 		host_a64_and(&z->used[ref_obj(c, ref) / 64], ~mask);
 	old = host_a64_read(state);
 	for (;;) {
-		/* Others' are counted until their bits are clear, and none is past the last. */
+		/* Other threads clear an object's bit before they take it off the count. */
 		host_assert(zspage_inuse_of(old, c->words) >= n &&
 			    zspage_inuse_of(old, c->words) <= c->objs);
 		new = c->words > 1 ? old - n : old & ~mask;
@@ -510,8 +503,8 @@ static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, 
 	}
 
 	if (old == c->full && new) {
-		list_link(c, z, ref_zspage(c, ref), class_group(c, c->objs - n));
-		/* It is likely the fullest now, and has all its pages. */
+		list_link(c, z, ref_zspage(c, ref), class_list(c, c->objs - n));
+		/* z is likely the fullest now, and has all its pages. */
 		host_write_once(c->needs, 0);
 	} else if (old != c->full && !new) {
 		list_unlink(c, z);
@@ -564,7 +557,7 @@ void pool_free(struct pool *p, u64 ref)
 }
 
 /*
- * Both sorts ask for the descriptors: the first free in one waits for less.
+ * Both sorts prefetch the descriptors, so that the first free in each waits for less.
  *
  * By insertion: few references, most in order already.
  */
@@ -587,10 +580,7 @@ static unsigned int sort_key(const struct pool *p, u64 ref)
 	return p->table.merged[ref >> REF_CLASS_SHIFT];
 }
 
-/*
- * By counting, stable: objects that were allocated one after the other stay together, so
- * those of one zspage do as a rule.
- */
+/* By counting, stable: so objects of one zspage, which were allocated in a row, stay together. */
 static u64 *sort_by_class(const struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 {
 	u16 start[CLASS_RAW_MAX] = { 0 };
@@ -613,14 +603,14 @@ static u64 *sort_by_class(const struct pool *p, u64 *refs, u64 *tmp, unsigned in
 	return tmp;
 }
 
-/* Whether two references, a of class c, name objects in one word of one zspage. */
+/* Whether two references, a of class c, name objects in one word of used[] of one zspage. */
 static bool same_word(const struct pool *p, const struct pool_class *c, u64 a, u64 b)
 {
 	u64 differ = (a ^ b) >> c->word_shift;
 
 	if (host_likely(!differ))
 		return true;
-	/* A class has several raw ones. */
+	/* Their raw classes differ, and c may stand for both. */
 	return !(differ << c->word_shift & REF_LOC_MASK) && ref_class(p, b) == c;
 }
 
@@ -657,7 +647,7 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 			i++;
 		} while (i < n && same_word(p, now, ref, refs[i]));
 		if (i < n) {
-			/* Looked up before pool_put(), whose locked instruction would delay it. */
+			/* Before pool_put(), whose locked instruction would delay the loads. */
 			next = ref_class(p, refs[i]);
 			next_z = ref_at(next, refs[i]);
 		}

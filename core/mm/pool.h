@@ -7,27 +7,28 @@
  *     50          43 42                                    5 4      0      4 KiB pages
  *     |  raw class  |  zspage number   :     object        |  slack |
  *
- * slack is the raw class's size less the object's (less than two steps of the class table: the
- * smallest class is two steps wide, and the first huge one begins a header early), so a
- * reference tells the exact size and the class without a look at memory.  "Location" is the
- * zspage and object part; it is what changes when compaction moves the object.  The class says
- * where it divides: object has the bits that count the objects of a zspage, the number has the
- * rest, and numbers are those of the class's group (zspage.h).  That is enough for 4 TiB of
- * pages or 2^32 objects, whichever is first (tests/test_pool.c proves it).  References
- * sort by class, then by zspage.
+ * slack is the raw class's size less the object's, so a reference tells the exact size and the
+ * class without a look at memory.  It is less than two steps of the class table: the smallest class
+ * is two steps wide, and the first huge one begins a header early.
  *
- * Every object but a huge one begins with a header, its owner's key; compaction finds the
- * owner's word through it and swings it with one compare-and-swap.  Who may call with a
- * reference: the thread that allocated it and has not published it, the thread that took it
- * out of its owner's word, and a reader for which the owner's word is held.  All three are
- * states in which struct pool_owner refuses to swing.
+ * The zspage number and the object are the "location", which compaction changes when it moves the
+ * object.  The class says where they divide: object has the bits that count the objects of a
+ * zspage, the number the rest, and numbers are those of the class's group (zspage.h).  That is
+ * enough for 4 TiB of pages or 2^32 objects, whichever is first (tests/test_pool.c proves it).
+ * References sort by class, then by zspage.
+ *
+ * Every object but a huge one begins with a header, its owner's key.  By the key compaction finds
+ * the owner's word, and swings it to the new reference by one compare-and-swap.  Three may call
+ * with a reference: the thread that allocated it and has not published it, the thread that took it
+ * out of its owner's word, and a reader that holds the object.  In all three cases struct
+ * pool_owner refuses to swing.
  */
 #ifndef EBB_CORE_POOL_H
 #define EBB_CORE_POOL_H
 
 #include "zspage.h"
 
-#define REF_BITS 51             /* what a slot word has for it */
+#define REF_BITS 51             /* of a slot word */
 #define REF_SLACK_BITS (HOST_PAGE_SHIFT - 7)
 #define REF_CLASS_BITS (HOST_PAGE_SHIFT == 12 ? 8 : 9)
 #define REF_LOC_BITS (REF_BITS - REF_CLASS_BITS - REF_SLACK_BITS)
@@ -38,58 +39,58 @@
 #define POOL_HEADER 4u          /* u32 owner */
 
 /*
- * Lists of a class: group g = 1 .. 10 holds zspages whose in-use ratio is, or was when they
- * were filed, in [10 (g - 1), 10 g) percent.  POOL_ASIDE is compaction's: those it is done with, or
- * busy with, so that it comes to each once; an allocation takes them after all others.  Group 0:
- * on no list.
+ * Lists of a class.  List g = 1 .. 10 has the zspages whose in-use ratio is, or was when they
+ * were filed, in [10 (g - 1), 10 g) percent.  List POOL_ASIDE has those that compaction works on or
+ * is done with, so that it comes to each once; an allocation takes one of them if there are no
+ * others.  List 0 stays empty: it is zspage.list of a zspage that is on none.
  */
 #define POOL_ASIDE 11
-#define POOL_GROUPS 12
+#define POOL_LISTS 12
 
-/* Zspages that are looked at in one hold of a class lock, beside those that are changed. */
+/* Zspages that one hold of a class lock looks at, beside those that it changes. */
 #define POOL_LOOK 32
 
 /*
  * Objects that compaction tries to move in one hold of a class lock: so many, or as many as are
- * 32 KiB together, and one at least.  In between nobody who wants the lock gets it.
+ * 32 KiB together, and at least one.  Threads that want the lock wait for so long.
  */
 #define POOL_MOVES 8
 #define POOL_MOVE_BYTES 32768u
 
-/* What compaction does with a class, in this order; core/mm/compact.c. */
+/* What compaction does with a class, in this order (compact.c). */
 enum pool_stage {
 	STAGE_DONE, STAGE_REFILE, STAGE_EMPTY, STAGE_RETURN, STAGE_PACK, STAGE_FINISH, STAGES
 };
 
 struct pool_class {
 	/* Fixed, and read by every free: a line that is never written. */
-	u32 size;
-	u16 objs;
-	u8 pages;
+	u32 size;                       /* bytes of an object, its header included */
+	u16 objs;                       /* objects of a full zspage */
+	u8 pages;                       /* pages of a full zspage */
 	u8 place;                       /* in class_table.class[] */
-	u8 words;                       /* of a descriptor */
-	u8 obj_bits;                    /* of a location */
-	u8 no_shift;                    /* of a reference without its class: leaves the number */
-	u8 word_shift;                  /* of a reference: drops the bit in a word of used[] */
+	u8 words;                       /* of used[] in a descriptor */
+	u8 obj_bits;                    /* bits of a reference that say the object */
+	u8 no_shift;                    /* right, once the class is shifted out: the number */
+	u8 word_shift;                  /* right: the number, and which word of used[] */
 	u16 obj_mask;                   /* (1 << obj_bits) - 1 */
-	struct zspage_map map;          /* of group */
+	struct zspage_map map;          /* group's */
 	struct zspage_group *group;     /* where its descriptors are */
 	u64 full;                       /* the state of a full zspage */
 
 	host_lock_t lock HOST_OWN_LINE;
 	u16 listed;                     /* bit g: list g has members; class lock */
 	u8 needs;                       /* pool_likely_missing(); class lock, host_read_once */
-	u32 head[POOL_GROUPS];          /* descriptors' numbers; class lock */
+	u32 head[POOL_LISTS];           /* descriptors' numbers; class lock */
 	u32 partial;                    /* zspages on lists; class lock, host_read_once */
 
 	/* Compaction's; class lock. */
 	u32 cursor;                     /* the zspage it is at, or 0 */
 	u64 turn;                       /* pool.compact_at of the turn under way, or of the last */
 	u32 quota;                      /* partial as the turn began */
-	u32 left;                       /* zspages that this stage may still come to, of quota */
-	u16 obj;                       /* EMPTY: the next object of the zspage; PACK: those moved */
+	u32 left;                       /* of quota, zspages that this stage may still come to */
+	u16 obj;                        /* EMPTY: the next object to move; PACK: objects moved */
 	u8 stage;                       /* enum pool_stage */
-	u8 list;                        /* REFILE: the one that comes next */
+	u8 list;                        /* REFILE: the list that comes next */
 } HOST_OWN_LINE;
 
 /* How compaction reaches the words that hold references.  Both are atomic context. */
@@ -97,7 +98,7 @@ struct pool_owner {
 	void *ctx;
 	/* The reference in the word of key, or 0 if there is none that may be moved now. */
 	u64 (*look)(void *ctx, u32 key);
-	/* Replaces from by to if look() would still say from.  Full ordering. */
+	/* Replaces from by to if look() would still return from.  Full ordering. */
 	bool (*swing)(void *ctx, u32 key, u64 from, u64 to);
 };
 
@@ -120,25 +121,28 @@ struct pool_owner {
  */
 struct pool {
 	struct class_table table;
-	struct pages *pages_from;       /* where they come from */
-	struct host_pages *src;         /* of it */
+	struct pages *pages_from;       /* the home's source, with a reserve */
+	struct host_pages *src;         /* pages_from->src */
 	struct zspage_table zspages;
 	struct pool_owner owner;
 	struct pool_class *class;       /* [table.nclasses] */
 
 	/* Written as zspages come and go, so apart from what every free reads. */
 	host_a64 pages HOST_OWN_LINE;   /* in zspages */
-	u64 limit;                      /* bytes of those, 0: any; host_read_once */
+	u64 limit;                      /* bytes that pages may be, 0: any; host_read_once */
 	host_a64 pages_peak;
 	host_a64 compact_at;            /* pass * classes + class; only grows */
-	host_a64 pages_compacted;       /* ever */
+	host_a64 pages_compacted;       /* pages that compaction freed, ever */
 };
 
-/* chain: most pages of a zspage.  Process context.  -EINVAL, -ENOMEM. */
+/*
+ * pages outlives the pool; chain: the most pages of a zspage.  Process context.  -EINVAL: chain is
+ * out of range; -ENOMEM.
+ */
 int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
 	      const struct pool_owner *owner);
 
-/* Process context; all objects are free. */
+/* All objects are free.  Process context. */
 void pool_destroy(struct pool *p);
 
 /* The largest object that is not huge.  Larger ones take a page each. */
@@ -151,16 +155,16 @@ static inline size_t pool_max_small(const struct pool *p)
 
 /*
  * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key, and fills it with
- * those at data, unless data is NULL: then it is the caller's to fill.  *ref names it.
- * node, or HOST_ANY_NODE: where pages come from if it takes a new zspage; how: as pages_alloc(), so
- * HOST_MAY_WAIT, process context; or 0, any context, it does not sleep, and is refused sooner; with
- * POOL_LIMITED no page is added past the limit.  -ENOMEM; -EDQUOT: the limit; -ENOSPC: the class
- * has no number left for a zspage, so there are 4 TiB of pages or 2^32 objects.
+ * the bytes at data, unless data is NULL.  *ref names it.  node, or HOST_ANY_NODE: where pages come
+ * from if the object takes a new zspage.  how: as pages_alloc(), and with POOL_LIMITED no page is
+ * added past p->limit.  Process context with HOST_MAY_WAIT, else any.  -EINVAL: size; -ENOMEM;
+ * -EDQUOT: the limit; -ENOSPC: the class has no number left for a zspage, so there are 4 TiB of
+ * pages or 2^32 objects.
  */
 int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned int node,
 	      unsigned int how, u64 *ref);
 
-/* An object that the caller is to fill with pool_write(). */
+/* As pool_make(), for an object that the caller fills with pool_write(). */
 static inline int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node,
 			     unsigned int how, u64 *ref)
 {
@@ -173,8 +177,8 @@ void pool_free(struct pool *p, u64 ref);
 #define POOL_BULK_SMALL 64
 
 /*
- * Frees n objects, 0 to 65535, grouped by class, with at most one hold of a class's lock for
- * each group; refs[] is sorted in place.  tmp: room for n references, or NULL if n is at most
+ * Frees n objects, 0 to 65535, in the order of their classes, each class's with at most one hold
+ * of its lock.  Sorts refs[] in place.  tmp: room for n references, or NULL if n is at most
  * POOL_BULK_SMALL.  Any context.
  */
 void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n);
@@ -182,7 +186,7 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n);
 /* Exact size of an object in bytes. */
 static inline size_t pool_ref_size(const struct pool *p, u64 ref)
 {
-	/* From the class table, not the classes: two lines of it serve most references. */
+	/* By the class table, not the class: two lines of the table serve most references. */
 	u32 raw = class_raw_size(&p->table, (unsigned int)(ref >> REF_CLASS_SHIFT));
 	u32 bytes = raw - (u32)(ref & ((1u << REF_SLACK_BITS) - 1));
 
@@ -208,41 +212,41 @@ void pool_read(struct pool *p, u64 ref, void *data);
 const void *pool_map(struct pool *p, u64 ref, void *bounce);
 
 /*
- * Compaction.  It goes round the classes, in steps; a step passes classes without partial
- * zspages or holds a class's lock once, for at most POOL_MOVES moves and 2 * POOL_LOOK looks.  All
- * that it has to remember is in the class, under that lock, so any number of threads may take
- * steps, and none waits for another that lost its CPU between two.
+ * Compaction goes round the classes, in steps.  A step either passes classes without partial
+ * zspages or holds a class's lock once, for at most POOL_MOVES moves and 2 * POOL_LOOK looks.
+ * Between two steps the state is in the class, under its lock.  So any number of threads may take
+ * steps, and none waits for another that is preempted.
  */
 struct pool_compaction {
-	u64 until;                      /* over when pool.compact_at is there, */
-	u64 left;                       /* or after so many steps */
-	u64 pages;                      /* that freed */
+	u64 until;                      /* it is over when pool.compact_at comes there, */
+	u64 left;                       /* or after so many more steps */
+	u64 pages;                      /* that its steps freed */
 };
 
 /*
- * Begins one that gives each class a turn.  It ends within the steps that what is there now may
- * take, whatever is allocated and freed meanwhile.  Any context.
+ * Begins a compaction that gives each class a turn.  Its steps are as many as the zspages that are
+ * there now may take, whatever is allocated and freed meanwhile.  Any context.
  */
 void pool_compact_begin(struct pool *p, struct pool_compaction *pc);
 
-/* Takes at most steps steps; false: it is over.  Any context; sleeps for nothing. */
+/* Takes at most steps steps.  False: the compaction is over.  Any context. */
 bool pool_compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps);
 
 /*
- * Takes steps of whatever turn it is, leaving out those for which the class lock is taken at that
- * moment; returns the pages that freed.  Any context.
+ * Takes at most steps steps of the turns that come next, and skips one if the class lock is taken;
+ * returns the pages that it freed.  Any context.
  */
 u64 pool_compact_some(struct pool *p, unsigned int steps);
 
 /*
  * A whole compaction, with a rest after each step; it ends early when host_interrupted().
- * Returns the pages that freed.  Process context.
+ * Returns the pages that it freed.  Process context.
  */
 u64 pool_compact(struct pool *p);
 
 /*
  * Pages in zspages now, and the most there were.  A page is counted from before its first object
- * can be found until after its last one is gone.  Any context.
+ * can be found until after its last one is freed.  Any context.
  */
 static inline u64 pool_pages(struct pool *p)
 {
@@ -256,6 +260,7 @@ static inline u64 pool_pages_peak(struct pool *p)
 	return pages > peak ? pages : peak;
 }
 
+/* Makes the pages that there are now the peak.  Any context. */
 void pool_reset_peak(struct pool *p);
 
 #define POOL_FULLNESS 11                /* 10 % .. 90 %, under 100 %, 100 % */
@@ -264,14 +269,14 @@ void pool_reset_peak(struct pool *p);
 struct pool_class_stat {
 	u64 zspages[POOL_FULLNESS];
 	u64 objs, used, pages;
-	u64 freeable;                   /* pages more than the used objects need side by side */
+	u64 freeable;                   /* pages that used objects would not need side by side */
 };
 
 /* Fills rows[table.nclasses].  Process context. */
 void pool_class_stats(struct pool *p, struct pool_class_stat *rows);
 
 /*
- * For check.c and compact.c.
+ * For the files of core/mm
  */
 
 static inline struct pool_class *ref_class(const struct pool *p, u64 ref)
@@ -285,7 +290,7 @@ static inline u64 ref_loc(const struct pool_class *c, u32 no, unsigned int obj)
 	return ((u64)no << c->obj_bits | obj) << REF_SLACK_BITS;
 }
 
-/* The number of the zspage; c is the reference's class, for this and the next. */
+/* The number of the zspage; c, here and below: the reference's class. */
 static inline u32 ref_zspage(const struct pool_class *c, u64 ref)
 {
 	return (u32)(ref << (64 - REF_CLASS_SHIFT) >> c->no_shift);
@@ -296,13 +301,13 @@ static inline unsigned int ref_obj(const struct pool_class *c, u64 ref)
 	return (unsigned int)(ref >> REF_SLACK_BITS) & c->obj_mask;
 }
 
-/* The descriptor of a number that the caller has. */
+/* The descriptor of an allocated number. */
 static inline struct zspage *class_at(const struct pool_class *c, u32 no)
 {
 	return zspage_at(&c->map, no);
 }
 
-/* Whether a reference names an object in use: that of who may call with it. */
+/* Whether a reference names an object in use; for asserts of callers that may call with it. */
 static inline bool ref_is_live(const struct pool *p, u64 ref)
 {
 	const struct pool_class *c;
@@ -334,31 +339,31 @@ static inline u32 *object_key(const struct pool *p, const struct pool_class *c, 
 	return (u32 *)zspage_byte(p, c, z, (size_t)obj * c->size);
 }
 
-/* The group of a zspage with inuse objects, 0 < inuse < objs. */
-static inline unsigned int class_group(const struct pool_class *c, unsigned int inuse)
+/* The list for a zspage with inuse objects, 0 < inuse < objs. */
+static inline unsigned int class_list(const struct pool_class *c, unsigned int inuse)
 {
 	return inuse * 10 / c->objs + 1;
 }
 
-/* class_group(c, inuse) < group, without the division. */
-static inline bool class_below(const struct pool_class *c, unsigned int inuse, unsigned int group)
+/* class_list(c, inuse) < list, without the division. */
+static inline bool class_below(const struct pool_class *c, unsigned int inuse, unsigned int list)
 {
-	return inuse * 10 < (group - 1) * c->objs;
+	return inuse * 10 < (list - 1) * c->objs;
 }
 
 /*
- * The first zspage of a list, after refiling those before it that do not belong there; NULL: none.
- * After *left of them it takes the next as it comes.
+ * The first zspage that belongs on a list; *no: its number; NULL: none.  Refiles those before it
+ * that belong lower, at most *left, which counts down; at 0 it takes the first as it is.
  */
-struct zspage *class_first(struct pool_class *c, unsigned int group, u32 *no, unsigned int *left)
+struct zspage *class_first(struct pool_class *c, unsigned int list, u32 *no, unsigned int *left)
 	HOST_REQUIRES(c->lock);
-/* Files z on another list. */
-void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int group)
+/* Moves z, which is on a list, to another, unless it is on that. */
+void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)
 	HOST_REQUIRES(c->lock);
 /* Sets object obj, which is free, and files the zspage, or takes it off its list if full. */
 void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
 	HOST_REQUIRES(c->lock);
-/* Clears object obj; true: the zspage is empty, off its list, and the caller's to reap. */
+/* Clears object obj.  True: the zspage is empty and on no list, and the caller reaps it. */
 bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
 	HOST_REQUIRES(c->lock);
 
@@ -366,13 +371,13 @@ bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned i
 unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z);
 
 /*
- * The most steps of the turn of a class with n zspages on its lists: each tries to move an object,
- * puts a zspage aside, is done with one, has looked at POOL_LOOK, ends a stage, or comes to the
- * class.
+ * The most steps of the turn of a class with n zspages on its lists.  A step at least tries to move
+ * an object, puts a zspage aside, is done with one, looks at POOL_LOOK, ends a stage, or comes to
+ * the class.
  */
 u64 pool_compact_steps(const struct pool_class *c, u64 n);
 
-/* Frees empty zspages that are on no list, with their pages.  No lock held. */
+/* Frees empty zspages that are on no list, with their pages.  Any context, no class lock held. */
 void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n);
 
 #endif

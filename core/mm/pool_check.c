@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * pool_check.c - walks pool and release stage, and compares what they say of each other.
- */
+/* pool_check.c - walks the pool and the release stage, and compares what they say of each other. */
 #include "pool_check.h"
 
 #define CHECK_PIECE 256u        /* looks between two rests */
@@ -15,7 +13,7 @@ struct pool_walk {
 struct release_walk {
 	struct release *r;
 	const char *bad;
-	u64 objects;                    /* that buffers name */
+	u64 objects;                    /* named by buffers */
 };
 
 static void check_zspage(struct zspage *z, void *arg)
@@ -43,9 +41,9 @@ static void check_zspage(struct zspage *z, void *arg)
 	else if (z->pages > c->pages ||
 		 ((size_t)last + 1) * c->size > (size_t)z->pages << HOST_PAGE_SHIFT)
 		w->bad = "an object in use is on a page that is not there";
-	else if (used == c->objs && z->group)
+	else if (used == c->objs && z->list)
 		w->bad = "a full zspage is on a list";
-	else if (used < c->objs && z->group < class_group(c, used))
+	else if (used < c->objs && z->list < class_list(c, used))
 		w->bad = "a zspage is filed below its fullness group";
 	for (i = 0; i < z->pages && z->node != ZSPAGE_ANY_NODE; i++)
 		if (host_page_node(w->p->src, zspage_pages(z, c->words)[i]) != z->node)
@@ -57,20 +55,20 @@ static void check_zspage(struct zspage *z, void *arg)
 
 static const char *check_lists(struct pool_class *c, u64 *listed)
 {
-	unsigned int group;
+	unsigned int list;
 	u32 partial = 0;
 
-	for (group = 0; group < POOL_GROUPS; group++) {
+	for (list = 0; list < POOL_LISTS; list++) {
 		u32 no, prev = 0;
 
-		if (!(c->listed >> group & 1) != !c->head[group])
+		if (!(c->listed >> list & 1) != !c->head[list])
 			return "a class's mask of lists is wrong";
-		if (group == POOL_ASIDE && c->head[group] && c->stage == STAGE_DONE)
+		if (list == POOL_ASIDE && c->head[list] && c->stage == STAGE_DONE)
 			return "a zspage is still put aside";
-		for (no = c->head[group]; no; prev = no, no = class_at(c, no)->next) {
+		for (no = c->head[list]; no; prev = no, no = class_at(c, no)->next) {
 			struct zspage *z = class_at(c, no);
 
-			if (z->prev != prev || z->group != group || z->class != c->place)
+			if (z->prev != prev || z->list != list || z->class != c->place)
 				return "a list of zspages is damaged";
 			if (++partial % CHECK_PIECE == 0)
 				host_resched();
@@ -131,7 +129,7 @@ const char *pool_check_ref(struct pool *p, u64 ref, u32 *key)
 	return NULL;
 }
 
-/* Returns the bytes that its references take. */
+/* Checks the references at positions from .. to - 1; returns the sum of their room. */
 static u64 check_refs(struct release_walk *w, const struct release_buf *b, u64 from, u64 to)
 {
 	u64 sum = 0, at;
@@ -157,7 +155,7 @@ static void check_cpu(struct release_walk *w, struct release_cpu *rc)
 
 	if (w->bad)
 		return;
-	if (rc->known == head && rc->pushed - rc->before != held)
+	if (rc->head_seen == head && rc->pushed - rc->pushed_at_head != held)
 		w->bad = "bytes of a ring are not what its owner knows";
 	if (rc->end <= tail || rc->end > head + RELEASE_REFS ||
 	    rc->end > tail - tail % RELEASE_REFS + RELEASE_REFS ||
@@ -185,7 +183,7 @@ static void check_node(struct release_walk *w, struct release_node *node)
 
 	for (i = 0; i < node->nitems; i++)
 		bufs += node->item[i]->queue.nfull + node->item[i]->queue.nempty;
-	if (bufs != node->out || bufs > node->own + node->bufs)
+	if (bufs != node->out || bufs > node->cpu_bufs + node->limit_bufs)
 		w->bad = "release buffers are not all queued or empty";
 	else if (host_a64_read(&node->inflight[0]) || host_a64_read(&node->inflight[1]))
 		w->bad = "references are in flight, and nobody is there";

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * release.c - the CPU's side of the release stage: push, hand-over, spill.  The buffers are in
- * release_budget.c, who takes from CPUs and queues in release_drain.c.
+ * release.c - the CPU's side of the release stage: push, hand-over, spill.  release_budget.c has
+ * the buffers, and release_drain.c the takers.
  *
- * Lock order: flushing > queue lock > the home's;  owner's per-CPU item > queue lock, what
- * pool_free_bulk() takes.
+ * Hand-over, under the queue's lock: nfull + 1, then head = tail, then the ring goes to the queue.
+ * So a taker that finds a ring empty, which was not, sees nfull, and finds the buffer in the queue
+ * once it has the lock.
  *
- * A buffer goes from its CPU to the CPU's queue under the queue's lock, with head moved inside and
- * counted in nfull before: so who finds a ring empty that was not sees nfull, and who then takes
- * the lock finds the buffer in the queue.
+ * Lock order: flushing > queue lock > the stock's;  the per-CPU item > queue lock, and the locks
+ * that pool_free_bulk() takes.
  */
 #include "release.h"
 
-/* From where a push looks further: the buffer's end, or its being full by number. */
+/* Sets end to what tail comes to first: the buffer's end, or RELEASE_REFS past head. */
 static void release_set_end(struct release_cpu *rc)
 {
 	u64 tail = host_a64_read(&rc->tail), room = host_a64_read_acquire(&rc->head) + RELEASE_REFS;
@@ -26,13 +26,13 @@ static struct release_cpu *item_at(struct release *r, unsigned int i)
 	return host_percpu_peek(r->cpus, i);
 }
 
-/* Which items a node has: r->item is filled node by node. */
+/* Fills r->item node by node, and sets each node's part of it. */
 static void sort_items(struct release *r)
 {
 	struct release_cpu **at = r->item;
 	unsigned int k, i;
 
-	/* Asked once: where a CPU that comes later belongs may change meanwhile. */
+	/* Asked once: the node of a CPU that is not there yet may change meanwhile. */
 	for (i = 0; i < r->items; i++)
 		item_at(r, i)->node = &r->node[host_percpu_node(r->cpus, i)];
 	for (k = 0; k < r->nodes; k++) {
@@ -45,11 +45,11 @@ static void sort_items(struct release *r)
 			if (item_at(r, i)->node == node)
 				*at++ = item_at(r, i);
 		node->nitems = (unsigned int)(at - node->item);
-		r->homes += node->nitems != 0;
+		r->item_nodes += node->nitems != 0;
 	}
 }
 
-/* A node's workers: one, and one for each four of its CPUs, which free faster than one drains. */
+/* Workers of a node: one for each four of its CPUs, since four free faster than one drains. */
 static unsigned int workers_of(const struct release_node *node)
 {
 	return node->nitems / 4 > 1 ? node->nitems / 4 : node->nitems != 0;
@@ -85,7 +85,7 @@ static void workers_destroy(struct release_node *node)
 
 #define SCRATCH_BYTES (2 * RELEASE_REFS * sizeof(u64))
 
-/* All that release_init() made, or began to; the works have ended. */
+/* Undoes release_init(), or what it did before it failed; r->disarm has ended. */
 static void release_end(struct release *r)
 {
 	unsigned int k;
@@ -94,7 +94,7 @@ static void release_end(struct release *r)
 		workers_destroy(&r->node[k]);
 	if (r->budget)
 		release_budget_leave(r);
-	release_budget_destroy(&r->own);
+	release_budget_destroy(&r->own_budget);
 	host_free(r->item, r->items * sizeof(*r->item));
 	host_free(r->node, r->nodes * sizeof(*r->node));
 	host_free(r->scratch, SCRATCH_BYTES);
@@ -128,11 +128,11 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	r->scratch = host_zalloc(SCRATCH_BYTES);
 	err = r->node && r->item && r->scratch ? 0 : -ENOMEM;
 	if (!err && !budget)
-		err = release_budget_init(&r->own, limit);
+		err = release_budget_init(&r->own_budget, limit);
 	if (err)
 		goto failed;
 	sort_items(r);
-	r->budget = budget ? budget : &r->own;
+	r->budget = budget ? budget : &r->own_budget;
 	for (i = 0; i < r->items; i++)
 		host_lock_init(&r->item[i]->queue.lock, "ebb_release");
 	err = release_budget_join(r);
@@ -167,23 +167,23 @@ void release_destroy(struct release *r)
 }
 
 /*
- * The CPU's side.  Its item is held.
+ * The CPU's side, with its item held
  */
 
 u64 release_look(struct release *r, struct release_cpu *rc)
 {
 	u64 tail = host_a64_read(&rc->tail), head = host_a64_read_acquire(&rc->head), at;
 
-	if (head == rc->known)
+	if (head == rc->head_seen)
 		return tail - head;
-	rc->known = head;
-	rc->before = rc->pushed;
+	rc->head_seen = head;
+	rc->pushed_at_head = rc->pushed;
 	for (at = head; at != tail; at++)
-		rc->before -= pool_ref_room(r->pool, rc->buf->ref[at % RELEASE_REFS]);
+		rc->pushed_at_head -= pool_ref_room(r->pool, rc->buf->ref[at % RELEASE_REFS]);
 	return tail - head;
 }
 
-/* Puts the ring's buffer, of which all is its CPU's by now, into the queue. */
+/* Queues the ring, all of which the CPU has taken, and begins a new one. */
 static void queue_buf(struct release_cpu *rc) HOST_REQUIRES(rc->queue.lock)
 {
 	struct release_queue *q = &rc->queue;
@@ -191,27 +191,27 @@ static void queue_buf(struct release_cpu *rc) HOST_REQUIRES(rc->queue.lock)
 	u64 tail = host_a64_read(&rc->tail);
 
 	host_assert(q->nempty && q->nempty <= RELEASE_POCKET && new != b);
-	host_assert(tail - rc->known && tail - rc->known <= RELEASE_REFS);
+	host_assert(tail - rc->head_seen && tail - rc->head_seen <= RELEASE_REFS);
 	b->next = NULL;
-	b->from = rc->known;
-	b->n = (u32)(tail - rc->known);
-	b->bytes = (u32)(rc->pushed - rc->before);
+	b->from = rc->head_seen;
+	b->n = (u32)(tail - rc->head_seen);
+	b->bytes = (u32)(rc->pushed - rc->pushed_at_head);
 	new->era = host_a64_read(&rc->node->r->era);
 	*q->full_tail = b;
 	q->full_tail = &b->next;
 	host_write_once(q->nempty, q->nempty - 1);
 
-	/* Who sees the next tail sees the buffer: tail is set with release. */
+	/* Before the next push, which sets tail with release: a taker that sees it sees new. */
 	host_write_once(rc->buf, new);
 	rc->at = &new->ref[tail % RELEASE_REFS];
-	rc->known = tail;
-	rc->before = rc->pushed;
+	rc->head_seen = tail;
+	rc->pushed_at_head = rc->pushed;
 }
 
-/* Queues the buffer.  False: there is no empty one to come. */
+/* Queues the ring.  False: no empty buffer can take its place. */
 static bool release_hand_over(struct release_cpu *rc, struct release_todo *todo)
 {
-	u64 tail = host_a64_read(&rc->tail), head = rc->known;
+	u64 tail = host_a64_read(&rc->tail), head = rc->head_seen;
 	struct release_queue *q = &rc->queue;
 	bool done, kick = false;
 
@@ -220,9 +220,9 @@ static bool release_hand_over(struct release_cpu *rc, struct release_todo *todo)
 	host_lock(&rc->queue.lock);
 	done = q->nempty || release_budget_draw(rc, &kick);
 	if (done) {
-		/* Before head moves: who finds the ring empty then looks for the buffer here. */
+		/* Before head moves: a taker that then finds the ring empty looks in the queue. */
 		host_write_once(q->nfull, q->nfull + 1);
-		/* If another took some since, there is room. */
+		/* If a taker was faster there is room in the ring. */
 		if (host_a64_cas(&rc->head, &head, tail))
 			queue_buf(rc);
 		else
@@ -230,10 +230,7 @@ static bool release_hand_over(struct release_cpu *rc, struct release_todo *todo)
 	}
 	host_unlock(&rc->queue.lock);
 	if (kick) {
-		/*
-		 * Before the look whether the worker is to run: it clears this, then looks for
-		 * work.
-		 */
+		/* Before release_wake(): the worker clears kicked and then looks for work. */
 		host_a64_or(&rc->node->kicked, 1);
 		todo->node = rc->node;
 		todo->kick = true;
@@ -241,10 +238,10 @@ static bool release_hand_over(struct release_cpu *rc, struct release_todo *todo)
 	return done;
 }
 
-/* Frees the oldest references of the buffer.  If another takes some meanwhile, there is room. */
+/* Frees the oldest objects of the ring.  If a taker is faster there is room as well. */
 static void release_spill(struct release *r, struct release_cpu *rc, struct release_todo *todo)
 {
-	u64 left = host_a64_read(&rc->tail) - rc->known, head = rc->known;
+	u64 left = host_a64_read(&rc->tail) - rc->head_seen, head = rc->head_seen;
 	unsigned int n = left < RELEASE_SPILL ? (unsigned int)left : RELEASE_SPILL;
 	u64 batch[RELEASE_SPILL], bytes;
 
@@ -252,12 +249,12 @@ static void release_spill(struct release *r, struct release_cpu *rc, struct rele
 	todo->node = rc->node;
 	todo->kick = true;
 	release_copy(batch, rc->buf, head, n);
-	/* Before head moves: a flush that misses them there waits for this. */
+	/* Before head moves: a flush that does not find them in the ring waits for spilling. */
 	host_a64_set(&rc->spilling, 1);
 	if (host_a64_cas(&rc->head, &head, head + n)) {
 		bytes = release_bytes_of(r, batch, n);
-		rc->before += bytes;
-		rc->known += n;
+		rc->pushed_at_head += bytes;
+		rc->head_seen += n;
 		host_a64_add(&rc->freed, bytes);
 		pool_free_bulk(r->pool, batch, NULL, n);
 		host_write_once(rc->in_place, rc->in_place + n);
@@ -272,7 +269,8 @@ void release_full(struct release *r, struct release_cpu *rc, struct release_todo
 
 	if (!(host_a64_read(&rc->tail) % RELEASE_REFS))
 		rc->at = rc->buf->ref;
-	if ((n == RELEASE_REFS || rc->pushed - rc->before >= host_read_once(r->buf_bytes)) &&
+	if ((n == RELEASE_REFS ||
+	     rc->pushed - rc->pushed_at_head >= host_read_once(r->buf_bytes)) &&
 	    !release_hand_over(rc, todo))
 		release_spill(r, rc, todo);
 	release_set_end(rc);
@@ -356,7 +354,7 @@ u64 release_meta_bytes(struct release *r)
 	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++) {
-		bufs += host_read_once(r->node[k].own) + host_read_once(r->node[k].bufs);
+		bufs += host_read_once(r->node[k].cpu_bufs) + host_read_once(r->node[k].limit_bufs);
 		scratches += r->node[k].nworkers;
 	}
 	return bufs * sizeof(struct release_buf) + scratches * SCRATCH_BYTES;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * release.h - deferred, batched disposal of detached objects.
+ * release.h - the release stage: objects that were detached are freed later, in batches.
  *
  *     detach --push--> [ring of this CPU] --full--> queue of this CPU --> workers of the node
  *                              |      |                    |                |
  *                              |      +--- anyone: take  --+----------------+--> pool_free_bulk()
  *                              +-no buffer: the oldest 64, by the CPU itself+
+ *
+ * "The CPU" is a thread that has the CPU's item (store_cpu), and pushes.
  *
  * A CPU's buffer is a page of references, used as a ring by positions that only grow:
  *
@@ -13,28 +15,28 @@
  *                 | held . held . held |           the place of position p is p % RELEASE_REFS
  *       taken from here, by anybody    pushed here, by the CPU alone
  *
- * Pushing writes the reference and then tail, and nothing else that others write.  Whoever takes,
- * the CPU itself included, copies from head on and then moves head by compare-and-swap: if that
- * succeeds the copies are his, if not they are nothing.  A full buffer is taken by its CPU in one
- * step, head = tail, and goes to its queue whole, an empty one in its place.  Because positions
- * never come again, nobody has to be kept off meanwhile.
+ * A push writes the reference and then tail, and nothing that other threads write.  A taker, which
+ * may be the CPU itself, copies references from head on, then moves head by compare-and-swap.  Only
+ * if that succeeds are the references the taker's.  Positions never come again, so if another
+ * thread took some meanwhile it fails.  When the ring is full the CPU takes all of it in one step,
+ * head = tail, queues the buffer, and has an empty one in its place.
  *
  * The buffers are the budget.  One is full with RELEASE_REFS references, or with as many as take
  * buf_bytes of pages; the budget of all stores, and that of each, is a number of buffers:
  *
- *     budget of the home --RELEASE_POCKET at most--> pocket of a CPU --> ring --> queue
- *             ^                                                                     |
- *             +------------------- who frees what is in them -----------------------+
+ *     stock of a node --RELEASE_POCKET at most--> pocket of a CPU --> ring --> queue
+ *             ^                                                                  |
+ *             +----------- worker, flush or help, which free what is in them ----+
  *
  *     held back <= (buffers of the limit + those of CPUs) * buf_bytes
  *
- * So CPUs that free at the same time meet at the budget's lock once in several buffers.  Who finds
- * no empty one frees the oldest 64 objects of its ring itself, in one batch, so that it makes room
- * at the cost of a bounded stay.  Push never allocates: all buffers are there before.
+ * So CPUs that free at the same time meet at the stock's lock once in several buffers.  A CPU that
+ * gets no empty buffer frees the oldest 64 objects of its ring, in one batch: that makes room at a
+ * bounded cost.  A push never allocates, since all buffers are made before.
  *
- * The first push of a reference arms the node's timer, which bounds how long it waits.  Until it
- * runs out the workers sleep, so that they take no CPU from who is freeing, unless half the budget
- * is used.
+ * The first push arms the node's timer, which bounds how long a reference waits.  Until the timer
+ * runs out the workers sleep, so that they take no CPU time from threads that free, unless half the
+ * budget is used.
  */
 #ifndef EBB_CORE_RELEASE_H
 #define EBB_CORE_RELEASE_H
@@ -44,9 +46,9 @@
 #define RELEASE_REFS ((4096 - 32) / 8)  /* references of a buffer */
 #define RELEASE_SPILL POOL_BULK_SMALL   /* freed in place at a time */
 #define RELEASE_TIMER_US 2000
-#define RELEASE_LIMIT_SHARE 32          /* the budget unless told: memory / this, but at most */
+#define RELEASE_LIMIT_SHARE 32          /* release_default_limit(): memory / this, but at most */
 #define RELEASE_LIMIT_CPU ((u64)256 << 20)      /* this much for each CPU */
-#define RELEASE_AHEAD 64                /* references of a buffer to prefetch */
+#define RELEASE_AHEAD 64                /* a push prefetches the line so many references ahead */
 #define RELEASE_ROUND 64                /* buffers that a worker drains before it lets others run */
 #define RELEASE_BACKLOG 16              /* full buffers that are work for one more worker */
 #define RELEASE_LOOKS 64                /* items that one release_help() looks at */
@@ -118,16 +120,17 @@ struct release_node;
  */
 struct release_buf {
 	struct release_buf *next;
-	u64 from;                       /* position; set when it leaves its CPU, as n and bytes */
-	u32 n;                          /* references, from that position on */
-	u32 bytes;                      /* of pages that objects take */
-	u64 era;                        /* the release's as it began to be its CPU's */
+	/* Set as the buffer is queued. */
+	u64 from;                       /* the position of its first reference */
+	u32 n;                          /* references */
+	u32 bytes;                      /* of pages that their objects take */
+	u64 era;                        /* release.era as it became a ring */
 	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; host_read_once, host_write_once */
 };
 
 _Static_assert(sizeof(struct release_buf) == 4096, "a buffer is a page, or a part of one");
 
-/* Of an item: full buffers, and empty ones to come.  All under lock, counts host_read_once, too. */
+/* A CPU's full buffers, and its pocket.  All under lock; the counts by host_read_once, too. */
 struct release_queue {
 	host_lock_t lock;
 	u32 nfull, nempty;
@@ -135,24 +138,22 @@ struct release_queue {
 	struct release_buf *empty[RELEASE_POCKET];
 };
 
-/*
- * The first member of the owner's per-CPU item.  Who has the item writes, but for head, freed and
- * the queue.
- */
+/* The first member of a per-CPU item.  The CPU alone writes it, but for what others may. */
 struct release_cpu {
-	struct release_buf *buf;        /* never NULL; host_read_once */
+	struct release_buf *buf;        /* the ring, never NULL; host_read_once */
 	u64 *at;                        /* the place of tail in it */
 	host_a64 tail;
-	u64 end;                        /* tail at which a push has to look further */
-	u64 pushed;                     /* bytes of pages that objects take, ever; host_read_once */
-	u64 before;                     /* of those, what was pushed before position known */
-	u64 known;                      /* head, when the owner last looked */
+	u64 end;                        /* at tail == end a push calls release_full() */
+	u64 pushed;                     /* bytes of pages that all objects take; host_read_once */
+	u64 pushed_at_head;             /* pushed, as it was at position head_seen */
+	u64 head_seen;                  /* head, when the CPU last looked */
 	struct release_node *node;      /* fixed */
 
-	host_a64 head;                  /* anyone, by compare-and-swap */
-	host_a64 freed;                 /* of pushed: what was taken off the ring, or freed since */
-	host_a64 spilling;              /* 1: objects that it took are being freed */
-	u64 in_place, spills;           /* objects, times; host_read_once */
+	/* Takers write these. */
+	host_a64 head;
+	host_a64 freed;                 /* of pushed: taken from the ring, freed from the queue */
+	host_a64 spilling;              /* 1: the CPU took objects, and is freeing them */
+	u64 in_place, spills;           /* objects, times; the CPU; host_read_once */
 	struct release_queue queue;
 };
 
@@ -164,63 +165,67 @@ struct release_worker {
 };
 
 struct release_node {
-	/* Read by every push, written as the timer starts and ends: a number that grows. */
-	host_a64 armed;            /* odd: worker 0 runs within RELEASE_TIMER_US, or disarm looks */
+	/* Each push reads it; it only grows, and is odd while the timer runs (release_drain.c). */
+	host_a64 armed;
 	struct release *r;
 	struct release_cpu **item;      /* [nitems] */
 	unsigned int nitems;
 	unsigned int nr, nworkers;      /* without items there are no workers and no buffers */
 	struct release_worker *worker;  /* [nworkers] */
-	struct release_home *home;
-	/* Of buffers; the home's lock, host_read_once. */
-	u32 pocket;                     /* that a CPU draws at a time */
-	u32 own;                        /* for rings, and in pockets when nothing is held back */
-	u32 bufs;                       /* for the limit */
-	u32 out;                        /* in rings, pockets, queues and hands */
-	host_a64 kicked;                /* worker 0 was woken since much is queued */
+	struct release_stock *stock;
+	/* Buffers; the stock's lock, host_read_once. */
+	u32 pocket;                     /* a CPU draws so many at a time */
+	u32 cpu_bufs;                   /* for rings, and in pockets when nothing is held back */
+	u32 limit_bufs;                 /* for the limit */
+	u32 out;                        /* in rings, pockets and queues, and with takers */
+	host_a64 kicked;                /* a CPU woke worker 0, since much is queued */
 
-	/* Written by who drains. */
+	/* Takers write these. */
 	host_a64 epoch HOST_OWN_LINE;   /* grows with each flush */
-	host_a64 inflight[2];           /* who may have references in hand, by the epoch's parity */
-	host_a64 deferred;              /* objects freed */
-	u64 flush_full, flush_timer;    /* times; worker 0 */
-	u64 peak;                       /* of held back, as drains saw it; host_read_once */
+	host_a64 inflight[2];           /* takers, by the parity of the epoch they began in */
+	host_a64 deferred;              /* objects that takers freed */
+	u64 flush_full, flush_timer;    /* runs, kicked or not; worker 0 */
+	u64 peak;                       /* of bytes held back, as drains saw it; host_read_once */
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
 	host_a64 idle;                  /* the timer has stopped, and disarm has not looked since */
-	bool disarming;                 /* the work disarm alone */
-	host_a64 cursor HOST_OWN_LINE;  /* of release_help() for this node, as below */
+	bool disarming;                 /* release_disarm_run()'s */
+	host_a64 cursor HOST_OWN_LINE;  /* as release.cursor, for the items of this node */
 } HOST_OWN_LINE;
 
 /*
- * What all stores of a home may hold back together: of each node so many buffers as the limits of
- * its stores take, or as limit does, the least of the two.  A store with a larger limit of its own
- * raises it.  Buffers are made as stores need more, and go with the last store.
+ * What all stores may hold back together: of each node as many buffers as the limits of its stores
+ * take, but no more than limit takes.  A store with a larger limit raises that.  Buffers are made
+ * as stores need more, and freed with the last store.
  */
 struct release_budget {
 	host_mutex_t lock;
 	u64 limit;                      /* bytes; lock */
 	unsigned int nodes;
-	struct release_home {
+	/* A node's buffers. */
+	struct release_stock {
 		host_lock_t lock HOST_OWN_LINE;
 		u32 nempty;             /* buffers of empty[]; lock */
-		u32 own;                /* the sum of all stores' release_node; lock */
-		u32 bufs, lent;         /* for their limits; out of these; lock, host_read_once */
+		u32 cpu_bufs;           /* sum of release_node.cpu_bufs of all stores; lock */
+		u32 limit_bufs;         /* for limits; lock, host_read_once */
+		u32 lent;               /* those of limit_bufs that are out; lock, host_read_once */
 		struct release_buf **empty;     /* [n], the next one last; lock */
-		u32 n;                  /* buffers; the budget's lock, as the rest */
-		u64 sum;                /* of stores' bufs */
-		struct release_buf *areas;      /* the first of each: its next, and n buffers */
+		/* The budget's lock. */
+		u32 n;                  /* buffers */
+		u64 sum;                /* of release_node.limit_bufs of all stores */
+		struct release_buf *areas;      /* the first buffer of each says how many follow */
 	} *node;                        /* [nodes] */
 };
 
 struct release {
 	struct pool *pool;
 	struct host_percpu *cpus;
-	struct release_budget *budget;  /* of all stores, or own */
-	struct release_budget own;
-	u64 limit;                     /* bytes; 0: synchronous.  host_read_once, as the next */
-	u64 buf_bytes;                  /* a buffer with as much counts as full */
+	struct release_budget *budget;  /* of all stores, or own_budget */
+	struct release_budget own_budget;
+	u64 limit;                      /* bytes, 0: synchronous; host_read_once */
+	u64 buf_bytes;                  /* a buffer with as much is full; host_read_once */
 	struct release_node *node;      /* [nodes] */
-	unsigned int nodes, homes;      /* homes: nodes with items */
+	unsigned int nodes;
+	unsigned int item_nodes;        /* nodes with items */
 	unsigned int items;
 	struct release_cpu **item;      /* [items], node by node */
 	u64 objects;                    /* the most there can be: more buffers are of no use */
@@ -229,11 +234,11 @@ struct release {
 	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
 	host_a64 flush_asked;           /* times */
 	host_a64 era;                   /* grows with each flush and release_help_all() */
-	host_a64 cursor;                /* of release_help(): items that it was to look at, ever */
-	struct host_work disarm;
+	host_a64 cursor;                /* items that release_help() was to look at, ever */
+	struct host_work disarm;        /* release_disarm_run() */
 };
 
-/* What is left to do after the per-CPU item is unlocked; nothing if node is NULL. */
+/* What release_finish() does after the per-CPU item is unlocked; nothing if node is NULL. */
 struct release_todo {
 	struct release_node *node;
 	bool kick;
@@ -244,18 +249,18 @@ struct release_stats {
 	u64 flush_budget, flush_full, flush_timer, flush_asked; /* times */
 };
 
-/* The budget of a home that is not told one. */
+/* The limit of a budget, or of a store, if nobody sets one. */
 u64 release_default_limit(void);
 
 /* limit: bytes.  Process context.  -ENOMEM. */
 int release_budget_init(struct release_budget *b, u64 limit);
-/* No store is left. */
+/* No store is left.  Process context. */
 void release_budget_destroy(struct release_budget *b);
 
 /*
  * cpus: the owner's items, whose first member is a struct release_cpu.  limit: bytes that may
- * be held back, 0 none.  objects: how many the owner can have.  budget: of all stores, which
- * outlives it, or NULL.  Process context.  -ENOMEM, or what host_work_init() says.
+ * be held back, or 0.  objects: how many the owner can have.  budget: that of all stores, which
+ * outlives r, or NULL.  Process context.  -ENOMEM, or an error of host_work_init().
  */
 int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus, u64 limit,
 		 u64 objects, struct release_budget *budget);
@@ -263,12 +268,12 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 /* Flushes and ends.  Process context; nobody pushes any more. */
 void release_destroy(struct release *r);
 
-/* Full-buffer part of release_push(). */
+/* The part of release_push() for a ring that is full, or at its end.  The CPU's item is held. */
 void release_full(struct release *r, struct release_cpu *rc, struct release_todo *todo);
 
 /*
- * The owner sees what others took, and counts what they left.  The CPU's item is held.  Returns the
- * references in its ring.
+ * Brings head_seen and pushed_at_head up to date, after others took.  Returns the references in the
+ * ring.  The CPU's item is held.
  */
 u64 release_look(struct release *r, struct release_cpu *rc);
 
@@ -281,31 +286,30 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 {
 	u64 tail = host_a64_read(&rc->tail) + 1, pushed = rc->pushed + bytes;
 
-	/* Detached, so the caller's; and there is room: head, which others move, only grows. */
+	/* The object is detached, so the caller's.  There is room: takers only move head on. */
 	host_assert(ref_is_live(r->pool, ref) && bytes == pool_ref_room(r->pool, ref));
 	host_assert(tail <= rc->end && tail - host_a64_read(&rc->head) <= RELEASE_REFS);
 	host_assert(rc->at == &rc->buf->ref[(tail - 1) % RELEASE_REFS]);
 	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1))) {
 		todo->node = rc->node;
-		/* As a rule nothing is left now, so there is nothing to count. */
+		/* Here it is cheap: as a rule the ring is empty. */
 		release_look(r, rc);
 	}
-	/*
-	 * A buffer may be a cold page: its lines come ahead.  Near its end that is past the array.
-	 */
+	/* A buffer may be a cold page.  Near its end this is past the array, and harmless. */
 	host_prefetchw((char *)rc->at + RELEASE_AHEAD * sizeof(u64));
 	host_write_once(*rc->at, ref);
 	rc->at++;
 	host_write_once(rc->pushed, pushed);
 	host_a64_set_release(&rc->tail, tail);
-	if (host_unlikely(tail == rc->end || pushed - rc->before >= host_read_once(r->buf_bytes)))
+	if (host_unlikely(tail == rc->end ||
+			  pushed - rc->pushed_at_head >= host_read_once(r->buf_bytes)))
 		release_full(r, rc, todo);
 }
 
-/* Part of release_finish(). */
+/* The part of release_finish() that is not in line. */
 void release_wake(const struct release_todo *todo);
 
-/* Does what release_push() left, if anything.  Any context, no item held. */
+/* Does what release_push() left to do, if anything.  Any context, no item held. */
 static inline void release_finish(const struct release_todo *todo)
 {
 	if (host_unlikely(todo->node != NULL))
@@ -314,58 +318,58 @@ static inline void release_finish(const struct release_todo *todo)
 
 /*
  * Returns when everything that was held back at the call is freed, whatever is pushed meanwhile.
- * Process context.  Sleeps: waits for other flushes, and for who is freeing a batch just now.
+ * Process context.  Waits for other flushes, and for threads that are freeing a batch.
  */
 void release_flush(struct release *r);
 
 /*
- * A flush after which no worker has anything in hand, for store_check().  Nobody pushes meanwhile.
- * Process context; sleeps as release_flush() does, and for the workers.
+ * A flush after which no worker has references, for store_check().  Nobody pushes meanwhile.
+ * Process context; waits as release_flush() does, and for the workers.
  */
 void release_quiesce(struct release *r);
 
 /*
- * For who is short of memory: frees in this thread at most max_bufs buffers' worth of what is held
- * back, and looks at RELEASE_LOOKS items at most; with more nodes than one, half of them are of
- * node (HOST_ANY_NODE: the own), and come first.  Returns the objects freed.  0 does not mean that
- * nothing is held back: others may be freeing it, or it is in an item that was not looked at; the
- * next call looks at the next ones.  Process context; sleeps for no lock and no other thread.
+ * For a thread that is short of memory: frees at most max_bufs buffers' worth of what is held back,
+ * and looks at no more than RELEASE_LOOKS items.  With several nodes half of the looks are at items
+ * of node (HOST_ANY_NODE: the CPU's), and come first.  The next call looks at the next items.
+ * Returns the objects freed; 0: none were in these items, or other threads are freeing them.
+ * Process context; takes spin locks only, and waits for no other thread.
  */
 u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs);
 
-/* Of who asks for memory again and again; zeros at first. */
+/* A thread that asks for memory again and again; zeros at first. */
 struct release_asker {
-	u64 left;               /* tries, and one more; 0: none was made yet */
-	unsigned int none;      /* the last ones, for which nothing was found to be freed */
+	u64 left;               /* calls that may still follow, + 1; 0: not set yet */
+	unsigned int none;      /* last calls in a row that freed nothing */
 };
 
 /*
- * Before another try of who found no room: release_help() with a few buffers.  False: it is of no
- * use any more, since every item was looked at and nothing found, or after as much as was held
- * back at first and one look at each: what others are freeing at that moment is not waited for.
- * Context: as release_help().
+ * release_help() with a few buffers, for a thread that found no room and then tries again.  False:
+ * another try is of no use.  Every item was looked at in vain, or as much was freed as was held
+ * back at the first call.  Waits for nothing that other threads are freeing.  Context: as
+ * release_help().
  */
 bool release_help_again(struct release *r, struct release_asker *a, unsigned int node);
 
 /*
- * A flush that waits for no other thread: frees in this one what was freed before the call and that
- * nobody has taken yet.  True: all of it is free.  False: others may have some of it in hand, as
- * long as they do not get their CPU; asking again later is all there is to do.  Who took something
- * that was freed later can make it false, too.
+ * A flush that waits for no other thread: frees what was held back at the call and no other thread
+ * has taken.  True: all that was held back is free.  False: other threads may have some of it, and
+ * may be preempted; the caller can only ask again later.  A thread that took something that was
+ * pushed later makes it false, too.
  *
- * Its work is what is held back at the call, so it goes with the budget, and of each CPU two
- * buffers' worth that came since: one that was being filled, and one that is.  It rests between
- * batches.  Process context; takes spin locks, sleeps for no lock.
+ * Its work is what is held back at the call, and of each CPU two buffers' worth that came since:
+ * one that was being filled, and one that is.  It rests between batches.  Process context; takes
+ * spin locks only.
  */
 bool release_help_all(struct release *r);
 
 /*
- * Sets the budget and flushes if it shrank.  One at a time.  Process context.  -ENOMEM: there are
- * no buffers for it, and it is what it was.
+ * Sets the limit and flushes if it shrank.  One call at a time.  Process context; waits as
+ * release_flush() does.  -ENOMEM: there are no buffers for it, and nothing is changed.
  */
 int release_set_limit(struct release *r, u64 bytes);
 
-/* Full buffers, queued.  Looks at each item.  Any context. */
+/* Full buffers that are queued.  Looks at each item.  Any context. */
 u64 release_full_bufs(struct release *r);
 
 /* Bytes held back now.  Looks at each item.  Any context. */
@@ -377,47 +381,48 @@ u64 release_held(struct release *r);
  */
 u64 release_backlog(struct release *r);
 
+/* The most bytes that were held back, since the start or release_reset_peak().  Any context. */
 u64 release_peak(struct release *r);
-/* Starts the peak again. */
 void release_reset_peak(struct release *r);
 
 /* Sums over items and nodes.  Any context. */
 void release_stats(struct release *r, struct release_stats *st);
 
-/* Bytes of buffers, those of the limit, which stores share, included.  Any context. */
+/* Bytes of buffers, those for the limit, which stores share, included.  Any context. */
 u64 release_meta_bytes(struct release *r);
 
 /*
  * Between release.c, release_budget.c and release_drain.c.
  */
 
-/* Gives each CPU its ring; none may be held back beside it yet.  -ENOMEM. */
+/* Gives each CPU a ring; limit_bufs is 0 yet.  Process context.  -ENOMEM. */
 int release_budget_join(struct release *r);
 /*
- * Makes the buffers that go with a limit, r->limit the one before, and sets pockets right.
- * -ENOMEM: nothing is changed.
+ * Makes the buffers for a limit in place of r->limit, and fills or empties pockets.  Process
+ * context.  -ENOMEM: nothing is changed.
  */
 int release_budget_set(struct release *r, u64 limit);
-/* Takes all of the store's buffers back.  Nobody else uses them any more. */
+/* Takes all of the store's buffers back, which nobody uses any more.  Process context. */
 void release_budget_leave(struct release *r);
-/* Sets what goes with a limit, after its buffers. */
+/* Sets r->limit and what follows from it; its buffers are there. */
 void release_set_limits(struct release *r, u64 bytes);
-/* Draws empty buffers into an empty pocket.  False: there is none.  *kick: half are in use. */
+/* Draws buffers into an empty pocket.  False: there are none.  *kick: half the limit is in use. */
 bool release_budget_draw(struct release_cpu *rc, bool *kick) HOST_REQUIRES(rc->queue.lock);
-/* Whether that may succeed.  Any context. */
+/* Whether release_budget_draw() may succeed.  Any context. */
 bool release_budget_has(const struct release_node *node);
-/* Gives n buffers back, those of node.  Any context. */
+/* Gives n buffers of node back.  Any context. */
 void release_budget_give(struct release_node *node, struct release_buf **buf, u32 n);
-/* Makes each pocket what it is while nothing is held back.  Any context. */
+/* Makes each pocket as large as it is while nothing is held back.  Any context. */
 void release_fill_pockets(struct release_node *node);
 
 /* Starts the node's timer, unless it runs.  Any context. */
 void release_arm(struct release_node *node);
-/* Drains the queues and rings of a node's CPUs; of a struct release_worker. */
+/* The function of release_worker.work: drains the queues and rings of the node's CPUs. */
 void release_worker_run(struct host_work *w);
-/* Looks again at the nodes whose timer has stopped. */
+/* The function of release.disarm: looks again at the nodes whose timer has stopped. */
 void release_disarm_run(struct host_work *w);
-/* Bytes of pages that objects take. */
+
+/* Bytes of pages that n objects take. */
 static inline u64 release_bytes_of(struct release *r, const u64 *ref, unsigned int n)
 {
 	u64 bytes = 0;
@@ -439,7 +444,7 @@ static inline void release_copy(u64 *to, const struct release_buf *b, u64 at, un
 	}
 }
 
-/* Bytes of an item, its full buffers included; who takes from it may not have said so yet. */
+/* Bytes held back in an item, its queue included.  A taker may not have added to freed yet. */
 static inline u64 release_cpu_bytes(const struct release_cpu *rc)
 {
 	u64 freed = host_a64_read_acquire(&rc->freed);
@@ -447,7 +452,7 @@ static inline u64 release_cpu_bytes(const struct release_cpu *rc)
 	return host_read_once(rc->pushed) - freed;
 }
 
-/* Bytes of n items, and their full buffers: a look at each. */
+/* Bytes held back in n items. */
 static inline u64 release_held_in(struct release_cpu *const *item, unsigned int n)
 {
 	u64 bytes = 0;

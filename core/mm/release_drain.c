@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * release_drain.c - who frees what was deferred: workers, flushes, and who is short of memory.
+ * release_drain.c - the takers: workers, flushes, and help by threads that are short of memory.
  *
- *     queue --queue_take()---> worker, flush, help --hands_give()--> empty buffers
- *     item  --release_take()-------> worker, flush, help
+ *     queue --queue_take()----> worker, flush, help --hands_give()--> empty buffers
+ *     ring  --release_take()--> worker, flush, help
  *
- * Whoever takes references, or reads the address of a CPU's buffer, is counted in inflight[] of
- * the node before, by the parity of its epoch.  A flush takes from each item, then what is in its
- * queue at that time, then moves each epoch on and waits for the old count alone.  Who is counted
- * looks at the epoch before he takes the next buffer, and changes over if it has moved, so each
- * has at most two buffers' worth to free; who comes just as it moves is counted in both.  So a
- * flush is over when what was held back as it began is freed, whatever comes meanwhile.  A CPU that
- * frees in place says so in its item (spilling); it is waited for by host_settle().
+ * Before it reads the address of a CPU's buffer, or takes references, a taker counts itself in
+ * inflight[] of the node, by the parity of its epoch.  Before each further take it looks at the
+ * epoch, and counts itself anew if a flush has moved it.  If the epoch moves just as a taker counts
+ * itself, it is in both counts.  A flush takes from each ring, then from its queue what was queued
+ * by then.  Then it moves each epoch on and waits for the old count alone, whose takers have at
+ * most two buffers each to free.  So the flush is over when what was held back as it began is
+ * freed, whatever is pushed meanwhile.  A CPU that frees in place sets spilling in its item, and
+ * host_settle() waits for it.
  *
- * The timer: armed is odd as long as worker 0 is to run within RELEASE_TIMER_US.  A run that found
- * nothing makes it the next even number and asks for release_disarm_run(), which waits until every
- * section under an item that may have seen it odd is over, and looks again: so no object is
- * forgotten, and a push looks at a line that hardly ever changes.
+ * The timer.  armed is odd while worker 0 is to run within RELEASE_TIMER_US.  A run that found
+ * nothing makes it the next even number and queues release_disarm_run(), which waits until every
+ * section under an item that may have read it as odd is over, and then looks again.  So no object
+ * is forgotten, and armed, which each push reads, hardly ever changes.
  *
- * Who pushes and finds it even queues the run first, and then makes it odd by compare-and-swap.  A
- * thread that loses its CPU in between has promised nothing: the others still find it even, and
- * start the timer themselves.  If the timer has run and stopped meanwhile the number is another
- * one, and the late thread changes nothing.
+ *     push:  read armed; if it is even, queue worker 0, then make armed odd by compare-and-swap
+ *
+ * A thread that is preempted in between hinders nobody: others still read an even number, and
+ * start the timer themselves.  If the timer ran and stopped meanwhile, armed is another number, and
+ * the late compare-and-swap fails.
  *
  * Lock order: flushing > queue lock; pool_free_bulk() is called under none but flushing.
  */
@@ -29,25 +31,24 @@
 
 /* ---- taking ---- */
 
-/* References in an item, at some moment. */
-static u64 in_item(const struct release_cpu *rc)
+/* References in a ring, or a few more. */
+static u64 in_ring(const struct release_cpu *rc)
 {
 	u64 head = host_a64_read_acquire(&rc->head);
 
-	/* The later one. */
 	return host_a64_read_acquire(&rc->tail) - head;
 }
 
 /*
- * Takes the oldest references of an item, at most max of them and of RELEASE_REFS.  0: there are
- * none, or another took some.  The caller is counted in flight, or has flushing.
+ * Takes the oldest references of a ring, at most max and RELEASE_REFS.  0: there are none, or
+ * another taker was faster.  The caller is counted in flight.
  */
 static unsigned int release_take(struct release *r, struct release_cpu *rc, u64 *out,
 				 unsigned int max)
 {
 	u64 head = host_a64_read_acquire(&rc->head), n = host_a64_read_acquire(&rc->tail) - head;
 
-	/* More than fits: head is no longer what it was. */
+	/* Too many: another taker moved head between the two reads. */
 	if (!n || n > RELEASE_REFS)
 		return 0;
 	if (n > max)
@@ -59,24 +60,24 @@ static unsigned int release_take(struct release *r, struct release_cpu *rc, u64 
 	return (unsigned int)n;
 }
 
-/* Who has references in hand, or is about to. */
+/* A taker. */
 struct hands {
-	u64 *refs;                      /* where he takes them to */
-	u64 *room;                      /* to sort them, or NULL: pool_free_bulk() */
+	u64 *refs;                      /* [max], for what it takes */
+	u64 *tmp;                       /* [max] or NULL, as pool_free_bulk() */
 	unsigned int max;               /* references at a time */
-	bool rests;                     /* in between */
-	struct release_node *node;
-	unsigned int in;                /* a bit for each count that it is in */
-	u64 freed;                      /* objects, since then */
+	bool rests;                     /* host_resched() in between */
+	struct release_node *node;      /* where it is counted in flight */
+	unsigned int in;                /* bit e: it is counted in inflight[e] */
+	u64 freed;                      /* objects, not yet added to node->deferred */
 	unsigned int nempty;
-	struct release_buf *empty[RELEASE_POCKET];      /* node's, for release_budget_give() */
+	struct release_buf *empty[RELEASE_POCKET];      /* not yet given back to the stock */
 };
 
-/* Those of who has scratch, [2 * RELEASE_REFS]. */
+/* A taker with scratch[2 * RELEASE_REFS]. */
 static struct hands hands_of(u64 *scratch)
 {
 	return (struct hands){
-		.refs = scratch, .room = scratch + RELEASE_REFS, .max = RELEASE_REFS, .rests = true,
+		.refs = scratch, .tmp = scratch + RELEASE_REFS, .max = RELEASE_REFS, .rests = true,
 	};
 }
 
@@ -96,7 +97,7 @@ static void hands_begin(struct hands *h, struct release_node *node)
 	host_a64_add(&node->inflight[epoch & 1], 1);
 	if (host_likely(host_a64_read(&node->epoch) == epoch))
 		return;
-	/* A flush began meanwhile, so the next one may wait for the other count. */
+	/* A flush moved the epoch meanwhile, so the next flush may wait for the other count. */
 	h->in = 3;
 	host_a64_add(&node->inflight[~epoch & 1], 1);
 }
@@ -111,14 +112,14 @@ static void hands_end(struct hands *h)
 	h->freed = 0;
 	hands_give(h);
 	for (e = 0; e < 2; e++)
-		/* A flush may wait for it. */
+		/* A flush may wait for the count of an epoch that is over. */
 		if (h->in >> e & 1 && !host_a64_add(&node->inflight[e], ~(u64)0) &&
 		    e != (host_a64_read(&node->epoch) & 1))
 			host_wake_zero(&node->inflight[e]);
 	h->in = 0;
 }
 
-/* Before each take: it is counted in node, as of now. */
+/* Before each take: counts the taker in node, by the epoch of now. */
 static void hands_stay(struct hands *h, struct release_node *node)
 {
 	if (h->in && h->node == node && h->in == 1u << (host_a64_read(&node->epoch) & 1))
@@ -131,8 +132,8 @@ static void hands_stay(struct hands *h, struct release_node *node)
 #define ANY_ERA (~(u64)0)
 
 /*
- * The oldest full buffer, if it was begun before the era, or NULL.  The caller is counted in
- * flight, or has flushing.
+ * Takes the oldest full buffer, if it became a ring before the era; else NULL.  The caller is
+ * counted in flight.
  */
 static struct release_buf *queue_take(struct release_queue *q, u64 era)
 {
@@ -155,7 +156,7 @@ static struct release_buf *queue_take(struct release_queue *q, u64 era)
 
 /* ---- draining ---- */
 
-/* Frees a buffer of the item that was full; returns its objects. */
+/* Frees a buffer of rc's queue; returns its objects. */
 static unsigned int free_full(struct hands *h, struct release_cpu *rc, struct release_buf *b)
 {
 	unsigned int all = b->n, done, n;
@@ -164,7 +165,7 @@ static unsigned int free_full(struct hands *h, struct release_cpu *rc, struct re
 	for (done = 0; done < all; done += n) {
 		n = all - done < h->max ? all - done : h->max;
 		release_copy(h->refs, b, b->from + done, n);
-		pool_free_bulk(rc->node->r->pool, h->refs, h->room, n);
+		pool_free_bulk(rc->node->r->pool, h->refs, h->tmp, n);
 	}
 	host_a64_add(&rc->freed, b->bytes);
 	h->freed += all;
@@ -175,8 +176,8 @@ static unsigned int free_full(struct hands *h, struct release_cpu *rc, struct re
 }
 
 /*
- * Frees what is in a ring at the call; returns its objects.  Whenever a take comes to nothing
- * another has moved head on, so there are at most as many turns as there were references.
+ * Frees what is in a ring at the call; returns its objects.  A take fails only if another taker
+ * moved head on, so there are at most as many turns as there were references.
  */
 static unsigned int drain_ring(struct hands *h, struct release *r, struct release_cpu *rc)
 {
@@ -187,7 +188,7 @@ static unsigned int drain_ring(struct hands *h, struct release *r, struct releas
 		n = left < h->max ? (unsigned int)left : h->max;
 		hands_stay(h, rc->node);
 		n = release_take(r, rc, h->refs, n);
-		pool_free_bulk(r->pool, h->refs, h->room, n);
+		pool_free_bulk(r->pool, h->refs, h->tmp, n);
 		freed += n;
 		if (h->rests)
 			host_resched();
@@ -197,8 +198,8 @@ static unsigned int drain_ring(struct hands *h, struct release *r, struct releas
 }
 
 /*
- * Frees at most max buffers of the node's queues, of each as many as it has; returns how many.
- * Where it ends the worker's next round begins.
+ * Frees at most max buffers of the node's queues, of each as many as it had; returns how many.  The
+ * worker's next round begins where this one ends.
  */
 static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsigned int max)
 {
@@ -225,14 +226,14 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 	return done;
 }
 
-/* Frees what is in the node's items, each looked at once; whether there was anything. */
+/* Frees what is in the node's rings, each looked at once.  False: they were empty. */
 static bool release_collect(struct release_node *node, struct hands *h)
 {
 	bool found = false;
 	unsigned int i;
 
 	for (i = 0; i < node->nitems; i++) {
-		if (!in_item(node->item[i]))
+		if (!in_ring(node->item[i]))
 			continue;
 		found = true;
 		drain_ring(h, node->r, node->item[i]);
@@ -248,7 +249,7 @@ static void release_note_peak(struct release_node *node)
 		host_write_once(node->peak, held);
 }
 
-/* More workers for much that is queued. */
+/* Queues a worker more for each RELEASE_BACKLOG full buffers. */
 static void call_others(struct release_node *node, unsigned int nfull)
 {
 	unsigned int i;
@@ -259,7 +260,7 @@ static void call_others(struct release_node *node, unsigned int nfull)
 
 void release_arm(struct release_node *node)
 {
-	/* In full: what was pushed comes before the look whether worker 0 is to run. */
+	/* A full barrier: the push comes before the look whether worker 0 is queued. */
 	u64 armed = host_a64_read(&node->armed) & 1 ? 1 : host_a64_or(&node->armed, 0);
 
 	if (armed & 1)
@@ -268,14 +269,14 @@ void release_arm(struct release_node *node)
 	host_a64_cas(&node->armed, &armed, armed + 1);
 }
 
-/* The next even number: no push that read armed before makes it odd now. */
+/* Makes armed the next even number: no thread that read it before makes it odd now. */
 static void release_disarm(struct release_node *node)
 {
 	host_a64_or(&node->armed, 1);
 	host_a64_add(&node->armed, 1);
 }
 
-/* What worker 0 does beside the queues: the items, the timer. */
+/* What worker 0 does beside the queues: it frees the rings, and sets or ends the timer. */
 static void release_timer(struct release_worker *w, struct hands *h)
 {
 	struct release_node *node = w->node;
@@ -294,10 +295,7 @@ static void release_timer(struct release_worker *w, struct hands *h)
 		host_work_queue_delayed(&w->work, RELEASE_TIMER_US);
 	} else {
 		release_disarm(node);
-		/*
-		 * In full before the look whether disarm is to run: it may be another node's that
-		 * runs.
-		 */
+		/* A full barrier before the look whether disarm is queued, by any node. */
 		host_a64_or(&node->idle, 1);
 		host_work_queue(&node->r->disarm);
 	}
@@ -318,7 +316,7 @@ void release_worker_run(struct host_work *work)
 			host_write_once(node->flush_full, node->flush_full + 1);
 		else
 			host_write_once(node->flush_timer, node->flush_timer + 1);
-		/* What comes meanwhile is the next round's. */
+		/* What is queued from now on is for the next round. */
 		nfull = release_full_in(node->item, node->nitems);
 		call_others(node, nfull);
 		max = nfull < max ? nfull : max;
@@ -332,16 +330,13 @@ void release_worker_run(struct host_work *work)
 		hands_end(&h);
 }
 
-/*
- * Whether the node holds something back.  Bytes alone do not tell: who took the last of them may
- * have lost its CPU before it said so.
- */
+/* Whether anything of the node may be taken.  (Its bytes include what takers are freeing.) */
 static bool release_node_holds(const struct release_node *node)
 {
 	unsigned int i;
 
 	for (i = 0; i < node->nitems; i++)
-		if (in_item(node->item[i]))
+		if (in_ring(node->item[i]))
 			return true;
 	return release_full_in(node->item, node->nitems);
 }
@@ -364,37 +359,38 @@ void release_disarm_run(struct host_work *work)
 /* ---- all of it ---- */
 
 /*
- * A queue's buffers that were begun before the era.  A CPU reads the era under the lock of its
- * queue, so it begins no more of them once that was taken here.
+ * Frees the oldest full buffer of a queue, if it became a ring before the era; returns its objects.
+ * 0: there is none.
  */
-static void drain_queue(struct hands *h, struct release_cpu *rc, u64 era)
+static unsigned int free_oldest(struct hands *h, struct release_cpu *rc, u64 era)
 {
 	struct release_buf *b;
 
-	/* Who finds nothing is not counted, and nobody waits for him. */
-	while (host_read_once(rc->queue.nfull)) {
-		hands_stay(h, rc->node);
-		b = queue_take(&rc->queue, era);
-		if (!b)
-			break;
-		free_full(h, rc, b);
-		host_resched();
-	}
+	/* A taker that finds nothing is not counted, so no flush waits for it. */
+	if (!host_read_once(rc->queue.nfull))
+		return 0;
+	hands_stay(h, rc->node);
+	b = queue_take(&rc->queue, era);
+	return b ? free_full(h, rc, b) : 0;
 }
 
 /*
- * Frees what was held back at the call and that nobody else took: of each item, then of its queue,
+ * Frees what was held back at the call and that nobody else took: of each ring, then of its queue,
  * the way that buffers go.
  */
 static void drain_all(struct hands *h, struct release *r)
 {
-	/* What is pushed from now on goes to buffers of this era, or of one that begins later. */
+	/*
+	 * A CPU reads the era under its queue's lock.  Once free_oldest() has held that, each ring
+	 * that begins is of this era or a later one, so the loop ends.
+	 */
 	u64 era = host_a64_add(&r->era, 1);
 	unsigned int k;
 
 	for (k = 0; k < r->items; k++) {
 		drain_ring(h, r, r->item[k]);
-		drain_queue(h, r->item[k], era);
+		while (free_oldest(h, r->item[k], era))
+			host_resched();
 	}
 	if (h->in)
 		hands_end(h);
@@ -498,18 +494,6 @@ void release_quiesce(struct release *r)
 
 /* ---- for who is short of memory ---- */
 
-/* Frees the oldest full buffer of an item; returns its objects. */
-static unsigned int help_queue(struct hands *h, struct release_cpu *rc)
-{
-	struct release_buf *b;
-
-	if (!host_read_once(rc->queue.nfull))
-		return 0;
-	hands_stay(h, rc->node);
-	b = queue_take(&rc->queue, ANY_ERA);
-	return b ? free_full(h, rc, b) : 0;
-}
-
 struct help {
 	struct hands h;
 	unsigned int bufs;              /* still to be freed */
@@ -532,7 +516,7 @@ static void help_items(struct release *r, struct help *help, struct release_cpu 
 	for (; looks; looks--, at++) {
 		struct release_cpu *rc = item[at % n];
 
-		while (help->bufs && (freed = help_queue(&help->h, rc))) {
+		while (help->bufs && (freed = free_oldest(&help->h, rc, ANY_ERA))) {
 			help->freed += freed;
 			help->bufs--;
 		}
@@ -552,7 +536,7 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 	};
 	unsigned int looks = RELEASE_LOOKS;
 
-	if (r->homes > 1) {
+	if (r->item_nodes > 1) {
 		struct release_node *own = &r->node[node < r->nodes ? node : host_node()];
 
 		looks /= 2;

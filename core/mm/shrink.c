@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* shrink.c - see shrink.h.  No lock of its own: sparse is a figure, and may lose a change. */
+/* shrink.c - see shrink.h.  sparse has no lock: it is an estimate, and may lose a change. */
 #include "shrink.h"
 
 void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
@@ -8,14 +8,14 @@ void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
 	*sh = (struct shrink){ .pool = pool, .release = release, .owner = *owner };
 }
 
-/* What is had of the source, as far as objects' coming and going changes it. */
+/* Pages of the source that the pool has, the reserve included. */
 static u64 shrink_pages(struct shrink *sh)
 {
 	return pool_pages(sh->pool) + zspage_table_pages(&sh->pool->zspages) +
 	       pages_reserved(sh->pool->pages_from);
 }
 
-/* Who looked before the end may write sparse after it. */
+/* What is sparse; 0 after shrink_end(), though a shrink_look() that ran may still write sparse. */
 static u64 shrink_promised(struct shrink *sh)
 {
 	return host_read_once(sh->ended) ? 0 : host_read_once(sh->sparse);
@@ -26,7 +26,7 @@ u64 shrink_count(struct shrink *sh)
 	return (release_backlog(sh->release) >> HOST_PAGE_SHIFT) + shrink_promised(sh);
 }
 
-/* Compaction freed so many pages; past a whole pass there is no more, until the next look. */
+/* Takes pages that compaction freed off sparse; after a whole pass sparse is 0 until a look. */
 static void shrink_compacted(struct shrink *sh, u64 pages)
 {
 	u64 sparse = host_read_once(sh->sparse);
@@ -71,7 +71,7 @@ void shrink_rest(struct shrink *sh)
 	shrink_sparse(sh, ~(u64)0);
 }
 
-/* anew: what the last pass left is tried once more. */
+/* anew: what the last pass left is not stuck yet. */
 static void shrink_look_at(struct shrink *sh, bool anew)
 {
 	struct pool *p = sh->pool;
@@ -85,9 +85,9 @@ static void shrink_look_at(struct shrink *sh, bool anew)
 	seems = pages > need ? pages - need : 0;
 	if (at >= sh->until || anew) {
 		freed = done - sh->compacted;
-		sh->stuck = sh->then > freed && !anew ? sh->then - freed : 0;
+		sh->stuck = sh->seemed > freed && !anew ? sh->seemed - freed : 0;
 		sh->stuck_room = room;
-		sh->then = seems;
+		sh->seemed = seems;
 		sh->compacted = done;
 		host_write_once(sh->until, (at + n - 1) / n * n + n);
 	}

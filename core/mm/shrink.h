@@ -2,32 +2,33 @@
 /*
  * shrink.h - memory given back under pressure: how much there would be, and a little at a time.
  *
- *     shrink_count()   pages queued for release, past pockets + what is sparse
- *     shrink_some()    a bounded piece of both, by whoever is short of memory
- *     shrink_rest()    the rest, by a worker
- *     shrink_look()    by the worker's tick: how much is sparse
+ *     shrink_count()   how much there is: pages queued for release, past pockets + sparse
+ *     shrink_some()    gives back a bounded piece; called by the thread that is short of memory
+ *     shrink_rest()    gives back the rest; called by a worker
+ *     shrink_look()    finds out what is sparse; called by the worker's tick
  *
- * What is sparse: the pool has so many pages more than its objects would fill.
+ * What is sparse: the pages that the pool has beyond those that its objects would fill.
  *
  *     sparse = pages - (room of live objects + of those held back) - one page for each class with
  *              zspages that are not full - stuck
  *
- * Room counts what a chain leaves over at its end as its objects' (pool_ref_room()), so it is no
- * hope of anybody.  stuck is what a whole pass of compaction left of what seemed sparse when it
- * began (objects that readers hold, a place lost in rounding), so after a pass that freed nothing
- * sparse is 0, until more is freed.  It shrinks with the room of objects.  While others free and
- * allocate, a pass leaves what they made after it came by, and stuck is too large: who sees that
- * they have stopped looks anew.
+ * The bytes that a chain leaves over at its end are part of its objects' room (pool_ref_room()),
+ * since no compaction frees them.
+ *
+ * stuck is what a whole pass of compaction left of what seemed sparse when it began: objects that
+ * readers hold, a place lost in rounding.  So after a pass that freed nothing sparse is 0, until
+ * more is freed.  stuck shrinks with the room of objects.  If other threads free and allocate
+ * during the pass, stuck is too large; a caller that sees that they have stopped looks anew.
  */
 #ifndef EBB_CORE_SHRINK_H
 #define EBB_CORE_SHRINK_H
 
 #include "release.h"
 
-/* Whose memory it is: a store's (store.h). */
+/* What shrink_look() asks of the store.  Process context. */
 struct shrink_owner {
 	void *ctx;
-	/* Bytes of pages that live objects take, a chain's rest included.  A look at each CPU. */
+	/* The sum of pool_ref_room() of live objects.  A look at each CPU. */
 	u64 (*room)(void *ctx);
 };
 
@@ -42,68 +43,61 @@ struct shrink {
 	struct release *release;
 	struct shrink_owner owner;
 
-	u64 sparse;         /* pages, at the last look less what compaction freed; host_read_once */
-	u32 ended;              /* 1: nothing of it is promised any more; host_read_once */
-	u64 until;         /* pool.compact_at by when a pass was made since *then; host_read_once */
+	u64 sparse;             /* pages, by the last look and what was freed; host_read_once */
+	u32 ended;              /* 1: shrink_count() leaves sparse out; host_read_once */
+	u64 until;              /* pool.compact_at, a pass after seemed; host_read_once */
 
 	/* Of shrink_look() alone. */
-	u64 then;               /* pages that seemed sparse at a look before that pass */
+	u64 seemed;             /* pages that seemed sparse at the look before that pass */
 	u64 compacted;          /* pool.pages_compacted at that look */
 	u64 stuck;              /* pages */
 	u64 stuck_room;         /* room of objects when stuck was found out */
 };
 
-#define SHRINK_BUFS 1           /* buffers of what is held back that a call frees */
-#define SHRINK_STEPS 16         /* of compaction in a call: 8 moves each at most */
+#define SHRINK_BUFS 1           /* buffers of what is held back that shrink_some() frees */
+#define SHRINK_STEPS 16         /* steps of compaction that it takes: 8 moves each at most */
 
-/* All three outlive it. */
+/* All three outlive sh. */
 void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
 		 const struct shrink_owner *owner);
 
-/*
- * Pages that giving back would yield, as far as is known: a look at each node, no lock.  0 when
- * there is nothing to be had.  Any context.
- */
+/* Pages that may be given back, by what is known: a look at each node, no lock.  Any context. */
 u64 shrink_count(struct shrink *sh);
 
 /*
- * Gives back what it can within its bounds, and returns the pages that the pool has less, as far
- * as others who take pages meanwhile let it know.  Takes no sleeping lock, waits for nobody and
- * interrupts no CPU.  Process context.
+ * Gives back what it can within its bounds.  Returns by how many pages the pool shrank, less what
+ * others took meanwhile.  Process context; takes no sleeping lock, and waits for no other thread.
  */
 u64 shrink_some(struct shrink *sh);
 
 /*
- * Compacts while something seems sparse, a pass at most and for about ns, with rests.  True:
- * something still does.  Process context.
+ * Compacts while anything is sparse, for a pass at most and for about ns, with rests; ends early
+ * when host_interrupted().  True: something still is.  Process context.
  */
 bool shrink_sparse(struct shrink *sh, u64 ns);
 
-/*
- * Gives back all that shrink_count() counts and a whole compaction can free, with rests; ends
- * early when host_interrupted().  Process context.
- */
+/* shrink_sparse() without a limit in time. */
 void shrink_rest(struct shrink *sh);
 
 /*
- * Finds out how much is sparse: a look at each CPU and class.  Process context, one at a time,
- * until the owner begins to end.
+ * Finds out how much is sparse: a look at each CPU and class.  Process context, one call at a time,
+ * and none once the owner begins to end.
  */
 void shrink_look(struct shrink *sh);
 
 /*
- * The same, but nothing is stuck until another whole pass was made: for who knows that the last
- * one met frees and allocations, and that there are none now.  As shrink_look().
+ * The same, but nothing is stuck until another whole pass was made: for a caller that knows that
+ * the last pass met frees and allocations, and that they have stopped.  Context: as shrink_look().
  */
 void shrink_look_anew(struct shrink *sh);
 
 /*
- * From now on nothing sparse is promised, so a shrink_rest() that runs ends with its next
- * step.  Any context.
+ * The owner begins to end: shrink_count() leaves sparse out, and a shrink_rest() that runs ends
+ * with its next step.  Any context.
  */
 void shrink_end(struct shrink *sh);
 
-/* The owner goes on after all: what was sparse is promised again.  Any context. */
+/* The owner goes on after all: shrink_count() counts what is sparse again.  Any context. */
 void shrink_resume(struct shrink *sh);
 
 #endif

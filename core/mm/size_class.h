@@ -3,18 +3,18 @@
  * size_class.h - the class table: object sizes, chain sizes, merging.
  *
  * Raw classes i = 0, 1, ... have sizes  min(32 + i * delta, page_size),  delta = page_size / 256;
- * there are 255 of them for 4 KiB pages, 257 for larger ones.  The chain of a class is the number n
- * = 1 .. max of pages in its zspages that wastes least, by one of these rules:
+ * there are 255 of them for 4 KiB pages, 257 for larger ones.  A zspage of a class has n = 1 .. max
+ * pages, by one of two rules:
  *
- *     CLASS_LEAST_WASTE: the first n with the fewest bytes left over, n * page mod size; 1 for
- *     powers of two.  As in Linux 7.3, and that of pools.
+ *     CLASS_LEAST_WASTE  the first n with the fewest bytes left over, n * page mod size (1 for
+ *                        powers of two).  Linux 7.3 does so, and pools do.
+ *     CLASS_MOST_USED    the first n with the highest used percentage, in integers:
+ *                        (n * page - (n * page mod size)) * 100 / (n * page).  The documentation
+ *                        of zsmalloc says so, and Linux did up to 6.18.  Pools of 64 KiB pages do,
+ *                        since the other rule would leave some classes too few zspage numbers
+ *                        for 4 TiB (test_pool).
  *
- *     CLASS_MOST_USED: the first n with the highest used percentage,
- *     (n * page - (n * page mod size)) * 100 / (n * page) in integers.  That of the zsmalloc
- *     documentation, and of Linux up to 6.18; that of pools of 64 KiB pages, where the other
- *     leaves classes of some chain sizes fewer numbers than 4 TiB (test_pool).
- *
- * Walking down from the largest, a raw class joins the one above it if both put the same number of
+ * From the largest down, a raw class is merged with the one above it if both put the same number of
  * objects on the same number of pages.  A class with one object to a zspage of one page is huge:
  * its objects are raw pages and have no header.  (docs/internals/design.md, "Class table".)
  */
@@ -35,13 +35,13 @@ struct size_class {
 	u32 size;       /* bytes of an object, its header included */
 	u32 room;       /* an object's part of a full zspage, in bytes, rounded up */
 	u16 objs;       /* objects of a zspage */
-	u16 index;      /* the largest raw class that it stands for */
+	u16 index;      /* the largest of the raw classes that were merged to it */
 	u8 pages;       /* pages of a zspage, 1 .. chain size */
 };
 
 struct class_table {
 	u32 page_size;
-	u32 delta;              /* between raw classes, bytes: 1 << delta_shift */
+	u32 delta;              /* bytes between raw classes: 1 << delta_shift */
 	u32 delta_shift;
 	u32 nraw;               /* raw classes */
 	u32 nclasses;           /* merged classes */
@@ -57,13 +57,13 @@ struct class_table {
 int class_table_init(struct class_table *t, size_t page_size, unsigned int chain,
 		     enum class_rule rule);
 
-/* The rule of pools. */
+/* The rule for a pool of pages of page bytes. */
 static inline enum class_rule class_pool_rule(size_t page)
 {
 	return page < 65536 ? CLASS_LEAST_WASTE : CLASS_MOST_USED;
 }
 
-/* Bits that count the objects of a zspage. */
+/* Bits for the number of an object, 0 .. objs - 1. */
 static inline unsigned int class_obj_bits(unsigned int objs)
 {
 	return objs > 1 ? 32u - (unsigned int)__builtin_clz(objs - 1) : 0;

@@ -18,7 +18,7 @@ static void stats_tally(struct zspage *z, void *arg)
 
 	if (!inuse)
 		return;         /* on its way in or out */
-	row->zspages[inuse >= c->objs ? POOL_FULLNESS - 1 : class_group(c, inuse) - 1]++;
+	row->zspages[inuse >= c->objs ? POOL_FULLNESS - 1 : class_list(c, inuse) - 1]++;
 	row->objs += pages == c->pages ? c->objs : ((size_t)pages << HOST_PAGE_SHIFT) / c->size;
 	row->used += inuse;
 	row->pages += pages;

@@ -2,65 +2,49 @@
 /*
  * zspage.c - owns the chunks that descriptors live in, and their directories.
  *
- * The directory is read without a lock: who holds a descriptor's number holds a descriptor,
- * so its chunk is there, and so is the leaf that leads to it.  Everything else of a group is
- * under its lock.  Pages are taken and given back outside it.
+ * Here nr is the number of a chunk, no that of a descriptor, and place a descriptor's in its chunk.
  *
- * Chunk numbers that came back are a stack, threaded through the entries they leave; it is used
- * up before a fresh number is.  Chunk 0 is never used, so no descriptor has number 0.
+ * A thread that has the number of an allocated descriptor reads the directory without a lock: the
+ * chunk is there, and so are the leaf and the mid that lead to it.  The group's lock guards all
+ * else.  Pages are taken and given back outside it.
+ *
+ * Unused chunk numbers are a stack, linked by the entries of their chunks; a fresh number is used
+ * when the stack is empty.  Chunk 0 is never used, so no descriptor has number 0.
  */
 #include "zspage.h"
 
 struct chunk {
-	u32 next, prev;         /* of the list of those with room; numbers */
+	u32 next, prev;         /* chunk numbers on the list of those with free descriptors */
 	host_page page;         /* the page this is */
 	u32 nr;
 	u16 free;               /* descriptors that are free */
-	u16 first;              /* the first that was freed: its place + 1, 0: none */
-	u16 fresh;              /* descriptors that were ever handed out */
+	u16 first;              /* place + 1 of the one that was freed last, or 0 */
+	u16 fresh;              /* places below it were used before */
 };
 
 _Static_assert(sizeof(struct chunk) <= ZSPAGE_CHUNK_HEADER, "descriptors begin behind the header");
 
-/* Where a walk over a group stands. */
-struct place {
-	u32 nr;
-	u32 index;              /* in the chunk */
-};
+#define WALK_STEP 16u           /* descriptors or entries that one hold of a lock looks at */
 
-#define EACH 16u                /* descriptors, or entries, looked at in one hold of a lock */
-
-static size_t *group_entry(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
-static struct chunk *chunk_at(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock);
-static void link_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
-static void unlink_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock);
-static u32 fresh_mid(struct zspage_group *g, u32 *place) HOST_REQUIRES(g->lock);
-static bool has_place(struct zspage_group *g) HOST_REQUIRES(g->lock);
-static u32 take_number(struct zspage_group *g) HOST_REQUIRES(g->lock);
-static struct chunk *group_put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock);
-static bool group_piece(struct zspage_group *g, struct place *at,
-			void (*fn)(struct zspage *z, void *arg), void *arg) HOST_REQUIRES(g->lock);
-static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) HOST_REQUIRES(g->lock);
-
-static size_t *group_entry(struct zspage_group *g, u32 nr)
+static size_t *group_entry(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock)
 {
 	return zspage_entry(g->root, nr);
 }
 
 /* The chunk of a number below fresh, or NULL. */
-static struct chunk *chunk_at(struct zspage_group *g, u32 nr)
+static struct chunk *chunk_at(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock)
 {
 	size_t e = *group_entry(g, nr);
 
 	return e & 1 ? NULL : (struct chunk *)e;
 }
 
-static struct zspage *group_descriptor(struct zspage_group *g, struct chunk *c, u32 place)
+static struct zspage *chunk_descriptor(struct zspage_group *g, struct chunk *c, u32 place)
 {
 	return (struct zspage *)((char *)c + ZSPAGE_CHUNK_HEADER + place * g->map.bytes);
 }
 
-static void link_partial(struct zspage_group *g, struct chunk *c)
+static void link_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock)
 {
 	c->prev = 0;
 	c->next = g->partial;
@@ -69,7 +53,7 @@ static void link_partial(struct zspage_group *g, struct chunk *c)
 	g->partial = c->nr;
 }
 
-static void unlink_partial(struct zspage_group *g, struct chunk *c)
+static void unlink_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock)
 {
 	host_assert(c->prev ? chunk_at(g, c->prev)->next == c->nr : g->partial == c->nr);
 	host_assert(!c->next || chunk_at(g, c->next)->prev == c->nr);
@@ -103,7 +87,7 @@ struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units
 		g->capacity = (u16)l.capacity;
 		g->limit = ZSPAGE_ROOT * ZSPAGE_MID * ZSPAGE_LEAF - ZSPAGE_FIRST;
 		g->fresh = 1;
-		/* Of the first mid and its first leaf there are just the ends. */
+		/* Of the first mid and of its first leaf only the ends are there. */
 		g->root[0] = (size_t **)((size_t)g->near -
 					 (ZSPAGE_MID - ZSPAGE_NEAR) * sizeof(g->near[0]));
 		g->near[0] = (size_t *)((size_t)g->few -
@@ -122,7 +106,7 @@ void zspage_table_init(struct zspage_table *t, struct pages *pages)
 	t->pages = pages;
 }
 
-static void page_give_back(struct zspage_table *t, host_page page)
+static void leaf_free(struct zspage_table *t, host_page page)
 {
 	if (!page)
 		return;
@@ -130,7 +114,7 @@ static void page_give_back(struct zspage_table *t, host_page page)
 	host_a64_add(&t->leaves, (u64)-1);
 }
 
-/* The page that leaf k of mid i is, or is to be. */
+/* Where the page of leaf k of mid i is kept. */
 static host_page *leaf_page(struct zspage_group *g, u32 i, u32 k)
 {
 	return i ? &((struct zspage_mid *)g->root[i])->page[k] :
@@ -143,8 +127,8 @@ static void group_destroy(struct zspage_table *t, struct zspage_group *g)
 
 	for (i = 0; i < ZSPAGE_ROOT; i++) {
 		for (k = i ? 0 : ZSPAGE_MID - ZSPAGE_NEAR; g->root[i] && k < ZSPAGE_MID; k++)
-			page_give_back(t, *leaf_page(g, i, k));
-		page_give_back(t, g->mid_page[i]);
+			leaf_free(t, *leaf_page(g, i, k));
+		leaf_free(t, g->mid_page[i]);
 	}
 	host_free(g, sizeof(*g));
 }
@@ -163,27 +147,24 @@ void zspage_table_destroy(struct zspage_table *t)
  * Chunks
  */
 
-/* The leaf that the fresh number is in: its mid, and its place there. */
-static u32 fresh_mid(struct zspage_group *g, u32 *place)
+/* The mid of the fresh number; *k: its leaf there. */
+static u32 fresh_mid(struct zspage_group *g, u32 *k) HOST_REQUIRES(g->lock)
 {
 	u32 leaf = (g->fresh + ZSPAGE_FIRST) >> ZSPAGE_LEAF_BITS;
 
-	*place = leaf % ZSPAGE_MID;
+	*k = leaf % ZSPAGE_MID;
 	return leaf >> ZSPAGE_MID_BITS;
 }
 
 /* Whether the directory has an entry for the fresh number. */
-static bool has_place(struct zspage_group *g)
+static bool fresh_has_entry(struct zspage_group *g) HOST_REQUIRES(g->lock)
 {
 	u32 k, i = fresh_mid(g, &k);
 
 	return g->root[i] && g->root[i][k];
 }
 
-/*
- * Brings an entry for the fresh number nearer by a page, if it lacks one: the mid, then the leaf.
- * No lock held.  -ENOMEM.
- */
+/* Adds the mid that the fresh number lacks, or else its leaf.  No lock held.  -ENOMEM. */
 HOST_NO_ANALYSIS
 static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int node,
 		    unsigned int how)
@@ -201,8 +182,8 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 
 	host_lock(&g->lock);
 	i = fresh_mid(g, &k);
-	/* Others may have had the last number meanwhile: what comes after it has no place. */
-	if (g->fresh < g->limit && !has_place(g)) {
+	/* Another thread may have added it meanwhile, or have taken the last number. */
+	if (g->fresh < g->limit && !fresh_has_entry(g)) {
 		if (!g->root[i]) {
 			g->mid_page[i] = page;
 			g->root[i] = at;
@@ -220,8 +201,8 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 	return 0;
 }
 
-/* A chunk number; there is one. */
-static u32 take_number(struct zspage_group *g)
+/* A chunk number: an unused one, or the fresh one, which has an entry. */
+static u32 take_number(struct zspage_group *g) HOST_REQUIRES(g->lock)
 {
 	u32 nr = g->unused;
 
@@ -233,9 +214,9 @@ static u32 take_number(struct zspage_group *g)
 }
 
 /*
- * Adds a chunk.  Returns 0 with the group's lock held, so that the caller takes the first
- * descriptor before anybody else can: a chunk that nobody takes from would never be given back.
- * No lock held.
+ * Adds a chunk.  Returns 0 with the group's lock held, so that the caller has the first descriptor:
+ * a chunk of which none was ever allocated would not be given back.  No lock held.  -ENOMEM,
+ * -ENOSPC.
  */
 HOST_NO_ANALYSIS
 static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned int node,
@@ -254,7 +235,7 @@ static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned in
 	for (;;) {
 		host_lock(&g->lock);
 		fresh = g->fresh;
-		if (g->unused || (fresh < g->limit && has_place(g)))
+		if (g->unused || (fresh < g->limit && fresh_has_entry(g)))
 			break;
 		host_unlock(&g->lock);
 		err = fresh < g->limit ? add_leaf(t, g, node, how) : -ENOSPC;
@@ -292,7 +273,7 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 	host_assert(c && c->free && c->nr == g->partial);
 	if (c->first) {
 		place = c->first - 1u;
-		c->first = (u16)group_descriptor(g, c, place)->next;
+		c->first = (u16)chunk_descriptor(g, c, place)->next;
 	} else {
 		place = c->fresh++;
 	}
@@ -300,9 +281,9 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 		unlink_partial(g, c);
 
 	host_assert(place < g->capacity);
-	z = group_descriptor(g, c, place);
+	z = chunk_descriptor(g, c, place);
 	z->next = z->prev = z->owner = 0;
-	z->group = z->pages = 0;
+	z->list = z->pages = 0;
 	z->node = zspage_node_byte(node);
 	for (i = 0; i < words + (words > 1); i++)
 		host_a64_set(&z->used[i], 0);
@@ -312,12 +293,12 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 	return 0;
 }
 
-/* Returns the descriptor's chunk if it is wholly free now, with its number free, too. */
-static struct chunk *group_put(struct zspage_group *g, u32 no)
+/* Frees a descriptor.  Returns its chunk if that is wholly free now, its number unused. */
+static struct chunk *group_put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock)
 {
 	struct chunk *c = chunk_at(g, no >> g->map.index_bits);
 	u32 place = no & g->map.index_mask;
-	struct zspage *z = group_descriptor(g, c, place);
+	struct zspage *z = chunk_descriptor(g, c, place);
 
 	host_assert(place < c->fresh && z->class != ZSPAGE_NO_CLASS);
 	z->class = ZSPAGE_NO_CLASS;
@@ -362,26 +343,26 @@ void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned in
  * All of a group, piece by piece
  */
 
-/* EACH descriptors or entries from *at on; false: there are no more. */
-static bool group_piece(struct zspage_group *g, struct place *at,
-			void (*fn)(struct zspage *z, void *arg), void *arg)
+/* Calls fn for WALK_STEP descriptors from place *place of chunk *nr on.  False: these were all. */
+static bool group_piece(struct zspage_group *g, u32 *nr, u32 *place,
+			void (*fn)(struct zspage *z, void *arg), void *arg) HOST_REQUIRES(g->lock)
 {
 	unsigned int left;
 
-	for (left = EACH; left && at->nr < g->fresh; left--) {
-		struct chunk *c = chunk_at(g, at->nr);
+	for (left = WALK_STEP; left && *nr < g->fresh; left--) {
+		struct chunk *c = chunk_at(g, *nr);
 
-		if (c && at->index < c->fresh) {
-			struct zspage *z = group_descriptor(g, c, at->index++);
+		if (c && *place < c->fresh) {
+			struct zspage *z = chunk_descriptor(g, c, (*place)++);
 
 			if (z->class != ZSPAGE_NO_CLASS)
 				fn(z, arg);
 		} else {
-			at->nr++;
-			at->index = 0;
+			++*nr;
+			*place = 0;
 		}
 	}
-	return at->nr < g->fresh;
+	return *nr < g->fresh;
 }
 
 void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg), void *arg)
@@ -389,24 +370,24 @@ void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg)
 	unsigned int i;
 
 	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++) {
-		struct place at = { 1, 0 };
+		u32 nr = 1, place = 0;
 		bool more = t->group[i];
 
 		while (more) {
 			host_lock(&t->group[i]->lock);
-			more = group_piece(t->group[i], &at, fn, arg);
+			more = group_piece(t->group[i], &nr, &place, fn, arg);
 			host_unlock(&t->group[i]->lock);
 			host_resched();
 		}
 	}
 }
 
-/* EACH entries from *nr on. */
-static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks)
+/* Looks at WALK_STEP entries from *nr on. */
+static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) HOST_REQUIRES(g->lock)
 {
 	unsigned int left;
 
-	for (left = EACH; left && *nr < g->fresh; left--, ++*nr) {
+	for (left = WALK_STEP; left && *nr < g->fresh; left--, ++*nr) {
 		struct chunk *c = chunk_at(g, *nr);
 
 		if (c && (c->nr != *nr || c->free >= g->capacity))
@@ -416,24 +397,16 @@ static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks)
 	return true;
 }
 
-struct zspage *zspage_find(struct zspage_group *g, u32 no)
+bool zspage_is_there(struct zspage_group *g, u32 no)
 {
 	u32 nr = no >> g->map.index_bits, place = no & g->map.index_mask;
 	struct chunk *c = NULL;
-
-	if (nr && nr < g->fresh)
-		c = chunk_at(g, nr);
-	if (!c || place >= c->fresh || group_descriptor(g, c, place)->class == ZSPAGE_NO_CLASS)
-		return NULL;
-	return group_descriptor(g, c, place);
-}
-
-bool zspage_is_there(struct zspage_group *g, u32 no)
-{
 	bool there;
 
 	host_lock(&g->lock);
-	there = zspage_find(g, no);
+	if (nr && nr < g->fresh)
+		c = chunk_at(g, nr);
+	there = c && place < c->fresh && chunk_descriptor(g, c, place)->class != ZSPAGE_NO_CLASS;
 	host_unlock(&g->lock);
 	return there;
 }

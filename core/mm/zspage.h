@@ -6,19 +6,19 @@
  * two pages.  Everything about it lives in its descriptor, beside the pages, so that freeing
  * an object does not touch the object:
  *
- *     +------+------+-------+-------+-------+------+-------+----------------+---------+
- *     | next | prev | owner | class | group | node | pages | used[words](+1)| page[]  |
- *     +------+------+-------+-------+-------+------+-------+----------------+---------+
+ *     +------+------+-------+-------+------+------+-------+-----------------+--------+
+ *     | next | prev | owner | class | list | node | pages | used[words](+1) | page[] |
+ *     +------+------+-------+-------+------+------+-------+-----------------+--------+
  *
- * used[] has a bit for each object, 1 = in use.  With one word the word itself is the
- * zspage's state; with more, used[words] counts the bits and is its state.  A free changes
- * the state with one compare-and-swap and needs the class lock only if the zspage thereby
- * leaves "full" or becomes empty (pool.c).  words is the class's.
+ * used[] has a bit for each object, 1 = in use.  words is the same for all zspages of a class.  If
+ * it is 1, used[0] is the zspage's state; else used[words] counts the bits and is its state.  A
+ * free changes the state by one compare-and-swap.  It needs the class lock only if the zspage was
+ * full or becomes empty (pool.c).
  *
- * Pages come one by one, as objects first reach into them: objects are placed lowest first,
- * so page[0 .. pages) is always a prefix, and a half-filled zspage wastes half a page, not
- * half a chain.  They are of the node that the zspage was made for, as long as that has any; the
- * lists of partial zspages know no nodes, so that nodes cost no density.
+ * An allocation takes the lowest free object, and adds a page when the object reaches into it.  So
+ * page[0 .. pages) is a prefix of the chain, and a half-filled zspage wastes half a page at most.
+ * Pages are of the node that the zspage was made for, as long as the node has any.  The lists of
+ * partial zspages know no nodes, so that nodes cost no density.
  *
  * Descriptors live in pages of their own ("chunks").  All classes whose descriptors have the
  * same size are a group: they share chunks, a directory that finds a chunk by its number, and
@@ -30,10 +30,10 @@
  *     root -> mid -> leaf: entries -> chunk: | header | descriptor | descriptor | ... |
  *
  * An entry is the address of a chunk or, odd, the next free chunk number.  Leaves and mids are
- * pages, which come as numbers need them and stay until the table ends.  The group itself has the
- * end of the first leaf (few) and of the first mid (near), where numbers begin, so that a small
- * pool has no page of a directory.  Nothing is ever replaced: a reader finds what leads to a number
- * that he has, which was set before the number was known.
+ * pages, which come as numbers need them and stay until the table ends.  The end of the first leaf
+ * (few) and of the first mid (near), where numbers begin, are in the group itself: a small pool has
+ * no page of a directory.  Leaves and mids are never replaced.  They are set before a number that
+ * needs them is known, so who has a number follows them without a lock.
  */
 #ifndef EBB_CORE_ZSPAGE_H
 #define EBB_CORE_ZSPAGE_H
@@ -42,19 +42,19 @@
 #include "pages.h"
 #include "size_class.h"
 
-#define ZSPAGE_UNIT 8u                          /* what descriptors are multiples of */
+#define ZSPAGE_UNIT 8u                          /* a descriptor's size is a multiple of it */
 #define ZSPAGE_UNITS_MAX 64                     /* of a descriptor */
 #define ZSPAGE_LINE 64u                         /* a cache line */
-#define ZSPAGE_LINE_SHARE 1024u                 /* of a zspage: a descriptor's padding at most */
+#define ZSPAGE_LINE_SHARE 1024u                 /* padding is 1/1024 of a zspage at most */
 #define ZSPAGE_CHUNK_HEADER ZSPAGE_LINE         /* bytes before a chunk's first descriptor */
 #define ZSPAGE_LEAF_BITS (HOST_PAGE_SHIFT - 3)  /* log2 of the entries of a leaf */
 #define ZSPAGE_LEAF (1u << ZSPAGE_LEAF_BITS)
 #define ZSPAGE_MID_BITS (HOST_PAGE_SHIFT - 4)   /* log2 of the leaves of a mid */
 #define ZSPAGE_MID (1u << ZSPAGE_MID_BITS)
 #define ZSPAGE_ROOT 72u                         /* mids of a group: 4 TiB of pages of 4 KiB */
-#define ZSPAGE_FEW 16u                          /* entries that a group has without a page */
-#define ZSPAGE_NEAR 8u                          /* and leaves */
-/* Where chunk number 0 is, of all the places that a root leads to. */
+#define ZSPAGE_FEW 16u                          /* entries in the group itself */
+#define ZSPAGE_NEAR 8u                          /* leaves of the first mid in the group itself */
+/* The place of chunk number 0 among all entries that a root leads to. */
 #define ZSPAGE_FIRST ((ZSPAGE_MID - ZSPAGE_NEAR) * ZSPAGE_LEAF + ZSPAGE_LEAF - ZSPAGE_FEW)
 
 #define ZSPAGE_NO_CLASS 0xff                    /* class of a free descriptor */
@@ -86,18 +86,18 @@
  *     it the entry stays.  Without it: a NULL chunk.
  */
 struct zspage {
-	u32 next, prev; /* of its list; class lock.  A free descriptor: offset of the next free */
-	u32 owner;      /* of the only object of a huge zspage, which has no header */
+	u32 next, prev; /* on its list; class lock.  If it is free, next is a place + 1, or 0 */
+	u32 owner;      /* key of a huge zspage's object, which has no header */
 	u8 class;       /* place in class_table.class[]; fixed while allocated */
-	u8 group;       /* list it is on; class lock */
-	u8 node;        /* of all its pages, or ZSPAGE_ANY_NODE; class lock */
+	u8 list;        /* pool_class.head[list] leads to it, 0: on no list; class lock */
+	u8 node;        /* all its pages are of this node, or ZSPAGE_ANY_NODE; class lock */
 	u8 pages;       /* in page[]; class lock */
 	host_a64 used[];
 };
 
 _Static_assert(sizeof(struct zspage) == 16, "descriptors are counted per object");
 
-/* A page of leaves, and the pages that they are; 0: it is in the group. */
+/* Leaves, each by its address and by its page; page 0: the leaf is in the group. */
 struct zspage_mid {
 	size_t *leaf[ZSPAGE_MID];
 	host_page page[ZSPAGE_MID];
@@ -107,14 +107,14 @@ _Static_assert(sizeof(struct zspage_mid) <= HOST_PAGE_SIZE, "a mid is a page");
 _Static_assert(offsetof(struct zspage_mid, leaf) == 0, "a root names the leaves");
 
 /*
- * How a number leads to a descriptor.  The group has one and each of its classes a copy, so that a
- * free finds all it needs in one line, which nobody writes.
+ * How a number leads to a descriptor.  Each class has a copy of its group's map, so that a free
+ * finds all it needs in one line, which is never written.
  */
 struct zspage_map {
 	size_t **const *root;                   /* the group's */
 	u32 bytes;                              /* of a descriptor */
 	u32 index_mask;                         /* (1 << index_bits) - 1 */
-	u8 index_bits;                          /* of a number */
+	u8 index_bits;                          /* bits of a number that say the place */
 };
 
 struct zspage_group {
@@ -123,12 +123,13 @@ struct zspage_group {
 
 	host_lock_t lock HOST_OWN_LINE;
 	u32 limit;                              /* chunk numbers are below it; fixed */
-	u32 partial;                            /* first chunk with room, or 0; lock */
-	u32 unused;                             /* first chunk number that came back, or 0; lock */
-	u32 fresh;                              /* first that was never used; lock */
+	/* Chunk numbers; lock. */
+	u32 partial;                            /* the first with a free descriptor, or 0 */
+	u32 unused;                             /* the first that was given back, or 0 */
+	u32 fresh;                              /* the lowest that was never used */
 	/*
-	 * Of mids the leaves, and the pages that they are; lock, but for who has a number.  Each
-	 * free reads the first of them, so it is not on the line of the lock.
+	 * The mids, by the address of their leaves, and by page; lock, or by a number that the
+	 * reader has.  Each free reads root[0], so it is not on the line of the lock.
 	 */
 	size_t **root[ZSPAGE_ROOT] HOST_OWN_LINE;
 	host_page mid_page[ZSPAGE_ROOT];
@@ -140,11 +141,12 @@ struct zspage_group {
 
 struct zspage_table {
 	struct pages *pages;
-	host_a64 chunks, leaves;                /* that are pages; leaves and mids */
+	host_a64 chunks;                        /* pages that are chunks */
+	host_a64 leaves;                        /* pages that are leaves or mids */
 	struct zspage_group *group[ZSPAGE_UNITS_MAX + 1];       /* by units of a descriptor */
 };
 
-/* What names a descriptor. */
+/* A descriptor, by its number. */
 struct zspage_id {
 	struct zspage_group *group;
 	u32 no;
@@ -152,13 +154,13 @@ struct zspage_id {
 
 struct zspage_layout {
 	unsigned int capacity;                  /* descriptors of a chunk */
-	unsigned int index_bits;                /* log2 of what a number has room for */
+	unsigned int index_bits;                /* bits of a number that say the place */
 };
 
 /*
- * A chunk of page bytes has as many descriptors of units units as it has room for, less those over
- * a power of two if they are an eighth at most: then a number needs a bit less, and at 64 KiB pages
- * bits are short.
+ * The layout of a chunk of page bytes with descriptors of units units.  It has as many as there is
+ * room for, less those over a power of two if they are an eighth at most: a number then needs a bit
+ * less, and with pages of 64 KiB bits are short.
  */
 static inline struct zspage_layout zspage_layout(size_t page, unsigned int units)
 {
@@ -172,7 +174,7 @@ static inline struct zspage_layout zspage_layout(size_t page, unsigned int units
 	return (struct zspage_layout){ .capacity = n, .index_bits = bits };
 }
 
-/* The first chunk number that is too large for numbers of bits bits. */
+/* The first chunk number for which numbers of bits bits are too short. */
 static inline u32 zspage_limit(struct zspage_layout l, unsigned int bits)
 {
 	return (u32)(((u64)1 << (bits < 32 ? bits : 32)) >> l.index_bits);
@@ -180,18 +182,18 @@ static inline u32 zspage_limit(struct zspage_layout l, unsigned int bits)
 
 void zspage_table_init(struct zspage_table *t, struct pages *pages);
 
-/* Process context; all descriptors are free.  Also after a zspage_group_get() that failed. */
+/* All descriptors are free; also after a zspage_group_get() that failed.  Process context. */
 void zspage_table_destroy(struct zspage_table *t);
 
 /*
- * The group for descriptors of units units, made if it is not there; its numbers, and those of
- * all that ask for it, take at most bits bits.  *map becomes a map of the group.  Process context,
- * before any zspage_new().  NULL: no memory.
+ * The group for descriptors of units units, made if it is not there; its numbers take at most the
+ * least bits that any caller asked for.  *map: the group's.  Process context, before any
+ * zspage_new().  NULL: no memory.
  */
 struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units,
 				      unsigned int bits, struct zspage_map *map);
 
-/* The entry of a chunk number, which has a place. */
+/* The entry of a chunk number, whose leaf is there. */
 static inline size_t *zspage_entry(size_t **const *root, u32 chunk)
 {
 	u32 at = chunk + ZSPAGE_FIRST, leaf = at >> ZSPAGE_LEAF_BITS;
@@ -204,7 +206,7 @@ static inline struct zspage *zspage_at(const struct zspage_map *m, u32 no)
 {
 	char *base = (char *)*zspage_entry(m->root, no >> m->index_bits);
 
-	/* The entry of a number that is somebody's is a chunk. */
+	/* The entry of an allocated number is a chunk. */
 	host_assert(no >> m->index_bits && base && !((size_t)base & 1));
 	return (struct zspage *)(base + ZSPAGE_CHUNK_HEADER + (no & m->index_mask) * m->bytes);
 }
@@ -219,17 +221,17 @@ static inline unsigned int zspage_words(unsigned int objs)
 	return (objs + 63) / 64;
 }
 
-/* Units of a descriptor with words words for objects on pages pages. */
-static inline unsigned int zspage_units_of(unsigned int words, unsigned int pages)
+/* Units of a descriptor with words words and pages pages. */
+static inline unsigned int zspage_units(unsigned int words, unsigned int pages)
 {
 	size_t bytes = sizeof(struct zspage) + (words + (words > 1)) * sizeof(host_a64) +
 		       pages * sizeof(host_page);
 	size_t lines = (bytes + ZSPAGE_LINE - 1) / ZSPAGE_LINE * ZSPAGE_LINE;
 
 	/*
-	 * CPUs that free in two zspages do not write one line in turn, nor does an allocation touch
-	 * two for want of one, where that takes next to no memory.  With many objects, or pages of
-	 * 64 KiB, numbers would be short.
+	 * Where it costs next to no memory a descriptor fills its lines: CPUs that free in two
+	 * zspages write no line in turn, and an allocation touches one.  With many objects, or
+	 * pages of 64 KiB, numbers would be short.
 	 */
 	if (HOST_PAGE_SHIFT < 16 && words == 1 &&
 	    lines - bytes <= pages * HOST_PAGE_SIZE / ZSPAGE_LINE_SHARE)
@@ -237,13 +239,7 @@ static inline unsigned int zspage_units_of(unsigned int words, unsigned int page
 	return (unsigned int)((bytes + ZSPAGE_UNIT - 1) / ZSPAGE_UNIT);
 }
 
-/* The same for objs objects. */
-static inline unsigned int zspage_units(unsigned int objs, unsigned int pages)
-{
-	return zspage_units_of(zspage_words(objs), pages);
-}
-
-/* words: zspage_words() of the objects of its class. */
+/* words, here and below: zspage_words() of the objects of its class. */
 static inline host_a64 *zspage_state(struct zspage *z, unsigned int words)
 {
 	return words > 1 ? &z->used[words] : &z->used[0];
@@ -260,7 +256,7 @@ static inline bool zspage_is_used(const struct zspage *z, unsigned int obj)
 	return host_a64_read(&z->used[obj / 64]) >> (obj % 64) & 1;
 }
 
-/* Objects in use, by a state without a pin. */
+/* Objects in use, by the state of a zspage. */
 static inline unsigned int zspage_inuse_of(u64 state, unsigned int words)
 {
 	return words > 1 ? (unsigned int)state : (unsigned int)__builtin_popcountll(state);
@@ -272,14 +268,14 @@ static inline unsigned int zspage_inuse(struct zspage *z, unsigned int words)
 }
 
 /*
- * A descriptor for a zspage of class, with words words and nothing in it, whose pages are to be
- * node's.  *no is its number in g.  node, how: as pages_alloc().  -ENOMEM; -ENOSPC: all numbers are
- * in use.
+ * Allocates a descriptor for an empty zspage of class with words words, whose pages are to be of
+ * node.  *no: its number in g.  node, how: as pages_alloc(), for a chunk and its leaf.  -ENOMEM;
+ * -ENOSPC: all numbers are in use.
  */
 int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int class,
 	       unsigned int words, unsigned int node, unsigned int how, u32 *no);
 
-/* Gives n descriptors back.  Any context. */
+/* Frees n descriptors.  Any context; takes the lock of each group. */
 void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n);
 
 /*
@@ -288,22 +284,16 @@ void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned in
  */
 void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg), void *arg);
 
-/*
- * The descriptor of a number that may be none's, if it is allocated; it stays while the lock is
- * held.  Any context.
- */
-struct zspage *zspage_find(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock);
-
-/* Whether no is the number of a descriptor that is allocated; for check.c.  Any context. */
+/* For pool_check.c: whether no is the number of an allocated descriptor.  Any context. */
 bool zspage_is_there(struct zspage_group *g, u32 no);
 
 /*
- * Whether each chunk number is a chunk that is not wholly free, or free itself, and the chunks
- * are counted; for check.c.  Process context.
+ * For pool_check.c: whether each chunk number is unused, or a chunk that is not wholly free, and
+ * t->chunks counts the chunks.  Process context.
  */
 bool zspage_table_is_tidy(struct zspage_table *t);
 
-/* Pages in chunks, leaves and mids; these two stay until the table ends.  Any context. */
+/* Pages that are chunks, leaves and mids.  Any context. */
 static inline u64 zspage_table_pages(struct zspage_table *t)
 {
 	return host_a64_read(&t->chunks) + host_a64_read(&t->leaves);

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * check.c - walks the slots, and compares them with what pool and release stage say.
- */
+/* check.c - walks the slots, and compares them with the pool and the release stage. */
 #include "check.h"
 
 struct check_walk {
 	struct store *s;
 	struct counters sum;
 	const char *bad;
-	u64 objects;                    /* that slots name */
+	u64 objects;                    /* named by slots */
 };
 
 static void check_word(struct check_walk *w, u64 i)
@@ -30,7 +28,7 @@ static void check_word(struct check_walk *w, u64 i)
 		w->bad = "what is said of pages is said of another slot";
 		return;
 	}
-	if (!w->s->codecs[slot_codec(word)]) {
+	if (!w->s->streams[slot_codec(word)]) {
 		w->bad = "a page is of a codec that the store does not have";
 		return;
 	}

@@ -3,8 +3,8 @@
  * check.h - every invariant of the core as a function: of the store, and of its allocator
  * (pool_check.h).
  *
- * Nobody else uses the store during a check; nothing is changed.  It returns NULL, or the sentence
- * of the invariant that does not hold.  Process context.
+ * Nobody else uses the store during a check, which changes nothing.  It returns NULL, or the
+ * sentence of the invariant that does not hold.  Process context.
  *
  *   objects   used objects == slot words with one + references in buffers, each named once,
  *             of the right class, with the slot's key
@@ -18,7 +18,7 @@
 
 const char *store_check(struct store *s);
 
-/* Pages that the store took from the source and still has, the reserve left out. */
+/* Pages of the source that the store has, without the reserve.  Any context. */
 u64 store_pages_taken(struct store *s);
 
 #endif

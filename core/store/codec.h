@@ -8,13 +8,13 @@
 
 #include "host.h"
 
-/* What a codec is told once, for all its contexts.  Fields that it does not have are 0. */
+/* The parameters of all contexts.  0 in a field that the codec does not take. */
 struct codec_params {
 	int level;                      /* min_level .. max_level */
 	int winbits;                    /* 0: the codec's own */
-	const void *dict;               /* the owner's, who keeps it to the end; NULL: none */
+	const void *dict;               /* outlives the contexts; NULL: none */
 	size_t dict_bytes;              /* min_dict .. max_dict, or 0 */
-	void *prepared;                 /* what prepare() made of them */
+	void *prepared;                 /* what prepare() made */
 };
 
 struct codec_ops {
@@ -26,9 +26,9 @@ struct codec_ops {
 	bool has_winbits;               /* deflate: -15 .. -9 and 9 .. 15, as zlib means it */
 
 	/*
-	 * Makes what all contexts with p share, such as a dictionary's tables, and sets
-	 * p->prepared.  Process context.  -ENOMEM; -EINVAL: the dictionary is none.  NULL: there is
-	 * nothing to share.  release() ends it, after the last context.
+	 * Sets p->prepared to what all contexts with p share, such as a dictionary's tables;
+	 * release() frees that after the last context.  NULL: there is nothing to share.  Process
+	 * context.  -ENOMEM; -EINVAL: it does not take the dictionary.
 	 */
 	int (*prepare)(struct codec_params *p);
 	void (*release)(struct codec_params *p);

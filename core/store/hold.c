@@ -7,7 +7,7 @@ static u32 *bucket_of(struct holds *h, u64 ref)
 	return &h->bucket[ref * 0x9e3779b97f4a7c15u >> 32 & h->mask];
 }
 
-/* The place that leads to ref's record; what is there is 0 if there is none. */
+/* The link to ref's record, in a bucket or in another record; *link is 0 if there is none. */
 static u32 *hold_find(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
 {
 	u32 *at = bucket_of(h, ref);
@@ -24,7 +24,7 @@ static s64 hold_recorded(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
 	return *at ? h->record[*at - 1].n : 0;
 }
 
-/* Adds to what ref's record says.  True: ref is an orphan that nobody holds. */
+/* Adds by to ref's record, and makes it an orphan's.  True: ref is an orphan with no readers. */
 static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIRES(h->lock)
 {
 	u32 *at = hold_find(h, ref), i = *at;
@@ -42,7 +42,7 @@ static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIR
 		*at = i;
 	}
 	r = &h->record[i - 1];
-	/* All of an orphan's readers are here, and it becomes one once. */
+	/* An orphan's record counts all its readers, and an object becomes an orphan once. */
 	host_assert(!r->orphan || (!orphan && r->n > 0));
 	r->n += by;
 	r->orphan |= orphan;
@@ -119,7 +119,7 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 	return slot_has_object(word) ? word & ~(SLOT_READERS | clear) : word;
 }
 
-/* Takes a reader off the word, if that names ref.  No reader is in ref's record. */
+/* Takes a reader off the word, if that names ref.  No reader is counted in ref's record. */
 static bool drop_from_word(host_a64 *slot, u64 ref)
 {
 	u64 word = host_a64_read(slot);
@@ -137,7 +137,7 @@ bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref)
 	bool last = false;
 
 	host_lock(&h->lock);
-	/* From the record, from the word, or, if a swap is still to take over, below 0. */
+	/* Off the record; off the word; or, before the hold_orphan() of a swap, below 0. */
 	if (hold_recorded(h, ref) > 0)
 		last = hold_note(h, ref, -1, false);
 	else if (!drop_from_word(slot, ref))

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * hold.h - holds on objects: who reads one, and who disposes of it.
+ * hold.h - holds on objects: how many read one, and which of them disposes of it.
  *
  *     holders of an object == readers in the word that names it + what its record says
  *
  *     record      when
  *     none        0: all readers are in the word
  *     > 0         more than seven read (the word stays at seven), or the object is an orphan
- *     < 0         a reader let go between a swap and its hold_orphan()
+ *     < 0         a reader dropped its hold between a swap and the hold_orphan() after it
  *
  * A hold and a drop are a compare-and-swap on the word, tried until it succeeds or the word names
- * another object.  From seven readers on their number is changed under the lock alone, but by a
- * swap: who is the eighth is counted in the record, once a compare-and-swap said that the word
- * still named the object, and who lets go is taken off the record before the word.  A swap comes to
- * the lock afterwards.
+ * another object.  If the word has seven readers, holds and drops change the number under the lock
+ * alone.  An eighth is counted in the record, once a compare-and-swap has shown that the word still
+ * names the object; a drop takes a reader off the record first, and then off the word.  A swap
+ * takes no lock, but the hold_orphan() after it does.
  *
- * Records are found by hash of the reference and never allocated.  In a store there are enough: who
- * holds has a stream or, as store_get(), a per-CPU item, but for who recompresses; a record < 0 is
- * of a swap that is under way under an item.  So records <= streams + items + 1.
+ * Records are found by hash of the reference and never allocated.  In a store there are enough: a
+ * reader has a stream or, in store_get(), a per-CPU item, but for one recompression, and a record
+ * < 0 is of a swap under an item.  So records <= streams + items + 1.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
@@ -36,34 +36,35 @@
 struct hold_record {
 	u64 ref;
 	s64 n;                  /* never 0 */
-	u32 next;               /* of its bucket, or of the unused: record + 1, 0: the last */
-	bool orphan;           /* no word names it any more, and its readers are all counted here */
+	u32 next;               /* record + 1 of its bucket, or of the unused; 0: the last */
+	bool orphan;            /* no word names the object, and n counts all its readers */
 };
 
 struct holds {
 	host_lock_t lock;
-	u32 unused;             /* record + 1 */
+	u32 unused;             /* record + 1; lock */
 	u32 max;
 	u32 mask;               /* buckets - 1 */
-	u32 *bucket;            /* record + 1 */
-	struct hold_record *record;     /* [max] */
+	u32 *bucket;            /* [mask + 1], each record + 1, or 0; lock */
+	struct hold_record *record;     /* [max]; lock */
 };
 
-/* Room for max records.  Process context; -ENOMEM. */
+/* Makes room for max records.  Process context.  -ENOMEM. */
 int holds_init(struct holds *h, u32 max);
+/* Nobody holds anything.  Process context. */
 void holds_destroy(struct holds *h);
 
-/* Any context. */
+/* Bytes of the records.  Any context. */
 size_t holds_meta_bytes(const struct holds *h);
 
 /* Whether some object has a record.  Any context. */
 bool holds_any(struct holds *h);
 
-/* The halves of the next two under the lock: the word has seven readers, or is not the object's. */
+/* The parts of hold_take_and() and hold_drop() that take the lock. */
 u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear);
 bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref);
 
-/* hold_take() that takes other bits of SLOT_ABOUT away, or none. */
+/* hold_take() that clears other bits than SLOT_TOUCHED, or none. */
 static inline u64 hold_take_and(struct holds *h, host_a64 *slot, u64 clear)
 {
 	u64 word = host_a64_read_acquire(slot);
@@ -78,9 +79,8 @@ static inline u64 hold_take_and(struct holds *h, host_a64 *slot, u64 clear)
 }
 
 /*
- * Holds what the slot has and returns its word, without readers and SLOT_TOUCHED, which it takes
- * away; if that has no object, nothing is held.  The reference in it stays valid until hold_drop().
- * Any context.
+ * Holds the slot's object, if there is one, clears SLOT_TOUCHED, and returns the word without
+ * readers.  The reference in it stays valid until hold_drop().  Any context.
  */
 static inline u64 hold_take(struct holds *h, host_a64 *slot)
 {
@@ -88,8 +88,8 @@ static inline u64 hold_take(struct holds *h, host_a64 *slot)
 }
 
 /*
- * Holds the page that word, with fewer than seven readers, was read from, if nothing about it has
- * changed since.  Takes SLOT_TOUCHED away.  Tried once.  Any context.
+ * Holds the object of word, which has fewer than seven readers, and clears SLOT_TOUCHED, if the
+ * slot still has that word.  Tried once.  Any context.
  */
 static inline bool hold_take_seen(host_a64 *slot, u64 word)
 {
@@ -97,15 +97,15 @@ static inline bool hold_take_seen(host_a64 *slot, u64 word)
 }
 
 /*
- * Ends a hold on ref, which was taken on this slot.  True: it was the last one of an orphan,
- * whose object is the caller's to dispose of (and not to account for).  Any context.
+ * Ends a hold on ref, which was taken on this slot.  True: it was the last one of an orphan, which
+ * the caller then disposes of; the counters are right already.  Any context.
  */
 static inline bool hold_drop(struct holds *h, host_a64 *slot, u64 ref)
 {
 	u64 word = host_a64_read(slot);
 
 	while (slot_names(word, ref) && (word & SLOT_READERS) != SLOT_READERS) {
-		/* The caller is one of them. */
+		/* The caller is one of the readers. */
 		host_assert(word & SLOT_READERS);
 		if (host_a64_cas(slot, &word, word - SLOT_READER))
 			return false;
@@ -114,9 +114,9 @@ static inline bool hold_drop(struct holds *h, host_a64 *slot, u64 ref)
 }
 
 /*
- * word had an object and readers, and slot_swap() took it out of its slot, under the per-CPU item
- * that is still held.  True: nobody holds the object, so it is the caller's to dispose of;
- * false: it is for who drops it last.  Any context.
+ * Makes an orphan of the object of word, which had readers, and which slot_swap() or slot_replace()
+ * took out of its slot under the per-CPU item that is still held.  True: nobody holds the object,
+ * and the caller disposes of it; false: the last hold_drop() does.  Any context.
  */
 bool hold_orphan(struct holds *h, u64 word);
 

@@ -8,17 +8,16 @@
  * One atomic word is the whole state of a slot.  Bits 58 to 62 say something about a page, in an
  * object or on the backing device; they are 0 in other words, and in a page that was just written.
  *
- *     swap     puts a word in place of whatever is there: a write, or a free if it is 0.  One
- *              exchange: it waits for nobody and is never tried again
- *     hold     readers + 1: the object stays as it is and where it is (hold.h)
- *     swing    compaction's: other reference, same everything, only if nobody holds it
- *     mark     sets and clears bits 58, 59 and 62 of what is there (store_mark_idle())
- *     replace  another object for the same page, if it is still there, read or not (recompress.h)
+ *     swap     puts a word in place of any other: a write, or a free if it is 0.  One exchange,
+ *              which waits for no other thread and is never tried again
+ *     hold     readers + 1, and SLOT_TOUCHED cleared: the object stays as and where it is (hold.h)
+ *     swing    by compaction: another reference and nothing else, only if there are no readers
+ *     mark     sets and clears bits 58, 59 and 62 (store_mark_idle())
+ *     replace  puts another object for the same page in place of the one the caller holds, whoever
+ *              else reads that (recompress.h)
  *
- * A read takes SLOT_TOUCHED away in the step in which it holds.
- *
- * An object whose word was swapped while it had readers is an orphan: its readers are counted
- * in a side record from then on, and the last of them disposes of it (hold.h).
+ * An object that was swapped out of its word while it had readers is an orphan: a record counts its
+ * readers from then on, and the last of them disposes of it (hold.h).
  */
 #ifndef EBB_CORE_SLOT_H
 #define EBB_CORE_SLOT_H
@@ -49,19 +48,19 @@
 
 #define SLOT_READER ((u64)1 << 51)
 #define SLOT_READERS ((u64)7 << 51)
-#define SLOT_NONE ((u64)1 << 54 | (u64)1 << 63)  /* bits that are 0 */
+#define SLOT_NONE ((u64)1 << 54 | (u64)1 << 63)  /* these bits are always 0 */
 #define SLOT_TYPE_SHIFT 55
 #define SLOT_TYPE ((u64)7 << SLOT_TYPE_SHIFT)
 #define SLOT_VALUE (SLOT_READER - 1)
-#define SLOT_IDLE ((u64)1 << 58)         /* neither read nor written since it was said to be idle */
+#define SLOT_IDLE ((u64)1 << 58)                /* neither read nor written since it was marked */
 #define SLOT_INCOMPRESSIBLE ((u64)1 << 59)      /* no codec makes it smaller than it is */
-#define SLOT_CODEC_SHIFT 60                     /* which of the store's codecs made the object */
+#define SLOT_CODEC_SHIFT 60                     /* priority of the codec that made the object */
 #define SLOT_CODEC ((u64)3 << SLOT_CODEC_SHIFT)
 #define SLOT_CHOSEN ((u64)1 << 62)              /* to be written back */
 #define SLOT_ABOUT ((u64)31 << 58)              /* all of these */
-#define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* what a read or a write clears */
+#define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* a read or a write clears them */
 
-/* A backed slot's value: 1 + HOST_PAGE_SHIFT bits of size, the rest of block. */
+/* The value of a backed slot: the block, and 1 + HOST_PAGE_SHIFT bits of size above it. */
 #define SLOT_BLOCK_BITS (50 - HOST_PAGE_SHIFT)
 #define SLOT_BLOCK_MASK (((u64)1 << SLOT_BLOCK_BITS) - 1)
 
@@ -69,7 +68,7 @@ enum slot_type {
 	SLOT_EMPTY,     /* the whole word is 0 */
 	SLOT_FILL,      /* one repeated machine word, coded in the value */
 	SLOT_BACKED,    /* a page on the backing device: size and block */
-	SLOT_FILL_OBJ,  /* the same, in an object of 8 bytes: it did not fit in the value */
+	SLOT_FILL_OBJ,  /* the same, in an object of 8 bytes: the value has no code for it */
 	SLOT_PAGE,      /* an object: compressed, or raw if its size is a page */
 	SLOT_BLOB,      /* an object: bytes as the owner gave them */
 };
@@ -136,10 +135,7 @@ static inline u64 slot_fill_value(u64 word)
 	}
 }
 
-/*
- * The value of a backed slot: bytes of the object that it was, and the block that has them, or, if
- * the device keeps whole pages, the page.
- */
+/* bytes: the size of the object that the page was; block: has these bytes, or the whole page. */
 static inline u64 slot_backed_value(size_t bytes, u64 block)
 {
 	return (u64)bytes << SLOT_BLOCK_BITS | block;
@@ -155,22 +151,19 @@ static inline size_t slot_backed_bytes(u64 word)
 	return (size_t)((word & SLOT_VALUE) >> SLOT_BLOCK_BITS);
 }
 
-/* Whether two words of a slot are of the same content: readers and bits about it are nothing. */
+/* Whether two words of a slot say the same content, readers and SLOT_ABOUT aside. */
 static inline bool slot_same_value(u64 a, u64 b)
 {
 	return !((a ^ b) & (SLOT_TYPE | SLOT_VALUE));
 }
 
-/* Whether a word names this very object, which the caller holds, so that no other is called so. */
+/* Whether a word names object ref.  The caller holds that, so no other has the reference. */
 static inline bool slot_names(u64 word, u64 ref)
 {
 	return slot_has_object(word) && slot_ref(word) == ref;
 }
 
-/*
- * Whether a word is one of those above: a known type, 0 in bits that are none, and nothing about a
- * page that there is not.
- */
+/* Whether a word may be in a slot: of a type, SLOT_NONE 0, and SLOT_ABOUT 0 without a page. */
 static inline bool slot_is_word(u64 word)
 {
 	enum slot_type type = slot_type(word);
@@ -182,10 +175,7 @@ static inline bool slot_is_word(u64 word)
 	       (!(word & SLOT_ABOUT) || type == SLOT_PAGE || type == SLOT_BACKED);
 }
 
-/*
- * Puts a word in place and returns the one it replaces, with its readers.  If that had an object,
- * hold_orphan() tells whose it is.  Any context.
- */
+/* Puts new in a slot and returns the old word, with its readers (hold_orphan()).  Any context. */
 static inline u64 slot_swap(host_a64 *slot, u64 new)
 {
 	u64 old;
@@ -197,8 +187,8 @@ static inline u64 slot_swap(host_a64 *slot, u64 new)
 }
 
 /*
- * Puts new in place of the object ref, which the caller holds, whatever else the word says.  *old
- * is the word that it took, with its readers; false: the page is another one by now.
+ * Puts new in place of a word that names ref, which the caller holds.  *old: that word, with its
+ * readers.  False: the slot names another object by now, or none.
  */
 static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
 {
@@ -210,10 +200,7 @@ static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
 	return false;
 }
 
-/*
- * Sets and clears bits 58, 59 and 62 of the page that word was read from.  Tried once: false if
- * the word changed meanwhile.
- */
+/* Sets and clears bits of SLOT_ABOUT.  Tried once; false: the slot no longer has word. */
 static inline bool slot_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
 {
 	return host_a64_cas(slot, &word, (word & ~clear) | set);
@@ -227,7 +214,7 @@ static inline u64 slot_movable(const host_a64 *slot)
 	return slot_has_object(word) && !(word & SLOT_READERS) ? slot_ref(word) : 0;
 }
 
-/* Tried once: a word that changes meanwhile is somebody's who comes before compaction. */
+/* Puts to in place of from.  Tried once: any other change of the word goes before compaction. */
 static inline bool slot_swing(host_a64 *slot, u64 from, u64 to)
 {
 	u64 word = host_a64_read(slot);

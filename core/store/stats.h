@@ -2,8 +2,8 @@
 /*
  * stats.h - the store's counters, one table.
  *
- * Each CPU counts for itself; a count is the sum over CPUs, read one after the other, so it
- * is exact when nobody counts and close otherwise.  A CPU's own share may be negative.
+ * Each CPU counts in its item.  A count is the sum over the items, read one after the other: exact
+ * when nobody counts meanwhile, and close otherwise.  One item's part may be negative.
  */
 #ifndef EBB_CORE_STATS_H
 #define EBB_CORE_STATS_H

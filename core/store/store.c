@@ -5,12 +5,10 @@
 #include "store.h"
 #include "store_word.h"
 
-/* Lengths that a page may come to before it is kept raw: store_write_page(). */
+/* Times that store_write_page() makes room for another length before it keeps a page raw. */
 #define WRITE_TRIES 3
 
-/*
- * The owner's side of compaction (pool.h): a key is a slot number.
- */
+/* The owner's side of compaction (pool.h): a key is a slot number. */
 
 static u64 owner_look(void *ctx, u32 key)
 {
@@ -27,8 +25,7 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 	return slot_swing(store_slot(s, key), from, to);
 }
 
-/* The owner's side of giving back under pressure (shrink.h). */
-
+/* What shrink.h asks of a store. */
 static u64 owner_room(void *ctx)
 {
 	return store_count(ctx, CNT_ROOM);
@@ -39,11 +36,11 @@ static void leave_streams(struct store *s)
 	unsigned int p;
 
 	for (p = 0; p < STORE_CODECS; p++)
-		if (s->codecs[p] == &s->own[p])
-			streams_destroy(&s->own[p]);
+		if (s->streams[p] == &s->own_streams[p])
+			streams_destroy(&s->own_streams[p]);
 }
 
-/* The codec of priority p, and what it is told. */
+/* The codec of priority p, with its parameters. */
 static struct store_codec codec_of(const struct store_config *cfg, unsigned int p)
 {
 	if (p)
@@ -53,46 +50,39 @@ static struct store_codec codec_of(const struct store_config *cfg, unsigned int 
 				     .dict = cfg->dict, .dict_bytes = cfg->dict_bytes };
 }
 
-static int add_streams(struct store *s, unsigned int p, const struct store_codec *c)
-{
-	const struct codec_params params = {
-		.level = c->level, .winbits = c->winbits,
-		.dict = c->dict, .dict_bytes = c->dict_bytes,
-	};
-	int err = streams_init(&s->own[p], c->ops, &params, false);
-
-	if (!err)
-		s->codecs[p] = &s->own[p];
-	return err;
-}
-
-/* Those of the configuration, or the store's own. */
+/* The streams of each codec: those of the configuration, or the store's own. */
 static int need_streams(struct store *s, const struct store_config *cfg)
 {
 	unsigned int p;
 	int err = 0;
 
-	s->codecs[0] = cfg->streams;
+	s->streams[0] = cfg->streams;
 	for (p = 0; p < STORE_CODECS && !err; p++) {
 		const struct store_codec c = codec_of(cfg, p);
+		const struct codec_params params = {
+			.level = c.level, .winbits = c.winbits,
+			.dict = c.dict, .dict_bytes = c.dict_bytes,
+		};
 
-		if (c.ops && !s->codecs[p])
-			err = add_streams(s, p, &c);
+		if (!c.ops || s->streams[p])
+			continue;
+		err = streams_init(&s->own_streams[p], c.ops, &params, false);
+		if (!err)
+			s->streams[p] = &s->own_streams[p];
 	}
-	s->streams = s->codecs[0];
 	if (err)
 		leave_streams(s);
 	return err;
 }
 
-/* Holds at a time: who holds has a stream in hand, but for who recompresses; hold.h. */
+/* The most holds at a time (hold.h): each has a stream or an item, but for one recompression. */
 static u32 most_holds(struct store *s)
 {
 	u32 n = 1 + host_percpu_items(&s->cpus);
 	unsigned int p;
 
 	for (p = 0; p < STORE_CODECS; p++)
-		n += s->codecs[p] ? s->codecs[p]->n : 0;
+		n += s->streams[p] ? s->streams[p]->n : 0;
 	return n;
 }
 
@@ -110,8 +100,7 @@ static bool levels_fit(const struct store_config *cfg)
 }
 
 /*
- * The slot table.  A page of it, once there, stays to the end, so that nobody has to wait for who
- * may look into it.
+ * The slot table.  Its pages stay to the end, so that it is read without a lock.
  */
 
 /* Gives slot i a word.  node, how: as pages_alloc().  -ENOMEM. */
@@ -132,7 +121,7 @@ static int make_slot(struct store *s, u64 i, unsigned int node, unsigned int how
 	return host_table_has(&s->table, i) ? 0 : -ENOMEM;
 }
 
-/* The same, if it has none. */
+/* Gives slot i a word, if it has none. */
 static inline int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
 {
 	return host_likely(host_table_has(&s->table, i)) ? 0 : make_slot(s, i, node, how);
@@ -219,8 +208,8 @@ void store_note(struct store *s, enum store_counter i)
 }
 
 /*
- * As store_put_word(), for another object of the page that word was read from, if it is still
- * there.  The account is squared after the fact, still under the item.
+ * As store_put_word(), for another object of the page that word was read from, if the slot still
+ * has that.  It counts after the swap, but still under the item.
  */
 bool store_replace(struct store *s, u64 i, u64 word, u64 new)
 {
@@ -232,7 +221,7 @@ bool store_replace(struct store *s, u64 i, u64 word, u64 new)
 	if (done) {
 		store_account(s, &cpu->counters, new, 1);
 		store_account(s, &cpu->counters, old, -1);
-		/* The caller's own hold is left at least. */
+		/* The caller still holds the old object. */
 		host_warn_on(hold_orphan(&s->holds, old), "a held object has no readers");
 	}
 	host_percpu_unlock(&s->cpus, cpu);
@@ -242,12 +231,6 @@ bool store_replace(struct store *s, u64 i, u64 word, u64 new)
 u64 store_hold(struct store *s, u64 i)
 {
 	return hold_take(&s->holds, store_slot(s, i));
-}
-
-/* The last hold of an orphan has ended: as store_let_go(). */
-static bool let_go_of(struct store *s, struct store_cpu *cpu, u64 ref, struct release_todo *todo)
-{
-	return store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref), todo);
 }
 
 static void slot_drop_word(struct store *s, host_a64 *slot, u64 word)
@@ -260,9 +243,10 @@ static void slot_drop_word(struct store *s, host_a64 *slot, u64 word)
 	if (host_likely(!hold_drop(&s->holds, slot, ref)))
 		return;
 	cpu = host_percpu_lock(&s->cpus);
-	now = let_go_of(s, cpu, ref, &todo);
+	/* It was the last hold of an orphan. */
+	now = store_release(s, cpu, ref, &todo);
 	host_percpu_unlock(&s->cpus, cpu);
-	store_let_go_finish(s, ref, now, &todo);
+	store_release_finish(s, ref, now, &todo);
 }
 
 void store_drop(struct store *s, u64 i, u64 word)
@@ -270,7 +254,7 @@ void store_drop(struct store *s, u64 i, u64 word)
 	slot_drop_word(s, store_slot(s, i), word);
 }
 
-/* A word for slot i, and if bytes is not 0 an object of those at data, as pool_make(). */
+/* Gives slot i a word and, if bytes is not 0, makes an object as pool_make() does. */
 static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how,
 				  const void *data, size_t bytes, u64 *ref)
 {
@@ -280,21 +264,20 @@ static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, uns
 	       pool_make(&s->pool, bytes, data, (u32)i, node, how | POOL_LIMITED, ref);
 }
 
-/* Makes room for slot i, alloc_once(); if need be, frees what is held back, until there is some. */
+/* alloc_once(), tried again after it freed some of what is held back, as long as that helps. */
 static int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how,
 			   const void *data, size_t bytes, u64 *ref)
 {
 	struct release_asker asker = { 0 };
 	int err;
 
-	/* Nothing held back by now may mean that it came back since, so try in any case. */
 	do {
 		err = alloc_once(s, i, node, how, data, bytes, ref);
 	} while (store_no_room(err) && release_help_again(&s->release, &asker, node));
 	return err;
 }
 
-/* Makes the object for slot i and its word. */
+/* Makes an object for slot i, and the word that names it. */
 static int store_make_object(struct store *s, u64 i, unsigned int node, unsigned int how,
 			     enum slot_type type, const void *data, size_t bytes, u64 *word)
 {
@@ -306,7 +289,7 @@ static int store_make_object(struct store *s, u64 i, unsigned int node, unsigned
 	return err;
 }
 
-/* The word of a page that needs no object. */
+/* Makes the word of a page that needs no object. */
 static int make_fill(struct store *s, u64 i, unsigned int node, unsigned int how, u64 value,
 		     u64 *word)
 {
@@ -315,7 +298,7 @@ static int make_fill(struct store *s, u64 i, unsigned int node, unsigned int how
 	       store_make_room(s, i, node, how, NULL, 0, NULL);
 }
 
-/* Word i of a page, which need not be aligned in user space. */
+/* Word i of a page, which in user space may not be aligned. */
 static u64 word_at(const void *page, size_t i)
 {
 	u64 w;
@@ -342,10 +325,10 @@ static bool same_filled(const void *page, u64 *fill)
 }
 
 /*
- * Makes the word of a page.  Room that is there at once is filled while the stream is in hand;
- * to wait for room the stream is given back, and what was in it is made again when there is some.
- * A caller who changes the page meanwhile may get another length than there is room for; after
- * WRITE_TRIES of that the page is kept raw.
+ * Compresses a page, and makes its object and word.  Room that is there at once is filled while the
+ * stream is locked.  To wait for room the stream is unlocked, and the page compressed anew when
+ * there is some.  If the page changed meanwhile, it may come to another length than there is room
+ * for; after WRITE_TRIES such lengths it is kept raw.
  */
 static HOST_INLINE int store_write_page(struct store *s, u64 i, unsigned int node, unsigned int how,
 					const void *page, u64 *word)
@@ -357,7 +340,7 @@ static HOST_INLINE int store_write_page(struct store *s, u64 i, unsigned int nod
 	u64 ref;
 
 	for (tries = 0;; tries++) {
-		st = stream_get(s->streams);
+		st = stream_get(s->streams[0]);
 		bytes = stream_pack(s->codec, st, page, pool_max_small(&s->pool));
 		fits = !room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
 		       !alloc_once(s, i, node, 0, st->buf, (size_t)bytes, &ref);
@@ -400,7 +383,7 @@ static HOST_INLINE int try_write(struct store *s, u64 i, const void *page, unsig
 
 	if (i >= s->slots)
 		return -ERANGE;
-	/* The word is there by the time the codec is done. */
+	/* It is fetched by the time the codec is done. */
 	host_prefetchw(store_slot(s, i));
 	if (!same_filled(page, &fill))
 		err = store_write_page(s, i, node, how, page, &word);
@@ -424,7 +407,7 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 
 	if (host_likely(!store_no_room(err)))
 		return err;
-	/* All that was held back before the try is free then. */
+	/* Frees all that was held back at the first try. */
 	release_flush(&s->release);
 	return store_try_now(s, i, page, node, HOST_MAY_WAIT);
 }
@@ -474,7 +457,7 @@ static void fill_page(void *page, u64 fill)
 		memcpy((char *)page + i * sizeof(fill), &fill, sizeof(fill));
 }
 
-/* The page of a word without an object.  STORE_BACKED: it is not here. */
+/* The page of a word without an object.  STORE_BACKED: it is on the backing device. */
 static int read_word(u64 word, void *page)
 {
 	if (host_unlikely(slot_type(word) == SLOT_BACKED))
@@ -483,7 +466,7 @@ static int read_word(u64 word, void *page)
 	return 0;
 }
 
-/* st is of the codec that the word names, if the object was made by one. */
+/* The page of an object.  st: a stream of the codec that the word names. */
 static HOST_INLINE int read_object(struct store *s, const struct codec_ops *codec,
 				   struct stream *st, u64 word, void *page)
 {
@@ -504,7 +487,7 @@ static HOST_INLINE int read_object(struct store *s, const struct codec_ops *code
 
 int store_unpack(struct store *s, u64 word, void *page)
 {
-	struct streams *t = s->codecs[slot_codec(word)];
+	struct streams *t = s->streams[slot_codec(word)];
 	struct stream *st = stream_get(t);
 	int err = read_object(s, t->codec, st, word, page);
 
@@ -513,14 +496,13 @@ int store_unpack(struct store *s, u64 word, void *page)
 }
 
 /*
- * The page of slot i was recompressed between the look that chose the stream and the hold.  A
- * second stream is not taken with the first in hand, nor is a hold kept without one: the bytes
- * leave by way of page, and the hold ends before the other stream is waited for.  Ends both st and
- * the hold.
+ * Reads a page that was recompressed between the look that chose st and the hold.  Two streams are
+ * not locked at a time, and a hold is not kept without a stream: so the bytes are copied to page,
+ * and the hold and st are put before the other stream is waited for.
  */
 static int read_by_other(struct store *s, host_a64 *slot, struct stream *st, u64 word, void *page)
 {
-	struct streams *t = s->codecs[slot_codec(word)];
+	struct streams *t = s->streams[slot_codec(word)];
 	size_t bytes = pool_ref_size(&s->pool, slot_ref(word));
 	int err;
 
@@ -536,10 +518,10 @@ static int read_by_other(struct store *s, host_a64 *slot, struct stream *st, u64
 	return err;
 }
 
-/* Reads a slot, which had an object when it was looked at. */
+/* Reads a slot that had an object when it said seen. */
 static int read_held(struct store *s, host_a64 *slot, u64 seen, void *page)
 {
-	struct streams *t = s->codecs[slot_codec(seen)];
+	struct streams *t = s->streams[slot_codec(seen)];
 	struct stream *st = stream_get(t);
 	u64 word = hold_take(&s->holds, slot);
 	int err = 0;
@@ -603,20 +585,20 @@ int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
 	word = host_a64_read(slot);
 	if (!slot_has_object(word))
 		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
-	/* It needs no stream: the item it is that bounds the holds here (hold.h). */
+	/* Without a stream: here the item bounds the number of holds (hold.h). */
 	cpu = host_percpu_lock(&s->cpus);
 	word = hold_take(&s->holds, slot);
 	if (slot_has_object(word)) {
 		err = get_blob(s, word, buf, cap, bytes);
 		last = hold_drop(&s->holds, slot, slot_ref(word));
 		if (last)
-			now = let_go_of(s, cpu, slot_ref(word), &todo);
+			now = store_release(s, cpu, slot_ref(word), &todo);
 	} else if (slot_type(word) != SLOT_EMPTY) {
 		err = -EINVAL;
 	}
 	host_percpu_unlock(&s->cpus, cpu);
 	if (last)
-		store_let_go_finish(s, slot_ref(word), now, &todo);
+		store_release_finish(s, slot_ref(word), now, &todo);
 	return err;
 }
 
@@ -627,10 +609,7 @@ int store_free(struct store *s, u64 i)
 	if (i >= s->slots)
 		return -ERANGE;
 	slot = store_slot(s, i);
-	/*
-	 * Only a look, to be spared the item and the exchange: it was empty at that moment.  What
-	 * is not there is never written.
-	 */
+	/* An empty slot is spared the item and the exchange.  Its table page may not be there. */
 	if (host_a64_read(slot))
 		store_put_word(s, slot, 0);
 	return 0;

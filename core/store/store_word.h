@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * store_word.h - a word that comes to a slot and one that goes, for the files of the store: nobody
- * else includes it.
+ * store_word.h - how a word comes to a slot and the old one goes, for the store and the tiers.
  *
- *     swap --> counters --> an object: a release buffer --> after the item: finish
- *                                      or free at once
- *                           a block:   its tier, in the CPU's batch
+ *     swap --> counters --> an object: store_release() --> item unlocked --> store_release_finish()
+ *                           a block:   store.free_block()
  */
 #ifndef EBB_CORE_STORE_WORD_H
 #define EBB_CORE_STORE_WORD_H
@@ -38,22 +36,23 @@ static HOST_INLINE void store_account(struct store *s, struct counters *c, u64 w
 }
 
 /*
- * Lets go of an object that is accounted for and takes room bytes of pages, under the item.  True:
- * it is left to store_let_go_finish(), after that.
+ * Releases an object that no slot names and nobody holds, and that was taken off the counters.
+ * True: it is for store_release_finish() to free.  The item is held.
  */
-static HOST_INLINE bool store_let_go(struct store *s, struct store_cpu *cpu, u64 ref, u32 room,
-				     struct release_todo *todo)
+static HOST_INLINE bool store_release(struct store *s, struct store_cpu *cpu, u64 ref,
+				      struct release_todo *todo)
 {
 	if (!host_read_once(s->release.limit)) {
 		counter_add(&cpu->counters, CNT_SYNC, 1);
 		return true;
 	}
-	release_push(&s->release, &cpu->release, ref, room, todo);
+	release_push(&s->release, &cpu->release, ref, pool_ref_room(&s->pool, ref), todo);
 	return false;
 }
 
-static HOST_INLINE void store_let_go_finish(struct store *s, u64 ref, bool now,
-					    struct release_todo *todo)
+/* now: what store_release() returned, or false without it.  Any context, no item held. */
+static HOST_INLINE void store_release_finish(struct store *s, u64 ref, bool now,
+					     struct release_todo *todo)
 {
 	if (!now)
 		release_finish(todo);
@@ -62,10 +61,10 @@ static HOST_INLINE void store_let_go_finish(struct store *s, u64 ref, bool now,
 }
 
 /*
- * Puts word in a slot, 0 to empty it, and lets go of what was there.  Any context.
+ * Puts word in a slot, 0 to empty it, and releases what was there.  Any context.
  *
- * The item is held from the swap until the object is an orphan, so at most one swap per
- * item is between the two (hold.h), and who waits for it waits for no sleeper.
+ * The item is held from the swap until an object with readers is an orphan: so at most one swap an
+ * item is between the two (hold.h), and host_settle() waits for it.
  */
 static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word)
 {
@@ -84,14 +83,13 @@ static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word
 			counter_add(&cpu->counters, CNT_FREED, 1);
 		if (slot_has_object(old)) {
 			if (host_likely(!(old & SLOT_READERS)) || hold_orphan(&s->holds, old))
-				now = store_let_go(s, cpu, ref, pool_ref_room(&s->pool, ref),
-						   &todo);
+				now = store_release(s, cpu, ref, &todo);
 		} else if (slot_type(old) == SLOT_BACKED) {
-			s->let_go_block(s->backed, cpu->blocks, slot_block(old));
+			s->free_block(s->backed, cpu->blocks, slot_block(old));
 		}
 	}
 	host_percpu_unlock(&s->cpus, cpu);
-	store_let_go_finish(s, ref, now, &todo);
+	store_release_finish(s, ref, now, &todo);
 }
 
 #endif

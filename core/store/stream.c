@@ -4,7 +4,7 @@
  */
 #include "stream.h"
 
-/* Takes away what st has. */
+/* Frees the context and the buffers of st. */
 static void stream_empty(struct streams *t, struct stream *st)
 {
 	if (st->ctx)
@@ -14,7 +14,7 @@ static void stream_empty(struct streams *t, struct stream *st)
 	st->ctx = st->buf = st->bounce = NULL;
 }
 
-/* False: there is no memory for what st is to have. */
+/* Makes the buffers and the context of st.  False: no memory. */
 static bool stream_equip(struct streams *t, struct stream *st)
 {
 	st->buf = host_zalloc(HOST_PAGE_SIZE);
@@ -31,7 +31,7 @@ bool stream_fill(struct streams *t, struct stream *st)
 {
 	if (!stream_equip(t, st) || !t->lazy)
 		return st->ctx != NULL;
-	/* To queue work may take long: a home may have to make a thread for it. */
+	/* Queuing may take long, if the home has to make a thread for it. */
 	host_mutex_unlock(&st->lock);
 	host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
 	host_mutex_lock(&st->lock);
@@ -40,13 +40,13 @@ bool stream_fill(struct streams *t, struct stream *st)
 }
 
 HOST_NO_ANALYSIS        /* as stream_get() */
-struct stream *stream_other(struct streams *t, unsigned int home)
+struct stream *stream_other(struct streams *t, unsigned int first)
 {
 	struct stream *st;
 	unsigned int i;
 
 	for (i = 1; i < t->n; i++) {
-		st = &t->stream[(home + i) % t->n];
+		st = &t->stream[(first + i) % t->n];
 		if (!host_mutex_trylock(&st->lock))
 			continue;
 		st->used = true;
@@ -54,7 +54,7 @@ struct stream *stream_other(struct streams *t, unsigned int home)
 			return st;
 		host_mutex_unlock(&st->lock);
 	}
-	st = &t->stream[t->lazy ? 0 : home];
+	st = &t->stream[t->lazy ? 0 : first];
 	host_mutex_lock(&st->lock);
 	return st;
 }
@@ -94,7 +94,7 @@ void streams_destroy(struct streams *t)
 
 	if (t->lazy)
 		host_work_destroy(&t->idle);
-	host_free(t->home, host_nr_cpus() * sizeof(*t->home));
+	host_free(t->first, host_nr_cpus() * sizeof(*t->first));
 	for (i = 0; t->stream && i < t->n; i++) {
 		stream_empty(t, &t->stream[i]);
 		host_mutex_destroy(&t->stream[i].lock);
@@ -119,9 +119,9 @@ int streams_init(struct streams *t, const struct codec_ops *codec,
 			return err;
 	}
 	t->n = host_cpus_now();
-	t->home = host_zalloc(host_nr_cpus() * sizeof(*t->home));
+	t->first = host_zalloc(host_nr_cpus() * sizeof(*t->first));
 	t->stream = host_zalloc(t->n * sizeof(*t->stream));
-	if (!t->home || !t->stream)
+	if (!t->first || !t->stream)
 		goto no_memory;
 	for (i = 0; i < t->n; i++) {
 		struct stream *st = &t->stream[i];

@@ -2,16 +2,18 @@
 /*
  * stream.h - streams: a codec context with its buffers for each CPU.
  *
- * There is one for each CPU that ran when they were made: a machine may have places for many that
- * never come, and zstd takes 200 KiB for each.  A CPU's own is the next one when it first asks, so
- * that those that ask share none, whatever their numbers.  Any may be used from any CPU; a busy one
- * is passed over, so that nobody waits for a thread that lost its CPU while another stream is free.
+ * There are as many as CPUs ran when they were made: a machine may have places for many CPUs that
+ * never come, and zstd takes 200 KiB for each.  A CPU that asks for the first time is given the
+ * next stream as its own, so CPUs share none as long as there are enough.  Any CPU may use any
+ * stream, and passes over those that are locked: nobody waits for a thread that is preempted while
+ * another stream is free.
  *
- * Nothing that may sleep is done with a stream in hand, and a read takes its stream before
- * its hold: who has a stream gives it back after the work on one page, and holders <= streams.
+ * A thread does nothing that may sleep while it has a stream, and unlocks it after the work on one
+ * page.  A read takes its stream before its hold, so holders <= streams.
  *
- * Lazy ones have a context when their CPU first asks.  It is made with the lock in hand, but nobody
- * waits for that: who finds none free waits for the first, which has a context to the end.
+ * If they are lazy, a stream has a context from when its CPU first asks.  The CPU makes that with
+ * the stream locked, and nobody waits for it: a thread that finds no stream free waits for
+ * stream[0], which has a context to the end.
  */
 #ifndef EBB_CORE_STREAM_H
 #define EBB_CORE_STREAM_H
@@ -37,20 +39,20 @@ struct streams {
 	const struct codec_ops *codec;
 	struct codec_params params;
 	bool lazy;
-	unsigned int n;                 /* CPUs when they were made; fixed */
-	u32 *home;                     /* [CPUs]: a CPU's own stream + 1; 0: it has not asked yet */
-	host_a64 homes;                 /* CPUs that have asked */
+	unsigned int n;                 /* streams; fixed */
+	u32 *first;                     /* [CPUs]: its own stream + 1; 0: it has not asked yet */
+	host_a64 asked;                 /* CPUs that have asked */
 	struct stream *stream;          /* [n] */
-	struct host_work idle;          /* of lazy ones */
+	struct host_work idle;          /* streams_trim(), if lazy */
 };
 
-#define STREAMS_IDLE_US 10000000u       /* a lazy context that was not used for so long is ended */
+#define STREAMS_IDLE_US 10000000u       /* a lazy context that is unused for so long ends */
 
 /*
- * Streams for any number of stores with this codec and these parameters, which are copied, but for
- * the dictionary.  lazy: but for the first, a context is made when it is asked for, which may then
- * wait for memory, and ends when it is idle.  Process context; -ENOMEM; -EINVAL: the dictionary is
- * not one of the codec's.
+ * Makes streams for any number of stores with this codec and these parameters, which are copied,
+ * but for the dictionary.  lazy: all contexts but the first are made when their CPU asks, which
+ * then may wait for memory, and end when they are idle.  Process context.  -ENOMEM; -EINVAL: the
+ * codec does not take the dictionary.
  */
 int streams_init(struct streams *t, const struct codec_ops *codec,
 		 const struct codec_params *params, bool lazy);
@@ -58,35 +60,36 @@ int streams_init(struct streams *t, const struct codec_ops *codec,
 /* No store has them any more.  Process context. */
 void streams_destroy(struct streams *t);
 
-/* Of lazy ones, ends those not used since the last call, but the first.  True: others are left. */
+/*
+ * Ends the contexts, but the first, that were not used since the last call.  True: there are more.
+ * Process context.
+ */
 bool streams_trim(struct streams *t);
 
-/*
- * What stream_get() does not do in line: gives st, which is locked, a context if it can, and drops
- * the lock for a moment; finds another than home.
- */
+/* For stream_get(): gives st, which is locked, a context, and may unlock it for a moment. */
 bool stream_fill(struct streams *t, struct stream *st);
-struct stream *stream_other(struct streams *t, unsigned int home);
+/* For stream_get(): locks a stream that has a context, first at last.  Process context. */
+struct stream *stream_other(struct streams *t, unsigned int first);
 
-/* Two threads that ask on a CPU for the first time leave a stream to be found by the others. */
-static inline unsigned int stream_home(struct streams *t)
+/* The CPU's own.  If two of its threads ask first, one stream is nobody's own, and still used. */
+static inline unsigned int stream_first(struct streams *t)
 {
 	unsigned int cpu = host_cpu();
-	u32 home = host_read_once(t->home[cpu]);
+	u32 first = host_read_once(t->first[cpu]);
 
-	if (host_unlikely(!home)) {
-		home = (u32)((host_a64_add(&t->homes, 1) - 1) % t->n) + 1;
-		host_write_once(t->home[cpu], home);
+	if (host_unlikely(!first)) {
+		first = (u32)((host_a64_add(&t->asked, 1) - 1) % t->n) + 1;
+		host_write_once(t->first[cpu], first);
 	}
-	return home - 1;
+	return first - 1;
 }
 
-/* A stream for the work on one page, until stream_put().  May sleep. */
+/* Locks a stream for the work on one page, until stream_put().  Process context. */
 HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
 static inline struct stream *stream_get(struct streams *t)
 {
-	unsigned int home = stream_home(t);
-	struct stream *st = &t->stream[home];
+	unsigned int first = stream_first(t);
+	struct stream *st = &t->stream[first];
 
 	if (host_likely(host_mutex_trylock(&st->lock))) {
 		st->used = true;
@@ -94,12 +97,12 @@ static inline struct stream *stream_get(struct streams *t)
 			return st;
 		host_mutex_unlock(&st->lock);
 	}
-	return stream_other(t, home);
+	return stream_other(t, first);
 }
 
 /*
- * The bytes in st->buf, at most cap, that the codec makes of a page; HOST_PAGE_SIZE: it does not
- * get it so small.  -EIO, -ENOMEM.
+ * Compresses a page into st->buf; returns its bytes, at most cap, or HOST_PAGE_SIZE: the codec does
+ * not get it so small.  -EIO: the codec failed; -ENOMEM.
  */
 static inline int stream_pack(const struct codec_ops *codec, struct stream *st, const void *page,
 			      size_t cap)
@@ -110,11 +113,11 @@ static inline int stream_pack(const struct codec_ops *codec, struct stream *st, 
 		return (int)HOST_PAGE_SIZE;
 	if (n == -ENOMEM)
 		return n;
-	/* A codec that breaks its word must not break the pool's. */
+	/* A codec that breaks its contract must not break the pool. */
 	return n <= 0 || (size_t)n > cap ? -EIO : n;
 }
 
-/* The page that the codec made these bytes of.  -EIO: none; then it is zeros. */
+/* Decompresses a page.  -EIO: the bytes are not those of one; then page is zeros. */
 static inline int stream_unpack(const struct codec_ops *codec, struct stream *st, const void *data,
 				size_t bytes, void *page)
 {
@@ -126,7 +129,7 @@ static inline int stream_unpack(const struct codec_ops *codec, struct stream *st
 	return 0;
 }
 
-/* Ends that.  Any context. */
+/* Unlocks a stream.  Any context. */
 HOST_NO_ANALYSIS
 static inline void stream_put(struct stream *st)
 {

@@ -94,7 +94,7 @@ static const char *recompress_judge(struct zram *z, struct words *w)
 	}
 	if (w->algo && !w->has_priority)
 		return "not an algorithm of recomp_algorithm";
-	if (!z->store.codecs[w->priority])
+	if (!z->store.streams[w->priority])
 		return "recomp_algorithm has none of this priority";
 	if (w->algo && strcmp(z->algorithm[w->priority].codec->name, w->algo))
 		return "not the algorithm of this priority";

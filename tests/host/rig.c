@@ -285,7 +285,7 @@ static void check_release(struct release *r)
 		}
 		if (held && !is_watched(node))
 			explore_fail("references are held back and nothing will drain them");
-		if (full > node->own - node->nitems + node->bufs)
+		if (full > node->cpu_bufs - node->nitems + node->limit_bufs)
 			explore_fail("more is held back than the limit");
 	}
 }

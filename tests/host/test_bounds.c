@@ -312,8 +312,8 @@ static void cpus_that_fill_buffers_meet_at_their_node_once_a_pocket(void)
 
 	open_stocks(cpus, 1, 4 * 4 * (cpus + 1));
 	node = rig->store.release.node;
-	if (node->pocket != 4 || node->own != 5 * node->nitems)
-		explore_fail("a pocket of %u of %u buffers", node->pocket, node->bufs);
+	if (node->pocket != 4 || node->cpu_bufs != 5 * node->nitems)
+		explore_fail("a pocket of %u of %u buffers", node->pocket, node->limit_bufs);
 	for (i = 0; i < cpus; i++)
 		fill_buffers(i, RELEASE_POCKET / 4);
 	holds = home_lock_stat("ebb_release_node")->holds;
@@ -347,7 +347,7 @@ static void what_a_cpu_drew_from_its_node_is_there_for_others(void)
 	open_stocks(2, 1, 24);
 	node = rig->store.release.node;
 	for (i = 0; i < 6; i++) {
-		fill_buffers(i % 2, node->bufs - node->pocket + 1);
+		fill_buffers(i % 2, node->limit_bufs - node->pocket + 1);
 		host_work_flush(&node->worker->work);
 		if (release_full_bufs(&rig->store.release))
 			explore_fail("a worker does not drain the queues");
@@ -355,8 +355,8 @@ static void what_a_cpu_drew_from_its_node_is_there_for_others(void)
 	/* With nothing to drain it asks for the look that sets pockets right. */
 	host_work_flush(&node->worker->work);
 	host_work_flush(&rig->store.release.disarm);
-	if (node->out != node->own || node->item[1]->queue.nempty != node->own / 3 - 1)
-		explore_fail("%u buffers are in pockets, of %u", node->out, node->own);
+	if (node->out != node->cpu_bufs || node->item[1]->queue.nempty != node->cpu_bufs / 3 - 1)
+		explore_fail("%u buffers are in pockets, of %u", node->out, node->cpu_bufs);
 	close_stocks();
 }
 

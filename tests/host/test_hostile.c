@@ -367,8 +367,8 @@ static void codec_contexts_are_made_for_the_cpus_that_run(void)
 	home_only(0);
 	if (rig_open(&cfg))
 		explore_fail("a store cannot be made");
-	if (rig->store.streams->n != 1)
-		explore_fail("%u codec contexts for one CPU", rig->store.streams->n);
+	if (rig->store.streams[0]->n != 1)
+		explore_fail("%u codec contexts for one CPU", rig->store.streams[0]->n);
 	home_only(7);
 	if (host_cpu() != 7 || rig_do(&write, 1) || rig_do(&read, 0) || rig_value(0, true) != 1)
 		explore_fail("a CPU that came later cannot write and read");
@@ -426,8 +426,8 @@ static void cpus_that_are_far_apart_have_streams_of_their_own(void)
 	rig_do(&write, 1);
 	me->cpu = 4;
 	rig_do(&write, 2);
-	stream = rig->store.streams->home;
-	if (rig->store.streams->n != 2 || !stream[0] || !stream[4] || stream[0] == stream[4])
+	stream = rig->store.streams[0]->first;
+	if (rig->store.streams[0]->n != 2 || !stream[0] || !stream[4] || stream[0] == stream[4])
 		explore_fail("CPU 0 has stream %u, CPU 4 %u", stream[0], stream[4]);
 	me->cpu = 0;
 	memset(&rig->history, 0, sizeof(rig->history));

@@ -173,7 +173,7 @@ static void a_budget_s_buffers_stay_until_the_last_store_ends(void)
 	const struct rig_config cfg = {
 		.cpus = 4, .pages = HOME_PAGES, .slots = 8, .release_limit = 64 << 20, .spare = 32,
 	};
-	const struct release_home *node;
+	const struct release_stock *node;
 	struct release *r;
 	u32 n;
 
@@ -183,11 +183,12 @@ static void a_budget_s_buffers_stay_until_the_last_store_ends(void)
 	n = node->n;
 	if (n != 2 * r->items + cfg.spare || node->nempty != cfg.spare)
 		explore_fail("%u buffers, %u of them empty", n, node->nempty);
-	if (release_set_limit(r, 0) || node->bufs || node->n != n || node->nempty != n - r->items)
+	if (release_set_limit(r, 0) || node->limit_bufs || node->n != n ||
+	    node->nempty != n - r->items)
 		explore_fail("the buffers of a limit that shrank go, or may be had");
 	/* As a store with so many slots gets them. */
 	r->objects = ~(u64)0;
-	if (release_set_limit(r, 40 * RELEASE_BUF_BYTES) || node->bufs != 40 ||
+	if (release_set_limit(r, 40 * RELEASE_BUF_BYTES) || node->limit_bufs != 40 ||
 	    node->n != 3 * r->items + 40 || node->nempty != 40)
 		explore_fail("a limit of 40 buffers has %u of %u", node->nempty, node->n);
 	close_rig();

@@ -23,7 +23,7 @@ unsigned int store_last_codec(const struct store *s)
 {
 	unsigned int p = STORE_CODECS - 1;
 
-	while (p && !s->codecs[p])
+	while (p && !s->streams[p])
 		p--;
 	return p;
 }
@@ -65,7 +65,7 @@ static bool recompress_hold(struct store *s, u64 i, const struct recompress_requ
 static int recompress_pack(struct store *s, const struct recompress_request *r,
 			   const struct recompress_work *w)
 {
-	struct streams *t = s->codecs[r->priority];
+	struct streams *t = s->streams[r->priority];
 	struct stream *st = stream_get(t);
 	int bytes = stream_pack(t->codec, st, w->page, pool_max_small(&s->pool));
 

@@ -87,7 +87,7 @@ bool store_unchoose_piece(struct store *s, u64 *at)
 int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 {
 	u64 seen = host_a64_read(store_slot(s, i)), word;
-	struct streams *t = s->codecs[slot_codec(seen)];
+	struct streams *t = s->streams[slot_codec(seen)];
 	const void *data;
 	struct stream *st;
 	size_t bytes;
@@ -143,11 +143,10 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 		store_account(s, &cpu->counters, word, 1);
 		store_account(s, &cpu->counters, old, -1);
 		if (!(old & SLOT_READERS) || hold_orphan(&s->holds, old))
-			now = store_let_go(s, cpu, slot_ref(old),
-					   pool_ref_room(&s->pool, slot_ref(old)), &todo);
+			now = store_release(s, cpu, slot_ref(old), &todo);
 	}
 	host_percpu_unlock(&s->cpus, cpu);
-	store_let_go_finish(s, slot_ref(old), now, &todo);
+	store_release_finish(s, slot_ref(old), now, &todo);
 	/* When no block is in hand, what they took the place of is free, or held back. */
 	if (done)
 		host_a64_add(&s->backed->in_hand, ~(u64)0);
@@ -162,7 +161,7 @@ int store_back(struct store *s, struct backed *b, u64 blocks)
 	if (err)
 		return err;
 	s->backed = b;
-	s->let_go_block = backed_let_go;
+	s->free_block = backed_let_go;
 	for (k = 0; blocks && k < host_percpu_items(&s->cpus); k++) {
 		struct store_cpu *cpu = host_percpu_peek(&s->cpus, k);
 
@@ -230,7 +229,7 @@ bool store_backed_begin(struct store *s, u64 i, u64 *word)
 
 int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
 {
-	struct streams *t = s->codecs[slot_codec(word)];
+	struct streams *t = s->streams[slot_codec(word)];
 	size_t bytes = slot_backed_bytes(word);
 	struct stream *st;
 	int err = 0;
