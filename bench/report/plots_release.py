@@ -121,7 +121,7 @@ def see_over(panel, ours, theirs, who="Ebb"):
 
 
 OF_KERNEL = dict.fromkeys(("base", "patched", "sync", "deferred"), "floor")
-THE_SERIES = LINUX[-3][1]       # the last of it
+THE_SERIES = next(name for value, name, _ in LINUX if value == LAST)
 
 
 @plot(FLOOR, "kernel-release.json", "What a munmap costs beyond a free that does nothing")
