@@ -77,7 +77,7 @@ def ebb_is_a_zram_in_the_kernel_of_classic():
         ("zram", "ebb", "uml-series-0"), ("zram", "ebb-sync", "uml-series-0")}, mine
     images = unittest.mock.Mock()
     with unittest.mock.patch.object(run.boots, "image", images), \
-            unittest.mock.patch.object(run, "module", lambda kernel: f"{kernel}.ko"):
+            unittest.mock.patch("allocators.module", lambda kernel: f"{kernel}.ko"):
         for b in mine[0], next(b for b in mine if b.allocator == "ebb-sync"):
             run.image("kernel", b, "to")
         run.image("kernel", next(b for b in plan() if b.allocator == "classic"), "to")

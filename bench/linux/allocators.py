@@ -50,6 +50,12 @@ def module(kernel):
     return pathlib.Path(p.stdout.strip())
 
 
+def zram_of(allocator, kernel):
+    """Its zram in a guest with that kernel: the variant and, if it is Ebb's, the module."""
+    how = ALLOCATORS[allocator].ebb
+    return how or "base", how and module(kernel)
+
+
 def floor_of(client, allocator):
     """The allocator that frees nothing under the same client; None: it is one, or there is none."""
     if ALLOCATORS[allocator].leaks or ALLOCATORS[allocator].ebb:

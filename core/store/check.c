@@ -9,9 +9,9 @@ struct check_walk {
 	u64 objects;                    /* named by slots */
 };
 
-static void check_word(struct check_walk *w, u64 i)
+static void check_word(struct check_walk *w, u64 i, u64 word)
 {
-	u64 word = host_a64_read(store_slot(w->s, i)), ref = slot_ref(word);
+	u64 ref = slot_ref(word);
 	size_t bytes;
 	u32 key;
 
@@ -64,16 +64,16 @@ const char *store_check(struct store *s)
 		CNT_ORIG_BYTES, CNT_COMPR_BYTES, CNT_ROOM, CNT_SAME, CNT_HUGE, CNT_BACKED,
 	};
 	struct check_walk w = { .s = s };
-	u64 i, skip, n, used, held;
-	unsigned int k;
+	u64 at = 0, used, held;
+	unsigned int k, left;
+	host_a64 *slot;
 
 	w.bad = pool_check(&s->pool, &used);
-	for (i = 0, n = 1; i < s->slots && !w.bad; i += skip ? skip : 1, n++) {
-		skip = host_table_skip(&s->table, i);
-		if (!skip)
-			check_word(&w, i);
-		if (n % STORE_PIECE == 0)
-			host_resched();
+	while (at < s->slots && !w.bad) {
+		left = STORE_PIECE;
+		while (!w.bad && (slot = store_next_slot(s, &at, s->slots, &left)))
+			check_word(&w, at - 1, host_a64_read(slot));
+		host_resched();
 	}
 	if (!w.bad)
 		w.bad = release_check(&s->release, &held);

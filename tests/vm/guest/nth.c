@@ -17,8 +17,8 @@
  * Before each try the files that come first are written, without a failure, in their order.  A try
  * in which an allocation failed must succeed or say ENOMEM (I/O: or EIO; hot_add: or EINVAL, as the
  * block layer does that had no memory for a name); when none failed, it must succeed, and that is
- * the last.  After each try the pages are what they were, if the device has
- * some, but for those of a write that failed, each of which may be the old or the new one, whole.
+ * the last.  After each try the pages are what they were, if the device has some, but for those of
+ * a write that failed, each of which may be the old or the new one, whole.
  *
  * With NTH_STEP=N, of the allocations past the 64th each Nth fails alone.
  *
@@ -86,18 +86,24 @@ static int failed(void)
 	return pread(nth, text, sizeof(text) - 1, 0) > 0 && !atoi(text);
 }
 
-/* -1: errno says why. */
-static int set(const char *file, const char *text, size_t len)
+/* rc; errno stays what it is. */
+static int closed(int fd, int rc)
 {
-	int fd = open(file, O_WRONLY), rc, err;
+	int err = errno;
 
-	if (fd < 0)
-		return -1;
-	rc = write(fd, text, len) == (ssize_t)len ? 0 : -1;
-	err = errno;
 	close(fd);
 	errno = err;
 	return rc;
+}
+
+/* -1: errno says why. */
+static int set(const char *file, const char *text, size_t len)
+{
+	int fd = open(file, O_WRONLY);
+
+	if (fd < 0)
+		return -1;
+	return closed(fd, write(fd, text, len) == (ssize_t)len ? 0 : -1);
 }
 
 static int set_as(char *assignment)
@@ -110,34 +116,30 @@ static int set_as(char *assignment)
 
 static int show(const char *file, char *buf, size_t room)
 {
-	int fd = open(file, O_RDONLY), err;
+	int fd = open(file, O_RDONLY);
 	ssize_t n, sum = 0;
 
 	if (fd < 0)
 		return -1;
 	while ((n = read(fd, buf + sum, room - 1 - (size_t)sum)) > 0 && sum + n < (ssize_t)room - 1)
 		sum += n;
-	err = errno;
 	buf[sum + (n > 0 ? n : 0)] = 0;
-	close(fd);
-	errno = err;
-	return n < 0 ? -1 : 0;
+	return closed(fd, n < 0 ? -1 : 0);
 }
 
 /* ---- the device's pages ---- */
 
 static int pages_io(int do_write)
 {
-	int fd = open(device, O_RDWR | O_DIRECT), err;
+	int fd = open(device, O_RDWR | O_DIRECT);
 	ssize_t n;
 
 	if (fd < 0)
 		return -1;
 	n = do_write ? pwrite(fd, data, PAGES * PAGE, 0) : pread(fd, data, PAGES * PAGE, 0);
-	err = n < 0 ? errno : EIO;
-	close(fd);
-	errno = err;
-	return n == (ssize_t)(PAGES * PAGE) ? 0 : -1;
+	if (n >= 0)
+		errno = EIO;
+	return closed(fd, n == (ssize_t)(PAGES * PAGE) ? 0 : -1);
 }
 
 /* The next contents. */
@@ -175,17 +177,13 @@ static void settle(int good)
 static int discard(void)
 {
 	uint64_t range[2] = { 0, PAGES / 2 * PAGE };
-	int fd = open(device, O_RDWR | O_DIRECT), rc, err;
+	int fd = open(device, O_RDWR | O_DIRECT);
 
 	if (fd < 0)
 		return -1;
 	for (unsigned long i = 0; i < PAGES / 2; i++)
 		maybe[i] = 0;
-	rc = ioctl(fd, BLKDISCARD, range);
-	err = errno;
-	close(fd);
-	errno = err;
-	return rc;
+	return closed(fd, ioctl(fd, BLKDISCARD, range));
 }
 
 /* ---- devices, the module ---- */
@@ -205,15 +203,11 @@ static int take_away(void)
 
 static int load(void)
 {
-	int fd = open(arg, O_RDONLY), rc, err;
+	int fd = open(arg, O_RDONLY);
 
 	if (fd < 0)
 		return -1;
-	rc = (int)syscall(SYS_finit_module, fd, "num_devices=2", 0);
-	err = errno;
-	close(fd);
-	errno = err;
-	return rc;
+	return closed(fd, (int)syscall(SYS_finit_module, fd, "num_devices=2", 0));
 }
 
 static int is_do(const char *what, const char *name)
