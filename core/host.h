@@ -24,17 +24,36 @@
 #include "host_impl.h"
 
 /*
- * Types and constants that host_impl.h defines
+ * The kernel's own names, with the kernel's meaning.  For homes outside of it core/kernel_names.h
+ * and "host_impl.h" define them.
  *
  *   u8 u16 u32 u64 s64 bool size_t NULL, the E* error numbers, memcpy memset memcmp strcmp
- *   HOST_PAGE_SHIFT   log2 of the page size in bytes, 12 to 16
- *   host_page         integer type that names one order-0 page of a page source; 0 is none
- *   HOST_CACHELINE    bytes of a cache line
- *   host_likely(x) host_unlikely(x) host_prefetchw(p)
- *   HOST_UNCLEARED    after a local array whose elements are all written before they are read: a
- *            build that clears local variables leaves this one as it is
+ *   PAGE_SHIFT (12 to 16), PAGE_SIZE, offset_in_page(), SMP_CACHE_BYTES, ____cacheline_aligned
+ *   likely() unlikely() prefetchw() hweight64() __always_inline __uninitialized
+ *   READ_ONCE() WRITE_ONCE()    of a plain u8 to u64 that another CPU may write or read meanwhile
+ *   spinlock_t: spin_lock_init(), spin_lock(), spin_trylock(), spin_unlock()
+ *            in any context, never from an interrupt handler
+ *   struct mutex: mutex_init(), mutex_destroy(), mutex_lock(), mutex_trylock(), mutex_unlock()
+ *            process.  Fair: a thread that waits gets it after a bounded number of others; for
+ *            about a millisecond a trylock, or a thread that finds it free, may overtake it.
+ *   cond_resched()              process; a point in a long loop
+ *   ktime_get_ns()              any; monotonic
+ *   WARN_ONCE(bad, text)        any; an internal fault.  No outside input makes bad true.
+ *   nr_cpu_ids, nr_node_ids     constant while the home lives
+ *   raw_smp_processor_id()      below nr_cpu_ids; a hint
+ *   num_online_cpus()           1 to nr_cpu_ids; a hint.  User space counts those that may come.
+ *   numa_mem_id()               the node of this CPU; a hint
+ *   NUMA_NO_NODE                where a node is asked for: no matter which
+ *   __must_hold(lock) __no_context_analysis
+ */
+
+/*
+ * What the kernel has no name for
  *
- * Atomics.  host_a64 is an aligned atomic u64.
+ *   host_page         integer type that names one order-0 page of a page source; 0 is none
+ *
+ * Atomics.  host_a64 is an aligned atomic u64: the kernel's atomic64_t is signed, and the core's
+ * words use bit 63.
  *
  *   u64  host_a64_read(const host_a64 *a)          relaxed
  *   u64  host_a64_read_acquire(const host_a64 *a)
@@ -50,20 +69,6 @@
  *   u64  host_a64_add(host_a64 *a, u64 v)          returns the new value; full ordering
  *   u64  host_a64_or(host_a64 *a, u64 v)           returns the old value; full ordering
  *   u64  host_a64_and(host_a64 *a, u64 v)          returns the old value; full ordering
- *   host_read_once(x), host_write_once(x, v)       relaxed access to a plain u8..u64 that
- *            another CPU may write or read at the same time
- *
- * Spin locks.  May be taken in any context, never from an interrupt handler.
- *
- *   host_lock_t; void host_lock_init(host_lock_t *l, const char *name)
- *   void host_lock(host_lock_t *l), void host_unlock(host_lock_t *l)
- *   bool host_trylock(host_lock_t *l)              takes it if it is free at the moment
- *
- * Sleeping locks, process context.  Fair: a thread that waits gets the lock after a bounded number
- * of others; for about a millisecond a trylock, or a thread that finds it free, may overtake it.
- *
- *   host_mutex_t; host_mutex_init(m), host_mutex_destroy(m), bool host_mutex_trylock(m),
- *   host_mutex_lock(m), host_mutex_unlock(m)
  *
  * Waiting for a counter to run out.
  *
@@ -83,28 +88,22 @@
  *            until the caller unlocks it.  The caller is atomic until then.
  *   void  host_percpu_unlock(struct host_percpu *pc, void *item)
  *   unsigned int host_percpu_items(struct host_percpu *pc)
- *            any; items, at least host_nr_cpus(); constant.  Item i < host_nr_cpus() is CPU i's.
+ *            any; items, at least nr_cpu_ids; constant.  Item i < nr_cpu_ids is CPU i's.
  *   unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
  *            any; the node of item i < host_percpu_items(); constant
  *   void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
- *            any; item i < host_percpu_items() without a lock, to be read with host_read_once, or
+ *            any; item i < host_percpu_items() without a lock, to be read with READ_ONCE, or
  *            under a lock in it
  *   void  host_settle(struct host_percpu *pc)
  *            process; returns when every section under an item of pc that was under way at the
  *            call has ended.  The caller sees what was done in them, and a later section sees what
  *            the caller did before the call.  May take milliseconds, and longer while a thread that
  *            holds an item is preempted.
- *   unsigned int host_nr_cpus(void)    possible CPUs; constant while the home lives
- *   unsigned int host_cpu(void)        the CPU now, below host_nr_cpus(); a hint
- *   unsigned int host_cpus_now(void)   CPUs that run now, 1 to host_nr_cpus(); a hint
  *
  * Nodes: parts of memory, each of which is near to some of the CPUs.
  *
- *   unsigned int host_nr_nodes(void)   nodes there may be; constant while the home lives
- *   unsigned int host_node(void)       the node of the CPU now; a hint
  *   unsigned int host_cpu_node(unsigned int cpu)       that of a possible CPU: the nearest that
  *            has memory; a hint
- *   HOST_ANY_NODE                      where a node is asked for: no matter which
  *
  * Pages.  struct host_pages is the home's page source.  The core asks it for a page or two at a
  * time and gives up to 64 back, so it should have lists for each CPU (the kernel's;
@@ -125,13 +124,13 @@
  *   void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
  *            any
  *   unsigned int host_page_node(struct host_pages *src, host_page p)
- *            any; below host_nr_nodes(), fixed while the page is out
+ *            any; below nr_node_ids, fixed while the page is out
  *   bool host_page_is_bad(struct host_pages *src, host_page p)
  *            any; whether the machine found p's memory to be broken since the source gave it.  The
  *            core then hands p to nobody, and the source drops it when it is given back.  Asked for
  *            each page that leaves the reserve; may be false always.
  *   void *host_page_addr(struct host_pages *src, host_page p)
- *            any; the address of the page's bytes, a multiple of HOST_PAGE_SIZE; valid until the
+ *            any; the address of the page's bytes, a multiple of PAGE_SIZE; valid until the
  *            page is freed
  *
  * Memory for descriptors and tables.
@@ -179,48 +178,20 @@
  *
  * The rest.
  *
- *   void host_resched(void)     process; a point in a long loop where the CPU may be given up
  *   bool host_interrupted(void) process; whether the caller should end what it does as soon as it
  *            can, since nobody waits for it any more (in the kernel: a fatal signal)
- *   u64  host_now_ns(void)      any; monotonic
  *   u64  host_total_bytes(void) memory of the machine
- *   bool host_warn_on(bool bad, const char *what)
- *            any; reports an internal fault once for each place in the source, returns bad.  No
- *            outside input makes it true.
  *   host_assert(holds)
- *            any; the same if holds is false, in builds that look for mistakes (in the kernel with
+ *            any; WARN_ONCE(!(holds), ...) in builds that look for mistakes (in the kernel with
  *            CONFIG_DEBUG_VM).  Other builds do not compute holds.  It takes no lock, changes
  *            nothing, and is true whatever other threads do meanwhile.
  */
-
-#define HOST_ANY_NODE (~0u)
 
 /* How host_pages_alloc() may get pages.  Bits 2 to 5 are for order. */
 #define HOST_MAY_WAIT 1u
 #define HOST_RECLAIMS (1u << 6)
 #define HOST_AT_HAND (1u << 7)
 
-#define HOST_PAGE_SIZE ((size_t)1 << HOST_PAGE_SHIFT)
-#define HOST_PAGE_MASK (HOST_PAGE_SIZE - 1)
-#define HOST_TABLE_PIECE (HOST_PAGE_SIZE / sizeof(u64))
-
-/* For a function on the path of each free: each caller has a copy, cut to what it passes. */
-#define HOST_INLINE inline __attribute__((always_inline))
-
-/* For a member or a struct that shares no cache line with what comes before it. */
-#define HOST_OWN_LINE __attribute__((aligned(HOST_CACHELINE)))
-
-/*
- * For clang's thread-safety analysis (-Wthread-safety), which the user build runs; sparse and
- * lockdep do that work in the kernel, where these are empty.  HOST_REQUIRES goes after a parameter
- * list.
- */
-#if defined(__clang__) && defined(HOST_THREAD_SAFETY)
-#define HOST_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
-#define HOST_NO_ANALYSIS __attribute__((no_thread_safety_analysis))
-#else
-#define HOST_REQUIRES(...)
-#define HOST_NO_ANALYSIS
-#endif
+#define HOST_TABLE_PIECE (PAGE_SIZE / sizeof(u64))
 
 #endif

@@ -13,8 +13,8 @@
 
 extern const struct codec_ops codec_lz4;
 
-static unsigned char device[BLOCKS][HOST_PAGE_SIZE];
-static unsigned char page[HOST_PAGE_SIZE], want[HOST_PAGE_SIZE];
+static unsigned char device[BLOCKS][PAGE_SIZE];
+static unsigned char page[PAGE_SIZE], want[PAGE_SIZE];
 
 static struct store *open_rig(u64 release_limit, u64 blocks)
 {
@@ -29,10 +29,10 @@ static struct store *open_rig(u64 release_limit, u64 blocks)
 /* A page that compresses to some third, is raw, or is one word. */
 static void make_page(unsigned char *p, u64 i, unsigned int kind)
 {
-	size_t bytes = kind == 1 ? HOST_PAGE_SIZE : kind == 2 ? 0 : HOST_PAGE_SIZE / 3;
+	size_t bytes = kind == 1 ? PAGE_SIZE : kind == 2 ? 0 : PAGE_SIZE / 3;
 	u64 x = i * 0x9e3779b97f4a7c15u + kind;
 
-	memset(p, 0, HOST_PAGE_SIZE);
+	memset(p, 0, PAGE_SIZE);
 	for (size_t k = 0; k < bytes; k++) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		p[k] = (unsigned char)(x >> 56);
@@ -43,7 +43,7 @@ static inline void fill(struct store *s, u64 n)
 {
 	for (u64 i = 0; i < n; i++) {
 		make_page(page, i, i % 3);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 	}
 }
 
@@ -58,7 +58,7 @@ static int read_back(struct store *s, u64 i, bool packed)
 	if (packed)
 		err = store_unpack_backed(s, word, device[slot_block(word)], page);
 	else
-		memcpy(page, device[slot_block(word)], HOST_PAGE_SIZE);
+		memcpy(page, device[slot_block(word)], PAGE_SIZE);
 	store_backed_end(s, word);
 	return packed ? err : 0;
 }
@@ -68,7 +68,7 @@ static inline void must_have(struct store *s, u64 n, bool packed)
 	for (u64 i = 0; i < n; i++) {
 		make_page(want, i, i % 3);
 		must_eq(read_back(s, i, packed), 0);
-		must_eq(memcmp(page, want, HOST_PAGE_SIZE), 0);
+		must_eq(memcmp(page, want, PAGE_SIZE), 0);
 	}
 }
 

@@ -26,7 +26,7 @@ struct rig {
 };
 
 static struct rig rig;
-static unsigned char bytes[HOST_PAGE_SIZE], bounce[HOST_PAGE_SIZE];
+static unsigned char bytes[PAGE_SIZE], bounce[PAGE_SIZE];
 
 static inline u64 look(void *ctx, u32 key)
 {
@@ -122,13 +122,13 @@ static inline size_t any_size(struct pool *p, struct rng *rng)
 {
 	size_t edge[] = {
 		1, 8, 11, 12, 13, 28, 29, pool_max_small(p) - 1, pool_max_small(p),
-		pool_max_small(p) + 1, p->table.largest, p->table.largest + 1, HOST_PAGE_SIZE - 1,
-		HOST_PAGE_SIZE,
+		pool_max_small(p) + 1, p->table.largest, p->table.largest + 1, PAGE_SIZE - 1,
+		PAGE_SIZE,
 	};
 
 	if (!rng_below(rng, 4))
 		return edge[rng_below(rng, ARRAY_LEN(edge))];
-	return 1 + rng_below(rng, rng_below(rng, 2) ? HOST_PAGE_SIZE : HOST_PAGE_SIZE / 4);
+	return 1 + rng_below(rng, rng_below(rng, 2) ? PAGE_SIZE : PAGE_SIZE / 4);
 }
 /* The payload that just fills an object of class i. */
 static inline size_t payload(struct rig *r, unsigned int i)

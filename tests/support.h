@@ -169,7 +169,7 @@ static inline void fill_word(void *page, uint64_t word)
 {
 	size_t i;
 
-	for (i = 0; i < HOST_PAGE_SIZE; i += sizeof(word))
+	for (i = 0; i < PAGE_SIZE; i += sizeof(word))
 		memcpy((char *)page + i, &word, sizeof(word));
 }
 
@@ -181,19 +181,19 @@ static inline void fill_page(void *page, uint64_t seed)
 {
 	struct rng r = { seed };
 	uint64_t kind = rng_below(&r, 16);
-	size_t part = rng_below(&r, HOST_PAGE_SIZE), i;
+	size_t part = rng_below(&r, PAGE_SIZE), i;
 
 	if (kind == 0) {
 		fill_word(page, rng_below(&r, 4));
 	} else if (kind == 1) {
 		fill_word(page, rng_next(&r));
 	} else if (kind <= 3) {
-		fill_random(page, HOST_PAGE_SIZE, seed);
+		fill_random(page, PAGE_SIZE, seed);
 	} else {
-		for (i = 0; i < HOST_PAGE_SIZE; i++)
+		for (i = 0; i < PAGE_SIZE; i++)
 			((unsigned char *)page)[i] = (unsigned char)("compressed memory "[i % 18] + seed % 5);
 		fill_random(page, part, seed);
-		memcpy((char *)page + HOST_PAGE_SIZE - sizeof(seed), &seed, sizeof(seed));
+		memcpy((char *)page + PAGE_SIZE - sizeof(seed), &seed, sizeof(seed));
 	}
 }
 
@@ -228,7 +228,7 @@ struct source {
 };
 
 /* For who takes pages or objects as ever: of whatever node, waiting. */
-#define ANYHOW HOST_ANY_NODE, HOST_MAY_WAIT
+#define ANYHOW NUMA_NO_NODE, HOST_MAY_WAIT
 
 static inline uint64_t pages_out(struct source *s)
 {
@@ -275,9 +275,9 @@ static inline void source_close(struct source *s)
 /* Waits until cond holds, at most ten seconds; then fails. */
 #define must_become(cond)                                                                     \
 	do {                                                                                  \
-		u64 until_ = host_now_ns() + 10000000000u;                                    \
+		u64 until_ = ktime_get_ns() + 10000000000u;                                    \
 		while (!(cond)) {                                                             \
-			if (host_now_ns() > until_)                                           \
+			if (ktime_get_ns() > until_)                                           \
 				must_failed(__FILE__, __LINE__, #cond " does not come", 0, 1); \
 			nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);             \
 		}                                                                             \

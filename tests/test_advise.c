@@ -268,7 +268,7 @@ static void take_waiting(u32 n)
 static void open_zone(void)
 {
 	map_ranges(NULL);
-	if (!fills_ahead() || bytes_of_page > HOST_PAGE_SIZE) {
+	if (!fills_ahead() || bytes_of_page > PAGE_SIZE) {
 		unmap(NULL);
 		print_message("# and not by pages of ours\n");
 		skip();
@@ -285,24 +285,24 @@ static void open_zone(void)
 /* Who does not wait gets 32 KiB at most, or a page, that are there already. */
 static void fresh_pages_of_the_zone_are_there(void **state)
 {
-	const u32 most = HOST_PAGE_SIZE < 32768 ? 32768 / HOST_PAGE_SIZE : 1;
+	const u32 most = PAGE_SIZE < 32768 ? 32768 / PAGE_SIZE : 1;
 	u32 i, n;
 
 	open_zone();
 	n = take_now(PAGES);
 	must_eq(n, most);
 	for (i = 0; i < n; i++)
-		must_eq(pages_there(host_page_addr(zone, page[i]), HOST_PAGE_SIZE / bytes_of_page),
-			HOST_PAGE_SIZE / bytes_of_page);
+		must_eq(pages_there(host_page_addr(zone, page[i]), PAGE_SIZE / bytes_of_page),
+			PAGE_SIZE / bytes_of_page);
 	must_eq(fills, 1);
-	must_eq(filled, n * HOST_PAGE_SIZE);
+	must_eq(filled, n * PAGE_SIZE);
 	zone_close(zone);
 }
 
 /* Who waits is short of pages, and gets all that it asks for. */
 static void who_waits_gets_all_and_nothing_is_filled(void **state)
 {
-	const u32 n = HOST_PAGE_SIZE < 65536 ? PAGES : PAGES / 4;
+	const u32 n = PAGE_SIZE < 65536 ? PAGES : PAGES / 4;
 
 	open_zone();
 	take_waiting(n);
@@ -313,7 +313,7 @@ static void who_waits_gets_all_and_nothing_is_filled(void **state)
 /* Each other one is gone: what lies between has an owner, who may have given it on. */
 static void pages_that_do_not_lie_side_by_side_are_filled_alone_or_not_at_all(void **state)
 {
-	u32 i, n = HOST_PAGE_SIZE < 65536 ? PAGES : PAGES / 4;
+	u32 i, n = PAGE_SIZE < 65536 ? PAGES : PAGES / 4;
 
 	open_zone();
 	take_waiting(n);
@@ -321,15 +321,15 @@ static void pages_that_do_not_lie_side_by_side_are_filled_alone_or_not_at_all(vo
 		zone_pages_free(zone, &page[i], 1);
 	zone_trim(zone, NULL);
 	must(take_now(n / 4) > 0);
-	must_eq(fills, HOST_PAGE_SIZE == bytes_of_page ? 0 : 1);
-	must_eq(filled, fills * HOST_PAGE_SIZE);
+	must_eq(fills, PAGE_SIZE == bytes_of_page ? 0 : 1);
+	must_eq(filled, fills * PAGE_SIZE);
 	zone_close(zone);
 }
 
 /* Then nobody gets less for it, either. */
 static void where_the_system_fills_nothing_it_is_asked_once(void **state)
 {
-	u32 n = HOST_PAGE_SIZE < 65536 ? PAGES / 4 : 4;
+	u32 n = PAGE_SIZE < 65536 ? PAGES / 4 : 4;
 
 	open_zone();
 	is_old = true;
@@ -343,7 +343,7 @@ static void where_the_system_fills_nothing_it_is_asked_once(void **state)
 /* Each other page of a block is free: as many ranges as there can be in one. */
 static void a_block_goes_in_few_calls(void **state)
 {
-	const u32 pages = (u32)(ZONE_BLOCK_BYTES / HOST_PAGE_SIZE);
+	const u32 pages = (u32)(ZONE_BLOCK_BYTES / PAGE_SIZE);
 	host_page *of = calloc(pages, sizeof(*of));
 	struct zone_stat stat;
 	char why[64];
@@ -354,12 +354,12 @@ static void a_block_goes_in_few_calls(void **state)
 	open_zone();
 	must_eq(zone_pages_alloc(zone, of, pages, HOST_MAY_WAIT), pages);
 	for (i = 0; i < pages; i++)
-		memset(host_page_addr(zone, of[i]), 1, HOST_PAGE_SIZE);
+		memset(host_page_addr(zone, of[i]), 1, PAGE_SIZE);
 	for (i = 0; i < pages; i += 2)
 		zone_pages_free(zone, &of[i], 1);
 	single = many = 0;
 	zone_trim(zone, &bytes);
-	must_eq(bytes, (u64)pages / 2 * HOST_PAGE_SIZE);
+	must_eq(bytes, (u64)pages / 2 * PAGE_SIZE);
 	must_eq(many, (pages / 2 + ADVISE_RANGES - 1) / ADVISE_RANGES);
 	must_eq(single, 0);
 	zone_stat(zone, &stat);
@@ -372,7 +372,7 @@ static void a_block_goes_in_few_calls(void **state)
 	zone_pages_free(zone, page, 1);
 	zone_pages_free(zone, page + 1, 1);
 	zone_trim(zone, &bytes);
-	must_eq(bytes, HOST_PAGE_SIZE);
+	must_eq(bytes, PAGE_SIZE);
 	zone_stat(zone, &stat);
 	must_eq(stat.free_resident, 1);
 	must_eq(zone_check(zone, why, sizeof(why)), 0);

@@ -9,7 +9,7 @@
 
 #define SLOTS 100
 
-static unsigned char page[4 * HOST_PAGE_SIZE], got[4 * HOST_PAGE_SIZE];
+static unsigned char page[4 * PAGE_SIZE], got[4 * PAGE_SIZE];
 
 static struct ebb_store *open_slots(uint64_t slots)
 {
@@ -35,7 +35,7 @@ static void the_library_tells_what_it_is(void **state)
 
 	snprintf(major_minor, sizeof(major_minor), "%d.%d.", EBB_VERSION_MAJOR, EBB_VERSION_MINOR);
 	must(!strncmp(ebb_version(), major_minor, strlen(major_minor)));
-	must_eq(ebb_page_size(), HOST_PAGE_SIZE);
+	must_eq(ebb_page_size(), PAGE_SIZE);
 	for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
 		must(ebb_codec_name(i) && !strcmp(ebb_codec_name(i), names[i]));
 		must_eq(ebb_codec_levels(names[i], &min, &max, &def), 0);
@@ -108,9 +108,9 @@ static void every_codec_and_chain_size_opens(void **state)
 			c.flags = chain & 1 ? EBB_NO_HUGEPAGE : 0;
 			must_eq(ebb_open(&store, &c), 0);
 			fill_page(page, i + chain);
-			must_eq(ebb_write(store, 9, page, HOST_PAGE_SIZE), 0);
-			must_eq(ebb_read(store, 9, got, HOST_PAGE_SIZE), 0);
-			must(!memcmp(page, got, HOST_PAGE_SIZE));
+			must_eq(ebb_write(store, 9, page, PAGE_SIZE), 0);
+			must_eq(ebb_read(store, 9, got, PAGE_SIZE), 0);
+			must(!memcmp(page, got, PAGE_SIZE));
 			ebb_close(store);
 		}
 }
@@ -124,8 +124,8 @@ static void all_calls_refuse(struct ebb_store *store)
 	size_t bytes;
 	uint64_t u;
 
-	must_eq(ebb_write(store, 0, page, HOST_PAGE_SIZE), -EINVAL);
-	must_eq(ebb_read(store, 0, got, HOST_PAGE_SIZE), -EINVAL);
+	must_eq(ebb_write(store, 0, page, PAGE_SIZE), -EINVAL);
+	must_eq(ebb_read(store, 0, got, PAGE_SIZE), -EINVAL);
 	must_eq(ebb_put(store, 0, page, 10), -EINVAL);
 	must_eq(ebb_get(store, 0, got, 10, &bytes), -EINVAL);
 	must_eq(ebb_free(store, 0, 1), -EINVAL);
@@ -164,8 +164,8 @@ static void null_arguments_are_refused(void **state)
 	unsigned int n, largest;
 	size_t bytes;
 
-	must_eq(ebb_write(store, 0, NULL, HOST_PAGE_SIZE), -EINVAL);
-	must_eq(ebb_read(store, 0, NULL, HOST_PAGE_SIZE), -EINVAL);
+	must_eq(ebb_write(store, 0, NULL, PAGE_SIZE), -EINVAL);
+	must_eq(ebb_read(store, 0, NULL, PAGE_SIZE), -EINVAL);
 	must_eq(ebb_put(store, 0, NULL, 10), -EINVAL);
 	must_eq(ebb_get(store, 0, NULL, 10, &bytes), -EINVAL);
 	must_eq(ebb_get(store, 0, got, 10, NULL), -EINVAL);
@@ -185,8 +185,8 @@ static void null_arguments_are_refused(void **state)
 
 static void sizes_that_are_not_whole_pages_are_refused(void **state)
 {
-	static const size_t bad[] = { 0, 1, HOST_PAGE_SIZE - 1, HOST_PAGE_SIZE + 1,
-				      3 * HOST_PAGE_SIZE / 2, SIZE_MAX };
+	static const size_t bad[] = { 0, 1, PAGE_SIZE - 1, PAGE_SIZE + 1,
+				      3 * PAGE_SIZE / 2, SIZE_MAX };
 	struct ebb_store *store = open_slots(SLOTS);
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -194,7 +194,7 @@ static void sizes_that_are_not_whole_pages_are_refused(void **state)
 		must_eq(ebb_read(store, 0, got, bad[i]), -EINVAL);
 	}
 	must_eq(ebb_put(store, 0, page, 0), -EINVAL);
-	must_eq(ebb_put(store, 0, page, HOST_PAGE_SIZE + 1), -EINVAL);
+	must_eq(ebb_put(store, 0, page, PAGE_SIZE + 1), -EINVAL);
 	must_eq(ebb_put(store, 0, page, SIZE_MAX), -EINVAL);
 	must_eq(ebb_check(store, NULL, 0), 0);
 	ebb_close(store);
@@ -210,23 +210,23 @@ static void runs_that_reach_past_the_last_slot_are_refused_whole(void **state)
 
 	fill_random(page, sizeof(page), 1);
 	for (size_t i = 0; i < ARRAY_LEN(past); i++) {
-		must_eq(ebb_write(store, past[i], page, HOST_PAGE_SIZE), -ERANGE);
-		must_eq(ebb_read(store, past[i], got, HOST_PAGE_SIZE), -ERANGE);
+		must_eq(ebb_write(store, past[i], page, PAGE_SIZE), -ERANGE);
+		must_eq(ebb_read(store, past[i], got, PAGE_SIZE), -ERANGE);
 		must_eq(ebb_put(store, past[i], page, 10), -ERANGE);
 		must_eq(ebb_get(store, past[i], got, 10, &bytes), -ERANGE);
 		must_eq(ebb_free(store, past[i], 1), -ERANGE);
 	}
-	must_eq(ebb_write(store, SLOTS - 1, page, 2 * HOST_PAGE_SIZE), -ERANGE);
-	must_eq(ebb_read(store, SLOTS - 3, got, 4 * HOST_PAGE_SIZE), -ERANGE);
+	must_eq(ebb_write(store, SLOTS - 1, page, 2 * PAGE_SIZE), -ERANGE);
+	must_eq(ebb_read(store, SLOTS - 3, got, 4 * PAGE_SIZE), -ERANGE);
 	must_eq(ebb_free(store, SLOTS - 1, 2), -ERANGE);
 	must_eq(ebb_free(store, 1, UINT64_MAX), -ERANGE);
 	must_eq(ebb_free(store, 0, SLOTS + 1), -ERANGE);
 	must_eq(ebb_stat(store, &stat), 0);
 	must_eq(stat.orig_data_size, 0);
-	must_eq(ebb_write(store, SLOTS - 2, page, 2 * HOST_PAGE_SIZE), 0);
-	must_eq(ebb_read(store, SLOTS - 4, got, 4 * HOST_PAGE_SIZE), 0);
-	must(!memcmp(page, got + 2 * HOST_PAGE_SIZE, 2 * HOST_PAGE_SIZE));
-	must(got[0] == 0 && !memcmp(got, got + 1, 2 * HOST_PAGE_SIZE - 1));
+	must_eq(ebb_write(store, SLOTS - 2, page, 2 * PAGE_SIZE), 0);
+	must_eq(ebb_read(store, SLOTS - 4, got, 4 * PAGE_SIZE), 0);
+	must(!memcmp(page, got + 2 * PAGE_SIZE, 2 * PAGE_SIZE));
+	must(got[0] == 0 && !memcmp(got, got + 1, 2 * PAGE_SIZE - 1));
 	must_eq(ebb_free(store, 0, SLOTS), 0);
 	must_eq(ebb_free(store, SLOTS, 0), 0);
 	ebb_close(store);
@@ -241,7 +241,7 @@ static void objects_and_pages_are_told_apart(void **state)
 	must_eq(ebb_get(store, 0, got, 100, &bytes), 0);
 	must_eq(bytes, 0);
 	must_eq(ebb_put(store, 0, "some bytes", 10), 0);
-	must_eq(ebb_read(store, 0, got, HOST_PAGE_SIZE), -EINVAL);
+	must_eq(ebb_read(store, 0, got, PAGE_SIZE), -EINVAL);
 	must_eq(ebb_get(store, 0, got, 9, &bytes), -ENOSPC);
 	must_eq(bytes, 10);
 	must_eq(ebb_get(store, 0, NULL, 0, &bytes), -ENOSPC);
@@ -249,14 +249,14 @@ static void objects_and_pages_are_told_apart(void **state)
 	must_eq(ebb_get(store, 0, got, 10, &bytes), 0);
 	must(!memcmp(got, "some bytes", 10));
 	fill_page(page, 7);
-	must_eq(ebb_write(store, 0, page, HOST_PAGE_SIZE), 0);
-	must_eq(ebb_get(store, 0, got, HOST_PAGE_SIZE, &bytes), -EINVAL);
+	must_eq(ebb_write(store, 0, page, PAGE_SIZE), 0);
+	must_eq(ebb_get(store, 0, got, PAGE_SIZE, &bytes), -EINVAL);
 	must_eq(ebb_stat(store, &stat), 0);
 	must_eq(stat.failed_reads, 1);
 	must_eq(ebb_free(store, 0, 1), 0);
 	must_eq(ebb_free(store, 0, 1), 0);      /* what is free already may be freed */
-	must_eq(ebb_read(store, 0, got, HOST_PAGE_SIZE), 0);
-	must(got[0] == 0 && !memcmp(got, got + 1, HOST_PAGE_SIZE - 1));
+	must_eq(ebb_read(store, 0, got, PAGE_SIZE), 0);
+	must(got[0] == 0 && !memcmp(got, got + 1, PAGE_SIZE - 1));
 	must_eq(ebb_stat(store, &stat), 0);
 	must_eq(stat.notify_free, 1);
 	ebb_close(store);
@@ -273,13 +273,13 @@ static void the_class_table_and_the_figures_agree(void **state)
 
 	for (uint64_t i = 0; i < 2000; i++) {
 		fill_page(page, i);
-		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
-		orig += HOST_PAGE_SIZE;
+		must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
+		orig += PAGE_SIZE;
 	}
 	must_eq(ebb_flush(store), 0);
 	must_eq(ebb_stat(store, &stat), 0);
 	must_eq(ebb_classes(store, rows, &n), 0);
-	must_eq(ebb_store_class_table(HOST_PAGE_SIZE, EBB_CHAIN_DEFAULT, empty, &m, &largest), 0);
+	must_eq(ebb_store_class_table(PAGE_SIZE, EBB_CHAIN_DEFAULT, empty, &m, &largest), 0);
 	must_eq(n, m);
 	for (unsigned int i = 0; i < n; i++) {
 		uint64_t zspages = 0;
@@ -298,13 +298,13 @@ static void the_class_table_and_the_figures_agree(void **state)
 		used += rows[i].obj_used;
 	}
 	same = stat.same_pages;
-	must_eq(pages * HOST_PAGE_SIZE, stat.mem_used_total);
+	must_eq(pages * PAGE_SIZE, stat.mem_used_total);
 	must_eq(stat.orig_data_size, orig);
 	must(same > 0 && used <= 2000 && used + same >= 2000);
 	must(stat.compr_data_size <= stat.mem_used_total && stat.compr_data_size > 0);
 	must(stat.mem_used_max >= stat.mem_used_total);
 	must(stat.huge_pages > 0 && stat.huge_pages_since >= stat.huge_pages);
-	must(stat.zone_bytes >= stat.mem_used_total + stat.pcp_pages * HOST_PAGE_SIZE);
+	must(stat.zone_bytes >= stat.mem_used_total + stat.pcp_pages * PAGE_SIZE);
 	must(stat.zone_free_bytes <= stat.zone_bytes);
 	must(stat.meta_bytes >= 2000 * 8);
 	must_eq(stat.failed_reads + stat.failed_writes + stat.notify_free + stat.pages_compacted,
@@ -322,19 +322,19 @@ static void limits_can_be_changed_and_are_told(void **state)
 	int err = 0;
 	uint64_t i;
 
-	must_eq(ebb_set_mem_limit(store, 10 * HOST_PAGE_SIZE), 0);
+	must_eq(ebb_set_mem_limit(store, 10 * PAGE_SIZE), 0);
 	must_eq(ebb_set_release_limit(store, 12345), 0);
 	for (i = 0; !err && i < SLOTS; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		err = ebb_write(store, i, page, HOST_PAGE_SIZE);
+		fill_random(page, PAGE_SIZE, i);
+		err = ebb_write(store, i, page, PAGE_SIZE);
 	}
 	must_eq(err, -ENOMEM);
 	must_eq(i, 11);
 	must_eq(ebb_stat(store, &stat), 0);
-	must_eq(stat.mem_limit, 10 * HOST_PAGE_SIZE);
+	must_eq(stat.mem_limit, 10 * PAGE_SIZE);
 	must_eq(stat.release_limit, 12345);
 	must_eq(stat.failed_writes, 1);
-	must_be_at_most(stat.mem_used_total, 10 * HOST_PAGE_SIZE);
+	must_be_at_most(stat.mem_used_total, 10 * PAGE_SIZE);
 	must_eq(ebb_free(store, 0, SLOTS), 0);
 	must_eq(ebb_flush(store), 0);
 	must_eq(ebb_reset_peak(store), 0);
@@ -352,7 +352,7 @@ static void limits_can_be_changed_and_are_told(void **state)
 	must_eq(stat.mem_used_total, 0);
 	must_eq(ebb_set_release_limit(store, EBB_DEFAULT), 0);
 	must_eq(ebb_stat(store, &stat), 0);
-	must(stat.release_limit >= HOST_PAGE_SIZE && stat.release_limit != EBB_DEFAULT);
+	must(stat.release_limit >= PAGE_SIZE && stat.release_limit != EBB_DEFAULT);
 	ebb_close(store);
 }
 
@@ -369,7 +369,7 @@ static size_t resident(void)
 
 static void trim_returns_the_memory_to_the_system(void **state)
 {
-	const uint64_t slots = ((uint64_t)48 << 20) / HOST_PAGE_SIZE;
+	const uint64_t slots = ((uint64_t)48 << 20) / PAGE_SIZE;
 	struct ebb_store *store = open_slots(slots);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	size_t before, after;
@@ -381,8 +381,8 @@ static void trim_returns_the_memory_to_the_system(void **state)
 	skip();
 #endif
 	for (uint64_t i = 0; i < slots; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+		fill_random(page, PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 	}
 	before = resident();
 	must_eq(ebb_free(store, 0, slots), 0);
@@ -394,10 +394,10 @@ static void trim_returns_the_memory_to_the_system(void **state)
 	must_eq(stat.mem_used_total, 0);
 	must_be_at_most(stat.zone_bytes, 1 << 20);
 	/* And what was given on can be used again. */
-	fill_random(page, HOST_PAGE_SIZE, 1);
-	must_eq(ebb_write(store, 0, page, HOST_PAGE_SIZE), 0);
-	must_eq(ebb_read(store, 0, got, HOST_PAGE_SIZE), 0);
-	must(!memcmp(page, got, HOST_PAGE_SIZE));
+	fill_random(page, PAGE_SIZE, 1);
+	must_eq(ebb_write(store, 0, page, PAGE_SIZE), 0);
+	must_eq(ebb_read(store, 0, got, PAGE_SIZE), 0);
+	must(!memcmp(page, got, PAGE_SIZE));
 	must_eq(ebb_check(store, NULL, 0), 0);
 	ebb_close(store);
 }
@@ -407,12 +407,12 @@ static void a_check_is_not_disturbed_by_the_workers(void **state)
 	struct ebb_store *store = open_slots(256);
 	char why[128];
 
-	fill_random(page, HOST_PAGE_SIZE, 1);
+	fill_random(page, PAGE_SIZE, 1);
 	for (unsigned int round = 0; round < 2000; round++) {
 		for (uint64_t i = 0; i < 256; i++)
 			must_eq(ebb_put(store, i, page, 1024), 0);
 		/* So that each part of a worker's round is met. */
-		for (uint64_t until = host_now_ns() + round % 100 * 5000; host_now_ns() < until;)
+		for (uint64_t until = ktime_get_ns() + round % 100 * 5000; ktime_get_ns() < until;)
 			;
 		if (ebb_check(store, why, sizeof(why)))
 			fail_msg("round %u: %s", round, why);
@@ -478,13 +478,13 @@ static void a_check_puts_the_tick_off_and_does_not_wait_for_it(void **state)
 
 static void idle_memory_goes_back_by_itself(void **state)
 {
-	const uint64_t slots = ((uint64_t)8 << 20) / HOST_PAGE_SIZE;
+	const uint64_t slots = ((uint64_t)8 << 20) / PAGE_SIZE;
 	struct ebb_store *store = open_slots(slots);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	for (uint64_t i = 0; i < slots; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+		fill_random(page, PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 	}
 	must_eq(ebb_free(store, 0, slots), 0);
 	/* Nobody flushes or trims. */
@@ -499,12 +499,12 @@ static void a_few_idle_pages_go_back_by_themselves_too(void **state)
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	for (uint64_t i = 0; i < 20; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+		fill_random(page, PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 	}
 	/* Slot 0 keeps its block from being wholly free. */
 	must_eq(ebb_free(store, 1, 19), 0);
-	must_become(ebb_stat(store, &stat) == 0 && stat.mem_used_total == HOST_PAGE_SIZE &&
+	must_become(ebb_stat(store, &stat) == 0 && stat.mem_used_total == PAGE_SIZE &&
 		    stat.pcp_pages == 0);
 	ebb_close(store);
 }
@@ -555,9 +555,9 @@ static void batching_bounds_a_hold_and_one_hold_does_not(void **state)
 	must_eq(ebb_pages_free(pages, ids, ARRAY_LEN(ids)), 0);
 	must_eq(ebb_pages_stat(pages, &stat), 0);
 	must_be_at_most(stat.max_pages_per_hold, 31);
-	must(stat.holds >= (ARRAY_LEN(ids) - 62 * host_nr_cpus() - 31) / 31);
+	must(stat.holds >= (ARRAY_LEN(ids) - 62 * nr_cpu_ids - 31) / 31);
 	must(stat.p999_hold_ns <= stat.max_hold_ns && stat.max_hold_ns > 0);
-	must(stat.listed_pages <= (uint64_t)62 * host_nr_cpus());
+	must(stat.listed_pages <= (uint64_t)62 * nr_cpu_ids);
 
 	must_eq(ebb_pages_reset_stat(pages), 0);
 	must_eq(ebb_pages_alloc(pages, ids, ARRAY_LEN(ids)), 0);

@@ -18,7 +18,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static unsigned char page[HOST_PAGE_SIZE];
+static unsigned char page[PAGE_SIZE];
 
 struct seen {
 	uint64_t resident, huge, mappings;      /* of zones; bytes, bytes, accessible ones */
@@ -83,9 +83,9 @@ static struct ebb_store *open_for(uint64_t slots, uint32_t flags)
 /* Objects of 600 to 3,600 bytes. */
 static void fill(struct ebb_store *store, uint64_t slots)
 {
-	fill_random(page, HOST_PAGE_SIZE, 1);
+	fill_random(page, PAGE_SIZE, 1);
 	for (uint64_t i = 0; i < slots; i++)
-		must_eq(ebb_put(store, i, page, (600 + i * 769 % 3000) * HOST_PAGE_SIZE / 4096), 0);
+		must_eq(ebb_put(store, i, page, (600 + i * 769 % 3000) * PAGE_SIZE / 4096), 0);
 }
 
 /* Frees all but every tenth or so. */
@@ -101,16 +101,16 @@ static void thin_out(struct ebb_store *store, uint64_t slots)
 /* A write that fails may have freed something before. */
 static void a_write_that_fails_wakes_the_tick_as_well(void **state)
 {
-	const uint64_t slots = 16 * MIB / HOST_PAGE_SIZE;
-	unsigned char *zeros = calloc(slots + 1, HOST_PAGE_SIZE);
+	const uint64_t slots = 16 * MIB / PAGE_SIZE;
+	unsigned char *zeros = calloc(slots + 1, PAGE_SIZE);
 	struct ebb_store *store = open_for(slots + 1, 0);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
 	must(zeros);
 	fill(store, slots);
 	must_eq(ebb_set_mem_limit(store, 1), 0);
-	fill_random(zeros + slots * HOST_PAGE_SIZE, HOST_PAGE_SIZE, 1);
-	must_eq(ebb_write(store, 0, zeros, (slots + 1) * HOST_PAGE_SIZE), -ENOMEM);
+	fill_random(zeros + slots * PAGE_SIZE, PAGE_SIZE, 1);
+	must_eq(ebb_write(store, 0, zeros, (slots + 1) * PAGE_SIZE), -ENOMEM);
 	must_become(ebb_stat(store, &stat) == 0 && !stat.zone_free_bytes);
 	must_eq(stat.mem_used_total, 0);
 	free(zeros);
@@ -124,13 +124,13 @@ static bool is_back(struct ebb_store *store)
 	must_eq(ebb_stat(store, &stat), 0);
 	/* A class may have a page that is not full. */
 	return stat.mem_used_total <=
-		       stat.compr_data_size / 4 * 5 + EBB_CLASSES_MAX * HOST_PAGE_SIZE &&
+		       stat.compr_data_size / 4 * 5 + EBB_CLASSES_MAX * PAGE_SIZE &&
 	       look().resident <= stat.mem_used_total + stat.mem_used_total / 16 + 4 * MIB;
 }
 
 static void what_random_frees_leave_is_compacted_and_given_on(void **state)
 {
-	const uint64_t slots = 128 * MIB / HOST_PAGE_SIZE, churn = 4 * MIB / HOST_PAGE_SIZE;
+	const uint64_t slots = 128 * MIB / PAGE_SIZE, churn = 4 * MIB / PAGE_SIZE;
 	struct ebb_store *store = open_for(slots + churn, 0);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
@@ -140,7 +140,7 @@ static void what_random_frees_leave_is_compacted_and_given_on(void **state)
 	/* Meanwhile the store is in use. */
 	for (unsigned int i = 0; i < 200 && !is_back(store); i++) {
 		for (uint64_t k = 0; k < churn; k++)
-			must_eq(ebb_put(store, slots + k, page, HOST_PAGE_SIZE / 2), 0);
+			must_eq(ebb_put(store, slots + k, page, PAGE_SIZE / 2), 0);
 		must_eq(ebb_free(store, slots, churn), 0);
 		usleep(30000);
 	}
@@ -154,7 +154,7 @@ static void what_random_frees_leave_is_compacted_and_given_on(void **state)
 
 static void a_store_that_is_told_so_is_not_compacted(void **state)
 {
-	const uint64_t slots = 16 * MIB / HOST_PAGE_SIZE;
+	const uint64_t slots = 16 * MIB / PAGE_SIZE;
 	struct ebb_store *store = open_for(slots, EBB_NO_COMPACT);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 
@@ -168,15 +168,15 @@ static void a_store_that_is_told_so_is_not_compacted(void **state)
 
 static void what_trim_says_is_what_the_process_has_less(void **state)
 {
-	const uint64_t slots = 96 * MIB / HOST_PAGE_SIZE, table = slots * 8;
+	const uint64_t slots = 96 * MIB / PAGE_SIZE, table = slots * 8;
 	struct ebb_store *store = open_for(slots, EBB_NO_COMPACT);
 	uint64_t bytes, fall;
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	struct seen before;
 
 	for (uint64_t i = 0; i < slots; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+		fill_random(page, PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 	}
 	before = look();
 	must_eq(ebb_stat(store, &stat), 0);
@@ -199,9 +199,9 @@ static void what_trim_says_is_what_the_process_has_less(void **state)
 	must_be_at_most(look().mappings, before.mappings);
 	must_eq(look().huge, 0);
 	for (uint64_t i = 1; i < slots; i += 2) {
-		unsigned char got[HOST_PAGE_SIZE];
+		unsigned char got[PAGE_SIZE];
 
-		fill_random(page, HOST_PAGE_SIZE, i);
+		fill_random(page, PAGE_SIZE, i);
 		must_eq(ebb_read(store, i, got, sizeof(got)), 0);
 		must(!memcmp(page, got, sizeof(got)));
 	}
@@ -212,7 +212,7 @@ static void what_trim_says_is_what_the_process_has_less(void **state)
 /* flags: of mlockall(), which is called before all, or when the store is full. */
 static void free_what_is_locked(int before, int full)
 {
-	const uint64_t slots = 32 * MIB / HOST_PAGE_SIZE;
+	const uint64_t slots = 32 * MIB / PAGE_SIZE;
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	struct ebb_store *store;
 
@@ -236,8 +236,8 @@ static void free_what_is_locked(int before, int full)
 	}
 	must(look().resident > (full ? 24 : 8) * MIB);
 	must_eq(ebb_free(store, slots / 2, slots / 2), 0);
-	must_become(ebb_stat(store, &stat) == 0 && stat.zone_bytes < MIB + 32 * HOST_PAGE_SIZE &&
-		    look().resident < MIB + 32 * HOST_PAGE_SIZE);
+	must_become(ebb_stat(store, &stat) == 0 && stat.zone_bytes < MIB + 32 * PAGE_SIZE &&
+		    look().resident < MIB + 32 * PAGE_SIZE);
 	must_eq(ebb_check(store, NULL, 0), 0);
 	fill(store, slots);
 	must_eq(ebb_check(store, NULL, 0), 0);
@@ -264,7 +264,7 @@ static void a_small_store_takes_little(void **state)
 
 	for (unsigned int i = 0; i < STORES; i++) {
 		store[i] = open_for(1000, 0);
-		must_eq(ebb_write(store[i], 999, page, HOST_PAGE_SIZE), 0);
+		must_eq(ebb_write(store[i], 999, page, PAGE_SIZE), 0);
 	}
 	print_message("# a store of 1,000 slots: %" PRIu64 " KiB of address space, %" PRIu64 " KiB of memory\n",
 		      (status_bytes("VmSize") - size) / STORES >> 10,
@@ -291,14 +291,14 @@ static void stores_that_are_closed_leave_nothing(void **state)
 	print_message("# a sanitizer keeps what was freed\n");
 	skip();
 #endif
-	fill_random(page, HOST_PAGE_SIZE, 1);
+	fill_random(page, PAGE_SIZE, 1);
 	for (unsigned int together = 1; together <= STORES; together += STORES - 1) {
 		/* The second time, since the first takes the code into memory. */
 		for (unsigned int turn = 0; turn < 2; turn++) {
 			rss = status_bytes("VmRSS");
 			for (unsigned int i = 0; i < STORES; i++) {
 				store[i] = open_for(1000, 0);
-				must_eq(ebb_write(store[i], 999, page, HOST_PAGE_SIZE), 0);
+				must_eq(ebb_write(store[i], 999, page, PAGE_SIZE), 0);
 				own[i] = malloc(100);
 				must(own[i]);
 				if (together == 1)
@@ -327,15 +327,15 @@ static void a_large_store_costs_what_it_holds(void **state)
 	print_message("# a sanitizer has no room for such a table\n");
 	skip();
 #endif
-	ns = host_now_ns();
+	ns = ktime_get_ns();
 	store = open_for(slots, 0);
-	must_eq(ebb_write(store, slots - 7, page, HOST_PAGE_SIZE), 0);
+	must_eq(ebb_write(store, slots - 7, page, PAGE_SIZE), 0);
 	must_be_at_most(status_bytes("VmRSS"), rss + 4 * MIB);
 	must_eq(ebb_check(store, NULL, 0), 0);
 	must_eq(ebb_reset(store), 0);
-	must_eq(ebb_read(store, slots - 7, page, HOST_PAGE_SIZE), 0);
+	must_eq(ebb_read(store, slots - 7, page, PAGE_SIZE), 0);
 	ebb_close(store);
-	ns = host_now_ns() - ns;
+	ns = ktime_get_ns() - ns;
 	print_message("# 2^30 slots, one page: all in %.1f ms\n", (double)ns / 1e6);
 	/* To look at each slot takes seconds. */
 	must_be_at_most(ns, 500000000);
@@ -344,7 +344,7 @@ static void a_large_store_costs_what_it_holds(void **state)
 /* A host with 64 CPUs and a budget of 16 GiB, whose buffers are 140 MB. */
 static void buffers_come_and_go_with_what_is_stored(void **state)
 {
-	const uint64_t slots = 64 * MIB / HOST_PAGE_SIZE;
+	const uint64_t slots = 64 * MIB / PAGE_SIZE;
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	struct ebb_store *store;
 	struct ebb_config cfg;
@@ -367,12 +367,12 @@ static void buffers_come_and_go_with_what_is_stored(void **state)
 	must_eq(stat.release_limit, cfg.release_limit);
 	empty = stat.meta_bytes;
 	for (uint64_t i = 0; i < slots; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+		fill_random(page, PAGE_SIZE, i);
+		must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 	}
 	/* The table's first part and the descriptors are half of it; larger pages take less. */
 	must_become(ebb_stat(store, &stat) == 0 &&
-		    stat.meta_bytes >= empty + (1400 << 10 >> (HOST_PAGE_SHIFT - 12)));
+		    stat.meta_bytes >= empty + (1400 << 10 >> (PAGE_SHIFT - 12)));
 	must_eq(ebb_free(store, 0, slots), 0);
 	/* The table's first part stays, and a directory; 16 MiB of budget have their buffers. */
 	must_become(ebb_stat(store, &stat) == 0 && stat.meta_bytes <= empty + (320 << 10));
@@ -383,7 +383,7 @@ static void buffers_come_and_go_with_what_is_stored(void **state)
 /* In a child: a limit on address space, of which a store gets most, and then says so. */
 static int filled_under_a_limit(void)
 {
-	const uint64_t limit = 400 * MIB, slots = 1024 * MIB / HOST_PAGE_SIZE;
+	const uint64_t limit = 400 * MIB, slots = 1024 * MIB / PAGE_SIZE;
 	struct rlimit rl = { status_bytes("VmSize") + limit, RLIM_INFINITY };
 	struct ebb_store *store;
 	uint64_t i = 0;
@@ -393,21 +393,21 @@ static int filled_under_a_limit(void)
 		return 2;
 	store = open_for(slots, 0);
 	for (; !err && i < slots; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		err = ebb_write(store, i, page, HOST_PAGE_SIZE);
+		fill_random(page, PAGE_SIZE, i);
+		err = ebb_write(store, i, page, PAGE_SIZE);
 	}
 	if (err != -ENOMEM || ebb_check(store, NULL, 0))
 		return 3;
 	/* The rest is threads' stacks, the slot table, and what a last extent could not have. */
-	if (i * HOST_PAGE_SIZE < limit / 2)
+	if (i * PAGE_SIZE < limit / 2)
 		return 4;
 	/* What is there stays, and makes room. */
-	if (ebb_free(store, 0, i / 2) || ebb_write(store, slots - 1, page, HOST_PAGE_SIZE))
+	if (ebb_free(store, 0, i / 2) || ebb_write(store, slots - 1, page, PAGE_SIZE))
 		return 5;
 	for (uint64_t k = i / 2; k < i - 1; k++) {
-		unsigned char got[HOST_PAGE_SIZE];
+		unsigned char got[PAGE_SIZE];
 
-		fill_random(page, HOST_PAGE_SIZE, k);
+		fill_random(page, PAGE_SIZE, k);
 		if (ebb_read(store, k, got, sizeof(got)) || memcmp(page, got, sizeof(got)))
 			return 6;
 	}

@@ -62,9 +62,9 @@ static void test_bounds(void **state)
 	backed_destroy(&b);
 	must_eq(store_back(&s, &b, SLOT_BLOCK_MASK + 2), -EINVAL);
 	/* The largest size beside the highest block. */
-	word = slot_make(SLOT_BACKED, slot_backed_value(HOST_PAGE_SIZE, SLOT_BLOCK_MASK));
+	word = slot_make(SLOT_BACKED, slot_backed_value(PAGE_SIZE, SLOT_BLOCK_MASK));
 	must_eq(slot_block(word), SLOT_BLOCK_MASK);
-	must_eq(slot_backed_bytes(word), HOST_PAGE_SIZE);
+	must_eq(slot_backed_bytes(word), PAGE_SIZE);
 	must_eq(slot_type(word), SLOT_BACKED);
 	must_eq(word & (SLOT_READERS | SLOT_ABOUT), 0);
 }
@@ -83,7 +83,7 @@ static void test_late(void **state)
 		host_a64_add(&b.in_hand, ~(u64)0);
 		backed_hold(&b, block);
 	}
-	host_lock_init(&batch.lock, "ebb_backed_batch");
+	spin_lock_init(&batch.lock);
 	for (i = 0; i < n; i++)
 		backed_let_go(&b, &batch, i);
 	/* The last ones when somebody asks for them. */
@@ -166,9 +166,9 @@ static u64 write_back(struct store *s, unsigned int want_kind, bool packed)
 			continue;
 		if (backed_reserve(s->backed, &block))
 			break;
-		memset(device[block], 0x5a, HOST_PAGE_SIZE);
+		memset(device[block], 0x5a, PAGE_SIZE);
 		must_eq(store_copy_out(s, at, device[block], packed), 0);
-		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < HOST_PAGE_SIZE;
+		for (size_t k = slot_backed_bytes(bytes_of(s, at)); packed && k < PAGE_SIZE;
 		     k++)
 			must_eq(device[block][k], 0);
 		must_eq(store_to_backed(s, at, block), true);
@@ -214,7 +214,7 @@ static void write_and_read(bool packed, u64 release_limit)
 	/* Overwritten and freed ones give their blocks back. */
 	for (u64 i = 0; i < 45; i++) {
 		make_page(page, i, i % 3);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 	}
 	must_eq(store_blocks(s), 30);
 	for (u64 i = 45; i < 90; i++)
@@ -250,7 +250,7 @@ static void test_release(void **state)
 
 		for (i = 0; i < SLOTS; i++) {
 			make_page(page, i, 0);
-			must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+			must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 		}
 		while (store_choose_piece(s, &at, SLOTS, 0, &c))
 			;
@@ -264,7 +264,7 @@ static void test_release(void **state)
 		for (i = 0; i < SLOTS; i++) {
 			must_eq(store_free(s, i), 0);
 			if (way == 1 && i % 700 == 0)
-				release_help(&s->release, HOST_ANY_NODE, 4);
+				release_help(&s->release, NUMA_NO_NODE, 4);
 		}
 		must_eq(store_blocks(s), 0);
 		must(s->backed->nfree + host_percpu_items(&s->cpus) * BACKED_BATCH >= SLOTS);
@@ -314,7 +314,7 @@ static void test_touched(void **state)
 
 	for (u64 i = 0; i < 5; i++) {
 		make_page(page, i, 0);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 	}
 	while (store_choose_piece(s, &at, s->slots, 0, &c))
 		;
@@ -323,7 +323,7 @@ static void test_touched(void **state)
 	must_eq(store_read(s, 0, page), 0);
 	must_eq(store_to_backed(s, 0, block), false);
 	must_eq(store_copy_out(s, 0, want, false), -ENOENT);
-	must_eq(store_write(s, 1, page, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, 1, page, NUMA_NO_NODE), 0);
 	must_eq(store_to_backed(s, 1, block), false);
 	must_eq(store_free(s, 2), 0);
 	must_eq(store_to_backed(s, 2, block), false);
@@ -413,9 +413,9 @@ static void test_choose_sparse(void **state)
 		u64 at = i << 18;
 
 		/* Every third is raw, the others are a quarter of a page. */
-		memset(page, 1, HOST_PAGE_SIZE);
-		fill_random(page, i % 3 ? HOST_PAGE_SIZE / 4 : HOST_PAGE_SIZE, i);
-		must_eq(store_write(s, at, page, HOST_ANY_NODE), 0);
+		memset(page, 1, PAGE_SIZE);
+		fill_random(page, i % 3 ? PAGE_SIZE / 4 : PAGE_SIZE, i);
+		must_eq(store_write(s, at, page, NUMA_NO_NODE), 0);
 		slot = store_slot(s, at);
 		must_eq(slot_mark(slot, host_a64_read(slot), (i % 2 ? SLOT_IDLE : 0) |
 				  (i < 6 ? SLOT_INCOMPRESSIBLE : 0), 0), true);
@@ -452,7 +452,7 @@ static void test_down_to(void **state)
 static void test_corrupt(void **state)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
-	unsigned char *out = malloc(HOST_PAGE_SIZE);
+	unsigned char *out = malloc(PAGE_SIZE);
 	u64 word, n = 0;
 
 	fill(s, 30);
@@ -460,10 +460,10 @@ static void test_corrupt(void **state)
 	for (u64 i = 0; i < 30; i++) {
 		if (!store_backed_begin(s, i, &word))
 			continue;
-		memset(device[slot_block(word)], 0xff, HOST_PAGE_SIZE / 64);
+		memset(device[slot_block(word)], 0xff, PAGE_SIZE / 64);
 		if (store_unpack_backed(s, word, device[slot_block(word)], out)) {
 			n++;
-			for (size_t k = 0; k < HOST_PAGE_SIZE; k++)
+			for (size_t k = 0; k < PAGE_SIZE; k++)
 				must_eq(out[k], 0);
 		}
 		store_backed_end(s, word);
@@ -483,7 +483,7 @@ static u64 wrong, reads;
 /* Page i's content is its number in each word, whichever version. */
 static void number_page(u64 *p, u64 i, u64 version)
 {
-	for (size_t k = 0; k < HOST_PAGE_SIZE / sizeof(u64); k++)
+	for (size_t k = 0; k < PAGE_SIZE / sizeof(u64); k++)
 		p[k] = k % 64 ? i : version << 32 | (i ^ k);
 }
 
@@ -491,7 +491,7 @@ static void number_page(u64 *p, u64 i, u64 version)
 
 static void *toucher(void *arg)
 {
-	u64 seed = (u64)(uintptr_t)arg, word, buf[HOST_PAGE_SIZE / sizeof(u64)];
+	u64 seed = (u64)(uintptr_t)arg, word, buf[PAGE_SIZE / sizeof(u64)];
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		u64 i;
@@ -501,7 +501,7 @@ static void *toucher(void *arg)
 		i = (seed >> 40) % THREAD_SLOTS;
 		if ((seed >> 33) % 8 == 0) {
 			number_page(buf, i, seed >> 50);
-			store_write(shared, i, buf, HOST_ANY_NODE);
+			store_write(shared, i, buf, NUMA_NO_NODE);
 			continue;
 		}
 		if ((seed >> 33) % 8 == 1) {
@@ -512,14 +512,14 @@ static void *toucher(void *arg)
 		if (err == STORE_BACKED) {
 			if (!store_backed_begin(shared, i, &word))
 				continue;
-			for (size_t k = 0; k < HOST_PAGE_SIZE / sizeof(u64); k++)
+			for (size_t k = 0; k < PAGE_SIZE / sizeof(u64); k++)
 				buf[k] = __atomic_load_n((u64 *)device[slot_block(word)] + k,
 							 __ATOMIC_RELAXED);
 			store_backed_end(shared, word);
 			__atomic_add_fetch(&reads, 1, __ATOMIC_RELAXED);
 		}
 		/* An empty one is zeros. */
-		if (err >= 0 && buf[1] != i && (buf[1] || buf[HOST_PAGE_SIZE / 16]))
+		if (err >= 0 && buf[1] != i && (buf[1] || buf[PAGE_SIZE / 16]))
 			__atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
@@ -527,7 +527,7 @@ static void *toucher(void *arg)
 
 static void test_threads(void **state)
 {
-	u64 rounds = 30000, block, buf[HOST_PAGE_SIZE / sizeof(u64)];
+	u64 rounds = 30000, block, buf[PAGE_SIZE / sizeof(u64)];
 	const char *scale = getenv("EBB_TEST_SCALE");
 	pthread_t thread[3];
 
@@ -554,7 +554,7 @@ static void test_threads(void **state)
 				backed_unreserve(shared->backed, block);
 				continue;
 			}
-			for (size_t k = 0; k < HOST_PAGE_SIZE / sizeof(u64); k++)
+			for (size_t k = 0; k < PAGE_SIZE / sizeof(u64); k++)
 				__atomic_store_n((u64 *)device[block] + k, buf[k],
 						 __ATOMIC_RELAXED);
 			if (!store_to_backed(shared, at, block))
@@ -580,7 +580,7 @@ static void signed_page(unsigned char *p, u64 i, u64 version)
 {
 	u64 head[2] = { i, version }, x = i + 1;
 
-	memset(p, 0, HOST_PAGE_SIZE);
+	memset(p, 0, PAGE_SIZE);
 	memcpy(p, head, sizeof(head));
 	for (size_t k = 16; k < 16 + version % 4 * 300; k++) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
@@ -590,7 +590,7 @@ static void signed_page(unsigned char *p, u64 i, u64 version)
 
 static bool is_signed(const unsigned char *p, u64 i)
 {
-	unsigned char due[HOST_PAGE_SIZE];
+	unsigned char due[PAGE_SIZE];
 	u64 head[2];
 
 	memcpy(head, p, sizeof(head));
@@ -602,12 +602,12 @@ static bool is_signed(const unsigned char *p, u64 i)
 
 static bool is_zero(const unsigned char *p)
 {
-	return !p[0] && !memcmp(p, p + 1, HOST_PAGE_SIZE - 1);
+	return !p[0] && !memcmp(p, p + 1, PAGE_SIZE - 1);
 }
 
 static void copy_block(unsigned char *to, const unsigned char *from)
 {
-	for (size_t k = 0; k < HOST_PAGE_SIZE; k += sizeof(u64)) {
+	for (size_t k = 0; k < PAGE_SIZE; k += sizeof(u64)) {
 		u64 v = __atomic_load_n((const u64 *)(from + k), __ATOMIC_RELAXED);
 
 		__atomic_store_n((u64 *)(to + k), v, __ATOMIC_RELAXED);
@@ -616,7 +616,7 @@ static void copy_block(unsigned char *to, const unsigned char *from)
 
 static void *reader_of_both(void *arg)
 {
-	_Alignas(8) unsigned char buf[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
+	_Alignas(8) unsigned char buf[PAGE_SIZE], packed[PAGE_SIZE];
 	u64 seed = (u64)(uintptr_t)arg, word;
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
@@ -627,12 +627,12 @@ static void *reader_of_both(void *arg)
 		i = (seed >> 40) % 8 + 1;
 		if ((seed >> 33) % 4 == 0) {
 			signed_page(buf, i, seed >> 50);
-			store_write(shared, i, buf, HOST_ANY_NODE);
+			store_write(shared, i, buf, NUMA_NO_NODE);
 			continue;
 		}
 		if ((seed >> 33) % 32 == 1) {
 			store_free(shared, i);
-			release_help(&shared->release, HOST_ANY_NODE, 1);
+			release_help(&shared->release, NUMA_NO_NODE, 1);
 			continue;
 		}
 		err = store_read(shared, i, buf);
@@ -678,7 +678,7 @@ static void test_codecs(void **state)
 		.slots = 64, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
 		.more[0] = { .ops = &codec_zstd, .level = 1 }, .release_limit = 1 << 16,
 	};
-	_Alignas(8) unsigned char buf[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
+	_Alignas(8) unsigned char buf[PAGE_SIZE], packed[PAGE_SIZE];
 	const struct recompress_work w = { page, packed };
 	const char *scale = getenv("EBB_TEST_SCALE");
 	u64 rounds = 3000, made = 0, seed = 1, n;
@@ -719,7 +719,7 @@ static void test_codecs(void **state)
 static int put_on_device(struct store *s, u64 i)
 {
 	u64 block;
-	int err = store_need_slot(s, i, HOST_ANY_NODE);
+	int err = store_need_slot(s, i, NUMA_NO_NODE);
 
 	if (!err)
 		err = store_reserve_block(s, &block);
@@ -737,7 +737,7 @@ static void test_incoming(void **state)
 		struct store *s = open_rig(way & 1 ? 0 : 1 << 20, BLOCKS);
 		bool packed = way & 2;
 
-		must_eq(store_need_slot(s, SLOTS, HOST_ANY_NODE), -ERANGE);
+		must_eq(store_need_slot(s, SLOTS, NUMA_NO_NODE), -ERANGE);
 		must_eq(put_on_device(s, SLOTS - 1), 0);
 		must_eq(store_free(s, SLOTS - 1), 0);
 		fill(s, 30);
@@ -747,7 +747,7 @@ static void test_incoming(void **state)
 		must_eq(pool_pages(&s->pool), 0);
 		must_eq(store_blocks(s), 60);
 		must_eq(s->backed->in_hand.v, 0);
-		must_eq(store_count(s, CNT_ORIG_BYTES), 60 * HOST_PAGE_SIZE);
+		must_eq(store_count(s, CNT_ORIG_BYTES), 60 * PAGE_SIZE);
 		must_eq(store_count(s, CNT_COMPR_BYTES), 0);
 		must_eq(store_count(s, CNT_SAME), 0);
 		must_eq(store_count(s, CNT_HUGE), 0);
@@ -780,19 +780,19 @@ static void test_try_write(void **state)
 	u64 i;
 
 	fill(s, 6);
-	s->pool.limit = 8 * HOST_PAGE_SIZE;
+	s->pool.limit = 8 * PAGE_SIZE;
 	for (i = 6; i < SLOTS && !err; i++) {
 		make_page(page, i, 1);
-		err = store_try_write(s, i, page, HOST_ANY_NODE);
+		err = store_try_write(s, i, page, NUMA_NO_NODE);
 	}
 	must_eq(err, -EDQUOT);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 0);
 	make_page(page, 0, 1);
-	must_eq(store_try_write(s, 0, page, HOST_ANY_NODE), -EDQUOT);
-	must_eq(store_write(s, 0, page, HOST_ANY_NODE), -EDQUOT);
+	must_eq(store_try_write(s, 0, page, NUMA_NO_NODE), -EDQUOT);
+	must_eq(store_write(s, 0, page, NUMA_NO_NODE), -EDQUOT);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 1);
-	must_eq(store_try_write(s, SLOTS, page, HOST_ANY_NODE), -ERANGE);
-	must_eq(store_write(s, SLOTS, page, HOST_ANY_NODE), -ERANGE);
+	must_eq(store_try_write(s, SLOTS, page, NUMA_NO_NODE), -ERANGE);
+	must_eq(store_write(s, SLOTS, page, NUMA_NO_NODE), -ERANGE);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 1);
 	must_have(s, 6, false);
 	must_eq(put_on_device(s, 0), 0);

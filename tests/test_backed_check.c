@@ -80,7 +80,7 @@ static void each_invariant_of_blocks_that_is_broken_is_told(void **state)
 
 	for (u64 i = 0; i < 2; i++) {
 		make_page(page, i, 0);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 	}
 	while (store_choose_piece(s, &at, s->slots, 0, &c))
 		;

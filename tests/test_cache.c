@@ -383,7 +383,7 @@ static void pinned_bytes_count(void **state)
 	/* A small one takes more than its bytes. */
 	must_eq(ebb_cache_put(c, "tiny", 4, large, 1, 0, 0), 0);
 	must_eq(ebb_cache_pin(c, "tiny", 4, 0, &pin[0]), 0);
-	must_eq(stat_of(c).pinned_bytes, HOST_PAGE_SIZE);
+	must_eq(stat_of(c).pinned_bytes, PAGE_SIZE);
 	ebb_cache_unpin(c, pin[0]);
 	must_eq(stat_of(c).pinned_bytes, 0);
 	put_large(c);
@@ -416,8 +416,8 @@ static void pins_without_puts_evict(void **state)
 	usleep(100000);
 	for (i = 0; i < ARRAY_LEN(pin); i++) {
 		must_eq(ebb_cache_pin(c, "large", 5, 0, &pin[i]), 0);
-		for (from = host_now_ns(); stat_of(c).used_bytes > MOST_USED;)
-			must(host_now_ns() - from < 5000000000u);
+		for (from = ktime_get_ns(); stat_of(c).used_bytes > MOST_USED;)
+			must(ktime_get_ns() - from < 5000000000u);
 		/* It is there for the next time. */
 		if (ebb_cache_get(c, "large", 5, NULL, 0, &(size_t){ 0 }) == -ENOENT)
 			put_large(c);
@@ -605,7 +605,7 @@ static void empty_the_cache(void *ctx, const struct ebb_cache_gone *gone)
 
 static void who_is_told_may_empty_the_cache(void **state)
 {
-	struct ebb_cache *c = open_telling((16 * MIB) << (HOST_PAGE_SHIFT - 12), empty_the_cache);
+	struct ebb_cache *c = open_telling((16 * MIB) << (PAGE_SHIFT - 12), empty_the_cache);
 	static unsigned char data[300];
 	u64 key, n = 30000;
 

@@ -58,9 +58,9 @@ static bool has_all_samples(struct ebb_cache *c)
 {
 	bool all;
 
-	host_mutex_lock(&c->dict.lock);
+	mutex_lock(&c->dict.lock);
 	all = c->dict.count && !c->dict.wants;
-	host_mutex_unlock(&c->dict.lock);
+	mutex_unlock(&c->dict.lock);
 	return all;
 }
 

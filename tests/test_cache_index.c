@@ -130,7 +130,7 @@ static void *look_all_the_time(void *arg)
 	struct cache_seen seen;
 	uintptr_t wrong = 0;
 
-	while (!host_read_once(stop)) {
+	while (!READ_ONCE(stop)) {
 		u64 k = rng_below(&r, KEYS);
 		int err = cache_index_look(&shared, hash_of(k), &seen);
 
@@ -151,7 +151,7 @@ static void a_look_finds_what_is_there_while_others_move(void **state)
 	void *wrong;
 	u64 k;
 
-	host_write_once(stop, false);
+	WRITE_ONCE(stop, false);
 	must_eq(cache_index_init(&shared, MOST, true), 0);
 	for (k = 0; k < KEYS; k++)
 		must_eq(cache_index_add(&shared, hash_of(k), KEYS + k, 1, CACHE_SMALL), 0);
@@ -169,7 +169,7 @@ static void a_look_finds_what_is_there_while_others_move(void **state)
 		else
 			cache_index_add(&shared, hash_of(k), (i + 2) * KEYS + k, 1, CACHE_MAIN);
 	}
-	host_write_once(stop, true);
+	WRITE_ONCE(stop, true);
 	for (i = 0; i < 2; i++) {
 		must_eq(pthread_join(thread[i], &wrong), 0);
 		must_eq((uintptr_t)wrong, 0);

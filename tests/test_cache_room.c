@@ -239,7 +239,7 @@ static void threads_by_the_dozen_are_within_the_capacity(void **state)
 		must_eq(host_a64_read(&dozens.failed), 0);
 		/* What is said adds up what is read at several moments: a look may be wrong. */
 		must_be_at_most(over, looked / 16 + 2);
-		if (!SHADOWED && HOST_PAGE_SHIFT == 12)
+		if (!SHADOWED && PAGE_SHIFT == 12)
 			must_be_at_most(most, bound);
 		is_sound(dozens.c);
 		ebb_cache_close(dozens.c);
@@ -284,11 +284,11 @@ static void what_is_deleted_gives_memory_back(void **state)
 		if (rng_below(&r, 5))
 			ebb_cache_delete(c, &k, sizeof(k));
 	/* Without a call: this one looks, and does nothing. */
-	for (from = host_now_ns(), st = stat_of(c); scaled(100) >= 100; st = stat_of(c)) {
+	for (from = ktime_get_ns(), st = stat_of(c); scaled(100) >= 100; st = stat_of(c)) {
 		/* Each size class keeps a part of a zspage. */
-		if (st.pool_bytes <= st.object_bytes / 100 * 115 + 32 * HOST_PAGE_SIZE)
+		if (st.pool_bytes <= st.object_bytes / 100 * 115 + 32 * PAGE_SIZE)
 			break;
-		must(host_now_ns() - from < 5000000000u);
+		must(ktime_get_ns() - from < 5000000000u);
 		usleep(10000);
 	}
 	/* There is room for what comes then. */
@@ -323,19 +323,19 @@ static void memory_comes_back_after_random_deletes(void **state)
 		for (key = 0; key < puts[i]; key++)
 			if (rng_below(&r, 5))
 				must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
-		end = host_now_ns() + 2000000000ull;
+		end = ktime_get_ns() + 2000000000ull;
 		/* Objects at the density that this page size has, and the tables. */
 		need = stat_of(c).object_bytes;
 		while (stat_of(c).pool_bytes + stat_of(c).idle_bytes > need / 100 * 115 + MIB / 2 &&
-		       host_now_ns() < end)
+		       ktime_get_ns() < end)
 			usleep(1000);
 		if (getenv("EBB_TEST_FIGURES"))
 			printf("# up to %zu bytes: %.3f of what is left, in %.2f s\n", most[i],
 			       (double)(stat_of(c).pool_bytes + stat_of(c).idle_bytes) /
 			       (double)need,
-			       2 - ((double)end - (double)host_now_ns()) / 1e9);
+			       2 - ((double)end - (double)ktime_get_ns()) / 1e9);
 		is_sound(c);
-		if (HOST_PAGE_SHIFT == 12 && !SHADOWED)
+		if (PAGE_SHIFT == 12 && !SHADOWED)
 			must_be_at_most(stat_of(c).pool_bytes + stat_of(c).idle_bytes,
 					need / 100 * 115 + MIB / 2);
 		ebb_cache_close(c);
@@ -488,14 +488,14 @@ static void what_is_left_needs_what_it_would_need_alone(void **state)
 		if (key * 40503 % 5)
 			must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
 	/* In two seconds on a quiet machine; it is not this test that says how fast this one is. */
-	until = host_now_ns() + 120000000000ull;
-	while (stat_of(c).used_bytes > most && host_now_ns() < until && !SHADOWED)
+	until = ktime_get_ns() + 120000000000ull;
+	while (stat_of(c).used_bytes > most && ktime_get_ns() < until && !SHADOWED)
 		usleep(10000);
 	if (getenv("EBB_TEST_FIGURES"))
 		printf("# %.2f MiB, put anew %.2f\n", (double)stat_of(c).used_bytes / MIB,
 		       (double)fresh / MIB);
 	is_sound(c);
-	if (HOST_PAGE_SHIFT == 12 && !SHADOWED)
+	if (PAGE_SHIFT == 12 && !SHADOWED)
 		must_be_at_most(stat_of(c).used_bytes, most);
 	ebb_cache_close(c);
 }
@@ -647,9 +647,9 @@ static void have_one_wait(pthread_t *t, void *data)
 	do {
 		sched_yield();
 		ended = __atomic_load_n(&putter.puts, __ATOMIC_ACQUIRE);
-		host_mutex_lock(&turns->lock);
+		mutex_lock(&turns->lock);
 		waits = turns->waiters;
-		host_mutex_unlock(&turns->lock);
+		mutex_unlock(&turns->lock);
 	} while (!ended && !waits);
 	must(waits);
 }
@@ -703,14 +703,14 @@ static void a_small_value_waits_for_large_ones_a_bounded_time(void **state)
 	evicted = stat_of(c).evicted;
 	must(cache_turn_enter_alone(c, true));
 	alarm(60);
-	from = host_now_ns();
+	from = ktime_get_ns();
 	must(!cache_turn_enter_alone(c, false));
-	must_be_at_most(host_now_ns() - from, 1000000000);
+	must_be_at_most(ktime_get_ns() - from, 1000000000);
 	for (; stat_of(c).evicted < evicted + 10; key++) {
 		fill(data, sizeof(data), 5 * key);
-		from = host_now_ns();
+		from = ktime_get_ns();
 		must_eq(put(c, key, data, sizeof(data), 0), 0);
-		must_be_at_most(host_now_ns() - from, 1000000000);
+		must_be_at_most(ktime_get_ns() - from, 1000000000);
 	}
 	alarm(0);
 	cache_turn_leave_alone(c);

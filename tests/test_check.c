@@ -11,7 +11,7 @@
 
 #define SLOTS 2000
 #define SMALL 20        /* bytes: more than 64 objects in a zspage */
-#define LARGE (HOST_PAGE_SIZE / 7)      /* fewer */
+#define LARGE (PAGE_SIZE / 7)      /* fewer */
 #define LARGES 1000     /* the first slot with a large one */
 
 static struct rig {
@@ -246,7 +246,7 @@ static const struct damage table[] = {
 
 /* ---- the tests ---- */
 
-HOST_NO_ANALYSIS        /* rig_close() unlocks */
+__no_context_analysis        /* rig_close() unlocks */
 static void rig_open(void)
 {
 	const struct store_config cfg = {
@@ -261,7 +261,7 @@ static void rig_open(void)
 	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), 0);
 	for (u64 i = 0; i < SLOTS; i++) {
 		fill_random(data, sizeof(data), i);
-		must_eq(store_put(&rig.store, i, data, i < LARGES ? SMALL : LARGE, HOST_ANY_NODE),
+		must_eq(store_put(&rig.store, i, data, i < LARGES ? SMALL : LARGE, NUMA_NO_NODE),
 			0);
 	}
 	must(class_of(0)->objs > 64 && class_of(LARGES)->objs < 64);
@@ -274,7 +274,7 @@ static void rig_open(void)
 	must_hold(store_check(&rig.store));
 }
 
-HOST_NO_ANALYSIS
+__no_context_analysis
 static void rig_close(void)
 {
 	let_workers(&rig.store.release);

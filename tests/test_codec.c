@@ -15,17 +15,17 @@ static void open_codec(const struct codec_ops *codec, int level)
 	ops = codec;
 	ctx = ops->create(&(struct codec_params){ .level = level });
 	must(ctx);
-	src = guard_alloc(HOST_PAGE_SIZE);
-	dst = guard_alloc(2 * HOST_PAGE_SIZE);
-	back = guard_alloc(HOST_PAGE_SIZE);
+	src = guard_alloc(PAGE_SIZE);
+	dst = guard_alloc(2 * PAGE_SIZE);
+	back = guard_alloc(PAGE_SIZE);
 }
 
 static void close_codec(void)
 {
 	ops->destroy(ctx);
-	guard_free(src, HOST_PAGE_SIZE);
-	guard_free(dst, 2 * HOST_PAGE_SIZE);
-	guard_free(back, HOST_PAGE_SIZE);
+	guard_free(src, PAGE_SIZE);
+	guard_free(dst, 2 * PAGE_SIZE);
+	guard_free(back, PAGE_SIZE);
 }
 
 static void each_codec(void (*fn)(void))
@@ -56,14 +56,14 @@ static unsigned char *exact(size_t n)
 
 static void must_round_trip(void)
 {
-	int n = ops->compress(ctx, src, HOST_PAGE_SIZE, dst, 2 * HOST_PAGE_SIZE);
+	int n = ops->compress(ctx, src, PAGE_SIZE, dst, 2 * PAGE_SIZE);
 	unsigned char *in;
 
-	must(n > 0 && (size_t)n <= 2 * HOST_PAGE_SIZE);
+	must(n > 0 && (size_t)n <= 2 * PAGE_SIZE);
 	in = exact((size_t)n);
-	memset(back, 0x5a, HOST_PAGE_SIZE);
-	must_eq(ops->decompress(ctx, in, (size_t)n, back, HOST_PAGE_SIZE), 0);
-	must(!memcmp(src, back, HOST_PAGE_SIZE));
+	memset(back, 0x5a, PAGE_SIZE);
+	must_eq(ops->decompress(ctx, in, (size_t)n, back, PAGE_SIZE), 0);
+	must(!memcmp(src, back, PAGE_SIZE));
 	guard_free(in, (size_t)n);
 }
 
@@ -91,9 +91,9 @@ static void small_caps(void)
 		size_t caps[12], full;
 		int n;
 
-		memset(src, 'q', HOST_PAGE_SIZE);
-		fill_random(src, 40 + rng_below(&rng, HOST_PAGE_SIZE - 40), i);
-		n = ops->compress(ctx, src, HOST_PAGE_SIZE, dst, 2 * HOST_PAGE_SIZE);
+		memset(src, 'q', PAGE_SIZE);
+		fill_random(src, 40 + rng_below(&rng, PAGE_SIZE - 40), i);
+		n = ops->compress(ctx, src, PAGE_SIZE, dst, 2 * PAGE_SIZE);
 		must(n > 20);
 		full = (size_t)n;
 		for (size_t k = 0; k < ARRAY_LEN(caps); k++)
@@ -102,7 +102,7 @@ static void small_caps(void)
 		for (size_t k = 0; k < ARRAY_LEN(caps); k++) {
 			unsigned char *out = guard_alloc(caps[k] ? caps[k] : 1);
 
-			n = ops->compress(ctx, src, HOST_PAGE_SIZE, out, caps[k]);
+			n = ops->compress(ctx, src, PAGE_SIZE, out, caps[k]);
 			/* One byte less may do for a codec that has two ways to say it. */
 			if (k < 11 || n != -ENOSPC)
 				must(n == -ENOSPC || (n > 0 && (size_t)n <= caps[k]));
@@ -121,11 +121,11 @@ static void output_that_does_not_fit_is_reported_and_not_written(void **state)
 
 static void incompressible(void)
 {
-	unsigned char *out = guard_alloc(HOST_PAGE_SIZE * 7 / 8);
+	unsigned char *out = guard_alloc(PAGE_SIZE * 7 / 8);
 
-	fill_random(src, HOST_PAGE_SIZE, use_seed(11));
-	must_eq(ops->compress(ctx, src, HOST_PAGE_SIZE, out, HOST_PAGE_SIZE * 7 / 8), -ENOSPC);
-	guard_free(out, HOST_PAGE_SIZE * 7 / 8);
+	fill_random(src, PAGE_SIZE, use_seed(11));
+	must_eq(ops->compress(ctx, src, PAGE_SIZE, out, PAGE_SIZE * 7 / 8), -ENOSPC);
+	guard_free(out, PAGE_SIZE * 7 / 8);
 }
 
 static void a_page_that_does_not_shrink_does_not_fit(void **state)
@@ -142,9 +142,9 @@ static void cut_input(void)
 		size_t full, cut;
 		int n;
 
-		memset(src, 'q', HOST_PAGE_SIZE);
-		fill_random(src, 1 + rng_below(&rng, HOST_PAGE_SIZE), i);
-		n = ops->compress(ctx, src, HOST_PAGE_SIZE, dst, 2 * HOST_PAGE_SIZE);
+		memset(src, 'q', PAGE_SIZE);
+		fill_random(src, 1 + rng_below(&rng, PAGE_SIZE), i);
+		n = ops->compress(ctx, src, PAGE_SIZE, dst, 2 * PAGE_SIZE);
 		must(n > 0);
 		full = (size_t)n;
 		for (unsigned int k = 0; k < 12; k++) {
@@ -155,7 +155,7 @@ static void cut_input(void)
 				continue;
 			in = guard_alloc(cut ? cut : 1);
 			memcpy(in, dst, cut);
-			must_eq(ops->decompress(ctx, in, cut, back, HOST_PAGE_SIZE), -EIO);
+			must_eq(ops->decompress(ctx, in, cut, back, PAGE_SIZE), -EIO);
 			guard_free(in, cut ? cut : 1);
 		}
 	}
@@ -179,17 +179,17 @@ static void damaged_input(void)
 		int n;
 
 		fill_page(src, rng_next(&rng));
-		n = ops->compress(ctx, src, HOST_PAGE_SIZE, dst, 2 * HOST_PAGE_SIZE);
+		n = ops->compress(ctx, src, PAGE_SIZE, dst, 2 * PAGE_SIZE);
 		must(n > 0);
 		len = (size_t)n;
 		if (i % 4 == 3) {
-			len = 1 + rng_below(&rng, HOST_PAGE_SIZE);
+			len = 1 + rng_below(&rng, PAGE_SIZE);
 			fill_random(dst, len, i);
 		}
 		for (unsigned int k = 0; k <= i % 4; k++)
 			dst[rng_below(&rng, len)] ^= (unsigned char)(1 + rng_below(&rng, 255));
 		in = exact(len);
-		n = ops->decompress(ctx, in, len, back, HOST_PAGE_SIZE);
+		n = ops->decompress(ctx, in, len, back, PAGE_SIZE);
 		must(n == 0 || n == -EIO);
 		errors += n != 0;
 		guard_free(in, len);
@@ -207,13 +207,13 @@ static void damaged_input_is_an_error_or_a_page_and_never_more(void **state)
 
 static void other_length(void)
 {
-	static const size_t cap[] = { 1, HOST_PAGE_SIZE / 2, HOST_PAGE_SIZE - 1, HOST_PAGE_SIZE + 1,
-				      2 * HOST_PAGE_SIZE };
+	static const size_t cap[] = { 1, PAGE_SIZE / 2, PAGE_SIZE - 1, PAGE_SIZE + 1,
+				      2 * PAGE_SIZE };
 	int n;
 
-	memset(src, 'q', HOST_PAGE_SIZE);
-	fill_random(src, HOST_PAGE_SIZE / 3, use_seed(12));
-	n = ops->compress(ctx, src, HOST_PAGE_SIZE, dst, 2 * HOST_PAGE_SIZE);
+	memset(src, 'q', PAGE_SIZE);
+	fill_random(src, PAGE_SIZE / 3, use_seed(12));
+	n = ops->compress(ctx, src, PAGE_SIZE, dst, 2 * PAGE_SIZE);
 	must(n > 0);
 	for (size_t k = 0; k < ARRAY_LEN(cap); k++) {
 		unsigned char *in = exact((size_t)n), *out = guard_alloc(cap[k]);
@@ -238,10 +238,10 @@ static uint64_t packed(const struct codec_ops *codec, int level)
 		/* Words in random order: what a search finds and a glance does not. */
 		struct rng rng = { i };
 
-		for (size_t at = 0; at + 8 <= HOST_PAGE_SIZE; at += 8)
+		for (size_t at = 0; at + 8 <= PAGE_SIZE; at += 8)
 			memcpy(src + at, &"alpha   beta    gamma   delta   epsilon zeta    eta     theta   "
 			       [8 * rng_below(&rng, 8)], 8);
-		sum += (uint64_t)ops->compress(ctx, src, HOST_PAGE_SIZE, dst, 2 * HOST_PAGE_SIZE);
+		sum += (uint64_t)ops->compress(ctx, src, PAGE_SIZE, dst, 2 * PAGE_SIZE);
 	}
 	close_codec();
 	return sum;

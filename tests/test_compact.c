@@ -30,7 +30,7 @@ static void make_sparse(struct rig *r, struct rng *rng)
 {
 	for (u32 key = 0; key < KEYS; key++)
 		if (!r->word[key])
-			make(r, key, 1 + rng_below(rng, HOST_PAGE_SIZE / 4), rng_next(rng));
+			make(r, key, 1 + rng_below(rng, PAGE_SIZE / 4), rng_next(rng));
 	for (u32 key = 0; key < KEYS; key++)
 		if (rng_below(rng, 10) < 7)
 			drop(r, key);

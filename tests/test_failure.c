@@ -50,7 +50,7 @@ static bool disarm(void)
 	return did;
 }
 
-static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
+static unsigned char page[PAGE_SIZE], got[PAGE_SIZE];
 
 struct model {
 	uint64_t seed[SLOTS];   /* 0: empty */
@@ -66,20 +66,20 @@ static void content(u64 slot)
 	else if (model.seed[slot])
 		fill_page(page, model.seed[slot]);
 	else
-		memset(page, 0, HOST_PAGE_SIZE);
+		memset(page, 0, PAGE_SIZE);
 }
 
 /* Reading takes no memory, so it works while allocations fail. */
 static void verify(struct ebb_store *store)
 {
 	for (u64 i = 0; i < SLOTS; i++) {
-		size_t bytes = HOST_PAGE_SIZE;
+		size_t bytes = PAGE_SIZE;
 
 		if (model.blob[i])
-			must_eq(ebb_get(store, i, got, HOST_PAGE_SIZE, &bytes), 0);
+			must_eq(ebb_get(store, i, got, PAGE_SIZE, &bytes), 0);
 		else
-			must_eq(ebb_read(store, i, got, HOST_PAGE_SIZE), 0);
-		must_eq(bytes, model.blob[i] ? model.blob[i] : HOST_PAGE_SIZE);
+			must_eq(ebb_read(store, i, got, PAGE_SIZE), 0);
+		must_eq(bytes, model.blob[i] ? model.blob[i] : PAGE_SIZE);
 		content(i);
 		must(!memcmp(page, got, bytes));
 	}
@@ -95,7 +95,7 @@ static bool store_one(struct ebb_store *store, u64 slot, uint64_t seed, size_t b
 	model.blob[slot] = blob;
 	content(slot);
 	err = blob ? ebb_put(store, slot, page, blob)
-		   : ebb_write(store, slot, page, HOST_PAGE_SIZE);
+		   : ebb_write(store, slot, page, PAGE_SIZE);
 	if (!err)
 		return false;
 	must_eq(err, -ENOMEM);
@@ -140,10 +140,10 @@ static bool life(s64 n, bool and_all_after, u64 release_limit)
 		return disarm();
 	}
 	for (u64 i = 0; i < SLOTS; i++)
-		store_one(store, i, i + 1, i % 3 ? 0 : 1 + i * 97 % HOST_PAGE_SIZE);
+		store_one(store, i, i + 1, i % 3 ? 0 : 1 + i * 97 % PAGE_SIZE);
 	verify(store);
 	for (u64 i = 0; i < SLOTS; i += 2)
-		store_one(store, i, i + 1000, i % 4 ? 0 : HOST_PAGE_SIZE / 2);
+		store_one(store, i, i + 1000, i % 4 ? 0 : PAGE_SIZE / 2);
 	for (u64 i = 1; i < SLOTS; i += 4)
 		drop_one(store, i);
 	verify(store);
@@ -261,9 +261,9 @@ static void a_store_that_cannot_be_made_gives_everything_back(void **state)
 static void must_have(struct store *s, u64 from, u64 to)
 {
 	for (u64 i = from; i < to; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
+		fill_random(page, PAGE_SIZE, i);
 		must_eq(store_read(s, i, got), 0);
-		must(!memcmp(page, got, HOST_PAGE_SIZE));
+		must(!memcmp(page, got, PAGE_SIZE));
 	}
 }
 
@@ -273,18 +273,18 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 	u64 n = 0, k;
 	int err;
 
-	host_write_once(rig.source.zone->max_blocks, 1);
+	WRITE_ONCE(rig.source.zone->max_blocks, 1);
 	for (;; n++) {
-		fill_random(page, HOST_PAGE_SIZE, n);
-		err = store_write(s, n, page, HOST_ANY_NODE);
+		fill_random(page, PAGE_SIZE, n);
+		err = store_write(s, n, page, NUMA_NO_NODE);
 		if (err)
 			break;
 	}
 	must_eq(err, -ENOMEM);
-	must(n > 10 && n < ZONE_BLOCK_BYTES / HOST_PAGE_SIZE);
+	must(n > 10 && n < ZONE_BLOCK_BYTES / PAGE_SIZE);
 	for (k = 0; k < 50; k++) {
-		fill_random(page, HOST_PAGE_SIZE, 5000 + k);
-		must_eq(store_write(s, k % n, page, HOST_ANY_NODE), -ENOMEM);
+		fill_random(page, PAGE_SIZE, 5000 + k);
+		must_eq(store_write(s, k % n, page, NUMA_NO_NODE), -ENOMEM);
 	}
 	must_eq(store_count(s, CNT_FAILED_WRITE), 51);
 	must_have(s, 0, n);
@@ -294,13 +294,13 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 	for (k = 0; k < n / 2; k++)
 		must_eq(store_free(s, k), 0);
 	for (k = 0; k < n / 2; k++) {
-		fill_random(page, HOST_PAGE_SIZE, k);
-		must_eq(store_write(s, k, page, HOST_ANY_NODE), 0);
+		fill_random(page, PAGE_SIZE, k);
+		must_eq(store_write(s, k, page, NUMA_NO_NODE), 0);
 	}
 	must_have(s, 0, n);
-	host_write_once(rig.source.zone->max_blocks, 0);
-	fill_random(page, HOST_PAGE_SIZE, n);
-	must_eq(store_write(s, n, page, HOST_ANY_NODE), 0);
+	WRITE_ONCE(rig.source.zone->max_blocks, 0);
+	fill_random(page, PAGE_SIZE, n);
+	must_eq(store_write(s, n, page, NUMA_NO_NODE), 0);
 	must_have(s, 0, n + 1);
 	rig_close();
 }
@@ -308,7 +308,7 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 /* The pages go to another codec. */
 static void make_anew(struct store *s, u64 n)
 {
-	static unsigned char whole[HOST_PAGE_SIZE], packed[HOST_PAGE_SIZE];
+	static unsigned char whole[PAGE_SIZE], packed[PAGE_SIZE];
 	const struct recompress_work w = { whole, packed };
 	struct recompress_request r;
 	int outcome;
@@ -322,7 +322,7 @@ static void make_anew(struct store *s, u64 n)
 
 static bool is_zero(const unsigned char *p)
 {
-	return !p[0] && !memcmp(p, p + 1, HOST_PAGE_SIZE - 1);
+	return !p[0] && !memcmp(p, p + 1, PAGE_SIZE - 1);
 }
 
 /* As life(), of a store of the core.  A write that failed leaves its slot empty. */
@@ -354,7 +354,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 	}
 	for (u64 i = 0; i < SLOTS; i++) {
 		fill_page(page, i);
-		err = store_write(s, i, page, HOST_ANY_NODE);
+		err = store_write(s, i, page, NUMA_NO_NODE);
 		must(!err || err == -ENOMEM);
 	}
 	make_anew(s, SLOTS);
@@ -369,7 +369,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 	for (u64 i = SLOTS / 2; i < SLOTS; i++) {
 		must_eq(store_read(s, i, got), 0);
 		fill_page(page, i);
-		must(!memcmp(page, got, HOST_PAGE_SIZE) || (did && is_zero(got)));
+		must(!memcmp(page, got, PAGE_SIZE) || (did && is_zero(got)));
 	}
 	rig_close();
 	return did;
@@ -406,16 +406,16 @@ static void memory_that_comes_back_after_the_first_try_is_used(void **state)
 	asked = 0;
 	for (tries = 0; asked < 2 && tries < 100; tries++) {
 		for (u64 i = 0; i < 40; i++) {
-			fill_random(page, HOST_PAGE_SIZE, i);
-			must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+			fill_random(page, PAGE_SIZE, i);
+			must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 		}
 		for (u64 i = 0; i < 20; i++)
 			must_eq(store_free(s, i), 0);
 		pcp_drain(&rig.source.pcp);
 		asked = 0;
 		host_user_fail = dry_until_drained;
-		fill_random(page, HOST_PAGE_SIZE, 0);
-		must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
+		fill_random(page, PAGE_SIZE, 0);
+		must_eq(store_write(s, 0, page, NUMA_NO_NODE), 0);
 		host_user_fail = NULL;
 	}
 	must(asked >= 2);

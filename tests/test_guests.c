@@ -154,7 +154,7 @@ static void *use_all(void *arg)
 	size_t n;
 	u64 x;
 
-	while (!host_read_once(stop)) {
+	while (!READ_ONCE(stop)) {
 		u64 at = rng_below(&r, DISK - LARGE), id = rng_below(&r, NAMES);
 		size_t bytes = rng_below(&r, rng_below(&r, 10) ? 3000 : LARGE);
 		struct ebb_value_reader *mine;
@@ -209,7 +209,7 @@ static void end_and_check(pthread_t *id)
 {
 	char why[200] = "";
 
-	host_write_once(stop, true);
+	WRITE_ONCE(stop, true);
 	for (unsigned int i = 0; i < THREADS; i++)
 		must_eq(pthread_join(id[i], NULL), 0);
 	if (ebb_units_check(units, why, sizeof(why)) ||
@@ -224,7 +224,7 @@ static void a_child_of_a_busy_process_has_its_own(void **state)
 	pthread_t id[THREADS];
 
 	must(open_all());
-	host_write_once(stop, false);
+	WRITE_ONCE(stop, false);
 	for (unsigned int i = 0; i < THREADS; i++)
 		start(&id[i], i * 2);
 	for (unsigned long turns = scaled(40); turns; turns--)
@@ -242,7 +242,7 @@ static void a_cancelled_thread_leaves_no_call_half_done(void **state)
 	skip();
 #endif
 	must(open_all());
-	host_write_once(stop, false);
+	WRITE_ONCE(stop, false);
 	for (unsigned int i = 0; i < THREADS; i++)
 		start(&id[i], i * 2);
 	for (unsigned long turns = scaled(200); turns; turns--) {
@@ -298,8 +298,8 @@ static void a_thread_that_used_values_outlives_their_dlclose(void **state)
 			0);
 		put_value = (__typeof__(put_value))symbol(lib, "ebb_values_put");
 		get_value = (__typeof__(get_value))symbol(lib, "ebb_values_get");
-		host_write_once(stop, false);
-		host_write_once(closed, false);
+		WRITE_ONCE(stop, false);
+		WRITE_ONCE(closed, false);
 		must_eq(pthread_create(&id, NULL, use_then_outlive, theirs), 0);
 		while (!seen(&stop))
 			;

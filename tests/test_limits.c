@@ -50,7 +50,7 @@ static int open_store(void)
 	struct ebb_config cfg;
 
 	ebb_config_init(&cfg);
-	cfg.slots = ((u64)64 << 30) / HOST_PAGE_SIZE;
+	cfg.slots = ((u64)64 << 30) / PAGE_SIZE;
 	return ebb_open(&store, &cfg);
 }
 
@@ -83,7 +83,7 @@ static int open_cache(void)
 
 static unsigned char bytes[100000];
 
-static int store_one(void) { return ebb_write(store, 0, bytes, HOST_PAGE_SIZE); }
+static int store_one(void) { return ebb_write(store, 0, bytes, PAGE_SIZE); }
 static int put_value(void) { return ebb_values_put(values, 1, bytes, 1000, 0); }
 static int write_unit(void) { return ebb_units_write(units, 0, bytes, 32768); }
 static int put_in_cache(void) { return ebb_cache_put(cache, "k", 1, bytes, 1000, 0, 0); }
@@ -236,8 +236,8 @@ static int put_by_many(void)
 	ANSWERS(open_cache(), 0);
 	for (i = 0; i < THREADS; i++)
 		ANSWERS(pthread_create(&thread[i], NULL, put_all_sizes, data_of[i]), 0);
-	until = host_now_ns() + scaled(2000) * 1000000;
-	while (host_now_ns() < until) {
+	until = ktime_get_ns() + scaled(2000) * 1000000;
+	while (ktime_get_ns() < until) {
 		now = status_of("RssAnon");
 		most = now > most ? now : most;
 		usleep(10000);

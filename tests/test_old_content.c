@@ -10,7 +10,7 @@
 
 #define SLOTS 200
 
-static unsigned char page[4 * HOST_PAGE_SIZE], got[4 * HOST_PAGE_SIZE];
+static unsigned char page[4 * PAGE_SIZE], got[4 * PAGE_SIZE];
 
 static struct ebb_store *open_store(const char *codec, uint64_t release_limit)
 {
@@ -31,14 +31,14 @@ static void put_secrets(struct ebb_store *store, uint64_t seed)
 	for (uint64_t i = 0; i < SLOTS; i++) {
 		if (i % 2) {
 			fill_word(page, 0x5ec5e75ec5e75ec5 + seed + i);
-			must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+			must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 		} else if (i % 4) {
-			memset(page, 's', HOST_PAGE_SIZE);
-			fill_random(page, i * HOST_PAGE_SIZE / SLOTS, seed + i);
-			must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+			memset(page, 's', PAGE_SIZE);
+			fill_random(page, i * PAGE_SIZE / SLOTS, seed + i);
+			must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 		} else {
-			fill_random(page, 1 + i * (HOST_PAGE_SIZE - 1) / SLOTS, seed + i);
-			must_eq(ebb_put(store, i, page, 1 + i * (HOST_PAGE_SIZE - 1) / SLOTS), 0);
+			fill_random(page, 1 + i * (PAGE_SIZE - 1) / SLOTS, seed + i);
+			must_eq(ebb_put(store, i, page, 1 + i * (PAGE_SIZE - 1) / SLOTS), 0);
 		}
 	}
 }
@@ -53,12 +53,12 @@ static void must_read_empty(struct ebb_store *store, uint64_t slot)
 {
 	size_t bytes = 7;
 
-	memset(got, 0xee, HOST_PAGE_SIZE);
-	must_eq(ebb_get(store, slot, got, HOST_PAGE_SIZE, &bytes), 0);
+	memset(got, 0xee, PAGE_SIZE);
+	must_eq(ebb_get(store, slot, got, PAGE_SIZE, &bytes), 0);
 	must_eq(bytes, 0);
 	must_eq(got[0], 0xee);
-	must_eq(ebb_read(store, slot, got, HOST_PAGE_SIZE), 0);
-	must_be_zeros(got, HOST_PAGE_SIZE);
+	must_eq(ebb_read(store, slot, got, PAGE_SIZE), 0);
+	must_be_zeros(got, PAGE_SIZE);
 }
 
 static void each_way(void (*fn)(struct ebb_store *store))
@@ -109,8 +109,8 @@ static void shorter_contents(struct ebb_store *store)
 	for (uint64_t i = 0; i < SLOTS; i++)
 		must_eq(ebb_put(store, i, "x", 1), 0);
 	for (uint64_t i = 0; i < SLOTS; i++) {
-		memset(got, 0xee, HOST_PAGE_SIZE);
-		must_eq(ebb_get(store, i, got, HOST_PAGE_SIZE, &bytes), 0);
+		memset(got, 0xee, PAGE_SIZE);
+		must_eq(ebb_get(store, i, got, PAGE_SIZE, &bytes), 0);
 		must_eq(bytes, 1);
 		must_eq(got[0], 'x');
 		must_eq(got[1], 0xee);
@@ -118,14 +118,14 @@ static void shorter_contents(struct ebb_store *store)
 		must_eq(got[1], 0xee);
 	}
 	/* Pages that are zeros but for a byte, so that they have a small object each. */
-	memset(page, 0, HOST_PAGE_SIZE);
-	page[HOST_PAGE_SIZE / 2] = 1;
+	memset(page, 0, PAGE_SIZE);
+	page[PAGE_SIZE / 2] = 1;
 	for (uint64_t i = 0; i < SLOTS; i++)
-		must_eq(ebb_write(store, i, page, HOST_PAGE_SIZE), 0);
+		must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 	for (uint64_t i = 0; i < SLOTS; i++) {
-		memset(got, 0xee, HOST_PAGE_SIZE);
-		must_eq(ebb_read(store, i, got, HOST_PAGE_SIZE), 0);
-		must(!memcmp(got, page, HOST_PAGE_SIZE));
+		memset(got, 0xee, PAGE_SIZE);
+		must_eq(ebb_read(store, i, got, PAGE_SIZE), 0);
+		must(!memcmp(got, page, PAGE_SIZE));
 	}
 }
 
@@ -162,7 +162,7 @@ static void spoil(struct store *s, u64 i)
 {
 	u64 ref = slot_ref(host_a64_read(store_slot(s, i)));
 
-	memset(page, 0xff, HOST_PAGE_SIZE);
+	memset(page, 0xff, PAGE_SIZE);
 	pool_write(&s->pool, ref, page);
 }
 
@@ -179,24 +179,24 @@ static void a_read_that_fails_leaves_zeros_and_nothing_else(void **state)
 		source_open(&source);
 		must_eq(store_init(&s, &source.pages, &cfg), 0);
 		for (u64 i = 0; i < 2; i++) {
-			memset(page, 's', HOST_PAGE_SIZE);
-			fill_random(page, HOST_PAGE_SIZE / 2, i);
-			must_eq(store_write(&s, i, page, HOST_ANY_NODE), 0);
+			memset(page, 's', PAGE_SIZE);
+			fill_random(page, PAGE_SIZE / 2, i);
+			must_eq(store_write(&s, i, page, NUMA_NO_NODE), 0);
 		}
 		spoil(&s, 0);
 		memset(got, 0xee, sizeof(got));
 		must_eq(store_read(&s, 0, got), -EIO);
-		must_be_zeros(got, HOST_PAGE_SIZE);
-		must_eq(got[HOST_PAGE_SIZE], 0xee);
+		must_be_zeros(got, PAGE_SIZE);
+		must_eq(got[PAGE_SIZE], 0xee);
 		must_eq(store_count(&s, CNT_FAILED_READ), 1);
 		/* The other one is there, and the bad one can be written anew. */
-		memset(page, 's', HOST_PAGE_SIZE);
-		fill_random(page, HOST_PAGE_SIZE / 2, 1);
+		memset(page, 's', PAGE_SIZE);
+		fill_random(page, PAGE_SIZE / 2, 1);
 		must_eq(store_read(&s, 1, got), 0);
-		must(!memcmp(got, page, HOST_PAGE_SIZE));
-		must_eq(store_write(&s, 0, page, HOST_ANY_NODE), 0);
+		must(!memcmp(got, page, PAGE_SIZE));
+		must_eq(store_write(&s, 0, page, NUMA_NO_NODE), 0);
 		must_eq(store_read(&s, 0, got), 0);
-		must(!memcmp(got, page, HOST_PAGE_SIZE));
+		must(!memcmp(got, page, PAGE_SIZE));
 		must_hold(store_check(&s));
 		store_destroy(&s);
 		source_close(&source);

@@ -8,7 +8,7 @@
 
 #include <sched.h>
 
-#define BLOCK_PAGES (ZONE_BLOCK_BYTES / HOST_PAGE_SIZE)
+#define BLOCK_PAGES (ZONE_BLOCK_BYTES / PAGE_SIZE)
 #define MOST 5000
 
 static host_page held[MOST];
@@ -81,7 +81,7 @@ static void a_list_is_never_longer_than_its_high_after_a_free(void **state)
 	must_eq(alloc(&s, held, 1000), 0);
 	for (unsigned int i = 0; i < 1000; i++) {
 		host_pages_free(s.zone, held + i, 1);
-		must_be_at_most(pcp_count(&s.pcp), (u64)40 * host_nr_cpus());
+		must_be_at_most(pcp_count(&s.pcp), (u64)40 * nr_cpu_ids);
 	}
 	/* A list that is used keeps pages: else it would be of no use. */
 	must(pcp_count(&s.pcp) >= 40 - 8);
@@ -140,7 +140,7 @@ static void a_dry_source_fails_the_whole_request_and_loses_nothing(void **state)
 	u64 before;
 
 	source_open(&s);
-	host_write_once(s.zone->max_blocks, 1);
+	WRITE_ONCE(s.zone->max_blocks, 1);
 	must_eq(alloc(&s, held, BLOCK_PAGES - 4), 0);
 	for (unsigned int i = 0; i < 5; i++) {
 		before = pages_out(&s);
@@ -152,7 +152,7 @@ static void a_dry_source_fails_the_whole_request_and_loses_nothing(void **state)
 	must_eq(alloc(&s, held + BLOCK_PAGES - 4, 4), 0);
 	host_pages_free(s.zone, held, 4);
 	must_eq(alloc(&s, held, 4), 0);
-	host_write_once(s.zone->max_blocks, 2);
+	WRITE_ONCE(s.zone->max_blocks, 2);
 	must_eq(alloc(&s, held + BLOCK_PAGES, 5), 0);
 	must_account(&s, BLOCK_PAGES + 5);
 	host_pages_free(s.zone, held, BLOCK_PAGES + 5);
@@ -187,7 +187,7 @@ static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
 		skip();
 	}
 	source_open_with(&s, 16, 1024);
-	host_write_once(s.zone->max_blocks, 1);
+	WRITE_ONCE(s.zone->max_blocks, 1);
 	run_on(0);
 	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
 	host_pages_free(s.zone, held, BLOCK_PAGES);
@@ -206,7 +206,7 @@ static void open_dry(struct source *s, unsigned int cpus)
 {
 	host_user_set_nr_cpus(cpus);
 	source_open_with(s, 16, 64);
-	host_write_once(s->zone->max_blocks, 1);
+	WRITE_ONCE(s->zone->max_blocks, 1);
 	must_eq(alloc(s, held, BLOCK_PAGES), 0);
 }
 
@@ -256,12 +256,12 @@ static void a_list_that_is_locked_is_passed_over(void **state)
 
 	open_dry(&s, 4);
 	for (unsigned int cpu = 0; cpu < 4; cpu++) {
-		if (cpu == host_cpu())
+		if (cpu == raw_smp_processor_id())
 			continue;
 		put_on(&s, cpu, held[0]);
-		host_lock(&s.pcp.list[cpu]->lock);
+		spin_lock(&s.pcp.list[cpu]->lock);
 		must_eq(alloc(&s, &page, 1), -ENOMEM);
-		host_unlock(&s.pcp.list[cpu]->lock);
+		spin_unlock(&s.pcp.list[cpu]->lock);
 		must_eq(alloc(&s, &page, 1), 0);
 		must_eq(page, held[0]);
 	}
@@ -278,12 +278,12 @@ static void who_may_need_none_takes_what_is_at_hand(void **state)
 	host_pages_free(s.zone, held, 1);
 	/* The zone has pages that could be had without waiting. */
 	pcp_drain(&s.pcp);
-	must_eq(host_pages_alloc(s.zone, held, 2, HOST_ANY_NODE, HOST_AT_HAND), 0);
+	must_eq(host_pages_alloc(s.zone, held, 2, NUMA_NO_NODE, HOST_AT_HAND), 0);
 	must_eq(pages_out(&s), 0);
 	must_eq(alloc(&s, held, 3), 0);
 	before = pages_out(&s);
 	must(before > 4);
-	must_eq(host_pages_alloc(s.zone, held + 3, 2, HOST_ANY_NODE, HOST_AT_HAND), 2);
+	must_eq(host_pages_alloc(s.zone, held + 3, 2, NUMA_NO_NODE, HOST_AT_HAND), 2);
 	must_eq(pages_out(&s), before);
 	host_pages_free(s.zone, held, 5);
 	source_close(&s);
@@ -303,7 +303,7 @@ static void a_drain_gives_a_batch_a_hold(void **state)
 	zone_reset_stat(s.zone);
 	pcp_drain(&s.pcp);
 	zone_stat(s.zone, &stat);
-	must_be_at_most(stat.holds, listed / 8 + host_nr_cpus());
+	must_be_at_most(stat.holds, listed / 8 + nr_cpu_ids);
 	must_be_at_most(stat.max_pages_per_hold, 8);
 	source_close(&s);
 }
@@ -320,11 +320,11 @@ static void lists_age_with_time(void **state)
 		;
 	/* Too early: nothing ages, and somebody has to come again. */
 	do {
-		s.pcp.aged = host_now_ns();
+		s.pcp.aged = ktime_get_ns();
 		again = pcp_tend(&s.pcp, &aged);
 	} while (aged);
 	must(again);
-	s.pcp.aged = host_now_ns() - PCP_PERIOD_US * 1000;
+	s.pcp.aged = ktime_get_ns() - PCP_PERIOD_US * 1000;
 	must(!pcp_tend(&s.pcp, &aged));
 	must(aged);
 	source_close(&s);

@@ -66,14 +66,14 @@ static void random_operations_agree_with_a_plain_table(void **state)
 /* All sizes at once, so that an object that reaches too far hits its neighbour. */
 static void an_object_of_every_size_keeps_its_bytes_and_its_size(void **state)
 {
-	const size_t step = HOST_PAGE_SIZE == 4096 ? 1 : HOST_PAGE_SIZE / 2048 + 1;
+	const size_t step = PAGE_SIZE == 4096 ? 1 : PAGE_SIZE / 2048 + 1;
 	struct rig *r = rig_open(16);
 	size_t size = 1, first = 1;
 	u32 key;
 
 	use_seed(7);
-	while (size <= HOST_PAGE_SIZE) {
-		for (key = 0, first = size; key < KEYS && size <= HOST_PAGE_SIZE;
+	while (size <= PAGE_SIZE) {
+		for (key = 0, first = size; key < KEYS && size <= PAGE_SIZE;
 		     key++, size += step)
 			make(r, key, size, size * 31 + test_seed);
 		must_hold(pool_check(&r->pool, NULL));
@@ -90,7 +90,7 @@ static void sizes_around_the_largest_class_are_told_exactly(void **state)
 		struct rig *r = rig_open(chain);
 		size_t size = pool_max_small(&r->pool) - 20;
 
-		for (u32 key = 0; key < 60 && size <= HOST_PAGE_SIZE; key++, size++) {
+		for (u32 key = 0; key < 60 && size <= PAGE_SIZE; key++, size++) {
 			make(r, 2 * key, size, key);
 			make(r, 2 * key + 1, size, ~(uint64_t)key);
 		}
@@ -112,7 +112,7 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 	unsigned int obj_bits[ZSPAGE_UNITS_MAX + 1] = { 0 }, units[CLASS_RAW_MAX], i;
 	unsigned int loc_bits = 51 - (shift == 12 ? 8 : 9) - (shift - 7);
 
-	if (shift == HOST_PAGE_SHIFT)
+	if (shift == PAGE_SHIFT)
 		must_eq(loc_bits, REF_LOC_BITS);
 	must_eq(class_table_init(&t, (size_t)1 << shift, chain, rule), 0);
 	for (i = 0; i < t.nclasses; i++) {
@@ -126,7 +126,7 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 		if (shift < 16 && words == 1 && lines - takes <= ((size_t)c->pages << shift) / 1024)
 			takes = lines;
 		units[i] = (unsigned int)((takes + 7) / 8);
-		if (shift == HOST_PAGE_SHIFT && host_page_bytes == sizeof(host_page))
+		if (shift == PAGE_SHIFT && host_page_bytes == sizeof(host_page))
 			must_eq(units[i], zspage_units(zspage_words(c->objs), c->pages));
 		must(units[i] <= ZSPAGE_UNITS_MAX);
 		if (bits > obj_bits[units[i]])
@@ -196,8 +196,8 @@ static void references_hold_the_highest_numbers_of_every_class(void **state)
 	struct class_table t;
 
 	for (size_t k = 0; k < ARRAY_LEN(chain); k++) {
-		must_eq(class_table_init(&t, HOST_PAGE_SIZE, chain[k],
-					 class_pool_rule(HOST_PAGE_SIZE)), 0);
+		must_eq(class_table_init(&t, PAGE_SIZE, chain[k],
+					 class_pool_rule(PAGE_SIZE)), 0);
 		for (unsigned int i = 0; i < t.nclasses; i++)
 			use_the_last_numbers(i, chain[k]);
 	}
@@ -209,7 +209,7 @@ static void other_sizes_are_refused(void **state)
 	u64 ref;
 
 	must_eq(pool_alloc(&r->pool, 0, 1, ANYHOW, &ref), -EINVAL);
-	must_eq(pool_alloc(&r->pool, HOST_PAGE_SIZE + 1, 1, ANYHOW, &ref), -EINVAL);
+	must_eq(pool_alloc(&r->pool, PAGE_SIZE + 1, 1, ANYHOW, &ref), -EINVAL);
 	must_eq(pool_alloc(&r->pool, SIZE_MAX, 1, ANYHOW, &ref), -EINVAL);
 	rig_close(r);
 }
@@ -229,7 +229,7 @@ static void objects_that_span_pages_keep_their_bytes_in_every_class(void **state
 		for (key = 0; key < c->objs && key < KEYS; key++) {
 			make(r, key, payload(r, i), test_seed + key);
 			must_eq(pool_ref_room(&r->pool, r->word[key]),
-				(c->pages * HOST_PAGE_SIZE + c->objs - 1) / c->objs);
+				(c->pages * PAGE_SIZE + c->objs - 1) / c->objs);
 		}
 		if (c->objs <= KEYS)
 			must_eq(pool_pages(&r->pool), c->pages);
@@ -255,7 +255,7 @@ static void objects_are_placed_lowest_first_and_pages_come_as_they_are_reached(v
 		make(r, key, payload(r, i), key);
 		must_eq(obj_of(r, r->word[key]), key);
 		must_eq(pool_pages(&r->pool),
-			(((size_t)key + 1) * c->size + HOST_PAGE_SIZE - 1) / HOST_PAGE_SIZE);
+			(((size_t)key + 1) * c->size + PAGE_SIZE - 1) / PAGE_SIZE);
 	}
 	zspage = zspage_of(r, r->word[0]);
 	must_eq(zspage_of(r, r->word[c->objs - 1u]), zspage);
@@ -345,13 +345,13 @@ static void the_peak_is_the_most_there_was_since_its_reset(void **state)
 	u32 key;
 
 	for (key = 0; key < 10; key++)
-		make(r, key, HOST_PAGE_SIZE, key);
+		make(r, key, PAGE_SIZE, key);
 	drop_all(r);
 	must_eq(pool_pages_peak(&r->pool), 10);
-	make(r, 0, HOST_PAGE_SIZE, 0);
+	make(r, 0, PAGE_SIZE, 0);
 	pool_reset_peak(&r->pool);
 	must_eq(pool_pages_peak(&r->pool), 1);
-	make(r, 1, HOST_PAGE_SIZE, 0);
+	make(r, 1, PAGE_SIZE, 0);
 	must_eq(pool_pages_peak(&r->pool), 2);
 	drop_all(r);
 	rig_close(r);

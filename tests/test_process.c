@@ -19,7 +19,7 @@
 #define SLOTS 20000u
 
 static struct ebb_store *store;
-static char page[HOST_PAGE_SIZE];
+static char page[PAGE_SIZE];
 
 static struct ebb_store *open_slots(u64 slots, const char *codec)
 {
@@ -76,7 +76,7 @@ static int use_what_is_the_parents(void)
 
 __attribute__((unused)) static int use_one_of_its_own(void)
 {
-	static char copy[HOST_PAGE_SIZE];
+	static char copy[PAGE_SIZE];
 	struct ebb_store *own = open_slots(SLOTS, "zstd");
 	unsigned int i;
 
@@ -154,7 +154,7 @@ static int have_no_table(void)
 
 static void the_slot_table_is_not_the_childs(void **state)
 {
-	static const char zeros[HOST_PAGE_SIZE];
+	static const char zeros[PAGE_SIZE];
 	u64 i;
 
 	store = open_slots(TABLE_SLOTS, NULL);
@@ -173,7 +173,7 @@ static u32 started;
 static void *use_store(void *arg)
 {
 	struct rng r = { (uintptr_t)arg };
-	static __thread char own[HOST_PAGE_SIZE], copy[HOST_PAGE_SIZE];
+	static __thread char own[PAGE_SIZE], copy[PAGE_SIZE];
 	char why[8];
 	size_t n;
 	u64 x;
@@ -181,7 +181,7 @@ static void *use_store(void *arg)
 	fill_random(own, sizeof(own), r.s);
 	memset(own + 1000, 0, sizeof(own) - 1000);
 	__atomic_fetch_add(&started, 1, __ATOMIC_RELEASE);
-	while (!host_read_once(stop)) {
+	while (!READ_ONCE(stop)) {
 		u64 i = rng_below(&r, SLOTS);
 
 		pthread_testcancel();
@@ -235,14 +235,14 @@ static void a_child_of_a_busy_process_closes_and_ends(void **state)
 
 	store = open_slots(SLOTS, NULL);
 	must(store != NULL);
-	host_write_once(stop, false);
+	WRITE_ONCE(stop, false);
 	for (i = 0; i < THREADS; i++)
 		must_eq(pthread_create(&id[i], NULL, use_store, (void *)(i + 1)), 0);
 	while (turns-- && !hung) {
 		usleep(2000);
 		hung = status_of_child(end_as_programs_do) != 0;
 	}
-	host_write_once(stop, true);
+	WRITE_ONCE(stop, true);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(id[i], NULL);
 	must_eq(hung, 0);
@@ -266,7 +266,7 @@ static void a_cancelled_thread_leaves_no_call_half_done(void **state)
 #endif
 	store = open_slots(SLOTS, NULL);
 	must(store != NULL);
-	host_write_once(stop, false);
+	WRITE_ONCE(stop, false);
 	for (i = 0; i < THREADS; i++)
 		must_eq(pthread_create(&id[i], NULL, use_store, (void *)(i + 1)), 0);
 	while (turns--) {
@@ -278,7 +278,7 @@ static void a_cancelled_thread_leaves_no_call_half_done(void **state)
 		must_eq(pthread_create(&id[i], NULL, use_store,
 				       (void *)(uintptr_t)(rng_next(&r) | 1)), 0);
 	}
-	host_write_once(stop, true);
+	WRITE_ONCE(stop, true);
 	for (i = 0; i < THREADS; i++)
 		must_eq(pthread_join(id[i], NULL), 0);
 	if (ebb_check(store, why, sizeof(why)))
@@ -345,15 +345,15 @@ static int use_in_filter(void)
 
 	store = open_in_use();
 	ANSWERS(store != NULL, true);
-	host_write_once(stop, false);
+	WRITE_ONCE(stop, false);
 	for (i = 0; i < 2; i++)
 		ANSWERS(pthread_create(&id[i], NULL, use_store, (void *)(uintptr_t)(i + 1)), 0);
 	while (__atomic_load_n(&started, __ATOMIC_ACQUIRE) < 2)
 		sched_yield();
 	ANSWERS(allow_only(calls, calls_allowed), 0);
-	for (end = host_now_ns() + 300000000; host_now_ns() < end;)
+	for (end = ktime_get_ns() + 300000000; ktime_get_ns() < end;)
 		ebb_free(store, 0, SLOTS);
-	host_write_once(stop, true);
+	WRITE_ONCE(stop, true);
 	for (i = 0; i < 2; i++)
 		ANSWERS(pthread_join(id[i], NULL), 0);
 	ANSWERS(ebb_free(store, 0, SLOTS), 0);
@@ -404,7 +404,7 @@ static void *read_slowly(void *arg)
 {
 	u64 i = (uintptr_t)arg;
 
-	ebb_read(store, i, slow_buffer + i * 65536, HOST_PAGE_SIZE);
+	ebb_read(store, i, slow_buffer + i * 65536, PAGE_SIZE);
 	return NULL;
 }
 
@@ -421,7 +421,7 @@ static void a_buffer_that_faults_slowly_stops_nobody_else(void **state)
 	struct uffdio_register area = { .mode = UFFDIO_REGISTER_MODE_MISSING };
 	struct uffdio_zeropage zero;
 	pthread_t slow[SLOW], other;
-	u64 end = host_now_ns() + 10000000000;
+	u64 end = ktime_get_ns() + 10000000000;
 	u32 done = 0;
 	uintptr_t i;
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
@@ -451,7 +451,7 @@ static void a_buffer_that_faults_slowly_stops_nobody_else(void **state)
 		must_eq(read(fd, &msg, sizeof(msg)), sizeof(msg));
 	}
 	must_eq(pthread_create(&other, NULL, read_at_once, &done), 0);
-	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE) && host_now_ns() < end)
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE) && ktime_get_ns() < end)
 		usleep(1000);
 	zero = (struct uffdio_zeropage){ .range = area.range };
 	must_eq(ioctl(fd, UFFDIO_ZEROPAGE, &zero), 0);

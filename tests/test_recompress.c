@@ -15,7 +15,7 @@ struct head {
 	u16 bytes[STORE_CODECS];        /* by priority; 0: more than fits */
 };
 
-static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
+static unsigned char page[PAGE_SIZE], got[PAGE_SIZE];
 static struct recompress_work work;
 static int codec_says;                  /* not 0: what compress returns from priority 1 on */
 static bool codec_breaks;               /* decompress fails */
@@ -24,7 +24,7 @@ static void (*during)(struct store *s); /* what others do while a codec is at wo
 
 static void make_page(unsigned char *to, const struct head *h)
 {
-	fill_random(to, HOST_PAGE_SIZE, h->seed);
+	fill_random(to, PAGE_SIZE, h->seed);
 	memcpy(to, h, sizeof(*h));
 }
 
@@ -102,7 +102,7 @@ static struct store *open_store(u64 release_limit)
 		.slots = SLOTS, .codec = &codec_0, .chain = 8, .release_limit = release_limit,
 		.more = { { .ops = &codec_1 }, { .ops = NULL }, { .ops = &codec_3 } },
 	};
-	static unsigned char a[HOST_PAGE_SIZE], b[HOST_PAGE_SIZE];
+	static unsigned char a[PAGE_SIZE], b[PAGE_SIZE];
 
 	work = (struct recompress_work){ a, b };
 	codec_says = 0;
@@ -123,7 +123,7 @@ static void put(struct store *s, u64 i, unsigned int first, unsigned int second,
 	struct head h = head_of(i, first, second, last);
 
 	make_page(page, &h);
-	must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 }
 
 static void must_read(struct store *s, u64 i)
@@ -134,7 +134,7 @@ static void must_read(struct store *s, u64 i)
 	memcpy(&h, got, sizeof(h));
 	must_eq(h.seed, i + 1);
 	make_page(page, &h);
-	must(!memcmp(page, got, HOST_PAGE_SIZE));
+	must(!memcmp(page, got, PAGE_SIZE));
 }
 
 static u64 word(struct store *s, u64 i)
@@ -170,7 +170,7 @@ static void a_page_is_made_anew_if_its_class_gets_smaller(void **state)
 	must_eq(tried(s, 5, 1), RECOMPRESS_DONE);
 	must_eq(slot_codec(word(s, 5)), 1);
 	must_eq(store_count(s, CNT_COMPR_BYTES), 1000);
-	must_eq(store_count(s, CNT_ORIG_BYTES), HOST_PAGE_SIZE);
+	must_eq(store_count(s, CNT_ORIG_BYTES), PAGE_SIZE);
 	must_eq(store_count(s, CNT_FREED), freed);
 	must_eq(pool_pages(&s->pool), 1);
 	must_read(s, 5);
@@ -241,10 +241,10 @@ static void what_the_request_is_not_about_is_passed(void **state)
 	unsigned int i;
 
 	fill_word(page, 7);
-	must_eq(store_write(s, 1, page, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, 1, page, NUMA_NO_NODE), 0);
 	fill_word(page, 0x1234567890abcdefu);
-	must_eq(store_write(s, 2, page, HOST_ANY_NODE), 0);
-	must_eq(store_put(s, 3, page, 500, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, 2, page, NUMA_NO_NODE), 0);
+	must_eq(store_put(s, 3, page, 500, NUMA_NO_NODE), 0);
 	put(s, 4, 1000, 500, 100);
 	must_eq(tried(s, 4, 3), RECOMPRESS_DONE);
 	mark_all(s);
@@ -359,7 +359,7 @@ static void readers_are_no_obstacle_and_keep_what_they_read(void **state)
 	must_eq(slot_codec(word(s, 0)), 1);
 	must_eq(pool_pages(&s->pool), pages + 1);
 	must_eq(store_unpack(s, held, got), 0);
-	must(!memcmp(got, page, HOST_PAGE_SIZE));
+	must(!memcmp(got, page, PAGE_SIZE));
 	store_drop(s, 0, held);
 	must_eq(pool_pages(&s->pool), pages);
 	put(s, 0, 2000, 1000, 0);
@@ -399,7 +399,7 @@ static void what_fails_changes_nothing(void **state)
 	must_eq(tried(s, 0, 1), -EIO);
 	codec_says = -ENOMEM;
 	must_eq(tried(s, 0, 1), -ENOMEM);
-	codec_says = (int)HOST_PAGE_SIZE;
+	codec_says = (int)PAGE_SIZE;
 	must_eq(tried(s, 0, 1), -EIO);
 	codec_says = 0;
 	codec_breaks = true;
@@ -449,7 +449,7 @@ static void mem_limit_is_no_obstacle(void **state)
 	struct store *s = open_store(0);
 
 	put(s, 0, 0, 1000, 0);
-	host_write_once(s->pool.limit, 1);
+	WRITE_ONCE(s->pool.limit, 1);
 	must_eq(tried(s, 0, 1), RECOMPRESS_DONE);
 	must_read(s, 0);
 	rig_close();
@@ -542,7 +542,7 @@ static void pieces_come_to_every_page_once_and_count_what_they_tried(void **stat
 	while (store_recompressible(s, &at, SLOTS, &r, count))
 		;
 	must_eq(count[1000 / RECOMPRESS_STEP], SLOTS / 4);
-	must_eq(count[2000 / RECOMPRESS_STEP] + count[HOST_PAGE_SIZE / RECOMPRESS_STEP], SLOTS / 2);
+	must_eq(count[2000 / RECOMPRESS_STEP] + count[PAGE_SIZE / RECOMPRESS_STEP], SLOTS / 2);
 
 	/* The largest ones only, and not all of them. */
 	recompress_request_init(&r, 1);
@@ -587,10 +587,10 @@ static void marks_are_of_pages_in_objects_and_end_with_a_touch(void **state)
 	u64 was;
 
 	fill_word(page, 7);
-	must_eq(store_write(s, 1, page, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, 1, page, NUMA_NO_NODE), 0);
 	fill_word(page, 0x1234567890abcdefu);
-	must_eq(store_write(s, 2, page, HOST_ANY_NODE), 0);
-	must_eq(store_put(s, 3, page, 500, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, 2, page, NUMA_NO_NODE), 0);
+	must_eq(store_put(s, 3, page, 500, NUMA_NO_NODE), 0);
 	put(s, 4, 1000, 0, 0);
 	put(s, 5, 0, 0, 0);
 	mark_all(s);
@@ -716,7 +716,7 @@ static void the_check_knows_what_may_be_said_of_a_slot(void **state)
 	must(store_check(s) != NULL);
 	host_a64_set(store_slot(s, 0), was);
 	fill_word(page, 7);
-	must_eq(store_write(s, 1, page, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, 1, page, NUMA_NO_NODE), 0);
 	host_a64_or(store_slot(s, 1), SLOT_IDLE);
 	must(store_check(s) != NULL);
 	host_a64_and(store_slot(s, 1), ~SLOT_IDLE);

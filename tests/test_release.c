@@ -86,9 +86,9 @@ static u64 freed(struct rig *r)
 /* The budget's buffers and one a CPU, of which each may be more than full by an object. */
 static u64 bound(struct rig *r, u64 limit)
 {
-	u64 share = limit / (2 * host_nr_cpus()), bufs = limit / RELEASE_BUF_BYTES;
+	u64 share = limit / (2 * nr_cpu_ids), bufs = limit / RELEASE_BUF_BYTES;
 
-	share = (share < RELEASE_BUF_BYTES ? share : RELEASE_BUF_BYTES) + HOST_PAGE_SIZE;
+	share = (share < RELEASE_BUF_BYTES ? share : RELEASE_BUF_BYTES) + PAGE_SIZE;
 	return (bufs + r->release.items) * share;
 }
 
@@ -100,7 +100,7 @@ static void what_is_held_back_is_the_sum_of_the_class_sizes(void **state)
 
 	hold_workers(&r->release);
 	for (unsigned int i = 0; i < 3000; i++) {
-		u64 ref = make(r, 1 + rng_below(&rng, HOST_PAGE_SIZE));
+		u64 ref = make(r, 1 + rng_below(&rng, PAGE_SIZE));
 
 		must_be_at_most(pool_ref_size(&r->pool, ref), pool_ref_room(&r->pool, ref));
 		sum += push(r, ref);
@@ -131,7 +131,7 @@ static void past_the_budget_the_caller_frees_in_place(void **state)
 
 		/* Four budgets' worth. */
 		while (n < OBJECTS && (n < 200 || bytes < 4 * limit[k])) {
-			refs[n] = make(r, 1 + rng_below(&rng, HOST_PAGE_SIZE));
+			refs[n] = make(r, 1 + rng_below(&rng, PAGE_SIZE));
 			bytes += pool_ref_room(&r->pool, refs[n++]);
 		}
 		hold_workers(&r->release);
@@ -195,7 +195,7 @@ static void full_buffers_wake_the_worker(void **state)
 	usleep(10 * RELEASE_TIMER_US);  /* its timer has run out, and it waits to be let go */
 	for (u64 i = 1; i < most * RELEASE_REFS; i++)
 		push(r, make(r, 40));
-	must_eq(host_read_once(r->release.node->worker->work.wake), 0);
+	must_eq(READ_ONCE(r->release.node->worker->work.wake), 0);
 	let_workers(&r->release);
 	must_become(freed(r) == r->pushed);
 	must(stats_of(&r->release).flush_full + stats_of(&r->release).flush_timer > 0);
@@ -253,15 +253,15 @@ static void a_cpu_s_first_buffers_are_no_backlog(void **state)
 	must_eq(release_backlog(&r->release), 0);
 	let_workers(&r->release);
 	/* With nothing held back pockets have what they had. */
-	must_become(host_read_once(node->out) == node->cpu_bufs);
-	must_eq(host_read_once(node->item[0]->queue.nempty), node->cpu_bufs / node->nitems - 1);
+	must_become(READ_ONCE(node->out) == node->cpu_bufs);
+	must_eq(READ_ONCE(node->item[0]->queue.nempty), node->cpu_bufs / node->nitems - 1);
 	rig_close(r);
 }
 
 static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
 {
 	/* Of less than two buffers a CPU one CPU alone does not get all. */
-	u64 asked, more = 2 * host_nr_cpus() * RELEASE_BUF_BYTES;
+	u64 asked, more = 2 * nr_cpu_ids * RELEASE_BUF_BYTES;
 	struct rig *r = rig_open(more / 2);
 
 	for (unsigned int i = 0; i < 100; i++)
@@ -362,7 +362,7 @@ static void random_pushes_stay_within_any_budget_on_any_number_of_cpus(void **st
 			u64 most = 0;
 
 			for (unsigned long i = 0; i < steps; i++) {
-				push(r, make(r, 1 + rng_below(&rng, HOST_PAGE_SIZE)));
+				push(r, make(r, 1 + rng_below(&rng, PAGE_SIZE)));
 				if (!rng_below(&rng, 1000))
 					release_flush(&r->release);
 			}
@@ -386,13 +386,13 @@ static void who_is_short_of_memory_waits_for_no_flush(void **state)
 	for (unsigned int i = 0; i < 5 * RELEASE_REFS; i++)
 		push(r, make(r, 100));
 	/* As if a flush had lost its CPU. */
-	host_mutex_lock(&r->release.flushing);
+	mutex_lock(&r->release.flushing);
 	for (unsigned int i = 0; i < 20; i++) {
-		freed = release_help(&r->release, host_node(), 2);
+		freed = release_help(&r->release, numa_mem_id(), 2);
 		must_be_at_most(freed, 2 * RELEASE_REFS);
 		all += freed;
 	}
-	host_mutex_unlock(&r->release.flushing);
+	mutex_unlock(&r->release.flushing);
 	must_eq(all, r->pushed);
 	must_eq(release_held(&r->release), 0);
 	let_workers(&r->release);
@@ -408,9 +408,9 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 		push(r, make(r, 100));
 	must(release_full_bufs(&r->release) > 0);
 	/* As if a flush had lost its CPU before it took anything. */
-	host_mutex_lock(&r->release.flushing);
+	mutex_lock(&r->release.flushing);
 	must(release_help_all(&r->release));
-	host_mutex_unlock(&r->release.flushing);
+	mutex_unlock(&r->release.flushing);
 	must_eq(release_held(&r->release), 0);
 	must_eq(freed(r), r->pushed);
 	/* Somebody is counted, by either parity of the epoch. */
@@ -430,7 +430,7 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 
 static void *help_once(void *done)
 {
-	release_help(&rig.release, host_node(), 1);
+	release_help(&rig.release, numa_mem_id(), 1);
 	__atomic_store_n((bool *)done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -441,7 +441,7 @@ static void who_are_short_of_memory_look_at_different_items(void **state)
 	struct release_todo todo = { 0 };
 	bool done[2] = { false, false };
 	struct pool_class *class;
-	u64 until = host_now_ns() + 10000000000ull, ref;
+	u64 until = ktime_get_ns() + 10000000000ull, ref;
 	pthread_t thread[2];
 	struct rig *r;
 
@@ -455,15 +455,15 @@ static void who_are_short_of_memory_look_at_different_items(void **state)
 	r->pushed++;
 
 	/* It is the only one of its zspage, so who frees it needs the lock of its class. */
-	host_lock(&class->lock);
+	spin_lock(&class->lock);
 	must_eq(pthread_create(&thread[0], NULL, help_once, &done[0]), 0);
-	while (!host_read_once(class->lock.waiters) && host_now_ns() < until)
+	while (!READ_ONCE(class->lock.waiters) && ktime_get_ns() < until)
 		;
 	must_eq(pthread_create(&thread[1], NULL, help_once, &done[1]), 0);
-	while (!__atomic_load_n(&done[1], __ATOMIC_ACQUIRE) && host_now_ns() < until)
+	while (!__atomic_load_n(&done[1], __ATOMIC_ACQUIRE) && ktime_get_ns() < until)
 		;
-	host_unlock(&class->lock);
-	must(host_now_ns() < until);
+	spin_unlock(&class->lock);
+	must(ktime_get_ns() < until);
 	must_eq(pthread_join(thread[0], NULL), 0);
 	must_eq(pthread_join(thread[1], NULL), 0);
 	must_eq(freed(r), 1);

@@ -2,7 +2,7 @@
 /*
  * test_reread.c - what another thread does between a look and what is done about it.
  *
- * The code under test is compiled into this program with a host_read_once() and a host_a64_cas()
+ * The code under test is compiled into this program with a READ_ONCE() and a host_a64_cas()
  * that let the other thread go on just after or before, so that the window is hit every time.
  */
 #include "support.h"
@@ -28,8 +28,8 @@ static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
 #include "store/check.h"
 #include "../core/store/hold.c"
 
-#undef host_read_once
-#define host_read_once(x)                                               \
+#undef READ_ONCE
+#define READ_ONCE(x)                                               \
 	__extension__({                                                 \
 		__typeof__(x) v_ = __atomic_load_n(&(x), __ATOMIC_RELAXED); \
 		if (after_read)                                         \
@@ -52,7 +52,7 @@ static struct rig {
 	unsigned int swings, strays;
 } rig;
 
-static unsigned char bytes[SIZE], bounce[HOST_PAGE_SIZE];
+static unsigned char bytes[SIZE], bounce[PAGE_SIZE];
 
 static u64 look(void *ctx, u32 key)
 {
@@ -83,7 +83,7 @@ static void allocator_goes_on(const void *place)
 
 	if (place != r->late_header || !r->late)
 		return;
-	host_write_once(*r->late_header, r->late_key);
+	WRITE_ONCE(*r->late_header, r->late_key);
 	r->word[r->late_key] = r->late;
 	r->late = 0;
 }

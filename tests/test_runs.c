@@ -170,9 +170,9 @@ static void what_a_table_forgets_is_not_there(void **state)
 		must(host_table_has(&t, i));
 		host_a64_set(host_table_at(&t, i), i + 1);
 	}
-	must_eq(host_table_bytes(&t), bytes + 100 * HOST_PAGE_SIZE);
+	must_eq(host_table_bytes(&t), bytes + 100 * PAGE_SIZE);
 	must(host_table_forget(&t, 10 * HOST_USER_PART, 75 * HOST_USER_PART));
-	must_eq(host_table_bytes(&t), bytes + 25 * HOST_PAGE_SIZE);
+	must_eq(host_table_bytes(&t), bytes + 25 * PAGE_SIZE);
 	for (i = 0; i < n; i++) {
 		u64 part = i / HOST_USER_PART, skip = host_table_skip(&t, i);
 
@@ -184,14 +184,14 @@ static void what_a_table_forgets_is_not_there(void **state)
 		else
 			must_eq(skip, (end < 85 ? end : 85) * HOST_USER_PART - i);
 	}
-	must_eq(pages_there(&t), 25 * HOST_PAGE_SIZE / (size_t)sysconf(_SC_PAGESIZE));
+	must_eq(pages_there(&t), 25 * PAGE_SIZE / (size_t)sysconf(_SC_PAGESIZE));
 	for (i = 0; i < n; i++) {
 		u64 part = i / HOST_USER_PART;
 
 		must_eq(host_a64_read(host_table_at(&t, i)), part < 10 || part >= 85 ? i + 1 : 0);
 	}
 	must(host_table_has(&t, 20 * HOST_USER_PART));
-	must_eq(host_table_bytes(&t), bytes + 26 * HOST_PAGE_SIZE);
+	must_eq(host_table_bytes(&t), bytes + 26 * PAGE_SIZE);
 	must(host_table_forget(&t, 0, n));
 	must_eq(host_table_bytes(&t), bytes);
 	host_table_destroy(&t);
@@ -237,9 +237,9 @@ static bool any_is_idle(void)
 	struct runs *r = &blocks.runs;
 	bool any;
 
-	host_lock(&r->lock);
+	spin_lock(&r->lock);
 	any = runs_level(r, r->levels - 1, 0)[RUNS_IDLE] != 0;
-	host_unlock(&r->lock);
+	spin_unlock(&r->lock);
 	return any;
 }
 
@@ -278,7 +278,7 @@ static void the_table_of_freed_blocks_is_given_back(void **state)
 		if (i != 3 * HOST_USER_PART)
 			block_free(&blocks, ref[i]);
 	must_eq(ebb_trim(store, NULL), 0);
-	must_be_at_most(meta_bytes(), full - 39 * HOST_PAGE_SIZE);
+	must_be_at_most(meta_bytes(), full - 39 * PAGE_SIZE);
 	for (i = 0; i < SLOTS; i++)
 		must_eq(block_get(&blocks, s, ref[i], &byte, 1, &n),
 			i == 3 * HOST_USER_PART ? 0 : -ESTALE);
@@ -286,7 +286,7 @@ static void the_table_of_freed_blocks_is_given_back(void **state)
 	/* The last one goes without a call, and none is given back twice. */
 	must_become(!any_is_idle());
 	must(!blocks_give_table(&blocks, 0));
-	must_be_at_most(meta_bytes(), full - 40 * HOST_PAGE_SIZE);
+	must_be_at_most(meta_bytes(), full - 40 * PAGE_SIZE);
 	free(ref);
 	ref = fill_slots(s);
 	must_eq(meta_bytes(), full);
@@ -365,7 +365,7 @@ static void who_finds_all_numbers_hidden_waits(void **state)
 	open_blocks();
 	s = scratch_get(&blocks);
 	ref = fill_slots(s);
-	host_mutex_lock(&blocks.giving);
+	mutex_lock(&blocks.giving);
 	for (i = 0; i < SLOTS; i++)
 		block_free(&blocks, ref[i]);
 	while ((hidden[n].n = runs_hide(&blocks.runs, &hidden[n].first)))
@@ -378,7 +378,7 @@ static void who_finds_all_numbers_hidden_waits(void **state)
 	}
 	while (n--)
 		runs_show(&blocks.runs, hidden[n].first, hidden[n].n);
-	host_mutex_unlock(&blocks.giving);
+	mutex_unlock(&blocks.giving);
 	must_eq(pthread_join(thread, NULL), 0);
 	must_eq(late_err, 0);
 	free(ref);
@@ -509,14 +509,14 @@ static void *give(void *arg)
 			continue;
 		}
 		/* The same, with a pause in which others go on. */
-		host_mutex_lock(&blocks.giving);
+		mutex_lock(&blocks.giving);
 		n = runs_hide(&blocks.runs, &first);
 		if (n) {
 			sched_yield();
 			*given += ebb_forget_slots(store, first, n);
 			runs_show(&blocks.runs, first, n);
 		}
-		host_mutex_unlock(&blocks.giving);
+		mutex_unlock(&blocks.giving);
 		sched_yield();
 	}
 	return NULL;

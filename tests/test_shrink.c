@@ -36,7 +36,7 @@ static void fill(u64 from, u64 to)
 	static unsigned char data[SIZE];
 
 	for (; from < to; from++)
-		must_eq(store_put(&rig.store, from, data, SIZE, HOST_ANY_NODE), 0);
+		must_eq(store_put(&rig.store, from, data, SIZE, NUMA_NO_NODE), 0);
 }
 
 /* Of each n slots one stays. */
@@ -54,7 +54,7 @@ static void thin_out(u64 n)
  */
 static void shrink_to_nothing(struct store *s)
 {
-	u64 calls = 0, most = host_nr_cpus() + 1;
+	u64 calls = 0, most = nr_cpu_ids + 1;
 	struct pool_compaction pass;
 
 	pool_compact_begin(&s->pool, &pass);
@@ -90,7 +90,7 @@ static void what_is_promised_is_there(void **state)
 	shrink_look(&s->shrink);
 	before = pool_pages(&s->pool);
 	promised = shrink_count(&s->shrink);
-	room = store_count(s, CNT_ROOM) >> HOST_PAGE_SHIFT;
+	room = store_count(s, CNT_ROOM) >> PAGE_SHIFT;
 	must(promised > before / 2);
 	must_be_at_most(promised, before - room);
 	shrink_to_nothing(s);
@@ -116,18 +116,18 @@ static void what_is_held_back_is_counted_once(void **state)
 	for (u64 i = 0; i < SLOTS; i++)
 		must_eq(store_free(s, i), 0);
 	shrink_look(&s->shrink);
-	held = release_held(&s->release) >> HOST_PAGE_SHIFT;
-	must(held > SLOTS * SIZE / 2 >> HOST_PAGE_SHIFT);
+	held = release_held(&s->release) >> PAGE_SHIFT;
+	must(held > SLOTS * SIZE / 2 >> PAGE_SHIFT);
 	bufs = release_full_bufs(&s->release);
 	must_be_at_most(shrink_count(&s->shrink),
-			bufs * s->release.buf_bytes >> HOST_PAGE_SHIFT);
+			bufs * s->release.buf_bytes >> PAGE_SHIFT);
 	must(bufs > 2 * pockets);
 	must(shrink_count(&s->shrink) >=
-	     (bufs - pockets) * s->release.buf_bytes >> HOST_PAGE_SHIFT);
+	     (bufs - pockets) * s->release.buf_bytes >> PAGE_SHIFT);
 	must(shrink_some(&s->shrink) > 0);
 	/* A call frees no more buffers than it may. */
-	must_be_at_most(held - (release_held(&s->release) >> HOST_PAGE_SHIFT),
-			SHRINK_BUFS * RELEASE_BUF_BYTES >> HOST_PAGE_SHIFT);
+	must_be_at_most(held - (release_held(&s->release) >> PAGE_SHIFT),
+			SHRINK_BUFS * RELEASE_BUF_BYTES >> PAGE_SHIFT);
 	let_workers(&s->release);
 	release_flush(&s->release);
 	rig_close();
@@ -292,7 +292,7 @@ static double within(u64 gave, u64 of_1000)
 }
 
 /* The threads call while work(s) is done; then it is told how long they took. */
-HOST_NO_ANALYSIS        /* it holds a lock that nobody else is to want */
+__no_context_analysis        /* it holds a lock that nobody else is to want */
 static void call_beside(struct store *s, void (*work)(struct store *s))
 {
 	u64 calls = 0, gave = 0, longest = 0, total = 0, late = 0, control = 0;
@@ -301,13 +301,13 @@ static void call_beside(struct store *s, void (*work)(struct store *s))
 	memset(caller, 0, sizeof(caller));
 	stop = false;
 	/* The sleeping lock of all that is held back: who would sleep on it is seen. */
-	host_mutex_lock(&s->release.flushing);
+	mutex_lock(&s->release.flushing);
 	for (unsigned int i = 0; i < CALLERS; i++)
 		must_eq(pthread_create(&caller[i].thread, NULL, call, &caller[i]), 0);
 	work(s);
 	must_eq(__atomic_load_n(&s->release.flushing.state, __ATOMIC_RELAXED) & HOST_USER_WAITERS,
 		0);
-	host_mutex_unlock(&s->release.flushing);
+	mutex_unlock(&s->release.flushing);
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (unsigned int i = 0; i < CALLERS; i++) {
 		must_eq(pthread_join(caller[i].thread, NULL), 0);
@@ -344,13 +344,13 @@ static void compact_over_and_over(struct store *s)
 
 static void compact_once(struct store *s)
 {
-	u64 begun = host_now_ns(), pages = pool_pages(&s->pool);
+	u64 begun = ktime_get_ns(), pages = pool_pages(&s->pool);
 
 	pool_compact(&s->pool);
 	printf("# %llu of %llu MiB given back in %llu ms\n",
-	       (unsigned long long)((pages - pool_pages(&s->pool)) << HOST_PAGE_SHIFT >> 20),
-	       (unsigned long long)(pages << HOST_PAGE_SHIFT >> 20),
-	       (unsigned long long)((host_now_ns() - begun) / 1000000));
+	       (unsigned long long)((pages - pool_pages(&s->pool)) << PAGE_SHIFT >> 20),
+	       (unsigned long long)(pages << PAGE_SHIFT >> 20),
+	       (unsigned long long)((ktime_get_ns() - begun) / 1000000));
 }
 
 /* For the figures of docs/internals/measuring.md the pool is a large one, and compacted once. */

@@ -6,7 +6,7 @@
 
 static struct source source;
 static struct store store;
-static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
+static unsigned char page[PAGE_SIZE], got[PAGE_SIZE];
 
 static struct store *open_with_page(u64 release_limit)
 {
@@ -17,9 +17,9 @@ static struct store *open_with_page(u64 release_limit)
 
 	source_open(&source);
 	must_eq(store_init(&store, &source.pages, &cfg), 0);
-	memset(page, 'a', HOST_PAGE_SIZE);
-	fill_random(page, HOST_PAGE_SIZE / 4, 1);
-	must_eq(store_write(&store, 3, page, HOST_ANY_NODE), 0);
+	memset(page, 'a', PAGE_SIZE);
+	fill_random(page, PAGE_SIZE / 4, 1);
+	must_eq(store_write(&store, 3, page, NUMA_NO_NODE), 0);
 	return &store;
 }
 
@@ -42,7 +42,7 @@ static u64 objects(struct store *s)
 	return sum;
 }
 
-static unsigned char bounce[HOST_PAGE_SIZE], was[HOST_PAGE_SIZE];
+static unsigned char bounce[PAGE_SIZE], was[PAGE_SIZE];
 static size_t was_bytes;
 
 static void remember(struct store *s, u64 word)
@@ -72,7 +72,7 @@ static void a_free_under_a_hold_keeps_the_object_until_the_last_drop(void **stat
 	must_eq(store_hold(s, 3), 0);
 	must_eq(store_read(s, 3, got), 0);
 	fill_word(page, 0);
-	must(!memcmp(got, page, HOST_PAGE_SIZE));
+	must(!memcmp(got, page, PAGE_SIZE));
 	must_eq(store_free(s, 3), 0);
 	must_eq(store_count(s, CNT_FREED), 1);
 	store_drop(s, 3, first);
@@ -91,8 +91,8 @@ static void a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_pa
 
 	first = store_hold(s, 3);
 	remember(s, first);
-	fill_random(page, HOST_PAGE_SIZE / 3, 2);
-	must_eq(store_write(s, 3, page, HOST_ANY_NODE), 0);
+	fill_random(page, PAGE_SIZE / 3, 2);
+	must_eq(store_write(s, 3, page, NUMA_NO_NODE), 0);
 	must_be_as_it_was(s, first);
 	second = store_hold(s, 3);
 	must(slot_ref(second) != slot_ref(first));
@@ -139,7 +139,7 @@ static void readers_of_a_slot_have_no_greatest_number(void **state)
 		}
 		must_eq(objects(s), 0);
 		must(!holds_any(&s->holds));
-		must_eq(store_write(s, 3, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, 3, page, NUMA_NO_NODE), 0);
 		word = host_a64_read(store_slot(s, 3));
 	}
 	close_store();
@@ -183,7 +183,7 @@ static void a_hold_on_a_slot_without_an_object_takes_nothing(void **state)
 	must_eq(hold_take_slow(&s->holds, store_slot(s, 0), SLOT_TOUCHED), 0);
 	must_eq(host_a64_read(store_slot(s, 0)), 0);
 	fill_word(page, 42);
-	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, 0, page, NUMA_NO_NODE), 0);
 	word = store_hold(s, 0);
 	must_eq(slot_type(word), SLOT_FILL);
 	must_eq(hold_take_slow(&s->holds, store_slot(s, 0), SLOT_TOUCHED), word);
@@ -233,7 +233,7 @@ static void compaction_passes_over_a_slot_that_is_read(void **state)
 
 	/* Eight or nine objects of this size make a zspage: the first and the last are in two. */
 	for (u64 i = 0; i < 16; i++)
-		must_eq(store_put(s, i, page, HOST_PAGE_SIZE / 8 * 7 - POOL_HEADER, HOST_ANY_NODE),
+		must_eq(store_put(s, i, page, PAGE_SIZE / 8 * 7 - POOL_HEADER, NUMA_NO_NODE),
 			0);
 	for (u64 i = 1; i < 15; i++)
 		must_eq(store_free(s, i), 0);

@@ -32,16 +32,16 @@ long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
 	long ret;
 
-	if (n == SYS_pwrite64 && host_read_once(hang)) {
+	if (n == SYS_pwrite64 && READ_ONCE(hang)) {
 		__atomic_fetch_add(&hung, 1, __ATOMIC_SEQ_CST);
-		while (host_read_once(hang))
+		while (READ_ONCE(hang))
 			usleep(1000);
 	}
 	ret = __real_syscall(n, a, b, c, d, e, f);
 	if (n == SYS_pwrite64) {
 		__atomic_fetch_add(&writes, 1, __ATOMIC_SEQ_CST);
-		if (!host_read_once(syncs))
-			host_write_once(writes_before_sync, writes);
+		if (!READ_ONCE(syncs))
+			WRITE_ONCE(writes_before_sync, writes);
 	} else if (n == SYS_fdatasync) {
 		__atomic_fetch_add(&syncs, 1, __ATOMIC_SEQ_CST);
 	}
@@ -516,9 +516,9 @@ static void a_flush_ends_while_others_evict(void **state)
 		must_eq(pthread_create(&t[i], NULL, put_on_and_on, c->spill), 0);
 	for (i = 0; i < 50; i++) {
 		usleep(2000);
-		filled = host_read_once(c->spill->filled);
+		filled = READ_ONCE(c->spill->filled);
 		ebb_cache_flush(c);
-		long_ones += host_read_once(c->spill->filled) - filled > 4;
+		long_ones += READ_ONCE(c->spill->filled) - filled > 4;
 	}
 	__atomic_store_n(&stop_putting, true, __ATOMIC_RELAXED);
 	for (i = 0; i < ARRAY_LEN(t); i++)
@@ -627,8 +627,8 @@ static void the_head_is_on_the_disk_before_the_first_chunk(void **state)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 64 * MIB);
 
-	host_write_once(writes, 0);
-	host_write_once(syncs, 0);
+	WRITE_ONCE(writes, 0);
+	WRITE_ONCE(syncs, 0);
 	put_many(c, MANY);
 	must_eq(ebb_cache_flush(c), 0);
 	must(writes > 2);
@@ -644,12 +644,12 @@ static void a_disk_that_hangs_holds_up_nobody_else(void **state)
 {
 	struct ebb_cache *hangs[HANGING], *well;
 	static unsigned char data[4000];
-	unsigned int i, threads = host_nr_cpus() / 4 + 2, n = threads + 2;
+	unsigned int i, threads = nr_cpu_ids / 4 + 2, n = threads + 2;
 	u64 from, k;
 
 	n = n < HANGING ? n : HANGING;
-	host_write_once(hung, 0);
-	host_write_once(hang, 1);
+	WRITE_ONCE(hung, 0);
+	WRITE_ONCE(hang, 1);
 	for (i = 0; i < n; i++) {
 		hangs[i] = open_with(8 * MIB, 4 * MIB);
 		must_eq(unlink(path), 0);
@@ -659,9 +659,9 @@ static void a_disk_that_hangs_holds_up_nobody_else(void **state)
 		}
 		must(stat_of(hangs[i]).spill_dropped > 0);
 	}
-	for (from = host_now_ns(); host_read_once(hung) < n && from + 5000000000u > host_now_ns();)
+	for (from = ktime_get_ns(); READ_ONCE(hung) < n && from + 5000000000u > ktime_get_ns();)
 		usleep(1000);
-	must_eq(host_read_once(hung), n);
+	must_eq(READ_ONCE(hung), n);
 	/* What is deleted comes back without a call: somebody else's, and theirs. */
 	well = open_cache(32 * MIB, NULL);
 	for (k = 0; k < 4000; k++) {
@@ -673,10 +673,10 @@ static void a_disk_that_hangs_holds_up_nobody_else(void **state)
 			must_eq(ebb_cache_delete(well, &k, sizeof(k)), 0);
 			ebb_cache_delete(hangs[0], &k, sizeof(k));
 		}
-	for (from = host_now_ns(); stat_of(well).pool_bytes > 7 * MIB ||
+	for (from = ktime_get_ns(); stat_of(well).pool_bytes > 7 * MIB ||
 	     stat_of(hangs[0]).pool_bytes > 4 * MIB; usleep(10000))
-		must(from + 10000000000u > host_now_ns());
-	host_write_once(hang, 0);
+		must(from + 10000000000u > ktime_get_ns());
+	WRITE_ONCE(hang, 0);
 	for (i = 0; i < n; i++)
 		ebb_cache_close(hangs[i]);
 	ebb_cache_close(well);
@@ -784,7 +784,7 @@ static void in_between(bool evicts, bool replaces)
 	static const u64 key = 1;
 	pthread_t thread;
 
-	host_mutex_lock(&between.c->spill->lock);
+	mutex_lock(&between.c->spill->lock);
 	between.evicts = evicts;
 	host_a64_set(&between.tid, 0);
 	must_eq(pthread_create(&thread, NULL, evict_or_get, &between), 0);
@@ -793,7 +793,7 @@ static void in_between(bool evicts, bool replaces)
 		must_eq(put(between.c, key, "new", 3, 0), 0);
 	else
 		must_eq(ebb_cache_delete(between.c, &key, sizeof(key)), 0);
-	host_mutex_unlock(&between.c->spill->lock);
+	mutex_unlock(&between.c->spill->lock);
 	must_eq(pthread_join(thread, NULL), 0);
 	is_sound(between.c);
 }

@@ -22,11 +22,11 @@ static bool stop;
 
 static void *read_without_a_pause(void *arg)
 {
-	char buf[HOST_PAGE_SIZE];
+	char buf[PAGE_SIZE];
 	u64 *reads = arg;
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-		if (ebb_read(store, 0, buf, HOST_PAGE_SIZE))
+		if (ebb_read(store, 0, buf, PAGE_SIZE))
 			abort();
 		__atomic_fetch_add(reads, 1, __ATOMIC_RELAXED);
 	}
@@ -53,7 +53,7 @@ static u64 sum(const u64 *reads, unsigned int n)
 static u64 writes_against(const char *codec, unsigned int n)
 {
 	static u64 took[WRITES], reads[MOST_READERS];
-	unsigned char page[HOST_PAGE_SIZE];
+	unsigned char page[PAGE_SIZE];
 	pthread_t reader[MOST_READERS];
 	struct ebb_config cfg;
 	u64 begun, all;
@@ -63,9 +63,9 @@ static u64 writes_against(const char *codec, unsigned int n)
 	cfg.slots = 1;
 	cfg.codec = codec;
 	must_eq(ebb_open(&store, &cfg), 0);
-	for (i = 0; i < HOST_PAGE_SIZE; i++)
+	for (i = 0; i < PAGE_SIZE; i++)
 		page[i] = "text that compresses, but not to nothing"[(i * 7 + i / 64 * 5) % 40];
-	must_eq(ebb_write(store, 0, page, HOST_PAGE_SIZE), 0);
+	must_eq(ebb_write(store, 0, page, PAGE_SIZE), 0);
 	stop = false;
 	for (i = 0; i < n; i++) {
 		reads[i] = 0;
@@ -76,9 +76,9 @@ static u64 writes_against(const char *codec, unsigned int n)
 		/* Not before they all are in the middle of it. */
 		for (all = sum(reads, n); sum(reads, n) < all + 2 * n;)
 			sched_yield();
-		begun = host_now_ns();
-		must_eq(ebb_write(store, 0, page, HOST_PAGE_SIZE), 0);
-		took[i] = host_now_ns() - begun;
+		begun = ktime_get_ns();
+		must_eq(ebb_write(store, 0, page, PAGE_SIZE), 0);
+		took[i] = ktime_get_ns() - begun;
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (i = 0; i < n; i++)
@@ -108,7 +108,7 @@ static void writes_of_a_slot_end_however_many_read_it(void **state)
 					quick && readers[r] <= FEW_READERS ? FEW_NS : 5000000000u);
 }
 
-static host_mutex_t mutex;
+static struct mutex mutex;
 static u64 turns;
 
 /* Gives it back and takes it again at once, as long as it is allowed to. */
@@ -117,11 +117,11 @@ static void *hog(void *arg)
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		u64 until;
 
-		host_mutex_lock(&mutex);
-		for (until = host_now_ns() + 100000; host_now_ns() < until;)
+		mutex_lock(&mutex);
+		for (until = ktime_get_ns() + 100000; ktime_get_ns() < until;)
 			;
 		__atomic_fetch_add(&turns, 1, __ATOMIC_RELAXED);
-		host_mutex_unlock(&mutex);
+		mutex_unlock(&mutex);
 	}
 	return NULL;
 }
@@ -132,15 +132,15 @@ static void who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_othe
 	pthread_t thread[HOGS];
 	u64 before, most = 0;
 
-	host_mutex_init(&mutex);
+	mutex_init(&mutex);
 	stop = false;
 	for (unsigned int i = 0; i < HOGS; i++)
 		must_eq(pthread_create(&thread[i], NULL, hog, NULL), 0);
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		before = __atomic_load_n(&turns, __ATOMIC_RELAXED);
-		host_mutex_lock(&mutex);
+		mutex_lock(&mutex);
 		before = __atomic_load_n(&turns, __ATOMIC_RELAXED) - before;
-		host_mutex_unlock(&mutex);
+		mutex_unlock(&mutex);
 		most = before > most ? before : most;
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
@@ -153,42 +153,42 @@ static void who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_othe
 	 * A turn of each, those of a starving time, and those of a machine that does other things.
 	 */
 	must(most < 200);
-	host_mutex_destroy(&mutex);
+	mutex_destroy(&mutex);
 }
 
 static void *take(void *arg)
 {
-	host_mutex_lock(&mutex);
+	mutex_lock(&mutex);
 	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
-	host_mutex_unlock(&mutex);
+	mutex_unlock(&mutex);
 	return NULL;
 }
 
-HOST_NO_ANALYSIS        /* it tries what it holds */
+__no_context_analysis        /* it tries what it holds */
 static void nobody_comes_in_before_a_waiter_that_starves(void **state)
 {
 	bool taken = false;
 	pthread_t thread;
 	u64 until;
 
-	host_mutex_init(&mutex);
+	mutex_init(&mutex);
 	mutex.state = HOST_USER_WAITER + HOST_USER_STARVER;
-	must(!host_mutex_trylock(&mutex));
+	must(!mutex_trylock(&mutex));
 	must_eq(pthread_create(&thread, NULL, take, &taken), 0);
 	while ((__atomic_load_n(&mutex.state, __ATOMIC_RELAXED) & HOST_USER_WAITERS) <
 	       2 * HOST_USER_WAITER)
 		must(!__atomic_load_n(&taken, __ATOMIC_ACQUIRE));
-	for (until = host_now_ns() + 20000000; host_now_ns() < until;)
+	for (until = ktime_get_ns() + 20000000; ktime_get_ns() < until;)
 		must(!__atomic_load_n(&taken, __ATOMIC_ACQUIRE));
 	/* The starving one had its turn. */
 	__atomic_fetch_sub(&mutex.state, HOST_USER_WAITER + HOST_USER_STARVER, __ATOMIC_RELAXED);
 	host_user_mutex_ring(&mutex);
 	pthread_join(thread, NULL);
 	must_eq(mutex.state, 0);
-	must(host_mutex_trylock(&mutex));
-	must(!host_mutex_trylock(&mutex));
-	host_mutex_unlock(&mutex);
-	host_mutex_destroy(&mutex);
+	must(mutex_trylock(&mutex));
+	must(!mutex_trylock(&mutex));
+	mutex_unlock(&mutex);
+	mutex_destroy(&mutex);
 }
 
 int main(void)

@@ -24,7 +24,7 @@ struct rig {
 };
 
 static struct rig rig;
-static unsigned char page[HOST_PAGE_SIZE + 1], got[HOST_PAGE_SIZE + 1];
+static unsigned char page[PAGE_SIZE + 1], got[PAGE_SIZE + 1];
 
 static struct store_config config(void)
 {
@@ -74,7 +74,7 @@ static void step_write(struct store *s, struct rng *rng, u64 i)
 	int err;
 
 	fill_page(page + off, seed);
-	err = store_write(s, i, page + off, HOST_ANY_NODE);
+	err = store_write(s, i, page + off, NUMA_NO_NODE);
 	if (err) {
 		must_eq(err, -EDQUOT);
 		must(s->pool.limit != 0);
@@ -85,13 +85,13 @@ static void step_write(struct store *s, struct rng *rng, u64 i)
 
 static void step_put(struct store *s, struct rng *rng, u64 i)
 {
-	struct model m = { BLOB, rng_next(rng), 1 + rng_below(rng, HOST_PAGE_SIZE) };
+	struct model m = { BLOB, rng_next(rng), 1 + rng_below(rng, PAGE_SIZE) };
 	int err;
 
 	if (!rng_below(rng, 8))
-		m.size = HOST_PAGE_SIZE - rng_below(rng, 2);
+		m.size = PAGE_SIZE - rng_below(rng, 2);
 	fill_random(page, m.size, m.seed);
-	err = store_put(s, i, page, m.size, HOST_ANY_NODE);
+	err = store_put(s, i, page, m.size, NUMA_NO_NODE);
 	if (err) {
 		must_eq(err, -EDQUOT);
 		must(s->pool.limit != 0);
@@ -108,7 +108,7 @@ static void verify(struct store *s, u64 i)
 	memset(got, 0xee, sizeof(got));
 	if (m->kind == BLOB) {
 		must_eq(store_read(s, i, got), -EINVAL);
-		must_eq(store_get(s, i, got, HOST_PAGE_SIZE, &bytes), 0);
+		must_eq(store_get(s, i, got, PAGE_SIZE, &bytes), 0);
 		must_eq(bytes, m->size);
 		fill_random(page, m->size, m->seed);
 		must(!memcmp(got, page, m->size));
@@ -120,11 +120,11 @@ static void verify(struct store *s, u64 i)
 	if (m->kind == PAGE)
 		fill_page(page, m->seed);
 	else
-		memset(page, 0, HOST_PAGE_SIZE);
+		memset(page, 0, PAGE_SIZE);
 	must_eq(store_read(s, i, got + 1), 0);
-	must(!memcmp(got + 1, page, HOST_PAGE_SIZE));
+	must(!memcmp(got + 1, page, PAGE_SIZE));
 	must_eq(got[0], 0xee);
-	must_eq(store_get(s, i, got, HOST_PAGE_SIZE, &bytes), m->kind == PAGE ? -EINVAL : 0);
+	must_eq(store_get(s, i, got, PAGE_SIZE, &bytes), m->kind == PAGE ? -EINVAL : 0);
 	must_eq(bytes, 0);
 }
 
@@ -160,8 +160,8 @@ static void step_rare(struct store *s, struct rng *rng)
 		must_eq(pool_pages(&s->pool), 0);
 		break;
 	case 3:
-		host_write_once(s->pool.limit,
-				rng_below(rng, 2) ? 0 : pool_pages(&s->pool) << HOST_PAGE_SHIFT);
+		WRITE_ONCE(s->pool.limit,
+			   rng_below(rng, 2) ? 0 : pool_pages(&s->pool) << PAGE_SHIFT);
 		break;
 	case 4:
 		if (s->release.limit)
@@ -288,10 +288,10 @@ static void pages_of_one_word_are_same_filled_whatever_the_word(void **state)
 
 		objects += !slot_fill_code(words[i], &value);
 		fill_word(page, words[i]);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 	}
 	must_eq(store_count(s, CNT_SAME), ARRAY_LEN(words));
-	must_eq(store_count(s, CNT_ORIG_BYTES), ARRAY_LEN(words) * HOST_PAGE_SIZE);
+	must_eq(store_count(s, CNT_ORIG_BYTES), ARRAY_LEN(words) * PAGE_SIZE);
 	must_eq(store_count(s, CNT_COMPR_BYTES), objects * 8);
 	must(objects && objects < ARRAY_LEN(words) / 2);
 	must_be_at_most(pool_pages(&s->pool), 1);
@@ -299,7 +299,7 @@ static void pages_of_one_word_are_same_filled_whatever_the_word(void **state)
 	for (u64 i = 0; i < ARRAY_LEN(words); i++) {
 		fill_word(page, words[i]);
 		must_eq(store_read(s, i, got), 0);
-		must(!memcmp(got, page, HOST_PAGE_SIZE));
+		must(!memcmp(got, page, PAGE_SIZE));
 		must_eq(store_free(s, i), 0);
 	}
 	must_eq(store_count(s, CNT_SAME), 0);
@@ -310,17 +310,17 @@ static void pages_of_one_word_are_same_filled_whatever_the_word(void **state)
 
 static void a_page_that_differs_in_one_byte_is_not_same_filled(void **state)
 {
-	static const size_t at[] = { 0, 7, 8, 9, HOST_PAGE_SIZE / 2, HOST_PAGE_SIZE - 16,
-				     HOST_PAGE_SIZE - 8, HOST_PAGE_SIZE - 1 };
+	static const size_t at[] = { 0, 7, 8, 9, PAGE_SIZE / 2, PAGE_SIZE - 16,
+				     PAGE_SIZE - 8, PAGE_SIZE - 1 };
 	struct store_config cfg = config();
 	struct store *s = rig_open(&cfg);
 
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
 		fill_word(page, 0xabababababababab);
 		page[at[i]] ^= 1;
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 		must_eq(store_read(s, i, got), 0);
-		must(!memcmp(got, page, HOST_PAGE_SIZE));
+		must(!memcmp(got, page, PAGE_SIZE));
 	}
 	must_eq(store_count(s, CNT_SAME), 0);
 	rig_close();
@@ -350,10 +350,10 @@ static void what_a_codec_fails_with_is_told(void **state)
 	codec.compress = failing_compress;
 	cfg.codec = &codec;
 	s = rig_open(&cfg);
-	fill_random(page, HOST_PAGE_SIZE, 1);
+	fill_random(page, PAGE_SIZE, 1);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		codec_answer = cases[i].answer;
-		must_eq(store_write(s, 0, page, HOST_ANY_NODE), cases[i].err);
+		must_eq(store_write(s, 0, page, NUMA_NO_NODE), cases[i].err);
 		must_eq(store_count(s, CNT_ORIG_BYTES), 0);
 	}
 	rig_close();
@@ -366,18 +366,18 @@ static void a_page_that_does_not_shrink_is_stored_raw(void **state)
 	struct store_config cfg = config();
 	struct store *s = rig_open(&cfg);
 
-	fill_random(page, HOST_PAGE_SIZE, 1);
-	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
+	fill_random(page, PAGE_SIZE, 1);
+	must_eq(store_write(s, 0, page, NUMA_NO_NODE), 0);
 	must_eq(store_count(s, CNT_HUGE), 1);
-	must_eq(store_count(s, CNT_COMPR_BYTES), HOST_PAGE_SIZE);
+	must_eq(store_count(s, CNT_COMPR_BYTES), PAGE_SIZE);
 	must_eq(pool_pages(&s->pool), 1);
 	must_eq(store_read(s, 0, got), 0);
-	must(!memcmp(got, page, HOST_PAGE_SIZE));
-	memset(page, 'x', HOST_PAGE_SIZE / 2);
-	must_eq(store_write(s, 0, page, HOST_ANY_NODE), 0);
+	must(!memcmp(got, page, PAGE_SIZE));
+	memset(page, 'x', PAGE_SIZE / 2);
+	must_eq(store_write(s, 0, page, NUMA_NO_NODE), 0);
 	must_eq(store_count(s, CNT_HUGE), 0);
 	must_eq(store_count(s, CNT_HUGE_SINCE), 1);
-	must(store_count(s, CNT_COMPR_BYTES) < HOST_PAGE_SIZE * 3 / 4);
+	must(store_count(s, CNT_COMPR_BYTES) < PAGE_SIZE * 3 / 4);
 	rig_close();
 }
 
@@ -388,8 +388,8 @@ static u64 fill_up(struct store *s)
 	int err = 0;
 
 	for (i = 0; !err && i < SLOTS; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
-		err = store_write(s, i, page, HOST_ANY_NODE);
+		fill_random(page, PAGE_SIZE, i);
+		err = store_write(s, i, page, NUMA_NO_NODE);
 	}
 	must_eq(err, -EDQUOT);
 	return i - 1;
@@ -398,9 +398,9 @@ static u64 fill_up(struct store *s)
 static void must_have(struct store *s, u64 from, u64 to)
 {
 	for (u64 i = from; i < to; i++) {
-		fill_random(page, HOST_PAGE_SIZE, i);
+		fill_random(page, PAGE_SIZE, i);
 		must_eq(store_read(s, i, got), 0);
-		must(!memcmp(got, page, HOST_PAGE_SIZE));
+		must(!memcmp(got, page, PAGE_SIZE));
 	}
 }
 
@@ -410,27 +410,27 @@ static void a_write_past_mem_limit_fails_and_changes_nothing(void **state)
 	struct store *s;
 	u64 n;
 
-	cfg.mem_limit = 40 * HOST_PAGE_SIZE;
+	cfg.mem_limit = 40 * PAGE_SIZE;
 	s = rig_open(&cfg);
 	n = fill_up(s);
 	must_eq(n, 40);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 1);
 	must_be_at_most(pool_pages(&s->pool), 40);
 	/* Over what is there, too. */
-	fill_random(page, HOST_PAGE_SIZE, 999);
-	must_eq(store_write(s, 3, page, HOST_ANY_NODE), -EDQUOT);
-	must_eq(store_put(s, 4, page, 100, HOST_ANY_NODE), -EDQUOT);
+	fill_random(page, PAGE_SIZE, 999);
+	must_eq(store_write(s, 3, page, NUMA_NO_NODE), -EDQUOT);
+	must_eq(store_put(s, 4, page, 100, NUMA_NO_NODE), -EDQUOT);
 	must_eq(store_count(s, CNT_FAILED_WRITE), 3);
 	must_have(s, 0, n);
 	must_be_whole();
 	/* Pages of one word take nothing. */
 	fill_word(page, 7);
-	must_eq(store_write(s, SLOTS - 1, page, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, SLOTS - 1, page, NUMA_NO_NODE), 0);
 	for (u64 i = 0; i < n / 2; i++)
 		must_eq(store_free(s, i), 0);
 	must_have(s, n / 2, n);
-	host_write_once(s->pool.limit, 0);
-	must_eq(store_write(s, 3, page, HOST_ANY_NODE), 0);
+	WRITE_ONCE(s->pool.limit, 0);
+	must_eq(store_write(s, 3, page, NUMA_NO_NODE), 0);
 	must_be_at_most(pool_pages_peak(&s->pool), 42);
 	rig_close();
 }
@@ -443,19 +443,19 @@ static void at_mem_limit_no_size_adds_a_page(void **state)
 	size_t bytes;
 	u64 n = 0;
 
-	cfg.mem_limit = 400 * HOST_PAGE_SIZE;
+	cfg.mem_limit = 400 * PAGE_SIZE;
 	cfg.release_limit = 0;
 	cfg.slots = 10000;
 	s = rig_open(&cfg);
-	fill_random(page, HOST_PAGE_SIZE, 1);
+	fill_random(page, PAGE_SIZE, 1);
 	/* Most classes have a zspage that is not full. */
-	for (bytes = 32; bytes < HOST_PAGE_SIZE; bytes += HOST_PAGE_SIZE / 200)
-		must_eq(store_put(s, n++, page, bytes, HOST_ANY_NODE), 0);
-	while (n < cfg.slots && !store_put(s, n, page, HOST_PAGE_SIZE, HOST_ANY_NODE))
+	for (bytes = 32; bytes < PAGE_SIZE; bytes += PAGE_SIZE / 200)
+		must_eq(store_put(s, n++, page, bytes, NUMA_NO_NODE), 0);
+	while (n < cfg.slots && !store_put(s, n, page, PAGE_SIZE, NUMA_NO_NODE))
 		n++;
 	must_eq(pool_pages(&s->pool), 400);
-	for (bytes = 32; bytes < HOST_PAGE_SIZE; bytes += HOST_PAGE_SIZE / 200)
-		while (n < cfg.slots && !store_put(s, n, page, bytes, HOST_ANY_NODE))
+	for (bytes = 32; bytes < PAGE_SIZE; bytes += PAGE_SIZE / 200)
+		while (n < cfg.slots && !store_put(s, n, page, bytes, NUMA_NO_NODE))
 			n++;
 	must(n < cfg.slots);
 	must_eq(pool_pages(&s->pool), 400);
@@ -469,7 +469,7 @@ static void what_is_held_back_does_not_make_a_write_fail(void **state)
 	struct store_config cfg = config();
 	struct store *s;
 
-	cfg.mem_limit = 40 * HOST_PAGE_SIZE;
+	cfg.mem_limit = 40 * PAGE_SIZE;
 	cfg.release_limit = 1 << 30;
 	s = rig_open(&cfg);
 	must_eq(fill_up(s), 40);
@@ -477,8 +477,8 @@ static void what_is_held_back_does_not_make_a_write_fail(void **state)
 		for (u64 i = 0; i < 40; i++)
 			must_eq(store_free(s, i), 0);
 		for (u64 i = 0; i < 40; i++) {
-			fill_random(page, HOST_PAGE_SIZE, i);
-			must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+			fill_random(page, PAGE_SIZE, i);
+			must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 		}
 	}
 	must_have(s, 0, 40);
@@ -492,7 +492,7 @@ static void reset_empties_every_slot_and_returns_every_page(void **state)
 
 	for (u64 i = 0; i < SLOTS; i++) {
 		fill_page(page, i);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 	}
 	store_reset(s);
 	must_eq(pool_pages(&s->pool), 0);
@@ -511,9 +511,9 @@ static void compaction_keeps_every_page_and_returns_some(void **state)
 	u64 before;
 
 	for (u64 i = 0; i < SLOTS; i++) {
-		rig.model[i] = (struct model){ BLOB, i, HOST_PAGE_SIZE / 8 - i % 3 };
+		rig.model[i] = (struct model){ BLOB, i, PAGE_SIZE / 8 - i % 3 };
 		fill_random(page, rig.model[i].size, i);
-		must_eq(store_put(s, i, page, rig.model[i].size, HOST_ANY_NODE), 0);
+		must_eq(store_put(s, i, page, rig.model[i].size, NUMA_NO_NODE), 0);
 	}
 	for (u64 i = 0; i < SLOTS; i++)
 		if (i % 8)
@@ -537,14 +537,14 @@ static void a_slot_past_the_end_is_refused(void **state)
 	size_t bytes;
 
 	for (size_t k = 0; k < ARRAY_LEN(past); k++) {
-		must_eq(store_write(s, past[k], page, HOST_ANY_NODE), -ERANGE);
-		must_eq(store_put(s, past[k], page, 10, HOST_ANY_NODE), -ERANGE);
+		must_eq(store_write(s, past[k], page, NUMA_NO_NODE), -ERANGE);
+		must_eq(store_put(s, past[k], page, 10, NUMA_NO_NODE), -ERANGE);
 		must_eq(store_read(s, past[k], got), -ERANGE);
 		must_eq(store_get(s, past[k], got, 10, &bytes), -ERANGE);
 		must_eq(store_free(s, past[k]), -ERANGE);
 	}
-	must_eq(store_put(s, 0, page, 0, HOST_ANY_NODE), -EINVAL);
-	must_eq(store_put(s, 0, page, HOST_PAGE_SIZE + 1, HOST_ANY_NODE), -EINVAL);
+	must_eq(store_put(s, 0, page, 0, NUMA_NO_NODE), -EINVAL);
+	must_eq(store_put(s, 0, page, PAGE_SIZE + 1, NUMA_NO_NODE), -EINVAL);
 	rig_close();
 }
 
@@ -595,9 +595,9 @@ static void counted_destroy(void *ctx)
 static void write_and_read(struct store *s, u64 i)
 {
 	fill_page(page, i + 1);
-	must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+	must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 	must_eq(store_read(s, i, got), 0);
-	must(!memcmp(page, got, HOST_PAGE_SIZE));
+	must(!memcmp(page, got, PAGE_SIZE));
 }
 
 /* ---- what a codec prepares for all its contexts ---- */

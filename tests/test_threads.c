@@ -66,7 +66,7 @@ struct thread {
 	pthread_t id;
 	unsigned int nr;
 	struct rng rng;
-	unsigned char want[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
+	unsigned char want[PAGE_SIZE], got[PAGE_SIZE];
 	unsigned long reads, found;
 };
 
@@ -78,7 +78,7 @@ static size_t content(void *buf, u64 slot, u64 version)
 	uint64_t tag = version << 8 | slot;
 	struct rng r = { tag };
 	uint64_t kind = rng_below(&r, 8);
-	size_t size = slot < PAGES ? HOST_PAGE_SIZE : 8 + rng_below(&r, HOST_PAGE_SIZE - 7);
+	size_t size = slot < PAGES ? PAGE_SIZE : 8 + rng_below(&r, PAGE_SIZE - 7);
 
 	if (slot < PAGES && kind < 2) {
 		fill_word(buf, tag);
@@ -92,19 +92,19 @@ static size_t content(void *buf, u64 slot, u64 version)
 
 static bool is_zero(const unsigned char *p)
 {
-	return !p[0] && !memcmp(p, p + 1, HOST_PAGE_SIZE - 1);
+	return !p[0] && !memcmp(p, p + 1, PAGE_SIZE - 1);
 }
 
 static void check_read(struct thread *t, u64 slot)
 {
 	u64 low = get(&shared.complete[slot]), high, tag, version;
-	size_t bytes = HOST_PAGE_SIZE, want;
+	size_t bytes = PAGE_SIZE, want;
 	int err;
 
 	if (slot < PAGES)
-		err = ebb_read(shared.store, slot, t->got, HOST_PAGE_SIZE);
+		err = ebb_read(shared.store, slot, t->got, PAGE_SIZE);
 	else
-		err = ebb_get(shared.store, slot, t->got, HOST_PAGE_SIZE, &bytes);
+		err = ebb_get(shared.store, slot, t->got, PAGE_SIZE, &bytes);
 	high = get(&shared.begun[slot]);
 	t->reads++;
 	if (err) {
@@ -216,7 +216,7 @@ static void *disturb(void *arg)
 		default:
 			if (shared.limits)
 				err = ebb_set_mem_limit(shared.store, rng_below(&rng, 2) ? 0 :
-							20 * HOST_PAGE_SIZE);
+							20 * PAGE_SIZE);
 			else
 				err = ebb_reset_held_back_peak(shared.store);
 		}
@@ -364,7 +364,7 @@ static void *take_and_free(void *arg)
 
 	for (unsigned long i = 0; i < *rounds; i++) {
 		pthread_barrier_wait(&barrier);
-		for (n = 0; n < OBJECTS && !pool_alloc(&pool, HOST_PAGE_SIZE, n, ANYHOW, &refs[n]);
+		for (n = 0; n < OBJECTS && !pool_alloc(&pool, PAGE_SIZE, n, ANYHOW, &refs[n]);
 		     n++)
 			;
 		if (n < OBJECTS)
@@ -502,7 +502,7 @@ static void a_cpu_that_comes_later_uses_the_items_past_the_cpus(void **state)
 
 	memset(&late, 0, sizeof(late));
 	must_eq(host_percpu_init(&late.pc, 64), 0);
-	if (!late.pc.rseq || host_nr_cpus() < 2) {
+	if (!late.pc.rseq || nr_cpu_ids < 2) {
 		printf("# no restartable sequences, or one CPU\n");
 		host_percpu_destroy(&late.pc);
 		skip();
@@ -518,7 +518,7 @@ static void a_cpu_that_comes_later_uses_the_items_past_the_cpus(void **state)
 	for (i = 1; i < late.pc.items; i++)
 		sum += *(u64 *)host_percpu_peek(&late.pc, i);
 	must_eq(sum, 3 * scaled(LATE_TURNS));
-	late.pc.n = host_nr_cpus();
+	late.pc.n = nr_cpu_ids;
 	late.pc.items += late.pc.n - 1;
 	host_percpu_destroy(&late.pc);
 }
@@ -558,9 +558,9 @@ static void settling_without_the_barrier_waits_until_it_is_safe(void **state)
 		signal(SIGABRT, SIG_DFL);       /* not cmocka's */
 		if (!forbid_membarrier())
 			_exit(2);
-		begun = host_now_ns();
+		begun = ktime_get_ns();
 		host_settle(&pc);
-		_exit(host_now_ns() - begun < 10000000);
+		_exit(ktime_get_ns() - begun < 10000000);
 	}
 	must_eq(waitpid(pid, &status, 0), pid);
 	host_percpu_destroy(&pc);
@@ -580,7 +580,7 @@ static void settling_without_the_barrier_waits_until_it_is_safe(void **state)
 static void *read_and_free(void *arg)
 {
 	u64 ref = *(u64 *)arg;
-	unsigned char copy[HOST_PAGE_SIZE], bounce[HOST_PAGE_SIZE];
+	unsigned char copy[PAGE_SIZE], bounce[PAGE_SIZE];
 
 	memcpy(copy, pool_map(&pool, ref, bounce), pool_ref_size(&pool, ref));
 	pool_free(&pool, ref);
@@ -595,7 +595,7 @@ static void *read_and_free(void *arg)
 static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 {
 	const struct pool_owner owner = { .look = look, .swing = swing };
-	static unsigned char page[HOST_PAGE_SIZE] = { 1 };
+	static unsigned char page[PAGE_SIZE] = { 1 };
 	u64 refs[LINED_UP], later[LATER], last;
 	struct source source;
 	pthread_t reader;
@@ -604,7 +604,7 @@ static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 	must_eq(pool_init(&pool, &source.pages, 8, &owner), 0);
 	/* The last one is the only one that reaches into the last page. */
 	for (unsigned int i = 0; i < LINED_UP; i++) {
-		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE / 16 * 11, i, ANYHOW, &refs[i]), 0);
+		must_eq(pool_alloc(&pool, PAGE_SIZE / 16 * 11, i, ANYHOW, &refs[i]), 0);
 		pool_write(&pool, refs[i], page);
 	}
 	last = refs[LINED_UP - 1];
@@ -613,7 +613,7 @@ static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 		sched_yield();
 	must(pool_compact(&pool) >= 1);
 	for (unsigned int i = 0; i < LATER; i++) {
-		must_eq(pool_alloc(&pool, HOST_PAGE_SIZE, i, ANYHOW, &later[i]), 0);
+		must_eq(pool_alloc(&pool, PAGE_SIZE, i, ANYHOW, &later[i]), 0);
 		pool_write(&pool, later[i], page);
 	}
 	must_eq(pthread_join(reader, NULL), 0);

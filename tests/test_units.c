@@ -397,12 +397,12 @@ static void a_block_of_most_of_a_page_is_two_objects(void **state)
 	open_blocks(4);
 	s = scratch_get(&blocks);
 	n = blocks.small - BLOCK_HEAD + 20;
-	must(n + BLOCK_HEAD < HOST_PAGE_SIZE);
+	must(n + BLOCK_HEAD < PAGE_SIZE);
 	fill_random(want, n, 3);
 	for (at = 0; at < BLOCK_SLOTS / 4; at++)
 		put_block(s, want, n);
 	must_eq(ebb_stat(block_store, &stat), 0);
-	must_be_at_most(stat.mem_used_total, at * n * 106 / 100 + 8 * HOST_PAGE_SIZE);
+	must_be_at_most(stat.mem_used_total, at * n * 106 / 100 + 8 * PAGE_SIZE);
 	scratch_put(&blocks, s);
 	close_blocks();
 }
@@ -411,7 +411,7 @@ static void a_block_of_most_of_a_page_is_two_objects(void **state)
 static void damage(struct rng *r, block_ref ref, unsigned int *slot)
 {
 	unsigned int objects = runs_length(&blocks.runs, (u32)(ref >> 32));
-	unsigned char object[HOST_PAGE_SIZE];
+	unsigned char object[PAGE_SIZE];
 	size_t bytes, at;
 
 	*slot = (unsigned int)(ref >> 32) + (unsigned int)rng_below(r, objects);

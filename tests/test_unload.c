@@ -21,10 +21,10 @@ static bool stop, stopped, closed;
 /* No call into the system from the last write to the end: that would be a switch. */
 static void *write_then_run_on(void *arg)
 {
-	static const char page[HOST_PAGE_SIZE];
+	static const char page[PAGE_SIZE];
 
 	while (!seen(&stop))
-		if (write_page(store, 1, page, HOST_PAGE_SIZE))
+		if (write_page(store, 1, page, PAGE_SIZE))
 			abort();
 	tell(&stopped, true);
 	while (!seen(&closed))
@@ -46,7 +46,7 @@ static void one_turn(const char *path)
 	write_page = (__typeof__(&ebb_write))symbol(lib, "ebb_write");
 	stop = stopped = closed = false;
 	must_eq(pthread_create(&thread, NULL, write_then_run_on, NULL), 0);
-	for (begun = host_now_ns(); host_now_ns() - begun < WRITES_NS; )
+	for (begun = ktime_get_ns(); ktime_get_ns() - begun < WRITES_NS; )
 		;
 	tell(&stop, true);
 	while (!seen(&stopped))

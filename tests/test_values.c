@@ -223,11 +223,11 @@ static void a_bucket_has_room_for_more_than_an_object(void **state)
 	struct rng r = { use_seed(0x0730) };
 	struct ebb_values *v = open_values(NULL);
 
-	host_mutex_lock(&v->growing);
+	mutex_lock(&v->growing);
 	random_operations(v, &r, scaled(10000));
 	must_eq(stat_of(v).buckets, VALUES_STRIPES);
 	iterate_and_compare(v);
-	host_mutex_unlock(&v->growing);
+	mutex_unlock(&v->growing);
 	for (uint32_t i = 0; i < NAMES; i++) {
 		want[i].bytes = 10;
 		want[i].seed = i;
@@ -398,7 +398,7 @@ static void tables_become_smaller_after_deletes(void **state)
 	for (id = 0; id < blocks; id++)
 		must_eq(ebb_values_put(v, small + id, value + id % 100000, 600, 0), 0);
 	full = all_meta(v);
-	must(full > empty + 50 * HOST_PAGE_SIZE);
+	must(full > empty + 50 * PAGE_SIZE);
 	/* All but one of each kind; those keep what they had. */
 	for (id = 1; id < small; id++)
 		must_eq(ebb_values_delete(v, id), 0);

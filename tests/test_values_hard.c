@@ -196,7 +196,7 @@ static bool at_random(void)
 }
 
 /* A third of the library's own puts fail: of blocks, of maps, of buckets that are split. */
-HOST_NO_ANALYSIS        /* it has the lock for some of its turns */
+__no_context_analysis        /* it has the lock for some of its turns */
 static void whatever_put_fails_all_is_as_it_was(void **state)
 {
 	struct ebb_values *v = open_values(NULL);
@@ -212,9 +212,9 @@ static void whatever_put_fails_all_is_as_it_was(void **state)
 		int err;
 
 		if (step % (steps / 3 + 1) == 5)
-			host_mutex_lock(&v->growing);
+			mutex_lock(&v->growing);
 		if (step % (steps / 3 + 1) == steps / 6)
-			host_mutex_unlock(&v->growing);
+			mutex_unlock(&v->growing);
 		fill(value, n, seed);
 		put_fails = at_random;
 		err = put ? put_name(v, i, value, n) : delete_name(v, i);

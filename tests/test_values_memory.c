@@ -156,9 +156,9 @@ static u64 anonymous_bytes(void)
 /* Waits until what() is at most this; what it is then. */
 static u64 wait_for(u64 (*what)(struct ebb_values *v), struct ebb_values *v, u64 most)
 {
-	u64 until = host_now_ns() + WAIT_NS, now = what(v);
+	u64 until = ktime_get_ns() + WAIT_NS, now = what(v);
 
-	while (now > most && host_now_ns() < until) {
+	while (now > most && ktime_get_ns() < until) {
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 		now = what(v);
 	}
@@ -168,7 +168,7 @@ static u64 wait_for(u64 (*what)(struct ebb_values *v), struct ebb_values *v, u64
 /* Larger pages leave more of each size class unused, so they are not held to the bound. */
 static bool is_held_to_it(void)
 {
-	return HOST_PAGE_SHIFT == 12;
+	return PAGE_SHIFT == 12;
 }
 
 static void the_live_need_what_they_would_need_alone(void **state)
@@ -209,32 +209,32 @@ void __wrap_shrink_look(struct shrink *sh);
 void __wrap_shrink_look(struct shrink *sh)
 {
 	__real_shrink_look(sh);
-	if (!host_read_once(deleting))
+	if (!READ_ONCE(deleting))
 		return;
 	sh->stuck = (u64)1 << 40;
 	sh->until = UINT64_MAX;
-	host_write_once(sh->sparse, (u64)0);
+	WRITE_ONCE(sh->sparse, (u64)0);
 }
 
 static void what_a_pass_among_deletes_found_is_not_believed_after_them(void **state)
 {
 	struct kind k = kinds[0];
 	struct ebb_values *v = open_values(NULL);
-	u64 most, left, looks = 0, until = host_now_ns() + WAIT_NS;
+	u64 most, left, looks = 0, until = ktime_get_ns() + WAIT_NS;
 
 	if (SHADOWED)
 		k.count /= 8;
 	most = fresh_bytes(&k) / 100 * 115;
-	host_write_once(deleting, true);
+	WRITE_ONCE(deleting, true);
 	put_values(v, &k, true);
 	delete_values(v, &k);
 	/* Ticks that meet something: so that the last one before the end is such a one. */
-	while (looks++ < 50 && host_now_ns() < until) {
+	while (looks++ < 50 && ktime_get_ns() < until) {
 		must_eq(ebb_values_put(v, k.count, "x", 1, 0), 0);
 		must_eq(ebb_values_delete(v, k.count), 0);
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	}
-	host_write_once(deleting, false);
+	WRITE_ONCE(deleting, false);
 	left = wait_for(bytes_of, v, most);
 	if (is_held_to_it() && !SHADOWED)
 		must_be_at_most(left, most);

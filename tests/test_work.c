@@ -31,14 +31,14 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn f
 
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg)
 {
-	if (host_read_once(none_can_be_made)) {
+	if (READ_ONCE(none_can_be_made)) {
 		__atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
 		return EAGAIN;
 	}
 	/* Whoever wants a stream meanwhile need not wait for a thread to be made. */
 	for (u32 i = 0; being_made && i < being_made->n; i++) {
-		must(host_mutex_trylock(&being_made->stream[i].lock));
-		host_mutex_unlock(&being_made->stream[i].lock);
+		must(mutex_trylock(&being_made->stream[i].lock));
+		mutex_unlock(&being_made->stream[i].lock);
 		made++;
 	}
 	return __real_pthread_create(id, attr, fn, arg);
@@ -69,7 +69,7 @@ static unsigned int threads_named(const char *begin)
 
 static unsigned int most_threads(void)
 {
-	return host_nr_cpus() / 4 + 2;
+	return nr_cpu_ids / 4 + 2;
 }
 
 /* ---- items ---- */
@@ -87,9 +87,9 @@ static void count_run(struct host_work *w)
 	struct item *it = (struct item *)w;
 
 	if (__atomic_fetch_add(&it->in, 1, __ATOMIC_ACQ_REL))
-		host_write_once(it->twice, 1);
-	host_write_once(it->ran_at, host_now_ns());
-	if (host_read_once(run_us))
+		WRITE_ONCE(it->twice, 1);
+	WRITE_ONCE(it->ran_at, ktime_get_ns());
+	if (READ_ONCE(run_us))
 		usleep(run_us);
 	__atomic_fetch_add(&it->runs, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_sub(&it->in, 1, __ATOMIC_ACQ_REL);
@@ -126,14 +126,14 @@ static u32 runs_of(const struct item *it)
 /* Waits until all items ran so often in all; 20 s are for ever. */
 static void wait_for_runs(u64 runs)
 {
-	u64 end = host_now_ns() + 20000 * MS, n;
+	u64 end = ktime_get_ns() + 20000 * MS, n;
 	unsigned int i;
 
 	do {
 		usleep(100);
 		for (n = i = 0; i < WORKS; i++)
 			n += runs_of(&item[i]);
-		must(host_now_ns() < end);
+		must(ktime_get_ns() < end);
 	} while (n < runs);
 	must_eq(n, runs);
 }
@@ -164,7 +164,7 @@ static u64 delay_of(unsigned int i)
 
 static void a_delay_is_kept_and_the_earlier_time_wins(void **state)
 {
-	u64 begun = host_now_ns();
+	u64 begun = ktime_get_ns();
 	unsigned int i, k;
 
 	/* In an order that is not theirs. */
@@ -247,7 +247,7 @@ static void an_item_runs_once_at_a_time_and_no_queuing_is_lost(void **state)
 	for (i = 0; i < 8; i++) {
 		host_work_flush(&item[i].work);
 		must_eq(item[i].twice, 0);
-		must_eq(host_read_once(item[i].work.wake), HOST_USER_NO_WAKE);
+		must_eq(READ_ONCE(item[i].work.wake), HOST_USER_NO_WAKE);
 	}
 	must_be_at_most(threads_named("ebb-"), most_threads());
 }
@@ -256,7 +256,7 @@ static void without_threads_callers_run_what_is_due(void **state)
 {
 	unsigned int i;
 
-	host_write_once(none_can_be_made, true);
+	WRITE_ONCE(none_can_be_made, true);
 	for (i = 0; i < WORKS; i++)
 		host_work_queue_delayed(&item[i].work, i % 2 ? 0 : 1000000);
 	must(refused >= 1);
@@ -265,7 +265,7 @@ static void without_threads_callers_run_what_is_due(void **state)
 	wait_for_runs(WORKS / 2);
 	host_work_flush(&item[2].work);
 	wait_for_runs(WORKS / 2 + 1);
-	host_write_once(none_can_be_made, false);
+	WRITE_ONCE(none_can_be_made, false);
 	/*
 	 * Whoever comes next has a thread made for all of them, though this one is queued already.
 	 */
@@ -276,24 +276,24 @@ static void without_threads_callers_run_what_is_due(void **state)
 
 static void threads_without_work_end(void **state)
 {
-	u64 end = host_now_ns() + 60000 * MS;
+	u64 end = ktime_get_ns() + 60000 * MS;
 	unsigned int turn;
 
-	host_write_once(host_user_idle_ns, 5 * MS);
+	WRITE_ONCE(host_user_idle_ns, 5 * MS);
 	/* More often than there are places for threads. */
 	for (turn = 1; turn <= 80; turn++) {
 		host_work_queue(&item[turn].work);
 		host_work_queue(&item[0].work);
 		while (!runs_of(&item[turn]) || threads_named("ebb-")) {
 			usleep(500);
-			must(host_now_ns() < end);
+			must(ktime_get_ns() < end);
 		}
 	}
 }
 
 static void slow(struct host_work *w)
 {
-	host_write_once(((struct item *)w)->ran_at, 1);
+	WRITE_ONCE(((struct item *)w)->ran_at, 1);
 	usleep(50000);
 	count_run(w);
 }
@@ -302,7 +302,7 @@ static void what_is_queued_in_a_run_runs_after_it(void **state)
 {
 	run_us = 20000;
 	host_work_queue(&item[0].work);
-	while (!host_read_once(item[0].ran_at))
+	while (!READ_ONCE(item[0].ran_at))
 		usleep(100);
 	host_work_queue(&item[0].work);
 	wait_for_runs(2);
@@ -316,7 +316,7 @@ static void destroying_waits_for_what_runs_and_cancels_the_rest(void **state)
 	must(it != NULL);
 	must_eq(host_work_init(&it->work, slow, 0), 0);
 	host_work_queue(&it->work);
-	while (!host_read_once(it->ran_at))
+	while (!READ_ONCE(it->ran_at))
 		usleep(100);
 	host_work_queue(&it->work);
 	host_work_destroy(&it->work);
@@ -335,7 +335,7 @@ static void one_that_takes_long_holds_up_no_timer(void **state)
 
 	must(it != NULL);
 	must_eq(host_work_init(&it->work, slow, 0), 0);
-	begun = host_now_ns();
+	begun = ktime_get_ns();
 	host_work_queue_delayed(&item[0].work, 2000);
 	host_work_queue(&it->work);
 	wait_for_runs(1);
@@ -348,7 +348,7 @@ static u32 hang;
 
 static void hangs(struct host_work *w)
 {
-	while (host_read_once(hang))
+	while (READ_ONCE(hang))
 		usleep(1000);
 	count_run(w);
 }
@@ -360,7 +360,7 @@ static void slow_items_that_hang_hold_up_nobody(void **state)
 	struct item *it = calloc(n, sizeof(*it));
 
 	must(it != NULL);
-	host_write_once(hang, 1);
+	WRITE_ONCE(hang, 1);
 	for (i = 0; i < n; i++) {
 		must_eq(host_work_init_slow(&it[i].work, hangs, 0), 0);
 		host_work_queue(&it[i].work);
@@ -371,7 +371,7 @@ static void slow_items_that_hang_hold_up_nobody(void **state)
 	wait_for_runs(10);
 	for (i = 0; i < n; i++)
 		must_eq(runs_of(&it[i]), 0);
-	host_write_once(hang, 0);
+	WRITE_ONCE(hang, 0);
 	for (i = 0; i < n; i++) {
 		host_work_flush(&it[i].work);
 		must_eq(runs_of(&it[i]), 1);
@@ -385,7 +385,7 @@ static void slow_items_that_hang_hold_up_nobody(void **state)
 static void stores_share_threads_and_leave_none(void **state)
 {
 	struct ebb_store *store[STORES];
-	static char page[HOST_PAGE_SIZE];
+	static char page[PAGE_SIZE];
 	struct ebb_config cfg;
 	unsigned int i;
 
@@ -422,7 +422,7 @@ ZSTD_CCtx *__wrap_ZSTD_createCCtx_advanced(ZSTD_customMem memory)
 static void stores_share_codec_contexts(void **state)
 {
 	struct ebb_store *store[ZSTD_STORES];
-	static char page[HOST_PAGE_SIZE];
+	static char page[PAGE_SIZE];
 	struct ebb_config cfg;
 	unsigned int i;
 
@@ -451,7 +451,7 @@ static void no_thread_is_made_with_a_stream_in_hand(void **state)
 
 	must_eq(streams_init(&t, &codec_lz4, &params, true), 0);
 	/* The first has its context: all CPUs go to another, if there is one. */
-	for (u32 i = 0; i < host_nr_cpus(); i++)
+	for (u32 i = 0; i < nr_cpu_ids; i++)
 		t.first[i] = t.n > 1 ? 2 : 1;
 	being_made = &t;
 	made = 0;

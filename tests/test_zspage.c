@@ -88,7 +88,7 @@ static void descriptors_are_given_back_in_any_number(void **state)
 
 	open_table(32);
 	n = (PAGES_BATCH + 2) * group->capacity;
-	must(n <= MANY || HOST_PAGE_SIZE > 4096);
+	must(n <= MANY || PAGE_SIZE > 4096);
 	n = n < MANY ? n : MANY;
 	make(0, n);
 	must_be_found(0, n);
@@ -194,7 +194,7 @@ static void every_number_is_found_while_the_directory_grows(void **state)
 			make_across(at, &known);
 		most = at;
 	}
-	must(HOST_PAGE_SIZE > 4096 || most > mid_begins(ZSPAGE_ROOT / 2));
+	must(PAGE_SIZE > 4096 || most > mid_begins(ZSPAGE_ROOT / 2));
 	for (i = group->capacity; i < known; i++)
 		must_eq(zspage_at(map, id[i].no)->owner, i + 1);
 	free_some(0, known);
@@ -217,7 +217,7 @@ static void a_directory_grows_for_who_may_not_wait(void **state)
 		if (group->fresh >= group->limit)
 			break;
 		for (unsigned int k = 0; k < group->capacity; k++) {
-			must_eq(zspage_new(&table, group, 1, WORDS, HOST_ANY_NODE, 0, &no[0]), 0);
+			must_eq(zspage_new(&table, group, 1, WORDS, NUMA_NO_NODE, 0, &no[0]), 0);
 			id[i * group->capacity + k] = (struct zspage_id){ group, no[0] };
 		}
 		must_eq(leaves(), i ? 2 * i - 1 : 0);
@@ -230,7 +230,7 @@ static void a_directory_grows_for_who_may_not_wait(void **state)
 static void the_last_number_is_followed_by_an_error_until_one_comes_back(void **state)
 {
 	/* The last is in the middle of a leaf. */
-	const unsigned int few = zspage_layout(HOST_PAGE_SIZE, UNITS).index_bits + 3;
+	const unsigned int few = zspage_layout(PAGE_SIZE, UNITS).index_bits + 3;
 	const unsigned int bits[] = { 32, 40, 24, few };
 	unsigned int each;
 
@@ -285,7 +285,7 @@ static void a_walk_meets_each_descriptor_once(void **state)
 
 	open_table(32);
 	each = group->capacity;
-	must(40 * each <= MANY || HOST_PAGE_SIZE > 4096);
+	must(40 * each <= MANY || PAGE_SIZE > 4096);
 	make(0, MANY / each / 2 * each + 3);
 	for (i = 0; i < MANY / each / 2 * each + 3; i++)
 		if (i / each % 3 == 1 || i % 5 == 1)

@@ -63,8 +63,8 @@ void native_open(size_t bytes, uint64_t objects)
 
 	(void)bytes;
 	/* Lists and chains as a store of ebb.h has them (user/api/ebb.c). */
-	if (zone_open(&zone) || pcp_init(&pcp, zone, (256u << 10) >> HOST_PAGE_SHIFT,
-				      (1u << 20) >> HOST_PAGE_SHIFT) ||
+	if (zone_open(&zone) || pcp_init(&pcp, zone, (256u << 10) >> PAGE_SHIFT,
+				      (1u << 20) >> PAGE_SHIFT) ||
 	    pages_init(&pages, zone, 0, NULL) || pool_init(&pool, &pages, CHAIN, &owner) ||
 	    holds_init(&holds, 64) ||
 	    host_percpu_init(&cpus, sizeof(struct release_cpu)) ||
@@ -83,7 +83,7 @@ void native_store(uint64_t *word, const uint16_t *size, uint32_t key, unsigned i
 		u64 ref;
 
 		native_mark(&object, size[i], key + i);
-		if (pool_make(&pool, size[i], object.byte, key + i, HOST_ANY_NODE, HOST_MAY_WAIT,
+		if (pool_make(&pool, size[i], object.byte, key + i, NUMA_NO_NODE, HOST_MAY_WAIT,
 			      &ref))
 			native_die("no memory for an object");
 		word[i] = slot_make(SLOT_PAGE, ref);

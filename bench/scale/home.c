@@ -86,7 +86,7 @@ bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
 		return false;
 	}
 	if (!(v & ~a->v))
-		sim_cleared((unsigned int)__builtin_popcountll(a->v ^ v));
+		sim_cleared((unsigned int)hweight64(a->v ^ v));
 	a->v = v;
 	return true;
 }
@@ -117,7 +117,7 @@ u64 host_a64_and(host_a64 *a, u64 v)
 	sim_rmw(a);
 	old = a->v;
 	a->v &= v;
-	sim_cleared((unsigned int)__builtin_popcountll(old ^ a->v));
+	sim_cleared((unsigned int)hweight64(old ^ a->v));
 	return old;
 }
 
@@ -150,46 +150,46 @@ void host_wake_zero(host_a64 *a)
 
 /* ---- locks ---- */
 
-void host_lock_init(host_lock_t *l, const char *name)
+void scale_lock_init(spinlock_t *l, const char *name)
 {
 	l->id = sim_lock_new(name, false);
 }
 
-void host_lock(host_lock_t *l)
+void spin_lock(spinlock_t *l)
 {
 	FROM();
 	sim_lock(l->id, l);
 }
 
-bool host_trylock(host_lock_t *l)
+bool spin_trylock(spinlock_t *l)
 {
 	FROM();
 	return sim_trylock(l->id, l);
 }
 
-void host_unlock(host_lock_t *l)
+void spin_unlock(spinlock_t *l)
 {
 	FROM();
 	sim_unlock(l->id, l);
 }
 
-void scale_mutex_init(host_mutex_t *m, const char *name)
+void scale_mutex_init(struct mutex *m, const char *name)
 {
 	m->id = sim_lock_new(name, true);
 }
 
-bool host_mutex_trylock(host_mutex_t *m)
+bool mutex_trylock(struct mutex *m)
 {
 	return sim_trylock(m->id, m);
 }
 
-void host_mutex_lock(host_mutex_t *m)
+void mutex_lock(struct mutex *m)
 {
 	FROM();
 	sim_lock(m->id, m);
 }
 
-void host_mutex_unlock(host_mutex_t *m)
+void mutex_unlock(struct mutex *m)
 {
 	FROM();
 	sim_unlock(m->id, m);
@@ -211,7 +211,7 @@ int host_percpu_init(struct host_percpu *pc, size_t item_bytes)
 {
 	unsigned int cpu;
 
-	pc->stride = (2 * HOST_CACHELINE + item_bytes - 1) & ~(size_t)(HOST_CACHELINE - 1);
+	pc->stride = (2 * SMP_CACHE_BYTES + item_bytes - 1) & ~(size_t)(SMP_CACHE_BYTES - 1);
 	pc->base = sim_memory(sim_cpus() * pc->stride);
 	for (cpu = 0; cpu < sim_cpus(); cpu++)
 		item_of(pc, cpu)->lock = sim_lock_new(SIM_ITEM, false);
@@ -226,7 +226,7 @@ void host_percpu_destroy(struct host_percpu *pc)
 
 void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
 {
-	return (char *)item_of(pc, i) + HOST_CACHELINE;
+	return (char *)item_of(pc, i) + SMP_CACHE_BYTES;
 }
 
 void *host_percpu_lock(struct host_percpu *pc)
@@ -235,12 +235,12 @@ void *host_percpu_lock(struct host_percpu *pc)
 
 	sim_item_lock(item->lock, item);
 	item->used = 1;
-	return (char *)item + HOST_CACHELINE;
+	return (char *)item + SMP_CACHE_BYTES;
 }
 
 void host_percpu_unlock(struct host_percpu *pc, void *at)
 {
-	struct item *item = (struct item *)(void *)((char *)at - HOST_CACHELINE);
+	struct item *item = (struct item *)(void *)((char *)at - SMP_CACHE_BYTES);
 
 	(void)pc;
 	sim_unlock(item->lock, item);
@@ -266,7 +266,7 @@ void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg),
 		struct item *item = item_of(pc, cpu);
 
 		sim_item_lock(item->lock, item);
-		fn((char *)item + HOST_CACHELINE, arg);
+		fn((char *)item + SMP_CACHE_BYTES, arg);
 		sim_unlock(item->lock, item);
 	}
 }
@@ -296,22 +296,22 @@ void host_settle(struct host_percpu *pc)
 			sim_sleep_until(sim_now() + sim_cost.wake);
 }
 
-unsigned int host_nr_cpus(void)
+unsigned int scale_nr_cpus(void)
 {
 	return sim_cpus();
 }
 
-unsigned int host_cpus_now(void)
+unsigned int num_online_cpus(void)
 {
 	return sim_cpus();
 }
 
-unsigned int host_cpu(void)
+unsigned int raw_smp_processor_id(void)
 {
 	return sim_cpu();
 }
 
-unsigned int host_nr_nodes(void)
+unsigned int scale_nr_nodes(void)
 {
 	return sim_nodes();
 }
@@ -321,7 +321,7 @@ unsigned int host_cpu_node(unsigned int cpu)
 	return sim_node_of(cpu);
 }
 
-unsigned int host_node(void)
+unsigned int numa_mem_id(void)
 {
 	return sim_node_of(sim_cpu());
 }
@@ -329,7 +329,7 @@ unsigned int host_node(void)
 /* ---- pages: lists of CPUs; of each node a stack, and a lock in a line of its own ---- */
 
 static struct source {
-	host_lock_t *lock;
+	spinlock_t *lock;
 	u32 next, end;          /* never given out yet */
 	u32 *free;
 	u32 nfree;
@@ -341,10 +341,10 @@ static void sources_open(void)
 {
 	u32 each = PAGES_MAX / sim_nodes(), i;
 
-	page_base = sim_memory((size_t)(PAGES_MAX + 1) << HOST_PAGE_SHIFT);
+	page_base = sim_memory((size_t)(PAGES_MAX + 1) << PAGE_SHIFT);
 	for (i = 0; i < sim_nodes(); i++) {
-		source[i].lock = sim_memory(sizeof(host_lock_t));
-		host_lock_init(source[i].lock, "the page source");
+		source[i].lock = sim_memory(sizeof(spinlock_t));
+		scale_lock_init(source[i].lock, "the page source");
 		source[i].next = 1 + i * each;
 		source[i].end = source[i].next + each;
 		source[i].free = malloc(each * sizeof(u32));
@@ -360,7 +360,7 @@ unsigned int host_page_node(struct host_pages *src, host_page p)
 void *host_page_addr(struct host_pages *src, host_page p)
 {
 	(void)src;
-	return page_base + ((size_t)p << HOST_PAGE_SHIFT);
+	return page_base + ((size_t)p << PAGE_SHIFT);
 }
 
 /* n of node's pages, in one hold of its lock. */
@@ -369,14 +369,14 @@ static void source_take(unsigned int node, host_page *out, unsigned int n)
 	struct source *s = &source[node];
 	unsigned int i;
 
-	host_lock(s->lock);
+	spin_lock(s->lock);
 	for (i = 0; i < n; i++) {
 		sim_pass(sim_cost.page);
 		if (!s->nfree && s->next == s->end)
 			sim_fail("the scenario needs more pages");
 		out[i] = s->nfree ? s->free[--s->nfree] : s->next++;
 	}
-	host_unlock(s->lock);
+	spin_unlock(s->lock);
 }
 
 /* n of node's pages are given back in one hold. */
@@ -385,12 +385,12 @@ static void source_give(unsigned int node, const host_page *page, unsigned int n
 	struct source *s = &source[node];
 	unsigned int i;
 
-	host_lock(s->lock);
+	spin_lock(s->lock);
 	for (i = 0; i < n; i++) {
 		sim_pass(sim_cost.page);
 		s->free[s->nfree++] = page[i];
 	}
-	host_unlock(s->lock);
+	spin_unlock(s->lock);
 }
 
 /*
@@ -398,7 +398,6 @@ static void source_give(unsigned int node, const host_page *page, unsigned int n
  * is taken from one costs as much as what is taken from the source, but for the lock.  The base of
  * a comparison has lists in its core.
  */
-#ifndef SCALE_BASE
 static struct list {
 	u32 n;
 	host_page page[HOME_HIGH];
@@ -423,30 +422,23 @@ static void list_give(unsigned int node, host_page page)
 	sim_pass(sim_cost.page);
 	l->page[l->n++] = page;
 }
-#endif
 
 unsigned int scale_pages_alloc(host_page *out, unsigned int n, unsigned int node)
 {
 	if (!page_base)
 		sources_open();
-#ifdef SCALE_BASE
-	source_take(node, out, n);
-#else
 	for (unsigned int i = 0; i < n; i++)
 		list_take(node, &out[i]);
-#endif
 	pages_out += n;
 	return n;
 }
 
-#ifndef SCALE_BASE
 unsigned int scale_pages_at_hand(host_page *out, unsigned int n, unsigned int node)
 {
 	u32 have = list[sim_cpu()][node].n;
 
 	return scale_pages_alloc(out, n < have ? n : have, node);
 }
-#endif
 
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
 {
@@ -455,13 +447,7 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 	for (i = 0; i < n; i += k) {
 		unsigned int node = host_page_node(src, pages[i]);
 
-#ifdef SCALE_BASE
-		for (k = 1; i + k < n && host_page_node(src, pages[i + k]) == node;)
-			k++;
-		source_give(node, pages + i, k);
-#else
 		list_give(node, pages[i]);
-#endif
 	}
 	pages_out -= n;
 }
@@ -610,7 +596,7 @@ void host_relax(unsigned int *spins)
 	sim_order();
 }
 
-void host_resched(void)
+void cond_resched(void)
 {
 	sim_order();
 }
@@ -620,7 +606,7 @@ bool host_interrupted(void)
 	return false;
 }
 
-u64 host_now_ns(void)
+u64 ktime_get_ns(void)
 {
 	return sim_now() / 1000;
 }

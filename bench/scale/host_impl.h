@@ -6,34 +6,16 @@
  * with sim.c in place of the sanitizer's library, so every access of the core to memory is
  * told to sim_access(), plain ones too.  The functions below are compiled without, and tell it
  * themselves.
- *
- * SCALE_BASE: the contract as it was at 84d3dc0, for the core of that time.
  */
 #ifndef EBB_SCALE_HOST_IMPL_H
 #define EBB_SCALE_HOST_IMPL_H
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "kernel_names.h"
 
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int64_t s64;
-
-#define HOST_PAGE_SHIFT 12
 typedef u32 host_page;
 
-#define HOST_CACHELINE 64
-
-#define host_likely(x) __builtin_expect(!!(x), 1)
-#define host_unlikely(x) __builtin_expect(!!(x), 0)
 /* A write's transfer, at once: nothing overlaps here. */
-#define HOST_UNCLEARED
-#define host_prefetchw(p) sim_prefetchw(p)
+#define prefetchw(p) sim_prefetchw(p)
 void sim_prefetchw(const void *p);
 
 void *scale_memcpy(void *to, const void *from, size_t n);
@@ -49,17 +31,17 @@ typedef struct {
 } host_a64;
 
 /* The sanitizer's hooks see a volatile access as any other. */
-#define host_read_once(x) (*(const volatile __typeof__(x) *)&(x))
-#define host_write_once(x, val) ((void)(*(volatile __typeof__(x) *)&(x) = (__typeof__(x))(val)))
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, val) ((void)(*(volatile __typeof__(x) *)&(x) = (__typeof__(x))(val)))
 
 static inline u64 host_a64_read(const host_a64 *a)
 {
-	return host_read_once(a->v);
+	return READ_ONCE(a->v);
 }
 
 static inline u64 host_a64_read_acquire(const host_a64 *a)
 {
-	return host_read_once(a->v);
+	return READ_ONCE(a->v);
 }
 
 static inline u64 host_a64_read_address(const host_a64 *a)
@@ -69,12 +51,12 @@ static inline u64 host_a64_read_address(const host_a64 *a)
 
 static inline void host_a64_set(host_a64 *a, u64 v)
 {
-	host_write_once(a->v, v);
+	WRITE_ONCE(a->v, v);
 }
 
 static inline void host_a64_set_release(host_a64 *a, u64 v)
 {
-	host_write_once(a->v, v);
+	WRITE_ONCE(a->v, v);
 }
 
 bool host_a64_cas(host_a64 *a, u64 *old, u64 v);
@@ -90,24 +72,25 @@ void host_wake_zero(host_a64 *a);
 
 typedef struct {
 	u32 id;                 /* of sim.h */
-} host_lock_t;
+} spinlock_t;
 
-typedef struct {
+struct mutex {
 	u32 id;
 	u32 rest[7];
-} host_mutex_t;
+};
 
-void host_lock_init(host_lock_t *l, const char *name);
-void host_lock(host_lock_t *l);
-bool host_trylock(host_lock_t *l);
-void host_unlock(host_lock_t *l);
+void scale_lock_init(spinlock_t *l, const char *name);
+#define spin_lock_init(l) scale_lock_init((l), #l)
+void spin_lock(spinlock_t *l);
+bool spin_trylock(spinlock_t *l);
+void spin_unlock(spinlock_t *l);
 
-void scale_mutex_init(host_mutex_t *m, const char *name);
-#define host_mutex_init(m) scale_mutex_init((m), #m)
-#define host_mutex_destroy(m) ((void)(m))
-bool host_mutex_trylock(host_mutex_t *m);
-void host_mutex_lock(host_mutex_t *m);
-void host_mutex_unlock(host_mutex_t *m);
+void scale_mutex_init(struct mutex *m, const char *name);
+#define mutex_init(m) scale_mutex_init((m), #m)
+#define mutex_destroy(m) ((void)(m))
+bool mutex_trylock(struct mutex *m);
+void mutex_lock(struct mutex *m);
+void mutex_unlock(struct mutex *m);
 
 /* ---- CPUs, nodes, items ---- */
 
@@ -125,11 +108,13 @@ unsigned int host_percpu_items(struct host_percpu *pc);
 unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i);
 void *host_percpu_peek(struct host_percpu *pc, unsigned int i);
 void host_settle(struct host_percpu *pc);
-unsigned int host_nr_cpus(void);
-unsigned int host_cpu(void);
-unsigned int host_cpus_now(void);
-unsigned int host_nr_nodes(void);
-unsigned int host_node(void);
+unsigned int scale_nr_cpus(void);
+#define nr_cpu_ids scale_nr_cpus()
+unsigned int raw_smp_processor_id(void);
+unsigned int num_online_cpus(void);
+unsigned int scale_nr_nodes(void);
+#define nr_node_ids scale_nr_nodes()
+unsigned int numa_mem_id(void);
 unsigned int host_cpu_node(unsigned int cpu);
 
 /* ---- pages and memory ---- */
@@ -231,26 +216,21 @@ void host_work_queue_delayed(struct host_work *w, u64 us);
 void host_work_flush(struct host_work *w);
 void host_work_destroy(struct host_work *w);
 
-#ifdef SCALE_BASE
-#define host_pages_alloc(src, out, n) ((void)(src), scale_pages_alloc((out), (n), host_node()))
-#define host_work_init(w, fn) scale_work_init((w), (fn), 0)
-#else
 #define host_pages_alloc(src, out, n, node, how)                                           \
 	((void)(src), (how) & HOST_AT_HAND ? scale_pages_at_hand((out), (n), (node)) :        \
 	 scale_pages_alloc((out), (n), (node)))
 #define host_work_init(w, fn, node) scale_work_init((w), (fn), (node))
 #define host_work_init_slow(w, fn, node) scale_work_init((w), (fn), (node))
-#endif
 
 /* ---- the rest ---- */
 
 void host_relax(unsigned int *spins);
-void host_resched(void);
+void cond_resched(void);
 bool host_interrupted(void);
-u64 host_now_ns(void);
+u64 ktime_get_ns(void);
 u64 host_total_bytes(void);
 bool scale_warn(bool bad, const char *what);
-#define host_warn_on(bad, what) scale_warn((bad), (what))
+#define WARN_ONCE(bad, text) scale_warn((bad), (text))
 /* What it reads would be counted. */
 #define host_assert(holds) ((void)sizeof(!(holds)))
 

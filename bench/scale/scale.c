@@ -31,27 +31,19 @@ struct scenario {
 
 /* In memory whose lines are watched. */
 static struct store *store;
-#ifdef SCALE_BASE
-static struct pcp *pages;
-#else
 static struct pages *pages;
-#endif
 static struct host_pages source;
 static u64 objects, reclaims, reclaim_ps, reclaim_max_ps;
 static unsigned int busy;
 
 static host_a64 *slot_at(u64 i)
 {
-#ifdef SCALE_BASE
-	return &store->slot[i];
-#else
 	return store_slot(store, i);
-#endif
 }
 
 /* ---- contents: a page tells its slot and how long it gets ---- */
 
-#define WORDS (HOST_PAGE_SIZE / sizeof(u64))
+#define WORDS (PAGE_SIZE / sizeof(u64))
 
 static u64 mix(u64 x)
 {
@@ -65,7 +57,7 @@ static u32 length(u64 i)
 {
 	u64 r = mix(i + 1);
 
-	return r % 64 ? 64 + (u32)(r >> 8) % 1024 : (u32)HOST_PAGE_SIZE;
+	return r % 64 ? 64 + (u32)(r >> 8) % 1024 : (u32)PAGE_SIZE;
 }
 
 static void make_page(u64 *page, u64 i)
@@ -75,11 +67,7 @@ static void make_page(u64 *page, u64 i)
 	page[WORDS - 1] = ~i;
 }
 
-#ifdef SCALE_BASE
-static void *codec_create(int p)
-#else
 static void *codec_create(const struct codec_params *p)
-#endif
 {
 	(void)p;
 	return host_zalloc(64);
@@ -127,11 +115,7 @@ static void put(u64 i)
 	u64 page[WORDS];
 
 	make_page(page, i);
-#ifdef SCALE_BASE
-	if (store_write(store, i, page))
-#else
-	if (store_write(store, i, page, host_node()))
-#endif
+	if (store_write(store, i, page, numa_mem_id()))
 		sim_fail("slot %llu cannot be written", (unsigned long long)i);
 }
 
@@ -215,28 +199,16 @@ static void mixes(void *arg)
 /* What the shrinker's count and scan call (kernel/zram/shrink.c). */
 static void shrink(void)
 {
-#ifdef SCALE_BASE
-	if (release_held(&store->release))
-		release_flush(&store->release);
-	store_count(store, CNT_COMPR_BYTES);
-	pcp_count(pages);
-	pcp_drain(pages);
-	pool_compact(&store->pool);
-	pcp_drain(pages);
-#else
 	/* Whatever the figure says: it may be old when somebody acts on it. */
 	shrink_count(&store->shrink);
 	shrink_some(&store->shrink);
-#endif
 }
 
 /* What the home's timer does for it meanwhile; the first of those who reclaim plays the timer. */
 static void look(void)
 {
-#ifndef SCALE_BASE
 	if (sim_cpu() == 1)
 		shrink_look(&store->shrink);
-#endif
 }
 
 static void reclaims_or_frees(void *arg)
@@ -315,10 +287,6 @@ static void open_store(const struct scenario *s, bool sync)
 	pages = sim_memory(sizeof(*pages));
 	if (sync)
 		cfg.release_limit = 0;
-#ifdef SCALE_BASE
-	if (pcp_init(pages, &source, HOME_BATCH, HOME_HIGH))
-		sim_fail("no page lists");
-#else
 	struct release_budget *budget = sim_memory(sizeof(*budget));
 
 	if (release_budget_init(budget, cfg.release_limit))
@@ -326,7 +294,6 @@ static void open_store(const struct scenario *s, bool sync)
 	cfg.release_budget = budget;
 	if (pages_init(pages, &source, pages_reserve_for(host_total_bytes(), sim_cpus()), NULL))
 		sim_fail("no reserve");
-#endif
 	if (store_init(store, pages, &cfg))
 		sim_fail("no store");
 }
@@ -338,11 +305,7 @@ static void close_store(void)
 	if (why)
 		sim_fail("%s", why);
 	store_destroy(store);
-#ifdef SCALE_BASE
-	pcp_destroy(pages);
-#else
 	pages_destroy(pages);
-#endif
 	if (home_pages_out())
 		sim_fail("%u pages did not come back", home_pages_out());
 }

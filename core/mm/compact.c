@@ -49,7 +49,7 @@ static void compact_looked(struct compact_hold *h, unsigned int n)
 
 /* The emptiest zspage on lists 1 .. 10; *no: its number. */
 static struct zspage *compact_sparsest(struct pool_class *c, struct compact_hold *h, u32 *no)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	unsigned int list, left = POOL_LOOK;
 	struct zspage *z = NULL;
@@ -62,10 +62,10 @@ static struct zspage *compact_sparsest(struct pool_class *c, struct compact_hold
 
 /* Whether z has a free object on pages that are there; *obj: the lowest. */
 static bool has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	*obj = class_lowest_free(c, z);
-	return ((size_t)*obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT;
+	return ((size_t)*obj + 1) * c->size <= (size_t)z->pages << PAGE_SHIFT;
 }
 
 /* The first object in use from from on, or c->objs. */
@@ -81,7 +81,7 @@ static unsigned int next_used(const struct pool_class *c, const struct zspage *z
 
 /* h->dst becomes the fullest zspage with room among POOL_LOOK; *obj: its lowest free object. */
 static bool find_target(struct pool_class *c, struct compact_hold *h, unsigned int *obj)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	unsigned int list, left = POOL_LOOK;
 	bool found = false;
@@ -110,8 +110,8 @@ static void copy_object(struct pool *p, struct pool_class *c,
 	       dst = (size_t)to_obj * c->size + sizeof(u32);
 
 	while (bytes) {
-		size_t n = HOST_PAGE_SIZE - (src & HOST_PAGE_MASK);
-		size_t m = HOST_PAGE_SIZE - (dst & HOST_PAGE_MASK);
+		size_t n = PAGE_SIZE - offset_in_page(src);
+		size_t m = PAGE_SIZE - offset_in_page(dst);
 
 		n = n < m ? n : m;
 		n = n < bytes ? n : bytes;
@@ -143,9 +143,9 @@ static u64 compact_movable(struct pool *p, struct pool_class *c, u32 no, unsigne
  */
 static bool compact_move(struct pool *p, struct pool_class *c, struct compact_hold *h,
 			 struct zspage *src, u32 src_no, unsigned int obj, unsigned int dst_obj)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
-	u32 key = host_read_once(*object_key(p, c, src, obj)), dst_no = h->dst_no;
+	u32 key = READ_ONCE(*object_key(p, c, src, obj)), dst_no = h->dst_no;
 	struct zspage *dst = h->dst;
 	u64 from = compact_movable(p, c, src_no, obj, key), to;
 	bool moved, gone;
@@ -157,7 +157,7 @@ static bool compact_move(struct pool *p, struct pool_class *c, struct compact_ho
 	/* Once the object is published, a full dst may be freed as a whole without the lock. */
 	if (!dst->list)
 		h->dst = NULL;
-	host_write_once(*object_key(p, c, dst, dst_obj), key);
+	WRITE_ONCE(*object_key(p, c, dst, dst_obj), key);
 	copy_object(p, c, dst, dst_obj, src, obj, pool_ref_size(p, from));
 	to = (from & ~REF_LOC_MASK) | ref_loc(c, dst_no, dst_obj);
 	host_assert(to != from && ref_is_live(p, to) &&
@@ -180,7 +180,7 @@ static bool compact_move(struct pool *p, struct pool_class *c, struct compact_ho
  * Stages.  Each does a part of its work, until h has no looks or moves left.
  */
 
-static void next_stage(struct pool_class *c) HOST_REQUIRES(c->lock)
+static void next_stage(struct pool_class *c) __must_hold(&c->lock)
 {
 	c->stage = (u8)((c->stage + 1) % STAGES);
 	c->cursor = 0;
@@ -189,7 +189,7 @@ static void next_stage(struct pool_class *c) HOST_REQUIRES(c->lock)
 }
 
 /* Files each zspage where it belongs, from list 1 up, since it only moves to a lower list. */
-static void compact_refile(struct pool_class *c, struct compact_hold *h) HOST_REQUIRES(c->lock)
+static void compact_refile(struct pool_class *c, struct compact_hold *h) __must_hold(&c->lock)
 {
 	while (h->looks) {
 		u32 no = c->cursor;
@@ -211,7 +211,7 @@ static void compact_refile(struct pool_class *c, struct compact_hold *h) HOST_RE
 	}
 }
 
-static void compact_return(struct pool_class *c, struct compact_hold *h) HOST_REQUIRES(c->lock)
+static void compact_return(struct pool_class *c, struct compact_hold *h) __must_hold(&c->lock)
 {
 	u32 no;
 
@@ -227,7 +227,7 @@ static void compact_return(struct pool_class *c, struct compact_hold *h) HOST_RE
 
 /* The zspage at the cursor, or the sparsest, which it puts aside; NULL: the stage is over. */
 static struct zspage *compact_source(struct pool_class *c, struct compact_hold *h)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	struct zspage *z;
 	u32 no;
@@ -252,7 +252,7 @@ static struct zspage *compact_source(struct pool_class *c, struct compact_hold *
 
 /* Moves the objects of the sparsest zspage to others. */
 static void compact_empty(struct pool *p, struct pool_class *c, struct compact_hold *h)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	struct zspage *src = compact_source(c, h);
 	u32 no = c->cursor;
@@ -295,22 +295,22 @@ static unsigned int highest_used(const struct pool_class *c, struct zspage *z)
 
 /* Takes the pages off the end of z on which no object is in use. */
 static void compact_trim(struct pool_class *c, struct zspage *z, struct compact_hold *h)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	size_t end = ((size_t)highest_used(c, z) + 1) * c->size;
-	unsigned int need = (unsigned int)((end + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
+	unsigned int need = (unsigned int)((end + PAGE_SIZE - 1) >> PAGE_SHIFT);
 
 	host_assert(need && z->pages >= need);
 	while (z->pages > need) {
 		host_assert(h->npages < CHAIN_MAX);
 		h->page[h->npages++] = zspage_pages(z, c->words)[z->pages - 1];
-		host_write_once(z->pages, (u8)(z->pages - 1));
+		WRITE_ONCE(z->pages, (u8)(z->pages - 1));
 	}
 }
 
 /* Moves the last objects of a zspage to its first free places. */
 static void compact_pack(struct pool *p, struct pool_class *c, struct compact_hold *h)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	struct zspage *z = compact_source(c, h);
 	unsigned int ngone = h->ngone;
@@ -341,7 +341,7 @@ static void compact_pack(struct pool *p, struct pool_class *c, struct compact_ho
 }
 
 static void compact_class(struct pool *p, struct pool_class *c, struct compact_hold *h)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	while (c->stage != STAGE_DONE && h->looks && h->moves && !h->npages) {
 		switch ((enum pool_stage)c->stage) {
@@ -365,7 +365,7 @@ static void compact_class(struct pool *p, struct pool_class *c, struct compact_h
  */
 
 /* Begins turn at of the class, unless that or a later one was begun. */
-static void compact_begin(struct pool_class *c, u64 at) HOST_REQUIRES(c->lock)
+static void compact_begin(struct pool_class *c, u64 at) __must_hold(&c->lock)
 {
 	if (c->turn >= at)
 		return;
@@ -398,7 +398,7 @@ static u64 compact_give_back(struct pool *p, struct pool_class *c, const struct 
 /* Whether a class has no zspage on a list, POOL_ASIDE included, or nothing to be gained. */
 static bool is_idle(const struct pool_class *c)
 {
-	return c->objs == 1 || !host_read_once(c->partial);
+	return c->objs == 1 || !READ_ONCE(c->partial);
 }
 
 static unsigned int moves_of(const struct pool_class *c)
@@ -412,7 +412,7 @@ static unsigned int moves_of(const struct pool_class *c)
  * One step of turn at, or past turns of idle classes.  try: no step if the class lock is taken.
  * Returns the pages that it freed.
  */
-HOST_NO_ANALYSIS        /* it takes the lock or only tries to */
+__no_context_analysis        /* it takes the lock or only tries to */
 static u64 compact_step(struct pool *p, u64 at, bool try)
 {
 	struct pool_class *c = &p->class[at % p->table.nclasses];
@@ -427,14 +427,14 @@ static u64 compact_step(struct pool *p, u64 at, bool try)
 		return 0;
 	}
 	if (!try)
-		host_lock(&c->lock);
-	else if (!host_trylock(&c->lock))
+		spin_lock(&c->lock);
+	else if (!spin_trylock(&c->lock))
 		return 0;
 	compact_begin(c, at);
 	if (c->turn == at)
 		compact_class(p, c, &h);
 	over = c->turn != at || c->stage == STAGE_DONE;
-	host_unlock(&c->lock);
+	spin_unlock(&c->lock);
 	if (over)
 		host_a64_cas(&p->compact_at, &at, at + 1);
 	return compact_give_back(p, c, &h);
@@ -454,7 +454,7 @@ void pool_compact_begin(struct pool *p, struct pool_compaction *pc)
 	pc->left = p->table.nclasses / POOL_LOOK + 2;
 	pc->pages = 0;
 	for (i = 0; i < p->table.nclasses; i++)
-		pc->left += pool_compact_steps(&p->class[i], host_read_once(p->class[i].partial));
+		pc->left += pool_compact_steps(&p->class[i], READ_ONCE(p->class[i].partial));
 }
 
 static bool compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps, bool try)
@@ -490,6 +490,6 @@ u64 pool_compact(struct pool *p)
 
 	pool_compact_begin(p, &pc);
 	while (!host_interrupted() && pool_compact_go(p, &pc, 1))
-		host_resched();
+		cond_resched();
 	return pc.pages;
 }

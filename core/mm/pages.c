@@ -18,12 +18,12 @@ static unsigned int pages_reserve_put(struct pages_reserve *r, const host_page *
 {
 	if (!r || !pages_reserve_is_short(r))
 		return 0;
-	host_lock(&r->lock);
+	spin_lock(&r->lock);
 	host_assert(r->count <= r->size);
 	n = pages_at_most(n, r->size - r->count);
 	memcpy(r->page + r->count, page, n * sizeof(*page));
-	host_write_once(r->count, r->count + n);
-	host_unlock(&r->lock);
+	WRITE_ONCE(r->count, r->count + n);
+	spin_unlock(&r->lock);
 	return n;
 }
 
@@ -37,14 +37,14 @@ static unsigned int pages_reserve_take(struct pages_reserve *r, struct host_page
 {
 	unsigned int k, got = 0;
 
-	while (r && !got && host_read_once(r->count)) {
-		host_lock(&r->lock);
+	while (r && !got && READ_ONCE(r->count)) {
+		spin_lock(&r->lock);
 		k = pages_at_most(n, r->count);
-		host_write_once(r->count, r->count - k);
+		WRITE_ONCE(r->count, r->count - k);
 		memcpy(out, r->page + r->count, k * sizeof(*out));
-		host_unlock(&r->lock);
+		spin_unlock(&r->lock);
 		while (got < k) {
-			if (host_likely(!host_page_is_bad(src, out[got]))) {
+			if (likely(!host_page_is_bad(src, out[got]))) {
 				got++;
 			} else {
 				host_pages_free(src, &out[got], 1);
@@ -58,7 +58,7 @@ static unsigned int pages_reserve_take(struct pages_reserve *r, struct host_page
 /* Fills r, unless it is NULL; how: as host_pages_alloc().  True: it is still short. */
 static bool pages_reserve_fill(struct pages_reserve *r, struct host_pages *src, unsigned int how)
 {
-	host_page page[PAGES_BATCH] HOST_UNCLEARED;
+	host_page page[PAGES_BATCH] __uninitialized;
 	unsigned int turns, want, k, in;
 
 	/* A turn adds at least a page.  Threads that draw meanwhile do not prolong the loop. */
@@ -69,18 +69,18 @@ static bool pages_reserve_fill(struct pages_reserve *r, struct host_pages *src, 
 		 * seems full: a thread that draws after this hold sees that the worker is not
 		 * queued, and queues it.
 		 */
-		host_lock(&r->lock);
+		spin_lock(&r->lock);
 		want = pages_at_most(r->size - r->count, PAGES_BATCH);
-		host_unlock(&r->lock);
+		spin_unlock(&r->lock);
 		if (!want)
 			return false;
-		k = host_pages_alloc(src, page, want, host_node(), how);
+		k = host_pages_alloc(src, page, want, numa_mem_id(), how);
 		if (!k)
 			break;
 		in = pages_reserve_put(r, page, k);
 		if (in < k)
 			host_pages_free(src, page + in, k - in);
-		host_resched();
+		cond_resched();
 	}
 	return r && pages_reserve_is_short(r);
 }
@@ -104,11 +104,11 @@ int pages_alloc(struct pages *s, host_page *out, unsigned int n, unsigned int no
 {
 	unsigned int got, k;
 
-	if (node == HOST_ANY_NODE)
-		node = host_node();
+	if (node == NUMA_NO_NODE)
+		node = numa_mem_id();
 	for (got = 0; got < n; got += k) {
 		k = host_pages_alloc(s->src, out + got, n - got, node, how);
-		if (host_likely(k))
+		if (likely(k))
 			continue;
 		if (how)
 			k = pages_reserve_take(s->shared, s->src, out + got, n - got);
@@ -139,7 +139,7 @@ int pages_reserve_init(struct pages_reserve *r, unsigned int size)
 	memset(r, 0, sizeof(*r));
 	if (size > 1u << 20)
 		return -EINVAL;
-	host_lock_init(&r->lock, "ebb_reserve");
+	spin_lock_init(&r->lock);
 	if (size)
 		r->page = host_zalloc(size * sizeof(*r->page));
 	if (size && !r->page)

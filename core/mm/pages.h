@@ -45,9 +45,9 @@ static inline unsigned int pages_at_most(unsigned int n, unsigned int most)
  *     relaxed.  Order: none: looked at again under the lock.
  */
 struct pages_reserve {
-	host_lock_t lock HOST_OWN_LINE;
+	spinlock_t lock ____cacheline_aligned;
 	u32 size;                       /* pages when it is full; fixed */
-	u32 count;                      /* pages in it; lock, host_read_once */
+	u32 count;                      /* pages in it; lock, READ_ONCE */
 	host_page *page;                /* [size]; lock */
 };
 
@@ -73,7 +73,7 @@ struct pages {
  */
 static inline unsigned int pages_reserve_for(u64 bytes, unsigned int cpus)
 {
-	u64 n = (bytes >> HOST_PAGE_SHIFT) / 440;
+	u64 n = (bytes >> PAGE_SHIFT) / 440;
 
 	return (unsigned int)(n < PAGES_TAKE_BATCH ? PAGES_TAKE_BATCH : n > 1024 ? 1024 : n) +
 	       2 * cpus;
@@ -97,7 +97,7 @@ void pages_destroy(struct pages *s);
 
 /*
  * Allocates n <= PAGES_BATCH pages, all or none: of node as long as it has any, else of another.
- * HOST_ANY_NODE: that of the CPU.  how: as host_pages_alloc(); 0 does not draw on the reserve.
+ * NUMA_NO_NODE: that of the CPU.  how: as host_pages_alloc(); 0 does not draw on the reserve.
  * -ENOMEM.
  */
 int pages_alloc(struct pages *s, host_page *out, unsigned int n, unsigned int node,
@@ -108,7 +108,7 @@ void pages_free(struct pages *s, const host_page *page, unsigned int n);
 
 static inline bool pages_reserve_is_short(const struct pages_reserve *r)
 {
-	return host_read_once(r->count) < r->size;
+	return READ_ONCE(r->count) < r->size;
 }
 
 /* Whether a reserve is short: pages_refill() is due.  Any context. */
@@ -126,7 +126,7 @@ bool pages_refill(struct pages *s);
 /* Pages in the own reserve.  Any context. */
 static inline u64 pages_reserved(const struct pages *s)
 {
-	return host_read_once(s->own.count);
+	return READ_ONCE(s->own.count);
 }
 
 #endif

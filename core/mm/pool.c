@@ -30,7 +30,7 @@ static int class_init(struct pool *p, struct pool_class *c, unsigned int place)
 {
 	const struct size_class *sc = &p->table.class[place];
 
-	host_lock_init(&c->lock, "ebb_class");
+	spin_lock_init(&c->lock);
 	c->size = sc->size;
 	c->objs = sc->objs;
 	c->pages = sc->pages;
@@ -60,7 +60,7 @@ int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
 	p->pages_from = pages;
 	p->src = pages->src;
 	p->owner = *owner;
-	err = class_table_init(&p->table, HOST_PAGE_SIZE, chain, class_pool_rule(HOST_PAGE_SIZE));
+	err = class_table_init(&p->table, PAGE_SIZE, chain, class_pool_rule(PAGE_SIZE));
 	if (err)
 		return err;
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));
@@ -80,7 +80,7 @@ int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
 
 void pool_destroy(struct pool *p)
 {
-	host_warn_on(host_a64_read(&p->pages) != 0, "objects left in a pool that ends");
+	WARN_ONCE(host_a64_read(&p->pages) != 0, "objects left in a pool that ends\n");
 	zspage_table_destroy(&p->zspages);
 	host_free(p->class, p->table.nclasses * sizeof(*p->class));
 }
@@ -90,7 +90,7 @@ void pool_destroy(struct pool *p)
  */
 
 static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	z->prev = 0;
 	z->next = c->head[list];
@@ -98,10 +98,10 @@ static void list_in(struct pool_class *c, struct zspage *z, u32 no, unsigned int
 		class_at(c, z->next)->prev = no;
 	c->head[list] = no;
 	c->listed |= (u16)(1u << list);
-	host_write_once(z->list, (u8)list);
+	WRITE_ONCE(z->list, (u8)list);
 }
 
-static void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock)
+static void list_out(struct pool_class *c, struct zspage *z) __must_hold(&c->lock)
 {
 	host_assert(class_at(c, z->prev ? class_at(c, z->prev)->next : c->head[z->list]) == z);
 	host_assert(!z->next || class_at(c, class_at(c, z->next)->prev) == z);
@@ -111,24 +111,24 @@ static void list_out(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lo
 		c->listed &= (u16)~(1u << z->list);
 	if (z->next)
 		class_at(c, z->next)->prev = z->prev;
-	if (host_unlikely(c->cursor) && class_at(c, c->cursor) == z)
+	if (unlikely(c->cursor) && class_at(c, c->cursor) == z)
 		c->cursor = c->stage == STAGE_REFILE ? z->next : 0;
 }
 
 /* Puts a zspage on a list, which was full or new. */
 static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	host_assert(!z->list && z->class == c->place);
-	host_write_once(c->partial, c->partial + 1);
+	WRITE_ONCE(c->partial, c->partial + 1);
 	list_in(c, z, no, list);
 }
 
 /* Takes a zspage off its list, which is full or empty. */
-static void list_unlink(struct pool_class *c, struct zspage *z) HOST_REQUIRES(c->lock)
+static void list_unlink(struct pool_class *c, struct zspage *z) __must_hold(&c->lock)
 {
 	host_assert(z->list && z->class == c->place && c->partial);
-	host_write_once(c->partial, c->partial - 1);
+	WRITE_ONCE(c->partial, c->partial - 1);
 	list_out(c, z);
 }
 
@@ -184,7 +184,7 @@ static inline size_t object_pieces(struct pool *p, struct pool_class *c, struct 
 				   unsigned int obj, size_t size, char *piece[2])
 {
 	size_t off = (size_t)obj * c->size + (c->objs == 1 ? 0 : POOL_HEADER);
-	size_t first = HOST_PAGE_SIZE - (off & HOST_PAGE_MASK);
+	size_t first = PAGE_SIZE - offset_in_page(off);
 
 	host_assert(z->class == c->place && zspage_is_used(z, obj));
 	host_assert(off + size <= ((size_t)obj + 1) * c->size);
@@ -223,7 +223,7 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 	unsigned int inuse;
 
 	host_assert(obj < c->objs && !zspage_is_used(z, obj) && z->class == c->place);
-	host_assert(((size_t)obj + 1) * c->size <= (size_t)z->pages << HOST_PAGE_SHIFT);
+	host_assert(((size_t)obj + 1) * c->size <= (size_t)z->pages << PAGE_SHIFT);
 	/* It is not full: a full zspage is on no list. */
 	host_assert(zspage_inuse(z, c->words) < c->objs);
 	if (c->words > 1) {
@@ -235,7 +235,7 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 	if (state == c->full) {
 		if (z->list)
 			list_unlink(c, z);
-		host_write_once(z->list, (u8)0);
+		WRITE_ONCE(z->list, (u8)0);
 		return;
 	}
 	inuse = zspage_inuse_of(state, c->words);
@@ -246,7 +246,7 @@ void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj
 }
 
 /* The fullest partial zspage, by the lists; *no: its number; NULL: there is none. */
-static struct zspage *pool_fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(c->lock)
+static struct zspage *pool_fullest(struct pool_class *c, u32 *no) __must_hold(&c->lock)
 {
 	unsigned int lists, left = POOL_LOOK;
 	struct zspage *z = NULL;
@@ -271,7 +271,7 @@ static struct zspage *pool_fullest(struct pool_class *c, u32 *no) HOST_REQUIRES(
 static inline unsigned int pages_missing(const struct pool_class *c, const struct zspage *z,
 					 unsigned int obj)
 {
-	unsigned int end = (unsigned int)(((size_t)obj + 1) * c->size - 1) >> HOST_PAGE_SHIFT;
+	unsigned int end = (unsigned int)(((size_t)obj + 1) * c->size - 1) >> PAGE_SHIFT;
 
 	return end < z->pages ? 0 : end + 1 - z->pages;
 }
@@ -282,7 +282,7 @@ static inline unsigned int pool_lowest_free(const struct pool_class *c, struct z
 	u64 clear = ~host_a64_read(&z->used[0]);
 	unsigned int obj;
 
-	if (host_unlikely(!clear))
+	if (unlikely(!clear))
 		return class_lowest_free(c, z);
 	obj = (unsigned int)__builtin_ctzll(clear);
 	return obj < c->objs ? obj : c->objs;
@@ -293,7 +293,7 @@ static inline unsigned int pool_lowest_free(const struct pool_class *c, struct z
  * allocation takes them ahead, and then takes the class lock only once.
  */
 static unsigned int pool_likely_missing(const struct pool_class *c, struct zspage *z)
-	HOST_REQUIRES(c->lock)
+	__must_hold(&c->lock)
 {
 	unsigned int obj;
 
@@ -324,22 +324,22 @@ static inline void pool_grow(struct pool *p, struct pool_class *c, struct zspage
 	for (i = 0; i < n; i++) {
 		zspage_pages(z, c->words)[z->pages + i] = page[i];
 		/* Its node has no page left, or they were taken for another zspage. */
-		if (host_nr_nodes() > 1 && host_page_node(p->src, page[i]) != z->node)
+		if (nr_node_ids > 1 && host_page_node(p->src, page[i]) != z->node)
 			z->node = ZSPAGE_ANY_NODE;
 	}
-	host_write_once(z->pages, (u8)(z->pages + n));
+	WRITE_ONCE(z->pages, (u8)(z->pages + n));
 }
 
 /* Counts n more pages; returns the sum.  0: POOL_LIMITED, and they would pass the limit. */
 static inline u64 count_pages(struct pool *p, unsigned int n, unsigned int how)
 {
-	u64 limit = how & POOL_LIMITED ? host_read_once(p->limit) : 0, was;
+	u64 limit = how & POOL_LIMITED ? READ_ONCE(p->limit) : 0, was;
 
-	if (host_likely(!limit))
+	if (likely(!limit))
 		return host_a64_add(&p->pages, n);
 	was = host_a64_read(&p->pages);
 	do {
-		if ((was + n) << HOST_PAGE_SHIFT > limit)
+		if ((was + n) << PAGE_SHIFT > limit)
 			return 0;
 	} while (!host_a64_cas(&p->pages, &was, was + n));
 	return was + n;
@@ -351,7 +351,7 @@ static inline void write_header(struct pool *p, struct pool_class *c, struct zsp
 	if (c->objs == 1)
 		z->owner = key;
 	else
-		host_write_once(*object_key(p, c, z, obj), key);
+		WRITE_ONCE(*object_key(p, c, z, obj), key);
 }
 
 void pool_reset_peak(struct pool *p)
@@ -373,7 +373,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	u64 pages = 0;
 	int err = 0;
 
-	if (!size || size > HOST_PAGE_SIZE)
+	if (!size || size > PAGE_SIZE)
 		return -EINVAL;
 	if (size > pool_max_small(p)) {
 		/* Huge: no header, and a raw class past the largest that has one. */
@@ -381,21 +381,21 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	}
 	raw = class_raw_index(&p->table, bytes);
 	c = &p->class[p->table.merged[raw]];
-	if (node == HOST_ANY_NODE)
-		node = host_node();
+	if (node == NUMA_NO_NODE)
+		node = numa_mem_id();
 
 	/* With several nodes only z says, under the lock, of which node a page is to be. */
-	if (host_nr_nodes() == 1) {
+	if (nr_node_ids == 1) {
 		/* c->needs is on the lock's line, which so is fetched once, to be written. */
-		host_prefetchw(&c->lock);
-		spares = host_read_once(c->needs);
+		prefetchw(&c->lock);
+		spares = READ_ONCE(c->needs);
 		/* Only what is at hand: this allocation may not need it, and others may. */
 		if (spares)
 			spares = host_pages_alloc(p->src, spare, spares, node, HOST_AT_HAND);
 	}
 	for (;;) {
 		from = node;
-		host_lock(&c->lock);
+		spin_lock(&c->lock);
 		z = pool_fullest(c, &no);
 		if (!z && fresh) {
 			no = fresh;
@@ -418,7 +418,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 		/* A fresh zspage without pages is on no list yet. */
 		if (z && !z->pages)
 			fresh = no;
-		host_unlock(&c->lock);
+		spin_unlock(&c->lock);
 
 		if (!err && !z && !fresh)
 			err = zspage_new(&p->zspages, c->group, c->place, c->words, node,
@@ -440,12 +440,12 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 
 	pool_grow(p, c, z, spare, missing);
 	class_take(c, z, no, obj);
-	host_write_once(c->needs, (u8)pool_likely_missing(c, z));
+	WRITE_ONCE(c->needs, (u8)pool_likely_missing(c, z));
 	*ref = (u64)raw << REF_CLASS_SHIFT | ref_loc(c, no, obj) |
 	       (class_raw_size(&p->table, raw) - size - (c->objs == 1 ? 0 : POOL_HEADER));
 	host_assert(ref_is_live(p, *ref) && ref_zspage(c, *ref) == no && ref_obj(c, *ref) == obj &&
 		    pool_ref_size(p, *ref) == size);
-	host_unlock(&c->lock);
+	spin_unlock(&c->lock);
 
 	if (missing)
 		pool_note_peak(p, pages);
@@ -475,7 +475,7 @@ static struct zspage *ref_at(const struct pool_class *c, u64 ref)
  * the class lock if the change needs it and *locked is false.  True: the zspage is empty and on no
  * list, and the caller reaps it.
  */
-HOST_NO_ANALYSIS        /* the lock may be taken or not */
+__no_context_analysis        /* the lock may be taken or not */
 static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, unsigned int n,
 		     bool *locked)
 {
@@ -485,7 +485,7 @@ static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, 
 	/* The n objects are the caller's, each once, so no other thread changes their bits. */
 	host_assert(ref_obj(c, ref) < c->objs && z->class == c->place);
 	host_assert((host_a64_read(&z->used[ref_obj(c, ref) / 64]) & mask) == mask);
-	host_assert((unsigned int)__builtin_popcountll(mask) == n);
+	host_assert((unsigned int)hweight64(mask) == n);
 	if (c->words > 1)
 		host_a64_and(&z->used[ref_obj(c, ref) / 64], ~mask);
 	old = host_a64_read(state);
@@ -495,7 +495,7 @@ static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, 
 			    zspage_inuse_of(old, c->words) <= c->objs);
 		new = c->words > 1 ? old - n : old & ~mask;
 		if (!*locked && (old == c->full) != (new == 0)) {
-			host_lock(&c->lock);
+			spin_lock(&c->lock);
 			*locked = true;
 		}
 		if (host_a64_cas(state, &old, new))
@@ -505,7 +505,7 @@ static bool pool_put(struct pool_class *c, struct zspage *z, u64 ref, u64 mask, 
 	if (old == c->full && new) {
 		list_link(c, z, ref_zspage(c, ref), class_list(c, c->objs - n));
 		/* z is likely the fullest now, and has all its pages. */
-		host_write_once(c->needs, 0);
+		WRITE_ONCE(c->needs, 0);
 	} else if (old != c->full && !new) {
 		list_unlink(c, z);
 	}
@@ -521,7 +521,7 @@ bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned i
 
 void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n)
 {
-	host_page page[PAGES_BATCH] HOST_UNCLEARED;
+	host_page page[PAGES_BATCH] __uninitialized;
 	unsigned int pages = 0, i;
 	u64 all = 0;
 
@@ -543,7 +543,7 @@ void pool_reap(struct pool *p, const struct zspage_id *id, unsigned int n)
 	zspage_free(&p->zspages, id, n);
 }
 
-HOST_NO_ANALYSIS
+__no_context_analysis
 void pool_free(struct pool *p, u64 ref)
 {
 	struct pool_class *c = ref_class(p, ref);
@@ -551,7 +551,7 @@ void pool_free(struct pool *p, u64 ref)
 
 	empty = pool_put(c, ref_at(c, ref), ref, (u64)1 << (ref_obj(c, ref) % 64), 1, &locked);
 	if (locked)
-		host_unlock(&c->lock);
+		spin_unlock(&c->lock);
 	if (empty)
 		pool_reap(p, &(struct zspage_id){ c->group, ref_zspage(c, ref) }, 1);
 }
@@ -568,7 +568,7 @@ static void sort_small(const struct pool *p, u64 *refs, unsigned int n)
 	for (i = 0; i < n; i++) {
 		u64 ref = refs[i];
 
-		host_prefetchw(ref_at(ref_class(p, ref), ref));
+		prefetchw(ref_at(ref_class(p, ref), ref));
 		for (k = i; k && refs[k - 1] > ref; k--)
 			refs[k] = refs[k - 1];
 		refs[k] = ref;
@@ -597,7 +597,7 @@ static u64 *sort_by_class(const struct pool *p, u64 *refs, u64 *tmp, unsigned in
 	for (i = 0; i < n; i++) {
 		unsigned int key = sort_key(p, refs[i]);
 
-		host_prefetchw(ref_at(&p->class[key], refs[i]));
+		prefetchw(ref_at(&p->class[key], refs[i]));
 		tmp[start[key]++] = refs[i];
 	}
 	return tmp;
@@ -608,7 +608,7 @@ static bool same_word(const struct pool *p, const struct pool_class *c, u64 a, u
 {
 	u64 differ = (a ^ b) >> c->word_shift;
 
-	if (host_likely(!differ))
+	if (likely(!differ))
 		return true;
 	/* Their raw classes differ, and c may stand for both. */
 	return !(differ << c->word_shift & REF_LOC_MASK) && ref_class(p, b) == c;
@@ -616,11 +616,11 @@ static bool same_word(const struct pool *p, const struct pool_class *c, u64 a, u
 
 #define REAP_MAX 16
 
-HOST_NO_ANALYSIS
+__no_context_analysis
 void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 {
 	struct pool_class *c = NULL, *next;
-	struct zspage_id reap[REAP_MAX] HOST_UNCLEARED;
+	struct zspage_id reap[REAP_MAX] __uninitialized;
 	unsigned int nreap = 0, i = 0;
 	struct zspage *next_z;
 	bool locked = false;
@@ -653,7 +653,7 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 		}
 
 		if (locked && (now != c || nreap == REAP_MAX)) {
-			host_unlock(&c->lock);
+			spin_unlock(&c->lock);
 			locked = false;
 		}
 		c = now;
@@ -665,7 +665,7 @@ void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n)
 			reap[nreap++] = (struct zspage_id){ c->group, ref_zspage(c, ref) };
 	}
 	if (locked)
-		host_unlock(&c->lock);
+		spin_unlock(&c->lock);
 	if (nreap)
 		pool_reap(p, reap, nreap);
 }

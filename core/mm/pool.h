@@ -29,8 +29,8 @@
 #include "zspage.h"
 
 #define REF_BITS 51             /* of a slot word */
-#define REF_SLACK_BITS (HOST_PAGE_SHIFT - 7)
-#define REF_CLASS_BITS (HOST_PAGE_SHIFT == 12 ? 8 : 9)
+#define REF_SLACK_BITS (PAGE_SHIFT - 7)
+#define REF_CLASS_BITS (PAGE_SHIFT == 12 ? 8 : 9)
 #define REF_LOC_BITS (REF_BITS - REF_CLASS_BITS - REF_SLACK_BITS)
 #define REF_CLASS_SHIFT (REF_SLACK_BITS + REF_LOC_BITS)
 #define REF_MASK (((u64)1 << REF_BITS) - 1)
@@ -77,11 +77,11 @@ struct pool_class {
 	struct zspage_group *group;     /* where its descriptors are */
 	u64 full;                       /* the state of a full zspage */
 
-	host_lock_t lock HOST_OWN_LINE;
+	spinlock_t lock ____cacheline_aligned;
 	u16 listed;                     /* bit g: list g has members; class lock */
-	u8 needs;                       /* pool_likely_missing(); class lock, host_read_once */
+	u8 needs;                       /* pool_likely_missing(); class lock, READ_ONCE */
 	u32 head[POOL_LISTS];           /* descriptors' numbers; class lock */
-	u32 partial;                    /* zspages on lists; class lock, host_read_once */
+	u32 partial;                    /* zspages on lists; class lock, READ_ONCE */
 
 	/* Compaction's; class lock. */
 	u32 cursor;                     /* the zspage it is at, or 0 */
@@ -91,7 +91,7 @@ struct pool_class {
 	u16 obj;                        /* EMPTY: the next object to move; PACK: objects moved */
 	u8 stage;                       /* enum pool_stage */
 	u8 list;                        /* REFILE: the list that comes next */
-} HOST_OWN_LINE;
+} ____cacheline_aligned;
 
 /* How compaction reaches the words that hold references.  Both are atomic context. */
 struct pool_owner {
@@ -128,8 +128,8 @@ struct pool {
 	struct pool_class *class;       /* [table.nclasses] */
 
 	/* Written as zspages come and go, so apart from what every free reads. */
-	host_a64 pages HOST_OWN_LINE;   /* in zspages */
-	u64 limit;                      /* bytes that pages may be, 0: any; host_read_once */
+	host_a64 pages ____cacheline_aligned;   /* in zspages */
+	u64 limit;                      /* bytes that pages may be, 0: any; READ_ONCE */
 	host_a64 pages_peak;
 	host_a64 compact_at;            /* pass * classes + class; only grows */
 	host_a64 pages_compacted;       /* pages that compaction freed, ever */
@@ -154,8 +154,8 @@ static inline size_t pool_max_small(const struct pool *p)
 #define POOL_LIMITED 0x100u
 
 /*
- * Allocates an object of size bytes, 1 to HOST_PAGE_SIZE, for the owner's key, and fills it with
- * the bytes at data, unless data is NULL.  *ref names it.  node, or HOST_ANY_NODE: where pages come
+ * Allocates an object of size bytes, 1 to PAGE_SIZE, for the owner's key, and fills it with
+ * the bytes at data, unless data is NULL.  *ref names it.  node, or NUMA_NO_NODE: where pages come
  * from if the object takes a new zspage.  how: as pages_alloc(), and with POOL_LIMITED no page is
  * added past p->limit.  Process context with HOST_MAY_WAIT, else any.  -EINVAL: size; -ENOMEM;
  * -EDQUOT: the limit; -ENOSPC: the class has no number left for a zspage, so there are 4 TiB of
@@ -206,7 +206,7 @@ void pool_write(struct pool *p, u64 ref, const void *data);
 void pool_read(struct pool *p, u64 ref, void *data);
 
 /*
- * The bytes of an object in one piece: in place, or copied to bounce (HOST_PAGE_SIZE bytes) if
+ * The bytes of an object in one piece: in place, or copied to bounce (PAGE_SIZE bytes) if
  * it spans two pages.  Valid while the caller may call with ref.  Any context.
  */
 const void *pool_map(struct pool *p, u64 ref, void *bounce);
@@ -325,11 +325,11 @@ static inline bool ref_is_live(const struct pool *p, u64 ref)
 static inline char *zspage_byte(const struct pool *p, const struct pool_class *c,
 				struct zspage *z, size_t off)
 {
-	host_page page = zspage_pages(z, c->words)[off >> HOST_PAGE_SHIFT];
+	host_page page = zspage_pages(z, c->words)[off >> PAGE_SHIFT];
 
 	/* A page with an object in use on it is there. */
-	host_assert(off >> HOST_PAGE_SHIFT < host_read_once(z->pages) && page);
-	return (char *)host_page_addr(p->src, page) + (off & HOST_PAGE_MASK);
+	host_assert(off >> PAGE_SHIFT < READ_ONCE(z->pages) && page);
+	return (char *)host_page_addr(p->src, page) + offset_in_page(off);
 }
 
 /* The header of object obj; not for huge classes. */
@@ -356,16 +356,16 @@ static inline bool class_below(const struct pool_class *c, unsigned int inuse, u
  * that belong lower, at most *left, which counts down; at 0 it takes the first as it is.
  */
 struct zspage *class_first(struct pool_class *c, unsigned int list, u32 *no, unsigned int *left)
-	HOST_REQUIRES(c->lock);
+	__must_hold(&c->lock);
 /* Moves z, which is on a list, to another, unless it is on that. */
 void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)
-	HOST_REQUIRES(c->lock);
+	__must_hold(&c->lock);
 /* Sets object obj, which is free, and files the zspage, or takes it off its list if full. */
 void class_take(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
-	HOST_REQUIRES(c->lock);
+	__must_hold(&c->lock);
 /* Clears object obj.  True: the zspage is empty and on no list, and the caller reaps it. */
 bool class_put_locked(struct pool_class *c, struct zspage *z, u32 no, unsigned int obj)
-	HOST_REQUIRES(c->lock);
+	__must_hold(&c->lock);
 
 /* The lowest clear bit of used[], or c->objs. */
 unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z);

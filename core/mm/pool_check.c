@@ -30,7 +30,7 @@ static void check_zspage(struct zspage *z, void *arg)
 	for (i = 0; i < c->words; i++) {
 		u64 bits = host_a64_read(&z->used[i]);
 
-		used += (unsigned int)__builtin_popcountll(bits);
+		used += (unsigned int)hweight64(bits);
 		if (bits)
 			last = 64 * i + 63 - (unsigned int)__builtin_clzll(bits);
 	}
@@ -39,7 +39,7 @@ static void check_zspage(struct zspage *z, void *arg)
 	else if (!used)
 		w->bad = "an empty zspage was not given back";
 	else if (z->pages > c->pages ||
-		 ((size_t)last + 1) * c->size > (size_t)z->pages << HOST_PAGE_SHIFT)
+		 ((size_t)last + 1) * c->size > (size_t)z->pages << PAGE_SHIFT)
 		w->bad = "an object in use is on a page that is not there";
 	else if (used == c->objs && z->list)
 		w->bad = "a full zspage is on a list";
@@ -71,7 +71,7 @@ static const char *check_lists(struct pool_class *c, u64 *listed)
 			if (z->prev != prev || z->list != list || z->class != c->place)
 				return "a list of zspages is damaged";
 			if (++partial % CHECK_PIECE == 0)
-				host_resched();
+				cond_resched();
 		}
 	}
 	*listed += partial;
@@ -164,7 +164,7 @@ static void check_cpu(struct release_walk *w, struct release_cpu *rc)
 	if (host_a64_read(&rc->spilling))
 		w->bad = "an item spills, and nobody is there";
 	for (b = rc->queue.full; b && !w->bad; b = b->next, full++) {
-		host_resched();
+		cond_resched();
 		bytes = check_refs(w, b, b->from, b->from + b->n);
 		if (!w->bad && bytes != b->bytes)
 			w->bad = "bytes of a buffer != sum of what its objects take";

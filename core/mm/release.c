@@ -98,16 +98,16 @@ static void release_end(struct release *r)
 	host_free(r->item, r->items * sizeof(*r->item));
 	host_free(r->node, r->nodes * sizeof(*r->node));
 	host_free(r->scratch, SCRATCH_BYTES);
-	host_mutex_destroy(&r->flushing);
+	mutex_destroy(&r->flushing);
 }
 
 void release_set_limits(struct release *r, u64 bytes)
 {
-	u64 share = bytes / (2 * host_nr_cpus());
+	u64 share = bytes / (2 * nr_cpu_ids);
 
-	host_write_once(r->limit, bytes);
+	WRITE_ONCE(r->limit, bytes);
 	share = share < RELEASE_BUF_BYTES ? share : RELEASE_BUF_BYTES;
-	host_write_once(r->buf_bytes, share ? share : 1);
+	WRITE_ONCE(r->buf_bytes, share ? share : 1);
 }
 
 int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus, u64 limit,
@@ -120,9 +120,9 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	r->pool = pool;
 	r->cpus = cpus;
 	r->objects = objects;
-	r->nodes = host_nr_nodes();
+	r->nodes = nr_node_ids;
 	r->items = host_percpu_items(cpus);
-	host_mutex_init(&r->flushing);
+	mutex_init(&r->flushing);
 	r->node = host_zalloc(r->nodes * sizeof(*r->node));
 	r->item = host_zalloc(r->items * sizeof(*r->item));
 	r->scratch = host_zalloc(SCRATCH_BYTES);
@@ -134,7 +134,7 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	sort_items(r);
 	r->budget = budget ? budget : &r->own_budget;
 	for (i = 0; i < r->items; i++)
-		host_lock_init(&r->item[i]->queue.lock, "ebb_release");
+		spin_lock_init(&r->item[i]->queue.lock);
 	err = release_budget_join(r);
 	for (i = 0; i < r->items && !err; i++) {
 		struct release_cpu *rc = r->item[i];
@@ -148,7 +148,7 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	if (!err)
 		err = release_budget_set(r, limit);
 	if (!err)
-		err = host_work_init_slow(&r->disarm, release_disarm_run, host_node());
+		err = host_work_init_slow(&r->disarm, release_disarm_run, numa_mem_id());
 	if (err)
 		goto failed;
 	release_set_limits(r, limit);
@@ -184,7 +184,7 @@ u64 release_look(struct release *r, struct release_cpu *rc)
 }
 
 /* Queues the ring, all of which the CPU has taken, and begins a new one. */
-static void queue_buf(struct release_cpu *rc) HOST_REQUIRES(rc->queue.lock)
+static void queue_buf(struct release_cpu *rc) __must_hold(&rc->queue.lock)
 {
 	struct release_queue *q = &rc->queue;
 	struct release_buf *b = rc->buf, *new = q->empty[q->nempty - 1];
@@ -199,10 +199,10 @@ static void queue_buf(struct release_cpu *rc) HOST_REQUIRES(rc->queue.lock)
 	new->era = host_a64_read(&rc->node->r->era);
 	*q->full_tail = b;
 	q->full_tail = &b->next;
-	host_write_once(q->nempty, q->nempty - 1);
+	WRITE_ONCE(q->nempty, q->nempty - 1);
 
 	/* Before the next push, which sets tail with release: a taker that sees it sees new. */
-	host_write_once(rc->buf, new);
+	WRITE_ONCE(rc->buf, new);
 	rc->at = &new->ref[tail % RELEASE_REFS];
 	rc->head_seen = tail;
 	rc->pushed_at_head = rc->pushed;
@@ -215,20 +215,20 @@ static bool release_hand_over(struct release_cpu *rc, struct release_todo *todo)
 	struct release_queue *q = &rc->queue;
 	bool done, kick = false;
 
-	if (!host_read_once(q->nempty) && !release_budget_has(rc->node))
+	if (!READ_ONCE(q->nempty) && !release_budget_has(rc->node))
 		return false;
-	host_lock(&rc->queue.lock);
+	spin_lock(&rc->queue.lock);
 	done = q->nempty || release_budget_draw(rc, &kick);
 	if (done) {
 		/* Before head moves: a taker that then finds the ring empty looks in the queue. */
-		host_write_once(q->nfull, q->nfull + 1);
+		WRITE_ONCE(q->nfull, q->nfull + 1);
 		/* If a taker was faster there is room in the ring. */
 		if (host_a64_cas(&rc->head, &head, tail))
 			queue_buf(rc);
 		else
-			host_write_once(q->nfull, q->nfull - 1);
+			WRITE_ONCE(q->nfull, q->nfull - 1);
 	}
-	host_unlock(&rc->queue.lock);
+	spin_unlock(&rc->queue.lock);
 	if (kick) {
 		/* Before release_wake(): the worker clears kicked and then looks for work. */
 		host_a64_or(&rc->node->kicked, 1);
@@ -257,8 +257,8 @@ static void release_spill(struct release *r, struct release_cpu *rc, struct rele
 		rc->head_seen += n;
 		host_a64_add(&rc->freed, bytes);
 		pool_free_bulk(r->pool, batch, NULL, n);
-		host_write_once(rc->in_place, rc->in_place + n);
-		host_write_once(rc->spills, rc->spills + 1);
+		WRITE_ONCE(rc->in_place, rc->in_place + n);
+		WRITE_ONCE(rc->spills, rc->spills + 1);
 	}
 	host_a64_set_release(&rc->spilling, 0);
 }
@@ -270,7 +270,7 @@ void release_full(struct release *r, struct release_cpu *rc, struct release_todo
 	if (!(host_a64_read(&rc->tail) % RELEASE_REFS))
 		rc->at = rc->buf->ref;
 	if ((n == RELEASE_REFS ||
-	     rc->pushed - rc->pushed_at_head >= host_read_once(r->buf_bytes)) &&
+	     rc->pushed - rc->pushed_at_head >= READ_ONCE(r->buf_bytes)) &&
 	    !release_hand_over(rc, todo))
 		release_spill(r, rc, todo);
 	release_set_end(rc);
@@ -301,12 +301,12 @@ u64 release_backlog(struct release *r)
 
 	for (k = 0; k < r->nodes; k++) {
 		struct release_node *node = &r->node[k];
-		u32 pockets = (1 + host_read_once(node->pocket)) * node->nitems;
-		u32 out = host_read_once(node->out);
+		u32 pockets = (1 + READ_ONCE(node->pocket)) * node->nitems;
+		u32 out = READ_ONCE(node->out);
 
 		bufs += out > pockets ? out - pockets : 0;
 	}
-	return bufs * host_read_once(r->buf_bytes);
+	return bufs * READ_ONCE(r->buf_bytes);
 }
 
 u64 release_held(struct release *r)
@@ -320,7 +320,7 @@ u64 release_peak(struct release *r)
 	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++)
-		peak += host_read_once(r->node[k].peak);
+		peak += READ_ONCE(r->node[k].peak);
 	return held > peak ? held : peak;
 }
 
@@ -329,7 +329,7 @@ void release_reset_peak(struct release *r)
 	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++)
-		host_write_once(r->node[k].peak, 0);
+		WRITE_ONCE(r->node[k].peak, 0);
 }
 
 void release_stats(struct release *r, struct release_stats *st)
@@ -338,13 +338,13 @@ void release_stats(struct release *r, struct release_stats *st)
 
 	*st = (struct release_stats){ .flush_asked = host_a64_read(&r->flush_asked) };
 	for (i = 0; i < r->items; i++) {
-		st->in_place += host_read_once(r->item[i]->in_place);
-		st->flush_budget += host_read_once(r->item[i]->spills);
+		st->in_place += READ_ONCE(r->item[i]->in_place);
+		st->flush_budget += READ_ONCE(r->item[i]->spills);
 	}
 	for (i = 0; i < r->nodes; i++) {
 		st->deferred += host_a64_read(&r->node[i].deferred);
-		st->flush_full += host_read_once(r->node[i].flush_full);
-		st->flush_timer += host_read_once(r->node[i].flush_timer);
+		st->flush_full += READ_ONCE(r->node[i].flush_full);
+		st->flush_timer += READ_ONCE(r->node[i].flush_timer);
 	}
 }
 
@@ -354,7 +354,7 @@ u64 release_meta_bytes(struct release *r)
 	unsigned int k;
 
 	for (k = 0; k < r->nodes; k++) {
-		bufs += host_read_once(r->node[k].cpu_bufs) + host_read_once(r->node[k].limit_bufs);
+		bufs += READ_ONCE(r->node[k].cpu_bufs) + READ_ONCE(r->node[k].limit_bufs);
 		scratches += r->node[k].nworkers;
 	}
 	return bufs * sizeof(struct release_buf) + scratches * SCRATCH_BYTES;

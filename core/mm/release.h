@@ -53,7 +53,7 @@
 #define RELEASE_BACKLOG 16              /* full buffers that are work for one more worker */
 #define RELEASE_LOOKS 64                /* items that one release_help() looks at */
 #define RELEASE_POCKET 16               /* the most empty buffers that a CPU draws at a time */
-#define RELEASE_BUF_BYTES ((u64)RELEASE_REFS * HOST_PAGE_SIZE / 4) /* a buffer's part of a limit */
+#define RELEASE_BUF_BYTES ((u64)RELEASE_REFS * PAGE_SIZE / 4) /* a buffer's part of a limit */
 
 struct release;
 struct release_node;
@@ -125,14 +125,14 @@ struct release_buf {
 	u32 n;                          /* references */
 	u32 bytes;                      /* of pages that their objects take */
 	u64 era;                        /* release.era as it became a ring */
-	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; host_read_once, host_write_once */
+	u64 ref[RELEASE_REFS];          /* [p % RELEASE_REFS]; READ_ONCE, WRITE_ONCE */
 };
 
 _Static_assert(sizeof(struct release_buf) == 4096, "a buffer is a page, or a part of one");
 
-/* A CPU's full buffers, and its pocket.  All under lock; the counts by host_read_once, too. */
+/* A CPU's full buffers, and its pocket.  All under lock; the counts by READ_ONCE, too. */
 struct release_queue {
-	host_lock_t lock;
+	spinlock_t lock;
 	u32 nfull, nempty;
 	struct release_buf *full, **full_tail;  /* oldest first */
 	struct release_buf *empty[RELEASE_POCKET];
@@ -140,11 +140,11 @@ struct release_queue {
 
 /* The first member of a per-CPU item.  The CPU alone writes it, but for what others may. */
 struct release_cpu {
-	struct release_buf *buf;        /* the ring, never NULL; host_read_once */
+	struct release_buf *buf;        /* the ring, never NULL; READ_ONCE */
 	u64 *at;                        /* the place of tail in it */
 	host_a64 tail;
 	u64 end;                        /* at tail == end a push calls release_full() */
-	u64 pushed;                     /* bytes of pages that all objects take; host_read_once */
+	u64 pushed;                     /* bytes of pages that all objects take; READ_ONCE */
 	u64 pushed_at_head;             /* pushed, as it was at position head_seen */
 	u64 head_seen;                  /* head, when the CPU last looked */
 	struct release_node *node;      /* fixed */
@@ -153,7 +153,7 @@ struct release_cpu {
 	host_a64 head;
 	host_a64 freed;                 /* of pushed: taken from the ring, freed from the queue */
 	host_a64 spilling;              /* 1: the CPU took objects, and is freeing them */
-	u64 in_place, spills;           /* objects, times; the CPU; host_read_once */
+	u64 in_place, spills;           /* objects, times; the CPU; READ_ONCE */
 	struct release_queue queue;
 };
 
@@ -173,7 +173,7 @@ struct release_node {
 	unsigned int nr, nworkers;      /* without items there are no workers and no buffers */
 	struct release_worker *worker;  /* [nworkers] */
 	struct release_stock *stock;
-	/* Buffers; the stock's lock, host_read_once. */
+	/* Buffers; the stock's lock, READ_ONCE. */
 	u32 pocket;                     /* a CPU draws so many at a time */
 	u32 cpu_bufs;                   /* for rings, and in pockets when nothing is held back */
 	u32 limit_bufs;                 /* for the limit */
@@ -181,16 +181,16 @@ struct release_node {
 	host_a64 kicked;                /* a CPU woke worker 0, since much is queued */
 
 	/* Takers write these. */
-	host_a64 epoch HOST_OWN_LINE;   /* grows with each flush */
+	host_a64 epoch ____cacheline_aligned;   /* grows with each flush */
 	host_a64 inflight[2];           /* takers, by the parity of the epoch they began in */
 	host_a64 deferred;              /* objects that takers freed */
 	u64 flush_full, flush_timer;    /* runs, kicked or not; worker 0 */
-	u64 peak;                       /* of bytes held back, as drains saw it; host_read_once */
+	u64 peak;                       /* of bytes held back, as drains saw it; READ_ONCE */
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
 	host_a64 idle;                  /* the timer has stopped, and disarm has not looked since */
 	bool disarming;                 /* release_disarm_run()'s */
-	host_a64 cursor HOST_OWN_LINE;  /* as release.cursor, for the items of this node */
-} HOST_OWN_LINE;
+	host_a64 cursor ____cacheline_aligned;  /* as release.cursor, for the items of this node */
+} ____cacheline_aligned;
 
 /*
  * What all stores may hold back together: of each node as many buffers as the limits of its stores
@@ -198,16 +198,16 @@ struct release_node {
  * as stores need more, and freed with the last store.
  */
 struct release_budget {
-	host_mutex_t lock;
-	u64 limit;                      /* bytes; lock */
+	struct mutex mutex;
+	u64 limit;                      /* bytes; mutex */
 	unsigned int nodes;
 	/* A node's buffers. */
 	struct release_stock {
-		host_lock_t lock HOST_OWN_LINE;
+		spinlock_t lock ____cacheline_aligned;
 		u32 nempty;             /* buffers of empty[]; lock */
 		u32 cpu_bufs;           /* sum of release_node.cpu_bufs of all stores; lock */
-		u32 limit_bufs;         /* for limits; lock, host_read_once */
-		u32 lent;               /* those of limit_bufs that are out; lock, host_read_once */
+		u32 limit_bufs;         /* for limits; lock, READ_ONCE */
+		u32 lent;               /* those of limit_bufs that are out; lock, READ_ONCE */
 		struct release_buf **empty;     /* [n], the next one last; lock */
 		/* The budget's lock. */
 		u32 n;                  /* buffers */
@@ -221,8 +221,8 @@ struct release {
 	struct host_percpu *cpus;
 	struct release_budget *budget;  /* of all stores, or own_budget */
 	struct release_budget own_budget;
-	u64 limit;                      /* bytes, 0: synchronous; host_read_once */
-	u64 buf_bytes;                  /* a buffer with as much is full; host_read_once */
+	u64 limit;                      /* bytes, 0: synchronous; READ_ONCE */
+	u64 buf_bytes;                  /* a buffer with as much is full; READ_ONCE */
 	struct release_node *node;      /* [nodes] */
 	unsigned int nodes;
 	unsigned int item_nodes;        /* nodes with items */
@@ -230,7 +230,7 @@ struct release {
 	struct release_cpu **item;      /* [items], node by node */
 	u64 objects;                    /* the most there can be: more buffers are of no use */
 
-	host_mutex_t flushing;          /* one flush at a time */
+	struct mutex flushing;          /* one flush at a time */
 	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
 	host_a64 flush_asked;           /* times */
 	host_a64 era;                   /* grows with each flush and release_help_all() */
@@ -290,19 +290,19 @@ static inline void release_push(struct release *r, struct release_cpu *rc, u64 r
 	host_assert(ref_is_live(r->pool, ref) && bytes == pool_ref_room(r->pool, ref));
 	host_assert(tail <= rc->end && tail - host_a64_read(&rc->head) <= RELEASE_REFS);
 	host_assert(rc->at == &rc->buf->ref[(tail - 1) % RELEASE_REFS]);
-	if (host_unlikely(!(host_a64_read(&rc->node->armed) & 1))) {
+	if (unlikely(!(host_a64_read(&rc->node->armed) & 1))) {
 		todo->node = rc->node;
 		/* Here it is cheap: as a rule the ring is empty. */
 		release_look(r, rc);
 	}
 	/* A buffer may be a cold page.  Near its end this is past the array, and harmless. */
-	host_prefetchw((char *)rc->at + RELEASE_AHEAD * sizeof(u64));
-	host_write_once(*rc->at, ref);
+	prefetchw((char *)rc->at + RELEASE_AHEAD * sizeof(u64));
+	WRITE_ONCE(*rc->at, ref);
 	rc->at++;
-	host_write_once(rc->pushed, pushed);
+	WRITE_ONCE(rc->pushed, pushed);
 	host_a64_set_release(&rc->tail, tail);
-	if (host_unlikely(tail == rc->end ||
-			  pushed - rc->pushed_at_head >= host_read_once(r->buf_bytes)))
+	if (unlikely(tail == rc->end ||
+		     pushed - rc->pushed_at_head >= READ_ONCE(r->buf_bytes)))
 		release_full(r, rc, todo);
 }
 
@@ -312,7 +312,7 @@ void release_wake(const struct release_todo *todo);
 /* Does what release_push() left to do, if anything.  Any context, no item held. */
 static inline void release_finish(const struct release_todo *todo)
 {
-	if (host_unlikely(todo->node != NULL))
+	if (unlikely(todo->node != NULL))
 		release_wake(todo);
 }
 
@@ -331,7 +331,7 @@ void release_quiesce(struct release *r);
 /*
  * For a thread that is short of memory: frees at most max_bufs buffers' worth of what is held back,
  * and looks at no more than RELEASE_LOOKS items.  With several nodes half of the looks are at items
- * of node (HOST_ANY_NODE: the CPU's), and come first.  The next call looks at the next items.
+ * of node (NUMA_NO_NODE: the CPU's), and come first.  The next call looks at the next items.
  * Returns the objects freed; 0: none were in these items, or other threads are freeing them.
  * Process context; takes spin locks only, and waits for no other thread.
  */
@@ -407,7 +407,7 @@ void release_budget_leave(struct release *r);
 /* Sets r->limit and what follows from it; its buffers are there. */
 void release_set_limits(struct release *r, u64 bytes);
 /* Draws buffers into an empty pocket.  False: there are none.  *kick: half the limit is in use. */
-bool release_budget_draw(struct release_cpu *rc, bool *kick) HOST_REQUIRES(rc->queue.lock);
+bool release_budget_draw(struct release_cpu *rc, bool *kick) __must_hold(&rc->queue.lock);
 /* Whether release_budget_draw() may succeed.  Any context. */
 bool release_budget_has(const struct release_node *node);
 /* Gives n buffers of node back.  Any context. */
@@ -438,7 +438,7 @@ static inline void release_copy(u64 *to, const struct release_buf *b, u64 at, un
 	unsigned int k = (unsigned int)(at % RELEASE_REFS), i;
 
 	for (i = 0; i < n; i++) {
-		to[i] = host_read_once(b->ref[k]);
+		to[i] = READ_ONCE(b->ref[k]);
 		if (++k == RELEASE_REFS)
 			k = 0;
 	}
@@ -449,7 +449,7 @@ static inline u64 release_cpu_bytes(const struct release_cpu *rc)
 {
 	u64 freed = host_a64_read_acquire(&rc->freed);
 
-	return host_read_once(rc->pushed) - freed;
+	return READ_ONCE(rc->pushed) - freed;
 }
 
 /* Bytes held back in n items. */
@@ -467,7 +467,7 @@ static inline u64 release_full_in(struct release_cpu *const *item, unsigned int 
 	u64 full = 0;
 
 	while (n--)
-		full += host_read_once((*item++)->queue.nfull);
+		full += READ_ONCE((*item++)->queue.nfull);
 	return full;
 }
 

@@ -18,7 +18,7 @@
 u64 release_default_limit(void)
 {
 	u64 share = host_total_bytes() / RELEASE_LIMIT_SHARE;
-	u64 most = RELEASE_LIMIT_CPU * host_nr_cpus();
+	u64 most = RELEASE_LIMIT_CPU * nr_cpu_ids;
 
 	return share < most ? share : most;
 }
@@ -28,13 +28,13 @@ int release_budget_init(struct release_budget *b, u64 limit)
 	unsigned int k;
 
 	b->limit = limit;
-	b->nodes = host_nr_nodes();
+	b->nodes = nr_node_ids;
 	b->node = host_zalloc(b->nodes * sizeof(*b->node));
 	if (!b->node)
 		return -ENOMEM;
-	host_mutex_init(&b->lock);
+	mutex_init(&b->mutex);
 	for (k = 0; k < b->nodes; k++)
-		host_lock_init(&b->node[k].lock, "ebb_release_node");
+		spin_lock_init(&b->node[k].lock);
 	return 0;
 }
 
@@ -45,8 +45,8 @@ void release_budget_destroy(struct release_budget *b)
 	if (!b->node)
 		return;
 	for (k = 0; k < b->nodes; k++)
-		host_warn_on(b->node[k].cpu_bufs, "a budget ends while it is used");
-	host_mutex_destroy(&b->lock);
+		WARN_ONCE(b->node[k].cpu_bufs, "a budget ends while it is used\n");
+	mutex_destroy(&b->mutex);
 	host_free(b->node, b->nodes * sizeof(*b->node));
 }
 
@@ -75,7 +75,7 @@ static int budget_grow(struct release_stock *stock, unsigned int nr, u32 n)
 	area->next = stock->areas;
 	area->n = more;
 	stock->areas = area;
-	host_lock(&stock->lock);
+	spin_lock(&stock->lock);
 	/* Older buffers are drawn first, then the new ones from the area's front. */
 	for (i = 0; i < more; i++)
 		empty[i] = area + more - i;
@@ -83,7 +83,7 @@ static int budget_grow(struct release_stock *stock, unsigned int nr, u32 n)
 		memcpy(empty + more, old, stock->nempty * sizeof(*empty));
 	stock->nempty += more;
 	stock->empty = empty;
-	host_unlock(&stock->lock);
+	spin_unlock(&stock->lock);
 	host_free(old, stock->n * sizeof(*old));
 	stock->n = n;
 	return 0;
@@ -93,7 +93,7 @@ static void budget_free(struct release_stock *stock)
 {
 	struct release_buf *area;
 
-	host_warn_on(stock->nempty != stock->n, "a buffer is missing");
+	WARN_ONCE(stock->nempty != stock->n, "a buffer is missing\n");
 	while ((area = stock->areas)) {
 		stock->areas = area->next;
 		host_free(area, bufs_bytes(area->n + 1));
@@ -134,7 +134,7 @@ static u32 pocket_own(const struct release_node *node, u32 bufs)
 /* Buffers that a node's CPUs have beyond cpu_bufs. */
 static u32 budget_lent(const struct release_node *node)
 {
-	u32 own = host_read_once(node->cpu_bufs), out = host_read_once(node->out);
+	u32 own = READ_ONCE(node->cpu_bufs), out = READ_ONCE(node->out);
 
 	return out > own ? out - own : 0;
 }
@@ -142,7 +142,7 @@ static u32 budget_lent(const struct release_node *node)
 /* Gives a node bufs for the limit and, with rings, cpu_bufs.  -ENOMEM. */
 static int budget_set_node(struct release_budget *b, struct release_node *node, bool rings,
 			   u32 bufs)
-	HOST_REQUIRES(b->lock)
+	__must_hold(&b->mutex)
 {
 	struct release_stock *stock = node->stock;
 	u32 own = rings ? node->nitems * (1 + pocket_own(node, bufs)) : 0;
@@ -154,21 +154,21 @@ static int budget_set_node(struct release_budget *b, struct release_node *node, 
 
 	all = sum < all ? sum : all;
 	/* With an older limit more may be out than the new one allows, and comes back later. */
-	most = host_read_once(stock->lent);
+	most = READ_ONCE(stock->lent);
 	most = most > stock->limit_bufs ? most : stock->limit_bufs;
 	most = most > all ? most : (u32)all;
 	err = budget_grow(stock, node->nr, stock->cpu_bufs - node->cpu_bufs + own + most);
 	if (err)
 		return err;
-	host_lock(&stock->lock);
+	spin_lock(&stock->lock);
 	lent = stock->lent - budget_lent(node);
 	stock->cpu_bufs += own - node->cpu_bufs;
-	host_write_once(node->cpu_bufs, own);
-	host_write_once(node->limit_bufs, bufs);
-	host_write_once(node->pocket, pocket ? pocket : 1);
-	host_write_once(stock->lent, lent + budget_lent(node));
-	host_write_once(stock->limit_bufs, (u32)all);
-	host_unlock(&stock->lock);
+	WRITE_ONCE(node->cpu_bufs, own);
+	WRITE_ONCE(node->limit_bufs, bufs);
+	WRITE_ONCE(node->pocket, pocket ? pocket : 1);
+	WRITE_ONCE(stock->lent, lent + budget_lent(node));
+	WRITE_ONCE(stock->limit_bufs, (u32)all);
+	spin_unlock(&stock->lock);
 	stock->sum = sum;
 	return 0;
 }
@@ -180,9 +180,9 @@ static int budget_set_node(struct release_budget *b, struct release_node *node, 
 static u32 budget_room(const struct release_node *node)
 {
 	const struct release_stock *stock = node->stock;
-	u32 own = host_read_once(node->cpu_bufs), out = host_read_once(node->out);
-	u32 lent = budget_lent(node), bufs = host_read_once(node->limit_bufs);
-	u32 all_lent = host_read_once(stock->lent), all = host_read_once(stock->limit_bufs);
+	u32 own = READ_ONCE(node->cpu_bufs), out = READ_ONCE(node->out);
+	u32 lent = budget_lent(node), bufs = READ_ONCE(node->limit_bufs);
+	u32 all_lent = READ_ONCE(stock->lent), all = READ_ONCE(stock->limit_bufs);
 
 	bufs = bufs > lent ? bufs - lent : 0;
 	all = all > all_lent ? all - all_lent : 0;
@@ -191,24 +191,24 @@ static u32 budget_room(const struct release_node *node)
 
 /* Counts n buffers out of the stock; of n that come back, -n modulo 2^32. */
 static void budget_take(struct release_stock *stock, struct release_node *node, u32 n)
-	HOST_REQUIRES(stock->lock)
+	__must_hold(&stock->lock)
 {
 	u32 lent = budget_lent(node);
 
 	host_assert((int)(stock->nempty - n) >= 0 && (int)(node->out + n) >= 0);
 	stock->nempty -= n;
-	host_write_once(node->out, node->out + n);
-	host_write_once(stock->lent, stock->lent - lent + budget_lent(node));
+	WRITE_ONCE(node->out, node->out + n);
+	WRITE_ONCE(stock->lent, stock->lent - lent + budget_lent(node));
 }
 
 /* Gives back what a pocket has over n buffers, or draws up to n, as many as there are. */
-static void pocket_set(struct release_cpu *rc, u32 n) HOST_REQUIRES(rc->queue.lock)
+static void pocket_set(struct release_cpu *rc, u32 n) __must_hold(&rc->queue.lock)
 {
 	struct release_stock *stock = rc->node->stock;
 	struct release_queue *q = &rc->queue;
 	u32 more, was = q->nempty;
 
-	host_lock(&stock->lock);
+	spin_lock(&stock->lock);
 	if (n > was) {
 		more = budget_room(rc->node);
 		more = n - was < more ? n - was : more;
@@ -219,8 +219,8 @@ static void pocket_set(struct release_cpu *rc, u32 n) HOST_REQUIRES(rc->queue.lo
 		memcpy(stock->empty + stock->nempty, q->empty + n, (was - n) * sizeof(*q->empty));
 	}
 	budget_take(stock, rc->node, n - was);
-	host_unlock(&stock->lock);
-	host_write_once(q->nempty, n);
+	spin_unlock(&stock->lock);
+	WRITE_ONCE(q->nempty, n);
 }
 
 bool release_budget_has(const struct release_node *node)
@@ -232,8 +232,8 @@ bool release_budget_draw(struct release_cpu *rc, bool *kick)
 {
 	struct release_node *node = rc->node;
 
-	pocket_set(rc, host_read_once(node->pocket));
-	*kick = budget_room(node) < host_read_once(node->limit_bufs) / 2;
+	pocket_set(rc, READ_ONCE(node->pocket));
+	*kick = budget_room(node) < READ_ONCE(node->limit_bufs) / 2;
 	return rc->queue.nempty != 0;
 }
 
@@ -241,10 +241,10 @@ void release_budget_give(struct release_node *node, struct release_buf **buf, u3
 {
 	struct release_stock *stock = node->stock;
 
-	host_lock(&stock->lock);
+	spin_lock(&stock->lock);
 	memcpy(stock->empty + stock->nempty, buf, n * sizeof(*buf));
 	budget_take(stock, node, (u32)0 - n);
-	host_unlock(&stock->lock);
+	spin_unlock(&stock->lock);
 }
 
 static void pocket_set_all(struct release_node *node, u32 n)
@@ -254,17 +254,17 @@ static void pocket_set_all(struct release_node *node, u32 n)
 	for (i = 0; i < node->nitems; i++) {
 		struct release_cpu *rc = node->item[i];
 
-		if (host_read_once(rc->queue.nempty) == n)
+		if (READ_ONCE(rc->queue.nempty) == n)
 			continue;
-		host_lock(&rc->queue.lock);
+		spin_lock(&rc->queue.lock);
 		pocket_set(rc, n);
-		host_unlock(&rc->queue.lock);
+		spin_unlock(&rc->queue.lock);
 	}
 }
 
 void release_fill_pockets(struct release_node *node)
 {
-	pocket_set_all(node, pocket_own(node, host_read_once(node->limit_bufs)));
+	pocket_set_all(node, pocket_own(node, READ_ONCE(node->limit_bufs)));
 }
 
 int release_budget_set(struct release *r, u64 limit)
@@ -274,7 +274,7 @@ int release_budget_set(struct release *r, u64 limit)
 	unsigned int k;
 	int err = 0;
 
-	host_mutex_lock(&b->lock);
+	mutex_lock(&b->mutex);
 	of_all = b->limit;
 	if (limit > of_all)
 		b->limit = limit;
@@ -285,7 +285,7 @@ int release_budget_set(struct release *r, u64 limit)
 		while (k--)
 			budget_set_node(b, &r->node[k], true, budget_of_node(&r->node[k], was));
 	}
-	host_mutex_unlock(&b->lock);
+	mutex_unlock(&b->mutex);
 	for (k = 0; k < r->nodes && !err; k++)
 		release_fill_pockets(&r->node[k]);
 	return err;
@@ -297,19 +297,19 @@ int release_budget_join(struct release *r)
 	unsigned int k, i;
 	int err = 0;
 
-	host_mutex_lock(&b->lock);
+	mutex_lock(&b->mutex);
 	for (k = 0; k < r->nodes && !err; k++) {
 		r->node[k].stock = &b->node[k];
 		err = budget_set_node(b, &r->node[k], true, 0);
 	}
-	host_mutex_unlock(&b->lock);
+	mutex_unlock(&b->mutex);
 	for (i = 0; i < r->items && !err; i++) {
 		struct release_cpu *rc = r->item[i];
 
-		host_lock(&rc->queue.lock);
+		spin_lock(&rc->queue.lock);
 		pocket_set(rc, 1);
 		rc->queue.nempty = 0;
-		host_unlock(&rc->queue.lock);
+		spin_unlock(&rc->queue.lock);
 		rc->buf = rc->queue.empty[0];
 		/* It may be that of another store. */
 		rc->buf->era = 0;
@@ -327,17 +327,17 @@ void release_budget_leave(struct release *r)
 	for (i = 0; i < r->items; i++)
 		if (r->item[i]->buf)
 			release_budget_give(r->item[i]->node, &r->item[i]->buf, 1);
-	host_mutex_lock(&b->lock);
+	mutex_lock(&b->mutex);
 	for (k = 0; k < r->nodes; k++) {
 		struct release_node *node = &r->node[k];
 
 		/* release_init() may have failed before it joined. */
 		if (!node->stock)
 			continue;
-		host_warn_on(node->out, "a store ends that holds something back");
+		WARN_ONCE(node->out, "a store ends that holds something back\n");
 		budget_set_node(b, node, false, 0);
 		if (!node->stock->cpu_bufs)
 			budget_free(node->stock);
 	}
-	host_mutex_unlock(&b->lock);
+	mutex_unlock(&b->mutex);
 }

@@ -53,7 +53,7 @@ static unsigned int release_take(struct release *r, struct release_cpu *rc, u64 
 		return 0;
 	if (n > max)
 		n = max;
-	release_copy(out, host_read_once(rc->buf), head, (unsigned int)n);
+	release_copy(out, READ_ONCE(rc->buf), head, (unsigned int)n);
 	if (!host_a64_cas(&rc->head, &head, head + n))
 		return 0;
 	host_a64_add(&rc->freed, release_bytes_of(r, out, (unsigned int)n));
@@ -65,7 +65,7 @@ struct hands {
 	u64 *refs;                      /* [max], for what it takes */
 	u64 *tmp;                       /* [max] or NULL, as pool_free_bulk() */
 	unsigned int max;               /* references at a time */
-	bool rests;                     /* host_resched() in between */
+	bool rests;                     /* cond_resched() in between */
 	struct release_node *node;      /* where it is counted in flight */
 	unsigned int in;                /* bit e: it is counted in inflight[e] */
 	u64 freed;                      /* objects, not yet added to node->deferred */
@@ -95,7 +95,7 @@ static void hands_begin(struct hands *h, struct release_node *node)
 	h->node = node;
 	h->in = 1u << (epoch & 1);
 	host_a64_add(&node->inflight[epoch & 1], 1);
-	if (host_likely(host_a64_read(&node->epoch) == epoch))
+	if (likely(host_a64_read(&node->epoch) == epoch))
 		return;
 	/* A flush moved the epoch meanwhile, so the next flush may wait for the other count. */
 	h->in = 3;
@@ -139,18 +139,18 @@ static struct release_buf *queue_take(struct release_queue *q, u64 era)
 {
 	struct release_buf *b;
 
-	host_lock(&q->lock);
+	spin_lock(&q->lock);
 	b = q->full;
 	host_assert(!b == !q->nfull);
 	if (b && b->era < era) {
 		q->full = b->next;
 		if (!q->full)
 			q->full_tail = &q->full;
-		host_write_once(q->nfull, q->nfull - 1);
+		WRITE_ONCE(q->nfull, q->nfull - 1);
 	} else {
 		b = NULL;
 	}
-	host_unlock(&q->lock);
+	spin_unlock(&q->lock);
 	return b;
 }
 
@@ -161,7 +161,7 @@ static unsigned int free_full(struct hands *h, struct release_cpu *rc, struct re
 {
 	unsigned int all = b->n, done, n;
 
-	host_assert(h->in && all && all <= RELEASE_REFS && b != host_read_once(rc->buf));
+	host_assert(h->in && all && all <= RELEASE_REFS && b != READ_ONCE(rc->buf));
 	for (done = 0; done < all; done += n) {
 		n = all - done < h->max ? all - done : h->max;
 		release_copy(h->refs, b, b->from + done, n);
@@ -191,7 +191,7 @@ static unsigned int drain_ring(struct hands *h, struct release *r, struct releas
 		pool_free_bulk(r->pool, h->refs, h->tmp, n);
 		freed += n;
 		if (h->rests)
-			host_resched();
+			cond_resched();
 	}
 	h->freed += freed;
 	return freed;
@@ -208,7 +208,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 
 	while (left-- && done < max) {
 		struct release_cpu *rc = node->item[w->at];
-		unsigned int n = host_read_once(rc->queue.nfull);
+		unsigned int n = READ_ONCE(rc->queue.nfull);
 
 		for (n = n < max - done ? n : max - done; n; n--) {
 			struct release_buf *b;
@@ -218,7 +218,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 			if (!b)
 				break;
 			free_full(h, rc, b);
-			host_resched();
+			cond_resched();
 			done++;
 		}
 		w->at = w->at + 1 < node->nitems ? w->at + 1 : 0;
@@ -245,8 +245,8 @@ static void release_note_peak(struct release_node *node)
 {
 	u64 held = release_held_in(node->item, node->nitems);
 
-	if (held > host_read_once(node->peak))
-		host_write_once(node->peak, held);
+	if (held > READ_ONCE(node->peak))
+		WRITE_ONCE(node->peak, held);
 }
 
 /* Queues a worker more for each RELEASE_BACKLOG full buffers. */
@@ -280,7 +280,7 @@ static void release_disarm(struct release_node *node)
 static void release_timer(struct release_worker *w, struct hands *h)
 {
 	struct release_node *node = w->node;
-	u64 now = host_now_ns();
+	u64 now = ktime_get_ns();
 	bool found = true;
 	unsigned int nfull;
 
@@ -313,9 +313,9 @@ void release_worker_run(struct host_work *work)
 	if (first) {
 		release_note_peak(node);
 		if (host_a64_and(&node->kicked, 0))
-			host_write_once(node->flush_full, node->flush_full + 1);
+			WRITE_ONCE(node->flush_full, node->flush_full + 1);
 		else
-			host_write_once(node->flush_timer, node->flush_timer + 1);
+			WRITE_ONCE(node->flush_timer, node->flush_timer + 1);
 		/* What is queued from now on is for the next round. */
 		nfull = release_full_in(node->item, node->nitems);
 		call_others(node, nfull);
@@ -367,7 +367,7 @@ static unsigned int free_oldest(struct hands *h, struct release_cpu *rc, u64 era
 	struct release_buf *b;
 
 	/* A taker that finds nothing is not counted, so no flush waits for it. */
-	if (!host_read_once(rc->queue.nfull))
+	if (!READ_ONCE(rc->queue.nfull))
 		return 0;
 	hands_stay(h, rc->node);
 	b = queue_take(&rc->queue, era);
@@ -390,7 +390,7 @@ static void drain_all(struct hands *h, struct release *r)
 	for (k = 0; k < r->items; k++) {
 		drain_ring(h, r, r->item[k]);
 		while (free_oldest(h, r->item[k], era))
-			host_resched();
+			cond_resched();
 	}
 	if (h->in)
 		hands_end(h);
@@ -423,7 +423,7 @@ static bool is_in_hands(const struct release *r)
 /* ---- flush ---- */
 
 /* Waits for who had taken references, or read a buffer's address, before the call. */
-static void release_wait_inflight(struct release *r) HOST_REQUIRES(r->flushing)
+static void release_wait_inflight(struct release *r) __must_hold(&r->flushing)
 {
 	unsigned int k;
 
@@ -435,7 +435,7 @@ static void release_wait_inflight(struct release *r) HOST_REQUIRES(r->flushing)
 	}
 }
 
-static void release_flush_locked(struct release *r) HOST_REQUIRES(r->flushing)
+static void release_flush_locked(struct release *r) __must_hold(&r->flushing)
 {
 	struct hands h = hands_of(r->scratch);
 	unsigned int k;
@@ -451,9 +451,9 @@ static void release_flush_locked(struct release *r) HOST_REQUIRES(r->flushing)
 void release_flush(struct release *r)
 {
 	host_a64_add(&r->flush_asked, 1);
-	host_mutex_lock(&r->flushing);
+	mutex_lock(&r->flushing);
 	release_flush_locked(r);
-	host_mutex_unlock(&r->flushing);
+	mutex_unlock(&r->flushing);
 }
 
 int release_set_limit(struct release *r, u64 bytes)
@@ -465,7 +465,7 @@ int release_set_limit(struct release *r, u64 bytes)
 	err = release_budget_set(r, bytes);
 	if (err)
 		return err;
-	host_mutex_lock(&r->flushing);
+	mutex_lock(&r->flushing);
 	release_set_limits(r, bytes);
 	if (less) {
 		/* Who pushed by the old limit is found by the flush. */
@@ -473,7 +473,7 @@ int release_set_limit(struct release *r, u64 bytes)
 		host_a64_add(&r->flush_asked, 1);
 		release_flush_locked(r);
 	}
-	host_mutex_unlock(&r->flushing);
+	mutex_unlock(&r->flushing);
 	return 0;
 }
 
@@ -530,14 +530,14 @@ static void help_items(struct release *r, struct help *help, struct release_cpu 
 
 u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 {
-	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
+	u64 batch[POOL_BULK_SMALL] __uninitialized;
 	struct help help = {
 		.h = { .refs = batch, .max = POOL_BULK_SMALL }, .bufs = max_bufs,
 	};
 	unsigned int looks = RELEASE_LOOKS;
 
 	if (r->item_nodes > 1) {
-		struct release_node *own = &r->node[node < r->nodes ? node : host_node()];
+		struct release_node *own = &r->node[node < r->nodes ? node : numa_mem_id()];
 
 		looks /= 2;
 		if (own->nitems)
@@ -567,7 +567,7 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 
 bool release_help_all(struct release *r)
 {
-	u64 batch[POOL_BULK_SMALL] HOST_UNCLEARED;
+	u64 batch[POOL_BULK_SMALL] __uninitialized;
 	struct hands h = { .refs = batch, .max = POOL_BULK_SMALL, .rests = true };
 
 	drain_all(&h, r);

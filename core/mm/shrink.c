@@ -18,29 +18,29 @@ static u64 shrink_pages(struct shrink *sh)
 /* What is sparse; 0 after shrink_end(), though a shrink_look() that ran may still write sparse. */
 static u64 shrink_promised(struct shrink *sh)
 {
-	return host_read_once(sh->ended) ? 0 : host_read_once(sh->sparse);
+	return READ_ONCE(sh->ended) ? 0 : READ_ONCE(sh->sparse);
 }
 
 u64 shrink_count(struct shrink *sh)
 {
-	return (release_backlog(sh->release) >> HOST_PAGE_SHIFT) + shrink_promised(sh);
+	return (release_backlog(sh->release) >> PAGE_SHIFT) + shrink_promised(sh);
 }
 
 /* Takes pages that compaction freed off sparse; after a whole pass sparse is 0 until a look. */
 static void shrink_compacted(struct shrink *sh, u64 pages)
 {
-	u64 sparse = host_read_once(sh->sparse);
+	u64 sparse = READ_ONCE(sh->sparse);
 
-	if (host_a64_read(&sh->pool->compact_at) >= host_read_once(sh->until))
+	if (host_a64_read(&sh->pool->compact_at) >= READ_ONCE(sh->until))
 		sparse = 0;
-	host_write_once(sh->sparse, sparse > pages ? sparse - pages : 0);
+	WRITE_ONCE(sh->sparse, sparse > pages ? sparse - pages : 0);
 }
 
 u64 shrink_some(struct shrink *sh)
 {
 	u64 before = shrink_pages(sh), compacted = 0, after, less;
 
-	release_help(sh->release, host_node(), SHRINK_BUFS);
+	release_help(sh->release, numa_mem_id(), SHRINK_BUFS);
 	if (shrink_promised(sh)) {
 		compacted = pool_compact_some(sh->pool, SHRINK_STEPS);
 		shrink_compacted(sh, compacted);
@@ -54,14 +54,14 @@ u64 shrink_some(struct shrink *sh)
 bool shrink_sparse(struct shrink *sh, u64 ns)
 {
 	struct pool_compaction pc;
-	u64 was = 0, begun = host_now_ns();
+	u64 was = 0, begun = ktime_get_ns();
 
 	pool_compact_begin(sh->pool, &pc);
 	while (shrink_promised(sh) && !host_interrupted() &&
-	       host_now_ns() - begun < ns && pool_compact_go(sh->pool, &pc, 1)) {
+	       ktime_get_ns() - begun < ns && pool_compact_go(sh->pool, &pc, 1)) {
 		shrink_compacted(sh, pc.pages - was);
 		was = pc.pages;
-		host_resched();
+		cond_resched();
 	}
 	return shrink_promised(sh) != 0;
 }
@@ -77,11 +77,11 @@ static void shrink_look_at(struct shrink *sh, bool anew)
 	struct pool *p = sh->pool;
 	u64 at = host_a64_read(&p->compact_at), done = host_a64_read(&p->pages_compacted);
 	u64 pages = pool_pages(p), room = sh->owner.room(sh->owner.ctx) + release_held(sh->release);
-	u64 need = room >> HOST_PAGE_SHIFT, seems, freed, stuck;
+	u64 need = room >> PAGE_SHIFT, seems, freed, stuck;
 	u32 i, n = p->table.nclasses;
 
 	for (i = 0; i < n; i++)
-		need += host_read_once(p->class[i].partial) != 0;
+		need += READ_ONCE(p->class[i].partial) != 0;
 	seems = pages > need ? pages - need : 0;
 	if (at >= sh->until || anew) {
 		freed = done - sh->compacted;
@@ -89,13 +89,13 @@ static void shrink_look_at(struct shrink *sh, bool anew)
 		sh->stuck_room = room;
 		sh->seemed = seems;
 		sh->compacted = done;
-		host_write_once(sh->until, (at + n - 1) / n * n + n);
+		WRITE_ONCE(sh->until, (at + n - 1) / n * n + n);
 	}
 	stuck = sh->stuck;
 	if (room < sh->stuck_room)
-		stuck = stuck * (room >> HOST_PAGE_SHIFT) /
-			((sh->stuck_room >> HOST_PAGE_SHIFT) + 1);
-	host_write_once(sh->sparse, seems > stuck ? seems - stuck : 0);
+		stuck = stuck * (room >> PAGE_SHIFT) /
+			((sh->stuck_room >> PAGE_SHIFT) + 1);
+	WRITE_ONCE(sh->sparse, seems > stuck ? seems - stuck : 0);
 }
 
 void shrink_look(struct shrink *sh)
@@ -110,10 +110,10 @@ void shrink_look_anew(struct shrink *sh)
 
 void shrink_end(struct shrink *sh)
 {
-	host_write_once(sh->ended, 1);
+	WRITE_ONCE(sh->ended, 1);
 }
 
 void shrink_resume(struct shrink *sh)
 {
-	host_write_once(sh->ended, 0);
+	WRITE_ONCE(sh->ended, 0);
 }

@@ -43,9 +43,9 @@ struct shrink {
 	struct release *release;
 	struct shrink_owner owner;
 
-	u64 sparse;             /* pages, by the last look and what was freed; host_read_once */
-	u32 ended;              /* 1: shrink_count() leaves sparse out; host_read_once */
-	u64 until;              /* pool.compact_at, a pass after seemed; host_read_once */
+	u64 sparse;             /* pages, by the last look and what was freed; READ_ONCE */
+	u32 ended;              /* 1: shrink_count() leaves sparse out; READ_ONCE */
+	u64 until;              /* pool.compact_at, a pass after seemed; READ_ONCE */
 
 	/* Of shrink_look() alone. */
 	u64 seemed;             /* pages that seemed sparse at the look before that pass */

@@ -14,12 +14,12 @@ static void stats_tally(struct zspage *z, void *arg)
 	struct pool_class_stat *row = &t->rows[z->class];
 	u64 state = host_a64_read(zspage_state(z, c->words));
 	unsigned int inuse = zspage_inuse_of(state, c->words);
-	unsigned int pages = host_read_once(z->pages);
+	unsigned int pages = READ_ONCE(z->pages);
 
 	if (!inuse)
 		return;         /* on its way in or out */
 	row->zspages[inuse >= c->objs ? POOL_FULLNESS - 1 : class_list(c, inuse) - 1]++;
-	row->objs += pages == c->pages ? c->objs : ((size_t)pages << HOST_PAGE_SHIFT) / c->size;
+	row->objs += pages == c->pages ? c->objs : ((size_t)pages << PAGE_SHIFT) / c->size;
 	row->used += inuse;
 	row->pages += pages;
 }
@@ -35,7 +35,7 @@ void pool_class_stats(struct pool *p, struct pool_class_stat *rows)
 		struct pool_class *c = &p->class[i];
 		u64 whole = rows[i].used / c->objs, rest = rows[i].used % c->objs;
 		u64 need = whole * c->pages +
-			   ((rest * c->size + HOST_PAGE_MASK) >> HOST_PAGE_SHIFT);
+			   ((rest * c->size + PAGE_SIZE - 1) >> PAGE_SHIFT);
 
 		rows[i].freeable = rows[i].pages > need ? rows[i].pages - need : 0;
 	}

@@ -26,13 +26,13 @@ _Static_assert(sizeof(struct chunk) <= ZSPAGE_CHUNK_HEADER, "descriptors begin b
 
 #define WALK_STEP 16u           /* descriptors or entries that one hold of a lock looks at */
 
-static size_t *group_entry(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock)
+static size_t *group_entry(struct zspage_group *g, u32 nr) __must_hold(&g->lock)
 {
 	return zspage_entry(g->root, nr);
 }
 
 /* The chunk of a number below fresh, or NULL. */
-static struct chunk *chunk_at(struct zspage_group *g, u32 nr) HOST_REQUIRES(g->lock)
+static struct chunk *chunk_at(struct zspage_group *g, u32 nr) __must_hold(&g->lock)
 {
 	size_t e = *group_entry(g, nr);
 
@@ -44,7 +44,7 @@ static struct zspage *chunk_descriptor(struct zspage_group *g, struct chunk *c, 
 	return (struct zspage *)((char *)c + ZSPAGE_CHUNK_HEADER + place * g->map.bytes);
 }
 
-static void link_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock)
+static void link_partial(struct zspage_group *g, struct chunk *c) __must_hold(&g->lock)
 {
 	c->prev = 0;
 	c->next = g->partial;
@@ -53,7 +53,7 @@ static void link_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(
 	g->partial = c->nr;
 }
 
-static void unlink_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRES(g->lock)
+static void unlink_partial(struct zspage_group *g, struct chunk *c) __must_hold(&g->lock)
 {
 	host_assert(c->prev ? chunk_at(g, c->prev)->next == c->nr : g->partial == c->nr);
 	host_assert(!c->next || chunk_at(g, c->next)->prev == c->nr);
@@ -72,14 +72,14 @@ static void unlink_partial(struct zspage_group *g, struct chunk *c) HOST_REQUIRE
 struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units,
 				      unsigned int bits, struct zspage_map *map)
 {
-	const struct zspage_layout l = zspage_layout(HOST_PAGE_SIZE, units);
+	const struct zspage_layout l = zspage_layout(PAGE_SIZE, units);
 	struct zspage_group *g = t->group[units];
 
 	if (!g) {
 		g = host_zalloc(sizeof(*g));
 		if (!g)
 			return NULL;
-		host_lock_init(&g->lock, "ebb_zspage_group");
+		spin_lock_init(&g->lock);
 		g->map = (struct zspage_map){
 			.root = g->root, .bytes = units * ZSPAGE_UNIT,
 			.index_mask = (1u << l.index_bits) - 1, .index_bits = (u8)l.index_bits,
@@ -137,7 +137,7 @@ void zspage_table_destroy(struct zspage_table *t)
 {
 	unsigned int i;
 
-	host_warn_on(host_a64_read(&t->chunks) != 0, "descriptors left in a pool that ends");
+	WARN_ONCE(host_a64_read(&t->chunks) != 0, "descriptors left in a pool that ends\n");
 	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++)
 		if (t->group[i])
 			group_destroy(t, t->group[i]);
@@ -148,7 +148,7 @@ void zspage_table_destroy(struct zspage_table *t)
  */
 
 /* The mid of the fresh number; *k: its leaf there. */
-static u32 fresh_mid(struct zspage_group *g, u32 *k) HOST_REQUIRES(g->lock)
+static u32 fresh_mid(struct zspage_group *g, u32 *k) __must_hold(&g->lock)
 {
 	u32 leaf = (g->fresh + ZSPAGE_FIRST) >> ZSPAGE_LEAF_BITS;
 
@@ -157,7 +157,7 @@ static u32 fresh_mid(struct zspage_group *g, u32 *k) HOST_REQUIRES(g->lock)
 }
 
 /* Whether the directory has an entry for the fresh number. */
-static bool fresh_has_entry(struct zspage_group *g) HOST_REQUIRES(g->lock)
+static bool fresh_has_entry(struct zspage_group *g) __must_hold(&g->lock)
 {
 	u32 k, i = fresh_mid(g, &k);
 
@@ -165,7 +165,7 @@ static bool fresh_has_entry(struct zspage_group *g) HOST_REQUIRES(g->lock)
 }
 
 /* Adds the mid that the fresh number lacks, or else its leaf.  No lock held.  -ENOMEM. */
-HOST_NO_ANALYSIS
+__no_context_analysis
 static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int node,
 		    unsigned int how)
 {
@@ -178,9 +178,9 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 	if (err)
 		return err;
 	at = host_page_addr(t->pages->src, page);
-	memset(at, 0, HOST_PAGE_SIZE);
+	memset(at, 0, PAGE_SIZE);
 
-	host_lock(&g->lock);
+	spin_lock(&g->lock);
 	i = fresh_mid(g, &k);
 	/* Another thread may have added it meanwhile, or have taken the last number. */
 	if (g->fresh < g->limit && !fresh_has_entry(g)) {
@@ -193,7 +193,7 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 		}
 		page = 0;
 	}
-	host_unlock(&g->lock);
+	spin_unlock(&g->lock);
 	if (page)
 		pages_free(t->pages, &page, 1);
 	else
@@ -202,7 +202,7 @@ static int add_leaf(struct zspage_table *t, struct zspage_group *g, unsigned int
 }
 
 /* A chunk number: an unused one, or the fresh one, which has an entry. */
-static u32 take_number(struct zspage_group *g) HOST_REQUIRES(g->lock)
+static u32 take_number(struct zspage_group *g) __must_hold(&g->lock)
 {
 	u32 nr = g->unused;
 
@@ -218,7 +218,7 @@ static u32 take_number(struct zspage_group *g) HOST_REQUIRES(g->lock)
  * a chunk of which none was ever allocated would not be given back.  No lock held.  -ENOMEM,
  * -ENOSPC.
  */
-HOST_NO_ANALYSIS
+__no_context_analysis
 static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned int node,
 		     unsigned int how)
 {
@@ -233,11 +233,11 @@ static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned in
 	c = host_page_addr(t->pages->src, page);
 
 	for (;;) {
-		host_lock(&g->lock);
+		spin_lock(&g->lock);
 		fresh = g->fresh;
 		if (g->unused || (fresh < g->limit && fresh_has_entry(g)))
 			break;
-		host_unlock(&g->lock);
+		spin_unlock(&g->lock);
 		err = fresh < g->limit ? add_leaf(t, g, node, how) : -ENOSPC;
 		if (err) {
 			pages_free(t->pages, &page, 1);
@@ -251,7 +251,7 @@ static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned in
 	return 0;
 }
 
-HOST_NO_ANALYSIS
+__no_context_analysis
 int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int class,
 	       unsigned int words, unsigned int node, unsigned int how, u32 *no)
 {
@@ -260,11 +260,11 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 	unsigned int i;
 	u32 place;
 
-	host_lock(&g->lock);
+	spin_lock(&g->lock);
 	if (!g->partial) {
 		int err;
 
-		host_unlock(&g->lock);
+		spin_unlock(&g->lock);
 		err = add_chunk(t, g, node, how);
 		if (err)
 			return err;
@@ -289,12 +289,12 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 		host_a64_set(&z->used[i], 0);
 	z->class = (u8)class;
 	*no = c->nr << g->map.index_bits | place;
-	host_unlock(&g->lock);
+	spin_unlock(&g->lock);
 	return 0;
 }
 
 /* Frees a descriptor.  Returns its chunk if that is wholly free now, its number unused. */
-static struct chunk *group_put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->lock)
+static struct chunk *group_put(struct zspage_group *g, u32 no) __must_hold(&g->lock)
 {
 	struct chunk *c = chunk_at(g, no >> g->map.index_bits);
 	u32 place = no & g->map.index_mask;
@@ -314,23 +314,23 @@ static struct chunk *group_put(struct zspage_group *g, u32 no) HOST_REQUIRES(g->
 	return c;
 }
 
-HOST_NO_ANALYSIS        /* the lock of one group after the other */
+__no_context_analysis        /* the lock of one group after the other */
 void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned int n)
 {
-	host_page page[PAGES_BATCH] HOST_UNCLEARED;
+	host_page page[PAGES_BATCH] __uninitialized;
 	unsigned int pages = 0, i = 0;
 
 	while (i < n) {
 		struct zspage_group *g = id[i].group;
 		struct chunk *c;
 
-		host_lock(&g->lock);
+		spin_lock(&g->lock);
 		while (i < n && id[i].group == g && pages < PAGES_BATCH) {
 			c = group_put(g, id[i++].no);
 			if (c)
 				page[pages++] = c->page;
 		}
-		host_unlock(&g->lock);
+		spin_unlock(&g->lock);
 		if (pages && (pages == PAGES_BATCH || i == n)) {
 			host_a64_add(&t->chunks, (u64)0 - pages);
 			pages_free(t->pages, page, pages);
@@ -345,7 +345,7 @@ void zspage_free(struct zspage_table *t, const struct zspage_id *id, unsigned in
 
 /* Calls fn for WALK_STEP descriptors from place *place of chunk *nr on.  False: these were all. */
 static bool group_piece(struct zspage_group *g, u32 *nr, u32 *place,
-			void (*fn)(struct zspage *z, void *arg), void *arg) HOST_REQUIRES(g->lock)
+			void (*fn)(struct zspage *z, void *arg), void *arg) __must_hold(&g->lock)
 {
 	unsigned int left;
 
@@ -374,16 +374,16 @@ void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg)
 		bool more = t->group[i];
 
 		while (more) {
-			host_lock(&t->group[i]->lock);
+			spin_lock(&t->group[i]->lock);
 			more = group_piece(t->group[i], &nr, &place, fn, arg);
-			host_unlock(&t->group[i]->lock);
-			host_resched();
+			spin_unlock(&t->group[i]->lock);
+			cond_resched();
 		}
 	}
 }
 
 /* Looks at WALK_STEP entries from *nr on. */
-static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) HOST_REQUIRES(g->lock)
+static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) __must_hold(&g->lock)
 {
 	unsigned int left;
 
@@ -403,11 +403,11 @@ bool zspage_is_there(struct zspage_group *g, u32 no)
 	struct chunk *c = NULL;
 	bool there;
 
-	host_lock(&g->lock);
+	spin_lock(&g->lock);
 	if (nr && nr < g->fresh)
 		c = chunk_at(g, nr);
 	there = c && place < c->fresh && chunk_descriptor(g, c, place)->class != ZSPAGE_NO_CLASS;
-	host_unlock(&g->lock);
+	spin_unlock(&g->lock);
 	return there;
 }
 
@@ -422,10 +422,10 @@ bool zspage_table_is_tidy(struct zspage_table *t)
 		struct zspage_group *g = t->group[i];
 
 		for (nr = 1; g && tidy && nr < g->fresh; ) {
-			host_lock(&g->lock);
+			spin_lock(&g->lock);
 			tidy = tidy_piece(g, &nr, &chunks);
-			host_unlock(&g->lock);
-			host_resched();
+			spin_unlock(&g->lock);
+			cond_resched();
 		}
 	}
 	return tidy && chunks == host_a64_read(&t->chunks);

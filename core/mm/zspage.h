@@ -47,9 +47,9 @@
 #define ZSPAGE_LINE 64u                         /* a cache line */
 #define ZSPAGE_LINE_SHARE 1024u                 /* padding is 1/1024 of a zspage at most */
 #define ZSPAGE_CHUNK_HEADER ZSPAGE_LINE         /* bytes before a chunk's first descriptor */
-#define ZSPAGE_LEAF_BITS (HOST_PAGE_SHIFT - 3)  /* log2 of the entries of a leaf */
+#define ZSPAGE_LEAF_BITS (PAGE_SHIFT - 3)  /* log2 of the entries of a leaf */
 #define ZSPAGE_LEAF (1u << ZSPAGE_LEAF_BITS)
-#define ZSPAGE_MID_BITS (HOST_PAGE_SHIFT - 4)   /* log2 of the leaves of a mid */
+#define ZSPAGE_MID_BITS (PAGE_SHIFT - 4)   /* log2 of the leaves of a mid */
 #define ZSPAGE_MID (1u << ZSPAGE_MID_BITS)
 #define ZSPAGE_ROOT 72u                         /* mids of a group: 4 TiB of pages of 4 KiB */
 #define ZSPAGE_FEW 16u                          /* entries in the group itself */
@@ -103,7 +103,7 @@ struct zspage_mid {
 	host_page page[ZSPAGE_MID];
 };
 
-_Static_assert(sizeof(struct zspage_mid) <= HOST_PAGE_SIZE, "a mid is a page");
+_Static_assert(sizeof(struct zspage_mid) <= PAGE_SIZE, "a mid is a page");
 _Static_assert(offsetof(struct zspage_mid, leaf) == 0, "a root names the leaves");
 
 /*
@@ -121,7 +121,7 @@ struct zspage_group {
 	struct zspage_map map;
 	u16 capacity;                           /* descriptors of a chunk */
 
-	host_lock_t lock HOST_OWN_LINE;
+	spinlock_t lock ____cacheline_aligned;
 	u32 limit;                              /* chunk numbers are below it; fixed */
 	/* Chunk numbers; lock. */
 	u32 partial;                            /* the first with a free descriptor, or 0 */
@@ -131,7 +131,7 @@ struct zspage_group {
 	 * The mids, by the address of their leaves, and by page; lock, or by a number that the
 	 * reader has.  Each free reads root[0], so it is not on the line of the lock.
 	 */
-	size_t **root[ZSPAGE_ROOT] HOST_OWN_LINE;
+	size_t **root[ZSPAGE_ROOT] ____cacheline_aligned;
 	host_page mid_page[ZSPAGE_ROOT];
 	/* The end of the first mid, and of the first leaf. */
 	size_t *near[ZSPAGE_NEAR];
@@ -233,8 +233,8 @@ static inline unsigned int zspage_units(unsigned int words, unsigned int pages)
 	 * zspages write no line in turn, and an allocation touches one.  With many objects, or
 	 * pages of 64 KiB, numbers would be short.
 	 */
-	if (HOST_PAGE_SHIFT < 16 && words == 1 &&
-	    lines - bytes <= pages * HOST_PAGE_SIZE / ZSPAGE_LINE_SHARE)
+	if (PAGE_SHIFT < 16 && words == 1 &&
+	    lines - bytes <= pages * PAGE_SIZE / ZSPAGE_LINE_SHARE)
 		bytes = lines;
 	return (unsigned int)((bytes + ZSPAGE_UNIT - 1) / ZSPAGE_UNIT);
 }
@@ -259,7 +259,7 @@ static inline bool zspage_is_used(const struct zspage *z, unsigned int obj)
 /* Objects in use, by the state of a zspage. */
 static inline unsigned int zspage_inuse_of(u64 state, unsigned int words)
 {
-	return words > 1 ? (unsigned int)state : (unsigned int)__builtin_popcountll(state);
+	return words > 1 ? (unsigned int)state : (unsigned int)hweight64(state);
 }
 
 static inline unsigned int zspage_inuse(struct zspage *z, unsigned int words)

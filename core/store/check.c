@@ -35,10 +35,10 @@ static void check_word(struct check_walk *w, u64 i, u64 word)
 	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ)
 		w->sum.v[CNT_SAME]++;
 	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_BACKED)
-		w->sum.v[CNT_ORIG_BYTES] += (s64)HOST_PAGE_SIZE;
+		w->sum.v[CNT_ORIG_BYTES] += (s64)PAGE_SIZE;
 	if (slot_type(word) == SLOT_BACKED) {
 		w->sum.v[CNT_BACKED]++;
-		if (!slot_backed_bytes(word) || slot_backed_bytes(word) > HOST_PAGE_SIZE)
+		if (!slot_backed_bytes(word) || slot_backed_bytes(word) > PAGE_SIZE)
 			w->bad = "a backed slot was of no size";
 	}
 	if (!slot_has_object(word))
@@ -52,9 +52,9 @@ static void check_word(struct check_walk *w, u64 i, u64 word)
 	w->objects++;
 	w->sum.v[CNT_COMPR_BYTES] += (s64)bytes;
 	w->sum.v[CNT_ROOM] += pool_ref_room(&w->s->pool, ref);
-	w->sum.v[CNT_ORIG_BYTES] += (s64)(slot_type(word) == SLOT_BLOB ? bytes : HOST_PAGE_SIZE);
-	w->sum.v[CNT_HUGE] += bytes == HOST_PAGE_SIZE;
-	if (bytes == HOST_PAGE_SIZE && slot_codec(word))
+	w->sum.v[CNT_ORIG_BYTES] += (s64)(slot_type(word) == SLOT_BLOB ? bytes : PAGE_SIZE);
+	w->sum.v[CNT_HUGE] += bytes == PAGE_SIZE;
+	if (bytes == PAGE_SIZE && slot_codec(word))
 		w->bad = "a raw page is of a codec";
 }
 
@@ -73,7 +73,7 @@ const char *store_check(struct store *s)
 		left = STORE_PIECE;
 		while (!w.bad && (slot = store_next_slot(s, &at, s->slots, &left)))
 			check_word(&w, at - 1, host_a64_read(slot));
-		host_resched();
+		cond_resched();
 	}
 	if (!w.bad)
 		w.bad = release_check(&s->release, &held);

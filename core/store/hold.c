@@ -8,7 +8,7 @@ static u32 *bucket_of(struct holds *h, u64 ref)
 }
 
 /* The link to ref's record, in a bucket or in another record; *link is 0 if there is none. */
-static u32 *hold_find(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
+static u32 *hold_find(struct holds *h, u64 ref) __must_hold(&h->lock)
 {
 	u32 *at = bucket_of(h, ref);
 
@@ -17,7 +17,7 @@ static u32 *hold_find(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
 	return at;
 }
 
-static s64 hold_recorded(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
+static s64 hold_recorded(struct holds *h, u64 ref) __must_hold(&h->lock)
 {
 	u32 *at = hold_find(h, ref);
 
@@ -25,7 +25,7 @@ static s64 hold_recorded(struct holds *h, u64 ref) HOST_REQUIRES(h->lock)
 }
 
 /* Adds by to ref's record, and makes it an orphan's.  True: ref is an orphan with no readers. */
-static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIRES(h->lock)
+static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) __must_hold(&h->lock)
 {
 	u32 *at = hold_find(h, ref), i = *at;
 	struct hold_record *r;
@@ -34,7 +34,7 @@ static bool hold_note(struct holds *h, u64 ref, s64 by, bool orphan) HOST_REQUIR
 	host_assert(i <= h->max && h->unused <= h->max);
 	if (!i) {
 		i = h->unused;
-		if (host_warn_on(!i, "more holds than records"))
+		if (WARN_ONCE(!i, "more holds than records\n"))
 			return false;
 		r = &h->record[i - 1];
 		h->unused = r->next;
@@ -60,7 +60,7 @@ int holds_init(struct holds *h, u32 max)
 	u32 i;
 
 	memset(h, 0, sizeof(*h));
-	host_lock_init(&h->lock, "ebb_holds");
+	spin_lock_init(&h->lock);
 	for (h->mask = 1; h->mask + 1 < max; h->mask = h->mask << 1 | 1)
 		;
 	h->max = max;
@@ -94,10 +94,10 @@ bool holds_any(struct holds *h)
 	bool any = false;
 	u32 i;
 
-	host_lock(&h->lock);
+	spin_lock(&h->lock);
 	for (i = 0; i <= h->mask; i++)
 		any |= h->bucket[i] != 0;
-	host_unlock(&h->lock);
+	spin_unlock(&h->lock);
 	return any;
 }
 
@@ -105,7 +105,7 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 {
 	u64 word, more;
 
-	host_lock(&h->lock);
+	spin_lock(&h->lock);
 	word = host_a64_read(slot);
 	while (slot_has_object(word)) {
 		more = (word & SLOT_READERS) == SLOT_READERS ? 0 : SLOT_READER;
@@ -115,7 +115,7 @@ u64 hold_take_slow(struct holds *h, host_a64 *slot, u64 clear)
 			hold_note(h, slot_ref(word), 1, false);
 		break;
 	}
-	host_unlock(&h->lock);
+	spin_unlock(&h->lock);
 	return slot_has_object(word) ? word & ~(SLOT_READERS | clear) : word;
 }
 
@@ -136,13 +136,13 @@ bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref)
 {
 	bool last = false;
 
-	host_lock(&h->lock);
+	spin_lock(&h->lock);
 	/* Off the record; off the word; or, before the hold_orphan() of a swap, below 0. */
 	if (hold_recorded(h, ref) > 0)
 		last = hold_note(h, ref, -1, false);
 	else if (!drop_from_word(slot, ref))
 		last = hold_note(h, ref, -1, false);
-	host_unlock(&h->lock);
+	spin_unlock(&h->lock);
 	return last;
 }
 
@@ -150,8 +150,8 @@ bool hold_orphan(struct holds *h, u64 word)
 {
 	bool mine;
 
-	host_lock(&h->lock);
+	spin_lock(&h->lock);
 	mine = hold_note(h, slot_ref(word), (s64)((word & SLOT_READERS) / SLOT_READER), true);
-	host_unlock(&h->lock);
+	spin_unlock(&h->lock);
 	return mine;
 }

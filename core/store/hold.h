@@ -41,7 +41,7 @@ struct hold_record {
 };
 
 struct holds {
-	host_lock_t lock;
+	spinlock_t lock;
 	u32 unused;             /* record + 1; lock */
 	u32 max;
 	u32 mask;               /* buckets - 1 */

@@ -60,8 +60,8 @@
 #define SLOT_ABOUT ((u64)31 << 58)              /* all of these */
 #define SLOT_TOUCHED (SLOT_IDLE | SLOT_CHOSEN)  /* a read or a write clears them */
 
-/* The value of a backed slot: the block, and 1 + HOST_PAGE_SHIFT bits of size above it. */
-#define SLOT_BLOCK_BITS (50 - HOST_PAGE_SHIFT)
+/* The value of a backed slot: the block, and 1 + PAGE_SHIFT bits of size above it. */
+#define SLOT_BLOCK_BITS (50 - PAGE_SHIFT)
 #define SLOT_BLOCK_MASK (((u64)1 << SLOT_BLOCK_BITS) - 1)
 
 enum slot_type {

@@ -39,7 +39,7 @@ struct counters {
 
 static inline void counter_add(struct counters *c, enum store_counter i, s64 by)
 {
-	host_write_once(c->v[i], c->v[i] + by);
+	WRITE_ONCE(c->v[i], c->v[i] + by);
 }
 
 #endif

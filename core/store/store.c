@@ -113,7 +113,7 @@ static int make_slot(struct store *s, u64 i, unsigned int node, unsigned int how
 	err = pages_alloc(pages, &page, 1, node, how);
 	if (err)
 		return err;
-	memset(host_page_addr(pages->src, page), 0, HOST_PAGE_SIZE);
+	memset(host_page_addr(pages->src, page), 0, PAGE_SIZE);
 	if (host_table_give(&s->table, i, pages->src, page))
 		host_a64_add(&s->pieces, 1);
 	else
@@ -124,7 +124,7 @@ static int make_slot(struct store *s, u64 i, unsigned int node, unsigned int how
 /* Gives slot i a word, if it has none. */
 static inline int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
 {
-	return host_likely(host_table_has(&s->table, i)) ? 0 : make_slot(s, i, node, how);
+	return likely(host_table_has(&s->table, i)) ? 0 : make_slot(s, i, node, how);
 }
 
 static void table_free(struct store *s)
@@ -133,7 +133,7 @@ static void table_free(struct store *s)
 
 	while ((page = host_table_take(&s->table))) {
 		pages_free(s->pool.pages_from, &page, 1);
-		host_resched();
+		cond_resched();
 	}
 	host_table_destroy(&s->table);
 }
@@ -222,7 +222,7 @@ bool store_replace(struct store *s, u64 i, u64 word, u64 new)
 		store_account(s, &cpu->counters, new, 1);
 		store_account(s, &cpu->counters, old, -1);
 		/* The caller still holds the old object. */
-		host_warn_on(hold_orphan(&s->holds, old), "a held object has no readers");
+		WARN_ONCE(hold_orphan(&s->holds, old), "a held object has no readers\n");
 	}
 	host_percpu_unlock(&s->cpus, cpu);
 	return done;
@@ -240,7 +240,7 @@ static void slot_drop_word(struct store *s, host_a64 *slot, u64 word)
 	u64 ref = slot_ref(word);
 	bool now;
 
-	if (host_likely(!hold_drop(&s->holds, slot, ref)))
+	if (likely(!hold_drop(&s->holds, slot, ref)))
 		return;
 	cpu = host_percpu_lock(&s->cpus);
 	/* It was the last hold of an orphan. */
@@ -255,8 +255,8 @@ void store_drop(struct store *s, u64 i, u64 word)
 }
 
 /* Gives slot i a word and, if bytes is not 0, makes an object as pool_make() does. */
-static HOST_INLINE int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how,
-				  const void *data, size_t bytes, u64 *ref)
+static __always_inline int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how,
+				      const void *data, size_t bytes, u64 *ref)
 {
 	int err = need_slot(s, i, node, how);
 
@@ -294,7 +294,7 @@ static int make_fill(struct store *s, u64 i, unsigned int node, unsigned int how
 		     u64 *word)
 {
 	*word = slot_make(SLOT_FILL, value);
-	return host_likely(host_table_has(&s->table, i)) ? 0 :
+	return likely(host_table_has(&s->table, i)) ? 0 :
 	       store_make_room(s, i, node, how, NULL, 0, NULL);
 }
 
@@ -307,7 +307,7 @@ static u64 word_at(const void *page, size_t i)
 	return w;
 }
 
-#define PAGE_WORDS (HOST_PAGE_SIZE / sizeof(u64))
+#define PAGE_WORDS (PAGE_SIZE / sizeof(u64))
 
 /* Whether a page is one repeated word. */
 static bool same_filled(const void *page, u64 *fill)
@@ -330,8 +330,8 @@ static bool same_filled(const void *page, u64 *fill)
  * there is some.  If the page changed meanwhile, it may come to another length than there is room
  * for; after WRITE_TRIES such lengths it is kept raw.
  */
-static HOST_INLINE int store_write_page(struct store *s, u64 i, unsigned int node, unsigned int how,
-					const void *page, u64 *word)
+static __always_inline int store_write_page(struct store *s, u64 i, unsigned int node,
+					    unsigned int how, const void *page, u64 *word)
 {
 	int bytes, room = 0, err;
 	unsigned int tries;
@@ -342,7 +342,7 @@ static HOST_INLINE int store_write_page(struct store *s, u64 i, unsigned int nod
 	for (tries = 0;; tries++) {
 		st = stream_get(s->streams[0]);
 		bytes = stream_pack(s->codec, st, page, pool_max_small(&s->pool));
-		fits = !room && bytes > 0 && bytes < (int)HOST_PAGE_SIZE &&
+		fits = !room && bytes > 0 && bytes < (int)PAGE_SIZE &&
 		       !alloc_once(s, i, node, 0, st->buf, (size_t)bytes, &ref);
 		if (room && bytes == room) {
 			pool_write(&s->pool, ref, st->buf);
@@ -357,8 +357,8 @@ static HOST_INLINE int store_write_page(struct store *s, u64 i, unsigned int nod
 			pool_free(&s->pool, ref);
 		if (bytes < 0)
 			return bytes;
-		if (bytes == (int)HOST_PAGE_SIZE || tries == WRITE_TRIES)
-			return store_make_object(s, i, node, how, SLOT_PAGE, page, HOST_PAGE_SIZE,
+		if (bytes == (int)PAGE_SIZE || tries == WRITE_TRIES)
+			return store_make_object(s, i, node, how, SLOT_PAGE, page, PAGE_SIZE,
 						 word);
 		err = store_make_room(s, i, node, how, NULL, (size_t)bytes, &ref);
 		if (err)
@@ -375,8 +375,8 @@ int store_need_slot(struct store *s, u64 i, unsigned int node)
 	       store_make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
 }
 
-static HOST_INLINE int try_write(struct store *s, u64 i, const void *page, unsigned int node,
-				 unsigned int how)
+static __always_inline int try_write(struct store *s, u64 i, const void *page, unsigned int node,
+				     unsigned int how)
 {
 	u64 fill, value, word = 0;
 	int err = 0;
@@ -384,14 +384,14 @@ static HOST_INLINE int try_write(struct store *s, u64 i, const void *page, unsig
 	if (i >= s->slots)
 		return -ERANGE;
 	/* It is fetched by the time the codec is done. */
-	host_prefetchw(store_slot(s, i));
+	prefetchw(store_slot(s, i));
 	if (!same_filled(page, &fill))
 		err = store_write_page(s, i, node, how, page, &word);
 	else if (!slot_fill_code(fill, &value))
 		err = store_make_object(s, i, node, how, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
 	else
 		err = make_fill(s, i, node, how, value, &word);
-	if (host_likely(!err))
+	if (likely(!err))
 		store_put_word(s, store_slot(s, i), word);
 	return err;
 }
@@ -405,7 +405,7 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 {
 	int err = try_write(s, i, page, node, HOST_MAY_WAIT);
 
-	if (host_likely(!store_no_room(err)))
+	if (likely(!store_no_room(err)))
 		return err;
 	/* Frees all that was held back at the first try. */
 	release_flush(&s->release);
@@ -416,7 +416,7 @@ int store_write(struct store *s, u64 i, const void *page, unsigned int node)
 {
 	int err = store_try_write(s, i, page, node);
 
-	if (host_unlikely(err) && err != -ERANGE)
+	if (unlikely(err) && err != -ERANGE)
 		store_note(s, CNT_FAILED_WRITE);
 	return err;
 }
@@ -428,10 +428,10 @@ int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsign
 
 	if (i >= s->slots)
 		return -ERANGE;
-	if (!bytes || bytes > HOST_PAGE_SIZE)
+	if (!bytes || bytes > PAGE_SIZE)
 		return -EINVAL;
 	err = store_make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
-	if (host_unlikely(store_no_room(err))) {
+	if (unlikely(store_no_room(err))) {
 		release_flush(&s->release);
 		err = store_make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
 	}
@@ -444,7 +444,7 @@ int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned i
 {
 	int err = store_try_put(s, i, data, bytes, node);
 
-	if (host_unlikely(store_no_room(err)))
+	if (unlikely(store_no_room(err)))
 		store_note(s, CNT_FAILED_WRITE);
 	return err;
 }
@@ -460,15 +460,15 @@ static void fill_page(void *page, u64 fill)
 /* The page of a word without an object.  STORE_BACKED: it is on the backing device. */
 static int read_word(u64 word, void *page)
 {
-	if (host_unlikely(slot_type(word) == SLOT_BACKED))
+	if (unlikely(slot_type(word) == SLOT_BACKED))
 		return STORE_BACKED;
 	fill_page(page, slot_type(word) == SLOT_FILL ? slot_fill_value(word) : 0);
 	return 0;
 }
 
 /* The page of an object.  st: a stream of the codec that the word names. */
-static HOST_INLINE int read_object(struct store *s, const struct codec_ops *codec,
-				   struct stream *st, u64 word, void *page)
+static __always_inline int read_object(struct store *s, const struct codec_ops *codec,
+				       struct stream *st, u64 word, void *page)
 {
 	u64 ref = slot_ref(word), fill;
 	size_t bytes = pool_ref_size(&s->pool, ref);
@@ -477,7 +477,7 @@ static HOST_INLINE int read_object(struct store *s, const struct codec_ops *code
 	if (slot_type(word) == SLOT_FILL_OBJ) {
 		memcpy(&fill, data, sizeof(fill));
 		fill_page(page, fill);
-	} else if (bytes == HOST_PAGE_SIZE) {
+	} else if (bytes == PAGE_SIZE) {
 		memcpy(page, data, bytes);
 	} else {
 		return stream_unpack(codec, st, data, bytes, page);
@@ -509,7 +509,7 @@ static int read_by_other(struct store *s, host_a64 *slot, struct stream *st, u64
 	pool_read(&s->pool, slot_ref(word), page);
 	slot_drop_word(s, slot, word);
 	stream_put(st);
-	if (bytes == HOST_PAGE_SIZE)
+	if (bytes == PAGE_SIZE)
 		return 0;
 	st = stream_get(t);
 	memcpy(st->bounce, page, bytes);
@@ -528,7 +528,7 @@ static int read_held(struct store *s, host_a64 *slot, u64 seen, void *page)
 
 	if (!slot_has_object(word)) {
 		err = read_word(word, page);
-	} else if (host_unlikely((word ^ seen) & SLOT_CODEC) && slot_type(word) == SLOT_PAGE) {
+	} else if (unlikely((word ^ seen) & SLOT_CODEC) && slot_type(word) == SLOT_PAGE) {
 		return read_by_other(s, slot, st, word, page);
 	} else {
 		err = slot_type(word) == SLOT_BLOB ? -EINVAL :
@@ -553,7 +553,7 @@ int store_read(struct store *s, u64 i, void *page)
 		err = read_held(s, slot, word, page);
 	else
 		err = read_word(word, page);
-	if (host_unlikely(err < 0))
+	if (unlikely(err < 0))
 		store_note(s, CNT_FAILED_READ);
 	return err;
 }
@@ -629,7 +629,7 @@ void store_reset(struct store *s)
 	u64 at = 0;
 
 	while (store_free_piece(s, &at, s->slots))
-		host_resched();
+		cond_resched();
 	release_flush(&s->release);
 }
 
@@ -645,14 +645,14 @@ u64 store_count(struct store *s, enum store_counter i)
 	s64 sum = 0;
 
 	for (cpu = 0; cpu < host_percpu_items(&s->cpus); cpu++)
-		sum += host_read_once(((struct store_cpu *)
-				       host_percpu_peek(&s->cpus, cpu))->counters.v[i]);
+		sum += READ_ONCE(((struct store_cpu *)
+				  host_percpu_peek(&s->cpus, cpu))->counters.v[i]);
 	return sum > 0 ? (u64)sum : 0;
 }
 
 u64 store_meta_bytes(struct store *s)
 {
-	return host_table_bytes(&s->table) + (host_a64_read(&s->pieces) << HOST_PAGE_SHIFT) +
-	       (zspage_table_pages(&s->pool.zspages) << HOST_PAGE_SHIFT) +
+	return host_table_bytes(&s->table) + (host_a64_read(&s->pieces) << PAGE_SHIFT) +
+	       (zspage_table_pages(&s->pool.zspages) << PAGE_SHIFT) +
 	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds);
 }

@@ -94,8 +94,8 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 void store_destroy(struct store *s);
 
 /*
- * Stores a page of HOST_PAGE_SIZE bytes in slot i.  node: where memory for it should come from, as
- * a rule that of the page; or HOST_ANY_NODE.  Process context.  If there is no room it waits as
+ * Stores a page of PAGE_SIZE bytes in slot i.  node: where memory for it should come from, as
+ * a rule that of the page; or NUMA_NO_NODE.  Process context.  If there is no room it waits as
  * release_flush() does, and fails only when all that was held back at the call is free.
  * -ERANGE: no such slot; -ENOMEM: the home has no memory; -EDQUOT: mem_limit is exhausted; -ENOSPC:
  * the class has no number left (pool_make()); -EIO: the codec failed.
@@ -121,7 +121,7 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how);
 
 /*
- * Stores 1 .. HOST_PAGE_SIZE bytes as they are.  Else as store_write() and store_try_write();
+ * Stores 1 .. PAGE_SIZE bytes as they are.  Else as store_write() and store_try_write();
  * -EINVAL: bytes is out of range.
  */
 int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);

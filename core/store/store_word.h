@@ -11,15 +11,15 @@
 #include "store.h"
 
 /* Counts what a word holds, by = 1 when it comes and -1 when it goes. */
-static HOST_INLINE void store_account(struct store *s, struct counters *c, u64 word, s64 by)
+static __always_inline void store_account(struct store *s, struct counters *c, u64 word, s64 by)
 {
 	enum slot_type type = slot_type(word);
 	size_t bytes;
 
 	if (type == SLOT_FILL || type == SLOT_FILL_OBJ)
 		counter_add(c, CNT_SAME, by);
-	if (host_unlikely(type < SLOT_FILL_OBJ)) {
-		counter_add(c, CNT_ORIG_BYTES, by * (s64)HOST_PAGE_SIZE);
+	if (unlikely(type < SLOT_FILL_OBJ)) {
+		counter_add(c, CNT_ORIG_BYTES, by * (s64)PAGE_SIZE);
 		if (type == SLOT_BACKED)
 			counter_add(c, CNT_BACKED, by);
 		return;
@@ -27,8 +27,8 @@ static HOST_INLINE void store_account(struct store *s, struct counters *c, u64 w
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
 	counter_add(c, CNT_COMPR_BYTES, by * (s64)bytes);
 	counter_add(c, CNT_ROOM, by * (s64)pool_ref_room(&s->pool, slot_ref(word)));
-	counter_add(c, CNT_ORIG_BYTES, by * (s64)(type == SLOT_BLOB ? bytes : HOST_PAGE_SIZE));
-	if (bytes == HOST_PAGE_SIZE) {
+	counter_add(c, CNT_ORIG_BYTES, by * (s64)(type == SLOT_BLOB ? bytes : PAGE_SIZE));
+	if (bytes == PAGE_SIZE) {
 		counter_add(c, CNT_HUGE, by);
 		if (by > 0)
 			counter_add(c, CNT_HUGE_SINCE, 1);
@@ -39,10 +39,10 @@ static HOST_INLINE void store_account(struct store *s, struct counters *c, u64 w
  * Releases an object that no slot names and nobody holds, and that was taken off the counters.
  * True: it is for store_release_finish() to free.  The item is held.
  */
-static HOST_INLINE bool store_release(struct store *s, struct store_cpu *cpu, u64 ref,
-				      struct release_todo *todo)
+static __always_inline bool store_release(struct store *s, struct store_cpu *cpu, u64 ref,
+					  struct release_todo *todo)
 {
-	if (!host_read_once(s->release.limit)) {
+	if (!READ_ONCE(s->release.limit)) {
 		counter_add(&cpu->counters, CNT_SYNC, 1);
 		return true;
 	}
@@ -51,8 +51,8 @@ static HOST_INLINE bool store_release(struct store *s, struct store_cpu *cpu, u6
 }
 
 /* now: what store_release() returned, or false without it.  Any context, no item held. */
-static HOST_INLINE void store_release_finish(struct store *s, u64 ref, bool now,
-					     struct release_todo *todo)
+static __always_inline void store_release_finish(struct store *s, u64 ref, bool now,
+						 struct release_todo *todo)
 {
 	if (!now)
 		release_finish(todo);
@@ -66,7 +66,7 @@ static HOST_INLINE void store_release_finish(struct store *s, u64 ref, bool now,
  * The item is held from the swap until an object with readers is an orphan: so at most one swap an
  * item is between the two (hold.h), and host_settle() waits for it.
  */
-static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word)
+static __always_inline void store_put_word(struct store *s, host_a64 *slot, u64 word)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
 	struct release_todo todo = { NULL, false };
@@ -77,12 +77,12 @@ static HOST_INLINE void store_put_word(struct store *s, host_a64 *slot, u64 word
 		store_account(s, &cpu->counters, word, 1);
 	old = slot_swap(slot, word);
 	ref = slot_ref(old);
-	if (host_likely(slot_type(old) != SLOT_EMPTY)) {
+	if (likely(slot_type(old) != SLOT_EMPTY)) {
 		store_account(s, &cpu->counters, old, -1);
 		if (!word)
 			counter_add(&cpu->counters, CNT_FREED, 1);
 		if (slot_has_object(old)) {
-			if (host_likely(!(old & SLOT_READERS)) || hold_orphan(&s->holds, old))
+			if (likely(!(old & SLOT_READERS)) || hold_orphan(&s->holds, old))
 				now = store_release(s, cpu, ref, &todo);
 		} else if (slot_type(old) == SLOT_BACKED) {
 			s->free_block(s->backed, cpu->blocks, slot_block(old));

@@ -9,16 +9,16 @@ static void stream_empty(struct streams *t, struct stream *st)
 {
 	if (st->ctx)
 		t->codec->destroy(st->ctx);
-	host_free(st->buf, HOST_PAGE_SIZE);
-	host_free(st->bounce, HOST_PAGE_SIZE);
+	host_free(st->buf, PAGE_SIZE);
+	host_free(st->bounce, PAGE_SIZE);
 	st->ctx = st->buf = st->bounce = NULL;
 }
 
 /* Makes the buffers and the context of st.  False: no memory. */
 static bool stream_equip(struct streams *t, struct stream *st)
 {
-	st->buf = host_zalloc(HOST_PAGE_SIZE);
-	st->bounce = host_zalloc(HOST_PAGE_SIZE);
+	st->buf = host_zalloc(PAGE_SIZE);
+	st->bounce = host_zalloc(PAGE_SIZE);
 	if (st->buf && st->bounce)
 		st->ctx = t->codec->create(&t->params);
 	if (!st->ctx)
@@ -26,20 +26,20 @@ static bool stream_equip(struct streams *t, struct stream *st)
 	return st->ctx != NULL;
 }
 
-HOST_NO_ANALYSIS        /* as stream_get() */
+__no_context_analysis        /* as stream_get() */
 bool stream_fill(struct streams *t, struct stream *st)
 {
 	if (!stream_equip(t, st) || !t->lazy)
 		return st->ctx != NULL;
 	/* Queuing may take long, if the home has to make a thread for it. */
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	st->used = true;
 	return st->ctx != NULL;
 }
 
-HOST_NO_ANALYSIS        /* as stream_get() */
+__no_context_analysis        /* as stream_get() */
 struct stream *stream_other(struct streams *t, unsigned int first)
 {
 	struct stream *st;
@@ -47,15 +47,15 @@ struct stream *stream_other(struct streams *t, unsigned int first)
 
 	for (i = 1; i < t->n; i++) {
 		st = &t->stream[(first + i) % t->n];
-		if (!host_mutex_trylock(&st->lock))
+		if (!mutex_trylock(&st->lock))
 			continue;
 		st->used = true;
 		if (st->ctx)
 			return st;
-		host_mutex_unlock(&st->lock);
+		mutex_unlock(&st->lock);
 	}
 	st = &t->stream[t->lazy ? 0 : first];
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	return st;
 }
 
@@ -67,7 +67,7 @@ bool streams_trim(struct streams *t)
 	for (i = 1; i < t->n; i++) {
 		struct stream *st = &t->stream[i];
 
-		if (!host_mutex_trylock(&st->lock)) {
+		if (!mutex_trylock(&st->lock)) {
 			more = true;
 			continue;
 		}
@@ -75,7 +75,7 @@ bool streams_trim(struct streams *t)
 			stream_empty(t, st);
 		st->used = false;
 		more |= st->ctx != NULL;
-		host_mutex_unlock(&st->lock);
+		mutex_unlock(&st->lock);
 	}
 	return more;
 }
@@ -94,10 +94,10 @@ void streams_destroy(struct streams *t)
 
 	if (t->lazy)
 		host_work_destroy(&t->idle);
-	host_free(t->first, host_nr_cpus() * sizeof(*t->first));
+	host_free(t->first, nr_cpu_ids * sizeof(*t->first));
 	for (i = 0; t->stream && i < t->n; i++) {
 		stream_empty(t, &t->stream[i]);
-		host_mutex_destroy(&t->stream[i].lock);
+		mutex_destroy(&t->stream[i].lock);
 	}
 	host_free(t->stream, t->n * sizeof(*t->stream));
 	if (t->codec->release)
@@ -118,19 +118,19 @@ int streams_init(struct streams *t, const struct codec_ops *codec,
 		if (err)
 			return err;
 	}
-	t->n = host_cpus_now();
-	t->first = host_zalloc(host_nr_cpus() * sizeof(*t->first));
+	t->n = num_online_cpus();
+	t->first = host_zalloc(nr_cpu_ids * sizeof(*t->first));
 	t->stream = host_zalloc(t->n * sizeof(*t->stream));
 	if (!t->first || !t->stream)
 		goto no_memory;
 	for (i = 0; i < t->n; i++) {
 		struct stream *st = &t->stream[i];
 
-		host_mutex_init(&st->lock);
+		mutex_init(&st->lock);
 		if ((!lazy || !i) && !stream_fill(t, st))
 			goto no_memory;
 	}
-	if (!lazy || !host_work_init(&t->idle, streams_idle_run, HOST_ANY_NODE)) {
+	if (!lazy || !host_work_init(&t->idle, streams_idle_run, NUMA_NO_NODE)) {
 		t->lazy = lazy;
 		return 0;
 	}

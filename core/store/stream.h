@@ -22,12 +22,12 @@
 
 /* On lines of its own: each read and write of a page takes the lock. */
 struct stream {
-	host_mutex_t lock;
+	struct mutex lock;
 	bool used;                      /* since the last streams_trim() */
 	void *ctx;                      /* NULL: none yet */
-	void *buf;                      /* compressed bytes out; HOST_PAGE_SIZE */
-	void *bounce;                   /* for objects that span pages; HOST_PAGE_SIZE */
-} HOST_OWN_LINE;
+	void *buf;                      /* compressed bytes out; PAGE_SIZE */
+	void *bounce;                   /* for objects that span pages; PAGE_SIZE */
+} ____cacheline_aligned;
 
 /*
  * Orderings (docs/internals/locking.md).
@@ -74,43 +74,43 @@ struct stream *stream_other(struct streams *t, unsigned int first);
 /* The CPU's own.  If two of its threads ask first, one stream is nobody's own, and still used. */
 static inline unsigned int stream_first(struct streams *t)
 {
-	unsigned int cpu = host_cpu();
-	u32 first = host_read_once(t->first[cpu]);
+	unsigned int cpu = raw_smp_processor_id();
+	u32 first = READ_ONCE(t->first[cpu]);
 
-	if (host_unlikely(!first)) {
+	if (unlikely(!first)) {
 		first = (u32)((host_a64_add(&t->asked, 1) - 1) % t->n) + 1;
-		host_write_once(t->first[cpu], first);
+		WRITE_ONCE(t->first[cpu], first);
 	}
 	return first - 1;
 }
 
 /* Locks a stream for the work on one page, until stream_put().  Process context. */
-HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
+__no_context_analysis        /* it returns with a lock that it cannot name */
 static inline struct stream *stream_get(struct streams *t)
 {
 	unsigned int first = stream_first(t);
 	struct stream *st = &t->stream[first];
 
-	if (host_likely(host_mutex_trylock(&st->lock))) {
+	if (likely(mutex_trylock(&st->lock))) {
 		st->used = true;
-		if (host_likely(st->ctx != NULL) || stream_fill(t, st))
+		if (likely(st->ctx != NULL) || stream_fill(t, st))
 			return st;
-		host_mutex_unlock(&st->lock);
+		mutex_unlock(&st->lock);
 	}
 	return stream_other(t, first);
 }
 
 /*
- * Compresses a page into st->buf; returns its bytes, at most cap, or HOST_PAGE_SIZE: the codec does
+ * Compresses a page into st->buf; returns its bytes, at most cap, or PAGE_SIZE: the codec does
  * not get it so small.  -EIO: the codec failed; -ENOMEM.
  */
 static inline int stream_pack(const struct codec_ops *codec, struct stream *st, const void *page,
 			      size_t cap)
 {
-	int n = codec->compress(st->ctx, page, HOST_PAGE_SIZE, st->buf, cap);
+	int n = codec->compress(st->ctx, page, PAGE_SIZE, st->buf, cap);
 
 	if (n == -ENOSPC)
-		return (int)HOST_PAGE_SIZE;
+		return (int)PAGE_SIZE;
 	if (n == -ENOMEM)
 		return n;
 	/* A codec that breaks its contract must not break the pool. */
@@ -121,19 +121,19 @@ static inline int stream_pack(const struct codec_ops *codec, struct stream *st, 
 static inline int stream_unpack(const struct codec_ops *codec, struct stream *st, const void *data,
 				size_t bytes, void *page)
 {
-	if (codec->decompress(st->ctx, data, bytes, page, HOST_PAGE_SIZE)) {
+	if (codec->decompress(st->ctx, data, bytes, page, PAGE_SIZE)) {
 		/* Nobody is to see how far the codec came, or what was in page before. */
-		memset(page, 0, HOST_PAGE_SIZE);
+		memset(page, 0, PAGE_SIZE);
 		return -EIO;
 	}
 	return 0;
 }
 
 /* Unlocks a stream.  Any context. */
-HOST_NO_ANALYSIS
+__no_context_analysis
 static inline void stream_put(struct stream *st)
 {
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 }
 
 #endif

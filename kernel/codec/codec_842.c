@@ -22,7 +22,7 @@
 #include <linux/sw842.h>
 
 struct ctx_842 {
-	u8 work[SW842_MEM_COMPRESS] __aligned(HOST_CACHELINE);
+	u8 work[SW842_MEM_COMPRESS] __aligned(SMP_CACHE_BYTES);
 };
 
 static void *create_842(const struct codec_params *p)

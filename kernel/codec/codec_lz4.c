@@ -17,7 +17,7 @@ struct lz4_ctx {
 	union {
 		u8 work[LZ4_MEM_COMPRESS];
 		LZ4_stream_t stream;    /* with a dictionary */
-	} __aligned(HOST_CACHELINE);
+	} __aligned(SMP_CACHE_BYTES);
 	int acceleration;
 	const struct codec_params *params;
 };

@@ -13,7 +13,7 @@ struct lz4hc_ctx {
 	union {
 		u8 work[LZ4HC_MEM_COMPRESS];
 		LZ4_streamHC_t stream;  /* with a dictionary */
-	} __aligned(HOST_CACHELINE);
+	} __aligned(SMP_CACHE_BYTES);
 	const struct codec_params *params;
 };
 

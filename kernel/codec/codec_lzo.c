@@ -12,7 +12,7 @@
 #include <linux/lzo.h>
 
 struct lzo_ctx {
-	u8 work[LZO1X_1_MEM_COMPRESS] __aligned(HOST_CACHELINE);
+	u8 work[LZO1X_1_MEM_COMPRESS] __aligned(SMP_CACHE_BYTES);
 	u8 bounce[lzo1x_worst_compress(PAGE_SIZE)];
 };
 

@@ -7,7 +7,6 @@
  *
  *   host_page         the address of a struct page.  Pages are order-0, never highmem, and not
  *                     movable: the page type for it belongs to zsmalloc
- *   host_lock_t       spinlock_t.  Never taken from an interrupt, so plain spin_lock()
  *   struct host_percpu  item[cpu] -> | the core's item ... |
  *                     allocated on the CPU's node
  *   struct host_table a directory of pages, so that a table is only there where it was written
@@ -44,24 +43,15 @@
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
-#define HOST_PAGE_SHIFT PAGE_SHIFT
-
 typedef unsigned long host_page;
 
 /* Tables of up to 2^32 slots are measured in size_t, and words of 64 bits change at once. */
 static_assert(BITS_PER_LONG == 64);
 
-#define HOST_CACHELINE SMP_CACHE_BYTES
-
-#define host_likely(x) likely(x)
-#define host_unlikely(x) unlikely(x)
-#define host_prefetchw(p) prefetchw(p)
-
-/* Kernels are built to clear all locals; the free of a zspage has three arrays of 512 bytes. */
-#define HOST_UNCLEARED __uninitialized
-
-/* Without POPCNT in the base instruction set, the builtin is a call into libgcc. */
-#define __builtin_popcountll(x) hweight64(x)
+/* Since Linux 7.0. */
+#ifndef __no_context_analysis
+#define __no_context_analysis
+#endif
 
 /* Before a function that KCSAN does not see into: what it reads and writes. */
 static __always_inline void host_kernel_touches(const void *from, size_t n, void *to, size_t cap)
@@ -85,9 +75,6 @@ static __always_inline void *host_kernel_memcpy(void *to, const void *from, size
 /* ---- atomics ---- */
 
 typedef atomic64_t host_a64;
-
-#define host_read_once(x) READ_ONCE(x)
-#define host_write_once(x, val) WRITE_ONCE(x, (typeof(x))(val))
 
 static inline u64 host_a64_read(const host_a64 *a)
 {
@@ -140,51 +127,6 @@ static inline u64 host_a64_and(host_a64 *a, u64 v)
 	return (u64)atomic64_fetch_and((s64)v, a);
 }
 
-/* ---- locks; macros where lockdep is to tell the places of initialisation apart ---- */
-
-typedef spinlock_t host_lock_t;
-
-#define host_lock_init(l, name) spin_lock_init(l)
-
-static inline void host_lock(host_lock_t *l) __acquires(l)
-{
-	spin_lock(l);
-}
-
-static inline bool host_trylock(host_lock_t *l)
-{
-	return spin_trylock(l);
-}
-
-static inline void host_unlock(host_lock_t *l) __releases(l)
-{
-	spin_unlock(l);
-}
-
-typedef struct mutex host_mutex_t;
-
-#define host_mutex_init(m) mutex_init(m)
-
-static inline void host_mutex_destroy(host_mutex_t *m)
-{
-	mutex_destroy(m);
-}
-
-static inline bool host_mutex_trylock(host_mutex_t *m)
-{
-	return mutex_trylock(m);
-}
-
-static inline void host_mutex_lock(host_mutex_t *m)
-{
-	mutex_lock(m);
-}
-
-static inline void host_mutex_unlock(host_mutex_t *m)
-{
-	mutex_unlock(m);
-}
-
 /* ---- waiting for a counter to run out ---- */
 
 static inline void host_wait_zero(host_a64 *a)
@@ -222,7 +164,7 @@ struct host_item {
 #define HOST_ITEM_HEAD (IS_ENABLED(CONFIG_PREEMPT_RT) ? sizeof(struct host_item) : 0)
 
 struct host_percpu {
-	void **item;	/* [host_nr_cpus()]; with PREEMPT_RT a struct host_item first */
+	void **item;	/* [nr_cpu_ids]; with PREEMPT_RT a struct host_item first */
 	struct lockdep_map map;         /* taking an item is a lock to lockdep, too */
 };
 
@@ -273,32 +215,7 @@ static inline unsigned int host_percpu_items(struct host_percpu *pc)
 
 void host_settle(struct host_percpu *pc);
 
-static inline unsigned int host_nr_cpus(void)
-{
-	return nr_cpu_ids;
-}
-
-static inline unsigned int host_cpu(void)
-{
-	return raw_smp_processor_id();
-}
-
-static inline unsigned int host_cpus_now(void)
-{
-	return num_online_cpus();
-}
-
 /* ---- nodes ---- */
-
-static inline unsigned int host_nr_nodes(void)
-{
-	return nr_node_ids;
-}
-
-static inline unsigned int host_node(void)
-{
-	return numa_mem_id();
-}
 
 static inline unsigned int host_cpu_node(unsigned int cpu)
 {
@@ -448,32 +365,15 @@ void host_kernel_exit(void);
 
 /* ---- the rest ---- */
 
-static inline void host_resched(void)
-{
-	cond_resched();
-}
-
 static inline bool host_interrupted(void)
 {
 	return fatal_signal_pending(current);
-}
-
-static inline u64 host_now_ns(void)
-{
-	return ktime_get_ns();
 }
 
 static inline u64 host_total_bytes(void)
 {
 	return (u64)totalram_pages() << PAGE_SHIFT;
 }
-
-#define host_warn_on(bad, what)                          \
-	({                                               \
-		bool bad_ = (bad);                       \
-		WARN_ONCE(bad_, "ebb: %s\n", what);      \
-		bad_;                                    \
-	})
 
 #define host_assert(holds) VM_WARN_ONCE(!(holds), "ebb: not %s\n", #holds)
 

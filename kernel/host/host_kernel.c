@@ -28,7 +28,7 @@ static struct workqueue_struct *queue, *slow;
 int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,
 			    struct lock_class_key *map_key)
 {
-	unsigned int cpu, n = host_nr_cpus();
+	unsigned int cpu, n = nr_cpu_ids;
 
 	lockdep_init_map(&pc->map, "ebb_item", map_key, 0);
 	pc->item = host_zalloc(n * sizeof(*pc->item));
@@ -60,9 +60,9 @@ void host_percpu_destroy(struct host_percpu *pc)
 {
 	unsigned int cpu;
 
-	for (cpu = 0; pc->item && cpu < host_nr_cpus(); cpu++)
+	for (cpu = 0; pc->item && cpu < nr_cpu_ids; cpu++)
 		kvfree(pc->item[cpu]);
-	host_free(pc->item, host_nr_cpus() * sizeof(*pc->item));
+	host_free(pc->item, nr_cpu_ids * sizeof(*pc->item));
 	pc->item = NULL;
 }
 
@@ -125,7 +125,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	else if (!(how & HOST_RECLAIMS))
 		gfp |= __GFP_NOMEMALLOC;
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
-	BUILD_BUG_ON((int)HOST_ANY_NODE != NUMA_NO_NODE);
+	BUILD_BUG_ON((int)NUMA_NO_NODE != NUMA_NO_NODE);
 	memset(out, 0, n * sizeof(*out));
 	n = compat_alloc_pages_bulk(gfp, (int)node, n, (struct page **)out);
 	pages_count(out, n, 1);
@@ -150,7 +150,7 @@ void *host_zalloc(size_t bytes)
 	void *mem = NULL;
 
 	if (bytes <= PAGE_SIZE)
-		return host_zalloc_node(bytes, HOST_ANY_NODE);
+		return host_zalloc_node(bytes, NUMA_NO_NODE);
 	/* To make pages contiguous is not worth the trouble. */
 	if (bytes < ZALLOC_PAGES_BYTES)
 		mem = kzalloc(bytes, GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
@@ -160,7 +160,9 @@ void *host_zalloc(size_t bytes)
 /* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
 static size_t zalloc_aligned(size_t bytes)
 {
-	return bytes < PAGE_SIZE ? roundup_pow_of_two(max_t(size_t, bytes, HOST_CACHELINE)) : bytes;
+	if (bytes >= PAGE_SIZE)
+		return bytes;
+	return roundup_pow_of_two(max_t(size_t, bytes, SMP_CACHE_BYTES));
 }
 
 /* With that flag kvmalloc() would take pains over contiguous pages, too. */

@@ -38,7 +38,7 @@ static int device_reserve_get(void)
 	mutex_lock(&reserve_mutex);
 	if (!reserve_users)
 		err = pages_reserve_init(&reserve,
-					 pages_reserve_for(host_total_bytes(), host_nr_cpus()) -
+					 pages_reserve_for(host_total_bytes(), nr_cpu_ids) -
 					 PAGES_TAKE_BATCH);
 	reserve_users += !err;
 	mutex_unlock(&reserve_mutex);
@@ -59,7 +59,7 @@ static void device_tick(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, tick);
 	bool again = pages_refill(&z->pages);
-	u64 now = host_now_ns();
+	u64 now = ktime_get_ns();
 
 	if (now - z->looked >= ZRAM_TICK_US * 1000) {
 		z->looked = now;
@@ -405,7 +405,7 @@ void zram_devices_exit(void)
 
 	mutex_lock(&device_mutex);
 	idr_for_each_entry(&devices, z, nr)
-		host_warn_on(device_remove(z, true) != 0, "a device is open while the module goes");
+		WARN_ONCE(device_remove(z, true) != 0, "ebb: a device is open while the module goes\n");
 	mutex_unlock(&device_mutex);
 	idr_destroy(&devices);
 	unregister_blkdev(major, "zram");

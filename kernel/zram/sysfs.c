@@ -90,7 +90,7 @@ static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr
 	/* Past the last page it wraps to no limit, which is what it says. */
 	z->mem_limit = round_up(bytes, PAGE_SIZE);
 	if (z->disksize)
-		host_write_once(z->store.pool.limit, z->mem_limit);
+		WRITE_ONCE(z->store.pool.limit, z->mem_limit);
 	up_write(&z->dev_lock);
 	return len;
 }

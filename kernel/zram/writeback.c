@@ -287,7 +287,7 @@ static u64 writeback_room(struct zram *z)
 {
 	const struct backed *b = &z->backed;
 
-	return min(host_read_once(b->nfree) + host_read_once(b->nlate), zram_wear_room(z));
+	return min(READ_ONCE(b->nfree) + READ_ONCE(b->nlate), zram_wear_room(z));
 }
 
 /* Waits for all that is in flight.  The last error of a bio. */

@@ -109,7 +109,7 @@ struct zram {
 	struct backed backed;           /* the blocks of its backing device; as store */
 	struct host_work tick;          /* while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as tick */
-	u64 looked;             /* host_now_ns() of the tick's last look for what is sparse */
+	u64 looked;             /* ktime_get_ns() of the tick's last look for what is sparse */
 	struct host_pages source;
 	struct pages pages;             /* of it */
 

@@ -16,15 +16,15 @@
 
 #define SLOTS 4
 
-static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE];
+static unsigned char page[PAGE_SIZE], got[PAGE_SIZE];
 static void *ctx[4][2];         /* of each codec; two that see different pages before */
 
 /* A page that compresses to an object that is not huge. */
 static void page_of(uint64_t seed)
 {
-	size_t noise = HOST_PAGE_SIZE / 8 + seed % 16 * (HOST_PAGE_SIZE / 32);
+	size_t noise = PAGE_SIZE / 8 + seed % 16 * (PAGE_SIZE / 32);
 
-	for (size_t i = 0; i < HOST_PAGE_SIZE; i++)
+	for (size_t i = 0; i < PAGE_SIZE; i++)
 		page[i] = (unsigned char)("compressed memory "[i % 18] + seed % 5);
 	fill_random(page, noise, seed);
 }
@@ -55,7 +55,7 @@ enum { ONE, OTHER, AFTER, KNOWN };
 
 static struct known {
 	int n;
-	unsigned char page[HOST_PAGE_SIZE], small[HOST_PAGE_SIZE];
+	unsigned char page[PAGE_SIZE], small[PAGE_SIZE];
 } known[4][KNOWN];
 
 static void make_known(void)
@@ -65,9 +65,9 @@ static void make_known(void)
 			struct known *w = &known[i][k];
 
 			page_of(1000 + k);
-			memcpy(w->page, page, HOST_PAGE_SIZE);
-			w->n = user_codecs[i]->compress(ctx[i][0], page, HOST_PAGE_SIZE, w->small,
-							HOST_PAGE_SIZE);
+			memcpy(w->page, page, PAGE_SIZE);
+			w->n = user_codecs[i]->compress(ctx[i][0], page, PAGE_SIZE, w->small,
+							PAGE_SIZE);
 			must(w->n > 0);
 		}
 }
@@ -77,33 +77,33 @@ static void show(unsigned int which, unsigned int to, unsigned int what)
 {
 	const struct known *w = &known[which][what];
 
-	memset(got, 0, HOST_PAGE_SIZE);
+	memset(got, 0, PAGE_SIZE);
 	must_eq(user_codecs[which]->decompress(ctx[which][to], w->small, (size_t)w->n,
-					       got, HOST_PAGE_SIZE), 0);
-	must(!memcmp(got, w->page, HOST_PAGE_SIZE));
+					       got, PAGE_SIZE), 0);
+	must(!memcmp(got, w->page, PAGE_SIZE));
 }
 
 static void alone(struct choices *c, unsigned int which)
 {
 	const struct codec_ops *ops = user_codecs[which];
-	unsigned char bytes[HOST_PAGE_SIZE], *src, *dst[2];
+	unsigned char bytes[PAGE_SIZE], *src, *dst[2];
 	int n, err[2];
 	size_t len;
 
 	page_of(take(c, 1));
-	n = ops->compress(ctx[which][0], page, HOST_PAGE_SIZE, bytes, sizeof(bytes));
+	n = ops->compress(ctx[which][0], page, PAGE_SIZE, bytes, sizeof(bytes));
 	must(n > 0);
 	len = damage(c, bytes, (size_t)n, sizeof(bytes));
 	src = exactly(bytes, len);
 	for (unsigned int i = 0; i < 2; i++) {
 		show(which, i, i ? OTHER : ONE);
-		dst[i] = exactly(NULL, HOST_PAGE_SIZE);
-		memset(dst[i], i ? 0x5a : 0xa5, HOST_PAGE_SIZE);
-		err[i] = ops->decompress(ctx[which][i], src, len, dst[i], HOST_PAGE_SIZE);
+		dst[i] = exactly(NULL, PAGE_SIZE);
+		memset(dst[i], i ? 0x5a : 0xa5, PAGE_SIZE);
+		err[i] = ops->decompress(ctx[which][i], src, len, dst[i], PAGE_SIZE);
 		must(!err[i] || err[i] == -EIO);
 	}
 	must_eq(err[0], err[1]);
-	must(err[0] || !memcmp(dst[0], dst[1], HOST_PAGE_SIZE));
+	must(err[0] || !memcmp(dst[0], dst[1], PAGE_SIZE));
 	show(which, 0, AFTER);
 	free(dst[0]);
 	free(dst[1]);
@@ -130,7 +130,7 @@ static void open_stores(void)
 static void in_store(struct choices *c, unsigned int which)
 {
 	struct store *s = &store[which];
-	unsigned char bytes[HOST_PAGE_SIZE];
+	unsigned char bytes[PAGE_SIZE];
 	uint64_t seed = take(c, 1), failed = store_count(s, CNT_FAILED_READ);
 	size_t n, m;
 	u64 ref;
@@ -138,7 +138,7 @@ static void in_store(struct choices *c, unsigned int which)
 
 	for (u64 i = 0; i < SLOTS; i++) {
 		page_of(seed + i);
-		must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 	}
 	ref = slot_ref(host_a64_read(store_slot(s, 1)));
 	n = pool_ref_size(&s->pool, ref);
@@ -148,18 +148,18 @@ static void in_store(struct choices *c, unsigned int which)
 	memset(bytes + m, 0, n - m);
 	pool_write(&s->pool, ref, bytes);
 
-	memset(got, 0xee, HOST_PAGE_SIZE);
+	memset(got, 0xee, PAGE_SIZE);
 	err = store_read(s, 1, got);
 	must(!err || err == -EIO);
-	must(!err || same_byte(got, 0, HOST_PAGE_SIZE));
+	must(!err || same_byte(got, 0, PAGE_SIZE));
 	must_eq(store_count(s, CNT_FAILED_READ), failed + (err != 0));
 	must_hold(store_check(s));
 	for (u64 i = 0; i < SLOTS; i++) {
 		page_of(seed + i);
 		if (i == 1)
-			must_eq(store_write(s, i, page, HOST_ANY_NODE), 0);
+			must_eq(store_write(s, i, page, NUMA_NO_NODE), 0);
 		must_eq(store_read(s, i, got), 0);
-		must(!memcmp(got, page, HOST_PAGE_SIZE));
+		must(!memcmp(got, page, PAGE_SIZE));
 	}
 	must_eq(store_count(s, CNT_FAILED_READ), failed + (err != 0));
 	must_hold(store_check(s));

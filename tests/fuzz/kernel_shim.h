@@ -23,7 +23,7 @@
 
 /* ---- words ---- */
 
-#define PAGE_SHIFT HOST_PAGE_SHIFT
+#define PAGE_SHIFT PAGE_SHIFT
 #define PAGE_SIZE (1UL << PAGE_SHIFT)
 #define PAGE_MASK (~(PAGE_SIZE - 1))
 #define SECTOR_SHIFT 9
@@ -45,7 +45,7 @@
 #define IS_ENABLED(option) 1
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
 #define LINUX_VERSION_CODE KERNEL_VERSION(7, 3, 4)
-#define num_online_cpus() host_cpus_now()
+#define num_online_cpus() num_online_cpus()
 #ifndef pr_fmt
 #define pr_fmt(fmt) fmt
 #endif
@@ -55,10 +55,10 @@ typedef unsigned int blk_mode_t;
 typedef unsigned int blk_opf_t;
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define READ_ONCE(x) host_read_once(x)
-#define WRITE_ONCE(x, v) host_write_once(x, v)
-#define likely(x) host_likely(x)
-#define unlikely(x) host_unlikely(x)
+#define READ_ONCE(x) READ_ONCE(x)
+#define WRITE_ONCE(x, v) WRITE_ONCE(x, v)
+#define likely(x) likely(x)
+#define unlikely(x) unlikely(x)
 #define round_up(x, to) ((((x) - 1) | ((__typeof__(x))(to) - 1)) + 1)
 #define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
 #define min3(a, b, c) min(min(a, b), c)

@@ -20,11 +20,11 @@ enum kind { EMPTY, PAGE, BLOB };
 struct copy {
 	enum kind kind;
 	size_t bytes;
-	unsigned char data[HOST_PAGE_SIZE];
+	unsigned char data[PAGE_SIZE];
 };
 
 static struct copy model[SLOTS_MAX];
-static unsigned char page[HOST_PAGE_SIZE], got[HOST_PAGE_SIZE + 1];
+static unsigned char page[PAGE_SIZE], got[PAGE_SIZE + 1];
 static struct source source;
 static struct store store;
 static unsigned int slots;
@@ -53,21 +53,21 @@ static void make_page(struct choices *c)
 		fill_word(page, take(c, 8));
 		break;
 	case 2:
-		fill_random(page, HOST_PAGE_SIZE, take(c, 1));
+		fill_random(page, PAGE_SIZE, take(c, 1));
 		break;
 	case 3:         /* one byte off one word */
 		fill_word(page, take(c, 2));
-		page[take_below(c, HOST_PAGE_SIZE)] ^= 1;
+		page[take_below(c, PAGE_SIZE)] ^= 1;
 		break;
 	case 4:         /* noise up to somewhere: a size of its own */
-		memset(page, 'm', HOST_PAGE_SIZE);
-		fill_random(page, take_below(c, HOST_PAGE_SIZE), take(c, 1));
+		memset(page, 'm', PAGE_SIZE);
+		fill_random(page, take_below(c, PAGE_SIZE), take(c, 1));
 		break;
 	default:        /* the input itself, over and over */
 		n = 1 + take_below(c, 64);
 		for (size_t i = 0; i < n; i++)
 			page[i] = (unsigned char)take(c, 1);
-		for (size_t i = n; i < HOST_PAGE_SIZE; i++)
+		for (size_t i = n; i < PAGE_SIZE; i++)
 			page[i] = page[i - n];
 	}
 }
@@ -79,21 +79,21 @@ static void op_write(struct choices *c, u64 i)
 	int err;
 
 	make_page(c);
-	err = store_write(&store, i, page, HOST_ANY_NODE);
+	err = store_write(&store, i, page, NUMA_NO_NODE);
 	must(!err || ((err == -ENOMEM || err == -EDQUOT) && may_fail));
 	if (err)
 		return;
 	model[i].kind = PAGE;
-	memcpy(model[i].data, page, HOST_PAGE_SIZE);
+	memcpy(model[i].data, page, PAGE_SIZE);
 }
 
 static void op_put(struct choices *c, u64 i)
 {
-	size_t bytes = 1 + take_below(c, HOST_PAGE_SIZE);
+	size_t bytes = 1 + take_below(c, PAGE_SIZE);
 	int err;
 
 	fill_random(page, bytes, take(c, 1));
-	err = store_put(&store, i, page, bytes, HOST_ANY_NODE);
+	err = store_put(&store, i, page, bytes, NUMA_NO_NODE);
 	must(!err || ((err == -ENOMEM || err == -EDQUOT) && may_fail));
 	if (err)
 		return;
@@ -118,10 +118,10 @@ static void verify(u64 i)
 		return;
 	}
 	must_eq(store_read(&store, i, got), 0);
-	must(m->kind == EMPTY ? same_byte(got, 0, HOST_PAGE_SIZE)
-			      : !memcmp(got, m->data, HOST_PAGE_SIZE));
-	must_eq(got[HOST_PAGE_SIZE], 0xee);
-	must_eq(store_get(&store, i, got, HOST_PAGE_SIZE, &bytes), m->kind == PAGE ? -EINVAL : 0);
+	must(m->kind == EMPTY ? same_byte(got, 0, PAGE_SIZE)
+			      : !memcmp(got, m->data, PAGE_SIZE));
+	must_eq(got[PAGE_SIZE], 0xee);
+	must_eq(store_get(&store, i, got, PAGE_SIZE, &bytes), m->kind == PAGE ? -EINVAL : 0);
 	must_eq(bytes, 0);
 }
 
@@ -155,8 +155,8 @@ static void set_mem_limit(struct choices *c)
 	u64 pages = take(c, 1);
 
 	/* 0: none; then from none left to some left. */
-	host_write_once(store.pool.limit,
-			pages ? (pool_pages(&store.pool) + pages / 16) << HOST_PAGE_SHIFT : 0);
+	WRITE_ONCE(store.pool.limit,
+		   pages ? (pool_pages(&store.pool) + pages / 16) << PAGE_SHIFT : 0);
 	may_fail |= pages != 0;
 }
 

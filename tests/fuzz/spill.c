@@ -257,9 +257,9 @@ static void exchange_fd(bool full)
 /* What failed may be tried again at once. */
 static void end_pause(void)
 {
-	host_mutex_lock(&cache->spill->lock);
+	mutex_lock(&cache->spill->lock);
 	cache->spill->paused = 0;
-	host_mutex_unlock(&cache->spill->lock);
+	mutex_unlock(&cache->spill->lock);
 }
 
 static void damage(struct choices *c, bool *kept, size_t *bytes)

@@ -101,7 +101,7 @@ static void fill_slots(void)
 
 	for (u64 i = 0; i < SLOTS; i++) {
 		make_page(page, (unsigned char)(i + 1));
-		must_eq(store_write(&zram.store, i, page, HOST_ANY_NODE), 0);
+		must_eq(store_write(&zram.store, i, page, NUMA_NO_NODE), 0);
 	}
 	release_flush(&zram.store.release);
 }
@@ -163,7 +163,7 @@ int zram_start(struct zram *z, u64 disksize)
 	struct store_config cfg = { 0 };
 
 	must_eq(z->dev_lock.writers, 1);
-	must(disksize && !(disksize & HOST_PAGE_MASK));
+	must(disksize && !offset_in_page(disksize));
 	must_eq(z->disksize, 0);
 	/* What is wrong with a set has no part in it here, but is looked at. */
 	if (!zram_algorithms_judge(z)) {

@@ -204,10 +204,10 @@ static void operate(struct choices *c)
 			break;
 		case 3:
 			/* Buckets that are larger than an object. */
-			held |= host_mutex_trylock(&values->growing);
+			held |= mutex_trylock(&values->growing);
 			if (take_below(c, 2))
 				break;
-			host_mutex_unlock(&values->growing);
+			mutex_unlock(&values->growing);
 			held = false;
 			break;
 		default:
@@ -215,7 +215,7 @@ static void operate(struct choices *c)
 		}
 	}
 	if (held)
-		host_mutex_unlock(&values->growing);
+		mutex_unlock(&values->growing);
 	for (unsigned int i = 0; i < NAMES; i++)
 		get_and_compare(i, LARGEST);
 	check_all();

@@ -13,10 +13,10 @@
 
 #define RED_ZONE 64u
 #define SCATTER 37u             /* prime to the number of frames */
-#define FRAME_BYTES (HOST_PAGE_SIZE + RED_ZONE)
-#define FRAME_STRIDE (2 * HOST_PAGE_SIZE)       /* since a page lies at a multiple of its size */
-#define HEAP_BYTES ((512u << 10) + 24 * HOST_PAGE_SIZE)
-#define HEAP_CPU ((64u << 10) + 4 * HOST_PAGE_SIZE)     /* for each CPU of a home with many */
+#define FRAME_BYTES (PAGE_SIZE + RED_ZONE)
+#define FRAME_STRIDE (2 * PAGE_SIZE)       /* since a page lies at a multiple of its size */
+#define HEAP_BYTES ((512u << 10) + 24 * PAGE_SIZE)
+#define HEAP_CPU ((64u << 10) + 4 * PAGE_SIZE)     /* for each CPU of a home with many */
 #define HEAP_MAX (HEAP_BYTES + HOME_CPUS * HEAP_CPU)
 #define ARENA_MAX (HEAP_MAX + HOME_PAGES_MAX * FRAME_STRIDE)
 
@@ -48,16 +48,16 @@ static const struct rank {
 	[STREAM_LOCK] = { "&st->lock",       0 },
 	[3]  = { "&r->flushing",     0 },
 	[5]  = { "&s->cpus",         SLEEPING },
-	[CLASS_LOCK] = { "ebb_class",        SLEEPING | R(5) },
-	[7]  = { "ebb_zspage_group", SLEEPING | R(5) | R(CLASS_LOCK) },
-	[8]  = { "ebb_release",      SLEEPING | R(5) },
-	[10] = { "ebb_reserve",      SLEEPING | R(5) },
+	[CLASS_LOCK] = { "&c->lock",        SLEEPING | R(5) },
+	[7]  = { "&g->lock", SLEEPING | R(5) | R(CLASS_LOCK) },
+	[8]  = { "&r->item[i]->queue.lock",      SLEEPING | R(5) },
+	[10] = { "&r->lock",      SLEEPING | R(5) },
 	[11] = { "the page source",  SLEEPING | R(5) },
-	[12] = { "ebb_holds",        R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
-	[13] = { "ebb_release_node", SLEEPING | R(5) | R(8) | R(14) },
-	[14] = { "&b->lock",         0 },
-	[15] = { "ebb_backed_batch", SLEEPING | R(5) },
-	[16] = { "ebb_backed",       SLEEPING | R(5) | R(15) },
+	[12] = { "&h->lock",        R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
+	[13] = { "&b->node[k].lock", SLEEPING | R(5) | R(8) | R(14) },
+	[14] = { "&b->mutex",         0 },
+	[15] = { "&backed_batch_of(b, k)->lock", SLEEPING | R(5) },
+	[16] = { "&b->lock",       SLEEPING | R(5) | R(15) },
 	[17] = { "&b->cpus",         0 },       /* which nobody takes */
 };
 #define NRANKS (sizeof(ranks) / sizeof(ranks[0]))
@@ -243,8 +243,8 @@ int hostile_percpu_init(struct host_percpu *pc, size_t item_bytes, const char *n
 {
 	unsigned int i;
 
-	pc->stride = (HOST_CACHELINE + item_bytes + HOST_CACHELINE - 1) / HOST_CACHELINE *
-		     HOST_CACHELINE;
+	pc->stride = (SMP_CACHE_BYTES + item_bytes + SMP_CACHE_BYTES - 1) / SMP_CACHE_BYTES *
+		     SMP_CACHE_BYTES;
 	pc->base = host_zalloc(host_percpu_items(pc) * pc->stride);
 	if (!pc->base)
 		return -ENOMEM;
@@ -267,7 +267,7 @@ void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
 {
 	if (i >= host_percpu_items(pc))
 		explore_fail("item %u of %u is looked at", i, host_percpu_items(pc));
-	return pc->base + i * pc->stride + HOST_CACHELINE;
+	return pc->base + i * pc->stride + SMP_CACHE_BYTES;
 }
 
 /* One past the CPUs', for who finds his CPU's taken. */
@@ -299,12 +299,12 @@ void host_settle(struct host_percpu *pc)
 	}
 }
 
-unsigned int host_nr_cpus(void)
+unsigned int hostile_nr_cpus(void)
 {
 	return home->cpus;
 }
 
-unsigned int host_cpus_now(void)
+unsigned int num_online_cpus(void)
 {
 	return home->nonline;
 }
@@ -330,7 +330,7 @@ static unsigned int online_after(unsigned int cpu, unsigned int n)
 	return cpu;
 }
 
-unsigned int host_cpu(void)
+unsigned int raw_smp_processor_id(void)
 {
 	unsigned int away;
 
@@ -345,7 +345,7 @@ unsigned int host_cpu(void)
 	return me->cpu;
 }
 
-unsigned int host_nr_nodes(void)
+unsigned int hostile_nr_nodes(void)
 {
 	return home->nodes;
 }
@@ -357,14 +357,14 @@ unsigned int host_cpu_node(unsigned int cpu)
 	return cpu * home->nodes / home->cpus;
 }
 
-unsigned int host_node(void)
+unsigned int numa_mem_id(void)
 {
-	return host_cpu_node(host_cpu());
+	return host_cpu_node(raw_smp_processor_id());
 }
 
 void *host_percpu_lock(struct host_percpu *pc)
 {
-	unsigned int i = host_cpu();
+	unsigned int i = raw_smp_processor_id();
 	struct hostile_lock *l = item_lock(pc, i);
 
 	explore_at(l, sizeof(*l));
@@ -374,13 +374,13 @@ void *host_percpu_lock(struct host_percpu *pc)
 		explore_at(item_lock(pc, i), sizeof(*l));
 	}
 	acquire_here(item_lock(pc, i), false);
-	return pc->base + i * pc->stride + HOST_CACHELINE;
+	return pc->base + i * pc->stride + SMP_CACHE_BYTES;
 }
 
 void host_percpu_unlock(struct host_percpu *pc, void *item)
 {
 	(void)pc;
-	hostile_release((struct hostile_lock *)((char *)item - HOST_CACHELINE), false);
+	hostile_release((struct hostile_lock *)((char *)item - SMP_CACHE_BYTES), false);
 }
 
 void home_offline(unsigned int cpu)
@@ -476,7 +476,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	unsigned int k;
 
 	if (how & ~(HOST_MAY_WAIT | HOST_RECLAIMS | HOST_AT_HAND) ||
-	    (node >= home->nodes && node != HOST_ANY_NODE))
+	    (node >= home->nodes && node != NUMA_NO_NODE))
 		explore_fail("pages are asked for of node %u, how %u", node, how);
 	if (how & HOST_MAY_WAIT) {
 		must_be_process("host_pages_alloc()");
@@ -484,8 +484,8 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 		if (me->held & R(STREAM_LOCK))
 			explore_fail("who has a stream in hand waits for pages");
 	}
-	if (node == HOST_ANY_NODE)
-		node = host_node();
+	if (node == NUMA_NO_NODE)
+		node = numa_mem_id();
 	count_source(n);
 	hostile_acquire(&home->source_lock, false);
 	home_failures += n && src->dry;
@@ -505,7 +505,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 			explore_fail("page %u was written after it was freed", frame + 1);
 		home->frame_live[frame] = true;
 		dirty[frame] = true;
-		hostile_touch(frame_at(frame) + HOST_PAGE_SIZE, 1, true);
+		hostile_touch(frame_at(frame) + PAGE_SIZE, 1, true);
 		out[k] = frame + 1;
 	}
 	hostile_release(&home->source_lock, false);
@@ -514,7 +514,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 
 static void check_red_zone(u32 frame)
 {
-	if (!is_poison(frame_at(frame) + HOST_PAGE_SIZE, RED_ZONE))
+	if (!is_poison(frame_at(frame) + PAGE_SIZE, RED_ZONE))
 		explore_fail("the bytes behind page %u were written", frame + 1);
 }
 
@@ -529,13 +529,13 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 		u32 frame = frame_of(pages[i]);
 		struct home_node *to = &home->node[node_of(frame)];
 
-		hostile_touch(frame_at(frame) + HOST_PAGE_SIZE, 1, true);
+		hostile_touch(frame_at(frame) + PAGE_SIZE, 1, true);
 		if (!home->frame_live[frame])
 			explore_fail("page %u is freed twice", frame + 1);
 		check_red_zone(frame);
 		home->frame_live[frame] = false;
 		dirty[frame] = true;
-		memset(frame_at(frame), HOME_POISON, HOST_PAGE_SIZE);
+		memset(frame_at(frame), HOME_POISON, PAGE_SIZE);
 		to->free_frame[(to->first_free + to->nfree) % home->frames] = frame;
 		to->nfree += !home->frame_bad[frame];
 		home->pages_out--;
@@ -701,11 +701,11 @@ void host_work_destroy(struct host_work *w)
 
 /* ---- the rest ---- */
 
-void host_resched(void)
+void cond_resched(void)
 {
 	void (*rests)(void) = home_rests;
 
-	must_be_process("host_resched()");
+	must_be_process("cond_resched()");
 	home_rests = NULL;
 	if (rests)
 		rests();
@@ -719,7 +719,7 @@ bool host_interrupted(void)
 }
 
 /* Whatever is timed, its time is over, unless the clock stands. */
-u64 host_now_ns(void)
+u64 ktime_get_ns(void)
 {
 	return home->now += home->still ? 0 : (u64)1 << 32;
 }
@@ -759,7 +759,7 @@ ptrdiff_t home_frame_granule(const void *p)
 
 	if (at < heap_bytes || at >= arena_bytes)
 		return -1;
-	return home_granule(frame_at((u32)((at - heap_bytes) / FRAME_STRIDE)) + HOST_PAGE_SIZE);
+	return home_granule(frame_at((u32)((at - heap_bytes) / FRAME_STRIDE)) + PAGE_SIZE);
 }
 
 const char *home_why_dead(const void *p, size_t n)
@@ -783,12 +783,12 @@ const char *home_why_dead(const void *p, size_t n)
 
 static char *map(size_t bytes)
 {
-	void *p = mmap(NULL, bytes + HOST_PAGE_SIZE, PROT_READ | PROT_WRITE,
+	void *p = mmap(NULL, bytes + PAGE_SIZE, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		abort();
-	return (char *)(((size_t)p + HOST_PAGE_SIZE - 1) & ~(HOST_PAGE_SIZE - 1));
+	return (char *)(((size_t)p + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1));
 }
 
 void home_open(unsigned int cpus, unsigned int pages)
@@ -878,7 +878,7 @@ void home_snapshot(void)
 	memcpy(kept_live, heap_live, home->heap_used / HOME_GRANULE);
 	for (i = 0; i < home->frames; i++) {
 		if (home->frame_live[i])
-			memcpy(kept + (frame_at(i) - arena), frame_at(i), HOST_PAGE_SIZE);
+			memcpy(kept + (frame_at(i) - arena), frame_at(i), PAGE_SIZE);
 		dirty[i] = false;
 	}
 }
@@ -892,9 +892,9 @@ void home_restore(void)
 	memcpy(arena, kept, was->heap_used);
 	for (i = 0; i < home->frames; i++) {
 		if (was->frame_live[i])
-			memcpy(frame_at(i), kept + (frame_at(i) - arena), HOST_PAGE_SIZE);
+			memcpy(frame_at(i), kept + (frame_at(i) - arena), PAGE_SIZE);
 		else if (dirty[i])
-			memset(frame_at(i), HOME_POISON, HOST_PAGE_SIZE);
+			memset(frame_at(i), HOME_POISON, PAGE_SIZE);
 		dirty[i] = false;
 	}
 }

@@ -60,7 +60,7 @@ bool host_table_give(struct host_table *t, u64 i, struct host_pages *src, host_p
 	const char *bytes = host_page_addr(src, p);
 	u64 none = 0;
 
-	if (t->word || bytes[0] || memcmp(bytes, bytes + 1, HOST_PAGE_SIZE - 1))
+	if (t->word || bytes[0] || memcmp(bytes, bytes + 1, PAGE_SIZE - 1))
 		explore_fail("a table is given a page that is not zero, or needs none");
 	return host_a64_cas(&t->page[i / HOST_TABLE_PIECE], &none, p);
 }

@@ -6,7 +6,7 @@
  * inside the functions below (explore.c).  Every one that touches what another actor may touch is
  * a point at which the explorer may let another actor go on:
  *
- *     atomics, host_read_once, host_write_once    before the access
+ *     atomics, READ_ONCE, WRITE_ONCE    before the access
  *     locks, mutexes, per-CPU items               before they are taken and before they are dropped
  *     memcpy                                      before each half
  *     page source, deferred work                  before the call
@@ -17,37 +17,11 @@
 #ifndef EBB_TESTS_HOST_IMPL_H
 #define EBB_TESTS_HOST_IMPL_H
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-/* host.h defines its HOST_* twins of these after it has included this file. */
-#if defined(__clang__) && defined(HOST_THREAD_SAFETY)
-#define HOSTILE_TS(x) __attribute__((x))
-#else
-#define HOSTILE_TS(x)
-#endif
-
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int64_t s64;
-
-#ifndef HOST_PAGE_SHIFT
-#define HOST_PAGE_SHIFT 12
-#endif
+#include "kernel_names.h"
 
 typedef u32 host_page;
 
-#define HOST_CACHELINE 64
-
-#define host_likely(x) __builtin_expect(!!(x), 1)
-#define host_unlikely(x) __builtin_expect(!!(x), 0)
-#define host_prefetchw(p) ((void)(p))
-#define HOST_UNCLEARED
+#define prefetchw(p) ((void)(p))
 
 /* Before an access to n bytes, and when it is made.  explore.c */
 void explore_at(const void *p, size_t n);
@@ -84,14 +58,14 @@ typedef struct {
 	_Alignas(8) u64 v;
 } host_a64;
 
-#define host_read_once(x)                                                                  \
+#define READ_ONCE(x)                                                                  \
 	__extension__({                                                                    \
 		const volatile __typeof__(x) *at_ = &(x);                                  \
 		hostile_touch((const void *)at_, sizeof(x), false);                        \
 		*at_;                                                                      \
 	})
 
-#define host_write_once(x, val)                                                            \
+#define WRITE_ONCE(x, val)                                                            \
 	__extension__({                                                                    \
 		volatile __typeof__(x) *at_ = &(x);                                        \
 		__typeof__(x) val_ = (__typeof__(x))(val);                                 \
@@ -188,52 +162,52 @@ void hostile_acquire(struct hostile_lock *l, bool sleeping);
 bool hostile_try(struct hostile_lock *l, bool sleeping);
 void hostile_release(struct hostile_lock *l, bool sleeping);
 
-typedef struct HOSTILE_TS(capability("lock")) {
+typedef struct kernel_names_lock("lock") {
 	struct hostile_lock l;
-} host_lock_t;
+} spinlock_t;
 
-typedef struct HOSTILE_TS(capability("mutex")) {
+struct kernel_names_lock("mutex") mutex {
 	struct hostile_lock l;
-} host_mutex_t;
+};
 
-#define host_lock_init(lock, name) hostile_lock_init(&(lock)->l, (name))
+/* The rank table knows a lock and a set of items by the expression that made it. */
+#define spin_lock_init(lock) hostile_lock_init(&(lock)->l, #lock)
 
-static inline void host_lock(host_lock_t *l) HOSTILE_TS(acquire_capability(l))
-	HOSTILE_TS(no_thread_safety_analysis)
+static inline void spin_lock(spinlock_t *l) __acquires(l)
+	__no_context_analysis
 {
 	hostile_acquire(&l->l, false);
 }
 
-static inline bool host_trylock(host_lock_t *l) HOSTILE_TS(try_acquire_capability(true, l))
-	HOSTILE_TS(no_thread_safety_analysis)
+static inline bool spin_trylock(spinlock_t *l) __cond_acquires(true, l)
+	__no_context_analysis
 {
 	return hostile_try(&l->l, false);
 }
 
-static inline void host_unlock(host_lock_t *l) HOSTILE_TS(release_capability(l))
-	HOSTILE_TS(no_thread_safety_analysis)
+static inline void spin_unlock(spinlock_t *l) __releases(l)
+	__no_context_analysis
 {
 	hostile_release(&l->l, false);
 }
 
-/* The rank table knows a mutex and a set of items by the expression that made it. */
-#define host_mutex_init(m) hostile_lock_init(&(m)->l, #m)
-#define host_mutex_destroy(m) hostile_lock_end(&(m)->l)
+#define mutex_init(m) hostile_lock_init(&(m)->l, #m)
+#define mutex_destroy(m) hostile_lock_end(&(m)->l)
 
-static inline bool host_mutex_trylock(host_mutex_t *m) HOSTILE_TS(try_acquire_capability(true, m))
-	HOSTILE_TS(no_thread_safety_analysis)
+static inline bool mutex_trylock(struct mutex *m) __cond_acquires(true, m)
+	__no_context_analysis
 {
 	return hostile_try(&m->l, true);
 }
 
-static inline void host_mutex_lock(host_mutex_t *m) HOSTILE_TS(acquire_capability(m))
-	HOSTILE_TS(no_thread_safety_analysis)
+static inline void mutex_lock(struct mutex *m) __acquires(m)
+	__no_context_analysis
 {
 	hostile_acquire(&m->l, true);
 }
 
-static inline void host_mutex_unlock(host_mutex_t *m) HOSTILE_TS(release_capability(m))
-	HOSTILE_TS(no_thread_safety_analysis)
+static inline void mutex_unlock(struct mutex *m) __releases(m)
+	__no_context_analysis
 {
 	hostile_release(&m->l, true);
 }
@@ -259,11 +233,13 @@ unsigned int host_percpu_items(struct host_percpu *pc);
 unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i);
 void *host_percpu_peek(struct host_percpu *pc, unsigned int i);
 void host_settle(struct host_percpu *pc);
-unsigned int host_nr_cpus(void);
-unsigned int host_cpu(void);
-unsigned int host_cpus_now(void);
-unsigned int host_nr_nodes(void);
-unsigned int host_node(void);
+unsigned int hostile_nr_cpus(void);
+#define nr_cpu_ids hostile_nr_cpus()
+unsigned int raw_smp_processor_id(void);
+unsigned int num_online_cpus(void);
+unsigned int hostile_nr_nodes(void);
+#define nr_node_ids hostile_nr_nodes()
+unsigned int numa_mem_id(void);
 unsigned int host_cpu_node(unsigned int cpu);
 
 /* ---- pages and memory ---- */
@@ -327,13 +303,13 @@ void host_work_destroy(struct host_work *w);
 
 /* ---- the rest ---- */
 
-void host_resched(void);
+void cond_resched(void);
 bool host_interrupted(void);
-u64 host_now_ns(void);
+u64 ktime_get_ns(void);
 u64 host_total_bytes(void);
 bool hostile_warn(bool bad, const char *what, const char *file, int line);
 
-#define host_warn_on(bad, what) hostile_warn((bad), (what), __FILE__, __LINE__)
+#define WARN_ONCE(bad, text) hostile_warn((bad), (text), __FILE__, __LINE__)
 
 #define host_assert(holds)                                                     \
 	do {                                                                   \

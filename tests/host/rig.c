@@ -9,7 +9,7 @@ struct rig *rig;
 
 /* ---- contents ---- */
 
-#define WORDS (HOST_PAGE_SIZE / sizeof(u64))
+#define WORDS (PAGE_SIZE / sizeof(u64))
 #define UNCODED ((u64)0x1111000000000001)      /* does not fit in a slot word */
 
 /* One for each actor, so that they are as private as a thread's stack. */
@@ -60,7 +60,7 @@ static u32 name_page(const u64 *page)
 	size_t i;
 
 	if (page[0] != page[1])
-		return name(page, HOST_PAGE_SIZE, true);
+		return name(page, PAGE_SIZE, true);
 	for (i = 1; i < WORDS; i++)
 		if (page[i] != page[0])
 			explore_fail("what is read was never written: word %zu", i);
@@ -92,7 +92,7 @@ static int codec_compress(void *ctx, const void *src, size_t n, void *dst, size_
 		return rig->codec_says;
 	if (rig->codec_calls++ < rig->codec_changes)
 		size += 8 * rig->codec_calls;
-	if (n != HOST_PAGE_SIZE || name(page, n, true) != (u32)page[0])
+	if (n != PAGE_SIZE || name(page, n, true) != (u32)page[0])
 		return -EIO;
 	if (size > cap)
 		return -ENOSPC;
@@ -106,7 +106,7 @@ static int codec_decompress(void *ctx, const void *src, size_t n, void *dst, siz
 	u32 value;
 
 	(void)ctx;
-	if (rig->codec_fails || cap != HOST_PAGE_SIZE)
+	if (rig->codec_fails || cap != PAGE_SIZE)
 		return -EIO;
 	/* dst may be the same buffer: what is read is named before it is made into a page. */
 	memcpy(bytes, src, n);
@@ -141,7 +141,7 @@ static int second_compress(void *ctx, const void *src, size_t n, void *dst, size
 		return -EIO;
 	if (rig->codec_says)
 		return rig->codec_says;
-	if (n != HOST_PAGE_SIZE || name(page, n, true) != (u32)page[0])
+	if (n != PAGE_SIZE || name(page, n, true) != (u32)page[0])
 		return -EIO;
 	if (size > cap)
 		return -ENOSPC;
@@ -155,7 +155,7 @@ static int second_decompress(void *ctx, const void *src, size_t n, void *dst, si
 	u32 value;
 
 	(void)ctx;
-	if (rig->codec_fails || cap != HOST_PAGE_SIZE)
+	if (rig->codec_fails || cap != PAGE_SIZE)
 		return -EIO;
 	memcpy(bytes, src, n);
 	value = name(bytes, n, false);
@@ -190,7 +190,7 @@ static int give_spare(struct release *r, const struct rig_config *cfg)
 	err = release_set_limit(r, (u64)cfg->spare * RELEASE_BUF_BYTES);
 	r->objects = objects;
 	r->limit = cfg->release_limit;
-	r->buf_bytes = cfg->release_limit / (2 * host_nr_cpus());
+	r->buf_bytes = cfg->release_limit / (2 * nr_cpu_ids);
 	return err;
 }
 
@@ -316,16 +316,16 @@ static int write_op(const struct op *op, u32 value)
 	switch (op->what) {
 	case OP_PUT:
 		make(buf, value, op->size, op->size);
-		err = store_put(&rig->store, op->slot, buf, op->size, HOST_ANY_NODE);
+		err = store_put(&rig->store, op->slot, buf, op->size, NUMA_NO_NODE);
 		break;
 	case OP_WRITE:
-		make(buf, value, op->size, HOST_PAGE_SIZE);
-		err = store_write(&rig->store, op->slot, buf, HOST_ANY_NODE);
+		make(buf, value, op->size, PAGE_SIZE);
+		err = store_write(&rig->store, op->slot, buf, NUMA_NO_NODE);
 		break;
 	default:
 		for (i = 0; i < WORDS; i++)
 			buf[i] = op->what == OP_FILL ? value : UNCODED + ((u64)value << 16);
-		err = store_write(&rig->store, op->slot, buf, HOST_ANY_NODE);
+		err = store_write(&rig->store, op->slot, buf, NUMA_NO_NODE);
 	}
 	if (err && op->must)
 		explore_fail("a write that has memory failed: %d", err);
@@ -347,14 +347,14 @@ static int read_any(struct store *s, u64 i, u64 *buf)
 		head = host_a64_read(&rig->device[slot_block(word)]);
 		store_backed_end(s, word);
 		if (!rig->packed) {
-			make(buf, (u32)head, (u32)(head >> 32), HOST_PAGE_SIZE);
+			make(buf, (u32)head, (u32)(head >> 32), PAGE_SIZE);
 			return 0;
 		}
-		if (slot_backed_bytes(word) < HOST_PAGE_SIZE &&
+		if (slot_backed_bytes(word) < PAGE_SIZE &&
 		    head >> 32 != slot_backed_bytes(word))
 			explore_fail("a block has %u bytes where %zu were packed", (u32)(head >> 32),
 				     slot_backed_bytes(word));
-		make(packed[me->id], (u32)head, (u32)(head >> 32), HOST_PAGE_SIZE);
+		make(packed[me->id], (u32)head, (u32)(head >> 32), PAGE_SIZE);
 		return store_unpack_backed(s, word, packed[me->id], buf);
 	}
 	return err;
@@ -365,7 +365,7 @@ u32 rig_value(u64 i, bool page)
 	u64 *buf = buffer[me->id];
 	size_t bytes = 0;
 	int err = page ? read_any(&rig->store, i, buf)
-		       : store_get(&rig->store, i, buf, HOST_PAGE_SIZE, &bytes);
+		       : store_get(&rig->store, i, buf, PAGE_SIZE, &bytes);
 
 	if (err)
 		explore_fail("a read failed: %d", err);
@@ -514,7 +514,7 @@ static int incoming_op(struct store *s, u64 i, u32 value, bool fails)
 {
 	unsigned int ev = history_start(&rig->history, EV_WRITE, (unsigned int)i, value);
 	u64 block;
-	int err = store_need_slot(s, i, HOST_ANY_NODE);
+	int err = store_need_slot(s, i, NUMA_NO_NODE);
 
 	if (!err)
 		err = store_reserve_block(s, &block);
@@ -566,7 +566,7 @@ int rig_do(const struct op *op, u32 value)
 	case OP_SHRINK:
 		shrink_count(&s->shrink);
 		/* So few pages are never sparse. */
-		host_write_once(s->shrink.sparse, 1);
+		WRITE_ONCE(s->shrink.sparse, 1);
 		shrink_some(&s->shrink);
 		break;
 	case OP_COMPACT:

@@ -17,14 +17,14 @@
 #include "explore.h"
 
 /* Sizes of blobs, or of what the codec makes of a page, by how many share a page. */
-#define HALF (HOST_PAGE_SIZE / 2 - POOL_HEADER)
-#define THIRD (HOST_PAGE_SIZE * 21 / 64 - POOL_HEADER)
-#define QUARTER (HOST_PAGE_SIZE / 4 - POOL_HEADER)
-#define EIGHTH (HOST_PAGE_SIZE / 8 - POOL_HEADER)
-#define SPAN (HOST_PAGE_SIZE * 3 / 4 - POOL_HEADER)     /* reaches over the end of a page */
+#define HALF (PAGE_SIZE / 2 - POOL_HEADER)
+#define THIRD (PAGE_SIZE * 21 / 64 - POOL_HEADER)
+#define QUARTER (PAGE_SIZE / 4 - POOL_HEADER)
+#define EIGHTH (PAGE_SIZE / 8 - POOL_HEADER)
+#define SPAN (PAGE_SIZE * 3 / 4 - POOL_HEADER)     /* reaches over the end of a page */
 #define SMALL 12u               /* more than 64 of them to a zspage */
-#define MANY (HOST_PAGE_SIZE / 32)                      /* of these, in a page */
-#define RAW HOST_PAGE_SIZE      /* not for the codec */
+#define MANY (PAGE_SIZE / 32)                      /* of these, in a page */
+#define RAW PAGE_SIZE      /* not for the codec */
 
 enum what {
 	OP_NONE,
@@ -98,7 +98,7 @@ struct op {
 #define INCOMING_FAILS(i) { .what = OP_INCOMING, .slot = (i), .size = 1 }
 
 
-#define PLENTY ((u64)64 << HOST_PAGE_SHIFT)     /* a release limit that nothing reaches */
+#define PLENTY ((u64)64 << PAGE_SHIFT)     /* a release limit that nothing reaches */
 
 #define RIG_HOLDS 12
 

@@ -22,7 +22,7 @@ static void open_full(const struct rig_config *cfg, size_t n)
 	if (rig_open(cfg))
 		explore_fail("a store cannot be made");
 	for (i = 0; i < cfg->slots; i++)
-		if (store_put(&rig->store, i, bytes, n, HOST_ANY_NODE))
+		if (store_put(&rig->store, i, bytes, n, NUMA_NO_NODE))
 			explore_fail("slot %llu cannot be written", (unsigned long long)i);
 }
 
@@ -43,7 +43,7 @@ static void no_hold_of_a_class_lock_grows_with_the_pool(void)
 		if (i % 4 < 2)
 			store_free(&rig->store, i);
 	home_longest = 0;
-	if (store_put(&rig->store, 0, bytes, sizeof(bytes), HOST_ANY_NODE) || home_longest > most)
+	if (store_put(&rig->store, 0, bytes, sizeof(bytes), NUMA_NO_NODE) || home_longest > most)
 		explore_fail("%llu accesses under a class lock in a write",
 			     (unsigned long long)home_longest);
 	rig_check();
@@ -117,17 +117,17 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 		explore_fail("there is no pool");
 	for (i = 0; i < own.pool.table.nclasses; i++) {
 		c = &own.pool.class[i];
-		if (c->pages > 2 && HOST_PAGE_SIZE / c->size > 2 * POOL_MOVES &&
-		    HOST_PAGE_SIZE / c->size <= 12 * POOL_MOVES)
+		if (c->pages > 2 && PAGE_SIZE / c->size > 2 * POOL_MOVES &&
+		    PAGE_SIZE / c->size <= 12 * POOL_MOVES)
 			break;
 	}
 	if (i == own.pool.table.nclasses)
 		explore_fail("no class is as the test needs one");
-	on1 = (unsigned int)HOST_PAGE_SIZE / c->size;
-	on2 = 2 * (unsigned int)HOST_PAGE_SIZE / c->size;
+	on1 = (unsigned int)PAGE_SIZE / c->size;
+	on2 = 2 * (unsigned int)PAGE_SIZE / c->size;
 	keys = (fuller + POOL_MOVES + 3) * c->objs;
 	for (i = 0; i < keys; i++)
-		if (keys > OWNED || pool_alloc(&own.pool, c->size - POOL_HEADER, i, HOST_ANY_NODE,
+		if (keys > OWNED || pool_alloc(&own.pool, c->size - POOL_HEADER, i, NUMA_NO_NODE,
 					       HOST_MAY_WAIT, &own.ref[i]))
 			explore_fail("no room for object %u", i);
 	at = own_leave(c, 0, fuller, on2);
@@ -250,12 +250,12 @@ static void a_queue_s_lock_is_taken_twice_a_buffer(void)
 	home_stat_reset();
 	for (i = 0; i < buffers.slots; i++)
 		store_free(&rig->store, i);
-	holds = home_lock_stat("ebb_release")->holds;
+	holds = home_lock_stat("&r->item[i]->queue.lock")->holds;
 	if (holds != bufs)
 		explore_fail("%llu holds to queue %llu buffers",
 			     (unsigned long long)holds, (unsigned long long)bufs);
 	host_work_flush(&rig->store.release.node->worker->work);
-	holds = home_lock_stat("ebb_release")->holds;
+	holds = home_lock_stat("&r->item[i]->queue.lock")->holds;
 	if (holds > 2 * bufs + 1 || release_full_bufs(&rig->store.release))
 		explore_fail("%llu holds to queue and drain %llu buffers",
 			     (unsigned long long)holds, (unsigned long long)bufs);
@@ -273,7 +273,7 @@ static void fill_buffers(unsigned int cpu, unsigned int n)
 	me->cpu = cpu;
 	while (n--)
 		for (i = 0; i < RELEASE_REFS; i++)
-			if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) ||
+			if (store_put(&rig->store, i, bytes, sizeof(bytes), NUMA_NO_NODE) ||
 			    store_free(&rig->store, i))
 				explore_fail("a write fails");
 	me->cpu = 0;
@@ -316,14 +316,14 @@ static void cpus_that_fill_buffers_meet_at_their_node_once_a_pocket(void)
 		explore_fail("a pocket of %u of %u buffers", node->pocket, node->limit_bufs);
 	for (i = 0; i < cpus; i++)
 		fill_buffers(i, RELEASE_POCKET / 4);
-	holds = home_lock_stat("ebb_release_node")->holds;
+	holds = home_lock_stat("&b->node[k].lock")->holds;
 	if (holds)
 		explore_fail("%llu holds of the node's lock, though all had buffers",
 			     (unsigned long long)holds);
 	for (round = 1; round <= 2; round++) {
 		for (i = 0; i < cpus; i++)
 			fill_buffers(i, node->pocket);
-		holds = home_lock_stat("ebb_release_node")->holds;
+		holds = home_lock_stat("&b->node[k].lock")->holds;
 		if (holds != round * cpus)
 			explore_fail("%llu holds of the node's lock for %u pockets",
 				     (unsigned long long)holds, round * cpus);
@@ -332,7 +332,7 @@ static void cpus_that_fill_buffers_meet_at_their_node_once_a_pocket(void)
 	home_stat_reset();
 	while (release_full_bufs(&rig->store.release))
 		home_run_work(&node->worker->work);
-	holds = home_lock_stat("ebb_release_node")->holds;
+	holds = home_lock_stat("&b->node[k].lock")->holds;
 	if (holds > 12 * cpus / RELEASE_POCKET + 2)
 		explore_fail("%llu holds to give %u buffers back", (unsigned long long)holds,
 			     12 * cpus);
@@ -410,7 +410,7 @@ static void free_meanwhile(void)
 		explore_fail("a flush goes on as long as others free");
 	me->cpu = 1;
 	for (i = 0; i < RELEASE_REFS + 64; i++)
-		if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) ||
+		if (store_put(&rig->store, i, bytes, sizeof(bytes), NUMA_NO_NODE) ||
 		    store_free(&rig->store, i))
 			explore_fail("a write fails");
 	me->cpu = 0;
@@ -542,12 +542,12 @@ static void who_frees_in_place_gives_a_bounded_number_of_pages_back(void)
 {
 	struct rig_config cfg = { .cpus = 1, .pages = HOME_PAGES_MAX / 4, .slots = 2048 };
 	const u64 most = RELEASE_SPILL * CHAIN_MIN;
-	static char bytes[HOST_PAGE_SIZE];
+	static char bytes[PAGE_SIZE];
 	u64 i, before, pages, given = 0;
 	const struct pool_class *c;
 	u64 n;
 
-	cfg.release_limit = RELEASE_SPILL << HOST_PAGE_SHIFT;
+	cfg.release_limit = RELEASE_SPILL << PAGE_SHIFT;
 	home_open(cfg.cpus, cfg.pages);
 	if (rig_open(&cfg))
 		explore_fail("a store cannot be made");
@@ -556,7 +556,7 @@ static void who_frees_in_place_gives_a_bounded_number_of_pages_back(void)
 	if (n > cfg.slots)
 		explore_fail("the test needs %llu slots", (unsigned long long)n);
 	for (i = 0; i < n; i++)
-		if (store_put(&rig->store, i, bytes, c->size - POOL_HEADER, HOST_ANY_NODE))
+		if (store_put(&rig->store, i, bytes, c->size - POOL_HEADER, NUMA_NO_NODE))
 			explore_fail("slot %llu cannot be written", (unsigned long long)i);
 	for (i = 0; i < n; i++)
 		if (i % c->objs)
@@ -565,7 +565,7 @@ static void who_frees_in_place_gives_a_bounded_number_of_pages_back(void)
 	if (pool_pages(&rig->store.pool) != 2 * most)
 		explore_fail("%llu pages", (unsigned long long)pool_pages(&rig->store.pool));
 	rig->store.release.buf_bytes = RELEASE_SPILL * 3 / 2 *
-				       (HOST_PAGE_SIZE * CHAIN_MIN / c->objs);
+				       (PAGE_SIZE * CHAIN_MIN / c->objs);
 	before = home_in_place();
 	for (i = 0; i < n; i += c->objs) {
 		pages = pool_pages(&rig->store.pool);
@@ -680,9 +680,9 @@ static void shrinks(unsigned int cpus, u64 *count, u64 *call, u64 *idle)
 	cfg.pages = 4 * HOME_PAGES;
 	cfg.slots = 8 * RELEASE_REFS;
 	/* A full buffer is four pages; a CPU's grain is one. */
-	cfg.release_limit = cpus * 8 * HOST_PAGE_SIZE;
+	cfg.release_limit = cpus * 8 * PAGE_SIZE;
 	/* As many to a page whatever its size, so that there are pages to give back. */
-	open_full(&cfg, HOST_PAGE_SIZE / 128 - POOL_HEADER);
+	open_full(&cfg, PAGE_SIZE / 128 - POOL_HEADER);
 	for (i = 0; i < cfg.slots; i++)
 		if (i % 8)
 			store_free(&rig->store, i);

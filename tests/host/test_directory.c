@@ -53,7 +53,7 @@ static void close_table(void)
 /* A descriptor that remembers its number. */
 static int make(struct zspage_id *of, unsigned int how)
 {
-	int err = zspage_new(&now->table, now->group, 1, 1, HOST_ANY_NODE, how, &of->no);
+	int err = zspage_new(&now->table, now->group, 1, 1, NUMA_NO_NODE, how, &of->no);
 
 	if (err)
 		return err;

@@ -83,7 +83,7 @@ static struct rig_config config(const struct script *s)
 {
 	return (struct rig_config){
 		.cpus = 2, .pages = HOME_PAGES, .slots = RELEASE_REFS * 8,
-		.mem_limit = (u64)s->limit_pages << HOST_PAGE_SHIFT,
+		.mem_limit = (u64)s->limit_pages << PAGE_SHIFT,
 		.release_limit = s->release_limit,
 		.reserve = reserve, .sparse = sparse, .recompress = s->recompress,
 	};
@@ -273,7 +273,7 @@ static void codec_that_says(const struct script *s, unsigned int from, int says)
 static void what_does_not_decompress_stays(void)
 {
 	const struct op write = WRITE(0, HALF);
-	static char page[HOST_PAGE_SIZE], zeros[HOST_PAGE_SIZE];
+	static char page[PAGE_SIZE], zeros[PAGE_SIZE];
 
 	memset(page, 1, sizeof(page));
 	begin(&scripts[0], 0, false);
@@ -344,8 +344,8 @@ static void no_write_fails_that_the_reserve_covers(void)
 static void a_codec_may_break_its_word(void)
 {
 	const int says[] = {
-		0, -EIO, -EINVAL, INT_MIN + 1, -ENOSPC, (int)HOST_PAGE_SIZE,
-		(int)HOST_PAGE_SIZE + 1, INT_MAX,
+		0, -EIO, -EINVAL, INT_MIN + 1, -ENOSPC, (int)PAGE_SIZE,
+		(int)PAGE_SIZE + 1, INT_MAX,
 	};
 	unsigned int i, k, n;
 
@@ -370,7 +370,8 @@ static void codec_contexts_are_made_for_the_cpus_that_run(void)
 	if (rig->store.streams[0]->n != 1)
 		explore_fail("%u codec contexts for one CPU", rig->store.streams[0]->n);
 	home_only(7);
-	if (host_cpu() != 7 || rig_do(&write, 1) || rig_do(&read, 0) || rig_value(0, true) != 1)
+	if (raw_smp_processor_id() != 7 || rig_do(&write, 1) || rig_do(&read, 0) ||
+	    rig_value(0, true) != 1)
 		explore_fail("a CPU that came later cannot write and read");
 	memset(&rig->history, 0, sizeof(rig->history));
 	rig_close();
@@ -385,7 +386,7 @@ static void a_page_that_changes_while_room_is_made_is_stored_whole(void)
 {
 	const struct rig_config cfg = {
 		.cpus = 1, .pages = HOME_PAGES, .slots = 4, .release_limit = PLENTY,
-		.mem_limit = HOST_PAGE_SIZE,
+		.mem_limit = PAGE_SIZE,
 	};
 	const struct op other = PUT(1, RAW), gone = FREE(1), write = WRITE(0, THIRD);
 	u32 changes;
@@ -400,7 +401,7 @@ static void a_page_that_changes_while_room_is_made_is_stored_whole(void)
 			explore_fail("the page is not what it was after %u changes", changes);
 		ref = slot_ref(host_a64_read(store_slot(&rig->store, 0)));
 		if (rig->codec_calls != (changes < 3 ? changes + 2 : 4) ||
-		    (pool_ref_size(&rig->store.pool, ref) == HOST_PAGE_SIZE) != (changes > 2))
+		    (pool_ref_size(&rig->store.pool, ref) == PAGE_SIZE) != (changes > 2))
 			explore_fail("%u calls of the codec after %u changes", rig->codec_calls, changes);
 		rig_check();
 		rig_close();

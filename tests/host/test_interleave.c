@@ -92,7 +92,7 @@ static void begin(void)
 {
 	const struct rig_config cfg = {
 		.cpus = 2, .pages = now->pages ? now->pages : HOME_PAGES, .slots = nslots(),
-		.mem_limit = (u64)now->limit_pages << HOST_PAGE_SHIFT,
+		.mem_limit = (u64)now->limit_pages << PAGE_SHIFT,
 		.release_limit = now->release_limit, .spare = now->spare, .reserve = now->reserve,
 		.sparse = now->sparse, .recompress = now->recompress,
 		.blocks = now->blocks, .packed = now->packed,

@@ -54,7 +54,7 @@ static void close_reserve(void)
 static void take(unsigned int cpu, unsigned int n, unsigned int how)
 {
 	me->cpu = cpu;
-	must(!pages_alloc(&made->pages, held + nheld, n, HOST_ANY_NODE, how), "there is no page");
+	must(!pages_alloc(&made->pages, held + nheld, n, NUMA_NO_NODE, how), "there is no page");
 	nheld += n;
 	check_reserve();
 }
@@ -69,7 +69,7 @@ static void bad_pages_of_the_reserve_are_given_back(void)
 	/* A bad one is passed over as long as there is a good one. */
 	take(0, 1, HOST_MAY_WAIT);
 	must(!home->frame_bad[held[0] - 1] && home->pages_out == 2, "a bad page is handed out");
-	must(pages_alloc(&made->pages, held + 1, 1, HOST_ANY_NODE, HOST_MAY_WAIT) == -ENOMEM &&
+	must(pages_alloc(&made->pages, held + 1, 1, NUMA_NO_NODE, HOST_MAY_WAIT) == -ENOMEM &&
 	     home->pages_out == 1, "a bad page is handed out");
 	made->src.dry = 0;
 	close_reserve();
@@ -84,7 +84,7 @@ static void a_bad_page_among_others_is_given_back(void)
 		open_reserve();
 		home_spoil(made->pages.own.page[bad]);
 		made->src.dry = 1;
-		must(pages_alloc(&made->pages, held, RESERVE, HOST_ANY_NODE, HOST_MAY_WAIT) ==
+		must(pages_alloc(&made->pages, held, RESERVE, NUMA_NO_NODE, HOST_MAY_WAIT) ==
 		     -ENOMEM, "a bad page is handed out");
 		must(pages_reserved(&made->pages) == RESERVE - 1 &&
 		     home->pages_out == RESERVE - 1, "a bad page is kept, or a good one is lost");
@@ -121,7 +121,7 @@ static u64 make(u32 key)
 {
 	u64 ref = 0;
 
-	must(!pool_alloc(&made->pool, HOST_PAGE_SIZE, key, HOST_ANY_NODE, HOST_MAY_WAIT, &ref),
+	must(!pool_alloc(&made->pool, PAGE_SIZE, key, NUMA_NO_NODE, HOST_MAY_WAIT, &ref),
 	     "there is no page");
 	return ref;
 }

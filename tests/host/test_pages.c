@@ -96,13 +96,13 @@ static void no_hold_moves_more_than_a_batch(void)
 	if (pages_reserved(&made) != 3 * PAGES_BATCH)
 		explore_fail("the reserve is not filled at the start");
 	src.dry = 1;
-	while (!take(0, 7, HOST_ANY_NODE, HOST_MAY_WAIT))
+	while (!take(0, 7, NUMA_NO_NODE, HOST_MAY_WAIT))
 		;
 	src.dry = 0;
 	give(1, PAGES_BATCH);
 	refill(&made);
 	end();
-	must_be_at_most(home_lock_stat("ebb_reserve")->copied, PAGES_BATCH * sizeof(host_page),
+	must_be_at_most(home_lock_stat("&r->lock")->copied, PAGES_BATCH * sizeof(host_page),
 			"bytes copied under the reserve's lock");
 	must_be_at_most(home_source_most, PAGES_BATCH, "pages in one hold of the source's lock");
 }
@@ -129,7 +129,7 @@ static void pages_come_of_the_node_that_is_asked_for(void)
 				if (host_page_node(&src, held[i]) != node)
 					explore_fail("a page is of node %u, not %u",
 						     host_page_node(&src, held[i]), node);
-			must_take(cpu, 1, HOST_ANY_NODE, 0);
+			must_take(cpu, 1, NUMA_NO_NODE, 0);
 			if (host_page_node(&src, held[6]) != host_cpu_node(cpu))
 				explore_fail("a page of no matter where is not of the own node");
 			end();
@@ -149,7 +149,7 @@ static void zspages_come_of_the_node_of_what_is_stored(void)
 {
 	static const unsigned int node_counts[] = { 1, 2, 8 };
 	const struct rig_config cfg = { .cpus = 8, .pages = HOME_PAGES, .slots = 32 };
-	static char page[HOST_PAGE_SIZE];
+	static char page[PAGE_SIZE];
 	unsigned int n, i;
 
 	for (n = 0; n < 3; n++) {
@@ -158,7 +158,7 @@ static void zspages_come_of_the_node_of_what_is_stored(void)
 			explore_fail("a store cannot be made");
 		for (i = 0; i < 8; i++) {
 			me->cpu = i;
-			if (store_put(&rig->store, i, page, RAW, HOST_ANY_NODE) ||
+			if (store_put(&rig->store, i, page, RAW, NUMA_NO_NODE) ||
 			    zspage_of(i)->node != host_cpu_node(i))
 				explore_fail("CPU %u stores on node %u", i, zspage_of(i)->node);
 			/*
@@ -175,22 +175,22 @@ static void zspages_come_of_the_node_of_what_is_stored(void)
 		 * What an object needs more of a zspage comes of the zspage's node, whoever stores.
 		 */
 		me->cpu = 0;
-		store_put(&rig->store, 8, page, SPAN, HOST_ANY_NODE);
+		store_put(&rig->store, 8, page, SPAN, NUMA_NO_NODE);
 		me->cpu = 7;
-		store_put(&rig->store, 9, page, SPAN, HOST_ANY_NODE);
+		store_put(&rig->store, 9, page, SPAN, NUMA_NO_NODE);
 		if (zspage_of(8) != zspage_of(9) || zspage_of(9)->pages != 2 || zspage_of(9)->node)
 			explore_fail("a zspage has pages of two nodes");
 		rig_check();
 		/* Of a node that has no page it is of any. */
 		home->dry_nodes = 1;
 		me->cpu = 0;
-		if (node_counts[n] > 1 && (store_put(&rig->store, 10, page, RAW, HOST_ANY_NODE) ||
+		if (node_counts[n] > 1 && (store_put(&rig->store, 10, page, RAW, NUMA_NO_NODE) ||
 					   zspage_of(10)->node != ZSPAGE_ANY_NODE))
 			explore_fail("a page of another node is taken for one of the own");
 		rig_check();
 		/* And so is what is added to such a zspage. */
 		for (i = 11; node_counts[n] > 1 && i < 14; i++)
-			if (store_put(&rig->store, i, page, SPAN / 2, HOST_ANY_NODE))
+			if (store_put(&rig->store, i, page, SPAN / 2, NUMA_NO_NODE))
 				explore_fail("a slot cannot be written");
 		if (node_counts[n] > 1 &&
 		    (zspage_of(13) != zspage_of(11) || zspage_of(13)->pages != 2 ||
@@ -215,7 +215,7 @@ static void a_batch_of_zspages_is_of_many_nodes(void)
 	const struct rig_config cfg = {
 		.cpus = 8, .pages = HOME_PAGES, .slots = 2 * RELEASE_REFS, .release_limit = PLENTY,
 	};
-	static char page[HOST_PAGE_SIZE];
+	static char page[PAGE_SIZE];
 	unsigned int cpu, i;
 
 	home_open_nodes(cfg.cpus, 4, cfg.pages);
@@ -224,7 +224,7 @@ static void a_batch_of_zspages_is_of_many_nodes(void)
 	for (cpu = 0; cpu < 8; cpu++) {
 		for (i = 0; i < 8; i++) {
 			me->cpu = i;
-			if (store_put(&rig->store, i, page, RAW, HOST_ANY_NODE))
+			if (store_put(&rig->store, i, page, RAW, NUMA_NO_NODE))
 				explore_fail("a slot cannot be written");
 		}
 		me->cpu = cpu;
@@ -242,7 +242,7 @@ static void a_batch_of_zspages_is_of_many_nodes(void)
 static u64 pages_of_a_mix(unsigned int nodes)
 {
 	const struct rig_config cfg = { .cpus = 8, .pages = 4000, .slots = 4000 };
-	static char page[HOST_PAGE_SIZE];
+	static char page[PAGE_SIZE];
 	u64 i, pages;
 
 	seed = 1;
@@ -252,7 +252,7 @@ static u64 pages_of_a_mix(unsigned int nodes)
 	for (i = 0; i < 2 * cfg.slots; i++) {
 		me->cpu = rnd(8);
 		if (rnd(4))
-			store_put(&rig->store, rnd(4000), page, 1 + rnd(2500), HOST_ANY_NODE);
+			store_put(&rig->store, rnd(4000), page, 1 + rnd(2500), NUMA_NO_NODE);
 		else
 			store_free(&rig->store, rnd(4000));
 	}
@@ -282,7 +282,7 @@ static void slots_take_memory_where_they_were_written(void)
 	};
 	const u64 written[] = { 3 * HOST_TABLE_PIECE, 3 * HOST_TABLE_PIECE + 7,
 				6 * HOST_TABLE_PIECE - 1, cfg.slots - 1 };
-	static char bytes[QUARTER], page[HOST_PAGE_SIZE];
+	static char bytes[QUARTER], page[PAGE_SIZE];
 	size_t i, n = sizeof(written) / sizeof(written[0]), got;
 	u64 meta;
 
@@ -298,7 +298,7 @@ static void slots_take_memory_where_they_were_written(void)
 	if (store_meta_bytes(&rig->store) != meta || home->pages_out)
 		explore_fail("to look at a slot takes memory");
 	for (i = 0; i < n; i++)
-		if (store_put(&rig->store, written[i], bytes, sizeof(bytes), HOST_ANY_NODE))
+		if (store_put(&rig->store, written[i], bytes, sizeof(bytes), NUMA_NO_NODE))
 			explore_fail("slot %llu cannot be written", (unsigned long long)written[i]);
 	if (rig->store.pieces.v != 3)
 		explore_fail("%llu pages for slots in three", (unsigned long long)rig->store.pieces.v);
@@ -317,7 +317,7 @@ static void a_zspage_with_a_page_of_another_node_is_told(void)
 	const char *why;
 
 	home_open_nodes(cfg.cpus, 2, cfg.pages);
-	if (rig_open(&cfg) || store_put(&rig->store, 0, page, RAW, HOST_ANY_NODE))
+	if (rig_open(&cfg) || store_put(&rig->store, 0, page, RAW, NUMA_NO_NODE))
 		explore_fail("a store cannot be made");
 	zspage_of(0)->node ^= 1;
 	why = store_check(&rig->store);
@@ -362,16 +362,16 @@ static void take_all_with(unsigned int how)
 	home->emergency = 3;
 	/* All but the emergency pages, without waiting; then, by how, those, and the reserve. */
 	while (home->node[0].nfree > home->emergency)
-		must_take(0, 1, HOST_ANY_NODE, 0);
-	if (take(0, 1, HOST_ANY_NODE, 0) != -ENOMEM || pages_reserved(&made) != 5)
+		must_take(0, 1, NUMA_NO_NODE, 0);
+	if (take(0, 1, NUMA_NO_NODE, 0) != -ENOMEM || pages_reserved(&made) != 5)
 		explore_fail("the reserve is drawn on by who could wait");
 	while (home->node[0].nfree)
-		must_take(0, 1, HOST_ANY_NODE, how);
+		must_take(0, 1, NUMA_NO_NODE, how);
 	if (pages_reserved(&made) != 5)
 		explore_fail("the reserve is drawn on beside other pages");
 	while (pages_reserved(&made))
-		must_take(1, 1, HOST_ANY_NODE, how);
-	if (nheld != 16 || take(1, 1, HOST_ANY_NODE, how) != -ENOMEM)
+		must_take(1, 1, NUMA_NO_NODE, how);
+	if (nheld != 16 || take(1, 1, NUMA_NO_NODE, how) != -ENOMEM)
 		explore_fail("not every page could be had");
 	end();
 }
@@ -392,9 +392,9 @@ static void what_is_freed_fills_the_reserve_first(void)
 	u32 left;
 
 	begin(2, 1, 16, 5);
-	must_take(0, 8, HOST_ANY_NODE, HOST_MAY_WAIT);
+	must_take(0, 8, NUMA_NO_NODE, HOST_MAY_WAIT);
 	src.dry = 1;
-	while (!take(0, 1, HOST_ANY_NODE, HOST_MAY_WAIT))
+	while (!take(0, 1, NUMA_NO_NODE, HOST_MAY_WAIT))
 		;
 	if (pages_reserved(&made) || !pages_are_short(&made))
 		explore_fail("the reserve is not drawn on");
@@ -408,9 +408,9 @@ static void what_is_freed_fills_the_reserve_first(void)
 	if (pages_reserved(&made) != 5 || home->node[0].nfree != left + 1)
 		explore_fail("the reserve takes more than it may, or less");
 	/* A failed allocation puts back what it drew. */
-	if (take(0, 7, HOST_ANY_NODE, HOST_MAY_WAIT) != -ENOMEM || pages_reserved(&made) != 5)
+	if (take(0, 7, NUMA_NO_NODE, HOST_MAY_WAIT) != -ENOMEM || pages_reserved(&made) != 5)
 		explore_fail("a failed allocation keeps what it drew");
-	must_take(0, 4, HOST_ANY_NODE, HOST_MAY_WAIT);
+	must_take(0, 4, NUMA_NO_NODE, HOST_MAY_WAIT);
 	src.dry = 0;
 	if (refill(&made) || pages_reserved(&made) != 5)
 		explore_fail("the reserve is not filled from the source");
@@ -421,7 +421,7 @@ static u32 taken_all(struct pages *p, host_page *out)
 {
 	u32 n = 0;
 
-	while (!pages_alloc(p, out + n, 1, HOST_ANY_NODE, HOST_MAY_WAIT))
+	while (!pages_alloc(p, out + n, 1, NUMA_NO_NODE, HOST_MAY_WAIT))
 		n++;
 	return n;
 }
@@ -474,7 +474,7 @@ static void the_reserve_is_as_large_as_its_use_asks(void)
 	const u64 gib = (u64)1 << 30;
 
 	/* A machine of 1 GiB has 960 MiB or more of it for the kernel to count. */
-	if (HOST_PAGE_SHIFT == 12 && pages_reserve_for(gib / 16 * 15, 0) < PAGES_TAKE)
+	if (PAGE_SHIFT == 12 && pages_reserve_for(gib / 16 * 15, 0) < PAGES_TAKE)
 		explore_fail("the reserve does not cover a folio");
 	if (pages_reserve_for(0, 0) < PAGES_TAKE_BATCH)
 		explore_fail("the reserve does not cover a batch of reclaim");

@@ -290,7 +290,7 @@ static void room_begin(void)
 	home_open(2, HOME_PAGES);
 	/* Without spare buffers, and a buffer of one object at most: the second's free spills. */
 	if (rig_open(&(struct rig_config){ .cpus = 2, .pages = HOME_PAGES, .slots = 4,
-					   .release_limit = 2 * 2 * HOST_PAGE_SIZE * 3 / 4 }))
+					   .release_limit = 2 * 2 * PAGE_SIZE * 3 / 4 }))
 		explore_fail("the duel does not begin");
 	rig_do(&(struct op)WRITE(1, HALF), value_of(7));
 	rig_do(&(struct op)WRITE(0, QUARTER), value_of(7));

@@ -41,7 +41,7 @@ static void push(unsigned int cpu, u64 from, unsigned int n)
 
 	me->cpu = cpu;
 	for (i = from; i < from + n; i++)
-		if (store_put(&rig->store, i, bytes, sizeof(bytes), HOST_ANY_NODE) ||
+		if (store_put(&rig->store, i, bytes, sizeof(bytes), NUMA_NO_NODE) ||
 		    store_free(&rig->store, i))
 			explore_fail("a write fails");
 	me->cpu = 0;
@@ -154,14 +154,14 @@ static void it_looks_at_readers_and_not_at_late_blocks(void)
 	for (i = 0; i < b.blocks; i++)
 		if (backed_reserve(&b, &block))
 			explore_fail("a block is not there");
-	host_lock_init(&batch.lock, "ebb_backed_batch");
+	hostile_lock_init(&batch.lock.l, "&backed_batch_of(b, k)->lock");
 	for (i = 0; i < late; i++)
 		backed_let_go(&b, &batch, i * BACKED_READERS + 5);
 	backed_collect(&b, &batch);
-	holds = home_lock_stat("ebb_backed")->holds;
+	holds = home_lock_stat("&b->lock")->holds;
 	if (b.nlate != late || backed_reserve(&b, &block) != -EBUSY)
 		explore_fail("a block that is read is free");
-	holds = home_lock_stat("ebb_backed")->holds - holds;
+	holds = home_lock_stat("&b->lock")->holds - holds;
 	if (holds > 3)
 		explore_fail("%llu holds for %llu late blocks of a reader",
 			     (unsigned long long)holds, (unsigned long long)late);
@@ -178,27 +178,27 @@ static void it_looks_at_readers_and_not_at_late_blocks(void)
 /* Objects of n bytes in all slots, of a store that may take no page more. */
 static void fill_to_limit(unsigned int cpus, unsigned int slots, size_t n)
 {
-	static const char bytes[HOST_PAGE_SIZE];
+	static const char bytes[PAGE_SIZE];
 	struct rig_config cfg = { .cpus = cpus, .pages = 4 * HOME_PAGES, .slots = slots,
 				  .release_limit = cpus * PLENTY, .spare = 32 };
 	u64 i;
 
 	begin(&cfg);
 	for (i = 0; i < slots; i++)
-		if (store_put(&rig->store, i, bytes, n, HOST_ANY_NODE))
+		if (store_put(&rig->store, i, bytes, n, NUMA_NO_NODE))
 			explore_fail("slot %llu is not written", (unsigned long long)i);
-	rig->store.pool.limit = pool_pages(&rig->store.pool) << HOST_PAGE_SHIFT;
+	rig->store.pool.limit = pool_pages(&rig->store.pool) << PAGE_SHIFT;
 }
 
 static void must_write(bool waits)
 {
-	static u64 page[HOST_PAGE_SIZE / sizeof(u64)];
+	static u64 page[PAGE_SIZE / sizeof(u64)];
 	int err;
 
 	rig->codec_says = -ENOSPC;
 	page[0] = 1;
-	err = waits ? store_try_write(&rig->store, 0, page, HOST_ANY_NODE) :
-		      store_try_now(&rig->store, 0, page, HOST_ANY_NODE, HOST_MAY_WAIT);
+	err = waits ? store_try_write(&rig->store, 0, page, NUMA_NO_NODE) :
+		      store_try_now(&rig->store, 0, page, NUMA_NO_NODE, HOST_MAY_WAIT);
 	if (err)
 		explore_fail("a write fails with %d, and %llu bytes are held back", err,
 			     (unsigned long long)release_held(&rig->store.release));
@@ -228,14 +228,14 @@ static void a_write_frees_no_more_than_it_needs(void)
 	const unsigned int pages = 64;
 	unsigned int i;
 
-	fill_to_limit(pages, pages, HOST_PAGE_SIZE);
+	fill_to_limit(pages, pages, PAGE_SIZE);
 	for (i = 0; i < pages; i++) {
 		me->cpu = i;
 		store_free(&rig->store, i);
 	}
 	me->cpu = 0;
 	must_write(true);
-	if (release_held(&rig->store.release) >> HOST_PAGE_SHIFT < pages / 2)
+	if (release_held(&rig->store.release) >> PAGE_SHIFT < pages / 2)
 		explore_fail("it goes on when there is room");
 	end();
 }

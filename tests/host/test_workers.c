@@ -46,7 +46,7 @@ static struct release_node *queue_buffers(u64 n)
 	u64 i;
 
 	for (i = 0; i < n * RELEASE_REFS; i++)
-		put(i, HOST_ANY_NODE);
+		put(i, NUMA_NO_NODE);
 	for (i = 0; i < n * RELEASE_REFS; i++)
 		store_free(&rig->store, i);
 	if (full() != n)
@@ -150,7 +150,7 @@ static void the_timer_of_a_node_stops_while_another_s_runs_on(void)
 	open_with(&cfg, 2);
 	node = rig->store.release.node;
 	for (i = 0; i < 4; i++)
-		put(i, HOST_ANY_NODE);
+		put(i, NUMA_NO_NODE);
 	for (i = 0; i < 2; i++) {
 		me->cpu = (u32)i;
 		store_free(&rig->store, i);

@@ -146,7 +146,7 @@ static void ebb_home_open(struct round *r)
 	limit_empty = st.release_limit;
 	held_most = st.release_limit;
 	snprintf(r->text, sizeof(r->text), "%s, chain %u, %u slots, %u cpus, release_limit %llu", cfg.codec,
-		 cfg.chain_size, r->slots, host_nr_cpus(), (unsigned long long)st.release_limit);
+		 cfg.chain_size, r->slots, nr_cpu_ids, (unsigned long long)st.release_limit);
 }
 
 static void ebb_home_close(void)
@@ -230,7 +230,7 @@ static enum outcome op_stat(struct worker *w)
 	/* Each thread may be between counting in and counting out one page. */
 	u64 slots = round_now.slots + options.threads;
 	/* The budget and a buffer for each CPU, of objects of a page at most. */
-	u64 held = host_nr_cpus() * 2 * (page_size / 8) * page_size;
+	u64 held = nr_cpu_ids * 2 * (page_size / 8) * page_size;
 	struct ebb_stat st = { .struct_size = sizeof(st) };
 
 	(void)w;

@@ -36,11 +36,11 @@ struct ebb_store {
 	struct store core;
 	struct host_work decay;
 	struct shared_streams *streams;
-	host_mutex_t limits;    /* release_set_limit(), and the next */
+	struct mutex limits;    /* release_set_limit(), and the next */
 	u64 release_limit;      /* what was asked for; the core's is limit_for() */
 	bool (*give)(void *ctx, u64 ns);        /* ebb_give_also() */
 	void *give_ctx;
-	host_mutex_t closing;   /* ebb_close_holes(), and the next */
+	struct mutex closing;   /* ebb_close_holes(), and the next */
 	u64 closed_freed, closed_room;          /* as the holes were closed last */
 	/* The tick's: what was freed and the room of objects at its last look; no change since. */
 	u64 freed, room;
@@ -69,7 +69,7 @@ const char *ebb_version(void)
 
 size_t ebb_page_size(void)
 {
-	return HOST_PAGE_SIZE;
+	return PAGE_SIZE;
 }
 
 const char *ebb_codec_name(unsigned int i)
@@ -130,7 +130,7 @@ struct shared_streams {
 };
 
 struct process {
-	host_mutex_t lock;
+	struct mutex lock;
 	/* What all stores may hold back together; made for the first, and kept. */
 	struct release_budget budget;
 	struct shared_streams *streams;
@@ -146,10 +146,10 @@ static int need_budget(struct release_budget **budget)
 	if (!p)
 		return -ENOMEM;
 	*budget = &p->budget;
-	host_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	if (!p->budget.node)
 		err = release_budget_init(&p->budget, release_default_limit());
-	host_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return err;
 }
 
@@ -171,7 +171,7 @@ static struct shared_streams *get_streams(const struct store_config *core)
 	struct process *p = process;
 	struct shared_streams *t;
 
-	host_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	for (t = p->streams; t; t = t->next)
 		if (t->streams.codec == core->codec && t->streams.params.level == core->level)
 			break;
@@ -184,7 +184,7 @@ static struct shared_streams *get_streams(const struct store_config *core)
 	}
 	if (t)
 		t->stores++;
-	host_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return t;
 }
 
@@ -194,14 +194,14 @@ static void put_streams(struct shared_streams *t)
 	struct shared_streams **at;
 	bool last;
 
-	host_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	last = !--t->stores;
 	if (last) {
 		for (at = &p->streams; *at != t;)
 			at = &(*at)->next;
 		*at = t->next;
 	}
-	host_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	if (!last)
 		return;
 	streams_destroy(&t->streams);
@@ -211,9 +211,9 @@ static void put_streams(struct shared_streams *t)
 /* Whether compaction would free so many pages that they are worth its while. */
 static bool is_sparse(struct ebb_store *store)
 {
-	u64 sparse = host_read_once(store->core.shrink.sparse);
+	u64 sparse = READ_ONCE(store->core.shrink.sparse);
 
-	return sparse >= (store->quiet ? QUIET_BYTES : SPARSE_BYTES) >> HOST_PAGE_SHIFT &&
+	return sparse >= (store->quiet ? QUIET_BYTES : SPARSE_BYTES) >> PAGE_SHIFT &&
 	       sparse > pool_pages(&store->core.pool) / (store->quiet ? QUIET_PART : SPARSE_PART);
 }
 
@@ -245,7 +245,7 @@ static bool look_for_holes(struct ebb_store *store)
  */
 static u64 limit_for(struct ebb_store *store, u64 asked)
 {
-	u64 holds = pool_pages(&store->core.pool) << HOST_PAGE_SHIFT, limit = LIMIT_LEAST;
+	u64 holds = pool_pages(&store->core.pool) << PAGE_SHIFT, limit = LIMIT_LEAST;
 
 	while (limit < holds / 4 * 5)
 		limit *= 2;
@@ -257,12 +257,12 @@ static void tend_limit(struct ebb_store *store)
 {
 	u64 limit, want;
 
-	host_mutex_lock(&store->limits);
-	limit = host_read_once(store->core.release.limit);
+	mutex_lock(&store->limits);
+	limit = READ_ONCE(store->core.release.limit);
 	want = limit_for(store, store->release_limit);
 	if (want > limit || (want < limit && want <= limit / 4))
 		release_set_limit(&store->core.release, want);
-	host_mutex_unlock(&store->limits);
+	mutex_unlock(&store->limits);
 }
 
 /* The tick: the budget, lists, what is sparse, the owner's, then what is free in the zone. */
@@ -316,15 +316,15 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 /* Whether there is memory for a first page: an open that succeeds can store. */
 static int try_out(struct ebb_store *store)
 {
-	int err = store_need_slot(&store->core, 0, host_node());
+	int err = store_need_slot(&store->core, 0, numa_mem_id());
 
 	return err ? err : zone_try_out(NULL, NULL);
 }
 
 static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 {
-	const unsigned int batch = BATCH_BYTES >> HOST_PAGE_SHIFT;
-	const unsigned int high = LIST_BYTES >> HOST_PAGE_SHIFT;
+	const unsigned int batch = BATCH_BYTES >> PAGE_SHIFT;
+	const unsigned int high = LIST_BYTES >> PAGE_SHIFT;
 	struct store_config core = { 0 };
 	struct ebb_store *store;
 	struct ebb_config cfg;
@@ -346,8 +346,8 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 		return -ENOMEM;
 	store->flags = cfg.flags;
 	store->release_limit = release_limit(cfg.release_limit);
-	host_mutex_init(&store->limits);
-	host_mutex_init(&store->closing);
+	mutex_init(&store->limits);
+	mutex_init(&store->closing);
 	err = zone_open(&store->zone);
 	if (err)
 		goto no_zone;
@@ -388,8 +388,8 @@ no_pages:
 no_pcp:
 	zone_close(store->zone);
 no_zone:
-	host_mutex_destroy(&store->closing);
-	host_mutex_destroy(&store->limits);
+	mutex_destroy(&store->closing);
+	mutex_destroy(&store->limits);
 	host_user_unmap_wiped(store, sizeof(*store));
 	return err;
 }
@@ -416,8 +416,8 @@ void ebb_close(struct ebb_store *store)
 	pages_destroy(&store->pages);
 	pcp_destroy(&store->pcp);
 	zone_close(store->zone);
-	host_mutex_destroy(&store->closing);
-	host_mutex_destroy(&store->limits);
+	mutex_destroy(&store->closing);
+	mutex_destroy(&store->limits);
 	host_user_unmap_wiped(store, sizeof(*store));
 }
 
@@ -453,9 +453,9 @@ static void fault_in_to_write(void *buf, size_t bytes)
 /* A run of whole pages that starts at slot and ends within the store. */
 static int check_run(const struct ebb_store *store, u64 slot, const void *buf, size_t bytes)
 {
-	if (bad(store) || !buf || !bytes || bytes & HOST_PAGE_MASK)
+	if (bad(store) || !buf || !bytes || offset_in_page(bytes))
 		return -EINVAL;
-	if (slot >= store->core.slots || bytes >> HOST_PAGE_SHIFT > store->core.slots - slot)
+	if (slot >= store->core.slots || bytes >> PAGE_SHIFT > store->core.slots - slot)
 		return -ERANGE;
 	return 0;
 }
@@ -468,7 +468,7 @@ static int no_memory_or_limit(int err)
 
 int ebb_need_slot(struct ebb_store *store, uint64_t slot)
 {
-	return no_memory_or_limit(store_need_slot(&store->core, slot, host_node()));
+	return no_memory_or_limit(store_need_slot(&store->core, slot, numa_mem_id()));
 }
 
 bool ebb_close_holes(struct ebb_store *store)
@@ -479,9 +479,9 @@ bool ebb_close_holes(struct ebb_store *store)
 
 	if (store->flags & EBB_NO_COMPACT)
 		return false;
-	waited = !host_mutex_trylock(&store->closing);
+	waited = !mutex_trylock(&store->closing);
 	if (waited)
-		host_mutex_lock(&store->closing);
+		mutex_lock(&store->closing);
 	release_flush(&s->release);
 	freed = store_count(s, CNT_FREED);
 	room = store_count(s, CNT_ROOM);
@@ -489,7 +489,7 @@ bool ebb_close_holes(struct ebb_store *store)
 		pages = store_compact(s);
 	store->closed_freed = freed;
 	store->closed_room = room;
-	host_mutex_unlock(&store->closing);
+	mutex_unlock(&store->closing);
 	if (pages)
 		note_freed(store);
 	return pages || waited;
@@ -512,12 +512,12 @@ int ebb_write(struct ebb_store *store, uint64_t slot, const void *buf, size_t by
 
 	if (err)
 		return err;
-	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE) {
-		fault_in_to_read((const char *)buf + off, HOST_PAGE_SIZE);
+	for (off = 0; !err && off < bytes; off += PAGE_SIZE) {
+		fault_in_to_read((const char *)buf + off, PAGE_SIZE);
 		do
 			err = store_try_write(&store->core, slot, (const char *)buf + off,
-					      host_node());
-		while (host_unlikely(err) && may_try_again(store, err));
+					      numa_mem_id());
+		while (unlikely(err) && may_try_again(store, err));
 		slot++;
 	}
 	/* What is stored has replaced something, whether or not the rest failed. */
@@ -530,8 +530,8 @@ int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
 	int err = check_run(store, slot, buf, bytes);
 	size_t off;
 
-	for (off = 0; !err && off < bytes; off += HOST_PAGE_SIZE) {
-		fault_in_to_write((char *)buf + off, HOST_PAGE_SIZE);
+	for (off = 0; !err && off < bytes; off += PAGE_SIZE) {
+		fault_in_to_write((char *)buf + off, PAGE_SIZE);
 		err = store_read(&store->core, slot++, (char *)buf + off);
 	}
 	return err;
@@ -544,8 +544,8 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 	if (bad(store) || !data)
 		return -EINVAL;
 	do
-		err = store_try_put(&store->core, slot, data, bytes, host_node());
-	while (host_unlikely(err) && may_try_again(store, err));
+		err = store_try_put(&store->core, slot, data, bytes, numa_mem_id());
+	while (unlikely(err) && may_try_again(store, err));
 	if (!err)
 		note_freed(store);
 	return no_memory_or_limit(err);
@@ -555,7 +555,7 @@ int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_
 {
 	if (bad(store) || !bytes || (!buf && cap))
 		return -EINVAL;
-	fault_in_to_write(buf, cap < HOST_PAGE_SIZE ? cap : HOST_PAGE_SIZE);
+	fault_in_to_write(buf, cap < PAGE_SIZE ? cap : PAGE_SIZE);
 	return store_get(&store->core, slot, buf, cap, bytes);
 }
 
@@ -623,7 +623,7 @@ int ebb_set_mem_limit(struct ebb_store *store, uint64_t bytes)
 {
 	if (bad(store))
 		return -EINVAL;
-	host_write_once(store->core.pool.limit, bytes);
+	WRITE_ONCE(store->core.pool.limit, bytes);
 	return 0;
 }
 
@@ -635,11 +635,11 @@ int ebb_set_release_limit(struct ebb_store *store, uint64_t bytes)
 		return -EINVAL;
 	bytes = release_limit(bytes);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	host_mutex_lock(&store->limits);
+	mutex_lock(&store->limits);
 	err = release_set_limit(&store->core.release, limit_for(store, bytes));
 	if (!err)
-		host_write_once(store->release_limit, bytes);
-	host_mutex_unlock(&store->limits);
+		WRITE_ONCE(store->release_limit, bytes);
+	mutex_unlock(&store->limits);
 	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
@@ -659,7 +659,7 @@ bool ebb_forget_slots(struct ebb_store *store, uint64_t first, uint64_t count)
 
 uint64_t ebb_pool_bytes(struct ebb_store *store)
 {
-	return pool_pages(&store->core.pool) << HOST_PAGE_SHIFT;
+	return pool_pages(&store->core.pool) << PAGE_SHIFT;
 }
 
 int ebb_reset_peak(struct ebb_store *store)
@@ -695,9 +695,9 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 	ours = (struct ebb_stat){
 		.orig_data_size = store_count(s, CNT_ORIG_BYTES),
 		.compr_data_size = store_count(s, CNT_COMPR_BYTES),
-		.mem_used_total = pool_pages(&s->pool) << HOST_PAGE_SHIFT,
-		.mem_limit = host_read_once(s->pool.limit),
-		.mem_used_max = pool_pages_peak(&s->pool) << HOST_PAGE_SHIFT,
+		.mem_used_total = pool_pages(&s->pool) << PAGE_SHIFT,
+		.mem_limit = READ_ONCE(s->pool.limit),
+		.mem_used_max = pool_pages_peak(&s->pool) << PAGE_SHIFT,
 		.same_pages = store_count(s, CNT_SAME),
 		.pages_compacted = host_a64_read(&s->pool.pages_compacted),
 		.huge_pages = store_count(s, CNT_HUGE),
@@ -708,7 +708,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.meta_bytes = store_meta_bytes(s),
 		.pcp_pages = pcp_count(&store->pcp),
 		.zone_bytes = zone.resident_bytes,
-		.zone_free_bytes = zone.free_resident << HOST_PAGE_SHIFT,
+		.zone_free_bytes = zone.free_resident << PAGE_SHIFT,
 		.held_back_bytes = release_held(r),
 		.held_back_peak = release_peak(r),
 		.released_deferred = rs.deferred,
@@ -718,7 +718,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.flush_full = rs.flush_full,
 		.flush_timer = rs.flush_timer,
 		.flush_asked = rs.flush_asked,
-		.release_limit = host_read_once(store->release_limit),
+		.release_limit = READ_ONCE(store->release_limit),
 	};
 	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
 }

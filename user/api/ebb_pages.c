@@ -38,7 +38,7 @@ int ebb_pages_open(struct ebb_pages **out, unsigned int batch, unsigned int high
 	if (!err) {
 		err = pcp_init(&pages->pcp, pages->zone, batch, high);
 		if (!err) {
-			host_write_once(pages->zone->measure, 1);
+			WRITE_ONCE(pages->zone->measure, 1);
 			pages->magic = MAGIC;
 			*out = pages;
 			return 0;
@@ -70,7 +70,7 @@ int ebb_pages_alloc(struct ebb_pages *pages, uint32_t *ids, size_t n)
 	while (done < n) {
 		size_t k = n - done < PIECE ? n - done : PIECE;
 		unsigned int got = host_pages_alloc(pages->zone, ids + done, (unsigned int)k,
-						    HOST_ANY_NODE, HOST_MAY_WAIT);
+						    NUMA_NO_NODE, HOST_MAY_WAIT);
 
 		done += got;
 		if (got < k) {

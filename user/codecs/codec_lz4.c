@@ -12,7 +12,7 @@
 
 struct lz4_ctx {
 	int acceleration;
-	_Alignas(HOST_CACHELINE) LZ4_stream_t state;
+	_Alignas(SMP_CACHE_BYTES) LZ4_stream_t state;
 };
 
 _Static_assert(sizeof(struct lz4_ctx) <= CODEC_LZ4_BYTES, "what a context counts for");

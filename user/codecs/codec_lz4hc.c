@@ -12,7 +12,7 @@
 
 struct lz4hc_ctx {
 	int level;
-	_Alignas(HOST_CACHELINE) LZ4_streamHC_t state;
+	_Alignas(SMP_CACHE_BYTES) LZ4_streamHC_t state;
 };
 
 _Static_assert(sizeof(struct lz4hc_ctx) <= CODEC_LZ4HC_BYTES, "what a context counts for");

@@ -17,7 +17,7 @@
 #define LZO_MOST ((size_t)64 << 10)
 
 struct lzo_ctx {
-	_Alignas(HOST_CACHELINE) unsigned char work[LZO1X_1_MEM_COMPRESS];
+	_Alignas(SMP_CACHE_BYTES) unsigned char work[LZO1X_1_MEM_COMPRESS];
 	unsigned char bounce[LZO_BOUND(LZO_MOST)];      /* what is not used takes no memory */
 };
 

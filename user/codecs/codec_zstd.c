@@ -40,7 +40,7 @@ struct zstd_ctx {
 /* ---- memory ---- */
 
 /* Before each piece stands how large it is. */
-#define PIECE_HEAD ((size_t)HOST_CACHELINE)
+#define PIECE_HEAD ((size_t)SMP_CACHE_BYTES)
 
 static void *zstd_alloc(void *shared, size_t bytes)
 {
@@ -125,7 +125,7 @@ static void zstd_destroy(void *ctx)
 /* A reset, since what failed before leaves a compressor in the middle of it. */
 static bool use_compressor(struct zstd_ctx *z, const struct dictionary *d)
 {
-	if (host_likely(z->of_c == d))
+	if (likely(z->of_c == d))
 		return true;
 	if (ZSTD_isError(ZSTD_CCtx_reset(z->c, ZSTD_reset_session_only)) ||
 	    ZSTD_isError(ZSTD_CCtx_refCDict(z->c, d ? d->c : NULL)))
@@ -136,7 +136,7 @@ static bool use_compressor(struct zstd_ctx *z, const struct dictionary *d)
 
 static bool use_decompressor(struct zstd_ctx *z, const struct dictionary *d)
 {
-	if (host_likely(z->of_d == d))
+	if (likely(z->of_d == d))
 		return true;
 	if (ZSTD_isError(ZSTD_DCtx_reset(z->d, ZSTD_reset_session_only)) ||
 	    ZSTD_isError(ZSTD_DCtx_refDDict(z->d, d ? d->d : NULL)))
@@ -154,7 +154,7 @@ int dictionary_compress(const struct dictionary *d, void *ctx, const void *src, 
 	if (!use_compressor(z, d))
 		return -EIO;
 	len = ZSTD_compress2(z->c, dst, cap, src, n);
-	if (host_likely(!ZSTD_isError(len)))
+	if (likely(!ZSTD_isError(len)))
 		return len <= INT32_MAX ? (int)len : -ENOSPC;
 	switch (ZSTD_getErrorCode(len)) {
 	case ZSTD_error_dstSize_tooSmall:
@@ -191,7 +191,7 @@ static int zstd_decompress(void *ctx, const void *src, size_t n, void *dst, size
 
 static void *zstd_create(const struct codec_params *p)
 {
-	static const char page[HOST_PAGE_SIZE];
+	static const char page[PAGE_SIZE];
 	const ZSTD_customMem memory = { zstd_alloc, zstd_free, p->prepared };
 	struct zstd_ctx *z = host_zalloc(sizeof(*z));
 	char out[64];

@@ -36,7 +36,7 @@ static u32 advise(struct advise *a, const struct iovec *range, u32 n, int advice
 #endif
 	/* It knows no such call, or not for who calls, or a filter forbids it. */
 	if (bytes < 0 && (errno == ENOSYS || errno == EBADF || errno == EPERM))
-		host_write_once(a->no_many, true);
+		WRITE_ONCE(a->no_many, true);
 	for (i = 0; i < n && bytes >= (ssize_t)range[i].iov_len; i++)
 		bytes -= (ssize_t)range[i].iov_len;
 	return i;
@@ -49,13 +49,13 @@ u32 advise_take(struct advise *a, struct iovec *range, u32 n)
 	while (at < n) {
 		u32 k = n - at < most ? n - at : most, took;
 
-		if (host_read_once(a->no_many))
+		if (READ_ONCE(a->no_many))
 			k = most = 1;
 		took = advise(a, range + at, k, MADV_DONTNEED);
-		if (!took && (k == 1 || !host_read_once(a->no_many))) {
+		if (!took && (k == 1 || !READ_ONCE(a->no_many))) {
 			took = advise(a, range + at, k, MADV_DONTNEED_LOCKED);
-			if (took && !host_read_once(a->locked))
-				host_write_once(a->locked, true);
+			if (took && !READ_ONCE(a->locked))
+				WRITE_ONCE(a->locked, true);
 		}
 		if (took)
 			at += took;
@@ -70,5 +70,5 @@ u32 advise_take(struct advise *a, struct iovec *range, u32 n)
 void advise_fill(struct advise *a, void *at, size_t bytes)
 {
 	if (madvise(at, bytes, MADV_POPULATE_WRITE) && (errno == EINVAL || errno == EPERM))
-		host_write_once(a->no_fill, true);
+		WRITE_ONCE(a->no_fill, true);
 }

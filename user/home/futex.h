@@ -46,7 +46,7 @@ static inline void futex_wait_rel(u32 *word, u32 val, long ns)
 		futex_failed();
 }
 
-/* until: host_now_ns() time; HOST_USER_NO_WAKE: no end.  True: it slept, and was woken. */
+/* until: ktime_get_ns() time; HOST_USER_NO_WAKE: no end.  True: it slept, and was woken. */
 static inline bool futex_wait_until(u32 *word, u32 val, u64 until)
 {
 	struct timespec ts;

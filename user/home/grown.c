@@ -16,7 +16,7 @@ bool grown_need(struct grown *g, u32 n, size_t bytes)
 	if (!n)
 		return true;
 	last = grown_part(n - 1, &at);
-	if (host_likely(__atomic_load_n(&g->part[last], __ATOMIC_ACQUIRE) != NULL))
+	if (likely(__atomic_load_n(&g->part[last], __ATOMIC_ACQUIRE) != NULL))
 		return true;
 	for (k = 0; k <= last; k++) {
 		if (__atomic_load_n(&g->part[k], __ATOMIC_ACQUIRE))

@@ -40,7 +40,7 @@ static inline void *grown_look(const struct grown *g, u32 i, size_t bytes)
 	unsigned int k = grown_part(i, &at);
 	char *part = __atomic_load_n(&g->part[k], __ATOMIC_ACQUIRE);
 
-	return host_likely(part != NULL) ? part + at * bytes : NULL;
+	return likely(part != NULL) ? part + at * bytes : NULL;
 }
 
 /* Element i, whose part is there. */

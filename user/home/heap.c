@@ -35,7 +35,7 @@ struct region {
 };
 
 struct heap {
-	host_lock_t lock;
+	spinlock_t lock;
 	struct region *current; /* or NULL */
 };
 
@@ -80,7 +80,7 @@ static size_t own_pages(size_t bytes)
 }
 
 /* A piece of the current region, or NULL. */
-static void *cut(struct heap *h, size_t bytes, size_t align) HOST_REQUIRES(h->lock)
+static void *cut(struct heap *h, size_t bytes, size_t align) __must_hold(&h->lock)
 {
 	struct region *r = h->current;
 	size_t at;
@@ -109,7 +109,7 @@ void *heap_alloc(size_t bytes, size_t align)
 		return NULL;
 	for (;;) {
 		dead = NULL;
-		host_lock(&h->lock);
+		spin_lock(&h->lock);
 		p = cut(h, bytes, align);
 		if (!p && new) {
 			/* Another may have made one meanwhile: this one has more room. */
@@ -119,7 +119,7 @@ void *heap_alloc(size_t bytes, size_t align)
 			new = NULL;
 			p = cut(h, bytes, align);
 		}
-		host_unlock(&h->lock);
+		spin_unlock(&h->lock);
 		region_unmap(dead);
 		if (p)
 			break;
@@ -138,11 +138,11 @@ void heap_free(void *p, size_t bytes)
 	bool dead;
 
 	(void)host_user_discard(p, (char *)p + own_pages(bytes));
-	host_lock(&h->lock);
+	spin_lock(&h->lock);
 	dead = !--r->live;
 	if (dead && h->current == r)
 		h->current = NULL;
-	host_unlock(&h->lock);
+	spin_unlock(&h->lock);
 	if (dead)
 		region_unmap(r);
 }

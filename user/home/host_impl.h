@@ -5,7 +5,7 @@
  * Owns: the types behind the contract, and every operation short enough to be inlined.
  * The long halves of them are in host_user.c; pages are in zone.c.
  *
- *   host_lock_t      { held 0/1, waiters }                    8 bytes
+ *   spinlock_t      { held 0/1, waiters }                    8 bytes
  *   struct host_percpu  base -> | held, waiters | item ... | held, waiters | item ... |
  *                               ^ stride, a multiple of 128
  *   struct host_pages   the public head of zone.c's struct zone: the address of a page is its
@@ -17,12 +17,9 @@
 #ifndef EBB_USER_HOST_IMPL_H
 #define EBB_USER_HOST_IMPL_H
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+
+#include "kernel_names.h"
 
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 35) && (defined(__x86_64__) || defined(__aarch64__))
@@ -46,49 +43,9 @@
 #endif
 #endif
 
-/* host.h defines its HOST_* twins of these after it has included this file. */
-#if defined(__clang__) && defined(HOST_THREAD_SAFETY)
-#define HOST_USER_TS(x) __attribute__((x))
-#else
-#define HOST_USER_TS(x)
-#endif
-
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int64_t s64;
-
-#ifndef HOST_PAGE_SHIFT
-#define HOST_PAGE_SHIFT 12
-#endif
-_Static_assert(HOST_PAGE_SHIFT >= 12 && HOST_PAGE_SHIFT <= 16, "pages of 4 to 64 KiB");
-
 typedef u32 host_page;
 
-#define HOST_CACHELINE 64
-
-#define host_likely(x) __builtin_expect(!!(x), 1)
-#define host_unlikely(x) __builtin_expect(!!(x), 0)
-#define host_prefetchw(p) __builtin_prefetch((p), 1)
-
-/* For builds with -ftrivial-auto-var-init. */
-#if __has_attribute(__uninitialized__)
-#define HOST_UNCLEARED __attribute__((__uninitialized__))
-#else
-#define HOST_UNCLEARED
-#endif
-
-#if defined(__x86_64__) && !defined(__POPCNT__)
-/* The compiler's own is a call of a function there, which looks bytes up in a table. */
-static inline unsigned int host_user_popcount(u64 v)
-{
-	v -= v >> 1 & 0x5555555555555555;
-	v = (v & 0x3333333333333333) + (v >> 2 & 0x3333333333333333);
-	return (unsigned int)(((v + (v >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
-}
-#define __builtin_popcountll(v) host_user_popcount(v)
-#endif
+#define prefetchw(p) __builtin_prefetch((p), 1)
 
 /* ---- atomics ---- */
 
@@ -96,8 +53,8 @@ typedef struct {
 	_Alignas(8) u64 v;
 } host_a64;
 
-#define host_read_once(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
-#define host_write_once(x, val) \
+#define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, val) \
 	__atomic_store_n(&(x), (__typeof__(x))(val), __ATOMIC_RELAXED)
 
 /*
@@ -199,41 +156,40 @@ static inline void host_user_pause(void)
  * therefore nobody sleeps for longer than host_user.c's LOCK_SLEEP_NS at a time.  waiters is read
  * before the store, since after it the lock's memory may be somebody else's.
  */
-typedef struct HOST_USER_TS(capability("lock")) {
+typedef struct kernel_names_lock("lock") {
 	u32 held;
 	u32 waiters;
-} host_lock_t;
+} spinlock_t;
 
-void host_user_lock_slow(host_lock_t *l);
-void host_user_lock_wake(host_lock_t *l);
+void host_user_lock_slow(spinlock_t *l);
+void host_user_lock_wake(spinlock_t *l);
 
-static inline void host_lock_init(host_lock_t *l, const char *name)
+static inline void spin_lock_init(spinlock_t *l)
 {
-	(void)name;
 	l->held = 0;
 	l->waiters = 0;
 }
 
-static inline void host_lock(host_lock_t *l) HOST_USER_TS(acquire_capability(l))
-	HOST_USER_TS(no_thread_safety_analysis)
+static inline void spin_lock(spinlock_t *l) __acquires(l)
+	__no_context_analysis
 {
-	if (host_unlikely(__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE)))
+	if (unlikely(__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE)))
 		host_user_lock_slow(l);
 }
 
-static inline bool host_trylock(host_lock_t *l) HOST_USER_TS(try_acquire_capability(true, l))
-	HOST_USER_TS(no_thread_safety_analysis)
+static inline bool spin_trylock(spinlock_t *l) __cond_acquires(true, l)
+	__no_context_analysis
 {
-	return !host_read_once(l->held) && !__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE);
+	return !READ_ONCE(l->held) && !__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE);
 }
 
-static inline void host_unlock(host_lock_t *l) HOST_USER_TS(release_capability(l))
-	HOST_USER_TS(no_thread_safety_analysis)
+static inline void spin_unlock(spinlock_t *l) __releases(l)
+	__no_context_analysis
 {
 	u32 waiters = __atomic_load_n(&l->waiters, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
-	if (host_unlikely(waiters))
+	if (unlikely(waiters))
 		host_user_lock_wake(l);
 }
 
@@ -270,27 +226,27 @@ static inline void host_unlock(host_lock_t *l) HOST_USER_TS(release_capability(l
 #define HOST_USER_WAITERS ((u64)0xfffffffe)
 #define HOST_USER_STARVER ((u64)1 << 32)
 
-typedef struct HOST_USER_TS(capability("mutex")) {
+struct kernel_names_lock("mutex") mutex {
 	u64 state;
 	u32 bell;
-} host_mutex_t;
+};
 
-void host_user_mutex_slow(host_mutex_t *m);
-void host_user_mutex_ring(host_mutex_t *m);
+void host_user_mutex_slow(struct mutex *m);
+void host_user_mutex_ring(struct mutex *m);
 
-static inline void host_mutex_init(host_mutex_t *m)
+static inline void mutex_init(struct mutex *m)
 {
 	m->state = 0;
 	m->bell = 0;
 }
 
-static inline void host_mutex_destroy(host_mutex_t *m)
+static inline void mutex_destroy(struct mutex *m)
 {
 	(void)m;
 }
 
-static inline bool host_mutex_trylock(host_mutex_t *m) HOST_USER_TS(try_acquire_capability(true, m))
-	HOST_USER_TS(no_thread_safety_analysis)
+static inline bool mutex_trylock(struct mutex *m) __cond_acquires(true, m)
+	__no_context_analysis
 {
 	u64 was = __atomic_load_n(&m->state, __ATOMIC_RELAXED);
 
@@ -299,19 +255,19 @@ static inline bool host_mutex_trylock(host_mutex_t *m) HOST_USER_TS(try_acquire_
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static inline void host_mutex_lock(host_mutex_t *m) HOST_USER_TS(acquire_capability(m))
-	HOST_USER_TS(no_thread_safety_analysis)
+static inline void mutex_lock(struct mutex *m) __acquires(m)
+	__no_context_analysis
 {
-	if (host_unlikely(!host_mutex_trylock(m)))
+	if (unlikely(!mutex_trylock(m)))
 		host_user_mutex_slow(m);
 }
 
-static inline void host_mutex_unlock(host_mutex_t *m) HOST_USER_TS(release_capability(m))
-	HOST_USER_TS(no_thread_safety_analysis)
+static inline void mutex_unlock(struct mutex *m) __releases(m)
+	__no_context_analysis
 {
 	u64 was = __atomic_fetch_sub(&m->state, HOST_USER_HELD, __ATOMIC_RELEASE);
 
-	if (host_unlikely(was & HOST_USER_WAITERS))
+	if (unlikely(was & HOST_USER_WAITERS))
 		host_user_mutex_ring(m);
 }
 
@@ -346,14 +302,15 @@ void host_wake_zero(host_a64 *a);
  *     acquire.  Order: as above.  Without it: the same.
  */
 struct host_percpu {
-	char *base;      /* items times: host_lock_t in its line, then the item */
+	char *base;      /* items times: spinlock_t in its line, then the item */
 	size_t stride;
-	unsigned int n;  /* items that are CPUs': host_nr_cpus() when it was made */
+	unsigned int n;  /* items that are CPUs': nr_cpu_ids when it was made */
 	unsigned int items;
 	bool rseq;       /* each CPU has an item of its own, and rseq and membarrier work */
 };
 
-unsigned int host_nr_cpus(void);
+unsigned int host_user_nr_cpus(void);
+#define nr_cpu_ids host_user_nr_cpus()
 /* For tests, before the first host_percpu_init(); 0: what the system says. */
 void host_user_set_nr_cpus(unsigned int n);
 
@@ -384,18 +341,18 @@ static inline unsigned int host_user_cpu_raw(void)
 #endif
 }
 
-static inline unsigned int host_cpu(void)
+static inline unsigned int raw_smp_processor_id(void)
 {
-	unsigned int n = host_nr_cpus();
+	unsigned int n = nr_cpu_ids;
 	unsigned int cpu = host_user_cpu_raw();
 
-	return host_likely(cpu < n) ? cpu : host_user_cpu_slow(n);
+	return likely(cpu < n) ? cpu : host_user_cpu_slow(n);
 }
 
 /* Those that may come count, too: what is not touched takes no memory here. */
-static inline unsigned int host_cpus_now(void)
+static inline unsigned int num_online_cpus(void)
 {
-	return host_nr_cpus();
+	return nr_cpu_ids;
 }
 
 #if defined(HOST_USER_RSEQ) && defined(__x86_64__) && !defined(HOST_USER_TSAN)
@@ -406,7 +363,7 @@ static inline unsigned int host_cpus_now(void)
  * stays, for the kernel to clear when the thread loses its CPU: until then it reads what is there,
  * so the library is never unloaded (meson.build).
  */
-static inline bool host_user_rseq_take(host_lock_t *item, unsigned int cpu)
+static inline bool host_user_rseq_take(spinlock_t *item, unsigned int cpu)
 {
 	__asm__ goto(
 		".pushsection __rseq_cs, \"aw\"\n\t"
@@ -441,7 +398,7 @@ no:
 #endif
 
 /* An item with an exchange, full ordering: host_settle() looks for it. */
-static inline bool host_user_exchange(host_lock_t *item)
+static inline bool host_user_exchange(spinlock_t *item)
 {
 	u32 held = __atomic_exchange_n(&item->held, 1, __ATOMIC_SEQ_CST);
 
@@ -449,10 +406,10 @@ static inline bool host_user_exchange(host_lock_t *item)
 	return !held;
 }
 
-static inline bool host_user_take(struct host_percpu *pc, host_lock_t *item, unsigned int cpu)
+static inline bool host_user_take(struct host_percpu *pc, spinlock_t *item, unsigned int cpu)
 {
 #ifdef HOST_USER_RSEQ_LOCK
-	if (host_likely(pc->rseq))
+	if (likely(pc->rseq))
 		return host_user_rseq_take(item, cpu);
 #endif
 	(void)pc;
@@ -465,19 +422,19 @@ static inline void *host_percpu_lock(struct host_percpu *pc)
 	unsigned int cpu = host_user_cpu_raw();
 	char *head;
 
-	if (host_unlikely(cpu >= pc->n))
+	if (unlikely(cpu >= pc->n))
 		return host_user_percpu_lock_slow(pc);
 	head = pc->base + cpu * pc->stride;
-	if (host_unlikely(!host_user_take(pc, (host_lock_t *)(void *)head, cpu)))
+	if (unlikely(!host_user_take(pc, (spinlock_t *)(void *)head, cpu)))
 		return host_user_percpu_lock_slow(pc);
 	return head + HOST_USER_ITEM_HEAD;
 }
 
 static inline void host_percpu_unlock(struct host_percpu *pc, void *item)
-	HOST_USER_TS(no_thread_safety_analysis)
+	__no_context_analysis
 {
 	(void)pc;
-	host_unlock((host_lock_t *)(void *)((char *)item - HOST_USER_ITEM_HEAD));
+	spin_unlock((spinlock_t *)(void *)((char *)item - HOST_USER_ITEM_HEAD));
 }
 
 static inline void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
@@ -487,12 +444,9 @@ static inline void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
 
 /* ---- nodes: the system puts a page on the node of who touches it first ---- */
 
-static inline unsigned int host_nr_nodes(void)
-{
-	return 1;
-}
+#define nr_node_ids 1u
 
-static inline unsigned int host_node(void)
+static inline unsigned int numa_mem_id(void)
 {
 	return 0;
 }
@@ -520,9 +474,9 @@ void host_settle(struct host_percpu *pc);
 /* ---- pages: lists (pcp.h) before the zone (zone.h) ---- */
 
 struct host_pages {
-	uintptr_t bias[32]; /* address of page p: bias[its highest bit] + (p << HOST_PAGE_SHIFT) */
-	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with host_write_once */
-	u32 measure;     /* time the holds of zone_pages_free; write with host_write_once */
+	uintptr_t bias[32]; /* address of page p: bias[its highest bit] + (p << PAGE_SHIFT) */
+	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with WRITE_ONCE */
+	u32 measure;     /* time the holds of zone_pages_free; write with WRITE_ONCE */
 	struct pcp *pcp; /* what its pages go through (pcp.h) */
 };
 
@@ -547,7 +501,7 @@ static inline bool host_page_is_bad(struct host_pages *src, host_page p)
 
 static inline void *host_page_addr(struct host_pages *src, host_page p)
 {
-	return (void *)(src->bias[31 - __builtin_clz(p)] + ((size_t)p << HOST_PAGE_SHIFT));
+	return (void *)(src->bias[31 - __builtin_clz(p)] + ((size_t)p << PAGE_SHIFT));
 }
 
 /* ---- memory ---- */
@@ -603,7 +557,7 @@ extern bool (*host_user_fail)(void);
 
 static inline bool host_user_failing(void)
 {
-	return host_unlikely(host_user_fail != NULL) && host_user_fail();
+	return unlikely(host_user_fail != NULL) && host_user_fail();
 }
 
 /* ---- tables ---- */
@@ -617,7 +571,7 @@ static inline bool host_user_failing(void)
  * it to find it empty, written has a bit for each part, of a page of memory, that was asked for and
  * not given back since.
  */
-#define HOST_USER_PART_SHIFT (HOST_PAGE_SHIFT - 3)
+#define HOST_USER_PART_SHIFT (PAGE_SHIFT - 3)
 #define HOST_USER_PART ((u64)1 << HOST_USER_PART_SHIFT)
 #define HOST_USER_SEGMENT_SHIFT 15
 #define HOST_USER_SEGMENT ((u64)1 << HOST_USER_SEGMENT_SHIFT)
@@ -644,7 +598,7 @@ static inline host_a64 *host_table_at(const struct host_table *t, u64 i)
 {
 	u64 words = host_a64_read_address(&t->segment[i >> HOST_USER_SEGMENT_SHIFT]);
 
-	if (host_unlikely(!words))
+	if (unlikely(!words))
 		return (host_a64 *)(uintptr_t)&host_user_no_word;
 	return (host_a64 *)(uintptr_t)(words + i * sizeof(host_a64));
 }
@@ -660,7 +614,7 @@ static inline bool host_table_has(struct host_table *t, u64 i)
 {
 	host_a64 *written = &t->written[i >> HOST_USER_SEGMENT_SHIFT];
 
-	return host_likely(host_a64_read_acquire(written) & host_user_part_bit(i)) ||
+	return likely(host_a64_read_acquire(written) & host_user_part_bit(i)) ||
 	       host_user_table_need(t, i);
 }
 
@@ -721,7 +675,7 @@ struct host_work {
 	void (*fn)(struct host_work *w);
 	const char *name;
 	u64 wake;
-	u64 due;         /* host_now_ns() at which to run, when wake is not NO_WAKE; 0: at once */
+	u64 due;         /* ktime_get_ns() at which to run, when wake is not NO_WAKE; 0: at once */
 	u64 started;     /* runs begun */
 	u64 done;        /* runs ended; started - done is 0 or 1 */
 	struct host_work *next; /* of the ready ones */
@@ -755,7 +709,7 @@ void host_user_work_let(struct host_work *w);
 /* May make a thread, so no lock of the library's is held. */
 static inline void host_work_queue_delayed(struct host_work *w, u64 us)
 {
-	if (host_read_once(w->wake) > us)
+	if (READ_ONCE(w->wake) > us)
 		host_user_work_arm(w, us);
 }
 
@@ -768,11 +722,11 @@ static inline void host_work_queue(struct host_work *w)
 
 /* One turn of a wait for what another thread of this process does; *spins starts at 0. */
 void host_user_relax(unsigned int *spins);
-u64 host_now_ns(void);
+u64 ktime_get_ns(void);
 u64 host_total_bytes(void);
-void host_user_warn(u32 *seen, const char *what, const char *file, int line);
+void host_user_warn(u32 *seen, const char *text, const char *file, int line);
 
-static inline void host_resched(void)
+static inline void cond_resched(void)
 {
 }
 
@@ -781,18 +735,18 @@ static inline bool host_interrupted(void)
 	return false;
 }
 
-#define host_warn_on(bad, what)                                                        \
+#define WARN_ONCE(bad, text)                                                           \
 	__extension__({                                                                \
 		static u32 host_user_seen_;                                            \
 		bool host_user_bad_ = (bad);                                           \
-		if (host_unlikely(host_user_bad_))                                     \
-			host_user_warn(&host_user_seen_, (what), __FILE__, __LINE__);  \
+		if (unlikely(host_user_bad_))                                          \
+			host_user_warn(&host_user_seen_, (text), __FILE__, __LINE__);  \
 		host_user_bad_;                                                        \
 	})
 
 /* EBB_ASSERT: meson.build. */
 #ifdef EBB_ASSERT
-#define host_assert(holds) ((void)host_warn_on(!(holds), "not " #holds))
+#define host_assert(holds) ((void)WARN_ONCE(!(holds), "not " #holds "\n"))
 #else
 #define host_assert(holds) ((void)sizeof(!(holds)))
 #endif

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* How long a waiter that missed its wake-up sleeps; see host_lock_t. */
+/* How long a waiter that missed its wake-up sleeps; see spinlock_t. */
 #define LOCK_SLEEP_NS 200000
 
 /* Looks at a taken lock before sleeping; about 4 us where a pause is 140 cycles. */
@@ -39,10 +39,10 @@ static u32 nr_cpus;
 
 static bool try_word(u32 *word)
 {
-	return !host_read_once(*word) && !__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE);
+	return !READ_ONCE(*word) && !__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE);
 }
 
-void host_user_lock_slow(host_lock_t *l)
+void host_user_lock_slow(spinlock_t *l)
 {
 	unsigned int i;
 
@@ -57,7 +57,7 @@ void host_user_lock_slow(host_lock_t *l)
 	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_RELAXED);
 }
 
-void host_user_lock_wake(host_lock_t *l)
+void host_user_lock_wake(spinlock_t *l)
 {
 	futex_wake(&l->held, 1);
 }
@@ -85,9 +85,9 @@ void host_wake_zero(host_a64 *a)
 
 /* ---- sleeping locks ---- */
 
-void host_user_mutex_slow(host_mutex_t *m)
+void host_user_mutex_slow(struct mutex *m)
 {
-	u64 since = host_now_ns(), was, next, mine = HOST_USER_WAITER;
+	u64 since = ktime_get_ns(), was, next, mine = HOST_USER_WAITER;
 	bool slept = false;
 	u32 bell;
 
@@ -103,7 +103,7 @@ void host_user_mutex_slow(host_mutex_t *m)
 				return;
 		}
 		if (slept && mine == HOST_USER_WAITER &&
-		    host_now_ns() - since > HOST_USER_STARVE_NS) {
+		    ktime_get_ns() - since > HOST_USER_STARVE_NS) {
 			mine += HOST_USER_STARVER;
 			__atomic_fetch_add(&m->state, HOST_USER_STARVER, __ATOMIC_RELAXED);
 			continue;
@@ -113,7 +113,7 @@ void host_user_mutex_slow(host_mutex_t *m)
 	}
 }
 
-void host_user_mutex_ring(host_mutex_t *m)
+void host_user_mutex_ring(struct mutex *m)
 {
 	__atomic_fetch_add(&m->bell, 1, __ATOMIC_RELEASE);
 	futex_wake(&m->bell, 1);
@@ -128,20 +128,20 @@ static u32 configured_cpus(void)
 	return conf > 0 ? (u32)conf : 1;
 }
 
-unsigned int host_nr_cpus(void)
+unsigned int host_user_nr_cpus(void)
 {
-	u32 n = host_read_once(nr_cpus);
+	u32 n = READ_ONCE(nr_cpus);
 
-	if (host_unlikely(!n)) {
+	if (unlikely(!n)) {
 		n = configured_cpus();
-		host_write_once(nr_cpus, n);
+		WRITE_ONCE(nr_cpus, n);
 	}
 	return n;
 }
 
 void host_user_set_nr_cpus(unsigned int n)
 {
-	host_write_once(nr_cpus, n);
+	WRITE_ONCE(nr_cpus, n);
 }
 
 unsigned int host_user_cpu_slow(unsigned int n)
@@ -155,7 +155,7 @@ unsigned int host_user_cpu_slow(unsigned int n)
 static bool rseq_works(void)
 {
 #ifdef HOST_USER_RSEQ_LOCK
-	return __rseq_size && host_user_cpu_raw() < host_nr_cpus() &&
+	return __rseq_size && host_user_cpu_raw() < nr_cpu_ids &&
 	       !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 #else
 	return false;
@@ -176,17 +176,17 @@ static void barrier_everywhere(void)
 
 	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
 		return;
-	for (end = host_now_ns() + DRAIN_NS; host_now_ns() < end;)
+	for (end = ktime_get_ns() + DRAIN_NS; ktime_get_ns() < end;)
 		sleep_raw(1000000);
 }
 
-static host_lock_t *item_lock(struct host_percpu *pc, unsigned int i)
+static spinlock_t *item_lock(struct host_percpu *pc, unsigned int i)
 {
-	return (host_lock_t *)(void *)(pc->base + i * pc->stride);
+	return (spinlock_t *)(void *)(pc->base + i * pc->stride);
 }
 
 /* One of the items past the CPUs'; their number is a power of two. */
-HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
+__no_context_analysis        /* it returns with a lock that it cannot name */
 static void *lock_spare_item(struct host_percpu *pc, unsigned int cpu)
 {
 	unsigned int mask = pc->items - pc->n - 1, i;
@@ -194,11 +194,11 @@ static void *lock_spare_item(struct host_percpu *pc, unsigned int cpu)
 	for (i = 0; i <= mask; i++) {
 		unsigned int item = pc->n + ((cpu + i) & mask);
 
-		if (!host_read_once(item_lock(pc, item)->held) &&
+		if (!READ_ONCE(item_lock(pc, item)->held) &&
 		    host_user_exchange(item_lock(pc, item)))
 			return host_percpu_peek(pc, item);
 	}
-	host_lock(item_lock(pc, pc->n + (cpu & mask)));
+	spin_lock(item_lock(pc, pc->n + (cpu & mask)));
 	/* As host_user_exchange(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return host_percpu_peek(pc, pc->n + (cpu & mask));
@@ -233,7 +233,7 @@ static unsigned int spare_items(unsigned int n)
 
 int host_percpu_init(struct host_percpu *pc, size_t item_bytes)
 {
-	pc->n = host_nr_cpus();
+	pc->n = nr_cpu_ids;
 	pc->items = pc->n + spare_items(pc->n);
 	pc->stride = (HOST_USER_ITEM_HEAD + item_bytes + 127) & ~(size_t)127;
 	pc->base = host_zalloc(pc->items * pc->stride);
@@ -251,7 +251,7 @@ void host_percpu_destroy(struct host_percpu *pc)
  * Waits until an item was free at one moment.  It is held for less time than it is not, so a busy
  * one is seen free within a few looks; one whose thread lost its CPU is slept for.
  */
-static void see_free(host_lock_t *l)
+static void see_free(spinlock_t *l)
 {
 	unsigned int i;
 
@@ -286,7 +286,7 @@ void host_settle(struct host_percpu *pc)
 /* Pairs of lines are fetched together, so what is larger than a few of them starts on a pair. */
 static size_t zalloc_align(size_t bytes)
 {
-	return bytes >= 512 ? 2 * HOST_CACHELINE : HOST_CACHELINE;
+	return bytes >= 512 ? 2 * SMP_CACHE_BYTES : SMP_CACHE_BYTES;
 }
 
 void *host_user_map(size_t bytes, int prot)
@@ -310,13 +310,13 @@ bool host_user_discard(void *from, void *to)
 {
 	static size_t size;
 	struct advise none = { 0 };
-	size_t page = host_read_once(size);
+	size_t page = READ_ONCE(size);
 	uintptr_t at, end;
 	struct iovec range;
 
 	if (!page) {
 		page = (size_t)sysconf(_SC_PAGESIZE);
-		host_write_once(size, page);
+		WRITE_ONCE(size, page);
 	}
 	at = ((uintptr_t)from + page - 1) & ~(page - 1);
 	end = (uintptr_t)to & ~(page - 1);
@@ -426,8 +426,8 @@ bool host_user_table_need(struct host_table *t, u64 i)
 static size_t bytes_there(size_t bytes, u64 pages)
 {
 	/* What is not a mapping of its own is there as a whole. */
-	return bytes < ZALLOC_MAP_BYTES || pages > bytes >> HOST_PAGE_SHIFT ?
-	       bytes : (size_t)pages << HOST_PAGE_SHIFT;
+	return bytes < ZALLOC_MAP_BYTES || pages > bytes >> PAGE_SHIFT ?
+	       bytes : (size_t)pages << PAGE_SHIFT;
 }
 
 size_t host_table_bytes(const struct host_table *t)
@@ -534,7 +534,7 @@ void host_user_relax(unsigned int *spins)
 		sleep_raw(50000);
 }
 
-u64 host_now_ns(void)
+u64 ktime_get_ns(void)
 {
 	struct timespec ts;
 
@@ -559,14 +559,14 @@ u64 host_total_bytes(void)
 	return n;
 }
 
-void host_user_warn(u32 *seen, const char *what, const char *file, int line)
+void host_user_warn(u32 *seen, const char *text, const char *file, int line)
 {
-	char text[300];
+	char said[300];
 	int n;
 
 	if (__atomic_exchange_n(seen, 1, __ATOMIC_RELAXED))
 		return;
-	n = snprintf(text, sizeof(text), "ebb: internal fault at %s:%d: %s\n", file, line, what);
+	n = snprintf(said, sizeof(said), "ebb: internal fault at %s:%d: %s", file, line, text);
 	/* write() is a cancellation point. */
-	syscall(SYS_write, STDERR_FILENO, text, n < (int)sizeof(text) ? n : (int)sizeof(text) - 1);
+	syscall(SYS_write, STDERR_FILENO, said, n < (int)sizeof(said) ? n : (int)sizeof(said) - 1);
 }

@@ -24,7 +24,7 @@ static unsigned int pcp_list_take(const struct pcp *pcp, struct pcp_list *l, hos
 				  unsigned int n)
 {
 	n = pages_at_most(pages_at_most(n, pcp->batch), l->count);
-	host_write_once(l->count, l->count - n);
+	WRITE_ONCE(l->count, l->count - n);
 	memcpy(out, l->page + l->count, n * sizeof(*out));
 	return n;
 }
@@ -35,22 +35,22 @@ static unsigned int pcp_list_take(const struct pcp *pcp, struct pcp_list *l, hos
  * The own CPU's list, locked; or the next CPU's, if that one is free at the moment and the own is
  * not: who holds it may have lost the CPU.
  */
-HOST_NO_ANALYSIS        /* it returns with a lock that it cannot name */
+__no_context_analysis        /* it returns with a lock that it cannot name */
 static struct pcp_list *pcp_lock_near(struct pcp *pcp)
 {
-	unsigned int cpu = host_cpu(), next;
+	unsigned int cpu = raw_smp_processor_id(), next;
 	struct pcp_list *l = pcp->list[cpu];
 
-	if (host_likely(host_trylock(&l->lock)))
+	if (likely(spin_trylock(&l->lock)))
 		return l;
-	next = (cpu + 1) % host_nr_cpus();
-	if (next != cpu && host_trylock(&pcp->list[next]->lock))
+	next = (cpu + 1) % nr_cpu_ids;
+	if (next != cpu && spin_trylock(&pcp->list[next]->lock))
 		return pcp->list[next];
-	host_lock(&l->lock);
+	spin_lock(&l->lock);
 	return l;
 }
 
-HOST_NO_ANALYSIS
+__no_context_analysis
 static unsigned int pcp_from_list(struct pcp *pcp, host_page *out, unsigned int n)
 {
 	struct pcp_list *l = pcp_lock_near(pcp);
@@ -59,7 +59,7 @@ static unsigned int pcp_from_list(struct pcp *pcp, host_page *out, unsigned int 
 	if (k < pages_at_most(n, pcp->batch))
 		pcp_list_raise(pcp, l);
 	l->used = true;
-	host_unlock(&l->lock);
+	spin_unlock(&l->lock);
 	return k;
 }
 
@@ -67,7 +67,7 @@ static unsigned int pcp_from_list(struct pcp *pcp, host_page *out, unsigned int 
 static unsigned int pcp_from_zone(struct pcp *pcp, host_page *out, unsigned int n,
 				  unsigned int how)
 {
-	host_page page[PCP_BATCH_MAX] HOST_UNCLEARED;
+	host_page page[PCP_BATCH_MAX] __uninitialized;
 	unsigned int k = zone_pages_alloc(pcp->zone, page, pcp->batch, how);
 
 	n = pages_at_most(n, k);
@@ -77,19 +77,19 @@ static unsigned int pcp_from_zone(struct pcp *pcp, host_page *out, unsigned int 
 }
 
 /* Takes up to n pages of one other list, of which at most PCP_LOOK are looked at. */
-HOST_NO_ANALYSIS        /* of a lock that was tried */
+__no_context_analysis        /* of a lock that was tried */
 static unsigned int pcp_from_others(struct pcp *pcp, host_page *out, unsigned int n)
 {
-	unsigned int cpus = host_nr_cpus(), look = pages_at_most(cpus, PCP_LOOK), k = 0, i;
+	unsigned int cpus = nr_cpu_ids, look = pages_at_most(cpus, PCP_LOOK), k = 0, i;
 	u64 at = host_a64_add(&pcp->cursor, look) - look;
 
 	for (i = 0; i < look && !k; i++) {
 		struct pcp_list *l = pcp->list[(at + i) % cpus];
 
-		if (!host_read_once(l->count) || !host_trylock(&l->lock))
+		if (!READ_ONCE(l->count) || !spin_trylock(&l->lock))
 			continue;
 		k = pcp_list_take(pcp, l, out, n);
-		host_unlock(&l->lock);
+		spin_unlock(&l->lock);
 	}
 	return k;
 }
@@ -121,16 +121,16 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	unsigned int k = pcp_from_list(src->pcp, out, n);
 
 	(void)node;
-	if (host_likely(k == n) || how & HOST_AT_HAND)
+	if (likely(k == n) || how & HOST_AT_HAND)
 		return k;
 	return pcp_alloc_more(src->pcp, out, k, n, how);
 }
 
-HOST_NO_ANALYSIS
+__no_context_analysis
 void host_pages_free(struct host_pages *src, const host_page *pages, unsigned int n)
 {
 	struct pcp *pcp = src->pcp;
-	host_page chunk[PCP_BATCH_MAX] HOST_UNCLEARED;
+	host_page chunk[PCP_BATCH_MAX] __uninitialized;
 	unsigned int k;
 
 	while (n) {
@@ -138,7 +138,7 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 
 		k = pages_at_most(n, pcp->batch);
 		memcpy(l->page + l->count, pages, k * sizeof(*pages));
-		host_write_once(l->count, l->count + k);
+		WRITE_ONCE(l->count, l->count + k);
 		l->used = true;
 		pages += k;
 		n -= k;
@@ -151,7 +151,7 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 			k = pcp_list_take(pcp, l, chunk, pcp->batch);
 			pcp_list_raise(pcp, l);
 		}
-		host_unlock(&l->lock);
+		spin_unlock(&l->lock);
 		zone_pages_free(pcp->zone, chunk, k);
 	}
 }
@@ -165,14 +165,14 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 static u64 pcp_list_shrink(struct pcp *pcp, struct pcp_list *l, bool all)
 {
 	unsigned int holds = (pcp->high_max + PCP_BATCH_MAX) / pcp->batch + 1, over, k;
-	host_page chunk[PCP_BATCH_MAX] HOST_UNCLEARED;
+	host_page chunk[PCP_BATCH_MAX] __uninitialized;
 	u64 pages = 0;
 
-	for (; holds && host_read_once(l->count); holds--) {
-		host_lock(&l->lock);
+	for (; holds && READ_ONCE(l->count); holds--) {
+		spin_lock(&l->lock);
 		over = all ? l->count : l->count > l->high ? l->count - l->high : 0;
 		k = pcp_list_take(pcp, l, chunk, over);
-		host_unlock(&l->lock);
+		spin_unlock(&l->lock);
 		if (!k)
 			break;
 		zone_pages_free(pcp->zone, chunk, k);
@@ -191,7 +191,7 @@ static bool pcp_list_age(struct pcp_list *l)
 	bool changed;
 	u32 high;
 
-	host_lock(&l->lock);
+	spin_lock(&l->lock);
 	high = l->high;
 	/* Half after one idle period, nothing after two: a list that rests is soon empty. */
 	if (!l->used)
@@ -199,7 +199,7 @@ static bool pcp_list_age(struct pcp_list *l)
 	changed = l->used || l->high != high;
 	l->idle = !l->used;
 	l->used = false;
-	host_unlock(&l->lock);
+	spin_unlock(&l->lock);
 	return changed;
 }
 
@@ -208,7 +208,7 @@ bool pcp_decay(struct pcp *pcp)
 	bool changed = false;
 	unsigned int cpu;
 
-	for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		changed |= pcp_list_age(pcp->list[cpu]);
 		changed |= pcp_list_shrink(pcp, pcp->list[cpu], false) != 0;
 	}
@@ -219,13 +219,13 @@ void pcp_drain(struct pcp *pcp)
 {
 	unsigned int cpu;
 
-	for (cpu = 0; cpu < host_nr_cpus(); cpu++)
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
 		pcp_list_shrink(pcp, pcp->list[cpu], true);
 }
 
 bool pcp_tend(struct pcp *pcp, bool *aged)
 {
-	u64 now = host_now_ns();
+	u64 now = ktime_get_ns();
 
 	/* Too early: who used a list meanwhile saw us queued, so somebody has to come again. */
 	*aged = now - pcp->aged >= PCP_PERIOD_US * 1000;
@@ -243,9 +243,9 @@ static void pcp_drop(struct pcp *pcp)
 		       (pcp->high_max + PCP_BATCH_MAX) * sizeof(host_page);
 	unsigned int cpu;
 
-	for (cpu = 0; pcp->list && cpu < host_nr_cpus(); cpu++)
+	for (cpu = 0; pcp->list && cpu < nr_cpu_ids; cpu++)
 		host_free(pcp->list[cpu], bytes);
-	host_free(pcp->list, host_nr_cpus() * sizeof(*pcp->list));
+	host_free(pcp->list, nr_cpu_ids * sizeof(*pcp->list));
 	memset(pcp, 0, sizeof(*pcp));
 }
 
@@ -256,19 +256,19 @@ int pcp_init(struct pcp *pcp, struct host_pages *zone, unsigned int batch, unsig
 	if (batch < 1 || batch > PCP_BATCH_MAX || high_max < batch || high_max > 1u << 20)
 		return -EINVAL;
 	*pcp = (struct pcp){ .zone = zone, .batch = batch, .high_max = high_max };
-	pcp->list = host_zalloc(host_nr_cpus() * sizeof(*pcp->list));
-	for (cpu = 0; pcp->list && cpu < host_nr_cpus(); cpu++) {
+	pcp->list = host_zalloc(nr_cpu_ids * sizeof(*pcp->list));
+	for (cpu = 0; pcp->list && cpu < nr_cpu_ids; cpu++) {
 		pcp->list[cpu] = host_zalloc(sizeof(struct pcp_list) +
 					     (high_max + PCP_BATCH_MAX) * sizeof(host_page));
 		if (!pcp->list[cpu])
 			break;
-		host_lock_init(&pcp->list[cpu]->lock, "ebb_pcp");
+		spin_lock_init(&pcp->list[cpu]->lock);
 	}
-	if (!pcp->list || cpu < host_nr_cpus()) {
+	if (!pcp->list || cpu < nr_cpu_ids) {
 		pcp_drop(pcp);
 		return -ENOMEM;
 	}
-	pcp->aged = host_now_ns();
+	pcp->aged = ktime_get_ns();
 	zone->pcp = pcp;
 	return 0;
 }
@@ -285,7 +285,7 @@ u64 pcp_count(struct pcp *pcp)
 	unsigned int cpu;
 	u64 n = 0;
 
-	for (cpu = 0; cpu < host_nr_cpus(); cpu++)
-		n += host_read_once(pcp->list[cpu]->count);
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		n += READ_ONCE(pcp->list[cpu]->count);
 	return n;
 }

@@ -37,8 +37,8 @@
 
 /* Of one CPU. */
 struct pcp_list {
-	host_lock_t lock;
-	u32 count;              /* lock; read with host_read_once */
+	spinlock_t lock;
+	u32 count;              /* lock; read with READ_ONCE */
 	u32 high;               /* lock */
 	bool used;              /* since the last pcp_decay(); lock */
 	bool idle;              /* in the period before; lock */
@@ -47,12 +47,13 @@ struct pcp_list {
 
 struct pcp {
 	struct host_pages *zone;
-	struct pcp_list **list;         /* [host_nr_cpus()] */
+	struct pcp_list **list;         /* [nr_cpu_ids] */
 	unsigned int batch;             /* pages, 1 .. PCP_BATCH_MAX */
 	unsigned int high_max;          /* pages, >= batch */
-	u64 aged;                       /* host_now_ns() when the lists last aged; pcp_tend()'s */
+	u64 aged;                       /* ktime_get_ns() when the lists last aged; pcp_tend()'s */
 
-	host_a64 cursor HOST_OWN_LINE;  /* where the next one who takes pages of others looks */
+	/* Where the next one who takes pages of others looks. */
+	host_a64 cursor ____cacheline_aligned;
 };
 
 /*

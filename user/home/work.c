@@ -61,13 +61,13 @@ struct timer {
 };
 
 struct executor {
-	host_mutex_t life;      /* the first work item, and the last; places, slow */
-	host_lock_t lock;       /* all below, and the work items */
+	struct mutex life;      /* the first work item, and the last; places, slow */
+	spinlock_t lock;       /* all below, and the work items */
 	struct host_work *ready, *ready_last;
 	struct timer *heap;     /* [room], the first due first */
 	u32 timers, room;
 	u32 works;              /* <= room */
-	u32 live;               /* threads; host_read_once */
+	u32 live;               /* threads; READ_ONCE */
 	u32 coming;             /* of them, those that are on their way here */
 	u32 away;               /* slow items that run: there may be a thread more for each */
 	u64 retry_at;           /* no thread is made before, if not 0 */
@@ -84,14 +84,14 @@ static void *executor;          /* a struct executor; see host_user_wiped() */
 
 /* ---- the heap ---- */
 
-static void heap_set(struct executor *x, u32 i, struct timer t) HOST_REQUIRES(x->lock)
+static void heap_set(struct executor *x, u32 i, struct timer t) __must_hold(&x->lock)
 {
 	x->heap[i] = t;
 	t.w->at = i + 1;
 }
 
 /* Puts t in place i, or where it has to be from there. */
-static void heap_place(struct executor *x, u32 i, struct timer t) HOST_REQUIRES(x->lock)
+static void heap_place(struct executor *x, u32 i, struct timer t) __must_hold(&x->lock)
 {
 	u32 child;
 
@@ -108,7 +108,7 @@ static void heap_place(struct executor *x, u32 i, struct timer t) HOST_REQUIRES(
 	heap_set(x, i, t);
 }
 
-static void heap_remove(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
+static void heap_remove(struct executor *x, struct host_work *w) __must_hold(&x->lock)
 {
 	struct timer last = x->heap[--x->timers];
 
@@ -119,7 +119,7 @@ static void heap_remove(struct executor *x, struct host_work *w) HOST_REQUIRES(x
 
 /* ---- what is queued ---- */
 
-static void ready_add(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
+static void ready_add(struct executor *x, struct host_work *w) __must_hold(&x->lock)
 {
 	w->next = NULL;
 	w->ready = true;
@@ -130,7 +130,7 @@ static void ready_add(struct executor *x, struct host_work *w) HOST_REQUIRES(x->
 	x->ready_last = w;
 }
 
-static void ready_remove(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
+static void ready_remove(struct executor *x, struct host_work *w) __must_hold(&x->lock)
 {
 	struct host_work **at = &x->ready, *before = NULL;
 
@@ -142,7 +142,7 @@ static void ready_remove(struct executor *x, struct host_work *w) HOST_REQUIRES(
 	w->ready = false;
 }
 
-static void dequeue(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
+static void dequeue(struct executor *x, struct host_work *w) __must_hold(&x->lock)
 {
 	if (w->ready)
 		ready_remove(x, w);
@@ -151,7 +151,7 @@ static void dequeue(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lo
 }
 
 /* Files w, which has a due, where the threads look.  If it runs or is held, it is filed later. */
-static void enqueue(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
+static void enqueue(struct executor *x, struct host_work *w) __must_hold(&x->lock)
 {
 	if (w->running || w->held || w->stop || w->ready)
 		return;
@@ -164,11 +164,11 @@ static void enqueue(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lo
 }
 
 /* The next item to run, out of the queue; NULL: none is due. */
-static struct host_work *next_due(struct executor *x) HOST_REQUIRES(x->lock)
+static struct host_work *next_due(struct executor *x) __must_hold(&x->lock)
 {
 	struct host_work *w = x->ready;
 
-	if (!w && x->timers && x->heap[0].due <= host_now_ns())
+	if (!w && x->timers && x->heap[0].due <= ktime_get_ns())
 		w = x->heap[0].w;
 	if (w)
 		dequeue(x, w);
@@ -177,22 +177,22 @@ static struct host_work *next_due(struct executor *x) HOST_REQUIRES(x->lock)
 
 /* ---- running ---- */
 
-static void begin(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
+static void begin(struct executor *x, struct host_work *w) __must_hold(&x->lock)
 {
 	x->away += w->slow;
 	w->running = true;
-	host_write_once(w->wake, HOST_USER_NO_WAKE);
+	WRITE_ONCE(w->wake, HOST_USER_NO_WAKE);
 	w->started++;
 }
 
 /* Runs w, for which begin() was called; the lock is dropped meanwhile. */
-static void run_locked(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
+static void run_locked(struct executor *x, struct host_work *w) __must_hold(&x->lock)
 {
 	bool waited;
 
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	w->fn(w);
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	x->away -= w->slow;
 	w->running = false;
 	w->done++;
@@ -201,19 +201,19 @@ static void run_locked(struct executor *x, struct host_work *w) HOST_REQUIRES(x-
 	waited = w->waiters != 0;
 	if (!waited)
 		return;
-	host_write_once(w->done_bell, w->done_bell + 1);
+	WRITE_ONCE(w->done_bell, w->done_bell + 1);
 	futex_wake(&w->done_bell, INT_MAX);
 }
 
 /* Waits for a run of w to end. */
-static void wait_locked(struct executor *x, struct host_work *w) HOST_REQUIRES(x->lock)
+static void wait_locked(struct executor *x, struct host_work *w) __must_hold(&x->lock)
 {
 	u32 bell = w->done_bell;
 
 	w->waiters++;
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	futex_wait_until(&w->done_bell, bell, HOST_USER_NO_WAKE);
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	w->waiters--;
 }
 
@@ -221,12 +221,12 @@ static void wait_locked(struct executor *x, struct host_work *w) HOST_REQUIRES(x
 
 static u32 workers_most(void)
 {
-	u32 n = host_nr_cpus() / 4 + 2;
+	u32 n = nr_cpu_ids / 4 + 2;
 
 	return n < WORKERS_MAX ? n : WORKERS_MAX;
 }
 
-static struct worker *free_worker(struct executor *x) HOST_REQUIRES(x->lock)
+static struct worker *free_worker(struct executor *x) __must_hold(&x->lock)
 {
 	struct worker *k = x->worker;
 
@@ -242,7 +242,7 @@ static struct worker *free_worker(struct executor *x) HOST_REQUIRES(x->lock)
 }
 
 /* Whether somebody sleeps no longer than until due; else *later is who sleeps longest, or NULL. */
-static bool watched(struct executor *x, u64 due, struct worker **later) HOST_REQUIRES(x->lock)
+static bool watched(struct executor *x, u64 due, struct worker **later) __must_hold(&x->lock)
 {
 	struct worker *k;
 
@@ -259,7 +259,7 @@ static bool watched(struct executor *x, u64 due, struct worker **later) HOST_REQ
 }
 
 /* Who has to come for what is queued, for rouse(); NULL: it is seen to, or nobody can. */
-static struct worker *who_comes(struct executor *x) HOST_REQUIRES(x->lock)
+static struct worker *who_comes(struct executor *x) __must_hold(&x->lock)
 {
 	struct worker *k;
 
@@ -269,17 +269,17 @@ static struct worker *who_comes(struct executor *x) HOST_REQUIRES(x->lock)
 		return NULL;
 	if (k) {
 		k->asleep = false;
-		host_write_once(k->bell, k->bell + 1);
+		WRITE_ONCE(k->bell, k->bell + 1);
 	} else {
 		if (x->live >= workers_most() + x->away)
 			return NULL;
-		if (x->retry_at && host_now_ns() < x->retry_at)
+		if (x->retry_at && ktime_get_ns() < x->retry_at)
 			return NULL;
 		k = free_worker(x);
 		if (!k)
 			return NULL;
 		k->new = true;
-		host_write_once(x->live, x->live + 1);
+		WRITE_ONCE(x->live, x->live + 1);
 	}
 	x->coming++;
 	return k;
@@ -323,7 +323,7 @@ static void *worker_thread(void *arg)
 	sched_setscheduler(0, SCHED_BATCH, &none);
 	go_where_the_process_may();
 
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	x->coming--;
 	for (;;) {
 		u32 bell = me->bell;
@@ -333,35 +333,35 @@ static void *worker_thread(void *arg)
 		if (w) {
 			begin(x, w);
 			other = who_comes(x);
-			host_unlock(&x->lock);
+			spin_unlock(&x->lock);
 			if (other)
 				rouse(x, other);
 			name_thread(me, w->name);
-			host_lock(&x->lock);
+			spin_lock(&x->lock);
 			run_locked(x, w);
 			idle_until = 0;
 			continue;
 		}
 		if (!idle_until)
-			idle_until = host_now_ns() + host_read_once(host_user_idle_ns);
+			idle_until = ktime_get_ns() + READ_ONCE(host_user_idle_ns);
 		until = idle_until;
 		if (x->timers && !watched(x, x->heap[0].due, &other))
 			until = x->heap[0].due;
-		else if (host_now_ns() >= idle_until)
+		else if (ktime_get_ns() >= idle_until)
 			break;
 		if (x->stop)
 			break;
 		me->until = until;
 		me->asleep = true;
-		host_unlock(&x->lock);
+		spin_unlock(&x->lock);
 		futex_wait_until(&me->bell, bell, until);
-		host_lock(&x->lock);
+		spin_lock(&x->lock);
 		x->coming -= !me->asleep;
 		me->asleep = false;
 	}
 	me->state = WORKER_ENDED;
-	host_write_once(x->live, x->live - 1);
-	host_unlock(&x->lock);
+	WRITE_ONCE(x->live, x->live - 1);
+	spin_unlock(&x->lock);
 	return NULL;
 }
 
@@ -381,15 +381,15 @@ static int create(struct worker *k)
 }
 
 /* Nobody can be had: who queues next tries again. */
-static void strand(struct executor *x) HOST_REQUIRES(x->lock)
+static void strand(struct executor *x) __must_hold(&x->lock)
 {
 	struct host_work *w;
 	u32 i;
 
 	for (w = x->ready; w; w = w->next)
-		host_write_once(w->wake, LOST);
+		WRITE_ONCE(w->wake, LOST);
 	for (i = 0; i < x->timers; i++)
-		host_write_once(x->heap[i].w->wake, LOST);
+		WRITE_ONCE(x->heap[i].w->wake, LOST);
 }
 
 /* Makes k's thread.  Not with a lock in hand: it takes some 50 us. */
@@ -403,10 +403,10 @@ static void start(struct executor *x, struct worker *k)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (ended)
 		pthread_join(k->id, NULL);
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	k->state = WORKER_LIVE;
 	k->name = NULL;
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	/* The program's signal handlers run on the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -414,16 +414,16 @@ static void start(struct executor *x, struct worker *k)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_setcancelstate(cancel, NULL);
 
-	host_lock(&x->lock);
-	x->retry_at = err ? host_now_ns() + RETRY_NS : 0;
+	spin_lock(&x->lock);
+	x->retry_at = err ? ktime_get_ns() + RETRY_NS : 0;
 	if (err) {
 		k->state = WORKER_NONE;
 		x->coming--;
-		host_write_once(x->live, x->live - 1);
+		WRITE_ONCE(x->live, x->live - 1);
 		if (!x->live)
 			strand(x);
 	}
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 }
 
 static void rouse(struct executor *x, struct worker *k)
@@ -442,7 +442,7 @@ bool host_user_no_threads(void)
 {
 	struct executor *x = executor;
 
-	return !host_read_once(x->live);
+	return !READ_ONCE(x->live);
 }
 
 /*
@@ -453,9 +453,9 @@ static void stand_in(struct executor *x, struct host_work *w)
 {
 	bool slow;
 
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	slow = w->slow;
-	if (!x->live && (w->ready || w->at) && w->due <= host_now_ns() &&
+	if (!x->live && (w->ready || w->at) && w->due <= ktime_get_ns() &&
 	    (slow || !x->stands_in)) {
 		x->stands_in |= !slow;
 		dequeue(x, w);
@@ -466,31 +466,31 @@ static void stand_in(struct executor *x, struct host_work *w)
 	}
 	if (!x->live)
 		strand(x);
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 }
 
 void host_user_work_arm(struct host_work *w, u64 us)
 {
-	u64 now = us ? host_now_ns() : 0;
+	u64 now = us ? ktime_get_ns() : 0;
 	u64 due = us > (LOST - 1 - now) / 1000 ? LOST - 1 : now + us * 1000;
 	struct executor *x = executor;
 	struct worker *other;
 
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	if (w->stop) {
-		host_unlock(&x->lock);
+		spin_unlock(&x->lock);
 		return;
 	}
 	if (w->wake == HOST_USER_NO_WAKE || due < w->due)
 		w->due = due;
 	if (us < w->wake)
-		host_write_once(w->wake, us < LOST ? us : LOST);
+		WRITE_ONCE(w->wake, us < LOST ? us : LOST);
 	enqueue(x, w);
 	other = who_comes(x);
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	if (other)
 		rouse(x, other);
-	if (host_unlikely(host_user_no_threads()))
+	if (unlikely(host_user_no_threads()))
 		stand_in(x, w);
 }
 
@@ -505,12 +505,12 @@ static int make_room(struct executor *x)
 	heap = host_zalloc(room * sizeof(*heap));
 	if (!heap)
 		return -ENOMEM;
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	if (x->timers)
 		memcpy(heap, old, x->timers * sizeof(*heap));
 	x->heap = heap;
 	x->room = room;
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	host_free(old, old_room * sizeof(*old));
 	return 0;
 }
@@ -523,10 +523,10 @@ static int make_places(struct executor *x)
 
 		if (!k)
 			return -ENOMEM;
-		host_lock(&x->lock);
+		spin_lock(&x->lock);
 		k->next = x->spare;
 		x->spare = k;
-		host_unlock(&x->lock);
+		spin_unlock(&x->lock);
 		x->places++;
 	}
 	return 0;
@@ -567,7 +567,7 @@ static int init_work(struct host_work *w, void (*fn)(struct host_work *w), const
 	w->name = name;
 	w->wake = HOST_USER_NO_WAKE;
 	w->slow = slow;
-	host_mutex_lock(&x->life);
+	mutex_lock(&x->life);
 	x->slow += slow;
 	err = make_room(x);
 	if (!err)
@@ -578,7 +578,7 @@ static int init_work(struct host_work *w, void (*fn)(struct host_work *w), const
 		x->works++;
 	if (!x->works)
 		free_all(x);
-	host_mutex_unlock(&x->life);
+	mutex_unlock(&x->life);
 	w->live = !err;
 	return err;
 }
@@ -600,7 +600,7 @@ void host_work_flush(struct host_work *w)
 	struct worker *other;
 	u64 target;
 
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	target = w->started + (w->wake != HOST_USER_NO_WAKE);
 	while (w->done < target) {
 		if (w->running || w->held) {
@@ -612,7 +612,7 @@ void host_work_flush(struct host_work *w)
 		run_locked(x, w);
 	}
 	other = who_comes(x);
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	if (other)
 		rouse(x, other);
 }
@@ -621,12 +621,12 @@ void host_user_work_hold(struct host_work *w)
 {
 	struct executor *x = executor;
 
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	w->held = true;
 	dequeue(x, w);
 	while (w->running)
 		wait_locked(x, w);
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 }
 
 void host_user_work_let(struct host_work *w)
@@ -634,16 +634,16 @@ void host_user_work_let(struct host_work *w)
 	struct executor *x = executor;
 	struct worker *other;
 
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	w->held = false;
 	if (w->wake != HOST_USER_NO_WAKE)
 		enqueue(x, w);
 	if (w->waiters) {
-		host_write_once(w->done_bell, w->done_bell + 1);
+		WRITE_ONCE(w->done_bell, w->done_bell + 1);
 		futex_wake(&w->done_bell, INT_MAX);
 	}
 	other = who_comes(x);
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	if (other)
 		rouse(x, other);
 }
@@ -655,22 +655,22 @@ static void end_threads(struct executor *x)
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	x->stop = true;
 	for (k = x->worker; k; k = k->next) {
-		host_write_once(k->bell, k->bell + 1);
+		WRITE_ONCE(k->bell, k->bell + 1);
 		futex_wake(&k->bell, 1);
 	}
 	for (k = x->worker; k; k = k->next) {
 		if (k->state == WORKER_NONE)
 			continue;
-		host_unlock(&x->lock);
+		spin_unlock(&x->lock);
 		pthread_join(k->id, NULL);
-		host_lock(&x->lock);
+		spin_lock(&x->lock);
 		k->state = WORKER_NONE;
 	}
 	x->stop = false;
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	pthread_setcancelstate(cancel, NULL);
 }
 
@@ -680,19 +680,19 @@ void host_work_destroy(struct host_work *w)
 
 	if (!w->live)
 		return;
-	host_lock(&x->lock);
+	spin_lock(&x->lock);
 	w->stop = true;
 	dequeue(x, w);
 	while (w->running)
 		wait_locked(x, w);
-	host_unlock(&x->lock);
+	spin_unlock(&x->lock);
 	w->live = false;
 
-	host_mutex_lock(&x->life);
+	mutex_lock(&x->life);
 	x->slow -= w->slow;
 	if (!--x->works) {
 		end_threads(x);
 		free_all(x);
 	}
-	host_mutex_unlock(&x->life);
+	mutex_unlock(&x->life);
 }

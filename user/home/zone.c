@@ -65,7 +65,7 @@ static u32 block_after(const struct zone *z, u32 b)
 
 /* ---- one block's counts; the sets follow from them ---- */
 
-void zone_block_change(struct zone *z, u32 b, int d_free, int d_res) HOST_REQUIRES(z->lock)
+void zone_block_change(struct zone *z, u32 b, int d_free, int d_res) __must_hold(&z->lock)
 {
 	struct block *k = block_of(z, b);
 	u16 nfree = k->nfree, resident = k->resident;
@@ -98,7 +98,7 @@ void zone_block_change(struct zone *z, u32 b, int d_free, int d_res) HOST_REQUIR
 
 /* Hands out up to want of block b's free pages that are resident (or, if gone, are not). */
 static u32 block_take(struct zone *z, u32 b, bool gone, host_page *out, u32 want)
-	HOST_REQUIRES(z->lock)
+	__must_hold(&z->lock)
 {
 	struct block *k = block_of(z, b);
 	u32 w, n = 0;
@@ -120,14 +120,14 @@ static u32 block_take(struct zone *z, u32 b, bool gone, host_page *out, u32 want
 }
 
 /* Whether one more block may be opened. */
-static bool zone_may_grow(const struct zone *z) HOST_REQUIRES(z->lock)
+static bool zone_may_grow(const struct zone *z) __must_hold(&z->lock)
 {
-	u32 limit = host_read_once(z->pub.max_blocks);
+	u32 limit = READ_ONCE(z->pub.max_blocks);
 
 	return z->next < BLOCKS && (!limit || z->opened < limit);
 }
 
-static bool block_open(struct zone *z) HOST_REQUIRES(z->lock)
+static bool block_open(struct zone *z) __must_hold(&z->lock)
 {
 	u32 b = z->next, w;
 
@@ -182,9 +182,9 @@ static bool blocks_commit(struct zone *z, u32 b, u32 n)
 	/* In a process that locks all its memory they are all there now. */
 	zone_give_blocks(z, b, n);
 	zone_poison(block_addr(z, b), bytes);
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	z->committed = b + n;
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 	return true;
 }
 
@@ -194,12 +194,12 @@ static bool zone_commit(struct zone *z)
 	u32 b, k, n, first;
 	bool need, may;
 
-	host_mutex_lock(&z->commit);
-	host_lock(&z->lock);
+	mutex_lock(&z->commit);
+	spin_lock(&z->lock);
 	b = z->next;
 	may = zone_may_grow(z);
 	need = may && b >= z->committed;
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 	if (need) {
 		k = high_bit(b);
 		first = 1u << k;
@@ -213,7 +213,7 @@ static bool zone_commit(struct zone *z)
 				n /= 2;
 		}
 	}
-	host_mutex_unlock(&z->commit);
+	mutex_unlock(&z->commit);
 	return may;
 }
 
@@ -221,7 +221,7 @@ static bool zone_commit(struct zone *z)
  * Takes up to n pages.  The last *gone of them are gone: at most as many as *gone was before.  What
  * else is missing, no block that is open or committed can give.
  */
-static u32 zone_take(struct zone *z, host_page *out, u32 n, u32 *gone) HOST_REQUIRES(z->lock)
+static u32 zone_take(struct zone *z, host_page *out, u32 n, u32 *gone) __must_hold(&z->lock)
 {
 	u32 b, k = 0, most = *gone, fresh = 0, got;
 
@@ -253,9 +253,9 @@ static u32 zone_take(struct zone *z, host_page *out, u32 n, u32 *gone) HOST_REQU
 /* How many pages that are gone are filled at once; 0: none. */
 static u32 fill_pages(const struct zone *z)
 {
-	if (z->page > HOST_PAGE_SIZE || host_read_once(z->advise.no_fill))
+	if (z->page > PAGE_SIZE || READ_ONCE(z->advise.no_fill))
 		return 0;
-	return HOST_PAGE_SIZE < FILL_BYTES ? FILL_BYTES / HOST_PAGE_SIZE : 1;
+	return PAGE_SIZE < FILL_BYTES ? FILL_BYTES / PAGE_SIZE : 1;
 }
 
 static void fill_ahead(struct zone *z, const host_page *page, u32 n)
@@ -263,7 +263,7 @@ static void fill_ahead(struct zone *z, const host_page *page, u32 n)
 	u32 from = 0, i;
 
 	for (i = 1; i <= n; i++) {
-		size_t bytes = (size_t)(i - from) << HOST_PAGE_SHIFT;
+		size_t bytes = (size_t)(i - from) << PAGE_SHIFT;
 
 		if (i < n && page[i] == page[i - 1] + 1)
 			continue;
@@ -289,11 +289,11 @@ unsigned int zone_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 		return 0;
 	for (;;) {
 		gone = fill ? fill : n;
-		host_lock(&z->lock);
+		spin_lock(&z->lock);
 		k += zone_take(z, out + k, n - k, &gone);
 		limbo = z->limbo != 0;
-		host_unlock(&z->lock);
-		if (host_likely(k == n) || !(how & HOST_MAY_WAIT))
+		spin_unlock(&z->lock);
+		if (likely(k == n) || !(how & HOST_MAY_WAIT))
 			break;
 		if (zone_commit(z))
 			continue;
@@ -304,7 +304,7 @@ unsigned int zone_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	}
 #if defined(HOST_USER_ASAN)
 	for (n = 0; n < k; n++)
-		zone_unpoison(host_page_addr(src, out[n]), HOST_PAGE_SIZE);
+		zone_unpoison(host_page_addr(src, out[n]), PAGE_SIZE);
 #endif
 	if (fill && gone)
 		fill_ahead(z, out + k - gone, gone);
@@ -332,12 +332,12 @@ static u64 hist_top(u32 i)
 	return i < 16 ? i : ((u64)(i % 16 + 17) << (e - 4)) - 1;
 }
 
-static bool is_open(const struct zone *z, u32 b) HOST_REQUIRES(z->lock)
+static bool is_open(const struct zone *z, u32 b) __must_hold(&z->lock)
 {
 	return b && b < z->next && b - (1u << high_bit(b)) < z->extent[high_bit(b)].blocks;
 }
 
-static void zone_put(struct zone *z, const host_page *pages, u32 n) HOST_REQUIRES(z->lock)
+static void zone_put(struct zone *z, const host_page *pages, u32 n) __must_hold(&z->lock)
 {
 	u32 i = 0, done = 0;
 
@@ -345,7 +345,7 @@ static void zone_put(struct zone *z, const host_page *pages, u32 n) HOST_REQUIRE
 		u32 b = pages[i] >> PPB_SHIFT, was = i, bad = 0;
 		u64 *free;
 
-		if (host_warn_on(!is_open(z, b), "a page that is not the zone's is freed")) {
+		if (WARN_ONCE(!is_open(z, b), "a page that is not the zone's is freed\n")) {
 			i++;
 			continue;
 		}
@@ -357,7 +357,7 @@ static void zone_put(struct zone *z, const host_page *pages, u32 n) HOST_REQUIRE
 			bad += (u32)(free[at >> 6] >> (at & 63) & 1);
 			free[at >> 6] |= bit;
 		} while (++i < n && pages[i] >> PPB_SHIFT == b);
-		host_warn_on(bad != 0, "a page is freed twice");
+		WARN_ONCE(bad != 0, "a page is freed twice\n");
 		zone_block_change(z, b, (int)(i - was - bad), (int)(i - was - bad));
 		done += i - was - bad;
 	}
@@ -371,18 +371,18 @@ void zone_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 {
 	struct zone *z = zone_of(src);
 
-	if (host_unlikely(!n))
+	if (unlikely(!n))
 		return;
 #if defined(HOST_USER_ASAN)
 	for (u32 i = 0; i < n; i++)
-		zone_poison(host_page_addr(src, pages[i]), HOST_PAGE_SIZE);
+		zone_poison(host_page_addr(src, pages[i]), PAGE_SIZE);
 #endif
-	host_lock(&z->lock);
-	if (host_unlikely(host_read_once(src->measure))) {
-		u64 t = host_now_ns();
+	spin_lock(&z->lock);
+	if (unlikely(READ_ONCE(src->measure))) {
+		u64 t = ktime_get_ns();
 
 		zone_put(z, pages, n);
-		t = host_now_ns() - t;
+		t = ktime_get_ns() - t;
 		z->timed_holds++;
 		z->hist[hist_bucket(t)]++;
 		if (t > z->max_ns)
@@ -390,7 +390,7 @@ void zone_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 	} else {
 		zone_put(z, pages, n);
 	}
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 }
 
 /* ---- life ---- */
@@ -412,9 +412,9 @@ int zone_open(struct host_pages **src)
 		return -ENOMEM;
 	}
 	set_place(&z->gone, set_place(&z->res, z->sets, BLOCKS), BLOCKS);
-	z->page = page > 0 ? (size_t)page : HOST_PAGE_SIZE;
-	host_mutex_init(&z->commit);
-	host_lock_init(&z->lock, "zone");
+	z->page = page > 0 ? (size_t)page : PAGE_SIZE;
+	mutex_init(&z->commit);
+	spin_lock_init(&z->lock);
 	z->next = z->committed = 1;
 	*src = &z->pub;
 	return 0;
@@ -446,7 +446,7 @@ void zone_close(struct host_pages *src)
 		munmap(block_addr(z, 1u << k), bytes);
 		host_free(z->extent[k].block, z->extent[k].blocks * sizeof(struct block));
 	}
-	host_mutex_destroy(&z->commit);
+	mutex_destroy(&z->commit);
 	munmap(z->sets, 2 * set_bytes(BLOCKS));
 	host_free(z->hist, HIST_BUCKETS * sizeof(*z->hist));
 	host_free(z, sizeof(*z));
@@ -460,13 +460,13 @@ void zone_stat(struct host_pages *src, struct zone_stat *stat)
 	u64 seen = 0;
 	u32 i;
 
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	*stat = (struct zone_stat){
 		.pages_out = z->out,
 		.free_pages = z->free,
 		.free_resident = z->free_res,
 		.blocks = z->opened,
-		.resident_bytes = (z->out + z->free_res + z->limbo) << HOST_PAGE_SHIFT,
+		.resident_bytes = (z->out + z->free_res + z->limbo) << PAGE_SHIFT,
 		.holds = z->holds,
 		.max_pages_per_hold = z->max_pages,
 		.max_hold_ns = z->max_ns,
@@ -478,20 +478,20 @@ void zone_stat(struct host_pages *src, struct zone_stat *stat)
 			break;
 		}
 	}
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 }
 
 void zone_reset_stat(struct host_pages *src)
 {
 	struct zone *z = zone_of(src);
 
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	z->holds = z->max_pages = z->timed_holds = z->max_ns = 0;
 	memset(z->hist, 0, HIST_BUCKETS * sizeof(*z->hist));
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 }
 
-static const char *block_check(const struct zone *z, u32 b) HOST_REQUIRES(z->lock)
+static const char *block_check(const struct zone *z, u32 b) __must_hold(&z->lock)
 {
 	const struct block *k = block_of(z, b);
 	u32 w, free = 0, res = 0;
@@ -501,8 +501,8 @@ static const char *block_check(const struct zone *z, u32 b) HOST_REQUIRES(z->loc
 			return "a page is gone but not free";
 		if (k->free[w] & ~WORD_FULL)
 			return "a bit past the block's pages is set";
-		free += (u32)__builtin_popcountll(k->free[w]);
-		res += (u32)__builtin_popcountll(k->free[w] & ~k->gone[w]);
+		free += (u32)hweight64(k->free[w]);
+		res += (u32)hweight64(k->free[w] & ~k->gone[w]);
 	}
 	if (free != k->nfree)
 		return "nfree is not the number of free bits";
@@ -513,7 +513,7 @@ static const char *block_check(const struct zone *z, u32 b) HOST_REQUIRES(z->loc
 	return NULL;
 }
 
-static const char *zone_check_locked(const struct zone *z, u32 *at) HOST_REQUIRES(z->lock)
+static const char *zone_check_locked(const struct zone *z, u32 *at) __must_hold(&z->lock)
 {
 	u64 free = 0, res = 0, blocks = 0;
 	const char *bad;
@@ -544,9 +544,9 @@ int zone_check(struct host_pages *src, char *why, size_t len)
 	const char *bad;
 	u32 at = 0;
 
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	bad = zone_check_locked(z, &at);
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 	if (!bad)
 		return 0;
 	if (len)

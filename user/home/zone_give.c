@@ -14,11 +14,11 @@ void zone_give_blocks(struct zone *z, u32 b, u32 n)
  * the system's pages are larger than ours, filling whole pages of the system.
  */
 static u32 block_limbo(struct zone *z, u32 b, bool gone, u64 *pages, u64 max)
-	HOST_REQUIRES(z->lock)
+	__must_hold(&z->lock)
 {
 	struct block *k = block_of(z, b);
 	/* Pages of this size make a page of the system. */
-	u32 step = z->page > HOST_PAGE_SIZE ? (u32)(z->page >> HOST_PAGE_SHIFT) : 1;
+	u32 step = z->page > PAGE_SIZE ? (u32)(z->page >> PAGE_SHIFT) : 1;
 	u32 w, at, n = 0;
 
 	for (w = 0; w < WORDS; w++) {
@@ -33,7 +33,7 @@ static u32 block_limbo(struct zone *z, u32 b, bool gone, u64 *pages, u64 max)
 		k->free[w] &= ~have;
 		k->gone[w] &= ~have;
 		pages[w] = have;
-		n += (u32)__builtin_popcountll(have);
+		n += (u32)hweight64(have);
 	}
 	zone_block_change(z, b, -(int)n, gone ? 0 : -(int)n);
 	z->limbo += n;
@@ -52,8 +52,8 @@ static u32 runs_of(const u64 *pages, char *addr, struct iovec *range)
 		}
 		for (from = at; at < PPB && (pages[at >> 6] >> (at & 63) & 1);)
 			at++;
-		range[n++] = (struct iovec){ addr + ((size_t)from << HOST_PAGE_SHIFT),
-					     (size_t)(at - from) << HOST_PAGE_SHIFT };
+		range[n++] = (struct iovec){ addr + ((size_t)from << PAGE_SHIFT),
+					     (size_t)(at - from) << PAGE_SHIFT };
 	}
 	return n;
 }
@@ -66,8 +66,8 @@ static void punch(struct zone *z, char *addr, const u64 *pages, u64 *left)
 
 	memset(left, 0, WORDS * sizeof(*left));
 	for (i = 0; i < n; i++) {
-		at = (u32)(((char *)range[i].iov_base - addr) >> HOST_PAGE_SHIFT);
-		end = at + (u32)(range[i].iov_len >> HOST_PAGE_SHIFT);
+		at = (u32)(((char *)range[i].iov_base - addr) >> PAGE_SHIFT);
+		end = at + (u32)(range[i].iov_len >> PAGE_SHIFT);
 		for (; at < end; at++)
 			left[at >> 6] |= (u64)1 << (at & 63);
 	}
@@ -82,31 +82,31 @@ static u32 block_trim(struct zone *z, u32 b, bool gone, u64 max)
 	u64 pages[WORDS], left[WORDS];
 	u32 w, n, kept = 0;
 
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	n = block_limbo(z, b, gone, pages, max);
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 	if (!n)
 		return 0;
 	punch(z, block_addr(z, b), pages, left);
 
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	for (w = 0; w < WORDS; w++) {
 		block_of(z, b)->free[w] |= pages[w];
 		block_of(z, b)->gone[w] |= pages[w] & ~left[w];
-		kept += (u32)__builtin_popcountll(left[w]);
+		kept += (u32)hweight64(left[w]);
 	}
 	z->limbo -= n;
 	zone_block_change(z, b, (int)n, (int)kept);
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 	return n - kept;
 }
 
 /* The highest block of a set below b. */
 static u32 trim_next(struct zone *z, const struct block_set *set, u32 b)
 {
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	b = set_last_below(set, b);
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 	return b;
 }
 
@@ -119,7 +119,7 @@ void zone_trim(struct host_pages *src, u64 *bytes)
 	while ((b = trim_next(z, &z->res, b)) != 0)
 		pages += block_trim(z, b, false, PPB);
 	if (bytes)
-		*bytes = pages << HOST_PAGE_SHIFT;
+		*bytes = pages << PAGE_SHIFT;
 }
 
 /*
@@ -131,53 +131,53 @@ static void give_on_what_was_filled(struct zone *z)
 {
 	u32 b = BLOCKS - 1, end;
 
-	host_write_once(z->advise.locked, false);
+	WRITE_ONCE(z->advise.locked, false);
 	while ((b = trim_next(z, &z->gone, b)) != 0)
 		block_trim(z, b, true, PPB);
 
 	/* Nobody opens a block meanwhile: for those that wait, commit is taken. */
-	host_mutex_lock(&z->commit);
-	host_lock(&z->lock);
+	mutex_lock(&z->commit);
+	spin_lock(&z->lock);
 	b = z->next;
 	end = z->committed;
 	if (b < end)
 		z->committed = b;
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 	if (b < end)
 		zone_give_blocks(z, b, end - b);
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	z->committed = end;
-	host_unlock(&z->lock);
-	host_mutex_unlock(&z->commit);
-	host_write_once(z->advise.locked, false);
+	spin_unlock(&z->lock);
+	mutex_unlock(&z->commit);
+	WRITE_ONCE(z->advise.locked, false);
 }
 
-#define DECAY_MIN ((u64)32 << 20 >> HOST_PAGE_SHIFT)
+#define DECAY_MIN ((u64)32 << 20 >> PAGE_SHIFT)
 
 enum zone_decay zone_decay(struct host_pages *src, u64 ns)
 {
 	struct zone *z = zone_of(src);
-	u64 idle, give, begun = host_now_ns(), done = 0, left;
+	u64 idle, give, begun = ktime_get_ns(), done = 0, left;
 	u32 b = BLOCKS - 1;
 	bool late = false;
 
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	idle = z->idle;
-	host_unlock(&z->lock);
+	spin_unlock(&z->lock);
 	give = idle < DECAY_MIN ? idle : idle / 4 * 3 > DECAY_MIN ? idle / 4 * 3 : DECAY_MIN;
 
 	/* The highest ones: allocation comes back to the lowest first. */
 	while (done < give && !late && (b = trim_next(z, &z->res, b)) != 0) {
 		done += block_trim(z, b, false, give - done);
-		late = host_now_ns() - begun > ns;
+		late = ktime_get_ns() - begun > ns;
 	}
 
-	host_lock(&z->lock);
+	spin_lock(&z->lock);
 	/* If time was up, what is left of it was idle as well, as far as it still is. */
 	z->idle = late && idle - done < z->free_res ? idle - done : z->free_res;
 	left = z->free_res;
-	host_unlock(&z->lock);
-	if (!left && host_read_once(z->advise.locked))
+	spin_unlock(&z->lock);
+	if (!left && READ_ONCE(z->advise.locked))
 		give_on_what_was_filled(z);
 	if (!left || (give && !done))
 		return ZONE_IDLE;

@@ -10,7 +10,7 @@
 #include "zone.h"
 #include "zone_set.h"
 
-#define PPB_SHIFT (ZONE_BLOCK_SHIFT - HOST_PAGE_SHIFT)
+#define PPB_SHIFT (ZONE_BLOCK_SHIFT - PAGE_SHIFT)
 #define PPB (1u << PPB_SHIFT)                /* pages per block */
 #define WORDS ((PPB + 63) / 64)              /* of one block's bitmap */
 #define WORD_FULL (PPB >= 64 ? ~(u64)0 : ((u64)1 << (PPB & 63)) - 1)
@@ -40,9 +40,9 @@ struct zone {
 	void *sets;                  /* their words: one lazily touched mapping */
 	size_t page;                 /* bytes of a page of the system */
 	struct advise advise;
-	host_mutex_t commit;
+	struct mutex commit;
 
-	_Alignas(HOST_CACHELINE) host_lock_t lock;
+	_Alignas(SMP_CACHE_BYTES) spinlock_t lock;
 	u32 next;                    /* block to open */
 	u32 committed;               /* end of what is accessible */
 	u64 opened;                  /* blocks */
@@ -70,7 +70,7 @@ static inline struct block *block_of(const struct zone *z, u32 b)
 }
 
 /* Pages join (> 0) or leave (< 0) block b's free ones; of them, d_res are resident. */
-void zone_block_change(struct zone *z, u32 b, int d_free, int d_res) HOST_REQUIRES(z->lock);
+void zone_block_change(struct zone *z, u32 b, int d_free, int d_res) __must_hold(&z->lock);
 
 /* The system takes all of n blocks from b on, which nobody has a page of.  Process context. */
 void zone_give_blocks(struct zone *z, u32 b, u32 n);

@@ -17,7 +17,7 @@
 #define GAIN_SHIFT 4
 
 #define STAMP_BYTES sizeof(u32)
-#define LINE_WORDS (HOST_CACHELINE / sizeof(host_a64))
+#define LINE_WORDS (SMP_CACHE_BYTES / sizeof(host_a64))
 
 _Static_assert(sizeof(struct block_head) == BLOCK_HEAD, "the head has no holes");
 
@@ -26,7 +26,7 @@ _Static_assert(sizeof(struct block_head) == BLOCK_HEAD, "the head has no holes")
 #define PACKED_ROOM (BLOCK_BYTES + SCRATCH_HEAD)        /* before plain, too, there is a head's */
 
 /* What an owner may put before a block's bytes, and a part of a page. */
-#define SCRATCH_SLACK ((size_t)2048 + HOST_PAGE_SIZE)
+#define SCRATCH_SLACK ((size_t)2048 + PAGE_SIZE)
 
 /* From it on, zstd copies the tables of a dictionary into a context. */
 #define ZSTD_HIGH_LEVEL 11
@@ -47,16 +47,16 @@ static u32 context_bytes_for(const struct blocks *b, size_t n)
 		return b->codec == &codec_lz4 ? CODEC_LZ4_BYTES :
 		       b->codec == &codec_lz4hc ? CODEC_LZ4HC_BYTES : CODEC_LZO_BYTES;
 	/* A context is made for a page at the least. */
-	for (block = HOST_PAGE_SIZE; block < n; block *= 2)
+	for (block = PAGE_SIZE; block < n; block *= 2)
 		;
 	return (u32)codec_zstd_context_bytes(b->params.level, block);
 }
 
 u64 blocks_context_bytes(const struct blocks *b)
 {
-	u64 more = b->params.level < ZSTD_HIGH_LEVEL ? 0 : host_read_once(b->dictionary_bytes);
+	u64 more = b->params.level < ZSTD_HIGH_LEVEL ? 0 : READ_ONCE(b->dictionary_bytes);
 
-	return host_read_once(b->context_bytes) + more;
+	return READ_ONCE(b->context_bytes) + more;
 }
 
 u64 blocks_contexts_bytes(struct blocks *b)
@@ -73,7 +73,7 @@ static size_t scratch_bytes(const struct blocks *b)
 /* Bytes of a scratch's buffers that are memory: as far as a block was long. */
 static size_t buffer_bytes(const struct blocks *b)
 {
-	size_t largest = host_read_once(b->largest);
+	size_t largest = READ_ONCE(b->largest);
 
 	return largest + SCRATCH_SLACK < BLOCK_BYTES ? 2 * (largest + SCRATCH_SLACK) :
 	       scratch_bytes(b);
@@ -127,7 +127,7 @@ u64 blocks_contexts(struct blocks *b)
 
 u64 blocks_scratches_most(struct blocks *b)
 {
-	u64 room = host_read_once(b->room), n;
+	u64 room = READ_ONCE(b->room), n;
 
 	if (!room)
 		return UINT64_MAX;
@@ -155,7 +155,7 @@ static bool may_make(struct blocks *b)
 /* An idle one of this CPU, or of the next few. */
 static struct scratch *take_idle(struct blocks *b, unsigned int looks)
 {
-	unsigned int cpu = host_cpu(), i;
+	unsigned int cpu = raw_smp_processor_id(), i;
 
 	for (i = 0; i < looks && i < b->cpus; i++) {
 		host_a64 *idle = &b->idle[(cpu + i) % b->cpus * LINE_WORDS];
@@ -174,7 +174,7 @@ static struct scratch *take_idle(struct blocks *b, unsigned int looks)
 static void tell_waiter(struct blocks *b)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (host_likely(!host_a64_read(&b->waiters)))
+	if (likely(!host_a64_read(&b->waiters)))
 		return;
 	__atomic_fetch_add(&b->bell, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&b->bell, 1);
@@ -227,7 +227,7 @@ struct scratch *scratch_get_now(struct blocks *b)
 {
 	struct scratch *s = take_idle(b, SCRATCH_LOOKS);
 
-	if (host_likely(s != NULL))
+	if (likely(s != NULL))
 		return s;
 	return may_make(b) ? make_counted(b) : take_idle(b, b->cpus);
 }
@@ -240,13 +240,13 @@ struct scratch *scratch_get(struct blocks *b)
 		s = wait_for_one(b);
 	if (!s)
 		s = make_counted(b);
-	return host_likely(s != NULL) ? s : wait_without_memory(b);
+	return likely(s != NULL) ? s : wait_without_memory(b);
 }
 
-HOST_NO_ANALYSIS        /* it returns with the lock */
+__no_context_analysis        /* it returns with the lock */
 struct scratch *scratch_get_reserve(struct blocks *b)
 {
-	host_mutex_lock(&b->reserve_lock);
+	mutex_lock(&b->reserve_lock);
 	return b->reserve;
 }
 
@@ -260,7 +260,7 @@ struct scratch *scratch_get_surely(struct blocks *b)
 /* Keeps s for the next one on this CPU, or one of the next few.  False: they have theirs. */
 static bool keep_idle(struct blocks *b, struct scratch *s)
 {
-	unsigned int cpu = host_cpu(), i;
+	unsigned int cpu = raw_smp_processor_id(), i;
 
 	for (i = 0; i < SCRATCH_LOOKS && i < b->cpus; i++) {
 		u64 none = 0;
@@ -272,17 +272,17 @@ static bool keep_idle(struct blocks *b, struct scratch *s)
 	return false;
 }
 
-HOST_NO_ANALYSIS
+__no_context_analysis
 void scratch_put(struct blocks *b, struct scratch *s)
 {
-	if (host_unlikely(s == b->reserve)) {
-		host_mutex_unlock(&b->reserve_lock);
+	if (unlikely(s == b->reserve)) {
+		mutex_unlock(&b->reserve_lock);
 		return;
 	}
 	if (too_many(b, host_a64_read(&b->scratches)) || !keep_idle(b, s))
 		scratch_end(b, s);
 	/* Where there is no limit, nobody waits. */
-	if (host_read_once(b->room))
+	if (READ_ONCE(b->room))
 		tell_waiter(b);
 }
 
@@ -290,7 +290,7 @@ void blocks_set_room(struct blocks *b, u64 bytes)
 {
 	struct scratch *s;
 
-	host_write_once(b->room, bytes);
+	WRITE_ONCE(b->room, bytes);
 	while (too_many(b, host_a64_read(&b->scratches)) &&
 	       (s = take_idle(b, b->cpus)) != NULL)
 		scratch_end(b, s);
@@ -302,13 +302,13 @@ void blocks_expect(struct blocks *b, size_t n)
 	u32 bytes;
 
 	n = n < BLOCK_BYTES ? n : BLOCK_BYTES;
-	if (host_likely(n <= host_read_once(b->largest)))
+	if (likely(n <= READ_ONCE(b->largest)))
 		return;
 	/* Of two at once the smaller one may win, until the larger one is packed again. */
 	bytes = context_bytes_for(b, n);
-	if (bytes > host_read_once(b->context_bytes))
-		host_write_once(b->context_bytes, bytes);
-	host_write_once(b->largest, (u32)n);
+	if (bytes > READ_ONCE(b->context_bytes))
+		WRITE_ONCE(b->context_bytes, bytes);
+	WRITE_ONCE(b->largest, (u32)n);
 }
 
 /* ---- begin and end ---- */
@@ -317,10 +317,10 @@ void blocks_expect(struct blocks *b, size_t n)
 static size_t most_small(unsigned int chain)
 {
 	struct class_table t;
-	int err = class_table_init(&t, HOST_PAGE_SIZE, chain ? chain : EBB_CHAIN_DEFAULT,
-				   class_pool_rule(HOST_PAGE_SIZE));
+	int err = class_table_init(&t, PAGE_SIZE, chain ? chain : EBB_CHAIN_DEFAULT,
+				   class_pool_rule(PAGE_SIZE));
 
-	return err ? HOST_PAGE_SIZE : t.largest - POOL_HEADER;
+	return err ? PAGE_SIZE : t.largest - POOL_HEADER;
 }
 
 static int find_codec(struct blocks *b, const struct blocks_config *cfg)
@@ -348,12 +348,12 @@ int blocks_init(struct blocks *b, const struct blocks_config *cfg)
 	if (err)
 		return err;
 	b->store = cfg->store;
-	b->page = HOST_PAGE_SIZE;
+	b->page = PAGE_SIZE;
 	b->small = most_small(cfg->chain);
 	b->owner_bytes = cfg->owner_bytes;
-	b->cpus = host_nr_cpus();
-	host_mutex_init(&b->reserve_lock);
-	host_mutex_init(&b->giving);
+	b->cpus = nr_cpu_ids;
+	mutex_init(&b->reserve_lock);
+	mutex_init(&b->giving);
 	if (b->codec->prepare)
 		err = b->codec->prepare(&b->params);
 	if (err)
@@ -423,8 +423,8 @@ void blocks_destroy(struct blocks *b)
 		scratch_end(b, scratch_of(host_a64_read(&b->idle[i * LINE_WORDS])));
 	host_free(b->idle, b->cpus * LINE_WORDS * sizeof(*b->idle));
 	scratch_end(b, b->reserve);
-	host_mutex_destroy(&b->reserve_lock);
-	host_mutex_destroy(&b->giving);
+	mutex_destroy(&b->reserve_lock);
+	mutex_destroy(&b->giving);
 	runs_destroy(&b->runs);
 	if (b->codec->release)
 		b->codec->release(&b->params);
@@ -537,11 +537,11 @@ static int take_run(struct blocks *b, unsigned int length, u32 *first)
 {
 	int err = runs_take(&b->runs, length, first);
 
-	if (host_likely(err != -ENOSPC))
+	if (likely(err != -ENOSPC))
 		return err;
-	host_mutex_lock(&b->giving);
+	mutex_lock(&b->giving);
 	err = runs_take(&b->runs, length, first);
-	host_mutex_unlock(&b->giving);
+	mutex_unlock(&b->giving);
 	return err;
 }
 
@@ -650,19 +650,19 @@ void block_free(struct blocks *b, block_ref ref)
  */
 bool blocks_give_table(void *blocks, u64 ns)
 {
-	u64 since = host_now_ns();
+	u64 since = ktime_get_ns();
 	struct blocks *b = blocks;
 	u32 first, n;
 	bool given = true;
 
-	host_mutex_lock(&b->giving);
+	mutex_lock(&b->giving);
 	while (given && (n = runs_hide(&b->runs, &first)) != 0) {
 		given = ebb_forget_slots(b->store, first, n);
 		runs_show(&b->runs, first, n);
-		if (given && host_now_ns() - since >= ns)
+		if (given && ktime_get_ns() - since >= ns)
 			break;
 	}
-	host_mutex_unlock(&b->giving);
+	mutex_unlock(&b->giving);
 	return given && n;
 }
 
@@ -671,14 +671,14 @@ const char *blocks_check(struct blocks *b)
 	const char *what;
 
 	/* The tick goes on: nothing is to be hidden now. */
-	host_mutex_lock(&b->giving);
+	mutex_lock(&b->giving);
 	what = runs_check(&b->runs);
-	host_mutex_unlock(&b->giving);
+	mutex_unlock(&b->giving);
 	return what;
 }
 
 size_t blocks_meta_bytes(struct blocks *b)
 {
-	return runs_meta_bytes(&b->runs) + b->cpus * HOST_CACHELINE +
+	return runs_meta_bytes(&b->runs) + b->cpus * SMP_CACHE_BYTES +
 	       host_a64_read(&b->scratches) * buffer_bytes(b);
 }

@@ -60,7 +60,7 @@ struct blocks {
 	const struct codec_ops *codec;
 	struct codec_params params;
 	struct runs runs;
-	host_mutex_t giving;            /* who hides numbers of runs */
+	struct mutex giving;            /* who hides numbers of runs */
 	u32 stamp;                      /* of the last block; atomic */
 	size_t page;                    /* most bytes of an object */
 	size_t small;                   /* of one that does not take a whole page */
@@ -68,13 +68,13 @@ struct blocks {
 	unsigned int cpus;
 	host_a64 *idle;                 /* [cpus], a line each: a scratch, or 0 */
 	struct scratch *reserve;        /* without a context */
-	host_mutex_t reserve_lock;      /* who has it */
+	struct mutex reserve_lock;      /* who has it */
 	host_a64 scratches;             /* there are, and the reserve */
 	u64 room;                       /* bytes for them; 0: no limit; as largest */
 	u64 dictionary_bytes;           /* of the one that contexts are used with; as largest */
 	host_a64 waiters;               /* threads that wait for one */
 	u32 bell;                       /* futex of who waits */
-	u32 largest;                    /* bytes of a block that was packed; host_read_once */
+	u32 largest;                    /* bytes of a block that was packed; READ_ONCE */
 	u32 context_bytes;              /* that a context takes for it, at most; as largest */
 	host_a64 stale;                 /* times that a reader had to ask anew */
 };

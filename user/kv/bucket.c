@@ -311,7 +311,7 @@ static int sort_out(struct image *all, struct image *goes, u64 b, u64 n)
 }
 
 /* Adds a bucket.  False: it cannot. */
-static bool grow(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->growing)
+static bool grow(struct ebb_values *v, struct scratch *s) __must_hold(&v->growing)
 {
 	u64 n = host_a64_read(&v->buckets), b = buddy_of(n);
 	struct values_stripe *st = stripe_of(v, b);
@@ -320,7 +320,7 @@ static bool grow(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->growi
 
 	if (n == v->most_buckets)
 		return false;
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	image_clear(&room->other);
 	done = !bucket_read(v, s, b, &room->image) &&
 	       !sort_out(&room->image, &room->other, b, n) &&
@@ -330,7 +330,7 @@ static bool grow(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->growi
 		if (room->other.bytes)
 			bucket_write(v, s, b, &room->image);
 	}
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	return done;
 }
 
@@ -338,7 +338,7 @@ static bool grow(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->growi
  * Who grows has a page of the slot table before him that is there, and what is past it goes: with
  * growing in hand, nobody puts a bucket there.
  */
-static void give_table(struct ebb_values *v, u64 buckets) HOST_REQUIRES(v->growing)
+static void give_table(struct ebb_values *v, u64 buckets) __must_hold(&v->growing)
 {
 	u64 first = buckets + HOST_USER_PART;
 
@@ -347,7 +347,7 @@ static void give_table(struct ebb_values *v, u64 buckets) HOST_REQUIRES(v->growi
 }
 
 /* Merges the last bucket into the one that it came from.  False: it cannot. */
-static bool shrink(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->growing)
+static bool shrink(struct ebb_values *v, struct scratch *s) __must_hold(&v->growing)
 {
 	u64 n = host_a64_read(&v->buckets) - 1, b = buddy_of(n);
 	struct values_stripe *st = stripe_of(v, b);
@@ -357,7 +357,7 @@ static bool shrink(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->gro
 	struct record r;
 	size_t at = 0;
 
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	image_clear(&gone);
 	/* b may still have copies of what went to the last bucket: they are left out. */
 	done = !bucket_read(v, s, b, &room->image) && !sort_out(&room->image, &gone, b, n);
@@ -375,7 +375,7 @@ static bool shrink(struct ebb_values *v, struct scratch *s) HOST_REQUIRES(v->gro
 		gone.rest = room->other.rest;
 		bucket_write(v, s, n, &gone);
 	}
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	if (done)
 		give_table(v, n);
 	return done;
@@ -387,16 +387,16 @@ void buckets_tend(struct ebb_values *v, struct scratch *s, struct values_stripe 
 
 	for (i = 0; i < TEND_STEPS; i++) {
 		u64 each = host_a64_read(&v->buckets) / VALUES_STRIPES;
-		u64 bytes = host_read_once(st->record_bytes);
+		u64 bytes = READ_ONCE(st->record_bytes);
 		bool more = bytes > each * BUCKET_TARGET;
 
 		if (!more && (each < 2 || bytes >= each * BUCKET_TARGET / 2))
 			return;
 		/* Another is at it. */
-		if (!host_mutex_trylock(&v->growing))
+		if (!mutex_trylock(&v->growing))
 			return;
 		more = more ? grow(v, s) : shrink(v, s);
-		host_mutex_unlock(&v->growing);
+		mutex_unlock(&v->growing);
 		if (!more)
 			return;
 	}

@@ -20,7 +20,7 @@
  * Pages of a zspage, which is what a put may need at once: 256 KiB at most.  A small cache on large
  * pages is denser for it, too.
  */
-#define CHAIN (HOST_PAGE_SHIFT < 16 ? EBB_CHAIN_DEFAULT : 4u)
+#define CHAIN (PAGE_SHIFT < 16 ? EBB_CHAIN_DEFAULT : 4u)
 
 #define SLOTS_LEAST ((u64)1 << 20)
 #define SLOTS_MOST ((u64)1 << 31)       /* CACHE_LARGE is the bit above */
@@ -74,7 +74,7 @@ static void close_shards(struct ebb_cache *c)
 	for (i = 0; i < CACHE_SHARDS; i++) {
 		cache_index_destroy(&c->shard[i].mem);
 		cache_index_destroy(&c->shard[i].spilled);
-		host_mutex_destroy(&c->shard[i].lock);
+		mutex_destroy(&c->shard[i].lock);
 	}
 }
 
@@ -85,7 +85,7 @@ static int open_shards(struct ebb_cache *c, u64 slots, bool spill)
 	int err = 0;
 
 	for (i = 0; i < CACHE_SHARDS; i++)
-		host_mutex_init(&c->shard[i].lock);
+		mutex_init(&c->shard[i].lock);
 	for (i = 0; !err && i < CACHE_SHARDS; i++) {
 		err = cache_index_init(&c->shard[i].mem, most, true);
 		if (!err && spill)
@@ -130,7 +130,7 @@ static void choose_secret(struct hash_secret *secret)
 {
 	if (syscall(SYS_getrandom, secret, sizeof(*secret), 0) == (long)sizeof(*secret))
 		return;
-	secret->k0 = host_now_ns() * HASH_MUL_1;
+	secret->k0 = ktime_get_ns() * HASH_MUL_1;
 	secret->k1 = (u64)(uintptr_t)secret * HASH_MUL_2;
 }
 
@@ -243,7 +243,7 @@ static int make_key(const struct ebb_cache *c, const void *at, size_t bytes, str
 /* ---- taking values out ---- */
 
 static void forget_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash)
-	HOST_REQUIRES(sh->lock)
+	__must_hold(&sh->lock)
 {
 	u32 e = c->spill ? cache_index_find(&sh->spilled, hash) : 0;
 
@@ -255,7 +255,7 @@ static void forget_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash
 
 /* Takes an entry out, if it is the one of ref, or any if that is 0.  The ref it had, or 0. */
 static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 ref)
-	HOST_REQUIRES(sh->lock)
+	__must_hold(&sh->lock)
 {
 	u32 e = cache_index_find(&sh->mem, hash);
 	struct cache_entry *entry;
@@ -267,7 +267,7 @@ static u64 take_entry(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64
 	if (ref && entry->ref != ref)
 		return 0;
 	ref = entry->ref;
-	bytes = cache_mark_bytes(host_read_once(entry->mark));
+	bytes = cache_mark_bytes(READ_ONCE(entry->mark));
 	host_a64_add(&c->live, -(u64)bytes);
 	cache_count_left(c, bytes);
 	cache_index_remove(&sh->mem, e - 1);
@@ -282,11 +282,11 @@ static bool erase(struct ebb_cache *c, const struct cache_key *key)
 	bool spilled;
 	u64 ref;
 
-	host_mutex_lock(&sh->lock);
+	mutex_lock(&sh->lock);
 	ref = take_entry(c, sh, key->hash, 0);
 	spilled = c->spill && cache_index_find(&sh->spilled, key->hash);
 	forget_spilled(c, sh, key->hash);
-	host_mutex_unlock(&sh->lock);
+	mutex_unlock(&sh->lock);
 	if (ref)
 		cache_drop(c, s, ref, EBB_CACHE_DELETED);
 	scratch_put(&c->blocks, s);
@@ -316,13 +316,13 @@ static bool admit(struct ebb_cache *c, const struct cache_key *key, bool *noted)
 	struct cache_shard *sh = cache_shard_of(c, key->hash);
 	bool known;
 
-	host_mutex_lock(&sh->lock);
+	mutex_lock(&sh->lock);
 	*noted = cache_ghost_take(&sh->mem, key->hash);
 	known = *noted || cache_index_find(&sh->mem, key->hash) ||
 		(c->spill && cache_index_find(&sh->spilled, key->hash));
 	if (!known)
 		cache_ghost_add(&sh->mem, key->hash);
-	host_mutex_unlock(&sh->lock);
+	mutex_unlock(&sh->lock);
 	return known;
 }
 
@@ -335,11 +335,11 @@ static int publish(struct ebb_cache *c, const struct cache_key *key, u64 ref, u3
 	int err = 0;
 	u32 e, was;
 
-	host_mutex_lock(&sh->lock);
+	mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, key->hash);
 	if (e) {
 		*old = cache_index_entry(&sh->mem, e - 1)->ref;
-		was = cache_mark_bytes(host_read_once(cache_index_entry(&sh->mem, e - 1)->mark));
+		was = cache_mark_bytes(READ_ONCE(cache_index_entry(&sh->mem, e - 1)->mark));
 		grown -= was;
 		cache_count_left(c, was);
 		cache_index_replace(&sh->mem, e - 1, ref, bytes);
@@ -351,7 +351,7 @@ static int publish(struct ebb_cache *c, const struct cache_key *key, u64 ref, u3
 	if (!err)
 		host_a64_add(&c->live, grown);
 	forget_spilled(c, sh, key->hash);
-	host_mutex_unlock(&sh->lock);
+	mutex_unlock(&sh->lock);
 	return err;
 }
 
@@ -444,7 +444,7 @@ static int put(struct ebb_cache *c, const struct putting *p)
 {
 	int err = -ENOMEM;
 
-	if (host_read_once(c->capacity) && cache_call_may_put(c)) {
+	if (READ_ONCE(c->capacity) && cache_call_may_put(c)) {
 		err = put_if_room(c, p);
 		if (no_room(err))
 			err = put_alone(c, p);
@@ -500,14 +500,14 @@ static int look_locked(struct ebb_cache *c, struct scratch *s, const struct cach
 	int err = -ENOENT;
 	u32 e;
 
-	host_mutex_lock(&sh->lock);
+	mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, key->hash);
 	p->ref = e ? cache_index_entry(&sh->mem, e - 1)->ref : 0;
 	if (e)
 		err = cache_value_read(c, s, p->ref, &p->n);
 	else if (c->spill && (e = cache_index_find(&sh->spilled, key->hash)) != 0)
 		p->at = cache_index_entry(&sh->spilled, e - 1)->ref;
-	host_mutex_unlock(&sh->lock);
+	mutex_unlock(&sh->lock);
 	if (e && !p->ref)
 		err = cache_spill_get(c->spill, key->hash, p->at, s->plain, BLOCK_BYTES, &p->n);
 	return err;
@@ -548,7 +548,7 @@ static void promote(struct ebb_cache *c, struct scratch *s, const struct cache_k
 
 	if (cache_value_remake(c, s, p->n, &ref))
 		return;
-	host_mutex_lock(&sh->lock);
+	mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->spilled, key->hash);
 	if (e && cache_index_entry(&sh->spilled, e - 1)->ref == p->at &&
 	    !cache_index_find(&sh->mem, key->hash)) {
@@ -558,7 +558,7 @@ static void promote(struct ebb_cache *c, struct scratch *s, const struct cache_k
 			forget_spilled(c, sh, key->hash);
 		}
 	}
-	host_mutex_unlock(&sh->lock);
+	mutex_unlock(&sh->lock);
 	if (!added)
 		cache_value_free(c, s, ref);
 }
@@ -570,7 +570,7 @@ static bool take(struct ebb_cache *c, const struct cache_key *key, const struct 
 	bool mine;
 	u32 e;
 
-	host_mutex_lock(&sh->lock);
+	mutex_lock(&sh->lock);
 	*ref = p->ref ? take_entry(c, sh, key->hash, p->ref) : 0;
 	mine = *ref != 0;
 	if (!p->ref) {
@@ -582,7 +582,7 @@ static bool take(struct ebb_cache *c, const struct cache_key *key, const struct 
 	/* Who took it is likely to put it back. */
 	if (mine)
 		cache_ghost_add(&sh->mem, key->hash);
-	host_mutex_unlock(&sh->lock);
+	mutex_unlock(&sh->lock);
 	return mine;
 }
 

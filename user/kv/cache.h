@@ -34,18 +34,18 @@ struct cache_counts {
 };
 
 struct cache_shard {
-	host_mutex_t lock HOST_OWN_LINE;
+	struct mutex lock ____cacheline_aligned;
 	struct cache_index mem;         /* lock */
 	struct cache_index spilled;     /* lock; without a spill, it has no tables */
-	struct cache_counts counts HOST_OWN_LINE;
+	struct cache_counts counts ____cacheline_aligned;
 };
 
 /* What short values have in common, and the samples that it is to be made of: cache_dict.c. */
 struct cache_dict {
 	struct dictionary *made;        /* cache_dict_made(); NULL: none (yet) */
 	host_a64 puts;                  /* of values that it is for */
-	host_mutex_t lock;
-	u8 wants;                       /* samples; lock, host_read_once */
+	struct mutex lock;
+	u8 wants;                       /* samples; lock, READ_ONCE */
 	u8 trained;                     /* one was made, if only for a look; as wants */
 	u8 harms;                       /* it does for now; as wants */
 	u32 looks;                      /* at values in both ways; lock */
@@ -53,7 +53,7 @@ struct cache_dict {
 	size_t most;                    /* bytes that it is made of; lock, as all that follows */
 	unsigned char *sample;          /* [room], of which bytes are there */
 	size_t *len;
-	size_t room, bytes, count;      /* room: host_read_once */
+	size_t room, bytes, count;      /* room: READ_ONCE */
 	struct host_work train;
 };
 
@@ -62,10 +62,10 @@ struct cache_dict {
  * nobody can evict it.  cache_room.c.
  */
 struct cache_turn {
-	host_mutex_t lock;
+	struct mutex lock;
 	u64 coming;                     /* bytes of them; lock */
 	u64 putters;                    /* them; lock */
-	u32 seek;                       /* who are alone or will be; lock, host_read_once */
+	u32 seek;                       /* who are alone or will be; lock, READ_ONCE */
 	u32 waiters;                    /* lock */
 	u32 bell;                       /* futex */
 	bool alone;                     /* somebody is; lock */
@@ -85,19 +85,19 @@ struct ebb_cache {
 	struct cache_dict dict;
 
 	/* Room: cache_room.c. */
-	host_a64 live HOST_OWN_LINE;    /* bytes of all entries */
+	host_a64 live ____cacheline_aligned;    /* bytes of all entries */
 	host_a64 spill_entries;
-	u64 capacity;                   /* room_lock, host_read_once */
-	u64 live_limit;                 /* room_lock, host_read_once */
-	u64 pool_limit;                 /* room_lock, host_read_once */
+	u64 capacity;                   /* room_lock, READ_ONCE */
+	u64 live_limit;                 /* room_lock, READ_ONCE */
+	u64 pool_limit;                 /* room_lock, READ_ONCE */
 	u64 large_limit;                /* of the pool, for values of several blocks; as above */
 	u64 limit_pinned;               /* pinned ones that live_limit knows; as above */
 	u64 contexts;                   /* that there is to be room for; room_lock */
 	u64 left_bytes;                 /* of values that left since a compaction; atomic */
 	host_a64 turn;                  /* of the shards, for who evicts */
 	host_a64 changes;               /* puts, for who tends */
-	u64 looked;                     /* changes at the last look; room_lock, host_read_once */
-	host_mutex_t room_lock;
+	u64 looked;                     /* changes at the last look; room_lock, READ_ONCE */
+	struct mutex room_lock;
 	struct host_work tend;
 	struct cache_turn turns;
 

@@ -22,7 +22,7 @@ int ebb_cache_stat(struct ebb_cache *c, struct ebb_cache_stat *stat)
 	if (cache_bad(c) || !stat)
 		return -EINVAL;
 	cache_usage(c, &u);
-	ours.capacity = host_read_once(c->capacity);
+	ours.capacity = READ_ONCE(c->capacity);
 	ours.pool_bytes = u.pool;
 	ours.idle_bytes = u.idle;
 	ours.index_bytes = u.index;
@@ -34,8 +34,8 @@ int ebb_cache_stat(struct ebb_cache *c, struct ebb_cache_stat *stat)
 	for (i = 0; i < CACHE_SHARDS; i++) {
 		struct cache_shard *sh = &c->shard[i];
 
-		ours.values += host_read_once(sh->mem.entries);
-		ours.ghost_hits += host_read_once(sh->mem.ghosts);
+		ours.values += READ_ONCE(sh->mem.entries);
+		ours.ghost_hits += READ_ONCE(sh->mem.ghosts);
 		ours.hits += host_a64_read(&sh->counts.hits);
 		ours.misses += host_a64_read(&sh->counts.misses);
 		ours.puts += host_a64_read(&sh->counts.puts);
@@ -123,16 +123,16 @@ int ebb_cache_check(struct ebb_cache *c, char *why, size_t len)
 	if (cache_bad(c) || (!why && len))
 		return -EINVAL;
 	/* The worker keeps out. */
-	host_mutex_lock(&c->room_lock);
+	mutex_lock(&c->room_lock);
 	err = ebb_check(c->store, why, len);
 	if (err) {
-		host_mutex_unlock(&c->room_lock);
+		mutex_unlock(&c->room_lock);
 		return err;
 	}
 	s = scratch_get_surely(&c->blocks);
 	what = check_cache(c, s);
 	scratch_put(&c->blocks, s);
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 	if (what && len)
 		snprintf(why, len, "%s", what);
 	return what ? -EUCLEAN : 0;

@@ -37,7 +37,7 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 {
 	size_t blocks = (v->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, i, stored = 0;
 	size_t head = head_bytes(key->bytes);
-	u64 most = host_read_once(c->capacity) / CACHE_VALUE_PART;
+	u64 most = READ_ONCE(c->capacity) / CACHE_VALUE_PART;
 	block_ref *refs = s->owner_room;
 	int err = 0;
 
@@ -54,7 +54,7 @@ static int make_large(struct ebb_cache *c, struct scratch *s, const struct cache
 			break;
 		}
 		/* Without room it goes on: none is to be made for a value that is too large. */
-		if (!err && ebb_pool_bytes(c->store) > host_read_once(c->large_limit))
+		if (!err && ebb_pool_bytes(c->store) > READ_ONCE(c->large_limit))
 			err = -ENOMEM;
 		if (!err)
 			err = block_put(&c->blocks, s, (size_t)packed, n, &refs[i]);

@@ -28,7 +28,7 @@
 #define LOOKS 16u                       /* before it is told whether it still helps */
 #define GAIN_PART 32u                   /* of the compressed bytes, that it must save */
 
-static void drop_samples(struct cache_dict *d) HOST_REQUIRES(d->lock)
+static void drop_samples(struct cache_dict *d) __must_hold(&d->lock)
 {
 	host_free(d->sample, d->room);
 	host_free(d->len, SAMPLES_MOST * sizeof(*d->len));
@@ -36,7 +36,7 @@ static void drop_samples(struct cache_dict *d) HOST_REQUIRES(d->lock)
 	d->len = NULL;
 	d->bytes = 0;
 	d->count = 0;
-	host_write_once(d->room, (size_t)0);
+	WRITE_ONCE(d->room, (size_t)0);
 }
 
 /* What a full cache would gain is twice what the dictionary takes and what is left, or more. */
@@ -56,7 +56,7 @@ static void train_dict(struct host_work *w)
 	struct cache_dict *d = &c->dict;
 	/* Who set wants to false queued this afterwards: nobody else has changed them since. */
 	struct samples s = { d->sample, d->len, d->count };
-	u64 with, without, capacity = host_read_once(c->capacity);
+	u64 with, without, capacity = READ_ONCE(c->capacity);
 	struct dictionary *made;
 
 	made = dictionary_train(&s, d->most, c->blocks.params.level, &with, &without);
@@ -66,11 +66,11 @@ static void train_dict(struct host_work *w)
 	}
 	/* A context that copies its tables does so with the first use. */
 	if (made)
-		host_write_once(c->blocks.dictionary_bytes, (u64)dictionary_bytes(made));
-	host_mutex_lock(&d->lock);
+		WRITE_ONCE(c->blocks.dictionary_bytes, (u64)dictionary_bytes(made));
+	mutex_lock(&d->lock);
 	drop_samples(d);
-	host_write_once(d->trained, (u8)1);
-	host_mutex_unlock(&d->lock);
+	WRITE_ONCE(d->trained, (u8)1);
+	mutex_unlock(&d->lock);
 	__atomic_store_n(&d->made, made, __ATOMIC_RELEASE);
 }
 
@@ -78,7 +78,7 @@ int cache_dict_init(struct ebb_cache *c)
 {
 	struct cache_dict *d = &c->dict;
 
-	host_mutex_init(&d->lock);
+	mutex_init(&d->lock);
 	d->wants = c->blocks.codec == &codec_zstd && !(c->flags & EBB_CACHE_NO_DICTIONARY);
 	return host_work_init_slow(&d->train, train_dict, 0);
 }
@@ -92,10 +92,10 @@ void cache_dict_destroy(struct ebb_cache *c)
 {
 	struct cache_dict *d = &c->dict;
 
-	host_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	drop_samples(d);
-	host_mutex_unlock(&d->lock);
-	host_mutex_destroy(&d->lock);
+	mutex_unlock(&d->lock);
+	mutex_destroy(&d->lock);
 	dictionary_free(d->made);
 }
 
@@ -110,12 +110,12 @@ static size_t most_of(u64 capacity)
 }
 
 /* Room for the samples; false: there is none. */
-static bool begin(struct cache_dict *d, u64 capacity) HOST_REQUIRES(d->lock)
+static bool begin(struct cache_dict *d, u64 capacity) __must_hold(&d->lock)
 {
 	d->most = most_of(capacity);
 	if (!d->most)
 		return false;
-	host_write_once(d->room, d->most * SAMPLE_TIMES);
+	WRITE_ONCE(d->room, d->most * SAMPLE_TIMES);
 	d->sample = host_zalloc(d->room);
 	d->len = host_zalloc(SAMPLES_MOST * sizeof(*d->len));
 	if (d->sample && d->len)
@@ -129,17 +129,17 @@ static void add_sample(struct ebb_cache *c, const void *data, size_t n)
 	struct cache_dict *d = &c->dict;
 	bool enough = false;
 
-	host_mutex_lock(&d->lock);
-	if (d->wants && (d->sample || begin(d, host_read_once(c->capacity)))) {
+	mutex_lock(&d->lock);
+	if (d->wants && (d->sample || begin(d, READ_ONCE(c->capacity)))) {
 		enough = d->bytes + n > d->room || d->count == SAMPLES_MOST;
 		if (!enough) {
 			memcpy(d->sample + d->bytes, data, n);
 			d->bytes += n;
 			d->len[d->count++] = n;
 		}
-		host_write_once(d->wants, !enough);
+		WRITE_ONCE(d->wants, !enough);
 	}
-	host_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	if (enough)
 		host_work_queue(&d->train);
 }
@@ -148,10 +148,10 @@ void cache_dict_fit(struct ebb_cache *c)
 {
 	struct cache_dict *d = &c->dict;
 
-	host_mutex_lock(&d->lock);
-	if (d->wants && d->sample && d->most > most_of(host_read_once(c->capacity)))
+	mutex_lock(&d->lock);
+	if (d->wants && d->sample && d->most > most_of(READ_ONCE(c->capacity)))
 		drop_samples(d);
-	host_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }
 
 /* Compresses a value in both ways, and says after some of them which one is better. */
@@ -164,16 +164,16 @@ static void look(struct ebb_cache *c, struct scratch *s, const struct dictionary
 
 	if (without < 0 || with < 0)
 		return;
-	host_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	d->with += (u64)with;
 	d->without += (u64)without;
 	if (++d->looks == LOOKS) {
-		host_write_once(d->harms, (u8)(d->with > d->without));
+		WRITE_ONCE(d->harms, (u8)(d->with > d->without));
 		d->with = 0;
 		d->without = 0;
 		d->looks = 0;
 	}
-	host_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }
 
 const struct dictionary *cache_dict_for(struct ebb_cache *c, struct scratch *s, const void *data,
@@ -184,22 +184,22 @@ const struct dictionary *cache_dict_for(struct ebb_cache *c, struct scratch *s, 
 
 	if (n < VALUE_LEAST || n > VALUE_MOST)
 		return NULL;
-	if (host_unlikely(host_read_once(d->wants)) &&
-	    host_read_once(c->capacity) >= CAPACITY_LEAST &&
+	if (unlikely(READ_ONCE(d->wants)) &&
+	    READ_ONCE(c->capacity) >= CAPACITY_LEAST &&
 	    host_a64_add(&d->puts, 1) % SAMPLE_OF == 0)
 		add_sample(c, data, n);
 	made = cache_dict_made(c);
 	if (made && host_a64_add(&d->puts, 1) % LOOK_OF == 0)
 		look(c, s, made, data, n);
-	return host_read_once(d->harms) ? NULL : made;
+	return READ_ONCE(d->harms) ? NULL : made;
 }
 
 u64 cache_dict_bytes(struct ebb_cache *c)
 {
 	const struct dictionary *made = cache_dict_made(c);
-	u64 room = host_read_once(c->dict.room), bytes = made ? dictionary_bytes(made) : 0;
+	u64 room = READ_ONCE(c->dict.room), bytes = made ? dictionary_bytes(made) : 0;
 
 	if (room)
 		return room + SAMPLES_MOST * sizeof(*c->dict.len) + DICTIONARY_TRAIN_BYTES;
-	return host_read_once(c->dict.trained) ? bytes + DICTIONARY_LEFT_BYTES : bytes;
+	return READ_ONCE(c->dict.trained) ? bytes + DICTIONARY_LEFT_BYTES : bytes;
 }

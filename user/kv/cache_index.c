@@ -112,16 +112,16 @@ static bool give_rest(struct grown *g, u32 used, u32 touched, size_t bytes)
 static void give_tables(struct cache_index *x)
 {
 	if (give_rest(&x->entry, x->entries, x->entry_top, sizeof(struct cache_entry)))
-		host_write_once(x->entry_top, x->entries);
+		WRITE_ONCE(x->entry_top, x->entries);
 	if (give_rest(&x->bucket, x->buckets, x->bucket_top, sizeof(u32)))
-		host_write_once(x->bucket_top, x->buckets);
+		WRITE_ONCE(x->bucket_top, x->buckets);
 }
 
 size_t cache_index_bytes(const struct cache_index *x)
 {
-	return host_read_once(x->entry_top) * sizeof(struct cache_entry) +
-	       host_read_once(x->bucket_top) * sizeof(u32) +
-	       host_read_once(x->ghost_sets) * SET_BYTES;
+	return READ_ONCE(x->entry_top) * sizeof(struct cache_entry) +
+	       READ_ONCE(x->bucket_top) * sizeof(u32) +
+	       READ_ONCE(x->ghost_sets) * SET_BYTES;
 }
 
 /* ---- looks, without the lock ---- */
@@ -135,28 +135,28 @@ static bool changed(struct cache_index *x, u64 seq)
 int cache_index_look(struct cache_index *x, u64 hash, struct cache_seen *seen)
 {
 	u64 seq = host_a64_read_acquire(&x->seq);
-	u32 buckets = host_read_once(x->buckets), *bucket, e;
+	u32 buckets = READ_ONCE(x->buckets), *bucket, e;
 	unsigned int steps = 0;
 	int err = -ENOENT;
 
 	bucket = grown_look(&x->bucket, bucket_of(buckets, hash), sizeof(*bucket));
-	if (seq & 1 || host_unlikely(!bucket))
+	if (seq & 1 || unlikely(!bucket))
 		return -ESTALE;
-	e = host_read_once(*bucket);
+	e = READ_ONCE(*bucket);
 	for (; e && e <= x->most && steps < CHAIN_MOST; steps++) {
 		struct cache_entry *entry = grown_look(&x->entry, e - 1, sizeof(*entry));
 
 		/* It is of a part that came after seq was read. */
-		if (host_unlikely(!entry))
+		if (unlikely(!entry))
 			return -ESTALE;
-		if (host_read_once(entry->hash) == hash) {
+		if (READ_ONCE(entry->hash) == hash) {
 			seen->entry = e - 1;
-			seen->ref = host_read_once(entry->ref);
-			seen->mark = host_read_once(entry->mark);
+			seen->ref = READ_ONCE(entry->ref);
+			seen->mark = READ_ONCE(entry->mark);
 			err = 0;
 			break;
 		}
-		e = host_read_once(entry->chain);
+		e = READ_ONCE(entry->chain);
 	}
 	if (changed(x, seq))
 		return -ESTALE;
@@ -201,7 +201,7 @@ static void enqueue(struct cache_index *x, u32 i, u32 bytes, enum cache_queue qu
 static u32 dequeue(struct cache_index *x, u32 i)
 {
 	struct cache_entry *entry = entry_at(x, i);
-	u32 mark = host_read_once(entry->mark);
+	u32 mark = READ_ONCE(entry->mark);
 	struct cache_queue_ends *q = &x->queue[queue_of(mark)];
 
 	if (queue_of(mark) == CACHE_NO_QUEUE)
@@ -222,7 +222,7 @@ static u32 dequeue(struct cache_index *x, u32 i)
 
 static void requeue(struct cache_index *x, u32 i, enum cache_queue queue, bool keep_hits)
 {
-	u32 bytes = cache_mark_bytes(host_read_once(entry_at(x, i)->mark));
+	u32 bytes = cache_mark_bytes(READ_ONCE(entry_at(x, i)->mark));
 	u32 hits = dequeue(x, i);
 
 	enqueue(x, i, bytes, queue, keep_hits && hits ? hits - 1 : 0);
@@ -249,7 +249,7 @@ u32 cache_index_victim(struct cache_index *x)
 		e = x->queue[queue].oldest;
 		if (!e)
 			return 0;
-		hits = host_read_once(entry_at(x, e - 1)->mark) & HITS_MASK;
+		hits = READ_ONCE(entry_at(x, e - 1)->mark) & HITS_MASK;
 		if (steps + 1 == CACHE_VICTIM_STEPS ||
 		    (queue == CACHE_SMALL ? hits < PROMOTE_HITS : !hits))
 			break;
@@ -287,7 +287,7 @@ static bool grow_ghost(struct cache_index *x)
 		return false;
 	for (i = 0; i < half; i++)
 		memcpy(set_at(x, half + i), set_at(x, i), SET_BYTES);
-	host_write_once(x->ghost_sets, 2 * half);
+	WRITE_ONCE(x->ghost_sets, 2 * half);
 	return true;
 }
 
@@ -305,7 +305,7 @@ static void shrink_ghost(struct cache_index *x)
 		memcpy(low, both, sizeof(both));
 	}
 	give_rest(&x->ghost, half, 2 * half, SET_BYTES);
-	host_write_once(x->ghost_sets, half);
+	WRITE_ONCE(x->ghost_sets, half);
 }
 
 /* One step towards the size that it is to have; false: it has it. */
@@ -355,7 +355,7 @@ bool cache_ghost_take(struct cache_index *x, u64 hash)
 		return false;
 	memmove(set + i, set + i + 1, (CACHE_GHOST_WAYS - 1 - i) * sizeof(*set));
 	set[CACHE_GHOST_WAYS - 1] = 0;
-	host_write_once(x->ghosts, x->ghosts + 1);
+	WRITE_ONCE(x->ghosts, x->ghosts + 1);
 	return true;
 }
 
@@ -391,24 +391,24 @@ static void split(struct cache_index *x)
 	u32 *stays = bucket_at(x, buddy_of(x->buckets)), *goes = bucket_at(x, x->buckets);
 	u32 e = *stays, n = x->buckets + 1;
 
-	host_write_once(x->buckets, n);
+	WRITE_ONCE(x->buckets, n);
 	if (n > x->bucket_top)
-		host_write_once(x->bucket_top, n);
+		WRITE_ONCE(x->bucket_top, n);
 	while (e) {
 		struct cache_entry *entry = entry_at(x, e - 1);
 		u32 next = entry->chain;
 
 		if (bucket_of(n, entry->hash) == n - 1) {
-			host_write_once(*goes, e);
+			WRITE_ONCE(*goes, e);
 			goes = &entry->chain;
 		} else {
-			host_write_once(*stays, e);
+			WRITE_ONCE(*stays, e);
 			stays = &entry->chain;
 		}
 		e = next;
 	}
-	host_write_once(*stays, 0);
-	host_write_once(*goes, 0);
+	WRITE_ONCE(*stays, 0);
+	WRITE_ONCE(*goes, 0);
 }
 
 static void merge(struct cache_index *x)
@@ -417,9 +417,9 @@ static void merge(struct cache_index *x)
 
 	while (*link)
 		link = &entry_at(x, *link - 1)->chain;
-	host_write_once(*link, *last);
-	host_write_once(*last, 0);
-	host_write_once(x->buckets, n);
+	WRITE_ONCE(*link, *last);
+	WRITE_ONCE(*last, 0);
+	WRITE_ONCE(x->buckets, n);
 }
 
 int cache_index_add(struct cache_index *x, u64 hash, u64 ref, u32 bytes, enum cache_queue queue)
@@ -440,14 +440,14 @@ int cache_index_add(struct cache_index *x, u64 hash, u64 ref, u32 bytes, enum ca
 		split(x);
 	bucket = bucket_at(x, bucket_of(x->buckets, hash));
 	entry = entry_at(x, i);
-	host_write_once(entry->hash, hash);
-	host_write_once(entry->ref, ref);
-	host_write_once(entry->chain, *bucket);
+	WRITE_ONCE(entry->hash, hash);
+	WRITE_ONCE(entry->ref, ref);
+	WRITE_ONCE(entry->chain, *bucket);
 	enqueue(x, i, bytes, queue, 0);
-	host_write_once(*bucket, i + 1);
-	host_write_once(x->entries, i + 1);
+	WRITE_ONCE(*bucket, i + 1);
+	WRITE_ONCE(x->entries, i + 1);
 	if (x->entries > x->entry_top)
-		host_write_once(x->entry_top, x->entries);
+		WRITE_ONCE(x->entry_top, x->entries);
 	end(x);
 	tend_ghost(x);
 	return 0;
@@ -455,11 +455,11 @@ int cache_index_add(struct cache_index *x, u64 hash, u64 ref, u32 bytes, enum ca
 
 void cache_index_replace(struct cache_index *x, u32 i, u64 ref, u32 bytes)
 {
-	u32 mark = host_read_once(entry_at(x, i)->mark), hits = mark & HITS_MASK;
+	u32 mark = READ_ONCE(entry_at(x, i)->mark), hits = mark & HITS_MASK;
 	enum cache_queue queue = queue_of(mark);
 
 	begin(x);
-	host_write_once(entry_at(x, i)->ref, ref);
+	WRITE_ONCE(entry_at(x, i)->ref, ref);
 	if (queue == CACHE_NO_QUEUE) {
 		enqueue(x, i, bytes, CACHE_SMALL, 0);
 	} else {
@@ -473,16 +473,16 @@ void cache_index_replace(struct cache_index *x, u32 i, u64 ref, u32 bytes)
 static void move(struct cache_index *x, u32 from, u32 to)
 {
 	struct cache_entry *a = entry_at(x, from), *b = entry_at(x, to);
-	struct cache_queue_ends *q = &x->queue[queue_of(host_read_once(a->mark))];
+	struct cache_queue_ends *q = &x->queue[queue_of(READ_ONCE(a->mark))];
 
-	host_write_once(*link_to(x, from), to + 1);
-	host_write_once(b->hash, a->hash);
-	host_write_once(b->ref, a->ref);
-	host_write_once(b->chain, a->chain);
-	set_mark(b, host_read_once(a->mark));
+	WRITE_ONCE(*link_to(x, from), to + 1);
+	WRITE_ONCE(b->hash, a->hash);
+	WRITE_ONCE(b->ref, a->ref);
+	WRITE_ONCE(b->chain, a->chain);
+	set_mark(b, READ_ONCE(a->mark));
 	b->newer = a->newer;
 	b->older = a->older;
-	if (queue_of(host_read_once(a->mark)) == CACHE_NO_QUEUE)
+	if (queue_of(READ_ONCE(a->mark)) == CACHE_NO_QUEUE)
 		return;
 	if (b->newer)
 		entry_at(x, b->newer - 1)->older = to + 1;
@@ -500,10 +500,10 @@ void cache_index_remove(struct cache_index *x, u32 i)
 
 	begin(x);
 	dequeue(x, i);
-	host_write_once(*link_to(x, i), entry_at(x, i)->chain);
+	WRITE_ONCE(*link_to(x, i), entry_at(x, i)->chain);
 	if (i != last)
 		move(x, last, i);
-	host_write_once(x->entries, last);
+	WRITE_ONCE(x->entries, last);
 	for (k = 0; k < 2 && x->buckets > CACHE_INDEX_LEAST && x->entries < x->buckets / 2; k++)
 		merge(x);
 	give_tables(x);

@@ -52,7 +52,7 @@ struct cache_queue_ends {
 };
 
 struct cache_index {
-	host_a64 seq HOST_OWN_LINE;     /* odd: a change is under way */
+	host_a64 seq ____cacheline_aligned;     /* odd: a change is under way */
 	u32 buckets;
 	u32 entries;
 	struct grown entry;             /* struct cache_entry [entries] */

@@ -58,7 +58,7 @@ void cache_usage(struct ebb_cache *c, struct cache_usage *u)
 
 	ebb_stat(c->store, &store);
 	u->pool = store.mem_used_total;
-	u->idle = store.zone_free_bytes + (store.pcp_pages << HOST_PAGE_SHIFT);
+	u->idle = store.zone_free_bytes + (store.pcp_pages << PAGE_SHIFT);
 	u->index = index_bytes(c);
 	u->meta = store.meta_bytes + blocks_meta_bytes(&c->blocks) + sizeof(*c) +
 		  blocks_contexts(&c->blocks) * blocks_context_bytes(&c->blocks) +
@@ -80,7 +80,7 @@ static u64 scratch_room(struct ebb_cache *c, u64 capacity)
 
 static u64 contexts_most(struct ebb_cache *c)
 {
-	u64 n = scratch_room(c, host_read_once(c->capacity)) / blocks_scratch_bytes(&c->blocks);
+	u64 n = scratch_room(c, READ_ONCE(c->capacity)) / blocks_scratch_bytes(&c->blocks);
 
 	return n ? n : 1;
 }
@@ -89,7 +89,7 @@ static u64 contexts_most(struct ebb_cache *c)
  * Contexts are made where there is room: where left bytes are, and these are kept free for them.
  * Returns how many are to be kept free, which the pool may still have.
  */
-static u64 room_for_contexts(struct ebb_cache *c, u64 left) HOST_REQUIRES(c->room_lock)
+static u64 room_for_contexts(struct ebb_cache *c, u64 left) __must_hold(&c->room_lock)
 {
 	u64 now = blocks_contexts(&c->blocks), most = contexts_most(c), more;
 	u64 each = blocks_scratch_bytes(&c->blocks), bytes;
@@ -103,7 +103,7 @@ static u64 room_for_contexts(struct ebb_cache *c, u64 left) HOST_REQUIRES(c->roo
 }
 
 /* Threads that take turns make and end contexts all the time: their room goes a little later. */
-static void keep_less_for_contexts(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
+static void keep_less_for_contexts(struct ebb_cache *c) __must_hold(&c->room_lock)
 {
 	u64 now = blocks_contexts(&c->blocks);
 
@@ -117,33 +117,33 @@ static u64 idle_most(u64 capacity)
 }
 
 /* Looks how much there is, and sets the limits. */
-static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
+static void set_limits(struct ebb_cache *c) __must_hold(&c->room_lock)
 {
 	u64 capacity = c->capacity, live = host_a64_read(&c->live), overhead, limit, hard;
 	u64 idle = idle_most(capacity), used;
 	struct cache_usage u;
 
-	host_write_once(c->looked, host_a64_read(&c->changes));
+	WRITE_ONCE(c->looked, host_a64_read(&c->changes));
 	cache_usage(c, &u);
 	overhead = u.index + u.meta + u.pinned + (u.idle < idle ? u.idle : idle);
 	used = overhead + u.pool;
 	overhead += room_for_contexts(c, capacity > used ? capacity - used : 0);
 	hard = capacity > overhead ? capacity - overhead : 0;
 	limit = hard > capacity / SLACK_PART ? hard - capacity / SLACK_PART : 0;
-	host_write_once(c->pool_limit, limit);
+	WRITE_ONCE(c->pool_limit, limit);
 	/*
 	 * Where there is more than there may be, it does not grow, and comes down as its pages come
 	 * free: puts that fill holes go on meanwhile.  0 would be no limit.
 	 */
 	if (hard < u.pool && capacity)
 		hard = u.pool;
-	ebb_set_mem_limit(c->store, hard > HOST_PAGE_SIZE ? hard : HOST_PAGE_SIZE);
+	ebb_set_mem_limit(c->store, hard > PAGE_SIZE ? hard : PAGE_SIZE);
 	/* What is left is for values that nobody is to wait for. */
-	host_write_once(c->large_limit, hard - hard / SMALL_PART);
+	WRITE_ONCE(c->large_limit, hard - hard / SMALL_PART);
 	if (live && u.pool >= limit / 8 * 7)
 		limit = (u64)((double)limit * (double)live / (double)u.pool);
-	host_write_once(c->live_limit, limit);
-	host_write_once(c->limit_pinned, u.pinned);
+	WRITE_ONCE(c->live_limit, limit);
+	WRITE_ONCE(c->limit_pinned, u.pinned);
 	if (u.idle > idle)
 		ebb_trim(c->store, NULL);
 }
@@ -151,34 +151,34 @@ static void set_limits(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
 /* A full pool is to have more in it; one of which much was deleted is to have fewer pages. */
 static bool has_holes(struct ebb_cache *c)
 {
-	u64 limit = host_read_once(c->pool_limit), left = host_read_once(c->left_bytes);
+	u64 limit = READ_ONCE(c->pool_limit), left = READ_ONCE(c->left_bytes);
 	u64 pool = ebb_pool_bytes(c->store), live = host_a64_read(&c->live);
 
 	return pool > limit ? left > limit / HOLES_PART :
 	       left > pool / HOLES_PART && pool > live + live / SPARSE_PART;
 }
 
-static void close_holes(struct ebb_cache *c) HOST_REQUIRES(c->room_lock)
+static void close_holes(struct ebb_cache *c) __must_hold(&c->room_lock)
 {
-	host_write_once(c->left_bytes, (u64)0);
+	WRITE_ONCE(c->left_bytes, (u64)0);
 	ebb_compact(c->store, NULL);
 }
 
 /* Pages count until the system has them. */
 static void give_pages(struct ebb_cache *c)
 {
-	host_mutex_lock(&c->room_lock);
+	mutex_lock(&c->room_lock);
 	close_holes(c);
 	ebb_trim(c->store, NULL);
 	set_limits(c);
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 }
 
 static void cache_tend(struct host_work *w)
 {
 	struct ebb_cache *c = (struct ebb_cache *)((char *)w - offsetof(struct ebb_cache, tend));
 
-	host_mutex_lock(&c->room_lock);
+	mutex_lock(&c->room_lock);
 	keep_less_for_contexts(c);
 	/* What counts may have become more since. */
 	set_limits(c);
@@ -186,7 +186,7 @@ static void cache_tend(struct host_work *w)
 		close_holes(c);
 		set_limits(c);
 	}
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 }
 
 /*
@@ -198,9 +198,9 @@ static void size_notes(struct ebb_cache *c, u64 capacity)
 	unsigned int i;
 
 	for (i = 0; c->flags & EBB_CACHE_SECOND_MISS && i < CACHE_SHARDS; i++) {
-		host_mutex_lock(&c->shard[i].lock);
+		mutex_lock(&c->shard[i].lock);
 		cache_ghost_keep(&c->shard[i].mem, capacity / NOTE_BYTES / CACHE_SHARDS);
-		host_mutex_unlock(&c->shard[i].lock);
+		mutex_unlock(&c->shard[i].lock);
 	}
 }
 
@@ -210,45 +210,45 @@ int cache_room_init(struct ebb_cache *c, u64 capacity)
 
 	if (err)
 		return err;
-	host_mutex_init(&c->room_lock);
-	host_mutex_init(&c->turns.lock);
+	mutex_init(&c->room_lock);
+	mutex_init(&c->turns.lock);
 	size_notes(c, capacity);
-	host_mutex_lock(&c->room_lock);
-	host_write_once(c->capacity, capacity);
+	mutex_lock(&c->room_lock);
+	WRITE_ONCE(c->capacity, capacity);
 	set_limits(c);
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 	return 0;
 }
 
 void cache_room_destroy(struct ebb_cache *c)
 {
 	host_work_destroy(&c->tend);
-	host_mutex_destroy(&c->room_lock);
-	host_mutex_destroy(&c->turns.lock);
+	mutex_destroy(&c->room_lock);
+	mutex_destroy(&c->turns.lock);
 }
 
 /* ---- turns ---- */
 
-/* Until is host_now_ns() time, or HOST_USER_NO_WAKE.  False: it has come. */
-static bool wait_for_turn(struct cache_turn *t, u64 until) HOST_REQUIRES(t->lock)
+/* Until is ktime_get_ns() time, or HOST_USER_NO_WAKE.  False: it has come. */
+static bool wait_for_turn(struct cache_turn *t, u64 until) __must_hold(&t->lock)
 {
 	u32 bell = t->bell;
 
-	if (until != HOST_USER_NO_WAKE && host_now_ns() >= until)
+	if (until != HOST_USER_NO_WAKE && ktime_get_ns() >= until)
 		return false;
 	t->waiters++;
-	host_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	futex_wait_until(&t->bell, bell, until);
-	host_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	t->waiters--;
 	return true;
 }
 
-static void tell_waiters(struct cache_turn *t) HOST_REQUIRES(t->lock)
+static void tell_waiters(struct cache_turn *t) __must_hold(&t->lock)
 {
 	if (!t->waiters)
 		return;
-	host_write_once(t->bell, t->bell + 1);
+	WRITE_ONCE(t->bell, t->bell + 1);
 	futex_wake(&t->bell, INT_MAX);
 }
 
@@ -257,38 +257,38 @@ static void enter_small(struct cache_turn *t)
 {
 	u64 until;
 
-	if (host_likely(!host_read_once(t->seek)))
+	if (likely(!READ_ONCE(t->seek)))
 		return;
-	until = host_now_ns() + TURN_WAIT_NS;
-	host_mutex_lock(&t->lock);
+	until = ktime_get_ns() + TURN_WAIT_NS;
+	mutex_lock(&t->lock);
 	while (t->seek && wait_for_turn(t, until))
 		;
-	host_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 }
 
-static void seek_no_more(struct cache_turn *t) HOST_REQUIRES(t->lock)
+static void seek_no_more(struct cache_turn *t) __must_hold(&t->lock)
 {
-	host_write_once(t->seek, t->seek - 1);
+	WRITE_ONCE(t->seek, t->seek - 1);
 	tell_waiters(t);
 }
 
 u64 cache_turn_enter(struct ebb_cache *c, size_t bytes)
 {
 	struct cache_turn *t = &c->turns;
-	u64 most = host_read_once(c->capacity) / CACHE_VALUE_PART;
+	u64 most = READ_ONCE(c->capacity) / CACHE_VALUE_PART;
 	u64 n = bytes < most ? bytes : most;
 
 	if (bytes <= BLOCK_BYTES) {
 		enter_small(t);
 		return 0;
 	}
-	host_mutex_lock(&t->lock);
-	while (t->seek || (t->coming && t->coming + n > host_read_once(c->pool_limit) / 2) ||
+	mutex_lock(&t->lock);
+	while (t->seek || (t->coming && t->coming + n > READ_ONCE(c->pool_limit) / 2) ||
 	       (t->coming && t->putters + 1 >= contexts_most(c)))
 		wait_for_turn(t, HOST_USER_NO_WAKE);
 	t->coming += n;
 	t->putters++;
-	host_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	return n;
 }
 
@@ -298,21 +298,21 @@ void cache_turn_leave(struct ebb_cache *c, u64 entered)
 
 	if (!entered)
 		return;
-	host_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	t->coming -= entered;
 	t->putters--;
 	tell_waiters(t);
-	host_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 }
 
 bool cache_turn_enter_alone(struct ebb_cache *c, bool patient)
 {
-	u64 until = patient ? HOST_USER_NO_WAKE : host_now_ns() + TURN_WAIT_NS;
+	u64 until = patient ? HOST_USER_NO_WAKE : ktime_get_ns() + TURN_WAIT_NS;
 	struct cache_turn *t = &c->turns;
 	bool alone;
 
-	host_mutex_lock(&t->lock);
-	host_write_once(t->seek, t->seek + 1);
+	mutex_lock(&t->lock);
+	WRITE_ONCE(t->seek, t->seek + 1);
 	while ((t->alone || t->coming) && wait_for_turn(t, until))
 		;
 	alone = !t->alone && !t->coming;
@@ -320,7 +320,7 @@ bool cache_turn_enter_alone(struct ebb_cache *c, bool patient)
 		t->alone = true;
 	else
 		seek_no_more(t);
-	host_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	return alone;
 }
 
@@ -328,10 +328,10 @@ void cache_turn_leave_alone(struct ebb_cache *c)
 {
 	struct cache_turn *t = &c->turns;
 
-	host_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	t->alone = false;
 	seek_no_more(t);
-	host_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 }
 
 /* ---- what leaves ---- */
@@ -348,7 +348,7 @@ void cache_drop(struct ebb_cache *c, struct scratch *s, u64 ref, enum ebb_cache_
 /* ---- evicting ---- */
 
 static void count_evicted(struct ebb_cache *c, struct cache_shard *sh, u32 bytes)
-	HOST_REQUIRES(sh->lock)
+	__must_hold(&sh->lock)
 {
 	host_a64_add(&c->live, -(u64)bytes);
 	host_a64_add(&sh->counts.evicted, 1);
@@ -359,9 +359,9 @@ static void count_evicted(struct ebb_cache *c, struct cache_shard *sh, u32 bytes
  * The oldest of a shard's spilled ones go: they are overwritten, or their table is too large.
  * At most TRIM_MOST of them; true: there may be more.
  */
-static bool trim_spilled(struct ebb_cache *c, struct cache_shard *sh) HOST_REQUIRES(sh->lock)
+static bool trim_spilled(struct ebb_cache *c, struct cache_shard *sh) __must_hold(&sh->lock)
 {
-	u64 most = host_read_once(c->capacity) / CACHE_SPILL_INDEX_PART / CACHE_SHARDS;
+	u64 most = READ_ONCE(c->capacity) / CACHE_SPILL_INDEX_PART / CACHE_SHARDS;
 	unsigned int i;
 	u64 at;
 	u32 e;
@@ -381,7 +381,7 @@ static bool trim_spilled(struct ebb_cache *c, struct cache_shard *sh) HOST_REQUI
 }
 
 static void note_spilled(struct ebb_cache *c, struct cache_shard *sh, u64 hash, u64 at, u32 bytes)
-	HOST_REQUIRES(sh->lock)
+	__must_hold(&sh->lock)
 {
 	u32 e = cache_index_find(&sh->spilled, hash);
 
@@ -406,7 +406,7 @@ static void evict_to_spill(struct ebb_cache *c, struct scratch *s, struct cache_
 	/* Who replaces or deletes it meanwhile frees it; then this finds another one or none. */
 	spilled = !cache_value_read(c, s, ref, &n) &&
 		  cache_spill_put(c->spill, hash, s->plain, n, &at);
-	host_mutex_lock(&sh->lock);
+	mutex_lock(&sh->lock);
 	e = cache_index_find(&sh->mem, hash);
 	mine = e && cache_index_entry(&sh->mem, e - 1)->ref == ref;
 	if (mine) {
@@ -416,7 +416,7 @@ static void evict_to_spill(struct ebb_cache *c, struct scratch *s, struct cache_
 		if (spilled)
 			note_spilled(c, sh, hash, at, bytes);
 	}
-	host_mutex_unlock(&sh->lock);
+	mutex_unlock(&sh->lock);
 	if (mine)
 		cache_drop(c, s, ref, spilled ? EBB_CACHE_SPILLED : EBB_CACHE_EVICTED);
 }
@@ -429,24 +429,24 @@ static u32 evict(struct ebb_cache *c, struct scratch *s, struct cache_shard *sh)
 
 	if (!cache_call_may_evict(c))
 		return 0;
-	host_mutex_lock(&sh->lock);
+	mutex_lock(&sh->lock);
 	e = cache_index_victim(&sh->mem);
 	if (!e) {
-		host_mutex_unlock(&sh->lock);
+		mutex_unlock(&sh->lock);
 		return 0;
 	}
 	hash = cache_index_entry(&sh->mem, e - 1)->hash;
 	ref = cache_index_entry(&sh->mem, e - 1)->ref;
-	bytes = cache_mark_bytes(host_read_once(cache_index_entry(&sh->mem, e - 1)->mark));
+	bytes = cache_mark_bytes(READ_ONCE(cache_index_entry(&sh->mem, e - 1)->mark));
 	if (c->spill && !(ref & CACHE_LARGE)) {
-		host_mutex_unlock(&sh->lock);
+		mutex_unlock(&sh->lock);
 		evict_to_spill(c, s, sh, hash, ref, bytes);
 		return bytes;
 	}
 	count_evicted(c, sh, bytes);
 	cache_index_remove(&sh->mem, e - 1);
 	cache_ghost_add(&sh->mem, hash);
-	host_mutex_unlock(&sh->lock);
+	mutex_unlock(&sh->lock);
 	if (c->spill)
 		host_a64_add(&c->spill->dropped, 1);
 	cache_drop(c, s, ref, EBB_CACHE_EVICTED);
@@ -468,7 +468,7 @@ static u32 evict_next(struct ebb_cache *c, struct scratch *s)
 static bool is_full(struct ebb_cache *c)
 {
 	return host_a64_read(&c->live) + host_a64_read(&c->pins.used) >
-	       host_read_once(c->live_limit) + host_read_once(c->limit_pinned);
+	       READ_ONCE(c->live_limit) + READ_ONCE(c->limit_pinned);
 }
 
 /* Large ones that went leave more free pages than there may be: now, not at the next look. */
@@ -477,21 +477,21 @@ static void trim_idle(struct ebb_cache *c)
 	struct cache_usage u;
 
 	cache_usage(c, &u);
-	if (u.idle > idle_most(host_read_once(c->capacity)))
+	if (u.idle > idle_most(READ_ONCE(c->capacity)))
 		ebb_trim(c->store, NULL);
 }
 
 /* Between two looks tables grow by 1/128 of the capacity: an entry with its bucket has 64 bytes. */
 static void look_for_the_worker(struct ebb_cache *c, u64 changes)
 {
-	u64 late = host_read_once(c->looked) + host_read_once(c->capacity) / LATE_BYTES;
+	u64 late = READ_ONCE(c->looked) + READ_ONCE(c->capacity) / LATE_BYTES;
 
 	/* Somebody may have looked since the caller counted. */
-	if (host_likely(changes < late) ||
-	    !host_mutex_trylock(&c->room_lock))
+	if (likely(changes < late) ||
+	    !mutex_trylock(&c->room_lock))
 		return;
 	set_limits(c);
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 }
 
 void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
@@ -505,12 +505,12 @@ void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 		n = evict_next(c, s);
 		gone += n;
 	}
-	if (gone > idle_most(host_read_once(c->capacity)))
+	if (gone > idle_most(READ_ONCE(c->capacity)))
 		trim_idle(c);
 	all = host_a64_add(&c->changes, changes);
 	look_for_the_worker(c, all);
 	if (all % TEND_CHANGES < changes ||
-	    ebb_pool_bytes(c->store) > host_read_once(c->pool_limit))
+	    ebb_pool_bytes(c->store) > READ_ONCE(c->pool_limit))
 		host_work_queue_delayed(&c->tend, TEND_US);
 }
 
@@ -520,12 +520,12 @@ static void make_room_for_scratch(struct ebb_cache *c, struct scratch *reserve)
 	u64 gone = 0, want = 2 * blocks_scratch_bytes(&c->blocks), more;
 	u32 n = 1;
 
-	host_mutex_lock(&c->room_lock);
+	mutex_lock(&c->room_lock);
 	more = blocks_contexts(&c->blocks) + 1;
 	if (c->contexts < more)
 		c->contexts = more;
 	set_limits(c);
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 	for (; n && is_full(c) && gone < want; gone += n)
 		n = evict_next(c, reserve);
 	if (blocks_scratches_most(&c->blocks) < more)
@@ -536,7 +536,7 @@ struct scratch *cache_scratch_get(struct ebb_cache *c)
 {
 	struct scratch *s = scratch_get_now(&c->blocks), *reserve;
 
-	if (host_likely(s != NULL))
+	if (likely(s != NULL))
 		return s;
 	if (blocks_contexts(&c->blocks) < contexts_most(c)) {
 		reserve = scratch_get_reserve(&c->blocks);
@@ -570,7 +570,7 @@ void cache_close_holes_later(struct ebb_cache *c)
  */
 bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, unsigned int times)
 {
-	u64 want = 2 * (u64)bytes, least = host_read_once(c->capacity) / FAILED_PART, gone = 0;
+	u64 want = 2 * (u64)bytes, least = READ_ONCE(c->capacity) / FAILED_PART, gone = 0;
 	u32 n = 1;
 
 	if (want < least)
@@ -594,19 +594,19 @@ bool cache_make_more_room(struct ebb_cache *c, struct scratch *s, size_t bytes, 
  */
 static bool shrink(struct ebb_cache *c, struct scratch *s, unsigned int step)
 {
-	u64 limit = host_read_once(c->live_limit), target = limit - limit / SHRINK_STEPS * step;
+	u64 limit = READ_ONCE(c->live_limit), target = limit - limit / SHRINK_STEPS * step;
 	u64 half = host_a64_read(&c->live) / 2;
 	u32 n = 1;
 
-	if (target < half && step < SHRINK_STEPS - 1 && host_read_once(c->capacity))
+	if (target < half && step < SHRINK_STEPS - 1 && READ_ONCE(c->capacity))
 		target = half;
 
 	while (n && host_a64_read(&c->live) > target)
 		n = evict_next(c, s);
-	host_mutex_lock(&c->room_lock);
+	mutex_lock(&c->room_lock);
 	close_holes(c);
 	set_limits(c);
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 	return n;
 }
 
@@ -618,9 +618,9 @@ static void shrink_spilled(struct ebb_cache *c)
 
 	for (i = 0; c->spill && i < CACHE_SHARDS; i++)
 		do {
-			host_mutex_lock(&c->shard[i].lock);
+			mutex_lock(&c->shard[i].lock);
 			more = trim_spilled(c, &c->shard[i]);
-			host_mutex_unlock(&c->shard[i].lock);
+			mutex_unlock(&c->shard[i].lock);
 		} while (more);
 }
 
@@ -633,12 +633,12 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 
 	if (cache_bad(c) || !cache_may_have(bytes))
 		return -EINVAL;
-	host_mutex_lock(&c->room_lock);
+	mutex_lock(&c->room_lock);
 	smaller = bytes < c->capacity;
 	size_notes(c, bytes);
-	host_write_once(c->capacity, bytes);
+	WRITE_ONCE(c->capacity, bytes);
 	set_limits(c);
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 	if (!smaller)
 		return 0;
 	cache_dict_fit(c);
@@ -646,14 +646,14 @@ int ebb_cache_set_capacity(struct ebb_cache *c, uint64_t bytes)
 	cache_call_begin(c, &call);
 	s = scratch_get_surely(&c->blocks);
 	for (step = 0; step < SHRINK_STEPS; step++)
-		if (ebb_pool_bytes(c->store) <= host_read_once(c->pool_limit) ||
+		if (ebb_pool_bytes(c->store) <= READ_ONCE(c->pool_limit) ||
 		    !shrink(c, s, step))
 			break;
 	scratch_put(&c->blocks, s);
 	ebb_trim(c->store, NULL);
-	host_mutex_lock(&c->room_lock);
+	mutex_lock(&c->room_lock);
 	set_limits(c);
-	host_mutex_unlock(&c->room_lock);
+	mutex_unlock(&c->room_lock);
 	cache_call_end(&call);
 	return 0;
 }

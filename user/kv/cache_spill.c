@@ -64,11 +64,11 @@ static void spill_write(struct host_work *w)
 	u64 chunk, was;
 	size_t n;
 
-	host_mutex_lock(&sp->lock);
+	mutex_lock(&sp->lock);
 	writing = sp->writing;
 	chunk = sp->filled - 1;
 	n = sp->write_bytes;
-	host_mutex_unlock(&sp->lock);
+	mutex_unlock(&sp->lock);
 	if (!writing)
 		return;
 	memcpy(head, magic, sizeof(magic));
@@ -81,13 +81,13 @@ static void spill_write(struct host_work *w)
 		  private_file_move(SYS_pwrite64, sp->fd, sp->buf[chunk & 1], n,
 				    SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK);
 	unblock_signal(was, pending);
-	host_mutex_lock(&sp->lock);
+	mutex_lock(&sp->lock);
 	sp->writing = false;
 	if (!writing) {
 		host_a64_add(&sp->errors, 1);
-		sp->paused = host_now_ns() + SPILL_PAUSE_NS;
+		sp->paused = ktime_get_ns() + SPILL_PAUSE_NS;
 	}
-	host_mutex_unlock(&sp->lock);
+	mutex_unlock(&sp->lock);
 }
 
 /* ---- begin and end ---- */
@@ -101,7 +101,7 @@ static void free_spill(struct cache_spill *sp)
 {
 	host_free(sp->buf[0], SPILL_CHUNK);
 	host_free(sp->buf[1], SPILL_CHUNK);
-	host_mutex_destroy(&sp->lock);
+	mutex_destroy(&sp->lock);
 	host_free(sp, sizeof(*sp));
 }
 
@@ -112,11 +112,11 @@ int cache_spill_open(struct cache_spill **out, const char *path, u64 capacity)
 
 	if (!sp)
 		return err;
-	host_mutex_init(&sp->lock);
+	mutex_init(&sp->lock);
 	sp->chunks = capacity / SPILL_CHUNK;
 	sp->filled = 1;
 	if (syscall(SYS_getrandom, &sp->seed, sizeof(sp->seed), 0) != (long)sizeof(sp->seed))
-		sp->seed = host_now_ns() ^ (u64)(uintptr_t)sp << 32;
+		sp->seed = ktime_get_ns() ^ (u64)(uintptr_t)sp << 32;
 	sp->buf[0] = host_zalloc(SPILL_CHUNK);
 	sp->buf[1] = host_zalloc(SPILL_CHUNK);
 	if (sp->buf[0] && sp->buf[1]) {
@@ -161,14 +161,14 @@ static u64 sum_of(const struct cache_spill *sp, const struct spill_record *r, co
 }
 
 /* Has the filled chunk written, and begins the next.  False: the one before is on its way. */
-static bool next_chunk(struct cache_spill *sp) HOST_REQUIRES(sp->lock)
+static bool next_chunk(struct cache_spill *sp) __must_hold(&sp->lock)
 {
 	if (sp->writing)
 		return false;
 	sp->writing = true;
 	sp->write_bytes = sp->fill;
 	sp->fill = 0;
-	host_write_once(sp->filled, sp->filled + 1);
+	WRITE_ONCE(sp->filled, sp->filled + 1);
 	return true;
 }
 
@@ -178,9 +178,9 @@ bool cache_spill_put(struct cache_spill *sp, u64 hash, const void *data, size_t 
 	bool fits = sizeof(r) + n <= SPILL_CHUNK, full = false;
 	unsigned char *to;
 
-	host_mutex_lock(&sp->lock);
+	mutex_lock(&sp->lock);
 	if (fits && sp->paused)
-		fits = host_now_ns() > sp->paused;
+		fits = ktime_get_ns() > sp->paused;
 	if (fits)
 		sp->paused = 0;
 	if (fits && sp->fill + sizeof(r) + n > SPILL_CHUNK) {
@@ -196,7 +196,7 @@ bool cache_spill_put(struct cache_spill *sp, u64 hash, const void *data, size_t 
 		sp->fill += sizeof(r) + n;
 		*at = r.at;
 	}
-	host_mutex_unlock(&sp->lock);
+	mutex_unlock(&sp->lock);
 	if (full)
 		host_work_queue(&sp->work);
 	host_a64_add(fits ? &sp->spilled : &sp->dropped, 1);
@@ -205,7 +205,7 @@ bool cache_spill_put(struct cache_spill *sp, u64 hash, const void *data, size_t 
 
 bool cache_spill_has(struct cache_spill *sp, u64 at)
 {
-	return at / SPILL_CHUNK + sp->chunks > host_read_once(sp->filled);
+	return at / SPILL_CHUNK + sp->chunks > READ_ONCE(sp->filled);
 }
 
 /* Copies n bytes of the log, from memory if they are not written yet. */
@@ -216,11 +216,11 @@ static bool copy_log(struct cache_spill *sp, u64 at, void *to, size_t n)
 
 	if (off + n > SPILL_CHUNK)
 		return false;
-	host_mutex_lock(&sp->lock);
+	mutex_lock(&sp->lock);
 	here = chunk == sp->filled || (chunk + 1 == sp->filled && sp->writing);
 	if (here)
 		memcpy(to, sp->buf[chunk & 1] + off, n);
-	host_mutex_unlock(&sp->lock);
+	mutex_unlock(&sp->lock);
 	return here || private_file_move(SYS_pread64, sp->fd, to, n,
 					 SPILL_HEAD + chunk % sp->chunks * SPILL_CHUNK + off);
 }
@@ -247,16 +247,16 @@ void cache_spill_flush(struct cache_spill *sp)
 	u64 last;
 
 	/* The last chunk when we came: others may fill one after the other meanwhile. */
-	host_mutex_lock(&sp->lock);
+	mutex_lock(&sp->lock);
 	last = sp->filled - !sp->fill;
-	host_mutex_unlock(&sp->lock);
+	mutex_unlock(&sp->lock);
 	while (more) {
 		host_work_flush(&sp->work);
-		host_mutex_lock(&sp->lock);
+		mutex_lock(&sp->lock);
 		if (sp->filled == last)
 			next_chunk(sp);
 		more = sp->filled == last || (sp->filled == last + 1 && sp->writing);
-		host_mutex_unlock(&sp->lock);
+		mutex_unlock(&sp->lock);
 		if (more)
 			host_work_queue(&sp->work);
 	}

@@ -31,12 +31,12 @@ struct cache_spill {
 	int fd;
 	u64 seed;
 	u64 chunks;                     /* in the file */
-	host_mutex_t lock;
-	u64 filled;                     /* the chunk that is filled; lock, host_read_once */
+	struct mutex lock;
+	u64 filled;                     /* the chunk that is filled; lock, READ_ONCE */
 	size_t fill;                    /* bytes of it; lock */
 	bool writing;                   /* chunk filled - 1 is on its way; lock */
 	size_t write_bytes;             /* of that; lock */
-	u64 paused;                     /* host_now_ns() time until which nothing is taken; lock */
+	u64 paused;                     /* ktime_get_ns() time until which nothing is taken; lock */
 	bool has_head;                  /* the worker's */
 	unsigned char *buf[2];          /* [SPILL_CHUNK], of even and odd chunks */
 	struct host_work work;

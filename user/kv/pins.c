@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 
 #define PAGES 64u
-#define REGION_BYTES ((size_t)PAGES << HOST_PAGE_SHIFT)
+#define REGION_BYTES ((size_t)PAGES << PAGE_SHIFT)
 #define RUN_MOST 16u
 #define LOOKS 8u                        /* at regions, before a new one is made */
 #define IDLE_MOST ((u64)256 << 10)
@@ -33,7 +33,7 @@ struct pins_region {
 
 void pins_init(struct pins *p)
 {
-	host_lock_init(&p->lock, "ebb_pins");
+	spin_lock_init(&p->lock);
 }
 
 void pins_destroy(struct pins *p)
@@ -63,10 +63,10 @@ static u64 run_of(unsigned int first, unsigned int pages)
 
 static u64 bytes_of(u64 pages)
 {
-	return (u64)__builtin_popcountll(pages) << HOST_PAGE_SHIFT;
+	return (u64)hweight64(pages) << PAGE_SHIFT;
 }
 
-static void link_region(struct pins *p, struct pins_region *r) HOST_REQUIRES(p->lock)
+static void link_region(struct pins *p, struct pins_region *r) __must_hold(&p->lock)
 {
 	r->prev = NULL;
 	r->next = p->regions;
@@ -75,7 +75,7 @@ static void link_region(struct pins *p, struct pins_region *r) HOST_REQUIRES(p->
 	p->regions = r;
 }
 
-static void unlink_region(struct pins *p, struct pins_region *r) HOST_REQUIRES(p->lock)
+static void unlink_region(struct pins *p, struct pins_region *r) __must_hold(&p->lock)
 {
 	if (r->prev)
 		r->prev->next = r->next;
@@ -87,7 +87,7 @@ static void unlink_region(struct pins *p, struct pins_region *r) HOST_REQUIRES(p
 
 /* The first free run of a region, which is taken; 0: there is none. */
 static unsigned int take_run(struct pins *p, struct pins_region *r, unsigned int pages)
-	HOST_REQUIRES(p->lock)
+	__must_hold(&p->lock)
 {
 	u64 free = ~r->used, fits = free, run;
 	unsigned int i, first;
@@ -106,7 +106,7 @@ static unsigned int take_run(struct pins *p, struct pins_region *r, unsigned int
 }
 
 static void *take_pages(struct pins *p, unsigned int pages, struct pins_region **of)
-	HOST_REQUIRES(p->lock)
+	__must_hold(&p->lock)
 {
 	struct pins_region *r;
 	unsigned int i, first = 0;
@@ -117,7 +117,7 @@ static void *take_pages(struct pins *p, unsigned int pages, struct pins_region *
 			break;
 	}
 	*of = r;
-	return first ? (char *)r + ((size_t)first << HOST_PAGE_SHIFT) : NULL;
+	return first ? (char *)r + ((size_t)first << PAGE_SHIFT) : NULL;
 }
 
 static bool add_region(struct pins *p)
@@ -129,10 +129,10 @@ static bool add_region(struct pins *p)
 	/* What is counted is pages. */
 	madvise(r, REGION_BYTES, MADV_NOHUGEPAGE);
 	r->used = r->there = HEAD;
-	host_lock(&p->lock);
+	spin_lock(&p->lock);
 	link_region(p, r);
-	host_a64_add(&p->idle, HOST_PAGE_SIZE);
-	host_unlock(&p->lock);
+	host_a64_add(&p->idle, PAGE_SIZE);
+	spin_unlock(&p->lock);
 	return true;
 }
 
@@ -142,19 +142,19 @@ void *pins_take(struct pins *p, size_t bytes, struct pins_place *place)
 	void *at;
 
 	place->region = NULL;
-	place->bytes = (bytes + HOST_PAGE_SIZE - 1) & ~(HOST_PAGE_SIZE - 1);
-	if (place->bytes > (size_t)RUN_MOST << HOST_PAGE_SHIFT) {
+	place->bytes = (bytes + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+	if (place->bytes > (size_t)RUN_MOST << PAGE_SHIFT) {
 		at = map(place->bytes, MAP_POPULATE);
 		if (at)
 			host_a64_add(&p->used, place->bytes);
 		return at;
 	}
-	pages = (unsigned int)(place->bytes >> HOST_PAGE_SHIFT);
+	pages = (unsigned int)(place->bytes >> PAGE_SHIFT);
 	/* Others may take all of a new region at once. */
 	do {
-		host_lock(&p->lock);
+		spin_lock(&p->lock);
 		at = take_pages(p, pages, &place->region);
-		host_unlock(&p->lock);
+		spin_unlock(&p->lock);
 	} while (!at && add_region(p));
 	return at;
 }
@@ -171,15 +171,15 @@ static void give_back(struct pins *p, struct pins_region *r, u64 idle)
 	for (left = idle; left; left &= ~run_of(first, pages)) {
 		first = (unsigned int)__builtin_ctzll(left);
 		pages = (unsigned int)__builtin_ctzll(~(left >> first));
-		if (madvise((char *)r + ((size_t)first << HOST_PAGE_SHIFT),
-			    (size_t)pages << HOST_PAGE_SHIFT, MADV_DONTNEED) != 0)
+		if (madvise((char *)r + ((size_t)first << PAGE_SHIFT),
+			    (size_t)pages << PAGE_SHIFT, MADV_DONTNEED) != 0)
 			kept |= run_of(first, pages);
 	}
-	host_lock(&p->lock);
+	spin_lock(&p->lock);
 	r->used &= ~idle;
 	r->there |= kept;
 	host_a64_add(&p->idle, bytes_of(kept));
-	host_unlock(&p->lock);
+	spin_unlock(&p->lock);
 }
 
 void pins_give(struct pins *p, void *at, const struct pins_place *place)
@@ -193,9 +193,9 @@ void pins_give(struct pins *p, void *at, const struct pins_place *place)
 		munmap(at, place->bytes);
 		return;
 	}
-	host_lock(&p->lock);
-	r->used &= ~run_of((unsigned int)((size_t)((char *)at - (char *)r) >> HOST_PAGE_SHIFT),
-			   (unsigned int)(place->bytes >> HOST_PAGE_SHIFT));
+	spin_lock(&p->lock);
+	r->used &= ~run_of((unsigned int)((size_t)((char *)at - (char *)r) >> PAGE_SHIFT),
+			   (unsigned int)(place->bytes >> PAGE_SHIFT));
 	if (host_a64_add(&p->idle, place->bytes) > IDLE_MOST) {
 		empty = r->used == HEAD;
 		idle = r->there & ~(empty ? 0 : r->used);
@@ -205,7 +205,7 @@ void pins_give(struct pins *p, void *at, const struct pins_place *place)
 		if (empty)
 			unlink_region(p, r);
 	}
-	host_unlock(&p->lock);
+	spin_unlock(&p->lock);
 	if (empty)
 		munmap(r, REGION_BYTES);
 	else if (idle)

@@ -12,7 +12,7 @@
 struct pins_region;
 
 struct pins {
-	host_lock_t lock;
+	spinlock_t lock;
 	struct pins_region *regions;    /* lock */
 	host_a64 used;                  /* bytes of pages that pins have */
 	host_a64 idle;                  /* of pages that are in memory for the next ones */

@@ -34,12 +34,12 @@ static u64 bit_of(u32 w)
 	return (u64)1 << w % WORD_BITS;
 }
 
-static bool has(struct runs *r, unsigned int tree, u32 w) HOST_REQUIRES(r->lock)
+static bool has(struct runs *r, unsigned int tree, u32 w) __must_hold(&r->lock)
 {
 	return *bits_of(r, 0, tree, w) & bit_of(w);
 }
 
-static void set(struct runs *r, unsigned int tree, u32 w) HOST_REQUIRES(r->lock)
+static void set(struct runs *r, unsigned int tree, u32 w) __must_hold(&r->lock)
 {
 	unsigned int level;
 
@@ -52,7 +52,7 @@ static void set(struct runs *r, unsigned int tree, u32 w) HOST_REQUIRES(r->lock)
 	}
 }
 
-static void clear(struct runs *r, unsigned int tree, u32 w) HOST_REQUIRES(r->lock)
+static void clear(struct runs *r, unsigned int tree, u32 w) __must_hold(&r->lock)
 {
 	unsigned int level;
 
@@ -66,7 +66,7 @@ static void clear(struct runs *r, unsigned int tree, u32 w) HOST_REQUIRES(r->loc
 }
 
 /* The lowest word of a tree, or the highest; false: it has none. */
-static bool find(struct runs *r, unsigned int tree, bool lowest, u32 *w) HOST_REQUIRES(r->lock)
+static bool find(struct runs *r, unsigned int tree, bool lowest, u32 *w) __must_hold(&r->lock)
 {
 	unsigned int level = r->levels;
 
@@ -108,7 +108,7 @@ int runs_init(struct runs *r, u64 first, u64 count)
 	u64 n = count / WORD_BITS;
 
 	memset(r, 0, sizeof(*r));
-	host_lock_init(&r->lock, "runs");
+	spin_lock_init(&r->lock);
 	r->first = first;
 	r->words = (u32)n;
 	do {
@@ -142,21 +142,21 @@ static u32 page_of(const struct runs *r, u32 w, u32 *end)
 }
 
 /* The words of the next page are unused from now on; false: there is none, or no memory yet. */
-static bool fresh_page(struct runs *r) HOST_REQUIRES(r->lock)
+static bool fresh_page(struct runs *r) __must_hold(&r->lock)
 {
 	u32 w = r->fresh, end;
 
 	page_of(r, w, &end);
 	if (w == r->words || end > r->ready)
 		return false;
-	host_write_once(r->fresh, end);
+	WRITE_ONCE(r->fresh, end);
 	for (; w < end; w++)
 		set(r, RUNS_UNUSED, w);
 	return true;
 }
 
 /* Word w has become unused: perhaps it was the last of its page. */
-static void note_unused(struct runs *r, u32 w) HOST_REQUIRES(r->lock)
+static void note_unused(struct runs *r, u32 w) __must_hold(&r->lock)
 {
 	u32 end, page = page_of(r, w, &end);
 
@@ -166,7 +166,7 @@ static void note_unused(struct runs *r, u32 w) HOST_REQUIRES(r->lock)
 	set(r, RUNS_IDLE, page);
 }
 
-static void hide_page(struct runs *r, u32 page) HOST_REQUIRES(r->lock)
+static void hide_page(struct runs *r, u32 page) __must_hold(&r->lock)
 {
 	u32 w, end;
 
@@ -181,7 +181,7 @@ u32 runs_hide(struct runs *r, u32 *first)
 {
 	u32 pages, w, end, numbers = 0;
 
-	host_lock(&r->lock);
+	spin_lock(&r->lock);
 	if (find(r, RUNS_IDLE, false, &w)) {
 		page_of(r, w, &end);
 		hide_page(r, w);
@@ -194,7 +194,7 @@ u32 runs_hide(struct runs *r, u32 *first)
 		*first = (u32)(r->first + (u64)w * WORD_BITS);
 		numbers = (end - w) * WORD_BITS;
 	}
-	host_unlock(&r->lock);
+	spin_unlock(&r->lock);
 	return numbers;
 }
 
@@ -202,17 +202,17 @@ void runs_show(struct runs *r, u32 first, u32 numbers)
 {
 	u32 w = (u32)((first - r->first) / WORD_BITS), end = w + numbers / WORD_BITS;
 
-	host_lock(&r->lock);
+	spin_lock(&r->lock);
 	r->hidden -= end - w;
 	for (; w < end; w++)
 		set(r, RUNS_UNUSED, w);
-	host_unlock(&r->lock);
+	spin_unlock(&r->lock);
 }
 
 /* ---- runs ---- */
 
 /* A word for runs of this length, in its tree; false: there is none left. */
-static bool new_word(struct runs *r, unsigned int length, u32 *w) HOST_REQUIRES(r->lock)
+static bool new_word(struct runs *r, unsigned int length, u32 *w) __must_hold(&r->lock)
 {
 	u32 end, page;
 
@@ -223,7 +223,7 @@ static bool new_word(struct runs *r, unsigned int length, u32 *w) HOST_REQUIRES(
 	page = page_of(r, *w, &end);
 	if (has(r, RUNS_IDLE, page))
 		clear(r, RUNS_IDLE, page);
-	host_write_once(runs_word(r, *w)->length, (u8)length);
+	WRITE_ONCE(runs_word(r, *w)->length, (u8)length);
 	set(r, length, *w);
 	return true;
 }
@@ -234,16 +234,16 @@ int runs_take(struct runs *r, unsigned int length, u32 *first)
 	unsigned int i;
 	u32 w, end;
 
-	host_lock(&r->lock);
+	spin_lock(&r->lock);
 	while (!find(r, length, true, &w) && !new_word(r, length, &w)) {
 		w = r->fresh;
-		host_unlock(&r->lock);
+		spin_unlock(&r->lock);
 		if (w == r->words)
 			return -ENOSPC;
 		page_of(r, w, &end);
 		if (!need_words(r, end))
 			return -ENOMEM;
-		host_lock(&r->lock);
+		spin_lock(&r->lock);
 		if (end > r->ready)
 			r->ready = end;
 	}
@@ -252,8 +252,8 @@ int runs_take(struct runs *r, unsigned int length, u32 *first)
 	word->taken |= (u64)1 << i;
 	if (word->taken == all_of(length))
 		clear(r, length, w);
-	host_write_once(r->numbers, r->numbers + length);
-	host_unlock(&r->lock);
+	WRITE_ONCE(r->numbers, r->numbers + length);
+	spin_unlock(&r->lock);
 	*first = (u32)(r->first + (u64)w * WORD_BITS + (u64)i * length);
 	return 0;
 }
@@ -265,24 +265,24 @@ void runs_give(struct runs *r, u32 first)
 	struct runs_word *word = runs_word(r, w);
 	unsigned int length;
 
-	host_lock(&r->lock);
+	spin_lock(&r->lock);
 	length = word->length;
 	if (word->taken == all_of(length))
 		set(r, length, w);
 	word->taken &= ~((u64)1 << at % WORD_BITS / length);
 	if (!word->taken) {
 		clear(r, length, w);
-		host_write_once(word->length, (u8)0);
+		WRITE_ONCE(word->length, (u8)0);
 		set(r, RUNS_UNUSED, w);
 		note_unused(r, w);
 	}
-	host_write_once(r->numbers, r->numbers - length);
-	host_unlock(&r->lock);
+	WRITE_ONCE(r->numbers, r->numbers - length);
+	spin_unlock(&r->lock);
 }
 
 size_t runs_meta_bytes(struct runs *r)
 {
-	u64 words = host_read_once(r->fresh);
+	u64 words = READ_ONCE(r->fresh);
 
 	return (size_t)words * sizeof(struct runs_word) + level_bytes(words);
 }
@@ -290,7 +290,7 @@ size_t runs_meta_bytes(struct runs *r)
 /* ---- checks ---- */
 
 /* Whether each level says what the one below it has. */
-HOST_NO_ANALYSIS
+__no_context_analysis
 static bool trees_are_sound(struct runs *r)
 {
 	unsigned int tree, level;
@@ -307,7 +307,7 @@ static bool trees_are_sound(struct runs *r)
 	return true;
 }
 
-HOST_NO_ANALYSIS
+__no_context_analysis
 const char *runs_check(struct runs *r)
 {
 	u64 numbers = 0;
@@ -329,7 +329,7 @@ const char *runs_check(struct runs *r)
 		if (has(r, RUNS_IDLE, w) && (w % RUNS_PAGE_WORDS || !unused))
 			return "a page of the slot table is said to be idle and is not";
 		if (!unused)
-			numbers += (u64)__builtin_popcountll(word->taken) * word->length;
+			numbers += (u64)hweight64(word->taken) * word->length;
 	}
 	if (r->hidden || !trees_are_sound(r))
 		return "the trees of slot numbers are not what is at their feet";

@@ -43,18 +43,18 @@
 
 struct runs_word {
 	u64 taken;              /* bit i: run i of the word; lock */
-	u8 length;              /* of the runs, 0: unused; host_read_once for who has one */
+	u8 length;              /* of the runs, 0: unused; READ_ONCE for who has one */
 };
 
 struct runs {
-	host_lock_t lock;
+	spinlock_t lock;
 	u64 first;              /* the first number */
 	u32 words;              /* fixed */
-	u32 fresh;              /* words from here on were never used; lock, host_read_once */
+	u32 fresh;              /* words from here on were never used; lock, READ_ONCE */
 	u32 ready;              /* words that there is memory for; lock */
 	u32 hidden;             /* words; lock */
 	unsigned int levels;
-	u64 numbers;            /* in runs that are taken; lock, host_read_once */
+	u64 numbers;            /* in runs that are taken; lock, READ_ONCE */
 	struct grown word;      /* struct runs_word [words] */
 	struct grown level[RUNS_LEVELS];        /* u64 [words >> 6 >> 6 * level][RUNS_TREES] */
 };
@@ -87,7 +87,7 @@ static inline u64 *runs_level(const struct runs *r, unsigned int level, u32 i)
 /* The length of the run that begins at first, which the caller has. */
 static inline unsigned int runs_length(struct runs *r, u32 first)
 {
-	return host_read_once(runs_word(r, (u32)((first - r->first) >> 6))->length);
+	return READ_ONCE(runs_word(r, (u32)((first - r->first) >> 6))->length);
 }
 
 /* Gives a run back, whose slots are empty.  Any context. */

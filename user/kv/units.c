@@ -32,8 +32,8 @@
 #define EXTENT_LOOKS 4096u     /* at the table, in one ebb_units_extent() */
 
 struct stripe {
-	host_mutex_t lock HOST_OWN_LINE;
-	u64 units;              /* that have a block; lock, host_read_once */
+	struct mutex lock ____cacheline_aligned;
+	u64 units;              /* that have a block; lock, READ_ONCE */
 };
 
 struct ebb_units {
@@ -76,8 +76,8 @@ void ebb_units_config_init(struct ebb_units_config *cfg)
 static u64 slots_for(const struct ebb_units *u)
 {
 	/* A word of 64 numbers has so many runs of the longest kind, for blocks that stay raw. */
-	u64 pieces = (u->bytes + BLOCK_HEAD) / (HOST_PAGE_SIZE - sizeof(u32)) + 2;
-	u64 a_word = 64 / pieces, blocks = u->units + STRIPES + host_nr_cpus();
+	u64 pieces = (u->bytes + BLOCK_HEAD) / (PAGE_SIZE - sizeof(u32)) + 2;
+	u64 a_word = 64 / pieces, blocks = u->units + STRIPES + nr_cpu_ids;
 
 	/* Each other length may have a word that is not full. */
 	u64 slots = ((blocks + a_word - 1) / a_word + RUNS_LENGTH_MAX) * 64;
@@ -147,7 +147,7 @@ int ebb_units_open(struct ebb_units **out, const struct ebb_units_config *theirs
 	if (err)
 		goto no_memory;
 	for (i = 0; i < STRIPES; i++)
-		host_mutex_init(&u->stripe[i].lock);
+		mutex_init(&u->stripe[i].lock);
 	u->magic = MAGIC;
 	*out = u;
 	return 0;
@@ -173,7 +173,7 @@ void ebb_units_close(struct ebb_units *u)
 	ebb_close(u->store);
 	host_table_destroy(&u->table);
 	for (i = 0; i < STRIPES; i++)
-		host_mutex_destroy(&u->stripe[i].lock);
+		mutex_destroy(&u->stripe[i].lock);
 	host_user_unmap_wiped(u, sizeof(*u));
 }
 
@@ -198,14 +198,14 @@ static bool all_zeros(const void *data, size_t n)
 
 /* Puts a block, or 0, in the place of what unit i has; the old one is the caller's to free. */
 static block_ref swap(struct ebb_units *u, struct stripe *st, u64 i, block_ref new)
-	HOST_REQUIRES(st->lock)
+	__must_hold(&st->lock)
 {
 	block_ref old = host_a64_read(host_table_at(&u->table, i));
 
 	if (!old && !new)
 		return 0;
 	host_a64_xchg(host_table_at(&u->table, i), new);
-	host_write_once(st->units, st->units + !!new - !!old);
+	WRITE_ONCE(st->units, st->units + !!new - !!old);
 	return old;
 }
 
@@ -214,9 +214,9 @@ static void swap_and_free(struct ebb_units *u, u64 i, block_ref new)
 	struct stripe *st = stripe_of(u, i);
 	block_ref old;
 
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	old = swap(u, st, i, new);
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	if (old)
 		block_free(&u->blocks, old);
 }
@@ -262,9 +262,9 @@ static int read_unit(struct ebb_units *u, struct scratch *s, u64 i, void *data)
 	for (tries = 0; err == -ESTALE && tries < READ_TRIES; tries++)
 		err = read_once(u, s, i, data);
 	if (err == -ESTALE) {
-		host_mutex_lock(&stripe_of(u, i)->lock);
+		mutex_lock(&stripe_of(u, i)->lock);
 		err = read_once(u, s, i, data);
-		host_mutex_unlock(&stripe_of(u, i)->lock);
+		mutex_unlock(&stripe_of(u, i)->lock);
 	}
 	return err == -ESTALE ? -EIO : err;
 }
@@ -287,7 +287,7 @@ static int change_unit(struct ebb_units *u, struct scratch *s, u64 i, size_t off
 	block_ref ref, old = 0;
 	int err;
 
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	err = read_once(u, s, i, s->plain);
 	if (!err) {
 		memcpy(s->plain + off, data, n);
@@ -295,7 +295,7 @@ static int change_unit(struct ebb_units *u, struct scratch *s, u64 i, size_t off
 	}
 	if (!err)
 		old = swap(u, st, i, ref);
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	if (old)
 		block_free(&u->blocks, old);
 	return err == -ESTALE ? -EIO : err;
@@ -450,7 +450,7 @@ int ebb_units_stat(struct ebb_units *u, struct ebb_units_stat *stat)
 	if (bad(u) || !stat)
 		return -EINVAL;
 	for (i = 0; i < STRIPES; i++)
-		ours.units += host_read_once(u->stripe[i].units);
+		ours.units += READ_ONCE(u->stripe[i].units);
 	ebb_stat(u->store, &store);
 	ours.packed_bytes = store.compr_data_size;
 	ours.meta_bytes = blocks_meta_bytes(&u->blocks) + blocks_contexts_bytes(&u->blocks) +

@@ -18,7 +18,7 @@
 /* A little over the limit by what is not a value's block: by a few pages a thread. */
 static bool over_limit(struct ebb_values *v)
 {
-	u64 limit = host_read_once(v->mem_limit);
+	u64 limit = READ_ONCE(v->mem_limit);
 
 	return limit && ebb_pool_bytes(v->store) > limit;
 }
@@ -29,7 +29,7 @@ static bool over_limit(struct ebb_values *v)
  */
 static int need_room(struct ebb_values *v, struct value_source *from, size_t packed)
 {
-	if (host_likely(!over_limit(v)))
+	if (likely(!over_limit(v)))
 		return 0;
 	if (packed <= from->instead) {
 		from->instead -= packed;

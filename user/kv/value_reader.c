@@ -25,7 +25,7 @@ struct ebb_value_reader {
 /* ---- pins ---- */
 
 static bool is_pinned(struct values_stripe *st, block_ref ref, bool kill)
-	HOST_REQUIRES(st->lock)
+	__must_hold(&st->lock)
 {
 	bool pinned = false;
 	struct pin *p;
@@ -90,9 +90,9 @@ void values_end_pin(struct ebb_values *v, struct scratch *s, struct values_strip
 	const struct record r = { .kind = RECORD_MAP, .ref = pin->ref };
 	bool last;
 
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	last = unpin_value(st, pin);
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	if (last)
 		value_free(v, s, &r);
 }
@@ -105,7 +105,7 @@ int values_get_map(struct ebb_values *v, struct scratch *s, const struct name *n
 	struct pin pin;
 	int err;
 
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	err = values_look_locked(v, s, name, &r);
 	if (!err) {
 		*bytes = r.bytes;
@@ -116,7 +116,7 @@ int values_get_map(struct ebb_values *v, struct scratch *s, const struct name *n
 		else
 			err = value_get(v, s, &r, s->plain);
 	}
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	if (err)
 		return err == -ESTALE ? -EIO : err;
 	if (r.kind != RECORD_MAP) {
@@ -143,13 +143,13 @@ static int reader_begin(struct ebb_value_reader *reader, struct scratch *s,
 	struct values_stripe *st = reader->stripe;
 	int err;
 
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	err = values_look_locked(v, s, name, &reader->record);
 	if (!err && reader->record.kind == RECORD_MAP)
 		pin_value(st, &reader->pin, &reader->record);
 	else if (!err)
 		err = value_get(v, s, &reader->record, reader->data);
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	if (!err && reader->pin.ref) {
 		err = value_map(v, s, reader->pin.ref, reader->top);
 		if (err)

@@ -63,7 +63,7 @@ static void choose_secret(struct hash_secret *secret)
 {
 	if (syscall(SYS_getrandom, secret, sizeof(*secret), 0) == (long)sizeof(*secret))
 		return;
-	secret->k0 = host_now_ns() * HASH_MUL_1;
+	secret->k0 = ktime_get_ns() * HASH_MUL_1;
 	secret->k1 = (u64)(uintptr_t)secret * HASH_MUL_2;
 }
 
@@ -121,9 +121,9 @@ static int open_values(struct ebb_values *v, const struct ebb_values_config *cfg
 	v->head_most = v->blocks.small < BUCKET_OBJECT ? v->blocks.small : BUCKET_OBJECT;
 	v->mem_limit = cfg->mem_limit;
 	host_a64_set(&v->buckets, VALUES_STRIPES);
-	host_mutex_init(&v->growing);
+	mutex_init(&v->growing);
 	for (i = 0; i < VALUES_STRIPES; i++)
-		host_mutex_init(&v->stripe[i].lock);
+		mutex_init(&v->stripe[i].lock);
 	return 0;
 }
 
@@ -163,8 +163,8 @@ void ebb_values_close(struct ebb_values *v)
 	blocks_destroy(&v->blocks);
 	ebb_close(v->store);
 	for (i = 0; i < VALUES_STRIPES; i++)
-		host_mutex_destroy(&v->stripe[i].lock);
-	host_mutex_destroy(&v->growing);
+		mutex_destroy(&v->stripe[i].lock);
+	mutex_destroy(&v->growing);
 	host_user_unmap_wiped(v, sizeof(*v));
 }
 
@@ -177,7 +177,7 @@ int ebb_values_set_mem_limit(struct ebb_values *v, uint64_t bytes)
 {
 	if (values_bad(v))
 		return -EINVAL;
-	host_write_once(v->mem_limit, bytes);
+	WRITE_ONCE(v->mem_limit, bytes);
 	return 0;
 }
 
@@ -200,12 +200,12 @@ int values_name_of_key(const struct ebb_values *v, const void *key, size_t key_b
 /* ---- changes ---- */
 
 static void count_record(struct values_stripe *st, const struct record *r, u64 by)
-	HOST_REQUIRES(st->lock)
+	__must_hold(&st->lock)
 {
-	host_write_once(st->values, st->values + by);
-	host_write_once(st->value_bytes, st->value_bytes + by * r->bytes);
-	host_write_once(st->packed_bytes, st->packed_bytes + by * r->packed);
-	host_write_once(st->record_bytes, st->record_bytes + by * r->length);
+	WRITE_ONCE(st->values, st->values + by);
+	WRITE_ONCE(st->value_bytes, st->value_bytes + by * r->bytes);
+	WRITE_ONCE(st->packed_bytes, st->packed_bytes + by * r->packed);
+	WRITE_ONCE(st->record_bytes, st->record_bytes + by * r->length);
 }
 
 static void image_cut(struct image *img, const struct record *r)
@@ -231,7 +231,7 @@ static int change(struct ebb_values *v, struct scratch *s, const struct name *na
 	u64 i;
 	int err;
 
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	i = bucket_of(host_a64_read(&v->buckets), name->hash);
 	err = bucket_read(v, s, i, img);
 	if (!err)
@@ -255,7 +255,7 @@ static int change(struct ebb_values *v, struct scratch *s, const struct name *na
 	}
 	if (!err && new)
 		count_record(st, new, 1);
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	if (free_old)
 		value_free(v, s, &old);
 	if (!err)
@@ -273,9 +273,9 @@ static int refused_now(struct ebb_values *v, struct scratch *s, const struct nam
 
 	if (!flags)
 		return 0;
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	err = values_look_locked(v, s, name, &r);
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	if (flags & EBB_PUT_REPLACE)
 		return err;
 	return !err ? -EEXIST : err == -ENOENT ? 0 : err;
@@ -288,17 +288,17 @@ static int refused_now(struct ebb_values *v, struct scratch *s, const struct nam
 static u64 goes_instead(struct ebb_values *v, struct scratch *s, const struct name *name, u64 bytes)
 {
 	struct values_stripe *st = stripe_of(v, name->hash);
-	u64 limit = host_read_once(v->mem_limit), packed = 0, n;
+	u64 limit = READ_ONCE(v->mem_limit), packed = 0, n;
 	struct record r;
 
-	if (host_likely(!limit) || host_likely(ebb_pool_bytes(v->store) + bytes <= limit))
+	if (likely(!limit) || likely(ebb_pool_bytes(v->store) + bytes <= limit))
 		return 0;
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	if (!values_look_locked(v, s, name, &r)) {
 		n = r.kind == RECORD_MAP ? value_blocks(v, r.bytes) : 0;
 		packed = r.packed + (n + (n + LEAF_REFS - 1) / LEAF_REFS) * sizeof(r.ref);
 	}
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	return packed;
 }
 
@@ -460,9 +460,9 @@ static int get_locked(struct ebb_values *v, struct scratch *s, const struct name
 	int err;
 
 	ours.buf = s->plain;
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	err = get_once(v, s, name, &ours);
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	wish->bytes = ours.bytes;
 	if (!err && !wish->size_only && ours.bytes)
 		memcpy(wish->buf, s->plain, ours.bytes);

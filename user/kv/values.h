@@ -41,10 +41,10 @@ struct pin {
 };
 
 struct values_stripe {
-	host_mutex_t lock HOST_OWN_LINE;
+	struct mutex lock ____cacheline_aligned;
 	host_a64 moves;                 /* times that records went from one bucket to another */
 	struct pin *pins;               /* lock */
-	/* Of the values of this stripe; lock, host_read_once. */
+	/* Of the values of this stripe; lock, READ_ONCE. */
 	u64 values, value_bytes, packed_bytes;
 	u64 record_bytes;
 };
@@ -56,11 +56,11 @@ struct ebb_values {
 	struct hash_secret secret;
 	host_a64 buckets;               /* bucket i < buckets is slot i; written under growing */
 	u64 most_buckets;
-	u64 mem_limit;                  /* host_read_once */
+	u64 mem_limit;                  /* READ_ONCE */
 	host_a64 last_id;               /* of ebb_values_add() */
 	size_t head_most;               /* bytes of a bucket's object */
 	size_t unit;                    /* bytes of a value's blocks, but for its last one */
-	host_mutex_t growing;
+	struct mutex growing;
 	host_a64 spare_reader;          /* one that was closed, for the next to open; 0: none */
 	struct values_stripe stripe[VALUES_STRIPES];
 };
@@ -257,10 +257,10 @@ void values_end_pin(struct ebb_values *v, struct scratch *s, struct values_strip
 
 /* The stripe is locked.  *r is a MAP. */
 void pin_value(struct values_stripe *st, struct pin *pin, const struct record *r)
-	HOST_REQUIRES(st->lock);
+	__must_hold(&st->lock);
 /* True: it was the last one of a value that is gone, which is the caller's to free. */
-bool unpin_value(struct values_stripe *st, struct pin *pin) HOST_REQUIRES(st->lock);
+bool unpin_value(struct values_stripe *st, struct pin *pin) __must_hold(&st->lock);
 /* A value loses its name.  False: it is read, and for who unpins it last. */
-bool unname_value(struct values_stripe *st, const struct record *r) HOST_REQUIRES(st->lock);
+bool unname_value(struct values_stripe *st, const struct record *r) __must_hold(&st->lock);
 
 #endif

@@ -77,9 +77,9 @@ static int read_at(struct ebb_values *v, struct scratch *s, const struct ebb_val
 		err = bucket_read_of(v, s, hash, img, buckets);
 	if (err != -ESTALE)
 		return err;
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	err = bucket_read_of(v, s, hash, img, buckets);
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	return err == -ESTALE ? -EIO : err;
 }
 
@@ -138,9 +138,9 @@ int ebb_values_stat(struct ebb_values *v, struct ebb_values_stat *stat)
 	if (values_bad(v) || !stat)
 		return -EINVAL;
 	for (i = 0; i < VALUES_STRIPES; i++) {
-		ours.values += host_read_once(v->stripe[i].values);
-		ours.value_bytes += host_read_once(v->stripe[i].value_bytes);
-		ours.packed_bytes += host_read_once(v->stripe[i].packed_bytes);
+		ours.values += READ_ONCE(v->stripe[i].values);
+		ours.value_bytes += READ_ONCE(v->stripe[i].value_bytes);
+		ours.packed_bytes += READ_ONCE(v->stripe[i].packed_bytes);
 	}
 	ebb_stat(v->store, &store);
 	ours.object_bytes = store.compr_data_size;

@@ -108,7 +108,7 @@ static int take_hold(struct ebb_values *v, struct scratch *s, const struct name 
 	size_t packed, n;
 	int err;
 
-	host_mutex_lock(&st->lock);
+	mutex_lock(&st->lock);
 	err = values_look_locked(v, s, name, r);
 	if (!err) {
 		*size = HEAD + value_blocks(v, r->bytes) * PIECE_HEAD + r->packed;
@@ -123,7 +123,7 @@ static int take_hold(struct ebb_values *v, struct scratch *s, const struct name 
 		if (err || packed != r->packed || n != r->bytes)
 			err = -EIO;
 	}
-	host_mutex_unlock(&st->lock);
+	mutex_unlock(&st->lock);
 	return err;
 }
 

@@ -40,7 +40,7 @@ static unsigned long build(const char *top, unsigned long files, unsigned long j
 		 "ls core/*/*.c user/home/[hz]*.c tools/*.c | head -n %lu >/tmp/todo && "
 		 "xargs -P %lu -n 1 sh -c 'gcc -std=gnu11 -O2 -g -pthread -I. -Icore -Iuser "
 		 "-Iuser/home -Iuser/api "
-		 "-DHOST_PAGE_SHIFT=12 -DEBB_VERSION=\\\"0\\\" -DEBB_LZO=0 -c \"$0\" "
+		 "-DPAGE_SHIFT=12 -DEBB_VERSION=\\\"0\\\" -DEBB_LZO=0 -c \"$0\" "
 		 "-o /tmp/$(echo \"$0\" | tr / _).o' </tmp/todo; "
 		 "exit $(($(wc -l </tmp/todo) - $(ls /tmp/*.o | wc -l)))", top, files, jobs);
 	pid = fork();

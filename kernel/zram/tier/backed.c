@@ -41,7 +41,7 @@ static void blockset_fill(struct blockset *t, u64 n)
 		for (i = 0; i < n / 64; i++) {
 			t->level[k][i] = ~(u64)0;
 			if (i % 4096 == 0)
-				host_resched();
+				cond_resched();
 		}
 		if (n % 64)
 			t->level[k][i] = ((u64)1 << n % 64) - 1;
@@ -128,8 +128,8 @@ int backed_init(struct backed *b, u64 blocks)
 	if (host_percpu_init(&b->cpus, sizeof(struct backed_batch)))
 		return -ENOMEM;
 	for (k = 0; k < host_percpu_items(&b->cpus); k++)
-		host_lock_init(&backed_batch_of(b, k)->lock, "ebb_backed_batch");
-	host_lock_init(&b->lock, "ebb_backed");
+		spin_lock_init(&backed_batch_of(b, k)->lock);
+	spin_lock_init(&b->lock);
 	b->late_row = (blocks + BACKED_READERS - 1) / BACKED_READERS;
 	b->readers = host_zalloc(BACKED_READERS * sizeof(*b->readers));
 	if (!b->readers || blockset_init(&b->free, blocks) ||
@@ -152,17 +152,17 @@ void backed_destroy(struct backed *b)
 	memset(b, 0, sizeof(*b));
 }
 
-static void make_free(struct backed *b, u64 block) HOST_REQUIRES(b->lock)
+static void make_free(struct backed *b, u64 block) __must_hold(&b->lock)
 {
 	blockset_add(&b->free, block);
-	host_write_once(b->nfree, b->nfree + 1);
+	WRITE_ONCE(b->nfree, b->nfree + 1);
 }
 
 /*
  * The late ones that nobody reads any more, up to the end.  Each call begins where the last one
  * ended, so that those that are read again and again do not hide the others.
  */
-static void look_at_late(struct backed *b) HOST_REQUIRES(b->lock)
+static void look_at_late(struct backed *b) __must_hold(&b->lock)
 {
 	unsigned int left;
 
@@ -181,12 +181,12 @@ static void look_at_late(struct backed *b) HOST_REQUIRES(b->lock)
 		}
 		b->late_at = place + 1;
 		blockset_del(&b->late, place);
-		host_write_once(b->nlate, b->nlate - 1);
+		WRITE_ONCE(b->nlate, b->nlate - 1);
 		make_free(b, block);
 	}
 }
 
-static u64 backed_lowest_free(struct backed *b) HOST_REQUIRES(b->lock)
+static u64 backed_lowest_free(struct backed *b) __must_hold(&b->lock)
 {
 	u64 block = blockset_next(&b->free, b->from);
 
@@ -207,7 +207,7 @@ int backed_reserve(struct backed *b, u64 *block)
 	int err;
 
 	do {
-		host_lock(&b->lock);
+		spin_lock(&b->lock);
 		if (until == ~(u64)0)
 			until = b->late_turns + 2;
 		look_at_late(b);
@@ -215,39 +215,39 @@ int backed_reserve(struct backed *b, u64 *block)
 		if (b->nfree) {
 			*block = backed_lowest_free(b);
 			blockset_del(&b->free, *block);
-			host_write_once(b->nfree, b->nfree - 1);
-			host_write_once(b->reserved, b->reserved + 1);
+			WRITE_ONCE(b->nfree, b->nfree - 1);
+			WRITE_ONCE(b->reserved, b->reserved + 1);
 			host_a64_add(&b->in_hand, 1);
 			err = 0;
 		}
 		more = err == -EBUSY && b->nlate && b->late_turns < until;
-		host_unlock(&b->lock);
+		spin_unlock(&b->lock);
 	} while (more);
 	return err;
 }
 
 void backed_unreserve(struct backed *b, u64 block)
 {
-	host_lock(&b->lock);
+	spin_lock(&b->lock);
 	make_free(b, block);
-	host_unlock(&b->lock);
+	spin_unlock(&b->lock);
 	host_a64_add(&b->in_hand, ~(u64)0);
 }
 
 void backed_failed(struct backed *b, u64 block)
 {
-	host_lock(&b->lock);
+	spin_lock(&b->lock);
 	b->from = block + 1;
-	host_unlock(&b->lock);
+	spin_unlock(&b->lock);
 	backed_unreserve(b, block);
 }
 
 static void backed_put_batch(struct backed *b, struct backed_batch *batch)
-	HOST_REQUIRES(batch->lock)
+	__must_hold(&batch->lock)
 {
 	unsigned int i;
 
-	host_lock(&b->lock);
+	spin_lock(&b->lock);
 	for (i = 0; i < batch->n; i++) {
 		u64 block = batch->block[i];
 
@@ -256,29 +256,29 @@ static void backed_put_batch(struct backed *b, struct backed_batch *batch)
 			make_free(b, block);
 		} else {
 			blockset_add(&b->late, backed_late_place(b, block));
-			host_write_once(b->nlate, b->nlate + 1);
+			WRITE_ONCE(b->nlate, b->nlate + 1);
 		}
 	}
 	/* Who sees that there is none left, and then takes the lock, finds them. */
-	host_write_once(batch->n, 0);
-	host_unlock(&b->lock);
+	WRITE_ONCE(batch->n, 0);
+	spin_unlock(&b->lock);
 }
 
 void backed_collect(struct backed *b, struct backed_batch *batch)
 {
-	if (!host_read_once(batch->n))
+	if (!READ_ONCE(batch->n))
 		return;
-	host_lock(&batch->lock);
+	spin_lock(&batch->lock);
 	backed_put_batch(b, batch);
-	host_unlock(&batch->lock);
+	spin_unlock(&batch->lock);
 }
 
 void backed_let_go(struct backed *b, struct backed_batch *batch, u64 block)
 {
-	host_lock(&batch->lock);
+	spin_lock(&batch->lock);
 	batch->block[batch->n] = block;
-	host_write_once(batch->n, batch->n + 1);
+	WRITE_ONCE(batch->n, batch->n + 1);
 	if (batch->n == BACKED_BATCH)
 		backed_put_batch(b, batch);
-	host_unlock(&batch->lock);
+	spin_unlock(&batch->lock);
 }

@@ -60,23 +60,23 @@ struct blockset {
 
 /* Blocks that no slot names any more and that are not given back yet. */
 struct backed_batch {
-	host_lock_t lock;
-	u32 n;                          /* lock; host_read_once */
+	spinlock_t lock;
+	u32 n;                          /* lock; READ_ONCE */
 	u64 block[BACKED_BATCH];        /* lock */
 };
 
 struct backed {
 	u64 blocks;                     /* 0: there is no device */
-	host_lock_t lock;
+	spinlock_t lock;
 	struct blockset free;           /* lock */
 	struct blockset late;           /* lock: by backed_late_place() */
-	u64 nfree;                      /* lock; host_read_once */
-	u64 nlate;                      /* lock; host_read_once */
+	u64 nfree;                      /* lock; READ_ONCE */
+	u64 nlate;                      /* lock; READ_ONCE */
 	u64 late_row;                   /* places of late for each counter; fixed */
 	u64 late_at;                    /* lock: where the next look begins */
 	u64 late_turns;                 /* lock: times that a look met the end */
 	u64 from;                       /* lock: past the last block that could not be written */
-	u64 reserved;                   /* blocks, ever; lock; host_read_once */
+	u64 reserved;                   /* blocks, ever; lock; READ_ONCE */
 	host_a64 in_hand;               /* reserved, and in no slot */
 	host_a64 *readers;              /* [BACKED_READERS] */
 	struct host_percpu cpus;        /* of struct backed_batch; to be looked at alone */

@@ -42,7 +42,7 @@ static bool is_meant(const struct store *s, const struct recompress_request *r, 
 	    slot_codec(word) >= r->priority || (r->idle && !(word & SLOT_IDLE)))
 		return false;
 	bytes = pool_ref_size(&s->pool, slot_ref(word));
-	return bytes >= r->threshold && (!r->huge || bytes == HOST_PAGE_SIZE) &&
+	return bytes >= r->threshold && (!r->huge || bytes == PAGE_SIZE) &&
 	       band_of(bytes) >= r->from && band_of(bytes) < r->to;
 }
 
@@ -60,7 +60,7 @@ static bool recompress_hold(struct store *s, u64 i, const struct recompress_requ
 }
 
 /*
- * The bytes in w->packed that the request's codec makes of w->page; HOST_PAGE_SIZE: not below huge.
+ * The bytes in w->packed that the request's codec makes of w->page; PAGE_SIZE: not below huge.
  */
 static int recompress_pack(struct store *s, const struct recompress_request *r,
 			   const struct recompress_work *w)
@@ -69,7 +69,7 @@ static int recompress_pack(struct store *s, const struct recompress_request *r,
 	struct stream *st = stream_get(t);
 	int bytes = stream_pack(t->codec, st, w->page, pool_max_small(&s->pool));
 
-	if (bytes > 0 && bytes < (int)HOST_PAGE_SIZE)
+	if (bytes > 0 && bytes < (int)PAGE_SIZE)
 		memcpy(w->packed, st->buf, (size_t)bytes);
 	stream_put(st);
 	return bytes;
@@ -86,7 +86,7 @@ static bool is_smaller(const struct store *s, const struct recompress_request *r
 {
 	const struct class_table *t = &s->pool.table;
 
-	if (bytes == (int)HOST_PAGE_SIZE || (r->threshold && (size_t)bytes >= r->threshold))
+	if (bytes == (int)PAGE_SIZE || (r->threshold && (size_t)bytes >= r->threshold))
 		return false;
 	return t->merged[class_raw_index(t, (size_t)bytes + POOL_HEADER)] <
 	       class_of(s, slot_ref(word));
@@ -106,10 +106,10 @@ static void give_up(struct store *s, u64 i, u64 word)
 /* It waits for no memory: what it makes is worth none that others would have to give back. */
 static int recompress_object(struct store *s, u64 i, const void *data, size_t bytes, u64 *ref)
 {
-	int err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, 0, ref);
+	int err = pool_alloc(&s->pool, bytes, (u32)i, NUMA_NO_NODE, 0, ref);
 
-	if (err == -ENOMEM && release_help(&s->release, host_node(), HELP_BUFS))
-		err = pool_alloc(&s->pool, bytes, (u32)i, HOST_ANY_NODE, 0, ref);
+	if (err == -ENOMEM && release_help(&s->release, numa_mem_id(), HELP_BUFS))
+		err = pool_alloc(&s->pool, bytes, (u32)i, NUMA_NO_NODE, 0, ref);
 	if (!err)
 		pool_write(&s->pool, *ref, data);
 	return err;
@@ -122,14 +122,14 @@ static int recompress_object(struct store *s, u64 i, const void *data, size_t by
 static bool recompress_replace(struct store *s, u64 i, const struct recompress_request *r, u64 word,
 			       u64 new, u32 age)
 {
-	bool reset = r->ages && host_read_once(r->ages[i]) == age;
+	bool reset = r->ages && READ_ONCE(r->ages[i]) == age;
 
 	if (reset)
-		host_write_once(r->ages[i], 0);
+		WRITE_ONCE(r->ages[i], 0);
 	if (store_replace(s, i, word, new))
 		return true;
-	if (reset && !host_read_once(r->ages[i]))
-		host_write_once(r->ages[i], age);
+	if (reset && !READ_ONCE(r->ages[i]))
+		WRITE_ONCE(r->ages[i], age);
 	return false;
 }
 
@@ -137,7 +137,7 @@ static bool recompress_replace(struct store *s, u64 i, const struct recompress_r
 static int try_page(struct store *s, u64 i, struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)
 {
-	u32 age = r->ages ? host_read_once(r->ages[i]) : 0;
+	u32 age = r->ages ? READ_ONCE(r->ages[i]) : 0;
 	int bytes, err = store_unpack(s, word, w->page);
 	u64 ref, new;
 
@@ -194,7 +194,7 @@ int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_
 			pages--;
 			r->left--;
 			r->tried++;
-			host_resched();
+			cond_resched();
 		}
 		r->done += outcome == RECOMPRESS_DONE;
 		++*at;
@@ -233,6 +233,6 @@ bool store_mark_idle(struct store *s, u64 *at, u64 end, const u32 *ages, u32 cut
 	host_a64 *slot;
 
 	while ((slot = store_next_slot(s, at, end, &left)))
-		mark_idle(slot, !ages || host_read_once(ages[*at - 1]) < cutoff);
+		mark_idle(slot, !ages || READ_ONCE(ages[*at - 1]) < cutoff);
 	return *at < end;
 }

@@ -18,15 +18,15 @@
 
 #include "store/store.h"
 
-/* What recompression needs of its caller; both are HOST_PAGE_SIZE bytes. */
+/* What recompression needs of its caller; both are PAGE_SIZE bytes. */
 struct recompress_work {
 	void *page, *packed;
 };
 
 /* Pages that are tried between two rests: 64 KiB, and a page at least. */
-#define RECOMPRESS_PIECE (HOST_PAGE_SIZE < 65536u ? 65536u / (unsigned int)HOST_PAGE_SIZE : 1u)
+#define RECOMPRESS_PIECE (PAGE_SIZE < 65536u ? 65536u / (unsigned int)PAGE_SIZE : 1u)
 #define RECOMPRESS_STEP 64u             /* bytes of a band of sizes */
-#define RECOMPRESS_BANDS (HOST_PAGE_SIZE / RECOMPRESS_STEP + 1)
+#define RECOMPRESS_BANDS (PAGE_SIZE / RECOMPRESS_STEP + 1)
 
 struct recompress_request {
 	unsigned int priority;          /* 1 .. STORE_CODECS - 1; there is a codec of it */

@@ -33,9 +33,9 @@ static const char *check_sets(const struct backed *b)
 	if (!blockset_is_tidy(&b->free) || !blockset_is_tidy(&b->late))
 		return "a level of a set of blocks does not say what is below it";
 	for (i = 0; i < b->free.words[0]; i++) {
-		nfree += (u64)__builtin_popcountll(b->free.level[0][i]);
+		nfree += (u64)hweight64(b->free.level[0][i]);
 		if (i % 4096 == 0)
-			host_resched();
+			cond_resched();
 	}
 	for (i = 0; (i = blockset_next(&b->late, i)) < BACKED_READERS * b->late_row; i++) {
 		block = backed_late_block(b, i);
@@ -45,7 +45,7 @@ static const char *check_sets(const struct backed *b)
 			return "a block is free and late";
 		nlate++;
 		if (nlate % 4096 == 0)
-			host_resched();
+			cond_resched();
 	}
 	return nfree == b->nfree && nlate == b->nlate ? NULL :
 	       "blocks that are free or late are not what was counted";
@@ -80,7 +80,7 @@ static const char *check_slots(struct blocks_walk *w, struct store *s)
 			if (slot_type(word) == SLOT_BACKED)
 				bad = check_block(w, slot_block(word));
 		}
-		host_resched();
+		cond_resched();
 	}
 	return bad;
 }

@@ -8,7 +8,7 @@
 
 static int size_of(struct store *s, u64 word)
 {
-	return (int)(pool_ref_size(&s->pool, slot_ref(word)) >> (HOST_PAGE_SHIFT - 6));
+	return (int)(pool_ref_size(&s->pool, slot_ref(word)) >> (PAGE_SHIFT - 6));
 }
 
 static bool is_wanted(struct store *s, u64 word, unsigned int want)
@@ -17,7 +17,7 @@ static bool is_wanted(struct store *s, u64 word, unsigned int want)
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
 	       (!(want & CHOOSE_HUGE) ||
-		pool_ref_size(&s->pool, slot_ref(word)) == HOST_PAGE_SIZE);
+		pool_ref_size(&s->pool, slot_ref(word)) == PAGE_SIZE);
 }
 
 bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, struct chosen *c)
@@ -102,11 +102,11 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 	} else {
 		bytes = pool_ref_size(&s->pool, slot_ref(word));
 		data = pool_map(&s->pool, slot_ref(word), st->bounce);
-		if (!packed && bytes < HOST_PAGE_SIZE) {
+		if (!packed && bytes < PAGE_SIZE) {
 			err = stream_unpack(t->codec, st, data, bytes, buf);
 		} else {
 			memcpy(buf, data, bytes);
-			memset((char *)buf + bytes, 0, HOST_PAGE_SIZE - bytes);
+			memset((char *)buf + bytes, 0, PAGE_SIZE - bytes);
 		}
 	}
 	if (slot_has_object(word))
@@ -196,7 +196,7 @@ int store_reserve_block(struct store *s, u64 *block)
 
 void store_put_backed(struct store *s, u64 i, u64 block)
 {
-	u64 value = slot_backed_value(HOST_PAGE_SIZE, block);
+	u64 value = slot_backed_value(PAGE_SIZE, block);
 
 	store_put_word(s, store_slot(s, i), slot_make(SLOT_BACKED, value));
 	host_a64_add(&s->backed->in_hand, ~(u64)0);
@@ -234,7 +234,7 @@ int store_unpack_backed(struct store *s, u64 word, const void *data, void *page)
 	struct stream *st;
 	int err = 0;
 
-	if (bytes == HOST_PAGE_SIZE) {
+	if (bytes == PAGE_SIZE) {
 		memcpy(page, data, bytes);
 		return 0;
 	}
