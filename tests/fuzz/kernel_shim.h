@@ -23,8 +23,6 @@
 
 /* ---- words ---- */
 
-#define PAGE_SHIFT PAGE_SHIFT
-#define PAGE_SIZE (1UL << PAGE_SHIFT)
 #define PAGE_MASK (~(PAGE_SIZE - 1))
 #define SECTOR_SHIFT 9
 #define SECTOR_SIZE (1 << SECTOR_SHIFT)
@@ -45,7 +43,6 @@
 #define IS_ENABLED(option) 1
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
 #define LINUX_VERSION_CODE KERNEL_VERSION(7, 3, 4)
-#define num_online_cpus() num_online_cpus()
 #ifndef pr_fmt
 #define pr_fmt(fmt) fmt
 #endif
@@ -55,10 +52,6 @@ typedef unsigned int blk_mode_t;
 typedef unsigned int blk_opf_t;
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define READ_ONCE(x) READ_ONCE(x)
-#define WRITE_ONCE(x, v) WRITE_ONCE(x, v)
-#define likely(x) likely(x)
-#define unlikely(x) unlikely(x)
 #define round_up(x, to) ((((x) - 1) | ((__typeof__(x))(to) - 1)) + 1)
 #define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
 #define min3(a, b, c) min(min(a, b), c)
@@ -96,13 +89,11 @@ static inline int down_read_killable(struct rw_semaphore *s)
 	return 0;
 }
 
-struct mutex {
-	int held;
-};
-
-void mutex_init(struct mutex *m);
-void mutex_lock(struct mutex *m);
-void mutex_unlock(struct mutex *m);
+/* The home's, counted. */
+void shim_mutex_lock(struct mutex *m);
+void shim_mutex_unlock(struct mutex *m);
+#define mutex_lock(m) shim_mutex_lock(m)
+#define mutex_unlock(m) shim_mutex_unlock(m)
 
 static inline int mutex_lock_killable(struct mutex *m)
 {
