@@ -89,7 +89,7 @@ def built(work, build, run):
         run(["c++", "-std=c++17", "-O0", "-g0", "-w", "-DROCKSDB_PLATFORM_POSIX",
              "-DROCKSDB_LIB_IO_POSIX", "-DOS_LINUX", "-DLZ4", "-DZSTD", "-DSNAPPY", *more,
              "-I", work, "-I", os.path.join(work, "include"), "-I", os.path.join(work, GTEST),
-             "-I", os.path.join(ROOT, "user"), "-c", "-o", objects[-1], name], 0)
+             "-I", os.path.join(ROOT, "user", "api"), "-c", "-o", objects[-1], name], 0)
     program = os.path.join(work, "compressed_secondary_cache_test")
     run(["c++", "-o", program, *objects, "-L", build, f"-Wl,-rpath,{build}", "-lrocksdb_ebb",
          "-lebb", "-lrocksdb", "-pthread"], 0)

@@ -19,4 +19,20 @@ static inline cpu_set_t stay_on_this_cpu(void)
 	return all;
 }
 
+/* On the nr-th of the CPUs in *all, from 0 on. */
+static inline void stay_on(const cpu_set_t *all, unsigned int nr)
+{
+	unsigned int cpu;
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, all) && !nr--) {
+			CPU_SET(cpu, &one);
+			must_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+			return;
+		}
+	must(!"as many CPUs");
+}
+
 #endif

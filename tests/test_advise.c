@@ -313,15 +313,17 @@ static void who_waits_gets_all_and_nothing_is_filled(void **state)
 /* Each other one is gone: what lies between has an owner, who may have given it on. */
 static void pages_that_do_not_lie_side_by_side_are_filled_alone_or_not_at_all(void **state)
 {
-	u32 i, n = PAGE_SIZE < 65536 ? PAGES : PAGES / 4;
+	u32 i, got, n = PAGE_SIZE < 65536 ? PAGES : PAGES / 4;
 
 	open_zone();
 	take_waiting(n);
 	for (i = 0; i < n; i += 2)
 		zone_pages_free(zone, &page[i], 1);
 	zone_trim(zone, NULL);
-	must(take_now(n / 4) > 0);
-	must_eq(fills, PAGE_SIZE == bytes_of_page ? 0 : 1);
+	got = take_now(n / 4);
+	must(got > 0);
+	/* A page of ours is several of the system's, which lie side by side. */
+	must_eq(fills, PAGE_SIZE == bytes_of_page ? 0 : got);
 	must_eq(filled, fills * PAGE_SIZE);
 	zone_close(zone);
 }

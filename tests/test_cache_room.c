@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_cache_room.c - a cache's memory: within the capacity, whatever comes, and given back. */
 #include "cache_rig.h"
+#include "stay.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -101,6 +102,45 @@ static void memory_is_within_the_capacity_when_the_worker_is_late(void **state)
 		is_within(c, before, capacity, "100 bytes, no worker");
 	}
 	must_eq(stat_of(c).failed, 0);
+	is_sound(c);
+	ebb_cache_close(c);
+}
+
+/*
+ * What one CPU frees is in its list, and what another one puts has pages of the system's: the pool
+ * is no larger for it, but the two have more.
+ */
+static void frees_on_another_cpu_are_within_the_capacity(void **state)
+{
+	u64 capacity = EBB_CACHE_CAPACITY_MIN, most = capacity / 100 * 106, key, from = 0;
+	static unsigned char data[4000];
+	struct ebb_cache *c;
+	unsigned int i;
+	cpu_set_t all;
+
+	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	if (CPU_COUNT(&all) < 2) {
+		print_message("# there is one CPU\n");
+		skip();
+	}
+	fill(data, sizeof(data), 0);
+	stay_on(&all, 0);
+	c = open_cache(capacity, NULL);
+	for (key = 0; key < 4000; key++)
+		must_eq(put(c, key, data, sizeof(data), 0), 0);
+	host_work_flush(&c->tend);
+	c->tend.fn = counts_looks;
+	for (i = 0; i < 40; i++) {
+		stay_on(&all, 1);
+		for (; from < key - 800; from++)
+			ebb_cache_delete(c, &from, sizeof(from));
+		stay_on(&all, 0);
+		for (; key < from + 4000; key++) {
+			must_eq(put(c, key, data, sizeof(data), 0), 0);
+			must_be_at_most(stat_of(c).used_bytes, most);
+		}
+	}
+	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
 	is_sound(c);
 	ebb_cache_close(c);
 }
@@ -837,6 +877,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_within_the_capacity),
 		cmocka_unit_test(memory_is_within_the_capacity_when_the_worker_is_late),
+		cmocka_unit_test(frees_on_another_cpu_are_within_the_capacity),
 		cmocka_unit_test(large_values_of_many_threads_are_within_the_capacity),
 		cmocka_unit_test(threads_by_the_dozen_are_within_the_capacity),
 		cmocka_unit_test(a_large_value_asks_for_a_look),

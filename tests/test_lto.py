@@ -15,7 +15,7 @@ import tap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 WORK = os.path.join(ROOT, "build", "check", "lto")
-MAP = os.path.join(ROOT, "user", "libebb.map")
+MAP = os.path.join(ROOT, "user", "api", "libebb.map")
 MESON = shutil.which("meson", path="/usr/bin:" + os.environ["PATH"])
 WAYS = {
     "with -flto=auto in CFLAGS": (["--buildtype=plain"], {"CFLAGS": "-O2 -flto=auto"}),
@@ -45,7 +45,7 @@ def built(way):
     sections = run(["readelf", "-WS", archive])
     assert ".text" in sections and ".gnu.lto_" not in sections, sections[:1000]
     exe = os.path.join(WORK, "example")
-    run(["cc", "-fno-lto", "-o", exe, "examples/roundtrip.c", "-Iuser", archive, "-llz4", "-lzstd",
+    run(["cc", "-fno-lto", "-o", exe, "examples/roundtrip.c", "-Iuser/api", archive, "-llz4", "-lzstd",
          "-llzo2", "-lpthread"])
     run([exe])
 

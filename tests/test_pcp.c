@@ -4,9 +4,7 @@
  *
  *     pages out of the zone == pages that the test has + pages in lists
  */
-#include "support.h"
-
-#include <sched.h>
+#include "stay.h"
 
 #define BLOCK_PAGES (ZONE_BLOCK_BYTES / PAGE_SIZE)
 #define MOST 5000
@@ -159,22 +157,6 @@ static void a_dry_source_fails_the_whole_request_and_loses_nothing(void **state)
 	source_close(&s);
 }
 
-static void run_on(unsigned int nr)
-{
-	cpu_set_t all, one;
-	unsigned int cpu;
-
-	CPU_ZERO(&one);
-	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
-	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all) && !nr--) {
-			CPU_SET(cpu, &one);
-			must_eq(sched_setaffinity(0, sizeof(one), &one), 0);
-			return;
-		}
-	must(!"as many CPUs");
-}
-
 /* Pages that wait in another CPU's list are free pages: they are no reason to fail. */
 static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
 {
@@ -188,12 +170,11 @@ static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
 	}
 	source_open_with(&s, 16, 1024);
 	WRITE_ONCE(s.zone->max_blocks, 1);
-	run_on(0);
+	stay_on(&all, 0);
 	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
 	host_pages_free(s.zone, held, BLOCK_PAGES);
 	must(pcp_count(&s.pcp) > 0);
-	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
-	run_on(1);
+	stay_on(&all, 1);
 	must_eq(alloc(&s, held, BLOCK_PAGES), 0);
 	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
 	must_account(&s, BLOCK_PAGES);

@@ -143,7 +143,7 @@ def with_the_newest_rocksdb_of_debian_it_does_the_same(work):
         raise tap.Skip("it is built anew here, without a sanitizer")
     include, libs, rocksdb = newest(work)
     cxx = ["c++", "-std=c++17", "-O1", "-g", "-fno-rtti", "-Wall", "-Wextra", "-Werror",
-           "-Wno-unused-parameter", "-I", include, "-I", os.path.join(ROOT, "user")]
+           "-Wno-unused-parameter", "-I", include, "-I", os.path.join(ROOT, "user", "api")]
     ebb = ["-L", BUILD, "-lebb", "-pthread", "-Wl,--allow-shlib-undefined"]
     room, plugin = os.path.join(ROOT, "plugins/rocksdb"), os.path.join(work, "librocksdb_ebb.so")
     run([*cxx, "-shared", "-fPIC", "-fvisibility=hidden", "-o", plugin,

@@ -311,6 +311,8 @@ bool hostile_warn(bool bad, const char *what, const char *file, int line);
 
 #define WARN_ONCE(bad, text) hostile_warn((bad), (text), __FILE__, __LINE__)
 
+/* EBB_NO_ASSERT: scripts/coverage. */
+#ifndef EBB_NO_ASSERT
 #define host_assert(holds)                                                     \
 	do {                                                                   \
 		bool holds_;                                                   \
@@ -319,5 +321,8 @@ bool hostile_warn(bool bad, const char *what, const char *file, int line);
 		hostile_asserts = false;                                       \
 		hostile_warn(!holds_, "not " #holds, __FILE__, __LINE__);      \
 	} while (0)
+#else
+#define host_assert(holds) ((void)sizeof(!(holds)))
+#endif
 
 #endif

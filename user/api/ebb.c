@@ -662,6 +662,11 @@ uint64_t ebb_pool_bytes(struct ebb_store *store)
 	return pool_pages(&store->core.pool) << PAGE_SHIFT;
 }
 
+uint64_t ebb_taken_bytes(struct ebb_store *store)
+{
+	return zone_pages_out(store->zone) << PAGE_SHIFT;
+}
+
 int ebb_reset_peak(struct ebb_store *store)
 {
 	if (bad(store))

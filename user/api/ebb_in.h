@@ -10,6 +10,9 @@
 /* Bytes of the store's zspages now: what mem_limit is about.  One load. */
 uint64_t ebb_pool_bytes(struct ebb_store *store);
 
+/* The same and what the CPUs' lists have of free pages.  One load. */
+uint64_t ebb_taken_bytes(struct ebb_store *store);
+
 /* Has a slot's word be there, so that a put into it needs no memory for that.  -ERANGE; -ENOMEM. */
 int ebb_need_slot(struct ebb_store *store, uint64_t slot);
 

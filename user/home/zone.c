@@ -239,7 +239,7 @@ static u32 zone_take(struct zone *z, host_page *out, u32 n, u32 *gone) __must_ho
 			break;
 		}
 	}
-	z->out += k;
+	WRITE_ONCE(z->out, z->out + k);
 	*gone = fresh;
 	return k;
 }
@@ -361,7 +361,7 @@ static void zone_put(struct zone *z, const host_page *pages, u32 n) __must_hold(
 		zone_block_change(z, b, (int)(i - was - bad), (int)(i - was - bad));
 		done += i - was - bad;
 	}
-	z->out -= done;
+	WRITE_ONCE(z->out, z->out - done);
 	z->holds++;
 	if (n > z->max_pages)
 		z->max_pages = n;
@@ -453,6 +453,11 @@ void zone_close(struct host_pages *src)
 }
 
 /* ---- figures and checks ---- */
+
+u64 zone_pages_out(struct host_pages *src)
+{
+	return READ_ONCE(zone_of(src)->out);
+}
 
 void zone_stat(struct host_pages *src, struct zone_stat *stat)
 {

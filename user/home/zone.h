@@ -62,6 +62,9 @@ enum zone_decay {
 enum zone_decay zone_decay(struct host_pages *src, u64 ns);
 
 void zone_stat(struct host_pages *src, struct zone_stat *stat);
+
+/* Pages that it has given out and not back.  One load. */
+u64 zone_pages_out(struct host_pages *src);
 void zone_reset_stat(struct host_pages *src);
 
 /* 0, or -EUCLEAN and a sentence in why[len]. */

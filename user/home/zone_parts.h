@@ -46,7 +46,7 @@ struct zone {
 	u32 next;                    /* block to open */
 	u32 committed;               /* end of what is accessible */
 	u64 opened;                  /* blocks */
-	u64 out, free, free_res, limbo;
+	u64 out, free, free_res, limbo; /* out: READ_ONCE */
 	u64 idle;                    /* least free_res since the last decay tick */
 	u64 holds, max_pages;
 	u64 timed_holds, max_ns;

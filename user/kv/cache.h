@@ -91,6 +91,7 @@ struct ebb_cache {
 	u64 live_limit;                 /* room_lock, READ_ONCE */
 	u64 pool_limit;                 /* room_lock, READ_ONCE */
 	u64 large_limit;                /* of the pool, for values of several blocks; as above */
+	u64 taken_limit;                /* of the pool and the CPUs' lists; as above */
 	u64 limit_pinned;               /* pinned ones that live_limit knows; as above */
 	u64 contexts;                   /* that there is to be room for; room_lock */
 	u64 left_bytes;                 /* of values that left since a compaction; atomic */

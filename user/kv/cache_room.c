@@ -116,6 +116,11 @@ static u64 idle_most(u64 capacity)
 	return capacity / IDLE_PART + IDLE_LEAST;
 }
 
+static u64 in_bounds(u64 n, u64 least, u64 most)
+{
+	return n < least ? least : n > most ? most : n;
+}
+
 /* Looks how much there is, and sets the limits. */
 static void set_limits(struct ebb_cache *c) __must_hold(&c->room_lock)
 {
@@ -138,6 +143,8 @@ static void set_limits(struct ebb_cache *c) __must_hold(&c->room_lock)
 	if (hard < u.pool && capacity)
 		hard = u.pool;
 	ebb_set_mem_limit(c->store, hard > PAGE_SIZE ? hard : PAGE_SIZE);
+	/* Half a share at least, so that few puts trim: then there is a half of one too much. */
+	WRITE_ONCE(c->taken_limit, hard + in_bounds(u.idle, idle / 2, idle));
 	/* What is left is for values that nobody is to wait for. */
 	WRITE_ONCE(c->large_limit, hard - hard / SMALL_PART);
 	if (live && u.pool >= limit / 8 * 7)
@@ -471,13 +478,22 @@ static bool is_full(struct ebb_cache *c)
 	       READ_ONCE(c->live_limit) + READ_ONCE(c->limit_pinned);
 }
 
-/* Large ones that went leave more free pages than there may be: now, not at the next look. */
-static void trim_idle(struct ebb_cache *c)
+/*
+ * More free pages than there may be go now, not at the next look.  gone bytes of large ones leave
+ * them.  So do puts on one CPU with frees on another: the one's list gets pages from the system
+ * while the other's is full, and the pool is no larger for it.  The worker may have no CPU then.
+ */
+static void trim_idle(struct ebb_cache *c, u64 gone)
 {
+	u64 most = idle_most(READ_ONCE(c->capacity));
+	bool taken = ebb_taken_bytes(c->store) > READ_ONCE(c->taken_limit);
 	struct cache_usage u;
 
+	if (likely(!taken && gone <= most))
+		return;
 	cache_usage(c, &u);
-	if (u.idle > idle_most(READ_ONCE(c->capacity)))
+	/* A pool within its limit leaves a half at least, if more than taken_limit was taken. */
+	if (u.idle > (taken ? most / 2 : most))
 		ebb_trim(c->store, NULL);
 }
 
@@ -505,8 +521,7 @@ void cache_make_room(struct ebb_cache *c, struct scratch *s, u32 bytes)
 		n = evict_next(c, s);
 		gone += n;
 	}
-	if (gone > idle_most(READ_ONCE(c->capacity)))
-		trim_idle(c);
+	trim_idle(c, gone);
 	all = host_a64_add(&c->changes, changes);
 	look_for_the_worker(c, all);
 	if (all % TEND_CHANGES < changes ||
