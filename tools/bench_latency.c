@@ -168,9 +168,9 @@ static int bench_latency(const struct command *cmd, int argc, char **argv)
 		{ "allocator", OPT_WORD_LIST, &o.asked, 0, 0, 0, variant_names, "NAME,...",
 		  "some of ebb, ebb-sync, mimalloc, jemalloc, tcmalloc, glibc, nothing" },
 		{ "others", OPT_COUNT_LIST, &o.others, 0, THREADS_MAX - 1, 0, NULL, "N,...",
-		  "threads that let go meanwhile; a list is measured one by one" },
+		  "threads that free meanwhile; a list is measured one by one" },
 		{ "exits", OPT_COUNT, &o.exits, 1, 100000, 0, NULL, "N",
-		  "times that they fill and let go of everything" },
+		  "times that they fill and free everything" },
 		{ "size", OPT_SIZE, &o.size, ebb_page_size(), SIZE_MOST, ebb_page_size(),
 		  NULL, "SIZE", "pages whose compressed forms each of them holds" },
 		{ "data", OPT_WORD, &o.data, 0, 0, 0, NULL, "SET", DATA_WORDS },
@@ -210,7 +210,7 @@ const struct command bench_latency_command = {
 "\n"
 "A call in which the thread lost its CPU to another one is counted under `lost CPU`, and is in\n"
 "none of the other columns; one that waited for a lock is.  The columns are medians of the\n"
-"rounds, `longest` too.  While the others let go, calls are timed until what Ebb holds back has\n"
+"rounds, `longest` too.  While the others free, calls are timed until what Ebb holds back has\n"
 "been released.",
 	.examples =
 "  ebb bench latency\n"

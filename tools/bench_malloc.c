@@ -220,7 +220,7 @@ const struct command bench_malloc_command = {
 	.about =
 "Pages compressed with lz4 are kept as objects: by ebb_put() and ebb_free() (`ebb`, deferred,\n"
 "and `ebb-sync`), and by malloc() and free() of each allocator that is installed, glibc's also on\n"
-"huge pages, where the system has them for who asks (`glibc-huge`).  Ebb has none.  The threads\n"
+"huge pages, where the system has them on request (`glibc-huge`).  Ebb has none.  The threads\n"
 "share the objects evenly.  Times are ns per object: `alloc+fill` takes and fills each in memory\n"
 "that is fresh, `again` in what was just freed as a whole, `churned` after objects were replaced\n"
 "at random and each other one was freed; `replace` frees one and takes another; `free CPU`\n"

@@ -35,7 +35,7 @@
 	.act = { { FILL(0), WRITE(0, RAW) }, { FILL_OBJ(0) }, { READ(0) } },
 },
 {
-	.name = "an eighth reader against those that go",
+	.name = "an eighth reader against others that leave",
 	.before = { PUT(0, HALF), SEVEN_HOLDS(0) },
 	.act = { { GET(0) }, { DROP(0), DROP(0) }, { COMPACT } },
 },
@@ -126,7 +126,7 @@
 	.act = { { RECOMPRESS(0), RECOMPRESS(1) }, { FILL(0), FILL_OBJ(1) }, { READ(0) } },
 },
 {
-	.name = "recompression under a reader, who goes",
+	.name = "recompression under a reader that leaves",
 	.recompress = true,
 	.before = { WRITE(0, HALF), HOLD(0) },
 	.act = { { RECOMPRESS(0) }, { DROP(0), READ(0) }, { FREE(0) } },
@@ -176,7 +176,7 @@
 	.act = { { MARK_IDLE }, { READ(0), WRITE(0, THIRD) }, { FREE(0), READ(1) } },
 },
 {
-	.name = "marks against the eighth reader and those that go",
+	.name = "marks against the eighth reader and others that leave",
 	.recompress = true,
 	.before = { WRITE(0, HALF), SEVEN_HOLDS(0) },
 	.act = { { MARK_IDLE }, { READ(0) }, { DROP(0), DROP(0) } },
@@ -221,13 +221,13 @@
 	.act = { { WRITE(0, THIRD), BACK(0) }, { READ(0) }, { READ(0) } },
 },
 {
-	.name = "two readers of a block that a CPU let go of",
+	.name = "two readers of a block that a CPU gave up",
 	.blocks = 1,
 	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF) },
 	.act = { { FREE(0), BACK(1) }, { READ(0), READ(1) }, { READ(0) } },
 },
 {
-	.name = "blocks that two CPUs let go of, and who needs one",
+	.name = "blocks that two CPUs gave up, and a search for one",
 	.blocks = 2,
 	.before = { WRITE(0, HALF), BACK(0), WRITE(1, HALF), WRITE(2, HALF), BACK(2) },
 	.act = { { FREE(0) }, { FREE(2) }, { BACK(1) } },
@@ -245,7 +245,7 @@
 	.act = { { BACK_FAILS(0), BACK(0) }, { READ(0) }, { WRITE(0, THIRD) } },
 },
 {
-	.name = "writeback under a reader, who goes",
+	.name = "writeback under a reader that leaves",
 	.blocks = 2,
 	.before = { WRITE(0, HALF), HOLD(0) },
 	.act = { { BACK(0) }, { DROP(0), READ(0) }, { FREE(0) } },
@@ -400,7 +400,7 @@
 	.act = { { COMPACT }, { GET(3) }, { PUT(3, SPAN) } },
 },
 {
-	.name = "read against compaction and who takes the place",
+	.name = "read against compaction and an object in its place",
 	.slots = 5,
 	.before = { PUT(0, SPAN), PUT(1, SPAN), PUT(2, SPAN), PUT(3, SPAN), FREE(1) },
 	.act = { { COMPACT }, { GET(3) }, { PUT(4, SPAN) } },
@@ -490,14 +490,14 @@
 	.act = { { FREE(0), FREE(2) }, { FREE(1) } },
 },
 {
-	.name = "who is short of memory against push",
+	.name = "a helper short of memory against push",
 	.asleep = 1,
 	.release_limit = PLENTY,
 	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER) },
 	.act = { { FREE(0), FREE(2) }, { HELP, FREE(1) } },
 },
 {
-	.name = "two who take from one CPU",
+	.name = "two takers of one CPU",
 	.asleep = 1,
 	.release_limit = PLENTY,
 	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER), PUT(3, QUARTER),
@@ -505,14 +505,14 @@
 	.act = { { FREE(0) }, { HELP }, { FLUSH } },
 },
 {
-	.name = "a flush against who frees in place",
+	.name = "a flush against a free in place",
 	.asleep = 1,
 	.release_limit = PAGE_SIZE / 4,
 	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER), PUT(3, SMALL) },
 	.act = { { FREE(0), FREE(2) }, { FLUSH } },
 },
 {
-	.name = "a flush against who helps with a full buffer",
+	.name = "a flush against a helper with a full buffer",
 	.asleep = 1,
 	.release_limit = PAGE_SIZE, .spare = 2,
 	.before = { PUT(0, QUARTER), PUT(1, QUARTER), PUT(2, QUARTER) },
@@ -542,7 +542,7 @@
 	.act = { { FREE(0), MUST_PUT(1, RAW) }, { FLUSH } },
 },
 {
-	.name = "mem_limit against who puts an object on another's new page",
+	.name = "mem_limit against an object on another's new page",
 	.limit_pages = 1,
 	.before = { PUT(3, RAW) },
 	.act = { { PUT(0, HALF) }, { PUT(1, HALF) } },
@@ -555,13 +555,13 @@
 	.act = { { FREE(0), PUT(2, RAW) }, { PUT(3, RAW) } },
 },
 {
-	.name = "the last page of the source is nobody's who has room",
+	.name = "the last page of the source goes to nobody with room",
 	.pages = 6,
 	.before = { PUT(3, RAW), PUT(0, SPAN), PUT(1, SPAN), FREE(0) },
 	.act = { { PUT(0, SPAN) }, { MUST_PUT(2, RAW) } },
 },
 {
-	.name = "a reserve against who draws and who frees",
+	.name = "a reserve against draws and frees",
 	.reserve = 2, .pages = 6,
 	.before = { PUT(0, RAW), PUT(1, RAW), PUT(2, RAW), DRY(1) },
 	.act = { { PUT(3, RAW) }, { FREE(0), PUT(0, RAW) }, { FREE(1) } },
