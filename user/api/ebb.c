@@ -49,7 +49,7 @@ struct ebb_store {
 
 /* Bytes of version 0.1: programs of any version have at least these. */
 #define CONFIG_LEAST ((size_t)56)
-#define STAT_LEAST ((size_t)216)
+#define STAT_LEAST ((size_t)184)
 #define CLASS_LEAST ((size_t)144)
 
 /* A longer one is another ebb_config_init() in a new node of libebb.map: old programs lack room. */
@@ -719,10 +719,6 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.released_deferred = rs.deferred,
 		.released_in_place = rs.in_place,
 		.released_sync = store_count(s, CNT_SYNC),
-		.flush_budget = rs.flush_budget,
-		.flush_full = rs.flush_full,
-		.flush_timer = rs.flush_timer,
-		.flush_asked = rs.flush_asked,
 		.release_limit = READ_ONCE(store->release_limit),
 	};
 	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));

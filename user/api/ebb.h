@@ -172,10 +172,6 @@ struct ebb_stat {
 	uint64_t released_deferred; /* objects freed by the worker or a flush */
 	uint64_t released_in_place; /* freed by the caller: the budget or the buffers were spent */
 	uint64_t released_sync;     /* objects freed by the caller, synchronous mode */
-	uint64_t flush_budget;      /* times the budget made a caller drain */
-	uint64_t flush_full;        /* times full buffers woke the worker */
-	uint64_t flush_timer;       /* times the timer drained partial buffers */
-	uint64_t flush_asked;       /* flushes asked for, by a call or a failing allocation */
 	uint64_t release_limit;
 };
 
