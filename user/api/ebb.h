@@ -34,6 +34,13 @@ extern "C" {
 /* "MAJOR.MINOR.PATCH" of the library that runs. */
 const char *ebb_version(void);
 
+/*
+ * Which argument or field the last call of this thread that returned -EINVAL did not take, with its
+ * value and what was expected: a line without a newline, which stays until the next such call; ""
+ * if there was none.  After calls that succeed it still says what it said.
+ */
+const char *ebb_why(void);
+
 /* Bytes of a page, the unit of ebb_write() and ebb_read(); 4096 unless built otherwise. */
 size_t ebb_page_size(void);
 
