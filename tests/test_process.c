@@ -328,7 +328,7 @@ static struct ebb_store *open_in_use(void)
 	struct ebb_store *s = open_slots(SLOTS, "zstd");
 
 	fill_random(page, sizeof(page), 1);
-	while (s && !stat.flush_timer) {
+	while (s && !stat.released_deferred) {
 		ebb_write(s, 1, page, sizeof(page));
 		ebb_free(s, 1, 1);
 		ebb_stat(s, &stat);

@@ -46,7 +46,7 @@ MINIMAL = {
     "disksize": "67108864\n", "comp_algorithm": "[lzo] \n", "stat": "0 0 0 0 0 0 0 0 0 0 0\n",
     "mm_stat": "0 0 0 0 0 0 0\n", "io_stat": "0 0 0 0\n",
 }
-OURS = dict(FULL, release_stat=" 12288 65536 3 0 1 0 0 2 0 0\n", release_limit="1048576\n",
+OURS = dict(FULL, release_stat=" 12288 65536 3 0 1 0\n", release_limit="1048576\n",
             diskseq="10\n")
 STATE = "zram99 1 2 3 4 5\nzram10 8388608 1048576 24576 20480 5000\n"
 for _name in ("bd_stat", "backing_dev", "writeback_limit", "writeback_limit_enable"):

@@ -258,7 +258,6 @@ static void release_spill(struct release *r, struct release_cpu *rc, struct rele
 		host_a64_add(&rc->freed, bytes);
 		pool_free_bulk(r->pool, batch, NULL, n);
 		WRITE_ONCE(rc->in_place, rc->in_place + n);
-		WRITE_ONCE(rc->spills, rc->spills + 1);
 	}
 	host_a64_set_release(&rc->spilling, 0);
 }
@@ -336,16 +335,11 @@ void release_stats(struct release *r, struct release_stats *st)
 {
 	unsigned int i;
 
-	*st = (struct release_stats){ .flush_asked = host_a64_read(&r->flush_asked) };
-	for (i = 0; i < r->items; i++) {
+	*st = (struct release_stats){ 0 };
+	for (i = 0; i < r->items; i++)
 		st->in_place += READ_ONCE(r->item[i]->in_place);
-		st->flush_budget += READ_ONCE(r->item[i]->spills);
-	}
-	for (i = 0; i < r->nodes; i++) {
+	for (i = 0; i < r->nodes; i++)
 		st->deferred += host_a64_read(&r->node[i].deferred);
-		st->flush_full += READ_ONCE(r->node[i].flush_full);
-		st->flush_timer += READ_ONCE(r->node[i].flush_timer);
-	}
 }
 
 u64 release_meta_bytes(struct release *r)

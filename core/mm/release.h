@@ -153,7 +153,7 @@ struct release_cpu {
 	host_a64 head;
 	host_a64 freed;                 /* of pushed: taken from the ring, freed from the queue */
 	host_a64 spilling;              /* 1: the CPU took objects, and is freeing them */
-	u64 in_place, spills;           /* objects, times; the CPU; READ_ONCE */
+	u64 in_place;                   /* objects freed out of the ring; the CPU; READ_ONCE */
 	struct release_queue queue;
 };
 
@@ -184,7 +184,6 @@ struct release_node {
 	host_a64 epoch ____cacheline_aligned;   /* grows with each flush */
 	host_a64 inflight[2];           /* takers, by the parity of the epoch they began in */
 	host_a64 deferred;              /* objects that takers freed */
-	u64 flush_full, flush_timer;    /* runs, kicked or not; worker 0 */
 	u64 peak;                       /* of bytes held back, as drains saw it; READ_ONCE */
 	u64 collected;                  /* when worker 0 last looked at the items, ns; worker 0 */
 	host_a64 idle;                  /* the timer has stopped, and disarm has not looked since */
@@ -232,7 +231,6 @@ struct release {
 
 	struct mutex flushing;          /* one flush at a time */
 	u64 *scratch;                   /* [2 * RELEASE_REFS]; flushing */
-	host_a64 flush_asked;           /* times */
 	host_a64 era;                   /* grows with each flush and release_help_all() */
 	host_a64 cursor;                /* items that release_help() was to look at, ever */
 	struct host_work disarm;        /* release_disarm_run() */
@@ -245,8 +243,7 @@ struct release_todo {
 };
 
 struct release_stats {
-	u64 deferred, in_place;                 /* objects */
-	u64 flush_budget, flush_full, flush_timer, flush_asked; /* times */
+	u64 deferred, in_place;         /* objects */
 };
 
 /* The limit of a budget, or of a store, if nobody sets one. */

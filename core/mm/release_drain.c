@@ -312,10 +312,8 @@ void release_worker_run(struct host_work *work)
 
 	if (first) {
 		release_note_peak(node);
-		if (host_a64_and(&node->kicked, 0))
-			WRITE_ONCE(node->flush_full, node->flush_full + 1);
-		else
-			WRITE_ONCE(node->flush_timer, node->flush_timer + 1);
+		/* After wake is cleared, before the look for full buffers (release.h). */
+		host_a64_and(&node->kicked, 0);
 		/* What is queued from now on is for the next round. */
 		nfull = release_full_in(node->item, node->nitems);
 		call_others(node, nfull);
@@ -450,7 +448,6 @@ static void release_flush_locked(struct release *r) __must_hold(&r->flushing)
 
 void release_flush(struct release *r)
 {
-	host_a64_add(&r->flush_asked, 1);
 	mutex_lock(&r->flushing);
 	release_flush_locked(r);
 	mutex_unlock(&r->flushing);
@@ -470,7 +467,6 @@ int release_set_limit(struct release *r, u64 bytes)
 	if (less) {
 		/* Who pushed by the old limit is found by the flush. */
 		host_settle(r->cpus);
-		host_a64_add(&r->flush_asked, 1);
 		release_flush_locked(r);
 	}
 	mutex_unlock(&r->flushing);

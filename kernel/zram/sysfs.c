@@ -243,14 +243,14 @@ static DEVICE_ATTR_RO(debug_stat);
 
 /*
  * held_now held_peak (bytes)  deferred in_place sync (objects freed, by how)
- * budget full timer asked pressure (times something was flushed, by why)
+ * pressure (times that the kernel, short of memory, had some freed)
  */
 static ssize_t release_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct zram *z = zram_of(dev);
 	struct release *r = &z->store.release;
 	struct release_stats rs;
-	u64 v[10] = { 0 };
+	u64 v[6] = { 0 };
 	unsigned int i;
 	int n = 0;
 
@@ -262,11 +262,7 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 		v[2] = rs.deferred;
 		v[3] = rs.in_place;
 		v[4] = store_count(&z->store, CNT_SYNC);
-		v[5] = rs.flush_budget;
-		v[6] = rs.flush_full;
-		v[7] = rs.flush_timer;
-		v[8] = rs.flush_asked;
-		v[9] = host_a64_read(&z->flush_pressure);
+		v[5] = host_a64_read(&z->flush_pressure);
 	}
 	up_read(&z->dev_lock);
 	for (i = 0; i < ARRAY_SIZE(v); i++)

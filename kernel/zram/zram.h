@@ -148,7 +148,7 @@ struct zram {
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
 	bool leaving;                   /* being removed: the claim is for good; disk->open_mutex */
 	struct shrinker *shrinker;      /* as tick; NULL: there was no memory for one */
-	host_a64 flush_pressure;        /* by the shrinker; the core counts the other causes */
+	host_a64 flush_pressure;        /* times that the shrinker had some freed */
 	struct dentry *debugfs;
 };
 

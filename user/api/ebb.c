@@ -11,6 +11,7 @@
 #include "ebb_in.h"
 #include "home/pcp.h"
 #include "sized.h"
+#include "why.h"
 #include "store/store.h"
 #include "home/zone.h"
 
@@ -49,7 +50,7 @@ struct ebb_store {
 
 /* Bytes of version 0.1: programs of any version have at least these. */
 #define CONFIG_LEAST ((size_t)56)
-#define STAT_LEAST ((size_t)216)
+#define STAT_LEAST ((size_t)184)
 #define CLASS_LEAST ((size_t)144)
 
 /* A longer one is another ebb_config_init() in a new node of libebb.map: old programs lack room. */
@@ -59,7 +60,7 @@ _Static_assert(sizeof(struct ebb_stat) >= STAT_LEAST && sizeof(struct ebb_class)
 
 static bool bad(const struct ebb_store *store)
 {
-	return !store || store->magic != MAGIC;
+	return why_closed(!store || store->magic != MAGIC, "store");
 }
 
 const char *ebb_version(void)
@@ -95,7 +96,7 @@ int ebb_codec_levels(const char *name, int32_t *min, int32_t *max, int32_t *def)
 {
 	const struct codec_ops *ops;
 
-	if (!name || !min || !max || !def)
+	if (why_null(name) || why_null(min) || why_null(max) || why_null(def))
 		return -EINVAL;
 	ops = find_codec(name);
 	if (!ops)
@@ -296,14 +297,22 @@ static void note_freed(struct ebb_store *store)
 
 static int check_config(const struct ebb_config *cfg, struct store_config *core)
 {
-	if (cfg->flags & ~(EBB_NO_HUGEPAGE | EBB_NO_COMPACT) || cfg->reserved)
+	if (why_if(cfg->flags & ~(EBB_NO_HUGEPAGE | EBB_NO_COMPACT),
+		   "flags 0x%x: expected EBB_NO_HUGEPAGE and EBB_NO_COMPACT alone", cfg->flags) ||
+	    why_if(cfg->reserved, "reserved is not 0") ||
+	    why_if(!cfg->slots || cfg->slots > 0xffffffff, "slots %llu: expected 1 to 2^32 - 1",
+		   (unsigned long long)cfg->slots) ||
+	    why_if(cfg->chain_size && (cfg->chain_size < CHAIN_MIN || cfg->chain_size > CHAIN_MAX),
+		   "chain_size %u: expected %u to %u, or 0", cfg->chain_size, CHAIN_MIN, CHAIN_MAX))
 		return -EINVAL;
 	core->codec = find_codec(cfg->codec ? cfg->codec : "lz4");
 	if (!core->codec)
 		return -ENOENT;
 	core->slots = cfg->slots;
 	core->level = cfg->level == EBB_LEVEL_DEFAULT ? core->codec->default_level : cfg->level;
-	if (core->level < core->codec->min_level || core->level > core->codec->max_level)
+	if (why_if(core->level < core->codec->min_level || core->level > core->codec->max_level,
+		   "level %d of %s: expected %d to %d", core->level, core->codec->name,
+		   core->codec->min_level, core->codec->max_level))
 		return -EINVAL;
 	core->chain = cfg->chain_size ? cfg->chain_size : EBB_CHAIN_DEFAULT;
 	core->mem_limit = cfg->mem_limit;
@@ -330,7 +339,8 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	struct ebb_config cfg;
 	int err;
 
-	if (!out || !theirs)
+	if (why_if(!out, "the place for the handle is NULL") ||
+	    why_if(!theirs, "the configuration is NULL"))
 		return -EINVAL;
 	*out = NULL;
 	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
@@ -453,7 +463,9 @@ static void fault_in_to_write(void *buf, size_t bytes)
 /* A run of whole pages that starts at slot and ends within the store. */
 static int check_run(const struct ebb_store *store, u64 slot, const void *buf, size_t bytes)
 {
-	if (bad(store) || !buf || !bytes || offset_in_page(bytes))
+	if (bad(store) || why_null(buf) ||
+	    why_if(!bytes || offset_in_page(bytes), "bytes %zu: expected whole pages of %zu", bytes,
+		   PAGE_SIZE))
 		return -EINVAL;
 	if (slot >= store->core.slots || bytes >> PAGE_SHIFT > store->core.slots - slot)
 		return -ERANGE;
@@ -533,6 +545,9 @@ int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
 	for (off = 0; !err && off < bytes; off += PAGE_SIZE) {
 		fault_in_to_write((char *)buf + off, PAGE_SIZE);
 		err = store_read(&store->core, slot++, (char *)buf + off);
+		if (why_if(err == -EINVAL, "slot %llu has an object of ebb_put()",
+			   (unsigned long long)slot - 1))
+			break;
 	}
 	return err;
 }
@@ -541,7 +556,8 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 {
 	int err;
 
-	if (bad(store) || !data)
+	if (bad(store) || why_null(data) ||
+	    why_if(!bytes || bytes > PAGE_SIZE, "bytes %zu: expected 1 to %zu", bytes, PAGE_SIZE))
 		return -EINVAL;
 	do
 		err = store_try_put(&store->core, slot, data, bytes, numa_mem_id());
@@ -553,10 +569,14 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 
 int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)
 {
-	if (bad(store) || !bytes || (!buf && cap))
+	int err;
+
+	if (bad(store) || why_null(bytes) || why_if(!buf && cap, "buf is NULL, and cap is not 0"))
 		return -EINVAL;
 	fault_in_to_write(buf, cap < PAGE_SIZE ? cap : PAGE_SIZE);
-	return store_get(&store->core, slot, buf, cap, bytes);
+	err = store_get(&store->core, slot, buf, cap, bytes);
+	return why_if(err == -EINVAL, "slot %llu has a page of ebb_write()",
+		      (unsigned long long)slot) ? -EINVAL : err;
 }
 
 int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count)
@@ -691,7 +711,7 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 	struct release *r;
 	struct store *s;
 
-	if (bad(store) || !stat)
+	if (bad(store) || why_null(stat))
 		return -EINVAL;
 	s = &store->core;
 	r = &s->release;
@@ -719,10 +739,6 @@ int ebb_stat(struct ebb_store *store, struct ebb_stat *stat)
 		.released_deferred = rs.deferred,
 		.released_in_place = rs.in_place,
 		.released_sync = store_count(s, CNT_SYNC),
-		.flush_budget = rs.flush_budget,
-		.flush_full = rs.flush_full,
-		.flush_timer = rs.flush_timer,
-		.flush_asked = rs.flush_asked,
 		.release_limit = READ_ONCE(store->release_limit),
 	};
 	return sized_out(stat, STAT_LEAST, &ours, sizeof(ours));
@@ -760,7 +776,7 @@ int ebb_classes(struct ebb_store *store, struct ebb_class *rows, unsigned int *n
 	struct pool *p;
 	unsigned int i;
 
-	if (bad(store) || !rows || !n)
+	if (bad(store) || why_null(rows) || why_null(n))
 		return -EINVAL;
 	theirs = sized_of(rows, CLASS_LEAST);
 	if (!theirs)
@@ -786,13 +802,14 @@ static int show_table(size_t page_size, unsigned int chain_size, enum class_rule
 	size_t theirs;
 	int err;
 
-	if (!rows || !n || !largest)
+	if (why_null(rows) || why_null(n) || why_null(largest))
 		return -EINVAL;
 	theirs = sized_of(rows, CLASS_LEAST);
 	if (!theirs)
 		return -EINVAL;
 	err = class_table_init(&t, page_size, chain_size, rule);
-	if (err)
+	if (why_if(err, "page_size %zu, chain_size %u: expected a power of two of 4096 to 65536, and %u to %u",
+		   page_size, chain_size, CHAIN_MIN, CHAIN_MAX))
 		return err;
 	for (i = 0; i < t.nclasses; i++)
 		put_class(rows, theirs, i, &t.class[i], NULL);
@@ -819,7 +836,7 @@ int ebb_check(struct ebb_store *store, char *why, size_t len)
 	struct zone_stat zone;
 	int err = -EUCLEAN;
 
-	if (bad(store) || (!why && len))
+	if (bad(store) || why_if(!why && len, "why is NULL, and len is not 0"))
 		return -EINVAL;
 	/* The tick compacts; held, it does not come again before the check is over. */
 	host_user_work_hold(&store->decay);

@@ -34,6 +34,13 @@ extern "C" {
 /* "MAJOR.MINOR.PATCH" of the library that runs. */
 const char *ebb_version(void);
 
+/*
+ * Which argument or field the last call of this thread that returned -EINVAL did not take, with its
+ * value and what was expected: a line without a newline, which stays until the next such call; ""
+ * if there was none.  After calls that succeed it still says what it said.
+ */
+const char *ebb_why(void);
+
 /* Bytes of a page, the unit of ebb_write() and ebb_read(); 4096 unless built otherwise. */
 size_t ebb_page_size(void);
 
@@ -172,10 +179,6 @@ struct ebb_stat {
 	uint64_t released_deferred; /* objects freed by the worker or a flush */
 	uint64_t released_in_place; /* freed by the caller: the budget or the buffers were spent */
 	uint64_t released_sync;     /* objects freed by the caller, synchronous mode */
-	uint64_t flush_budget;      /* times the budget made a caller drain */
-	uint64_t flush_full;        /* times full buffers woke the worker */
-	uint64_t flush_timer;       /* times the timer drained partial buffers */
-	uint64_t flush_asked;       /* flushes asked for, by a call or a failing allocation */
 	uint64_t release_limit;
 };
 

@@ -8,9 +8,7 @@
 #ifndef EBB_USER_SIZED_H
 #define EBB_USER_SIZED_H
 
-#include <errno.h>
-#include <stddef.h>
-#include <string.h>
+#include "why.h"
 
 #define SIZED_MOST ((size_t)4096)       /* more is no size but what was in memory */
 
@@ -20,7 +18,9 @@ static inline size_t sized_of(const void *p, size_t least)
 	size_t bytes;
 
 	memcpy(&bytes, p, sizeof(bytes));
-	return bytes < least || bytes > SIZED_MOST ? 0 : bytes;
+	return why_if(bytes < least || bytes > SIZED_MOST,
+		      "struct_size %zu: expected sizeof of the struct, %zu at least", bytes, least) ?
+	       0 : bytes;
 }
 
 /* The program's struct at from, as the library's of so many bytes.  -EINVAL: it asks for more. */
@@ -31,7 +31,8 @@ static inline int sized_in(void *to, size_t bytes, const void *from, size_t leas
 	if (!theirs)
 		return -EINVAL;
 	for (i = bytes; i < theirs; i++)
-		if (((const char *)from)[i])
+		if (why_if(((const char *)from)[i],
+			   "a field at byte %zu of the struct is not of this version", i))
 			return -EINVAL;
 	memset(to, 0, bytes);
 	memcpy(to, from, theirs < bytes ? theirs : bytes);

@@ -9,6 +9,7 @@
 #include "codecs/codecs.h"
 #include "codecs/dictionary.h"
 #include "api/ebb_in.h"
+#include "api/why.h"
 #include "home/futex.h"
 #include "mm/pool.h"
 #include "home/zone.h"
@@ -334,7 +335,9 @@ static int find_codec(struct blocks *b, const struct blocks_config *cfg)
 	if (!b->codec)
 		return -ENOENT;
 	b->params.level = cfg->level == EBB_LEVEL_DEFAULT ? b->codec->default_level : cfg->level;
-	return b->params.level < b->codec->min_level || b->params.level > b->codec->max_level ?
+	return why_if(b->params.level < b->codec->min_level ||
+		      b->params.level > b->codec->max_level, "level %d of %s: expected %d to %d",
+		      b->params.level, b->codec->name, b->codec->min_level, b->codec->max_level) ?
 	       -EINVAL : 0;
 }
 

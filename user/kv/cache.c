@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct ebb_cache_config) == CONFIG_LEAST, "of the first ve
 
 bool cache_bad(const struct ebb_cache *c)
 {
-	return !c || c->magic != MAGIC;
+	return why_closed(!c || c->magic != MAGIC, "ebb_cache");
 }
 
 /* ---- begin and end ---- */
@@ -138,9 +138,14 @@ static int open_cache(struct ebb_cache *c, const struct ebb_cache_config *cfg)
 {
 	int err;
 
-	if (cfg->flags & ~FLAGS || !cache_may_have(cfg->capacity))
+	if (why_if(cfg->flags & ~FLAGS, "flags 0x%x: has bits that this version does not know",
+		   cfg->flags) ||
+	    !cache_may_have(cfg->capacity))
 		return -EINVAL;
-	if (cfg->spill && cfg->spill_capacity < EBB_CACHE_SPILL_MIN)
+	if (why_if(cfg->spill && cfg->spill_capacity < EBB_CACHE_SPILL_MIN,
+		   "spill_capacity %llu: expected %llu at least",
+		   (unsigned long long)cfg->spill_capacity,
+		   (unsigned long long)EBB_CACHE_SPILL_MIN))
 		return -EINVAL;
 	c->flags = cfg->flags;
 	c->gone = cfg->gone;
@@ -180,7 +185,8 @@ int ebb_cache_open(struct ebb_cache **out, const struct ebb_cache_config *theirs
 	struct ebb_cache *c;
 	int cancel, err;
 
-	if (!out || !theirs)
+	if (why_if(!out, "the place for the handle is NULL") ||
+	    why_if(!theirs, "the configuration is NULL"))
 		return -EINVAL;
 	*out = NULL;
 	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
@@ -234,7 +240,9 @@ int ebb_cache_flush(struct ebb_cache *c)
 
 static int make_key(const struct ebb_cache *c, const void *at, size_t bytes, struct cache_key *key)
 {
-	if (cache_bad(c) || !at || !bytes || bytes > EBB_CACHE_KEY_MAX)
+	if (cache_bad(c) || why_if(!at, "key is NULL") ||
+	    why_if(!bytes || bytes > EBB_CACHE_KEY_MAX, "key_bytes %zu: expected 1 to %d", bytes,
+		   EBB_CACHE_KEY_MAX))
 		return -EINVAL;
 	*key = (struct cache_key){ hash_key(&c->secret, at, bytes), at, bytes };
 	return 0;
@@ -465,7 +473,8 @@ int ebb_cache_put(struct ebb_cache *c, const void *at, size_t key_bytes, const v
 	struct putting p = { .key = &key, .v = &v };
 	int err = make_key(c, at, key_bytes, &key);
 
-	if (err || (!data && bytes) || flags & ~EBB_CACHE_ADMIT)
+	if (err || why_if(!data && bytes, "data is NULL, and bytes is not 0") ||
+	    why_if(flags & ~EBB_CACHE_ADMIT, "flags 0x%x: expected EBB_CACHE_ADMIT or 0", flags))
 		return -EINVAL;
 	if (bytes > EBB_CACHE_VALUE_MAX) {
 		ebb_cache_delete(c, at, key_bytes);
@@ -707,7 +716,7 @@ static int read_to(struct ebb_cache *c, const void *at, size_t key_bytes, struct
 	struct cache_key key;
 	int err = make_key(c, at, key_bytes, &key);
 
-	if (err || !bytes || (!w->buf && w->cap))
+	if (err || why_null(bytes) || why_if(!w->buf && w->cap, "buf is NULL, and cap is not 0"))
 		return -EINVAL;
 	err = get(c, &key, w);
 	if (!err || err == -ENOSPC)
@@ -735,7 +744,8 @@ int ebb_cache_pin(struct ebb_cache *c, const void *at, size_t key_bytes, unsigne
 	struct cache_key key;
 	int err = make_key(c, at, key_bytes, &key);
 
-	if (err || !pin || flags & ~EBB_CACHE_TAKE)
+	if (err || why_null(pin) ||
+	    why_if(flags & ~EBB_CACHE_TAKE, "flags 0x%x: expected EBB_CACHE_TAKE or 0", flags))
 		return -EINVAL;
 	*pin = NULL;
 	err = get(c, &key, &w);

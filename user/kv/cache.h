@@ -21,6 +21,7 @@
 #include "cache_spill.h"
 #include "codecs/dictionary.h"
 #include "api/ebb_cache.h"
+#include "api/why.h"
 #include "hash.h"
 #include "pins.h"
 
@@ -197,7 +198,9 @@ u64 cache_dict_bytes(struct ebb_cache *c);
 /* Whether a cache may have a capacity of so many bytes. */
 static inline bool cache_may_have(u64 capacity)
 {
-	return !capacity || capacity >= EBB_CACHE_CAPACITY_MIN;
+	return !why_if(capacity && capacity < EBB_CACHE_CAPACITY_MIN,
+		       "capacity %llu: expected %llu at least, or 0",
+		       (unsigned long long)capacity, (unsigned long long)EBB_CACHE_CAPACITY_MIN);
 }
 
 int cache_room_init(struct ebb_cache *c, u64 capacity);

@@ -19,7 +19,7 @@ int ebb_cache_stat(struct ebb_cache *c, struct ebb_cache_stat *stat)
 	struct cache_usage u;
 	unsigned int i;
 
-	if (cache_bad(c) || !stat)
+	if (cache_bad(c) || why_null(stat))
 		return -EINVAL;
 	cache_usage(c, &u);
 	ours.capacity = READ_ONCE(c->capacity);
@@ -120,7 +120,7 @@ int ebb_cache_check(struct ebb_cache *c, char *why, size_t len)
 	struct scratch *s;
 	int err;
 
-	if (cache_bad(c) || (!why && len))
+	if (cache_bad(c) || why_if(!why && len, "why is NULL, and len is not 0"))
 		return -EINVAL;
 	/* The worker keeps out. */
 	mutex_lock(&c->room_lock);

@@ -54,7 +54,7 @@ _Static_assert(sizeof(struct ebb_units_stat) >= STAT_LEAST, "structs do not shri
 
 static bool bad(const struct ebb_units *u)
 {
-	return !u || u->magic != MAGIC;
+	return why_closed(!u || u->magic != MAGIC, "ebb_units");
 }
 
 void ebb_units_config_init(struct ebb_units_config *cfg)
@@ -89,14 +89,18 @@ static int check_config(struct ebb_units *u, struct ebb_units_config *cfg)
 {
 	if (!cfg->unit_bytes)
 		cfg->unit_bytes = UNIT_DEFAULT;
-	if (cfg->unit_bytes < UNIT_LEAST || cfg->unit_bytes > BLOCK_BYTES ||
-	    cfg->unit_bytes & (cfg->unit_bytes - 1))
-		return -EINVAL;
-	if (!cfg->bytes || cfg->bytes % cfg->unit_bytes)
+	if (why_if(cfg->unit_bytes < UNIT_LEAST || cfg->unit_bytes > BLOCK_BYTES ||
+		   cfg->unit_bytes & (cfg->unit_bytes - 1),
+		   "unit_bytes %zu: expected a power of two, %zu to %zu",
+		   (size_t)cfg->unit_bytes, (size_t)UNIT_LEAST, (size_t)BLOCK_BYTES) ||
+	    why_if(!cfg->bytes || cfg->bytes % cfg->unit_bytes ||
+		   cfg->bytes / cfg->unit_bytes > UNITS_MOST,
+		   "bytes %llu: expected 1 to 2^38 units of unit_bytes",
+		   (unsigned long long)cfg->bytes))
 		return -EINVAL;
 	u->bytes = cfg->unit_bytes;
 	u->units = cfg->bytes / cfg->unit_bytes;
-	return u->units > UNITS_MOST ? -EINVAL : 0;
+	return 0;
 }
 
 /* The store of the objects, and the blocks in it. */
@@ -126,7 +130,8 @@ int ebb_units_open(struct ebb_units **out, const struct ebb_units_config *theirs
 	unsigned int i;
 	int err;
 
-	if (!out || !theirs)
+	if (why_if(!out, "the place for the handle is NULL") ||
+	    why_if(!theirs, "the configuration is NULL"))
 		return -EINVAL;
 	*out = NULL;
 	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
@@ -330,7 +335,7 @@ int ebb_units_write(struct ebb_units *u, uint64_t offset, const void *buf, size_
 
 	if (err || !bytes)
 		return err;
-	if (!buf)
+	if (why_null(buf))
 		return -EINVAL;
 	s = scratch_get(&u->blocks);
 	if (!s)
@@ -359,7 +364,7 @@ int ebb_units_read(struct ebb_units *u, uint64_t offset, void *buf, size_t bytes
 
 	if (err || !bytes)
 		return err;
-	if (!buf)
+	if (why_null(buf))
 		return -EINVAL;
 	s = scratch_get(&u->blocks);
 	if (!s)
@@ -416,7 +421,7 @@ int ebb_units_zero(struct ebb_units *u, uint64_t offset, uint64_t bytes)
 
 int ebb_units_extent(struct ebb_units *u, uint64_t offset, uint64_t *bytes, int *data)
 {
-	int err = bytes && data ? check_run(u, offset, 0) : -EINVAL;
+	int err = why_null(bytes) || why_null(data) ? -EINVAL : check_run(u, offset, 0);
 	unsigned int looks = EXTENT_LOOKS;
 	u64 i, n, skip;
 
@@ -447,7 +452,7 @@ int ebb_units_stat(struct ebb_units *u, struct ebb_units_stat *stat)
 	struct ebb_units_stat ours = { 0 };
 	unsigned int i;
 
-	if (bad(u) || !stat)
+	if (bad(u) || why_null(stat))
 		return -EINVAL;
 	for (i = 0; i < STRIPES; i++)
 		ours.units += READ_ONCE(u->stripe[i].units);
@@ -491,7 +496,7 @@ int ebb_units_check(struct ebb_units *u, char *why, size_t len)
 	struct scratch *s;
 	int err;
 
-	if (bad(u) || (!why && len))
+	if (bad(u) || why_if(!why && len, "why is NULL, and len is not 0"))
 		return -EINVAL;
 	err = ebb_check(u->store, why, len);
 	if (err)

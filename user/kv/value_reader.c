@@ -133,7 +133,7 @@ int values_get_map(struct ebb_values *v, struct scratch *s, const struct name *n
 
 static bool bad(const struct ebb_value_reader *reader)
 {
-	return !reader || reader->magic != MAGIC;
+	return why_closed(!reader || reader->magic != MAGIC, "reader");
 }
 
 static int reader_begin(struct ebb_value_reader *reader, struct scratch *s,
@@ -243,7 +243,8 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 	int err = 0;
 	u64 left;
 
-	if (bad(reader) || values_bad(reader->values) || (!buf && bytes))
+	if (bad(reader) || values_bad(reader->values) ||
+	    why_if(!buf && bytes, "buf is NULL, and bytes is not 0"))
 		return -EINVAL;
 	if (got)
 		*got = 0;

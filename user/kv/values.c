@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct ebb_values_entry) >= ENTRY_LEAST &&
 
 bool values_bad(const struct ebb_values *v)
 {
-	return !v || v->magic != MAGIC;
+	return why_closed(!v || v->magic != MAGIC, "ebb_values");
 }
 
 /* ---- begin and end ---- */
@@ -105,8 +105,11 @@ static int open_values(struct ebb_values *v, const struct ebb_values_config *cfg
 	int err;
 
 	v->unit = cfg->unit_bytes ? cfg->unit_bytes : BLOCK_BYTES;
-	if (v->unit < UNIT_LEAST || v->unit > BLOCK_BYTES || v->unit & (v->unit - 1) ||
-	    slots < SLOTS_LEAST || slots > SLOTS_MOST)
+	if (why_if(v->unit < UNIT_LEAST || v->unit > BLOCK_BYTES || v->unit & (v->unit - 1),
+		   "unit_bytes %zu: expected a power of two, %zu to %zu", (size_t)v->unit,
+		   (size_t)UNIT_LEAST, (size_t)BLOCK_BYTES) ||
+	    why_if(slots < SLOTS_LEAST || slots > SLOTS_MOST, "slots %llu: expected 2^16 to 2^32 - 1",
+		   (unsigned long long)slots))
 		return -EINVAL;
 	err = open_slots(v, cfg, slots);
 	if (err)
@@ -133,7 +136,8 @@ int ebb_values_open(struct ebb_values **out, const struct ebb_values_config *the
 	struct ebb_values *v;
 	int err;
 
-	if (!out || !theirs)
+	if (why_if(!out, "the place for the handle is NULL") ||
+	    why_if(!theirs, "the configuration is NULL"))
 		return -EINVAL;
 	*out = NULL;
 	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
@@ -191,7 +195,9 @@ struct name values_name_of_id(const struct ebb_values *v, u64 id)
 int values_name_of_key(const struct ebb_values *v, const void *key, size_t key_bytes,
 		       struct name *name)
 {
-	if (values_bad(v) || !key || !key_bytes || key_bytes > EBB_VALUES_KEY_MAX)
+	if (values_bad(v) || why_null(key) ||
+	    why_if(!key_bytes || key_bytes > EBB_VALUES_KEY_MAX, "key_bytes %zu: expected 1 to %d",
+		   key_bytes, EBB_VALUES_KEY_MAX))
 		return -EINVAL;
 	*name = (struct name){ hash_key(&v->secret, key, key_bytes), key, key_bytes };
 	return 0;
@@ -309,7 +315,7 @@ int values_put(struct ebb_values *v, const struct name *name, struct value_sourc
 	struct scratch *s;
 	int err;
 
-	if (flags > EBB_PUT_REPLACE)
+	if (why_if(flags > EBB_PUT_REPLACE, "flags 0x%x: expected 0 or an EBB_PUT_... alone", flags))
 		return -EINVAL;
 	if (from->bytes > EBB_VALUES_MAX)
 		return -EFBIG;
@@ -336,7 +342,9 @@ static int put(struct ebb_values *v, const struct name *name, const void *data, 
 {
 	struct value_source from = { .bytes = bytes, .at = data };
 
-	return !data && bytes ? -EINVAL : values_put(v, name, &from, flags);
+	if (why_if(!data && bytes, "data is NULL, and bytes is not 0"))
+		return -EINVAL;
+	return values_put(v, name, &from, flags);
 }
 
 int ebb_values_put(struct ebb_values *v, uint64_t id, const void *data, size_t bytes,
@@ -364,7 +372,7 @@ int ebb_values_add(struct ebb_values *v, const void *data, size_t bytes, uint64_
 	u64 next, step = 1;
 	int err;
 
-	if (values_bad(v) || !id)
+	if (values_bad(v) || why_null(id))
 		return -EINVAL;
 	/* Twice as far from each one in use: past N of them in a row with log2(N) looks. */
 	do {
@@ -497,7 +505,7 @@ static int get_to(struct ebb_values *v, const struct name *name, void *buf, size
 	struct wish wish = { .buf = buf, .cap = cap };
 	int err;
 
-	if (!bytes || (!buf && cap))
+	if (why_null(bytes) || why_if(!buf && cap, "buf is NULL, and cap is not 0"))
 		return -EINVAL;
 	err = get(v, name, &wish);
 	if (!err || err == -ENOSPC)
@@ -510,7 +518,7 @@ static int get_size(struct ebb_values *v, const struct name *name, u64 *bytes)
 	struct wish wish = { .size_only = true };
 	int err;
 
-	if (!bytes)
+	if (why_null(bytes))
 		return -EINVAL;
 	err = get(v, name, &wish);
 	if (!err)
@@ -559,7 +567,7 @@ int ebb_values_read_open(struct ebb_values *v, uint64_t id, struct ebb_value_rea
 {
 	struct name name;
 
-	if (values_bad(v) || !reader)
+	if (values_bad(v) || why_null(reader))
 		return -EINVAL;
 	*reader = NULL;
 	name = values_name_of_id(v, id);
@@ -570,7 +578,7 @@ int ebb_values_read_open_key(struct ebb_values *v, const void *key, size_t key_b
 			     struct ebb_value_reader **reader)
 {
 	struct name name;
-	int err = reader ? values_name_of_key(v, key, key_bytes, &name) : -EINVAL;
+	int err = why_null(reader) ? -EINVAL : values_name_of_key(v, key, key_bytes, &name);
 
 	if (err)
 		return err;

@@ -25,6 +25,7 @@
 
 #include "block.h"
 #include "api/ebb_values.h"
+#include "api/why.h"
 #include "hash.h"
 
 #define VALUES_STRIPES 64u              /* and least buckets; a power of two */

@@ -119,7 +119,7 @@ int ebb_values_next(struct ebb_values *v, struct ebb_values_cursor *cursor,
 	struct scratch *s;
 	int err;
 
-	if (values_bad(v) || !cursor || !entry || !sized_of(entry, ENTRY_LEAST))
+	if (values_bad(v) || why_null(cursor) || why_null(entry) || !sized_of(entry, ENTRY_LEAST))
 		return -EINVAL;
 	s = scratch_get_surely(&v->blocks);
 	err = next(v, s, cursor, &ours, key);
@@ -135,7 +135,7 @@ int ebb_values_stat(struct ebb_values *v, struct ebb_values_stat *stat)
 	struct ebb_values_stat ours = { 0 };
 	unsigned int i;
 
-	if (values_bad(v) || !stat)
+	if (values_bad(v) || why_null(stat))
 		return -EINVAL;
 	for (i = 0; i < VALUES_STRIPES; i++) {
 		ours.values += READ_ONCE(v->stripe[i].values);
@@ -258,7 +258,7 @@ int ebb_values_check(struct ebb_values *v, char *why, size_t len)
 	struct scratch *s;
 	int err;
 
-	if (values_bad(v) || (!why && len))
+	if (values_bad(v) || why_if(!why && len, "why is NULL, and len is not 0"))
 		return -EINVAL;
 	err = ebb_check(v->store, why, len);
 	if (err)

@@ -136,7 +136,7 @@ static int read_packed(struct ebb_values *v, const struct name *name, void *buf,
 	size_t size = 0, at = HEAD;
 	int err;
 
-	if (!bytes || (!buf && cap))
+	if (why_null(bytes) || why_if(!buf && cap, "buf is NULL, and cap is not 0"))
 		return -EINVAL;
 	s = scratch_get_surely(&v->blocks);
 	err = take_hold(v, s, name, cap, &r, &pin, &size);
@@ -163,7 +163,7 @@ static int read_head(const void *packed, size_t bytes, struct packed_head *head)
 {
 	u64 pieces;
 
-	if (!packed)
+	if (why_null(packed))
 		return -EINVAL;
 	if (bytes < HEAD)
 		return -EUCLEAN;
@@ -279,7 +279,7 @@ int ebb_values_unpack(struct ebb_values *v, const void *packed, size_t bytes, vo
 	struct scratch *s;
 	int err;
 
-	if (values_bad(v) || !got || (!buf && cap))
+	if (values_bad(v) || why_null(got) || why_if(!buf && cap, "buf is NULL, and cap is not 0"))
 		return -EINVAL;
 	err = read_form(v, packed, bytes, &from);
 	if (err)
@@ -298,7 +298,7 @@ int ebb_values_unpack(struct ebb_values *v, const void *packed, size_t bytes, vo
 int ebb_packed_size(const void *packed, size_t bytes, uint64_t *value_bytes)
 {
 	struct packed_head head;
-	int err = value_bytes ? read_head(packed, bytes, &head) : -EINVAL;
+	int err = why_null(value_bytes) ? -EINVAL : read_head(packed, bytes, &head);
 
 	if (!err)
 		*value_bytes = head.bytes;

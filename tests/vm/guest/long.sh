@@ -85,7 +85,7 @@ setup 0 2G && mkswap /dev/zram0 >/dev/null && swapon -p 1 /dev/zram0
 jobs=
 for j in swapper killer filer stresser cycler; do n=0; echo 0 >/tmp/$j.n; $j & jobs="$jobs $!"; done
 [ ! -e "$(z 0 release_limit)" ] ||
-	note "release_stat: held peak deferred in_place sync budget full timer asked pressure"
+	note "release_stat: held peak deferred in_place sync pressure"
 while going; do
 	sleep 15
 	note "$((LONG - l)) s:$(for j in swapper killer filer stresser cycler; do echo " $j $(cat /tmp/$j.n)"; done | tr -d '\n'), unreclaimable slab $(awk '/^SUnreclaim/ { print $2 }' /proc/meminfo) kB, zram0 used $(used 0)"

@@ -38,8 +38,8 @@ check "the pool kept to its limit but for a hundredth ($most of $limit)" \
 	[ "$most" -le $((limit + limit / 100)) ]
 within "nothing of theirs is left" 10 zswap_tidy
 
-# The shrinker alone: no limit of zswap is met, yet pages go to the disk when memory is asked for. It
-# looks at groups only; this one's limit puts pages into zswap however much memory there is.
+# The shrinker alone: no limit of zswap is met, yet pages go to the disk when memory is asked for.
+# It looks at groups only; this one's limit puts pages into zswap however much memory there is.
 zswap_set max_pool_percent 50; zswap_set shrinker_enabled Y
 hits=$(zswap pool_limit_hit) back=$(vmstat zswpwb)
 if groups_on; then
