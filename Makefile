@@ -9,19 +9,19 @@ DESTDIR ?=
 MESON_OPTIONS ?=
 # The shell takes paths from the environment, where a space is a space.
 export PREFIX DESTDIR MESON_OPTIONS
-# demo, bench: auto compares with the host kernel's zram where that can be had; 0 never does.
+# demo, measure WHAT=library: auto compares with the host kernel's zram where that can be had; 0 never does.
 VS_KERNEL ?= auto
 # module: the kernel's folder to build modules against.
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # install-module: the kernel it is for; empty is the one that runs.
 KERNEL ?=
-# demo-kernel, demo-linux, demo-tiers, pressure: boots of each variant; demo-hardware, demo-programs: rounds of each row.
+# measure WHAT=kernel, linux, tiers, pressure: boots of each variant; hardware, programs: rounds of each row.
 ROUNDS ?= 5
-# demo-kernel: more options of bench/kernel/latency; --short is a short form of it.
+# measure WHAT=kernel: more options of bench/kernel/latency; --short is a short form of it.
 LATENCY ?=
 # ab: the commit to compare with; empty is main.
 BASE ?=
-# demo-python, demo-hardware: options of scripts/demo-python, of bench/kernel/hardware.
+# measure WHAT=python, hardware: options of scripts/demo-python, of bench/kernel/hardware.
 ARGS ?=
 # check-full, check-rest: minutes after which no stage begins; what is left is skipped and told.
 MINUTES ?=
@@ -34,19 +34,27 @@ FUZZ_SECONDS ?= 3600
 MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
+# What there is to measure; each writes build/bench/*.json, which the report draws.
+MEASURES = library kernel linux hardware tiers pressure programs python scale
+WHAT ?=
+
 .DEFAULT_GOAL := build
-.PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
-	clean configure coverage demo demo-hardware demo-kernel demo-linux demo-programs demo-python \
-	demo-tiers deps dist fuzz help install install-module linux module pressure report scale uninstall \
-	uninstall-module
+.PHONY: ab build check check-figures check-full check-kernel check-linux check-long check-rest clean \
+	configure coverage demo deps dist fuzz help install install-module linux measure module report \
+	uninstall uninstall-module $(MEASURES:%=measure-%)
 .NOTPARALLEL:
 
-help: ## list these targets
+help: # list these targets
 	@echo 'Ebb: a zram for Linux, and a C library with the same allocator.'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+	@for group in use see develop; do \
+		echo; echo "To $$group:"; \
+		awk -F ":.*## $$group: " "/^[a-z-]+:.*## $$group: / { printf \"  make %-16s %s\\n\", \$$1, \$$2 }" \
+			Makefile; \
+	done
+	@echo
 	@echo 'Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) MESON_OPTIONS= VS_KERNEL=auto|0 KDIR=$(KDIR) KERNEL= ROUNDS=$(ROUNDS) BASE= ARGS= MINUTES= FUZZ_SECONDS=$(FUZZ_SECONDS)'
 
-build: configure ## build libebb and the command build/ebb (the default)
+build: configure ## use: build libebb and the command build/ebb (the default)
 	@$(MESON) compile -C build
 
 configure:
@@ -59,7 +67,7 @@ configure:
 		$(MESON) configure build $(MESON_OPTIONS) && \
 		printf %s "$$MESON_OPTIONS" >build/make-options; }
 
-bench: build ## every bench of the command with its defaults; tables, and build/bench/*.json
+measure-library: build ## measure library: every bench of the command with its defaults
 	@mkdir -p build/bench
 	@[ '$(VS_KERNEL)' = 0 ] || [ "$$(id -u)" != 0 ] || [ ! -e /sys/class/zram-control ] || \
 		kernel=--vs-kernel; \
@@ -72,57 +80,63 @@ bench: build ## every bench of the command with its defaults; tables, and build/
 		--out build/bench/values-100.json
 	@build/ebb cache bench --threads 1,2 --rounds 1 --out build/bench/ebb-cache.json
 
-demo: build ## store, verify and release real pages; their memory beside this kernel's zram
+demo: build ## use: store, verify and release real pages; their memory beside this kernel's zram
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo
 
-check: ## every kind of test in small doses, a real kernel included; about 10 minutes
+check: ## develop: every kind of test in small doses, a real kernel included; about 10 minutes
 	@scripts/deps check
 	@$(PYTHON) scripts/check
 
-check-full: ## the same in full doses: every guest test, interleaving and planted fault; meant to take an hour at most
+check-full: ## develop: the same in full doses: an hour
 	@scripts/deps full
 	@$(PYTHON) scripts/check --full $(if $(MINUTES),--minutes '$(MINUTES)')
 
-check-rest: ## what check-full has beyond a check that was made; with it, what CI runs
+check-rest: # what check-full has beyond a check that was made; with it, what CI runs
 	@scripts/deps full
 	@$(PYTHON) scripts/check --rest $(if $(MINUTES),--minutes '$(MINUTES)')
 
-check-long: ## the stress program for ten minutes in each of three builds, and an hour of a real kernel
+check-long: ## develop: the stress program for ten minutes in each of three builds, and an hour of a real kernel
 	@scripts/deps check
 	@$(PYTHON) scripts/check --long
 
-check-figures: ## every figure of the pages against the published data (docs/figures)
+check-figures: # every figure of the pages against the published data (docs/figures)
 	@$(PYTHON) scripts/figures
 
-ab: ## the benches of this tree and of BASE by turns; no figure may be more than 3 % worse
+ab: ## develop: the benches of this tree and of BASE by turns; no figure may be more than 3 % worse
 	@scripts/deps build
 	@$(PYTHON) scripts/versus $(BASE)
 
-coverage: ## lines and branches of core/ that the tests run, and each that they do not
+coverage: ## develop: lines and branches of core/ that the tests run, and each that they do not
 	@scripts/deps check
 	@$(PYTHON) scripts/coverage
 
-report: ## docs/figures and later runs as one page, build/report/index.html; plots say which command fills them
+measure: ## see: figures of WHAT=kernel and so on, by turns with the rival; without it, what there is
+	@[ -n '$(filter $(WHAT),$(MEASURES))' ] || { \
+		echo "WHAT='$(WHAT)': expected one of"; \
+		sed -n 's/^measure-.*## measure \([a-z]*\): /  \1\t/p' Makefile | expand -t 12; exit 2; } >&2
+	@$(MAKE) --no-print-directory measure-$(WHAT)
+
+report: ## see: docs/figures and later runs as one page, build/report/index.html
 	@scripts/deps report
 	@$(PYTHON) bench/report/run
 
-scale: build ## what core/ does on 1 to 512 simulated CPUs; build/bench/scale.json
+measure-scale: build ## measure scale: what core/ does on 1 to 512 simulated CPUs
 	@$(PYTHON) bench/scale/run
 
-fuzz: ## every fuzzer for FUZZ_SECONDS on all CPUs; findings in build/fuzz/artifacts/
+fuzz: ## develop: every fuzzer for FUZZ_SECONDS on all CPUs; findings in build/fuzz/artifacts/
 	@scripts/deps check
 	@$(PYTHON) scripts/fuzz --seconds '$(FUZZ_SECONDS)'
 
-module: ## zram.ko against KDIR, in build/module/
+module: ## use: zram.ko against KDIR, in build/module/
 	@scripts/module '$(KDIR)'
 
-install-module: ## zram.ko through DKMS, for this kernel and those to come (as root)
+install-module: ## use: zram.ko through DKMS, for this kernel and those to come (as root)
 	@KERNEL='$(KERNEL)' scripts/dkms install
 
-uninstall-module: ## take it out of DKMS; the kernel's own zram is back (as root)
+uninstall-module: ## use: take it out of DKMS; the kernel's own zram is back (as root)
 	@KERNEL='$(KERNEL)' scripts/dkms remove
 
-demo-kernel: ## munmap, kill, worst case and counted instructions in kernels, beside in-tree zram; both allocators in user space
+measure-kernel: ## measure kernel: munmap, kill, worst case and instructions in kernels, beside in-tree zram
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/run --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-release.json && \
@@ -131,20 +145,20 @@ demo-kernel: ## munmap, kill, worst case and counted instructions in kernels, be
 		{ bench/kernel/counted --ebb "$$(scripts/module counted)" || [ $$? = 77 ]; } && \
 		{ bench/native/run --rounds $(ROUNDS) || [ $$? = 77 ]; }
 
-demo-hardware: ## munmap and kill on this machine, its own zram and Ebb by turns (as root); says what it does and asks
+measure-hardware: ## measure hardware: munmap and kill on this machine, its own zram and Ebb by turns (as root); asks first
 	@$(PYTHON) bench/kernel/hardware --rounds $(ROUNDS) $(ARGS)
 
-demo-linux: ## the same with in-tree zram and zswap, on zsmalloc and after linux/series
+measure-linux: ## measure linux: the same of in-tree zram and zswap before and after linux/series
 	@scripts/deps uml
 	@bench/linux/run --rounds $(ROUNDS) --json build/bench/linux-release.json && \
 		{ bench/linux/counted || [ $$? = 77 ]; }
 
-demo-tiers: ## writeback, swap-in, recompression and a small guest with a backing device, in-tree and Ebb by turns
+measure-tiers: ## measure tiers: writeback, swap-in, recompression, a full device; in-tree and Ebb by turns
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/tiers --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/tiers.json
 
-demo-programs: build ## nbdkit and RocksDB, Ebb's plugins beside their own; ROUNDS rounds, 12 minutes each
+measure-programs: build ## measure programs: nbdkit and RocksDB, Ebb's plugins beside their own; 12 minutes a round
 	@scripts/deps check
 	@ls build/nbdkit-ebb-plugin.so build/librocksdb_ebb.so >/dev/null 2>&1 || \
 		$(MESON) setup --reconfigure build >/dev/null
@@ -153,46 +167,46 @@ demo-programs: build ## nbdkit and RocksDB, Ebb's plugins beside their own; ROUN
 	@bench/programs/nbd --rounds $(ROUNDS) --json build/bench/nbd.json
 	@bench/programs/rocksdb --rounds $(ROUNDS) --json build/bench/cache.json
 
-demo-python: ## Dask workers that spill to disk, stock and with Ebb; ARGS="--only workload=fields" for some of it
+measure-python: ## measure python: Dask workers that spill to disk, stock and with Ebb; ARGS="--only workload=fields" for some
 	@scripts/deps check
 	@scripts/demo-python $(ARGS)
 
-pressure: ## swap in a user-mode kernel that is short of memory, in-tree and Ebb by turns; ROUNDS boots each
+measure-pressure: ## measure pressure: swap in a kernel that is short of memory, in-tree and Ebb by turns
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/pressure --ebb "$$ko" --runs $(ROUNDS)
 
-check-kernel: ## every guest test on every kernel: user-mode, with KASAN and lockdep, with KCSAN, stock, RT, arm64
+check-kernel: ## develop: every guest test on every kernel, with KASAN, lockdep and KCSAN, too
 	@scripts/deps kernel
 	@$(MAKE) --no-print-directory build
 	@$(PYTHON) scripts/check --all-kernels
 
-linux: ## user-mode kernels of Linux 7.3: as it is, and with linux/series
+linux: # user-mode kernels of Linux 7.3: as it is, and with linux/series
 	@scripts/deps uml
 	@tests/vm/kernels build uml-series-0 $$(tests/vm/kernels list | grep -x 'uml-series-[0-9]*' | tail -1)
 
-check-linux: ## in-tree zram and zswap in such kernels, with KASAN, lockdep and failing allocations, too
+check-linux: # in-tree zram and zswap in such kernels, with KASAN, lockdep and failing allocations, too
 	@scripts/deps uml
 	@$(PYTHON) linux/check
 
 # The prefix is written into ebb.pc, so it is set again here: install may follow a build for
 # another one.  ldconfig only where the library went to the running system's own folders.
-install: build ## install below DESTDIR and PREFIX (/usr/local)
+install: build ## use: install below DESTDIR and PREFIX (/usr/local)
 	@$(MESON) configure build -Dprefix="$$PREFIX"
 	@$(MESON) install -C build $${DESTDIR:+--destdir "$$(realpath -m -- "$$DESTDIR")"}
 	@if [ -z "$$DESTDIR" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-uninstall: configure ## remove what `make install` with the same DESTDIR and PREFIX left
+uninstall: configure ## use: remove what `make install` with the same DESTDIR and PREFIX left
 	@$(MESON) configure build -Dprefix="$$PREFIX"
 	@ninja -C build build.ninja >/dev/null
 	@$(PYTHON) scripts/uninstall build $${DESTDIR:+"$$(realpath -m -- "$$DESTDIR")"}
 	@if [ -z "$$DESTDIR" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-dist: ## the tarball of a release, build/dist/ebb-VERSION.tar.xz, seen to build by itself
+dist: ## develop: the tarball of a release, build/dist/ebb-VERSION.tar.xz, seen to build by itself
 	@scripts/deps build
 	@$(PYTHON) scripts/dist
 
-clean: ## remove build/
+clean: ## develop: remove build/
 	rm -rf build
 
-deps: ## install the Debian packages for all of the above (as root), or print the command
+deps: ## use: install the Debian packages for all of the above (as root), or print the command
 	@scripts/deps all

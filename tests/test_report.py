@@ -185,7 +185,7 @@ def the_columns_are_those_of_the_command():
 def each_command_is_a_target_of_the_makefile():
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.M)
     for name, (command, _) in formats.SOURCES.items():
-        must(not command.startswith("make ") or command[5:] in targets, f"{name}: {command}")
+        must(not command.startswith("make ") or command[5:].replace("measure WHAT=", "measure-") in targets, f"{name}: {command}")
 
 
 @case

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make demo-hardware` runs, with small sizes: all is as it was, whatever ends it.
+# What `make measure WHAT=hardware` runs, with small sizes: all is as it was, whatever ends it.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # vm: kernel=stock-6.12,stock-7.3,stock-7.3-arm64,stock-7.3-arm64-16k mem=1500M timeout=120
 # vm: tools=kmod,mkswap,swapon,swapoff
