@@ -21,7 +21,8 @@ ROUNDS ?= 5
 LATENCY ?=
 # ab: the commit to compare with; empty is main.
 BASE ?=
-# demo-python, demo-hardware: options of scripts/demo-python, of bench/kernel/hardware.
+# demo-python, demo-hardware: options of scripts/demo-python, of bench/kernel/hardware; deb, rpm: of
+# dpkg-buildpackage, of rpmbuild.
 ARGS ?=
 # check-full, check-rest: minutes after which no stage begins; what is left is skipped and told.
 MINUTES ?=
@@ -36,9 +37,9 @@ PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
 .DEFAULT_GOAL := build
 .PHONY: ab bench build check check-figures check-full check-kernel check-linux check-long check-rest \
-	clean configure coverage demo demo-hardware demo-kernel demo-linux demo-programs demo-python \
-	demo-tiers deps dist fuzz help install install-module linux module pressure report scale uninstall \
-	uninstall-module
+	clean configure coverage deb demo demo-hardware demo-kernel demo-linux demo-programs demo-python \
+	demo-tiers deps dist fuzz help install install-module linux module pressure report rpm scale \
+	uninstall uninstall-module
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -190,6 +191,14 @@ uninstall: configure ## remove what `make install` with the same DESTDIR and PRE
 dist: ## the tarball of a release, build/dist/ebb-VERSION.tar.xz, seen to build by itself
 	@scripts/deps build
 	@$(PYTHON) scripts/dist
+
+deb: ## the Debian packages, in build/deb/: the module's for DKMS, the library, the command, plugins, pyebb; ARGS=-A: the module's alone
+	@scripts/deps deb$(if $(filter -A,$(ARGS)),-module)
+	@scripts/package deb build/deb $(ARGS)
+
+rpm: ## the same as RPMs, in build/rpm/
+	@scripts/deps rpm
+	@scripts/package rpm build/rpm $(if $(ARGS),$(ARGS),-ba)
 
 clean: ## remove build/
 	rm -rf build
