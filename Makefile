@@ -21,7 +21,8 @@ ROUNDS ?= 5
 LATENCY ?=
 # ab: the commit to compare with; empty is main.
 BASE ?=
-# measure WHAT=python, hardware: options of scripts/demo-python, of bench/kernel/hardware.
+# measure WHAT=python, hardware: options of scripts/demo-python, of bench/kernel/hardware; deb, rpm:
+# of dpkg-buildpackage, of rpmbuild.
 ARGS ?=
 # check-full, check-rest: minutes after which no stage begins; what is left is skipped and told.
 MINUTES ?=
@@ -40,8 +41,8 @@ WHAT ?=
 
 .DEFAULT_GOAL := build
 .PHONY: ab build check check-figures check-full check-kernel check-linux check-long check-rest clean \
-	configure coverage demo deps dist fuzz help install install-module linux measure module report \
-	uninstall uninstall-module $(MEASURES:%=measure-%)
+	configure coverage deb demo deps dist fuzz help install install-module linux measure module report \
+	rpm uninstall uninstall-module $(MEASURES:%=measure-%)
 .NOTPARALLEL:
 
 help: # list these targets
@@ -204,6 +205,14 @@ uninstall: configure ## use: remove what `make install` with the same DESTDIR an
 dist: ## develop: the tarball of a release, build/dist/ebb-VERSION.tar.xz, seen to build by itself
 	@scripts/deps build
 	@$(PYTHON) scripts/dist
+
+deb: ## use: the Debian packages, in build/deb/; ARGS=-A: the module's alone
+	@scripts/deps deb$(if $(filter -A,$(ARGS)),-module)
+	@scripts/package deb build/deb $(ARGS)
+
+rpm: ## use: the same as RPMs, in build/rpm/
+	@scripts/deps rpm
+	@scripts/package rpm build/rpm $(if $(ARGS),$(ARGS),-ba)
 
 clean: ## develop: remove build/
 	rm -rf build
