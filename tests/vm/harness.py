@@ -597,7 +597,7 @@ OURS = re.compile(r"\[(zram|zsmalloc)\]")
 
 def ours(kern):
     """What a report of KCSAN has in it if it is of our code. kcsan-series watches no other."""
-    return re.compile("") if kern.name == "kcsan-series" else OURS
+    return re.compile("") if kern.name.startswith("kcsan-series") else OURS
 
 
 def races(lines):

@@ -1,7 +1,7 @@
 #!/bin/sh
 # zswap over zram, so that both callers of zsmalloc are at work at once, beside pages that move.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-series*,kcsan-series
+# vm: kernel=uml-series*,kcsan-series*
 # vm: short=yes mem=512M timeout=300 modules=contig
 # vm: progs=swapcheck tools=mkswap,swapon,swapoff
 . /lib.sh

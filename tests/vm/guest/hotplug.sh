@@ -2,7 +2,7 @@
 # CPUs go and come while slots are freed, written, compacted and flushed: nothing is lost on a dead
 # one.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=stock-6.12,stock-7.3,kcsan,kcsan-series mem=768M cpus=4 timeout=40
+# vm: kernel=stock-6.12,stock-7.3,kcsan,kcsan-series* mem=768M cpus=4 timeout=40
 # vm: progs=swapcheck,blkcheck,rawread tools=mkswap,swapon,swapoff
 . /lib.sh
 modprobe zram num_devices=2 || { not_ok "zram loads"; exit 1; }

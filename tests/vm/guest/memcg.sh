@@ -1,7 +1,7 @@
 #!/bin/sh
 # Memory limits of cgroups, with zram and zswap as swap: limits met, lowered and taken away.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-series*,kcsan-series
+# vm: kernel=uml-series*,kcsan-series*
 # vm: mem=512M timeout=500 disks=1G progs=swapcheck
 # vm: tools=mkswap,swapon,swapoff
 . /lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # All pages that can be moved are moved without a pause; what zram and zswap hold is checked.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-series*,kcsan-series
+# vm: kernel=uml-series*,kcsan-series*
 # vm: mem=512M timeout=600 disks=1G modules=contig
 # vm: progs=swapcheck,blkcheck tools=mkswap,swapon,swapoff
 . /lib.sh

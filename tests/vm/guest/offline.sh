@@ -1,7 +1,7 @@
 #!/bin/sh
 # Blocks of memory go offline and come back while zram and zswap have pages in them.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=kcsan-series mem=768M timeout=80 append=movablecore=384M progs=swapcheck,blkcheck
+# vm: kernel=kcsan-series* mem=768M timeout=80 append=movablecore=384M progs=swapcheck,blkcheck
 # vm: tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # zswap over a disk: contents under pressure, at its limit, with its shrinker, through swapoff.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=uml-series*,kcsan-series
+# vm: kernel=uml-series*,kcsan-series*
 # vm: mem=512M timeout=500 disks=1G progs=swapcheck
 # vm: tools=mkswap,swapon,swapoff
 . /lib.sh
