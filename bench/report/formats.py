@@ -37,7 +37,6 @@ SOURCES = {
     "release.json": ("make demo", ("variant", "threads")),
     "store.json": ("make bench", ("threads", "codec")),
     "density.json": ("make bench", ("set", "churned")),
-    "pages.json": ("make bench", ("variant", "backlog_pages")),
     "malloc.json": ("make bench", ("allocator", "threads")),
     "latency.json": ("make bench", ("allocator", "others", "op")),
     "values.json": ("make bench", ("variant", "threads")),
