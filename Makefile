@@ -74,7 +74,7 @@ measure-library: build ## measure library: every bench of the command with its d
 		kernel=--vs-kernel; \
 	build/ebb bench density $$kernel --out build/bench/density.json || \
 		build/ebb bench density --out build/bench/density.json
-	@for b in release store pages malloc latency; do \
+	@for b in release store malloc latency; do \
 		build/ebb bench $$b --out build/bench/$$b.json || exit; done
 	@build/ebb values bench --values 100000 --threads 1 --out build/bench/values.json
 	@build/ebb values bench --values 500000 --from 100 --to 100 --threads 1 \

@@ -203,7 +203,6 @@ TABLES = {
     "store": ("threads", "codec", "codec_ns_per_page", "other_ns_per_page"),
     "density": ("set", "codec", "chain_size_pages", "churned", "pool_per_byte",
                 "linux_pool_per_byte", "linux_measured"),
-    "pages": ("variant", "backlog_pages", "threads", "max_pages_per_hold", "p999_hold_ns"),
     "malloc": ("allocator", "threads", "alloc_ns", "free_ns", "free_cpu_ns", "rss_per_byte",
                "rss_per_byte_churned", "left_bytes"),
     "latency": ("allocator", "others", "op", "p50_ns", "p99_ns", "p999_ns", "max_ns"),
@@ -229,10 +228,6 @@ def command():
                                    "churned": churned, "pool_per_byte": 1.012 + at / 500,
                                    "linux_pool_per_byte": 1.025 + at / 250,
                                    "linux_measured": False})
-    for v, hold in (("batched", 63), ("one_hold", 2000)):
-        for backlog in (2000, 50000):
-            out["pages"].append(row({"variant": v, "backlog_pages": backlog, "threads": 2,
-                                     "max_pages_per_hold": hold}, p999_hold_ns=hold * 15))
     for at, v in enumerate(("ebb", "ebb-sync", "mimalloc", "jemalloc", "tcmalloc", "glibc")):
         for n in (1, 2):
             out["malloc"].append(row({"allocator": v, "threads": n, "left_bytes": at << 20},

@@ -509,72 +509,6 @@ static void a_few_idle_pages_go_back_by_themselves_too(void **state)
 	ebb_close(store);
 }
 
-static void the_page_interface_checks_its_arguments(void **state)
-{
-	struct ebb_pages *pages = (void *)page;
-	struct ebb_pages_stat stat = { .struct_size = sizeof(stat) };
-	uint32_t id = 1;
-
-	must_eq(ebb_pages_open(NULL, 8, 64), -EINVAL);
-	must_eq(ebb_pages_open(&pages, 0, 64), -EINVAL);
-	must(pages == NULL);
-	must_eq(ebb_pages_open(&pages, 65, 1000), -EINVAL);
-	must_eq(ebb_pages_open(&pages, 8, 7), -EINVAL);
-	must_eq(ebb_pages_open(&pages, 8, (1u << 20) + 1), -EINVAL);
-	must_eq(ebb_pages_alloc(NULL, &id, 1), -EINVAL);
-	must_eq(ebb_pages_free(NULL, &id, 1), -EINVAL);
-	must_eq(ebb_pages_free_one_hold(NULL, &id, 1), -EINVAL);
-	must_eq(ebb_pages_decay(NULL, NULL), -EINVAL);
-	must_eq(ebb_pages_stat(NULL, &stat), -EINVAL);
-	must_eq(ebb_pages_reset_stat(NULL), -EINVAL);
-	must(!ebb_pages_addr(NULL, 1));
-	ebb_pages_close(NULL);
-	must_eq(ebb_pages_open(&pages, 8, 8), 0);
-	must_eq(ebb_pages_alloc(pages, NULL, 1), -EINVAL);
-	must_eq(ebb_pages_alloc(pages, NULL, 0), 0);
-	must_eq(ebb_pages_free(pages, NULL, 1), -EINVAL);
-	must_eq(ebb_pages_free(pages, &id, 0), 0);
-	must_eq(ebb_pages_free_one_hold(pages, NULL, 1), -EINVAL);
-	must_eq(ebb_pages_stat(pages, NULL), -EINVAL);
-	must(!ebb_pages_addr(pages, 0));
-	ebb_pages_close(pages);
-}
-
-static void batching_bounds_a_hold_and_one_hold_does_not(void **state)
-{
-	static uint32_t ids[2000];
-	struct ebb_pages_stat stat = { .struct_size = sizeof(stat) };
-	struct ebb_pages *pages;
-	int changed = 1;
-
-	must_eq(ebb_pages_open(&pages, 31, 62), 0);
-	must_eq(ebb_pages_alloc(pages, ids, ARRAY_LEN(ids)), 0);
-	for (unsigned int i = 0; i < ARRAY_LEN(ids); i++)
-		memset(ebb_pages_addr(pages, ids[i]), (int)i, 16);
-	must_eq(*(unsigned char *)ebb_pages_addr(pages, ids[77]), 77);
-	must_eq(ebb_pages_free(pages, ids, ARRAY_LEN(ids)), 0);
-	must_eq(ebb_pages_stat(pages, &stat), 0);
-	must_be_at_most(stat.max_pages_per_hold, 31);
-	must(stat.holds >= (ARRAY_LEN(ids) - 62 * nr_cpu_ids - 31) / 31);
-	must(stat.p999_hold_ns <= stat.max_hold_ns && stat.max_hold_ns > 0);
-	must(stat.listed_pages <= (uint64_t)62 * nr_cpu_ids);
-
-	must_eq(ebb_pages_reset_stat(pages), 0);
-	must_eq(ebb_pages_alloc(pages, ids, ARRAY_LEN(ids)), 0);
-	must_eq(ebb_pages_free_one_hold(pages, ids, ARRAY_LEN(ids)), 0);
-	must_eq(ebb_pages_stat(pages, &stat), 0);
-	must_eq(stat.max_pages_per_hold, ARRAY_LEN(ids));
-	must(stat.free_pages >= ARRAY_LEN(ids));
-	must_eq(ebb_pages_decay(pages, NULL), 0);       /* lists that were in use are spared once */
-	for (unsigned int i = 0; changed; i++) {
-		must_eq(ebb_pages_decay(pages, &changed), 0);
-		must(i < 30);
-	}
-	must_eq(ebb_pages_stat(pages, &stat), 0);
-	must_eq(stat.listed_pages, 0);
-	ebb_pages_close(pages);
-}
-
 /* A program of a later version: its structs go on for some bytes. */
 #define LATER(type) struct { struct type now; u64 more[3]; }
 
@@ -583,9 +517,7 @@ static void a_program_of_a_later_version_is_answered(void **state)
 	static LATER(ebb_class) rows[EBB_CLASSES_MAX];
 	LATER(ebb_config) cfg;
 	LATER(ebb_stat) stat;
-	LATER(ebb_pages_stat) pages_stat;
 	unsigned int n, k, largest;
-	struct ebb_pages *pages;
 	struct ebb_store *store;
 
 	memset(&cfg, 0, sizeof(cfg));
@@ -619,14 +551,6 @@ static void a_program_of_a_later_version_is_answered(void **state)
 		}
 	}
 	ebb_close(store);
-
-	must_eq(ebb_pages_open(&pages, 8, 64), 0);
-	memset(&pages_stat, 0xff, sizeof(pages_stat));
-	pages_stat.now.struct_size = sizeof(pages_stat);
-	must_eq(ebb_pages_stat(pages, &pages_stat.now), 0);
-	must_eq(pages_stat.now.holds, 0);
-	must_eq(pages_stat.more[0] | pages_stat.more[1] | pages_stat.more[2], 0);
-	ebb_pages_close(pages);
 }
 
 static void a_size_that_was_not_set_is_refused(void **state)
@@ -634,21 +558,16 @@ static void a_size_that_was_not_set_is_refused(void **state)
 	static const size_t wrong[] = { 0, 8, 55, SIZED_MOST + 1, SIZE_MAX };
 	static struct ebb_class rows[EBB_CLASSES_MAX];
 	struct ebb_store *store = open_slots(SLOTS);
-	struct ebb_pages_stat pages_stat;
 	unsigned int n, largest;
-	struct ebb_pages *pages;
 	struct ebb_stat stat;
 
-	must_eq(ebb_pages_open(&pages, 8, 64), 0);
 	for (unsigned int i = 0; i < ARRAY_LEN(wrong); i++) {
-		stat.struct_size = rows[0].struct_size = pages_stat.struct_size = wrong[i];
+		stat.struct_size = rows[0].struct_size = wrong[i];
 		must_eq(ebb_stat(store, &stat), -EINVAL);
 		must_eq(ebb_classes(store, rows, &n), -EINVAL);
 		must_eq(ebb_class_table(4096, 8, rows, &n, &largest), -EINVAL);
 		must_eq(ebb_store_class_table(4096, 8, rows, &n, &largest), -EINVAL);
-		must_eq(ebb_pages_stat(pages, &pages_stat), -EINVAL);
 	}
-	ebb_pages_close(pages);
 	ebb_close(store);
 }
 
@@ -695,8 +614,6 @@ int main(void)
 		cmocka_unit_test(a_check_puts_the_tick_off_and_does_not_wait_for_it),
 		cmocka_unit_test(idle_memory_goes_back_by_itself),
 		cmocka_unit_test(a_few_idle_pages_go_back_by_themselves_too),
-		cmocka_unit_test(the_page_interface_checks_its_arguments),
-		cmocka_unit_test(batching_bounds_a_hold_and_one_hold_does_not),
 	};
 
 	return cmocka_run_group_tests_name("api", tests, NULL, NULL);

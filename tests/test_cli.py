@@ -23,8 +23,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 EBB = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else
                        os.environ.get("EBB", os.path.join(ROOT, "build", "ebb")))
-COMMANDS = ["classes", "pack", "bench release", "bench store", "bench density", "bench pages",
-            "bench malloc", "bench latency", "values bench", "cache bench", "top", "tierd"]
+COMMANDS = ["classes", "pack", "bench release", "bench store", "bench density", "bench malloc",
+            "bench latency", "values bench", "cache bench", "top", "tierd"]
 BENCHES = [c for c in COMMANDS if c.startswith("bench")]
 LIMIT_S = 120
 NOBODY = 65534
@@ -282,7 +282,7 @@ def a_name_cannot_forge_a_message(tmp):
     refused(1, shown, "pack", os.path.join(tmp, evil))
     refused(2, shown, evil)
     refused(2, shown, "pack", "--codec", evil, tmp)
-    refused(2, shown, "bench", "pages", "--out", os.path.join(tmp, evil, "out.json"))
+    refused(2, shown, "bench", "store", "--out", os.path.join(tmp, evil, "out.json"))
     refused(2, shown, "bench", "store", "--data", os.path.join(tmp, evil))
     # A name in a table is no other: it was made by who runs this, and is one line all the same.
     named = write(os.path.join(tmp, "two\nlines"), os.urandom(65536))
@@ -341,8 +341,8 @@ def wrong_options_of_a_bench_are_told_in_one_line(tmp):
     refused(2, "99", "bench", "store", "--codec", "zstd", "--level", "99")
     refused(2, "0", "bench", "release", "--rounds", "0")
     refused(2, "/missing", "bench", "release", "--size", "4M", "--data", "/missing")
-    refused(2, "65", "bench", "pages", "--batch", "65")
-    refused(2, "0", "bench", "pages", "--backlog", "0")
+    refused(2, "1001", "bench", "release", "--rounds", "1001")
+    refused(2, "0", "bench", "latency", "--exits", "0")
     refused(2, "dlmalloc", "bench", "malloc", "--allocator", "dlmalloc")
 
 
@@ -364,7 +364,6 @@ def more_than_there_is_memory_for_is_refused(tmp):
     # Threads count, not only the size of each.
     for name in ("release", "store"):
         refused(2, "64G", "bench", name, "--size", "64G", "--threads", "1,250", "--data", good)
-    refused(2, "--high", "bench", "pages", "--threads", "250", "--high", "1048576")
 
 
 def cgroup(name, files):
@@ -444,8 +443,6 @@ def in_a_small_cgroup_nothing_is_killed(tmp):
             line = refused(2, "--size", "bench", name, *args, **more)
             # What it calls enough is.
             works("bench", name, *args, "--size", line.split()[-1], **more)
-        refused(2, "expected at most", "bench", "pages", "--backlog", "20000", **more)
-        works("bench", "pages", "--backlog", "10000", "--repeats", "2", "--rounds", "1", **more)
     finally:
         remove_cgroup(group)
 
@@ -602,18 +599,6 @@ def bench_density_writes_its_rows(tmp):
 
 
 @test
-def bench_pages_counts_no_hold_past_a_batch(tmp):
-    rows = bench(tmp, "pages", "--backlog", "2000,3000", "--repeats", "5", "--rounds", "1", "--batch", "32")
-    has(rows, "variant backlog_pages batch max_pages_per_hold max_hold_ns p999_hold_ns pages_per_s")
-    for r in rows:
-        if r["variant"] == "batched":
-            assert r["max_pages_per_hold"] <= 32, r
-        else:
-            assert r["max_pages_per_hold"] == r["backlog_pages"], r
-    assert {r["backlog_pages"] for r in rows} == {2000, 3000}, rows
-
-
-@test
 def values_bench_writes_its_rows(tmp):
     out = os.path.join(tmp, "values.json")
     # Each variant but the codec rests for three seconds a number of threads.
@@ -703,12 +688,12 @@ def bench_latency_writes_its_rows(tmp):
 
 @test
 def json_on_stdout_is_all_there_is_there(tmp):
-    p = works("bench", "pages", "--backlog", "2000", "--repeats", "2", "--rounds", "1", "--json",
-              "--out", os.path.join(tmp, "pages.json"))
+    p = works(*TINY, "--json", "--out", os.path.join(tmp, "store.json"))
     assert json.loads(p.stdout)["rows"]
 
 
-TINY = ("bench", "pages", "--backlog", "2000", "--repeats", "2", "--rounds", "1")
+TINY = ("bench", "store", "--size", "64K", "--threads", "1", "--rounds", "1", "--data", "mix")
+LONG = ("bench", "store", "--rounds", "1000", "--data", "mix")
 
 
 @test
@@ -747,8 +732,7 @@ def an_out_file_keeps_its_mode_and_owner(tmp):
         assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (NOBODY, NOBODY, 0o606), st
         os.chown(out, 0, 0)
         os.chmod(out, 0o644)
-    refused(2, "out.json", "bench", "pages", "--rounds", "1000", "--repeats", "1000000", "--out", out,
-            **ordinary_user())
+    refused(2, "out.json", *LONG, "--out", out, **ordinary_user())
     with open(out, encoding="utf-8") as f:
         assert json.load(f)["rows"]
 
@@ -757,13 +741,12 @@ def an_out_file_keeps_its_mode_and_owner(tmp):
 def an_out_file_that_cannot_be_written_is_named_before_the_work(tmp):
     where = os.path.join(tmp, "no", "such", "folder.json")
     write(os.path.join(tmp, "no"), b"a file, not a folder")
-    long = ("bench", "pages", "--rounds", "1000", "--repeats", "1000000")
     for out in (where, os.path.join(tmp, "missing", "out.json"), tmp, tmp + "/", "/dev/null",
                 os.path.join(tmp, "new") + "/"):
-        refused(2, out, *long, "--out", out)
+        refused(2, out, *LONG, "--out", out)
     os.mkdir(os.path.join(tmp, "closed"), 0o555)
     os.chmod(tmp, 0o755)
-    refused(2, "closed", *long, "--out", os.path.join(tmp, "closed", "out.json"), **ordinary_user())
+    refused(2, "closed", *LONG, "--out", os.path.join(tmp, "closed", "out.json"), **ordinary_user())
 
 
 @test
@@ -787,7 +770,7 @@ def no_link_leads_what_is_written_elsewhere(tmp):
 def a_signal_that_is_ignored_stays_ignored(tmp):
     """As nohup, and a script's job in the background, have it."""
     for ignored in (signal.SIGHUP, signal.SIGINT):
-        p = subprocess.Popen([EBB, "bench", "pages", "--rounds", "1000"], stdin=subprocess.DEVNULL,
+        p = subprocess.Popen([EBB, *LONG], stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                              preexec_fn=lambda sig=ignored: signal.signal(sig, signal.SIG_IGN))
         try:

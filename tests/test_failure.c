@@ -193,11 +193,36 @@ static void all_allocations_may_fail_from_any_point_on(void **state)
 	each_point(true, 1 << 20);
 }
 
-static void the_page_interface_fails_whole_and_loses_nothing(void **state)
+/* ---- below the library ---- */
+
+static int use_a_page_source(void)
 {
-	static uint32_t ids[300];
-	struct ebb_pages_stat stat = { .struct_size = sizeof(stat) };
-	struct ebb_pages *pages;
+	static host_page held[300];
+	struct host_pages *zone;
+	char why[128];
+	struct pcp pcp;
+	unsigned int n;
+	int err = zone_open(&zone);
+
+	if (err)
+		return err;
+	err = pcp_init(&pcp, zone, 8, 32);
+	if (!err) {
+		n = host_pages_alloc(zone, held, ARRAY_LEN(held), ANYHOW);
+		must_eq(zone_pages_out(zone), n + pcp_count(&pcp));
+		host_pages_free(zone, held, n);
+		pcp_drain(&pcp);
+		must_eq(zone_pages_out(zone), 0);
+		must_eq(zone_check(zone, why, sizeof(why)), 0);
+		pcp_destroy(&pcp);
+		err = n < ARRAY_LEN(held) ? -ENOMEM : 0;
+	}
+	zone_close(zone);
+	return err;
+}
+
+static void a_page_source_fails_whole_and_loses_nothing(void **state)
+{
 	bool did = true;
 	int err;
 	s64 n;
@@ -205,23 +230,12 @@ static void the_page_interface_fails_whole_and_loses_nothing(void **state)
 	/* All that come after fail too: one alone may be made up for by other CPUs' lists. */
 	for (n = 1; did; n++) {
 		arm(n, true);
-		err = ebb_pages_open(&pages, 8, 32);
-		if (!err) {
-			err = ebb_pages_alloc(pages, ids, ARRAY_LEN(ids));
-			must_eq(ebb_pages_stat(pages, &stat), 0);
-			if (!err)
-				must_eq(ebb_pages_free(pages, ids, ARRAY_LEN(ids)), 0);
-			ebb_pages_close(pages);
-		} else {
-			must(pages == NULL);
-		}
+		err = use_a_page_source();
 		did = disarm();
 		must_eq(err, did ? -ENOMEM : 0);
 	}
 	must(n > 20);
 }
-
-/* ---- below the library ---- */
 
 static struct store *rig_open(const struct codec_ops *codec)
 {
@@ -430,7 +444,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_one_allocation_may_fail),
 		cmocka_unit_test(all_allocations_may_fail_from_any_point_on),
-		cmocka_unit_test(the_page_interface_fails_whole_and_loses_nothing),
+		cmocka_unit_test(a_page_source_fails_whole_and_loses_nothing),
 		cmocka_unit_test(a_store_that_cannot_be_made_gives_everything_back),
 		cmocka_unit_test(a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes),
 		cmocka_unit_test(codecs_and_blocks_that_cannot_be_had_are_given_back),

@@ -34,14 +34,10 @@ static struct ebb_store *open_slots(u64 slots, const char *codec)
 
 /* ---- fork ---- */
 
-static struct ebb_pages *pages;
-
 static int use_what_is_the_parents(void)
 {
 	static struct ebb_class rows[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*rows) } };
-	struct ebb_pages_stat pages_stat = { .struct_size = sizeof(pages_stat) };
 	unsigned int n;
-	uint32_t id = 1;
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	size_t bytes;
 	u64 x;
@@ -63,14 +59,6 @@ static int use_what_is_the_parents(void)
 	ANSWERS(ebb_classes(store, rows, &n), -EINVAL);
 	ANSWERS(ebb_check(store, page, sizeof(page)), -EINVAL);
 	ebb_close(store);
-	ANSWERS(ebb_pages_alloc(pages, &id, 1), -EINVAL);
-	ANSWERS(ebb_pages_free(pages, &id, 1), -EINVAL);
-	ANSWERS(ebb_pages_free_one_hold(pages, &id, 1), -EINVAL);
-	ANSWERS(ebb_pages_decay(pages, NULL), -EINVAL);
-	ANSWERS(ebb_pages_stat(pages, &pages_stat), -EINVAL);
-	ANSWERS(ebb_pages_reset_stat(pages), -EINVAL);
-	ANSWERS(ebb_pages_addr(pages, id) == NULL, true);
-	ebb_pages_close(pages);
 	return 0;
 }
 
@@ -109,12 +97,9 @@ static int end_as_programs_do(void)
 static void a_store_is_none_in_a_forked_child(void **state)
 {
 	char why[200];
-	uint32_t id;
 
 	store = open_slots(SLOTS, NULL);
 	must(store != NULL);
-	must_eq(ebb_pages_open(&pages, 8, 64), 0);
-	must_eq(ebb_pages_alloc(pages, &id, 1), 0);
 	for (unsigned int i = 0; i < 1000; i++) {
 		fill_random(page, sizeof(page), i);
 		must_eq(ebb_write(store, i, page, sizeof(page)), 0);
@@ -125,7 +110,6 @@ static void a_store_is_none_in_a_forked_child(void **state)
 	must_eq(status_of_child(use_one_of_its_own), 0);
 #endif
 	must_eq(ebb_check(store, why, sizeof(why)), 0);
-	ebb_pages_close(pages);
 	ebb_close(store);
 }
 

@@ -38,7 +38,7 @@ import plots_programs   # noqa: F401
 import plots_release    # noqa: F401
 CASES = []
 # Lines, bars, dots and stacked bars, and few enough to draw quickly.
-FEW = ("release.json", "density.json", "back.json", "pages.json")
+FEW = ("release.json", "density.json", "back.json", "malloc.json")
 VOID = {"meta", "link", "br"}
 NOWHERE = "/nonexistent"      # no published figures
 
@@ -265,7 +265,7 @@ def a_fresh_clone_draws_what_is_published_and_a_later_run_comes_before_it():
             must("<svg" in of and f"<br>{whose}: A CPU" in of and f"commit {commit}<" in of,
                  f"{at}: {of[-900:]}")
             must("Published" in body(text, "back"), "what only docs/figures has is not drawn")
-            must("Not measured here" in body(text, "pages"), "a plot without data")
+            must("Not measured here" in body(text, "allocators"), "a plot without data")
 
 
 @case

@@ -13,7 +13,7 @@
 
 static const struct command *const commands[] = {
 	&classes_command,      &pack_command,         &bench_release_command,
-	&bench_store_command,  &bench_density_command, &bench_pages_command,
+	&bench_store_command,  &bench_density_command,
 	&bench_malloc_command, &bench_malloc_one_command, &bench_latency_command,
 	&bench_latency_one_command, &values_bench_command,
 	&cache_bench_command,  &top_command, &tierd_command,

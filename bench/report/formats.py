@@ -37,7 +37,6 @@ SOURCES = {
     "release.json": ("make demo", ("variant", "threads")),
     "store.json": ("make measure WHAT=library", ("threads", "codec")),
     "density.json": ("make measure WHAT=library", ("set", "churned")),
-    "pages.json": ("make measure WHAT=library", ("variant", "backlog_pages")),
     "malloc.json": ("make measure WHAT=library", ("allocator", "threads")),
     "latency.json": ("make measure WHAT=library", ("allocator", "others", "op")),
     "values.json": ("make measure WHAT=library", ("variant", "threads")),

@@ -177,24 +177,6 @@ def back(rows):
                  + (f"; missed: {join(missed[:4])}." if missed else "."))
 
 
-@plot(BACK, "pages.json", "Pages given back in batches: the longest hold of the zone's lock")
-def pages(rows):
-    names = [("batched", "in batches, as Ebb does", "deferred"),
-             ("one_hold", "in one hold", "intree")]
-    rows = rows.also(backlog=lambda r: f"{number(r['backlog_pages'])} pages")
-    panels = asked([Panel("dots", by(rows, "variant", names, "backlog", m), value, "backlog", title,
-                          log=True) for m, value, title in (
-                              ("p999_hold_ns", "ns", "99.9th percentile of holds"),
-                              ("max_pages_per_hold", "pages", "most pages in one hold"))], rows,
-                   "p999_hold_ns")
-    top = rows.values("backlog")[-1]
-    a, b = (rows.get("p999_hold_ns", variant=v, backlog=top) for v, _, _ in names)
-    if not a or not b:
-        return Chart(panels, "One of the two variants is missing from this run.")
-    return Chart(panels, f"With a backlog of {top}, 999 of 1,000 holds in batches are over within "
-                 f"{number(a.value)} ns, and in one hold within {number(b.value)} ns.")
-
-
 SCENARIOS = {
     "exit-storm": "every CPU frees what it stored",
     "exit-scattered": "the same, stored by all in turn",

@@ -8,9 +8,8 @@
  * is given back in batches by a worker thread, within a budget of bytes and of time.  Workers are
  * shared by the stores of a process, and made when there is something to do.
  *
- * Every function may be called by any thread at any time, but ebb_close() and ebb_pages_close(),
- * which need the store or the page source to themselves, and ebb_check() and ebb_reset(), which
- * say what others may do meanwhile.  None may be called from a signal handler.  None is a
+ * Every function may be called by any thread at any time, but ebb_close(), which needs the
+ * store to itself, and ebb_check() and ebb_reset(), which say what others may do meanwhile.  None may be called from a signal handler.  None is a
  * cancellation point; a thread that may be cancelled asynchronously must not call any.  In a
  * forked child a store of the parent is none (-EINVAL), closing it does nothing, and it may open
  * stores of its own.  libebb.so stays loaded after dlclose(); what links libebb.a and may be
@@ -238,48 +237,6 @@ const char *ebb_codec_name(unsigned int i);
 
 /* The levels of a codec; min == max == 0: it has none.  -ENOENT: no such codec. */
 int ebb_codec_levels(const char *name, int32_t *min, int32_t *max, int32_t *def);
-
-/*
- * The page side by itself: per-CPU lists of free pages (batch, high, decay) in front of a
- * zone with one lock.
- */
-struct ebb_pages;
-
-struct ebb_pages_stat {
-	size_t struct_size;          /* sizeof(struct ebb_pages_stat), set by the caller */
-	uint64_t holds;              /* times the zone lock was taken to give pages back */
-	uint64_t max_pages_per_hold; /* most pages given back in one hold */
-	uint64_t max_hold_ns;        /* longest hold for giving back */
-	uint64_t p999_hold_ns;       /* 99.9 % of those holds are no longer (to 1/16) */
-	uint64_t listed_pages;       /* pages in per-CPU lists now */
-	uint64_t free_pages;         /* free pages in the zone now */
-};
-
-/*
- * Opens a page source.  batch: pages moved in one hold of the zone lock, 1 to 64; high: most
- * pages a per-CPU list may hold, batch to 1048576.
- */
-int ebb_pages_open(struct ebb_pages **pages, unsigned int batch, unsigned int high);
-void ebb_pages_close(struct ebb_pages *pages);
-
-/* Takes n pages; ids[n] names them.  All or nothing: -ENOMEM. */
-int ebb_pages_alloc(struct ebb_pages *pages, uint32_t *ids, size_t n);
-
-/* Gives n pages to this CPU's list; what exceeds high goes on to the zone in batches. */
-int ebb_pages_free(struct ebb_pages *pages, const uint32_t *ids, size_t n);
-
-/* Gives n pages to the zone in one hold of its lock: what batching avoids. */
-int ebb_pages_free_one_hold(struct ebb_pages *pages, const uint32_t *ids, size_t n);
-
-/* One refresh of the per-CPU lists; *changed, if not NULL, says whether it did anything. */
-int ebb_pages_decay(struct ebb_pages *pages, int *changed);
-
-/* The address of a page's bytes. */
-void *ebb_pages_addr(struct ebb_pages *pages, uint32_t id);
-
-int ebb_pages_stat(struct ebb_pages *pages, struct ebb_pages_stat *stat);
-/* Starts the hold figures again. */
-int ebb_pages_reset_stat(struct ebb_pages *pages);
 
 #ifdef __cplusplus
 }

@@ -476,7 +476,6 @@ void host_settle(struct host_percpu *pc);
 struct host_pages {
 	uintptr_t bias[32]; /* address of page p: bias[its highest bit] + (p << PAGE_SHIFT) */
 	u32 max_blocks;  /* most 2 MiB blocks to take, 0: all; write with WRITE_ONCE */
-	u32 measure;     /* time the holds of zone_pages_free; write with WRITE_ONCE */
 	struct pcp *pcp; /* what its pages go through (pcp.h) */
 };
 

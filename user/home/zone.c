@@ -52,9 +52,6 @@
 
 #define COMMIT_BLOCKS 16u                    /* made accessible by one system call, at most */
 
-/* A time t >= 16 is in bucket (log2(t) - 3) * 16 + the four bits after t's highest. */
-#define HIST_BUCKETS 640u                    /* up to 2^43 ns */
-
 /* The block after b, which may be the first one of the next extent. */
 static u32 block_after(const struct zone *z, u32 b)
 {
@@ -313,25 +310,6 @@ unsigned int zone_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 
 /* ---- giving pages back ---- */
 
-static u32 hist_bucket(u64 t)
-{
-	u32 e, i;
-
-	if (t < 16)
-		return (u32)t;
-	e = high_bit(t);
-	i = (e - 3) * 16 + (u32)(t >> (e - 4) & 15);
-	return i < HIST_BUCKETS ? i : HIST_BUCKETS - 1;
-}
-
-/* The longest time that is in bucket i. */
-static u64 hist_top(u32 i)
-{
-	u32 e = i / 16 + 3;
-
-	return i < 16 ? i : ((u64)(i % 16 + 17) << (e - 4)) - 1;
-}
-
 static bool is_open(const struct zone *z, u32 b) __must_hold(&z->lock)
 {
 	return b && b < z->next && b - (1u << high_bit(b)) < z->extent[high_bit(b)].blocks;
@@ -378,18 +356,7 @@ void zone_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 		zone_poison(host_page_addr(src, pages[i]), PAGE_SIZE);
 #endif
 	spin_lock(&z->lock);
-	if (unlikely(READ_ONCE(src->measure))) {
-		u64 t = ktime_get_ns();
-
-		zone_put(z, pages, n);
-		t = ktime_get_ns() - t;
-		z->timed_holds++;
-		z->hist[hist_bucket(t)]++;
-		if (t > z->max_ns)
-			z->max_ns = t;
-	} else {
-		zone_put(z, pages, n);
-	}
+	zone_put(z, pages, n);
 	spin_unlock(&z->lock);
 }
 
@@ -402,12 +369,8 @@ int zone_open(struct host_pages **src)
 
 	if (!z)
 		return -ENOMEM;
-	z->hist = host_zalloc(HIST_BUCKETS * sizeof(*z->hist));
 	z->sets = host_user_map(2 * set_bytes(BLOCKS), PROT_READ | PROT_WRITE);
-	if (!z->hist || !z->sets) {
-		if (z->sets)
-			munmap(z->sets, 2 * set_bytes(BLOCKS));
-		host_free(z->hist, HIST_BUCKETS * sizeof(*z->hist));
+	if (!z->sets) {
 		host_free(z, sizeof(*z));
 		return -ENOMEM;
 	}
@@ -448,7 +411,6 @@ void zone_close(struct host_pages *src)
 	}
 	mutex_destroy(&z->commit);
 	munmap(z->sets, 2 * set_bytes(BLOCKS));
-	host_free(z->hist, HIST_BUCKETS * sizeof(*z->hist));
 	host_free(z, sizeof(*z));
 }
 
@@ -462,8 +424,6 @@ u64 zone_pages_out(struct host_pages *src)
 void zone_stat(struct host_pages *src, struct zone_stat *stat)
 {
 	struct zone *z = zone_of(src);
-	u64 seen = 0;
-	u32 i;
 
 	spin_lock(&z->lock);
 	*stat = (struct zone_stat){
@@ -474,25 +434,7 @@ void zone_stat(struct host_pages *src, struct zone_stat *stat)
 		.resident_bytes = (z->out + z->free_res + z->limbo) << PAGE_SHIFT,
 		.holds = z->holds,
 		.max_pages_per_hold = z->max_pages,
-		.max_hold_ns = z->max_ns,
 	};
-	for (i = 0; z->timed_holds && i < HIST_BUCKETS; i++) {
-		seen += z->hist[i];
-		if (seen * 1000 >= z->timed_holds * 999) {
-			stat->p999_hold_ns = hist_top(i) < z->max_ns ? hist_top(i) : z->max_ns;
-			break;
-		}
-	}
-	spin_unlock(&z->lock);
-}
-
-void zone_reset_stat(struct host_pages *src)
-{
-	struct zone *z = zone_of(src);
-
-	spin_lock(&z->lock);
-	z->holds = z->max_pages = z->timed_holds = z->max_ns = 0;
-	memset(z->hist, 0, HIST_BUCKETS * sizeof(*z->hist));
 	spin_unlock(&z->lock);
 }
 

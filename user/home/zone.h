@@ -3,7 +3,7 @@
  * zone.h - the user-space home's page source: pages carved out of 2 MiB blocks of address space
  * that grows with use, and given on to the operating system when they stay free.
  *
- * struct host_pages (host_impl.h) has two knobs: max_blocks and measure.
+ * struct host_pages (host_impl.h) has a knob: max_blocks.
  */
 #ifndef EBB_USER_ZONE_H
 #define EBB_USER_ZONE_H
@@ -19,11 +19,8 @@ struct zone_stat {
 	u64 free_resident;       /* of them, those that hold memory of the system */
 	u64 blocks;              /* taken so far; at most max_blocks */
 	u64 resident_bytes;      /* memory from the system: (out + free_resident) pages */
-	/* zone_pages_free() since zone_reset_stat() */
-	u64 holds;
+	u64 holds;               /* of the lock, to give pages back */
 	u64 max_pages_per_hold;
-	/* the same, of holds made while measure was set; to the upper end of 1/16 steps */
-	u64 max_hold_ns, p999_hold_ns;
 };
 
 /* Process context, as all below.  Maps nothing yet.  0 or -ENOMEM. */
@@ -65,7 +62,6 @@ void zone_stat(struct host_pages *src, struct zone_stat *stat);
 
 /* Pages that it has given out and not back.  One load. */
 u64 zone_pages_out(struct host_pages *src);
-void zone_reset_stat(struct host_pages *src);
 
 /* 0, or -EUCLEAN and a sentence in why[len]. */
 int zone_check(struct host_pages *src, char *why, size_t len);

@@ -35,7 +35,6 @@ struct extent {
 struct zone {
 	struct host_pages pub;       /* first: host_page_addr() reads it */
 	struct extent extent[EXTENTS];     /* commit; fixed once committed is past it */
-	u64 *hist;                   /* of hold times, HIST_BUCKETS; lock */
 	struct block_set res, gone;
 	void *sets;                  /* their words: one lazily touched mapping */
 	size_t page;                 /* bytes of a page of the system */
@@ -49,7 +48,6 @@ struct zone {
 	u64 out, free, free_res, limbo; /* out: READ_ONCE */
 	u64 idle;                    /* least free_res since the last decay tick */
 	u64 holds, max_pages;
-	u64 timed_holds, max_ns;
 };
 
 static inline struct zone *zone_of(struct host_pages *src)
