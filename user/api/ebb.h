@@ -8,14 +8,15 @@
  * is given back in batches by a worker thread, within a budget of bytes and of time.  Workers are
  * shared by the stores of a process, and made when there is something to do.
  *
- * Every function may be called by any thread at any time, but ebb_close(), which needs the
- * store to itself, and ebb_check() and ebb_reset(), which say what others may do meanwhile.  None
- * may be called from a signal handler.  None is a cancellation point; a thread that may be cancelled asynchronously must not call any.  In a
- * forked child a store of the parent is none (-EINVAL), closing it does nothing, and it may open
- * stores of its own.  libebb.so stays loaded after dlclose(); what links libebb.a and may be
- * unloaded is to be linked with -z nodelete.  Functions that return int return 0, or a negative
- * error number and then have changed nothing but what their comment says.  -EINVAL: an argument
- * that can be seen to be wrong (NULL, what is no store, a size).  -ERANGE: a slot past the end.
+ * Every function may be called by any thread at any time, but ebb_close(), which needs the store
+ * to itself, and ebb_check() and ebb_reset(), which say what others may do meanwhile.  None may be
+ * called from a signal handler.  None is a cancellation point; a thread that may be cancelled
+ * asynchronously must not call any.  In a forked child a store of the parent is none (-EINVAL),
+ * closing it does nothing, and it may open stores of its own.  libebb.so stays loaded after
+ * dlclose(); what links libebb.a and may be unloaded is to be linked with -z nodelete.  Functions
+ * that return int return 0, or a negative error number and then have changed nothing but what
+ * their comment says.  -EINVAL: an argument that can be seen to be wrong (NULL, what is no store,
+ * a size).  -ERANGE: a slot past the end.
  */
 #ifndef EBB_H
 #define EBB_H
