@@ -186,7 +186,7 @@ def scale():
             for cpus, nodes in bench.MACHINES:
                 role = {"remote_own": 900 * cpus / by, "remote_other": 40,
                         "holds": {"class": [20, 0]},
-                        "max_hold_objects": 300, "max_hold_ns": 900, "interrupts": 0, "visits": 3,
+                        "max_hold_objects": 300, "max_hold_ns": 900, "visits": 3,
                         "wakes": 2, "sleeps": 0}
                 ends = [{"scenario": name, "cpus": cpus, "nodes": nodes, "objects": 2048 * cpus,
                          "ns": ns * 2048 / by * cpus ** 0.2, "all_back_ns": 1e6, "op": role,

@@ -199,7 +199,6 @@ void mutex_unlock(struct mutex *m)
 
 struct item {
 	u32 lock;
-	u32 used;               /* since another CPU last wanted it */
 };
 
 static struct item *item_of(struct host_percpu *pc, unsigned int cpu)
@@ -234,7 +233,6 @@ void *host_percpu_lock(struct host_percpu *pc)
 	struct item *item = item_of(pc, sim_cpu());
 
 	sim_item_lock(item->lock, item);
-	item->used = 1;
 	return (char *)item + SMP_CACHE_BYTES;
 }
 
@@ -246,22 +244,11 @@ void host_percpu_unlock(struct host_percpu *pc, void *at)
 	sim_unlock(item->lock, item);
 }
 
-/* As the kernel's home at 84d3dc0: an interrupt to each CPU that used its item since the last. */
+/* For test_sim.c: what the core never does. */
 void host_percpu_each(struct host_percpu *pc, void (*fn)(void *item, void *arg), void *arg)
 {
 	unsigned int cpu;
 
-	for (cpu = 0; cpu < sim_cpus(); cpu++) {
-		struct item *item = item_of(pc, cpu);
-
-		sim_access(item, sizeof(*item), false);
-		if (item->used && cpu != sim_cpu()) {
-			sim_counts_of_self()->interrupts++;
-			sim_pass(sim_cost.irq);
-			sim_stolen(cpu, sim_cost.irq);
-		}
-		item->used = 0;
-	}
 	for (cpu = 0; cpu < sim_cpus(); cpu++) {
 		struct item *item = item_of(pc, cpu);
 

@@ -318,13 +318,13 @@ static void print_role(const char *name, enum sim_role role)
 
 	printf(", \"%s\": {\"remote_own\": %llu, \"remote_other\": %llu, \"taken_back\": %llu, "
 	       "\"accesses\": %llu, \"locked\": %llu, \"refused\": %llu, \"sleeps\": %llu, "
-	       "\"visits\": %llu, \"interrupts\": %llu, \"wakes\": %llu, \"max_hold_objects\": %llu, "
+	       "\"visits\": %llu, \"wakes\": %llu, \"max_hold_objects\": %llu, "
 	       "\"max_hold_locked\": %llu, \"max_hold_ns\": %llu, \"holds\": {", name,
 	       (unsigned long long)n->remote_own, (unsigned long long)n->remote_other,
 	       (unsigned long long)n->taken_back, (unsigned long long)n->accesses,
 	       (unsigned long long)n->rmws, (unsigned long long)n->refused,
 	       (unsigned long long)n->sleeps, (unsigned long long)n->visits,
-	       (unsigned long long)n->interrupts, (unsigned long long)n->wakes,
+	       (unsigned long long)n->wakes,
 	       (unsigned long long)n->hold_objects, (unsigned long long)n->hold_rmws,
 	       (unsigned long long)n->hold_ps / 1000);
 	for (i = 0; sim_lock_name(i); i++) {

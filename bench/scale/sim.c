@@ -20,7 +20,7 @@
 
 struct sim_cost sim_cost = {
 	.access = 400, .rmw = 4500, .remote = 100000, .wake = 5000000, .waker = 1000000,
-	.irq = 1000000, .page = 20000, .settle = 1000000000, .slice = 1000000000,
+	.page = 20000, .settle = 1000000000, .slice = 1000000000,
 };
 
 struct timer {
@@ -424,13 +424,4 @@ bool sim_running(void)
 u64 sim_timer_now(void)
 {
 	return fired;
-}
-
-void sim_stolen(unsigned int cpu, u64 ps)
-{
-	if (!running)
-		return;
-	cpus[cpu].clock += ps;
-	if (cpus[cpu].heap)
-		heap_down(cpus[cpu].heap - 1);
 }

@@ -37,7 +37,6 @@ struct sim_cost {
 	u64 remote;             /* a line from another CPU */
 	u64 wake;               /* from waking a sleeper to its first instruction */
 	u64 waker;              /* that waking takes the waker */
-	u64 irq;                /* that an interrupt takes who sends it, and who gets it */
 	u64 page;               /* that the source takes for a page, with its lock held */
 	u64 settle;             /* that waiting for sections on all CPUs takes */
 	u64 slice;              /* after which a context lets another of its CPU run */
@@ -53,7 +52,6 @@ struct sim_counts {
 	u64 refused;                    /* trylocks that found it taken */
 	u64 sleeps;                     /* on a mutex or for a counter */
 	u64 visits;                     /* of other CPUs' items */
-	u64 interrupts;
 	u64 wakes;                      /* of workers */
 	u64 hold_objects;               /* objects freed in one hold of a class lock, the most */
 	u64 hold_rmws;	/* locked instructions in one hold of a spin lock, the most */
@@ -104,7 +102,6 @@ u64 sim_now(void);
 void sim_pass(u64 ps);
 /* Lets go first who is behind. */
 void sim_order(void);
-void sim_stolen(unsigned int cpu, u64 ps);
 
 /* Memory whose lines are watched: zeroed and aligned, never given back. */
 void *sim_memory(size_t bytes);
