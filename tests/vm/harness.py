@@ -599,8 +599,8 @@ OURS = re.compile(r"\[(zram|zsmalloc)\]")
 # classes' counts without their locks, and a reader of an object reads the fields beside `fullness`
 # in a word of bit fields, while the class lock alone protects that.
 LINUX = (r"(?:\S+ / zs_shrinker_count|zs_shrinker_count / \S+|"
-         r"(?:fix_fullness_group|putback_zspage) / zs_obj_\w+|"
-         r"zs_obj_\w+ / (?:fix_fullness_group|putback_zspage))$")
+         r"(?:fix_fullness_group|putback_zspage) / (?:zs_obj_\w+|zs_page_migrate)|"
+         r"(?:zs_obj_\w+|zs_page_migrate) / (?:fix_fullness_group|putback_zspage))$")
 
 
 def ours(kern):
