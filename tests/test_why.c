@@ -96,11 +96,6 @@ static void a_call_with_a_wrong_argument_names_it(void **state)
 	      "bytes 5: expected whole pages of 65536");
 	WRONG(ebb_write(s, 0, NULL, PAGE_SIZE), "buf is NULL");
 	WRONG(ebb_put(s, 0, NULL, 5), "data is NULL");
-	must_eq(ebb_put(s, 3, "five", 5), 0);
-	WRONG(ebb_read(s, 3, page, PAGE_SIZE), "slot 3 has an object of ebb_put()");
-	fill_random((unsigned char *)page, sizeof(page), 1);
-	must_eq(ebb_write(s, 4, page, PAGE_SIZE), 0);
-	WRONG(ebb_get(s, 4, page, sizeof(page), &bytes), "slot 4 has a page of ebb_write()");
 	WRONG(ebb_get(s, 4, NULL, 5, &bytes), "buf is NULL, and cap is not 0");
 	/* What succeeds, or fails for another reason, says nothing. */
 	must_eq(ebb_get(s, 99, page, sizeof(page), &bytes), -ERANGE);

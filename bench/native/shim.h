@@ -78,6 +78,7 @@ typedef unsigned int gfp_t;
 #define offset_in_page(at) ((unsigned long)(at) & (PAGE_SIZE - 1))
 #define container_of(at, type, member) ((type *)((char *)(at) - offsetof(type, member)))
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define data_race(x) (x)
 #define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
 #define ERR_PTR(err) ((void *)(long)(err))
 #define IS_ERR_VALUE(v) unlikely((unsigned long)(v) >= (unsigned long)-4095)

@@ -58,9 +58,14 @@ _Static_assert(sizeof(struct ebb_config) == CONFIG_LEAST, "ebb_config_init() is 
 _Static_assert(sizeof(struct ebb_stat) >= STAT_LEAST && sizeof(struct ebb_class) >= CLASS_LEAST,
 	       "structs do not shrink");
 
+static bool is_open(const struct ebb_store *store)
+{
+	return store && store->magic == MAGIC;
+}
+
 static bool bad(const struct ebb_store *store)
 {
-	return why_closed(!store || store->magic != MAGIC, "store");
+	return why_closed(!is_open(store), "store");
 }
 
 const char *ebb_version(void)
@@ -460,13 +465,28 @@ static void fault_in_to_write(void *buf, size_t bytes)
 		__atomic_fetch_or(&p[bytes - 1], 0, __ATOMIC_RELAXED);
 }
 
-/* A run of whole pages that starts at slot and ends within the store. */
-static int check_run(const struct ebb_store *store, u64 slot, const void *buf, size_t bytes)
+/* The calls that have to be short say why they refuse apart from their path.  -EINVAL. */
+#define REFUSAL static __attribute__((cold, noinline)) int
+
+REFUSAL refuse_run(const struct ebb_store *store, const void *buf, size_t bytes)
 {
-	if (bad(store) || why_null(buf) ||
-	    why_if(!bytes || offset_in_page(bytes), "bytes %zu: expected whole pages of %zu", bytes,
-		   PAGE_SIZE))
-		return -EINVAL;
+	(void)(bad(store) || why_null(buf) ||
+	       why_say("bytes %zu: expected whole pages of %zu", bytes, PAGE_SIZE));
+	return -EINVAL;
+}
+
+REFUSAL refuse_get(const struct ebb_store *store, const size_t *bytes)
+{
+	(void)(bad(store) || why_null(bytes) || why_say("buf is NULL, and cap is not 0"));
+	return -EINVAL;
+}
+
+/* A run of whole pages that starts at slot and ends within the store. */
+static __always_inline int check_run(const struct ebb_store *store, u64 slot, const void *buf,
+				     size_t bytes)
+{
+	if (unlikely(!is_open(store) || !buf || !bytes || offset_in_page(bytes)))
+		return refuse_run(store, buf, bytes);
 	if (slot >= store->core.slots || bytes >> PAGE_SHIFT > store->core.slots - slot)
 		return -ERANGE;
 	return 0;
@@ -545,9 +565,6 @@ int ebb_read(struct ebb_store *store, uint64_t slot, void *buf, size_t bytes)
 	for (off = 0; !err && off < bytes; off += PAGE_SIZE) {
 		fault_in_to_write((char *)buf + off, PAGE_SIZE);
 		err = store_read(&store->core, slot++, (char *)buf + off);
-		if (why_if(err == -EINVAL, "slot %llu has an object of ebb_put()",
-			   (unsigned long long)slot - 1))
-			break;
 	}
 	return err;
 }
@@ -569,14 +586,10 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 
 int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_t *bytes)
 {
-	int err;
-
-	if (bad(store) || why_null(bytes) || why_if(!buf && cap, "buf is NULL, and cap is not 0"))
-		return -EINVAL;
+	if (unlikely(!is_open(store) || !bytes || (!buf && cap)))
+		return refuse_get(store, bytes);
 	fault_in_to_write(buf, cap < PAGE_SIZE ? cap : PAGE_SIZE);
-	err = store_get(&store->core, slot, buf, cap, bytes);
-	return why_if(err == -EINVAL, "slot %llu has a page of ebb_write()",
-		      (unsigned long long)slot) ? -EINVAL : err;
+	return store_get(&store->core, slot, buf, cap, bytes);
 }
 
 int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count)

@@ -35,9 +35,10 @@ extern "C" {
 const char *ebb_version(void);
 
 /*
- * Which argument or field the last call of this thread that returned -EINVAL did not take, with its
- * value and what was expected: a line without a newline, which stays until the next such call; ""
- * if there was none.  After calls that succeed it still says what it said.
+ * Which argument or field the last call of this thread that returned -EINVAL did not take, with
+ * its value and what was expected: a line without a newline, which stays until the next such call;
+ * "" if there was none.  Calls that succeed leave it, and so do ebb_read() and ebb_get() of a slot
+ * that has an object, or a page.
  */
 const char *ebb_why(void);
 
