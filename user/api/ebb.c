@@ -97,6 +97,19 @@ static const struct codec_ops *find_codec(const char *name)
 	return NULL;
 }
 
+int ebb_find_codec(const char *name, int32_t level, const struct codec_ops **codec, int *found)
+{
+	const struct codec_ops *ops = find_codec(name ? name : "lz4");
+
+	if (!ops)
+		return -ENOENT;
+	*codec = ops;
+	*found = level == EBB_LEVEL_DEFAULT ? ops->default_level : level;
+	return why_if(*found < ops->min_level || *found > ops->max_level,
+		      "level %d of %s: expected %d to %d", *found, ops->name, ops->min_level,
+		      ops->max_level) ? -EINVAL : 0;
+}
+
 int ebb_codec_levels(const char *name, int32_t *min, int32_t *max, int32_t *def)
 {
 	const struct codec_ops *ops;
@@ -302,6 +315,8 @@ static void note_freed(struct ebb_store *store)
 
 static int check_config(const struct ebb_config *cfg, struct store_config *core)
 {
+	int err;
+
 	if (why_if(cfg->flags & ~(EBB_NO_HUGEPAGE | EBB_NO_COMPACT),
 		   "flags 0x%x: expected EBB_NO_HUGEPAGE and EBB_NO_COMPACT alone", cfg->flags) ||
 	    why_if(cfg->reserved, "reserved is not 0") ||
@@ -310,15 +325,10 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 	    why_if(cfg->chain_size && (cfg->chain_size < CHAIN_MIN || cfg->chain_size > CHAIN_MAX),
 		   "chain_size %u: expected %u to %u, or 0", cfg->chain_size, CHAIN_MIN, CHAIN_MAX))
 		return -EINVAL;
-	core->codec = find_codec(cfg->codec ? cfg->codec : "lz4");
-	if (!core->codec)
-		return -ENOENT;
+	err = ebb_find_codec(cfg->codec, cfg->level, &core->codec, &core->level);
+	if (err)
+		return err;
 	core->slots = cfg->slots;
-	core->level = cfg->level == EBB_LEVEL_DEFAULT ? core->codec->default_level : cfg->level;
-	if (why_if(core->level < core->codec->min_level || core->level > core->codec->max_level,
-		   "level %d of %s: expected %d to %d", core->level, core->codec->name,
-		   core->codec->min_level, core->codec->max_level))
-		return -EINVAL;
 	core->chain = cfg->chain_size ? cfg->chain_size : EBB_CHAIN_DEFAULT;
 	core->mem_limit = cfg->mem_limit;
 	core->release_limit = release_limit(cfg->release_limit);
@@ -344,8 +354,7 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	struct ebb_config cfg;
 	int err;
 
-	if (why_if(!out, "the place for the handle is NULL") ||
-	    why_if(!theirs, "the configuration is NULL"))
+	if (why_no_open(out, theirs))
 		return -EINVAL;
 	*out = NULL;
 	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
@@ -849,7 +858,7 @@ int ebb_check(struct ebb_store *store, char *why, size_t len)
 	struct zone_stat zone;
 	int err = -EUCLEAN;
 
-	if (bad(store) || why_if(!why && len, "why is NULL, and len is not 0"))
+	if (bad(store) || why_null_of(why, len))
 		return -EINVAL;
 	/* The tick compacts; held, it does not come again before the check is over. */
 	host_user_work_hold(&store->decay);

@@ -7,6 +7,14 @@
 
 #include "ebb.h"
 
+struct codec_ops;
+
+/*
+ * The codec that a configuration names (NULL: lz4), and its level (EBB_LEVEL_DEFAULT: the codec's).
+ * -ENOENT: there is no such codec.  -EINVAL: it has no such level.
+ */
+int ebb_find_codec(const char *name, int32_t level, const struct codec_ops **codec, int *found);
+
 /* Bytes of the store's zspages now: what mem_limit is about.  One load. */
 uint64_t ebb_pool_bytes(struct ebb_store *store);
 

@@ -9,7 +9,6 @@
 #include "codecs/codecs.h"
 #include "codecs/dictionary.h"
 #include "api/ebb_in.h"
-#include "api/why.h"
 #include "home/futex.h"
 #include "mm/pool.h"
 #include "home/zone.h"
@@ -324,30 +323,13 @@ static size_t most_small(unsigned int chain)
 	return err ? PAGE_SIZE : t.largest - POOL_HEADER;
 }
 
-static int find_codec(struct blocks *b, const struct blocks_config *cfg)
-{
-	const char *name = cfg->codec ? cfg->codec : user_codecs[0]->name;
-	unsigned int i;
-
-	for (i = 0; user_codecs[i] && strcmp(user_codecs[i]->name, name); i++)
-		;
-	b->codec = user_codecs[i];
-	if (!b->codec)
-		return -ENOENT;
-	b->params.level = cfg->level == EBB_LEVEL_DEFAULT ? b->codec->default_level : cfg->level;
-	return why_if(b->params.level < b->codec->min_level ||
-		      b->params.level > b->codec->max_level, "level %d of %s: expected %d to %d",
-		      b->params.level, b->codec->name, b->codec->min_level, b->codec->max_level) ?
-	       -EINVAL : 0;
-}
-
 int blocks_init(struct blocks *b, const struct blocks_config *cfg)
 {
 	u64 first, end;
 	int err;
 
 	memset(b, 0, sizeof(*b));
-	err = find_codec(b, cfg);
+	err = ebb_find_codec(cfg->codec, cfg->level, &b->codec, &b->params.level);
 	if (err)
 		return err;
 	b->store = cfg->store;

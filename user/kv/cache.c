@@ -185,8 +185,7 @@ int ebb_cache_open(struct ebb_cache **out, const struct ebb_cache_config *theirs
 	struct ebb_cache *c;
 	int cancel, err;
 
-	if (why_if(!out, "the place for the handle is NULL") ||
-	    why_if(!theirs, "the configuration is NULL"))
+	if (why_no_open(out, theirs))
 		return -EINVAL;
 	*out = NULL;
 	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
@@ -473,7 +472,7 @@ int ebb_cache_put(struct ebb_cache *c, const void *at, size_t key_bytes, const v
 	struct putting p = { .key = &key, .v = &v };
 	int err = make_key(c, at, key_bytes, &key);
 
-	if (err || why_if(!data && bytes, "data is NULL, and bytes is not 0") ||
+	if (err || why_null_of(data, bytes) ||
 	    why_if(flags & ~EBB_CACHE_ADMIT, "flags 0x%x: expected EBB_CACHE_ADMIT or 0", flags))
 		return -EINVAL;
 	if (bytes > EBB_CACHE_VALUE_MAX) {

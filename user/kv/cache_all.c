@@ -120,7 +120,7 @@ int ebb_cache_check(struct ebb_cache *c, char *why, size_t len)
 	struct scratch *s;
 	int err;
 
-	if (cache_bad(c) || why_if(!why && len, "why is NULL, and len is not 0"))
+	if (cache_bad(c) || why_null_of(why, len))
 		return -EINVAL;
 	/* The worker keeps out. */
 	mutex_lock(&c->room_lock);

@@ -130,8 +130,7 @@ int ebb_units_open(struct ebb_units **out, const struct ebb_units_config *theirs
 	unsigned int i;
 	int err;
 
-	if (why_if(!out, "the place for the handle is NULL") ||
-	    why_if(!theirs, "the configuration is NULL"))
+	if (why_no_open(out, theirs))
 		return -EINVAL;
 	*out = NULL;
 	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
@@ -496,7 +495,7 @@ int ebb_units_check(struct ebb_units *u, char *why, size_t len)
 	struct scratch *s;
 	int err;
 
-	if (bad(u) || why_if(!why && len, "why is NULL, and len is not 0"))
+	if (bad(u) || why_null_of(why, len))
 		return -EINVAL;
 	err = ebb_check(u->store, why, len);
 	if (err)

@@ -244,7 +244,7 @@ int ebb_value_read(struct ebb_value_reader *reader, uint64_t offset, void *buf, 
 	u64 left;
 
 	if (bad(reader) || values_bad(reader->values) ||
-	    why_if(!buf && bytes, "buf is NULL, and bytes is not 0"))
+	    why_null_of(buf, bytes))
 		return -EINVAL;
 	if (got)
 		*got = 0;

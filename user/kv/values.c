@@ -136,8 +136,7 @@ int ebb_values_open(struct ebb_values **out, const struct ebb_values_config *the
 	struct ebb_values *v;
 	int err;
 
-	if (why_if(!out, "the place for the handle is NULL") ||
-	    why_if(!theirs, "the configuration is NULL"))
+	if (why_no_open(out, theirs))
 		return -EINVAL;
 	*out = NULL;
 	err = sized_in(&cfg, sizeof(cfg), theirs, CONFIG_LEAST);
@@ -342,7 +341,7 @@ static int put(struct ebb_values *v, const struct name *name, const void *data, 
 {
 	struct value_source from = { .bytes = bytes, .at = data };
 
-	if (why_if(!data && bytes, "data is NULL, and bytes is not 0"))
+	if (why_null_of(data, bytes))
 		return -EINVAL;
 	return values_put(v, name, &from, flags);
 }
@@ -505,7 +504,7 @@ static int get_to(struct ebb_values *v, const struct name *name, void *buf, size
 	struct wish wish = { .buf = buf, .cap = cap };
 	int err;
 
-	if (why_null(bytes) || why_if(!buf && cap, "buf is NULL, and cap is not 0"))
+	if (why_null(bytes) || why_null_of(buf, cap))
 		return -EINVAL;
 	err = get(v, name, &wish);
 	if (!err || err == -ENOSPC)

@@ -258,7 +258,7 @@ int ebb_values_check(struct ebb_values *v, char *why, size_t len)
 	struct scratch *s;
 	int err;
 
-	if (values_bad(v) || why_if(!why && len, "why is NULL, and len is not 0"))
+	if (values_bad(v) || why_null_of(why, len))
 		return -EINVAL;
 	err = ebb_check(v->store, why, len);
 	if (err)

@@ -136,7 +136,7 @@ static int read_packed(struct ebb_values *v, const struct name *name, void *buf,
 	size_t size = 0, at = HEAD;
 	int err;
 
-	if (why_null(bytes) || why_if(!buf && cap, "buf is NULL, and cap is not 0"))
+	if (why_null(bytes) || why_null_of(buf, cap))
 		return -EINVAL;
 	s = scratch_get_surely(&v->blocks);
 	err = take_hold(v, s, name, cap, &r, &pin, &size);
@@ -279,7 +279,7 @@ int ebb_values_unpack(struct ebb_values *v, const void *packed, size_t bytes, vo
 	struct scratch *s;
 	int err;
 
-	if (values_bad(v) || why_null(got) || why_if(!buf && cap, "buf is NULL, and cap is not 0"))
+	if (values_bad(v) || why_null(got) || why_null_of(buf, cap))
 		return -EINVAL;
 	err = read_form(v, packed, bytes, &from);
 	if (err)
