@@ -19,6 +19,19 @@ static inline cpu_set_t stay_on_this_cpu(void)
 	return all;
 }
 
+/* The CPUs of a test that takes two; it is skipped if there is one. */
+static inline cpu_set_t stay_two_cpus(void)
+{
+	cpu_set_t all;
+
+	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	if (CPU_COUNT(&all) < 2) {
+		print_message("# there is one CPU\n");
+		skip();
+	}
+	return all;
+}
+
 /* On the nr-th of the CPUs in *all, from 0 on. */
 static inline void stay_on(const cpu_set_t *all, unsigned int nr)
 {

@@ -160,14 +160,9 @@ static void a_dry_source_fails_the_whole_request_and_loses_nothing(void **state)
 /* Pages that wait in another CPU's list are free pages: they are no reason to fail. */
 static void a_dry_source_is_helped_out_by_the_other_cpus_lists(void **state)
 {
+	cpu_set_t all = stay_two_cpus();
 	struct source s;
-	cpu_set_t all;
 
-	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
-	if (CPU_COUNT(&all) < 2) {
-		print_message("# there is one CPU\n");
-		skip();
-	}
 	source_open_with(&s, 16, 1024);
 	WRITE_ONCE(s.zone->max_blocks, 1);
 	stay_on(&all, 0);
