@@ -35,8 +35,8 @@ FUZZ_SECONDS ?= 3600
 MESON  = $$(command -v /usr/bin/meson || command -v meson)
 PYTHON = $$(command -v /usr/bin/python3 || command -v python3)
 
-# What there is to measure; each writes build/bench/*.json, which the report draws.
-MEASURES = library kernel linux hardware tiers pressure programs python scale
+# What there is to measure, below; each writes build/bench/*.json, which the report draws.
+MEASURES := $(shell sed -n 's/^measure-\([a-z]*\):.*/\1/p' Makefile)
 WHAT ?=
 
 .DEFAULT_GOAL := build
