@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* check.c - walks the slots, and compares them with the pool and the release stage. */
 #include "check.h"
+#include "store_word.h"
 
 struct check_walk {
 	struct store *s;
@@ -19,12 +20,12 @@ static void check_word(struct check_walk *w, u64 i, u64 word)
 		w->bad = "a slot is held by nobody";
 		return;
 	}
-	if (slot_type(word) > SLOT_BLOB || word & SLOT_NONE ||
+	if (slot_type(word) == SLOT_PIECE || word & SLOT_NONE ||
 	    (slot_type(word) == SLOT_EMPTY && word)) {
 		w->bad = "a slot word is of no type";
 		return;
 	}
-	if (word & SLOT_ABOUT && slot_type(word) != SLOT_PAGE && slot_type(word) != SLOT_BACKED) {
+	if (word & SLOT_ABOUT && !slot_is_page(slot_type(word))) {
 		w->bad = "what is said of pages is said of another slot";
 		return;
 	}
@@ -34,12 +35,17 @@ static void check_word(struct check_walk *w, u64 i, u64 word)
 	}
 	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ)
 		w->sum.v[CNT_SAME]++;
-	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_BACKED)
+	if (slot_type(word) && slot_type(word) < SLOT_FILL_OBJ)
 		w->sum.v[CNT_ORIG_BYTES] += (s64)PAGE_SIZE;
 	if (slot_type(word) == SLOT_BACKED) {
 		w->sum.v[CNT_BACKED]++;
 		if (!slot_backed_bytes(word) || slot_backed_bytes(word) > PAGE_SIZE)
 			w->bad = "a backed slot was of no size";
+	}
+	if (slot_type(word) == SLOT_UNIT) {
+		w->sum.v[CNT_UNIT_PAGES]++;
+		if (!w->s->units)
+			w->bad = "a slot is of a unit, and there are none";
 	}
 	if (!slot_has_object(word))
 		return;
@@ -62,6 +68,7 @@ const char *store_check(struct store *s)
 {
 	static const enum store_counter counted[] = {
 		CNT_ORIG_BYTES, CNT_COMPR_BYTES, CNT_ROOM, CNT_SAME, CNT_HUGE, CNT_BACKED,
+		CNT_UNITS, CNT_UNIT_PAGES, CNT_UNIT_ROOM,
 	};
 	struct check_walk w = { .s = s };
 	u64 at = 0, used, held;
@@ -75,6 +82,8 @@ const char *store_check(struct store *s)
 			check_word(&w, at - 1, host_a64_read(slot));
 		cond_resched();
 	}
+	if (!w.bad && s->units)
+		w.bad = s->unit_ops->check(s, w.sum.v, &w.objects);
 	if (!w.bad)
 		w.bad = release_check(&s->release, &held);
 	if (w.bad)

@@ -15,7 +15,13 @@ struct codec_params {
 	const void *dict;               /* outlives the contexts; NULL: none */
 	size_t dict_bytes;              /* min_dict .. max_dict, or 0 */
 	void *prepared;                 /* what prepare() made */
+	size_t bytes;                   /* the most that is compressed at a time; 0: a page */
 };
+
+static inline size_t codec_bytes(const struct codec_params *p)
+{
+	return p->bytes ? p->bytes : PAGE_SIZE;
+}
 
 struct codec_ops {
 	const char *name;
@@ -41,7 +47,7 @@ struct codec_ops {
 	void (*destroy)(void *ctx);
 
 	/*
-	 * Compresses n bytes into at most cap bytes.  Returns the bytes written (> 0),
+	 * Compresses n bytes, at most codec_bytes(), into at most cap bytes.  Returns the bytes written (> 0),
 	 * -ENOSPC if they do not fit in cap, or another negative error.  Process context;
 	 * need not be able to sleep.
 	 */

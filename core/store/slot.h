@@ -3,10 +3,11 @@
  * slot.h - the slot word and what may be done to it in one step.
  *
  *      62     61 60   59     58   57   55   54   53     51 50                              0
- *     |chosen|codec|incompr.|idle| type  | none | readers | reference, fill value or block |
+ *     |chosen|codec|incompr.|idle| type  | none | readers | reference, fill, block or unit |
  *
  * One atomic word is the whole state of a slot.  Bits 58 to 62 say something about a page, in an
- * object or on the backing device; they are 0 in other words, and in a page that was just written.
+ * object, in a unit or on the backing device; they are 0 in other words, and in a page that was
+ * just written.
  *
  *     swap     puts a word in place of any other: a write, or a free if it is 0.  One exchange,
  *              which waits for no other thread and is never tried again
@@ -68,9 +69,11 @@ enum slot_type {
 	SLOT_EMPTY,     /* the whole word is 0 */
 	SLOT_FILL,      /* one repeated machine word, coded in the value */
 	SLOT_BACKED,    /* a page on the backing device: size and block */
+	SLOT_UNIT,      /* a page of a unit, which several slots name (unit.h) */
 	SLOT_FILL_OBJ,  /* the same, in an object of 8 bytes: the value has no code for it */
 	SLOT_PAGE,      /* an object: compressed, or raw if its size is a page */
 	SLOT_BLOB,      /* an object: bytes as the owner gave them */
+	SLOT_PIECE,     /* an object: a part of a unit; in no slot, but in a word of its own */
 };
 
 static inline enum slot_type slot_type(u64 word)
@@ -163,16 +166,21 @@ static inline bool slot_names(u64 word, u64 ref)
 	return slot_has_object(word) && slot_ref(word) == ref;
 }
 
-/* Whether a word may be in a slot: of a type, SLOT_NONE 0, and SLOT_ABOUT 0 without a page. */
+/* Whether words of a type may have bits of SLOT_ABOUT. */
+static inline bool slot_is_page(enum slot_type type)
+{
+	return type == SLOT_PAGE || type == SLOT_UNIT || type == SLOT_BACKED;
+}
+
+/* Whether a word may be in a slot: SLOT_NONE 0, and SLOT_ABOUT 0 without a page. */
 static inline bool slot_is_word(u64 word)
 {
 	enum slot_type type = slot_type(word);
 
 	if (type == SLOT_EMPTY)
 		return !word;
-	return type <= SLOT_BLOB && !(word & SLOT_NONE) &&
-	       (type >= SLOT_FILL_OBJ || !(word & SLOT_READERS)) &&
-	       (!(word & SLOT_ABOUT) || type == SLOT_PAGE || type == SLOT_BACKED);
+	return !(word & SLOT_NONE) && (type >= SLOT_FILL_OBJ || !(word & SLOT_READERS)) &&
+	       (!(word & SLOT_ABOUT) || slot_is_page(type));
 }
 
 /* Puts new in a slot and returns the old word, with its readers (hold_orphan()).  Any context. */

@@ -24,7 +24,10 @@
 	X(SYNC)         /* objects freed by the caller, synchronous mode               */ \
 	X(BACKED)       /* slots on the backing device                                 */ \
 	X(BD_READS)     /* reads of such slots                                         */ \
-	X(BD_WRITES)    /* pages written to the backing device                         */
+	X(BD_WRITES)    /* pages written to the backing device                         */ \
+	X(UNITS)        /* units that some slot names                                  */ \
+	X(UNIT_PAGES)   /* slots that name one                                         */ \
+	X(UNIT_ROOM)    /* of ROOM, what their pieces take                             */
 
 enum store_counter {
 #define X(name) CNT_##name,

@@ -8,14 +8,14 @@
 /* Times that store_write_page() makes room for another length before it keeps a page raw. */
 #define WRITE_TRIES 3
 
-/* The owner's side of compaction (pool.h): a key is a slot number. */
+/* The owner's side of compaction (pool.h): a key is the number of a word. */
 
 static u64 owner_look(void *ctx, u32 key)
 {
 	struct store *s = ctx;
 
 	/* A key read from an object that is not published yet may be anything. */
-	return key < s->slots ? slot_movable(store_slot(s, key)) : 0;
+	return key < s->words ? slot_movable(store_slot(s, key)) : 0;
 }
 
 static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
@@ -62,6 +62,7 @@ static int need_streams(struct store *s, const struct store_config *cfg)
 		const struct codec_params params = {
 			.level = c.level, .winbits = c.winbits,
 			.dict = c.dict, .dict_bytes = c.dict_bytes,
+			.bytes = p ? 0 : (size_t)cfg->unit_pages << PAGE_SHIFT,
 		};
 
 		if (!c.ops || s->streams[p])
@@ -138,6 +139,21 @@ static void table_free(struct store *s)
 	host_table_destroy(&s->table);
 }
 
+/*
+ * Words of a store with units: as many instances, of unit_pages words each, as twice the units that
+ * the slots are, or as there are numbers for.
+ */
+static u64 words_for(const struct store_config *cfg)
+{
+	u64 all = cfg->slots, more = 2 * cfg->slots;
+
+	if (cfg->unit_pages) {
+		all += -all & (cfg->unit_pages - 1);
+		all += more < 0xffffffff - all ? more : 0xffffffff - all;
+	}
+	return all;
+}
+
 int store_init(struct store *s, struct pages *pages, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
@@ -148,13 +164,14 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg))
 		return -EINVAL;
 	s->slots = cfg->slots;
+	s->words = words_for(cfg);
 	s->codec = cfg->codec;
 
 	err = pool_init(&s->pool, pages, cfg->chain, &owner);
 	if (err)
 		return err;
 	s->pool.limit = cfg->mem_limit;
-	err = host_table_init(&s->table, s->slots);
+	err = host_table_init(&s->table, s->words);
 	if (err)
 		goto no_table;
 	err = need_streams(s, cfg);
@@ -205,6 +222,14 @@ void store_note(struct store *s, enum store_counter i)
 
 	counter_add(&cpu->counters, i, 1);
 	host_percpu_unlock(&s->cpus, cpu);
+}
+
+void store_let_go(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo)
+{
+	if (slot_type(word) == SLOT_BACKED)
+		s->free_block(s->backed, cpu->blocks, slot_block(word));
+	else
+		s->unit_ops->drop(s, cpu, word, todo);
 }
 
 /*
@@ -264,9 +289,8 @@ static __always_inline int alloc_once(struct store *s, u64 i, unsigned int node,
 	       pool_make(&s->pool, bytes, data, (u32)i, node, how | POOL_LIMITED, ref);
 }
 
-/* alloc_once(), tried again after it freed some of what is held back, as long as that helps. */
-static int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how,
-			   const void *data, size_t bytes, u64 *ref)
+int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
+		    size_t bytes, u64 *ref)
 {
 	struct release_asker asker = { 0 };
 	int err;
@@ -369,28 +393,41 @@ static __always_inline int store_write_page(struct store *s, u64 i, unsigned int
 
 int store_need_slot(struct store *s, u64 i, unsigned int node)
 {
-	if (i >= s->slots)
+	if (i >= s->words)
 		return -ERANGE;
 	return host_table_has(&s->table, i) ? 0 :
 	       store_make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
 }
 
+static __always_inline int make_word(struct store *s, u64 i, const void *page, unsigned int node,
+				     unsigned int how, u64 *word)
+{
+	u64 fill, value;
+
+	if (!same_filled(page, &fill))
+		return store_write_page(s, i, node, how, page, word);
+	if (!slot_fill_code(fill, &value))
+		return store_make_object(s, i, node, how, SLOT_FILL_OBJ, &fill, sizeof(fill), word);
+	return make_fill(s, i, node, how, value, word);
+}
+
+int store_make_word(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how,
+		    u64 *word)
+{
+	return make_word(s, i, page, node, how, word);
+}
+
 static __always_inline int try_write(struct store *s, u64 i, const void *page, unsigned int node,
 				     unsigned int how)
 {
-	u64 fill, value, word = 0;
-	int err = 0;
+	u64 word = 0;
+	int err;
 
 	if (i >= s->slots)
 		return -ERANGE;
 	/* It is fetched by the time the codec is done. */
 	prefetchw(store_slot(s, i));
-	if (!same_filled(page, &fill))
-		err = store_write_page(s, i, node, how, page, &word);
-	else if (!slot_fill_code(fill, &value))
-		err = store_make_object(s, i, node, how, SLOT_FILL_OBJ, &fill, sizeof(fill), &word);
-	else
-		err = make_fill(s, i, node, how, value, &word);
+	err = make_word(s, i, page, node, how, &word);
 	if (likely(!err))
 		store_put_word(s, store_slot(s, i), word);
 	return err;
@@ -457,11 +494,11 @@ static void fill_page(void *page, u64 fill)
 		memcpy((char *)page + i * sizeof(fill), &fill, sizeof(fill));
 }
 
-/* The page of a word without an object.  STORE_BACKED: it is on the backing device. */
+/* The page of a word without an object.  STORE_BACKED, STORE_UNIT: it is there. */
 static int read_word(u64 word, void *page)
 {
-	if (unlikely(slot_type(word) == SLOT_BACKED))
-		return STORE_BACKED;
+	if (unlikely(slot_type(word) > SLOT_FILL))
+		return slot_type(word) == SLOT_BACKED ? STORE_BACKED : STORE_UNIT;
 	fill_page(page, slot_type(word) == SLOT_FILL ? slot_fill_value(word) : 0);
 	return 0;
 }
@@ -548,11 +585,15 @@ int store_read(struct store *s, u64 i, void *page)
 	if (i >= s->slots)
 		return -ERANGE;
 	slot = store_slot(s, i);
-	word = host_a64_read(slot);
-	if (slot_has_object(word))
-		err = read_held(s, slot, word, page);
-	else
-		err = read_word(word, page);
+	do {
+		word = host_a64_read(slot);
+		if (slot_has_object(word))
+			err = read_held(s, slot, word, page);
+		else
+			err = read_word(word, page);
+		if (unlikely(err == STORE_UNIT))
+			err = s->unit_ops->read(s, i, page);
+	} while (unlikely(err == STORE_AGAIN));
 	if (unlikely(err < 0))
 		store_note(s, CNT_FAILED_READ);
 	return err;

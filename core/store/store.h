@@ -38,6 +38,7 @@ struct store_codec {
 
 struct store_config {
 	u64 slots;                      /* 1 .. 2^32 - 1 */
+	unsigned int unit_pages;        /* of a unit, as store_set_units(); 0: there are none */
 	const struct codec_ops *codec;  /* of priority 0, which writes compress with */
 	int level;
 	const void *dict;               /* outlives the store; NULL: none */
@@ -54,16 +55,21 @@ struct store_config {
 /* Blocks of a backing device; store_back() of the tiers gives a store one (writeback.h). */
 struct backed;
 struct backed_batch;
+/* Pages that are compressed together; store_set_units() gives a store some (unit.h). */
+struct units;
+struct unit_ops;
 
 struct store_cpu {
 	struct release_cpu release;     /* first: release.h */
 	struct counters counters;
 	struct backed_batch *blocks;    /* NULL: there is no device */
+	u32 unit_first, unit_last;      /* dead instances (unit.h), + 1 */
+	u32 unit_n;
 };
 
 struct store {
-	struct host_table table;        /* of the slots' words */
-	u64 slots;
+	struct host_table table;        /* of the slots' words, and of those of units */
+	u64 slots, words;
 	host_a64 pieces;                /* pages of the table */
 	const struct codec_ops *codec;
 	struct host_percpu cpus;        /* of struct store_cpu */
@@ -72,13 +78,15 @@ struct store {
 	struct backed *backed;          /* NULL: it has no device */
 	/* Called when no slot names the block any more, with the item held.  Any context. */
 	void (*free_block)(struct backed *b, struct backed_batch *batch, u64 block);
+	struct units *units;            /* NULL: it has none */
+	const struct unit_ops *unit_ops;
 	struct shrink shrink;
 	struct holds holds;
 	struct streams *streams[STORE_CODECS];  /* by priority; NULL: none */
 	struct streams own_streams[STORE_CODECS];       /* those that store_config does not give */
 };
 
-/* The word of slot i < slots.  Without a page of the table it is 0, and not to be written. */
+/* Word i < words, that of slot i.  Without a page of the table it is 0, and not to be written. */
 static inline host_a64 *store_slot(const struct store *s, u64 i)
 {
 	return host_table_at(&s->table, i);
@@ -128,6 +136,8 @@ int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned i
 int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);
 
 #define STORE_BACKED 1
+#define STORE_UNIT 2            /* inside of the store: the page is in a unit, */
+#define STORE_AGAIN 3           /* or was, and the slot has changed */
 
 /*
  * Reads slot i into page; an empty slot reads as zeros.  Process context.  STORE_BACKED: the page
@@ -171,8 +181,8 @@ int store_unpack(struct store *s, u64 word, void *page);
 bool store_replace(struct store *s, u64 i, u64 word, u64 new);
 
 /*
- * Makes the word of slot i one that may be written.  Process context.  -ERANGE; -ENOMEM: there is
- * no page for that part of the table.
+ * Makes word i, that of slot i, one that may be written.  Process context.  -ERANGE; -ENOMEM: there
+ * is no page for that part of the table.
  */
 int store_need_slot(struct store *s, u64 i, unsigned int node);
 

@@ -4,11 +4,36 @@
  *
  *     swap --> counters --> an object: store_release() --> item unlocked --> store_release_finish()
  *                           a block:   store.free_block()
+ *                           a unit's:  unit_ops.drop()
  */
 #ifndef EBB_CORE_STORE_WORD_H
 #define EBB_CORE_STORE_WORD_H
 
 #include "store.h"
+
+/* What a store asks of its units (unit.c). */
+struct unit_ops {
+	/* A slot that had word no longer names its unit.  The item is held. */
+	void (*drop)(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo);
+	/* Reads slot i.  STORE_AGAIN: it is of no unit by now; -EIO: page is zeros. */
+	int (*read)(struct store *s, u64 i, void *page);
+	/* Checks words past the slots', as store_check(), and adds to what that counts. */
+	const char *(*check)(struct store *s, s64 *sum, u64 *objects);
+};
+
+/* Lets go of what a word named that is neither an object nor a fill value.  The item is held. */
+void store_let_go(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo);
+
+/*
+ * Makes an object as pool_make() does, for word i, that there is then; tried again after it freed
+ * some of what is held back, as long as that helps.  bytes: 0 for the word alone.
+ */
+int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
+		    size_t bytes, u64 *ref);
+
+/* Makes the word of a page, as store_try_now() does, but does not put it in slot i. */
+int store_make_word(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how,
+		    u64 *word);
 
 /* Counts what a word holds, by = 1 when it comes and -1 when it goes. */
 static __always_inline void store_account(struct store *s, struct counters *c, u64 word, s64 by)
@@ -84,8 +109,8 @@ static __always_inline void store_put_word(struct store *s, host_a64 *slot, u64 
 		if (slot_has_object(old)) {
 			if (likely(!(old & SLOT_READERS)) || hold_orphan(&s->holds, old))
 				now = store_release(s, cpu, ref, &todo);
-		} else if (slot_type(old) == SLOT_BACKED) {
-			s->free_block(s->backed, cpu->blocks, slot_block(old));
+		} else if (slot_type(old) != SLOT_FILL) {
+			store_let_go(s, cpu, old, &todo);
 		}
 	}
 	host_percpu_unlock(&s->cpus, cpu);

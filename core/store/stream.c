@@ -9,17 +9,23 @@ static void stream_empty(struct streams *t, struct stream *st)
 {
 	if (st->ctx)
 		t->codec->destroy(st->ctx);
-	host_free(st->buf, PAGE_SIZE);
+	host_free(st->buf, codec_bytes(&t->params));
 	host_free(st->bounce, PAGE_SIZE);
-	st->ctx = st->buf = st->bounce = NULL;
+	host_free(st->unit, codec_bytes(&t->params));
+	st->ctx = st->buf = st->bounce = st->unit = NULL;
+	st->unit_is = 0;
 }
 
 /* Makes the buffers and the context of st.  False: no memory. */
 static bool stream_equip(struct streams *t, struct stream *st)
 {
-	st->buf = host_zalloc(PAGE_SIZE);
+	size_t bytes = codec_bytes(&t->params);
+
+	st->buf = host_zalloc(bytes);
 	st->bounce = host_zalloc(PAGE_SIZE);
-	if (st->buf && st->bounce)
+	if (bytes > PAGE_SIZE)
+		st->unit = host_zalloc(bytes);
+	if (st->buf && st->bounce && (st->unit || bytes <= PAGE_SIZE))
 		st->ctx = t->codec->create(&t->params);
 	if (!st->ctx)
 		stream_empty(t, st);

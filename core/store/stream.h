@@ -25,8 +25,12 @@ struct stream {
 	struct mutex lock;
 	bool used;                      /* since the last streams_trim() */
 	void *ctx;                      /* NULL: none yet */
-	void *buf;                      /* compressed bytes out; PAGE_SIZE */
+	void *buf;                      /* compressed bytes; codec_bytes() */
 	void *bounce;                   /* for objects that span pages; PAGE_SIZE */
+	/* Of a store with units (unit.c). */
+	void *unit;                     /* the pages of one, as last unpacked; codec_bytes() */
+	u64 unit_is;                    /* 1 + what its slots say; 0: of none */
+	u64 unit_made;                  /* units.made, when it was unpacked */
 } ____cacheline_aligned;
 
 /*
@@ -50,7 +54,7 @@ struct streams {
 
 /*
  * Makes streams for any number of stores with this codec and these parameters, which are copied,
- * but for the dictionary.  lazy: all contexts but the first are made when their CPU asks, which
+ * but for the dictionary.  If more than a page is compressed at a time there is room for a unit.  lazy: all contexts but the first are made when their CPU asks, which
  * then may wait for memory, and end when they are idle.  Process context.  -ENOMEM; -EINVAL: the
  * codec does not take the dictionary.
  */

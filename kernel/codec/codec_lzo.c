@@ -13,19 +13,29 @@
 
 struct lzo_ctx {
 	u8 work[LZO1X_1_MEM_COMPRESS] __aligned(SMP_CACHE_BYTES);
-	u8 bounce[lzo1x_worst_compress(PAGE_SIZE)];
+	size_t bytes;                   /* codec_bytes() */
+	u8 bounce[];                    /* [lzo1x_worst_compress(bytes)] */
 };
+
+static size_t lzo_ctx_bytes(size_t bytes)
+{
+	return sizeof(struct lzo_ctx) + lzo1x_worst_compress(bytes);
+}
 
 typedef int lzo_fn(const unsigned char *src, size_t n, unsigned char *dst, size_t *len, void *work);
 
 static void *lzo_create(const struct codec_params *p)
 {
-	return host_zalloc(sizeof(struct lzo_ctx));
+	struct lzo_ctx *c = host_zalloc(lzo_ctx_bytes(codec_bytes(p)));
+
+	if (c)
+		c->bytes = codec_bytes(p);
+	return c;
 }
 
 static void lzo_destroy(void *ctx)
 {
-	host_free(ctx, sizeof(struct lzo_ctx));
+	host_free(ctx, lzo_ctx_bytes(((struct lzo_ctx *)ctx)->bytes));
 }
 
 static __always_inline int lzo_compress_with(lzo_fn *fn, struct lzo_ctx *c, const void *src,
@@ -34,9 +44,9 @@ static __always_inline int lzo_compress_with(lzo_fn *fn, struct lzo_ctx *c, cons
 	bool direct = cap >= lzo1x_worst_compress(n);
 	size_t len = cap;
 
-	if (n > PAGE_SIZE && !direct)
+	if (n > c->bytes && !direct)
 		return -EINVAL;
-	host_kernel_touches(src, n, direct ? dst : c->bounce, direct ? cap : sizeof(c->bounce));
+	host_kernel_touches(src, n, direct ? dst : c->bounce, direct ? cap : lzo1x_worst_compress(c->bytes));
 	if (fn(src, n, direct ? dst : c->bounce, &len, c->work) != LZO_E_OK)
 		return -EIO;
 	if (len > cap)

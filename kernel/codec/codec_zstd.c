@@ -6,8 +6,8 @@
  * for every page, so nothing is allocated while pages come and go.  A frame carries neither its
  * size, which the store knows, nor a checksum.
  *
- * With a dictionary the library wants to allocate for itself.  It does so at the first page, which
- * is one of zeros when the context is made; the pages after it are as long and ask for no more.
+ * With a dictionary the library wants to allocate for itself.  It does so at the first call, which
+ * is for zeros when the context is made; what comes after is no longer and asks for no more.
  * The dictionary's tables are there once, for all contexts.
  */
 #include "codecs.h"
@@ -72,7 +72,7 @@ static int codec_zstd_prepare(struct codec_params *p)
 		return -ENOMEM;
 	p->prepared = dict;
 	dict->c = zstd_create_cdict_byreference(p->dict, p->dict_bytes,
-						zstd_get_cparams(p->level, PAGE_SIZE,
+						zstd_get_cparams(p->level, codec_bytes(p),
 								 p->dict_bytes),
 						zstd_own_mem);
 	dict->d = zstd_create_ddict_byreference(p->dict, p->dict_bytes, zstd_own_mem);
@@ -111,17 +111,18 @@ static int codec_zstd_compress(void *ctx, const void *src, size_t n, void *dst, 
 	return zstd_get_error_code(len) == ZSTD_error_dstSize_tooSmall ? -ENOSPC : -EIO;
 }
 
-static bool create_with_dict(struct zstd_ctx *z)
+static bool create_with_dict(struct zstd_ctx *z, size_t bytes)
 {
+	void *zeros = host_zalloc(bytes);
 	u8 out[64];
-	int n;
+	int n = 0;
 
 	z->c = zstd_create_cctx_advanced(zstd_own_mem);
 	z->d = zstd_create_dctx_advanced(zstd_own_mem);
-	if (!z->c || !z->d)
-		return false;
-	/* The lowest levels find no room for the page, when they have all they need. */
-	n = codec_zstd_compress(z, page_address(ZERO_PAGE(0)), PAGE_SIZE, out, sizeof(out));
+	/* The lowest levels find no room for the zeros, when they have all they need. */
+	if (z->c && z->d && zeros)
+		n = codec_zstd_compress(z, zeros, bytes, out, sizeof(out));
+	host_free(zeros, bytes);
 	return n > 0 || n == -ENOSPC;
 }
 
@@ -133,11 +134,11 @@ static void *codec_zstd_create(const struct codec_params *p)
 		return NULL;
 	z->dict = p->prepared;
 	if (z->dict) {
-		if (create_with_dict(z))
+		if (create_with_dict(z, codec_bytes(p)))
 			return z;
 		goto fail;
 	}
-	z->params = zstd_get_params(p->level, PAGE_SIZE);
+	z->params = zstd_get_params(p->level, codec_bytes(p));
 	z->params.fParams.contentSizeFlag = 0;
 	z->c_bytes = zstd_cctx_workspace_bound(&z->params.cParams);
 	z->d_bytes = zstd_dctx_workspace_bound();

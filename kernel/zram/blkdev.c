@@ -197,6 +197,65 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 	return err;
 }
 
+/* The bytes of a bio from an iter on, for unit_make(). */
+struct gather {
+	struct bio *bio;
+	struct bvec_iter iter;
+	u32 bytes;
+};
+
+static void gather_unit(void *arg, void *to)
+{
+	struct gather *g = arg;
+	struct bvec_iter iter = g->iter;
+
+	copy_segments(g->bio, &iter, to, g->bytes, false);
+}
+
+/* The unit at iter, if it lies in one piece in the kernel's map; else NULL. */
+static const void *unit_in_place(const struct gather *g)
+{
+	struct bvec_iter iter = g->iter;
+	struct bio_vec first = bio_iter_iovec(g->bio, iter), bv;
+	u32 at;
+
+	for (at = 0; at < g->bytes; at += bv.bv_len) {
+		bv = bio_iter_iovec(g->bio, iter);
+		if (PageHighMem(bv.bv_page) || page_address(bv.bv_page) + bv.bv_offset !=
+					       page_address(first.bv_page) + first.bv_offset + at)
+			return NULL;
+		bio_advance_iter_single(g->bio, &iter, bv.bv_len);
+	}
+	return page_address(first.bv_page) + first.bv_offset;
+}
+
+/*
+ * Writes the unit at iter, which moves past it.  False: what is left of the bio does not cover one,
+ * or its pages are to be written one by one.
+ */
+static bool write_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter)
+{
+	struct gather g = { bio, *iter, z->units.pages << PAGE_SHIFT };
+	struct piece p = next_piece(iter);
+	unsigned int k;
+	u64 word;
+
+	if (p.off || p.slot & (z->units.pages - 1) || iter->bi_size < g.bytes ||
+	    unit_make(&z->store, p.slot, unit_in_place(&g), gather_unit, &g,
+		      page_to_nid(bio_iter_iovec(bio, *iter).bv_page),
+		      zram_incoming_on(z) ? 0 : HOST_MAY_WAIT, &word))
+		return false;
+	for (k = 0; k < z->units.pages; k++) {
+		struct mutex *m = lock_slot(z, p.slot + k);
+
+		store_put_word(&z->store, store_slot(&z->store, p.slot + k), word);
+		unlock_slot(m);
+		zram_touch(z, p.slot + k);
+	}
+	bio_advance_iter(bio, iter, g.bytes);
+	return true;
+}
+
 static void read_write(struct zram *z, struct bio *bio, bool write)
 {
 	unsigned long start = bio_start_io_acct(bio);
@@ -210,6 +269,8 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 	while (iter.bi_size && !err) {
 		struct piece p = next_piece(&iter);
 
+		if (write && z->units.pages && write_unit(z, bio, &iter))
+			continue;
 		err = write ? write_piece(z, bio, &iter, &p) : read_piece(z, bio, &iter, &p);
 		if (likely(!err))
 			zram_touch(z, p.slot);

@@ -68,7 +68,9 @@ static void device_tick(struct host_work *w)
 		/* Too early: who freed something meanwhile saw us queued, so come again. */
 		again = true;
 	}
-	if (again)
+	if (z->units.pages && units_tidy(&z->store))
+		host_work_queue(w);
+	else if (again)
 		host_work_queue_delayed(w, ZRAM_TICK_US);
 }
 
@@ -76,15 +78,25 @@ static void set_defaults(struct zram *z)
 {
 	zram_algorithms_default(z);
 	z->mem_limit = 0;
+	z->comp_unit = PAGE_SIZE;
 	WRITE_ONCE(z->release_limit, release_default_limit());
 }
 
 struct release_budget zram_budget;
 
+static void device_end_store(struct zram *z)
+{
+	store_destroy(&z->store);
+	backed_destroy(&z->backed);
+	units_destroy(&z->units);
+	z->units.pages = 0;
+}
+
 int zram_start(struct zram *z, u64 disksize)
 {
 	struct store_config cfg = {
 		.slots = disksize >> PAGE_SHIFT,
+		.unit_pages = z->comp_unit > PAGE_SIZE ? z->comp_unit >> PAGE_SHIFT : 0,
 		.chain = chain_size,
 		.mem_limit = z->mem_limit,
 		.release_limit = z->release_limit,
@@ -120,6 +132,8 @@ int zram_start(struct zram *z, u64 disksize)
 	if (err)
 		goto no_store;
 	err = store_back(&z->store, &z->backed, z->backing.blocks);
+	if (!err && cfg.unit_pages)
+		err = store_set_units(&z->store, &z->units, cfg.unit_pages);
 	if (err)
 		goto no_ages;
 	if (zram_track_actime)
@@ -141,8 +155,7 @@ int zram_start(struct zram *z, u64 disksize)
 no_incoming:
 	zram_ages_drop(z);
 no_ages:
-	store_destroy(&z->store);
-	backed_destroy(&z->backed);
+	device_end_store(z);
 no_store:
 	memset(&z->store, 0, sizeof(z->store));
 	if (err == -EINVAL) {
@@ -175,8 +188,7 @@ static void device_stop(struct zram *z)
 		host_work_destroy(&z->tick);
 		shrink_end(&z->store.shrink);
 		host_work_destroy(&z->rest);
-		store_destroy(&z->store);
-		backed_destroy(&z->backed);
+		device_end_store(z);
 		pages_destroy(&z->pages);
 		device_reserve_put(z);
 		zram_ages_drop(z);

@@ -2,8 +2,8 @@
 /*
  * sysfs.c - the files of /sys/block/zramN and /sys/class/zram-control.
  *
- * Names, formats and error numbers are in-tree zram's, for the tools that know them; release_limit
- * and release_stat are ours.  A refused value is named in the log.  The codecs' files are in
+ * Names, formats and error numbers are in-tree zram's, for the tools that know them; release_limit,
+ * release_stat, comp_unit and unit_stat are ours.  A refused value is named in the log.  The codecs' files are in
  * algorithm.c.
  */
 #include "zram.h"
@@ -95,6 +95,31 @@ static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr
 	return len;
 }
 static DEVICE_ATTR_WO(mem_limit);
+
+ZRAM_SHOW(comp_unit, "%u", comp_unit)
+
+static ssize_t comp_unit_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			       size_t len)
+{
+	struct zram *z = zram_of(dev);
+	u64 bytes;
+	int err = 0;
+
+	if (!zram_parse_size(buf, &bytes) || !is_power_of_2(bytes) || bytes < PAGE_SIZE ||
+	    bytes > max_t(u64, SZ_64K, PAGE_SIZE))
+		return zram_refuse(dev, "comp_unit", buf,
+				   "not a power of two from the page size to 64K", -EINVAL);
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	if (z->disksize)
+		err = zram_refuse(dev, "comp_unit", buf, "the device has its size, reset first",
+				  -EBUSY);
+	else
+		z->comp_unit = bytes;
+	up_write(&z->dev_lock);
+	return err ?: len;
+}
+static DEVICE_ATTR_RW(comp_unit);
 
 static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *attr,
 				  const char *buf, size_t len)
@@ -271,6 +296,20 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 }
 static DEVICE_ATTR_RO(release_stat);
 
+/* units  pages in them, and dead pages (of those that were)  bytes of memory */
+static ssize_t unit_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct zram *z = zram_of(dev);
+	struct unit_stats us = { 0 };
+
+	down_read(&z->dev_lock);
+	if (z->units.pages)
+		units_stats(&z->store, &us);
+	up_read(&z->dev_lock);
+	return sysfs_emit(buf, "%8llu %8llu %8llu %8llu\n", us.units, us.pages, us.dead, us.room);
+}
+static DEVICE_ATTR_RO(unit_stat);
+
 /* As the kernel's own zram had it to the end: a stream for each CPU, whatever is written. */
 static ssize_t max_comp_streams_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -297,10 +336,12 @@ static struct attribute *zram_disk_attrs[] = {
 	&dev_attr_idle.attr,
 	&dev_attr_recompress.attr,
 	&dev_attr_release_limit.attr,
+	&dev_attr_comp_unit.attr,
 	&dev_attr_io_stat.attr,
 	&dev_attr_mm_stat.attr,
 	&dev_attr_debug_stat.attr,
 	&dev_attr_release_stat.attr,
+	&dev_attr_unit_stat.attr,
 	HAS_MAX_COMP_STREAMS ? &dev_attr_max_comp_streams.attr : NULL,
 	NULL,
 };

@@ -31,6 +31,7 @@
 #define pr_fmt(fmt) "zram: " fmt
 
 #include "tier/backed.h"
+#include "tier/unit.h"
 #include "store/store.h"
 #include "codec/codecs.h"
 
@@ -107,6 +108,7 @@ struct zram {
 	u32 *ages;	/* idle.c: the second of the last touch by slot; NULL: not kept */
 	struct store store;             /* zeroed while disksize is 0 */
 	struct backed backed;           /* the blocks of its backing device; as store */
+	struct units units;             /* as store; its pages are 0 without units */
 	struct host_work tick;          /* while disksize is not 0 */
 	struct host_work rest;          /* what the shrinker leaves; as tick */
 	u64 looked;             /* ktime_get_ns() of the tick's last look for what is sparse */
@@ -122,6 +124,7 @@ struct zram {
 	struct zram_algorithm algorithm[STORE_CODECS];  /* by priority; see algorithm.c */
 	struct zram_algorithm early[STORE_CODECS + KERNEL_CODECS];      /* sets that wait */
 	u64 mem_limit;                  /* bytes, whole pages; 0: none */
+	u32 comp_unit;                  /* bytes that are compressed together */
 	u64 release_limit;              /* bytes */
 	/* Who writes release_limit; while he has it a store that is there stays. */
 	struct mutex limit_lock;

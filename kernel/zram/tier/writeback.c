@@ -4,15 +4,26 @@
  * them out, and puts a block in a slot's word if the page is still the one that was chosen.
  */
 #include "writeback.h"
-#include "store/store_word.h"
+#include "unit.h"
+
+/* Whether a page may be chosen; one of a unit is written as it was before. */
+static bool is_movable(u64 word)
+{
+	return slot_type(word) == SLOT_PAGE || slot_type(word) == SLOT_UNIT;
+}
 
 static int size_of(struct store *s, u64 word)
 {
-	return (int)(pool_ref_size(&s->pool, slot_ref(word)) >> (PAGE_SHIFT - 6));
+	size_t bytes = slot_type(word) == SLOT_UNIT ? unit_page_bytes(s, word) :
+						      pool_ref_size(&s->pool, slot_ref(word));
+
+	return (int)(bytes >> (PAGE_SHIFT - 6));
 }
 
 static bool is_wanted(struct store *s, u64 word, unsigned int want)
 {
+	if (slot_type(word) == SLOT_UNIT)
+		return !(word & SLOT_CHOSEN) && (!want || (want == CHOOSE_IDLE && word & SLOT_IDLE));
 	return slot_type(word) == SLOT_PAGE && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
@@ -57,7 +68,7 @@ bool store_next_chosen(struct store *s, u64 *at, int smallest, int largest)
 		u64 skip = host_table_skip(&s->table, *at), word;
 
 		word = skip ? 0 : host_a64_read(store_slot(s, *at));
-		if (slot_type(word) == SLOT_PAGE && word & SLOT_CHOSEN &&
+		if (is_movable(word) && word & SLOT_CHOSEN &&
 		    size_of(s, word) >= smallest && size_of(s, word) <= largest)
 			return true;
 		*at += skip ? skip : 1;
@@ -93,6 +104,10 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 	size_t bytes;
 	int err = 0;
 
+	if (slot_type(seen) == SLOT_UNIT && seen & SLOT_CHOSEN) {
+		err = unit_copy(s, i, buf, false, &word);
+		return err < 0 ? err : err || !(word & SLOT_CHOSEN) ? -ENOENT : 0;
+	}
 	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
 		return -ENOENT;
 	st = stream_get(t);
@@ -131,18 +146,22 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	u64 old = host_a64_read(slot), word = 0;
 	bool now = false, done = false;
 	unsigned int tries;
+	size_t bytes;
 
 	for (tries = 0; !done && tries < BACKED_TRIES; tries++) {
-		if (slot_type(old) != SLOT_PAGE || !(old & SLOT_CHOSEN))
+		if (!is_movable(old) || !(old & SLOT_CHOSEN))
 			break;
-		word = slot_make(SLOT_BACKED,
-				 slot_backed_value(pool_ref_size(&s->pool, slot_ref(old)), block));
+		bytes = slot_type(old) == SLOT_UNIT ? PAGE_SIZE :
+						      pool_ref_size(&s->pool, slot_ref(old));
+		word = slot_make(SLOT_BACKED, slot_backed_value(bytes, block));
 		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));
 	}
 	if (done) {
 		store_account(s, &cpu->counters, word, 1);
 		store_account(s, &cpu->counters, old, -1);
-		if (!(old & SLOT_READERS) || hold_orphan(&s->holds, old))
+		if (slot_type(old) == SLOT_UNIT)
+			unit_drop(s, cpu, old, &todo);
+		else if (!(old & SLOT_READERS) || hold_orphan(&s->holds, old))
 			now = store_release(s, cpu, slot_ref(old), &todo);
 	}
 	host_percpu_unlock(&s->cpus, cpu);

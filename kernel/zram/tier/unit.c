@@ -1,0 +1,615 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* unit.c - owns the words of instances and what their pieces are. */
+#include "unit.h"
+#include "mm/pool_check.h"
+
+/*
+ * A unit word's value, and an instance's word; of a dead one, live and readers are 0, and the next
+ * that is unused, + 1, stands where the unit's number was.
+ *
+ *     | tag (14) | instance (31) |          | number (31) | tag (14) | readers (14) | live (5) |
+ */
+#define UNIT_TAG_BITS 14
+#define UNIT_TAGS ((u64)1 << UNIT_TAG_BITS)
+#define UNIT_NR_BITS 31
+#define UNIT_LIVE ((u64)31)
+#define UNIT_READER ((u64)1 << 5)
+#define UNIT_READERS ((UNIT_TAGS - 1) << 5)
+#define UNIT_TAG_SHIFT 19
+#define UNIT_NR_SHIFT (UNIT_TAG_SHIFT + UNIT_TAG_BITS)
+
+static u32 unit_instance(u64 word)
+{
+	return (u32)(word & (((u64)1 << UNIT_NR_BITS) - 1));
+}
+
+static u64 unit_tag(u64 inst)
+{
+	return inst >> UNIT_TAG_SHIFT & (UNIT_TAGS - 1);
+}
+
+/* The first word of an instance; those of its pieces follow. */
+static u64 unit_key(const struct units *u, u32 nr)
+{
+	return u->first + ((u64)nr << u->shift);
+}
+
+static u64 unit_make_inst(u64 number, u64 tag, u64 live)
+{
+	return number << UNIT_NR_SHIFT | (tag & (UNIT_TAGS - 1)) << UNIT_TAG_SHIFT | live;
+}
+
+/* ---- instances ---- */
+
+/* Takes an instance that is unused, whose words are there then.  -ENOSPC: all are used. */
+static int instance_take(struct store *s, unsigned int node, u32 *nr)
+{
+	struct units *u = s->units;
+	int err = 0;
+	bool taken;
+
+	do {
+		spin_lock(&u->lock);
+		taken = true;
+		if (u->unused) {
+			*nr = u->unused - 1;
+			u->unused = (u32)(host_a64_read(store_slot(s, unit_key(u, *nr))) >>
+					  UNIT_NR_SHIFT);
+		} else {
+			*nr = u->fresh;
+			taken = *nr < u->most && host_table_has(&s->table, unit_key(u, *nr));
+			WRITE_ONCE(u->fresh, u->fresh + taken);
+		}
+		spin_unlock(&u->lock);
+		if (!taken)
+			err = *nr < u->most ? store_need_slot(s, unit_key(u, *nr), node) : -ENOSPC;
+	} while (!taken && !err);
+	return err;
+}
+
+/* A dead instance is unused: it joins those of the CPU, which go back together.  The item is held. */
+static void instance_give(struct store *s, struct store_cpu *cpu, u32 nr)
+{
+	struct units *u = s->units;
+	host_a64 *inst = store_slot(s, unit_key(u, nr)), *last;
+	u64 tag = unit_tag(host_a64_read(inst));
+
+	host_a64_set(inst, unit_make_inst(cpu->unit_first, tag, 0));
+	cpu->unit_first = nr + 1;
+	if (!cpu->unit_n)
+		cpu->unit_last = nr + 1;
+	if (++cpu->unit_n < UNIT_BATCH)
+		return;
+	last = store_slot(s, unit_key(u, cpu->unit_last - 1));
+	spin_lock(&u->lock);
+	host_a64_set(last, unit_make_inst(u->unused, unit_tag(host_a64_read(last)), 0));
+	u->unused = cpu->unit_first;
+	spin_unlock(&u->lock);
+	cpu->unit_first = cpu->unit_n = 0;
+}
+
+static void piece_account(struct store *s, struct counters *c, u64 ref, s64 by)
+{
+	s64 room = pool_ref_room(&s->pool, ref);
+
+	counter_add(c, CNT_COMPR_BYTES, by * (s64)pool_ref_size(&s->pool, ref));
+	counter_add(c, CNT_ROOM, by * room);
+	counter_add(c, CNT_UNIT_ROOM, by * room);
+}
+
+/* An instance that nobody reads and no slot names ends.  The item is held. */
+static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct release_todo *todo)
+{
+	u64 key = unit_key(s->units, nr), refs[UNIT_PAGES_MOST];
+	bool now = !READ_ONCE(s->release.limit);
+	unsigned int k, n = 0;
+
+	for (k = 1; k < s->units->pages; k++) {
+		host_a64 *piece = store_slot(s, key + k);
+
+		if (!host_a64_read(piece))
+			break;
+		refs[n] = slot_ref(slot_swap(piece, 0));
+		piece_account(s, &cpu->counters, refs[n], -1);
+		if (!now)
+			release_push(&s->release, &cpu->release, refs[n],
+				     pool_ref_room(&s->pool, refs[n]), todo);
+		n++;
+	}
+	counter_add(&cpu->counters, CNT_UNITS, -1);
+	instance_give(s, cpu, nr);
+	if (now) {
+		counter_add(&cpu->counters, CNT_SYNC, n);
+		pool_free_bulk(&s->pool, refs, NULL, n);
+	}
+}
+
+/* Takes `what` off an instance's word, which may be the last of it.  The item is held. */
+static void instance_less(struct store *s, struct store_cpu *cpu, u32 nr, u64 what,
+			  struct release_todo *todo)
+{
+	u64 left = host_a64_add(store_slot(s, unit_key(s->units, nr)), ~what + 1);
+
+	if (!(left & (UNIT_LIVE | UNIT_READERS)))
+		instance_end(s, cpu, nr, todo);
+}
+
+void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo)
+{
+	counter_add(&cpu->counters, CNT_UNIT_PAGES, -1);
+	instance_less(s, cpu, unit_instance(word), 1, todo);
+}
+
+/* Holds the instance that a slot names, if it does so still. */
+static bool instance_hold(struct store *s, host_a64 *slot, u64 word)
+{
+	u32 nr = unit_instance(word);
+	host_a64 *inst = store_slot(s, unit_key(s->units, nr));
+	struct release_todo todo = { NULL, false };
+	u64 seen = host_a64_read(inst);
+	struct store_cpu *cpu;
+
+	do {
+		if (!(seen & UNIT_LIVE))
+			return false;
+	} while (!host_a64_cas(inst, &seen, seen + UNIT_READER));
+	if (likely(slot_same_value(host_a64_read_acquire(slot), word)))
+		return true;
+	cpu = host_percpu_lock(&s->cpus);
+	instance_less(s, cpu, nr, UNIT_READER, &todo);
+	host_percpu_unlock(&s->cpus, cpu);
+	release_finish(&todo);
+	return false;
+}
+
+static void instance_drop(struct store *s, u32 nr)
+{
+	struct release_todo todo = { NULL, false };
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+
+	instance_less(s, cpu, nr, UNIT_READER, &todo);
+	host_percpu_unlock(&s->cpus, cpu);
+	release_finish(&todo);
+}
+
+/* ---- making ---- */
+
+/* Bytes of piece k of n that are so many together. */
+static size_t piece_bytes(size_t bytes, unsigned int n, unsigned int k)
+{
+	return bytes / n + (k < bytes % n);
+}
+
+/* Frees the first n objects of refs. */
+static void pieces_free(struct store *s, u64 *refs, unsigned int n)
+{
+	pool_free_bulk(&s->pool, refs, NULL, n);
+}
+
+/*
+ * Makes the n objects of an instance's pieces, of what st has compressed, or with room for it if st
+ * is NULL: then they are waited for as how says.
+ */
+static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t bytes,
+		       unsigned int n, unsigned int node, unsigned int how, u64 *refs)
+{
+	const char *from = st ? st->buf : NULL;
+	unsigned int k;
+	int err = 0;
+
+	for (k = 0; k < n; k++) {
+		size_t len = piece_bytes(bytes, n, k);
+
+		if (st)
+			err = pool_make(&s->pool, len, from, (u32)(key + 1 + k), node,
+					POOL_LIMITED, &refs[k]);
+		else
+			err = store_make_room(s, key + 1 + k, node, how, NULL, len, &refs[k]);
+		if (err)
+			break;
+		from = st ? from + len : NULL;
+	}
+	if (err)
+		pieces_free(s, refs, k);
+	return err;
+}
+
+/* Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page. */
+static int unit_pack(struct store *s, struct stream *st, const void *data, unit_gather *gather,
+		     void *arg)
+{
+	size_t bytes = (size_t)s->units->pages << PAGE_SHIFT;
+	size_t cap = (s->units->pages - 1) * pool_max_small(&s->pool);
+	int n;
+
+	if (!data) {
+		st->unit_is = 0;
+		gather(arg, st->unit);
+		data = st->unit;
+	}
+	n = s->codec->compress(st->ctx, data, bytes, st->buf, cap);
+	if (n == -ENOSPC)
+		return -EAGAIN;
+	/* As stream_pack(). */
+	return n == -ENOMEM || (n > 0 && (size_t)n <= cap) ? n : -EIO;
+}
+
+/*
+ * Compresses a unit and makes its objects, as store_write_page() does.  If there is room but by
+ * waiting, the unit is compressed anew when there is some; pages that changed meanwhile are better
+ * off alone.
+ */
+static int unit_make_pieces(struct store *s, u64 key, const void *data, unit_gather *gather,
+			    void *arg, unsigned int node, unsigned int how, u64 *refs)
+{
+	size_t most = pool_max_small(&s->pool);
+	struct stream *st = stream_get(s->streams[0]);
+	int bytes = unit_pack(s, st, data, gather, arg), err = 0;
+	unsigned int n = bytes > 0 ? (unsigned int)((bytes + most - 1) / most) : 0, k;
+	const char *from;
+
+	if (n)
+		err = pieces_make(s, key, st, (size_t)bytes, n, node, 0, refs);
+	stream_put(st);
+	if (!n)
+		return bytes;
+	if (!err)
+		return (int)n;
+	err = pieces_make(s, key, NULL, (size_t)bytes, n, node, how, refs);
+	if (err)
+		return err;
+	st = stream_get(s->streams[0]);
+	if (unit_pack(s, st, data, gather, arg) != bytes)
+		err = -EAGAIN;
+	for (from = st->buf, k = 0; !err && k < n; from += piece_bytes((size_t)bytes, n, k), k++)
+		pool_write(&s->pool, refs[k], from);
+	stream_put(st);
+	if (err)
+		pieces_free(s, refs, n);
+	return err ? err : (int)n;
+}
+
+int unit_make(struct store *s, u64 i, const void *data, unit_gather *gather, void *arg,
+	      unsigned int node, unsigned int how, u64 *word)
+{
+	struct units *u = s->units;
+	u64 refs[UNIT_PAGES_MOST], key, tag;
+	struct store_cpu *cpu;
+	unsigned int n = 0, k;
+	int err;
+	u32 nr;
+
+	host_assert(!(i & (u->pages - 1)));
+	if (i + u->pages > s->slots)
+		return -EAGAIN;
+	/* The words of all of a unit's slots are in one page of the table, as those of an instance. */
+	err = store_need_slot(s, i, node);
+	if (!err)
+		err = instance_take(s, node, &nr);
+	if (err)
+		return err;
+	key = unit_key(u, nr);
+	err = unit_make_pieces(s, key, data, gather, arg, node, how, refs);
+	cpu = host_percpu_lock(&s->cpus);
+	if (err < 0) {
+		instance_give(s, cpu, nr);
+		host_percpu_unlock(&s->cpus, cpu);
+		return err;
+	}
+	for (k = 0, n = (unsigned int)err; k < n; k++) {
+		piece_account(s, &cpu->counters, refs[k], 1);
+		slot_swap(store_slot(s, key + 1 + k), slot_make(SLOT_PIECE, refs[k]));
+	}
+	counter_add(&cpu->counters, CNT_UNITS, 1);
+	counter_add(&cpu->counters, CNT_UNIT_PAGES, u->pages);
+	tag = unit_tag(host_a64_read(store_slot(s, key))) + 1;
+	host_a64_set_release(store_slot(s, key), unit_make_inst(i >> u->shift, tag, u->pages));
+	host_percpu_unlock(&s->cpus, cpu);
+	host_a64_add(&u->made, 1);
+	*word = slot_make(SLOT_UNIT, (tag & (UNIT_TAGS - 1)) << UNIT_NR_BITS | nr);
+	return 0;
+}
+
+/* ---- reading ---- */
+
+/*
+ * Unpacks a held instance's pieces into st->unit.  They may be moved, but for the one that is held
+ * just now; they are let go by nobody.
+ */
+static int instance_unpack(struct store *s, struct stream *st, u32 nr)
+{
+	size_t whole = (size_t)s->units->pages << PAGE_SHIFT, bytes = 0, len;
+	u64 key = unit_key(s->units, nr), word = 0;
+	const void *data = st->buf;
+	host_a64 *piece = NULL;
+	unsigned int k;
+	bool one;
+	int err;
+
+	one = s->units->pages == 2 || !host_a64_read(store_slot(s, key + 2));
+	for (k = 1; k < s->units->pages; k++) {
+		piece = store_slot(s, key + k);
+		word = hold_take_and(&s->holds, piece, 0);
+		if (slot_type(word) != SLOT_PIECE) {
+			one = false;
+			break;
+		}
+		len = pool_ref_size(&s->pool, slot_ref(word));
+		if (one)
+			data = pool_map(&s->pool, slot_ref(word), st->bounce);
+		else
+			pool_read(&s->pool, slot_ref(word), (char *)st->buf + bytes);
+		bytes += len;
+		if (one)
+			break;
+		hold_drop(&s->holds, piece, slot_ref(word));
+	}
+	err = s->codec->decompress(st->ctx, data, bytes, st->unit, whole) ? -EIO : 0;
+	if (one)
+		hold_drop(&s->holds, piece, slot_ref(word));
+	return err;
+}
+
+/* The unit that a slot names is what st->unit has. */
+static int unit_unpack(struct store *s, struct stream *st, host_a64 *slot, u64 word)
+{
+	u64 is = (word & SLOT_VALUE) + 1;
+	int err;
+
+	if (st->unit_is == is && host_a64_read(&s->units->made) - st->unit_made < UNIT_TAGS)
+		return 0;
+	if (!instance_hold(s, slot, word))
+		return STORE_AGAIN;
+	st->unit_is = 0;
+	st->unit_made = host_a64_read(&s->units->made);
+	err = instance_unpack(s, st, unit_instance(word));
+	instance_drop(s, unit_instance(word));
+	if (!err)
+		st->unit_is = is;
+	return err;
+}
+
+/* A read: the slot is not idle any more, nor chosen, if it is of the same unit still. */
+static void unit_touch(host_a64 *slot, u64 word)
+{
+	u64 now;
+
+	do
+		now = host_a64_read(slot);
+	while (now & SLOT_TOUCHED && slot_same_value(now, word) &&
+	       !slot_mark(slot, now, 0, SLOT_TOUCHED));
+}
+
+int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
+{
+	struct stream *st = stream_get(s->streams[0]);
+	host_a64 *slot = store_slot(s, i);
+	size_t at = (size_t)(i & (s->units->pages - 1)) << PAGE_SHIFT;
+	int err = STORE_AGAIN;
+
+	*word = host_a64_read_acquire(slot);
+	if (slot_type(*word) == SLOT_UNIT)
+		err = unit_unpack(s, st, slot, *word);
+	if (!err)
+		memcpy(page, (char *)st->unit + at, PAGE_SIZE);
+	else if (err < 0)
+		memset(page, 0, PAGE_SIZE);
+	stream_put(st);
+	if (touch && err <= 0 && *word & SLOT_TOUCHED)
+		unit_touch(slot, *word);
+	return err;
+}
+
+static int unit_read(struct store *s, u64 i, void *page)
+{
+	u64 word;
+
+	return unit_copy(s, i, page, true, &word);
+}
+
+size_t unit_page_bytes(const struct store *s, u64 word)
+{
+	u64 key = unit_key(s->units, unit_instance(word)), piece;
+	size_t bytes = 0;
+	unsigned int k;
+
+	for (k = 1; k < s->units->pages; k++) {
+		piece = host_a64_read(store_slot(s, key + k));
+		if (slot_type(piece) != SLOT_PIECE)
+			break;
+		bytes += pool_ref_size(&s->pool, slot_ref(piece));
+	}
+	return bytes >> s->units->shift;
+}
+
+/* ---- taking apart ---- */
+
+/* Puts new in slot i, if that has the page of word still.  False: new is still the caller's. */
+static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
+{
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	struct release_todo todo = { NULL, false };
+	host_a64 *slot = store_slot(s, i);
+	u64 old = host_a64_read(slot), about;
+	bool done = false;
+
+	while (!done && slot_same_value(old, word)) {
+		about = slot_type(new) == SLOT_PAGE ? old & SLOT_TOUCHED : 0;
+		done = host_a64_cas(slot, &old, new | about);
+	}
+	if (done) {
+		store_account(s, &cpu->counters, new, 1);
+		store_account(s, &cpu->counters, old, -1);
+		unit_drop(s, cpu, old, &todo);
+	}
+	host_percpu_unlock(&s->cpus, cpu);
+	release_finish(&todo);
+	return done;
+}
+
+/* The page of slot i, if it is of instance nr, becomes one by itself.  -ENOMEM and the like. */
+static int unit_take_out(struct store *s, u64 i, u32 nr)
+{
+	u64 word = host_a64_read(store_slot(s, i)), new;
+	int err;
+
+	if (slot_type(word) != SLOT_UNIT || unit_instance(word) != nr)
+		return 0;
+	err = unit_copy(s, i, s->units->page, false, &word);
+	if (err)
+		return err < 0 ? err : 0;
+	err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, 0, &new);
+	if (!err && !unit_replace(s, i, word, new) && slot_has_object(new))
+		pool_free(&s->pool, slot_ref(new));
+	return err;
+}
+
+static bool units_waste(struct store *s)
+{
+	struct unit_stats st;
+
+	units_stats(s, &st);
+	return st.pages && st.room * st.dead / (st.pages + st.dead) > store_count(s, CNT_ROOM) / 8;
+}
+
+bool units_tidy(struct store *s)
+{
+	struct units *u = s->units;
+	unsigned int looks, k, units = 0;
+	u64 inst, live;
+	int err = 0;
+
+	if (!units_waste(s))
+		return false;
+	for (looks = 0; looks < UNIT_TIDY_LOOKS && units < UNIT_TIDY_UNITS && !err; looks++) {
+		if (u->at >= READ_ONCE(u->fresh)) {
+			u->at = 0;
+			u->live = 2 * u->live < u->pages ? 2 * u->live : (u->pages + 3) / 4;
+		}
+		inst = host_a64_read(store_slot(s, unit_key(u, u->at++)));
+		live = inst & UNIT_LIVE;
+		if (!live || live > u->live)
+			continue;
+		for (k = 0; k < u->pages && !err; k++)
+			err = unit_take_out(s, ((inst >> UNIT_NR_SHIFT) << u->shift) + k,
+					    u->at - 1);
+		units++;
+		cond_resched();
+	}
+	return !err;
+}
+
+void units_stats(struct store *s, struct unit_stats *st)
+{
+	u64 all = store_count(s, CNT_UNITS) << s->units->shift;
+
+	st->units = store_count(s, CNT_UNITS);
+	st->pages = store_count(s, CNT_UNIT_PAGES);
+	st->room = store_count(s, CNT_UNIT_ROOM);
+	st->dead = all > st->pages ? all - st->pages : 0;
+}
+
+/* ---- checking ---- */
+
+/* Slots of the instance's unit that name it. */
+static unsigned int instance_named(struct store *s, u32 nr, u64 inst)
+{
+	u64 i = (inst >> UNIT_NR_SHIFT) << s->units->shift;
+	unsigned int k, n = 0;
+
+	for (k = 0; k < s->units->pages && i + k < s->slots; k++) {
+		u64 word = host_a64_read(store_slot(s, i + k));
+
+		n += slot_type(word) == SLOT_UNIT && unit_instance(word) == nr &&
+		     (word & SLOT_VALUE) >> UNIT_NR_BITS == unit_tag(inst);
+	}
+	return n;
+}
+
+static const char *instance_check(struct store *s, u32 nr, s64 *sum, u64 *objects)
+{
+	u64 key = unit_key(s->units, nr), inst = host_a64_read(store_slot(s, key));
+	bool live = inst & UNIT_LIVE, ended = false;
+	const char *bad = NULL;
+	unsigned int k;
+	u32 of;
+
+	if (inst & UNIT_READERS)
+		return "a unit is held by nobody";
+	if (live && instance_named(s, nr, inst) != (inst & UNIT_LIVE))
+		return "a unit has other live pages than slots that name it";
+	for (k = 1; k < s->units->pages && !bad; k++) {
+		u64 word = host_a64_read(store_slot(s, key + k));
+
+		if (!word) {
+			ended = true;
+			continue;
+		}
+		if (ended || !live || slot_type(word) != SLOT_PIECE || word & SLOT_READERS)
+			return "a unit has pieces that it should not have";
+		bad = pool_check_ref(&s->pool, slot_ref(word), &of);
+		if (!bad && of != key + k)
+			bad = "a piece has another one's key";
+		if (bad)
+			break;
+		++*objects;
+		sum[CNT_COMPR_BYTES] += (s64)pool_ref_size(&s->pool, slot_ref(word));
+		sum[CNT_ROOM] += pool_ref_room(&s->pool, slot_ref(word));
+		sum[CNT_UNIT_ROOM] += pool_ref_room(&s->pool, slot_ref(word));
+	}
+	sum[CNT_UNITS] += live;
+	return bad;
+}
+
+/*
+ * Each instance is named by as many slots of its unit as it says; that no other slots name it, the
+ * sum over all of them tells.
+ */
+static const char *units_check(struct store *s, s64 *sum, u64 *objects)
+{
+	struct units *u = s->units;
+	const char *bad = NULL;
+	u64 live = 0;
+	u32 nr;
+
+	for (nr = 0; nr < u->fresh && !bad; nr++) {
+		live += host_a64_read(store_slot(s, unit_key(u, nr))) & UNIT_LIVE;
+		bad = instance_check(s, nr, sum, objects);
+		if (nr % 256 == 0)
+			cond_resched();
+	}
+	if (!bad && live != (u64)sum[CNT_UNIT_PAGES])
+		bad = "a slot names a unit that does not count it";
+	return bad;
+}
+
+/* ---- life ---- */
+
+int store_set_units(struct store *s, struct units *u, unsigned int pages)
+{
+	static const struct unit_ops ops = {
+		.drop = unit_drop, .read = unit_read, .check = units_check,
+	};
+	u64 most;
+
+	memset(u, 0, sizeof(*u));
+	u->page = host_zalloc(PAGE_SIZE);
+	if (!u->page)
+		return -ENOMEM;
+	u->pages = pages;
+	u->shift = (unsigned int)__builtin_ctz(pages);
+	u->first = (s->slots + pages - 1) & ~(u64)(pages - 1);
+	most = (s->words - u->first) >> u->shift;
+	u->most = most < ((u64)1 << UNIT_NR_BITS) - 1 ? (u32)most : ((u32)1 << UNIT_NR_BITS) - 1;
+	u->live = (pages + 3) / 4;
+	spin_lock_init(&u->lock);
+	s->units = u;
+	s->unit_ops = &ops;
+	return 0;
+}
+
+void units_destroy(struct units *u)
+{
+	host_free(u->page, PAGE_SIZE);
+	u->page = NULL;
+}

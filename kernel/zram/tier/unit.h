@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * unit.h - units: neighbouring pages that are compressed together.
+ *
+ *     slot i     -> unit word: instance, tag         of each of its pages, at first
+ *     instance   -> unit number, tag, readers, live  a word; live: slots that name it
+ *     piece k    -> object                           words beside it
+ *
+ * Each write of a whole unit makes a new instance: its pieces, which are objects of the store, then
+ * its word, with all its pages live, and then the slots' words, one by one, each by the exchange
+ * that any write is.  Whoever takes a unit word out of a slot takes one off the live pages of the
+ * instance that this word names.  So an instance is there as long as a slot names it, and a reader
+ * or an overwriter finds the old page or the new one, and waits for nobody.
+ *
+ * A reader takes a hold on the instance, which works as long as a page is live, and then looks
+ * whether the slot still says the same: an instance that is held is not used again.  Whoever brings
+ * the word to no live page and no reader, a free or a reader, has the instance.  He lets its pieces
+ * go, as any object, and has it used again, under the next tag.
+ *
+ * The pages that a reader unpacked stay in his stream: the next read of the same unit is a copy.
+ * They are known by instance and tag.  A tag comes again after UNIT_TAGS units that were made, so
+ * what was unpacked longer ago is not used.
+ *
+ * The words of instances and pieces follow those of the slots in the store's table: an instance has
+ * as many as a unit has pages, the first for itself.  A dead one's names the next that is unused.
+ * Each CPU gives them back in batches.
+ *
+ * Pages that died in a unit that lives are waste.  units_tidy() takes the others out of such units.
+ *
+ * Lock order: stream > a hold > the per-CPU item > units.lock, a leaf.
+ */
+#ifndef EBB_ZRAM_UNIT_H
+#define EBB_ZRAM_UNIT_H
+
+#include "store/store.h"
+#include "store/store_word.h"
+
+#define UNIT_PAGES_MOST 16u
+#define UNIT_BATCH 32u          /* dead instances that a CPU gives back at a time */
+#define UNIT_TIDY_LOOKS 4096u   /* instances that a units_tidy() looks at, */
+#define UNIT_TIDY_UNITS 16u     /* and takes apart */
+
+/*
+ * Orderings (docs/internals/locking.md).
+ *
+ * instance word.  Writes: who makes the unit, release; who lets a slot's page go, full add, after
+ *     the slot's exchange; reader, CAS and full add; who has a dead one, write_once.  Reads: all.
+ *     Order: release: pieces before the word, and the word before the slots' exchange; full: reads
+ *     of pieces before the drop, the drop before the pieces go.  Without it: a unit without
+ *     pieces; bytes that are written again under a reader.  Model: unit_write, unit_reader.
+ * units.made.  Writes: full add, before the slots' exchange.  Reads: relaxed, after the slot, with
+ *     acquire.  Order: who sees a slot's word sees that its unit was counted.  Without it: pages
+ *     of another unit with the same tag.
+ */
+struct units {
+	unsigned int pages;             /* of a unit, a power of two; fixed */
+	unsigned int shift;
+	u64 first;                      /* the first word of instance 0; fixed */
+	u32 most;                       /* instances; fixed */
+	spinlock_t lock;
+	u32 fresh;                      /* instances that were ever used; lock, READ_ONCE */
+	u32 unused;                     /* the first dead one, + 1; 0: there is none; lock */
+	host_a64 made;                  /* units, ever */
+	/* units_tidy()'s. */
+	void *page;
+	u32 at;
+	unsigned int live;              /* units with no more live pages are taken apart */
+};
+
+struct unit_stats {
+	u64 units, pages;               /* units, and the slots that name one */
+	u64 dead;                       /* pages of units that no slot names */
+	u64 room;                       /* bytes of pages that the pieces take */
+};
+
+/*
+ * Gives a store that nobody uses yet, and whose configuration said so, units of 2 to
+ * UNIT_PAGES_MOST pages, a power of two.  u outlives the store; units_destroy() ends it after
+ * store_destroy().  Process context.  -ENOMEM.
+ */
+int store_set_units(struct store *s, struct units *u, unsigned int pages);
+void units_destroy(struct units *u);
+
+/* Gives the bytes of a unit to unit_make().  It may not sleep. */
+typedef void unit_gather(void *arg, void *to);
+
+/*
+ * Makes a unit of the pages for slots i and up, i a multiple of units.pages, and the word that is to
+ * be put in each of these slots by store_put_word(); no one of them may be left out.  data: the
+ * bytes, or NULL: gather has them.  node, how: as store_try_now().  Process context.  An error,
+ * and nothing has changed: -EAGAIN: the pages are better off alone; or as store_try_now().
+ */
+int unit_make(struct store *s, u64 i, const void *data, unit_gather *gather, void *arg,
+	      unsigned int node, unsigned int how, u64 *word);
+
+/*
+ * Reads slot i < slots, which is of a unit, into page.  That is no read of the slot, unless touch
+ * says so.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by now;
+ * -EIO: it does not decompress, and page is zeros.
+ */
+int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word);
+
+/* About the bytes of a page's part of a unit.  Any context. */
+size_t unit_page_bytes(const struct store *s, u64 word);
+
+/* The page of a slot that had word is no longer in its unit.  The item is held. */
+void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo);
+
+/*
+ * If pages that died in units waste over an eighth of what the store has, takes units apart, those
+ * with the fewest live pages first, as far as there is memory at once.  True: there may be more to
+ * do.  Process context; one caller at a time.
+ */
+bool units_tidy(struct store *s);
+
+/* Sums over items.  Any context. */
+void units_stats(struct store *s, struct unit_stats *st);
+
+#endif

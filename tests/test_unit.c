@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_unit.c - pages that are compressed together: what slots name, who lets go of it, what dies.
+ *
+ * A page says which slot it is for and which version it is; it is compressible by a part that its
+ * version says.
+ */
+#include "store_rig.h"
+#include "codecs/codecs.h"
+#include "mm/pool_check.h"
+#include "tier/recompress.h"
+#include "tier/unit.h"
+#include "tier/writeback.h"
+
+#include <pthread.h>
+
+#define SLOTS 1024u
+#define MOST ((size_t)UNIT_PAGES_MOST * PAGE_SIZE)
+
+static struct units units;
+static unsigned char whole[MOST], got[PAGE_SIZE], want[PAGE_SIZE];
+static u64 version[SLOTS];              /* what each slot has; 0: nothing */
+
+static struct store *open_units(const struct codec_ops *codec, unsigned int pages, u64 release_limit,
+				u64 mem_limit)
+{
+	const struct store_config cfg = {
+		.slots = SLOTS, .codec = codec, .level = codec->default_level, .chain = 8,
+		.release_limit = release_limit, .mem_limit = mem_limit, .unit_pages = pages,
+	};
+
+	memset(version, 0, sizeof(version));
+	rig_make(&cfg);
+	must_eq(store_set_units(&rig.store, &units, pages), 0);
+	return &rig.store;
+}
+
+static void close_units(void)
+{
+	rig_close();
+	units_destroy(&units);
+}
+
+/* A quarter of the versions do not compress, a quarter do so hardly. */
+static void page_of(unsigned char *to, u64 slot, u64 v)
+{
+	size_t noise = v % 4 == 3 ? PAGE_SIZE : v % 4 == 2 ? PAGE_SIZE * 3 / 8 : 600, at;
+	u64 seed = slot * 1000003 + v;
+
+	for (at = 0; at < PAGE_SIZE; at++)
+		to[at] = (unsigned char)(seed % 251 + at / 64);
+	fill_random(to, noise, seed);
+	memcpy(to, &slot, sizeof(slot));
+	memcpy(to + 8, &v, sizeof(v));
+}
+
+static void must_have(struct store *s, u64 slot)
+{
+	must_eq(store_read(s, slot, got), 0);
+	if (version[slot])
+		page_of(want, slot, version[slot]);
+	else
+		memset(want, 0, PAGE_SIZE);
+	if (memcmp(got, want, PAGE_SIZE)) {
+		printf("# slot %" PRIu64 " version %" PRIu64 "\n", slot, version[slot]);
+		must(!"the slot has its page");
+	}
+}
+
+static void must_have_all(struct store *s)
+{
+	for (u64 i = 0; i < SLOTS; i++)
+		must_have(s, i);
+}
+
+static int put_unit(struct store *s, u64 first, u64 v)
+{
+	u64 word;
+	unsigned int k;
+	int err;
+
+	for (k = 0; k < units.pages; k++)
+		page_of(whole + k * PAGE_SIZE, first + k, v);
+	err = unit_make(s, first, whole, NULL, NULL, NUMA_NO_NODE, HOST_MAY_WAIT, &word);
+	for (k = 0; k < units.pages && !err; k++) {
+		store_put_word(s, store_slot(s, first + k), word);
+		version[first + k] = v;
+	}
+	return err;
+}
+
+static void put_page(struct store *s, u64 slot, u64 v)
+{
+	page_of(want, slot, v);
+	must_eq(store_write(s, slot, want, NUMA_NO_NODE), 0);
+	version[slot] = v;
+}
+
+static void drop(struct store *s, u64 slot)
+{
+	must_eq(store_free(s, slot), 0);
+	version[slot] = 0;
+}
+
+static struct unit_stats stats(struct store *s)
+{
+	struct unit_stats st;
+
+	units_stats(s, &st);
+	return st;
+}
+
+/* ---- one at a time ---- */
+
+static void a_unit_is_read_by_pages_and_ends_with_its_last(void **state)
+{
+	static const unsigned int sizes[] = { 2, 4, 8, 16 };
+	const struct codec_ops *codecs[] = { &codec_lz4, &codec_zstd };
+
+	for (unsigned int c = 0; c < ARRAY_LEN(codecs); c++)
+		for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++)
+			for (u64 limit = 0; limit <= 1 << 20; limit += 1 << 20) {
+				struct store *s = open_units(codecs[c], sizes[i], limit, 0);
+				unsigned int n = sizes[i], k;
+
+				must_eq(put_unit(s, 0, 4), 0);
+				must_eq(put_unit(s, n, 2), 0);
+				must_have_all(s);
+				must_eq(stats(s).units, 2);
+				must_eq(stats(s).pages, 2 * n);
+				must_eq(stats(s).dead, 0);
+				must_eq(store_count(s, CNT_ORIG_BYTES), 2 * n * PAGE_SIZE);
+				must(store_count(s, CNT_COMPR_BYTES) < 2 * n * PAGE_SIZE);
+				must_hold(store_check(s));
+				for (k = 0; k < n - 1; k++)
+					drop(s, k);
+				must_have_all(s);
+				must_eq(stats(s).units, 2);
+				must_eq(stats(s).dead, n - 1);
+				must_hold(store_check(s));
+				drop(s, n - 1);
+				must_eq(stats(s).units, 1);
+				must_eq(stats(s).dead, 0);
+				must_have_all(s);
+				for (k = n; k < 2 * n; k++)
+					drop(s, k);
+				release_flush(&s->release);
+				must_eq(pool_pages(&s->pool), 0);
+				must_eq(stats(s).room, 0);
+				close_units();
+			}
+}
+
+static void a_write_takes_the_place_of_pages_and_pages_of_a_unit(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 1 << 20, 0);
+
+	put_page(s, 4, 1);
+	put_page(s, 6, 3);
+	must_eq(put_unit(s, 4, 5), 0);
+	must_have_all(s);
+	put_page(s, 5, 9);
+	must_have_all(s);
+	must_eq(stats(s).dead, 1);
+	must_eq(put_unit(s, 4, 6), 0);
+	must_have_all(s);
+	must_eq(stats(s).units, 1);
+	must_eq(put_unit(s, 4, 8), 0);
+	must_eq(put_unit(s, 0, 8), 0);
+	must_have_all(s);
+	must_eq(stats(s).units, 2);
+	must_eq(stats(s).pages, 8);
+	close_units();
+}
+
+static void what_does_not_compress_together_is_refused_and_changes_nothing(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+
+	must_eq(put_unit(s, 8, 1), 0);
+	must_eq(put_unit(s, 8, 3), -EAGAIN);
+	must_have_all(s);
+	must_eq(stats(s).units, 1);
+	close_units();
+}
+
+static void a_disk_that_ends_within_a_unit_has_none_there(void **state)
+{
+	const struct store_config cfg = {
+		.slots = 6, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
+		.unit_pages = 4,
+	};
+	struct store *s = rig_make(&cfg);
+
+	must_eq(store_set_units(s, &units, 4), 0);
+	must_eq(put_unit(s, 0, 1), 0);
+	must_eq(put_unit(s, 4, 1), -EAGAIN);
+	close_units();
+}
+
+static void copy_whole(void *arg, void *to)
+{
+	memcpy(to, arg, (size_t)units.pages * PAGE_SIZE);
+}
+
+static void gathered_pages_are_the_same(void **state)
+{
+	struct store *s = open_units(&codec_zstd, 4, 0, 0);
+	u64 word;
+
+	must_eq(put_unit(s, 0, 1), 0);
+	must_have(s, 0);
+	for (unsigned int k = 0; k < 4; k++)
+		page_of(whole + k * PAGE_SIZE, 4 + k, 5);
+	must_eq(unit_make(s, 4, NULL, copy_whole, whole, NUMA_NO_NODE, 0, &word), 0);
+	for (unsigned int k = 0; k < 4; k++) {
+		store_put_word(s, store_slot(s, 4 + k), word);
+		version[4 + k] = 5;
+	}
+	must_have_all(s);
+	close_units();
+}
+
+/* What a stream unpacked before is not what the same words mean now. */
+static void a_tag_that_comes_again_is_another_unit(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 2, 0, 0);
+	u64 first;
+
+	must_eq(put_unit(s, 0, 4), 0);
+	must_have(s, 0);
+	first = host_a64_read(store_slot(s, 0));
+	for (u64 v = 1; v < 1u << 17; v++) {
+		must_eq(put_unit(s, 0, v * 4), 0);
+		if (v > 1 && host_a64_read(store_slot(s, 0)) == first)
+			must_have(s, 0);
+	}
+	must_have(s, 1);
+	close_units();
+}
+
+static void compaction_moves_pieces(void **state)
+{
+	struct store *s = open_units(&codec_zstd, 8, 0, 0);
+	u64 was;
+
+	for (u64 i = 0; i < SLOTS; i += 8)
+		must_eq(put_unit(s, i, 4 + i), 0);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i / 8 % 4)
+			drop(s, i);
+	was = pool_pages(&s->pool);
+	must(store_compact(s) > 0);
+	must(pool_pages(&s->pool) < was);
+	must_have_all(s);
+	must_hold(store_check(s));
+	close_units();
+}
+
+static void marks_and_writeback_take_pages_of_units(void **state)
+{
+	const struct store_config cfg = {
+		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 8,
+		.unit_pages = 4, .release_limit = 1 << 20,
+	};
+	struct store *s = rig_make_backed(&cfg, 8);
+	struct chosen c = { { 0 } };
+	u64 at = 0, block;
+	int size;
+
+	memset(version, 0, sizeof(version));
+	must_eq(store_set_units(s, &units, 4), 0);
+	must_eq(put_unit(s, 0, 4), 0);
+	must_eq(put_unit(s, 4, 2), 0);
+	while (store_mark_idle(s, &at, SLOTS, NULL, 0))
+		;
+	must(host_a64_read(store_slot(s, 1)) & SLOT_IDLE);
+	must_have(s, 1);
+	must(!(host_a64_read(store_slot(s, 1)) & SLOT_IDLE));
+	must_hold(tier_check(s));
+	at = 0;
+	while (store_choose_piece(s, &at, SLOTS, CHOOSE_IDLE, &c))
+		;
+	for (at = 0, size = 0; size < CHOOSE_SIZES; size++)
+		at += c.n[size];
+	must_eq(at, 7);
+	/* Slot 2 is read meanwhile, and stays. */
+	must_have(s, 2);
+	must_eq(store_copy_out(s, 2, got, false), -ENOENT);
+	for (u64 i = 0; i < 8; i++) {
+		if (i == 1 || i == 2)
+			continue;
+		must_eq(store_copy_out(s, i, got, i % 2), 0);
+		page_of(want, i, version[i]);
+		must(!memcmp(got, want, PAGE_SIZE));
+		must_eq(store_reserve_block(s, &block), 0);
+		must(store_to_backed(s, i, block));
+		must_eq(store_read(s, i, got), STORE_BACKED);
+	}
+	must_eq(stats(s).units, 1);
+	must_eq(stats(s).pages, 2);
+	must_have(s, 1);
+	must_have(s, 2);
+	must_hold(tier_check(s));
+	close_units();
+}
+
+/* ---- waste ---- */
+
+static void who_keeps_one_page_of_each_unit_keeps_no_more_than_that(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	unsigned int turns = 0;
+	u64 was;
+
+	for (u64 i = 0; i < SLOTS; i += 16)
+		must_eq(put_unit(s, i, 4 + i), 0);
+	must(!units_tidy(s));
+	was = pool_pages(&s->pool);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 16 != 7)
+			drop(s, i);
+	must_eq(pool_pages(&s->pool), was);
+	must_eq(stats(s).dead, SLOTS / 16 * 15);
+	while (units_tidy(s))
+		must(++turns < 1000);
+	must(stats(s).room * stats(s).dead / (stats(s).pages + stats(s).dead + 1) <=
+	     store_count(s, CNT_ROOM) / 8);
+	must_have_all(s);
+	must_hold(store_check(s));
+	must_be_at_most(pool_pages(&s->pool), was / 4);
+	close_units();
+}
+
+static void units_with_few_live_pages_are_taken_apart_first(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+	unsigned int k, n = 0;
+
+	for (u64 i = 0; i < SLOTS; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	/* A quarter of the units have one page left, and a quarter three. */
+	for (u64 i = 0; i < SLOTS; i += 16) {
+		for (k = 0; k < 3; k++)
+			drop(s, i + k);
+		drop(s, i + 4);
+	}
+	while (units_tidy(s))
+		must(++n < 1000);
+	must_have_all(s);
+	for (u64 i = 0; i < SLOTS; i += 16)
+		must_eq(slot_type(host_a64_read(store_slot(s, i + 5))), SLOT_UNIT);
+	close_units();
+}
+
+static void taking_apart_that_finds_no_memory_changes_nothing(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+	unsigned int n = 0;
+
+	for (u64 i = 0; i < SLOTS; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 4)
+			drop(s, i);
+	s->pool.limit = pool_pages(&s->pool) << PAGE_SHIFT;
+	units_tidy(s);
+	must_have_all(s);
+	must_hold(store_check(s));
+	s->pool.limit = 0;
+	while (units_tidy(s))
+		must(++n < 1000);
+	must_have_all(s);
+	close_units();
+}
+
+/* ---- failures ---- */
+
+static void at_each_page_that_is_refused_nothing_changes(void **state)
+{
+	unsigned int failures = 0, n;
+	int err = -EDQUOT;
+
+	for (n = 0; err; n++) {
+		struct store *s = open_units(&codec_lz4, 16, 0, 0);
+		u64 objects;
+
+		must_eq(put_unit(s, 0, 4), 0);
+		s->pool.limit = (pool_pages(&s->pool) + n) << PAGE_SHIFT;
+		must_hold(pool_check(&s->pool, &objects));
+		err = put_unit(s, 512, 6);
+		if (err) {
+			u64 now;
+
+			must_eq(err, -EDQUOT);
+			must_hold(pool_check(&s->pool, &now));
+			must_eq(now, objects);
+			failures++;
+		}
+		must_have_all(s);
+		must_hold(store_check(s));
+		s->pool.limit = 0;
+		must_eq(put_unit(s, 512, 10), 0);
+		must_have_all(s);
+		close_units();
+	}
+	must(failures > 2);
+}
+
+static void at_the_limit_a_unit_is_refused(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 8 * PAGE_SIZE);
+	int err = 0;
+	u64 i;
+
+	for (i = 0; i < SLOTS && !err; i += 4)
+		err = put_unit(s, i, 2);
+	must_eq(err, -EDQUOT);
+	must_have_all(s);
+	must_hold(store_check(s));
+	drop(s, 0);
+	close_units();
+}
+
+static void the_check_knows_what_a_unit_is(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+	host_a64 *slot, *inst;
+	u64 was, inst_was;
+
+	must_eq(put_unit(s, 0, 4), 0);
+	slot = store_slot(s, 1);
+	inst = store_slot(s, units.first);
+	must_hold(store_check(s));
+	was = host_a64_read(slot);
+	host_a64_set(slot, 0);
+	must(store_check(s) != NULL);
+	host_a64_set(slot, was);
+	host_a64_set(store_slot(s, 9), was);
+	must(store_check(s) != NULL);
+	host_a64_set(store_slot(s, 9), 0);
+	inst_was = host_a64_read(inst);
+	host_a64_set(inst, inst_was - 1);
+	must(store_check(s) != NULL);
+	host_a64_set(inst, inst_was + 32);
+	must(store_check(s) != NULL);
+	host_a64_set(inst, inst_was);
+	was = host_a64_read(store_slot(s, units.first + 1));
+	host_a64_set(store_slot(s, units.first + 1), 0);
+	must(store_check(s) != NULL);
+	host_a64_set(store_slot(s, units.first + 1), was);
+	close_units();
+}
+
+/* ---- many at a time ---- */
+
+#define THREADS 4
+#define BUSY 64u                /* slots that they meet at */
+
+static struct {
+	pthread_t id;
+	struct rng rng;
+	u64 steps;
+} thread[THREADS];
+static u64 versions;
+static bool over;
+
+/* A page is of its slot, and whole: no other one's, and no mix. */
+static void must_be_whole(const unsigned char *page, u64 slot)
+{
+	unsigned char expect[PAGE_SIZE];
+	u64 of, v;
+
+	memcpy(&of, page, sizeof(of));
+	memcpy(&v, page + 8, sizeof(v));
+	if (!v) {
+		for (size_t k = 0; k < PAGE_SIZE; k++)
+			must_eq(page[k], 0);
+		return;
+	}
+	must_eq(of, slot);
+	page_of(expect, slot, v);
+	must(!memcmp(page, expect, PAGE_SIZE));
+}
+
+static void write_unit(struct store *s, struct rng *rng, unsigned char *buf, u64 first)
+{
+	u64 v = __atomic_add_fetch(&versions, 1, __ATOMIC_RELAXED), word;
+	unsigned int k;
+
+	for (k = 0; k < units.pages; k++)
+		page_of(buf + k * PAGE_SIZE, first + k, v);
+	if (!unit_make(s, first, rng_below(rng, 2) ? buf : NULL, copy_whole, buf, NUMA_NO_NODE,
+		       HOST_MAY_WAIT, &word))
+		for (k = 0; k < units.pages; k++)
+			store_put_word(s, store_slot(s, first + k), word);
+}
+
+static void *run(void *arg)
+{
+	unsigned int nr = (unsigned int)(uintptr_t)arg;
+	struct rng *rng = &thread[nr].rng;
+	unsigned char *buf = malloc(MOST);
+	struct store *s = &rig.store;
+
+	must(buf);
+	for (u64 n = thread[nr].steps; n; n--) {
+		u64 slot = rng_below(rng, BUSY), v;
+
+		switch (rng_below(rng, 8)) {
+		case 0:
+		case 1:
+			write_unit(s, rng, buf, slot & ~(u64)(units.pages - 1));
+			break;
+		case 2:
+			v = __atomic_add_fetch(&versions, 1, __ATOMIC_RELAXED);
+			page_of(buf, slot, v);
+			must_eq(store_write(s, slot, buf, NUMA_NO_NODE), 0);
+			break;
+		case 3:
+			must_eq(store_free(s, slot), 0);
+			break;
+		default:
+			must_eq(store_read(s, slot, buf), 0);
+			must_be_whole(buf, slot);
+		}
+	}
+	free(buf);
+	return NULL;
+}
+
+static void *disturb(void *arg)
+{
+	struct store *s = &rig.store;
+	u64 at;
+
+	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+		units_tidy(s);
+		store_compact(s);
+		for (at = 0; store_mark_idle(s, &at, SLOTS, NULL, 0);)
+			;
+	}
+	return NULL;
+}
+
+static void threads_see_whole_pages_of_their_slots(void **state)
+{
+	static const unsigned int sizes[] = { 2, 4, 16 };
+	pthread_t other;
+
+	use_seed(41);
+	for (unsigned int i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
+		struct store *s = open_units(&codec_lz4, sizes[i / 2], i % 2 ? 1 << 20 : 0, 0);
+
+		over = false;
+		must_eq(pthread_create(&other, NULL, disturb, NULL), 0);
+		for (uintptr_t t = 0; t < THREADS; t++) {
+			thread[t].rng.s = test_seed * THREADS + t;
+			thread[t].steps = scaled(8000);
+			must_eq(pthread_create(&thread[t].id, NULL, run, (void *)t), 0);
+		}
+		for (unsigned int t = 0; t < THREADS; t++)
+			must_eq(pthread_join(thread[t].id, NULL), 0);
+		__atomic_store_n(&over, true, __ATOMIC_RELAXED);
+		must_eq(pthread_join(other, NULL), 0);
+		for (u64 slot = 0; slot < BUSY; slot++) {
+			must_eq(store_read(s, slot, got), 0);
+			must_be_whole(got, slot);
+		}
+		close_units();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_unit_is_read_by_pages_and_ends_with_its_last),
+		cmocka_unit_test(a_write_takes_the_place_of_pages_and_pages_of_a_unit),
+		cmocka_unit_test(what_does_not_compress_together_is_refused_and_changes_nothing),
+		cmocka_unit_test(a_disk_that_ends_within_a_unit_has_none_there),
+		cmocka_unit_test(gathered_pages_are_the_same),
+		cmocka_unit_test(a_tag_that_comes_again_is_another_unit),
+		cmocka_unit_test(compaction_moves_pieces),
+		cmocka_unit_test(marks_and_writeback_take_pages_of_units),
+		cmocka_unit_test(who_keeps_one_page_of_each_unit_keeps_no_more_than_that),
+		cmocka_unit_test(units_with_few_live_pages_are_taken_apart_first),
+		cmocka_unit_test(taking_apart_that_finds_no_memory_changes_nothing),
+		cmocka_unit_test(at_each_page_that_is_refused_nothing_changes),
+		cmocka_unit_test(at_the_limit_a_unit_is_refused),
+		cmocka_unit_test(the_check_knows_what_a_unit_is),
+		cmocka_unit_test(threads_see_whole_pages_of_their_slots),
+	};
+
+	return cmocka_run_group_tests_name("unit", tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+#!/bin/sh
+# Pages that are compressed together (comp_unit): contents, what is counted, bad values.
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# vm: mem=1G timeout=300 progs=swapcheck,blkcheck tools=mkswap,swapon,swapoff,mkfs.ext4
+. /lib.sh
+load || { not_ok "zram loads"; exit 1; }
+[ -e "$(z 0 comp_unit)" ] || { skip "units" "this zram has none"; finish; }
+
+us() { awk -v f="$1" '{ print $f }' "$(z 0 unit_stat)"; }
+page=$(getconf PAGESIZE 2>/dev/null || echo 4096)
+unit() { put "$1" "$(z 0 comp_unit)"; }
+with() { # UNIT SIZE [CODEC] [MEM_LIMIT]
+	put 1 "$(z 0 reset)"
+	put "$1" "$(z 0 comp_unit)"
+	[ -z "$3" ] || put "$3" "$(z 0 comp_algorithm)"
+	put "${4:-0}" "$(z 0 mem_limit)"
+	put "$2" "$(z 0 disksize)"
+}
+
+equal "a page by itself is the default" "$(cat "$(z 0 comp_unit)")" "$page"
+for bad in 0 -1 5000 3K 2048 128K 1M 16Kx no; do
+	refuse "comp_unit $bad is refused" unit "$bad"
+done
+equal "and changes nothing" "$(cat "$(z 0 comp_unit)")" "$page"
+check "64K" unit 64K
+[ "$page" = 65536 ] && { skip "units" "a page is as large as a unit may be"; finish; }
+equal "shown in bytes" "$(cat "$(z 0 comp_unit)")" 65536
+put 64M "$(z 0 disksize)"
+refuse "with a size it stays" unit 16K
+put 1 "$(z 0 reset)"
+equal "a reset sets it back" "$(cat "$(z 0 comp_unit)")" "$page"
+
+text_pages 1024 >/tmp/data
+for codec in $(codecs); do
+	for size in 16K 64K; do
+		[ "$page" -lt $((${size%K} * 1024)) ] || continue
+		with $size 64M "$codec"
+		n=$((1024 * page / (${size%K} * 1024)))
+		dd if=/tmp/data of=/dev/zram0 bs=$size oflag=direct 2>/dev/null
+		equal "$codec, $size: each write of a unit is one" "$(us 1)" "$n"
+		equal "$codec, $size: the pages in them" "$(us 2)" 1024
+		check "$codec, $size: contents" cmp -n $((1024 * page)) /tmp/data /dev/zram0
+		blkdiscard -o 0 -l "$page" /dev/zram0 2>/dev/null ||
+			dd if=/dev/urandom of=/dev/zram0 bs="$page" count=1 oflag=direct 2>/dev/null
+		equal "$codec, $size: a page that died is counted" "$(us 3)" 1
+		invariants 0
+	done
+done
+
+with 16K 256M
+check "random I/O of all lengths, every page checked" blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((5000 * SCALE))
+note "unit_stat $(cat "$(z 0 unit_stat)") mm_stat $(cat "$(z 0 mm_stat)")"
+put 1 "$(z 0 compact)"
+invariants 0
+with 16K 256M "" 8M
+check "the same at a limit" blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((3000 * SCALE)) --tolerate
+invariants 0
+
+# Who keeps a page of each unit: what the others took comes back.
+with 64K 256M
+i=0
+while [ $i -lt 8 ]; do
+	dd if=/tmp/data of=/dev/zram0 bs=64K oflag=direct seek=$((i * 1024 * page / 65536)) 2>/dev/null
+	i=$((i + 1))
+done
+full=$(used 0)
+whole=$((65536 / page))
+i=0
+while [ $i -lt $((8 * 1024 / whole)) ]; do
+	dd if=/dev/zero of=/dev/zram0 bs="$page" seek=$((i * whole)) count=$((whole - 1)) oflag=direct 2>/dev/null
+	i=$((i + 1))
+done
+within "units with few pages left are taken apart" 10 sh -c "[ \$(awk '{ print \$4 * \$3 / (\$3 + \$2 + 1) * 8 }' $(z 0 unit_stat) | cut -d. -f1) -le \$(awk '{ print \$3 }' $(z 0 mm_stat)) ]"
+note "used $full, then $(used 0); unit_stat $(cat "$(z 0 unit_stat)")"
+invariants 0
+
+with 16K 512M
+mkfs.ext4 -q /dev/zram0 && mkdir -p /mnt && mount /dev/zram0 /mnt
+check "a file system on it" sh -c "for i in 1 2 3 4; do cp /tmp/data /mnt/\$i; done; sync; echo 3 >/proc/sys/vm/drop_caches; for i in 1 2 3 4; do cmp /tmp/data /mnt/\$i || exit 1; done"
+note "ext4: unit_stat $(cat "$(z 0 unit_stat)") mm_stat $(cat "$(z 0 mm_stat)")"
+umount /mnt
+invariants 0
+
+with 16K 512M
+mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
+check "as swap: contents hold" swapcheck --mb 160 --procs 3 --passes $((2 * SCALE)) --forks 1
+note "swap: unit_stat $(cat "$(z 0 unit_stat)")"
+swapoff /dev/zram0
+invariants 0
+finish
