@@ -47,9 +47,9 @@ struct codec_ops {
 	void (*destroy)(void *ctx);
 
 	/*
-	 * Compresses n bytes, at most codec_bytes(), into at most cap bytes.  Returns the bytes written (> 0),
-	 * -ENOSPC if they do not fit in cap, or another negative error.  Process context;
-	 * need not be able to sleep.
+	 * Compresses n bytes, at most codec_bytes(), into at most cap bytes.  Returns the
+	 * bytes written (> 0), -ENOSPC if they do not fit in cap, or another negative error.
+	 * Process context; need not be able to sleep.
 	 */
 	int (*compress)(void *ctx, const void *src, size_t n, void *dst, size_t cap);
 

@@ -166,6 +166,12 @@ static inline bool slot_names(u64 word, u64 ref)
 	return slot_has_object(word) && slot_ref(word) == ref;
 }
 
+/* Whether memory has the word's page, in an object of its own or in a unit. */
+static inline bool slot_has_page(u64 word)
+{
+	return slot_type(word) == SLOT_PAGE || slot_type(word) == SLOT_UNIT;
+}
+
 /* Whether words of a type may have bits of SLOT_ABOUT. */
 static inline bool slot_is_page(enum slot_type type)
 {

@@ -54,9 +54,10 @@ struct streams {
 
 /*
  * Makes streams for any number of stores with this codec and these parameters, which are copied,
- * but for the dictionary.  If more than a page is compressed at a time there is room for a unit.  lazy: all contexts but the first are made when their CPU asks, which
- * then may wait for memory, and end when they are idle.  Process context.  -ENOMEM; -EINVAL: the
- * codec does not take the dictionary.
+ * but for the dictionary.  If more than a page is compressed at a time there is room for a unit.
+ * lazy: all contexts but the first are made when their CPU asks, which then may wait for memory,
+ * and end when they are idle.  Process context.  -ENOMEM; -EINVAL: the codec does not take the
+ * dictionary.
  */
 int streams_init(struct streams *t, const struct codec_ops *codec,
 		 const struct codec_params *params, bool lazy);

@@ -46,7 +46,8 @@ static __always_inline int lzo_compress_with(lzo_fn *fn, struct lzo_ctx *c, cons
 
 	if (n > c->bytes && !direct)
 		return -EINVAL;
-	host_kernel_touches(src, n, direct ? dst : c->bounce, direct ? cap : lzo1x_worst_compress(c->bytes));
+	host_kernel_touches(src, n, direct ? dst : c->bounce,
+			    direct ? cap : lzo1x_worst_compress(c->bytes));
 	if (fn(src, n, direct ? dst : c->bounce, &len, c->work) != LZO_E_OK)
 		return -EIO;
 	if (len > cap)

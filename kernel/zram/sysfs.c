@@ -3,8 +3,8 @@
  * sysfs.c - the files of /sys/block/zramN and /sys/class/zram-control.
  *
  * Names, formats and error numbers are in-tree zram's, for the tools that know them; release_limit,
- * release_stat, comp_unit and unit_stat are ours.  A refused value is named in the log.  The codecs' files are in
- * algorithm.c.
+ * release_stat, comp_unit and unit_stat are ours.  A refused value is named in the log.  The
+ * codecs' files are in algorithm.c.
  */
 #include "zram.h"
 

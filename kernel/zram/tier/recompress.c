@@ -223,7 +223,7 @@ static void mark_idle(host_a64 *slot, bool idle)
 
 	do
 		word = host_a64_read(slot);
-	while ((slot_type(word) == SLOT_PAGE || slot_type(word) == SLOT_UNIT) && idle != !!(word & SLOT_IDLE) &&
+	while (slot_has_page(word) && idle != !!(word & SLOT_IDLE) &&
 	       !slot_mark(slot, word, idle ? SLOT_IDLE : 0, idle ? 0 : SLOT_IDLE));
 }
 

@@ -67,7 +67,7 @@ static int instance_take(struct store *s, unsigned int node, u32 *nr)
 	return err;
 }
 
-/* A dead instance is unused: it joins those of the CPU, which go back together.  The item is held. */
+/* A dead instance joins those of the CPU, which go back together.  The item is held. */
 static void instance_give(struct store *s, struct store_cpu *cpu, u32 nr)
 {
 	struct units *u = s->units;
@@ -282,7 +282,7 @@ int unit_make(struct store *s, u64 i, const void *data, unit_gather *gather, voi
 	host_assert(!(i & (u->pages - 1)));
 	if (i + u->pages > s->slots)
 		return -EAGAIN;
-	/* The words of all of a unit's slots are in one page of the table, as those of an instance. */
+	/* One page of the table has the words of a unit's slots, as those of an instance. */
 	err = store_need_slot(s, i, node);
 	if (!err)
 		err = instance_take(s, node, &nr);
@@ -424,7 +424,7 @@ size_t unit_page_bytes(const struct store *s, u64 word)
 
 /* ---- taking apart ---- */
 
-/* Puts new in slot i, if that has the page of word still.  False: new is still the caller's. */
+/* Puts new in slot i, if that has the page of word still.  False: new is the caller's. */
 static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);

@@ -85,9 +85,9 @@ void units_destroy(struct units *u);
 typedef void unit_gather(void *arg, void *to);
 
 /*
- * Makes a unit of the pages for slots i and up, i a multiple of units.pages, and the word that is to
- * be put in each of these slots by store_put_word(); no one of them may be left out.  data: the
- * bytes, or NULL: gather has them.  node, how: as store_try_now().  Process context.  An error,
+ * Makes a unit of the pages for slots i and up, i a multiple of units.pages, and the word that is
+ * to be put in each of these slots by store_put_word(); none may be left out.  data: the bytes, or
+ * NULL: gather has them.  node, how: as store_try_now().  Process context.  An error,
  * and nothing has changed: -EAGAIN: the pages are better off alone; or as store_try_now().
  */
 int unit_make(struct store *s, u64 i, const void *data, unit_gather *gather, void *arg,

@@ -6,12 +6,6 @@
 #include "writeback.h"
 #include "unit.h"
 
-/* Whether a page may be chosen; one of a unit is written as it was before. */
-static bool is_movable(u64 word)
-{
-	return slot_type(word) == SLOT_PAGE || slot_type(word) == SLOT_UNIT;
-}
-
 static int size_of(struct store *s, u64 word)
 {
 	size_t bytes = slot_type(word) == SLOT_UNIT ? unit_page_bytes(s, word) :
@@ -23,7 +17,8 @@ static int size_of(struct store *s, u64 word)
 static bool is_wanted(struct store *s, u64 word, unsigned int want)
 {
 	if (slot_type(word) == SLOT_UNIT)
-		return !(word & SLOT_CHOSEN) && (!want || (want == CHOOSE_IDLE && word & SLOT_IDLE));
+		return !(word & SLOT_CHOSEN) &&
+		       (!want || (want == CHOOSE_IDLE && word & SLOT_IDLE));
 	return slot_type(word) == SLOT_PAGE && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
@@ -68,7 +63,7 @@ bool store_next_chosen(struct store *s, u64 *at, int smallest, int largest)
 		u64 skip = host_table_skip(&s->table, *at), word;
 
 		word = skip ? 0 : host_a64_read(store_slot(s, *at));
-		if (is_movable(word) && word & SLOT_CHOSEN &&
+		if (slot_has_page(word) && word & SLOT_CHOSEN &&
 		    size_of(s, word) >= smallest && size_of(s, word) <= largest)
 			return true;
 		*at += skip ? skip : 1;
@@ -149,7 +144,7 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	size_t bytes;
 
 	for (tries = 0; !done && tries < BACKED_TRIES; tries++) {
-		if (!is_movable(old) || !(old & SLOT_CHOSEN))
+		if (!slot_has_page(old) || !(old & SLOT_CHOSEN))
 			break;
 		bytes = slot_type(old) == SLOT_UNIT ? PAGE_SIZE :
 						      pool_ref_size(&s->pool, slot_ref(old));

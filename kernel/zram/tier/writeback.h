@@ -57,9 +57,9 @@ void store_unchoose(struct store *s, u64 i);
 bool store_to_backed(struct store *s, u64 i, u64 block);
 
 /*
- * Copies the page of slot i < slots, or, if packed, the bytes that it came to and zeros after them,
- * but of a unit the page in either case, into buf, PAGE_SIZE bytes.  That is no read: the slot stays chosen.  Process context.
- * -ENOENT: it is no longer; -EIO: it does not decompress.
+ * Copies the page of slot i < slots, or, if packed and it is in no unit, the bytes that it came to
+ * and zeros after them, into buf, PAGE_SIZE bytes.  That is no read: the slot stays chosen.
+ * Process context.  -ENOENT: it is no longer; -EIO: it does not decompress.
  */
 int store_copy_out(struct store *s, u64 i, void *buf, bool packed);
 

@@ -48,35 +48,45 @@ for codec in $(codecs); do
 done
 
 with 16K 256M
-check "random I/O of all lengths, every page checked" blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((5000 * SCALE))
+check "random I/O of all lengths, every page checked" \
+	blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((5000 * SCALE))
 note "unit_stat $(cat "$(z 0 unit_stat)") mm_stat $(cat "$(z 0 mm_stat)")"
 put 1 "$(z 0 compact)"
 invariants 0
 with 16K 256M "" 8M
-check "the same at a limit" blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((3000 * SCALE)) --tolerate
+check "the same at a limit" \
+	blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((3000 * SCALE)) --tolerate
 invariants 0
 
 # Who keeps a page of each unit: what the others took comes back.
 with 64K 256M
 i=0
 while [ $i -lt 8 ]; do
-	dd if=/tmp/data of=/dev/zram0 bs=64K oflag=direct seek=$((i * 1024 * page / 65536)) 2>/dev/null
+	dd if=/tmp/data of=/dev/zram0 bs=64K seek=$((i * 1024 * page / 65536)) oflag=direct \
+		2>/dev/null
 	i=$((i + 1))
 done
 full=$(used 0)
 whole=$((65536 / page))
 i=0
 while [ $i -lt $((8 * 1024 / whole)) ]; do
-	dd if=/dev/zero of=/dev/zram0 bs="$page" seek=$((i * whole)) count=$((whole - 1)) oflag=direct 2>/dev/null
+	dd if=/dev/zero of=/dev/zram0 bs="$page" seek=$((i * whole)) count=$((whole - 1)) \
+		oflag=direct 2>/dev/null
 	i=$((i + 1))
 done
-within "units with few pages left are taken apart" 10 sh -c "[ \$(awk '{ print \$4 * \$3 / (\$3 + \$2 + 1) * 8 }' $(z 0 unit_stat) | cut -d. -f1) -le \$(awk '{ print \$3 }' $(z 0 mm_stat)) ]"
+wasted() { awk '{ printf "%d", $4 * $3 / ($3 + $2 + 1) }' "$(z 0 unit_stat)"; }
+spare() { [ "$(($(wasted) * 8))" -le "$(used 0)" ]; }
+within "units with few pages left are taken apart" 10 spare
 note "used $full, then $(used 0); unit_stat $(cat "$(z 0 unit_stat)")"
 invariants 0
 
 with 16K 512M
 mkfs.ext4 -q /dev/zram0 && mkdir -p /mnt && mount /dev/zram0 /mnt
-check "a file system on it" sh -c "for i in 1 2 3 4; do cp /tmp/data /mnt/\$i; done; sync; echo 3 >/proc/sys/vm/drop_caches; for i in 1 2 3 4; do cmp /tmp/data /mnt/\$i || exit 1; done"
+copies() { for i in 1 2 3 4; do "$@" /tmp/data /mnt/$i || return 1; done; }
+copies cp
+sync
+echo 3 >/proc/sys/vm/drop_caches
+check "a file system on it" copies cmp
 note "ext4: unit_stat $(cat "$(z 0 unit_stat)") mm_stat $(cat "$(z 0 mm_stat)")"
 umount /mnt
 invariants 0

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What pages cost that are compressed together (comp_unit), with the bytes of a file.
+ *
+ *   unit_bench --heap NAME --codec NAME --unit BYTES
+ *
+ * The file is /heaps/NAME.  Its bytes go to the device in writes of 64 KiB; then they are read by
+ * 64 KiB, by pages in order and by pages in no order; then the device is discarded.  --unit 4096 is
+ * the device without units, in-tree's, too.  One line of JSON goes to the console: "bench: {...}".
+ */
+#include "zramdev.h"
+
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#define CHUNK 65536UL
+
+static const char *heap = "", *codec = "lz4";
+static unsigned long unit = 4096;
+
+static void put(const char *file, const char *value)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/block/zram0/%s", file);
+	fd = open(path, O_WRONLY);
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		die("%s: %s: %s", path, value, strerror(errno));
+	close(fd);
+}
+
+static void *load(unsigned long *bytes)
+{
+	char path[96];
+	struct stat st;
+	void *p;
+	int fd;
+
+	snprintf(path, sizeof(path), "/heaps/%s", heap);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || fstat(fd, &st))
+		die("%s: %s", path, strerror(errno));
+	*bytes = (unsigned long)st.st_size & ~(CHUNK - 1);
+	p = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	for (unsigned long at = 0; at < *bytes; at += CHUNK)
+		if (read(fd, (char *)p + at, CHUNK) != (ssize_t)CHUNK)
+			die("%s: %s", path, strerror(errno));
+	close(fd);
+	return p;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Reads each page once, in the order of at[]; us a page, and the quantile of 999 of 1,000. */
+static double read_pages(int fd, char *to, const unsigned long *at, unsigned long n, double *p999)
+{
+	double *us = malloc(n * sizeof(*us)), start = now_ms(), t, all;
+
+	for (unsigned long i = 0; i < n; i++) {
+		t = now_ms();
+		if (pread(fd, to, PAGE, (off_t)(at[i] * PAGE)) != PAGE)
+			die("page %lu: %s", at[i], strerror(errno));
+		us[i] = (now_ms() - t) * 1e3;
+	}
+	all = (now_ms() - start) * 1e3 / (double)n;
+	qsort(us, n, sizeof(*us), by_value);
+	*p999 = us[n - 1 - n / 1000];
+	free(us);
+	return all;
+}
+
+static void figures(unsigned long *used, unsigned long *compr)
+{
+	FILE *f = fopen("/sys/block/zram0/mm_stat", "r");
+
+	if (!f || fscanf(f, "%*u %lu %lu", compr, used) != 2)
+		die("mm_stat");
+	fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	const struct option o[] = {
+		{ "heap", .text = &heap },
+		{ "codec", .text = &codec },
+		{ "unit", &unit, PAGE, CHUNK, NULL },
+		{ NULL, NULL, 0, 0, NULL },
+	};
+	double t, write_us, whole_us, order_us, random_us, p999, order999, free_ns;
+	unsigned long bytes, n, used, compr, *at, seed = 1;
+	uint64_t range[2] = { 0 };
+	char *mem, *buf, text[32];
+	int fd;
+
+	options(argc, argv, 1, o);
+	mem = load(&bytes);
+	n = bytes / PAGE;
+	put("reset", "1");
+	put("comp_algorithm", codec);
+	snprintf(text, sizeof(text), "%lu", unit);
+	if (unit != PAGE)
+		put("comp_unit", text);
+	snprintf(text, sizeof(text), "%lu", bytes);
+	put("disksize", text);
+	fd = open("/dev/zram0", O_RDWR | O_DIRECT);
+	buf = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	at = malloc(n * sizeof(*at));
+	if (fd < 0 || buf == MAP_FAILED || !at)
+		die("/dev/zram0: %s", strerror(errno));
+
+	t = now_ms();
+	for (unsigned long i = 0; i < bytes; i += CHUNK)
+		if (pwrite(fd, mem + i, CHUNK, (off_t)i) != (ssize_t)CHUNK)
+			die("a write: %s", strerror(errno));
+	write_us = (now_ms() - t) * 1e3 / (double)n;
+	figures(&used, &compr);
+
+	t = now_ms();
+	for (unsigned long i = 0; i < bytes; i += CHUNK)
+		if (pread(fd, buf, CHUNK, (off_t)i) != (ssize_t)CHUNK || memcmp(buf, mem + i, CHUNK))
+			die("a read: not as written");
+	whole_us = (now_ms() - t) * 1e3 / (double)n;
+	for (unsigned long i = 0; i < n; i++)
+		at[i] = i;
+	order_us = read_pages(fd, buf, at, n, &order999);
+	for (unsigned long i = n - 1; i; i--) {
+		unsigned long k = mix64(seed++) % (i + 1), other = at[i];
+
+		at[i] = at[k];
+		at[k] = other;
+	}
+	random_us = read_pages(fd, buf, at, n, &p999);
+
+	range[1] = bytes;
+	t = now_ms();
+	if (ioctl(fd, BLKDISCARD, range))
+		die("discard: %s", strerror(errno));
+	free_ns = (now_ms() - t) * 1e6 / (double)n;
+	close(fd);
+	printf("bench: {\"heap\": \"%s\", \"codec\": \"%s\", \"unit\": %lu, \"pages\": %lu, "
+	       "\"used\": %.5f, \"compr\": %.5f, \"write_us\": %.3f, \"whole_us\": %.3f, "
+	       "\"order_us\": %.3f, \"random_us\": %.3f, \"random_p999_us\": %.1f, \"free_ns\": %.1f}\n",
+	       heap, codec, unit, n, (double)used / (double)bytes, (double)compr / (double)bytes,
+	       write_us, whole_us, order_us, random_us, p999, free_ns);
+	return 0;
+}
