@@ -58,7 +58,8 @@ static const struct rank {
 	[14] = { "&b->mutex",         0 },
 	[15] = { "&backed_batch_of(b, k)->lock", SLEEPING | R(5) },
 	[16] = { "&b->lock",       SLEEPING | R(5) | R(15) },
-	[17] = { "&b->cpus",         0 },       /* which nobody takes */
+	[17] = { "&u->lock",         SLEEPING | R(5) },
+	[18] = { "&b->cpus",         0 },       /* which nobody takes */
 };
 #define NRANKS (sizeof(ranks) / sizeof(ranks[0]))
 

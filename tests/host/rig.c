@@ -13,7 +13,7 @@ struct rig *rig;
 #define UNCODED ((u64)0x1111000000000001)      /* does not fit in a slot word */
 
 /* One for each actor, so that they are as private as a thread's stack. */
-static u64 buffer[EXPLORE_ALL][WORDS];
+static u64 buffer[EXPLORE_ALL][WORDS], unit[EXPLORE_ALL][4 * WORDS];
 
 static u64 head_word(u32 value, u32 size)
 {
@@ -84,6 +84,7 @@ static int codec_compress(void *ctx, const void *src, size_t n, void *dst, size_
 {
 	const u64 *page = src;
 	u32 size = (u32)(page[0] >> 32);
+	size_t at;
 
 	(void)ctx;
 	if (rig->codec_fails)
@@ -92,7 +93,11 @@ static int codec_compress(void *ctx, const void *src, size_t n, void *dst, size_
 		return rig->codec_says;
 	if (rig->codec_calls++ < rig->codec_changes)
 		size += 8 * rig->codec_calls;
-	if (n != PAGE_SIZE || name(page, n, true) != (u32)page[0])
+	/* The pages of a unit are alike. */
+	for (at = 0; at < n; at += PAGE_SIZE)
+		if (name(page + at / sizeof(u64), PAGE_SIZE, true) != (u32)page[0])
+			return -EIO;
+	if (at != n)
 		return -EIO;
 	if (size > cap)
 		return -ENOSPC;
@@ -102,18 +107,20 @@ static int codec_compress(void *ctx, const void *src, size_t n, void *dst, size_
 
 static int codec_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	u64 *bytes = buffer[me->id];
+	u64 *bytes = unit[me->id];
 	u32 value;
+	size_t at;
 
 	(void)ctx;
-	if (rig->codec_fails || cap != PAGE_SIZE)
+	if (rig->codec_fails || cap % PAGE_SIZE || n > sizeof(unit[0]))
 		return -EIO;
 	/* dst may be the same buffer: what is read is named before it is made into a page. */
 	memcpy(bytes, src, n);
 	value = name(bytes, n, false);
 	if (value & 0x80000000u)
 		explore_fail("the first codec is to read what the second made");
-	make(dst, value, (u32)n, cap);
+	for (at = 0; at < cap; at += PAGE_SIZE)
+		make((u64 *)dst + at / sizeof(u64), value, (u32)n, PAGE_SIZE);
 	return 0;
 }
 
@@ -199,7 +206,7 @@ int rig_open(const struct rig_config *cfg)
 	const struct store_config sc = {
 		.more[0].ops = cfg->recompress ? &second : NULL, .slots = cfg->slots,
 		.codec = &codec, .chain = CHAIN_MIN, .mem_limit = cfg->mem_limit,
-		.release_limit = cfg->release_limit,
+		.release_limit = cfg->release_limit, .unit_pages = cfg->unit_pages,
 	};
 	int err = -ENOMEM;
 
@@ -218,8 +225,12 @@ int rig_open(const struct rig_config *cfg)
 		err = store_init(&rig->store, &rig->pages, &sc);
 	if (!err) {
 		err = store_back(&rig->store, &rig->backed, cfg->blocks);
-		if (err)
+		if (!err && cfg->unit_pages)
+			err = store_set_units(&rig->store, &rig->units, cfg->unit_pages);
+		if (err) {
 			store_destroy(&rig->store);
+			backed_destroy(&rig->backed);
+		}
 	}
 	if (!err)
 		err = give_spare(&rig->store.release, cfg);
@@ -246,6 +257,7 @@ void rig_close(void)
 			     (unsigned long long)store_pages_taken(s));
 	store_destroy(s);
 	backed_destroy(&rig->backed);
+	units_destroy(&rig->units);
 	pages_destroy(&rig->pages);
 	host_free(rig->device, rig->blocks * sizeof(*rig->device));
 	host_free(rig, sizeof(*rig));
@@ -331,6 +343,25 @@ static int write_op(const struct op *op, u32 value)
 		explore_fail("a write that has memory failed: %d", err);
 	history_end(&rig->history, ev, !err, 0);
 	rig->failed += err != 0;
+	return err;
+}
+
+/* All pages of a unit at once, as one bio does. */
+static int unit_op(struct store *s, const struct op *op, u32 value)
+{
+	unsigned int pages = rig->units.pages, k, ev[UNIT_PAGES_MOST];
+	u64 *buf = unit[me->id], word;
+	int err;
+
+	for (k = 0; k < pages; k++) {
+		ev[k] = history_start(&rig->history, EV_WRITE, op->slot + k, value);
+		make(buf + k * WORDS, value, op->size, PAGE_SIZE);
+	}
+	err = unit_make(s, op->slot, buf, NULL, NULL, NUMA_NO_NODE, HOST_MAY_WAIT, &word);
+	for (k = 0; k < pages && !err; k++)
+		store_put_word(s, store_slot(s, op->slot + k), word);
+	for (k = 0; k < pages; k++)
+		history_end(&rig->history, ev[k], !err, 0);
 	return err;
 }
 
@@ -604,6 +635,11 @@ int rig_do(const struct op *op, u32 value)
 		return incoming_op(s, op->slot, value, op->size);
 	case OP_RECOMPRESS:
 		return recompress_op(s, op->slot);
+	case OP_UNIT:
+		return unit_op(s, op, value);
+	case OP_TIDY:
+		units_tidy(s);
+		break;
 	case OP_MARK_IDLE: {
 		u64 at = 0;
 

@@ -12,6 +12,7 @@
 #include "tier/tier_check.h"
 #include "tier/recompress.h"
 #include "history.h"
+#include "tier/unit.h"
 #include "tier/writeback.h"
 #include "home.h"
 #include "explore.h"
@@ -53,6 +54,8 @@ enum what {
 	OP_BACK, /* slot, size: to the backing device, which fails if size; one actor at a time */
 	/* slot, size: a page that is written to the device alone, which fails if size */
 	OP_INCOMING,
+	OP_UNIT,        /* slot, size: a unit from that slot on, which comes to so many bytes */
+	OP_TIDY,        /* takes units apart; one actor at a time */
 };
 
 struct op {
@@ -98,6 +101,9 @@ struct op {
 #define INCOMING_FAILS(i) { .what = OP_INCOMING, .slot = (i), .size = 1 }
 
 
+#define UNIT(i, bytes) { .what = OP_UNIT, .slot = (i), .size = (u32)(bytes) }
+#define TIDY { .what = OP_TIDY }
+
 #define PLENTY ((u64)64 << PAGE_SHIFT)     /* a release limit that nothing reaches */
 
 #define RIG_HOLDS 12
@@ -111,6 +117,7 @@ struct rig_config {
 	u64 blocks;             /* of the backing device */
 	bool packed;            /* which keeps compressed pages */
 	bool recompress;        /* there is a second codec */
+	unsigned int unit_pages;        /* pages that are compressed together; 0: none */
 };
 
 struct rig {
@@ -118,6 +125,7 @@ struct rig {
 	struct pages pages;
 	struct store store;
 	struct backed backed;
+	struct units units;
 	bool codec_fails;       /* with -EIO from now on, both ways */
 	int codec_says;         /* not 0: what compress returns */
 	u32 codec_calls;        /* of compress */

@@ -30,6 +30,7 @@ struct scenario {
 	bool pages_in;          /* slots hold pages, not blobs */
 	bool sparse;            /* the slot table is made page by page */
 	u64 blocks;             /* of the backing device; slots hold pages */
+	unsigned int units;     /* pages that are compressed together; slots hold pages */
 	bool packed;            /* which keeps compressed pages */
 	bool recompress;        /* there is a second codec; slots hold pages */
 	bool grow;	/* the first descriptor of a group is the last that its directory holds */
@@ -62,7 +63,7 @@ static u64 nslots(void)
 
 static bool has_pages(void)
 {
-	return now->pages_in || now->recompress || now->blocks;
+	return now->pages_in || now->recompress || now->blocks || now->units;
 }
 
 /* Holds come last, since they keep even the test from reading. */
@@ -95,7 +96,7 @@ static void begin(void)
 		.mem_limit = (u64)now->limit_pages << PAGE_SHIFT,
 		.release_limit = now->release_limit, .spare = now->spare, .reserve = now->reserve,
 		.sparse = now->sparse, .recompress = now->recompress,
-		.blocks = now->blocks, .packed = now->packed,
+		.blocks = now->blocks, .packed = now->packed, .unit_pages = now->units,
 	};
 	unsigned int i;
 

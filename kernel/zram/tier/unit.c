@@ -472,6 +472,17 @@ static bool units_waste(struct store *s)
 	return st.pages && st.room * st.dead / (st.pages + st.dead) > store_count(s, CNT_ROOM) / 8;
 }
 
+/* The next walk over all instances; false: that was the last of a round. */
+static bool units_next_walk(struct units *u)
+{
+	unsigned int live = 2 * u->live < u->pages ? 2 * u->live : u->pages - 1;
+	bool more = u->live < u->pages - 1;
+
+	u->at = 0;
+	u->live = more ? live : (u->pages + 3) / 4;
+	return more;
+}
+
 bool units_tidy(struct store *s)
 {
 	struct units *u = s->units;
@@ -482,10 +493,9 @@ bool units_tidy(struct store *s)
 	if (!units_waste(s))
 		return false;
 	for (looks = 0; looks < UNIT_TIDY_LOOKS && units < UNIT_TIDY_UNITS && !err; looks++) {
-		if (u->at >= READ_ONCE(u->fresh)) {
-			u->at = 0;
-			u->live = 2 * u->live < u->pages ? 2 * u->live : (u->pages + 3) / 4;
-		}
+		/* Who lets a page go after the last walk came by asks for a tick. */
+		if (u->at >= READ_ONCE(u->fresh) && !units_next_walk(u))
+			return false;
 		inst = host_a64_read(store_slot(s, unit_key(u, u->at++)));
 		live = inst & UNIT_LIVE;
 		if (!live || live > u->live)

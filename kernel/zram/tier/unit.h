@@ -107,9 +107,10 @@ size_t unit_page_bytes(const struct store *s, u64 word);
 void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo);
 
 /*
- * If pages that died in units waste over an eighth of what the store has, takes units apart, those
- * with the fewest live pages first, as far as there is memory at once.  True: there may be more to
- * do.  Process context; one caller at a time.
+ * If pages that died in units waste over an eighth of what the store has, takes units apart, as far
+ * as there is memory at once: in each walk over all of them those with no more live pages than a
+ * quarter, then a half, then all that miss one.  True: there may be more to do.  Process context;
+ * one caller at a time.
  */
 bool units_tidy(struct store *s);
 
