@@ -74,11 +74,13 @@ static void device_tick(struct host_work *w)
 		host_work_queue_delayed(w, ZRAM_TICK_US);
 }
 
+unsigned int zram_comp_unit = PAGE_SIZE;
+
 static void set_defaults(struct zram *z)
 {
 	zram_algorithms_default(z);
 	z->mem_limit = 0;
-	z->comp_unit = PAGE_SIZE;
+	z->comp_unit = zram_comp_unit;
 	WRITE_ONCE(z->release_limit, release_default_limit());
 }
 

@@ -30,6 +30,11 @@ static int __init zram_init(void)
 		pr_err("chain_size %u is not in %d to %d\n", chain_size, CHAIN_MIN, CHAIN_MAX);
 		return -EINVAL;
 	}
+	if (!zram_fits_unit(zram_comp_unit)) {
+		pr_err("comp_unit %u is not a power of two from the page size to 64 KiB\n",
+		       zram_comp_unit);
+		return -EINVAL;
+	}
 	err = host_kernel_init("zram");
 	if (err)
 		return err;
@@ -80,6 +85,8 @@ module_param_named(track_actime, zram_track_actime, bool, 0444);
 MODULE_PARM_DESC(track_actime, "Keep the age of each page from the start (N)");
 module_param(chain_size, uint, 0444);
 MODULE_PARM_DESC(chain_size, "Most pages of a zspage, 4 to 16 (16)");
+module_param_named(comp_unit, zram_comp_unit, uint, 0444);
+MODULE_PARM_DESC(comp_unit, "Bytes compressed together on a new device, a page to 64 KiB (a page)");
 
 MODULE_LICENSE("GPL");
 /* DKMS does not install a module whose version, or lack of one, is that of the kernel's own. */

@@ -105,8 +105,7 @@ static ssize_t comp_unit_store(struct device *dev, struct device_attribute *attr
 	u64 bytes;
 	int err = 0;
 
-	if (!zram_parse_size(buf, &bytes) || !is_power_of_2(bytes) || bytes < PAGE_SIZE ||
-	    bytes > max_t(u64, SZ_64K, PAGE_SIZE))
+	if (!zram_parse_size(buf, &bytes) || !zram_fits_unit(bytes))
 		return zram_refuse(dev, "comp_unit", buf,
 				   "not a power of two from the page size to 64K", -EINVAL);
 	if (down_write_killable(&z->dev_lock))

@@ -37,6 +37,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/limits.h>
+#include <linux/log2.h>
 #include <linux/mempool.h>
 #include <linux/printk.h>
 #include <linux/mutex.h>
@@ -173,7 +174,15 @@ static inline void zram_note_written(struct zram *z)
 	host_work_queue_delayed(&z->tick, unlikely(pages_are_short(&z->pages)) ? 0 : ZRAM_TICK_US);
 }
 
+/* Whether so many bytes may be compressed together. */
+static inline bool zram_fits_unit(u64 bytes)
+{
+	return is_power_of_2(bytes) && bytes >= PAGE_SIZE && bytes <= max_t(u64, SZ_64K, PAGE_SIZE);
+}
+
 /* device.c */
+
+extern unsigned int zram_comp_unit;             /* the module's parameter; of a new device */
 
 /*
  * Before any other, with the files of each disk's folder in sysfs and the most pages of a zspage,

@@ -22,6 +22,13 @@ for bad in 0 -1 5000 3K 2048 128K 1M 16Kx no; do
 	refuse "comp_unit $bad is refused" unit "$bad"
 done
 equal "and changes nothing" "$(cat "$(z 0 comp_unit)")" "$page"
+rmmod zram
+refuse "the module takes no bad unit" modprobe zram comp_unit=5000
+check "a good one it takes" modprobe zram comp_unit=$((page * 2 <= 65536 ? page * 2 : page))
+equal "a parameter says what a new device has" "$(cat "$(z 0 comp_unit)")" \
+	$((page * 2 <= 65536 ? page * 2 : page))
+rmmod zram
+load
 check "64K" unit 64K
 [ "$page" = 65536 ] && { skip "units" "a page is as large as a unit may be"; finish; }
 equal "shown in bytes" "$(cat "$(z 0 comp_unit)")" 65536
