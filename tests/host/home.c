@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 
 #undef memcpy
-
 #define RED_ZONE 64u
 #define SCATTER 37u             /* prime to the number of frames */
 #define FRAME_BYTES (PAGE_SIZE + RED_ZONE)

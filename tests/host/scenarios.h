@@ -633,7 +633,8 @@
 	.name = "a unit against pages that are written by themselves",
 	.units = 2, .most = 2,
 	.before = { UNIT(0, HALF), WRITE(2, HALF) },
-	.act = { { UNIT(2, HALF), READ(2) }, { WRITE(0, HALF), WRITE(3, HALF) }, { READ(0), READ(3) } },
+	.act = { { UNIT(2, HALF), READ(2) }, { WRITE(0, HALF), WRITE(3, HALF) },
+		 { READ(0), READ(3) } },
 },
 {
 	.name = "a unit that is held back against readers",

@@ -5,8 +5,9 @@
  *   unit_bench --heap NAME --codec NAME --unit BYTES
  *
  * The file is /heaps/NAME.  Its bytes go to the device in writes of 64 KiB; then they are read by
- * 64 KiB, by pages in order and by pages in no order; then the device is discarded.  --unit 4096 is
- * the device without units, in-tree's, too.  One line of JSON goes to the console: "bench: {...}".
+ * 64 KiB, by pages in order and by pages in no order; then the device is discarded.  empty_us is
+ * what a read of a page takes that was never written.  --unit 4096 is the device without units,
+ * in-tree's, too.  One line of JSON goes to the console: "bench: {...}".
  */
 #include "zramdev.h"
 
@@ -95,7 +96,7 @@ int main(int argc, char **argv)
 		{ "unit", &unit, PAGE, CHUNK, NULL },
 		{ NULL, NULL, 0, 0, NULL },
 	};
-	double t, write_us, whole_us, order_us, random_us, p999, order999, free_ns;
+	double t, empty_us, write_us, whole_us, order_us, random_us, p999, order999, free_ns;
 	unsigned long bytes, n, used, compr, *at, seed = 1;
 	uint64_t range[2] = { 0 };
 	char *mem, *buf, text[32];
@@ -117,6 +118,9 @@ int main(int argc, char **argv)
 	if (fd < 0 || buf == MAP_FAILED || !at)
 		die("/dev/zram0: %s", strerror(errno));
 
+	for (unsigned long i = 0; i < n; i++)
+		at[i] = i;
+	empty_us = read_pages(fd, buf, at, n, &p999);
 	t = now_ms();
 	for (unsigned long i = 0; i < bytes; i += CHUNK)
 		if (pwrite(fd, mem + i, CHUNK, (off_t)i) != (ssize_t)CHUNK)
@@ -126,11 +130,10 @@ int main(int argc, char **argv)
 
 	t = now_ms();
 	for (unsigned long i = 0; i < bytes; i += CHUNK)
-		if (pread(fd, buf, CHUNK, (off_t)i) != (ssize_t)CHUNK || memcmp(buf, mem + i, CHUNK))
+		if (pread(fd, buf, CHUNK, (off_t)i) != (ssize_t)CHUNK ||
+		    memcmp(buf, mem + i, CHUNK))
 			die("a read: not as written");
 	whole_us = (now_ms() - t) * 1e3 / (double)n;
-	for (unsigned long i = 0; i < n; i++)
-		at[i] = i;
 	order_us = read_pages(fd, buf, at, n, &order999);
 	for (unsigned long i = n - 1; i; i--) {
 		unsigned long k = mix64(seed++) % (i + 1), other = at[i];
@@ -147,9 +150,10 @@ int main(int argc, char **argv)
 	free_ns = (now_ms() - t) * 1e6 / (double)n;
 	close(fd);
 	printf("bench: {\"heap\": \"%s\", \"codec\": \"%s\", \"unit\": %lu, \"pages\": %lu, "
-	       "\"used\": %.5f, \"compr\": %.5f, \"write_us\": %.3f, \"whole_us\": %.3f, "
+	       "\"empty_us\": %.3f, \"used\": %.5f, \"compr\": %.5f, \"write_us\": %.3f, "
+	       "\"whole_us\": %.3f, "
 	       "\"order_us\": %.3f, \"random_us\": %.3f, \"random_p999_us\": %.1f, \"free_ns\": %.1f}\n",
-	       heap, codec, unit, n, (double)used / (double)bytes, (double)compr / (double)bytes,
+	       heap, codec, unit, n, empty_us, (double)used / (double)bytes, (double)compr / (double)bytes,
 	       write_us, whole_us, order_us, random_us, p999, free_ns);
 	return 0;
 }

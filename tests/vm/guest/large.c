@@ -153,7 +153,8 @@ int main(int argc, char **argv)
 
 	options(argc, argv, 1, o);
 	npages = mb * 256;
-	mem = mmap(NULL, npages * PAGE + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mem = mmap(NULL, npages * PAGE + HUGE, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	version = calloc(npages, sizeof(*version));
 	if (mem == MAP_FAILED || !version)
 		die("memory");

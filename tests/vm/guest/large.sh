@@ -1,7 +1,8 @@
 #!/bin/sh
 # Large folios that swap out whole: how many become units, and that contents hold.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: kernel=stock-6.12,stock-7.3 mem=768M cpus=2 timeout=600 progs=large tools=mkswap,swapon,swapoff
+# vm: kernel=stock-6.12,stock-7.3 mem=768M cpus=2 timeout=600
+# vm: progs=large tools=mkswap,swapon,swapoff
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 comp_unit)" ] || { skip "units" "this zram has none"; finish; }
