@@ -73,6 +73,11 @@ static void must_have_all(struct store *s)
 		must_have(s, i);
 }
 
+static void copy_whole(void *arg, void *to)
+{
+	memcpy(to, arg, (size_t)units.pages * PAGE_SIZE);
+}
+
 static int put_unit(struct store *s, u64 first, u64 v)
 {
 	u64 word;
@@ -81,7 +86,7 @@ static int put_unit(struct store *s, u64 first, u64 v)
 
 	for (k = 0; k < units.pages; k++)
 		page_of(whole + k * PAGE_SIZE, first + k, v);
-	err = unit_make(s, first, whole, NULL, NULL, NUMA_NO_NODE, HOST_MAY_WAIT, &word);
+	err = unit_make(s, first, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word);
 	for (k = 0; k < units.pages && !err; k++) {
 		store_put_word(s, store_slot(s, first + k), word);
 		version[first + k] = v;
@@ -100,6 +105,11 @@ static void drop(struct store *s, u64 slot)
 {
 	must_eq(store_free(s, slot), 0);
 	version[slot] = 0;
+}
+
+static bool always(void)
+{
+	return true;
 }
 
 static struct unit_stats stats(struct store *s)
@@ -198,45 +208,113 @@ static void a_disk_that_ends_within_a_unit_has_none_there(void **state)
 	close_units();
 }
 
-static void copy_whole(void *arg, void *to)
+/*
+ * What a stream unpacked before is not what the same word means now: the words of a unit are used
+ * again, and say the same, as if as many units as there are tags had been made meanwhile.
+ */
+static void a_tag_that_comes_again_is_another_unit(void **state)
 {
-	memcpy(to, arg, (size_t)units.pages * PAGE_SIZE);
+	struct store *s = open_units(&codec_lz4, 2, 0, 0);
+	u64 first, tag, inst, tags = 1 << 14;
+	unsigned int again = 0;
+	host_a64 *word;
+
+	must_eq(put_unit(s, 0, 4), 0);
+	must_have(s, 0);
+	first = host_a64_read(store_slot(s, 0)) & SLOT_VALUE;
+	word = store_slot(s, units.first + 2 * (first & 0x7fffffff));
+	tag = first >> 31;
+	for (u64 v = 8; v < 1000; v += 4) {
+		drop(s, 0);
+		drop(s, 1);
+		inst = host_a64_read(word) & ~((tags - 1) << 19);
+		host_a64_set(word, inst | ((tag - 1) & (tags - 1)) << 19);
+		host_a64_add(&units.made, tags);
+		must_eq(put_unit(s, 0, v), 0);
+		if ((host_a64_read(store_slot(s, 0)) & SLOT_VALUE) != first)
+			continue;
+		again++;
+		must_have(s, 0);
+	}
+	must(again > 0);
+	must_have(s, 1);
+	close_units();
 }
 
-static void gathered_pages_are_the_same(void **state)
+static void pages_of_one_word_take_no_memory(void **state)
 {
-	struct store *s = open_units(&codec_zstd, 4, 0, 0);
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 	u64 word;
 
-	must_eq(put_unit(s, 0, 1), 0);
-	must_have(s, 0);
+	memset(whole, 0, sizeof(whole));
+	must_eq(unit_make(s, 0, copy_whole, whole, NUMA_NO_NODE, 0, &word), -EAGAIN);
+	page_of(whole, 0, 4);
+	must_eq(unit_make(s, 0, copy_whole, whole, NUMA_NO_NODE, 0, &word), -EAGAIN);
+	must_eq(pool_pages(&s->pool), 0);
+	close_units();
+}
+
+static void scribble(void *arg, void *to)
+{
+	memcpy(to, arg, (size_t)units.pages * PAGE_SIZE);
+	/* Who writes goes on with the memory. */
+	memset(arg, 0x5a, PAGE_SIZE);
+}
+
+static void a_page_that_changes_spoils_no_other(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+	u64 word;
+
+	/* So that there is a page at hand, and one look at the memory is enough. */
+	must_eq(put_unit(s, 4, 4), 0);
 	for (unsigned int k = 0; k < 4; k++)
-		page_of(whole + k * PAGE_SIZE, 4 + k, 5);
-	must_eq(unit_make(s, 4, NULL, copy_whole, whole, NUMA_NO_NODE, 0, &word), 0);
+		page_of(whole + k * PAGE_SIZE, k, 4);
+	must_eq(unit_make(s, 0, scribble, whole, NUMA_NO_NODE, 0, &word), 0);
 	for (unsigned int k = 0; k < 4; k++) {
-		store_put_word(s, store_slot(s, 4 + k), word);
-		version[4 + k] = 5;
+		store_put_word(s, store_slot(s, k), word);
+		version[k] = 4;
 	}
 	must_have_all(s);
 	close_units();
 }
 
-/* What a stream unpacked before is not what the same words mean now. */
-static void a_tag_that_comes_again_is_another_unit(void **state)
+static void a_small_disk_goes_on_making_units(void **state)
 {
-	struct store *s = open_units(&codec_lz4, 2, 0, 0);
-	u64 first;
+	const struct store_config cfg = {
+		.slots = 128, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
+		.unit_pages = 16,
+	};
+	struct store *s = rig_make(&cfg);
 
-	must_eq(put_unit(s, 0, 4), 0);
-	must_have(s, 0);
-	first = host_a64_read(store_slot(s, 0));
-	for (u64 v = 1; v < 1u << 17; v++) {
-		must_eq(put_unit(s, 0, v * 4), 0);
-		if (v > 1 && host_a64_read(store_slot(s, 0)) == first)
-			must_have(s, 0);
-	}
-	must_have(s, 1);
+	must_eq(store_set_units(s, &units, 16), 0);
+	for (unsigned int n = 0; n < 1000; n++)
+		must_eq(put_unit(s, n % 8 * 16, 4), 0);
 	close_units();
+}
+
+/* Keys have 32 bits: a disk that needs nearly all of them has no units, or few. */
+static void the_largest_disks_have_what_numbers_are_left(void **state)
+{
+	static const u64 sizes[] = { 0xffffffff, 0xfffffff1, 0xffffff00, 0x55555555 };
+
+	for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++) {
+		const struct store_config cfg = {
+			.slots = sizes[i], .codec = &codec_lz4, .level = codec_lz4.default_level,
+			.chain = 4, .unit_pages = 16,
+		};
+		struct store *s = rig_make(&cfg);
+		int err;
+
+		must_eq(store_set_units(s, &units, 16), 0);
+		must_be_at_most(s->words, 0xffffffff);
+		err = put_unit(s, 0, 4);
+		must_eq(err, units.most ? 0 : -ENOSPC);
+		must_hold(store_check(s));
+		if (!err)
+			must_have(s, 3);
+		close_units();
+	}
 }
 
 static void compaction_moves_pieces(void **state)
@@ -315,17 +393,15 @@ static void who_keeps_one_page_of_each_unit_keeps_no_more_than_that(void **state
 
 	for (u64 i = 0; i < SLOTS; i += 16)
 		must_eq(put_unit(s, i, 4 + i), 0);
-	must(!units_tidy(s));
+	must_eq(units_tidy(s), 0);
 	was = pool_pages(&s->pool);
 	for (u64 i = 0; i < SLOTS; i++)
 		if (i % 16 != 7)
 			drop(s, i);
 	must_eq(pool_pages(&s->pool), was);
 	must_eq(stats(s).dead, SLOTS / 16 * 15);
-	while (units_tidy(s))
+	while (units_tidy(s) > 0)
 		must(++turns < 1000);
-	must(stats(s).room * stats(s).dead / (stats(s).pages + stats(s).dead + 1) <=
-	     store_count(s, CNT_ROOM) / 8);
 	must_have_all(s);
 	must_hold(store_check(s));
 	must_be_at_most(pool_pages(&s->pool), was / 4);
@@ -345,11 +421,58 @@ static void units_with_few_live_pages_are_taken_apart_first(void **state)
 			drop(s, i + k);
 		drop(s, i + 4);
 	}
-	while (units_tidy(s))
+	while (units_tidy(s) > 0)
 		must(++n < 1000);
 	must_have_all(s);
 	for (u64 i = 0; i < SLOTS; i += 16)
 		must_eq(slot_type(host_a64_read(store_slot(s, i + 5))), SLOT_UNIT);
+	close_units();
+}
+
+/* However many pages of each unit died. */
+static void waste_ends_at_an_eighth(void **state)
+{
+	static const unsigned int sizes[] = { 2, 4, 8, 16 };
+
+	for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++)
+		for (unsigned int dead = 1; dead < sizes[i]; dead++) {
+			struct store *s = open_units(&codec_lz4, sizes[i], 0, 0);
+			struct unit_stats st;
+			unsigned int n = 0;
+
+			for (u64 k = 0; k < SLOTS; k += sizes[i])
+				must_eq(put_unit(s, k, 4), 0);
+			for (u64 k = 0; k < SLOTS; k++)
+				if (k % sizes[i] < dead)
+					drop(s, k);
+			while (units_tidy(s) > 0)
+				must(++n < 1000);
+			st = stats(s);
+			must_be_at_most(st.room * st.dead / (st.pages + st.dead + 1),
+					store_count(s, CNT_ROOM) / 8);
+			must_have_all(s);
+			close_units();
+		}
+}
+
+static void at_the_limit_waste_comes_back(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
+	unsigned int n = 0;
+	int err = 0;
+	u64 i;
+
+	for (i = 0; i < SLOTS && !err; i += 16)
+		err = put_unit(s, i, 2);
+	must_eq(err, -EDQUOT);
+	for (i = 0; i < SLOTS; i++)
+		if (i % 16 != 7)
+			drop(s, i);
+	while (units_tidy(s) > 0)
+		must(++n < 1000);
+	must_be_at_most(pool_pages(&s->pool), 32);
+	put_page(s, 1000, 3);
+	must_have_all(s);
 	close_units();
 }
 
@@ -363,14 +486,104 @@ static void taking_apart_that_finds_no_memory_changes_nothing(void **state)
 	for (u64 i = 0; i < SLOTS; i++)
 		if (i % 4)
 			drop(s, i);
-	s->pool.limit = pool_pages(&s->pool) << PAGE_SHIFT;
+	pcp_drain(&rig.source.pcp);
+	host_user_fail = always;
 	units_tidy(s);
+	host_user_fail = NULL;
 	must_have_all(s);
 	must_hold(store_check(s));
-	s->pool.limit = 0;
-	while (units_tidy(s))
+	while (units_tidy(s) > 0)
 		must(++n < 1000);
 	must_have_all(s);
+	close_units();
+}
+
+/* What others do while a page that is taken out is compressed. */
+static void (*meanwhile)(struct store *s);
+static struct codec_ops watched;
+
+static int watched_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	void (*now)(struct store *s) = n == PAGE_SIZE ? meanwhile : NULL;
+	unsigned char page[PAGE_SIZE];
+
+	if (now) {
+		meanwhile = NULL;
+		memcpy(page, src, n);
+		now(&rig.store);
+		src = page;
+	}
+	return codec_lz4.compress(ctx, src, n, dst, cap);
+}
+
+static void write_again(struct store *s)
+{
+	/* Of another stream: this one is at work. */
+	must_eq(put_unit(s, 0, 8), 0);
+}
+
+static void write_page_again(struct store *s)
+{
+	u64 word = slot_make(SLOT_FILL, 0);
+
+	store_put_word(s, store_slot(s, 0), word);
+	version[0] = 0;
+}
+
+static void a_write_that_comes_first_wins(void **state)
+{
+	void (*others[])(struct store *) = { write_again, write_page_again };
+
+	for (unsigned int i = 0; i < ARRAY_LEN(others); i++) {
+		struct store *s;
+
+		watched = codec_lz4;
+		watched.compress = watched_compress;
+		s = open_units(&watched, 2, 0, 0);
+		must_eq(put_unit(s, 0, 4), 0);
+		drop(s, 1);
+		if (s->streams[0]->n < 2 && !i) {
+			close_units();
+			continue;
+		}
+		meanwhile = others[i];
+		units_tidy(s);
+		must(!meanwhile);
+		must_have(s, 0);
+		must_hold(store_check(s));
+		close_units();
+	}
+}
+
+static void what_is_taken_out_is_chosen_no_more(void **state)
+{
+	const struct store_config cfg = {
+		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 8,
+		.unit_pages = 4,
+	};
+	struct store *s = rig_make_backed(&cfg, 8);
+	struct chosen c = { { 0 } };
+	unsigned int n = 0;
+	u64 at = 0, block;
+
+	memset(version, 0, sizeof(version));
+	must_eq(store_set_units(s, &units, 4), 0);
+	for (u64 i = 0; i < 64; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	for (u64 i = 0; i < 64; i++)
+		if (i % 4)
+			drop(s, i);
+	while (store_choose_piece(s, &at, SLOTS, 0, &c))
+		;
+	must_eq(store_reserve_block(s, &block), 0);
+	/* It is written as it was before it was compressed, and then taken out. */
+	must_eq(store_copy_out(s, 0, got, true), 0);
+	while (units_tidy(s) > 0)
+		must(++n < 100);
+	must_eq(slot_type(host_a64_read(store_slot(s, 0))), SLOT_PAGE);
+	must(!store_to_backed(s, 0, block));
+	backed_unreserve(s->backed, block);
+	must_have(s, 0);
 	close_units();
 }
 
@@ -483,15 +696,14 @@ static void must_be_whole(const unsigned char *page, u64 slot)
 	must(!memcmp(page, expect, PAGE_SIZE));
 }
 
-static void write_unit(struct store *s, struct rng *rng, unsigned char *buf, u64 first)
+static void write_unit(struct store *s, unsigned char *buf, u64 first)
 {
 	u64 v = __atomic_add_fetch(&versions, 1, __ATOMIC_RELAXED), word;
 	unsigned int k;
 
 	for (k = 0; k < units.pages; k++)
 		page_of(buf + k * PAGE_SIZE, first + k, v);
-	if (!unit_make(s, first, rng_below(rng, 2) ? buf : NULL, copy_whole, buf, NUMA_NO_NODE,
-		       HOST_MAY_WAIT, &word))
+	if (!unit_make(s, first, copy_whole, buf, NUMA_NO_NODE, HOST_MAY_WAIT, &word))
 		for (k = 0; k < units.pages; k++)
 			store_put_word(s, store_slot(s, first + k), word);
 }
@@ -510,7 +722,7 @@ static void *run(void *arg)
 		switch (rng_below(rng, 8)) {
 		case 0:
 		case 1:
-			write_unit(s, rng, buf, slot & ~(u64)(units.pages - 1));
+			write_unit(s, buf, slot & ~(u64)(units.pages - 1));
 			break;
 		case 2:
 			v = __atomic_add_fetch(&versions, 1, __ATOMIC_RELAXED);
@@ -578,13 +790,20 @@ int main(void)
 		cmocka_unit_test(a_write_takes_the_place_of_pages_and_pages_of_a_unit),
 		cmocka_unit_test(what_does_not_compress_together_is_refused_and_changes_nothing),
 		cmocka_unit_test(a_disk_that_ends_within_a_unit_has_none_there),
-		cmocka_unit_test(gathered_pages_are_the_same),
 		cmocka_unit_test(a_tag_that_comes_again_is_another_unit),
+		cmocka_unit_test(pages_of_one_word_take_no_memory),
+		cmocka_unit_test(a_page_that_changes_spoils_no_other),
+		cmocka_unit_test(a_small_disk_goes_on_making_units),
+		cmocka_unit_test(the_largest_disks_have_what_numbers_are_left),
 		cmocka_unit_test(compaction_moves_pieces),
 		cmocka_unit_test(marks_and_writeback_take_pages_of_units),
 		cmocka_unit_test(who_keeps_one_page_of_each_unit_keeps_no_more_than_that),
 		cmocka_unit_test(units_with_few_live_pages_are_taken_apart_first),
+		cmocka_unit_test(waste_ends_at_an_eighth),
+		cmocka_unit_test(at_the_limit_waste_comes_back),
 		cmocka_unit_test(taking_apart_that_finds_no_memory_changes_nothing),
+		cmocka_unit_test(a_write_that_comes_first_wins),
+		cmocka_unit_test(what_is_taken_out_is_chosen_no_more),
 		cmocka_unit_test(at_each_page_that_is_refused_nothing_changes),
 		cmocka_unit_test(at_the_limit_a_unit_is_refused),
 		cmocka_unit_test(the_check_knows_what_a_unit_is),

@@ -141,17 +141,16 @@ static void table_free(struct store *s)
 
 /*
  * Words of a store with units: as many instances, of unit_pages words each, as twice the units that
- * the slots are, or as there are numbers for.
+ * the slots are, and those that wait with CPUs, or as there are numbers for.
  */
 static u64 words_for(const struct store_config *cfg)
 {
-	u64 all = cfg->slots, more = 2 * cfg->slots;
+	u64 batches = (u64)STORE_UNIT_BATCH * nr_cpu_ids * cfg->unit_pages;
+	u64 all = cfg->slots + (-cfg->slots & (cfg->unit_pages - 1)) + 2 * cfg->slots + batches;
 
-	if (cfg->unit_pages) {
-		all += -all & (cfg->unit_pages - 1);
-		all += more < 0xffffffff - all ? more : 0xffffffff - all;
-	}
-	return all;
+	if (!cfg->unit_pages || cfg->slots > 0xffffffff - cfg->unit_pages)
+		return cfg->slots;
+	return all < 0xffffffff ? all : 0xffffffff;
 }
 
 int store_init(struct store *s, struct pages *pages, const struct store_config *cfg)
@@ -161,7 +160,8 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 	int err;
 
 	memset(s, 0, sizeof(*s));
-	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg))
+	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg) ||
+	    (cfg->unit_pages && (cfg->dict || cfg->streams)))
 		return -EINVAL;
 	s->slots = cfg->slots;
 	s->words = words_for(cfg);
@@ -286,7 +286,7 @@ static __always_inline int alloc_once(struct store *s, u64 i, unsigned int node,
 	int err = need_slot(s, i, node, how);
 
 	return err || !bytes ? err :
-	       pool_make(&s->pool, bytes, data, (u32)i, node, how | POOL_LIMITED, ref);
+	       pool_make(&s->pool, bytes, data, (u32)i, node, how ^ STORE_PAST_LIMIT, ref);
 }
 
 int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
@@ -397,6 +397,13 @@ int store_need_slot(struct store *s, u64 i, unsigned int node)
 		return -ERANGE;
 	return host_table_has(&s->table, i) ? 0 :
 	       store_make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
+}
+
+bool store_is_fill(const void *page)
+{
+	u64 fill;
+
+	return same_filled(page, &fill);
 }
 
 static __always_inline int make_word(struct store *s, u64 i, const void *page, unsigned int node,

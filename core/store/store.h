@@ -25,6 +25,9 @@
 #include "stats.h"
 #include "stream.h"
 
+/* Instances of units that wait with a CPU (unit.h). */
+#define STORE_UNIT_BATCH 32u
+
 #define STORE_CODECS 4          /* priorities: as many as slot.h has bits for */
 
 /* A codec that recompresses; its parameters are those of struct codec_params. */
@@ -38,7 +41,8 @@ struct store_codec {
 
 struct store_config {
 	u64 slots;                      /* 1 .. 2^32 - 1 */
-	unsigned int unit_pages;        /* of a unit, as store_set_units(); 0: there are none */
+	/* Of a unit, as store_set_units(); then dict and streams are NULL.  0: there are none. */
+	unsigned int unit_pages;
 	const struct codec_ops *codec;  /* of priority 0, which writes compress with */
 	int level;
 	const void *dict;               /* outlives the store; NULL: none */

@@ -24,12 +24,18 @@ struct unit_ops {
 /* Lets go of what a word named that is neither an object nor a fill value.  The item is held. */
 void store_let_go(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo);
 
+/* In `how`: past mem_limit, for what gives back more soon. */
+#define STORE_PAST_LIMIT POOL_LIMITED
+
 /*
  * Makes an object as pool_make() does, for word i, that there is then; tried again after it freed
  * some of what is held back, as long as that helps.  bytes: 0 for the word alone.
  */
 int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
 		    size_t bytes, u64 *ref);
+
+/* Whether a page is one repeated word. */
+bool store_is_fill(const void *page);
 
 /* Makes the word of a page, as store_try_now() does, but does not put it in slot i. */
 int store_make_word(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how,

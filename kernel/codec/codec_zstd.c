@@ -6,8 +6,8 @@
  * for every page, so nothing is allocated while pages come and go.  A frame carries neither its
  * size, which the store knows, nor a checksum.
  *
- * With a dictionary the library wants to allocate for itself.  It does so at the first call, which
- * is for zeros when the context is made; what comes after is no longer and asks for no more.
+ * With a dictionary the library wants to allocate for itself.  It does so at the first page, which
+ * is one of zeros when the context is made; the pages after it are as long and ask for no more.
  * The dictionary's tables are there once, for all contexts.
  */
 #include "codecs.h"
@@ -72,7 +72,7 @@ static int codec_zstd_prepare(struct codec_params *p)
 		return -ENOMEM;
 	p->prepared = dict;
 	dict->c = zstd_create_cdict_byreference(p->dict, p->dict_bytes,
-						zstd_get_cparams(p->level, codec_bytes(p),
+						zstd_get_cparams(p->level, PAGE_SIZE,
 								 p->dict_bytes),
 						zstd_own_mem);
 	dict->d = zstd_create_ddict_byreference(p->dict, p->dict_bytes, zstd_own_mem);
@@ -111,18 +111,17 @@ static int codec_zstd_compress(void *ctx, const void *src, size_t n, void *dst, 
 	return zstd_get_error_code(len) == ZSTD_error_dstSize_tooSmall ? -ENOSPC : -EIO;
 }
 
-static bool create_with_dict(struct zstd_ctx *z, size_t bytes)
+static bool create_with_dict(struct zstd_ctx *z)
 {
-	void *zeros = host_zalloc(bytes);
 	u8 out[64];
-	int n = 0;
+	int n;
 
 	z->c = zstd_create_cctx_advanced(zstd_own_mem);
 	z->d = zstd_create_dctx_advanced(zstd_own_mem);
-	/* The lowest levels find no room for the zeros, when they have all they need. */
-	if (z->c && z->d && zeros)
-		n = codec_zstd_compress(z, zeros, bytes, out, sizeof(out));
-	host_free(zeros, bytes);
+	if (!z->c || !z->d)
+		return false;
+	/* The lowest levels find no room for the page, when they have all they need. */
+	n = codec_zstd_compress(z, page_address(ZERO_PAGE(0)), PAGE_SIZE, out, sizeof(out));
 	return n > 0 || n == -ENOSPC;
 }
 
@@ -134,7 +133,7 @@ static void *codec_zstd_create(const struct codec_params *p)
 		return NULL;
 	z->dict = p->prepared;
 	if (z->dict) {
-		if (create_with_dict(z, codec_bytes(p)))
+		if (create_with_dict(z))
 			return z;
 		goto fail;
 	}

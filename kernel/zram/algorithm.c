@@ -150,6 +150,11 @@ int zram_algorithms_judge(const struct zram *z)
 	for (i = 0; i < STORE_CODECS && !err; i++)
 		if (z->algorithm[i].codec)
 			err = algorithm_judge(z, &z->algorithm[i]);
+	/* zstd would ask for memory again as lengths change. */
+	if (!err && z->comp_unit > PAGE_SIZE && z->algorithm[0].dict)
+		err = algorithm_wrong(z, "dict bytes", z->algorithm[0].dict_bytes,
+				      z->algorithm[0].codec->name, "takes none with a comp_unit",
+				      -EINVAL);
 	return err;
 }
 

@@ -212,23 +212,6 @@ static void gather_unit(void *arg, void *to)
 	copy_segments(g->bio, &iter, to, g->bytes, false);
 }
 
-/* The unit at iter, if it lies in one piece in the kernel's map; else NULL. */
-static const void *unit_in_place(const struct gather *g)
-{
-	struct bvec_iter iter = g->iter;
-	struct bio_vec first = bio_iter_iovec(g->bio, iter), bv;
-	u32 at;
-
-	for (at = 0; at < g->bytes; at += bv.bv_len) {
-		bv = bio_iter_iovec(g->bio, iter);
-		if (PageHighMem(bv.bv_page) || page_address(bv.bv_page) + bv.bv_offset !=
-					       page_address(first.bv_page) + first.bv_offset + at)
-			return NULL;
-		bio_advance_iter_single(g->bio, &iter, bv.bv_len);
-	}
-	return page_address(first.bv_page) + first.bv_offset;
-}
-
 /*
  * Writes the unit at iter, which moves past it.  False: what is left of the bio does not cover one,
  * or its pages are to be written one by one.
@@ -241,7 +224,7 @@ static bool write_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter)
 	u64 word;
 
 	if (p.off || p.slot & (z->units.pages - 1) || iter->bi_size < g.bytes ||
-	    unit_make(&z->store, p.slot, unit_in_place(&g), gather_unit, &g,
+	    unit_make(&z->store, p.slot, gather_unit, &g,
 		      page_to_nid(bio_iter_iovec(bio, *iter).bv_page),
 		      zram_incoming_on(z) ? 0 : HOST_MAY_WAIT, &word))
 		return false;

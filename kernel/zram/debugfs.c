@@ -55,6 +55,7 @@ static const char *debugfs_check(struct zram *z)
 
 	down_write(&z->check_lock);
 	zram_shrinker_remove(z);
+	/* It may queue itself, and then takes no unit apart. */
 	host_work_flush(&z->tick);
 	shrink_end(&z->store.shrink);
 	host_work_flush(&z->rest);

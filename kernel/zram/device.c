@@ -55,6 +55,24 @@ static void device_reserve_put(struct zram *z)
 
 /* ---- a device's store ---- */
 
+/* True: there is more to do at once. */
+static bool device_tidy(struct zram *z, bool *again)
+{
+	int more = 0;
+
+	if (!z->units.pages)
+		return false;
+	/* Who checks the store wants it to stay as it is. */
+	if (down_read_trylock(&z->check_lock)) {
+		more = units_tidy(&z->store);
+		up_read(&z->check_lock);
+	} else {
+		more = -EBUSY;
+	}
+	*again |= more < 0;
+	return more > 0;
+}
+
 static void device_tick(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, tick);
@@ -68,7 +86,7 @@ static void device_tick(struct host_work *w)
 		/* Too early: who freed something meanwhile saw us queued, so come again. */
 		again = true;
 	}
-	if (z->units.pages && units_tidy(&z->store))
+	if (device_tidy(z, &again))
 		host_work_queue(w);
 	else if (again)
 		host_work_queue_delayed(w, ZRAM_TICK_US);

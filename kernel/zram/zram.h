@@ -142,8 +142,9 @@ struct zram {
 	 */
 	struct mutex pp_lock;
 	/*
-	 * For reading: who writes pages back or recompresses, with pp_lock.  For writing: who
-	 * checks the store, with the disk closed.  So no page on its way waits for it.
+	 * For reading: who writes pages back or recompresses, with pp_lock, and the tick, which
+	 * only tries it.  For writing: who checks the store, with the disk closed.  So no page on
+	 * its way waits for it.
 	 */
 	struct rw_semaphore check_lock;
 	wait_queue_head_t read_ended;   /* who wants a block that is being read */

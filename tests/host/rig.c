@@ -347,6 +347,11 @@ static int write_op(const struct op *op, u32 value)
 }
 
 /* All pages of a unit at once, as one bio does. */
+static void copy_unit(void *arg, void *to)
+{
+	memcpy(to, arg, rig->units.pages * PAGE_SIZE);
+}
+
 static int unit_op(struct store *s, const struct op *op, u32 value)
 {
 	unsigned int pages = rig->units.pages, k, ev[UNIT_PAGES_MOST];
@@ -357,7 +362,7 @@ static int unit_op(struct store *s, const struct op *op, u32 value)
 		ev[k] = history_start(&rig->history, EV_WRITE, op->slot + k, value);
 		make(buf + k * WORDS, value, op->size, PAGE_SIZE);
 	}
-	err = unit_make(s, op->slot, buf, NULL, NULL, NUMA_NO_NODE, HOST_MAY_WAIT, &word);
+	err = unit_make(s, op->slot, copy_unit, buf, NUMA_NO_NODE, HOST_MAY_WAIT, &word);
 	for (k = 0; k < pages && !err; k++)
 		store_put_word(s, store_slot(s, op->slot + k), word);
 	for (k = 0; k < pages; k++)

@@ -154,7 +154,8 @@ int main(int argc, char **argv)
 	       "\"whole_us\": %.3f, "
 	       "\"order_us\": %.3f, \"random_us\": %.3f, \"random_p999_us\": %.1f, "
 	       "\"free_ns\": %.1f}\n",
-	       heap, codec, unit, n, empty_us, (double)used / (double)bytes, (double)compr / (double)bytes,
-	       write_us, whole_us, order_us, random_us, p999, free_ns);
+	       heap, codec, unit, n, empty_us, (double)used / (double)bytes,
+	       (double)compr / (double)bytes, write_us, whole_us, order_us, random_us, p999,
+	       free_ns);
 	return 0;
 }

@@ -41,8 +41,15 @@ static u64 unit_make_inst(u64 number, u64 tag, u64 live)
 
 /* ---- instances ---- */
 
+/* Makes word i one that may be written. */
+static int need_word(struct store *s, u64 i, unsigned int node, unsigned int how)
+{
+	return likely(host_table_has(&s->table, i)) ? 0 :
+	       store_make_room(s, i, node, how, NULL, 0, NULL);
+}
+
 /* Takes an instance that is unused, whose words are there then.  -ENOSPC: all are used. */
-static int instance_take(struct store *s, unsigned int node, u32 *nr)
+static int instance_take(struct store *s, unsigned int node, unsigned int how, u32 *nr)
 {
 	struct units *u = s->units;
 	int err = 0;
@@ -62,7 +69,7 @@ static int instance_take(struct store *s, unsigned int node, u32 *nr)
 		}
 		spin_unlock(&u->lock);
 		if (!taken)
-			err = *nr < u->most ? store_need_slot(s, unit_key(u, *nr), node) : -ENOSPC;
+			err = *nr < u->most ? need_word(s, unit_key(u, *nr), node, how) : -ENOSPC;
 	} while (!taken && !err);
 	return err;
 }
@@ -78,7 +85,7 @@ static void instance_give(struct store *s, struct store_cpu *cpu, u32 nr)
 	cpu->unit_first = nr + 1;
 	if (!cpu->unit_n)
 		cpu->unit_last = nr + 1;
-	if (++cpu->unit_n < UNIT_BATCH)
+	if (++cpu->unit_n < STORE_UNIT_BATCH)
 		return;
 	last = store_slot(s, unit_key(u, cpu->unit_last - 1));
 	spin_lock(&u->lock);
@@ -214,20 +221,24 @@ static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t
 	return err;
 }
 
-/* Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page. */
-static int unit_pack(struct store *s, struct stream *st, const void *data, unit_gather *gather,
-		     void *arg)
+/*
+ * Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page, or half of its
+ * pages are of one word, which alone take no memory.
+ */
+static int unit_pack(struct store *s, struct stream *st, unit_gather *gather, void *arg)
 {
-	size_t bytes = (size_t)s->units->pages << PAGE_SHIFT;
+	size_t bytes = (size_t)s->units->pages << PAGE_SHIFT, at;
 	size_t cap = (s->units->pages - 1) * pool_max_small(&s->pool);
+	unsigned int fills = 0;
 	int n;
 
-	if (!data) {
-		st->unit_is = 0;
-		gather(arg, st->unit);
-		data = st->unit;
-	}
-	n = s->codec->compress(st->ctx, data, bytes, st->buf, cap);
+	st->unit_is = 0;
+	gather(arg, st->unit);
+	for (at = 0; at < bytes; at += PAGE_SIZE)
+		fills += store_is_fill((char *)st->unit + at);
+	if (2 * fills >= s->units->pages)
+		return -EAGAIN;
+	n = s->codec->compress(st->ctx, st->unit, bytes, st->buf, cap);
 	if (n == -ENOSPC)
 		return -EAGAIN;
 	/* As stream_pack(). */
@@ -239,12 +250,12 @@ static int unit_pack(struct store *s, struct stream *st, const void *data, unit_
  * waiting, the unit is compressed anew when there is some; pages that changed meanwhile are better
  * off alone.
  */
-static int unit_make_pieces(struct store *s, u64 key, const void *data, unit_gather *gather,
-			    void *arg, unsigned int node, unsigned int how, u64 *refs)
+static int unit_make_pieces(struct store *s, u64 key, unit_gather *gather, void *arg,
+			    unsigned int node, unsigned int how, u64 *refs)
 {
 	size_t most = pool_max_small(&s->pool);
 	struct stream *st = stream_get(s->streams[0]);
-	int bytes = unit_pack(s, st, data, gather, arg), err = 0;
+	int bytes = unit_pack(s, st, gather, arg), err = 0;
 	unsigned int n = bytes > 0 ? (unsigned int)((bytes + most - 1) / most) : 0, k;
 	const char *from;
 
@@ -259,7 +270,7 @@ static int unit_make_pieces(struct store *s, u64 key, const void *data, unit_gat
 	if (err)
 		return err;
 	st = stream_get(s->streams[0]);
-	if (unit_pack(s, st, data, gather, arg) != bytes)
+	if (unit_pack(s, st, gather, arg) != bytes)
 		err = -EAGAIN;
 	for (from = st->buf, k = 0; !err && k < n; from += piece_bytes((size_t)bytes, n, k), k++)
 		pool_write(&s->pool, refs[k], from);
@@ -269,8 +280,8 @@ static int unit_make_pieces(struct store *s, u64 key, const void *data, unit_gat
 	return err ? err : (int)n;
 }
 
-int unit_make(struct store *s, u64 i, const void *data, unit_gather *gather, void *arg,
-	      unsigned int node, unsigned int how, u64 *word)
+int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned int node,
+	      unsigned int how, u64 *word)
 {
 	struct units *u = s->units;
 	u64 refs[UNIT_PAGES_MOST], key, tag;
@@ -283,13 +294,13 @@ int unit_make(struct store *s, u64 i, const void *data, unit_gather *gather, voi
 	if (i + u->pages > s->slots)
 		return -EAGAIN;
 	/* One page of the table has the words of a unit's slots, as those of an instance. */
-	err = store_need_slot(s, i, node);
+	err = need_word(s, i, node, how);
 	if (!err)
-		err = instance_take(s, node, &nr);
+		err = instance_take(s, node, how, &nr);
 	if (err)
 		return err;
 	key = unit_key(u, nr);
-	err = unit_make_pieces(s, key, data, gather, arg, node, how, refs);
+	err = unit_make_pieces(s, key, gather, arg, node, how, refs);
 	cpu = host_percpu_lock(&s->cpus);
 	if (err < 0) {
 		instance_give(s, cpu, nr);
@@ -424,7 +435,10 @@ size_t unit_page_bytes(const struct store *s, u64 word)
 
 /* ---- taking apart ---- */
 
-/* Puts new in slot i, if that has the page of word still.  False: new is the caller's. */
+/*
+ * Puts new in slot i, if that has the page of word still, whose instance is held.  It is chosen for
+ * writeback no more, for what is written may be as it was before.  False: new is the caller's.
+ */
 static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
@@ -434,7 +448,7 @@ static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
 	bool done = false;
 
 	while (!done && slot_same_value(old, word)) {
-		about = slot_type(new) == SLOT_PAGE ? old & SLOT_TOUCHED : 0;
+		about = slot_type(new) == SLOT_PAGE ? old & SLOT_IDLE : 0;
 		done = host_a64_cas(slot, &old, new | about);
 	}
 	if (done) {
@@ -450,18 +464,22 @@ static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
 /* The page of slot i, if it is of instance nr, becomes one by itself.  -ENOMEM and the like. */
 static int unit_take_out(struct store *s, u64 i, u32 nr)
 {
-	u64 word = host_a64_read(store_slot(s, i)), new;
+	u64 word = host_a64_read(store_slot(s, i)), copied, new;
 	int err;
 
-	if (slot_type(word) != SLOT_UNIT || unit_instance(word) != nr)
+	/* Held, so that what says the same later is the same. */
+	if (slot_type(word) != SLOT_UNIT || unit_instance(word) != nr ||
+	    !instance_hold(s, store_slot(s, i), word))
 		return 0;
-	err = unit_copy(s, i, s->units->page, false, &word);
-	if (err)
-		return err < 0 ? err : 0;
-	err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, 0, &new);
+	err = unit_copy(s, i, s->units->page, false, &copied);
+	if (!err && slot_same_value(copied, word))
+		err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, STORE_PAST_LIMIT, &new);
+	else if (!err)
+		err = STORE_AGAIN;
 	if (!err && !unit_replace(s, i, word, new) && slot_has_object(new))
 		pool_free(&s->pool, slot_ref(new));
-	return err;
+	instance_drop(s, nr);
+	return err < 0 ? err : 0;
 }
 
 static bool units_waste(struct store *s)
@@ -469,7 +487,8 @@ static bool units_waste(struct store *s)
 	struct unit_stats st;
 
 	units_stats(s, &st);
-	return st.pages && st.room * st.dead / (st.pages + st.dead) > store_count(s, CNT_ROOM) / 8;
+	return st.pages &&
+	       st.room / (st.pages + st.dead) * st.dead > store_count(s, CNT_ROOM) / 8;
 }
 
 /* The next walk over all instances; false: that was the last of a round. */
@@ -483,19 +502,19 @@ static bool units_next_walk(struct units *u)
 	return more;
 }
 
-bool units_tidy(struct store *s)
+int units_tidy(struct store *s)
 {
 	struct units *u = s->units;
-	unsigned int looks, k, units = 0;
+	unsigned int looks, k, pages = 0;
 	u64 inst, live;
 	int err = 0;
 
 	if (!units_waste(s))
-		return false;
-	for (looks = 0; looks < UNIT_TIDY_LOOKS && units < UNIT_TIDY_UNITS && !err; looks++) {
+		return 0;
+	for (looks = 0; looks < UNIT_TIDY_LOOKS && pages < UNIT_TIDY_PAGES && !err; looks++) {
 		/* Who lets a page go after the last walk came by asks for a tick. */
 		if (u->at >= READ_ONCE(u->fresh) && !units_next_walk(u))
-			return false;
+			return 0;
 		inst = host_a64_read(store_slot(s, unit_key(u, u->at++)));
 		live = inst & UNIT_LIVE;
 		if (!live || live > u->live)
@@ -503,10 +522,10 @@ bool units_tidy(struct store *s)
 		for (k = 0; k < u->pages && !err; k++)
 			err = unit_take_out(s, ((inst >> UNIT_NR_SHIFT) << u->shift) + k,
 					    u->at - 1);
-		units++;
+		pages += (unsigned int)live;
 		cond_resched();
 	}
-	return !err;
+	return err ? err : 1;
 }
 
 void units_stats(struct store *s, struct unit_stats *st)
@@ -609,7 +628,7 @@ int store_set_units(struct store *s, struct units *u, unsigned int pages)
 	u->pages = pages;
 	u->shift = (unsigned int)__builtin_ctz(pages);
 	u->first = (s->slots + pages - 1) & ~(u64)(pages - 1);
-	most = (s->words - u->first) >> u->shift;
+	most = s->words > u->first ? (s->words - u->first) >> u->shift : 0;
 	u->most = most < ((u64)1 << UNIT_NR_BITS) - 1 ? (u32)most : ((u32)1 << UNIT_NR_BITS) - 1;
 	u->live = (pages + 3) / 4;
 	spin_lock_init(&u->lock);

@@ -36,9 +36,8 @@
 #include "store/store_word.h"
 
 #define UNIT_PAGES_MOST 16u
-#define UNIT_BATCH 32u          /* dead instances that a CPU gives back at a time */
 #define UNIT_TIDY_LOOKS 4096u   /* instances that a units_tidy() looks at, */
-#define UNIT_TIDY_UNITS 16u     /* and takes apart */
+#define UNIT_TIDY_PAGES 64u     /* pages that it takes out of them */
 
 /*
  * Orderings (docs/internals/locking.md).
@@ -86,12 +85,13 @@ typedef void unit_gather(void *arg, void *to);
 
 /*
  * Makes a unit of the pages for slots i and up, i a multiple of units.pages, and the word that is
- * to be put in each of these slots by store_put_word(); none may be left out.  data: the bytes, or
- * NULL: gather has them.  node, how: as store_try_now().  Process context.  An error,
- * and nothing has changed: -EAGAIN: the pages are better off alone; or as store_try_now().
+ * to be put in each of these slots by store_put_word(); none may be left out.  gather has the
+ * bytes, which are copied before they are compressed: who changes a page meanwhile spoils no other.
+ * node, how: as store_try_now().  Process context.  An error, and nothing has changed: -EAGAIN: the
+ * pages are better off alone; or as store_try_now().
  */
-int unit_make(struct store *s, u64 i, const void *data, unit_gather *gather, void *arg,
-	      unsigned int node, unsigned int how, u64 *word);
+int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned int node,
+	      unsigned int how, u64 *word);
 
 /*
  * Reads slot i < slots, which is of a unit, into page.  That is no read of the slot, unless touch
@@ -109,10 +109,11 @@ void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_
 /*
  * If pages that died in units waste over an eighth of what the store has, takes units apart, as far
  * as there is memory at once: in each walk over all of them those with no more live pages than a
- * quarter, then a half, then all that miss one.  True: there may be more to do.  Process context;
- * one caller at a time.
+ * quarter, then a half, then all that miss one.  mem_limit is not looked at, since the unit ends
+ * when its pages have their own room.  1: there may be more to do; 0: that was all; -ENOMEM and the
+ * like: try again later.  Process context; one caller at a time.
  */
-bool units_tidy(struct store *s);
+int units_tidy(struct store *s);
 
 /* Sums over items.  Any context. */
 void units_stats(struct store *s, struct unit_stats *st);

@@ -15,10 +15,10 @@
  *     load FILE        the module, which is taken away again
  *
  * Before each try the files that come first are written, without a failure, in their order.  A try
- * in which an allocation failed must succeed or say ENOMEM (I/O: or EIO; hot_add: or EINVAL, as the
- * block layer does that had no memory for a name); when none failed, it must succeed, and that is
- * the last.  After each try the pages are what they were, if the device has some, but for those of
- * a write that failed, each of which may be the old or the new one, whole.
+ * in which an allocation failed must succeed or say ENOMEM (I/O: or EIO; where a device is added:
+ * or EINVAL, as the block layer does that had no memory for a name); when none failed, it must
+ * succeed, and that is the last.  After each try the pages are what they were, if the device has
+ * some, but for those of a write that failed, each of which may be the old or the new one, whole.
  *
  * With NTH_STEP=N, of the allocations past the 64th each Nth fails alone.
  *
@@ -244,7 +244,8 @@ static int once(const char *what)
 /* A try; 1: an allocation failed.  *refused: and the call, for that. */
 static int try(const char *what, unsigned n, unsigned *refused)
 {
-	int io = is_do(what, "write") || is_do(what, "read") || is_do(what, "discard"), rc, err, hit;
+	int io = is_do(what, "write") || is_do(what, "read") || is_do(what, "discard");
+	int adds = is_do(what, "add") || is_do(what, "load"), rc, err, hit;
 
 	if (is_do(what, "remove") && !*added && add())
 		tell("hot_add before it: %s", strerror(errno));
@@ -257,7 +258,7 @@ static int try(const char *what, unsigned n, unsigned *refused)
 	err = errno;
 	hit = failed();
 	fail(0);
-	if (rc && hit && (err == ENOMEM || (io && err == EIO) || (is_do(what, "add") && err == EINVAL)))
+	if (rc && hit && (err == ENOMEM || (io && err == EIO) || (adds && err == EINVAL)))
 		++*refused;
 	else if (rc)
 		tell("%s %s, %s %u: %s", what, arg, hit ? "failure" : "no failure by allocation", n,

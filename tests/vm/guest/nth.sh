@@ -79,5 +79,24 @@ for packed in 0 1; do
 	each "and again" reset=1 disksize=32M set reset=1
 	equal "nothing is left" "$(awk '{ print $1, $2, $3 }' mm_stat)" "0 0 0"
 done
+all="comp_algorithm=lz4 comp_unit=16K backing_dev=/dev/loop0"
+each "units: the size" reset=1 $all set disksize=32M
+put 1 reset
+for a in $all disksize=32M; do put "${a#*=}" "${a%%=*}" || not_ok "$a"; done
+check "units: pages" nth fill
+check "some are in units" [ "$(awk '{ print $1 }' unit_stat)" -gt 0 ]
+each "units are written" write
+each "and read" read
+each "discarded" discard
+check "and written" nth fill
+each "marked as idle" set idle=all
+each "written back" set writeback=idle
+each "and read from there" read
+check "others" nth fill
+each "compacted" set compact=1
+invariants 0
+rm /tmp/nth
+each "reset" set reset=1
+equal "nothing is left" "$(awk '{ print $1, $2, $3 }' mm_stat)" "0 0 0"
 cd /tmp
 finish_loop

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Pages that are compressed together (comp_unit): contents, what is counted, bad values.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# vm: mem=1G timeout=300 progs=swapcheck,blkcheck tools=mkswap,swapon,swapoff,mkfs.ext4
+# vm: mem=1G timeout=300 progs=swapcheck,blkcheck tools=mkswap,swapon,swapoff,mkfs.ext4,blkdiscard
 . /lib.sh
 load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 comp_unit)" ] || { skip "units" "this zram has none"; finish; }
@@ -88,6 +88,25 @@ note "used $full, then $(used 0); unit_stat $(cat "$(z 0 unit_stat)")"
 invariants 0
 
 with 16K 512M
+# A quarter of each unit is gone: that is mended too, and then nobody works.
+dd if=/tmp/data of=/dev/zram0 bs=64K oflag=direct 2>/dev/null
+i=0
+while [ $i -lt 256 ]; do
+	blkdiscard -o $((i * 16384)) -l "$page" /dev/zram0
+	i=$((i + 1))
+done
+bad=0
+for i in 1 2 3 4 5 6 7 8 9 10; do
+	[ "$(cat /sys/kernel/debug/zram/zram0/check)" = ok ] || bad=$((bad + 1))
+done
+equal "while units are taken apart the check finds nothing" $bad 0
+within "waste is an eighth at most" 10 spare
+busy() { awk '/^cpu / { print $4 }' /proc/stat; }
+sleep 1
+before=$(busy)
+sleep 2
+check "and then no CPU is at work ($(($(busy) - before)) of 200 ticks)" [ $(($(busy) - before)) -lt 100 ]
+blkdiscard /dev/zram0
 mkfs.ext4 -q /dev/zram0 && mkdir -p /mnt && mount /dev/zram0 /mnt
 copies() { for i in 1 2 3 4; do "$@" /tmp/data /mnt/$i || return 1; done; }
 copies cp
