@@ -159,6 +159,11 @@ measure-tiers: ## measure tiers: writeback, swap-in, recompression, a full devic
 	@ko=$$(scripts/module uml-smp) && bench/kernel/tiers --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/tiers.json
 
+measure-units: ## measure units: memory and time of pages that are compressed together, by codec and size
+	@scripts/deps uml
+	@ko=$$(scripts/module uml-smp) && bench/kernel/units --ebb "$$ko" --rounds $(ROUNDS) \
+		--json build/bench/kernel-units.json
+
 measure-programs: build ## measure programs: nbdkit and RocksDB, Ebb's plugins beside their own; 12 minutes a round
 	@scripts/deps check
 	@ls build/nbdkit-ebb-plugin.so build/librocksdb_ebb.so >/dev/null 2>&1 || \

@@ -599,6 +599,15 @@ def bench_density_writes_its_rows(tmp):
 
 
 @test
+def bench_units_writes_its_rows(tmp):
+    rows = bench(tmp, "units", "--size", "4M", "--data", tree(tmp), "--unit", "4096,16384")
+    has(rows, "codec unit_bytes taken_per_byte write_us read_us page_us random_us")
+    assert [(r["codec"], r["unit_bytes"]) for r in rows] == \
+        [(c, u) for c in ("lz4", "zstd") for u in (4096, 16384)], rows
+    refused(2, "5000", "bench", "units", "--unit", "5000")
+
+
+@test
 def values_bench_writes_its_rows(tmp):
     out = os.path.join(tmp, "values.json")
     # Each variant but the codec rests for three seconds a number of threads.

@@ -13,7 +13,7 @@
 
 static const struct command *const commands[] = {
 	&classes_command,      &pack_command,         &bench_release_command,
-	&bench_store_command,  &bench_density_command,
+	&bench_store_command,  &bench_density_command, &bench_units_command,
 	&bench_malloc_command, &bench_malloc_one_command, &bench_latency_command,
 	&bench_latency_one_command, &values_bench_command,
 	&cache_bench_command,  &top_command, &tierd_command,
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 		return fflush(stdout) ? EXIT_FAILED : 0;
 	}
 	if (!cmd && !strcmp(argv[0], "bench"))
-		usage_fail("bench%s%s: expected bench release, store, density, pages or malloc",
+		usage_fail("bench%s%s: expected bench release, store, density, units, malloc or latency",
 			   argc > 1 ? " " : "", argc > 1 ? argv[1] : "");
 	if (!cmd && (!strcmp(argv[0], "values") || !strcmp(argv[0], "cache")))
 		usage_fail("%s%s%s: expected %s bench", argv[0], argc > 1 ? " " : "",

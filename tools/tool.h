@@ -33,7 +33,8 @@ struct command {
 };
 
 extern const struct command classes_command, pack_command, tierd_command, top_command;
-extern const struct command bench_release_command, bench_store_command, bench_density_command;
+extern const struct command bench_release_command, bench_store_command, bench_density_command,
+	bench_units_command;
 extern const struct command bench_malloc_command, bench_malloc_one_command;
 extern const struct command bench_latency_command, bench_latency_one_command;
 extern const struct command values_bench_command, cache_bench_command;
