@@ -267,8 +267,16 @@ def programs():
             "dask.json": {"machine": FACTS, "rows": dask}}
 
 
+def units():
+    rows = [{"variant": v, "heap": h, "codec": c, "unit": u, "memory": 0.2 + at / 20 - u / 1e6}
+            for at, h in enumerate(("index", "trees")) for c in ("lz4", "zstd")
+            for v, u in (("patched", 4096), ("ebb", 4096), ("ebb", 16384), ("ebb", 65536))]
+    return {"machine": GUEST_FACTS, "rows": rows}
+
+
 def every():
-    return {"kernel-release.json": kernel_release(), "linux-release.json": linux_release(),
+    return {"kernel-release.json": kernel_release(), "kernel-units.json": units(),
+            "linux-release.json": linux_release(),
             "kernel-latency.json": kernel_latency(),
             "tiers.json": tiers(), "kernel-pressure.json": pressure(), "nbd.json": nbd(),
             "scale.json": scale(), **command(), **programs()}

@@ -84,6 +84,30 @@ def dots(series, value, rows, measure):
                  f"case{'s' if len(pairs) != 1 else ''}.")
 
 
+UNITS = [("patched", 4096, "in-tree, Linux 7.3", "intree"),
+         ("ebb", 4096, "Ebb, page by page", "sync"),
+         ("ebb", 16384, "Ebb, 16 KiB at a time", "deferred"),
+         ("ebb", 65536, "Ebb, 64 KiB at a time", "bulk")]
+
+
+@plot(DENSE, "kernel-units.json", "Memory when neighbouring pages are compressed together")
+def density_units(rows):
+    series = [Series(name, role, []) for _, _, name, role in UNITS]
+    for heap in rows.values("heap"):
+        for codec in rows.values("codec"):
+            for s, (variant, unit, _, _) in zip(series, UNITS):
+                s.add(f"{heap}, {codec}", rows.get("memory", variant=variant, unit=unit, heap=heap,
+                                                   codec=codec))
+    panels = asked([Panel("dots", series, "bytes of memory for a byte, tables counted",
+                          "bytes, codec", digits=3)], rows, "memory")
+    less = [100 * (1 - b.value / a.value) for a, b in zip(series[1].points, series[2].points)
+            if a.x == b.x]
+    if not less:
+        return Chart(panels, "Units of 16 KiB or single pages are missing from this run.")
+    return Chart(panels, f"16 KiB compressed together take {min(less):.0f} to {max(less):.0f} % less "
+                 "memory than page by page.")
+
+
 @plot(MALLOC, "malloc.json", "Allocating and freeing compressed pages, beside general allocators")
 def allocators(rows):
     threads = counts(rows, "threads", "thread")

@@ -5,9 +5,11 @@
  *   unit_bench --heap NAME --codec NAME --unit BYTES
  *
  * The file is /heaps/NAME.  Its bytes go to the device in writes of 64 KiB; then they are read by
- * 64 KiB, by pages in order and by pages in no order; then the device is discarded.  empty_us is
- * what a read of a page takes that was never written.  --unit 4096 is the device without units,
- * in-tree's, too.  One line of JSON goes to the console: "bench: {...}".
+ * 64 KiB, by pages in order and by pages in no order.  Of each unit all but one page are discarded
+ * then: apart_ms is how long it takes until waste is an eighth, and left what is taken then.  Last
+ * all is written again, and discarded.  empty_us is what a read of a page takes that was never
+ * written.  --unit 4096 is the device without units, in-tree's, too.  One line of JSON goes to the
+ * console: "bench: {...}".
  */
 #include "zramdev.h"
 
@@ -88,6 +90,37 @@ static void figures(unsigned long *used, unsigned long *compr)
 	fclose(f);
 }
 
+static int wasteful(void)
+{
+	FILE *f = fopen("/sys/block/zram0/unit_stat", "r");
+	unsigned long pages, dead, room, used, compr;
+
+	if (!f || fscanf(f, "%*u %lu %lu %lu", &pages, &dead, &room) != 3)
+		die("unit_stat");
+	fclose(f);
+	figures(&used, &compr);
+	return pages && room / (pages + dead) * dead > used / 8;
+}
+
+/* All pages but one of each unit go; ms until waste is down. */
+static double take_apart(int fd, unsigned long bytes, unsigned long *used)
+{
+	unsigned long compr;
+	double t = now_ms();
+
+	for (unsigned long i = 0; i < bytes; i += unit) {
+		uint64_t range[2] = { i, unit - PAGE };
+
+		if (ioctl(fd, BLKDISCARD, range))
+			die("discard: %s", strerror(errno));
+	}
+	while (wasteful() && now_ms() - t < 60e3)
+		sleep_ms(5);
+	t = now_ms() - t;
+	figures(used, &compr);
+	return t;
+}
+
 int main(int argc, char **argv)
 {
 	const struct option o[] = {
@@ -96,8 +129,9 @@ int main(int argc, char **argv)
 		{ "unit", &unit, PAGE, CHUNK, NULL },
 		{ NULL, NULL, 0, 0, NULL },
 	};
-	double t, empty_us, write_us, whole_us, order_us, random_us, p999, order999, free_ns;
-	unsigned long bytes, n, used, compr, *at, seed = 1;
+	double t, apart_ms = 0, empty_us, write_us, whole_us, order_us, random_us, p999, order999;
+	double free_ns;
+	unsigned long bytes, n, used, compr, left = 0, *at, seed = 1;
 	uint64_t range[2] = { 0 };
 	char *mem, *buf, text[32];
 	int fd;
@@ -114,7 +148,7 @@ int main(int argc, char **argv)
 	put("disksize", text);
 	fd = open("/dev/zram0", O_RDWR | O_DIRECT);
 	buf = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	at = malloc(n * sizeof(*at));
+	at = calloc(n, sizeof(*at));
 	if (fd < 0 || buf == MAP_FAILED || !at)
 		die("/dev/zram0: %s", strerror(errno));
 
@@ -143,6 +177,11 @@ int main(int argc, char **argv)
 	}
 	random_us = read_pages(fd, buf, at, n, &p999);
 
+	if (unit > PAGE)
+		apart_ms = take_apart(fd, bytes, &left);
+	for (unsigned long i = 0; i < bytes; i += CHUNK)
+		if (pwrite(fd, mem + i, CHUNK, (off_t)i) != (ssize_t)CHUNK)
+			die("a write: %s", strerror(errno));
 	range[1] = bytes;
 	t = now_ms();
 	if (ioctl(fd, BLKDISCARD, range))
@@ -153,9 +192,9 @@ int main(int argc, char **argv)
 	       "\"empty_us\": %.3f, \"used\": %.5f, \"compr\": %.5f, \"write_us\": %.3f, "
 	       "\"whole_us\": %.3f, "
 	       "\"order_us\": %.3f, \"random_us\": %.3f, \"random_p999_us\": %.1f, "
-	       "\"free_ns\": %.1f}\n",
+	       "\"free_ns\": %.1f, \"apart_ms\": %.1f, \"left\": %.5f}\n",
 	       heap, codec, unit, n, empty_us, (double)used / (double)bytes,
 	       (double)compr / (double)bytes, write_us, whole_us, order_us, random_us, p999,
-	       free_ns);
+	       free_ns, apart_ms, (double)left / (double)bytes);
 	return 0;
 }
