@@ -131,20 +131,33 @@ static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct 
 	}
 }
 
-/* Takes `what` off an instance's word, which may be the last of it.  The item is held. */
-static void instance_less(struct store *s, struct store_cpu *cpu, u32 nr, u64 what,
-			  struct release_todo *todo)
+/* Takes a page or a reader off an instance's word.  True: the caller has it, to end it. */
+static bool instance_less(struct store *s, u32 nr, u64 what)
 {
 	u64 left = host_a64_add(store_slot(s, unit_key(s->units, nr)), ~what + 1);
 
-	if (!(left & (UNIT_LIVE | UNIT_READERS)))
-		instance_end(s, cpu, nr, todo);
+	return !(left & (UNIT_LIVE | UNIT_READERS));
 }
 
 void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo)
 {
 	counter_add(&cpu->counters, CNT_UNIT_PAGES, -1);
-	instance_less(s, cpu, unit_instance(word), 1, todo);
+	if (instance_less(s, unit_instance(word), 1))
+		instance_end(s, cpu, unit_instance(word), todo);
+}
+
+/* Ends a reader's hold. */
+static void instance_drop(struct store *s, u32 nr)
+{
+	struct release_todo todo = { NULL, false };
+	struct store_cpu *cpu;
+
+	if (likely(!instance_less(s, nr, UNIT_READER)))
+		return;
+	cpu = host_percpu_lock(&s->cpus);
+	instance_end(s, cpu, nr, &todo);
+	host_percpu_unlock(&s->cpus, cpu);
+	release_finish(&todo);
 }
 
 /* Holds the instance that a slot names, if it does so still. */
@@ -152,9 +165,7 @@ static bool instance_hold(struct store *s, host_a64 *slot, u64 word)
 {
 	u32 nr = unit_instance(word);
 	host_a64 *inst = store_slot(s, unit_key(s->units, nr));
-	struct release_todo todo = { NULL, false };
 	u64 seen = host_a64_read(inst);
-	struct store_cpu *cpu;
 
 	do {
 		if (!(seen & UNIT_LIVE))
@@ -162,21 +173,8 @@ static bool instance_hold(struct store *s, host_a64 *slot, u64 word)
 	} while (!host_a64_cas(inst, &seen, seen + UNIT_READER));
 	if (likely(slot_same_value(host_a64_read_acquire(slot), word)))
 		return true;
-	cpu = host_percpu_lock(&s->cpus);
-	instance_less(s, cpu, nr, UNIT_READER, &todo);
-	host_percpu_unlock(&s->cpus, cpu);
-	release_finish(&todo);
+	instance_drop(s, nr);
 	return false;
-}
-
-static void instance_drop(struct store *s, u32 nr)
-{
-	struct release_todo todo = { NULL, false };
-	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
-
-	instance_less(s, cpu, nr, UNIT_READER, &todo);
-	host_percpu_unlock(&s->cpus, cpu);
-	release_finish(&todo);
 }
 
 /* ---- making ---- */
