@@ -21,6 +21,34 @@ static void bulk_free(struct rig *r, struct rng *rng)
 		pool_free_bulk(&r->pool, refs, n > POOL_BULK_SMALL ? tmp : NULL, n);
 }
 
+/* So that each class's lock is taken once (pool.h). */
+static void objects_that_are_freed_in_bulk_go_by_class(void **state)
+{
+	static const unsigned int counts[] = { 2, 40, POOL_BULK_SMALL, POOL_BULK_SMALL + 1, 400 };
+	static u64 refs[400], tmp[400];
+	struct rig *r = rig_open(8);
+
+	for (unsigned int i = 0; i < ARRAY_LEN(counts); i++) {
+		unsigned int n = counts[i], k, last = 0;
+		const u64 *went = n > POOL_BULK_SMALL ? tmp : refs;
+
+		for (k = 0; k < n; k++) {
+			make(r, k, 40 + k * 977 % 3000, k);
+			refs[k] = r->word[k];
+			r->word[k] = 0;
+		}
+		pool_free_bulk(&r->pool, refs, n > POOL_BULK_SMALL ? tmp : NULL, n);
+		for (k = 0; k < n; k++) {
+			unsigned int class = r->pool.table.merged[went[k] >> REF_CLASS_SHIFT];
+
+			must(class >= last);
+			last = class;
+		}
+		must(last > 0);
+	}
+	rig_close(r);
+}
+
 static void random_steps(uint64_t seed, unsigned int chain)
 {
 	struct rng rng = { use_seed(seed) };
@@ -371,6 +399,7 @@ int main(void)
 		cmocka_unit_test(allocation_goes_to_the_fullest_zspage),
 		cmocka_unit_test(a_zspage_is_listed_only_while_it_has_room),
 		cmocka_unit_test(the_peak_is_the_most_there_was_since_its_reset),
+		cmocka_unit_test(objects_that_are_freed_in_bulk_go_by_class),
 		cmocka_unit_test(random_operations_agree_with_a_plain_table),
 	};
 
