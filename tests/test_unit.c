@@ -88,7 +88,7 @@ static int put_unit(struct store *s, u64 first, u64 v)
 		page_of(whole + k * PAGE_SIZE, first + k, v);
 	err = unit_make(s, first, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word);
 	for (k = 0; k < units.pages && !err; k++) {
-		store_put_word(s, store_slot(s, first + k), word);
+		unit_put(s, first + k, word);
 		version[first + k] = v;
 	}
 	return err;
@@ -289,7 +289,7 @@ static void a_page_that_changes_spoils_no_other(void **state)
 		page_of(whole + k * PAGE_SIZE, k, 4);
 	must_eq(unit_make(s, 0, scribble, whole, NUMA_NO_NODE, 0, &word), 0);
 	for (unsigned int k = 0; k < 4; k++) {
-		store_put_word(s, store_slot(s, k), word);
+		unit_put(s, k, word);
 		version[k] = 4;
 	}
 	must_have_all(s);
@@ -711,7 +711,7 @@ static void write_unit(struct store *s, unsigned char *buf, u64 first)
 		page_of(buf + k * PAGE_SIZE, first + k, v);
 	if (!unit_make(s, first, copy_whole, buf, NUMA_NO_NODE, HOST_MAY_WAIT, &word))
 		for (k = 0; k < units.pages; k++)
-			store_put_word(s, store_slot(s, first + k), word);
+			unit_put(s, first + k, word);
 }
 
 static void *run(void *arg)

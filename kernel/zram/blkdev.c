@@ -231,7 +231,7 @@ static bool write_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter)
 	for (k = 0; k < z->units.pages; k++) {
 		struct mutex *m = lock_slot(z, p.slot + k);
 
-		store_put_word(&z->store, store_slot(&z->store, p.slot + k), word);
+		unit_put(&z->store, p.slot + k, word);
 		unlock_slot(m);
 		zram_touch(z, p.slot + k);
 	}

@@ -103,6 +103,39 @@ void store_note(struct store *s, enum store_counter i)
 	failures++;
 }
 
+/* ---- units, played ---- */
+
+static struct zram zram;
+static unsigned char unit_page[SLOTS][PAGE_SIZE];
+static u64 unit_from;
+static bool refused;                    /* the units of this bio are */
+
+/* One in which a page would fail is refused, so that the page does. */
+int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned int node,
+	      unsigned int how, u64 *word)
+{
+	unsigned int pages = zram.units.pages;
+
+	must(is_noio());
+	must_eq(shim_mutexes(), 0);
+	must_eq(how, zram_incoming_on(&zram) ? 0 : HOST_MAY_WAIT);
+	must(pages && !(i % pages));
+	if (refused || i + pages > SLOTS || (failing > calls && failing <= calls + pages))
+		return -EAGAIN;
+	gather(arg, unit_page);
+	unit_from = i;
+	*word = (u64)7;
+	return 0;
+}
+
+void unit_put(struct store *s, u64 i, u64 word)
+{
+	must_eq(word, 7);
+	must(i >= unit_from && i < unit_from + zram.units.pages);
+	must_eq(call(i, true), 0);
+	memcpy(slot[i], unit_page[i - unit_from], PAGE_SIZE);
+}
+
 /* ---- what takes the pages for which there is no room, played ---- */
 
 int zram_incoming_page(struct zram *z, u64 i, struct page *page)
@@ -352,6 +385,7 @@ static void one_bio(struct choices *c)
 	r.size = pick_size(c);
 	failing = take_below(c, 4) ? 0 : 1 + take_below(c, 8);
 	error = take(c, 1) % 2 ? -EIO : -ENOMEM;
+	refused = zram.units.pages && !take_below(c, 4);
 	zram.backing.is_auto = take_below(c, 2);
 	zram.incoming = take_below(c, 4) ? (struct zram_incoming *)&zram : NULL;
 	make_memory(c, r.size);
@@ -401,6 +435,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 	memcpy(row, pattern + 1000, sizeof(row));
 	memcpy(slot, row, sizeof(row));
+	zram.units.pages = 0;
+	if (left(&c) && PAGE_SIZE < 65536)
+		zram.units.pages = (unsigned int[]){ 0, 0, 2, 4 }[take_below(&c, 4)];
 	for (unsigned int i = 0; i < OPS_MAX && left(&c); i++)
 		if (take_below(&c, 8))
 			one_bio(&c);

@@ -396,6 +396,20 @@ void bio_advance_iter_single(const struct bio *bio, struct bvec_iter *iter, unsi
 	}
 }
 
+void bio_advance_iter(const struct bio *bio, struct bvec_iter *iter, unsigned int bytes)
+{
+	sector_t end = iter->bi_sector + (bytes >> SECTOR_SHIFT);
+
+	while (bytes) {
+		unsigned int n = bio_iter_iovec(bio, *iter).bv_len;
+
+		n = n < bytes ? n : bytes;
+		bio_advance_iter_single(bio, iter, n);
+		bytes -= n;
+	}
+	iter->bi_sector = end;
+}
+
 struct mempool {
 	int pages;
 };

@@ -54,6 +54,8 @@ typedef unsigned int blk_opf_t;
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define round_up(x, to) ((((x) - 1) | ((__typeof__(x))(to) - 1)) + 1)
 #define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
+#define max_t(type, a, b) ((type)(a) > (type)(b) ? (type)(a) : (type)(b))
+#define is_power_of_2(n) ((n) && !((n) & ((n) - 1)))
 #define min3(a, b, c) min(min(a, b), c)
 #define rounddown(x, to) ((x) - (x) % (to))
 #define div_u64(a, b) ((a) / (b))
@@ -250,6 +252,7 @@ struct bio {
 struct bio_vec bio_iter_iovec(const struct bio *bio, struct bvec_iter iter);
 /* By at most that piece. */
 void bio_advance_iter_single(const struct bio *bio, struct bvec_iter *iter, unsigned int bytes);
+void bio_advance_iter(const struct bio *bio, struct bvec_iter *iter, unsigned int bytes);
 
 #define kmap_local_page(page) ((void *)(page)->byte)
 #define kunmap_local(mem) ((void)(mem))

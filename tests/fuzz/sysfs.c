@@ -143,6 +143,7 @@ static void defaults(struct zram *z)
 	z->disksize = 0;
 	zram_algorithms_default(z);
 	z->mem_limit = 0;
+	z->comp_unit = PAGE_SIZE;
 	z->release_limit = 1 << 20;
 }
 
@@ -631,6 +632,7 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 			z->algorithm[k] = nothing();
 		z->algorithm[0].codec = codec_default();
 		z->disksize = z->mem_limit = 0;
+		z->comp_unit = PAGE_SIZE;
 		z->release_limit = 1 << 20;
 		z->backing.file = NULL;
 		z->backing.blocks = 0;
@@ -666,6 +668,13 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 	if (is(i, "mem_limit")) {
 		z->mem_limit = (bytes + PAGE_SIZE - 1) & ~(u64)(PAGE_SIZE - 1);
 		return end != text;
+	}
+	if (is(i, "comp_unit")) {
+		if (!size_taken(text, &bytes) || z->disksize || bytes & (bytes - 1) ||
+		    bytes < PAGE_SIZE || bytes > 65536)
+			return false;
+		z->comp_unit = (u32)bytes;
+		return true;
 	}
 	if (is(i, "release_limit"))
 		return size_taken(text, &z->release_limit);
@@ -716,6 +725,7 @@ static void write_text(unsigned int i, const char *text, size_t len)
 		want = was;
 	must_eq(zram.disksize, want.disksize);
 	must_eq(zram.mem_limit, want.mem_limit);
+	must_eq(zram.comp_unit, want.comp_unit);
 	must_eq(zram.release_limit, want.release_limit);
 	must_be_same_device(&want);
 	if (!quoted || !good)

@@ -364,7 +364,7 @@ static int unit_op(struct store *s, const struct op *op, u32 value)
 	}
 	err = unit_make(s, op->slot, copy_unit, buf, NUMA_NO_NODE, HOST_MAY_WAIT, &word);
 	for (k = 0; k < pages && !err; k++)
-		store_put_word(s, store_slot(s, op->slot + k), word);
+		unit_put(s, op->slot + k, word);
 	for (k = 0; k < pages; k++)
 		history_end(&rig->history, ev[k], !err, 0);
 	return err;

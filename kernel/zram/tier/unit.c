@@ -319,6 +319,11 @@ int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned i
 	return 0;
 }
 
+void unit_put(struct store *s, u64 i, u64 word)
+{
+	store_put_word(s, store_slot(s, i), word);
+}
+
 /* ---- reading ---- */
 
 /*

@@ -85,13 +85,16 @@ typedef void unit_gather(void *arg, void *to);
 
 /*
  * Makes a unit of the pages for slots i and up, i a multiple of units.pages, and the word that is
- * to be put in each of these slots by store_put_word(); none may be left out.  gather has the
+ * to be put in each of these slots by unit_put(); none may be left out.  gather has the
  * bytes, which are copied before they are compressed: who changes a page meanwhile spoils no other.
  * node, how: as store_try_now().  Process context.  An error, and nothing has changed: -EAGAIN: the
  * pages are better off alone; or as store_try_now().
  */
 int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned int node,
 	      unsigned int how, u64 *word);
+
+/* Puts a word of unit_make() in slot i, whatever is there.  Any context. */
+void unit_put(struct store *s, u64 i, u64 word);
 
 /*
  * Reads slot i < slots, which is of a unit, into page.  That is no read of the slot, unless touch
