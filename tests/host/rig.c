@@ -227,6 +227,8 @@ int rig_open(const struct rig_config *cfg)
 		err = store_back(&rig->store, &rig->backed, cfg->blocks);
 		if (!err && cfg->unit_pages)
 			err = store_set_units(&rig->store, &rig->units, cfg->unit_pages);
+		/* So that what is dead is used again. */
+		rig->units.batch = 1;
 		if (err) {
 			store_destroy(&rig->store);
 			backed_destroy(&rig->backed);

@@ -85,7 +85,7 @@ static void instance_give(struct store *s, struct store_cpu *cpu, u32 nr)
 	cpu->unit_first = nr + 1;
 	if (!cpu->unit_n)
 		cpu->unit_last = nr + 1;
-	if (++cpu->unit_n < STORE_UNIT_BATCH)
+	if (++cpu->unit_n < u->batch)
 		return;
 	last = store_slot(s, unit_key(u, cpu->unit_last - 1));
 	spin_lock(&u->lock);
@@ -633,6 +633,7 @@ int store_set_units(struct store *s, struct units *u, unsigned int pages)
 	u->first = (s->slots + pages - 1) & ~(u64)(pages - 1);
 	most = s->words > u->first ? (s->words - u->first) >> u->shift : 0;
 	u->most = most < ((u64)1 << UNIT_NR_BITS) - 1 ? (u32)most : ((u32)1 << UNIT_NR_BITS) - 1;
+	u->batch = STORE_UNIT_BATCH;
 	u->live = (pages + 3) / 4;
 	spin_lock_init(&u->lock);
 	s->units = u;

@@ -56,6 +56,7 @@ struct units {
 	unsigned int shift;
 	u64 first;                      /* the first word of instance 0; fixed */
 	u32 most;                       /* instances; fixed */
+	u32 batch;                      /* dead ones that a CPU gives back at a time; fixed */
 	spinlock_t lock;
 	u32 fresh;                      /* instances that were ever used; lock, READ_ONCE */
 	u32 unused;                     /* the first dead one, + 1; 0: there is none; lock */
