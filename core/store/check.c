@@ -83,7 +83,7 @@ const char *store_check(struct store *s)
 		cond_resched();
 	}
 	if (!w.bad && s->units)
-		w.bad = s->unit_ops->check(s, w.sum.v, &w.objects);
+		w.bad = s->unit_ops->check(s, &w.sum, &w.objects);
 	if (!w.bad)
 		w.bad = release_check(&s->release, &held);
 	if (w.bad)

@@ -318,8 +318,7 @@ static int make_fill(struct store *s, u64 i, unsigned int node, unsigned int how
 		     u64 *word)
 {
 	*word = slot_make(SLOT_FILL, value);
-	return likely(host_table_has(&s->table, i)) ? 0 :
-	       store_make_room(s, i, node, how, NULL, 0, NULL);
+	return store_need_word(s, i, node, how);
 }
 
 /* Word i of a page, which in user space may not be aligned. */
@@ -393,10 +392,7 @@ static __always_inline int store_write_page(struct store *s, u64 i, unsigned int
 
 int store_need_slot(struct store *s, u64 i, unsigned int node)
 {
-	if (i >= s->words)
-		return -ERANGE;
-	return host_table_has(&s->table, i) ? 0 :
-	       store_make_room(s, i, node, HOST_MAY_WAIT, NULL, 0, NULL);
+	return i >= s->slots ? -ERANGE : store_need_word(s, i, node, HOST_MAY_WAIT);
 }
 
 bool store_is_fill(const void *page)

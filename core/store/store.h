@@ -185,8 +185,8 @@ int store_unpack(struct store *s, u64 word, void *page);
 bool store_replace(struct store *s, u64 i, u64 word, u64 new);
 
 /*
- * Makes word i, that of slot i, one that may be written.  Process context.  -ERANGE; -ENOMEM: there
- * is no page for that part of the table.
+ * Makes the word of slot i one that may be written.  Process context.  -ERANGE; -ENOMEM: there is
+ * no page for that part of the table.
  */
 int store_need_slot(struct store *s, u64 i, unsigned int node);
 

@@ -18,7 +18,7 @@ struct unit_ops {
 	/* Reads slot i.  STORE_AGAIN: it is of no unit by now; -EIO: page is zeros. */
 	int (*read)(struct store *s, u64 i, void *page);
 	/* Checks words past the slots', as store_check(), and adds to what that counts. */
-	const char *(*check)(struct store *s, s64 *sum, u64 *objects);
+	const char *(*check)(struct store *s, struct counters *sum, u64 *objects);
 };
 
 /* Lets go of what a word named that is neither an object nor a fill value.  The item is held. */
@@ -33,6 +33,13 @@ void store_let_go(struct store *s, struct store_cpu *cpu, u64 word, struct relea
  */
 int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
 		    size_t bytes, u64 *ref);
+
+/* Makes word i one that may be written.  node, how: as store_try_now().  -ENOMEM. */
+static inline int store_need_word(struct store *s, u64 i, unsigned int node, unsigned int how)
+{
+	return likely(host_table_has(&s->table, i)) ? 0 :
+	       store_make_room(s, i, node, how, NULL, 0, NULL);
+}
 
 /* Whether a page is one repeated word. */
 bool store_is_fill(const void *page);

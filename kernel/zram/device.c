@@ -109,7 +109,6 @@ static void device_end_store(struct zram *z)
 	store_destroy(&z->store);
 	backed_destroy(&z->backed);
 	units_destroy(&z->units);
-	z->units.pages = 0;
 }
 
 int zram_start(struct zram *z, u64 disksize)

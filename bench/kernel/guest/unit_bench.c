@@ -22,18 +22,6 @@
 static const char *heap = "", *codec = "lz4";
 static unsigned long unit = 4096;
 
-static void put(const char *file, const char *value)
-{
-	char path[96];
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/block/zram0/%s", file);
-	fd = open(path, O_WRONLY);
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		die("%s: %s: %s", path, value, strerror(errno));
-	close(fd);
-}
-
 static void *load(unsigned long *bytes)
 {
 	char path[96];
@@ -81,31 +69,36 @@ static double read_pages(int fd, char *to, const unsigned long *at, unsigned lon
 	return all;
 }
 
-static void figures(unsigned long *used, unsigned long *compr)
+static struct mm_stat figures(void)
 {
-	FILE *f = fopen("/sys/block/zram0/mm_stat", "r");
+	struct mm_stat s;
 
-	if (!f || fscanf(f, "%*u %lu %lu", compr, used) != 2)
+	if (zram_mm_stat(0, &s))
 		die("mm_stat");
-	fclose(f);
+	return s;
+}
+
+static void write_all(int fd, const char *mem, unsigned long bytes)
+{
+	for (unsigned long i = 0; i < bytes; i += CHUNK)
+		if (pwrite(fd, mem + i, CHUNK, (off_t)i) != (ssize_t)CHUNK)
+			die("a write: %s", strerror(errno));
 }
 
 static int wasteful(void)
 {
 	FILE *f = fopen("/sys/block/zram0/unit_stat", "r");
-	unsigned long pages, dead, room, used, compr;
+	unsigned long pages, dead, room;
 
 	if (!f || fscanf(f, "%*u %lu %lu %lu", &pages, &dead, &room) != 3)
 		die("unit_stat");
 	fclose(f);
-	figures(&used, &compr);
-	return pages && room / (pages + dead) * dead > used / 8;
+	return pages && room / (pages + dead) * dead > figures().used / 8;
 }
 
 /* All pages but one of each unit go; ms until waste is down. */
-static double take_apart(int fd, unsigned long bytes, unsigned long *used)
+static double take_apart(int fd, unsigned long bytes)
 {
-	unsigned long compr;
 	double t = now_ms();
 
 	for (unsigned long i = 0; i < bytes; i += unit) {
@@ -116,9 +109,7 @@ static double take_apart(int fd, unsigned long bytes, unsigned long *used)
 	}
 	while (wasteful() && now_ms() - t < 60e3)
 		sleep_ms(5);
-	t = now_ms() - t;
-	figures(used, &compr);
-	return t;
+	return now_ms() - t;
 }
 
 int main(int argc, char **argv)
@@ -129,23 +120,21 @@ int main(int argc, char **argv)
 		{ "unit", &unit, PAGE, CHUNK, NULL },
 		{ NULL, NULL, 0, 0, NULL },
 	};
-	double t, apart_ms = 0, empty_us, write_us, whole_us, order_us, random_us, p999, order999;
-	double free_ns;
-	unsigned long bytes, n, used, compr, left = 0, *at, seed = 1;
+	double t, apart_ms = 0, empty_us, write_us, whole_us, order_us, random_us, p999, free_ns;
+	unsigned long bytes, n, left = 0, *at, seed = 1;
 	uint64_t range[2] = { 0 };
+	struct zram_setup setup = { 0 };
+	struct mm_stat full;
 	char *mem, *buf, text[32];
 	int fd;
 
 	options(argc, argv, 1, o);
 	mem = load(&bytes);
 	n = bytes / PAGE;
-	put("reset", "1");
-	put("comp_algorithm", codec);
 	snprintf(text, sizeof(text), "%lu", unit);
-	if (unit != PAGE)
-		put("comp_unit", text);
-	snprintf(text, sizeof(text), "%lu", bytes);
-	put("disksize", text);
+	setup.codec = codec;
+	setup.comp_unit = unit > PAGE ? text : NULL;
+	zram_make(0, &setup, bytes);
 	fd = open("/dev/zram0", O_RDWR | O_DIRECT);
 	buf = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	at = calloc(n, sizeof(*at));
@@ -156,11 +145,9 @@ int main(int argc, char **argv)
 		at[i] = i;
 	empty_us = read_pages(fd, buf, at, n, &p999);
 	t = now_ms();
-	for (unsigned long i = 0; i < bytes; i += CHUNK)
-		if (pwrite(fd, mem + i, CHUNK, (off_t)i) != (ssize_t)CHUNK)
-			die("a write: %s", strerror(errno));
+	write_all(fd, mem, bytes);
 	write_us = (now_ms() - t) * 1e3 / (double)n;
-	figures(&used, &compr);
+	full = figures();
 
 	t = now_ms();
 	for (unsigned long i = 0; i < bytes; i += CHUNK)
@@ -168,7 +155,7 @@ int main(int argc, char **argv)
 		    memcmp(buf, mem + i, CHUNK))
 			die("a read: not as written");
 	whole_us = (now_ms() - t) * 1e3 / (double)n;
-	order_us = read_pages(fd, buf, at, n, &order999);
+	order_us = read_pages(fd, buf, at, n, &p999);
 	for (unsigned long i = n - 1; i; i--) {
 		unsigned long k = mix64(seed++) % (i + 1), other = at[i];
 
@@ -177,11 +164,11 @@ int main(int argc, char **argv)
 	}
 	random_us = read_pages(fd, buf, at, n, &p999);
 
-	if (unit > PAGE)
-		apart_ms = take_apart(fd, bytes, &left);
-	for (unsigned long i = 0; i < bytes; i += CHUNK)
-		if (pwrite(fd, mem + i, CHUNK, (off_t)i) != (ssize_t)CHUNK)
-			die("a write: %s", strerror(errno));
+	if (unit > PAGE) {
+		apart_ms = take_apart(fd, bytes);
+		left = figures().used;
+	}
+	write_all(fd, mem, bytes);
 	range[1] = bytes;
 	t = now_ms();
 	if (ioctl(fd, BLKDISCARD, range))
@@ -193,8 +180,8 @@ int main(int argc, char **argv)
 	       "\"whole_us\": %.3f, "
 	       "\"order_us\": %.3f, \"random_us\": %.3f, \"random_p999_us\": %.1f, "
 	       "\"free_ns\": %.1f, \"apart_ms\": %.1f, \"left\": %.5f}\n",
-	       heap, codec, unit, n, empty_us, (double)used / (double)bytes,
-	       (double)compr / (double)bytes, write_us, whole_us, order_us, random_us, p999,
+	       heap, codec, unit, n, empty_us, (double)full.used / (double)bytes,
+	       (double)full.compr / (double)bytes, write_us, whole_us, order_us, random_us, p999,
 	       free_ns, apart_ms, (double)left / (double)bytes);
 	return 0;
 }

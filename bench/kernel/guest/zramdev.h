@@ -242,6 +242,7 @@ static inline void zram_must_set(int dev, const char *attr, const char *text)
 struct zram_setup {
 	const char *codec;
 	const char *release_limit;      /* Ebb's */
+	const char *comp_unit;          /* the same */
 	const char *second;             /* of recomp_algorithm, priority 1 */
 	const char *backing;            /* a block device, */
 	const char *packed;             /* and its compressed_writeback */
@@ -259,6 +260,8 @@ static inline void zram_make(int dev, const struct zram_setup *s, unsigned long 
 		zram_must_set(dev, "comp_algorithm", s->codec);
 	if (s->release_limit)
 		zram_must_set(dev, "release_limit", s->release_limit);
+	if (s->comp_unit)
+		zram_must_set(dev, "comp_unit", s->comp_unit);
 	if (s->second) {
 		snprintf(text, sizeof(text), "algo=%s priority=1", s->second);
 		zram_must_set(dev, "recomp_algorithm", text);

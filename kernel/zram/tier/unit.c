@@ -41,13 +41,6 @@ static u64 unit_make_inst(u64 number, u64 tag, u64 live)
 
 /* ---- instances ---- */
 
-/* Makes word i one that may be written. */
-static int need_word(struct store *s, u64 i, unsigned int node, unsigned int how)
-{
-	return likely(host_table_has(&s->table, i)) ? 0 :
-	       store_make_room(s, i, node, how, NULL, 0, NULL);
-}
-
 /* Takes an instance that is unused, whose words are there then.  -ENOSPC: all are used. */
 static int instance_take(struct store *s, unsigned int node, unsigned int how, u32 *nr)
 {
@@ -69,7 +62,8 @@ static int instance_take(struct store *s, unsigned int node, unsigned int how, u
 		}
 		spin_unlock(&u->lock);
 		if (!taken)
-			err = *nr < u->most ? need_word(s, unit_key(u, *nr), node, how) : -ENOSPC;
+			err = *nr < u->most ? store_need_word(s, unit_key(u, *nr), node, how) :
+					      -ENOSPC;
 	} while (!taken && !err);
 	return err;
 }
@@ -185,12 +179,6 @@ static size_t piece_bytes(size_t bytes, unsigned int n, unsigned int k)
 	return bytes / n + (k < bytes % n);
 }
 
-/* Frees the first n objects of refs. */
-static void pieces_free(struct store *s, u64 *refs, unsigned int n)
-{
-	pool_free_bulk(&s->pool, refs, NULL, n);
-}
-
 /*
  * Makes the n objects of an instance's pieces, of what st has compressed, or with room for it if st
  * is NULL: then they are waited for as how says.
@@ -215,7 +203,7 @@ static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t
 		from = st ? from + len : NULL;
 	}
 	if (err)
-		pieces_free(s, refs, k);
+		pool_free_bulk(&s->pool, refs, NULL, k);
 	return err;
 }
 
@@ -274,7 +262,7 @@ static int unit_make_pieces(struct store *s, u64 key, unit_gather *gather, void 
 		pool_write(&s->pool, refs[k], from);
 	stream_put(st);
 	if (err)
-		pieces_free(s, refs, n);
+		pool_free_bulk(&s->pool, refs, NULL, n);
 	return err ? err : (int)n;
 }
 
@@ -292,7 +280,7 @@ int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned i
 	if (i + u->pages > s->slots)
 		return -EAGAIN;
 	/* One page of the table has the words of a unit's slots, as those of an instance. */
-	err = need_word(s, i, node, how);
+	err = store_need_word(s, i, node, how);
 	if (!err)
 		err = instance_take(s, node, how, &nr);
 	if (err)
@@ -558,7 +546,7 @@ static unsigned int instance_named(struct store *s, u32 nr, u64 inst)
 	return n;
 }
 
-static const char *instance_check(struct store *s, u32 nr, s64 *sum, u64 *objects)
+static const char *instance_check(struct store *s, u32 nr, struct counters *sum, u64 *objects)
 {
 	u64 key = unit_key(s->units, nr), inst = host_a64_read(store_slot(s, key));
 	bool live = inst & UNIT_LIVE, ended = false;
@@ -585,11 +573,9 @@ static const char *instance_check(struct store *s, u32 nr, s64 *sum, u64 *object
 		if (bad)
 			break;
 		++*objects;
-		sum[CNT_COMPR_BYTES] += (s64)pool_ref_size(&s->pool, slot_ref(word));
-		sum[CNT_ROOM] += pool_ref_room(&s->pool, slot_ref(word));
-		sum[CNT_UNIT_ROOM] += pool_ref_room(&s->pool, slot_ref(word));
+		piece_account(s, sum, slot_ref(word), 1);
 	}
-	sum[CNT_UNITS] += live;
+	counter_add(sum, CNT_UNITS, live);
 	return bad;
 }
 
@@ -597,7 +583,7 @@ static const char *instance_check(struct store *s, u32 nr, s64 *sum, u64 *object
  * Each instance is named by as many slots of its unit as it says; that no other slots name it, the
  * sum over all of them tells.
  */
-static const char *units_check(struct store *s, s64 *sum, u64 *objects)
+static const char *units_check(struct store *s, struct counters *sum, u64 *objects)
 {
 	struct units *u = s->units;
 	const char *bad = NULL;
@@ -610,7 +596,7 @@ static const char *units_check(struct store *s, s64 *sum, u64 *objects)
 		if (nr % 256 == 0)
 			cond_resched();
 	}
-	if (!bad && live != (u64)sum[CNT_UNIT_PAGES])
+	if (!bad && live != (u64)sum->v[CNT_UNIT_PAGES])
 		bad = "a slot names a unit that does not count it";
 	return bad;
 }
@@ -644,5 +630,5 @@ int store_set_units(struct store *s, struct units *u, unsigned int pages)
 void units_destroy(struct units *u)
 {
 	host_free(u->page, PAGE_SIZE);
-	u->page = NULL;
+	memset(u, 0, sizeof(*u));
 }

@@ -86,8 +86,8 @@ typedef void unit_gather(void *arg, void *to);
 
 /*
  * Makes a unit of the pages for slots i and up, i a multiple of units.pages, and the word that is
- * to be put in each of these slots by unit_put(); none may be left out.  gather has the
- * bytes, which are copied before they are compressed: who changes a page meanwhile spoils no other.
+ * to be put in each of these slots by unit_put(); none may be left out.  gather has the bytes,
+ * which are copied before they are compressed: who changes a page meanwhile spoils no other.
  * node, how: as store_try_now().  Process context.  An error, and nothing has changed: -EAGAIN: the
  * pages are better off alone; or as store_try_now().
  */

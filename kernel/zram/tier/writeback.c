@@ -16,14 +16,12 @@ static int size_of(struct store *s, u64 word)
 
 static bool is_wanted(struct store *s, u64 word, unsigned int want)
 {
-	if (slot_type(word) == SLOT_UNIT)
-		return !(word & SLOT_CHOSEN) &&
-		       (!want || (want == CHOOSE_IDLE && word & SLOT_IDLE));
-	return slot_type(word) == SLOT_PAGE && !(word & SLOT_CHOSEN) &&
+	return slot_has_page(word) && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
 	       (!(want & CHOOSE_HUGE) ||
-		pool_ref_size(&s->pool, slot_ref(word)) == PAGE_SIZE);
+		(slot_type(word) == SLOT_PAGE &&
+		 pool_ref_size(&s->pool, slot_ref(word)) == PAGE_SIZE));
 }
 
 bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, struct chosen *c)

@@ -105,7 +105,8 @@ busy() { awk '/^cpu / { print $4 }' /proc/stat; }
 sleep 1
 before=$(busy)
 sleep 2
-check "and then no CPU is at work ($(($(busy) - before)) of 200 ticks)" [ $(($(busy) - before)) -lt 100 ]
+ticks=$(($(busy) - before))
+check "and then no CPU is at work ($ticks of 200 ticks)" [ "$ticks" -lt 100 ]
 blkdiscard /dev/zram0
 mkfs.ext4 -q /dev/zram0 && mkdir -p /mnt && mount /dev/zram0 /mnt
 copies() { for i in 1 2 3 4; do "$@" /tmp/data /mnt/$i || return 1; done; }
