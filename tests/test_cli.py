@@ -600,11 +600,16 @@ def bench_density_writes_its_rows(tmp):
 
 @test
 def bench_units_writes_its_rows(tmp):
-    rows = bench(tmp, "units", "--size", "4M", "--data", tree(tmp), "--unit", "4096,16384")
-    has(rows, "codec unit_bytes taken_per_byte write_us read_us page_us random_us")
-    assert [(r["codec"], r["unit_bytes"]) for r in rows] == \
-        [(c, u) for c in ("lz4", "zstd") for u in (4096, 16384)], rows
+    page = json.loads(works(*TINY, "--json").stdout)["machine"]["page_bytes"]
+    due = [u for u in (page, 4 * page, 16 * page) if u <= 65536]
+    for option in ([], ["--unit", "65536"]):
+        rows = bench(tmp, "units", "--size", "4M", "--data", tree(tmp), *option)
+        has(rows, "codec unit_bytes taken_per_byte write_us read_us page_us random_us")
+        assert [(r["codec"], r["unit_bytes"]) for r in rows] == \
+            [(c, u) for c in ("lz4", "zstd") for u in (due if not option else [65536])], rows
     refused(2, "5000", "bench", "units", "--unit", "5000")
+    if page > 4096:
+        refused(2, str(page), "bench", "units", "--unit", "4096")
 
 
 @test

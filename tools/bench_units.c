@@ -128,7 +128,8 @@ static int bench_units(const struct command *cmd, int argc, char **argv)
 	struct store_opts store = STORE_OPTS_DEFAULT;
 	struct bench_opts bench = { .rounds = 1 };
 	struct word_list codecs = { { "lz4", "zstd" }, 2 };
-	struct count_list units = { { 4096, 16384, 65536 }, 3 };
+	const size_t page = ebb_page_size();
+	struct count_list units = { { page, 4 * page, 16 * page }, 0 };
 	const char *data = "system";
 	uint64_t size = 128 << 20;
 	const struct opt opts[] = {
@@ -137,7 +138,7 @@ static int bench_units(const struct command *cmd, int argc, char **argv)
 		  "most of the set" },
 		{ "codec", OPT_WORD_LIST, &codecs, 0, 0, 0, NULL, "NAME,...", codec_words() },
 		{ "unit", OPT_COUNT_LIST, &units, 4096, 65536, 0, NULL, "BYTES,...",
-		  "what is compressed together: powers of two, 4096 to 65536" },
+		  "what is compressed together: powers of two, a page to 65536" },
 		OPT_CODEC_LEVEL(store),
 		OPT_JSON(bench.json),
 		OPT_OUT(bench),
@@ -147,6 +148,8 @@ static int bench_units(const struct command *cmd, int argc, char **argv)
 	struct table *t;
 	int status;
 
+	while (units.n < 3 && units.v[units.n] <= 65536)
+		units.n++;
 	args_parse_only(cmd, opts, argc, argv);
 	bench_start(&bench);
 	for (unsigned int i = 0; i < codecs.n; i++) {
@@ -154,13 +157,13 @@ static int bench_units(const struct command *cmd, int argc, char **argv)
 		store_opts_check(&store);
 	}
 	for (unsigned int i = 0; i < units.n; i++)
-		if (units.v[i] & (units.v[i] - 1) || units.v[i] < ebb_page_size())
+		if (units.v[i] & (units.v[i] - 1) || units.v[i] < page)
 			usage_fail("bench units: --unit %llu; expected a power of two, %zu to 65536",
-				   (unsigned long long)units.v[i], ebb_page_size());
+				   (unsigned long long)units.v[i], page);
 	memory_check_size(size, 2, "the data, and a disk of it,");
 	data_check(data);
 	data_load(&set, data, size);
-	if (set.count * ebb_page_size() < 65536)
+	if (set.count * page < 65536)
 		fail("--data %s: %zu pages; expected 64 KiB at least", data, set.count);
 	t = table_new(columns);
 	for (unsigned int i = 0; i < codecs.n; i++) {

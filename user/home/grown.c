@@ -38,7 +38,7 @@ void grown_give(struct grown *g, u32 from, u32 to, size_t bytes)
 		u32 at;
 		unsigned int k = grown_part(from, &at);
 		size_t n = elements(k) - at;
-		char *p = (char *)g->part[k] + at * bytes;
+		char *p = (char *)__atomic_load_n(&g->part[k], __ATOMIC_RELAXED) + at * bytes;
 
 		n = n < to - from ? n : to - from;
 		/* What the system does not take stays as it is, and is used again. */

@@ -43,13 +43,13 @@ static inline void *grown_look(const struct grown *g, u32 i, size_t bytes)
 	return likely(part != NULL) ? part + at * bytes : NULL;
 }
 
-/* Element i, whose part is there. */
+/* Element i, whose part is there; another thread may just find that, too. */
 static inline void *grown_at(const struct grown *g, u32 i, size_t bytes)
 {
 	u32 at;
 	unsigned int k = grown_part(i, &at);
 
-	return (char *)g->part[k] + at * bytes;
+	return (char *)__atomic_load_n(&g->part[k], __ATOMIC_RELAXED) + at * bytes;
 }
 
 /*

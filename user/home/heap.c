@@ -25,7 +25,7 @@
 
 #include "host.h"
 
-#define REGION_BYTES ((size_t)256 << 10)
+#define REGION_BYTES (HEAP_STEP / 2)
 /* A page of most systems; where it is larger less goes back (host_user_discard()). */
 #define HEAP_PAGE ((size_t)4096)
 
@@ -46,7 +46,7 @@ static void *heap;              /* a struct heap; see host_user_wiped() */
 /* A mapping begins anywhere: of twice the size, the part that begins right is kept. */
 static struct region *region_map(void)
 {
-	char *p = host_user_map(2 * REGION_BYTES, PROT_READ | PROT_WRITE);
+	char *p = host_user_map(HEAP_STEP, PROT_READ | PROT_WRITE);
 	size_t before;
 	struct region *r;
 
@@ -56,7 +56,7 @@ static struct region *region_map(void)
 	r = (struct region *)(void *)(p + before);
 	if (before)
 		munmap(p, before);
-	munmap(p + before + REGION_BYTES, REGION_BYTES - before);
+	munmap(p + before + REGION_BYTES, HEAP_STEP - REGION_BYTES - before);
 	/* Small pages, for a huge one over several regions would not go with one of them. */
 	madvise(r, REGION_BYTES, MADV_NOHUGEPAGE);
 	madvise(r, REGION_BYTES, MADV_WIPEONFORK);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #define HEAP_MOST ((size_t)64 << 10)    /* the largest piece */
+#define HEAP_STEP ((size_t)512 << 10)   /* of address space, that an allocation may take */
 
 /*
  * bytes of zeros, at most HEAP_MOST, at an address that is a multiple of align, a power of two of

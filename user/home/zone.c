@@ -35,6 +35,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "heap.h"
 #include "zone_parts.h"
 
 #include <stdio.h>
@@ -385,13 +386,13 @@ int zone_open(struct host_pages **src)
 
 int zone_try_out(int (*fn)(void *arg), void *arg)
 {
-	void *p = host_user_map(ZONE_BLOCK_BYTES, PROT_READ | PROT_WRITE);
+	void *p = host_user_map(ZONE_BLOCK_BYTES + HEAP_STEP, PROT_READ | PROT_WRITE);
 	int err;
 
 	if (!p)
 		return -ENOMEM;
 	err = fn ? fn(arg) : 0;
-	munmap(p, ZONE_BLOCK_BYTES);
+	munmap(p, ZONE_BLOCK_BYTES + HEAP_STEP);
 	return err;
 }
 

@@ -27,8 +27,8 @@ struct zone_stat {
 int zone_open(struct host_pages **src);
 
 /*
- * Whether there is memory for a first page, together with what fn(arg), which may be NULL, makes
- * and ends; what that returns, or -ENOMEM.
+ * Whether there is memory for a first page, and for the heap to grow, together with what fn(arg),
+ * which may be NULL, makes and ends; what that returns, or -ENOMEM.
  */
 int zone_try_out(int (*fn)(void *arg), void *arg);
 
