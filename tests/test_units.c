@@ -301,6 +301,9 @@ static void a_write_that_fails_leaves_its_unit_as_it_was(void **state)
 		if (!err)
 			memcpy(want + off, buf, n);
 		failed += err != 0;
+		/* Nor does a reader of a part see what was to be. */
+		must_eq(ebb_units_read(u, at + 7, got, 32000), 0);
+		must(!memcmp(got, want + at + 7, 32000));
 	}
 	must(failed > 10);
 	must_eq(ebb_units_read(u, 0, got, DISK), 0);
@@ -363,7 +366,7 @@ static void a_block_of_each_length_is_what_it_was(void **state)
 	open_blocks(0);
 	s = scratch_get(&blocks);
 	/* Stamps begin anew, and no reference is 0. */
-	blocks.stamp = UINT32_MAX - 5;
+	host_a64_set(&blocks.made, UINT32_MAX - 5);
 	for (unsigned long i = 0; i < scaled(3000); i++) {
 		n = 1 + rng_below(&r, i % 2 ? BLOCK_BYTES : 9000);
 		fill(&r, want, n);
@@ -384,6 +387,29 @@ static void a_block_of_each_length_is_what_it_was(void **state)
 	}
 	scratch_put(&blocks, s);
 	must_hold(blocks_check(&blocks));
+	close_blocks();
+}
+
+/* What was unpacked serves as long as no other block can have its name. */
+static void what_a_scratch_has_is_a_block_until_its_name_may_come_again(void **state)
+{
+	struct scratch *s;
+	block_ref ref;
+
+	open_blocks(0);
+	s = scratch_get(&blocks);
+	must(!scratch_has(&blocks, s, 1));
+	fill_random(want, 5000, 1);
+	s->plain_made = host_a64_read(&blocks.made);
+	ref = put_block(s, want, 5000);
+	s->plain_is = ref;
+	must(scratch_has(&blocks, s, ref));
+	must(!scratch_has(&blocks, s, ref + 1));
+	host_a64_add(&blocks.made, UINT32_MAX - 2);
+	must(scratch_has(&blocks, s, ref));
+	host_a64_add(&blocks.made, 1);
+	must(!scratch_has(&blocks, s, ref));
+	scratch_put(&blocks, s);
 	close_blocks();
 }
 
@@ -618,6 +644,7 @@ int main(void)
 		cmocka_unit_test(runs_of_bytes_end_with_the_disk),
 		cmocka_unit_test(slot_numbers_come_in_runs_and_are_used_again),
 		cmocka_unit_test(a_block_of_each_length_is_what_it_was),
+		cmocka_unit_test(what_a_scratch_has_is_a_block_until_its_name_may_come_again),
 		cmocka_unit_test(a_block_of_most_of_a_page_is_two_objects),
 		cmocka_unit_test(damaged_objects_are_no_block_or_do_not_decompress),
 		cmocka_unit_test(random_operations_agree_with_a_plain_array),

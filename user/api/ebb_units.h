@@ -55,7 +55,8 @@ void ebb_units_close(struct ebb_units *units);
 int ebb_units_write(struct ebb_units *units, uint64_t offset, const void *buf, size_t bytes);
 
 /*
- * Reads bytes to buf, from any offset.  A unit of which a part is read is decompressed whole.
+ * Reads bytes to buf, from any offset.  A unit of which a part is read is decompressed whole, and
+ * kept for the next part that is read or written on that CPU.
  * -EIO: what is stored does not decompress.
  */
 int ebb_units_read(struct ebb_units *units, uint64_t offset, void *buf, size_t bytes);

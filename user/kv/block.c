@@ -512,7 +512,7 @@ static u32 next_stamp(struct blocks *b)
 	u32 stamp;
 
 	do
-		stamp = __atomic_add_fetch(&b->stamp, 1, __ATOMIC_RELAXED);
+		stamp = (u32)host_a64_add(&b->made, 1);
 	while (!stamp);
 	return stamp;
 }

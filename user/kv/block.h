@@ -53,6 +53,8 @@ struct scratch {
 	void *owner_room;               /* for who uses blocks: owner_bytes */
 	/* A block's bytes; what the codec made of them: BLOCK_BYTES each, after room for a head. */
 	unsigned char *plain, *packed;
+	block_ref plain_is;             /* whose bytes plain has, for scratch_has(); 0: nobody's */
+	u64 plain_made;                 /* blocks.made before they came there */
 };
 
 struct blocks {
@@ -61,7 +63,7 @@ struct blocks {
 	struct codec_params params;
 	struct runs runs;
 	struct mutex giving;            /* who hides numbers of runs */
-	u32 stamp;                      /* of the last block; atomic */
+	host_a64 made;                  /* blocks, ever; the last one's stamp is its lower half */
 	size_t page;                    /* most bytes of an object */
 	size_t small;                   /* of one that does not take a whole page */
 	size_t owner_bytes;
@@ -186,6 +188,15 @@ int block_get(struct blocks *b, struct scratch *s, block_ref ref, void *data, si
  * block's own.  -ESTALE.
  */
 int block_get_packed(struct blocks *b, struct scratch *s, block_ref ref, size_t *packed, size_t *n);
+
+/*
+ * Whether s->plain has the bytes of a block: blocks do not change, and another one by that name
+ * comes when all stamps were used.
+ */
+static inline bool scratch_has(struct blocks *b, const struct scratch *s, block_ref ref)
+{
+	return s->plain_is == ref && host_a64_read(&b->made) - s->plain_made < UINT32_MAX;
+}
 
 /* Frees a block, which nobody can find any more.  Waits for no reader, and needs no memory. */
 void block_free(struct blocks *b, block_ref ref);

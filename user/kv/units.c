@@ -243,19 +243,32 @@ static int make_block(struct ebb_units *u, struct scratch *s, u64 i, const void 
 	return n == -ENOSPC ? -ENOMEM : n;
 }
 
-/* Reads unit i, whose stripe is locked, or which is tried anew if it changes: -ESTALE. */
+/*
+ * Reads unit i, whose stripe is locked, or which is tried anew if it changes: -ESTALE.  What it
+ * reads into s->plain stays there for the next part of the unit.
+ */
 static int read_once(struct ebb_units *u, struct scratch *s, u64 i, void *data)
 {
 	block_ref ref = host_a64_read_acquire(host_table_at(&u->table, i));
-	size_t n;
-	int err;
+	bool plain = data == s->plain;
+	size_t n = u->bytes;
+	int err = 0;
 
-	if (!ref) {
-		memset(data, 0, u->bytes);
+	if (plain && ref && scratch_has(&u->blocks, s, ref))
 		return 0;
+	if (plain) {
+		s->plain_is = 0;
+		s->plain_made = host_a64_read(&u->blocks.made);
 	}
-	err = block_get(&u->blocks, s, ref, data, u->bytes, &n);
-	return err ? err : n == u->bytes ? 0 : -EIO;
+	if (ref)
+		err = block_get(&u->blocks, s, ref, data, u->bytes, &n);
+	else
+		memset(data, 0, u->bytes);
+	if (!err && n != u->bytes)
+		err = -EIO;
+	if (!err && plain)
+		s->plain_is = ref;
+	return err;
 }
 
 static int read_unit(struct ebb_units *u, struct scratch *s, u64 i, void *data)
@@ -294,11 +307,15 @@ static int change_unit(struct ebb_units *u, struct scratch *s, u64 i, size_t off
 	mutex_lock(&st->lock);
 	err = read_once(u, s, i, s->plain);
 	if (!err) {
+		s->plain_is = 0;
+		s->plain_made = host_a64_read(&u->blocks.made);
 		memcpy(s->plain + off, data, n);
 		err = make_block(u, s, i, s->plain, &ref);
 	}
-	if (!err)
+	if (!err) {
 		old = swap(u, st, i, ref);
+		s->plain_is = ref;
+	}
 	mutex_unlock(&st->lock);
 	if (old)
 		block_free(&u->blocks, old);

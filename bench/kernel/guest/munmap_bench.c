@@ -3,7 +3,7 @@
  * How long do processes that are swapped out to zram, or to zswap over DISK, take to let go?
  *
  *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu|pool]
- *                [--zswap DISK | [--release-limit BYTES] [--packed 0|1 [--device MIB]]]
+ *                [--zswap DISK | [--release-limit BYTES] [--unit BYTES] [--packed 0|1 [--device MIB]]]
  *                [--pages] [--tag TEXT]
  *   munmap_bench --swapin --mb M [...]
  *
@@ -44,7 +44,7 @@ struct shared {
 struct config {
 	unsigned long np, mb, device, swapin, pages;
 	enum data_kind data;
-	const char *data_name, *codec, *limit, *packed, *zswap, *tag;
+	const char *data_name, *codec, *limit, *unit, *packed, *zswap, *tag;
 	int cpu;
 };
 
@@ -127,6 +127,19 @@ static double drained(const struct config *c, double since)
 	return changed - since;
 }
 
+/* Where nearly all is to be in units it is, or there is nothing to measure. */
+static void must_be_units(unsigned long pages)
+{
+	unsigned long in_units;
+	char text[128];
+
+	if (file_read("/sys/block/zram0/unit_stat", text, sizeof(text)) ||
+	    sscanf(text, "%*u %lu", &in_units) != 1)
+		die("no unit_stat");
+	if (in_units < pages / 10 * 9)
+		die("only %lu of %lu pages are in units", in_units, pages);
+}
+
 static void bench_munmap(const struct config *c)
 {
 	struct shared *s =
@@ -165,6 +178,8 @@ static void bench_munmap(const struct config *c)
 	for (i = 0; i < c->np; i++)
 		swapped += s->swapped[i];
 	client_has(c->zswap, swapped);
+	if (c->unit)
+		must_be_units(swapped / PAGE);
 	if (c->packed) {
 		backing_write_all(0);
 		blocks = zram_bd_stat(0).blocks;
@@ -285,7 +300,7 @@ int main(int argc, char **argv)
 	unsigned long bytes;
 	static const struct option known[] = {
 		{ "np", &c.np, 1, MAX_NP }, { "mb", &c.mb, 1, 1 << 16 }, { "data", .text = &c.data_name }, { "codec", .text = &c.codec },
-		{ "release-limit", .text = &c.limit }, { "packed", .text = &c.packed },
+		{ "release-limit", .text = &c.limit }, { "unit", .text = &c.unit }, { "packed", .text = &c.packed },
 		{ "zswap", .text = &c.zswap }, { "pages", &c.pages },
 		{ "device", &c.device, 1, 1 << 16 }, { "tag", .text = &c.tag }, { "mode", .text = &mode }, { "swapin", &c.swapin }, { }
 	};
@@ -298,6 +313,7 @@ int main(int argc, char **argv)
 	c.data = data_parse(c.data_name);
 	setup.codec = c.codec;
 	setup.release_limit = c.limit;
+	setup.comp_unit = c.unit;
 	if (c.packed) {
 		backing_make(c.device > c.np * c.mb + 16 ? c.device : c.np * c.mb + 16);
 		setup.packed = c.packed;

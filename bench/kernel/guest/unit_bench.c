@@ -2,7 +2,7 @@
 /*
  * What pages cost that are compressed together (comp_unit), with the bytes of a file.
  *
- *   unit_bench --heap NAME --codec NAME --unit BYTES
+ *   unit_bench --heap NAME --codec NAME --unit BYTES [--release-limit BYTES]
  *
  * The file is /heaps/NAME.  Its bytes go to the device in writes of 64 KiB; then they are read by
  * 64 KiB, by pages in order and by pages in no order.  Of each unit all but one page are discarded
@@ -19,7 +19,7 @@
 
 #define CHUNK 65536UL
 
-static const char *heap = "", *codec = "lz4";
+static const char *heap = "", *codec = "lz4", *limit;
 static unsigned long unit = 4096;
 
 static void *load(unsigned long *bytes)
@@ -118,6 +118,7 @@ int main(int argc, char **argv)
 		{ "heap", .text = &heap },
 		{ "codec", .text = &codec },
 		{ "unit", &unit, PAGE, CHUNK, NULL },
+		{ "release-limit", .text = &limit },
 		{ NULL, NULL, 0, 0, NULL },
 	};
 	double t, apart_ms = 0, empty_us, write_us, whole_us, order_us, random_us, p999, free_ns;
@@ -133,6 +134,7 @@ int main(int argc, char **argv)
 	n = bytes / PAGE;
 	snprintf(text, sizeof(text), "%lu", unit);
 	setup.codec = codec;
+	setup.release_limit = limit;
 	setup.comp_unit = unit > PAGE ? text : NULL;
 	zram_make(0, &setup, bytes);
 	fd = open("/dev/zram0", O_RDWR | O_DIRECT);
