@@ -3,7 +3,8 @@
  * How long do processes that are swapped out to zram, or to zswap over DISK, take to let go?
  *
  *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu|pool]
- *                [--zswap DISK | [--release-limit BYTES] [--unit BYTES] [--packed 0|1 [--device MIB]]]
+ *                [--zswap DISK |
+ *                 [--release-limit BYTES] [--unit BYTES] [--packed 0|1 [--device MIB]]]
  *                [--pages] [--tag TEXT]
  *   munmap_bench --swapin --mb M [...]
  *
