@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * test_unit.c - pages that are compressed together: what slots name, who lets go of it, what dies.
+ * test_unit.c - pages that are compressed together: what slots name, and who lets go of it.
  */
+#include "stay.h"
 #include "unit_rig.h"
-
-#include <pthread.h>
 
 /* ---- one at a time ---- */
 
@@ -230,6 +229,28 @@ static void the_largest_disks_have_what_numbers_are_left(void **state)
 	}
 }
 
+/* Instances that died on one CPU are used again, all but a batch of them. */
+static void words_of_dead_units_are_used_again(void **state)
+{
+	cpu_set_t cpus = stay_on_this_cpu();
+	struct store *s = open_units(&codec_lz4, 2, 0, 0);
+	u32 fresh;
+	u64 i;
+
+	for (i = 0; i < SLOTS; i += 2)
+		must_eq(put_unit(s, i, 1), 0);
+	for (i = 0; i < SLOTS; i++)
+		drop(s, i);
+	fresh = units.fresh;
+	must_eq(fresh, SLOTS / 2);
+	for (i = 0; i < SLOTS - 2 * units.batch; i += 2)
+		must_eq(put_unit(s, i, 1), 0);
+	must_eq(units.fresh, fresh);
+	must_have_all(s);
+	close_units();
+	must_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+}
+
 static void compaction_moves_pieces(void **state)
 {
 	struct store *s = open_units(&codec_zstd, 8, 0, 0);
@@ -250,7 +271,7 @@ static void compaction_moves_pieces(void **state)
 
 static void marks_and_writeback_take_pages_of_units(void **state)
 {
-	struct store *s = open_units_backed(1 << 20);
+	struct store *s = open_units_backed(&codec_lz4, 1 << 20);
 	struct chosen c = { { 0 } };
 	u64 at = 0, block;
 	int size;
@@ -290,311 +311,6 @@ static void marks_and_writeback_take_pages_of_units(void **state)
 	close_units();
 }
 
-/* ---- waste ---- */
-
-static void who_keeps_one_page_of_each_unit_keeps_no_more_than_that(void **state)
-{
-	struct store *s = open_units(&codec_lz4, 16, 0, 0);
-	u64 was;
-
-	for (u64 i = 0; i < SLOTS; i += 16)
-		must_eq(put_unit(s, i, 4 + i), 0);
-	must_eq(units_tidy(s), 0);
-	was = pool_pages(&s->pool);
-	for (u64 i = 0; i < SLOTS; i++)
-		if (i % 16 != 7)
-			drop(s, i);
-	must_eq(pool_pages(&s->pool), was);
-	must_eq(stats(s).dead, SLOTS / 16 * 15);
-	tidy(s);
-	must_have_all(s);
-	must_hold(store_check(s));
-	must_be_at_most(pool_pages(&s->pool), was / 4);
-	close_units();
-}
-
-static void units_with_few_live_pages_are_taken_apart_first(void **state)
-{
-	struct store *s = open_units(&codec_lz4, 4, 0, 0);
-	unsigned int k;
-
-	for (u64 i = 0; i < SLOTS; i += 4)
-		must_eq(put_unit(s, i, 4), 0);
-	/* A quarter of the units have one page left, and a quarter three. */
-	for (u64 i = 0; i < SLOTS; i += 16) {
-		for (k = 0; k < 3; k++)
-			drop(s, i + k);
-		drop(s, i + 4);
-	}
-	tidy(s);
-	must_have_all(s);
-	for (u64 i = 0; i < SLOTS; i += 16)
-		must_eq(slot_type(host_a64_read(store_slot(s, i + 5))), SLOT_UNIT);
-	close_units();
-}
-
-/* However many pages of each unit died. */
-static void waste_ends_at_an_eighth(void **state)
-{
-	static const unsigned int sizes[] = { 2, 4, 8, 16 };
-
-	for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++)
-		for (unsigned int dead = 1; dead < sizes[i]; dead++) {
-			struct store *s = open_units(&codec_lz4, sizes[i], 0, 0);
-			struct unit_stats st;
-
-			for (u64 k = 0; k < SLOTS; k += sizes[i])
-				must_eq(put_unit(s, k, 4), 0);
-			for (u64 k = 0; k < SLOTS; k++)
-				if (k % sizes[i] < dead)
-					drop(s, k);
-			tidy(s);
-			st = stats(s);
-			must_be_at_most(st.room * st.dead / (st.pages + st.dead + 1),
-					store_count(s, CNT_ROOM) / 8);
-			must_have_all(s);
-			close_units();
-		}
-}
-
-static void at_the_limit_waste_comes_back(void **state)
-{
-	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
-	int err = 0;
-	u64 i;
-
-	for (i = 0; i < SLOTS && !err; i += 16)
-		err = put_unit(s, i, 2);
-	must_eq(err, -EDQUOT);
-	for (i = 0; i < SLOTS; i++)
-		if (i % 16 != 7)
-			drop(s, i);
-	tidy(s);
-	must_be_at_most(pool_pages(&s->pool), 32);
-	put_page(s, 1000, 3);
-	must_have_all(s);
-	close_units();
-}
-
-static void taking_apart_that_finds_no_memory_changes_nothing(void **state)
-{
-	struct store *s = open_units(&codec_lz4, 4, 0, 0);
-
-	for (u64 i = 0; i < SLOTS; i += 4)
-		must_eq(put_unit(s, i, 4), 0);
-	for (u64 i = 0; i < SLOTS; i++)
-		if (i % 4)
-			drop(s, i);
-	pcp_drain(&rig.source.pcp);
-	host_user_fail = always;
-	units_tidy(s);
-	host_user_fail = NULL;
-	must_have_all(s);
-	must_hold(store_check(s));
-	tidy(s);
-	must_have_all(s);
-	close_units();
-}
-
-/* What others do while a page that is taken out is compressed. */
-static void (*meanwhile)(struct store *s);
-static struct codec_ops watched;
-
-static int watched_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
-{
-	void (*now)(struct store *s) = n == PAGE_SIZE ? meanwhile : NULL;
-	unsigned char page[PAGE_SIZE];
-
-	if (now) {
-		meanwhile = NULL;
-		memcpy(page, src, n);
-		now(&rig.store);
-		src = page;
-	}
-	return codec_lz4.compress(ctx, src, n, dst, cap);
-}
-
-static void write_again(struct store *s)
-{
-	/* Of another stream: this one is at work. */
-	must_eq(put_unit(s, 0, 8), 0);
-}
-
-static void write_page_again(struct store *s)
-{
-	u64 word = slot_make(SLOT_FILL, 0);
-
-	store_put_word(s, store_slot(s, 0), word);
-	version[0] = 0;
-}
-
-static void a_write_that_comes_first_wins(void **state)
-{
-	void (*others[])(struct store *) = { write_again, write_page_again };
-
-	for (unsigned int i = 0; i < ARRAY_LEN(others); i++) {
-		struct store *s;
-
-		watched = codec_lz4;
-		watched.compress = watched_compress;
-		s = open_units(&watched, 2, 0, 0);
-		must_eq(put_unit(s, 0, 4), 0);
-		drop(s, 1);
-		if (s->streams[0]->n < 2 && !i) {
-			close_units();
-			continue;
-		}
-		meanwhile = others[i];
-		units_tidy(s);
-		must(!meanwhile);
-		must_have(s, 0);
-		must_hold(store_check(s));
-		close_units();
-	}
-}
-
-static void what_is_taken_out_is_chosen_no_more(void **state)
-{
-	struct store *s = open_units_backed(0);
-	struct chosen c = { { 0 } };
-	u64 at = 0, block;
-
-	for (u64 i = 0; i < 64; i += 4)
-		must_eq(put_unit(s, i, 4), 0);
-	for (u64 i = 0; i < 64; i++)
-		if (i % 4)
-			drop(s, i);
-	while (store_choose_piece(s, &at, SLOTS, 0, &c))
-		;
-	must_eq(store_reserve_block(s, &block), 0);
-	/* It is written as it was before it was compressed, and then taken out. */
-	must_eq(store_copy_out(s, 0, got, true), 0);
-	tidy(s);
-	must_eq(slot_type(host_a64_read(store_slot(s, 0))), SLOT_PAGE);
-	must(!store_to_backed(s, 0, block));
-	backed_unreserve(s->backed, block);
-	must_have(s, 0);
-	close_units();
-}
-
-/* ---- many at a time ---- */
-
-#define THREADS 4
-#define BUSY 64u                /* slots that they meet at */
-
-static struct {
-	pthread_t id;
-	struct rng rng;
-	u64 steps;
-} thread[THREADS];
-static u64 versions;
-static bool over;
-
-/* A page is of its slot, and whole: no other one's, and no mix. */
-static void must_be_whole(const unsigned char *page, u64 slot)
-{
-	unsigned char expect[PAGE_SIZE];
-	u64 of, v;
-
-	memcpy(&of, page, sizeof(of));
-	memcpy(&v, page + 8, sizeof(v));
-	if (!v) {
-		for (size_t k = 0; k < PAGE_SIZE; k++)
-			must_eq(page[k], 0);
-		return;
-	}
-	must_eq(of, slot);
-	page_of(expect, slot, v);
-	must(!memcmp(page, expect, PAGE_SIZE));
-}
-
-static void write_unit(struct store *s, unsigned char *buf, u64 first)
-{
-	u64 v = __atomic_add_fetch(&versions, 1, __ATOMIC_RELAXED), word;
-	unsigned int k;
-
-	for (k = 0; k < units.pages; k++)
-		page_of(buf + k * PAGE_SIZE, first + k, v);
-	if (!unit_make(s, first, copy_whole, buf, NUMA_NO_NODE, HOST_MAY_WAIT, &word))
-		for (k = 0; k < units.pages; k++)
-			unit_put(s, first + k, word);
-}
-
-static void *run(void *arg)
-{
-	unsigned int nr = (unsigned int)(uintptr_t)arg;
-	struct rng *rng = &thread[nr].rng;
-	unsigned char *buf = malloc(MOST);
-	struct store *s = &rig.store;
-
-	must(buf);
-	for (u64 n = thread[nr].steps; n; n--) {
-		u64 slot = rng_below(rng, BUSY), v;
-
-		switch (rng_below(rng, 8)) {
-		case 0:
-		case 1:
-			write_unit(s, buf, slot & ~(u64)(units.pages - 1));
-			break;
-		case 2:
-			v = __atomic_add_fetch(&versions, 1, __ATOMIC_RELAXED);
-			page_of(buf, slot, v);
-			must_eq(store_write(s, slot, buf, NUMA_NO_NODE), 0);
-			break;
-		case 3:
-			must_eq(store_free(s, slot), 0);
-			break;
-		default:
-			must_eq(store_read(s, slot, buf), 0);
-			must_be_whole(buf, slot);
-		}
-	}
-	free(buf);
-	return NULL;
-}
-
-static void *disturb(void *arg)
-{
-	struct store *s = &rig.store;
-	u64 at;
-
-	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
-		units_tidy(s);
-		store_compact(s);
-		for (at = 0; store_mark_idle(s, &at, SLOTS, NULL, 0);)
-			;
-	}
-	return NULL;
-}
-
-static void threads_see_whole_pages_of_their_slots(void **state)
-{
-	static const unsigned int sizes[] = { 2, 4, 16 };
-	pthread_t other;
-
-	use_seed(41);
-	for (unsigned int i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
-		struct store *s = open_units(&codec_lz4, sizes[i / 2], i % 2 ? 1 << 20 : 0, 0);
-
-		over = false;
-		must_eq(pthread_create(&other, NULL, disturb, NULL), 0);
-		for (uintptr_t t = 0; t < THREADS; t++) {
-			thread[t].rng.s = test_seed * THREADS + t;
-			thread[t].steps = scaled(8000);
-			must_eq(pthread_create(&thread[t].id, NULL, run, (void *)t), 0);
-		}
-		for (unsigned int t = 0; t < THREADS; t++)
-			must_eq(pthread_join(thread[t].id, NULL), 0);
-		__atomic_store_n(&over, true, __ATOMIC_RELAXED);
-		must_eq(pthread_join(other, NULL), 0);
-		for (u64 slot = 0; slot < BUSY; slot++) {
-			must_eq(store_read(s, slot, got), 0);
-			must_be_whole(got, slot);
-		}
-		close_units();
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -607,16 +323,9 @@ int main(void)
 		cmocka_unit_test(a_page_that_changes_spoils_no_other),
 		cmocka_unit_test(a_small_disk_goes_on_making_units),
 		cmocka_unit_test(the_largest_disks_have_what_numbers_are_left),
+		cmocka_unit_test(words_of_dead_units_are_used_again),
 		cmocka_unit_test(compaction_moves_pieces),
 		cmocka_unit_test(marks_and_writeback_take_pages_of_units),
-		cmocka_unit_test(who_keeps_one_page_of_each_unit_keeps_no_more_than_that),
-		cmocka_unit_test(units_with_few_live_pages_are_taken_apart_first),
-		cmocka_unit_test(waste_ends_at_an_eighth),
-		cmocka_unit_test(at_the_limit_waste_comes_back),
-		cmocka_unit_test(taking_apart_that_finds_no_memory_changes_nothing),
-		cmocka_unit_test(a_write_that_comes_first_wins),
-		cmocka_unit_test(what_is_taken_out_is_chosen_no_more),
-		cmocka_unit_test(threads_see_whole_pages_of_their_slots),
 	};
 
 	return cmocka_run_group_tests_name("unit", tests, NULL, NULL);

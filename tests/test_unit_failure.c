@@ -173,7 +173,7 @@ static void a_codec_that_fails_costs_one_unit(void **state)
 	must(!got[0] && !memcmp(got, got + 1, PAGE_SIZE - 1));
 	/* What does not come back is not taken out. */
 	drop(s, 2);
-	units_tidy(s);
+	units_tidy(s, 0);
 	answer = 0;
 	must_have_all(s);
 	must_eq(stats(s).pages, 3);

@@ -306,6 +306,17 @@ static void a_write_that_fails_leaves_its_unit_as_it_was(void **state)
 		must(!memcmp(got, want + at + 7, 32000));
 	}
 	must(failed > 10);
+	/* The same of a part of what there is. */
+	for (at = failed = 0; at < DISK / 2; at += 32768) {
+		fill_random(got, 3000, at + 1);
+		if (ebb_units_write(u, at + 500, got, 3000))
+			failed++;
+		else
+			memcpy(want + at + 500, got, 3000);
+		must_eq(ebb_units_read(u, at + 7, got, 32000), 0);
+		must(!memcmp(got, want + at + 7, 32000));
+	}
+	must(failed > 0);
 	must_eq(ebb_units_read(u, 0, got, DISK), 0);
 	must(!memcmp(got, want, DISK));
 	units_are_sound(u);

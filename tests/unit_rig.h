@@ -35,10 +35,10 @@ static struct store *open_units(const struct codec_ops *codec, unsigned int page
 }
 
 /* Four pages a unit, and a backing device. */
-static inline struct store *open_units_backed(u64 release_limit)
+static inline struct store *open_units_backed(const struct codec_ops *codec, u64 release_limit)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 8,
+		.slots = SLOTS, .codec = codec, .level = codec->default_level, .chain = 8,
 		.release_limit = release_limit, .unit_pages = 4,
 	};
 	struct store *s = rig_make_backed(&cfg, 8);
@@ -80,7 +80,7 @@ static void must_have(struct store *s, u64 slot)
 	}
 }
 
-static void must_have_all(struct store *s)
+static inline void must_have_all(struct store *s)
 {
 	for (u64 i = 0; i < SLOTS; i++)
 		must_have(s, i);
@@ -91,7 +91,7 @@ static void copy_whole(void *arg, void *to)
 	memcpy(to, arg, (size_t)units.pages * PAGE_SIZE);
 }
 
-static int put_unit(struct store *s, u64 first, u64 v)
+static inline int put_unit(struct store *s, u64 first, u64 v)
 {
 	u64 word;
 	unsigned int k;
@@ -114,13 +114,13 @@ static inline void put_page(struct store *s, u64 slot, u64 v)
 	version[slot] = v;
 }
 
-static void drop(struct store *s, u64 slot)
+static inline void drop(struct store *s, u64 slot)
 {
 	must_eq(store_free(s, slot), 0);
 	version[slot] = 0;
 }
 
-static bool always(void)
+static inline bool always(void)
 {
 	return true;
 }
@@ -132,7 +132,7 @@ static inline void tidy(struct store *s)
 	unsigned int n = 0;
 	int more;
 
-	while ((more = units_tidy(s))) {
+	while ((more = units_tidy(s, 0))) {
 		must(++n < 1000);
 		if (more > 0)
 			continue;
@@ -142,7 +142,7 @@ static inline void tidy(struct store *s)
 	}
 }
 
-static struct unit_stats stats(struct store *s)
+static inline struct unit_stats stats(struct store *s)
 {
 	struct unit_stats st;
 

@@ -27,7 +27,8 @@
 	X(BD_WRITES)    /* pages written to the backing device                         */ \
 	X(UNITS)        /* units that some slot names                                  */ \
 	X(UNIT_PAGES)   /* slots that name one                                         */ \
-	X(UNIT_ROOM)    /* of ROOM, what their pieces take                             */
+	X(UNIT_ROOM)    /* of ROOM, what their pieces take                             */ \
+	X(UNIT_WASTE)   /* of that the share of dead pages, in UNIT_SHARE              */
 
 enum store_counter {
 #define X(name) CNT_##name,

@@ -447,9 +447,12 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 
 	if (likely(!store_no_room(err)))
 		return err;
-	/* Frees all that was held back at the first try. */
-	release_flush(&s->release);
-	return store_try_now(s, i, page, node, HOST_MAY_WAIT);
+	do {
+		/* Frees all that was held back at the first try, or by tidying. */
+		release_flush(&s->release);
+		err = store_try_now(s, i, page, node, HOST_MAY_WAIT);
+	} while (store_no_room(err) && s->units && s->unit_ops->tidy(s, HOST_MAY_WAIT) > 0);
+	return err;
 }
 
 int store_write(struct store *s, u64 i, const void *page, unsigned int node)

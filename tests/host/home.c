@@ -28,31 +28,31 @@ u64 home_failures, home_longest;
 void (*home_rests)(void), (*home_gave)(void);
 static u64 class_taken;                 /* explore_accesses when a class lock was last taken */
 
-/* ---- context ---- */
-
 /*
  * docs/internals/locking.md as data: what may be held when a lock is taken.  The names are those
  * that the core gives, or the expressions it makes them by.
  */
 #define R(n) (1u << (n))
 #define STREAM_LOCK 1
+#define TIDY_LOCK 4
 #define CLASS_LOCK 6
-#define SLEEPING (R(STREAM_LOCK) | R(3))
+#define SLEEPING (R(TIDY_LOCK) | R(STREAM_LOCK) | R(3))
 
 static const struct rank {
 	const char *name;
 	u32 under;
 } ranks[] = {
 	/*      name                under                    */
-	[STREAM_LOCK] = { "&st->lock",       0 },
-	[3]  = { "&r->flushing",     0 },
+	[STREAM_LOCK] = { "&st->lock",       R(TIDY_LOCK) },
+	[3]  = { "&r->flushing",     R(TIDY_LOCK) },
+	[TIDY_LOCK] = { "&u->tidying",       0 },
 	[5]  = { "&s->cpus",         SLEEPING },
 	[CLASS_LOCK] = { "&c->lock",        SLEEPING | R(5) },
 	[7]  = { "&g->lock", SLEEPING | R(5) | R(CLASS_LOCK) },
 	[8]  = { "&r->item[i]->queue.lock",      SLEEPING | R(5) },
 	[10] = { "&r->lock",      SLEEPING | R(5) },
 	[11] = { "the page source",  SLEEPING | R(5) },
-	[12] = { "&h->lock",        R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
+	[12] = { "&h->lock",        R(TIDY_LOCK) | R(STREAM_LOCK) | R(5) | R(CLASS_LOCK) },
 	[13] = { "&b->node[k].lock", SLEEPING | R(5) | R(8) | R(14) },
 	[14] = { "&b->mutex",         0 },
 	[15] = { "&backed_batch_of(b, k)->lock", SLEEPING | R(5) },

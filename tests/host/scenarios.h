@@ -685,3 +685,27 @@
 	.before = { WRITE(2, RAW), WRITE(3, RAW) },
 	.act = { { UNIT(0, SPAN) }, { FREE(2), READ(0) }, { WRITE(1, RAW) } },
 },
+{
+	.name = "a unit that is taken apart, its page that goes to the device, and a reader",
+	.units = 2, .blocks = 2, .most = 3,
+	.before = { UNIT(0, HALF), FREE(1) },
+	.act = { { TIDY }, { BACK(0) }, { READ(0) } },
+},
+{
+	.name = "the same, packed, and a write",
+	.units = 2, .blocks = 2, .packed = true, .most = 3,
+	.before = { UNIT(0, HALF), FREE(1) },
+	.act = { { TIDY }, { BACK(0) }, { WRITE(0, HALF), READ(0) } },
+},
+{
+	.name = "a unit that is taken apart, recompression, and a free",
+	.units = 2, .recompress = true, .most = 3,
+	.before = { UNIT(0, HALF), FREE(1), MARK_IDLE },
+	.act = { { TIDY }, { RECOMPRESS(0) }, { READ(0), FREE(0) } },
+},
+{
+	.name = "a page that never was in memory, a unit, and a reader",
+	.units = 2, .blocks = 2, .most = 3,
+	.before = { UNIT(0, HALF) },
+	.act = { { INCOMING(0) }, { UNIT(0, HALF) }, { READ(0), READ(1) } },
+},

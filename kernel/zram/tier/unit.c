@@ -5,9 +5,10 @@
 
 /*
  * A unit word's value, and an instance's word; of a dead one, live and readers are 0, and the next
- * that is unused, + 1, stands where the unit's number was.
+ * that is unused, + 1, stands where the unit's number was.  share: what a page of the unit takes.
  *
- *     | tag (14) | instance (31) |          | number (31) | tag (14) | readers (14) | live (5) |
+ *     | share - 1 (6) | tag (14) | instance (31) |
+ *     | number (31) | tag (14) | readers (14) | live (5) |
  */
 #define UNIT_TAG_BITS 14
 #define UNIT_TAGS ((u64)1 << UNIT_TAG_BITS)
@@ -17,10 +18,29 @@
 #define UNIT_READERS ((UNIT_TAGS - 1) << 5)
 #define UNIT_TAG_SHIFT 19
 #define UNIT_NR_SHIFT (UNIT_TAG_SHIFT + UNIT_TAG_BITS)
+#define UNIT_SHARE_SHIFT (UNIT_NR_BITS + UNIT_TAG_BITS)
+#define UNIT_SHARES ((u64)PAGE_SIZE / UNIT_SHARE)
+
+_Static_assert(UNIT_SHARES << UNIT_SHARE_SHIFT == SLOT_READER, "a share fills the word");
 
 static u32 unit_instance(u64 word)
 {
 	return (u32)(word & (((u64)1 << UNIT_NR_BITS) - 1));
+}
+
+static u64 unit_share(u64 word)
+{
+	return (word >> UNIT_SHARE_SHIFT & (UNIT_SHARES - 1)) + 1;
+}
+
+/* The word of the pages of a unit whose pieces take so much room. */
+static u64 unit_word(const struct units *u, u32 nr, u64 tag, s64 room)
+{
+	u64 share = ((u64)room - 1) >> u->shift >> UNIT_SHARE_BITS;
+
+	if (share >= UNIT_SHARES)
+		share = UNIT_SHARES - 1;
+	return slot_make(SLOT_UNIT, share << UNIT_SHARE_SHIFT | tag << UNIT_NR_BITS | nr);
 }
 
 static u64 unit_tag(u64 inst)
@@ -104,6 +124,7 @@ static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct 
 	u64 key = unit_key(s->units, nr), refs[UNIT_PAGES_MOST];
 	bool now = !READ_ONCE(s->release.limit);
 	unsigned int k, n = 0;
+	s64 room = 0;
 
 	for (k = 1; k < s->units->pages; k++) {
 		host_a64 *piece = store_slot(s, key + k);
@@ -111,6 +132,7 @@ static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct 
 		if (!host_a64_read(piece))
 			break;
 		refs[n] = slot_ref(slot_swap(piece, 0));
+		room += pool_ref_room(&s->pool, refs[n]);
 		piece_account(s, &cpu->counters, refs[n], -1);
 		if (!now)
 			release_push(&s->release, &cpu->release, refs[n],
@@ -118,6 +140,8 @@ static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct 
 		n++;
 	}
 	counter_add(&cpu->counters, CNT_UNITS, -1);
+	counter_add(&cpu->counters, CNT_UNIT_WASTE,
+		    -(s64)(unit_share(unit_word(s->units, nr, 0, room)) << s->units->shift));
 	instance_give(s, cpu, nr);
 	if (now) {
 		counter_add(&cpu->counters, CNT_SYNC, n);
@@ -136,6 +160,7 @@ static bool instance_less(struct store *s, u32 nr, u64 what)
 void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo)
 {
 	counter_add(&cpu->counters, CNT_UNIT_PAGES, -1);
+	counter_add(&cpu->counters, CNT_UNIT_WASTE, (s64)unit_share(word));
 	if (instance_less(s, unit_instance(word), 1))
 		instance_end(s, cpu, unit_instance(word), todo);
 }
@@ -209,13 +234,13 @@ static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t
 
 /*
  * Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page, or half of its
- * pages are of one word, which alone take no memory.
+ * pages are of one word.  Those take no memory alone, so the unit may not have it from them.
  */
 static int unit_pack(struct store *s, struct stream *st, unit_gather *gather, void *arg)
 {
 	size_t bytes = (size_t)s->units->pages << PAGE_SHIFT, at;
-	size_t cap = (s->units->pages - 1) * pool_max_small(&s->pool);
 	unsigned int fills = 0;
+	size_t cap;
 	int n;
 
 	st->unit_is = 0;
@@ -224,6 +249,7 @@ static int unit_pack(struct store *s, struct stream *st, unit_gather *gather, vo
 		fills += store_is_fill((char *)st->unit + at);
 	if (2 * fills >= s->units->pages)
 		return -EAGAIN;
+	cap = (s->units->pages - (fills ? fills : 1)) * pool_max_small(&s->pool);
 	n = s->codec->compress(st->ctx, st->unit, bytes, st->buf, cap);
 	if (n == -ENOSPC)
 		return -EAGAIN;
@@ -273,6 +299,7 @@ int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned i
 	u64 refs[UNIT_PAGES_MOST], key, tag;
 	struct store_cpu *cpu;
 	unsigned int n = 0, k;
+	s64 room = 0;
 	int err;
 	u32 nr;
 
@@ -294,16 +321,17 @@ int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned i
 		return err;
 	}
 	for (k = 0, n = (unsigned int)err; k < n; k++) {
+		room += pool_ref_room(&s->pool, refs[k]);
 		piece_account(s, &cpu->counters, refs[k], 1);
 		slot_swap(store_slot(s, key + 1 + k), slot_make(SLOT_PIECE, refs[k]));
 	}
 	counter_add(&cpu->counters, CNT_UNITS, 1);
 	counter_add(&cpu->counters, CNT_UNIT_PAGES, u->pages);
-	tag = unit_tag(host_a64_read(store_slot(s, key))) + 1;
+	tag = (unit_tag(host_a64_read(store_slot(s, key))) + 1) & (UNIT_TAGS - 1);
 	host_a64_set_release(store_slot(s, key), unit_make_inst(i >> u->shift, tag, u->pages));
 	host_percpu_unlock(&s->cpus, cpu);
 	host_a64_add(&u->made, 1);
-	*word = slot_make(SLOT_UNIT, (tag & (UNIT_TAGS - 1)) << UNIT_NR_BITS | nr);
+	*word = unit_word(u, nr, tag, room);
 	return 0;
 }
 
@@ -452,71 +480,138 @@ static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
 	return done;
 }
 
-/* The page of slot i, if it is of instance nr, becomes one by itself.  -ENOMEM and the like. */
-static int unit_take_out(struct store *s, u64 i, u32 nr)
+/* A unit that is taken apart; its room, and what those of its pages take that are out. */
+struct apart {
+	u32 nr;
+	unsigned int how;               /* of allocations */
+	unsigned int live, out;
+	u64 took;
+};
+
+/*
+ * The page of slot i, if it is of the unit, becomes one by itself.  UNIT_STAYS: with that the pages
+ * that are out would take more, on average, than what each of those that live has; or the page is
+ * about to be written back.  -ENOMEM and the like.
+ */
+static int unit_take_out(struct store *s, u64 i, struct apart *a)
 {
-	u64 word = host_a64_read(store_slot(s, i)), copied, new;
+	u64 word = host_a64_read(store_slot(s, i)), copied, new, room, takes;
 	int err;
 
+	if (slot_type(word) != SLOT_UNIT || unit_instance(word) != a->nr)
+		return 0;
+	if (word & SLOT_CHOSEN)
+		return UNIT_STAYS;
 	/* Held, so that what says the same later is the same. */
-	if (slot_type(word) != SLOT_UNIT || unit_instance(word) != nr ||
-	    !instance_hold(s, store_slot(s, i), word))
+	if (!instance_hold(s, store_slot(s, i), word))
 		return 0;
 	err = unit_copy(s, i, s->units->page, false, &copied);
 	if (!err && slot_same_value(copied, word))
-		err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, STORE_PAST_LIMIT, &new);
+		err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, a->how | STORE_PAST_LIMIT,
+				      &new);
 	else if (!err)
 		err = STORE_AGAIN;
-	if (!err && !unit_replace(s, i, word, new) && slot_has_object(new))
-		pool_free(&s->pool, slot_ref(new));
-	instance_drop(s, nr);
+	if (!err) {
+		room = (unit_share(word) * UNIT_SHARE) << s->units->shift;
+		takes = slot_has_object(new) ? (u64)pool_ref_room(&s->pool, slot_ref(new)) : 0;
+		a->took += takes;
+		a->out++;
+		if (a->took * a->live >= room * a->out)
+			err = UNIT_STAYS;
+		if ((err || !unit_replace(s, i, word, new)) && slot_has_object(new))
+			pool_free(&s->pool, slot_ref(new));
+	}
+	instance_drop(s, a->nr);
+	return err == STORE_AGAIN ? 0 : err;
+}
+
+/* *pages counts those that were compressed. */
+static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
+			   unsigned int *pages)
+{
+	struct apart a = { .nr = nr, .how = how, .live = (unsigned int)(inst & UNIT_LIVE) };
+	u64 i = (inst >> UNIT_NR_SHIFT) << s->units->shift;
+	unsigned int k;
+	int err = 0;
+
+	for (k = 0; k < s->units->pages && !err; k++)
+		err = unit_take_out(s, i + k, &a);
+	*pages += a.out;
+	/* What the pieces leave is room for the next. */
+	if (READ_ONCE(s->pool.limit) &&
+	    pool_pages(&s->pool) << PAGE_SHIFT > READ_ONCE(s->pool.limit))
+		release_flush(&s->release);
 	return err < 0 ? err : 0;
 }
 
+/* Whether enough is wasted, and more than what a round left, for it saves nothing. */
 static bool units_waste(struct store *s)
 {
-	struct unit_stats st;
+	u64 waste = store_count(s, CNT_UNIT_WASTE) * UNIT_SHARE, room = store_count(s, CNT_ROOM);
+	struct units *u = s->units;
 
-	units_stats(s, &st);
-	return st.pages &&
-	       st.room / (st.pages + st.dead) * st.dead > store_count(s, CNT_ROOM) / 8;
+	if (waste < u->spared)
+		u->spared = waste;
+	return waste > room / 8 && (!u->spared || waste > u->spared + room / 64);
 }
 
 /* The next walk over all instances; false: that was the last of a round. */
-static bool units_next_walk(struct units *u)
-{
-	unsigned int live = 2 * u->live < u->pages ? 2 * u->live : u->pages - 1;
-	bool more = u->live < u->pages - 1;
-
-	u->at = 0;
-	u->live = more ? live : (u->pages + 3) / 4;
-	return more;
-}
-
-int units_tidy(struct store *s)
+static bool units_next_walk(struct store *s)
 {
 	struct units *u = s->units;
-	unsigned int looks, k, pages = 0;
+
+	u->left = READ_ONCE(u->fresh);
+	if (u->live == u->pages - 1) {
+		u->live = 0;
+		u->spared = store_count(s, CNT_UNIT_WASTE) * UNIT_SHARE;
+		return false;
+	}
+	u->live = u->live ? 2 * u->live : (u->pages + 3) / 4;
+	if (u->live >= u->pages)
+		u->live = u->pages - 1;
+	return true;
+}
+
+/* Walks begin where the one before ended, or rested. */
+static int units_tidy_some(struct store *s, unsigned int how)
+{
+	struct units *u = s->units;
+	unsigned int looks, pages = 0;
 	u64 inst, live;
 	int err = 0;
 
-	if (!units_waste(s))
+	if (!units_waste(s)) {
+		/* The next round is a whole one. */
+		u->live = u->left = 0;
 		return 0;
+	}
 	for (looks = 0; looks < UNIT_TIDY_LOOKS && pages < UNIT_TIDY_PAGES && !err; looks++) {
-		/* Who lets a page go after the last walk came by asks for a tick. */
-		if (u->at >= READ_ONCE(u->fresh) && !units_next_walk(u))
-			return 0;
-		inst = host_a64_read(store_slot(s, unit_key(u, u->at++)));
+		while (!u->left)
+			if (!units_next_walk(s))
+				return pages > 0;
+		if (u->at >= READ_ONCE(u->fresh))
+			u->at = 0;
+		inst = host_a64_read(store_slot(s, unit_key(u, u->at)));
 		live = inst & UNIT_LIVE;
-		if (!live || live > u->live)
-			continue;
-		for (k = 0; k < u->pages && !err; k++)
-			err = unit_take_out(s, ((inst >> UNIT_NR_SHIFT) << u->shift) + k,
-					    u->at - 1);
-		pages += (unsigned int)live;
+		if (live && live <= u->live)
+			err = unit_take_apart(s, u->at, inst, how, &pages);
+		if (err)
+			break;
+		u->at++;
+		u->left--;
 		cond_resched();
 	}
 	return err ? err : 1;
+}
+
+int units_tidy(struct store *s, unsigned int how)
+{
+	int more;
+
+	mutex_lock(&s->units->tidying);
+	more = units_tidy_some(s, how);
+	mutex_unlock(&s->units->tidying);
+	return more;
 }
 
 void units_stats(struct store *s, struct unit_stats *st)
@@ -531,8 +626,8 @@ void units_stats(struct store *s, struct unit_stats *st)
 
 /* ---- checking ---- */
 
-/* Slots of the instance's unit that name it. */
-static unsigned int instance_named(struct store *s, u32 nr, u64 inst)
+/* Slots of the instance's unit that name it, by the word that is due. */
+static unsigned int instance_named(struct store *s, u64 due, u64 inst)
 {
 	u64 i = (inst >> UNIT_NR_SHIFT) << s->units->shift;
 	unsigned int k, n = 0;
@@ -540,8 +635,7 @@ static unsigned int instance_named(struct store *s, u32 nr, u64 inst)
 	for (k = 0; k < s->units->pages && i + k < s->slots; k++) {
 		u64 word = host_a64_read(store_slot(s, i + k));
 
-		n += slot_type(word) == SLOT_UNIT && unit_instance(word) == nr &&
-		     (word & SLOT_VALUE) >> UNIT_NR_BITS == unit_tag(inst);
+		n += slot_type(word) == SLOT_UNIT && slot_same_value(word, due);
 	}
 	return n;
 }
@@ -549,15 +643,15 @@ static unsigned int instance_named(struct store *s, u32 nr, u64 inst)
 static const char *instance_check(struct store *s, u32 nr, struct counters *sum, u64 *objects)
 {
 	u64 key = unit_key(s->units, nr), inst = host_a64_read(store_slot(s, key));
-	bool live = inst & UNIT_LIVE, ended = false;
+	u64 live = inst & UNIT_LIVE, due;
 	const char *bad = NULL;
+	bool ended = false;
 	unsigned int k;
+	s64 room = 0;
 	u32 of;
 
 	if (inst & UNIT_READERS)
 		return "a unit is held by nobody";
-	if (live && instance_named(s, nr, inst) != (inst & UNIT_LIVE))
-		return "a unit has other live pages than slots that name it";
 	for (k = 1; k < s->units->pages && !bad; k++) {
 		u64 word = host_a64_read(store_slot(s, key + k));
 
@@ -573,10 +667,17 @@ static const char *instance_check(struct store *s, u32 nr, struct counters *sum,
 		if (bad)
 			break;
 		++*objects;
+		room += pool_ref_room(&s->pool, slot_ref(word));
 		piece_account(s, sum, slot_ref(word), 1);
 	}
-	counter_add(sum, CNT_UNITS, live);
-	return bad;
+	if (bad || !live)
+		return bad;
+	due = unit_word(s->units, nr, unit_tag(inst), room);
+	if (instance_named(s, due, inst) != live)
+		return "a unit has other live pages than slots that name it";
+	counter_add(sum, CNT_UNITS, 1);
+	counter_add(sum, CNT_UNIT_WASTE, (s64)((s->units->pages - live) * unit_share(due)));
+	return NULL;
 }
 
 /*
@@ -606,7 +707,7 @@ static const char *units_check(struct store *s, struct counters *sum, u64 *objec
 int store_set_units(struct store *s, struct units *u, unsigned int pages)
 {
 	static const struct unit_ops ops = {
-		.drop = unit_drop, .read = unit_read, .check = units_check,
+		.drop = unit_drop, .read = unit_read, .tidy = units_tidy, .check = units_check,
 	};
 	u64 most;
 
@@ -620,8 +721,8 @@ int store_set_units(struct store *s, struct units *u, unsigned int pages)
 	most = s->words > u->first ? (s->words - u->first) >> u->shift : 0;
 	u->most = most < ((u64)1 << UNIT_NR_BITS) - 1 ? (u32)most : ((u32)1 << UNIT_NR_BITS) - 1;
 	u->batch = STORE_UNIT_BATCH;
-	u->live = (pages + 3) / 4;
 	spin_lock_init(&u->lock);
+	mutex_init(&u->tidying);
 	s->units = u;
 	s->unit_ops = &ops;
 	return 0;
@@ -629,6 +730,8 @@ int store_set_units(struct store *s, struct units *u, unsigned int pages)
 
 void units_destroy(struct units *u)
 {
+	if (u->page)
+		mutex_destroy(&u->tidying);
 	host_free(u->page, PAGE_SIZE);
 	memset(u, 0, sizeof(*u));
 }

@@ -25,9 +25,10 @@
  * as many as a unit has pages, the first for itself.  A dead one's names the next that is unused.
  * Each CPU gives them back in batches.
  *
- * Pages that died in a unit that lives are waste.  units_tidy() takes the others out of such units.
+ * Pages that died in a unit that lives are waste.  Each slot's word says how much one takes, so
+ * waste is counted as pages die.  units_tidy() takes the others out of such units.
  *
- * Lock order: stream > a hold > the per-CPU item > units.lock, a leaf.
+ * Lock order: tidying > stream > a hold > the per-CPU item > units.lock, a leaf.
  */
 #ifndef EBB_ZRAM_UNIT_H
 #define EBB_ZRAM_UNIT_H
@@ -37,7 +38,11 @@
 
 #define UNIT_PAGES_MOST 16u
 #define UNIT_TIDY_LOOKS 4096u   /* instances that a units_tidy() looks at, */
-#define UNIT_TIDY_PAGES 64u     /* pages that it takes out of them */
+#define UNIT_TIDY_PAGES 64u     /* pages that it compresses, and some more of the last unit */
+/* Bytes: what a page of a unit takes is told in so many. */
+#define UNIT_SHARE_BITS (PAGE_SHIFT - 6)
+#define UNIT_SHARE ((u64)1 << UNIT_SHARE_BITS)
+#define UNIT_STAYS 4            /* inside of unit.c; beside STORE_AGAIN */
 
 /*
  * Orderings (docs/internals/locking.md).
@@ -61,10 +66,13 @@ struct units {
 	u32 fresh;                      /* instances that were ever used; lock, READ_ONCE */
 	u32 unused;                     /* the first dead one, + 1; 0: there is none; lock */
 	host_a64 made;                  /* units, ever */
-	/* units_tidy()'s. */
+	/* units_tidy()'s; tidying. */
+	struct mutex tidying;
 	void *page;
-	u32 at;
+	u32 at;                         /* the instance to be looked at next, */
+	u32 left;                       /* and how many there still are in this walk */
 	unsigned int live;              /* units with no more live pages are taken apart */
+	u64 spared;                     /* bytes that were wasted after the last whole round */
 };
 
 struct unit_stats {
@@ -111,13 +119,13 @@ size_t unit_page_bytes(const struct store *s, u64 word);
 void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo);
 
 /*
- * If pages that died in units waste over an eighth of what the store has, takes units apart, as far
- * as there is memory at once: in each walk over all of them those with no more live pages than a
- * quarter, then a half, then all that miss one.  mem_limit is not looked at, since the unit ends
- * when its pages have their own room.  1: there may be more to do; 0: that was all; -ENOMEM and the
- * like: try again later.  Process context; one caller at a time.
+ * If pages that died in units waste over an eighth of what the store has, takes units apart, with
+ * memory as how says: in each walk over all of them those with no more live pages than a
+ * quarter, then a half, then all that miss one.  A unit whose pages would take more alone stays.
+ * mem_limit is not looked at, since the unit ends when its pages have their own room.  1: there may
+ * be more to do; 0: that was all; -ENOMEM and the like: try again later.  Process context.
  */
-int units_tidy(struct store *s);
+int units_tidy(struct store *s, unsigned int how);
 
 /* Sums over items.  Any context. */
 void units_stats(struct store *s, struct unit_stats *st);

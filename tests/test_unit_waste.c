@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_unit_waste.c - units of which pages died: what that costs, and how they are taken apart.
+ */
+#include "unit_rig.h"
+
+/* ---- waste ---- */
+
+static void who_keeps_one_page_of_each_unit_keeps_no_more_than_that(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	u64 was;
+
+	for (u64 i = 0; i < SLOTS; i += 16)
+		must_eq(put_unit(s, i, 4 + i), 0);
+	must_eq(units_tidy(s, 0), 0);
+	was = pool_pages(&s->pool);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 16 != 7)
+			drop(s, i);
+	must_eq(pool_pages(&s->pool), was);
+	must_eq(stats(s).dead, SLOTS / 16 * 15);
+	tidy(s);
+	must_have_all(s);
+	must_hold(store_check(s));
+	must_be_at_most(pool_pages(&s->pool), was / 4);
+	close_units();
+}
+
+static void units_with_few_live_pages_are_taken_apart_first(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+	unsigned int k;
+
+	for (u64 i = 0; i < SLOTS; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	/* A quarter of the units have one page left, and a quarter three. */
+	for (u64 i = 0; i < SLOTS; i += 16) {
+		for (k = 0; k < 3; k++)
+			drop(s, i + k);
+		drop(s, i + 4);
+	}
+	tidy(s);
+	must_have_all(s);
+	for (u64 i = 0; i < SLOTS; i += 16)
+		must_eq(slot_type(host_a64_read(store_slot(s, i + 5))), SLOT_UNIT);
+	close_units();
+}
+
+/* However many pages of each unit died. */
+static void waste_ends_at_an_eighth(void **state)
+{
+	static const unsigned int sizes[] = { 2, 4, 8, 16 };
+
+	for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++)
+		for (unsigned int dead = 1; dead < sizes[i]; dead++) {
+			struct store *s = open_units(&codec_lz4, sizes[i], 0, 0);
+			struct unit_stats st;
+
+			for (u64 k = 0; k < SLOTS; k += sizes[i])
+				must_eq(put_unit(s, k, 4), 0);
+			for (u64 k = 0; k < SLOTS; k++)
+				if (k % sizes[i] < dead)
+					drop(s, k);
+			tidy(s);
+			st = stats(s);
+			must_be_at_most(st.room * st.dead / (st.pages + st.dead + 1),
+					store_count(s, CNT_ROOM) / 8);
+			must_have_all(s);
+			close_units();
+		}
+}
+
+static void at_the_limit_waste_comes_back(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
+	int err = 0;
+	u64 i;
+
+	for (i = 0; i < SLOTS && !err; i += 16)
+		err = put_unit(s, i, 2);
+	must_eq(err, -EDQUOT);
+	for (i = 0; i < SLOTS; i++)
+		if (i % 16 != 7)
+			drop(s, i);
+	tidy(s);
+	must_be_at_most(pool_pages(&s->pool), 32);
+	put_page(s, 1000, 3);
+	must_have_all(s);
+	close_units();
+}
+
+static void taking_apart_that_finds_no_memory_changes_nothing(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+
+	for (u64 i = 0; i < SLOTS; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 4)
+			drop(s, i);
+	pcp_drain(&rig.source.pcp);
+	host_user_fail = always;
+	units_tidy(s, 0);
+	host_user_fail = NULL;
+	must_have_all(s);
+	must_hold(store_check(s));
+	tidy(s);
+	must_have_all(s);
+	close_units();
+}
+
+/* What others do while a page that is taken out is compressed. */
+static void (*meanwhile)(struct store *s);
+static struct codec_ops watched;
+
+static int watched_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	void (*now)(struct store *s) = n == PAGE_SIZE ? meanwhile : NULL;
+	unsigned char page[PAGE_SIZE];
+
+	if (now) {
+		meanwhile = NULL;
+		memcpy(page, src, n);
+		now(&rig.store);
+		src = page;
+	}
+	return codec_lz4.compress(ctx, src, n, dst, cap);
+}
+
+static void write_again(struct store *s)
+{
+	/* Of another stream: this one is at work. */
+	must_eq(put_unit(s, 0, 8), 0);
+}
+
+static void write_page_again(struct store *s)
+{
+	u64 word = slot_make(SLOT_FILL, 0);
+
+	store_put_word(s, store_slot(s, 0), word);
+	version[0] = 0;
+}
+
+static void a_write_that_comes_first_wins(void **state)
+{
+	void (*others[])(struct store *) = { write_again, write_page_again };
+
+	for (unsigned int i = 0; i < ARRAY_LEN(others); i++) {
+		struct store *s;
+
+		watched = codec_lz4;
+		watched.compress = watched_compress;
+		s = open_units(&watched, 2, 0, 0);
+		must_eq(put_unit(s, 0, 4), 0);
+		drop(s, 1);
+		if (s->streams[0]->n < 2 && !i) {
+			close_units();
+			continue;
+		}
+		meanwhile = others[i];
+		units_tidy(s, 0);
+		must(!meanwhile);
+		must_have(s, 0);
+		must_hold(store_check(s));
+		close_units();
+	}
+}
+
+static void choose_first(struct store *s)
+{
+	struct chosen c = { { 0 } };
+	u64 at = 0;
+
+	while (store_choose_piece(s, &at, 1, 0, &c))
+		;
+	must(host_a64_read(store_slot(s, 0)) & SLOT_CHOSEN);
+}
+
+static void what_is_taken_out_is_chosen_no_more(void **state)
+{
+	struct store *s;
+	u64 block;
+
+	watched = codec_lz4;
+	watched.compress = watched_compress;
+	s = open_units_backed(&watched, 0);
+	for (u64 i = 0; i < 64; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	for (u64 i = 0; i < 64; i++)
+		if (i % 4)
+			drop(s, i);
+	must_eq(store_reserve_block(s, &block), 0);
+	/* It is chosen, and copied as it was in the unit, while it is compressed. */
+	meanwhile = choose_first;
+	tidy(s);
+	must(!meanwhile);
+	must_eq(slot_type(host_a64_read(store_slot(s, 0))), SLOT_PAGE);
+	must(!store_to_backed(s, 0, block));
+	backed_unreserve(s->backed, block);
+	must_have(s, 0);
+	close_units();
+}
+
+
+/* ---- what taking apart may cost ---- */
+
+/* A unit whose pages begin with so many bytes that do not compress: the same in all, or not. */
+static void put_noise(struct store *s, u64 first, size_t noise, bool same)
+{
+	unsigned int k;
+	u64 word, slot;
+
+	for (k = 0; k < units.pages; k++) {
+		slot = first + k;
+		memset(whole + k * PAGE_SIZE, 0x55, PAGE_SIZE);
+		fill_random(whole + k * PAGE_SIZE, noise, same ? first + 1 : slot + 1);
+		memcpy(whole + k * PAGE_SIZE, &slot, sizeof(slot));
+	}
+	must_eq(unit_make(s, first, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word), 0);
+	for (k = 0; k < units.pages; k++)
+		unit_put(s, first + k, word);
+}
+
+/* An eighth of the units, which compress badly, have one page left; the others are small. */
+static void waste_is_what_the_dead_pages_of_each_unit_take(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	u64 was;
+
+	for (u64 i = 0; i < SLOTS; i += 16)
+		put_noise(s, i, i < SLOTS / 8 ? PAGE_SIZE * 5 / 8 : 0, false);
+	was = pool_pages(&s->pool);
+	for (u64 i = 0; i < SLOTS / 8; i++)
+		if (i % 16)
+			must_eq(store_free(s, i), 0);
+	tidy(s);
+	store_compact(s);
+	must_be_at_most(pool_pages(&s->pool), was / 2);
+	close_units();
+}
+
+/* What dies before the place where a walk rested is looked at as well. */
+static void a_walk_that_rested_goes_all_the_way_round(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 2, 0, 0);
+	struct unit_stats st;
+
+	for (u64 i = 0; i < SLOTS; i += 2)
+		must_eq(put_unit(s, i, 4), 0);
+	for (u64 i = SLOTS / 2; i < SLOTS; i += 2)
+		drop(s, i);
+	tidy(s);
+	for (u64 i = 0; i < SLOTS / 2; i += 2)
+		drop(s, i);
+	tidy(s);
+	st = stats(s);
+	must_be_at_most(st.room * st.dead / (st.pages + st.dead + 1), store_count(s, CNT_ROOM) / 8);
+	close_units();
+}
+
+/* Memory was short for a moment: later the unit is tried again. */
+static void a_unit_that_found_no_memory_is_tried_again(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 2, 0, 0);
+
+	must_eq(put_unit(s, 0, 4), 0);
+	drop(s, 1);
+	pcp_drain(&rig.source.pcp);
+	host_user_fail = always;
+	must(units_tidy(s, 0) < 0);
+	host_user_fail = NULL;
+	tidy(s);
+	must_have(s, 0);
+	must_eq(stats(s).dead, 0);
+	close_units();
+}
+
+/* Pages that are alike take a page together, and one each alone. */
+static void taking_units_apart_takes_no_more_memory(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	u64 was;
+
+	for (u64 i = 0; i < SLOTS; i += 16)
+		put_noise(s, i, PAGE_SIZE, true);
+	was = pool_pages(&s->pool);
+	WRITE_ONCE(s->pool.limit, (was + 16) << PAGE_SHIFT);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 16 < 3)
+			must_eq(store_free(s, i), 0);
+	tidy(s);
+	must_be_at_most(pool_pages(&s->pool), was + 16);
+	close_units();
+}
+
+/* Where pages that are alike were taken apart, what found room before finds some after. */
+static void taking_units_apart_leaves_room_for_others(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+
+	for (u64 i = 0; i < SLOTS - 16; i += 16)
+		put_noise(s, i, PAGE_SIZE, true);
+	WRITE_ONCE(s->pool.limit, (pool_pages(&s->pool) + 16) << PAGE_SHIFT);
+	put_page(s, SLOTS - 16, 3);
+	for (u64 i = 0; i < SLOTS - 16; i++)
+		if (i % 16 < 3)
+			must_eq(store_free(s, i), 0);
+	tidy(s);
+	store_compact(s);
+	put_page(s, SLOTS - 1, 3);
+	close_units();
+}
+
+/* The limit is passed by what the pages of one unit take at most. */
+static void the_limit_is_passed_by_a_unit_at_most(void **state)
+{
+	for (u64 limit = 0; limit <= 4 << 20; limit += 4 << 20) {
+		struct store *s = open_units(&codec_lz4, 16, limit, 0);
+		u64 was;
+
+		for (u64 i = 0; i < SLOTS; i += 16)
+			must_eq(put_unit(s, i, 2), 0);
+		for (u64 i = 0; i < SLOTS; i++)
+			if (i % 16 > 3)
+				drop(s, i);
+		release_flush(&s->release);
+		was = pool_pages(&s->pool);
+		WRITE_ONCE(s->pool.limit, was << PAGE_SHIFT);
+		pool_reset_peak(&s->pool);
+		tidy(s);
+			must_be_at_most(pool_pages_peak(&s->pool), was + 16);
+		close_units();
+	}
+}
+
+/* At the limit: what was freed is room at once, as without units. */
+static void at_the_limit_a_write_finds_what_was_freed(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
+	int err = 0;
+	u64 i;
+
+	for (i = 0; i < SLOTS && !err; i += 16)
+		err = put_unit(s, i, 2);
+	must_eq(err, -EDQUOT);
+	for (i = 0; i < SLOTS; i++)
+		if (i % 16 != 7)
+			drop(s, i);
+	for (i = 900; i < 908; i++)
+		put_page(s, i, 3);
+	must_have_all(s);
+	close_units();
+}
+
+/* The same at the limit: room is found when what is dead has been looked for. */
+static void at_the_limit_dead_pages_of_large_units_make_room(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+
+	for (u64 i = 0; i < SLOTS; i += 16)
+		put_noise(s, i, i < SLOTS / 8 ? PAGE_SIZE * 5 / 8 : 0, false);
+	WRITE_ONCE(s->pool.limit, pool_pages(&s->pool) << PAGE_SHIFT);
+	for (u64 i = 0; i < SLOTS / 8; i++)
+		if (i % 16)
+			must_eq(store_free(s, i), 0);
+	tidy(s);
+	store_compact(s);
+	for (u64 i = 1; i < 9; i++)
+		put_page(s, i, 3);
+	close_units();
+}
+
+/* Pages that do not compress are the worse for pages of zeros beside them. */
+static void a_unit_takes_no_more_than_its_pages_alone(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	u64 word, room;
+
+	memset(whole, 0, sizeof(whole));
+	fill_random(whole + 7 * PAGE_SIZE, 9 * PAGE_SIZE, 1);
+	for (unsigned int k = 0; k < 16; k++)
+		must_eq(store_write(s, k, whole + k * PAGE_SIZE, NUMA_NO_NODE), 0);
+	room = store_count(s, CNT_ROOM);
+	must_eq(store_count(s, CNT_HUGE), 9);
+	if (!unit_make(s, 0, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word))
+		for (unsigned int k = 0; k < 16; k++)
+			unit_put(s, k, word);
+	must_be_at_most(store_count(s, CNT_ROOM), room);
+	close_units();
+}
+
+/* A page that is chosen is written back, whoever wants to take its unit apart meanwhile. */
+static void what_was_chosen_is_still_found(void **state)
+{
+	struct store *s = open_units_backed(&codec_lz4, 0);
+	struct chosen c = { { 0 } };
+	u64 at = 0, n = 0, found = 0;
+
+	for (u64 i = 0; i < 64; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	for (u64 i = 0; i < 64; i += 4)
+		drop(s, i);
+	while (store_choose_piece(s, &at, SLOTS, 0, &c))
+		;
+	for (unsigned int k = 0; k < CHOOSE_SIZES; k++)
+		n += c.n[k];
+	tidy(s);
+	for (at = 0; at < SLOTS;)
+		if (store_next_chosen(s, &at, 0, CHOOSE_SIZES - 1))
+			at++, found++;
+	must(n > 0);
+	must_eq(found, n);
+	close_units();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_keeps_one_page_of_each_unit_keeps_no_more_than_that),
+		cmocka_unit_test(units_with_few_live_pages_are_taken_apart_first),
+		cmocka_unit_test(waste_ends_at_an_eighth),
+		cmocka_unit_test(at_the_limit_waste_comes_back),
+		cmocka_unit_test(taking_apart_that_finds_no_memory_changes_nothing),
+		cmocka_unit_test(a_write_that_comes_first_wins),
+		cmocka_unit_test(what_is_taken_out_is_chosen_no_more),
+		cmocka_unit_test(waste_is_what_the_dead_pages_of_each_unit_take),
+		cmocka_unit_test(a_walk_that_rested_goes_all_the_way_round),
+		cmocka_unit_test(a_unit_that_found_no_memory_is_tried_again),
+		cmocka_unit_test(taking_units_apart_takes_no_more_memory),
+		cmocka_unit_test(taking_units_apart_leaves_room_for_others),
+		cmocka_unit_test(the_limit_is_passed_by_a_unit_at_most),
+		cmocka_unit_test(at_the_limit_a_write_finds_what_was_freed),
+		cmocka_unit_test(at_the_limit_dead_pages_of_large_units_make_room),
+		cmocka_unit_test(a_unit_takes_no_more_than_its_pages_alone),
+		cmocka_unit_test(what_was_chosen_is_still_found),
+	};
+
+	return cmocka_run_group_tests_name("unit_waste", tests, NULL, NULL);
+}
