@@ -57,8 +57,6 @@
  *
  *   u64  host_a64_read(const host_a64 *a)          relaxed
  *   u64  host_a64_read_acquire(const host_a64 *a)
- *   u64  host_a64_read_address(const host_a64 *a)  for an address, or a number that leads to one:
- *            loads through it come after this one, by the dependency; no others do
  *   void host_a64_set(host_a64 *a, u64 v)          relaxed; for initialisation
  *   void host_a64_set_release(host_a64 *a, u64 v)
  *   bool host_a64_cas(host_a64 *a, u64 *old, u64 v)
@@ -90,7 +88,8 @@
  *   unsigned int host_percpu_items(struct host_percpu *pc)
  *            any; items, at least nr_cpu_ids; constant.  Item i < nr_cpu_ids is CPU i's.
  *   unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
- *            any; the node of item i < host_percpu_items(); constant
+ *            any; the node, a part of memory, that is nearest to item i < host_percpu_items(), of
+ *            those that have memory; constant
  *   void *host_percpu_peek(struct host_percpu *pc, unsigned int i)
  *            any; item i < host_percpu_items() without a lock, to be read with READ_ONCE, or
  *            under a lock in it
@@ -99,11 +98,6 @@
  *            call has ended.  The caller sees what was done in them, and a later section sees what
  *            the caller did before the call.  May take milliseconds, and longer while a thread that
  *            holds an item is preempted.
- *
- * Nodes: parts of memory, each of which is near to some of the CPUs.
- *
- *   unsigned int host_cpu_node(unsigned int cpu)       that of a possible CPU: the nearest that
- *            has memory; a hint
  *
  * Pages.  struct host_pages is the home's page source.  The core asks it for a page or two at a
  * time and gives up to 64 back, so it should have lists for each CPU (the kernel's;

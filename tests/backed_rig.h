@@ -19,8 +19,8 @@ static unsigned char page[PAGE_SIZE], want[PAGE_SIZE];
 static struct store *open_rig(u64 release_limit, u64 blocks)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 16,
-		.release_limit = release_limit,
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = SLOTS, .chain = 16, .release_limit = release_limit,
 	};
 
 	return rig_make_backed(&cfg, blocks);

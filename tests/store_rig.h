@@ -4,6 +4,7 @@
 #define EBB_TESTS_STORE_RIG_H
 
 #include "support.h"
+#include "store_calls.h"
 #include "tier/tier_check.h"
 
 struct rig {

@@ -401,8 +401,8 @@ static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int
 static void test_choose_sparse(void **state)
 {
 	const struct store_config cfg = {
-		.slots = 1 << 22, .codec = &codec_lz4, .level = codec_lz4.default_level,
-		.chain = 16,
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = 1 << 22, .chain = 16,
 		.release_limit = 1 << 20,
 	};
 	struct store *s = rig_make_backed(&cfg, BLOCKS);
@@ -675,8 +675,9 @@ static int back_one(struct store *s, u64 i, unsigned char *buf)
 static void test_codecs(void **state)
 {
 	const struct store_config cfg = {
-		.slots = 64, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
-		.more[0] = { .ops = &codec_zstd, .level = 1 }, .release_limit = 1 << 16,
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = 64, .chain = 4,
+		.codec[1] = { .ops = &codec_zstd, .level = 1 }, .release_limit = 1 << 16,
 	};
 	_Alignas(8) unsigned char buf[PAGE_SIZE], packed[PAGE_SIZE];
 	const struct recompress_work w = { page, packed };

@@ -4,6 +4,7 @@
  * sentence. A check that never fails would let every other test pass.
  */
 #include "support.h"
+#include "store_calls.h"
 #include "store/check.h"
 #include "codecs/codecs.h"
 #include "stay.h"
@@ -251,10 +252,9 @@ __no_context_analysis        /* rig_close() unlocks */
 static void rig_open(void)
 {
 	const struct store_config cfg = {
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
 		/* so many that no buffer is missing */
-		.slots = 16 * RELEASE_REFS, .codec = &codec_lz4,
-		.level = codec_lz4.default_level, .chain = 8,
-		.release_limit = 1 << 30,
+		.slots = 16 * RELEASE_REFS, .chain = 8, .release_limit = 1 << 30,
 	};
 	unsigned char data[LARGE];
 

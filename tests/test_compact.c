@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_compact.c - compaction of a pool alone: what is moved, what stays, how long it takes. */
 #include "pool_rig.h"
+#include "store_calls.h"
 
 static u64 freeable(struct rig *r)
 {

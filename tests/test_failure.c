@@ -240,8 +240,8 @@ static void a_page_source_fails_whole_and_loses_nothing(void **state)
 static struct store *rig_open(const struct codec_ops *codec)
 {
 	const struct store_config cfg = {
-		.slots = 4096, .codec = codec, .level = codec->default_level, .chain = 8,
-		.release_limit = 1 << 20,
+		.codec[0] = { .ops = codec, .level = codec->default_level },
+		.slots = 4096, .chain = 8, .release_limit = 1 << 20,
 	};
 
 	return rig_make(&cfg);
@@ -251,8 +251,9 @@ static void a_store_that_cannot_be_made_gives_everything_back(void **state)
 {
 	for (size_t k = 0; user_codecs[k]; k++) {
 		const struct store_config cfg = {
-			.slots = 100, .codec = user_codecs[k],
-			.level = user_codecs[k]->default_level, .chain = 8,
+			.codec[0].ops = user_codecs[k],
+			.codec[0].level = user_codecs[k]->default_level,
+			.slots = 100, .chain = 8,
 		};
 		struct source source;
 		s64 n = 1;
@@ -343,9 +344,10 @@ static bool is_zero(const unsigned char *p)
 static bool with_codecs(s64 n, bool and_all_after)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
-		.more = { [1] = { .ops = &codec_zstd, .level = 3 },
-			  [2] = { .ops = &codec_lz4hc, .level = 3 } },
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = SLOTS, .chain = 4,
+		.codec[2] = { .ops = &codec_zstd, .level = 3 },
+		.codec[3] = { .ops = &codec_lz4hc, .level = 3 },
 		.release_limit = 1 << 16,
 	};
 	struct store *s = &rig.store;

@@ -4,6 +4,7 @@
  * back, with what was in it; no reader is ever shown any of that.
  */
 #include "support.h"
+#include "store_calls.h"
 #include "store/check.h"
 #include "codecs/codecs.h"
 #include "api/ebb.h"
@@ -170,8 +171,9 @@ static void a_read_that_fails_leaves_zeros_and_nothing_else(void **state)
 {
 	for (unsigned int k = 0; user_codecs[k]; k++) {
 		struct store_config cfg = {
-			.slots = 2, .codec = user_codecs[k], .level = user_codecs[k]->default_level,
-			.chain = CHAIN_MIN,
+			.codec[0].ops = user_codecs[k],
+			.codec[0].level = user_codecs[k]->default_level,
+			.slots = 2, .chain = CHAIN_MIN,
 		};
 		struct source source;
 		struct store s;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_pool.c - the pool alone, over a zone: placement, lists, references. */
 #include "pool_rig.h"
+#include "store_calls.h"
 
 
 static void bulk_free(struct rig *r, struct rng *rng)

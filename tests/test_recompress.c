@@ -99,8 +99,9 @@ CODEC(3, again);
 static struct store *open_store(u64 release_limit)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_0, .chain = 8, .release_limit = release_limit,
-		.more = { { .ops = &codec_1 }, { .ops = NULL }, { .ops = &codec_3 } },
+		.codec[0] = { .ops = &codec_0 },
+		.slots = SLOTS, .chain = 8, .release_limit = release_limit,
+		.codec[1] = { .ops = &codec_1 }, .codec[3] = { .ops = &codec_3 },
 	};
 	static unsigned char a[PAGE_SIZE], b[PAGE_SIZE];
 
@@ -461,13 +462,13 @@ static void a_store_needs_levels_in_range_and_ends_whole_without_memory(void **s
 		.name = "levelled", .min_level = 1, .max_level = 3, .create = create, .destroy = destroy,
 	};
 	struct store_config cfg = {
-		.slots = 8, .codec = &codec_0, .chain = 8,
-		.more = { { .ops = &codec_1 }, { .ops = &levelled, .level = 4 } },
+		.slots = 8, .codec[0] = { .ops = &codec_0 }, .chain = 8,
+		.codec[1] = { .ops = &codec_1 }, .codec[2] = { .ops = &levelled, .level = 4 },
 	};
 
 	source_open(&rig.source);
 	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), -EINVAL);
-	cfg.more[1].level = 3;
+	cfg.codec[2].level = 3;
 	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), 0);
 	must_eq(store_last_codec(&rig.store), 2);
 	store_destroy(&rig.store);

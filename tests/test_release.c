@@ -6,6 +6,7 @@
  * until the test lets it go.
  */
 #include "support.h"
+#include "store_calls.h"
 #include "store/check.h"
 
 #include <pthread.h>

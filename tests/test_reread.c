@@ -37,6 +37,7 @@ static bool overtaken_cas(host_a64 *a, u64 *old, u64 v)
 		v_;                                                     \
 	})
 #include "../core/mm/compact.c"
+#include "api/compact.h"
 
 #define KEYS 600
 #define SIZE 200

@@ -23,8 +23,8 @@ static u64 slots = SLOTS;       /* of the store that is open */
 static struct store *rig_open(u64 release_limit)
 {
 	const struct store_config cfg = {
-		.slots = slots, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 16,
-		.release_limit = release_limit,
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = slots, .chain = 16, .release_limit = release_limit,
 	};
 
 	return rig_make(&cfg);
@@ -207,7 +207,7 @@ static void the_rest_is_done_by_the_worker(void **state)
 	thin_out(4);
 	before = pool_pages(&s->pool);
 	shrink_look(&s->shrink);
-	shrink_rest(&s->shrink);
+	shrink_rest(&s->shrink, ~(u64)0);
 	must_be_at_most(pool_pages(&s->pool), before / 3);
 	/* What ends takes it back. */
 	thin_out(8);
@@ -215,17 +215,17 @@ static void the_rest_is_done_by_the_worker(void **state)
 	must(shrink_count(&s->shrink) > 0);
 	shrink_end(&s->shrink);
 	before = host_a64_read(&s->pool.compact_at);
-	shrink_rest(&s->shrink);
+	shrink_rest(&s->shrink, ~(u64)0);
 	must_eq(host_a64_read(&s->pool.compact_at), before);
 	/* Somebody who was just compacting, or looking, writes down what is left. */
 	shrink_look(&s->shrink);
 	must_eq(shrink_count(&s->shrink), 0);
-	must(!shrink_sparse(&s->shrink, 1));
+	must(!shrink_rest(&s->shrink, 1));
 	/* Who only wanted it to be quiet for a while has it go on. */
 	shrink_resume(&s->shrink);
 	must(shrink_count(&s->shrink) > 0);
 	before = pool_pages(&s->pool);
-	shrink_rest(&s->shrink);
+	shrink_rest(&s->shrink, ~(u64)0);
 	must(pool_pages(&s->pool) < before);
 	rig_close();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_slot.c - the slot word: holds, frees under a hold, and what compaction may swing. */
 #include "support.h"
+#include "store_calls.h"
 #include "store/check.h"
 #include "codecs/codecs.h"
 
@@ -11,7 +12,7 @@ static unsigned char page[PAGE_SIZE], got[PAGE_SIZE];
 static struct store *open_with_page(u64 release_limit)
 {
 	const struct store_config cfg = {
-		.slots = 16, .codec = &codec_lz4, .level = 1, .chain = 8,
+		.slots = 16, .codec[0] = { .ops = &codec_lz4, .level = 1 }, .chain = 8,
 		.release_limit = release_limit,
 	};
 

@@ -4,8 +4,10 @@
  * codec, synchronous and deferred, whatever happens in between.
  */
 #include "support.h"
+#include "store_calls.h"
 #include "store/check.h"
 #include "codecs/codecs.h"
+#include "api/lazy.h"
 
 #define SLOTS 300
 
@@ -29,7 +31,7 @@ static unsigned char page[PAGE_SIZE + 1], got[PAGE_SIZE + 1];
 static struct store_config config(void)
 {
 	return (struct store_config){
-		.slots = SLOTS, .codec = &codec_lz4, .level = 1, .chain = 8,
+		.slots = SLOTS, .codec[0] = { .ops = &codec_lz4, .level = 1 }, .chain = 8,
 		.release_limit = 1 << 20,
 	};
 }
@@ -108,12 +110,12 @@ static void verify(struct store *s, u64 i)
 	memset(got, 0xee, sizeof(got));
 	if (m->kind == BLOB) {
 		must_eq(store_read(s, i, got), -EINVAL);
-		must_eq(store_get(s, i, got, PAGE_SIZE, &bytes), 0);
+		must_eq(blob_get(s, i, got, PAGE_SIZE, &bytes), 0);
 		must_eq(bytes, m->size);
 		fill_random(page, m->size, m->seed);
 		must(!memcmp(got, page, m->size));
 		must_eq(got[m->size], 0xee);
-		must_eq(store_get(s, i, got, m->size - 1, &bytes), -ENOSPC);
+		must_eq(blob_get(s, i, got, m->size - 1, &bytes), -ENOSPC);
 		must_eq(bytes, m->size);
 		return;
 	}
@@ -124,7 +126,7 @@ static void verify(struct store *s, u64 i)
 	must_eq(store_read(s, i, got + 1), 0);
 	must(!memcmp(got + 1, page, PAGE_SIZE));
 	must_eq(got[0], 0xee);
-	must_eq(store_get(s, i, got, PAGE_SIZE, &bytes), m->kind == PAGE ? -EINVAL : 0);
+	must_eq(blob_get(s, i, got, PAGE_SIZE, &bytes), m->kind == PAGE ? -EINVAL : 0);
 	must_eq(bytes, 0);
 }
 
@@ -183,8 +185,8 @@ static void random_steps(const struct codec_ops *codec, u64 release_limit, uint6
 	unsigned long steps = scaled(4000);
 	struct store *s;
 
-	cfg.codec = codec;
-	cfg.level = codec->min_level > 0 ? codec->min_level : codec->default_level;
+	cfg.codec[0].ops = codec;
+	cfg.codec[0].level = codec->min_level > 0 ? codec->min_level : codec->default_level;
 	cfg.release_limit = release_limit;
 	cfg.chain = CHAIN_MIN + (unsigned int)rng_below(&rng, CHAIN_MAX - CHAIN_MIN + 1);
 	s = rig_open(&cfg);
@@ -348,7 +350,7 @@ static void what_a_codec_fails_with_is_told(void **state)
 	struct store *s;
 
 	codec.compress = failing_compress;
-	cfg.codec = &codec;
+	cfg.codec[0].ops = &codec;
 	s = rig_open(&cfg);
 	fill_random(page, PAGE_SIZE, 1);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -540,7 +542,7 @@ static void a_slot_past_the_end_is_refused(void **state)
 		must_eq(store_write(s, past[k], page, NUMA_NO_NODE), -ERANGE);
 		must_eq(store_put(s, past[k], page, 10, NUMA_NO_NODE), -ERANGE);
 		must_eq(store_read(s, past[k], got), -ERANGE);
-		must_eq(store_get(s, past[k], got, 10, &bytes), -ERANGE);
+		must_eq(blob_get(s, past[k], got, 10, &bytes), -ERANGE);
 		must_eq(store_free(s, past[k]), -ERANGE);
 	}
 	must_eq(store_put(s, 0, page, 0, NUMA_NO_NODE), -EINVAL);
@@ -561,8 +563,8 @@ static void a_config_out_of_range_is_refused(void **state)
 	bad[2].slots = UINT64_MAX;
 	bad[3].chain = CHAIN_MIN - 1;
 	bad[4].chain = CHAIN_MAX + 1;
-	bad[5].level = codec_lz4.min_level - 1;
-	bad[6].level = codec_lz4.max_level + 1;
+	bad[5].codec[0].level = codec_lz4.min_level - 1;
+	bad[6].codec[0].level = codec_lz4.max_level + 1;
 	bad[7].chain = 0;
 	source_open(&source);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -640,8 +642,8 @@ static void what_contexts_share_is_made_once_and_ends_after_them(void **state)
 	counted.prepare = counted_prepare;
 	counted.release = counted_release;
 	prepared = released = others = 0;
-	cfg.codec = &counted;
-	cfg.level = 7;
+	cfg.codec[0].ops = &counted;
+	cfg.codec[0].level = 7;
 	host_user_set_nr_cpus(4);
 	rig_open(&cfg);
 	must_eq(prepared, 1);
@@ -670,7 +672,7 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 {
 	const struct codec_params params = { .level = 1 };
 	struct store_config cfg = config();
-	struct streams streams;
+	struct lazy_streams lazy;
 	struct store other;
 	unsigned int cpu;
 
@@ -678,23 +680,23 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 	counted.create = counted_create;
 	counted.destroy = counted_destroy;
 	refused = 0;
-	cfg.codec = &counted;
+	cfg.codec[0].ops = &counted;
 	host_user_set_nr_cpus(64);
-	must_eq(streams_init(&streams, &counted, &params, true), 0);
+	must_eq(lazy_init(&lazy, &counted, &params), 0);
 	must_eq(contexts, 1);
-	cfg.streams = &streams;
+	cfg.streams = &lazy.streams;
 	rig_open(&cfg);
 	must_eq(store_init(&other, &rig.source.pages, &cfg), 0);
 	must_eq(contexts, 1);
 	/* The first one, on whichever CPU this thread goes on. */
 	for (cpu = 0; cpu < 64; cpu++)
-		streams.first[cpu] = 1;
+		lazy.streams.first[cpu] = 1;
 	write_and_read(&rig.store, 1);
 	must_eq(contexts, 1);
 
 	/* This CPU's own is another from now on; without memory for it the first one does. */
 	for (cpu = 0; cpu < 64; cpu++)
-		streams.first[cpu] = 8;
+		lazy.streams.first[cpu] = 8;
 	no_memory = true;
 	write_and_read(&rig.store, 2);
 	must_eq(refused, 2);
@@ -705,12 +707,12 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 	must_eq(contexts, 2);
 
 	/* The first look sees that it was used, the next that it was not since. */
-	must(streams_trim(&streams));
+	must(lazy_trim(&lazy.streams));
 	must_eq(contexts, 2);
 	write_and_read(&other, 3);
-	must(streams_trim(&streams));
+	must(lazy_trim(&lazy.streams));
 	must_eq(contexts, 2);
-	must(!streams_trim(&streams));
+	must(!lazy_trim(&lazy.streams));
 	must_eq(contexts, 1);
 	write_and_read(&rig.store, 4);
 	must_eq(contexts, 2);
@@ -718,7 +720,7 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 	store_destroy(&other);
 	rig_close();
 	must_eq(contexts, 2);
-	streams_destroy(&streams);
+	lazy_destroy(&lazy);
 	must_eq(contexts, 0);
 	host_user_set_nr_cpus(0);
 }

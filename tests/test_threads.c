@@ -9,6 +9,7 @@
  * writers, any whole content that belongs to the slot.
  */
 #include "support.h"
+#include "store_calls.h"
 #include "store/check.h"
 #include "api/ebb.h"
 

@@ -82,7 +82,8 @@ static void what_does_not_compress_together_is_refused_and_changes_nothing(void 
 static void a_disk_that_ends_within_a_unit_has_none_there(void **state)
 {
 	const struct store_config cfg = {
-		.slots = 6, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = 6, .chain = 4,
 		.unit_pages = 4,
 	};
 	struct store *s = rig_make(&cfg);
@@ -194,7 +195,8 @@ static void a_page_that_changes_spoils_no_other(void **state)
 static void a_small_disk_goes_on_making_units(void **state)
 {
 	const struct store_config cfg = {
-		.slots = 128, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 4,
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = 128, .chain = 4,
 		.unit_pages = 16,
 	};
 	struct store *s = rig_make(&cfg);
@@ -212,8 +214,8 @@ static void the_largest_disks_have_what_numbers_are_left(void **state)
 
 	for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++) {
 		const struct store_config cfg = {
-			.slots = sizes[i], .codec = &codec_lz4, .level = codec_lz4.default_level,
-			.chain = 4, .unit_pages = 16,
+			.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+			.slots = sizes[i], .chain = 4, .unit_pages = 16,
 		};
 		struct store *s = rig_make(&cfg);
 		int err;

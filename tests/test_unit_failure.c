@@ -183,7 +183,8 @@ static void a_codec_that_fails_costs_one_unit(void **state)
 static void a_store_without_memory_for_units_has_none(void **state)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level, .chain = 8,
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = SLOTS, .chain = 8,
 		.unit_pages = 4,
 	};
 	struct store *s = rig_make(&cfg);

@@ -254,10 +254,10 @@ static void owners_find_what_they_wrote(void **state)
 	use_seed(47);
 	for (unsigned int i = 0; i < ARRAY_LEN(sizes) * 4; i++) {
 		const struct store_config cfg = {
-			.slots = SLOTS, .codec = &codec_lz4, .level = codec_lz4.default_level,
-			.chain = 8, .release_limit = i % 2 ? 1 << 20 : 0,
+			.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+			.slots = SLOTS, .chain = 8, .release_limit = i % 2 ? 1 << 20 : 0,
 			.unit_pages = sizes[i / 4],
-			.more[0] = { .ops = &codec_zstd, .level = codec_zstd.default_level },
+			.codec[1] = { .ops = &codec_zstd, .level = codec_zstd.default_level },
 		};
 		struct store *s = rig_make_backed(&cfg, BLOCKS);
 

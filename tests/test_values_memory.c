@@ -208,8 +208,11 @@ void __wrap_shrink_look(struct shrink *sh);
 
 void __wrap_shrink_look(struct shrink *sh)
 {
+	/* A look anew forgets the pass; so does the first, which had none. */
+	bool anew = !sh->until;
+
 	__real_shrink_look(sh);
-	if (!READ_ONCE(deleting))
+	if (anew || !READ_ONCE(deleting))
 		return;
 	sh->stuck = (u64)1 << 40;
 	sh->until = UINT64_MAX;

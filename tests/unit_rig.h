@@ -24,7 +24,8 @@ static struct store *open_units(const struct codec_ops *codec, unsigned int page
 				u64 release_limit, u64 mem_limit)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = codec, .level = codec->default_level, .chain = 8,
+		.codec[0] = { .ops = codec, .level = codec->default_level },
+		.slots = SLOTS, .chain = 8,
 		.release_limit = release_limit, .mem_limit = mem_limit, .unit_pages = pages,
 	};
 
@@ -38,7 +39,8 @@ static struct store *open_units(const struct codec_ops *codec, unsigned int page
 static inline struct store *open_units_backed(const struct codec_ops *codec, u64 release_limit)
 {
 	const struct store_config cfg = {
-		.slots = SLOTS, .codec = codec, .level = codec->default_level, .chain = 8,
+		.codec[0] = { .ops = codec, .level = codec->default_level },
+		.slots = SLOTS, .chain = 8,
 		.release_limit = release_limit, .unit_pages = 4,
 	};
 	struct store *s = rig_make_backed(&cfg, 8);

@@ -168,5 +168,9 @@ unsigned long native_pages(void)
 
 void native_compact(void)
 {
-	pool_compact(&pool);
+	struct pool_compaction pc;
+
+	pool_compact_begin(&pool, &pc);
+	while (pool_compact_go(&pool, &pc, 1))
+		;
 }

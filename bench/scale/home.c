@@ -303,11 +303,6 @@ unsigned int scale_nr_nodes(void)
 	return sim_nodes();
 }
 
-unsigned int host_cpu_node(unsigned int cpu)
-{
-	return sim_node_of(cpu);
-}
-
 unsigned int numa_mem_id(void)
 {
 	return sim_node_of(sim_cpu());

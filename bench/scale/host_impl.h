@@ -44,11 +44,6 @@ static inline u64 host_a64_read_acquire(const host_a64 *a)
 	return READ_ONCE(a->v);
 }
 
-static inline u64 host_a64_read_address(const host_a64 *a)
-{
-	return host_a64_read_acquire(a);
-}
-
 static inline void host_a64_set(host_a64 *a, u64 v)
 {
 	WRITE_ONCE(a->v, v);
@@ -115,7 +110,6 @@ unsigned int num_online_cpus(void);
 unsigned int scale_nr_nodes(void);
 #define nr_node_ids scale_nr_nodes()
 unsigned int numa_mem_id(void);
-unsigned int host_cpu_node(unsigned int cpu);
 
 /* ---- pages and memory ---- */
 

@@ -115,7 +115,7 @@ static void put(u64 i)
 	u64 page[WORDS];
 
 	make_page(page, i);
-	if (store_write(store, i, page, numa_mem_id()))
+	if (store_try_write(store, i, page, numa_mem_id()))
 		sim_fail("slot %llu cannot be written", (unsigned long long)i);
 }
 
@@ -278,7 +278,7 @@ static void fill(unsigned int run)
 static void open_store(const struct scenario *s, bool sync)
 {
 	struct store_config cfg = {
-		.slots = (u64)sim_cpus() * EACH, .codec = &codec, .chain = CHAIN_MAX,
+		.slots = (u64)sim_cpus() * EACH, .codec[0] = { .ops = &codec }, .chain = CHAIN_MAX,
 		.release_limit = s->budget_kb ? s->budget_kb * 1024 * sim_cpus()
 					      : host_total_bytes() / RELEASE_LIMIT_SHARE,
 	};

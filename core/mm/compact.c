@@ -483,13 +483,3 @@ u64 pool_compact_some(struct pool *p, unsigned int steps)
 	compact_go(p, &pc, steps, true);
 	return pc.pages;
 }
-
-u64 pool_compact(struct pool *p)
-{
-	struct pool_compaction pc;
-
-	pool_compact_begin(p, &pc);
-	while (!host_interrupted() && pool_compact_go(p, &pc, 1))
-		cond_resched();
-	return pc.pages;
-}

@@ -239,12 +239,6 @@ bool pool_compact_go(struct pool *p, struct pool_compaction *pc, unsigned int st
 u64 pool_compact_some(struct pool *p, unsigned int steps);
 
 /*
- * A whole compaction, with a rest after each step; it ends early when host_interrupted().
- * Returns the pages that it freed.  Process context.
- */
-u64 pool_compact(struct pool *p);
-
-/*
  * Pages in zspages now, and the most there were.  A page is counted from before its first object
  * can be found until after its last one is freed.  Any context.
  */

@@ -83,8 +83,6 @@ static void workers_destroy(struct release_node *node)
 	host_free(node->worker, workers_of(node) * sizeof(*node->worker));
 }
 
-#define SCRATCH_BYTES (2 * RELEASE_REFS * sizeof(u64))
-
 /* Undoes release_init(), or what it did before it failed; r->disarm has ended. */
 static void release_end(struct release *r)
 {
@@ -97,7 +95,7 @@ static void release_end(struct release *r)
 	release_budget_destroy(&r->own_budget);
 	host_free(r->item, r->items * sizeof(*r->item));
 	host_free(r->node, r->nodes * sizeof(*r->node));
-	host_free(r->scratch, SCRATCH_BYTES);
+	host_free(r->scratch, RELEASE_SCRATCH_BYTES);
 	mutex_destroy(&r->flushing);
 }
 
@@ -125,7 +123,7 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	mutex_init(&r->flushing);
 	r->node = host_zalloc(r->nodes * sizeof(*r->node));
 	r->item = host_zalloc(r->items * sizeof(*r->item));
-	r->scratch = host_zalloc(SCRATCH_BYTES);
+	r->scratch = host_zalloc(RELEASE_SCRATCH_BYTES);
 	err = r->node && r->item && r->scratch ? 0 : -ENOMEM;
 	if (!err && !budget)
 		err = release_budget_init(&r->own_budget, limit);
@@ -323,14 +321,6 @@ u64 release_peak(struct release *r)
 	return held > peak ? held : peak;
 }
 
-void release_reset_peak(struct release *r)
-{
-	unsigned int k;
-
-	for (k = 0; k < r->nodes; k++)
-		WRITE_ONCE(r->node[k].peak, 0);
-}
-
 void release_stats(struct release *r, struct release_stats *st)
 {
 	unsigned int i;
@@ -340,16 +330,4 @@ void release_stats(struct release *r, struct release_stats *st)
 		st->in_place += READ_ONCE(r->item[i]->in_place);
 	for (i = 0; i < r->nodes; i++)
 		st->deferred += host_a64_read(&r->node[i].deferred);
-}
-
-u64 release_meta_bytes(struct release *r)
-{
-	u64 bufs = 0, scratches = 1;
-	unsigned int k;
-
-	for (k = 0; k < r->nodes; k++) {
-		bufs += READ_ONCE(r->node[k].cpu_bufs) + READ_ONCE(r->node[k].limit_bufs);
-		scratches += r->node[k].nworkers;
-	}
-	return bufs * sizeof(struct release_buf) + scratches * SCRATCH_BYTES;
 }

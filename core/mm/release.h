@@ -53,6 +53,7 @@
 #define RELEASE_BACKLOG 16              /* full buffers that are work for one more worker */
 #define RELEASE_LOOKS 64                /* items that one release_help() looks at */
 #define RELEASE_POCKET 16               /* the most empty buffers that a CPU draws at a time */
+#define RELEASE_SCRATCH_BYTES (2 * RELEASE_REFS * sizeof(u64))  /* for who drains */
 #define RELEASE_BUF_BYTES ((u64)RELEASE_REFS * PAGE_SIZE / 4) /* a buffer's part of a limit */
 
 struct release;
@@ -378,15 +379,11 @@ u64 release_held(struct release *r);
  */
 u64 release_backlog(struct release *r);
 
-/* The most bytes that were held back, since the start or release_reset_peak().  Any context. */
+/* The most bytes that were held back since the start, or since the nodes' peaks were set to 0. */
 u64 release_peak(struct release *r);
-void release_reset_peak(struct release *r);
 
 /* Sums over items and nodes.  Any context. */
 void release_stats(struct release *r, struct release_stats *st);
-
-/* Bytes of buffers, those for the limit, which stores share, included.  Any context. */
-u64 release_meta_bytes(struct release *r);
 
 /*
  * Between release.c, release_budget.c and release_drain.c.

@@ -51,7 +51,7 @@ u64 shrink_some(struct shrink *sh)
 	return less > compacted ? less : compacted;
 }
 
-bool shrink_sparse(struct shrink *sh, u64 ns)
+bool shrink_rest(struct shrink *sh, u64 ns)
 {
 	struct pool_compaction pc;
 	u64 was = 0, begun = ktime_get_ns();
@@ -66,13 +66,7 @@ bool shrink_sparse(struct shrink *sh, u64 ns)
 	return shrink_promised(sh) != 0;
 }
 
-void shrink_rest(struct shrink *sh)
-{
-	shrink_sparse(sh, ~(u64)0);
-}
-
-/* anew: what the last pass left is not stuck yet. */
-static void shrink_look_at(struct shrink *sh, bool anew)
+void shrink_look(struct shrink *sh)
 {
 	struct pool *p = sh->pool;
 	u64 at = host_a64_read(&p->compact_at), done = host_a64_read(&p->pages_compacted);
@@ -83,9 +77,9 @@ static void shrink_look_at(struct shrink *sh, bool anew)
 	for (i = 0; i < n; i++)
 		need += READ_ONCE(p->class[i].partial) != 0;
 	seems = pages > need ? pages - need : 0;
-	if (at >= sh->until || anew) {
+	if (at >= sh->until) {
 		freed = done - sh->compacted;
-		sh->stuck = sh->seemed > freed && !anew ? sh->seemed - freed : 0;
+		sh->stuck = sh->seemed > freed ? sh->seemed - freed : 0;
 		sh->stuck_room = room;
 		sh->seemed = seems;
 		sh->compacted = done;
@@ -96,16 +90,6 @@ static void shrink_look_at(struct shrink *sh, bool anew)
 		stuck = stuck * (room >> PAGE_SHIFT) /
 			((sh->stuck_room >> PAGE_SHIFT) + 1);
 	WRITE_ONCE(sh->sparse, seems > stuck ? seems - stuck : 0);
-}
-
-void shrink_look(struct shrink *sh)
-{
-	shrink_look_at(sh, false);
-}
-
-void shrink_look_anew(struct shrink *sh)
-{
-	shrink_look_at(sh, true);
 }
 
 void shrink_end(struct shrink *sh)

@@ -18,7 +18,7 @@
  * stuck is what a whole pass of compaction left of what seemed sparse when it began: objects that
  * readers hold, a place lost in rounding.  So after a pass that freed nothing sparse is 0, until
  * more is freed.  stuck shrinks with the room of objects.  If other threads free and allocate
- * during the pass, stuck is too large; a caller that sees that they have stopped looks anew.
+ * during the pass, stuck is too large until the next.
  */
 #ifndef EBB_CORE_SHRINK_H
 #define EBB_CORE_SHRINK_H
@@ -74,22 +74,13 @@ u64 shrink_some(struct shrink *sh);
  * Compacts while anything is sparse, for a pass at most and for about ns, with rests; ends early
  * when host_interrupted().  True: something still is.  Process context.
  */
-bool shrink_sparse(struct shrink *sh, u64 ns);
-
-/* shrink_sparse() without a limit in time. */
-void shrink_rest(struct shrink *sh);
+bool shrink_rest(struct shrink *sh, u64 ns);
 
 /*
  * Finds out how much is sparse: a look at each CPU and class.  Process context, one call at a time,
  * and none once the owner begins to end.
  */
 void shrink_look(struct shrink *sh);
-
-/*
- * The same, but nothing is stuck until another whole pass was made: for a caller that knows that
- * the last pass met frees and allocations, and that they have stopped.  Context: as shrink_look().
- */
-void shrink_look_anew(struct shrink *sh);
 
 /*
  * The owner begins to end: shrink_count() leaves sparse out, and a shrink_rest() that runs ends

@@ -32,12 +32,6 @@ static unsigned int least_waste(size_t page_size, u32 size, unsigned int max)
 	return best;
 }
 
-static unsigned int pages_of(size_t page_size, u32 size, unsigned int max, enum class_rule rule)
-{
-	return rule == CLASS_MOST_USED ? most_used(page_size, size, max) :
-					 least_waste(page_size, size, max);
-}
-
 int class_table_init(struct class_table *t, size_t page_size, unsigned int chain,
 		     enum class_rule rule)
 {
@@ -58,7 +52,8 @@ int class_table_init(struct class_table *t, size_t page_size, unsigned int chain
 	/* Largest first, into the end of class[], so that merging sees the class above. */
 	for (i = (int)t->nraw - 1; i >= 0; i--) {
 		u32 size = class_raw_size(t, (unsigned int)i);
-		unsigned int pages = pages_of(page_size, size, chain, rule);
+		unsigned int pages = rule == CLASS_MOST_USED ? most_used(page_size, size, chain) :
+							       least_waste(page_size, size, chain);
 		u32 objs = (u32)(pages * page_size / size);
 
 		if (objs > CLASS_OBJS_MAX)

@@ -97,9 +97,3 @@ const char *store_check(struct store *s)
 			return "a counter does not match the slots";
 	return NULL;
 }
-
-u64 store_pages_taken(struct store *s)
-{
-	return pool_pages(&s->pool) + zspage_table_pages(&s->pool.zspages) +
-	       host_a64_read(&s->pieces);
-}

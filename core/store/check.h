@@ -18,7 +18,4 @@
 
 const char *store_check(struct store *s);
 
-/* Pages of the source that the store has, without the reserve.  Any context. */
-u64 store_pages_taken(struct store *s);
-
 #endif

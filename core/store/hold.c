@@ -84,11 +84,6 @@ void holds_destroy(struct holds *h)
 	h->record = NULL;
 }
 
-size_t holds_meta_bytes(const struct holds *h)
-{
-	return (h->mask + 1) * sizeof(*h->bucket) + h->max * sizeof(*h->record);
-}
-
 bool holds_any(struct holds *h)
 {
 	bool any = false;

@@ -16,7 +16,7 @@
  * takes no lock, but the hold_orphan() after it does.
  *
  * Records are found by hash of the reference and never allocated.  In a store there are enough: a
- * reader has a stream or, in store_get(), a per-CPU item, but for one recompression, and a record
+ * reader has a stream or, in blob_get(), a per-CPU item, but for one recompression, and a record
  * < 0 is of a swap under an item.  So records <= streams + items + 1.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
@@ -53,9 +53,6 @@ struct holds {
 int holds_init(struct holds *h, u32 max);
 /* Nobody holds anything.  Process context. */
 void holds_destroy(struct holds *h);
-
-/* Bytes of the records.  Any context. */
-size_t holds_meta_bytes(const struct holds *h);
 
 /* Whether some object has a record.  Any context. */
 bool holds_any(struct holds *h);

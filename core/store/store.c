@@ -40,16 +40,6 @@ static void leave_streams(struct store *s)
 			streams_destroy(&s->own_streams[p]);
 }
 
-/* The codec of priority p, with its parameters. */
-static struct store_codec codec_of(const struct store_config *cfg, unsigned int p)
-{
-	if (p)
-		return cfg->more[p - 1];
-	return (struct store_codec){ .ops = cfg->codec, .level = cfg->level,
-				     .winbits = cfg->winbits,
-				     .dict = cfg->dict, .dict_bytes = cfg->dict_bytes };
-}
-
 /* The streams of each codec: those of the configuration, or the store's own. */
 static int need_streams(struct store *s, const struct store_config *cfg)
 {
@@ -58,16 +48,16 @@ static int need_streams(struct store *s, const struct store_config *cfg)
 
 	s->streams[0] = cfg->streams;
 	for (p = 0; p < STORE_CODECS && !err; p++) {
-		const struct store_codec c = codec_of(cfg, p);
+		const struct store_codec *c = &cfg->codec[p];
 		const struct codec_params params = {
-			.level = c.level, .winbits = c.winbits,
-			.dict = c.dict, .dict_bytes = c.dict_bytes,
+			.level = c->level, .winbits = c->winbits,
+			.dict = c->dict, .dict_bytes = c->dict_bytes,
 			.bytes = p ? 0 : (size_t)cfg->unit_pages << PAGE_SHIFT,
 		};
 
-		if (!c.ops || s->streams[p])
+		if (!c->ops || s->streams[p])
 			continue;
-		err = streams_init(&s->own_streams[p], c.ops, &params, false);
+		err = streams_init(&s->own_streams[p], c->ops, &params, NULL);
 		if (!err)
 			s->streams[p] = &s->own_streams[p];
 	}
@@ -92,9 +82,9 @@ static bool levels_fit(const struct store_config *cfg)
 	unsigned int p;
 
 	for (p = 0; p < STORE_CODECS; p++) {
-		const struct store_codec c = codec_of(cfg, p);
+		const struct store_codec *c = &cfg->codec[p];
 
-		if (c.ops && (c.level < c.ops->min_level || c.level > c.ops->max_level))
+		if (c->ops && (c->level < c->ops->min_level || c->level > c->ops->max_level))
 			return false;
 	}
 	return true;
@@ -120,12 +110,6 @@ static int make_slot(struct store *s, u64 i, unsigned int node, unsigned int how
 	else
 		pages_free(pages, &page, 1);
 	return host_table_has(&s->table, i) ? 0 : -ENOMEM;
-}
-
-/* Gives slot i a word, if it has none. */
-static inline int need_slot(struct store *s, u64 i, unsigned int node, unsigned int how)
-{
-	return likely(host_table_has(&s->table, i)) ? 0 : make_slot(s, i, node, how);
 }
 
 static void table_free(struct store *s)
@@ -161,11 +145,11 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 
 	memset(s, 0, sizeof(*s));
 	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg) ||
-	    (cfg->unit_pages && (cfg->dict || cfg->streams)))
+	    (cfg->unit_pages && (cfg->codec[0].dict || cfg->streams)))
 		return -EINVAL;
 	s->slots = cfg->slots;
 	s->words = words_for(cfg);
-	s->codec = cfg->codec;
+	s->codec = cfg->codec[0].ops;
 
 	err = pool_init(&s->pool, pages, cfg->chain, &owner);
 	if (err)
@@ -253,11 +237,6 @@ bool store_replace(struct store *s, u64 i, u64 word, u64 new)
 	return done;
 }
 
-u64 store_hold(struct store *s, u64 i)
-{
-	return hold_take(&s->holds, store_slot(s, i));
-}
-
 static void slot_drop_word(struct store *s, host_a64 *slot, u64 word)
 {
 	struct release_todo todo = { NULL, false };
@@ -283,7 +262,7 @@ void store_drop(struct store *s, u64 i, u64 word)
 static __always_inline int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how,
 				      const void *data, size_t bytes, u64 *ref)
 {
-	int err = need_slot(s, i, node, how);
+	int err = likely(host_table_has(&s->table, i)) ? 0 : make_slot(s, i, node, how);
 
 	return err || !bytes ? err :
 	       pool_make(&s->pool, bytes, data, (u32)i, node, how ^ STORE_PAST_LIMIT, ref);
@@ -313,14 +292,6 @@ static int store_make_object(struct store *s, u64 i, unsigned int node, unsigned
 	return err;
 }
 
-/* Makes the word of a page that needs no object. */
-static int make_fill(struct store *s, u64 i, unsigned int node, unsigned int how, u64 value,
-		     u64 *word)
-{
-	*word = slot_make(SLOT_FILL, value);
-	return store_need_word(s, i, node, how);
-}
-
 /* Word i of a page, which in user space may not be aligned. */
 static u64 word_at(const void *page, size_t i)
 {
@@ -332,8 +303,7 @@ static u64 word_at(const void *page, size_t i)
 
 #define PAGE_WORDS (PAGE_SIZE / sizeof(u64))
 
-/* Whether a page is one repeated word. */
-static bool same_filled(const void *page, u64 *fill)
+bool store_is_fill(const void *page, u64 *fill)
 {
 	size_t i;
 
@@ -395,23 +365,17 @@ int store_need_slot(struct store *s, u64 i, unsigned int node)
 	return i >= s->slots ? -ERANGE : store_need_word(s, i, node, HOST_MAY_WAIT);
 }
 
-bool store_is_fill(const void *page)
-{
-	u64 fill;
-
-	return same_filled(page, &fill);
-}
-
 static __always_inline int make_word(struct store *s, u64 i, const void *page, unsigned int node,
 				     unsigned int how, u64 *word)
 {
 	u64 fill, value;
 
-	if (!same_filled(page, &fill))
+	if (!store_is_fill(page, &fill))
 		return store_write_page(s, i, node, how, page, word);
 	if (!slot_fill_code(fill, &value))
 		return store_make_object(s, i, node, how, SLOT_FILL_OBJ, &fill, sizeof(fill), word);
-	return make_fill(s, i, node, how, value, word);
+	*word = slot_make(SLOT_FILL, value);
+	return store_need_word(s, i, node, how);
 }
 
 int store_make_word(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how,
@@ -452,43 +416,6 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 		release_flush(&s->release);
 		err = store_try_now(s, i, page, node, HOST_MAY_WAIT);
 	} while (store_no_room(err) && s->units && s->unit_ops->tidy(s, HOST_MAY_WAIT) > 0);
-	return err;
-}
-
-int store_write(struct store *s, u64 i, const void *page, unsigned int node)
-{
-	int err = store_try_write(s, i, page, node);
-
-	if (unlikely(err) && err != -ERANGE)
-		store_note(s, CNT_FAILED_WRITE);
-	return err;
-}
-
-int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
-{
-	u64 word = 0;
-	int err;
-
-	if (i >= s->slots)
-		return -ERANGE;
-	if (!bytes || bytes > PAGE_SIZE)
-		return -EINVAL;
-	err = store_make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
-	if (unlikely(store_no_room(err))) {
-		release_flush(&s->release);
-		err = store_make_object(s, i, node, HOST_MAY_WAIT, SLOT_BLOB, data, bytes, &word);
-	}
-	if (!err)
-		store_put_word(s, store_slot(s, i), word);
-	return err;
-}
-
-int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node)
-{
-	int err = store_try_put(s, i, data, bytes, node);
-
-	if (unlikely(store_no_room(err)))
-		store_note(s, CNT_FAILED_WRITE);
 	return err;
 }
 
@@ -605,50 +532,6 @@ int store_read(struct store *s, u64 i, void *page)
 	return err;
 }
 
-static int get_blob(struct store *s, u64 word, void *buf, size_t cap, size_t *bytes)
-{
-	if (slot_type(word) != SLOT_BLOB)
-		return -EINVAL;
-	*bytes = pool_ref_size(&s->pool, slot_ref(word));
-	if (*bytes > cap)
-		return -ENOSPC;
-	pool_read(&s->pool, slot_ref(word), buf);
-	return 0;
-}
-
-int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes)
-{
-	struct release_todo todo = { NULL, false };
-	bool last = false, now = false;
-	struct store_cpu *cpu;
-	host_a64 *slot;
-	int err = 0;
-	u64 word;
-
-	if (i >= s->slots)
-		return -ERANGE;
-	*bytes = 0;
-	slot = store_slot(s, i);
-	word = host_a64_read(slot);
-	if (!slot_has_object(word))
-		return slot_type(word) == SLOT_EMPTY ? 0 : -EINVAL;
-	/* Without a stream: here the item bounds the number of holds (hold.h). */
-	cpu = host_percpu_lock(&s->cpus);
-	word = hold_take(&s->holds, slot);
-	if (slot_has_object(word)) {
-		err = get_blob(s, word, buf, cap, bytes);
-		last = hold_drop(&s->holds, slot, slot_ref(word));
-		if (last)
-			now = store_release(s, cpu, slot_ref(word), &todo);
-	} else if (slot_type(word) != SLOT_EMPTY) {
-		err = -EINVAL;
-	}
-	host_percpu_unlock(&s->cpus, cpu);
-	if (last)
-		store_release_finish(s, slot_ref(word), now, &todo);
-	return err;
-}
-
 int store_free(struct store *s, u64 i)
 {
 	host_a64 *slot;
@@ -680,12 +563,6 @@ void store_reset(struct store *s)
 	release_flush(&s->release);
 }
 
-u64 store_compact(struct store *s)
-{
-	release_flush(&s->release);
-	return pool_compact(&s->pool);
-}
-
 u64 store_count(struct store *s, enum store_counter i)
 {
 	unsigned int cpu;
@@ -695,11 +572,4 @@ u64 store_count(struct store *s, enum store_counter i)
 		sum += READ_ONCE(((struct store_cpu *)
 				  host_percpu_peek(&s->cpus, cpu))->counters.v[i]);
 	return sum > 0 ? (u64)sum : 0;
-}
-
-u64 store_meta_bytes(struct store *s)
-{
-	return host_table_bytes(&s->table) + (host_a64_read(&s->pieces) << PAGE_SHIFT) +
-	       (zspage_table_pages(&s->pool.zspages) << PAGE_SHIFT) +
-	       release_meta_bytes(&s->release) + holds_meta_bytes(&s->holds);
 }

@@ -30,7 +30,7 @@
 
 #define STORE_CODECS 4          /* priorities: as many as slot.h has bits for */
 
-/* A codec that recompresses; its parameters are those of struct codec_params. */
+/* A codec; its parameters are those of struct codec_params. */
 struct store_codec {
 	const struct codec_ops *ops;    /* NULL: none */
 	int level;
@@ -41,19 +41,14 @@ struct store_codec {
 
 struct store_config {
 	u64 slots;                      /* 1 .. 2^32 - 1 */
-	/* Of a unit, as store_set_units(); then dict and streams are NULL.  0: there are none. */
+	/* Of a unit, as store_set_units(); then [0].dict and streams are NULL.  0: none. */
 	unsigned int unit_pages;
-	const struct codec_ops *codec;  /* of priority 0, which writes compress with */
-	int level;
-	const void *dict;               /* outlives the store; NULL: none */
-	size_t dict_bytes;
-	int winbits;                    /* 0: the codec's own */
-	struct store_codec more[STORE_CODECS - 1];      /* priorities 1 and up */
+	struct store_codec codec[STORE_CODECS];         /* by priority; writes compress with [0] */
 	unsigned int chain;             /* CHAIN_MIN .. CHAIN_MAX */
 	u64 mem_limit;                  /* bytes, 0: none */
 	u64 release_limit;              /* bytes, 0: synchronous */
 	struct release_budget *release_budget;  /* of all stores, or NULL */
-	struct streams *streams;        /* those of codec, which stores share, or NULL */
+	struct streams *streams;        /* those of [0], which stores share, or NULL */
 };
 
 /* Blocks of a backing device; store_back() of the tiers gives a store one (writeback.h). */
@@ -110,9 +105,10 @@ void store_destroy(struct store *s);
  * a rule that of the page; or NUMA_NO_NODE.  Process context.  If there is no room it waits as
  * release_flush() does, and fails only when all that was held back at the call is free.
  * -ERANGE: no such slot; -ENOMEM: the home has no memory; -EDQUOT: mem_limit is exhausted; -ENOSPC:
- * the class has no number left (pool_make()); -EIO: the codec failed.
+ * the class has no number left (pool_make()); -EIO: the codec failed.  An error is counted by the
+ * caller, who may have another place for the page (store_note()).
  */
-int store_write(struct store *s, u64 i, const void *page, unsigned int node);
+int store_try_write(struct store *s, u64 i, const void *page, unsigned int node);
 
 /* Whether a write failed since there was no room. */
 static inline bool store_no_room(int err)
@@ -121,23 +117,10 @@ static inline bool store_no_room(int err)
 }
 
 /*
- * The same, but an error is not counted: for a caller that may have another place for the page, and
- * else calls store_note().
- */
-int store_try_write(struct store *s, u64 i, const void *page, unsigned int node);
-
-/*
  * The same, but it waits for no other thread, and so may fail while others are freeing what was
  * held back.  how: as host_pages_alloc().
  */
 int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how);
-
-/*
- * Stores 1 .. PAGE_SIZE bytes as they are.  Else as store_write() and store_try_write();
- * -EINVAL: bytes is out of range.
- */
-int store_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);
-int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsigned int node);
 
 #define STORE_BACKED 1
 #define STORE_UNIT 2            /* inside of the store: the page is in a unit, */
@@ -145,25 +128,13 @@ int store_try_put(struct store *s, u64 i, const void *data, size_t bytes, unsign
 
 /*
  * Reads slot i into page; an empty slot reads as zeros.  Process context.  STORE_BACKED: the page
- * is on the backing device (writeback.h); -ERANGE; -EINVAL: the slot has an object of store_put();
+ * is on the backing device (writeback.h); -ERANGE; -EINVAL: the slot has an object that is no page;
  * -EIO: it does not decompress.  After -EIO page is zeros, after another error, or STORE_BACKED, it
  * is as it was.
  */
 int store_read(struct store *s, u64 i, void *page);
 
-/*
- * Reads an object of store_put() into buf; *bytes: its length, 0 if the slot is empty.  Any
- * context.  -ERANGE; -EINVAL: the slot has a page; -ENOSPC: cap is less than *bytes.
- */
-int store_get(struct store *s, u64 i, void *buf, size_t cap, size_t *bytes);
-
-/*
- * Holds the object of slot i < slots, if it has one, and returns the word as hold_take() does.  The
- * caller has a stream, since they bound the number of holds (hold.h).  Any context.
- */
-u64 store_hold(struct store *s, u64 i);
-
-/* Ends that hold; word: what store_hold() returned, with an object.  Any context. */
+/* Ends a hold on the object of slot i; word: what hold_take() returned.  Any context. */
 void store_drop(struct store *s, u64 i, u64 word);
 
 /* Empties slot i.  Any context: no sleep, no allocation, no wait for a reader.  -ERANGE. */
@@ -219,16 +190,10 @@ bool store_free_piece(struct store *s, u64 *at, u64 end);
 /* Empties all slots and gives their memory back, with rests.  Process context. */
 void store_reset(struct store *s);
 
-/* Flushes, then compacts; returns the pages that compaction freed.  Process context. */
-u64 store_compact(struct store *s);
-
 /* Adds 1 to a counter.  Any context. */
 void store_note(struct store *s, enum store_counter i);
 
 /* Sum of a counter over the CPUs.  Any context. */
 u64 store_count(struct store *s, enum store_counter i);
-
-/* Bytes of the slot table as far as it is there, of descriptors and of buffers.  Any context. */
-u64 store_meta_bytes(struct store *s);
 
 #endif

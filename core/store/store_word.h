@@ -43,8 +43,8 @@ static inline int store_need_word(struct store *s, u64 i, unsigned int node, uns
 	       store_make_room(s, i, node, how, NULL, 0, NULL);
 }
 
-/* Whether a page is one repeated word. */
-bool store_is_fill(const void *page);
+/* Whether a page is one repeated word, *fill. */
+bool store_is_fill(const void *page, u64 *fill);
 
 /* Makes the word of a page, as store_try_now() does, but does not put it in slot i. */
 int store_make_word(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how,

@@ -4,8 +4,7 @@
  */
 #include "stream.h"
 
-/* Frees the context and the buffers of st. */
-static void stream_empty(struct streams *t, struct stream *st)
+void stream_empty(struct streams *t, struct stream *st)
 {
 	if (st->ctx)
 		t->codec->destroy(st->ctx);
@@ -35,11 +34,11 @@ static bool stream_equip(struct streams *t, struct stream *st)
 __no_context_analysis        /* as stream_get() */
 bool stream_fill(struct streams *t, struct stream *st)
 {
-	if (!stream_equip(t, st) || !t->lazy)
+	if (!stream_equip(t, st) || !t->made)
 		return st->ctx != NULL;
 	/* Queuing may take long, if the home has to make a thread for it. */
 	mutex_unlock(&st->lock);
-	host_work_queue_delayed(&t->idle, STREAMS_IDLE_US);
+	t->made(t);
 	mutex_lock(&st->lock);
 	st->used = true;
 	return st->ctx != NULL;
@@ -60,46 +59,15 @@ struct stream *stream_other(struct streams *t, unsigned int first)
 			return st;
 		mutex_unlock(&st->lock);
 	}
-	st = &t->stream[t->lazy ? 0 : first];
+	st = &t->stream[t->made ? 0 : first];
 	mutex_lock(&st->lock);
 	return st;
-}
-
-bool streams_trim(struct streams *t)
-{
-	bool more = false;
-	unsigned int i;
-
-	for (i = 1; i < t->n; i++) {
-		struct stream *st = &t->stream[i];
-
-		if (!mutex_trylock(&st->lock)) {
-			more = true;
-			continue;
-		}
-		if (!st->used)
-			stream_empty(t, st);
-		st->used = false;
-		more |= st->ctx != NULL;
-		mutex_unlock(&st->lock);
-	}
-	return more;
-}
-
-static void streams_idle_run(struct host_work *w)
-{
-	struct streams *t = (struct streams *)((char *)w - offsetof(struct streams, idle));
-
-	if (streams_trim(t))
-		host_work_queue_delayed(w, STREAMS_IDLE_US);
 }
 
 void streams_destroy(struct streams *t)
 {
 	unsigned int i;
 
-	if (t->lazy)
-		host_work_destroy(&t->idle);
 	host_free(t->first, nr_cpu_ids * sizeof(*t->first));
 	for (i = 0; t->stream && i < t->n; i++) {
 		stream_empty(t, &t->stream[i]);
@@ -111,7 +79,7 @@ void streams_destroy(struct streams *t)
 }
 
 int streams_init(struct streams *t, const struct codec_ops *codec,
-		 const struct codec_params *params, bool lazy)
+		 const struct codec_params *params, void (*made)(struct streams *t))
 {
 	unsigned int i;
 	int err;
@@ -133,13 +101,12 @@ int streams_init(struct streams *t, const struct codec_ops *codec,
 		struct stream *st = &t->stream[i];
 
 		mutex_init(&st->lock);
-		if ((!lazy || !i) && !stream_fill(t, st))
+		if ((!made || !i) && !stream_fill(t, st))
 			goto no_memory;
 	}
-	if (!lazy || !host_work_init(&t->idle, streams_idle_run, NUMA_NO_NODE)) {
-		t->lazy = lazy;
-		return 0;
-	}
+	t->made = made;
+	return 0;
+
 no_memory:
 	streams_destroy(t);
 	return -ENOMEM;

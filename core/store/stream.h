@@ -23,7 +23,7 @@
 /* On lines of its own: each read and write of a page takes the lock. */
 struct stream {
 	struct mutex lock;
-	bool used;                      /* since the last streams_trim() */
+	bool used;                      /* since somebody last looked */
 	void *ctx;                      /* NULL: none yet */
 	void *buf;                      /* compressed bytes; codec_bytes() */
 	void *bounce;                   /* for objects that span pages; PAGE_SIZE */
@@ -42,34 +42,28 @@ struct stream {
 struct streams {
 	const struct codec_ops *codec;
 	struct codec_params params;
-	bool lazy;
+	void (*made)(struct streams *t);        /* NULL: not lazy */
 	unsigned int n;                 /* streams; fixed */
 	u32 *first;                     /* [CPUs]: its own stream + 1; 0: it has not asked yet */
 	host_a64 asked;                 /* CPUs that have asked */
 	struct stream *stream;          /* [n] */
-	struct host_work idle;          /* streams_trim(), if lazy */
 };
-
-#define STREAMS_IDLE_US 10000000u       /* a lazy context that is unused for so long ends */
 
 /*
  * Makes streams for any number of stores with this codec and these parameters, which are copied,
  * but for the dictionary.  If more than a page is compressed at a time there is room for a unit.
- * lazy: all contexts but the first are made when their CPU asks, which then may wait for memory,
- * and end when they are idle.  Process context.  -ENOMEM; -EINVAL: the codec does not take the
- * dictionary.
+ * made: NULL, or they are lazy: all contexts but the first are made when their CPU asks, which then
+ * may wait for memory, and made() is called after that with no stream locked.  Process context.
+ * -ENOMEM; -EINVAL: the codec does not take the dictionary.
  */
 int streams_init(struct streams *t, const struct codec_ops *codec,
-		 const struct codec_params *params, bool lazy);
+		 const struct codec_params *params, void (*made)(struct streams *t));
 
 /* No store has them any more.  Process context. */
 void streams_destroy(struct streams *t);
 
-/*
- * Ends the contexts, but the first, that were not used since the last call.  True: there are more.
- * Process context.
- */
-bool streams_trim(struct streams *t);
+/* Ends the context of st, which is locked, or not in use yet or any more. */
+void stream_empty(struct streams *t, struct stream *st);
 
 /* For stream_get(): gives st, which is locked, a context, and may unlock it for a moment. */
 bool stream_fill(struct streams *t, struct stream *st);

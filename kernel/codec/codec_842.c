@@ -30,11 +30,6 @@ static void *create_842(const struct codec_params *p)
 	return host_zalloc(sizeof(struct ctx_842));
 }
 
-static void destroy_842(void *ctx)
-{
-	host_free(ctx, sizeof(struct ctx_842));
-}
-
 static int compress_842(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
 	struct ctx_842 *c = ctx;
@@ -105,7 +100,7 @@ static int decompress_842(void *ctx, const void *src, size_t n, void *dst, size_
 const struct codec_ops codec_842 = {
 	.name = "842",
 	.create = create_842,
-	.destroy = destroy_842,
+	.destroy = codec_free,
 	.compress = compress_842,
 	.decompress = decompress_842,
 };

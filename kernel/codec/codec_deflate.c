@@ -16,7 +16,6 @@
 
 struct deflate_ctx {
 	struct z_stream_s c, d;
-	size_t c_bytes, d_bytes;        /* of their workspaces */
 };
 
 static void deflate_destroy(void *ctx)
@@ -24,9 +23,9 @@ static void deflate_destroy(void *ctx)
 	struct deflate_ctx *z = ctx;
 
 	/* zlib has nothing beside the workspaces. */
-	host_free(z->c.workspace, z->c_bytes);
-	host_free(z->d.workspace, z->d_bytes);
-	host_free(z, sizeof(*z));
+	codec_free(z->c.workspace);
+	codec_free(z->d.workspace);
+	codec_free(z);
 }
 
 static void *deflate_create(const struct codec_params *p)
@@ -36,10 +35,8 @@ static void *deflate_create(const struct codec_params *p)
 
 	if (!z)
 		return NULL;
-	z->c_bytes = zlib_deflate_workspacesize(winbits, DEFLATE_MEM_LEVEL);
-	z->d_bytes = zlib_inflate_workspacesize();
-	z->c.workspace = host_zalloc(z->c_bytes);
-	z->d.workspace = host_zalloc(z->d_bytes);
+	z->c.workspace = host_zalloc(zlib_deflate_workspacesize(winbits, DEFLATE_MEM_LEVEL));
+	z->d.workspace = host_zalloc(zlib_inflate_workspacesize());
 	if (z->c.workspace && z->d.workspace &&
 	    zlib_deflateInit2(&z->c, p->level, Z_DEFLATED, winbits, DEFLATE_MEM_LEVEL,
 			      Z_DEFAULT_STRATEGY) == Z_OK &&

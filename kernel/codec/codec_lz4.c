@@ -14,12 +14,12 @@
 #define LZ4_ACCELERATION_SANE 65537
 
 struct lz4_ctx {
+	const struct codec_params *params;      /* first: codec_lz4_decompress() */
+	int acceleration;
 	union {
 		u8 work[LZ4_MEM_COMPRESS];
 		LZ4_stream_t stream;    /* with a dictionary */
 	} __aligned(SMP_CACHE_BYTES);
-	int acceleration;
-	const struct codec_params *params;
 };
 
 static int lz4_prepare(struct codec_params *p)
@@ -39,12 +39,6 @@ static int lz4_prepare(struct codec_params *p)
 	return 0;
 }
 
-static void lz4_release(struct codec_params *p)
-{
-	host_free(p->prepared, sizeof(LZ4_stream_t));
-	p->prepared = NULL;
-}
-
 static void *lz4_create(const struct codec_params *p)
 {
 	struct lz4_ctx *c = host_zalloc(sizeof(*c));
@@ -54,11 +48,6 @@ static void *lz4_create(const struct codec_params *p)
 		c->params = p;
 	}
 	return c;
-}
-
-static void lz4_destroy(void *ctx)
-{
-	host_free(ctx, sizeof(struct lz4_ctx));
 }
 
 static int lz4_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
@@ -77,9 +66,9 @@ static int lz4_compress(void *ctx, const void *src, size_t n, void *dst, size_t 
 	return len > 0 ? len : -ENOSPC;
 }
 
-int codec_lz4_decompress(const struct codec_params *p, const void *src, size_t n, void *dst,
-			 size_t cap)
+int codec_lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
+	const struct codec_params *p = *(const struct codec_params **)ctx;
 	int len;
 
 	host_kernel_touches(src, n, dst, cap);
@@ -91,11 +80,6 @@ int codec_lz4_decompress(const struct codec_params *p, const void *src, size_t n
 	return len == (int)cap ? 0 : -EIO;
 }
 
-static int lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
-{
-	return codec_lz4_decompress(((struct lz4_ctx *)ctx)->params, src, n, dst, cap);
-}
-
 const struct codec_ops codec_lz4 = {
 	.name = "lz4",
 	.min_level = LZ4_ACCELERATION_DEFAULT,
@@ -104,9 +88,9 @@ const struct codec_ops codec_lz4 = {
 	.min_dict = sizeof(u64),
 	.max_dict = CODEC_LZ4_MAX_DICT,
 	.prepare = lz4_prepare,
-	.release = lz4_release,
+	.release = codec_release,
 	.create = lz4_create,
-	.destroy = lz4_destroy,
+	.destroy = codec_free,
 	.compress = lz4_compress,
-	.decompress = lz4_decompress,
+	.decompress = codec_lz4_decompress,
 };

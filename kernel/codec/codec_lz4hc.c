@@ -10,11 +10,11 @@
 #include <linux/lz4.h>
 
 struct lz4hc_ctx {
+	const struct codec_params *params;      /* first: codec_lz4_decompress() */
 	union {
 		u8 work[LZ4HC_MEM_COMPRESS];
 		LZ4_streamHC_t stream;  /* with a dictionary */
 	} __aligned(SMP_CACHE_BYTES);
-	const struct codec_params *params;
 };
 
 static int lz4hc_prepare(struct codec_params *p)
@@ -35,12 +35,6 @@ static int lz4hc_prepare(struct codec_params *p)
 	return 0;
 }
 
-static void lz4hc_release(struct codec_params *p)
-{
-	host_free(p->prepared, sizeof(LZ4_streamHC_t));
-	p->prepared = NULL;
-}
-
 static void *lz4hc_create(const struct codec_params *p)
 {
 	struct lz4hc_ctx *c = host_zalloc(sizeof(*c));
@@ -48,11 +42,6 @@ static void *lz4hc_create(const struct codec_params *p)
 	if (c)
 		c->params = p;
 	return c;
-}
-
-static void lz4hc_destroy(void *ctx)
-{
-	host_free(ctx, sizeof(struct lz4hc_ctx));
 }
 
 static int lz4hc_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
@@ -70,11 +59,6 @@ static int lz4hc_compress(void *ctx, const void *src, size_t n, void *dst, size_
 	return len > 0 ? len : -ENOSPC;
 }
 
-static int lz4hc_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
-{
-	return codec_lz4_decompress(((struct lz4hc_ctx *)ctx)->params, src, n, dst, cap);
-}
-
 const struct codec_ops codec_lz4hc = {
 	.name = "lz4hc",
 	/* The library takes 1 and 2 too, below the minimum that it advertises. */
@@ -84,9 +68,9 @@ const struct codec_ops codec_lz4hc = {
 	.min_dict = 1,
 	.max_dict = CODEC_LZ4_MAX_DICT,
 	.prepare = lz4hc_prepare,
-	.release = lz4hc_release,
+	.release = codec_release,
 	.create = lz4hc_create,
-	.destroy = lz4hc_destroy,
+	.destroy = codec_free,
 	.compress = lz4hc_compress,
-	.decompress = lz4hc_decompress,
+	.decompress = codec_lz4_decompress,
 };

@@ -17,25 +17,15 @@ struct lzo_ctx {
 	u8 bounce[];                    /* [lzo1x_worst_compress(bytes)] */
 };
 
-static size_t lzo_ctx_bytes(size_t bytes)
-{
-	return sizeof(struct lzo_ctx) + lzo1x_worst_compress(bytes);
-}
-
 typedef int lzo_fn(const unsigned char *src, size_t n, unsigned char *dst, size_t *len, void *work);
 
 static void *lzo_create(const struct codec_params *p)
 {
-	struct lzo_ctx *c = host_zalloc(lzo_ctx_bytes(codec_bytes(p)));
+	struct lzo_ctx *c = host_zalloc(sizeof(*c) + lzo1x_worst_compress(codec_bytes(p)));
 
 	if (c)
 		c->bytes = codec_bytes(p);
 	return c;
-}
-
-static void lzo_destroy(void *ctx)
-{
-	host_free(ctx, lzo_ctx_bytes(((struct lzo_ctx *)ctx)->bytes));
 }
 
 static __always_inline int lzo_compress_with(lzo_fn *fn, struct lzo_ctx *c, const void *src,
@@ -80,7 +70,7 @@ static int lzo_decompress(void *ctx, const void *src, size_t n, void *dst, size_
 const struct codec_ops codec_lzo = {
 	.name = "lzo",
 	.create = lzo_create,
-	.destroy = lzo_destroy,
+	.destroy = codec_free,
 	.compress = lzo_compress,
 	.decompress = lzo_decompress,
 };
@@ -88,7 +78,7 @@ const struct codec_ops codec_lzo = {
 const struct codec_ops codec_lzorle = {
 	.name = "lzo-rle",
 	.create = lzo_create,
-	.destroy = lzo_destroy,
+	.destroy = codec_free,
 	.compress = lzorle_compress,
 	.decompress = lzo_decompress,
 };

@@ -3,6 +3,7 @@
 #include "codecs.h"
 
 #include <linux/kconfig.h>
+#include <linux/slab.h>
 
 /* As in Kbuild: both halves of the library. */
 #define HAVE(comp, decomp) \
@@ -54,4 +55,15 @@ const struct codec_ops *codec_find(const char *name)
 const struct codec_ops *codec_default(void)
 {
 	return codec_find(DEFAULT_NAME) ?: kernel_codecs[0];
+}
+
+void codec_free(void *ctx)
+{
+	kvfree(ctx);
+}
+
+void codec_release(struct codec_params *p)
+{
+	codec_free(p->prepared);
+	p->prepared = NULL;
 }

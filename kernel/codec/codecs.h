@@ -30,12 +30,15 @@ const struct codec_ops *codec_default(void);
 /* By name, which may end in a newline; NULL: not there. */
 const struct codec_ops *codec_find(const char *name);
 
+/* Frees what host_zalloc() gave, of any length: a context, or what was prepared. */
+void codec_free(void *ctx);
+void codec_release(struct codec_params *p);
+
 /*
  * Of lz4 and lz4hc, which share the format: it reaches back 64 KiB, and the library takes no longer
- * dictionary as it is.
+ * dictionary as it is.  ctx: begins with the address of its parameters.
  */
 #define CODEC_LZ4_MAX_DICT SZ_64K
-int codec_lz4_decompress(const struct codec_params *p, const void *src, size_t n, void *dst,
-			 size_t cap);
+int codec_lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap);
 
 #endif

@@ -20,7 +20,6 @@
 #include <linux/bitops.h>
 #include <linux/bug.h>
 #include <linux/cache.h>
-#include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/errno.h>
 #include <linux/hrtimer.h>
@@ -84,12 +83,6 @@ static inline u64 host_a64_read(const host_a64 *a)
 static inline u64 host_a64_read_acquire(const host_a64 *a)
 {
 	return (u64)atomic64_read_acquire(a);
-}
-
-/* No barrier: of the kernel's CPUs none reads past an address that it has yet to read. */
-static inline u64 host_a64_read_address(const host_a64 *a)
-{
-	return host_a64_read(a);
 }
 
 static inline void host_a64_set(host_a64 *a, u64 v)
@@ -213,19 +206,12 @@ static inline unsigned int host_percpu_items(struct host_percpu *pc)
 	return nr_cpu_ids;
 }
 
-void host_settle(struct host_percpu *pc);
-
-/* ---- nodes ---- */
-
-static inline unsigned int host_cpu_node(unsigned int cpu)
-{
-	return cpu_possible(cpu) ? cpu_to_mem(cpu) : first_memory_node;
-}
-
 static inline unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
 {
-	return host_cpu_node(i);
+	return cpu_possible(i) ? cpu_to_mem(i) : first_memory_node;
 }
+
+void host_settle(struct host_percpu *pc);
 
 /* ---- pages ---- */
 

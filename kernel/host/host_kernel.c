@@ -11,7 +11,6 @@
  */
 #include "host.h"
 
-#include <linux/delay.h>
 #include <linux/log2.h>
 #include <linux/nodemask.h>
 #include <linux/rcupdate.h>
@@ -127,7 +126,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	BUILD_BUG_ON(sizeof(host_page) != sizeof(struct page *));
 	BUILD_BUG_ON((int)NUMA_NO_NODE != NUMA_NO_NODE);
 	memset(out, 0, n * sizeof(*out));
-	n = compat_alloc_pages_bulk(gfp, (int)node, n, (struct page **)out);
+	n = alloc_pages_bulk_node(gfp, (int)node, n, (struct page **)out);
 	pages_count(out, n, 1);
 	return n;
 }

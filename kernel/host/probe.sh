@@ -38,16 +38,6 @@ then
 	exit 1
 fi
 
-# Bulk page allocation into an array; 6.12 has it as alloc_pages_bulk_array_node().
-have ALLOC_PAGES_BULK_NODE "$@" <<'END'
-#include <linux/gfp.h>
-unsigned long probe(struct page **pages);
-unsigned long probe(struct page **pages)
-{
-	return alloc_pages_bulk_node(GFP_NOIO, NUMA_NO_NODE, 8, pages);
-}
-END
-
 # hrtimer_init() and a function field, until both became one call.
 have HRTIMER_SETUP "$@" <<'END'
 #include <linux/hrtimer.h>
@@ -55,17 +45,6 @@ void probe(struct hrtimer *timer, enum hrtimer_restart (*fn)(struct hrtimer *));
 void probe(struct hrtimer *timer, enum hrtimer_restart (*fn)(struct hrtimer *))
 {
 	hrtimer_setup(timer, fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-}
-END
-
-# Pages of compressed memory in /proc/vmstat; there if the kernel has zsmalloc.
-have NR_ZSPAGES "$@" <<'END'
-#include <linux/mm.h>
-#include <linux/vmstat.h>
-void probe(struct page *page);
-void probe(struct page *page)
-{
-	mod_zone_page_state(page_zone(page), NR_ZSPAGES, 1);
 }
 END
 

@@ -158,32 +158,19 @@ int zram_algorithms_judge(const struct zram *z)
 	return err;
 }
 
-static int level_of(const struct zram_algorithm *a)
-{
-	return a->level == ZRAM_UNSET ? a->codec->default_level : a->level;
-}
-
-static int winbits_of(const struct zram_algorithm *a)
-{
-	return a->codec->has_winbits && a->winbits != ZRAM_UNSET ? a->winbits : 0;
-}
-
 void zram_algorithms_config(const struct zram *z, struct store_config *cfg)
 {
-	const struct zram_algorithm *a = z->algorithm;
 	unsigned int i;
 
-	cfg->codec = a->codec;
-	cfg->level = level_of(a);
-	cfg->winbits = winbits_of(a);
-	cfg->dict = a->dict;
-	cfg->dict_bytes = a->dict_bytes;
-	for (i = 1; i < STORE_CODECS; i++) {
-		a = &z->algorithm[i];
-		if (!a->codec)
+	for (i = 0; i < STORE_CODECS; i++) {
+		const struct zram_algorithm *a = &z->algorithm[i];
+		const struct codec_ops *c = a->codec;
+
+		if (!c)
 			continue;
-		cfg->more[i - 1] = (struct store_codec) {
-			.ops = a->codec, .level = level_of(a), .winbits = winbits_of(a),
+		cfg->codec[i] = (struct store_codec) {
+			.ops = c, .level = a->level == ZRAM_UNSET ? c->default_level : a->level,
+			.winbits = c->has_winbits && a->winbits != ZRAM_UNSET ? a->winbits : 0,
 			.dict = a->dict, .dict_bytes = a->dict_bytes,
 		};
 	}

@@ -160,11 +160,6 @@ static int read_packed(const struct packed_read *r)
 	return err;
 }
 
-static int read_now(const struct packed_read *r)
-{
-	return r->z->backing.packed ? read_packed(r) : read_block(r, r->page);
-}
-
 static void packed_read(struct work_struct *work)
 {
 	struct packed_read *r = container_of(work, struct packed_read, work);
@@ -172,7 +167,7 @@ static void packed_read(struct work_struct *work)
 	struct bio *parent = r->parent;
 
 	if (!r->packed)
-		r->err = read_now(r);
+		r->err = r->z->backing.packed ? read_packed(r) : read_block(r, r->page);
 	else if (!r->err)
 		r->err = backing_unpack(r->z, r->word, r->packed, r->page);
 	if (r->err)

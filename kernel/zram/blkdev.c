@@ -69,19 +69,15 @@ static void copy_segments(struct bio *bio, struct bvec_iter *iter, char *buf, u3
 
 	while (len) {
 		struct bio_vec bv = bio_iter_iovec(bio, *iter);
-		u32 n = min(bv.bv_len, len);
-		char *mem = kmap_local_page(bv.bv_page);
 
+		bv.bv_len = min(bv.bv_len, len);
 		if (to_bio)
-			memcpy(mem + bv.bv_offset, buf, n);
+			memcpy_to_bvec(&bv, buf);
 		else
-			memcpy(buf, mem + bv.bv_offset, n);
-		kunmap_local(mem);
-		if (to_bio)
-			flush_dcache_page(bv.bv_page);
-		bio_advance_iter_single(bio, iter, n);
-		buf += n;
-		len -= n;
+			memcpy_from_bvec(buf, &bv);
+		bio_advance_iter_single(bio, iter, bv.bv_len);
+		buf += bv.bv_len;
+		len -= bv.bv_len;
 	}
 	/* A segment may end within a sector; the steps have lost what is left of it. */
 	iter->bi_sector = end;

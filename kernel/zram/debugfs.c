@@ -16,28 +16,71 @@
 #include <linux/uaccess.h>
 
 #include "tier/tier_check.h"
-#include "classes.h"
 
 static struct dentry *root;
 
+/* Rows and columns are in-tree's: classes without zspages, too. */
+
+#define CLASSES_BYTES (CLASS_RAW_MAX * sizeof(struct pool_class_stat))
+#define ROW_TAIL "%13llu %10llu %10llu"
+
+static void show_row(struct seq_file *m, const struct size_class *c,
+		     const struct pool_class_stat *row, struct pool_class_stat *total)
+{
+	unsigned int k;
+
+	seq_printf(m, " %5u %5u ", c->index, c->size);
+	for (k = 0; k < POOL_FULLNESS; k++) {
+		seq_printf(m, "%9llu ", row->zspages[k]);
+		total->zspages[k] += row->zspages[k];
+	}
+	seq_printf(m, ROW_TAIL " %16u %8llu\n", row->objs, row->used, row->pages, c->pages,
+		   row->freeable);
+	total->objs += row->objs;
+	total->used += row->used;
+	total->pages += row->pages;
+	total->freeable += row->freeable;
+}
+
+/* rows: to work in. */
+static void show_classes(struct seq_file *m, struct pool *p, struct pool_class_stat *rows)
+{
+	struct pool_class_stat total = { 0 };
+	unsigned int i;
+
+	pool_class_stats(p, rows);
+	seq_printf(m, " %5s %5s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %13s %10s %10s %16s %8s\n",
+		   "class", "size", "10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%",
+		   "99%", "100%", "obj_allocated", "obj_used", "pages_used", "pages_per_zspage",
+		   "freeable");
+	for (i = 0; i < p->table.nclasses; i++)
+		show_row(m, &p->table.class[i], &rows[i], &total);
+	seq_printf(m, "\n %5s %5s ", "Total", "");
+	for (i = 0; i < POOL_FULLNESS; i++)
+		seq_printf(m, "%9llu ", total.zspages[i]);
+	seq_printf(m, ROW_TAIL " %16s %8llu\n", total.objs, total.used, total.pages, "",
+		   total.freeable);
+}
+
 static int classes_show(struct seq_file *m, void *unused)
 {
-	struct pool_class_stat *rows = host_zalloc(POOL_CLASSES_BYTES);
+	struct pool_class_stat *rows = host_zalloc(CLASSES_BYTES);
 	struct zram *z = m->private;
 
 	if (!rows)
 		return -ENOMEM;
 	down_read(&z->dev_lock);
 	if (z->disksize)
-		pool_classes_show(m, &z->store.pool, rows);
+		show_classes(m, &z->store.pool, rows);
 	up_read(&z->dev_lock);
-	host_free(rows, POOL_CLASSES_BYTES);
+	host_free(rows, CLASSES_BYTES);
 	return 0;
 }
 
+/* With room for the table, which else is counted anew for each length that is too short. */
 static int classes_open(struct inode *inode, struct file *file)
 {
-	return single_open_size(file, classes_show, inode->i_private, POOL_CLASSES_TEXT);
+	return single_open_size(file, classes_show, inode->i_private, SZ_64K);
 }
 
 static const struct file_operations classes_fops = {
@@ -113,23 +156,17 @@ static bool show_piece(struct zram *z, char *buf, size_t room, size_t *n, u64 *a
 {
 	unsigned int left = STORE_PIECE;
 	struct store *s = &z->store;
-	int line;
+	host_a64 *slot;
 
-	for (; left && *at < s->slots; left--) {
-		u64 skip = host_table_skip(&s->table, *at), word;
+	while ((slot = store_next_slot(s, at, s->slots, &left))) {
+		u64 word = host_a64_read(slot);
+		int line = word ? show_slot(buf + *n, room - *n, z, *at - 1, word) : 0;
 
-		if (skip) {
-			*at += min(skip, s->slots - *at);
-			continue;
+		if (line >= room - *n) {
+			--*at;
+			return false;
 		}
-		word = host_a64_read(store_slot(s, *at));
-		if (slot_type(word) != SLOT_EMPTY) {
-			line = show_slot(buf + *n, room - *n, z, *at, word);
-			if (line >= room - *n)
-				return false;
-			*n += line;
-		}
-		++*at;
+		*n += line;
 	}
 	return *at < s->slots;
 }

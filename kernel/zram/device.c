@@ -14,7 +14,7 @@
 #include <linux/part_stat.h>
 #include <linux/slab.h>
 
-#include "wb.h"
+#include "tier/writeback.h"
 
 static DEFINE_IDR(devices);             /* device_mutex */
 static DEFINE_MUTEX(device_mutex);
@@ -308,7 +308,8 @@ int zram_add(void)
 	init_rwsem(&z->check_lock);
 	init_waitqueue_head(&z->read_ended);
 	z->backing.batch = ZRAM_BATCH;
-	zram_wear_init(z);
+	spin_lock_init(&z->wear.lock);
+	z->wear.set = 1;
 	err = zram_blkdev_make(z);
 	if (err)
 		goto no_bounce;

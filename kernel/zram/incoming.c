@@ -82,18 +82,6 @@ struct zram_incoming {
 
 /* ---- what is handed over ---- */
 
-static struct handed *take_unused(struct zram_incoming *in)
-{
-	struct handed *h;
-
-	down(&in->room);
-	spin_lock_irq(&in->lock);
-	h = list_first_entry(&in->unused, struct handed, entry);
-	list_del(&h->entry);
-	spin_unlock_irq(&in->lock);
-	return h;
-}
-
 static void incoming_hand_over(struct zram_incoming *in, struct handed *h)
 {
 	h->full = pool_pages(&in->z->store.pool);
@@ -107,8 +95,10 @@ static void incoming_hand_over(struct zram_incoming *in, struct handed *h)
 void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
 {
 	struct zram_incoming *in = READ_ONCE(z->incoming);
-	struct handed *h = take_unused(in);
+	struct handed *h;
 
+	down(&in->room);
+	h = list_entry(zram_take_first(&in->lock, &in->unused), struct handed, entry);
 	*h = (struct handed){ .bio = bio, .iter = *rest };
 	bio_inc_remaining(bio);
 	incoming_hand_over(in, h);
@@ -165,18 +155,6 @@ static void incoming_endio(struct bio *bio)
 	list_add_tail(&r->entry, &in->done);
 	queue_work(in->queue, &in->work);
 	spin_unlock_irqrestore(&in->lock, flags);
-}
-
-static struct incoming_request *incoming_take_done(struct zram_incoming *in)
-{
-	struct incoming_request *r;
-
-	spin_lock_irq(&in->lock);
-	r = list_first_entry_or_null(&in->done, struct incoming_request, entry);
-	if (r)
-		list_del(&r->entry);
-	spin_unlock_irq(&in->lock);
-	return r;
 }
 
 static void incoming_finish(struct zram_incoming *in, struct incoming_request *r)
@@ -351,15 +329,15 @@ static void incoming_work(struct work_struct *w)
 {
 	struct zram_incoming *in = container_of(w, struct zram_incoming, work);
 	unsigned int noreclaim = memalloc_noreclaim_save(), noio = memalloc_noio_save();
-	struct incoming_request *r;
+	struct list_head *done;
 	struct handed *h;
 
 	WRITE_ONCE(in->waits, false);
 	for (;;) {
-		r = incoming_take_done(in);
-		h = r ? NULL : next_handed(in);
-		if (r)
-			incoming_finish(in, r);
+		done = zram_take_first(&in->lock, &in->done);
+		h = done ? NULL : next_handed(in);
+		if (done)
+			incoming_finish(in, list_entry(done, struct incoming_request, entry));
 		else if (!h || list_empty(&in->idle) || !begin_next(in, h))
 			break;
 		cond_resched();
@@ -387,8 +365,10 @@ void zram_incoming_look(struct zram *z)
 
 /* ---- its life ---- */
 
-static void incoming_put(struct zram_incoming *in)
+void zram_incoming_drop(struct zram_incoming *in)
 {
+	if (!in)
+		return;
 	if (in->queue)
 		destroy_workqueue(in->queue);
 	kvfree(in->request);
@@ -398,10 +378,9 @@ static void incoming_put(struct zram_incoming *in)
 void zram_incoming_stop(struct zram *z)
 {
 	/* Nothing is handed over any more, so the work begins no delay. */
-	if (z->incoming) {
+	if (z->incoming)
 		cancel_delayed_work_sync(&z->incoming->again);
-		incoming_put(z->incoming);
-	}
+	zram_incoming_drop(z->incoming);
 	WRITE_ONCE(z->incoming, NULL);
 }
 
@@ -417,7 +396,7 @@ static struct zram_incoming *incoming_make(struct zram *z)
 	in->queue = alloc_workqueue("%s_in", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 1,
 				    z->disk->disk_name);
 	if (!in->request || !in->queue) {
-		incoming_put(in);
+		zram_incoming_drop(in);
 		return NULL;
 	}
 	INIT_WORK(&in->work, incoming_work);
@@ -467,12 +446,6 @@ bool zram_incoming_use(struct zram *z, struct zram_incoming **in)
 	smp_store_release(&z->incoming, *in);
 	*in = NULL;
 	return true;
-}
-
-void zram_incoming_drop(struct zram_incoming *in)
-{
-	if (in)
-		incoming_put(in);
 }
 
 int zram_incoming_start(struct zram *z)

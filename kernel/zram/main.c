@@ -9,21 +9,9 @@
 static unsigned int num_devices = 1;
 static unsigned int chain_size = 16;
 
-static int __init add_devices(void)
-{
-	unsigned int i;
-	int nr;
-
-	for (i = 0; i < num_devices; i++) {
-		nr = zram_add();
-		if (nr < 0)
-			return nr;
-	}
-	return 0;
-}
-
 static int __init zram_init(void)
 {
+	unsigned int i;
 	int err;
 
 	if (chain_size < CHAIN_MIN || chain_size > CHAIN_MAX) {
@@ -50,8 +38,9 @@ static int __init zram_init(void)
 		pr_err("cannot register zram-control: error %d\n", err);
 		goto no_control;
 	}
-	err = add_devices();
-	if (!err)
+	for (i = 0; i < num_devices && err >= 0; i++)
+		err = zram_add();
+	if (err >= 0)
 		return 0;
 
 	zram_control_unregister();

@@ -104,32 +104,9 @@ static const char *recompress_judge(struct zram *z, struct words *w)
 /* ---- what it needs, all there before it has pp_lock ---- */
 
 struct room {
-	struct recompress_work work;
+	char page[PAGE_SIZE], packed[PAGE_SIZE];
 	u64 count[RECOMPRESS_BANDS];    /* pages by band of sizes */
 };
-
-static void drop_room(struct room *room)
-{
-	if (!room)
-		return;
-	free_page((unsigned long)room->work.page);
-	free_page((unsigned long)room->work.packed);
-	kfree(room);
-}
-
-static struct room *recompress_make_room(void)
-{
-	struct room *room = kzalloc(sizeof(*room), GFP_KERNEL);
-
-	if (!room)
-		return NULL;
-	room->work.page = (void *)__get_free_page(GFP_KERNEL);
-	room->work.packed = (void *)__get_free_page(GFP_KERNEL);
-	if (room->work.page && room->work.packed)
-		return room;
-	drop_room(room);
-	return NULL;
-}
 
 /* ---- the work; pp_lock is held, so that the store stays ---- */
 
@@ -195,6 +172,7 @@ static int recompress_walk(struct zram *z, struct recompress_request *r,
 
 static int recompress_device(struct zram *z, const struct words *w, struct room *room)
 {
+	const struct recompress_work work = { room->page, room->packed };
 	struct recompress_request r;
 	unsigned int band = 0;
 	int err = 0;
@@ -209,11 +187,11 @@ static int recompress_device(struct zram *z, const struct words *w, struct room 
 	/* Of the last band not all are wanted. */
 	if (!err && band) {
 		r.from = band + 1;
-		err = recompress_walk(z, &r, &room->work);
+		err = recompress_walk(z, &r, &work);
 		r.to = band + 1;
 	}
 	r.from = band;
-	return err ?: recompress_walk(z, &r, &room->work);
+	return err ?: recompress_walk(z, &r, &work);
 }
 
 static ssize_t recompress_locked(struct device *dev, const char *buf, struct words *w,
@@ -240,7 +218,7 @@ static ssize_t recompress_store(struct device *dev, struct device_attribute *att
 	struct words w = { .max_pages = U64_MAX, .priority = 1 };
 	struct zram *z = zram_of(dev);
 	char *text = kstrdup(buf, GFP_KERNEL);
-	struct room *room = recompress_make_room();
+	struct room *room = kvzalloc(sizeof(*room), GFP_KERNEL);
 	ssize_t err = -ENOMEM;
 
 	if (text && room) {
@@ -255,7 +233,7 @@ static ssize_t recompress_store(struct device *dev, struct device_attribute *att
 		err = recompress_locked(dev, buf, &w, room);
 		mutex_unlock(&z->pp_lock);
 	}
-	drop_room(room);
+	kvfree(room);
 	kfree(text);
 	return err ?: len;
 }

@@ -34,7 +34,7 @@ void zram_shrink_rest(struct host_work *w)
 {
 	struct zram *z = container_of(w, struct zram, rest);
 
-	shrink_rest(&z->store.shrink);
+	shrink_rest(&z->store.shrink, U64_MAX);
 }
 
 void zram_shrinker_add(struct zram *z)

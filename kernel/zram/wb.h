@@ -77,6 +77,20 @@ void zram_wb_stop(struct wb_work *w);
 void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
 		    struct page *page);
 
+/* Takes the first of a list that interrupts add to, or NULL.  Process context. */
+static inline struct list_head *zram_take_first(spinlock_t *lock, struct list_head *list)
+{
+	struct list_head *first = NULL;
+
+	spin_lock_irq(lock);
+	if (!list_empty(list)) {
+		first = list->next;
+		list_del(first);
+	}
+	spin_unlock_irq(lock);
+	return first;
+}
+
 /* ---- wear.c ---- */
 
 /*
@@ -88,6 +102,5 @@ bool zram_wear_take(struct zram *z, u64 *from);
 void zram_wear_failed(struct zram *z, u64 from);
 /* Pages that the limit allows just now; U64_MAX: there is none.  Process context. */
 u64 zram_wear_room(struct zram *z);
-void zram_wear_init(struct zram *z);
 
 #endif

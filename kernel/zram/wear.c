@@ -41,9 +41,3 @@ u64 zram_wear_room(struct zram *z)
 	spin_unlock(&w->lock);
 	return pages;
 }
-
-void zram_wear_init(struct zram *z)
-{
-	spin_lock_init(&z->wear.lock);
-	z->wear.set = 1;
-}

@@ -85,18 +85,6 @@ static void writeback_endio(struct bio *bio)
 	spin_unlock_irqrestore(&w->lock, flags);
 }
 
-static struct wb_request *writeback_take_done(struct wb_work *w)
-{
-	struct wb_request *r;
-
-	spin_lock_irq(&w->lock);
-	r = list_first_entry_or_null(&w->done, struct wb_request, entry);
-	if (r)
-		list_del(&r->entry);
-	spin_unlock_irq(&w->lock);
-	return r;
-}
-
 static void writeback_finish(struct wb_work *w, struct wb_request *r)
 {
 	struct store *s = &w->z->store;
@@ -128,11 +116,11 @@ static void writeback_finish(struct wb_work *w, struct wb_request *r)
 /* Waits for one request at least; those that are done are put in their slots. */
 static void writeback_reap(struct wb_work *w)
 {
-	struct wb_request *r;
+	struct list_head *done;
 
 	wait_event(w->wait, !list_empty_careful(&w->done));
-	while ((r = writeback_take_done(w)))
-		writeback_finish(w, r);
+	while ((done = zram_take_first(&w->lock, &w->done)))
+		writeback_finish(w, list_entry(done, struct wb_request, entry));
 }
 
 /* ---- writing ---- */
@@ -290,14 +278,6 @@ static u64 writeback_room(struct zram *z)
 	return min(READ_ONCE(b->nfree) + READ_ONCE(b->nlate), zram_wear_room(z));
 }
 
-/* Waits for all that is in flight.  The last error of a bio. */
-static int writeback_drain(struct wb_work *w)
-{
-	while (w->in_flight)
-		writeback_reap(w);
-	return w->err;
-}
-
 /* The largest first, as far as there is room for all of a size: then their order is no matter. */
 int zram_wb_write(struct wb_work *w)
 {
@@ -314,7 +294,9 @@ int zram_wb_write(struct wb_work *w)
 		err = writeback_pass(w, smallest, top);
 		top = smallest - 1;
 	}
-	return writeback_drain(w) ?: err;
+	while (w->in_flight)
+		writeback_reap(w);
+	return w->err ?: err;
 }
 
 /* ---- choosing ---- */

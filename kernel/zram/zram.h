@@ -298,7 +298,7 @@ static inline bool zram_incoming_on(const struct zram *z)
  *
  * bio: takes what is left of a bio, whole pages for whole slots.  The bio ends once more when that
  * has.
- * page: writes one page, and waits for it.  0, or an error of store_write(); -EIO: the device.
+ * page: writes one page, and waits for it.  0, or an error of store_try_write(); -EIO: the device.
  */
 void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest);
 int zram_incoming_page(struct zram *z, u64 slot, struct page *page);

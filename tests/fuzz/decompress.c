@@ -11,6 +11,7 @@
  * store the destination is zeros.
  */
 #include "fuzz.h"
+#include "store_calls.h"
 #include "store/check.h"
 #include "codecs/codecs.h"
 
@@ -119,8 +120,8 @@ static void open_stores(void)
 	source_open(&source);
 	for (unsigned int i = 0; i < 4; i++) {
 		struct store_config cfg = {
-			.slots = SLOTS, .codec = user_codecs[i], .chain = 4,
-			.level = user_codecs[i]->min_level,
+			.codec[0] = { .ops = user_codecs[i], .level = user_codecs[i]->min_level },
+			.slots = SLOTS, .chain = 4,
 		};
 
 		must_eq(store_init(&store[i], &source.pages, &cfg), 0);

@@ -122,9 +122,9 @@ char *next_arg(char *args, char **name, char **value);
 #define kstrdup(s, gfp) strdup(s)
 #define kfree(p) free(p)
 #define vfree(p) free(p)
+#define kvfree(p) free(p)
 #define kcalloc(n, size, gfp) calloc(n, size)
-#define free_page(p) free((void *)(p))
-#define __get_free_page(gfp) ((unsigned long)malloc(PAGE_SIZE))
+#define kvzalloc(bytes, gfp) calloc(1, bytes)
 #define __GFP_NOWARN 0
 #define __GFP_RETRY_MAYFAIL 0
 /* So that a disk of any size can be asked for. */
@@ -259,6 +259,10 @@ void bio_advance_iter(const struct bio *bio, struct bvec_iter *iter, unsigned in
 #define flush_dcache_page(page) ((void)(page))
 #define page_address(page) ((void *)(page)->byte)
 #define page_to_nid(page) ((void)(page), 0u)
+#define memcpy_to_bvec(bv, from)                                                              \
+	memcpy((bv)->bv_page->byte + (bv)->bv_offset, from, (bv)->bv_len)
+#define memcpy_from_bvec(to, bv)                                                              \
+	memcpy(to, (bv)->bv_page->byte + (bv)->bv_offset, (bv)->bv_len)
 #define cond_resched() ((void)0)
 #define hash_64(v, bits) ((u64)(v) * 0x61c8864680b583ebu >> (64 - (bits)))
 

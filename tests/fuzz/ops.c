@@ -9,6 +9,7 @@
  * and leaves the slot as it was.
  */
 #include "fuzz.h"
+#include "store_calls.h"
 #include "store/check.h"
 #include "codecs/codecs.h"
 
@@ -111,7 +112,7 @@ static void verify(u64 i)
 	if (m->kind == BLOB) {
 		must_eq(store_read(&store, i, got), -EINVAL);
 		must_eq(got[0], 0xee);
-		must_eq(store_get(&store, i, got, m->bytes, &bytes), 0);
+		must_eq(blob_get(&store, i, got, m->bytes, &bytes), 0);
 		must_eq(bytes, m->bytes);
 		must(!memcmp(got, m->data, bytes));
 		must_eq(got[bytes], 0xee);
@@ -121,7 +122,7 @@ static void verify(u64 i)
 	must(m->kind == EMPTY ? same_byte(got, 0, PAGE_SIZE)
 			      : !memcmp(got, m->data, PAGE_SIZE));
 	must_eq(got[PAGE_SIZE], 0xee);
-	must_eq(store_get(&store, i, got, PAGE_SIZE, &bytes), m->kind == PAGE ? -EINVAL : 0);
+	must_eq(blob_get(&store, i, got, PAGE_SIZE, &bytes), m->kind == PAGE ? -EINVAL : 0);
 	must_eq(bytes, 0);
 }
 
@@ -241,14 +242,14 @@ static void one_op(struct choices *c)
 static void open_store(struct choices *c)
 {
 	struct store_config cfg = {
-		.codec = user_codecs[take_below(c, 4)],
+		.codec[0] = { .ops = user_codecs[take_below(c, 4)] },
 		.chain = CHAIN_MIN + take_below(c, CHAIN_MAX - CHAIN_MIN + 1),
 		.slots = 1 + take_below(c, SLOTS_MAX),
 		.release_limit = release_limit(c),
 	};
 
 	/* A level whose context is small: making one is most of the time otherwise. */
-	cfg.level = cfg.codec->min_level;
+	cfg.codec[0].level = cfg.codec[0].ops->min_level;
 	slots = (unsigned int)cfg.slots;
 	empty_all();
 	failing = 0;

@@ -10,6 +10,7 @@
  * files can be read at any time, as whole lines.
  */
 #include "fuzz.h"
+#include "store_calls.h"
 #include "../../kernel/zram/sysfs.h"
 #include "../../kernel/zram/wb.h"
 #include "../../kernel/zram/zram.h"
@@ -168,9 +169,11 @@ int zram_start(struct zram *z, u64 disksize)
 	must_eq(z->disksize, 0);
 	/* What is wrong with a set has no part in it here, but is looked at. */
 	if (!zram_algorithms_judge(z)) {
+		const struct store_codec *c = &cfg.codec[0];
+
 		zram_algorithms_config(z, &cfg);
-		must(cfg.codec == z->algorithm[0].codec && cfg.level >= cfg.codec->min_level &&
-		     cfg.level <= cfg.codec->max_level && cfg.dict_bytes <= cfg.codec->max_dict);
+		must(c->ops == z->algorithm[0].codec && c->level >= c->ops->min_level &&
+		     c->level <= c->ops->max_level && c->dict_bytes <= c->ops->max_dict);
 	}
 	if (!below)
 		z->disksize = disksize;
@@ -778,7 +781,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct store_config cfg = {
-		.slots = SLOTS, .codec = &codec_first, .chain = 4, .release_limit = 1 << 20,
+		.codec[0] = { .ops = &codec_first },
+		.slots = SLOTS, .chain = 4, .release_limit = 1 << 20,
 	};
 
 	(void)argc;
@@ -789,7 +793,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	zram.disk = &disk;
 	must_eq(store_init(&zram.store, &source.pages, &cfg), 0);
 	must_eq(store_back(&zram.store, &zram.backed, BLOCKS), 0);
-	zram_wear_init(&zram);
+	spin_lock_init(&zram.wear.lock);
+	zram.wear.set = 1;
 	fill_slots();
 	add_files(zram_disk_groups);
 	disk_files = files;

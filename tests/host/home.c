@@ -280,7 +280,7 @@ unsigned int host_percpu_items(struct host_percpu *pc)
 unsigned int host_percpu_node(struct host_percpu *pc, unsigned int i)
 {
 	(void)pc;
-	return i < home->cpus ? host_cpu_node(i) : 0;
+	return i < home->cpus ? hostile_cpu_node(i) : 0;
 }
 
 /* Each item was free at some moment of the call. */
@@ -350,7 +350,7 @@ unsigned int hostile_nr_nodes(void)
 	return home->nodes;
 }
 
-unsigned int host_cpu_node(unsigned int cpu)
+unsigned int hostile_cpu_node(unsigned int cpu)
 {
 	if (cpu >= home->cpus)
 		explore_fail("the node of CPU %u of %u is asked for", cpu, home->cpus);
@@ -359,7 +359,7 @@ unsigned int host_cpu_node(unsigned int cpu)
 
 unsigned int numa_mem_id(void)
 {
-	return host_cpu_node(raw_smp_processor_id());
+	return hostile_cpu_node(raw_smp_processor_id());
 }
 
 void *host_percpu_lock(struct host_percpu *pc)

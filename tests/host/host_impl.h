@@ -85,11 +85,6 @@ static inline u64 host_a64_read_acquire(const host_a64 *a)
 	return host_a64_read(a);
 }
 
-static inline u64 host_a64_read_address(const host_a64 *a)
-{
-	return host_a64_read_acquire(a);
-}
-
 static inline void host_a64_set(host_a64 *a, u64 v)
 {
 	hostile_touch(a, sizeof(*a), true);
@@ -240,7 +235,7 @@ unsigned int num_online_cpus(void);
 unsigned int hostile_nr_nodes(void);
 #define nr_node_ids hostile_nr_nodes()
 unsigned int numa_mem_id(void);
-unsigned int host_cpu_node(unsigned int cpu);
+unsigned int hostile_cpu_node(unsigned int cpu);
 
 /* ---- pages and memory ---- */
 

@@ -204,8 +204,8 @@ static int give_spare(struct release *r, const struct rig_config *cfg)
 int rig_open(const struct rig_config *cfg)
 {
 	const struct store_config sc = {
-		.more[0].ops = cfg->recompress ? &second : NULL, .slots = cfg->slots,
-		.codec = &codec, .chain = CHAIN_MIN, .mem_limit = cfg->mem_limit,
+		.codec[1].ops = cfg->recompress ? &second : NULL, .slots = cfg->slots,
+		.codec[0] = { .ops = &codec }, .chain = CHAIN_MIN, .mem_limit = cfg->mem_limit,
 		.release_limit = cfg->release_limit, .unit_pages = cfg->unit_pages,
 	};
 	int err = -ENOMEM;
@@ -403,7 +403,7 @@ u32 rig_value(u64 i, bool page)
 	u64 *buf = buffer[me->id];
 	size_t bytes = 0;
 	int err = page ? read_any(&rig->store, i, buf)
-		       : store_get(&rig->store, i, buf, PAGE_SIZE, &bytes);
+		       : blob_get(&rig->store, i, buf, PAGE_SIZE, &bytes);
 
 	if (err)
 		explore_fail("a read failed: %d", err);

@@ -9,6 +9,7 @@
 #ifndef EBB_TESTS_RIG_H
 #define EBB_TESTS_RIG_H
 
+#include "../store_calls.h"
 #include "tier/tier_check.h"
 #include "tier/recompress.h"
 #include "history.h"

@@ -778,7 +778,7 @@ static void who_is_interrupted_stops_compacting(void)
 	if (store_compact(&rig->store))
 		explore_fail("a compaction goes on for nobody");
 	shrink_look(&rig->store.shrink);
-	shrink_rest(&rig->store.shrink);
+	shrink_rest(&rig->store.shrink, ~(u64)0);
 	if (pool_pages(&rig->store.pool) < cfg.slots / 4)
 		explore_fail("a worker goes on for nobody");
 	home->interrupted = false;

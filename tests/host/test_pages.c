@@ -130,7 +130,7 @@ static void pages_come_of_the_node_that_is_asked_for(void)
 					explore_fail("a page is of node %u, not %u",
 						     host_page_node(&src, held[i]), node);
 			must_take(cpu, 1, NUMA_NO_NODE, 0);
-			if (host_page_node(&src, held[6]) != host_cpu_node(cpu))
+			if (host_page_node(&src, held[6]) != hostile_cpu_node(cpu))
 				explore_fail("a page of no matter where is not of the own node");
 			end();
 		}
@@ -159,7 +159,7 @@ static void zspages_come_of_the_node_of_what_is_stored(void)
 		for (i = 0; i < 8; i++) {
 			me->cpu = i;
 			if (store_put(&rig->store, i, page, RAW, NUMA_NO_NODE) ||
-			    zspage_of(i)->node != host_cpu_node(i))
+			    zspage_of(i)->node != hostile_cpu_node(i))
 				explore_fail("CPU %u stores on node %u", i, zspage_of(i)->node);
 			/*
 			 * Of a page of another node on its node, as reclaim of one node by another
@@ -292,7 +292,7 @@ static void slots_take_memory_where_they_were_written(void)
 	meta = store_meta_bytes(&rig->store);
 	for (i = 0; i < cfg.slots; i += HOST_TABLE_PIECE / 4)
 		if (store_free(&rig->store, i) || store_read(&rig->store, i, page) || page[0] ||
-		    store_get(&rig->store, i, page, sizeof(page), &got) || got ||
+		    blob_get(&rig->store, i, page, sizeof(page), &got) || got ||
 		    slot_has_object(store_hold(&rig->store, i)))
 			explore_fail("slot %zu is not empty", i);
 	if (store_meta_bytes(&rig->store) != meta || home->pages_out)

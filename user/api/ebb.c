@@ -7,9 +7,13 @@
 
 #include "store/check.h"
 #include "codecs/codecs.h"
+#include "blob.h"
+#include "compact.h"
 #include "ebb.h"
 #include "ebb_in.h"
+#include "meta.h"
 #include "home/pcp.h"
+#include "lazy.h"
 #include "sized.h"
 #include "why.h"
 #include "store/store.h"
@@ -143,7 +147,7 @@ static u64 release_limit(u64 asked)
 
 /* The streams of the stores with one codec and level. */
 struct shared_streams {
-	struct streams streams;
+	struct lazy_streams lazy;
 	struct shared_streams *next;
 	u32 stores;
 };
@@ -172,30 +176,30 @@ static int need_budget(struct release_budget **budget)
 	return err;
 }
 
-static struct shared_streams *new_streams(const struct store_config *core)
+static struct shared_streams *new_streams(const struct store_codec *c)
 {
-	const struct codec_params params = { .level = core->level };
+	const struct codec_params params = { .level = c->level };
 	struct shared_streams *t = host_zalloc(sizeof(*t));
 
 	if (!t)
 		return NULL;
-	if (!streams_init(&t->streams, core->codec, &params, true))
+	if (!lazy_init(&t->lazy, c->ops, &params))
 		return t;
 	host_free(t, sizeof(*t));
 	return NULL;
 }
 
-static struct shared_streams *get_streams(const struct store_config *core)
+static struct shared_streams *get_streams(const struct store_codec *c)
 {
 	struct process *p = process;
 	struct shared_streams *t;
 
 	mutex_lock(&p->lock);
 	for (t = p->streams; t; t = t->next)
-		if (t->streams.codec == core->codec && t->streams.params.level == core->level)
+		if (t->lazy.streams.codec == c->ops && t->lazy.streams.params.level == c->level)
 			break;
 	if (!t) {
-		t = new_streams(core);
+		t = new_streams(c);
 		if (t) {
 			t->next = p->streams;
 			p->streams = t;
@@ -223,7 +227,7 @@ static void put_streams(struct shared_streams *t)
 	mutex_unlock(&p->lock);
 	if (!last)
 		return;
-	streams_destroy(&t->streams);
+	lazy_destroy(&t->lazy);
 	host_free(t, sizeof(*t));
 }
 
@@ -299,7 +303,7 @@ static void decay(struct host_work *w)
 	if (aged && !(store->flags & EBB_NO_COMPACT)) {
 		again |= look_for_holes(store);
 		if (is_sparse(store))
-			again |= shrink_sparse(&store->core.shrink, COMPACT_NS) && is_sparse(store);
+			again |= shrink_rest(&store->core.shrink, COMPACT_NS) && is_sparse(store);
 	}
 	again |= store->give && store->give(store->give_ctx, GIVE_ALSO_NS);
 	zone = zone_decay(store->zone, GIVE_NS);
@@ -325,7 +329,7 @@ static int check_config(const struct ebb_config *cfg, struct store_config *core)
 	    why_if(cfg->chain_size && (cfg->chain_size < CHAIN_MIN || cfg->chain_size > CHAIN_MAX),
 		   "chain_size %u: expected %u to %u, or 0", cfg->chain_size, CHAIN_MIN, CHAIN_MAX))
 		return -EINVAL;
-	err = ebb_find_codec(cfg->codec, cfg->level, &core->codec, &core->level);
+	err = ebb_find_codec(cfg->codec, cfg->level, &core->codec[0].ops, &core->codec[0].level);
 	if (err)
 		return err;
 	core->slots = cfg->slots;
@@ -385,10 +389,10 @@ static int open_store(struct ebb_store **out, const struct ebb_config *theirs)
 	if (err)
 		goto no_work;
 	err = -ENOMEM;
-	store->streams = get_streams(&core);
+	store->streams = get_streams(&core.codec[0]);
 	if (!store->streams)
 		goto no_streams;
-	core.streams = &store->streams->streams;
+	core.streams = &store->streams->lazy.streams;
 	err = store_init(&store->core, &store->pages, &core);
 	if (err)
 		goto no_store;
@@ -586,7 +590,7 @@ int ebb_put(struct ebb_store *store, uint64_t slot, const void *data, size_t byt
 	    why_if(!bytes || bytes > PAGE_SIZE, "bytes %zu: expected 1 to %zu", bytes, PAGE_SIZE))
 		return -EINVAL;
 	do
-		err = store_try_put(&store->core, slot, data, bytes, numa_mem_id());
+		err = blob_put(&store->core, slot, data, bytes, numa_mem_id());
 	while (unlikely(err) && may_try_again(store, err));
 	if (!err)
 		note_freed(store);
@@ -598,7 +602,7 @@ int ebb_get(struct ebb_store *store, uint64_t slot, void *buf, size_t cap, size_
 	if (unlikely(!is_open(store) || !bytes || (!buf && cap)))
 		return refuse_get(store, bytes);
 	fault_in_to_write(buf, cap < PAGE_SIZE ? cap : PAGE_SIZE);
-	return store_get(&store->core, slot, buf, cap, bytes);
+	return blob_get(&store->core, slot, buf, cap, bytes);
 }
 
 int ebb_free(struct ebb_store *store, uint64_t first, uint64_t count)

@@ -79,12 +79,6 @@ static inline u64 host_a64_read_acquire(const host_a64 *a)
 	return __atomic_load_n(&a->v, __ATOMIC_ACQUIRE);
 }
 
-/* C has no other way to say it that compilers keep to. */
-static inline u64 host_a64_read_address(const host_a64 *a)
-{
-	return host_a64_read_acquire(a);
-}
-
 static inline void host_a64_set(host_a64 *a, u64 v)
 {
 	__atomic_store_n(&a->v, v, __ATOMIC_RELAXED);
@@ -451,12 +445,6 @@ static inline unsigned int numa_mem_id(void)
 	return 0;
 }
 
-static inline unsigned int host_cpu_node(unsigned int cpu)
-{
-	(void)cpu;
-	return 0;
-}
-
 static inline unsigned int host_percpu_items(struct host_percpu *pc)
 {
 	return pc->items;
@@ -595,7 +583,8 @@ __attribute__((cold)) bool host_user_table_need(struct host_table *t, u64 i);
 
 static inline host_a64 *host_table_at(const struct host_table *t, u64 i)
 {
-	u64 words = host_a64_read_address(&t->segment[i >> HOST_USER_SEGMENT_SHIFT]);
+	/* For its dependency: C has no other way to say that which compilers keep to. */
+	u64 words = host_a64_read_acquire(&t->segment[i >> HOST_USER_SEGMENT_SHIFT]);
 
 	if (unlikely(!words))
 		return (host_a64 *)(uintptr_t)&host_user_no_word;

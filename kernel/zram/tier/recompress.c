@@ -180,16 +180,12 @@ int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_
 	unsigned int slots = STORE_PIECE, pages = RECOMPRESS_PIECE;
 	int outcome;
 
-	for (; slots && pages && r->left && *at < end; slots--) {
-		u64 skip = host_table_skip(&s->table, *at);
-
-		if (skip) {
-			*at += skip;
-			continue;
-		}
-		outcome = store_recompress(s, *at, r, w);
-		if (outcome < 0)
+	while (pages && r->left && store_next_slot(s, at, end, &slots)) {
+		outcome = store_recompress(s, *at - 1, r, w);
+		if (outcome < 0) {
+			--*at;
 			return outcome;
+		}
 		if (outcome != RECOMPRESS_PASSED) {
 			pages--;
 			r->left--;
@@ -197,7 +193,6 @@ int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_
 			cond_resched();
 		}
 		r->done += outcome == RECOMPRESS_DONE;
-		++*at;
 	}
 	return r->left && *at < end;
 }

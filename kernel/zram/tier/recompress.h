@@ -55,9 +55,9 @@ unsigned int store_last_codec(const struct store *s);
 
 /*
  * Tries slot i < slots.  An enum recompress_outcome, or an error with which nothing has changed but
- * that the page is not idle any more: -EIO: a codec failed; -ENOMEM; -ENOSPC as
- * store_write().  Memory is not waited for.  mem_limit is not looked at, since less is taken than
- * is given back.  Process context; one caller at a time for each store (hold.h counts on it).
+ * that the page is not idle any more: -EIO: a codec failed; -ENOMEM; -ENOSPC as store_try_write().
+ * Memory is not waited for.  mem_limit is not looked at, since less is taken than is given back.
+ * Process context; one caller at a time for each store (hold.h counts on it).
  */
 int store_recompress(struct store *s, u64 i, struct recompress_request *r,
 		     const struct recompress_work *w);

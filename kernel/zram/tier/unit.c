@@ -241,12 +241,13 @@ static int unit_pack(struct store *s, struct stream *st, unit_gather *gather, vo
 	size_t bytes = (size_t)s->units->pages << PAGE_SHIFT, at;
 	unsigned int fills = 0;
 	size_t cap;
+	u64 fill;
 	int n;
 
 	st->unit_is = 0;
 	gather(arg, st->unit);
 	for (at = 0; at < bytes; at += PAGE_SIZE)
-		fills += store_is_fill((char *)st->unit + at);
+		fills += store_is_fill((char *)st->unit + at, &fill);
 	if (2 * fills >= s->units->pages)
 		return -EAGAIN;
 	cap = (s->units->pages - (fills ? fills : 1)) * pool_max_small(&s->pool);
