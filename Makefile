@@ -163,6 +163,8 @@ measure-units: ## measure units: memory and time of pages that are compressed to
 	@scripts/deps uml
 	@ko=$$(scripts/module uml-smp) && bench/kernel/units --ebb "$$ko" --rounds $(ROUNDS) \
 		--json build/bench/kernel-units.json
+	@{ bench/kernel/units --kernel counted --ebb "$$(scripts/module counted)" --rounds 1 --mb 2 \
+		--json build/bench/kernel-units-counted.json || [ $$? = 77 ]; }
 
 measure-programs: build ## measure programs: nbdkit and RocksDB, Ebb's plugins beside their own; 12 minutes a round
 	@scripts/deps check

@@ -602,8 +602,9 @@ def bench_density_writes_its_rows(tmp):
 def bench_units_writes_its_rows(tmp):
     page = json.loads(works(*TINY, "--json").stdout)["machine"]["page_bytes"]
     due = [u for u in (page, 4 * page, 16 * page) if u <= 65536]
+    data = tree(tmp)
     for option in ([], ["--unit", "65536"]):
-        rows = bench(tmp, "units", "--size", "4M", "--data", tree(tmp), *option)
+        rows = bench(tmp, "units", "--size", "4M", "--data", data, *option)
         has(rows, "codec unit_bytes taken_per_byte write_us read_us page_us random_us")
         assert [(r["codec"], r["unit_bytes"]) for r in rows] == \
             [(c, u) for c in ("lz4", "zstd") for u in (due if not option else [65536])], rows
