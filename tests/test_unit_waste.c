@@ -47,7 +47,7 @@ static void units_with_few_live_pages_are_taken_apart_first(void **state)
 	close_units();
 }
 
-/* However many pages of each unit died. */
+/* However many pages of each unit died, where pages have little in common. */
 static void waste_ends_at_an_eighth(void **state)
 {
 	static const unsigned int sizes[] = { 2, 4, 8, 16 };
@@ -58,7 +58,7 @@ static void waste_ends_at_an_eighth(void **state)
 			struct unit_stats st;
 
 			for (u64 k = 0; k < SLOTS; k += sizes[i])
-				must_eq(put_unit(s, k, 4), 0);
+				must_eq(put_unit(s, k, 6), 0);
 			for (u64 k = 0; k < SLOTS; k++)
 				if (k % sizes[i] < dead)
 					drop(s, k);
@@ -276,12 +276,21 @@ static void a_unit_that_found_no_memory_is_tried_again(void **state)
 	close_units();
 }
 
+/* lz4 sees that pages are alike as far as it looks back, which is 64 KiB. */
+static void skip_if_pages_are_large(void)
+{
+	if (PAGE_SIZE > 32768)
+		skip();
+}
+
 /* Pages that are alike take a page together, and one each alone. */
 static void taking_units_apart_takes_no_more_memory(void **state)
 {
-	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	struct store *s;
 	u64 was;
 
+	skip_if_pages_are_large();
+	s = open_units(&codec_lz4, 16, 0, 0);
 	for (u64 i = 0; i < SLOTS; i += 16)
 		put_noise(s, i, PAGE_SIZE, true);
 	was = pool_pages(&s->pool);
@@ -297,8 +306,10 @@ static void taking_units_apart_takes_no_more_memory(void **state)
 /* Where pages that are alike were taken apart, what found room before finds some after. */
 static void taking_units_apart_leaves_room_for_others(void **state)
 {
-	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	struct store *s;
 
+	skip_if_pages_are_large();
+	s = open_units(&codec_lz4, 16, 0, 0);
 	for (u64 i = 0; i < SLOTS - 16; i += 16)
 		put_noise(s, i, PAGE_SIZE, true);
 	WRITE_ONCE(s->pool.limit, (pool_pages(&s->pool) + 16) << PAGE_SHIFT);

@@ -32,7 +32,6 @@ SOURCES = {
     "kernel-release.json": ("make measure WHAT=kernel", ("kind", "variant", "np")),
     "kernel-latency.json": ("make measure WHAT=kernel", ("kind", "variant")),
     "kernel-units.json": ("make measure WHAT=units", ("variant", "heap", "codec", "unit")),
-    "kernel-units-counted.json": ("make measure WHAT=units", ("variant", "heap", "codec", "unit")),
     "linux-release.json": ("make measure WHAT=linux", ("kind", "client", "allocator", "np")),
     "kernel-pressure.json": ("make measure WHAT=pressure", ("kind", "variant")),
     "tiers.json": ("make measure WHAT=tiers", ("kind", "variant")),
