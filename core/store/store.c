@@ -408,15 +408,20 @@ int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, u
 int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 {
 	int err = try_write(s, i, page, node, HOST_MAY_WAIT);
+	unsigned int tidies = s->units ? STORE_TIDIES : 0;
 
 	if (likely(!store_no_room(err)))
 		return err;
-	do {
+	for (;;) {
 		/* Frees all that was held back at the first try, or by tidying. */
 		release_flush(&s->release);
 		err = store_try_now(s, i, page, node, HOST_MAY_WAIT);
-	} while (store_no_room(err) && s->units && s->unit_ops->tidy(s, HOST_MAY_WAIT) > 0);
-	return err;
+		if (!store_no_room(err) || !tidies--)
+			return err;
+		/* Once more at least: another may have made room meanwhile. */
+		if (s->unit_ops->tidy(s, HOST_MAY_WAIT) <= 0)
+			tidies = 0;
+	}
 }
 
 static void fill_page(void *page, u64 fill)

@@ -25,8 +25,9 @@
 #include "stats.h"
 #include "stream.h"
 
-/* Instances of units that wait with a CPU (unit.h). */
+/* Instances of units that wait with a CPU (unit.h); times that a write without room tidies them. */
 #define STORE_UNIT_BATCH 32u
+#define STORE_TIDIES 4u
 
 #define STORE_CODECS 4          /* priorities: as many as slot.h has bits for */
 

@@ -704,6 +704,12 @@
 	.act = { { TIDY }, { RECOMPRESS(0) }, { READ(0), FREE(0) } },
 },
 {
+	.name = "a write without room against a unit that another takes apart",
+	.units = 4, .slots = 8, .limit_pages = 3, .most = 2,
+	.before = { UNIT(0, PAGE_SIZE + HALF), FREE(1), FREE(2), FREE(3) },
+	.act = { { TIDY }, { MUST_WRITE(4, RAW) } },
+},
+{
 	.name = "a page that never was in memory, a unit, and a reader",
 	.units = 2, .blocks = 2, .most = 3,
 	.before = { UNIT(0, HALF) },

@@ -54,7 +54,7 @@ struct scratch {
 	/* A block's bytes; what the codec made of them: BLOCK_BYTES each, after room for a head. */
 	unsigned char *plain, *packed;
 	block_ref plain_is;             /* whose bytes plain has, for scratch_has(); 0: nobody's */
-	u64 plain_made;                 /* blocks.made before they came there */
+	u64 plain_made;                 /* blocks.made when that was made */
 };
 
 struct blocks {
@@ -196,6 +196,15 @@ int block_get_packed(struct blocks *b, struct scratch *s, block_ref ref, size_t 
 static inline bool scratch_has(struct blocks *b, const struct scratch *s, block_ref ref)
 {
 	return s->plain_is == ref && host_a64_read(&b->made) - s->plain_made < UINT32_MAX;
+}
+
+/* s->plain has the bytes of a block that is there. */
+static inline void scratch_keep(struct blocks *b, struct scratch *s, block_ref ref)
+{
+	u64 made = host_a64_read(&b->made);
+
+	s->plain_is = ref;
+	s->plain_made = made - (u32)((u32)made - (u32)ref);
 }
 
 /* Frees a block, which nobody can find any more.  Waits for no reader, and needs no memory. */

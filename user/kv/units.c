@@ -256,10 +256,8 @@ static int read_once(struct ebb_units *u, struct scratch *s, u64 i, void *data)
 
 	if (plain && ref && scratch_has(&u->blocks, s, ref))
 		return 0;
-	if (plain) {
+	if (plain)
 		s->plain_is = 0;
-		s->plain_made = host_a64_read(&u->blocks.made);
-	}
 	if (ref)
 		err = block_get(&u->blocks, s, ref, data, u->bytes, &n);
 	else
@@ -267,7 +265,7 @@ static int read_once(struct ebb_units *u, struct scratch *s, u64 i, void *data)
 	if (!err && n != u->bytes)
 		err = -EIO;
 	if (!err && plain)
-		s->plain_is = ref;
+		scratch_keep(&u->blocks, s, ref);
 	return err;
 }
 
@@ -308,13 +306,12 @@ static int change_unit(struct ebb_units *u, struct scratch *s, u64 i, size_t off
 	err = read_once(u, s, i, s->plain);
 	if (!err) {
 		s->plain_is = 0;
-		s->plain_made = host_a64_read(&u->blocks.made);
 		memcpy(s->plain + off, data, n);
 		err = make_block(u, s, i, s->plain, &ref);
 	}
 	if (!err) {
 		old = swap(u, st, i, ref);
-		s->plain_is = ref;
+		scratch_keep(&u->blocks, s, ref);
 	}
 	mutex_unlock(&st->lock);
 	if (old)

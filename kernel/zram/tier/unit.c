@@ -7,7 +7,7 @@
  * A unit word's value, and an instance's word; of a dead one, live and readers are 0, and the next
  * that is unused, + 1, stands where the unit's number was.  share: what a page of the unit takes.
  *
- *     | share - 1 (6) | tag (14) | instance (31) |
+ *     | share (6) | tag (14) | instance (31) |
  *     | number (31) | tag (14) | readers (14) | live (5) |
  */
 #define UNIT_TAG_BITS 14
@@ -30,13 +30,13 @@ static u32 unit_instance(u64 word)
 
 static u64 unit_share(u64 word)
 {
-	return (word >> UNIT_SHARE_SHIFT & (UNIT_SHARES - 1)) + 1;
+	return word >> UNIT_SHARE_SHIFT & (UNIT_SHARES - 1);
 }
 
 /* The word of the pages of a unit whose pieces take so much room. */
 static u64 unit_word(const struct units *u, u32 nr, u64 tag, s64 room)
 {
-	u64 share = ((u64)room - 1) >> u->shift >> UNIT_SHARE_BITS;
+	u64 share = (u64)room >> u->shift >> UNIT_SHARE_BITS;
 
 	if (share >= UNIT_SHARES)
 		share = UNIT_SHARES - 1;
@@ -481,63 +481,81 @@ static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
 	return done;
 }
 
-/* A unit that is taken apart; its room, and what those of its pages take that are out. */
-struct apart {
-	u32 nr;
-	unsigned int how;               /* of allocations */
-	unsigned int live, out;
-	u64 took;
-};
-
-/*
- * The page of slot i, if it is of the unit, becomes one by itself.  UNIT_STAYS: with that the pages
- * that are out would take more, on average, than what each of those that live has; or the page is
- * about to be written back.  -ENOMEM and the like.
- */
-static int unit_take_out(struct store *s, u64 i, struct apart *a)
+/* The room of a held instance's pieces. */
+static u64 instance_room(struct store *s, u32 nr)
 {
-	u64 word = host_a64_read(store_slot(s, i)), copied, new, room, takes;
-	int err;
+	u64 key = unit_key(s->units, nr), room = 0, piece;
+	unsigned int k;
 
-	if (slot_type(word) != SLOT_UNIT || unit_instance(word) != a->nr)
-		return 0;
-	if (word & SLOT_CHOSEN)
-		return UNIT_STAYS;
-	/* Held, so that what says the same later is the same. */
-	if (!instance_hold(s, store_slot(s, i), word))
-		return 0;
-	err = unit_copy(s, i, s->units->page, false, &copied);
-	if (!err && slot_same_value(copied, word))
-		err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, a->how | STORE_PAST_LIMIT,
-				      &new);
-	else if (!err)
-		err = STORE_AGAIN;
-	if (!err) {
-		room = (unit_share(word) * UNIT_SHARE) << s->units->shift;
-		takes = slot_has_object(new) ? (u64)pool_ref_room(&s->pool, slot_ref(new)) : 0;
-		a->took += takes;
-		a->out++;
-		if (a->took * a->live >= room * a->out)
-			err = UNIT_STAYS;
-		if ((err || !unit_replace(s, i, word, new)) && slot_has_object(new))
-			pool_free(&s->pool, slot_ref(new));
-	}
-	instance_drop(s, a->nr);
-	return err == STORE_AGAIN ? 0 : err;
+	for (k = 1; k < s->units->pages && (piece = host_a64_read(store_slot(s, key + k))); k++)
+		room += (u64)pool_ref_room(&s->pool, slot_ref(piece));
+	return room;
 }
 
-/* *pages counts those that were compressed. */
+/*
+ * Makes the page of slot i one by itself, if it is of the held unit of word: *new, else 0.
+ * UNIT_STAYS: it does not decompress, or the codec fails.  -ENOMEM and the like.
+ */
+static int unit_page_alone(struct store *s, u64 i, u64 word, unsigned int how, u64 *new)
+{
+	u64 now = host_a64_read(store_slot(s, i));
+	int err;
+
+	*new = 0;
+	if (!slot_same_value(now, word))
+		return 0;
+	err = unit_copy(s, i, s->units->page, false, &now);
+	if (err < 0)
+		return UNIT_STAYS;
+	if (err || !slot_same_value(now, word))
+		return 0;
+	err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, how | STORE_PAST_LIMIT, new);
+	return err < 0 && !store_no_room(err) ? UNIT_STAYS : err;
+}
+
+/*
+ * Takes a unit apart, as a whole, if its pages take less alone; else it is spared.  *pages counts
+ * those that were compressed.  -ENOMEM and the like.
+ */
 static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 			   unsigned int *pages)
 {
-	struct apart a = { .nr = nr, .how = how, .live = (unsigned int)(inst & UNIT_LIVE) };
-	u64 i = (inst >> UNIT_NR_SHIFT) << s->units->shift;
-	unsigned int k;
+	struct units *u = s->units;
+	u64 i = (inst >> UNIT_NR_SHIFT) << u->shift, word = 0, new[UNIT_PAGES_MOST], left;
+	host_a64 *slot = NULL;
+	unsigned int k, n;
 	int err = 0;
 
-	for (k = 0; k < s->units->pages && !err; k++)
-		err = unit_take_out(s, i + k, &a);
-	*pages += a.out;
+	for (k = 0; k < u->pages; k++) {
+		u64 now = host_a64_read(store_slot(s, i + k));
+
+		if (slot_type(now) != SLOT_UNIT || unit_instance(now) != nr)
+			continue;
+		/* It is about to be written back. */
+		if (now & SLOT_CHOSEN)
+			return 0;
+		slot = store_slot(s, i + k);
+		word = now;
+	}
+	/* Held, so that what says the same later is the same. */
+	if (!slot || !instance_hold(s, slot, word))
+		return 0;
+	left = instance_room(s, nr);
+	for (n = 0; n < u->pages && !err; n++) {
+		err = unit_page_alone(s, i + n, word, how, &new[n]);
+		*pages += new[n] != 0;
+		k = slot_has_object(new[n]) ? (u32)pool_ref_room(&s->pool, slot_ref(new[n])) : 0;
+		left = k < left ? left - k : 0;
+		if (!err && !left)
+			err = UNIT_STAYS;
+	}
+	if (err == UNIT_STAYS)
+		u->sparing += (u->pages - (inst & UNIT_LIVE)) * unit_share(word) * UNIT_SHARE;
+	for (k = 0; k < n; k++)
+		if (new[k] && (err || !unit_replace(s, i + k, word, new[k])) &&
+		    slot_has_object(new[k]))
+			pool_free(&s->pool, slot_ref(new[k]));
+	instance_drop(s, nr);
 	/* What the pieces leave is room for the next. */
 	if (READ_ONCE(s->pool.limit) &&
 	    pool_pages(&s->pool) << PAGE_SHIFT > READ_ONCE(s->pool.limit))
@@ -545,7 +563,7 @@ static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 	return err < 0 ? err : 0;
 }
 
-/* Whether enough is wasted, and more than what a round left, for it saves nothing. */
+/* Whether enough is wasted, and more than what a round spared. */
 static bool units_waste(struct store *s)
 {
 	u64 waste = store_count(s, CNT_UNIT_WASTE) * UNIT_SHARE, room = store_count(s, CNT_ROOM);
@@ -564,9 +582,10 @@ static bool units_next_walk(struct store *s)
 	u->left = READ_ONCE(u->fresh);
 	if (u->live == u->pages - 1) {
 		u->live = 0;
-		u->spared = store_count(s, CNT_UNIT_WASTE) * UNIT_SHARE;
+		u->spared = u->sparing;
 		return false;
 	}
+	u->sparing = 0;
 	u->live = u->live ? 2 * u->live : (u->pages + 3) / 4;
 	if (u->live >= u->pages)
 		u->live = u->pages - 1;

@@ -42,7 +42,7 @@
 /* Bytes: what a page of a unit takes is told in so many. */
 #define UNIT_SHARE_BITS (PAGE_SHIFT - 6)
 #define UNIT_SHARE ((u64)1 << UNIT_SHARE_BITS)
-#define UNIT_STAYS 4            /* inside of unit.c; beside STORE_AGAIN */
+#define UNIT_STAYS 4            /* inside of unit.c: it is not taken apart */
 
 /*
  * Orderings (docs/internals/locking.md).
@@ -72,7 +72,8 @@ struct units {
 	u32 at;                         /* the instance to be looked at next, */
 	u32 left;                       /* and how many there still are in this walk */
 	unsigned int live;              /* units with no more live pages are taken apart */
-	u64 spared;                     /* bytes that were wasted after the last whole round */
+	/* Bytes wasted by units that take less as they are: of the last round, of this one. */
+	u64 spared, sparing;
 };
 
 struct unit_stats {

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_unit_tidy.c - taking units apart: what is damaged, what is spared and tried again, what
+ * others do meanwhile, what a write without room does.
+ */
+#include "unit_rig.h"
+
+/* Tidies as a tick does, so many times at most; the last answer. */
+static int tidy_times(struct store *s, unsigned int most)
+{
+	int more = 1;
+
+	for (unsigned int n = 0; n < most && more; n++)
+		more = units_tidy(s, 0);
+	return more;
+}
+
+static void must_waste_an_eighth(struct store *s)
+{
+	u64 waste = store_count(s, CNT_UNIT_WASTE) * UNIT_SHARE, room = store_count(s, CNT_ROOM);
+
+	must_be_at_most(waste, room / 8);
+}
+
+/* ---- a codec that cannot read the unit of one slot ---- */
+
+static u64 unreadable;
+
+static int unreadable_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	int err = codec_lz4.decompress(ctx, src, n, dst, cap);
+	u64 slot;
+
+	memcpy(&slot, dst, sizeof(slot));
+	return err || (cap > PAGE_SIZE && slot == unreadable) ? -EIO : 0;
+}
+
+static struct store *open_with_unreadable(u64 slot)
+{
+	static struct codec_ops codec;
+	struct store *s;
+
+	codec = codec_lz4;
+	codec.decompress = unreadable_decompress;
+	unreadable = slot;
+	s = open_units(&codec, 4, 0, 0);
+	for (u64 i = 0; i < SLOTS; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	return s;
+}
+
+/* One unit is damaged: the others are taken apart all the same. */
+static void a_unit_that_cannot_be_read_keeps_no_other(void **state)
+{
+	struct store *s = open_with_unreadable(0);
+
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 4 != 1)
+			must_eq(store_free(s, i), 0);
+	tidy(s);
+	must_waste_an_eighth(s);
+	close_units();
+}
+
+/* The same at the limit: a write finds what those before it left. */
+static void a_unit_that_cannot_be_read_fails_no_write(void **state)
+{
+	struct store *s = open_with_unreadable(160);
+
+	WRITE_ONCE(s->pool.limit, pool_pages(&s->pool) << PAGE_SHIFT);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 4 != 1)
+			must_eq(store_free(s, i), 0);
+	page_of(want, 2, 3);
+	must_eq(store_try_write(s, 2, want, NUMA_NO_NODE), 0);
+	close_units();
+}
+
+/* ---- two who tidy ---- */
+
+/* While a writer waited for `tidying` the tick, or another writer, made all the room there is. */
+static int tidy_after_another(struct store *s, unsigned int how)
+{
+	tidy_times(s, 1000);
+	return units_tidy(s, how);
+}
+
+static void a_write_finds_the_room_that_another_made(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
+	static struct unit_ops ops;
+	int err = 0;
+	u64 i;
+
+	ops = *s->unit_ops;
+	ops.tidy = tidy_after_another;
+	s->unit_ops = &ops;
+	for (i = 0; i < SLOTS && !err; i += 16)
+		err = put_unit(s, i, 2);
+	must_eq(err, -EDQUOT);
+	WRITE_ONCE(s->pool.limit, pool_pages(&s->pool) << PAGE_SHIFT);
+	for (i = 0; i < SLOTS; i++)
+		if (i % 16 != 7)
+			drop(s, i);
+	page_of(want, 900, 3);
+	err = store_try_write(s, 900, want, NUMA_NO_NODE);
+	must_eq(err, 0);
+	close_units();
+}
+
+/* ---- what is spared ---- */
+
+/* A munmap goes on while units are taken apart: what dies behind the walk is tried as well. */
+static void what_dies_behind_a_walk_is_tried(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 2, 0, 0);
+
+	for (u64 i = 0; i < SLOTS; i += 2)
+		must_eq(put_unit(s, i, 4), 0);
+	for (u64 i = SLOTS / 2; i < SLOTS; i += 2)
+		drop(s, i);
+	must_eq(units_tidy(s, 0), 1);
+	for (u64 i = 0; i < SLOTS / 2; i += 2)
+		drop(s, i);
+	/* All ticks that there may be: nothing else dies. */
+	for (unsigned int n = 0; n < 100; n++)
+		tidy_times(s, 1000);
+	must_waste_an_eighth(s);
+	close_units();
+}
+
+/* Writeback gave up: its pages are as any other's again. */
+static void what_is_chosen_no_more_is_tried(void **state)
+{
+	struct store *s = open_units_backed(&codec_lz4, 0);
+	struct chosen c = { { 0 } };
+	u64 at = 0;
+
+	for (u64 i = 0; i < SLOTS; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	while (store_choose_piece(s, &at, SLOTS, 0, &c))
+		;
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 4)
+			drop(s, i);
+	tidy_times(s, 1000);
+	for (at = 0; store_unchoose_piece(s, &at);)
+		;
+	for (unsigned int n = 0; n < 100; n++)
+		tidy_times(s, 1000);
+	must_waste_an_eighth(s);
+	close_units();
+}
+
+/* ---- what taking apart costs ---- */
+
+/* The first `small` pages begin with so much noise of their own, the rest are alike. */
+static void put_mixed(struct store *s, u64 first, unsigned int small, size_t noise)
+{
+	unsigned int k;
+	u64 word;
+
+	for (k = 0; k < units.pages; k++) {
+		unsigned char *page = whole + k * PAGE_SIZE;
+		u64 slot = first + k;
+
+		memset(page, 0x55, PAGE_SIZE);
+		if (k < small)
+			fill_random(page, noise, slot + 1);
+		else
+			fill_random(page, PAGE_SIZE, first + 1);
+		memcpy(page, &slot, sizeof(slot));
+	}
+	must_eq(unit_make(s, first, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word), 0);
+	for (k = 0; k < units.pages; k++)
+		unit_put(s, first + k, word);
+}
+
+/*
+ * zram-abi.md: none whose pages would take more alone is taken apart, and mem_limit is passed by
+ * what a unit's pages take until it is gone.
+ */
+static void a_unit_that_stays_keeps_its_pages(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	u64 pages;
+
+	for (u64 i = 0; i < SLOTS; i += 16)
+		put_mixed(s, i, 10, 1000);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 16 < 3)
+			must_eq(store_free(s, i), 0);
+	pages = pool_pages(&s->pool);
+	WRITE_ONCE(s->pool.limit, pages << PAGE_SHIFT);
+	for (unsigned int n = 0; n < 100; n++)
+		tidy_times(s, 1000);
+	store_compact(s);
+	must_be_at_most(pool_pages(&s->pool), pages + 16);
+	close_units();
+}
+
+/* What compresses best: a page's share is told in 64 bytes, and its unit takes less than that. */
+static void small_units_are_not_taken_apart_to_take_more(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 16, 0, 0);
+	u64 room;
+
+	for (u64 i = 0; i < SLOTS; i += 16)
+		put_mixed(s, i, 16, 8);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 16 < 2)
+			must_eq(store_free(s, i), 0);
+	room = store_count(s, CNT_ROOM);
+	tidy_times(s, 1000);
+	must_be_at_most(store_count(s, CNT_ROOM), room);
+	close_units();
+}
+
+/* ---- how long a write takes ---- */
+
+static unsigned int unpacked, packed_pages;
+
+static int counting_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	unpacked += cap > PAGE_SIZE;
+	return codec_lz4.decompress(ctx, src, n, dst, cap);
+}
+
+static int counting_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	packed_pages += n == PAGE_SIZE;
+	return codec_lz4.compress(ctx, src, n, dst, cap);
+}
+
+/* One write for which there is no room: its work is bounded, whatever the size of the store. */
+static void a_write_without_room_does_bounded_work(void **state)
+{
+	static struct codec_ops codec;
+	unsigned char page[PAGE_SIZE];
+	struct store *s;
+
+	codec = codec_lz4;
+	codec.decompress = counting_decompress;
+	codec.compress = counting_compress;
+	s = open_units(&codec, 4, 0, 0);
+	for (u64 i = 0; i < SLOTS; i += 4)
+		put_mixed(s, i, 0, 0);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 4 < 2)
+			must_eq(store_free(s, i), 0);
+	WRITE_ONCE(s->pool.limit, 1);
+	unpacked = packed_pages = 0;
+	fill_random(page, PAGE_SIZE, 1);
+	must_eq(store_try_write(s, 0, page, NUMA_NO_NODE), -EDQUOT);
+	must_be_at_most(unpacked, STORE_TIDIES * UNIT_TIDY_PAGES);
+	close_units();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_unit_that_cannot_be_read_keeps_no_other),
+		cmocka_unit_test(a_unit_that_cannot_be_read_fails_no_write),
+		cmocka_unit_test(a_write_finds_the_room_that_another_made),
+		cmocka_unit_test(what_dies_behind_a_walk_is_tried),
+		cmocka_unit_test(what_is_chosen_no_more_is_tried),
+		cmocka_unit_test(a_unit_that_stays_keeps_its_pages),
+		cmocka_unit_test(small_units_are_not_taken_apart_to_take_more),
+		cmocka_unit_test(a_write_without_room_does_bounded_work),
+	};
+
+	return cmocka_run_group_tests_name("unit_tidy", tests, NULL, NULL);
+}
