@@ -271,6 +271,9 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 		begun = incoming_begin(in, h, slot, page);
 		if (begun != -ENOMEM && begun != -EBUSY)
 			return begun;
+		/* What died in units is room, too. */
+		if (in->z->units.pages)
+			units_tidy(&in->z->store, h->how);
 		in->held |= !release_help_all(r);
 		err = try_store(in, h, slot, page);
 		if (begun == -EBUSY && store_no_room(err))

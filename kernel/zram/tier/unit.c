@@ -559,7 +559,7 @@ static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 	/* What the pieces leave is room for the next. */
 	if (READ_ONCE(s->pool.limit) &&
 	    pool_pages(&s->pool) << PAGE_SHIFT > READ_ONCE(s->pool.limit))
-		release_flush(&s->release);
+		release_help_all(&s->release);
 	return err < 0 ? err : 0;
 }
 
@@ -579,12 +579,12 @@ static bool units_next_walk(struct store *s)
 {
 	struct units *u = s->units;
 
-	u->left = READ_ONCE(u->fresh);
 	if (u->live == u->pages - 1) {
 		u->live = 0;
 		u->spared = u->sparing;
 		return false;
 	}
+	u->left = READ_ONCE(u->fresh);
 	u->sparing = 0;
 	u->live = u->live ? 2 * u->live : (u->pages + 3) / 4;
 	if (u->live >= u->pages)
