@@ -276,13 +276,6 @@ static void a_unit_that_found_no_memory_is_tried_again(void **state)
 	close_units();
 }
 
-/* lz4 sees that pages are alike as far as it looks back, which is 64 KiB. */
-static void skip_if_pages_are_large(void)
-{
-	if (PAGE_SIZE > 32768)
-		skip();
-}
-
 /* Pages that are alike take a page together, and one each alone. */
 static void taking_units_apart_takes_no_more_memory(void **state)
 {

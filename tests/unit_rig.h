@@ -144,6 +144,13 @@ static inline void tidy(struct store *s)
 	}
 }
 
+/* lz4 sees that pages are alike as far as it looks back, which is 64 KiB. */
+static inline void skip_if_pages_are_large(void)
+{
+	if (PAGE_SIZE > 32768)
+		skip();
+}
+
 static inline struct unit_stats stats(struct store *s)
 {
 	struct unit_stats st;
