@@ -96,6 +96,17 @@ static void *disturb(void *arg)
 	return NULL;
 }
 
+static void run_threads(void *(*fn)(void *arg))
+{
+	for (uintptr_t t = 0; t < THREADS; t++) {
+		thread[t].rng.s = test_seed * THREADS + t;
+		thread[t].steps = scaled(8000);
+		must_eq(pthread_create(&thread[t].id, NULL, fn, (void *)t), 0);
+	}
+	for (unsigned int t = 0; t < THREADS; t++)
+		must_eq(pthread_join(thread[t].id, NULL), 0);
+}
+
 static void threads_see_whole_pages_of_their_slots(void **state)
 {
 	static const unsigned int sizes[] = { 2, 4, 16 };
@@ -107,13 +118,7 @@ static void threads_see_whole_pages_of_their_slots(void **state)
 
 		over = false;
 		must_eq(pthread_create(&other, NULL, disturb, NULL), 0);
-		for (uintptr_t t = 0; t < THREADS; t++) {
-			thread[t].rng.s = test_seed * THREADS + t;
-			thread[t].steps = scaled(8000);
-			must_eq(pthread_create(&thread[t].id, NULL, run, (void *)t), 0);
-		}
-		for (unsigned int t = 0; t < THREADS; t++)
-			must_eq(pthread_join(thread[t].id, NULL), 0);
+		run_threads(run);
 		__atomic_store_n(&over, true, __ATOMIC_RELAXED);
 		must_eq(pthread_join(other, NULL), 0);
 		for (u64 slot = 0; slot < BUSY; slot++) {
@@ -123,7 +128,6 @@ static void threads_see_whole_pages_of_their_slots(void **state)
 		close_units();
 	}
 }
-
 
 /* ---- each thread has units of its own, and knows what is in them; others do all the rest ---- */
 
@@ -266,13 +270,7 @@ static void owners_find_what_they_wrote(void **state)
 		over = false;
 		must_eq(pthread_create(&other, NULL, disturb, NULL), 0);
 		must_eq(pthread_create(&back, NULL, write_back, NULL), 0);
-		for (uintptr_t t = 0; t < THREADS; t++) {
-			thread[t].rng.s = test_seed * THREADS + t;
-			thread[t].steps = scaled(8000);
-			must_eq(pthread_create(&thread[t].id, NULL, run_own, (void *)t), 0);
-		}
-		for (unsigned int t = 0; t < THREADS; t++)
-			must_eq(pthread_join(thread[t].id, NULL), 0);
+		run_threads(run_own);
 		__atomic_store_n(&over, true, __ATOMIC_RELAXED);
 		must_eq(pthread_join(other, NULL), 0);
 		must_eq(pthread_join(back, NULL), 0);

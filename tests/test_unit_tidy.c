@@ -154,28 +154,6 @@ static void what_is_chosen_no_more_is_tried(void **state)
 
 /* ---- what taking apart costs ---- */
 
-/* The first `small` pages begin with so much noise of their own, the rest are alike. */
-static void put_mixed(struct store *s, u64 first, unsigned int small, size_t noise)
-{
-	unsigned int k;
-	u64 word;
-
-	for (k = 0; k < units.pages; k++) {
-		unsigned char *page = whole + k * PAGE_SIZE;
-		u64 slot = first + k;
-
-		memset(page, 0x55, PAGE_SIZE);
-		if (k < small)
-			fill_random(page, noise, slot + 1);
-		else
-			fill_random(page, PAGE_SIZE, first + 1);
-		memcpy(page, &slot, sizeof(slot));
-	}
-	must_eq(unit_make(s, first, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word), 0);
-	for (k = 0; k < units.pages; k++)
-		unit_put(s, first + k, word);
-}
-
 /*
  * zram-abi.md: none whose pages would take more alone is taken apart, and mem_limit is passed by
  * what a unit's pages take until it is gone.

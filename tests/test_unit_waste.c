@@ -74,15 +74,8 @@ static void waste_ends_at_an_eighth(void **state)
 static void at_the_limit_waste_comes_back(void **state)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
-	int err = 0;
-	u64 i;
 
-	for (i = 0; i < SLOTS && !err; i += 16)
-		err = put_unit(s, i, 2);
-	must_eq(err, -EDQUOT);
-	for (i = 0; i < SLOTS; i++)
-		if (i % 16 != 7)
-			drop(s, i);
+	fill_and_drop(s);
 	tidy(s);
 	must_be_at_most(pool_pages(&s->pool), 32);
 	put_page(s, 1000, 3);
@@ -202,25 +195,7 @@ static void what_is_taken_out_is_chosen_no_more(void **state)
 	close_units();
 }
 
-
 /* ---- what taking apart may cost ---- */
-
-/* A unit whose pages begin with so many bytes that do not compress: the same in all, or not. */
-static void put_noise(struct store *s, u64 first, size_t noise, bool same)
-{
-	unsigned int k;
-	u64 word, slot;
-
-	for (k = 0; k < units.pages; k++) {
-		slot = first + k;
-		memset(whole + k * PAGE_SIZE, 0x55, PAGE_SIZE);
-		fill_random(whole + k * PAGE_SIZE, noise, same ? first + 1 : slot + 1);
-		memcpy(whole + k * PAGE_SIZE, &slot, sizeof(slot));
-	}
-	must_eq(unit_make(s, first, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word), 0);
-	for (k = 0; k < units.pages; k++)
-		unit_put(s, first + k, word);
-}
 
 /* An eighth of the units, which compress badly, have one page left; the others are small. */
 static void waste_is_what_the_dead_pages_of_each_unit_take(void **state)
@@ -229,7 +204,7 @@ static void waste_is_what_the_dead_pages_of_each_unit_take(void **state)
 	u64 was;
 
 	for (u64 i = 0; i < SLOTS; i += 16)
-		put_noise(s, i, i < SLOTS / 8 ? PAGE_SIZE * 5 / 8 : 0, false);
+		put_mixed(s, i, 16, i < SLOTS / 8 ? PAGE_SIZE * 5 / 8 : 0);
 	was = pool_pages(&s->pool);
 	for (u64 i = 0; i < SLOTS / 8; i++)
 		if (i % 16)
@@ -285,7 +260,7 @@ static void taking_units_apart_takes_no_more_memory(void **state)
 	skip_if_pages_are_large();
 	s = open_units(&codec_lz4, 16, 0, 0);
 	for (u64 i = 0; i < SLOTS; i += 16)
-		put_noise(s, i, PAGE_SIZE, true);
+		put_mixed(s, i, 0, 0);
 	was = pool_pages(&s->pool);
 	WRITE_ONCE(s->pool.limit, (was + 16) << PAGE_SHIFT);
 	for (u64 i = 0; i < SLOTS; i++)
@@ -304,7 +279,7 @@ static void taking_units_apart_leaves_room_for_others(void **state)
 	skip_if_pages_are_large();
 	s = open_units(&codec_lz4, 16, 0, 0);
 	for (u64 i = 0; i < SLOTS - 16; i += 16)
-		put_noise(s, i, PAGE_SIZE, true);
+		put_mixed(s, i, 0, 0);
 	WRITE_ONCE(s->pool.limit, (pool_pages(&s->pool) + 16) << PAGE_SHIFT);
 	put_page(s, SLOTS - 16, 3);
 	for (u64 i = 0; i < SLOTS - 16; i++)
@@ -333,7 +308,7 @@ static void the_limit_is_passed_by_a_unit_at_most(void **state)
 		WRITE_ONCE(s->pool.limit, was << PAGE_SHIFT);
 		pool_reset_peak(&s->pool);
 		tidy(s);
-			must_be_at_most(pool_pages_peak(&s->pool), was + 16);
+		must_be_at_most(pool_pages_peak(&s->pool), was + 16);
 		close_units();
 	}
 }
@@ -342,16 +317,9 @@ static void the_limit_is_passed_by_a_unit_at_most(void **state)
 static void at_the_limit_a_write_finds_what_was_freed(void **state)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
-	int err = 0;
-	u64 i;
 
-	for (i = 0; i < SLOTS && !err; i += 16)
-		err = put_unit(s, i, 2);
-	must_eq(err, -EDQUOT);
-	for (i = 0; i < SLOTS; i++)
-		if (i % 16 != 7)
-			drop(s, i);
-	for (i = 900; i < 908; i++)
+	fill_and_drop(s);
+	for (u64 i = 900; i < 908; i++)
 		put_page(s, i, 3);
 	must_have_all(s);
 	close_units();
@@ -363,7 +331,7 @@ static void at_the_limit_dead_pages_of_large_units_make_room(void **state)
 	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 
 	for (u64 i = 0; i < SLOTS; i += 16)
-		put_noise(s, i, i < SLOTS / 8 ? PAGE_SIZE * 5 / 8 : 0, false);
+		put_mixed(s, i, 16, i < SLOTS / 8 ? PAGE_SIZE * 5 / 8 : 0);
 	WRITE_ONCE(s->pool.limit, pool_pages(&s->pool) << PAGE_SHIFT);
 	for (u64 i = 0; i < SLOTS / 8; i++)
 		if (i % 16)

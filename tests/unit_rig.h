@@ -122,6 +122,42 @@ static inline void drop(struct store *s, u64 slot)
 	version[slot] = 0;
 }
 
+/* Units of 16 up to a limit, of each of which all pages but one die then. */
+static inline void fill_and_drop(struct store *s)
+{
+	int err = 0;
+	u64 i;
+
+	for (i = 0; i < SLOTS && !err; i += 16)
+		err = put_unit(s, i, 2);
+	must_eq(err, -EDQUOT);
+	for (i = 0; i < SLOTS; i++)
+		if (i % 16 != 7)
+			drop(s, i);
+}
+
+/* A unit whose first `small` pages begin with so much noise of their own, the rest are alike. */
+static inline void put_mixed(struct store *s, u64 first, unsigned int small, size_t noise)
+{
+	unsigned int k;
+	u64 word;
+
+	for (k = 0; k < units.pages; k++) {
+		unsigned char *page = whole + k * PAGE_SIZE;
+		u64 slot = first + k;
+
+		memset(page, 0x55, PAGE_SIZE);
+		if (k < small)
+			fill_random(page, noise, slot + 1);
+		else
+			fill_random(page, PAGE_SIZE, first + 1);
+		memcpy(page, &slot, sizeof(slot));
+	}
+	must_eq(unit_make(s, first, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word), 0);
+	for (k = 0; k < units.pages; k++)
+		unit_put(s, first + k, word);
+}
+
 static inline bool always(void)
 {
 	return true;

@@ -605,7 +605,7 @@ static int units_tidy_some(struct store *s, unsigned int how)
 		u->live = u->left = 0;
 		return 0;
 	}
-	for (looks = 0; looks < UNIT_TIDY_LOOKS && pages < UNIT_TIDY_PAGES && !err; looks++) {
+	for (looks = 0; looks < UNIT_TIDY_LOOKS && pages < UNIT_TIDY_PAGES; looks++) {
 		while (!u->left)
 			if (!units_next_walk(s))
 				return pages > 0;
