@@ -6,6 +6,7 @@
  * what it makes, so that none reads what another made.
  */
 #include "store_rig.h"
+#include "tier/idle.h"
 #include "tier/recompress.h"
 
 #define SLOTS 2048u

@@ -3,6 +3,7 @@
  * test_unit.c - pages that are compressed together: what slots name, and who lets go of it.
  */
 #include "stay.h"
+#include "tier/idle.h"
 #include "unit_rig.h"
 
 /* ---- one at a time ---- */

@@ -2,6 +2,7 @@
 /*
  * test_unit_threads.c - units that many threads write, read, free and take apart at once.
  */
+#include "tier/idle.h"
 #include "unit_rig.h"
 
 #include <pthread.h>

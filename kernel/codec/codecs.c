@@ -2,32 +2,26 @@
 /* codecs.c - the table of codecs, in the order in which in-tree zram lists them. */
 #include "codecs.h"
 
-#include <linux/kconfig.h>
 #include <linux/slab.h>
 
-/* As in Kbuild: both halves of the library. */
-#define HAVE(comp, decomp) \
-	(IS_ENABLED(CONFIG_##comp##_COMPRESS) && IS_ENABLED(CONFIG_##decomp##_DECOMPRESS))
-#define HAVE_DEFLATE (IS_ENABLED(CONFIG_ZLIB_DEFLATE) && IS_ENABLED(CONFIG_ZLIB_INFLATE))
-
 const struct codec_ops *const kernel_codecs[] = {
-#if HAVE(LZO, LZO)
+#ifdef CODEC_lzo
 	&codec_lzorle,
 	&codec_lzo,
 #endif
-#if HAVE(LZ4, LZ4)
+#ifdef CODEC_lz4
 	&codec_lz4,
 #endif
-#if HAVE(LZ4HC, LZ4)
+#ifdef CODEC_lz4hc
 	&codec_lz4hc,
 #endif
-#if HAVE(ZSTD, ZSTD)
+#ifdef CODEC_zstd
 	&codec_zstd,
 #endif
-#if HAVE_DEFLATE
+#ifdef CODEC_deflate
 	&codec_deflate,
 #endif
-#if HAVE(842, 842)
+#ifdef CODEC_842
 	&codec_842,
 #endif
 	NULL

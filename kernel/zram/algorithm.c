@@ -262,6 +262,7 @@ static int algorithm_parse(char *text, struct words *w, bool params)
 	return err;
 }
 
+#if ZRAM_HAS(MULTI_COMP)
 static ssize_t recomp_algorithm_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct zram *z = zram_of(dev);
@@ -301,6 +302,7 @@ static ssize_t recomp_algorithm_store(struct device *dev, struct device_attribut
 	return err ?: len;
 }
 DEVICE_ATTR_RW(recomp_algorithm);
+#endif
 
 /*
  * Where the set of w goes: *set, with the codec that it waits for, or NULL if it does not wait.

@@ -94,7 +94,9 @@ static int read_slot(struct zram *z, u64 slot, struct page *page, enum store_cou
 {
 	int err = store_read(&z->store, slot, page_address(page));
 
-	return unlikely(err == STORE_BACKED) ? zram_backing_read_wait(z, slot, page, failed) : err;
+	if (ZRAM_HAS(WRITEBACK) && unlikely(err == STORE_BACKED))
+		err = zram_backing_read_wait(z, slot, page, failed);
+	return err;
 }
 
 static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
@@ -110,7 +112,7 @@ static int read_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		err = store_read(&z->store, p->slot, mem);
 		kunmap_local(mem);
 		flush_dcache_page(page);
-		if (unlikely(err == STORE_BACKED))
+		if (ZRAM_HAS(WRITEBACK) && unlikely(err == STORE_BACKED))
 			err = zram_backing_read(z, p->slot, page, bio);
 		bio_advance_iter_single(bio, iter, PAGE_SIZE);
 		return err;
@@ -248,7 +250,7 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 	while (iter.bi_size && !err) {
 		struct piece p = next_piece(&iter);
 
-		if (write && z->units.pages && write_unit(z, bio, &iter))
+		if (write && zram_unit_pages(z) && write_unit(z, bio, &iter))
 			continue;
 		err = write ? write_piece(z, bio, &iter, &p) : read_piece(z, bio, &iter, &p);
 		if (likely(!err))

@@ -60,7 +60,7 @@ static bool device_tidy(struct zram *z, bool *again)
 {
 	int more = 0;
 
-	if (!z->units.pages)
+	if (!zram_unit_pages(z))
 		return false;
 	/* Who checks the store wants it to stay as it is. */
 	if (down_read_trylock(&z->check_lock)) {
@@ -107,8 +107,10 @@ struct release_budget zram_budget;
 static void device_end_store(struct zram *z)
 {
 	store_destroy(&z->store);
-	backed_destroy(&z->backed);
-	units_destroy(&z->units);
+	if (ZRAM_HAS(WRITEBACK))
+		backed_destroy(&z->backed);
+	if (ZRAM_HAS(UNITS))
+		units_destroy(&z->units);
 }
 
 int zram_start(struct zram *z, u64 disksize)
@@ -150,8 +152,9 @@ int zram_start(struct zram *z, u64 disksize)
 	err = store_init(&z->store, &z->pages, &cfg);
 	if (err)
 		goto no_store;
-	err = store_back(&z->store, &z->backed, z->backing.blocks);
-	if (!err && cfg.unit_pages)
+	if (ZRAM_HAS(WRITEBACK))
+		err = store_back(&z->store, &z->backed, z->backing.blocks);
+	if (ZRAM_HAS(UNITS) && !err && cfg.unit_pages)
 		err = store_set_units(&z->store, &z->units, cfg.unit_pages);
 	if (err)
 		goto no_ages;
@@ -160,7 +163,8 @@ int zram_start(struct zram *z, u64 disksize)
 	if (err)
 		goto no_ages;
 	host_a64_set(&z->flush_pressure, 0);
-	err = zram_incoming_start(z);
+	if (ZRAM_HAS(WRITEBACK))
+		err = zram_incoming_start(z);
 	if (err)
 		goto no_incoming;
 	zram_shrinker_add(z);
@@ -202,7 +206,8 @@ static void device_stop(struct zram *z)
 	part_stat_set_all(z->disk->part0, 0);
 	if (z->disksize) {
 		WRITE_ONCE(z->disksize, 0);
-		zram_incoming_stop(z);
+		if (ZRAM_HAS(WRITEBACK))
+			zram_incoming_stop(z);
 		zram_shrinker_remove(z);
 		host_work_destroy(&z->tick);
 		shrink_end(&z->store.shrink);
@@ -214,7 +219,8 @@ static void device_stop(struct zram *z)
 		/* No slots: whoever should come too late is told -ERANGE. */
 		memset(&z->store, 0, sizeof(z->store));
 	}
-	zram_backing_drop(z);
+	if (ZRAM_HAS(WRITEBACK))
+		zram_backing_drop(z);
 	set_defaults(z);
 	up_write(&z->dev_lock);
 	mutex_unlock(&z->limit_lock);
@@ -339,7 +345,8 @@ int zram_add(void)
 	err = device_add_disk(NULL, z->disk, disk_files);
 	if (err)
 		goto no_add;
-	zram_debugfs_add(z);
+	if (ZRAM_HAS(MEMORY_TRACKING))
+		zram_debugfs_add(z);
 	mutex_unlock(&device_mutex);
 	pr_info("Added device: %s\n", z->disk->disk_name);
 	return nr;
@@ -386,7 +393,8 @@ static int device_remove(struct zram *z, bool must)
 		}
 		device_stop(z);
 	}
-	zram_debugfs_remove(z);
+	if (ZRAM_HAS(MEMORY_TRACKING))
+		zram_debugfs_remove(z);
 	pr_info("Removed device: %s\n", z->disk->disk_name);
 	del_gendisk(z->disk);
 	/* A disksize may have been written until the file was gone. */

@@ -18,7 +18,7 @@
 #include <linux/sysfs.h>
 #include <linux/vmalloc.h>
 
-#include "tier/recompress.h"
+#include "tier/idle.h"
 #include "sysfs.h"
 
 bool zram_track_actime;
@@ -120,7 +120,7 @@ static ssize_t idle_store(struct device *dev, struct device_attribute *attr, con
 	bool all = sysfs_streq(buf, "all");
 	int err;
 
-	if (!all && kstrtouint(buf, 0, &age))
+	if (!all && (!ZRAM_HAS(TRACK_ENTRY_ACTIME) || kstrtouint(buf, 0, &age)))
 		return zram_refuse(dev, "idle", buf, "neither all nor seconds", -EINVAL);
 	err = all ? 0 : need_ages(z);
 	/* No page is older than the machine is up. */

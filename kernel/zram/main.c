@@ -29,7 +29,8 @@ static int __init zram_init(void)
 	err = release_budget_init(&zram_budget, release_default_limit());
 	if (err)
 		goto no_budget;
-	zram_debugfs_init();
+	if (ZRAM_HAS(MEMORY_TRACKING))
+		zram_debugfs_init();
 	err = zram_devices_init(zram_disk_groups, chain_size);
 	if (err)
 		goto no_devices;
@@ -47,8 +48,10 @@ static int __init zram_init(void)
 no_control:
 	zram_devices_exit();
 no_devices:
-	zram_debugfs_exit();
-	zram_backing_exit();
+	if (ZRAM_HAS(MEMORY_TRACKING))
+		zram_debugfs_exit();
+	if (ZRAM_HAS(WRITEBACK))
+		zram_backing_exit();
 	release_budget_destroy(&zram_budget);
 no_budget:
 	host_kernel_exit();
@@ -59,8 +62,10 @@ static void __exit zram_exit(void)
 {
 	zram_control_unregister();
 	zram_devices_exit();
-	zram_debugfs_exit();
-	zram_backing_exit();
+	if (ZRAM_HAS(MEMORY_TRACKING))
+		zram_debugfs_exit();
+	if (ZRAM_HAS(WRITEBACK))
+		zram_backing_exit();
 	release_budget_destroy(&zram_budget);
 	host_kernel_exit();
 }
@@ -70,12 +75,16 @@ module_exit(zram_exit);
 
 module_param(num_devices, uint, 0);
 MODULE_PARM_DESC(num_devices, "Number of pre-created zram devices");
+#if ZRAM_HAS(TRACK_ENTRY_ACTIME)
 module_param_named(track_actime, zram_track_actime, bool, 0444);
 MODULE_PARM_DESC(track_actime, "Keep the age of each page from the start (N)");
+#endif
 module_param(chain_size, uint, 0444);
 MODULE_PARM_DESC(chain_size, "Most pages of a zspage, 4 to 16 (16)");
+#if ZRAM_HAS(UNITS)
 module_param_named(comp_unit, zram_comp_unit, uint, 0444);
 MODULE_PARM_DESC(comp_unit, "Bytes compressed together on a new device, a page to 64 KiB (a page)");
+#endif
 
 MODULE_LICENSE("GPL");
 /* DKMS does not install a module whose version, or lack of one, is that of the kernel's own. */

@@ -96,6 +96,7 @@ static ssize_t mem_limit_store(struct device *dev, struct device_attribute *attr
 }
 static DEVICE_ATTR_WO(mem_limit);
 
+#if ZRAM_HAS(UNITS)
 ZRAM_SHOW(comp_unit, "%u", comp_unit)
 
 static ssize_t comp_unit_store(struct device *dev, struct device_attribute *attr, const char *buf,
@@ -119,6 +120,7 @@ static ssize_t comp_unit_store(struct device *dev, struct device_attribute *attr
 	return err ?: len;
 }
 static DEVICE_ATTR_RW(comp_unit);
+#endif
 
 static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *attr,
 				  const char *buf, size_t len)
@@ -295,6 +297,7 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 }
 static DEVICE_ATTR_RO(release_stat);
 
+#if ZRAM_HAS(UNITS)
 /* units  pages in them, and dead pages (of those that were)  bytes of memory */
 static ssize_t unit_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -302,12 +305,13 @@ static ssize_t unit_stat_show(struct device *dev, struct device_attribute *attr,
 	struct unit_stats us = { 0 };
 
 	down_read(&z->dev_lock);
-	if (z->units.pages)
+	if (zram_unit_pages(z))
 		units_stats(&z->store, &us);
 	up_read(&z->dev_lock);
 	return sysfs_emit(buf, "%8llu %8llu %8llu %8llu\n", us.units, us.pages, us.dead, us.room);
 }
 static DEVICE_ATTR_RO(unit_stat);
+#endif
 
 /* As the kernel's own zram had it to the end: a stream for each CPU, whatever is written. */
 static ssize_t max_comp_streams_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -327,27 +331,35 @@ static struct attribute *zram_disk_attrs[] = {
 	&dev_attr_initstate.attr,
 	&dev_attr_reset.attr,
 	&dev_attr_comp_algorithm.attr,
-	&dev_attr_recomp_algorithm.attr,
 	&dev_attr_algorithm_params.attr,
 	&dev_attr_mem_limit.attr,
 	&dev_attr_mem_used_max.attr,
 	&dev_attr_compact.attr,
 	&dev_attr_idle.attr,
-	&dev_attr_recompress.attr,
 	&dev_attr_release_limit.attr,
-	&dev_attr_comp_unit.attr,
 	&dev_attr_io_stat.attr,
 	&dev_attr_mm_stat.attr,
 	&dev_attr_debug_stat.attr,
 	&dev_attr_release_stat.attr,
+#if ZRAM_HAS(MULTI_COMP)
+	&dev_attr_recomp_algorithm.attr,
+	&dev_attr_recompress.attr,
+#endif
+#if ZRAM_HAS(UNITS)
+	&dev_attr_comp_unit.attr,
 	&dev_attr_unit_stat.attr,
+#endif
 	HAS_MAX_COMP_STREAMS ? &dev_attr_max_comp_streams.attr : NULL,
 	NULL,
 };
 
 static const struct attribute_group zram_disk_group = { .attrs = zram_disk_attrs };
 const struct attribute_group *zram_disk_groups[] = {
-	&zram_disk_group, &zram_backing_group, NULL,
+	&zram_disk_group,
+#if ZRAM_HAS(WRITEBACK)
+	&zram_backing_group,
+#endif
+	NULL,
 };
 
 /* ---- zram-control ---- */

@@ -15,7 +15,9 @@
 #include "tier/writeback.h"
 #include "zram.h"
 
+#include <linux/freezer.h>
 #include <linux/list.h>
+#include <linux/sched/signal.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 
@@ -45,9 +47,16 @@ void zram_wb_free(struct wb_work *w);
 
 /*
  * 0, or why the work is to end now, with what is chosen let go: -EINTR: a fatal signal, a reset or
- * a removal; -ERESTARTNOINTR: the thread is to be frozen, and may begin again.
+ * a removal; -ERESTARTNOINTR: the thread is to be frozen, and may begin again when it is thawed, so
+ * that nothing is written between the image of a hibernation and its resume, whose slot table is
+ * the image's.
  */
-int zram_wb_stopped(const struct zram *z);
+static inline int zram_wb_stopped(const struct zram *z)
+{
+	if (READ_ONCE(z->claim) || host_interrupted())
+		return -EINTR;
+	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
+}
 
 /*
  * Marks the slots from..end-1 that are as wanted (CHOOSE_...), and counts them in w->chosen by

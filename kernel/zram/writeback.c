@@ -15,9 +15,7 @@
 #include "wb.h"
 
 #include <linux/bio.h>
-#include <linux/freezer.h>
 #include <linux/jiffies.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 struct wb_request {
@@ -175,17 +173,6 @@ static void writeback_submit(struct wb_work *w, struct wb_request *r)
 	r->bio.bi_end_io = writeback_endio;
 	w->in_flight++;
 	submit_bio(&r->bio);
-}
-
-/*
- * A task that is to be frozen lets go of all it has and begins again when it is thawed: nothing is
- * written between the image of a hibernation and its resume, whose slot table is the image's.
- */
-int zram_wb_stopped(const struct zram *z)
-{
-	if (READ_ONCE(z->claim) || host_interrupted())
-		return -EINTR;
-	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
 }
 
 /*

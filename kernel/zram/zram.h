@@ -36,6 +36,7 @@
 #include "codec/codecs.h"
 
 #include <linux/blkdev.h>
+#include <linux/kconfig.h>
 #include <linux/limits.h>
 #include <linux/log2.h>
 #include <linux/mempool.h>
@@ -50,6 +51,8 @@
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
 #define ZRAM_UNSET INT_MIN              /* of a codec's number */
+/* Whether a part is compiled (Kbuild): all are, but in a kernel's tree what its options say. */
+#define ZRAM_HAS(option) (!IS_ENABLED(CONFIG_ZRAM_EBB) || IS_ENABLED(CONFIG_ZRAM_##option))
 
 struct attribute_group;
 struct zram_incoming;
@@ -178,7 +181,15 @@ static inline void zram_note_written(struct zram *z)
 /* Whether so many bytes may be compressed together. */
 static inline bool zram_fits_unit(u64 bytes)
 {
-	return is_power_of_2(bytes) && bytes >= PAGE_SIZE && bytes <= max_t(u64, SZ_64K, PAGE_SIZE);
+	u64 most = ZRAM_HAS(UNITS) ? max_t(u64, SZ_64K, PAGE_SIZE) : PAGE_SIZE;
+
+	return is_power_of_2(bytes) && bytes >= PAGE_SIZE && bytes <= most;
+}
+
+/* Pages of a unit of a device with a store; 0: it has none. */
+static inline unsigned int zram_unit_pages(const struct zram *z)
+{
+	return ZRAM_HAS(UNITS) ? z->units.pages : 0;
 }
 
 /* device.c */
@@ -227,7 +238,7 @@ void zram_ages_drop(struct zram *z);
 /* Notes that a slot was read or written now.  Any context. */
 static inline void zram_touch(struct zram *z, u64 slot)
 {
-	u32 *ages = READ_ONCE(z->ages);
+	u32 *ages = ZRAM_HAS(TRACK_ENTRY_ACTIME) ? READ_ONCE(z->ages) : NULL;
 
 	if (unlikely(ages))
 		WRITE_ONCE(ages[slot], (u32)ktime_get_boottime_seconds());
@@ -290,7 +301,7 @@ void zram_incoming_drop(struct zram_incoming *in);
 /* Whether it is for such pages now.  Who asks has the disk open. */
 static inline bool zram_incoming_on(const struct zram *z)
 {
-	return READ_ONCE(z->backing.is_auto) && READ_ONCE(z->incoming);
+	return ZRAM_HAS(WRITEBACK) && READ_ONCE(z->backing.is_auto) && READ_ONCE(z->incoming);
 }
 
 /*

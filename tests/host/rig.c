@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* rig.c - see rig.h. */
 #include "rig.h"
+#include "tier/idle.h"
 #include "explore.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * recompress.c - owns idle marks, and the second lives of objects.
+ * recompress.c - owns the second lives of objects.
  *
  * Who recompresses keeps a hold on the old object from the first look to the last: it is neither
  * moved nor freed, so its reference names nothing else, and the word tells by it whether the page
@@ -209,25 +209,5 @@ bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recomp
 		if (is_meant(s, r, word))
 			count[band_of(pool_ref_size(&s->pool, slot_ref(word)))]++;
 	}
-	return *at < end;
-}
-
-static void mark_idle(host_a64 *slot, bool idle)
-{
-	u64 word;
-
-	do
-		word = host_a64_read(slot);
-	while (slot_has_page(word) && idle != !!(word & SLOT_IDLE) &&
-	       !slot_mark(slot, word, idle ? SLOT_IDLE : 0, idle ? 0 : SLOT_IDLE));
-}
-
-bool store_mark_idle(struct store *s, u64 *at, u64 end, const u32 *ages, u32 cutoff)
-{
-	unsigned int left = STORE_PIECE;
-	host_a64 *slot;
-
-	while ((slot = store_next_slot(s, at, end, &left)))
-		mark_idle(slot, !ages || READ_ONCE(ages[*at - 1]) < cutoff);
 	return *at < end;
 }

@@ -78,12 +78,4 @@ int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_
 bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recompress_request *r,
 			  u64 *count);
 
-/*
- * Says of the next STORE_PIECE slots of *at to end - 1 that they are idle, if they are pages in
- * objects, and moves *at past them; end <= slots.  With ages, seconds by slot, only those with an
- * age below cutoff are, and the others are not.  A page that is touched just then is not.  False:
- * these were the last.  Any context.
- */
-bool store_mark_idle(struct store *s, u64 *at, u64 end, const u32 *ages, u32 cutoff);
-
 #endif
