@@ -8,9 +8,11 @@
  */
 #include "zram.h"
 
+#include <linux/ctype.h>
 #include <linux/device.h>
 #include <linux/kstrtox.h>
 #include <linux/string.h>
+#include <linux/string_helpers.h>
 #include <linux/sysfs.h>
 #include <linux/version.h>
 
@@ -20,6 +22,70 @@
 #define HAS_MAX_COMP_STREAMS (LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0))
 
 #define COMPACT_STEPS 16        /* under one hold of dev_lock */
+#define SHOWN 64                /* bytes of a refused value */
+
+/* ---- what is written to files ---- */
+
+ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const char *why,
+		    ssize_t err)
+{
+	size_t len = strlen(buf);
+	char text[4 * SHOWN + 1];
+	int n;
+
+	if (len && buf[len - 1] == '\n')
+		len--;
+	/* %pE takes what Latin-1 calls printable as it is, which is half a character in UTF-8. */
+	n = string_escape_mem(buf, min_t(size_t, len, SHOWN), text, sizeof(text) - 1,
+			      ESCAPE_ANY | ESCAPE_NAP, NULL);
+	text[n] = 0;
+	pr_notice_ratelimited("%s: %s '%s'%s: %s\n", dev ? dev_name(dev) : "zram-control", file,
+			      text, len > SHOWN ? "..." : "", why);
+	return err;
+}
+
+bool zram_next_word(char **text, char **name, char **value)
+{
+	*text = skip_spaces(*text);
+	if (!**text)
+		return false;
+	*text = next_arg(*text, name, value);
+	/* "name=" is as good as no value, in all files. */
+	if (*value && !**value)
+		*value = NULL;
+	return true;
+}
+
+/*
+ * A size below 2^64, of at most 31 characters: a digit first, K, M, G, T, P or E or none at the
+ * end, and a newline or none.  False: buf is something else.  Not by memparse(): before 7.0 it
+ * loses the high bits of what a suffix makes too large, and takes a suffix by itself for 0.
+ */
+static bool parse_size(const char *buf, u64 *bytes)
+{
+	static const char suffixes[] = "KMGTPE";
+	size_t len = strcspn(buf, "\n");
+	const char *suffix;
+	unsigned int shift;
+	char number[32];
+
+	if (!isdigit(*buf) || len >= sizeof(number) || (buf[len] && buf[len + 1]))
+		return false;
+	memcpy(number, buf, len);
+	number[len] = 0;
+	/* First without a suffix: the E of 0x1E is a digit. */
+	if (!kstrtoull(number, 0, bytes))
+		return true;
+	suffix = strchr(suffixes, toupper(number[len - 1]));
+	number[len - 1] = 0;
+	if (!suffix || kstrtoull(number, 0, bytes))
+		return false;
+	shift = 10 * (unsigned int)(suffix - suffixes + 1);
+	if (*bytes > U64_MAX >> shift)
+		return false;
+	*bytes <<= shift;
+	return true;
+}
 
 /* ---- size and life ---- */
 
@@ -105,7 +171,7 @@ static ssize_t comp_unit_store(struct device *dev, struct device_attribute *attr
 	u64 bytes;
 	int err = 0;
 
-	if (!zram_parse_size(buf, &bytes) || !zram_fits_unit(bytes))
+	if (!parse_size(buf, &bytes) || !zram_fits_unit(bytes))
 		return zram_refuse(dev, "comp_unit", buf,
 				   "not a power of two from the page size to 64K", -EINVAL);
 	if (down_write_killable(&z->dev_lock))
@@ -199,7 +265,7 @@ static ssize_t release_limit_store(struct device *dev, struct device_attribute *
 	u64 bytes;
 	int err;
 
-	if (!zram_parse_size(buf, &bytes))
+	if (!parse_size(buf, &bytes))
 		return zram_refuse(dev, "release_limit", buf, "not a size", -EINVAL);
 	if (mutex_lock_killable(&z->limit_lock))
 		return -EINTR;

@@ -91,7 +91,7 @@ static inline struct list_head *zram_take_first(spinlock_t *lock, struct list_he
 	return first;
 }
 
-/* ---- wear.c ---- */
+/* ---- writeback_limit ---- */
 
 /*
  * A page is about to be written: takes it from the limit.  False: there is nothing left of it.

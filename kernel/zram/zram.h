@@ -6,8 +6,7 @@
  *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store
  *                            device.c (life) --> algorithm.c, idle.c, blkdev.c, shrink.c,
  *                                                debugfs.c, store
- *                            writeback_file.c --> writeback.c --> store, wear.c, the backing
- *                                                                 device
+ *                            writeback_file.c --> writeback.c --> store, the backing device
  *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device),
  *                                         incoming.c (writes to it without room in memory)
  *     memory pressure    --> shrink.c --> store
@@ -81,7 +80,7 @@ struct zram_backing {
 	bool is_auto;                   /* writeback_auto; reads without are looks */
 };
 
-/* wear.c: how much may be written to it.  It stays over a reset. */
+/* writeback.c: how much may be written to it.  It stays over a reset. */
 struct zram_wear {
 	spinlock_t lock;                /* what follows; reads without are looks */
 	bool limit_on;
