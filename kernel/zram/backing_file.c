@@ -180,43 +180,15 @@ DEVICE_ATTR_RW(compressed_writeback);
 
 ZRAM_SHOW(writeback_auto, "%d", backing.is_auto)
 
-/*
- * On an error nothing has changed.  0 without *done: neither, as the device is another by now, and
- * this is to be called again.
- */
-static int try_auto(struct zram *z, bool on, bool *done)
-{
-	struct zram_incoming *in = NULL;
-	int err = on ? zram_incoming_make(z, &in) : 0;
-
-	if (err)
-		return err;
-	if (down_write_killable(&z->dev_lock)) {
-		err = -EINTR;
-	} else {
-		*done = !on || zram_incoming_use(z, &in);
-		if (*done)
-			WRITE_ONCE(z->backing.is_auto, on);
-		up_write(&z->dev_lock);
-	}
-	zram_incoming_drop(in);
-	return err;
-}
-
 static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
 				    const char *buf, size_t len)
 {
-	struct zram *z = zram_of(dev);
-	bool on, done = false;
-	int err = 0;
+	bool on;
 
 	if (kstrtobool(buf, &on))
 		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
-	while (!err && !done)
-		err = try_auto(z, on, &done);
-	if (err == -ENOMEM)
-		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);
-	return err ?: len;
+	WRITE_ONCE(zram_of(dev)->backing.is_auto, on);
+	return len;
 }
 DEVICE_ATTR_RW(writeback_auto);
 

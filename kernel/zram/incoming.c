@@ -65,7 +65,7 @@ struct zram_incoming {
 	struct list_head handed;        /* struct handed, of which something is to be begun */
 	struct list_head done;          /* requests that came to an end */
 
-	struct zram_write *request;       /* REQUESTS of them */
+	struct zram_write request[REQUESTS];
 	struct handed handed_bio[HANDED];
 };
 
@@ -83,7 +83,7 @@ static void incoming_hand_over(struct zram_incoming *in, struct handed *h)
 
 void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
 {
-	struct zram_incoming *in = READ_ONCE(z->incoming);
+	struct zram_incoming *in = z->incoming;
 	struct handed *h;
 
 	down(&in->room);
@@ -98,7 +98,7 @@ int zram_incoming_page(struct zram *z, u64 slot, struct page *page)
 	struct handed h = { .slot = slot, .page = page };
 
 	init_completion(&h.done);
-	incoming_hand_over(READ_ONCE(z->incoming), &h);
+	incoming_hand_over(z->incoming, &h);
 	wait_for_completion(&h.done);
 	return h.err;
 }
@@ -332,7 +332,7 @@ static void work_again(struct work_struct *w)
 
 void zram_incoming_look(struct zram *z)
 {
-	struct zram_incoming *in = READ_ONCE(z->incoming);
+	struct zram_incoming *in = z->incoming;
 
 	/* What is looked for comes before the look. */
 	smp_mb();
@@ -342,40 +342,23 @@ void zram_incoming_look(struct zram *z)
 
 /* ---- its life ---- */
 
-void zram_incoming_drop(struct zram_incoming *in)
+int zram_incoming_start(struct zram *z)
 {
-	if (!in)
-		return;
-	if (in->queue)
-		destroy_workqueue(in->queue);
-	kvfree(in->request);
-	kvfree(in);
-}
-
-void zram_incoming_stop(struct zram *z)
-{
-	/* Nothing is handed over any more, so the work begins no delay. */
-	if (z->incoming)
-		cancel_delayed_work_sync(&z->incoming->again);
-	zram_incoming_drop(z->incoming);
-	WRITE_ONCE(z->incoming, NULL);
-}
-
-static struct zram_incoming *incoming_make(struct zram *z)
-{
-	struct zram_incoming *in = kvzalloc(sizeof(*in), GFP_KERNEL);
+	struct zram_incoming *in;
 	unsigned int i;
 
+	if (!z->backing.blocks)
+		return 0;
+	in = kvzalloc(sizeof(*in), GFP_KERNEL);
 	if (!in)
-		return NULL;
-	in->z = z;
-	in->request = kvcalloc(REQUESTS, sizeof(*in->request), GFP_KERNEL);
+		return -ENOMEM;
 	in->queue = alloc_workqueue("%s_in", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 1,
 				    z->disk->disk_name);
-	if (!in->request || !in->queue) {
-		zram_incoming_drop(in);
-		return NULL;
+	if (!in->queue) {
+		kvfree(in);
+		return -ENOMEM;
 	}
+	in->z = z;
 	INIT_WORK(&in->work, incoming_work);
 	INIT_DELAYED_WORK(&in->again, work_again);
 	spin_lock_init(&in->lock);
@@ -390,50 +373,19 @@ static struct zram_incoming *incoming_make(struct zram *z)
 	}
 	for (i = 0; i < HANDED; i++)
 		list_add_tail(&in->handed_bio[i].entry, &in->unused);
-	return in;
-}
-
-/* dev_lock is held. */
-static bool is_missing(const struct zram *z)
-{
-	return z->store.slots && z->backing.blocks && !z->incoming;
-}
-
-int zram_incoming_make(struct zram *z, struct zram_incoming **in)
-{
-	bool missing;
-
-	*in = NULL;
-	if (down_read_killable(&z->dev_lock))
-		return -EINTR;
-	missing = is_missing(z);
-	up_read(&z->dev_lock);
-	if (missing)
-		*in = incoming_make(z);
-	return missing && !*in ? -ENOMEM : 0;
-}
-
-bool zram_incoming_use(struct zram *z, struct zram_incoming **in)
-{
-	if (!is_missing(z))
-		return true;
-	if (!*in)
-		return false;
-	/* Whoever finds it finds all of it. */
-	smp_store_release(&z->incoming, *in);
-	*in = NULL;
-	return true;
-}
-
-int zram_incoming_start(struct zram *z)
-{
-	struct zram_incoming *in;
-
-	if (!z->backing.is_auto || !is_missing(z))
-		return 0;
-	in = incoming_make(z);
-	if (!in)
-		return -ENOMEM;
-	zram_incoming_use(z, &in);
+	z->incoming = in;
 	return 0;
+}
+
+void zram_incoming_stop(struct zram *z)
+{
+	struct zram_incoming *in = z->incoming;
+
+	if (!in)
+		return;
+	/* Nothing is handed over any more, so the work begins no delay. */
+	cancel_delayed_work_sync(&in->again);
+	destroy_workqueue(in->queue);
+	kvfree(in);
+	z->incoming = NULL;
 }
