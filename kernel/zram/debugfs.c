@@ -76,20 +76,7 @@ static int classes_show(struct seq_file *m, void *unused)
 	host_free(rows, CLASSES_BYTES);
 	return 0;
 }
-
-/* With room for the table, which else is counted anew for each length that is too short. */
-static int classes_open(struct inode *inode, struct file *file)
-{
-	return single_open_size(file, classes_show, inode->i_private, SZ_64K);
-}
-
-static const struct file_operations classes_fops = {
-	.owner = THIS_MODULE,
-	.open = classes_open,
-	.read = seq_read,
-	.llseek = seq_lseek,
-	.release = single_release,
-};
+DEFINE_SHOW_ATTRIBUTE(classes);
 
 /* Nobody else may use the store: a closed disk sees to that, but for the shrinker. */
 static const char *debugfs_check(struct zram *z)
