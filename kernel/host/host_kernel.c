@@ -24,12 +24,11 @@ static struct workqueue_struct *queue, *slow;
 
 /* ---- per-CPU items ---- */
 
-int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,
-			    struct lock_class_key *map_key)
+int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *key)
 {
 	unsigned int cpu, n = nr_cpu_ids;
 
-	lockdep_init_map(&pc->map, "ebb_item", map_key, 0);
+	lockdep_init_map(&pc->map, "ebb_item", &key[1], 0);
 	pc->item = host_zalloc(n * sizeof(*pc->item));
 	if (!pc->item)
 		goto no_memory;
@@ -44,7 +43,7 @@ int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_cl
 			goto no_memory;
 		if (HOST_ITEM_HEAD) {
 			spin_lock_init(&item->lock);
-			lockdep_set_class(&item->lock, item_key);
+			lockdep_set_class(&item->lock, &key[0]);
 		}
 		pc->item[cpu] = item;
 	}
@@ -258,10 +257,9 @@ int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigne
 
 int host_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
 {
-	int err = host_work_init(w, fn, node);
-
+	host_work_init(w, fn, node);
 	w->queue = slow;
-	return err;
+	return 0;
 }
 
 void host_kernel_work_arm(struct host_work *w, u64 us)

@@ -44,6 +44,18 @@ ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const
 	return err;
 }
 
+int zram_lock_unused(struct device *dev, const char *file, const char *buf)
+{
+	struct zram *z = zram_of(dev);
+
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	if (!z->disksize)
+		return 0;
+	up_write(&z->dev_lock);
+	return zram_refuse(dev, file, buf, "the device has its size, reset first", -EBUSY);
+}
+
 bool zram_next_word(char **text, char **name, char **value)
 {
 	*text = skip_spaces(*text);
@@ -100,11 +112,10 @@ static ssize_t disksize_store(struct device *dev, struct device_attribute *attr,
 
 	if (!bytes)
 		return zram_refuse(dev, "disksize", buf, "not a size", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize)
-		err = zram_refuse(dev, "disksize", buf, "there is one already, reset first", -EBUSY);
-	else if (bytes > U64_MAX - PAGE_SIZE + 1)
+	err = zram_lock_unused(dev, "disksize", buf);
+	if (err)
+		return err;
+	if (bytes > U64_MAX - PAGE_SIZE + 1)
 		err = zram_refuse(dev, "disksize", buf, "too large", -EINVAL);
 	else
 		err = zram_start(z, round_up(bytes, PAGE_SIZE));
@@ -169,20 +180,17 @@ static ssize_t comp_unit_store(struct device *dev, struct device_attribute *attr
 {
 	struct zram *z = zram_of(dev);
 	u64 bytes;
-	int err = 0;
+	int err;
 
 	if (!parse_size(buf, &bytes) || !zram_fits_unit(bytes))
 		return zram_refuse(dev, "comp_unit", buf,
 				   "not a power of two from the page size to 64K", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize)
-		err = zram_refuse(dev, "comp_unit", buf, "the device has its size, reset first",
-				  -EBUSY);
-	else
-		z->comp_unit = bytes;
+	err = zram_lock_unused(dev, "comp_unit", buf);
+	if (err)
+		return err;
+	z->comp_unit = bytes;
 	up_write(&z->dev_lock);
-	return err ?: len;
+	return len;
 }
 static DEVICE_ATTR_RW(comp_unit);
 

@@ -31,6 +31,12 @@ ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const
 		    ssize_t err);
 
 /*
+ * Takes dev_lock for writing, for what is fixed while the device has a size.  On an error it is not
+ * held: -EBUSY: there is a size, and the log says so; -EINTR.
+ */
+int zram_lock_unused(struct device *dev, const char *file, const char *buf);
+
+/*
  * Takes the next word off *text, which is split in place; false: there is none left.
  * *value is what stands behind its '=', quotes off, or NULL.  Any context.
  */
