@@ -66,18 +66,6 @@ static void say_unread(const struct zram *z, u64 word)
 }
 
 /*
- * Before the reader's bio ends: after that the device may go.  To end it is a full barrier, so who
- * wants a block is seen here, or sees that this one is free.  Any context.
- */
-static void end_read(struct zram *z, u64 word)
-{
-	store_backed_end(&z->store, word);
-	if (waitqueue_active(&z->read_ended))
-		wake_up_all(&z->read_ended);
-	zram_incoming_look(z);
-}
-
-/*
  * Not from within submit_bio(): waits for the device.  As in-tree does, it counts an error where
  * somebody waits for the read, and leaves the others to the bio that ends with it.
  */
@@ -124,7 +112,8 @@ static void backing_read_ended(struct backing_read *r)
 
 	if (r->err)
 		say_unread(r->z, r->word);
-	end_read(r->z, r->word);
+	store_backed_end(&r->z->store, r->word);
+	zram_incoming_look(r->z);
 	if (r->packed)
 		__free_page(r->packed);
 	if (parent) {

@@ -306,7 +306,6 @@ int zram_add(void)
 	mutex_init(&z->limit_lock);
 	mutex_init(&z->pp_lock);
 	init_rwsem(&z->check_lock);
-	init_waitqueue_head(&z->read_ended);
 	z->backing.batch = ZRAM_BATCH;
 	spin_lock_init(&z->wear.lock);
 	z->wear.set = 1;

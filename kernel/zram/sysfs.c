@@ -303,32 +303,36 @@ static ssize_t io_stat_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(io_stat);
 
-/* One figure of mm_stat's line. */
-static int sysfs_figure(char *buf, int at, u64 value)
+static ssize_t sysfs_figures(char *buf, const u64 *v, unsigned int n)
 {
-	return sysfs_emit_at(buf, at, at ? " %8llu" : "%8llu", value);
+	unsigned int i;
+	int at = 0;
+
+	for (i = 0; i < n; i++)
+		at += sysfs_emit_at(buf, at, i ? " %8llu" : "%8llu", v[i]);
+	return at + sysfs_emit_at(buf, at, "\n");
 }
 
 static ssize_t mm_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct zram *z = zram_of(dev);
 	struct store *s = &z->store;
-	bool on;
-	int n = 0;
+	u64 v[9] = { 0 };
 
 	down_read(&z->dev_lock);
-	on = z->disksize;
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_ORIG_BYTES) : 0);
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_COMPR_BYTES) : 0);
-	n += sysfs_figure(buf, n, on ? pool_pages(&s->pool) << PAGE_SHIFT : 0);
-	n += sysfs_figure(buf, n, z->mem_limit);
-	n += sysfs_figure(buf, n, on ? pool_pages_peak(&s->pool) << PAGE_SHIFT : 0);
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_SAME) : 0);
-	n += sysfs_figure(buf, n, on ? host_a64_read(&s->pool.pages_compacted) : 0);
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_HUGE) : 0);
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_HUGE_SINCE) : 0);
+	v[3] = z->mem_limit;
+	if (z->disksize) {
+		v[0] = store_count(s, CNT_ORIG_BYTES);
+		v[1] = store_count(s, CNT_COMPR_BYTES);
+		v[2] = pool_pages(&s->pool) << PAGE_SHIFT;
+		v[4] = pool_pages_peak(&s->pool) << PAGE_SHIFT;
+		v[5] = store_count(s, CNT_SAME);
+		v[6] = host_a64_read(&s->pool.pages_compacted);
+		v[7] = store_count(s, CNT_HUGE);
+		v[8] = store_count(s, CNT_HUGE_SINCE);
+	}
 	up_read(&z->dev_lock);
-	return n + sysfs_emit_at(buf, n, "\n");
+	return sysfs_figures(buf, v, ARRAY_SIZE(v));
 }
 static DEVICE_ATTR_RO(mm_stat);
 
@@ -349,8 +353,6 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 	struct release *r = &z->store.release;
 	struct release_stats rs;
 	u64 v[6] = { 0 };
-	unsigned int i;
-	int n = 0;
 
 	down_read(&z->dev_lock);
 	if (z->disksize) {
@@ -363,9 +365,7 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 		v[5] = host_a64_read(&z->flush_pressure);
 	}
 	up_read(&z->dev_lock);
-	for (i = 0; i < ARRAY_SIZE(v); i++)
-		n += sysfs_figure(buf, n, v[i]);
-	return n + sysfs_emit_at(buf, n, "\n");
+	return sysfs_figures(buf, v, ARRAY_SIZE(v));
 }
 static DEVICE_ATTR_RO(release_stat);
 

@@ -234,36 +234,6 @@ int zram_wb_stopped(const struct zram *z)
 	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
 }
 
-/*
- * There is no block.  Waits for what this thread has in flight, if it has something; else those
- * that no slot has any more are read as yet: waits until one of those ends, or for a second, after
- * which the caller looks whether it is to end.  The look for a block is made with check_lock, as
- * any other, since who has it for writing counts them (debugfs.c).
- */
-static void await_block(struct wb_work *w)
-{
-	DEFINE_WAIT_FUNC(wait, woken_wake_function);
-	struct zram *z = w->z;
-	u64 block;
-	int err;
-
-	if (w->in_flight) {
-		writeback_reap(w);
-		return;
-	}
-	add_wait_queue(&z->read_ended, &wait);
-	/* Who ends a read after the look sees that it is waited for: end_read(). */
-	smp_mb();
-	down_read(&z->check_lock);
-	err = store_reserve_block(&z->store, &block);
-	if (!err)
-		writeback_give_back(z, block);
-	up_read(&z->check_lock);
-	if (err == -EBUSY)
-		wait_woken(&wait, TASK_KILLABLE, HZ);
-	remove_wait_queue(&z->read_ended, &wait);
-}
-
 static int begin_writes(struct wb_work *w, int smallest, int largest)
 {
 	struct zram *z = w->z;
@@ -284,9 +254,12 @@ static int begin_writes(struct wb_work *w, int smallest, int largest)
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? writeback_fill(w, r, at) : 0;
 		up_read(&z->check_lock);
-		/* What is in flight may come back. */
+		/* What is in flight may come back, and reads of blocks that no slot has end. */
 		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
-			await_block(w);
+			if (w->in_flight)
+				writeback_reap(w);
+			else
+				schedule_timeout_killable(1);
 			continue;
 		}
 		if (err && err != -ENOENT)
@@ -376,7 +349,6 @@ void zram_wb_unchoose(struct zram *z)
 void zram_wb_stop(struct wb_work *w)
 {
 	WRITE_ONCE(w->stop, true);
-	wake_up_all(&w->z->read_ended);
 }
 
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)

@@ -44,7 +44,6 @@
 #include <linux/sizes.h>
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
@@ -143,7 +142,6 @@ struct zram {
 	 * its way waits for it.
 	 */
 	struct rw_semaphore check_lock;
-	wait_queue_head_t read_ended;   /* who wants a block that is being read */
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */

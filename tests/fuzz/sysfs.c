@@ -494,7 +494,9 @@ static bool idle_taken(const char *text, const struct zram *z)
 		return z->disksize != 0;
 	if (kstrtouint(text, 0, &age))
 		return false;
-	return age >= SHIM_UPTIME || z->disksize >> PAGE_SHIFT == z->store.slots;
+	/* There is memory for the ages of so many. */
+	return z->disksize >> PAGE_SHIFT == z->store.slots ||
+	       (age >= SHIM_UPTIME && z->disksize >> PAGE_SHIFT <= (1 << 20) / sizeof(*z->ages));
 }
 
 /* A path is all but one newline at its end. */
