@@ -118,7 +118,7 @@ static void what_is_held_back_is_counted_once(void **state)
 	shrink_look(&s->shrink);
 	held = release_held(&s->release) >> PAGE_SHIFT;
 	must(held > SLOTS * SIZE / 2 >> PAGE_SHIFT);
-	bufs = release_full_bufs(&s->release);
+	bufs = release_full_in(s->release.item, s->release.items);
 	must_be_at_most(shrink_count(&s->shrink),
 			bufs * s->release.buf_bytes >> PAGE_SHIFT);
 	must(bufs > 2 * pockets);

@@ -3,7 +3,7 @@
  * host_impl.h - the kernel home's side of core/host.h (included by it, never alone).
  *
  * Owns: the types behind the contract, and every operation short enough to be inlined; the
- * long halves are in host_kernel.c.
+ * long halves are in host_impl.c.
  *
  *   host_page         the address of a struct page.  Pages are order-0, never highmem, and not
  *                     movable: the page type for it belongs to zsmalloc

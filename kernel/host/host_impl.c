@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * host_kernel.c - the long halves of the kernel home: per-CPU items made and settled, pages,
+ * host_impl.c - the long halves of the kernel home: per-CPU items made and settled, pages,
  * memory, tables, deferred work.
  *
  * Owns two workqueues; other state is in the caller's structs (host_impl.h draws them).
