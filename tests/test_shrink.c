@@ -213,7 +213,7 @@ static void the_rest_is_done_by_the_worker(void **state)
 	thin_out(8);
 	shrink_look(&s->shrink);
 	must(shrink_count(&s->shrink) > 0);
-	shrink_end(&s->shrink);
+	shrink_set_ended(&s->shrink, true);
 	before = host_a64_read(&s->pool.compact_at);
 	shrink_rest(&s->shrink, ~(u64)0);
 	must_eq(host_a64_read(&s->pool.compact_at), before);
@@ -222,7 +222,7 @@ static void the_rest_is_done_by_the_worker(void **state)
 	must_eq(shrink_count(&s->shrink), 0);
 	must(!shrink_rest(&s->shrink, 1));
 	/* Who only wanted it to be quiet for a while has it go on. */
-	shrink_resume(&s->shrink);
+	shrink_set_ended(&s->shrink, false);
 	must(shrink_count(&s->shrink) > 0);
 	before = pool_pages(&s->pool);
 	shrink_rest(&s->shrink, ~(u64)0);

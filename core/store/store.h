@@ -31,7 +31,7 @@
 
 #define STORE_CODECS 4          /* priorities: as many as slot.h has bits for */
 
-/* A codec; its parameters are those of struct codec_params. */
+/* A codec; its parameters are those of struct codec_params, and in range. */
 struct store_codec {
 	const struct codec_ops *ops;    /* NULL: none */
 	int level;

@@ -87,11 +87,11 @@ static const char *debugfs_check(struct zram *z)
 	zram_shrinker_remove(z);
 	/* It may queue itself, and then takes no unit apart. */
 	host_work_flush(&z->tick);
-	shrink_end(&z->store.shrink);
+	shrink_set_ended(&z->store.shrink, true);
 	host_work_flush(&z->rest);
 	release_quiesce(&z->store.release);
 	bad = tier_check(&z->store);
-	shrink_resume(&z->store.shrink);
+	shrink_set_ended(&z->store.shrink, false);
 	zram_shrinker_add(z);
 	up_write(&z->check_lock);
 	return bad;

@@ -205,7 +205,7 @@ static void device_stop(struct zram *z)
 		zram_incoming_stop(z);
 		zram_shrinker_remove(z);
 		host_work_destroy(&z->tick);
-		shrink_end(&z->store.shrink);
+		shrink_set_ended(&z->store.shrink, true);
 		host_work_destroy(&z->rest);
 		device_end_store(z);
 		pages_destroy(&z->pages);
