@@ -155,20 +155,15 @@ void *host_zalloc(size_t bytes)
 	return mem ? mem : __vmalloc(bytes, ZALLOC_GFP | __GFP_ZERO);
 }
 
-/* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
-static size_t zalloc_aligned(size_t bytes)
-{
-	if (bytes >= PAGE_SIZE)
-		return bytes;
-	return roundup_pow_of_two(max_t(size_t, bytes, SMP_CACHE_BYTES));
-}
-
 /* With that flag kvmalloc() would take pains over contiguous pages, too. */
 void *host_zalloc_node(size_t bytes, unsigned int node)
 {
 	gfp_t gfp = bytes <= PAGE_SIZE ? ZALLOC_GFP : ZALLOC_GFP & ~__GFP_RETRY_MAYFAIL;
 
-	return kvzalloc_node(zalloc_aligned(bytes), gfp, (int)node);
+	/* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
+	if (bytes < PAGE_SIZE)
+		bytes = roundup_pow_of_two(max_t(size_t, bytes, SMP_CACHE_BYTES));
+	return kvzalloc_node(bytes, gfp, (int)node);
 }
 
 void host_free(void *p, size_t bytes)

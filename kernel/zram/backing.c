@@ -52,19 +52,6 @@ struct zram_reads {
 
 /* ---- reading ---- */
 
-static void set_status(struct bio *bio, blk_status_t status)
-{
-	if (status && !READ_ONCE(bio->bi_status))
-		WRITE_ONCE(bio->bi_status, status);
-}
-
-/* Any context. */
-static void say_unread(const struct zram *z, u64 word)
-{
-	pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n", z->disk->disk_name,
-			   slot_block(word));
-}
-
 /*
  * Not from within submit_bio(): waits for the device.  As in-tree does, it counts an error where
  * somebody waits for the read, and leaves the others to the bio that ends with it.
@@ -111,13 +98,15 @@ static void backing_read_ended(struct backing_read *r)
 	struct bio *parent = r->parent;
 
 	if (r->err)
-		say_unread(r->z, r->word);
+		pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n",
+				   r->z->disk->disk_name, slot_block(r->word));
 	store_backed_end(&r->z->store, r->word);
 	zram_incoming_look(r->z);
 	if (r->packed)
 		__free_page(r->packed);
 	if (parent) {
-		set_status(parent, errno_to_blk_status(r->err));
+		if (r->err && !READ_ONCE(parent->bi_status))
+			WRITE_ONCE(parent->bi_status, errno_to_blk_status(r->err));
 		/* It may not be of the reserve: then this is kfree(), or the reserve has it now. */
 		mempool_free(r, r->z->backing.reads->works);
 		bio_endio(parent);

@@ -212,7 +212,6 @@ void zram_debugfs_add(struct zram *z)
 void zram_debugfs_remove(struct zram *z)
 {
 	debugfs_remove(z->debugfs);
-	z->debugfs = NULL;
 }
 
 void zram_debugfs_init(void)
