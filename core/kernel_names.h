@@ -47,7 +47,7 @@ _Static_assert(PAGE_SHIFT >= 12 && PAGE_SHIFT <= 16, "pages of 4 to 64 KiB");
 
 #define NUMA_NO_NODE (~0u)
 
-static inline unsigned int hweight64(u64 v)
+static inline unsigned int kernel_names_bits(u64 v)
 {
 #if defined(__x86_64__) && !defined(__POPCNT__)
 	/* The compiler's own is a call of a function there, which looks bytes up in a table. */
@@ -58,6 +58,7 @@ static inline unsigned int hweight64(u64 v)
 	return (unsigned int)__builtin_popcountll(v);
 #endif
 }
+#define hweight64(v) kernel_names_bits(v)
 
 /* Clang's thread-safety analysis (-Wthread-safety), as the kernel's context analysis uses it. */
 #if defined(__clang__) && defined(HOST_THREAD_SAFETY)

@@ -81,7 +81,7 @@ static inline u32 obj_of(struct rig *r, u64 word)
 
 static inline void make(struct rig *r, u32 key, size_t size, uint64_t seed)
 {
-	must_eq(pool_alloc(&r->pool, size, key, ANYHOW, &r->word[key]), 0);
+	must_eq(pool_make(&r->pool, size, NULL, key, ANYHOW, &r->word[key]), 0);
 	must_eq(r->word[key] & ~REF_MASK, 0);
 	must_eq(pool_ref_size(&r->pool, r->word[key]), size);
 	must(pool_ref_room(&r->pool, r->word[key]) >= size);

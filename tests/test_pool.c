@@ -201,11 +201,11 @@ static void use_the_last_numbers(unsigned int i, unsigned int chain)
 	must_eq(zspage_of(r, r->word[0]) >> g->map.index_bits, g->limit - 1);
 	verify_all(r);
 	if (n == g->capacity) {
-		must_eq(pool_alloc(&r->pool, payload(r, i), n, ANYHOW, &ref), -ENOSPC);
+		must_eq(pool_make(&r->pool, payload(r, i), NULL, n, ANYHOW, &ref), -ENOSPC);
 		/* One that comes back is there for the next. */
 		drop(r, 7);
 		make(r, 7, payload(r, i), 7);
-		must_eq(pool_alloc(&r->pool, payload(r, i), n, ANYHOW, &ref), -ENOSPC);
+		must_eq(pool_make(&r->pool, payload(r, i), NULL, n, ANYHOW, &ref), -ENOSPC);
 	}
 	for (key = 0; key < n; key++)
 		if (key % (c->objs + 1u))
@@ -237,9 +237,9 @@ static void other_sizes_are_refused(void **state)
 	struct rig *r = rig_open(8);
 	u64 ref;
 
-	must_eq(pool_alloc(&r->pool, 0, 1, ANYHOW, &ref), -EINVAL);
-	must_eq(pool_alloc(&r->pool, PAGE_SIZE + 1, 1, ANYHOW, &ref), -EINVAL);
-	must_eq(pool_alloc(&r->pool, SIZE_MAX, 1, ANYHOW, &ref), -EINVAL);
+	must_eq(pool_make(&r->pool, 0, NULL, 1, ANYHOW, &ref), -EINVAL);
+	must_eq(pool_make(&r->pool, PAGE_SIZE + 1, NULL, 1, ANYHOW, &ref), -EINVAL);
+	must_eq(pool_make(&r->pool, SIZE_MAX, NULL, 1, ANYHOW, &ref), -EINVAL);
 	rig_close(r);
 }
 

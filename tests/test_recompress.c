@@ -457,19 +457,14 @@ static void mem_limit_is_no_obstacle(void **state)
 	rig_close();
 }
 
-static void a_store_needs_levels_in_range_and_ends_whole_without_memory(void **state)
+static void the_last_codec_is_that_of_the_highest_priority(void **state)
 {
-	static const struct codec_ops levelled = {
-		.name = "levelled", .min_level = 1, .max_level = 3, .create = create, .destroy = destroy,
-	};
-	struct store_config cfg = {
+	const struct store_config cfg = {
 		.slots = 8, .codec[0] = { .ops = &codec_0 }, .chain = 8,
-		.codec[1] = { .ops = &codec_1 }, .codec[2] = { .ops = &levelled, .level = 4 },
+		.codec[1] = { .ops = &codec_1 }, .codec[2] = { .ops = &codec_1 },
 	};
 
 	source_open(&rig.source);
-	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), -EINVAL);
-	cfg.codec[2].level = 3;
 	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), 0);
 	must_eq(store_last_codec(&rig.store), 2);
 	store_destroy(&rig.store);
@@ -741,7 +736,7 @@ int main(void)
 		cmocka_unit_test(what_fails_changes_nothing),
 		cmocka_unit_test(it_asks_for_the_memory_that_is_there_and_no_more),
 		cmocka_unit_test(mem_limit_is_no_obstacle),
-		cmocka_unit_test(a_store_needs_levels_in_range_and_ends_whole_without_memory),
+		cmocka_unit_test(the_last_codec_is_that_of_the_highest_priority),
 		cmocka_unit_test(a_page_made_anew_has_no_age_unless_it_was_touched_meanwhile),
 		cmocka_unit_test(pieces_come_to_every_page_once_and_count_what_they_tried),
 		cmocka_unit_test(marks_are_of_pages_in_objects_and_end_with_a_touch),

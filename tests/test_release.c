@@ -61,7 +61,7 @@ static u64 make(struct rig *r, size_t size)
 {
 	u64 ref;
 
-	must_eq(pool_alloc(&r->pool, size, 0, ANYHOW, &ref), 0);
+	must_eq(pool_make(&r->pool, size, NULL, 0, ANYHOW, &ref), 0);
 	return ref;
 }
 
@@ -210,8 +210,9 @@ static void half_of_the_budget_wakes_the_worker(void **state)
 		push(r, make(r, 100));
 	must_eq(freed(r), 0);
 	/* The pockets are counted, too. */
-	must(release_full_bufs(&r->release) >= node->limit_bufs / 4);
-	must_be_at_most(release_full_bufs(&r->release), node->limit_bufs / 2 + node->cpu_bufs);
+	must(release_full_in(r->release.item, r->release.items) >= node->limit_bufs / 4);
+	must_be_at_most(release_full_in(r->release.item, r->release.items),
+			node->limit_bufs / 2 + node->cpu_bufs);
 	let_workers(&r->release);
 	rig_close(r);
 }
@@ -239,7 +240,7 @@ static void a_cpu_s_first_buffers_are_no_backlog(void **state)
 	struct release_node *node = r->release.node;
 
 	hold_workers(&r->release);
-	while (!release_full_bufs(&r->release))
+	while (!release_full_in(r->release.item, r->release.items))
 		push(r, make(r, 100));
 	must(node->pocket > 1 && node->cpu_bufs > node->nitems);
 	must_eq(node->out, node->cpu_bufs);
@@ -400,7 +401,7 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 	hold_workers(&r->release);
 	for (unsigned int i = 0; i < OBJECTS; i++)
 		push(r, make(r, 100));
-	must(release_full_bufs(&r->release) > 0);
+	must(release_full_in(r->release.item, r->release.items) > 0);
 	/* As if a flush had lost its CPU before it took anything. */
 	mutex_lock(&r->release.flushing);
 	must(release_help_all(&r->release));
@@ -471,7 +472,7 @@ static u64 full_of(struct release *store, unsigned int n)
 	u64 full = 0;
 
 	while (n--)
-		full += release_full_bufs(&store[n]);
+		full += release_full_in(store[n].item, store[n].items);
 	return full;
 }
 
@@ -536,12 +537,12 @@ static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
 	}
 	hold_workers(&store[0]);
 	push_to(r, &store[0], 2 * RELEASE_REFS + 100);
-	must(release_full_bufs(&store[0]) > 0);
+	must(release_full_in(store[0].item, store[0].items) > 0);
 	release_flush(&store[0]);
 	must_eq(release_held(&store[0]), 0);
 	/* Nor does it get more than its own limit, whatever the others leave. */
 	push_to(r, &store[0], 10 * RELEASE_REFS);
-	must_be_at_most(release_full_bufs(&store[0]), 8);
+	must_be_at_most(release_full_in(store[0].item, store[0].items), 8);
 	must(stats_of(&store[0]).in_place > 0);
 	let_workers(&store[0]);
 	/* Whose own limit is larger raises it, and one who leaves takes it not along. */

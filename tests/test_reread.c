@@ -90,7 +90,7 @@ static void allocator_goes_on(const void *place)
 }
 
 /*
- * pool_alloc() writes the header after it has dropped the class lock, so compaction may read
+ * pool_make() writes the header after it has dropped the class lock, so compaction may read
  * there what a page happened to hold.  A key that look() has not found good must not reach
  * swing(), which trusts it.
  */
@@ -104,7 +104,7 @@ static void a_header_that_is_written_late_never_leads_compaction_astray(void **s
 	source_open(&r->source);
 	must_eq(pool_init(&r->pool, &r->source.pages, 8, &owner), 0);
 	for (key = 0; key < KEYS; key++) {
-		must_eq(pool_alloc(&r->pool, SIZE, key, ANYHOW, &r->word[key]), 0);
+		must_eq(pool_make(&r->pool, SIZE, NULL, key, ANYHOW, &r->word[key]), 0);
 		memset(bytes, (int)key, sizeof(bytes));
 		pool_write(&r->pool, r->word[key], bytes);
 	}

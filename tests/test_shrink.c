@@ -118,7 +118,7 @@ static void what_is_held_back_is_counted_once(void **state)
 	shrink_look(&s->shrink);
 	held = release_held(&s->release) >> PAGE_SHIFT;
 	must(held > SLOTS * SIZE / 2 >> PAGE_SHIFT);
-	bufs = release_full_bufs(&s->release);
+	bufs = release_full_in(s->release.item, s->release.items);
 	must_be_at_most(shrink_count(&s->shrink),
 			bufs * s->release.buf_bytes >> PAGE_SHIFT);
 	must(bufs > 2 * pockets);
@@ -213,7 +213,7 @@ static void the_rest_is_done_by_the_worker(void **state)
 	thin_out(8);
 	shrink_look(&s->shrink);
 	must(shrink_count(&s->shrink) > 0);
-	shrink_end(&s->shrink);
+	shrink_set_ended(&s->shrink, true);
 	before = host_a64_read(&s->pool.compact_at);
 	shrink_rest(&s->shrink, ~(u64)0);
 	must_eq(host_a64_read(&s->pool.compact_at), before);
@@ -222,7 +222,7 @@ static void the_rest_is_done_by_the_worker(void **state)
 	must_eq(shrink_count(&s->shrink), 0);
 	must(!shrink_rest(&s->shrink, 1));
 	/* Who only wanted it to be quiet for a while has it go on. */
-	shrink_resume(&s->shrink);
+	shrink_set_ended(&s->shrink, false);
 	must(shrink_count(&s->shrink) > 0);
 	before = pool_pages(&s->pool);
 	shrink_rest(&s->shrink, ~(u64)0);

@@ -365,7 +365,7 @@ static void *take_and_free(void *arg)
 
 	for (unsigned long i = 0; i < *rounds; i++) {
 		pthread_barrier_wait(&barrier);
-		for (n = 0; n < OBJECTS && !pool_alloc(&pool, PAGE_SIZE, n, ANYHOW, &refs[n]);
+		for (n = 0; n < OBJECTS && !pool_make(&pool, PAGE_SIZE, NULL, n, ANYHOW, &refs[n]);
 		     n++)
 			;
 		if (n < OBJECTS)
@@ -605,7 +605,7 @@ static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 	must_eq(pool_init(&pool, &source.pages, 8, &owner), 0);
 	/* The last one is the only one that reaches into the last page. */
 	for (unsigned int i = 0; i < LINED_UP; i++) {
-		must_eq(pool_alloc(&pool, PAGE_SIZE / 16 * 11, i, ANYHOW, &refs[i]), 0);
+		must_eq(pool_make(&pool, PAGE_SIZE / 16 * 11, NULL, i, ANYHOW, &refs[i]), 0);
 		pool_write(&pool, refs[i], page);
 	}
 	last = refs[LINED_UP - 1];
@@ -614,7 +614,7 @@ static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 		sched_yield();
 	must(pool_compact(&pool) >= 1);
 	for (unsigned int i = 0; i < LATER; i++) {
-		must_eq(pool_alloc(&pool, PAGE_SIZE, i, ANYHOW, &later[i]), 0);
+		must_eq(pool_make(&pool, PAGE_SIZE, NULL, i, ANYHOW, &later[i]), 0);
 		pool_write(&pool, later[i], page);
 	}
 	must_eq(pthread_join(reader, NULL), 0);

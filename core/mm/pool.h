@@ -155,21 +155,14 @@ static inline size_t pool_max_small(const struct pool *p)
 
 /*
  * Allocates an object of size bytes, 1 to PAGE_SIZE, for the owner's key, and fills it with
- * the bytes at data, unless data is NULL.  *ref names it.  node, or NUMA_NO_NODE: where pages come
- * from if the object takes a new zspage.  how: as pages_alloc(), and with POOL_LIMITED no page is
- * added past p->limit.  Process context with HOST_MAY_WAIT, else any.  -EINVAL: size; -ENOMEM;
- * -EDQUOT: the limit; -ENOSPC: the class has no number left for a zspage, so there are 4 TiB of
- * pages or 2^32 objects.
+ * the bytes at data; NULL: the caller does, by pool_write().  *ref names it.  node, or
+ * NUMA_NO_NODE: where pages come from if the object takes a new zspage.  how: as pages_alloc(), and
+ * with POOL_LIMITED no page is added past p->limit.  Process context with HOST_MAY_WAIT, else any.
+ * -EINVAL: size; -ENOMEM; -EDQUOT: the limit; -ENOSPC: the class has no number left for a zspage,
+ * so there are 4 TiB of pages or 2^32 objects.
  */
 int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned int node,
 	      unsigned int how, u64 *ref);
-
-/* As pool_make(), for an object that the caller fills with pool_write(). */
-static inline int pool_alloc(struct pool *p, size_t size, u32 key, unsigned int node,
-			     unsigned int how, u64 *ref)
-{
-	return pool_make(p, size, NULL, key, node, how, ref);
-}
 
 /* Frees an object.  Any context. */
 void pool_free(struct pool *p, u64 ref);

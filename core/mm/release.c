@@ -286,11 +286,6 @@ void release_wake(const struct release_todo *todo)
  * Figures
  */
 
-u64 release_full_bufs(struct release *r)
-{
-	return release_full_in(r->item, r->items);
-}
-
 u64 release_backlog(struct release *r)
 {
 	unsigned int k;

@@ -367,9 +367,6 @@ bool release_help_all(struct release *r);
  */
 int release_set_limit(struct release *r, u64 bytes);
 
-/* Full buffers that are queued.  Looks at each item.  Any context. */
-u64 release_full_bufs(struct release *r);
-
 /* Bytes held back now.  Looks at each item.  Any context. */
 u64 release_held(struct release *r);
 
@@ -456,6 +453,7 @@ static inline u64 release_held_in(struct release_cpu *const *item, unsigned int 
 	return bytes;
 }
 
+/* Full buffers that are queued in n items. */
 static inline u64 release_full_in(struct release_cpu *const *item, unsigned int n)
 {
 	u64 full = 0;

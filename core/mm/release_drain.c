@@ -554,7 +554,7 @@ bool release_help_again(struct release *r, struct release_asker *a, unsigned int
 	unsigned int round = (r->items + RELEASE_LOOKS / 2 - 1) / (RELEASE_LOOKS / 2);
 
 	if (!a->left)
-		a->left = 1 + round + (release_full_bufs(r) + r->items) / HELP_BUFS;
+		a->left = 1 + round + (release_full_in(r->item, r->items) + r->items) / HELP_BUFS;
 	if (a->none >= round || !--a->left)
 		return false;
 	a->none = release_help(r, node, HELP_BUFS) ? 0 : a->none + 1;

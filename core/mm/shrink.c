@@ -15,7 +15,7 @@ static u64 shrink_pages(struct shrink *sh)
 	       pages_reserved(sh->pool->pages_from);
 }
 
-/* What is sparse; 0 after shrink_end(), though a shrink_look() that ran may still write sparse. */
+/* What is sparse; 0 if ended, though a shrink_look() that ran may still write sparse. */
 static u64 shrink_promised(struct shrink *sh)
 {
 	return READ_ONCE(sh->ended) ? 0 : READ_ONCE(sh->sparse);
@@ -92,12 +92,7 @@ void shrink_look(struct shrink *sh)
 	WRITE_ONCE(sh->sparse, seems > stuck ? seems - stuck : 0);
 }
 
-void shrink_end(struct shrink *sh)
+void shrink_set_ended(struct shrink *sh, bool ended)
 {
-	WRITE_ONCE(sh->ended, 1);
-}
-
-void shrink_resume(struct shrink *sh)
-{
-	WRITE_ONCE(sh->ended, 0);
+	WRITE_ONCE(sh->ended, ended);
 }

@@ -83,12 +83,9 @@ bool shrink_rest(struct shrink *sh, u64 ns);
 void shrink_look(struct shrink *sh);
 
 /*
- * The owner begins to end: shrink_count() leaves sparse out, and a shrink_rest() that runs ends
- * with its next step.  Any context.
+ * ended: the owner begins to end, so shrink_count() leaves sparse out, and a shrink_rest() that
+ * runs ends with its next step; or the owner goes on after all.  Any context.
  */
-void shrink_end(struct shrink *sh);
-
-/* The owner goes on after all: shrink_count() counts what is sparse again.  Any context. */
-void shrink_resume(struct shrink *sh);
+void shrink_set_ended(struct shrink *sh, bool ended);
 
 #endif

@@ -26,15 +26,10 @@ _Static_assert(sizeof(struct chunk) <= ZSPAGE_CHUNK_HEADER, "descriptors begin b
 
 #define WALK_STEP 16u           /* descriptors or entries that one hold of a lock looks at */
 
-static size_t *group_entry(struct zspage_group *g, u32 nr) __must_hold(&g->lock)
-{
-	return zspage_entry(g->root, nr);
-}
-
 /* The chunk of a number below fresh, or NULL. */
 static struct chunk *chunk_at(struct zspage_group *g, u32 nr) __must_hold(&g->lock)
 {
-	size_t e = *group_entry(g, nr);
+	size_t e = *zspage_entry(g->root, nr);
 
 	return e & 1 ? NULL : (struct chunk *)e;
 }
@@ -207,7 +202,7 @@ static u32 take_number(struct zspage_group *g) __must_hold(&g->lock)
 	u32 nr = g->unused;
 
 	if (nr)
-		g->unused = (u32)(*group_entry(g, nr) >> 1);
+		g->unused = (u32)(*zspage_entry(g->root, nr) >> 1);
 	else
 		nr = g->fresh++;
 	return nr;
@@ -245,7 +240,7 @@ static int add_chunk(struct zspage_table *t, struct zspage_group *g, unsigned in
 		}
 	}
 	*c = (struct chunk){ .page = page, .nr = take_number(g), .free = g->capacity };
-	*group_entry(g, c->nr) = (size_t)c;
+	*zspage_entry(g->root, c->nr) = (size_t)c;
 	link_partial(g, c);
 	host_a64_add(&t->chunks, 1);
 	return 0;
@@ -309,7 +304,7 @@ static struct chunk *group_put(struct zspage_group *g, u32 no) __must_hold(&g->l
 	if (c->free != g->capacity)
 		return NULL;
 	unlink_partial(g, c);
-	*group_entry(g, c->nr) = (size_t)g->unused << 1 | 1;
+	*zspage_entry(g->root, c->nr) = (size_t)g->unused << 1 | 1;
 	g->unused = c->nr;
 	return c;
 }

@@ -69,7 +69,7 @@
  *     under its reader.  Model: last_free.
  * used[] and count.  Writes: the same.  Reads: class_lowest_free(), zspage_inuse(), relaxed.
  *     Order: full on both changes, bit before count.  Without it: a listed zspage without a
- *     clear bit: pool_alloc() takes object objs.  Model: count.
+ *     clear bit: pool_make() takes object objs.  Model: count.
  * zspage.pages, page[].  Writes: class lock.  Reads: class lock; reap; who holds an object.
  *     Order: to a reap: the state's CAS that follows in the allocator; to a reader: publish and
  *     hold.  Without it: pages leaked, or bytes elsewhere.  Model: last_free (the shape).

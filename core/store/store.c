@@ -77,19 +77,6 @@ static u32 most_holds(struct store *s)
 	return n;
 }
 
-static bool levels_fit(const struct store_config *cfg)
-{
-	unsigned int p;
-
-	for (p = 0; p < STORE_CODECS; p++) {
-		const struct store_codec *c = &cfg->codec[p];
-
-		if (c->ops && (c->level < c->ops->min_level || c->level > c->ops->max_level))
-			return false;
-	}
-	return true;
-}
-
 /*
  * The slot table.  Its pages stay to the end, so that it is read without a lock.
  */
@@ -144,7 +131,7 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 	int err;
 
 	memset(s, 0, sizeof(*s));
-	if (!cfg->slots || cfg->slots > 0xffffffff || !levels_fit(cfg) ||
+	if (!cfg->slots || cfg->slots > 0xffffffff ||
 	    (cfg->unit_pages && (cfg->codec[0].dict || cfg->streams)))
 		return -EINVAL;
 	s->slots = cfg->slots;

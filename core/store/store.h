@@ -31,7 +31,7 @@
 
 #define STORE_CODECS 4          /* priorities: as many as slot.h has bits for */
 
-/* A codec; its parameters are those of struct codec_params. */
+/* A codec; its parameters are those of struct codec_params, and in range. */
 struct store_codec {
 	const struct codec_ops *ops;    /* NULL: none */
 	int level;
@@ -122,6 +122,17 @@ static inline bool store_no_room(int err)
  * held back.  how: as host_pages_alloc().
  */
 int store_try_now(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how);
+
+/*
+ * Makes an object as pool_make() does, for word i, that there is then; tried again after it freed
+ * some of what is held back, as long as that helps.  bytes: 0 for the word alone.
+ */
+int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
+		    size_t bytes, u64 *ref);
+
+/* Makes the word of a page, as store_try_now() does, but does not put it in slot i. */
+int store_make_word(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how,
+		    u64 *word);
 
 #define STORE_BACKED 1
 #define STORE_UNIT 2            /* inside of the store: the page is in a unit, */

@@ -29,13 +29,6 @@ void store_let_go(struct store *s, struct store_cpu *cpu, u64 word, struct relea
 /* In `how`: past mem_limit, for what gives back more soon. */
 #define STORE_PAST_LIMIT POOL_LIMITED
 
-/*
- * Makes an object as pool_make() does, for word i, that there is then; tried again after it freed
- * some of what is held back, as long as that helps.  bytes: 0 for the word alone.
- */
-int store_make_room(struct store *s, u64 i, unsigned int node, unsigned int how, const void *data,
-		    size_t bytes, u64 *ref);
-
 /* Makes word i one that may be written.  node, how: as store_try_now().  -ENOMEM. */
 static inline int store_need_word(struct store *s, u64 i, unsigned int node, unsigned int how)
 {
@@ -45,10 +38,6 @@ static inline int store_need_word(struct store *s, u64 i, unsigned int node, uns
 
 /* Whether a page is one repeated word, *fill. */
 bool store_is_fill(const void *page, u64 *fill);
-
-/* Makes the word of a page, as store_try_now() does, but does not put it in slot i. */
-int store_make_word(struct store *s, u64 i, const void *page, unsigned int node, unsigned int how,
-		    u64 *word);
 
 /* Counts what a word holds, by = 1 when it comes and -1 when it goes. */
 static __always_inline void store_account(struct store *s, struct counters *c, u64 word, s64 by)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * compat.h - one name for what kernels from 6.12 on call by several.  Where no macro tells which
- * it is, probe.sh found that out when the module was built.
+ * it is, Kbuild found that out.
  */
 #ifndef EBB_KERNEL_COMPAT_H
 #define EBB_KERNEL_COMPAT_H
@@ -10,8 +10,6 @@
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/vmstat.h>
-
-#include "probed.h"
 
 #ifndef alloc_pages_bulk_node
 #define alloc_pages_bulk_node alloc_pages_bulk_array_node
@@ -28,7 +26,7 @@ static inline void compat_count_zspages(struct zone *zone, long n)
 static inline void compat_hrtimer_setup(struct hrtimer *timer,
 					enum hrtimer_restart (*fn)(struct hrtimer *))
 {
-#if HAVE_HRTIMER_SETUP
+#ifdef HAVE_HRTIMER_SETUP
 	hrtimer_setup(timer, fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 #else
 	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);

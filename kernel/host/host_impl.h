@@ -3,7 +3,7 @@
  * host_impl.h - the kernel home's side of core/host.h (included by it, never alone).
  *
  * Owns: the types behind the contract, and every operation short enough to be inlined; the
- * long halves are in host_kernel.c.
+ * long halves are in host_impl.c.
  *
  *   host_page         the address of a struct page.  Pages are order-0, never highmem, and not
  *                     movable: the page type for it belongs to zsmalloc
@@ -161,15 +161,15 @@ struct host_percpu {
 	struct lockdep_map map;         /* taking an item is a lock to lockdep, too */
 };
 
-int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,
-			    struct lock_class_key *map_key);
+/* key[2]: of the items' locks, and of the map. */
+int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *key);
 void host_percpu_destroy(struct host_percpu *pc);
 
 /* Two kinds of item may nest, so each place that makes them has a class of its own. */
-#define host_percpu_init(pc, bytes)                                              \
-	({                                                                       \
-		static struct lock_class_key item_key_, map_key_;                \
-		host_kernel_percpu_init(pc, bytes, &item_key_, &map_key_);       \
+#define host_percpu_init(pc, bytes)                             \
+	({                                                      \
+		static struct lock_class_key key_[2];           \
+		host_kernel_percpu_init(pc, bytes, key_);       \
 	})
 
 static __always_inline void *host_percpu_lock(struct host_percpu *pc)

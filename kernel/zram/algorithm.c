@@ -194,21 +194,19 @@ static ssize_t choose_by_name(struct device *dev, const char *file, const char *
 {
 	struct zram *z = zram_of(dev);
 	const struct codec_ops *codec;
-	int err = 0;
+	int err;
 
 	if (strlen(name) >= ALGORITHM_NAME_MAX)
 		return zram_refuse(dev, file, buf, "too long", -E2BIG);
 	codec = codec_find(name);
 	if (!codec)
 		return zram_refuse(dev, file, buf, "not one of those listed", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize)
-		err = zram_refuse(dev, file, buf, "the device is in use, reset first", -EBUSY);
-	else
-		algorithm_choose(z, priority, codec);
+	err = zram_lock_unused(dev, file, buf);
+	if (err)
+		return err;
+	algorithm_choose(z, priority, codec);
 	up_write(&z->dev_lock);
-	return err;
+	return 0;
 }
 
 static ssize_t comp_algorithm_show(struct device *dev, struct device_attribute *attr, char *buf)

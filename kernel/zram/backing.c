@@ -5,7 +5,7 @@
  *     read of a slot that is on it      how
  *     a whole page, kept as a page      one more bio, into the reader's own page, which ends his
  *     a whole page, kept compressed     a bio into a page of ours, which a work decompresses
- *     the same, when memory is short    a work does both
+ *     both, when memory is short        a work does all of it
  *     a part of a page                  the same, and the reader waits for the work
  *
  * A bio that is submitted while another is being submitted is only begun when that one is done, so
@@ -17,7 +17,6 @@
  */
 #include "zram.h"
 
-#include <linux/bio.h>
 #include <linux/highmem.h>
 #include <linux/mempool.h>
 #include <linux/rcupdate.h>
@@ -27,21 +26,13 @@
 
 #include "wb.h"
 
-/* What is there when there is no memory: bios, works, and pages for works. */
-#define READS 16
+/* What is there when there is no memory: works, and pages for them. */
 #define WORKS 16
 #define PAGES 4
 /* Of the reader's bio, what goes for the device's, too. */
 #define PASSED_ON (REQ_SYNC | REQ_META | REQ_PRIO)
 
-struct page_read {
-	struct zram *z;
-	struct bio *parent;
-	u64 word;
-	struct bio bio;         /* last: its pages follow */
-};
-
-struct packed_read {
+struct backing_read {
 	struct work_struct work;
 	struct zram *z;
 	struct bio *parent;     /* NULL: somebody waits for the work */
@@ -50,12 +41,10 @@ struct packed_read {
 	enum store_counter failed;      /* for who waits: what an error of the device counts as */
 	u64 word;
 	int err;
-	struct bio bio;         /* into packed, as is bv */
-	struct bio_vec bv;
+	struct zram_io io;      /* into packed, or else into page */
 };
 
 struct zram_reads {
-	struct bio_set bios;
 	mempool_t *works, *pages;
 	struct workqueue_struct *queue;
 	struct workqueue_struct *writes;        /* for who writes back by hand */
@@ -63,75 +52,18 @@ struct zram_reads {
 
 /* ---- reading ---- */
 
-static void set_status(struct bio *bio, blk_status_t status)
-{
-	if (status && !READ_ONCE(bio->bi_status))
-		WRITE_ONCE(bio->bi_status, status);
-}
-
-/* Any context. */
-static void say_unread(const struct zram *z, u64 word)
-{
-	pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n", z->disk->disk_name,
-			   slot_block(word));
-}
-
-/*
- * Before the reader's bio ends: after that the device may go.  To end it is a full barrier, so who
- * wants a block is seen here, or sees that this one is free.  Any context.
- */
-static void end_read(struct zram *z, u64 word)
-{
-	store_backed_end(&z->store, word);
-	if (waitqueue_active(&z->read_ended))
-		wake_up_all(&z->read_ended);
-	zram_incoming_look(z);
-}
-
-/* An interrupt's context.  After the parent has ended the device may go. */
-static void page_read_end(struct bio *bio)
-{
-	struct page_read *r = container_of(bio, struct page_read, bio);
-	struct bio *parent = r->parent;
-
-	set_status(parent, bio->bi_status);
-	if (bio->bi_status)
-		say_unread(r->z, r->word);
-	end_read(r->z, r->word);
-	bio_put(bio);
-	bio_endio(parent);
-}
-
-static void read_page(struct zram *z, struct bio *parent, struct page *page, u64 word)
-{
-	struct bio *bio = bio_alloc_bioset(z->backing.bdev, 1, REQ_OP_READ |
-					   (parent->bi_opf & PASSED_ON), GFP_NOIO,
-					   &z->backing.reads->bios);
-	struct page_read *r = container_of(bio, struct page_read, bio);
-
-	r->z = z;
-	r->parent = parent;
-	r->word = word;
-	bio->bi_iter.bi_sector = slot_block(word) << (PAGE_SHIFT - SECTOR_SHIFT);
-	bio->bi_end_io = page_read_end;
-	__bio_add_page(bio, page, PAGE_SIZE, 0);
-	bio_inc_remaining(parent);
-	submit_bio(bio);
-}
-
 /*
  * Not from within submit_bio(): waits for the device.  As in-tree does, it counts an error where
  * somebody waits for the read, and leaves the others to the bio that ends with it.
  */
-static int read_block(const struct packed_read *r, struct page *page)
+static int read_block(const struct backing_read *r, struct page *page)
 {
-	struct bio_vec bv;
-	struct bio bio;
+	struct zram_io io;
 	int err;
 
-	zram_block_bio(r->z, &bio, &bv, REQ_OP_READ | REQ_SYNC, slot_block(r->word), page);
-	err = submit_bio_wait(&bio);
-	bio_uninit(&bio);
+	zram_io_init(r->z, &io, REQ_OP_READ | REQ_SYNC, slot_block(r->word), page);
+	err = submit_bio_wait(&io.bio);
+	bio_uninit(&io.bio);
 	if (err && !r->parent)
 		store_note(&r->z->store, r->failed);
 	return err;
@@ -148,7 +80,7 @@ static int backing_unpack(struct zram *z, u64 word, struct page *packed, struct 
 }
 
 /* Each has one page of the reserve at most, so that who waits for one waits for a read. */
-static int read_packed(const struct packed_read *r)
+static int read_packed(const struct backing_read *r)
 {
 	mempool_t *pages = r->z->backing.reads->pages;
 	struct page *packed = mempool_alloc(pages, GFP_NOIO);
@@ -160,53 +92,68 @@ static int read_packed(const struct packed_read *r)
 	return err;
 }
 
-static void packed_read(struct work_struct *work)
+/* Any context.  After the parent has ended the device may go. */
+static void backing_read_ended(struct backing_read *r)
 {
-	struct packed_read *r = container_of(work, struct packed_read, work);
-	unsigned int noio = memalloc_noio_save();
 	struct bio *parent = r->parent;
+
+	if (r->err)
+		pr_err_ratelimited("%s: block %llu cannot be read or decompressed\n",
+				   r->z->disk->disk_name, slot_block(r->word));
+	store_backed_end(&r->z->store, r->word);
+	zram_incoming_look(r->z);
+	if (r->packed)
+		__free_page(r->packed);
+	if (parent) {
+		if (r->err && !READ_ONCE(parent->bi_status))
+			WRITE_ONCE(parent->bi_status, errno_to_blk_status(r->err));
+		/* It may not be of the reserve: then this is kfree(), or the reserve has it now. */
+		mempool_free(r, r->z->backing.reads->works);
+		bio_endio(parent);
+	}
+}
+
+static void backing_read_work(struct work_struct *work)
+{
+	struct backing_read *r = container_of(work, struct backing_read, work);
+	unsigned int noio = memalloc_noio_save();
 
 	if (!r->packed)
 		r->err = r->z->backing.packed ? read_packed(r) : read_block(r, r->page);
 	else if (!r->err)
 		r->err = backing_unpack(r->z, r->word, r->packed, r->page);
-	if (r->err)
-		say_unread(r->z, r->word);
-	end_read(r->z, r->word);
-	if (r->packed)
-		__free_page(r->packed);
-	if (parent) {
-		set_status(parent, errno_to_blk_status(r->err));
-		/* It may not be of the reserve: then this is kfree(), or the reserve has it now. */
-		mempool_free(r, r->z->backing.reads->works);
-		bio_endio(parent);
-	}
+	backing_read_ended(r);
 	memalloc_noio_restore(noio);
 }
 
 /* An interrupt's context. */
-static void packed_read_end(struct bio *bio)
+static void backing_read_endio(struct bio *bio)
 {
-	struct packed_read *r = container_of(bio, struct packed_read, bio);
+	struct backing_read *r = container_of(bio, struct backing_read, io.bio);
 
 	r->err = blk_status_to_errno(bio->bi_status);
 	bio_uninit(bio);
-	queue_work(r->z->backing.reads->queue, &r->work);
+	if (r->packed)
+		queue_work(r->z->backing.reads->queue, &r->work);
+	else
+		backing_read_ended(r);
 }
 
 /*
- * Reads what is packed before there is a work, so that no work sleeps for a page.  Not from the
- * reserve of pages: works wait for those.  False: there is no memory at once.
+ * Reads before there is a work, so that no work sleeps for a page; what is not packed needs none.
+ * Not into the reserve of pages: works wait for those.  False: there is no memory at once.
  */
-static bool read_ahead_of_work(struct packed_read *r)
+static bool read_ahead_of_work(struct backing_read *r)
 {
-	r->packed = alloc_page(GFP_NOWAIT | __GFP_NOWARN);
-	if (!r->packed)
-		return false;
-	zram_block_bio(r->z, &r->bio, &r->bv, REQ_OP_READ | (r->parent->bi_opf & PASSED_ON),
-		       slot_block(r->word), r->packed);
-	r->bio.bi_end_io = packed_read_end;
-	submit_bio(&r->bio);
+	if (r->z->backing.packed) {
+		r->packed = alloc_page(GFP_NOWAIT | __GFP_NOWARN);
+		if (!r->packed)
+			return false;
+	}
+	zram_io_init(r->z, &r->io, REQ_OP_READ | (r->parent->bi_opf & PASSED_ON),
+		     slot_block(r->word), r->packed ?: r->page);
+	r->io.bio.bi_end_io = backing_read_endio;
+	submit_bio(&r->io.bio);
 	return true;
 }
 
@@ -231,23 +178,19 @@ static int backing_begin(struct zram *z, u64 slot, struct page *page, u64 *word)
  */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent)
 {
-	struct packed_read *r;
+	struct backing_read *r;
 	bool from_reserve;
 	u64 word;
 	int err = backing_begin(z, slot, page, &word);
 
 	if (err != STORE_BACKED)
 		return err;
-	if (!z->backing.packed) {
-		read_page(z, parent, page, word);
-		return 0;
-	}
 	r = kmalloc(sizeof(*r), GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC);
 	from_reserve = !r;
 	if (from_reserve)
 		r = mempool_alloc(z->backing.reads->works, GFP_NOIO);
-	*r = (struct packed_read){ .z = z, .parent = parent, .page = page, .word = word };
-	INIT_WORK(&r->work, packed_read);
+	*r = (struct backing_read){ .z = z, .parent = parent, .page = page, .word = word };
+	INIT_WORK(&r->work, backing_read_work);
 	bio_inc_remaining(parent);
 	if (from_reserve || !read_ahead_of_work(r))
 		queue_work(z->backing.reads->queue, &r->work);
@@ -256,12 +199,12 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 
 int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page, enum store_counter failed)
 {
-	struct packed_read r = { .z = z, .page = page, .failed = failed };
+	struct backing_read r = { .z = z, .page = page, .failed = failed };
 	int err = backing_begin(z, slot, page, &r.word);
 
 	if (err != STORE_BACKED)
 		return err;
-	INIT_WORK_ONSTACK(&r.work, packed_read);
+	INIT_WORK_ONSTACK(&r.work, backing_read_work);
 	queue_work(z->backing.reads->queue, &r.work);
 	flush_work(&r.work);
 	destroy_work_on_stack(&r.work);
@@ -276,12 +219,7 @@ struct zram_reads *zram_reads_make(const struct zram *z)
 
 	if (!t)
 		return NULL;
-	if (bioset_init(&t->bios, READS, offsetof(struct page_read, bio),
-			BIOSET_NEED_BVECS | BIOSET_NEED_RESCUER)) {
-		kfree(t);
-		return NULL;
-	}
-	t->works = mempool_create_kmalloc_pool(WORKS, sizeof(struct packed_read));
+	t->works = mempool_create_kmalloc_pool(WORKS, sizeof(struct backing_read));
 	t->pages = mempool_create_page_pool(PAGES, 0);
 	t->queue = alloc_workqueue("%s_back", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0,
 				   z->disk->disk_name);
@@ -302,7 +240,6 @@ void zram_reads_drop(struct zram_reads *t)
 		destroy_workqueue(t->queue);
 	mempool_destroy(t->pages);
 	mempool_destroy(t->works);
-	bioset_exit(&t->bios);
 	kfree(t);
 }
 

@@ -87,11 +87,6 @@ static struct file *open_device(struct device *dev, const char *buf, const char 
 	return ERR_PTR(zram_refuse(dev, "backing_dev", buf, wrong, err));
 }
 
-static ssize_t refuse_in_use(struct device *dev, const char *file, const char *buf)
-{
-	return zram_refuse(dev, file, buf, "the device is in use, reset first", -EBUSY);
-}
-
 /*
  * To open a device takes a lock of its disk's, which may be this one, and as long as it likes: so
  * that is done without dev_lock.
@@ -101,27 +96,22 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 	struct zram *z = zram_of(dev);
 	struct zram_reads *reads;
 	struct file *file;
-	ssize_t err = 0;
+	ssize_t err;
 	u64 blocks;
 
-	if (READ_ONCE(z->disksize))
-		return refuse_in_use(dev, "backing_dev", buf);
+	err = zram_lock_unused(dev, "backing_dev", buf);
+	if (err)
+		return err;
+	up_write(&z->dev_lock);
 	file = open_device(dev, buf, path, &blocks);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 	reads = zram_reads_make(z);
-	if (!reads) {
-		filp_close(file, NULL);
-		return zram_refuse(dev, "backing_dev", buf, "no memory for its reads", -ENOMEM);
-	}
-	if (down_write_killable(&z->dev_lock)) {
-		zram_reads_drop(reads);
-		filp_close(file, NULL);
-		return -EINTR;
-	}
-	if (z->disksize) {
-		err = refuse_in_use(dev, "backing_dev", buf);
-	} else {
+	if (!reads)
+		err = zram_refuse(dev, "backing_dev", buf, "no memory for its reads", -ENOMEM);
+	else
+		err = zram_lock_unused(dev, "backing_dev", buf);
+	if (!err) {
 		WRITE_ONCE(zram_backing_used, true);
 		/* The one that goes is closed later: to drop it only queues that. */
 		swap(z->backing.file, file);
@@ -130,8 +120,8 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 		z->backing.blocks = blocks;
 		pr_info("%s: %llu pages go to %pg\n", z->disk->disk_name, blocks,
 			z->backing.bdev);
+		up_write(&z->dev_lock);
 	}
-	up_write(&z->dev_lock);
 	zram_reads_drop(reads);
 	if (file)
 		filp_close(file, NULL);
@@ -162,61 +152,31 @@ static ssize_t compressed_writeback_store(struct device *dev, struct device_attr
 					  const char *buf, size_t len)
 {
 	struct zram *z = zram_of(dev);
-	int err = 0;
 	bool on;
+	int err;
 
 	if (kstrtobool(buf, &on))
 		return zram_refuse(dev, "compressed_writeback", buf, "neither yes nor no", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize)
-		err = refuse_in_use(dev, "compressed_writeback", buf);
-	else
-		WRITE_ONCE(z->backing.packed, on);
+	err = zram_lock_unused(dev, "compressed_writeback", buf);
+	if (err)
+		return err;
+	WRITE_ONCE(z->backing.packed, on);
 	up_write(&z->dev_lock);
-	return err ?: len;
+	return len;
 }
 DEVICE_ATTR_RW(compressed_writeback);
 
 ZRAM_SHOW(writeback_auto, "%d", backing.is_auto)
 
-/*
- * On an error nothing has changed.  0 without *done: neither, as the device is another by now, and
- * this is to be called again.
- */
-static int try_auto(struct zram *z, bool on, bool *done)
-{
-	struct zram_incoming *in = NULL;
-	int err = on ? zram_incoming_make(z, &in) : 0;
-
-	if (err)
-		return err;
-	if (down_write_killable(&z->dev_lock)) {
-		err = -EINTR;
-	} else {
-		*done = !on || zram_incoming_use(z, &in);
-		if (*done)
-			WRITE_ONCE(z->backing.is_auto, on);
-		up_write(&z->dev_lock);
-	}
-	zram_incoming_drop(in);
-	return err;
-}
-
 static ssize_t writeback_auto_store(struct device *dev, struct device_attribute *attr,
 				    const char *buf, size_t len)
 {
-	struct zram *z = zram_of(dev);
-	bool on, done = false;
-	int err = 0;
+	bool on;
 
 	if (kstrtobool(buf, &on))
 		return zram_refuse(dev, "writeback_auto", buf, "neither yes nor no", -EINVAL);
-	while (!err && !done)
-		err = try_auto(z, on, &done);
-	if (err == -ENOMEM)
-		zram_refuse(dev, "writeback_auto", buf, "no memory for its requests", err);
-	return err ?: len;
+	WRITE_ONCE(zram_of(dev)->backing.is_auto, on);
+	return len;
 }
 DEVICE_ATTR_RW(writeback_auto);
 

@@ -76,20 +76,7 @@ static int classes_show(struct seq_file *m, void *unused)
 	host_free(rows, CLASSES_BYTES);
 	return 0;
 }
-
-/* With room for the table, which else is counted anew for each length that is too short. */
-static int classes_open(struct inode *inode, struct file *file)
-{
-	return single_open_size(file, classes_show, inode->i_private, SZ_64K);
-}
-
-static const struct file_operations classes_fops = {
-	.owner = THIS_MODULE,
-	.open = classes_open,
-	.read = seq_read,
-	.llseek = seq_lseek,
-	.release = single_release,
-};
+DEFINE_SHOW_ATTRIBUTE(classes);
 
 /* Nobody else may use the store: a closed disk sees to that, but for the shrinker. */
 static const char *debugfs_check(struct zram *z)
@@ -100,11 +87,11 @@ static const char *debugfs_check(struct zram *z)
 	zram_shrinker_remove(z);
 	/* It may queue itself, and then takes no unit apart. */
 	host_work_flush(&z->tick);
-	shrink_end(&z->store.shrink);
+	shrink_set_ended(&z->store.shrink, true);
 	host_work_flush(&z->rest);
 	release_quiesce(&z->store.release);
 	bad = tier_check(&z->store);
-	shrink_resume(&z->store.shrink);
+	shrink_set_ended(&z->store.shrink, false);
 	zram_shrinker_add(z);
 	up_write(&z->check_lock);
 	return bad;
@@ -225,7 +212,6 @@ void zram_debugfs_add(struct zram *z)
 void zram_debugfs_remove(struct zram *z)
 {
 	debugfs_remove(z->debugfs);
-	z->debugfs = NULL;
 }
 
 void zram_debugfs_init(void)

@@ -210,7 +210,7 @@ static void device_stop(struct zram *z)
 			zram_incoming_stop(z);
 		zram_shrinker_remove(z);
 		host_work_destroy(&z->tick);
-		shrink_end(&z->store.shrink);
+		shrink_set_ended(&z->store.shrink, true);
 		host_work_destroy(&z->rest);
 		device_end_store(z);
 		pages_destroy(&z->pages);
@@ -312,7 +312,6 @@ int zram_add(void)
 	mutex_init(&z->limit_lock);
 	mutex_init(&z->pp_lock);
 	init_rwsem(&z->check_lock);
-	init_waitqueue_head(&z->read_ended);
 	z->backing.batch = ZRAM_BATCH;
 	spin_lock_init(&z->wear.lock);
 	z->wear.set = 1;

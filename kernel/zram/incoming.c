@@ -23,7 +23,6 @@
  */
 #include "zram.h"
 
-#include <linux/bio.h>
 #include <linux/completion.h>
 #include <linux/highmem.h>
 #include <linux/sched/mm.h>
@@ -51,16 +50,6 @@ struct handed {
 	int err;
 };
 
-struct incoming_request {
-	struct list_head entry;
-	struct zram_incoming *in;
-	struct handed *h;
-	u64 slot, block;
-	u64 from;                       /* zram_wear_take() */
-	struct bio_vec bv;
-	struct bio bio;
-};
-
 struct zram_incoming {
 	struct zram *z;
 	struct workqueue_struct *queue;
@@ -76,7 +65,7 @@ struct zram_incoming {
 	struct list_head handed;        /* struct handed, of which something is to be begun */
 	struct list_head done;          /* requests that came to an end */
 
-	struct incoming_request *request;       /* REQUESTS of them */
+	struct zram_write request[REQUESTS];
 	struct handed handed_bio[HANDED];
 };
 
@@ -94,7 +83,7 @@ static void incoming_hand_over(struct zram_incoming *in, struct handed *h)
 
 void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
 {
-	struct zram_incoming *in = READ_ONCE(z->incoming);
+	struct zram_incoming *in = z->incoming;
 	struct handed *h;
 
 	down(&in->room);
@@ -109,7 +98,7 @@ int zram_incoming_page(struct zram *z, u64 slot, struct page *page)
 	struct handed h = { .slot = slot, .page = page };
 
 	init_completion(&h.done);
-	incoming_hand_over(READ_ONCE(z->incoming), &h);
+	incoming_hand_over(z->incoming, &h);
 	wait_for_completion(&h.done);
 	return h.err;
 }
@@ -147,8 +136,8 @@ static void incoming_end(struct zram_incoming *in, struct handed *h)
 /* An interrupt's context.  The work may only end when the lock is let go. */
 static void incoming_endio(struct bio *bio)
 {
-	struct incoming_request *r = container_of(bio, struct incoming_request, bio);
-	struct zram_incoming *in = r->in;
+	struct zram_write *r = container_of(bio, struct zram_write, io.bio);
+	struct zram_incoming *in = r->owner;
 	unsigned long flags;
 
 	spin_lock_irqsave(&in->lock, flags);
@@ -157,23 +146,18 @@ static void incoming_endio(struct bio *bio)
 	spin_unlock_irqrestore(&in->lock, flags);
 }
 
-static void incoming_finish(struct zram_incoming *in, struct incoming_request *r)
+static void incoming_finish(struct zram_incoming *in, struct zram_write *r)
 {
 	struct zram *z = in->z;
-	struct store *s = &z->store;
-	struct handed *h = r->h;
+	struct handed *h = r->of;
 
-	if (r->bio.bi_status) {
+	if (zram_write_ended(z, r)) {
 		pr_err_ratelimited("%s: block %llu cannot be written\n", z->disk->disk_name, r->block);
-		backed_failed(s->backed, r->block);
-		zram_wear_failed(z, r->from);
 		h->err = -EIO;
 	} else {
-		store_put_backed(s, r->slot, r->block);
-		store_note(s, CNT_BD_WRITES);
+		store_put_backed(&z->store, r->slot, r->block);
 		zram_touch(z, r->slot);
 	}
-	bio_uninit(&r->bio);
 	list_add(&r->entry, &in->idle);
 	if (!--h->pending && list_empty(&h->entry))
 		incoming_end(in, h);
@@ -185,28 +169,18 @@ static void incoming_finish(struct zram_incoming *in, struct incoming_request *r
  */
 static int incoming_begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
-	struct incoming_request *r = list_first_entry(&in->idle, struct incoming_request, entry);
-	struct zram *z = in->z;
-	int err;
+	struct zram_write *r = list_first_entry(&in->idle, struct zram_write, entry);
+	int err = store_need_slot(&in->z->store, slot, page_to_nid(page));
 
-	if (!zram_wear_room(z) || store_need_slot(&z->store, slot, page_to_nid(page)))
-		return -ENOMEM;
-	err = store_reserve_block(&z->store, &r->block);
+	if (!err)
+		err = zram_write_reserve(in->z, r);
 	if (err)
-		return err == -ENOSPC ? -ENOMEM : -EBUSY;
-	if (!zram_wear_take(z, &r->from)) {
-		/* Another had the last of it meanwhile: the next look ends above. */
-		backed_unreserve(&z->backed, r->block);
-		zram_incoming_look(z);
-		return -EBUSY;
-	}
+		return err == -EBUSY ? -EBUSY : -ENOMEM;
 	list_del(&r->entry);
-	r->h = h;
+	r->of = h;
 	r->slot = slot;
 	h->pending++;
-	zram_block_bio(z, &r->bio, &r->bv, REQ_OP_WRITE | REQ_SYNC, r->block, page);
-	r->bio.bi_end_io = incoming_endio;
-	submit_bio(&r->bio);
+	zram_write_submit(in->z, r, page, incoming_endio);
 	return 0;
 }
 
@@ -340,7 +314,7 @@ static void incoming_work(struct work_struct *w)
 		done = zram_take_first(&in->lock, &in->done);
 		h = done ? NULL : next_handed(in);
 		if (done)
-			incoming_finish(in, list_entry(done, struct incoming_request, entry));
+			incoming_finish(in, list_entry(done, struct zram_write, entry));
 		else if (!h || list_empty(&in->idle) || !begin_next(in, h))
 			break;
 		cond_resched();
@@ -358,7 +332,7 @@ static void work_again(struct work_struct *w)
 
 void zram_incoming_look(struct zram *z)
 {
-	struct zram_incoming *in = READ_ONCE(z->incoming);
+	struct zram_incoming *in = z->incoming;
 
 	/* What is looked for comes before the look. */
 	smp_mb();
@@ -368,40 +342,23 @@ void zram_incoming_look(struct zram *z)
 
 /* ---- its life ---- */
 
-void zram_incoming_drop(struct zram_incoming *in)
+int zram_incoming_start(struct zram *z)
 {
-	if (!in)
-		return;
-	if (in->queue)
-		destroy_workqueue(in->queue);
-	kvfree(in->request);
-	kvfree(in);
-}
-
-void zram_incoming_stop(struct zram *z)
-{
-	/* Nothing is handed over any more, so the work begins no delay. */
-	if (z->incoming)
-		cancel_delayed_work_sync(&z->incoming->again);
-	zram_incoming_drop(z->incoming);
-	WRITE_ONCE(z->incoming, NULL);
-}
-
-static struct zram_incoming *incoming_make(struct zram *z)
-{
-	struct zram_incoming *in = kvzalloc(sizeof(*in), GFP_KERNEL);
+	struct zram_incoming *in;
 	unsigned int i;
 
+	if (!z->backing.blocks)
+		return 0;
+	in = kvzalloc(sizeof(*in), GFP_KERNEL);
 	if (!in)
-		return NULL;
-	in->z = z;
-	in->request = kvcalloc(REQUESTS, sizeof(*in->request), GFP_KERNEL);
+		return -ENOMEM;
 	in->queue = alloc_workqueue("%s_in", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 1,
 				    z->disk->disk_name);
-	if (!in->request || !in->queue) {
-		zram_incoming_drop(in);
-		return NULL;
+	if (!in->queue) {
+		kvfree(in);
+		return -ENOMEM;
 	}
+	in->z = z;
 	INIT_WORK(&in->work, incoming_work);
 	INIT_DELAYED_WORK(&in->again, work_again);
 	spin_lock_init(&in->lock);
@@ -411,55 +368,24 @@ static struct zram_incoming *incoming_make(struct zram *z)
 	INIT_LIST_HEAD(&in->handed);
 	INIT_LIST_HEAD(&in->done);
 	for (i = 0; i < REQUESTS; i++) {
-		in->request[i].in = in;
+		in->request[i].owner = in;
 		list_add_tail(&in->request[i].entry, &in->idle);
 	}
 	for (i = 0; i < HANDED; i++)
 		list_add_tail(&in->handed_bio[i].entry, &in->unused);
-	return in;
-}
-
-/* dev_lock is held. */
-static bool is_missing(const struct zram *z)
-{
-	return z->store.slots && z->backing.blocks && !z->incoming;
-}
-
-int zram_incoming_make(struct zram *z, struct zram_incoming **in)
-{
-	bool missing;
-
-	*in = NULL;
-	if (down_read_killable(&z->dev_lock))
-		return -EINTR;
-	missing = is_missing(z);
-	up_read(&z->dev_lock);
-	if (missing)
-		*in = incoming_make(z);
-	return missing && !*in ? -ENOMEM : 0;
-}
-
-bool zram_incoming_use(struct zram *z, struct zram_incoming **in)
-{
-	if (!is_missing(z))
-		return true;
-	if (!*in)
-		return false;
-	/* Whoever finds it finds all of it. */
-	smp_store_release(&z->incoming, *in);
-	*in = NULL;
-	return true;
-}
-
-int zram_incoming_start(struct zram *z)
-{
-	struct zram_incoming *in;
-
-	if (!z->backing.is_auto || !is_missing(z))
-		return 0;
-	in = incoming_make(z);
-	if (!in)
-		return -ENOMEM;
-	zram_incoming_use(z, &in);
+	z->incoming = in;
 	return 0;
+}
+
+void zram_incoming_stop(struct zram *z)
+{
+	struct zram_incoming *in = z->incoming;
+
+	if (!in)
+		return;
+	/* Nothing is handed over any more, so the work begins no delay. */
+	cancel_delayed_work_sync(&in->again);
+	destroy_workqueue(in->queue);
+	kvfree(in);
+	z->incoming = NULL;
 }

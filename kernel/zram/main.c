@@ -9,6 +9,18 @@
 static unsigned int num_devices = 1;
 static unsigned int chain_size = 16;
 
+/* Nothing is left that calls zram_add(). */
+static void zram_end(void)
+{
+	zram_devices_exit();
+	if (ZRAM_HAS(MEMORY_TRACKING))
+		zram_debugfs_exit();
+	if (ZRAM_HAS(WRITEBACK))
+		zram_backing_exit();
+	release_budget_destroy(&zram_budget);
+	host_kernel_exit();
+}
+
 static int __init zram_init(void)
 {
 	unsigned int i;
@@ -27,47 +39,34 @@ static int __init zram_init(void)
 	if (err)
 		return err;
 	err = release_budget_init(&zram_budget, release_default_limit());
-	if (err)
-		goto no_budget;
+	if (!err)
+		err = zram_devices_init(zram_disk_groups, chain_size);
+	if (err) {
+		release_budget_destroy(&zram_budget);
+		host_kernel_exit();
+		return err;
+	}
 	if (ZRAM_HAS(MEMORY_TRACKING))
 		zram_debugfs_init();
-	err = zram_devices_init(zram_disk_groups, chain_size);
-	if (err)
-		goto no_devices;
 	err = zram_control_register();
 	if (err) {
 		pr_err("cannot register zram-control: error %d\n", err);
-		goto no_control;
+		zram_end();
+		return err;
 	}
 	for (i = 0; i < num_devices && err >= 0; i++)
 		err = zram_add();
 	if (err >= 0)
 		return 0;
-
 	zram_control_unregister();
-no_control:
-	zram_devices_exit();
-no_devices:
-	if (ZRAM_HAS(MEMORY_TRACKING))
-		zram_debugfs_exit();
-	if (ZRAM_HAS(WRITEBACK))
-		zram_backing_exit();
-	release_budget_destroy(&zram_budget);
-no_budget:
-	host_kernel_exit();
+	zram_end();
 	return err;
 }
 
 static void __exit zram_exit(void)
 {
 	zram_control_unregister();
-	zram_devices_exit();
-	if (ZRAM_HAS(MEMORY_TRACKING))
-		zram_debugfs_exit();
-	if (ZRAM_HAS(WRITEBACK))
-		zram_backing_exit();
-	release_budget_destroy(&zram_budget);
-	host_kernel_exit();
+	zram_end();
 }
 
 module_init(zram_init);

@@ -8,9 +8,11 @@
  */
 #include "zram.h"
 
+#include <linux/ctype.h>
 #include <linux/device.h>
 #include <linux/kstrtox.h>
 #include <linux/string.h>
+#include <linux/string_helpers.h>
 #include <linux/sysfs.h>
 #include <linux/version.h>
 
@@ -20,6 +22,82 @@
 #define HAS_MAX_COMP_STREAMS (LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0))
 
 #define COMPACT_STEPS 16        /* under one hold of dev_lock */
+#define SHOWN 64                /* bytes of a refused value */
+
+/* ---- what is written to files ---- */
+
+ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const char *why,
+		    ssize_t err)
+{
+	size_t len = strlen(buf);
+	char text[4 * SHOWN + 1];
+	int n;
+
+	if (len && buf[len - 1] == '\n')
+		len--;
+	/* %pE takes what Latin-1 calls printable as it is, which is half a character in UTF-8. */
+	n = string_escape_mem(buf, min_t(size_t, len, SHOWN), text, sizeof(text) - 1,
+			      ESCAPE_ANY | ESCAPE_NAP, NULL);
+	text[n] = 0;
+	pr_notice_ratelimited("%s: %s '%s'%s: %s\n", dev ? dev_name(dev) : "zram-control", file,
+			      text, len > SHOWN ? "..." : "", why);
+	return err;
+}
+
+int zram_lock_unused(struct device *dev, const char *file, const char *buf)
+{
+	struct zram *z = zram_of(dev);
+
+	if (down_write_killable(&z->dev_lock))
+		return -EINTR;
+	if (!z->disksize)
+		return 0;
+	up_write(&z->dev_lock);
+	return zram_refuse(dev, file, buf, "the device has its size, reset first", -EBUSY);
+}
+
+bool zram_next_word(char **text, char **name, char **value)
+{
+	*text = skip_spaces(*text);
+	if (!**text)
+		return false;
+	*text = next_arg(*text, name, value);
+	/* "name=" is as good as no value, in all files. */
+	if (*value && !**value)
+		*value = NULL;
+	return true;
+}
+
+/*
+ * A size below 2^64, of at most 31 characters: a digit first, K, M, G, T, P or E or none at the
+ * end, and a newline or none.  False: buf is something else.  Not by memparse(): before 7.0 it
+ * loses the high bits of what a suffix makes too large, and takes a suffix by itself for 0.
+ */
+static bool parse_size(const char *buf, u64 *bytes)
+{
+	static const char suffixes[] = "KMGTPE";
+	size_t len = strcspn(buf, "\n");
+	const char *suffix;
+	unsigned int shift;
+	char number[32];
+
+	if (!isdigit(*buf) || len >= sizeof(number) || (buf[len] && buf[len + 1]))
+		return false;
+	memcpy(number, buf, len);
+	number[len] = 0;
+	/* First without a suffix: the E of 0x1E is a digit. */
+	if (!kstrtoull(number, 0, bytes))
+		return true;
+	suffix = strchr(suffixes, toupper(number[len - 1]));
+	number[len - 1] = 0;
+	if (!suffix || kstrtoull(number, 0, bytes))
+		return false;
+	shift = 10 * (unsigned int)(suffix - suffixes + 1);
+	if (*bytes > U64_MAX >> shift)
+		return false;
+	*bytes <<= shift;
+	return true;
+}
 
 /* ---- size and life ---- */
 
@@ -34,11 +112,10 @@ static ssize_t disksize_store(struct device *dev, struct device_attribute *attr,
 
 	if (!bytes)
 		return zram_refuse(dev, "disksize", buf, "not a size", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize)
-		err = zram_refuse(dev, "disksize", buf, "there is one already, reset first", -EBUSY);
-	else if (bytes > U64_MAX - PAGE_SIZE + 1)
+	err = zram_lock_unused(dev, "disksize", buf);
+	if (err)
+		return err;
+	if (bytes > U64_MAX - PAGE_SIZE + 1)
 		err = zram_refuse(dev, "disksize", buf, "too large", -EINVAL);
 	else
 		err = zram_start(z, round_up(bytes, PAGE_SIZE));
@@ -104,20 +181,17 @@ static ssize_t comp_unit_store(struct device *dev, struct device_attribute *attr
 {
 	struct zram *z = zram_of(dev);
 	u64 bytes;
-	int err = 0;
+	int err;
 
-	if (!zram_parse_size(buf, &bytes) || !zram_fits_unit(bytes))
+	if (!parse_size(buf, &bytes) || !zram_fits_unit(bytes))
 		return zram_refuse(dev, "comp_unit", buf,
 				   "not a power of two from the page size to 64K", -EINVAL);
-	if (down_write_killable(&z->dev_lock))
-		return -EINTR;
-	if (z->disksize)
-		err = zram_refuse(dev, "comp_unit", buf, "the device has its size, reset first",
-				  -EBUSY);
-	else
-		z->comp_unit = bytes;
+	err = zram_lock_unused(dev, "comp_unit", buf);
+	if (err)
+		return err;
+	z->comp_unit = bytes;
 	up_write(&z->dev_lock);
-	return err ?: len;
+	return len;
 }
 static DEVICE_ATTR_RW(comp_unit);
 #endif
@@ -201,7 +275,7 @@ static ssize_t release_limit_store(struct device *dev, struct device_attribute *
 	u64 bytes;
 	int err;
 
-	if (!zram_parse_size(buf, &bytes))
+	if (!parse_size(buf, &bytes))
 		return zram_refuse(dev, "release_limit", buf, "not a size", -EINVAL);
 	if (mutex_lock_killable(&z->limit_lock))
 		return -EINTR;
@@ -231,32 +305,36 @@ static ssize_t io_stat_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(io_stat);
 
-/* One figure of mm_stat's line. */
-static int sysfs_figure(char *buf, int at, u64 value)
+static ssize_t sysfs_figures(char *buf, const u64 *v, unsigned int n)
 {
-	return sysfs_emit_at(buf, at, at ? " %8llu" : "%8llu", value);
+	unsigned int i;
+	int at = 0;
+
+	for (i = 0; i < n; i++)
+		at += sysfs_emit_at(buf, at, i ? " %8llu" : "%8llu", v[i]);
+	return at + sysfs_emit_at(buf, at, "\n");
 }
 
 static ssize_t mm_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct zram *z = zram_of(dev);
 	struct store *s = &z->store;
-	bool on;
-	int n = 0;
+	u64 v[9] = { 0 };
 
 	down_read(&z->dev_lock);
-	on = z->disksize;
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_ORIG_BYTES) : 0);
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_COMPR_BYTES) : 0);
-	n += sysfs_figure(buf, n, on ? pool_pages(&s->pool) << PAGE_SHIFT : 0);
-	n += sysfs_figure(buf, n, z->mem_limit);
-	n += sysfs_figure(buf, n, on ? pool_pages_peak(&s->pool) << PAGE_SHIFT : 0);
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_SAME) : 0);
-	n += sysfs_figure(buf, n, on ? host_a64_read(&s->pool.pages_compacted) : 0);
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_HUGE) : 0);
-	n += sysfs_figure(buf, n, on ? store_count(s, CNT_HUGE_SINCE) : 0);
+	v[3] = z->mem_limit;
+	if (z->disksize) {
+		v[0] = store_count(s, CNT_ORIG_BYTES);
+		v[1] = store_count(s, CNT_COMPR_BYTES);
+		v[2] = pool_pages(&s->pool) << PAGE_SHIFT;
+		v[4] = pool_pages_peak(&s->pool) << PAGE_SHIFT;
+		v[5] = store_count(s, CNT_SAME);
+		v[6] = host_a64_read(&s->pool.pages_compacted);
+		v[7] = store_count(s, CNT_HUGE);
+		v[8] = store_count(s, CNT_HUGE_SINCE);
+	}
 	up_read(&z->dev_lock);
-	return n + sysfs_emit_at(buf, n, "\n");
+	return sysfs_figures(buf, v, ARRAY_SIZE(v));
 }
 static DEVICE_ATTR_RO(mm_stat);
 
@@ -277,8 +355,6 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 	struct release *r = &z->store.release;
 	struct release_stats rs;
 	u64 v[6] = { 0 };
-	unsigned int i;
-	int n = 0;
 
 	down_read(&z->dev_lock);
 	if (z->disksize) {
@@ -291,9 +367,7 @@ static ssize_t release_stat_show(struct device *dev, struct device_attribute *at
 		v[5] = host_a64_read(&z->flush_pressure);
 	}
 	up_read(&z->dev_lock);
-	for (i = 0; i < ARRAY_SIZE(v); i++)
-		n += sysfs_figure(buf, n, v[i]);
-	return n + sysfs_emit_at(buf, n, "\n");
+	return sysfs_figures(buf, v, ARRAY_SIZE(v));
 }
 static DEVICE_ATTR_RO(release_stat);
 

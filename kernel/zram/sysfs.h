@@ -24,23 +24,23 @@ static inline struct zram *zram_of(struct device *dev)
 	}
 
 /*
- * refuse.c: says in the log, at a limited rate, that file did not take buf, and why; returns err.
+ * Says in the log, at a limited rate, that file did not take buf, and why; returns err.
  * dev is NULL for a file of zram-control.  Any context.
  */
 ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const char *why,
 		    ssize_t err);
 
 /*
- * words.c: takes the next word off *text, which is split in place; false: there is none left.
+ * Takes dev_lock for writing, for what is fixed while the device has a size.  On an error it is not
+ * held: -EBUSY: there is a size, and the log says so; -EINTR.
+ */
+int zram_lock_unused(struct device *dev, const char *file, const char *buf);
+
+/*
+ * Takes the next word off *text, which is split in place; false: there is none left.
  * *value is what stands behind its '=', quotes off, or NULL.  Any context.
  */
 bool zram_next_word(char **text, char **name, char **value);
-
-/*
- * words.c: a size below 2^64, of at most 31 characters: a digit first, K, M, G, T, P or E or none
- * at the end, and a newline or none.  False: buf is something else.  Any context.
- */
-bool zram_parse_size(const char *buf, u64 *bytes);
 
 /* algorithm.c */
 extern struct device_attribute dev_attr_comp_algorithm, dev_attr_recomp_algorithm,

@@ -15,6 +15,7 @@
 #include "tier/writeback.h"
 #include "zram.h"
 
+#include <linux/bio.h>
 #include <linux/freezer.h>
 #include <linux/list.h>
 #include <linux/sched/signal.h>
@@ -82,9 +83,36 @@ void zram_wb_stop(struct wb_work *w);
 
 /* ---- blocks, for all who read or write them ---- */
 
-/* Makes bio, which has room for the one bv, a read or a write of a block.  Any context. */
-void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
-		    struct page *page);
+struct zram_io {
+	struct bio_vec bv;
+	struct bio bio;
+};
+
+/* Makes io's bio a read or a write of a block.  Any context. */
+void zram_io_init(struct zram *z, struct zram_io *io, blk_opf_t op, u64 block, struct page *page);
+
+/* A page that is written: by writeback.c, or by incoming.c. */
+struct zram_write {
+	struct list_head entry;
+	void *owner;                    /* struct wb_work, or struct zram_incoming */
+	struct handed *of;              /* incoming.c's: the page is one of it */
+	struct page *page;              /* writeback.c's own, which it was copied to */
+	u64 slot, block;
+	u64 from;                       /* zram_wear.set as it was taken from the limit, or 0 */
+	struct zram_io io;
+};
+
+/*
+ * Takes a block for r, and takes it from the limit.  -EIO: nothing is left of that; or as
+ * store_reserve_block().  Process context, as the others.
+ */
+int zram_write_reserve(struct zram *z, struct zram_write *r);
+/* Gives both back: it is not written. */
+void zram_write_cancel(struct zram *z, struct zram_write *r);
+/* end: an interrupt's, when it is written. */
+void zram_write_submit(struct zram *z, struct zram_write *r, struct page *page, bio_end_io_t *end);
+/* After that: 0, or what the bio ended with; then both are given back. */
+int zram_write_ended(struct zram *z, struct zram_write *r);
 
 /* Takes the first of a list that interrupts add to, or NULL.  Process context. */
 static inline struct list_head *zram_take_first(spinlock_t *lock, struct list_head *list)
@@ -99,17 +127,5 @@ static inline struct list_head *zram_take_first(spinlock_t *lock, struct list_he
 	spin_unlock_irq(lock);
 	return first;
 }
-
-/* ---- wear.c ---- */
-
-/*
- * A page is about to be written: takes it from the limit.  False: there is nothing left of it.
- * *from: for zram_wear_failed().  Process context.
- */
-bool zram_wear_take(struct zram *z, u64 *from);
-/* It was not written after all.  Process context. */
-void zram_wear_failed(struct zram *z, u64 from);
-/* Pages that the limit allows just now; U64_MAX: there is none.  Process context. */
-u64 zram_wear_room(struct zram *z);
 
 #endif

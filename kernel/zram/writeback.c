@@ -14,25 +14,109 @@
  */
 #include "wb.h"
 
-#include <linux/bio.h>
 #include <linux/jiffies.h>
 #include <linux/slab.h>
 
-struct wb_request {
-	struct list_head entry;
-	struct wb_work *work;
-	struct page *page;
-	u64 slot, block;
-	u64 from;                       /* zram_wear_take() */
-	struct bio_vec bv;
-	struct bio bio;
-};
+/*
+ * ---- the limit ----
+ *
+ * `writeback_limit`: how much may be written to the backing device, by whom ever.  Each page is
+ * taken from it before it is written.  One that fails goes back, as in-tree does it, if it was
+ * taken from it, and if nobody set another since.
+ */
+
+static bool wear_take(struct zram_wear *w, u64 *from)
+{
+	bool may;
+
+	spin_lock(&w->lock);
+	may = !w->limit_on || w->limit;
+	*from = w->limit_on ? w->set : 0;
+	if (may && w->limit_on)
+		w->limit -= WB_UNITS;
+	spin_unlock(&w->lock);
+	return may;
+}
+
+static void wear_failed(struct zram_wear *w, u64 from)
+{
+	spin_lock(&w->lock);
+	if (from == w->set)
+		w->limit += WB_UNITS;
+	spin_unlock(&w->lock);
+}
+
+/* Pages that the limit allows just now; U64_MAX: there is none. */
+static u64 wear_room(struct zram_wear *w)
+{
+	u64 pages;
+
+	spin_lock(&w->lock);
+	pages = w->limit_on ? w->limit / WB_UNITS : U64_MAX;
+	spin_unlock(&w->lock);
+	return pages;
+}
+
+/* ---- a block that is written ---- */
+
+void zram_io_init(struct zram *z, struct zram_io *io, blk_opf_t op, u64 block, struct page *page)
+{
+	bio_init(&io->bio, z->backing.bdev, &io->bv, 1, op);
+	io->bio.bi_iter.bi_sector = block << (PAGE_SHIFT - SECTOR_SHIFT);
+	__bio_add_page(&io->bio, page, PAGE_SIZE, 0);
+}
+
+static void writeback_give_back(struct zram *z, u64 block)
+{
+	backed_unreserve(&z->backed, block);
+	zram_incoming_look(z);
+}
+
+int zram_write_reserve(struct zram *z, struct zram_write *r)
+{
+	int err = wear_room(&z->wear) ? store_reserve_block(&z->store, &r->block) : -EIO;
+
+	if (err || wear_take(&z->wear, &r->from))
+		return err;
+	/* Another had the last of it meanwhile. */
+	writeback_give_back(z, r->block);
+	return -EIO;
+}
+
+/* The block last: a page without room that finds it in hand tries again. */
+void zram_write_cancel(struct zram *z, struct zram_write *r)
+{
+	wear_failed(&z->wear, r->from);
+	writeback_give_back(z, r->block);
+}
+
+void zram_write_submit(struct zram *z, struct zram_write *r, struct page *page, bio_end_io_t *end)
+{
+	/* Somebody waits for a page of incoming.c. */
+	zram_io_init(z, &r->io, REQ_OP_WRITE | (r->of ? REQ_SYNC : 0), r->block, page);
+	r->io.bio.bi_end_io = end;
+	submit_bio(&r->io.bio);
+}
+
+int zram_write_ended(struct zram *z, struct zram_write *r)
+{
+	int err = blk_status_to_errno(r->io.bio.bi_status);
+
+	bio_uninit(&r->io.bio);
+	if (err) {
+		wear_failed(&z->wear, r->from);
+		backed_failed(&z->backed, r->block);
+	} else {
+		store_note(&z->store, CNT_BD_WRITES);
+	}
+	return err;
+}
 
 /* ---- requests ---- */
 
 void zram_wb_free(struct wb_work *w)
 {
-	struct wb_request *r, *next;
+	struct zram_write *r, *next;
 
 	list_for_each_entry_safe(r, next, &w->idle, entry) {
 		__free_page(r->page);
@@ -44,7 +128,7 @@ void zram_wb_free(struct wb_work *w)
 struct wb_work *zram_wb_make(struct zram *z, unsigned int requests)
 {
 	struct wb_work *w = kzalloc(sizeof(*w), GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
-	struct wb_request *r;
+	struct zram_write *r;
 
 	if (!w)
 		return NULL;
@@ -61,7 +145,7 @@ struct wb_work *zram_wb_make(struct zram *z, unsigned int requests)
 			kfree(r);
 			break;
 		}
-		r->work = w;
+		r->owner = w;
 		list_add(&r->entry, &w->idle);
 	}
 	if (!list_empty(&w->idle))
@@ -73,8 +157,8 @@ struct wb_work *zram_wb_make(struct zram *z, unsigned int requests)
 /* The last step is to let the lock go: who finds the request then may free it all. */
 static void writeback_endio(struct bio *bio)
 {
-	struct wb_request *r = container_of(bio, struct wb_request, bio);
-	struct wb_work *w = r->work;
+	struct zram_write *r = container_of(bio, struct zram_write, io.bio);
+	struct wb_work *w = r->owner;
 	unsigned long flags;
 
 	spin_lock_irqsave(&w->lock, flags);
@@ -83,31 +167,26 @@ static void writeback_endio(struct bio *bio)
 	spin_unlock_irqrestore(&w->lock, flags);
 }
 
-static void writeback_finish(struct wb_work *w, struct wb_request *r)
+static void writeback_finish(struct wb_work *w, struct zram_write *r)
 {
-	struct store *s = &w->z->store;
-	int err = blk_status_to_errno(r->bio.bi_status);
-	bool there;
+	struct zram *z = w->z;
+	bool there = false;
+	int err;
 
-	bio_uninit(&r->bio);
 	w->in_flight--;
-	down_read(&w->z->check_lock);
-	if (err) {
-		w->err = err;
-		zram_wear_failed(w->z, r->from);
-	} else {
-		store_note(s, CNT_BD_WRITES);
-	}
-	/* If somebody read or wrote the slot meanwhile, it stays here. */
-	there = !err && store_to_backed(s, r->slot, r->block);
+	down_read(&z->check_lock);
+	err = zram_write_ended(z, r);
 	if (err)
-		backed_failed(s->backed, r->block);
-	else if (!there)
-		backed_unreserve(s->backed, r->block);
+		w->err = err;
+	else
+		there = store_to_backed(&z->store, r->slot, r->block);
+	/* If somebody read or wrote the slot meanwhile, it stays here. */
+	if (!err && !there)
+		backed_unreserve(&z->backed, r->block);
 	if (!there)
-		store_unchoose(s, r->slot);
-	zram_incoming_look(w->z);
-	up_read(&w->z->check_lock);
+		store_unchoose(&z->store, r->slot);
+	zram_incoming_look(z);
+	up_read(&z->check_lock);
 	list_add(&r->entry, &w->idle);
 }
 
@@ -118,97 +197,34 @@ static void writeback_reap(struct wb_work *w)
 
 	wait_event(w->wait, !list_empty_careful(&w->done));
 	while ((done = zram_take_first(&w->lock, &w->done)))
-		writeback_finish(w, list_entry(done, struct wb_request, entry));
+		writeback_finish(w, list_entry(done, struct zram_write, entry));
 }
 
 /* ---- writing ---- */
-
-static void writeback_give_back(struct zram *z, u64 block)
-{
-	backed_unreserve(&z->backed, block);
-	zram_incoming_look(z);
-}
-
-void zram_block_bio(struct zram *z, struct bio *bio, struct bio_vec *bv, blk_opf_t op, u64 block,
-		    struct page *page)
-{
-	bio_init(bio, z->backing.bdev, bv, 1, op);
-	bio->bi_iter.bi_sector = block << (PAGE_SHIFT - SECTOR_SHIFT);
-	__bio_add_page(bio, page, PAGE_SIZE, 0);
-}
 
 /*
  * Has r write a slot that was chosen.  -ENOENT: it no longer is; -EBUSY: all blocks that are left
  * are being read; -EIO, -ENOSPC: the end.
  */
-static int writeback_fill(struct wb_work *w, struct wb_request *r, u64 slot)
+static int writeback_fill(struct wb_work *w, struct zram_write *r, u64 slot)
 {
 	struct zram *z = w->z;
-	struct store *s = &z->store;
-	int err;
+	int err = zram_write_reserve(z, r);
 
-	if (!zram_wear_room(z))
-		return -EIO;
-	err = store_reserve_block(s, &r->block);
 	if (err)
 		return err;
-	err = store_copy_out(s, slot, page_address(r->page), z->backing.packed);
-	if (err) {
-		writeback_give_back(z, r->block);
-		store_unchoose(s, slot);
-		return -ENOENT;
-	}
 	r->slot = slot;
-	if (zram_wear_take(z, &r->from))
+	if (!store_copy_out(&z->store, slot, page_address(r->page), z->backing.packed))
 		return 0;
-	/* Another who writes had the last of it meanwhile. */
-	writeback_give_back(z, r->block);
-	store_unchoose(s, slot);
-	return -EIO;
-}
-
-static void writeback_submit(struct wb_work *w, struct wb_request *r)
-{
-	zram_block_bio(w->z, &r->bio, &r->bv, REQ_OP_WRITE, r->block, r->page);
-	r->bio.bi_end_io = writeback_endio;
-	w->in_flight++;
-	submit_bio(&r->bio);
-}
-
-/*
- * There is no block.  Waits for what this thread has in flight, if it has something; else those
- * that no slot has any more are read as yet: waits until one of those ends, or for a second, after
- * which the caller looks whether it is to end.  The look for a block is made with check_lock, as
- * any other, since who has it for writing counts them (debugfs.c).
- */
-static void await_block(struct wb_work *w)
-{
-	DEFINE_WAIT_FUNC(wait, woken_wake_function);
-	struct zram *z = w->z;
-	u64 block;
-	int err;
-
-	if (w->in_flight) {
-		writeback_reap(w);
-		return;
-	}
-	add_wait_queue(&z->read_ended, &wait);
-	/* Who ends a read after the look sees that it is waited for: end_read(). */
-	smp_mb();
-	down_read(&z->check_lock);
-	err = store_reserve_block(&z->store, &block);
-	if (!err)
-		writeback_give_back(z, block);
-	up_read(&z->check_lock);
-	if (err == -EBUSY)
-		wait_woken(&wait, TASK_KILLABLE, HZ);
-	remove_wait_queue(&z->read_ended, &wait);
+	zram_write_cancel(z, r);
+	store_unchoose(&z->store, slot);
+	return -ENOENT;
 }
 
 static int begin_writes(struct wb_work *w, int smallest, int largest)
 {
 	struct zram *z = w->z;
-	struct wb_request *r;
+	struct zram_write *r;
 	bool found;
 	u64 at = 0;
 	int err;
@@ -219,22 +235,26 @@ static int begin_writes(struct wb_work *w, int smallest, int largest)
 			return err;
 		if (list_empty(&w->idle))
 			writeback_reap(w);
-		r = list_first_entry(&w->idle, struct wb_request, entry);
+		r = list_first_entry(&w->idle, struct zram_write, entry);
 		if (down_read_killable(&z->check_lock))
 			return -EINTR;
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? writeback_fill(w, r, at) : 0;
 		up_read(&z->check_lock);
-		/* What is in flight may come back. */
+		/* What is in flight may come back, and reads of blocks that no slot has end. */
 		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
-			await_block(w);
+			if (w->in_flight)
+				writeback_reap(w);
+			else
+				schedule_timeout_killable(1);
 			continue;
 		}
 		if (err && err != -ENOENT)
 			return err;
 		if (found && !err) {
 			list_del(&r->entry);
-			writeback_submit(w, r);
+			w->in_flight++;
+			zram_write_submit(z, r, r->page, writeback_endio);
 		}
 		at += found;
 		cond_resched();
@@ -262,7 +282,7 @@ static u64 writeback_room(struct zram *z)
 {
 	const struct backed *b = &z->backed;
 
-	return min(READ_ONCE(b->nfree) + READ_ONCE(b->nlate), zram_wear_room(z));
+	return min(READ_ONCE(b->nfree) + READ_ONCE(b->nlate), wear_room(&z->wear));
 }
 
 /* The largest first, as far as there is room for all of a size: then their order is no matter. */
@@ -316,7 +336,6 @@ void zram_wb_unchoose(struct zram *z)
 void zram_wb_stop(struct wb_work *w)
 {
 	WRITE_ONCE(w->stop, true);
-	wake_up_all(&w->z->read_ended);
 }
 
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)

@@ -6,8 +6,7 @@
  *     files              --> sysfs.c  --> algorithm.c, recompress.c, idle.c, device.c, store
  *                            device.c (life) --> algorithm.c, idle.c, blkdev.c, shrink.c,
  *                                                debugfs.c, store
- *                            writeback_file.c --> writeback.c --> store, wear.c, the backing
- *                                                                 device
+ *                            writeback_file.c --> writeback.c --> store, the backing device
  *     block layer, swap  --> blkdev.c --> store, backing.c (reads of the backing device),
  *                                         incoming.c (writes to it without room in memory)
  *     memory pressure    --> shrink.c --> store
@@ -46,7 +45,6 @@
 #include <linux/sizes.h>
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #define ZRAM_BLOCK SZ_4K                /* logical block, whatever the page size */
@@ -81,10 +79,10 @@ struct zram_backing {
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
 	u64 unchosen;                   /* but none below that one; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
-	bool is_auto;                   /* writeback_auto; reads without are looks */
+	bool is_auto;                   /* writeback_auto; no lock */
 };
 
-/* wear.c: how much may be written to it.  It stays over a reset. */
+/* writeback.c: how much may be written to it.  It stays over a reset. */
 struct zram_wear {
 	spinlock_t lock;                /* what follows; reads without are looks */
 	bool limit_on;
@@ -99,9 +97,6 @@ struct zram_wear {
  *     writes a slot, WRITE_ONCE.  Reads: I/O and recompress, READ_ONCE, the access depends on
  *     it; idle, relaxed.  Order: release: the array is filled before its address; it goes when
  *     the disk is closed.  Without it: an age of nothing.
- * zram.incoming (kernel), its address.  Writes: dev_lock, release.  Reads: a write without room,
- *     READ_ONCE, the access depends on it.  Order: release: it is filled before its address; it
- *     goes when the disk is closed.  Without it: a list that is none.
  * zram_incoming.waits (kernel).  Writes: the work, before its second try, followed by a full
  *     fence.  Reads: who let a block go, after a full fence.  Order: full on both sides: the
  *     second try sees that the block went, or the work is queued anew.  Without it: a write that
@@ -135,7 +130,7 @@ struct zram {
 
 	struct zram_backing backing;
 	struct zram_wear wear;
-	struct zram_incoming *incoming; /* incoming.c; as tick, but only once it was wanted */
+	struct zram_incoming *incoming; /* incoming.c; as tick; NULL: no device to write to */
 	struct mutex partial_write[1 << ZRAM_PARTIAL_BITS];     /* blkdev.c */
 	mempool_t *read_bounces, *write_bounces;                /* the same */
 
@@ -150,7 +145,6 @@ struct zram {
 	 * its way waits for it.
 	 */
 	struct rw_semaphore check_lock;
-	wait_queue_head_t read_ended;   /* who wants a block that is being read */
 
 	struct gendisk *disk;
 	bool claim;                     /* being reset or removed: no opens; disk->open_mutex */
@@ -282,26 +276,17 @@ int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *p
 int zram_backing_read_wait(struct zram *z, u64 slot, struct page *page, enum store_counter failed);
 
 /*
- * incoming.c: pages that the store has no room for.
- *
- * start: makes what it takes, if it is wanted, is not there, and there is a device to write to;
- * dev_lock is held for writing, there is a store, and nobody uses it yet.  -ENOMEM.  stop: the disk
- * is closed.
- * make: what `use` takes, of a device in use, made without dev_lock; NULL: it takes none.  -ENOMEM,
- * -EINTR: there is nothing to drop.  drop: what that left, or NULL.
- * use: it is there from now on; dev_lock is held for writing.  False: the device is another by now,
- * and nothing has changed.
+ * incoming.c: pages that the store has no room for.  start: makes what they take, if there is a
+ * device to write to; dev_lock is held for writing, there is a store, and nobody uses it yet.
+ * -ENOMEM.  stop: the disk is closed.
  */
 int zram_incoming_start(struct zram *z);
 void zram_incoming_stop(struct zram *z);
-int zram_incoming_make(struct zram *z, struct zram_incoming **in);
-bool zram_incoming_use(struct zram *z, struct zram_incoming **in);
-void zram_incoming_drop(struct zram_incoming *in);
 
 /* Whether it is for such pages now.  Who asks has the disk open. */
 static inline bool zram_incoming_on(const struct zram *z)
 {
-	return ZRAM_HAS(WRITEBACK) && READ_ONCE(z->backing.is_auto) && READ_ONCE(z->incoming);
+	return ZRAM_HAS(WRITEBACK) && READ_ONCE(z->backing.is_auto) && z->incoming;
 }
 
 /*

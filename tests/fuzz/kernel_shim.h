@@ -234,7 +234,11 @@ struct block_device {
 };
 
 enum req_op { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_DISCARD, REQ_OP_WRITE_ZEROES, REQ_OP_FLUSH };
+#define REQ_SYNC (1u << 11)
 enum { BLK_STS_OK, BLK_STS_NOTSUPP, BLK_STS_IOERR = 10 };
+
+struct bio;
+typedef void bio_end_io_t(struct bio *bio);
 
 struct bio {
 	enum req_op op;
@@ -242,7 +246,7 @@ struct bio {
 	struct block_device *bi_bdev;
 	struct bvec_iter bi_iter;
 	struct bio_vec *bi_io_vec;
-	void (*bi_end_io)(struct bio *bio);
+	bio_end_io_t *bi_end_io;
 };
 
 #define bio_op(bio) ((bio)->op)

@@ -84,11 +84,7 @@ void shim_must_not_wait(bool ready);
 #define wake_up_all(w) ((void)(w))
 #define wait_event(w, condition) ((void)(w), shim_must_not_wait(condition))
 #define HZ 100
-/* Whoever gets as far as to wait has found that he has to. */
-#define DEFINE_WAIT_FUNC(name, wake) const bool name = true
-#define add_wait_queue(w, wait) ((void)(w), (void)(wait))
-#define remove_wait_queue(w, wait) ((void)(w), (void)(wait))
-#define wait_woken(wait, state, ticks) ((void)(ticks), shim_must_not_wait(!*(wait)))
+#define schedule_timeout_killable(ticks) shim_must_not_wait(!(ticks))
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 typedef struct {

@@ -216,35 +216,6 @@ void zram_reads_drop(struct zram_reads *t)
 	must(!t || (t == (struct zram_reads *)&reads && reads-- > 0));
 }
 
-/* incoming.c.  What it takes is made with no lock held.  Each other time the device is another. */
-static int incoming_made;
-
-int zram_incoming_make(struct zram *z, struct zram_incoming **in)
-{
-	must(z == &zram && shim_at_rest() && !incoming_made);
-	if (below)
-		return below;
-	*in = (struct zram_incoming *)&incoming_made;
-	incoming_made++;
-	return 0;
-}
-
-void zram_incoming_drop(struct zram_incoming *in)
-{
-	must(shim_at_rest() && incoming_made == (in != NULL));
-	incoming_made = 0;
-}
-
-bool zram_incoming_use(struct zram *z, struct zram_incoming **in)
-{
-	static bool other;
-
-	must_eq(z->dev_lock.writers, 1);
-	must(*in == (struct zram_incoming *)&incoming_made);
-	other = !other;
-	return !other;
-}
-
 void zram_incoming_look(struct zram *z)
 {
 	must(z->disksize);
@@ -523,7 +494,9 @@ static bool idle_taken(const char *text, const struct zram *z)
 		return z->disksize != 0;
 	if (kstrtouint(text, 0, &age))
 		return false;
-	return age >= SHIM_UPTIME || z->disksize >> PAGE_SHIFT == z->store.slots;
+	/* There is memory for the ages of so many. */
+	return z->disksize >> PAGE_SHIFT == z->store.slots ||
+	       (age >= SHIM_UPTIME && z->disksize >> PAGE_SHIFT <= (1 << 20) / sizeof(*z->ages));
 }
 
 /* A path is all but one newline at its end. */
@@ -600,17 +573,6 @@ static bool size_taken(const char *text, u64 *bytes)
 	}
 	*bytes = (u64)v;
 	return s == text + len && v <= U64_MAX;
-}
-
-/* Who cannot have what it takes changes nothing. */
-static bool auto_taken(const char *text, struct zram *z)
-{
-	bool on;
-
-	if (kstrtobool(text, &on) || (on && below))
-		return false;
-	z->backing.is_auto = on;
-	return true;
 }
 
 /* Whether a write of text to a file would be taken, and what the device then is. */
@@ -694,7 +656,7 @@ static bool taken(unsigned int i, const char *text, struct zram *z)
 	if (is(i, "recompress") || is(i, "writeback"))
 		return false;
 	if (is(i, "writeback_auto"))
-		return auto_taken(text, z);
+		return !kstrtobool(text, &z->backing.is_auto);
 	must(is(i, "hot_remove"));
 	return number(text, INT_MAX, true) >= 0 && !below;
 }

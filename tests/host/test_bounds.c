@@ -127,8 +127,8 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 	on2 = 2 * (unsigned int)PAGE_SIZE / c->size;
 	keys = (fuller + POOL_MOVES + 3) * c->objs;
 	for (i = 0; i < keys; i++)
-		if (keys > OWNED || pool_alloc(&own.pool, c->size - POOL_HEADER, i, NUMA_NO_NODE,
-					       HOST_MAY_WAIT, &own.ref[i]))
+		if (keys > OWNED || pool_make(&own.pool, c->size - POOL_HEADER, NULL, i,
+					      NUMA_NO_NODE, HOST_MAY_WAIT, &own.ref[i]))
 			explore_fail("no room for object %u", i);
 	at = own_leave(c, 0, fuller, on2);
 	at = own_leave(c, at, POOL_MOVES + 2, on1 - 1);
@@ -178,7 +178,7 @@ static u64 dearest_free(unsigned int cpus)
 		if (explore_accesses - before > most)
 			most = explore_accesses - before;
 	}
-	if (!release_full_bufs(&rig->store.release) || home_in_place())
+	if (!release_full_in(rig->store.release.item, rig->store.release.items) || home_in_place())
 		explore_fail("no buffer was queued");
 	rig_check();
 	rig_close();
@@ -256,7 +256,8 @@ static void a_queue_s_lock_is_taken_twice_a_buffer(void)
 			     (unsigned long long)holds, (unsigned long long)bufs);
 	host_work_flush(&rig->store.release.node->worker->work);
 	holds = home_lock_stat("&r->item[i]->queue.lock")->holds;
-	if (holds > 2 * bufs + 1 || release_full_bufs(&rig->store.release))
+	if (holds > 2 * bufs + 1 ||
+	    release_full_in(rig->store.release.item, rig->store.release.items))
 		explore_fail("%llu holds to queue and drain %llu buffers",
 			     (unsigned long long)holds, (unsigned long long)bufs);
 	rig_check();
@@ -330,7 +331,7 @@ static void cpus_that_fill_buffers_meet_at_their_node_once_a_pocket(void)
 	}
 	/* Who drains gives back as many at a time. */
 	home_stat_reset();
-	while (release_full_bufs(&rig->store.release))
+	while (release_full_in(rig->store.release.item, rig->store.release.items))
 		home_run_work(&node->worker->work);
 	holds = home_lock_stat("&b->node[k].lock")->holds;
 	if (holds > 12 * cpus / RELEASE_POCKET + 2)
@@ -349,7 +350,7 @@ static void what_a_cpu_drew_from_its_node_is_there_for_others(void)
 	for (i = 0; i < 6; i++) {
 		fill_buffers(i % 2, node->limit_bufs - node->pocket + 1);
 		host_work_flush(&node->worker->work);
-		if (release_full_bufs(&rig->store.release))
+		if (release_full_in(rig->store.release.item, rig->store.release.items))
 			explore_fail("a worker does not drain the queues");
 	}
 	/* With nothing to drain it asks for the look that sets pockets right. */

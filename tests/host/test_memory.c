@@ -121,7 +121,7 @@ static u64 make(u32 key)
 {
 	u64 ref = 0;
 
-	must(!pool_alloc(&made->pool, PAGE_SIZE, key, NUMA_NO_NODE, HOST_MAY_WAIT, &ref),
+	must(!pool_make(&made->pool, PAGE_SIZE, NULL, key, NUMA_NO_NODE, HOST_MAY_WAIT, &ref),
 	     "there is no page");
 	return ref;
 }

@@ -99,7 +99,7 @@ static void a_worker_lets_others_run_and_goes_on_with_a_backlog(void)
 	open_with(&long_queue, 1);
 	node = queue_buffers(RELEASE_ROUND + RELEASE_BACKLOG);
 	host_work_flush(&node->worker->work);
-	if (release_full_bufs(&rig->store.release))
+	if (release_full_in(rig->store.release.item, rig->store.release.items))
 		explore_fail("the first worker leaves %u buffers", full());
 	close_rig();
 }

@@ -106,12 +106,10 @@ static void give_up(struct store *s, u64 i, u64 word)
 /* It waits for no memory: what it makes is worth none that others would have to give back. */
 static int recompress_object(struct store *s, u64 i, const void *data, size_t bytes, u64 *ref)
 {
-	int err = pool_alloc(&s->pool, bytes, (u32)i, NUMA_NO_NODE, 0, ref);
+	int err = pool_make(&s->pool, bytes, data, (u32)i, NUMA_NO_NODE, 0, ref);
 
 	if (err == -ENOMEM && release_help(&s->release, numa_mem_id(), HELP_BUFS))
-		err = pool_alloc(&s->pool, bytes, (u32)i, NUMA_NO_NODE, 0, ref);
-	if (!err)
-		pool_write(&s->pool, *ref, data);
+		err = pool_make(&s->pool, bytes, data, (u32)i, NUMA_NO_NODE, 0, ref);
 	return err;
 }
 

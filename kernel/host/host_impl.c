@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * host_kernel.c - the long halves of the kernel home: per-CPU items made and settled, pages,
+ * host_impl.c - the long halves of the kernel home: per-CPU items made and settled, pages,
  * memory, tables, deferred work.
  *
  * Owns two workqueues; other state is in the caller's structs (host_impl.h draws them).
@@ -24,12 +24,11 @@ static struct workqueue_struct *queue, *slow;
 
 /* ---- per-CPU items ---- */
 
-int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *item_key,
-			    struct lock_class_key *map_key)
+int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_class_key *key)
 {
 	unsigned int cpu, n = nr_cpu_ids;
 
-	lockdep_init_map(&pc->map, "ebb_item", map_key, 0);
+	lockdep_init_map(&pc->map, "ebb_item", &key[1], 0);
 	pc->item = host_zalloc(n * sizeof(*pc->item));
 	if (!pc->item)
 		goto no_memory;
@@ -44,7 +43,7 @@ int host_kernel_percpu_init(struct host_percpu *pc, size_t bytes, struct lock_cl
 			goto no_memory;
 		if (HOST_ITEM_HEAD) {
 			spin_lock_init(&item->lock);
-			lockdep_set_class(&item->lock, item_key);
+			lockdep_set_class(&item->lock, &key[0]);
 		}
 		pc->item[cpu] = item;
 	}
@@ -156,20 +155,15 @@ void *host_zalloc(size_t bytes)
 	return mem ? mem : __vmalloc(bytes, ZALLOC_GFP | __GFP_ZERO);
 }
 
-/* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
-static size_t zalloc_aligned(size_t bytes)
-{
-	if (bytes >= PAGE_SIZE)
-		return bytes;
-	return roundup_pow_of_two(max_t(size_t, bytes, SMP_CACHE_BYTES));
-}
-
 /* With that flag kvmalloc() would take pains over contiguous pages, too. */
 void *host_zalloc_node(size_t bytes, unsigned int node)
 {
 	gfp_t gfp = bytes <= PAGE_SIZE ? ZALLOC_GFP : ZALLOC_GFP & ~__GFP_RETRY_MAYFAIL;
 
-	return kvzalloc_node(zalloc_aligned(bytes), gfp, (int)node);
+	/* kmalloc() aligns powers of two to themselves, and nothing else to a line. */
+	if (bytes < PAGE_SIZE)
+		bytes = roundup_pow_of_two(max_t(size_t, bytes, SMP_CACHE_BYTES));
+	return kvzalloc_node(bytes, gfp, (int)node);
 }
 
 void host_free(void *p, size_t bytes)
@@ -258,10 +252,9 @@ int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigne
 
 int host_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
 {
-	int err = host_work_init(w, fn, node);
-
+	host_work_init(w, fn, node);
 	w->queue = slow;
-	return err;
+	return 0;
 }
 
 void host_kernel_work_arm(struct host_work *w, u64 us)
