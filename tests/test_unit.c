@@ -303,6 +303,9 @@ static void marks_and_writeback_take_pages_of_units(void **state)
 		must(!memcmp(got, want, PAGE_SIZE));
 		must_eq(store_reserve_block(s, &block), 0);
 		must(store_to_backed(s, i, block));
+		/* None of them was too large to be compressed, and the block has all of it. */
+		must_eq(slot_backed_size(host_a64_read(store_slot(s, i))), 0);
+		must_eq(slot_backed_bytes(host_a64_read(store_slot(s, i))), PAGE_SIZE);
 		must_eq(store_read(s, i, got), STORE_BACKED);
 	}
 	must_eq(stats(s).units, 1);

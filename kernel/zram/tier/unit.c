@@ -118,11 +118,21 @@ static void piece_account(struct store *s, struct counters *c, u64 ref, s64 by)
 	counter_add(c, CNT_UNIT_ROOM, by * room);
 }
 
-/* An instance that nobody reads and no slot names ends.  The item is held. */
+static bool units_past_limit(struct store *s)
+{
+	u64 limit = READ_ONCE(s->pool.limit);
+
+	return limit && pool_pages(&s->pool) << PAGE_SHIFT > limit;
+}
+
+/*
+ * An instance that nobody reads and no slot names ends.  The item is held.  Where pages that were
+ * taken out passed the limit its pieces are not held back, whoever is the last to let them go.
+ */
 static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct release_todo *todo)
 {
 	u64 key = unit_key(s->units, nr), refs[UNIT_PAGES_MOST];
-	bool now = !READ_ONCE(s->release.limit);
+	bool now = !READ_ONCE(s->release.limit) || units_past_limit(s);
 	unsigned int k, n = 0;
 	s64 room = 0;
 
@@ -556,10 +566,6 @@ static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 		    slot_has_object(new[k]))
 			pool_free(&s->pool, slot_ref(new[k]));
 	instance_drop(s, nr);
-	/* What the pieces leave is room for the next. */
-	if (READ_ONCE(s->pool.limit) &&
-	    pool_pages(&s->pool) << PAGE_SHIFT > READ_ONCE(s->pool.limit))
-		release_help_all(&s->release);
 	return err < 0 ? err : 0;
 }
 
