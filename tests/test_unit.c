@@ -47,6 +47,41 @@ static void a_unit_is_read_by_pages_and_ends_with_its_last(void **state)
 			}
 }
 
+/* Or not at all, once a page of it is another's, or what is there does not decompress. */
+static void a_unit_is_read_whole(void **state)
+{
+	const struct codec_ops *codecs[] = { &codec_lz4, &codec_zstd };
+
+	for (unsigned int c = 0; c < ARRAY_LEN(codecs); c++) {
+		struct store *s = open_units(codecs[c], 4, 0, 0);
+		static unsigned char to[MOST];
+		u64 at = 0, v;
+
+		/* Of one piece, and of several. */
+		for (v = 4; v >= 2; v -= 2) {
+			must_eq(put_unit(s, 4, v), 0);
+			while (store_mark_idle(s, &at, SLOTS, NULL, 0))
+				;
+			must(unit_read_whole(s, 4, to));
+			must(!memcmp(to, whole, 4 * PAGE_SIZE));
+			for (u64 k = 4; k < 8; k++)
+				must(!(host_a64_read(store_slot(s, k)) & SLOT_IDLE));
+		}
+		must(!unit_read_whole(s, 0, to));
+		put_page(s, 6, 3);
+		memset(to, 0x77, sizeof(to));
+		must(!unit_read_whole(s, 4, to));
+		drop(s, 6);
+		must(!unit_read_whole(s, 4, to));
+		for (size_t k = 0; k < sizeof(to); k++)
+			must_eq(to[k], 0x77);
+		drop(s, 4);
+		must(!unit_read_whole(s, 4, to));
+		must_have_all(s);
+		close_units();
+	}
+}
+
 static void a_write_takes_the_place_of_pages_and_pages_of_a_unit(void **state)
 {
 	struct store *s = open_units(&codec_lz4, 4, 1 << 20, 0);
@@ -304,6 +339,9 @@ static void marks_and_writeback_take_pages_of_units(void **state)
 		must(!memcmp(got, want, PAGE_SIZE));
 		must_eq(store_reserve_block(s, &block), 0);
 		must(store_to_backed(s, i, block));
+		/* None of them was too large to be compressed, and the block has all of it. */
+		must_eq(slot_backed_size(host_a64_read(store_slot(s, i))), 0);
+		must_eq(slot_backed_bytes(host_a64_read(store_slot(s, i))), PAGE_SIZE);
 		must_eq(store_read(s, i, got), STORE_BACKED);
 	}
 	must_eq(stats(s).units, 1);
@@ -318,6 +356,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_unit_is_read_by_pages_and_ends_with_its_last),
+		cmocka_unit_test(a_unit_is_read_whole),
 		cmocka_unit_test(a_write_takes_the_place_of_pages_and_pages_of_a_unit),
 		cmocka_unit_test(what_does_not_compress_together_is_refused_and_changes_nothing),
 		cmocka_unit_test(a_disk_that_ends_within_a_unit_has_none_there),

@@ -171,6 +171,9 @@ static void a_codec_that_fails_costs_one_unit(void **state)
 	memset(got, 1, PAGE_SIZE);
 	must_eq(store_read(s, 1, got), -EIO);
 	must(!got[0] && !memcmp(got, got + 1, PAGE_SIZE - 1));
+	memset(whole, 1, MOST);
+	must(!unit_read_whole(s, 0, whole));
+	must(!whole[0] && !memcmp(whole, whole + 1, 4 * PAGE_SIZE - 1));
 	/* What does not come back is not taken out. */
 	drop(s, 2);
 	units_tidy(s, 0);

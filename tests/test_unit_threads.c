@@ -52,7 +52,7 @@ static void write_unit(struct store *s, unsigned char *buf, u64 first)
 
 static void *run(void *arg)
 {
-	unsigned int nr = (unsigned int)(uintptr_t)arg;
+	unsigned int nr = (unsigned int)(uintptr_t)arg, k;
 	struct rng *rng = &thread[nr].rng;
 	unsigned char *buf = malloc(MOST);
 	struct store *s = &rig.store;
@@ -73,6 +73,12 @@ static void *run(void *arg)
 			break;
 		case 3:
 			must_eq(store_free(s, slot), 0);
+			break;
+		case 4:
+			slot &= ~(u64)(units.pages - 1);
+			if (unit_read_whole(s, slot, buf))
+				for (k = 0; k < units.pages; k++)
+					must_be_whole(buf + k * PAGE_SIZE, slot + k);
 			break;
 		default:
 			must_eq(store_read(s, slot, buf), 0);

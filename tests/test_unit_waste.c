@@ -103,7 +103,7 @@ static void taking_apart_that_finds_no_memory_changes_nothing(void **state)
 	close_units();
 }
 
-/* What others do while a page that is taken out is compressed. */
+/* What others do while a page that is taken out is compressed, or one is unpacked. */
 static void (*meanwhile)(struct store *s);
 static struct codec_ops watched;
 
@@ -119,6 +119,16 @@ static int watched_compress(void *ctx, const void *src, size_t n, void *dst, siz
 		src = page;
 	}
 	return codec_lz4.compress(ctx, src, n, dst, cap);
+}
+
+static int watched_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	void (*now)(struct store *s) = meanwhile;
+
+	meanwhile = NULL;
+	if (now)
+		now(&rig.store);
+	return codec_lz4.decompress(ctx, src, n, dst, cap);
 }
 
 static void write_again(struct store *s)
@@ -313,6 +323,28 @@ static void the_limit_is_passed_by_a_unit_at_most(void **state)
 	}
 }
 
+/* What a unit took is not held back past the limit, though it ends with a reader who knows none. */
+static void who_reads_last_leaves_nothing_past_the_limit(void **state)
+{
+	struct store *s;
+
+	watched = codec_lz4;
+	watched.decompress = watched_decompress;
+	s = open_units(&watched, 16, 4 << 20, 0);
+	must_eq(put_unit(s, 0, 2), 0);
+	for (u64 i = 1; i < 16; i++)
+		drop(s, i);
+	WRITE_ONCE(s->pool.limit, pool_pages(&s->pool) << PAGE_SHIFT);
+	if (s->streams[0]->n > 1) {
+		meanwhile = tidy;
+		must_have(s, 0);
+		must_be_at_most(pool_pages(&s->pool) << PAGE_SHIFT, s->pool.limit);
+		must_eq(stats(s).units, 0);
+		must_have(s, 0);
+	}
+	close_units();
+}
+
 /* At the limit: what was freed is room at once, as without units. */
 static void at_the_limit_a_write_finds_what_was_freed(void **state)
 {
@@ -402,6 +434,7 @@ int main(void)
 		cmocka_unit_test(taking_units_apart_takes_no_more_memory),
 		cmocka_unit_test(taking_units_apart_leaves_room_for_others),
 		cmocka_unit_test(the_limit_is_passed_by_a_unit_at_most),
+		cmocka_unit_test(who_reads_last_leaves_nothing_past_the_limit),
 		cmocka_unit_test(at_the_limit_a_write_finds_what_was_freed),
 		cmocka_unit_test(at_the_limit_dead_pages_of_large_units_make_room),
 		cmocka_unit_test(a_unit_takes_no_more_than_its_pages_alone),

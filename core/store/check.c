@@ -39,7 +39,7 @@ static void check_word(struct check_walk *w, u64 i, u64 word)
 		w->sum.v[CNT_ORIG_BYTES] += (s64)PAGE_SIZE;
 	if (slot_type(word) == SLOT_BACKED) {
 		w->sum.v[CNT_BACKED]++;
-		if (!slot_backed_bytes(word) || slot_backed_bytes(word) > PAGE_SIZE)
+		if ((!slot_backed_size(word) && !w->s->units) || slot_backed_size(word) > PAGE_SIZE)
 			w->bad = "a backed slot was of no size";
 	}
 	if (slot_type(word) == SLOT_UNIT) {

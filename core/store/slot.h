@@ -138,7 +138,10 @@ static inline u64 slot_fill_value(u64 word)
 	}
 }
 
-/* bytes: the size of the object that the page was; block: has these bytes, or the whole page. */
+/*
+ * bytes: the size of the object that the page was, or 0: it was in a unit.  block: has these bytes,
+ * or the whole page, as it has a unit's.
+ */
 static inline u64 slot_backed_value(size_t bytes, u64 block)
 {
 	return (u64)bytes << SLOT_BLOCK_BITS | block;
@@ -149,9 +152,17 @@ static inline u64 slot_block(u64 word)
 	return word & SLOT_BLOCK_MASK;
 }
 
-static inline size_t slot_backed_bytes(u64 word)
+static inline size_t slot_backed_size(u64 word)
 {
 	return (size_t)((word & SLOT_VALUE) >> SLOT_BLOCK_BITS);
+}
+
+/* What the block has of it, if pages are packed. */
+static inline size_t slot_backed_bytes(u64 word)
+{
+	size_t size = slot_backed_size(word);
+
+	return size ? size : PAGE_SIZE;
 }
 
 /* Whether two words of a slot say the same content, readers and SLOT_ABOUT aside. */

@@ -237,6 +237,31 @@ static bool write_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter)
 	return true;
 }
 
+/*
+ * Reads the unit at iter, which moves past it, straight to memory that is in a row, as a large
+ * folio's is.  False: what is left of the bio is to be read page by page.
+ */
+static bool read_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter)
+{
+	struct bio_vec bv = mp_bvec_iter_bvec(bio->bi_io_vec, *iter);
+	u32 bytes = z->units.pages << PAGE_SHIFT, at;
+	struct piece p = next_piece(iter);
+	char *to;
+
+	if (p.off || p.slot & (z->units.pages - 1) || bv.bv_len < bytes ||
+	    bv.bv_offset & ~PAGE_MASK)
+		return false;
+	to = (char *)page_address(bv.bv_page) + bv.bv_offset;
+	if (!unit_read_whole(&z->store, p.slot, to))
+		return false;
+	for (at = 0; at < bytes; at += PAGE_SIZE) {
+		flush_dcache_page(virt_to_page(to + at));
+		zram_touch(z, p.slot + (at >> PAGE_SHIFT));
+	}
+	bio_advance_iter(bio, iter, bytes);
+	return true;
+}
+
 static void read_write(struct zram *z, struct bio *bio, bool write)
 {
 	unsigned long start = bio_start_io_acct(bio);
@@ -250,7 +275,8 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 	while (iter.bi_size && !err) {
 		struct piece p = next_piece(&iter);
 
-		if (write && zram_unit_pages(z) && write_unit(z, bio, &iter))
+		if (zram_unit_pages(z) &&
+		    (write ? write_unit(z, bio, &iter) : read_unit(z, bio, &iter)))
 			continue;
 		err = write ? write_piece(z, bio, &iter, &p) : read_piece(z, bio, &iter, &p);
 		if (likely(!err))

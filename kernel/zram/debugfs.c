@@ -124,7 +124,7 @@ DEFINE_SHOW_ATTRIBUTE(check);
 static int show_slot(char *buf, size_t room, struct zram *z, u64 i, u64 word)
 {
 	struct store *s = &z->store;
-	bool huge = slot_type(word) == SLOT_BACKED ? slot_backed_bytes(word) == PAGE_SIZE :
+	bool huge = slot_type(word) == SLOT_BACKED ? slot_backed_size(word) == PAGE_SIZE :
 		    slot_has_object(word) && pool_ref_size(&s->pool, slot_ref(word)) == PAGE_SIZE;
 	bool same = slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ;
 

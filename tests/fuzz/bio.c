@@ -136,6 +136,25 @@ void unit_put(struct store *s, u64 i, u64 word)
 	memcpy(slot[i], unit_page[i - unit_from], PAGE_SIZE);
 }
 
+/* As above; and what is on the backing device is in no unit. */
+bool unit_read_whole(struct store *s, u64 i, void *to)
+{
+	unsigned int pages = zram.units.pages, k;
+
+	must(!is_noio());
+	must(pages && !(i % pages));
+	if (refused || i + pages > SLOTS || (failing > calls && failing <= calls + pages))
+		return false;
+	for (k = 0; k < pages; k++)
+		if (slot[i + k][0] & 1)
+			return false;
+	for (k = 0; k < pages; k++) {
+		must_eq(call(i + k, false), 0);
+		memcpy((char *)to + k * PAGE_SIZE, slot[i + k], PAGE_SIZE);
+	}
+	return true;
+}
+
 /* ---- what takes the pages for which there is no room, played ---- */
 
 int zram_incoming_page(struct zram *z, u64 i, struct page *page)

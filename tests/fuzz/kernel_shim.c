@@ -384,6 +384,18 @@ struct bio_vec bio_iter_iovec(const struct bio *bio, struct bvec_iter iter)
 	return bv;
 }
 
+struct bio_vec mp_bvec_iter_bvec(const struct bio_vec *bvec, struct bvec_iter iter)
+{
+	struct bio_vec bv = bvec[iter.bi_idx];
+
+	demand(iter.bi_size != 0, "a look past the end of a bio");
+	bv.bv_offset += iter.bi_bvec_done;
+	bv.bv_len -= iter.bi_bvec_done;
+	if (bv.bv_len > iter.bi_size)
+		bv.bv_len = iter.bi_size;
+	return bv;
+}
+
 void bio_advance_iter_single(const struct bio *bio, struct bvec_iter *iter, unsigned int bytes)
 {
 	demand(bytes <= bio_iter_iovec(bio, *iter).bv_len, "a step past a piece of a bio");

@@ -258,6 +258,10 @@ struct bio_vec bio_iter_iovec(const struct bio *bio, struct bvec_iter iter);
 void bio_advance_iter_single(const struct bio *bio, struct bvec_iter *iter, unsigned int bytes);
 void bio_advance_iter(const struct bio *bio, struct bvec_iter *iter, unsigned int bytes);
 
+/* What is in a row from there on. */
+struct bio_vec mp_bvec_iter_bvec(const struct bio_vec *bvec, struct bvec_iter iter);
+
+#define virt_to_page(mem) ((struct page *)(mem))
 #define kmap_local_page(page) ((void *)(page)->byte)
 #define kunmap_local(mem) ((void)(mem))
 #define flush_dcache_page(page) ((void)(page))

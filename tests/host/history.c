@@ -54,7 +54,7 @@ static u32 orders(const struct history *h, unsigned int slot, u32 left, u32 valu
 					e->did ? e->value : value, last);
 		else if (e->kind == EV_FREE)
 			found |= orders(h, slot, left & ~(1u << i), 0, last) << (value != 0);
-		else if (e->value == value)
+		else if (!e->did || e->value == value)
 			found |= orders(h, slot, left & ~(1u << i), value, last);
 	}
 	return found;

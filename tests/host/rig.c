@@ -373,6 +373,20 @@ static int unit_op(struct store *s, const struct op *op, u32 value)
 	return err;
 }
 
+/* All that is read was there at one moment of the read, each page at its own. */
+static void read_unit_op(struct store *s, const struct op *op)
+{
+	unsigned int pages = rig->units.pages, k, ev[UNIT_PAGES_MOST];
+	u64 *buf = unit[me->id];
+	bool done;
+
+	for (k = 0; k < pages; k++)
+		ev[k] = history_start(&rig->history, EV_READ, op->slot + k, 0);
+	done = unit_read_whole(s, op->slot, buf);
+	for (k = 0; k < pages; k++)
+		history_end(&rig->history, ev[k], done, done ? name_page(buf + k * WORDS) : 0);
+}
+
 /* store_read(), wherever the page is. */
 static int read_any(struct store *s, u64 i, u64 *buf)
 {
@@ -586,6 +600,9 @@ int rig_do(const struct op *op, u32 value)
 	case OP_READ:
 		ev = history_start(&rig->history, EV_READ, op->slot, 0);
 		history_end(&rig->history, ev, true, rig_value(op->slot, op->what == OP_READ));
+		break;
+	case OP_READ_UNIT:
+		read_unit_op(s, op);
 		break;
 	case OP_FREE:
 	case OP_DISCARD:

@@ -56,6 +56,7 @@ enum what {
 	/* slot, size: a page that is written to the device alone, which fails if size */
 	OP_INCOMING,
 	OP_UNIT,        /* slot, size: a unit from that slot on, which comes to so many bytes */
+	OP_READ_UNIT,   /* slot: all pages of the unit from that slot on, if they are of one */
 	OP_TIDY,        /* takes units apart; one actor at a time */
 };
 
@@ -102,6 +103,7 @@ struct op {
 #define INCOMING_FAILS(i) { .what = OP_INCOMING, .slot = (i), .size = 1 }
 
 
+#define READ_UNIT(i) { .what = OP_READ_UNIT, .slot = (i) }
 #define UNIT(i, bytes) { .what = OP_UNIT, .slot = (i), .size = (u32)(bytes) }
 #define TIDY { .what = OP_TIDY }
 

@@ -618,6 +618,12 @@
 	.act = { { UNIT(0, HALF) }, { READ(0), READ(1) }, { FREE(1) } },
 },
 {
+	.name = "a unit that is read whole against a write of it and a free",
+	.units = 2,
+	.before = { UNIT(0, HALF) },
+	.act = { { UNIT(0, HALF) }, { READ_UNIT(0), READ_UNIT(0) }, { FREE(1) } },
+},
+{
 	.name = "the last page of a unit against its reader, and its words again",
 	.units = 2,
 	.before = { UNIT(0, HALF), FREE(0) },

@@ -44,6 +44,19 @@ static void *load(unsigned long *bytes)
 	return p;
 }
 
+/* A chunk whose memory is in a row, as a large folio's is, in a kernel with huge pages. */
+static void *in_a_row(void)
+{
+	const uintptr_t huge = 2 << 20;
+	char *p = mmap(NULL, 2 * huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	p = (char *)(((uintptr_t)p + huge - 1) & ~(huge - 1));
+	memset(p, 1, CHUNK);
+	return p;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -138,9 +151,9 @@ int main(int argc, char **argv)
 	setup.comp_unit = unit > PAGE ? text : NULL;
 	zram_make(0, &setup, bytes);
 	fd = open("/dev/zram0", O_RDWR | O_DIRECT);
-	buf = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	buf = in_a_row();
 	at = calloc(n, sizeof(*at));
-	if (fd < 0 || buf == MAP_FAILED || !at)
+	if (fd < 0 || !at)
 		die("/dev/zram0: %s", strerror(errno));
 
 	for (unsigned long i = 0; i < n; i++)

@@ -118,11 +118,21 @@ static void piece_account(struct store *s, struct counters *c, u64 ref, s64 by)
 	counter_add(c, CNT_UNIT_ROOM, by * room);
 }
 
-/* An instance that nobody reads and no slot names ends.  The item is held. */
+static bool units_past_limit(struct store *s)
+{
+	u64 limit = READ_ONCE(s->pool.limit);
+
+	return limit && pool_pages(&s->pool) << PAGE_SHIFT > limit;
+}
+
+/*
+ * An instance that nobody reads and no slot names ends.  The item is held.  Where pages that were
+ * taken out passed the limit its pieces are not held back, whoever is the last to let them go.
+ */
 static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct release_todo *todo)
 {
 	u64 key = unit_key(s->units, nr), refs[UNIT_PAGES_MOST];
-	bool now = !READ_ONCE(s->release.limit);
+	bool now = !READ_ONCE(s->release.limit) || units_past_limit(s);
 	unsigned int k, n = 0;
 	s64 room = 0;
 
@@ -344,10 +354,10 @@ void unit_put(struct store *s, u64 i, u64 word)
 /* ---- reading ---- */
 
 /*
- * Unpacks a held instance's pieces into st->unit.  They may be moved, but for the one that is held
- * just now; they are let go by nobody.
+ * Unpacks a held instance's pieces.  They may be moved, but for the one that is held just now; they
+ * are let go by nobody.
  */
-static int instance_unpack(struct store *s, struct stream *st, u32 nr)
+static int instance_unpack(struct store *s, struct stream *st, u32 nr, void *to)
 {
 	size_t whole = (size_t)s->units->pages << PAGE_SHIFT, bytes = 0, len;
 	u64 key = unit_key(s->units, nr), word = 0;
@@ -375,7 +385,7 @@ static int instance_unpack(struct store *s, struct stream *st, u32 nr)
 			break;
 		hold_drop(&s->holds, piece, slot_ref(word));
 	}
-	err = s->codec->decompress(st->ctx, data, bytes, st->unit, whole) ? -EIO : 0;
+	err = s->codec->decompress(st->ctx, data, bytes, to, whole) ? -EIO : 0;
 	if (one)
 		hold_drop(&s->holds, piece, slot_ref(word));
 	return err;
@@ -393,7 +403,7 @@ static int unit_unpack(struct store *s, struct stream *st, host_a64 *slot, u64 w
 		return STORE_AGAIN;
 	st->unit_is = 0;
 	st->unit_made = host_a64_read(&s->units->made);
-	err = instance_unpack(s, st, unit_instance(word));
+	err = instance_unpack(s, st, unit_instance(word), st->unit);
 	instance_drop(s, unit_instance(word));
 	if (!err)
 		st->unit_is = is;
@@ -429,6 +439,36 @@ int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
 	if (touch && err <= 0 && *word & SLOT_TOUCHED)
 		unit_touch(slot, *word);
 	return err;
+}
+
+/* Slots that say the same as one of a held instance are of that, too. */
+bool unit_read_whole(struct store *s, u64 i, void *to)
+{
+	unsigned int pages = s->units->pages, k = 0;
+	host_a64 *slot = store_slot(s, i);
+	struct stream *st;
+	int err = -EIO;
+	u64 word;
+
+	host_assert(!(i & (pages - 1)));
+	word = i + pages <= s->slots ? host_a64_read_acquire(slot) : 0;
+	if (slot_type(word) != SLOT_UNIT)
+		return false;
+	st = stream_get(s->streams[0]);
+	if (instance_hold(s, slot, word)) {
+		while (k < pages && slot_same_value(host_a64_read(store_slot(s, i + k)), word))
+			k++;
+		if (k == pages)
+			err = instance_unpack(s, st, unit_instance(word), to);
+		instance_drop(s, unit_instance(word));
+	}
+	stream_put(st);
+	if (err && k == pages)
+		/* As stream_unpack(). */
+		memset(to, 0, (size_t)pages << PAGE_SHIFT);
+	for (k = 0; k < pages && !err; k++)
+		unit_touch(store_slot(s, i + k), word);
+	return !err;
 }
 
 static int unit_read(struct store *s, u64 i, void *page)
@@ -556,10 +596,6 @@ static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 		    slot_has_object(new[k]))
 			pool_free(&s->pool, slot_ref(new[k]));
 	instance_drop(s, nr);
-	/* What the pieces leave is room for the next. */
-	if (READ_ONCE(s->pool.limit) &&
-	    pool_pages(&s->pool) << PAGE_SHIFT > READ_ONCE(s->pool.limit))
-		release_help_all(&s->release);
 	return err < 0 ? err : 0;
 }
 

@@ -113,6 +113,13 @@ void unit_put(struct store *s, u64 i, u64 word);
  */
 int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word);
 
+/*
+ * Reads slots i and up, i a multiple of units.pages, to where so many pages are in a row, if all
+ * are of one unit.  Others may write there meanwhile: a codec's bounds are in what it reads.
+ * False: they are to be read one by one, and to is as it was, or zeros.  Process context.
+ */
+bool unit_read_whole(struct store *s, u64 i, void *to);
+
 /* About the bytes of a page's part of a unit.  Any context. */
 size_t unit_page_bytes(const struct store *s, u64 word);
 

@@ -144,7 +144,7 @@ bool store_to_backed(struct store *s, u64 i, u64 block)
 	for (tries = 0; !done && tries < BACKED_TRIES; tries++) {
 		if (!slot_has_page(old) || !(old & SLOT_CHOSEN))
 			break;
-		bytes = slot_type(old) == SLOT_UNIT ? PAGE_SIZE :
+		bytes = slot_type(old) == SLOT_UNIT ? 0 :
 						      pool_ref_size(&s->pool, slot_ref(old));
 		word = slot_make(SLOT_BACKED, slot_backed_value(bytes, block));
 		done = host_a64_cas(slot, &old, word | (old & (SLOT_INCOMPRESSIBLE | SLOT_CODEC)));

@@ -124,4 +124,19 @@ check "as swap: contents hold" swapcheck --mb 160 --procs 3 --passes $((2 * SCAL
 note "swap: unit_stat $(cat "$(z 0 unit_stat)")"
 swapoff /dev/zram0
 invariants 0
+
+need_loop "a unit's pages on a device" writeback
+loop 16
+for packed in 0 1; do
+	put 1 "$(z 0 reset)"
+	put 64K "$(z 0 comp_unit)"
+	put $packed "$(z 0 compressed_writeback)"
+	put /dev/loop0 "$(z 0 backing_dev)"
+	put 64M "$(z 0 disksize)"
+	dd if=/tmp/data of=/dev/zram0 bs=64K count=4 oflag=direct 2>/dev/null
+	check "mode $packed: a page of a unit goes to the device" put page_index=1 "$(z 0 writeback)"
+	equal "and block_state does not call it huge" "$(flags w) $(flags h)" "1 0"
+	check "mode $packed: contents" cmp -n 262144 /tmp/data /dev/zram0
+	invariants 0
+done
 finish
