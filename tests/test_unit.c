@@ -82,6 +82,48 @@ static void a_unit_is_read_whole(void **state)
 	}
 }
 
+static size_t unpacked;                 /* bytes, by counting_ */
+
+static int counting_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	unpacked += cap;
+	return codec_lz4.decompress(ctx, src, n, dst, cap);
+}
+
+static int counting_part(void *ctx, const void *src, size_t n, void *dst, size_t part, size_t cap)
+{
+	unpacked += part;
+	memset((char *)dst + part, 0x77, cap - part);
+	return codec_lz4.decompress_part(ctx, src, n, dst, part, cap);
+}
+
+static void a_single_read_unpacks_no_more_than_it_takes(void **state)
+{
+	/* Slots of units of 4, and the pages that a read of each unpacks. */
+	static const struct { u64 slot; unsigned int pages; } reads[] = {
+		{ 2, 3 }, { 0, 0 }, { 3, 4 }, { 1, 0 },         /* more of a unit: all of it */
+		{ 8, 1 }, { 9, 4 }, { 10, 0 }, { 11, 0 },       /* in order, */
+		{ 12, 4 }, { 13, 0 }, { 14, 0 }, { 15, 0 },     /* the next unit, too */
+		{ 5, 2 }, { 1, 2 }, { 7, 4 }, { 4, 0 },         /* in no order */
+	};
+	cpu_set_t cpus = stay_on_this_cpu();
+	struct codec_ops counting = codec_lz4;
+	struct store *s;
+
+	counting.decompress = counting_decompress;
+	counting.decompress_part = counting_part;
+	s = open_units(&counting, 4, 0, 0);
+	for (u64 i = 0; i < 16; i += 4)
+		must_eq(put_unit(s, i, 4), 0);
+	for (unsigned int k = 0; k < ARRAY_LEN(reads); k++) {
+		unpacked = 0;
+		must_have(s, reads[k].slot);
+		must_eq(unpacked, reads[k].pages * PAGE_SIZE);
+	}
+	close_units();
+	must_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+}
+
 static void a_write_takes_the_place_of_pages_and_pages_of_a_unit(void **state)
 {
 	struct store *s = open_units(&codec_lz4, 4, 1 << 20, 0);
@@ -357,6 +399,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_unit_is_read_by_pages_and_ends_with_its_last),
 		cmocka_unit_test(a_unit_is_read_whole),
+		cmocka_unit_test(a_single_read_unpacks_no_more_than_it_takes),
 		cmocka_unit_test(a_write_takes_the_place_of_pages_and_pages_of_a_unit),
 		cmocka_unit_test(what_does_not_compress_together_is_refused_and_changes_nothing),
 		cmocka_unit_test(a_disk_that_ends_within_a_unit_has_none_there),

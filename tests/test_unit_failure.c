@@ -155,6 +155,7 @@ static void a_codec_that_fails_costs_one_unit(void **state)
 	codec = codec_lz4;
 	codec.compress = odd_compress;
 	codec.decompress = odd_decompress;
+	codec.decompress_part = NULL;
 	s = open_units(&codec, 4, 0, 0);
 	must_eq(put_unit(s, 0, 4), 0);
 	for (unsigned int k = 0; k < ARRAY_LEN(odd); k++) {

@@ -42,6 +42,7 @@ static struct store *open_with_unreadable(u64 slot)
 
 	codec = codec_lz4;
 	codec.decompress = unreadable_decompress;
+	codec.decompress_part = NULL;
 	unreadable = slot;
 	s = open_units(&codec, 4, 0, 0);
 	for (u64 i = 0; i < SLOTS; i += 4)
@@ -220,6 +221,7 @@ static void a_write_without_room_does_bounded_work(void **state)
 	skip_if_pages_are_large();
 	codec = codec_lz4;
 	codec.decompress = counting_decompress;
+	codec.decompress_part = NULL;
 	codec.compress = counting_compress;
 	s = open_units(&codec, 4, 0, 0);
 	for (u64 i = 0; i < SLOTS; i += 4)

@@ -330,6 +330,7 @@ static void who_reads_last_leaves_nothing_past_the_limit(void **state)
 
 	watched = codec_lz4;
 	watched.decompress = watched_decompress;
+	watched.decompress_part = NULL;
 	s = open_units(&watched, 16, 4 << 20, 0);
 	must_eq(put_unit(s, 0, 2), 0);
 	for (u64 i = 1; i < 16; i++)
@@ -338,6 +339,7 @@ static void who_reads_last_leaves_nothing_past_the_limit(void **state)
 	if (s->streams[0]->n > 1) {
 		meanwhile = tidy;
 		must_have(s, 0);
+		must(!meanwhile);
 		must_be_at_most(pool_pages(&s->pool) << PAGE_SHIFT, s->pool.limit);
 		must_eq(stats(s).units, 0);
 		must_have(s, 0);

@@ -59,6 +59,13 @@ struct codec_ops {
 	 * dst + cap and never reads past src + n.
 	 */
 	int (*decompress)(void *ctx, const void *src, size_t n, void *dst, size_t cap);
+
+	/*
+	 * As decompress(), but what is behind the first part bytes of dst may be anything then.
+	 * Not with a dictionary.  NULL: the codec cannot stop.
+	 */
+	int (*decompress_part)(void *ctx, const void *src, size_t n, void *dst, size_t part,
+			       size_t cap);
 };
 
 #endif

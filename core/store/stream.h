@@ -30,6 +30,8 @@ struct stream {
 	/* Of a store with units (unit.c). */
 	void *unit;                     /* the pages of one, as last unpacked; codec_bytes() */
 	u64 unit_is;                    /* 1 + what its slots say; 0: of none */
+	unsigned int unit_has;          /* its first pages that are there */
+	u64 unit_next;                  /* the slot behind the one that was read last */
 	u64 unit_made;                  /* units.made, when it was unpacked */
 } ____cacheline_aligned;
 

@@ -80,6 +80,14 @@ int codec_lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t
 	return len == (int)cap ? 0 : -EIO;
 }
 
+int codec_lz4_decompress_part(void *ctx, const void *src, size_t n, void *dst, size_t part,
+			      size_t cap)
+{
+	host_kernel_touches(src, n, dst, cap);
+	return LZ4_decompress_safe_partial(src, dst, (int)n, (int)part, (int)cap) < (int)part ?
+		       -EIO : 0;
+}
+
 const struct codec_ops codec_lz4 = {
 	.name = "lz4",
 	.min_level = LZ4_ACCELERATION_DEFAULT,
@@ -93,4 +101,5 @@ const struct codec_ops codec_lz4 = {
 	.destroy = codec_free,
 	.compress = lz4_compress,
 	.decompress = codec_lz4_decompress,
+	.decompress_part = codec_lz4_decompress_part,
 };

@@ -73,4 +73,5 @@ const struct codec_ops codec_lz4hc = {
 	.destroy = codec_free,
 	.compress = lz4hc_compress,
 	.decompress = codec_lz4_decompress,
+	.decompress_part = codec_lz4_decompress_part,
 };

@@ -39,6 +39,8 @@ void codec_release(struct codec_params *p);
  * dictionary as it is.  ctx: begins with the address of its parameters.
  */
 #define CODEC_LZ4_MAX_DICT SZ_64K
+int codec_lz4_decompress_part(void *ctx, const void *src, size_t n, void *dst, size_t part,
+			      size_t cap);
 int codec_lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap);
 
 #endif

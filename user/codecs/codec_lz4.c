@@ -51,6 +51,16 @@ static int lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_
 	return LZ4_decompress_safe(src, dst, (int)n, (int)cap) == (int)cap ? 0 : -EIO;
 }
 
+static int lz4_decompress_part(void *ctx, const void *src, size_t n, void *dst, size_t part,
+			       size_t cap)
+{
+	(void)ctx;
+	if (n > INT_MAX || cap > INT_MAX)
+		return -EIO;
+	return LZ4_decompress_safe_partial(src, dst, (int)n, (int)part, (int)cap) < (int)part ?
+		       -EIO : 0;
+}
+
 const struct codec_ops codec_lz4 = {
 	.name = "lz4",
 	.min_level = 1,
@@ -60,6 +70,7 @@ const struct codec_ops codec_lz4 = {
 	.destroy = lz4_destroy,
 	.compress = lz4_compress,
 	.decompress = lz4_decompress,
+	.decompress_part = lz4_decompress_part,
 };
 
 const struct codec_ops *const user_codecs[] = {

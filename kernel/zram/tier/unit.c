@@ -355,9 +355,10 @@ void unit_put(struct store *s, u64 i, u64 word)
 
 /*
  * Unpacks a held instance's pieces.  They may be moved, but for the one that is held just now; they
- * are let go by nobody.
+ * are let go by nobody.  pages: at least so many of the first ones.
  */
-static int instance_unpack(struct store *s, struct stream *st, u32 nr, void *to)
+static int instance_unpack(struct store *s, struct stream *st, u32 nr, void *to,
+			   unsigned int pages)
 {
 	size_t whole = (size_t)s->units->pages << PAGE_SHIFT, bytes = 0, len;
 	u64 key = unit_key(s->units, nr), word = 0;
@@ -385,26 +386,41 @@ static int instance_unpack(struct store *s, struct stream *st, u32 nr, void *to)
 			break;
 		hold_drop(&s->holds, piece, slot_ref(word));
 	}
-	err = s->codec->decompress(st->ctx, data, bytes, to, whole) ? -EIO : 0;
+	if (pages < s->units->pages && s->codec->decompress_part)
+		err = s->codec->decompress_part(st->ctx, data, bytes, to,
+						(size_t)pages << PAGE_SHIFT, whole);
+	else
+		err = s->codec->decompress(st->ctx, data, bytes, to, whole);
+	err = err ? -EIO : 0;
 	if (one)
 		hold_drop(&s->holds, piece, slot_ref(word));
 	return err;
 }
 
-/* The unit that a slot names is what st->unit has. */
-static int unit_unpack(struct store *s, struct stream *st, host_a64 *slot, u64 word)
+/*
+ * The page of slot i, which says word, is in st->unit, with those before it in its unit.  If the
+ * codec can stop those behind it are there only where reads seem to go on: the slot before was read
+ * last, or a page of this unit.
+ */
+static int unit_unpack(struct store *s, struct stream *st, u64 i, host_a64 *slot, u64 word)
 {
+	unsigned int pages = (i & (s->units->pages - 1)) + 1;
 	u64 is = (word & SLOT_VALUE) + 1;
+	bool known = st->unit_is == is &&
+		     host_a64_read(&s->units->made) - st->unit_made < UNIT_TAGS;
 	int err;
 
-	if (st->unit_is == is && host_a64_read(&s->units->made) - st->unit_made < UNIT_TAGS)
+	if (known && pages <= st->unit_has)
 		return 0;
+	if (known || i == st->unit_next || !s->codec->decompress_part)
+		pages = s->units->pages;
 	if (!instance_hold(s, slot, word))
 		return STORE_AGAIN;
 	st->unit_is = 0;
 	st->unit_made = host_a64_read(&s->units->made);
-	err = instance_unpack(s, st, unit_instance(word), st->unit);
+	err = instance_unpack(s, st, unit_instance(word), st->unit, pages);
 	instance_drop(s, unit_instance(word));
+	st->unit_has = pages;
 	if (!err)
 		st->unit_is = is;
 	return err;
@@ -430,7 +446,8 @@ int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
 
 	*word = host_a64_read_acquire(slot);
 	if (slot_type(*word) == SLOT_UNIT)
-		err = unit_unpack(s, st, slot, *word);
+		err = unit_unpack(s, st, i, slot, *word);
+	st->unit_next = i + 1;
 	if (!err)
 		memcpy(page, (char *)st->unit + at, PAGE_SIZE);
 	else if (err < 0)
@@ -459,7 +476,7 @@ bool unit_read_whole(struct store *s, u64 i, void *to)
 		while (k < pages && slot_same_value(host_a64_read(store_slot(s, i + k)), word))
 			k++;
 		if (k == pages)
-			err = instance_unpack(s, st, unit_instance(word), to);
+			err = instance_unpack(s, st, unit_instance(word), to, pages);
 		instance_drop(s, unit_instance(word));
 	}
 	stream_put(st);

@@ -17,7 +17,7 @@
  * the word to no live page and no reader, a free or a reader, has the instance.  He lets its pieces
  * go, as any object, and has it used again, under the next tag.
  *
- * The pages that a reader unpacked stay in his stream: the next read of the same unit is a copy.
+ * The pages that a reader unpacked stay in his stream: the next read of one of them is a copy.
  * They are known by instance and tag.  A tag comes again after UNIT_TAGS units that were made, so
  * what was unpacked longer ago is not used.
  *
