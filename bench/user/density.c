@@ -185,7 +185,7 @@ static void density_run(const struct bench_run *r, bench_figures v)
 			must(ebb_compact(t.store, NULL), "cannot compact");
 		must(ebb_flush(t.store), "cannot flush");
 		store_stat(t.store, &st);
-		v[churned][CHAIN] = (double)r->store.chain_size;
+		v[churned][CHAIN] = EBB_CHAIN_DEFAULT;
 		v[churned][CHURNED] = churned;
 		v[churned][ORIG] = (double)st.orig_data_size;
 		v[churned][COMPR] = (double)st.compr_data_size;
