@@ -39,12 +39,11 @@ static double load_at_start;
 static void options_of(const struct bench *b, struct bench_opts *o, struct opt *opts)
 {
 	const uint64_t page = ebb_page_size();
-	const char *threads = b->threads_key ? b->threads_key : "threads";
-	const uint64_t least = strcmp(threads, "others") ? 1 : 0;
+	const uint64_t least = strcmp(b->threads_key, "others") ? 1 : 0;
 	const struct { bool has; struct opt opt; } all[] = {
 		{ o->variants.n, { "variant", OPT_WORD_LIST, &o->variants, 0, 0, 0,
 		  b->variants, "NAME,...", "some of those above" } },
-		{ o->threads.n && !b->init, { threads, OPT_COUNT_LIST, &o->threads, least,
+		{ o->threads.n && !b->init, { b->threads_key, OPT_COUNT_LIST, &o->threads, least,
 		  THREADS_MAX - 1, 0, NULL, "N,...", "a list is measured one by one" } },
 		{ o->data.n, { "data", OPT_WORD_LIST, &o->data, 0, 0, 0, NULL, "SET,...",
 		  DATA_WORDS } },
@@ -133,19 +132,28 @@ static void check_opts(const struct bench *b, const struct bench_opts *o)
 
 /* ---- runs ---- */
 
-/* Starts this program again for one run, with its allocator preloaded. */
-static void run_again(const struct bench *b, const struct bench_run *r)
+static const struct bench *bench;
+static int result_fd;           /* of a process for one run */
+
+/* One run; of an allocator, in this program started again with that preloaded. */
+static void run_one(void *arg, void *found)
 {
-	const struct allocator *a = allocator_find(r->variant);
+	const struct bench_run *r = arg;
+	const struct allocator *a = bench->preloads ? allocator_find(r->variant) : NULL;
 	char *argv[] = {
-		program_invocation_name, xprintf("%s", b->name), xprintf("--one"),
-		xprintf("--variant=%s", r->variant), xprintf("--data=%s", r->set->name),
-		xprintf("--%s=%u", b->threads_key ? b->threads_key : "threads", r->threads),
+		program_invocation_name, xprintf("%s", bench->name), xprintf("--one"),
+		xprintf("--variant=%s", r->variant ? r->variant : ""),
+		xprintf("--data=%s", r->set->name), xprintf("--%s=%u", bench->threads_key, r->threads),
 		xprintf("--size=%llu", (unsigned long long)r->o->size), NULL,
 	};
 
+	if (!a) {
+		bench->run(r, found);
+		return;
+	}
 	unsetenv("LD_PRELOAD");
-	if (!a->library || !setenv("LD_PRELOAD", a->library, 1))
+	if ((!a->library || !setenv("LD_PRELOAD", a->library, 1)) &&
+	    dup2(result_fd, STDOUT_FILENO) >= 0)
 		execv("/proc/self/exe", argv);
 	fail("cannot start again: %s", strerror(errno));
 }
@@ -168,7 +176,7 @@ static size_t read_all(int fd, pid_t pid, void *found, size_t bytes)
 	return got;
 }
 
-static void run_apart(const struct bench *b, const struct bench_run *r, bench_figures v)
+void bench_apart(void (*fn)(void *arg, void *found), void *arg, void *found, size_t bytes)
 {
 	int ends[2], status = 0;
 	size_t got;
@@ -181,13 +189,12 @@ static void run_apart(const struct bench *b, const struct bench_run *r, bench_fi
 	if (pid < 0)
 		fail("cannot start a process: %s", strerror(errno));
 	if (!pid) {
-		if (b->preloads && dup2(ends[1], STDOUT_FILENO) >= 0)
-			run_again(b, r);
-		b->run(r, v);
-		_exit(write(ends[1], v, sizeof(bench_figures)) != (ssize_t)sizeof(bench_figures));
+		result_fd = ends[1];
+		fn(arg, found);
+		_exit(write(ends[1], found, bytes) != (ssize_t)bytes);
 	}
 	close(ends[1]);
-	got = read_all(ends[0], pid, v, sizeof(bench_figures));
+	got = read_all(ends[0], pid, found, bytes);
 	close(ends[0]);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		kill(pid, SIGTERM);
@@ -195,78 +202,78 @@ static void run_apart(const struct bench *b, const struct bench_run *r, bench_fi
 	/* It has said why. */
 	if (WIFEXITED(status) && status)
 		exit(WEXITSTATUS(status));
-	if (got != sizeof(bench_figures) || status)
-		fail("%s: a run ended by signal %d", b->name, WTERMSIG(status));
+	if (got != bytes || status)
+		fail("a run ended by signal %d", WTERMSIG(status));
 }
 
 /* ---- the table ---- */
 
-static unsigned int rows_of(const struct bench *b)
+/* What tells rows apart: a text, or a number. */
+struct label {
+	const char *key, *text;
+	uint64_t number;
+};
+
+static unsigned int labels_of(const struct bench_run *r, unsigned int part, struct label *l)
 {
 	unsigned int n = 0;
 
-	while (b->parts && b->parts[n])
-		n++;
-	return n ? n : b->rows ? b->rows : 1;
+	if (r->variant)
+		l[n++] = (struct label){ bench->variant_key, r->variant, 0 };
+	if (r->trace)
+		l[n++] = (struct label){ "benchmark", r->trace, 0 };
+	if (r->o->threads.n)
+		l[n++] = (struct label){ bench->threads_key, NULL, r->threads };
+	if (bench->parts)
+		l[n++] = (struct label){ bench->part_key, bench->parts[part], 0 };
+	l[n++] = (struct label){ bench->data_key, r->set->name, 0 };
+	l[n++] = (struct label){ "codec", r->store.codec, 0 };
+	l[n++] = (struct label){ "rounds", NULL, r->o->rounds };
+	return n;
 }
 
-/* What tells rows apart comes first, then the figures. */
-static struct table *table_of(const struct bench *b, const struct bench_opts *o)
+static struct table *table_for(const struct bench_run *r)
 {
 	static struct column all[BENCH_COLUMNS + 8];
-	struct column *at = all;
+	struct label labels[8];
+	unsigned int n = labels_of(r, 0, labels);
 
-#define ADD(has, name, kind) do { \
-	const char *key = (name); \
-	if (has) \
-		*at++ = (struct column){ key, key, kind, 0 }; \
-} while (0)
-	ADD(o->variants.n, b->variant_key ? b->variant_key : "variant", COL_TEXT);
-	ADD(o->traces.n, "benchmark", COL_TEXT);
-	ADD(o->threads.n, b->threads_key ? b->threads_key : "threads", COL_INT);
-	ADD(b->parts, b->part_key, COL_TEXT);
-	ADD(true, b->data_key ? b->data_key : "data", COL_TEXT);
-	ADD(true, "codec", COL_TEXT);
-	*at++ = (struct column){ "rounds", NULL, COL_INT, 0 };
-#undef ADD
-	for (const struct column *c = b->columns; c->key; c++)
-		*at++ = *c;
+	for (unsigned int i = 0; i < n; i++)
+		all[i] = (struct column){ labels[i].key, labels[i].key,
+					  labels[i].text ? COL_TEXT : COL_INT, 0 };
+	for (const struct column *c = bench->columns; c->key; c++)
+		all[n++] = *c;
 	return table_new(all);
 }
 
-static void add_row(struct table *t, const struct bench *b, const struct bench_run *r,
-		    unsigned int part, bench_figures *found)
+static void add_row(struct table *t, const struct bench_run *r, unsigned int part,
+		    bench_figures *found)
 {
 	size_t n = r->o->rounds;
 	double *x = xalloc(n, sizeof(*x));
+	struct label labels[8];
 
 	table_row(t);
-	if (r->variant)
-		table_text(t, b->variant_key ? b->variant_key : "variant", r->variant);
-	if (r->trace)
-		table_text(t, "benchmark", r->trace);
-	if (r->o->threads.n)
-		table_int(t, b->threads_key ? b->threads_key : "threads", r->threads);
-	if (b->parts)
-		table_text(t, b->part_key, b->parts[part]);
-	table_text(t, b->data_key ? b->data_key : "data", r->set->name);
-	table_text(t, "codec", r->store.codec);
-	table_int(t, "rounds", n);
-	for (unsigned int c = 0; b->columns[c].key; c++) {
+	for (unsigned int i = labels_of(r, part, labels); i-- > 0;)
+		if (labels[i].text)
+			table_text(t, labels[i].key, labels[i].text);
+		else
+			table_int(t, labels[i].key, labels[i].number);
+	for (const struct column *c = bench->columns; c->key; c++) {
 		bool none = false;
 
 		for (size_t i = 0; i < n; i++) {
-			x[i] = found[i][part][c];
+			x[i] = found[i][part][c - bench->columns];
 			none |= isnan(x[i]);
 		}
 		if (none)
 			continue;
-		if (b->columns[c].kind == COL_SPREAD)
-			table_spread(t, b->columns[c].key, x, n);
-		else if (b->columns[c].kind == COL_REAL)
-			table_real(t, b->columns[c].key, median(x, n));
+		if (c->kind == COL_SPREAD)
+			table_spread(t, c->key, x, n);
+		else if (c->kind == COL_REAL)
+			table_real(t, c->key, median(x, n));
 		else
-			table_int(t, b->columns[c].key, (uint64_t)median(x, n));
+			table_int(t, c->key, (uint64_t)median(x, n));
 	}
 	free(x);
 }
@@ -282,7 +289,7 @@ static size_t at_least_one(size_t n)
 }
 
 /* All variants and numbers of threads, by turns. */
-static void measure(const struct bench *b, struct bench_run *base, struct table *t)
+static void measure(const struct bench_run *base, struct table **t)
 {
 	const struct bench_opts *o = base->o;
 	size_t variants = at_least_one(o->variants.n), rounds = o->rounds;
@@ -302,23 +309,27 @@ static void measure(const struct bench *b, struct bench_run *base, struct table 
 		for (size_t i = 0; i < runs; i++) {
 			size_t k = (i + round) % runs;
 
-			progress("%s, %s, round %zu of %zu: %s%s%s, %u", b->name, base->set->name,
+			progress("%s, %s, round %zu of %zu: %s%s%s, %u", bench->name, base->set->name,
 				 round + 1, rounds, base->trace ? base->trace : "",
 				 base->trace ? ", " : "", r[k].variant ? r[k].variant : "all",
 				 r[k].threads);
-			run_apart(b, &r[k], found[k * rounds + round]);
+			bench_apart(run_one, &r[k], found[k * rounds + round], sizeof(*found));
 		}
+	if (!*t)
+		*t = table_for(r);
 	for (size_t k = 0; k < runs; k++)
-		for (unsigned int part = 0; part < rows_of(b); part++)
-			add_row(t, b, &r[k], part, &found[k * rounds]);
+		for (unsigned int part = 0; part < bench->rows; part++)
+			add_row(*t, &r[k], part, &found[k * rounds]);
 	free(found);
 	free(r);
 }
 
 /* Loads what the runs have in common; what has one run only writes it down and is done. */
-static void measure_all(const struct bench *b, const struct bench_opts *o, struct table *t)
+static struct table *measure_all(const struct bench_opts *o)
 {
 	size_t codecs = at_least_one(o->codecs.n), traces = at_least_one(o->traces.n);
+	const struct bench *b = bench;
+	struct table *t = NULL;
 
 	for (size_t i = 0; i < o->data.n; i++) {
 		struct page_set set = { .name = o->data.v[i] };
@@ -339,7 +350,7 @@ static void measure_all(const struct bench *b, const struct bench_opts *o, struc
 			if (b->load && (!b->preloads || o->one))
 				r.loaded = b->load(&r);
 			if (!o->one) {
-				measure(b, &r, t);
+				measure(&r, &t);
 				continue;
 			}
 			b->run(&r, v);
@@ -347,24 +358,22 @@ static void measure_all(const struct bench *b, const struct bench_opts *o, struc
 		}
 		data_unload(&set);
 	}
+	return t;
 }
 
 /* ---- results ---- */
 
-/* The value of the first line of a file that starts with key; "" if there is none. */
-static void read_fact(const char *path, const char *key, char *value, size_t len)
+/* The processor's name; "" if the system does not tell it. */
+static void read_model(char *model, size_t len)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fopen("/proc/cpuinfo", "re");
 	char line[512];
 
-	*value = '\0';
-	while (f && fgets(line, sizeof(line), f)) {
-		if (strncmp(line, key, strlen(key)))
-			continue;
-		snprintf(value, len, "%s", line + strlen(key) + strspn(line + strlen(key), " \t:"));
-		value[strcspn(value, "\n")] = '\0';
-		break;
-	}
+	*model = '\0';
+	while (f && !*model && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "model name", 10))
+			snprintf(model, len, "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
+				 strchr(line, ':') + 2);
 	if (f)
 		fclose(f);
 }
@@ -381,18 +390,13 @@ static json_t *text_of(const char *text)
 /* Facts of this machine, and of this run, that a figure depends on. */
 static json_t *machine_facts(void)
 {
-	char cpu[256], thp[256], date[64], *open, *end;
+	char cpu[256], date[64];
 	json_t *facts = json_object();
 	time_t now = time(NULL);
 	struct utsname u;
 	struct tm tm;
 
-	read_fact("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
-	read_fact("/sys/kernel/mm/transparent_hugepage/enabled", "", thp, sizeof(thp));
-	open = strchr(thp, '[');
-	end = open ? strchr(open, ']') : NULL;
-	if (end)
-		*end = '\0';
+	read_model(cpu, sizeof(cpu));
 	if (uname(&u) || !gmtime_r(&now, &tm) ||
 	    !strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm))
 		fail("cannot tell the kernel's name or the date");
@@ -400,7 +404,6 @@ static json_t *machine_facts(void)
 	json_set(facts, "cpus", json_integer(team_cpus()));
 	json_set(facts, "memory_bytes", json_integer((json_int_t)machine_bytes()));
 	json_set(facts, "kernel", json_sprintf("%s %s %s", u.sysname, u.release, u.machine));
-	json_set(facts, "thp", json_string(end ? open + 1 : "none"));
 	json_set(facts, "ebb_version", json_string(ebb_version()));
 	json_set(facts, "page_bytes", json_integer((json_int_t)ebb_page_size()));
 	json_set(facts, "load_at_start", json_real(load_at_start));
@@ -477,8 +480,8 @@ static int run_bench(const struct bench *b, int argc, char **argv)
 		allocators_choose(&o.variants);
 	if (getloadavg(&load_at_start, 1) != 1)
 		load_at_start = 0;
-	t = table_of(b, &o);
-	measure_all(b, &o, t);
+	bench = b;
+	t = measure_all(&o);
 	status = report(&o, t);
 	table_free(t);
 	return status;

@@ -52,9 +52,9 @@ struct bench {
 	const char *name, *summary, *about;
 	struct bench_opts defaults;
 	const char *const *variants;    /* words of --variant; all by default */
-	const char *variant_key, *threads_key, *data_key;       /* in JSON, if not these words */
-	const char *part_key, *const *parts;    /* rows of one run; NULL: one */
-	unsigned int rows;              /* if they have no names */
+	const char *variant_key, *threads_key, *data_key;       /* in JSON; an option, too */
+	unsigned int rows;              /* of one run */
+	const char *part_key, *const *parts;    /* their names; NULL: none */
 	const struct column *columns;   /* of figures: v[part] has one for each */
 	unsigned int copies;            /* of --size that are in memory */
 	bool copies_each;               /* and one for each thread */
@@ -65,6 +65,9 @@ struct bench {
 	void *(*load)(const struct bench_run *r);       /* for all runs */
 	void (*run)(const struct bench_run *r, bench_figures v);
 };
+
+/* Calls fn(arg, found) in a process of its own; what it left in found[bytes] comes back. */
+void bench_apart(void (*fn)(void *arg, void *found), void *arg, void *found, size_t bytes);
 
 extern const struct bench cache_bench, density_bench, latency_bench, malloc_bench, release_bench,
 	store_bench, units_bench, values_bench;

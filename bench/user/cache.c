@@ -238,6 +238,7 @@ const struct bench cache_bench = {
 "  ebb         ebb_cache.h; ebb-second: a key's first miss only notes it\n"
 "  map         a hash table of malloc()ed strings and an LRU list, which counts their bytes\n"
 "  slabs       strings in chunks of size classes out of slabs, an LRU list a class, as memcached's",
+	.variant_key = "variant", .threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.traces = { { "zipf-0.7", "zipf-0.8", "zipf-0.9", "zipf-1.0", "zipf-1.1",
 			      "once-0.9", "scan-0.9", "loop" }, 8 },

@@ -76,21 +76,36 @@ bool codec_unpack(struct codec *c, const void *src, size_t bytes, void *dst, siz
 	return ZSTD_decompressDCtx(c->zd, dst, n, src, bytes) == n;
 }
 
-struct packed_set *packed_load(const struct page_set *set, const char *name)
+struct packed_set *packed_make(const char *codec, size_t count, size_t most,
+			       const void *(*one)(const void *arg, size_t i, size_t *n),
+			       const void *arg)
 {
-	struct packed_set *packed = xalloc(1, sizeof(*packed));
-	struct codec *c = codec_open(name);
-	size_t page = ebb_page_size();
+	struct packed_set *p = xalloc(1, sizeof(*p));
+	struct codec *c = codec_open(codec);
 
-	packed->count = set->count;
-	packed->bytes = xmap(set->count * page);
-	packed->at = xmap((set->count + 1) * sizeof(*packed->at));
-	for (size_t i = 0; i < set->count; i++) {
-		/* Object i ends below i + 1 pages: there is a page of room for it. */
-		packed->at[i + 1] = packed->at[i] + codec_pack(c, data_page(set, i), page,
-							       packed->bytes + packed->at[i]);
+	p->count = count;
+	p->bytes = xmap(count * most);
+	p->at = xmap((count + 1) * sizeof(*p->at));
+	for (size_t i = 0; i < count; i++) {
+		size_t n;
+		const void *data = one(arg, i, &n);
+
+		/* Object i ends below i + 1 times the most: there is room for it as it is. */
+		p->at[i + 1] = p->at[i] + codec_pack(c, data, n, p->bytes + p->at[i]);
+		p->plain += n;
 		stop_if_interrupted();
 	}
 	codec_close(c);
-	return packed;
+	return p;
+}
+
+static const void *page_of(const void *set, size_t i, size_t *n)
+{
+	*n = ebb_page_size();
+	return data_page(set, i);
+}
+
+void *packed_load(const struct bench_run *r)
+{
+	return packed_make(r->store.codec, r->set->count, ebb_page_size(), page_of, r->set);
 }

@@ -3,7 +3,7 @@
 #ifndef EBB_BENCH_CODEC_H
 #define EBB_BENCH_CODEC_H
 
-#include "data.h"
+#include "bench.h"
 
 struct codec;
 
@@ -20,14 +20,20 @@ size_t codec_pack(struct codec *c, const void *src, size_t n, void *dst);
 /* False: it is not n bytes. */
 bool codec_unpack(struct codec *c, const void *src, size_t bytes, void *dst, size_t n);
 
-/* Each page of a set as the object that a store would keep: compressed, or the page itself. */
+/* Objects as a store would keep them: compressed, or as they are. */
 struct packed_set {
 	unsigned char *bytes;
 	uint64_t *at;          /* object i is bytes[at[i]] .. bytes[at[i + 1] - 1] */
 	size_t count;
+	uint64_t plain;        /* bytes before */
 };
 
-struct packed_set *packed_load(const struct page_set *set, const char *codec);
+struct packed_set *packed_make(const char *codec, size_t count, size_t most,
+			       const void *(*one)(const void *arg, size_t i, size_t *n),
+			       const void *arg);
+
+/* For struct bench's load(): the pages of a set. */
+void *packed_load(const struct bench_run *r);
 
 static inline size_t packed_size(const struct packed_set *p, size_t i)
 {

@@ -224,6 +224,7 @@ const struct bench density_bench = {
 "pages with the same churn, plus 16 bytes per slot and 8 per object; overhead_of_linux\n"
 "compares what is over 1 in the two all-in figures.  For each set and codec --vs-kernel makes a\n"
 "zram device, and a process of its own removes it in the end: also after a signal or SIGKILL.",
+	.threads_key = "threads",
 	.defaults = {
 		.data = { { "libs", "source", "python", "exec" }, 4 }, .size = 512 << 20,
 		.codecs = { { "lz4" }, 1 }, .rounds = 1,

@@ -19,7 +19,6 @@
 #include <sys/resource.h>
 
 #include "allocators.h"
-#include "bench.h"
 #include "codec.h"
 #include "team.h"
 
@@ -278,11 +277,6 @@ static void latency_run(const struct bench_run *b, bench_figures v)
 	objects_close(&r.objects);
 }
 
-static void *latency_load(const struct bench_run *r)
-{
-	return packed_load(r->set, r->store.codec);
-}
-
 static const char *const variants[] = {
 	"ebb", "ebb-sync", "mimalloc", "jemalloc", "tcmalloc", "glibc", "nothing", NULL,
 };
@@ -302,11 +296,12 @@ const struct bench latency_bench = {
 "none of the other columns; one that waited for a lock is.  The columns are medians of the\n"
 "rounds, max_ns too.  While the others free, calls are timed until what Ebb holds back has\n"
 "been released.",
+	.data_key = "data", .rows = 4,
 	.defaults = {
 		.threads = { { 0, 4 }, 2 }, .data = { { "system" }, 1 }, .size = 64 << 20,
 		.rounds = 3,
 	},
 	.variants = variants, .variant_key = "allocator", .threads_key = "others",
 	.part_key = "op", .parts = ops, .columns = columns, .copies = 2, .copies_each = true,
-	.preloads = true, .load = latency_load, .run = latency_run,
+	.preloads = true, .load = packed_load, .run = latency_run,
 };

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "allocators.h"
-#include "bench.h"
 #include "codec.h"
 #include "team.h"
 
@@ -205,11 +204,6 @@ static void malloc_run(const struct bench_run *r, bench_figures v)
 	objects_close(&o.objects);
 }
 
-static void *malloc_load(const struct bench_run *r)
-{
-	return packed_load(r->set, r->store.codec);
-}
-
 static const char *const variants[] = {
 	"ebb", "ebb-sync", "mimalloc", "jemalloc", "tcmalloc", "glibc", NULL,
 };
@@ -227,10 +221,11 @@ const struct bench malloc_bench = {
 "all objects are there, rss_per_byte_churned after each was replaced about ten times by random others\n"
 "(Ebb: and compacted); left is what stays resident a second after everything was freed.  The\n"
 "array of pointers, which Ebb's slot table stands for, is counted for none: 8 bytes per object.",
+	.threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.threads = { { 1, 2 }, 2 }, .data = { { "system" }, 1 }, .size = 512 << 20,
 		.rounds = 3,
 	},
 	.variants = variants, .variant_key = "allocator", .columns = columns, .copies = 4,
-	.preloads = true, .load = malloc_load, .run = malloc_run,
+	.preloads = true, .load = packed_load, .run = malloc_run,
 };

@@ -115,6 +115,7 @@ const struct bench release_bench = {
 "  drained_ms       until nothing is held back and the pool has no page\n"
 "  os_return_ms     handing the free memory on to the system after that, by itself\n"
 "store_ns_per_slot is the filling, codec included, in memory that the system has to zero first.",
+	.variant_key = "variant", .threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.threads = { { 1, 2, 4 }, 3 }, .data = { { "system" }, 1 }, .size = 256 << 20,
 		.codecs = { { "lz4" }, 1 }, .rounds = 5,

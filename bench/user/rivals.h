@@ -6,7 +6,6 @@
 #ifndef EBB_RIVALS_H
 #define EBB_RIVALS_H
 
-#include "bench.h"
 #include "codec.h"
 
 struct rival;

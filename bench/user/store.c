@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "bench.h"
 #include "codec.h"
 #include "team.h"
 
@@ -98,11 +97,6 @@ static void store_run(const struct bench_run *r, bench_figures v)
 	ebb_close(s.slots.store);
 }
 
-static void *store_load(const struct bench_run *r)
-{
-	return packed_load(r->set, r->store.codec);
-}
-
 const struct bench store_bench = {
 	.name = "store",
 	.summary = "what storing and reading a page costs beside the codec",
@@ -114,11 +108,12 @@ const struct bench store_bench = {
 "  codec_ns_per_page   compressing the same pages, nothing else; codec_read_ns_per_page\n"
 "  other_ns_per_page   the difference\n"
 "  store_ns_per_page   the same pages, compressed beforehand, through ebb_put()",
+	.threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.threads = { { 1, 2 }, 2 }, .data = { { "system" }, 1 }, .size = 128 << 20,
 		.codecs = { { "lz4" }, 1 }, .rounds = 5,
 	},
 	.columns = columns,
 	.copies = 2, .copies_each = true,
-	.load = store_load, .run = store_run,
+	.load = packed_load, .run = store_run,
 };

@@ -5,9 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "memory.h"
 #include "rivals.h"
@@ -27,16 +24,9 @@ static const struct column columns[] = {
 	{ .key = NULL },
 };
 
-/* All values, as the codec alone packs them. */
-struct packed_values {
-	uint64_t *at;           /* value i is bytes[at[i]] .. bytes[at[i + 1] - 1] */
-	unsigned char *bytes;
-	uint64_t value_bytes;
-};
-
 struct values_run {
 	const struct bench_run *r;
-	const struct packed_values *packed;
+	const struct packed_set *packed;
 	struct rival *table;            /* NULL: the codec alone */
 	int pass;
 	bool live;                      /* puts only those that live */
@@ -59,13 +49,13 @@ static const char *const variants[] = {
 
 static int codec_only(struct values_run *run, struct codec *c, uint64_t i, unsigned char *buf)
 {
-	const struct packed_values *p = run->packed;
-	size_t n, bytes = (size_t)(p->at[i + 1] - p->at[i]);
+	const struct packed_set *p = run->packed;
+	size_t n;
 	const unsigned char *data = value_data(run->r, i, &n);
 
 	if (run->pass == PUT)
 		codec_compress(c, data, n, buf);
-	else if (!codec_unpack(c, p->bytes + p->at[i], bytes, buf, n))
+	else if (!codec_unpack(c, p->bytes + p->at[i], packed_size(p, i), buf, n))
 		return -EIO;
 	return 0;
 }
@@ -123,29 +113,17 @@ static double cpu_each(const struct values_run *run)
 	return (double)(process_cpu_ns() - run->start_cpu_ns) / (double)values;
 }
 
-/* What the values need that live, in a table that had no others, in a process that had none. */
-static double fresh_bytes(struct values_run *run)
+/* What the values need that live, in a table that had no others. */
+static void run_fresh(void *arg, void *found)
 {
-	uint64_t base, *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE,
-				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid_t pid = found != MAP_FAILED ? fork() : -1;
-	int status = 1;
+	struct values_run *run = arg;
+	uint64_t base = resident_bytes();
 
-	if (!pid) {
-		base = resident_bytes();
-		run->table = rival_open(run->r, run->r->o->values / LIVE_OF, 0);
-		run->live = true;
-		pass(run, PUT, "cannot put a value");
-		sleep_us(WAIT_US / 4);
-		*found = resident_bytes() - base;
-		_exit(0);
-	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	stop_if_interrupted();
-	if (status)
-		fail("a run with a fifth of the values did not end well");
-	return (double)*found;
+	run->table = rival_open(run->r, run->r->o->values / LIVE_OF, 0);
+	run->live = true;
+	pass(run, PUT, "cannot put a value");
+	sleep_us(WAIT_US / 4);
+	*(double *)found = (double)(resident_bytes() - base);
 }
 
 static void values_run(const struct bench_run *r, bench_figures v)
@@ -157,7 +135,7 @@ static void values_run(const struct bench_run *r, bench_figures v)
 	f[VALUES] = (double)r->o->values;
 	f[LEAST] = (double)r->o->least;
 	f[MOST] = (double)r->o->most;
-	f[BYTES] = (double)run.packed->value_bytes;
+	f[BYTES] = (double)run.packed->plain;
 	f[PACKED] = (double)run.packed->at[r->o->values];
 	if (!strcmp(r->variant, "codec")) {
 		pass(&run, PUT, "cannot compress");
@@ -166,7 +144,7 @@ static void values_run(const struct bench_run *r, bench_figures v)
 		f[GET] = cpu_each(&run);
 		return;
 	}
-	f[FRESH] = fresh_bytes(&run);
+	bench_apart(run_fresh, &run, &f[FRESH], sizeof(f[FRESH]));
 	base = resident_bytes();
 	run.table = rival_open(r, r->o->values, 0);
 	pass(&run, PUT, "cannot put a value");
@@ -185,23 +163,14 @@ static void values_run(const struct bench_run *r, bench_figures v)
 	f[AFTER] = (double)(resident_bytes() - base);
 }
 
+static const void *value_of(const void *arg, size_t i, size_t *n)
+{
+	return value_data(arg, i, n);
+}
+
 static void *values_load(const struct bench_run *r)
 {
-	struct packed_values *p = xalloc(1, sizeof(*p));
-	struct codec *c = codec_open(r->store.codec);
-
-	p->at = xmap((r->o->values + 1) * sizeof(*p->at));
-	p->bytes = xmap(r->o->values * r->o->most);
-	for (uint64_t i = 0; i < r->o->values; i++) {
-		size_t n;
-		const unsigned char *data = value_data(r, i, &n);
-
-		p->at[i + 1] = p->at[i] + codec_pack(c, data, n, p->bytes + p->at[i]);
-		p->value_bytes += n;
-		stop_if_interrupted();
-	}
-	codec_close(c);
-	return p;
+	return packed_make(r->store.codec, r->o->values, r->o->most, value_of, r);
 }
 
 static void values_check(const struct bench_opts *o)
@@ -223,6 +192,7 @@ const struct bench values_bench = {
 "  map      a hash table of malloc()ed compressed strings; map-trim: with a malloc_trim() after\n"
 "           the deletes, which is part of them\n"
 "  slabs    the same in chunks of size classes that grow by a quarter, as memcached's",
+	.variant_key = "variant", .threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.threads = { { 1, 2 }, 2 }, .data = { { "system" }, 1 }, .codecs = { { "lz4" }, 1 },
 		.values = 200000, .least = 100, .most = 4000, .rounds = 3,
