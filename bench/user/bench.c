@@ -38,43 +38,37 @@ static double load_at_start;
 /* The table of those that the bench has. */
 static void options_of(const struct bench *b, struct bench_opts *o, struct opt *opts)
 {
-	const uint64_t page = ebb_page_size();
-	const uint64_t least = strcmp(b->threads_key, "others") ? 1 : 0;
+	const uint64_t page = ebb_page_size(), least = strcmp(b->threads_key, "others") ? 1 : 0;
+#define WORDS(name, list, words, help) \
+	{ o->list.n, { name, OPT_WORD_LIST, &o->list, 0, 0, 0, words, "NAME,...", help } }
+#define NUMBER(name, field, kind, min, max, step, help) \
+	{ o->field, { name, kind, &o->field, min, max, step, NULL, "N", help } }
 	const struct { bool has; struct opt opt; } all[] = {
-		{ o->variants.n, { "variant", OPT_WORD_LIST, &o->variants, 0, 0, 0,
-		  b->variants, "NAME,...", "some of those above" } },
+		WORDS("variant", variants, b->variants, "some of those above"),
+		WORDS("trace", traces, NULL, "zipf-A, once-A, scan-A, loop"),
+		WORDS("data", data, NULL, DATA_WORDS),
+		WORDS("codec", codecs, NULL, codec_words()),
 		{ o->threads.n && !b->init, { b->threads_key, OPT_COUNT_LIST, &o->threads, least,
 		  THREADS_MAX - 1, 0, NULL, "N,...", "a list is measured one by one" } },
-		{ o->data.n, { "data", OPT_WORD_LIST, &o->data, 0, 0, 0, NULL, "SET,...",
-		  DATA_WORDS } },
-		{ o->size, { "size", OPT_SIZE, &o->size, page, SIZE_MOST, page, NULL, "SIZE",
-		  "of the data, for each thread" } },
-		{ o->codecs.n, { "codec", OPT_WORD_LIST, &o->codecs, 0, 0, 0, NULL, "NAME,...",
-		  codec_words() } },
-		{ o->values, { "values", OPT_COUNT, &o->values, 1000, 1000000000, 0, NULL, "N",
-		  "how many" } },
-		{ o->least, { "from", OPT_COUNT, &o->least, 1, CODEC_MOST, 0, NULL, "BYTES",
-		  "the shortest value" } },
-		{ o->most, { "to", OPT_COUNT, &o->most, 1, CODEC_MOST, 0, NULL, "BYTES",
-		  "the longest" } },
-		{ o->capacity, { "capacity", OPT_SIZE, &o->capacity, 1, SIZE_MOST, 0, NULL, "SIZE",
-		  "memory that each may take" } },
-		{ o->keys, { "keys", OPT_COUNT, &o->keys, 1000, 100000000, 0, NULL, "N",
-		  "keys that come again" } },
-		{ o->requests, { "requests", OPT_COUNT, &o->requests, 1000, 1000000000, 0, NULL, "N",
-		  "lookups, of which the first quarter is not counted" } },
-		{ o->traces.n, { "trace", OPT_WORD_LIST, &o->traces, 0, 0, 0, NULL, "NAME,...",
-		  "zipf-A, once-A, scan-A, loop" } },
+		NUMBER("size", size, OPT_SIZE, page, SIZE_MOST, page, "of the data, for each thread"),
+		NUMBER("capacity", capacity, OPT_SIZE, 1, SIZE_MOST, 0, "memory that each may take"),
+		NUMBER("values", values, OPT_COUNT, 1000, 1000000000, 0, "how many"),
+		NUMBER("from", least, OPT_COUNT, 1, CODEC_MOST, 0, "bytes of the shortest value"),
+		NUMBER("to", most, OPT_COUNT, 1, CODEC_MOST, 0, "of the longest"),
+		NUMBER("keys", keys, OPT_COUNT, 1000, 100000000, 0, "that come again"),
+		NUMBER("requests", requests, OPT_COUNT, 1000, 1000000000, 0,
+		       "of which the first quarter is not counted"),
+		NUMBER("rounds", rounds, OPT_COUNT, 1, 1000, 0, "of everything; medians are shown"),
 		{ b == &density_bench, { "vs-kernel", OPT_FLAG, &o->vs_kernel, 0, 0, 0, NULL, NULL,
 		  "measure the kernel's zram too (root)" } },
-		{ true, { "rounds", OPT_COUNT, &o->rounds, 1, 1000, 0, NULL, "N",
-		  "times that everything is measured; medians are shown" } },
 		{ true, { "json", OPT_FLAG, &o->json, 0, 0, 0, NULL, NULL,
 		  "print JSON instead of a table" } },
 		{ true, { "out", OPT_WORD, &o->out, 0, 0, 0, NULL, "FILE", "write JSON there, too" } },
 		{ b->preloads, { "one", OPT_FLAG, &o->one, 0, 0, 0, NULL, NULL,
 		  "the first run alone, whose figures go to standard output as they are" } },
 	};
+#undef WORDS
+#undef NUMBER
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i].has)

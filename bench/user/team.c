@@ -14,35 +14,29 @@
 #include "ebb.h"
 #include "tool.h"
 
-#define CPUS_MOST 8192u         /* as many as a kernel is built for */
-
-static size_t set_bytes;
-static cpu_set_t *cpus;         /* that the process may use, as it was started */
+/* That the process may use; 8192 are as many as a kernel is built for. */
+static union { cpu_set_t first; unsigned long bits[8192 / 8 / sizeof(long)]; } cpus, none;
 
 /* The first call is by the only thread that there is yet. */
 unsigned int team_cpus(void)
 {
-	if (!cpus) {
-		set_bytes = CPU_ALLOC_SIZE(CPUS_MOST);
-		cpus = CPU_ALLOC(CPUS_MOST);
-		if (!cpus || sched_getaffinity(0, set_bytes, cpus))
-			fail("cannot tell which CPUs may be used: %s", strerror(errno));
-	}
-	return (unsigned int)CPU_COUNT_S(set_bytes, cpus);
+	static unsigned int n;
+
+	if (!n && sched_getaffinity(0, sizeof(cpus), &cpus.first))
+		fail("cannot tell which CPUs may be used: %s", strerror(errno));
+	return n = n ? n : (unsigned int)CPU_COUNT_S(sizeof(cpus), &cpus.first);
 }
 
 /* To the i-th of them.  It fails if the CPU went away meanwhile: the figures are what they are. */
 static void pin(unsigned int i)
 {
-	cpu_set_t *one = CPU_ALLOC(CPUS_MOST);
+	typeof(none) one = none;
 	unsigned int cpu = 0;
 
-	for (i %= team_cpus(); i || !CPU_ISSET_S(cpu, set_bytes, cpus); cpu++)
-		i -= CPU_ISSET_S(cpu, set_bytes, cpus) ? 1 : 0;
-	CPU_ZERO_S(set_bytes, one);
-	CPU_SET_S(cpu, set_bytes, one);
-	sched_setaffinity(0, set_bytes, one);
-	CPU_FREE(one);
+	for (i %= team_cpus(); i || !CPU_ISSET_S(cpu, sizeof(cpus), &cpus.first); cpu++)
+		i -= CPU_ISSET_S(cpu, sizeof(cpus), &cpus.first) ? 1 : 0;
+	CPU_SET_S(cpu, sizeof(one), &one.first);
+	sched_setaffinity(0, sizeof(one), &one.first);
 }
 
 struct member {
