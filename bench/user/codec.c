@@ -80,7 +80,7 @@ struct packed_set *packed_make(const char *codec, size_t count, size_t most,
 			       const void *(*one)(const void *arg, size_t i, size_t *n),
 			       const void *arg)
 {
-	struct packed_set *p = xalloc(1, sizeof(*p));
+	struct packed_set *p = xmap(sizeof(*p));        /* it stays to the end */
 	struct codec *c = codec_open(codec);
 
 	p->count = count;

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,19 +59,32 @@ static void zram_close(void)
 	keeper = NULL;
 }
 
+/* Of a file of the device. */
+static FILE *zram_file(const char *attr, const char *how)
+{
+	char path[96];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/block/zram%d/%s", device, attr);
+	f = fopen(path, how);
+	if (!f)
+		fail("--vs-kernel: %s: %s", path, strerror(errno));
+	return f;
+}
+
 static void zram_set(const char *attr, const char *value)
 {
-	char *path = xprintf("/sys/block/zram%d/%s", device, attr);
-	FILE *f = fopen(path, "we");
+	FILE *f = zram_file(attr, "we");
 
-	if (!f || fputs(value, f) == EOF || fclose(f))
-		fail("--vs-kernel: %s: cannot write %s: %s", path, value, strerror(errno));
-	free(path);
+	if (fputs(value, f) == EOF || fclose(f))
+		fail("--vs-kernel: zram%d: %s does not take %s: %s", device, attr, value,
+		     strerror(errno));
 }
 
 /* Open for writing past the page cache: whole pages, aligned memory. */
 static void zram_open(const char *codec, uint64_t bytes)
 {
+	char text[512];
 	FILE *f;
 
 	if (geteuid())
@@ -80,23 +94,26 @@ static void zram_open(const char *codec, uint64_t bytes)
 		fail("--vs-kernel: " CONTROL "hot_add: no device; expected zram (modprobe zram)");
 	fclose(f);
 	atexit(zram_close);
-	keeper = popen(xprintf(KEEPER, device, device), "we");
+	snprintf(text, sizeof(text), KEEPER, device, device);
+	keeper = popen(text, "we");
 	if (!keeper)
 		fail("cannot start the process that keeps zram%d: remove it by hand", device);
 	zram_set("comp_algorithm", codec);
-	zram_set("disksize", xprintf("%llu", (unsigned long long)bytes));
-	device_fd = open(xprintf("/dev/zram%d", device), O_WRONLY | O_CLOEXEC | O_EXCL | O_DIRECT);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+	zram_set("disksize", text);
+	snprintf(text, sizeof(text), "/dev/zram%d", device);
+	device_fd = open(text, O_WRONLY | O_CLOEXEC | O_EXCL | O_DIRECT);
 	if (device_fd < 0)
-		fail("--vs-kernel: /dev/zram%d: %s", device, strerror(errno));
+		fail("--vs-kernel: %s: %s", text, strerror(errno));
 	stop_if_interrupted();
 }
 
 static double zram_pool_per_byte(void)
 {
-	FILE *f = fopen(xprintf("/sys/block/zram%d/mm_stat", device), "re");
+	FILE *f = zram_file("mm_stat", "re");
 	double compr, used;
 
-	if (!f || fscanf(f, "%*u %lf %lf", &compr, &used) != 2)
+	if (fscanf(f, "%*u %lf %lf", &compr, &used) != 2)
 		fail("zram%d: expected numbers in mm_stat", device);
 	fclose(f);
 	return compr > 0 ? used / compr : 0;
