@@ -30,26 +30,27 @@ static const struct bench *const benches[] = {
 	&values_bench, &cache_bench,
 };
 
+static const struct bench *bench;
 static char *typed;             /* the command line, as it was */
 static double load_at_start;
 
 /* ---- options ---- */
 
 /* The table of those that the bench has. */
-static void options_of(const struct bench *b, struct bench_opts *o, struct opt *opts)
+static void options_of(struct bench_opts *o, struct opt *opts)
 {
-	const uint64_t page = ebb_page_size(), least = strcmp(b->threads_key, "others") ? 1 : 0;
+	const uint64_t page = ebb_page_size(), least = strcmp(bench->threads_key, "others") ? 1 : 0;
 #define WORDS(name, list, words, help) \
 	{ o->list.n, { name, OPT_WORD_LIST, &o->list, 0, 0, 0, words, "NAME,...", help } }
 #define NUMBER(name, field, kind, min, max, step, help) \
 	{ o->field, { name, kind, &o->field, min, max, step, NULL, "N", help } }
 	const struct { bool has; struct opt opt; } all[] = {
-		WORDS("variant", variants, b->variants, "some of those above"),
+		WORDS("variant", variants, bench->variants, "some of those above"),
 		WORDS("trace", traces, NULL, "zipf-A, once-A, scan-A, loop"),
 		WORDS("data", data, NULL, DATA_WORDS),
 		WORDS("codec", codecs, NULL, codec_words()),
-		{ o->threads.n && !b->init, { b->threads_key, OPT_COUNT_LIST, &o->threads, least,
-		  THREADS_MAX - 1, 0, NULL, "N,...", "a list is measured one by one" } },
+		{ o->threads.n && !bench->init, { bench->threads_key, OPT_COUNT_LIST, &o->threads,
+		  least, THREADS_MAX - 1, 0, NULL, "N,...", "a list is measured one by one" } },
 		NUMBER("size", size, OPT_SIZE, page, SIZE_MOST, page, "of the data, for each thread"),
 		NUMBER("capacity", capacity, OPT_SIZE, 1, SIZE_MOST, 0, "memory that each may take"),
 		NUMBER("values", values, OPT_COUNT, 1000, 1000000000, 0, "how many"),
@@ -59,12 +60,12 @@ static void options_of(const struct bench *b, struct bench_opts *o, struct opt *
 		NUMBER("requests", requests, OPT_COUNT, 1000, 1000000000, 0,
 		       "of which the first quarter is not counted"),
 		NUMBER("rounds", rounds, OPT_COUNT, 1, 1000, 0, "of everything; medians are shown"),
-		{ b == &density_bench, { "vs-kernel", OPT_FLAG, &o->vs_kernel, 0, 0, 0, NULL, NULL,
+		{ bench == &density_bench, { "vs-kernel", OPT_FLAG, &o->vs_kernel, 0, 0, 0, NULL, NULL,
 		  "measure the kernel's zram too (root)" } },
 		{ true, { "json", OPT_FLAG, &o->json, 0, 0, 0, NULL, NULL,
 		  "print JSON instead of a table" } },
 		{ true, { "out", OPT_WORD, &o->out, 0, 0, 0, NULL, "FILE", "write JSON there, too" } },
-		{ b->preloads, { "one", OPT_FLAG, &o->one, 0, 0, 0, NULL, NULL,
+		{ bench->preloads, { "one", OPT_FLAG, &o->one, 0, 0, 0, NULL, NULL,
 		  "the first run alone, whose figures go to standard output as they are" } },
 	};
 #undef WORDS
@@ -91,9 +92,9 @@ static void check_out(const char *path)
 	free(folder);
 }
 
-static void check_size(const struct bench *b, const struct bench_opts *o)
+static void check_size(const struct bench_opts *o)
 {
-	uint64_t n = b->copies + (b->copies_each ? count_list_max(&o->threads) : 0), most;
+	uint64_t n = bench->copies + (bench->copies_each ? count_list_max(&o->threads) : 0), most;
 	char size[32], text[32];
 
 	most = memory_bytes() / n;
@@ -103,7 +104,7 @@ static void check_size(const struct bench *b, const struct bench_opts *o)
 			   size_text(most >> 20 ? most >> 20 << 20 : most >> 16 << 16, text));
 }
 
-static void check_opts(const struct bench *b, const struct bench_opts *o)
+static void check_opts(const struct bench_opts *o)
 {
 	struct store_opts store = STORE_OPTS_DEFAULT;
 
@@ -115,9 +116,9 @@ static void check_opts(const struct bench *b, const struct bench_opts *o)
 		usage_fail("--to %llu: expected at least what --from says, %llu",
 			   (unsigned long long)o->most, (unsigned long long)o->least);
 	if (o->size)
-		check_size(b, o);
-	if (b->check)
-		b->check(o);
+		check_size(o);
+	if (bench->check)
+		bench->check(o);
 	if (o->out)
 		check_out(o->out);
 	for (unsigned int i = 0; i < o->data.n; i++)
@@ -126,7 +127,6 @@ static void check_opts(const struct bench *b, const struct bench_opts *o)
 
 /* ---- runs ---- */
 
-static const struct bench *bench;
 static int result_fd;           /* of a process for one run */
 
 /* One run; of an allocator, in this program started again with that preloaded. */
@@ -322,14 +322,13 @@ static void measure(const struct bench_run *base, struct table **t)
 static struct table *measure_all(const struct bench_opts *o)
 {
 	size_t codecs = at_least_one(o->codecs.n), traces = at_least_one(o->traces.n);
-	const struct bench *b = bench;
 	struct table *t = NULL;
 
 	for (size_t i = 0; i < o->data.n; i++) {
 		struct page_set set = { .name = o->data.v[i] };
 
 		/* Who starts again loads it again. */
-		if (!b->preloads || o->one)
+		if (!bench->preloads || o->one)
 			data_load(&set, o->data.v[i], o->size ? o->size : DATA_LIMIT, o->most);
 		for (size_t k = 0; k < codecs * traces; k++) {
 			struct bench_run r = {
@@ -337,17 +336,17 @@ static struct table *measure_all(const struct bench_opts *o)
 				.trace = nth(&o->traces, k), .variant = nth(&o->variants, 0),
 				.threads = (unsigned int)o->threads.v[0],
 			};
-			bench_figures v;
+			bench_figures v = { { 0 } };
 
 			if (o->codecs.n)
 				r.store.codec = o->codecs.v[k / traces];
-			if (b->load && (!b->preloads || o->one))
-				r.loaded = b->load(&r);
+			if (bench->load && (!bench->preloads || o->one))
+				r.loaded = bench->load(&r);
 			if (!o->one) {
 				measure(&r, &t);
 				continue;
 			}
-			b->run(&r, v);
+			bench->run(&r, v);
 			exit(write(STDOUT_FILENO, v, sizeof(v)) != (ssize_t)sizeof(v));
 		}
 		data_unload(&set);
@@ -450,31 +449,30 @@ static int report(const struct bench_opts *o, const struct table *t)
 
 /* ---- the program ---- */
 
-static int run_bench(const struct bench *b, int argc, char **argv)
+static int run_bench(int argc, char **argv)
 {
 	const struct command cmd = {
-		.name = b->name, .operands = "", .about = b->about,
+		.name = bench->name, .operands = "", .about = bench->about,
 		.examples = "  bench-user NAME --rounds 1\n  bench-user NAME --json --out FILE",
 	};
-	struct bench_opts o = b->defaults;
+	struct bench_opts o = bench->defaults;
 	struct opt opts[20];
 	struct table *t;
 	int status;
 
-	while (b->variants && b->variants[o.variants.n]) {
-		o.variants.v[o.variants.n] = b->variants[o.variants.n];
+	while (bench->variants && bench->variants[o.variants.n]) {
+		o.variants.v[o.variants.n] = bench->variants[o.variants.n];
 		o.variants.n++;
 	}
-	if (b->init)
-		b->init(&o);
-	options_of(b, &o, opts);
+	if (bench->init)
+		bench->init(&o);
+	options_of(&o, opts);
 	args_parse_only(&cmd, opts, argc, argv);
-	check_opts(b, &o);
-	if (b->preloads && !o.one)
+	check_opts(&o);
+	if (bench->preloads && !o.one)
 		allocators_choose(&o.variants);
 	if (getloadavg(&load_at_start, 1) != 1)
 		load_at_start = 0;
-	bench = b;
 	t = measure_all(&o);
 	status = report(&o, t);
 	table_free(t);
@@ -511,7 +509,8 @@ int main(int argc, char **argv)
 	if (i == ARRAY_LEN(benches))
 		usage_fail("%s: no such bench; expected one of those that --help lists", argv[1]);
 	catch_signals();
-	i = (size_t)run_bench(benches[i], argc - 2, argv + 2);
+	bench = benches[i];
+	i = (size_t)run_bench(argc - 2, argv + 2);
 	if (fflush(stdout) || ferror(stdout))
 		fail("standard output: cannot write all of it");
 	return (int)i;
