@@ -8,7 +8,7 @@
  *
  * Functions here and in the other files of tools/ end the program on a failure, so that the
  * subcommands read as what they measure.  That is safe at any point: what must be undone
- * (bench/user/zram_dev.c) is undone by a process of its own.
+ * (bench/user/density.c) is undone by a process of its own.
  */
 #ifndef EBB_TOOL_H
 #define EBB_TOOL_H
