@@ -68,18 +68,18 @@ configure:
 		$(MESON) configure build $(MESON_OPTIONS) && \
 		printf %s "$$MESON_OPTIONS" >build/make-options; }
 
-measure-library: build ## measure library: every bench of the command with its defaults
+measure-library: build ## measure library: every bench of bench/user with its defaults
 	@mkdir -p build/bench
 	@[ '$(VS_KERNEL)' = 0 ] || [ "$$(id -u)" != 0 ] || [ ! -e /sys/class/zram-control ] || \
 		kernel=--vs-kernel; \
-	build/ebb bench density $$kernel --out build/bench/density.json || \
-		build/ebb bench density --out build/bench/density.json
+	build/bench-user density $$kernel --out build/bench/density.json || \
+		build/bench-user density --out build/bench/density.json
 	@for b in release store malloc latency; do \
-		build/ebb bench $$b --out build/bench/$$b.json || exit; done
-	@build/ebb values bench --values 100000 --threads 1 --out build/bench/values.json
-	@build/ebb values bench --values 500000 --from 100 --to 100 --threads 1 \
+		build/bench-user $$b --out build/bench/$$b.json || exit; done
+	@build/bench-user values --values 100000 --threads 1 --out build/bench/values.json
+	@build/bench-user values --values 500000 --from 100 --to 100 --threads 1 \
 		--out build/bench/values-100.json
-	@build/ebb cache bench --threads 1,2 --rounds 1 --out build/bench/ebb-cache.json
+	@build/bench-user cache --threads 1,2 --rounds 1 --out build/bench/ebb-cache.json
 
 demo: build ## use: store, verify and release real pages; their memory beside this kernel's zram
 	@VS_KERNEL='$(VS_KERNEL)' $(PYTHON) scripts/demo

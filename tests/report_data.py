@@ -2,8 +2,8 @@
 """Made-up JSON of every bench, for the tests of the report.
 
 Where a bench is in Python, its own code makes the rows of made-up samples: a key that it renames is
-missing from the report then, and a test fails. Rows of the command's benches have the names of its
-tables (TABLES, which a test compares with tools/).
+missing from the report then, and a test fails. Rows of bench/user have the names of its tables
+(TABLES, which a test compares with it).
 """
 import importlib.machinery
 import importlib.util
@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# As harness.machine() gives them, and as the command does.
+# As harness.machine() gives them, and as bench-user does.
 GUEST_FACTS = {"cpu": "A CPU <made up> & more", "cpus": 2, "host_kernel": "6.18.0",
                "load_at_start": 0.4}
 FACTS = {"cpu_model": "A CPU <made up> & more", "cpus": 2, "memory_bytes": 24 << 30,
@@ -44,7 +44,7 @@ def samples(keys, **measures):
 
 
 def spread(value):
-    """A measure of the command's: median and range."""
+    """A measure of bench-user's: median and range."""
     return lambda key: {key: value, key + "_min": value * 0.9, key + "_max": value * 1.2}
 
 
@@ -196,7 +196,7 @@ def scale():
     return {"machine": bench.harness.machine(), "calibration": {}, "baseline": "built", "rows": made}
 
 
-# What the command's benches call their columns, in so far as the report needs them.
+# What bench/user calls its columns, in so far as the report needs them.
 TABLES = {
     "release": ("variant", "threads", "slots_per_thread", "mean_ms", "ns_per_slot",
                 "cpu_ns_per_slot", "drained_ms"),
@@ -212,7 +212,7 @@ TABLES = {
 
 
 def command():
-    """The files of the command's benches."""
+    """The files of bench/user."""
     out = {name: [] for name in TABLES}
     for n in (1, 2, 4):
         for v, ms, cpu in (("sync", 2.1, 34), ("deferred", 0.9, 39)):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Parts of the command that see the machine, on machines that are not this one: cgroups made of
- * plain files, more CPUs than a cpu_set_t has room for, names of any bytes.
+ * plain files, names of any bytes.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include <cmocka.h>
 
 #include "tools/cgroup.h"
-#include "tools/cpus.h"
 #include "tools/text.h"
 #include "user/home/cgroup.h"
 
@@ -113,22 +112,6 @@ static void a_container_may_have_its_own_group_mounted(void **state)
 	assert_int_equal(cgroup_memory_limit(root), 3000000);
 }
 
-static char *got(const char *path)
-{
-	static char text[64];
-	char full[512];
-	size_t n;
-	FILE *f;
-
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	f = fopen(full, "r");
-	assert_non_null(f);
-	n = fread(text, 1, sizeof(text) - 1, f);
-	text[n] = '\0';
-	fclose(f);
-	return text;
-}
-
 /* Whoever may mount can mount any group anywhere. */
 static void anothers_group_is_not_taken_for_the_own(void **state)
 {
@@ -137,18 +120,11 @@ static void anothers_group_is_not_taken_for_the_own(void **state)
 	    "36 24 0:30 /own /mnt/own rw - cgroup2 cgroup2 rw\n"
 	    "37 24 0:32 /other /mnt/memory rw - cgroup cgroup rw,memory\n");
 	put("/mnt/other/memory.max", "1000\n");
-	put("/mnt/other/cgroup.procs", "");
 	put("/mnt/memory/memory.limit_in_bytes", "2000\n");
 	put("/mnt/own/memory.max", "9000000\n");
-	put("/mnt/own/cgroup.procs", "");
-	put("/mnt/own/below/cgroup.procs", "");
 	put("/proc/self/cgroup", "4:memory:/mine\n0::/own/below\n");
 	assert_int_equal(cgroup_memory_limit(root), 9000000);
 	assert_int_equal(cgroup_memory_left(root), 9000000);
-	cgroup_leave(root);
-	assert_string_equal(got("/mnt/other/cgroup.procs"), "");
-	assert_string_equal(got("/mnt/own/cgroup.procs"), "0");
-	assert_string_equal(got("/mnt/own/below/cgroup.procs"), "");
 	/* The same beginning is not the same group. */
 	put("/proc/self/cgroup", "0::/owner\n4:memory:/otherwise\n");
 	put("/mnt/owner/memory.max", "1000\n");
@@ -248,50 +224,6 @@ static void files_that_are_not_as_expected_limit_nothing(void **state)
 	}
 }
 
-/* ---- a machine of 6,000 CPUs, whose kernel takes masks from 1,024 bytes on ---- */
-
-#define KERNEL_MASK 1024
-#define FAR_CPU 5999
-
-int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
-int __wrap_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set);
-
-static int pinned;
-
-int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
-{
-	(void)pid;
-	if (bytes < KERNEL_MASK) {
-		errno = EINVAL;
-		return -1;
-	}
-	CPU_ZERO_S(bytes, set);
-	CPU_SET_S(3, bytes, set);
-	CPU_SET_S(1500, bytes, set);
-	CPU_SET_S(FAR_CPU, bytes, set);
-	return 0;
-}
-
-int __wrap_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
-{
-	(void)pid;
-	assert_int_equal(CPU_COUNT_S(bytes, set), 1);
-	for (pinned = 0; !CPU_ISSET_S((size_t)pinned, bytes, set); pinned++)
-		;
-	return 0;
-}
-
-static void cpus_past_1024_are_used(void **state)
-{
-	static const int want[] = { 3, 1500, FAR_CPU, 3 };
-
-	assert_int_equal(cpu_count(), 3);
-	for (unsigned int i = 0; i < 4; i++) {
-		pin_to_cpu(i);
-		assert_int_equal(pinned, want[i]);
-	}
-}
-
 /* ---- names ---- */
 
 static void a_name_sends_a_terminal_nothing_but_text(void **state)
@@ -341,7 +273,6 @@ int main(void)
 		IN_ROOT(a_machine_with_many_mounts_is_read_to_the_end),
 		IN_ROOT(hybrid_machines_have_both_versions),
 		IN_ROOT(files_that_are_not_as_expected_limit_nothing),
-		cmocka_unit_test(cpus_past_1024_are_used),
 		cmocka_unit_test(a_name_sends_a_terminal_nothing_but_text),
 	};
 

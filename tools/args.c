@@ -3,6 +3,7 @@
  * args.c - reads a command line by its table of options, and prints --help from the same table.  It
  * owns how sizes and lists are written.
  */
+#define _GNU_SOURCE
 #include "args.h"
 
 #include <errno.h>
@@ -248,8 +249,8 @@ static char *default_text(const struct opt *o)
 
 static void print_help(const struct command *cmd, const struct opt *opts)
 {
-	printf("Usage: ebb %s [OPTION]...%s%s\n\n%s\n", cmd->name, *cmd->operands ? " " : "",
-	       cmd->operands, cmd->about);
+	printf("Usage: %s %s [OPTION]...%s%s\n\n%s\n", program_invocation_short_name, cmd->name,
+	       *cmd->operands ? " " : "", cmd->operands, cmd->about);
 	printf("\nOptions:\n");
 	for (const struct opt *o = opts; o->name; o++) {
 		char *left = xprintf("--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
@@ -293,7 +294,7 @@ int args_parse(const struct command *cmd, const struct opt *opts, int argc, char
 			    !strncmp(o->name, arg + 2, len - 2))
 				break;
 		if (!o->name)
-			usage_fail("%.*s: no such option of `ebb %s`; its --help lists them",
+			usage_fail("%.*s: no such option of `%s`; its --help lists them",
 				   (int)len, arg, cmd->name);
 		if (o->kind == OPT_FLAG && value)
 			usage_fail("%s: expected --%s without a value", arg, o->name);
@@ -310,6 +311,5 @@ int args_parse(const struct command *cmd, const struct opt *opts, int argc, char
 void args_parse_only(const struct command *cmd, const struct opt *opts, int argc, char **argv)
 {
 	if (args_parse(cmd, opts, argc, argv))
-		usage_fail("%s: `ebb %s` takes options only; its --help lists them", argv[0],
-			   cmd->name);
+		usage_fail("%s: `%s` takes options only; its --help lists them", argv[0], cmd->name);
 }

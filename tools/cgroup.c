@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* cgroup.c - asks this process's control groups how much memory is left, and leaves them. */
+/* cgroup.c - asks this process's control groups how much memory is left. */
 #include "cgroup.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "tool.h"
 #include "user/home/cgroup.h"
@@ -53,27 +48,4 @@ uint64_t cgroup_memory_left(const char *root)
 
 	cgroup_each(root, take_left, &left);
 	return left;
-}
-
-static void leave(void *arg, struct cgroup *g)
-{
-	char *path;
-	int fd;
-
-	(void)arg;
-	g->path[g->top] = '\0';
-	path = xprintf("%s/cgroup.procs", g->path);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	/* "0" is the writer.  Refused: it stays where it is. */
-	if (fd >= 0) {
-		if (write(fd, "0", 1) < 0)
-			errno = 0;
-		close(fd);
-	}
-	free(path);
-}
-
-void cgroup_leave(const char *root)
-{
-	cgroup_each(root, leave, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cgroup.h - the control groups that this process is in: what they leave it, and leaving them. */
+/* cgroup.h - the control groups that this process is in: what they leave it. */
 #ifndef EBB_CGROUP_H
 #define EBB_CGROUP_H
 
@@ -11,11 +11,5 @@
  * or the folder that stands for "/" in a test.
  */
 uint64_t cgroup_memory_left(const char *root);
-
-/*
- * Moves the calling process to the topmost groups that it can reach above its own, so that the end
- * of its own does not end it.  Does what the caller's rights allow.
- */
-void cgroup_leave(const char *root);
 
 #endif

@@ -2,82 +2,11 @@
 /*
  * ebb classes: the sizes that objects are rounded up to, for a page size and a chain size.
  */
-#include "classes.h"
-
 #include <stdlib.h>
 
 #include "args.h"
-
-static const char *const fullness_keys[EBB_FULLNESS] = {
-	"zspages_10", "zspages_20", "zspages_30", "zspages_40", "zspages_50", "zspages_60",
-	"zspages_70", "zspages_80", "zspages_90", "zspages_99", "zspages_100",
-};
-
-static const struct column use_columns[] = {
-	{ "class", "class", COL_TEXT, 0 },
-	{ "size_bytes", "size", COL_INT, 0 },
-	{ "zspages_10", "10%", COL_INT, 0 },
-	{ "zspages_20", "20%", COL_INT, 0 },
-	{ "zspages_30", "30%", COL_INT, 0 },
-	{ "zspages_40", "40%", COL_INT, 0 },
-	{ "zspages_50", "50%", COL_INT, 0 },
-	{ "zspages_60", "60%", COL_INT, 0 },
-	{ "zspages_70", "70%", COL_INT, 0 },
-	{ "zspages_80", "80%", COL_INT, 0 },
-	{ "zspages_90", "90%", COL_INT, 0 },
-	{ "zspages_99", "99%", COL_INT, 0 },
-	{ "zspages_100", "100%", COL_INT, 0 },
-	{ "obj_allocated", "obj_allocated", COL_INT, 0 },
-	{ "obj_used", "obj_used", COL_INT, 0 },
-	{ "pages_used", "pages_used", COL_INT, 0 },
-	{ "pages_per_zspage", "pages_per_zspage", COL_INT, 0 },
-	{ "freeable_pages", "freeable", COL_INT, 0 },
-	{ NULL, NULL, COL_TEXT, 0 },
-};
-
-static void add_counts(struct table *t, const struct ebb_class *c)
-{
-	for (unsigned int f = 0; f < EBB_FULLNESS; f++)
-		table_int(t, fullness_keys[f], c->zspages[f]);
-	table_int(t, "obj_allocated", c->obj_allocated);
-	table_int(t, "obj_used", c->obj_used);
-	table_int(t, "pages_used", c->pages_used);
-	table_int(t, "freeable_pages", c->freeable);
-}
-
-struct table *classes_in_use(struct ebb_store *store)
-{
-	struct ebb_class *rows = xalloc(EBB_CLASSES_MAX, sizeof(*rows)), total = { 0 };
-	struct table *t = table_new(use_columns);
-	unsigned int n;
-	char index[16];
-
-	rows->struct_size = sizeof(*rows);
-	must(ebb_classes(store, rows, &n), "cannot read the class table");
-	for (unsigned int i = 0; i < n; i++) {
-		const struct ebb_class *c = &rows[i];
-
-		if (!c->pages_used)
-			continue;
-		table_row(t);
-		snprintf(index, sizeof(index), "%u", c->index);
-		table_text(t, "class", index);
-		table_int(t, "size_bytes", c->size);
-		table_int(t, "pages_per_zspage", c->pages_per_zspage);
-		add_counts(t, c);
-		for (unsigned int f = 0; f < EBB_FULLNESS; f++)
-			total.zspages[f] += c->zspages[f];
-		total.obj_allocated += c->obj_allocated;
-		total.obj_used += c->obj_used;
-		total.pages_used += c->pages_used;
-		total.freeable += c->freeable;
-	}
-	table_row(t);
-	table_text(t, "class", "Total");
-	add_counts(t, &total);
-	free(rows);
-	return t;
-}
+#include "ebb.h"
+#include "table.h"
 
 static const struct column size_columns[] = {
 	{ "class", "class", COL_INT, 0 },

@@ -43,7 +43,6 @@ struct ebb_store *store_open(const struct store_opts *opts, uint64_t slots,
 	cfg.slots = slots;
 	cfg.codec = opts->codec;
 	cfg.level = opts->level;
-	cfg.chain_size = (uint32_t)opts->chain_size;
 	cfg.release_limit = release_limit;
 	must(ebb_open(&store, &cfg), "cannot open a store");
 	return store;

@@ -11,22 +11,16 @@
 struct store_opts {
 	const char *codec;
 	int32_t level;
-	uint64_t chain_size;
 };
 
-#define STORE_OPTS_DEFAULT { \
-	.codec = "lz4", .level = EBB_LEVEL_DEFAULT, .chain_size = EBB_CHAIN_DEFAULT }
+#define STORE_OPTS_DEFAULT { .codec = "lz4", .level = EBB_LEVEL_DEFAULT }
 
 /* Entries of an option table; s is a struct store_opts. */
-#define OPT_CHAIN_SIZE(s) \
-	{ "chain-size", OPT_COUNT, &(s).chain_size, 4, 16, 0, NULL, "N", \
-	  "most pages in a zspage, 4 to 16" }
 #define OPT_CODEC_LEVEL(s) \
 	{ "level", OPT_LEVEL, &(s).level, 0, 0, 0, NULL, "N", \
 	  "the codec's level; lz4's 1 packs best, more is faster" }
 #define OPT_CODEC(s) \
 	{ "codec", OPT_WORD, &(s).codec, 0, 0, 0, NULL, "NAME", codec_words() }
-#define OPTS_STORE(s) OPT_CODEC(s), OPT_CODEC_LEVEL(s), OPT_CHAIN_SIZE(s)
 
 /* "lz4, lz4hc or zstd": what the library was built with. */
 const char *codec_words(void);

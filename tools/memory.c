@@ -38,18 +38,6 @@ static uint64_t rounded(uint64_t bytes)
 	return bytes >> 20 ? bytes >> 20 << 20 : bytes >> 16 << 16;
 }
 
-void memory_check_size(uint64_t bytes, uint64_t n, const char *what)
-{
-	char size[32], may[32], most[32];
-
-	if (bytes <= memory_bytes() / n)
-		return;
-	usage_fail("--size %s: %s may need %llu times as much, and this process may take %s; "
-		   "expected at most %s", size_text(bytes, size), what, (unsigned long long)n,
-		   size_text(rounded(memory_bytes()), may),
-		   size_text(rounded(memory_bytes() / n), most));
-}
-
 void memory_check(uint64_t bytes, const char *fmt, ...)
 {
 	char need[32], may[32], *what;

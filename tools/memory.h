@@ -17,9 +17,6 @@ uint64_t machine_bytes(void);
 /* Bytes that this process may take. */
 uint64_t memory_bytes(void);
 
-/* Ends the program with one line unless n times --size bytes may be taken; what they are for. */
-void memory_check_size(uint64_t bytes, uint64_t n, const char *what);
-
 /* Ends the program with one line unless bytes may be taken; the text says who asks for them. */
 void memory_check(uint64_t bytes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -12,28 +12,27 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "classes.h"
 #include "config.h"
 #include "memory.h"
+#include "table.h"
 #include "walk.h"
 
 struct pack {
 	struct store_opts opts;
 	struct ebb_store *store;
-	uint64_t *hashes;        /* of the page in each slot; 0: freed, reads as zeros */
+	uint64_t *hashes;        /* of the page in each slot */
 	size_t mapped;
 	uint64_t slots, used;    /* pages stored so far */
 	uint64_t files, skipped, problems;
 	uint64_t holes;          /* pages that are not there */
 	uint64_t left_out;       /* files that grew meanwhile */
-	uint64_t keep_percent, seed;
-	bool keep, json, classes;
+	bool json;
 	json_t *doc;
 };
 
 /*
  * Each step is a bijection of the hash for a given word and of the word for a given hash: two
- * pages that differ in one word never collide, others with chance 2^-64.  Never 0.
+ * pages that differ in one word never collide, others with chance 2^-64.
  */
 static uint64_t hash_page(const unsigned char *page, size_t bytes)
 {
@@ -44,7 +43,7 @@ static uint64_t hash_page(const unsigned char *page, size_t bytes)
 		h = (h ^ word) * 0x9fb21c651e98df25u;
 		h ^= h >> 29;
 	}
-	return h ? h : 1;
+	return h;
 }
 
 static bool count_file(void *arg, const char *path, const struct stat *st)
@@ -135,16 +134,11 @@ static void verify(const struct pack *p)
 
 	for (uint64_t s = 0; s < p->used; s++) {
 		int ret = ebb_read(p->store, s, buf, page);
-		bool same;
 
 		if (ret)
 			fail("slot %llu cannot be read back: %s", (unsigned long long)s,
 			     strerror(-ret));
-		if (p->hashes[s])
-			same = hash_page(buf, page) == p->hashes[s];
-		else
-			same = !buf[0] && !memcmp(buf, buf + 1, page - 1);
-		if (!same)
+		if (hash_page(buf, page) != p->hashes[s])
 			fail("slot %llu does not read back as it was written; expected hash %016llx",
 			     (unsigned long long)s, (unsigned long long)p->hashes[s]);
 		if (s % 4096 == 0) {
@@ -156,24 +150,7 @@ static void verify(const struct pack *p)
 	}
 }
 
-/* Frees all but keep_percent of the slots; each set of that size is as likely as another. */
-static void free_at_random(struct pack *p)
-{
-	uint64_t keep = p->used * p->keep_percent / 100, state = p->seed;
-
-	for (uint64_t s = 0; s < p->used; s++) {
-		if (rng_below(&state, p->used - s) < keep) {
-			keep--;
-			continue;
-		}
-		must(ebb_free(p->store, s, 1), "cannot free a slot");
-		p->hashes[s] = 0;
-	}
-	must(ebb_flush(p->store), "cannot flush");
-}
-
 static const struct column mm_columns[] = {
-	{ "stage", "mm_stat", COL_TEXT, 0 },
 	{ "orig_data_size", "orig_data_size", COL_INT, 0 },
 	{ "compr_data_size", "compr_data_size", COL_INT, 0 },
 	{ "mem_used_total", "mem_used_total", COL_INT, 0 },
@@ -187,7 +164,6 @@ static const struct column mm_columns[] = {
 };
 
 static const struct column density_columns[] = {
-	{ "stage", "density", COL_TEXT, 0 },
 	{ "orig_bytes", "stored MiB", COL_MIB, 1 },
 	{ "compr_bytes", "compressed MiB", COL_MIB, 1 },
 	{ "pool_bytes", "pool MiB", COL_MIB, 1 },
@@ -196,38 +172,6 @@ static const struct column density_columns[] = {
 	{ "all_in_per_byte", "all in/B", COL_REAL, 4 },
 	{ NULL, NULL, COL_TEXT, 0 },
 };
-
-static void add_stage(const struct pack *p, const char *stage, struct table *mm,
-		      struct table *density)
-{
-	struct ebb_stat st;
-
-	store_stat(p->store, &st);
-	table_row(mm);
-	table_text(mm, "stage", stage);
-	table_int(mm, "orig_data_size", st.orig_data_size);
-	table_int(mm, "compr_data_size", st.compr_data_size);
-	table_int(mm, "mem_used_total", st.mem_used_total);
-	table_int(mm, "mem_limit", st.mem_limit);
-	table_int(mm, "mem_used_max", st.mem_used_max);
-	table_int(mm, "same_pages", st.same_pages);
-	table_int(mm, "pages_compacted", st.pages_compacted);
-	table_int(mm, "huge_pages", st.huge_pages);
-	table_int(mm, "huge_pages_since", st.huge_pages_since);
-	table_row(density);
-	table_text(density, "stage", stage);
-	table_int(density, "orig_bytes", st.orig_data_size);
-	table_int(density, "compr_bytes", st.compr_data_size);
-	table_int(density, "pool_bytes", st.mem_used_total);
-	table_int(density, "meta_bytes", st.meta_bytes);
-	if (st.compr_data_size) {
-		double compr = (double)st.compr_data_size;
-
-		table_real(density, "pool_per_byte", (double)st.mem_used_total / compr);
-		table_real(density, "all_in_per_byte",
-			   (double)(st.mem_used_total + st.meta_bytes) / compr);
-	}
-}
 
 /* Prints the table, or puts it into the document, and ends it. */
 static void show(struct pack *p, const char *key, struct table *t)
@@ -241,13 +185,36 @@ static void show(struct pack *p, const char *key, struct table *t)
 	table_free(t);
 }
 
-/* A class table is long: it is shown to who asks, and is in every document. */
-static void show_classes(struct pack *p, const char *key, struct table *t)
+static void show_figures(struct pack *p)
 {
-	if (p->doc || p->classes)
-		show(p, key, t);
-	else
-		table_free(t);
+	struct table *mm = table_new(mm_columns), *density = table_new(density_columns);
+	struct ebb_stat st;
+
+	store_stat(p->store, &st);
+	table_row(mm);
+	table_int(mm, "orig_data_size", st.orig_data_size);
+	table_int(mm, "compr_data_size", st.compr_data_size);
+	table_int(mm, "mem_used_total", st.mem_used_total);
+	table_int(mm, "mem_limit", st.mem_limit);
+	table_int(mm, "mem_used_max", st.mem_used_max);
+	table_int(mm, "same_pages", st.same_pages);
+	table_int(mm, "pages_compacted", st.pages_compacted);
+	table_int(mm, "huge_pages", st.huge_pages);
+	table_int(mm, "huge_pages_since", st.huge_pages_since);
+	table_row(density);
+	table_int(density, "orig_bytes", st.orig_data_size);
+	table_int(density, "compr_bytes", st.compr_data_size);
+	table_int(density, "pool_bytes", st.mem_used_total);
+	table_int(density, "meta_bytes", st.meta_bytes);
+	if (st.compr_data_size) {
+		double compr = (double)st.compr_data_size;
+
+		table_real(density, "pool_per_byte", (double)st.mem_used_total / compr);
+		table_real(density, "all_in_per_byte",
+			   (double)(st.mem_used_total + st.meta_bytes) / compr);
+	}
+	show(p, "density", density);
+	show(p, "mm_stat", mm);
 }
 
 /* The answer: what went in, what it takes, and that it is the same. */
@@ -265,10 +232,7 @@ static void show_summary(struct pack *p)
 		json_set(p->doc, "skipped", json_integer((json_int_t)p->skipped));
 		json_set(p->doc, "problems", json_integer((json_int_t)p->problems));
 		json_set(p->doc, "codec", json_string(p->opts.codec));
-		json_set(p->doc, "chain_size_pages", json_integer((json_int_t)p->opts.chain_size));
 		json_set(p->doc, "verified", json_true());
-		if (p->keep)
-			json_set(p->doc, "seed", json_integer((json_int_t)p->seed));
 		return;
 	}
 	printf("%llu files, %llu pages, %.1f MiB, take %.1f MiB with all tables: %.1f %%.\n",
@@ -321,10 +285,6 @@ static void store_all(struct pack *p, char **paths)
 
 static void pack_all(struct pack *p, char **paths)
 {
-	struct table *mm = table_new(mm_columns), *density = table_new(density_columns);
-	struct table *classes[2] = { NULL, NULL };
-	uint64_t pages = 0;
-
 	store_all(p, paths);
 	verify(p);
 	must(ebb_flush(p->store), "cannot flush");
@@ -332,31 +292,7 @@ static void pack_all(struct pack *p, char **paths)
 	if (p->json)
 		p->doc = json_object();
 	show_summary(p);
-	add_stage(p, "stored", mm, density);
-	if (p->keep) {
-		classes[0] = classes_in_use(p->store);
-		free_at_random(p);
-		add_stage(p, "freed at random", mm, density);
-		classes[1] = classes_in_use(p->store);
-		must(ebb_compact(p->store, &pages), "cannot compact");
-		verify(p);
-		progress_end();
-		add_stage(p, "compacted", mm, density);
-		if (p->doc)
-			json_set(p->doc, "compaction_freed_pages", json_integer((json_int_t)pages));
-		else
-			printf("Kept %llu %% of the pages at random (--seed %llu), compacted, compared "
-			       "again: compaction freed %llu pages.\n\n",
-			       (unsigned long long)p->keep_percent, (unsigned long long)p->seed,
-			       (unsigned long long)pages);
-	}
-	show(p, "density", density);
-	show(p, "mm_stat", mm);
-	if (p->keep) {
-		show_classes(p, "classes_stored", classes[0]);
-		show_classes(p, "classes_freed", classes[1]);
-	}
-	show_classes(p, "classes", classes_in_use(p->store));
+	show_figures(p);
 	if (p->doc) {
 		json_print(p->doc, stdout);
 		json_decref(p->doc);
@@ -367,15 +303,10 @@ static void pack_all(struct pack *p, char **paths)
 
 static int pack(const struct command *cmd, int argc, char **argv)
 {
-	struct pack p = { .opts = STORE_OPTS_DEFAULT, .keep_percent = 101, .seed = 1 };
+	struct pack p = { .opts = STORE_OPTS_DEFAULT };
 	const struct opt opts[] = {
-		OPTS_STORE(p.opts),
-		{ "keep-percent", OPT_COUNT, &p.keep_percent, 0, 100, 0, NULL, "P",
-		  "free the rest at random, compact, and compare again" },
-		{ "seed", OPT_COUNT, &p.seed, 0, UINT32_MAX, 0, NULL, "N",
-		  "of the random choice" },
-		{ "classes", OPT_FLAG, &p.classes, 0, 0, 0, NULL, NULL,
-		  "print the class tables, too (JSON has them always)" },
+		OPT_CODEC(p.opts),
+		OPT_CODEC_LEVEL(p.opts),
 		{ "json", OPT_FLAG, &p.json, 0, 0, 0, NULL, NULL, "print JSON instead of tables" },
 		{ .name = NULL },
 	};
@@ -384,7 +315,6 @@ static int pack(const struct command *cmd, int argc, char **argv)
 	if (!paths)
 		usage_fail("pack: no path given; expected files or folders to store");
 	store_opts_check(&p.opts);
-	p.keep = p.keep_percent <= 100;
 	argv[paths] = NULL;
 	pack_all(&p, argv);
 	return p.problems ? EXIT_FAILED : 0;
@@ -397,14 +327,13 @@ const struct command pack_command = {
 	.about =
 "Reads all regular files under the paths as pages, stores them, reads every page back and\n"
 "compares, then prints what they take, the density (pool bytes per compressed byte, and all-in,\n"
-"with all tables and buffers) and zram's mm_stat; with --classes, how the size classes are used.\n"
+"with all tables and buffers) and zram's mm_stat.\n"
 "Holes of sparse files are left out.  A path that is a symbolic link is followed, links below\n"
 "are not; FIFOs, sockets and devices below are skipped.  What cannot be read is named on stderr,\n"
 "the rest is stored, and the exit status is 1.",
 	.examples =
 "  ebb pack /usr/lib/x86_64-linux-gnu\n"
 "  ebb pack --codec zstd --level 3 ~/src\n"
-"  ebb pack --keep-percent 30 /usr/bin          how well compaction packs what is left\n"
 "  ebb pack --json /usr/include",
 	.run = pack,
 };

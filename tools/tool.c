@@ -42,7 +42,7 @@ static void say(const char *fmt, va_list ap)
 	progress_end();
 	if (clear_way)
 		clear_way();
-	fprintf(stderr, "ebb: %s\n", line ? line : "out of memory for a message");
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, line ? line : "out of memory for a message");
 	free(line);
 }
 

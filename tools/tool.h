@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * tool.h - what every subcommand of `ebb` uses: messages, the end of the program, signals,
- * clocks, allocation and random numbers.
+ * tool.h - what subcommands of `ebb` and benches of bench-user use: messages, the end of the
+ * program, signals, clocks, allocation and random numbers.
  *
  * Exit status: 0 done, 1 something failed, 2 the command line was wrong, 128 + n stopped by
  * signal n.  Every error is one line that names the value and what was expected.
  *
  * Functions here and in the other files of tools/ end the program on a failure, so that the
  * subcommands read as what they measure.  That is safe at any point: what must be undone
- * (zram_dev.c) is undone by a process of its own.
+ * (bench/user/density.c) is undone by a process of its own.
  */
 #ifndef EBB_TOOL_H
 #define EBB_TOOL_H
@@ -29,15 +29,9 @@ struct command {
 	const char *about;      /* paragraphs of --help */
 	const char *examples;   /* lines of --help */
 	int (*run)(const struct command *cmd, int argc, char **argv);
-	bool hidden;            /* not for users: not listed */
 };
 
 extern const struct command classes_command, pack_command, tierd_command, top_command;
-extern const struct command bench_release_command, bench_store_command, bench_density_command,
-	bench_units_command;
-extern const struct command bench_malloc_command, bench_malloc_one_command;
-extern const struct command bench_latency_command, bench_latency_one_command;
-extern const struct command values_bench_command, cache_bench_command;
 
 /* One line on stderr, names in it escaped; fail() then ends with 1, usage_fail() with 2. */
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

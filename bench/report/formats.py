@@ -6,8 +6,8 @@ file, made by which command, with which keys.
     load(folder, kept) all of them; what cannot be read says why, in one line (Source.problem)
     Rows               rows by their keys, and a measure with its range
 
-Two ways of telling a range are known: M_range of the benches in Python, M_min and M_max of the
-command's.  A measure that is null was not taken.
+Two ways of telling a range are known: M_range of the benches in Python, M_min and M_max of
+bench-user's.  A measure that is null was not taken.
 """
 import json
 import os

@@ -42,7 +42,7 @@ def nbd(rows):
 
 
 def cached(rows):
-    """Caches of one capacity, by what is asked of them: ebb cache bench and RocksDB's db_bench tell
+    """Caches of one capacity, by what is asked of them: bench-user cache and RocksDB's db_bench tell
     both by the same keys."""
     top = most(rows.values("threads"))
     rows = rows.where(threads=top).also(

@@ -2,26 +2,34 @@
 /* codecs.c - the table of codecs, in the order in which in-tree zram lists them. */
 #include "codecs.h"
 
+#include <linux/kconfig.h>
 #include <linux/slab.h>
 
+/* As in Kbuild. */
+#if IS_ENABLED(CONFIG_ZRAM_EBB)
+#define HAVE(name, comp, decomp) IS_ENABLED(CONFIG_ZRAM_BACKEND_##name)
+#else
+#define HAVE(name, comp, decomp) (IS_ENABLED(CONFIG_##comp) && IS_ENABLED(CONFIG_##decomp))
+#endif
+
 const struct codec_ops *const kernel_codecs[] = {
-#ifdef CODEC_lzo
+#if HAVE(LZO, LZO_COMPRESS, LZO_DECOMPRESS)
 	&codec_lzorle,
 	&codec_lzo,
 #endif
-#ifdef CODEC_lz4
+#if HAVE(LZ4, LZ4_COMPRESS, LZ4_DECOMPRESS)
 	&codec_lz4,
 #endif
-#ifdef CODEC_lz4hc
+#if HAVE(LZ4HC, LZ4HC_COMPRESS, LZ4_DECOMPRESS)
 	&codec_lz4hc,
 #endif
-#ifdef CODEC_zstd
+#if HAVE(ZSTD, ZSTD_COMPRESS, ZSTD_DECOMPRESS)
 	&codec_zstd,
 #endif
-#ifdef CODEC_deflate
+#if HAVE(DEFLATE, ZLIB_DEFLATE, ZLIB_INFLATE)
 	&codec_deflate,
 #endif
-#ifdef CODEC_842
+#if HAVE(842, 842_COMPRESS, 842_DECOMPRESS)
 	&codec_842,
 #endif
 	NULL

@@ -37,7 +37,7 @@ static unsigned long build(const char *top, unsigned long files, unsigned long j
 
 	snprintf(script, sizeof(script),
 		 "cd '%s' || exit 255; export PATH=/usr/bin:/bin TMPDIR=/tmp; "
-		 "ls core/*/*.c user/home/[hz]*.c tools/*.c | head -n %lu >/tmp/todo && "
+		 "ls core/*/*.c user/home/[hz]*.c user/kv/*.c tools/*.c | head -n %lu >/tmp/todo && "
 		 "xargs -P %lu -n 1 sh -c 'gcc -std=gnu11 -O2 -g -pthread -I. -Icore -Iuser "
 		 "-Iuser/home -Iuser/api "
 		 "-DPAGE_SHIFT=12 -DEBB_VERSION=\\\"0\\\" -DEBB_LZO=0 -c \"$0\" "

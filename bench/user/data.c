@@ -4,6 +4,7 @@
 #include "data.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,76 +15,44 @@
 #include "tool.h"
 #include "walk.h"
 
-#define VALUES_LIMIT ((uint64_t)64 << 20)       /* bytes of data that values are cut from */
-
-/* Which files of a tree belong to a set. */
-enum filter { ANY, SHARED_LIBRARY, C_SOURCE, PYTHON, PROGRAM };
-
+/* The files of a set: below a root; some have words in their path. */
 struct part {
-	const char *root;
-	enum filter filter;
+	const char *set, *root, *ends, *path;
 };
 
-#define PARTS_MAX 2
+#define PROGRAM "" /* no ends: what may be run, and is ELF */
 
-static const struct named_set {
-	const char *name;
-	struct part parts[PARTS_MAX];
-} named_sets[] = {
-	{ "system", { { "/usr/lib", SHARED_LIBRARY }, { "/usr/bin", PROGRAM } } },
-	{ "libs", { { "/usr/lib", SHARED_LIBRARY } } },
-	{ "source", { { "/usr/include", C_SOURCE }, { "/usr/src", C_SOURCE } } },
-	{ "python", { { "/usr/lib", PYTHON }, { "/usr/local/lib", PYTHON } } },
-	{ "exec", { { "/usr/bin", PROGRAM }, { "/usr/sbin", PROGRAM } } },
+static const struct part parts[] = {
+	{ "system", "/usr/lib", " .so ", "" },
+	{ "system", "/usr/bin", PROGRAM, "" },
+	{ "libs", "/usr/lib", " .so ", "" },
+	{ "source", "/usr/include", " .h .c .hh .cc .hpp .cpp .hxx .cxx .inl .ipp .tcc ", "" },
+	{ "source", "/usr/src", " .h .c .hh .cc .hpp .cpp .hxx .cxx .inl .ipp .tcc ", "" },
+	{ "python", "/usr/lib", " .py .pyc ", "/python3" },
+	{ "python", "/usr/local/lib", " .py .pyc ", "/python3" },
+	{ "exec", "/usr/bin", PROGRAM, "" },
+	{ "exec", "/usr/sbin", PROGRAM, "" },
 };
 
 struct loader {
 	struct page_set *set;
 	size_t most;            /* pages */
-	enum filter filter;
+	const struct part *part;    /* NULL: any file */
 };
 
-static bool ends_with_one_of(const char *name, const char *const *ends)
+static bool wanted(const struct part *p, const char *path, const struct stat *st)
 {
-	size_t len = strlen(name);
+	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *dot;
+	char end[16];
 
-	for (; *ends; ends++) {
-		size_t n = strlen(*ends);
-
-		if (len > n && !strcmp(name + len - n, *ends))
-			return true;
-	}
-	return false;
-}
-
-/* name.so, name.so.1.2 */
-static bool is_library_name(const char *name)
-{
-	static const char *const so[] = { ".so", NULL };
-
-	return strstr(name, ".so.") || ends_with_one_of(name, so);
-}
-
-static bool wanted(enum filter filter, const char *path, const struct stat *st)
-{
-	static const char *const c[] = { ".h", ".c", ".hh", ".cc", ".hpp", ".cpp", ".hxx",
-					 ".cxx", ".inl", ".ipp", ".tcc", NULL };
-	static const char *const py[] = { ".py", ".pyc", NULL };
-	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-
-	switch (filter) {
-	case ANY:
+	if (!p)
 		return true;
-	case SHARED_LIBRARY:
-		return is_library_name(name);
-	case C_SOURCE:
-		return ends_with_one_of(name, c);
-	case PYTHON:
-		return strstr(path, "/python3") && ends_with_one_of(name, py);
-	case PROGRAM:
+	if (!*p->ends)
 		return st->st_mode & S_IXUSR;
-	}
-	return false;
+	/* name.so.1.2, too */
+	dot = strstr(name, ".so.") ? ".so" : strrchr(name, '.');
+	return dot && dot != name && strlen(dot) < sizeof(end) - 2 && strstr(path, p->path) &&
+	       sprintf(end, " %s ", dot) > 0 && strstr(p->ends, end);
 }
 
 static bool is_elf(const unsigned char *page)
@@ -98,14 +67,14 @@ static bool load_file(void *arg, const char *path, const struct stat *st)
 	size_t page = ebb_page_size(), first = set->count;
 	struct walk_file f;
 
-	if (!wanted(l->filter, path, st) || walk_open(&f, path))
+	if (!wanted(l->part, path, st) || walk_open(&f, path))
 		return true;
 	while (set->count < l->most && !interrupted()) {
 		unsigned char *to = set->pages + set->count * page;
 
 		if (walk_read_page(&f, to, page) <= 0)
 			break;
-		if (l->filter == PROGRAM && set->count == first && !is_elf(to))
+		if (l->part && !*l->part->ends && set->count == first && !is_elf(to))
 			break;
 		set->count++;
 	}
@@ -120,10 +89,11 @@ static void skip_other(void *arg, const char *path, bool named, const char *what
 	(void)arg, (void)path, (void)named, (void)what;
 }
 
-static void load_tree(struct page_set *set, size_t most, const char *root, enum filter filter)
+static void load_tree(struct page_set *set, size_t most, const char *root,
+		      const struct part *part)
 {
 	static const struct walk_ops ops = { .file = load_file, .other = skip_other };
-	struct loader l = { .set = set, .most = most, .filter = filter };
+	struct loader l = { .set = set, .most = most, .part = part };
 	char *path = xprintf("%s", root);
 	char *const paths[] = { path, NULL };
 
@@ -153,8 +123,6 @@ static void make_mix(struct page_set *set, size_t most)
 			word = i < len ? rng_next(&state) : set->count;
 			memcpy(to + i, &word, sizeof(word));
 		}
-		if (set->count % 4096 == 0)
-			progress("making %s: %zu MiB", set->name, set->count * page >> 20);
 	}
 }
 
@@ -164,20 +132,19 @@ void data_check(const char *name)
 
 	if (!is_utf8(name))
 		usage_fail("--data %s: is not UTF-8; expected a name that JSON can hold", name);
-	data_load(&first, name, ebb_page_size());
+	data_load(&first, name, ebb_page_size(), 0);
 	data_unload(&first);
 }
 
-void data_load(struct page_set *set, const char *name, uint64_t limit)
+void data_load(struct page_set *set, const char *name, uint64_t limit, uint64_t least)
 {
 	size_t page = ebb_page_size(), most = limit / page;
-	const struct named_set *named = NULL;
+	bool named = false;
 
 	memset(set, 0, sizeof(*set));
 	set->name = name;
-	for (size_t i = 0; i < ARRAY_LEN(named_sets); i++)
-		if (!strcmp(named_sets[i].name, name))
-			named = &named_sets[i];
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		named |= !strcmp(parts[i].set, name);
 	if (!named && strcmp(name, "mix") && access(name, F_OK))
 		usage_fail("--data %s: %s; expected " DATA_WORDS, name, strerror(errno));
 	set->mapped = most * page;
@@ -185,41 +152,21 @@ void data_load(struct page_set *set, const char *name, uint64_t limit)
 	if (!strcmp(name, "mix"))
 		make_mix(set, most);
 	else if (!named)
-		load_tree(set, most, name, ANY);
-	else
-		for (size_t i = 0; i < PARTS_MAX && named->parts[i].root; i++)
-			load_tree(set, most, named->parts[i].root, named->parts[i].filter);
+		load_tree(set, most, name, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		if (!strcmp(parts[i].set, name))
+			load_tree(set, most, parts[i].root, &parts[i]);
 	stop_if_interrupted();
 	progress_end();
-	if (!set->count)
-		fail("--data %s: no page could be read; expected regular files that are not empty",
-		     name);
+	if (!set->count || set->count * page < least)
+		fail("--data %s: %zu pages could be read; expected regular files, and not less", name,
+		     set->count);
 }
 
 void data_unload(struct page_set *set)
 {
 	xunmap(set->pages, set->mapped);
 	memset(set, 0, sizeof(*set));
-}
-
-void data_load_values(struct page_set *set, const char *name, uint64_t least, uint64_t most)
-{
-	if (most < least)
-		usage_fail("--to %llu: expected at least what --from says, %llu",
-			   (unsigned long long)most, (unsigned long long)least);
-	data_check(name);
-	data_load(set, name, VALUES_LIMIT);
-	if (set->count * ebb_page_size() < most)
-		usage_fail("--data %s: expected at least as much as --to says", name);
-}
-
-void data_touch(const struct page_set *set)
-{
-	volatile unsigned char sum = 0;
-
-	/* The machine's pages may be smaller than Ebb's. */
-	for (size_t i = 0; i < set->count * ebb_page_size(); i += 4096)
-		sum ^= set->pages[i];
 }
 
 const unsigned char *data_page(const struct page_set *set, size_t i)

@@ -13,6 +13,7 @@
 #ifndef EBB_DATA_H
 #define EBB_DATA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,21 +29,14 @@ struct page_set {
 /* Before anything is measured: ends the program if a set cannot be named or has no page. */
 void data_check(const char *name);
 
+#define DATA_LIMIT ((uint64_t)64 << 20)         /* of what values are cut from */
+
 /*
- * Reads at most limit bytes (a multiple of the page size).  Fails when there is nothing to
- * read; a path that is missing is a wrong command line.
+ * Reads at most limit bytes (a multiple of the page size).  Fails when there are not the least
+ * bytes to read; a path that is missing is a wrong command line.
  */
-void data_load(struct page_set *set, const char *name, uint64_t limit);
+void data_load(struct page_set *set, const char *name, uint64_t limit, uint64_t least);
 void data_unload(struct page_set *set);
-
-/*
- * The same for values of least to most bytes, which are what --from and --to said: ends the program
- * unless those are in this order and the set has as much as the longest.
- */
-void data_load_values(struct page_set *set, const char *name, uint64_t least, uint64_t most);
-
-/* Touches all pages: what a process has of them is then in its memory. */
-void data_touch(const struct page_set *set);
 
 /* Page i of the set, which starts again at its end. */
 const unsigned char *data_page(const struct page_set *set, size_t i);

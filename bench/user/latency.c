@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * One run of one allocator for `ebb bench latency`, in a process of its own.
+ * bench-user latency: how long one call takes at most, alone and while other threads let go of
+ * everything.
  *
  *   timed thread    | fill | .... | store, read, free, each with a clock around it | .... |
  *   other threads   | .... | fill | free everything, one object after another      | rest |
@@ -16,15 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "allocators.h"
-#include "bench.h"
-#include "bench_latency.h"
-#include "codec_alone.h"
-#include "config.h"
-#include "ebb.h"
+#include "codec.h"
+#include "team.h"
 
+#define EXITS 20u            /* times that the others fill and free everything */
 #define LIVE 4096            /* objects that the timed thread has at a time */
 #define ALONE_CALLS 200000   /* of each kind, without other threads */
 #define SAMPLES_MOST (1u << 20)
@@ -41,68 +39,51 @@ struct samples {
 	uint32_t lost_max;
 };
 
+/* GIVE_BACK is a free of an object that has a page for itself. */
+enum { STORE, READ, FREE, GIVE_BACK, OPS };
+
+static const char *const ops[] = { "store", "read", "free", "give-back", NULL };
+
+enum { CALLS, P50, P99, P999, LONGEST, LOST, LOST_LONGEST };
+
+static const struct column columns[] = {
+	COUNT(CALLS, "samples"), SPREAD(P50, "p50_ns", 0), SPREAD(P99, "p99_ns", 0),
+	SPREAD(P999, "p999_ns", 0), SPREAD(LONGEST, "max_ns", 0), COUNT(LOST, "lost"),
+	SPREAD(LOST_LONGEST, "lost_max_ns", 0),
+	{ .key = NULL },
+};
+
 struct run {
-	bool nothing, store;
-	uint64_t release_limit;
-	unsigned int others, exits;
+	struct objects objects;  /* the timed thread's slots come last */
+	unsigned int others;
 	uint64_t each;           /* objects of each other thread */
-	struct packed_set objects;
+	const struct packed_set *packed;
 	unsigned char *page;     /* does not compress */
-	struct ebb_store *ebb;
-	void **held;             /* malloc's: object in slot i; the timed thread's come last */
-	uint64_t slots;
 	pthread_barrier_t all;
 	atomic_uint freeing;     /* other threads that are not done */
 	atomic_bool open;
-	struct samples op[LATENCY_OPS];
+	struct samples op[OPS];
 };
 
-static int put(struct run *r, uint64_t slot, const void *data, size_t n)
+static int put_packed(struct run *r, uint64_t slot)
 {
-	if (r->nothing)
-		return 0;
-	if (r->store)
-		return ebb_put(r->ebb, slot, data, n);
-	r->held[slot] = malloc(n);
-	if (!r->held[slot])
-		return -ENOMEM;
-	memcpy(r->held[slot], data, n);
-	return 0;
-}
+	size_t k = slot % r->packed->count;
 
-static int get(struct run *r, uint64_t slot, void *buf, size_t n)
-{
-	size_t found;
-
-	if (r->nothing)
-		return 0;
-	if (r->store)
-		return ebb_get(r->ebb, slot, buf, ebb_page_size(), &found);
-	memcpy(buf, r->held[slot], n);
-	return 0;
-}
-
-static int drop(struct run *r, uint64_t slot)
-{
-	if (r->nothing)
-		return 0;
-	if (r->store)
-		return ebb_free(r->ebb, slot, 1);
-	free(r->held[slot]);
-	return 0;
+	return objects_put(&r->objects, slot, r->packed->bytes + r->packed->at[k],
+			   packed_size(r->packed, k));
 }
 
 /* Object i of the endless sequence that the timed thread stores. */
 static const void *object(const struct run *r, uint64_t i, size_t *n)
 {
-	size_t k = i % r->objects.count;
+	size_t k = i % r->packed->count;
 
 	if (i % PAGE_EVERY == 0) {
 		*n = ebb_page_size();
 		return r->page;
 	}
-	*n = packed_size(&r->objects, k);
-	return r->objects.bytes + r->objects.at[k];
+	*n = packed_size(r->packed, k);
+	return r->packed->bytes + r->packed->at[k];
 }
 
 /* How often this thread had to leave its CPU to another one. */
@@ -139,25 +120,26 @@ static void add(struct samples *s, uint64_t ns, bool lost)
 /* One object comes, one is read, the oldest one goes; *i counts them. */
 static int turn(struct run *r, uint64_t *i, uint64_t *seed, void *buf)
 {
-	uint64_t base = r->slots - LIVE, slot = base + *i % LIVE, read = rng_below(seed, LIVE - 1);
+	uint64_t base = r->objects.slots - LIVE, slot = base + *i % LIVE;
+	uint64_t read = rng_below(seed, LIVE - 1);
 	const void *data;
 	size_t n;
 	int ret = 0;
 
 	data = object(r, *i - LIVE, &n);
 	if (n == ebb_page_size())
-		TIMED(r, LATENCY_GIVE_BACK, drop(r, slot));
+		TIMED(r, GIVE_BACK, objects_drop(&r->objects, slot));
 	else
-		TIMED(r, LATENCY_FREE, drop(r, slot));
+		TIMED(r, FREE, objects_drop(&r->objects, slot));
 	data = object(r, *i, &n);
 	if (n == ebb_page_size())
-		ret |= put(r, slot, data, n);
+		ret |= objects_put(&r->objects, slot, data, n);
 	else
-		TIMED(r, LATENCY_STORE, put(r, slot, data, n));
+		TIMED(r, STORE, objects_put(&r->objects, slot, data, n));
 	/* Of those that stay, counted from the newest. */
 	object(r, *i - read, &n);
 	if (n < ebb_page_size())
-		TIMED(r, LATENCY_READ, get(r, base + (*i - read) % LIVE, buf, n));
+		TIMED(r, READ, objects_get(&r->objects, base + (*i - read) % LIVE, buf, n));
 	++*i;
 	return ret;
 }
@@ -172,18 +154,18 @@ static int timed_thread(struct run *r)
 		size_t n;
 		const void *data = object(r, i, &n);
 
-		ret |= put(r, r->slots - LIVE + i, data, n);
+		ret |= objects_put(&r->objects, r->objects.slots - LIVE + i, data, n);
 	}
 	for (unsigned int k = 0; k < ALONE_CALLS && !r->others && !interrupted(); k++)
 		ret |= turn(r, &i, &seed, buf);
-	for (unsigned int e = 0; r->others && e < r->exits; e++) {
+	for (unsigned int e = 0; r->others && e < EXITS; e++) {
 		pthread_barrier_wait(&r->all);
 		while (atomic_load_explicit(&r->open, memory_order_acquire))
 			ret |= turn(r, &i, &seed, buf);
 		pthread_barrier_wait(&r->all);
 	}
-	for (uint64_t s = r->slots - LIVE; s < r->slots; s++)
-		ret |= drop(r, s);
+	for (uint64_t s = r->objects.slots - LIVE; s < r->objects.slots; s++)
+		ret |= objects_drop(&r->objects, s);
 	xunmap(buf, ebb_page_size());
 	return ret;
 }
@@ -196,8 +178,8 @@ static void done_freeing(struct run *r)
 
 	if (atomic_fetch_sub(&r->freeing, 1) > 1)
 		return;
-	while (r->store && now_ns() - since < WINDOW_MOST_NS) {
-		store_stat(r->ebb, &st);
+	while (r->objects.store && now_ns() - since < WINDOW_MOST_NS) {
+		store_stat(r->objects.store, &st);
 		if (st.held_back_bytes < HELD_BACK_ENOUGH)
 			break;
 		sleep_us(50);
@@ -210,26 +192,22 @@ static int other_thread(struct run *r, unsigned int who)
 	uint64_t first = who * r->each, end = first + r->each;
 	int ret = 0;
 
-	for (unsigned int e = 0; e < r->exits; e++) {
-		for (uint64_t s = first; s < end; s++) {
-			size_t k = s % r->objects.count;
-
-			ret |= put(r, s, r->objects.bytes + r->objects.at[k],
-				   packed_size(&r->objects, k));
-		}
+	for (unsigned int e = 0; e < EXITS; e++) {
+		for (uint64_t s = first; s < end; s++)
+			ret |= put_packed(r, s);
 		if (!who) {
 			atomic_store(&r->freeing, r->others);
 			atomic_store(&r->open, !interrupted());
 		}
 		pthread_barrier_wait(&r->all);
-		if (r->nothing) {
+		if (r->objects.a->nothing) {
 			uint64_t until = now_ns() + r->each * NOTHING_NS;
 
 			while (now_ns() < until)
 				;
 		}
 		for (uint64_t s = first; s < end; s++)
-			ret |= drop(r, s);
+			ret |= objects_drop(&r->objects, s);
 		done_freeing(r);
 		pthread_barrier_wait(&r->all);
 	}
@@ -256,94 +234,74 @@ static double rank(const struct samples *s, size_t thousandths)
 	return s->ns[(s->n * thousandths + 999) / 1000 - 1];
 }
 
-static void summarize(struct samples *s, struct latency_op_result *out)
+static void summarize(struct samples *s, double *v)
 {
-	out->samples = (double)s->n;
-	out->lost = (double)s->lost;
-	out->lost_max_ns = s->lost_max;
+	v[CALLS] = (double)s->n;
+	v[LOST] = (double)s->lost;
+	v[LOST_LONGEST] = s->lost_max;
+	v[P50] = v[P99] = v[P999] = v[LONGEST] = 0;
 	if (!s->n)
 		return;
 	qsort(s->ns, s->n, sizeof(*s->ns), by_size);
-	out->p50_ns = rank(s, 500);
-	out->p99_ns = rank(s, 990);
-	out->p999_ns = rank(s, 999);
-	out->max_ns = s->ns[s->n - 1];
+	v[P50] = rank(s, 500);
+	v[P99] = rank(s, 990);
+	v[P999] = rank(s, 999);
+	v[LONGEST] = s->ns[s->n - 1];
 }
 
-static void measure(struct run *r, uint64_t bytes, const char *data, struct latency_result *res)
+static void latency_run(const struct bench_run *b, bench_figures v)
 {
-	static struct team_times times;
-	struct page_set set;
+	static struct run r;
 	uint64_t seed = 99;
 
-	data_load(&set, data, bytes);
-	packed_load(&r->objects, &set, "lz4", EBB_LEVEL_DEFAULT);
-	data_unload(&set);
-	r->page = xmap(ebb_page_size());
+	r.packed = b->loaded;
+	r.others = b->threads;
+	r.page = xmap(ebb_page_size());
 	for (size_t i = 0; i < ebb_page_size(); i += sizeof(seed)) {
-		uint64_t v = rng_next(&seed);
+		uint64_t word = rng_next(&seed);
 
-		memcpy(r->page + i, &v, sizeof(v));
+		memcpy(r.page + i, &word, sizeof(word));
 	}
-	r->each = bytes / ebb_page_size();
-	r->slots = r->others * r->each + LIVE;
-	for (int k = 0; k < LATENCY_OPS; k++) {
-		r->op[k].ns = xmap(SAMPLES_MOST * sizeof(*r->op[k].ns));
-		memset(r->op[k].ns, 1, SAMPLES_MOST * sizeof(*r->op[k].ns));
+	r.each = b->o->size / ebb_page_size();
+	for (int k = 0; k < OPS; k++) {
+		r.op[k].ns = xmap(SAMPLES_MOST * sizeof(*r.op[k].ns));
+		memset(r.op[k].ns, 1, SAMPLES_MOST * sizeof(*r.op[k].ns));
 	}
-	if (r->store) {
-		struct ebb_config cfg;
-
-		ebb_config_init(&cfg);
-		cfg.slots = r->slots;
-		cfg.release_limit = r->release_limit;
-		must(ebb_open(&r->ebb, &cfg), "cannot open a store");
-	} else {
-		r->held = xmap(r->slots * sizeof(*r->held));
-	}
-	if (pthread_barrier_init(&r->all, NULL, r->others + 1))
+	objects_open(&r.objects, allocator_find(b->variant), r.others * r.each + LIVE);
+	objects_open_store(&r.objects);
+	if (pthread_barrier_init(&r.all, NULL, r.others + 1))
 		fail("cannot make a barrier");
-	team_run(r->others + 1, work, r, &times, "cannot store an object");
-	for (int k = 0; k < LATENCY_OPS; k++)
-		summarize(&r->op[k], &res->op[k]);
-	ebb_close(r->ebb);
+	team_run(r.others + 1, work, &r, "cannot store an object");
+	for (int k = 0; k < OPS; k++)
+		summarize(&r.op[k], v[k]);
+	objects_close(&r.objects);
 }
 
-static int latency_one(const struct command *cmd, int argc, char **argv)
-{
-	const struct allocator *a;
-	struct latency_result res = { .loaded = true };
-	static struct run r;
+static const char *const variants[] = {
+	"ebb", "ebb-sync", "mimalloc", "jemalloc", "tcmalloc", "glibc", "nothing", NULL,
+};
 
-	if (argc != LATENCY_ONE_ARGS)
-		usage_fail("%s: expected an allocator, threads, exits, bytes and data", cmd->name);
-	a = allocator_find(argv[0]);
-	r.nothing = !strcmp(argv[0], LATENCY_NOTHING);
-	if (!r.nothing && !a)
-		usage_fail("%s: expected the name of an allocator", argv[0]);
-	if (a) {
-		r.store = a->store;
-		r.release_limit = a->release_limit;
-		res.loaded = allocator_is_here(a);
-	}
-	r.others = (unsigned int)strtoul(argv[1], NULL, 10);
-	r.exits = (unsigned int)strtoul(argv[2], NULL, 10);
-	if (r.others >= THREADS_MAX)
-		usage_fail("%s: expected fewer than %d threads", argv[1], THREADS_MAX);
-	/* Without an exit this only says whether the allocator is there. */
-	if (r.exits)
-		measure(&r, strtoull(argv[3], NULL, 10), argv[4], &res);
-	if (write(STDOUT_FILENO, &res, sizeof(res)) != (ssize_t)sizeof(res))
-		fail("standard output: cannot write the result");
-	return 0;
-}
-
-const struct command bench_latency_one_command = {
-	.name = "bench " LATENCY_ONE_COMMAND,
-	.operands = "NAME OTHERS EXITS BYTES DATA",
-	.summary = "one run of bench latency",
-	.about = "",
-	.examples = "",
-	.run = latency_one,
-	.hidden = true,
+const struct bench latency_bench = {
+	.name = "latency",
+	.summary = "how long a single store, read or free takes at most",
+	.about =
+"One thread stores, reads and frees objects, pages compressed with lz4, and looks at the clock\n"
+"around each call: alone, and while other threads free all that they have, one object after\n"
+"another.  Objects are kept by ebb_put() and ebb_free() (`ebb`, deferred, and `ebb-sync`), and\n"
+"by malloc() and free() of each allocator that is installed.  `nothing` is calls that do\n"
+"nothing: what the clock and the machine add.  `give-back` is the free of an object that has a\n"
+"page for itself; with `ebb-sync` the page goes back in that call.\n"
+"\n"
+"A call in which the thread lost its CPU to another one is counted under lost, and is in\n"
+"none of the other columns; one that waited for a lock is.  The columns are medians of the\n"
+"rounds, max_ns too.  While the others free, calls are timed until what Ebb holds back has\n"
+"been released.",
+	.data_key = "data", .rows = 4,
+	.defaults = {
+		.threads = { { 0, 4 }, 2 }, .data = { { "system" }, 1 }, .size = 64 << 20,
+		.rounds = 3,
+	},
+	.variants = variants, .variant_key = "allocator", .threads_key = "others",
+	.part_key = "op", .parts = ops, .columns = columns, .copies = 2, .copies_each = true,
+	.preloads = true, .load = packed_load, .run = latency_run,
 };
