@@ -65,7 +65,7 @@ struct zram_incoming {
 	struct list_head handed;        /* struct handed, of which something is to be begun */
 	struct list_head done;          /* requests that came to an end */
 
-	struct zram_write request[REQUESTS];
+	struct zram_write *request;             /* REQUESTS of them */
 	struct handed handed_bio[HANDED];
 };
 
@@ -342,6 +342,14 @@ void zram_incoming_look(struct zram *z)
 
 /* ---- its life ---- */
 
+static void incoming_free(struct zram_incoming *in)
+{
+	if (in->queue)
+		destroy_workqueue(in->queue);
+	kvfree(in->request);
+	kvfree(in);
+}
+
 int zram_incoming_start(struct zram *z)
 {
 	struct zram_incoming *in;
@@ -354,8 +362,9 @@ int zram_incoming_start(struct zram *z)
 		return -ENOMEM;
 	in->queue = alloc_workqueue("%s_in", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 1,
 				    z->disk->disk_name);
-	if (!in->queue) {
-		kvfree(in);
+	in->request = kvcalloc(REQUESTS, sizeof(*in->request), GFP_KERNEL);
+	if (!in->queue || !in->request) {
+		incoming_free(in);
 		return -ENOMEM;
 	}
 	in->z = z;
@@ -385,7 +394,6 @@ void zram_incoming_stop(struct zram *z)
 		return;
 	/* Nothing is handed over any more, so the work begins no delay. */
 	cancel_delayed_work_sync(&in->again);
-	destroy_workqueue(in->queue);
-	kvfree(in);
+	incoming_free(in);
 	z->incoming = NULL;
 }
