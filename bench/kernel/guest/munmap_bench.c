@@ -5,11 +5,12 @@
  *   munmap_bench --np N --mb M [--data uniform|mixed] [--codec NAME] [--mode drain|cpu|pool]
  *                [--zswap DISK |
  *                 [--release-limit BYTES] [--unit BYTES] [--packed 0|1 [--device MIB]]]
- *                [--pages] [--tag TEXT]
+ *                [--pages] [--kill] [--tag TEXT]
  *   munmap_bench --swapin --mb M [...]
  *
- * N processes map and fill M MiB each and page them out. Then all unmap at once. With --packed,
- * which is compressed_writeback, all of it has gone to a backing device before.
+ * N processes map and fill M MiB each and page them out. Then all unmap at once, or with --kill are
+ * killed, which ends when they have been waited for. With --packed, which is compressed_writeback,
+ * all of it has gone to a backing device before.
  *
  *   parent   | setup | ......... | level, mark | go |          | poll or wait | mark
  *   children |       | fill, out |             |    | munmap   |              |
@@ -43,7 +44,7 @@ struct shared {
 };
 
 struct config {
-	unsigned long np, mb, device, swapin, pages;
+	unsigned long np, mb, device, swapin, pages, kill;
 	enum data_kind data;
 	const char *data_name, *codec, *limit, *unit, *packed, *zswap, *tag;
 	int cpu;
@@ -89,6 +90,22 @@ static void child(const struct config *c, struct shared *s, unsigned who)
 	pthread_barrier_wait(&s->done);
 	pthread_barrier_wait(&s->end);
 	_exit(0);
+}
+
+static void kill_all(struct shared *s, const pid_t *pid, unsigned int n)
+{
+	unsigned int i;
+	pid_t dead;
+
+	signal(SIGCHLD, SIG_DFL);
+	for (i = 0; i < n; i++) {
+		s->start[i] = now_ms();
+		kill(pid[i], SIGKILL);
+	}
+	while ((dead = wait(NULL)) > 0)
+		for (i = 0; i < n; i++)
+			if (pid[i] == dead)
+				s->end_ms[i] = now_ms();
 }
 
 /* A child that fails never reaches the barriers: end with it. */
@@ -152,6 +169,7 @@ static void bench_munmap(const struct config *c)
 	struct held held;
 	char holds[160] = "";
 	pthread_barrierattr_t attr;
+	pid_t pid[MAX_NP];
 	unsigned i;
 
 	if (s == MAP_FAILED)
@@ -165,11 +183,10 @@ static void bench_munmap(const struct config *c)
 	signal(SIGCHLD, on_child);
 	fflush(stdout);
 	for (i = 0; i < c->np; i++) {
-		pid_t pid = fork();
-
-		if (pid < 0)
+		pid[i] = fork();
+		if (pid[i] < 0)
 			die("fork: %s", strerror(errno));
-		if (!pid)
+		if (!pid[i])
 			child(c, s, i);
 	}
 	pthread_barrier_wait(&s->filled);
@@ -189,8 +206,12 @@ static void bench_munmap(const struct config *c)
 	if (c->cpu)
 		mark("start", c->tag);
 	held_begin();
-	pthread_barrier_wait(&s->go);
-	pthread_barrier_wait(&s->done);
+	if (c->kill) {
+		kill_all(s, pid, (unsigned int)c->np);
+	} else {
+		pthread_barrier_wait(&s->go);
+		pthread_barrier_wait(&s->done);
+	}
 	if (held_end(&held))
 		snprintf(holds, sizeof(holds), "\"hold_max_us\": %.1f, \"hold_p99_us\": %.2f, "
 			 "\"hold_p50_us\": %.2f, \"holds\": %lu, ", (double)held.max_ns / 1e3, (double)held.p99_ns / 1e3,
@@ -209,7 +230,8 @@ static void bench_munmap(const struct config *c)
 		drain_ms = drained(c, first);
 	}
 	after = client_use(c->zswap);
-	pthread_barrier_wait(&s->end);
+	if (!c->kill)
+		pthread_barrier_wait(&s->end);
 	while (wait(NULL) > 0 || errno == EINTR)
 		;
 	if (swapped < c->np * c->mb * MB / 100 * 99)
@@ -302,7 +324,7 @@ int main(int argc, char **argv)
 	static const struct option known[] = {
 		{ "np", &c.np, 1, MAX_NP }, { "mb", &c.mb, 1, 1 << 16 }, { "data", .text = &c.data_name }, { "codec", .text = &c.codec },
 		{ "release-limit", .text = &c.limit }, { "unit", .text = &c.unit }, { "packed", .text = &c.packed },
-		{ "zswap", .text = &c.zswap }, { "pages", &c.pages },
+		{ "zswap", .text = &c.zswap }, { "pages", &c.pages }, { "kill", &c.kill },
 		{ "device", &c.device, 1, 1 << 16 }, { "tag", .text = &c.tag }, { "mode", .text = &mode }, { "swapin", &c.swapin }, { }
 	};
 

@@ -7,7 +7,8 @@ load || { not_ok "zram loads"; exit 1; }
 [ -e "$(z 0 comp_unit)" ] || { skip "units" "this zram has none"; finish; }
 
 us() { awk -v f="$1" '{ print $f }' "$(z 0 unit_stat)"; }
-page=$(getconf PAGESIZE 2>/dev/null || echo 4096)
+page=$pagesize
+four=$((page * 4 <= 65536 ? page * 4 : 65536))    # bytes of a unit of four pages
 unit() { put "$1" "$(z 0 comp_unit)"; }
 with() { # UNIT SIZE [CODEC] [MEM_LIMIT]
 	put 1 "$(z 0 reset)"
@@ -37,16 +38,18 @@ refuse "with a size it stays" unit 16K
 put 1 "$(z 0 reset)"
 equal "a reset sets it back" "$(cat "$(z 0 comp_unit)")" "$page"
 
+data=4194304
+pages=$((data / page))
 text_pages 1024 >/tmp/data
 for codec in $(codecs); do
 	for size in 16K 64K; do
 		[ "$page" -lt $((${size%K} * 1024)) ] || continue
 		with $size 64M "$codec"
-		n=$((1024 * page / (${size%K} * 1024)))
+		n=$((data / (${size%K} * 1024)))
 		dd if=/tmp/data of=/dev/zram0 bs=$size oflag=direct 2>/dev/null
 		equal "$codec, $size: each write of a unit is one" "$(us 1)" "$n"
-		equal "$codec, $size: the pages in them" "$(us 2)" 1024
-		check "$codec, $size: contents" cmp -n $((1024 * page)) /tmp/data /dev/zram0
+		equal "$codec, $size: the pages in them" "$(us 2)" $pages
+		check "$codec, $size: contents" cmp -n $data /tmp/data /dev/zram0
 		blkdiscard -o 0 -l "$page" /dev/zram0 2>/dev/null ||
 			dd if=/dev/urandom of=/dev/zram0 bs="$page" count=1 oflag=direct 2>/dev/null
 		equal "$codec, $size: a page that died is counted" "$(us 3)" 1
@@ -54,13 +57,13 @@ for codec in $(codecs); do
 	done
 done
 
-with 16K 256M
+with $four 256M
 check "random I/O of all lengths, every page checked" \
 	blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((5000 * SCALE))
 note "unit_stat $(cat "$(z 0 unit_stat)") mm_stat $(cat "$(z 0 mm_stat)")"
 put 1 "$(z 0 compact)"
 invariants 0
-with 16K 256M "" 8M
+with $four 256M "" 8M
 check "the same at a limit" \
 	blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((3000 * SCALE)) --tolerate
 invariants 0
@@ -69,14 +72,14 @@ invariants 0
 with 64K 256M
 i=0
 while [ $i -lt 8 ]; do
-	dd if=/tmp/data of=/dev/zram0 bs=64K seek=$((i * 1024 * page / 65536)) oflag=direct \
+	dd if=/tmp/data of=/dev/zram0 bs=64K seek=$((i * data / 65536)) oflag=direct \
 		2>/dev/null
 	i=$((i + 1))
 done
 full=$(used 0)
 whole=$((65536 / page))
 i=0
-while [ $i -lt $((8 * 1024 / whole)) ]; do
+while [ $i -lt $((8 * pages / whole)) ]; do
 	dd if=/dev/zero of=/dev/zram0 bs="$page" seek=$((i * whole)) count=$((whole - 1)) \
 		oflag=direct 2>/dev/null
 	i=$((i + 1))
@@ -87,12 +90,12 @@ within "units with few pages left are taken apart" 10 spare
 note "used $full, then $(used 0); unit_stat $(cat "$(z 0 unit_stat)")"
 invariants 0
 
-with 16K 512M
+with $four 512M
 # A quarter of each unit is gone: that is mended too, and then nobody works.
 dd if=/tmp/data of=/dev/zram0 bs=64K oflag=direct 2>/dev/null
 i=0
-while [ $i -lt 256 ]; do
-	blkdiscard -o $((i * 16384)) -l "$page" /dev/zram0
+while [ $i -lt $((data / four)) ]; do
+	blkdiscard -o $((i * four)) -l "$page" /dev/zram0
 	i=$((i + 1))
 done
 bad=0
@@ -108,7 +111,10 @@ sleep 2
 ticks=$(($(busy) - before))
 check "and then no CPU is at work ($ticks of 200 ticks)" [ "$ticks" -lt 100 ]
 blkdiscard /dev/zram0
-mkfs.ext4 -q /dev/zram0 && mkdir -p /mnt && mount /dev/zram0 /mnt
+modprobe ext4 2>/dev/null
+mkdir -p /mnt
+check "a file system is made" mkfs.ext4 -q /dev/zram0
+check "and mounted" mount -t ext4 /dev/zram0 /mnt
 copies() { for i in 1 2 3 4; do "$@" /tmp/data /mnt/$i || return 1; done; }
 copies cp
 sync
@@ -118,7 +124,7 @@ note "ext4: unit_stat $(cat "$(z 0 unit_stat)") mm_stat $(cat "$(z 0 mm_stat)")"
 umount /mnt
 invariants 0
 
-with 16K 512M
+with $four 512M
 mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 check "as swap: contents hold" swapcheck --mb 160 --procs 3 --passes $((2 * SCALE)) --forks 1
 note "swap: unit_stat $(cat "$(z 0 unit_stat)")"
