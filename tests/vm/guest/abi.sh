@@ -333,13 +333,16 @@ if [ -e /dev/loop0 ] && [ -e $d/writeback ]; then
 		flags
 		poke pwrite /dev/zram0 0 4096 3 d
 		poke discard /dev/zram0 16384 4096
+		# Which of the four goes first is not said.
+		poke pwrite /dev/zram0 40960 16384 r d
+		w idle all
 		w writeback_limit_enable 1
 		w writeback type=idle
 		back
 		w writeback_limit 1
 		w writeback type=idle
 		r writeback_limit
-		back
+		r bd_stat
 		w writeback_limit 10
 		w writeback type=idle type=idle
 		r writeback_limit

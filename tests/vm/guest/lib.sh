@@ -183,6 +183,7 @@ finish() {
 	_left=$(zspages)
 	check "no page is left ($_left of $zspages_before)" [ "$_left" -le "$zspages_before" ]
 	equal "no device is left" "$(ls -d /sys/block/zram* 2>/dev/null)" ""
+	equal "no thread of its own is left" "$(cat /proc/[0-9]*/comm 2>/dev/null | grep '^kworker/R-zram')" ""
 	if [ -e /sys/kernel/debug/kmemleak ]; then
 		# The first scan marks, the second reports; young objects are passed over for 5 s.
 		echo scan >/sys/kernel/debug/kmemleak; sleep 6
