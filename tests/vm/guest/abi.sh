@@ -47,7 +47,7 @@ poke r /sys/module/zram/parameters/num_devices
 
 say before there is a size
 for a in disksize initstate comp_algorithm mem_limit mm_stat io_stat debug_stat size ro \
-	removable reset compact; do r $a; done
+	removable range ext_range reset compact; do r $a; done
 for q in logical_block_size physical_block_size minimum_io_size optimal_io_size \
 	discard_granularity discard_max_bytes \
 	discard_max_hw_bytes discard_zeroes_data write_zeroes_max_bytes write_same_max_bytes \
