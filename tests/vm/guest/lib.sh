@@ -170,11 +170,12 @@ loop() { # MiB: a file on tmpfs behind loop0
 	losetup /dev/loop0 /tmp/back
 }
 
-# Everything back: devices reset, the module gone, slab and pages where they were.
+# Everything back: devices whole, and reset, the module gone, slab and pages where they were.
 finish() {
 	swapoff -a 2>/dev/null
 	for d in /sys/block/zram[0-9]*; do
 		[ -e "$d" ] || continue
+		invariants "${d##*/zram}"
 		check "${d##*/} resets at the end" put 1 "$d/reset"
 		equal "${d##*/} holds no memory after its reset" "$(awk '{ print $1, $2 }' "$d/mm_stat")" "0 0"
 	done
