@@ -47,7 +47,7 @@ poke r /sys/module/zram/parameters/num_devices
 
 say before there is a size
 for a in disksize initstate comp_algorithm mem_limit mm_stat io_stat debug_stat size ro \
-	removable reset compact; do r $a; done
+	removable range ext_range reset compact; do r $a; done
 for q in logical_block_size physical_block_size minimum_io_size optimal_io_size \
 	discard_granularity discard_max_bytes \
 	discard_max_hw_bytes discard_zeroes_data write_zeroes_max_bytes write_same_max_bytes \
@@ -333,13 +333,16 @@ if [ -e /dev/loop0 ] && [ -e $d/writeback ]; then
 		flags
 		poke pwrite /dev/zram0 0 4096 3 d
 		poke discard /dev/zram0 16384 4096
+		# Which of the four goes first is not said.
+		poke pwrite /dev/zram0 40960 16384 r d
+		w idle all
 		w writeback_limit_enable 1
 		w writeback type=idle
 		back
 		w writeback_limit 1
 		w writeback type=idle
 		r writeback_limit
-		back
+		r bd_stat
 		w writeback_limit 10
 		w writeback type=idle type=idle
 		r writeback_limit

@@ -106,5 +106,12 @@ if is_ebb; then
 	within "nothing is held back in the end" 5 emptied
 	equal "and the pool is empty" "$(used 0)" 0
 	invariants 0
+
+	put 1 "$(z 0 reset)"; modprobe -r zram
+	for p in chain_size=3 chain_size=17 comp_unit=2048 comp_unit=12288; do
+		refuse "$p" modprobe zram $p; modprobe -r zram 2>/dev/null
+	done
+	load chain_size=4; setup 0 64M
+	equal "chain_size=4: no zspage may have more pages" "$(awk 'NR > 1 && NF == 18 && $17 > most { most = $17 } END { print most }' $classes)" 4
 fi
 finish

@@ -170,19 +170,23 @@ loop() { # MiB: a file on tmpfs behind loop0
 	losetup /dev/loop0 /tmp/back
 }
 
-# Everything back: devices reset, the module gone, slab and pages where they were.
+# Everything back: devices whole, and reset, the module gone, slab and pages where they were.
 finish() {
 	swapoff -a 2>/dev/null
 	for d in /sys/block/zram[0-9]*; do
 		[ -e "$d" ] || continue
+		invariants "${d##*/zram}"
 		check "${d##*/} resets at the end" put 1 "$d/reset"
 		equal "${d##*/} holds no memory after its reset" "$(awk '{ print $1, $2 }' "$d/mm_stat")" "0 0"
 	done
 	check "the module unloads" modprobe -r zram
+	# Who is called when memory is short is still there.
+	{ echo 2 >/proc/sys/vm/drop_caches; } 2>/dev/null
 	# Fewer there may be: in zsmalloc's place others' lists give back pages meanwhile.
 	_left=$(zspages)
 	check "no page is left ($_left of $zspages_before)" [ "$_left" -le "$zspages_before" ]
 	equal "no device is left" "$(ls -d /sys/block/zram* 2>/dev/null)" ""
+	equal "no thread of its own is left" "$(cat /proc/[0-9]*/comm 2>/dev/null | grep '^kworker/R-zram')" ""
 	if [ -e /sys/kernel/debug/kmemleak ]; then
 		# The first scan marks, the second reports; young objects are passed over for 5 s.
 		echo scan >/sys/kernel/debug/kmemleak; sleep 6

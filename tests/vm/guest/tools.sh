@@ -10,7 +10,10 @@ check "kmod's modprobe loads zram" /sbin/modprobe zram
 check "kmod's lsmod shows it" sh -c "/sbin/lsmod | grep -q '^zram '"
 check "modinfo names the licence" sh -c "/sbin/modinfo -F license zram | grep -qE 'GPL'"
 check "Ebb's is the GPL, as kernel/ is" sh -c "[ ! -e /sys/block/zram0/release_limit ] || /sbin/modinfo -F license zram | grep -qx GPL"
-check "modinfo names num_devices" sh -c "/sbin/modinfo -p zram | grep -q '^num_devices:'"
+for p in /sys/module/zram/parameters/*; do
+	check "modinfo says what ${p##*/} is" sh -c "/sbin/modinfo -p zram | grep -q '^${p##*/}:[^ (]'"
+done
+check "Ebb's has a version, so that DKMS installs it" sh -c "[ ! -e /sys/block/zram0/release_limit ] || [ -s /sys/module/zram/version ]"
 [ -e /dev/zram0 ] || mknod /dev/zram0 b $(tr : ' ' </sys/block/zram0/dev)
 
 dev=$(zramctl --find --size 64M)
