@@ -49,7 +49,7 @@ static const struct { const char *name, *text[8]; } texts[] = {
 	{ "writeback_batch_size", { "1", "32", "0" } },
 	{ "writeback_auto", { "0", "1", "x" } },
 };
-#define MANY 60         /* tries */
+#define MANY 60         /* tries; of a write three times as many, since it may need what others set */
 #define NTEXTS (sizeof(texts) / sizeof(*texts))
 
 static const int refusals[] = {
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 
 		for (int w = 0; w < 2; w++) {
 			good += c->good[w], bad += c->bad[w];
-			if (c->bad[w] >= MANY && !c->good[w] && !is_open)
+			if (c->bad[w] >= (w ? 3 * MANY : MANY) && !c->good[w] && !is_open)
 				fault(w ? "each write" : "each read", &file[k], "refused");
 		}
 	}
