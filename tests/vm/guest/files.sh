@@ -41,7 +41,7 @@ check "reset" put 1 "$(z 0 reset)"
 rm -f /tmp/stop /tmp/io.*
 while_there io & a=$!
 while_there others 2>/dev/null & b=$!
-at_once "beside I/O, and devices that come and go"
+at_once "beside I/O, and devices that come and go" --shared
 : >/tmp/stop; wait $a $b
 n=$(wc -l </tmp/io.n)
 check "contents were right, $n times" [ ! -e /tmp/io.bad ] && [ "$n" -gt 0 ]
@@ -52,7 +52,7 @@ put 1 "$(z 0 reset)"; put "algo=zstd priority=1" "$(z 0 recomp_algorithm)"
 put /dev/loop0 "$(z 0 backing_dev)"
 put 256M "$(z 0 disksize)" && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 swapcheck --mb 48 --procs 2 --passes 1000 --forks 1 --end $((t / 1000)) >/tmp/swap 2>&1 & a=$!
-at_once "beside swap" --open
+at_once "beside swap" --shared
 wait $a
 equal "swap beside its files ($(tail -n 1 /tmp/swap))" $? 0
 check "swapoff" swapoff /dev/zram0
