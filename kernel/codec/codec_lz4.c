@@ -6,15 +6,13 @@
  * lz4's acceleration: 1 compresses best, more is faster.  Of a dictionary there is a second such
  * table, filled once for all contexts, which each page starts from a copy of.
  */
-#include "codecs.h"
-
-#include <linux/lz4.h>
+#include "lz4_decompress.h"
 
 /* Steps past this one skip whole pages, and the library's arithmetic would overflow. */
 #define LZ4_ACCELERATION_SANE 65537
 
 struct lz4_ctx {
-	const struct codec_params *params;      /* first: codec_lz4_decompress() */
+	const struct codec_params *params;      /* first: lz4_decompress() */
 	int acceleration;
 	union {
 		u8 work[LZ4_MEM_COMPRESS];
@@ -66,40 +64,18 @@ static int lz4_compress(void *ctx, const void *src, size_t n, void *dst, size_t 
 	return len > 0 ? len : -ENOSPC;
 }
 
-int codec_lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
-{
-	const struct codec_params *p = *(const struct codec_params **)ctx;
-	int len;
-
-	host_kernel_touches(src, n, dst, cap);
-	if (p->dict)
-		len = LZ4_decompress_safe_usingDict(src, dst, (int)n, (int)cap, p->dict,
-						    (int)p->dict_bytes);
-	else
-		len = LZ4_decompress_safe(src, dst, (int)n, (int)cap);
-	return len == (int)cap ? 0 : -EIO;
-}
-
-int codec_lz4_decompress_part(void *ctx, const void *src, size_t n, void *dst, size_t part,
-			      size_t cap)
-{
-	host_kernel_touches(src, n, dst, cap);
-	return LZ4_decompress_safe_partial(src, dst, (int)n, (int)part, (int)cap) < (int)part ?
-		       -EIO : 0;
-}
-
 const struct codec_ops codec_lz4 = {
 	.name = "lz4",
 	.min_level = LZ4_ACCELERATION_DEFAULT,
 	.max_level = INT_MAX,
 	.default_level = LZ4_ACCELERATION_DEFAULT,
 	.min_dict = sizeof(u64),
-	.max_dict = CODEC_LZ4_MAX_DICT,
+	.max_dict = LZ4_MAX_DICT,
 	.prepare = lz4_prepare,
 	.release = codec_release,
 	.create = lz4_create,
 	.destroy = codec_free,
 	.compress = lz4_compress,
-	.decompress = codec_lz4_decompress,
-	.decompress_part = codec_lz4_decompress_part,
+	.decompress = lz4_decompress,
+	.decompress_part = lz4_decompress_part,
 };

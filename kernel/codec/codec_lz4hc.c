@@ -5,12 +5,10 @@
  * Owns: a context is the library's match finder (256 KiB).  Of a dictionary there is a second one,
  * filled once for all contexts, which each page starts from a copy of.
  */
-#include "codecs.h"
-
-#include <linux/lz4.h>
+#include "lz4_decompress.h"
 
 struct lz4hc_ctx {
-	const struct codec_params *params;      /* first: codec_lz4_decompress() */
+	const struct codec_params *params;      /* first: lz4_decompress() */
 	union {
 		u8 work[LZ4HC_MEM_COMPRESS];
 		LZ4_streamHC_t stream;  /* with a dictionary */
@@ -66,12 +64,12 @@ const struct codec_ops codec_lz4hc = {
 	.max_level = LZ4HC_MAX_CLEVEL,
 	.default_level = LZ4HC_DEFAULT_CLEVEL,
 	.min_dict = 1,
-	.max_dict = CODEC_LZ4_MAX_DICT,
+	.max_dict = LZ4_MAX_DICT,
 	.prepare = lz4hc_prepare,
 	.release = codec_release,
 	.create = lz4hc_create,
 	.destroy = codec_free,
 	.compress = lz4hc_compress,
-	.decompress = codec_lz4_decompress,
-	.decompress_part = codec_lz4_decompress_part,
+	.decompress = lz4_decompress,
+	.decompress_part = lz4_decompress_part,
 };

@@ -34,13 +34,4 @@ const struct codec_ops *codec_find(const char *name);
 void codec_free(void *ctx);
 void codec_release(struct codec_params *p);
 
-/*
- * Of lz4 and lz4hc, which share the format: it reaches back 64 KiB, and the library takes no longer
- * dictionary as it is.  ctx: begins with the address of its parameters.
- */
-#define CODEC_LZ4_MAX_DICT SZ_64K
-int codec_lz4_decompress_part(void *ctx, const void *src, size_t n, void *dst, size_t part,
-			      size_t cap);
-int codec_lz4_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap);
-
 #endif

@@ -139,21 +139,16 @@ static bool rest_in_place(struct bio *bio, struct bvec_iter iter)
 }
 
 /*
- * A page that the store did not take.  Where parts of pages are written the slot is locked, and the
- * writer waits.  bio: NULL, or the page is the next one in it.
+ * A page for which the store has no room.  Where parts of pages are written the slot is locked, and
+ * the writer waits.  bio: NULL, or the page is the next one in it.
  */
-static int write_failed(struct zram *z, u64 slot, struct page *page, struct bio *bio,
-			const struct bvec_iter *iter, int err)
+static int write_elsewhere(struct zram *z, u64 slot, struct page *page, struct bio *bio,
+			   const struct bvec_iter *iter)
 {
-	if (store_no_room(err) && zram_incoming_on(z)) {
-		if (ZRAM_PARTIAL_BITS || !bio || !rest_in_place(bio, *iter))
-			return zram_incoming_page(z, slot, page);
-		zram_incoming_bio(z, bio, iter);
-		return HANDED_OVER;
-	}
-	if (err != -ERANGE)
-		store_note(&z->store, CNT_FAILED_WRITE);
-	return err;
+	if (ZRAM_PARTIAL_BITS || !bio || !rest_in_place(bio, *iter))
+		return zram_incoming_page(z, slot, page);
+	zram_incoming_bio(z, bio, iter);
+	return HANDED_OVER;
 }
 
 static int blkdev_write_page(struct zram *z, u64 slot, struct page *page, struct bio *bio,
@@ -161,14 +156,20 @@ static int blkdev_write_page(struct zram *z, u64 slot, struct page *page, struct
 {
 	void *mem = kmap_local_page(page);
 	int err, node = page_to_nid(page);
+	/* Asked once: who tries less for it may not find it gone then. */
+	bool elsewhere = zram_incoming_on(z);
 
 	/* Who has another place for the page does not wait for those who free. */
-	if (zram_incoming_on(z))
+	if (elsewhere)
 		err = store_try_now(&z->store, slot, mem, node, HOST_MAY_WAIT);
 	else
 		err = store_try_write(&z->store, slot, mem, node);
 	kunmap_local(mem);
-	return likely(!err) ? 0 : write_failed(z, slot, page, bio, iter, err);
+	if (elsewhere && store_no_room(err))
+		return write_elsewhere(z, slot, page, bio, iter);
+	if (unlikely(err) && err != -ERANGE)
+		store_note(&z->store, CNT_FAILED_WRITE);
+	return err;
 }
 
 static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,

@@ -90,7 +90,7 @@ static const char *debugfs_check(struct zram *z)
 	shrink_set_ended(&z->store.shrink, true);
 	host_work_flush(&z->rest);
 	release_quiesce(&z->store.release);
-	bad = tier_check(&z->store);
+	bad = ZRAM_HAS(WRITEBACK) ? tier_check(&z->store) : store_check(&z->store);
 	shrink_set_ended(&z->store.shrink, false);
 	zram_shrinker_add(z);
 	up_write(&z->check_lock);
