@@ -21,6 +21,7 @@
 #include <linux/bio.h>
 #include <linux/hash.h>
 #include <linux/highmem.h>
+#include <linux/kasan.h>
 #include <linux/mempool.h>
 #include <linux/sched/mm.h>
 
@@ -252,7 +253,8 @@ static bool read_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter)
 	if (p.off || p.slot & (z->units.pages - 1) || bv.bv_len < bytes ||
 	    bv.bv_offset & ~PAGE_MASK)
 		return false;
-	to = (char *)page_address(bv.bv_page) + bv.bv_offset;
+	/* Pages of a segment may have other tags than its first. */
+	to = (char *)kasan_reset_tag(page_address(bv.bv_page)) + bv.bv_offset;
 	if (!unit_read_whole(&z->store, p.slot, to))
 		return false;
 	for (at = 0; at < bytes; at += PAGE_SIZE) {

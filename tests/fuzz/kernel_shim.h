@@ -40,6 +40,7 @@
 #define GFP_KERNEL 0
 #define GFP_NOIO 0
 #define THIS_MODULE NULL
+#define kasan_reset_tag(address) (address)
 #define IS_ENABLED(option) 1
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
 #define LINUX_VERSION_CODE KERNEL_VERSION(7, 3, 4)
