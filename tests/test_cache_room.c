@@ -481,7 +481,7 @@ static void puts_go_on_while_the_capacity_shrinks(void **state)
 	__atomic_store_n(&putter.stop, true, __ATOMIC_RELAXED);
 	must_eq(pthread_join(t, NULL), 0);
 	must_eq(putter.failed, 0);
-	/* Who finds no room each time evicts twice as much as before; the last try would take all. */
+	/* Who finds no room each time evicts twice as much as before; the last try takes all. */
 	must_be_at_most(putter.most, puts * 3 / 4);
 	is_sound(putter.c);
 	ebb_cache_close(putter.c);
