@@ -252,9 +252,10 @@ int host_work_init(struct host_work *w, void (*fn)(struct host_work *w), unsigne
 
 int host_work_init_slow(struct host_work *w, void (*fn)(struct host_work *w), unsigned int node)
 {
-	host_work_init(w, fn, node);
+	int err = host_work_init(w, fn, node);
+
 	w->queue = slow;
-	return 0;
+	return err;
 }
 
 void host_kernel_work_arm(struct host_work *w, u64 us)

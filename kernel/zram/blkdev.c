@@ -212,54 +212,59 @@ static void gather_unit(void *arg, void *to)
 	copy_segments(g->bio, &iter, to, g->bytes, false);
 }
 
+/* Whether a unit begins with p.  In line: where there are none nothing of them is compiled. */
+static __always_inline bool at_unit(const struct zram *z, const struct piece *p)
+{
+	unsigned int pages = zram_unit_pages(z);
+
+	return pages && !p->off && !(p->slot & (pages - 1));
+}
+
 /*
- * Writes the unit at iter, which moves past it.  False: what is left of the bio does not cover one,
- * or its pages are to be written one by one.
+ * Writes the unit that begins at iter with slot; iter moves past it.  False: what is left of the
+ * bio does not cover one, or its pages are to be written one by one.
  */
-static bool write_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter)
+static bool write_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter, u64 slot)
 {
 	struct gather g = { bio, *iter, z->units.pages << PAGE_SHIFT };
-	struct piece p = next_piece(iter);
 	unsigned int k;
 	u64 word;
 
-	if (p.off || p.slot & (z->units.pages - 1) || iter->bi_size < g.bytes ||
-	    unit_make(&z->store, p.slot, gather_unit, &g,
+	if (iter->bi_size < g.bytes ||
+	    unit_make(&z->store, slot, gather_unit, &g,
 		      page_to_nid(bio_iter_iovec(bio, *iter).bv_page),
 		      zram_incoming_on(z) ? 0 : HOST_MAY_WAIT, &word))
 		return false;
 	for (k = 0; k < z->units.pages; k++) {
-		struct mutex *m = lock_slot(z, p.slot + k);
+		struct mutex *m = lock_slot(z, slot + k);
 
-		unit_put(&z->store, p.slot + k, word);
+		unit_put(&z->store, slot + k, word);
 		unlock_slot(m);
-		zram_touch(z, p.slot + k);
+		zram_touch(z, slot + k);
 	}
 	bio_advance_iter(bio, iter, g.bytes);
 	return true;
 }
 
 /*
- * Reads the unit at iter, which moves past it, straight to memory that is in a row, as a large
- * folio's is.  False: what is left of the bio is to be read page by page.
+ * Reads it, straight to memory that is in a row, as a large folio's is.  False: what is left of the
+ * bio is to be read page by page.
  */
-static bool read_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter)
+static bool read_unit(struct zram *z, struct bio *bio, struct bvec_iter *iter, u64 slot)
 {
 	struct bio_vec bv = mp_bvec_iter_bvec(bio->bi_io_vec, *iter);
 	u32 bytes = z->units.pages << PAGE_SHIFT, at;
-	struct piece p = next_piece(iter);
 	char *to;
 
-	if (p.off || p.slot & (z->units.pages - 1) || bv.bv_len < bytes ||
-	    bv.bv_offset & ~PAGE_MASK)
+	if (bv.bv_len < bytes || bv.bv_offset & ~PAGE_MASK)
 		return false;
 	/* Pages of a segment may have other tags than its first. */
 	to = (char *)kasan_reset_tag(page_address(bv.bv_page)) + bv.bv_offset;
-	if (!unit_read_whole(&z->store, p.slot, to))
+	if (!unit_read_whole(&z->store, slot, to))
 		return false;
 	for (at = 0; at < bytes; at += PAGE_SIZE) {
 		flush_dcache_page(virt_to_page(to + at));
-		zram_touch(z, p.slot + (at >> PAGE_SHIFT));
+		zram_touch(z, slot + (at >> PAGE_SHIFT));
 	}
 	bio_advance_iter(bio, iter, bytes);
 	return true;
@@ -278,8 +283,8 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 	while (iter.bi_size && !err) {
 		struct piece p = next_piece(&iter);
 
-		if (zram_unit_pages(z) &&
-		    (write ? write_unit(z, bio, &iter) : read_unit(z, bio, &iter)))
+		if (at_unit(z, &p) && (write ? write_unit(z, bio, &iter, p.slot) :
+					       read_unit(z, bio, &iter, p.slot)))
 			continue;
 		err = write ? write_piece(z, bio, &iter, &p) : read_piece(z, bio, &iter, &p);
 		if (likely(!err))

@@ -382,7 +382,7 @@ static ssize_t unit_stat_show(struct device *dev, struct device_attribute *attr,
 	if (zram_unit_pages(z))
 		units_stats(&z->store, &us);
 	up_read(&z->dev_lock);
-	return sysfs_emit(buf, "%8llu %8llu %8llu %8llu\n", us.units, us.pages, us.dead, us.room);
+	return sysfs_figures(buf, (u64[]){ us.units, us.pages, us.dead, us.room }, 4);
 }
 static DEVICE_ATTR_RO(unit_stat);
 #endif
