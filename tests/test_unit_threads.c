@@ -215,8 +215,8 @@ static void *run_own(void *arg)
 
 static void *write_back(void *arg)
 {
-	static unsigned char page[PAGE_SIZE], packed[PAGE_SIZE];
-	const struct recompress_work w = { page, packed };
+	static unsigned char pages[MOST], packed[PAGE_SIZE];
+	const struct recompress_work w = { pages, packed };
 	struct recompress_request r;
 	struct store *s = &rig.store;
 	u64 at, block;
@@ -233,11 +233,11 @@ static void *write_back(void *arg)
 				continue;
 			if (store_reserve_block(s, &block))
 				break;
-			if (store_copy_out(s, at, page, is_packed)) {
+			if (store_copy_out(s, at, pages, is_packed)) {
 				backed_unreserve(s->backed, block);
 				store_unchoose(s, at);
 			} else {
-				memcpy(device[block], page, PAGE_SIZE);
+				memcpy(device[block], pages, PAGE_SIZE);
 				if (!store_to_backed(s, at, block)) {
 					backed_unreserve(s->backed, block);
 					store_unchoose(s, at);

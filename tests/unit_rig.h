@@ -20,7 +20,7 @@ static struct units units;
 static unsigned char whole[MOST], got[PAGE_SIZE], want[PAGE_SIZE];
 static u64 version[SLOTS];              /* what each slot has; 0: nothing */
 
-static struct store *open_units(const struct codec_ops *codec, unsigned int pages,
+static inline struct store *open_units(const struct codec_ops *codec, unsigned int pages,
 				u64 release_limit, u64 mem_limit)
 {
 	const struct store_config cfg = {

@@ -52,7 +52,7 @@ static int need_streams(struct store *s, const struct store_config *cfg)
 		const struct codec_params params = {
 			.level = c->level, .winbits = c->winbits,
 			.dict = c->dict, .dict_bytes = c->dict_bytes,
-			.bytes = p ? 0 : (size_t)cfg->unit_pages << PAGE_SHIFT,
+			.bytes = c->dict ? 0 : (size_t)cfg->unit_pages << PAGE_SHIFT,
 		};
 
 		if (!c->ops || s->streams[p])

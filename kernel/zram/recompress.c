@@ -19,6 +19,7 @@
 #include <linux/device.h>
 #include <linux/gfp.h>
 #include <linux/kstrtox.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
@@ -104,7 +105,7 @@ static const char *recompress_judge(struct zram *z, struct words *w)
 /* ---- what it needs, all there before it has pp_lock ---- */
 
 struct room {
-	char page[PAGE_SIZE], packed[PAGE_SIZE];
+	char page[PAGE_SIZE > SZ_64K ? PAGE_SIZE : SZ_64K], packed[PAGE_SIZE];
 	u64 count[RECOMPRESS_BANDS];    /* pages by band of sizes */
 };
 

@@ -141,35 +141,49 @@ static const struct codec_ops codec = {
 
 static int second_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	const u64 *page = src;
-	u32 size = (u32)(page[0] >> 32) / 2;
+	u64 head = 0;
+	u32 size;
+	size_t at;
 
 	(void)ctx;
 	if (rig->codec_fails)
 		return -EIO;
 	if (rig->codec_says)
 		return rig->codec_says;
-	if (n != PAGE_SIZE || name(page, n, true) != (u32)page[0])
+	/* The pages of a unit are alike, but for those that died. */
+	for (at = 0; at + PAGE_SIZE <= n; at += PAGE_SIZE) {
+		const u64 *page = (const u64 *)src + at / sizeof(u64);
+
+		if (!page[0])
+			continue;
+		if (name(page, PAGE_SIZE, true) != (u32)page[0] || (head && page[0] != head))
+			return -EIO;
+		head = page[0];
+	}
+	if (at != n || !head)
 		return -EIO;
+	size = (u32)(head >> 32) / 2;
 	if (size > cap)
 		return -ENOSPC;
-	make(dst, (u32)page[0] | SIGNED, size, size);
+	make(dst, (u32)head | SIGNED, size, size);
 	return (int)size;
 }
 
 static int second_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	u64 *bytes = buffer[me->id];
+	u64 *bytes = unit[me->id];
 	u32 value;
+	size_t at;
 
 	(void)ctx;
-	if (rig->codec_fails || cap != PAGE_SIZE)
+	if (rig->codec_fails || cap % PAGE_SIZE || n > sizeof(unit[0]))
 		return -EIO;
 	memcpy(bytes, src, n);
 	value = name(bytes, n, false);
 	if (!(value & SIGNED))
 		explore_fail("the second codec is to read what the first made");
-	make(dst, value & ~SIGNED, (u32)n, cap);
+	for (at = 0; at < cap; at += PAGE_SIZE)
+		make((u64 *)dst + at / sizeof(u64), value & ~SIGNED, (u32)n, PAGE_SIZE);
 	return 0;
 }
 
@@ -526,7 +540,7 @@ bool rig_drop(u64 slot)
 
 static int recompress_op(struct store *s, u64 i)
 {
-	static u64 page[EXPLORE_ALL][WORDS], packed[EXPLORE_ALL][WORDS];
+	static u64 page[EXPLORE_ALL][4 * WORDS], packed[EXPLORE_ALL][WORDS];
 	const struct recompress_work w = { page[me->id], packed[me->id] };
 	struct recompress_request r;
 	int outcome;

@@ -710,6 +710,30 @@
 	.act = { { TIDY }, { RECOMPRESS(0) }, { READ(0), FREE(0) } },
 },
 {
+	.name = "a unit that is recompressed against a write, a free and readers",
+	.units = 2, .recompress = true, .most = 2,
+	.before = { UNIT(0, HALF) },
+	.act = { { RECOMPRESS(0) }, { WRITE(0, HALF), READ(0) }, { READ(1), FREE(1) } },
+},
+{
+	.name = "the same against another unit, which is read whole",
+	.units = 2, .recompress = true, .most = 2,
+	.before = { UNIT(0, HALF) },
+	.act = { { RECOMPRESS(0) }, { UNIT(0, THIRD) }, { READ_UNIT(0), READ(1) } },
+},
+{
+	.name = "a unit that is taken apart and recompressed, and a free",
+	.units = 4, .recompress = true, .most = 2,
+	.before = { UNIT(0, HALF), FREE(1) },
+	.act = { { TIDY }, { RECOMPRESS(0) }, { READ(0), FREE(0) } },
+},
+{
+	.name = "what was recompressed against compaction, another unit and a reader",
+	.units = 2, .recompress = true, .most = 2,
+	.before = { UNIT(0, HALF), UNIT(2, HALF), RECOMPRESS(0), RECOMPRESS(2), FREE(2) },
+	.act = { { COMPACT }, { UNIT(0, HALF), FREE(3) }, { READ(0), READ(1) } },
+},
+{
 	.name = "a write without room against a unit that another takes apart",
 	.units = 4, .slots = 8, .limit_pages = 3, .most = 2,
 	.before = { UNIT(0, PAGE_SIZE + HALF), FREE(1), FREE(2), FREE(3) },

@@ -9,6 +9,7 @@
  * (store.c, most_holds()).
  */
 #include "recompress.h"
+#include "unit.h"
 
 #define HELP_BUFS 4             /* buffers freed before memory is asked for once more */
 
@@ -38,12 +39,35 @@ static bool is_meant(const struct store *s, const struct recompress_request *r, 
 {
 	size_t bytes;
 
-	if (slot_type(word) != SLOT_PAGE || word & SLOT_INCOMPRESSIBLE ||
-	    slot_codec(word) >= r->priority || (r->idle && !(word & SLOT_IDLE)))
+	if (!slot_has_page(word) || word & SLOT_INCOMPRESSIBLE ||
+	    slot_codec(word) >= r->priority || (r->idle && !(word & SLOT_IDLE)) ||
+	    (slot_type(word) == SLOT_UNIT && !unit_fits(s, r->priority)))
 		return false;
-	bytes = pool_ref_size(&s->pool, slot_ref(word));
+	bytes = unit_page_bytes(s, word);
 	return bytes >= r->threshold && (!r->huge || bytes == PAGE_SIZE) &&
 	       band_of(bytes) >= r->from && band_of(bytes) < r->to;
+}
+
+/*
+ * The pages of the unit that word of slot i names, if the request is about each, may be about so
+ * many, and i is the first; else 0.
+ */
+static unsigned int unit_is_meant(struct store *s, u64 i, const struct recompress_request *r,
+				  u64 word)
+{
+	u64 at = i & ~(u64)(s->units->pages - 1), end = at + s->units->pages;
+	unsigned int n = 0;
+
+	for (; at < end; at++) {
+		u64 now = host_a64_read(store_slot(s, at));
+
+		if (!slot_same_value(now, word))
+			continue;
+		if (at < i || !is_meant(s, r, now))
+			return 0;
+		n++;
+	}
+	return n <= r->left ? n : 0;
 }
 
 /* Holds the page of slot i if the request is about it; false: not, or seven read it. */
@@ -53,7 +77,8 @@ static bool recompress_hold(struct store *s, u64 i, const struct recompress_requ
 
 	do {
 		*word = host_a64_read_acquire(slot);
-		if (!is_meant(s, r, *word) || (*word & SLOT_READERS) == SLOT_READERS)
+		if (slot_type(*word) != SLOT_PAGE || !is_meant(s, r, *word) ||
+		    (*word & SLOT_READERS) == SLOT_READERS)
 			return false;
 	} while (!hold_take_seen(slot, *word));
 	return true;
@@ -159,38 +184,56 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 	return RECOMPRESS_KEPT;
 }
 
+/* Tries the unit that word of slot i names, which is meant.  As store_recompress(). */
+static int try_unit(struct store *s, u64 i, struct recompress_request *r,
+		    const struct recompress_work *w, u64 word)
+{
+	u64 kept = r->priority == store_last_codec(s) ? SLOT_INCOMPRESSIBLE : 0;
+	int done = unit_recompress(s, i, word, r->priority, r->threshold, kept, w->page);
+
+	return done < 0 ? done : done ? RECOMPRESS_DONE : RECOMPRESS_KEPT;
+}
+
 int store_recompress(struct store *s, u64 i, struct recompress_request *r,
 		     const struct recompress_work *w)
 {
+	u64 word = host_a64_read_acquire(store_slot(s, i));
+	unsigned int pages = 1;
 	int outcome;
-	u64 word;
 
-	if (!recompress_hold(s, i, r, &word))
-		return RECOMPRESS_PASSED;
-	outcome = try_page(s, i, r, w, word);
-	store_drop(s, i, word);
+	if (slot_type(word) == SLOT_UNIT) {
+		pages = unit_is_meant(s, i, r, word);
+		outcome = pages ? try_unit(s, i, r, w, word) : RECOMPRESS_PASSED;
+	} else if (recompress_hold(s, i, r, &word)) {
+		outcome = try_page(s, i, r, w, word);
+		store_drop(s, i, word);
+	} else {
+		outcome = RECOMPRESS_PASSED;
+	}
+	if (outcome > RECOMPRESS_PASSED) {
+		r->left -= pages;
+		r->tried += pages;
+	}
+	if (outcome == RECOMPRESS_DONE)
+		r->done += pages;
 	return outcome;
 }
 
 int store_recompress_piece(struct store *s, u64 *at, u64 end, struct recompress_request *r,
 			   const struct recompress_work *w)
 {
-	unsigned int slots = STORE_PIECE, pages = RECOMPRESS_PIECE;
+	u64 until = r->tried + RECOMPRESS_PIECE;
+	unsigned int slots = STORE_PIECE;
 	int outcome;
 
-	while (pages && r->left && store_next_slot(s, at, end, &slots)) {
+	while (r->tried < until && r->left && store_next_slot(s, at, end, &slots)) {
 		outcome = store_recompress(s, *at - 1, r, w);
 		if (outcome < 0) {
 			--*at;
 			return outcome;
 		}
-		if (outcome != RECOMPRESS_PASSED) {
-			pages--;
-			r->left--;
-			r->tried++;
+		if (outcome != RECOMPRESS_PASSED)
 			cond_resched();
-		}
-		r->done += outcome == RECOMPRESS_DONE;
 	}
 	return r->left && *at < end;
 }
@@ -205,7 +248,7 @@ bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recomp
 		u64 word = host_a64_read_acquire(slot);
 
 		if (is_meant(s, r, word))
-			count[band_of(pool_ref_size(&s->pool, slot_ref(word)))]++;
+			count[band_of(unit_page_bytes(s, word))]++;
 	}
 	return *at < end;
 }

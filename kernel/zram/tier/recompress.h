@@ -11,14 +11,16 @@
  * end of the read; a write or a free that came first wins, and the new object is let go.
  *
  * Semantics are in-tree zram's: a page is tried once by each codec of a higher priority than the
- * one that made it, and it is replaced if the size class gets smaller.
+ * one that made it, and it is replaced if the size class gets smaller.  A unit is tried as a whole,
+ * where the request is about each of its pages, and counts as so many; it is replaced if its pieces
+ * take less room.  Its pages keep their ages.
  */
 #ifndef EBB_ZRAM_RECOMPRESS_H
 #define EBB_ZRAM_RECOMPRESS_H
 
 #include "store/store.h"
 
-/* What recompression needs of its caller; both are PAGE_SIZE bytes. */
+/* What recompression needs of its caller: PAGE_SIZE bytes each, page those of a unit. */
 struct recompress_work {
 	void *page, *packed;
 };
@@ -54,8 +56,9 @@ void recompress_request_init(struct recompress_request *r, unsigned int priority
 unsigned int store_last_codec(const struct store *s);
 
 /*
- * Tries slot i < slots.  An enum recompress_outcome, or an error with which nothing has changed but
- * that the page is not idle any more: -EIO: a codec failed; -ENOMEM; -ENOSPC as store_try_write().
+ * Tries slot i < slots, and counts in the request.  0, or an error with which nothing has changed
+ * but that the page is not idle any more: -EIO: a codec failed; -ENOMEM; -ENOSPC as
+ * store_try_write().
  * Memory is not waited for.  mem_limit is not looked at, since less is taken than is given back.
  * Process context; one caller at a time for each store (hold.h counts on it).
  */

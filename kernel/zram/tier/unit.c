@@ -230,7 +230,7 @@ static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t
 
 		if (st)
 			err = pool_make(&s->pool, len, from, (u32)(key + 1 + k), node,
-					POOL_LIMITED, &refs[k]);
+					how ^ STORE_PAST_LIMIT, &refs[k]);
 		else
 			err = store_make_room(s, key + 1 + k, node, how, NULL, len, &refs[k]);
 		if (err)
@@ -246,7 +246,8 @@ static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t
  * Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page, or half of its
  * pages are of one word.  Those take no memory alone, so the unit may not have it from them.
  */
-static int unit_pack(struct store *s, struct stream *st, unit_gather *gather, void *arg)
+static int unit_pack(struct store *s, const struct codec_ops *codec, struct stream *st,
+		     unit_gather *gather, void *arg)
 {
 	size_t bytes = (size_t)s->units->pages << PAGE_SHIFT, at;
 	unsigned int fills = 0;
@@ -255,13 +256,16 @@ static int unit_pack(struct store *s, struct stream *st, unit_gather *gather, vo
 	int n;
 
 	st->unit_is = 0;
-	gather(arg, st->unit);
+	if (gather)
+		gather(arg, st->unit);
+	else
+		memcpy(st->unit, arg, bytes);
 	for (at = 0; at < bytes; at += PAGE_SIZE)
 		fills += store_is_fill((char *)st->unit + at, &fill);
 	if (2 * fills >= s->units->pages)
 		return -EAGAIN;
 	cap = (s->units->pages - (fills ? fills : 1)) * pool_max_small(&s->pool);
-	n = s->codec->compress(st->ctx, st->unit, bytes, st->buf, cap);
+	n = codec->compress(st->ctx, st->unit, bytes, st->buf, cap);
 	if (n == -ENOSPC)
 		return -EAGAIN;
 	/* As stream_pack(). */
@@ -273,17 +277,17 @@ static int unit_pack(struct store *s, struct stream *st, unit_gather *gather, vo
  * waiting, the unit is compressed anew when there is some; pages that changed meanwhile are better
  * off alone.
  */
-static int unit_make_pieces(struct store *s, u64 key, unit_gather *gather, void *arg,
-			    unsigned int node, unsigned int how, u64 *refs)
+static int unit_make_pieces(struct store *s, struct streams *t, u64 key, unit_gather *gather,
+			    void *arg, unsigned int node, unsigned int how, u64 *refs)
 {
 	size_t most = pool_max_small(&s->pool);
-	struct stream *st = stream_get(s->streams[0]);
-	int bytes = unit_pack(s, st, gather, arg), err = 0;
+	struct stream *st = stream_get(t);
+	int bytes = unit_pack(s, t->codec, st, gather, arg), err = 0;
 	unsigned int n = bytes > 0 ? (unsigned int)((bytes + most - 1) / most) : 0, k;
 	const char *from;
 
 	if (n)
-		err = pieces_make(s, key, st, (size_t)bytes, n, node, 0, refs);
+		err = pieces_make(s, key, st, (size_t)bytes, n, node, how & STORE_PAST_LIMIT, refs);
 	stream_put(st);
 	if (!n)
 		return bytes;
@@ -292,8 +296,8 @@ static int unit_make_pieces(struct store *s, u64 key, unit_gather *gather, void 
 	err = pieces_make(s, key, NULL, (size_t)bytes, n, node, how, refs);
 	if (err)
 		return err;
-	st = stream_get(s->streams[0]);
-	if (unit_pack(s, st, gather, arg) != bytes)
+	st = stream_get(t);
+	if (unit_pack(s, t->codec, st, gather, arg) != bytes)
 		err = -EAGAIN;
 	for (from = st->buf, k = 0; !err && k < n; from += piece_bytes((size_t)bytes, n, k), k++)
 		pool_write(&s->pool, refs[k], from);
@@ -303,8 +307,9 @@ static int unit_make_pieces(struct store *s, u64 key, unit_gather *gather, void 
 	return err ? err : (int)n;
 }
 
-int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned int node,
-	      unsigned int how, u64 *word)
+/* As unit_make(), with the codec of a priority.  gather NULL: arg has the bytes. */
+static int unit_make_by(struct store *s, u64 i, unsigned int priority, unit_gather *gather,
+			void *arg, unsigned int node, unsigned int how, u64 *word)
 {
 	struct units *u = s->units;
 	u64 refs[UNIT_PAGES_MOST], key, tag;
@@ -324,7 +329,7 @@ int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned i
 	if (err)
 		return err;
 	key = unit_key(u, nr);
-	err = unit_make_pieces(s, key, gather, arg, node, how, refs);
+	err = unit_make_pieces(s, s->streams[priority], key, gather, arg, node, how, refs);
 	cpu = host_percpu_lock(&s->cpus);
 	if (err < 0) {
 		instance_give(s, cpu, nr);
@@ -342,8 +347,14 @@ int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned i
 	host_a64_set_release(store_slot(s, key), unit_make_inst(i >> u->shift, tag, u->pages));
 	host_percpu_unlock(&s->cpus, cpu);
 	host_a64_add(&u->made, 1);
-	*word = unit_word(u, nr, tag, room);
+	*word = unit_word(u, nr, tag, room) | (u64)priority << SLOT_CODEC_SHIFT;
 	return 0;
+}
+
+int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned int node,
+	      unsigned int how, u64 *word)
+{
+	return unit_make_by(s, i, 0, gather, arg, node, how, word);
 }
 
 void unit_put(struct store *s, u64 i, u64 word)
@@ -357,8 +368,8 @@ void unit_put(struct store *s, u64 i, u64 word)
  * Unpacks a held instance's pieces.  They may be moved, but for the one that is held just now; they
  * are let go by nobody.  pages: at least so many of the first ones.
  */
-static int instance_unpack(struct store *s, struct stream *st, u32 nr, void *to,
-			   unsigned int pages)
+static int instance_unpack(struct store *s, const struct codec_ops *codec, struct stream *st,
+			   u32 nr, void *to, unsigned int pages)
 {
 	size_t whole = (size_t)s->units->pages << PAGE_SHIFT, bytes = 0, len;
 	u64 key = unit_key(s->units, nr), word = 0;
@@ -386,11 +397,11 @@ static int instance_unpack(struct store *s, struct stream *st, u32 nr, void *to,
 			break;
 		hold_drop(&s->holds, piece, slot_ref(word));
 	}
-	if (pages < s->units->pages && s->codec->decompress_part)
-		err = s->codec->decompress_part(st->ctx, data, bytes, to,
-						(size_t)pages << PAGE_SHIFT, whole);
+	if (pages < s->units->pages && codec->decompress_part)
+		err = codec->decompress_part(st->ctx, data, bytes, to, (size_t)pages << PAGE_SHIFT,
+					     whole);
 	else
-		err = s->codec->decompress(st->ctx, data, bytes, to, whole);
+		err = codec->decompress(st->ctx, data, bytes, to, whole);
 	err = err ? -EIO : 0;
 	if (one)
 		hold_drop(&s->holds, piece, slot_ref(word));
@@ -402,7 +413,8 @@ static int instance_unpack(struct store *s, struct stream *st, u32 nr, void *to,
  * codec can stop those behind it are there only where reads seem to go on: the slot before was read
  * last, or a page of this unit.
  */
-static int unit_unpack(struct store *s, struct stream *st, u64 i, host_a64 *slot, u64 word)
+static int unit_unpack(struct store *s, const struct codec_ops *codec, struct stream *st, u64 i,
+		       host_a64 *slot, u64 word)
 {
 	unsigned int pages = (i & (s->units->pages - 1)) + 1;
 	u64 is = (word & SLOT_VALUE) + 1;
@@ -412,13 +424,13 @@ static int unit_unpack(struct store *s, struct stream *st, u64 i, host_a64 *slot
 
 	if (known && pages <= st->unit_has)
 		return 0;
-	if (known || i == st->unit_next || !s->codec->decompress_part)
+	if (known || i == st->unit_next || !codec->decompress_part)
 		pages = s->units->pages;
 	if (!instance_hold(s, slot, word))
 		return STORE_AGAIN;
 	st->unit_is = 0;
 	st->unit_made = host_a64_read(&s->units->made);
-	err = instance_unpack(s, st, unit_instance(word), st->unit, pages);
+	err = instance_unpack(s, codec, st, unit_instance(word), st->unit, pages);
 	instance_drop(s, unit_instance(word));
 	st->unit_has = pages;
 	if (!err)
@@ -426,27 +438,34 @@ static int unit_unpack(struct store *s, struct stream *st, u64 i, host_a64 *slot
 	return err;
 }
 
-/* A read: the slot is not idle any more, nor chosen, if it is of the same unit still. */
-static void unit_touch(host_a64 *slot, u64 word)
+/* Sets and clears bits of SLOT_ABOUT, if the slot is of the same unit still. */
+static void unit_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
 {
 	u64 now;
 
 	do
 		now = host_a64_read(slot);
-	while (now & SLOT_TOUCHED && slot_same_value(now, word) &&
-	       !slot_mark(slot, now, 0, SLOT_TOUCHED));
+	while ((now & clear || ~now & set) && slot_same_value(now, word) &&
+	       !slot_mark(slot, now, set, clear));
+}
+
+/* A read: the slot is not idle any more, nor chosen. */
+static void unit_touch(host_a64 *slot, u64 word)
+{
+	unit_mark(slot, word, 0, SLOT_TOUCHED);
 }
 
 int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
 {
-	struct stream *st = stream_get(s->streams[0]);
 	host_a64 *slot = store_slot(s, i);
+	struct streams *t = s->streams[slot_codec(host_a64_read(slot))];
+	struct stream *st = stream_get(t);
 	size_t at = (size_t)(i & (s->units->pages - 1)) << PAGE_SHIFT;
 	int err = STORE_AGAIN;
 
 	*word = host_a64_read_acquire(slot);
-	if (slot_type(*word) == SLOT_UNIT)
-		err = unit_unpack(s, st, i, slot, *word);
+	if (slot_type(*word) == SLOT_UNIT && likely(s->streams[slot_codec(*word)] == t))
+		err = unit_unpack(s, t->codec, st, i, slot, *word);
 	st->unit_next = i + 1;
 	if (!err)
 		memcpy(page, (char *)st->unit + at, PAGE_SIZE);
@@ -463,6 +482,7 @@ bool unit_read_whole(struct store *s, u64 i, void *to)
 {
 	unsigned int pages = s->units->pages, k = 0;
 	host_a64 *slot = store_slot(s, i);
+	struct streams *t;
 	struct stream *st;
 	int err = -EIO;
 	u64 word;
@@ -471,12 +491,13 @@ bool unit_read_whole(struct store *s, u64 i, void *to)
 	word = i + pages <= s->slots ? host_a64_read_acquire(slot) : 0;
 	if (slot_type(word) != SLOT_UNIT)
 		return false;
-	st = stream_get(s->streams[0]);
+	t = s->streams[slot_codec(word)];
+	st = stream_get(t);
 	if (instance_hold(s, slot, word)) {
 		while (k < pages && slot_same_value(host_a64_read(store_slot(s, i + k)), word))
 			k++;
 		if (k == pages)
-			err = instance_unpack(s, st, unit_instance(word), to, pages);
+			err = instance_unpack(s, t->codec, st, unit_instance(word), to, pages);
 		instance_drop(s, unit_instance(word));
 	}
 	stream_put(st);
@@ -497,10 +518,13 @@ static int unit_read(struct store *s, u64 i, void *page)
 
 size_t unit_page_bytes(const struct store *s, u64 word)
 {
-	u64 key = unit_key(s->units, unit_instance(word)), piece;
 	size_t bytes = 0;
 	unsigned int k;
+	u64 key, piece;
 
+	if (slot_type(word) == SLOT_PAGE)
+		return pool_ref_size(&s->pool, slot_ref(word));
+	key = unit_key(s->units, unit_instance(word));
 	for (k = 1; k < s->units->pages; k++) {
 		piece = host_a64_read(store_slot(s, key + k));
 		if (slot_type(piece) != SLOT_PIECE)
@@ -687,6 +711,61 @@ int units_tidy(struct store *s, unsigned int how)
 	return more;
 }
 
+/* ---- with another codec ---- */
+
+/* The pages of a held instance, which slots first and up say by word; zeros for those that died. */
+static int instance_copy(struct store *s, u64 first, u64 word, char *pages)
+{
+	struct streams *t = s->streams[slot_codec(word)];
+	struct stream *st = stream_get(t);
+	unsigned int k;
+	int err;
+
+	err = instance_unpack(s, t->codec, st, unit_instance(word), pages, s->units->pages);
+	stream_put(st);
+	for (k = 0; k < s->units->pages; k++)
+		if (!slot_same_value(host_a64_read(store_slot(s, first + k)), word))
+			memset(pages + ((size_t)k << PAGE_SHIFT), 0, PAGE_SIZE);
+	return err;
+}
+
+static void unit_drop_page(struct store *s, u64 word)
+{
+	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
+	struct release_todo todo = { NULL, false };
+
+	unit_drop(s, cpu, word, &todo);
+	host_percpu_unlock(&s->cpus, cpu);
+	release_finish(&todo);
+}
+
+int unit_recompress(struct store *s, u64 i, u64 word, unsigned int priority, size_t below,
+		    u64 kept, void *pages)
+{
+	u64 first = i & ~(u64)(s->units->pages - 1), new = 0;
+	bool made, smaller;
+	unsigned int k;
+	int err;
+
+	if (!instance_hold(s, store_slot(s, i), word))
+		return 0;
+	err = instance_copy(s, first, word, pages);
+	if (!err)
+		err = unit_make_by(s, first, priority, NULL, pages, NUMA_NO_NODE,
+				   STORE_PAST_LIMIT, &new);
+	made = !err;
+	smaller = made && (!below || unit_page_bytes(s, new) < below) &&
+		  instance_room(s, unit_instance(new)) < instance_room(s, unit_instance(word));
+	for (k = 0; k < s->units->pages && (made || err == -EAGAIN); k++) {
+		if (!smaller)
+			unit_mark(store_slot(s, first + k), word, kept, SLOT_TOUCHED);
+		if (made && !(smaller && unit_replace(s, first + k, word, new)))
+			unit_drop_page(s, new);
+	}
+	instance_drop(s, unit_instance(word));
+	return smaller ? 1 : err == -EAGAIN ? 0 : err;
+}
+
 void units_stats(struct store *s, struct unit_stats *st)
 {
 	u64 all = store_count(s, CNT_UNITS) << s->units->shift;
@@ -708,7 +787,7 @@ static unsigned int instance_named(struct store *s, u64 due, u64 inst)
 	for (k = 0; k < s->units->pages && i + k < s->slots; k++) {
 		u64 word = host_a64_read(store_slot(s, i + k));
 
-		n += slot_type(word) == SLOT_UNIT && slot_same_value(word, due);
+		n += slot_type(word) == SLOT_UNIT && slot_same_value(word & ~SLOT_CODEC, due);
 	}
 	return n;
 }

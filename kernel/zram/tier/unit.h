@@ -103,6 +103,12 @@ typedef void unit_gather(void *arg, void *to);
 int unit_make(struct store *s, u64 i, unit_gather *gather, void *arg, unsigned int node,
 	      unsigned int how, u64 *word);
 
+/* Whether the codec of a priority takes units: with a dictionary it does not. */
+static inline bool unit_fits(const struct store *s, unsigned int priority)
+{
+	return codec_bytes(&s->streams[priority]->params) > PAGE_SIZE;
+}
+
 /* Puts a word of unit_make() in slot i, whatever is there.  Any context. */
 void unit_put(struct store *s, u64 i, u64 word);
 
@@ -120,7 +126,7 @@ int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word);
  */
 bool unit_read_whole(struct store *s, u64 i, void *to);
 
-/* About the bytes of a page's part of a unit.  Any context. */
+/* The bytes of a page's object, or about those of its part of a unit.  Any context. */
 size_t unit_page_bytes(const struct store *s, u64 word);
 
 /* The page of a slot that had word is no longer in its unit.  The item is held. */
@@ -134,6 +140,17 @@ void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_
  * be more to do; 0: that was all; -ENOMEM and the like: try again later.  Process context.
  */
 int units_tidy(struct store *s, unsigned int how);
+
+/*
+ * Makes a unit anew by the codec of a priority, whose streams have room for one, if its pieces take
+ * less room then, and a page fewer bytes than below, unless that is 0.  word: what slot i, one of
+ * its pages, had.  Pages that died in it are zeros.  pages: as many as of a unit.  If it does not
+ * get smaller the slots are marked with kept, 0 or SLOT_INCOMPRESSIBLE, and not idle any more.
+ * mem_limit is not looked at.  1: it is smaller; 0: it is not, or was written meanwhile; -EIO: a
+ * codec failed; -ENOMEM, which is not waited for; -ENOSPC.  Process context.
+ */
+int unit_recompress(struct store *s, u64 i, u64 word, unsigned int priority, size_t below,
+		    u64 kept, void *pages);
 
 /* Sums over items.  Any context. */
 void units_stats(struct store *s, struct unit_stats *st);

@@ -8,10 +8,7 @@
 
 static int size_of(struct store *s, u64 word)
 {
-	size_t bytes = slot_type(word) == SLOT_UNIT ? unit_page_bytes(s, word) :
-						      pool_ref_size(&s->pool, slot_ref(word));
-
-	return (int)(bytes >> (PAGE_SHIFT - 6));
+	return (int)(unit_page_bytes(s, word) >> (PAGE_SHIFT - 6));
 }
 
 static bool is_wanted(struct store *s, u64 word, unsigned int want)

@@ -131,6 +131,38 @@ note "swap: unit_stat $(cat "$(z 0 unit_stat)")"
 swapoff /dev/zram0
 invariants 0
 
+if [ -e "$(z 0 recompress)" ] && case " $(codecs) " in *" lz4 "*" zstd "*) ;; *) false ;; esac; then
+	with $four 0 lz4
+	put "algo=zstd priority=1" "$(z 0 recomp_algorithm)"
+	put 64M "$(z 0 disksize)"
+	dd if=/tmp/data of=/dev/zram0 bs=$four oflag=direct 2>/dev/null
+	blkdiscard -o "$page" -l "$page" /dev/zram0
+	dd if=/dev/zero of=/tmp/data bs="$page" count=1 seek=1 conv=notrunc 2>/dev/null
+	was=$(mm 0 2)
+	put all "$(z 0 idle)"
+	dd if=/dev/zram0 of=/dev/null bs="$page" count=1 skip=6 iflag=direct 2>/dev/null
+	check "recompression: idle units" put type=idle "$(z 0 recompress)"
+	equal "but none with a page that was read" "$(flags r)" $((pages - 5))
+	check "max_pages=3" put max_pages=3 "$(z 0 recompress)"
+	equal "is too few for a unit" "$(flags r)" $((pages - 5))
+	check "and all" put priority=1 "$(z 0 recompress)"
+	equal "are by the other codec, or will not get smaller" "$(($(flags r) + $(flags n)))" $((pages - 1))
+	equal "they are units still" "$(us 1) $(us 3)" "$((pages / 4)) 1"
+	check "and take less ($was to $(mm 0 2) bytes)" [ "$(mm 0 2)" -lt $((was * 9 / 10)) ]
+	check "contents of recompressed units" cmp -n $data /tmp/data /dev/zram0
+	invariants 0
+	text_pages 1024 >/tmp/data
+	(while [ ! -e /tmp/over ]; do put "priority=1" "$(z 0 recompress)"; done) &
+	check "recompression beside random I/O" \
+		blkcheck /dev/zram0 --mb 64 --threads 4 --ms $((3000 * SCALE))
+	touch /tmp/over
+	wait
+	note "recompressed: $(flags r)"
+	invariants 0
+else
+	skip "recompression of units" "it takes lz4 and zstd"
+fi
+
 need_loop "a unit's pages on a device" writeback
 loop 16
 for packed in 0 1; do

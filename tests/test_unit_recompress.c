@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * test_unit_recompress.c - units that another codec makes smaller.
+ */
+#include "tier/idle.h"
+#include "unit_rig.h"
+
+static unsigned char pages[MOST], packed[PAGE_SIZE];
+static const struct recompress_work work = { pages, packed };
+
+static struct codec_ops second;
+static const struct codec_ops *base;    /* what it does */
+static void (*during)(void);            /* while the second codec compresses a unit */
+static bool fails;
+
+static int second_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	if (n > PAGE_SIZE && during)
+		during();
+	return fails ? -EIO : base->compress(ctx, src, n, dst, cap);
+}
+
+/* Four pages a unit; lz4, then a second codec, and perhaps lz4 as a third. */
+static struct store *open_codecs(const struct codec_ops *ops, bool third)
+{
+	const struct store_config cfg = {
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.codec[1] = { .ops = &second, .level = ops->default_level },
+		.codec[2] = { .ops = third ? &codec_lz4 : NULL,
+			      .level = codec_lz4.default_level },
+		.slots = SLOTS, .chain = 8, .unit_pages = 4,
+	};
+
+	base = ops;
+	second = *ops;
+	second.compress = second_compress;
+	during = NULL;
+	fails = false;
+	memset(version, 0, sizeof(version));
+	rig_make(&cfg);
+	must_eq(store_set_units(&rig.store, &units, 4), 0);
+	return &rig.store;
+}
+
+/* Text, which zstd makes smaller than lz4. */
+static void put_text(struct store *s, u64 first)
+{
+	unsigned int k;
+	u64 word;
+
+	for (k = 0; k < units.pages * PAGE_SIZE; k++)
+		whole[k] = "aeinrst "[(first + k * 7919u / 3) % 8];
+	for (k = 0; k < units.pages; k++)
+		fill_random(whole + k * PAGE_SIZE, 400, first + k + 1);
+	must_eq(unit_make(s, first, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &word), 0);
+	for (k = 0; k < units.pages; k++)
+		unit_put(s, first + k, word);
+}
+
+static void must_be_text(struct store *s, u64 slot)
+{
+	must_eq(store_read(s, slot, got), 0);
+	must(!memcmp(got, whole + slot % units.pages * PAGE_SIZE, PAGE_SIZE));
+}
+
+static u64 about(struct store *s, u64 slot)
+{
+	return host_a64_read(store_slot(s, slot)) & SLOT_ABOUT;
+}
+
+static int recompress(struct store *s, u64 i, unsigned int priority)
+{
+	struct recompress_request r;
+
+	recompress_request_init(&r, priority);
+	return store_recompress(s, i, &r, &work);
+}
+
+static void mark_all_idle(struct store *s)
+{
+	for (u64 at = 0; store_mark_idle(s, &at, SLOTS, NULL, 0);)
+		;
+}
+
+static void a_unit_is_tried_once_as_a_whole(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+	struct recompress_request r;
+	static unsigned char to[MOST];
+	u64 at = 0, room;
+
+	put_text(s, 4);
+	room = stats(s).room;
+	recompress_request_init(&r, 1);
+	while (store_recompress_piece(s, &at, SLOTS, &r, &work) > 0)
+		;
+	must_eq(r.tried, 4);
+	must_eq(r.done, 4);
+	must_eq(stats(s).units, 1);
+	must_eq(stats(s).pages, 4);
+	must(stats(s).room < room);
+	for (u64 k = 4; k < 8; k++) {
+		must_be_text(s, k);
+		must_eq(about(s, k), (u64)1 << SLOT_CODEC_SHIFT);
+	}
+	must(unit_read_whole(s, 4, to));
+	must(!memcmp(to, whole, 4 * PAGE_SIZE));
+	must_eq(recompress(s, 4, 1), RECOMPRESS_PASSED);
+	must_hold(store_check(s));
+	for (u64 k = 4; k < 8; k++)
+		drop(s, k);
+	must_eq(pool_pages(&s->pool), 0);
+	close_units();
+}
+
+/* What another writes meanwhile, or frees, is not what was read. */
+static void write_one(void)
+{
+	put_page(&rig.store, 1, 4);
+	drop(&rig.store, 2);
+}
+
+static void who_writes_meanwhile_wins(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+
+	put_text(s, 0);
+	during = write_one;
+	must_eq(recompress(s, 0, 1), RECOMPRESS_DONE);
+	during = NULL;
+	must_be_text(s, 0);
+	must_have(s, 1);
+	must_have(s, 2);
+	must_be_text(s, 3);
+	must_eq(stats(s).pages, 2);
+	must_eq(stats(s).dead, 2);
+	must_eq(store_count(s, CNT_UNIT_WASTE) > 0, 1);
+	must_hold(store_check(s));
+	close_units();
+}
+
+static void drop_all(void)
+{
+	for (u64 k = 0; k < 4; k++)
+		drop(&rig.store, k);
+}
+
+static void a_unit_that_goes_meanwhile_leaves_nothing(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+
+	put_text(s, 0);
+	during = drop_all;
+	must_eq(recompress(s, 0, 1), RECOMPRESS_DONE);
+	must_eq(stats(s).units, 0);
+	must_eq(pool_pages(&s->pool), 0);
+	must_eq(store_count(s, CNT_UNIT_WASTE), 0);
+	must_hold(store_check(s));
+	close_units();
+}
+
+static void pages_that_died_take_nothing_of_the_new_unit(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+	size_t bytes;
+
+	put_text(s, 0);
+	put_text(s, 4);
+	drop(s, 4);
+	must_eq(recompress(s, 0, 1), RECOMPRESS_DONE);
+	bytes = store_count(s, CNT_COMPR_BYTES);
+	must_eq(recompress(s, 4, 1), RECOMPRESS_PASSED);
+	must_eq(recompress(s, 5, 1), RECOMPRESS_DONE);
+	must_eq(recompress(s, 6, 1), RECOMPRESS_PASSED);
+	must(unit_page_bytes(s, host_a64_read(store_slot(s, 5))) + 64 <
+	     unit_page_bytes(s, host_a64_read(store_slot(s, 0))));
+	must(store_count(s, CNT_COMPR_BYTES) < bytes);
+	for (u64 k = 5; k < 8; k++)
+		must_be_text(s, k);
+	must_have(s, 4);
+	must_hold(store_check(s));
+	close_units();
+}
+
+/* By the last codec it is not tried again, by another it is. */
+static void a_unit_that_gets_no_smaller_stays(void **state)
+{
+	for (unsigned int third = 0; third < 2; third++) {
+		struct store *s = open_codecs(&codec_lz4, third);
+		u64 kept = third ? 0 : SLOT_INCOMPRESSIBLE, room;
+
+		must_eq(put_unit(s, 0, 6), 0);
+		mark_all_idle(s);
+		room = stats(s).room;
+		must_eq(recompress(s, 0, 1), RECOMPRESS_KEPT);
+		must_eq(stats(s).room, room);
+		must_eq(stats(s).units, 1);
+		for (u64 k = 0; k < 4; k++)
+			must_eq(about(s, k), kept);
+		must_eq(recompress(s, 0, 1), kept ? RECOMPRESS_PASSED : RECOMPRESS_KEPT);
+		if (third) {
+			must_eq(recompress(s, 0, 2), RECOMPRESS_KEPT);
+			must_eq(about(s, 3), SLOT_INCOMPRESSIBLE);
+		}
+		/* Pages of one word are better off alone. */
+		must_eq(put_unit(s, 4, 6), 0);
+		drop(s, 4);
+		drop(s, 5);
+		must_eq(recompress(s, 6, 1), RECOMPRESS_KEPT);
+		must_eq(about(s, 7), kept);
+		must_eq(stats(s).units, 2);
+		must_have_all(s);
+		must_hold(store_check(s));
+		close_units();
+	}
+}
+
+static void a_request_is_about_all_pages_of_a_unit_or_none(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+	struct recompress_request r;
+	size_t bytes;
+
+	put_text(s, 0);
+	bytes = unit_page_bytes(s, host_a64_read(store_slot(s, 0)));
+	recompress_request_init(&r, 1);
+	r.idle = true;
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_PASSED);
+	mark_all_idle(s);
+	must_be_text(s, 2);
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_PASSED);
+	r.idle = false;
+	r.huge = true;
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_PASSED);
+	r.huge = false;
+	r.left = 3;
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_PASSED);
+	r.left = 4;
+	r.threshold = bytes + 1;
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_PASSED);
+	/* The new one has to be below it, too. */
+	r.threshold = 8;
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_KEPT);
+	must_eq(r.left, 0);
+	host_a64_and(store_slot(s, 0), ~SLOT_INCOMPRESSIBLE);
+	must_eq(recompress(s, 0, 1), RECOMPRESS_PASSED);
+	for (u64 k = 1; k < 4; k++)
+		host_a64_and(store_slot(s, k), ~SLOT_INCOMPRESSIBLE);
+	r.left = 4;
+	r.threshold = bytes;
+	mark_all_idle(s);
+	r.idle = true;
+	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_DONE);
+	must_eq(r.left, 0);
+	must_eq(about(s, 2), (u64)1 << SLOT_CODEC_SHIFT);
+	must_hold(store_check(s));
+	close_units();
+}
+
+static void a_codec_with_a_dictionary_passes_units_over(void **state)
+{
+	static unsigned char dict[4096];
+	const struct store_config cfg = {
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.codec[1] = { .ops = &codec_zstd, .level = codec_zstd.default_level,
+			      .dict = dict, .dict_bytes = sizeof(dict) },
+		.slots = SLOTS, .chain = 8, .unit_pages = 4,
+	};
+	struct store *s;
+
+	fill_random(dict, sizeof(dict), 7);
+	memset(version, 0, sizeof(version));
+	s = rig_make(&cfg);
+	must_eq(store_set_units(s, &units, 4), 0);
+	put_text(s, 0);
+	must_eq(recompress(s, 0, 1), RECOMPRESS_PASSED);
+	put_page(s, 9, 6);
+	must(recompress(s, 9, 1) >= RECOMPRESS_KEPT);
+	must_be_text(s, 1);
+	must_have(s, 9);
+	must_hold(store_check(s));
+	close_units();
+}
+
+static unsigned int refuse;
+
+static bool refused(void)
+{
+	return refuse && !--refuse;
+}
+
+static void at_each_failure_nothing_changes(void **state)
+{
+	unsigned int n, failures = 0;
+	int done = -ENOMEM;
+
+	for (n = 1; done < 0; n++) {
+		struct store *s = open_codecs(&codec_zstd, false);
+		u64 room;
+
+		put_text(s, 0);
+		room = stats(s).room;
+		mark_all_idle(s);
+		pcp_drain(&rig.source.pcp);
+		refuse = n;
+		host_user_fail = refused;
+		done = recompress(s, 0, 1);
+		host_user_fail = NULL;
+		if (done < 0) {
+			must_eq(done, -ENOMEM);
+			must_eq(stats(s).room, room);
+			for (u64 k = 0; k < 4; k++)
+				must_eq(about(s, k), SLOT_IDLE);
+			failures++;
+		}
+		for (u64 k = 0; k < 4; k++)
+			must_be_text(s, k);
+		must_hold(store_check(s));
+		close_units();
+	}
+	must_eq(done, RECOMPRESS_DONE);
+	printf("# failures injected: %u\n", failures);
+}
+
+static void a_codec_that_fails_changes_nothing(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+
+	put_text(s, 0);
+	mark_all_idle(s);
+	fails = true;
+	must_eq(recompress(s, 0, 1), -EIO);
+	for (u64 k = 0; k < 4; k++)
+		must_eq(about(s, k), SLOT_IDLE);
+	fails = false;
+	must_eq(recompress(s, 0, 1), RECOMPRESS_DONE);
+	must_be_text(s, 3);
+	must_hold(store_check(s));
+	close_units();
+}
+
+/* It takes less than it gives back. */
+static void at_the_limit_units_get_smaller(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+	struct recompress_request r;
+	u64 at = 0, pages_before;
+
+	for (u64 i = 0; i < 256; i += 4)
+		put_text(s, i);
+	pages_before = pool_pages(&s->pool);
+	s->pool.limit = pages_before << PAGE_SHIFT;
+	recompress_request_init(&r, 1);
+	while (store_recompress_piece(s, &at, SLOTS, &r, &work) > 0)
+		;
+	must_eq(r.done, 256);
+	must(pool_pages(&s->pool) < pages_before);
+	must_hold(store_check(s));
+	close_units();
+}
+
+/* By the first codec, as any page. */
+static void what_was_recompressed_is_taken_apart(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+	u64 i;
+
+	for (i = 0; i < 256; i += 4)
+		put_text(s, i);
+	for (i = 0; i < 256; i += 4)
+		must_eq(recompress(s, i, 1), RECOMPRESS_DONE);
+	for (i = 0; i < 256; i++)
+		if (i % 4 != 3)
+			drop(s, i);
+	tidy(s);
+	must_eq(stats(s).units, 0);
+	must_eq(about(s, 255), 0);
+	put_text(s, 252);
+	must_be_text(s, 255);
+	must_hold(store_check(s));
+	close_units();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_unit_is_tried_once_as_a_whole),
+		cmocka_unit_test(who_writes_meanwhile_wins),
+		cmocka_unit_test(a_unit_that_goes_meanwhile_leaves_nothing),
+		cmocka_unit_test(pages_that_died_take_nothing_of_the_new_unit),
+		cmocka_unit_test(a_unit_that_gets_no_smaller_stays),
+		cmocka_unit_test(a_request_is_about_all_pages_of_a_unit_or_none),
+		cmocka_unit_test(a_codec_with_a_dictionary_passes_units_over),
+		cmocka_unit_test(at_each_failure_nothing_changes),
+		cmocka_unit_test(a_codec_that_fails_changes_nothing),
+		cmocka_unit_test(at_the_limit_units_get_smaller),
+		cmocka_unit_test(what_was_recompressed_is_taken_apart),
+	};
+
+	return cmocka_run_group_tests_name("unit_recompress", tests, NULL, NULL);
+}
