@@ -2,12 +2,13 @@
 /*
  * What pages cost that are compressed together (comp_unit), with the bytes of a file.
  *
- *   unit_bench --heap NAME --codec NAME --unit BYTES [--release-limit BYTES]
+ *   unit_bench --heap NAME --codec NAME --unit BYTES [--second NAME] [--release-limit BYTES]
  *
  * The file is /heaps/NAME.  Its bytes go to the device in writes of 64 KiB; then they are read by
  * 64 KiB, by pages in order and by pages in no order.  Of each unit all but one page are discarded
  * then: apart_ms is how long it takes until waste is an eighth, and left what is taken then.  Last
- * all is written again, and discarded.  empty_us is what a read of a page takes that was never
+ * all is written again, and discarded; and once more, and recompressed by the second codec, which
+ * takes again_us a page, and leaves `again` once it was compacted.  empty_us is what a read of a page takes that was never
  * written.  --unit 4096 is the device without units, in-tree's, too.  One line of JSON goes to the
  * console: "bench: {...}".
  */
@@ -19,7 +20,7 @@
 
 #define CHUNK 65536UL
 
-static const char *heap = "", *codec = "lz4", *limit;
+static const char *heap = "", *codec = "lz4", *second, *limit;
 static unsigned long unit = 4096;
 
 static void *load(unsigned long *bytes)
@@ -131,11 +132,13 @@ int main(int argc, char **argv)
 		{ "heap", .text = &heap },
 		{ "codec", .text = &codec },
 		{ "unit", &unit, PAGE, CHUNK, NULL },
+		{ "second", .text = &second },
 		{ "release-limit", .text = &limit },
 		{ NULL, NULL, 0, 0, NULL },
 	};
 	double t, apart_ms = 0, empty_us, write_us, whole_us, order_us, random_us, p999, free_ns;
-	unsigned long bytes, n, left = 0, *at, seed = 1;
+	double again_us = 0;
+	unsigned long bytes, n, left = 0, again = 0, *at, seed = 1;
 	uint64_t range[2] = { 0 };
 	struct zram_setup setup = { 0 };
 	struct mm_stat full;
@@ -147,6 +150,7 @@ int main(int argc, char **argv)
 	n = bytes / PAGE;
 	snprintf(text, sizeof(text), "%lu", unit);
 	setup.codec = codec;
+	setup.second = second;
 	setup.release_limit = limit;
 	setup.comp_unit = unit > PAGE ? text : NULL;
 	zram_make(0, &setup, bytes);
@@ -189,14 +193,24 @@ int main(int argc, char **argv)
 	if (ioctl(fd, BLKDISCARD, range))
 		die("discard: %s", strerror(errno));
 	free_ns = (now_ms() - t) * 1e6 / (double)n;
+	if (second) {
+		write_all(fd, mem, bytes);
+		t = now_ms();
+		zram_must_set(0, "recompress", "priority=1");
+		again_us = (now_ms() - t) * 1e3 / (double)n;
+		zram_must_set(0, "compact", "1");
+		again = figures().used;
+	}
 	close(fd);
 	printf("bench: {\"heap\": \"%s\", \"codec\": \"%s\", \"unit\": %lu, \"pages\": %lu, "
 	       "\"empty_us\": %.3f, \"used\": %.5f, \"compr\": %.5f, \"write_us\": %.3f, "
 	       "\"whole_us\": %.3f, "
 	       "\"order_us\": %.3f, \"random_us\": %.3f, \"random_p999_us\": %.1f, "
-	       "\"free_ns\": %.1f, \"apart_ms\": %.1f, \"left\": %.5f}\n",
+	       "\"free_ns\": %.1f, \"apart_ms\": %.1f, \"left\": %.5f, \"again_us\": %.3f, "
+	       "\"again\": %.5f}\n",
 	       heap, codec, unit, n, empty_us, (double)full.used / (double)bytes,
 	       (double)full.compr / (double)bytes, write_us, whole_us, order_us, random_us, p999,
-	       free_ns, apart_ms, (double)left / (double)bytes);
+	       free_ns, apart_ms, (double)left / (double)bytes, again_us,
+	       (double)again / (double)bytes);
 	return 0;
 }
