@@ -159,6 +159,35 @@ static void a_unit_that_goes_meanwhile_leaves_nothing(void **state)
 	close_units();
 }
 
+static u64 coming;
+
+static void put_the_last(void)
+{
+	unit_put(&rig.store, 3, coming);
+}
+
+/* A unit comes to its slots one by one: what comes late stays in the old one. */
+static void a_unit_of_which_slots_say_nothing_yet_loses_no_page(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+
+	put_text(s, 0);
+	for (u64 k = 0; k < 4; k++)
+		drop(s, k);
+	must_eq(unit_make(s, 0, copy_whole, whole, NUMA_NO_NODE, HOST_MAY_WAIT, &coming), 0);
+	for (u64 k = 0; k < 3; k++)
+		unit_put(s, k, coming);
+	during = put_the_last;
+	must_eq(recompress(s, 0, 1), RECOMPRESS_DONE);
+	during = NULL;
+	for (u64 k = 0; k < 4; k++)
+		must_be_text(s, k);
+	must_eq(about(s, 3), 0);
+	must_eq(stats(s).pages, 4);
+	must_hold(store_check(s));
+	close_units();
+}
+
 static void pages_that_died_take_nothing_of_the_new_unit(void **state)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
@@ -202,17 +231,60 @@ static void a_unit_that_gets_no_smaller_stays(void **state)
 			must_eq(recompress(s, 0, 2), RECOMPRESS_KEPT);
 			must_eq(about(s, 3), SLOT_INCOMPRESSIBLE);
 		}
-		/* Pages of one word are better off alone. */
-		must_eq(put_unit(s, 4, 6), 0);
-		drop(s, 4);
-		drop(s, 5);
-		must_eq(recompress(s, 6, 1), RECOMPRESS_KEPT);
-		must_eq(about(s, 7), kept);
-		must_eq(stats(s).units, 2);
 		must_have_all(s);
 		must_hold(store_check(s));
 		close_units();
 	}
+}
+
+/* Half of it is of one word now, which says nothing of the other half. */
+static void a_unit_of_which_half_died_gets_smaller(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+	u64 room;
+
+	put_text(s, 4);
+	room = stats(s).room;
+	drop(s, 4);
+	drop(s, 6);
+	must_eq(recompress(s, 5, 1), RECOMPRESS_DONE);
+	must_eq(about(s, 7), (u64)1 << SLOT_CODEC_SHIFT);
+	must(stats(s).room < room * 3 / 4);
+	must_be_text(s, 5);
+	must_be_text(s, 7);
+	must_have(s, 6);
+	drop(s, 5);
+	must_be_text(s, 7);
+	must_hold(store_check(s));
+	close_units();
+}
+
+/* Units that are not tried as a whole are none of the largest that max_pages is about. */
+static void what_is_counted_is_what_is_tried(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+	u64 count[RECOMPRESS_BANDS], at;
+	struct recompress_request r;
+
+	put_text(s, 4);
+	mark_all_idle(s);
+	recompress_request_init(&r, 1);
+	for (unsigned int k = 0; k < 4; k++) {
+		u64 sum = 0;
+
+		memset(count, 0, sizeof(count));
+		at = 0;
+		r.idle = k >= 2;
+		r.left = k == 1 ? 3 : ~(u64)0;
+		if (k == 3)
+			must_be_text(s, 6);
+		while (store_recompressible(s, &at, SLOTS, &r, count))
+			;
+		for (unsigned int b = 0; b < RECOMPRESS_BANDS; b++)
+			sum += count[b];
+		must_eq(sum, k % 2 ? 0 : 4);
+	}
+	close_units();
 }
 
 static void a_request_is_about_all_pages_of_a_unit_or_none(void **state)
@@ -277,6 +349,53 @@ static void a_codec_with_a_dictionary_passes_units_over(void **state)
 	put_page(s, 9, 6);
 	must(recompress(s, 9, 1) >= RECOMPRESS_KEPT);
 	must_be_text(s, 1);
+	must_have(s, 9);
+	must_hold(store_check(s));
+	close_units();
+}
+
+/* The last codec that takes units says which are incompressible. */
+static void a_last_codec_with_a_dictionary_leaves_no_unit_to_be_tried_for_ever(void **state)
+{
+	static unsigned char dict[4096];
+	const struct store_config cfg = {
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.codec[1] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.codec[3] = { .ops = &codec_zstd, .level = codec_zstd.default_level,
+			      .dict = dict, .dict_bytes = sizeof(dict) },
+		.slots = SLOTS, .chain = 8, .unit_pages = 4,
+	};
+	struct store *s;
+
+	fill_random(dict, sizeof(dict), 7);
+	memset(version, 0, sizeof(version));
+	s = rig_make(&cfg);
+	must_eq(store_set_units(s, &units, 4), 0);
+	put_text(s, 0);
+	must_eq(recompress(s, 0, 1), RECOMPRESS_KEPT);
+	must_eq(about(s, 0), SLOT_INCOMPRESSIBLE);
+	must_eq(recompress(s, 0, 1), RECOMPRESS_PASSED);
+	must_have(s, 9);
+	must_hold(store_check(s));
+	close_units();
+}
+
+/* Of a disk that is that large, pages are recompressed still. */
+static void where_no_unit_is_left_to_be_made_others_go_on(void **state)
+{
+	struct store *s = open_codecs(&codec_zstd, false);
+	struct recompress_request r;
+	u64 at = 0;
+
+	put_text(s, 0);
+	put_page(s, 9, 5);
+	units.most = 1;
+	recompress_request_init(&r, 1);
+	while (store_recompress_piece(s, &at, SLOTS, &r, &work) > 0)
+		;
+	must_eq(at, SLOTS);
+	must_eq(r.tried, 1);
+	must_be_text(s, 0);
 	must_have(s, 9);
 	must_hold(store_check(s));
 	close_units();
@@ -387,10 +506,15 @@ int main(void)
 		cmocka_unit_test(a_unit_is_tried_once_as_a_whole),
 		cmocka_unit_test(who_writes_meanwhile_wins),
 		cmocka_unit_test(a_unit_that_goes_meanwhile_leaves_nothing),
+		cmocka_unit_test(a_unit_of_which_slots_say_nothing_yet_loses_no_page),
 		cmocka_unit_test(pages_that_died_take_nothing_of_the_new_unit),
 		cmocka_unit_test(a_unit_that_gets_no_smaller_stays),
+		cmocka_unit_test(a_unit_of_which_half_died_gets_smaller),
+		cmocka_unit_test(what_is_counted_is_what_is_tried),
 		cmocka_unit_test(a_request_is_about_all_pages_of_a_unit_or_none),
 		cmocka_unit_test(a_codec_with_a_dictionary_passes_units_over),
+		cmocka_unit_test(a_last_codec_with_a_dictionary_leaves_no_unit_to_be_tried_for_ever),
+		cmocka_unit_test(where_no_unit_is_left_to_be_made_others_go_on),
 		cmocka_unit_test(at_each_failure_nothing_changes),
 		cmocka_unit_test(a_codec_that_fails_changes_nothing),
 		cmocka_unit_test(at_the_limit_units_get_smaller),

@@ -96,7 +96,7 @@ static inline u64 slot_ref(u64 word)
 	return word & REF_MASK;
 }
 
-/* The priority of the codec that made a page's object; 0 of anything else. */
+/* The priority of the codec that made a page's object or unit; 0 of anything else. */
 static inline unsigned int slot_codec(u64 word)
 {
 	return (unsigned int)(word >> SLOT_CODEC_SHIFT & 3);

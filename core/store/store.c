@@ -249,7 +249,8 @@ void store_drop(struct store *s, u64 i, u64 word)
 static __always_inline int alloc_once(struct store *s, u64 i, unsigned int node, unsigned int how,
 				      const void *data, size_t bytes, u64 *ref)
 {
-	int err = likely(host_table_has(&s->table, i)) ? 0 : make_slot(s, i, node, how);
+	int err = likely(host_table_has(&s->table, i)) ? 0 :
+		  make_slot(s, i, node, how & ~STORE_PAST_LIMIT);
 
 	return err || !bytes ? err :
 	       pool_make(&s->pool, bytes, data, (u32)i, node, how ^ STORE_PAST_LIMIT, ref);

@@ -135,14 +135,15 @@ static const struct codec_ops codec = {
 
 /*
  * The second one makes half as much of what the first did, and signs it, so that neither can read
- * what the other made.
+ * what the other made.  Pages of a unit that are zeros are so again: a bit says of each that it is.
  */
 #define SIGNED 0x80000000u
+#define ZEROS(page) (0x08000000u << (page))
 
 static int second_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
+	u32 size, says = SIGNED;
 	u64 head = 0;
-	u32 size;
 	size_t at;
 
 	(void)ctx;
@@ -154,8 +155,10 @@ static int second_compress(void *ctx, const void *src, size_t n, void *dst, size
 	for (at = 0; at + PAGE_SIZE <= n; at += PAGE_SIZE) {
 		const u64 *page = (const u64 *)src + at / sizeof(u64);
 
-		if (!page[0])
+		if (!page[0]) {
+			says |= ZEROS(at / PAGE_SIZE);
 			continue;
+		}
 		if (name(page, PAGE_SIZE, true) != (u32)page[0] || (head && page[0] != head))
 			return -EIO;
 		head = page[0];
@@ -165,7 +168,7 @@ static int second_compress(void *ctx, const void *src, size_t n, void *dst, size
 	size = (u32)(head >> 32) / 2;
 	if (size > cap)
 		return -ENOSPC;
-	make(dst, (u32)head | SIGNED, size, size);
+	make(dst, (u32)head | says, size, size);
 	return (int)size;
 }
 
@@ -182,8 +185,14 @@ static int second_decompress(void *ctx, const void *src, size_t n, void *dst, si
 	value = name(bytes, n, false);
 	if (!(value & SIGNED))
 		explore_fail("the second codec is to read what the first made");
-	for (at = 0; at < cap; at += PAGE_SIZE)
-		make((u64 *)dst + at / sizeof(u64), value & ~SIGNED, (u32)n, PAGE_SIZE);
+	for (at = 0; at < cap; at += PAGE_SIZE) {
+		u64 *page = (u64 *)dst + at / sizeof(u64);
+
+		if (value & ZEROS(at / PAGE_SIZE))
+			memset(page, 0, PAGE_SIZE);
+		else
+			make(page, value & (ZEROS(0) - 1), (u32)n, PAGE_SIZE);
+	}
 	return 0;
 }
 

@@ -734,6 +734,11 @@
 	.act = { { COMPACT }, { UNIT(0, HALF), FREE(3) }, { READ(0), READ(1) } },
 },
 {
+	.name = "a unit that is recompressed as it comes to its slots",
+	.units = 4, .slots = 8, .recompress = true, .most = 2,
+	.act = { { UNIT(0, HALF) }, { RECOMPRESS(0) } },
+},
+{
 	.name = "a write without room against a unit that another takes apart",
 	.units = 4, .slots = 8, .limit_pages = 3, .most = 2,
 	.before = { UNIT(0, PAGE_SIZE + HALF), FREE(1), FREE(2), FREE(3) },

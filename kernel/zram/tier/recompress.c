@@ -184,13 +184,27 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 	return RECOMPRESS_KEPT;
 }
 
-/* Tries the unit that word of slot i names, which is meant.  As store_recompress(). */
+/* Whether no codec of a higher priority takes units. */
+static bool is_last_for_units(const struct store *s, unsigned int priority)
+{
+	while (++priority < STORE_CODECS)
+		if (s->streams[priority] && unit_fits(s, priority))
+			return false;
+	return true;
+}
+
+/*
+ * Tries the unit that word of slot i names, which is meant.  As store_recompress(); but where no
+ * number is left for another unit, others go on.
+ */
 static int try_unit(struct store *s, u64 i, struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)
 {
-	u64 kept = r->priority == store_last_codec(s) ? SLOT_INCOMPRESSIBLE : 0;
+	u64 kept = is_last_for_units(s, r->priority) ? SLOT_INCOMPRESSIBLE : 0;
 	int done = unit_recompress(s, i, word, r->priority, r->threshold, kept, w->page);
 
+	if (done == -ENOSPC)
+		return RECOMPRESS_PASSED;
 	return done < 0 ? done : done ? RECOMPRESS_DONE : RECOMPRESS_KEPT;
 }
 
@@ -248,7 +262,9 @@ bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recomp
 		u64 word = host_a64_read_acquire(slot);
 
 		if (is_meant(s, r, word))
-			count[band_of(unit_page_bytes(s, word))]++;
+			count[band_of(unit_page_bytes(s, word))] +=
+				slot_type(word) == SLOT_UNIT ?
+					unit_is_meant(s, *at - 1, r, word) : 1;
 	}
 	return *at < end;
 }

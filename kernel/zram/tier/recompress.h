@@ -56,9 +56,9 @@ void recompress_request_init(struct recompress_request *r, unsigned int priority
 unsigned int store_last_codec(const struct store *s);
 
 /*
- * Tries slot i < slots, and counts in the request.  0, or an error with which nothing has changed
- * but that the page is not idle any more: -EIO: a codec failed; -ENOMEM; -ENOSPC as
- * store_try_write().
+ * Tries slot i < slots, and counts in the request.  An enum recompress_outcome, or an error with
+ * which nothing has changed but that the page is not idle any more: -EIO: a codec failed; -ENOMEM;
+ * -ENOSPC as store_try_write(), but not of a unit, which is passed over then.
  * Memory is not waited for.  mem_limit is not looked at, since less is taken than is given back.
  * Process context; one caller at a time for each store (hold.h counts on it).
  */

@@ -243,8 +243,9 @@ static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t
 }
 
 /*
- * Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page, or half of its
- * pages are of one word.  Those take no memory alone, so the unit may not have it from them.
+ * Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page, or half of the
+ * pages of a new one are of one word.  Those take no memory alone, so the unit may not have it from
+ * them.
  */
 static int unit_pack(struct store *s, const struct codec_ops *codec, struct stream *st,
 		     unit_gather *gather, void *arg)
@@ -262,9 +263,10 @@ static int unit_pack(struct store *s, const struct codec_ops *codec, struct stre
 		memcpy(st->unit, arg, bytes);
 	for (at = 0; at < bytes; at += PAGE_SIZE)
 		fills += store_is_fill((char *)st->unit + at, &fill);
-	if (2 * fills >= s->units->pages)
+	if (gather && 2 * fills >= s->units->pages)
 		return -EAGAIN;
-	cap = (s->units->pages - (fills ? fills : 1)) * pool_max_small(&s->pool);
+	cap = (s->units->pages - (fills && fills < s->units->pages ? fills : 1)) *
+	      pool_max_small(&s->pool);
 	n = codec->compress(st->ctx, st->unit, bytes, st->buf, cap);
 	if (n == -ENOSPC)
 		return -EAGAIN;
@@ -282,7 +284,7 @@ static int unit_make_pieces(struct store *s, struct streams *t, u64 key, unit_ga
 {
 	size_t most = pool_max_small(&s->pool);
 	struct stream *st = stream_get(t);
-	int bytes = unit_pack(s, t->codec, st, gather, arg), err = 0;
+	int bytes = unit_pack(s, t->codec, st, gather, arg), err = 0, again;
 	unsigned int n = bytes > 0 ? (unsigned int)((bytes + most - 1) / most) : 0, k;
 	const char *from;
 
@@ -297,8 +299,9 @@ static int unit_make_pieces(struct store *s, struct streams *t, u64 key, unit_ga
 	if (err)
 		return err;
 	st = stream_get(t);
-	if (unit_pack(s, t->codec, st, gather, arg) != bytes)
-		err = -EAGAIN;
+	again = unit_pack(s, t->codec, st, gather, arg);
+	if (again != bytes)
+		err = again < 0 ? again : -EAGAIN;
 	for (from = st->buf, k = 0; !err && k < n; from += piece_bytes((size_t)bytes, n, k), k++)
 		pool_write(&s->pool, refs[k], from);
 	stream_put(st);
@@ -713,8 +716,11 @@ int units_tidy(struct store *s, unsigned int how)
 
 /* ---- with another codec ---- */
 
-/* The pages of a held instance, which slots first and up say by word; zeros for those that died. */
-static int instance_copy(struct store *s, u64 first, u64 word, char *pages)
+/*
+ * The pages of a held instance, which slots first and up say by word; zeros for those that died, or
+ * that did not come to their slots yet.  *live: a bit for each of the others.
+ */
+static int instance_copy(struct store *s, u64 first, u64 word, char *pages, unsigned int *live)
 {
 	struct streams *t = s->streams[slot_codec(word)];
 	struct stream *st = stream_get(t);
@@ -723,9 +729,12 @@ static int instance_copy(struct store *s, u64 first, u64 word, char *pages)
 
 	err = instance_unpack(s, t->codec, st, unit_instance(word), pages, s->units->pages);
 	stream_put(st);
-	for (k = 0; k < s->units->pages; k++)
-		if (!slot_same_value(host_a64_read(store_slot(s, first + k)), word))
+	for (k = 0, *live = 0; k < s->units->pages; k++) {
+		if (slot_same_value(host_a64_read(store_slot(s, first + k)), word))
+			*live |= 1u << k;
+		else
 			memset(pages + ((size_t)k << PAGE_SHIFT), 0, PAGE_SIZE);
+	}
 	return err;
 }
 
@@ -743,23 +752,27 @@ int unit_recompress(struct store *s, u64 i, u64 word, unsigned int priority, siz
 		    u64 kept, void *pages)
 {
 	u64 first = i & ~(u64)(s->units->pages - 1), new = 0;
-	bool made, smaller;
-	unsigned int k;
+	bool made = false, smaller;
+	unsigned int live, k;
 	int err;
 
 	if (!instance_hold(s, store_slot(s, i), word))
 		return 0;
-	err = instance_copy(s, first, word, pages);
-	if (!err)
+	err = instance_copy(s, first, word, pages, &live);
+	if (!err && live) {
 		err = unit_make_by(s, first, priority, NULL, pages, NUMA_NO_NODE,
 				   STORE_PAST_LIMIT, &new);
-	made = !err;
+		made = !err;
+	}
 	smaller = made && (!below || unit_page_bytes(s, new) < below) &&
 		  instance_room(s, unit_instance(new)) < instance_room(s, unit_instance(word));
 	for (k = 0; k < s->units->pages && (made || err == -EAGAIN); k++) {
-		if (!smaller)
+		/* Zeros were compressed for the others, whatever their slots say by now. */
+		bool is = live & 1u << k;
+
+		if (is && !smaller)
 			unit_mark(store_slot(s, first + k), word, kept, SLOT_TOUCHED);
-		if (made && !(smaller && unit_replace(s, first + k, word, new)))
+		if (made && !(is && smaller && unit_replace(s, first + k, word, new)))
 			unit_drop_page(s, new);
 	}
 	instance_drop(s, unit_instance(word));

@@ -114,8 +114,8 @@ void unit_put(struct store *s, u64 i, u64 word);
 
 /*
  * Reads slot i < slots, which is of a unit, into page.  That is no read of the slot, unless touch
- * says so.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by now;
- * -EIO: it does not decompress, and page is zeros.
+ * says so.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by now, or of
+ * one by another codec; -EIO: it does not decompress, and page is zeros.
  */
 int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word);
 
@@ -144,8 +144,9 @@ int units_tidy(struct store *s, unsigned int how);
 /*
  * Makes a unit anew by the codec of a priority, whose streams have room for one, if its pieces take
  * less room then, and a page fewer bytes than below, unless that is 0.  word: what slot i, one of
- * its pages, had.  Pages that died in it are zeros.  pages: as many as of a unit.  If it does not
- * get smaller the slots are marked with kept, 0 or SLOT_INCOMPRESSIBLE, and not idle any more.
+ * its pages, had.  Pages that died in it are zeros, and those that come to their slots meanwhile
+ * stay in the old one.  pages: as many as of a unit.  If it does not get smaller the slots are
+ * marked with kept, 0 or SLOT_INCOMPRESSIBLE, and not idle any more.
  * mem_limit is not looked at.  1: it is smaller; 0: it is not, or was written meanwhile; -EIO: a
  * codec failed; -ENOMEM, which is not waited for; -ENOSPC.  Process context.
  */
