@@ -738,44 +738,38 @@ static int instance_copy(struct store *s, u64 first, u64 word, char *pages, unsi
 	return err;
 }
 
-static void unit_drop_page(struct store *s, u64 word)
-{
-	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
-	struct release_todo todo = { NULL, false };
-
-	unit_drop(s, cpu, word, &todo);
-	host_percpu_unlock(&s->cpus, cpu);
-	release_finish(&todo);
-}
-
 int unit_recompress(struct store *s, u64 i, u64 word, unsigned int priority, size_t below,
 		    u64 kept, void *pages)
 {
 	u64 first = i & ~(u64)(s->units->pages - 1), new = 0;
-	bool made = false, smaller;
-	unsigned int live, k;
+	struct release_todo todo = { NULL, false };
+	unsigned int live, left = 0, k;
+	struct store_cpu *cpu;
+	bool smaller;
 	int err;
 
 	if (!instance_hold(s, store_slot(s, i), word))
 		return 0;
 	err = instance_copy(s, first, word, pages, &live);
-	if (!err && live) {
+	if (!err)
 		err = unit_make_by(s, first, priority, NULL, pages, NUMA_NO_NODE,
 				   STORE_PAST_LIMIT, &new);
-		made = !err;
-	}
-	smaller = made && (!below || unit_page_bytes(s, new) < below) &&
+	smaller = !err && live && (!below || unit_page_bytes(s, new) < below) &&
 		  instance_room(s, unit_instance(new)) < instance_room(s, unit_instance(word));
-	for (k = 0; k < s->units->pages && (made || err == -EAGAIN); k++) {
+	for (k = 0; k < s->units->pages && (!err || err == -EAGAIN); k++) {
 		/* Zeros were compressed for the others, whatever their slots say by now. */
 		bool is = live & 1u << k;
 
+		left += !(is && smaller && unit_replace(s, first + k, word, new));
 		if (is && !smaller)
 			unit_mark(store_slot(s, first + k), word, kept, SLOT_TOUCHED);
-		if (made && !(is && smaller && unit_replace(s, first + k, word, new)))
-			unit_drop_page(s, new);
 	}
 	instance_drop(s, unit_instance(word));
+	cpu = host_percpu_lock(&s->cpus);
+	while (!err && left--)
+		unit_drop(s, cpu, new, &todo);
+	host_percpu_unlock(&s->cpus, cpu);
+	release_finish(&todo);
 	return smaller ? 1 : err == -EAGAIN ? 0 : err;
 }
 

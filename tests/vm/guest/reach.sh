@@ -17,7 +17,7 @@ mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 count() { cat $thp/hugepages-16kB/stats/$1; }
 end=$(($(date +%s) + LONG))
 # Small files that come and go keep memory in pieces.
-swapcheck --mb 90 --procs 5 --passes 1 --forks 2 --loop "$LONG" >/tmp/out 2>&1 & user=$!
+swapcheck --mb 115 --procs 5 --passes 1 --forks 2 --loop "$LONG" >/tmp/out 2>&1 & user=$!
 i=0
 while [ "$(date +%s)" -lt $end ]; do
 	mkdir -p /tmp/$((i % 4))
