@@ -26,7 +26,8 @@ while [ "$(date +%s)" -lt $end ]; do
 	i=$((i + 1))
 	[ $((i % 20)) != 0 ] || note "$((end - $(date +%s))) s before the end: $(awk '{ print $2 }' "$(z 0 unit_stat)") of $(($(mm 0 1) / pagesize)) pages that are out are in units; folios of 16 KiB: $(count anon_fault_alloc) had, $(count anon_fault_fallback) not; $(count swpout) out whole, $(count swpout_fallback) in pages"
 done
-check "contents hold" wait $user
+wait $user
+check "contents hold" [ $? = 0 ]
 swapoff /dev/zram0
 invariants 0
 finish
