@@ -355,7 +355,7 @@ static void a_codec_with_a_dictionary_passes_units_over(void **state)
 }
 
 /* The last codec that takes units says which are incompressible. */
-static void a_last_codec_with_a_dictionary_leaves_no_unit_to_be_tried_for_ever(void **state)
+static void with_a_dictionary_last_no_unit_is_tried_for_ever(void **state)
 {
 	static unsigned char dict[4096];
 	const struct store_config cfg = {
@@ -513,7 +513,7 @@ int main(void)
 		cmocka_unit_test(what_is_counted_is_what_is_tried),
 		cmocka_unit_test(a_request_is_about_all_pages_of_a_unit_or_none),
 		cmocka_unit_test(a_codec_with_a_dictionary_passes_units_over),
-		cmocka_unit_test(a_last_codec_with_a_dictionary_leaves_no_unit_to_be_tried_for_ever),
+		cmocka_unit_test(with_a_dictionary_last_no_unit_is_tried_for_ever),
 		cmocka_unit_test(where_no_unit_is_left_to_be_made_others_go_on),
 		cmocka_unit_test(at_each_failure_nothing_changes),
 		cmocka_unit_test(a_codec_that_fails_changes_nothing),

@@ -8,9 +8,9 @@
  * 64 KiB, by pages in order and by pages in no order.  Of each unit all but one page are discarded
  * then: apart_ms is how long it takes until waste is an eighth, and left what is taken then.  Last
  * all is written again, and discarded; and once more, and recompressed by the second codec, which
- * takes again_us a page, and leaves `again` once it was compacted.  empty_us is what a read of a page takes that was never
- * written.  --unit 4096 is the device without units, in-tree's, too.  One line of JSON goes to the
- * console: "bench: {...}".
+ * takes again_us a page, and leaves `again` once it was compacted.  empty_us is what a read of a
+ * page takes that was never written.  --unit 4096 is the device without units, in-tree's, too.  One
+ * line of JSON goes to the console: "bench: {...}".
  */
 #include "zramdev.h"
 

@@ -114,8 +114,8 @@ void unit_put(struct store *s, u64 i, u64 word);
 
 /*
  * Reads slot i < slots, which is of a unit, into page.  That is no read of the slot, unless touch
- * says so.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by now, or of
- * one by another codec; -EIO: it does not decompress, and page is zeros.
+ * says so.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by now, or
+ * of one by another codec; -EIO: it does not decompress, and page is zeros.
  */
 int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word);
 

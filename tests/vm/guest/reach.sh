@@ -1,5 +1,5 @@
 #!/bin/sh
-# How much of what swaps out is in units, after a while of processes that want more than memory holds.
+# How much of what swaps out is in units, after a while of processes that come and go.
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # vm: kernel=stock-6.12,stock-7.3 mem=768M cpus=2 timeout=900 long=yes
 # vm: progs=swapcheck tools=mkswap,swapon,swapoff
