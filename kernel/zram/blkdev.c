@@ -409,19 +409,6 @@ const struct block_device_operations zram_devops = {
 	.swap_slot_free_notify = zram_slot_free_notify,
 };
 
-void zram_limits(struct queue_limits *lim)
-{
-	*lim = (struct queue_limits){
-		.logical_block_size = ZRAM_BLOCK,
-		.physical_block_size = PAGE_SIZE,
-		.io_min = PAGE_SIZE,
-		.io_opt = PAGE_SIZE,
-		.max_hw_discard_sectors = UINT_MAX,
-		.max_write_zeroes_sectors = UINT_MAX,
-		.features = BLK_FEAT_SYNCHRONOUS | BLK_FEAT_STABLE_WRITES,
-	};
-}
-
 int zram_blkdev_make(struct zram *z)
 {
 	unsigned int i;
