@@ -80,7 +80,7 @@ static void device_tick(struct host_work *w)
 
 	if (now - z->looked >= ZRAM_TICK_US * 1000) {
 		z->looked = now;
-		shrink_look(&z->store.shrink);
+		shrink_look(&z->store.shrink, store_count(&z->store, CNT_ROOM));
 	} else {
 		/* Too early: who freed something meanwhile saw us queued, so come again. */
 		again = true;
