@@ -78,38 +78,30 @@ static const char *check_lists(struct pool_class *c, u64 *listed)
 	return partial == c->partial ? NULL : "a class does not know how many zspages are on its lists";
 }
 
-static const char *check_zspages(struct pool *p, struct pool_walk *w)
+const char *pool_check(struct pool *p, u64 *used)
 {
+	struct pool_walk w = { .p = p };
 	const char *bad;
 	u64 listed = 0;
 	u32 i;
 
-	w->p = p;
-	zspage_each(&p->zspages, check_zspage, w);
-	if (w->bad)
-		return w->bad;
+	zspage_each(&p->zspages, check_zspage, &w);
+	if (used)
+		*used = w.used;
+	if (w.bad)
+		return w.bad;
 	for (i = 0; i < p->table.nclasses; i++) {
 		bad = check_lists(&p->class[i], &listed);
 		if (bad)
 			return bad;
 	}
-	if (listed != w->partial)
+	if (listed != w.partial)
 		return "a partial zspage is on no list";
 	if (!zspage_table_is_tidy(&p->zspages))
 		return "a chunk of descriptors is not in use";
-	if (w->pages != pool_pages(p))
+	if (w.pages != pool_pages(p))
 		return "pages in zspages != pool_pages()";
 	return NULL;
-}
-
-const char *pool_check(struct pool *p, u64 *used)
-{
-	struct pool_walk w = { 0 };
-	const char *bad = check_zspages(p, &w);
-
-	if (used)
-		*used = w.used;
-	return bad;
 }
 
 const char *pool_check_ref(struct pool *p, u64 ref, u32 *key)
