@@ -27,7 +27,7 @@
 /* One writeback.  Made by zram_wb_make(); used by one thread. */
 struct wb_work {
 	struct zram *z;
-	bool stop;                      /* zram_wb_stop() */
+	bool stop;      /* by any thread: zram_wb_write() ends as soon as may be, with -EINTR */
 	struct list_head idle;          /* requests that are not in flight */
 	unsigned int in_flight;
 	int err;                        /* the last one of a bio */
@@ -78,10 +78,14 @@ int zram_wb_write(struct wb_work *w);
  */
 void zram_wb_unchoose(struct zram *z);
 
-/* Ends zram_wb_write(), in which another thread is, as soon as may be: with -EINTR.  Any thread. */
-void zram_wb_stop(struct wb_work *w);
-
 /* ---- blocks, for all who read or write them ---- */
+
+/* What is made for a backing device by zram_reads_make(). */
+struct zram_reads {
+	mempool_t *works, *pages;
+	struct workqueue_struct *queue;
+	struct workqueue_struct *writes;        /* of who writes back by hand: one work at a time */
+};
 
 struct zram_io {
 	struct bio_vec bv;

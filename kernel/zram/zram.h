@@ -73,7 +73,7 @@ struct zram_algorithm {
 struct zram_backing {
 	struct file *file;              /* NULL: none, as bdev; while disksize is not 0 they stay */
 	struct block_device *bdev;
-	struct zram_reads *reads;       /* backing.c; as file */
+	struct zram_reads *reads;       /* wb.h; as file */
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;	/* it keeps compressed pages; fixed while disksize is not 0 */
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
@@ -259,11 +259,6 @@ void zram_backing_exit(void);
  */
 struct zram_reads *zram_reads_make(const struct zram *z);
 void zram_reads_drop(struct zram_reads *t);
-/*
- * Has a work run at a nice value of 0, whoever calls.  It is one at a time, and may take long.  The
- * device stays.
- */
-void zram_backing_queue(struct zram *z, struct work_struct *work);
 /*
  * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too;
  * or it was read at once; or an error of store_read().  Sleeps for memory only.

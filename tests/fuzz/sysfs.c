@@ -204,16 +204,18 @@ int zram_remove_nr(int nr)
 }
 
 /* backing.c */
+static struct zram_reads reads_of_disk;
+
 struct zram_reads *zram_reads_make(const struct zram *z)
 {
 	must(z == &zram && shim_at_rest() && reads <= 1);
 	reads++;
-	return (struct zram_reads *)&reads;
+	return &reads_of_disk;
 }
 
 void zram_reads_drop(struct zram_reads *t)
 {
-	must(!t || (t == (struct zram_reads *)&reads && reads-- > 0));
+	must(!t || (t == &reads_of_disk && reads-- > 0));
 }
 
 void zram_incoming_look(struct zram *z)
@@ -222,9 +224,9 @@ void zram_incoming_look(struct zram *z)
 }
 
 /* Of a device, with nothing of the engine's in anybody's hand. */
-void zram_backing_queue(struct zram *z, struct work_struct *work)
+void queue_work(struct workqueue_struct *queue, struct work_struct *work)
 {
-	must(z->disksize && z->backing.reads && shim_mutexes() == 1);
+	must(zram.disksize && zram.backing.reads && !queue && shim_mutexes() == 1);
 	work->fn(work);
 }
 
