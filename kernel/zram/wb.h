@@ -6,8 +6,6 @@
  * pp_lock is held from the first choice to the last page that came back, so the store and the
  * device stay, and no slot is chosen by two.  Nothing is in flight when it is let go.  check_lock
  * is held for reading, for a page or a piece of slots at a time.
- *
- * Who may have pages in flight has a nice value of 0 at most: pages without room may wait for him.
  */
 #ifndef EBB_KERNEL_WB_H
 #define EBB_KERNEL_WB_H
