@@ -47,7 +47,7 @@ static int __init zram_init(void)
 	}
 	if (ZRAM_HAS(MEMORY_TRACKING))
 		zram_debugfs_init();
-	err = zram_control_register();
+	err = class_register(&zram_control);
 	if (err) {
 		pr_err("cannot register zram-control: error %d\n", err);
 		zram_end();
@@ -57,14 +57,14 @@ static int __init zram_init(void)
 		err = zram_add();
 	if (err >= 0)
 		return 0;
-	zram_control_unregister();
+	class_unregister(&zram_control);
 	zram_end();
 	return err;
 }
 
 static void __exit zram_exit(void)
 {
-	zram_control_unregister();
+	class_unregister(&zram_control);
 	zram_end();
 }
 

@@ -245,14 +245,14 @@ static void add_files(const struct attribute_group **groups)
 		}
 }
 
-int class_register(struct class *class)
+int class_register(const struct class *class)
 {
 	control = class;
 	add_files(class->class_groups);
 	return 0;
 }
 
-void class_unregister(struct class *class)
+void class_unregister(const struct class *class)
 {
 	must(class == control);
 }
@@ -762,7 +762,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	fill_slots();
 	add_files(zram_disk_groups);
 	disk_files = files;
-	zram_control_register();
+	class_register(&zram_control);
 	for (unsigned int i = 0; i < files; i++)
 		must_have_its_mode(i);
 	return 0;
