@@ -73,7 +73,7 @@ static void a_full_store_promises_nothing(void **state)
 
 	must_eq(shrink_count(&s->shrink), 0);
 	fill(0, SLOTS);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	/* What a chain leaves over at its end is no hope: here 65536 - 107 * 608. */
 	must_eq(shrink_count(&s->shrink), 0);
 	must_eq(shrink_some(&s->shrink), 0);
@@ -87,7 +87,7 @@ static void what_is_promised_is_there(void **state)
 
 	fill(0, SLOTS);
 	thin_out(4);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	before = pool_pages(&s->pool);
 	promised = shrink_count(&s->shrink);
 	room = store_count(s, CNT_ROOM) >> PAGE_SHIFT;
@@ -99,7 +99,7 @@ static void what_is_promised_is_there(void **state)
 	must_hold(store_check(s));
 	/* And no more, as often as it looks. */
 	for (unsigned int i = 0; i < 4; i++) {
-		shrink_look(&s->shrink);
+		shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 		must_eq(shrink_count(&s->shrink), 0);
 	}
 	rig_close();
@@ -115,7 +115,7 @@ static void what_is_held_back_is_counted_once(void **state)
 	hold_workers(&s->release);
 	for (u64 i = 0; i < SLOTS; i++)
 		must_eq(store_free(s, i), 0);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	held = release_held(&s->release) >> PAGE_SHIFT;
 	must(held > SLOTS * SIZE / 2 >> PAGE_SHIFT);
 	bufs = release_full_in(s->release.item, s->release.items);
@@ -157,16 +157,16 @@ static void what_a_pass_could_not_free_is_not_promised_again(void **state)
 	struct store *s = rig_open_read();
 	u64 promised, before;
 
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	must(shrink_count(&s->shrink) > 0);
 	shrink_to_nothing(s);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	must_eq(shrink_count(&s->shrink), 0);
 	readers_leave(s);
 	/* More is freed: that much is promised. */
 	for (u64 i = 0; i < SLOTS; i += 128)
 		must_eq(store_free(s, i), 0);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	promised = shrink_count(&s->shrink);
 	must(promised > 0);
 	before = pool_pages(&s->pool);
@@ -181,19 +181,19 @@ static void a_look_anew_doubts_what_the_last_pass_left(void **state)
 	struct store *s = rig_open_read();
 	u64 promised, before;
 
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	shrink_to_nothing(s);
 	readers_leave(s);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	must_eq(shrink_count(&s->shrink), 0);
-	shrink_look_anew(&s->shrink);
+	shrink_look_anew(&s->shrink, store_count(s, CNT_ROOM));
 	promised = shrink_count(&s->shrink);
 	must(promised > 0);
 	before = pool_pages(&s->pool);
 	shrink_to_nothing(s);
 	must_be_at_most(pool_pages(&s->pool), before - promised);
 	/* That pass is proof again. */
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	must_eq(shrink_count(&s->shrink), 0);
 	rig_close();
 }
@@ -206,19 +206,19 @@ static void the_rest_is_done_by_the_worker(void **state)
 	fill(0, SLOTS);
 	thin_out(4);
 	before = pool_pages(&s->pool);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	shrink_rest(&s->shrink, ~(u64)0);
 	must_be_at_most(pool_pages(&s->pool), before / 3);
 	/* What ends takes it back. */
 	thin_out(8);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	must(shrink_count(&s->shrink) > 0);
 	shrink_set_ended(&s->shrink, true);
 	before = host_a64_read(&s->pool.compact_at);
 	shrink_rest(&s->shrink, ~(u64)0);
 	must_eq(host_a64_read(&s->pool.compact_at), before);
 	/* Somebody who was just compacting, or looking, writes down what is left. */
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	must_eq(shrink_count(&s->shrink), 0);
 	must(!shrink_rest(&s->shrink, 1));
 	/* Who only wanted it to be quiet for a while has it go on. */
@@ -338,7 +338,7 @@ static void compact_over_and_over(struct store *s)
 		for (u64 k = 0; k < SLOTS; k++)
 			if (k % 3)
 				must_eq(store_free(s, k), 0);
-		shrink_look(&s->shrink);
+		shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	}
 }
 
@@ -363,7 +363,7 @@ static void callers_do_a_little_while_another_compacts(void **state)
 	s = rig_open((u64)1 << 30);
 	fill(0, slots);
 	thin_out(3);
-	shrink_look(&s->shrink);
+	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	call_beside(s, figures ? compact_once : compact_over_and_over);
 	rig_close();
 	slots = SLOTS;

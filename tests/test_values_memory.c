@@ -203,15 +203,15 @@ static void the_live_need_what_they_would_need_alone(void **state)
 /* While deletes go on, a pass of compaction may find that all holes cannot be closed. */
 static bool deleting;
 
-void __real_shrink_look(struct shrink *sh);
-void __wrap_shrink_look(struct shrink *sh);
+void __real_shrink_look(struct shrink *sh, u64 room);
+void __wrap_shrink_look(struct shrink *sh, u64 room);
 
-void __wrap_shrink_look(struct shrink *sh)
+void __wrap_shrink_look(struct shrink *sh, u64 room)
 {
 	/* A look anew forgets the pass; so does the first, which had none. */
 	bool anew = !sh->until;
 
-	__real_shrink_look(sh);
+	__real_shrink_look(sh, room);
 	if (anew || !READ_ONCE(deleting))
 		return;
 	sh->stuck = (u64)1 << 40;

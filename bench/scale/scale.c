@@ -208,7 +208,7 @@ static void shrink(void)
 static void look(void)
 {
 	if (sim_cpu() == 1)
-		shrink_look(&store->shrink);
+		shrink_look(&store->shrink, store_count(store, CNT_ROOM));
 }
 
 static void reclaims_or_frees(void *arg)

@@ -453,11 +453,12 @@ void pool_compact_begin(struct pool *p, struct pool_compaction *pc)
 	pc->until = host_a64_read(&p->compact_at) + 1 + p->table.nclasses;
 	pc->left = p->table.nclasses / POOL_LOOK + 2;
 	pc->pages = 0;
+	pc->try = false;
 	for (i = 0; i < p->table.nclasses; i++)
 		pc->left += pool_compact_steps(&p->class[i], READ_ONCE(p->class[i].partial));
 }
 
-static bool compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps, bool try)
+bool pool_compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps)
 {
 	u64 at;
 
@@ -466,20 +467,15 @@ static bool compact_go(struct pool *p, struct pool_compaction *pc, unsigned int 
 		if (at >= pc->until || !pc->left)
 			return false;
 		pc->left--;
-		pc->pages += compact_step(p, at, try);
+		pc->pages += compact_step(p, at, pc->try);
 	}
 	return true;
 }
 
-bool pool_compact_go(struct pool *p, struct pool_compaction *pc, unsigned int steps)
-{
-	return compact_go(p, pc, steps, false);
-}
-
 u64 pool_compact_some(struct pool *p, unsigned int steps)
 {
-	struct pool_compaction pc = { .until = ~(u64)0, .left = steps };
+	struct pool_compaction pc = { .until = ~(u64)0, .left = steps, .try = true };
 
-	compact_go(p, &pc, steps, true);
+	pool_compact_go(p, &pc, steps);
 	return pc.pages;
 }

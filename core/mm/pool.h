@@ -214,6 +214,7 @@ struct pool_compaction {
 	u64 until;                      /* it is over when pool.compact_at comes there, */
 	u64 left;                       /* or after so many more steps */
 	u64 pages;                      /* that its steps freed */
+	bool try;                       /* a step is skipped if the class lock is taken */
 };
 
 /*

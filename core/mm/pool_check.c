@@ -12,8 +12,8 @@ struct pool_walk {
 
 struct release_walk {
 	struct release *r;
-	const char *bad;
 	u64 objects;                    /* named by buffers */
+	u64 held;                       /* bytes of pages that those of a CPU take */
 };
 
 static void check_zspage(struct zspage *z, void *arg)
@@ -78,38 +78,30 @@ static const char *check_lists(struct pool_class *c, u64 *listed)
 	return partial == c->partial ? NULL : "a class does not know how many zspages are on its lists";
 }
 
-static const char *check_zspages(struct pool *p, struct pool_walk *w)
+const char *pool_check(struct pool *p, u64 *used)
 {
+	struct pool_walk w = { .p = p };
 	const char *bad;
 	u64 listed = 0;
 	u32 i;
 
-	w->p = p;
-	zspage_each(&p->zspages, check_zspage, w);
-	if (w->bad)
-		return w->bad;
+	zspage_each(&p->zspages, check_zspage, &w);
+	if (used)
+		*used = w.used;
+	if (w.bad)
+		return w.bad;
 	for (i = 0; i < p->table.nclasses; i++) {
 		bad = check_lists(&p->class[i], &listed);
 		if (bad)
 			return bad;
 	}
-	if (listed != w->partial)
+	if (listed != w.partial)
 		return "a partial zspage is on no list";
 	if (!zspage_table_is_tidy(&p->zspages))
 		return "a chunk of descriptors is not in use";
-	if (w->pages != pool_pages(p))
+	if (w.pages != pool_pages(p))
 		return "pages in zspages != pool_pages()";
 	return NULL;
-}
-
-const char *pool_check(struct pool *p, u64 *used)
-{
-	struct pool_walk w = { 0 };
-	const char *bad = check_zspages(p, &w);
-
-	if (used)
-		*used = w.used;
-	return bad;
 }
 
 const char *pool_check_ref(struct pool *p, u64 ref, u32 *key)
@@ -129,54 +121,58 @@ const char *pool_check_ref(struct pool *p, u64 ref, u32 *key)
 	return NULL;
 }
 
-/* Checks the references at positions from .. to - 1; returns the sum of their room. */
-static u64 check_refs(struct release_walk *w, const struct release_buf *b, u64 from, u64 to)
+/* Checks the references at positions from .. to - 1. */
+static const char *check_refs(struct release_walk *w, const struct release_buf *b, u64 from, u64 to)
 {
-	u64 sum = 0, at;
+	const char *bad = NULL;
+	u64 at;
 	u32 key;
 
 	if (to - from > RELEASE_REFS)
-		w->bad = "a buffer has more than fits in it";
-	for (at = from; at != to && !w->bad; at++) {
+		return "a buffer has more than fits in it";
+	for (at = from; at != to && !bad; at++) {
 		u64 ref = b->ref[at % RELEASE_REFS];
 
-		w->bad = pool_check_ref(w->r->pool, ref, &key);
-		sum += pool_ref_room(w->r->pool, ref);
+		bad = pool_check_ref(w->r->pool, ref, &key);
+		w->held += pool_ref_room(w->r->pool, ref);
 		w->objects++;
 	}
-	return sum;
+	return bad;
 }
 
-static void check_cpu(struct release_walk *w, struct release_cpu *rc)
+static const char *check_cpu(struct release_walk *w, struct release_cpu *rc)
 {
-	u64 head = host_a64_read(&rc->head), tail = host_a64_read(&rc->tail);
-	u64 held = check_refs(w, rc->buf, head, tail), full = 0, bytes;
+	u64 head = host_a64_read(&rc->head), tail = host_a64_read(&rc->tail), full = 0, was;
 	struct release_buf *b;
+	const char *bad;
 
-	if (w->bad)
-		return;
-	if (rc->head_seen == head && rc->pushed - rc->pushed_at_head != held)
-		w->bad = "bytes of a ring are not what its owner knows";
+	w->held = 0;
+	bad = check_refs(w, rc->buf, head, tail);
+	if (bad)
+		return bad;
+	if (rc->head_seen == head && rc->pushed - rc->pushed_at_head != w->held)
+		return "bytes of a ring are not what its owner knows";
 	if (rc->end <= tail || rc->end > head + RELEASE_REFS ||
 	    rc->end > tail - tail % RELEASE_REFS + RELEASE_REFS ||
 	    rc->at - rc->buf->ref != (ptrdiff_t)(tail % RELEASE_REFS))
-		w->bad = "a buffer's end is not where a push will look";
+		return "a buffer's end is not where a push will look";
 	if (host_a64_read(&rc->spilling))
-		w->bad = "an item spills, and nobody is there";
-	for (b = rc->queue.full; b && !w->bad; b = b->next, full++) {
+		return "an item spills, and nobody is there";
+	for (b = rc->queue.full; b; b = b->next, full++) {
 		cond_resched();
-		bytes = check_refs(w, b, b->from, b->from + b->n);
-		if (!w->bad && bytes != b->bytes)
-			w->bad = "bytes of a buffer != sum of what its objects take";
-		held += bytes;
+		was = w->held;
+		bad = check_refs(w, b, b->from, b->from + b->n);
+		if (bad)
+			return bad;
+		if (w->held - was != b->bytes)
+			return "bytes of a buffer != sum of what its objects take";
 	}
-	if (!w->bad && full != rc->queue.nfull)
-		w->bad = "a queue does not know how many buffers it has";
-	else if (!w->bad && held != release_cpu_bytes(rc))
-		w->bad = "bytes held back != sum over buffers";
+	if (full != rc->queue.nfull)
+		return "a queue does not know how many buffers it has";
+	return w->held == release_cpu_bytes(rc) ? NULL : "bytes held back != sum over buffers";
 }
 
-static void check_node(struct release_walk *w, struct release_node *node)
+static const char *check_node(struct release_node *node)
 {
 	u64 bufs = node->nitems;
 	unsigned int i;
@@ -184,20 +180,22 @@ static void check_node(struct release_walk *w, struct release_node *node)
 	for (i = 0; i < node->nitems; i++)
 		bufs += node->item[i]->queue.nfull + node->item[i]->queue.nempty;
 	if (bufs != node->out || bufs > node->cpu_bufs + node->limit_bufs)
-		w->bad = "release buffers are not all queued or empty";
-	else if (host_a64_read(&node->inflight[0]) || host_a64_read(&node->inflight[1]))
-		w->bad = "references are in flight, and nobody is there";
+		return "release buffers are not all queued or empty";
+	if (host_a64_read(&node->inflight[0]) || host_a64_read(&node->inflight[1]))
+		return "references are in flight, and nobody is there";
+	return NULL;
 }
 
 const char *release_check(struct release *r, u64 *objects)
 {
 	struct release_walk w = { .r = r };
+	const char *bad = NULL;
 	unsigned int k;
 
-	for (k = 0; k < r->items && !w.bad; k++)
-		check_cpu(&w, r->item[k]);
-	for (k = 0; k < r->nodes && !w.bad; k++)
-		check_node(&w, &r->node[k]);
+	for (k = 0; k < r->items && !bad; k++)
+		bad = check_cpu(&w, r->item[k]);
+	for (k = 0; k < r->nodes && !bad; k++)
+		bad = check_node(&r->node[k]);
 	*objects = w.objects;
-	return w.bad;
+	return bad;
 }

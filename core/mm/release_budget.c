@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * release_budget.c - how much may be held back: the buffers, and who has them.
+ * release_budget.c - how much may be held back: the buffers, and who has them (release.h).
  *
- *     areas --> empty[] --release_budget_draw()--> a CPU's pocket --> its ring, its queue
- *                  ^                                                       |
- *                  +---release_budget_give()--- worker, flush or help -----+
- *
- * A node's buffers are its stock.  A CPU draws several at a time into its pocket, so CPUs that free
- * at the same time seldom meet at the stock's lock.  The price: no other CPU gets what is in a
- * pocket, a quarter of the limit at most.  When nothing is held back each pocket has a few buffers
- * that are made beside the limit (cpu_bufs), so that short bursts of all CPUs do not meet at all.
+ * What pockets cost: no other CPU gets what is in one, a quarter of the limit at most.  When
+ * nothing is held back each has a few buffers that are made beside the limit (cpu_bufs), so that
+ * short bursts of all CPUs do not meet at the stock's lock at all.
  *
  * Lock order: the budget's lock > the stock's;  queue lock > the stock's.
  */

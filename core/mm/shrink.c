@@ -2,12 +2,6 @@
 /* shrink.c - see shrink.h.  sparse has no lock: it is an estimate, and may lose a change. */
 #include "shrink.h"
 
-void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
-		 const struct shrink_owner *owner)
-{
-	*sh = (struct shrink){ .pool = pool, .release = release, .owner = *owner };
-}
-
 /* Pages of the source that the pool has, the reserve included. */
 static u64 shrink_pages(struct shrink *sh)
 {
@@ -66,14 +60,15 @@ bool shrink_rest(struct shrink *sh, u64 ns)
 	return shrink_promised(sh) != 0;
 }
 
-void shrink_look(struct shrink *sh)
+void shrink_look(struct shrink *sh, u64 room)
 {
 	struct pool *p = sh->pool;
 	u64 at = host_a64_read(&p->compact_at), done = host_a64_read(&p->pages_compacted);
-	u64 pages = pool_pages(p), room = sh->owner.room(sh->owner.ctx) + release_held(sh->release);
-	u64 need = room >> PAGE_SHIFT, seems, freed, stuck;
+	u64 pages = pool_pages(p), need, seems, freed, stuck;
 	u32 i, n = p->table.nclasses;
 
+	room += release_held(sh->release);
+	need = room >> PAGE_SHIFT;
 	for (i = 0; i < n; i++)
 		need += READ_ONCE(p->class[i].partial) != 0;
 	seems = pages > need ? pages - need : 0;

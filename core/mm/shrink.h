@@ -25,13 +25,6 @@
 
 #include "release.h"
 
-/* What shrink_look() asks of the store.  Process context. */
-struct shrink_owner {
-	void *ctx;
-	/* The sum of pool_ref_room() of live objects.  A look at each CPU. */
-	u64 (*room)(void *ctx);
-};
-
 /*
  * Orderings (docs/internals/locking.md).
  *
@@ -40,8 +33,7 @@ struct shrink_owner {
  */
 struct shrink {
 	struct pool *pool;
-	struct release *release;
-	struct shrink_owner owner;
+	struct release *release;        /* both outlive it */
 
 	u64 sparse;             /* pages, by the last look and what was freed; READ_ONCE */
 	u32 ended;              /* 1: shrink_count() leaves sparse out; READ_ONCE */
@@ -56,10 +48,6 @@ struct shrink {
 
 #define SHRINK_BUFS 1           /* buffers of what is held back that shrink_some() frees */
 #define SHRINK_STEPS 16         /* steps of compaction that it takes: 8 moves each at most */
-
-/* All three outlive sh. */
-void shrink_init(struct shrink *sh, struct pool *pool, struct release *release,
-		 const struct shrink_owner *owner);
 
 /* Pages that may be given back, by what is known: a look at each node, no lock.  Any context. */
 u64 shrink_count(struct shrink *sh);
@@ -77,10 +65,10 @@ u64 shrink_some(struct shrink *sh);
 bool shrink_rest(struct shrink *sh, u64 ns);
 
 /*
- * Finds out how much is sparse: a look at each CPU and class.  Process context, one call at a time,
- * and none once the owner begins to end.
+ * Finds out how much is sparse: a look at each CPU and class.  room: the sum of pool_ref_room() of
+ * live objects.  Process context, one call at a time, and none once the owner begins to end.
  */
-void shrink_look(struct shrink *sh);
+void shrink_look(struct shrink *sh, u64 room);
 
 /*
  * ended: the owner begins to end, so shrink_count() leaves sparse out, and a shrink_rest() that

@@ -377,21 +377,6 @@ void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg)
 	}
 }
 
-/* Looks at WALK_STEP entries from *nr on. */
-static bool tidy_piece(struct zspage_group *g, u32 *nr, u64 *chunks) __must_hold(&g->lock)
-{
-	unsigned int left;
-
-	for (left = WALK_STEP; left && *nr < g->fresh; left--, ++*nr) {
-		struct chunk *c = chunk_at(g, *nr);
-
-		if (c && (c->nr != *nr || c->free >= g->capacity))
-			return false;
-		*chunks += !!c;
-	}
-	return true;
-}
-
 bool zspage_is_there(struct zspage_group *g, u32 no)
 {
 	u32 nr = no >> g->map.index_bits, place = no & g->map.index_mask;
@@ -406,22 +391,24 @@ bool zspage_is_there(struct zspage_group *g, u32 no)
 	return there;
 }
 
+struct chunk_count {
+	size_t page;            /* of the last descriptor */
+	u64 chunks;
+};
+
+/* A chunk is a page, and its descriptors come in a row. */
+static void count_chunk(struct zspage *z, void *arg)
+{
+	struct chunk_count *n = arg;
+
+	n->chunks += (size_t)z / PAGE_SIZE != n->page;
+	n->page = (size_t)z / PAGE_SIZE;
+}
+
 bool zspage_table_is_tidy(struct zspage_table *t)
 {
-	bool tidy = true;
-	u64 chunks = 0;
-	unsigned int i;
-	u32 nr;
+	struct chunk_count n = { 0 };
 
-	for (i = 0; i <= ZSPAGE_UNITS_MAX; i++) {
-		struct zspage_group *g = t->group[i];
-
-		for (nr = 1; g && tidy && nr < g->fresh; ) {
-			spin_lock(&g->lock);
-			tidy = tidy_piece(g, &nr, &chunks);
-			spin_unlock(&g->lock);
-			cond_resched();
-		}
-	}
-	return tidy && chunks == host_a64_read(&t->chunks);
+	zspage_each(t, count_chunk, &n);
+	return n.chunks == host_a64_read(&t->chunks);
 }

@@ -288,8 +288,8 @@ void zspage_each(struct zspage_table *t, void (*fn)(struct zspage *z, void *arg)
 bool zspage_is_there(struct zspage_group *g, u32 no);
 
 /*
- * For pool_check.c: whether each chunk number is unused, or a chunk that is not wholly free, and
- * t->chunks counts the chunks.  Process context.
+ * For pool_check.c: whether the chunks with an allocated descriptor are as many as t->chunks says,
+ * so that none is wholly free.  Process context.
  */
 bool zspage_table_is_tidy(struct zspage_table *t);
 

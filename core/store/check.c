@@ -6,33 +6,25 @@
 struct check_walk {
 	struct store *s;
 	struct counters sum;
-	const char *bad;
 	u64 objects;                    /* named by slots */
 };
 
-static void check_word(struct check_walk *w, u64 i, u64 word)
+static const char *check_word(struct check_walk *w, u64 i, u64 word)
 {
 	u64 ref = slot_ref(word);
+	const char *bad;
 	size_t bytes;
 	u32 key;
 
-	if (word & SLOT_READERS) {
-		w->bad = "a slot is held by nobody";
-		return;
-	}
+	if (word & SLOT_READERS)
+		return "a slot is held by nobody";
 	if (slot_type(word) == SLOT_PIECE || word & SLOT_NONE ||
-	    (slot_type(word) == SLOT_EMPTY && word)) {
-		w->bad = "a slot word is of no type";
-		return;
-	}
-	if (word & SLOT_ABOUT && !slot_is_page(slot_type(word))) {
-		w->bad = "what is said of pages is said of another slot";
-		return;
-	}
-	if (!w->s->streams[slot_codec(word)]) {
-		w->bad = "a page is of a codec that the store does not have";
-		return;
-	}
+	    (slot_type(word) == SLOT_EMPTY && word))
+		return "a slot word is of no type";
+	if (word & SLOT_ABOUT && !slot_is_page(slot_type(word)))
+		return "what is said of pages is said of another slot";
+	if (!w->s->streams[slot_codec(word)])
+		return "a page is of a codec that the store does not have";
 	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ)
 		w->sum.v[CNT_SAME]++;
 	if (slot_type(word) && slot_type(word) < SLOT_FILL_OBJ)
@@ -40,28 +32,27 @@ static void check_word(struct check_walk *w, u64 i, u64 word)
 	if (slot_type(word) == SLOT_BACKED) {
 		w->sum.v[CNT_BACKED]++;
 		if ((!slot_backed_size(word) && !w->s->units) || slot_backed_size(word) > PAGE_SIZE)
-			w->bad = "a backed slot was of no size";
+			return "a backed slot was of no size";
 	}
 	if (slot_type(word) == SLOT_UNIT) {
 		w->sum.v[CNT_UNIT_PAGES]++;
 		if (!w->s->units)
-			w->bad = "a slot is of a unit, and there are none";
+			return "a slot is of a unit, and there are none";
 	}
 	if (!slot_has_object(word))
-		return;
-	w->bad = pool_check_ref(&w->s->pool, ref, &key);
-	if (!w->bad && key != i)
-		w->bad = "an object has another slot's key";
-	if (w->bad)
-		return;
+		return NULL;
+	bad = pool_check_ref(&w->s->pool, ref, &key);
+	if (bad)
+		return bad;
+	if (key != i)
+		return "an object has another slot's key";
 	bytes = pool_ref_size(&w->s->pool, ref);
 	w->objects++;
 	w->sum.v[CNT_COMPR_BYTES] += (s64)bytes;
 	w->sum.v[CNT_ROOM] += pool_ref_room(&w->s->pool, ref);
 	w->sum.v[CNT_ORIG_BYTES] += (s64)(slot_type(word) == SLOT_BLOB ? bytes : PAGE_SIZE);
 	w->sum.v[CNT_HUGE] += bytes == PAGE_SIZE;
-	if (bytes == PAGE_SIZE && slot_codec(word))
-		w->bad = "a raw page is of a codec";
+	return bytes == PAGE_SIZE && slot_codec(word) ? "a raw page is of a codec" : NULL;
 }
 
 const char *store_check(struct store *s)
@@ -72,22 +63,22 @@ const char *store_check(struct store *s)
 	};
 	struct check_walk w = { .s = s };
 	u64 at = 0, used, held;
+	const char *bad = pool_check(&s->pool, &used);
 	unsigned int k, left;
 	host_a64 *slot;
 
-	w.bad = pool_check(&s->pool, &used);
-	while (at < s->slots && !w.bad) {
+	while (at < s->slots && !bad) {
 		left = STORE_PIECE;
-		while (!w.bad && (slot = store_next_slot(s, &at, s->slots, &left)))
-			check_word(&w, at - 1, host_a64_read(slot));
+		while (!bad && (slot = store_next_slot(s, &at, s->slots, &left)))
+			bad = check_word(&w, at - 1, host_a64_read(slot));
 		cond_resched();
 	}
-	if (!w.bad && s->units)
-		w.bad = s->unit_ops->check(s, &w.sum, &w.objects);
-	if (!w.bad)
-		w.bad = release_check(&s->release, &held);
-	if (w.bad)
-		return w.bad;
+	if (!bad && s->units)
+		bad = s->unit_ops->check(s, &w.sum, &w.objects);
+	if (!bad)
+		bad = release_check(&s->release, &held);
+	if (bad)
+		return bad;
 	if (holds_any(&s->holds))
 		return "an object is held by nobody";
 	if (w.objects + held != used)

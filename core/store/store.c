@@ -25,12 +25,6 @@ static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
 	return slot_swing(store_slot(s, key), from, to);
 }
 
-/* What shrink.h asks of a store. */
-static u64 owner_room(void *ctx)
-{
-	return store_count(ctx, CNT_ROOM);
-}
-
 static void leave_streams(struct store *s)
 {
 	unsigned int p;
@@ -127,7 +121,6 @@ static u64 words_for(const struct store_config *cfg)
 int store_init(struct store *s, struct pages *pages, const struct store_config *cfg)
 {
 	const struct pool_owner owner = { .ctx = s, .look = owner_look, .swing = owner_swing };
-	const struct shrink_owner shrink_owner = { .ctx = s, .room = owner_room };
 	int err;
 
 	memset(s, 0, sizeof(*s));
@@ -158,7 +151,7 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 			   cfg->release_budget);
 	if (err)
 		goto no_release;
-	shrink_init(&s->shrink, &s->pool, &s->release, &shrink_owner);
+	s->shrink = (struct shrink){ .pool = &s->pool, .release = &s->release };
 	return 0;
 
 no_release:

@@ -44,12 +44,6 @@ struct backing_read {
 	struct zram_io io;      /* into packed, or else into page */
 };
 
-struct zram_reads {
-	mempool_t *works, *pages;
-	struct workqueue_struct *queue;
-	struct workqueue_struct *writes;        /* for who writes back by hand */
-};
-
 /* ---- reading ---- */
 
 /*
@@ -241,11 +235,6 @@ void zram_reads_drop(struct zram_reads *t)
 	mempool_destroy(t->pages);
 	mempool_destroy(t->works);
 	kfree(t);
-}
-
-void zram_backing_queue(struct zram *z, struct work_struct *work)
-{
-	queue_work(z->backing.reads->writes, work);
 }
 
 void zram_backing_exit(void)

@@ -173,6 +173,7 @@ static int blkdev_write_page(struct zram *z, u64 slot, struct page *page, struct
 	return err;
 }
 
+/* bio: NULL, and then iter, too: zeros to a part of a page. */
 static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		       const struct piece *p)
 {
@@ -188,7 +189,11 @@ static int write_piece(struct zram *z, struct bio *bio, struct bvec_iter *iter,
 		if (p->len < PAGE_SIZE)
 			err = read_slot(z, p->slot, bounce, CNT_FAILED_WRITE);
 		if (!err) {
-			copy_segments(bio, iter, page_address(bounce) + p->off, p->len, false);
+			if (bio)
+				copy_segments(bio, iter, page_address(bounce) + p->off, p->len,
+					      false);
+			else
+				memset(page_address(bounce) + p->off, 0, p->len);
 			err = blkdev_write_page(z, p->slot, bounce, NULL, NULL);
 		}
 		mempool_free(bounce, z->write_bounces);
@@ -305,23 +310,6 @@ static void read_write(struct zram *z, struct bio *bio, bool write)
 	bio_end_io_acct(bio, start);
 }
 
-/* Part of a page becomes zeros. */
-static int zero_part(struct zram *z, const struct piece *p)
-{
-	struct page *bounce = mempool_alloc(z->write_bounces, GFP_NOIO);
-	unsigned int noio = memalloc_noio_save();
-	int err = read_slot(z, p->slot, bounce, CNT_FAILED_WRITE);
-
-	if (!err) {
-		memset(page_address(bounce) + p->off, 0, p->len);
-		err = blkdev_write_page(z, p->slot, bounce, NULL, NULL);
-		zram_touch(z, p->slot);
-	}
-	memalloc_noio_restore(noio);
-	mempool_free(bounce, z->write_bounces);
-	return err;
-}
-
 /*
  * Whole pages are freed, and read as zeros from then on.  Of a part of one, a discard may do as
  * it likes, and leaves it: rewriting the page would take memory where some was to be freed.
@@ -329,22 +317,28 @@ static int zero_part(struct zram *z, const struct piece *p)
 static void blkdev_discard(struct zram *z, struct bio *bio, bool zero)
 {
 	struct bvec_iter iter = bio->bi_iter;
+	unsigned int noio = memalloc_noio_save();
 	int err = 0;
 
 	while (iter.bi_size && !err) {
 		struct piece p = next_piece(&iter);
 
-		if (zero || p.len == PAGE_SIZE) {
+		if (p.len == PAGE_SIZE) {
 			struct mutex *m = lock_slot(z, p.slot);
 
-			err = p.len == PAGE_SIZE ? store_free(&z->store, p.slot) : zero_part(z, &p);
+			err = store_free(&z->store, p.slot);
 			unlock_slot(m);
+		} else if (zero) {
+			err = write_piece(z, NULL, NULL, &p);
+			if (!err)
+				zram_touch(z, p.slot);
 		}
 		iter.bi_sector += p.len >> SECTOR_SHIFT;
 		iter.bi_size -= p.len;
 		if (p.slot % STORE_PIECE == STORE_PIECE - 1)
 			cond_resched();
 	}
+	memalloc_noio_restore(noio);
 	zram_note_freed(z);
 	if (err)
 		bio->bi_status = BLK_STS_IOERR;
@@ -408,19 +402,6 @@ const struct block_device_operations zram_devops = {
 	.submit_bio = zram_submit_bio,
 	.swap_slot_free_notify = zram_slot_free_notify,
 };
-
-void zram_limits(struct queue_limits *lim)
-{
-	*lim = (struct queue_limits){
-		.logical_block_size = ZRAM_BLOCK,
-		.physical_block_size = PAGE_SIZE,
-		.io_min = PAGE_SIZE,
-		.io_opt = PAGE_SIZE,
-		.max_hw_discard_sectors = UINT_MAX,
-		.max_write_zeroes_sectors = UINT_MAX,
-		.features = BLK_FEAT_SYNCHRONOUS | BLK_FEAT_STABLE_WRITES,
-	};
-}
 
 int zram_blkdev_make(struct zram *z)
 {

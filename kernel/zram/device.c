@@ -22,7 +22,6 @@ static DEFINE_MUTEX(device_mutex);
 /* From zram_devices_init(), and the same ever after. */
 static int major;
 static const struct attribute_group **disk_files;
-static unsigned int chain_size;
 
 /* ---- the reserve of all devices that have a store ---- */
 
@@ -81,7 +80,7 @@ static void device_tick(struct host_work *w)
 
 	if (now - z->looked >= ZRAM_TICK_US * 1000) {
 		z->looked = now;
-		shrink_look(&z->store.shrink);
+		shrink_look(&z->store.shrink, store_count(&z->store, CNT_ROOM));
 	} else {
 		/* Too early: who freed something meanwhile saw us queued, so come again. */
 		again = true;
@@ -92,7 +91,7 @@ static void device_tick(struct host_work *w)
 		host_work_queue_delayed(w, ZRAM_TICK_US);
 }
 
-unsigned int zram_comp_unit = PAGE_SIZE;
+unsigned int zram_chain_size = 16, zram_comp_unit = PAGE_SIZE;
 
 static void set_defaults(struct zram *z)
 {
@@ -104,13 +103,24 @@ static void set_defaults(struct zram *z)
 
 struct release_budget zram_budget;
 
+/* From store_init() on; whoever should come too late finds no slots, and is told -ERANGE. */
 static void device_end_store(struct zram *z)
 {
+	if (ZRAM_HAS(WRITEBACK))
+		zram_incoming_stop(z);
+	zram_shrinker_remove(z);
+	host_work_destroy(&z->tick);
+	shrink_set_ended(&z->store.shrink, true);
+	host_work_destroy(&z->rest);
 	store_destroy(&z->store);
 	if (ZRAM_HAS(WRITEBACK))
 		backed_destroy(&z->backed);
 	if (ZRAM_HAS(UNITS))
 		units_destroy(&z->units);
+	pages_destroy(&z->pages);
+	device_reserve_put(z);
+	zram_ages_drop(z);
+	memset(&z->store, 0, sizeof(z->store));
 }
 
 int zram_start(struct zram *z, u64 disksize)
@@ -118,7 +128,7 @@ int zram_start(struct zram *z, u64 disksize)
 	struct store_config cfg = {
 		.slots = disksize >> PAGE_SHIFT,
 		.unit_pages = z->comp_unit > PAGE_SIZE ? z->comp_unit >> PAGE_SHIFT : 0,
-		.chain = chain_size,
+		.chain = zram_chain_size,
 		.mem_limit = z->mem_limit,
 		.release_limit = z->release_limit,
 		.release_budget = &zram_budget,
@@ -156,17 +166,18 @@ int zram_start(struct zram *z, u64 disksize)
 		err = store_back(&z->store, &z->backed, z->backing.blocks);
 	if (ZRAM_HAS(UNITS) && !err && cfg.unit_pages)
 		err = store_set_units(&z->store, &z->units, cfg.unit_pages);
-	if (err)
-		goto no_ages;
-	if (zram_track_actime)
-		err = zram_ages_make(z, cfg.slots);
-	if (err)
-		goto no_ages;
-	host_a64_set(&z->flush_pressure, 0);
-	if (ZRAM_HAS(WRITEBACK))
+	if (!err && zram_track_actime) {
+		/* Nobody does I/O yet. */
+		z->ages = zram_ages_new(cfg.slots);
+		err = z->ages ? 0 : -ENOMEM;
+	}
+	if (ZRAM_HAS(WRITEBACK) && !err)
 		err = zram_incoming_start(z);
-	if (err)
-		goto no_incoming;
+	if (err) {
+		device_end_store(z);
+		return err;
+	}
+	host_a64_set(&z->flush_pressure, 0);
 	zram_shrinker_add(z);
 	/* If there was no memory for all of the reserve, it comes before the first write. */
 	if (unlikely(pages_are_short(&z->pages)))
@@ -175,10 +186,6 @@ int zram_start(struct zram *z, u64 disksize)
 	set_capacity_and_notify(z->disk, disksize >> SECTOR_SHIFT);
 	return 0;
 
-no_incoming:
-	zram_ages_drop(z);
-no_ages:
-	device_end_store(z);
 no_store:
 	memset(&z->store, 0, sizeof(z->store));
 	if (err == -EINVAL) {
@@ -206,18 +213,7 @@ static void device_stop(struct zram *z)
 	part_stat_set_all(z->disk->part0, 0);
 	if (z->disksize) {
 		WRITE_ONCE(z->disksize, 0);
-		if (ZRAM_HAS(WRITEBACK))
-			zram_incoming_stop(z);
-		zram_shrinker_remove(z);
-		host_work_destroy(&z->tick);
-		shrink_set_ended(&z->store.shrink, true);
-		host_work_destroy(&z->rest);
 		device_end_store(z);
-		pages_destroy(&z->pages);
-		device_reserve_put(z);
-		zram_ages_drop(z);
-		/* No slots: whoever should come too late is told -ERANGE. */
-		memset(&z->store, 0, sizeof(z->store));
 	}
 	if (ZRAM_HAS(WRITEBACK))
 		zram_backing_drop(z);
@@ -301,7 +297,15 @@ int zram_reset(struct zram *z)
 
 int zram_add(void)
 {
-	struct queue_limits lim;
+	struct queue_limits lim = {
+		.logical_block_size = ZRAM_BLOCK,
+		.physical_block_size = PAGE_SIZE,
+		.io_min = PAGE_SIZE,
+		.io_opt = PAGE_SIZE,
+		.max_hw_discard_sectors = UINT_MAX,
+		.max_write_zeroes_sectors = UINT_MAX,
+		.features = BLK_FEAT_SYNCHRONOUS | BLK_FEAT_STABLE_WRITES,
+	};
 	struct zram *z;
 	int nr, err;
 
@@ -326,7 +330,6 @@ int zram_add(void)
 		err = nr;
 		goto no_number;
 	}
-	zram_limits(&lim);
 	z->disk = blk_alloc_disk(&lim, NUMA_NO_NODE);
 	if (IS_ERR(z->disk)) {
 		err = PTR_ERR(z->disk);
@@ -423,7 +426,7 @@ int zram_remove_nr(int nr)
 
 /* ---- all of them ---- */
 
-int zram_devices_init(const struct attribute_group **files, unsigned int chain)
+int zram_devices_init(const struct attribute_group **files)
 {
 	int err = register_blkdev(0, "zram");
 
@@ -433,7 +436,6 @@ int zram_devices_init(const struct attribute_group **files, unsigned int chain)
 	}
 	major = err;
 	disk_files = files;
-	chain_size = chain;
 	return 0;
 }
 

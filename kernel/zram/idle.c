@@ -28,7 +28,7 @@ static u32 now_s(void)
 	return (u32)ktime_get_boottime_seconds();
 }
 
-static u32 *new_ages(u64 slots)
+u32 *zram_ages_new(u64 slots)
 {
 	u32 *ages = __vmalloc(slots * sizeof(*ages),
 			      GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
@@ -41,17 +41,6 @@ static u32 *new_ages(u64 slots)
 			cond_resched();
 	}
 	return ages;
-}
-
-int zram_ages_make(struct zram *z, u64 slots)
-{
-	u32 *ages = new_ages(slots);
-
-	if (!ages)
-		return -ENOMEM;
-	/* Who touches a slot finds either none or an array that is filled. */
-	smp_store_release(&z->ages, ages);
-	return 0;
 }
 
 void zram_ages_drop(struct zram *z)
@@ -74,7 +63,7 @@ static int need_ages(struct zram *z)
 		return 0;
 	if (!slots)
 		return -EINVAL;
-	ages = new_ages(slots);
+	ages = zram_ages_new(slots);
 	if (!ages)
 		return fatal_signal_pending(current) ? -EINTR : -ENOMEM;
 	if (down_write_killable(&z->dev_lock)) {
@@ -84,6 +73,7 @@ static int need_ages(struct zram *z)
 	if (z->store.slots != slots)
 		err = -EINVAL;
 	else if (!z->ages)
+		/* Who touches a slot finds either none or an array that is filled. */
 		smp_store_release(&z->ages, ages);
 	if (z->ages != ages)
 		vfree(ages);

@@ -15,7 +15,7 @@
  * Each device has a queue of its own, since one may be the backing device of another.
  *
  * A page that finds no block waits for those that others write.  They are of no lower priority than
- * any thread as long as they have one (wb.h).
+ * any thread as long as they have one (writeback.c).
  *
  * The work may be what memory is waiting for.  So it waits for none: its requests are there before,
  * and the store gets the kernel's reserve for the pages of who reclaims.  For those of others it
@@ -53,8 +53,7 @@ struct handed {
 struct zram_incoming {
 	struct zram *z;
 	struct workqueue_struct *queue;
-	struct work_struct work;
-	struct delayed_work again;      /* queues the work */
+	struct delayed_work work;       /* at once, but for what is held (AGAIN_DELAY) */
 	bool held;                      /* what was freed may be in others' hands; the work's */
 	struct list_head idle;          /* requests; the work's */
 	struct semaphore room;          /* for who hands a bio over: those of unused */
@@ -78,7 +77,7 @@ static void incoming_hand_over(struct zram_incoming *in, struct handed *h)
 	spin_lock_irq(&in->lock);
 	list_add_tail(&h->entry, &in->handed);
 	spin_unlock_irq(&in->lock);
-	queue_work(in->queue, &in->work);
+	mod_delayed_work(in->queue, &in->work, 0);
 }
 
 void zram_incoming_bio(struct zram *z, struct bio *bio, const struct bvec_iter *rest)
@@ -142,7 +141,7 @@ static void incoming_endio(struct bio *bio)
 
 	spin_lock_irqsave(&in->lock, flags);
 	list_add_tail(&r->entry, &in->done);
-	queue_work(in->queue, &in->work);
+	mod_delayed_work(in->queue, &in->work, 0);
 	spin_unlock_irqrestore(&in->lock, flags);
 }
 
@@ -271,7 +270,7 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 		if (err == -EBUSY) {
 			/* Who puts back what was freed does not call zram_incoming_look(). */
 			if (in->held)
-				queue_delayed_work(in->queue, &in->again, AGAIN_DELAY);
+				queue_delayed_work(in->queue, &in->work, AGAIN_DELAY);
 			return false;
 		}
 		WRITE_ONCE(in->waits, false);
@@ -304,7 +303,7 @@ static struct handed *next_handed(struct zram_incoming *in)
 
 static void incoming_work(struct work_struct *w)
 {
-	struct zram_incoming *in = container_of(w, struct zram_incoming, work);
+	struct zram_incoming *in = container_of(w, struct zram_incoming, work.work);
 	unsigned int noreclaim = memalloc_noreclaim_save(), noio = memalloc_noio_save();
 	struct list_head *done;
 	struct handed *h;
@@ -323,13 +322,6 @@ static void incoming_work(struct work_struct *w)
 	memalloc_noreclaim_restore(noreclaim);
 }
 
-static void work_again(struct work_struct *w)
-{
-	struct zram_incoming *in = container_of(w, struct zram_incoming, again.work);
-
-	queue_work(in->queue, &in->work);
-}
-
 void zram_incoming_look(struct zram *z)
 {
 	struct zram_incoming *in = z->incoming;
@@ -337,7 +329,7 @@ void zram_incoming_look(struct zram *z)
 	/* What is looked for comes before the look. */
 	smp_mb();
 	if (in && READ_ONCE(in->waits))
-		queue_work(in->queue, &in->work);
+		mod_delayed_work(in->queue, &in->work, 0);
 }
 
 /* ---- its life ---- */
@@ -368,8 +360,7 @@ int zram_incoming_start(struct zram *z)
 		return -ENOMEM;
 	}
 	in->z = z;
-	INIT_WORK(&in->work, incoming_work);
-	INIT_DELAYED_WORK(&in->again, work_again);
+	INIT_DELAYED_WORK(&in->work, incoming_work);
 	spin_lock_init(&in->lock);
 	sema_init(&in->room, HANDED);
 	INIT_LIST_HEAD(&in->idle);
@@ -392,8 +383,8 @@ void zram_incoming_stop(struct zram *z)
 
 	if (!in)
 		return;
-	/* Nothing is handed over any more, so the work begins no delay. */
-	cancel_delayed_work_sync(&in->again);
+	/* All that was handed over has ended, so the work has nothing to do. */
+	cancel_delayed_work_sync(&in->work);
 	incoming_free(in);
 	z->incoming = NULL;
 }

@@ -7,7 +7,6 @@
 #include "sysfs.h"
 
 static unsigned int num_devices = 1;
-static unsigned int chain_size = 16;
 
 /* Nothing is left that calls zram_add(). */
 static void zram_end(void)
@@ -26,8 +25,8 @@ static int __init zram_init(void)
 	unsigned int i;
 	int err;
 
-	if (chain_size < CHAIN_MIN || chain_size > CHAIN_MAX) {
-		pr_err("chain_size %u is not in %d to %d\n", chain_size, CHAIN_MIN, CHAIN_MAX);
+	if (zram_chain_size < CHAIN_MIN || zram_chain_size > CHAIN_MAX) {
+		pr_err("chain_size %u is not in %d to %d\n", zram_chain_size, CHAIN_MIN, CHAIN_MAX);
 		return -EINVAL;
 	}
 	if (!zram_fits_unit(zram_comp_unit)) {
@@ -40,7 +39,7 @@ static int __init zram_init(void)
 		return err;
 	err = release_budget_init(&zram_budget, release_default_limit());
 	if (!err)
-		err = zram_devices_init(zram_disk_groups, chain_size);
+		err = zram_devices_init(zram_disk_groups);
 	if (err) {
 		release_budget_destroy(&zram_budget);
 		host_kernel_exit();
@@ -48,7 +47,7 @@ static int __init zram_init(void)
 	}
 	if (ZRAM_HAS(MEMORY_TRACKING))
 		zram_debugfs_init();
-	err = zram_control_register();
+	err = class_register(&zram_control);
 	if (err) {
 		pr_err("cannot register zram-control: error %d\n", err);
 		zram_end();
@@ -58,14 +57,14 @@ static int __init zram_init(void)
 		err = zram_add();
 	if (err >= 0)
 		return 0;
-	zram_control_unregister();
+	class_unregister(&zram_control);
 	zram_end();
 	return err;
 }
 
 static void __exit zram_exit(void)
 {
-	zram_control_unregister();
+	class_unregister(&zram_control);
 	zram_end();
 }
 
@@ -78,7 +77,7 @@ MODULE_PARM_DESC(num_devices, "Number of pre-created zram devices");
 module_param_named(track_actime, zram_track_actime, bool, 0444);
 MODULE_PARM_DESC(track_actime, "Keep the age of each page from the start (N)");
 #endif
-module_param(chain_size, uint, 0444);
+module_param_named(chain_size, zram_chain_size, uint, 0444);
 MODULE_PARM_DESC(chain_size, "Most pages of a zspage, 4 to 16 (16)");
 #if ZRAM_HAS(UNITS)
 module_param_named(comp_unit, zram_comp_unit, uint, 0444);

@@ -474,17 +474,7 @@ static struct attribute *zram_control_attrs[] = {
 };
 ATTRIBUTE_GROUPS(zram_control);
 
-static struct class control = {
+const struct class zram_control = {
 	.name = "zram-control",
 	.class_groups = zram_control_groups,
 };
-
-int zram_control_register(void)
-{
-	return class_register(&control);
-}
-
-void zram_control_unregister(void)
-{
-	class_unregister(&control);
-}

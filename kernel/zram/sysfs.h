@@ -53,8 +53,6 @@ extern struct device_attribute dev_attr_idle, dev_attr_recompress;
 extern struct device_attribute dev_attr_backing_dev, dev_attr_compressed_writeback,
 	dev_attr_writeback_auto, dev_attr_bd_stat;
 
-struct attribute_group;
-
 /* writeback_file.c: its files, and those of backing_file.c */
 extern const struct attribute_group zram_backing_group;
 
@@ -62,7 +60,6 @@ extern const struct attribute_group zram_backing_group;
 extern const struct attribute_group *zram_disk_groups[];
 
 /* /sys/class/zram-control; after zram_devices_init(), since its files add and remove devices. */
-int zram_control_register(void);
-void zram_control_unregister(void);
+extern const struct class zram_control;
 
 #endif

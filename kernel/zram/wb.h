@@ -6,8 +6,6 @@
  * pp_lock is held from the first choice to the last page that came back, so the store and the
  * device stay, and no slot is chosen by two.  Nothing is in flight when it is let go.  check_lock
  * is held for reading, for a page or a piece of slots at a time.
- *
- * Who may have pages in flight has a nice value of 0 at most: pages without room may wait for him.
  */
 #ifndef EBB_KERNEL_WB_H
 #define EBB_KERNEL_WB_H
@@ -27,7 +25,7 @@
 /* One writeback.  Made by zram_wb_make(); used by one thread. */
 struct wb_work {
 	struct zram *z;
-	bool stop;                      /* zram_wb_stop() */
+	bool stop;      /* by any thread: zram_wb_write() ends as soon as may be, with -EINTR */
 	struct list_head idle;          /* requests that are not in flight */
 	unsigned int in_flight;
 	int err;                        /* the last one of a bio */
@@ -78,10 +76,14 @@ int zram_wb_write(struct wb_work *w);
  */
 void zram_wb_unchoose(struct zram *z);
 
-/* Ends zram_wb_write(), in which another thread is, as soon as may be: with -EINTR.  Any thread. */
-void zram_wb_stop(struct wb_work *w);
-
 /* ---- blocks, for all who read or write them ---- */
+
+/* What is made for a backing device by zram_reads_make(). */
+struct zram_reads {
+	mempool_t *works, *pages;
+	struct workqueue_struct *queue;
+	struct workqueue_struct *writes;        /* of who writes back by hand: one work at a time */
+};
 
 struct zram_io {
 	struct bio_vec bv;

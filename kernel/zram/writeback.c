@@ -333,11 +333,6 @@ void zram_wb_unchoose(struct zram *z)
 	writeback_unchoose(z);
 }
 
-void zram_wb_stop(struct wb_work *w)
-{
-	WRITE_ONCE(w->stop, true);
-}
-
 int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 {
 	struct zram *z = w->z;

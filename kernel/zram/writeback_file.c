@@ -118,11 +118,11 @@ static int write_by_work(struct wb_work *w)
 
 	init_completion(&h.over);
 	INIT_WORK_ONSTACK(&h.work, write_chosen);
-	zram_backing_queue(w->z, &h.work);
+	queue_work(w->z->backing.reads->writes, &h.work);
 	while (!err && wait_for_completion_killable_timeout(&h.over, LOOK) <= 0)
 		err = zram_wb_stopped(w->z);
 	if (err)
-		zram_wb_stop(w);
+		WRITE_ONCE(w->stop, true);
 	flush_work(&h.work);
 	destroy_work_on_stack(&h.work);
 	return err ?: h.err;

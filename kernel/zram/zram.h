@@ -73,7 +73,7 @@ struct zram_algorithm {
 struct zram_backing {
 	struct file *file;              /* NULL: none, as bdev; while disksize is not 0 they stay */
 	struct block_device *bdev;
-	struct zram_reads *reads;       /* backing.c; as file */
+	struct zram_reads *reads;       /* wb.h; as file */
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;	/* it keeps compressed pages; fixed while disksize is not 0 */
 	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
@@ -188,13 +188,11 @@ static inline unsigned int zram_unit_pages(const struct zram *z)
 
 /* device.c */
 
-extern unsigned int zram_comp_unit;             /* the module's parameter; of a new device */
+/* The module's parameters: the most pages of a zspage, and comp_unit of a new device. */
+extern unsigned int zram_chain_size, zram_comp_unit;
 
-/*
- * Before any other, with the files of each disk's folder in sysfs and the most pages of a zspage,
- * CHAIN_MIN .. CHAIN_MAX.  -EBUSY: there is no major number.
- */
-int zram_devices_init(const struct attribute_group **files, unsigned int chain);
+/* Before any other, with the files of each disk's folder in sysfs.  -EBUSY: no major number. */
+int zram_devices_init(const struct attribute_group **files);
 /* Removes the devices that there are.  Nobody adds one any more. */
 void zram_devices_exit(void);
 /* dev_lock is held for writing.  -EINVAL, -EOPNOTSUPP: algorithm_params; -ENOMEM. */
@@ -222,11 +220,11 @@ int zram_algorithms_judge(const struct zram *z);
 void zram_algorithms_config(const struct zram *z, struct store_config *cfg);
 
 /*
- * idle.c.  make: of a device with slots that has none, before anybody does I/O; -ENOMEM.  drop:
+ * idle.c.  new: of so many slots, as if each was touched now; NULL: there is no memory.  drop:
  * dev_lock is held for writing, and the disk is closed.
  */
 extern bool zram_track_actime;                  /* the module's parameter */
-int zram_ages_make(struct zram *z, u64 slots);
+u32 *zram_ages_new(u64 slots);
 void zram_ages_drop(struct zram *z);
 
 /* Notes that a slot was read or written now.  Any context. */
@@ -241,7 +239,6 @@ static inline void zram_touch(struct zram *z, u64 slot)
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;
 extern struct release_budget zram_budget;       /* of all devices together */
-void zram_limits(struct queue_limits *lim);
 /* Of a new device, before its disk is there: -ENOMEM; and when that is gone. */
 int zram_blkdev_make(struct zram *z);
 void zram_blkdev_drop(struct zram *z);
@@ -262,11 +259,6 @@ void zram_backing_exit(void);
  */
 struct zram_reads *zram_reads_make(const struct zram *z);
 void zram_reads_drop(struct zram_reads *t);
-/*
- * Has a work run at a nice value of 0, whoever calls.  It is one at a time, and may take long.  The
- * device stays.
- */
-void zram_backing_queue(struct zram *z, struct work_struct *work);
 /*
  * Reads slot, which was on the backing device, into page.  0: parent ends when that is done, too;
  * or it was read at once; or an error of store_read().  Sleeps for memory only.

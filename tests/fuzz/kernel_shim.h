@@ -310,8 +310,8 @@ struct completion {
 enum kernel_read_file_id { READING_POLICY };
 ssize_t kernel_read_file_from_path(const char *path, long long offset, void **buf, size_t room,
 				   size_t *size, enum kernel_read_file_id id);
-int class_register(struct class *class);
-void class_unregister(struct class *class);
+int class_register(const struct class *class);
+void class_unregister(const struct class *class);
 unsigned long bio_start_io_acct(struct bio *bio);
 void bio_end_io_acct(struct bio *bio, unsigned long start);
 void bio_endio(struct bio *bio);

@@ -95,6 +95,8 @@ typedef struct {
 struct work_struct {
 	void (*fn)(struct work_struct *work);
 };
+struct workqueue_struct;
+void queue_work(struct workqueue_struct *queue, struct work_struct *work);
 #define INIT_WORK_ONSTACK(w, f) ((w)->fn = (f))
 #define flush_work(w) ((void)(w))
 #define destroy_work_on_stack(w) ((void)(w))

@@ -204,16 +204,18 @@ int zram_remove_nr(int nr)
 }
 
 /* backing.c */
+static struct zram_reads reads_of_disk;
+
 struct zram_reads *zram_reads_make(const struct zram *z)
 {
 	must(z == &zram && shim_at_rest() && reads <= 1);
 	reads++;
-	return (struct zram_reads *)&reads;
+	return &reads_of_disk;
 }
 
 void zram_reads_drop(struct zram_reads *t)
 {
-	must(!t || (t == (struct zram_reads *)&reads && reads-- > 0));
+	must(!t || (t == &reads_of_disk && reads-- > 0));
 }
 
 void zram_incoming_look(struct zram *z)
@@ -222,9 +224,9 @@ void zram_incoming_look(struct zram *z)
 }
 
 /* Of a device, with nothing of the engine's in anybody's hand. */
-void zram_backing_queue(struct zram *z, struct work_struct *work)
+void queue_work(struct workqueue_struct *queue, struct work_struct *work)
 {
-	must(z->disksize && z->backing.reads && shim_mutexes() == 1);
+	must(zram.disksize && zram.backing.reads && !queue && shim_mutexes() == 1);
 	work->fn(work);
 }
 
@@ -243,14 +245,14 @@ static void add_files(const struct attribute_group **groups)
 		}
 }
 
-int class_register(struct class *class)
+int class_register(const struct class *class)
 {
 	control = class;
 	add_files(class->class_groups);
 	return 0;
 }
 
-void class_unregister(struct class *class)
+void class_unregister(const struct class *class)
 {
 	must(class == control);
 }
@@ -760,7 +762,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	fill_slots();
 	add_files(zram_disk_groups);
 	disk_files = files;
-	zram_control_register();
+	class_register(&zram_control);
 	for (unsigned int i = 0; i < files; i++)
 		must_have_its_mode(i);
 	return 0;

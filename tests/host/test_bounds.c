@@ -687,7 +687,7 @@ static void shrinks(unsigned int cpus, u64 *count, u64 *call, u64 *idle)
 	for (i = 0; i < cfg.slots; i++)
 		if (i % 8)
 			store_free(&rig->store, i);
-	shrink_look(&rig->store.shrink);
+	shrink_look(&rig->store.shrink, store_count(&rig->store, CNT_ROOM));
 	before = explore_accesses;
 	if (!shrink_count(&rig->store.shrink))
 		explore_fail("nothing to shrink on %u CPUs", cpus);
@@ -751,7 +751,7 @@ static void what_a_call_gave_back_is_told_whatever_others_take(void)
 	for (i = 0; i < cfg.slots; i++)
 		if (i % 4)
 			store_free(&rig->store, i);
-	shrink_look(&rig->store.shrink);
+	shrink_look(&rig->store.shrink, store_count(&rig->store, CNT_ROOM));
 	others_pages = 0;
 	home_gave = take_meanwhile;
 	told = shrink_some(&rig->store.shrink);
@@ -778,7 +778,7 @@ static void who_is_interrupted_stops_compacting(void)
 	home->interrupted = true;
 	if (store_compact(&rig->store))
 		explore_fail("a compaction goes on for nobody");
-	shrink_look(&rig->store.shrink);
+	shrink_look(&rig->store.shrink, store_count(&rig->store, CNT_ROOM));
 	shrink_rest(&rig->store.shrink, ~(u64)0);
 	if (pool_pages(&rig->store.pool) < cfg.slots / 4)
 		explore_fail("a worker goes on for nobody");

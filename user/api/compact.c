@@ -18,10 +18,10 @@ u64 store_compact(struct store *s)
 	return pool_compact(&s->pool);
 }
 
-void shrink_look_anew(struct shrink *sh)
+void shrink_look_anew(struct shrink *sh, u64 room)
 {
 	/* As if the last pass was over, and had left nothing. */
 	WRITE_ONCE(sh->until, 0);
 	sh->seemed = 0;
-	shrink_look(sh);
+	shrink_look(sh, room);
 }

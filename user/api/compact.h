@@ -18,6 +18,6 @@ u64 store_compact(struct store *s);
  * As shrink_look(), but nothing is stuck until another whole pass was made: for a caller that knows
  * that the last pass met frees and allocations, and that they have stopped.
  */
-void shrink_look_anew(struct shrink *sh);
+void shrink_look_anew(struct shrink *sh, u64 room);
 
 #endif

@@ -256,9 +256,9 @@ static bool look_for_holes(struct ebb_store *store)
 	store->freed = freed;
 	store->room = room;
 	if (store->quiet && !was_quiet)
-		shrink_look_anew(&store->core.shrink);
+		shrink_look_anew(&store->core.shrink, room);
 	else
-		shrink_look(&store->core.shrink);
+		shrink_look(&store->core.shrink, room);
 	return !store->quiet;
 }
 
