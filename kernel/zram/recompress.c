@@ -210,6 +210,9 @@ static ssize_t recompress_locked(struct device *dev, const char *buf, struct wor
 		return zram_refuse(dev, "recompress", buf, wrong, -EINVAL);
 	err = recompress_device(z, w, room);
 	zram_note_written(z);
+	/* Old and new pieces are of the same classes, and leave zspages half empty. */
+	if (!err && zram_unit_pages(z))
+		err = zram_compact(z);
 	return err;
 }
 

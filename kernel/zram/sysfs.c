@@ -213,14 +213,8 @@ static ssize_t mem_used_max_store(struct device *dev, struct device_attribute *a
 }
 static DEVICE_ATTR_WO(mem_used_max);
 
-/*
- * dev_lock is let go after each piece, so that nobody waits behind a writer who waits for a whole
- * compaction.
- */
-static ssize_t compact_store(struct device *dev, struct device_attribute *attr, const char *buf,
-			     size_t len)
+int zram_compact(struct zram *z)
 {
-	struct zram *z = zram_of(dev);
 	struct pool_compaction pc = { 0 };
 	bool begun = false, more;
 
@@ -240,9 +234,17 @@ static ssize_t compact_store(struct device *dev, struct device_attribute *attr, 
 		up_read(&z->dev_lock);
 		cond_resched();
 	} while (more);
-	if (!begun)
-		return zram_refuse(dev, "compact", buf, "the device has no size yet", -EINVAL);
-	return len;
+	return begun ? 0 : -EINVAL;
+}
+
+static ssize_t compact_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			     size_t len)
+{
+	int err = zram_compact(zram_of(dev));
+
+	if (err == -EINVAL)
+		return zram_refuse(dev, "compact", buf, "the device has no size yet", err);
+	return err ?: len;
 }
 static DEVICE_ATTR_WO(compact);
 

@@ -37,6 +37,12 @@ ssize_t zram_refuse(struct device *dev, const char *file, const char *buf, const
 int zram_lock_unused(struct device *dev, const char *file, const char *buf);
 
 /*
+ * Frees what is held back, and compacts the pool.  dev_lock is let go after each piece, so that
+ * nobody waits behind a writer who waits for a whole compaction.  -EINTR; -EINVAL: there is no size.
+ */
+int zram_compact(struct zram *z);
+
+/*
  * Takes the next word off *text, which is split in place; false: there is none left.
  * *value is what stands behind its '=', quotes off, or NULL.  Any context.
  */
