@@ -38,7 +38,7 @@ int zram_lock_unused(struct device *dev, const char *file, const char *buf);
 
 /*
  * Frees what is held back, and compacts the pool.  dev_lock is let go after each piece, so that
- * nobody waits behind a writer who waits for a whole compaction.  -EINTR; -EINVAL: there is no size.
+ * nobody waits behind a writer who waits for a whole compaction.  -EINTR; -EINVAL: no size yet.
  */
 int zram_compact(struct zram *z);
 
