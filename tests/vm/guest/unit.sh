@@ -138,7 +138,7 @@ if [ -e "$(z 0 recompress)" ] && case " $(codecs) " in *" lz4 "*" zstd "*) ;; *)
 	dd if=/tmp/data of=/dev/zram0 bs=$four oflag=direct 2>/dev/null
 	blkdiscard -o "$page" -l "$page" /dev/zram0
 	dd if=/dev/zero of=/tmp/data bs="$page" count=1 seek=1 conv=notrunc 2>/dev/null
-	was=$(mm 0 2)
+	was=$(mm 0 2) had=$(used 0)
 	put all "$(z 0 idle)"
 	dd if=/dev/zram0 of=/dev/null bs="$page" count=1 skip=6 iflag=direct 2>/dev/null
 	check "recompression: idle units" put type=idle "$(z 0 recompress)"
@@ -149,6 +149,7 @@ if [ -e "$(z 0 recompress)" ] && case " $(codecs) " in *" lz4 "*" zstd "*) ;; *)
 	equal "are by the other codec, or will not get smaller" "$(($(flags r) + $(flags n)))" $((pages - 1))
 	equal "they are units still" "$(us 1) $(us 3)" "$((pages / 4)) 1"
 	check "and take less ($was to $(mm 0 2) bytes)" [ "$(mm 0 2)" -lt $((was * 9 / 10)) ]
+	check "and so does the pool, which was compacted ($had to $(used 0))" [ "$(used 0)" -lt $((had * 9 / 10)) ]
 	check "contents of recompressed units" cmp -n $data /tmp/data /dev/zram0
 	invariants 0
 	text_pages 1024 >/tmp/data
