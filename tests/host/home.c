@@ -14,8 +14,7 @@
 #define SCATTER 37u             /* prime to the number of frames */
 #define FRAME_BYTES (PAGE_SIZE + RED_ZONE)
 #define FRAME_STRIDE (2 * PAGE_SIZE)       /* since a page lies at a multiple of its size */
-/* For streams of two codecs, with units of four pages. */
-#define HEAP_BYTES ((512u << 10) + 48 * PAGE_SIZE)
+#define HEAP_BYTES ((512u << 10) + 48 * PAGE_SIZE)     /* two codecs with units of four pages */
 #define HEAP_CPU ((64u << 10) + 4 * PAGE_SIZE)     /* for each CPU of a home with many */
 #define HEAP_MAX (HEAP_BYTES + HOME_CPUS * HEAP_CPU)
 #define ARENA_MAX (HEAP_MAX + HOME_PAGES_MAX * FRAME_STRIDE)
