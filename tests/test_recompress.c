@@ -466,7 +466,7 @@ static void the_last_codec_is_that_of_the_highest_priority(void **state)
 
 	source_open(&rig.source);
 	must_eq(store_init(&rig.store, &rig.source.pages, &cfg), 0);
-	must_eq(store_last_codec(&rig.store), 2);
+	must_eq(store_last_codec(&rig.store, false), 2);
 	store_destroy(&rig.store);
 	source_close(&rig.source);
 }

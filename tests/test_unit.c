@@ -3,7 +3,6 @@
  * test_unit.c - pages that are compressed together: what slots name, and who lets go of it.
  */
 #include "stay.h"
-#include "tier/idle.h"
 #include "unit_rig.h"
 
 /* ---- one at a time ---- */
@@ -55,13 +54,11 @@ static void a_unit_is_read_whole(void **state)
 	for (unsigned int c = 0; c < ARRAY_LEN(codecs); c++) {
 		struct store *s = open_units(codecs[c], 4, 0, 0);
 		static unsigned char to[MOST];
-		u64 at = 0, v;
 
 		/* Of one piece, and of several. */
-		for (v = 4; v >= 2; v -= 2) {
+		for (u64 v = 4; v >= 2; v -= 2) {
 			must_eq(put_unit(s, 4, v), 0);
-			while (store_mark_idle(s, &at, SLOTS, NULL, 0))
-				;
+			mark_all_idle(s);
 			must(unit_read_whole(s, 4, to));
 			must(!memcmp(to, whole, 4 * PAGE_SIZE));
 			for (u64 k = 4; k < 8; k++)
@@ -358,8 +355,7 @@ static void marks_and_writeback_take_pages_of_units(void **state)
 
 	must_eq(put_unit(s, 0, 4), 0);
 	must_eq(put_unit(s, 4, 2), 0);
-	while (store_mark_idle(s, &at, SLOTS, NULL, 0))
-		;
+	mark_all_idle(s);
 	must(host_a64_read(store_slot(s, 1)) & SLOT_IDLE);
 	must_have(s, 1);
 	must(!(host_a64_read(store_slot(s, 1)) & SLOT_IDLE));

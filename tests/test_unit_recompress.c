@@ -2,7 +2,6 @@
 /*
  * test_unit_recompress.c - units that another codec makes smaller.
  */
-#include "tier/idle.h"
 #include "unit_rig.h"
 
 static unsigned char pages[MOST], packed[PAGE_SIZE];
@@ -36,10 +35,25 @@ static struct store *open_codecs(const struct codec_ops *ops, bool third)
 	second.compress = second_compress;
 	during = NULL;
 	fails = false;
-	memset(version, 0, sizeof(version));
-	rig_make(&cfg);
-	must_eq(store_set_units(&rig.store, &units, 4), 0);
-	return &rig.store;
+	return open_units_of(&cfg);
+}
+
+/* lz4, and then perhaps lz4 again; last zstd with a dictionary, which takes no units. */
+static struct store *open_dict(bool again)
+{
+	static unsigned char dict[4096];
+	const struct store_codec zstd = {
+		.ops = &codec_zstd, .level = codec_zstd.default_level,
+		.dict = dict, .dict_bytes = sizeof(dict),
+	}, lz4 = { .ops = &codec_lz4, .level = codec_lz4.default_level };
+	const struct store_config cfg = {
+		.codec[0] = lz4, .codec[1] = again ? lz4 : zstd,
+		.codec[3] = again ? zstd : (struct store_codec){ 0 },
+		.slots = SLOTS, .chain = 8, .unit_pages = 4,
+	};
+
+	fill_random(dict, sizeof(dict), 7);
+	return open_units_of(&cfg);
 }
 
 /* Text, which zstd makes smaller than lz4. */
@@ -74,12 +88,6 @@ static int recompress(struct store *s, u64 i, unsigned int priority)
 
 	recompress_request_init(&r, priority);
 	return store_recompress(s, i, &r, &work);
-}
-
-static void mark_all_idle(struct store *s)
-{
-	for (u64 at = 0; store_mark_idle(s, &at, SLOTS, NULL, 0);)
-		;
 }
 
 static void a_unit_is_tried_once_as_a_whole(void **state)
@@ -331,19 +339,8 @@ static void a_request_is_about_all_pages_of_a_unit_or_none(void **state)
 
 static void a_codec_with_a_dictionary_passes_units_over(void **state)
 {
-	static unsigned char dict[4096];
-	const struct store_config cfg = {
-		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
-		.codec[1] = { .ops = &codec_zstd, .level = codec_zstd.default_level,
-			      .dict = dict, .dict_bytes = sizeof(dict) },
-		.slots = SLOTS, .chain = 8, .unit_pages = 4,
-	};
-	struct store *s;
+	struct store *s = open_dict(false);
 
-	fill_random(dict, sizeof(dict), 7);
-	memset(version, 0, sizeof(version));
-	s = rig_make(&cfg);
-	must_eq(store_set_units(s, &units, 4), 0);
 	put_text(s, 0);
 	must_eq(recompress(s, 0, 1), RECOMPRESS_PASSED);
 	put_page(s, 9, 6);
@@ -357,20 +354,8 @@ static void a_codec_with_a_dictionary_passes_units_over(void **state)
 /* The last codec that takes units says which are incompressible. */
 static void with_a_dictionary_last_no_unit_is_tried_for_ever(void **state)
 {
-	static unsigned char dict[4096];
-	const struct store_config cfg = {
-		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
-		.codec[1] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
-		.codec[3] = { .ops = &codec_zstd, .level = codec_zstd.default_level,
-			      .dict = dict, .dict_bytes = sizeof(dict) },
-		.slots = SLOTS, .chain = 8, .unit_pages = 4,
-	};
-	struct store *s;
+	struct store *s = open_dict(true);
 
-	fill_random(dict, sizeof(dict), 7);
-	memset(version, 0, sizeof(version));
-	s = rig_make(&cfg);
-	must_eq(store_set_units(s, &units, 4), 0);
 	put_text(s, 0);
 	must_eq(recompress(s, 0, 1), RECOMPRESS_KEPT);
 	must_eq(about(s, 0), SLOT_INCOMPRESSIBLE);

@@ -92,13 +92,11 @@ static void *run(void *arg)
 static void *disturb(void *arg)
 {
 	struct store *s = &rig.store;
-	u64 at;
 
 	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
 		units_tidy(s, 0);
 		store_compact(s);
-		for (at = 0; store_mark_idle(s, &at, SLOTS, NULL, 0);)
-			;
+		mark_all_idle(s);
 	}
 	return NULL;
 }
@@ -224,8 +222,7 @@ static void *write_back(void *arg)
 	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
 		struct chosen c = { { 0 } };
 
-		for (at = 0; store_mark_idle(s, &at, SLOTS, NULL, 0);)
-			;
+		mark_all_idle(s);
 		for (at = 0; store_choose_piece(s, &at, THREADS * OWN, CHOOSE_IDLE, &c);)
 			;
 		for (at = 0; at < THREADS * OWN;) {

@@ -9,6 +9,7 @@
 #include "store_rig.h"
 #include "codecs/codecs.h"
 #include "mm/pool_check.h"
+#include "tier/idle.h"
 #include "tier/recompress.h"
 #include "tier/unit.h"
 #include "tier/writeback.h"
@@ -20,8 +21,17 @@ static struct units units;
 static unsigned char whole[MOST], got[PAGE_SIZE], want[PAGE_SIZE];
 static u64 version[SLOTS];              /* what each slot has; 0: nothing */
 
+/* A store of this configuration, which has units. */
+static inline struct store *open_units_of(const struct store_config *cfg)
+{
+	memset(version, 0, sizeof(version));
+	rig_make(cfg);
+	must_eq(store_set_units(&rig.store, &units, cfg->unit_pages), 0);
+	return &rig.store;
+}
+
 static inline struct store *open_units(const struct codec_ops *codec, unsigned int pages,
-				u64 release_limit, u64 mem_limit)
+				       u64 release_limit, u64 mem_limit)
 {
 	const struct store_config cfg = {
 		.codec[0] = { .ops = codec, .level = codec->default_level },
@@ -29,10 +39,13 @@ static inline struct store *open_units(const struct codec_ops *codec, unsigned i
 		.release_limit = release_limit, .mem_limit = mem_limit, .unit_pages = pages,
 	};
 
-	memset(version, 0, sizeof(version));
-	rig_make(&cfg);
-	must_eq(store_set_units(&rig.store, &units, pages), 0);
-	return &rig.store;
+	return open_units_of(&cfg);
+}
+
+static inline void mark_all_idle(struct store *s)
+{
+	for (u64 at = 0; store_mark_idle(s, &at, SLOTS, NULL, 0);)
+		;
 }
 
 /* Four pages a unit, and a backing device. */

@@ -165,7 +165,7 @@ static inline size_t slot_backed_bytes(u64 word)
 	return size ? size : PAGE_SIZE;
 }
 
-/* Whether two words of a slot say the same content, readers and what is said of a page aside. */
+/* Whether two words of a slot say the same content, by the same codec; readers and marks aside. */
 static inline bool slot_same_value(u64 a, u64 b)
 {
 	return !((a ^ b) & (SLOT_TYPE | SLOT_VALUE | SLOT_CODEC));

@@ -20,11 +20,11 @@ void recompress_request_init(struct recompress_request *r, unsigned int priority
 	};
 }
 
-unsigned int store_last_codec(const struct store *s)
+unsigned int store_last_codec(const struct store *s, bool units)
 {
 	unsigned int p = STORE_CODECS - 1;
 
-	while (p && !s->streams[p])
+	while (p && (!s->streams[p] || (units && !unit_fits(s, p))))
 		p--;
 	return p;
 }
@@ -49,16 +49,19 @@ static bool is_meant(const struct store *s, const struct recompress_request *r, 
 }
 
 /*
- * The pages of the unit that word of slot i names, if the request is about each, may be about so
- * many, and i is the first; else 0.
+ * The pages that are tried with slot i, which had word; 0: none.  Those of a unit are tried with
+ * its first one, if the request is about each of them, and may be about so many.
  */
-static unsigned int unit_is_meant(struct store *s, u64 i, const struct recompress_request *r,
-				  u64 word)
+static unsigned int pages_meant(struct store *s, u64 i, const struct recompress_request *r,
+				u64 word)
 {
-	u64 at = i & ~(u64)(s->units->pages - 1), end = at + s->units->pages;
 	unsigned int n = 0;
+	u64 at, end;
 
-	for (; at < end; at++) {
+	if (slot_type(word) != SLOT_UNIT)
+		return is_meant(s, r, word);
+	at = i & ~(u64)(s->units->pages - 1);
+	for (end = at + s->units->pages; at < end; at++) {
 		u64 now = host_a64_read(store_slot(s, at));
 
 		if (!slot_same_value(now, word))
@@ -170,7 +173,7 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 	if (bytes < 0)
 		return bytes;
 	if (!is_smaller(s, r, word, bytes)) {
-		if (r->priority == store_last_codec(s))
+		if (r->priority == store_last_codec(s, false))
 			give_up(s, i, word);
 		return RECOMPRESS_KEPT;
 	}
@@ -184,15 +187,6 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 	return RECOMPRESS_KEPT;
 }
 
-/* Whether no codec of a higher priority takes units. */
-static bool is_last_for_units(const struct store *s, unsigned int priority)
-{
-	while (++priority < STORE_CODECS)
-		if (s->streams[priority] && unit_fits(s, priority))
-			return false;
-	return true;
-}
-
 /*
  * Tries the unit that word of slot i names, which is meant.  As store_recompress(); but where no
  * number is left for another unit, others go on.
@@ -200,7 +194,7 @@ static bool is_last_for_units(const struct store *s, unsigned int priority)
 static int try_unit(struct store *s, u64 i, struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)
 {
-	u64 kept = is_last_for_units(s, r->priority) ? SLOT_INCOMPRESSIBLE : 0;
+	u64 kept = r->priority == store_last_codec(s, true) ? SLOT_INCOMPRESSIBLE : 0;
 	int done = unit_recompress(s, i, word, r->priority, r->threshold, kept, w->page);
 
 	if (done == -ENOSPC)
@@ -212,17 +206,16 @@ int store_recompress(struct store *s, u64 i, struct recompress_request *r,
 		     const struct recompress_work *w)
 {
 	u64 word = host_a64_read_acquire(store_slot(s, i));
-	unsigned int pages = 1;
-	int outcome;
+	unsigned int pages = pages_meant(s, i, r, word);
+	int outcome = RECOMPRESS_PASSED;
 
+	if (!pages)
+		return outcome;
 	if (slot_type(word) == SLOT_UNIT) {
-		pages = unit_is_meant(s, i, r, word);
-		outcome = pages ? try_unit(s, i, r, w, word) : RECOMPRESS_PASSED;
+		outcome = try_unit(s, i, r, w, word);
 	} else if (recompress_hold(s, i, r, &word)) {
 		outcome = try_page(s, i, r, w, word);
 		store_drop(s, i, word);
-	} else {
-		outcome = RECOMPRESS_PASSED;
 	}
 	if (outcome > RECOMPRESS_PASSED) {
 		r->left -= pages;
@@ -260,11 +253,10 @@ bool store_recompressible(struct store *s, u64 *at, u64 end, const struct recomp
 
 	while ((slot = store_next_slot(s, at, end, &left))) {
 		u64 word = host_a64_read_acquire(slot);
+		unsigned int pages = pages_meant(s, *at - 1, r, word);
 
-		if (is_meant(s, r, word))
-			count[band_of(unit_page_bytes(s, word))] +=
-				slot_type(word) == SLOT_UNIT ?
-					unit_is_meant(s, *at - 1, r, word) : 1;
+		if (pages)
+			count[band_of(unit_page_bytes(s, word))] += pages;
 	}
 	return *at < end;
 }

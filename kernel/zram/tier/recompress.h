@@ -50,10 +50,10 @@ enum recompress_outcome {
 void recompress_request_init(struct recompress_request *r, unsigned int priority);
 
 /*
- * The highest priority of which the store has a codec: a page that it does not make smaller is
- * incompressible, and is not tried again.
+ * The highest priority of which the store has a codec, or one that takes units: what it does not
+ * make smaller is incompressible, and is not tried again.
  */
-unsigned int store_last_codec(const struct store *s);
+unsigned int store_last_codec(const struct store *s, bool units);
 
 /*
  * Tries slot i < slots, and counts in the request.  An enum recompress_outcome, or an error with

@@ -765,12 +765,14 @@ int unit_recompress(struct store *s, u64 i, u64 word, unsigned int priority, siz
 			unit_mark(store_slot(s, first + k), word, kept, SLOT_TOUCHED);
 	}
 	instance_drop(s, unit_instance(word));
+	if (err)
+		return err == -EAGAIN ? 0 : err;
 	cpu = host_percpu_lock(&s->cpus);
-	while (!err && left--)
+	while (left--)
 		unit_drop(s, cpu, new, &todo);
 	host_percpu_unlock(&s->cpus, cpu);
 	release_finish(&todo);
-	return smaller ? 1 : err == -EAGAIN ? 0 : err;
+	return smaller;
 }
 
 void units_stats(struct store *s, struct unit_stats *st)

@@ -28,7 +28,10 @@
  * Pages that died in a unit that lives are waste.  Each slot's word says how much one takes, so
  * waste is counted as pages die.  units_tidy() takes the others out of such units.
  *
- * Lock order: tidying > stream > a hold > the per-CPU item > units.lock, a leaf.
+ * A unit's codec stands in its slots' words, as a page's does.
+ *
+ * Lock order: tidying > stream > a hold of a piece > the per-CPU item > units.lock, a leaf.  Who
+ * makes a unit's pages anew has a hold on the instance meanwhile, for which nobody waits.
  */
 #ifndef EBB_ZRAM_UNIT_H
 #define EBB_ZRAM_UNIT_H
@@ -146,9 +149,9 @@ int units_tidy(struct store *s, unsigned int how);
  * less room then, and a page fewer bytes than below, unless that is 0.  word: what slot i, one of
  * its pages, had.  Pages that died in it are zeros, and those that come to their slots meanwhile
  * stay in the old one.  pages: as many as of a unit.  If it does not get smaller the slots are
- * marked with kept, 0 or SLOT_INCOMPRESSIBLE, and not idle any more.
- * mem_limit is not looked at.  1: it is smaller; 0: it is not, or was written meanwhile; -EIO: a
- * codec failed; -ENOMEM, which is not waited for; -ENOSPC.  Process context.
+ * marked with kept, 0 or SLOT_INCOMPRESSIBLE, and not idle any more.  mem_limit is not looked at.
+ * 1: it is smaller; 0: it is not, or was written meanwhile; -EIO: a codec failed; -ENOMEM, which is
+ * not waited for; -ENOSPC.  Process context.
  */
 int unit_recompress(struct store *s, u64 i, u64 word, unsigned int priority, size_t below,
 		    u64 kept, void *pages);

@@ -16,9 +16,7 @@ static bool is_wanted(struct store *s, u64 word, unsigned int want)
 	return slot_has_page(word) && !(word & SLOT_CHOSEN) &&
 	       (!(want & CHOOSE_IDLE) || word & SLOT_IDLE) &&
 	       (!(want & CHOOSE_INCOMPRESSIBLE) || word & SLOT_INCOMPRESSIBLE) &&
-	       (!(want & CHOOSE_HUGE) ||
-		(slot_type(word) == SLOT_PAGE &&
-		 pool_ref_size(&s->pool, slot_ref(word)) == PAGE_SIZE));
+	       (!(want & CHOOSE_HUGE) || unit_page_bytes(s, word) == PAGE_SIZE);
 }
 
 bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, struct chosen *c)

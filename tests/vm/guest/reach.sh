@@ -24,7 +24,11 @@ while [ "$(date +%s)" -lt $end ]; do
 	for f in 1 2 3 4 5 6 7 8 9; do head -c $((f * 7919)) /dev/zero >/tmp/$((i % 4))/$i.$f; done
 	[ $((i % 16)) != 15 ] || rm -rf /tmp/$((i / 16 % 4))
 	i=$((i + 1))
-	[ $((i % 20)) != 0 ] || note "$((end - $(date +%s))) s before the end: $(awk '{ print $2 }' "$(z 0 unit_stat)") of $(($(mm 0 1) / pagesize)) pages that are out are in units; folios of 16 KiB: $(count anon_fault_alloc) had, $(count anon_fault_fallback) not; $(count swpout) out whole, $(count swpout_fallback) in pages"
+	[ $((i % 20)) = 0 ] || continue
+	note "$((end - $(date +%s))) s before the end: in units are" \
+		"$(awk '{ print $2 }' "$(z 0 unit_stat)") of $(($(mm 0 1) / pagesize)) pages that are out;" \
+		"folios of 16 KiB: $(count anon_fault_alloc) had, $(count anon_fault_fallback) not;" \
+		"$(count swpout) out whole, $(count swpout_fallback) in pages"
 done
 wait $user
 check "contents hold" [ $? = 0 ]

@@ -146,10 +146,12 @@ if [ -e "$(z 0 recompress)" ] && case " $(codecs) " in *" lz4 "*" zstd "*) ;; *)
 	check "max_pages=3" put max_pages=3 "$(z 0 recompress)"
 	equal "is too few for a unit" "$(flags r)" $((pages - 5))
 	check "and all" put priority=1 "$(z 0 recompress)"
-	equal "are by the other codec, or will not get smaller" "$(($(flags r) + $(flags n)))" $((pages - 1))
+	equal "are by the other codec, or will not get smaller" "$(($(flags r) + $(flags n)))" \
+		$((pages - 1))
 	equal "they are units still" "$(us 1) $(us 3)" "$((pages / 4)) 1"
 	check "and take less ($was to $(mm 0 2) bytes)" [ "$(mm 0 2)" -lt $((was * 9 / 10)) ]
-	check "and so does the pool, which was compacted ($had to $(used 0))" [ "$(used 0)" -lt $((had * 9 / 10)) ]
+	check "and so does the pool, which was compacted ($had to $(used 0))" \
+		[ "$(used 0)" -lt $((had * 9 / 10)) ]
 	check "contents of recompressed units" cmp -n $data /tmp/data /dev/zram0
 	invariants 0
 	text_pages 1024 >/tmp/data
