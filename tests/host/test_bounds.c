@@ -83,6 +83,95 @@ static bool own_swing(void *ctx, u32 key, u64 from, u64 to)
 	return true;
 }
 
+/* Opens own's pool. */
+static void own_open(unsigned int pages)
+{
+	static const struct pool_owner owner = { .look = own_look, .swing = own_swing };
+
+	home_open(1, pages);
+	own.src.dry = 0;
+	own.ref = host_zalloc(OWNED * sizeof(*own.ref));
+	if (pages_init(&own.pages, &own.src, 0, NULL) ||
+	    pool_init(&own.pool, &own.pages, CHAIN_MIN, &owner))
+		explore_fail("there is no pool");
+}
+
+static void own_close(void)
+{
+	pool_destroy(&own.pool);
+	pages_destroy(&own.pages);
+	host_free(own.ref, OWNED * sizeof(*own.ref));
+	home_close();
+}
+
+/* A page that is missing costs no second hold, for the object before it said so; a new zspage one. */
+static void an_object_takes_a_class_lock_once(void)
+{
+	const struct pool_class *c = NULL;
+	const u32 zspages = 8;
+	u64 holds;
+	u32 i, n;
+
+	own_open(256);
+	for (i = 0; i < own.pool.table.nclasses && (!c || c->pages < 4 || c->objs < 8); i++)
+		c = &own.pool.class[i];
+	if (c->pages < 4 || c->objs < 8)
+		explore_fail("no class is as the test needs one");
+	n = zspages * c->objs;
+	home_stat_reset();
+	for (i = 0; i < n; i++)
+		if (pool_make(&own.pool, c->size - POOL_HEADER, NULL, i, NUMA_NO_NODE, HOST_MAY_WAIT,
+			      &own.ref[i]))
+			explore_fail("no room for object %u", i);
+	holds = home_lock_stat("&c->lock")->holds;
+	if (holds < n || holds > n + zspages + 1 || pool_pages(&own.pool) != zspages * c->pages)
+		explore_fail("%llu holds of a class lock for %u objects in %u zspages of %u pages",
+			     (unsigned long long)holds, n, zspages, c->pages);
+	for (i = 0; i < n; i++)
+		pool_free(&own.pool, own.ref[i]);
+	own_close();
+}
+
+/* Frees n objects of two classes in turn, all that are there; their zspages were full. */
+static void own_free_in_turn(u32 n, const struct pool_class *const of[2])
+{
+	u64 *tmp = host_zalloc(n * sizeof(*tmp)), holds;
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		if (pool_make(&own.pool, of[i % 2]->size - POOL_HEADER, NULL, i, NUMA_NO_NODE,
+			      HOST_MAY_WAIT, &own.ref[i]))
+			explore_fail("no room for object %u", i);
+	home_stat_reset();
+	pool_free_bulk(&own.pool, own.ref, n > POOL_BULK_SMALL ? tmp : NULL, n);
+	holds = home_lock_stat("&c->lock")->holds;
+	if (holds || pool_pages(&own.pool))
+		explore_fail("%llu holds of a class lock for %u objects of full zspages, %llu pages left",
+			     (unsigned long long)holds, n, (unsigned long long)pool_pages(&own.pool));
+	host_free(tmp, n * sizeof(*tmp));
+}
+
+/* Sorted, the objects of a zspage go at once: it is never on a list, however they came. */
+static void a_bulk_free_of_full_zspages_takes_no_class_lock(void)
+{
+	const struct pool_class *of[2] = { NULL, NULL };
+	unsigned int i;
+
+	own_open(1024);
+	for (i = 0; i < own.pool.table.nclasses; i++) {
+		const struct pool_class *c = &own.pool.class[i];
+
+		if (c->objs > 2 && c->objs <= POOL_BULK_SMALL / 4 &&
+		    (!of[0] || (!of[1] && c->objs == of[0]->objs)))
+			of[of[0] != NULL] = c;
+	}
+	if (!of[1])
+		explore_fail("no two classes are as the test needs them");
+	own_free_in_turn(2 * of[0]->objs * (POOL_BULK_SMALL / 2 / of[0]->objs), of);
+	own_free_in_turn(POOL_BULK_SMALL * of[0]->objs, of);
+	own_close();
+}
+
 /* Of n zspages from that of object key on, leaves the first objs objects; returns the next key. */
 static u32 own_leave(struct pool_class *c, u32 key, unsigned int n, unsigned int objs)
 {
@@ -103,18 +192,12 @@ static u32 own_leave(struct pool_class *c, u32 key, unsigned int n, unsigned int
  */
 static void no_hold_of_a_class_lock_walks_for_each_object(void)
 {
-	const struct pool_owner owner = { .look = own_look, .swing = own_swing };
 	const unsigned int fuller = POOL_LOOK - 12;
 	struct pool_class *c = NULL;
 	unsigned int on1, on2, i;
 	u32 keys, at;
 
-	home_open(1, 2048);
-	own.src.dry = 0;
-	own.ref = host_zalloc(OWNED * sizeof(*own.ref));
-	if (pages_init(&own.pages, &own.src, 0, NULL) ||
-	    pool_init(&own.pool, &own.pages, CHAIN_MIN, &owner))
-		explore_fail("there is no pool");
+	own_open(2048);
 	for (i = 0; i < own.pool.table.nclasses; i++) {
 		c = &own.pool.class[i];
 		if (c->pages > 2 && PAGE_SIZE / c->size > 2 * POOL_MOVES &&
@@ -147,10 +230,7 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 	for (i = 0; i < keys; i++)
 		if (own.ref[i])
 			pool_free(&own.pool, own.ref[i]);
-	pool_destroy(&own.pool);
-	pages_destroy(&own.pages);
-	host_free(own.ref, OWNED * sizeof(*own.ref));
-	home_close();
+	own_close();
 }
 
 static u64 home_in_place(void)
@@ -815,6 +895,9 @@ int main(void)
 		{ "who is short of memory does a bounded part of the work",
 		  who_is_short_of_memory_does_a_bounded_part_of_the_work },
 		{ "full buffers stay on their node", full_buffers_stay_on_their_node },
+		{ "an object takes a class lock once", an_object_takes_a_class_lock_once },
+		{ "a bulk free of full zspages takes no class lock",
+		  a_bulk_free_of_full_zspages_takes_no_class_lock },
 		{ "no hold of a class lock grows with the pool", no_hold_of_a_class_lock_grows_with_the_pool },
 		{ "no hold of a class lock walks for each object", no_hold_of_a_class_lock_walks_for_each_object },
 	};
