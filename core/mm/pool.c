@@ -295,14 +295,9 @@ static inline unsigned int pool_lowest_free(const struct pool_class *c, struct z
 static unsigned int pool_likely_missing(const struct pool_class *c, struct zspage *z)
 	__must_hold(&c->lock)
 {
-	unsigned int obj;
-
 	if (!z->list)
 		return !c->listed;
-	if (z->pages == c->pages)
-		return 0;
-	obj = pool_lowest_free(c, z);
-	return obj < c->objs ? pages_missing(c, z, obj) : 0;
+	return z->pages < c->pages ? pages_missing(c, z, pool_lowest_free(c, z)) : 0;
 }
 
 /* Makes pages the peak, unless another thread has raised it as far. */

@@ -167,11 +167,17 @@ static bool instance_less(struct store *s, u32 nr, u64 what)
 	return !(left & (UNIT_LIVE | UNIT_READERS));
 }
 
-void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo)
+/* A slot names the unit no more.  True: nobody has it then, and the caller is to end it. */
+static bool unit_less(struct store *s, struct store_cpu *cpu, u64 word)
 {
 	counter_add(&cpu->counters, CNT_UNIT_PAGES, -1);
 	counter_add(&cpu->counters, CNT_UNIT_WASTE, (s64)unit_share(word));
-	if (instance_less(s, unit_instance(word), 1))
+	return instance_less(s, unit_instance(word), 1);
+}
+
+void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo)
+{
+	if (unit_less(s, cpu, word))
 		instance_end(s, cpu, unit_instance(word), todo);
 }
 
@@ -546,7 +552,6 @@ size_t unit_page_bytes(const struct store *s, u64 word)
 static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
 {
 	struct store_cpu *cpu = host_percpu_lock(&s->cpus);
-	struct release_todo todo = { NULL, false };
 	host_a64 *slot = store_slot(s, i);
 	u64 old = host_a64_read(slot), about;
 	bool done = false;
@@ -558,10 +563,10 @@ static bool unit_replace(struct store *s, u64 i, u64 word, u64 new)
 	if (done) {
 		store_account(s, &cpu->counters, new, 1);
 		store_account(s, &cpu->counters, old, -1);
-		unit_drop(s, cpu, old, &todo);
+		/* It is not the last: the instance is held. */
+		unit_less(s, cpu, old);
 	}
 	host_percpu_unlock(&s->cpus, cpu);
-	release_finish(&todo);
 	return done;
 }
 
