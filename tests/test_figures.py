@@ -296,12 +296,6 @@ def a_value_in_a_manual_page_is_of_the_next_line():
 
 
 @case
-def figures_without_a_mark_are_listed():
-    rc, out, _ = published(TABLE.format(**RIGHT), "--unmarked")
-    must(rc == 0 and out.count("\n") == 1 and "Text of 7 ms." in out, out)
-
-
-@case
 def the_pages_of_the_tree_are_as_published():
     p = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
     must(p.returncode == 0, p.stdout + p.stderr)

@@ -458,12 +458,6 @@ static void unit_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
 	       !slot_mark(slot, now, set, clear));
 }
 
-/* A read: the slot is not idle any more, nor chosen. */
-static void unit_touch(host_a64 *slot, u64 word)
-{
-	unit_mark(slot, word, 0, SLOT_TOUCHED);
-}
-
 int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
 {
 	host_a64 *slot = store_slot(s, i);
@@ -482,7 +476,7 @@ int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
 		memset(page, 0, PAGE_SIZE);
 	stream_put(st);
 	if (touch && err <= 0 && *word & SLOT_TOUCHED)
-		unit_touch(slot, *word);
+		unit_mark(slot, *word, 0, SLOT_TOUCHED);
 	return err;
 }
 
@@ -514,7 +508,7 @@ bool unit_read_whole(struct store *s, u64 i, void *to)
 		/* As stream_unpack(). */
 		memset(to, 0, (size_t)pages << PAGE_SHIFT);
 	for (k = 0; k < pages && !err; k++)
-		unit_touch(store_slot(s, i + k), word);
+		unit_mark(store_slot(s, i + k), word, 0, SLOT_TOUCHED);
 	return !err;
 }
 

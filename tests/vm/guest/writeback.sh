@@ -53,8 +53,8 @@ for packed in 0 1; do
 	refuse "nobody else has it" sh -c 'exec 3<>/dev/loop0; mkswap /dev/loop0 && swapon /dev/loop0'
 	refuse "not changed in use" put /dev/loop0 "$(z 0 backing_dev)"
 	orig=$(mm 0 1) compr=$(mm 0 2) raw=$(mm 0 8) same=$(mm 0 6)
-	for wrong in other type=other page_index=x page_index=99999999 page_indexes=1 page_indexes=2-1 \
-		page_indexes=1-99999999 "page_index=1 other"; do
+	for wrong in other type=other page_index=x page_index=99999999 page_indexes=1 \
+		page_indexes=2-1 page_indexes=1-99999999 "page_index=1 other"; do
 		refuse "'$wrong' is refused" back "$wrong"
 	done
 	equal "nothing was written" "$(cat "$(z 0 bd_stat)")" "       0        0        0"
