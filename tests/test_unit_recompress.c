@@ -443,6 +443,39 @@ static void a_codec_that_fails_changes_nothing(void **state)
 	close_units();
 }
 
+static unsigned int passes;
+
+static void fail_at_the_second(void)
+{
+	fails = ++passes == 2;
+}
+
+/* There was no page for the first: it is no page that does not get smaller. */
+static void so_does_one_that_fails_at_its_second_pass(void **state)
+{
+	int done = 0;
+
+	for (unsigned int n = 1; n < 32 && done != -EIO; n++) {
+		struct store *s = open_codecs(&codec_zstd, false);
+
+		put_text(s, 0);
+		mark_all_idle(s);
+		pcp_drain(&rig.source.pcp);
+		passes = 0;
+		during = fail_at_the_second;
+		refuse = n;
+		host_user_fail = refused;
+		done = recompress(s, 0, 1);
+		host_user_fail = NULL;
+		for (u64 k = 0; k < 4 && done < 0; k++)
+			must_eq(about(s, k), SLOT_IDLE);
+		must_be_text(s, 3);
+		must_hold(store_check(s));
+		close_units();
+	}
+	must_eq(done, -EIO);
+}
+
 /* Slots of text: of 64 KiB there is memory for few. */
 #define MANY (PAGE_SIZE > 32768 ? 32u : 256u)
 
@@ -505,6 +538,7 @@ int main(void)
 		cmocka_unit_test(where_no_unit_is_left_to_be_made_others_go_on),
 		cmocka_unit_test(at_each_failure_nothing_changes),
 		cmocka_unit_test(a_codec_that_fails_changes_nothing),
+		cmocka_unit_test(so_does_one_that_fails_at_its_second_pass),
 		cmocka_unit_test(at_the_limit_units_get_smaller),
 		cmocka_unit_test(what_was_recompressed_is_taken_apart),
 	};
