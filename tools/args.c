@@ -56,7 +56,7 @@ static bool read_digits(const char **text, uint64_t *value)
 	return errno == 0;
 }
 
-static bool read_size(const char *text, uint64_t *value)
+bool size_read(const char *text, uint64_t *value)
 {
 	const char *at;
 
@@ -85,7 +85,7 @@ static void set_size(const struct opt *o, const char *text)
 	char min[32], max[32], step[32];
 	uint64_t v;
 
-	if (!read_size(text, &v))
+	if (!size_read(text, &v))
 		usage_fail("--%s %s: expected a size such as 4096, 64K, 256M or 1G", o->name, text);
 	if (v < o->min || v > o->max)
 		usage_fail("--%s %s: expected a size from %s to %s", o->name, text,

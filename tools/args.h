@@ -54,6 +54,9 @@ int args_parse(const struct command *cmd, const struct opt *opts, int argc, char
 /* As args_parse(), for a subcommand that takes no operands. */
 void args_parse_only(const struct command *cmd, const struct opt *opts, int argc, char **argv);
 
+/* Reads digits, then K, M, G, T (of either case, with iB or not) or nothing.  False: it is none. */
+bool size_read(const char *text, uint64_t *bytes);
+
 /* Writes "256M" or "4097" for a number of bytes into text. */
 const char *size_text(uint64_t bytes, char text[32]);
 

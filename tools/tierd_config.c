@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* tierd_config.c - reads the configuration of `ebb tierd`. */
 #define _GNU_SOURCE
+#include "args.h"
 #include "tierd.h"
 
 #include <errno.h>
@@ -36,25 +37,6 @@ static bool parse_number(const char *text, uint64_t most, uint64_t *v)
 	return !errno && *v <= most;
 }
 
-static bool parse_size(const char *text, uint64_t *bytes)
-{
-	static const char units[] = "KMGT";
-	size_t len = strlen(text);
-	const char *unit = len ? strchr(units, text[len - 1]) : NULL;
-	unsigned int shift = unit ? 10 * (unsigned int)(unit - units + 1) : 0;
-	char digits[24];
-
-	len -= unit != NULL;
-	if (len >= sizeof(digits))
-		return false;
-	memcpy(digits, text, len);
-	digits[len] = '\0';
-	if (!parse_number(digits, UINT64_MAX >> shift, bytes))
-		return false;
-	*bytes <<= shift;
-	return true;
-}
-
 static bool parse_mark(const char *text, struct tierd_mark *m)
 {
 	size_t len = strlen(text);
@@ -63,7 +45,7 @@ static bool parse_mark(const char *text, struct tierd_mark *m)
 
 	memset(m, 0, sizeof(*m));
 	if (!len || text[len - 1] != '%')
-		return parse_size(text, &m->bytes);
+		return size_read(text, &m->bytes);
 	if (len > sizeof(digits))
 		return false;
 	memcpy(digits, text, len - 1);
@@ -93,7 +75,7 @@ static void set_value(const struct place *at, struct tierd_settings *s, const ch
 			expected = "percent of one CPU, 1 to 100";
 		s->recompress_cpu = (uint32_t)v;
 	} else if (!strcmp(key, "writeback_budget")) {
-		if (!parse_size(value, &s->budget))
+		if (!size_read(value, &s->budget))
 			expected = SIZE;
 	} else if (!strcmp(key, "writeback_high") || !strcmp(key, "writeback_low")) {
 		if (!parse_mark(value, strcmp(key, "writeback_low") ? &s->high : &s->low))
