@@ -154,6 +154,48 @@ static void what_does_not_compress_together_is_refused_and_changes_nothing(void 
 	close_units();
 }
 
+static size_t filled, packed;
+
+static int filling_compress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	packed = (size_t)codec_lz4.compress(ctx, src, n, dst, cap);
+	memset((char *)dst + packed, 0, filled - packed);
+	return (int)filled;
+}
+
+static int filling_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
+{
+	return codec_lz4.decompress(ctx, src, packed, dst, cap);
+}
+
+static unsigned int pieces(struct store *s)
+{
+	unsigned int n = 0;
+
+	for (u64 i = 0; i < (u64)units.fresh << units.shift; i++)
+		n += slot_type(host_a64_read(store_slot(s, units.first + i))) == SLOT_PIECE;
+	return n;
+}
+
+static void as_many_bytes_as_pieces_hold_take_no_piece_more(void **state)
+{
+	struct codec_ops codec = codec_lz4;
+	struct store *s;
+
+	codec.compress = filling_compress;
+	codec.decompress = filling_decompress;
+	codec.decompress_part = NULL;
+	s = open_units(&codec, 4, 0, 0);
+	for (size_t n = 1; n < 4; n++) {
+		filled = n * pool_max_small(&s->pool);
+		must_eq(put_unit(s, 4, 4), 0);
+		must_eq(pieces(s), n);
+		must_have_all(s);
+		must_hold(store_check(s));
+	}
+	close_units();
+}
+
 static void a_disk_that_ends_within_a_unit_has_none_there(void **state)
 {
 	const struct store_config cfg = {
@@ -398,6 +440,7 @@ int main(void)
 		cmocka_unit_test(a_single_read_unpacks_no_more_than_it_takes),
 		cmocka_unit_test(a_write_takes_the_place_of_pages_and_pages_of_a_unit),
 		cmocka_unit_test(what_does_not_compress_together_is_refused_and_changes_nothing),
+		cmocka_unit_test(as_many_bytes_as_pieces_hold_take_no_piece_more),
 		cmocka_unit_test(a_disk_that_ends_within_a_unit_has_none_there),
 		cmocka_unit_test(a_tag_that_comes_again_is_another_unit),
 		cmocka_unit_test(pages_of_one_word_take_no_memory),
