@@ -386,6 +386,85 @@ static void the_peak_is_the_most_there_was_since_its_reset(void **state)
 	rig_close(r);
 }
 
+static bool no_page(void)
+{
+	return true;
+}
+
+/* Objects of the class until none can be made, with keys from key on; what the last one said. */
+static int make_all(struct rig *r, u32 *key, unsigned int how)
+{
+	size_t size = PAGE_SIZE * 9 / 16;
+	int err;
+
+	do {
+		fill_random(bytes, size, *key);
+		err = pool_make(&r->pool, size, bytes, *key, NUMA_NO_NODE, how, &r->word[*key]);
+		r->seed[*key] = *key;
+		r->size[*key] = size;
+		*key += !err;
+	} while (!err && *key < KEYS);
+	return err;
+}
+
+/* The fullest zspage lacks a page that is not to be had; others have places on theirs. */
+static void places_on_pages_that_are_there_are_taken_before_an_object_fails(void **state)
+{
+	const int errors[] = { -EDQUOT, -ENOMEM };
+
+	for (unsigned int k = 0; k < ARRAY_LEN(errors); k++) {
+		struct rig *r = rig_open(16);
+		unsigned int objs, at, old;
+		struct pool_class *c;
+		u64 pages;
+		u32 key;
+
+		make(r, 0, PAGE_SIZE * 9 / 16, 0);
+		c = ref_class(&r->pool, r->word[0]);
+		objs = c->objs;
+		old = 5 * objs;
+		must(c->pages > 2 && old + objs < KEYS);
+		/* Five full ones, of which an object each stays, and half of another. */
+		for (at = 1; at < old + objs / 2; at++)
+			make(r, at, PAGE_SIZE * 9 / 16, at);
+		for (at = 0; at < old; at++)
+			if (at % objs)
+				drop(r, at);
+		pages = pool_pages(&r->pool);
+		if (errors[k] == -EDQUOT)
+			r->pool.limit = pages << PAGE_SHIFT;
+		pcp_drain(&r->source.pcp);
+		host_user_fail = errors[k] == -ENOMEM ? no_page : NULL;
+		key = old + objs / 2;
+		must_eq(make_all(r, &key, HOST_MAY_WAIT | POOL_LIMITED), errors[k]);
+		host_user_fail = NULL;
+		must(key - (old + objs / 2) >= 5 * (objs - 1));
+		must_eq(pool_pages(&r->pool), pages);
+		r->pool.limit = 0;
+		verify_all(r);
+		must_hold(pool_check(&r->pool, NULL));
+		drop_all(r);
+		rig_close(r);
+	}
+}
+
+/* Who may not have it is told so, and does not wait for it. */
+static void no_page_is_taken_that_the_limit_forbids(void **state)
+{
+	struct rig *r = rig_open(16);
+	u64 ref;
+
+	make(r, 0, PAGE_SIZE, 0);
+	r->pool.limit = PAGE_SIZE;
+	pcp_drain(&r->source.pcp);
+	host_user_fail = no_page;
+	must_eq(pool_make(&r->pool, 100, bytes, 1, NUMA_NO_NODE, HOST_MAY_WAIT | POOL_LIMITED,
+			  &ref), -EDQUOT);
+	host_user_fail = NULL;
+	drop_all(r);
+	rig_close(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +480,9 @@ int main(void)
 		cmocka_unit_test(a_zspage_is_listed_only_while_it_has_room),
 		cmocka_unit_test(the_peak_is_the_most_there_was_since_its_reset),
 		cmocka_unit_test(objects_that_are_freed_in_bulk_go_by_class),
+		cmocka_unit_test(
+			places_on_pages_that_are_there_are_taken_before_an_object_fails),
+		cmocka_unit_test(no_page_is_taken_that_the_limit_forbids),
 		cmocka_unit_test(random_operations_agree_with_a_plain_table),
 	};
 

@@ -388,6 +388,41 @@ static void compaction_moves_pieces(void **state)
 	close_units();
 }
 
+/*
+ * The word of unit 2^24 and up, of two live pages, looks as one of an object does; who makes an
+ * object may find such a number where he did not write its key yet.
+ */
+static void compaction_takes_no_instance_for_a_slot(void **state)
+{
+	const u64 first = (u64)2 << 24;
+	const struct store_config cfg = {
+		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
+		.slots = first + 1024, .chain = 16, .unit_pages = 2,
+	};
+	struct store *s = open_units_of(&cfg);
+	u64 word, before, ref[2];
+	unsigned int k;
+
+	for (k = 0; k < 2; k++)
+		page_of(whole + k * PAGE_SIZE, first + k, 4);
+	must_eq(unit_make(s, first, copy_whole, whole, ANYHOW, &word), 0);
+	for (k = 0; k < 2; k++)
+		unit_put(s, first + k, word);
+	before = host_a64_read(store_slot(s, units.first));
+	must(slot_has_object(before));
+	must_eq(s->pool.owner.look(s, (u32)units.first), 0);
+	must(s->pool.owner.look(s, (u32)units.first + 1) != 0);
+	for (k = 0; k < 2; k++)
+		must_eq(pool_make(&s->pool, 8, "12345678", (u32)units.first, ANYHOW, &ref[k]), 0);
+	pool_compact(&s->pool);
+	must_eq(host_a64_read(store_slot(s, units.first)), before);
+	pool_free_bulk(&s->pool, ref, NULL, 2);
+	for (k = 0; k < 2; k++)
+		must_eq(store_free(s, first + k), 0);
+	must_eq(stats(s).units, 0);
+	close_units();
+}
+
 static void marks_and_writeback_take_pages_of_units(void **state)
 {
 	struct store *s = open_units_backed(&codec_lz4, 1 << 20);
@@ -449,6 +484,7 @@ int main(void)
 		cmocka_unit_test(the_largest_disks_have_what_numbers_are_left),
 		cmocka_unit_test(words_of_dead_units_are_used_again),
 		cmocka_unit_test(compaction_moves_pieces),
+		cmocka_unit_test(compaction_takes_no_instance_for_a_slot),
 		cmocka_unit_test(marks_and_writeback_take_pages_of_units),
 	};
 

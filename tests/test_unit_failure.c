@@ -177,7 +177,7 @@ static void a_codec_that_fails_costs_one_unit(void **state)
 	must(!whole[0] && !memcmp(whole, whole + 1, 4 * PAGE_SIZE - 1));
 	/* What does not come back is not taken out. */
 	drop(s, 2);
-	units_tidy(s, 0);
+	units_tidy(s);
 	answer = 0;
 	must_have_all(s);
 	must_eq(stats(s).pages, 3);

@@ -94,7 +94,7 @@ static void *disturb(void *arg)
 	struct store *s = &rig.store;
 
 	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
-		units_tidy(s, 0);
+		units_tidy(s);
 		store_compact(s);
 		mark_all_idle(s);
 	}

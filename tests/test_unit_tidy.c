@@ -11,7 +11,7 @@ static int tidy_times(struct store *s, unsigned int most)
 	int more = 1;
 
 	for (unsigned int n = 0; n < most && more; n++)
-		more = units_tidy(s, 0);
+		more = units_tidy(s);
 	return more;
 }
 
@@ -80,10 +80,10 @@ static void a_unit_that_cannot_be_read_fails_no_write(void **state)
 /* ---- two who tidy ---- */
 
 /* While a writer waited for `tidying` the tick, or another writer, made all the room there is. */
-static int tidy_after_another(struct store *s, unsigned int how)
+static int tidy_after_another(struct store *s)
 {
 	tidy_times(s, 1000);
-	return units_tidy(s, how);
+	return units_tidy(s);
 }
 
 static void a_write_finds_the_room_that_another_made(void **state)
@@ -120,7 +120,7 @@ static void what_dies_behind_a_walk_is_tried(void **state)
 		must_eq(put_unit(s, i, 4), 0);
 	for (u64 i = SLOTS / 2; i < SLOTS; i += 2)
 		drop(s, i);
-	must_eq(units_tidy(s, 0), 1);
+	must_eq(units_tidy(s), 1);
 	for (u64 i = 0; i < SLOTS / 2; i += 2)
 		drop(s, i);
 	/* All ticks that there may be: nothing else dies. */
@@ -150,6 +150,62 @@ static void what_is_chosen_no_more_is_tried(void **state)
 	for (unsigned int n = 0; n < 100; n++)
 		tidy_times(s, 1000);
 	must_waste_an_eighth(s);
+	close_units();
+}
+
+/* A writeback that was killed, or whose device hangs, has chosen pages of most units. */
+static void what_stays_chosen_is_not_tried_for_ever(void **state)
+{
+	struct store *s = open_units_backed(&codec_lz4, 0);
+	struct chosen c = { { 0 } };
+	u64 at;
+
+	skip_if_pages_are_large();
+	/* Every fourth does not repay it. */
+	for (u64 i = 0; i < SLOTS; i += 4) {
+		if (i % 16 == 12) {
+			put_mixed(s, i, 0, 0);
+			continue;
+		}
+		must_eq(put_unit(s, i, 4), 0);
+		for (at = i; store_choose_piece(s, &at, i + 4, 0, &c);)
+			;
+	}
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 4 < 2)
+			must_eq(store_free(s, i), 0);
+	for (unsigned int n = 0; units_tidy(s) > 0; n++)
+		must(n < 1000);
+	must_eq(units_tidy(s), 0);
+	must_eq(stats(s).units, SLOTS / 4);
+	close_units();
+}
+
+/* Works wait for who tidies. */
+static void who_tidies_does_not_wait_for_memory(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+	struct pages *from = &rig.source.pages;
+	int more;
+
+	for (u64 i = 0; i < SLOTS; i += 4)
+		must_eq(put_unit(s, i, 2), 0);
+	for (u64 i = 0; i < SLOTS; i++)
+		if (i % 4)
+			drop(s, i);
+	must_eq(pages_reserve_init(&from->own, 64), 0);
+	must(!pages_refill(from));
+	pcp_drain(&rig.source.pcp);
+	host_user_fail = always;
+	do
+		more = units_tidy(s);
+	while (more > 0);
+	host_user_fail = NULL;
+	/* Who waits has the reserve. */
+	must_eq(more, -ENOMEM);
+	must_eq(pages_reserved(from), 64);
+	pages_reserve_destroy(&from->own, from->src);
+	must_have_all(s);
 	close_units();
 }
 
@@ -244,6 +300,8 @@ int main(void)
 		cmocka_unit_test(a_unit_that_cannot_be_read_fails_no_write),
 		cmocka_unit_test(a_write_finds_the_room_that_another_made),
 		cmocka_unit_test(what_dies_behind_a_walk_is_tried),
+		cmocka_unit_test(what_stays_chosen_is_not_tried_for_ever),
+		cmocka_unit_test(who_tidies_does_not_wait_for_memory),
 		cmocka_unit_test(what_is_chosen_no_more_is_tried),
 		cmocka_unit_test(a_unit_that_stays_keeps_its_pages),
 		cmocka_unit_test(small_units_are_not_taken_apart_to_take_more),

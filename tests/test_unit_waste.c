@@ -13,7 +13,7 @@ static void who_keeps_one_page_of_each_unit_keeps_no_more_than_that(void **state
 
 	for (u64 i = 0; i < SLOTS; i += 16)
 		must_eq(put_unit(s, i, 4 + i), 0);
-	must_eq(units_tidy(s, 0), 0);
+	must_eq(units_tidy(s), 0);
 	was = pool_pages(&s->pool);
 	for (u64 i = 0; i < SLOTS; i++)
 		if (i % 16 != 7)
@@ -94,7 +94,7 @@ static void taking_apart_that_finds_no_memory_changes_nothing(void **state)
 			drop(s, i);
 	pcp_drain(&rig.source.pcp);
 	host_user_fail = always;
-	units_tidy(s, 0);
+	units_tidy(s);
 	host_user_fail = NULL;
 	must_have_all(s);
 	must_hold(store_check(s));
@@ -162,7 +162,7 @@ static void a_write_that_comes_first_wins(void **state)
 			continue;
 		}
 		meanwhile = others[i];
-		units_tidy(s, 0);
+		units_tidy(s);
 		must(!meanwhile);
 		must_have(s, 0);
 		must_hold(store_check(s));
@@ -253,7 +253,7 @@ static void a_unit_that_found_no_memory_is_tried_again(void **state)
 	drop(s, 1);
 	pcp_drain(&rig.source.pcp);
 	host_user_fail = always;
-	must(units_tidy(s, 0) < 0);
+	must(units_tidy(s) < 0);
 	host_user_fail = NULL;
 	tidy(s);
 	must_have(s, 0);

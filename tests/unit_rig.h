@@ -183,7 +183,7 @@ static inline void tidy(struct store *s)
 	unsigned int n = 0;
 	int more;
 
-	while ((more = units_tidy(s, 0))) {
+	while ((more = units_tidy(s))) {
 		must(++n < 1000);
 		if (more > 0)
 			continue;

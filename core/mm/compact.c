@@ -60,14 +60,6 @@ static struct zspage *compact_sparsest(struct pool_class *c, struct compact_hold
 	return z;
 }
 
-/* Whether z has a free object on pages that are there; *obj: the lowest. */
-static bool has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
-	__must_hold(&c->lock)
-{
-	*obj = class_lowest_free(c, z);
-	return ((size_t)*obj + 1) * c->size <= (size_t)z->pages << PAGE_SHIFT;
-}
-
 /* The first object in use from from on, or c->objs. */
 static unsigned int next_used(const struct pool_class *c, const struct zspage *z, unsigned int from)
 {
@@ -83,22 +75,11 @@ static unsigned int next_used(const struct pool_class *c, const struct zspage *z
 static bool find_target(struct pool_class *c, struct compact_hold *h, unsigned int *obj)
 	__must_hold(&c->lock)
 {
-	unsigned int list, left = POOL_LOOK;
-	bool found = false;
+	unsigned int left = POOL_LOOK;
 
-	for (list = POOL_ASIDE - 1; list >= 1 && left && !found; list--) {
-		u32 no;
-		struct zspage *z = class_first(c, list, &no, &left);
-
-		for (; z && left && !found; no = z->next, z = no ? class_at(c, no) : NULL) {
-			left--;
-			found = has_room(c, z, obj);
-			h->dst = z;
-			h->dst_no = no;
-		}
-	}
+	h->dst = class_with_room(c, &h->dst_no, obj, &left);
 	compact_looked(h, POOL_LOOK - left);
-	return found;
+	return h->dst;
 }
 
 /* Copies what follows the key. */
@@ -269,12 +250,11 @@ static void compact_empty(struct pool *p, struct pool_class *c, struct compact_h
 		c->obj = (u16)(obj + 1);
 		if (obj == c->objs) {
 			c->cursor = 0;
-		} else if ((h->dst && has_room(c, h->dst, &dst_obj)) ||
+		} else if ((h->dst && class_has_room(c, h->dst, &dst_obj)) ||
 			   find_target(c, h, &dst_obj)) {
 			compact_move(p, c, h, src, no, obj, dst_obj);
 		} else {
 			c->cursor = 0;
-			h->dst = NULL;
 		}
 	}
 }

@@ -172,6 +172,28 @@ unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z)
 	return c->objs;
 }
 
+bool class_has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
+{
+	*obj = class_lowest_free(c, z);
+	return ((size_t)*obj + 1) * c->size <= (size_t)z->pages << PAGE_SHIFT;
+}
+
+struct zspage *class_with_room(struct pool_class *c, u32 *no, unsigned int *obj, unsigned int *left)
+{
+	unsigned int list;
+
+	for (list = POOL_ASIDE - 1; list >= 1 && *left; list--) {
+		struct zspage *z = class_first(c, list, no, left);
+
+		for (; z && *left; *no = z->next, z = *no ? class_at(c, *no) : NULL) {
+			--*left;
+			if (class_has_room(c, z, obj))
+				return z;
+		}
+	}
+	return NULL;
+}
+
 /*
  * Where an object is
  */
@@ -325,6 +347,14 @@ static inline void pool_grow(struct pool *p, struct pool_class *c, struct zspage
 	WRITE_ONCE(z->pages, (u8)(z->pages + n));
 }
 
+/* Whether n more pages would pass the limit. */
+static inline bool pool_is_full(const struct pool *p, unsigned int n, unsigned int how)
+{
+	u64 limit = how & POOL_LIMITED ? READ_ONCE(p->limit) : 0;
+
+	return limit && (host_a64_read(&p->pages) + n) << PAGE_SHIFT > limit;
+}
+
 /* Counts n more pages; returns the sum.  0: POOL_LIMITED, and they would pass the limit. */
 static inline u64 count_pages(struct pool *p, unsigned int n, unsigned int how)
 {
@@ -360,7 +390,7 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	      unsigned int how, u64 *ref)
 {
 	size_t bytes = size + POOL_HEADER;
-	unsigned int raw, obj, missing, spares = 0, from;
+	unsigned int raw, obj, missing, spares = 0, from, left = POOL_LOOK;
 	struct pool_class *c;
 	struct zspage *z;
 	host_page spare[2];     /* an object reaches into two pages at most */
@@ -391,6 +421,15 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	for (;;) {
 		from = node;
 		spin_lock(&c->lock);
+		if (unlikely(err)) {
+			/* No page is to be had: a place on those that are there is, perhaps. */
+			z = class_with_room(c, &no, &obj, &left);
+			missing = 0;
+			if (z)
+				break;
+			spin_unlock(&c->lock);
+			goto no_room;
+		}
 		z = pool_fullest(c, &no);
 		if (!z && fresh) {
 			no = fresh;
@@ -415,6 +454,8 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 			fresh = no;
 		spin_unlock(&c->lock);
 
+		if (!err && missing > spares && pool_is_full(p, missing, how))
+			err = -EDQUOT;
 		if (!err && !z && !fresh)
 			err = zspage_new(&p->zspages, c->group, c->place, c->words, node,
 					 how & ~POOL_LIMITED, &fresh);
@@ -423,13 +464,6 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 					  how & ~POOL_LIMITED);
 			if (!err)
 				spares = missing;
-		}
-		if (err) {
-			if (fresh)
-				zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
-			if (spares)
-				pages_free(p->pages_from, spare, spares);
-			return err;
 		}
 	}
 
@@ -453,6 +487,13 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	if (data)
 		object_write(p, c, z, obj, data, size);
 	return 0;
+
+no_room:
+	if (fresh)
+		zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
+	if (spares)
+		pages_free(p->pages_from, spare, spares);
+	return err;
 }
 
 /*

@@ -171,8 +171,8 @@ void pool_free(struct pool *p, u64 ref);
 
 /*
  * Frees n objects, 0 to 65535, in the order of their classes, each class's with at most one hold
- * of its lock.  Sorts refs[] in place.  tmp: room for n references, or NULL if n is at most
- * POOL_BULK_SMALL.  Any context.
+ * of its lock, and one more for each 16 zspages that it empties.  Sorts refs[] in place.  tmp: room
+ * for n references, or NULL if n is at most POOL_BULK_SMALL.  Any context.
  */
 void pool_free_bulk(struct pool *p, u64 *refs, u64 *tmp, unsigned int n);
 
@@ -344,6 +344,15 @@ static inline bool class_below(const struct pool_class *c, unsigned int inuse, u
  * that belong lower, at most *left, which counts down; at 0 it takes the first as it is.
  */
 struct zspage *class_first(struct pool_class *c, unsigned int list, u32 *no, unsigned int *left)
+	__must_hold(&c->lock);
+/* Whether z has a free object on pages that are there; *obj: the lowest. */
+bool class_has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
+	__must_hold(&c->lock);
+/*
+ * The fullest zspage with room on lists 1 .. 10, among *left, which counts down; *no: its number,
+ * *obj: its lowest free object; NULL: none.
+ */
+struct zspage *class_with_room(struct pool_class *c, u32 *no, unsigned int *obj, unsigned int *left)
 	__must_hold(&c->lock);
 /* Moves z, which is on a list, to another, unless it is on that. */
 void class_move(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)

@@ -70,10 +70,10 @@ static int budget_grow(struct release_stock *stock, unsigned int nr, u32 n)
 	area->next = stock->areas;
 	area->n = more;
 	stock->areas = area;
-	spin_lock(&stock->lock);
 	/* Older buffers are drawn first, then the new ones from the area's front. */
 	for (i = 0; i < more; i++)
 		empty[i] = area + more - i;
+	spin_lock(&stock->lock);
 	if (stock->nempty)
 		memcpy(empty + more, old, stock->nempty * sizeof(*empty));
 	stock->nempty += more;

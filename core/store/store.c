@@ -14,8 +14,13 @@ static u64 owner_look(void *ctx, u32 key)
 {
 	struct store *s = ctx;
 
-	/* A key read from an object that is not published yet may be anything. */
-	return key < s->words ? slot_movable(store_slot(s, key)) : 0;
+	/*
+	 * A key read from an object that is not published yet may be anything.  Behind the slots
+	 * each unit_pages'th word is of an instance (unit.h), and names no object.
+	 */
+	if (key >= s->words || (key >= s->slots && !(key & (s->unit_pages - 1))))
+		return 0;
+	return slot_movable(store_slot(s, key));
 }
 
 static bool owner_swing(void *ctx, u32 key, u64 from, u64 to)
@@ -129,6 +134,7 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 		return -EINVAL;
 	s->slots = cfg->slots;
 	s->words = words_for(cfg);
+	s->unit_pages = cfg->unit_pages;
 	s->codec = cfg->codec[0].ops;
 
 	err = pool_init(&s->pool, pages, cfg->chain, &owner);
@@ -400,7 +406,7 @@ int store_try_write(struct store *s, u64 i, const void *page, unsigned int node)
 		if (!store_no_room(err) || !tidies--)
 			return err;
 		/* Once more at least: another may have made room meanwhile. */
-		if (s->unit_ops->tidy(s, HOST_MAY_WAIT) <= 0)
+		if (s->unit_ops->tidy(s) <= 0)
 			tidies = 0;
 	}
 }

@@ -70,6 +70,7 @@ struct store_cpu {
 struct store {
 	struct host_table table;        /* of the slots' words, and of those of units */
 	u64 slots, words;
+	unsigned int unit_pages;        /* 0: there are no units */
 	host_a64 pieces;                /* pages of the table */
 	const struct codec_ops *codec;
 	struct host_percpu cpus;        /* of struct store_cpu */

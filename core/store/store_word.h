@@ -18,7 +18,7 @@ struct unit_ops {
 	/* Reads slot i.  STORE_AGAIN: it is of no unit by now; -EIO: page is zeros. */
 	int (*read)(struct store *s, u64 i, void *page);
 	/* For who found no room: gives back what dead pages take.  1: there may be more. */
-	int (*tidy)(struct store *s, unsigned int how);
+	int (*tidy)(struct store *s);
 	/* Checks words past the slots', as store_check(), and adds to what that counts. */
 	const char *(*check)(struct store *s, struct counters *sum, u64 *objects);
 };

@@ -158,6 +158,8 @@ static int backing_begin(struct zram *z, u64 slot, struct page *page, u64 *word)
 		void *mem = kmap_local_page(page);
 		int err = store_read(&z->store, slot, mem);
 
+		/* A block that was read for a moment may be what a page waits for. */
+		zram_incoming_look(z);
 		kunmap_local(mem);
 		flush_dcache_page(page);
 		if (err != STORE_BACKED)

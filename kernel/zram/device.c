@@ -63,7 +63,7 @@ static bool device_tidy(struct zram *z, bool *again)
 		return false;
 	/* Who checks the store wants it to stay as it is. */
 	if (down_read_trylock(&z->check_lock)) {
-		more = units_tidy(&z->store, 0);
+		more = units_tidy(&z->store);
 		up_read(&z->check_lock);
 	} else {
 		more = -EBUSY;

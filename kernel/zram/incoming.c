@@ -246,7 +246,7 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 			return begun;
 		/* What died in units is room, too. */
 		if (in->z->units.pages)
-			units_tidy(&in->z->store, h->how);
+			units_tidy(&in->z->store);
 		in->held |= !release_help_all(r);
 		err = try_store(in, h, slot, page);
 		if (begun == -EBUSY && store_no_room(err))

@@ -686,7 +686,7 @@ int rig_do(const struct op *op, u32 value)
 	case OP_UNIT:
 		return unit_op(s, op, value);
 	case OP_TIDY:
-		units_tidy(s, 0);
+		units_tidy(s);
 		break;
 	case OP_MARK_IDLE: {
 		u64 at = 0;

@@ -579,7 +579,7 @@ static u64 instance_room(struct store *s, u32 nr)
  * Makes the page of slot i one by itself, if it is of the held unit of word: *new, else 0.
  * UNIT_STAYS: it does not decompress, or the codec fails.  -ENOMEM and the like.
  */
-static int unit_page_alone(struct store *s, u64 i, u64 word, unsigned int how, u64 *new)
+static int unit_page_alone(struct store *s, u64 i, u64 word, u64 *new)
 {
 	u64 now = host_a64_read(store_slot(s, i));
 	int err;
@@ -592,16 +592,21 @@ static int unit_page_alone(struct store *s, u64 i, u64 word, unsigned int how, u
 		return UNIT_STAYS;
 	if (err || !slot_same_value(now, word))
 		return 0;
-	err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, how | STORE_PAST_LIMIT, new);
+	err = store_make_word(s, i, s->units->page, NUMA_NO_NODE, STORE_PAST_LIMIT, new);
 	return err < 0 && !store_no_room(err) ? UNIT_STAYS : err;
+}
+
+/* A unit that stays as it is, of this round: what died in it is not to be had. */
+static void unit_spare(struct units *u, u64 inst, u64 word)
+{
+	u->sparing += (u->pages - (inst & UNIT_LIVE)) * unit_share(word) * UNIT_SHARE;
 }
 
 /*
  * Takes a unit apart, as a whole, if its pages take less alone; else it is spared.  *pages counts
  * those that were compressed.  -ENOMEM and the like.
  */
-static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
-			   unsigned int *pages)
+static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int *pages)
 {
 	struct units *u = s->units;
 	u64 i = (inst >> UNIT_NR_SHIFT) << u->shift, word = 0, new[UNIT_PAGES_MOST], left;
@@ -615,8 +620,10 @@ static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 		if (slot_type(now) != SLOT_UNIT || unit_instance(now) != nr)
 			continue;
 		/* It is about to be written back. */
-		if (now & SLOT_CHOSEN)
+		if (now & SLOT_CHOSEN) {
+			unit_spare(s->units, inst, now);
 			return 0;
+		}
 		slot = store_slot(s, i + k);
 		word = now;
 	}
@@ -625,7 +632,7 @@ static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 		return 0;
 	left = instance_room(s, nr);
 	for (n = 0; n < u->pages && !err; n++) {
-		err = unit_page_alone(s, i + n, word, how, &new[n]);
+		err = unit_page_alone(s, i + n, word, &new[n]);
 		*pages += new[n] != 0;
 		k = slot_has_object(new[n]) ? (u32)pool_ref_room(&s->pool, slot_ref(new[n])) : 0;
 		left = k < left ? left - k : 0;
@@ -633,7 +640,7 @@ static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 			err = UNIT_STAYS;
 	}
 	if (err == UNIT_STAYS)
-		u->sparing += (u->pages - (inst & UNIT_LIVE)) * unit_share(word) * UNIT_SHARE;
+		unit_spare(u, inst, word);
 	for (k = 0; k < n; k++)
 		if (new[k] && (err || !unit_replace(s, i + k, word, new[k])) &&
 		    slot_has_object(new[k]))
@@ -646,11 +653,11 @@ static int unit_take_apart(struct store *s, u32 nr, u64 inst, unsigned int how,
 static bool units_waste(struct store *s)
 {
 	u64 waste = store_count(s, CNT_UNIT_WASTE) * UNIT_SHARE, room = store_count(s, CNT_ROOM);
-	struct units *u = s->units;
+	u64 spared = READ_ONCE(s->units->spared);
 
-	if (waste < u->spared)
-		u->spared = waste;
-	return waste > room / 8 && (!u->spared || waste > u->spared + room / 64);
+	if (waste < spared)
+		WRITE_ONCE(s->units->spared, waste);
+	return waste > room / 8 && (!spared || waste > spared + room / 64);
 }
 
 /* The next walk over all instances; false: that was the last of a round. */
@@ -660,7 +667,7 @@ static bool units_next_walk(struct store *s)
 
 	if (u->live == u->pages - 1) {
 		u->live = 0;
-		u->spared = u->sparing;
+		WRITE_ONCE(u->spared, u->sparing);
 		return false;
 	}
 	u->left = READ_ONCE(u->fresh);
@@ -672,7 +679,7 @@ static bool units_next_walk(struct store *s)
 }
 
 /* Walks begin where the one before ended, or rested. */
-static int units_tidy_some(struct store *s, unsigned int how)
+static int units_tidy_some(struct store *s)
 {
 	struct units *u = s->units;
 	unsigned int looks, pages = 0;
@@ -693,7 +700,7 @@ static int units_tidy_some(struct store *s, unsigned int how)
 		inst = host_a64_read(store_slot(s, unit_key(u, u->at)));
 		live = inst & UNIT_LIVE;
 		if (live && live <= u->live)
-			err = unit_take_apart(s, u->at, inst, how, &pages);
+			err = unit_take_apart(s, u->at, inst, &pages);
 		if (err)
 			break;
 		u->at++;
@@ -703,12 +710,12 @@ static int units_tidy_some(struct store *s, unsigned int how)
 	return err ? err : 1;
 }
 
-int units_tidy(struct store *s, unsigned int how)
+int units_tidy(struct store *s)
 {
 	int more;
 
 	mutex_lock(&s->units->tidying);
-	more = units_tidy_some(s, how);
+	more = units_tidy_some(s);
 	mutex_unlock(&s->units->tidying);
 	return more;
 }

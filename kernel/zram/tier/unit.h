@@ -75,8 +75,9 @@ struct units {
 	u32 at;                         /* the instance to be looked at next, */
 	u32 left;                       /* and how many there still are in this walk */
 	unsigned int live;              /* units with no more live pages are taken apart */
-	/* Bytes wasted by units that take less as they are: of the last round, of this one. */
-	u64 spared, sparing;
+	/* Bytes wasted by units that stay as they are: of the last round, of this one. */
+	u64 spared;                     /* WRITE_ONCE(0) without it: they are to be tried again */
+	u64 sparing;
 };
 
 struct unit_stats {
@@ -136,13 +137,14 @@ size_t unit_page_bytes(const struct store *s, u64 word);
 void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo);
 
 /*
- * If pages that died in units waste over an eighth of what the store has, takes units apart, with
- * memory as how says: in each walk over all of them those with no more live pages than a
- * quarter, then a half, then all that miss one.  A unit whose pages would take more alone stays.
- * mem_limit is not looked at, since the unit ends when its pages have their own room.  1: there may
- * be more to do; 0: that was all; -ENOMEM and the like: try again later.  Process context.
+ * If pages that died in units waste over an eighth of what the store has, takes units apart: in
+ * each walk over all of them those with no more live pages than a quarter, then a half, then all
+ * that miss one.  A unit whose pages would take more alone stays, and so does one with a page that is
+ * chosen for writeback.  mem_limit is not looked at, since the unit ends when its pages have their
+ * own room.  Memory is not waited for, since works wait for who tidies.  1: there may be more to
+ * do; 0: that was all; -ENOMEM and the like: try again later.  Process context.
  */
-int units_tidy(struct store *s, unsigned int how);
+int units_tidy(struct store *s);
 
 /*
  * Makes a unit anew by the codec of a priority, whose streams have room for one, if its pieces take

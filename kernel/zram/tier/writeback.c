@@ -69,8 +69,12 @@ void store_unchoose(struct store *s, u64 i)
 	host_a64 *slot = store_slot(s, i);
 	u64 word = host_a64_read(slot);
 
-	if (word & SLOT_CHOSEN)
-		host_a64_and(slot, ~SLOT_CHOSEN);
+	if (!(word & SLOT_CHOSEN))
+		return;
+	host_a64_and(slot, ~SLOT_CHOSEN);
+	/* Its unit may be taken apart again. */
+	if (slot_type(word) == SLOT_UNIT)
+		WRITE_ONCE(s->units->spared, 0);
 }
 
 bool store_unchoose_piece(struct store *s, u64 *at)
