@@ -102,6 +102,7 @@ static void hands_begin(struct hands *h, struct release_node *node)
 	host_a64_add(&node->inflight[~epoch & 1], 1);
 }
 
+/* Hands over what it has, and is counted nowhere any more, if it was. */
 static void hands_end(struct hands *h)
 {
 	struct release_node *node = h->node;
@@ -122,10 +123,9 @@ static void hands_end(struct hands *h)
 /* Before each take: counts the taker in node, by the epoch of now. */
 static void hands_stay(struct hands *h, struct release_node *node)
 {
-	if (h->in && h->node == node && h->in == 1u << (host_a64_read(&node->epoch) & 1))
+	if (h->node == node && h->in == 1u << (host_a64_read(&node->epoch) & 1))
 		return;
-	if (h->in)
-		hands_end(h);
+	hands_end(h);
 	hands_begin(h, node);
 }
 
@@ -176,6 +176,22 @@ static unsigned int free_full(struct hands *h, struct release_cpu *rc, struct re
 }
 
 /*
+ * Frees the oldest full buffer of a queue, if it became a ring before the era; returns its objects.
+ * 0: there is none.
+ */
+static unsigned int free_oldest(struct hands *h, struct release_cpu *rc, u64 era)
+{
+	struct release_buf *b;
+
+	/* A taker that finds nothing is not counted, so no flush waits for it. */
+	if (!READ_ONCE(rc->queue.nfull))
+		return 0;
+	hands_stay(h, rc->node);
+	b = queue_take(&rc->queue, era);
+	return b ? free_full(h, rc, b) : 0;
+}
+
+/*
  * Frees what is in a ring at the call; returns its objects.  A take fails only if another taker
  * moved head on, so there are at most as many turns as there were references.
  */
@@ -210,14 +226,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 		struct release_cpu *rc = node->item[w->at];
 		unsigned int n = READ_ONCE(rc->queue.nfull);
 
-		for (n = n < max - done ? n : max - done; n; n--) {
-			struct release_buf *b;
-
-			hands_stay(h, node);
-			b = queue_take(&rc->queue, ANY_ERA);
-			if (!b)
-				break;
-			free_full(h, rc, b);
+		for (n = n < max - done ? n : max - done; n && free_oldest(h, rc, ANY_ERA); n--) {
 			cond_resched();
 			done++;
 		}
@@ -324,8 +333,7 @@ void release_worker_run(struct host_work *work)
 		release_timer(w, &h);
 	else if (done == RELEASE_ROUND)
 		host_work_queue(work);
-	if (h.in)
-		hands_end(&h);
+	hands_end(&h);
 }
 
 /* Whether anything of the node may be taken.  (Its bytes include what takers are freeing.) */
@@ -357,22 +365,6 @@ void release_disarm_run(struct host_work *work)
 /* ---- all of it ---- */
 
 /*
- * Frees the oldest full buffer of a queue, if it became a ring before the era; returns its objects.
- * 0: there is none.
- */
-static unsigned int free_oldest(struct hands *h, struct release_cpu *rc, u64 era)
-{
-	struct release_buf *b;
-
-	/* A taker that finds nothing is not counted, so no flush waits for it. */
-	if (!READ_ONCE(rc->queue.nfull))
-		return 0;
-	hands_stay(h, rc->node);
-	b = queue_take(&rc->queue, era);
-	return b ? free_full(h, rc, b) : 0;
-}
-
-/*
  * Frees what was held back at the call and that nobody else took: of each ring, then of its queue,
  * the way that buffers go.
  */
@@ -390,8 +382,7 @@ static void drain_all(struct hands *h, struct release *r)
 		while (free_oldest(h, r->item[k], era))
 			cond_resched();
 	}
-	if (h->in)
-		hands_end(h);
+	hands_end(h);
 }
 
 /* Whether a CPU may have taken references out of its own buffer and not freed all of them yet. */
@@ -541,8 +532,7 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 	}
 	if (help.bufs)
 		help_items(r, &help, r->item, r->items, &r->cursor, looks);
-	if (help.h.in)
-		hands_end(&help.h);
+	hands_end(&help.h);
 	return help.freed;
 }
 
