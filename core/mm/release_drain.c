@@ -352,10 +352,10 @@ void release_disarm_run(struct host_work *work)
 	struct release *r = (struct release *)((char *)work - offsetof(struct release, disarm));
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		r->node[k].disarming = host_a64_and(&r->node[k].idle, 0);
 	host_settle(r->cpus);
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		if (r->node[k].disarming && release_node_holds(&r->node[k]))
 			release_arm(&r->node[k]);
 		else if (r->node[k].disarming)
@@ -402,7 +402,7 @@ static bool is_in_hands(const struct release *r)
 	bool any = is_spilling(r);
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		any |= host_a64_read_acquire(&r->node[k].inflight[0]) != 0;
 		any |= host_a64_read_acquire(&r->node[k].inflight[1]) != 0;
 	}
@@ -416,7 +416,7 @@ static void release_wait_inflight(struct release *r) __must_hold(&r->flushing)
 {
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		struct release_node *node = &r->node[k];
 		u64 epoch = host_a64_add(&node->epoch, 1) - 1;
 
@@ -429,7 +429,7 @@ static void release_flush_locked(struct release *r) __must_hold(&r->flushing)
 	struct hands h = hands_of(r->scratch);
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		release_note_peak(&r->node[k]);
 	drain_all(&h, r);
 	if (is_spilling(r))
@@ -470,10 +470,10 @@ void release_quiesce(struct release *r)
 
 	release_flush(r);
 	/* So nobody sets them right later. */
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		release_fill_pockets(&r->node[k]);
 	/* A worker that saw something in an item before may only now be about to take it. */
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		for (i = 0; i < r->node[k].nworkers; i++)
 			host_work_flush(&r->node[k].worker[i].work);
 	host_work_flush(&r->disarm);
@@ -524,7 +524,7 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 	unsigned int looks = RELEASE_LOOKS;
 
 	if (r->item_nodes > 1) {
-		struct release_node *own = &r->node[node < r->nodes ? node : numa_mem_id()];
+		struct release_node *own = &r->node[node < nr_node_ids ? node : numa_mem_id()];
 
 		looks /= 2;
 		if (own->nitems)
