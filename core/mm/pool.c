@@ -59,6 +59,7 @@ int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
 	memset(p, 0, sizeof(*p));
 	p->pages_from = pages;
 	p->src = pages->src;
+	p->zspages.pages = pages;
 	p->owner = *owner;
 	err = class_table_init(&p->table, PAGE_SIZE, chain, class_pool_rule(PAGE_SIZE));
 	if (err)
@@ -66,7 +67,6 @@ int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));
 	if (!p->class)
 		return -ENOMEM;
-	zspage_table_init(&p->zspages, pages);
 	for (i = 0; i < p->table.nclasses && !err; i++)
 		err = class_init(p, &p->class[i], i);
 	if (err) {
