@@ -231,6 +231,17 @@ static inline bool slot_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
 	return host_a64_cas(slot, &word, (word & ~clear) | set);
 }
 
+/* The same, tried as long as the slot says what word does and any of the bits is to change. */
+static inline void slot_mark_same(host_a64 *slot, u64 word, u64 set, u64 clear)
+{
+	u64 now;
+
+	do
+		now = host_a64_read(slot);
+	while ((now & clear || ~now & set) && slot_same_value(now, word) &&
+	       !slot_mark(slot, now, set, clear));
+}
+
 /* The reference that compaction may move now, or 0. */
 static inline u64 slot_movable(const host_a64 *slot)
 {

@@ -103,11 +103,6 @@ static int recompress_pack(struct store *s, const struct recompress_request *r,
 	return bytes;
 }
 
-static unsigned int class_of(const struct store *s, u64 ref)
-{
-	return s->pool.table.merged[ref >> REF_CLASS_SHIFT];
-}
-
 /* Whether an object of so many bytes is worth its making. */
 static bool is_smaller(const struct store *s, const struct recompress_request *r, u64 word,
 		       int bytes)
@@ -117,18 +112,7 @@ static bool is_smaller(const struct store *s, const struct recompress_request *r
 	if (bytes == (int)PAGE_SIZE || (r->threshold && (size_t)bytes >= r->threshold))
 		return false;
 	return t->merged[class_raw_index(t, (size_t)bytes + POOL_HEADER)] <
-	       class_of(s, slot_ref(word));
-}
-
-/* The page of word, which is held, will not be tried again; a write that came first wins. */
-static void give_up(struct store *s, u64 i, u64 word)
-{
-	host_a64 *slot = store_slot(s, i);
-	u64 now;
-
-	do
-		now = host_a64_read(slot);
-	while (slot_names(now, slot_ref(word)) && !slot_mark(slot, now, SLOT_INCOMPRESSIBLE, 0));
+	       t->merged[slot_ref(word) >> REF_CLASS_SHIFT];
 }
 
 /* It waits for no memory: what it makes is worth none that others would have to give back. */
@@ -173,8 +157,9 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 	if (bytes < 0)
 		return bytes;
 	if (!is_smaller(s, r, word, bytes)) {
+		/* It will not be tried again; a write that came first wins. */
 		if (r->priority == store_last_codec(s, false))
-			give_up(s, i, word);
+			slot_mark_same(store_slot(s, i), word, SLOT_INCOMPRESSIBLE, 0);
 		return RECOMPRESS_KEPT;
 	}
 	err = recompress_object(s, i, w->packed, (size_t)bytes, &ref);

@@ -447,18 +447,7 @@ static int unit_unpack(struct store *s, const struct codec_ops *codec, struct st
 	return err;
 }
 
-/* Sets and clears bits of SLOT_ABOUT, if the slot is of the same unit still. */
-static void unit_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
-{
-	u64 now;
-
-	do
-		now = host_a64_read(slot);
-	while ((now & clear || ~now & set) && slot_same_value(now, word) &&
-	       !slot_mark(slot, now, set, clear));
-}
-
-int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
+int unit_copy(struct store *s, u64 i, void *page, u64 *word)
 {
 	host_a64 *slot = store_slot(s, i);
 	struct streams *t = s->streams[slot_codec(host_a64_read(slot))];
@@ -475,8 +464,6 @@ int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
 	else if (err < 0)
 		memset(page, 0, PAGE_SIZE);
 	stream_put(st);
-	if (touch && err <= 0 && *word & SLOT_TOUCHED)
-		unit_mark(slot, *word, 0, SLOT_TOUCHED);
 	return err;
 }
 
@@ -508,15 +495,18 @@ bool unit_read_whole(struct store *s, u64 i, void *to)
 		/* As stream_unpack(). */
 		memset(to, 0, (size_t)pages << PAGE_SHIFT);
 	for (k = 0; k < pages && !err; k++)
-		unit_mark(store_slot(s, i + k), word, 0, SLOT_TOUCHED);
+		slot_mark_same(store_slot(s, i + k), word, 0, SLOT_TOUCHED);
 	return !err;
 }
 
 static int unit_read(struct store *s, u64 i, void *page)
 {
 	u64 word;
+	int err = unit_copy(s, i, page, &word);
 
-	return unit_copy(s, i, page, true, &word);
+	if (err <= 0 && word & SLOT_TOUCHED)
+		slot_mark_same(store_slot(s, i), word, 0, SLOT_TOUCHED);
+	return err;
 }
 
 size_t unit_page_bytes(const struct store *s, u64 word)
@@ -587,7 +577,7 @@ static int unit_page_alone(struct store *s, u64 i, u64 word, unsigned int how, u
 	*new = 0;
 	if (!slot_same_value(now, word))
 		return 0;
-	err = unit_copy(s, i, s->units->page, false, &now);
+	err = unit_copy(s, i, s->units->page, &now);
 	if (err < 0)
 		return UNIT_STAYS;
 	if (err || !slot_same_value(now, word))
@@ -761,7 +751,7 @@ int unit_recompress(struct store *s, u64 i, u64 word, unsigned int priority, siz
 
 		left += !(is && smaller && unit_replace(s, first + k, word, new));
 		if (is && !smaller)
-			unit_mark(store_slot(s, first + k), word, kept, SLOT_TOUCHED);
+			slot_mark_same(store_slot(s, first + k), word, kept, SLOT_TOUCHED);
 	}
 	instance_drop(s, unit_instance(word));
 	if (err)
@@ -804,15 +794,15 @@ static const char *instance_check(struct store *s, u32 nr, struct counters *sum,
 {
 	u64 key = unit_key(s->units, nr), inst = host_a64_read(store_slot(s, key));
 	u64 live = inst & UNIT_LIVE, due;
-	const char *bad = NULL;
 	bool ended = false;
+	const char *bad;
 	unsigned int k;
 	s64 room = 0;
 	u32 of;
 
 	if (inst & UNIT_READERS)
 		return "a unit is held by nobody";
-	for (k = 1; k < s->units->pages && !bad; k++) {
+	for (k = 1; k < s->units->pages; k++) {
 		u64 word = host_a64_read(store_slot(s, key + k));
 
 		if (!word) {
@@ -822,16 +812,16 @@ static const char *instance_check(struct store *s, u32 nr, struct counters *sum,
 		if (ended || !live || slot_type(word) != SLOT_PIECE || word & SLOT_READERS)
 			return "a unit has pieces that it should not have";
 		bad = pool_check_ref(&s->pool, slot_ref(word), &of);
-		if (!bad && of != key + k)
-			bad = "a piece has another one's key";
 		if (bad)
-			break;
+			return bad;
+		if (of != key + k)
+			return "a piece has another one's key";
 		++*objects;
 		room += pool_ref_room(&s->pool, slot_ref(word));
 		piece_account(s, sum, slot_ref(word), 1);
 	}
-	if (bad || !live)
-		return bad;
+	if (!live)
+		return NULL;
 	due = unit_word(s->units, nr, unit_tag(inst), room);
 	if (instance_named(s, due, inst) != live)
 		return "a unit has other live pages than slots that name it";

@@ -116,11 +116,11 @@ static inline bool unit_fits(const struct store *s, unsigned int priority)
 void unit_put(struct store *s, u64 i, u64 word);
 
 /*
- * Reads slot i < slots, which is of a unit, into page.  That is no read of the slot, unless touch
- * says so.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by now, or
- * of one by another codec; -EIO: it does not decompress, and page is zeros.
+ * Copies the page of slot i < slots, which is of a unit, to page.  That is no read: the slot stays
+ * idle or chosen.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by
+ * now, or of one by another codec; -EIO: it does not decompress, and page is zeros.
  */
-int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word);
+int unit_copy(struct store *s, u64 i, void *page, u64 *word);
 
 /*
  * Reads slots i and up, i a multiple of units.pages, to where so many pages are in a row, if all

@@ -93,7 +93,7 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 	int err = 0;
 
 	if (slot_type(seen) == SLOT_UNIT && seen & SLOT_CHOSEN) {
-		err = unit_copy(s, i, buf, false, &word);
+		err = unit_copy(s, i, buf, &word);
 		return err < 0 ? err : err || !(word & SLOT_CHOSEN) ? -ENOENT : 0;
 	}
 	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
