@@ -117,20 +117,19 @@ static int first_band(struct zram *z, const struct recompress_request *r, u64 *c
 {
 	u64 sum = 0, at = 0;
 	bool more = true;
-	int err = 0;
+	int err;
 
-	while (more && !err) {
-		err = down_read_killable(&z->check_lock);
+	while (more) {
+		err = zram_wb_lock_piece(z);
 		if (err)
-			break;
+			return err;
 		more = store_recompressible(&z->store, &at, z->store.slots, r, count);
 		up_read(&z->check_lock);
 		cond_resched();
-		err = zram_wb_stopped(z);
 	}
 	for (*band = RECOMPRESS_BANDS; *band && sum < r->left;)
 		sum += count[--*band];
-	return err;
+	return 0;
 }
 
 /* -ENOMEM: there is none, and waiting on would kill somebody for it. */
@@ -152,11 +151,8 @@ static int recompress_walk(struct zram *z, struct recompress_request *r,
 	u64 at = 0;
 
 	while (more > 0) {
-		int err = zram_wb_stopped(z);
+		int err = zram_wb_lock_piece(z);
 
-		if (err)
-			return err;
-		err = down_read_killable(&z->check_lock);
 		if (err)
 			return err;
 		/* They may come meanwhile. */

@@ -57,6 +57,14 @@ static inline int zram_wb_stopped(const struct zram *z)
 	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
 }
 
+/* Takes check_lock for reading, for a piece; otherwise as zram_wb_stopped(), and it is not held. */
+static inline int zram_wb_lock_piece(struct zram *z)
+{
+	int err = zram_wb_stopped(z);
+
+	return err ? err : down_read_killable(&z->check_lock);
+}
+
 /*
  * Marks the slots from..end-1 that are as wanted (CHOOSE_...), and counts them in w->chosen by
  * size.  0, or as zram_wb_stopped().  pp_lock is held.

@@ -314,9 +314,7 @@ static int writeback_unchoose(struct zram *z)
 	int err;
 
 	while (z->backing.left_chosen) {
-		err = zram_wb_stopped(z);
-		if (!err)
-			err = down_read_killable(&z->check_lock);
+		err = zram_wb_lock_piece(z);
 		if (err)
 			return err;
 		z->backing.left_chosen = store_unchoose_piece(&z->store, &z->backing.unchosen);
@@ -342,9 +340,7 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 	if (err)
 		return err;
 	while (more) {
-		err = zram_wb_stopped(z);
-		if (!err)
-			err = down_read_killable(&z->check_lock);
+		err = zram_wb_lock_piece(z);
 		if (err)
 			return err;
 		more = store_choose_piece(&z->store, &from, end, want, &w->chosen);
