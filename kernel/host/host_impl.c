@@ -12,10 +12,8 @@
 #include "host.h"
 
 #include <linux/log2.h>
-#include <linux/nodemask.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
-#include <linux/topology.h>
 #include <linux/vmalloc.h>
 
 #include "compat.h"
@@ -117,7 +115,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	gfp_t gfp = GFP_NOWAIT | __GFP_NOWARN;
 
 	if (how & HOST_MAY_WAIT)
-		gfp = src->gfp;
+		gfp = GFP_NOIO | __GFP_NOWARN;
 	else if (how & HOST_AT_HAND)
 		gfp = __GFP_NOWARN | __GFP_NOMEMALLOC;
 	else if (!(how & HOST_RECLAIMS))

@@ -365,10 +365,8 @@ static void zram_submit_bio(struct bio *bio)
 		read_write(z, bio, true);
 		break;
 	case REQ_OP_DISCARD:
-		blkdev_discard(z, bio, false);
-		break;
 	case REQ_OP_WRITE_ZEROES:
-		blkdev_discard(z, bio, true);
+		blkdev_discard(z, bio, bio_op(bio) == REQ_OP_WRITE_ZEROES);
 		break;
 	default:
 		bio->bi_status = BLK_STS_NOTSUPP;

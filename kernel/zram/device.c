@@ -54,22 +54,18 @@ static void device_reserve_put(struct zram *z)
 
 /* ---- a device's store ---- */
 
-/* True: there is more to do at once. */
-static bool device_tidy(struct zram *z, bool *again)
+/* As units_tidy(); -EBUSY: somebody checks the store, and wants it to stay as it is. */
+static int device_tidy(struct zram *z)
 {
-	int more = 0;
+	int more;
 
 	if (!zram_unit_pages(z))
-		return false;
-	/* Who checks the store wants it to stay as it is. */
-	if (down_read_trylock(&z->check_lock)) {
-		more = units_tidy(&z->store, 0);
-		up_read(&z->check_lock);
-	} else {
-		more = -EBUSY;
-	}
-	*again |= more < 0;
-	return more > 0;
+		return 0;
+	if (!down_read_trylock(&z->check_lock))
+		return -EBUSY;
+	more = units_tidy(&z->store, 0);
+	up_read(&z->check_lock);
+	return more;
 }
 
 static void device_tick(struct host_work *w)
@@ -77,6 +73,7 @@ static void device_tick(struct host_work *w)
 	struct zram *z = container_of(w, struct zram, tick);
 	bool again = pages_refill(&z->pages);
 	u64 now = ktime_get_ns();
+	int more;
 
 	if (now - z->looked >= ZRAM_TICK_US * 1000) {
 		z->looked = now;
@@ -85,9 +82,10 @@ static void device_tick(struct host_work *w)
 		/* Too early: who freed something meanwhile saw us queued, so come again. */
 		again = true;
 	}
-	if (device_tidy(z, &again))
+	more = device_tidy(z);
+	if (more > 0)
 		host_work_queue(w);
-	else if (again)
+	else if (more < 0 || again)
 		host_work_queue_delayed(w, ZRAM_TICK_US);
 }
 
@@ -146,7 +144,6 @@ int zram_start(struct zram *z, u64 disksize)
 	 */
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
-	z->source.gfp = GFP_NOIO | __GFP_NOWARN;
 	err = device_reserve_get();
 	if (err)
 		return err;

@@ -14,7 +14,7 @@
  */
 #include "wb.h"
 
-#include <linux/jiffies.h>
+#include <linux/fs.h>
 #include <linux/slab.h>
 
 /*
@@ -61,7 +61,7 @@ static u64 wear_room(struct zram_wear *w)
 
 void zram_io_init(struct zram *z, struct zram_io *io, blk_opf_t op, u64 block, struct page *page)
 {
-	bio_init(&io->bio, z->backing.bdev, &io->bv, 1, op);
+	bio_init(&io->bio, I_BDEV(z->backing.file->f_mapping->host), &io->bv, 1, op);
 	io->bio.bi_iter.bi_sector = block << (PAGE_SHIFT - SECTOR_SHIFT);
 	__bio_add_page(&io->bio, page, PAGE_SIZE, 0);
 }
@@ -170,18 +170,17 @@ static void writeback_endio(struct bio *bio)
 static void writeback_finish(struct wb_work *w, struct zram_write *r)
 {
 	struct zram *z = w->z;
-	bool there = false;
+	bool there;
 	int err;
 
 	w->in_flight--;
 	down_read(&z->check_lock);
 	err = zram_write_ended(z, r);
+	there = !err && store_to_backed(&z->store, r->slot, r->block);
 	if (err)
 		w->err = err;
-	else
-		there = store_to_backed(&z->store, r->slot, r->block);
-	/* If somebody read or wrote the slot meanwhile, it stays here. */
-	if (!err && !there)
+	else if (!there)
+		/* Somebody read or wrote the slot meanwhile, so the page stays here. */
 		backed_unreserve(&z->backed, r->block);
 	if (!there)
 		store_unchoose(&z->store, r->slot);

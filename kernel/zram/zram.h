@@ -71,8 +71,7 @@ struct zram_algorithm {
 
 /* The backing device.  Written with dev_lock for writing, but for what is said. */
 struct zram_backing {
-	struct file *file;              /* NULL: none, as bdev; while disksize is not 0 they stay */
-	struct block_device *bdev;
+	struct file *file;              /* NULL: none; while disksize is not 0 it stays */
 	struct zram_reads *reads;       /* wb.h; as file */
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;	/* it keeps compressed pages; fixed while disksize is not 0 */
