@@ -139,8 +139,8 @@ static inline u64 slot_fill_value(u64 word)
 }
 
 /*
- * bytes: the size of the object that the page was, or 0: it was in a unit.  block: has these bytes,
- * or the whole page, as it has a unit's.
+ * bytes: the size of the object that the page was, or 0: it was in a unit.  block has these bytes
+ * if pages are packed; otherwise, and of a page of a unit, it has the whole page.
  */
 static inline u64 slot_backed_value(size_t bytes, u64 block)
 {

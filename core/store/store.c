@@ -105,8 +105,9 @@ static void table_free(struct store *s)
 }
 
 /*
- * Words of a store with units: as many instances, of unit_pages words each, as twice the units that
- * the slots are, and those that wait with CPUs, or as there are numbers for.
+ * Words of a store with units: those of the slots, and unit_pages for each instance.  There are
+ * twice as many instances as units fit in the slots, and as many more as may wait with CPUs; but no
+ * more words than 32 bits count.
  */
 static u64 words_for(const struct store_config *cfg)
 {

@@ -8,9 +8,9 @@
  * Where a segment is a whole page for a whole slot, the store works on it in place.  Anything
  * else goes through a bounce page, gathered or scattered; a write of less than a page reads the
  * rest of the slot first.  Bounce pages come from a reserve, so they never fail.  Each device has
- * two of its own: a bounce page is held while the backing device is read, which may take for ever.
- * One is for reads alone.  A write that finds no room has its page until a read ends whose block it
- * waits for; that read may have begun with a page in place, and want a bounce page for the next.
+ * reserves of its own, since a bounce page is held while the backing device is read, which may take
+ * for ever.  One of the two is for reads alone: a write that finds no room keeps its bounce page
+ * until a read lets a block go, and that read may want a bounce page for the rest of its bio.
  *
  * Slots are written whole, so on pages larger than a block two writers of different blocks of
  * one page would lose one of them: there, every writer of a slot takes a mutex of the device,

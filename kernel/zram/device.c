@@ -101,7 +101,7 @@ static void set_defaults(struct zram *z)
 
 struct release_budget zram_budget;
 
-/* From store_init() on; whoever should come too late finds no slots, and is told -ERANGE. */
+/* Undoes zram_start() from store_init() on.  Who comes too late finds no slots: -ERANGE. */
 static void device_end_store(struct zram *z)
 {
 	if (ZRAM_HAS(WRITEBACK))
@@ -221,9 +221,9 @@ static void device_stop(struct zram *z)
 }
 
 /*
- * Who has pp_lock ends soon (zram_wb_stopped()), but not before what he has in flight: on a backing
- * device that hangs that is never.  Afterwards nobody begins anything on a device that is claimed.
- * -EINTR: a fatal signal, and nothing has changed.
+ * Waits for who has pp_lock.  He ends soon (zram_wb_stopped()), but not before his writes, which on
+ * a backing device that hangs may never end.  Afterwards nobody begins anything on a device that is
+ * claimed.  -EINTR: a fatal signal, and nothing has changed.
  */
 static int await_others(struct zram *z)
 {
@@ -370,8 +370,8 @@ static int device_remove(struct zram *z, bool must)
 	bool resetting;
 
 	/*
-	 * A reset under way is waited for by del_gendisk(), which removes the file it came by.  It
-	 * must not let openers in when it is over, since nobody looks for them again.
+	 * del_gendisk() waits for a reset under way, since it removes the file that reset came by.
+	 * The reset must not let openers in when it is over, since nobody looks for them again.
 	 */
 	mutex_lock(&z->disk->open_mutex);
 	resetting = z->claim;

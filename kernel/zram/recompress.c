@@ -8,11 +8,11 @@
  *     max_pages=N                 N tries at most, of the largest first
  *     algo=NAME priority=1..3     which codec (that of priority 1)
  *
- * The other files do not wait for it, nor does the shrinker: it has no dev_lock, and check_lock,
- * for which nobody waits but a check, for a piece at a time.  A piece waits for no memory: a check
- * has dev_lock while it waits for one.  Where a piece finds none, it is waited for between two of
- * them, and not for ever: as long as pp_lock is held nothing is written back, which may be what
- * would make some.
+ * Neither the other files nor the shrinker wait for it: it does not have dev_lock, and it has
+ * check_lock, for which only a check waits, for a piece of the slots at a time.  A piece waits for
+ * no memory, since a check that waits for it has dev_lock.  After a piece that found no memory the
+ * thread waits for some, but not for ever: while it has pp_lock nobody can write pages back, which
+ * might be what frees some.
  */
 #include "zram.h"
 

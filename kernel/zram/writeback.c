@@ -7,10 +7,10 @@
  *             all there before
  *     then:   what came to an end is put in its slot, by the same thread
  *
- * A page for which there is no room may wait for the blocks that are in hand here (incoming.c).  So
- * who has some waits for nobody who may have lost its CPU: he has the nice value of any thread, and
- * neither wants dev_lock, for which a file's reader may keep others, nor flushes.  A stream he may
- * wait for, as that page may, too.
+ * A page for which there is no room may wait for blocks that a writeback has in hand (incoming.c).
+ * So the thread that has them waits for no thread that may have lost its CPU.  It has the nice
+ * value of any thread, does not flush, and does not take dev_lock, for which it might wait for the
+ * reader of a file.  It may wait for a stream, as that page may, too.
  */
 #include "wb.h"
 
@@ -20,9 +20,9 @@
 /*
  * ---- the limit ----
  *
- * `writeback_limit`: how much may be written to the backing device, by whom ever.  Each page is
- * taken from it before it is written.  One that fails goes back, as in-tree does it, if it was
- * taken from it, and if nobody set another since.
+ * `writeback_limit`: how much may be written to the backing device, whoever writes.  A page is
+ * taken from the limit before it is written.  If the write fails it is given back, as in-tree does
+ * it, unless the limit was off then or was set since.
  */
 
 static bool wear_take(struct zram_wear *w, u64 *from)
@@ -240,7 +240,7 @@ static int begin_writes(struct wb_work *w, int smallest, int largest)
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? writeback_fill(w, r, at) : 0;
 		up_read(&z->check_lock);
-		/* What is in flight may come back, and reads of blocks that no slot has end. */
+		/* Blocks in flight may come back, and reads of blocks that no slot has end. */
 		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
 			if (w->in_flight)
 				writeback_reap(w);

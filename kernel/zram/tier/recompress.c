@@ -2,11 +2,11 @@
 /*
  * recompress.c - owns the second lives of objects.
  *
- * Who recompresses keeps a hold on the old object from the first look to the last: it is neither
- * moved nor freed, so its reference names nothing else, and the word tells by it whether the page
- * is still the one that was read.  He has no stream meanwhile but while he needs one, so that
- * nobody who reads or writes waits for his memory; the records of holds are enough for him
- * (store.c, most_holds()).
+ * The thread that recompresses a page holds the old object from its first look to its last.  So the
+ * object is neither moved nor freed, its reference names nothing else, and the slot's word tells by
+ * it whether the page is still the one that was read.  The thread has a stream only while a codec
+ * works, so that no reader or writer waits while it makes an object.  There are enough records of
+ * holds for it (store.c, most_holds()).
  */
 #include "recompress.h"
 #include "unit.h"
@@ -49,8 +49,8 @@ static bool is_meant(const struct store *s, const struct recompress_request *r, 
 }
 
 /*
- * The pages that are tried with slot i, which had word; 0: none.  Those of a unit are tried with
- * its first one, if the request is about each of them, and may be about so many.
+ * How many pages are tried with slot i, which had word; 0: none.  Those of a unit are tried with
+ * the first of them, if the request is about each of them and so many may still be tried.
  */
 static unsigned int pages_meant(struct store *s, u64 i, const struct recompress_request *r,
 				u64 word)
@@ -173,8 +173,8 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 }
 
 /*
- * Tries the unit that word of slot i names, which is meant.  As store_recompress(); but where no
- * number is left for another unit, others go on.
+ * Tries the unit that word, of slot i, names.  As store_recompress(), but if no number is left for
+ * another unit, this one is passed over.
  */
 static int try_unit(struct store *s, u64 i, struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)

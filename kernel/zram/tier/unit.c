@@ -4,11 +4,13 @@
 #include "mm/pool_check.h"
 
 /*
- * A unit word's value, and an instance's word; of a dead one, live and readers are 0, and the next
- * that is unused, + 1, stands where the unit's number was.  share: what a page of the unit takes.
+ * The value of a slot's word that names a unit, and the word of an instance:
  *
  *     | share (6) | tag (14) | instance (31) |
  *     | number (31) | tag (14) | readers (14) | live (5) |
+ *
+ * share is what a page of the unit takes, and number the unit's number.  In a dead instance live
+ * and readers are 0, and number is 1 + the next unused instance, or 0 in the last one.
  */
 #define UNIT_TAG_BITS 14
 #define UNIT_TAGS ((u64)1 << UNIT_TAG_BITS)
@@ -126,8 +128,9 @@ static bool units_past_limit(struct store *s)
 }
 
 /*
- * An instance that nobody reads and no slot names ends.  The item is held.  Where pages that were
- * taken out passed the limit its pieces are not held back, whoever is the last to let them go.
+ * Ends an instance that nobody reads and no slot names.  The item is held.  units_tidy() may have
+ * passed mem_limit for the pages that it took out; then the pieces are freed at once, and not held
+ * back.
  */
 static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct release_todo *todo)
 {
@@ -221,8 +224,8 @@ static size_t piece_bytes(size_t bytes, unsigned int n, unsigned int k)
 }
 
 /*
- * Makes the n objects of an instance's pieces, of what st has compressed, or with room for it if st
- * is NULL: then they are waited for as how says.
+ * Makes the n objects of an instance's pieces.  They get what st has compressed.  If st is NULL the
+ * caller fills them later, and how says whether memory is waited for.
  */
 static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t bytes,
 		       unsigned int n, unsigned int node, unsigned int how, u64 *refs)
@@ -249,9 +252,9 @@ static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t
 }
 
 /*
- * Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page, or half of the
- * pages of a new one are of one word.  Those take no memory alone, so the unit may not have it from
- * them.
+ * Compresses a unit into st->buf and returns the bytes.  -EAGAIN: that does not save a page, or
+ * half of the pages of a new unit are one repeated word.  Such pages take no memory alone, so they
+ * do not count as saved.
  */
 static int unit_pack(struct store *s, const struct codec_ops *codec, struct stream *st,
 		     unit_gather *gather, void *arg)
@@ -374,8 +377,8 @@ void unit_put(struct store *s, u64 i, u64 word)
 /* ---- reading ---- */
 
 /*
- * Unpacks a held instance's pieces.  They may be moved, but for the one that is held just now; they
- * are let go by nobody.  pages: at least so many of the first ones.
+ * Unpacks a held instance, of its pages at least the first ones, as many as pages says.  Nobody
+ * frees its pieces meanwhile, but compaction may move those that are not held themselves.
  */
 static int instance_unpack(struct store *s, const struct codec_ops *codec, struct stream *st,
 			   u32 nr, void *to, unsigned int pages)
@@ -418,9 +421,9 @@ static int instance_unpack(struct store *s, const struct codec_ops *codec, struc
 }
 
 /*
- * The page of slot i, which says word, is in st->unit, with those before it in its unit.  If the
- * codec can stop those behind it are there only where reads seem to go on: the slot before was read
- * last, or a page of this unit.
+ * Unpacks the page of slot i, which has word, to st->unit, with those before it in its unit, unless
+ * they are there.  A codec that can stop unpacks those behind it only if reads seem to go on: if
+ * the stream last read the slot before, or has pages of this unit already.
  */
 static int unit_unpack(struct store *s, const struct codec_ops *codec, struct stream *st, u64 i,
 		       host_a64 *slot, u64 word)
@@ -467,7 +470,7 @@ int unit_copy(struct store *s, u64 i, void *page, u64 *word)
 	return err;
 }
 
-/* Slots that say the same as one of a held instance are of that, too. */
+/* While an instance is held, slots that say the same are of one unit. */
 bool unit_read_whole(struct store *s, u64 i, void *to)
 {
 	unsigned int pages = s->units->pages, k = 0;
@@ -566,8 +569,8 @@ static u64 instance_room(struct store *s, u32 nr)
 }
 
 /*
- * Makes the page of slot i one by itself, if it is of the held unit of word: *new, else 0.
- * UNIT_STAYS: it does not decompress, or the codec fails.  -ENOMEM and the like.
+ * Stores the page of slot i alone, if the slot is of the held unit of word.  *new: the word for it,
+ * or 0.  UNIT_STAYS: it does not decompress, or the codec fails.  -ENOMEM and the like.
  */
 static int unit_page_alone(struct store *s, u64 i, u64 word, unsigned int how, u64 *new)
 {
@@ -661,7 +664,7 @@ static bool units_next_walk(struct store *s)
 	return true;
 }
 
-/* Walks begin where the one before ended, or rested. */
+/* A call goes on where the last one stopped, and a walk where the one before ended. */
 static int units_tidy_some(struct store *s, unsigned int how)
 {
 	struct units *u = s->units;
@@ -706,8 +709,8 @@ int units_tidy(struct store *s, unsigned int how)
 /* ---- with another codec ---- */
 
 /*
- * The pages of a held instance, which slots first and up say by word; zeros for those that died, or
- * that did not come to their slots yet.  *live: a bit for each of the others.
+ * Unpacks all pages of a held instance, which the slots from first on name by word.  A page whose
+ * slot does not name it, any more or yet, is made zeros; *live has a bit for each of the others.
  */
 static int instance_copy(struct store *s, u64 first, u64 word, char *pages, unsigned int *live)
 {
@@ -776,7 +779,7 @@ void units_stats(struct store *s, struct unit_stats *st)
 
 /* ---- checking ---- */
 
-/* Slots of the instance's unit that name it, by the word that is due. */
+/* How many slots of an instance's unit have the word due, which names the instance. */
 static unsigned int instance_named(struct store *s, u64 due, u64 inst)
 {
 	u64 i = (inst >> UNIT_NR_SHIFT) << s->units->shift;
