@@ -347,7 +347,8 @@ int zram_add(void)
 	if (ZRAM_HAS(MEMORY_TRACKING))
 		zram_debugfs_add(z);
 	mutex_unlock(&device_mutex);
-	pr_info("Added device: %s\n", z->disk->disk_name);
+	/* By its number: another may remove it by now. */
+	pr_info("Added device: zram%d\n", nr);
 	return nr;
 
 no_add:
