@@ -67,15 +67,12 @@ int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));
 	if (!p->class)
 		return -ENOMEM;
+	host_a64_set(&p->compact_at, p->table.nclasses);
 	for (i = 0; i < p->table.nclasses && !err; i++)
 		err = class_init(p, &p->class[i], i);
-	if (err) {
-		zspage_table_destroy(&p->zspages);
-		host_free(p->class, p->table.nclasses * sizeof(*p->class));
-		return err;
-	}
-	host_a64_set(&p->compact_at, p->table.nclasses);
-	return 0;
+	if (err)
+		pool_destroy(p);
+	return err;
 }
 
 void pool_destroy(struct pool *p)

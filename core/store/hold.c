@@ -66,10 +66,8 @@ int holds_init(struct holds *h, u32 max)
 	h->max = max;
 	h->bucket = host_zalloc((h->mask + 1) * sizeof(*h->bucket));
 	h->record = host_zalloc(max * sizeof(*h->record));
-	if (!h->bucket || !h->record) {
-		holds_destroy(h);
+	if (!h->bucket || !h->record)
 		return -ENOMEM;
-	}
 	for (i = 0; i < max; i++)
 		h->record[i].next = i + 1 < max ? i + 2 : 0;
 	h->unused = 1;

@@ -50,9 +50,9 @@ struct holds {
 	struct hold_record *record;     /* [max]; lock */
 };
 
-/* Makes room for max records.  Process context.  -ENOMEM. */
+/* Makes room for max records.  Process context.  -ENOMEM; then holds_destroy() is still due. */
 int holds_init(struct holds *h, u32 max);
-/* Nobody holds anything.  Process context. */
+/* Nobody holds anything; or h is zeros.  Process context. */
 void holds_destroy(struct holds *h);
 
 /* Whether some object has a record.  Any context. */
