@@ -409,10 +409,7 @@ int zram_blkdev_make(struct zram *z)
 		mutex_init(&z->partial_write[i]);
 	z->read_bounces = mempool_create_page_pool(BOUNCE_PAGES, 0);
 	z->write_bounces = mempool_create_page_pool(BOUNCE_PAGES, 0);
-	if (z->read_bounces && z->write_bounces)
-		return 0;
-	zram_blkdev_drop(z);
-	return -ENOMEM;
+	return z->read_bounces && z->write_bounces ? 0 : -ENOMEM;
 }
 
 void zram_blkdev_drop(struct zram *z)

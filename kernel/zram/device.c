@@ -317,9 +317,8 @@ int zram_add(void)
 	spin_lock_init(&z->wear.lock);
 	z->wear.set = 1;
 	err = zram_blkdev_make(z);
-	if (err)
-		goto no_bounce;
-	err = mutex_lock_killable(&device_mutex);
+	if (!err)
+		err = mutex_lock_killable(&device_mutex);
 	if (err)
 		goto no_mutex;
 	nr = idr_alloc(&devices, z, 0, 0, GFP_KERNEL);
@@ -360,7 +359,6 @@ no_number:
 	mutex_unlock(&device_mutex);
 no_mutex:
 	zram_blkdev_drop(z);
-no_bounce:
 	kvfree(z);
 	return err;
 }

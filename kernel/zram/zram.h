@@ -238,7 +238,7 @@ static inline void zram_touch(struct zram *z, u64 slot)
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;
 extern struct release_budget zram_budget;       /* of all devices together */
-/* Of a new device, before its disk is there: -ENOMEM; and when that is gone. */
+/* Of a new device, before its disk is there, -ENOMEM; and when that is gone, or was not made. */
 int zram_blkdev_make(struct zram *z);
 void zram_blkdev_drop(struct zram *z);
 
