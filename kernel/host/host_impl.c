@@ -89,15 +89,14 @@ void host_settle(struct host_percpu *pc)
  */
 static void pages_count(const host_page *pages, unsigned int n, int sign)
 {
-	unsigned int i, run = 0;
+	unsigned int i, from = 0;
 
-	for (i = 0; i < n; i++) {
-		struct zone *zone = page_zone((struct page *)pages[i]);
+	for (i = 1; i <= n; i++) {
+		struct zone *zone = page_zone((struct page *)pages[from]);
 
-		run++;
-		if (i + 1 == n || page_zone((struct page *)pages[i + 1]) != zone) {
-			compat_count_zspages(zone, sign * (long)run);
-			run = 0;
+		if (i == n || page_zone((struct page *)pages[i]) != zone) {
+			compat_count_zspages(zone, sign * (long)(i - from));
+			from = i;
 		}
 	}
 }

@@ -163,8 +163,8 @@ static void incoming_finish(struct zram_incoming *in, struct zram_write *r)
 }
 
 /*
- * Has a page written for slot.  -EBUSY: all blocks that no slot has are being read; -ENOMEM: there
- * is no block for it, or no more may be written.
+ * Has a page written for slot.  -EBUSY: all blocks that no slot has are being read; another error:
+ * there is no block for it, or no more may be written.
  */
 static int incoming_begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
@@ -174,7 +174,7 @@ static int incoming_begin(struct zram_incoming *in, struct handed *h, u64 slot, 
 	if (!err)
 		err = zram_write_reserve(in->z, r);
 	if (err)
-		return err == -EBUSY ? -EBUSY : -ENOMEM;
+		return err;
 	list_del(&r->entry);
 	r->of = h;
 	r->slot = slot;
@@ -242,8 +242,8 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 	h->full = 0;
 	if (store_no_room(err)) {
 		begun = incoming_begin(in, h, slot, page);
-		if (begun != -ENOMEM && begun != -EBUSY)
-			return begun;
+		if (!begun)
+			return 0;
 		/* What died in units is room, too. */
 		if (in->z->units.pages)
 			units_tidy(&in->z->store, h->how);
