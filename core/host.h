@@ -80,7 +80,7 @@
  * in it (kernel/zram/tier/backed.h).
  *
  *   int   host_percpu_init(struct host_percpu *pc, size_t item_bytes)   process; 0, -ENOMEM
- *   void  host_percpu_destroy(struct host_percpu *pc)                   process
+ *   void  host_percpu_destroy(struct host_percpu *pc)       process; pc may be zeros
  *   void *host_percpu_lock(struct host_percpu *pc)
  *            any; an item, as a rule that of the CPU the caller runs on, which nobody else has
  *            until the caller unlocks it.  The caller is atomic until then.

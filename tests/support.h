@@ -50,7 +50,7 @@ __attribute__((constructor)) static void choose_cases(void)
 /* Nothing is drained but by who asks for it, until let_workers(). */
 static inline void hold_workers(struct release *r)
 {
-	for (unsigned int k = 0; k < r->nodes; k++)
+	for (unsigned int k = 0; k < nr_node_ids; k++)
 		for (unsigned int i = 0; i < r->node[k].nworkers; i++)
 			host_user_work_hold(&r->node[k].worker[i].work);
 	host_user_work_hold(&r->disarm);
@@ -59,7 +59,7 @@ static inline void hold_workers(struct release *r)
 static inline void let_workers(struct release *r)
 {
 	host_user_work_let(&r->disarm);
-	for (unsigned int k = 0; k < r->nodes; k++)
+	for (unsigned int k = 0; k < nr_node_ids; k++)
 		for (unsigned int i = 0; i < r->node[k].nworkers; i++)
 			host_user_work_let(&r->node[k].worker[i].work);
 }

@@ -411,7 +411,7 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 	must_eq(freed(r), r->pushed);
 	/* Somebody is counted, by either parity of the epoch. */
 	for (unsigned int i = 0; i < 2; i++) {
-		host_a64 *count = &r->release.node[r->release.nodes - 1].inflight[i];
+		host_a64 *count = &r->release.node[nr_node_ids - 1].inflight[i];
 
 		push(r, make(r, 100));
 		host_a64_add(count, 1);

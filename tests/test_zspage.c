@@ -16,7 +16,7 @@ static struct zspage_id id[MANY];
 static void open_table(unsigned int bits)
 {
 	source_open(&source);
-	zspage_table_init(&table, &source.pages);
+	table = (struct zspage_table){ .pages = &source.pages };
 	group = zspage_group_get(&table, UNITS, bits, &maps[0]);
 	must(group != NULL);
 }

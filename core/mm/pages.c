@@ -137,8 +137,6 @@ void pages_free(struct pages *s, const host_page *page, unsigned int n)
 int pages_reserve_init(struct pages_reserve *r, unsigned int size)
 {
 	memset(r, 0, sizeof(*r));
-	if (size > 1u << 20)
-		return -EINVAL;
 	spin_lock_init(&r->lock);
 	if (size)
 		r->page = host_zalloc(size * sizeof(*r->page));

@@ -79,7 +79,7 @@ static inline unsigned int pages_reserve_for(u64 bytes, unsigned int cpus)
 	       2 * cpus;
 }
 
-/* Makes an empty reserve for size pages.  Process context.  -EINVAL: size > 2^20; -ENOMEM. */
+/* Makes an empty reserve for size pages.  Process context.  -ENOMEM. */
 int pages_reserve_init(struct pages_reserve *r, unsigned int size);
 
 /* Gives the pages back; nobody uses the reserve any more.  Process context. */
@@ -87,7 +87,7 @@ void pages_reserve_destroy(struct pages_reserve *r, struct host_pages *src);
 
 /*
  * reserve: pages of the own one, or 0; shared: outlives s, or NULL.  Fills both as far as the
- * source has pages.  Process context.  Errors: as pages_reserve_init().
+ * source has pages.  Process context.  -ENOMEM.
  */
 int pages_init(struct pages *s, struct host_pages *src, unsigned int reserve,
 	       struct pages_reserve *shared);

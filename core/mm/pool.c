@@ -59,6 +59,7 @@ int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
 	memset(p, 0, sizeof(*p));
 	p->pages_from = pages;
 	p->src = pages->src;
+	p->zspages.pages = pages;
 	p->owner = *owner;
 	err = class_table_init(&p->table, PAGE_SIZE, chain, class_pool_rule(PAGE_SIZE));
 	if (err)
@@ -66,16 +67,12 @@ int pool_init(struct pool *p, struct pages *pages, unsigned int chain,
 	p->class = host_zalloc(p->table.nclasses * sizeof(*p->class));
 	if (!p->class)
 		return -ENOMEM;
-	zspage_table_init(&p->zspages, pages);
+	host_a64_set(&p->compact_at, p->table.nclasses);
 	for (i = 0; i < p->table.nclasses && !err; i++)
 		err = class_init(p, &p->class[i], i);
-	if (err) {
-		zspage_table_destroy(&p->zspages);
-		host_free(p->class, p->table.nclasses * sizeof(*p->class));
-		return err;
-	}
-	host_a64_set(&p->compact_at, p->table.nclasses);
-	return 0;
+	if (err)
+		pool_destroy(p);
+	return err;
 }
 
 void pool_destroy(struct pool *p)
@@ -115,7 +112,7 @@ static void list_out(struct pool_class *c, struct zspage *z) __must_hold(&c->loc
 		c->cursor = c->stage == STAGE_REFILE ? z->next : 0;
 }
 
-/* Puts a zspage on a list, which was full or new. */
+/* Puts a zspage that was full, or is new, on a list. */
 static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned int list)
 	__must_hold(&c->lock)
 {
@@ -124,7 +121,7 @@ static void list_link(struct pool_class *c, struct zspage *z, u32 no, unsigned i
 	list_in(c, z, no, list);
 }
 
-/* Takes a zspage off its list, which is full or empty. */
+/* Takes a zspage that became full or empty off its list. */
 static void list_unlink(struct pool_class *c, struct zspage *z) __must_hold(&c->lock)
 {
 	host_assert(z->list && z->class == c->place && c->partial);
@@ -226,13 +223,6 @@ static inline void object_write(struct pool *p, struct pool_class *c, struct zsp
 	memcpy(piece[0], data, first);
 	if (first < size)
 		memcpy(piece[1], (const char *)data + first, size - first);
-}
-
-static inline size_t pool_pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
-{
-	struct pool_class *c = ref_class(p, ref);
-
-	return object_pieces(p, c, class_at(c, ref_zspage(c, ref)), ref_obj(c, ref), size, piece);
 }
 
 /*
@@ -714,32 +704,27 @@ void pool_write(struct pool *p, u64 ref, const void *data)
 {
 	struct pool_class *c = ref_class(p, ref);
 
-	object_write(p, c, class_at(c, ref_zspage(c, ref)), ref_obj(c, ref), data,
-		     pool_ref_size(p, ref));
-}
-
-static void read_pieces(char *const piece[2], size_t first, size_t size, void *data)
-{
-	memcpy(data, piece[0], first);
-	if (first < size)
-		memcpy((char *)data + first, piece[1], size - first);
-}
-
-void pool_read(struct pool *p, u64 ref, void *data)
-{
-	char *piece[2];
-	size_t size = pool_ref_size(p, ref), first = pool_pieces(p, ref, size, piece);
-
-	read_pieces(piece, first, size, data);
+	object_write(p, c, ref_at(c, ref), ref_obj(c, ref), data, pool_ref_size(p, ref));
 }
 
 const void *pool_map(struct pool *p, u64 ref, void *bounce)
 {
+	struct pool_class *c = ref_class(p, ref);
+	size_t size = pool_ref_size(p, ref), first;
 	char *piece[2];
-	size_t size = pool_ref_size(p, ref), first = pool_pieces(p, ref, size, piece);
 
+	first = object_pieces(p, c, ref_at(c, ref), ref_obj(c, ref), size, piece);
 	if (first == size)
 		return piece[0];
-	read_pieces(piece, first, size, bounce);
+	memcpy(bounce, piece[0], first);
+	memcpy((char *)bounce + first, piece[1], size - first);
 	return bounce;
+}
+
+void pool_read(struct pool *p, u64 ref, void *data)
+{
+	const void *bytes = pool_map(p, ref, data);
+
+	if (bytes != data)
+		memcpy(data, bytes, pool_ref_size(p, ref));
 }

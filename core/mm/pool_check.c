@@ -194,7 +194,7 @@ const char *release_check(struct release *r, u64 *objects)
 
 	for (k = 0; k < r->items && !bad; k++)
 		bad = check_cpu(&w, r->item[k]);
-	for (k = 0; k < r->nodes && !bad; k++)
+	for (k = 0; k < nr_node_ids && !bad; k++)
 		bad = check_node(&r->node[k]);
 	*objects = w.objects;
 	return bad;

@@ -35,7 +35,7 @@ static void sort_items(struct release *r)
 	/* Asked once: the node of a CPU that is not there yet may change meanwhile. */
 	for (i = 0; i < r->items; i++)
 		item_at(r, i)->node = &r->node[host_percpu_node(r->cpus, i)];
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		struct release_node *node = &r->node[k];
 
 		node->r = r;
@@ -88,13 +88,13 @@ static void release_end(struct release *r)
 {
 	unsigned int k;
 
-	for (k = 0; r->node && k < r->nodes; k++)
+	for (k = 0; r->node && k < nr_node_ids; k++)
 		workers_destroy(&r->node[k]);
 	if (r->budget)
 		release_budget_leave(r);
 	release_budget_destroy(&r->own_budget);
 	host_free(r->item, r->items * sizeof(*r->item));
-	host_free(r->node, r->nodes * sizeof(*r->node));
+	host_free(r->node, nr_node_ids * sizeof(*r->node));
 	host_free(r->scratch, RELEASE_SCRATCH_BYTES);
 	mutex_destroy(&r->flushing);
 }
@@ -118,10 +118,9 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 	r->pool = pool;
 	r->cpus = cpus;
 	r->objects = objects;
-	r->nodes = nr_node_ids;
 	r->items = host_percpu_items(cpus);
 	mutex_init(&r->flushing);
-	r->node = host_zalloc(r->nodes * sizeof(*r->node));
+	r->node = host_zalloc(nr_node_ids * sizeof(*r->node));
 	r->item = host_zalloc(r->items * sizeof(*r->item));
 	r->scratch = host_zalloc(RELEASE_SCRATCH_BYTES);
 	err = r->node && r->item && r->scratch ? 0 : -ENOMEM;
@@ -141,7 +140,7 @@ int release_init(struct release *r, struct pool *pool, struct host_percpu *cpus,
 		rc->at = rc->buf->ref;
 		release_set_end(rc);
 	}
-	for (k = 0; k < r->nodes && !err; k++)
+	for (k = 0; k < nr_node_ids && !err; k++)
 		err = workers_init(&r->node[k]);
 	if (!err)
 		err = release_budget_set(r, limit);
@@ -213,7 +212,7 @@ static bool release_hand_over(struct release_cpu *rc, struct release_todo *todo)
 	struct release_queue *q = &rc->queue;
 	bool done, kick = false;
 
-	if (!READ_ONCE(q->nempty) && !release_budget_has(rc->node))
+	if (!READ_ONCE(q->nempty) && !release_budget_room(rc->node))
 		return false;
 	spin_lock(&rc->queue.lock);
 	done = q->nempty || release_budget_draw(rc, &kick);
@@ -291,7 +290,7 @@ u64 release_backlog(struct release *r)
 	unsigned int k;
 	u64 bufs = 0;
 
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		struct release_node *node = &r->node[k];
 		u32 pockets = (1 + READ_ONCE(node->pocket)) * node->nitems;
 		u32 out = READ_ONCE(node->out);
@@ -311,7 +310,7 @@ u64 release_peak(struct release *r)
 	u64 held = release_held(r), peak = 0;
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		peak += READ_ONCE(r->node[k].peak);
 	return held > peak ? held : peak;
 }
@@ -323,6 +322,6 @@ void release_stats(struct release *r, struct release_stats *st)
 	*st = (struct release_stats){ 0 };
 	for (i = 0; i < r->items; i++)
 		st->in_place += READ_ONCE(r->item[i]->in_place);
-	for (i = 0; i < r->nodes; i++)
+	for (i = 0; i < nr_node_ids; i++)
 		st->deferred += host_a64_read(&r->node[i].deferred);
 }

@@ -200,7 +200,6 @@ struct release_node {
 struct release_budget {
 	struct mutex mutex;
 	u64 limit;                      /* bytes; mutex */
-	unsigned int nodes;
 	/* A node's buffers. */
 	struct release_stock {
 		spinlock_t lock ____cacheline_aligned;
@@ -213,7 +212,7 @@ struct release_budget {
 		u32 n;                  /* buffers */
 		u64 sum;                /* of release_node.limit_bufs of all stores */
 		struct release_buf *areas;      /* the first buffer of each says how many follow */
-	} *node;                        /* [nodes] */
+	} *node;                        /* [nr_node_ids] */
 };
 
 struct release {
@@ -223,8 +222,7 @@ struct release {
 	struct release_budget own_budget;
 	u64 limit;                      /* bytes, 0: synchronous; READ_ONCE */
 	u64 buf_bytes;                  /* a buffer with as much is full; READ_ONCE */
-	struct release_node *node;      /* [nodes] */
-	unsigned int nodes;
+	struct release_node *node;      /* [nr_node_ids] */
 	unsigned int item_nodes;        /* nodes with items */
 	unsigned int items;
 	struct release_cpu **item;      /* [items], node by node */
@@ -399,8 +397,11 @@ void release_budget_leave(struct release *r);
 void release_set_limits(struct release *r, u64 bytes);
 /* Draws buffers into an empty pocket.  False: there are none.  *kick: half the limit is in use. */
 bool release_budget_draw(struct release_cpu *rc, bool *kick) __must_hold(&rc->queue.lock);
-/* Whether release_budget_draw() may succeed.  Any context. */
-bool release_budget_has(const struct release_node *node);
+/*
+ * Buffers that release_budget_draw() may still draw: the rest of cpu_bufs, and of limit_bufs as far
+ * as the limits of all stores leave some.  Any context.
+ */
+u32 release_budget_room(const struct release_node *node);
 /* Gives n buffers of node back.  Any context. */
 void release_budget_give(struct release_node *node, struct release_buf **buf, u32 n);
 /* Makes each pocket as large as it is while nothing is held back.  Any context. */

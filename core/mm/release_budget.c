@@ -23,12 +23,11 @@ int release_budget_init(struct release_budget *b, u64 limit)
 	unsigned int k;
 
 	b->limit = limit;
-	b->nodes = nr_node_ids;
-	b->node = host_zalloc(b->nodes * sizeof(*b->node));
+	b->node = host_zalloc(nr_node_ids * sizeof(*b->node));
 	if (!b->node)
 		return -ENOMEM;
 	mutex_init(&b->mutex);
-	for (k = 0; k < b->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		spin_lock_init(&b->node[k].lock);
 	return 0;
 }
@@ -39,10 +38,10 @@ void release_budget_destroy(struct release_budget *b)
 
 	if (!b->node)
 		return;
-	for (k = 0; k < b->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		WARN_ONCE(b->node[k].cpu_bufs, "a budget ends while it is used\n");
 	mutex_destroy(&b->mutex);
-	host_free(b->node, b->nodes * sizeof(*b->node));
+	host_free(b->node, nr_node_ids * sizeof(*b->node));
 }
 
 static size_t bufs_bytes(u32 n)
@@ -168,11 +167,7 @@ static int budget_set_node(struct release_budget *b, struct release_node *node, 
 	return 0;
 }
 
-/*
- * Buffers that a node's CPUs may still draw: the rest of cpu_bufs, and of limit_bufs, as far as all
- * stores' limit_bufs leave some.
- */
-static u32 budget_room(const struct release_node *node)
+u32 release_budget_room(const struct release_node *node)
 {
 	const struct release_stock *stock = node->stock;
 	u32 own = READ_ONCE(node->cpu_bufs), out = READ_ONCE(node->out);
@@ -205,7 +200,7 @@ static void pocket_set(struct release_cpu *rc, u32 n) __must_hold(&rc->queue.loc
 
 	spin_lock(&stock->lock);
 	if (n > was) {
-		more = budget_room(rc->node);
+		more = release_budget_room(rc->node);
 		more = n - was < more ? n - was : more;
 		n = was + more;
 		memcpy(q->empty + was, stock->empty + stock->nempty - more,
@@ -218,17 +213,12 @@ static void pocket_set(struct release_cpu *rc, u32 n) __must_hold(&rc->queue.loc
 	WRITE_ONCE(q->nempty, n);
 }
 
-bool release_budget_has(const struct release_node *node)
-{
-	return budget_room(node) != 0;
-}
-
 bool release_budget_draw(struct release_cpu *rc, bool *kick)
 {
 	struct release_node *node = rc->node;
 
 	pocket_set(rc, READ_ONCE(node->pocket));
-	*kick = budget_room(node) < READ_ONCE(node->limit_bufs) / 2;
+	*kick = release_budget_room(node) < READ_ONCE(node->limit_bufs) / 2;
 	return rc->queue.nempty != 0;
 }
 
@@ -273,7 +263,7 @@ int release_budget_set(struct release *r, u64 limit)
 	of_all = b->limit;
 	if (limit > of_all)
 		b->limit = limit;
-	for (k = 0; k < r->nodes && !err; k++)
+	for (k = 0; k < nr_node_ids && !err; k++)
 		err = budget_set_node(b, &r->node[k], true, budget_of_node(&r->node[k], limit));
 	if (err) {
 		b->limit = of_all;
@@ -281,7 +271,7 @@ int release_budget_set(struct release *r, u64 limit)
 			budget_set_node(b, &r->node[k], true, budget_of_node(&r->node[k], was));
 	}
 	mutex_unlock(&b->mutex);
-	for (k = 0; k < r->nodes && !err; k++)
+	for (k = 0; k < nr_node_ids && !err; k++)
 		release_fill_pockets(&r->node[k]);
 	return err;
 }
@@ -293,7 +283,7 @@ int release_budget_join(struct release *r)
 	int err = 0;
 
 	mutex_lock(&b->mutex);
-	for (k = 0; k < r->nodes && !err; k++) {
+	for (k = 0; k < nr_node_ids && !err; k++) {
 		r->node[k].stock = &b->node[k];
 		err = budget_set_node(b, &r->node[k], true, 0);
 	}
@@ -317,13 +307,13 @@ void release_budget_leave(struct release *r)
 	struct release_budget *b = r->budget;
 	unsigned int k, i;
 
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		pocket_set_all(&r->node[k], 0);
 	for (i = 0; i < r->items; i++)
 		if (r->item[i]->buf)
 			release_budget_give(r->item[i]->node, &r->item[i]->buf, 1);
 	mutex_lock(&b->mutex);
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		struct release_node *node = &r->node[k];
 
 		/* release_init() may have failed before it joined. */

@@ -102,6 +102,7 @@ static void hands_begin(struct hands *h, struct release_node *node)
 	host_a64_add(&node->inflight[~epoch & 1], 1);
 }
 
+/* Hands over what it has, and is counted nowhere any more, if it was. */
 static void hands_end(struct hands *h)
 {
 	struct release_node *node = h->node;
@@ -122,10 +123,9 @@ static void hands_end(struct hands *h)
 /* Before each take: counts the taker in node, by the epoch of now. */
 static void hands_stay(struct hands *h, struct release_node *node)
 {
-	if (h->in && h->node == node && h->in == 1u << (host_a64_read(&node->epoch) & 1))
+	if (h->node == node && h->in == 1u << (host_a64_read(&node->epoch) & 1))
 		return;
-	if (h->in)
-		hands_end(h);
+	hands_end(h);
 	hands_begin(h, node);
 }
 
@@ -176,6 +176,22 @@ static unsigned int free_full(struct hands *h, struct release_cpu *rc, struct re
 }
 
 /*
+ * Frees the oldest full buffer of a queue, if it became a ring before the era; returns its objects.
+ * 0: there is none.
+ */
+static unsigned int free_oldest(struct hands *h, struct release_cpu *rc, u64 era)
+{
+	struct release_buf *b;
+
+	/* A taker that finds nothing is not counted, so no flush waits for it. */
+	if (!READ_ONCE(rc->queue.nfull))
+		return 0;
+	hands_stay(h, rc->node);
+	b = queue_take(&rc->queue, era);
+	return b ? free_full(h, rc, b) : 0;
+}
+
+/*
  * Frees what is in a ring at the call; returns its objects.  A take fails only if another taker
  * moved head on, so there are at most as many turns as there were references.
  */
@@ -210,14 +226,7 @@ static unsigned int drain_queues(struct release_worker *w, struct hands *h, unsi
 		struct release_cpu *rc = node->item[w->at];
 		unsigned int n = READ_ONCE(rc->queue.nfull);
 
-		for (n = n < max - done ? n : max - done; n; n--) {
-			struct release_buf *b;
-
-			hands_stay(h, node);
-			b = queue_take(&rc->queue, ANY_ERA);
-			if (!b)
-				break;
-			free_full(h, rc, b);
+		for (n = n < max - done ? n : max - done; n && free_oldest(h, rc, ANY_ERA); n--) {
 			cond_resched();
 			done++;
 		}
@@ -324,8 +333,7 @@ void release_worker_run(struct host_work *work)
 		release_timer(w, &h);
 	else if (done == RELEASE_ROUND)
 		host_work_queue(work);
-	if (h.in)
-		hands_end(&h);
+	hands_end(&h);
 }
 
 /* Whether anything of the node may be taken.  (Its bytes include what takers are freeing.) */
@@ -344,10 +352,10 @@ void release_disarm_run(struct host_work *work)
 	struct release *r = (struct release *)((char *)work - offsetof(struct release, disarm));
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		r->node[k].disarming = host_a64_and(&r->node[k].idle, 0);
 	host_settle(r->cpus);
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		if (r->node[k].disarming && release_node_holds(&r->node[k]))
 			release_arm(&r->node[k]);
 		else if (r->node[k].disarming)
@@ -355,22 +363,6 @@ void release_disarm_run(struct host_work *work)
 }
 
 /* ---- all of it ---- */
-
-/*
- * Frees the oldest full buffer of a queue, if it became a ring before the era; returns its objects.
- * 0: there is none.
- */
-static unsigned int free_oldest(struct hands *h, struct release_cpu *rc, u64 era)
-{
-	struct release_buf *b;
-
-	/* A taker that finds nothing is not counted, so no flush waits for it. */
-	if (!READ_ONCE(rc->queue.nfull))
-		return 0;
-	hands_stay(h, rc->node);
-	b = queue_take(&rc->queue, era);
-	return b ? free_full(h, rc, b) : 0;
-}
 
 /*
  * Frees what was held back at the call and that nobody else took: of each ring, then of its queue,
@@ -390,8 +382,7 @@ static void drain_all(struct hands *h, struct release *r)
 		while (free_oldest(h, r->item[k], era))
 			cond_resched();
 	}
-	if (h->in)
-		hands_end(h);
+	hands_end(h);
 }
 
 /* Whether a CPU may have taken references out of its own buffer and not freed all of them yet. */
@@ -411,7 +402,7 @@ static bool is_in_hands(const struct release *r)
 	bool any = is_spilling(r);
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		any |= host_a64_read_acquire(&r->node[k].inflight[0]) != 0;
 		any |= host_a64_read_acquire(&r->node[k].inflight[1]) != 0;
 	}
@@ -425,7 +416,7 @@ static void release_wait_inflight(struct release *r) __must_hold(&r->flushing)
 {
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		struct release_node *node = &r->node[k];
 		u64 epoch = host_a64_add(&node->epoch, 1) - 1;
 
@@ -438,7 +429,7 @@ static void release_flush_locked(struct release *r) __must_hold(&r->flushing)
 	struct hands h = hands_of(r->scratch);
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		release_note_peak(&r->node[k]);
 	drain_all(&h, r);
 	if (is_spilling(r))
@@ -479,10 +470,10 @@ void release_quiesce(struct release *r)
 
 	release_flush(r);
 	/* So nobody sets them right later. */
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		release_fill_pockets(&r->node[k]);
 	/* A worker that saw something in an item before may only now be about to take it. */
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		for (i = 0; i < r->node[k].nworkers; i++)
 			host_work_flush(&r->node[k].worker[i].work);
 	host_work_flush(&r->disarm);
@@ -533,7 +524,7 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 	unsigned int looks = RELEASE_LOOKS;
 
 	if (r->item_nodes > 1) {
-		struct release_node *own = &r->node[node < r->nodes ? node : numa_mem_id()];
+		struct release_node *own = &r->node[node < nr_node_ids ? node : numa_mem_id()];
 
 		looks /= 2;
 		if (own->nitems)
@@ -541,8 +532,7 @@ u64 release_help(struct release *r, unsigned int node, unsigned int max_bufs)
 	}
 	if (help.bufs)
 		help_items(r, &help, r->item, r->items, &r->cursor, looks);
-	if (help.h.in)
-		hands_end(&help.h);
+	hands_end(&help.h);
 	return help.freed;
 }
 

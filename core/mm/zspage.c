@@ -95,12 +95,6 @@ struct zspage_group *zspage_group_get(struct zspage_table *t, unsigned int units
 	return g;
 }
 
-void zspage_table_init(struct zspage_table *t, struct pages *pages)
-{
-	memset(t, 0, sizeof(*t));
-	t->pages = pages;
-}
-
 static void leaf_free(struct zspage_table *t, host_page page)
 {
 	if (!page)
@@ -279,7 +273,7 @@ int zspage_new(struct zspage_table *t, struct zspage_group *g, unsigned int clas
 	z = chunk_descriptor(g, c, place);
 	z->next = z->prev = z->owner = 0;
 	z->list = z->pages = 0;
-	z->node = zspage_node_byte(node);
+	z->node = node < ZSPAGE_ANY_NODE ? (u8)node : ZSPAGE_ANY_NODE;
 	for (i = 0; i < words + (words > 1); i++)
 		host_a64_set(&z->used[i], 0);
 	z->class = (u8)class;

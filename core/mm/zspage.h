@@ -139,6 +139,7 @@ struct zspage_group {
 	size_t few[ZSPAGE_FEW];
 };
 
+/* Zeros at first, but for pages. */
 struct zspage_table {
 	struct pages *pages;
 	host_a64 chunks;                        /* pages that are chunks */
@@ -180,8 +181,6 @@ static inline u32 zspage_limit(struct zspage_layout l, unsigned int bits)
 	return (u32)(((u64)1 << (bits < 32 ? bits : 32)) >> l.index_bits);
 }
 
-void zspage_table_init(struct zspage_table *t, struct pages *pages);
-
 /* All descriptors are free; also after a zspage_group_get() that failed.  Process context. */
 void zspage_table_destroy(struct zspage_table *t);
 
@@ -209,11 +208,6 @@ static inline struct zspage *zspage_at(const struct zspage_map *m, u32 no)
 	/* The entry of an allocated number is a chunk. */
 	host_assert(no >> m->index_bits && base && !((size_t)base & 1));
 	return (struct zspage *)(base + ZSPAGE_CHUNK_HEADER + (no & m->index_mask) * m->bytes);
-}
-
-static inline u8 zspage_node_byte(unsigned int node)
-{
-	return node < ZSPAGE_ANY_NODE ? (u8)node : ZSPAGE_ANY_NODE;
 }
 
 static inline unsigned int zspage_words(unsigned int objs)

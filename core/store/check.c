@@ -18,11 +18,8 @@ static const char *check_word(struct check_walk *w, u64 i, u64 word)
 
 	if (word & SLOT_READERS)
 		return "a slot is held by nobody";
-	if (slot_type(word) == SLOT_PIECE || word & SLOT_NONE ||
-	    (slot_type(word) == SLOT_EMPTY && word))
+	if (slot_type(word) == SLOT_PIECE || !slot_is_word(word))
 		return "a slot word is of no type";
-	if (word & SLOT_ABOUT && !slot_is_page(slot_type(word)))
-		return "what is said of pages is said of another slot";
 	if (!w->s->streams[slot_codec(word)])
 		return "a page is of a codec that the store does not have";
 	if (slot_type(word) == SLOT_FILL || slot_type(word) == SLOT_FILL_OBJ)

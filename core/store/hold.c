@@ -66,10 +66,8 @@ int holds_init(struct holds *h, u32 max)
 	h->max = max;
 	h->bucket = host_zalloc((h->mask + 1) * sizeof(*h->bucket));
 	h->record = host_zalloc(max * sizeof(*h->record));
-	if (!h->bucket || !h->record) {
-		holds_destroy(h);
+	if (!h->bucket || !h->record)
 		return -ENOMEM;
-	}
 	for (i = 0; i < max; i++)
 		h->record[i].next = i + 1 < max ? i + 2 : 0;
 	h->unused = 1;
@@ -80,8 +78,6 @@ void holds_destroy(struct holds *h)
 {
 	host_free(h->bucket, (h->mask + 1) * sizeof(*h->bucket));
 	host_free(h->record, h->max * sizeof(*h->record));
-	h->bucket = NULL;
-	h->record = NULL;
 }
 
 bool holds_any(struct holds *h)
@@ -132,10 +128,11 @@ bool hold_drop_slow(struct holds *h, host_a64 *slot, u64 ref)
 	bool last = false;
 
 	spin_lock(&h->lock);
-	/* Off the record; off the word; or, before the hold_orphan() of a swap, below 0. */
-	if (hold_recorded(h, ref) > 0)
-		last = hold_note(h, ref, -1, false);
-	else if (!drop_from_word(slot, ref))
+	/*
+	 * Off the record if that counts a reader, else off the word.  If a swap took the word and
+	 * its hold_orphan() is still to come, the record goes below 0.
+	 */
+	if (hold_recorded(h, ref) > 0 || !drop_from_word(slot, ref))
 		last = hold_note(h, ref, -1, false);
 	spin_unlock(&h->lock);
 	return last;

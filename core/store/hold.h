@@ -15,9 +15,10 @@
  * names the object; a drop takes a reader off the record first, and then off the word.  A swap
  * takes no lock, but the hold_orphan() after it does.
  *
- * Records are found by hash of the reference and never allocated.  In a store there are enough: a
- * reader has a stream or, in blob_get(), a per-CPU item, but for one recompression, and a record
- * < 0 is of a swap under an item.  So records <= streams + items + 1.
+ * Records are found by hash of the reference and never allocated.  A store has enough of them.
+ * Each reader has a stream, or in blob_get() a per-CPU item, and only one recompression holds an
+ * object without either.  A record < 0 is of a swap, which has an item.  So records <= streams +
+ * items + 1.
  *
  * Lock order: the lock is a leaf, under the store's per-CPU item.
  */
@@ -49,9 +50,9 @@ struct holds {
 	struct hold_record *record;     /* [max]; lock */
 };
 
-/* Makes room for max records.  Process context.  -ENOMEM. */
+/* Makes room for max records.  Process context.  -ENOMEM; then holds_destroy() is still due. */
 int holds_init(struct holds *h, u32 max);
-/* Nobody holds anything.  Process context. */
+/* Nobody holds anything; or h is zeros.  Process context. */
 void holds_destroy(struct holds *h);
 
 /* Whether some object has a record.  Any context. */

@@ -139,8 +139,8 @@ static inline u64 slot_fill_value(u64 word)
 }
 
 /*
- * bytes: the size of the object that the page was, or 0: it was in a unit.  block: has these bytes,
- * or the whole page, as it has a unit's.
+ * bytes: the size of the object that the page was, or 0: it was in a unit.  block has these bytes
+ * if pages are packed; otherwise, and of a page of a unit, it has the whole page.
  */
 static inline u64 slot_backed_value(size_t bytes, u64 block)
 {
@@ -229,6 +229,17 @@ static inline bool slot_replace(host_a64 *slot, u64 ref, u64 new, u64 *old)
 static inline bool slot_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
 {
 	return host_a64_cas(slot, &word, (word & ~clear) | set);
+}
+
+/* The same, tried as long as the slot says what word does and any of the bits is to change. */
+static inline void slot_mark_same(host_a64 *slot, u64 word, u64 set, u64 clear)
+{
+	u64 now;
+
+	do
+		now = host_a64_read(slot);
+	while ((now & clear || ~now & set) && slot_same_value(now, word) &&
+	       !slot_mark(slot, now, set, clear));
 }
 
 /* The reference that compaction may move now, or 0. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * stats.h - the store's counters, one table.
+ * stats.h - the store's counters.
  *
  * Each CPU counts in its item.  A count is the sum over the items, read one after the other: exact
  * when nobody counts meanwhile, and close otherwise.  One item's part may be negative.
@@ -10,30 +10,24 @@
 
 #include "host.h"
 
-/*          name           unit and meaning                                            */
-#define STORE_COUNTERS(X)                                                                 \
-	X(ORIG_BYTES)   /* bytes of what is stored, before compression                 */ \
-	X(COMPR_BYTES)  /* bytes of the objects that hold it                           */ \
-	X(ROOM)         /* bytes of pages that they take, each its part of a full zspage */ \
-	X(SAME)         /* slots that are one repeated word                            */ \
-	X(HUGE)         /* slots stored raw                                            */ \
-	X(HUGE_SINCE)   /* the same, ever                                              */ \
-	X(FAILED_READ)  /* reads that returned an error                                */ \
-	X(FAILED_WRITE) /* writes that returned an error                               */ \
-	X(FREED)        /* slots emptied by store_free()                               */ \
-	X(SYNC)         /* objects freed by the caller, synchronous mode               */ \
-	X(BACKED)       /* slots on the backing device                                 */ \
-	X(BD_READS)     /* reads of such slots                                         */ \
-	X(BD_WRITES)    /* pages written to the backing device                         */ \
-	X(UNITS)        /* units that some slot names                                  */ \
-	X(UNIT_PAGES)   /* slots that name one                                         */ \
-	X(UNIT_ROOM)    /* of ROOM, what their pieces take                             */ \
-	X(UNIT_WASTE)   /* of that the share of dead pages, in UNIT_SHARE              */
-
 enum store_counter {
-#define X(name) CNT_##name,
-	STORE_COUNTERS(X)
-#undef X
+	CNT_ORIG_BYTES,		/* bytes of what is stored, before compression */
+	CNT_COMPR_BYTES,	/* bytes of the objects that hold it */
+	CNT_ROOM,		/* bytes of pages that they take, each its part of a full zspage */
+	CNT_SAME,		/* slots that are one repeated word */
+	CNT_HUGE,		/* slots stored raw */
+	CNT_HUGE_SINCE,		/* the same, ever */
+	CNT_FAILED_READ,	/* reads that returned an error */
+	CNT_FAILED_WRITE,	/* writes that returned an error */
+	CNT_FREED,		/* slots emptied by store_free() */
+	CNT_SYNC,		/* objects freed by the caller, synchronous mode */
+	CNT_BACKED,		/* slots on the backing device */
+	CNT_BD_READS,		/* reads of such slots */
+	CNT_BD_WRITES,		/* pages written to the backing device */
+	CNT_UNITS,		/* units that some slot names */
+	CNT_UNIT_PAGES,		/* slots that name one */
+	CNT_UNIT_ROOM,		/* of ROOM, what their pieces take */
+	CNT_UNIT_WASTE,		/* of that the share of dead pages, in UNIT_SHARE */
 	CNT_N
 };
 

@@ -60,8 +60,6 @@ static int need_streams(struct store *s, const struct store_config *cfg)
 		if (!err)
 			s->streams[p] = &s->own_streams[p];
 	}
-	if (err)
-		leave_streams(s);
 	return err;
 }
 
@@ -110,8 +108,9 @@ static void table_free(struct store *s)
 }
 
 /*
- * Words of a store with units: as many instances, of unit_pages words each, as twice the units that
- * the slots are, and those that wait with CPUs, or as there are numbers for.
+ * Words of a store with units: those of the slots, and unit_pages for each instance.  There are
+ * twice as many instances as units fit in the slots, and as many more as may wait with CPUs; but no
+ * more words than 32 bits count.
  */
 static u64 words_for(const struct store_config *cfg)
 {
@@ -121,6 +120,16 @@ static u64 words_for(const struct store_config *cfg)
 	if (!cfg->unit_pages || cfg->slots > 0xffffffff - cfg->unit_pages)
 		return cfg->slots;
 	return all < 0xffffffff ? all : 0xffffffff;
+}
+
+/* Ends what store_init() made before the release stage, as far as that is there. */
+static void store_end(struct store *s)
+{
+	holds_destroy(&s->holds);
+	host_percpu_destroy(&s->cpus);
+	leave_streams(s);
+	table_free(s);
+	pool_destroy(&s->pool);
 }
 
 int store_init(struct store *s, struct pages *pages, const struct store_config *cfg)
@@ -136,40 +145,27 @@ int store_init(struct store *s, struct pages *pages, const struct store_config *
 	s->words = words_for(cfg);
 	s->unit_pages = cfg->unit_pages;
 	s->codec = cfg->codec[0].ops;
+	s->shrink = (struct shrink){ .pool = &s->pool, .release = &s->release };
 
 	err = pool_init(&s->pool, pages, cfg->chain, &owner);
 	if (err)
 		return err;
 	s->pool.limit = cfg->mem_limit;
 	err = host_table_init(&s->table, s->words);
-	if (err)
-		goto no_table;
+	if (err) {
+		pool_destroy(&s->pool);
+		return err;
+	}
 	err = need_streams(s, cfg);
+	if (!err)
+		err = host_percpu_init(&s->cpus, sizeof(struct store_cpu));
+	if (!err)
+		err = holds_init(&s->holds, most_holds(s));
+	if (!err)
+		err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots,
+				   cfg->release_budget);
 	if (err)
-		goto no_streams;
-	err = host_percpu_init(&s->cpus, sizeof(struct store_cpu));
-	if (err)
-		goto no_cpus;
-	err = holds_init(&s->holds, most_holds(s));
-	if (err)
-		goto no_holds;
-	err = release_init(&s->release, &s->pool, &s->cpus, cfg->release_limit, s->slots,
-			   cfg->release_budget);
-	if (err)
-		goto no_release;
-	s->shrink = (struct shrink){ .pool = &s->pool, .release = &s->release };
-	return 0;
-
-no_release:
-	holds_destroy(&s->holds);
-no_holds:
-	host_percpu_destroy(&s->cpus);
-no_cpus:
-	leave_streams(s);
-no_streams:
-	host_table_destroy(&s->table);
-no_table:
-	pool_destroy(&s->pool);
+		store_end(s);
 	return err;
 }
 
@@ -177,11 +173,7 @@ void store_destroy(struct store *s)
 {
 	store_reset(s);
 	release_destroy(&s->release);
-	holds_destroy(&s->holds);
-	host_percpu_destroy(&s->cpus);
-	leave_streams(s);
-	table_free(s);
-	pool_destroy(&s->pool);
+	store_end(s);
 }
 
 /* ---- words in, words out ---- */

@@ -21,23 +21,18 @@
 
 #include <linux/sw842.h>
 
-struct ctx_842 {
-	u8 work[SW842_MEM_COMPRESS] __aligned(SMP_CACHE_BYTES);
-};
-
 static void *create_842(const struct codec_params *p)
 {
-	return host_zalloc(sizeof(struct ctx_842));
+	return host_zalloc(SW842_MEM_COMPRESS);
 }
 
 static int compress_842(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	struct ctx_842 *c = ctx;
 	unsigned int len = (unsigned int)cap;
 	int err;
 
 	host_kernel_touches(src, n, dst, cap);
-	err = sw842_compress(src, (unsigned int)n, dst, &len, c->work);
+	err = sw842_compress(src, (unsigned int)n, dst, &len, ctx);
 	if (!err)
 		return (int)len;
 	return err == -ENOSPC ? -ENOSPC : -EIO;

@@ -29,12 +29,11 @@ static int lz4_prepare(struct codec_params *p)
 	s = host_zalloc(sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	if (LZ4_loadDict(s, p->dict, (int)p->dict_bytes) != (int)p->dict_bytes) {
-		host_free(s, sizeof(*s));
-		return -EINVAL;
-	}
 	p->prepared = s;
-	return 0;
+	if (LZ4_loadDict(s, p->dict, (int)p->dict_bytes) == (int)p->dict_bytes)
+		return 0;
+	codec_release(p);
+	return -EINVAL;
 }
 
 static void *lz4_create(const struct codec_params *p)

@@ -24,13 +24,12 @@ static int lz4hc_prepare(struct codec_params *p)
 	s = host_zalloc(sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	LZ4_resetStreamHC(s, p->level);
-	if (LZ4_loadDictHC(s, p->dict, (int)p->dict_bytes) != (int)p->dict_bytes) {
-		host_free(s, sizeof(*s));
-		return -EINVAL;
-	}
 	p->prepared = s;
-	return 0;
+	LZ4_resetStreamHC(s, p->level);
+	if (LZ4_loadDictHC(s, p->dict, (int)p->dict_bytes) == (int)p->dict_bytes)
+		return 0;
+	codec_release(p);
+	return -EINVAL;
 }
 
 static void *lz4hc_create(const struct codec_params *p)

@@ -13,32 +13,25 @@
 
 struct lzo_ctx {
 	u8 work[LZO1X_1_MEM_COMPRESS] __aligned(SMP_CACHE_BYTES);
-	size_t bytes;                   /* codec_bytes() */
-	u8 bounce[];                    /* [lzo1x_worst_compress(bytes)] */
+	u8 bounce[];                    /* [lzo1x_worst_compress(codec_bytes())] */
 };
 
 typedef int lzo_fn(const unsigned char *src, size_t n, unsigned char *dst, size_t *len, void *work);
 
 static void *lzo_create(const struct codec_params *p)
 {
-	struct lzo_ctx *c = host_zalloc(sizeof(*c) + lzo1x_worst_compress(codec_bytes(p)));
-
-	if (c)
-		c->bytes = codec_bytes(p);
-	return c;
+	return host_zalloc(sizeof(struct lzo_ctx) + lzo1x_worst_compress(codec_bytes(p)));
 }
 
 static __always_inline int lzo_compress_with(lzo_fn *fn, struct lzo_ctx *c, const void *src,
 					     size_t n, void *dst, size_t cap)
 {
 	bool direct = cap >= lzo1x_worst_compress(n);
+	void *out = direct ? dst : c->bounce;
 	size_t len = cap;
 
-	if (n > c->bytes && !direct)
-		return -EINVAL;
-	host_kernel_touches(src, n, direct ? dst : c->bounce,
-			    direct ? cap : lzo1x_worst_compress(c->bytes));
-	if (fn(src, n, direct ? dst : c->bounce, &len, c->work) != LZO_E_OK)
+	host_kernel_touches(src, n, out, direct ? cap : lzo1x_worst_compress(n));
+	if (fn(src, n, out, &len, c->work) != LZO_E_OK)
 		return -EIO;
 	if (len > cap)
 		return -ENOSPC;

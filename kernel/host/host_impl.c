@@ -7,15 +7,13 @@
  *
  *     queue   work that reclaim may wait for: it has a thread to fall back on (WQ_MEM_RECLAIM),
  *             which runs one item at a time, so each is short
- *     slow    work that may take long, and that nobody waits for who frees memory
+ *     slow    work that may take long; nobody who frees memory waits for it
  */
 #include "host.h"
 
 #include <linux/log2.h>
-#include <linux/nodemask.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
-#include <linux/topology.h>
 #include <linux/vmalloc.h>
 
 #include "compat.h"
@@ -91,25 +89,23 @@ void host_settle(struct host_percpu *pc)
  */
 static void pages_count(const host_page *pages, unsigned int n, int sign)
 {
-	unsigned int i, run = 0;
+	unsigned int i, from = 0;
 
-	for (i = 0; i < n; i++) {
-		struct zone *zone = page_zone((struct page *)pages[i]);
+	for (i = 1; i <= n; i++) {
+		struct zone *zone = page_zone((struct page *)pages[from]);
 
-		run++;
-		if (i + 1 == n || page_zone((struct page *)pages[i + 1]) != zone) {
-			compat_count_zspages(zone, sign * (long)run);
-			run = 0;
+		if (i == n || page_zone((struct page *)pages[i]) != zone) {
+			compat_count_zspages(zone, sign * (long)(i - from));
+			from = i;
 		}
 	}
 }
 
 /*
- * The bulk allocator keeps to the low watermark, and then gives one page by the rules of gfp.  For
- * who may wait these are: reclaim, and for who reclaims himself the kernel's emergency pages, down
- * to the last.  Who does not wait leaves those alone; the core asks again with HOST_RECLAIMS for
- * who must not sleep and reclaims.  Nobody is woken for a page that may not be needed
- * (HOST_AT_HAND).
+ * The bulk allocator gives pages down to the low watermark, and then one page by the rules of gfp.
+ * A caller that may wait reclaims; if it is reclaiming already, it gets the kernel's emergency
+ * pages, down to the last.  A caller that does not wait leaves those alone, unless it says
+ * HOST_RECLAIMS.  HOST_AT_HAND wakes no thread, since the page may not be needed.
  */
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
 			      unsigned int node, unsigned int how)
@@ -117,7 +113,7 @@ unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned i
 	gfp_t gfp = GFP_NOWAIT | __GFP_NOWARN;
 
 	if (how & HOST_MAY_WAIT)
-		gfp = src->gfp;
+		gfp = GFP_NOIO | __GFP_NOWARN;
 	else if (how & HOST_AT_HAND)
 		gfp = __GFP_NOWARN | __GFP_NOMEMALLOC;
 	else if (!(how & HOST_RECLAIMS))
@@ -140,7 +136,7 @@ void host_pages_free(struct host_pages *src, const host_page *pages, unsigned in
 
 /* From here on memory comes in whole pages, which need not be contiguous. */
 #define ZALLOC_PAGES_BYTES (16 * PAGE_SIZE)
-/* Nobody is to be killed for it: who asks can do without. */
+/* The kernel is to kill nobody for it: the caller can do without. */
 #define ZALLOC_GFP (GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
 
 void *host_zalloc(size_t bytes)
@@ -155,7 +151,7 @@ void *host_zalloc(size_t bytes)
 	return mem ? mem : __vmalloc(bytes, ZALLOC_GFP | __GFP_ZERO);
 }
 
-/* With that flag kvmalloc() would take pains over contiguous pages, too. */
+/* With __GFP_RETRY_MAYFAIL kvmalloc() would try hard to make pages contiguous, too. */
 void *host_zalloc_node(size_t bytes, unsigned int node)
 {
 	gfp_t gfp = bytes <= PAGE_SIZE ? ZALLOC_GFP : ZALLOC_GFP & ~__GFP_RETRY_MAYFAIL;

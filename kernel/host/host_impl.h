@@ -215,9 +215,8 @@ void host_settle(struct host_percpu *pc);
 
 /* ---- pages ---- */
 
-struct host_pages {
-	gfp_t gfp;              /* of who may wait */
-};
+/* There is one source, the kernel, so there is nothing to tell of it. */
+struct host_pages {};
 
 unsigned int host_pages_alloc(struct host_pages *src, host_page *out, unsigned int n,
 			      unsigned int node, unsigned int how);

@@ -29,26 +29,20 @@
 
 /* ---- sets ---- */
 
-static void params_drop(struct zram_algorithm *a)
+/* Leaves a without a codec and parameters. */
+static void algorithm_drop(struct zram_algorithm *a)
 {
 	vfree(a->dict);
-	a->dict = NULL;
-	a->dict_bytes = 0;
-	a->level = a->winbits = ZRAM_UNSET;
-	a->named = false;
+	*a = (struct zram_algorithm){ .level = ZRAM_UNSET, .winbits = ZRAM_UNSET };
 }
 
-/* Takes the parameters of from, which is left with none. */
-static void params_move(struct zram_algorithm *a, struct zram_algorithm *from)
+/* Puts from in the place of a, and leaves it empty. */
+static void algorithm_move(struct zram_algorithm *a, struct zram_algorithm *from)
 {
 	vfree(a->dict);
-	a->level = from->level;
-	a->winbits = from->winbits;
-	a->dict = from->dict;
-	a->dict_bytes = from->dict_bytes;
-	a->named = from->named;
+	*a = *from;
 	from->dict = NULL;
-	params_drop(from);
+	algorithm_drop(from);
 }
 
 static unsigned int codec_index(const struct codec_ops *codec)
@@ -67,26 +61,22 @@ static void algorithm_choose(struct zram *z, unsigned int priority, const struct
 
 	if (codec && a->codec == codec && a->named)
 		return;
+	algorithm_drop(a);
 	a->codec = codec;
-	params_drop(a);
 	if (!codec)
 		return;
 	if (set->codec != codec)
 		set = &z->early[STORE_CODECS + codec_index(codec)];
-	if (set->codec != codec)
-		return;
-	params_move(a, set);
-	set->codec = NULL;
+	if (set->codec == codec)
+		algorithm_move(a, set);
 }
 
 void zram_algorithms_default(struct zram *z)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(z->early); i++) {
-		params_drop(&z->early[i]);
-		z->early[i].codec = NULL;
-	}
+	for (i = 0; i < ARRAY_SIZE(z->early); i++)
+		algorithm_drop(&z->early[i]);
 	for (i = 0; i < STORE_CODECS; i++)
 		algorithm_choose(z, i, NULL);
 	algorithm_choose(z, 0, codec_default());
@@ -372,18 +362,14 @@ static ssize_t set_params(struct device *dev, const char *buf, const struct word
 	if (!err) {
 		err = algorithm_place(dev, buf, w, &set, &waits_for);
 		if (!err) {
-			params_move(set, &new);
-			if (waits_for) {
-				set->codec = waits_for;
-			} else {
-				set = &z->early[set - z->algorithm];
-				params_drop(set);
-				set->codec = NULL;
-			}
+			new.codec = waits_for ?: set->codec;
+			algorithm_move(set, &new);
+			if (!waits_for)
+				algorithm_drop(&z->early[set - z->algorithm]);
 		}
 		up_write(&z->dev_lock);
 	}
-	params_drop(&new);
+	algorithm_drop(&new);
 	return err;
 }
 

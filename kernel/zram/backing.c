@@ -12,8 +12,8 @@
  * nobody waits for I/O here but a work.  What ends a read runs in an interrupt, and does no more
  * there than to count.
  *
- * What reads take where there is no memory belongs to the backing device.  So a disk that hangs has
- * no other's reads wait, and one zram may be the backing device of another.
+ * Each backing device has a reserve of its own for reads that find no memory.  So a disk that hangs
+ * makes no other's reads wait, and one zram may be the backing device of another.
  */
 #include "zram.h"
 
@@ -47,8 +47,8 @@ struct backing_read {
 /* ---- reading ---- */
 
 /*
- * Not from within submit_bio(): waits for the device.  As in-tree does, it counts an error where
- * somebody waits for the read, and leaves the others to the bio that ends with it.
+ * Waits for the device, so it is not called from within submit_bio().  As in-tree does, it counts
+ * an error only where somebody waits for the read: another reader's bio ends with the error.
  */
 static int read_block(const struct backing_read *r, struct page *page)
 {
@@ -73,7 +73,7 @@ static int backing_unpack(struct zram *z, u64 word, struct page *packed, struct 
 	return err;
 }
 
-/* Each has one page of the reserve at most, so that who waits for one waits for a read. */
+/* It has one page of the reserve at most, so who waits for a page waits for one read. */
 static int read_packed(const struct backing_read *r)
 {
 	mempool_t *pages = r->z->backing.reads->pages;
@@ -169,8 +169,8 @@ static int backing_begin(struct zram *z, u64 slot, struct page *page, u64 *word)
 }
 
 /*
- * A read ahead of its work is only begun when the reader's bio has been submitted.  So none has a
- * piece of the reserve, which the reader may need, and wait for, for the next page of that bio.
+ * A read ahead of its work is only begun when the reader's bio has been submitted.  So such a read
+ * has nothing of the reserve: the reader may wait for that, for the next page of the same bio.
  */
 int zram_backing_read(struct zram *z, u64 slot, struct page *page, struct bio *parent)
 {
@@ -242,9 +242,9 @@ void zram_reads_drop(struct zram_reads *t)
 void zram_backing_exit(void)
 {
 	/*
-	 * What ends a bio has its return left to do here when its reader, and so the device and the
-	 * module, may go.  In an interrupt that is an RCU section, which the module loader waits
-	 * for; a task that ended it may have lost its CPU there.
+	 * When backing_read_endio() has ended the reader's bio, the device and the module may go,
+	 * and it still has to return.  In an interrupt that is an RCU section, which the module
+	 * loader waits for; a task that ran it may have lost its CPU there.
 	 */
 	if (READ_ONCE(zram_backing_used))
 		synchronize_rcu_tasks();

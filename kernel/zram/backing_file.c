@@ -26,7 +26,6 @@ void zram_backing_drop(struct zram *z)
 		filp_close(z->backing.file, NULL);
 	zram_reads_drop(z->backing.reads);
 	z->backing.file = NULL;
-	z->backing.bdev = NULL;
 	z->backing.reads = NULL;
 	z->backing.blocks = 0;
 	z->backing.left_chosen = false;
@@ -36,7 +35,7 @@ void zram_backing_drop(struct zram *z)
 static ssize_t backing_dev_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct zram *z = zram_of(dev);
-	ssize_t n = 0;
+	ssize_t n;
 	char *path;
 
 	down_read(&z->dev_lock);
@@ -44,10 +43,8 @@ static ssize_t backing_dev_show(struct device *dev, struct device_attribute *att
 		n = sysfs_emit(buf, "none\n");
 	} else {
 		path = file_path(z->backing.file, buf, PAGE_SIZE - 1);
-		if (IS_ERR(path)) {
-			n = PTR_ERR(path);
-		} else {
-			n = strlen(path);
+		n = IS_ERR(path) ? PTR_ERR(path) : (ssize_t)strlen(path);
+		if (n >= 0) {
 			memmove(buf, path, n);
 			buf[n++] = '\n';
 		}
@@ -116,10 +113,9 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 		/* The one that goes is closed later: to drop it only queues that. */
 		swap(z->backing.file, file);
 		swap(z->backing.reads, reads);
-		z->backing.bdev = I_BDEV(z->backing.file->f_mapping->host);
 		z->backing.blocks = blocks;
 		pr_info("%s: %llu pages go to %pg\n", z->disk->disk_name, blocks,
-			z->backing.bdev);
+			I_BDEV(z->backing.file->f_mapping->host));
 		up_write(&z->dev_lock);
 	}
 	zram_reads_drop(reads);

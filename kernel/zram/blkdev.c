@@ -8,9 +8,9 @@
  * Where a segment is a whole page for a whole slot, the store works on it in place.  Anything
  * else goes through a bounce page, gathered or scattered; a write of less than a page reads the
  * rest of the slot first.  Bounce pages come from a reserve, so they never fail.  Each device has
- * two of its own: a bounce page is held while the backing device is read, which may take for ever.
- * One is for reads alone.  A write that finds no room has its page until a read ends whose block it
- * waits for; that read may have begun with a page in place, and want a bounce page for the next.
+ * reserves of its own, since a bounce page is held while the backing device is read, which may take
+ * for ever.  One of the two is for reads alone: a write that finds no room keeps its bounce page
+ * until a read lets a block go, and that read may want a bounce page for the rest of its bio.
  *
  * Slots are written whole, so on pages larger than a block two writers of different blocks of
  * one page would lose one of them: there, every writer of a slot takes a mutex of the device,
@@ -365,10 +365,8 @@ static void zram_submit_bio(struct bio *bio)
 		read_write(z, bio, true);
 		break;
 	case REQ_OP_DISCARD:
-		blkdev_discard(z, bio, false);
-		break;
 	case REQ_OP_WRITE_ZEROES:
-		blkdev_discard(z, bio, true);
+		blkdev_discard(z, bio, bio_op(bio) == REQ_OP_WRITE_ZEROES);
 		break;
 	default:
 		bio->bi_status = BLK_STS_NOTSUPP;
@@ -411,10 +409,7 @@ int zram_blkdev_make(struct zram *z)
 		mutex_init(&z->partial_write[i]);
 	z->read_bounces = mempool_create_page_pool(BOUNCE_PAGES, 0);
 	z->write_bounces = mempool_create_page_pool(BOUNCE_PAGES, 0);
-	if (z->read_bounces && z->write_bounces)
-		return 0;
-	zram_blkdev_drop(z);
-	return -ENOMEM;
+	return z->read_bounces && z->write_bounces ? 0 : -ENOMEM;
 }
 
 void zram_blkdev_drop(struct zram *z)

@@ -54,22 +54,18 @@ static void device_reserve_put(struct zram *z)
 
 /* ---- a device's store ---- */
 
-/* True: there is more to do at once. */
-static bool device_tidy(struct zram *z, bool *again)
+/* As units_tidy(); -EBUSY: somebody checks the store, and wants it to stay as it is. */
+static int device_tidy(struct zram *z)
 {
-	int more = 0;
+	int more;
 
 	if (!zram_unit_pages(z))
-		return false;
-	/* Who checks the store wants it to stay as it is. */
-	if (down_read_trylock(&z->check_lock)) {
-		more = units_tidy(&z->store);
-		up_read(&z->check_lock);
-	} else {
-		more = -EBUSY;
-	}
-	*again |= more < 0;
-	return more > 0;
+		return 0;
+	if (!down_read_trylock(&z->check_lock))
+		return -EBUSY;
+	more = units_tidy(&z->store);
+	up_read(&z->check_lock);
+	return more;
 }
 
 static void device_tick(struct host_work *w)
@@ -77,6 +73,7 @@ static void device_tick(struct host_work *w)
 	struct zram *z = container_of(w, struct zram, tick);
 	bool again = pages_refill(&z->pages);
 	u64 now = ktime_get_ns();
+	int more;
 
 	if (now - z->looked >= ZRAM_TICK_US * 1000) {
 		z->looked = now;
@@ -85,9 +82,10 @@ static void device_tick(struct host_work *w)
 		/* Too early: who freed something meanwhile saw us queued, so come again. */
 		again = true;
 	}
-	if (device_tidy(z, &again))
+	more = device_tidy(z);
+	if (more > 0)
 		host_work_queue(w);
-	else if (again)
+	else if (more < 0 || again)
 		host_work_queue_delayed(w, ZRAM_TICK_US);
 }
 
@@ -103,7 +101,7 @@ static void set_defaults(struct zram *z)
 
 struct release_budget zram_budget;
 
-/* From store_init() on; whoever should come too late finds no slots, and is told -ERANGE. */
+/* Undoes zram_start() from store_init() on.  Who comes too late finds no slots: -ERANGE. */
 static void device_end_store(struct zram *z)
 {
 	if (ZRAM_HAS(WRITEBACK))
@@ -146,7 +144,6 @@ int zram_start(struct zram *z, u64 disksize)
 	 */
 	if (cfg.slots > U32_MAX)
 		return -ENOMEM;
-	z->source.gfp = GFP_NOIO | __GFP_NOWARN;
 	err = device_reserve_get();
 	if (err)
 		return err;
@@ -224,9 +221,9 @@ static void device_stop(struct zram *z)
 }
 
 /*
- * Who has pp_lock ends soon (zram_wb_stopped()), but not before what he has in flight: on a backing
- * device that hangs that is never.  Afterwards nobody begins anything on a device that is claimed.
- * -EINTR: a fatal signal, and nothing has changed.
+ * Waits for who has pp_lock.  He ends soon (zram_wb_stopped()), but not before his writes, which on
+ * a backing device that hangs may never end.  Afterwards nobody begins anything on a device that is
+ * claimed.  -EINTR: a fatal signal, and nothing has changed.
  */
 static int await_others(struct zram *z)
 {
@@ -320,9 +317,8 @@ int zram_add(void)
 	spin_lock_init(&z->wear.lock);
 	z->wear.set = 1;
 	err = zram_blkdev_make(z);
-	if (err)
-		goto no_bounce;
-	err = mutex_lock_killable(&device_mutex);
+	if (!err)
+		err = mutex_lock_killable(&device_mutex);
 	if (err)
 		goto no_mutex;
 	nr = idr_alloc(&devices, z, 0, 0, GFP_KERNEL);
@@ -350,7 +346,8 @@ int zram_add(void)
 	if (ZRAM_HAS(MEMORY_TRACKING))
 		zram_debugfs_add(z);
 	mutex_unlock(&device_mutex);
-	pr_info("Added device: %s\n", z->disk->disk_name);
+	/* By its number: another may remove it by now. */
+	pr_info("Added device: zram%d\n", nr);
 	return nr;
 
 no_add:
@@ -362,7 +359,6 @@ no_number:
 	mutex_unlock(&device_mutex);
 no_mutex:
 	zram_blkdev_drop(z);
-no_bounce:
 	kvfree(z);
 	return err;
 }
@@ -373,8 +369,8 @@ static int device_remove(struct zram *z, bool must)
 	bool resetting;
 
 	/*
-	 * A reset under way is waited for by del_gendisk(), which removes the file it came by.  It
-	 * must not let openers in when it is over, since nobody looks for them again.
+	 * del_gendisk() waits for a reset under way, since it removes the file that reset came by.
+	 * The reset must not let openers in when it is over, since nobody looks for them again.
 	 */
 	mutex_lock(&z->disk->open_mutex);
 	resetting = z->claim;

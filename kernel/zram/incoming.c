@@ -14,12 +14,12 @@
  * it is the work that submits, and it never waits for the device: what ends a write queues it anew.
  * Each device has a queue of its own, since one may be the backing device of another.
  *
- * A page that finds no block waits for those that others write.  They are of no lower priority than
- * any thread as long as they have one (writeback.c).
+ * A page that finds no block waits for those that others are writing.  These threads have the
+ * priority of any other as long as they have a block (writeback.c).
  *
- * The work may be what memory is waiting for.  So it waits for none: its requests are there before,
- * and the store gets the kernel's reserve for the pages of who reclaims.  For those of others it
- * gets what there is at once.
+ * Reclaim may be waiting for the work.  So the work waits for no memory: its requests are made
+ * before.  For a page of a thread that reclaims, the store may use the kernel's reserve; for the
+ * pages of others, only what is there at once.
  */
 #include "zram.h"
 
@@ -163,8 +163,8 @@ static void incoming_finish(struct zram_incoming *in, struct zram_write *r)
 }
 
 /*
- * Has a page written for slot.  -EBUSY: the blocks that no slot has are read; -ENOMEM: there is no
- * block for it, or no more may be written.
+ * Has a page written for slot.  -EBUSY: all blocks that no slot has are being read; another error:
+ * there is no block for it, or no more may be written.
  */
 static int incoming_begin(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
@@ -174,7 +174,7 @@ static int incoming_begin(struct zram_incoming *in, struct handed *h, u64 slot, 
 	if (!err)
 		err = zram_write_reserve(in->z, r);
 	if (err)
-		return err == -EBUSY ? -EBUSY : -ENOMEM;
+		return err;
 	list_del(&r->entry);
 	r->of = h;
 	r->slot = slot;
@@ -204,7 +204,7 @@ static void pass_next(struct handed *h)
 		bio_advance_iter_single(h->bio, &h->iter, PAGE_SIZE);
 }
 
-/* The store is asked once more, if it may have shrunk or if it was not asked for this page. */
+/* Asks the store once more, if it may have shrunk, or was not asked for this page yet. */
 static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struct page *page)
 {
 	struct store *s = &in->z->store;
@@ -225,10 +225,10 @@ static int try_store(struct zram_incoming *in, struct handed *h, u64 slot, struc
 }
 
 /*
- * -EBUSY: there is neither room nor a block, but blocks are in somebody's hand, or were meanwhile,
- * or are read, or others free what was held back.  When they are no more, there may be either: they
- * were put in the place of pages or of other blocks.  Before the store is asked again all is freed
- * that is held back and that nobody else has.
+ * -EBUSY: there is neither room nor a block, but there may be soon.  Somebody has blocks in hand,
+ * or had some meanwhile, and puts them in the place of pages or of other blocks; or somebody reads
+ * blocks that no slot has, or is freeing what was held back.  Before this asks the store again it
+ * frees all that is held back and that nobody else has.
  */
 static int try_next(struct zram_incoming *in, struct handed *h)
 {
@@ -242,8 +242,8 @@ static int try_next(struct zram_incoming *in, struct handed *h)
 	h->full = 0;
 	if (store_no_room(err)) {
 		begun = incoming_begin(in, h, slot, page);
-		if (begun != -ENOMEM && begun != -EBUSY)
-			return begun;
+		if (!begun)
+			return 0;
 		/* What died in units is room, too. */
 		if (in->z->units.pages)
 			units_tidy(&in->z->store);
@@ -262,13 +262,13 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 {
 	int err = try_next(in, h);
 
-	/* Who lets a block go did so before the second try, or sees that it is waited for. */
+	/* Who lets a block go did so before the second try, or sees that we wait for it. */
 	if (err == -EBUSY || store_no_room(err)) {
 		smp_store_mb(in->waits, true);
 		in->held = false;
 		err = try_next(in, h);
 		if (err == -EBUSY) {
-			/* Who puts back what was freed does not call zram_incoming_look(). */
+			/* Who is freeing what was held back does not call zram_incoming_look(). */
 			if (in->held)
 				queue_delayed_work(in->queue, &in->work, AGAIN_DELAY);
 			return false;
@@ -282,7 +282,8 @@ static bool begin_next(struct zram_incoming *in, struct handed *h)
 }
 
 /*
- * What is to be begun next; what was begun is passed over, and ended if it is done.  NULL: nothing.
+ * The first that was handed over and has a page to be begun; NULL: there is none.  Those before it
+ * leave the list, and end unless something of them is in flight.
  */
 static struct handed *next_handed(struct zram_incoming *in)
 {

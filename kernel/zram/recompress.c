@@ -8,11 +8,11 @@
  *     max_pages=N                 N tries at most, of the largest first
  *     algo=NAME priority=1..3     which codec (that of priority 1)
  *
- * The other files do not wait for it, nor does the shrinker: it has no dev_lock, and check_lock,
- * for which nobody waits but a check, for a piece at a time.  A piece waits for no memory: a check
- * has dev_lock while it waits for one.  Where a piece finds none, it is waited for between two of
- * them, and not for ever: as long as pp_lock is held nothing is written back, which may be what
- * would make some.
+ * Neither the other files nor the shrinker wait for it: it does not have dev_lock, and it has
+ * check_lock, for which only a check waits, for a piece of the slots at a time.  A piece waits for
+ * no memory, since a check that waits for it has dev_lock.  After a piece that found no memory the
+ * thread waits for some, but not for ever: while it has pp_lock nobody can write pages back, which
+ * might be what frees some.
  */
 #include "zram.h"
 
@@ -117,20 +117,19 @@ static int first_band(struct zram *z, const struct recompress_request *r, u64 *c
 {
 	u64 sum = 0, at = 0;
 	bool more = true;
-	int err = 0;
+	int err;
 
-	while (more && !err) {
-		err = down_read_killable(&z->check_lock);
+	while (more) {
+		err = zram_wb_lock_piece(z);
 		if (err)
-			break;
+			return err;
 		more = store_recompressible(&z->store, &at, z->store.slots, r, count);
 		up_read(&z->check_lock);
 		cond_resched();
-		err = zram_wb_stopped(z);
 	}
 	for (*band = RECOMPRESS_BANDS; *band && sum < r->left;)
 		sum += count[--*band];
-	return err;
+	return 0;
 }
 
 /* -ENOMEM: there is none, and waiting on would kill somebody for it. */
@@ -152,11 +151,8 @@ static int recompress_walk(struct zram *z, struct recompress_request *r,
 	u64 at = 0;
 
 	while (more > 0) {
-		int err = zram_wb_stopped(z);
+		int err = zram_wb_lock_piece(z);
 
-		if (err)
-			return err;
-		err = down_read_killable(&z->check_lock);
 		if (err)
 			return err;
 		/* They may come meanwhile. */

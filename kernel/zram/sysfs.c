@@ -250,7 +250,7 @@ static DEVICE_ATTR_WO(compact);
 
 ZRAM_SHOW(release_limit, "%llu", release_limit)
 
-/* Its buffers are made without dev_lock.  A store stays, since limit_lock is held. */
+/* Has the limit's buffers made without dev_lock: limit_lock is held, so a store stays. */
 static int set_limit(struct zram *z, u64 bytes)
 {
 	bool has_store;

@@ -45,16 +45,24 @@ struct wb_work *zram_wb_make(struct zram *z, unsigned int requests);
 void zram_wb_free(struct wb_work *w);
 
 /*
- * 0, or why the work is to end now, with what is chosen let go: -EINTR: a fatal signal, a reset or
- * a removal; -ERESTARTNOINTR: the thread is to be frozen, and may begin again when it is thawed, so
- * that nothing is written between the image of a hibernation and its resume, whose slot table is
- * the image's.
+ * 0, or why the work is to end now and let go of what is chosen.  -EINTR: a fatal signal, a reset
+ * or a removal.  -ERESTARTNOINTR: the thread is to be frozen, and may begin again when it is
+ * thawed.  (After a hibernation the slot table is that of the image, so nothing may be written once
+ * the image is made.)
  */
 static inline int zram_wb_stopped(const struct zram *z)
 {
 	if (READ_ONCE(z->claim) || host_interrupted())
 		return -EINTR;
 	return freezing(current) && signal_pending(current) ? -ERESTARTNOINTR : 0;
+}
+
+/* Takes check_lock for reading, for a piece; otherwise as zram_wb_stopped(), and it is not held. */
+static inline int zram_wb_lock_piece(struct zram *z)
+{
+	int err = zram_wb_stopped(z);
+
+	return err ? err : down_read_killable(&z->check_lock);
 }
 
 /*
@@ -71,8 +79,8 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want);
 int zram_wb_write(struct wb_work *w);
 
 /*
- * Lets go of all that is chosen, in the whole store.  Where it is to end meanwhile
- * (zram_wb_stopped()) the next choice does that first.  pp_lock is held.
+ * Lets go of all that is chosen, in the whole store.  If it has to end before (zram_wb_stopped())
+ * the next choice lets go of the rest first.  pp_lock is held.
  */
 void zram_wb_unchoose(struct zram *z);
 
@@ -100,7 +108,7 @@ struct zram_write {
 	struct handed *of;              /* incoming.c's: the page is one of it */
 	struct page *page;              /* writeback.c's own, which it was copied to */
 	u64 slot, block;
-	u64 from;                       /* zram_wear.set as it was taken from the limit, or 0 */
+	u64 from;                       /* zram_wear.set when it was taken; 0: no limit was on */
 	struct zram_io io;
 };
 

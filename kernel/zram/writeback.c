@@ -7,22 +7,22 @@
  *             all there before
  *     then:   what came to an end is put in its slot, by the same thread
  *
- * A page for which there is no room may wait for the blocks that are in hand here (incoming.c).  So
- * who has some waits for nobody who may have lost its CPU: he has the nice value of any thread, and
- * neither wants dev_lock, for which a file's reader may keep others, nor flushes.  A stream he may
- * wait for, as that page may, too.
+ * A page for which there is no room may wait for blocks that a writeback has in hand (incoming.c).
+ * So the thread that has them waits for no thread that may have lost its CPU.  It has the nice
+ * value of any thread, does not flush, and does not take dev_lock, for which it might wait for the
+ * reader of a file.  It may wait for a stream, as that page may, too.
  */
 #include "wb.h"
 
-#include <linux/jiffies.h>
+#include <linux/fs.h>
 #include <linux/slab.h>
 
 /*
  * ---- the limit ----
  *
- * `writeback_limit`: how much may be written to the backing device, by whom ever.  Each page is
- * taken from it before it is written.  One that fails goes back, as in-tree does it, if it was
- * taken from it, and if nobody set another since.
+ * `writeback_limit`: how much may be written to the backing device, whoever writes.  A page is
+ * taken from the limit before it is written.  If the write fails it is given back, as in-tree does
+ * it, unless the limit was off then or was set since.
  */
 
 static bool wear_take(struct zram_wear *w, u64 *from)
@@ -61,7 +61,7 @@ static u64 wear_room(struct zram_wear *w)
 
 void zram_io_init(struct zram *z, struct zram_io *io, blk_opf_t op, u64 block, struct page *page)
 {
-	bio_init(&io->bio, z->backing.bdev, &io->bv, 1, op);
+	bio_init(&io->bio, I_BDEV(z->backing.file->f_mapping->host), &io->bv, 1, op);
 	io->bio.bi_iter.bi_sector = block << (PAGE_SHIFT - SECTOR_SHIFT);
 	__bio_add_page(&io->bio, page, PAGE_SIZE, 0);
 }
@@ -170,18 +170,17 @@ static void writeback_endio(struct bio *bio)
 static void writeback_finish(struct wb_work *w, struct zram_write *r)
 {
 	struct zram *z = w->z;
-	bool there = false;
+	bool there;
 	int err;
 
 	w->in_flight--;
 	down_read(&z->check_lock);
 	err = zram_write_ended(z, r);
+	there = !err && store_to_backed(&z->store, r->slot, r->block);
 	if (err)
 		w->err = err;
-	else
-		there = store_to_backed(&z->store, r->slot, r->block);
-	/* If somebody read or wrote the slot meanwhile, it stays here. */
-	if (!err && !there)
+	else if (!there)
+		/* Somebody read or wrote the slot meanwhile, so the page stays here. */
 		backed_unreserve(&z->backed, r->block);
 	if (!there)
 		store_unchoose(&z->store, r->slot);
@@ -241,7 +240,7 @@ static int begin_writes(struct wb_work *w, int smallest, int largest)
 		found = store_next_chosen(&z->store, &at, smallest, largest);
 		err = found ? writeback_fill(w, r, at) : 0;
 		up_read(&z->check_lock);
-		/* What is in flight may come back, and reads of blocks that no slot has end. */
+		/* Blocks in flight may come back, and reads of blocks that no slot has end. */
 		if (err == -EBUSY || (err == -ENOSPC && w->in_flight)) {
 			if (w->in_flight)
 				writeback_reap(w);
@@ -314,9 +313,7 @@ static int writeback_unchoose(struct zram *z)
 	int err;
 
 	while (z->backing.left_chosen) {
-		err = zram_wb_stopped(z);
-		if (!err)
-			err = down_read_killable(&z->check_lock);
+		err = zram_wb_lock_piece(z);
 		if (err)
 			return err;
 		z->backing.left_chosen = store_unchoose_piece(&z->store, &z->backing.unchosen);
@@ -342,9 +339,7 @@ int zram_wb_choose(struct wb_work *w, u64 from, u64 end, unsigned int want)
 	if (err)
 		return err;
 	while (more) {
-		err = zram_wb_stopped(z);
-		if (!err)
-			err = down_read_killable(&z->check_lock);
+		err = zram_wb_lock_piece(z);
 		if (err)
 			return err;
 		more = store_choose_piece(&z->store, &from, end, want, &w->chosen);

@@ -6,8 +6,9 @@
  *     idle | huge | huge_idle | incompressible     also as type=...: what they have to be
  *     page_index=N page_indexes=A-B ...            these, whatever they are
  *
- * The engine is writeback.c.  Who asks chooses, and a work writes: it has blocks in hand, for which
- * a page without room may wait, while who asks may be of a low priority, or throttled.
+ * The thread that writes to the file chooses the pages, and a work has them written by the engine,
+ * writeback.c: a page without room may wait for blocks that are being written, and the thread may
+ * be of a low priority, or throttled.
  */
 #include "zram.h"
 

@@ -20,8 +20,8 @@
  * takes none but the core's spin locks, since its caller may hold any.  A backing device is opened
  * with none of these: that takes its open_mutex, and it may be this disk.
  *
- * Of a device in use, what takes memory that swapping out may have to free is made without
- * dev_lock: all who read a file wait for who has it when somebody waits for it to write.
+ * A device in use makes what takes memory without dev_lock: swapping out may have to free that
+ * memory first, and while a thread waits for dev_lock to write, all who read a file wait, too.
  */
 #ifndef EBB_KERNEL_ZRAM_H
 #define EBB_KERNEL_ZRAM_H
@@ -71,13 +71,12 @@ struct zram_algorithm {
 
 /* The backing device.  Written with dev_lock for writing, but for what is said. */
 struct zram_backing {
-	struct file *file;              /* NULL: none, as bdev; while disksize is not 0 they stay */
-	struct block_device *bdev;
+	struct file *file;              /* NULL: none; while disksize is not 0 it stays */
 	struct zram_reads *reads;       /* wb.h; as file */
 	u64 blocks;                     /* pages that it has room for */
 	bool packed;	/* it keeps compressed pages; fixed while disksize is not 0 */
-	bool left_chosen;               /* slots may be chosen that nobody asks for; pp_lock */
-	u64 unchosen;                   /* but none below that one; pp_lock */
+	bool left_chosen;               /* a writeback may have left slots chosen; pp_lock */
+	u64 unchosen;                   /* but none below this one; pp_lock */
 	u32 batch;                      /* pages written at once; no lock */
 	bool is_auto;                   /* writeback_auto; no lock */
 };
@@ -87,7 +86,7 @@ struct zram_wear {
 	spinlock_t lock;                /* what follows; reads without are looks */
 	bool limit_on;
 	u64 limit;                      /* of what may be written, 4 KiB each */
-	u64 set;                        /* times that it was, and 1 */
+	u64 set;                        /* 1 + how often limit was set */
 };
 
 /*
@@ -135,14 +134,14 @@ struct zram {
 	mempool_t *read_bounces, *write_bounces;                /* the same */
 
 	/*
-	 * Who goes through all pages for minutes, with check_lock only for pieces of that; the
-	 * store is there as long as he has it.
+	 * Held, maybe for minutes, by a thread that goes through all pages, so that the store
+	 * stays.  It takes check_lock for a piece of them at a time.
 	 */
 	struct mutex pp_lock;
 	/*
-	 * For reading: who writes pages back or recompresses, with pp_lock, and the tick, which
-	 * only tries it.  For writing: who checks the store, with the disk closed.  So no page on
-	 * its way waits for it.
+	 * Taken for reading by who writes pages back or recompresses, under pp_lock, and by the
+	 * tick, which only tries to; for writing by who checks the store while the disk is closed.
+	 * So no bio waits for it.
 	 */
 	struct rw_semaphore check_lock;
 
@@ -239,7 +238,7 @@ static inline void zram_touch(struct zram *z, u64 slot)
 /* blkdev.c */
 extern const struct block_device_operations zram_devops;
 extern struct release_budget zram_budget;       /* of all devices together */
-/* Of a new device, before its disk is there: -ENOMEM; and when that is gone. */
+/* Of a new device, before its disk is there, -ENOMEM; and when that is gone, or was not made. */
 int zram_blkdev_make(struct zram *z);
 void zram_blkdev_drop(struct zram *z);
 

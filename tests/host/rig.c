@@ -312,7 +312,7 @@ static void check_release(struct release *r)
 
 	if (rig->no_budget && rig->pushed != pushed(r))
 		explore_fail("a free is deferred without a budget");
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		struct release_node *node = &r->node[k];
 		u64 held = 0;
 		u32 full = 0;
@@ -484,7 +484,7 @@ static void flush_op(struct release *r)
 	release_flush(r);
 	for (i = 0; i < r->items; i++)
 		freed += r->item[i]->in_place;
-	for (i = 0; i < r->nodes; i++)
+	for (i = 0; i < nr_node_ids; i++)
 		freed += r->node[i].deferred.v;
 	if (freed < before)
 		explore_fail("a flush ends, and %llu of what was held back are not free",

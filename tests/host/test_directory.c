@@ -33,7 +33,7 @@ static void open_table(unsigned int cpus)
 	now = host_zalloc(sizeof(*now));
 	if (pages_init(&now->pages, &now->src, 0, NULL))
 		explore_fail("there is no source");
-	zspage_table_init(&now->table, &now->pages);
+	now->table.pages = &now->pages;
 	now->group = zspage_group_get(&now->table, UNITS, 32, &now->map);
 	if (!now->group)
 		explore_fail("a group cannot be made");

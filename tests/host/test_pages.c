@@ -348,8 +348,6 @@ static void a_reserve_that_cannot_be_made_leaves_nothing(void)
 	}
 	if (!failed)
 		explore_fail("no allocation fails");
-	if (pages_init(&made, &src, (1u << 20) + 1, NULL) != -EINVAL)
-		explore_fail("a reserve is larger than it may be");
 }
 
 /* ---- the reserve ---- */

@@ -53,7 +53,7 @@ static u64 drained(void)
 	u64 n = 0;
 	unsigned int k;
 
-	for (k = 0; k < rig->store.release.nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		n += host_a64_read(&rig->store.release.node[k].deferred);
 	return n;
 }

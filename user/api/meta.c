@@ -6,7 +6,7 @@ void release_reset_peak(struct release *r)
 {
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++)
+	for (k = 0; k < nr_node_ids; k++)
 		WRITE_ONCE(r->node[k].peak, 0);
 }
 
@@ -15,7 +15,7 @@ u64 release_meta_bytes(struct release *r)
 	u64 bufs = 0, scratches = 1;
 	unsigned int k;
 
-	for (k = 0; k < r->nodes; k++) {
+	for (k = 0; k < nr_node_ids; k++) {
 		bufs += READ_ONCE(r->node[k].cpu_bufs) + READ_ONCE(r->node[k].limit_bufs);
 		scratches += r->node[k].nworkers;
 	}

@@ -159,8 +159,9 @@ static void make_free(struct backed *b, u64 block) __must_hold(&b->lock)
 }
 
 /*
- * The late ones that nobody reads any more, up to the end.  Each call begins where the last one
- * ended, so that those that are read again and again do not hide the others.
+ * Makes late blocks free that nobody reads any more, of the next ones up to the end of the set.
+ * Each call begins where the last one ended, so that blocks that are read again and again do not
+ * hide the others.
  */
 static void look_at_late(struct backed *b) __must_hold(&b->lock)
 {
@@ -197,8 +198,8 @@ static u64 backed_lowest_free(struct backed *b) __must_hold(&b->lock)
 }
 
 /*
- * Where none is free all late ones are looked at, in holds that are short.  Between two ends that
- * looks met since, whosever they were, each of them was.
+ * If no block is free it looks at all late ones, in short holds of the lock.  That is done when
+ * looks, its own or those of other threads, have met the end of the set twice.
  */
 int backed_reserve(struct backed *b, u64 *block)
 {

@@ -40,7 +40,7 @@ struct blockset {
  */
 #define BACKED_READERS 1024u
 
-/* Looks at late blocks, each of one that is free now or of all of a counter, under one hold. */
+/* Looks at late blocks in one hold of the lock: each frees one, or passes over a counter's. */
 #define BACKED_LATE_LOOKS 64u
 
 #define BACKED_BATCH 30u        /* so that a batch is 256 bytes at most */

@@ -2,11 +2,11 @@
 /*
  * recompress.c - owns the second lives of objects.
  *
- * Who recompresses keeps a hold on the old object from the first look to the last: it is neither
- * moved nor freed, so its reference names nothing else, and the word tells by it whether the page
- * is still the one that was read.  He has no stream meanwhile but while he needs one, so that
- * nobody who reads or writes waits for his memory; the records of holds are enough for him
- * (store.c, most_holds()).
+ * The thread that recompresses a page holds the old object from its first look to its last.  So the
+ * object is neither moved nor freed, its reference names nothing else, and the slot's word tells by
+ * it whether the page is still the one that was read.  The thread has a stream only while a codec
+ * works, so that no reader or writer waits while it makes an object.  There are enough records of
+ * holds for it (store.c, most_holds()).
  */
 #include "recompress.h"
 #include "unit.h"
@@ -49,8 +49,8 @@ static bool is_meant(const struct store *s, const struct recompress_request *r, 
 }
 
 /*
- * The pages that are tried with slot i, which had word; 0: none.  Those of a unit are tried with
- * its first one, if the request is about each of them, and may be about so many.
+ * How many pages are tried with slot i, which had word; 0: none.  Those of a unit are tried with
+ * the first of them, if the request is about each of them and so many may still be tried.
  */
 static unsigned int pages_meant(struct store *s, u64 i, const struct recompress_request *r,
 				u64 word)
@@ -103,11 +103,6 @@ static int recompress_pack(struct store *s, const struct recompress_request *r,
 	return bytes;
 }
 
-static unsigned int class_of(const struct store *s, u64 ref)
-{
-	return s->pool.table.merged[ref >> REF_CLASS_SHIFT];
-}
-
 /* Whether an object of so many bytes is worth its making. */
 static bool is_smaller(const struct store *s, const struct recompress_request *r, u64 word,
 		       int bytes)
@@ -117,18 +112,7 @@ static bool is_smaller(const struct store *s, const struct recompress_request *r
 	if (bytes == (int)PAGE_SIZE || (r->threshold && (size_t)bytes >= r->threshold))
 		return false;
 	return t->merged[class_raw_index(t, (size_t)bytes + POOL_HEADER)] <
-	       class_of(s, slot_ref(word));
-}
-
-/* The page of word, which is held, will not be tried again; a write that came first wins. */
-static void give_up(struct store *s, u64 i, u64 word)
-{
-	host_a64 *slot = store_slot(s, i);
-	u64 now;
-
-	do
-		now = host_a64_read(slot);
-	while (slot_names(now, slot_ref(word)) && !slot_mark(slot, now, SLOT_INCOMPRESSIBLE, 0));
+	       t->merged[slot_ref(word) >> REF_CLASS_SHIFT];
 }
 
 /* It waits for no memory: what it makes is worth none that others would have to give back. */
@@ -173,8 +157,9 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 	if (bytes < 0)
 		return bytes;
 	if (!is_smaller(s, r, word, bytes)) {
+		/* It will not be tried again; a write that came first wins. */
 		if (r->priority == store_last_codec(s, false))
-			give_up(s, i, word);
+			slot_mark_same(store_slot(s, i), word, SLOT_INCOMPRESSIBLE, 0);
 		return RECOMPRESS_KEPT;
 	}
 	err = recompress_object(s, i, w->packed, (size_t)bytes, &ref);
@@ -188,8 +173,8 @@ static int try_page(struct store *s, u64 i, struct recompress_request *r,
 }
 
 /*
- * Tries the unit that word of slot i names, which is meant.  As store_recompress(); but where no
- * number is left for another unit, others go on.
+ * Tries the unit that word, of slot i, names.  As store_recompress(), but if no number is left for
+ * another unit, this one is passed over.
  */
 static int try_unit(struct store *s, u64 i, struct recompress_request *r,
 		    const struct recompress_work *w, u64 word)

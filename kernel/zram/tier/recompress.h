@@ -33,11 +33,11 @@ struct recompress_work {
 struct recompress_request {
 	unsigned int priority;          /* 1 .. STORE_CODECS - 1; there is a codec of it */
 	bool idle, huge;                /* only pages that are idle; that are stored raw */
-	size_t threshold;      /* bytes; smaller objects stay, and the new one is smaller; 0: any */
+	size_t threshold;      /* bytes: smaller objects stay, and a new one has fewer; 0: any */
 	unsigned int from, to;          /* bands of sizes, from .. to - 1 */
 	u64 left;                       /* pages that may still be tried */
 	u64 tried, done;                /* so far */
-	u32 *ages;                  /* seconds by slot, or NULL: 0 from now on for who is smaller */
+	u32 *ages;                      /* NULL, or seconds by slot: who gets smaller has 0 then */
 };
 
 enum recompress_outcome {

@@ -4,11 +4,13 @@
 #include "mm/pool_check.h"
 
 /*
- * A unit word's value, and an instance's word; of a dead one, live and readers are 0, and the next
- * that is unused, + 1, stands where the unit's number was.  share: what a page of the unit takes.
+ * The value of a slot's word that names a unit, and the word of an instance:
  *
  *     | share (6) | tag (14) | instance (31) |
  *     | number (31) | tag (14) | readers (14) | live (5) |
+ *
+ * share is what a page of the unit takes, and number the unit's number.  In a dead instance live
+ * and readers are 0, and number is 1 + the next unused instance, or 0 in the last one.
  */
 #define UNIT_TAG_BITS 14
 #define UNIT_TAGS ((u64)1 << UNIT_TAG_BITS)
@@ -126,8 +128,9 @@ static bool units_past_limit(struct store *s)
 }
 
 /*
- * An instance that nobody reads and no slot names ends.  The item is held.  Where pages that were
- * taken out passed the limit its pieces are not held back, whoever is the last to let them go.
+ * Ends an instance that nobody reads and no slot names.  The item is held.  units_tidy() may have
+ * passed mem_limit for the pages that it took out; then the pieces are freed at once, and not held
+ * back.
  */
 static void instance_end(struct store *s, struct store_cpu *cpu, u32 nr, struct release_todo *todo)
 {
@@ -221,8 +224,8 @@ static size_t piece_bytes(size_t bytes, unsigned int n, unsigned int k)
 }
 
 /*
- * Makes the n objects of an instance's pieces, of what st has compressed, or with room for it if st
- * is NULL: then they are waited for as how says.
+ * Makes the n objects of an instance's pieces.  They get what st has compressed.  If st is NULL the
+ * caller fills them later, and how says whether memory is waited for.
  */
 static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t bytes,
 		       unsigned int n, unsigned int node, unsigned int how, u64 *refs)
@@ -249,9 +252,9 @@ static int pieces_make(struct store *s, u64 key, const struct stream *st, size_t
 }
 
 /*
- * Compresses a unit into st->buf; the bytes, or -EAGAIN: it does not save a page, or half of the
- * pages of a new one are of one word.  Those take no memory alone, so the unit may not have it from
- * them.
+ * Compresses a unit into st->buf and returns the bytes.  -EAGAIN: that does not save a page, or
+ * half of the pages of a new unit are one repeated word.  Such pages take no memory alone, so they
+ * do not count as saved.
  */
 static int unit_pack(struct store *s, const struct codec_ops *codec, struct stream *st,
 		     unit_gather *gather, void *arg)
@@ -374,8 +377,8 @@ void unit_put(struct store *s, u64 i, u64 word)
 /* ---- reading ---- */
 
 /*
- * Unpacks a held instance's pieces.  They may be moved, but for the one that is held just now; they
- * are let go by nobody.  pages: at least so many of the first ones.
+ * Unpacks a held instance, of its pages at least the first ones, as many as pages says.  Nobody
+ * frees its pieces meanwhile, but compaction may move those that are not held themselves.
  */
 static int instance_unpack(struct store *s, const struct codec_ops *codec, struct stream *st,
 			   u32 nr, void *to, unsigned int pages)
@@ -418,9 +421,9 @@ static int instance_unpack(struct store *s, const struct codec_ops *codec, struc
 }
 
 /*
- * The page of slot i, which says word, is in st->unit, with those before it in its unit.  If the
- * codec can stop those behind it are there only where reads seem to go on: the slot before was read
- * last, or a page of this unit.
+ * Unpacks the page of slot i, which has word, to st->unit, with those before it in its unit, unless
+ * they are there.  A codec that can stop unpacks those behind it only if reads seem to go on: if
+ * the stream last read the slot before, or has pages of this unit already.
  */
 static int unit_unpack(struct store *s, const struct codec_ops *codec, struct stream *st, u64 i,
 		       host_a64 *slot, u64 word)
@@ -447,18 +450,7 @@ static int unit_unpack(struct store *s, const struct codec_ops *codec, struct st
 	return err;
 }
 
-/* Sets and clears bits of SLOT_ABOUT, if the slot is of the same unit still. */
-static void unit_mark(host_a64 *slot, u64 word, u64 set, u64 clear)
-{
-	u64 now;
-
-	do
-		now = host_a64_read(slot);
-	while ((now & clear || ~now & set) && slot_same_value(now, word) &&
-	       !slot_mark(slot, now, set, clear));
-}
-
-int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
+int unit_copy(struct store *s, u64 i, void *page, u64 *word)
 {
 	host_a64 *slot = store_slot(s, i);
 	struct streams *t = s->streams[slot_codec(host_a64_read(slot))];
@@ -475,12 +467,10 @@ int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word)
 	else if (err < 0)
 		memset(page, 0, PAGE_SIZE);
 	stream_put(st);
-	if (touch && err <= 0 && *word & SLOT_TOUCHED)
-		unit_mark(slot, *word, 0, SLOT_TOUCHED);
 	return err;
 }
 
-/* Slots that say the same as one of a held instance are of that, too. */
+/* While an instance is held, slots that say the same are of one unit. */
 bool unit_read_whole(struct store *s, u64 i, void *to)
 {
 	unsigned int pages = s->units->pages, k = 0;
@@ -508,15 +498,18 @@ bool unit_read_whole(struct store *s, u64 i, void *to)
 		/* As stream_unpack(). */
 		memset(to, 0, (size_t)pages << PAGE_SHIFT);
 	for (k = 0; k < pages && !err; k++)
-		unit_mark(store_slot(s, i + k), word, 0, SLOT_TOUCHED);
+		slot_mark_same(store_slot(s, i + k), word, 0, SLOT_TOUCHED);
 	return !err;
 }
 
 static int unit_read(struct store *s, u64 i, void *page)
 {
 	u64 word;
+	int err = unit_copy(s, i, page, &word);
 
-	return unit_copy(s, i, page, true, &word);
+	if (err <= 0 && word & SLOT_TOUCHED)
+		slot_mark_same(store_slot(s, i), word, 0, SLOT_TOUCHED);
+	return err;
 }
 
 size_t unit_page_bytes(const struct store *s, u64 word)
@@ -576,8 +569,8 @@ static u64 instance_room(struct store *s, u32 nr)
 }
 
 /*
- * Makes the page of slot i one by itself, if it is of the held unit of word: *new, else 0.
- * UNIT_STAYS: it does not decompress, or the codec fails.  -ENOMEM and the like.
+ * Stores the page of slot i alone, if the slot is of the held unit of word.  *new: the word for it,
+ * or 0.  UNIT_STAYS: it does not decompress, or the codec fails.  -ENOMEM and the like.
  */
 static int unit_page_alone(struct store *s, u64 i, u64 word, u64 *new)
 {
@@ -587,7 +580,7 @@ static int unit_page_alone(struct store *s, u64 i, u64 word, u64 *new)
 	*new = 0;
 	if (!slot_same_value(now, word))
 		return 0;
-	err = unit_copy(s, i, s->units->page, false, &now);
+	err = unit_copy(s, i, s->units->page, &now);
 	if (err < 0)
 		return UNIT_STAYS;
 	if (err || !slot_same_value(now, word))
@@ -678,7 +671,7 @@ static bool units_next_walk(struct store *s)
 	return true;
 }
 
-/* Walks begin where the one before ended, or rested. */
+/* A call goes on where the last one stopped, and a walk where the one before ended. */
 static int units_tidy_some(struct store *s)
 {
 	struct units *u = s->units;
@@ -723,8 +716,8 @@ int units_tidy(struct store *s)
 /* ---- with another codec ---- */
 
 /*
- * The pages of a held instance, which slots first and up say by word; zeros for those that died, or
- * that did not come to their slots yet.  *live: a bit for each of the others.
+ * Unpacks all pages of a held instance, which the slots from first on name by word.  A page whose
+ * slot does not name it, any more or yet, is made zeros; *live has a bit for each of the others.
  */
 static int instance_copy(struct store *s, u64 first, u64 word, char *pages, unsigned int *live)
 {
@@ -768,7 +761,7 @@ int unit_recompress(struct store *s, u64 i, u64 word, unsigned int priority, siz
 
 		left += !(is && smaller && unit_replace(s, first + k, word, new));
 		if (is && !smaller)
-			unit_mark(store_slot(s, first + k), word, kept, SLOT_TOUCHED);
+			slot_mark_same(store_slot(s, first + k), word, kept, SLOT_TOUCHED);
 	}
 	instance_drop(s, unit_instance(word));
 	if (err)
@@ -793,7 +786,7 @@ void units_stats(struct store *s, struct unit_stats *st)
 
 /* ---- checking ---- */
 
-/* Slots of the instance's unit that name it, by the word that is due. */
+/* How many slots of an instance's unit have the word due, which names the instance. */
 static unsigned int instance_named(struct store *s, u64 due, u64 inst)
 {
 	u64 i = (inst >> UNIT_NR_SHIFT) << s->units->shift;
@@ -811,15 +804,15 @@ static const char *instance_check(struct store *s, u32 nr, struct counters *sum,
 {
 	u64 key = unit_key(s->units, nr), inst = host_a64_read(store_slot(s, key));
 	u64 live = inst & UNIT_LIVE, due;
-	const char *bad = NULL;
 	bool ended = false;
+	const char *bad;
 	unsigned int k;
 	s64 room = 0;
 	u32 of;
 
 	if (inst & UNIT_READERS)
 		return "a unit is held by nobody";
-	for (k = 1; k < s->units->pages && !bad; k++) {
+	for (k = 1; k < s->units->pages; k++) {
 		u64 word = host_a64_read(store_slot(s, key + k));
 
 		if (!word) {
@@ -829,16 +822,16 @@ static const char *instance_check(struct store *s, u32 nr, struct counters *sum,
 		if (ended || !live || slot_type(word) != SLOT_PIECE || word & SLOT_READERS)
 			return "a unit has pieces that it should not have";
 		bad = pool_check_ref(&s->pool, slot_ref(word), &of);
-		if (!bad && of != key + k)
-			bad = "a piece has another one's key";
 		if (bad)
-			break;
+			return bad;
+		if (of != key + k)
+			return "a piece has another one's key";
 		++*objects;
 		room += pool_ref_room(&s->pool, slot_ref(word));
 		piece_account(s, sum, slot_ref(word), 1);
 	}
-	if (bad || !live)
-		return bad;
+	if (!live)
+		return NULL;
 	due = unit_word(s->units, nr, unit_tag(inst), room);
 	if (instance_named(s, due, inst) != live)
 		return "a unit has other live pages than slots that name it";

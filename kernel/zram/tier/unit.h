@@ -6,27 +6,27 @@
  *     instance   -> unit number, tag, readers, live  a word; live: slots that name it
  *     piece k    -> object                           words beside it
  *
- * Each write of a whole unit makes a new instance: its pieces, which are objects of the store, then
- * its word, with all its pages live, and then the slots' words, one by one, each by the exchange
- * that any write is.  Whoever takes a unit word out of a slot takes one off the live pages of the
- * instance that this word names.  So an instance is there as long as a slot names it, and a reader
- * or an overwriter finds the old page or the new one, and waits for nobody.
+ * A write of a whole unit makes a new instance: first its pieces, which are objects of the store,
+ * then its word, in which all pages are live.  Then it puts the slots' words, one by one, by an
+ * exchange each, as any write does.  Who takes a unit word out of a slot takes one off the live
+ * pages of the instance that this word names.  So an instance is there as long as a slot names it,
+ * and a reader or an overwriter finds the old page or the new one, and waits for nobody.
  *
- * A reader takes a hold on the instance, which works as long as a page is live, and then looks
- * whether the slot still says the same: an instance that is held is not used again.  Whoever brings
- * the word to no live page and no reader, a free or a reader, has the instance.  He lets its pieces
- * go, as any object, and has it used again, under the next tag.
+ * A reader holds the instance, which it can as long as a page is live, and then looks whether the
+ * slot still says the same: an instance that is held is not used again.  The thread that takes off
+ * the last live page or the last reader, whichever goes last, ends the instance: it releases the
+ * pieces like any object, and has the instance used again, under the next tag.
  *
- * The pages that a reader unpacked stay in his stream: the next read of one of them is a copy.
- * They are known by instance and tag.  A tag comes again after UNIT_TAGS units that were made, so
- * what was unpacked longer ago is not used.
+ * The pages that a reader unpacked stay in its stream: the next read of one of them is a copy.  The
+ * stream knows them by instance and tag.  A tag comes again after UNIT_TAGS units were made, so a
+ * reader uses no pages that were unpacked longer ago.
  *
  * The words of instances and pieces follow those of the slots in the store's table: an instance has
- * as many as a unit has pages, the first for itself.  A dead one's names the next that is unused.
- * Each CPU gives them back in batches.
+ * as many as a unit has pages, the first for itself.  The word of a dead instance names the next
+ * one that is unused.  Each CPU gives dead ones back in batches.
  *
  * Pages that died in a unit that lives are waste.  Each slot's word says how much one takes, so
- * waste is counted as pages die.  units_tidy() takes the others out of such units.
+ * waste is counted as pages die.  units_tidy() takes such units apart.
  *
  * A unit's codec stands in its slots' words, as a page's does.
  *
@@ -117,11 +117,11 @@ static inline bool unit_fits(const struct store *s, unsigned int priority)
 void unit_put(struct store *s, u64 i, u64 word);
 
 /*
- * Reads slot i < slots, which is of a unit, into page.  That is no read of the slot, unless touch
- * says so.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by now, or
- * of one by another codec; -EIO: it does not decompress, and page is zeros.
+ * Copies the page of slot i < slots, which is of a unit, to page.  That is no read: the slot stays
+ * idle or chosen.  *word: what the slot had.  Process context.  STORE_AGAIN: it is of no unit by
+ * now, or of one by another codec; -EIO: it does not decompress, and page is zeros.
  */
-int unit_copy(struct store *s, u64 i, void *page, bool touch, u64 *word);
+int unit_copy(struct store *s, u64 i, void *page, u64 *word);
 
 /*
  * Reads slots i and up, i a multiple of units.pages, to where so many pages are in a row, if all
@@ -137,20 +137,21 @@ size_t unit_page_bytes(const struct store *s, u64 word);
 void unit_drop(struct store *s, struct store_cpu *cpu, u64 word, struct release_todo *todo);
 
 /*
- * If pages that died in units waste over an eighth of what the store has, takes units apart: in
- * each walk over all of them those with no more live pages than a quarter, then a half, then all
- * that miss one.  A unit whose pages would take more alone stays, and so does one with a page that is
- * chosen for writeback.  mem_limit is not looked at, since the unit ends when its pages have their
- * own room.  Memory is not waited for, since works wait for who tidies.  1: there may be more to
- * do; 0: that was all; -ENOMEM and the like: try again later.  Process context.
+ * Does nothing unless dead pages of units waste over an eighth of what the store has.  Then it
+ * takes units apart, in up to three walks over all of them: those of whose pages a quarter at most
+ * is live, then a half at most, then all that miss a page.  A unit whose pages would take more
+ * alone stays, and so does one with a page that is chosen for writeback.  mem_limit is not looked
+ * at, since the unit ends when its pages have their own room.  Memory is not waited for, since
+ * works wait for who tidies.  1: there may be more to do; 0: that was all; -ENOMEM and the like:
+ * try again later.  Process context.
  */
 int units_tidy(struct store *s);
 
 /*
- * Makes a unit anew by the codec of a priority, whose streams have room for one, if its pieces take
- * less room then, and a page fewer bytes than below, unless that is 0.  word: what slot i, one of
- * its pages, had.  Pages that died in it are zeros, and those that come to their slots meanwhile
- * stay in the old one.  pages: as many as of a unit.  If it does not get smaller the slots are
+ * Makes a unit anew by the codec of a priority, whose streams have room for one.  word: what slot
+ * i, one of its pages, had; pages: room for a unit.  The new unit is kept if its pieces take less
+ * room, and a page fewer bytes than below, unless that is 0.  Pages that died are zeros in it, and
+ * those that come to their slots meanwhile stay in the old one.  If it is not kept the slots are
  * marked with kept, 0 or SLOT_INCOMPRESSIBLE, and not idle any more.  mem_limit is not looked at.
  * 1: it is smaller; 0: it is not, or was written meanwhile; -EIO: a codec failed; -ENOMEM, which is
  * not waited for; -ENOSPC.  Process context.

@@ -86,7 +86,7 @@ bool store_unchoose_piece(struct store *s, u64 *at)
 	return *at < s->slots;
 }
 
-/* Whoever chose it may make pages anew, too, so the codec is still that of the look. */
+/* Who writes back keeps others from recompressing, so the codec is still that of the look. */
 int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 {
 	u64 seen = host_a64_read(store_slot(s, i)), word;
@@ -97,7 +97,7 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 	int err = 0;
 
 	if (slot_type(seen) == SLOT_UNIT && seen & SLOT_CHOSEN) {
-		err = unit_copy(s, i, buf, false, &word);
+		err = unit_copy(s, i, buf, &word);
 		return err < 0 ? err : err || !(word & SLOT_CHOSEN) ? -ENOENT : 0;
 	}
 	if (slot_type(seen) != SLOT_PAGE || !(seen & SLOT_CHOSEN))
@@ -126,9 +126,9 @@ int store_copy_out(struct store *s, u64 i, void *buf, bool packed)
 #define BACKED_TRIES 16
 
 /*
- * A swap that is only made in the place of a chosen page; what its readers have is an orphan then.
- * Compaction and readers that go change the word without touching the page.  If they do so
- * again and again the page stays here.
+ * As a swap, but only if the page is still chosen; the object that its readers hold is an orphan
+ * then.  Compaction, and readers that go, change the word without touching the page, so it tries
+ * again.  If they do so again and again the page stays here.
  */
 bool store_to_backed(struct store *s, u64 i, u64 block)
 {
@@ -215,9 +215,9 @@ void store_put_backed(struct store *s, u64 i, u64 block)
 
 /*
  * The count comes before the second look, as the swap of a free comes before its look at the count:
- * one of the two sees the other.  What is read is of the second look: the block may have come back
- * to the slot with another page of the same size, which another codec made.  Each turn that is lost
- * was lost to a whole writeback.
+ * one of the two sees the other.  *word is that of the second look: the block may have come back to
+ * the slot with another page of the same size, which another codec made.  A turn is lost only if a
+ * whole writeback came in between.
  */
 bool store_backed_begin(struct store *s, u64 i, u64 *word)
 {

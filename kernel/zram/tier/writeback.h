@@ -33,8 +33,8 @@ struct chosen {
 bool store_choose_piece(struct store *s, u64 *at, u64 end, unsigned int want, struct chosen *c);
 
 /*
- * From the largest sizes not above *top: the smallest size of which room pages, or what there is,
- * cover all of the larger ones and some of its own.  -1: nothing is chosen.
+ * The smallest size for which room pages are enough for all chosen pages from it up to top; or, if
+ * they are not enough for those of the largest size there is up to top, that.  -1: none is chosen.
  */
 int chosen_down_to(const struct chosen *c, int top, u64 room);
 
