@@ -140,7 +140,7 @@ static int odd_compress(void *ctx, const void *src, size_t n, void *dst, size_t 
 
 static int odd_decompress(void *ctx, const void *src, size_t n, void *dst, size_t cap)
 {
-	return answer ? -EIO : codec_lz4.decompress(ctx, src, n, dst, cap);
+	return answer ? -EINVAL : codec_lz4.decompress(ctx, src, n, dst, cap);
 }
 
 static void a_codec_that_fails_costs_one_unit(void **state)

@@ -109,6 +109,30 @@ static void a_write_finds_the_room_that_another_made(void **state)
 	close_units();
 }
 
+static unsigned int tidies;
+
+static int tidy_nothing(struct store *s)
+{
+	tidies++;
+	return 0;
+}
+
+static void a_write_does_not_tidy_again_where_that_was_all(void **state)
+{
+	struct store *s = open_units(&codec_lz4, 4, 0, 0);
+	static struct unit_ops ops;
+
+	ops = *s->unit_ops;
+	ops.tidy = tidy_nothing;
+	s->unit_ops = &ops;
+	page_of(want, 0, 3);
+	s->pool.limit = 1;
+	tidies = 0;
+	must_eq(store_try_write(s, 0, want, NUMA_NO_NODE), -EDQUOT);
+	must_eq(tidies, 1);
+	close_units();
+}
+
 /* ---- what is spared ---- */
 
 /* A munmap goes on while units are taken apart: what dies behind the walk is tried as well. */
@@ -299,6 +323,7 @@ int main(void)
 		cmocka_unit_test(a_unit_that_cannot_be_read_keeps_no_other),
 		cmocka_unit_test(a_unit_that_cannot_be_read_fails_no_write),
 		cmocka_unit_test(a_write_finds_the_room_that_another_made),
+		cmocka_unit_test(a_write_does_not_tidy_again_where_that_was_all),
 		cmocka_unit_test(what_dies_behind_a_walk_is_tried),
 		cmocka_unit_test(what_stays_chosen_is_not_tried_for_ever),
 		cmocka_unit_test(who_tidies_does_not_wait_for_memory),
