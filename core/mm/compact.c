@@ -420,6 +420,10 @@ static u64 compact_step(struct pool *p, u64 at, bool try)
 	return compact_give_back(p, c, &h);
 }
 
+/*
+ * Of a zspage: EMPTY and PACK put it aside, try each of its objects and are done with it; REFILE and
+ * both RETURNs look at it.  Of the class: a step to come to it, one to leave it, one for each stage.
+ */
 u64 pool_compact_steps(const struct pool_class *c, u64 n)
 {
 	return n ? 2 + STAGES + n * (2 * (u64)c->objs + 4 + 3) : 0;

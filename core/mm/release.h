@@ -109,8 +109,8 @@ struct release_node;
  *     after his add: a buffer that is begun later is of his era or a later one. What was freed
  *     before the add, as he knows it, lies in buffers that were begun before.  Without it: an
  *     object that is held back and not found.  Test: test_room.
- * counts of release_queue; own, bufs, out of release_node, bufs, lent of release_home.  Writes:
- *     the lock, write_once.  Reads: the CPU, who drains, the shrinker, relaxed, before the lock.
+ * counts of release_queue; cpu_bufs, limit_bufs, out of release_node; limit_bufs, lent of
+ *     release_stock.  Writes: the lock, write_once.  Reads: the CPU, who drains, the shrinker, relaxed, before the lock.
  *     Order: none, but for nfull (above): a guess, made again under the lock.
  * release.limit, .buf_bytes, release_node.pocket, mem_limit.  Writes: write_once, under
  *     flushing.  Reads: read_once; the release stage's under the item.  Order: settle: the flush

@@ -133,7 +133,12 @@ static u32 budget_lent(const struct release_node *node)
 	return out > own ? out - own : 0;
 }
 
-/* Gives a node bufs for the limit and, with rings, cpu_bufs.  -ENOMEM. */
+/*
+ * Gives a node of a store bufs for the limit and, with rings, cpu_bufs: a ring and a pocket for each
+ * CPU, which no other store may have.  The stock then has the cpu_bufs of all stores and, for the
+ * limits, what all stores ask for together or what the budget allows them, if that is less.
+ * -ENOMEM.
+ */
 static int budget_set_node(struct release_budget *b, struct release_node *node, bool rings,
 			   u32 bufs)
 	__must_hold(&b->mutex)
