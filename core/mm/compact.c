@@ -421,8 +421,9 @@ static u64 compact_step(struct pool *p, u64 at, bool try)
 }
 
 /*
- * Of a zspage: EMPTY and PACK put it aside, try each of its objects and are done with it; REFILE and
- * both RETURNs look at it.  Of the class: a step to come to it, one to leave it, one for each stage.
+ * Of a zspage: EMPTY and PACK put it aside, try each of its objects and are done with it; REFILE
+ * and both RETURNs look at it.  Of the class: a step to come to it, one to leave it, and one for
+ * each stage.
  */
 u64 pool_compact_steps(const struct pool_class *c, u64 n)
 {

@@ -110,8 +110,9 @@ struct release_node;
  *     before the add, as he knows it, lies in buffers that were begun before.  Without it: an
  *     object that is held back and not found.  Test: test_room.
  * counts of release_queue; cpu_bufs, limit_bufs, out of release_node; limit_bufs, lent of
- *     release_stock.  Writes: the lock, write_once.  Reads: the CPU, who drains, the shrinker, relaxed, before the lock.
- *     Order: none, but for nfull (above): a guess, made again under the lock.
+ *     release_stock.  Writes: the lock, write_once.  Reads: the CPU, who drains, the shrinker,
+ *     relaxed, before the lock.  Order: none, but for nfull (above): a guess, made again under
+ *     the lock.
  * release.limit, .buf_bytes, release_node.pocket, mem_limit.  Writes: write_once, under
  *     flushing.  Reads: read_once; the release stage's under the item.  Order: settle: the flush
  *     that follows a smaller limit comes after all who saw the larger.  Without it: a free held

@@ -134,9 +134,9 @@ static u32 budget_lent(const struct release_node *node)
 }
 
 /*
- * Gives a node of a store bufs for the limit and, with rings, cpu_bufs: a ring and a pocket for each
- * CPU, which no other store may have.  The stock then has the cpu_bufs of all stores and, for the
- * limits, what all stores ask for together or what the budget allows them, if that is less.
+ * Gives a node of a store bufs for the limit and, with rings, cpu_bufs: a ring and a pocket for
+ * each CPU, which no other store may have.  The stock then has the cpu_bufs of all stores and, for
+ * the limits, what all stores ask for together or what the budget allows them, if that is less.
  * -ENOMEM.
  */
 static int budget_set_node(struct release_budget *b, struct release_node *node, bool rings,
