@@ -49,7 +49,7 @@ static const struct { const char *name, *text[8]; } texts[] = {
 	{ "writeback_batch_size", { "1", "32", "0" } },
 	{ "writeback_auto", { "0", "1", "x" } },
 };
-#define MANY 60         /* tries */
+#define MANY 500        /* tries: one in twenty writes finds the device as it has to be */
 #define NTEXTS (sizeof(texts) / sizeof(*texts))
 
 static const int refusals[] = {
@@ -129,6 +129,19 @@ static void touch(const struct file *f, int write_it, const char *text)
 		fault("what is said", f, buf);
 }
 
+/* Else a device is hardly ever one that pages are written back or recompressed on. */
+static void set_up(void)
+{
+	static const char *const order[] = {
+		"reset", "backing_dev", "recomp_algorithm", "disksize", "idle", "recompress", "writeback",
+	};
+
+	for (unsigned i = 0; i < sizeof(order) / sizeof(*order); i++)
+		for (unsigned k = 0; k < nown; k++)
+			if (file[k].text >= 0 && !strcmp(base(file[k].path), order[i]))
+				touch(&file[k], 1, texts[file[k].text].text[0]);
+}
+
 static void work(uint64_t rnd, long end)
 {
 	while (ms() < end) {
@@ -138,6 +151,8 @@ static void work(uint64_t rnd, long end)
 		const char *const *text = f->text < 0 ? NULL : texts[f->text].text;
 		unsigned n = 0;
 
+		if ((r >> 32) % 64 == 0)
+			set_up();
 		while (text && n < 8 && text[n])
 			n++;
 		touch(f, write_it, text ? text[next(&rnd) >> 8 & 1 ? 0 : (next(&rnd) >> 20) % n] : "");
