@@ -192,8 +192,9 @@ linux: # user-mode kernels of Linux 7.3: as it is, and with linux/series
 	@scripts/deps uml
 	@tests/vm/kernels build uml-series-0 $$(tests/vm/kernels list | grep -x 'uml-series-[0-9]*' | tail -1)
 
-check-linux: # in-tree zram and zswap in such kernels, with KASAN, lockdep and failing allocations, too
+check-linux: # the series, a kernel after each patch; in-tree zram and zswap on it, with KASAN and lockdep, too
 	@scripts/deps uml
+	@$(PYTHON) linux/series/check --each
 	@$(PYTHON) linux/check
 
 # The prefix is written into ebb.pc, so it is set again here: install may follow a build for
