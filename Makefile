@@ -192,7 +192,7 @@ linux: # user-mode kernels of Linux 7.3: as it is, and with linux/series
 	@scripts/deps uml
 	@tests/vm/kernels build uml-series-0 $$(tests/vm/kernels list | grep -x 'uml-series-[0-9]*' | tail -1)
 
-check-linux: # the series, a kernel after each patch; in-tree zram and zswap on it, with KASAN and lockdep, too
+check-linux: # a kernel after each patch of the series; in-tree zram and zswap on the last
 	@scripts/deps uml
 	@$(PYTHON) linux/series/check --each
 	@$(PYTHON) linux/check

@@ -79,9 +79,12 @@ static inline u32 obj_of(struct rig *r, u64 word)
 	return ref_obj(ref_class(&r->pool, word), word);
 }
 
-static inline void make(struct rig *r, u32 key, size_t size, uint64_t seed)
+static inline int try_make(struct rig *r, u32 key, size_t size, uint64_t seed, unsigned int how)
 {
-	must_eq(pool_make(&r->pool, size, NULL, key, ANYHOW, &r->word[key]), 0);
+	int err = pool_make(&r->pool, size, NULL, key, NUMA_NO_NODE, how, &r->word[key]);
+
+	if (err)
+		return err;
 	must_eq(r->word[key] & ~REF_MASK, 0);
 	must_eq(pool_ref_size(&r->pool, r->word[key]), size);
 	must(pool_ref_room(&r->pool, r->word[key]) >= size);
@@ -89,6 +92,12 @@ static inline void make(struct rig *r, u32 key, size_t size, uint64_t seed)
 	r->seed[key] = seed;
 	fill_random(bytes, size, seed);
 	pool_write(&r->pool, r->word[key], bytes);
+	return 0;
+}
+
+static inline void make(struct rig *r, u32 key, size_t size, uint64_t seed)
+{
+	must_eq(try_make(r, key, size, seed, HOST_MAY_WAIT), 0);
 }
 
 static inline void verify(struct rig *r, u32 key)

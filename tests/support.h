@@ -270,6 +270,12 @@ static inline void source_close(struct source *s)
 	zone_close(s->zone);
 }
 
+/* For host_user_fail: nothing is to be had. */
+static inline bool always(void)
+{
+	return true;
+}
+
 /* ---- waiting ---- */
 
 /* Waits until cond holds, at most ten seconds; then fails. */

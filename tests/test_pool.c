@@ -386,27 +386,6 @@ static void the_peak_is_the_most_there_was_since_its_reset(void **state)
 	rig_close(r);
 }
 
-static bool no_page(void)
-{
-	return true;
-}
-
-/* Objects of the class until none can be made, with keys from key on; what the last one said. */
-static int make_all(struct rig *r, u32 *key, unsigned int how)
-{
-	size_t size = PAGE_SIZE * 9 / 16;
-	int err;
-
-	do {
-		fill_random(bytes, size, *key);
-		err = pool_make(&r->pool, size, bytes, *key, NUMA_NO_NODE, how, &r->word[*key]);
-		r->seed[*key] = *key;
-		r->size[*key] = size;
-		*key += !err;
-	} while (!err && *key < KEYS);
-	return err;
-}
-
 /* The fullest zspage lacks a page that is not to be had; others have places on theirs. */
 static void places_on_pages_that_are_there_are_taken_before_an_object_fails(void **state)
 {
@@ -418,6 +397,7 @@ static void places_on_pages_that_are_there_are_taken_before_an_object_fails(void
 		struct pool_class *c;
 		u64 pages;
 		u32 key;
+		int err;
 
 		make(r, 0, PAGE_SIZE * 9 / 16, 0);
 		c = ref_class(&r->pool, r->word[0]);
@@ -434,10 +414,13 @@ static void places_on_pages_that_are_there_are_taken_before_an_object_fails(void
 		if (errors[k] == -EDQUOT)
 			r->pool.limit = pages << PAGE_SHIFT;
 		pcp_drain(&r->source.pcp);
-		host_user_fail = errors[k] == -ENOMEM ? no_page : NULL;
+		host_user_fail = errors[k] == -ENOMEM ? always : NULL;
 		key = old + objs / 2;
-		must_eq(make_all(r, &key, HOST_MAY_WAIT | POOL_LIMITED), errors[k]);
+		while (!(err = try_make(r, key, PAGE_SIZE * 9 / 16, key,
+					HOST_MAY_WAIT | POOL_LIMITED)))
+			must(++key < KEYS);
 		host_user_fail = NULL;
+		must_eq(err, errors[k]);
 		must(key - (old + objs / 2) >= 5 * (objs - 1));
 		must_eq(pool_pages(&r->pool), pages);
 		r->pool.limit = 0;
@@ -457,7 +440,7 @@ static void no_page_is_taken_that_the_limit_forbids(void **state)
 	make(r, 0, PAGE_SIZE, 0);
 	r->pool.limit = PAGE_SIZE;
 	pcp_drain(&r->source.pcp);
-	host_user_fail = no_page;
+	host_user_fail = always;
 	must_eq(pool_make(&r->pool, 100, bytes, 1, NUMA_NO_NODE, HOST_MAY_WAIT | POOL_LIMITED,
 			  &ref), -EDQUOT);
 	host_user_fail = NULL;

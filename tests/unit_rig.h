@@ -171,11 +171,6 @@ static inline void put_mixed(struct store *s, u64 first, unsigned int small, siz
 		unit_put(s, first + k, word);
 }
 
-static inline bool always(void)
-{
-	return true;
-}
-
 /* Until there is nothing to do; where no page is at hand, somebody else needs one first. */
 static inline void tidy(struct store *s)
 {

@@ -169,10 +169,19 @@ unsigned int class_lowest_free(const struct pool_class *c, struct zspage *z)
 	return c->objs;
 }
 
+/* Pages that z lacks for object obj. */
+static inline unsigned int pages_missing(const struct pool_class *c, const struct zspage *z,
+					 unsigned int obj)
+{
+	unsigned int end = (unsigned int)(((size_t)obj + 1) * c->size - 1) >> PAGE_SHIFT;
+
+	return end < z->pages ? 0 : end + 1 - z->pages;
+}
+
 bool class_has_room(struct pool_class *c, struct zspage *z, unsigned int *obj)
 {
 	*obj = class_lowest_free(c, z);
-	return ((size_t)*obj + 1) * c->size <= (size_t)z->pages << PAGE_SHIFT;
+	return !pages_missing(c, z, *obj);
 }
 
 struct zspage *class_with_room(struct pool_class *c, u32 *no, unsigned int *obj, unsigned int *left)
@@ -277,15 +286,6 @@ static struct zspage *pool_fullest(struct pool_class *c, u32 *no) __must_hold(&c
 		class_move(c, z, *no, class_list(c, zspage_inuse(z, c->words)));
 	}
 	return z;
-}
-
-/* Pages that z lacks for object obj. */
-static inline unsigned int pages_missing(const struct pool_class *c, const struct zspage *z,
-					 unsigned int obj)
-{
-	unsigned int end = (unsigned int)(((size_t)obj + 1) * c->size - 1) >> PAGE_SHIFT;
-
-	return end < z->pages ? 0 : end + 1 - z->pages;
 }
 
 /* class_lowest_free(), in one step as a rule. */
@@ -411,15 +411,6 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	for (;;) {
 		from = node;
 		spin_lock(&c->lock);
-		if (unlikely(err)) {
-			/* No page is to be had: a place on those that are there is, perhaps. */
-			z = class_with_room(c, &no, &obj, &left);
-			missing = 0;
-			if (z)
-				break;
-			spin_unlock(&c->lock);
-			goto no_room;
-		}
 		z = pool_fullest(c, &no);
 		if (!z && fresh) {
 			no = fresh;
@@ -455,6 +446,20 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 			if (!err)
 				spares = missing;
 		}
+		if (err) {
+			/* No page is to be had: a place on those that are there is, perhaps. */
+			spin_lock(&c->lock);
+			z = class_with_room(c, &no, &obj, &left);
+			missing = 0;
+			if (z)
+				break;
+			spin_unlock(&c->lock);
+			if (fresh)
+				zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
+			if (spares)
+				pages_free(p->pages_from, spare, spares);
+			return err;
+		}
 	}
 
 	pool_grow(p, c, z, spare, missing);
@@ -477,13 +482,6 @@ int pool_make(struct pool *p, size_t size, const void *data, u32 key, unsigned i
 	if (data)
 		object_write(p, c, z, obj, data, size);
 	return 0;
-
-no_room:
-	if (fresh)
-		zspage_free(&p->zspages, &(struct zspage_id){ c->group, fresh }, 1);
-	if (spares)
-		pages_free(p->pages_from, spare, spares);
-	return err;
 }
 
 /*
@@ -707,24 +705,36 @@ void pool_write(struct pool *p, u64 ref, const void *data)
 	object_write(p, c, ref_at(c, ref), ref_obj(c, ref), data, pool_ref_size(p, ref));
 }
 
-const void *pool_map(struct pool *p, u64 ref, void *bounce)
+/* As object_pieces(). */
+static inline size_t pool_pieces(struct pool *p, u64 ref, size_t size, char *piece[2])
 {
 	struct pool_class *c = ref_class(p, ref);
-	size_t size = pool_ref_size(p, ref), first;
-	char *piece[2];
 
-	first = object_pieces(p, c, ref_at(c, ref), ref_obj(c, ref), size, piece);
-	if (first == size)
-		return piece[0];
-	memcpy(bounce, piece[0], first);
-	memcpy((char *)bounce + first, piece[1], size - first);
-	return bounce;
+	return object_pieces(p, c, ref_at(c, ref), ref_obj(c, ref), size, piece);
+}
+
+static void read_pieces(char *const piece[2], size_t first, size_t size, void *data)
+{
+	memcpy(data, piece[0], first);
+	if (first < size)
+		memcpy((char *)data + first, piece[1], size - first);
 }
 
 void pool_read(struct pool *p, u64 ref, void *data)
 {
-	const void *bytes = pool_map(p, ref, data);
+	char *piece[2];
+	size_t size = pool_ref_size(p, ref), first = pool_pieces(p, ref, size, piece);
 
-	if (bytes != data)
-		memcpy(data, bytes, pool_ref_size(p, ref));
+	read_pieces(piece, first, size, data);
+}
+
+const void *pool_map(struct pool *p, u64 ref, void *bounce)
+{
+	char *piece[2];
+	size_t size = pool_ref_size(p, ref), first = pool_pieces(p, ref, size, piece);
+
+	if (first == size)
+		return piece[0];
+	read_pieces(piece, first, size, bounce);
+	return bounce;
 }

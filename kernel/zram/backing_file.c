@@ -115,7 +115,7 @@ static ssize_t set_device(struct device *dev, const char *buf, const char *path)
 		swap(z->backing.reads, reads);
 		z->backing.blocks = blocks;
 		pr_info("%s: %llu pages go to %pg\n", z->disk->disk_name, blocks,
-			I_BDEV(z->backing.file->f_mapping->host));
+			file_bdev(z->backing.file));
 		up_write(&z->dev_lock);
 	}
 	zram_reads_drop(reads);

@@ -61,7 +61,7 @@ static u64 wear_room(struct zram_wear *w)
 
 void zram_io_init(struct zram *z, struct zram_io *io, blk_opf_t op, u64 block, struct page *page)
 {
-	bio_init(&io->bio, I_BDEV(z->backing.file->f_mapping->host), &io->bv, 1, op);
+	bio_init(&io->bio, file_bdev(z->backing.file), &io->bv, 1, op);
 	io->bio.bi_iter.bi_sector = block << (PAGE_SHIFT - SECTOR_SHIFT);
 	__bio_add_page(&io->bio, page, PAGE_SIZE, 0);
 }
