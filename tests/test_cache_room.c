@@ -259,7 +259,7 @@ static void threads_by_the_dozen_are_within_the_capacity(void **state)
 		dozens.c = open_cache(capacity, ways[i].codec);
 		pthread_barrier_wait(&dozens.here);
 		looked = over = most = 0;
-		for (; host_a64_read(&dozens.ended) < ways[i].threads; usleep(500)) {
+		for (; host_a64_read_acquire(&dozens.ended) < ways[i].threads; usleep(500)) {
 			looked++;
 			over += stat_of(dozens.c).used_bytes > capacity / 100 * 106;
 			now = resident();
@@ -820,7 +820,7 @@ static void a_crowd_of_threads_puts_large_values_into_a_small_cache(void **state
 		must_eq(ebb_cache_open(&crowd.c, &cfg), 0);
 		for (k = 0; k < CROWD; k++)
 			must_eq(pthread_create(&t[k], NULL, put_in_a_crowd, NULL), 0);
-		for (most = 0; host_a64_read(&crowd.ended) < CROWD; usleep(500)) {
+		for (most = 0; host_a64_read_acquire(&crowd.ended) < CROWD; usleep(500)) {
 			used = stat_of(crowd.c).used_bytes;
 			most = used > most ? used : most;
 		}

@@ -18,7 +18,7 @@ int __wrap_ebb_put(struct ebb_store *store, uint64_t slot, const void *data, siz
 
 static _Thread_local void (*meanwhile)(void);   /* done once, before a get */
 static _Thread_local bool spoils;               /* the next get of a part of a block */
-static void (*before_put)(void);                /* done once, before a put */
+static _Thread_local void (*before_put)(void);  /* done once, before a put */
 static bool (*put_fails)(void);
 static unsigned long put_calls, get_calls;
 

@@ -22,9 +22,12 @@ unsigned int team_cpus(void)
 {
 	static unsigned int n;
 
-	if (!n && sched_getaffinity(0, sizeof(cpus), &cpus.first))
+	if (n)
+		return n;
+	if (sched_getaffinity(0, sizeof(cpus), &cpus.first))
 		fail("cannot tell which CPUs may be used: %s", strerror(errno));
-	return n = n ? n : (unsigned int)CPU_COUNT_S(sizeof(cpus), &cpus.first);
+	n = (unsigned int)CPU_COUNT_S(sizeof(cpus), &cpus.first);
+	return n;
 }
 
 /* To the i-th of them.  It fails if the CPU went away meanwhile: the figures are what they are. */
