@@ -40,9 +40,9 @@ MEASURES := $(shell sed -n 's/^measure-\([a-z]*\):.*/\1/p' Makefile)
 WHAT ?=
 
 .DEFAULT_GOAL := build
-.PHONY: ab build check check-figures check-full check-kernel check-linux check-long check-rest clean \
-	configure coverage deb demo deps dist fuzz help install install-module linux measure module report \
-	rpm uninstall uninstall-module $(MEASURES:%=measure-%)
+.PHONY: ab build check check-full check-kernel check-linux check-long check-rest clean configure \
+	coverage deb demo deps dist fuzz help install install-module linux measure module report rpm \
+	uninstall uninstall-module $(MEASURES:%=measure-%)
 .NOTPARALLEL:
 
 help: # list these targets
@@ -99,9 +99,6 @@ check-rest: # what check-full has beyond a check that was made; with it, what CI
 check-long: ## develop: the stress program for ten minutes in each of three builds, and an hour of a real kernel
 	@scripts/deps check
 	@$(PYTHON) scripts/check --long
-
-check-figures: # every figure of the pages against the published data (docs/figures)
-	@$(PYTHON) scripts/figures
 
 ab: ## develop: the benches of this tree and of BASE by turns; no figure may be more than 3 % worse
 	@scripts/deps build
