@@ -253,7 +253,7 @@ static int done(int err, const char *what, uint64_t offset)
 		return 0;
 	if (err == -ENOMEM && params.mem_limit) {
 		if (!atomic_exchange(&told_full, true))
-			nbdkit_error("%s at %" PRIu64 ": what is stored has reached mem-limit, %" PRIu64
+			nbdkit_error("%s at %" PRIu64 ": no memory within mem-limit, %" PRIu64
 				     " bytes; later ones are not told", what, offset, params.mem_limit);
 		nbdkit_set_error(ENOSPC);
 		return -1;
