@@ -15,11 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "tools/cgroup.h"
-#include "tools/text.h"
+/* Before cmocka, which has a fail() of its own. */
+#include "tools/memory.h"
+#include "tools/tool.h"
 #include "user/home/cgroup.h"
+
+#include <cmocka.h>
 
 static char root[64];
 
@@ -230,32 +231,29 @@ static void a_name_sends_a_terminal_nothing_but_text(void **state)
 {
 	static const struct {
 		const char *text, *shown;
-		bool utf8;
 	} names[] = {
-		{ "plain name.c", "plain name.c", true },
-		{ "", "", true },
-		{ "a\nb", "a\\x0ab", true },
-		{ "\033[31mred\a\r\t\177", "\\x1b[31mred\\x07\\x0d\\x09\\x7f", true },
+		{ "plain name.c", "plain name.c" },
+		{ "", "" },
+		{ "a\nb", "a\\x0ab" },
+		{ "\033[31mred\a\r\t\177", "\\x1b[31mred\\x07\\x0d\\x09\\x7f" },
 		{ "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
-		  "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", true },
-		{ "caf\xe9", "caf\\xe9", false },
-		{ "back\\slash", "back\\\\slash", true },
-		{ "\xc2\x9b" "31m", "\\xc2\\x9b31m", true },          /* the other set's CSI */
-		{ "a\xe2\x80\xae" "b", "a\\xe2\\x80\\xae" "b", true },        /* right to left */
-		{ "\xc0\x8a", "\\xc0\\x8a", false },            /* a newline in two bytes */
-		{ "\xed\xa0\x80", "\\xed\\xa0\\x80", false },                 /* half of a pair */
-		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", false },        /* past the last */
-		{ "\xe2\x82", "\\xe2\\x82", false },                          /* cut off */
-		{ "\xff\xfe", "\\xff\\xfe", false },
+		  "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80" },
+		{ "caf\xe9", "caf\\xe9" },
+		{ "back\\slash", "back\\\\slash" },
+		{ "\xc2\x9b" "31m", "\\xc2\\x9b31m" },          /* the other set's CSI */
+		{ "a\xe2\x80\xae" "b", "a\\xe2\\x80\\xae" "b" },        /* right to left */
+		{ "\xc0\x8a", "\\xc0\\x8a" },            /* a newline in two bytes */
+		{ "\xc1\x81", "\\xc1\\x81" },                              /* a letter in two */
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },                 /* half of a pair */
+		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },        /* past the last */
+		{ "\xe2\x82", "\\xe2\\x82" },                          /* cut off */
+		{ "\xff\xfe", "\\xff\\xfe" },
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		char *shown = printable(names[i].text);
 
-		assert_non_null(shown);
 		assert_string_equal(shown, names[i].shown);
-		assert_int_equal(is_utf8(names[i].text), names[i].utf8);
-		assert_true(is_utf8(shown));
 		free(shown);
 	}
 }

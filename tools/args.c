@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "args.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,26 +26,7 @@ const char *size_text(uint64_t bytes, char text[32])
 	return text;
 }
 
-uint64_t count_list_max(const struct count_list *list)
-{
-	uint64_t max = list->v[0];
-
-	for (unsigned int i = 1; i < list->n; i++)
-		if (list->v[i] > max)
-			max = list->v[i];
-	return max;
-}
-
-bool word_wanted(const struct word_list *list, const char *word)
-{
-	for (unsigned int i = 0; i < list->n; i++)
-		if (!strcmp(list->v[i], word))
-			return true;
-	return !list->n;
-}
-
-/* Digits at *text, which is moved past them.  False: there are none, or too many. */
-static bool read_digits(const char **text, uint64_t *value)
+bool digits_read(const char **text, uint64_t *value)
 {
 	char *end;
 
@@ -56,28 +38,19 @@ static bool read_digits(const char **text, uint64_t *value)
 	return errno == 0;
 }
 
-bool size_read(const char *text, uint64_t *value)
+bool size_read(const char *text, uint64_t *bytes)
 {
 	const char *at;
 
-	if (!read_digits(&text, value))
+	if (!digits_read(&text, bytes))
 		return false;
-	if (*text) {
-		char c = *text;
-
-		if (c >= 'a' && c <= 'z')
-			c = (char)(c - 'a' + 'A');
-		at = strchr(suffixes, c);
-		if (!at)
+	if (!*text)
+		return true;
+	at = strchr(suffixes, toupper((unsigned char)*text++));
+	for (const char *p = suffixes; at && p <= at; p++)
+		if (__builtin_mul_overflow(*bytes, 1024, bytes))
 			return false;
-		for (const char *p = suffixes; p <= at; p++)
-			if (__builtin_mul_overflow(*value, 1024, value))
-				return false;
-		text++;
-		if (!strcmp(text, "iB"))
-			text += 2;
-	}
-	return !*text;
+	return at && (!*text || !strcmp(text, "iB"));
 }
 
 static void set_size(const struct opt *o, const char *text)
@@ -101,7 +74,7 @@ static uint64_t read_count(const struct opt *o, const char *text)
 	const char *at = text;
 	uint64_t v;
 
-	if (!read_digits(&at, &v) || *at || v < o->min || v > o->max)
+	if (!digits_read(&at, &v) || *at || v < o->min || v > o->max)
 		usage_fail("--%s %s: expected a whole number from %llu to %llu", o->name, text,
 			   (unsigned long long)o->min, (unsigned long long)o->max);
 	return v;
@@ -119,16 +92,11 @@ static void set_level(const struct opt *o, const char *text)
 	*(int32_t *)o->value = (int32_t)v;
 }
 
-/* all (NULL: nothing yet), between, more; takes both strings over. */
-static char *append(char *all, char *more, const char *between)
+char *text_append(char *all, const char *between, const char *more)
 {
-	char *text;
+	char *text = xprintf("%s%s%s", all ? all : "", all ? between : "", more);
 
-	if (!all)
-		return more;
-	text = xprintf("%s%s%s", all, between, more);
 	free(all);
-	free(more);
 	return text;
 }
 
@@ -138,7 +106,7 @@ static char *words_text(const char *const *words)
 	char *all = NULL;
 
 	for (unsigned int i = 0; words[i]; i++)
-		all = append(all, xprintf("%s", words[i]), words[i + 1] ? ", " : " or ");
+		all = text_append(all, words[i + 1] ? ", " : " or ", words[i]);
 	return all;
 }
 
@@ -156,39 +124,27 @@ static const char *read_word(const struct opt *o, const char *text)
 }
 
 /*
- * Calls one(o, part, i) for each part of a list; returns how many there are.  The parts stay
- * where they are: each comma of text becomes its end.
+ * The next value of a list that has n so far; NULL: there are no more.  The values stay where they
+ * are: each comma becomes the end of one.
  */
-static unsigned int split(const struct opt *o, char *text,
-			  void (*one)(const struct opt *o, const char *part, unsigned int i))
+static char *next_value(const struct opt *o, char **list, unsigned int n)
 {
-	size_t len = strlen(text);
-	unsigned int n = 0;
-	char *part;
+	size_t len = *list ? strlen(*list) : 1;
 
-	if (!len || text[0] == ',' || text[len - 1] == ',' || strstr(text, ",,"))
+	if (!len || (*list && (**list == ',' || (*list)[len - 1] == ',' || strstr(*list, ",,"))))
 		usage_fail("--%s %s: expected values between single commas", o->name,
-			   len ? text : "''");
-	while ((part = strsep(&text, ","))) {
-		if (n == LIST_MAX)
-			usage_fail("--%s: more than %d values; expected fewer", o->name, LIST_MAX);
-		one(o, part, n++);
-	}
-	return n;
-}
-
-static void add_count(const struct opt *o, const char *part, unsigned int i)
-{
-	((struct count_list *)o->value)->v[i] = read_count(o, part);
-}
-
-static void add_word(const struct opt *o, const char *part, unsigned int i)
-{
-	((struct word_list *)o->value)->v[i] = read_word(o, part);
+			   len ? *list : "''");
+	if (*list && n == LIST_MAX)
+		usage_fail("--%s: more than %d values; expected fewer", o->name, LIST_MAX);
+	return strsep(list, ",");
 }
 
 static void set_value(const struct opt *o, char *text)
 {
+	struct count_list *counts = o->value;
+	struct word_list *words = o->value;
+	char *part;
+
 	switch (o->kind) {
 	case OPT_FLAG:
 		*(bool *)o->value = true;
@@ -203,48 +159,48 @@ static void set_value(const struct opt *o, char *text)
 		set_size(o, text);
 		break;
 	case OPT_COUNT_LIST:
-		((struct count_list *)o->value)->n = split(o, text, add_count);
+		for (counts->n = 0; (part = next_value(o, &text, counts->n)); counts->n++)
+			counts->v[counts->n] = read_count(o, part);
 		break;
 	case OPT_WORD:
 		*(const char **)o->value = read_word(o, text);
 		break;
 	case OPT_WORD_LIST:
-		((struct word_list *)o->value)->n = split(o, text, add_word);
+		for (words->n = 0; (part = next_value(o, &text, words->n)); words->n++)
+			words->v[words->n] = read_word(o, part);
 		break;
 	}
 }
 
-/* A default outside of the range stands for "not given". */
+/* NULL: there is none. */
 static char *default_text(const struct opt *o)
 {
 	const struct count_list *counts = o->value;
 	const struct word_list *words = o->value;
-	char size[32], *text = NULL;
+	char number[32], *text = NULL;
 
 	switch (o->kind) {
 	case OPT_FLAG:
 	case OPT_LEVEL:
-		return NULL;
+		break;
 	case OPT_COUNT:
-		if (*(uint64_t *)o->value > o->max)
-			return NULL;
 		return xprintf("%llu", (unsigned long long)*(uint64_t *)o->value);
 	case OPT_SIZE:
-		if (*(uint64_t *)o->value > o->max)
-			return NULL;
-		return xprintf("%s", size_text(*(uint64_t *)o->value, size));
+		return xprintf("%s", size_text(*(uint64_t *)o->value, number));
 	case OPT_WORD:
 		return *(const char **)o->value ? xprintf("%s", *(const char **)o->value) : NULL;
 	case OPT_COUNT_LIST:
-		for (unsigned int i = 0; i < counts->n; i++)
-			text = append(text, xprintf("%llu", (unsigned long long)counts->v[i]), ",");
-		return text;
+		for (unsigned int i = 0; i < counts->n; i++) {
+			snprintf(number, sizeof(number), "%llu", (unsigned long long)counts->v[i]);
+			text = text_append(text, ",", number);
+		}
+		break;
 	case OPT_WORD_LIST:
 		for (unsigned int i = 0; i < words->n; i++)
-			text = append(text, xprintf("%s", words->v[i]), ",");
-		return text;
+			text = text_append(text, ",", words->v[i]);
+		break;
 	}
-	return NULL;
+	return text;
 }
 
 static void print_help(const struct command *cmd, const struct opt *opts)

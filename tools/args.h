@@ -54,16 +54,16 @@ int args_parse(const struct command *cmd, const struct opt *opts, int argc, char
 /* As args_parse(), for a subcommand that takes no operands. */
 void args_parse_only(const struct command *cmd, const struct opt *opts, int argc, char **argv);
 
+/* Digits at *text, which is moved past them.  False: there are none, or too many. */
+bool digits_read(const char **text, uint64_t *value);
+
 /* Reads digits, then K, M, G, T (of either case, with iB or not) or nothing.  False: it is none. */
 bool size_read(const char *text, uint64_t *bytes);
 
 /* Writes "256M" or "4097" for a number of bytes into text. */
 const char *size_text(uint64_t bytes, char text[32]);
 
-/* The largest value of a list that is not empty. */
-uint64_t count_list_max(const struct count_list *list);
-
-/* Whether a list has the word; an empty one stands for all there are. */
-bool word_wanted(const struct word_list *list, const char *word);
+/* The texts with something between them; all, which may be NULL, is freed. */
+char *text_append(char *all, const char *between, const char *more);
 
 #endif

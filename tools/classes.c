@@ -2,6 +2,7 @@
 /*
  * ebb classes: the sizes that objects are rounded up to, for a page size and a chain size.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "args.h"
@@ -51,26 +52,21 @@ static int classes(const struct command *cmd, int argc, char **argv)
 		uint64_t zspage = page_size * c->pages_per_zspage;
 		uint64_t waste = zspage - (uint64_t)c->size * c->objs_per_zspage;
 
+		const double v[] = {
+			c->index, c->size, c->pages_per_zspage, c->objs_per_zspage, (double)waste,
+			zspage ? (double)waste * 100 / (double)zspage : NAN,
+		};
+
 		table_row(t);
-		table_int(t, "class", c->index);
-		table_int(t, "size_bytes", c->size);
-		table_int(t, "pages_per_zspage", c->pages_per_zspage);
-		table_int(t, "objs_per_zspage", c->objs_per_zspage);
-		table_int(t, "waste_bytes_per_zspage", waste);
-		if (zspage)
-			table_real(t, "waste_percent", (double)waste * 100 / (double)zspage);
+		for (size_t k = 0; k < ARRAY_LEN(v); k++)
+			table_number(t, k, v[k]);
 	}
 	if (json) {
-		json_t *doc = json_object();
-
-		json_set(doc, "page_size_bytes", json_integer((json_int_t)page_size));
-		json_set(doc, "chain_size_pages", json_integer((json_int_t)chain_size));
-		json_set(doc, "rule", json_string(rule));
-		json_set(doc, "classes", json_integer(n));
-		json_set(doc, "largest_not_huge_bytes", json_integer(largest));
-		json_set(doc, "rows", table_rows(t));
-		json_print(doc, stdout);
-		json_decref(doc);
+		json_print(json_pack("{sI sI ss si si so}",
+				     "page_size_bytes", (json_int_t)page_size,
+				     "chain_size_pages", (json_int_t)chain_size, "rule", rule,
+				     "classes", n, "largest_not_huge_bytes", largest,
+				     "rows", table_rows(t)), JSON_INDENT(2), stdout);
 	} else {
 		table_print(t, stdout);
 		printf("%u classes, largest not huge %u\n", n, largest);

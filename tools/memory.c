@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* memory.c - owns how much memory the command may take, and says what would be too much. */
-#define _GNU_SOURCE
 #include "memory.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "args.h"
-#include "cgroup.h"
-#include "tool.h"
+#include "user/home/cgroup.h"
 
 uint64_t machine_bytes(void)
 {
@@ -18,6 +14,51 @@ uint64_t machine_bytes(void)
 	if (pages <= 0 || size <= 0)
 		fail("cannot tell how much memory this machine has");
 	return (uint64_t)pages * (uint64_t)size;
+}
+
+/*
+ * What is charged to a group but pages of files, which go when they are in the way: memory of other
+ * processes, and what the kernel keeps for files that somebody looked at, which it often does not
+ * find in time.
+ */
+static uint64_t held(const struct cgroup *g)
+{
+	uint64_t all = cgroup_number(g, g->v2 ? "memory.current" : "memory.usage_in_bytes", "");
+	const char *keys[] = { "inactive_file ", "active_file " };
+	const char *sums[] = { "total_inactive_file ", "total_active_file " };
+
+	if (all == CGROUP_NONE)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		uint64_t file = cgroup_number(g, "memory.stat", g->v2 ? keys[i] : sums[i]);
+
+		if (file != CGROUP_NONE)
+			all -= file < all ? file : all;
+	}
+	return all;
+}
+
+static void take_left(void *arg, struct cgroup *g)
+{
+	uint64_t *left = arg;
+
+	do {
+		uint64_t limit = cgroup_limit(g), used = limit != CGROUP_NONE ? held(g) : 0;
+
+		if (limit == CGROUP_NONE)
+			continue;
+		limit -= used < limit ? used : limit;
+		if (limit < *left)
+			*left = limit;
+	} while (cgroup_up(g));
+}
+
+uint64_t cgroup_memory_left(const char *root)
+{
+	uint64_t left = CGROUP_NONE;
+
+	cgroup_each(root, take_left, &left);
+	return left;
 }
 
 uint64_t memory_bytes(void)
@@ -42,15 +83,12 @@ void memory_check(uint64_t bytes, const char *fmt, ...)
 {
 	char need[32], may[32], *what;
 	va_list ap;
-	int n;
 
 	if (bytes <= memory_bytes())
 		return;
 	va_start(ap, fmt);
-	n = vasprintf(&what, fmt, ap);
+	what = vxprintf(fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		fail("out of memory for a line of text");
 	usage_fail("%s may need %s; expected at most the %s that this process may take", what,
 		   size_text((bytes >> 20 << 20) + (1 << 20), need),
 		   size_text(rounded(memory_bytes()), may));

@@ -14,6 +14,13 @@
 /* Bytes of memory of the machine. */
 uint64_t machine_bytes(void);
 
+/*
+ * What the process's control groups, and those above them, have left of their memory limits: the
+ * least limit less what is charged already and is no file's.  UINT64_MAX: there is no limit.  root
+ * is "", or the folder that stands for "/" in a test.
+ */
+uint64_t cgroup_memory_left(const char *root);
+
 /* Bytes that this process may take. */
 uint64_t memory_bytes(void);
 

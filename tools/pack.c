@@ -8,6 +8,7 @@
  * if the file changes meanwhile, and without holding all files in memory.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,12 +53,6 @@ static bool count_file(void *arg, const char *path, const struct stat *st)
 
 	p->slots += walk_data_pages(path, st, ebb_page_size());
 	return true;
-}
-
-/* The first pass is silent about what the second reports. */
-static void count_other(void *arg, const char *path, bool named, const char *what)
-{
-	(void)arg, (void)path, (void)named, (void)what;
 }
 
 static void __attribute__((noreturn)) fail_full(const struct pack *p, const char *path)
@@ -150,17 +145,12 @@ static void verify(const struct pack *p)
 	}
 }
 
+#define FIGURE(name) { #name, #name, COL_INT, 0 }
+
 static const struct column mm_columns[] = {
-	{ "orig_data_size", "orig_data_size", COL_INT, 0 },
-	{ "compr_data_size", "compr_data_size", COL_INT, 0 },
-	{ "mem_used_total", "mem_used_total", COL_INT, 0 },
-	{ "mem_limit", "mem_limit", COL_INT, 0 },
-	{ "mem_used_max", "mem_used_max", COL_INT, 0 },
-	{ "same_pages", "same_pages", COL_INT, 0 },
-	{ "pages_compacted", "pages_compacted", COL_INT, 0 },
-	{ "huge_pages", "huge_pages", COL_INT, 0 },
-	{ "huge_pages_since", "huge_pages_since", COL_INT, 0 },
-	{ NULL, NULL, COL_TEXT, 0 },
+	FIGURE(orig_data_size), FIGURE(compr_data_size), FIGURE(mem_used_total), FIGURE(mem_limit),
+	FIGURE(mem_used_max), FIGURE(same_pages), FIGURE(pages_compacted), FIGURE(huge_pages),
+	FIGURE(huge_pages_since), { NULL, NULL, COL_TEXT, 0 },
 };
 
 static const struct column density_columns[] = {
@@ -173,9 +163,14 @@ static const struct column density_columns[] = {
 	{ NULL, NULL, COL_TEXT, 0 },
 };
 
-/* Prints the table, or puts it into the document, and ends it. */
-static void show(struct pack *p, const char *key, struct table *t)
+/* Prints a table of one row, or puts it into the document. */
+static void show(struct pack *p, const char *key, const struct column *cols, const double *v)
 {
+	struct table *t = table_new(cols);
+
+	table_row(t);
+	for (size_t i = 0; cols[i].key; i++)
+		table_number(t, i, v[i]);
 	if (p->doc) {
 		json_set(p->doc, key, table_rows(t));
 	} else {
@@ -187,34 +182,22 @@ static void show(struct pack *p, const char *key, struct table *t)
 
 static void show_figures(struct pack *p)
 {
-	struct table *mm = table_new(mm_columns), *density = table_new(density_columns);
 	struct ebb_stat st;
+	double compr, pool, meta;
 
 	store_stat(p->store, &st);
-	table_row(mm);
-	table_int(mm, "orig_data_size", st.orig_data_size);
-	table_int(mm, "compr_data_size", st.compr_data_size);
-	table_int(mm, "mem_used_total", st.mem_used_total);
-	table_int(mm, "mem_limit", st.mem_limit);
-	table_int(mm, "mem_used_max", st.mem_used_max);
-	table_int(mm, "same_pages", st.same_pages);
-	table_int(mm, "pages_compacted", st.pages_compacted);
-	table_int(mm, "huge_pages", st.huge_pages);
-	table_int(mm, "huge_pages_since", st.huge_pages_since);
-	table_row(density);
-	table_int(density, "orig_bytes", st.orig_data_size);
-	table_int(density, "compr_bytes", st.compr_data_size);
-	table_int(density, "pool_bytes", st.mem_used_total);
-	table_int(density, "meta_bytes", st.meta_bytes);
-	if (st.compr_data_size) {
-		double compr = (double)st.compr_data_size;
-
-		table_real(density, "pool_per_byte", (double)st.mem_used_total / compr);
-		table_real(density, "all_in_per_byte",
-			   (double)(st.mem_used_total + st.meta_bytes) / compr);
-	}
-	show(p, "density", density);
-	show(p, "mm_stat", mm);
+	compr = (double)st.compr_data_size;
+	pool = (double)st.mem_used_total;
+	meta = (double)st.meta_bytes;
+	show(p, "density", density_columns, (const double[]) {
+		(double)st.orig_data_size, compr, pool, meta, compr > 0 ? pool / compr : NAN,
+		compr > 0 ? (pool + meta) / compr : NAN,
+	});
+	show(p, "mm_stat", mm_columns, (const double[]) {
+		(double)st.orig_data_size, compr, pool, (double)st.mem_limit,
+		(double)st.mem_used_max, (double)st.same_pages, (double)st.pages_compacted,
+		(double)st.huge_pages, (double)st.huge_pages_since,
+	});
 }
 
 /* The answer: what went in, what it takes, and that it is the same. */
@@ -223,18 +206,19 @@ static void show_summary(struct pack *p)
 	struct ebb_stat st;
 	uint64_t taken;
 
-	store_stat(p->store, &st);
-	taken = st.mem_used_total + st.meta_bytes;
-	if (p->doc) {
-		json_set(p->doc, "files", json_integer((json_int_t)p->files));
-		json_set(p->doc, "pages", json_integer((json_int_t)p->used));
-		json_set(p->doc, "hole_pages", json_integer((json_int_t)p->holes));
-		json_set(p->doc, "skipped", json_integer((json_int_t)p->skipped));
-		json_set(p->doc, "problems", json_integer((json_int_t)p->problems));
-		json_set(p->doc, "codec", json_string(p->opts.codec));
-		json_set(p->doc, "verified", json_true());
+	if (p->json) {
+		p->doc = json_pack("{sI sI sI sI sI ss sb}", "files", (json_int_t)p->files,
+				   "pages", (json_int_t)p->used,
+				   "hole_pages", (json_int_t)p->holes,
+				   "skipped", (json_int_t)p->skipped,
+				   "problems", (json_int_t)p->problems,
+				   "codec", p->opts.codec, "verified", true);
+		if (!p->doc)
+			no_memory();
 		return;
 	}
+	store_stat(p->store, &st);
+	taken = st.mem_used_total + st.meta_bytes;
 	printf("%llu files, %llu pages, %.1f MiB, take %.1f MiB with all tables: %.1f %%.\n",
 	       (unsigned long long)p->files, (unsigned long long)p->used,
 	       (double)st.orig_data_size / (1 << 20), (double)taken / (1 << 20),
@@ -251,11 +235,10 @@ static void show_summary(struct pack *p)
 
 static void store_all(struct pack *p, char **paths)
 {
-	static const struct walk_ops counting = { .file = count_file, .other = count_other };
-	static const struct walk_ops storing = { .file = store_file, .other = report_other };
 	uint64_t tables;
 
-	walk(paths, &counting, p);
+	/* What is no file is for the second pass to report. */
+	walk(paths, count_file, NULL, p);
 	/* Room for files that grow between the passes. */
 	if (p->slots)
 		p->slots += p->slots / 64 + 16;
@@ -270,7 +253,7 @@ static void store_all(struct pack *p, char **paths)
 	p->hashes = xmap(p->mapped);
 	p->store = store_open(&p->opts, p->slots ? p->slots : 1, EBB_DEFAULT);
 	must(ebb_set_mem_limit(p->store, memory_bytes() - tables + 1), "cannot limit the store");
-	walk(paths, &storing, p);
+	walk(paths, store_file, report_other, p);
 	must(ebb_set_mem_limit(p->store, 0), "cannot free the store of its limit");
 	progress_end();
 	if (p->left_out)
@@ -289,14 +272,10 @@ static void pack_all(struct pack *p, char **paths)
 	verify(p);
 	must(ebb_flush(p->store), "cannot flush");
 	progress_end();
-	if (p->json)
-		p->doc = json_object();
 	show_summary(p);
 	show_figures(p);
-	if (p->doc) {
-		json_print(p->doc, stdout);
-		json_decref(p->doc);
-	}
+	if (p->doc)
+		json_print(p->doc, JSON_INDENT(2), stdout);
 	ebb_close(p->store);
 	xunmap(p->hashes, p->mapped);
 }

@@ -169,16 +169,6 @@ void write_whole(const char *text, size_t len)
 	}
 }
 
-/* Bytes of the first width characters of a line of UTF-8. */
-static size_t cut(const char *line, size_t len, unsigned int width)
-{
-	size_t at = 0;
-
-	while (at < len && (((unsigned char)line[at] & 0xc0) == 0x80 || width--))
-		at++;
-	return at;
-}
-
 void screen_show(const char *text)
 {
 	struct winsize w = size();
@@ -192,7 +182,7 @@ void screen_show(const char *text)
 		size_t line = strcspn(text, "\n");
 
 		len += (size_t)sprintf(frame + len, "%s\033[K%.*s", row ? "\r\n" : "",
-				       (int)cut(text, line, w.ws_col), text);
+				       (int)text_cut(text, line, w.ws_col), text);
 		text += line + (text[line] == '\n');
 	}
 	if (row < w.ws_row)

@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * table.c - owns the cells of a table, and prints them as text or as JSON.  Medians and what JSON
- * needs are here, too.
+ * table.c - owns the rows of a table, and prints them as text.  Medians and what JSON needs are
+ * here, too.
  */
 #include "table.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
 #include "tool.h"
-
-struct cell {
-	bool set, ranged;
-	char *text, *shown;   /* as it is, and as a terminal may get it */
-	uint64_t count;
-	double real, min, max;
-};
 
 struct table {
 	const struct column *cols;
-	size_t ncols, nrows;
-	struct cell *cells;   /* nrows times ncols */
+	size_t ncols;
+	json_t *rows;           /* an array of objects, whose keys are those of the columns */
 };
 
 struct table *table_new(const struct column *cols)
@@ -31,199 +24,165 @@ struct table *table_new(const struct column *cols)
 	t->cols = cols;
 	while (cols[t->ncols].key)
 		t->ncols++;
+	t->rows = json_array();
 	return t;
 }
 
 void table_free(struct table *t)
 {
-	for (size_t i = 0; i < t->nrows * t->ncols; i++) {
-		free(t->cells[i].text);
-		free(t->cells[i].shown);
-	}
-	free(t->cells);
+	json_decref(t->rows);
 	free(t);
+}
+
+/* "KEY_min" and "KEY_max" beside KEY. */
+static const char *end_key(const struct column *c, const char *end, char key[64])
+{
+	snprintf(key, 64, "%s_%s", c->key, end);
+	return key;
+}
+
+static void set_cell(json_t *row, const struct column *c, json_t *value, json_t *min, json_t *max)
+{
+	char key[64];
+
+	json_set(row, c->key, value);
+	if (c->kind != COL_SPREAD)
+		return;
+	json_set(row, end_key(c, "min", key), min);
+	json_set(row, end_key(c, "max", key), max);
 }
 
 void table_row(struct table *t)
 {
-	struct cell *cells = xalloc((t->nrows + 1) * t->ncols, sizeof(*cells));
+	json_t *row = json_object();
 
-	if (t->nrows)
-		memcpy(cells, t->cells, t->nrows * t->ncols * sizeof(*cells));
-	free(t->cells);
-	t->cells = cells;
-	t->nrows++;
+	for (const struct column *c = t->cols; c->key; c++)
+		set_cell(row, c, json_null(), json_null(), json_null());
+	if (json_array_append_new(t->rows, row))
+		no_memory();
 }
 
-static struct cell *find_cell(struct table *t, const char *key)
+static json_t *last_row(const struct table *t)
 {
-	for (size_t c = 0; c < t->ncols; c++) {
-		if (!strcmp(t->cols[c].key, key)) {
-			struct cell *cell = &t->cells[(t->nrows - 1) * t->ncols + c];
-
-			cell->set = true;
-			return cell;
-		}
-	}
-	fail("internal error: no column %s", key);
+	return json_array_get(t->rows, json_array_size(t->rows) - 1);
 }
 
-void table_text(struct table *t, const char *key, const char *value)
+void table_set(struct table *t, const char *key, json_t *value)
 {
-	struct cell *cell = find_cell(t, key);
-
-	free(cell->text);
-	cell->text = xprintf("%s", value);
-	free(cell->shown);
-	cell->shown = printable(value);
-	if (!cell->shown)
-		fail("out of memory for a line of text");
+	json_set(last_row(t), key, value);
 }
 
-void table_int(struct table *t, const char *key, uint64_t value)
+void table_number(struct table *t, size_t col, double value)
 {
-	find_cell(t, key)->count = value;
-}
+	const struct column *c = &t->cols[col];
+	json_t *v;
 
-void table_real(struct table *t, const char *key, double value)
-{
-	find_cell(t, key)->real = value;
-}
-
-void table_bool(struct table *t, const char *key, bool value)
-{
-	find_cell(t, key)->count = value;
-}
-
-void table_spread(struct table *t, const char *key, double *v, size_t n)
-{
-	struct cell *cell = find_cell(t, key);
-
-	cell->real = median(v, n);
-	cell->min = v[0];
-	cell->max = v[n - 1];
-	cell->ranged = n > 1;
-}
-
-static void format_cell(const struct column *col, const struct cell *cell, char *buf, size_t len)
-{
-	if (!cell->set) {
-		snprintf(buf, len, "-");
+	if (isnan(value))
 		return;
-	}
-	switch (col->kind) {
+	if (c->kind == COL_BOOL)
+		v = json_boolean(value > 0);
+	else
+		v = c->kind == COL_REAL ? json_real(value) : json_integer((json_int_t)value);
+	table_set(t, c->key, v);
+}
+
+void table_spread(struct table *t, size_t col, double *v, size_t n)
+{
+	set_cell(last_row(t), &t->cols[col], json_real(median(v, n)), json_real(v[0]),
+		 json_real(v[n - 1]));
+}
+
+/* What a terminal gets of a cell; to be freed. */
+static char *cell_text(const struct column *c, const json_t *row)
+{
+	const json_t *v = json_object_get(row, c->key);
+	double real = json_number_value(v), min, max;
+	char key[64], *text;
+	size_t end;
+
+	if (json_is_null(v))
+		return xprintf("-");
+	switch (c->kind) {
 	case COL_TEXT:
 	case COL_RIGHT:
-		snprintf(buf, len, "%s", cell->shown);
-		break;
+		text = printable(json_string_value(v));
+		end = text_cut(text, strlen(text), (unsigned int)c->digits);
+		if (c->digits && text[end])
+			strcpy(text + text_cut(text, end, (unsigned int)c->digits - 1), "~");
+		return text;
 	case COL_INT:
-		snprintf(buf, len, "%llu", (unsigned long long)cell->count);
-		break;
-	case COL_REAL:
-		snprintf(buf, len, "%.*f", col->digits, cell->real);
-		break;
+		return xprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
 	case COL_SPREAD:
-		if (cell->ranged)
-			snprintf(buf, len, "%.*f [%.*f-%.*f]", col->digits, cell->real,
-				 col->digits, cell->min, col->digits, cell->max);
-		else
-			snprintf(buf, len, "%.*f", col->digits, cell->real);
+		min = json_real_value(json_object_get(row, end_key(c, "min", key)));
+		max = json_real_value(json_object_get(row, end_key(c, "max", key)));
+		if (min < max)
+			return xprintf("%.*f [%.*f-%.*f]", c->digits, real, c->digits, min,
+				       c->digits, max);
 		break;
 	case COL_MIB:
-		snprintf(buf, len, "%.*f", col->digits, (double)cell->count / (1 << 20));
+		real /= 1 << 20;
 		break;
 	case COL_BOOL:
-		snprintf(buf, len, "%s", cell->count ? "yes" : "no");
+		return xprintf("%s", json_is_true(v) ? "yes" : "no");
+	case COL_REAL:
 		break;
 	}
+	return xprintf("%.*f", c->digits, real);
 }
 
-void table_print(const struct table *t, FILE *out)
+static size_t column_width(const struct table *t, const struct column *c)
 {
-	size_t *width = xalloc(t->ncols, sizeof(*width));
-	char buf[256];
+	size_t width = strlen(c->title), i;
+	json_t *row;
 
-	for (size_t c = 0; c < t->ncols; c++) {
-		if (!t->cols[c].title)
-			continue;
-		width[c] = strlen(t->cols[c].title);
-		for (size_t r = 0; r < t->nrows; r++) {
-			size_t len;
+	json_array_foreach(t->rows, i, row) {
+		char *text = cell_text(c, row);
 
-			format_cell(&t->cols[c], &t->cells[r * t->ncols + c], buf, sizeof(buf));
-			len = strlen(buf);
-			if (len > width[c])
-				width[c] = len;
-		}
+		if (strlen(text) > width)
+			width = strlen(text);
+		free(text);
 	}
-	for (size_t r = 0; r <= t->nrows; r++) {
-		const char *gap = "";
+	return width;
+}
 
-		for (size_t c = 0; c < t->ncols; c++) {
+size_t table_width(const struct table *t)
+{
+	size_t width = 0;
+
+	for (const struct column *c = t->cols; c->key; c++)
+		width += column_width(t, c) + (c > t->cols ? strlen("  ") : 0);
+	return width;
+}
+
+void table_print_part(const struct table *t, size_t first, size_t end, FILE *out)
+{
+	int *width = xalloc(t->ncols, sizeof(*width));
+
+	for (size_t c = 0; c < t->ncols; c++)
+		width[c] = (int)column_width(t, &t->cols[c]);
+	for (size_t r = 0; r <= json_array_size(t->rows); r++) {
+		for (size_t c = 0; c < end; c = c ? c + 1 : first) {
 			const struct column *col = &t->cols[c];
+			char *text = !r ? xprintf("%s", col->title) :
+				     cell_text(col, json_array_get(t->rows, r - 1));
 
-			if (!col->title)
-				continue;
-			if (r)
-				format_cell(col, &t->cells[(r - 1) * t->ncols + c], buf,
-					    sizeof(buf));
-			else
-				snprintf(buf, sizeof(buf), "%s", col->title);
-			fprintf(out, "%s%*s", gap,
-				col->kind == COL_TEXT ? -(int)width[c] : (int)width[c], buf);
-			gap = "  ";
+			fprintf(out, "%s%*s", c ? "  " : "",
+				col->kind == COL_TEXT ? -width[c] : width[c], text);
+			free(text);
 		}
 		fputc('\n', out);
 	}
 	free(width);
 }
 
-static json_t *cell_json(const struct column *col, const struct cell *cell)
+void table_print(const struct table *t, FILE *out)
 {
-	if (!cell->set)
-		return json_null();
-	switch (col->kind) {
-	case COL_TEXT:
-	case COL_RIGHT:
-		return json_string(cell->text);
-	case COL_INT:
-	case COL_MIB:
-		return json_integer((json_int_t)cell->count);
-	case COL_REAL:
-	case COL_SPREAD:
-		return json_real(cell->real);
-	case COL_BOOL:
-		return json_boolean(cell->count);
-	}
-	return NULL;
+	table_print_part(t, 1, t->ncols, out);
 }
 
 json_t *table_rows(const struct table *t)
 {
-	json_t *rows = json_array();
-
-	for (size_t r = 0; r < t->nrows; r++) {
-		json_t *row = json_object();
-
-		for (size_t c = 0; c < t->ncols; c++) {
-			const struct column *col = &t->cols[c];
-			const struct cell *cell = &t->cells[r * t->ncols + c];
-
-			json_set(row, col->key, cell_json(col, cell));
-			if (col->kind == COL_SPREAD) {
-				char *min = xprintf("%s_min", col->key);
-				char *max = xprintf("%s_max", col->key);
-
-				json_set(row, min, cell->set ? json_real(cell->min) : json_null());
-				json_set(row, max, cell->set ? json_real(cell->max) : json_null());
-				free(min);
-				free(max);
-			}
-		}
-		if (json_array_append_new(rows, row))
-			fail("out of memory for JSON");
-	}
-	return rows;
+	return json_incref(t->rows);
 }
 
 static int compare_reals(const void *a, const void *b)
@@ -245,9 +204,22 @@ void json_set(json_t *object, const char *key, json_t *value)
 		fail("out of memory for JSON, or %s is not UTF-8", key);
 }
 
-void json_print(json_t *doc, FILE *out)
+json_t *json_name(const char *name)
 {
-	if (json_dumpf(doc, out, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) ||
-	    fputc('\n', out) == EOF)
+	json_t *text = json_string(name);
+	char *escaped;
+
+	if (text)
+		return text;
+	escaped = printable(name);
+	text = json_string(escaped);
+	free(escaped);
+	return text;
+}
+
+void json_print(json_t *doc, size_t how, FILE *out)
+{
+	if (json_dumpf(doc, out, how | JSON_REAL_PRECISION(7)) || fputc('\n', out) == EOF)
 		fail("cannot write JSON: the output is closed or full");
+	json_decref(doc);
 }

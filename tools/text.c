@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* text.c - decodes UTF-8 and escapes what is not text. */
-#include "text.h"
+#define _GNU_SOURCE
+#include "tool.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,21 +28,6 @@ static size_t decode(const unsigned char *s, uint32_t *code)
 	return n;
 }
 
-bool is_utf8(const char *text)
-{
-	const unsigned char *s = (const unsigned char *)text;
-	uint32_t code;
-
-	while (*s) {
-		size_t n = decode(s, &code);
-
-		if (!n)
-			return false;
-		s += n;
-	}
-	return true;
-}
-
 /* Controls of both sets, ends of lines and paragraphs, and what turns the direction of text. */
 static bool is_control(uint32_t code)
 {
@@ -56,24 +40,30 @@ char *printable(const char *text)
 	const unsigned char *s = (const unsigned char *)text;
 	char *copy = malloc(strlen(text) * 4 + 1), *to = copy;
 
-	while (copy && *s) {
+	if (!copy)
+		no_memory();
+	while (*s) {
 		uint32_t code;
-		size_t n = decode(s, &code);
+		size_t n = decode(s, &code), bytes = n ? n : 1;
+		bool shown = n && !is_control(code);
 
-		if (n && *s != '\\' && !is_control(code)) {
-			memcpy(to, s, n);
-			to += n;
-			s += n;
-			continue;
-		}
-		if (*s == '\\')
-			to += sprintf(to, "\\\\");
-		else
-			for (size_t i = 0; i < (n ? n : 1); i++)
-				to += sprintf(to, "\\x%02x", s[i]);
-		s += n ? n : 1;
+		for (; bytes--; s++)
+			if (*s == '\\')
+				to = stpcpy(to, "\\\\");
+			else if (shown)
+				*to++ = (char)*s;
+			else
+				to += sprintf(to, "\\x%02x", *s);
 	}
-	if (copy)
-		*to = '\0';
+	*to = '\0';
 	return copy;
+}
+
+size_t text_cut(const char *text, size_t len, unsigned int most)
+{
+	size_t at = 0;
+
+	while (at < len && (((unsigned char)text[at] & 0xc0) == 0x80 || most--))
+		at++;
+	return at;
 }

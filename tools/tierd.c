@@ -28,9 +28,10 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "zram_stat.h"
 
 #define DEVICES_MOST 64
-#define TEXT 128                        /* of a name or a number; a file of sysfs is a page */
+#define TEXT 128                        /* of a name or a number */
 #define UNIT 4096u                      /* bytes: what bd_stat and writeback_limit count in */
 #define SECOND 1000000000u
 #define PIECE_MOST 8192u                /* units that are written before another look */
@@ -114,41 +115,30 @@ static void say(int fd, const char *line, int len)
 		return;         /* there is nobody else to tell */
 }
 
-static int open_file(const struct device *d, const char *file, int flags)
+/* Below block/. */
+static const char *path_of(const struct device *d, const char *file, char path[TEXT])
+{
+	snprintf(path, TEXT, "zram%u/%s", d->number, file);
+	return path;
+}
+
+static bool read_text(const struct device *d, const char *file, char text[ZRAM_TEXT + 1])
 {
 	char path[TEXT];
 
-	snprintf(path, sizeof(path), "zram%u/%s", d->number, file);
-	return openat(tierd.block, path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-}
-
-/* The text of a file, cut at size - 1 bytes; false: there is none. */
-static bool read_text(const struct device *d, const char *file, char *text, size_t size)
-{
-	int fd = open_file(d, file, O_RDONLY);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0;
+	return !zram_read(tierd.block, path_of(d, file, path), text);
 }
 
 /* The number at that place of a file's line; UINT64_MAX: there is none. */
 static uint64_t read_number(const struct device *d, const char *file, unsigned int place)
 {
-	char text[TEXT * 2], *at = text, *end;
-	uint64_t v;
+	char text[ZRAM_TEXT + 1];
+	const char *at = text;
+	uint64_t v[4];
 
-	if (!read_text(d, file, text, sizeof(text)))
+	if (!read_text(d, file, text) || zram_read_numbers(&at, v, place + 1) <= place)
 		return UINT64_MAX;
-	do {
-		v = strtoull(at, &end, 10);
-		if (end == at)
-			return UINT64_MAX;
-		at = end;
-	} while (place--);
-	return v;
+	return v[place];
 }
 
 static bool has_size(const struct device *d)
@@ -177,7 +167,7 @@ static void tell(struct device *d, enum knob k, const char *value, int err)
 /* 0, or -errno, which is not said yet.  In a dry run it shows what it would write. */
 static int turn_knob(const struct device *d, enum knob k, const char *value)
 {
-	char line[TEXT * 4];
+	char line[TEXT * 4], path[TEXT];
 	int fd, err = 0;
 
 	if (tierd.dry_run) {
@@ -186,7 +176,8 @@ static int turn_knob(const struct device *d, enum knob k, const char *value)
 			     tierd.sysfs, d->number, knob_files[k]));
 		return 0;
 	}
-	fd = open_file(d, knob_files[k], O_WRONLY);
+	fd = openat(tierd.block, path_of(d, knob_files[k], path),
+		    O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	if (write(fd, value, strlen(value)) < 0)
@@ -230,9 +221,9 @@ static bool mark(struct device *d, uint64_t seconds)
 
 static bool has_backing(const struct device *d)
 {
-	char path[TEXT];
+	char text[ZRAM_TEXT + 1];
 
-	return read_text(d, "backing_dev", path, sizeof(path)) && strcmp(path, "none\n");
+	return read_text(d, "backing_dev", text) && strcmp(text, "none");
 }
 
 /* ---- how much is written ---- */
@@ -265,9 +256,9 @@ static uint64_t day_spent(const struct device *d)
 
 static uint64_t budget_left(const struct device *d)
 {
-	uint64_t budget = d->set.budget / UNIT, spent = day_spent(d);
+	uint64_t budget = d->set.writeback_budget / UNIT, spent = day_spent(d);
 
-	if (!d->set.budget)
+	if (!d->set.writeback_budget)
 		return UINT64_MAX;
 	return budget > spent ? budget - spent : 0;
 }
@@ -280,7 +271,7 @@ static void begin_budget(struct device *d)
 {
 	d->hour = uptime_s() / 3600;
 	for (unsigned int i = 1; i < HOURS - 1; i++)
-		d->written[(d->hour + i) % HOURS] = d->set.budget / UNIT / 24;
+		d->written[(d->hour + i) % HOURS] = d->set.writeback_budget / UNIT / 24;
 }
 
 /*
@@ -331,7 +322,7 @@ static uint64_t mark_bytes(const struct tierd_mark *m, uint64_t limit)
 
 static bool has_high(const struct device *d)
 {
-	return d->set.high.bytes || d->set.high.percent;
+	return d->set.writeback_high.bytes || d->set.writeback_high.percent;
 }
 
 static void end_round(struct device *d, uint64_t now, bool in_vain)
@@ -371,7 +362,7 @@ static bool next_cut(struct device *d, bool is_auto)
 static bool turn_of_round(struct device *d, uint64_t now)
 {
 	uint64_t limit = read_number(d, "mm_stat", 3), used = read_number(d, "mm_stat", 2);
-	uint64_t high = mark_bytes(&d->set.high, limit), low = mark_bytes(&d->set.low, limit);
+	uint64_t high = mark_bytes(&d->set.writeback_high, limit), low = mark_bytes(&d->set.writeback_low, limit);
 	bool is_auto = read_number(d, "writeback_auto", 0) == 1, over;
 	uint64_t wrote;
 
@@ -408,10 +399,10 @@ static uint64_t period_s(const struct device *d)
 /* The highest priority of recomp_algorithm, "#1: lzo [zstd]" a line; 0: none. */
 static unsigned int last_priority(const struct device *d)
 {
-	char text[TEXT * 8], *at = text;
+	char text[ZRAM_TEXT + 1], *at = text;
 	unsigned int last = 0;
 
-	if (!read_text(d, "recomp_algorithm", text, sizeof(text)))
+	if (!read_text(d, "recomp_algorithm", text))
 		return 0;
 	while ((at = strchr(at, '#'))) {
 		at++;
@@ -460,7 +451,7 @@ static void recompress_slice(struct device *d, uint64_t now)
  * Without ages a mark tells that a page was not touched since all were marked: when that is long
  * enough ago, what has its mark is as old.
  */
-static void begin_by_marks(struct device *d, uint64_t now, uint32_t write_age)
+static void begin_by_marks(struct device *d, uint64_t now, uint64_t write_age)
 {
 	uint64_t age = (now - d->marked) / SECOND;
 
@@ -479,7 +470,7 @@ static void begin_by_marks(struct device *d, uint64_t now, uint32_t write_age)
 
 static void begin_pass(struct device *d, uint64_t now)
 {
-	uint32_t write_age = has_backing(d) ? d->set.writeback_age : 0;
+	uint64_t write_age = has_backing(d) ? d->set.writeback_age : 0;
 
 	d->next_pass = now + period_s(d) * SECOND;
 	if (!write_age && !(d->set.recompress_age && last_priority(d)))
@@ -584,7 +575,7 @@ static void list_devices(void)
 			int number;
 
 			at += e->d_reclen;
-			number = tierd_device_number(e->d_name);
+			number = zram_number(e->d_name);
 			if (number >= 0)
 				add_device((unsigned int)number);
 		}
@@ -610,7 +601,7 @@ static void write_state(void)
 		const struct device *d = &tierd.devices[i];
 
 		len += (size_t)snprintf(text + len, STATE_LINE, "zram%u %llu %llu %llu %llu %llu\n",
-					d->number, (unsigned long long)d->set.budget,
+					d->number, (unsigned long long)d->set.writeback_budget,
 					(unsigned long long)day_spent(d) * UNIT,
 					(unsigned long long)d->aged * UNIT,
 					(unsigned long long)d->ahead * UNIT,

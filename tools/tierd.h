@@ -15,14 +15,15 @@
 
 struct tierd_mark {
 	uint64_t bytes;
-	unsigned int percent;           /* of mem_limit, if it is not 0 */
+	uint64_t percent;       /* of mem_limit, if it is not 0; bytes do not count then */
 };
 
+/* By the names of their keys. */
 struct tierd_settings {
-	uint32_t writeback_age, recompress_age;         /* seconds; 0: none */
-	uint32_t recompress_cpu;                        /* percent of one CPU */
-	uint64_t budget;                                /* bytes in 24 hours; 0: no bound */
-	struct tierd_mark high, low;
+	uint64_t writeback_age, recompress_age;         /* seconds; 0: none */
+	uint64_t recompress_cpu;                        /* percent of one CPU */
+	uint64_t writeback_budget;                      /* bytes in 24 hours; 0: no bound */
+	struct tierd_mark writeback_high, writeback_low;
 };
 
 struct tierd_config {
@@ -38,8 +39,5 @@ struct tierd_config {
 void tierd_config_read(struct tierd_config *config, const char *path);
 const struct tierd_settings *tierd_settings_of(const struct tierd_config *config,
 					       unsigned int number);
-
-/* N of "zramN"; -1: it is another name. */
-int tierd_device_number(const char *name);
 
 #endif

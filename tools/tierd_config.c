@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* tierd_config.c - reads the configuration of `ebb tierd`. */
 #define _GNU_SOURCE
-#include "args.h"
 #include "tierd.h"
 
 #include <errno.h>
@@ -9,9 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What may be wrong with a value. */
-#define SECONDS "seconds, 0 to 4294967295"
-#define SIZE "bytes, as 8G: digits, then K, M, G, T or nothing"
+#include "args.h"
+#include "zram_stat.h"
+
+#define SECONDS NUMBER, 0, UINT32_MAX, "seconds, 0 to 4294967295"
+#define BYTES "bytes, as 8G: digits, then K, M, G, T or nothing"
+#define KEY(name) #name, offsetof(struct tierd_settings, name)
+
+static const struct key {
+	const char *name;
+	size_t at;              /* of its value, a uint64_t or a mark */
+	enum { NUMBER, SIZE, MARK } kind;
+	uint64_t least, most;   /* of a number */
+	const char *expected;
+} keys[] = {
+	{ KEY(writeback_age), SECONDS },
+	{ KEY(recompress_age), SECONDS },
+	{ KEY(recompress_cpu), NUMBER, 1, 100, "percent of one CPU, 1 to 100" },
+	{ KEY(writeback_budget), SIZE, 0, 0, BYTES },
+	{ KEY(writeback_high), MARK, 0, 0, BYTES ", or percent of mem_limit, 1% to 100%" },
+	{ KEY(writeback_low), MARK, 0, 0, BYTES ", or percent of mem_limit, 1% to 100%" },
+};
 
 struct place {
 	const char *path;
@@ -27,75 +44,39 @@ static const char *strip(char *text)
 	return text + strspn(text, " \t");
 }
 
-/* Digits and nothing else, at most most. */
-static bool parse_number(const char *text, uint64_t most, uint64_t *v)
-{
-	errno = 0;
-	if (!*text || text[strspn(text, "0123456789")])
-		return false;
-	*v = strtoull(text, NULL, 10);
-	return !errno && *v <= most;
-}
-
 static bool parse_mark(const char *text, struct tierd_mark *m)
 {
-	size_t len = strlen(text);
-	char digits[8];
-	uint64_t v;
+	const char *at = text;
 
-	memset(m, 0, sizeof(*m));
-	if (!len || text[len - 1] != '%')
-		return size_read(text, &m->bytes);
-	if (len > sizeof(digits))
-		return false;
-	memcpy(digits, text, len - 1);
-	digits[len - 1] = '\0';
-	if (!parse_number(digits, 100, &v) || !v)
-		return false;
-	m->percent = (unsigned int)v;
-	return true;
+	if (digits_read(&at, &m->percent) && !strcmp(at, "%"))
+		return m->percent && m->percent <= 100;
+	m->percent = 0;
+	return size_read(text, &m->bytes);
+}
+
+static bool parse_value(const struct key *k, const char *text, void *value)
+{
+	uint64_t *v = value;
+
+	if (k->kind == MARK)
+		return parse_mark(text, value);
+	if (k->kind == SIZE)
+		return size_read(text, v);
+	return digits_read(&text, v) && !*text && *v >= k->least && *v <= k->most;
 }
 
 static void set_value(const struct place *at, struct tierd_settings *s, const char *key,
 		      const char *value)
 {
-	const char *expected = NULL;
-	uint64_t v = 0;
+	const struct key *k = keys;
 
-	if (!strcmp(key, "writeback_age")) {
-		if (!parse_number(value, UINT32_MAX, &v))
-			expected = SECONDS;
-		s->writeback_age = (uint32_t)v;
-	} else if (!strcmp(key, "recompress_age")) {
-		if (!parse_number(value, UINT32_MAX, &v))
-			expected = SECONDS;
-		s->recompress_age = (uint32_t)v;
-	} else if (!strcmp(key, "recompress_cpu")) {
-		if (!parse_number(value, 100, &v) || !v)
-			expected = "percent of one CPU, 1 to 100";
-		s->recompress_cpu = (uint32_t)v;
-	} else if (!strcmp(key, "writeback_budget")) {
-		if (!size_read(value, &s->budget))
-			expected = SIZE;
-	} else if (!strcmp(key, "writeback_high") || !strcmp(key, "writeback_low")) {
-		if (!parse_mark(value, strcmp(key, "writeback_low") ? &s->high : &s->low))
-			expected = SIZE ", or percent of mem_limit, 1% to 100%";
-	} else {
+	while (k < keys + ARRAY_LEN(keys) && strcmp(k->name, key))
+		k++;
+	if (k == keys + ARRAY_LEN(keys))
 		fail("%s:%u: %s: no such key; expected writeback_age, writeback_high, writeback_low, "
 		     "writeback_budget, recompress_age or recompress_cpu", at->path, at->line, key);
-	}
-	if (expected)
-		fail("%s:%u: %s = %s: expected %s", at->path, at->line, key, value, expected);
-}
-
-int tierd_device_number(const char *name)
-{
-	uint64_t v;
-
-	if (strncmp(name, "zram", 4) || !parse_number(name + 4, INT32_MAX, &v) ||
-	    (name[4] == '0' && name[5]))
-		return -1;
-	return (int)v;
+	if (!parse_value(k, value, (char *)s + k->at))
+		fail("%s:%u: %s = %s: expected %s", at->path, at->line, key, value, k->expected);
 }
 
 static struct tierd_settings *add_section(const struct place *at, struct tierd_config *c,
@@ -106,7 +87,7 @@ static struct tierd_settings *add_section(const struct place *at, struct tierd_c
 
 	if (len > 2 && text[len - 1] == ']') {
 		text[len - 1] = '\0';
-		number = tierd_device_number(text + 1);
+		number = zram_number(text + 1);
 		text[len - 1] = ']';
 	}
 	if (number < 0)
@@ -126,13 +107,15 @@ static struct tierd_settings *add_section(const struct place *at, struct tierd_c
 /* Marks in the same unit can be compared now. */
 static void check_marks(const struct place *at, const struct tierd_settings *s)
 {
-	if (s->low.bytes > s->high.bytes && !s->high.percent)
-		fail("%s:%u: writeback_low = %llu: expected no more than writeback_high, %llu",
-		     at->path, at->line, (unsigned long long)s->low.bytes,
-		     (unsigned long long)s->high.bytes);
-	if (s->low.percent && s->low.percent > s->high.percent && !s->high.bytes)
-		fail("%s:%u: writeback_low = %u%%: expected no more than writeback_high, %u%%",
-		     at->path, at->line, s->low.percent, s->high.percent);
+	const struct tierd_mark *low = &s->writeback_low, *high = &s->writeback_high;
+	bool percent = low->percent && !high->bytes;
+	uint64_t l = percent ? low->percent : low->bytes;
+	uint64_t h = percent ? high->percent : high->bytes;
+	const char *unit = percent ? "%" : "";
+
+	if (l > h && (percent || !high->percent))
+		fail("%s:%u: writeback_low = %llu%s: expected no more than writeback_high, %llu%s",
+		     at->path, at->line, (unsigned long long)l, unit, (unsigned long long)h, unit);
 }
 
 void tierd_config_read(struct tierd_config *config, const char *path)

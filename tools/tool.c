@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,21 +16,30 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "text.h"
-
 static atomic_int caught;       /* the signal, which all threads look at */
 static bool progress_shown;
 static void (*clear_way)(void);
 
+static void put_line(const char *line)
+{
+	progress_end();
+	if (clear_way)
+		clear_way();
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
+}
+
+void no_memory(void)
+{
+	put_line("out of memory");
+	exit(EXIT_FAILED);
+}
+
 /* Names in it may hold anything: it stays one line, and sends a terminal nothing but text. */
 static char *line_of_text(const char *fmt, va_list ap)
 {
-	char *text, *line = NULL;
+	char *text = vxprintf(fmt, ap), *line = printable(text);
 
-	if (vasprintf(&text, fmt, ap) >= 0) {
-		line = printable(text);
-		free(text);
-	}
+	free(text);
 	return line;
 }
 
@@ -39,10 +47,7 @@ static void say(const char *fmt, va_list ap)
 {
 	char *line = line_of_text(fmt, ap);
 
-	progress_end();
-	if (clear_way)
-		clear_way();
-	fprintf(stderr, "%s: %s\n", program_invocation_short_name, line ? line : "out of memory for a message");
+	put_line(line);
 	free(line);
 }
 
@@ -99,7 +104,7 @@ void progress(const char *fmt, ...)
 	va_start(ap, fmt);
 	line = line_of_text(fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "\r\033[K%s", line ? line : "");
+	fprintf(stderr, "\r\033[K%s", line);
 	free(line);
 	fflush(stderr);
 	progress_shown = true;
@@ -204,16 +209,22 @@ void xunmap(void *p, size_t bytes)
 		fail("cannot unmap %zu bytes: %s", bytes, strerror(errno));
 }
 
+char *vxprintf(const char *fmt, va_list ap)
+{
+	char *text;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		no_memory();
+	return text;
+}
+
 char *xprintf(const char *fmt, ...)
 {
 	va_list ap;
 	char *text;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
+	text = vxprintf(fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		fail("out of memory for a line of text");
 	return text;
 }

@@ -13,6 +13,7 @@
 #ifndef EBB_TOOL_H
 #define EBB_TOOL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,17 @@ extern const struct command classes_command, pack_command, tierd_command, top_co
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Ends the program with 1, where there is no memory for another message. */
+void no_memory(void) __attribute__((noreturn));
+
+/*
+ * A copy of text, to be freed, in which what a terminal would not show as itself is escaped:
+ * "\n" as \x0a, a byte that is not UTF-8 as \xe9, a backslash as \\.
+ */
+char *printable(const char *text);
+/* Bytes of the first characters of len bytes of UTF-8. */
+size_t text_cut(const char *text, size_t len, unsigned int most);
 
 /* Has fn called before each of them: it takes what would hide the line off the terminal. */
 void before_messages(void (*fn)(void));
@@ -66,7 +78,9 @@ void sleep_us(uint64_t us);
 void *xalloc(size_t n, size_t size);
 void *xmap(size_t bytes);
 void xunmap(void *p, size_t bytes);
+/* The text, to be freed. */
 char *xprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+char *vxprintf(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 
 /* SplitMix64: a seed gives the same sequence on every machine. */
 static inline uint64_t rng_next(uint64_t *state)

@@ -3,12 +3,11 @@
  * ebb top: all zram devices of the machine, in-tree's and Ebb's alike, as a table that is
  * refreshed, as JSON, or in the text format of Prometheus.
  *
- * Sizes are in bytes.  A time is in microseconds in JSON, and in seconds for Prometheus.  A figure
- * that a device does not have is '-' in the table and null in JSON, and has no sample for
- * Prometheus.
+ * Sizes are in bytes.  A figure that a device does not have is '-' in the table and null in JSON,
+ * and has no sample for Prometheus.
  */
 #define _GNU_SOURCE
-#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 #include "args.h"
 #include "screen.h"
 #include "table.h"
-#include "text.h"
 #include "tierd.h"
 #include "zram_stat.h"
 
@@ -34,14 +32,14 @@ struct top {
 /* ---- the table ---- */
 
 enum cell_kind {
-	CELL_NAME,
+	CELL_DEVICE,
 	CELL_ALGORITHM,
+	CELL_BACKING,   /* and those before it are names */
 	CELL_SIZE,
 	CELL_RATIO,
 	CELL_RATE,
 	CELL_BUDGET,
 	CELL_DAY,
-	CELL_BACKING,
 };
 
 /* If a line is too short for all of them, there are two tables; the second starts with reads. */
@@ -50,7 +48,7 @@ static const struct shown {
 	enum zram_figure figure;
 	const char *title;      /* CELL_RATE: with "/s" behind it, or alone for the total */
 } shown[] = {
-	{ CELL_NAME,      0,                    "device" },
+	{ CELL_DEVICE,    0,                    "device" },
 	{ CELL_ALGORITHM, 0,                    "algorithm" },
 	{ CELL_SIZE,      ZRAM_DISKSIZE,        "size" },
 	{ CELL_SIZE,      ZRAM_STORED,          "stored" },
@@ -100,204 +98,100 @@ static bool memory_ratio(const struct zram_look *dev, double *ratio)
 	return true;
 }
 
-/* Characters of a name as it is shown. */
-static size_t shown_length(const char *name)
+/* What a device has in a column, in text or elsewhere; NULL: nothing. */
+static const char *cell(const struct shown *c, const struct zram_look *now,
+			const struct zram_look *before, bool rates, char text[40])
 {
-	char *text = printable(name);
-	size_t n = 0;
-
-	if (!text)
-		fail("out of memory for a line of text");
-	for (const char *c = text; *c; c++)
-		n += ((unsigned char)*c & 0xc0) != 0x80;
-	free(text);
-	return n;
-}
-
-/* A long name is cut, which the sign ~ tells. */
-static void set_name(struct table *t, const char *title, const char *name)
-{
-	char *copy = xprintf("%s~", name);
-	size_t end = strlen(name), most = (size_t)NAME_MOST * 4;
-
-	if (shown_length(name) <= NAME_MOST) {
-		table_text(t, title, name);
-		free(copy);
-		return;
-	}
-	if (end > most)
-		end = most;
-	do {
-		while (end && ((unsigned char)copy[--end] & 0xc0) == 0x80)
-			;
-		copy[end] = '~';
-		copy[end + 1] = '\0';
-	} while (end && shown_length(copy) > NAME_MOST);
-	table_text(t, title, copy);
-	free(copy);
-}
-
-/* "1.2G/8.0G": what was written back in 24 hours, and the budget, if there is one. */
-static void set_day(struct table *t, const char *title, const struct zram_look *dev)
-{
-	char spent[16], budget[16], text[40];
-
-	if (!zram_knows(dev, ZRAM_DAY_SPENT))
-		return;
-	human((double)dev->v[ZRAM_DAY_SPENT], spent);
-	if (zram_knows(dev, ZRAM_DAY_BUDGET) && dev->v[ZRAM_DAY_BUDGET])
-		snprintf(text, sizeof(text), "%s/%s", spent,
-			 human((double)dev->v[ZRAM_DAY_BUDGET], budget));
-	else
-		snprintf(text, sizeof(text), "%s", spent);
-	table_text(t, title, text);
-}
-
-static void set_cell(struct table *t, const struct shown *c, const struct zram_look *now,
-		     const struct zram_look *before, bool rates)
-{
-	char text[32];
-	double v;
+	bool known = zram_knows(now, c->figure);
+	double v = (double)now->v[c->figure];
+	char budget[16];
 
 	switch (c->kind) {
-	case CELL_NAME:
-		snprintf(text, sizeof(text), "zram%u", now->number);
-		table_text(t, c->title, text);
-		break;
+	case CELL_DEVICE:
+		snprintf(text, 40, "zram%u", now->number);
+		return text;
 	case CELL_ALGORITHM:
-		if (now->algorithm)
-			set_name(t, c->title, now->algorithm);
-		break;
+		return now->algorithm;
 	case CELL_BACKING:
-		if (now->backing_dev)
-			set_name(t, c->title, now->backing_dev);
-		break;
+		return now->backing_dev;
 	case CELL_SIZE:
-		if (zram_knows(now, c->figure))
-			table_text(t, c->title, human((double)now->v[c->figure], text));
-		break;
+		return known ? human(v, text) : NULL;
 	case CELL_RATIO:
-		if (memory_ratio(now, &v)) {
-			snprintf(text, sizeof(text), "%.2f", v);
-			table_text(t, c->title, text);
-		}
-		break;
+		if (!memory_ratio(now, &v))
+			return NULL;
+		snprintf(text, 40, "%.2f", v);
+		return text;
 	case CELL_RATE:
-		if (!rates && zram_knows(now, c->figure))
-			table_text(t, c->title, human((double)now->v[c->figure], text));
-		else if (rates && zram_rate(before, now, c->figure, &v))
-			table_text(t, c->title, human(v, text));
-		break;
+		if (rates)
+			known = zram_rate(before, now, c->figure, &v);
+		return known ? human(v, text) : NULL;
 	case CELL_BUDGET:
-		if (!zram_knows(now, ZRAM_BUDGET) || !zram_knows(now, ZRAM_BUDGET_ON))
-			break;
-		table_text(t, c->title, now->v[ZRAM_BUDGET_ON] ?
-			   human((double)now->v[ZRAM_BUDGET], text) : "off");
-		break;
+		if (!known || !zram_knows(now, ZRAM_BUDGET_ON))
+			return NULL;
+		return now->v[ZRAM_BUDGET_ON] ? human(v, text) : "off";
 	case CELL_DAY:
-		set_day(t, c->title, now);
-		break;
+		if (!known)
+			return NULL;
+		human(v, text);
+		if (now->v[ZRAM_DAY_BUDGET])
+			snprintf(text + strlen(text), 20, "/%s",
+				 human((double)now->v[ZRAM_DAY_BUDGET], budget));
+		return text;
 	}
+	return NULL;
 }
 
-/* Columns first .. end - 1 behind the names of the devices. */
-static void print_columns(FILE *out, const struct zram_looks *now, const struct zram_looks *before,
-			  bool rates, unsigned int first, unsigned int end)
+static struct table *devices_table(const struct zram_looks *now, const struct zram_looks *before,
+				   bool rates)
 {
-	struct column cols[SHOWN + 1] = { 0 };
-	struct shown cells[SHOWN];
-	char titles[SHOWN][16];
+	static struct column cols[SHOWN + 1];
+	static char titles[SHOWN][16];
 	struct table *t;
-	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < SHOWN; i++) {
-		if (i && (i < first || i >= end))
-			continue;
-		snprintf(titles[n], sizeof(titles[n]), "%s%s", shown[i].title,
+		bool name = shown[i].kind <= CELL_BACKING;
+
+		snprintf(titles[i], sizeof(titles[i]), "%s%s", shown[i].title,
 			 rates && shown[i].kind == CELL_RATE ? "/s" : "");
-		cells[n] = shown[i];
-		cells[n].title = cols[n].key = cols[n].title = titles[n];
-		cols[n].kind = shown[i].kind == CELL_NAME || shown[i].kind == CELL_ALGORITHM ||
-			       shown[i].kind == CELL_BACKING ? COL_TEXT : COL_RIGHT;
-		n++;
+		cols[i] = (struct column){ titles[i], titles[i], name ? COL_TEXT : COL_RIGHT,
+					   name ? NAME_MOST : 0 };
 	}
 	t = table_new(cols);
-	for (size_t d = 0; d < now->n; d++) {
-		const struct zram_look *dev = &now->dev[d];
-
+	for (const struct zram_look *dev = now->dev; dev < now->dev + now->n; dev++) {
 		table_row(t);
-		for (unsigned int i = 0; i < n; i++)
-			set_cell(t, &cells[i], dev, zram_find(before, dev->number), rates);
+		for (unsigned int i = 0; i < SHOWN; i++) {
+			char buf[40];
+			const char *text = cell(&shown[i], dev, zram_find(before, dev->number),
+						rates, buf);
+
+			if (text)
+				table_set(t, titles[i], json_string_nocheck(text));
+		}
 	}
-	table_print(t, out);
-	table_free(t);
+	return t;
 }
 
-static FILE *open_text(char **text, size_t *len)
-{
-	FILE *out = open_memstream(text, len);
-
-	if (!out)
-		fail("out of memory for a table");
-	return out;
-}
-
-static void close_text(FILE *out)
-{
-	if (fclose(out))
-		fail("out of memory for a table");
-}
-
-static void print_no_device(FILE *out, const struct top *top)
-{
-	char *where = printable(top->sysfs);
-
-	fprintf(out, "no zram device in %s/block\n", where ? where : "");
-	free(where);
-}
-
-/* One table, or two if a line of width characters is too short; 0: it never is. */
+/* One table, or two if a line of width characters is too short. */
 static void print_tables(FILE *out, const struct top *top, const struct zram_looks *now,
 			 const struct zram_looks *before, bool rates, unsigned int width)
 {
-	char *wide;
-	size_t len;
-	FILE *whole;
+	struct table *t = devices_table(now, before, rates);
+	char *where = printable(top->sysfs);
 
 	if (!now->n) {
-		print_no_device(out, top);
-		return;
-	}
-	whole = open_text(&wide, &len);
-	print_columns(whole, now, before, rates, 0, SHOWN);
-	close_text(whole);
-	if (!width || strcspn(wide, "\n") <= width) {
-		fputs(wide, out);
+		fprintf(out, "no zram device in %s/block\n", where);
+	} else if (table_width(t) <= width) {
+		table_print(t, out);
 	} else {
-		print_columns(out, now, before, rates, 0, SECOND_PART);
+		table_print_part(t, 1, SECOND_PART, out);
 		fputc('\n', out);
-		print_columns(out, now, before, rates, SECOND_PART, SHOWN);
+		table_print_part(t, SECOND_PART, SHOWN, out);
 	}
-	free(wide);
+	free(where);
+	table_free(t);
 }
 
 /* ---- JSON ---- */
-
-/* What JSON takes as text: a name that is not UTF-8 is escaped. */
-static json_t *name_json(const char *name)
-{
-	char *fit;
-	json_t *v;
-
-	if (!name)
-		return json_null();
-	if (is_utf8(name))
-		return json_string(name);
-	fit = printable(name);
-	v = fit ? json_string(fit) : NULL;
-	free(fit);
-	return v;
-}
 
 /* Its integers have a sign; a limit of 2^64 - 1 is a real. */
 static json_t *count_json(uint64_t v)
@@ -313,8 +207,8 @@ static json_t *device_json(const struct zram_look *now, const struct zram_look *
 
 	snprintf(name, sizeof(name), "zram%u", now->number);
 	json_set(o, "device", json_string(name));
-	json_set(o, "algorithm", name_json(now->algorithm));
-	json_set(o, "backing_dev", name_json(now->backing_dev));
+	json_set(o, "algorithm", now->algorithm ? json_name(now->algorithm) : json_null());
+	json_set(o, "backing_dev", now->backing_dev ? json_name(now->backing_dev) : json_null());
 	for (unsigned int f = 0; f < ZRAM_FIGURES; f++) {
 		const struct zram_figure_info *info = &zram_figure_infos[f];
 
@@ -357,28 +251,21 @@ static json_t *looks_json(const struct zram_looks *now, const struct zram_looks 
 	return doc;
 }
 
-static void print_json_line(FILE *out, json_t *doc)
-{
-	if (json_dumpf(doc, out, JSON_COMPACT | JSON_REAL_PRECISION(7)))
-		fail("out of memory for JSON");
-	fputc('\n', out);
-}
-
 /* ---- Prometheus's text format 0.0.4 ---- */
 
-static void print_label(const char *comma, const char *label, const char *value)
+static void print_label(const char *label, const char *value)
 {
-	char *fit = is_utf8(value) ? xprintf("%s", value) : printable(value);
+	json_t *name = json_name(value);
 
-	printf("%s%s=\"", comma, label);
-	for (const char *c = fit; c && *c; c++) {
+	printf(",%s=\"", label);
+	for (const char *c = json_string_value(name); *c; c++) {
 		if (*c == '\n')
 			fputs("\\n", stdout);
 		else
 			printf("%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
 	}
 	putchar('"');
-	free(fit);
+	json_decref(name);
 }
 
 static void print_metric(const char *name, const char *type, const char *help)
@@ -386,36 +273,20 @@ static void print_metric(const char *name, const char *type, const char *help)
 	printf("# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
 }
 
-/* Of a figure whose key ends in _us: in seconds, as is the custom there. */
-static char *metric_of(const struct zram_figure_info *info, bool *us)
-{
-	size_t len = strlen(info->key);
-
-	*us = len > 3 && !strcmp(info->key + len - 3, "_us");
-	return *us ? xprintf("%.*s_seconds", (int)len - 3, info->key) :
-		     xprintf("%s%s", info->key, info->counter ? "_total" : "");
-}
-
 static void print_figure(const struct zram_looks *looks, enum zram_figure f)
 {
 	const struct zram_figure_info *info = &zram_figure_infos[f];
-	bool named = false, us;
-	char *name = metric_of(info, &us);
+	bool counter = info->kind == COUNTER, named = false;
+	char *name = xprintf("%s%s", info->key, counter ? "_total" : "");
 
-	for (size_t d = 0; d < looks->n; d++) {
-		const struct zram_look *dev = &looks->dev[d];
-
+	for (const struct zram_look *dev = looks->dev; dev < looks->dev + looks->n; dev++) {
 		if (!zram_knows(dev, f))
 			continue;
 		if (!named)
-			print_metric(name, info->counter ? "counter" : "gauge", info->help);
+			print_metric(name, counter ? "counter" : "gauge", info->help);
 		named = true;
-		printf(PREFIX "%s{device=\"zram%u\"} ", name, dev->number);
-		if (us)
-			printf("%llu.%06llu\n", (unsigned long long)(dev->v[f] / 1000000),
-			       (unsigned long long)(dev->v[f] % 1000000));
-		else
-			printf("%llu\n", (unsigned long long)dev->v[f]);
+		printf(PREFIX "%s{device=\"zram%u\"} %llu\n", name, dev->number,
+		       (unsigned long long)dev->v[f]);
 	}
 	free(name);
 }
@@ -433,9 +304,9 @@ static void print_prometheus(const struct zram_looks *looks)
 
 		printf(PREFIX "info{device=\"zram%u\"", dev->number);
 		if (dev->algorithm)
-			print_label(",", "algorithm", dev->algorithm);
+			print_label("algorithm", dev->algorithm);
 		if (dev->backing_dev)
-			print_label(",", "backing_dev", dev->backing_dev);
+			print_label("backing_dev", dev->backing_dev);
 		puts("} 1");
 	}
 	for (unsigned int f = 0; f < ZRAM_FIGURES; f++)
@@ -469,12 +340,9 @@ static int look_once(const struct top *top, bool prometheus)
 	if (prometheus) {
 		print_prometheus(&looks);
 	} else if (top->json) {
-		json_t *doc = looks_json(&looks, &none);
-
-		json_print(doc, stdout);
-		json_decref(doc);
+		json_print(looks_json(&looks, &none), JSON_INDENT(2), stdout);
 	} else {
-		print_tables(stdout, top, &looks, &none, false, 0);
+		print_tables(stdout, top, &looks, &none, false, UINT_MAX);
 	}
 	status = looks.nwrong ? EXIT_FAILED : 0;
 	zram_looks_free(&looks);
@@ -487,8 +355,10 @@ static void show(const struct top *top, const struct zram_looks *now,
 {
 	char *text;
 	size_t len;
-	FILE *out = open_text(&text, &len);
+	FILE *out = open_memstream(&text, &len);
 
+	if (!out)
+		no_memory();
 	if (in_place) {
 		fprintf(out, "ebb top: %zu device%s, every %g s, in bytes; %s ends\n\n", now->n,
 			now->n == 1 ? "" : "s", (double)top->interval_ns / 1e9,
@@ -497,20 +367,18 @@ static void show(const struct top *top, const struct zram_looks *now,
 		for (size_t i = 0; i < now->nwrong; i++) {
 			char *line = printable(now->wrong[i]);
 
-			fprintf(out, "%s%s\n", i ? "" : "\n", line ? line : "");
+			fprintf(out, "%s%s\n", i ? "" : "\n", line);
 			free(line);
 		}
 	} else if (top->json) {
-		json_t *doc = looks_json(now, before);
-
-		print_json_line(out, doc);
-		json_decref(doc);
+		json_print(looks_json(now, before), JSON_COMPACT, out);
 	} else {
 		if (!first)
 			fputc('\n', out);
-		print_tables(out, top, now, before, true, 0);
+		print_tables(out, top, now, before, true, UINT_MAX);
 	}
-	close_text(out);
+	if (fclose(out))
+		no_memory();
 	if (in_place)
 		screen_show(text);
 	else
@@ -520,14 +388,13 @@ static void show(const struct top *top, const struct zram_looks *now,
 
 static void look_on(const struct top *top, bool in_place)
 {
-	struct zram_looks now, before = { 0 };
+	struct zram_looks now = { 0 }, before = { 0 };
 	enum wake why = WAKE_TIME;
 	bool first = true;
 	uint64_t next = now_ns();
 
 	if (in_place)
 		screen_open();
-	memset(&now, 0, sizeof(now));
 	while (why != WAKE_QUIT) {
 		if (why == WAKE_TIME) {
 			zram_looks_free(&before);

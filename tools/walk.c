@@ -19,47 +19,34 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static const char *type_name(mode_t mode)
-{
-	switch (mode & S_IFMT) {
-	case S_IFIFO:
-		return "is a FIFO";
-	case S_IFSOCK:
-		return "is a socket";
-	case S_IFCHR:
-	case S_IFBLK:
-		return "is a device";
-	case S_IFLNK:
-		return "is a symbolic link";
-	}
-	return "is neither a file nor a folder";
-}
-
 /* One entry; false ends the walk. */
-static bool visit(const FTSENT *e, const struct walk_ops *ops, void *arg)
+static bool visit(const FTSENT *e, walk_file_fn *file, walk_other_fn *other, void *arg)
 {
 	bool named = e->fts_level == FTS_ROOTLEVEL;
+	const char *what = NULL;
 
 	switch (e->fts_info) {
 	case FTS_F:
-		return e->fts_statp->st_size == 0 || ops->file(arg, e->fts_path, e->fts_statp);
+		return e->fts_statp->st_size == 0 || file(arg, e->fts_path, e->fts_statp);
 	case FTS_NS:
 	case FTS_ERR:
 	case FTS_DNR:
-		ops->other(arg, e->fts_path, true, strerror(e->fts_errno));
-		return true;
-	case FTS_SL:
+		named = true;
+		what = strerror(e->fts_errno);
+		break;
 	case FTS_SLNONE:
+		what = strerror(ENOENT);
+		break;
+	case FTS_SL:
 	case FTS_DEFAULT:
-		ops->other(arg, e->fts_path, named,
-			   named && e->fts_info == FTS_SLNONE ? strerror(ENOENT) :
-			   type_name(e->fts_statp->st_mode));
-		return true;
+		what = "is neither a file nor a folder";
 	}
+	if (what && other)
+		other(arg, e->fts_path, named, what);
 	return true;
 }
 
-void walk(char *const *paths, const struct walk_ops *ops, void *arg)
+void walk(char *const *paths, walk_file_fn *file, walk_other_fn *other, void *arg)
 {
 	bool more = true;
 
@@ -70,7 +57,8 @@ void walk(char *const *paths, const struct walk_ops *ops, void *arg)
 
 		/* fts_open() gives up on an empty path for the whole list. */
 		if (!**paths) {
-			ops->other(arg, "''", true, strerror(ENOENT));
+			if (other)
+				other(arg, "''", true, strerror(ENOENT));
 			continue;
 		}
 		fts = fts_open(one, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
@@ -79,7 +67,7 @@ void walk(char *const *paths, const struct walk_ops *ops, void *arg)
 		errno = 0;
 		while (more && (e = fts_read(fts))) {
 			stop_if_interrupted();
-			more = visit(e, ops, arg);
+			more = visit(e, file, other, arg);
 			errno = 0;
 		}
 		if (more && errno)

@@ -10,18 +10,16 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-struct walk_ops {
-	/* A regular file that is not empty.  False ends the walk. */
-	bool (*file)(void *arg, const char *path, const struct stat *st);
-	/* Something else, or unreadable.  named: it is one of the paths asked for. */
-	void (*other)(void *arg, const char *path, bool named, const char *what);
-};
+/* A regular file that is not empty.  False ends the walk. */
+typedef bool walk_file_fn(void *arg, const char *path, const struct stat *st);
+/* Something else, or unreadable.  named: it is one of the paths asked for. */
+typedef void walk_other_fn(void *arg, const char *path, bool named, const char *what);
 
 /*
- * Walks the paths (NULL at the end) in the order given, folders sorted by name.  A symbolic
- * link is followed where it is one of the paths, not below them.
+ * Walks the paths (NULL at the end) in the order given, folders sorted by name; other may be NULL.
+ * A symbolic link is followed where it is one of the paths, not below them.
  */
-void walk(char *const *paths, const struct walk_ops *ops, void *arg);
+void walk(char *const *paths, walk_file_fn *file, walk_other_fn *other, void *arg);
 
 /* A file that is read page by page.  Pages of a sparse file that are holes are passed over. */
 struct walk_file {

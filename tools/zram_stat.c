@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Which figure stands where is a table.  Kernels add fields at a line's end, and older ones lack
- * the later: those are optional, and what comes after the last one that is wanted is not looked at.
+ * zram_stat.c - reads the files of zram devices, and computes what they do not say themselves.
  */
 #define _GNU_SOURCE
 #include "zram_stat.h"
@@ -9,155 +8,68 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tool.h"
+#include "args.h"
 
-#define FILE_MOST 4096      /* of sysfs: a page */
 #define FIELDS_MOST 24
 
-enum unit { ONE = 1, SECTOR = 512, BLOCK = 4096, PAGE = 0 };
-
-/* The figures of one file stand together, so that it is read once. */
-static const struct source {
-	const char *file;
-	unsigned int field;
-	bool optional;
-	enum unit unit;
-	enum zram_figure figure;
-} sources[] = {
-	{ "disksize",                0, false, ONE,    ZRAM_DISKSIZE },
-	{ "mm_stat",                 0, false, ONE,    ZRAM_STORED },
-	{ "mm_stat",                 1, false, ONE,    ZRAM_COMPRESSED },
-	{ "mm_stat",                 2, false, ONE,    ZRAM_USED },
-	{ "mm_stat",                 3, false, ONE,    ZRAM_LIMIT },
-	{ "mm_stat",                 4, false, ONE,    ZRAM_USED_MAX },
-	{ "mm_stat",                 5, false, PAGE,   ZRAM_SAME },
-	{ "mm_stat",                 6, false, PAGE,   ZRAM_COMPACTED },
-	{ "mm_stat",                 7, true,  PAGE,   ZRAM_HUGE },
-	{ "stat",                    2, false, SECTOR, ZRAM_READ },
-	{ "stat",                    6, false, SECTOR, ZRAM_WRITTEN },
-	{ "io_stat",                 0, false, ONE,    ZRAM_FAILED_READS },
-	{ "io_stat",                 1, false, ONE,    ZRAM_FAILED_WRITES },
-	{ "io_stat",                 3, false, PAGE,   ZRAM_FREED },
-	{ "bd_stat",                 0, false, BLOCK,  ZRAM_BACKED },
-	{ "bd_stat",                 1, false, BLOCK,  ZRAM_BACKING_READ },
-	{ "bd_stat",                 2, false, BLOCK,  ZRAM_BACKING_WRITTEN },
-	{ "writeback_limit",         0, false, BLOCK,  ZRAM_BUDGET },
-	{ "writeback_limit_enable",  0, false, ONE,    ZRAM_BUDGET_ON },
-	{ "release_stat",            0, false, ONE,    ZRAM_HELD },
-	{ "release_stat",            1, false, ONE,    ZRAM_HELD_MAX },
-	{ "release_limit",           0, false, ONE,    ZRAM_HELD_LIMIT },
-	{ "diskseq",                 0, false, ONE,    ZRAM_DISKSEQ },
-};
-
 const struct zram_figure_info zram_figure_infos[ZRAM_FIGURES] = {
-	[ZRAM_DISKSIZE] = { "disksize_bytes", false, "Size of the device." },
-	[ZRAM_STORED] = { "stored_bytes", false,
-		"Pages that hold something, before compression, written-back ones included." },
-	[ZRAM_COMPRESSED] = { "compressed_bytes", false, "Compressed size of what is in memory." },
-	[ZRAM_USED] = { "memory_used_bytes", false, "Memory that the pool takes." },
-	[ZRAM_LIMIT] = { "memory_limit_bytes", false, "Most memory the pool may take; 0 is no limit." },
-	[ZRAM_USED_MAX] = { "memory_used_max_bytes", false, "Most memory the pool took." },
-	[ZRAM_SAME] = { "same_bytes", false, "Stored pages of one repeated word, which take no memory." },
-	[ZRAM_OBJECTS] = { "objects_bytes", false,
-		"Stored pages that are objects in memory: neither same-filled nor written back." },
-	[ZRAM_HUGE] = { "huge_bytes", false, "Those of the objects that did not compress." },
-	[ZRAM_BACKED] = { "backed_bytes", false, "Stored pages that are on the backing device." },
-	[ZRAM_COMPACTED] = { "compacted_bytes", true, "Memory that compaction gave back." },
-	[ZRAM_READ] = { "read_bytes", true, "Read from the device." },
-	[ZRAM_WRITTEN] = { "written_bytes", true, "Written to the device." },
-	[ZRAM_FREED] = { "freed_bytes", true, "Pages freed by swap or by a discard." },
-	[ZRAM_FAILED_READS] = { "failed_reads", true, "Reads that failed." },
-	[ZRAM_FAILED_WRITES] = { "failed_writes", true, "Writes that failed." },
-	[ZRAM_BACKING_READ] = { "backing_read_bytes", true, "Read from the backing device." },
-	[ZRAM_BACKING_WRITTEN] = { "backing_written_bytes", true, "Written to the backing device." },
-	[ZRAM_BUDGET] = { "writeback_limit_bytes", false,
-		"What may still be written to the backing device, if the limit is enabled." },
-	[ZRAM_BUDGET_ON] = { "writeback_limit_enabled", false, "1 if writeback_limit holds." },
-	[ZRAM_HELD] = { "held_back_bytes", false, "Freed objects that wait for Ebb's worker." },
-	[ZRAM_HELD_MAX] = { "held_back_max_bytes", false, "Most bytes that were held back." },
-	[ZRAM_HELD_LIMIT] = { "held_back_limit_bytes", false, "Most bytes that may be held back." },
-	[ZRAM_DAY_BUDGET] = { "writeback_budget_bytes", false,
-		"What ebb tierd may have written back in any 24 hours; 0 is no bound." },
-	[ZRAM_DAY_SPENT] = { "writeback_24h_bytes", false, "Written back in the last 24 hours." },
-	[ZRAM_AGED] = { "writeback_aged_bytes", true, "Written back by ebb tierd for its age." },
-	[ZRAM_AHEAD] = { "writeback_ahead_bytes", true, "Written back by it ahead of need." },
-	[ZRAM_SAVED] = { "recompress_saved_bytes", true,
-		"Compressed bytes that its recompression saved." },
+#define ZRAM_INFO(name, ...) [ZRAM_##name] = { __VA_ARGS__ },
+	ZRAM_FIGURES_ALL(ZRAM_INFO)
+#undef ZRAM_INFO
 };
 
 /* ---- one file ---- */
 
-/*
- * Its text without the last newline, in buf; -errno otherwise, with *why for EINVAL.  What does
- * not end in a newline was cut short: its last number may be another one.
- */
-static int read_line(int dir, const char *file, char buf[FILE_MOST + 1], const char **why)
+/* What does not end in a newline was cut short: its last number may be another one. */
+const char *zram_read(int dir, const char *file, char text[ZRAM_TEXT + 1])
 {
 	int fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	size_t len = 0;
 	ssize_t n = 0;
 	struct stat st;
-	int err = 0;
+	int err;
 
-	*why = NULL;
 	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st)) {
-		err = -errno;
-	} else if (!S_ISREG(st.st_mode)) {
-		*why = "expected a regular file";
-	} else {
-		while (len <= FILE_MOST &&
-		       (n = read(fd, buf + len, FILE_MOST + 1 - len)) != 0) {
-			if (n > 0)
-				len += (size_t)n;
-			else if (errno != EINTR)
-				break;
-		}
-		err = n < 0 ? -errno : 0;
+		return errno == ENOENT ? "" : strerror(errno);
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return "expected a regular file";
 	}
+	while (len <= ZRAM_TEXT && (n = read(fd, text + len, ZRAM_TEXT + 1 - len)) > 0)
+		len += (size_t)n;
+	err = errno;
 	close(fd);
-	if (err)
-		return err;
-	if (!*why && (!len || len > FILE_MOST || buf[len - 1] != '\n' ||
-		      memchr(buf, '\0', len)))
-		*why = "expected a whole line";
-	if (*why)
-		return -EINVAL;
-	buf[len - 1] = '\0';
-	return 0;
+	if (n < 0)
+		return err == ENOENT ? "" : strerror(err);
+	if (!len || len > ZRAM_TEXT || text[len - 1] != '\n' || memchr(text, '\0', len))
+		return "expected a whole line";
+	text[len - 1] = '\0';
+	return NULL;
 }
 
-/* The first numbers in a line, up to its end or another word; how many, never more than most. */
-static unsigned int read_numbers(const char *at, uint64_t *v, unsigned int most, bool *other)
+unsigned int zram_read_numbers(const char **text, uint64_t *v, unsigned int most)
 {
 	unsigned int n = 0;
 
 	while (n < most) {
-		char *end;
+		const char *at = *text + strspn(*text, " \t");
 
-		at += strspn(at, " \t");
-		if (*at < '0' || *at > '9')
-			break;
-		errno = 0;
-		v[n] = strtoull(at, &end, 10);
-		if (errno || (*end && *end != ' ' && *end != '\t'))
+		if (!digits_read(&at, &v[n]) || (*at && *at != ' ' && *at != '\t'))
 			break;
 		n++;
-		at = end;
+		*text = at;
 	}
-	*other = n < most && *at;
+	*text += strspn(*text, " \t");
 	return n;
 }
 
-static uint64_t in_bytes(uint64_t v, enum unit unit)
+static uint64_t in_bytes(uint64_t v, unsigned int unit)
 {
 	uint64_t scale = unit == PAGE ? (uint64_t)sysconf(_SC_PAGESIZE) : unit;
 
@@ -173,68 +85,71 @@ struct visit {
 	int dir;
 };
 
+static void set_figure(struct zram_look *dev, unsigned int f, uint64_t v)
+{
+	dev->v[f] = v;
+	dev->known |= (uint64_t)1 << f;
+}
+
 static void add_wrong(const struct visit *visit, const char *file, const char *why)
 {
 	struct zram_looks *l = visit->looks;
 
 	l->wrong = realloc(l->wrong, (l->nwrong + 1) * sizeof(*l->wrong));
 	if (!l->wrong)
-		fail("out of memory for a list of files");
+		no_memory();
 	l->wrong[l->nwrong++] = xprintf("%s/block/zram%u/%s: %s", visit->sysfs, visit->dev->number,
 					file, why);
 }
 
 /* False: there is nothing to be had from it, and it is named unless it is not there. */
-static bool visit_file(const struct visit *visit, const char *file, char buf[FILE_MOST + 1])
+static bool visit_file(const struct visit *visit, const char *file, char text[ZRAM_TEXT + 1])
 {
-	const char *why;
-	int err = read_line(visit->dir, file, buf, &why);
+	const char *why = zram_read(visit->dir, file, text);
 
-	if (err && err != -ENOENT)
-		add_wrong(visit, file, err == -EINVAL && why ? why : strerror(-err));
-	return !err;
+	if (why && *why)
+		add_wrong(visit, file, why);
+	return !why;
 }
 
-/* The figures of the file of sources[first]; returns where those of the next one start. */
-static size_t visit_numbers(const struct visit *visit, size_t first)
+/* The figures of the file of figure first; returns where those of the next one start. */
+static unsigned int visit_numbers(const struct visit *visit, unsigned int first)
 {
-	const char *file = sources[first].file;
-	unsigned int n, least = 0, most = 0;
-	char buf[FILE_MOST + 1], why[64];
+	const struct zram_figure_info *infos = zram_figure_infos;
+	const char *file = infos[first].file, *at;
+	unsigned int n, least = 0, most = 0, end = first;
+	char text[ZRAM_TEXT + 1], why[64];
 	uint64_t v[FIELDS_MOST];
-	size_t end = first;
-	bool other;
 
-	for (; end < ARRAY_LEN(sources) && !strcmp(sources[end].file, file); end++) {
-		most = sources[end].field + 1;
-		if (!sources[end].optional)
+	for (; end < ZRAM_FIGURES && infos[end].file && !strcmp(infos[end].file, file); end++) {
+		most = infos[end].field + 1;
+		/* Which kernels before 4.18 lack. */
+		if (end != ZRAM_HUGE)
 			least = most;
 	}
-	if (!visit_file(visit, file, buf))
+	if (!visit_file(visit, file, text))
 		return end;
-	n = read_numbers(buf, v, most, &other);
-	if (n < least || other) {
+	at = text;
+	n = zram_read_numbers(&at, v, most);
+	if (n < least || (n < most && *at)) {
 		snprintf(why, sizeof(why), "expected %u number%s", most, most > 1 ? "s" : "");
 		add_wrong(visit, file, why);
 		return end;
 	}
-	for (const struct source *s = &sources[first]; s < &sources[end]; s++) {
-		if (s->field >= n)
-			continue;
-		visit->dev->v[s->figure] = in_bytes(v[s->field], s->unit);
-		visit->dev->known |= (uint64_t)1 << s->figure;
-	}
+	for (unsigned int f = first; f < end; f++)
+		if (infos[f].field < n)
+			set_figure(visit->dev, f, in_bytes(v[infos[f].field], infos[f].unit));
 	return end;
 }
 
 /* "[lzo-rle] lzo lz4": the one between the brackets. */
 static char *visit_algorithm(const struct visit *visit)
 {
-	char buf[FILE_MOST + 1], *open, *close;
+	char text[ZRAM_TEXT + 1], *open, *close;
 
-	if (!visit_file(visit, "comp_algorithm", buf))
+	if (!visit_file(visit, "comp_algorithm", text))
 		return NULL;
-	open = strchr(buf, '[');
+	open = strchr(text, '[');
 	close = open ? strchr(open, ']') : NULL;
 	if (!close || close == open + 1) {
 		add_wrong(visit, "comp_algorithm", "expected one name in brackets");
@@ -245,11 +160,11 @@ static char *visit_algorithm(const struct visit *visit)
 
 static char *visit_backing_dev(const struct visit *visit)
 {
-	char buf[FILE_MOST + 1];
+	char text[ZRAM_TEXT + 1];
 
-	if (!visit_file(visit, "backing_dev", buf) || !strcmp(buf, "none"))
+	if (!visit_file(visit, "backing_dev", text) || !strcmp(text, "none"))
 		return NULL;
-	return xprintf("%s", buf);
+	return xprintf("%s", text);
 }
 
 /* The files are read one after the other, so what they say together may be a little off. */
@@ -261,10 +176,8 @@ static void compute_objects(struct zram_look *dev, bool can_back)
 	if (!zram_knows(dev, ZRAM_STORED) || (can_back && !zram_knows(dev, ZRAM_BACKED)))
 		return;
 	left -= v[ZRAM_SAME] < left ? v[ZRAM_SAME] : left;
-	if (can_back)
-		left -= v[ZRAM_BACKED] < left ? v[ZRAM_BACKED] : left;
-	dev->v[ZRAM_OBJECTS] = left;
-	dev->known |= (uint64_t)1 << ZRAM_OBJECTS;
+	left -= v[ZRAM_BACKED] < left ? v[ZRAM_BACKED] : left;
+	set_figure(dev, ZRAM_OBJECTS, left);
 }
 
 static void look_free(struct zram_look *dev)
@@ -281,6 +194,7 @@ static bool look(struct zram_looks *looks, const char *sysfs, int block, struct 
 {
 	struct visit visit = { looks, dev, sysfs, -1 };
 	size_t wrong_before = looks->nwrong;
+	unsigned int f = 0;
 	char name[32];
 	bool there;
 
@@ -289,8 +203,8 @@ static bool look(struct zram_looks *looks, const char *sysfs, int block, struct 
 	if (visit.dir < 0)
 		return false;
 	dev->at_ns = now_ns();
-	for (size_t i = 0; i < ARRAY_LEN(sources);)
-		i = visit_numbers(&visit, i);
+	while (f < ZRAM_FIGURES)
+		f = zram_figure_infos[f].file ? visit_numbers(&visit, f) : f + 1;
 	dev->algorithm = visit_algorithm(&visit);
 	dev->backing_dev = visit_backing_dev(&visit);
 	compute_objects(dev, !faccessat(visit.dir, "bd_stat", F_OK, 0));
@@ -306,25 +220,20 @@ static bool look(struct zram_looks *looks, const char *sysfs, int block, struct 
 
 /* ---- all devices ---- */
 
-/* "zram7"; other names are of no zram device, whoever made them. */
-static bool read_name(const char *name, unsigned int *number)
+int zram_number(const char *name)
 {
-	uint64_t v = 0;
+	const char *at = name + 4;
+	uint64_t v;
 
-	if (strncmp(name, "zram", 4) || !name[4] || strlen(name) > 4 + 10 ||
-	    name[4 + strspn(name + 4, "0123456789")] || (name[4] == '0' && name[5]))
-		return false;
-	for (name += 4; *name; name++)
-		v = v * 10 + (uint64_t)(*name - '0');
-	*number = (unsigned int)v;
-	return v <= INT32_MAX;
+	if (strncmp(name, "zram", 4) || !digits_read(&at, &v) || *at || v > INT32_MAX ||
+	    (name[4] == '0' && name[5]))
+		return -1;
+	return (int)v;
 }
 
-static int compare_numbers(const void *a, const void *b)
+static int is_device(const struct dirent *e)
 {
-	unsigned int x = *(const unsigned int *)a, y = *(const unsigned int *)b;
-
-	return (x > y) - (x < y);
+	return zram_number(e->d_name) >= 0;
 }
 
 /* Lines "zramN" and five numbers, of devices that may be gone; without the daemon no file. */
@@ -338,10 +247,8 @@ static void look_at_state(const char *state, struct zram_looks *looks)
 			   &v[3], &v[4]) == 6)
 		for (size_t d = 0; d < looks->n; d++)
 			for (unsigned int i = 0; looks->dev[d].number == number &&
-						 i < ARRAY_LEN(v); i++) {
-				looks->dev[d].v[ZRAM_DAY_BUDGET + i] = v[i];
-				looks->dev[d].known |= (uint64_t)1 << (ZRAM_DAY_BUDGET + i);
-			}
+						 i < ARRAY_LEN(v); i++)
+				set_figure(&looks->dev[d], ZRAM_DAY_BUDGET + i, v[i]);
 	if (f)
 		fclose(f);
 }
@@ -349,37 +256,26 @@ static void look_at_state(const char *state, struct zram_looks *looks)
 void zram_look_all(const char *sysfs, const char *state, struct zram_looks *looks)
 {
 	char *path = xprintf("%s/block", sysfs);
-	unsigned int *numbers = NULL, number;
-	struct dirent *entry;
-	size_t n = 0;
-	DIR *block;
+	int block = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = -1;
+	struct dirent **names;
 
 	memset(looks, 0, sizeof(*looks));
-	block = opendir(path);
-	if (!block)
+	if (block >= 0)
+		n = scandirat(block, ".", &names, is_device, versionsort);
+	if (n < 0)
 		fail("%s: %s; expected the block devices of a sysfs", path, strerror(errno));
-	while ((entry = readdir(block))) {
-		if (!read_name(entry->d_name, &number))
-			continue;
-		numbers = realloc(numbers, (n + 1) * sizeof(*numbers));
-		if (!numbers)
-			fail("out of memory for a list of devices");
-		numbers[n++] = number;
-	}
-	if (n)
-		qsort(numbers, n, sizeof(*numbers), compare_numbers);
-	looks->dev = xalloc(n, sizeof(*looks->dev));
-	for (size_t i = 0; i < n; i++) {
+	looks->dev = xalloc((size_t)n, sizeof(*looks->dev));
+	for (int i = 0; i < n; i++) {
 		struct zram_look *dev = &looks->dev[looks->n];
 
 		memset(dev, 0, sizeof(*dev));
-		dev->number = numbers[i];
-		if (look(looks, sysfs, dirfd(block), dev))
-			looks->n++;
+		dev->number = (unsigned int)zram_number(names[i]->d_name);
+		looks->n += look(looks, sysfs, block, dev);
+		free(names[i]);
 	}
+	free(names);
 	look_at_state(state, looks);
-	closedir(block);
-	free(numbers);
+	close(block);
 	free(path);
 }
 

@@ -23,7 +23,6 @@
 #include "commit.h"
 #include "memory.h"
 #include "team.h"
-#include "text.h"
 
 static const struct bench *const benches[] = {
 	&release_bench, &store_bench, &density_bench, &units_bench, &malloc_bench, &latency_bench,
@@ -94,9 +93,12 @@ static void check_out(const char *path)
 
 static void check_size(const struct bench_opts *o)
 {
-	uint64_t n = bench->copies + (bench->copies_each ? count_list_max(&o->threads) : 0), most;
+	uint64_t n = bench->copies, threads = 0, most;
 	char size[32], text[32];
 
+	for (unsigned int i = 0; bench->copies_each && i < o->threads.n; i++)
+		threads = o->threads.v[i] > threads ? o->threads.v[i] : threads;
+	n += threads;
 	most = memory_bytes() / n;
 	if (o->size > most)
 		usage_fail("--size %s: so much is needed %llu times; expected at most %s",
@@ -246,14 +248,14 @@ static void add_row(struct table *t, const struct bench_run *r, unsigned int par
 	size_t n = r->o->rounds;
 	double *x = xalloc(n, sizeof(*x));
 	struct label labels[8];
+	unsigned int nlabels = labels_of(r, part, labels);
 
 	table_row(t);
-	for (unsigned int i = labels_of(r, part, labels); i-- > 0;)
-		if (labels[i].text)
-			table_text(t, labels[i].key, labels[i].text);
-		else
-			table_int(t, labels[i].key, labels[i].number);
+	for (unsigned int i = 0; i < nlabels; i++)
+		table_set(t, labels[i].key, labels[i].text ? json_string(labels[i].text) :
+			  json_integer((json_int_t)labels[i].number));
 	for (const struct column *c = bench->columns; c->key; c++) {
+		size_t col = nlabels + (size_t)(c - bench->columns);
 		bool none = false;
 
 		for (size_t i = 0; i < n; i++) {
@@ -263,11 +265,9 @@ static void add_row(struct table *t, const struct bench_run *r, unsigned int par
 		if (none)
 			continue;
 		if (c->kind == COL_SPREAD)
-			table_spread(t, c->key, x, n);
-		else if (c->kind == COL_REAL)
-			table_real(t, c->key, median(x, n));
+			table_spread(t, col, x, n);
 		else
-			table_int(t, c->key, (uint64_t)median(x, n));
+			table_number(t, col, median(x, n));
 	}
 	free(x);
 }
@@ -371,15 +371,6 @@ static void read_model(char *model, size_t len)
 		fclose(f);
 }
 
-static json_t *text_of(const char *text)
-{
-	char *line = printable(text);
-	json_t *said = line ? json_string(line) : NULL;
-
-	free(line);
-	return said;
-}
-
 /* Facts of this machine, and of this run, that a figure depends on. */
 static json_t *machine_facts(void)
 {
@@ -393,7 +384,7 @@ static json_t *machine_facts(void)
 	if (uname(&u) || !gmtime_r(&now, &tm) ||
 	    !strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm))
 		fail("cannot tell the kernel's name or the date");
-	json_set(facts, "cpu_model", text_of(*cpu ? cpu : u.machine));
+	json_set(facts, "cpu_model", json_name(*cpu ? cpu : u.machine));
 	json_set(facts, "cpus", json_integer(team_cpus()));
 	json_set(facts, "memory_bytes", json_integer((json_int_t)machine_bytes()));
 	json_set(facts, "kernel", json_sprintf("%s %s %s", u.sysname, u.release, u.machine));
@@ -401,7 +392,7 @@ static json_t *machine_facts(void)
 	json_set(facts, "page_bytes", json_integer((json_int_t)ebb_page_size()));
 	json_set(facts, "load_at_start", json_real(load_at_start));
 	json_set(facts, "commit", json_string(EBB_COMMIT));
-	json_set(facts, "command", text_of(typed));
+	json_set(facts, "command", json_name(typed));
 	json_set(facts, "date", json_string(date));
 	return facts;
 }
@@ -439,7 +430,7 @@ static int report(const struct bench_opts *o, const struct table *t)
 	json_set(doc, "machine", machine_facts());
 	json_set(doc, "rows", table_rows(t));
 	if (o->json)
-		json_print(doc, stdout);
+		json_print(json_incref(doc), JSON_INDENT(2), stdout);
 	else
 		table_print(t, stdout);
 	status = o->out ? write_document(doc, o->out) : 0;
@@ -491,13 +482,8 @@ int main(int argc, char **argv)
 {
 	size_t i = 0;
 
-	typed = xprintf("%s", argv[0]);
-	for (int k = 1; k < argc; k++) {
-		char *more = xprintf("%s %s", typed, argv[k]);
-
-		free(typed);
-		typed = more;
-	}
+	for (int k = 0; k < argc; k++)
+		typed = text_append(typed, " ", argv[k]);
 	if (argc < 2)
 		usage_fail("no bench given; expected one of those that --help lists");
 	if (!strcmp(argv[1], "--help")) {

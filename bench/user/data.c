@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "ebb.h"
-#include "text.h"
+#include "table.h"
 #include "tool.h"
 #include "walk.h"
 
@@ -84,21 +84,15 @@ static bool load_file(void *arg, const char *path, const struct stat *st)
 	return set->count < l->most;
 }
 
-static void skip_other(void *arg, const char *path, bool named, const char *what)
-{
-	(void)arg, (void)path, (void)named, (void)what;
-}
-
 static void load_tree(struct page_set *set, size_t most, const char *root,
 		      const struct part *part)
 {
-	static const struct walk_ops ops = { .file = load_file, .other = skip_other };
 	struct loader l = { .set = set, .most = most, .part = part };
 	char *path = xprintf("%s", root);
 	char *const paths[] = { path, NULL };
 
 	if (set->count < most)
-		walk(paths, &ops, &l);
+		walk(paths, load_file, NULL, &l);
 	free(path);
 }
 
@@ -128,10 +122,12 @@ static void make_mix(struct page_set *set, size_t most)
 
 void data_check(const char *name)
 {
+	json_t *text = json_string(name);
 	struct page_set first;
 
-	if (!is_utf8(name))
+	if (!text)
 		usage_fail("--data %s: is not UTF-8; expected a name that JSON can hold", name);
+	json_decref(text);
 	data_load(&first, name, ebb_page_size(), 0);
 	data_unload(&first);
 }
