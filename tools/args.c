@@ -53,30 +53,29 @@ bool size_read(const char *text, uint64_t *bytes)
 	return at && (!*text || !strcmp(text, "iB"));
 }
 
-static void set_size(const struct opt *o, const char *text)
+static const char *number_text(const struct opt *o, uint64_t v, char text[32])
+{
+	if (o->kind == OPT_SIZE)
+		return size_text(v, text);
+	snprintf(text, 32, "%llu", (unsigned long long)v);
+	return text;
+}
+
+static uint64_t read_number(const struct opt *o, const char *text)
 {
 	char min[32], max[32], step[32];
+	const char *at = text;
+	bool size = o->kind == OPT_SIZE;
 	uint64_t v;
 
-	if (!size_read(text, &v))
-		usage_fail("--%s %s: expected a size such as 4096, 64K, 256M or 1G", o->name, text);
-	if (v < o->min || v > o->max)
-		usage_fail("--%s %s: expected a size from %s to %s", o->name, text,
-			   size_text(o->min, min), size_text(o->max, max));
+	if (!(size ? size_read(text, &v) : digits_read(&at, &v) && !*at) ||
+	    v < o->min || v > o->max)
+		usage_fail("--%s %s: expected a %s from %s to %s", o->name, text,
+			   size ? "size, as 64K or 1G," : "whole number",
+			   number_text(o, o->min, min), number_text(o, o->max, max));
 	if (o->step && v % o->step)
 		usage_fail("--%s %s: expected a multiple of the page size, %s", o->name, text,
 			   size_text(o->step, step));
-	*(uint64_t *)o->value = v;
-}
-
-static uint64_t read_count(const struct opt *o, const char *text)
-{
-	const char *at = text;
-	uint64_t v;
-
-	if (!digits_read(&at, &v) || *at || v < o->min || v > o->max)
-		usage_fail("--%s %s: expected a whole number from %llu to %llu", o->name, text,
-			   (unsigned long long)o->min, (unsigned long long)o->max);
 	return v;
 }
 
@@ -150,17 +149,15 @@ static void set_value(const struct opt *o, char *text)
 		*(bool *)o->value = true;
 		break;
 	case OPT_COUNT:
-		*(uint64_t *)o->value = read_count(o, text);
+	case OPT_SIZE:
+		*(uint64_t *)o->value = read_number(o, text);
 		break;
 	case OPT_LEVEL:
 		set_level(o, text);
 		break;
-	case OPT_SIZE:
-		set_size(o, text);
-		break;
 	case OPT_COUNT_LIST:
 		for (counts->n = 0; (part = next_value(o, &text, counts->n)); counts->n++)
-			counts->v[counts->n] = read_count(o, part);
+			counts->v[counts->n] = read_number(o, part);
 		break;
 	case OPT_WORD:
 		*(const char **)o->value = read_word(o, text);
@@ -184,16 +181,13 @@ static char *default_text(const struct opt *o)
 	case OPT_LEVEL:
 		break;
 	case OPT_COUNT:
-		return xprintf("%llu", (unsigned long long)*(uint64_t *)o->value);
 	case OPT_SIZE:
-		return xprintf("%s", size_text(*(uint64_t *)o->value, number));
+		return xprintf("%s", number_text(o, *(uint64_t *)o->value, number));
 	case OPT_WORD:
 		return *(const char **)o->value ? xprintf("%s", *(const char **)o->value) : NULL;
 	case OPT_COUNT_LIST:
-		for (unsigned int i = 0; i < counts->n; i++) {
-			snprintf(number, sizeof(number), "%llu", (unsigned long long)counts->v[i]);
-			text = text_append(text, ",", number);
-		}
+		for (unsigned int i = 0; i < counts->n; i++)
+			text = text_append(text, ",", number_text(o, counts->v[i], number));
 		break;
 	case OPT_WORD_LIST:
 		for (unsigned int i = 0; i < words->n; i++)

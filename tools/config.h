@@ -15,13 +15,6 @@ struct store_opts {
 
 #define STORE_OPTS_DEFAULT { .codec = "lz4", .level = EBB_LEVEL_DEFAULT }
 
-/* Entries of an option table; s is a struct store_opts. */
-#define OPT_CODEC_LEVEL(s) \
-	{ "level", OPT_LEVEL, &(s).level, 0, 0, 0, NULL, "N", \
-	  "the codec's level; lz4's 1 packs best, more is faster" }
-#define OPT_CODEC(s) \
-	{ "codec", OPT_WORD, &(s).codec, 0, 0, 0, NULL, "NAME", codec_words() }
-
 /* "lz4, lz4hc or zstd": what the library was built with. */
 const char *codec_words(void);
 

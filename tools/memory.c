@@ -79,17 +79,13 @@ static uint64_t rounded(uint64_t bytes)
 	return bytes >> 20 ? bytes >> 20 << 20 : bytes >> 16 << 16;
 }
 
-void memory_check(uint64_t bytes, const char *fmt, ...)
+void memory_check(uint64_t bytes, const char *what, uint64_t n)
 {
-	char need[32], may[32], *what;
-	va_list ap;
+	char need[32], may[32];
 
-	if (bytes <= memory_bytes())
-		return;
-	va_start(ap, fmt);
-	what = vxprintf(fmt, ap);
-	va_end(ap);
-	usage_fail("%s may need %s; expected at most the %s that this process may take", what,
-		   size_text((bytes >> 20 << 20) + (1 << 20), need),
-		   size_text(rounded(memory_bytes()), may));
+	if (bytes > memory_bytes())
+		usage_fail("%s %llu may need %s; expected at most the %s that this process may take",
+			   what, (unsigned long long)n,
+			   size_text((bytes >> 20 << 20) + (1 << 20), need),
+			   size_text(rounded(memory_bytes()), may));
 }

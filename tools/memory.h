@@ -24,7 +24,7 @@ uint64_t cgroup_memory_left(const char *root);
 /* Bytes that this process may take. */
 uint64_t memory_bytes(void);
 
-/* Ends the program with one line unless bytes may be taken; the text says who asks for them. */
-void memory_check(uint64_t bytes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Ends the program with one line unless bytes may be taken; "what n" asks for them. */
+void memory_check(uint64_t bytes, const char *what, uint64_t n);
 
 #endif

@@ -22,7 +22,6 @@ struct pack {
 	struct store_opts opts;
 	struct ebb_store *store;
 	uint64_t *hashes;        /* of the page in each slot */
-	size_t mapped;
 	uint64_t slots, used;    /* pages stored so far */
 	uint64_t files, skipped, problems;
 	uint64_t holes;          /* pages that are not there */
@@ -247,10 +246,8 @@ static void store_all(struct pack *p, char **paths)
 		     (unsigned long long)p->slots);
 	/* A hash and a slot each; what is left is the pool's. */
 	tables = p->slots * (sizeof(*p->hashes) + 8);
-	memory_check(tables, "%llu pages are under the paths: their tables",
-		     (unsigned long long)p->slots);
-	p->mapped = (p->slots + 1) * sizeof(*p->hashes);
-	p->hashes = xmap(p->mapped);
+	memory_check(tables, "pages under the paths:", p->slots);
+	p->hashes = xmap((p->slots + 1) * sizeof(*p->hashes));
 	p->store = store_open(&p->opts, p->slots ? p->slots : 1, EBB_DEFAULT);
 	must(ebb_set_mem_limit(p->store, memory_bytes() - tables + 1), "cannot limit the store");
 	walk(paths, store_file, report_other, p);
@@ -277,15 +274,15 @@ static void pack_all(struct pack *p, char **paths)
 	if (p->doc)
 		json_print(p->doc, JSON_INDENT(2), stdout);
 	ebb_close(p->store);
-	xunmap(p->hashes, p->mapped);
 }
 
 static int pack(const struct command *cmd, int argc, char **argv)
 {
 	struct pack p = { .opts = STORE_OPTS_DEFAULT };
 	const struct opt opts[] = {
-		OPT_CODEC(p.opts),
-		OPT_CODEC_LEVEL(p.opts),
+		{ "codec", OPT_WORD, &p.opts.codec, 0, 0, 0, NULL, "NAME", codec_words() },
+		{ "level", OPT_LEVEL, &p.opts.level, 0, 0, 0, NULL, "N",
+		  "the codec's level; lz4's 1 packs best, more is faster" },
 		{ "json", OPT_FLAG, &p.json, 0, 0, 0, NULL, NULL, "print JSON instead of tables" },
 		{ .name = NULL },
 	};

@@ -41,7 +41,7 @@ bool screen_is_there(void)
 }
 
 /* In signal handlers, too. */
-static void leave(void)
+void screen_close(void)
 {
 	int err = errno;
 
@@ -72,7 +72,7 @@ static void enter(void)
 
 static void on_deadly(int sig)
 {
-	leave();
+	screen_close();
 	raise(sig);     /* SA_RESETHAND: the default, as this handler returns */
 }
 
@@ -86,24 +86,14 @@ static void on_flagged(int sig)
 		resized = 1;
 }
 
-static void handle(int sig, void (*handler)(int), int flags)
-{
-	struct sigaction act = { .sa_handler = handler, .sa_flags = flags }, old;
-
-	sigemptyset(&act.sa_mask);
-	if (sigaction(sig, NULL, &old) ||
-	    (old.sa_handler != SIG_IGN && sigaction(sig, &act, NULL)))
-		fail("cannot catch signals: %s", strerror(errno));
-}
-
 /* As ^Z does to a program that knows of none; it returns when the program goes on. */
 static void stop_now(void)
 {
 	stop_asked = 0;
-	leave();
-	handle(SIGTSTP, SIG_DFL, 0);
+	screen_close();
+	catch_signal(SIGTSTP, SIG_DFL, 0);
 	raise(SIGTSTP);
-	handle(SIGTSTP, on_flagged, 0);
+	catch_signal(SIGTSTP, on_flagged, 0);
 	continued = 1;
 }
 
@@ -112,20 +102,15 @@ void screen_open(void)
 	static bool registered;
 
 	keys = isatty(STDIN_FILENO) && !tcgetattr(STDIN_FILENO, &before);
-	if (!registered && atexit(leave))
-		fail("out of memory for what is done at the end");
+	if (!registered && atexit(screen_close))
+		no_memory();
 	registered = true;
-	before_messages(leave);
+	before_messages(screen_close);
 	for (size_t i = 0; i < ARRAY_LEN(deadly); i++)
-		handle(deadly[i], on_deadly, (int)SA_RESETHAND);
+		catch_signal(deadly[i], on_deadly, (int)SA_RESETHAND);
 	for (size_t i = 0; i < ARRAY_LEN(flagged); i++)
-		handle(flagged[i], on_flagged, 0);
+		catch_signal(flagged[i], on_flagged, 0);
 	enter();
-}
-
-void screen_close(void)
-{
-	leave();
 }
 
 static struct winsize size(void)

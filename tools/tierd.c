@@ -24,7 +24,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "args.h"
@@ -100,10 +99,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 /* Time that goes on while the machine sleeps, as the kernel's ages do. */
 static uint64_t uptime_s(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (uint64_t)ts.tv_sec;
+	return clock_ns(CLOCK_BOOTTIME) / SECOND;
 }
 
 /* ---- files of a device ---- */
@@ -349,8 +345,6 @@ static bool next_cut(struct device *d, bool is_auto)
 	if (!d->cut || (is_auto && (d->cut == 1 || !d->has_ages)))
 		return false;
 	d->cut = !d->has_ages ? 0 : is_auto ? d->cut - (d->cut + 3) / 4 : d->cut / 2;
-	if (is_auto && !d->cut)
-		d->cut = 1;
 	if (!d->cut) {
 		d->marked = now_ns();
 		d->tried = false;
@@ -362,7 +356,8 @@ static bool next_cut(struct device *d, bool is_auto)
 static bool turn_of_round(struct device *d, uint64_t now)
 {
 	uint64_t limit = read_number(d, "mm_stat", 3), used = read_number(d, "mm_stat", 2);
-	uint64_t high = mark_bytes(&d->set.writeback_high, limit), low = mark_bytes(&d->set.writeback_low, limit);
+	uint64_t high = mark_bytes(&d->set.writeback_high, limit);
+	uint64_t low = mark_bytes(&d->set.writeback_low, limit);
 	bool is_auto = read_number(d, "writeback_auto", 0) == 1, over;
 	uint64_t wrote;
 
@@ -424,7 +419,7 @@ static void begin_recompression(struct device *d)
 /* As many pages as take some hundredths of a second; then it sleeps for the rest of its share. */
 static void recompress_slice(struct device *d, uint64_t now)
 {
-	uint64_t cpu = thread_cpu_ns(), before = read_number(d, "mm_stat", 1), after, took;
+	uint64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID), before = read_number(d, "mm_stat", 1), after, took;
 	char value[TEXT];
 	int err;
 
@@ -432,7 +427,7 @@ static void recompress_slice(struct device *d, uint64_t now)
 		 d->slice);
 	err = turn_knob(d, KNOB_RECOMPRESS, value);
 	after = read_number(d, "mm_stat", 1);
-	took = thread_cpu_ns() - cpu;
+	took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	d->next_slice = now + took * 100 / d->set.recompress_cpu;
 	if (err)
 		tell(d, KNOB_RECOMPRESS, value, err);

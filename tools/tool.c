@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * tool.c - owns what is one for the process: its messages and line of progress, the signal that was
- * caught, and the end of the program when something fails.
+ * caught, the command that it runs, and the end of the program when something fails.
  */
 #define _GNU_SOURCE
 #include "tool.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 static atomic_int caught;       /* the signal, which all threads look at */
@@ -32,6 +32,15 @@ void no_memory(void)
 {
 	put_line("out of memory");
 	exit(EXIT_FAILED);
+}
+
+static char *vxprintf(const char *fmt, va_list ap)
+{
+	char *text;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		no_memory();
+	return text;
 }
 
 /* Names in it may hold anything: it stays one line, and sends a terminal nothing but text. */
@@ -122,19 +131,22 @@ static void on_signal(int sig)
 	caught = sig;
 }
 
-void catch_signals(void)
+void catch_signal(int sig, void (*handler)(int), int flags)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	/* No SA_RESTART: a wait in the main thread ends with EINTR. */
-	struct sigaction act = { .sa_handler = on_signal }, old;
+	struct sigaction act = { .sa_handler = handler, .sa_flags = flags }, old;
 
 	sigemptyset(&act.sa_mask);
-	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
-		/* What is ignored stays so: nohup, and a script's job in the background. */
-		if (sigaction(signals[i], NULL, &old) ||
-		    (old.sa_handler != SIG_IGN && sigaction(signals[i], &act, NULL)))
-			fail("cannot catch signals: %s", strerror(errno));
-	}
+	if (sigaction(sig, NULL, &old) ||
+	    (old.sa_handler != SIG_IGN && sigaction(sig, &act, NULL)))
+		fail("cannot catch signals: %s", strerror(errno));
+}
+
+void catch_signals(void)
+{
+	/* No SA_RESTART: a wait in the main thread ends with EINTR. */
+	catch_signal(SIGINT, on_signal, 0);
+	catch_signal(SIGTERM, on_signal, 0);
+	catch_signal(SIGHUP, on_signal, 0);
 }
 
 bool interrupted(void)
@@ -150,7 +162,7 @@ void stop_if_interrupted(void)
 	exit(128 + caught);
 }
 
-static uint64_t clock_ns(clockid_t clock)
+uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
@@ -164,22 +176,9 @@ uint64_t now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-uint64_t process_cpu_ns(void)
-{
-	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-}
-
-uint64_t thread_cpu_ns(void)
-{
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
-}
-
 void sleep_us(uint64_t us)
 {
-	struct timespec ts = {
-		.tv_sec = (time_t)(us / 1000000),
-		.tv_nsec = (long)(us % 1000000) * 1000,
-	};
+	struct timespec ts = { (time_t)(us / 1000000), (long)(us % 1000000) * 1000 };
 
 	nanosleep(&ts, NULL);
 }
@@ -209,15 +208,6 @@ void xunmap(void *p, size_t bytes)
 		fail("cannot unmap %zu bytes: %s", bytes, strerror(errno));
 }
 
-char *vxprintf(const char *fmt, va_list ap)
-{
-	char *text;
-
-	if (vasprintf(&text, fmt, ap) < 0)
-		no_memory();
-	return text;
-}
-
 char *xprintf(const char *fmt, ...)
 {
 	va_list ap;
@@ -227,4 +217,39 @@ char *xprintf(const char *fmt, ...)
 	text = vxprintf(fmt, ap);
 	va_end(ap);
 	return text;
+}
+
+static int print_commands(const struct program *p)
+{
+	puts(p->usage);
+	for (const struct command *const *c = p->commands; *c; c++)
+		printf("  %-10s %s\n", (*c)->name, (*c)->summary);
+	printf("\n%s\n", p->more);
+	return fflush(stdout) ? EXIT_FAILED : 0;
+}
+
+int run_command(const struct program *p, int argc, char **argv)
+{
+	static char help[] = "--help";
+	const struct command *const *c = p->commands;
+	int status;
+
+	if (argc && !strcmp(argv[0], "help")) {
+		memmove(argv, argv + 1, (size_t)(argc - 1) * sizeof(*argv));
+		argv[argc - 1] = help;
+	}
+	if (!argc)
+		usage_fail("no %s given; expected one of those that --help lists", p->noun);
+	if (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"))
+		return print_commands(p);
+	while (*c && strcmp((*c)->name, argv[0]))
+		c++;
+	if (!*c)
+		usage_fail("%s: no such %s; expected one of those that --help lists", argv[0], p->noun);
+	catch_signals();
+	status = (*c)->run(*c, argc - 1, argv + 1);
+	progress_end();
+	if (fflush(stdout) || ferror(stdout))
+		fail("standard output: cannot write all of it");
+	return status;
 }

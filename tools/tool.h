@@ -13,10 +13,10 @@
 #ifndef EBB_TOOL_H
 #define EBB_TOOL_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define EXIT_FAILED 1
 #define EXIT_USAGE 2
@@ -31,6 +31,15 @@ struct command {
 	const char *examples;   /* lines of --help */
 	int (*run)(const struct command *cmd, int argc, char **argv);
 };
+
+struct program {
+	const char *noun;                       /* of what it has: "command" */
+	const char *usage, *more;               /* of --help, around the list */
+	const struct command *const *commands;  /* NULL at the end */
+};
+
+/* Runs the command that argv[0] names, or prints --help; "help pack" is "pack --help". */
+int run_command(const struct program *p, int argc, char **argv);
 
 extern const struct command classes_command, pack_command, tierd_command, top_command;
 
@@ -61,17 +70,18 @@ void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_end(void);
 
 /*
- * SIGINT, SIGTERM and SIGHUP set a flag, but for those that are ignored.  Loops of threads look
+ * SIGINT, SIGTERM and SIGHUP set a flag.  Loops of threads look
  * at interrupted() and return early; the main thread calls stop_if_interrupted(), which ends the
  * program.
  */
 void catch_signals(void);
+/* One that is ignored stays so: nohup, and a script's job in the background. */
+void catch_signal(int sig, void (*handler)(int), int flags);
 bool interrupted(void);
 void stop_if_interrupted(void);
 
-uint64_t now_ns(void);
-uint64_t process_cpu_ns(void);
-uint64_t thread_cpu_ns(void);
+uint64_t clock_ns(clockid_t clock);
+uint64_t now_ns(void);          /* of CLOCK_MONOTONIC */
 void sleep_us(uint64_t us);
 
 /* Zeroed memory, from malloc and from mmap (page by page, when it is touched). */
@@ -80,7 +90,6 @@ void *xmap(size_t bytes);
 void xunmap(void *p, size_t bytes);
 /* The text, to be freed. */
 char *xprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-char *vxprintf(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 
 /* SplitMix64: a seed gives the same sequence on every machine. */
 static inline uint64_t rng_next(uint64_t *state)

@@ -25,7 +25,8 @@
 /* The command line. */
 struct top {
 	const char *sysfs, *state;
-	bool json, interval_given;
+	bool json, prometheus;
+	bool once, in_place;            /* one look; a table that is refreshed */
 	uint64_t interval_ns;
 };
 
@@ -108,8 +109,7 @@ static const char *cell(const struct shown *c, const struct zram_look *now,
 
 	switch (c->kind) {
 	case CELL_DEVICE:
-		snprintf(text, 40, "zram%u", now->number);
-		return text;
+		return now->name;
 	case CELL_ALGORITHM:
 		return now->algorithm;
 	case CELL_BACKING:
@@ -161,7 +161,7 @@ static struct table *devices_table(const struct zram_looks *now, const struct zr
 		table_row(t);
 		for (unsigned int i = 0; i < SHOWN; i++) {
 			char buf[40];
-			const char *text = cell(&shown[i], dev, zram_find(before, dev->number),
+			const char *text = cell(&shown[i], dev, zram_find(before, dev->name),
 						rates, buf);
 
 			if (text)
@@ -173,9 +173,9 @@ static struct table *devices_table(const struct zram_looks *now, const struct zr
 
 /* One table, or two if a line of width characters is too short. */
 static void print_tables(FILE *out, const struct top *top, const struct zram_looks *now,
-			 const struct zram_looks *before, bool rates, unsigned int width)
+			 const struct zram_looks *before, unsigned int width)
 {
-	struct table *t = devices_table(now, before, rates);
+	struct table *t = devices_table(now, before, !top->once);
 	char *where = printable(top->sysfs);
 
 	if (!now->n) {
@@ -202,11 +202,9 @@ static json_t *count_json(uint64_t v)
 static json_t *device_json(const struct zram_look *now, const struct zram_look *before)
 {
 	json_t *o = json_object();
-	char name[32];
 	double v;
 
-	snprintf(name, sizeof(name), "zram%u", now->number);
-	json_set(o, "device", json_string(name));
+	json_set(o, "device", json_string(now->name));
 	json_set(o, "algorithm", now->algorithm ? json_name(now->algorithm) : json_null());
 	json_set(o, "backing_dev", now->backing_dev ? json_name(now->backing_dev) : json_null());
 	for (unsigned int f = 0; f < ZRAM_FIGURES; f++) {
@@ -240,40 +238,37 @@ static json_t *looks_json(const struct zram_looks *now, const struct zram_looks 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	json_set(doc, "time_unix_ms",
 		 json_integer((json_int_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000));
-	for (size_t d = 0; d < now->n; d++) {
-		const struct zram_look *dev = &now->dev[d];
-
+	for (const struct zram_look *dev = now->dev; dev < now->dev + now->n; dev++)
 		if (json_array_append_new(devices,
-					  device_json(dev, zram_find(before, dev->number))))
-			fail("out of memory for JSON");
-	}
+					  device_json(dev, zram_find(before, dev->name))))
+			no_memory();
 	json_set(doc, "devices", devices);
 	return doc;
 }
 
 /* ---- Prometheus's text format 0.0.4 ---- */
 
-static void print_label(const char *label, const char *value)
+static void print_label(FILE *out, const char *label, const char *value)
 {
 	json_t *name = json_name(value);
 
-	printf(",%s=\"", label);
+	fprintf(out, ",%s=\"", label);
 	for (const char *c = json_string_value(name); *c; c++) {
 		if (*c == '\n')
-			fputs("\\n", stdout);
+			fputs("\\n", out);
 		else
-			printf("%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
+			fprintf(out, "%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
 	}
-	putchar('"');
+	fputc('"', out);
 	json_decref(name);
 }
 
-static void print_metric(const char *name, const char *type, const char *help)
+static void print_metric(FILE *out, const char *name, const char *type, const char *help)
 {
-	printf("# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
+	fprintf(out, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
 }
 
-static void print_figure(const struct zram_looks *looks, enum zram_figure f)
+static void print_figure(FILE *out, const struct zram_looks *looks, enum zram_figure f)
 {
 	const struct zram_figure_info *info = &zram_figure_infos[f];
 	bool counter = info->kind == COUNTER, named = false;
@@ -283,35 +278,33 @@ static void print_figure(const struct zram_looks *looks, enum zram_figure f)
 		if (!zram_knows(dev, f))
 			continue;
 		if (!named)
-			print_metric(name, counter ? "counter" : "gauge", info->help);
+			print_metric(out, name, counter ? "counter" : "gauge", info->help);
 		named = true;
-		printf(PREFIX "%s{device=\"zram%u\"} %llu\n", name, dev->number,
+		fprintf(out, PREFIX "%s{device=\"%s\"} %llu\n", name, dev->name,
 		       (unsigned long long)dev->v[f]);
 	}
 	free(name);
 }
 
-static void print_prometheus(const struct zram_looks *looks)
+static void print_prometheus(FILE *out, const struct zram_looks *looks)
 {
-	print_metric("devices", "gauge", "Number of zram devices.");
-	printf(PREFIX "devices %zu\n", looks->n);
-	print_metric("unreadable_files", "gauge", "Files of the devices that made no sense.");
-	printf(PREFIX "unreadable_files %zu\n", looks->nwrong);
+	print_metric(out, "devices", "gauge", "Number of zram devices.");
+	fprintf(out, PREFIX "devices %zu\n", looks->n);
+	print_metric(out, "unreadable_files", "gauge", "Files of the devices that made no sense.");
+	fprintf(out, PREFIX "unreadable_files %zu\n", looks->nwrong);
 	if (looks->n)
-		print_metric("info", "gauge", "Names that belong to the device; always 1.");
-	for (size_t d = 0; d < looks->n; d++) {
-		const struct zram_look *dev = &looks->dev[d];
-
-		printf(PREFIX "info{device=\"zram%u\"", dev->number);
+		print_metric(out, "info", "gauge", "Names that belong to the device; always 1.");
+	for (const struct zram_look *dev = looks->dev; dev < looks->dev + looks->n; dev++) {
+		fprintf(out, PREFIX "info{device=\"%s\"", dev->name);
 		if (dev->algorithm)
-			print_label("algorithm", dev->algorithm);
+			print_label(out, "algorithm", dev->algorithm);
 		if (dev->backing_dev)
-			print_label("backing_dev", dev->backing_dev);
-		puts("} 1");
+			print_label(out, "backing_dev", dev->backing_dev);
+		fputs("} 1\n", out);
 	}
 	for (unsigned int f = 0; f < ZRAM_FIGURES; f++)
 		if (zram_figure_infos[f].key)
-			print_figure(looks, f);
+			print_figure(out, looks, f);
 }
 
 /* ---- one look, or one after the other ---- */
@@ -329,29 +322,9 @@ static void note_wrong(const struct zram_looks *now, const struct zram_looks *be
 	}
 }
 
-static int look_once(const struct top *top, bool prometheus)
-{
-	const struct zram_looks none = { 0 };
-	struct zram_looks looks;
-	int status;
-
-	zram_look_all(top->sysfs, top->state, &looks);
-	note_wrong(&looks, &none);
-	if (prometheus) {
-		print_prometheus(&looks);
-	} else if (top->json) {
-		json_print(looks_json(&looks, &none), JSON_INDENT(2), stdout);
-	} else {
-		print_tables(stdout, top, &looks, &none, false, UINT_MAX);
-	}
-	status = looks.nwrong ? EXIT_FAILED : 0;
-	zram_looks_free(&looks);
-	return status;
-}
-
-/* A frame of the terminal, or the next piece of a stream. */
+/* One look, a frame of the terminal, or the next piece of a stream. */
 static void show(const struct top *top, const struct zram_looks *now,
-		 const struct zram_looks *before, bool in_place, bool first)
+		 const struct zram_looks *before, bool first)
 {
 	char *text;
 	size_t len;
@@ -359,61 +332,66 @@ static void show(const struct top *top, const struct zram_looks *now,
 
 	if (!out)
 		no_memory();
-	if (in_place) {
+	if (top->in_place) {
 		fprintf(out, "ebb top: %zu device%s, every %g s, in bytes; %s ends\n\n", now->n,
 			now->n == 1 ? "" : "s", (double)top->interval_ns / 1e9,
 			screen_has_keys() ? "q" : "^C");
-		print_tables(out, top, now, before, true, screen_width());
+		print_tables(out, top, now, before, screen_width());
 		for (size_t i = 0; i < now->nwrong; i++) {
 			char *line = printable(now->wrong[i]);
 
 			fprintf(out, "%s%s\n", i ? "" : "\n", line);
 			free(line);
 		}
+	} else if (top->prometheus) {
+		print_prometheus(out, now);
 	} else if (top->json) {
-		json_print(looks_json(now, before), JSON_COMPACT, out);
+		json_print(looks_json(now, before), top->once ? JSON_INDENT(2) : JSON_COMPACT, out);
 	} else {
 		if (!first)
 			fputc('\n', out);
-		print_tables(out, top, now, before, true, UINT_MAX);
+		print_tables(out, top, now, before, UINT_MAX);
 	}
 	if (fclose(out))
 		no_memory();
-	if (in_place)
+	if (top->in_place)
 		screen_show(text);
 	else
 		write_whole(text, len);
 	free(text);
 }
 
-static void look_on(const struct top *top, bool in_place)
+static int look_on(const struct top *top)
 {
 	struct zram_looks now = { 0 }, before = { 0 };
 	enum wake why = WAKE_TIME;
 	bool first = true;
 	uint64_t next = now_ns();
+	int status;
 
-	if (in_place)
+	if (top->in_place)
 		screen_open();
 	while (why != WAKE_QUIT) {
 		if (why == WAKE_TIME) {
 			zram_looks_free(&before);
 			before = now;
 			zram_look_all(top->sysfs, top->state, &now);
-			if (!in_place)
+			if (!top->in_place)
 				note_wrong(&now, &before);
 			next += top->interval_ns;
 			if (next < now_ns())
 				next = now_ns() + top->interval_ns;
 		}
-		if (why == WAKE_TIME || in_place)
-			show(top, &now, &before, in_place, first);
+		if (why == WAKE_TIME || top->in_place)
+			show(top, &now, &before, first);
 		first = false;
-		why = wait_until(next);
+		why = top->once ? WAKE_QUIT : wait_until(next);
 	}
 	screen_close();
+	status = top->once && now.nwrong ? EXIT_FAILED : 0;
 	zram_looks_free(&now);
 	zram_looks_free(&before);
+	return status;
 }
 
 static uint64_t interval_ns(const char *text)
@@ -432,15 +410,14 @@ static int top(const struct command *cmd, int argc, char **argv)
 {
 	struct top top = { .sysfs = "/sys", .state = TIERD_STATE };
 	const char *interval = NULL;
-	bool once = false, prometheus = false, in_place;
 	const struct opt opts[] = {
-		{ "once", OPT_FLAG, &once, 0, 0, 0, NULL, NULL,
+		{ "once", OPT_FLAG, &top.once, 0, 0, 0, NULL, NULL,
 		  "one table, with totals in the place of rates; as if not on a terminal" },
 		{ "interval", OPT_WORD, &interval, 0, 0, 0, NULL, "SECONDS",
 		  "between two looks, 0.05 to 86400 [2]; without a terminal, one table after the other" },
 		{ "json", OPT_FLAG, &top.json, 0, 0, 0, NULL, NULL,
 		  "one JSON document; with --interval a line for each look" },
-		{ "prometheus", OPT_FLAG, &prometheus, 0, 0, 0, NULL, NULL,
+		{ "prometheus", OPT_FLAG, &top.prometheus, 0, 0, 0, NULL, NULL,
 		  "one look in Prometheus's text format" },
 		{ "sysfs", OPT_WORD, &top.sysfs, 0, 0, 0, NULL, "DIR", "where sysfs is mounted" },
 		{ "state", OPT_WORD, &top.state, 0, 0, 0, NULL, "FILE", "where `ebb tierd` tells of itself" },
@@ -448,17 +425,15 @@ static int top(const struct command *cmd, int argc, char **argv)
 	};
 
 	args_parse_only(cmd, opts, argc, argv);
-	if (top.json && prometheus)
+	if (top.json && top.prometheus)
 		usage_fail("--json and --prometheus: expected one of them");
-	if (interval && (once || prometheus))
+	if (interval && (top.once || top.prometheus))
 		usage_fail("--interval %s: expected no --interval with --%s", interval,
-			   once ? "once" : "prometheus");
+			   top.once ? "once" : "prometheus");
 	top.interval_ns = interval_ns(interval ? interval : "2");
-	in_place = !once && !prometheus && !top.json && screen_is_there();
-	if (!interval && !in_place)
-		return look_once(&top, prometheus);
-	look_on(&top, in_place);
-	return 0;
+	top.in_place = !top.once && !top.prometheus && !top.json && screen_is_there();
+	top.once = !interval && !top.in_place;
+	return look_on(&top);
 }
 
 const struct command top_command = {

@@ -98,8 +98,8 @@ static void add_wrong(const struct visit *visit, const char *file, const char *w
 	l->wrong = realloc(l->wrong, (l->nwrong + 1) * sizeof(*l->wrong));
 	if (!l->wrong)
 		no_memory();
-	l->wrong[l->nwrong++] = xprintf("%s/block/zram%u/%s: %s", visit->sysfs, visit->dev->number,
-					file, why);
+	l->wrong[l->nwrong++] = xprintf("%s/block/%s/%s: %s", visit->sysfs, visit->dev->name, file,
+					why);
 }
 
 /* False: there is nothing to be had from it, and it is named unless it is not there. */
@@ -195,11 +195,9 @@ static bool look(struct zram_looks *looks, const char *sysfs, int block, struct 
 	struct visit visit = { looks, dev, sysfs, -1 };
 	size_t wrong_before = looks->nwrong;
 	unsigned int f = 0;
-	char name[32];
 	bool there;
 
-	snprintf(name, sizeof(name), "zram%u", dev->number);
-	visit.dir = openat(block, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	visit.dir = openat(block, dev->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (visit.dir < 0)
 		return false;
 	dev->at_ns = now_ns();
@@ -236,19 +234,28 @@ static int is_device(const struct dirent *e)
 	return zram_number(e->d_name) >= 0;
 }
 
+struct zram_look *zram_find(const struct zram_looks *looks, const char *name)
+{
+	for (size_t i = 0; i < looks->n; i++)
+		if (!strcmp(looks->dev[i].name, name))
+			return &looks->dev[i];
+	return NULL;
+}
+
 /* Lines "zramN" and five numbers, of devices that may be gone; without the daemon no file. */
 static void look_at_state(const char *state, struct zram_looks *looks)
 {
 	FILE *f = fopen(state, "re");
 	unsigned long long v[ZRAM_SAVED - ZRAM_DAY_BUDGET + 1];
-	unsigned int number;
+	char name[16];
 
-	while (f && fscanf(f, "zram%u %llu %llu %llu %llu %llu\n", &number, &v[0], &v[1], &v[2],
-			   &v[3], &v[4]) == 6)
-		for (size_t d = 0; d < looks->n; d++)
-			for (unsigned int i = 0; looks->dev[d].number == number &&
-						 i < ARRAY_LEN(v); i++)
-				set_figure(&looks->dev[d], ZRAM_DAY_BUDGET + i, v[i]);
+	while (f && fscanf(f, "%15s %llu %llu %llu %llu %llu\n", name, &v[0], &v[1], &v[2], &v[3],
+			   &v[4]) == 6) {
+		struct zram_look *dev = zram_find(looks, name);
+
+		for (unsigned int i = 0; dev && i < ARRAY_LEN(v); i++)
+			set_figure(dev, ZRAM_DAY_BUDGET + i, v[i]);
+	}
 	if (f)
 		fclose(f);
 }
@@ -269,7 +276,7 @@ void zram_look_all(const char *sysfs, const char *state, struct zram_looks *look
 		struct zram_look *dev = &looks->dev[looks->n];
 
 		memset(dev, 0, sizeof(*dev));
-		dev->number = (unsigned int)zram_number(names[i]->d_name);
+		snprintf(dev->name, sizeof(dev->name), "%.15s", names[i]->d_name);
 		looks->n += look(looks, sysfs, block, dev);
 		free(names[i]);
 	}
@@ -288,14 +295,6 @@ void zram_looks_free(struct zram_looks *looks)
 	free(looks->dev);
 	free(looks->wrong);
 	memset(looks, 0, sizeof(*looks));
-}
-
-const struct zram_look *zram_find(const struct zram_looks *looks, unsigned int number)
-{
-	for (size_t i = 0; i < looks->n; i++)
-		if (looks->dev[i].number == number)
-			return &looks->dev[i];
-	return NULL;
 }
 
 bool zram_interval(const struct zram_look *before, const struct zram_look *now, double *s)

@@ -95,7 +95,7 @@ struct zram_figure_info {
 extern const struct zram_figure_info zram_figure_infos[ZRAM_FIGURES];
 
 struct zram_look {
-	unsigned int number;    /* of zramN */
+	char name[16];          /* zramN */
 	uint64_t at_ns;         /* now_ns() when it was read */
 	uint64_t known;         /* bit of each figure that v has */
 	uint64_t v[ZRAM_FIGURES];
@@ -129,8 +129,8 @@ bool zram_interval(const struct zram_look *before, const struct zram_look *now, 
 bool zram_rate(const struct zram_look *before, const struct zram_look *now, enum zram_figure f,
 	       double *per_s);
 
-/* The device of that number, or NULL. */
-const struct zram_look *zram_find(const struct zram_looks *looks, unsigned int number);
+/* The device of that name, or NULL. */
+struct zram_look *zram_find(const struct zram_looks *looks, const char *name);
 
 /* ---- what a daemon reads, too: nothing here allocates ---- */
 

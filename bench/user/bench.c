@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -23,11 +24,6 @@
 #include "commit.h"
 #include "memory.h"
 #include "team.h"
-
-static const struct bench *const benches[] = {
-	&release_bench, &store_bench, &density_bench, &units_bench, &malloc_bench, &latency_bench,
-	&values_bench, &cache_bench,
-};
 
 static const struct bench *bench;
 static char *typed;             /* the command line, as it was */
@@ -137,7 +133,7 @@ static void run_one(void *arg, void *found)
 	const struct bench_run *r = arg;
 	const struct allocator *a = bench->preloads ? allocator_find(r->variant) : NULL;
 	char *argv[] = {
-		program_invocation_name, xprintf("%s", bench->name), xprintf("--one"),
+		program_invocation_name, xprintf("%s", bench->command.name), xprintf("--one"),
 		xprintf("--variant=%s", r->variant ? r->variant : ""),
 		xprintf("--data=%s", r->set->name), xprintf("--%s=%u", bench->threads_key, r->threads),
 		xprintf("--size=%llu", (unsigned long long)r->o->size), NULL,
@@ -154,52 +150,30 @@ static void run_one(void *arg, void *found)
 	fail("cannot start again: %s", strerror(errno));
 }
 
-/* Reads until the other end is closed; a signal to this program ends the other process, too. */
-static size_t read_all(int fd, pid_t pid, void *found, size_t bytes)
-{
-	size_t got = 0;
-
-	while (got < bytes) {
-		ssize_t n = read(fd, (char *)found + got, bytes - got);
-
-		if (n < 0 && errno == EINTR)
-			kill(pid, SIGTERM);
-		else if (n <= 0)
-			break;
-		else
-			got += (size_t)n;
-	}
-	return got;
-}
-
 void bench_apart(void (*fn)(void *arg, void *found), void *arg, void *found, size_t bytes)
 {
-	int ends[2], status = 0;
-	size_t got;
+	int status = 0, fd = memfd_create("found", MFD_CLOEXEC);
 	pid_t pid;
 
 	fflush(NULL);
-	if (pipe2(ends, O_CLOEXEC))
-		fail("cannot make a pipe: %s", strerror(errno));
-	pid = fork();
+	pid = fd < 0 ? -1 : fork();
 	if (pid < 0)
 		fail("cannot start a process: %s", strerror(errno));
 	if (!pid) {
-		result_fd = ends[1];
+		result_fd = fd;
 		fn(arg, found);
-		_exit(write(ends[1], found, bytes) != (ssize_t)bytes);
+		_exit(write(fd, found, bytes) != (ssize_t)bytes);
 	}
-	close(ends[1]);
-	got = read_all(ends[0], pid, found, bytes);
-	close(ends[0]);
+	/* A signal to this program ends the other process, too. */
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		kill(pid, SIGTERM);
 	stop_if_interrupted();
 	/* It has said why. */
 	if (WIFEXITED(status) && status)
 		exit(WEXITSTATUS(status));
-	if (got != bytes || status)
+	if (status || pread(fd, found, bytes, 0) != (ssize_t)bytes)
 		fail("a run ended by signal %d", WTERMSIG(status));
+	close(fd);
 }
 
 /* ---- the table ---- */
@@ -303,7 +277,7 @@ static void measure(const struct bench_run *base, struct table **t)
 		for (size_t i = 0; i < runs; i++) {
 			size_t k = (i + round) % runs;
 
-			progress("%s, %s, round %zu of %zu: %s%s%s, %u", bench->name, base->set->name,
+			progress("%s, %s, round %zu of %zu: %s%s%s, %u", bench->command.name, base->set->name,
 				 round + 1, rounds, base->trace ? base->trace : "",
 				 base->trace ? ", " : "", r[k].variant ? r[k].variant : "all",
 				 r[k].threads);
@@ -440,17 +414,15 @@ static int report(const struct bench_opts *o, const struct table *t)
 
 /* ---- the program ---- */
 
-static int run_bench(int argc, char **argv)
+int bench_main(const struct command *cmd, int argc, char **argv)
 {
-	const struct command cmd = {
-		.name = bench->name, .operands = "", .about = bench->about,
-		.examples = "  bench-user NAME --rounds 1\n  bench-user NAME --json --out FILE",
-	};
-	struct bench_opts o = bench->defaults;
+	struct bench_opts o;
 	struct opt opts[20];
 	struct table *t;
 	int status;
 
+	bench = (const struct bench *)cmd;
+	o = bench->defaults;
 	while (bench->variants && bench->variants[o.variants.n]) {
 		o.variants.v[o.variants.n] = bench->variants[o.variants.n];
 		o.variants.n++;
@@ -458,7 +430,7 @@ static int run_bench(int argc, char **argv)
 	if (bench->init)
 		bench->init(&o);
 	options_of(&o, opts);
-	args_parse_only(&cmd, opts, argc, argv);
+	args_parse_only(cmd, opts, argc, argv);
 	check_opts(&o);
 	if (bench->preloads && !o.one)
 		allocators_choose(&o.variants);
@@ -470,34 +442,20 @@ static int run_bench(int argc, char **argv)
 	return status;
 }
 
-static void print_usage(void)
-{
-	puts("Usage: bench-user BENCH [OPTION]...\n\nBenches:");
-	for (size_t i = 0; i < ARRAY_LEN(benches); i++)
-		printf("  %-10s %s\n", benches[i]->name, benches[i]->summary);
-	puts("\n`bench-user BENCH --help` explains one.  Sizes take K, M, G and T.");
-}
-
 int main(int argc, char **argv)
 {
-	size_t i = 0;
+	static const struct command *const benches[] = {
+		&release_bench.command, &store_bench.command, &density_bench.command,
+		&units_bench.command, &malloc_bench.command, &latency_bench.command,
+		&values_bench.command, &cache_bench.command, NULL,
+	};
+	const struct program program = {
+		.noun = "bench", .usage = "Usage: bench-user BENCH [OPTION]...\n\nBenches:",
+		.commands = benches,
+		.more = "`bench-user BENCH --help` explains one.  Sizes take K, M, G and T.",
+	};
 
 	for (int k = 0; k < argc; k++)
 		typed = text_append(typed, " ", argv[k]);
-	if (argc < 2)
-		usage_fail("no bench given; expected one of those that --help lists");
-	if (!strcmp(argv[1], "--help")) {
-		print_usage();
-		return fflush(stdout) ? EXIT_FAILED : 0;
-	}
-	while (i < ARRAY_LEN(benches) && strcmp(benches[i]->name, argv[1]))
-		i++;
-	if (i == ARRAY_LEN(benches))
-		usage_fail("%s: no such bench; expected one of those that --help lists", argv[1]);
-	catch_signals();
-	bench = benches[i];
-	i = (size_t)run_bench(argc - 2, argv + 2);
-	if (fflush(stdout) || ferror(stdout))
-		fail("standard output: cannot write all of it");
-	return (int)i;
+	return run_command(&program, argc - 1, argv + 1);
 }

@@ -48,8 +48,15 @@ struct bench_run {
 /* What was found, by part and column; NAN where nothing was. */
 typedef double bench_figures[BENCH_PARTS][BENCH_COLUMNS];
 
+/* How a bench begins. */
+#define BENCH(word, line, text) .command = { \
+	.name = word, .operands = "", .summary = line, .about = text, .run = bench_main, \
+	.examples = "  bench-user " word " --rounds 1\n  bench-user " word " --json --out FILE" }
+
+int bench_main(const struct command *cmd, int argc, char **argv);
+
 struct bench {
-	const char *name, *summary, *about;
+	struct command command;         /* first, for bench_main() */
 	struct bench_opts defaults;
 	const char *const *variants;    /* words of --variant; all by default */
 	const char *variant_key, *threads_key, *data_key;       /* in JSON; an option, too */

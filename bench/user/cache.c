@@ -169,7 +169,7 @@ static double part(struct cache_run *run, uint64_t first, uint64_t end, double *
 	run->first = first;
 	run->end = end;
 	times = team_run(run->r->threads, work, run, "a request failed");
-	*cpu_ns += (double)(process_cpu_ns() - times.start_cpu_ns);
+	*cpu_ns += (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - times.start_cpu_ns);
 	return (double)(times.last_ns - times.first_ns) / 1e9;
 }
 
@@ -220,13 +220,11 @@ static void cache_check(const struct bench_opts *o)
 	for (unsigned int i = 0; i < o->traces.n; i++)
 		trace_of(o->traces.v[i], &exponent);
 	memory_check(o->capacity * 2 + o->requests * sizeof(uint32_t) + o->keys * sizeof(double),
-		     "--capacity %llu", (unsigned long long)o->capacity);
+		     "--capacity", o->capacity);
 }
 
 const struct bench cache_bench = {
-	.name = "cache",
-	.summary = "a cache of a capacity beside LRU over a map and over slabs",
-	.about =
+	BENCH("cache", "a cache of a capacity beside LRU over a map and over slabs",
 "Asks for the keys of a trace, puts what is missed, and tells how much hit in as much memory:\n"
 "resident is what the process has for it in the end, resident_most the most of 64 looks.  CPU time is\n"
 "that of all threads of the process, a request each.  Traces:\n"
@@ -237,7 +235,7 @@ const struct bench cache_bench = {
 "Variants, each with values compressed by the same codec:\n"
 "  ebb         ebb_cache.h; ebb-second: a key's first miss only notes it\n"
 "  map         a hash table of malloc()ed strings and an LRU list, which counts their bytes\n"
-"  slabs       strings in chunks of size classes out of slabs, an LRU list a class, as memcached's",
+"  slabs       strings in chunks of size classes out of slabs, an LRU list a class, as memcached's"),
 	.variant_key = "variant", .threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.traces = { { "zipf-0.7", "zipf-0.8", "zipf-0.9", "zipf-1.0", "zipf-1.1",

@@ -35,9 +35,11 @@ struct packed_set *packed_make(const char *codec, size_t count, size_t most,
 /* For struct bench's load(): the pages of a set. */
 void *packed_load(const struct bench_run *r);
 
-static inline size_t packed_size(const struct packed_set *p, size_t i)
+/* Object i, and its bytes. */
+static inline const unsigned char *packed_object(const struct packed_set *p, size_t i, size_t *n)
 {
-	return (size_t)(p->at[i + 1] - p->at[i]);
+	*n = (size_t)(p->at[i + 1] - p->at[i]);
+	return p->bytes + p->at[i];
 }
 
 #endif

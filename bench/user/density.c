@@ -231,16 +231,14 @@ static void density_check(const struct bench_opts *o)
 }
 
 const struct bench density_bench = {
-	.name = "density",
-	.summary = "memory used per compressed byte, before and after churn",
-	.about =
+	BENCH("density", "memory used per compressed byte, before and after churn",
 "Fills a store with a set of real pages, then replaces each page about ten times by random\n"
 "draws from the same set and compacts.  pool_per_byte is the pool's pages per compressed byte;\n"
 "all_in_per_byte counts descriptors, slots and buffers too.  Linux's figures are its pool on\n"
 "samples of the same sets (lz4, not churned), or with --vs-kernel measured here on the same\n"
 "pages with the same churn, plus 16 bytes per slot and 8 per object; overhead_of_linux\n"
 "compares what is over 1 in the two all-in figures.  For each set and codec --vs-kernel makes a\n"
-"zram device, and a process of its own removes it in the end: also after a signal or SIGKILL.",
+"zram device, and a process of its own removes it in the end: also after a signal or SIGKILL."),
 	.threads_key = "threads",
 	.defaults = {
 		.data = { { "libs", "source", "python", "exec" }, 4 }, .size = 512 << 20,

@@ -65,25 +65,14 @@ struct run {
 	struct samples op[OPS];
 };
 
-static int put_packed(struct run *r, uint64_t slot)
-{
-	size_t k = slot % r->packed->count;
-
-	return objects_put(&r->objects, slot, r->packed->bytes + r->packed->at[k],
-			   packed_size(r->packed, k));
-}
-
 /* Object i of the endless sequence that the timed thread stores. */
 static const void *object(const struct run *r, uint64_t i, size_t *n)
 {
-	size_t k = i % r->packed->count;
-
 	if (i % PAGE_EVERY == 0) {
 		*n = ebb_page_size();
 		return r->page;
 	}
-	*n = packed_size(r->packed, k);
-	return r->packed->bytes + r->packed->at[k];
+	return packed_object(r->packed, i % r->packed->count, n);
 }
 
 /* How often this thread had to leave its CPU to another one. */
@@ -193,8 +182,12 @@ static int other_thread(struct run *r, unsigned int who)
 	int ret = 0;
 
 	for (unsigned int e = 0; e < EXITS; e++) {
-		for (uint64_t s = first; s < end; s++)
-			ret |= put_packed(r, s);
+		for (uint64_t s = first; s < end; s++) {
+			size_t n;
+			const void *data = packed_object(r->packed, s % r->packed->count, &n);
+
+			ret |= objects_put(&r->objects, s, data, n);
+		}
 		if (!who) {
 			atomic_store(&r->freeing, r->others);
 			atomic_store(&r->open, !interrupted());
@@ -282,9 +275,7 @@ static const char *const variants[] = {
 };
 
 const struct bench latency_bench = {
-	.name = "latency",
-	.summary = "how long a single store, read or free takes at most",
-	.about =
+	BENCH("latency", "how long a single store, read or free takes at most",
 "One thread stores, reads and frees objects, pages compressed with lz4, and looks at the clock\n"
 "around each call: alone, and while other threads free all that they have, one object after\n"
 "another.  Objects are kept by ebb_put() and ebb_free() (`ebb`, deferred, and `ebb-sync`), and\n"
@@ -295,7 +286,7 @@ const struct bench latency_bench = {
 "A call in which the thread lost its CPU to another one is counted under lost, and is in\n"
 "none of the other columns; one that waited for a lock is.  The columns are medians of the\n"
 "rounds, max_ns too.  While the others free, calls are timed until what Ebb holds back has\n"
-"been released.",
+"been released."),
 	.data_key = "data", .rows = 4,
 	.defaults = {
 		.threads = { { 0, 4 }, 2 }, .data = { { "system" }, 1 }, .size = 64 << 20,

@@ -48,8 +48,10 @@ struct one {
 /* Puts object i into slot s, which is empty. */
 static int put(struct one *o, uint64_t s, uint64_t i)
 {
-	return objects_put(&o->objects, s, o->packed->bytes + o->packed->at[i],
-			   packed_size(o->packed, i));
+	size_t n;
+	const void *data = packed_object(o->packed, i, &n);
+
+	return objects_put(&o->objects, s, data, n);
 }
 
 static int put_all(struct one *o, uint64_t first, uint64_t end, unsigned int step)
@@ -74,6 +76,7 @@ static int drop_all(struct one *o, uint64_t first, uint64_t end, unsigned int st
 static int replace(struct one *o, unsigned int i, uint64_t first, uint64_t end, uint64_t *payload)
 {
 	uint64_t state = 77 + i, n = end - first;
+	const uint64_t *at = o->packed->at;
 	uint32_t *which;
 	int ret = 0;
 
@@ -89,7 +92,7 @@ static int replace(struct one *o, unsigned int i, uint64_t first, uint64_t end, 
 		ret = objects_drop(&o->objects, first + s);
 		if (!ret)
 			ret = put(o, first + s, object);
-		*payload += packed_size(o->packed, object) - packed_size(o->packed, which[s]);
+		*payload += at[object + 1] - at[object] - (at[which[s] + 1] - at[which[s]]);
 		which[s] = (uint32_t)object;
 	}
 	xunmap(which, n * sizeof(*which));
@@ -110,7 +113,7 @@ static void look_at_full(struct one *o)
 {
 	o->v[PAYLOAD] = (double)o->packed->at[o->packed->count];
 	o->v[RSS] = growth(o) / o->v[PAYLOAD];
-	o->cpu_ns = process_cpu_ns();
+	o->cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* What was freed is there to be taken again, in an allocator that frees later, too. */
@@ -123,7 +126,8 @@ static void look_at_half(struct one *o)
 static void look_at_freed(struct one *o)
 {
 	look_at_half(o);
-	o->v[FREE_CPU] = (double)(process_cpu_ns() - o->cpu_ns) / (double)o->packed->count;
+	o->v[FREE_CPU] = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - o->cpu_ns) /
+			 (double)o->packed->count;
 }
 
 static void look_at_churned(struct one *o)
@@ -209,9 +213,7 @@ static const char *const variants[] = {
 };
 
 const struct bench malloc_bench = {
-	.name = "malloc",
-	.summary = "the same objects through mimalloc, jemalloc, tcmalloc and glibc",
-	.about =
+	BENCH("malloc", "the same objects through mimalloc, jemalloc, tcmalloc and glibc",
 "Pages compressed with lz4 are kept as objects: by ebb_put() and ebb_free() (`ebb`, deferred,\n"
 "and `ebb-sync`), and by malloc() and free() of each allocator that is installed.  The threads\n"
 "share the objects evenly.  Times are ns per object: alloc takes and fills each in memory\n"
@@ -220,7 +222,7 @@ const struct bench malloc_bench = {
 "counts all threads until the memory is back.  rss_per_byte is memory per payload byte when\n"
 "all objects are there, rss_per_byte_churned after each was replaced about ten times by random others\n"
 "(Ebb: and compacted); left is what stays resident a second after everything was freed.  The\n"
-"array of pointers, which Ebb's slot table stands for, is counted for none: 8 bytes per object.",
+"array of pointers, which Ebb's slot table stands for, is counted for none: 8 bytes per object."),
 	.threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.threads = { { 1, 2 }, 2 }, .data = { { "system" }, 1 }, .size = 512 << 20,

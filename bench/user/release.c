@@ -83,7 +83,7 @@ static void release_run(const struct bench_run *r, bench_figures v)
 	at = wait_until_drained(slots.store, times.first_ns);
 	/* What the worker has left to do counts, too; pages are in per-CPU lists or the zone. */
 	must(ebb_flush(slots.store), "cannot flush");
-	v[0][CPU] = (double)(process_cpu_ns() - times.start_cpu_ns) / n;
+	v[0][CPU] = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - times.start_cpu_ns) / n;
 	v[0][WALL] = (double)(times.last_ns - times.first_ns) / 1e6;
 	v[0][MEAN] = times.mean_ns / 1e6;
 	v[0][NS] = times.mean_ns / (double)slots.each;
@@ -100,9 +100,7 @@ static void release_run(const struct bench_run *r, bench_figures v)
 static const char *const variants[] = { "sync", "deferred", NULL };
 
 const struct bench release_bench = {
-	.name = "release",
-	.summary = "free everything at once: time, CPU time, time until the memory is back",
-	.about =
+	BENCH("release", "free everything at once: time, CPU time, time until the memory is back",
 "N threads each fill their own slots of one store with real pages, read every page back and\n"
 "compare, wait for each other and then free all slots at once, one call per slot, as a kernel\n"
 "does when swapped-out processes exit.  `sync`: ebb_free() gives the memory back itself;\n"
@@ -114,7 +112,7 @@ const struct bench release_bench = {
 "  cpu_ns_per_slot  CPU time of the whole process, the worker too, until every page is back\n"
 "  drained_ms       until nothing is held back and the pool has no page\n"
 "  os_return_ms     handing the free memory on to the system after that, by itself\n"
-"store_ns_per_slot is the filling, codec included, in memory that the system has to zero first.",
+"store_ns_per_slot is the filling, codec included, in memory that the system has to zero first."),
 	.variant_key = "variant", .threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.threads = { { 1, 2, 4 }, 3 }, .data = { { "system" }, 1 }, .size = 256 << 20,

@@ -27,8 +27,8 @@ struct share {
 
 static int one(const struct share *s, struct codec *c, uint64_t slot, size_t at, unsigned char *buf)
 {
-	size_t page = ebb_page_size(), n = packed_size(s->packed, at);
-	const unsigned char *packed = s->packed->bytes + s->packed->at[at];
+	size_t page = ebb_page_size(), n;
+	const unsigned char *packed = packed_object(s->packed, at, &n);
 
 	switch (s->what) {
 	case READ:
@@ -39,9 +39,7 @@ static int one(const struct share *s, struct codec *c, uint64_t slot, size_t at,
 		codec_compress(c, data_page(s->slots.set, at), page, buf);
 		return 0;
 	}
-	if (n == page)
-		memcpy(buf, packed, page);
-	else if (!codec_unpack(c, packed, n, buf, page))
+	if (!codec_unpack(c, packed, n, buf, page))
 		fail("the codec does not read back what it wrote");
 	return 0;
 }
@@ -98,16 +96,14 @@ static void store_run(const struct bench_run *r, bench_figures v)
 }
 
 const struct bench store_bench = {
-	.name = "store",
-	.summary = "what storing and reading a page costs beside the codec",
-	.about =
+	BENCH("store", "what storing and reading a page costs beside the codec",
 "Each thread writes, reads and frees as many pages of its own; times are the mean over the threads\n"
 "of their time per page:\n"
 "  cold_ns_per_page    the first fill: the system zeroes fresh memory meanwhile\n"
 "  ns_per_page         a fill after everything was freed: the memory is at hand\n"
 "  codec_ns_per_page   compressing the same pages, nothing else; codec_read_ns_per_page\n"
 "  other_ns_per_page   the difference\n"
-"  store_ns_per_page   the same pages, compressed beforehand, through ebb_put()",
+"  store_ns_per_page   the same pages, compressed beforehand, through ebb_put()"),
 	.threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.threads = { { 1, 2 }, 2 }, .data = { { "system" }, 1 }, .size = 128 << 20,

@@ -81,7 +81,7 @@ struct team_times team_run(unsigned int n, int (*fn)(void *arg, unsigned int i),
 		if (ret)
 			fail("cannot start thread %u of %u: %s", i + 1, n, strerror(ret));
 	}
-	times.start_cpu_ns = process_cpu_ns();
+	times.start_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	pthread_barrier_wait(&barrier);
 	for (unsigned int i = 0; i < n; i++) {
 		const struct member *m = &members[i];

@@ -80,12 +80,10 @@ static void units_init(struct bench_opts *o)
 }
 
 const struct bench units_bench = {
-	.name = "units",
-	.summary = "memory and time of pages that are compressed together",
-	.about =
+	BENCH("units", "memory and time of pages that are compressed together",
 "Writes a set of real pages to a disk that compresses 1, 4 and 16 of them together, and reads them\n"
 "back by units, by pages in order and by pages in no order.  Times are us a page;\n"
-"taken_per_byte is the memory of a byte, all tables counted.",
+"taken_per_byte is the memory of a byte, all tables counted."),
 	.rows = 1,
 	.defaults = {
 		.data = { { "system" }, 1 }, .size = 128 << 20, .codecs = { { "lz4", "zstd" }, 2 },

@@ -49,13 +49,13 @@ static const char *const variants[] = {
 
 static int codec_only(struct values_run *run, struct codec *c, uint64_t i, unsigned char *buf)
 {
-	const struct packed_set *p = run->packed;
-	size_t n;
+	size_t n, bytes;
 	const unsigned char *data = value_data(run->r, i, &n);
+	const unsigned char *packed = packed_object(run->packed, i, &bytes);
 
 	if (run->pass == PUT)
 		codec_compress(c, data, n, buf);
-	else if (!codec_unpack(c, p->bytes + p->at[i], packed_size(p, i), buf, n))
+	else if (!codec_unpack(c, packed, bytes, buf, n))
 		return -EIO;
 	return 0;
 }
@@ -110,7 +110,7 @@ static double cpu_each(const struct values_run *run)
 {
 	uint64_t values = run->r->o->values / run->r->threads * run->r->threads;
 
-	return (double)(process_cpu_ns() - run->start_cpu_ns) / (double)values;
+	return (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - run->start_cpu_ns) / (double)values;
 }
 
 /* What the values need that live, in a table that had no others. */
@@ -175,14 +175,11 @@ static void *values_load(const struct bench_run *r)
 
 static void values_check(const struct bench_opts *o)
 {
-	memory_check(o->values * ((o->least + o->most) + 64), "--values %llu",
-		     (unsigned long long)o->values);
+	memory_check(o->values * ((o->least + o->most) + 64), "--values", o->values);
 }
 
 const struct bench values_bench = {
-	.name = "values",
-	.summary = "values of any length beside a map, slabs, and the codec alone",
-	.about =
+	BENCH("values", "values of any length beside a map, slabs, and the codec alone",
 "Puts values, gets them in another order, deletes all but a fifth at random, and tells what memory\n"
 "that takes: resident with all, after two seconds after the deletes, fresh what that fifth needs in\n"
 "an empty table.  Times are CPU time of all threads of the process, a value each: what works for a\n"
@@ -191,7 +188,7 @@ const struct bench values_bench = {
 "  ebb      ebb_values.h, under ids; ebb-key: under keys of 8 bytes\n"
 "  map      a hash table of malloc()ed compressed strings; map-trim: with a malloc_trim() after\n"
 "           the deletes, which is part of them\n"
-"  slabs    the same in chunks of size classes that grow by a quarter, as memcached's",
+"  slabs    the same in chunks of size classes that grow by a quarter, as memcached's"),
 	.variant_key = "variant", .threads_key = "threads", .data_key = "data", .rows = 1,
 	.defaults = {
 		.threads = { { 1, 2 }, 2 }, .data = { { "system" }, 1 }, .codecs = { { "lz4" }, 1 },
