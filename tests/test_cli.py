@@ -513,6 +513,8 @@ def bench(tmp, name, *args):
     assert len(text.splitlines()) > len(doc["rows"]), text
     for row in doc["rows"]:
         assert all(not isinstance(v, (dict, list)) for v in row.values()), row
+        for key in (k.removesuffix("_min") for k in row if k.endswith("_min")):
+            assert row[key] is None or row[f"{key}_min"] <= row[key] <= row[f"{key}_max"], row
     return doc["rows"]
 
 
@@ -531,7 +533,7 @@ def bench_release_writes_a_row_for_each_mode_and_number_of_threads(tmp):
         assert all(r[k] > 0 for k in ("store_ns_per_slot", "ns_per_slot", "cpu_ns_per_slot",
                                       "drained_ms")), r
         assert (r["held_back_peak_bytes"] == 0) == (r["variant"] == "sync"), r
-    rows = bench(tmp, "release", "--size=1M", "--threads=1", "--rounds=1", "--variant=sync", "--data=mix")
+    rows = bench(tmp, "release", "--size=1M", "--threads=1", "--rounds=3", "--variant=sync", "--data=mix")
     assert [r["variant"] for r in rows] == ["sync"] and rows[0]["data"] == "mix", rows
 
 

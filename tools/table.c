@@ -88,7 +88,9 @@ void table_number(struct table *t, size_t col, double value)
 
 void table_spread(struct table *t, size_t col, double *v, size_t n)
 {
-	set_cell(last_row(t), &t->cols[col], json_real(median(v, n)), json_real(v[0]),
+	double middle = median(v, n);
+
+	set_cell(last_row(t), &t->cols[col], json_real(middle), json_real(v[0]),
 		 json_real(v[n - 1]));
 }
 

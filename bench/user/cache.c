@@ -22,12 +22,10 @@
 #define SCAN_EVERY 50000u       /* requests, of which a tenth is a scan */
 #define FILL_PART 4u            /* of the requests are not counted */
 
-enum { LEAST, MOST, KEYS, CAPACITY, RESIDENT, RESIDENT_MOST, LOOKUPS, HITS, HIT_PERCENT, REFUSED,
-       OPS, CPU };
+enum { KEYS, CAPACITY, RESIDENT, RESIDENT_MOST, LOOKUPS, HITS, HIT_PERCENT, REFUSED, OPS, CPU };
 
 static const struct column columns[] = {
-	COUNT(LEAST, "least_bytes"), COUNT(MOST, "most_bytes"), COUNT(KEYS, "keys"),
-	MIB(CAPACITY, "capacity"), MIB(RESIDENT, "resident"),
+	COUNT(KEYS, "keys"), MIB(CAPACITY, "capacity"), MIB(RESIDENT, "resident"),
 	MIB(RESIDENT_MOST, "resident_most"), COUNT(LOOKUPS, "lookups"), COUNT(HITS, "hits"),
 	REAL(HIT_PERCENT, "hit_percent", 1), COUNT(REFUSED, "refused"),
 	SPREAD(OPS, "ops_per_s", 0), SPREAD(CPU, "cpu_ns", 0),
@@ -199,8 +197,6 @@ static void cache_run(const struct bench_run *r, bench_figures v)
 		f[HITS] += (double)run.hits[t];
 		f[REFUSED] += (double)run.refused[t];
 	}
-	f[LEAST] = (double)r->o->least;
-	f[MOST] = (double)r->o->most;
 	f[KEYS] = (double)r->o->keys;
 	f[CAPACITY] = (double)r->o->capacity;
 	f[LOOKUPS] = (double)(n - fill);

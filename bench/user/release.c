@@ -8,14 +8,13 @@
 #include "bench.h"
 #include "team.h"
 
-enum { SLOTS, STORE, WALL, MEAN, NS, CPU, DRAINED, PEAK, OS_RETURN, COMPR };
+enum { SLOTS, STORE, WALL, MEAN, NS, CPU, DRAINED, PEAK, OS_RETURN };
 
 static const struct column columns[] = {
 	COUNT(SLOTS, "slots_per_thread"), SPREAD(STORE, "store_ns_per_slot", 0),
 	SPREAD(WALL, "wall_ms", 2), SPREAD(MEAN, "mean_ms", 2), SPREAD(NS, "ns_per_slot", 1),
 	SPREAD(CPU, "cpu_ns_per_slot", 1), SPREAD(DRAINED, "drained_ms", 2),
 	MIB(PEAK, "held_back_peak"), SPREAD(OS_RETURN, "os_return_ms", 2),
-	REAL(COMPR, "compr_bytes_per_slot", 0),
 	{ .key = NULL },
 };
 
@@ -75,8 +74,6 @@ static void release_run(const struct bench_run *r, bench_figures v)
 	v[0][SLOTS] = (double)slots.each;
 	v[0][STORE] = times.mean_ns / (double)slots.each;
 	team_run(slots.threads, slots_verify, &slots, "cannot read a page back");
-	store_stat(slots.store, &st);
-	v[0][COMPR] = (double)st.compr_data_size / n;
 	must(ebb_reset_held_back_peak(slots.store), "cannot reset the peak");
 
 	times = team_run(slots.threads, release, &slots, "cannot free a slot");

@@ -7,14 +7,13 @@
 #include "codec.h"
 #include "team.h"
 
-enum { SLOTS, NS, CODEC, OTHER, PUT, COLD, READ, CODEC_READ, SPEED };
+enum { SLOTS, NS, CODEC, OTHER, PUT, COLD, READ, CODEC_READ };
 
 static const struct column columns[] = {
 	COUNT(SLOTS, "slots_per_thread"), SPREAD(NS, "ns_per_page", 0),
 	SPREAD(CODEC, "codec_ns_per_page", 0), SPREAD(OTHER, "other_ns_per_page", 0),
 	SPREAD(PUT, "store_ns_per_page", 0), SPREAD(COLD, "cold_ns_per_page", 0),
 	SPREAD(READ, "read_ns_per_page", 0), SPREAD(CODEC_READ, "codec_read_ns_per_page", 0),
-	SPREAD(SPEED, "pages_per_s", 0),
 	{ .key = NULL },
 };
 
@@ -71,12 +70,10 @@ static void store_run(const struct bench_run *r, bench_figures v)
 		.packed = r->loaded, .codec = r->store.codec,
 	};
 	double pages = (double)s.slots.each;
-	struct team_times times;
 
 #define PHASE(phase, fn, said) do { \
 	s.what = phase; \
-	times = team_run(r->threads, fn, &s, said); \
-	v[0][phase] = times.mean_ns / pages; \
+	v[0][phase] = team_run(r->threads, fn, &s, said).mean_ns / pages; \
 } while (0)
 	v[0][SLOTS] = pages;
 	s.slots.store = store_open(&r->store, (uint64_t)r->threads * s.slots.each, EBB_DEFAULT);
@@ -84,7 +81,6 @@ static void store_run(const struct bench_run *r, bench_figures v)
 	PHASE(READ, work, "cannot read a page");
 	free_all(&s.slots);
 	PHASE(NS, slots_fill, "cannot store a page");
-	v[0][SPEED] = pages * r->threads * 1e9 / (double)(times.last_ns - times.first_ns);
 	team_run(r->threads, slots_verify, &s, "cannot read a page back");
 	PHASE(CODEC, work, "cannot compress");
 	PHASE(CODEC_READ, work, "cannot decompress");

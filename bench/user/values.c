@@ -14,11 +14,11 @@
 #define LIVE_OF 5u              /* one of so many lives */
 #define STRIDE 7919u            /* of the order of gets; prime */
 
-enum { VALUES, LEAST, MOST, PUT, GET, DELETE, BYTES, PACKED, RESIDENT, OVER, AFTER, FRESH };
+enum { VALUES, PUT, GET, DELETE, BYTES, PACKED, RESIDENT, OVER, AFTER, FRESH };
 
 static const struct column columns[] = {
-	COUNT(VALUES, "values"), COUNT(LEAST, "least_bytes"), COUNT(MOST, "most_bytes"),
-	SPREAD(PUT, "put_ns", 0), SPREAD(GET, "get_ns", 0), SPREAD(DELETE, "delete_ns", 0),
+	COUNT(VALUES, "values"), SPREAD(PUT, "put_ns", 0), SPREAD(GET, "get_ns", 0),
+	SPREAD(DELETE, "delete_ns", 0),
 	MIB(BYTES, "value"), MIB(PACKED, "packed"), MIB(RESIDENT, "resident"),
 	REAL(OVER, "over_bytes", 1), MIB(AFTER, "after"), MIB(FRESH, "fresh"),
 	{ .key = NULL },
@@ -133,8 +133,6 @@ static void values_run(const struct bench_run *r, bench_figures v)
 	uint64_t base;
 
 	f[VALUES] = (double)r->o->values;
-	f[LEAST] = (double)r->o->least;
-	f[MOST] = (double)r->o->most;
 	f[BYTES] = (double)run.packed->plain;
 	f[PACKED] = (double)run.packed->at[r->o->values];
 	if (!strcmp(r->variant, "codec")) {
