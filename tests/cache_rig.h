@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cache_rig.h - what tests of caches share: values that a key regenerates, an oracle, threads. */
+/*
+ * cache_rig.h - what tests of caches share: caches that end with the case, sound, values that a key
+ * regenerates, an oracle, threads.
+ */
 #ifndef EBB_TESTS_CACHE_RIG_H
 #define EBB_TESTS_CACHE_RIG_H
 
@@ -11,6 +14,22 @@
 
 #define MIB ((u64)1 << 20)
 
+/* What a case has open. */
+static struct ebb_cache *caches[16];
+
+static inline int open_cache_of(struct ebb_cache **c, const struct ebb_cache_config *cfg)
+{
+	unsigned int i = 0;
+	int err;
+
+	while (caches[i])
+		must(++i < ARRAY_LEN(caches));
+	err = ebb_cache_open(c, cfg);
+	if (!err)
+		caches[i] = *c;
+	return err;
+}
+
 static inline struct ebb_cache *open_cache(u64 capacity, const char *codec)
 {
 	struct ebb_cache_config cfg;
@@ -19,7 +38,7 @@ static inline struct ebb_cache *open_cache(u64 capacity, const char *codec)
 	ebb_cache_config_init(&cfg);
 	cfg.capacity = capacity;
 	cfg.codec = codec;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(open_cache_of(&c, &cfg), 0);
 	return c;
 }
 
@@ -30,6 +49,22 @@ static inline void is_sound(struct ebb_cache *c)
 
 	if (err)
 		must_failed(__FILE__, __LINE__, why, err, 0);
+}
+
+static inline void close_cache(struct ebb_cache *c)
+{
+	is_sound(c);
+	for (unsigned int i = 0; i < ARRAY_LEN(caches); i++)
+		if (caches[i] == c)
+			caches[i] = NULL;
+	ebb_cache_close(c);
+}
+
+void after_each(void)
+{
+	for (unsigned int i = 0; i < ARRAY_LEN(caches); i++)
+		if (caches[i])
+			close_cache(caches[i]);
 }
 
 static inline struct ebb_cache_stat stat_of(struct ebb_cache *c)

@@ -3,7 +3,8 @@
  * pool_rig.h - a pool alone, over a zone, for the tests of it.
  *
  * The owner here is a plain table: word[key] is the reference, and a pinned key refuses to be
- * moved, as a slot does that a reader holds.
+ * moved, as a slot does that a reader holds.  When a case is over, every object is freed, and no
+ * page may be left.
  */
 #ifndef EBB_TESTS_POOL_RIG_H
 #define EBB_TESTS_POOL_RIG_H
@@ -14,6 +15,7 @@
 #define KEYS 2000
 
 struct rig {
+	bool is_open;
 	struct source source;
 	struct pool pool;
 	u64 word[KEYS];
@@ -55,17 +57,8 @@ static inline struct rig *rig_open(unsigned int chain)
 	memset(&rig, 0, sizeof(rig));
 	source_open(&rig.source);
 	must_eq(pool_init(&rig.pool, &rig.source.pages, chain, &owner), 0);
+	rig.is_open = true;
 	return &rig;
-}
-
-/* Everything is free: no page may be left anywhere. */
-static inline void rig_close(struct rig *r)
-{
-	must_hold(pool_check(&r->pool, NULL));
-	must_eq(pool_pages(&r->pool), 0);
-	must_eq(host_a64_read(&r->pool.zspages.chunks), 0);
-	pool_destroy(&r->pool);
-	source_close(&r->source);
 }
 
 /* Where the object of a word is. */
@@ -127,6 +120,24 @@ static inline void drop_all(struct rig *r)
 			drop(r, key);
 }
 
+static inline void rig_close(struct rig *r)
+{
+	must_hold(pool_check(&r->pool, NULL));
+	drop_all(r);
+	must_hold(pool_check(&r->pool, NULL));
+	must_eq(pool_pages(&r->pool), 0);
+	must_eq(host_a64_read(&r->pool.zspages.chunks), 0);
+	pool_destroy(&r->pool);
+	source_close(&r->source);
+	r->is_open = false;
+}
+
+void after_each(void)
+{
+	if (rig.is_open)
+		rig_close(&rig);
+}
+
 static inline size_t any_size(struct pool *p, struct rng *rng)
 {
 	size_t edge[] = {
@@ -139,6 +150,7 @@ static inline size_t any_size(struct pool *p, struct rng *rng)
 		return edge[rng_below(rng, ARRAY_LEN(edge))];
 	return 1 + rng_below(rng, rng_below(rng, 2) ? PAGE_SIZE : PAGE_SIZE / 4);
 }
+
 /* The payload that just fills an object of class i. */
 static inline size_t payload(struct rig *r, unsigned int i)
 {

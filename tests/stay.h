@@ -25,10 +25,8 @@ static inline cpu_set_t stay_two_cpus(void)
 	cpu_set_t all;
 
 	must_eq(sched_getaffinity(0, sizeof(all), &all), 0);
-	if (CPU_COUNT(&all) < 2) {
-		print_message("# there is one CPU\n");
-		skip();
-	}
+	if (CPU_COUNT(&all) < 2)
+		skip_because("there is one CPU");
 	return all;
 }
 

@@ -6,7 +6,6 @@
  *
  *   EBB_TEST_SCALE   percent of the steps of long tests, 100 if unset
  *   EBB_TEST_SEED    replaces every seed; a failure prints the one it had
- *   EBB_TEST_CASE    the only cases to run, by name; * and ? as in a shell
  *
  * must*() fail the test that runs; from threads use what they report through (test_threads.c).
  */
@@ -16,12 +15,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "case.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,15 +29,6 @@
 #include "home/zone.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-
-/* cmocka's filter; it has no variable of its own for it. */
-__attribute__((constructor)) static void choose_cases(void)
-{
-	const char *only = getenv("EBB_TEST_CASE");
-
-	if (only)
-		cmocka_set_test_filter(only);
-}
 
 /* ---- the release stage ---- */
 
@@ -70,6 +55,22 @@ static inline struct release_stats stats_of(struct release *r)
 
 	release_stats(r, &st);
 	return st;
+}
+
+/* ---- this build, and this machine ---- */
+
+/* A sanitizer has address space and memory of its own, and takes its time. */
+#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
+#define SHADOWED true
+#else
+#define SHADOWED false
+#endif
+
+/* scripts/check shows it at the end. */
+static inline void skip_because(const char *why)
+{
+	print_message("# %s\n", why);
+	skip();
 }
 
 /* ---- seeds and failures ---- */

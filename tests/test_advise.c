@@ -88,7 +88,7 @@ static void *page_of_mem(u32 i)
 }
 
 /* Each other page of mem is a range. */
-static int map_ranges(void **state)
+void before_each(void)
 {
 	u32 i;
 
@@ -104,12 +104,11 @@ static int map_ranges(void **state)
 	filled = 0;
 	is_old = is_real = is_locked = false;
 	refused = NULL;
-	return 0;
 }
 
-static int unmap(void **state)
+void clean_up(void)
 {
-	return munmap(mem, PAGES * bytes_of_page);
+	must_eq(munmap(mem, PAGES * bytes_of_page), 0);
 }
 
 /* What was a range is gone, but for the one that was refused; all else is as it was. */
@@ -129,7 +128,7 @@ static u32 take_all(void)
 	return advise_take(&found, range, PAGES / 2);
 }
 
-static void many_ranges_are_one_call(void **state)
+CASE(many_ranges_are_one_call)
 {
 	must_eq(take_all(), 0);
 	must_be_gone();
@@ -138,7 +137,7 @@ static void many_ranges_are_one_call(void **state)
 	must_eq(single, 0);
 }
 
-static void one_range_is_a_call_that_each_system_knows(void **state)
+CASE(one_range_is_a_call_that_each_system_knows)
 {
 	must_eq(advise_take(&found, range, 1), 0);
 	must_eq(mem[0], 0);
@@ -148,7 +147,7 @@ static void one_range_is_a_call_that_each_system_knows(void **state)
 }
 
 /* That it does is asked once. */
-static void an_old_system_takes_them_one_by_one(void **state)
+CASE(an_old_system_takes_them_one_by_one)
 {
 	is_old = true;
 	must_eq(take_all(), 0);
@@ -162,13 +161,14 @@ static void an_old_system_takes_them_one_by_one(void **state)
 }
 
 /* Wherever it stands among the others. */
-static void what_is_refused_comes_first_and_the_rest_is_taken(void **state)
+CASE(what_is_refused_comes_first_and_the_rest_is_taken)
 {
 	static const u32 at[] = { 0, 1, PAGES / 4, PAGES / 2 - 1 };
 	u32 i;
 
 	for (i = 0; i < 2 * ARRAY_LEN(at); i++) {
-		map_ranges(state);
+		clean_up();
+		before_each();
 		is_old = i % 2;
 		refused = range[at[i / 2]].iov_base;
 		must_eq(take_all(), 1);
@@ -176,20 +176,16 @@ static void what_is_refused_comes_first_and_the_rest_is_taken(void **state)
 		must_eq(range[0].iov_len, bytes_of_page);
 		must_be_gone();
 		must(!found.locked);
-		unmap(state);
 	}
-	map_ranges(state);
 }
 
-static void locked_memory_is_taken_and_said(void **state)
+CASE(locked_memory_is_taken_and_said)
 {
 	u32 i;
 
 	for (i = 0; i < 2; i++) {
-		if (__real_madvise(mem, bytes_of_page, LOCKED)) {
-			print_message("# the system gives no locked memory back\n");
-			skip();
-		}
+		if (__real_madvise(mem, bytes_of_page, LOCKED))
+			skip_because("the system gives no locked memory back");
 		memset(mem, 1, bytes_of_page);
 		is_locked = true;
 		is_old = i;
@@ -197,13 +193,13 @@ static void locked_memory_is_taken_and_said(void **state)
 		must_be_gone();
 		must(found.locked);
 		must_eq(many, is_old ? 1 : 2);
-		unmap(state);
-		map_ranges(state);
+		clean_up();
+		before_each();
 	}
 }
 
 /* With nothing but the wrapper's count between: this is the call as Linux knows it. */
-static void this_system_takes_many_ranges_in_a_call_or_has_no_such_call(void **state)
+CASE(this_system_takes_many_ranges_in_a_call_or_has_no_such_call)
 {
 	is_real = true;
 	must_eq(take_all(), 0);
@@ -237,7 +233,7 @@ static bool fills_ahead(void)
 	return false;
 }
 
-static void a_range_is_filled_ahead(void **state)
+CASE(a_range_is_filled_ahead)
 {
 	if (!fills_ahead())
 		skip();
@@ -267,13 +263,8 @@ static void take_waiting(u32 n)
 /* A zone with a block that is accessible, none of whose pages anybody has touched. */
 static void open_zone(void)
 {
-	map_ranges(NULL);
-	if (!fills_ahead() || bytes_of_page > PAGE_SIZE) {
-		unmap(NULL);
-		print_message("# and not by pages of ours\n");
-		skip();
-	}
-	unmap(NULL);
+	if (!fills_ahead() || bytes_of_page > PAGE_SIZE)
+		skip_because("and not by pages of ours");
 	must_eq(zone_open(&zone), 0);
 	take_waiting(1);
 	zone_pages_free(zone, page, 1);
@@ -283,7 +274,7 @@ static void open_zone(void)
 }
 
 /* Who does not wait gets 32 KiB at most, or a page, that are there already. */
-static void fresh_pages_of_the_zone_are_there(void **state)
+CASE(fresh_pages_of_the_zone_are_there)
 {
 	const u32 most = PAGE_SIZE < 32768 ? 32768 / PAGE_SIZE : 1;
 	u32 i, n;
@@ -300,7 +291,7 @@ static void fresh_pages_of_the_zone_are_there(void **state)
 }
 
 /* Who waits is short of pages, and gets all that it asks for. */
-static void who_waits_gets_all_and_nothing_is_filled(void **state)
+CASE(who_waits_gets_all_and_nothing_is_filled)
 {
 	const u32 n = PAGE_SIZE < 65536 ? PAGES : PAGES / 4;
 
@@ -311,7 +302,7 @@ static void who_waits_gets_all_and_nothing_is_filled(void **state)
 }
 
 /* Each other one is gone: what lies between has an owner, who may have given it on. */
-static void pages_that_do_not_lie_side_by_side_are_filled_alone_or_not_at_all(void **state)
+CASE(pages_that_do_not_lie_side_by_side_are_filled_alone_or_not_at_all)
 {
 	u32 i, got, n = PAGE_SIZE < 65536 ? PAGES : PAGES / 4;
 
@@ -329,7 +320,7 @@ static void pages_that_do_not_lie_side_by_side_are_filled_alone_or_not_at_all(vo
 }
 
 /* Then nobody gets less for it, either. */
-static void where_the_system_fills_nothing_it_is_asked_once(void **state)
+CASE(where_the_system_fills_nothing_it_is_asked_once)
 {
 	u32 n = PAGE_SIZE < 65536 ? PAGES / 4 : 4;
 
@@ -343,7 +334,7 @@ static void where_the_system_fills_nothing_it_is_asked_once(void **state)
 }
 
 /* Each other page of a block is free: as many ranges as there can be in one. */
-static void a_block_goes_in_few_calls(void **state)
+CASE(a_block_goes_in_few_calls)
 {
 	const u32 pages = (u32)(ZONE_BLOCK_BYTES / PAGE_SIZE);
 	host_page *of = calloc(pages, sizeof(*of));
@@ -380,26 +371,4 @@ static void a_block_goes_in_few_calls(void **state)
 	must_eq(zone_check(zone, why, sizeof(why)), 0);
 	zone_close(zone);
 	free(of);
-}
-
-#define CASE(f) cmocka_unit_test_setup_teardown(f, map_ranges, unmap)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(many_ranges_are_one_call),
-		CASE(one_range_is_a_call_that_each_system_knows),
-		CASE(an_old_system_takes_them_one_by_one),
-		CASE(what_is_refused_comes_first_and_the_rest_is_taken),
-		CASE(locked_memory_is_taken_and_said),
-		CASE(this_system_takes_many_ranges_in_a_call_or_has_no_such_call),
-		CASE(a_range_is_filled_ahead),
-		cmocka_unit_test(fresh_pages_of_the_zone_are_there),
-		cmocka_unit_test(who_waits_gets_all_and_nothing_is_filled),
-		cmocka_unit_test(pages_that_do_not_lie_side_by_side_are_filled_alone_or_not_at_all),
-		cmocka_unit_test(where_the_system_fills_nothing_it_is_asked_once),
-		cmocka_unit_test(a_block_goes_in_few_calls),
-	};
-
-	return cmocka_run_group_tests_name("advise", tests, NULL, NULL);
 }

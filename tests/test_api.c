@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_api.c - libebb as a program sees it: arguments, figures, memory given back. */
-#include "support.h"
+#include "process.h"
 #include "api/ebb_in.h"
 #include "api/sized.h"
 
@@ -11,18 +11,27 @@
 
 static unsigned char page[4 * PAGE_SIZE], got[4 * PAGE_SIZE];
 
+static struct ebb_store *opened;        /* by open_slots(): it ends with the case */
+
 static struct ebb_store *open_slots(uint64_t slots)
 {
-	struct ebb_store *store;
 	struct ebb_config cfg;
 
 	ebb_config_init(&cfg);
 	cfg.slots = slots;
-	must_eq(ebb_open(&store, &cfg), 0);
-	return store;
+	must_eq(ebb_open(&opened, &cfg), 0);
+	return opened;
 }
 
-static void the_library_tells_what_it_is(void **state)
+void after_each(void)
+{
+	if (opened)
+		must_eq(ebb_check(opened, NULL, 0), 0);
+	ebb_close(opened);
+	opened = NULL;
+}
+
+CASE(the_library_tells_what_it_is)
 {
 	static const char *const names[] = {
 		"lz4", "lz4hc", "zstd",
@@ -51,7 +60,7 @@ static void the_library_tells_what_it_is(void **state)
 	must_eq(ebb_codec_levels("lz4", &min, &max, NULL), -EINVAL);
 }
 
-static void each_field_of_the_config_is_checked(void **state)
+CASE(each_field_of_the_config_is_checked)
 {
 	struct ebb_store *store = (void *)page;
 	struct ebb_config good, c;
@@ -94,7 +103,7 @@ static void each_field_of_the_config_is_checked(void **state)
 #undef REFUSED
 }
 
-static void every_codec_and_chain_size_opens(void **state)
+CASE(every_codec_and_chain_size_opens)
 {
 	struct ebb_store *store;
 	struct ebb_config c;
@@ -143,12 +152,12 @@ static void all_calls_refuse(struct ebb_store *store)
 	ebb_close(store);
 }
 
-static void no_store_is_refused(void **state)
+CASE(no_store_is_refused)
 {
 	all_calls_refuse(NULL);
 }
 
-static void something_that_is_not_a_store_is_refused(void **state)
+CASE(something_that_is_not_a_store_is_refused)
 {
 	static _Alignas(256) unsigned char not_a_store[65536];
 
@@ -157,7 +166,7 @@ static void something_that_is_not_a_store_is_refused(void **state)
 	all_calls_refuse((struct ebb_store *)(void *)not_a_store);
 }
 
-static void null_arguments_are_refused(void **state)
+CASE(null_arguments_are_refused)
 {
 	static struct ebb_class rows[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*rows) } };
 	struct ebb_store *store = open_slots(SLOTS);
@@ -179,11 +188,10 @@ static void null_arguments_are_refused(void **state)
 	must_eq(ebb_class_table(4096, 8, NULL, &n, &largest), -EINVAL);
 	must_eq(ebb_class_table(4096, 8, rows, NULL, &largest), -EINVAL);
 	must_eq(ebb_class_table(4096, 8, rows, &n, NULL), -EINVAL);
-	ebb_close(store);
 	ebb_close(NULL);
 }
 
-static void sizes_that_are_not_whole_pages_are_refused(void **state)
+CASE(sizes_that_are_not_whole_pages_are_refused)
 {
 	static const size_t bad[] = { 0, 1, PAGE_SIZE - 1, PAGE_SIZE + 1,
 				      3 * PAGE_SIZE / 2, SIZE_MAX };
@@ -196,11 +204,9 @@ static void sizes_that_are_not_whole_pages_are_refused(void **state)
 	must_eq(ebb_put(store, 0, page, 0), -EINVAL);
 	must_eq(ebb_put(store, 0, page, PAGE_SIZE + 1), -EINVAL);
 	must_eq(ebb_put(store, 0, page, SIZE_MAX), -EINVAL);
-	must_eq(ebb_check(store, NULL, 0), 0);
-	ebb_close(store);
 }
 
-static void runs_that_reach_past_the_last_slot_are_refused_whole(void **state)
+CASE(runs_that_reach_past_the_last_slot_are_refused_whole)
 {
 	static const uint64_t past[] = { SLOTS, SLOTS + 1, (uint64_t)1 << 32,
 					 ((uint64_t)1 << 32) + 1, UINT64_MAX };
@@ -229,10 +235,9 @@ static void runs_that_reach_past_the_last_slot_are_refused_whole(void **state)
 	must(got[0] == 0 && !memcmp(got, got + 1, 2 * PAGE_SIZE - 1));
 	must_eq(ebb_free(store, 0, SLOTS), 0);
 	must_eq(ebb_free(store, SLOTS, 0), 0);
-	ebb_close(store);
 }
 
-static void objects_and_pages_are_told_apart(void **state)
+CASE(objects_and_pages_are_told_apart)
 {
 	struct ebb_store *store = open_slots(SLOTS);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
@@ -259,10 +264,9 @@ static void objects_and_pages_are_told_apart(void **state)
 	must(got[0] == 0 && !memcmp(got, got + 1, PAGE_SIZE - 1));
 	must_eq(ebb_stat(store, &stat), 0);
 	must_eq(stat.notify_free, 1);
-	ebb_close(store);
 }
 
-static void the_class_table_and_the_figures_agree(void **state)
+CASE(the_class_table_and_the_figures_agree)
 {
 	static struct ebb_class rows[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*rows) } };
 	static struct ebb_class empty[EBB_CLASSES_MAX] = { { .struct_size = sizeof(*empty) } };
@@ -312,10 +316,9 @@ static void the_class_table_and_the_figures_agree(void **state)
 	must_eq(stat.mem_limit, 0);
 	must_eq(stat.held_back_bytes, 0);
 	must(stat.release_limit > 0);
-	ebb_close(store);
 }
 
-static void limits_can_be_changed_and_are_told(void **state)
+CASE(limits_can_be_changed_and_are_told)
 {
 	struct ebb_store *store = open_slots(SLOTS);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
@@ -353,21 +356,9 @@ static void limits_can_be_changed_and_are_told(void **state)
 	must_eq(ebb_set_release_limit(store, EBB_DEFAULT), 0);
 	must_eq(ebb_stat(store, &stat), 0);
 	must(stat.release_limit >= PAGE_SIZE && stat.release_limit != EBB_DEFAULT);
-	ebb_close(store);
 }
 
-static size_t resident(void)
-{
-	unsigned long total, pages = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	must(f);
-	must_eq(fscanf(f, "%lu %lu", &total, &pages), 2);
-	fclose(f);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static void trim_returns_the_memory_to_the_system(void **state)
+CASE(trim_returns_the_memory_to_the_system)
 {
 	const uint64_t slots = ((uint64_t)48 << 20) / PAGE_SIZE;
 	struct ebb_store *store = open_slots(slots);
@@ -376,18 +367,16 @@ static void trim_returns_the_memory_to_the_system(void **state)
 	uint64_t bytes = 0;
 
 #if defined(HOST_USER_TSAN)
-	ebb_close(store);
-	print_message("# ThreadSanitizer's shadow of memory that is given on becomes resident\n");
-	skip();
+	skip_because("ThreadSanitizer's shadow of memory that is given on becomes resident");
 #endif
 	for (uint64_t i = 0; i < slots; i++) {
 		fill_random(page, PAGE_SIZE, i);
 		must_eq(ebb_write(store, i, page, PAGE_SIZE), 0);
 	}
-	before = resident();
+	before = status_bytes("VmRSS");
 	must_eq(ebb_free(store, 0, slots), 0);
 	must_eq(ebb_trim(store, &bytes), 0);
-	after = resident();
+	after = status_bytes("VmRSS");
 	must(before - after >= (size_t)40 << 20 && before > after);
 	must_be_at_most(bytes, (uint64_t)52 << 20);
 	must_eq(ebb_stat(store, &stat), 0);
@@ -398,11 +387,9 @@ static void trim_returns_the_memory_to_the_system(void **state)
 	must_eq(ebb_write(store, 0, page, PAGE_SIZE), 0);
 	must_eq(ebb_read(store, 0, got, PAGE_SIZE), 0);
 	must(!memcmp(page, got, PAGE_SIZE));
-	must_eq(ebb_check(store, NULL, 0), 0);
-	ebb_close(store);
 }
 
-static void a_check_is_not_disturbed_by_the_workers(void **state)
+CASE(a_check_is_not_disturbed_by_the_workers)
 {
 	struct ebb_store *store = open_slots(256);
 	char why[128];
@@ -417,17 +404,12 @@ static void a_check_is_not_disturbed_by_the_workers(void **state)
 		if (ebb_check(store, why, sizeof(why)))
 			fail_msg("round %u: %s", round, why);
 	}
-	ebb_close(store);
 }
 
 /* It lasts longer than the tick takes to come again, and the tick has much to compact. */
-static void a_long_check_is_not_disturbed_by_the_tick(void **state)
+CASE(a_long_check_is_not_disturbed_by_the_tick)
 {
-#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
-	const uint64_t slots = 500000;
-#else
-	const uint64_t slots = 7000000;
-#endif
+	const uint64_t slots = SHADOWED ? 500000 : 7000000;
 	struct ebb_store *store = open_slots(slots);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	struct rng r = { use_seed(5) };
@@ -444,7 +426,6 @@ static void a_long_check_is_not_disturbed_by_the_tick(void **state)
 	}
 	/* Afterwards it comes. */
 	must_become(ebb_stat(store, &stat) == 0 && stat.pages_compacted > 0);
-	ebb_close(store);
 }
 
 static host_a64 ticks_here, ticks_elsewhere;
@@ -458,7 +439,7 @@ static bool note_tick(void *here, uint64_t ns)
 	return true;
 }
 
-static void a_check_puts_the_tick_off_and_does_not_wait_for_it(void **state)
+CASE(a_check_puts_the_tick_off_and_does_not_wait_for_it)
 {
 	struct ebb_store *store = open_slots(SLOTS);
 	pthread_t here = pthread_self();
@@ -473,10 +454,9 @@ static void a_check_puts_the_tick_off_and_does_not_wait_for_it(void **state)
 	}
 	must_become(host_a64_read(&ticks_elsewhere) > 0);
 	ebb_give_also(store, NULL, NULL);
-	ebb_close(store);
 }
 
-static void idle_memory_goes_back_by_itself(void **state)
+CASE(idle_memory_goes_back_by_itself)
 {
 	const uint64_t slots = ((uint64_t)8 << 20) / PAGE_SIZE;
 	struct ebb_store *store = open_slots(slots);
@@ -490,10 +470,9 @@ static void idle_memory_goes_back_by_itself(void **state)
 	/* Nobody flushes or trims. */
 	must_become(ebb_stat(store, &stat) == 0 && stat.mem_used_total == 0 &&
 		    stat.pcp_pages == 0 && stat.zone_bytes < 4 << 20);
-	ebb_close(store);
 }
 
-static void a_few_idle_pages_go_back_by_themselves_too(void **state)
+CASE(a_few_idle_pages_go_back_by_themselves_too)
 {
 	struct ebb_store *store = open_slots(SLOTS);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
@@ -506,13 +485,12 @@ static void a_few_idle_pages_go_back_by_themselves_too(void **state)
 	must_eq(ebb_free(store, 1, 19), 0);
 	must_become(ebb_stat(store, &stat) == 0 && stat.mem_used_total == PAGE_SIZE &&
 		    stat.pcp_pages == 0);
-	ebb_close(store);
 }
 
 /* A program of a later version: its structs go on for some bytes. */
 #define LATER(type) struct { struct type now; u64 more[3]; }
 
-static void a_program_of_a_later_version_is_answered(void **state)
+CASE(a_program_of_a_later_version_is_answered)
 {
 	static LATER(ebb_class) rows[EBB_CLASSES_MAX];
 	LATER(ebb_config) cfg;
@@ -553,7 +531,7 @@ static void a_program_of_a_later_version_is_answered(void **state)
 	ebb_close(store);
 }
 
-static void a_size_that_was_not_set_is_refused(void **state)
+CASE(a_size_that_was_not_set_is_refused)
 {
 	static const size_t wrong[] = { 0, 8, 55, SIZED_MOST + 1, SIZE_MAX };
 	static struct ebb_class rows[EBB_CLASSES_MAX];
@@ -568,14 +546,13 @@ static void a_size_that_was_not_set_is_refused(void **state)
 		must_eq(ebb_class_table(4096, 8, rows, &n, &largest), -EINVAL);
 		must_eq(ebb_store_class_table(4096, 8, rows, &n, &largest), -EINVAL);
 	}
-	ebb_close(store);
 }
 
 /* A library of a later version, and a program of this one: struct now has one field less there. */
 struct now { size_t struct_size; u64 a; };
 struct then { size_t struct_size; u64 a, b; };
 
-static void a_library_of_a_later_version_answers_this_one(void **state)
+CASE(a_library_of_a_later_version_answers_this_one)
 {
 	struct { struct now now; u64 beyond; } theirs = { { sizeof(struct now), 7 }, 8 };
 	void *volatile at = &theirs;    /* whose size the compiler is not to know */
@@ -589,32 +566,4 @@ static void a_library_of_a_later_version_answers_this_one(void **state)
 	must_eq(theirs.now.struct_size, sizeof(struct now));
 	must_eq(theirs.now.a, 1);
 	must_eq(theirs.beyond, 8);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_library_tells_what_it_is),
-		cmocka_unit_test(each_field_of_the_config_is_checked),
-		cmocka_unit_test(a_program_of_a_later_version_is_answered),
-		cmocka_unit_test(a_size_that_was_not_set_is_refused),
-		cmocka_unit_test(a_library_of_a_later_version_answers_this_one),
-		cmocka_unit_test(every_codec_and_chain_size_opens),
-		cmocka_unit_test(no_store_is_refused),
-		cmocka_unit_test(something_that_is_not_a_store_is_refused),
-		cmocka_unit_test(null_arguments_are_refused),
-		cmocka_unit_test(sizes_that_are_not_whole_pages_are_refused),
-		cmocka_unit_test(runs_that_reach_past_the_last_slot_are_refused_whole),
-		cmocka_unit_test(objects_and_pages_are_told_apart),
-		cmocka_unit_test(the_class_table_and_the_figures_agree),
-		cmocka_unit_test(limits_can_be_changed_and_are_told),
-		cmocka_unit_test(trim_returns_the_memory_to_the_system),
-		cmocka_unit_test(a_check_is_not_disturbed_by_the_workers),
-		cmocka_unit_test(a_long_check_is_not_disturbed_by_the_tick),
-		cmocka_unit_test(a_check_puts_the_tick_off_and_does_not_wait_for_it),
-		cmocka_unit_test(idle_memory_goes_back_by_itself),
-		cmocka_unit_test(a_few_idle_pages_go_back_by_themselves_too),
-	};
-
-	return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

@@ -10,10 +10,9 @@
  */
 #include "box.h"
 #include "api/ebb.h"
-#include "support.h"
+#include "process.h"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
@@ -53,21 +52,6 @@ static struct seen look(void)
 	return sum;
 }
 
-static uint64_t status_bytes(const char *field)
-{
-	size_t n = strlen(field);
-	uint64_t kb = 0;
-	char line[256];
-	FILE *f = fopen("/proc/self/status", "r");
-
-	must(f);
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, field, n))
-			must_eq(sscanf(line + n, ": %" SCNu64, &kb), 1);
-	fclose(f);
-	return kb << 10;
-}
-
 static struct ebb_store *open_for(uint64_t slots, uint32_t flags)
 {
 	struct ebb_store *store;
@@ -98,8 +82,35 @@ static void thin_out(struct ebb_store *store, uint64_t slots)
 			must_eq(ebb_free(store, i, 1), 0);
 }
 
+static struct box box;
+
+static int ask_in_the_box(void)
+{
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	struct ebb_store *store;
+
+	ANSWERS(box_enter(&box), true);
+	store = open_for((uint64_t)1 << 26, 0);
+	ANSWERS(ebb_stat(store, &stat), 0);
+	ebb_close(store);
+	ANSWERS(stat.release_limit, box.limit / 32);
+	return 0;
+}
+
+/* The first of all: what the machine has is looked up once. */
+CASE(a_container_has_as_much_memory_as_it_may_take)
+{
+	int status;
+
+	if (!box_make(&box, 96 * MIB))
+		skip_because("no control group with a limit on memory can be made here");
+	status = status_of_child(ask_in_the_box);
+	box_remove(&box);
+	must_eq(status, 0);
+}
+
 /* A write that fails may have freed something before. */
-static void a_write_that_fails_wakes_the_tick_as_well(void **state)
+CASE(a_write_that_fails_wakes_the_tick_as_well)
 {
 	const uint64_t slots = 16 * MIB / PAGE_SIZE;
 	unsigned char *zeros = calloc(slots + 1, PAGE_SIZE);
@@ -128,7 +139,7 @@ static bool is_back(struct ebb_store *store)
 	       look().resident <= stat.mem_used_total + stat.mem_used_total / 16 + 4 * MIB;
 }
 
-static void what_random_frees_leave_is_compacted_and_given_on(void **state)
+CASE(what_random_frees_leave_is_compacted_and_given_on)
 {
 	const uint64_t slots = 128 * MIB / PAGE_SIZE, churn = 4 * MIB / PAGE_SIZE;
 	struct ebb_store *store = open_for(slots + churn, 0);
@@ -152,7 +163,7 @@ static void what_random_frees_leave_is_compacted_and_given_on(void **state)
 	must_eq(look().resident, 0);
 }
 
-static void a_store_that_is_told_so_is_not_compacted(void **state)
+CASE(a_store_that_is_told_so_is_not_compacted)
 {
 	const uint64_t slots = 16 * MIB / PAGE_SIZE;
 	struct ebb_store *store = open_for(slots, EBB_NO_COMPACT);
@@ -166,7 +177,7 @@ static void a_store_that_is_told_so_is_not_compacted(void **state)
 	ebb_close(store);
 }
 
-static void what_trim_says_is_what_the_process_has_less(void **state)
+CASE(what_trim_says_is_what_the_process_has_less)
 {
 	const uint64_t slots = 96 * MIB / PAGE_SIZE, table = slots * 8;
 	struct ebb_store *store = open_for(slots, EBB_NO_COMPACT);
@@ -209,6 +220,28 @@ static void what_trim_says_is_what_the_process_has_less(void **state)
 	ebb_close(store);
 }
 
+/* Contexts of lz4 come and go with the threads, and lie beside what stays. */
+CASE(what_comes_and_goes_leaves_nothing_beside_what_stays)
+{
+	const size_t bytes = 20000;
+	void *stays[64], *goes;
+	uint64_t before = status_bytes("RssAnon");
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_LEN(stays); i++) {
+		must((stays[i] = host_zalloc(100)) != NULL);
+		for (k = 0; k < 20; k++) {
+			must((goes = host_zalloc(bytes)) != NULL);
+			memset(goes, 1, bytes);
+			host_free(goes, bytes);
+		}
+	}
+	if (!SHADOWED)
+		must_be_at_most(status_bytes("RssAnon"), before + 2 * MIB);
+	for (i = 0; i < ARRAY_LEN(stays); i++)
+		host_free(stays[i], 100);
+}
+
 /* flags: of mlockall(), which is called before all, or when the store is full. */
 static void free_what_is_locked(int before, int full)
 {
@@ -216,10 +249,8 @@ static void free_what_is_locked(int before, int full)
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	struct ebb_store *store;
 
-#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
-	print_message("# a sanitizer's shadow is too large to be locked\n");
-	skip();
-#endif
+	if (SHADOWED)
+		skip_because("a sanitizer's shadow is too large to be locked");
 	if (before && mlockall(before)) {
 		print_message("# mlockall(): %s\n", strerror(errno));
 		skip();
@@ -245,18 +276,18 @@ static void free_what_is_locked(int before, int full)
 	munlockall();
 }
 
-static void a_process_that_locks_its_memory_gets_it_back_too(void **state)
+CASE(a_process_that_locks_its_memory_gets_it_back_too)
 {
 	free_what_is_locked(MCL_CURRENT | MCL_FUTURE, 0);
 }
 
-static void what_is_locked_after_it_was_taken_comes_back_too(void **state)
+CASE(what_is_locked_after_it_was_taken_comes_back_too)
 {
 	free_what_is_locked(0, MCL_CURRENT);
 	free_what_is_locked(0, MCL_CURRENT | MCL_FUTURE);
 }
 
-static void a_small_store_takes_little(void **state)
+CASE(a_small_store_takes_little)
 {
 	enum { STORES = 100 };
 	static struct ebb_store *store[STORES];
@@ -269,9 +300,8 @@ static void a_small_store_takes_little(void **state)
 	print_message("# a store of 1,000 slots: %" PRIu64 " KiB of address space, %" PRIu64 " KiB of memory\n",
 		      (status_bytes("VmSize") - size) / STORES >> 10,
 		      (status_bytes("VmRSS") - rss) / STORES >> 10);
-#if !defined(HOST_USER_ASAN) && !defined(HOST_USER_TSAN)
-	must_be_at_most((status_bytes("VmSize") - size) / STORES, 8 * MIB);
-#endif
+	if (!SHADOWED)
+		must_be_at_most((status_bytes("VmSize") - size) / STORES, 8 * MIB);
 	for (unsigned int i = 0; i < STORES; i++)
 		ebb_close(store[i]);
 }
@@ -280,17 +310,15 @@ static void a_small_store_takes_little(void **state)
  * Closed stores leave nothing, although the program's own memory lies between what each of them
  * took.
  */
-static void stores_that_are_closed_leave_nothing(void **state)
+CASE(stores_that_are_closed_leave_nothing)
 {
 	enum { STORES = 1000 };
 	static struct ebb_store *store[STORES];
 	static void *own[STORES];
 	uint64_t rss;
 
-#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
-	print_message("# a sanitizer keeps what was freed\n");
-	skip();
-#endif
+	if (SHADOWED)
+		skip_because("a sanitizer keeps what was freed");
 	fill_random(page, PAGE_SIZE, 1);
 	for (unsigned int together = 1; together <= STORES; together += STORES - 1) {
 		/* The second time, since the first takes the code into memory. */
@@ -317,16 +345,14 @@ static void stores_that_are_closed_leave_nothing(void **state)
 }
 
 /* What was never written costs neither memory nor time. */
-static void a_large_store_costs_what_it_holds(void **state)
+CASE(a_large_store_costs_what_it_holds)
 {
 	const uint64_t slots = (uint64_t)1 << 30;
 	uint64_t rss = status_bytes("VmRSS"), ns;
 	struct ebb_store *store;
 
-#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
-	print_message("# a sanitizer has no room for such a table\n");
-	skip();
-#endif
+	if (SHADOWED)
+		skip_because("a sanitizer has no room for such a table");
 	ns = ktime_get_ns();
 	store = open_for(slots, 0);
 	must_eq(ebb_write(store, slots - 7, page, PAGE_SIZE), 0);
@@ -342,7 +368,7 @@ static void a_large_store_costs_what_it_holds(void **state)
 }
 
 /* A host with 64 CPUs and a budget of 16 GiB, whose buffers are 140 MB. */
-static void buffers_come_and_go_with_what_is_stored(void **state)
+CASE(buffers_come_and_go_with_what_is_stored)
 {
 	const uint64_t slots = 64 * MIB / PAGE_SIZE;
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
@@ -350,10 +376,8 @@ static void buffers_come_and_go_with_what_is_stored(void **state)
 	struct ebb_config cfg;
 	uint64_t empty, rss;
 
-#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
-	print_message("# a sanitizer has no room for such a table\n");
-	skip();
-#endif
+	if (SHADOWED)
+		skip_because("a sanitizer has no room for such a table");
 	host_user_set_nr_cpus(64);
 	ebb_config_init(&cfg);
 	cfg.slots = 1 << 26;
@@ -417,100 +441,9 @@ static int filled_under_a_limit(void)
 	return 0;
 }
 
-static void a_limit_on_address_space_is_used_up(void **state)
+CASE(a_limit_on_address_space_is_used_up)
 {
-	int status;
-	pid_t pid;
-
-#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
-	print_message("# a sanitizer has taken the address space\n");
-	skip();
-#endif
-	fflush(stdout);
-	pid = fork();
-	must(pid >= 0);
-	if (!pid)
-		_exit(filled_under_a_limit());
-	must_eq(waitpid(pid, &status, 0), pid);
-	must(WIFEXITED(status));
-	must_eq(WEXITSTATUS(status), 0);
-}
-
-/* The first of all: what the machine has is looked up once. */
-static void a_container_has_as_much_memory_as_it_may_take(void **state)
-{
-	const uint64_t limit = 96 * MIB;
-	struct ebb_stat stat = { .struct_size = sizeof(stat) };
-	struct box box;
-	int status;
-	pid_t pid;
-
-	if (!box_make(&box, limit)) {
-		print_message("# no control group with a limit on memory can be made here\n");
-		skip();
-	}
-	fflush(stdout);
-	pid = fork();
-	must(pid >= 0);
-	if (!pid) {
-		struct ebb_store *store;
-
-		if (!box_enter(&box))
-			_exit(2);
-		store = open_for((uint64_t)1 << 26, 0);
-		if (ebb_stat(store, &stat))
-			_exit(3);
-		ebb_close(store);
-		_exit(stat.release_limit == limit / 32 ? 0 : 4);
-	}
-	must_eq(waitpid(pid, &status, 0), pid);
-	box_remove(&box);
-	must(WIFEXITED(status));
-	must_eq(WEXITSTATUS(status), 0);
-}
-
-/* Contexts of lz4 come and go with the threads, and lie beside what stays. */
-static void what_comes_and_goes_leaves_nothing_beside_what_stays(void **state)
-{
-	const size_t bytes = 20000;
-	void *stays[64], *goes;
-	uint64_t before = status_bytes("RssAnon");
-	unsigned int i, k;
-
-	for (i = 0; i < ARRAY_LEN(stays); i++) {
-		must((stays[i] = host_zalloc(100)) != NULL);
-		for (k = 0; k < 20; k++) {
-			must((goes = host_zalloc(bytes)) != NULL);
-			memset(goes, 1, bytes);
-			host_free(goes, bytes);
-		}
-	}
-#if !defined(HOST_USER_TSAN) && !defined(HOST_USER_ASAN)
-	must_be_at_most(status_bytes("RssAnon"), before + 2 * MIB);
-#else
-	(void)before;
-#endif
-	for (i = 0; i < ARRAY_LEN(stays); i++)
-		host_free(stays[i], 100);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_container_has_as_much_memory_as_it_may_take),
-		cmocka_unit_test(what_random_frees_leave_is_compacted_and_given_on),
-		cmocka_unit_test(a_store_that_is_told_so_is_not_compacted),
-		cmocka_unit_test(what_trim_says_is_what_the_process_has_less),
-		cmocka_unit_test(a_write_that_fails_wakes_the_tick_as_well),
-		cmocka_unit_test(a_small_store_takes_little),
-		cmocka_unit_test(stores_that_are_closed_leave_nothing),
-		cmocka_unit_test(what_comes_and_goes_leaves_nothing_beside_what_stays),
-		cmocka_unit_test(a_large_store_costs_what_it_holds),
-		cmocka_unit_test(buffers_come_and_go_with_what_is_stored),
-		cmocka_unit_test(a_limit_on_address_space_is_used_up),
-		cmocka_unit_test(a_process_that_locks_its_memory_gets_it_back_too),
-		cmocka_unit_test(what_is_locked_after_it_was_taken_comes_back_too),
-	};
-
-	return cmocka_run_group_tests_name("back", tests, NULL, NULL);
+	if (SHADOWED)
+		skip_because("a sanitizer has taken the address space");
+	child_does(filled_under_a_limit);
 }

@@ -12,7 +12,7 @@ extern const struct codec_ops codec_zstd;
 /* ---- blocks ---- */
 
 /* Against a plain array, with numbers of blocks that end within words of each level. */
-static void test_set(void **state)
+CASE(test_set)
 {
 	static const u64 sizes[] = { 1, 63, 64, 65, 4096, 4097, 300000 };
 	u64 seed = 0;
@@ -52,7 +52,7 @@ static void test_set(void **state)
 	}
 }
 
-static void test_bounds(void **state)
+CASE(test_bounds)
 {
 	struct store s = { .slots = SLOTS };
 	struct backed b;
@@ -70,7 +70,7 @@ static void test_bounds(void **state)
 }
 
 /* A block that is read is nobody else's, whatever is free; those behind it are found. */
-static void test_late(void **state)
+CASE(test_late)
 {
 	const u64 n = 4 * BACKED_LATE_LOOKS;
 	struct backed_batch batch = { .n = 0 };
@@ -114,7 +114,7 @@ static void test_late(void **state)
 }
 
 /* A block that could not be written comes after all others, and is not lost. */
-static void test_failed(void **state)
+CASE(test_failed)
 {
 	static const u64 order[] = { 1, 2, 0 };
 	struct backed b;
@@ -228,20 +228,20 @@ static void write_and_read(bool packed, u64 release_limit)
 	rig_close();
 }
 
-static void test_pages(void **state)
+CASE(test_pages)
 {
 	write_and_read(false, 1 << 20);
 	write_and_read(false, 0);
 }
 
-static void test_packed(void **state)
+CASE(test_packed)
 {
 	write_and_read(true, 1 << 20);
 	write_and_read(true, 0);
 }
 
 /* Among objects, each freed by another way; many more than a batch has room for. */
-static void test_release(void **state)
+CASE(test_release)
 {
 	for (unsigned int way = 0; way < 4; way++) {
 		struct store *s = open_rig(way == 3 ? 0 : way == 2 ? 4096 : 1 << 20, SLOTS);
@@ -277,7 +277,7 @@ static void test_release(void **state)
 }
 
 /* The check counts the sets, and does not believe what is said of them. */
-static void test_check(void **state)
+CASE(test_check)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
 	const char *bad = "blocks that are free or late are not what was counted";
@@ -302,11 +302,10 @@ static void test_check(void **state)
 	s->backed->free.level[0][0] |= 16;
 	s->backed->nfree++;
 	s->backed->nlate--;
-	rig_close();
 }
 
 /* A read or a write of a chosen page is the end of that. */
-static void test_touched(void **state)
+CASE(test_touched)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
 	struct chosen c = { { 0 } };
@@ -337,11 +336,10 @@ static void test_touched(void **state)
 		pool_ref_size(&s->pool, slot_ref(word)));
 	store_drop(s, 4, word);
 	must_eq(store_backed_begin(s, 3, &word), false);
-	rig_close();
 }
 
 /* What was idle or cannot be compressed is told apart; ranges are kept to. */
-static void test_choose(void **state)
+CASE(test_choose)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
 	struct chosen c = { { 0 } };
@@ -367,7 +365,6 @@ static void test_choose(void **state)
 		must_eq(store_next_chosen(s, &at, 0, CHOOSE_SIZES - 1), false);
 	for (u64 i = 0; i < 60; i++)
 		must_eq(store_free(s, i), 0);
-	rig_close();
 }
 
 /* Slots of both choices, and how many: all that is chosen is seen once, and then let go. */
@@ -398,7 +395,7 @@ static u64 chosen_of(struct store *s, unsigned int first, unsigned int then, int
 }
 
 /* A table of which most was never written is passed over, and each requirement is kept. */
-static void test_choose_sparse(void **state)
+CASE(test_choose_sparse)
 {
 	const struct store_config cfg = {
 		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
@@ -427,10 +424,9 @@ static void test_choose_sparse(void **state)
 	must_eq(chosen_of(s, CHOOSE_IDLE, CHOOSE_IDLE, 0, most), 6);
 	must_eq(chosen_of(s, CHOOSE_INCOMPRESSIBLE, CHOOSE_INCOMPRESSIBLE, 0, most), 6);
 	must_eq(chosen_of(s, CHOOSE_IDLE | CHOOSE_HUGE, CHOOSE_INCOMPRESSIBLE, 0, most), 7);
-	rig_close();
 }
 
-static void test_down_to(void **state)
+CASE(test_down_to)
 {
 	struct chosen c = { { 0 } };
 
@@ -449,7 +445,7 @@ static void test_down_to(void **state)
 }
 
 /* Bytes that came back changed are refused, and nothing past the page is written. */
-static void test_corrupt(void **state)
+CASE(test_corrupt)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
 	unsigned char *out = malloc(PAGE_SIZE);
@@ -471,7 +467,6 @@ static void test_corrupt(void **state)
 	must_eq(n > 0, true);
 	must_eq(store_count(s, CNT_FAILED_READ), n);
 	free(out);
-	rig_close();
 }
 
 /* ---- threads ---- */
@@ -525,7 +520,7 @@ static void *toucher(void *arg)
 	return NULL;
 }
 
-static void test_threads(void **state)
+CASE(test_threads)
 {
 	u64 rounds = 30000, block, buf[PAGE_SIZE / sizeof(u64)];
 	const char *scale = getenv("EBB_TEST_SCALE");
@@ -568,8 +563,7 @@ static void test_threads(void **state)
 	for (unsigned int t = 0; t < ARRAY_LEN(thread); t++)
 		pthread_join(thread[t], NULL);
 	must_eq(wrong, 0);
-	printf("# reads of the device: %llu\n", (unsigned long long)reads);
-	rig_close();
+	printf("# reads of the device: %lu\n", reads);
 }
 
 /*
@@ -672,7 +666,7 @@ static int back_one(struct store *s, u64 i, unsigned char *buf)
 }
 
 /* Reads, writes, frees against recompression, writeback, compaction; few slots and blocks. */
-static void test_codecs(void **state)
+CASE(test_codecs)
 {
 	const struct store_config cfg = {
 		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
@@ -710,9 +704,7 @@ static void test_codecs(void **state)
 	for (unsigned int t = 0; t < ARRAY_LEN(thread); t++)
 		pthread_join(thread[t], NULL);
 	must_eq(wrong, 0);
-	printf("# reads of the device: %llu; made anew: %llu\n", (unsigned long long)reads,
-	       (unsigned long long)made);
-	rig_close();
+	printf("# reads of the device: %lu; made anew: %lu\n", reads, made);
 }
 
 /* ---- pages that were never here ---- */
@@ -732,7 +724,7 @@ static int put_on_device(struct store *s, u64 i)
 }
 
 /* Pages that never were in memory, over nothing, objects, fills and other blocks, in both modes. */
-static void test_incoming(void **state)
+CASE(test_incoming)
 {
 	for (unsigned int way = 0; way < 4; way++) {
 		struct store *s = open_rig(way & 1 ? 0 : 1 << 20, BLOCKS);
@@ -774,7 +766,7 @@ static void test_incoming(void **state)
 }
 
 /* A write that is tried is not counted when it fails, and leaves what was there. */
-static void test_try_write(void **state)
+CASE(test_try_write)
 {
 	struct store *s = open_rig(1 << 20, BLOCKS);
 	int err = 0;
@@ -798,25 +790,4 @@ static void test_try_write(void **state)
 	must_have(s, 6, false);
 	must_eq(put_on_device(s, 0), 0);
 	must_have(s, 6, false);
-	rig_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_set), cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_late),
-		cmocka_unit_test(test_failed),
-		cmocka_unit_test(test_pages), cmocka_unit_test(test_packed),
-		cmocka_unit_test(test_release),
-		cmocka_unit_test(test_touched), cmocka_unit_test(test_choose),
-		cmocka_unit_test(test_choose_sparse),
-		cmocka_unit_test(test_down_to),
-		cmocka_unit_test(test_corrupt), cmocka_unit_test(test_check),
-		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_codecs),
-		cmocka_unit_test(test_incoming), cmocka_unit_test(test_try_write),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

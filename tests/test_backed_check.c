@@ -57,7 +57,7 @@ static const char *check(void)
 }
 
 /* Slots 0 and 1 are on the device, in blocks 0 and 1. */
-static void each_invariant_of_blocks_that_is_broken_is_told(void **state)
+CASE(each_invariant_of_blocks_that_is_broken_is_told)
 {
 	static const struct damage table[] = {
 		{ no_block, "a block is not of the backing device" },
@@ -93,14 +93,4 @@ static void each_invariant_of_blocks_that_is_broken_is_told(void **state)
 	release_flush(&s->release);
 	release_quiesce(&s->release);
 	must_tell_each(table, ARRAY_LEN(table), check);
-	rig_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_invariant_of_blocks_that_is_broken_is_told),
-	};
-
-	return cmocka_run_group_tests_name("backed_check", tests, NULL, NULL);
 }

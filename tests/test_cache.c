@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_cache.c - a cache answers with what was put or with a miss, within its capacity. */
 #include "cache_rig.h"
+#include "process.h"
 
-#include <malloc.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- arguments ---- */
 
-static void each_field_of_the_config_is_checked(void **state)
+CASE(each_field_of_the_config_is_checked)
 {
 	struct ebb_cache_config good, c;
 	struct ebb_cache *cache;
@@ -39,7 +38,7 @@ static void each_field_of_the_config_is_checked(void **state)
 #undef REFUSED
 }
 
-static void arguments_are_checked(void **state)
+CASE(arguments_are_checked)
 {
 	struct ebb_cache *c = open_cache(8 * MIB, NULL), *none[] = { NULL, (void *)(intptr_t)0 };
 	struct ebb_cache_stat stat = { .struct_size = sizeof(stat) }, no_size = { 0 };
@@ -78,12 +77,11 @@ static void arguments_are_checked(void **state)
 	must_eq(ebb_cache_check(c, NULL, 1), -EINVAL);
 	must_eq(stat_of(c).puts, 0);
 	must(ebb_cache_store(c));
-	ebb_cache_close(c);
 }
 
 /* ---- what was put ---- */
 
-static void sizes_and_keys_of_all_kinds(void **state)
+CASE(sizes_and_keys_of_all_kinds)
 {
 	static const size_t sizes[] = { 0, 1, 7, 100, 511, 4000, 4096, 20000, 65519, 65520, 65521,
 		65535, 65536, 65537, 131072, 200001, 1000000 };
@@ -117,11 +115,11 @@ static void sizes_and_keys_of_all_kinds(void **state)
 		is_sound(c);
 		must_eq(stat_of(c).values, 5 * ARRAY_LEN(sizes));
 		must_eq(stat_of(c).evicted, 0);
-		ebb_cache_close(c);
+		close_cache(c);
 	}
 }
 
-static void a_value_is_replaced_and_deleted(void **state)
+CASE(a_value_is_replaced_and_deleted)
 {
 	struct ebb_cache *c = open_cache(16 * MIB, NULL);
 	static unsigned char data[200000], buf[200000];
@@ -155,11 +153,9 @@ static void a_value_is_replaced_and_deleted(void **state)
 	must_eq(put(c, 1, data, 10, 0), 0);
 	must_eq(ebb_cache_put(c, &(u64){ 1 }, 8, data, EBB_CACHE_VALUE_MAX + 1, 0, 0), -EFBIG);
 	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
-static void a_put_of_too_much_takes_the_old_value_along(void **state)
+CASE(a_put_of_too_much_takes_the_old_value_along)
 {
 	struct ebb_cache *c = open_cache(8 * MIB, NULL);
 	unsigned char *data = malloc(20 * MIB);
@@ -174,10 +170,9 @@ static void a_put_of_too_much_takes_the_old_value_along(void **state)
 	must_eq(stat_of(c).failed, 1);
 	is_sound(c);
 	free(data);
-	ebb_cache_close(c);
 }
 
-static void a_pin_stays_as_it_is(void **state)
+CASE(a_pin_stays_as_it_is)
 {
 	struct ebb_cache *c = open_cache(16 * MIB, NULL);
 	static unsigned char data[100000];
@@ -201,8 +196,6 @@ static void a_pin_stays_as_it_is(void **state)
 	must_eq(stat_of(c).pinned_bytes, 0);
 	must_eq(ebb_cache_pin(c, &key, 8, 0, &pin), -ENOENT);
 	must(!pin);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* One that only notes a key's first put. */
@@ -214,12 +207,12 @@ static struct ebb_cache *open_noting_cache(u64 capacity)
 	ebb_cache_config_init(&cfg);
 	cfg.capacity = capacity;
 	cfg.flags = EBB_CACHE_SECOND_MISS;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(open_cache_of(&c, &cfg), 0);
 	return c;
 }
 
 /* Each key comes again when all others came: all of them fit, so all are to be stored. */
-static void a_loop_fills_an_empty_cache_that_notes_first(void **state)
+CASE(a_loop_fills_an_empty_cache_that_notes_first)
 {
 	struct ebb_cache *c = open_noting_cache(32 * MIB);
 	u32 sets = c->shard[0].mem.ghost_sets;
@@ -238,11 +231,10 @@ static void a_loop_fills_an_empty_cache_that_notes_first(void **state)
 	must(c->shard[0].mem.ghost_sets < sets);
 	must_eq(ebb_cache_set_capacity(c, 32 * MIB), 0);
 	must_eq(c->shard[0].mem.ghost_sets, sets);
-	ebb_cache_close(c);
 }
 
 /* A capacity of 8 MiB would remember 8192 keys. */
-static void more_keys_are_remembered_by_a_capacity_that_was_raised(void **state)
+CASE(more_keys_are_remembered_by_a_capacity_that_was_raised)
 {
 	struct ebb_cache *c = open_noting_cache(8 * MIB);
 	u64 k;
@@ -255,11 +247,9 @@ static void more_keys_are_remembered_by_a_capacity_that_was_raised(void **state)
 	for (k = 0; k < 15000; k++)
 		put(c, k, "value", 5, 0);
 	must(stat_of(c).values > 14000);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
-static void the_first_put_of_a_key_only_notes_it(void **state)
+CASE(the_first_put_of_a_key_only_notes_it)
 {
 	struct ebb_cache *c = open_noting_cache(16 * MIB);
 	char buf[10];
@@ -276,10 +266,9 @@ static void the_first_put_of_a_key_only_notes_it(void **state)
 	must_eq(ebb_cache_get(c, "b", 1, buf, 10, &n), 0);
 	must_eq(stat_of(c).noted, 1);
 	must_eq(stat_of(c).puts, 3);
-	ebb_cache_close(c);
 }
 
-static void what_comes_again_soon_after_it_was_evicted_counts(void **state)
+CASE(what_comes_again_soon_after_it_was_evicted_counts)
 {
 	struct ebb_cache *c = open_cache(EBB_CACHE_CAPACITY_MIN, "lz4");
 	static unsigned char data[4000];
@@ -295,10 +284,9 @@ static void what_comes_again_soon_after_it_was_evicted_counts(void **state)
 	for (key = keys; key; key--)
 		must_eq(put(c, key, data, sizeof(data), 0), 0);
 	must(stat_of(c).ghost_hits > before + keys / 10);
-	ebb_cache_close(c);
 }
 
-static void what_was_taken_can_be_put_back_at_once(void **state)
+CASE(what_was_taken_can_be_put_back_at_once)
 {
 	struct ebb_cache *c = open_noting_cache(16 * MIB);
 	struct ebb_cache_pin *pin;
@@ -313,11 +301,10 @@ static void what_was_taken_can_be_put_back_at_once(void **state)
 	must_eq(ebb_cache_take(c, "a", 1, buf, sizeof(buf), &n), 0);
 	must_eq(ebb_cache_take(c, "a", 1, buf, sizeof(buf), &n), -ENOENT);
 	must_eq(ebb_cache_put(c, "a", 1, "value", 5, 0, 0), 0);
-	ebb_cache_close(c);
 }
 
 /* A value that is larger than the cache when it is not compressed. */
-static void to_take_a_value_evicts_no_other(void **state)
+CASE(to_take_a_value_evicts_no_other)
 {
 	struct ebb_cache *c = open_cache(8 * MIB, NULL);
 	static unsigned char zeros[48 << 20], data[50000];
@@ -340,8 +327,6 @@ static void to_take_a_value_evicts_no_other(void **state)
 	must_eq(ebb_cache_take(c, "zeros", 5, zeros, sizeof(zeros), NULL), -EINVAL);
 	must_eq(stat_of(c).values, 50);
 	must_eq(stat_of(c).evicted, 0);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* ---- pins of a large value in a cache of 32 MiB ---- */
@@ -371,7 +356,7 @@ static struct ebb_cache *open_with_pieces(u64 n, size_t bytes)
 
 #define MOST_USED (32 * MIB / 100 * 106)
 
-static void pinned_bytes_count(void **state)
+CASE(pinned_bytes_count)
 {
 	struct ebb_cache *c = open_with_pieces(10000, 4000);
 	struct ebb_cache_pin *pin[4];
@@ -399,11 +384,10 @@ static void pinned_bytes_count(void **state)
 	must(!err || err == -ENOENT);
 	put_pieces(c, 20000, 40000, 4000);
 	must(stat_of(c).values > values / 100 * 90);
-	ebb_cache_close(c);
 }
 
 /* Who only reads keeps the capacity, too. */
-static void pins_without_puts_evict(void **state)
+CASE(pins_without_puts_evict)
 {
 	struct ebb_cache *c = open_with_pieces(20000, 2000);
 	struct ebb_cache_pin *pin[4];
@@ -425,8 +409,6 @@ static void pins_without_puts_evict(void **state)
 	must(stat_of(c).values > 1000);
 	while (i)
 		ebb_cache_unpin(c, pin[--i]);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* ---- who is told what leaves ---- */
@@ -451,7 +433,7 @@ static void count_gone(void *ctx, const struct ebb_cache_gone *gone)
 
 #define GONE_KEYS 12000u
 
-static void who_asked_is_told_what_leaves(void **state)
+CASE(who_asked_is_told_what_leaves)
 {
 	static unsigned char data[70000];
 	struct ebb_cache_config cfg;
@@ -463,7 +445,7 @@ static void who_asked_is_told_what_leaves(void **state)
 	cfg.capacity = 8 * MIB;
 	cfg.gone = count_gone;
 	cfg.gone_ctx = &told;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(open_cache_of(&c, &cfg), 0);
 	fill(data, sizeof(data), 0);
 	for (key = 0; key < GONE_KEYS; key++) {
 		size_t n = key % 100 ? key / 4 + 1000 : sizeof(data);
@@ -487,8 +469,6 @@ static void who_asked_is_told_what_leaves(void **state)
 	for (key = 0; key < GONE_KEYS; key++)
 		ebb_cache_delete(c, &key, sizeof(key));
 	must_eq(told.bytes, put_bytes);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* ---- who is told calls the cache ---- */
@@ -509,7 +489,7 @@ static struct ebb_cache *open_telling(u64 capacity, void (*gone)(void *ctx,
 	ebb_cache_config_init(&cfg);
 	cfg.capacity = capacity;
 	cfg.gone = gone;
-	must_eq(ebb_cache_open(&teller.c, &cfg), 0);
+	must_eq(open_cache_of(&teller.c, &cfg), 0);
 	return teller.c;
 }
 
@@ -539,7 +519,7 @@ static void put_it_again(void *ctx, const struct ebb_cache_gone *gone)
 	teller.depth--;
 }
 
-static void who_is_told_may_put_each_value_again(void **state)
+CASE(who_is_told_may_put_each_value_again)
 {
 	struct ebb_cache *c = open_telling(8 * MIB, put_it_again);
 	static unsigned char data[4000];
@@ -554,8 +534,6 @@ static void who_is_told_may_put_each_value_again(void **state)
 	/* Whatever left was told when the call that made it leave returned. */
 	must_eq(teller.told[EBB_CACHE_EVICTED], stat_of(c).evicted);
 	must_be_at_most(teller.most, 8 * MIB / 100 * 110);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* A chain of as many as there are. */
@@ -571,7 +549,7 @@ static void delete_the_next(void *ctx, const struct ebb_cache_gone *gone)
 	teller.depth--;
 }
 
-static void who_is_told_may_delete_as_many_as_there_are(void **state)
+CASE(who_is_told_may_delete_as_many_as_there_are)
 {
 	struct ebb_cache *c = open_telling(16 * MIB, delete_the_next);
 	u64 key, n = 30000;
@@ -583,8 +561,6 @@ static void who_is_told_may_delete_as_many_as_there_are(void **state)
 	must_eq(teller.told[EBB_CACHE_DELETED], n);
 	must_eq(teller.deepest, 1);
 	must_eq(stat_of(c).values, 0);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* More than a call has room for: they are noted in memory that counts. */
@@ -603,7 +579,7 @@ static void empty_the_cache(void *ctx, const struct ebb_cache_gone *gone)
 	teller.depth--;
 }
 
-static void who_is_told_may_empty_the_cache(void **state)
+CASE(who_is_told_may_empty_the_cache)
 {
 	struct ebb_cache *c = open_telling((16 * MIB) << (PAGE_SHIFT - 12), empty_the_cache);
 	static unsigned char data[300];
@@ -618,27 +594,23 @@ static void who_is_told_may_empty_the_cache(void **state)
 	must_eq(teller.told[EBB_CACHE_DELETED], 1);
 	must_eq(teller.told[EBB_CACHE_EVICTED], n - 1);
 	must_eq(teller.deepest, 1);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* ---- an oracle, and threads ---- */
 
-static void an_oracle_agrees(void **state)
+CASE(an_oracle_agrees)
 {
 	struct ebb_cache *c = open_cache(8 * MIB, NULL);
 
 	random_operations_agree_with_an_array(c, 31);
 	must(stat_of(c).evicted > 100 || scaled(100) < 100);
-	ebb_cache_close(c);
 }
 
-static void threads_agree(void **state)
+CASE(threads_agree)
 {
 	struct ebb_cache *c = open_cache(8 * MIB, NULL);
 
 	threads_see_whole_values_and_no_old_ones(c);
-	ebb_cache_close(c);
 }
 
 /* ---- memory that is short ---- */
@@ -650,7 +622,7 @@ static bool fail_sometimes(void)
 	return fail_in && !--fail_in;
 }
 
-static void memory_that_is_short_is_a_miss(void **state)
+CASE(memory_that_is_short_is_a_miss)
 {
 	static unsigned char data[150000], buf[150000];
 	struct ebb_cache_config cfg;
@@ -668,7 +640,7 @@ static void memory_that_is_short_is_a_miss(void **state)
 			ebb_cache_close(c);
 	}
 	fail_in = 0;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(open_cache_of(&c, &cfg), 0);
 	for (i = 1; i < 3000; i++) {
 		u64 key = i % 50;
 		int err;
@@ -688,13 +660,6 @@ static void memory_that_is_short_is_a_miss(void **state)
 	}
 	fail_in = 0;
 	host_user_fail = NULL;
-	is_sound(c);
-	ebb_cache_close(c);
-}
-
-static bool fail_always(void)
-{
-	return true;
 }
 
 static unsigned int told_of_deleted;
@@ -727,42 +692,31 @@ static int delete_without_memory(void)
 	cfg.capacity = 8 * MIB;
 	cfg.gone = delete_another;
 	cfg.gone_ctx = &c;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(open_cache_of(&c, &cfg), 0);
 	for (key = 0; key < 5; key++)
 		must_eq(put(c, key, "value", 5, key), 0);
-	host_user_fail = fail_always;
+	host_user_fail = always;
 	for (n = 0; n < blocks_contexts(&c->blocks); n++)
 		taken[n] = scratch_get(&c->blocks);
-	alarm(10);
 	key = 0;
 	must_eq(ebb_cache_delete(c, &key, sizeof(key)), 0);
-	alarm(0);
 	host_user_fail = NULL;
 	while (n)
 		scratch_put(&c->blocks, taken[--n]);
 	is_sound(c);
 	must_eq(stat_of(c).values, 0);
-	ebb_cache_close(c);
+	close_cache(c);
 	return told_of_deleted != 5;
 }
 
-static void who_is_told_may_delete_when_memory_is_short(void **state)
+CASE(who_is_told_may_delete_when_memory_is_short)
 {
-	int status;
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	must(pid >= 0);
-	if (!pid)
-		_exit(delete_without_memory());
-	must_eq(waitpid(pid, &status, 0), pid);
-	must_eq(status, 0);
+	child_does(delete_without_memory);
 }
 
 /* ---- keys of one hash ---- */
 
-static void two_keys_of_one_hash_are_two_keys(void **state)
+CASE(two_keys_of_one_hash_are_two_keys)
 {
 	struct ebb_cache *c = open_cache(16 * MIB, NULL);
 	struct cache_shard *sh;
@@ -785,37 +739,4 @@ static void two_keys_of_one_hash_are_two_keys(void **state)
 	must_eq(ebb_cache_put(c, "b", 1, "of b", 4, 0, 0), 0);
 	must_eq(ebb_cache_get(c, "b", 1, buf, 10, &n), 0);
 	must(!memcmp(buf, "of b", 4));
-	is_sound(c);
-	ebb_cache_close(c);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_field_of_the_config_is_checked),
-		cmocka_unit_test(arguments_are_checked),
-		cmocka_unit_test(sizes_and_keys_of_all_kinds),
-		cmocka_unit_test(a_value_is_replaced_and_deleted),
-		cmocka_unit_test(a_put_of_too_much_takes_the_old_value_along),
-		cmocka_unit_test(a_pin_stays_as_it_is),
-		cmocka_unit_test(a_loop_fills_an_empty_cache_that_notes_first),
-		cmocka_unit_test(more_keys_are_remembered_by_a_capacity_that_was_raised),
-		cmocka_unit_test(to_take_a_value_evicts_no_other),
-		cmocka_unit_test(pinned_bytes_count),
-		cmocka_unit_test(pins_without_puts_evict),
-		cmocka_unit_test(the_first_put_of_a_key_only_notes_it),
-		cmocka_unit_test(what_comes_again_soon_after_it_was_evicted_counts),
-		cmocka_unit_test(what_was_taken_can_be_put_back_at_once),
-		cmocka_unit_test(who_asked_is_told_what_leaves),
-		cmocka_unit_test(who_is_told_may_put_each_value_again),
-		cmocka_unit_test(who_is_told_may_delete_as_many_as_there_are),
-		cmocka_unit_test(who_is_told_may_empty_the_cache),
-		cmocka_unit_test(an_oracle_agrees),
-		cmocka_unit_test(threads_agree),
-		cmocka_unit_test(memory_that_is_short_is_a_miss),
-		cmocka_unit_test(who_is_told_may_delete_when_memory_is_short),
-		cmocka_unit_test(two_keys_of_one_hash_are_two_keys),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

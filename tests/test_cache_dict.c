@@ -50,7 +50,7 @@ static struct ebb_cache *open_flags(u64 capacity, const char *codec, u32 flags, 
 	cfg.flags = flags;
 	cfg.spill = spill;
 	cfg.spill_capacity = spill ? 64 * MIB : 0;
-	must_eq(ebb_cache_open(&c, &cfg), 0);
+	must_eq(open_cache_of(&c, &cfg), 0);
 	return c;
 }
 
@@ -115,7 +115,7 @@ static u64 bytes_of_each(struct ebb_cache *c)
 	return st.object_bytes / st.values;
 }
 
-static void what_values_have_in_common_is_learnt(void **state)
+CASE(what_values_have_in_common_is_learnt)
 {
 	struct ebb_cache *with = open_cache(32 * MIB, "zstd");
 	struct ebb_cache *without = open_flags(32 * MIB, "zstd", EBB_CACHE_NO_DICTIONARY, NULL);
@@ -142,24 +142,21 @@ static void what_values_have_in_common_is_learnt(void **state)
 	       bytes_of_each(without), bytes_of_each(with));
 	must_be_at_most(bytes_of_each(with) * 100, bytes_of_each(without) * 85);
 	must_eq(are_right(with, record, 0, known), known);
-	is_sound(with);
-	ebb_cache_close(with);
-	ebb_cache_close(without);
 }
 
-static void none_is_made_where_it_saves_nothing(void **state)
+CASE(none_is_made_where_it_saves_nothing)
 {
 	struct ebb_cache *c = open_cache(32 * MIB, "zstd");
 
 	learn(c, noise, 6000);
 	must(!c->dict.wants && !c->dict.sample);
 	must_eq(stat_of(c).dictionary_bytes, 0);
-	ebb_cache_close(c);
+	close_cache(c);
 
 	c = open_cache(32 * MIB, "lz4");
 	learn(c, record, 4000);
 	must_eq(stat_of(c).dictionary_bytes, 0);
-	ebb_cache_close(c);
+	close_cache(c);
 
 	/* A small cache has no room for one, and learns when it is larger. */
 	c = open_cache(16 * MIB, "zstd");
@@ -168,11 +165,10 @@ static void none_is_made_where_it_saves_nothing(void **state)
 	must_eq(ebb_cache_set_capacity(c, 64 * MIB), 0);
 	learn(c, record, 20000);
 	must(stat_of(c).dictionary_bytes > 0);
-	ebb_cache_close(c);
 }
 
 /* Samples are a part of the capacity that they were begun with: a small one has no room. */
-static void samples_go_with_the_capacity(void **state)
+CASE(samples_go_with_the_capacity)
 {
 	static unsigned char data[1200000];
 	struct ebb_cache *c = open_cache(1024 * MIB, "zstd");
@@ -192,7 +188,6 @@ static void samples_go_with_the_capacity(void **state)
 	must_eq(ebb_cache_set_capacity(c, 32 * MIB), 0);
 	learn(c, record, 20000);
 	must(stat_of(c).dictionary_bytes > 0);
-	ebb_cache_close(c);
 }
 
 static u64 malloced(void)
@@ -203,7 +198,7 @@ static u64 malloced(void)
 }
 
 /* At a high level zstd copies a dictionary's tables into each context: they count. */
-static void a_context_takes_no_more_than_is_counted(void **state)
+CASE(a_context_takes_no_more_than_is_counted)
 {
 	static unsigned char bytes[1 << 19], packed[1 << 16];
 	static const int levels[] = { 3, 10, 11, 16, 19, 22 };
@@ -261,7 +256,7 @@ static size_t other(unsigned char *p, u64 key)
 }
 
 /* The dictionary alone would cost an eighth here; when the first kind comes back it helps again. */
-static void values_of_another_kind_take_hardly_more(void **state)
+CASE(values_of_another_kind_take_hardly_more)
 {
 	struct ebb_cache *with = open_cache(32 * MIB, "zstd");
 	struct ebb_cache *without = open_flags(32 * MIB, "zstd", EBB_CACHE_NO_DICTIONARY, NULL);
@@ -291,11 +286,9 @@ static void values_of_another_kind_take_hardly_more(void **state)
 	must(!with->dict.harms);
 	must_be_at_most(bytes_of_each(with) * 100, bytes_of_each(without) * 90);
 	must_eq(are_right(with, record, 0, 3000), 3000);
-	ebb_cache_close(with);
-	ebb_cache_close(without);
 }
 
-static void what_comes_back_from_a_spill_is_what_was_put(void **state)
+CASE(what_comes_back_from_a_spill_is_what_was_put)
 {
 	const char *tmp = getenv("TMPDIR");
 	char path[100];
@@ -324,13 +317,12 @@ static void what_comes_back_from_a_spill_is_what_was_put(void **state)
 	must(found > from);
 	must(stat_of(c).spill_hits > 1000);
 	must_eq(stat_of(c).spill_bad, 0);
-	is_sound(c);
-	ebb_cache_close(c);
+	close_cache(c);
 	unlink(path);
 }
 
 /* Bytes that are no samples one would choose: all alike, too few, too short, in one piece. */
-static void strange_samples_make_none_or_a_good_one(void **state)
+CASE(strange_samples_make_none_or_a_good_one)
 {
 	static unsigned char bytes[1 << 20], packed[1 << 20], back[1 << 20];
 	static size_t len[65536];
@@ -379,7 +371,7 @@ static void strange_samples_make_none_or_a_good_one(void **state)
 }
 
 /* What is stored and damaged is refused, or other bytes; nothing else happens. */
-static void damaged_bytes_are_no_harm(void **state)
+CASE(damaged_bytes_are_no_harm)
 {
 	static unsigned char bytes[1 << 18], packed[ROOM], bad[ROOM], back[ROOM];
 	static size_t len[400];
@@ -418,20 +410,4 @@ static void damaged_bytes_are_no_harm(void **state)
 	must(refused);
 	codec_zstd.destroy(ctx);
 	dictionary_free(d);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_values_have_in_common_is_learnt),
-		cmocka_unit_test(none_is_made_where_it_saves_nothing),
-		cmocka_unit_test(samples_go_with_the_capacity),
-		cmocka_unit_test(a_context_takes_no_more_than_is_counted),
-		cmocka_unit_test(values_of_another_kind_take_hardly_more),
-		cmocka_unit_test(what_comes_back_from_a_spill_is_what_was_put),
-		cmocka_unit_test(strange_samples_make_none_or_a_good_one),
-		cmocka_unit_test(damaged_bytes_are_no_harm),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void is_sound(struct cache_index *x)
 
 #define KEYS 3000u
 
-static void random_changes_agree_with_an_array(void **state)
+CASE(random_changes_agree_with_an_array)
 {
 	static struct { u64 ref; u32 bytes; } want[KEYS];
 	struct rng r = { use_seed(11) };
@@ -83,7 +83,7 @@ static void random_changes_agree_with_an_array(void **state)
 	cache_index_destroy(&x);
 }
 
-static void memory_follows_what_is_there(void **state)
+CASE(memory_follows_what_is_there)
 {
 	struct cache_index x;
 	u32 i, many = 200000;
@@ -106,7 +106,7 @@ static void memory_follows_what_is_there(void **state)
 	cache_index_destroy(&x);
 }
 
-static void a_full_table_says_so(void **state)
+CASE(a_full_table_says_so)
 {
 	struct cache_index x;
 	u32 i;
@@ -143,7 +143,7 @@ static void *look_all_the_time(void *arg)
 	return (void *)wrong;
 }
 
-static void a_look_finds_what_is_there_while_others_move(void **state)
+CASE(a_look_finds_what_is_there_while_others_move)
 {
 	struct rng r = { use_seed(12) };
 	pthread_t thread[2];
@@ -178,7 +178,7 @@ static void a_look_finds_what_is_there_while_others_move(void **state)
 	cache_index_destroy(&shared);
 }
 
-static void a_look_while_somebody_writes_is_none(void **state)
+CASE(a_look_while_somebody_writes_is_none)
 {
 	struct cache_index x;
 	struct cache_seen seen;
@@ -205,7 +205,7 @@ static void write_in_between(int sig)
 	writes++;
 }
 
-static void a_look_sees_that_it_lost_to_a_writer(void **state)
+CASE(a_look_sees_that_it_lost_to_a_writer)
 {
 	const struct sigaction act = { .sa_handler = write_in_between };
 	struct sigaction was;
@@ -287,7 +287,7 @@ static unsigned int hit_rate(struct model *m)
 	return rate;
 }
 
-static void a_scan_leaves_what_is_asked_for(void **state)
+CASE(a_scan_leaves_what_is_asked_for)
 {
 	struct model m;
 	u64 i, round;
@@ -307,7 +307,7 @@ static void a_scan_leaves_what_is_asked_for(void **state)
 	cache_index_destroy(&m.x);
 }
 
-static void a_loop_larger_than_the_room_has_hits(void **state)
+CASE(a_loop_larger_than_the_room_has_hits)
 {
 	struct model m;
 	u64 i;
@@ -323,7 +323,7 @@ static void a_loop_larger_than_the_room_has_hits(void **state)
 	cache_index_destroy(&m.x);
 }
 
-static void what_comes_back_soon_is_kept(void **state)
+CASE(what_comes_back_soon_is_kept)
 {
 	struct model m;
 	u64 i;
@@ -342,7 +342,7 @@ static void what_comes_back_soon_is_kept(void **state)
 	cache_index_destroy(&m.x);
 }
 
-static void the_ghost_remembers_as_many_as_there_are(void **state)
+CASE(the_ghost_remembers_as_many_as_there_are)
 {
 	struct model m;
 	u32 i, known = 0;
@@ -363,7 +363,7 @@ static void the_ghost_remembers_as_many_as_there_are(void **state)
 	cache_index_destroy(&m.x);
 }
 
-static void a_victim_is_found_in_bounded_steps(void **state)
+CASE(a_victim_is_found_in_bounded_steps)
 {
 	struct cache_seen seen;
 	struct model m;
@@ -388,23 +388,4 @@ static void a_victim_is_found_in_bounded_steps(void **state)
 	is_sound(&m.x);
 	must_eq(m.x.queue[CACHE_MAIN].entries + m.x.queue[CACHE_SMALL].entries, 10000);
 	cache_index_destroy(&m.x);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_changes_agree_with_an_array),
-		cmocka_unit_test(memory_follows_what_is_there),
-		cmocka_unit_test(a_full_table_says_so),
-		cmocka_unit_test(a_look_finds_what_is_there_while_others_move),
-		cmocka_unit_test(a_look_while_somebody_writes_is_none),
-		cmocka_unit_test(a_look_sees_that_it_lost_to_a_writer),
-		cmocka_unit_test(a_scan_leaves_what_is_asked_for),
-		cmocka_unit_test(a_loop_larger_than_the_room_has_hits),
-		cmocka_unit_test(what_comes_back_soon_is_kept),
-		cmocka_unit_test(the_ghost_remembers_as_many_as_there_are),
-		cmocka_unit_test(a_victim_is_found_in_bounded_steps),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

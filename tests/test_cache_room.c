@@ -1,34 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* test_cache_room.c - a cache's memory: within the capacity, whatever comes, and given back. */
 #include "cache_rig.h"
+#include "process.h"
 #include "stay.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-/* Without pages of files: a library's come as it is used. */
-static u64 resident(void)
-{
-	unsigned long pages = 0, files = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	must(f);
-	must_eq(fscanf(f, "%*u %lu %lu", &pages, &files), 2);
-	fclose(f);
-	return (u64)(pages - files) * (u64)sysconf(_SC_PAGESIZE);
-}
-
-#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
-#define SHADOWED true
-#else
-#define SHADOWED false
-#endif
-
 /* What the process has for the cache, and what the cache says, are within the capacity. */
 static void is_within(struct ebb_cache *c, u64 before, u64 capacity, const char *what)
 {
 	struct ebb_cache_stat st = stat_of(c);
-	u64 now = resident(), used = st.used_bytes;
+	u64 now = status_bytes("RssAnon"), used = st.used_bytes;
 
 	if (getenv("EBB_TEST_FIGURES"))
 		printf("# %s: capacity %.1f MiB, resident %.3f of it, said %.3f, %" PRIu64
@@ -53,7 +36,7 @@ static void fill_with(struct ebb_cache *c, struct rng *r, unsigned long puts, si
 	}
 }
 
-static void memory_is_within_the_capacity(void **state)
+CASE(memory_is_within_the_capacity)
 {
 	static const struct { const char *what; size_t most; unsigned long puts; } kinds[] = {
 		{ "100 bytes", 100, 700000 }, { "4 KiB", 8000, 40000 }, { "64 KiB", 128000, 2000 },
@@ -63,7 +46,7 @@ static void memory_is_within_the_capacity(void **state)
 	unsigned int i, k;
 
 	for (i = 0; i < ARRAY_LEN(kinds); i++) {
-		u64 before = resident(), capacity = 32 * MIB;
+		u64 before = status_bytes("RssAnon"), capacity = 32 * MIB;
 		struct ebb_cache *c = open_cache(capacity, NULL);
 
 		for (k = 0; k < 10; k++) {
@@ -75,8 +58,7 @@ static void memory_is_within_the_capacity(void **state)
 			must(stat_of(c).used_bytes > capacity / 100 * 90);
 		must(stat_of(c).evicted || scaled(100) < 100);
 		must_eq(stat_of(c).failed, 0);
-		is_sound(c);
-		ebb_cache_close(c);
+		close_cache(c);
 	}
 }
 
@@ -89,9 +71,9 @@ static void counts_looks(struct host_work *w)
 }
 
 /* On a machine that has no CPU for the worker, tables of small values must not outgrow the room. */
-static void memory_is_within_the_capacity_when_the_worker_is_late(void **state)
+CASE(memory_is_within_the_capacity_when_the_worker_is_late)
 {
-	u64 before = resident(), capacity = 32 * MIB;
+	u64 before = status_bytes("RssAnon"), capacity = 32 * MIB;
 	struct ebb_cache *c = open_cache(capacity, NULL);
 	struct rng r = { use_seed(42) };
 	unsigned int k;
@@ -102,15 +84,13 @@ static void memory_is_within_the_capacity_when_the_worker_is_late(void **state)
 		is_within(c, before, capacity, "100 bytes, no worker");
 	}
 	must_eq(stat_of(c).failed, 0);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /*
  * What one CPU frees is in its list, and what another one puts has pages of the system's: the pool
  * is no larger for it, but the two have more.
  */
-static void frees_on_another_cpu_are_within_the_capacity(void **state)
+CASE(frees_on_another_cpu_are_within_the_capacity)
 {
 	u64 capacity = EBB_CACHE_CAPACITY_MIN, most = capacity / 100 * 106, key, from = 0;
 	static unsigned char data[4000];
@@ -136,8 +116,6 @@ static void frees_on_another_cpu_are_within_the_capacity(void **state)
 		}
 	}
 	must_eq(sched_setaffinity(0, sizeof(all), &all), 0);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* What threads of a test put into, and what came of it. */
@@ -165,7 +143,7 @@ static void *put_large_ones(void *arg)
 }
 
 /* Contexts and values that come faster than the worker looks. */
-static void large_values_of_many_threads_are_within_the_capacity(void **state)
+CASE(large_values_of_many_threads_are_within_the_capacity)
 {
 	host_a64 threads = { 0 };
 	u64 used, most = 0;
@@ -184,8 +162,6 @@ static void large_values_of_many_threads_are_within_the_capacity(void **state)
 	for (i = 0; i < ARRAY_LEN(t); i++)
 		must_eq(pthread_join(t[i], NULL), 0);
 	must_be_at_most(most, 64 * MIB / 100 * 106);
-	is_sound(putter.c);
-	ebb_cache_close(putter.c);
 }
 
 /*
@@ -232,7 +208,7 @@ static void *put_by_the_dozen(void *data)
 	return NULL;
 }
 
-static void threads_by_the_dozen_are_within_the_capacity(void **state)
+CASE(threads_by_the_dozen_are_within_the_capacity)
 {
 	static const struct {
 		const char *codec;
@@ -255,14 +231,14 @@ static void threads_by_the_dozen_are_within_the_capacity(void **state)
 		for (k = 0; k < ways[i].threads; k++)
 			must_eq(pthread_create(&t[k], NULL, put_by_the_dozen, data), 0);
 		pthread_barrier_wait(&dozens.here);
-		before = resident();
+		before = status_bytes("RssAnon");
 		dozens.c = open_cache(capacity, ways[i].codec);
 		pthread_barrier_wait(&dozens.here);
 		looked = over = most = 0;
 		for (; host_a64_read_acquire(&dozens.ended) < ways[i].threads; usleep(500)) {
 			looked++;
 			over += stat_of(dozens.c).used_bytes > capacity / 100 * 106;
-			now = resident();
+			now = status_bytes("RssAnon");
 			most = now > before + most ? now - before : most;
 		}
 		bound = capacity / 100 * 106 + blocks_scratch_bytes(&dozens.c->blocks);
@@ -276,10 +252,9 @@ static void threads_by_the_dozen_are_within_the_capacity(void **state)
 		must_be_at_most(over, looked / 16 + 2);
 		if (!SHADOWED && PAGE_SHIFT == 12)
 			must_be_at_most(most, bound);
-		is_sound(dozens.c);
-		ebb_cache_close(dozens.c);
+		close_cache(dozens.c);
 		if (!SHADOWED)
-			must_be_at_most(resident(), before + MIB);
+			must_be_at_most(status_bytes("RssAnon"), before + MIB);
 		for (k = 0; k < ways[i].threads; k++)
 			must_eq(pthread_join(t[k], NULL), 0);
 		pthread_barrier_destroy(&dozens.here);
@@ -287,7 +262,7 @@ static void threads_by_the_dozen_are_within_the_capacity(void **state)
 }
 
 /* One large value fills what the last look left, or more; one small one does not. */
-static void a_large_value_asks_for_a_look(void **state)
+CASE(a_large_value_asks_for_a_look)
 {
 	struct ebb_cache *c = open_cache(64 * MIB, NULL);
 	static unsigned char data[1 << 20];
@@ -301,10 +276,9 @@ static void a_large_value_asks_for_a_look(void **state)
 	must_eq(put(c, 2, data, sizeof(data), 0), 0);
 	host_work_flush(&c->tend);
 	must_eq(looks, 1);
-	ebb_cache_close(c);
 }
 
-static void what_is_deleted_gives_memory_back(void **state)
+CASE(what_is_deleted_gives_memory_back)
 {
 	struct ebb_cache *c = open_cache(32 * MIB, NULL);
 	static unsigned char data[1 << 20];
@@ -331,12 +305,10 @@ static void what_is_deleted_gives_memory_back(void **state)
 	for (k = 0; k < puts / 3; k++)
 		must_eq(put(c, puts + k, data + k, 800, 0), 0);
 	must_eq(stat_of(c).evicted, evicted);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* Without a call: four of five values are deleted at random, and memory follows in two seconds. */
-static void memory_comes_back_after_random_deletes(void **state)
+CASE(memory_comes_back_after_random_deletes)
 {
 	static const size_t most[] = { 200, 4000, 60000 };
 	static const unsigned long puts[] = { 100000, 12000, 800 };
@@ -373,12 +345,12 @@ static void memory_comes_back_after_random_deletes(void **state)
 		if (PAGE_SHIFT == 12 && !SHADOWED)
 			must_be_at_most(stat_of(c).pool_bytes + stat_of(c).idle_bytes,
 					need / 100 * 115 + MIB / 2);
-		ebb_cache_close(c);
+		close_cache(c);
 	}
 }
 
 /* What a put may not go past, although entries leave holes: a little above the capacity. */
-static void the_pool_has_a_limit_of_its_own(void **state)
+CASE(the_pool_has_a_limit_of_its_own)
 {
 	struct ebb_cache *c = open_cache(32 * MIB, NULL);
 	static unsigned char data[4 << 20];
@@ -399,14 +371,13 @@ static void the_pool_has_a_limit_of_its_own(void **state)
 		must_be_at_most(store.mem_limit, i * MIB / 64 * 65 - st.pinned_bytes);
 	}
 	ebb_cache_unpin(c, pin);
-	ebb_cache_close(c);
 }
 
-static void the_capacity_changes_while_it_runs(void **state)
+CASE(the_capacity_changes_while_it_runs)
 {
 	static const unsigned int mibs[] = { 64, 16, 48, 8, 64, 0, 16 };
 	struct rng r = { use_seed(42) };
-	u64 before = resident();
+	u64 before = status_bytes("RssAnon");
 	struct ebb_cache *c = open_cache(64 * MIB, NULL);
 	unsigned int i;
 	char buf[10];
@@ -425,11 +396,10 @@ static void the_capacity_changes_while_it_runs(void **state)
 			must_eq(put(c, 1, "bytes", 5, 0), -ENOMEM);
 			must_eq(get(c, 1, buf, 10, &n), -ENOENT);
 			if (!SHADOWED)
-				must_be_at_most(resident(), before + 4 * MIB);
+				must_be_at_most(status_bytes("RssAnon"), before + 4 * MIB);
 		}
 		is_sound(c);
 	}
-	ebb_cache_close(c);
 }
 
 /* Who puts while the capacity shrinks does a part of that, not all of it, and stores his value. */
@@ -456,7 +426,7 @@ static void *put_small_ones(void *arg)
 	return NULL;
 }
 
-static void puts_go_on_while_the_capacity_shrinks(void **state)
+CASE(puts_go_on_while_the_capacity_shrinks)
 {
 	static unsigned char data[1 << 20];
 	struct ebb_cache_config cfg;
@@ -467,7 +437,7 @@ static void puts_go_on_while_the_capacity_shrinks(void **state)
 	ebb_cache_config_init(&cfg);
 	cfg.capacity = 64 * MIB;
 	cfg.gone = count_here;
-	must_eq(ebb_cache_open(&putter.c, &cfg), 0);
+	must_eq(open_cache_of(&putter.c, &cfg), 0);
 	fill(data, sizeof(data), 0);
 	for (k = 0; k < puts; k++)
 		must_eq(put(putter.c, k, data + k % 1000000, 100, 0), 0);
@@ -483,8 +453,6 @@ static void puts_go_on_while_the_capacity_shrinks(void **state)
 	must_eq(putter.failed, 0);
 	/* Who finds no room each time evicts twice as much as before; the last try takes all. */
 	must_be_at_most(putter.most, puts * 3 / 4);
-	is_sound(putter.c);
-	ebb_cache_close(putter.c);
 }
 
 /* A cache with values of 100 to 4,000 bytes: all, or one of five, or all but those deleted. */
@@ -507,7 +475,7 @@ static struct ebb_cache *mixed_cache(u64 values, bool all)
 }
 
 /* All that counts, tables too, is what the live ones would need alone, and 15 % at most. */
-static void what_is_left_needs_what_it_would_need_alone(void **state)
+CASE(what_is_left_needs_what_it_would_need_alone)
 {
 	const u64 values = SHADOWED ? 10000 : 100000;
 	struct ebb_cache *c = mixed_cache(values, false);
@@ -517,7 +485,7 @@ static void what_is_left_needs_what_it_would_need_alone(void **state)
 	must_eq(ebb_trim(ebb_cache_store(c), NULL), 0);
 	fresh = stat_of(c).used_bytes;
 	most = fresh / 100 * 115;
-	ebb_cache_close(c);
+	close_cache(c);
 	c = mixed_cache(values, true);
 	must_eq(stat_of(c).evicted, 0);
 	for (key = 0; key < values; key++)
@@ -533,7 +501,6 @@ static void what_is_left_needs_what_it_would_need_alone(void **state)
 	is_sound(c);
 	if (PAGE_SHIFT == 12 && !SHADOWED)
 		must_be_at_most(stat_of(c).used_bytes, most);
-	ebb_cache_close(c);
 }
 
 /*
@@ -568,7 +535,7 @@ static void *change_sizes(void *of)
 	return data ? of : NULL;
 }
 
-static void a_put_finds_room_while_sizes_change(void **state)
+CASE(a_put_finds_room_while_sizes_change)
 {
 	struct changer changer = { .c = open_cache(EBB_CACHE_CAPACITY_MIN, NULL) };
 	pthread_t thread[CHANGERS];
@@ -580,12 +547,10 @@ static void a_put_finds_room_while_sizes_change(void **state)
 	for (i = 0; i < CHANGERS; i++)
 		must(!pthread_join(thread[i], &ret) && ret);
 	must_eq(host_a64_read(&changer.failed), 0);
-	is_sound(changer.c);
-	ebb_cache_close(changer.c);
 }
 
 /* What leaves may give no page: so each try of a put evicts twice as much, and the last one all. */
-static void who_finds_no_room_again_evicts_twice_as_much(void **state)
+CASE(who_finds_no_room_again_evicts_twice_as_much)
 {
 	struct ebb_cache *c = open_cache(EBB_CACHE_CAPACITY_MIN, NULL);
 	u64 least = EBB_CACHE_CAPACITY_MIN / 256, live, gone;
@@ -608,19 +573,17 @@ static void who_finds_no_room_again_evicts_twice_as_much(void **state)
 	must_eq(stat_of(c).values, 0);
 	must(!cache_make_more_room(c, s, 1000, 0));
 	scratch_put(&c->blocks, s);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /*
  * Pins of all sizes, of which some stay: what the process has is what is said, and within the
  * capacity, and goes with the last of them.
  */
-static void what_pins_took_is_counted_and_given_back(void **state)
+CASE(what_pins_took_is_counted_and_given_back)
 {
 	static struct ebb_cache_pin *pin[1600];
 	static unsigned char data[200000];
-	u64 before = resident(), capacity = 32 * MIB, key, idle;
+	u64 before = status_bytes("RssAnon"), capacity = 32 * MIB, key, idle;
 	struct ebb_cache *c = open_cache(capacity, NULL);
 	struct rng r = { use_seed(47) };
 	unsigned int i, turn;
@@ -662,8 +625,6 @@ static void what_pins_took_is_counted_and_given_back(void **state)
 	must_eq(ebb_cache_set_capacity(c, 0), 0);
 	/* What is kept for the next pins, and a context. */
 	must_be_at_most(stat_of(c).meta_bytes, idle + MIB);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 static void *put_one_large(void *data)
@@ -691,7 +652,7 @@ static void have_one_wait(pthread_t *t, void *data)
 }
 
 /* What is half stored cannot be evicted: who would make it half of the pool waits for its end. */
-static void a_large_value_waits_for_others(void **state)
+CASE(a_large_value_waits_for_others)
 {
 	static unsigned char data[2 * MIB];
 	u64 entered[64], n, most, kind;
@@ -720,13 +681,12 @@ static void a_large_value_waits_for_others(void **state)
 		must_eq(pthread_join(t, NULL), 0);
 		must_eq(putter.failed, 0);
 		must_eq(stat_of(putter.c).values, 2);
-		is_sound(putter.c);
-		ebb_cache_close(putter.c);
+		close_cache(putter.c);
 	}
 }
 
 /* Who has the cache alone, for as long as he likes, keeps a small value for a bounded time. */
-static void a_small_value_waits_for_large_ones_a_bounded_time(void **state)
+CASE(a_small_value_waits_for_large_ones_a_bounded_time)
 {
 	struct ebb_cache *c = open_cache(EBB_CACHE_CAPACITY_MIN, NULL);
 	static unsigned char data[BLOCK_BYTES];
@@ -750,8 +710,6 @@ static void a_small_value_waits_for_large_ones_a_bounded_time(void **state)
 	}
 	alarm(0);
 	cache_turn_leave_alone(c);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /*
@@ -795,7 +753,7 @@ static void put_when_told(void *ctx, const struct ebb_cache_gone *gone)
 		host_a64_add(&crowd.nested_failed, 1);
 }
 
-static void a_crowd_of_threads_puts_large_values_into_a_small_cache(void **state)
+CASE(a_crowd_of_threads_puts_large_values_into_a_small_cache)
 {
 	static const struct {
 		const char *codec;
@@ -817,7 +775,7 @@ static void a_crowd_of_threads_puts_large_values_into_a_small_cache(void **state
 		cfg.codec = ways[i].codec;
 		cfg.gone = ways[i].told ? put_when_told : NULL;
 		crowd.kind = ways[i].kind;
-		must_eq(ebb_cache_open(&crowd.c, &cfg), 0);
+		must_eq(open_cache_of(&crowd.c, &cfg), 0);
 		for (k = 0; k < CROWD; k++)
 			must_eq(pthread_create(&t[k], NULL, put_in_a_crowd, NULL), 0);
 		for (most = 0; host_a64_read_acquire(&crowd.ended) < CROWD; usleep(500)) {
@@ -836,13 +794,12 @@ static void a_crowd_of_threads_puts_large_values_into_a_small_cache(void **state
 		must_be_at_most(most, EBB_CACHE_CAPACITY_MIN / 4 * 5);
 		while (stat_of(crowd.c).used_bytes > EBB_CACHE_CAPACITY_MIN / 100 * 106)
 			usleep(1000);
-		is_sound(crowd.c);
-		ebb_cache_close(crowd.c);
+		close_cache(crowd.c);
 	}
 }
 
 /* It is told so, whether the cache is empty or full, and nothing is evicted for it. */
-static void a_value_of_more_than_a_quarter_of_the_capacity_is_too_large(void **state)
+CASE(a_value_of_more_than_a_quarter_of_the_capacity_is_too_large)
 {
 	struct ebb_cache *c = open_cache(16 * MIB, NULL);
 	struct rng r = { use_seed(45) };
@@ -864,33 +821,4 @@ static void a_value_of_more_than_a_quarter_of_the_capacity_is_too_large(void **s
 	/* What counts is what it takes, not its own size. */
 	memset(data, 'x', sizeof(data));
 	must_eq(put(c, 3, data, sizeof(data), 0), 0);
-	is_sound(c);
-	ebb_cache_close(c);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory_is_within_the_capacity),
-		cmocka_unit_test(memory_is_within_the_capacity_when_the_worker_is_late),
-		cmocka_unit_test(frees_on_another_cpu_are_within_the_capacity),
-		cmocka_unit_test(large_values_of_many_threads_are_within_the_capacity),
-		cmocka_unit_test(threads_by_the_dozen_are_within_the_capacity),
-		cmocka_unit_test(a_large_value_asks_for_a_look),
-		cmocka_unit_test(what_is_deleted_gives_memory_back),
-		cmocka_unit_test(memory_comes_back_after_random_deletes),
-		cmocka_unit_test(the_pool_has_a_limit_of_its_own),
-		cmocka_unit_test(the_capacity_changes_while_it_runs),
-		cmocka_unit_test(puts_go_on_while_the_capacity_shrinks),
-		cmocka_unit_test(what_is_left_needs_what_it_would_need_alone),
-		cmocka_unit_test(a_put_finds_room_while_sizes_change),
-		cmocka_unit_test(who_finds_no_room_again_evicts_twice_as_much),
-		cmocka_unit_test(what_pins_took_is_counted_and_given_back),
-		cmocka_unit_test(a_large_value_waits_for_others),
-		cmocka_unit_test(a_small_value_waits_for_large_ones_a_bounded_time),
-		cmocka_unit_test(a_crowd_of_threads_puts_large_values_into_a_small_cache),
-		cmocka_unit_test(a_value_of_more_than_a_quarter_of_the_capacity_is_too_large),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -291,7 +291,7 @@ static const char *check(void)
 	return store_check(&rig.store);
 }
 
-static void each_invariant_that_is_broken_is_told(void **state)
+CASE(each_invariant_that_is_broken_is_told)
 {
 	rig_open();
 	must_eq(store_free(&rig.store, 3), 0);
@@ -299,7 +299,7 @@ static void each_invariant_that_is_broken_is_told(void **state)
 	rig_close();
 }
 
-static void references_that_wait_are_counted_wherever_they_are(void **state)
+CASE(references_that_wait_are_counted_wherever_they_are)
 {
 	struct release *r = &rig.store.release;
 	struct release_queue *q;
@@ -330,14 +330,4 @@ static void references_that_wait_are_counted_wherever_they_are(void **state)
 	must(store_check(&rig.store) != NULL);
 	heal();
 	rig_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_invariant_that_is_broken_is_told),
-		cmocka_unit_test(references_that_wait_are_counted_wherever_they_are),
-	};
-
-	return cmocka_run_group_tests_name("check", tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static void round_trips(void)
 	}
 }
 
-static void pages_survive_the_round_trip(void **state)
+CASE(pages_survive_the_round_trip)
 {
 	each_codec(round_trips);
 }
@@ -114,7 +114,7 @@ static void small_caps(void)
 	}
 }
 
-static void output_that_does_not_fit_is_reported_and_not_written(void **state)
+CASE(output_that_does_not_fit_is_reported_and_not_written)
 {
 	each_codec(small_caps);
 }
@@ -128,7 +128,7 @@ static void incompressible(void)
 	guard_free(out, PAGE_SIZE * 7 / 8);
 }
 
-static void a_page_that_does_not_shrink_does_not_fit(void **state)
+CASE(a_page_that_does_not_shrink_does_not_fit)
 {
 	each_codec(incompressible);
 }
@@ -163,7 +163,7 @@ static void cut_input(void)
 	must_round_trip();
 }
 
-static void input_that_is_cut_is_an_error(void **state)
+CASE(input_that_is_cut_is_an_error)
 {
 	each_codec(cut_input);
 }
@@ -200,7 +200,7 @@ static void damaged_input(void)
 	must_round_trip();
 }
 
-static void damaged_input_is_an_error_or_a_page_and_never_more(void **state)
+CASE(damaged_input_is_an_error_or_a_page_and_never_more)
 {
 	each_codec(damaged_input);
 }
@@ -224,7 +224,7 @@ static void other_length(void)
 	}
 }
 
-static void a_stream_of_another_length_is_an_error(void **state)
+CASE(a_stream_of_another_length_is_an_error)
 {
 	each_codec(other_length);
 }
@@ -247,24 +247,9 @@ static uint64_t packed(const struct codec_ops *codec, int level)
 	return sum;
 }
 
-static void the_level_reaches_the_library(void **state)
+CASE(the_level_reaches_the_library)
 {
 	must(packed(&codec_zstd, 19) < packed(&codec_zstd, -5));
 	must(packed(&codec_lz4hc, 12) < packed(&codec_lz4hc, 3));
 	must(packed(&codec_lz4, 1) < packed(&codec_lz4, 200));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pages_survive_the_round_trip),
-		cmocka_unit_test(output_that_does_not_fit_is_reported_and_not_written),
-		cmocka_unit_test(a_page_that_does_not_shrink_does_not_fit),
-		cmocka_unit_test(input_that_is_cut_is_an_error),
-		cmocka_unit_test(damaged_input_is_an_error_or_a_page_and_never_more),
-		cmocka_unit_test(a_stream_of_another_length_is_an_error),
-		cmocka_unit_test(the_level_reaches_the_library),
-	};
-
-	return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void make_sparse(struct rig *r, struct rng *rng)
 			drop(r, key);
 }
 
-static void compaction_frees_what_the_statistics_promise(void **state)
+CASE(compaction_frees_what_the_statistics_promise)
 {
 	struct rng rng = { use_seed(21) };
 	struct rig *r = rig_open(8);
@@ -56,11 +56,9 @@ static void compaction_frees_what_the_statistics_promise(void **state)
 	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	must_eq(pool_compact(&r->pool), 0);
-	drop_all(r);
-	rig_close(r);
 }
 
-static void objects_whose_owner_refuses_stay_where_they_are(void **state)
+CASE(objects_whose_owner_refuses_stay_where_they_are)
 {
 	static u64 was[KEYS];
 	struct rng rng = { use_seed(22) };
@@ -83,9 +81,6 @@ static void objects_whose_owner_refuses_stay_where_they_are(void **state)
 	verify_all(r);
 	memset(r->pinned, 1, sizeof(r->pinned));
 	must_eq(pool_compact(&r->pool), 0);
-	must_hold(pool_check(&r->pool, NULL));
-	drop_all(r);
-	rig_close(r);
 }
 
 /* Between the look and the swing the owner lets go of what is moved, as another thread may. */
@@ -97,7 +92,7 @@ static void pin_what_is_moved(struct rig *r, u64 from, u64 to)
 	must(from != to);
 }
 
-static void a_swing_that_fails_leaves_the_object_as_it_was(void **state)
+CASE(a_swing_that_fails_leaves_the_object_as_it_was)
 {
 	static u64 was[KEYS];
 	struct rng rng = { use_seed(23) };
@@ -111,8 +106,6 @@ static void a_swing_that_fails_leaves_the_object_as_it_was(void **state)
 	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
 	r->before_swing = NULL;
-	drop_all(r);
-	rig_close(r);
 }
 
 /*
@@ -130,7 +123,7 @@ static void empty_the_target(struct rig *r, u64 from, u64 to)
 	}
 }
 
-static void a_target_that_empties_while_the_swing_fails_is_given_back(void **state)
+CASE(a_target_that_empties_while_the_swing_fails_is_given_back)
 {
 	static const unsigned int min[] = { 20, 65 }, max[] = { 64, CLASS_OBJS_MAX };
 
@@ -148,7 +141,6 @@ static void a_target_that_empties_while_the_swing_fails_is_given_back(void **sta
 		must_hold(pool_check(&r->pool, NULL));
 		r->before_swing = NULL;
 		verify_all(r);
-		drop_all(r);
 		rig_close(r);
 	}
 }
@@ -169,7 +161,7 @@ static void classes_that_look_alike(struct rig *r, unsigned int *a, unsigned int
 }
 
 /* A header that is not written yet may name any owner, also one whose object is elsewhere. */
-static void a_location_is_told_from_the_same_of_another_class(void **state)
+CASE(a_location_is_told_from_the_same_of_another_class)
 {
 	struct rig *r = rig_open(8);
 	unsigned int a, b;
@@ -198,8 +190,6 @@ static void a_location_is_told_from_the_same_of_another_class(void **state)
 	r->word[0] = late;
 	pool_compact(&r->pool);
 	must(r->word[0] != late);
-	drop_all(r);
-	rig_close(r);
 }
 
 /*
@@ -230,7 +220,7 @@ static void free_the_full_target(struct rig *r, u64 from, u64 to)
 	pool_free_bulk(&r->pool, refs, NULL, n);
 }
 
-static void a_target_that_is_freed_as_it_fills_is_left_alone(void **state)
+CASE(a_target_that_is_freed_as_it_fills_is_left_alone)
 {
 	struct rig *r = rig_open(8);
 	unsigned int i = class_with(r, 8, 32);
@@ -246,8 +236,6 @@ static void a_target_that_is_freed_as_it_fills_is_left_alone(void **state)
 	r->before_swing = NULL;
 	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
-	drop_all(r);
-	rig_close(r);
 }
 
 /* One class, of at most 32 objects to a zspage, with half of KEYS in n sparse zspages. */
@@ -281,7 +269,7 @@ static void drop_zspage(struct rig *r, const struct pool_class *c, u32 no)
 			drop(r, key);
 }
 
-static void a_turn_ends_although_others_allocate_and_free(void **state)
+CASE(a_turn_ends_although_others_allocate_and_free)
 {
 	struct rng rng = { use_seed(24) };
 	struct rig *r = rig_open(8);
@@ -310,16 +298,13 @@ static void a_turn_ends_although_others_allocate_and_free(void **state)
 		}
 		must_hold(pool_check(&r->pool, NULL));
 	}
-	printf("# %llu steps of %llu, %u zspages\n", (unsigned long long)steps,
-	       (unsigned long long)pool_compact_steps(c, n), n);
+	printf("# %lu steps of %lu, %u zspages\n", steps, pool_compact_steps(c, n), n);
 	/* In the least, so that the bound means something. */
 	must(steps > n / POOL_MOVES);
 	verify_all(r);
-	drop_all(r);
-	rig_close(r);
 }
 
-static void a_compaction_takes_no_more_steps_than_what_it_found_may_take(void **state)
+CASE(a_compaction_takes_no_more_steps_than_what_it_found_may_take)
 {
 	struct rng rng = { use_seed(25) };
 	struct rig *r = rig_open(8);
@@ -341,11 +326,9 @@ static void a_compaction_takes_no_more_steps_than_what_it_found_may_take(void **
 	/* Whoever comes goes on from there. */
 	must(pool_compact(&r->pool) > 0);
 	must_eq(freeable(r), 0);
-	drop_all(r);
-	rig_close(r);
 }
 
-static void a_hold_copies_no_more_than_some_bytes(void **state)
+CASE(a_hold_copies_no_more_than_some_bytes)
 {
 	struct rng rng = { use_seed(28) };
 	struct rig *r = rig_open(8);
@@ -367,11 +350,9 @@ static void a_hold_copies_no_more_than_some_bytes(void **state)
 	}
 	must_eq(moves, POOL_MOVES);
 	verify_all(r);
-	drop_all(r);
-	rig_close(r);
 }
 
-static void compactions_side_by_side_do_the_work_once(void **state)
+CASE(compactions_side_by_side_do_the_work_once)
 {
 	struct rng rng = { use_seed(26) };
 	struct rig *r = rig_open(8);
@@ -395,11 +376,9 @@ static void compactions_side_by_side_do_the_work_once(void **state)
 	must(before - pool_pages(&r->pool) >= promised * 9 / 10);
 	must_eq(freeable(r), 0);
 	verify_all(r);
-	drop_all(r);
-	rig_close(r);
 }
 
-static void a_zspage_that_was_put_aside_serves_allocations_before_a_new_one(void **state)
+CASE(a_zspage_that_was_put_aside_serves_allocations_before_a_new_one)
 {
 	struct rng rng = { use_seed(27) };
 	struct rig *r = rig_open(8);
@@ -432,25 +411,4 @@ static void a_zspage_that_was_put_aside_serves_allocations_before_a_new_one(void
 	must(pool_pages(&r->pool) <= (zspages + 1) * c->pages);
 	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
-	drop_all(r);
-	rig_close(r);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(compaction_frees_what_the_statistics_promise),
-		cmocka_unit_test(objects_whose_owner_refuses_stay_where_they_are),
-		cmocka_unit_test(a_swing_that_fails_leaves_the_object_as_it_was),
-		cmocka_unit_test(a_target_that_empties_while_the_swing_fails_is_given_back),
-		cmocka_unit_test(a_location_is_told_from_the_same_of_another_class),
-		cmocka_unit_test(a_target_that_is_freed_as_it_fills_is_left_alone),
-		cmocka_unit_test(a_turn_ends_although_others_allocate_and_free),
-		cmocka_unit_test(a_compaction_takes_no_more_steps_than_what_it_found_may_take),
-		cmocka_unit_test(a_hold_copies_no_more_than_some_bytes),
-		cmocka_unit_test(compactions_side_by_side_do_the_work_once),
-		cmocka_unit_test(a_zspage_that_was_put_aside_serves_allocations_before_a_new_one),
-	};
-
-	return cmocka_run_group_tests_name("compact", tests, NULL, NULL);
 }

@@ -182,13 +182,13 @@ static void each_point(bool and_all_after, u64 release_limit)
 	must(n > 20);
 }
 
-static void any_one_allocation_may_fail(void **state)
+CASE(any_one_allocation_may_fail)
 {
 	each_point(false, 1 << 20);
 	each_point(false, 0);
 }
 
-static void all_allocations_may_fail_from_any_point_on(void **state)
+CASE(all_allocations_may_fail_from_any_point_on)
 {
 	each_point(true, 1 << 20);
 }
@@ -221,7 +221,7 @@ static int use_a_page_source(void)
 	return err;
 }
 
-static void a_page_source_fails_whole_and_loses_nothing(void **state)
+CASE(a_page_source_fails_whole_and_loses_nothing)
 {
 	bool did = true;
 	int err;
@@ -247,7 +247,7 @@ static struct store *rig_open(const struct codec_ops *codec)
 	return rig_make(&cfg);
 }
 
-static void a_store_that_cannot_be_made_gives_everything_back(void **state)
+CASE(a_store_that_cannot_be_made_gives_everything_back)
 {
 	for (size_t k = 0; user_codecs[k]; k++) {
 		const struct store_config cfg = {
@@ -282,7 +282,7 @@ static void must_have(struct store *s, u64 from, u64 to)
 	}
 }
 
-static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void **state)
+CASE(a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes)
 {
 	struct store *s = rig_open(&codec_lz4);
 	u64 n = 0, k;
@@ -317,7 +317,6 @@ static void a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes(void *
 	fill_random(page, PAGE_SIZE, n);
 	must_eq(store_write(s, n, page, NUMA_NO_NODE), 0);
 	must_have(s, 0, n + 1);
-	rig_close();
 }
 
 /* The pages go to another codec. */
@@ -392,7 +391,7 @@ static bool with_codecs(s64 n, bool and_all_after)
 }
 
 /* All of a store's codecs, the blocks of its device, and pages that are made anew. */
-static void codecs_and_blocks_that_cannot_be_had_are_given_back(void **state)
+CASE(codecs_and_blocks_that_cannot_be_had_are_given_back)
 {
 	s64 n = 1;
 
@@ -414,7 +413,7 @@ static bool dry_until_drained(void)
 }
 
 /* Where the machine is slow the worker may be done before the write: then it is tried again. */
-static void memory_that_comes_back_after_the_first_try_is_used(void **state)
+CASE(memory_that_comes_back_after_the_first_try_is_used)
 {
 	struct store *s = rig_open(&codec_lz4);
 	unsigned int tries;
@@ -438,20 +437,4 @@ static void memory_that_comes_back_after_the_first_try_is_used(void **state)
 	must_eq(release_held(&s->release), 0);
 	must_have(s, 0, 1);
 	must_have(s, 20, 40);
-	rig_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_one_allocation_may_fail),
-		cmocka_unit_test(all_allocations_may_fail_from_any_point_on),
-		cmocka_unit_test(a_page_source_fails_whole_and_loses_nothing),
-		cmocka_unit_test(a_store_that_cannot_be_made_gives_everything_back),
-		cmocka_unit_test(a_source_that_is_dry_for_a_while_costs_nothing_but_the_writes),
-		cmocka_unit_test(codecs_and_blocks_that_cannot_be_had_are_given_back),
-		cmocka_unit_test(memory_that_comes_back_after_the_first_try_is_used),
-	};
-
-	return cmocka_run_group_tests_name("failure", tests, NULL, NULL);
 }

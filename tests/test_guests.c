@@ -102,9 +102,8 @@ static int use_its_own(void)
 	size_t n;
 
 	/* Sanitizers have locks of their own, and bad luck in a child of several threads. */
-#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
-	return 0;
-#endif
+	if (SHADOWED)
+		return 0;
 	close_all();
 	ANSWERS(open_all(), true);
 	ANSWERS(ebb_units_write(units, 5000, data, LARGE), 0);
@@ -122,7 +121,7 @@ static int use_its_own(void)
 	return 0;
 }
 
-static void units_values_and_caches_are_none_in_a_forked_child(void **state)
+CASE(units_values_and_caches_are_none_in_a_forked_child)
 {
 	fill_random(data, LARGE / 2, 7);
 	must(open_all());
@@ -219,7 +218,7 @@ static void end_and_check(pthread_t *id)
 	close_all();
 }
 
-static void a_child_of_a_busy_process_has_its_own(void **state)
+CASE(a_child_of_a_busy_process_has_its_own)
 {
 	pthread_t id[THREADS];
 
@@ -232,14 +231,13 @@ static void a_child_of_a_busy_process_has_its_own(void **state)
 	end_and_check(id);
 }
 
-static void a_cancelled_thread_leaves_no_call_half_done(void **state)
+CASE(a_cancelled_thread_leaves_no_call_half_done)
 {
 	struct rng r = { use_seed(0x63616e63) };
 	pthread_t id[THREADS];
 
 #ifdef HOST_USER_ASAN
-	print_message("# AddressSanitizer takes the stack of a cancelled thread for one still in use\n");
-	skip();
+	skip_because("AddressSanitizer takes the stack of a cancelled thread for one still in use");
 #endif
 	must(open_all());
 	WRITE_ONCE(stop, false);
@@ -278,17 +276,15 @@ static void *use_then_outlive(void *arg)
 	return NULL;
 }
 
-static void a_thread_that_used_values_outlives_their_dlclose(void **state)
+CASE(a_thread_that_used_values_outlives_their_dlclose)
 {
 	const char *path = getenv("LIBEBB");
 	struct ebb_values_config cfg;
 	struct ebb_values *theirs;
 	pthread_t id;
 
-	if (!path) {
-		print_message("# LIBEBB does not say where libebb.so is\n");
-		skip();
-	}
+	if (!path)
+		skip_because("LIBEBB does not say where libebb.so is");
 	for (unsigned int turn = 0; turn < 10; turn++) {
 		void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
@@ -308,16 +304,4 @@ static void a_thread_that_used_values_outlives_their_dlclose(void **state)
 		tell(&closed, true);
 		must_eq(pthread_join(id, NULL), 0);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(units_values_and_caches_are_none_in_a_forked_child),
-		cmocka_unit_test(a_child_of_a_busy_process_has_its_own),
-		cmocka_unit_test(a_cancelled_thread_leaves_no_call_half_done),
-		cmocka_unit_test(a_thread_that_used_values_outlives_their_dlclose),
-	};
-
-	return cmocka_run_group_tests_name("guests", tests, NULL, NULL);
 }

@@ -16,26 +16,11 @@
 
 #define MIB ((u64)1 << 20)
 
-#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
-#define SHADOWED true
-#else
-#define SHADOWED false
-#endif
-
 static void skip_if_shadowed(void)
 {
 	if (!SHADOWED)
 		return;
-	print_message("# a sanitizer has address space and memory of its own\n");
-	skip();
-}
-
-static void child_does(int (*fn)(void))
-{
-	int status = status_of_child(fn);
-
-	must(WIFEXITED(status));
-	must_eq(WEXITSTATUS(status), 0);
+	skip_because("a sanitizer has address space and memory of its own");
 }
 
 /* ---- one of each kind ---- */
@@ -100,22 +85,86 @@ static const struct {
 
 static unsigned int kind;
 
-/* ---- empty ones ---- */
-
-/* Bytes that a line of /proc/self/status says. */
-static u64 status_of(const char *name)
+static u64 values_put(u64 first, u64 most, size_t n)
 {
-	FILE *f = fopen("/proc/self/status", "r");
-	char line[200];
-	u64 kib = 0;
+	u64 i;
 
-	while (f && fgets(line, sizeof(line), f))
-		if (!strncmp(line, name, strlen(name)))
-			kib = strtoull(line + strlen(name) + 1, NULL, 10);
-	if (f)
-		fclose(f);
-	return kib << 10;
+	for (i = 0; i < most; i++) {
+		fill_random(bytes, n, first + i);
+		if (ebb_values_put(values, first + i, bytes, n, 0))
+			break;
+	}
+	return i;
 }
+
+/* ---- without a thread, and so before there is one ---- */
+
+typedef void *(*thread_fn)(void *arg);
+
+static bool no_threads;
+
+int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg);
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg);
+
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg)
+{
+	return no_threads ? EAGAIN : __real_pthread_create(id, attr, fn, arg);
+}
+
+CASE(without_a_thread_memory_comes_back_by_calls)
+{
+	struct ebb_stat stat = { .struct_size = sizeof(stat) };
+	unsigned int i;
+	u64 k;
+
+	no_threads = true;
+	must_eq(open_values(), 0);
+	must_eq(values_put(0, 8000, 4000), 8000);
+	for (k = 0; k < 8000; k++)
+		must_eq(ebb_values_delete(values, k), 0);
+	for (i = 0; i < 100; i++) {
+		must_eq(ebb_values_put(values, 1, bytes, 100, 0), 0);
+		must_eq(ebb_stat(ebb_values_store(values), &stat), 0);
+		if (stat.zone_bytes < 2 * MIB)
+			break;
+		usleep(50000);
+	}
+	must_be_at_most(stat.zone_bytes, 2 * MIB);
+	must_eq(ebb_values_check(values, (char *)bytes, 200), 0);
+	ebb_values_close(values);
+	no_threads = false;
+}
+
+CASE(without_a_thread_a_spill_is_written_by_callers)
+{
+	char path[] = "/tmp/ebb-test-limits-XXXXXX";
+	struct ebb_cache_stat stat = { .struct_size = sizeof(stat) };
+	struct ebb_cache_config cfg;
+	u64 k;
+	int fd;
+
+	fd = mkstemp(path);
+	must(fd >= 0);
+	no_threads = true;
+	ebb_cache_config_init(&cfg);
+	cfg.capacity = 8 * MIB;
+	cfg.spill = path;
+	cfg.spill_capacity = 32 * MIB;
+	must_eq(ebb_cache_open(&cache, &cfg), 0);
+	for (k = 0; k < 6000; k++) {
+		fill_random(bytes, 4000, k);
+		must_eq(ebb_cache_put(cache, &k, sizeof(k), bytes, 4000, 0, 0), 0);
+	}
+	must_eq(ebb_cache_stat(cache, &stat), 0);
+	must(stat.spilled > 1000);
+	must_be_at_most(stat.spill_dropped, stat.spilled / 100);
+	ebb_cache_close(cache);
+	no_threads = false;
+	close(fd);
+	unlink(path);
+}
+
+/* ---- empty ones ---- */
 
 /* RLIMIT_AS; RLIMIT_DATA, and overcommit_memory 2; mlockall(), twice. */
 static const char *const counts[] = { "VmSize", "VmData", "VmLck", "RssAnon" };
@@ -128,15 +177,15 @@ static int open_an_empty_one(void)
 	if (mlockall(MCL_CURRENT | MCL_FUTURE))
 		return 100;
 	for (i = 0; i < ARRAY_LEN(counts); i++)
-		before[i] = status_of(counts[i]);
+		before[i] = status_bytes(counts[i]);
 	ANSWERS(kinds[kind].open(), 0);
 	for (i = 0; i < ARRAY_LEN(counts); i++)
-		if (status_of(counts[i]) > before[i] + 4 * MIB)
+		if (status_bytes(counts[i]) > before[i] + 4 * MIB)
 			return 1 + (int)i;
 	return 0;
 }
 
-static void an_empty_one_takes_little_of_any_limit(void **state)
+CASE(an_empty_one_takes_little_of_any_limit)
 {
 	int status;
 
@@ -144,10 +193,8 @@ static void an_empty_one_takes_little_of_any_limit(void **state)
 	for (kind = 0; kind < ARRAY_LEN(kinds); kind++) {
 		status = status_of_child(open_an_empty_one);
 		must(WIFEXITED(status));
-		if (WEXITSTATUS(status) == 100) {
-			print_message("# mlockall() is refused\n");
-			skip();
-		}
+		if (WEXITSTATUS(status) == 100)
+			skip_because("mlockall() is refused");
 		if (WEXITSTATUS(status) && WEXITSTATUS(status) <= (int)ARRAY_LEN(counts))
 			print_message("# %s: %s grew by more than 4 MiB\n", kinds[kind].what,
 				      counts[WEXITSTATUS(status) - 1]);
@@ -159,7 +206,7 @@ static u64 limit;
 
 static int open_and_store_one(void)
 {
-	u64 has = status_of("VmSize") + limit;
+	u64 has = status_bytes("VmSize") + limit;
 	struct rlimit r = { has, has };
 
 	fill_random(bytes, sizeof(bytes), 1);
@@ -170,7 +217,7 @@ static int open_and_store_one(void)
 	return kinds[kind].put() ? 3 : 0;
 }
 
-static void an_open_that_succeeds_can_store(void **state)
+CASE(an_open_that_succeeds_can_store)
 {
 	unsigned int refused, opened;
 	int status;
@@ -232,13 +279,13 @@ static int put_by_many(void)
 	for (i = 0; i < THREADS; i++)
 		pthread_join(thread[i], &failed);
 	tell(&over, false);
-	before = status_of("RssAnon");
+	before = status_bytes("RssAnon");
 	ANSWERS(open_cache(), 0);
 	for (i = 0; i < THREADS; i++)
 		ANSWERS(pthread_create(&thread[i], NULL, put_all_sizes, data_of[i]), 0);
 	until = ktime_get_ns() + scaled(2000) * 1000000;
 	while (ktime_get_ns() < until) {
-		now = status_of("RssAnon");
+		now = status_bytes("RssAnon");
 		most = now > most ? now : most;
 		usleep(10000);
 	}
@@ -252,11 +299,11 @@ static int put_by_many(void)
 			((double)most - (double)before) / (8.0 * MIB));
 	ANSWERS(most <= before + 8 * MIB / 100 * 106 + ONE_CONTEXT, true);
 	ebb_cache_close(cache);
-	ANSWERS(status_of("RssAnon") <= before + MIB, true);
+	ANSWERS(status_bytes("RssAnon") <= before + MIB, true);
 	return 0;
 }
 
-static void contexts_of_many_threads_are_within_the_capacity(void **state)
+CASE(contexts_of_many_threads_are_within_the_capacity)
 {
 	skip_if_shadowed();
 	child_does(put_by_many);
@@ -264,19 +311,7 @@ static void contexts_of_many_threads_are_within_the_capacity(void **state)
 
 /* ---- at mem_limit ---- */
 
-static u64 values_put(u64 first, u64 most, size_t n)
-{
-	u64 i;
-
-	for (i = 0; i < most; i++) {
-		fill_random(bytes, n, first + i);
-		if (ebb_values_put(values, first + i, bytes, n, 0))
-			break;
-	}
-	return i;
-}
-
-static void a_value_that_fits_after_a_compaction_fits(void **state)
+CASE(a_value_that_fits_after_a_compaction_fits)
 {
 	static const size_t sizes[] = { 1000, 3000, 9000, 100000 };
 	struct ebb_values_config cfg;
@@ -301,7 +336,7 @@ static void a_value_that_fits_after_a_compaction_fits(void **state)
 	}
 }
 
-static void a_page_that_fits_after_a_compaction_fits(void **state)
+CASE(a_page_that_fits_after_a_compaction_fits)
 {
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	struct ebb_config cfg;
@@ -327,87 +362,4 @@ static void a_page_that_fits_after_a_compaction_fits(void **state)
 	must_be_at_most(stat.mem_used_total, cfg.mem_limit);
 	must_eq(ebb_check(store, (char *)bytes, 200), 0);
 	ebb_close(store);
-}
-
-/* ---- without a thread ---- */
-
-typedef void *(*thread_fn)(void *arg);
-
-static bool no_threads;
-
-int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg);
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg);
-
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, thread_fn fn, void *arg)
-{
-	return no_threads ? EAGAIN : __real_pthread_create(id, attr, fn, arg);
-}
-
-static void without_a_thread_memory_comes_back_by_calls(void **state)
-{
-	struct ebb_stat stat = { .struct_size = sizeof(stat) };
-	unsigned int i;
-	u64 k;
-
-	no_threads = true;
-	must_eq(open_values(), 0);
-	must_eq(values_put(0, 8000, 4000), 8000);
-	for (k = 0; k < 8000; k++)
-		must_eq(ebb_values_delete(values, k), 0);
-	for (i = 0; i < 100; i++) {
-		must_eq(ebb_values_put(values, 1, bytes, 100, 0), 0);
-		must_eq(ebb_stat(ebb_values_store(values), &stat), 0);
-		if (stat.zone_bytes < 2 * MIB)
-			break;
-		usleep(50000);
-	}
-	must_be_at_most(stat.zone_bytes, 2 * MIB);
-	must_eq(ebb_values_check(values, (char *)bytes, 200), 0);
-	ebb_values_close(values);
-	no_threads = false;
-}
-
-static void without_a_thread_a_spill_is_written_by_callers(void **state)
-{
-	char path[] = "/tmp/ebb-test-limits-XXXXXX";
-	struct ebb_cache_stat stat = { .struct_size = sizeof(stat) };
-	struct ebb_cache_config cfg;
-	u64 k;
-	int fd;
-
-	fd = mkstemp(path);
-	must(fd >= 0);
-	no_threads = true;
-	ebb_cache_config_init(&cfg);
-	cfg.capacity = 8 * MIB;
-	cfg.spill = path;
-	cfg.spill_capacity = 32 * MIB;
-	must_eq(ebb_cache_open(&cache, &cfg), 0);
-	for (k = 0; k < 6000; k++) {
-		fill_random(bytes, 4000, k);
-		must_eq(ebb_cache_put(cache, &k, sizeof(k), bytes, 4000, 0, 0), 0);
-	}
-	must_eq(ebb_cache_stat(cache, &stat), 0);
-	must(stat.spilled > 1000);
-	must_be_at_most(stat.spill_dropped, stat.spilled / 100);
-	ebb_cache_close(cache);
-	no_threads = false;
-	close(fd);
-	unlink(path);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		/* Before there is a thread. */
-		cmocka_unit_test(without_a_thread_memory_comes_back_by_calls),
-		cmocka_unit_test(without_a_thread_a_spill_is_written_by_callers),
-		cmocka_unit_test(an_empty_one_takes_little_of_any_limit),
-		cmocka_unit_test(an_open_that_succeeds_can_store),
-		cmocka_unit_test(contexts_of_many_threads_are_within_the_capacity),
-		cmocka_unit_test(a_value_that_fits_after_a_compaction_fits),
-		cmocka_unit_test(a_page_that_fits_after_a_compaction_fits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static void freed_slots(struct ebb_store *store)
 		must_read_empty(store, i);
 }
 
-static void a_freed_slot_reads_zeros_whatever_happens_to_its_memory(void **state)
+CASE(a_freed_slot_reads_zeros_whatever_happens_to_its_memory)
 {
 	each_way(freed_slots);
 }
@@ -130,12 +130,12 @@ static void shorter_contents(struct ebb_store *store)
 	}
 }
 
-static void a_short_content_shows_nothing_of_a_long_one_before_it(void **state)
+CASE(a_short_content_shows_nothing_of_a_long_one_before_it)
 {
 	each_way(shorter_contents);
 }
 
-static void a_new_store_shows_nothing_of_those_before_it(void **state)
+CASE(a_new_store_shows_nothing_of_those_before_it)
 {
 	struct ebb_store *old = open_store("lz4", EBB_DEFAULT), *new;
 
@@ -167,7 +167,7 @@ static void spoil(struct store *s, u64 i)
 	pool_write(&s->pool, ref, page);
 }
 
-static void a_read_that_fails_leaves_zeros_and_nothing_else(void **state)
+CASE(a_read_that_fails_leaves_zeros_and_nothing_else)
 {
 	for (unsigned int k = 0; user_codecs[k]; k++) {
 		struct store_config cfg = {
@@ -203,16 +203,4 @@ static void a_read_that_fails_leaves_zeros_and_nothing_else(void **state)
 		store_destroy(&s);
 		source_close(&source);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_freed_slot_reads_zeros_whatever_happens_to_its_memory),
-		cmocka_unit_test(a_short_content_shows_nothing_of_a_long_one_before_it),
-		cmocka_unit_test(a_new_store_shows_nothing_of_those_before_it),
-		cmocka_unit_test(a_read_that_fails_leaves_zeros_and_nothing_else),
-	};
-
-	return cmocka_run_group_tests_name("old_content", tests, NULL, NULL);
 }

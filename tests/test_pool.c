@@ -23,7 +23,7 @@ static void bulk_free(struct rig *r, struct rng *rng)
 }
 
 /* So that each class's lock is taken once (pool.h). */
-static void objects_that_are_freed_in_bulk_go_by_class(void **state)
+CASE(objects_that_are_freed_in_bulk_go_by_class)
 {
 	static const unsigned int counts[] = { 2, 40, POOL_BULK_SMALL, POOL_BULK_SMALL + 1, 400 };
 	static u64 refs[400], tmp[400];
@@ -47,7 +47,6 @@ static void objects_that_are_freed_in_bulk_go_by_class(void **state)
 		}
 		must(last > 0);
 	}
-	rig_close(r);
 }
 
 static void random_steps(uint64_t seed, unsigned int chain)
@@ -80,11 +79,10 @@ static void random_steps(uint64_t seed, unsigned int chain)
 	}
 	must_hold(pool_check(&r->pool, NULL));
 	verify_all(r);
-	drop_all(r);
 	rig_close(r);
 }
 
-static void random_operations_agree_with_a_plain_table(void **state)
+CASE(random_operations_agree_with_a_plain_table)
 {
 	static const unsigned int chain[] = { 4, 8, 16 };
 
@@ -93,7 +91,7 @@ static void random_operations_agree_with_a_plain_table(void **state)
 }
 
 /* All sizes at once, so that an object that reaches too far hits its neighbour. */
-static void an_object_of_every_size_keeps_its_bytes_and_its_size(void **state)
+CASE(an_object_of_every_size_keeps_its_bytes_and_its_size)
 {
 	const size_t step = PAGE_SIZE == 4096 ? 1 : PAGE_SIZE / 2048 + 1;
 	struct rig *r = rig_open(16);
@@ -110,10 +108,9 @@ static void an_object_of_every_size_keeps_its_bytes_and_its_size(void **state)
 		drop_all(r);
 		must(size > first);
 	}
-	rig_close(r);
 }
 
-static void sizes_around_the_largest_class_are_told_exactly(void **state)
+CASE(sizes_around_the_largest_class_are_told_exactly)
 {
 	for (unsigned int chain = CHAIN_MIN; chain <= CHAIN_MAX; chain++) {
 		struct rig *r = rig_open(chain);
@@ -124,7 +121,6 @@ static void sizes_around_the_largest_class_are_told_exactly(void **state)
 			make(r, 2 * key + 1, size, ~(uint64_t)key);
 		}
 		verify_all(r);
-		drop_all(r);
 		rig_close(r);
 	}
 }
@@ -178,7 +174,7 @@ static void check_numbers(unsigned int shift, unsigned int chain, size_t host_pa
 	}
 }
 
-static void every_class_has_numbers_for_4_tib_or_2_to_the_32_objects(void **state)
+CASE(every_class_has_numbers_for_4_tib_or_2_to_the_32_objects)
 {
 	for (unsigned int shift = 12; shift <= 16; shift += 2)
 		for (unsigned int chain = CHAIN_MIN; chain <= CHAIN_MAX; chain++)
@@ -217,9 +213,10 @@ static void use_the_last_numbers(unsigned int i, unsigned int chain)
 	must_eq(pool_pages(&r->pool), 0);
 	pool_destroy(&r->pool);
 	source_close(&r->source);
+	r->is_open = false;
 }
 
-static void references_hold_the_highest_numbers_of_every_class(void **state)
+CASE(references_hold_the_highest_numbers_of_every_class)
 {
 	static const unsigned int chain[] = { 4, 16 };
 	struct class_table t;
@@ -232,7 +229,7 @@ static void references_hold_the_highest_numbers_of_every_class(void **state)
 	}
 }
 
-static void other_sizes_are_refused(void **state)
+CASE(other_sizes_are_refused)
 {
 	struct rig *r = rig_open(8);
 	u64 ref;
@@ -240,10 +237,9 @@ static void other_sizes_are_refused(void **state)
 	must_eq(pool_make(&r->pool, 0, NULL, 1, ANYHOW, &ref), -EINVAL);
 	must_eq(pool_make(&r->pool, PAGE_SIZE + 1, NULL, 1, ANYHOW, &ref), -EINVAL);
 	must_eq(pool_make(&r->pool, SIZE_MAX, NULL, 1, ANYHOW, &ref), -EINVAL);
-	rig_close(r);
 }
 
-static void objects_that_span_pages_keep_their_bytes_in_every_class(void **state)
+CASE(objects_that_span_pages_keep_their_bytes_in_every_class)
 {
 	struct rig *r = rig_open(16);
 	unsigned int spanning = 0;
@@ -270,10 +266,9 @@ static void objects_that_span_pages_keep_their_bytes_in_every_class(void **state
 		must_eq(pool_pages(&r->pool), 0);
 	}
 	must(spanning > r->pool.table.nclasses);
-	rig_close(r);
 }
 
-static void objects_are_placed_lowest_first_and_pages_come_as_they_are_reached(void **state)
+CASE(objects_are_placed_lowest_first_and_pages_come_as_they_are_reached)
 {
 	struct rig *r = rig_open(8);
 	unsigned int i = class_with(r, 20, 64);
@@ -297,11 +292,9 @@ static void objects_are_placed_lowest_first_and_pages_come_as_they_are_reached(v
 	must_eq(obj_of(r, r->word[101]), 7);
 	must_eq(obj_of(r, r->word[102]), 11);
 	must_eq(zspage_of(r, r->word[100]), zspage);
-	drop_all(r);
-	rig_close(r);
 }
 
-static void allocation_goes_to_the_fullest_zspage(void **state)
+CASE(allocation_goes_to_the_fullest_zspage)
 {
 	struct rig *r = rig_open(8);
 	unsigned int i = class_with(r, 20, 64);
@@ -325,12 +318,9 @@ static void allocation_goes_to_the_fullest_zspage(void **state)
 		make(r, 3 * objs + key, payload(r, i), key);
 		must_eq(zspage_of(r, r->word[3 * objs + key]), want);
 	}
-	must_hold(pool_check(&r->pool, NULL));
-	drop_all(r);
-	rig_close(r);
 }
 
-static void a_zspage_is_listed_only_while_it_has_room(void **state)
+CASE(a_zspage_is_listed_only_while_it_has_room)
 {
 	static const unsigned int min[] = { 2, 65 }, max[] = { 64, CLASS_OBJS_MAX };
 
@@ -368,7 +358,7 @@ static void a_zspage_is_listed_only_while_it_has_room(void **state)
 	}
 }
 
-static void the_peak_is_the_most_there_was_since_its_reset(void **state)
+CASE(the_peak_is_the_most_there_was_since_its_reset)
 {
 	struct rig *r = rig_open(8);
 	u32 key;
@@ -382,12 +372,10 @@ static void the_peak_is_the_most_there_was_since_its_reset(void **state)
 	must_eq(pool_pages_peak(&r->pool), 1);
 	make(r, 1, PAGE_SIZE, 0);
 	must_eq(pool_pages_peak(&r->pool), 2);
-	drop_all(r);
-	rig_close(r);
 }
 
 /* The fullest zspage lacks a page that is not to be had; others have places on theirs. */
-static void places_on_pages_that_are_there_are_taken_before_an_object_fails(void **state)
+CASE(places_on_pages_that_are_there_are_taken_before_an_object_fails)
 {
 	const int errors[] = { -EDQUOT, -ENOMEM };
 
@@ -425,14 +413,12 @@ static void places_on_pages_that_are_there_are_taken_before_an_object_fails(void
 		must_eq(pool_pages(&r->pool), pages);
 		r->pool.limit = 0;
 		verify_all(r);
-		must_hold(pool_check(&r->pool, NULL));
-		drop_all(r);
 		rig_close(r);
 	}
 }
 
 /* Who may not have it is told so, and does not wait for it. */
-static void no_page_is_taken_that_the_limit_forbids(void **state)
+CASE(no_page_is_taken_that_the_limit_forbids)
 {
 	struct rig *r = rig_open(16);
 	u64 ref;
@@ -444,30 +430,4 @@ static void no_page_is_taken_that_the_limit_forbids(void **state)
 	must_eq(pool_make(&r->pool, 100, bytes, 1, NUMA_NO_NODE, HOST_MAY_WAIT | POOL_LIMITED,
 			  &ref), -EDQUOT);
 	host_user_fail = NULL;
-	drop_all(r);
-	rig_close(r);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_object_of_every_size_keeps_its_bytes_and_its_size),
-		cmocka_unit_test(sizes_around_the_largest_class_are_told_exactly),
-		cmocka_unit_test(other_sizes_are_refused),
-		cmocka_unit_test(every_class_has_numbers_for_4_tib_or_2_to_the_32_objects),
-		cmocka_unit_test(references_hold_the_highest_numbers_of_every_class),
-		cmocka_unit_test(objects_that_span_pages_keep_their_bytes_in_every_class),
-		cmocka_unit_test(
-			objects_are_placed_lowest_first_and_pages_come_as_they_are_reached),
-		cmocka_unit_test(allocation_goes_to_the_fullest_zspage),
-		cmocka_unit_test(a_zspage_is_listed_only_while_it_has_room),
-		cmocka_unit_test(the_peak_is_the_most_there_was_since_its_reset),
-		cmocka_unit_test(objects_that_are_freed_in_bulk_go_by_class),
-		cmocka_unit_test(
-			places_on_pages_that_are_there_are_taken_before_an_object_fails),
-		cmocka_unit_test(no_page_is_taken_that_the_limit_forbids),
-		cmocka_unit_test(random_operations_agree_with_a_plain_table),
-	};
-
-	return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

@@ -47,26 +47,24 @@ uid_t __wrap_geteuid(void)
 	return __real_geteuid() + more;
 }
 
-static int new_folder(void **state)
+void before_each(void)
 {
 	const char *tmp = getenv("TMPDIR");
 
 	snprintf(folder, sizeof(folder), "%s/ebb-file-XXXXXX", tmp ? tmp : "/tmp");
-	if (!mkdtemp(folder))
-		return -1;
+	must(mkdtemp(folder) != NULL);
 	snprintf(path, sizeof(path), "%s/file", folder);
 	snprintf(other, sizeof(other), "%s/other", folder);
 	when_opened = NULL;
 	more = 0;
-	return 0;
 }
 
 /* Nothing else is left there. */
-static int end_folder(void **state)
+void clean_up(void)
 {
 	unlink(path);
 	unlink(other);
-	return rmdir(folder);
+	must_eq(rmdir(folder), 0);
 }
 
 static int open_it(void)
@@ -114,7 +112,7 @@ static void must_be_private(int fd)
 	must_eq(close(again), 0);
 }
 
-static void a_new_file_is_private(void **state)
+CASE(a_new_file_is_private)
 {
 	mode_t mask = umask(0);
 	int fd = open_it();
@@ -124,7 +122,7 @@ static void a_new_file_is_private(void **state)
 	must_eq(close(fd), 0);
 }
 
-static void what_was_left_is_taken_over(void **state)
+CASE(what_was_left_is_taken_over)
 {
 	int was = leave(0600), fd;
 
@@ -135,7 +133,7 @@ static void what_was_left_is_taken_over(void **state)
 	must_eq(close(was), 0);
 }
 
-static void one_process_has_it(void **state)
+CASE(one_process_has_it)
 {
 	int fd = open_it();
 
@@ -166,7 +164,7 @@ static void is_replaced(int was, nlink_t names)
 	must_eq(close(was), 0);
 }
 
-static void who_has_the_file_open_gets_nothing(void **state)
+CASE(who_has_the_file_open_gets_nothing)
 {
 	static const mode_t modes[] = { 0640, 0604, 0620, 0602, 0666 };
 	unsigned int i;
@@ -177,7 +175,7 @@ static void who_has_the_file_open_gets_nothing(void **state)
 	}
 }
 
-static void a_file_with_a_second_name_is_replaced(void **state)
+CASE(a_file_with_a_second_name_is_replaced)
 {
 	int was = leave(0600);
 
@@ -185,20 +183,18 @@ static void a_file_with_a_second_name_is_replaced(void **state)
 	is_replaced(was, 1);
 }
 
-static void another_users_file_is_replaced_by_root_too(void **state)
+CASE(another_users_file_is_replaced_by_root_too)
 {
 	int was;
 
-	if (geteuid()) {
-		print_message("# only root makes a file another user's\n");
-		skip();
-	}
+	if (geteuid())
+		skip_because("only root makes a file another user's");
 	was = leave(0600);
 	must_eq(fchown(was, 65534, 65534), 0);
 	is_replaced(was, 0);
 }
 
-static void a_link_is_not_followed(void **state)
+CASE(a_link_is_not_followed)
 {
 	int was;
 
@@ -214,7 +210,7 @@ static void a_link_is_not_followed(void **state)
 	must_eq(close(was), 0);
 }
 
-static void something_else_is_left_alone(void **state)
+CASE(something_else_is_left_alone)
 {
 	char now[4] = "";
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -235,26 +231,32 @@ static void something_else_is_left_alone(void **state)
 }
 
 /* As a power loss leaves them; but what others may read is no such file, a disk image perhaps. */
-static void zeros_are_empty_if_they_are_private(void **state)
+CASE(zeros_are_empty_if_they_are_private)
 {
-	int was = open(path, O_RDWR | O_CREAT | O_EXCL, 0600), fd;
+	static const off_t sizes[] = { 5007, 100000, 1 << 30 };
 
-	must(was >= 0);
-	must_eq(pwrite(was, "\0\0\0", 3, 5000), 3);
-	must_eq(ftruncate(was, 100000), 0);
-	must_eq(fchmod(was, 0644), 0);
-	must_eq(open_it(), -EEXIST);
-	must_eq(lseek(was, 0, SEEK_END), 100000);
-	must_eq(fchmod(was, 0600), 0);
-	must_eq(pwrite(was, "1", 1, 99999), 1);
-	must_eq(open_it(), -EEXIST);
-	must_eq(lseek(was, 0, SEEK_END), 100000);
-	must_eq(pwrite(was, "", 1, 99999), 1);
-	fd = open_it();
-	must_be_private(fd);
-	must(private_file_is_at(was, path));
-	must_eq(close(fd), 0);
-	must_eq(close(was), 0);
+	for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++) {
+		int was = open(path, O_RDWR | O_CREAT, 0600), fd;
+		off_t size = sizes[i];
+
+		must(was >= 0);
+		/* Zeros that are there, and a hole. */
+		must_eq(pwrite(was, "\0\0\0", 3, 5000), 3);
+		must_eq(ftruncate(was, size), 0);
+		must_eq(fchmod(was, 0644), 0);
+		must_eq(open_it(), -EEXIST);
+		must_eq(lseek(was, 0, SEEK_END), size);
+		must_eq(fchmod(was, 0600), 0);
+		must_eq(pwrite(was, "1", 1, size - 1), 1);
+		must_eq(open_it(), -EEXIST);
+		must_eq(lseek(was, 0, SEEK_END), size);
+		must_eq(pwrite(was, "", 1, size - 1), 1);
+		fd = open_it();
+		must_be_private(fd);
+		must(private_file_is_at(was, path));
+		must_eq(close(fd), 0);
+		must_eq(close(was), 0);
+	}
 }
 
 /* Neither what was left is taken, nor a new file where there is none. */
@@ -270,7 +272,7 @@ static void must_be_refused(int was)
 }
 
 /* As on a file system that gives all files to one user. */
-static void a_file_that_is_given_to_another_user_is_refused(void **state)
+CASE(a_file_that_is_given_to_another_user_is_refused)
 {
 	int was = leave(0600);
 
@@ -284,7 +286,7 @@ static void let_others_read(int fd)
 }
 
 /* As on a file system without modes. */
-static void what_cannot_be_private_is_refused(void **state)
+CASE(what_cannot_be_private_is_refused)
 {
 	int was = leave(0644);
 
@@ -299,7 +301,7 @@ static void move_away(int fd)
 		must_eq(rename(path, other), 0);
 }
 
-static void what_was_moved_before_the_lock_is_left_alone(void **state)
+CASE(what_was_moved_before_the_lock_is_left_alone)
 {
 	int was = leave(0600), fd;
 
@@ -318,31 +320,8 @@ static void take_away(int fd)
 	must_eq(unlink(path), 0);
 }
 
-static void who_is_always_too_late_is_told(void **state)
+CASE(who_is_always_too_late_is_told)
 {
 	when_opened = take_away;
 	must_eq(open_it(), -EBUSY);
-}
-
-#define CASE(fn) cmocka_unit_test_setup_teardown(fn, new_folder, end_folder)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(a_new_file_is_private),
-		CASE(what_was_left_is_taken_over),
-		CASE(one_process_has_it),
-		CASE(who_has_the_file_open_gets_nothing),
-		CASE(a_file_with_a_second_name_is_replaced),
-		CASE(another_users_file_is_replaced_by_root_too),
-		CASE(a_link_is_not_followed),
-		CASE(something_else_is_left_alone),
-		CASE(zeros_are_empty_if_they_are_private),
-		CASE(a_file_that_is_given_to_another_user_is_refused),
-		CASE(what_cannot_be_private_is_refused),
-		CASE(what_was_moved_before_the_lock_is_left_alone),
-		CASE(who_is_always_too_late_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,14 +87,10 @@ static int end_as_programs_do(void)
 	ebb_close(store);
 	ANSWERS(ebb_free(store, 0, SLOTS), -EINVAL);
 	/* Sanitizers have locks of their own, and bad luck in a child of several threads. */
-#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
-	return 0;
-#else
-	return use_one_of_its_own();
-#endif
+	return SHADOWED ? 0 : use_one_of_its_own();
 }
 
-static void a_store_is_none_in_a_forked_child(void **state)
+CASE(a_store_is_none_in_a_forked_child)
 {
 	char why[200];
 
@@ -113,30 +109,16 @@ static void a_store_is_none_in_a_forked_child(void **state)
 	ebb_close(store);
 }
 
-static u64 anon_kb(void)
-{
-	FILE *f = fopen("/proc/self/status", "r");
-	char line[200];
-	u64 kb = UINT64_MAX;
-
-	while (f && fgets(line, sizeof(line), f))
-		if (!strncmp(line, "RssAnon:", 8))
-			kb = strtoull(line + 8, NULL, 10);
-	if (f)
-		fclose(f);
-	return kb;
-}
-
 #define TABLE_SLOTS (1u << 24)          /* 128 MiB of slot words */
 
-static u64 parents_kb;
+static u64 parents_bytes;
 
 static int have_no_table(void)
 {
-	return anon_kb() + (100u << 10) < parents_kb ? 0 : 1;
+	return status_bytes("RssAnon") + (100u << 20) < parents_bytes ? 0 : 1;
 }
 
-static void the_slot_table_is_not_the_childs(void **state)
+CASE(the_slot_table_is_not_the_childs)
 {
 	static const char zeros[PAGE_SIZE];
 	u64 i;
@@ -145,8 +127,8 @@ static void the_slot_table_is_not_the_childs(void **state)
 	must(store != NULL);
 	for (i = 0; i < TABLE_SLOTS; i += 512)
 		must_eq(ebb_write(store, i, zeros, sizeof(zeros)), 0);
-	parents_kb = anon_kb();
-	must(parents_kb > 128u << 10);
+	parents_bytes = status_bytes("RssAnon");
+	must(parents_bytes > 128u << 20);
 	must_eq(status_of_child(have_no_table), 0);
 	ebb_close(store);
 }
@@ -211,7 +193,7 @@ static void *use_store(void *arg)
 
 #define THREADS 4
 
-static void a_child_of_a_busy_process_closes_and_ends(void **state)
+CASE(a_child_of_a_busy_process_closes_and_ends)
 {
 	unsigned long turns = scaled(60), hung = 0;
 	pthread_t id[THREADS];
@@ -235,7 +217,7 @@ static void a_child_of_a_busy_process_closes_and_ends(void **state)
 
 /* ---- cancellation ---- */
 
-static void a_cancelled_thread_leaves_no_call_half_done(void **state)
+CASE(a_cancelled_thread_leaves_no_call_half_done)
 {
 	struct rng r = { use_seed(0x63616e63) };
 	unsigned long turns = scaled(200);
@@ -245,8 +227,7 @@ static void a_cancelled_thread_leaves_no_call_half_done(void **state)
 	void *how;
 
 #ifdef HOST_USER_ASAN
-	print_message("# AddressSanitizer takes the stack of a cancelled thread for one still in use\n");
-	skip();
+	skip_because("AddressSanitizer takes the stack of a cancelled thread for one still in use");
 #endif
 	store = open_slots(SLOTS, NULL);
 	must(store != NULL);
@@ -365,12 +346,10 @@ static int use_alone_in_filter(void)
 	return 0;
 }
 
-static void in_a_filter_calls_fail_and_nothing_aborts(void **state)
+CASE(in_a_filter_calls_fail_and_nothing_aborts)
 {
-#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
-	print_message("# sanitizers have system calls of their own\n");
-	skip();
-#endif
+	if (SHADOWED)
+		skip_because("sanitizers have system calls of their own");
 	calls_allowed = ARRAY_LEN(calls);
 	must_eq(status_of_child(use_in_filter), 0);
 	calls_allowed = NEEDED;
@@ -399,7 +378,7 @@ static void *read_at_once(void *arg)
 	return NULL;
 }
 
-static void a_buffer_that_faults_slowly_stops_nobody_else(void **state)
+CASE(a_buffer_that_faults_slowly_stops_nobody_else)
 {
 	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register area = { .mode = UFFDIO_REGISTER_MODE_MISSING };
@@ -410,10 +389,8 @@ static void a_buffer_that_faults_slowly_stops_nobody_else(void **state)
 	uintptr_t i;
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 
-	if (fd < 0 || ioctl(fd, UFFDIO_API, &api)) {
-		print_message("# userfaultfd is not to be had here\n");
-		skip();
-	}
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
+		skip_because("userfaultfd is not to be had here");
 	slow_buffer = mmap(NULL, SLOW * 65536, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	must(slow_buffer != MAP_FAILED);
@@ -446,18 +423,4 @@ static void a_buffer_that_faults_slowly_stops_nobody_else(void **state)
 	ebb_close(store);
 	munmap(slow_buffer, SLOW * 65536);
 	close(fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_store_is_none_in_a_forked_child),
-		cmocka_unit_test(the_slot_table_is_not_the_childs),
-		cmocka_unit_test(a_child_of_a_busy_process_closes_and_ends),
-		cmocka_unit_test(a_buffer_that_faults_slowly_stops_nobody_else),
-		cmocka_unit_test(in_a_filter_calls_fail_and_nothing_aborts),
-		cmocka_unit_test(a_cancelled_thread_leaves_no_call_half_done),
-	};
-
-	return cmocka_run_group_tests_name("process", tests, NULL, NULL);
 }

@@ -162,7 +162,7 @@ static void mark_all(struct store *s)
 
 /* ---- what is made anew ---- */
 
-static void a_page_is_made_anew_if_its_class_gets_smaller(void **state)
+CASE(a_page_is_made_anew_if_its_class_gets_smaller)
 {
 	struct store *s = open_store(0);
 	u64 freed;
@@ -184,10 +184,9 @@ static void a_page_is_made_anew_if_its_class_gets_smaller(void **state)
 	must_eq(tried(s, 5, 1), RECOMPRESS_DONE);
 	must_eq(store_free(s, 5), 0);
 	must_eq(pool_pages(&s->pool), 0);
-	rig_close();
 }
 
-static void what_stays_in_its_class_is_kept_and_the_last_codec_says_so(void **state)
+CASE(what_stays_in_its_class_is_kept_and_the_last_codec_says_so)
 {
 	struct store *s = open_store(0);
 	u64 was;
@@ -220,10 +219,9 @@ static void what_stays_in_its_class_is_kept_and_the_last_codec_says_so(void **st
 	must_eq(tried(s, 2, 3), RECOMPRESS_DONE);
 	must_eq(word(s, 2) & (SLOT_CODEC | SLOT_INCOMPRESSIBLE), (u64)3 << SLOT_CODEC_SHIFT);
 	must_read(s, 2);
-	rig_close();
 }
 
-static void a_raw_page_that_gets_smaller_is_huge_no_more(void **state)
+CASE(a_raw_page_that_gets_smaller_is_huge_no_more)
 {
 	struct store *s = open_store(0);
 
@@ -233,10 +231,9 @@ static void a_raw_page_that_gets_smaller_is_huge_no_more(void **state)
 	must_eq(store_count(s, CNT_HUGE), 0);
 	must_eq(store_count(s, CNT_HUGE_SINCE), 1);
 	must_read(s, 0);
-	rig_close();
 }
 
-static void what_the_request_is_not_about_is_passed(void **state)
+CASE(what_the_request_is_not_about_is_passed)
 {
 	struct store *s = open_store(0);
 	struct recompress_request r;
@@ -284,7 +281,6 @@ static void what_the_request_is_not_about_is_passed(void **state)
 	r.threshold = 0;
 	r.huge = true;
 	must_eq(store_recompress(s, 6, &r, &work), RECOMPRESS_DONE);
-	rig_close();
 }
 
 /* ---- what others do meanwhile ---- */
@@ -322,7 +318,7 @@ static void compact_it(struct store *s)
 	store_compact(s);
 }
 
-static void a_write_or_a_free_that_came_first_wins(void **state)
+CASE(a_write_or_a_free_that_came_first_wins)
 {
 	for (u64 limit = 0; limit < 2; limit++) {
 		struct store *s = open_store(limit << 20);
@@ -346,7 +342,7 @@ static void a_write_or_a_free_that_came_first_wins(void **state)
 	}
 }
 
-static void readers_are_no_obstacle_and_keep_what_they_read(void **state)
+CASE(readers_are_no_obstacle_and_keep_what_they_read)
 {
 	struct store *s = open_store(0);
 	u64 pages;
@@ -380,7 +376,6 @@ static void readers_are_no_obstacle_and_keep_what_they_read(void **state)
 	during = compact_it;
 	must_eq(tried(s, 1, 1), RECOMPRESS_DONE);
 	must_read(s, 1);
-	rig_close();
 }
 
 /* ---- errors ---- */
@@ -390,7 +385,7 @@ static bool never(void)
 	return true;
 }
 
-static void what_fails_changes_nothing(void **state)
+CASE(what_fails_changes_nothing)
 {
 	struct store *s = open_store(0);
 	u64 was;
@@ -416,7 +411,6 @@ static void what_fails_changes_nothing(void **state)
 	must_eq(word(s, 0), was);
 	must_read(s, 0);
 	must_eq(tried(s, 0, 1), RECOMPRESS_DONE);
-	rig_close();
 }
 
 /* Calls of the page source, and of all else that gives memory; all of them fail. */
@@ -429,7 +423,7 @@ static bool never_but_counted(void)
 }
 
 /* Who waits asks the source a second time, for what it gives to who waits (user/home/pcp.h). */
-static void it_asks_for_the_memory_that_is_there_and_no_more(void **state)
+CASE(it_asks_for_the_memory_that_is_there_and_no_more)
 {
 	struct store *s = open_store(0);
 
@@ -443,10 +437,9 @@ static void it_asks_for_the_memory_that_is_there_and_no_more(void **state)
 	must_read(s, 0);
 	must_eq(tried(s, 0, 1), RECOMPRESS_DONE);
 	must_read(s, 0);
-	rig_close();
 }
 
-static void mem_limit_is_no_obstacle(void **state)
+CASE(mem_limit_is_no_obstacle)
 {
 	struct store *s = open_store(0);
 
@@ -454,10 +447,9 @@ static void mem_limit_is_no_obstacle(void **state)
 	WRITE_ONCE(s->pool.limit, 1);
 	must_eq(tried(s, 0, 1), RECOMPRESS_DONE);
 	must_read(s, 0);
-	rig_close();
 }
 
-static void the_last_codec_is_that_of_the_highest_priority(void **state)
+CASE(the_last_codec_is_that_of_the_highest_priority)
 {
 	const struct store_config cfg = {
 		.slots = 8, .codec[0] = { .ops = &codec_0 }, .chain = 8,
@@ -488,7 +480,7 @@ static void touch_it_and_write(struct store *s)
 }
 
 /* A touch while the codec is at work is not forgotten, and one that is not is no touch. */
-static void a_page_made_anew_has_no_age_unless_it_was_touched_meanwhile(void **state)
+CASE(a_page_made_anew_has_no_age_unless_it_was_touched_meanwhile)
 {
 	static const struct {
 		void (*during)(struct store *s);
@@ -517,7 +509,7 @@ static void a_page_made_anew_has_no_age_unless_it_was_touched_meanwhile(void **s
 	}
 }
 
-static void pieces_come_to_every_page_once_and_count_what_they_tried(void **state)
+CASE(pieces_come_to_every_page_once_and_count_what_they_tried)
 {
 	struct store *s = open_store(0);
 	static u32 ages[SLOTS];
@@ -573,12 +565,11 @@ static void pieces_come_to_every_page_once_and_count_what_they_tried(void **stat
 	must_eq(store_recompress_piece(s, &at, SLOTS, &r, &work), -EIO);
 	must_eq(at, 77);
 	codec_says = 0;
-	rig_close();
 }
 
 /* ---- idle ---- */
 
-static void marks_are_of_pages_in_objects_and_end_with_a_touch(void **state)
+CASE(marks_are_of_pages_in_objects_and_end_with_a_touch)
 {
 	struct store *s = open_store(0);
 	u64 was;
@@ -602,10 +593,9 @@ static void marks_are_of_pages_in_objects_and_end_with_a_touch(void **state)
 	mark_all(s);
 	mark_all(s);
 	must(word(s, 4) & SLOT_IDLE);
-	rig_close();
 }
 
-static void a_mark_ends_with_the_eighth_reader_too(void **state)
+CASE(a_mark_ends_with_the_eighth_reader_too)
 {
 	struct store *s = open_store(0);
 
@@ -628,10 +618,9 @@ static void a_mark_ends_with_the_eighth_reader_too(void **state)
 			store_drop(s, 0, clean);
 		must_eq(word(s, 0), clean);
 	}
-	rig_close();
 }
 
-static void a_mark_needs_the_word_that_was_seen(void **state)
+CASE(a_mark_needs_the_word_that_was_seen)
 {
 	struct store *s = open_store(0);
 	host_a64 *slot;
@@ -648,10 +637,9 @@ static void a_mark_needs_the_word_that_was_seen(void **state)
 	must(slot_mark(slot, word(s, 0), SLOT_CHOSEN, 0));
 	must_read(s, 0);
 	must_eq(word(s, 0), was);
-	rig_close();
 }
 
-static void compaction_keeps_what_is_said_of_a_page(void **state)
+CASE(compaction_keeps_what_is_said_of_a_page)
 {
 	struct store *s = open_store(0);
 	u64 before, moved = 0, i;
@@ -675,10 +663,9 @@ static void compaction_keeps_what_is_said_of_a_page(void **state)
 		must_eq(slot_codec(word(s, i)), 1);
 		must_read(s, i);
 	}
-	rig_close();
 }
 
-static void ages_tell_which_are_idle(void **state)
+CASE(ages_tell_which_are_idle)
 {
 	struct store *s = open_store(0);
 	static u32 ages[SLOTS];
@@ -694,12 +681,11 @@ static void ages_tell_which_are_idle(void **state)
 	must_eq(pieces, SLOTS / STORE_PIECE);
 	for (unsigned int i = 0; i < SLOTS; i++)
 		must_eq(!!(word(s, i) & SLOT_IDLE), i < 1000);
-	rig_close();
 }
 
 /* ---- the check ---- */
 
-static void the_check_knows_what_may_be_said_of_a_slot(void **state)
+CASE(the_check_knows_what_may_be_said_of_a_slot)
 {
 	struct store *s = open_store(0);
 	u64 was;
@@ -721,31 +707,4 @@ static void the_check_knows_what_may_be_said_of_a_slot(void **state)
 	host_a64_or(store_slot(s, 2), (u64)1 << SLOT_CODEC_SHIFT);
 	must(store_check(s) != NULL);
 	host_a64_and(store_slot(s, 2), ~SLOT_CODEC);
-	rig_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_page_is_made_anew_if_its_class_gets_smaller),
-		cmocka_unit_test(what_stays_in_its_class_is_kept_and_the_last_codec_says_so),
-		cmocka_unit_test(a_raw_page_that_gets_smaller_is_huge_no_more),
-		cmocka_unit_test(what_the_request_is_not_about_is_passed),
-		cmocka_unit_test(a_write_or_a_free_that_came_first_wins),
-		cmocka_unit_test(readers_are_no_obstacle_and_keep_what_they_read),
-		cmocka_unit_test(what_fails_changes_nothing),
-		cmocka_unit_test(it_asks_for_the_memory_that_is_there_and_no_more),
-		cmocka_unit_test(mem_limit_is_no_obstacle),
-		cmocka_unit_test(the_last_codec_is_that_of_the_highest_priority),
-		cmocka_unit_test(a_page_made_anew_has_no_age_unless_it_was_touched_meanwhile),
-		cmocka_unit_test(pieces_come_to_every_page_once_and_count_what_they_tried),
-		cmocka_unit_test(marks_are_of_pages_in_objects_and_end_with_a_touch),
-		cmocka_unit_test(a_mark_ends_with_the_eighth_reader_too),
-		cmocka_unit_test(a_mark_needs_the_word_that_was_seen),
-		cmocka_unit_test(compaction_keeps_what_is_said_of_a_page),
-		cmocka_unit_test(ages_tell_which_are_idle),
-		cmocka_unit_test(the_check_knows_what_may_be_said_of_a_slot),
-	};
-
-	return cmocka_run_group_tests_name("recompress", tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #define OBJECTS 20000
 
 struct rig {
+	bool is_open;
 	struct source source;
 	struct pool pool;
 	struct host_percpu cpus;
@@ -45,6 +46,7 @@ static struct rig *rig_open(u64 limit)
 	must_eq(pool_init(&rig.pool, &rig.source.pages, 8, &owner), 0);
 	must_eq(host_percpu_init(&rig.cpus, sizeof(struct release_cpu)), 0);
 	must_eq(release_init(&rig.release, &rig.pool, &rig.cpus, limit, OBJECTS, NULL), 0);
+	rig.is_open = true;
 	return &rig;
 }
 
@@ -56,6 +58,13 @@ static void rig_close(struct rig *r)
 	host_percpu_destroy(&r->cpus);
 	pool_destroy(&r->pool);
 	source_close(&r->source);
+	r->is_open = false;
+}
+
+void after_each(void)
+{
+	if (rig.is_open)
+		rig_close(&rig);
 }
 
 static u64 make(struct rig *r, size_t size)
@@ -94,7 +103,7 @@ static u64 bound(struct rig *r, u64 limit)
 	return (bufs + r->release.items) * share;
 }
 
-static void what_is_held_back_is_the_sum_of_the_class_sizes(void **state)
+CASE(what_is_held_back_is_the_sum_of_the_class_sizes)
 {
 	struct rig *r = rig_open(64 << 20);
 	struct rng rng = { use_seed(1) };
@@ -118,10 +127,9 @@ static void what_is_held_back_is_the_sum_of_the_class_sizes(void **state)
 	must_eq(release_held(&r->release), 0);
 	must_eq(pool_pages(&r->pool), 0);
 	must_eq(freed(r), r->pushed);
-	rig_close(r);
 }
 
-static void past_the_budget_the_caller_frees_in_place(void **state)
+CASE(past_the_budget_the_caller_frees_in_place)
 {
 	static const u64 limit[] = { 1, 100, 4096, 100000, 1 << 20, 3 << 20 };
 	static u64 refs[OBJECTS];
@@ -152,7 +160,7 @@ static void past_the_budget_the_caller_frees_in_place(void **state)
 	}
 }
 
-static void one_call_frees_a_bounded_number_in_place(void **state)
+CASE(one_call_frees_a_bounded_number_in_place)
 {
 	struct rig *r = rig_open(200000);
 	u64 before;
@@ -167,10 +175,9 @@ static void one_call_frees_a_bounded_number_in_place(void **state)
 	}
 	must(stats_of(&r->release).in_place > 0);
 	let_workers(&r->release);
-	rig_close(r);
 }
 
-static void the_timer_leaves_nothing_held_back(void **state)
+CASE(the_timer_leaves_nothing_held_back)
 {
 	struct rig *r = rig_open(64 << 20);
 
@@ -181,10 +188,9 @@ static void the_timer_leaves_nothing_held_back(void **state)
 		must_become(release_held(&r->release) == 0 && pool_pages(&r->pool) == 0);
 	}
 	must_become(stats_of(&r->release).deferred == r->pushed);
-	rig_close(r);
 }
 
-static void full_buffers_wake_the_worker(void **state)
+CASE(full_buffers_wake_the_worker)
 {
 	struct rig *r = rig_open((u64)1 << 40);
 	const u64 most = release_meta_bytes(&r->release) / sizeof(struct release_buf);
@@ -198,10 +204,9 @@ static void full_buffers_wake_the_worker(void **state)
 	let_workers(&r->release);
 	must_become(freed(r) == r->pushed);
 	must(stats_of(&r->release).deferred > 0);
-	rig_close(r);
 }
 
-static void half_of_the_budget_wakes_the_worker(void **state)
+CASE(half_of_the_budget_wakes_the_worker)
 {
 	struct rig *r = rig_open(33 * RELEASE_BUF_BYTES);
 	struct release_node *node = r->release.node;
@@ -215,10 +220,9 @@ static void half_of_the_budget_wakes_the_worker(void **state)
 	must_be_at_most(release_full_in(r->release.item, r->release.items),
 			node->limit_bufs / 2 + node->cpu_bufs);
 	let_workers(&r->release);
-	rig_close(r);
 }
 
-static void a_flush_frees_all_that_was_pushed_before_it(void **state)
+CASE(a_flush_frees_all_that_was_pushed_before_it)
 {
 	struct rig *r = rig_open(64 << 20);
 
@@ -232,10 +236,9 @@ static void a_flush_frees_all_that_was_pushed_before_it(void **state)
 	}
 	release_flush(&r->release);     /* of nothing */
 	must_eq(release_held(&r->release), 0);
-	rig_close(r);
 }
 
-static void a_cpu_s_first_buffers_are_no_backlog(void **state)
+CASE(a_cpu_s_first_buffers_are_no_backlog)
 {
 	struct rig *r = rig_open(132 * RELEASE_BUF_BYTES);
 	struct release_node *node = r->release.node;
@@ -254,10 +257,9 @@ static void a_cpu_s_first_buffers_are_no_backlog(void **state)
 	/* With nothing held back pockets have what they had. */
 	must_become(READ_ONCE(node->out) == node->cpu_bufs);
 	must_eq(READ_ONCE(node->item[0]->queue.nempty), node->cpu_bufs / node->nitems - 1);
-	rig_close(r);
 }
 
-static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
+CASE(a_smaller_budget_flushes_and_a_larger_one_does_not)
 {
 	/* Of less than two buffers a CPU one CPU alone does not get all. */
 	u64 more = 2 * nr_cpu_ids * RELEASE_BUF_BYTES;
@@ -278,10 +280,9 @@ static void a_smaller_budget_flushes_and_a_larger_one_does_not(void **state)
 	must(release_held(&r->release) >= 1000000);
 	must_eq(stats_of(&r->release).in_place, 0);
 	let_workers(&r->release);
-	rig_close(r);
 }
 
-static void the_peak_restarts_from_what_is_held(void **state)
+CASE(the_peak_restarts_from_what_is_held)
 {
 	struct rig *r = rig_open(64 << 20);
 	u64 sum = 0, more;
@@ -300,10 +301,9 @@ static void the_peak_restarts_from_what_is_held(void **state)
 	more = push(r, make(r, 2000));
 	must_eq(release_peak(&r->release), more);
 	let_workers(&r->release);
-	rig_close(r);
 }
 
-static void buffers_go_with_the_budget(void **state)
+CASE(buffers_go_with_the_budget)
 {
 	static const u64 limit[] = { 0, 1 << 20, 5 << 20, 64 << 20, (u64)1 << 60 };
 	struct rig *r = rig_open(0);
@@ -332,19 +332,17 @@ static void buffers_go_with_the_budget(void **state)
 	must_eq(release_held(&r->release), 0);
 	must_eq(release_meta_bytes(&r->release), least);
 	push(r, make(r, 40));
-	rig_close(r);
 }
 
-static void the_end_frees_what_is_held_back(void **state)
+CASE(the_end_frees_what_is_held_back)
 {
 	struct rig *r = rig_open(64 << 20);
 
 	for (unsigned int i = 0; i < 2 * RELEASE_REFS + 7; i++)
 		push(r, make(r, 700));
-	rig_close(r);
 }
 
-static void random_pushes_stay_within_any_budget_on_any_number_of_cpus(void **state)
+CASE(random_pushes_stay_within_any_budget_on_any_number_of_cpus)
 {
 	static const u64 limit[] = { 1, 3000, 70000, 1 << 20, 64 << 20 };
 	static const unsigned int cpus[] = { 1, 2, 8 };
@@ -373,7 +371,7 @@ static void random_pushes_stay_within_any_budget_on_any_number_of_cpus(void **st
 	host_user_set_nr_cpus(0);
 }
 
-static void who_is_short_of_memory_waits_for_no_flush(void **state)
+CASE(who_is_short_of_memory_waits_for_no_flush)
 {
 	struct rig *r = rig_open(64 << 20);
 	u64 freed, all = 0;
@@ -392,10 +390,9 @@ static void who_is_short_of_memory_waits_for_no_flush(void **state)
 	must_eq(all, r->pushed);
 	must_eq(release_held(&r->release), 0);
 	let_workers(&r->release);
-	rig_close(r);
 }
 
-static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
+CASE(help_with_all_leaves_nothing_but_what_is_in_hands)
 {
 	struct rig *r = rig_open(64 << 20);
 
@@ -421,7 +418,6 @@ static void help_with_all_leaves_nothing_but_what_is_in_hands(void **state)
 		must(release_help_all(&r->release));
 	}
 	let_workers(&r->release);
-	rig_close(r);
 }
 
 static void *help_once(void *done)
@@ -432,7 +428,7 @@ static void *help_once(void *done)
 }
 
 /* The first is kept at the only item that has something; the second does not come to it. */
-static void who_are_short_of_memory_look_at_different_items(void **state)
+CASE(who_are_short_of_memory_look_at_different_items)
 {
 	struct release_todo todo = { 0 };
 	bool done[2] = { false, false };
@@ -490,7 +486,7 @@ static void push_to(struct rig *r, struct release *to, unsigned int n)
 	}
 }
 
-static void stores_that_share_a_budget_hold_back_no_more_than_it(void **state)
+CASE(stores_that_share_a_budget_hold_back_no_more_than_it)
 {
 	static const u64 limit = 8 * RELEASE_BUF_BYTES;
 	struct release_budget budget;
@@ -614,34 +610,8 @@ static void join_a_full_budget(bool was)
 }
 
 /* Nobody has what is another's own, so who comes finds buffers for its rings. */
-static void a_store_joins_while_others_have_all_that_they_may(void **state)
+CASE(a_store_joins_while_others_have_all_that_they_may)
 {
 	join_a_full_budget(true);
 	join_a_full_budget(false);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_held_back_is_the_sum_of_the_class_sizes),
-		cmocka_unit_test(past_the_budget_the_caller_frees_in_place),
-		cmocka_unit_test(one_call_frees_a_bounded_number_in_place),
-		cmocka_unit_test(the_timer_leaves_nothing_held_back),
-		cmocka_unit_test(full_buffers_wake_the_worker),
-		cmocka_unit_test(half_of_the_budget_wakes_the_worker),
-		cmocka_unit_test(a_flush_frees_all_that_was_pushed_before_it),
-		cmocka_unit_test(a_cpu_s_first_buffers_are_no_backlog),
-		cmocka_unit_test(a_smaller_budget_flushes_and_a_larger_one_does_not),
-		cmocka_unit_test(the_peak_restarts_from_what_is_held),
-		cmocka_unit_test(buffers_go_with_the_budget),
-		cmocka_unit_test(the_end_frees_what_is_held_back),
-		cmocka_unit_test(who_is_short_of_memory_waits_for_no_flush),
-		cmocka_unit_test(help_with_all_leaves_nothing_but_what_is_in_hands),
-		cmocka_unit_test(who_are_short_of_memory_look_at_different_items),
-		cmocka_unit_test(stores_that_share_a_budget_hold_back_no_more_than_it),
-		cmocka_unit_test(a_store_joins_while_others_have_all_that_they_may),
-		cmocka_unit_test(random_pushes_stay_within_any_budget_on_any_number_of_cpus),
-	};
-
-	return cmocka_run_group_tests_name("release", tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void allocator_goes_on(const void *place)
  * there what a page happened to hold.  A key that look() has not found good must not reach
  * swing(), which trusts it.
  */
-static void a_header_that_is_written_late_never_leads_compaction_astray(void **state)
+CASE(a_header_that_is_written_late_never_leads_compaction_astray)
 {
 	const struct pool_owner owner = { .ctx = &rig, .look = look, .swing = swing };
 	struct rig *r = &rig;
@@ -214,7 +214,7 @@ static void end_holds(void)
 	holds_destroy(&holds);
 }
 
-static void a_hold_that_is_overtaken_holds_what_is_there(void **state)
+CASE(a_hold_that_is_overtaken_holds_what_is_there)
 {
 	begin_holds(OBJECT);
 	overtake(another_writes, 1);
@@ -227,7 +227,7 @@ static void a_hold_that_is_overtaken_holds_what_is_there(void **state)
 	end_holds();
 }
 
-static void a_hold_is_tried_until_it_holds(void **state)
+CASE(a_hold_is_tried_until_it_holds)
 {
 	begin_holds(OBJECT);
 	overtake(another_reads, 4);
@@ -244,7 +244,7 @@ static void a_hold_is_tried_until_it_holds(void **state)
 	end_holds();
 }
 
-static void an_eighth_hold_that_a_swap_overtakes_holds_what_is_there(void **state)
+CASE(an_eighth_hold_that_a_swap_overtakes_holds_what_is_there)
 {
 	unsigned int i;
 
@@ -261,7 +261,7 @@ static void an_eighth_hold_that_a_swap_overtakes_holds_what_is_there(void **stat
 	end_holds();
 }
 
-static void an_eighth_hold_of_what_is_freed_holds_nothing(void **state)
+CASE(an_eighth_hold_of_what_is_freed_holds_nothing)
 {
 	begin_holds(OBJECT + SLOT_READERS);
 	overtake(another_frees, 1);
@@ -271,7 +271,7 @@ static void an_eighth_hold_of_what_is_freed_holds_nothing(void **state)
 	end_holds();
 }
 
-static void a_drop_that_is_overtaken_is_in_the_record(void **state)
+CASE(a_drop_that_is_overtaken_is_in_the_record)
 {
 	/* By a swap, between look and compare-and-swap, without the lock and with it. */
 	begin_holds(OBJECT + 2 * SLOT_READER);
@@ -291,7 +291,7 @@ static void a_drop_that_is_overtaken_is_in_the_record(void **state)
 	end_holds();
 }
 
-static void a_drop_is_tried_until_it_let_go(void **state)
+CASE(a_drop_is_tried_until_it_let_go)
 {
 	begin_holds(OBJECT + 6 * SLOT_READER);
 	overtake(another_lets_go, 4);
@@ -305,7 +305,7 @@ static void a_drop_is_tried_until_it_let_go(void **state)
 	end_holds();
 }
 
-static void a_drop_leaves_another_objects_word_as_it_is(void **state)
+CASE(a_drop_leaves_another_objects_word_as_it_is)
 {
 	begin_holds(slot_make(SLOT_FILL, 77) + SLOT_READER);
 	must(!drop_from_word(&slot, 77));
@@ -317,7 +317,7 @@ static void a_drop_leaves_another_objects_word_as_it_is(void **state)
 	end_holds();
 }
 
-static void a_swing_that_is_overtaken_changes_nothing(void **state)
+CASE(a_swing_that_is_overtaken_changes_nothing)
 {
 	static void (*const by[])(host_a64 *a) = { another_reads, another_frees, another_writes };
 
@@ -327,21 +327,4 @@ static void a_swing_that_is_overtaken_changes_nothing(void **state)
 		must(!slot_swing(&slot, 77, 99));
 		must(slot_ref(get()) != 99);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_hold_that_is_overtaken_holds_what_is_there),
-		cmocka_unit_test(a_hold_is_tried_until_it_holds),
-		cmocka_unit_test(an_eighth_hold_that_a_swap_overtakes_holds_what_is_there),
-		cmocka_unit_test(an_eighth_hold_of_what_is_freed_holds_nothing),
-		cmocka_unit_test(a_drop_that_is_overtaken_is_in_the_record),
-		cmocka_unit_test(a_drop_is_tried_until_it_let_go),
-		cmocka_unit_test(a_drop_leaves_another_objects_word_as_it_is),
-		cmocka_unit_test(a_swing_that_is_overtaken_changes_nothing),
-		cmocka_unit_test(a_header_that_is_written_late_never_leads_compaction_astray),
-	};
-
-	return cmocka_run_group_tests_name("reread", tests, NULL, NULL);
 }

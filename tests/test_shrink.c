@@ -63,11 +63,10 @@ static void shrink_to_nothing(struct store *s)
 		shrink_some(&s->shrink);
 		must_be_at_most(++calls, most);
 	}
-	printf("# %llu calls of at most %llu\n", (unsigned long long)calls,
-	       (unsigned long long)most);
+	printf("# %lu calls of at most %lu\n", calls, most);
 }
 
-static void a_full_store_promises_nothing(void **state)
+CASE(a_full_store_promises_nothing)
 {
 	struct store *s = rig_open(0);
 
@@ -77,10 +76,9 @@ static void a_full_store_promises_nothing(void **state)
 	/* What a chain leaves over at its end is no hope: here 65536 - 107 * 608. */
 	must_eq(shrink_count(&s->shrink), 0);
 	must_eq(shrink_some(&s->shrink), 0);
-	rig_close();
 }
 
-static void what_is_promised_is_there(void **state)
+CASE(what_is_promised_is_there)
 {
 	struct store *s = rig_open(0);
 	u64 before, promised, room;
@@ -102,10 +100,9 @@ static void what_is_promised_is_there(void **state)
 		shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 		must_eq(shrink_count(&s->shrink), 0);
 	}
-	rig_close();
 }
 
-static void what_is_held_back_is_counted_once(void **state)
+CASE(what_is_held_back_is_counted_once)
 {
 	struct store *s = rig_open((SLOTS / RELEASE_REFS + 24) * RELEASE_BUF_BYTES);
 	u64 pockets = s->release.node->pocket * s->release.node->nitems + 1, bufs;
@@ -130,7 +127,6 @@ static void what_is_held_back_is_counted_once(void **state)
 			SHRINK_BUFS * RELEASE_BUF_BYTES >> PAGE_SHIFT);
 	let_workers(&s->release);
 	release_flush(&s->release);
-	rig_close();
 }
 
 /* A store in which one slot of 64 has something, each with a reader in the middle of it. */
@@ -152,7 +148,7 @@ static void readers_leave(struct store *s)
 }
 
 /* Objects in the middle of a reader stay, and so do their zspages: a pass proves it. */
-static void what_a_pass_could_not_free_is_not_promised_again(void **state)
+CASE(what_a_pass_could_not_free_is_not_promised_again)
 {
 	struct store *s = rig_open_read();
 	u64 promised, before;
@@ -172,11 +168,10 @@ static void what_a_pass_could_not_free_is_not_promised_again(void **state)
 	before = pool_pages(&s->pool);
 	shrink_to_nothing(s);
 	must_be_at_most(pool_pages(&s->pool), before - promised);
-	rig_close();
 }
 
 /* A pass that met holds, or deletes, proves nothing of what comes after them. */
-static void a_look_anew_doubts_what_the_last_pass_left(void **state)
+CASE(a_look_anew_doubts_what_the_last_pass_left)
 {
 	struct store *s = rig_open_read();
 	u64 promised, before;
@@ -195,10 +190,9 @@ static void a_look_anew_doubts_what_the_last_pass_left(void **state)
 	/* That pass is proof again. */
 	shrink_look(&s->shrink, store_count(s, CNT_ROOM));
 	must_eq(shrink_count(&s->shrink), 0);
-	rig_close();
 }
 
-static void the_rest_is_done_by_the_worker(void **state)
+CASE(the_rest_is_done_by_the_worker)
 {
 	struct store *s = rig_open(0);
 	u64 before;
@@ -227,7 +221,6 @@ static void the_rest_is_done_by_the_worker(void **state)
 	before = pool_pages(&s->pool);
 	shrink_rest(&s->shrink, ~(u64)0);
 	must(pool_pages(&s->pool) < before);
-	rig_close();
 }
 
 /* ---- many at once ---- */
@@ -319,13 +312,12 @@ static void call_beside(struct store *s, void (*work)(struct store *s))
 		control += caller[i].control;
 		longest = caller[i].longest_ns > longest ? caller[i].longest_ns : longest;
 	}
-	printf("# %llu calls, %llu ns of CPU each, longest %llu us, gave the CPU away %ld times\n",
-	       (unsigned long long)calls, (unsigned long long)(total / calls),
-	       (unsigned long long)(longest / 1000), slept);
-	printf("# %llu gave something back: half within %.1f us, 999 of 1000 within %.1f us\n",
-	       (unsigned long long)gave, within(gave, 500), within(gave, 999));
-	printf("# past %u us: %llu calls; of as many times nothing: %llu\n", LIMIT_NS / 1000,
-	       (unsigned long long)late, (unsigned long long)control);
+	printf("# %lu calls, %lu ns of CPU each, longest %lu us, gave the CPU away %ld times\n",
+	       calls, (total / calls), (longest / 1000), slept);
+	printf("# %lu gave something back: half within %.1f us, 999 of 1000 within %.1f us\n", gave,
+	       within(gave, 500), within(gave, 999));
+	printf("# past %u us: %lu calls; of as many times nothing: %lu\n", LIMIT_NS / 1000, late,
+	       control);
 	/* Of a thread's own time another's in the same cache, or a host's, is a part. */
 	must_be_at_most(late, calls / 1000 + control);
 }
@@ -347,14 +339,13 @@ static void compact_once(struct store *s)
 	u64 begun = ktime_get_ns(), pages = pool_pages(&s->pool);
 
 	pool_compact(&s->pool);
-	printf("# %llu of %llu MiB given back in %llu ms\n",
-	       (unsigned long long)((pages - pool_pages(&s->pool)) << PAGE_SHIFT >> 20),
-	       (unsigned long long)(pages << PAGE_SHIFT >> 20),
-	       (unsigned long long)((ktime_get_ns() - begun) / 1000000));
+	printf("# %lu of %lu MiB given back in %lu ms\n",
+	       ((pages - pool_pages(&s->pool)) << PAGE_SHIFT >> 20), (pages << PAGE_SHIFT >> 20),
+	       ((ktime_get_ns() - begun) / 1000000));
 }
 
 /* For the figures of docs/internals/measuring.md the pool is a large one, and compacted once. */
-static void callers_do_a_little_while_another_compacts(void **state)
+CASE(callers_do_a_little_while_another_compacts)
 {
 	bool figures = getenv("EBB_TEST_FIGURES");
 	struct store *s;
@@ -367,19 +358,4 @@ static void callers_do_a_little_while_another_compacts(void **state)
 	call_beside(s, figures ? compact_once : compact_over_and_over);
 	rig_close();
 	slots = SLOTS;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_full_store_promises_nothing),
-		cmocka_unit_test(what_is_promised_is_there),
-		cmocka_unit_test(what_is_held_back_is_counted_once),
-		cmocka_unit_test(what_a_pass_could_not_free_is_not_promised_again),
-		cmocka_unit_test(a_look_anew_doubts_what_the_last_pass_left),
-		cmocka_unit_test(the_rest_is_done_by_the_worker),
-		cmocka_unit_test(callers_do_a_little_while_another_compacts),
-	};
-
-	return cmocka_run_group_tests_name("shrink", tests, NULL, NULL);
 }

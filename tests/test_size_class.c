@@ -13,7 +13,7 @@ static const struct {
 	{ 16, 191, 3840 },
 };
 
-static void the_thirteen_published_rows_come_out(void **state)
+CASE(the_thirteen_published_rows_come_out)
 {
 	struct class_table t;
 
@@ -24,7 +24,7 @@ static void the_thirteen_published_rows_come_out(void **state)
 	}
 }
 
-static void linux_has_as_many_classes_by_the_rule_of_stores(void **state)
+CASE(linux_has_as_many_classes_by_the_rule_of_stores)
 {
 	struct class_table t;
 
@@ -111,7 +111,7 @@ static void each_table(void (*fn)(const struct class_table *t, uint64_t page, un
 		}
 }
 
-static void merging_is_what_the_rule_gives_for_every_page_and_chain_size(void **state)
+CASE(merging_is_what_the_rule_gives_for_every_page_and_chain_size)
 {
 	each_table(check_merging);
 }
@@ -134,7 +134,7 @@ static void check_limits(const struct class_table *t, uint64_t page, unsigned in
 	must_eq(t->class[t->nclasses - 1].objs, 1);
 }
 
-static void sizes_ascend_and_stay_within_the_limits(void **state)
+CASE(sizes_ascend_and_stay_within_the_limits)
 {
 	each_table(check_limits);
 }
@@ -153,12 +153,12 @@ static void check_every_size(const struct class_table *t, uint64_t page, unsigne
 	}
 }
 
-static void every_byte_count_has_a_class_that_holds_it(void **state)
+CASE(every_byte_count_has_a_class_that_holds_it)
 {
 	each_table(check_every_size);
 }
 
-static void other_page_and_chain_sizes_are_refused(void **state)
+CASE(other_page_and_chain_sizes_are_refused)
 {
 	static const size_t pages[] = { 0, 1, 2048, 4095, 4097, 5000, 12288, 131072, SIZE_MAX };
 	static const unsigned int chains[] = { 0, 1, 3, 17, 32, ~0u };
@@ -168,18 +168,4 @@ static void other_page_and_chain_sizes_are_refused(void **state)
 		must_eq(class_table_init(&t, pages[i], 8, CLASS_LEAST_WASTE), -EINVAL);
 	for (size_t i = 0; i < ARRAY_LEN(chains); i++)
 		must_eq(class_table_init(&t, 4096, chains[i], CLASS_LEAST_WASTE), -EINVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_thirteen_published_rows_come_out),
-		cmocka_unit_test(linux_has_as_many_classes_by_the_rule_of_stores),
-		cmocka_unit_test(merging_is_what_the_rule_gives_for_every_page_and_chain_size),
-		cmocka_unit_test(sizes_ascend_and_stay_within_the_limits),
-		cmocka_unit_test(every_byte_count_has_a_class_that_holds_it),
-		cmocka_unit_test(other_page_and_chain_sizes_are_refused),
-	};
-
-	return cmocka_run_group_tests_name("size_class", tests, NULL, NULL);
 }

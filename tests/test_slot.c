@@ -7,6 +7,7 @@
 
 static struct source source;
 static struct store store;
+static bool is_open;
 static unsigned char page[PAGE_SIZE], got[PAGE_SIZE];
 
 static struct store *open_with_page(u64 release_limit)
@@ -18,14 +19,18 @@ static struct store *open_with_page(u64 release_limit)
 
 	source_open(&source);
 	must_eq(store_init(&store, &source.pages, &cfg), 0);
+	is_open = true;
 	memset(page, 'a', PAGE_SIZE);
 	fill_random(page, PAGE_SIZE / 4, 1);
 	must_eq(store_write(&store, 3, page, NUMA_NO_NODE), 0);
 	return &store;
 }
 
-static void close_store(void)
+void after_each(void)
 {
+	if (!is_open)
+		return;
+	is_open = false;
 	must_hold(store_check(&store));
 	store_destroy(&store);
 	source_close(&source);
@@ -57,7 +62,7 @@ static void must_be_as_it_was(struct store *s, u64 word)
 	must(!memcmp(was, pool_map(&s->pool, slot_ref(word), bounce), was_bytes));
 }
 
-static void a_free_under_a_hold_keeps_the_object_until_the_last_drop(void **state)
+CASE(a_free_under_a_hold_keeps_the_object_until_the_last_drop)
 {
 	struct store *s = open_with_page(0);
 	u64 first = store_hold(s, 3), second = store_hold(s, 3);
@@ -82,10 +87,9 @@ static void a_free_under_a_hold_keeps_the_object_until_the_last_drop(void **stat
 	store_drop(s, 3, second);
 	must_eq(pool_pages(&s->pool), 0);
 	must_eq(store_count(s, CNT_FREED), 1);
-	close_store();
 }
 
-static void a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_page(void **state)
+CASE(a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_page)
 {
 	struct store *s = open_with_page(0);
 	u64 first, second;
@@ -104,11 +108,10 @@ static void a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_pa
 	must_eq(objects(s), 1);
 	store_drop(s, 3, second);
 	must_eq(objects(s), 0);
-	close_store();
 }
 
 /* More readers than a word can count, which let go in any order, before and after a swap. */
-static void readers_of_a_slot_have_no_greatest_number(void **state)
+CASE(readers_of_a_slot_have_no_greatest_number)
 {
 	enum { MOST = 20 };
 	struct store *s = open_with_page(0);
@@ -143,11 +146,10 @@ static void readers_of_a_slot_have_no_greatest_number(void **state)
 		must_eq(store_write(s, 3, page, NUMA_NO_NODE), 0);
 		word = host_a64_read(store_slot(s, 3));
 	}
-	close_store();
 }
 
 /* The records of many objects share buckets, and come and go in any order. */
-static void each_orphan_has_a_record_of_its_own(void **state)
+CASE(each_orphan_has_a_record_of_its_own)
 {
 	enum { N = 32 };
 	host_a64 slot = { 0 };
@@ -175,7 +177,7 @@ static void each_orphan_has_a_record_of_its_own(void **state)
 	holds_destroy(&h);
 }
 
-static void a_hold_on_a_slot_without_an_object_takes_nothing(void **state)
+CASE(a_hold_on_a_slot_without_an_object_takes_nothing)
 {
 	struct store *s = open_with_page(0);
 	u64 word;
@@ -189,10 +191,9 @@ static void a_hold_on_a_slot_without_an_object_takes_nothing(void **state)
 	must_eq(slot_type(word), SLOT_FILL);
 	must_eq(hold_take_slow(&s->holds, store_slot(s, 0), SLOT_TOUCHED), word);
 	must_eq(host_a64_read(store_slot(s, 0)), word);
-	close_store();
 }
 
-static void compaction_may_not_swing_what_somebody_holds_or_freed(void **state)
+CASE(compaction_may_not_swing_what_somebody_holds_or_freed)
 {
 	struct store *s = open_with_page(0);
 	host_a64 *slot = store_slot(s, 3), other;
@@ -218,7 +219,6 @@ static void compaction_may_not_swing_what_somebody_holds_or_freed(void **state)
 	must_eq(host_a64_read(&other), word);
 	must(slot_swing(&other, ref, to));
 	must_eq(host_a64_read(&other), slot_make(SLOT_PAGE, to));
-	close_store();
 }
 
 /* Where the object of a word is. */
@@ -227,7 +227,7 @@ static u32 zspage_of(struct store *s, u64 word)
 	return ref_zspage(ref_class(&s->pool, slot_ref(word)), slot_ref(word));
 }
 
-static void compaction_passes_over_a_slot_that_is_read(void **state)
+CASE(compaction_passes_over_a_slot_that_is_read)
 {
 	struct store *s = open_with_page(0);
 	u64 first, last;
@@ -251,21 +251,4 @@ static void compaction_passes_over_a_slot_that_is_read(void **state)
 	must(store_compact(s) > 0);
 	must_eq(zspage_of(s, host_a64_read(store_slot(s, 0))),
 		zspage_of(s, host_a64_read(store_slot(s, 15))));
-	close_store();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_free_under_a_hold_keeps_the_object_until_the_last_drop),
-		cmocka_unit_test(
-			a_write_under_a_hold_is_done_at_once_and_the_reader_keeps_the_old_page),
-		cmocka_unit_test(readers_of_a_slot_have_no_greatest_number),
-		cmocka_unit_test(each_orphan_has_a_record_of_its_own),
-		cmocka_unit_test(a_hold_on_a_slot_without_an_object_takes_nothing),
-		cmocka_unit_test(compaction_may_not_swing_what_somebody_holds_or_freed),
-		cmocka_unit_test(compaction_passes_over_a_slot_that_is_read),
-	};
-
-	return cmocka_run_group_tests_name("slot", tests, NULL, NULL);
 }

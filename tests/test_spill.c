@@ -4,6 +4,7 @@
  * an answer is what was put, or a miss.
  */
 #include "cache_rig.h"
+#include "process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static char path[100];
@@ -48,20 +48,20 @@ long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 	return ret;
 }
 
-static int new_path(void **state)
+void before_each(void)
 {
 	const char *tmp = getenv("TMPDIR");
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/ebb-spill-XXXXXX", tmp ? tmp : "/tmp");
 	fd = mkstemp(path);
-	return fd < 0 || close(fd);
+	must(fd >= 0);
+	must_eq(close(fd), 0);
 }
 
-static int end_path(void **state)
+void clean_up(void)
 {
 	unlink(path);
-	return 0;
 }
 
 static int try_open(struct ebb_cache **c, u64 capacity, u64 spill)
@@ -72,7 +72,7 @@ static int try_open(struct ebb_cache **c, u64 capacity, u64 spill)
 	cfg.capacity = capacity;
 	cfg.spill = path;
 	cfg.spill_capacity = spill;
-	return ebb_cache_open(c, &cfg);
+	return open_cache_of(c, &cfg);
 }
 
 static struct ebb_cache *open_with(u64 capacity, u64 spill)
@@ -126,7 +126,7 @@ static u64 get_many(struct ebb_cache *c, u64 n)
 
 #define MANY 12000u     /* some 14 MiB */
 
-static void what_was_evicted_comes_back(void **state)
+CASE(what_was_evicted_comes_back)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 256 * MIB);
 	struct ebb_cache_stat st;
@@ -141,11 +141,9 @@ static void what_was_evicted_comes_back(void **state)
 	must(stat_of(c).spill_hits > 1000);
 	must_eq(stat_of(c).spill_bad, 0);
 	must_be_at_most(stat_of(c).used_bytes, 8 * MIB / 100 * 106);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
-static void what_is_deleted_or_replaced_does_not_come_back(void **state)
+CASE(what_is_deleted_or_replaced_does_not_come_back)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 256 * MIB);
 	static unsigned char buf[150000];
@@ -177,11 +175,9 @@ static void what_is_deleted_or_replaced_does_not_come_back(void **state)
 	must(taken > MANY / 4);
 	must_eq(stat_of(c).values, 0);
 	must_eq(stat_of(c).spill_values, 0);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
-static void the_oldest_go_when_the_file_is_full(void **state)
+CASE(the_oldest_go_when_the_file_is_full)
 {
 	struct ebb_cache *c = open_with(8 * MIB, MIB);
 	struct stat st;
@@ -195,11 +191,9 @@ static void the_oldest_go_when_the_file_is_full(void **state)
 	must(stat_of(c).spill_hits > 50);
 	must_eq(stat_of(c).spill_bad, 0);
 	must_eq(stat_of(c).spill_errors, 0);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
-static void the_tables_of_a_large_spill_are_bounded(void **state)
+CASE(the_tables_of_a_large_spill_are_bounded)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 256 * MIB);
 	u64 key;
@@ -212,8 +206,6 @@ static void the_tables_of_a_large_spill_are_bounded(void **state)
 	must_be_at_most(stat_of(c).spill_values * sizeof(struct cache_entry),
 			8 * MIB / 8 + 16 * 32);
 	must_be_at_most(stat_of(c).used_bytes, 8 * MIB / 100 * 106);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* All that is in memory goes to the file, in a chunk of its own. */
@@ -227,7 +219,7 @@ static void spill_all(struct ebb_cache *c)
 	ebb_cache_flush(c);
 }
 
-static void a_smaller_capacity_has_smaller_tables(void **state)
+CASE(a_smaller_capacity_has_smaller_tables)
 {
 	struct ebb_cache *c = open_with(16 * MIB, 64 * MIB);
 	const u64 puts = 50000;
@@ -248,8 +240,6 @@ static void a_smaller_capacity_has_smaller_tables(void **state)
 	is_sound(c);
 	must_eq(ebb_cache_set_capacity(c, 0), 0);
 	must_eq(stat_of(c).spill_values, 0);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* ---- what happens to files ---- */
@@ -286,7 +276,7 @@ static void damage(struct rng *r, unsigned int kind)
 	close(fd);
 }
 
-static void a_damaged_file_is_a_miss(void **state)
+CASE(a_damaged_file_is_a_miss)
 {
 	struct rng r = { use_seed(51) };
 	unsigned int kind;
@@ -308,12 +298,11 @@ static void a_damaged_file_is_a_miss(void **state)
 		/* It goes on: what is written now can be read again. */
 		put_many(c, MANY / 3);
 		must(get_many(c, MANY / 3) > MANY / 6);
-		is_sound(c);
-		ebb_cache_close(c);
+		close_cache(c);
 	}
 }
 
-static void a_removed_file_does_no_harm(void **state)
+CASE(a_removed_file_does_no_harm)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 256 * MIB);
 
@@ -321,11 +310,9 @@ static void a_removed_file_does_no_harm(void **state)
 	must_eq(unlink(path), 0);
 	put_many(c, MANY);
 	must(get_many(c, MANY) > MANY / 100 * 95);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
-static void an_old_version_in_the_file_is_a_miss(void **state)
+CASE(an_old_version_in_the_file_is_a_miss)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
 	static unsigned char old[4 * MIB + SPILL_HEAD];
@@ -346,11 +333,9 @@ static void an_old_version_in_the_file_is_a_miss(void **state)
 	get_many(c, MANY);
 	must_be_at_most(stat_of(c).spill_hits, 300);
 	must(stat_of(c).spill_bad > 200);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
-static void a_lost_write_over_an_older_record_is_a_miss(void **state)
+CASE(a_lost_write_over_an_older_record_is_a_miss)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
 	static unsigned char old[SPILL_CHUNK];
@@ -377,11 +362,10 @@ static void a_lost_write_over_an_older_record_is_a_miss(void **state)
 	close(fd);
 	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
 	must_eq(stat_of(c).spill_bad, 1);
-	ebb_cache_close(c);
 }
 
 /* What a record says of its length is not believed: nothing is written behind the room for it. */
-static void a_record_that_says_it_is_longer_is_a_miss(void **state)
+CASE(a_record_that_says_it_is_longer_is_a_miss)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
 	static unsigned char rest[SPILL_CHUNK], room[BLOCK_BYTES + 8];
@@ -408,21 +392,23 @@ static void a_record_that_says_it_is_longer_is_a_miss(void **state)
 		must_eq(room[i], 7);
 	must_eq(get(c, 1, buf, sizeof(buf), &n), -ENOENT);
 	must_eq(stat_of(c).spill_bad, 2);
-	ebb_cache_close(c);
 }
 
 /* In a child, since limits are of a process.  The line of what is wrong, or 0. */
 #define OR_LINE(cond) do { if (!(cond)) return __LINE__ & 0x7f; } while (0)
 
-static int with_limit_of_file_size(rlim_t limit)
+static rlim_t file_limit;
+
+static int with_limit_of_file_size(void)
 {
 	static unsigned char data[150000], buf[150000];
-	const struct rlimit rl = { limit, limit };
+	const struct rlimit rl = { file_limit, file_limit };
 	struct ebb_cache *c;
-
 	size_t bytes, n;
 	u64 key;
 
+	/* No signal of it may end us. */
+	signal(SIGXFSZ, SIG_DFL);
 	OR_LINE(!setrlimit(RLIMIT_FSIZE, &rl));
 	OR_LINE(!try_open(&c, 8 * MIB, 256 * MIB));
 	for (key = 1; key <= MANY; key++) {
@@ -438,34 +424,21 @@ static int with_limit_of_file_size(rlim_t limit)
 	OR_LINE(stat_of(c).spill_errors);
 	OR_LINE(stat_of(c).spill_dropped);
 	OR_LINE(!ebb_cache_check(c, NULL, 0));
-	ebb_cache_close(c);
+	close_cache(c);
 	return 0;
 }
 
-static void a_file_that_cannot_grow_does_no_harm(void **state)
+CASE(a_file_that_cannot_grow_does_no_harm)
 {
 	static const rlim_t limits[] = { 0, 100, 300000, 1000000 };
-	unsigned int i;
-	int status;
 
-	for (i = 0; i < ARRAY_LEN(limits); i++) {
-		pid_t pid;
-
-		fflush(NULL);
-		pid = fork();
-		must(pid >= 0);
-		if (!pid) {
-			/* No signal of it may end us. */
-			signal(SIGXFSZ, SIG_DFL);
-			alarm(100);
-			_exit(with_limit_of_file_size(limits[i]));
-		}
-		must_eq(waitpid(pid, &status, 0), pid);
-		must_eq(status, 0);
+	for (unsigned int i = 0; i < ARRAY_LEN(limits); i++) {
+		file_limit = limits[i];
+		child_does(with_limit_of_file_size);
 	}
 }
 
-static void a_device_without_room_does_no_harm(void **state)
+CASE(a_device_without_room_does_no_harm)
 {
 	struct ebb_cache *c;
 	int full = open("/dev/full", O_RDWR);
@@ -481,8 +454,6 @@ static void a_device_without_room_does_no_harm(void **state)
 	must_be_at_most(stat_of(c).spill_errors, 20);
 	must(stat_of(c).spill_dropped > 100);
 	get_many(c, MANY);
-	is_sound(c);
-	ebb_cache_close(c);
 }
 
 /* ---- a slow file ---- */
@@ -499,7 +470,7 @@ static void *put_on_and_on(void *spill)
 	return NULL;
 }
 
-static void a_flush_ends_while_others_evict(void **state)
+CASE(a_flush_ends_while_others_evict)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 64 * MIB);
 	int slow = open(path, O_RDWR | O_DSYNC);
@@ -525,12 +496,11 @@ static void a_flush_ends_while_others_evict(void **state)
 		must_eq(pthread_join(t[i], NULL), 0);
 	/* Who flushes may be kept from a CPU now and then. */
 	must_be_at_most(long_ones, 4);
-	ebb_cache_close(c);
 }
 
 /* ---- whose the file is ---- */
 
-static void a_second_open_is_refused(void **state)
+CASE(a_second_open_is_refused)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB), *other;
 
@@ -538,13 +508,12 @@ static void a_second_open_is_refused(void **state)
 	put_many(c, MANY);
 	must_eq(try_open(&other, 8 * MIB, 4 * MIB), -EBUSY);
 	must(get_many(c, MANY) > 1000);
-	ebb_cache_close(c);
+	close_cache(c);
 	c = open_with(8 * MIB, 4 * MIB);
 	must_eq(get_many(c, MANY), 0);
-	ebb_cache_close(c);
 }
 
-static void what_a_crash_left_is_taken_over(void **state)
+CASE(what_a_crash_left_is_taken_over)
 {
 	static char copy[sizeof(path) + 5];
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
@@ -554,16 +523,15 @@ static void what_a_crash_left_is_taken_over(void **state)
 	snprintf(copy, sizeof(copy), "%s.copy", path);
 	snprintf(command, sizeof(command), "cp %s %s", path, copy);
 	must_eq(system(command), 0);
-	ebb_cache_close(c);
+	close_cache(c);
 	must_eq(rename(copy, path), 0);
 	c = open_with(8 * MIB, 4 * MIB);
 	must_eq(get_many(c, MANY), 0);
 	put_many(c, MANY);
 	must(get_many(c, MANY) > 1000);
-	ebb_cache_close(c);
 }
 
-static void a_file_of_something_else_is_left_alone(void **state)
+CASE(a_file_of_something_else_is_left_alone)
 {
 	static const char text[] = "a letter to my aunt, of which I have no copy";
 	struct ebb_cache *c;
@@ -579,51 +547,9 @@ static void a_file_of_something_else_is_left_alone(void **state)
 	must(fgets(got, sizeof(got), f));
 	must_eq(fclose(f), 0);
 	must(!strcmp(got, text));
-	must_eq(unlink(path), 0);
-	must_eq(mkfifo(path, 0600), 0);
-	must_eq(try_open(&c, 8 * MIB, 4 * MIB), -EEXIST);
-	must_eq(unlink(path), 0);
-	must_eq(mkdir(path, 0700), 0);
-	must_eq(try_open(&c, 8 * MIB, 4 * MIB), -EISDIR);
-	must_eq(rmdir(path), 0);
 }
 
-/* A file of so many zeros, and one byte at the end if last is not 0. */
-static void make_zeros(off_t n, char last)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-	must(fd >= 0);
-	must_eq(ftruncate(fd, n), 0);
-	/* Zeros that are there, and a hole. */
-	must_eq(pwrite(fd, "\0\0\0\0\0\0\0", 7, 5000), 7);
-	if (last)
-		must_eq(pwrite(fd, &last, 1, n - 1), 1);
-	must_eq(close(fd), 0);
-}
-
-/* What a power loss leaves of a spill whose size was on the disk, and nothing else. */
-static void a_file_of_zeros_is_a_new_one(void **state)
-{
-	static const off_t sizes[] = { 5007, 100000, 1 << 30 };
-	struct ebb_cache *c;
-	struct stat st;
-	unsigned int i;
-
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		make_zeros(sizes[i], 1);
-		must_eq(try_open(&c, 8 * MIB, 4 * MIB), -EEXIST);
-		must_eq(stat(path, &st), 0);
-		must_eq(st.st_size, sizes[i]);
-		make_zeros(sizes[i], 0);
-		c = open_with(8 * MIB, 4 * MIB);
-		must_eq(stat(path, &st), 0);
-		must_eq(st.st_size, 0);
-		ebb_cache_close(c);
-	}
-}
-
-static void the_head_is_on_the_disk_before_the_first_chunk(void **state)
+CASE(the_head_is_on_the_disk_before_the_first_chunk)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 64 * MIB);
 
@@ -634,13 +560,12 @@ static void the_head_is_on_the_disk_before_the_first_chunk(void **state)
 	must(writes > 2);
 	must_eq(syncs, 1);
 	must_eq(writes_before_sync, 1);
-	ebb_cache_close(c);
 }
 
 /* Disks that hang keep the caches that spill to them from spilling, and nobody from other work. */
 #define HANGING 8
 
-static void a_disk_that_hangs_holds_up_nobody_else(void **state)
+CASE(a_disk_that_hangs_holds_up_nobody_else)
 {
 	struct ebb_cache *hangs[HANGING], *well;
 	static unsigned char data[4000];
@@ -678,40 +603,21 @@ static void a_disk_that_hangs_holds_up_nobody_else(void **state)
 		must(from + 10000000000u > ktime_get_ns());
 	WRITE_ONCE(hang, 0);
 	for (i = 0; i < n; i++)
-		ebb_cache_close(hangs[i]);
-	ebb_cache_close(well);
+		close_cache(hangs[i]);
 }
 
-/* What others may have open is not ours: see test_private_file.c for the rest. */
-static void nobody_else_may_read_the_file(void **state)
+/* test_private_file.c has the rest. */
+CASE(nobody_else_may_read_the_file)
 {
-	struct ebb_cache *c;
 	struct stat st;
-	int fd;
 
-	must_eq(unlink(path), 0);
-	c = open_with(8 * MIB, 4 * MIB);
-	must_eq(stat(path, &st), 0);
-	must_eq(st.st_mode & 07777, 0600);
-	ebb_cache_close(c);
 	must_eq(chmod(path, 0644), 0);
-	fd = open(path, O_RDONLY);
-	must(fd >= 0);
-	c = open_with(8 * MIB, 4 * MIB);
+	open_with(8 * MIB, 4 * MIB);
 	must_eq(stat(path, &st), 0);
 	must_eq(st.st_mode & 07777, 0600);
-	must_eq(fcntl(c->spill->fd, F_GETFD), FD_CLOEXEC);
-	must_eq(put(c, 1, "a secret", 8, 0), 0);
-	spill_all(c);
-	must_eq(stat_of(c).spill_values, 1);
-	must_eq(stat(path, &st), 0);
-	must(st.st_size > 0);
-	must_eq(lseek(fd, 0, SEEK_END), 0);
-	ebb_cache_close(c);
-	must_eq(close(fd), 0);
 }
 
-static void a_child_does_not_keep_the_file(void **state)
+CASE(a_child_does_not_keep_the_file)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
 	int status;
@@ -726,9 +632,9 @@ static void a_child_does_not_keep_the_file(void **state)
 		_exit(0);
 	}
 	put_many(c, 1000);
-	ebb_cache_close(c);
+	close_cache(c);
 	c = open_with(8 * MIB, 4 * MIB);
-	ebb_cache_close(c);
+	close_cache(c);
 	must_eq(kill(pid, SIGKILL), 0);
 	must_eq(waitpid(pid, &status, 0), pid);
 }
@@ -798,7 +704,7 @@ static void in_between(bool evicts, bool replaces)
 	is_sound(between.c);
 }
 
-static void what_is_replaced_on_its_way_does_not_come_back(void **state)
+CASE(what_is_replaced_on_its_way_does_not_come_back)
 {
 	static char buf[10];
 	size_t n;
@@ -810,11 +716,9 @@ static void what_is_replaced_on_its_way_does_not_come_back(void **state)
 	must(n == 3 && !memcmp(buf, "new", 3));
 	in_between(true, false);
 	must_eq(get(between.c, 1, buf, sizeof(buf), &n), -ENOENT);
-	is_sound(between.c);
-	ebb_cache_close(between.c);
 }
 
-static void what_is_deleted_on_its_way_back_does_not_come_back(void **state)
+CASE(what_is_deleted_on_its_way_back_does_not_come_back)
 {
 	static char buf[10];
 	unsigned int i;
@@ -831,62 +735,24 @@ static void what_is_deleted_on_its_way_back_does_not_come_back(void **state)
 		must_eq(get(between.c, 1, buf, sizeof(buf), &n), i ? 0 : -ENOENT);
 		must(!i || !memcmp(buf, "new", 3));
 	}
-	ebb_cache_close(between.c);
 }
 
 /* ---- all at once ---- */
 
-static void an_oracle_agrees(void **state)
+CASE(an_oracle_agrees)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 4 * MIB);
 
 	random_operations_agree_with_an_array(c, 52);
 	must(stat_of(c).spill_hits || scaled(100) < 100);
 	must_eq(stat_of(c).spill_bad, 0);
-	ebb_cache_close(c);
 }
 
-static void threads_agree(void **state)
+CASE(threads_agree)
 {
 	struct ebb_cache *c = open_with(8 * MIB, 8 * MIB);
 
 	threads_see_whole_values_and_no_old_ones(c);
 	if (scaled(100) >= 100)
 		must(stat_of(c).spill_hits);
-	ebb_cache_close(c);
-}
-
-#define CASE(fn) cmocka_unit_test_setup_teardown(fn, new_path, end_path)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(what_was_evicted_comes_back),
-		CASE(what_is_deleted_or_replaced_does_not_come_back),
-		CASE(the_oldest_go_when_the_file_is_full),
-		CASE(the_tables_of_a_large_spill_are_bounded),
-		CASE(a_smaller_capacity_has_smaller_tables),
-		CASE(a_damaged_file_is_a_miss),
-		CASE(a_removed_file_does_no_harm),
-		CASE(an_old_version_in_the_file_is_a_miss),
-		CASE(a_lost_write_over_an_older_record_is_a_miss),
-		CASE(a_record_that_says_it_is_longer_is_a_miss),
-		CASE(a_file_that_cannot_grow_does_no_harm),
-		CASE(a_device_without_room_does_no_harm),
-		CASE(a_flush_ends_while_others_evict),
-		CASE(a_second_open_is_refused),
-		CASE(what_a_crash_left_is_taken_over),
-		CASE(a_file_of_something_else_is_left_alone),
-		CASE(a_file_of_zeros_is_a_new_one),
-		CASE(the_head_is_on_the_disk_before_the_first_chunk),
-		CASE(a_disk_that_hangs_holds_up_nobody_else),
-		CASE(nobody_else_may_read_the_file),
-		CASE(a_child_does_not_keep_the_file),
-		CASE(what_is_replaced_on_its_way_does_not_come_back),
-		CASE(what_is_deleted_on_its_way_back_does_not_come_back),
-		CASE(an_oracle_agrees),
-		CASE(threads_agree),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

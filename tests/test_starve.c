@@ -86,22 +86,18 @@ static u64 writes_against(const char *codec, unsigned int n)
 	must_eq(ebb_check(store, NULL, 0), 0);
 	ebb_close(store);
 	qsort(took, WRITES, sizeof(took[0]), by_time);
-	print_message(
-		"# %s, %u readers: %d writes of one slot, median %.3f ms, longest %.1f ms; %llu reads\n",
-		codec, n, WRITES, (double)took[WRITES / 2] / 1e6, (double)took[WRITES - 1] / 1e6,
-		(unsigned long long)sum(reads, n));
+	print_message("# %s, %u readers: %d writes of one slot, median %.3f ms, longest %.1f ms; %lu reads\n",
+		      codec, n, WRITES, (double)took[WRITES / 2] / 1e6,
+		      (double)took[WRITES - 1] / 1e6, sum(reads, n));
 	return took[WRITES - 1];
 }
 
-static void writes_of_a_slot_end_however_many_read_it(void **state)
+CASE(writes_of_a_slot_end_however_many_read_it)
 {
 	static const char *const codecs[] = { "lz4", "zstd" };
 	static const unsigned int readers[] = { 1, 2, FEW_READERS, MOST_READERS };
-	bool quick = scaled(100) >= 100;
+	bool quick = scaled(100) >= 100 && !SHADOWED;
 
-#if defined(HOST_USER_ASAN) || defined(HOST_USER_TSAN)
-	quick = false;
-#endif
 	for (unsigned int c = 0; c < ARRAY_LEN(codecs); c++)
 		for (unsigned int r = 0; r < ARRAY_LEN(readers); r++)
 			must_be_at_most(writes_against(codecs[c], readers[r]),
@@ -126,7 +122,7 @@ static void *hog(void *arg)
 	return NULL;
 }
 
-static void who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_others(void **state)
+CASE(who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_others)
 {
 	enum { HOGS = 6, ROUNDS = 30 };
 	pthread_t thread[HOGS];
@@ -147,8 +143,8 @@ static void who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_othe
 	for (unsigned int i = 0; i < HOGS; i++)
 		pthread_join(thread[i], NULL);
 	must_eq(mutex.state, 0);
-	print_message("# %u threads hold a lock for 0.1 ms, again and again: another waits for at most %llu turns\n",
-		      (unsigned int)HOGS, (unsigned long long)most);
+	print_message("# %u threads hold a lock for 0.1 ms, again and again: another waits for at most %lu turns\n",
+		      (unsigned int)HOGS, most);
 	/*
 	 * A turn of each, those of a starving time, and those of a machine that does other things.
 	 */
@@ -165,7 +161,7 @@ static void *take(void *arg)
 }
 
 __no_context_analysis        /* it tries what it holds */
-static void nobody_comes_in_before_a_waiter_that_starves(void **state)
+CASE(nobody_comes_in_before_a_waiter_that_starves)
 {
 	bool taken = false;
 	pthread_t thread;
@@ -189,16 +185,4 @@ static void nobody_comes_in_before_a_waiter_that_starves(void **state)
 	must(!mutex_trylock(&mutex));
 	mutex_unlock(&mutex);
 	mutex_destroy(&mutex);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(writes_of_a_slot_end_however_many_read_it),
-		cmocka_unit_test(
-			who_waits_for_a_sleeping_lock_gets_it_after_a_bounded_number_of_others),
-		cmocka_unit_test(nobody_comes_in_before_a_waiter_that_starves),
-	};
-
-	return cmocka_run_group_tests_name("starve", tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ struct model {
 };
 
 struct rig {
+	bool is_open;
 	struct source source;
 	struct store store;
 	struct model model[SLOTS];
@@ -41,6 +42,7 @@ static struct store *rig_open(const struct store_config *cfg)
 	memset(&rig, 0, sizeof(rig));
 	source_open(&rig.source);
 	must_eq(store_init(&rig.store, &rig.source.pages, cfg), 0);
+	rig.is_open = true;
 	return &rig.store;
 }
 
@@ -56,8 +58,15 @@ static void must_be_whole(void)
 
 static void rig_close(void)
 {
+	rig.is_open = false;
 	store_destroy(&rig.store);
 	source_close(&rig.source);
+}
+
+void after_each(void)
+{
+	if (rig.is_open)
+		rig_close();
 }
 
 /* Nothing is deferred behind the test's back while store_check() looks. */
@@ -227,23 +236,23 @@ static void random_steps_of(const struct codec_ops *codec)
 	}
 }
 
-static void random_operations_agree_with_a_plain_array_lz4(void **state)
+CASE(random_operations_agree_with_a_plain_array_lz4)
 {
 	random_steps_of(&codec_lz4);
 }
 
-static void random_operations_agree_with_a_plain_array_lz4hc(void **state)
+CASE(random_operations_agree_with_a_plain_array_lz4hc)
 {
 	random_steps_of(&codec_lz4hc);
 }
 
-static void random_operations_agree_with_a_plain_array_zstd(void **state)
+CASE(random_operations_agree_with_a_plain_array_zstd)
 {
 	random_steps_of(&codec_zstd);
 }
 
 #if EBB_LZO
-static void random_operations_agree_with_a_plain_array_lzo(void **state)
+CASE(random_operations_agree_with_a_plain_array_lzo)
 {
 	random_steps_of(&codec_lzo);
 }
@@ -261,7 +270,7 @@ static const uint64_t words[] = {
 	0x8000000000000001, 0x0001000000000001,
 };
 
-static void a_repeated_word_survives_its_code(void **state)
+CASE(a_repeated_word_survives_its_code)
 {
 	struct rng rng = { use_seed(5) };
 
@@ -279,7 +288,7 @@ static void a_repeated_word_survives_its_code(void **state)
 	}
 }
 
-static void pages_of_one_word_are_same_filled_whatever_the_word(void **state)
+CASE(pages_of_one_word_are_same_filled_whatever_the_word)
 {
 	struct store_config cfg = config();
 	struct store *s = rig_open(&cfg);
@@ -307,10 +316,9 @@ static void pages_of_one_word_are_same_filled_whatever_the_word(void **state)
 	must_eq(store_count(s, CNT_SAME), 0);
 	must_eq(store_count(s, CNT_ORIG_BYTES), 0);
 	must_eq(store_count(s, CNT_FREED), ARRAY_LEN(words));
-	rig_close();
 }
 
-static void a_page_that_differs_in_one_byte_is_not_same_filled(void **state)
+CASE(a_page_that_differs_in_one_byte_is_not_same_filled)
 {
 	static const size_t at[] = { 0, 7, 8, 9, PAGE_SIZE / 2, PAGE_SIZE - 16,
 				     PAGE_SIZE - 8, PAGE_SIZE - 1 };
@@ -325,7 +333,6 @@ static void a_page_that_differs_in_one_byte_is_not_same_filled(void **state)
 		must(!memcmp(got, page, PAGE_SIZE));
 	}
 	must_eq(store_count(s, CNT_SAME), 0);
-	rig_close();
 }
 
 /* ---- codecs that fail ---- */
@@ -337,7 +344,7 @@ static int failing_compress(void *ctx, const void *src, size_t n, void *dst, siz
 	return codec_answer;
 }
 
-static void what_a_codec_fails_with_is_told(void **state)
+CASE(what_a_codec_fails_with_is_told)
 {
 	static const struct {
 		int answer, err;
@@ -345,10 +352,11 @@ static void what_a_codec_fails_with_is_told(void **state)
 		{ -ENOMEM, -ENOMEM }, { -EIO, -EIO }, { -EINVAL, -EIO }, { 0, -EIO },
 		{ INT32_MAX, -EIO },
 	};
-	struct codec_ops codec = codec_lz4;
+	static struct codec_ops codec;          /* of the store, to the end of the case */
 	struct store_config cfg = config();
 	struct store *s;
 
+	codec = codec_lz4;
 	codec.compress = failing_compress;
 	cfg.codec[0].ops = &codec;
 	s = rig_open(&cfg);
@@ -358,12 +366,11 @@ static void what_a_codec_fails_with_is_told(void **state)
 		must_eq(store_write(s, 0, page, NUMA_NO_NODE), cases[i].err);
 		must_eq(store_count(s, CNT_ORIG_BYTES), 0);
 	}
-	rig_close();
 }
 
 /* ---- sizes and limits ---- */
 
-static void a_page_that_does_not_shrink_is_stored_raw(void **state)
+CASE(a_page_that_does_not_shrink_is_stored_raw)
 {
 	struct store_config cfg = config();
 	struct store *s = rig_open(&cfg);
@@ -380,7 +387,6 @@ static void a_page_that_does_not_shrink_is_stored_raw(void **state)
 	must_eq(store_count(s, CNT_HUGE), 0);
 	must_eq(store_count(s, CNT_HUGE_SINCE), 1);
 	must(store_count(s, CNT_COMPR_BYTES) < PAGE_SIZE * 3 / 4);
-	rig_close();
 }
 
 /* Fills slots with raw pages until one fails; returns how many went in. */
@@ -406,7 +412,7 @@ static void must_have(struct store *s, u64 from, u64 to)
 	}
 }
 
-static void a_write_past_mem_limit_fails_and_changes_nothing(void **state)
+CASE(a_write_past_mem_limit_fails_and_changes_nothing)
 {
 	struct store_config cfg = config();
 	struct store *s;
@@ -434,11 +440,10 @@ static void a_write_past_mem_limit_fails_and_changes_nothing(void **state)
 	WRITE_ONCE(s->pool.limit, 0);
 	must_eq(store_write(s, 3, page, NUMA_NO_NODE), 0);
 	must_be_at_most(pool_pages_peak(&s->pool), 42);
-	rig_close();
 }
 
 /* Nor do writes that fail leave pages in the zspages that they would have had a part of. */
-static void at_mem_limit_no_size_adds_a_page(void **state)
+CASE(at_mem_limit_no_size_adds_a_page)
 {
 	struct store_config cfg = config();
 	struct store *s;
@@ -463,10 +468,9 @@ static void at_mem_limit_no_size_adds_a_page(void **state)
 	must_eq(pool_pages(&s->pool), 400);
 	must_eq(pool_pages_peak(&s->pool), 400);
 	must_be_whole();
-	rig_close();
 }
 
-static void what_is_held_back_does_not_make_a_write_fail(void **state)
+CASE(what_is_held_back_does_not_make_a_write_fail)
 {
 	struct store_config cfg = config();
 	struct store *s;
@@ -484,10 +488,9 @@ static void what_is_held_back_does_not_make_a_write_fail(void **state)
 		}
 	}
 	must_have(s, 0, 40);
-	rig_close();
 }
 
-static void reset_empties_every_slot_and_returns_every_page(void **state)
+CASE(reset_empties_every_slot_and_returns_every_page)
 {
 	struct store_config cfg = config();
 	struct store *s = rig_open(&cfg);
@@ -503,10 +506,9 @@ static void reset_empties_every_slot_and_returns_every_page(void **state)
 	must_eq(store_count(s, CNT_COMPR_BYTES), 0);
 	must_be_whole();
 	verify_all(s);
-	rig_close();
 }
 
-static void compaction_keeps_every_page_and_returns_some(void **state)
+CASE(compaction_keeps_every_page_and_returns_some)
 {
 	struct store_config cfg = config();
 	struct store *s = rig_open(&cfg);
@@ -526,12 +528,11 @@ static void compaction_keeps_every_page_and_returns_some(void **state)
 	must(pool_pages(&s->pool) < before);
 	must_be_whole();
 	verify_all(s);
-	rig_close();
 }
 
 /* ---- arguments ---- */
 
-static void a_slot_past_the_end_is_refused(void **state)
+CASE(a_slot_past_the_end_is_refused)
 {
 	static const u64 past[] = { SLOTS, SLOTS + 1, UINT32_MAX, (u64)UINT32_MAX + 1, UINT64_MAX };
 	struct store_config cfg = config();
@@ -547,10 +548,9 @@ static void a_slot_past_the_end_is_refused(void **state)
 	}
 	must_eq(store_put(s, 0, page, 0, NUMA_NO_NODE), -EINVAL);
 	must_eq(store_put(s, 0, page, PAGE_SIZE + 1, NUMA_NO_NODE), -EINVAL);
-	rig_close();
 }
 
-static void a_config_out_of_range_is_refused(void **state)
+CASE(a_config_out_of_range_is_refused)
 {
 	struct store_config good = config(), bad[6];
 	struct source source;
@@ -629,7 +629,7 @@ static void *prepared_create(const struct codec_params *p)
 	return counted_create(p);
 }
 
-static void what_contexts_share_is_made_once_and_ends_after_them(void **state)
+CASE(what_contexts_share_is_made_once_and_ends_after_them)
 {
 	struct store_config cfg = config();
 	struct store other;
@@ -666,7 +666,7 @@ static void what_contexts_share_is_made_once_and_ends_after_them(void **state)
 	host_user_set_nr_cpus(0);
 }
 
-static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state)
+CASE(contexts_are_shared_made_when_needed_and_gone_when_idle)
 {
 	const struct codec_params params = { .level = 1 };
 	struct store_config cfg = config();
@@ -721,32 +721,4 @@ static void contexts_are_shared_made_when_needed_and_gone_when_idle(void **state
 	lazy_destroy(&lazy);
 	must_eq(contexts, 0);
 	host_user_set_nr_cpus(0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_repeated_word_survives_its_code),
-		cmocka_unit_test(pages_of_one_word_are_same_filled_whatever_the_word),
-		cmocka_unit_test(a_page_that_differs_in_one_byte_is_not_same_filled),
-		cmocka_unit_test(what_a_codec_fails_with_is_told),
-		cmocka_unit_test(a_page_that_does_not_shrink_is_stored_raw),
-		cmocka_unit_test(a_write_past_mem_limit_fails_and_changes_nothing),
-		cmocka_unit_test(at_mem_limit_no_size_adds_a_page),
-		cmocka_unit_test(what_is_held_back_does_not_make_a_write_fail),
-		cmocka_unit_test(reset_empties_every_slot_and_returns_every_page),
-		cmocka_unit_test(compaction_keeps_every_page_and_returns_some),
-		cmocka_unit_test(a_slot_past_the_end_is_refused),
-		cmocka_unit_test(a_config_out_of_range_is_refused),
-		cmocka_unit_test(what_contexts_share_is_made_once_and_ends_after_them),
-		cmocka_unit_test(contexts_are_shared_made_when_needed_and_gone_when_idle),
-		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4),
-		cmocka_unit_test(random_operations_agree_with_a_plain_array_lz4hc),
-		cmocka_unit_test(random_operations_agree_with_a_plain_array_zstd),
-#if EBB_LZO
-		cmocka_unit_test(random_operations_agree_with_a_plain_array_lzo),
-#endif
-	};
-
-	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

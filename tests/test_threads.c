@@ -297,29 +297,29 @@ static void run_threads(const char *codec, u64 release_limit, bool one_writer, b
 	ebb_close(shared.store);
 }
 
-static void a_read_never_returns_what_is_stale_or_torn(void **state)
+CASE(a_read_never_returns_what_is_stale_or_torn)
 {
 	run_threads("lz4", 1 << 20, true, false, 1);
 	run_threads(EBB_LZO ? "lzo" : "lz4hc", EBB_DEFAULT, true, false, 2);
 }
 
-static void synchronous_frees_are_as_safe_as_deferred_ones(void **state)
+CASE(synchronous_frees_are_as_safe_as_deferred_ones)
 {
 	run_threads("lz4", 0, true, false, 3);
 }
 
-static void a_write_that_fails_on_a_limit_leaves_what_was_there(void **state)
+CASE(a_write_that_fails_on_a_limit_leaves_what_was_there)
 {
 	run_threads("lz4", 100000, true, true, 4);
 }
 
-static void writers_of_the_same_slot_leave_one_of_their_pages(void **state)
+CASE(writers_of_the_same_slot_leave_one_of_their_pages)
 {
 	run_threads("lz4", 1 << 20, false, false, 5);
 	run_threads("zstd", 0, false, true, 6);
 }
 
-static void any_number_of_cpus_will_do(void **state)
+CASE(any_number_of_cpus_will_do)
 {
 	static const unsigned int cpus[] = { 1, 2, 8 };
 
@@ -378,7 +378,7 @@ static void *take_and_free(void *arg)
 	return NULL;
 }
 
-static void no_descriptors_are_left_in_an_empty_pool(void **state)
+CASE(no_descriptors_are_left_in_an_empty_pool)
 {
 	const struct pool_owner owner = { .look = look, .swing = swing };
 	unsigned long rounds = scaled(300), left_in = 0;
@@ -430,7 +430,7 @@ static void *lock_an_item(void *arg)
 	return host_percpu_lock(arg);
 }
 
-static void who_finds_an_item_taken_takes_another_and_settle_waits_for_both(void **state)
+CASE(who_finds_an_item_taken_takes_another_and_settle_waits_for_both)
 {
 	struct settler s = { 0 };
 	struct host_percpu pc;
@@ -495,7 +495,7 @@ static void *lock_from_a_late_cpu(void *arg)
 	return NULL;
 }
 
-static void a_cpu_that_comes_later_uses_the_items_past_the_cpus(void **state)
+CASE(a_cpu_that_comes_later_uses_the_items_past_the_cpus)
 {
 	pthread_t id[3];
 	unsigned int i;
@@ -540,7 +540,7 @@ static bool forbid_membarrier(void)
 	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 }
 
-static void settling_without_the_barrier_waits_until_it_is_safe(void **state)
+CASE(settling_without_the_barrier_waits_until_it_is_safe)
 {
 	struct host_percpu pc;
 	int status;
@@ -565,10 +565,8 @@ static void settling_without_the_barrier_waits_until_it_is_safe(void **state)
 	}
 	must_eq(waitpid(pid, &status, 0), pid);
 	host_percpu_destroy(&pc);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 2) {
-		printf("# seccomp filters are not to be had here\n");
-		skip();
-	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		skip_because("seccomp filters are not to be had here");
 	must_eq(status, 0);
 }
 
@@ -593,7 +591,7 @@ static void *read_and_free(void *arg)
  * Nothing but the bitmap is between the reader of an object, who frees it without a lock, and
  * the compaction that takes its page away.  ThreadSanitizer knows whether that is enough.
  */
-static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
+CASE(a_page_has_no_new_owner_before_its_last_reader_is_done)
 {
 	const struct pool_owner owner = { .look = look, .swing = swing };
 	static unsigned char page[PAGE_SIZE] = { 1 };
@@ -624,22 +622,4 @@ static void a_page_has_no_new_owner_before_its_last_reader_is_done(void **state)
 		pool_free(&pool, refs[i]);
 	pool_destroy(&pool);
 	source_close(&source);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_page_has_no_new_owner_before_its_last_reader_is_done),
-		cmocka_unit_test(no_descriptors_are_left_in_an_empty_pool),
-		cmocka_unit_test(a_read_never_returns_what_is_stale_or_torn),
-		cmocka_unit_test(synchronous_frees_are_as_safe_as_deferred_ones),
-		cmocka_unit_test(a_write_that_fails_on_a_limit_leaves_what_was_there),
-		cmocka_unit_test(writers_of_the_same_slot_leave_one_of_their_pages),
-		cmocka_unit_test(any_number_of_cpus_will_do),
-		cmocka_unit_test(who_finds_an_item_taken_takes_another_and_settle_waits_for_both),
-		cmocka_unit_test(a_cpu_that_comes_later_uses_the_items_past_the_cpus),
-		cmocka_unit_test(settling_without_the_barrier_waits_until_it_is_safe),
-	};
-
-	return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }

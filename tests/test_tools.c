@@ -6,9 +6,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +17,7 @@
 #include "tools/tool.h"
 #include "user/home/cgroup.h"
 
-#include <cmocka.h>
+#include "case.h"
 
 static char root[64];
 
@@ -42,20 +39,18 @@ static void put(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static int make_root(void **state)
+void before_each(void)
 {
-	(void)state;
 	snprintf(root, sizeof(root), "/tmp/ebb-tools-XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
+	assert_non_null(mkdtemp(root));
 }
 
-static int remove_root(void **state)
+void clean_up(void)
 {
 	char line[128];
 
-	(void)state;
 	snprintf(line, sizeof(line), "rm -rf %s", root);
-	return system(line);
+	assert_int_equal(system(line), 0);
 }
 
 #define V2 "35 24 0:30 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -63,7 +58,7 @@ static int remove_root(void **state)
 	   "37 31 0:33 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
 #define OTHER "22 1 0:20 / / rw,relatime - ext4 /dev/vda rw\n"
 
-static void without_a_limit_there_is_none(void **state)
+CASE(without_a_limit_there_is_none)
 {
 	assert_true(cgroup_memory_limit(root) == UINT64_MAX);
 	put("/proc/self/mountinfo", OTHER V2);
@@ -73,7 +68,7 @@ static void without_a_limit_there_is_none(void **state)
 	assert_true(cgroup_memory_limit(root) == UINT64_MAX);
 }
 
-static void the_least_of_a_group_and_those_above_it_counts(void **state)
+CASE(the_least_of_a_group_and_those_above_it_counts)
 {
 	put("/proc/self/mountinfo", OTHER V2);
 	put("/proc/self/cgroup", "0::/user.slice/a/b\n");
@@ -88,7 +83,7 @@ static void the_least_of_a_group_and_those_above_it_counts(void **state)
 	assert_int_equal(cgroup_memory_limit(root), 7000000);
 }
 
-static void version_1_counts_and_what_it_tells_of_groups_out_of_sight(void **state)
+CASE(version_1_counts_and_what_it_tells_of_groups_out_of_sight)
 {
 	put("/proc/self/mountinfo", OTHER V1);
 	put("/proc/self/cgroup", "9:cpu,cpuacct:/cpu\n4:memory:/a b\n0::/\n");
@@ -101,7 +96,7 @@ static void version_1_counts_and_what_it_tells_of_groups_out_of_sight(void **sta
 	assert_int_equal(cgroup_memory_limit(root), 5000000);
 }
 
-static void a_container_may_have_its_own_group_mounted(void **state)
+CASE(a_container_may_have_its_own_group_mounted)
 {
 	/* Without a namespace: the path is the host's, the mount is of a part. */
 	put("/proc/self/mountinfo",
@@ -114,7 +109,7 @@ static void a_container_may_have_its_own_group_mounted(void **state)
 }
 
 /* Whoever may mount can mount any group anywhere. */
-static void anothers_group_is_not_taken_for_the_own(void **state)
+CASE(anothers_group_is_not_taken_for_the_own)
 {
 	put("/proc/self/mountinfo",
 	    "35 24 0:30 /other /mnt/other rw - cgroup2 cgroup2 rw\n"
@@ -143,7 +138,7 @@ static void anothers_group_is_not_taken_for_the_own(void **state)
 	assert_true(cgroup_memory_limit(root) == CGROUP_NONE);
 }
 
-static void what_a_group_holds_already_is_not_left(void **state)
+CASE(what_a_group_holds_already_is_not_left)
 {
 	put("/proc/self/mountinfo", OTHER V2);
 	put("/proc/self/cgroup", "0::/a/b\n");
@@ -173,7 +168,7 @@ static void what_a_group_holds_already_is_not_left(void **state)
 	assert_int_equal(cgroup_memory_left(root), 5000000);
 }
 
-static void a_machine_with_many_mounts_is_read_to_the_end(void **state)
+CASE(a_machine_with_many_mounts_is_read_to_the_end)
 {
 	static char mounts[60000];
 	size_t n = 0;
@@ -192,7 +187,7 @@ static void a_machine_with_many_mounts_is_read_to_the_end(void **state)
 	assert_int_equal(cgroup_memory_limit(root), 5000000);
 }
 
-static void hybrid_machines_have_both_versions(void **state)
+CASE(hybrid_machines_have_both_versions)
 {
 	put("/proc/self/mountinfo",
 	    V1 "40 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
@@ -202,7 +197,7 @@ static void hybrid_machines_have_both_versions(void **state)
 	assert_int_equal(cgroup_memory_limit(root), 8000000);
 }
 
-static void files_that_are_not_as_expected_limit_nothing(void **state)
+CASE(files_that_are_not_as_expected_limit_nothing)
 {
 	static const char *const texts[] = {
 		"", "\n", "x", "- - -", "1 2 3 4 5 - cgroup2", "1 2 3 / /a -", " - cgroup x y",
@@ -227,7 +222,7 @@ static void files_that_are_not_as_expected_limit_nothing(void **state)
 
 /* ---- names ---- */
 
-static void a_name_sends_a_terminal_nothing_but_text(void **state)
+CASE(a_name_sends_a_terminal_nothing_but_text)
 {
 	static const struct {
 		const char *text, *shown;
@@ -256,23 +251,4 @@ static void a_name_sends_a_terminal_nothing_but_text(void **state)
 		assert_string_equal(shown, names[i].shown);
 		free(shown);
 	}
-}
-
-int main(void)
-{
-#define IN_ROOT(fn) cmocka_unit_test_setup_teardown(fn, make_root, remove_root)
-	const struct CMUnitTest tests[] = {
-		IN_ROOT(without_a_limit_there_is_none),
-		IN_ROOT(the_least_of_a_group_and_those_above_it_counts),
-		IN_ROOT(version_1_counts_and_what_it_tells_of_groups_out_of_sight),
-		IN_ROOT(a_container_may_have_its_own_group_mounted),
-		IN_ROOT(anothers_group_is_not_taken_for_the_own),
-		IN_ROOT(what_a_group_holds_already_is_not_left),
-		IN_ROOT(a_machine_with_many_mounts_is_read_to_the_end),
-		IN_ROOT(hybrid_machines_have_both_versions),
-		IN_ROOT(files_that_are_not_as_expected_limit_nothing),
-		cmocka_unit_test(a_name_sends_a_terminal_nothing_but_text),
-	};
-
-	return cmocka_run_group_tests_name("tools", tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 /* ---- one at a time ---- */
 
-static void a_unit_is_read_by_pages_and_ends_with_its_last(void **state)
+CASE(a_unit_is_read_by_pages_and_ends_with_its_last)
 {
 	static const unsigned int sizes[] = { 2, 4, 8, 16 };
 	const struct codec_ops *codecs[] = { &codec_lz4, &codec_zstd };
@@ -44,12 +44,12 @@ static void a_unit_is_read_by_pages_and_ends_with_its_last(void **state)
 				release_flush(&s->release);
 				must_eq(pool_pages(&s->pool), 0);
 				must_eq(stats(s).room, 0);
-				close_units();
+				rig_close();
 			}
 }
 
 /* Or not at all, once a page of it is another's, or what is there does not decompress. */
-static void a_unit_is_read_whole(void **state)
+CASE(a_unit_is_read_whole)
 {
 	const struct codec_ops *codecs[] = { &codec_lz4, &codec_zstd };
 
@@ -77,7 +77,7 @@ static void a_unit_is_read_whole(void **state)
 		drop(s, 4);
 		must(!unit_read_whole(s, 4, to));
 		must_have_all(s);
-		close_units();
+		rig_close();
 	}
 }
 
@@ -96,7 +96,7 @@ static int counting_part(void *ctx, const void *src, size_t n, void *dst, size_t
 	return codec_lz4.decompress_part(ctx, src, n, dst, part, cap);
 }
 
-static void a_single_read_unpacks_no_more_than_it_takes(void **state)
+CASE(a_single_read_unpacks_no_more_than_it_takes)
 {
 	/* Slots of units of 4, and the pages that a read of each unpacks. */
 	static const struct { u64 slot; unsigned int pages; } reads[] = {
@@ -106,9 +106,10 @@ static void a_single_read_unpacks_no_more_than_it_takes(void **state)
 		{ 5, 2 }, { 1, 2 }, { 7, 4 }, { 4, 0 },         /* in no order */
 	};
 	cpu_set_t cpus = stay_on_this_cpu();
-	struct codec_ops counting = codec_lz4;
+	static struct codec_ops counting;
 	struct store *s;
 
+	counting = codec_lz4;
 	counting.decompress = counting_decompress;
 	counting.decompress_part = counting_part;
 	s = open_units(&counting, 4, 0, 0);
@@ -119,11 +120,11 @@ static void a_single_read_unpacks_no_more_than_it_takes(void **state)
 		must_have(s, reads[k].slot);
 		must_eq(unpacked, reads[k].pages * PAGE_SIZE);
 	}
-	close_units();
+	rig_close();
 	must_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
 }
 
-static void a_write_takes_the_place_of_pages_and_pages_of_a_unit(void **state)
+CASE(a_write_takes_the_place_of_pages_and_pages_of_a_unit)
 {
 	struct store *s = open_units(&codec_lz4, 4, 1 << 20, 0);
 
@@ -142,10 +143,9 @@ static void a_write_takes_the_place_of_pages_and_pages_of_a_unit(void **state)
 	must_have_all(s);
 	must_eq(stats(s).units, 2);
 	must_eq(stats(s).pages, 8);
-	close_units();
 }
 
-static void what_does_not_compress_together_is_refused_and_changes_nothing(void **state)
+CASE(what_does_not_compress_together_is_refused_and_changes_nothing)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 
@@ -153,7 +153,6 @@ static void what_does_not_compress_together_is_refused_and_changes_nothing(void 
 	must_eq(put_unit(s, 8, 3), -EAGAIN);
 	must_have_all(s);
 	must_eq(stats(s).units, 1);
-	close_units();
 }
 
 static size_t filled, packed;
@@ -179,11 +178,12 @@ static unsigned int pieces(struct store *s)
 	return n;
 }
 
-static void as_many_bytes_as_pieces_hold_take_no_piece_more(void **state)
+CASE(as_many_bytes_as_pieces_hold_take_no_piece_more)
 {
-	struct codec_ops codec = codec_lz4;
+	static struct codec_ops codec;
 	struct store *s;
 
+	codec = codec_lz4;
 	codec.compress = filling_compress;
 	codec.decompress = filling_decompress;
 	codec.decompress_part = NULL;
@@ -195,10 +195,9 @@ static void as_many_bytes_as_pieces_hold_take_no_piece_more(void **state)
 		must_have_all(s);
 		must_hold(store_check(s));
 	}
-	close_units();
 }
 
-static void a_disk_that_ends_within_a_unit_has_none_there(void **state)
+CASE(a_disk_that_ends_within_a_unit_has_none_there)
 {
 	const struct store_config cfg = {
 		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
@@ -210,7 +209,6 @@ static void a_disk_that_ends_within_a_unit_has_none_there(void **state)
 	must_eq(store_set_units(s, &units, 4), 0);
 	must_eq(put_unit(s, 0, 1), 0);
 	must_eq(put_unit(s, 4, 1), -EAGAIN);
-	close_units();
 }
 
 /* Keeps others from stream i, or from all but that. */
@@ -234,7 +232,7 @@ static void unlock_streams(struct streams *t, unsigned int i, bool one)
  * What a stream unpacked before is not what the same word means now: the words of a unit are used
  * again, and say the same, as if as many units as there are tags had been made meanwhile.
  */
-static void a_tag_that_comes_again_is_another_unit(void **state)
+CASE(a_tag_that_comes_again_is_another_unit)
 {
 	struct store *s = open_units(&codec_lz4, 2, 0, 0);
 	u64 first, tag, inst, made, tags = 1 << 14;
@@ -271,10 +269,9 @@ static void a_tag_that_comes_again_is_another_unit(void **state)
 	}
 	must(again > 0);
 	must_have(s, 1);
-	close_units();
 }
 
-static void pages_of_one_word_take_no_memory(void **state)
+CASE(pages_of_one_word_take_no_memory)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 	u64 word;
@@ -284,7 +281,6 @@ static void pages_of_one_word_take_no_memory(void **state)
 	page_of(whole, 0, 4);
 	must_eq(unit_make(s, 0, copy_whole, whole, NUMA_NO_NODE, 0, &word), -EAGAIN);
 	must_eq(pool_pages(&s->pool), 0);
-	close_units();
 }
 
 static void scribble(void *arg, void *to)
@@ -294,7 +290,7 @@ static void scribble(void *arg, void *to)
 	memset(arg, 0x5a, PAGE_SIZE);
 }
 
-static void a_page_that_changes_spoils_no_other(void **state)
+CASE(a_page_that_changes_spoils_no_other)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 	u64 word;
@@ -309,10 +305,9 @@ static void a_page_that_changes_spoils_no_other(void **state)
 		version[k] = 4;
 	}
 	must_have_all(s);
-	close_units();
 }
 
-static void a_small_disk_goes_on_making_units(void **state)
+CASE(a_small_disk_goes_on_making_units)
 {
 	const struct store_config cfg = {
 		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
@@ -324,11 +319,10 @@ static void a_small_disk_goes_on_making_units(void **state)
 	must_eq(store_set_units(s, &units, 16), 0);
 	for (unsigned int n = 0; n < 1000; n++)
 		must_eq(put_unit(s, n % 8 * 16, 4), 0);
-	close_units();
 }
 
 /* Keys have 32 bits: a disk that needs nearly all of them has no units, or few. */
-static void the_largest_disks_have_what_numbers_are_left(void **state)
+CASE(the_largest_disks_have_what_numbers_are_left)
 {
 	static const u64 sizes[] = { 0xffffffff, 0xfffffff1, 0xffffff00, 0x55555555 };
 
@@ -347,12 +341,12 @@ static void the_largest_disks_have_what_numbers_are_left(void **state)
 		must_hold(store_check(s));
 		if (!err)
 			must_have(s, 3);
-		close_units();
+		rig_close();
 	}
 }
 
 /* Instances that died on one CPU are used again, all but a batch of them. */
-static void words_of_dead_units_are_used_again(void **state)
+CASE(words_of_dead_units_are_used_again)
 {
 	cpu_set_t cpus = stay_on_this_cpu();
 	struct store *s = open_units(&codec_lz4, 2, 0, 0);
@@ -369,11 +363,11 @@ static void words_of_dead_units_are_used_again(void **state)
 		must_eq(put_unit(s, i, 1), 0);
 	must_eq(units.fresh, fresh);
 	must_have_all(s);
-	close_units();
+	rig_close();
 	must_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
 }
 
-static void compaction_moves_pieces(void **state)
+CASE(compaction_moves_pieces)
 {
 	struct store *s = open_units(&codec_zstd, 8, 0, 0);
 	u64 was;
@@ -387,15 +381,13 @@ static void compaction_moves_pieces(void **state)
 	must(store_compact(s) > 0);
 	must(pool_pages(&s->pool) < was);
 	must_have_all(s);
-	must_hold(store_check(s));
-	close_units();
 }
 
 /*
  * The word of unit 2^24 and up, of two live pages, looks as one of an object does; who makes an
  * object may find such a number where he did not write its key yet.
  */
-static void compaction_takes_no_instance_for_a_slot(void **state)
+CASE(compaction_takes_no_instance_for_a_slot)
 {
 	const u64 first = (u64)2 << 24;
 	const struct store_config cfg = {
@@ -423,10 +415,9 @@ static void compaction_takes_no_instance_for_a_slot(void **state)
 	for (k = 0; k < 2; k++)
 		must_eq(store_free(s, first + k), 0);
 	must_eq(stats(s).units, 0);
-	close_units();
 }
 
-static void marks_and_writeback_take_pages_of_units(void **state)
+CASE(marks_and_writeback_take_pages_of_units)
 {
 	struct store *s = open_units_backed(&codec_lz4, 1 << 20);
 	struct chosen c = { { 0 } };
@@ -466,30 +457,4 @@ static void marks_and_writeback_take_pages_of_units(void **state)
 	must_eq(stats(s).pages, 2);
 	must_have(s, 1);
 	must_have(s, 2);
-	must_hold(tier_check(s));
-	close_units();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_unit_is_read_by_pages_and_ends_with_its_last),
-		cmocka_unit_test(a_unit_is_read_whole),
-		cmocka_unit_test(a_single_read_unpacks_no_more_than_it_takes),
-		cmocka_unit_test(a_write_takes_the_place_of_pages_and_pages_of_a_unit),
-		cmocka_unit_test(what_does_not_compress_together_is_refused_and_changes_nothing),
-		cmocka_unit_test(as_many_bytes_as_pieces_hold_take_no_piece_more),
-		cmocka_unit_test(a_disk_that_ends_within_a_unit_has_none_there),
-		cmocka_unit_test(a_tag_that_comes_again_is_another_unit),
-		cmocka_unit_test(pages_of_one_word_take_no_memory),
-		cmocka_unit_test(a_page_that_changes_spoils_no_other),
-		cmocka_unit_test(a_small_disk_goes_on_making_units),
-		cmocka_unit_test(the_largest_disks_have_what_numbers_are_left),
-		cmocka_unit_test(words_of_dead_units_are_used_again),
-		cmocka_unit_test(compaction_moves_pieces),
-		cmocka_unit_test(compaction_takes_no_instance_for_a_slot),
-		cmocka_unit_test(marks_and_writeback_take_pages_of_units),
-	};
-
-	return cmocka_run_group_tests_name("unit", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 /* ---- failures ---- */
 
-static void at_each_page_that_is_refused_nothing_changes(void **state)
+CASE(at_each_page_that_is_refused_nothing_changes)
 {
 	unsigned int failures = 0, n;
 	int err = -EDQUOT;
@@ -32,12 +32,12 @@ static void at_each_page_that_is_refused_nothing_changes(void **state)
 		s->pool.limit = 0;
 		must_eq(put_unit(s, 512, 10), 0);
 		must_have_all(s);
-		close_units();
+		rig_close();
 	}
 	must(failures > 2);
 }
 
-static void at_the_limit_a_unit_is_refused(void **state)
+CASE(at_the_limit_a_unit_is_refused)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 8 * PAGE_SIZE);
 	int err = 0;
@@ -49,7 +49,6 @@ static void at_the_limit_a_unit_is_refused(void **state)
 	must_have_all(s);
 	must_hold(store_check(s));
 	drop(s, 0);
-	close_units();
 }
 
 /* As many allocations as there are left to refuse. */
@@ -73,7 +72,7 @@ static void gather_changing(void *arg, void *to)
 	copy_whole(arg, to);
 }
 
-static void a_unit_that_waits_for_room_is_compressed_again(void **state)
+CASE(a_unit_that_waits_for_room_is_compressed_again)
 {
 	unsigned int waited = 0, changed = 0;
 
@@ -105,13 +104,13 @@ static void a_unit_that_waits_for_room_is_compressed_again(void **state)
 		}
 		must_have_all(s);
 		must_hold(pool_check(&s->pool, &now));
-		close_units();
+		rig_close();
 	}
 	must(waited > 0);
 	must(changed > 0);
 }
 
-static void without_an_instance_pages_stay_alone(void **state)
+CASE(without_an_instance_pages_stay_alone)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 
@@ -125,7 +124,6 @@ static void without_an_instance_pages_stay_alone(void **state)
 	units.most = SLOTS / 4;
 	must_eq(put_unit(s, 4, 4), 0);
 	must_have_all(s);
-	close_units();
 }
 
 /* A codec that answers what it may not, or cannot read what it wrote. */
@@ -143,7 +141,7 @@ static int odd_decompress(void *ctx, const void *src, size_t n, void *dst, size_
 	return answer ? -EINVAL : codec_lz4.decompress(ctx, src, n, dst, cap);
 }
 
-static void a_codec_that_fails_costs_one_unit(void **state)
+CASE(a_codec_that_fails_costs_one_unit)
 {
 	static struct codec_ops codec;
 	const struct { int answer, err; } odd[] = {
@@ -181,10 +179,9 @@ static void a_codec_that_fails_costs_one_unit(void **state)
 	answer = 0;
 	must_have_all(s);
 	must_eq(stats(s).pages, 3);
-	close_units();
 }
 
-static void a_store_without_memory_for_units_has_none(void **state)
+CASE(a_store_without_memory_for_units_has_none)
 {
 	const struct store_config cfg = {
 		.codec[0] = { .ops = &codec_lz4, .level = codec_lz4.default_level },
@@ -197,7 +194,6 @@ static void a_store_without_memory_for_units_has_none(void **state)
 	must_eq(store_set_units(s, &units, 4), -ENOMEM);
 	host_user_fail = NULL;
 	must_eq(store_set_units(s, &units, 4), 0);
-	close_units();
 }
 
 /* What the check says with another word in a place; that is put back. */
@@ -212,7 +208,7 @@ static const char *said_of(struct store *s, u64 at, u64 word)
 	return said;
 }
 
-static void the_check_knows_what_a_piece_is(void **state)
+CASE(the_check_knows_what_a_piece_is)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 	u64 piece, inst;
@@ -229,11 +225,9 @@ static void the_check_knows_what_a_piece_is(void **state)
 	must(said_of(s, units.first, inst & ~(u64)31) != NULL);
 	must(said_of(s, units.first + 5, piece) != NULL);
 	must(said_of(s, units.first + 1, slot_make(SLOT_PIECE, slot_ref(piece) ^ 1)) != NULL);
-	must_hold(store_check(s));
-	close_units();
 }
 
-static void the_check_knows_what_a_unit_is(void **state)
+CASE(the_check_knows_what_a_unit_is)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 	host_a64 *slot, *inst;
@@ -260,21 +254,4 @@ static void the_check_knows_what_a_unit_is(void **state)
 	host_a64_set(store_slot(s, units.first + 1), 0);
 	must(store_check(s) != NULL);
 	host_a64_set(store_slot(s, units.first + 1), was);
-	close_units();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(at_each_page_that_is_refused_nothing_changes),
-		cmocka_unit_test(at_the_limit_a_unit_is_refused),
-		cmocka_unit_test(a_unit_that_waits_for_room_is_compressed_again),
-		cmocka_unit_test(without_an_instance_pages_stay_alone),
-		cmocka_unit_test(a_codec_that_fails_costs_one_unit),
-		cmocka_unit_test(a_store_without_memory_for_units_has_none),
-		cmocka_unit_test(the_check_knows_what_a_unit_is),
-		cmocka_unit_test(the_check_knows_what_a_piece_is),
-	};
-
-	return cmocka_run_group_tests_name("unit_failure", tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static int recompress(struct store *s, u64 i, unsigned int priority)
 	return store_recompress(s, i, &r, &work);
 }
 
-static void a_unit_is_tried_once_as_a_whole(void **state)
+CASE(a_unit_is_tried_once_as_a_whole)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 	struct recompress_request r;
@@ -118,7 +118,6 @@ static void a_unit_is_tried_once_as_a_whole(void **state)
 	for (u64 k = 4; k < 8; k++)
 		drop(s, k);
 	must_eq(pool_pages(&s->pool), 0);
-	close_units();
 }
 
 /* What another writes meanwhile, or frees, is not what was read. */
@@ -128,7 +127,7 @@ static void write_one(void)
 	drop(&rig.store, 2);
 }
 
-static void who_writes_meanwhile_wins(void **state)
+CASE(who_writes_meanwhile_wins)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 
@@ -143,8 +142,6 @@ static void who_writes_meanwhile_wins(void **state)
 	must_eq(stats(s).pages, 2);
 	must_eq(stats(s).dead, 2);
 	must_eq(store_count(s, CNT_UNIT_WASTE) > 0, 1);
-	must_hold(store_check(s));
-	close_units();
 }
 
 static void drop_all(void)
@@ -153,7 +150,7 @@ static void drop_all(void)
 		drop(&rig.store, k);
 }
 
-static void a_unit_that_goes_meanwhile_leaves_nothing(void **state)
+CASE(a_unit_that_goes_meanwhile_leaves_nothing)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 
@@ -163,8 +160,6 @@ static void a_unit_that_goes_meanwhile_leaves_nothing(void **state)
 	must_eq(stats(s).units, 0);
 	must_eq(pool_pages(&s->pool), 0);
 	must_eq(store_count(s, CNT_UNIT_WASTE), 0);
-	must_hold(store_check(s));
-	close_units();
 }
 
 static u64 coming;
@@ -175,7 +170,7 @@ static void put_the_last(void)
 }
 
 /* A unit comes to its slots one by one: what comes late stays in the old one. */
-static void a_unit_of_which_slots_say_nothing_yet_loses_no_page(void **state)
+CASE(a_unit_of_which_slots_say_nothing_yet_loses_no_page)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 
@@ -192,11 +187,9 @@ static void a_unit_of_which_slots_say_nothing_yet_loses_no_page(void **state)
 		must_be_text(s, k);
 	must_eq(about(s, 3), 0);
 	must_eq(stats(s).pages, 4);
-	must_hold(store_check(s));
-	close_units();
 }
 
-static void pages_that_died_take_nothing_of_the_new_unit(void **state)
+CASE(pages_that_died_take_nothing_of_the_new_unit)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 	size_t bytes;
@@ -215,12 +208,10 @@ static void pages_that_died_take_nothing_of_the_new_unit(void **state)
 	for (u64 k = 5; k < 8; k++)
 		must_be_text(s, k);
 	must_have(s, 4);
-	must_hold(store_check(s));
-	close_units();
 }
 
 /* By the last codec it is not tried again, by another it is. */
-static void a_unit_that_gets_no_smaller_stays(void **state)
+CASE(a_unit_that_gets_no_smaller_stays)
 {
 	for (unsigned int third = 0; third < 2; third++) {
 		struct store *s = open_codecs(&codec_lz4, third);
@@ -241,12 +232,12 @@ static void a_unit_that_gets_no_smaller_stays(void **state)
 		}
 		must_have_all(s);
 		must_hold(store_check(s));
-		close_units();
+		rig_close();
 	}
 }
 
 /* Half of it is of one word now, which says nothing of the other half. */
-static void a_unit_of_which_half_died_gets_smaller(void **state)
+CASE(a_unit_of_which_half_died_gets_smaller)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 	u64 room;
@@ -263,12 +254,10 @@ static void a_unit_of_which_half_died_gets_smaller(void **state)
 	must_have(s, 6);
 	drop(s, 5);
 	must_be_text(s, 7);
-	must_hold(store_check(s));
-	close_units();
 }
 
 /* Units that are not tried as a whole are none of the largest that max_pages is about. */
-static void what_is_counted_is_what_is_tried(void **state)
+CASE(what_is_counted_is_what_is_tried)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 	u64 count[RECOMPRESS_BANDS], at;
@@ -292,10 +281,9 @@ static void what_is_counted_is_what_is_tried(void **state)
 			sum += count[b];
 		must_eq(sum, k % 2 ? 0 : 4);
 	}
-	close_units();
 }
 
-static void a_request_is_about_all_pages_of_a_unit_or_none(void **state)
+CASE(a_request_is_about_all_pages_of_a_unit_or_none)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 	struct recompress_request r;
@@ -333,11 +321,9 @@ static void a_request_is_about_all_pages_of_a_unit_or_none(void **state)
 	must_eq(store_recompress(s, 0, &r, &work), RECOMPRESS_DONE);
 	must_eq(r.left, 0);
 	must_eq(about(s, 2), (u64)1 << SLOT_CODEC_SHIFT);
-	must_hold(store_check(s));
-	close_units();
 }
 
-static void a_codec_with_a_dictionary_passes_units_over(void **state)
+CASE(a_codec_with_a_dictionary_passes_units_over)
 {
 	struct store *s = open_dict(false);
 
@@ -347,12 +333,10 @@ static void a_codec_with_a_dictionary_passes_units_over(void **state)
 	must(recompress(s, 9, 1) >= RECOMPRESS_KEPT);
 	must_be_text(s, 1);
 	must_have(s, 9);
-	must_hold(store_check(s));
-	close_units();
 }
 
 /* The last codec that takes units says which are incompressible. */
-static void with_a_dictionary_last_no_unit_is_tried_for_ever(void **state)
+CASE(with_a_dictionary_last_no_unit_is_tried_for_ever)
 {
 	struct store *s = open_dict(true);
 
@@ -361,12 +345,10 @@ static void with_a_dictionary_last_no_unit_is_tried_for_ever(void **state)
 	must_eq(about(s, 0), SLOT_INCOMPRESSIBLE);
 	must_eq(recompress(s, 0, 1), RECOMPRESS_PASSED);
 	must_have(s, 9);
-	must_hold(store_check(s));
-	close_units();
 }
 
 /* Of a disk that is that large, pages are recompressed still. */
-static void where_no_unit_is_left_to_be_made_others_go_on(void **state)
+CASE(where_no_unit_is_left_to_be_made_others_go_on)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 	struct recompress_request r;
@@ -382,8 +364,6 @@ static void where_no_unit_is_left_to_be_made_others_go_on(void **state)
 	must_eq(r.tried, 1);
 	must_be_text(s, 0);
 	must_have(s, 9);
-	must_hold(store_check(s));
-	close_units();
 }
 
 static unsigned int refuse;
@@ -393,7 +373,7 @@ static bool refused(void)
 	return refuse && !--refuse;
 }
 
-static void at_each_failure_nothing_changes(void **state)
+CASE(at_each_failure_nothing_changes)
 {
 	unsigned int n, failures = 0;
 	int done = -ENOMEM;
@@ -420,13 +400,13 @@ static void at_each_failure_nothing_changes(void **state)
 		for (u64 k = 0; k < 4; k++)
 			must_be_text(s, k);
 		must_hold(store_check(s));
-		close_units();
+		rig_close();
 	}
 	must_eq(done, RECOMPRESS_DONE);
 	printf("# failures injected: %u\n", failures);
 }
 
-static void a_codec_that_fails_changes_nothing(void **state)
+CASE(a_codec_that_fails_changes_nothing)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 
@@ -439,8 +419,6 @@ static void a_codec_that_fails_changes_nothing(void **state)
 	fails = false;
 	must_eq(recompress(s, 0, 1), RECOMPRESS_DONE);
 	must_be_text(s, 3);
-	must_hold(store_check(s));
-	close_units();
 }
 
 static unsigned int passes;
@@ -451,7 +429,7 @@ static void fail_at_the_second(void)
 }
 
 /* There was no page for the first: it is no page that does not get smaller. */
-static void so_does_one_that_fails_at_its_second_pass(void **state)
+CASE(so_does_one_that_fails_at_its_second_pass)
 {
 	int done = 0;
 
@@ -471,7 +449,7 @@ static void so_does_one_that_fails_at_its_second_pass(void **state)
 			must_eq(about(s, k), SLOT_IDLE);
 		must_be_text(s, 3);
 		must_hold(store_check(s));
-		close_units();
+		rig_close();
 	}
 	must_eq(done, -EIO);
 }
@@ -480,7 +458,7 @@ static void so_does_one_that_fails_at_its_second_pass(void **state)
 #define MANY (PAGE_SIZE > 32768 ? 32u : 256u)
 
 /* It takes less than it gives back. */
-static void at_the_limit_units_get_smaller(void **state)
+CASE(at_the_limit_units_get_smaller)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 	struct recompress_request r;
@@ -495,12 +473,10 @@ static void at_the_limit_units_get_smaller(void **state)
 		;
 	must_eq(r.done, MANY);
 	must(stats(s).room < room);
-	must_hold(store_check(s));
-	close_units();
 }
 
 /* By the first codec, as any page. */
-static void what_was_recompressed_is_taken_apart(void **state)
+CASE(what_was_recompressed_is_taken_apart)
 {
 	struct store *s = open_codecs(&codec_zstd, false);
 	u64 i;
@@ -517,31 +493,4 @@ static void what_was_recompressed_is_taken_apart(void **state)
 	must_eq(about(s, MANY - 1), 0);
 	put_text(s, MANY - 4);
 	must_be_text(s, MANY - 1);
-	must_hold(store_check(s));
-	close_units();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_unit_is_tried_once_as_a_whole),
-		cmocka_unit_test(who_writes_meanwhile_wins),
-		cmocka_unit_test(a_unit_that_goes_meanwhile_leaves_nothing),
-		cmocka_unit_test(a_unit_of_which_slots_say_nothing_yet_loses_no_page),
-		cmocka_unit_test(pages_that_died_take_nothing_of_the_new_unit),
-		cmocka_unit_test(a_unit_that_gets_no_smaller_stays),
-		cmocka_unit_test(a_unit_of_which_half_died_gets_smaller),
-		cmocka_unit_test(what_is_counted_is_what_is_tried),
-		cmocka_unit_test(a_request_is_about_all_pages_of_a_unit_or_none),
-		cmocka_unit_test(a_codec_with_a_dictionary_passes_units_over),
-		cmocka_unit_test(with_a_dictionary_last_no_unit_is_tried_for_ever),
-		cmocka_unit_test(where_no_unit_is_left_to_be_made_others_go_on),
-		cmocka_unit_test(at_each_failure_nothing_changes),
-		cmocka_unit_test(a_codec_that_fails_changes_nothing),
-		cmocka_unit_test(so_does_one_that_fails_at_its_second_pass),
-		cmocka_unit_test(at_the_limit_units_get_smaller),
-		cmocka_unit_test(what_was_recompressed_is_taken_apart),
-	};
-
-	return cmocka_run_group_tests_name("unit_recompress", tests, NULL, NULL);
 }

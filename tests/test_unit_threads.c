@@ -112,7 +112,7 @@ static void run_threads(void *(*fn)(void *arg))
 		must_eq(pthread_join(thread[t].id, NULL), 0);
 }
 
-static void threads_see_whole_pages_of_their_slots(void **state)
+CASE(threads_see_whole_pages_of_their_slots)
 {
 	static const unsigned int sizes[] = { 2, 4, 16 };
 	pthread_t other;
@@ -130,7 +130,7 @@ static void threads_see_whole_pages_of_their_slots(void **state)
 			must_eq(store_read(s, slot, got), 0);
 			must_be_whole(got, slot);
 		}
-		close_units();
+		rig_close();
 	}
 }
 
@@ -254,7 +254,7 @@ static void *write_back(void *arg)
 	return NULL;
 }
 
-static void owners_find_what_they_wrote(void **state)
+CASE(owners_find_what_they_wrote)
 {
 	static const unsigned int sizes[] = { 2, 4, 16 };
 	pthread_t other, back;
@@ -278,17 +278,7 @@ static void owners_find_what_they_wrote(void **state)
 		__atomic_store_n(&over, true, __ATOMIC_RELAXED);
 		must_eq(pthread_join(other, NULL), 0);
 		must_eq(pthread_join(back, NULL), 0);
-		close_units();
+		rig_close();
 	}
 	printf("# moved %" PRIu64 ", recompressed %" PRIu64 "\n", moved, recompressed);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(threads_see_whole_pages_of_their_slots),
-		cmocka_unit_test(owners_find_what_they_wrote),
-	};
-
-	return cmocka_run_group_tests_name("unit_threads", tests, NULL, NULL);
 }

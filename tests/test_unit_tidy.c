@@ -51,7 +51,7 @@ static struct store *open_with_unreadable(u64 slot)
 }
 
 /* One unit is damaged: the others are taken apart all the same. */
-static void a_unit_that_cannot_be_read_keeps_no_other(void **state)
+CASE(a_unit_that_cannot_be_read_keeps_no_other)
 {
 	struct store *s = open_with_unreadable(0);
 
@@ -60,11 +60,10 @@ static void a_unit_that_cannot_be_read_keeps_no_other(void **state)
 			must_eq(store_free(s, i), 0);
 	tidy(s);
 	must_waste_an_eighth(s);
-	close_units();
 }
 
 /* The same at the limit: a write finds what those before it left. */
-static void a_unit_that_cannot_be_read_fails_no_write(void **state)
+CASE(a_unit_that_cannot_be_read_fails_no_write)
 {
 	struct store *s = open_with_unreadable(160);
 
@@ -74,7 +73,6 @@ static void a_unit_that_cannot_be_read_fails_no_write(void **state)
 			must_eq(store_free(s, i), 0);
 	page_of(want, 2, 3);
 	must_eq(store_try_write(s, 2, want, NUMA_NO_NODE), 0);
-	close_units();
 }
 
 /* ---- two who tidy ---- */
@@ -86,7 +84,7 @@ static int tidy_after_another(struct store *s)
 	return units_tidy(s);
 }
 
-static void a_write_finds_the_room_that_another_made(void **state)
+CASE(a_write_finds_the_room_that_another_made)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
 	static struct unit_ops ops;
@@ -106,7 +104,6 @@ static void a_write_finds_the_room_that_another_made(void **state)
 	page_of(want, 900, 3);
 	err = store_try_write(s, 900, want, NUMA_NO_NODE);
 	must_eq(err, 0);
-	close_units();
 }
 
 static unsigned int tidies;
@@ -117,7 +114,7 @@ static int tidy_nothing(struct store *s)
 	return 0;
 }
 
-static void a_write_does_not_tidy_again_where_that_was_all(void **state)
+CASE(a_write_does_not_tidy_again_where_that_was_all)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 	static struct unit_ops ops;
@@ -130,13 +127,12 @@ static void a_write_does_not_tidy_again_where_that_was_all(void **state)
 	tidies = 0;
 	must_eq(store_try_write(s, 0, want, NUMA_NO_NODE), -EDQUOT);
 	must_eq(tidies, 1);
-	close_units();
 }
 
 /* ---- what is spared ---- */
 
 /* A munmap goes on while units are taken apart: what dies behind the walk is tried as well. */
-static void what_dies_behind_a_walk_is_tried(void **state)
+CASE(what_dies_behind_a_walk_is_tried)
 {
 	struct store *s = open_units(&codec_lz4, 2, 0, 0);
 
@@ -151,11 +147,10 @@ static void what_dies_behind_a_walk_is_tried(void **state)
 	for (unsigned int n = 0; n < 100; n++)
 		tidy_times(s, 1000);
 	must_waste_an_eighth(s);
-	close_units();
 }
 
 /* Writeback gave up: its pages are as any other's again. */
-static void what_is_chosen_no_more_is_tried(void **state)
+CASE(what_is_chosen_no_more_is_tried)
 {
 	struct store *s = open_units_backed(&codec_lz4, 0);
 	struct chosen c = { { 0 } };
@@ -174,11 +169,10 @@ static void what_is_chosen_no_more_is_tried(void **state)
 	for (unsigned int n = 0; n < 100; n++)
 		tidy_times(s, 1000);
 	must_waste_an_eighth(s);
-	close_units();
 }
 
 /* A writeback that was killed, or whose device hangs, has chosen pages of most units. */
-static void what_stays_chosen_is_not_tried_for_ever(void **state)
+CASE(what_stays_chosen_is_not_tried_for_ever)
 {
 	struct store *s = open_units_backed(&codec_lz4, 0);
 	struct chosen c = { { 0 } };
@@ -202,11 +196,10 @@ static void what_stays_chosen_is_not_tried_for_ever(void **state)
 		must(n < 1000);
 	must_eq(units_tidy(s), 0);
 	must_eq(stats(s).units, SLOTS / 4);
-	close_units();
 }
 
 /* Works wait for who tidies. */
-static void who_tidies_does_not_wait_for_memory(void **state)
+CASE(who_tidies_does_not_wait_for_memory)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 	struct pages *from = &rig.source.pages;
@@ -230,7 +223,6 @@ static void who_tidies_does_not_wait_for_memory(void **state)
 	must_eq(pages_reserved(from), 64);
 	pages_reserve_destroy(&from->own, from->src);
 	must_have_all(s);
-	close_units();
 }
 
 /* ---- what taking apart costs ---- */
@@ -239,7 +231,7 @@ static void who_tidies_does_not_wait_for_memory(void **state)
  * zram-abi.md: none whose pages would take more alone is taken apart, and mem_limit is passed by
  * what a unit's pages take until it is gone.
  */
-static void a_unit_that_stays_keeps_its_pages(void **state)
+CASE(a_unit_that_stays_keeps_its_pages)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 	u64 pages;
@@ -255,11 +247,10 @@ static void a_unit_that_stays_keeps_its_pages(void **state)
 		tidy_times(s, 1000);
 	store_compact(s);
 	must_be_at_most(pool_pages(&s->pool), pages + 16);
-	close_units();
 }
 
 /* What compresses best: a page's share is told in 64 bytes, and its unit takes less than that. */
-static void small_units_are_not_taken_apart_to_take_more(void **state)
+CASE(small_units_are_not_taken_apart_to_take_more)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 	u64 room;
@@ -272,7 +263,6 @@ static void small_units_are_not_taken_apart_to_take_more(void **state)
 	room = store_count(s, CNT_ROOM);
 	tidy_times(s, 1000);
 	must_be_at_most(store_count(s, CNT_ROOM), room);
-	close_units();
 }
 
 /* ---- how long a write takes ---- */
@@ -292,7 +282,7 @@ static int counting_compress(void *ctx, const void *src, size_t n, void *dst, si
 }
 
 /* One write for which there is no room: its work is bounded, whatever the size of the store. */
-static void a_write_without_room_does_bounded_work(void **state)
+CASE(a_write_without_room_does_bounded_work)
 {
 	static struct codec_ops codec;
 	unsigned char page[PAGE_SIZE];
@@ -314,24 +304,4 @@ static void a_write_without_room_does_bounded_work(void **state)
 	fill_random(page, PAGE_SIZE, 1);
 	must_eq(store_try_write(s, 0, page, NUMA_NO_NODE), -EDQUOT);
 	must_be_at_most(unpacked, STORE_TIDIES * UNIT_TIDY_PAGES);
-	close_units();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_unit_that_cannot_be_read_keeps_no_other),
-		cmocka_unit_test(a_unit_that_cannot_be_read_fails_no_write),
-		cmocka_unit_test(a_write_finds_the_room_that_another_made),
-		cmocka_unit_test(a_write_does_not_tidy_again_where_that_was_all),
-		cmocka_unit_test(what_dies_behind_a_walk_is_tried),
-		cmocka_unit_test(what_stays_chosen_is_not_tried_for_ever),
-		cmocka_unit_test(who_tidies_does_not_wait_for_memory),
-		cmocka_unit_test(what_is_chosen_no_more_is_tried),
-		cmocka_unit_test(a_unit_that_stays_keeps_its_pages),
-		cmocka_unit_test(small_units_are_not_taken_apart_to_take_more),
-		cmocka_unit_test(a_write_without_room_does_bounded_work),
-	};
-
-	return cmocka_run_group_tests_name("unit_tidy", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 /* ---- waste ---- */
 
-static void who_keeps_one_page_of_each_unit_keeps_no_more_than_that(void **state)
+CASE(who_keeps_one_page_of_each_unit_keeps_no_more_than_that)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 	u64 was;
@@ -24,10 +24,9 @@ static void who_keeps_one_page_of_each_unit_keeps_no_more_than_that(void **state
 	must_have_all(s);
 	must_hold(store_check(s));
 	must_be_at_most(pool_pages(&s->pool), was / 4);
-	close_units();
 }
 
-static void units_with_few_live_pages_are_taken_apart_first(void **state)
+CASE(units_with_few_live_pages_are_taken_apart_first)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 	unsigned int k;
@@ -44,11 +43,10 @@ static void units_with_few_live_pages_are_taken_apart_first(void **state)
 	must_have_all(s);
 	for (u64 i = 0; i < SLOTS; i += 16)
 		must_eq(slot_type(host_a64_read(store_slot(s, i + 5))), SLOT_UNIT);
-	close_units();
 }
 
 /* However many pages of each unit died, where pages have little in common. */
-static void waste_ends_at_an_eighth(void **state)
+CASE(waste_ends_at_an_eighth)
 {
 	static const unsigned int sizes[] = { 2, 4, 8, 16 };
 
@@ -67,11 +65,11 @@ static void waste_ends_at_an_eighth(void **state)
 			must_be_at_most(st.room * st.dead / (st.pages + st.dead + 1),
 					store_count(s, CNT_ROOM) / 8);
 			must_have_all(s);
-			close_units();
+			rig_close();
 		}
 }
 
-static void at_the_limit_waste_comes_back(void **state)
+CASE(at_the_limit_waste_comes_back)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
 
@@ -80,10 +78,9 @@ static void at_the_limit_waste_comes_back(void **state)
 	must_be_at_most(pool_pages(&s->pool), 32);
 	put_page(s, 1000, 3);
 	must_have_all(s);
-	close_units();
 }
 
-static void taking_apart_that_finds_no_memory_changes_nothing(void **state)
+CASE(taking_apart_that_finds_no_memory_changes_nothing)
 {
 	struct store *s = open_units(&codec_lz4, 4, 0, 0);
 
@@ -100,7 +97,6 @@ static void taking_apart_that_finds_no_memory_changes_nothing(void **state)
 	must_hold(store_check(s));
 	tidy(s);
 	must_have_all(s);
-	close_units();
 }
 
 /* What others do while a page that is taken out is compressed, or one is unpacked. */
@@ -145,7 +141,7 @@ static void write_page_again(struct store *s)
 	version[0] = 0;
 }
 
-static void a_write_that_comes_first_wins(void **state)
+CASE(a_write_that_comes_first_wins)
 {
 	void (*others[])(struct store *) = { write_again, write_page_again };
 
@@ -158,7 +154,7 @@ static void a_write_that_comes_first_wins(void **state)
 		must_eq(put_unit(s, 0, 4), 0);
 		drop(s, 1);
 		if (s->streams[0]->n < 2 && !i) {
-			close_units();
+			rig_close();
 			continue;
 		}
 		meanwhile = others[i];
@@ -166,7 +162,7 @@ static void a_write_that_comes_first_wins(void **state)
 		must(!meanwhile);
 		must_have(s, 0);
 		must_hold(store_check(s));
-		close_units();
+		rig_close();
 	}
 }
 
@@ -180,7 +176,7 @@ static void choose_first(struct store *s)
 	must(host_a64_read(store_slot(s, 0)) & SLOT_CHOSEN);
 }
 
-static void what_is_taken_out_is_chosen_no_more(void **state)
+CASE(what_is_taken_out_is_chosen_no_more)
 {
 	struct store *s;
 	u64 block;
@@ -202,13 +198,12 @@ static void what_is_taken_out_is_chosen_no_more(void **state)
 	must(!store_to_backed(s, 0, block));
 	backed_unreserve(s->backed, block);
 	must_have(s, 0);
-	close_units();
 }
 
 /* ---- what taking apart may cost ---- */
 
 /* An eighth of the units, which compress badly, have one page left; the others are small. */
-static void waste_is_what_the_dead_pages_of_each_unit_take(void **state)
+CASE(waste_is_what_the_dead_pages_of_each_unit_take)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 	u64 was;
@@ -222,11 +217,10 @@ static void waste_is_what_the_dead_pages_of_each_unit_take(void **state)
 	tidy(s);
 	store_compact(s);
 	must_be_at_most(pool_pages(&s->pool), was / 2);
-	close_units();
 }
 
 /* What dies before the place where a walk rested is looked at as well. */
-static void a_walk_that_rested_goes_all_the_way_round(void **state)
+CASE(a_walk_that_rested_goes_all_the_way_round)
 {
 	struct store *s = open_units(&codec_lz4, 2, 0, 0);
 	struct unit_stats st;
@@ -241,11 +235,10 @@ static void a_walk_that_rested_goes_all_the_way_round(void **state)
 	tidy(s);
 	st = stats(s);
 	must_be_at_most(st.room * st.dead / (st.pages + st.dead + 1), store_count(s, CNT_ROOM) / 8);
-	close_units();
 }
 
 /* Memory was short for a moment: later the unit is tried again. */
-static void a_unit_that_found_no_memory_is_tried_again(void **state)
+CASE(a_unit_that_found_no_memory_is_tried_again)
 {
 	struct store *s = open_units(&codec_lz4, 2, 0, 0);
 
@@ -258,11 +251,10 @@ static void a_unit_that_found_no_memory_is_tried_again(void **state)
 	tidy(s);
 	must_have(s, 0);
 	must_eq(stats(s).dead, 0);
-	close_units();
 }
 
 /* Pages that are alike take a page together, and one each alone. */
-static void taking_units_apart_takes_no_more_memory(void **state)
+CASE(taking_units_apart_takes_no_more_memory)
 {
 	struct store *s;
 	u64 was;
@@ -278,11 +270,10 @@ static void taking_units_apart_takes_no_more_memory(void **state)
 			must_eq(store_free(s, i), 0);
 	tidy(s);
 	must_be_at_most(pool_pages(&s->pool), was + 16);
-	close_units();
 }
 
 /* Where pages that are alike were taken apart, what found room before finds some after. */
-static void taking_units_apart_leaves_room_for_others(void **state)
+CASE(taking_units_apart_leaves_room_for_others)
 {
 	struct store *s;
 
@@ -298,11 +289,10 @@ static void taking_units_apart_leaves_room_for_others(void **state)
 	tidy(s);
 	store_compact(s);
 	put_page(s, SLOTS - 1, 3);
-	close_units();
 }
 
 /* The limit is passed by what the pages of one unit take at most. */
-static void the_limit_is_passed_by_a_unit_at_most(void **state)
+CASE(the_limit_is_passed_by_a_unit_at_most)
 {
 	for (u64 limit = 0; limit <= 4 << 20; limit += 4 << 20) {
 		struct store *s = open_units(&codec_lz4, 16, limit, 0);
@@ -319,12 +309,12 @@ static void the_limit_is_passed_by_a_unit_at_most(void **state)
 		pool_reset_peak(&s->pool);
 		tidy(s);
 		must_be_at_most(pool_pages_peak(&s->pool), was + 16);
-		close_units();
+		rig_close();
 	}
 }
 
 /* What a unit took is not held back past the limit, though it ends with a reader who knows none. */
-static void who_reads_last_leaves_nothing_past_the_limit(void **state)
+CASE(who_reads_last_leaves_nothing_past_the_limit)
 {
 	struct store *s;
 
@@ -344,11 +334,10 @@ static void who_reads_last_leaves_nothing_past_the_limit(void **state)
 		must_eq(stats(s).units, 0);
 		must_have(s, 0);
 	}
-	close_units();
 }
 
 /* At the limit: what was freed is room at once, as without units. */
-static void at_the_limit_a_write_finds_what_was_freed(void **state)
+CASE(at_the_limit_a_write_finds_what_was_freed)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 64 * PAGE_SIZE);
 
@@ -356,11 +345,10 @@ static void at_the_limit_a_write_finds_what_was_freed(void **state)
 	for (u64 i = 900; i < 908; i++)
 		put_page(s, i, 3);
 	must_have_all(s);
-	close_units();
 }
 
 /* The same at the limit: room is found when what is dead has been looked for. */
-static void at_the_limit_dead_pages_of_large_units_make_room(void **state)
+CASE(at_the_limit_dead_pages_of_large_units_make_room)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 
@@ -374,11 +362,10 @@ static void at_the_limit_dead_pages_of_large_units_make_room(void **state)
 	store_compact(s);
 	for (u64 i = 1; i < 9; i++)
 		put_page(s, i, 3);
-	close_units();
 }
 
 /* Pages that do not compress are the worse for pages of zeros beside them. */
-static void a_unit_takes_no_more_than_its_pages_alone(void **state)
+CASE(a_unit_takes_no_more_than_its_pages_alone)
 {
 	struct store *s = open_units(&codec_lz4, 16, 0, 0);
 	u64 word, room;
@@ -393,11 +380,10 @@ static void a_unit_takes_no_more_than_its_pages_alone(void **state)
 		for (unsigned int k = 0; k < 16; k++)
 			unit_put(s, k, word);
 	must_be_at_most(store_count(s, CNT_ROOM), room);
-	close_units();
 }
 
 /* A page that is chosen is written back, whoever wants to take its unit apart meanwhile. */
-static void what_was_chosen_is_still_found(void **state)
+CASE(what_was_chosen_is_still_found)
 {
 	struct store *s = open_units_backed(&codec_lz4, 0);
 	struct chosen c = { { 0 } };
@@ -417,31 +403,4 @@ static void what_was_chosen_is_still_found(void **state)
 			at++, found++;
 	must(n > 0);
 	must_eq(found, n);
-	close_units();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_keeps_one_page_of_each_unit_keeps_no_more_than_that),
-		cmocka_unit_test(units_with_few_live_pages_are_taken_apart_first),
-		cmocka_unit_test(waste_ends_at_an_eighth),
-		cmocka_unit_test(at_the_limit_waste_comes_back),
-		cmocka_unit_test(taking_apart_that_finds_no_memory_changes_nothing),
-		cmocka_unit_test(a_write_that_comes_first_wins),
-		cmocka_unit_test(what_is_taken_out_is_chosen_no_more),
-		cmocka_unit_test(waste_is_what_the_dead_pages_of_each_unit_take),
-		cmocka_unit_test(a_walk_that_rested_goes_all_the_way_round),
-		cmocka_unit_test(a_unit_that_found_no_memory_is_tried_again),
-		cmocka_unit_test(taking_units_apart_takes_no_more_memory),
-		cmocka_unit_test(taking_units_apart_leaves_room_for_others),
-		cmocka_unit_test(the_limit_is_passed_by_a_unit_at_most),
-		cmocka_unit_test(who_reads_last_leaves_nothing_past_the_limit),
-		cmocka_unit_test(at_the_limit_a_write_finds_what_was_freed),
-		cmocka_unit_test(at_the_limit_dead_pages_of_large_units_make_room),
-		cmocka_unit_test(a_unit_takes_no_more_than_its_pages_alone),
-		cmocka_unit_test(what_was_chosen_is_still_found),
-	};
-
-	return cmocka_run_group_tests_name("unit_waste", tests, NULL, NULL);
 }

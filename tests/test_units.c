@@ -9,17 +9,18 @@
 
 static const uint32_t sizes[] = { 4096, 8192, 16384, 32768, 65536 };
 
+static struct ebb_units *opened;        /* of the case: it ends with it, sound */
+
 static struct ebb_units *open_units(uint64_t bytes, uint32_t unit, const char *codec)
 {
 	struct ebb_units_config cfg;
-	struct ebb_units *u;
 
 	ebb_units_config_init(&cfg);
 	cfg.bytes = bytes;
 	cfg.unit_bytes = unit;
 	cfg.codec = codec;
-	must_eq(ebb_units_open(&u, &cfg), 0);
-	return u;
+	must_eq(ebb_units_open(&opened, &cfg), 0);
+	return opened;
 }
 
 static void units_are_sound(struct ebb_units *u)
@@ -29,6 +30,14 @@ static void units_are_sound(struct ebb_units *u)
 
 	if (err)
 		must_failed(__FILE__, __LINE__, why, err, 0);
+}
+
+static void close_units(void)
+{
+	if (opened)
+		units_are_sound(opened);
+	ebb_units_close(opened);
+	opened = NULL;
 }
 
 static struct ebb_units_stat stat_of(struct ebb_units *u)
@@ -51,7 +60,7 @@ static void fill(struct rng *r, unsigned char *p, size_t n)
 		       kind == 2 ? 0 : (unsigned char)from;
 }
 
-static void each_field_of_the_config_is_checked(void **state)
+CASE(each_field_of_the_config_is_checked)
 {
 	struct ebb_units_config good, c;
 	struct ebb_units *u;
@@ -85,7 +94,7 @@ static void each_field_of_the_config_is_checked(void **state)
 #undef REFUSED
 }
 
-static void what_is_no_disk_is_refused(void **state)
+CASE(what_is_no_disk_is_refused)
 {
 	struct ebb_units_stat stat = { .struct_size = sizeof(stat) };
 	char page[100] = "";
@@ -102,7 +111,7 @@ static void what_is_no_disk_is_refused(void **state)
 	ebb_units_close(NULL);
 }
 
-static void runs_of_bytes_end_with_the_disk(void **state)
+CASE(runs_of_bytes_end_with_the_disk)
 {
 	struct ebb_units *u = open_units(1 << 20, 0, NULL);
 	struct ebb_units_stat stat = { 0 };
@@ -123,8 +132,6 @@ static void runs_of_bytes_end_with_the_disk(void **state)
 	must(!n && !data);
 	must_eq(ebb_units_stat(u, &stat), -EINVAL);
 	must_eq(ebb_units_write(u, (1 << 20) - 100, page, 100), 0);
-	units_are_sound(u);
-	ebb_units_close(u);
 }
 
 #define DISK ((size_t)3 << 20)
@@ -177,7 +184,7 @@ static void random_operations(struct ebb_units *u, struct rng *r, unsigned long 
 	free(buf);
 }
 
-static void random_operations_agree_with_a_plain_array(void **state)
+CASE(random_operations_agree_with_a_plain_array)
 {
 	struct rng r = { use_seed(0x0715) };
 
@@ -191,11 +198,11 @@ static void random_operations_agree_with_a_plain_array(void **state)
 			units_are_sound(u);
 			must_eq(stat_of(u).units, 0);
 			must_eq(stat_of(u).packed_bytes, 0);
-			ebb_units_close(u);
+			close_units();
 		}
 }
 
-static void zeros_take_nothing(void **state)
+CASE(zeros_take_nothing)
 {
 	struct ebb_units *u = open_units(DISK, 65536, NULL);
 	uint64_t n;
@@ -216,12 +223,10 @@ static void zeros_take_nothing(void **state)
 	want[0] = 0;
 	must_eq(ebb_units_write(u, 70000, want, 1), 0);
 	must_eq(stat_of(u).units, 0);
-	units_are_sound(u);
-	ebb_units_close(u);
 }
 
 /* The caller asks anew from where it stopped; a hole where nothing was ever written is one look. */
-static void an_extent_looks_at_so_many_units_a_call(void **state)
+CASE(an_extent_looks_at_so_many_units_a_call)
 {
 	const uint64_t unit = 4096, units = 1 << 20, full = 9000;
 	struct ebb_units *u = open_units(units * unit, unit, NULL);
@@ -244,12 +249,10 @@ static void an_extent_looks_at_so_many_units_a_call(void **state)
 	must_eq(at, units * unit);
 	/* Without those stretches it were 254. */
 	must_be_at_most(calls, 20);
-	units_are_sound(u);
-	ebb_units_close(u);
 }
 
 /* One that could take more objects than there are numbers; memory is for what is written alone. */
-static void a_disk_has_2_38_units_at_most(void **state)
+CASE(a_disk_has_2_38_units_at_most)
 {
 	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
 		const uint64_t bytes = ((uint64_t)1 << 38) * sizes[k], places[] = {
@@ -273,12 +276,11 @@ static void a_disk_has_2_38_units_at_most(void **state)
 		must_be_at_most(stat_of(u).meta_bytes - before, 4 << 20);
 		must_eq(ebb_units_zero(u, bytes / 3, bytes - bytes / 3), 0);
 		must_eq(ebb_units_zero(u, 0, 1 << 20), 0);
-		units_are_sound(u);
-		ebb_units_close(u);
+		close_units();
 	}
 }
 
-static void a_write_that_fails_leaves_its_unit_as_it_was(void **state)
+CASE(a_write_that_fails_leaves_its_unit_as_it_was)
 {
 	struct ebb_units *u = open_units(DISK, 32768, NULL);
 	struct rng r = { use_seed(0x22) };
@@ -325,7 +327,6 @@ static void a_write_that_fails_leaves_its_unit_as_it_was(void **state)
 	must_eq(ebb_units_zero(u, 0, DISK), 0);
 	units_are_sound(u);
 	must_eq(stat_of(u).packed_bytes, 0);
-	ebb_units_close(u);
 }
 
 /* ---- blocks ---- */
@@ -350,10 +351,15 @@ static void open_blocks(unsigned int chain)
 	must_eq(blocks_init(&blocks, &bc), 0);
 }
 
-static void close_blocks(void)
+void after_each(void)
 {
+	close_units();
+	if (!block_store)
+		return;
+	must_hold(blocks_check(&blocks));
 	blocks_destroy(&blocks);
 	ebb_close(block_store);
+	block_store = NULL;
 }
 
 static block_ref put_block(struct scratch *s, const unsigned char *p, size_t n)
@@ -367,7 +373,7 @@ static block_ref put_block(struct scratch *s, const unsigned char *p, size_t n)
 	return ref;
 }
 
-static void a_block_of_each_length_is_what_it_was(void **state)
+CASE(a_block_of_each_length_is_what_it_was)
 {
 	struct rng r = { use_seed(0xb10c) };
 	struct scratch *s;
@@ -397,12 +403,10 @@ static void a_block_of_each_length_is_what_it_was(void **state)
 		block_free(&blocks, other);
 	}
 	scratch_put(&blocks, s);
-	must_hold(blocks_check(&blocks));
-	close_blocks();
 }
 
 /* What was unpacked serves as long as no other block can have its name. */
-static void what_a_scratch_has_is_a_block_until_its_name_may_come_again(void **state)
+CASE(what_a_scratch_has_is_a_block_until_its_name_may_come_again)
 {
 	struct scratch *s;
 	block_ref ref;
@@ -422,11 +426,10 @@ static void what_a_scratch_has_is_a_block_until_its_name_may_come_again(void **s
 	host_a64_add(&blocks.made, 1);
 	must(!scratch_has(&blocks, s, ref));
 	scratch_put(&blocks, s);
-	close_blocks();
 }
 
 /* What is too large for a class of its own, and less than a page, does not take a page. */
-static void a_block_of_most_of_a_page_is_two_objects(void **state)
+CASE(a_block_of_most_of_a_page_is_two_objects)
 {
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
 	struct scratch *s;
@@ -442,7 +445,6 @@ static void a_block_of_most_of_a_page_is_two_objects(void **state)
 	must_eq(ebb_stat(block_store, &stat), 0);
 	must_be_at_most(stat.mem_used_total, at * n * 106 / 100 + 8 * PAGE_SIZE);
 	scratch_put(&blocks, s);
-	close_blocks();
 }
 
 /* Another object in the place of one of a block's. */
@@ -469,7 +471,7 @@ static void damage(struct rng *r, block_ref ref, unsigned int *slot)
 	must_eq(ebb_put(block_store, *slot, object, bytes), 0);
 }
 
-static void damaged_objects_are_no_block_or_do_not_decompress(void **state)
+CASE(damaged_objects_are_no_block_or_do_not_decompress)
 {
 	struct rng r = { use_seed(0xda) };
 	unsigned long refused = 0;
@@ -496,7 +498,6 @@ static void damaged_objects_are_no_block_or_do_not_decompress(void **state)
 	}
 	must(refused);
 	scratch_put(&blocks, s);
-	close_blocks();
 }
 
 /* ---- threads ---- */
@@ -547,7 +548,7 @@ static void *read_wholes(void *arg)
 	return NULL;
 }
 
-static void a_reader_sees_a_unit_old_or_new_and_whole(void **state)
+CASE(a_reader_sees_a_unit_old_or_new_and_whole)
 {
 	pthread_t thread[5];
 	struct timespec rest = { 0, 10000000 };
@@ -563,8 +564,6 @@ static void a_reader_sees_a_unit_old_or_new_and_whole(void **state)
 	for (unsigned int i = 0; i < ARRAY_LEN(thread); i++)
 		pthread_join(thread[i], NULL);
 	must_eq(wrong, 0);
-	units_are_sound(shared);
-	ebb_units_close(shared);
 }
 
 /* Each thread changes bytes of its own in units that all change. */
@@ -587,7 +586,7 @@ static void *change_parts(void *arg)
 	return NULL;
 }
 
-static void parts_that_threads_change_at_once_are_all_kept(void **state)
+CASE(parts_that_threads_change_at_once_are_all_kept)
 {
 	pthread_t thread[4];
 
@@ -598,75 +597,4 @@ static void parts_that_threads_change_at_once_are_all_kept(void **state)
 	for (unsigned int i = 0; i < ARRAY_LEN(thread); i++)
 		pthread_join(thread[i], NULL);
 	must_eq(wrong, 0);
-	units_are_sound(shared);
-	ebb_units_close(shared);
-}
-
-static void slot_numbers_come_in_runs_and_are_used_again(void **state)
-{
-	struct rng r = { use_seed(0x41) };
-	static u32 first[3000];
-	static unsigned char length[3000];
-	static unsigned char used[64 * 400];
-	struct runs runs;
-	unsigned int full = 0;
-
-	must_eq(runs_init(&runs, 128, sizeof(used)), 0);
-	memset(used, 0, sizeof(used));
-	for (unsigned long step = 0; step < scaled(200000); step++) {
-		size_t i = rng_below(&r, ARRAY_LEN(first));
-
-		if (length[i]) {
-			must_eq(runs_length(&runs, first[i]), length[i]);
-			memset(used + first[i] - 128, 0, length[i]);
-			runs_give(&runs, first[i]);
-			length[i] = 0;
-		} else {
-			unsigned int n = 1 + (unsigned int)rng_below(&r, RUNS_LENGTH_MAX);
-
-			if (runs_take(&runs, n, &first[i])) {
-				full++;
-				continue;
-			}
-			length[i] = (unsigned char)n;
-			must(first[i] >= 128 && first[i] - 128 + n <= sizeof(used));
-			for (unsigned int k = 0; k < n; k++)
-				must(!used[first[i] - 128 + k]++);
-		}
-		if (step % 5000 == 0)
-			must_hold(runs_check(&runs));
-	}
-	for (size_t i = 0; i < ARRAY_LEN(first); i++)
-		if (length[i])
-			runs_give(&runs, first[i]);
-	memset(length, 0, sizeof(length));
-	must_hold(runs_check(&runs));
-	must_eq(runs.numbers, 0);
-	for (u64 n = 0; n < sizeof(used); n++)
-		must_eq(runs_take(&runs, 1, &first[0]), 0);
-	must_eq(runs_take(&runs, 1, &first[0]), -ENOSPC);
-	runs_destroy(&runs);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_field_of_the_config_is_checked),
-		cmocka_unit_test(what_is_no_disk_is_refused),
-		cmocka_unit_test(runs_of_bytes_end_with_the_disk),
-		cmocka_unit_test(slot_numbers_come_in_runs_and_are_used_again),
-		cmocka_unit_test(a_block_of_each_length_is_what_it_was),
-		cmocka_unit_test(what_a_scratch_has_is_a_block_until_its_name_may_come_again),
-		cmocka_unit_test(a_block_of_most_of_a_page_is_two_objects),
-		cmocka_unit_test(damaged_objects_are_no_block_or_do_not_decompress),
-		cmocka_unit_test(random_operations_agree_with_a_plain_array),
-		cmocka_unit_test(zeros_take_nothing),
-		cmocka_unit_test(an_extent_looks_at_so_many_units_a_call),
-		cmocka_unit_test(a_disk_has_2_38_units_at_most),
-		cmocka_unit_test(a_write_that_fails_leaves_its_unit_as_it_was),
-		cmocka_unit_test(a_reader_sees_a_unit_old_or_new_and_whole),
-		cmocka_unit_test(parts_that_threads_change_at_once_are_all_kept),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,15 +57,13 @@ static void one_turn(const char *path)
 	must_eq(pthread_join(thread, NULL), 0);
 }
 
-static void a_thread_that_used_the_library_outlives_its_dlclose(void **state)
+CASE(a_thread_that_used_the_library_outlives_its_dlclose)
 {
 	const char *path = getenv("LIBEBB");
 	unsigned int i;
 
-	if (!path) {
-		print_message("# LIBEBB does not say where libebb.so is\n");
-		skip();
-	}
+	if (!path)
+		skip_because("LIBEBB does not say where libebb.so is");
 	for (i = 0; i < TURNS; i++)
 		one_turn(path);
 }
@@ -117,7 +115,7 @@ static void *use_all_copies(void *arg)
 	return NULL;
 }
 
-static void copies_of_the_library_know_nothing_of_each_other(void **state)
+CASE(copies_of_the_library_know_nothing_of_each_other)
 {
 	const char *path = getenv("LIBEBB");
 	char name[] = "/tmp/ebb-copy-XXXXXX", command[600], why[200];
@@ -126,10 +124,8 @@ static void copies_of_the_library_know_nothing_of_each_other(void **state)
 	uintptr_t i;
 	int fd;
 
-	if (!path) {
-		print_message("# LIBEBB does not say where libebb.so is\n");
-		skip();
-	}
+	if (!path)
+		skip_because("LIBEBB does not say where libebb.so is");
 	fd = mkstemp(name);
 	must(fd >= 0);
 	close(fd);
@@ -164,14 +160,4 @@ static void copies_of_the_library_know_nothing_of_each_other(void **state)
 	}
 	dlclose(lib[0]);
 	dlclose(lib[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_that_used_the_library_outlives_its_dlclose),
-		cmocka_unit_test(copies_of_the_library_know_nothing_of_each_other),
-	};
-
-	return cmocka_run_group_tests_name("unload", tests, NULL, NULL);
 }

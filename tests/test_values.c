@@ -2,7 +2,7 @@
 /* test_values.c - values under ids and keys: what was put is got. */
 #include "values_rig.h"
 
-static void each_field_of_the_config_is_checked(void **state)
+CASE(each_field_of_the_config_is_checked)
 {
 	struct ebb_values_config good, c;
 	struct ebb_values *v;
@@ -33,7 +33,7 @@ static void each_field_of_the_config_is_checked(void **state)
 #undef REFUSED
 }
 
-static void arguments_are_checked(void **state)
+CASE(arguments_are_checked)
 {
 	struct ebb_values *v = open_values(NULL), *none[] = { NULL, (void *)(intptr_t)0 };
 	struct ebb_values_stat stat = { .struct_size = sizeof(stat) }, no_size = { 0 };
@@ -89,11 +89,9 @@ static void arguments_are_checked(void **state)
 	must_eq(ebb_values_next(v, &cursor, NULL, NULL), -EINVAL);
 	must_eq(ebb_values_next(v, &cursor, &entry, NULL), -ENOENT);
 	must_eq(ebb_values_next(v, &cursor, &entry, NULL), -ENOENT);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
-static void flags_say_what_a_put_may_do(void **state)
+CASE(flags_say_what_a_put_may_do)
 {
 	struct ebb_values *v = open_values(NULL);
 	static unsigned char text[100000];
@@ -129,8 +127,6 @@ static void flags_say_what_a_put_may_do(void **state)
 	must_eq(n, 0);
 	must_eq(stat_of(v).values, 5);
 	must_eq(stat_of(v).value_bytes, 9);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
 /* ---- random operations ---- */
@@ -199,7 +195,7 @@ static void random_operations(struct ebb_values *v, struct rng *r, unsigned long
 	values_are_sound(v);
 }
 
-static void random_operations_agree_with_a_plain_table(void **state)
+CASE(random_operations_agree_with_a_plain_table)
 {
 	struct rng r = { use_seed(0x0729) };
 
@@ -213,12 +209,12 @@ static void random_operations_agree_with_a_plain_table(void **state)
 		values_are_sound(v);
 		must_eq(stat_of(v).values, 0);
 		must_eq(stat_of(v).object_bytes, 0);
-		ebb_values_close(v);
+		close_values(v);
 	}
 }
 
 /* As many buckets as at the begin, and then as many as there should be. */
-static void a_bucket_has_room_for_more_than_an_object(void **state)
+CASE(a_bucket_has_room_for_more_than_an_object)
 {
 	struct rng r = { use_seed(0x0730) };
 	struct ebb_values *v = open_values(NULL);
@@ -239,11 +235,9 @@ static void a_bucket_has_room_for_more_than_an_object(void **state)
 	for (uint32_t i = 0; i < NAMES; i++)
 		get_and_compare(v, i);
 	iterate_and_compare(v);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
-static void a_value_of_a_gigabyte_is_kept(void **state)
+CASE(a_value_of_a_gigabyte_is_kept)
 {
 	const size_t bytes = (size_t)scaled(1024) << 20;
 	struct ebb_value_reader *reader;
@@ -268,10 +262,9 @@ static void a_value_of_a_gigabyte_is_kept(void **state)
 	ebb_value_reader_close(reader);
 	values_are_sound(v);
 	must_eq(stat_of(v).object_bytes, 0);
-	ebb_values_close(v);
 }
 
-static void a_reader_keeps_what_was_there_when_it_was_opened(void **state)
+CASE(a_reader_keeps_what_was_there_when_it_was_opened)
 {
 	static const size_t sizes[] = { 0, 100, 3000, 60000, 300000 };
 	struct ebb_values *v = open_values(NULL);
@@ -296,12 +289,11 @@ static void a_reader_keeps_what_was_there_when_it_was_opened(void **state)
 		values_are_sound(v);
 		must_eq(stat_of(v).object_bytes, 0);
 	}
-	ebb_values_close(v);
 }
 
 /* ---- a limit on memory ---- */
 
-static void at_the_limit_nothing_is_lost_and_deletes_succeed(void **state)
+CASE(at_the_limit_nothing_is_lost_and_deletes_succeed)
 {
 	struct ebb_values *v = open_values(NULL);
 	struct ebb_stat stat = { .struct_size = sizeof(stat) };
@@ -335,8 +327,6 @@ static void at_the_limit_nothing_is_lost_and_deletes_succeed(void **state)
 	}
 	for (uint32_t i = 0; i < NAMES; i++)
 		get_and_compare(v, i);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
 /* What was deleted a moment ago is held back: a put that needs its place gets it. */
@@ -350,7 +340,7 @@ static void what_was_deleted_makes_room(uint32_t flags)
 
 	ebb_values_config_init(&cfg);
 	cfg.flags = flags;
-	must_eq(ebb_values_open(&v, &cfg), 0);
+	v = open_values_of(&cfg);
 
 	fill(value, 100000, 0);
 	for (unsigned long turn = 0; turn < scaled(20); turn++) {
@@ -369,11 +359,10 @@ static void what_was_deleted_makes_room(uint32_t flags)
 		for (; more >= 100; more--)
 			must_eq(ebb_values_delete(v, more), 0);
 	}
-	values_are_sound(v);
-	ebb_values_close(v);
+	close_values(v);
 }
 
-static void at_the_limit_what_was_deleted_makes_room(void **state)
+CASE(at_the_limit_what_was_deleted_makes_room)
 {
 	what_was_deleted_makes_room(0);
 	what_was_deleted_makes_room(EBB_NO_COMPACT);
@@ -388,7 +377,7 @@ static u64 all_meta(struct ebb_values *v)
 }
 
 /* The slots of buckets and of blocks: the tables of both become smaller, without a call. */
-static void tables_become_smaller_after_deletes(void **state)
+CASE(tables_become_smaller_after_deletes)
 {
 	/* A table of buckets of some 14 pages, and one of blocks of 40. */
 	const u64 small = 14 * HOST_USER_PART * 7, blocks = 40 * HOST_USER_PART;
@@ -423,13 +412,11 @@ static void tables_become_smaller_after_deletes(void **state)
 		must_eq(ebb_values_get(v, id, got, sizeof(got), &n), 0);
 		must(n == 80 && !memcmp(got, value + id % 100000, n));
 	}
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
 /* ---- pieces ---- */
 
-static void a_hash_of_an_id_leads_back_to_it(void **state)
+CASE(a_hash_of_an_id_leads_back_to_it)
 {
 	struct rng r = { use_seed(1) };
 	struct hash_secret s;
@@ -446,7 +433,7 @@ static void a_hash_of_an_id_leads_back_to_it(void **state)
 }
 
 /* A cursor stands at a hash, and counts what has the same one. */
-static void an_id_and_a_key_of_one_hash_are_both_named(void **state)
+CASE(an_id_and_a_key_of_one_hash_are_both_named)
 {
 	struct ebb_values *v = open_values(NULL);
 	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
@@ -465,11 +452,10 @@ static void an_id_and_a_key_of_one_hash_are_both_named(void **state)
 	}
 	must_eq(keys, 1);
 	must_eq(ids, 1);
-	ebb_values_close(v);
 }
 
 /* SipHash-1-3 of 0, 1, 2 ..., as its authors' program has it, with the key 0, 1, ... 15. */
-static void keys_are_hashed_by_siphash_1_3(void **state)
+CASE(keys_are_hashed_by_siphash_1_3)
 {
 	static const struct hash_secret s = { 0x0706050403020100, 0x0f0e0d0c0b0a0908 };
 	unsigned char in[16];
@@ -479,25 +465,4 @@ static void keys_are_hashed_by_siphash_1_3(void **state)
 	must(hash_key(&s, in, 0) == 0xabac0158050fc4dc);
 	must(hash_key(&s, in, 1) == 0xc9f49bf37d57ca93);
 	must(hash_key(&s, in, 8) != hash_key(&s, in, 9));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_field_of_the_config_is_checked),
-		cmocka_unit_test(arguments_are_checked),
-		cmocka_unit_test(a_hash_of_an_id_leads_back_to_it),
-		cmocka_unit_test(an_id_and_a_key_of_one_hash_are_both_named),
-		cmocka_unit_test(keys_are_hashed_by_siphash_1_3),
-		cmocka_unit_test(flags_say_what_a_put_may_do),
-		cmocka_unit_test(random_operations_agree_with_a_plain_table),
-		cmocka_unit_test(a_bucket_has_room_for_more_than_an_object),
-		cmocka_unit_test(a_reader_keeps_what_was_there_when_it_was_opened),
-		cmocka_unit_test(a_value_of_a_gigabyte_is_kept),
-		cmocka_unit_test(at_the_limit_nothing_is_lost_and_deletes_succeed),
-		cmocka_unit_test(at_the_limit_what_was_deleted_makes_room),
-		cmocka_unit_test(tables_become_smaller_after_deletes),
-	};
-
-	return cmocka_run_group_tests_name("values", tests, NULL, NULL);
 }

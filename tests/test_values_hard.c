@@ -65,7 +65,7 @@ static void delete_seven(void)
 }
 
 /* The look comes first, so nothing is packed and stored in vain. */
-static void a_put_that_is_refused_stores_nothing(void **state)
+CASE(a_put_that_is_refused_stores_nothing)
 {
 	struct ebb_values *v = open_values(NULL);
 	unsigned long before, looks;
@@ -103,12 +103,10 @@ static void a_put_that_is_refused_stores_nothing(void **state)
 	before_put = delete_seven;
 	must_eq(ebb_values_put(v, 7, value, 200000, EBB_PUT_REPLACE), -ENOENT);
 	must_eq(stat_of(v).values, 3002);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
 /* What was unpacked as far as it went is in the reader's buffer then. */
-static void a_reader_that_met_a_damaged_block_reads_the_others(void **state)
+CASE(a_reader_that_met_a_damaged_block_reads_the_others)
 {
 	struct ebb_values *v = open_values(NULL);
 	struct ebb_value_reader *reader;
@@ -125,7 +123,6 @@ static void a_reader_that_met_a_damaged_block_reads_the_others(void **state)
 	must_eq(ebb_value_read(reader, 500, is, sizeof(is), &n), 0);
 	must(n == sizeof(is) && !memcmp(is, value + 500, n));
 	ebb_value_reader_close(reader);
-	ebb_values_close(v);
 }
 
 /* ---- short of memory ---- */
@@ -145,7 +142,7 @@ static bool at_the_last(void)
 }
 
 /* Whichever object of its blocks, leaves, map or bucket fails, nothing of a large value stays. */
-static void each_put_of_a_large_value_may_fail(void **state)
+CASE(each_put_of_a_large_value_may_fail)
 {
 	struct ebb_values *v = open_values(NULL);
 	unsigned int n;
@@ -167,8 +164,6 @@ static void each_put_of_a_large_value_may_fail(void **state)
 	must(n > 7);
 	must_eq(ebb_values_delete(v, 1), 0);
 	must_eq(stat_of(v).object_bytes, 0);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
 /*
@@ -197,7 +192,7 @@ static bool at_random(void)
 
 /* A third of the library's own puts fail: of blocks, of maps, of buckets that are split. */
 __no_context_analysis        /* it has the lock for some of its turns */
-static void whatever_put_fails_all_is_as_it_was(void **state)
+CASE(whatever_put_fails_all_is_as_it_was)
 {
 	struct ebb_values *v = open_values(NULL);
 	unsigned long failed = 0, steps = scaled(40000);
@@ -232,8 +227,6 @@ static void whatever_put_fails_all_is_as_it_was(void **state)
 	for (uint32_t i = 0; i < NAMES; i++)
 		get_and_compare(v, i);
 	iterate_and_compare(v);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
 /* The third put of a put of a small value is the last of a split. */
@@ -244,7 +237,7 @@ static bool last_of_a_split(void)
 	return ++nth_put == 3;
 }
 
-static void copies_that_splits_left_behind_stay_dead(void **state)
+CASE(copies_that_splits_left_behind_stay_dead)
 {
 	struct ebb_values *v = open_values(NULL);
 	uint64_t most;
@@ -276,10 +269,9 @@ static void copies_that_splits_left_behind_stay_dead(void **state)
 		for (uint32_t i = 0; i < NAMES; i++)
 			get_and_compare(v, i);
 	}
-	ebb_values_close(v);
 }
 
-static void whatever_allocation_fails_all_is_as_it_was(void **state)
+CASE(whatever_allocation_fails_all_is_as_it_was)
 {
 	struct ebb_values_config cfg;
 	struct ebb_values *v = NULL;
@@ -299,7 +291,7 @@ static void whatever_allocation_fails_all_is_as_it_was(void **state)
 		must(!err || err == -ENOMEM);
 		ebb_values_close(v);
 	}
-	must_eq(ebb_values_open(&v, &cfg), 0);
+	v = open_values_of(&cfg);
 	memset(want, 0, sizeof(want));
 	for (unsigned long step = 0; step < scaled(20000); step++) {
 		uint32_t i = (uint32_t)rng_below(&r, NAMES);
@@ -319,16 +311,9 @@ static void whatever_allocation_fails_all_is_as_it_was(void **state)
 	for (uint32_t i = 0; i < NAMES; i++)
 		get_and_compare(v, i);
 	iterate_and_compare(v);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
-static bool fail_always(void)
-{
-	return true;
-}
-
-static void who_lets_go_needs_no_memory_for_a_scratch(void **state)
+CASE(who_lets_go_needs_no_memory_for_a_scratch)
 {
 	struct ebb_values *v = open_values(NULL);
 	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
@@ -343,7 +328,7 @@ static void who_lets_go_needs_no_memory_for_a_scratch(void **state)
 	/* The one that is idle, and whatever comes after it: others would wait for them now. */
 	for (n = 0; n < 20; n++)
 		taken[n] = scratch_get(&v->blocks);
-	host_user_fail = fail_always;
+	host_user_fail = always;
 	must_eq(ebb_values_next(v, &cursor, &entry, NULL), 0);
 	must_eq(ebb_values_delete(v, 1), 0);
 	ebb_value_reader_close(reader);
@@ -352,7 +337,6 @@ static void who_lets_go_needs_no_memory_for_a_scratch(void **state)
 		scratch_put(&v->blocks, taken[i]);
 	values_are_sound(v);
 	must_eq(stat_of(v).object_bytes, 0);
-	ebb_values_close(v);
 }
 
 /* ---- what others do ---- */
@@ -410,7 +394,7 @@ static void others_act(void)
 	many = !many;
 }
 
-static void between_two_looks_anything_may_happen(void **state)
+CASE(between_two_looks_anything_may_happen)
 {
 	struct ebb_values_entry entry = { .struct_size = sizeof(entry) };
 	static unsigned char mine[200008], other[200008];
@@ -446,8 +430,6 @@ static void between_two_looks_anything_may_happen(void **state)
 		must_eq(seen, SHARED);
 	}
 	meanwhile = NULL;
-	values_are_sound(shared);
-	ebb_values_close(shared);
 }
 
 /* Some names are always there; the others come and go, and have the table grow and shrink. */
@@ -530,7 +512,7 @@ static void *read_values(void *arg)
 	return NULL;
 }
 
-static void who_gets_a_value_sees_it_old_or_new_and_whole(void **state)
+CASE(who_gets_a_value_sees_it_old_or_new_and_whole)
 {
 	void *(*const does[])(void *) = { change_values, change_values, get_values, get_values,
 					  read_values };
@@ -550,23 +532,4 @@ static void who_gets_a_value_sees_it_old_or_new_and_whole(void **state)
 	for (unsigned int i = 0; i < ARRAY_LEN(does); i++)
 		pthread_join(thread[i], NULL);
 	must_eq(wrong, 0);
-	values_are_sound(shared);
-	ebb_values_close(shared);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_put_that_is_refused_stores_nothing),
-		cmocka_unit_test(a_reader_that_met_a_damaged_block_reads_the_others),
-		cmocka_unit_test(copies_that_splits_left_behind_stay_dead),
-		cmocka_unit_test(whatever_allocation_fails_all_is_as_it_was),
-		cmocka_unit_test(each_put_of_a_large_value_may_fail),
-		cmocka_unit_test(whatever_put_fails_all_is_as_it_was),
-		cmocka_unit_test(between_two_looks_anything_may_happen),
-		cmocka_unit_test(who_lets_go_needs_no_memory_for_a_scratch),
-		cmocka_unit_test(who_gets_a_value_sees_it_old_or_new_and_whole),
-	};
-
-	return cmocka_run_group_tests_name("values_hard", tests, NULL, NULL);
 }

@@ -16,12 +16,6 @@
 #define SOURCE_BYTES ((size_t)4 << 20)
 #define WAIT_NS ((u64)60 * 1000000000) /* a tick comes ten times a second */
 
-#if defined(HOST_USER_TSAN) || defined(HOST_USER_ASAN)
-#define SHADOWED true
-#else
-#define SHADOWED false
-#endif
-
 /* Values of least to most bytes. */
 struct kind {
 	const char *name;
@@ -43,7 +37,7 @@ static const struct kind kinds[] = {
 static unsigned char source[SOURCE_BYTES];
 
 /* Pieces of all kinds of data, so that what is cut out of them packs to a half in the mean. */
-static void make_source(void)
+void before_all(void)
 {
 	struct rng r = { use_seed(47) };
 	size_t at, n;
@@ -134,7 +128,7 @@ static u64 fresh_bytes(const struct kind *k)
 	must_eq(ebb_compact(ebb_values_store(v), NULL), 0);
 	must_eq(ebb_trim(ebb_values_store(v), NULL), 0);
 	bytes = bytes_of(v);
-	ebb_values_close(v);
+	close_values(v);
 	return bytes;
 }
 
@@ -171,7 +165,7 @@ static bool is_held_to_it(void)
 	return PAGE_SHIFT == 12;
 }
 
-static void the_live_need_what_they_would_need_alone(void **state)
+CASE(the_live_need_what_they_would_need_alone)
 {
 	for (unsigned int i = 0; i < ARRAY_LEN(kinds); i++) {
 		struct kind k = kinds[i];
@@ -195,8 +189,7 @@ static void the_live_need_what_they_would_need_alone(void **state)
 			must_be_at_most(left, most);
 		}
 		compare_values(v, &k);
-		values_are_sound(v);
-		ebb_values_close(v);
+		close_values(v);
 	}
 }
 
@@ -219,7 +212,7 @@ void __wrap_shrink_look(struct shrink *sh, u64 room)
 	WRITE_ONCE(sh->sparse, (u64)0);
 }
 
-static void what_a_pass_among_deletes_found_is_not_believed_after_them(void **state)
+CASE(what_a_pass_among_deletes_found_is_not_believed_after_them)
 {
 	struct kind k = kinds[0];
 	struct ebb_values *v = open_values(NULL);
@@ -241,8 +234,6 @@ static void what_a_pass_among_deletes_found_is_not_believed_after_them(void **st
 	left = wait_for(bytes_of, v, most);
 	if (is_held_to_it() && !SHADOWED)
 		must_be_at_most(left, most);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
 /* ---- what the system says ---- */
@@ -288,30 +279,16 @@ static u64 resident_of(const struct kind *k, u64 most)
 	return bytes;
 }
 
-static void the_system_has_the_memory_back(void **state)
+CASE(the_system_has_the_memory_back)
 {
 	const struct kind *k = &kinds[0];
 	u64 fresh, left;
 
-	if (SHADOWED || !is_held_to_it() || !anonymous_bytes()) {
-		printf("# skipped: this build, or this system, does not tell what is resident\n");
-		skip();
-	}
+	if (SHADOWED || !is_held_to_it() || !anonymous_bytes())
+		skip_because("skipped: this build, or this system, does not tell what is resident");
 	fresh = resident_of(k, 0);
 	left = resident_of(k, fresh / 100 * 115);
 	printf("# resident: %.1f MiB, put anew %.1f\n", (double)left / 1048576,
 	       (double)fresh / 1048576);
 	must_be_at_most(left, fresh / 100 * 115);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_live_need_what_they_would_need_alone),
-		cmocka_unit_test(what_a_pass_among_deletes_found_is_not_believed_after_them),
-		cmocka_unit_test(the_system_has_the_memory_back),
-	};
-
-	make_source();
-	return cmocka_run_group_tests_name("values_memory", tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void seal(unsigned char *f, size_t n)
 	memcpy(f + SUM_AT, &sum, sizeof(sum));
 }
 
-static void a_packed_value_goes_to_another_table_as_it_is(void **state)
+CASE(a_packed_value_goes_to_another_table_as_it_is)
 {
 	for (unsigned int c = 0; ebb_codec_name(c); c++) {
 		struct ebb_values *from = open_values(ebb_codec_name(c));
@@ -74,13 +74,13 @@ static void a_packed_value_goes_to_another_table_as_it_is(void **state)
 		must_eq(stat_of(from).value_bytes, stat_of(to).value_bytes);
 		values_are_sound(from);
 		values_are_sound(to);
-		ebb_values_close(from);
-		ebb_values_close(to);
+		close_values(from);
+		close_values(to);
 	}
 }
 
 /* Values of several blocks, under each unit; and one unit's form in another one's table. */
-static void a_unit_is_what_is_compressed_together(void **state)
+CASE(a_unit_is_what_is_compressed_together)
 {
 	static const uint32_t units[] = { 16384, 32768, 65536 };
 	struct ebb_values *v[ARRAY_LEN(units)], *other_unit;
@@ -92,9 +92,9 @@ static void a_unit_is_what_is_compressed_together(void **state)
 	for (unsigned int u = 0; u < ARRAY_LEN(units); u++) {
 		ebb_values_config_init(&cfg);
 		cfg.unit_bytes = units[u];
-		must_eq(ebb_values_open(&v[u], &cfg), 0);
+		v[u] = open_values_of(&cfg);
 		cfg.unit_bytes = units[(u + 1) % ARRAY_LEN(units)];
-		must_eq(ebb_values_open(&other_unit, &cfg), 0);
+		other_unit = open_values_of(&cfg);
 		for (unsigned int i = 0; i < ARRAY_LEN(sizes); i++) {
 			fill(value, sizes[i], i * 5 + 2);
 			must_eq(ebb_values_put(v[u], i, value, sizes[i], 0), 0);
@@ -117,14 +117,14 @@ static void a_unit_is_what_is_compressed_together(void **state)
 		}
 		packed[u] = stat_of(v[u]).packed_bytes;
 		values_are_sound(v[u]);
-		ebb_values_close(other_unit);
+		close_values(other_unit);
 	}
 	must(packed[0] > packed[2]);
 	for (unsigned int u = 0; u < ARRAY_LEN(units); u++)
-		ebb_values_close(v[u]);
+		close_values(v[u]);
 }
 
-static void keys_and_flags_are_those_of_other_puts(void **state)
+CASE(keys_and_flags_are_those_of_other_puts)
 {
 	struct ebb_values *v = open_values(NULL);
 	size_t n, m;
@@ -140,11 +140,9 @@ static void keys_and_flags_are_those_of_other_puts(void **state)
 	must_eq(ebb_values_get_key(v, "new", 3, got, LONGEST, &m), 0);
 	must(m == 1000 && !memcmp(got, value, m));
 	must_eq(stat_of(v).values, 2);
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
-static void arguments_are_checked(void **state)
+CASE(arguments_are_checked)
 {
 	struct ebb_values *v = open_values(NULL);
 	uint64_t size;
@@ -168,7 +166,6 @@ static void arguments_are_checked(void **state)
 	must_eq(m, 5);
 	must_eq(ebb_packed_size(NULL, n, &size), -EINVAL);
 	must_eq(ebb_packed_size(form, n, NULL), -EINVAL);
-	ebb_values_close(v);
 }
 
 /* ---- damage ---- */
@@ -184,7 +181,7 @@ static void refused(struct ebb_values *v, size_t n, int err)
 	must(before.values == after.values && before.packed_bytes == after.packed_bytes);
 }
 
-static void any_damage_is_told_and_changes_nothing(void **state)
+CASE(any_damage_is_told_and_changes_nothing)
 {
 	struct ebb_values *v = open_values("zstd");
 	struct rng r = { use_seed(1) };
@@ -207,11 +204,9 @@ static void any_damage_is_told_and_changes_nothing(void **state)
 		refused(v, n + 1, -EUCLEAN);
 		must_eq(ebb_values_put_packed(v, 5, form, n, 0), 0);
 	}
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
-static void a_form_of_another_codec_or_version_is_not_supported(void **state)
+CASE(a_form_of_another_codec_or_version_is_not_supported)
 {
 	struct ebb_values *lz4 = open_values("lz4"), *zstd = open_values("zstd");
 	uint64_t size;
@@ -230,12 +225,10 @@ static void a_form_of_another_codec_or_version_is_not_supported(void **state)
 	form[25] = 1;           /* the size of a piece: 256 */
 	seal(form, n);
 	refused(lz4, n, -ENOTSUP);
-	ebb_values_close(lz4);
-	ebb_values_close(zstd);
 }
 
 /* Who knows the sum can make up what he likes: the library stays whole. */
-static void a_form_that_lies_with_the_right_sum_harms_nothing(void **state)
+CASE(a_form_that_lies_with_the_right_sum_harms_nothing)
 {
 	struct rng r = { use_seed(2) };
 	unsigned long kept = 0, not_kept = 0;
@@ -269,15 +262,14 @@ static void a_form_that_lies_with_the_right_sum_harms_nothing(void **state)
 			     err == -ENOSPC);
 			must_eq(room[bytes], 0x77);
 		}
-		values_are_sound(v);
-		ebb_values_close(v);
+		close_values(v);
 	}
 	must(kept && not_kept);
 }
 
 /* ---- no memory, and other threads ---- */
 
-static void a_put_that_finds_no_room_leaves_the_value_as_it_was(void **state)
+CASE(a_put_that_finds_no_room_leaves_the_value_as_it_was)
 {
 	struct ebb_values *v = open_values(NULL);
 	size_t n, m;
@@ -292,8 +284,6 @@ static void a_put_that_finds_no_room_leaves_the_value_as_it_was(void **state)
 	must_eq(ebb_values_read_packed(v, 1, other, sizeof(other), &m), 0);
 	must_eq(ebb_values_get(v, 2, got, LONGEST, &m), 0);
 	must(m == 3 && !memcmp(got, "old", 3));
-	values_are_sound(v);
-	ebb_values_close(v);
 }
 
 static unsigned char letters[2][200000];
@@ -310,7 +300,7 @@ static void *replace(void *arg)
 	return NULL;
 }
 
-static void a_form_is_of_one_moment(void **state)
+CASE(a_form_is_of_one_moment)
 {
 	struct ebb_values *v = open_values(NULL);
 	pthread_t thread;
@@ -326,23 +316,4 @@ static void a_form_is_of_one_moment(void **state)
 		must(!memcmp(letters[1], letters[1] + 1, m - 1));
 	}
 	pthread_join(thread, NULL);
-	values_are_sound(v);
-	ebb_values_close(v);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arguments_are_checked),
-		cmocka_unit_test(a_packed_value_goes_to_another_table_as_it_is),
-		cmocka_unit_test(a_unit_is_what_is_compressed_together),
-		cmocka_unit_test(keys_and_flags_are_those_of_other_puts),
-		cmocka_unit_test(any_damage_is_told_and_changes_nothing),
-		cmocka_unit_test(a_form_of_another_codec_or_version_is_not_supported),
-		cmocka_unit_test(a_form_that_lies_with_the_right_sum_harms_nothing),
-		cmocka_unit_test(a_put_that_finds_no_room_leaves_the_value_as_it_was),
-		cmocka_unit_test(a_form_is_of_one_moment),
-	};
-
-	return cmocka_run_group_tests_name("values_packed", tests, NULL, NULL);
 }

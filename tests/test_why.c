@@ -59,7 +59,7 @@ static void cache_init(struct ebb_cache_config *cfg)
 	cfg->capacity = 64 << 20;
 }
 
-static void a_configuration_with_a_wrong_field_names_it(void **state)
+CASE(a_configuration_with_a_wrong_field_names_it)
 {
 	WRONG_FIELD(store_, slots, 0, "slots 0: expected 1 to 2^32 - 1");
 	WRONG_FIELD(store_, slots, (u64)1 << 32, "slots 4294967296: expected 1 to 2^32 - 1");
@@ -76,7 +76,7 @@ static void a_configuration_with_a_wrong_field_names_it(void **state)
 	WRONG_FIELD(cache_, flags, 0x80, "flags 0x80: has bits that this version does not know");
 }
 
-static void a_call_with_a_wrong_argument_names_it(void **state)
+CASE(a_call_with_a_wrong_argument_names_it)
 {
 	struct ebb_cache_config cache_cfg;
 	struct ebb_values_config values_cfg;
@@ -121,7 +121,7 @@ static void *says_nothing(void *arg)
 	return NULL;
 }
 
-static void a_reason_is_its_threads(void **state)
+CASE(a_reason_is_its_threads)
 {
 	pthread_t t;
 
@@ -129,15 +129,4 @@ static void a_reason_is_its_threads(void **state)
 	must_eq(pthread_create(&t, NULL, says_nothing, NULL), 0);
 	must_eq(pthread_join(t, NULL), 0);
 	assert_string_equal(ebb_why(), "this is no open store");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_configuration_with_a_wrong_field_names_it),
-		cmocka_unit_test(a_call_with_a_wrong_argument_names_it),
-		cmocka_unit_test(a_reason_is_its_threads),
-	};
-
-	return cmocka_run_group_tests_name("why", tests, NULL, NULL);
 }

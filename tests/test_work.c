@@ -95,7 +95,8 @@ static void count_run(struct host_work *w)
 	__atomic_fetch_sub(&it->in, 1, __ATOMIC_ACQ_REL);
 }
 
-static int items(void **state)
+/* For a case that begins with it; clean_up() ends them. */
+static void items(void)
 {
 	unsigned int i;
 
@@ -103,19 +104,18 @@ static int items(void **state)
 	must(item != NULL);
 	for (i = 0; i < WORKS; i++)
 		must_eq(host_work_init(&item[i].work, count_run, 0), 0);
-	return 0;
 }
 
-static int no_items(void **state)
+void clean_up(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < WORKS; i++)
+	for (i = 0; item && i < WORKS; i++)
 		host_work_destroy(&item[i].work);
 	free(item);
+	item = NULL;
 	host_user_idle_ns = 10000 * MS;
 	run_us = 0;
-	return 0;
 }
 
 static u32 runs_of(const struct item *it)
@@ -140,10 +140,11 @@ static void wait_for_runs(u64 runs)
 
 /* ---- cases ---- */
 
-static void a_thousand_items_share_a_few_threads(void **state)
+CASE(a_thousand_items_share_a_few_threads)
 {
 	unsigned int i, most = 0, n;
 
+	items();
 	must_eq(threads_named("ebb-"), 0);
 	for (i = 0; i < WORKS; i++) {
 		host_work_queue(&item[i].work);
@@ -162,11 +163,12 @@ static u64 delay_of(unsigned int i)
 	return i * 37 % 100 + 1;
 }
 
-static void a_delay_is_kept_and_the_earlier_time_wins(void **state)
+CASE(a_delay_is_kept_and_the_earlier_time_wins)
 {
 	u64 begun = ktime_get_ns();
 	unsigned int i, k;
 
+	items();
 	/* In an order that is not theirs. */
 	for (i = 0; i < 100; i++)
 		host_work_queue_delayed(&item[i].work, delay_of(i) * 1000);
@@ -187,8 +189,9 @@ static void a_delay_is_kept_and_the_earlier_time_wins(void **state)
 		must_eq(runs_of(&item[i]), 1);
 }
 
-static void a_flush_cuts_a_delay_short(void **state)
+CASE(a_flush_cuts_a_delay_short)
 {
+	items();
 	host_work_queue_delayed(&item[0].work, 3600ull * 1000000);
 	host_work_queue_delayed(&item[1].work, 3600ull * 1000000);
 	host_work_flush(&item[0].work);
@@ -231,11 +234,12 @@ static void *queue_and_flush(void *arg)
 	return NULL;
 }
 
-static void an_item_runs_once_at_a_time_and_no_queuing_is_lost(void **state)
+CASE(an_item_runs_once_at_a_time_and_no_queuing_is_lost)
 {
 	pthread_t id[4];
 	unsigned int i;
 
+	items();
 	use_seed(0x776f726b);
 	run_us = 50;
 	for (i = 0; i < 4; i++)
@@ -252,10 +256,11 @@ static void an_item_runs_once_at_a_time_and_no_queuing_is_lost(void **state)
 	must_be_at_most(threads_named("ebb-"), most_threads());
 }
 
-static void without_threads_callers_run_what_is_due(void **state)
+CASE(without_threads_callers_run_what_is_due)
 {
 	unsigned int i;
 
+	items();
 	WRITE_ONCE(none_can_be_made, true);
 	for (i = 0; i < WORKS; i++)
 		host_work_queue_delayed(&item[i].work, i % 2 ? 0 : 1000000);
@@ -274,11 +279,12 @@ static void without_threads_callers_run_what_is_due(void **state)
 	wait_for_runs(WORKS);
 }
 
-static void threads_without_work_end(void **state)
+CASE(threads_without_work_end)
 {
 	u64 end = ktime_get_ns() + 60000 * MS;
 	unsigned int turn;
 
+	items();
 	WRITE_ONCE(host_user_idle_ns, 5 * MS);
 	/* More often than there are places for threads. */
 	for (turn = 1; turn <= 80; turn++) {
@@ -298,8 +304,9 @@ static void slow(struct host_work *w)
 	count_run(w);
 }
 
-static void what_is_queued_in_a_run_runs_after_it(void **state)
+CASE(what_is_queued_in_a_run_runs_after_it)
 {
+	items();
 	run_us = 20000;
 	host_work_queue(&item[0].work);
 	while (!READ_ONCE(item[0].ran_at))
@@ -309,7 +316,7 @@ static void what_is_queued_in_a_run_runs_after_it(void **state)
 	must_eq(item[0].twice, 0);
 }
 
-static void destroying_waits_for_what_runs_and_cancels_the_rest(void **state)
+CASE(destroying_waits_for_what_runs_and_cancels_the_rest)
 {
 	struct item *it = calloc(1, sizeof(*it));
 
@@ -328,11 +335,12 @@ static void destroying_waits_for_what_runs_and_cancels_the_rest(void **state)
 	free(it);
 }
 
-static void one_that_takes_long_holds_up_no_timer(void **state)
+CASE(one_that_takes_long_holds_up_no_timer)
 {
 	struct item *it = calloc(1, sizeof(*it));
 	u64 begun;
 
+	items();
 	must(it != NULL);
 	must_eq(host_work_init(&it->work, slow, 0), 0);
 	begun = ktime_get_ns();
@@ -354,11 +362,12 @@ static void hangs(struct host_work *w)
 }
 
 /* Each waits for a disk of its own, however many there are; what others queue runs. */
-static void slow_items_that_hang_hold_up_nobody(void **state)
+CASE(slow_items_that_hang_hold_up_nobody)
 {
 	unsigned int n = most_threads() + 67, i;
 	struct item *it = calloc(n, sizeof(*it));
 
+	items();
 	must(it != NULL);
 	WRITE_ONCE(hang, 1);
 	for (i = 0; i < n; i++) {
@@ -382,7 +391,7 @@ static void slow_items_that_hang_hold_up_nobody(void **state)
 
 #define STORES 20
 
-static void stores_share_threads_and_leave_none(void **state)
+CASE(stores_share_threads_and_leave_none)
 {
 	struct ebb_store *store[STORES];
 	static char page[PAGE_SIZE];
@@ -419,7 +428,7 @@ ZSTD_CCtx *__wrap_ZSTD_createCCtx_advanced(ZSTD_customMem memory)
 	return __real_ZSTD_createCCtx_advanced(memory);
 }
 
-static void stores_share_codec_contexts(void **state)
+CASE(stores_share_codec_contexts)
 {
 	struct ebb_store *store[ZSTD_STORES];
 	static char page[PAGE_SIZE];
@@ -443,7 +452,7 @@ static void stores_share_codec_contexts(void **state)
 	must_be_at_most(contexts, ZSTD_STORES / 4);
 }
 
-static void no_thread_is_made_with_a_stream_in_hand(void **state)
+CASE(no_thread_is_made_with_a_stream_in_hand)
 {
 	const struct codec_params params = { .level = codec_lz4.default_level };
 	struct lazy_streams lazy;
@@ -463,32 +472,4 @@ static void no_thread_is_made_with_a_stream_in_hand(void **state)
 	print_message("# %u streams seen free as a thread was made\n", made);
 	must(made || t->n == 1);
 	lazy_destroy(&lazy);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_thousand_items_share_a_few_threads, items,
-						no_items),
-		cmocka_unit_test_setup_teardown(a_delay_is_kept_and_the_earlier_time_wins, items,
-						no_items),
-		cmocka_unit_test_setup_teardown(a_flush_cuts_a_delay_short, items, no_items),
-		cmocka_unit_test_setup_teardown(an_item_runs_once_at_a_time_and_no_queuing_is_lost,
-						items, no_items),
-		cmocka_unit_test_setup_teardown(what_is_queued_in_a_run_runs_after_it, items,
-						no_items),
-		cmocka_unit_test_setup_teardown(without_threads_callers_run_what_is_due, items,
-						no_items),
-		cmocka_unit_test_setup_teardown(threads_without_work_end, items, no_items),
-		cmocka_unit_test(destroying_waits_for_what_runs_and_cancels_the_rest),
-		cmocka_unit_test_setup_teardown(one_that_takes_long_holds_up_no_timer, items,
-						no_items),
-		cmocka_unit_test_setup_teardown(slow_items_that_hang_hold_up_nobody, items,
-						no_items),
-		cmocka_unit_test(stores_share_threads_and_leave_none),
-		cmocka_unit_test(stores_share_codec_contexts),
-		cmocka_unit_test(no_thread_is_made_with_a_stream_in_hand),
-	};
-
-	return cmocka_run_group_tests_name("work", tests, NULL, NULL);
 }

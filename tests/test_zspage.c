@@ -25,6 +25,13 @@ static void close_table(void)
 {
 	zspage_table_destroy(&table);
 	source_close(&source);
+	group = NULL;
+}
+
+void after_each(void)
+{
+	if (group)
+		close_table();
 }
 
 /* A descriptor that remembers its place in id[]. */
@@ -82,7 +89,7 @@ static u64 leaves(void)
 
 /* ---- the tests ---- */
 
-static void descriptors_are_given_back_in_any_number(void **state)
+CASE(descriptors_are_given_back_in_any_number)
 {
 	unsigned int n;
 
@@ -96,10 +103,9 @@ static void descriptors_are_given_back_in_any_number(void **state)
 	free_some(0, n);
 	must_eq(host_a64_read(&table.chunks), 0);
 	must(zspage_table_is_tidy(&table));
-	close_table();
 }
 
-static void a_batch_goes_back_to_the_groups_it_came_from(void **state)
+CASE(a_batch_goes_back_to_the_groups_it_came_from)
 {
 	struct zspage_group *other;
 
@@ -113,10 +119,9 @@ static void a_batch_goes_back_to_the_groups_it_came_from(void **state)
 	free_some(0, 40);
 	must_eq(zspage_table_pages(&table), 0);
 	must(zspage_table_is_tidy(&table));
-	close_table();
 }
 
-static void numbers_that_came_back_are_used_before_fresh_ones(void **state)
+CASE(numbers_that_came_back_are_used_before_fresh_ones)
 {
 	unsigned int each, i;
 	u32 fresh;
@@ -141,7 +146,6 @@ static void numbers_that_came_back_are_used_before_fresh_ones(void **state)
 	must_eq(group->fresh, fresh + 1);
 	free_some(0, 11 * each);
 	must_eq(zspage_table_pages(&table), 0);
-	close_table();
 }
 
 /* The first chunk number of leaf i, which is a page, and of mid i. */
@@ -171,7 +175,7 @@ static void make_across(u64 first, unsigned int *known)
  * Chunk numbers from before and after where leaves and mids begin, as far as there are numbers;
  * what was found once is found ever after, by the map that a class has from the beginning.
  */
-static void every_number_is_found_while_the_directory_grows(void **state)
+CASE(every_number_is_found_while_the_directory_grows)
 {
 	const struct zspage_map *map = &maps[0];
 	unsigned int known = 0, i;
@@ -200,11 +204,10 @@ static void every_number_is_found_while_the_directory_grows(void **state)
 	free_some(0, known);
 	must_eq(host_a64_read(&table.chunks), 0);
 	must_eq(zspage_table_pages(&table), leaves());
-	close_table();
 }
 
 /* Who may not wait as well: pages are all that it takes. */
-static void a_directory_grows_for_who_may_not_wait(void **state)
+CASE(a_directory_grows_for_who_may_not_wait)
 {
 	host_page page[16];
 	u32 no[3];
@@ -224,10 +227,9 @@ static void a_directory_grows_for_who_may_not_wait(void **state)
 		no[1] = (i + 1) * group->capacity;
 	}
 	free_some(0, no[1]);
-	close_table();
 }
 
-static void the_last_number_is_followed_by_an_error_until_one_comes_back(void **state)
+CASE(the_last_number_is_followed_by_an_error_until_one_comes_back)
 {
 	/* The last is in the middle of a leaf. */
 	const unsigned int few = zspage_layout(PAGE_SIZE, UNITS).index_bits + 3;
@@ -255,7 +257,7 @@ static void the_last_number_is_followed_by_an_error_until_one_comes_back(void **
 	}
 }
 
-static void who_needs_fewer_bits_of_a_group_is_heard(void **state)
+CASE(who_needs_fewer_bits_of_a_group_is_heard)
 {
 	u64 of_root = mid_begins(ZSPAGE_ROOT), of_bits;
 
@@ -266,7 +268,6 @@ static void who_needs_fewer_bits_of_a_group_is_heard(void **state)
 	must_eq(group->limit, ((u64)1 << 20) >> group->map.index_bits);
 	must(zspage_group_get(&table, UNITS, 28, &maps[2]) == group);
 	must_eq(group->limit, ((u64)1 << 20) >> group->map.index_bits);
-	close_table();
 }
 
 static unsigned char seen[MANY];
@@ -278,7 +279,7 @@ static void see(struct zspage *z, void *arg)
 	++*(u64 *)arg;
 }
 
-static void a_walk_meets_each_descriptor_once(void **state)
+CASE(a_walk_meets_each_descriptor_once)
 {
 	unsigned int each, i;
 	u64 met = 0;
@@ -302,21 +303,4 @@ static void a_walk_meets_each_descriptor_once(void **state)
 	}
 	must_eq(met, 0);
 	must_eq(host_a64_read(&table.chunks), 0);
-	close_table();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(descriptors_are_given_back_in_any_number),
-		cmocka_unit_test(a_batch_goes_back_to_the_groups_it_came_from),
-		cmocka_unit_test(numbers_that_came_back_are_used_before_fresh_ones),
-		cmocka_unit_test(every_number_is_found_while_the_directory_grows),
-		cmocka_unit_test(the_last_number_is_followed_by_an_error_until_one_comes_back),
-		cmocka_unit_test(who_needs_fewer_bits_of_a_group_is_heard),
-		cmocka_unit_test(a_directory_grows_for_who_may_not_wait),
-		cmocka_unit_test(a_walk_meets_each_descriptor_once),
-	};
-
-	return cmocka_run_group_tests_name("zspage", tests, NULL, NULL);
 }

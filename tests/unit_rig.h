@@ -11,13 +11,11 @@
 #include "mm/pool_check.h"
 #include "tier/idle.h"
 #include "tier/recompress.h"
-#include "tier/unit.h"
 #include "tier/writeback.h"
 
 #define SLOTS 1024u
 #define MOST ((size_t)UNIT_PAGES_MOST * PAGE_SIZE)
 
-static struct units units;
 static unsigned char whole[MOST], got[PAGE_SIZE], want[PAGE_SIZE];
 static u64 version[SLOTS];              /* what each slot has; 0: nothing */
 
@@ -61,12 +59,6 @@ static inline struct store *open_units_backed(const struct codec_ops *codec, u64
 	memset(version, 0, sizeof(version));
 	must_eq(store_set_units(s, &units, 4), 0);
 	return s;
-}
-
-static void close_units(void)
-{
-	rig_close();
-	units_destroy(&units);
 }
 
 /* A quarter of the versions do not compress, a quarter do so hardly. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* values_rig.h - a table of values, names of both kinds, and an oracle of what they have. */
+/*
+ * values_rig.h - tables of values that end with the case, sound, names of both kinds, and an oracle
+ * of what they have.
+ */
 #ifndef EBB_TESTS_VALUES_RIG_H
 #define EBB_TESTS_VALUES_RIG_H
 
@@ -8,15 +11,26 @@
 #include "api/ebb_values.h"
 #include "kv/values.h"
 
+/* What a case has open. */
+static struct ebb_values *tables[4];
+
+static inline struct ebb_values *open_values_of(const struct ebb_values_config *cfg)
+{
+	unsigned int i = 0;
+
+	while (tables[i])
+		must(++i < ARRAY_LEN(tables));
+	must_eq(ebb_values_open(&tables[i], cfg), 0);
+	return tables[i];
+}
+
 static inline struct ebb_values *open_values(const char *codec)
 {
 	struct ebb_values_config cfg;
-	struct ebb_values *v;
 
 	ebb_values_config_init(&cfg);
 	cfg.codec = codec;
-	must_eq(ebb_values_open(&v, &cfg), 0);
-	return v;
+	return open_values_of(&cfg);
 }
 
 static inline void values_are_sound(struct ebb_values *v)
@@ -26,6 +40,22 @@ static inline void values_are_sound(struct ebb_values *v)
 
 	if (err)
 		must_failed(__FILE__, __LINE__, why, err, 0);
+}
+
+static inline void close_values(struct ebb_values *v)
+{
+	values_are_sound(v);
+	for (unsigned int i = 0; i < ARRAY_LEN(tables); i++)
+		if (tables[i] == v)
+			tables[i] = NULL;
+	ebb_values_close(v);
+}
+
+void after_each(void)
+{
+	for (unsigned int i = 0; i < ARRAY_LEN(tables); i++)
+		if (tables[i])
+			close_values(tables[i]);
 }
 
 static inline struct ebb_values_stat stat_of(struct ebb_values *v)
