@@ -119,8 +119,7 @@ static void report(void)
 		printf("not ok - %s\n# %s\n", x.doing, x.why);
 	} else {
 		printf("not ok %u - %s\n# %s: %s\n", x.job->number, x.job->name, x.doing, x.why);
-		printf("# actor %u at step %llu; --replay '%s:", me->id, (unsigned long long)x.step,
-		       x.job->name);
+		printf("# actor %u at step %lu; --replay '%s:", me->id, x.step, x.job->name);
 		print_schedule(stdout);
 		printf("'\n");
 	}
@@ -225,7 +224,7 @@ static unsigned int scripted(unsigned int n)
 		return 0;
 	x.trail[x.depth] = x.script[x.depth];
 	if (x.trail[x.depth].chosen >= n)
-		explore_fail("the schedule does not fit: step %llu offers %u", (unsigned long long)x.step, n);
+		explore_fail("the schedule does not fit: step %lu offers %u", x.step, n);
 	return x.trail[x.depth++].chosen;
 }
 
@@ -255,8 +254,8 @@ static unsigned int choose(unsigned int n, enum kind kind)
 	} else if (n == 1) {
 		return 0;
 	} else if (c->step != x.step || c->n != n) {
-		explore_fail("the run is not the one before: step %u of %u, %llu of %u", c->step, c->n,
-			     (unsigned long long)x.step, n);
+		explore_fail("the run is not the one before: step %u of %u, %lu of %u", c->step,
+			     c->n, x.step, n);
 	}
 	x.depth++;
 	if (c->chosen)

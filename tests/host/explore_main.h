@@ -11,7 +11,6 @@ struct explore_case {
 	unsigned int actors;
 	unsigned int asleep;    /* of explore_job */
 	unsigned int most;      /* no higher bound, unless one is asked for by name */
-	bool dear;              /* one less than others have, unless the same */
 };
 
 struct explore_plan {
@@ -20,8 +19,6 @@ struct explore_plan {
 	unsigned int scenarios;
 	/* Makes scenario i the one that the job's functions are about. */
 	void (*choose)(unsigned int i, struct explore_case *c);
-	/* More cases, after all scenarios; *number is that of the last.  NULL: none. */
-	void (*after)(unsigned int percent, unsigned int *number);
 };
 
 /*

@@ -36,7 +36,7 @@ host_a64 *host_table_at(const struct host_table *t, u64 i)
 	host_page page;
 
 	if (i >= t->n)
-		explore_fail("word %llu of a table of %llu", (unsigned long long)i, (unsigned long long)t->n);
+		explore_fail("word %lu of a table of %lu", i, t->n);
 	if (t->word)
 		return t->word + i;
 	page = (host_page)host_a64_read(&t->page[i / HOST_TABLE_PIECE]);

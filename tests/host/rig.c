@@ -269,6 +269,25 @@ int rig_open(const struct rig_config *cfg)
 	return err;
 }
 
+bool rig_begun;
+
+void rig_begin(const struct rig_config *cfg)
+{
+	home_open_nodes(cfg->cpus, cfg->nodes ? cfg->nodes : 1, cfg->pages);
+	if (rig_open(cfg))
+		explore_fail("a store cannot be made");
+	rig_begun = true;
+}
+
+void rig_end(void)
+{
+	rig_begun = false;
+	me->cpu = 0;
+	rig_check();
+	rig_close();
+	home_close();
+}
+
 void rig_close(void)
 {
 	struct store *s = &rig->store;
@@ -278,9 +297,8 @@ void rig_close(void)
 	/* Leaves of the directory stay, and the slot table. */
 	if (release_held(&s->release) || pool_pages(&s->pool) ||
 	    store_pages_taken(s) != host_a64_read(&s->pool.zspages.leaves) + s->pieces.v)
-		explore_fail("an empty store has %llu bytes held back and %llu pages",
-			     (unsigned long long)release_held(&s->release),
-			     (unsigned long long)store_pages_taken(s));
+		explore_fail("an empty store has %lu bytes held back and %lu pages",
+			     release_held(&s->release), store_pages_taken(s));
 	store_destroy(s);
 	backed_destroy(&rig->backed);
 	units_destroy(&rig->units);
@@ -337,9 +355,8 @@ void rig_check(void)
 		explore_fail("%s", why);
 	check_release(&s->release);
 	if (home->pages_out != store_pages_taken(s) + pages_reserved(&rig->pages))
-		explore_fail("%u pages are out, %llu are in use and %llu in the reserve",
-			     home->pages_out, (unsigned long long)store_pages_taken(s),
-			     (unsigned long long)pages_reserved(&rig->pages));
+		explore_fail("%u pages are out, %lu are in use and %lu in the reserve",
+			     home->pages_out, store_pages_taken(s), pages_reserved(&rig->pages));
 }
 
 /* ---- operations ---- */
@@ -453,12 +470,11 @@ u32 rig_value(u64 i, bool page)
 static void free_op(const struct op *op)
 {
 	unsigned int ev = history_start(&rig->history, EV_FREE, op->slot, 0);
-	u32 atomic = op->what == OP_FREE;
 
-	me->atomic += atomic;
+	me->atomic++;
 	if (store_free(&rig->store, op->slot))
 		explore_fail("a free failed");
-	me->atomic -= atomic;
+	me->atomic--;
 	history_end(&rig->history, ev, true, 0);
 }
 
@@ -487,8 +503,8 @@ static void flush_op(struct release *r)
 	for (i = 0; i < nr_node_ids; i++)
 		freed += r->node[i].deferred.v;
 	if (freed < before)
-		explore_fail("a flush ends, and %llu of what was held back are not free",
-			     (unsigned long long)(before - freed));
+		explore_fail("a flush ends, and %lu of what was held back are not free",
+			     (before - freed));
 }
 
 /* Without a budget nothing is held back, nor will be: check_release(). */
@@ -628,7 +644,6 @@ int rig_do(const struct op *op, u32 value)
 		read_unit_op(s, op);
 		break;
 	case OP_FREE:
-	case OP_DISCARD:
 		free_op(op);
 		break;
 	case OP_RESET:
@@ -699,14 +714,15 @@ int rig_do(const struct op *op, u32 value)
 	return 0;
 }
 
-void rig_run(const struct rig_case *cases, unsigned int n)
+void rig_push(unsigned int cpu, u64 from, unsigned int n)
 {
-	unsigned int i;
+	static const char bytes[SMALL];
+	u64 i;
 
-	printf("1..%u\n", n);
-	for (i = 0; i < n; i++) {
-		explore_doing(cases[i].name);
-		cases[i].run();
-		printf("ok %u - %s\n", i + 1, cases[i].name);
+	me->cpu = cpu;
+	for (i = from; i < from + n; i++) {
+		must_eq(store_put(&rig->store, i, bytes, sizeof(bytes), NUMA_NO_NODE), 0);
+		must_eq(store_free(&rig->store, i), 0);
 	}
+	me->cpu = 0;
 }

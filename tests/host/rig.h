@@ -37,7 +37,6 @@ enum what {
 	OP_FILL_OBJ,    /* slot: the same, kept in an object */
 	OP_READ,        /* slot */
 	OP_FREE,        /* slot; as the kernel's notify: atomic */
-	OP_DISCARD,     /* slot; in process context */
 	OP_RESET,
 	OP_FLUSH,
 	OP_HELP,        /* frees what is held back, as a write that fails does */
@@ -77,7 +76,6 @@ struct op {
 #define FILL_OBJ(i) { .what = OP_FILL_OBJ, .slot = (i) }
 #define READ(i) { .what = OP_READ, .slot = (i) }
 #define FREE(i) { .what = OP_FREE, .slot = (i) }
-#define DISCARD(i) { .what = OP_DISCARD, .slot = (i) }
 #define RESET { .what = OP_RESET }
 #define FLUSH { .what = OP_FLUSH }
 #define HELP { .what = OP_HELP }
@@ -113,6 +111,7 @@ struct op {
 
 struct rig_config {
 	unsigned int cpus, pages;
+	unsigned int nodes;     /* 0: one */
 	u64 slots, mem_limit, release_limit;
 	u32 spare;              /* buffers that may be queued; a store of few slots has none */
 	u32 reserve;            /* pages */
@@ -159,6 +158,11 @@ int rig_open(const struct rig_config *cfg);
 /* Ends the store; nothing may be left. */
 void rig_close(void);
 
+/* With a home of its own, and an end of that as well; a CASE() leaves its end to who runs it. */
+void rig_begin(const struct rig_config *cfg);
+void rig_end(void);
+extern bool rig_begun;
+
 /* Does an operation; value is what a write writes.  Returns what the store said. */
 int rig_do(const struct op *op, u32 value);
 
@@ -168,18 +172,49 @@ bool rig_drop(u64 i);
 /* Ends a hold that the actor took, whatever the slot; false: there is none. */
 bool rig_drop_own(void);
 
+/* CPU cpu makes n small objects, of the slots from `from` on, and frees each. */
+void rig_push(unsigned int cpu, u64 from, unsigned int n);
+
 /* What slot i holds: 0 nothing, else the value.  page: of the slot, not blob. */
 u32 rig_value(u64 i, bool page);
 
 /* Every invariant that holds while nobody uses the store; a violation ends the program. */
 void rig_check(void);
 
+/* The cases of a program that has no main(): case.c has it, and runs them as they stand in it. */
 struct rig_case {
 	const char *name;
 	void (*run)(void);
+	int line;
+	struct rig_case *next;
 };
 
-/* Runs them one after the other, and prints TAP. */
-void rig_run(const struct rig_case *cases, unsigned int n);
+void rig_case_add(struct rig_case *c);
+
+#define CASE(what_holds)                                                                      \
+	static void what_holds(void);                                                         \
+	__attribute__((constructor)) static void add_##what_holds(void)                       \
+	{                                                                                     \
+		static struct rig_case c = { #what_holds, what_holds, __LINE__, NULL };       \
+		rig_case_add(&c);                                                             \
+	}                                                                                     \
+	static void what_holds(void)
+
+#define must(cond)                                                                            \
+	do {                                                                                  \
+		if (!(cond))                                                                  \
+			explore_fail("%s:%d: %s is not so", __FILE__, __LINE__, #cond);       \
+	} while (0)
+
+/* `how` is ==, or <= for a bound. */
+#define must_be(expr, how, value)                                                             \
+	do {                                                                                  \
+		long long got_ = (long long)(expr), want_ = (long long)(value);               \
+		if (!(got_ how want_))                                                        \
+			explore_fail("%s:%d: %s is %lld, not " #how " %lld", __FILE__, __LINE__, \
+				     #expr, got_, want_);                                     \
+	} while (0)
+#define must_eq(expr, value) must_be(expr, ==, value)
+#define must_be_at_most(expr, value) must_be(expr, <=, value)
 
 #endif

@@ -31,12 +31,10 @@ static void open_table(unsigned int cpus)
 {
 	home_open(cpus, HOME_PAGES);
 	now = host_zalloc(sizeof(*now));
-	if (pages_init(&now->pages, &now->src, 0, NULL))
-		explore_fail("there is no source");
+	must_eq(pages_init(&now->pages, &now->src, 0, NULL), 0);
 	now->table.pages = &now->pages;
 	now->group = zspage_group_get(&now->table, UNITS, 32, &now->map);
-	if (!now->group)
-		explore_fail("a group cannot be made");
+	must(now->group);
 	now->group->capacity = 1;
 	ids = 0;
 }
@@ -66,15 +64,13 @@ static int make(struct zspage_id *of, unsigned int how)
 static void must_make(u32 fresh, unsigned int how)
 {
 	now->group->fresh = fresh;
-	if (make(&id[ids], how))
-		explore_fail("chunk %u has no place", fresh);
+	must_eq(make(&id[ids], how), 0);
 	ids++;
 }
 
 static void must_be_found(u32 no)
 {
-	if (zspage_at(&now->map, no)->owner != no)
-		explore_fail("another descriptor is found than that of number %u", no);
+	must_eq(zspage_at(&now->map, no)->owner, no);
 }
 
 static void all_must_be_found(void)
@@ -115,8 +111,7 @@ static void act(unsigned int actor)
 		me->atomic += actor;
 		has[i] = !make(&got[i], actor ? 0 : HOST_MAY_WAIT);
 		me->atomic -= actor;
-		if (!has[i])
-			explore_fail("there is no place for a number");
+		must(has[i]);
 		must_be_found(got[i].no);
 	}
 }
@@ -129,8 +124,7 @@ static void end(void)
 	for (i = 0; i < 4; i++)
 		id[ids++] = got[i];
 	all_must_be_found();
-	if (now->group->fresh != fresh + 3)
-		explore_fail("numbers are lost");
+	must_eq(now->group->fresh, fresh + 3);
 	close_table();
 	ids = were;
 	explore_doing("the actors");
@@ -141,9 +135,8 @@ static void explore_job(const struct explore_job *job)
 	struct explore_result res;
 
 	explore(job, 3, &res);
-	printf("# %llu schedules, %llu cut, %u choices\nok %u - %s\n",
-	       (unsigned long long)res.schedules, (unsigned long long)res.cut, res.points,
-	       job->number, job->name);
+	printf("# %lu schedules, %lu cut, %u choices\nok %u - %s\n", res.schedules, res.cut,
+	       res.points, job->number, job->name);
 }
 
 static void explore_from(u32 from, const char *name, unsigned int number)
@@ -190,9 +183,7 @@ static void end_last(void)
 	if (ids != were + 1 || now->group->fresh != now->group->limit)
 		explore_fail("%u have the last number", ids - were);
 	all_must_be_found();
-	if (zspage_table_pages(&now->table) != 4)
-		explore_fail("a leaf, a mid and two chunks are %llu pages",
-			     (unsigned long long)zspage_table_pages(&now->table));
+	must_eq(zspage_table_pages(&now->table), 4);
 	close_table();
 	ids = were;
 	explore_doing("the actors");

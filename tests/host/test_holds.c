@@ -39,9 +39,8 @@ static void own_open(unsigned int pages)
 	home_open(1, pages);
 	own.src.dry = 0;
 	own.ref = host_zalloc(OWNED * sizeof(*own.ref));
-	if (pages_init(&own.pages, &own.src, 0, NULL) ||
-	    pool_init(&own.pool, &own.pages, CHAIN_MIN, &owner))
-		explore_fail("there is no pool");
+	must_eq(pages_init(&own.pages, &own.src, 0, NULL), 0);
+	must_eq(pool_init(&own.pool, &own.pages, CHAIN_MIN, &owner), 0);
 }
 
 static void own_close(void)
@@ -61,7 +60,7 @@ static void own_make(const struct pool_class *c, u32 key)
 }
 
 /* A missing page costs no second hold: the object before it said so.  A new zspage costs one. */
-static void an_object_takes_a_class_lock_once(void)
+CASE(an_object_takes_a_class_lock_once)
 {
 	const struct pool_class *c = NULL;
 	const u32 zspages = 8;
@@ -74,16 +73,15 @@ static void an_object_takes_a_class_lock_once(void)
 		if (c->pages >= 4 && c->objs >= 8)
 			break;
 	}
-	if (i == own.pool.table.nclasses)
-		explore_fail("no class is as the test needs one");
+	must(i != own.pool.table.nclasses);
 	n = zspages * c->objs;
 	home_stat_reset();
 	for (i = 0; i < n; i++)
 		own_make(c, i);
 	holds = home_lock_stat("&c->lock")->holds;
 	if (holds < n || holds > n + zspages || pool_pages(&own.pool) != zspages * c->pages)
-		explore_fail("%llu holds of a class lock for %u objects in %u zspages of %u pages",
-			     (unsigned long long)holds, n, zspages, c->pages);
+		explore_fail("%lu holds of a class lock for %u objects in %u zspages of %u pages",
+			     holds, n, zspages, c->pages);
 	for (i = 0; i < n; i++)
 		pool_free(&own.pool, own.ref[i]);
 	own_close();
@@ -100,15 +98,13 @@ static void own_free_in_turn(u32 n, const struct pool_class *const of[2])
 	home_stat_reset();
 	pool_free_bulk(&own.pool, own.ref, n > POOL_BULK_SMALL ? tmp : NULL, n);
 	holds = home_lock_stat("&c->lock")->holds;
-	if (holds || pool_pages(&own.pool))
-		explore_fail("%llu holds for %u objects of full zspages, %llu pages left",
-			     (unsigned long long)holds, n,
-			     (unsigned long long)pool_pages(&own.pool));
+	must_eq(holds, 0);
+	must_eq(pool_pages(&own.pool), 0);
 	host_free(tmp, n * sizeof(*tmp));
 }
 
 /* Sorted, the objects of a zspage go at once: it is never on a list, however they came. */
-static void a_bulk_free_of_full_zspages_takes_no_class_lock(void)
+CASE(a_bulk_free_of_full_zspages_takes_no_class_lock)
 {
 	const struct pool_class *of[2] = { NULL, NULL };
 	unsigned int i;
@@ -121,8 +117,7 @@ static void a_bulk_free_of_full_zspages_takes_no_class_lock(void)
 		    (!of[0] || (!of[1] && c->objs == of[0]->objs)))
 			of[of[0] != NULL] = c;
 	}
-	if (!of[1])
-		explore_fail("no two classes are as the test needs them");
+	must(of[1]);
 	own_free_in_turn(2 * of[0]->objs * (POOL_BULK_SMALL / 2 / of[0]->objs), of);
 	own_free_in_turn(POOL_BULK_SMALL * of[0]->objs, of);
 	own_close();
@@ -146,7 +141,7 @@ static u32 own_leave(struct pool_class *c, u32 key, unsigned int n, unsigned int
  * To find a target for an object takes a walk past all the fuller zspages, on whose pages there is
  * no place.  Each target has one place, so each object asks for a walk.
  */
-static void no_hold_of_a_class_lock_walks_for_each_object(void)
+CASE(no_hold_of_a_class_lock_walks_for_each_object)
 {
 	const unsigned int fuller = POOL_LOOK - 12;
 	struct pool_class *c = NULL;
@@ -160,8 +155,7 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 		    PAGE_SIZE / c->size <= 12 * POOL_MOVES)
 			break;
 	}
-	if (i == own.pool.table.nclasses)
-		explore_fail("no class is as the test needs one");
+	must(i != own.pool.table.nclasses);
 	on1 = (unsigned int)PAGE_SIZE / c->size;
 	on2 = 2 * (unsigned int)PAGE_SIZE / c->size;
 	keys = (fuller + POOL_MOVES + 3) * c->objs;
@@ -173,30 +167,14 @@ static void no_hold_of_a_class_lock_walks_for_each_object(void)
 	/* Nothing moves, but the pages at the ends go. */
 	own.refuse = true;
 	pool_compact(&own.pool);
-	if (pool_pages(&own.pool) != 2 * fuller + POOL_MOVES + 3)
-		explore_fail("%llu pages", (unsigned long long)pool_pages(&own.pool));
+	must_eq(pool_pages(&own.pool), 2 * fuller + POOL_MOVES + 3);
 	own.refuse = false;
 	home_longest = 0;
 	pool_compact(&own.pool);
 	/* Of two walks, and of eight moves: an access or more a look. */
-	if (home_longest > 16 * POOL_LOOK)
-		explore_fail("%llu accesses under a class lock", (unsigned long long)home_longest);
+	must_be_at_most(home_longest, 16 * POOL_LOOK);
 	for (i = 0; i < keys; i++)
 		if (own.ref[i])
 			pool_free(&own.pool, own.ref[i]);
 	own_close();
-}
-
-int main(void)
-{
-	static const struct rig_case cases[] = {
-		{ "an object takes a class lock once", an_object_takes_a_class_lock_once },
-		{ "a bulk free of full zspages takes no class lock",
-		  a_bulk_free_of_full_zspages_takes_no_class_lock },
-		{ "no hold of a class lock walks for each object",
-		  no_hold_of_a_class_lock_walks_for_each_object },
-	};
-
-	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
-	return 0;
 }

@@ -95,11 +95,8 @@ static void verify(const struct script *s)
 
 	rig_check();
 	for (i = 0; i < HISTORY_SLOTS; i++)
-		if (rig_value(i, s->pages_in) != model[i])
-			explore_fail("%s: slot %u has value %u in place of %u", s->name, i,
-				     rig_value(i, s->pages_in), model[i]);
-	if (store_count(&rig->store, CNT_FAILED_WRITE) != rig->failed)
-		explore_fail("failed writes are not counted");
+		must_eq(rig_value(i, s->pages_in), model[i]);
+	must_eq(store_count(&rig->store, CNT_FAILED_WRITE), rig->failed);
 }
 
 /*
@@ -138,6 +135,7 @@ static bool begin(const struct script *s, u64 fail, bool all)
 	const struct rig_config cfg = config(s);
 	int err;
 
+	explore_doing(s->name);
 	memset(model, 0, sizeof(model));
 	home_open(cfg.cpus, cfg.pages);
 	home->fail = fail;
@@ -164,12 +162,10 @@ static void end(const struct script *s)
 	rig->codec_says = 0;
 	rig->store.pool.limit = 0;
 	err = rig_do(&op, 99);
-	if (err)
-		explore_fail("%s: no write succeeds with memory again: %d", s->name, err);
+	must_eq(err, 0);
 	model[0] = 99;
 	verify(s);
-	rig_close();
-	home_close();
+	rig_end();
 }
 
 /* Each allocation of a life in turn, and it alone, or all after it too. */
@@ -189,8 +185,7 @@ static void each_allocation(const struct script *s, bool all, bool eager)
 		if (home_failures == before)
 			break;
 	}
-	if (n < 10)
-		explore_fail("%s: only %llu allocations", s->name, (unsigned long long)n);
+	must(n >= 10);
 }
 
 /* The source is dry from operation from on, for n operations. */
@@ -270,7 +265,7 @@ static void codec_that_says(const struct script *s, unsigned int from, int says)
 	end(s);
 }
 
-static void what_does_not_decompress_stays(void)
+CASE(what_does_not_decompress_stays)
 {
 	const struct op write = WRITE(0, HALF);
 	static char page[PAGE_SIZE], zeros[PAGE_SIZE];
@@ -281,18 +276,15 @@ static void what_does_not_decompress_stays(void)
 	model[0] = 1;
 	rig->codec_fails = true;
 	home_failures++;
-	if (store_read(&rig->store, 0, page) != -EIO)
-		explore_fail("a page that does not decompress is read");
-	if (memcmp(page, zeros, sizeof(page)))
-		explore_fail("a failed read leaves something in the page");
-	if (store_count(&rig->store, CNT_FAILED_READ) != 1)
-		explore_fail("a failed read is not counted");
+	must_eq(store_read(&rig->store, 0, page), -EIO);
+	must(!memcmp(page, zeros, sizeof(page)));
+	must_eq(store_count(&rig->store, CNT_FAILED_READ), 1);
 	rig->codec_fails = false;
 	verify(&scripts[0]);
 	end(&scripts[0]);
 }
 
-static void any_allocation_may_fail(void)
+CASE(any_allocation_may_fail)
 {
 	unsigned int i;
 
@@ -304,7 +296,7 @@ static void any_allocation_may_fail(void)
 	sparse = false;
 }
 
-static void all_allocations_may_fail_from_any_one_on(void)
+CASE(all_allocations_may_fail_from_any_one_on)
 {
 	unsigned int i;
 
@@ -316,7 +308,7 @@ static void all_allocations_may_fail_from_any_one_on(void)
 	sparse = false;
 }
 
-static void a_source_may_be_dry_for_a_while(void)
+CASE(a_source_may_be_dry_for_a_while)
 {
 	unsigned int i, from, n;
 
@@ -326,7 +318,7 @@ static void a_source_may_be_dry_for_a_while(void)
 				dry_for_a_while(&scripts[i], from, n);
 }
 
-static void no_write_fails_that_the_reserve_covers(void)
+CASE(no_write_fails_that_the_reserve_covers)
 {
 	unsigned int i, from, n;
 
@@ -341,7 +333,7 @@ static void no_write_fails_that_the_reserve_covers(void)
 	sparse = false;
 }
 
-static void a_codec_may_break_its_word(void)
+CASE(a_codec_may_break_its_word)
 {
 	const int says[] = {
 		0, -EIO, -EINVAL, INT_MIN + 1, -ENOSPC, (int)PAGE_SIZE,
@@ -355,34 +347,31 @@ static void a_codec_may_break_its_word(void)
 			     scripts[i].op[k].what == OP_WRITE &&
 			     n < sizeof(says) / sizeof(says[0]); n++)
 				codec_that_says(&scripts[i], k, says[n]);
+	printf("# failures injected: %lu\n", home_failures);
 }
 
 /* One of eight CPUs runs when the store is made; the others come later, and share its context. */
-static void codec_contexts_are_made_for_the_cpus_that_run(void)
+CASE(codec_contexts_are_made_for_the_cpus_that_run)
 {
 	const struct rig_config cfg = { .cpus = 8, .pages = HOME_PAGES, .slots = 8 };
 	const struct op write = WRITE(0, HALF), read = READ(0);
 
 	home_open(cfg.cpus, cfg.pages);
 	home_only(0);
-	if (rig_open(&cfg))
-		explore_fail("a store cannot be made");
-	if (rig->store.streams[0]->n != 1)
-		explore_fail("%u codec contexts for one CPU", rig->store.streams[0]->n);
+	must_eq(rig_open(&cfg), 0);
+	must_eq(rig->store.streams[0]->n, 1);
 	home_only(7);
 	if (raw_smp_processor_id() != 7 || rig_do(&write, 1) || rig_do(&read, 0) ||
 	    rig_value(0, true) != 1)
 		explore_fail("a CPU that came later cannot write and read");
 	memset(&rig->history, 0, sizeof(rig->history));
-	rig_close();
-	home_close();
 }
 
 /*
  * There is no room at once, so the page is compressed again when there is, and comes to another
  * length each time: as one does that its owner changes meanwhile.
  */
-static void a_page_that_changes_while_room_is_made_is_stored_whole(void)
+CASE(a_page_that_changes_while_room_is_made_is_stored_whole)
 {
 	const struct rig_config cfg = {
 		.cpus = 1, .pages = HOME_PAGES, .slots = 4, .release_limit = PLENTY,
@@ -393,9 +382,9 @@ static void a_page_that_changes_while_room_is_made_is_stored_whole(void)
 	u64 ref;
 
 	for (changes = 0; changes <= 8; changes++) {
-		home_open(cfg.cpus, cfg.pages);
-		if (rig_open(&cfg) || rig_do(&other, 1) || rig_do(&gone, 0))
-			explore_fail("there is no store");
+		rig_begin(&cfg);
+		rig_do(&other, 1);
+		rig_do(&gone, 0);
 		rig->codec_changes = changes;
 		if (rig_do(&write, 2) || rig_value(0, true) != 2)
 			explore_fail("the page is not what it was after %u changes", changes);
@@ -403,14 +392,12 @@ static void a_page_that_changes_while_room_is_made_is_stored_whole(void)
 		if (rig->codec_calls != (changes < 3 ? changes + 2 : 4) ||
 		    (pool_ref_size(&rig->store.pool, ref) == PAGE_SIZE) != (changes > 2))
 			explore_fail("%u calls of the codec after %u changes", rig->codec_calls, changes);
-		rig_check();
-		rig_close();
-		home_close();
+		rig_end();
 	}
 }
 
 /* Numbers 4 apart, as the first threads of the cores of a machine may have. */
-static void cpus_that_are_far_apart_have_streams_of_their_own(void)
+CASE(cpus_that_are_far_apart_have_streams_of_their_own)
 {
 	const struct rig_config cfg = { .cpus = 8, .pages = HOME_PAGES, .slots = 8 };
 	const struct op write = WRITE(0, HALF);
@@ -421,8 +408,7 @@ static void cpus_that_are_far_apart_have_streams_of_their_own(void)
 	for (cpu = 1; cpu < cfg.cpus; cpu++)
 		if (cpu != 4)
 			home_offline(cpu);
-	if (rig_open(&cfg))
-		explore_fail("a store cannot be made");
+	must_eq(rig_open(&cfg), 0);
 	me->cpu = 0;
 	rig_do(&write, 1);
 	me->cpu = 4;
@@ -432,27 +418,4 @@ static void cpus_that_are_far_apart_have_streams_of_their_own(void)
 		explore_fail("CPU 0 has stream %u, CPU 4 %u", stream[0], stream[4]);
 	me->cpu = 0;
 	memset(&rig->history, 0, sizeof(rig->history));
-	rig_close();
-	home_close();
-}
-
-int main(void)
-{
-	static const struct rig_case cases[] = {
-		{ "any allocation may fail", any_allocation_may_fail },
-		{ "all allocations may fail from any one on", all_allocations_may_fail_from_any_one_on },
-		{ "a source may be dry for a while", a_source_may_be_dry_for_a_while },
-		{ "no write fails that the reserve covers", no_write_fails_that_the_reserve_covers },
-		{ "a codec may break its word", a_codec_may_break_its_word },
-		{ "what does not decompress is an error and stays", what_does_not_decompress_stays },
-		{ "codec contexts are made for the CPUs that run", codec_contexts_are_made_for_the_cpus_that_run },
-		{ "a page that changes while room is made is stored whole",
-		  a_page_that_changes_while_room_is_made_is_stored_whole },
-		{ "CPUs that are far apart have streams of their own",
-		  cpus_that_are_far_apart_have_streams_of_their_own },
-	};
-
-	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
-	printf("# failures injected: %llu\n", (unsigned long long)home_failures);
-	return 0;
 }

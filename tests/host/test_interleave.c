@@ -12,7 +12,6 @@
 #include "explore_main.h"
 #include "rig.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define OPS 6
@@ -161,8 +160,7 @@ static void end(void)
 			;
 	rig_check();
 	if (now->limit_pages && pool_pages(&s->pool) > now->limit_pages)
-		explore_fail("%llu pages of %u", (unsigned long long)pool_pages(&s->pool),
-			     now->limit_pages);
+		explore_fail("%lu pages of %u", pool_pages(&s->pool), now->limit_pages);
 	for (i = 0; i < nslots(); i++) {
 		value = rig_value(i, has_pages());
 		if (i < HISTORY_SLOTS)

@@ -7,7 +7,6 @@
 #include "mm/pool.h"
 #include "rig.h"
 
-#include <stdio.h>
 
 #define RESERVE 3
 
@@ -22,24 +21,17 @@ static struct made *made;
 static host_page held[HOME_PAGES];
 static u32 nheld;
 
-static void must(bool good, const char *what)
-{
-	if (!good)
-		explore_fail("%s", what);
-}
-
 static void open_reserve(void)
 {
 	home_open(2, HOME_PAGES);
 	made = host_zalloc(sizeof(*made));
 	nheld = 0;
-	must(!pages_init(&made->pages, &made->src, RESERVE, NULL), "no reserve can be made");
+	must_eq(pages_init(&made->pages, &made->src, RESERVE, NULL), 0);
 }
 
 static void check_reserve(void)
 {
-	must(home->pages_out == nheld + pages_reserved(&made->pages),
-	     "pages are out that nobody has");
+	must_eq(home->pages_out, nheld + pages_reserved(&made->pages));
 }
 
 static void close_reserve(void)
@@ -54,12 +46,12 @@ static void close_reserve(void)
 static void take(unsigned int cpu, unsigned int n, unsigned int how)
 {
 	me->cpu = cpu;
-	must(!pages_alloc(&made->pages, held + nheld, n, NUMA_NO_NODE, how), "there is no page");
+	must_eq(pages_alloc(&made->pages, held + nheld, n, NUMA_NO_NODE, how), 0);
 	nheld += n;
 	check_reserve();
 }
 
-static void bad_pages_of_the_reserve_are_given_back(void)
+CASE(bad_pages_of_the_reserve_are_given_back)
 {
 	open_reserve();
 	home_spoil(made->pages.own.page[RESERVE - 1]);
@@ -68,15 +60,15 @@ static void bad_pages_of_the_reserve_are_given_back(void)
 	made->src.dry = 1;
 	/* A bad one is passed over as long as there is a good one. */
 	take(0, 1, HOST_MAY_WAIT);
-	must(!home->frame_bad[held[0] - 1] && home->pages_out == 2, "a bad page is handed out");
-	must(pages_alloc(&made->pages, held + 1, 1, NUMA_NO_NODE, HOST_MAY_WAIT) == -ENOMEM &&
-	     home->pages_out == 1, "a bad page is handed out");
+	must(!home->frame_bad[held[0] - 1] && home->pages_out == 2);
+	must_eq(pages_alloc(&made->pages, held + 1, 1, NUMA_NO_NODE, HOST_MAY_WAIT), -ENOMEM);
+	must_eq(home->pages_out, 1);
 	made->src.dry = 0;
 	close_reserve();
 }
 
 /* Of three that are taken at once one is bad: the others are good, and what is missing is told. */
-static void a_bad_page_among_others_is_given_back(void)
+CASE(a_bad_page_among_others_is_given_back)
 {
 	u32 bad, i;
 
@@ -84,13 +76,12 @@ static void a_bad_page_among_others_is_given_back(void)
 		open_reserve();
 		home_spoil(made->pages.own.page[bad]);
 		made->src.dry = 1;
-		must(pages_alloc(&made->pages, held, RESERVE, NUMA_NO_NODE, HOST_MAY_WAIT) ==
-		     -ENOMEM, "a bad page is handed out");
-		must(pages_reserved(&made->pages) == RESERVE - 1 &&
-		     home->pages_out == RESERVE - 1, "a bad page is kept, or a good one is lost");
+		must_eq(pages_alloc(&made->pages, held, RESERVE, NUMA_NO_NODE, HOST_MAY_WAIT),
+			-ENOMEM);
+		must(pages_reserved(&made->pages) == RESERVE - 1 && home->pages_out == RESERVE - 1);
 		take(0, RESERVE - 1, HOST_MAY_WAIT);
 		for (i = 0; i < nheld; i++)
-			must(!home->frame_bad[held[i] - 1], "a bad page is handed out");
+			must(!home->frame_bad[held[i] - 1]);
 		made->src.dry = 0;
 		close_reserve();
 	}
@@ -105,7 +96,7 @@ static host_page page_of(u64 ref)
 	while (p <= home->frames &&
 	       (!home->frame_live[p - 1] || host_page_addr(NULL, p) != at))
 		p++;
-	must(p <= home->frames, "an object is on no page");
+	must(p <= home->frames);
 	return p;
 }
 
@@ -121,13 +112,12 @@ static u64 make(u32 key)
 {
 	u64 ref = 0;
 
-	must(!pool_make(&made->pool, PAGE_SIZE, NULL, key, NUMA_NO_NODE, HOST_MAY_WAIT, &ref),
-	     "there is no page");
+	must_eq(pool_make(&made->pool, PAGE_SIZE, NULL, key, NUMA_NO_NODE, HOST_MAY_WAIT, &ref), 0);
 	return ref;
 }
 
 /* One that is in use stays with who has it, and goes with its last object. */
-static void a_bad_page_of_a_zspage_is_used_no_more_after_it(void)
+CASE(a_bad_page_of_a_zspage_is_used_no_more_after_it)
 {
 	const struct pool_owner owner = { .look = look };
 	u64 ref[8];
@@ -136,18 +126,18 @@ static void a_bad_page_of_a_zspage_is_used_no_more_after_it(void)
 
 	home_open(2, HOME_PAGES);
 	made = host_zalloc(sizeof(*made));
-	must(!pages_init(&made->pages, &made->src, 0, NULL), "there is no source");
-	must(!pool_init(&made->pool, &made->pages, CHAIN_MIN, &owner), "a pool cannot be made");
+	must_eq(pages_init(&made->pages, &made->src, 0, NULL), 0);
+	must_eq(pool_init(&made->pool, &made->pages, CHAIN_MIN, &owner), 0);
 	for (i = 0; i < 8; i++)
 		ref[i] = make(i);
 	bad = page_of(ref[3]);
 	home_spoil(bad);
-	must(page_of(ref[3]) == bad, "an object does not stay where it is");
+	must_eq(page_of(ref[3]), bad);
 	for (i = 0; i < 8; i++)
 		pool_free(&made->pool, ref[i]);
 	for (i = 0; i < 8; i++) {
 		ref[i] = make(i);
-		must(page_of(ref[i]) != bad, "a bad page is in a zspage again");
+		must(page_of(ref[i]) != bad);
 	}
 	for (i = 0; i < 8; i++)
 		pool_free(&made->pool, ref[i]);
@@ -155,18 +145,4 @@ static void a_bad_page_of_a_zspage_is_used_no_more_after_it(void)
 	pages_destroy(&made->pages);
 	host_free(made, sizeof(*made));
 	home_close();
-}
-
-int main(void)
-{
-	static const struct rig_case cases[] = {
-		{ "bad pages of the reserve are given back",
-		  bad_pages_of_the_reserve_are_given_back },
-		{ "a bad page among others is given back", a_bad_page_among_others_is_given_back },
-		{ "a bad page of a zspage is used no more after it",
-		  a_bad_page_of_a_zspage_is_used_no_more_after_it },
-	};
-
-	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
-	return 0;
 }

@@ -382,7 +382,7 @@ static void a_swap_out_waits_for_nobody_who_frees(unsigned int number, unsigned 
 			explore_fail("operation %u of %u steps has %s", i, stop_at,
 				     ever_stopped ? "more" : "never a block in hand");
 	}
-	printf("# at most %llu\nok %u - %s\n", (unsigned long long)most, number, name);
+	printf("# at most %lu\nok %u - %s\n", most, number, name);
 }
 
 static bool is_alone(const struct op *op)
@@ -423,7 +423,7 @@ int main(void)
 			die = 88172645463325252u + c;
 			explore_duel(&job, pick, runs);
 		}
-		printf("# at most %llu\nok %u - %s\n", (unsigned long long)most, ++number, name);
+		printf("# at most %lu\nok %u - %s\n", most, ++number, name);
 	}
 	nobody_waits_for_who_starts_the_timer(++number, runs);
 	a_swap_out_waits_for_nobody_who_frees(++number, runs);

@@ -20,31 +20,13 @@ static unsigned int rests, pushed;
 
 static void begin(const struct rig_config *cfg)
 {
-	home_open(cfg->cpus, cfg->pages);
-	if (rig_open(cfg))
-		explore_fail("a store cannot be made");
+	rig_begin(cfg);
 	rests = pushed = 0;
 }
 
-static void end(void)
-{
-	rig_check();
-	rig_close();
-	home_close();
-}
-
-/* n objects of slots from `from` on are made and freed by a CPU. */
 static void push(unsigned int cpu, u64 from, unsigned int n)
 {
-	static const char bytes[SMALL];
-	u64 i;
-
-	me->cpu = cpu;
-	for (i = from; i < from + n; i++)
-		if (store_put(&rig->store, i, bytes, sizeof(bytes), NUMA_NO_NODE) ||
-		    store_free(&rig->store, i))
-			explore_fail("a write fails");
-	me->cpu = 0;
+	rig_push(cpu, from, n);
 	pushed += n;
 }
 
@@ -62,13 +44,12 @@ static void all_others_push(void)
 {
 	unsigned int k;
 
-	if (++rests > 256)
-		explore_fail("it goes on as long as others free");
+	must_be_at_most(++rests, 256);
 	for (k = 1; k < config.cpus; k++)
 		push(k, 0, RELEASE_REFS + 64);
 }
 
-static void it_frees_what_was_held_back_and_two_buffers_a_cpu(void)
+CASE(it_frees_what_was_held_back_and_two_buffers_a_cpu)
 {
 	const u64 most = (3 + 2 * config.cpus) * RELEASE_REFS;
 
@@ -77,10 +58,8 @@ static void it_frees_what_was_held_back_and_two_buffers_a_cpu(void)
 	home_rests = all_others_push;
 	release_help_all(&rig->store.release);
 	home_rests = NULL;
-	if (!rests || drained() > most)
-		explore_fail("it frees %llu objects, and %llu are its part",
-			     (unsigned long long)drained(), (unsigned long long)most);
-	end();
+	must(rests);
+	must_be_at_most(drained(), most);
 }
 
 static void the_last_one_fills_its_buffer(void)
@@ -90,7 +69,7 @@ static void the_last_one_fills_its_buffer(void)
 }
 
 /* A buffer that is queued meanwhile has what was freed before. */
-static void it_frees_what_is_queued_meanwhile_if_it_was_held_back(void)
+CASE(it_frees_what_is_queued_meanwhile_if_it_was_held_back)
 {
 	u64 object, held;
 
@@ -100,18 +79,15 @@ static void it_frees_what_is_queued_meanwhile_if_it_was_held_back(void)
 	push(config.cpus - 1, 0, 100);
 	pushed = 0;
 	home_rests = the_last_one_fills_its_buffer;
-	if (!release_help_all(&rig->store.release))
-		explore_fail("somebody is said to have something in hand");
+	must(release_help_all(&rig->store.release));
 	home_rests = NULL;
 	held = release_held(&rig->store.release) / object;
-	if (!rests || held > pushed)
-		explore_fail("%llu objects are held back, and %u were freed meanwhile",
-			     (unsigned long long)held, pushed);
-	end();
+	must(rests);
+	must_be_at_most(held, pushed);
 }
 
 /* CPU 0 finds it, and not before it needs one; a batch that is full goes back by itself. */
-static void a_block_that_any_cpu_let_go_of_is_found(void)
+CASE(a_block_that_any_cpu_let_go_of_is_found)
 {
 	struct rig_config cfg = config;
 	struct store *s = &rig->store;
@@ -120,27 +96,22 @@ static void a_block_that_any_cpu_let_go_of_is_found(void)
 	cfg.blocks = SLOTS;
 	begin(&cfg);
 	for (i = 0; i < SLOTS; i++) {
-		if (store_reserve_block(s, &block))
-			explore_fail("block %llu is not there", (unsigned long long)i);
+		must_eq(store_reserve_block(s, &block), 0);
 		store_put_backed(s, i, block);
 	}
 	me->cpu = cfg.cpus - 1;
 	store_free(s, 0);
 	me->cpu = 0;
-	if (s->backed->nfree)
-		explore_fail("a free does not keep its block");
-	if (store_reserve_block(s, &block))
-		explore_fail("a block that another CPU let go of is not found");
+	must_eq(s->backed->nfree, 0);
+	must_eq(store_reserve_block(s, &block), 0);
 	backed_unreserve(s->backed, block);
 	for (i = 0; i < BACKED_BATCH; i++)
 		store_free(s, 1 + i);
-	if (s->backed->nfree != 1 + BACKED_BATCH)
-		explore_fail("%llu blocks are free", (unsigned long long)s->backed->nfree);
-	end();
+	must_eq(s->backed->nfree, 1 + BACKED_BATCH);
 }
 
 /* Each of them is late by the same reader. */
-static void it_looks_at_readers_and_not_at_late_blocks(void)
+CASE(it_looks_at_readers_and_not_at_late_blocks)
 {
 	const u64 late = 8 * BACKED_LATE_LOOKS;
 	struct backed_batch batch = { .n = 0 };
@@ -148,12 +119,10 @@ static void it_looks_at_readers_and_not_at_late_blocks(void)
 	u64 block, i, holds;
 
 	home_open(1, 8);
-	if (backed_init(&b, late * BACKED_READERS))
-		explore_fail("a device cannot be made");
+	must_eq(backed_init(&b, late * BACKED_READERS), 0);
 	backed_hold(&b, 5);
 	for (i = 0; i < b.blocks; i++)
-		if (backed_reserve(&b, &block))
-			explore_fail("a block is not there");
+		must_eq(backed_reserve(&b, &block), 0);
 	hostile_lock_init(&batch.lock.l, "&backed_batch_of(b, k)->lock");
 	for (i = 0; i < late; i++)
 		backed_let_go(&b, &batch, i * BACKED_READERS + 5);
@@ -162,13 +131,10 @@ static void it_looks_at_readers_and_not_at_late_blocks(void)
 	if (b.nlate != late || backed_reserve(&b, &block) != -EBUSY)
 		explore_fail("a block that is read is free");
 	holds = home_lock_stat("&b->lock")->holds - holds;
-	if (holds > 3)
-		explore_fail("%llu holds for %llu late blocks of a reader",
-			     (unsigned long long)holds, (unsigned long long)late);
+	must_be_at_most(holds, 3);
 	backed_drop(&b, 5);
 	for (i = 0; i < late; i++)
-		if (backed_reserve(&b, &block))
-			explore_fail("a late block is lost");
+		must_eq(backed_reserve(&b, &block), 0);
 	backed_destroy(&b);
 	home_close();
 }
@@ -185,8 +151,7 @@ static void fill_to_limit(unsigned int cpus, unsigned int slots, size_t n)
 
 	begin(&cfg);
 	for (i = 0; i < slots; i++)
-		if (store_put(&rig->store, i, bytes, n, NUMA_NO_NODE))
-			explore_fail("slot %llu is not written", (unsigned long long)i);
+		must_eq(store_put(&rig->store, i, bytes, n, NUMA_NO_NODE), 0);
 	rig->store.pool.limit = pool_pages(&rig->store.pool) << PAGE_SHIFT;
 }
 
@@ -199,13 +164,11 @@ static void must_write(bool waits)
 	page[0] = 1;
 	err = waits ? store_try_write(&rig->store, 0, page, NUMA_NO_NODE) :
 		      store_try_now(&rig->store, 0, page, NUMA_NO_NODE, HOST_MAY_WAIT);
-	if (err)
-		explore_fail("a write fails with %d, and %llu bytes are held back", err,
-			     (unsigned long long)release_held(&rig->store.release));
+	must_eq(err, 0);
 }
 
 /* No page is free before half of the objects are, of which each CPU holds one back. */
-static void all_that_is_held_back_is_room(void)
+CASE(all_that_is_held_back_is_room)
 {
 	const unsigned int cpus = 256;
 	unsigned int waits, i;
@@ -219,11 +182,11 @@ static void all_that_is_held_back_is_room(void)
 		}
 		me->cpu = 0;
 		must_write(waits);
-		end();
+		rig_end();
 	}
 }
 
-static void a_write_frees_no_more_than_it_needs(void)
+CASE(a_write_frees_no_more_than_it_needs)
 {
 	const unsigned int pages = 64;
 	unsigned int i;
@@ -235,9 +198,7 @@ static void a_write_frees_no_more_than_it_needs(void)
 	}
 	me->cpu = 0;
 	must_write(true);
-	if (release_held(&rig->store.release) >> PAGE_SHIFT < pages / 2)
-		explore_fail("it goes on when there is room");
-	end();
+	must(release_held(&rig->store.release) >> PAGE_SHIFT >= pages / 2);
 }
 
 /* ---- two blocks, let go of by one CPU or by two, and two who want one ---- */
@@ -254,8 +215,7 @@ static void two_begin(void)
 
 	begin(&cfg);
 	for (i = 0; i < 2; i++) {
-		if (store_reserve_block(&rig->store, &block))
-			explore_fail("a block is not there");
+		must_eq(store_reserve_block(&rig->store, &block), 0);
 		store_put_backed(&rig->store, i, block);
 	}
 	for (i = 0; i < 2; i++) {
@@ -269,8 +229,7 @@ static void two_act(unsigned int actor)
 {
 	me->cpu = actor;
 	found[actor] = 2;
-	if (store_reserve_block(&rig->store, &found[actor]))
-		explore_fail("a block is denied, and nobody has the second one");
+	must_eq(store_reserve_block(&rig->store, &found[actor]), 0);
 }
 
 static void two_end(void)
@@ -281,10 +240,10 @@ static void two_end(void)
 	for (i = 0; i < 2; i++)
 		if (found[i] < 2)
 			backed_unreserve(rig->store.backed, found[i]);
-	end();
+	rig_end();
 }
 
-static void two_need_the_blocks_that_were_let_go_of(void)
+CASE(two_need_the_blocks_that_were_let_go_of)
 {
 	static const char *const name[] = { "blocks of one CPU", "blocks of two CPUs" };
 	struct explore_job job = {
@@ -296,27 +255,6 @@ static void two_need_the_blocks_that_were_let_go_of(void)
 	for (apart = 0; apart < 2; apart++) {
 		job.name = name[apart];
 		explore(&job, 3, &res);
-		printf("# %llu schedules, %u outcomes\n", (unsigned long long)res.schedules,
-		       res.outcomes);
+		printf("# %lu schedules, %u outcomes\n", res.schedules, res.outcomes);
 	}
-}
-
-int main(void)
-{
-	static const struct rig_case cases[] = {
-		{ "it frees what was held back, and two buffers a CPU",
-		  it_frees_what_was_held_back_and_two_buffers_a_cpu },
-		{ "it frees what is queued meanwhile if it was held back",
-		  it_frees_what_is_queued_meanwhile_if_it_was_held_back },
-		{ "a block that any CPU let go of is found", a_block_that_any_cpu_let_go_of_is_found },
-		{ "it looks at readers, and not at late blocks",
-		  it_looks_at_readers_and_not_at_late_blocks },
-		{ "all that is held back is room", all_that_is_held_back_is_room },
-		{ "a write frees no more than it needs", a_write_frees_no_more_than_it_needs },
-		{ "two who need the blocks that were let go of",
-		  two_need_the_blocks_that_were_let_go_of },
-	};
-
-	rig_run(cases, sizeof(cases) / sizeof(cases[0]));
-	return 0;
 }
