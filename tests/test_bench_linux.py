@@ -15,6 +15,8 @@ import unittest.mock
 sys.dont_write_bytecode = True
 import report_data
 import tap
+
+case = tap.Cases()
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 run, counted = (report_data.module(name, f"bench/linux/{name}") for name in ("run", "counted"))
@@ -39,6 +41,7 @@ def judged(samples, **wanted):
             if all(t[k] == v for k, v in wanted.items())]
 
 
+@case
 def what_leaks_is_booted_for_each_kind_of_data_the_largest_first():
     for name in ("floor", "floor-plus"):
         mine = [b for b in plan(only=["munmap"]) if b.allocator == name and b.client == "zswap"]
@@ -50,12 +53,14 @@ def what_leaks_is_booted_for_each_kind_of_data_the_largest_first():
     assert len(other) == 1 and len(other[0].commands) == 16, other
 
 
+@case
 def nothing_that_leaks_is_asked_what_memory_it_takes():
     for part in ("pool", "apps", "build"):
         boots = plan(only=[part])
         assert boots and not any(run.ALLOCATORS[b.allocator].leaks for b in boots), part
 
 
+@case
 def the_disk_under_zswap_has_room_for_what_a_boot_asks():
     for b in plan():
         for words in (c.split() for c in b.commands):
@@ -64,6 +69,7 @@ def the_disk_under_zswap_has_room_for_what_a_boot_asks():
             assert b.disk > asked, (b, asked)
 
 
+@case
 def holds_are_counted_in_kernels_of_their_own():
     boots = plan()
     assert all(b.kernel.endswith("-holds") == (b.part == "holds") for b in boots), boots
@@ -71,6 +77,7 @@ def holds_are_counted_in_kernels_of_their_own():
         a for a in run.ALLOCATORS if not a.startswith(("floor", "ebb"))}
 
 
+@case
 def ebb_is_a_zram_in_the_kernel_of_classic():
     mine = [b for b in plan() if run.ALLOCATORS[b.allocator].ebb]
     assert {(b.client, b.allocator, b.kernel) for b in mine} == {
@@ -78,26 +85,28 @@ def ebb_is_a_zram_in_the_kernel_of_classic():
     images = unittest.mock.Mock()
     with unittest.mock.patch.object(run.boots, "image", images), \
             unittest.mock.patch("allocators.module", lambda kernel: f"{kernel}.ko"):
-        for b in mine[0], next(b for b in mine if b.allocator == "ebb-sync"):
-            run.image("kernel", b, "to")
-        run.image("kernel", next(b for b in plan() if b.allocator == "classic"), "to")
+        for name in ("ebb", "ebb-sync", "classic"):
+            run.image("kernel", next(b for b in plan() if b.allocator == name), "to")
     args = [(c.args[1:3], c.args[4][-1].count("--release-limit 0")) for c in images.call_args_list]
     assert sorted(args, key=str) == sorted([
         (("deferred", "uml-series-0.ko"), 0), (("sync", "uml-series-0.ko"), 1),
         (("base", ""), 0)], key=str), args
 
 
+@case
 def a_boot_has_a_name_of_its_own():
     names = [(b.client, b.allocator, b.part, b.which) for b in plan()]
     assert len(set(names)) == len(names)
 
 
+@case
 def a_row_is_the_median_of_what_others_left_alone():
     rows = report.rows([sample("classic", mean_ms=m, others=o) for m, o in
                         ((3, 0), (4, 0), (8, 0), (90, 0.5))], 0.08)
     assert rows[0]["mean_ms"] == 4 and rows[0]["range"] == [3, 8], rows
 
 
+@case
 def the_floor_of_who_frees_by_range_is_the_one_that_does():
     found = {r["allocator"]: r for r in report.rows(
         [sample(a, mean_ms=m, cpu_ns_per_slot=m * 10) for a, m in
@@ -109,6 +118,7 @@ def the_floor_of_who_frees_by_range_is_the_one_that_does():
     assert "mean_over_floor_ms" not in found["floor"]
 
 
+@case
 def a_target_is_judged_over_the_floor_and_the_whole_beside_it():
     for client, ours, met in (("zram", 4.5, "yes"), ("zram", 4.6, "NO"), ("zswap", 4.5, "")):
         samples = [sample(a, mean_ms=m, client=client) for a, m in (
@@ -119,15 +129,18 @@ def a_target_is_judged_over_the_floor_and_the_whole_beside_it():
         assert [(t["is"], t["met"]) for t in whole] == [(round(ours / 12, 4), "")], whole
 
 
+@case
 def without_a_floor_nothing_is_judged_over_it():
     came = judged([sample("classic", mean_ms=12), sample(LAST, mean_ms=5)], met="yes")
     assert not came, came
 
 
+@case
 def what_writes_at_the_limit_is_zswap():
     assert {b.client for b in plan(only=["shrink"])} == {"zswap"}
 
 
+@case
 def pool_bytes_are_told_by_the_compressed_bytes_of_part_pool():
     rows = report.rows([sample("classic", np=4, mean_ms=1, pool_bytes_per_slot=612),
                         sample("classic", "pool", compr_bytes=600, pool_bytes=606, all_bytes=630)],
@@ -136,12 +149,14 @@ def pool_bytes_are_told_by_the_compressed_bytes_of_part_pool():
     assert rows[1]["all_per_byte"] == 1.05
 
 
+@case
 def writes_that_failed_are_counted_over_all_boots():
     rows = report.rows([sample("classic", "apps", np=8, failed_writes=n, oom_kills=0)
                         for n in (0, 0, 7)], 0.08)
     assert rows[0]["failed_writes"] == 0 and rows[0]["failed_writes_sum"] == 7, rows
 
 
+@case
 def guests_side_by_side_have_cpus_of_their_own():
     with unittest.mock.patch("os.sched_getaffinity", lambda pid: set(range(3, 12))):
         q = run.shares(4)
@@ -155,6 +170,7 @@ def guests_side_by_side_have_cpus_of_their_own():
         assert p.returncode == 2 and f"--at-once {n}: from 1 to" in p.stderr, p.stderr
 
 
+@case
 def an_error_in_a_boot_ends_the_run():
     def kernel(name):
         return types.SimpleNamespace(name=name, release="7.3", home=pathlib.Path(name))
@@ -173,6 +189,7 @@ def an_error_in_a_boot_ends_the_run():
     raise AssertionError("it went on")
 
 
+@case
 def what_others_use_is_told_of_the_cpus_in_question():
     text = "\n".join(f"{name} {{}} 0 0 {{}} 0 0 0 0 0 0" for name in ("cpu ", "cpu0", "cpu1"))
     stat = [text.format(0, 0, 0, 0, 0, 0), text.format(100, 100, 100, 0, 0, 100)]
@@ -186,6 +203,7 @@ def what_others_use_is_told_of_the_cpus_in_question():
             assert others.share(-1) == share, cpus
 
 
+@case
 def holds_changes_a_source_once_and_refuses_another():
     text = ('#include "swap.h"\n' + "spin_lock(&ci->lock); spin_unlock(&ci->lock);\n" * 2
             + "swap_cluster_unlock(ci);\n")
@@ -203,6 +221,7 @@ def holds_changes_a_source_once_and_refuses_another():
         assert path.read_text() == "int x;\n"
 
 
+@case
 def instructions_are_counted_over_the_floor_of_the_same_client():
     rows = [{"client": c, "data": "mixed", "allocator": a, "free": n} for c, a, n in (
         ("zram", "floor", 90), ("zram", "floor-plus", 70), ("zswap", "floor", 700),
@@ -216,6 +235,7 @@ def instructions_are_counted_over_the_floor_of_the_same_client():
                     ("zswap", "series-8"): None}, over
 
 
+@case
 def what_counts_instructions_has_a_kernel_each_and_one_disk():
     known = subprocess.run([str(ROOT / "tests/vm/kernels"), "list"], stdout=subprocess.PIPE,
                            text=True, check=True).stdout.split()
@@ -231,6 +251,7 @@ def what_counts_instructions_has_a_kernel_each_and_one_disk():
 KERNEL, MODULE = 0xffffffff81000000, 0xffffffffa0000000
 
 
+@case
 def an_instruction_is_its_functions_and_those_of_programs_are_nobodys():
     known = [(MODULE, "slot_free"), (KERNEL + 0x40, "zs_free.cold"), (KERNEL, "zs_free"),
              (KERNEL + 0x80, "put.isra.0"), (KERNEL + 0xc0, "memcpy")]
@@ -239,6 +260,7 @@ def an_instruction_is_its_functions_and_those_of_programs_are_nobodys():
     assert dict(found) == {"zs_free": 7, "put": 8, "memcpy": 16, "slot_free": 32}, found
 
 
+@case
 def a_trace_of_the_emulator_is_read_by_address():
     line = "Trace 0: 0x7f0a2c0d3a40 [00000000/ffffffff811abff0/0040c2b3/ff020200] list_out\n"
     assert traced.EXECUTED.findall("IN: put\n" + line * 2) == ["ffffffff811abff0"] * 2
@@ -247,6 +269,7 @@ def a_trace_of_the_emulator_is_read_by_address():
     assert not traced.TOLD.match("symbol: ffffffffa0000180 d zram_table\t[zram]")
 
 
+@case
 def a_log_is_cut_to_whole_clusters_and_to_none_without_them():
     known = [(KERNEL, "zs_free"), (KERNEL + 0x40, traced.FIRST), (KERNEL + 0x80, "put")]
     free, swap, other = KERNEL, KERNEL + 0x7f, KERNEL + 0x80
@@ -260,6 +283,7 @@ def a_log_is_cut_to_whole_clusters_and_to_none_without_them():
     assert not traced.clusters(cluster * 3, known[:1] + known[2:])
 
 
+@case
 def functions_of_a_free_add_up_to_it():
     rows = traced.rows(traced.collections.Counter(a=500, b=480, e=10, c=6, d=4), 400, client="zram")
     assert [(r["function"], r["share"], r["instructions"]) for r in rows] == [
@@ -268,30 +292,5 @@ def functions_of_a_free_add_up_to_it():
     assert all(r["client"] == "zram" for r in rows)
 
 
-CASES = [
-    what_leaks_is_booted_for_each_kind_of_data_the_largest_first,
-    nothing_that_leaks_is_asked_what_memory_it_takes,
-    the_disk_under_zswap_has_room_for_what_a_boot_asks,
-    holds_are_counted_in_kernels_of_their_own,
-    a_boot_has_a_name_of_its_own,
-    a_row_is_the_median_of_what_others_left_alone,
-    the_floor_of_who_frees_by_range_is_the_one_that_does,
-    a_target_is_judged_over_the_floor_and_the_whole_beside_it,
-    without_a_floor_nothing_is_judged_over_it,
-    what_writes_at_the_limit_is_zswap,
-    pool_bytes_are_told_by_the_compressed_bytes_of_part_pool,
-    writes_that_failed_are_counted_over_all_boots,
-    guests_side_by_side_have_cpus_of_their_own,
-    an_error_in_a_boot_ends_the_run,
-    what_others_use_is_told_of_the_cpus_in_question,
-    holds_changes_a_source_once_and_refuses_another,
-    instructions_are_counted_over_the_floor_of_the_same_client,
-    what_counts_instructions_has_a_kernel_each_and_one_disk,
-    an_instruction_is_its_functions_and_those_of_programs_are_nobodys,
-    a_trace_of_the_emulator_is_read_by_address,
-    a_log_is_cut_to_whole_clusters_and_to_none_without_them,
-    functions_of_a_free_add_up_to_it,
-]
-
 if __name__ == "__main__":
-    sys.exit(tap.run(CASES))
+    sys.exit(tap.run(case))

@@ -12,13 +12,13 @@ import json
 import os
 import pty
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+
+import tap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 EBB = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else
@@ -29,16 +29,7 @@ BENCHES = ["release", "store", "density", "units", "malloc", "latency", "values"
 LIMIT_S = 120
 NOBODY = 65534
 
-TESTS = []
-
-
-class Skip(Exception):
-    pass
-
-
-def test(fn):
-    TESTS.append(fn)
-    return fn
+test = tap.Cases()
 
 
 def ebb(*args, **more):
@@ -168,7 +159,7 @@ def holes_of_a_sparse_file_are_not_read(tmp):
                 f.seek(at)
                 f.write(os.urandom(65536))
     except OSError as why:
-        raise Skip(f"no sparse file of 4 TiB: {why}") from None
+        raise tap.Skip(f"no sparse file of 4 TiB: {why}") from None
     doc = json.loads(works("pack", "--json", path).stdout)
     page = int(doc["density"][0]["orig_bytes"] / doc["pages"])
     # A file system may keep more than was written: blocks of its own size.
@@ -338,7 +329,7 @@ def ordinary_user():
     try:
         works("--version", **more)
     except (PermissionError, AssertionError):
-        raise Skip("an ordinary user cannot run " + EBB) from None
+        raise tap.Skip("an ordinary user cannot run " + EBB) from None
     return more
 
 
@@ -372,7 +363,7 @@ def cgroup(name, files):
         except OSError:
             if os.path.exists(path):
                 os.rmdir(path)
-    raise Skip(f"no control group with {name} can be made here")
+    raise tap.Skip(f"no control group with {name} can be made here")
 
 
 def enter(path):
@@ -406,9 +397,9 @@ def sanitized():
 @test
 def in_a_small_cgroup_nothing_is_killed(tmp):
     if sanitized():
-        raise Skip("a sanitizer takes memory of its own")
+        raise tap.Skip("a sanitizer takes memory of its own")
     if json.loads(works(*TINY, "--json").stdout)["machine"]["page_bytes"] != 4096:
-        raise Skip("pages of 4 KiB only: a class of larger ones takes much of so small a group")
+        raise tap.Skip("pages of 4 KiB only: a class of larger ones takes much of so small a group")
     noise = write(os.path.join(tmp, "noise"), os.urandom(100 << 20))
     group = cgroup("memory", {"cgroup": {"memory.limit_in_bytes": 64 << 20},
                               "cgroup2": {"memory.max": 64 << 20}})
@@ -442,7 +433,7 @@ def the_kernel_is_left_alone_by_who_is_not_root(tmp):
 
 def zram_control():
     if os.geteuid() != 0 or not os.path.exists("/sys/class/zram-control"):
-        raise Skip("making a zram device needs root, and a kernel with zram")
+        raise tap.Skip("making a zram device needs root, and a kernel with zram")
 
 
 @test
@@ -452,7 +443,7 @@ def density_beside_the_kernels_zram_leaves_no_device_behind(tmp):
     before = os.listdir("/sys/block")
     p = ebb(*args, "--size", "4M")
     if p.returncode:
-        raise Skip("no zram device can be made here: " + p.stderr.strip()[-200:])
+        raise tap.Skip("no zram device can be made here: " + p.stderr.strip()[-200:])
     rows = json.loads(p.stdout)["rows"]
     assert all(r["linux_measured"] and 1 < r["linux_pool_per_byte"] < r["linux_all_in_per_byte"] < 2
                for r in rows), rows
@@ -724,7 +715,7 @@ def a_signal_that_is_ignored_stays_ignored(tmp):
 @test
 def a_full_standard_output_is_a_failure(tmp):
     if not os.path.exists("/dev/full"):
-        raise Skip("there is no /dev/full")
+        raise tap.Skip("there is no /dev/full")
     with open("/dev/full", "wb") as full:
         p = subprocess.run([EBB, "classes"], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
                            timeout=LIMIT_S)
@@ -741,7 +732,7 @@ def an_interrupted_bench_stops_with_130_and_leaves_nothing(tmp):
     try:
         master, slave = pty.openpty()   # progress is for terminals: it tells that the bench runs
     except OSError as why:
-        raise Skip(f"no terminal can be had: {why}") from None
+        raise tap.Skip(f"no terminal can be had: {why}") from None
     p = subprocess.Popen([BENCH, "release", "--size", "32M", "--threads", "2", "--rounds",
                           "1000", "--data", "mix", "--out", out], stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=slave)
@@ -769,30 +760,5 @@ def an_interrupted_bench_stops_with_130_and_leaves_nothing(tmp):
         os.close(master)
 
 
-def main():
-    tests = [fn for fn in TESTS if not sys.argv[2:] or fn.__name__ in sys.argv[2:]]
-    print(f"1..{len(tests)}", flush=True)
-    failed = 0
-    for n, fn in enumerate(tests, 1):
-        tmp = tempfile.mkdtemp(prefix="ebb-cli-")
-        try:
-            fn(tmp)
-            verdict = f"ok {n} - {fn.__name__}"
-        except Skip as why:
-            verdict = f"ok {n} - {fn.__name__} # SKIP {why}"
-        except (AssertionError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as why:
-            line = why.__traceback__
-            while line.tb_next:
-                line = line.tb_next
-            print(f"# line {line.tb_lineno}: {type(why).__name__}: " + str(why).replace("\n", " ")[:1500])
-            verdict = f"not ok {n} - {fn.__name__}"
-            failed += 1
-        finally:
-            subprocess.run(["chmod", "-R", "u+rwx", tmp], check=False)
-            shutil.rmtree(tmp, ignore_errors=True)
-        print(verdict, flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tap.run(test, sys.argv[2:]))

@@ -38,12 +38,7 @@ RIGHT = {"kernel": "20.0 [19.0-21.0]", "ours": "10.0 (3.0x)"}
 TAKEN = """
 *Taken at 0123abc on A CPU, 2 CPUs, Linux 6.18, load 0.3, 2026-01-02: `build/ebb bench made`.*
 """
-CASES = []
-
-
-def case(fn):
-    CASES.append(fn)
-    return fn
+case = tap.Cases()
 
 
 def tree(tmp, folder, rows, facts):
@@ -332,4 +327,4 @@ def the_picture_is_of_its_pages_table():
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run(CASES))
+    sys.exit(tap.run(case))

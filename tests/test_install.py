@@ -21,12 +21,7 @@ MOVED = os.path.join(WORK, "moved here")
 SOURCES = ["Makefile", "bench", "cmake", "core", "examples", "man", "meson.build", "meson_options.txt",
            "plugins", "scripts", "tools", "user"]
 MESON = shutil.which("meson", path="/usr/bin:" + os.environ["PATH"])
-TESTS = []
-
-
-def test(fn):
-    TESTS.append(fn)
-    return fn
+test = tap.Cases()
 
 
 def run(argv, rc=0, **more):
@@ -272,7 +267,7 @@ def main():
     os.makedirs(WORK, exist_ok=True)
     for name in ("MAKEFLAGS", "MAKELEVEL", "DESTDIR", "PREFIX", "MESON_OPTIONS"):
         os.environ.pop(name, None)
-    return tap.run(TESTS)
+    return tap.run(test)
 
 
 if __name__ == "__main__":

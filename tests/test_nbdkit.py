@@ -19,18 +19,13 @@ import tap
 from nbdkit_rig import (FULL, MIB, PLUGIN, ROOT, SANITIZED, Server, content, in_background, nbd,
                         path, refused, run, seeded, start, wants)
 
-CASES = []
+case = tap.Cases()
 UNITS = {"4k": 4096, "8k": 8192, "16k": 16384, "32k": 32768, "64k": 65536}
-
-
-def case(fn):
-    CASES.append(fn)
-    return fn
 
 
 def full(fn):
     if FULL:
-        CASES.append(fn)
+        case.append(fn)
     return fn
 
 
@@ -160,7 +155,7 @@ def agrees_with_an_array(unit, codec, steps):
 
 for _unit, _codec in (("4k", "lz4"), ("32k", "zstd"), ("64k", "lz4")) if not FULL else \
         [(u, c) for u in UNITS for c in ("lz4", "zstd", "lz4hc")]:
-    CASES.append((f"random_requests_agree_with_an_array_{_unit}_{_codec}",
+    case.append((f"random_requests_agree_with_an_array_{_unit}_{_codec}",
                   lambda u=_unit, c=_codec: agrees_with_an_array(u, c, 3000 if FULL else 500)))
 
 
@@ -429,4 +424,4 @@ def files_live_on(disk, top):
 
 
 if __name__ == "__main__":
-    sys.exit(start(CASES))
+    sys.exit(start(case))

@@ -17,14 +17,9 @@ import tap
 from nbdkit_rig import (FULL, MIB, PLUGIN, SANITIZED, Server, content, in_background, path, refused,
                         run, seeded, start, wants)
 
-CASES = []
+case = tap.Cases()
 MASK = (1 << 64) - 1
 AT_END = MASK
-
-
-def case(fn):
-    CASES.append(fn)
-    return fn
 
 
 # ---- the format ----
@@ -419,4 +414,4 @@ def a_full_disk_leaves_the_file_as_it_was():
 
 
 if __name__ == "__main__":
-    sys.exit(start(CASES))
+    sys.exit(start(case))

@@ -25,7 +25,7 @@ def no_sanitizer_has_a_complaint():
 
 
 if __name__ == "__main__":
-    OF_NBDKIT = test_nbdkit.CASES + test_nbdkit_dump.CASES
+    OF_NBDKIT = test_nbdkit.case + test_nbdkit_dump.case
     if nbdkit_rig.FULL:
         OF_NBDKIT.append(no_sanitizer_has_a_complaint)
     sys.exit(nbdkit_rig.start(OF_NBDKIT, test_rocksdb.CASES))

@@ -36,16 +36,11 @@ import plots_latency    # noqa: F401  these fill plots.PLOTS
 import plots_memory     # noqa: F401
 import plots_programs   # noqa: F401
 import plots_release    # noqa: F401
-CASES = []
+case = tap.Cases()
 # Lines, bars, dots and stacked bars, and few enough to draw quickly.
 FEW = ("release.json", "density.json", "back.json", "malloc.json")
 VOID = {"meta", "link", "br"}
 NOWHERE = "/nonexistent"      # no published figures
-
-
-def case(fn):
-    CASES.append(fn)
-    return fn
 
 
 def must(good, why):
@@ -427,14 +422,8 @@ def a_library_that_is_missing_is_named_with_the_command_that_installs_it():
                  p.stderr)
 
 
-def main():
-    cases = list(CASES)
-    args = [a for a in sys.argv[1:] if a != "--full"]
+if __name__ == "__main__":
     if "--full" in sys.argv:
         import report_browser
-        cases += report_browser.cases(report, of)
-    return tap.run([c for c in cases if not args or getattr(c, "__name__", "") in args])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        case += report_browser.cases(report, of)
+    sys.exit(tap.run(case, [a for a in sys.argv[1:] if a != "--full"]))

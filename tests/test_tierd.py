@@ -7,15 +7,12 @@ once the daemon runs.  A device's pages are groups: so many, of one age, each a 
 """
 import contextlib
 import errno
-import functools
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -24,19 +21,7 @@ import tap
 EBB, RIG = map(os.path.realpath, sys.argv[1:3])
 LIMIT_S = 30
 HOUR = 3600
-CASES = []
-
-
-def test(fn):
-    @functools.wraps(fn)
-    def case():
-        tmp = tempfile.mkdtemp(prefix="ebb-tierd-")
-        try:
-            fn(tmp)
-        finally:
-            shutil.rmtree(tmp, ignore_errors=True)
-    CASES.append(case)
-    return case
+test = tap.Cases()
 
 
 class Zram:
@@ -447,4 +432,4 @@ def the_configuration_that_is_shipped_is_right(tmp):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([c for c in CASES if not sys.argv[3:] or c.__name__ in sys.argv[3:]]))
+    sys.exit(tap.run(test, sys.argv[3:]))

@@ -18,7 +18,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import threading
 import time
@@ -52,22 +51,7 @@ STATE = "zram99 1 2 3 4 5\nzram10 8388608 1048576 24576 20480 5000\n"
 for _name in ("bd_stat", "backing_dev", "writeback_limit", "writeback_limit_enable"):
     del OURS[_name]
 
-CASES = []
-
-
-def test(fn):
-    """A case that is given a folder of its own."""
-    @functools.wraps(fn)
-    def case():
-        tmp = tempfile.mkdtemp(prefix="ebb-top-")
-        try:
-            fn(tmp)
-        except (ValueError, KeyError, StopIteration) as why:
-            raise AssertionError(f"{type(why).__name__}: {why}") from why
-        finally:
-            shutil.rmtree(tmp, ignore_errors=True)
-    CASES.append(case)
-    return case
+test = tap.Cases()
 
 
 def write(path, text):
@@ -812,4 +796,4 @@ if __name__ == "__main__":
     # What nohup or a script's `&` ignores would stay ignored in the command.
     for _sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(_sig, signal.SIG_DFL)
-    sys.exit(tap.run([c for c in CASES if not sys.argv[2:] or c.__name__ in sys.argv[2:]]))
+    sys.exit(tap.run(test, sys.argv[2:]))
