@@ -25,17 +25,14 @@
 
 #define PAGE_MASK (~(PAGE_SIZE - 1))
 #define SECTOR_SHIFT 9
-#define SECTOR_SIZE (1 << SECTOR_SHIFT)
 #define SZ_4K 0x1000
 #define SZ_64K 0x10000
 #define SHIM_UPTIME 1000        /* seconds */
 #define ktime_get_boottime_seconds() SHIM_UPTIME
 #define jiffies 0ul                     /* time stands still */
 #define HZ 100
-#define time_before(a, b) ((long)((a) - (b)) < 0)
 #define fatal_signal_pending(task) false
 #define smp_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
-#define SZ_64K 0x10000
 #define U64_MAX UINT64_MAX
 #define GFP_KERNEL 0
 #define GFP_NOIO 0
@@ -57,9 +54,7 @@ typedef unsigned int blk_opf_t;
 #define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
 #define max_t(type, a, b) ((type)(a) > (type)(b) ? (type)(a) : (type)(b))
 #define is_power_of_2(n) ((n) && !((n) & ((n) - 1)))
-#define min3(a, b, c) min(min(a, b), c)
 #define rounddown(x, to) ((x) - (x) % (to))
-#define div_u64(a, b) ((a) / (b))
 #define kzalloc(bytes, gfp) calloc(1, bytes)
 #define __GFP_NORETRY 0
 #define U32_MAX UINT32_MAX
@@ -124,7 +119,6 @@ char *next_arg(char *args, char **name, char **value);
 #define kfree(p) free(p)
 #define vfree(p) free(p)
 #define kvfree(p) free(p)
-#define kcalloc(n, size, gfp) calloc(n, size)
 #define kvzalloc(bytes, gfp) calloc(1, bytes)
 #define __GFP_NOWARN 0
 #define __GFP_RETRY_MAYFAIL 0
@@ -251,7 +245,6 @@ struct bio {
 };
 
 #define bio_op(bio) ((bio)->op)
-#define bio_sectors(bio) ((bio)->bi_iter.bi_size >> SECTOR_SHIFT)
 
 /* The next piece of memory that is within one page. */
 struct bio_vec bio_iter_iovec(const struct bio *bio, struct bvec_iter iter);

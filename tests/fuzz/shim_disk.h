@@ -81,7 +81,6 @@ typedef struct {
 void shim_must_not_wait(bool ready);
 #define init_waitqueue_head(w) ((w)->none = 0)
 #define wake_up(w) ((void)(w))
-#define wake_up_all(w) ((void)(w))
 #define wait_event(w, condition) ((void)(w), shim_must_not_wait(condition))
 #define HZ 100
 #define schedule_timeout_killable(ticks) shim_must_not_wait(!(ticks))
@@ -108,7 +107,6 @@ void queue_work(struct workqueue_struct *queue, struct work_struct *work);
 struct task_struct {
 	unsigned int flags;
 };
-#define PF_KTHREAD 1u
 extern struct task_struct shim_task;
 #define current (&shim_task)
 #define freezing(task) ((void)(task), false)

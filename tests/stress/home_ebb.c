@@ -80,8 +80,8 @@ static void may_have(const char *when, u64 most)
 	return;
 #endif
 	if (now > most + SOAK_SLACK)
-		wrong("%s the process has %llu MiB of memory, expected %llu and some", when,
-		      (unsigned long long)now >> 20, (unsigned long long)most >> 20);
+		wrong("%s the process has %lu MiB of memory, expected %lu and some", when,
+		      now >> 20, most >> 20);
 }
 
 /* ---- the store ---- */
@@ -145,8 +145,8 @@ static void ebb_home_open(struct round *r)
 	meta_empty = st.meta_bytes;
 	limit_empty = st.release_limit;
 	held_most = st.release_limit;
-	snprintf(r->text, sizeof(r->text), "%s, chain %u, %u slots, %u cpus, release_limit %llu", cfg.codec,
-		 cfg.chain_size, r->slots, nr_cpu_ids, (unsigned long long)st.release_limit);
+	snprintf(r->text, sizeof(r->text), "%s, chain %u, %u slots, %u cpus, release_limit %lu",
+		 cfg.codec, cfg.chain_size, r->slots, nr_cpu_ids, st.release_limit);
 }
 
 static void ebb_home_close(void)
@@ -236,15 +236,14 @@ static enum outcome op_stat(struct worker *w)
 	(void)w;
 	stat_of(store, &st);
 	if (st.same_pages > slots || st.huge_pages > slots || st.orig_data_size > slots * page_size)
-		wrong("stat: %llu same, %llu huge, %llu bytes of %llu slots",
-		      (unsigned long long)st.same_pages, (unsigned long long)st.huge_pages,
-		      (unsigned long long)st.orig_data_size, (unsigned long long)slots);
+		wrong("stat: %lu same, %lu huge, %lu bytes of %lu slots", st.same_pages,
+		      st.huge_pages, st.orig_data_size, slots);
 	if (st.held_back_bytes > read_u64(&held_most) + held)
-		wrong("stat: %llu bytes are held back, the limit was never over %llu",
-		      (unsigned long long)st.held_back_bytes, (unsigned long long)held_most);
+		wrong("stat: %lu bytes are held back, the limit was never over %lu",
+		      st.held_back_bytes, held_most);
 	if (st.mem_used_total % page_size || st.zone_free_bytes > st.zone_bytes)
-		wrong("stat: mem_used_total %llu, zone_free_bytes %llu of %llu", (unsigned long long)st.mem_used_total,
-		      (unsigned long long)st.zone_free_bytes, (unsigned long long)st.zone_bytes);
+		wrong("stat: mem_used_total %lu, zone_free_bytes %lu of %lu", st.mem_used_total,
+		      st.zone_free_bytes, st.zone_bytes);
 	return DONE;
 }
 
@@ -262,9 +261,8 @@ static enum outcome op_classes(struct worker *w)
 	must(err, "ebb_classes");
 	for (i = 0; !err && i < n; i++)
 		if (rows[i].obj_used > rows[i].obj_allocated)
-			wrong("class %u: %llu objects of %llu in use", rows[i].size,
-			      (unsigned long long)rows[i].obj_used,
-			      (unsigned long long)rows[i].obj_allocated);
+			wrong("class %u: %lu objects of %lu in use", rows[i].size, rows[i].obj_used,
+			      rows[i].obj_allocated);
 	return DONE;
 }
 
@@ -394,14 +392,13 @@ static const struct op ebb_ops[] = {
 static void equal(const char *what, u64 got, u64 want)
 {
 	if (got != want)
-		wrong("%s is %llu, and not %llu", what, (unsigned long long)got, (unsigned long long)want);
+		wrong("%s is %lu, and not %lu", what, got, want);
 }
 
 static void within(const char *what, u64 got, u64 min, u64 max)
 {
 	if (got < min || got > max)
-		wrong("%s is %llu, and not %llu to %llu", what, (unsigned long long)got, (unsigned long long)min,
-		      (unsigned long long)max);
+		wrong("%s is %lu, and not %lu to %lu", what, got, min, max);
 }
 
 static void ebb_home_check(const struct tally *t)
@@ -460,9 +457,8 @@ static void ebb_home_check_empty(void)
 
 static void say_memory(void)
 {
-	printf("# memory: %llu KiB after the first store, %llu after any, %llu past what stores at rest told\n",
-	       (unsigned long long)resident_first >> 10, (unsigned long long)resident_most >> 10,
-	       (unsigned long long)over_most >> 10);
+	printf("# memory: %lu KiB after the first store, %lu after any, %lu past what stores at rest told\n",
+	       resident_first >> 10, resident_most >> 10, over_most >> 10);
 }
 
 static int ebb_home_init(void)

@@ -70,7 +70,7 @@ static int set_number(const char *device, const char *name, u64 n)
 {
 	char text[32];
 
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+	snprintf(text, sizeof(text), "%lu", n);
 	return set(device, name, text);
 }
 
@@ -187,8 +187,8 @@ static void zram_home_open(struct round *r)
 	if (ebb)
 		must(set_number(options.device, "release_limit", limit), "release_limit");
 	fd = open_device(options.device);
-	snprintf(r->text, sizeof(r->text), "%s, %u slots, release_limit %llu", codec, r->slots,
-		 (unsigned long long)limit);
+	snprintf(r->text, sizeof(r->text), "%s, %u slots, release_limit %lu", codec, r->slots,
+		 limit);
 }
 
 static void zram_home_close(void)
@@ -228,8 +228,7 @@ static void read_figures(u64 *mm, u64 *io)
 static void within(const char *what, u64 got, u64 min, u64 max)
 {
 	if (got < min || got > max)
-		wrong("%s is %llu, and not %llu to %llu", what, (unsigned long long)got, (unsigned long long)min,
-		      (unsigned long long)max);
+		wrong("%s is %lu, and not %lu to %lu", what, got, min, max);
 }
 
 /* ---- its operations ---- */
@@ -253,7 +252,7 @@ static enum outcome op_stat(struct worker *w)
 	within("huge_pages", mm[HUGE_NOW], 0, slots);
 	within("failed_reads", io[0], 0, 0);
 	if (mm[USED] % PAGE)
-		wrong("mem_used_total is %llu", (unsigned long long)mm[USED]);
+		wrong("mem_used_total is %lu", mm[USED]);
 	return DONE;
 }
 
@@ -420,8 +419,7 @@ static void zram_home_check(const struct tally *t)
 	within("mem_used_total", mm[USED], t->raw_min * PAGE, mm[PEAK]);
 	within("failed_reads", io[0], 0, 0);
 	if (!io[1] != !t->failed_writes)
-		wrong("failed_writes is %llu, and %llu failed", (unsigned long long)io[1],
-		      (unsigned long long)t->failed_writes);
+		wrong("failed_writes is %lu, and %lu failed", io[1], t->failed_writes);
 	if (!ebb)
 		return;
 	/* In-tree counts empty slots that a discard names, too. */

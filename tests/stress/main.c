@@ -194,9 +194,8 @@ static void join_all(pthread_t *id, u32 n)
 	for (u32 i = 0; i < n; i++) {
 		if (!pthread_timedjoin_np(id[i], NULL, &until))
 			continue;
-		printf("# seed %llu, round %u (%s): %s\nnot ok %u - every operation ends\n",
-		       (unsigned long long)options.seed, round_now.nr, round_now.text, why,
-		       ++cases);
+		printf("# seed %lu, round %u (%s): %s\nnot ok %u - every operation ends\n",
+		       options.seed, round_now.nr, round_now.text, why, ++cases);
 		for (u32 k = 0; k < n; k++) {
 			const char *doing = __atomic_load_n(&worker[k].doing, __ATOMIC_RELAXED);
 
@@ -256,10 +255,8 @@ static void print_table(void)
 	for (u32 i = 0; i < nops; i++) {
 		u64 n = total.count[i][DONE] + total.count[i][FAILED] + total.count[i][BUSY];
 
-		printf("# %-14s %10llu %9llu %9llu %11.1f %11.1f\n", table[i].name,
-		       (unsigned long long)total.count[i][DONE],
-		       (unsigned long long)total.count[i][FAILED],
-		       (unsigned long long)total.count[i][BUSY],
+		printf("# %-14s %10lu %9lu %9lu %11.1f %11.1f\n", table[i].name,
+		       total.count[i][DONE], total.count[i][FAILED], total.count[i][BUSY],
 		       n ? (double)total.ns[i] / (double)n / 1e3 : 0,
 		       (double)total.longest[i] / 1e3);
 	}
@@ -342,8 +339,7 @@ static u64 number(const char *name, const char *text, u64 min, u64 max)
 	errno = 0;
 	n = text ? strtoull(text, &end, 0) : 0;
 	if (!text || end == text || *end || errno || n < min || n > max) {
-		fprintf(stderr, "stress: %s wants a number from %llu to %llu\n", name, (unsigned long long)min,
-			(unsigned long long)max);
+		fprintf(stderr, "stress: %s wants a number from %lu to %lu\n", name, min, max);
 		exit(2);
 	}
 	return n;
@@ -464,7 +460,7 @@ int main(int argc, char **argv)
 	}
 	if (options.verbose || failed)
 		print_table();
-	printf("# stress: %llu operations, %.0f seconds\n1..%u\n", (unsigned long long)ops,
+	printf("# stress: %lu operations, %.0f seconds\n1..%u\n", ops,
 	       (double)(now_ns() - start) / 1e9, cases);
 	return failed;
 }

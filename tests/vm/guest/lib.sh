@@ -42,7 +42,6 @@ z()      { echo "/sys/block/zram$1/$2"; }
 # mm DEV FIELD: a field of mm_stat, by position as in the documentation.
 mm()     { awk -v f="$2" '{ print $f }' "$(z "$1" mm_stat)"; }
 used()   { mm "$1" 3; }
-debug_version() { head -n 1 "$(z 0 debug_stat)"; }
 miss()   { sed -n 2p "$(z 0 debug_stat)" | awk '{ print $2 }'; }
 is_ebb() { [ -e "$(z 0 release_limit)" ]; }
 
