@@ -29,7 +29,6 @@
 #define SZ_64K 0x10000
 #define SHIM_UPTIME 1000        /* seconds */
 #define ktime_get_boottime_seconds() SHIM_UPTIME
-#define jiffies 0ul                     /* time stands still */
 #define HZ 100
 #define fatal_signal_pending(task) false
 #define smp_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
@@ -57,7 +56,6 @@ typedef unsigned int blk_opf_t;
 #define rounddown(x, to) ((x) - (x) % (to))
 #define kzalloc(bytes, gfp) calloc(1, bytes)
 #define __GFP_NORETRY 0
-#define U32_MAX UINT32_MAX
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define __ATTR(_name, _mode, _show, _store)                                                   \
 	{                                                                                     \
@@ -137,7 +135,6 @@ int string_escape_mem(const char *src, size_t n, char *dst, size_t room, unsigne
 void shim_printk(const char *fmt, ...);
 
 #define pr_info(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_err(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_notice_ratelimited(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_err_ratelimited(fmt, ...) shim_printk(pr_fmt(fmt), ##__VA_ARGS__)
 
@@ -278,9 +275,6 @@ void mempool_free(struct page *page, mempool_t *pool);
 unsigned int memalloc_noio_save(void);
 void memalloc_noio_restore(unsigned int was);
 bool is_noio(void);
-
-#define BLK_FEAT_SYNCHRONOUS 1u
-#define BLK_FEAT_STABLE_WRITES 2u
 
 struct queue_limits {
 	unsigned int logical_block_size, physical_block_size, io_min, io_opt;

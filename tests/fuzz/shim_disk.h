@@ -54,8 +54,6 @@ static inline void list_del(struct list_head *e)
 #endif
 #define list_entry(p, type, field) container_of(p, type, field)
 #define list_first_entry(l, type, field) list_entry((l)->next, type, field)
-#define list_first_entry_or_null(l, type, field)                                              \
-	(list_empty(l) ? NULL : list_first_entry(l, type, field))
 #define list_for_each_entry_safe(e, n, l, field)                                              \
 	for (e = list_first_entry(l, __typeof__(*e), field),                                  \
 	    n = list_entry(e->field.next, __typeof__(*e), field);                             \
@@ -111,7 +109,6 @@ extern struct task_struct shim_task;
 #define current (&shim_task)
 #define freezing(task) ((void)(task), false)
 #define signal_pending(task) ((void)(task), false)
-#define kthread_should_stop() false
 
 /* ---- disks ---- */
 
@@ -134,6 +131,7 @@ struct file {
 #define PTR_ERR(p) ((long)(intptr_t)(p))
 #define IS_ERR(p) ((uintptr_t)(p) >= (uintptr_t)-4095)
 #define I_BDEV(inode) ((inode)->bdev)
+#define file_bdev(file) I_BDEV((file)->f_mapping->host)
 #define i_size_read(inode) ((inode)->size)
 #define swap(a, b)                                                                            \
 	do {                                                                                  \
