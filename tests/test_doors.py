@@ -18,6 +18,8 @@ check = importlib.util.module_from_spec(importlib.util.spec_from_loader("check",
 loader.exec_module(check)
 Dose, Stage = check.Dose, check.Stage
 
+case = tap.Cases()
+
 
 def history(stages, at_once):
     """What schedule() does with the stages: (name, who runs then) at each start.  When it waits,
@@ -48,12 +50,14 @@ def stage(name, alone=False, after=()):
     return Stage(name, "script", [], full=Dose(alone=alone), after=after)
 
 
+@case
 def as_many_stages_run_at_once_as_there_are_cpus():
     log = history([stage(n) for n in "abcdef"], 3)
     assert len(log) == 6
     assert max(len(beside) for _, beside in log) == 3, log
 
 
+@case
 def a_stage_that_is_alone_has_nothing_beside_it():
     log = history([stage("a", alone=True), stage("b"), stage("c"), stage("d", alone=True),
                    stage("e")], 4)
@@ -61,6 +65,7 @@ def a_stage_that_is_alone_has_nothing_beside_it():
     assert all(len(beside) == 1 for n, beside in log if n in "ad"), log
 
 
+@case
 def a_stage_waits_for_those_whose_builds_it_uses():
     stages = [stage("user", after=("one", "two")), stage("one"), stage("two")]
     names = [n for n, _ in history(stages, 3)]
@@ -69,6 +74,7 @@ def a_stage_waits_for_those_whose_builds_it_uses():
     assert [n for n, _ in history([stage("user", after=("one",))], 3)] == ["user"]
 
 
+@case
 def stages_that_wait_for_each_other_are_an_error():
     try:
         history([stage("a", after=("b",)), stage("b", after=("a",))], 2)
@@ -77,6 +83,7 @@ def stages_that_wait_for_each_other_are_an_error():
     assert False, "it went on"
 
 
+@case
 def the_rest_is_what_a_small_check_did_not_do_in_full():
     small, rest, full = (dict((s.name, d) for s, d in check.plan(check.STAGES, door))
                          for door in ("small", "rest", "full"))
@@ -86,6 +93,7 @@ def the_rest_is_what_a_small_check_did_not_do_in_full():
     assert set(rest) <= set(full)
 
 
+@case
 def no_stage_waits_for_one_that_is_not_in_its_table():
     for stages in (check.STAGES, check.KERNEL_STAGES, check.LONG_STAGES):
         names = [s.name for s in stages]
@@ -105,6 +113,7 @@ def silent(fn):
         sys.stdout = sys.__stdout__
 
 
+@case
 def a_stage_that_breaks_is_a_failed_case():
     run, ended = check.Check(), []
     broken = Stage("broken", "no such way", [])
@@ -114,6 +123,7 @@ def a_stage_that_breaks_is_a_failed_case():
     assert run.total == {"passed": 0, "failed": 1, "skipped": 0}, run.total
 
 
+@case
 def what_has_not_begun_when_the_minutes_are_over_is_skipped_and_told():
     run, ended = check.Check(minutes=0), []
     late = Stage("late", "no such way", [])
@@ -123,6 +133,7 @@ def what_has_not_begun_when_the_minutes_are_over_is_skipped_and_told():
     assert run.loud[0][:2] == ("skipped", "late") and "minutes" in run.loud[0][3], run.loud
 
 
+@case
 def cases_are_counted_as_they_are_printed():
     def verdicts(text, rc=0, ended=""):
         return [c.verdict for c in check.tap_cases(text, rc, ended)]
@@ -137,6 +148,7 @@ def cases_are_counted_as_they_are_printed():
     assert verdicts("1..0 # skip none\n") == ["skipped"]
 
 
+@case
 def figures_of_several_stages_are_summed():
     counted = {}
     check.count_figures("# schedules: 5 in 31 scenarios\n"
@@ -145,6 +157,7 @@ def figures_of_several_stages_are_summed():
     assert counted == {"schedules": [12, 31], "mutants": [3, 4, 1]}, counted
 
 
+@case
 def the_programs_that_benches_run_in_a_guest_compile():
     programs = sorted(pathlib.Path(ROOT, "bench", "kernel", "guest").glob("*.c"))
     assert programs
@@ -152,6 +165,7 @@ def the_programs_that_benches_run_in_a_guest_compile():
         harness.program(p)
 
 
+@case
 def what_a_small_dose_leaves_out_is_in_the_full_one():
     text = pathlib.Path(ROOT, "meson.build").read_text(encoding="utf-8")
     small = [s for s in check.STAGES if s.small and s.small.without]
@@ -162,21 +176,5 @@ def what_a_small_dose_leaves_out_is_in_the_full_one():
             assert f"'{suite}'" in text, f"meson.build has no suite {suite} ({s.name})"
 
 
-TESTS = [
-    as_many_stages_run_at_once_as_there_are_cpus,
-    a_stage_that_is_alone_has_nothing_beside_it,
-    a_stage_waits_for_those_whose_builds_it_uses,
-    stages_that_wait_for_each_other_are_an_error,
-    the_rest_is_what_a_small_check_did_not_do_in_full,
-    no_stage_waits_for_one_that_is_not_in_its_table,
-    a_stage_that_breaks_is_a_failed_case,
-    what_has_not_begun_when_the_minutes_are_over_is_skipped_and_told,
-    cases_are_counted_as_they_are_printed,
-    figures_of_several_stages_are_summed,
-    the_programs_that_benches_run_in_a_guest_compile,
-    what_a_small_dose_leaves_out_is_in_the_full_one,
-]
-
-
 if __name__ == "__main__":
-    sys.exit(tap.run(TESTS))
+    sys.exit(tap.run(case))
