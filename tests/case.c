@@ -6,9 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define MOST 64
-
 static struct test_case *first;
+static size_t ncases;
 
 void case_add(struct test_case *c)
 {
@@ -18,6 +17,7 @@ void case_add(struct test_case *c)
 		at = &(*at)->next;
 	c->next = *at;
 	*at = c;
+	ncases++;
 }
 
 __attribute__((weak)) void before_all(void) {}
@@ -50,12 +50,12 @@ static int tear_down(void **state)
 int main(void)
 {
 	const char *only = getenv("EBB_TEST_CASE");
-	struct CMUnitTest tests[MOST];
+	struct CMUnitTest tests[ncases];
 	size_t n = 0;
 
 	if (only)
 		cmocka_set_test_filter(only);
-	for (struct test_case *c = first; c && n < MOST; c = c->next)
+	for (struct test_case *c = first; c; c = c->next)
 		tests[n++] = (struct CMUnitTest){ c->name, run, set_up, tear_down, c };
 	before_all();
 	return _cmocka_run_group_tests(program_invocation_short_name, tests, n, NULL, NULL);
