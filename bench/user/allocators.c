@@ -29,14 +29,14 @@ const struct allocator *allocator_find(const char *name)
 	return a;
 }
 
-/* Whether a process can load it. */
+/* Whether it can be preloaded.  Later there may be no room left for its thread-local variables. */
 static bool is_installed(const char *library)
 {
 	int status = 1;
 	pid_t pid = fork();
 
 	if (!pid)
-		_exit(!dlopen(library, RTLD_LAZY));
+		_exit(!dlopen(library, RTLD_LAZY) && !strstr(dlerror(), "static TLS"));
 	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
 }
 
