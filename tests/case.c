@@ -6,20 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static struct test_case *first;
-static size_t ncases;
-
-void case_add(struct test_case *c)
-{
-	struct test_case **at = &first;
-
-	while (*at && (*at)->line < c->line)
-		at = &(*at)->next;
-	c->next = *at;
-	*at = c;
-	ncases++;
-}
-
 __attribute__((weak)) void before_all(void) {}
 __attribute__((weak)) void before_each(void) {}
 __attribute__((weak)) void after_each(void) {}
@@ -50,12 +36,12 @@ static int tear_down(void **state)
 int main(void)
 {
 	const char *only = getenv("EBB_TEST_CASE");
-	struct CMUnitTest tests[ncases];
+	struct CMUnitTest tests[case_count];
 	size_t n = 0;
 
 	if (only)
 		cmocka_set_test_filter(only);
-	for (struct test_case *c = first; c; c = c->next)
+	for (struct test_case *c = case_first; c; c = c->next)
 		tests[n++] = (struct CMUnitTest){ c->name, run, set_up, tear_down, c };
 	before_all();
 	return _cmocka_run_group_tests(program_invocation_short_name, tests, n, NULL, NULL);

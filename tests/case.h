@@ -15,23 +15,7 @@
 
 #include <cmocka.h>
 
-struct test_case {
-	const char *name;
-	void (*run)(void);
-	int line;
-	struct test_case *next;
-};
-
-void case_add(struct test_case *c);
-
-#define CASE(what_holds)                                                                      \
-	static void what_holds(void);                                                         \
-	__attribute__((constructor)) static void add_##what_holds(void)                       \
-	{                                                                                     \
-		static struct test_case c = { #what_holds, what_holds, __LINE__, NULL };      \
-		case_add(&c);                                                                 \
-	}                                                                                     \
-	static void what_holds(void)
+#include "case_list.h"
 
 /* A program may define what is done before all cases, before each, and after each in any case. */
 void before_all(void);

@@ -5,23 +5,11 @@
 
 #include <stdio.h>
 
-static struct rig_case *first;
-
-void rig_case_add(struct rig_case *c)
-{
-	struct rig_case **at = &first;
-
-	while (*at && (*at)->line < c->line)
-		at = &(*at)->next;
-	c->next = *at;
-	*at = c;
-}
-
 int main(void)
 {
 	unsigned int n = 0;
 
-	for (struct rig_case *c = first; c; c = c->next) {
+	for (struct test_case *c = case_first; c; c = c->next) {
 		explore_doing(c->name);
 		c->run();
 		if (rig_begun)

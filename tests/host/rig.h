@@ -9,6 +9,7 @@
 #ifndef EBB_TESTS_RIG_H
 #define EBB_TESTS_RIG_H
 
+#include "../case_list.h"        /* case.c runs those of a program that has no main() */
 #include "../store_calls.h"
 #include "tier/tier_check.h"
 #include "tier/recompress.h"
@@ -180,25 +181,6 @@ u32 rig_value(u64 i, bool page);
 
 /* Every invariant that holds while nobody uses the store; a violation ends the program. */
 void rig_check(void);
-
-/* The cases of a program that has no main(): case.c has it, and runs them as they stand in it. */
-struct rig_case {
-	const char *name;
-	void (*run)(void);
-	int line;
-	struct rig_case *next;
-};
-
-void rig_case_add(struct rig_case *c);
-
-#define CASE(what_holds)                                                                      \
-	static void what_holds(void);                                                         \
-	__attribute__((constructor)) static void add_##what_holds(void)                       \
-	{                                                                                     \
-		static struct rig_case c = { #what_holds, what_holds, __LINE__, NULL };       \
-		rig_case_add(&c);                                                             \
-	}                                                                                     \
-	static void what_holds(void)
 
 #define must(cond)                                                                            \
 	do {                                                                                  \
