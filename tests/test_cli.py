@@ -524,7 +524,8 @@ def bench_release_writes_a_row_for_each_mode_and_number_of_threads(tmp):
         assert all(r[k] > 0 for k in ("store_ns_per_slot", "ns_per_slot", "cpu_ns_per_slot",
                                       "drained_ms")), r
         assert (r["held_back_peak_bytes"] == 0) == (r["variant"] == "sync"), r
-    rows = bench(tmp, "release", "--size=1M", "--threads=1", "--rounds=3", "--variant=sync", "--data=mix")
+    rows = bench(tmp, "release", "--size=1M", "--threads=1", "--rounds=3", "--variant=sync",
+                 "--data=mix")
     assert [r["variant"] for r in rows] == ["sync"] and rows[0]["data"] == "mix", rows
 
 

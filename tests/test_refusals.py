@@ -64,12 +64,14 @@ def taken(how, *args):
 
 
 sys.exit(tap.run([
-    ("a library of 32 bits is refused in one line", lambda: refused(library, "x86", "little", ["-m32"])),
+    ("a library of 32 bits is refused in one line",
+     lambda: refused(library, "x86", "little", ["-m32"])),
     ("a big-endian one as well", lambda: refused(library, "s390x", "big", BIG)),
     ("a module of 32 bits is refused in one line", lambda: refused(module, "CONFIG_MODULES=y")),
     ("a big-endian one as well", lambda: refused(
         module, "CONFIG_MODULES=y", "CONFIG_64BIT=y", "CONFIG_CPU_BIG_ENDIAN=y")),
     # The rest of the file wants the kernel's own makefiles.
-    ("64 bits and little-endian are not", lambda: taken(module, "CONFIG_MODULES=y", "CONFIG_64BIT=y")),
+    ("64 bits and little-endian are not",
+     lambda: taken(module, "CONFIG_MODULES=y", "CONFIG_64BIT=y")),
     ("nor is what has no configuration, as `clean`", lambda: taken(module)),
 ]))

@@ -419,7 +419,8 @@ static void begin_recompression(struct device *d)
 /* As many pages as take some hundredths of a second; then it sleeps for the rest of its share. */
 static void recompress_slice(struct device *d, uint64_t now)
 {
-	uint64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID), before = read_number(d, "mm_stat", 1), after, took;
+	uint64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID), took;
+	uint64_t before = read_number(d, "mm_stat", 1), after;
 	char value[TEXT];
 	int err;
 

@@ -277,8 +277,8 @@ static void measure(const struct bench_run *base, struct table **t)
 		for (size_t i = 0; i < runs; i++) {
 			size_t k = (i + round) % runs;
 
-			progress("%s, %s, round %zu of %zu: %s%s%s, %u", bench->command.name, base->set->name,
-				 round + 1, rounds, base->trace ? base->trace : "",
+			progress("%s, %s, round %zu of %zu: %s%s%s, %u", bench->command.name,
+				 base->set->name, round + 1, rounds, base->trace ? base->trace : "",
 				 base->trace ? ", " : "", r[k].variant ? r[k].variant : "all",
 				 r[k].threads);
 			bench_apart(run_one, &r[k], found[k * rounds + round], sizeof(*found));
